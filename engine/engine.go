@@ -1,0 +1,123 @@
+// Package engine holds the words for an inference engine: what it is (Config),
+// how it is started (Spec), and what one forward step of it carries (Batch).
+// It takes nothing and imports nothing of this module; every type is a value.
+package engine
+
+import "time"
+
+// Kind names a family of engines that the program can drive.
+type Kind string
+
+// The kinds of engine.
+const (
+	// KindSim is the embedded simulated engine.
+	KindSim Kind = "sim"
+	// KindCommand is any engine started from an argv template.
+	KindCommand Kind = "command"
+	// KindEndpoint is a server that already runs; nothing is launched.
+	KindEndpoint Kind = "endpoint"
+)
+
+// Role says which part of serving an engine does.
+type Role string
+
+// The roles of an engine.
+const (
+	RoleAggregated Role = "aggregated"
+	RolePrefill    Role = "prefill"
+	RoleDecode     Role = "decode"
+)
+
+// DType is a storage type of weights or KV cache.
+type DType string
+
+// The storage types; the empty DType means BF16.
+const (
+	BF16 DType = "bf16"
+	FP8  DType = "fp8"
+	FP4  DType = "fp4"
+)
+
+// Bytes is the size of one element, in bytes; BF16 for the empty DType.
+func (d DType) Bytes() float64 {
+	switch d {
+	case FP8:
+		return 1
+	case FP4:
+		return 0.5
+	case BF16:
+		return 2
+	default:
+		return 2
+	}
+}
+
+// Limits bounds what an engine schedules. A zero field means that the engine
+// decides by itself.
+type Limits struct {
+	MaxNumSeqs          int `json:"max_num_seqs,omitempty"`           // sequences in one step
+	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"` // tokens in one step
+	MaxModelLen         int `json:"max_model_len,omitempty"`          // ISL + OSL, tokens
+	BlockSize           int `json:"block_size,omitempty"`             // tokens in one KV block
+}
+
+// Config is one engine as it is asked for. It is comparable and never shared:
+// changing a copy for prefill leaves the one that decode starts from alone
+// (upstream's convert_config copied shallowly and leaked such edits).
+type Config struct {
+	Kind          Kind        `json:"kind"`
+	Model         string      `json:"model"`
+	GPU           string      `json:"gpu,omitempty"` // catalog name; empty where unknown
+	Role          Role        `json:"role,omitempty"`
+	Parallelism   Parallelism `json:"parallelism"`
+	Limits        Limits      `json:"limits"`
+	Weights       DType       `json:"weights,omitempty"`
+	KV            DType       `json:"kv,omitempty"`
+	PrefixCaching bool        `json:"prefix_caching"`
+}
+
+// GPUs is the number of GPUs that the engine occupies, over all its ranks.
+func (c Config) GPUs() int { return c.Parallelism.GPUs() }
+
+// Spec is a process to start: what an engine's Config becomes for one launch.
+type Spec struct {
+	Name         string        // short, for messages and the log's name: "decode tp2"
+	Argv         []string      // program and arguments
+	Env          []string      // KEY=value, added to the program's own environment
+	Dir          string        // working directory; empty = the program's own
+	Port         int           // 127.0.0.1 port that the engine will listen on
+	GPUs         []string      // device indices or UUIDs, given as CUDA_VISIBLE_DEVICES; nil leaves it alone
+	ReadyPath    string        // URL path that answers 2xx when the engine is ready
+	ReadyTimeout time.Duration // how long to wait for it
+	Grace        time.Duration // between TERM and KILL
+	LogPath      string        // file that takes stdout and stderr
+	Detached     bool          // outlives the program
+}
+
+// Batch is what one forward step carries, as sums over its sequences, so that
+// a step costs O(1) to time however many sequences it holds.
+type Batch struct {
+	PrefillSeqs   int   // prompts with a chunk in this step
+	PrefillTokens int   // prompt tokens computed in this step
+	PrefillPast   int64 // Σ tokens already in KV before each chunk
+	PrefillPairs  int64 // Σ query-key pairs: chunk·past + chunk·(chunk+1)/2
+	DecodeSeqs    int   // sequences that produce one token each
+	DecodeContext int64 // Σ tokens in KV that they attend to
+}
+
+// AddChunk puts one prompt chunk of n tokens, with past tokens before it, in the batch.
+func (b *Batch) AddChunk(n, past int) {
+	b.PrefillSeqs++
+	b.PrefillTokens += n
+	b.PrefillPast += int64(past)
+	b.PrefillPairs += int64(n)*int64(past) + int64(n)*int64(n+1)/2
+}
+
+// AddDecode puts one decoding sequence with context tokens in the batch.
+func (b *Batch) AddDecode(context int) {
+	b.DecodeSeqs++
+	b.DecodeContext += int64(context)
+}
+
+// Empty reports whether the step has nothing to do.
+func (b Batch) Empty() bool { return b.PrefillSeqs == 0 && b.DecodeSeqs == 0 }

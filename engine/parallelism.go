@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Parallelism is how one engine spreads over GPUs. A zero field means 1.
+//
+// DP counts attention replicas inside one engine, EP the GPUs that experts are
+// spread over; EP shares the GPUs of TP·DP and does not add to them.
+type Parallelism struct {
+	TP int `json:"tp"`
+	PP int `json:"pp"`
+	DP int `json:"dp"`
+	EP int `json:"ep"`
+}
+
+// TP is n-way tensor parallelism and nothing else.
+func TP(n int) Parallelism { return Parallelism{TP: n, PP: 1, DP: 1, EP: 1} }
+
+// Normal returns p with each zero field set to 1, so that equal layouts compare equal.
+func (p Parallelism) Normal() Parallelism {
+	return Parallelism{TP: max(p.TP, 1), PP: max(p.PP, 1), DP: max(p.DP, 1), EP: max(p.EP, 1)}
+}
+
+// GPUs is TP·PP·DP.
+func (p Parallelism) GPUs() int {
+	p = p.Normal()
+	return p.TP * p.PP * p.DP
+}
+
+// Label is the name shown to people: "TP:4", "TP:4 PP:2", "TEP:8" (experts
+// spread over the TP ranks), "DEP:8" (experts spread over attention replicas).
+func (p Parallelism) Label() string {
+	p = p.Normal()
+	var s string
+	switch {
+	case p.EP > 1 && p.DP > 1 && p.TP == 1:
+		s = fmt.Sprintf("DEP:%d", p.DP)
+	case p.EP > 1 && p.DP == 1:
+		s = fmt.Sprintf("TEP:%d", p.TP)
+	default:
+		s = fmt.Sprintf("TP:%d", p.TP)
+		if p.DP > 1 {
+			s += fmt.Sprintf(" DP:%d", p.DP)
+		}
+		if p.EP > 1 {
+			s += fmt.Sprintf(" EP:%d", p.EP)
+		}
+	}
+	if p.PP > 1 {
+		s += fmt.Sprintf(" PP:%d", p.PP)
+	}
+	return s
+}
+
+// Slug is Label in lower case without punctuation, for file names: "tp4pp2".
+func (p Parallelism) Slug() string {
+	return strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(p.Label()))
+}
+
+// ParseLabel reads what Label writes.
+func ParseLabel(s string) (Parallelism, error) {
+	p := TP(1)
+	seen := map[string]bool{}
+	for _, f := range strings.Fields(s) {
+		key, val, ok := strings.Cut(f, ":")
+		n, err := strconv.Atoi(val)
+		if !ok || err != nil || n < 1 || seen[key] {
+			return Parallelism{}, fmt.Errorf("parallelism label %q: want KEY:N fields such as \"TP:4 PP:2\"", s)
+		}
+		seen[key] = true
+		switch key {
+		case "TP":
+			p.TP = n
+		case "PP":
+			p.PP = n
+		case "DP":
+			p.DP = n
+		case "EP":
+			p.EP = n
+		case "TEP":
+			p.TP, p.EP = n, n
+		case "DEP":
+			p.DP, p.EP = n, n
+		default:
+			return Parallelism{}, fmt.Errorf("parallelism label %q: unknown key %q: want TP, PP, DP, EP, TEP or DEP", s, key)
+		}
+	}
+	if len(seen) == 0 {
+		return Parallelism{}, fmt.Errorf("parallelism label is empty: want for example \"TP:4\"")
+	}
+	return p, nil
+}

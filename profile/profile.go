@@ -1,0 +1,107 @@
+// Package profile holds the words of measurement: a Workload to send, the
+// Request records that come back, the Point that a set of them is summed up
+// to, and the SLA that a Point is held against. It reads no clock and does no
+// I/O; instants are durations since a base that the measurer chose.
+package profile
+
+import (
+	"fmt"
+	"time"
+)
+
+// Provenance says where a number comes from. Higher values are weaker; a
+// derived number takes the weakest of its inputs.
+type Provenance int8
+
+// The provenances, strongest first. The numbers are the NPZ contract.
+const (
+	Measured  Provenance = 0 // a real engine answered
+	Simulated Provenance = 1 // the embedded engine answered, over HTTP or in virtual time
+	Estimated Provenance = 2 // the latency model computed it
+	Published Provenance = 3 // a rule of thumb from a table
+)
+
+var provenanceNames = [...]string{"measured", "simulated", "estimated", "published"}
+
+// String is the word used in every file and on every plot.
+func (p Provenance) String() string {
+	if p < 0 || int(p) >= len(provenanceNames) {
+		return fmt.Sprintf("provenance(%d)", int8(p))
+	}
+	return provenanceNames[p]
+}
+
+// ParseProvenance reads what String writes.
+func ParseProvenance(s string) (Provenance, error) {
+	for i, n := range provenanceNames {
+		if n == s {
+			return Provenance(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown provenance %q: want measured, simulated, estimated or published", s)
+}
+
+// MarshalText writes the word; an invalid provenance is an error.
+func (p Provenance) MarshalText() ([]byte, error) {
+	if p < 0 || int(p) >= len(provenanceNames) {
+		return nil, fmt.Errorf("invalid provenance %d", int8(p))
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText reads the word.
+func (p *Provenance) UnmarshalText(b []byte) error {
+	v, err := ParseProvenance(string(b))
+	if err == nil {
+		*p = v
+	}
+	return err
+}
+
+// Weakest is the provenance of a number derived from all of ps.
+func Weakest(ps ...Provenance) Provenance {
+	w := Measured
+	for _, p := range ps {
+		w = max(w, p)
+	}
+	return w
+}
+
+// Statistic names the figure of a distribution that an SLA is held against.
+type Statistic string
+
+// The statistics that an SLA can be held against.
+const (
+	Mean Statistic = "mean"
+	P50  Statistic = "p50"
+	P90  Statistic = "p90"
+	P95  Statistic = "p95"
+	P99  Statistic = "p99"
+)
+
+// ParseStatistic reads a Statistic's name.
+func ParseStatistic(s string) (Statistic, error) {
+	switch st := Statistic(s); st {
+	case Mean, P50, P90, P95, P99:
+		return st, nil
+	}
+	return "", fmt.Errorf("unknown statistic %q: want mean, p50, p90, p95 or p99", s)
+}
+
+// SLA is the promise: TTFT and ITL at most these, by Stat.
+type SLA struct {
+	TTFT time.Duration `json:"ttft_ns"`
+	ITL  time.Duration `json:"itl_ns"`
+	Stat Statistic     `json:"stat"`
+}
+
+// Warning is a caveat that travels with a number into files, plots and tables.
+type Warning struct {
+	Code    string `json:"code"`    // stable, snake_case: "few_samples"
+	Message string `json:"message"` // one line for people, without a full stop
+}
+
+// Warnf makes a Warning.
+func Warnf(code, format string, args ...any) Warning {
+	return Warning{Code: code, Message: fmt.Sprintf(format, args...)}
+}
