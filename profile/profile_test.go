@@ -1,0 +1,184 @@
+package profile
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const ms = time.Millisecond
+
+// stream is a request sent at sent whose chunks come every gap.
+func stream(sent, first, gap time.Duration, tokens int) Request {
+	r := Request{ISL: 100, PromptTokens: 100, CachedTokens: 90, OSL: tokens, OutputTokens: tokens, UsageSeen: true, Due: sent, Sent: sent, First: first}
+	for i := range tokens {
+		r.Chunks = append(r.Chunks, Chunk{At: first + time.Duration(i)*gap})
+	}
+	r.Last = r.Chunks[tokens-1].At
+	r.End = r.Last
+	return r
+}
+
+func TestDescribeAgainstNumpy(t *testing.T) {
+	// numpy 1.24.2, scipy 1.10.1: x=[3,1,4,1,5,9,2,6]; np.percentile(x,[50,90,95,99]), mean, std(ddof=1);
+	// scipy.stats.t.ppf(.975,7)*std/sqrt(8)
+	xs := []time.Duration{3 * ms, 1 * ms, 4 * ms, 1 * ms, 5 * ms, 9 * ms, 2 * ms, 6 * ms}
+	d := Describe(xs)
+	want := map[string][2]float64{
+		"mean": {float64(d.Mean), 3.875e6}, "std": {float64(d.Std), 2.748376143938713e6},
+		"p50": {float64(d.P50), 3.5e6}, "p90": {float64(d.P90), 6.9e6}, "p95": {float64(d.P95), 7.95e6}, "p99": {float64(d.P99), 8.79e6},
+		"half": {float64(d.Half), 2.2976999562747555e6}, "min": {float64(d.Min), 1e6}, "max": {float64(d.Max), 9e6},
+	}
+	for name, v := range want {
+		if math.Abs(v[0]-v[1]) > 2 {
+			t.Errorf("%s = %.0f ns, want %.0f", name, v[0], v[1])
+		}
+	}
+	if got := Describe(nil); got != (Distribution{}) {
+		t.Errorf("Describe(nil) = %+v, want zero", got)
+	}
+	if got := Describe(xs[:1]); got.Mean != 3*ms || got.P99 != 3*ms || got.Half != 0 {
+		t.Errorf("one sample: %+v", got)
+	}
+}
+
+func TestDescribeOrderLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SliceOfN(rapid.Int64Range(1, 1e12), 1, 50).Draw(t, "v")
+		xs := make([]time.Duration, len(v))
+		for i := range v {
+			xs[i] = time.Duration(v[i])
+		}
+		d := Describe(xs)
+		order := []time.Duration{d.Min, d.P50, d.P90, d.P95, d.P99, d.Max}
+		for i := 1; i < len(order); i++ {
+			if order[i] < order[i-1] {
+				t.Fatalf("quantiles fall: %v", order)
+			}
+		}
+		if d.Mean < d.Min || d.Mean > d.Max {
+			t.Fatalf("mean %v outside [%v, %v]", d.Mean, d.Min, d.Max)
+		}
+	})
+}
+
+// Upstream's decode figure includes the ramp of its N-request burst; ours must not.
+func TestDefectBurstRampCountsAsLoad(t *testing.T) {
+	rs := []Request{
+		stream(1*ms, 10*ms, 5*ms, 100),   // alone until 300 ms at 5 ms
+		stream(1*ms, 300*ms, 20*ms, 100), // both from here on
+	}
+	w, ok := Steady(rs)
+	if !ok || w.From != 300*ms || w.To != 505*ms {
+		t.Fatalf("window %v %v, want 300ms..505ms", w, ok)
+	}
+	s := Summarize(rs, w)
+	if want := 1/0.005 + 1/0.020; math.Abs(s.TokensPerSec-want) > 1e-6 {
+		t.Errorf("TokensPerSec = %v, want %v", s.TokensPerSec, want)
+	}
+	if s.InFlight != 2 {
+		t.Errorf("InFlight = %v, want 2", s.InFlight)
+	}
+}
+
+func TestSummarizeSteadyStreams(t *testing.T) {
+	var rs []Request
+	for i := range 8 {
+		// streams of one step arrive within a millisecond of each other
+		rs = append(rs, stream(1*ms, 50*ms+time.Duration(i)*100*time.Microsecond, 10*ms, 51))
+	}
+	w, ok := Steady(rs)
+	if !ok {
+		t.Fatal("no steady window")
+	}
+	s := Summarize(rs, w)
+	if s.ITL.Mean != 10*ms || s.ITL.Half != 0 {
+		t.Errorf("ITL %v ± %v, want 10ms ± 0", s.ITL.Mean, s.ITL.Half)
+	}
+	if math.Abs(s.TokensPerSec-800) > 1e-6 {
+		t.Errorf("TokensPerSec = %v, want 800", s.TokensPerSec)
+	}
+	if s.Context < 100+25 || s.Context > 100+27 {
+		t.Errorf("Context = %v, want about 126", s.Context)
+	}
+	if math.Abs(s.Cached-0.9) > 1e-9 {
+		t.Errorf("Cached = %v, want 0.9", s.Cached)
+	}
+	if len(s.Warnings) != 0 {
+		t.Errorf("warnings %v", s.Warnings)
+	}
+}
+
+func TestSummarizeLeavesFailuresOut(t *testing.T) {
+	bad := Request{ISL: 100, OSL: 10, Sent: 1 * ms, Failure: FailTimeout, Error: "no answer"}
+	rs := []Request{stream(1*ms, 10*ms, 5*ms, 10), bad}
+	w, _ := Steady(rs)
+	s := Summarize(rs, w)
+	if s.Failures != 1 || s.TTFT.N != 1 || s.TTFT.Mean != 9*ms {
+		t.Errorf("failures %d, TTFT %+v", s.Failures, s.TTFT)
+	}
+	if len(s.Warnings) != 1 || s.Warnings[0].Code != "failures" {
+		t.Errorf("warnings %v", s.Warnings)
+	}
+	if _, ok := Steady([]Request{bad}); ok {
+		t.Error("a failed request alone has a steady window")
+	}
+}
+
+func TestSummarizeChunksOfSeveralTokens(t *testing.T) {
+	r := stream(1*ms, 10*ms, 30*ms, 10)
+	r.OutputTokens = 30
+	w, _ := Steady([]Request{r})
+	s := Summarize([]Request{r}, w)
+	if math.Abs(s.TokensPerSec-100) > 1e-6 {
+		t.Errorf("TokensPerSec = %v, want 100 (three tokens each 30 ms)", s.TokensPerSec)
+	}
+	if len(s.Warnings) != 1 || s.Warnings[0].Code != "chunk_not_token" {
+		t.Errorf("warnings %v", s.Warnings)
+	}
+}
+
+func TestProvenance(t *testing.T) {
+	if got := Weakest(Measured, Estimated, Simulated); got != Estimated {
+		t.Errorf("Weakest = %v", got)
+	}
+	for _, p := range []Provenance{Measured, Simulated, Estimated, Published} {
+		b, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q Provenance
+		if err := json.Unmarshal(b, &q); err != nil || q != p {
+			t.Errorf("%v: round trip gives %v, %v", p, q, err)
+		}
+	}
+	if _, err := ParseProvenance("real"); err == nil {
+		t.Error("unknown word accepted")
+	}
+	if _, err := json.Marshal(Provenance(7)); err == nil {
+		t.Error("invalid provenance written")
+	}
+}
+
+func TestPointMeets(t *testing.T) {
+	sla := SLA{TTFT: 50 * ms, ITL: 10 * ms, Stat: Mean}
+	p := Point{Phase: Decode, Requests: 4, ITL: Distribution{N: 10, Mean: 10 * ms, P99: 20 * ms}}
+	if !p.Meets(sla) {
+		t.Error("ITL equal to the SLA must meet it (<=)")
+	}
+	sla.Stat = P99
+	if p.Meets(sla) {
+		t.Error("p99 20 ms must miss 10 ms")
+	}
+	sla.Stat = Mean
+	p.Failures = 1
+	if p.Meets(sla) {
+		t.Error("a point with failures must not meet an SLA")
+	}
+	if (Point{Phase: Prefill, Requests: 1}).Meets(sla) {
+		t.Error("a point without latency must not meet an SLA")
+	}
+}
