@@ -1,0 +1,91 @@
+package recommend
+
+import (
+	"fmt"
+
+	"plimsoll/profile"
+)
+
+// unusable says why a point without a latency cannot even be compared.
+func unusable(p profile.Point) Rejected {
+	r := Rejected{
+		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: p.InFlight,
+		Metric: "failures", Value: float64(p.Failures),
+		Reason: fmt.Sprintf("%d of %d requests failed, none gave a %s", p.Failures, p.Requests, metricName(p.Phase)),
+	}
+	for _, w := range p.Warnings {
+		r.Reason += ": " + w.Message
+		break
+	}
+	return r
+}
+
+// whyPicked says by how much the winner leads the best other configuration.
+func whyPicked(all []Candidate, best int, rank Rank) string {
+	w := all[best]
+	second, higher := -1, false
+	for i, c := range all {
+		if !c.Feasible || c.Label() == w.Label() {
+			continue
+		}
+		if c.Value(rank) > w.Value(rank) {
+			higher = true
+		}
+		if second < 0 || c.Value(rank) > all[second].Value(rank) {
+			second = i
+		}
+	}
+	switch {
+	case second < 0:
+		return "the only configuration that meets the SLA"
+	case higher:
+		return fmt.Sprintf("fewer GPUs at a throughput per GPU that the measurement cannot tell from %s's", all[second].Label())
+	case all[second].Value(rank) <= 0:
+		return fmt.Sprintf("best %s throughput per GPU", adjective(rank))
+	default:
+		return fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", adjective(rank),
+			100*(w.Value(rank)/all[second].Value(rank)-1), all[second].Label())
+	}
+}
+
+func adjective(r Rank) string {
+	if r == BySustained {
+		return "sustained"
+	}
+	return "measured"
+}
+
+// lost says why a usable candidate is not the pick.
+func lost(c Candidate, ch Choice, sla profile.SLA) Rejected {
+	p := c.Point
+	r := Rejected{Phase: p.Phase, Label: c.Label(), InFlight: p.InFlight}
+	limit, metric := sla.ITL, "itl_ms"
+	if p.Phase == profile.Prefill {
+		limit, metric = sla.TTFT, "ttft_ms"
+	}
+	l := p.Latency(sla.Stat)
+	switch {
+	case p.Failures > 0:
+		r.Metric, r.Value = "failures", float64(p.Failures)
+		r.Reason = fmt.Sprintf("%d of %d requests failed", p.Failures, p.Requests)
+	case l > limit:
+		r.Metric, r.Value = metric, Milliseconds(l)
+		r.Reason = fmt.Sprintf("misses the SLA: %s %s %.2f ms > %.2f ms", sla.Stat, metricName(p.Phase), Milliseconds(l), Milliseconds(limit))
+	case ch.Rank == BySustained:
+		r.Metric, r.Value = "sustained_per_gpu", c.Sustained
+		r.Reason = beaten(c, ch, "sustained tokens/s/GPU")
+	default:
+		r.Metric, r.Value = "throughput_per_gpu", p.ThroughputPerGPU
+		r.Reason = beaten(c, ch, "tokens/s/GPU")
+	}
+	return r
+}
+
+func beaten(c Candidate, ch Choice, unit string) string {
+	a, b := c.Value(ch.Rank), ch.Picked.Value(ch.Rank)
+	if a >= b || c.interval(ch.Rank).High >= ch.Picked.interval(ch.Rank).Low && c.Point.Config.GPUs() > ch.Picked.Point.Config.GPUs() {
+		return fmt.Sprintf("ties within the interval at more GPUs: %.2f against %.2f %s, %d GPUs against %d",
+			a, b, unit, c.Point.Config.GPUs(), ch.Picked.Point.Config.GPUs())
+	}
+	return fmt.Sprintf("lower throughput: %.2f against %.2f %s (%.0f %%)", a, b, unit, 100*(a/b-1))
+}

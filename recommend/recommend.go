@@ -1,0 +1,240 @@
+// Package recommend picks, among measured operating points, the best
+// throughput per GPU that meets an SLA, says why each other candidate lost,
+// and gives the planner's thresholds that follow. It takes points and gives a
+// Choice. It is pure; it refuses an empty set of points and never picks a
+// point with failures as feasible.
+package recommend
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Rank is the rule by which feasible candidates are ordered.
+type Rank string
+
+// The ranks.
+const (
+	// ByThroughput is the documented rule: tokens/s/GPU of the point as measured.
+	ByThroughput Rank = "throughput"
+	// BySustained counts only the load that still meets the SLA with queueing.
+	BySustained Rank = "sustained"
+)
+
+// ParseRank reads a Rank's name.
+func ParseRank(s string) (Rank, error) {
+	switch r := Rank(s); r {
+	case ByThroughput, BySustained:
+		return r, nil
+	}
+	return "", fmt.Errorf("unknown rank %q: want throughput or sustained", s)
+}
+
+// ErrNoPoints says that there is nothing to choose from: no configuration gave
+// a usable point. Choose returns it.
+var ErrNoPoints = errors.New("no configuration gave a usable point")
+
+// Candidate is a point with what it can sustain.
+type Candidate struct {
+	Point       profile.Point
+	Feasible    bool
+	Utilization float64 // of the engine, at the sustainable rate; 1 for decode
+	RPS         float64 // requests/s that one engine sustains within the SLA
+	Sustained   float64 // tokens/s/GPU at that rate
+	Margin      float64 // (SLA − latency)/SLA; negative where it misses
+}
+
+// Label is the configuration's name.
+func (c Candidate) Label() string { return c.Point.Config.Parallelism.Label() }
+
+// Value is the figure that rank r compares, tokens/s/GPU.
+func (c Candidate) Value(r Rank) float64 {
+	if r == BySustained {
+		return c.Sustained
+	}
+	return c.Point.ThroughputPerGPU
+}
+
+// interval is the 95 % interval of Value; a point where there is none.
+func (c Candidate) interval(r Rank) profile.Interval {
+	v, i := c.Value(r), c.Point.Throughput95
+	if t := c.Point.ThroughputPerGPU; t > 0 && i.High > 0 {
+		return profile.Interval{Low: v * i.Low / t, High: v * i.High / t}
+	}
+	return profile.Interval{Low: v, High: v}
+}
+
+// Rejected is a candidate that was not picked, and why.
+type Rejected struct {
+	Phase    profile.Phase
+	Label    string
+	InFlight float64
+	Reason   string
+	Metric   string  // ttft_ms, itl_ms, throughput_per_gpu, sustained_per_gpu, failures
+	Value    float64 // of Metric
+}
+
+// Choice is the outcome of one phase.
+type Choice struct {
+	Phase    profile.Phase
+	Rank     Rank
+	Picked   Candidate
+	Feasible bool        // false: nothing meets the SLA, and Picked is the nearest (least latency)
+	Why      string      // why it was picked, one line
+	Other    *Candidate  // what the other rank would have picked, where it differs
+	Rejected []Rejected  // every other point, in the order given
+	All      []Candidate // every usable point, Picked included, in the order given
+	Warnings []profile.Warning
+}
+
+// Choose picks among the points of one phase. OSL turns decode tokens into
+// requests. Points without a latency (every request failed) are rejected with
+// their reason; if none is left the error is ErrNoPoints.
+func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank Rank, osl int) (Choice, error) {
+	ch := Choice{Phase: phase, Rank: rank}
+	for _, p := range points {
+		if p.Phase != phase {
+			continue
+		}
+		if p.Latency(sla.Stat) <= 0 || p.ThroughputPerGPU <= 0 {
+			ch.Rejected = append(ch.Rejected, unusable(p))
+			continue
+		}
+		ch.All = append(ch.All, evaluate(p, sla, osl))
+	}
+	if len(ch.All) == 0 {
+		return ch, ErrNoPoints
+	}
+	var best int
+	if best, ch.Feasible = pick(ch.All, rank, sla.Stat); ch.Feasible {
+		ch.Why = whyPicked(ch.All, best, rank)
+	} else {
+		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
+	}
+	ch.Picked = ch.All[best]
+	ch.compareRanks(sla)
+	for i, c := range ch.All {
+		if i != best {
+			ch.Rejected = append(ch.Rejected, lost(c, ch, sla))
+		}
+	}
+	ch.Warnings = append(ch.Warnings, ch.Picked.Point.Warnings...)
+	return ch, nil
+}
+
+// evaluate turns a point into a candidate.
+func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
+	limit, l := sla.ITL, p.Latency(sla.Stat)
+	if p.Phase == profile.Prefill {
+		limit = sla.TTFT
+	}
+	c := Candidate{Point: p, Feasible: p.Meets(sla), Margin: float64(limit-l) / float64(limit)}
+	gpus := float64(p.Config.GPUs())
+	switch p.Phase {
+	case profile.Prefill:
+		c.Utilization = SustainableUtilization(p.TTFT.Mean, l, limit, sla.Stat)
+		c.RPS = c.Utilization / p.TTFT.Mean.Seconds()
+		c.Sustained = c.RPS * float64(p.ISL) / gpus
+	case profile.Decode:
+		// A decode engine is held at its in-flight count; nothing queues inside.
+		if c.Feasible {
+			c.Utilization = 1
+			c.RPS = p.ThroughputPerGPU * gpus / float64(max(osl, 1))
+			c.Sustained = p.ThroughputPerGPU
+		}
+	}
+	return c
+}
+
+// pick is the index of the winner, and whether it is feasible. Among feasible
+// candidates whose intervals overlap the best one's, fewer GPUs win, then the
+// higher value, then the lower latency; so the order given decides nothing
+// that a user would notice.
+func pick(all []Candidate, rank Rank, stat profile.Statistic) (int, bool) {
+	top := -1
+	for i, c := range all {
+		if c.Feasible && (top < 0 || c.Value(rank) > all[top].Value(rank)) {
+			top = i
+		}
+	}
+	if top < 0 {
+		return nearest(all, stat), false
+	}
+	best, bound := top, all[top].interval(rank)
+	for i, c := range all {
+		if !c.Feasible || c.interval(rank).High < bound.Low {
+			continue
+		}
+		a, b := c.Point.Config.GPUs(), all[best].Point.Config.GPUs()
+		switch {
+		case a != b:
+			if a < b {
+				best = i
+			}
+		case c.Value(rank) > all[best].Value(rank):
+			best = i
+		}
+	}
+	return best, true
+}
+
+// nearest is the candidate of least latency, points without failures first.
+func nearest(all []Candidate, stat profile.Statistic) int {
+	best := 0
+	for i, c := range all {
+		if nearer(c, all[best], stat) {
+			best = i
+		}
+	}
+	return best
+}
+
+func nearer(a, b Candidate, stat profile.Statistic) bool {
+	if fa, fb := a.Point.Failures > 0, b.Point.Failures > 0; fa != fb {
+		return fb
+	}
+	if la, lb := a.Point.Latency(stat), b.Point.Latency(stat); la != lb {
+		return la < lb
+	}
+	return a.Point.ThroughputPerGPU > b.Point.ThroughputPerGPU
+}
+
+// compareRanks records what the other rank would have picked, loudly.
+func (ch *Choice) compareRanks(sla profile.SLA) {
+	if !ch.Feasible {
+		return
+	}
+	other := BySustained
+	if ch.Rank == BySustained {
+		other = ByThroughput
+	}
+	i, _ := pick(ch.All, other, sla.Stat)
+	o := ch.All[i]
+	if o.Point.ID == ch.Picked.Point.ID {
+		return
+	}
+	ch.Other = &o
+	ch.Warnings = append(ch.Warnings, profile.Warnf("ranks_differ",
+		"--rank %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)",
+		other, o.Label(), o.Sustained, ch.Picked.Label(), ch.Picked.Sustained, ratio(o.Sustained, ch.Picked.Sustained)))
+}
+
+func ratio(a, b float64) string {
+	if b <= 0 {
+		return "against nothing"
+	}
+	return fmt.Sprintf("%.2f×", a/b)
+}
+
+func metricName(p profile.Phase) string {
+	if p == profile.Prefill {
+		return "TTFT"
+	}
+	return "ITL"
+}
+
+// Milliseconds is d in ms, for text and JSON.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,245 @@
+package recommend
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+const ms = time.Millisecond
+
+func prefill(tp int, ttft time.Duration) profile.Point {
+	return profile.Point{
+		ID: "prefill/" + engine.TP(tp).Slug(), Phase: profile.Prefill, ISL: 3000, Requests: 5, InFlight: 1,
+		Config:           engine.Config{Parallelism: engine.TP(tp)},
+		TTFT:             profile.Distribution{N: 5, Mean: ttft, P50: ttft, P90: ttft, P95: ttft, P99: ttft},
+		ThroughputPerGPU: 3000 / ttft.Seconds() / float64(tp),
+	}
+}
+
+func decode(tp int, n float64, itl time.Duration) profile.Point {
+	return profile.Point{
+		ID: engine.TP(tp).Slug() + itl.String(), Phase: profile.Decode, Requests: int(n), InFlight: n,
+		Config:           engine.Config{Parallelism: engine.TP(tp)},
+		ITL:              profile.Distribution{N: 100, Mean: itl, P99: itl * 2},
+		ThroughputPerGPU: n / itl.Seconds() / float64(tp),
+	}
+}
+
+func sla(ttft, itl time.Duration) profile.SLA {
+	return profile.SLA{TTFT: ttft, ITL: itl, Stat: profile.Mean}
+}
+
+func choose(t *testing.T, phase profile.Phase, s profile.SLA, rank Rank, ps ...profile.Point) Choice {
+	t.Helper()
+	c, err := Choose(phase, ps, s, rank, 150)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestThresholdsAsUpstream(t *testing.T) {
+	check := func(got Bound, upper, lower float64) {
+		t.Helper()
+		if math.Abs(got.Upper-upper) > 0.005 || math.Abs(got.Lower-lower) > 0.005 {
+			t.Errorf("got %.3f/%.3f, want %.2f/%.2f", got.Upper, got.Lower, upper, lower)
+		}
+	}
+	check(PrefillQueue(50*ms, 48370*time.Microsecond), 0.24, 0.10)
+	check(PrefillQueue(200*ms, 50*ms), 3.8, 2.2)
+	check(PrefillQueue(50*ms, 0), 0.1, 0.1)
+	check(DecodeKV(0.00), 0.20, 0.10)
+	check(DecodeKV(0.10), 0.30, 0.10)
+	check(DecodeKV(0.95), 1.00, 0.75)
+}
+
+// v0.2.1 printed the decode bounds swapped.
+func TestDefectDecodeBoundsSwapped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := DecodeKV(rapid.Float64Range(0, 1).Draw(t, "u"))
+		if b.Upper < b.Lower {
+			t.Fatalf("upper %v below lower %v", b.Upper, b.Lower)
+		}
+	})
+}
+
+func TestChoosePrefill(t *testing.T) {
+	c := choose(t, profile.Prefill, sla(50*ms, 10*ms), ByThroughput, prefill(1, 72*ms), prefill(2, 45*ms), prefill(4, 30*ms))
+	if !c.Feasible || c.Picked.Label() != "TP:2" {
+		t.Fatalf("picked %s feasible %v, want TP:2", c.Picked.Label(), c.Feasible)
+	}
+	want := map[string]string{"TP:1": "misses the SLA: mean TTFT 72.00 ms > 50.00 ms", "TP:4": "lower throughput: 25000.00 against 33333.33 tokens/s/GPU (-25 %)"}
+	for _, r := range c.Rejected {
+		if r.Reason != want[r.Label] {
+			t.Errorf("%s lost because %q, want %q", r.Label, r.Reason, want[r.Label])
+		}
+	}
+	if len(c.Rejected) != 2 {
+		t.Errorf("%d rejected, want 2", len(c.Rejected))
+	}
+	if !strings.Contains(c.Why, "+33 % against TP:4") {
+		t.Errorf("why = %q", c.Why)
+	}
+}
+
+func TestChooseMeetsAtEquality(t *testing.T) {
+	c := choose(t, profile.Prefill, sla(45*ms, 10*ms), ByThroughput, prefill(2, 45*ms), prefill(4, 30*ms))
+	if c.Picked.Label() != "TP:2" || !c.Feasible {
+		t.Errorf("picked %s: TTFT equal to the SLA must meet it", c.Picked.Label())
+	}
+}
+
+func TestChooseNothingMeets(t *testing.T) {
+	c := choose(t, profile.Decode, sla(50*ms, 1*ms), ByThroughput, decode(1, 8, 9*ms), decode(2, 1, 5*ms), decode(4, 1, 4*ms))
+	if c.Feasible || c.Picked.Label() != "TP:4" {
+		t.Errorf("picked %s feasible %v, want nearest TP:4, infeasible", c.Picked.Label(), c.Feasible)
+	}
+}
+
+func TestChooseRanksDiffer(t *testing.T) {
+	// TP:1 just meets 74 ms and so can hardly queue: ρ = 2x/(1+2x) with x = slack/D is
+	// 0.0526 of 41667 tokens/s, against 0.5631 of 33333.
+	ps := []profile.Point{prefill(1, 72*ms), prefill(2, 45*ms)}
+	c := choose(t, profile.Prefill, sla(74*ms, 10*ms), ByThroughput, ps...)
+	if c.Picked.Label() != "TP:1" || c.Other == nil || c.Other.Label() != "TP:2" {
+		t.Fatalf("picked %s, other %v", c.Picked.Label(), c.Other)
+	}
+	if c.Warnings[0].Code != "ranks_differ" || !strings.Contains(c.Warnings[0].Message, "8.56×") {
+		t.Errorf("warnings %v", c.Warnings)
+	}
+	s := choose(t, profile.Prefill, sla(74*ms, 10*ms), BySustained, ps...)
+	if s.Picked.Label() != "TP:2" {
+		t.Errorf("sustained picks %s, want TP:2", s.Picked.Label())
+	}
+}
+
+func TestChooseTieGoesToFewerGPUs(t *testing.T) {
+	a, b := prefill(1, 41*ms), prefill(2, 20*ms) // b is 2.5 % ahead per GPU
+	a.Throughput95 = profile.Interval{Low: a.ThroughputPerGPU * 0.95, High: a.ThroughputPerGPU * 1.05}
+	b.Throughput95 = profile.Interval{Low: b.ThroughputPerGPU * 0.95, High: b.ThroughputPerGPU * 1.05}
+	c := choose(t, profile.Prefill, sla(50*ms, 0), ByThroughput, b, a)
+	if c.Picked.Label() != "TP:1" {
+		t.Errorf("picked %s, want TP:1", c.Picked.Label())
+	}
+	if !strings.Contains(c.Why, "fewer GPUs") || !strings.Contains(c.Rejected[0].Reason, "ties within the interval") {
+		t.Errorf("why %q; lost %q", c.Why, c.Rejected[0].Reason)
+	}
+	a.Throughput95, b.Throughput95 = profile.Interval{}, profile.Interval{}
+	if c := choose(t, profile.Prefill, sla(50*ms, 0), ByThroughput, a, b); c.Picked.Label() != "TP:2" {
+		t.Errorf("without intervals picked %s, want TP:2", c.Picked.Label())
+	}
+}
+
+func TestChooseFailuresNeverWin(t *testing.T) {
+	bad := decode(1, 64, 9*ms)
+	bad.Failures = 1
+	c := choose(t, profile.Decode, sla(0, 10*ms), ByThroughput, bad, decode(1, 8, 8*ms))
+	if c.Picked.Point.InFlight != 8 {
+		t.Errorf("picked in-flight %v", c.Picked.Point.InFlight)
+	}
+	dead := prefill(1, 0)
+	dead.ThroughputPerGPU, dead.Failures = 0, 5
+	c2, err := Choose(profile.Prefill, []profile.Point{dead}, sla(50*ms, 0), ByThroughput, 150)
+	if !errors.Is(err, ErrNoPoints) || len(c2.Rejected) != 1 {
+		t.Errorf("err %v, rejected %v", err, c2.Rejected)
+	}
+}
+
+// The winner of a feasible choice is as good as a dumb exhaustive search's.
+func TestChooseAgainstExhaustive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "n")
+		var ps []profile.Point
+		for range n {
+			tp := 1 << rapid.IntRange(0, 3).Draw(t, "tp")
+			ps = append(ps, decode(tp, float64(rapid.IntRange(1, 64).Draw(t, "in flight")), time.Duration(rapid.IntRange(1, 40).Draw(t, "itl"))*ms))
+		}
+		limit := time.Duration(rapid.IntRange(1, 40).Draw(t, "limit")) * ms
+		c, err := Choose(profile.Decode, ps, sla(0, limit), ByThroughput, 150)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := 0.0
+		for _, p := range ps {
+			if p.ITL.Mean <= limit {
+				best = max(best, p.ThroughputPerGPU)
+			}
+		}
+		if c.Feasible != (best > 0) || c.Feasible && c.Picked.Point.ThroughputPerGPU != best {
+			t.Fatalf("picked %v feasible %v, exhaustive %v", c.Picked.Point.ThroughputPerGPU, c.Feasible, best)
+		}
+		if len(c.Rejected) != n-1 {
+			t.Fatalf("%d rejected of %d", len(c.Rejected), n)
+		}
+	})
+}
+
+// The closed forms against a queue simulated by Lindley's recursion.
+func TestWaitAgainstSimulatedQueue(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, rho := range []float64{0.3, 0.6, 0.85} {
+		const n = 400_000
+		waits := make([]float64, n)
+		w, sum := 0.0, 0.0
+		for i := range waits {
+			waits[i] = w
+			sum += w
+			w = max(0, w+1-rng.ExpFloat64()/rho)
+		}
+		if mean, want := sum/n, waitMean(rho); math.Abs(mean/want-1) > 0.06 {
+			t.Errorf("ρ=%.2f: mean wait %.4f simulated, %.4f by formula", rho, mean, want)
+		}
+		slices.Sort(waits)
+		for _, q := range []float64{0.75, 0.9, 0.95, 0.99} {
+			x := waits[int(q*n)]
+			if got := waitCDF(rho, x); math.Abs(got-q) > 0.006 {
+				t.Errorf("ρ=%.2f: P(W ≤ %.3f) = %.4f, simulated %.4f", rho, x, got, q)
+			}
+		}
+	}
+}
+
+func TestWaitAsymptoteMeetsSum(t *testing.T) {
+	for _, rho := range []float64{0.2, 0.5, 0.8, 0.95} {
+		exact, asym := waitCDF(rho, exactTerms), waitCDF(rho, exactTerms+1e-9)
+		if math.Abs(exact-asym) > 1e-6 {
+			t.Errorf("ρ=%.2f: %.9f by the sum, %.9f by the asymptote at x=%d", rho, exact, asym, exactTerms)
+		}
+	}
+}
+
+func TestSustainableUtilizationLaws(t *testing.T) {
+	if got := SustainableUtilization(50*ms, 50*ms, 50*ms, profile.Mean); got != 0 {
+		t.Errorf("no slack: ρ = %v, want 0", got)
+	}
+	// slack = D: W = D at ρ = 2/3.
+	if got := SustainableUtilization(50*ms, 50*ms, 100*ms, profile.Mean); math.Abs(got-2.0/3) > 1e-12 {
+		t.Errorf("ρ = %v, want 2/3", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.IntRange(1, 1000).Draw(t, "d")) * ms
+		a := d + time.Duration(rapid.IntRange(0, 5000).Draw(t, "slack"))*ms
+		b := a + time.Duration(rapid.IntRange(0, 5000).Draw(t, "more"))*ms
+		last := 1.0
+		for _, s := range []profile.Statistic{profile.P50, profile.P90, profile.P95, profile.P99} {
+			ra, rb := SustainableUtilization(d, d, a, s), SustainableUtilization(d, d, b, s)
+			if ra < 0 || ra >= 1 || rb < ra-1e-9 {
+				t.Fatalf("%s: ρ %v at limit %v, %v at %v", s, ra, a, rb, b)
+			}
+			if ra > last+1e-9 {
+				t.Fatalf("%s allows more load (%v) than a lower percentile (%v)", s, ra, last)
+			}
+			last = ra
+		}
+	})
+}

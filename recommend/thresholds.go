@@ -1,0 +1,38 @@
+package recommend
+
+import "time"
+
+// Bound is an upper and a lower threshold of a load planner: above Upper it
+// adds an engine, below Lower it removes one.
+type Bound struct {
+	Upper float64
+	Lower float64
+}
+
+// Thresholds are the load planner's bounds that follow from the picks.
+type Thresholds struct {
+	PrefillQueueSize Bound // requests waiting per prefill engine
+	DecodeKVUsage    Bound // fraction of 1
+}
+
+// PrefillQueue gives the bounds of the prefill queue's size: how many prompts
+// may wait so that the last still meets 120 % (80 %) of the SLA.
+//
+//	upper = max(0.1, 1.2·SLA/TTFT − 1), lower = max(0.1, 0.8·SLA/TTFT − 1)
+//
+// Source: upstream's profile_sla.py, v0.2.1–v0.6.
+func PrefillQueue(sla, ttft time.Duration) Bound {
+	if ttft <= 0 {
+		return Bound{Upper: 0.1, Lower: 0.1}
+	}
+	r := float64(sla) / float64(ttft)
+	return Bound{Upper: max(0.1, 1.2*r-1), Lower: max(0.1, 0.8*r-1)}
+}
+
+// DecodeKV gives the bounds of the decode engines' KV use around the picked
+// use u, a fraction of 1: upper = min(1, u + 0.2), lower = max(0.1, u − 0.2).
+//
+// Source: upstream's profile_sla.py; v0.2.1 printed the two swapped.
+func DecodeKV(u float64) Bound {
+	return Bound{Upper: min(1, u+0.2), Lower: max(0.1, u-0.2)}
+}
