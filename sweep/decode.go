@@ -1,0 +1,146 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// decodeSweep measures ITL against in-flight requests at the target lengths.
+func (r *runner) decodeSweep(ctx context.Context, s *session) error {
+	if err := r.facts(ctx, s); err != nil {
+		return err
+	}
+	o := r.opts
+	top := s.facts.MaxInFlight(o.ISL, o.OSL, o.MaxInFlight)
+	if top < 1 {
+		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d tokens", s.facts.KVTokens, o.ISL+o.OSL)}
+	}
+	at := func(n int) (profile.Point, error) {
+		id := fmt.Sprintf("sweep/%s/isl%d/n%d", s.key(), o.ISL, n)
+		return r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, o.OSL, n)
+	}
+	if o.Search == Grid {
+		for _, n := range spaced(top, o.DecodeGranularity) {
+			if _, err := at(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return boundary(top, o.SLA, at)
+}
+
+// decodePoint measures n requests in flight, their prompts filled into the
+// prefix cache first so that prefill is skipped, over the part where all stream.
+func (r *runner) decodePoint(ctx context.Context, s *session, id string, stage profile.Stage, isl, osl, n int) (profile.Point, error) {
+	cost := r.opts.decodeCost(s.cfg, isl, osl, n)
+	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
+		w := profile.Workload{
+			ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
+			Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
+		}
+		warm := w
+		warm.OSL, warm.Warmup = 1, true
+		m, err := in.Measurer.Measure(ctx, warm)
+		r.count(m.Requests)
+		if err != nil {
+			return profile.Point{}, nil, err
+		}
+		m, err = in.Measurer.Measure(ctx, w)
+		p := summarizeDecode(m, s.cfg, s.facts.KVTokens)
+		p.ISL, p.OSL, p.Asked = isl, osl, n
+		p.Warnings = append(p.Warnings, r.percentileWarning(p.ITL.N)...)
+		return p, m.Requests, err
+	})
+}
+
+// summarizeDecode makes a point of the part in which every request streams.
+// InFlight, Context and KVUsage are what was seen there; where the engine's own
+// running count is lower than the client's, the engine is believed.
+func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Point {
+	w, ok := profile.Steady(m.Requests)
+	s := profile.Summarize(m.Requests, w)
+	p := profile.Point{TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings}
+	if !ok || s.ITL.N == 0 {
+		p.Warnings = append(p.Warnings, profile.Warnf("no_steady_part",
+			"at no time did all %d requests stream at once: raise --osl, or let the engine keep prompts in its prefix cache", len(m.Requests)))
+		return p
+	}
+	p.ITL, p.TPOT, p.InFlight, p.Context = s.ITL, s.TPOT, s.InFlight, s.Context
+	p.ThroughputPerGPU = s.TokensPerSec / float64(cfg.GPUs())
+	if h := s.ITL.Half; h > 0 && h < s.ITL.Mean {
+		ratio := func(d time.Duration) float64 { return float64(s.ITL.Mean) / float64(d) }
+		p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU * ratio(s.ITL.Mean+h), High: p.ThroughputPerGPU * ratio(s.ITL.Mean-h)}
+	}
+	if seen, n := runningIn(m.Running, w); n == 0 {
+		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_unverified", "the engine's own running count was not to be had: in-flight is the client's"))
+	} else if seen < 0.95*p.InFlight {
+		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight))
+		p.InFlight = seen
+	}
+	if s.Cached < 0.9 {
+		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached))
+	}
+	p.KVUsage = p.InFlight * p.Context / float64(kvTokens)
+	return p
+}
+
+// runningIn averages the engine's running count inside a window.
+func runningIn(rs []Running, w profile.Window) (mean float64, n int) {
+	for _, r := range rs {
+		if r.At >= w.From && r.At <= w.To {
+			mean += r.N
+			n++
+		}
+	}
+	if n > 0 {
+		mean /= float64(n)
+	}
+	return mean, n
+}
+
+// decodeSurface measures ITL over context and in-flight at the pick. The row at
+// the target lengths is the sweep's own.
+func (r *runner) decodeSurface(ctx context.Context) (err error) {
+	s := newSession(profile.Decode, r.res.Decode.Picked.Point.Config)
+	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
+	if err := r.facts(ctx, s); err != nil {
+		return r.surfaceError(s, err)
+	}
+	o := r.opts
+	for _, isl := range decodeISLs(o) {
+		for _, n := range spaced(s.facts.MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
+			id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
+			if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, o.SurfaceOSL, n); err != nil {
+				return r.surfaceError(s, err)
+			}
+		}
+	}
+	return nil
+}
+
+// decodeISLs are the prompt lengths of the decode surface, evenly spaced from
+// 100 tokens to what the context leaves beside the output, without one that
+// the target row already covers.
+func decodeISLs(o Options) []int {
+	lo, hi := min(100, o.ISL), o.MaxContext-o.SurfaceOSL
+	var isls []int
+	for i := range o.DecodeGranularity {
+		isl := lo + int(float64(i)/float64(max(o.DecodeGranularity-1, 1))*float64(hi-lo))
+		if near(isl, o.ISL) || isl < 1 {
+			continue
+		}
+		isls = append(isls, isl)
+	}
+	return distinct(isls)
+}
+
+// near reports whether two lengths are within 2 %: two rows there would only
+// measure their noise.
+func near(a, b int) bool { return 50*abs(a-b) <= max(a, b) }
+
+func abs(a int) int { return max(a, -a) }

@@ -1,0 +1,91 @@
+package sweep
+
+import (
+	"slices"
+
+	"plimsoll/profile"
+)
+
+// spaced is upstream's list of in-flight counts: granularity of them, evenly
+// spaced from 1 to top; every count where top is smaller than granularity.
+// (Upstream divided by granularity − 1 and so failed at 1, and stepped by 0 at
+// small tops.)
+func spaced(top, granularity int) []int {
+	if top < 1 {
+		return nil
+	}
+	if granularity <= 1 {
+		return []int{top}
+	}
+	var ns []int
+	for i := range min(granularity, top) {
+		n := i + 1
+		if top > granularity {
+			n = 1 + int(float64(i)*float64(top-1)/float64(granularity-1))
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+// probes bounds how many counts boundary may try between the two ends.
+const probes = 8
+
+// boundary finds the largest in-flight count whose ITL meets the SLA, to within
+// one request below 20 and 5 % above, and one count beyond it, assuming that
+// ITL does not fall with load. It tries 1 and top first; then, between the best
+// count that holds and the least that does not, where the straight line through
+// both crosses the SLA. Where all hold it adds the middle, for the curve.
+func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) error {
+	lo, err := at(1)
+	if err != nil || top == 1 {
+		return err
+	}
+	if !lo.Meets(sla) {
+		return nil // more load only makes it worse
+	}
+	hi, err := at(top)
+	if err != nil {
+		return err
+	}
+	if hi.Meets(sla) {
+		if top > 3 {
+			_, err = at((top + 1) / 2)
+		}
+		return err
+	}
+	a, b := 1, top
+	for range probes {
+		if b-a <= max(1, a/20) {
+			return nil
+		}
+		n := crossing(a, b, lo, hi, sla)
+		p, err := at(n)
+		if err != nil {
+			return err
+		}
+		if p.Meets(sla) {
+			a, lo = n, p
+		} else {
+			b, hi = n, p
+		}
+	}
+	return nil
+}
+
+// crossing is the count strictly between a and b where the line through both
+// points' latencies meets the SLA; the middle where there is no such line.
+func crossing(a, b int, lo, hi profile.Point, sla profile.SLA) int {
+	l, h := lo.Latency(sla.Stat), hi.Latency(sla.Stat)
+	n := (a + b) / 2
+	if h > l {
+		n = a + int(float64(b-a)*float64(sla.ITL-l)/float64(h-l))
+	}
+	return min(max(n, a+1), b-1)
+}
+
+// distinct sorts and drops repeats.
+func distinct(v []int) []int {
+	slices.Sort(v)
+	return slices.Compact(v)
+}

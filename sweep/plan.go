@@ -1,0 +1,122 @@
+package sweep
+
+import (
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// Step is one session of a plan: an engine to start, and what to measure on it.
+type Step struct {
+	Stage    profile.Stage
+	Phase    profile.Phase
+	Label    string // configuration; empty where it is not yet picked
+	Points   int    // at most
+	Requests int    // at most, warm-up included
+	Expected time.Duration
+	Known    bool // Expected comes from a latency model
+}
+
+// Plan is what Run would do, at most: the adaptive search usually needs fewer
+// points. It starts nothing. Before the picks are known, the surfaces are
+// estimated at the last candidate, the one with most GPUs.
+func Plan(o Options) []Step {
+	var steps []Step
+	for _, c := range o.Candidates {
+		s := Step{Stage: profile.StageSweep, Phase: profile.Prefill, Label: c.Parallelism.Label()}
+		s.add(o.prefillCost(c, o.ISL, o.PrefillRequests), o.PrefillRequests+o.PrefillWarmups)
+		steps = append(steps, s.finished(o, c))
+	}
+	for _, c := range o.Candidates {
+		s := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Parallelism.Label()}
+		for _, n := range plannedLevels(o, o.facts(c).MaxInFlight(o.ISL, o.OSL, o.MaxInFlight)) {
+			s.add(o.decodeCost(c, o.ISL, o.OSL, n), 2*n)
+		}
+		steps = append(steps, s.finished(o, c))
+	}
+	if len(o.Candidates) == 0 {
+		return steps
+	}
+	return append(steps, planSurfaces(o, o.Candidates[len(o.Candidates)-1])...)
+}
+
+func planSurfaces(o Options, c engine.Config) []Step {
+	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
+	for _, isl := range prefillISLs(o) {
+		if isl != o.ISL {
+			p.add(o.prefillCost(c, isl, o.SurfaceRequests), o.SurfaceRequests+o.PrefillWarmups)
+		}
+	}
+	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
+	for _, isl := range decodeISLs(o) {
+		for _, n := range spaced(o.facts(c).MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
+			d.add(o.decodeCost(c, isl, o.SurfaceOSL, n), 2*n)
+		}
+	}
+	return []Step{p.finished(o, c), d.finished(o, c)}
+}
+
+func (s *Step) add(cost time.Duration, requests int) {
+	s.Points++
+	s.Requests += requests
+	s.Expected += cost
+}
+
+func (s Step) finished(o Options, c engine.Config) Step {
+	_, s.Known = o.expect(c)
+	return s
+}
+
+// plannedLevels are counts like those the search will try.
+func plannedLevels(o Options, top int) []int {
+	if o.Search == Grid {
+		return spaced(top, o.DecodeGranularity)
+	}
+	ns := spaced(top, 2)
+	for i := range min(3, max(0, top-2)) { // 1, top, and about three towards the boundary
+		ns = append(ns, max(2, top*(i+2)/5))
+	}
+	return distinct(ns)
+}
+
+// facts is what the latency model expects an engine to say of itself.
+func (o Options) facts(c engine.Config) Facts {
+	f := Facts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs}
+	if e, ok := o.expect(c); ok {
+		f.KVTokens = e.KVTokens()
+		return f
+	}
+	// Without a model only limits bound the plan.
+	f.KVTokens = max(c.Limits.MaxNumSeqs, o.MaxInFlight, 1) * max(o.MaxContext, o.ISL+o.OSL)
+	return f
+}
+
+func (o Options) expect(c engine.Config) (Expectation, bool) {
+	if o.Expect == nil {
+		return nil, false
+	}
+	return o.Expect(c)
+}
+
+// prefillCost and decodeCost are expected durations; without a latency model
+// they are unit costs, which still give a progress bar something to share out.
+func (o Options) prefillCost(c engine.Config, isl, n int) time.Duration {
+	e, ok := o.expect(c)
+	if !ok {
+		return time.Second
+	}
+	return time.Duration(n+o.PrefillWarmups) * e.TTFT(isl)
+}
+
+func (o Options) decodeCost(c engine.Config, isl, osl, n int) time.Duration {
+	e, ok := o.expect(c)
+	if !ok {
+		return time.Second
+	}
+	fill := time.Duration(0)
+	if c.Kind != engine.KindSim { // the embedded engine fills its cache in no time
+		fill = time.Duration(n) * e.TTFT(isl)
+	}
+	return fill + time.Duration(osl)*e.ITL(n, float64(isl)+float64(osl)/2)
+}

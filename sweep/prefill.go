@@ -1,0 +1,130 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// prefillSweep measures TTFT at the target ISL.
+func (r *runner) prefillSweep(ctx context.Context, s *session) error {
+	id := fmt.Sprintf("sweep/%s/isl%d", s.key(), r.opts.ISL)
+	_, err := r.prefillPoint(ctx, s, id, profile.StageSweep, r.opts.ISL, r.opts.PrefillRequests)
+	return err
+}
+
+// prefillPoint measures n requests of isl tokens, one at a time, every prompt
+// new to the engine, after warm-up requests that are thrown away.
+func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
+	cost := r.opts.prefillCost(s.cfg, isl, n)
+	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
+		w := profile.Workload{
+			ISL: isl, OSL: 1, InFlight: 1, Arrival: profile.ClosedLoop,
+			Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
+		}
+		warm := w
+		warm.Requests, warm.Seed = r.opts.PrefillWarmups, w.Seed+1
+		if warm.Requests > 0 {
+			m, err := in.Measurer.Measure(ctx, warm)
+			r.count(m.Requests)
+			if err != nil {
+				return profile.Point{}, nil, err
+			}
+		}
+		w.Requests = n
+		m, err := in.Measurer.Measure(ctx, w)
+		p := summarizePrefill(m.Requests, s.cfg)
+		p.ISL, p.OSL = isl, 1
+		p.Warnings = append(p.Warnings, r.percentileWarning(p.TTFT.N)...)
+		return p, m.Requests, err
+	})
+}
+
+// summarizePrefill makes a point of one-at-a-time requests:
+// throughput = prompt tokens / mean TTFT / GPUs.
+func summarizePrefill(rs []profile.Request, cfg engine.Config) profile.Point {
+	s := profile.Summarize(rs, profile.Whole(rs))
+	p := profile.Point{
+		Asked: 1, InFlight: 1, TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings,
+	}
+	var tokens, n float64
+	for _, q := range rs {
+		if q.OK() {
+			n++
+			if q.PromptTokens > 0 {
+				tokens += float64(q.PromptTokens)
+			} else {
+				tokens += float64(q.ISL)
+			}
+		}
+	}
+	if n == 0 || s.TTFT.Mean <= 0 {
+		return p
+	}
+	p.Context = tokens / n
+	rate := func(ttft time.Duration) float64 { return p.Context / ttft.Seconds() / float64(cfg.GPUs()) }
+	p.ThroughputPerGPU = rate(s.TTFT.Mean)
+	if h := s.TTFT.Half; h > 0 && h < s.TTFT.Mean {
+		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(s.TTFT.Mean - h)}
+	}
+	if s.Cached > 0.01 {
+		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",
+			"%.0f %% of the prompt came from the prefix cache: TTFT is understated", 100*s.Cached))
+	}
+	return p
+}
+
+// percentileWarning warns where the SLA's percentile is beyond what n samples hold.
+func (r *runner) percentileWarning(n int) []profile.Warning {
+	need := SamplesFor(r.opts.SLA.Stat)
+	if n == 0 || n >= need {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("few_samples",
+		"%d samples: %s needs about %d, and is close to the maximum here", n, r.opts.SLA.Stat, need)}
+}
+
+// SamplesFor is how many samples a statistic needs so that at least one lies
+// beyond it: 1/(1−q), and five for a mean with its spread.
+func SamplesFor(s profile.Statistic) int {
+	q := map[profile.Statistic]float64{profile.P50: 0.5, profile.P90: 0.9, profile.P95: 0.95, profile.P99: 0.99}[s]
+	return max(5, int(math.Ceil(1/(1-q)-1e-9)))
+}
+
+// prefillISLs are the lengths of the prefill surface: n of them, from 100
+// tokens to what the context leaves beside one output token; evenly spaced on
+// the grid (as upstream), otherwise in ratio, because the curve bends at its
+// short end. The target is one of them.
+func prefillISLs(o Options) []int {
+	lo, hi := min(100, o.ISL), o.MaxContext-1
+	var isls []int
+	for i := range o.PrefillGranularity {
+		f := float64(i) / float64(max(o.PrefillGranularity-1, 1))
+		if o.Search == Grid {
+			isls = append(isls, lo+int(f*float64(hi-lo)))
+		} else {
+			isls = append(isls, int(math.Round(float64(lo)*math.Pow(float64(hi)/float64(lo), f))))
+		}
+	}
+	return distinct(append(isls, o.ISL))
+}
+
+// prefillSurface measures TTFT over ISL at the pick.
+func (r *runner) prefillSurface(ctx context.Context) (err error) {
+	s := newSession(profile.Prefill, r.res.Prefill.Picked.Point.Config)
+	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
+	for _, isl := range prefillISLs(r.opts) {
+		if isl == r.opts.ISL {
+			continue // the sweep's own point
+		}
+		id := fmt.Sprintf("surface/%s/isl%d", s.key(), isl)
+		if _, err := r.prefillPoint(ctx, s, id, profile.StageSurface, isl, r.opts.SurfaceRequests); err != nil {
+			return r.surfaceError(s, err)
+		}
+	}
+	return nil
+}

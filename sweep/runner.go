@@ -1,0 +1,249 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// runner is the state of one Run.
+type runner struct {
+	opts     Options
+	launcher Launcher
+	rec      Recorder
+	progress func(Progress)
+	known    map[string]profile.Point
+	order    []profile.Point // known points, as they were measured
+	res      Result
+	meter    meter
+	sent     int // requests and failures so far, for StopErrorShare
+	failed   int
+}
+
+func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) *runner {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	r := &runner{opts: o, launcher: l, rec: rec, progress: progress, known: map[string]profile.Point{}, order: known.Points}
+	for _, p := range known.Points {
+		r.known[p.ID] = p
+	}
+	r.res.Skips = append(r.res.Skips, known.Skips...)
+	r.res.Engines = map[string]Facts{}
+	for k, f := range known.Engines {
+		r.res.Engines[k] = f
+	}
+	r.meter = newMeter(Plan(o))
+	return r
+}
+
+// engineError is a failure of one engine: the configuration is dropped and the
+// sweep goes on. Launch failures concern both phases.
+type engineError struct {
+	launch bool
+	err    error
+}
+
+func (e *engineError) Error() string { return e.err.Error() }
+func (e *engineError) Unwrap() error { return e.err }
+
+func (e *engineError) skip(s *session) Skip {
+	sk := Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
+	if e.launch {
+		sk.Phase = ""
+	}
+	return sk
+}
+
+func (r *runner) skip(s Skip) error {
+	r.res.Skips = append(r.res.Skips, s)
+	return r.rec.Skip(s)
+}
+
+// recall keeps the known points of a configuration that was dropped earlier:
+// they stay in the files, though they cannot be picked.
+func (r *runner) recall(s *session) {
+	for _, p := range r.order {
+		if p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config == s.cfg {
+			r.res.Points = append(r.res.Points, p)
+		}
+	}
+}
+
+func (r *runner) skipped(phase profile.Phase, label string) bool {
+	for _, s := range r.res.Skips {
+		if s.Label == label && (s.Phase == "" || s.Phase == phase) {
+			return true
+		}
+	}
+	return false
+}
+
+// point gives the point of that id: a known one, or one measured now.
+func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id string, cost time.Duration,
+	measure func(context.Context, *Instance) (profile.Point, []profile.Request, error),
+) (profile.Point, error) {
+	if p, ok := r.known[id]; ok {
+		r.res.Points = append(r.res.Points, p)
+		r.meter.done(s.step(stage), cost, 0)
+		return p, nil
+	}
+	if d := r.opts.Deadline; !d.IsZero() && r.opts.Now().Add(r.meter.scaled(cost)).After(d) {
+		return profile.Point{}, errTimeUp
+	}
+	if err := r.launch(ctx, s); err != nil {
+		return profile.Point{}, err
+	}
+	r.progress(r.meter.at(id))
+	began := r.opts.Now()
+	p, rs, err := measure(ctx, s.inst)
+	if err := r.verdict(ctx, s, id, rs, err); err != nil {
+		return profile.Point{}, err
+	}
+	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
+	p.MaxKV, p.Started, p.Elapsed = s.facts.KVTokens, began, r.opts.Now().Sub(began)
+	if err := r.rec.Point(p, rs); err != nil {
+		return profile.Point{}, fmt.Errorf("keeping point %s: %w", id, err)
+	}
+	r.res.Points = append(r.res.Points, p)
+	r.meter.done(s.step(stage), cost, p.Elapsed)
+	r.progress(r.meter.at(id))
+	return p, r.overload(p)
+}
+
+// verdict turns what a measurement says about its engine into an error: the
+// program was stopped, the engine died, or the load could not be sent.
+func (r *runner) verdict(ctx context.Context, s *session, id string, rs []profile.Request, err error) error {
+	r.count(rs)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if died := s.inst.Died(); died != nil {
+		return &engineError{err: fmt.Errorf("engine ended at %s: %w", id, died)}
+	}
+	if err != nil {
+		return &engineError{err: fmt.Errorf("measuring %s: %w", id, err)}
+	}
+	return nil
+}
+
+// overload stops a sweep of somebody's server that has begun to fail.
+func (r *runner) overload(p profile.Point) error {
+	r.sent += p.Requests
+	r.failed += p.Failures
+	if m := r.opts.StopErrorShare; m > 0 && r.failed > 0 && float64(r.failed) >= m*float64(r.sent) {
+		return fmt.Errorf("%w: %d of %d: stopped at %s", ErrOverload, r.failed, r.sent, p.ID)
+	}
+	return nil
+}
+
+func (r *runner) count(rs []profile.Request) {
+	r.res.Cost.Requests += len(rs)
+	for _, q := range rs {
+		r.res.Cost.PromptTokens += int64(q.PromptTokens)
+		r.res.Cost.OutputTokens += int64(q.OutputTokens)
+	}
+}
+
+// launch starts the session's engine if it does not run.
+func (r *runner) launch(ctx context.Context, s *session) error {
+	if s.inst != nil {
+		return nil
+	}
+	r.progress(r.meter.at("starting " + s.key()))
+	s.begun = r.opts.Now()
+	r.res.Cost.Launches++
+	inst, err := r.launcher.Launch(ctx, s.cfg)
+	if ctx.Err() != nil {
+		if inst != nil {
+			err = errors.Join(context.Cause(ctx), inst.Stop(context.WithoutCancel(ctx)))
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return &engineError{launch: true, err: err}
+	}
+	s.inst, s.facts = inst, inst.Facts
+	r.res.Engines[s.key()] = s.facts
+	if err := r.rec.Engine(s.key(), s.facts); err != nil {
+		return fmt.Errorf("keeping the facts of %s: %w", s.key(), err)
+	}
+	return nil
+}
+
+// facts makes s.facts known, from a journal or by launching.
+func (r *runner) facts(ctx context.Context, s *session) error {
+	if f, ok := r.res.Engines[s.key()]; ok {
+		s.facts = f
+		return nil
+	}
+	return r.launch(ctx, s)
+}
+
+// end stops the session's engine after err, and closes its step.
+func (r *runner) end(ctx context.Context, s *session, stage profile.Stage, err error) error {
+	r.meter.close(s.step(stage))
+	if stop := r.stop(ctx, s); stop != nil {
+		return errors.Join(err, stop)
+	}
+	return err
+}
+
+// stop ends the session's engine, also when the run was canceled.
+func (r *runner) stop(ctx context.Context, s *session) error {
+	if s.inst == nil {
+		return nil
+	}
+	inst := s.inst
+	s.inst = nil
+	secs := r.opts.Now().Sub(s.begun).Seconds()
+	r.res.Cost.EngineSeconds += secs
+	r.res.Cost.GPUSeconds += secs * float64(s.cfg.GPUs())
+	if err := inst.Stop(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("stopping %s: %w", s.key(), err)
+	}
+	return nil
+}
+
+// seed gives each point its own prompts, reproducibly.
+func (r *runner) seed(id string) uint64 {
+	h := r.opts.Seed ^ 0xcbf29ce484222325 // FNV-1a
+	for _, b := range []byte(id) {
+		h = (h ^ uint64(b)) * 0x100000001b3
+	}
+	return h
+}
+
+// Candidates are the tensor-parallel sizes to try: tps where given, otherwise
+// the powers of two up to gpus. One that does not fit, by fits, is left out
+// with its reason.
+func Candidates(base engine.Config, gpus int, tps []int, fits func(engine.Config) error) ([]engine.Config, []Skip) {
+	if len(tps) == 0 {
+		for n := 1; n <= gpus; n *= 2 {
+			tps = append(tps, n)
+		}
+	}
+	var cs []engine.Config
+	var skips []Skip
+	for _, n := range tps {
+		c := base
+		c.Parallelism = engine.TP(n)
+		err := error(nil)
+		if n > gpus {
+			err = fmt.Errorf("needs %d GPUs, %d are visible", n, gpus)
+		} else if fits != nil {
+			err = fits(c)
+		}
+		if err != nil {
+			skips = append(skips, Skip{Label: c.Parallelism.Label(), Reason: err.Error()})
+			continue
+		}
+		cs = append(cs, c)
+	}
+	return cs, skips
+}

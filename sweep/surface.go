@@ -1,0 +1,66 @@
+package sweep
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// surfaceError turns an engine's failure at the pick into a recorded reason:
+// the picks stand, the surface has fewer points.
+func (r *runner) surfaceError(s *session, err error) error {
+	var failed *engineError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	r.res.Partial = "the " + s.key() + " surface is incomplete: " + failed.Error()
+	return nil
+}
+
+// prefillSurfaceOf collects the usable prefill points of a configuration.
+func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.PrefillSurface {
+	var s profile.PrefillSurface
+	for _, p := range points {
+		if p.Phase == profile.Prefill && p.Config == cfg && p.Failures == 0 && p.TTFT.Mean > 0 {
+			s.Samples = append(s.Samples, profile.PrefillSample{ISL: p.ISL, TTFT: p.TTFT.Mean, ThroughputPerGPU: p.ThroughputPerGPU})
+			s.Provenance = profile.Weakest(s.Provenance, p.Provenance)
+		}
+	}
+	slices.SortFunc(s.Samples, func(a, b profile.PrefillSample) int { return cmp.Compare(a.ISL, b.ISL) })
+	return s
+}
+
+// decodeSurfaceOf collects the usable decode points of a configuration. The
+// points of one row were asked for at one length, and the mean context seen
+// differs between them by a token or so; a row keeps its mean context, so that
+// it stays a row, and each sample the in-flight count seen: x = n·y/max_kv.
+func decodeSurfaceOf(points []profile.Point, cfg engine.Config) profile.DecodeSurface {
+	var s profile.DecodeSurface
+	rows := map[int][]profile.Point{} // by the length asked for
+	for _, p := range points {
+		if p.Phase == profile.Decode && p.Config == cfg && p.Failures == 0 && p.ITL.Mean > 0 {
+			rows[p.ISL] = append(rows[p.ISL], p)
+			s.MaxKVTokens = p.MaxKV
+			s.Provenance = profile.Weakest(s.Provenance, p.Provenance)
+		}
+	}
+	for _, row := range rows {
+		context := 0.0
+		for _, p := range row {
+			context += p.Context / float64(len(row))
+		}
+		for _, p := range row {
+			s.Samples = append(s.Samples, profile.DecodeSample{
+				KVUsage: p.InFlight * context / float64(s.MaxKVTokens), Context: context,
+				ITL: p.ITL.Mean, ThroughputPerGPU: p.ThroughputPerGPU,
+			})
+		}
+	}
+	slices.SortFunc(s.Samples, func(a, b profile.DecodeSample) int {
+		return cmp.Or(cmp.Compare(a.Context, b.Context), cmp.Compare(a.KVUsage, b.KVUsage))
+	})
+	return s
+}

@@ -1,0 +1,221 @@
+// Package sweep decides which configurations and which operating points to
+// measure, in which order, until the answer is known: it takes candidates and
+// a target, drives a Launcher and a Measurer, and gives the points, the picks
+// and the surfaces at the picks. It always stops what it started; a
+// configuration that fails is recorded with its reason and the rest goes on;
+// points already known (a resumed run) are not measured again.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// Search is how the decode sweep chooses in-flight counts.
+type Search string
+
+// The searches.
+const (
+	// Adaptive brackets and closes in on the SLA's boundary.
+	Adaptive Search = "adaptive"
+	// Grid is upstream's plan: evenly spaced counts, full output length.
+	Grid Search = "grid"
+)
+
+// ParseSearch reads a Search's name.
+func ParseSearch(s string) (Search, error) {
+	switch v := Search(s); v {
+	case Adaptive, Grid:
+		return v, nil
+	}
+	return "", fmt.Errorf("unknown search %q: want adaptive or grid", s)
+}
+
+// Sentinels that end a run early.
+var (
+	// ErrNothing says that a phase has no usable point at all. Run returns it
+	// wrapped, beside a Result that holds the reasons.
+	ErrNothing = errors.New("no configuration could be measured")
+	// ErrOverload says that the share of failed requests passed
+	// Options.StopErrorShare. Run returns it wrapped.
+	ErrOverload = errors.New("too many requests failed")
+
+	errTimeUp = errors.New("the time allowed is used up")
+)
+
+// Options is one sweep.
+type Options struct {
+	Candidates []engine.Config // one per parallelism, in the order to try
+	ISL, OSL   int             // target workload, tokens
+	SLA        profile.SLA
+	Rank       recommend.Rank
+	Search     Search
+
+	PrefillRequests    int // per prefill point, after warm-up
+	PrefillWarmups     int // discarded requests before them
+	SurfaceRequests    int // per point of the prefill surface
+	PrefillGranularity int // ISLs of the prefill surface
+	DecodeGranularity  int // contexts and in-flight counts of the decode surface, each
+	SurfaceOSL         int // output tokens per request of the decode surface
+	MaxContext         int // tokens; the surfaces reach up to it
+	MaxInFlight        int // never more at once; 0 = the engine's own limits
+
+	RequestTimeout time.Duration
+	StopErrorShare float64 // stop everything above this share of failed requests; 0 = never
+	Seed           uint64
+
+	Deadline time.Time        // no new point that would not fit before it; zero = none
+	Now      func() time.Time // the clock
+	// Expect gives the latency model of a configuration, for time estimates
+	// only; nil or false where there is none.
+	Expect func(engine.Config) (Expectation, bool)
+}
+
+// Expectation is what a latency model says of a configuration.
+type Expectation interface {
+	TTFT(isl int) time.Duration
+	ITL(inFlight int, context float64) time.Duration
+	KVTokens() int
+}
+
+// Skip is a configuration that was left out, or dropped half-way, and why.
+// Phase is empty where it concerns both.
+type Skip struct {
+	Phase  profile.Phase `json:"phase,omitempty"`
+	Label  string        `json:"label"`
+	Reason string        `json:"reason"`
+}
+
+// Recorder keeps what is known, synced before the next point starts.
+type Recorder interface {
+	Point(p profile.Point, rs []profile.Request) error
+	Skip(s Skip) error
+	Engine(key string, f Facts) error
+}
+
+// Known is what an earlier run of the same inputs left.
+type Known struct {
+	Points  []profile.Point
+	Skips   []Skip
+	Engines map[string]Facts // by session key
+}
+
+// Cost is what the sweep spent, launches included.
+type Cost struct {
+	Launches      int     `json:"launches"`
+	EngineSeconds float64 `json:"engine_seconds"`
+	GPUSeconds    float64 `json:"gpu_seconds"`
+	Requests      int     `json:"requests"`
+	PromptTokens  int64   `json:"prompt_tokens"`
+	OutputTokens  int64   `json:"output_tokens"`
+}
+
+// Result is what a sweep found.
+type Result struct {
+	Points         []profile.Point // in the order measured, known ones included
+	Skips          []Skip
+	Engines        map[string]Facts
+	Prefill        recommend.Choice
+	Decode         recommend.Choice
+	PrefillSurface profile.PrefillSurface
+	DecodeSurface  profile.DecodeSurface
+	Cost           Cost
+	Partial        string // why not everything planned was measured; empty = all was
+}
+
+// Run sweeps. On cancellation and on ErrNothing the Result holds what is known.
+func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) (Result, error) {
+	r := newRunner(o, l, rec, known, progress)
+	err := r.run(ctx)
+	if errors.Is(err, errTimeUp) {
+		r.res.Partial, err = "the time allowed was used up", r.finish()
+	}
+	return r.res, err
+}
+
+// run does the four stages; errTimeUp leaves what is known in r.res.
+func (r *runner) run(ctx context.Context) error {
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
+		for _, cfg := range r.opts.Candidates {
+			if err := r.candidate(ctx, phase, cfg); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	if err := r.prefillSurface(ctx); err != nil {
+		return err
+	}
+	if err := r.decodeSurface(ctx); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// candidate measures one configuration in one phase; an engine that fails is a
+// Skip, not an error.
+func (r *runner) candidate(ctx context.Context, phase profile.Phase, cfg engine.Config) (err error) {
+	s := newSession(phase, cfg)
+	if r.skipped(phase, s.label()) {
+		r.recall(s)
+		return nil
+	}
+	defer func() { err = r.end(ctx, s, profile.StageSweep, err) }()
+	if phase == profile.Prefill {
+		err = r.prefillSweep(ctx, s)
+	} else {
+		err = r.decodeSweep(ctx, s)
+	}
+	var failed *engineError
+	if errors.As(err, &failed) {
+		return r.skip(failed.skip(s))
+	}
+	return err
+}
+
+// choose picks in both phases.
+func (r *runner) choose() error {
+	var errs []error
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
+		c, err := recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, r.opts.Rank, r.opts.OSL)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", phase, ErrNothing))
+		}
+		if phase == profile.Prefill {
+			r.res.Prefill = c
+		} else {
+			r.res.Decode = c
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// finish computes picks and surfaces from what is known.
+func (r *runner) finish() error {
+	if err := r.choose(); err != nil {
+		return err
+	}
+	r.res.PrefillSurface = prefillSurfaceOf(r.res.Points, r.res.Prefill.Picked.Point.Config)
+	r.res.DecodeSurface = decodeSurfaceOf(r.res.Points, r.res.Decode.Picked.Point.Config)
+	return nil
+}
+
+// sweepPoints are the points of a phase that may be picked: those of the sweep,
+// of configurations that were not dropped.
+func (r *runner) sweepPoints(phase profile.Phase) []profile.Point {
+	var ps []profile.Point
+	for _, p := range r.res.Points {
+		if p.Stage == profile.StageSweep && p.Phase == phase && !r.skipped(phase, p.Config.Parallelism.Label()) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
