@@ -1,0 +1,249 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// JournalSchema is the version that Header.Schema carries.
+const JournalSchema = 1
+
+// EntryType names what a journal line holds.
+type EntryType string
+
+// The entry types of schema 1.
+const (
+	EntryHeader EntryType = "header" // the first line, once
+	EntryPoint  EntryType = "point"
+	EntrySkip   EntryType = "skip"
+	EntryEngine EntryType = "engine"
+)
+
+// Entry is one journal line; exactly the field that Type names is set.
+type Entry struct {
+	Type   EntryType      `json:"type"`
+	Header *Header        `json:"header,omitempty"`
+	Point  *profile.Point `json:"point,omitempty"`
+	Skip   *Skip          `json:"skip,omitempty"`
+	Engine *EngineFacts   `json:"engine,omitempty"`
+}
+
+// Header says which run a journal belongs to.
+type Header struct {
+	Schema      int       `json:"schema"`
+	Fingerprint string    `json:"fingerprint"` // of Inputs
+	Inputs      Inputs    `json:"inputs"`
+	Version     string    `json:"version"` // of this program
+	Started     time.Time `json:"started"`
+}
+
+// Skip is a configuration that was left out or given up, and why.
+type Skip struct {
+	Phase  profile.Phase `json:"phase"`
+	Label  string        `json:"label"` // "TP:4"
+	Reason string        `json:"reason"`
+}
+
+// EngineFacts is what one launched engine said of itself.
+type EngineFacts struct {
+	Label       string             `json:"label"` // "TP:4"
+	Role        engine.Role        `json:"role"`
+	Config      engine.Config      `json:"config"`
+	Command     []string           `json:"command,omitempty"` // argv, without credentials
+	Version     string             `json:"version,omitempty"` // of the engine
+	MaxKVTokens int                `json:"max_kv_tokens"`     // over all its ranks; 0 = not said
+	Provenance  profile.Provenance `json:"provenance"`
+	Ready       time.Duration      `json:"ready_ns,omitempty"` // from launch to ready
+}
+
+// NewHeader is the header of a run that starts now.
+func NewHeader(in Inputs, version string, started time.Time) Header {
+	return Header{Schema: JournalSchema, Fingerprint: in.Fingerprint(), Inputs: in, Version: version, Started: started}
+}
+
+// PointEntry, SkipEntry, EngineEntry and HeaderEntry wrap a value for Append.
+func PointEntry(p profile.Point) Entry { return Entry{Type: EntryPoint, Point: &p} }
+
+// SkipEntry wraps a Skip for Append.
+func SkipEntry(s Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
+
+// EngineEntry wraps EngineFacts for Append.
+func EngineEntry(f EngineFacts) Entry { return Entry{Type: EntryEngine, Engine: &f} }
+
+// HeaderEntry wraps a Header for Append.
+func HeaderEntry(h Header) Entry { return Entry{Type: EntryHeader, Header: &h} }
+
+// check refuses what this version does not know and what Type does not name.
+func (e Entry) check() error {
+	var set bool
+	switch e.Type {
+	case EntryHeader:
+		set = e.Header != nil
+		if set && e.Header.Schema != JournalSchema {
+			return fmt.Errorf("journal schema %d is not %d: use the plimsoll version that wrote it, or start over with --force", e.Header.Schema, JournalSchema)
+		}
+	case EntryPoint:
+		set = e.Point != nil
+	case EntrySkip:
+		set = e.Skip != nil
+	case EntryEngine:
+		set = e.Engine != nil
+	default:
+		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with --force", e.Type, JournalSchema)
+	}
+	if !set {
+		return fmt.Errorf("entry of type %q holds no %s", e.Type, e.Type)
+	}
+	return nil
+}
+
+// Journal appends entries, each on disk before Append returns. It is not for
+// concurrent use.
+type Journal struct {
+	f    *os.File
+	size int64 // end of the last whole line
+}
+
+// OpenJournal opens or creates a journal for appending. What a killed run left
+// of its last line is cut off.
+func OpenJournal(path string) (*Journal, error) {
+	whole := int64(0)
+	switch b, err := readFile(path); {
+	case err == nil:
+		_, rest := lines(b)
+		whole = int64(len(b) - len(rest))
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, filePerm)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{f: f, size: whole}
+	if err := errors.Join(j.rewind(), f.Sync(), syncDir(filepath.Dir(path))); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, errors.Join(err, f.Close()))
+	}
+	return j, nil
+}
+
+// Append writes one line and syncs it. After a failure (a full disk) the
+// journal holds what it held before.
+func (j *Journal) Append(e Entry) error {
+	if err := e.check(); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.f.Name(), err)
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("appending a %s to %s: %w", e.Type, j.f.Name(), err)
+	}
+	b = append(b, '\n')
+	if _, err := j.f.Write(b); err != nil {
+		return fmt.Errorf("appending to %s: %w", j.f.Name(), errors.Join(err, j.rewind()))
+	}
+	if err := j.f.Sync(); err != nil {
+		return fmt.Errorf("syncing %s: %w", j.f.Name(), errors.Join(err, j.rewind()))
+	}
+	j.size += int64(len(b))
+	return nil
+}
+
+// Close closes the file; everything appended is on disk already.
+func (j *Journal) Close() error { return j.f.Close() }
+
+func (j *Journal) rewind() error {
+	if err := j.f.Truncate(j.size); err != nil {
+		return err
+	}
+	_, err := j.f.Seek(j.size, io.SeekStart)
+	return err
+}
+
+// JournalLog is a journal as read back.
+type JournalLog struct {
+	Header  Header
+	Points  []profile.Point // a point measured again replaces the earlier one
+	Skips   []Skip
+	Engines []EngineFacts
+	Torn    bool // the last line was cut off by a kill and dropped
+}
+
+// ErrNoHeader is returned by ReadJournal for a journal that was killed before
+// its header was on disk: nothing was measured, the run starts from the start.
+var ErrNoHeader = errors.New("the journal has no header yet")
+
+// ReadJournal reads what was finished. A torn last line is what a kill leaves
+// and is dropped; a bad line before it is corruption and an error that names it.
+func ReadJournal(path string) (JournalLog, error) {
+	b, err := readFile(path)
+	if err != nil {
+		return JournalLog{}, err
+	}
+	whole, rest := lines(b)
+	log := JournalLog{Torn: len(rest) > 0}
+	seen := map[string]int{}
+	for i, line := range whole {
+		var e Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return JournalLog{}, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+		if err := log.add(e, i == 0, seen); err != nil {
+			return JournalLog{}, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+	}
+	if len(whole) == 0 {
+		return JournalLog{}, fmt.Errorf("%s: %w", path, ErrNoHeader)
+	}
+	return log, nil
+}
+
+func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if first != (e.Type == EntryHeader) {
+		return fmt.Errorf("entry of type %q: want one header, as the first line", e.Type)
+	}
+	switch e.Type {
+	case EntryHeader:
+		l.Header = *e.Header
+		if l.Header.Inputs.Fingerprint() != l.Header.Fingerprint {
+			return errors.New("the header's fingerprint is not that of its inputs")
+		}
+	case EntrySkip:
+		l.Skips = append(l.Skips, *e.Skip)
+	case EntryEngine:
+		l.Engines = append(l.Engines, *e.Engine)
+	case EntryPoint:
+		if at, again := seen[e.Point.ID]; again {
+			l.Points[at] = *e.Point
+			return nil
+		}
+		seen[e.Point.ID] = len(l.Points)
+		l.Points = append(l.Points, *e.Point)
+	}
+	return nil
+}
+
+// lines splits b into whole lines and the torn rest. A last line is whole when
+// it ends and is JSON: after a power failure it may be of full length with
+// holes of zeros.
+func lines(b []byte) (whole [][]byte, rest []byte) {
+	for len(b) > 0 {
+		line, after, ended := bytes.Cut(b, []byte("\n"))
+		if !ended || (len(after) == 0 && !json.Valid(line)) {
+			return whole, b
+		}
+		whole = append(whole, line)
+		b = after
+	}
+	return whole, nil
+}
