@@ -131,7 +131,7 @@ func (c Catalog) With(file string, r io.Reader) (Catalog, error) {
 	switch header[0] = strings.TrimPrefix(header[0], "\ufeff"); header[0] {
 	case "model":
 		err = readRows(file, in, header, modelColumns(), func(m Model) error {
-			m, err := m.finished()
+			m, err := m.finished(func(column string) string { return column })
 			if err == nil {
 				out.models = put(out.models, m, func(m Model) string { return m.Name })
 			}

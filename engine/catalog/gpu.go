@@ -22,7 +22,7 @@ type GPU struct {
 	LinkBytesPerSec      float64 `json:"link_bytes_per_sec"`       // to the other GPUs of the node, one way
 	InterNodeBytesPerSec float64 `json:"inter_node_bytes_per_sec"` // to another node, one way, assumed
 	TDPWatts             int     `json:"tdp_watts"`
-	DeviceNames          string  `json:"device_names"`             // under which drivers report it, separated by ";"
+	DeviceNames          string  `json:"device_names"` // under which drivers report it, separated by ";"
 	Source               string  `json:"source"`
 	Notes                string  `json:"notes"`
 }

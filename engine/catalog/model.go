@@ -137,12 +137,13 @@ func (m Model) attentionParams() int64 {
 
 func (m Model) expertParams() int64 { return 3 * int64(m.Hidden) * int64(m.MoEFFN) }
 
-// finished is m with what follows from its other fields, or why it cannot be.
-func (m Model) finished() (Model, error) {
+// finished is m with what follows from its other fields, or why it cannot be,
+// in the asker's words for the fields.
+func (m Model) finished(word func(column string) string) (Model, error) {
 	if m.SlidingWindow == 0 && m.FullAttentionLayers == 0 {
 		m.FullAttentionLayers = m.Layers
 	}
-	if err := m.check(); err != nil {
+	if err := m.check(word); err != nil {
 		return Model{}, err
 	}
 	p := m.parts()
@@ -156,11 +157,11 @@ func (m Model) finished() (Model, error) {
 
 // check refuses what no model is. The upper bounds lie some ten times above the
 // largest model of 2026 and keep every product far inside an int64.
-func (m Model) check() error {
+func (m Model) check(word func(column string) string) error {
 	var errs []error
 	bounded := func(field string, v, low, high int) {
 		if v < low || v > high {
-			errs = append(errs, fmt.Errorf("%s is %d: want %d to %d", field, v, low, high))
+			errs = append(errs, fmt.Errorf("%s is %d: want %d to %d", word(field), v, low, high))
 		}
 	}
 	bounded("layers", m.Layers, 1, 2_000)
@@ -186,7 +187,7 @@ func (m Model) check() error {
 	}
 	bounded("ffn", m.FFN, lowFFN, 2_000_000)
 	if m.QHeads > 0 && m.KVHeads > 0 && m.QHeads%m.KVHeads != 0 {
-		errs = append(errs, fmt.Errorf("q_heads %d is not a multiple of kv_heads %d", m.QHeads, m.KVHeads))
+		errs = append(errs, fmt.Errorf("%s %d is not a multiple of %s %d", word("q_heads"), m.QHeads, word("kv_heads"), m.KVHeads))
 	}
 	if m.Name == "" {
 		errs = append(errs, errors.New("the model has no name"))

@@ -1,0 +1,316 @@
+package catalog
+
+import (
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"plimsoll/engine"
+)
+
+func defaults(t testing.TB) Catalog {
+	t.Helper()
+	c, err := Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTablesAreWhole(t *testing.T) {
+	c := defaults(t)
+	if m, g := len(c.Models()), len(c.GPUs()); m != 29 || g != 16 {
+		t.Errorf("%d models and %d GPUs, want 29 and 16", m, g)
+	}
+	for _, m := range c.Models() {
+		if m.Source == "" || m.MaxContext < 32768 || m.ActiveParams > m.Params {
+			t.Errorf("row is odd: %+v", m)
+		}
+		if m.MoE() == (m.ActiveParams == m.Params) {
+			t.Errorf("%s: experts and active parameters disagree", m.Name)
+		}
+	}
+}
+
+// The totals come from another script over the same configurations.
+func TestParamsAgainstTotals(t *testing.T) {
+	f, err := os.Open("testdata/totals.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := defaults(t)
+	if len(rows) != 1+len(c.Models()) {
+		t.Fatalf("%d totals for %d models", len(rows)-1, len(c.Models()))
+	}
+	number := func(s string) float64 {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, row := range rows[1:] {
+		m, err := c.Model(row[0])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		near := func(what string, got, want, tolerance float64) {
+			if got < want-tolerance || got > want+tolerance {
+				t.Errorf("%s: %s is %g, want %g", m.Name, what, got, want)
+			}
+		}
+		near("params/1e9", float64(m.Params)/1e9, number(row[1]), 0.011)
+		near("active/1e9", float64(m.ActiveParams)/1e9, number(row[2]), 0.011)
+		near("KV bytes/token", m.KVBytesPerToken(engine.BF16), number(row[3]), 0)
+	}
+}
+
+func TestModelNames(t *testing.T) {
+	c := defaults(t)
+	for asked, want := range map[string]string{
+		"meta-llama/Meta-Llama-3.1-8B":     "meta-llama/Meta-Llama-3.1-8B",
+		"llama-3.1-8b":                     "meta-llama/Meta-Llama-3.1-8B",
+		"LLAMA_3.1_8B":                     "meta-llama/Meta-Llama-3.1-8B",
+		" meta-llama-3.1-8b ":              "meta-llama/Meta-Llama-3.1-8B",
+		"meta-llama/Llama-3.1-8B-Instruct": "meta-llama/Meta-Llama-3.1-8B",
+		"llama-3.1-70b":                    "meta-llama/Meta-Llama-3.1-70B",
+		"llama-3.3-70b":                    "meta-llama/Llama-3.3-70B-Instruct",
+		"qwen3-32b":                        "Qwen/Qwen3-32B",
+		"qwen3-235b":                       "Qwen/Qwen3-235B-A22B",
+		"qwen3-coder-480b-a35b":            "Qwen/Qwen3-Coder-480B-A35B-Instruct",
+		"mixtral-8x7b":                     "mistralai/Mixtral-8x7B-v0.1",
+		"mistralai/Mixtral-8x7B":           "mistralai/Mixtral-8x7B-v0.1",
+		"google/gemma-3-27b-it":            "google/gemma-3-27b",
+		"gpt-oss-120b":                     "openai/gpt-oss-120b",
+		"deepseek-r1":                      "deepseek-ai/DeepSeek-R1",
+	} {
+		if m, err := c.Model(asked); err != nil || m.Name != want {
+			t.Errorf("Model(%q) = %q, %v, want %q", asked, m.Name, err, want)
+		}
+	}
+}
+
+func TestGPUNames(t *testing.T) {
+	c := defaults(t)
+	for asked, want := range map[string]string{
+		"h100-sxm": "H100-SXM", "H100_SXM": "H100-SXM", "H100 SXM": "H100-SXM",
+		"h200": "H200-SXM", "b200": "B200-SXM", "a100-40": "A100-40-SXM", "a100_80_pcie": "A100-80-PCIe",
+		"l4": "L4", "l40s": "L40S", "rtx-pro-6000": "RTX-PRO-6000", "mi300x": "MI300X",
+	} {
+		if g, err := c.GPU(asked); err != nil || g.Name != want {
+			t.Errorf("GPU(%q) = %q, %v, want %q", asked, g.Name, err, want)
+		}
+	}
+}
+
+func TestNamesThatAreNot(t *testing.T) {
+	c := defaults(t)
+	model := func(n string) error { _, err := c.Model(n); return err }
+	gpu := func(n string) error { _, err := c.GPU(n); return err }
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{model("lama-3.1-8b"), `unknown model "lama-3.1-8b": did you mean meta-llama/Meta-Llama-3.1-8B, `},
+		{model("unsloth/llama-3.1-8b"), `unknown model "unsloth/llama-3.1-8b": did you mean meta-llama/Meta-Llama-3.1-8B`},
+		{model("xyzzy"), `unknown model "xyzzy"`},
+		{model(""), `unknown model ""`},
+		{model("/"), `unknown model "/"`},
+		{model("llama-3.1"), `model "llama-3.1" is ambiguous: say which of meta-llama/Meta-Llama-3.1-8B, `},
+		{gpu("h100"), `GPU "h100" is ambiguous: say which of H100-SXM, H100-PCIe or H100-NVL`},
+		{gpu("a100-sxm"), `unknown GPU "a100-sxm": did you mean `},
+		{gpu("h10-sxm"), `unknown GPU "h10-sxm": did you mean H100-SXM`},
+	} {
+		if tc.err == nil || !strings.HasPrefix(tc.err.Error(), tc.want) {
+			t.Errorf("got %v\nwant %s…", tc.err, tc.want)
+		}
+	}
+	var unknown *UnknownError
+	if !errors.As(model("lama-3.1-8b"), &unknown) || unknown.Nearest[0] != "meta-llama/Meta-Llama-3.1-8B" {
+		t.Errorf("unknown model: %+v", unknown)
+	}
+	var ambiguous *AmbiguousError
+	if !errors.As(gpu("h100"), &ambiguous) || len(ambiguous.Choices) != 3 {
+		t.Errorf("ambiguous GPU: %+v", ambiguous)
+	}
+}
+
+func TestGPUByDeviceName(t *testing.T) {
+	c := defaults(t)
+	for device, want := range map[string]string{
+		"NVIDIA H100 80GB HBM3": "H100-SXM", "NVIDIA H100 PCIe": "H100-PCIe", "NVIDIA H100 NVL": "H100-NVL",
+		"NVIDIA H200": "H200-SXM", "NVIDIA A100-SXM4-80GB": "A100-80-SXM", "NVIDIA A100-SXM4-40GB": "A100-40-SXM",
+		"NVIDIA A100 80GB PCIe": "A100-80-PCIe", "NVIDIA L4": "L4", "NVIDIA L40S": "L40S", "NVIDIA A10G": "A10G",
+		"NVIDIA B200": "B200-SXM", "NVIDIA GB200": "GB200", "nvidia gb300 ": "GB300",
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX-PRO-6000",
+	} {
+		if g, ok := c.GPUByDeviceName(device); !ok || g.Name != want {
+			t.Errorf("%q is %q, %v, want %s", device, g.Name, ok, want)
+		}
+	}
+	for _, device := range []string{
+		"", ";", "NVIDIA", "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+		"NVIDIA A100-PCIE-40GB", "NVIDIA L40", "NVIDIA GeForce RTX 4090", "AMD Instinct MI300X",
+	} {
+		if g, ok := c.GPUByDeviceName(device); ok {
+			t.Errorf("%q was taken for %s", device, g.Name)
+		}
+	}
+}
+
+func TestFLOPS(t *testing.T) {
+	c := defaults(t)
+	for _, tc := range []struct {
+		gpu   string
+		d     engine.DType
+		flops float64
+		ok    bool
+	}{
+		{"h100-sxm", "", 989e12, true},
+		{"h100-sxm", engine.BF16, 989e12, true},
+		{"h100-sxm", engine.FP8, 1978e12, true},
+		{"h100-sxm", engine.FP4, 1978e12, false},
+		{"a100-80-sxm", engine.FP8, 312e12, false},
+		{"a100-80-sxm", engine.FP4, 312e12, false},
+		{"b200", engine.FP4, 9000e12, true},
+	} {
+		g, err := c.GPU(tc.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, ok := g.FLOPS(tc.d); f != tc.flops || ok != tc.ok {
+			t.Errorf("%s %q: %g, %v, want %g, %v", tc.gpu, tc.d, f, ok, tc.flops, tc.ok)
+		}
+	}
+}
+
+// What checkpoints weigh as published, GB on disk: Llama-3.1-8B 16.06, 70B in
+// FP8 some 72.7, gpt-oss-120b 65.2 and gpt-oss-20b 13.8 in MXFP4
+// (openai), DeepSeek-V3 in FP8 some 689 with its 14 of multi-token prediction.
+func TestWeightBytes(t *testing.T) {
+	c := defaults(t)
+	for _, tc := range []struct {
+		model string
+		d     engine.DType
+		gb    float64
+	}{
+		{"llama-3.1-8b", engine.BF16, 16.06},
+		{"llama-3.1-70b", engine.FP8, 72.65},
+		{"gpt-oss-120b", engine.FP4, 65.2},
+		{"gpt-oss-20b", engine.FP4, 13.8},
+		{"deepseek-v3", engine.FP8, 673},
+	} {
+		m, err := c.Model(tc.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.WeightBytes(tc.d) / 1e9; got < 0.99*tc.gb || got > 1.01*tc.gb {
+			t.Errorf("%s %s weighs %.2f GB, want %.2f", tc.model, tc.d, got, tc.gb)
+		}
+	}
+}
+
+func TestCatalogIsImmutable(t *testing.T) {
+	c := defaults(t)
+	before := c.Models()[0]
+	c.Models()[0].Layers = 1
+	c.GPUs()[0].MemoryBytes = 1
+	if _, err := c.With("mine.csv", strings.NewReader("gpu,memory_bytes,hbm_gb_per_s,bf16_tflops,link_gb_per_s,source\nH100-SXM,80000000000,1,1,1,x\nH100-SXM,80000000000,1000,100,1,x\n")); err == nil {
+		t.Error("a bad row was taken")
+	}
+	if c.Models()[0] != before || c.GPUs()[0].HBMBytesPerSec != 3350e9 || c.GPUs()[0].MemoryBytes == 1 {
+		t.Error("a copy, or rows that were refused, changed the catalog")
+	}
+}
+
+func TestWithFile(t *testing.T) {
+	c := defaults(t)
+	path := filepath.Join(t.TempDir(), "mine.csv")
+	text := "\ufeffgpu,memory_bytes,hbm_gb_per_s,bf16_tflops,link_gb_per_s,device_names,source\n" +
+		"# a comment\nh100-sxm,80000000000,3000,900,400,,data sheet\n" +
+		"H20,96000000000,4000,148,450,NVIDIA H20; NVIDIA H20-3e,data sheet\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := c.WithFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := mine.GPU("H100-SXM"); err != nil || g.BF16FLOPS != 900e12 || g.FP8FLOPS != 0 {
+		t.Errorf("the row on top: %+v, %v", g, err)
+	}
+	if g, ok := mine.GPUByDeviceName("NVIDIA H20-3e"); !ok || g.Name != "H20" {
+		t.Errorf("new row: %+v, %v", g, ok)
+	}
+	if len(mine.GPUs()) != len(c.GPUs())+1 || len(mine.Models()) != len(c.Models()) {
+		t.Error("rows were added or lost")
+	}
+	if _, err := c.WithFile(filepath.Join(t.TempDir(), "none.csv")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	const gpu = "gpu,memory_bytes,hbm_gb_per_s,bf16_tflops,link_gb_per_s,source\n"
+	const model = "model,layers,hidden,q_heads,kv_heads,head_dim,ffn,vocab,max_context,source\n"
+	for name, tc := range map[string]struct{ text, want string }{
+		"empty":     {"", "f.csv: the file is empty"},
+		"kind":      {"a,b\n", `f.csv:1: the first column is "a": want "model" or "gpu"`},
+		"unknown":   {"gpu,watts\n", `f.csv:1: unknown column "watts"`},
+		"twice":     {"gpu,gpu\n", `f.csv:1: column "gpu" is there twice`},
+		"missing":   {"gpu,source\n", `f.csv:1: column "memory_bytes" is missing`},
+		"words":     {gpu + "\nA10G,24000000000,600,\"70 (A10G, dense)\",32,x\n", `f.csv:3: A10G: bf16_tflops is "70 (A10G, dense)": want a number`},
+		"nan":       {gpu + "G,24000000000,NaN,70,32,x\n", `f.csv:2: G: hbm_gb_per_s is "NaN": want a number`},
+		"gigabytes": {gpu + "G,24,600,70,32,x\n", "f.csv:2: G: memory_bytes is 24: want 1e+09 to 1e+13"},
+		"no source": {gpu + "G,24000000000,600,70,32,\n", "f.csv:2: G: source is empty"},
+		"fields":    {gpu + "G,24\nH,24000000000,600,70,x,x\n", "f.csv:2: wrong number of fields\nf.csv:3: H: link_gb_per_s is \"x\": want a number"},
+		"quote":     {gpu + "G,\"24\n", "f.csv:2: "},
+		"all":       {model + "m,0,4096,32,7,128,-1,9,1e5,x\n", "f.csv:2: m: max_context is \"1e5\": want a whole number"},
+		"absurd":    {model + "m,0,4096,32,7,128,-1,9,100,x\n", "f.csv:2: m: layers is 0: want 1 to 2000\nffn is -1: want 1 to 2000000\nq_heads 32 is not a multiple of kv_heads 7"},
+	} {
+		_, err := Catalog{}.With("f.csv", strings.NewReader(tc.text))
+		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%s: got %v\nwant %s", name, err, tc.want)
+		}
+	}
+}
+
+func FuzzWith(f *testing.F) {
+	f.Add(modelsCSV)
+	f.Add(gpusCSV)
+	f.Add("gpu,memory_bytes,hbm_gb_per_s,bf16_tflops,link_gb_per_s,source\nG,24000000000,600,70,32,x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Catalog{}.With("f.csv", strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, m := range c.Models() {
+			if m.Params <= 0 || m.ActiveParams <= 0 || m.ActiveParams > m.Params || !(m.WeightBytes(engine.FP4) > 0) || m.KVBytesPerToken("") <= 0 {
+				t.Errorf("absurd model was taken: %+v", m)
+			}
+			if got, err := c.Model(m.Name); err != nil {
+				var ambiguous *AmbiguousError
+				if !errors.As(err, &ambiguous) && modelKey(m.Name).words != "" {
+					t.Errorf("cannot find %q: %v", m.Name, err)
+				}
+			} else if got.Name == "" {
+				t.Errorf("%q has lost its name", m.Name)
+			}
+		}
+		for _, g := range c.GPUs() {
+			if !(g.HBMBytesPerSec > 0) || !(g.BF16FLOPS > 0) || g.MemoryBytes <= 0 || !(g.LinkBytesPerSec > 0) {
+				t.Errorf("absurd GPU was taken: %+v", g)
+			}
+		}
+	})
+}
