@@ -1,0 +1,48 @@
+# build        the program, in bin/
+# check        what a change must pass: tests, races, linters, formatting, README's commands
+# integration  the same product against real servers that this project did not write
+# bench        the Go benchmarks
+# fmt          format everything
+
+GOLANGCI_VERSION := v2.15.0
+CACHE            ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plimsoll
+TOOLS            := $(CACHE)/tools/$(GOLANGCI_VERSION)
+GOLANGCI         := $(TOOLS)/golangci-lint
+VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+.PHONY: build check fmt bench integration lint race tidy nocgo readme
+
+build:
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
+
+check: tidy nocgo lint race readme
+
+race:
+	go test -race -shuffle=on ./...
+
+lint: $(GOLANGCI)
+	go vet ./...
+	$(GOLANGCI) run ./...
+
+# go list -m compares go.mod with the imports; -diff changes nothing.
+tidy:
+	go mod tidy -diff
+
+nocgo:
+	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 go vet ./...
+
+readme: build
+	testdata/readme/run.sh bin/plimsoll README.md
+
+fmt: $(GOLANGCI)
+	$(GOLANGCI) fmt ./...
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+integration: build
+	testdata/integration/run.sh bin/plimsoll $(CACHE)/integration
+
+$(GOLANGCI):
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
