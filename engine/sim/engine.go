@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"plimsoll/engine"
+)
+
+// Engine is one simulated engine. Its caller repeats Begin, the passing of the
+// step's time, and End; Add and Cancel may come at any moment. It is not safe
+// for concurrent use.
+type Engine struct {
+	cfg   Config
+	timer StepTimer
+	noise *rand.Rand // nil without noise
+
+	byID             map[uint64]*sequence
+	waiting, running queue // every running request arrived before every waiting one
+	decoders         decoders
+	pool             *pool
+	// partial is the prompt that is computed in part. There is one at most, the
+	// latest of the running ones: a prompt is cut only where the budget ends,
+	// and no other one starts before it is complete.
+	partial *sequence
+
+	arrivals uint64 // requests ever added
+	step     uint64 // number of the step in progress, or of the next one
+	stepping bool
+	batch    engine.Batch // of the step in progress
+	complete []*sequence  // prompts that the step in progress completes
+	moved    []*sequence  // transferred prompts that it decodes for the first time
+	doomed   []*sequence  // running requests canceled during it
+	blocked  bool         // the head of the queue lacks blocks, and none were freed since
+	events   []Event
+	stats    Stats
+}
+
+// New makes an idle engine.
+func New(c Config, t StepTimer) (*Engine, error) {
+	c, err := c.Normal()
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, errors.New("no step timer given")
+	}
+	e := &Engine{
+		cfg: c, timer: t,
+		byID:     map[uint64]*sequence{},
+		pool:     newPool(c.KVBlocks),
+		decoders: decoders{growing: make([]int, c.Limits.BlockSize)},
+	}
+	if c.Noise > 0 {
+		e.noise = rand.New(rand.NewPCG(c.Seed, 0x6a09e667f3bcc908))
+	}
+	return e, nil
+}
+
+// Config is what the engine was made with, defaults filled in.
+func (e *Engine) Config() Config { return e.cfg }
+
+// Stats is the engine's state and its counters.
+func (e *Engine) Stats() Stats {
+	s := e.stats
+	s.Running, s.Waiting = e.running.n, e.waiting.n
+	s.KVUsed, s.KVTotal = e.pool.held(), e.pool.total
+	return s
+}
+
+// Add puts a request at the end of the queue. It refuses what Check refuses
+// and an ID that the engine holds already.
+func (e *Engine) Add(r Request) error {
+	if err := e.cfg.Check(r); err != nil {
+		return err
+	}
+	if _, ok := e.byID[r.ID]; ok {
+		return fmt.Errorf("request %d is in the engine already: give each request its own id", r.ID)
+	}
+	r.OutputTokens = e.cfg.Output(r.OutputTokens)
+	e.arrivals++
+	s := &sequence{Request: r, order: e.arrivals, target: r.PromptTokens}
+	e.byID[r.ID] = s
+	e.waiting.pushBack(s)
+	return nil
+}
+
+// Cancel forgets a request and frees what it holds, at once or, where it takes
+// part in the step in progress, at that step's end. It reports whether the
+// engine held the request.
+func (e *Engine) Cancel(id uint64) bool {
+	s, ok := e.byID[id]
+	switch {
+	case !ok:
+		return false
+	case e.stepping && s.queue == &e.running:
+		e.doomed = append(e.doomed, s)
+	default:
+		e.forget(s)
+	}
+	return true
+}
+
+// Decoding yields the requests that decode. After End, each of them got a
+// token by the step that ended and will get another by the next one.
+func (e *Engine) Decoding() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, s := range e.decoders.seqs {
+			if !yield(s.ID) {
+				return
+			}
+		}
+	}
+}
+
+// Begin schedules the next step; false where there is nothing to do.
+func (e *Engine) Begin() (Step, bool) {
+	if e.stepping {
+		panic("sim: Begin before the End of the step in progress")
+	}
+	if len(e.byID) == 0 {
+		return Step{}, false
+	}
+	e.schedule()
+	e.stepping = true
+	return Step{Batch: e.batch, Duration: e.duration()}, true
+}
+
+// duration is the time of the step in progress, with jitter.
+func (e *Engine) duration() time.Duration {
+	if e.batch.Empty() {
+		return 0
+	}
+	d := max(e.timer.StepTime(e.batch), 0)
+	if e.noise == nil {
+		return d
+	}
+	// E[exp(σz − σ²/2)] = 1 for standard normal z: the mean stays what it was.
+	f := math.Exp(e.cfg.Noise*e.noise.NormFloat64() - e.cfg.Noise*e.cfg.Noise/2)
+	return time.Duration(math.Round(float64(d) * f))
+}
+
+// End finishes the step in progress and returns the first and last tokens that
+// came out of it, at most one Event for each request. All other tokens are
+// those of Decoding. The slice is valid until the next End.
+func (e *Engine) End() []Event {
+	if !e.stepping {
+		panic("sim: End without a step in progress")
+	}
+	e.stepping = false
+	e.step++
+	e.stats.Steps++
+	e.stats.OutputTokens += int64(e.batch.DecodeSeqs + len(e.complete))
+	e.events = e.events[:0]
+	for h := &e.decoders.byLast; h.Len() > 0 && (*h)[0].last < e.step; {
+		s := (*h)[0]
+		e.emit(s, s.OutputTokens == 1, true)
+	}
+	for _, s := range e.moved {
+		if s.OutputTokens > 1 {
+			e.emit(s, true, false)
+		}
+	}
+	for _, s := range e.complete {
+		s.target++
+		n := s.produced()
+		if n < s.OutputTokens {
+			e.decoders.join(s, e.step)
+		}
+		e.emit(s, n == 1, n == s.OutputTokens)
+	}
+	for _, s := range e.doomed {
+		if e.byID[s.ID] == s {
+			e.forget(s)
+		}
+	}
+	e.complete, e.moved, e.doomed = e.complete[:0], e.moved[:0], e.doomed[:0]
+	return e.events
+}
+
+// emit records that s got its first or last token, or neither.
+func (e *Engine) emit(s *sequence, first, last bool) {
+	if first {
+		e.stats.PromptTokens += int64(s.PromptTokens)
+	}
+	if first || last {
+		e.events = append(e.events, Event{ID: s.ID, First: first, Last: last, CachedTokens: s.cached})
+	}
+	if last {
+		e.forget(s)
+	}
+}
+
+// forget removes s from the engine.
+func (e *Engine) forget(s *sequence) {
+	if s.queue == &e.running {
+		e.release(s)
+	} else if s == e.waiting.head {
+		e.blocked = false
+	}
+	s.queue.remove(s)
+	delete(e.byID, s.ID)
+}

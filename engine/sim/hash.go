@@ -1,0 +1,22 @@
+package sim
+
+// BlockHashes is the hash chain of a prompt: one hash for each full block of
+// blockSize tokens (at least 1), which stands for the block and for all that
+// precedes it. Prompts share a prefix of the chain where they share a prefix
+// of tokens.
+func BlockHashes(tokens []uint32, blockSize int) []uint64 {
+	n := len(tokens) / blockSize
+	if n == 0 {
+		return nil
+	}
+	hashes := make([]uint64, n)
+	h := uint64(0x9e3779b97f4a7c15)
+	for i := range hashes {
+		for _, t := range tokens[i*blockSize : (i+1)*blockSize] {
+			h = (h ^ uint64(t)) * 0xd6e8feb86659fd93 // an odd multiplier: each token's step is invertible
+			h ^= h >> 32
+		}
+		hashes[i] = h
+	}
+	return hashes
+}

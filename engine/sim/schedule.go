@@ -1,0 +1,180 @@
+package sim
+
+import "plimsoll/engine"
+
+// schedule fills the batch of the next step: decoding requests first, then the
+// prompt computed in part, then waiting requests in order of arrival.
+func (e *Engine) schedule() {
+	preemptions := e.stats.Preemptions
+	e.grow()
+	e.batch = engine.Batch{
+		DecodeSeqs:    len(e.decoders.seqs),
+		DecodeContext: e.decoders.context(e.step),
+	}
+	budget := e.cfg.Limits.MaxNumBatchedTokens - e.batch.DecodeSeqs
+	if e.partial != nil {
+		e.blocked = false // what the prompt takes of the budget and the cache changes what the next one needs
+		budget -= e.resume(budget)
+	}
+	if e.stats.Preemptions > preemptions {
+		return // what was just freed is for those that run
+	}
+	for e.waiting.n > 0 && e.running.n < e.cfg.Limits.MaxNumSeqs && e.partial == nil && !e.blocked {
+		n, ok := e.start(e.waiting.head, budget)
+		if !ok {
+			return
+		}
+		budget -= n
+	}
+}
+
+// grow gives every decoding sequence the block that its next token needs,
+// preempting the latest arrivals where there are too few.
+func (e *Engine) grow() {
+	phase := e.step % uint64(len(e.decoders.growing))
+	for e.decoders.growing[phase] > e.pool.available() {
+		e.preempt(e.running.tail)
+	}
+	e.pool.take(e.decoders.growing[phase])
+}
+
+// resume computes the next chunk of the partial prompt, or preempts it where
+// blocks are lacking: it is the latest arrival of all that run. It returns the
+// budget spent.
+func (e *Engine) resume(budget int) int {
+	s := e.partial
+	n := min(s.target-s.computed, budget)
+	need := e.blocks(s.computed+n) - s.held
+	if need > e.pool.available() {
+		e.preempt(s)
+		return 0
+	}
+	e.partial = nil
+	e.hold(s, need)
+	e.batch.AddChunk(n, s.computed)
+	e.compute(s, n)
+	return n
+}
+
+// start moves the head of the queue to the running requests and computes its
+// first chunk; false where budget or blocks are lacking. It returns the budget
+// spent.
+func (e *Engine) start(s *sequence, budget int) (int, bool) {
+	if budget == 0 && !s.WarmUp {
+		return 0, false
+	}
+	hits, unused := e.lookUp(s)
+	found := len(hits) * e.cfg.Limits.BlockSize
+	n := s.target - found
+	if !s.WarmUp && !e.transferred(s) {
+		n = min(n, budget)
+	}
+	need := e.blocks(found+n) - len(hits)
+	if need > e.pool.available()-unused {
+		e.blocked = true
+		return 0, false
+	}
+	e.pool.use(hits)
+	s.shared, s.named, s.held, s.computed = hits, len(hits), len(hits), found
+	e.hold(s, need)
+	e.countStart(s, found)
+	e.waiting.remove(s)
+	e.running.pushBack(s)
+	e.compute(s, n)
+	switch {
+	case s.WarmUp:
+		return 0, true
+	case e.transferred(s):
+		e.batch.AddDecode(s.target)
+		return 1, true
+	default:
+		e.batch.AddChunk(n, found)
+		return n, true
+	}
+}
+
+// transferred reports whether the KV of s comes from a prefill engine.
+func (e *Engine) transferred(s *sequence) bool {
+	return e.cfg.Role == engine.RoleDecode && !s.recompute && !s.WarmUp
+}
+
+// lookUp finds the blocks of s that the prefix cache holds and how many of
+// them nobody uses. The block of the last token is never among them: that
+// token must be computed to get the next one.
+func (e *Engine) lookUp(s *sequence) (hits []*block, unused int) {
+	if !e.cfg.PrefixCaching {
+		return nil, 0
+	}
+	return e.pool.match(s.Prefix[:min(len(s.Prefix), (s.target-1)/e.cfg.Limits.BlockSize)])
+}
+
+// countStart counts the first start of s in the prefix statistics.
+func (e *Engine) countStart(s *sequence, found int) {
+	if s.started {
+		return
+	}
+	s.started, s.cached = true, found
+	if e.cfg.PrefixCaching {
+		e.stats.PrefixQueries += int64(s.PromptTokens)
+		e.stats.PrefixHits += int64(found)
+	}
+}
+
+// hold gives s another n blocks.
+func (e *Engine) hold(s *sequence, n int) {
+	e.pool.take(n)
+	s.held += n
+}
+
+// compute puts the next n tokens of s into KV and says what becomes of it.
+// Full blocks are known to the cache at once, as in vLLM: a later prompt of the
+// same step may use them.
+func (e *Engine) compute(s *sequence, n int) {
+	s.computed += n
+	if e.cfg.PrefixCaching {
+		full := min(s.computed/e.cfg.Limits.BlockSize, len(s.Prefix))
+		for ; s.named < full; s.named++ {
+			if b := e.pool.name(s.Prefix[s.named]); b != nil {
+				s.shared = append(s.shared, b)
+			}
+		}
+	}
+	switch {
+	case s.computed < s.target:
+		e.partial = s
+	case e.transferred(s):
+		e.decoders.join(s, e.step)
+		e.moved = append(e.moved, s)
+	default:
+		e.complete = append(e.complete, s)
+	}
+}
+
+// preempt sends a running sequence back to the head of the queue, its KV gone.
+func (e *Engine) preempt(s *sequence) {
+	e.release(s)
+	s.recompute = true
+	e.stats.Preemptions++
+	e.running.remove(s)
+	e.waiting.pushFront(s)
+}
+
+// release frees the KV of a running sequence between steps.
+func (e *Engine) release(s *sequence) {
+	if s == e.partial {
+		e.partial = nil
+	}
+	if s.decoding {
+		e.decoders.leave(s, e.step)
+		s.held = e.blocks(s.target - 1) // the newest token is not in KV yet
+	}
+	e.pool.drop(s.shared)
+	e.pool.give(s.held - len(s.shared))
+	s.shared, s.named, s.held, s.computed = nil, 0, 0, 0
+	e.blocked = false
+}
+
+// blocks is how many blocks n tokens fill or begin.
+func (e *Engine) blocks(n int) int {
+	return (n + e.cfg.Limits.BlockSize - 1) / e.cfg.Limits.BlockSize
+}
