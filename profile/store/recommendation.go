@@ -1,0 +1,298 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// RecommendationSchemaVersion is the version of recommendation.json.
+const RecommendationSchemaVersion = 1
+
+// Mode is how the recommended deployment serves.
+type Mode string
+
+// The modes.
+const (
+	Disaggregated Mode = "disaggregated"
+	Aggregated    Mode = "aggregated"
+)
+
+// Recommendation is recommendation.json: the hand-over from profiling to
+// capacity planning and to the planner. Latencies are milliseconds here, as in
+// every file that the ecosystem reads.
+type Recommendation struct {
+	Schema      int                `json:"schema"`
+	Provenance  profile.Provenance `json:"provenance"` // the weakest of what it rests on
+	Mode        Mode               `json:"mode"`
+	Feasible    bool               `json:"feasible"` // false: the picks are the nearest candidates, not an answer
+	Model       string             `json:"model"`
+	GPU         string             `json:"gpu"` // catalog name; empty where unknown
+	Engine      EngineName         `json:"engine"`
+	SLA         SLA                `json:"sla"`
+	Workload    Lengths            `json:"workload"`
+	Prefill     *Pick              `json:"prefill,omitempty"`    // disaggregated
+	Decode      *Pick              `json:"decode,omitempty"`     // disaggregated
+	Aggregated  *Pick              `json:"aggregated,omitempty"` // aggregated
+	Rejected    []Rejected         `json:"rejected"`
+	Thresholds  Thresholds         `json:"thresholds"`
+	Surfaces    Surfaces           `json:"surfaces"`
+	Assumptions []string           `json:"assumptions"`
+	Warnings    []profile.Warning  `json:"warnings"`
+	Planner     PlannerSettings    `json:"planner"`
+}
+
+// EngineName is the engine that was profiled.
+type EngineName struct {
+	Kind    engine.Kind `json:"kind"`
+	Version string      `json:"version"` // empty where it did not say
+}
+
+// SLA is profile.SLA in milliseconds.
+type SLA struct {
+	TTFTMillis float64           `json:"ttft_ms"`
+	ITLMillis  float64           `json:"itl_ms"`
+	Stat       profile.Statistic `json:"stat"`
+}
+
+// NewSLA converts to the file's units.
+func NewSLA(s profile.SLA) SLA {
+	return SLA{TTFTMillis: ms(s.TTFT), ITLMillis: ms(s.ITL), Stat: s.Stat}
+}
+
+// Lengths is the workload: fixed prompt and output lengths, in tokens.
+type Lengths struct {
+	ISL int `json:"isl"`
+	OSL int `json:"osl"`
+}
+
+// Pick is the chosen configuration of one pool and what it was seen to do.
+type Pick struct {
+	Label            string           `json:"label"` // "TP:4"
+	TP               int              `json:"tp"`
+	PP               int              `json:"pp"`
+	DP               int              `json:"dp"`
+	EP               int              `json:"ep"`
+	GPUs             int              `json:"gpus"`               // of one engine, over all its ranks
+	InFlight         float64          `json:"in_flight"`          // requests, seen
+	KVUsage          float64          `json:"kv_usage"`           // fraction of 1
+	TTFTMillis       float64          `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none
+	ITLMillis        float64          `json:"itl_ms"`             // likewise
+	ThroughputPerGPU float64          `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens for prefill, else output tokens
+	SustainedRPS     float64          `json:"sustained_rps"`      // requests/s of one engine that still meet the SLA with queueing
+	Interval         profile.Interval `json:"interval"`           // 95 % of ThroughputPerGPU
+	Margin           float64          `json:"margin"`             // (SLA − latency)/SLA of the binding latency; negative = missed
+	Why              string           `json:"why"`
+}
+
+// NewPick fills in what the layout decides.
+func NewPick(p engine.Parallelism) Pick {
+	p = p.Normal()
+	return Pick{Label: p.Label(), TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP, GPUs: p.GPUs()}
+}
+
+// Parallelism is the pick's layout.
+func (p Pick) Parallelism() engine.Parallelism {
+	return engine.Parallelism{TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP}
+}
+
+// Rejected is a candidate that lost, and on what.
+type Rejected struct {
+	Phase  profile.Phase `json:"phase"`
+	Label  string        `json:"label"`
+	Reason string        `json:"reason"`
+	Metric string        `json:"metric"` // "ttft_ms", "throughput_per_gpu", … ; empty where it never ran
+	Value  float64       `json:"value"`  // of Metric
+}
+
+// Thresholds are the bounds for a load-based planner, by upstream's formulas.
+type Thresholds struct {
+	PrefillQueueSize    Bounds `json:"prefill_queue_size"`    // requests waiting per prefill engine
+	DecodeKVUtilization Bounds `json:"decode_kv_utilization"` // fraction of 1
+}
+
+// Bounds are a pair to scale up at and down at.
+type Bounds struct {
+	Upper float64 `json:"upper"`
+	Lower float64 `json:"lower"`
+}
+
+// Surfaces points to the interpolation data; a missing one was not measured.
+type Surfaces struct {
+	Prefill *Surface `json:"prefill,omitempty"`
+	Decode  *Surface `json:"decode,omitempty"`
+}
+
+// Surface is one interpolation file.
+type Surface struct {
+	File        string             `json:"file"` // relative to recommendation.json, with slashes
+	Points      int                `json:"points"`
+	MaxKVTokens int                `json:"max_kv_tokens,omitempty"` // decode
+	Provenance  profile.Provenance `json:"provenance"`
+}
+
+// PlannerSettings is what the planner's configuration takes from the profile.
+type PlannerSettings struct {
+	PrefillEngineNumGPU int     `json:"prefill_engine_num_gpu,omitempty"`
+	DecodeEngineNumGPU  int     `json:"decode_engine_num_gpu,omitempty"` // of the one pool, when aggregated
+	TTFTMillis          float64 `json:"ttft_ms"`
+	ITLMillis           float64 `json:"itl_ms"`
+}
+
+// WriteRecommendation validates r and writes recommendation.json below dir,
+// with Schema filled in.
+func WriteRecommendation(dir string, r Recommendation) error {
+	r.Schema = RecommendationSchemaVersion
+	r.Rejected, r.Assumptions, r.Warnings = orEmpty(r.Rejected), orEmpty(r.Assumptions), orEmpty(r.Warnings)
+	file := path(dir, RecommendationFile)
+	if err := r.Validate(); err != nil {
+		return fmt.Errorf("writing %s: %w", file, err)
+	}
+	return writeJSON(file, r)
+}
+
+// ReadRecommendation reads and validates recommendation.json; at may be the file
+// or its folder.
+func ReadRecommendation(at string) (Recommendation, error) {
+	file := at
+	if filepath.Base(at) != RecommendationFile && filepath.Ext(at) != ".json" {
+		file = path(at, RecommendationFile)
+	}
+	b, err := readFile(file)
+	if err != nil {
+		return Recommendation{}, err
+	}
+	r, err := parseRecommendation(b)
+	if err != nil {
+		return Recommendation{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+func parseRecommendation(b []byte) (Recommendation, error) {
+	if err := checkSchema(b, RecommendationSchemaVersion); err != nil {
+		return Recommendation{}, err
+	}
+	var r Recommendation
+	if err := decodeStrict(b, &r); err != nil {
+		return Recommendation{}, err
+	}
+	return r, r.Validate()
+}
+
+// checkSchema looks at the version before anything else, so that a file of
+// another version is called that and not a file with unknown keys.
+func checkSchema(b []byte, want int) error {
+	var v struct {
+		Schema *int `json:"schema"`
+	}
+	switch err := json.Unmarshal(b, &v); {
+	case err != nil:
+		return err
+	case v.Schema == nil:
+		return fmt.Errorf("%w: no \"schema\" key, want %d", ErrSchema, want)
+	case *v.Schema != want:
+		return fmt.Errorf("%w: schema %d, this version reads %d", ErrSchema, *v.Schema, want)
+	default:
+		return nil
+	}
+}
+
+// Validate joins all that is wrong.
+func (r Recommendation) Validate() error {
+	var errs complaints
+	errs.unless(r.Schema == RecommendationSchemaVersion, "schema is %d, want %d", r.Schema, RecommendationSchemaVersion)
+	errs.unless(r.Provenance >= profile.Measured && r.Provenance <= profile.Published, "provenance %d is not one", r.Provenance)
+	errs.unless(r.Model != "", "model is empty")
+	errs.unless(r.Engine.Kind != "", "engine.kind is empty")
+	errs.unless(positive(r.SLA.TTFTMillis), "sla.ttft_ms is %v, want above 0", r.SLA.TTFTMillis)
+	errs.unless(positive(r.SLA.ITLMillis), "sla.itl_ms is %v, want above 0", r.SLA.ITLMillis)
+	_, err := profile.ParseStatistic(string(r.SLA.Stat))
+	errs.add(err, "sla.stat")
+	errs.unless(r.Workload.ISL > 0, "workload.isl is %d, want above 0", r.Workload.ISL)
+	errs.unless(r.Workload.OSL > 0, "workload.osl is %d, want above 0", r.Workload.OSL)
+	switch r.Mode {
+	case Disaggregated:
+		errs.unless(r.Prefill != nil && r.Decode != nil, "mode disaggregated needs prefill and decode")
+		errs.unless(r.Aggregated == nil, "mode disaggregated has no aggregated pick")
+	case Aggregated:
+		errs.unless(r.Aggregated != nil, "mode aggregated needs aggregated")
+		errs.unless(r.Prefill == nil && r.Decode == nil, "mode aggregated has no prefill or decode pick")
+	default:
+		errs.unless(false, "mode is %.40q, want disaggregated or aggregated", r.Mode)
+	}
+	for name, p := range map[string]*Pick{"prefill": r.Prefill, "decode": r.Decode, "aggregated": r.Aggregated} {
+		if p != nil {
+			errs.add(p.validate(), name)
+		}
+	}
+	errs.add(r.Thresholds.PrefillQueueSize.validate(), "thresholds.prefill_queue_size")
+	errs.add(r.Thresholds.DecodeKVUtilization.validate(), "thresholds.decode_kv_utilization")
+	errs.add(r.Surfaces.Prefill.validate(), "surfaces.prefill")
+	errs.add(r.Surfaces.Decode.validate(), "surfaces.decode")
+	return errors.Join(errs...)
+}
+
+func (p Pick) validate() error {
+	var errs complaints
+	errs.unless(p.TP >= 1 && p.PP >= 1 && p.DP >= 1 && p.EP >= 1, "tp, pp, dp, ep are %d, %d, %d, %d, want at least 1", p.TP, p.PP, p.DP, p.EP)
+	errs.unless(p.Label == p.Parallelism().Label(), "label is %.40q where the layout is %q", p.Label, p.Parallelism().Label())
+	errs.unless(p.GPUs == p.Parallelism().GPUs(), "gpus is %d where the layout holds %d", p.GPUs, p.Parallelism().GPUs())
+	for _, f := range []struct {
+		key   string
+		value float64
+	}{
+		{"in_flight", p.InFlight}, {"kv_usage", p.KVUsage}, {"ttft_ms", p.TTFTMillis}, {"itl_ms", p.ITLMillis},
+		{"throughput_per_gpu", p.ThroughputPerGPU}, {"sustained_rps", p.SustainedRPS},
+	} {
+		errs.unless(f.value >= 0 && !math.IsInf(f.value, 0), "%s is %v, want a finite number that is not negative", f.key, f.value)
+	}
+	errs.unless(p.Margin <= 1 && !math.IsInf(p.Margin, 0), "margin is %v, want at most 1", p.Margin)
+	errs.unless(p.Interval.Low <= p.Interval.High, "interval is %v to %v", p.Interval.Low, p.Interval.High)
+	return errors.Join(errs...)
+}
+
+func (b Bounds) validate() error {
+	if !(b.Lower >= 0 && b.Lower <= b.Upper) || math.IsInf(b.Upper, 0) {
+		return fmt.Errorf("lower %v and upper %v, want 0 <= lower <= upper", b.Lower, b.Upper)
+	}
+	return nil
+}
+
+// validate keeps File inside the profile: the reader opens what it names.
+func (s *Surface) validate() error {
+	if s == nil {
+		return nil
+	}
+	if !filepath.IsLocal(filepath.FromSlash(s.File)) {
+		return fmt.Errorf("file %.80q is not below the folder of recommendation.json", s.File)
+	}
+	if s.Points < 1 {
+		return fmt.Errorf("points is %d, want at least 1", s.Points)
+	}
+	return nil
+}
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+
+// complaints collects all that is wrong with a value, field by field.
+type complaints []error
+
+func (c *complaints) unless(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *complaints) add(err error, where string) {
+	if err != nil {
+		*c = append(*c, fmt.Errorf("%s: %w", where, err))
+	}
+}
+
+func path(dir, name string) string { return filepath.Join(dir, name) }
