@@ -1,0 +1,70 @@
+// Package plots draws the pictures of a profile: it takes numbers that others
+// measured, fitted and judged, and gives PNG and SVG into an io.Writer. Picks,
+// feasibility and predictions come in as data; it decides nothing.
+//
+// The same input gives the same bytes. It refuses, with an error that names
+// the series, any number that is not finite, is negative or is beyond 1e15; no
+// points at all is not an error but an empty picture that says why.
+//
+// Lengths inside are points (1/72 inch), with the origin at the bottom left.
+package plots
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// The page: 900 × 600 points are 1200 × 800 pixels at 96 dots per inch.
+const (
+	pageWidth  vg.Length = 900
+	pageHeight vg.Length = 600
+	pageDPI              = 96
+)
+
+// A Picture is ready to be written, as often and in as many formats as wanted.
+type Picture struct {
+	title string
+	paint func(pen)
+}
+
+// WritePNG writes the picture as a PNG of 1200 × 800 pixels.
+func (p *Picture) WritePNG(w io.Writer) error {
+	c := vgimg.NewWith(vgimg.UseWH(pageWidth, pageHeight), vgimg.UseDPI(pageDPI))
+	p.paint(pen{c, true})
+	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(w); err != nil {
+		return fmt.Errorf("writing plot %q as PNG: %w", p.title, err)
+	}
+	return nil
+}
+
+// WriteSVG writes the picture as an SVG document of 900 × 600 points. Text
+// stays text: it names Liberation Sans and, for machines without it, fonts of
+// the same widths.
+func (p *Picture) WriteSVG(w io.Writer) error {
+	c := vgsvg.NewWith(vgsvg.UseWH(pageWidth, pageHeight))
+	p.paint(pen{c, false})
+	var doc bytes.Buffer
+	if _, err := c.WriteTo(&doc); err != nil {
+		return fmt.Errorf("drawing plot %q as SVG: %w", p.title, err)
+	}
+	if _, err := w.Write(portableSVG(doc.Bytes(), p.title)); err != nil {
+		return fmt.Errorf("writing plot %q as SVG: %w", p.title, err)
+	}
+	return nil
+}
+
+// portableSVG mends what vgsvg leaves out: a title for screen readers, font
+// families to fall back on, and the true media type of embedded images (it
+// says JPEG of a PNG).
+func portableSVG(doc []byte, title string) []byte {
+	const head = `xmlns:xlink="http://www.w3.org/1999/xlink">`
+	doc = bytes.Replace(doc, []byte(head), []byte(head+"\n<title>"+title+"</title>"), 1)
+	doc = bytes.ReplaceAll(doc, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;"))
+	return bytes.ReplaceAll(doc, []byte("data:image/jpg;base64,"), []byte("data:image/png;base64,"))
+}
