@@ -37,7 +37,7 @@ type Running struct {
 
 // Instance is an engine that answers.
 type Instance struct {
-	Facts    Facts
+	Facts    profile.EngineFacts
 	Measurer Measurer
 	// Died returns why the engine ended, nil while it runs.
 	Died func() error
@@ -45,41 +45,12 @@ type Instance struct {
 	Stop func(context.Context) error
 }
 
-// Facts is what a running engine says of itself.
-type Facts struct {
-	Version     string             `json:"version,omitempty"`
-	KVTokens    int                `json:"kv_tokens"`              // capacity over all ranks; 0 = unknown
-	KVSource    string             `json:"kv_source,omitempty"`    // flag, log, metrics
-	BlockSize   int                `json:"block_size,omitempty"`   // 0 = unknown
-	MaxNumSeqs  int                `json:"max_num_seqs,omitempty"` // 0 = unknown or no limit
-	MaxModelLen int                `json:"max_model_len,omitempty"`
-	Provenance  profile.Provenance `json:"provenance"`
-	Command     []string           `json:"command,omitempty"` // argv, for the record
-	Warnings    []profile.Warning  `json:"warnings,omitempty"`
-}
-
-// MaxInFlight is how many requests of isl + osl tokens the engine holds at
-// once: min(max_num_seqs, blocks // ceil((isl+osl)/block_size)); limit caps it
-// where above 0. It is 0 where not even one fits.
-func (f Facts) MaxInFlight(isl, osl, limit int) int {
-	block := max(f.BlockSize, 1)
-	per := (isl + osl + block - 1) / block
-	n := f.KVTokens / block / max(per, 1)
-	if f.MaxNumSeqs > 0 {
-		n = min(n, f.MaxNumSeqs)
-	}
-	if limit > 0 {
-		n = min(n, limit)
-	}
-	return n
-}
-
 // session is one configuration in one phase, launched only when a point that
 // is not yet known needs it.
 type session struct {
 	phase profile.Phase
 	cfg   engine.Config
-	facts Facts
+	facts profile.EngineFacts
 	known bool // facts are known, from this launch or a journal
 	inst  *Instance
 	begun time.Time

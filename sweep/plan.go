@@ -81,8 +81,8 @@ func plannedLevels(o Options, top int) []int {
 }
 
 // facts is what the latency model expects an engine to say of itself.
-func (o Options) facts(c engine.Config) Facts {
-	f := Facts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs}
+func (o Options) facts(c engine.Config) profile.EngineFacts {
+	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs}
 	if e, ok := o.expect(c); ok {
 		f.KVTokens = e.KVTokens()
 		return f

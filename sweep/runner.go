@@ -33,7 +33,7 @@ func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(P
 		r.known[p.ID] = p
 	}
 	r.res.Skips = append(r.res.Skips, known.Skips...)
-	r.res.Engines = map[string]Facts{}
+	r.res.Engines = map[string]profile.EngineFacts{}
 	for k, f := range known.Engines {
 		r.res.Engines[k] = f
 	}
@@ -51,15 +51,15 @@ type engineError struct {
 func (e *engineError) Error() string { return e.err.Error() }
 func (e *engineError) Unwrap() error { return e.err }
 
-func (e *engineError) skip(s *session) Skip {
-	sk := Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
+func (e *engineError) skip(s *session) profile.Skip {
+	sk := profile.Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
 	if e.launch {
 		sk.Phase = ""
 	}
 	return sk
 }
 
-func (r *runner) skip(s Skip) error {
+func (r *runner) skip(s profile.Skip) error {
 	r.res.Skips = append(r.res.Skips, s)
 	return r.rec.Skip(s)
 }
@@ -222,14 +222,14 @@ func (r *runner) seed(id string) uint64 {
 // Candidates are the tensor-parallel sizes to try: tps where given, otherwise
 // the powers of two up to gpus. One that does not fit, by fits, is left out
 // with its reason.
-func Candidates(base engine.Config, gpus int, tps []int, fits func(engine.Config) error) ([]engine.Config, []Skip) {
+func Candidates(base engine.Config, gpus int, tps []int, fits func(engine.Config) error) ([]engine.Config, []profile.Skip) {
 	if len(tps) == 0 {
 		for n := 1; n <= gpus; n *= 2 {
 			tps = append(tps, n)
 		}
 	}
 	var cs []engine.Config
-	var skips []Skip
+	var skips []profile.Skip
 	for _, n := range tps {
 		c := base
 		c.Parallelism = engine.TP(n)
@@ -240,7 +240,7 @@ func Candidates(base engine.Config, gpus int, tps []int, fits func(engine.Config
 			err = fits(c)
 		}
 		if err != nil {
-			skips = append(skips, Skip{Label: c.Parallelism.Label(), Reason: err.Error()})
+			skips = append(skips, profile.Skip{Label: c.Parallelism.Label(), Reason: err.Error()})
 			continue
 		}
 		cs = append(cs, c)

@@ -84,26 +84,18 @@ type Expectation interface {
 	KVTokens() int
 }
 
-// Skip is a configuration that was left out, or dropped half-way, and why.
-// Phase is empty where it concerns both.
-type Skip struct {
-	Phase  profile.Phase `json:"phase,omitempty"`
-	Label  string        `json:"label"`
-	Reason string        `json:"reason"`
-}
-
 // Recorder keeps what is known, synced before the next point starts.
 type Recorder interface {
 	Point(p profile.Point, rs []profile.Request) error
-	Skip(s Skip) error
-	Engine(key string, f Facts) error
+	Skip(s profile.Skip) error
+	Engine(key string, f profile.EngineFacts) error
 }
 
 // Known is what an earlier run of the same inputs left.
 type Known struct {
 	Points  []profile.Point
-	Skips   []Skip
-	Engines map[string]Facts // by session key
+	Skips   []profile.Skip
+	Engines map[string]profile.EngineFacts // by session key
 }
 
 // Cost is what the sweep spent, launches included.
@@ -119,8 +111,8 @@ type Cost struct {
 // Result is what a sweep found.
 type Result struct {
 	Points         []profile.Point // in the order measured, known ones included
-	Skips          []Skip
-	Engines        map[string]Facts
+	Skips          []profile.Skip
+	Engines        map[string]profile.EngineFacts
 	Prefill        recommend.Choice
 	Decode         recommend.Choice
 	PrefillSurface profile.PrefillSurface

@@ -69,7 +69,7 @@ func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
 	b.running++
 	e := &virtual{lab: b, law: l}
 	return &Instance{
-		Facts:    Facts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, Provenance: profile.Simulated},
+		Facts:    profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, Provenance: profile.Simulated},
 		Measurer: e,
 		Died:     func() error { return e.died },
 		Stop:     func(context.Context) error { b.running--; return nil },
@@ -139,10 +139,10 @@ func (n *notes) Point(p profile.Point, _ []profile.Request) error {
 	}
 	return nil
 }
-func (n *notes) Skip(s Skip) error { n.Skips = append(n.Skips, s); return nil }
-func (n *notes) Engine(k string, f Facts) error {
+func (n *notes) Skip(s profile.Skip) error { n.Skips = append(n.Skips, s); return nil }
+func (n *notes) Engine(k string, f profile.EngineFacts) error {
 	if n.Engines == nil {
-		n.Engines = map[string]Facts{}
+		n.Engines = map[string]profile.EngineFacts{}
 	}
 	n.Engines[k] = f
 	return nil
@@ -443,7 +443,7 @@ func TestCandidates(t *testing.T) {
 }
 
 func TestMaxInFlight(t *testing.T) {
-	f := Facts{KVTokens: 10_000, BlockSize: 16, MaxNumSeqs: 64}
+	f := profile.EngineFacts{KVTokens: 10_000, BlockSize: 16, MaxNumSeqs: 64}
 	// ceil(3150/16) = 197 blocks each of 625.
 	if got := f.MaxInFlight(3000, 150, 0); got != 3 {
 		t.Errorf("MaxInFlight = %d, want 3", got)
