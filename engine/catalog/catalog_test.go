@@ -179,7 +179,7 @@ func TestFLOPS(t *testing.T) {
 		{"h100-sxm", "", 989e12, true},
 		{"h100-sxm", engine.BF16, 989e12, true},
 		{"h100-sxm", engine.FP8, 1978e12, true},
-		{"h100-sxm", engine.FP4, 1978e12, false},
+		{"h100-sxm", engine.FP4, 989e12, false},
 		{"a100-80-sxm", engine.FP8, 312e12, false},
 		{"a100-80-sxm", engine.FP4, 312e12, false},
 		{"b200", engine.FP4, 9000e12, true},

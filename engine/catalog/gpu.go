@@ -28,18 +28,24 @@ type GPU struct {
 }
 
 // FLOPS is the dense peak with operands of that type, per second. Where the GPU
-// has no unit for it, engines compute in the next wider type that it has: that
-// peak, and false.
+// has no unit for it, engines keep only the weights in that type and compute in
+// BF16: that peak, and false.
 func (g GPU) FLOPS(d engine.DType) (float64, bool) {
-	switch {
-	case d == engine.FP4 && g.FP4FLOPS > 0:
-		return g.FP4FLOPS, true
-	case d == engine.FP8 && g.FP8FLOPS > 0:
-		return g.FP8FLOPS, true
-	case d == engine.FP4 && g.FP8FLOPS > 0:
-		return g.FP8FLOPS, false
+	switch d {
+	case engine.FP4:
+		if g.FP4FLOPS > 0 {
+			return g.FP4FLOPS, true
+		}
+		return g.BF16FLOPS, false
+	case engine.FP8:
+		if g.FP8FLOPS > 0 {
+			return g.FP8FLOPS, true
+		}
+		return g.BF16FLOPS, false
+	case engine.BF16:
+		return g.BF16FLOPS, true
 	default:
-		return g.BF16FLOPS, d != engine.FP8 && d != engine.FP4
+		return g.BF16FLOPS, true
 	}
 }
 

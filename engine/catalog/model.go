@@ -74,15 +74,24 @@ const mxBytes = 0.5 + 1.0/32
 // these in FP4 (gpt-oss).
 func (m Model) WeightBytes(d engine.DType) float64 {
 	p := m.parts()
-	rest := p.embeddings + p.norms
+	experts := float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
+	linear, rest := float64(p.attention+p.dense), 2*float64(p.embeddings+p.norms+p.routers)
 	switch {
 	case d == engine.FP4 && m.MoE():
-		return float64(p.experts)*mxBytes + 2*float64(rest+p.attention+p.dense+p.routers)
+		return experts + 2*linear + rest
 	case d == engine.FP4:
-		return float64(p.attention+p.dense)*mxBytes + 2*float64(rest)
+		return linear*mxBytes + rest
 	default:
-		return float64(p.attention+p.dense+p.experts)*d.Bytes() + 2*float64(rest+p.routers)
+		return experts + linear*d.Bytes() + rest
 	}
+}
+
+// LinearParams are the weights that each token of a step is multiplied with,
+// the routed experts that one token passes through included, without embeddings
+// and output layer: a token costs 2·LinearParams FLOPs besides attention.
+func (m Model) LinearParams() int64 {
+	p := m.parts()
+	return p.attention + p.dense + p.routers + int64(m.MoELayers()*m.ExpertsPerToken)*m.expertParams()
 }
 
 // ExpertBytes is the size of one routed expert of one layer.
