@@ -1,0 +1,158 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Probe is what a server turned out to be.
+type Probe struct {
+	Models      []Model // all that it has; nil: it does not list them
+	Model       string  // the one that is measured
+	MaxModelLen int     // ISL + OSL, tokens; 0: it does not say
+	Server      string  // its Server header
+	Version     string  // from /version, as vLLM has it; empty: it does not say
+	Provenance  string  // its ProvenanceHeader, as it stands; empty: none
+
+	TokenPrompts  bool // it takes prompts of token ids
+	TokensPerWord int  // where it does not: tokens of one word
+	ExtraTokens   int  // tokens that it adds to each prompt
+	ExactPrompts  bool // prompts have exactly the length asked for
+	Usage         bool // it sends token counts in the stream
+	CachedTokens  bool // and among them those of the prefix cache
+	ExactOutput   bool // it gives exactly as many tokens as asked, past any end
+	Chunks        int  // content chunks for probeTokens tokens
+	Tokens        int  // output tokens that it counted for them
+	TTFT          time.Duration
+	Warnings      []profile.Warning
+}
+
+// probeTokens is the output length of Probe's completion: enough to tell a
+// stream from a single piece. probePrompt is its prompt's.
+const (
+	probeTokens  = 16
+	probePrompt  = 64
+	probeTimeout = 60 * time.Second
+)
+
+// Probe finds out whether an LLM server is there and what it can do, with a
+// handful of small requests, one at a time. Its error wraps one of the
+// package's Err values and says what to do; what was found until then is
+// returned with it.
+func (c *Client) Probe(ctx context.Context) (Probe, error) {
+	l := c.open(0, false)
+	defer l.close()
+	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, c.opt.Timeout))
+	defer cancel()
+	var p Probe
+	if err := c.probeModels(ctx, l, &p); err != nil {
+		return p, err
+	}
+	p.Version = c.version(ctx, l)
+	srv, err := c.learn(ctx, c.opt.Timeout)
+	if err != nil {
+		return p, p.unlisted(err)
+	}
+	p.Model = srv.model
+	for _, m := range p.Models {
+		if m.ID == srv.model {
+			p.MaxModelLen = m.MaxLen
+		}
+	}
+	p.TokenPrompts, p.ExactPrompts = srv.alphabet.tokens(), !srv.alphabet.approx
+	p.TokensPerWord, p.ExtraTokens = srv.alphabet.cost, srv.alphabet.extra
+	return p, c.probeStream(ctx, l, srv, &p)
+}
+
+// unlisted words the trouble of a server that could not even list its models.
+func (p Probe) unlisted(err error) error {
+	if p.Models == nil && errors.Is(err, ErrRefused) {
+		return fmt.Errorf("%w: it neither lists models nor completes: %s", ErrNotLLM, err)
+	}
+	return err
+}
+
+// probeModels fills in what /v1/models says. A server without that path may
+// still complete, if the model is named.
+func (c *Client) probeModels(ctx context.Context, l *link, p *Probe) error {
+	models, err := c.models(ctx, l)
+	if errors.Is(err, ErrNotLLM) && c.opt.Model != "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Models = models
+	_, err = chooseModel(models, c.opt.Model)
+	return err
+}
+
+// version asks for /version beside /v1; empty where there is none.
+func (c *Client) version(ctx context.Context, l *link) string {
+	got, err := c.get(ctx, l, strings.TrimSuffix(c.base.String(), "/v1")+"/version")
+	if err != nil || got.status != 200 {
+		return ""
+	}
+	var v struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(got.body, &v) != nil {
+		return ""
+	}
+	return c.secrets.excerpt([]byte(v.Version), false)
+}
+
+// probeStream sends one small completion as Measure would.
+func (c *Client) probeStream(ctx context.Context, l *link, srv server, p *Probe) error {
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true}
+	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
+	serial := tally{client: c}.serial()
+	body := a.body(sequence(srv.alphabet.size(), n, serial))
+	r := profile.Request{ISL: n*srv.alphabet.cost + srv.alphabet.extra, OSL: probeTokens, CachedTokens: -1}
+	header := l.exchange(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r)
+	judge(&r, srv.alphabet.slack(r.ISL))
+	p.Server = c.secrets.excerpt([]byte(header.Get("Server")), false)
+	p.Provenance = c.secrets.excerpt([]byte(header.Get(ProvenanceHeader)), false)
+	p.Usage, p.CachedTokens = r.UsageSeen, r.CachedTokens >= 0
+	p.Chunks, p.Tokens = len(r.Chunks), r.OutputTokens
+	p.ExactOutput = r.OutputTokens == probeTokens
+	p.TTFT = r.TTFT()
+	return c.streamVerdict(r, p)
+}
+
+// streamVerdict words what is wrong with the probe's completion, or puts what
+// is only unfortunate among the warnings.
+func (c *Client) streamVerdict(r profile.Request, p *Probe) error {
+	switch r.Failure {
+	case profile.FailConnect, profile.FailCanceled:
+		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, r.Error)
+	case profile.FailStatus:
+		return fmt.Errorf("%w: %s", ErrRefused, r.Error)
+	case profile.FailTimeout, profile.FailMalformed, profile.FailEmpty:
+		return fmt.Errorf("%w: %s", ErrStreamsNothing, r.Error)
+	case profile.FailShort:
+		p.Warnings = append(p.Warnings, profile.Warnf("wrong_lengths", "%s", r.Error))
+	}
+	if len(r.Chunks) == 1 && r.OutputTokens != 1 {
+		return fmt.Errorf("%w: one chunk held all of %d tokens, so no ITL can be measured: look for a buffering proxy or an option of the server", ErrOneChunk, r.OutputTokens)
+	}
+	if r.First == r.Last && len(r.Chunks) > 1 {
+		p.Warnings = append(p.Warnings, profile.Warnf("buffered",
+			"all %d chunks came at one instant: something between server and client buffers the stream", len(r.Chunks)))
+	}
+	if !r.UsageSeen {
+		p.Warnings = append(p.Warnings, profile.Warnf("no_usage",
+			"the server sends no token counts in the stream: content chunks are counted instead"))
+	}
+	if !p.ExactPrompts {
+		p.Warnings = append(p.Warnings, profile.Warnf("inexact_prompts",
+			"prompts can only be made of about the length asked for"))
+	}
+	return nil
+}
