@@ -1,0 +1,189 @@
+package interpolation
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Facts are what a surface can be held against; 0 means not known.
+type Facts struct {
+	Params     float64 // parameters that a token passes through (the active ones of a mixture of experts)
+	PeakFLOPS  float64 // dense peak of one GPU at the type computed in, FLOP/s
+	GPUs       int     // of the engine
+	MaxNumSeqs int     // the engine's limit on running sequences
+}
+
+// The codes of the warnings.
+const (
+	CodeFewPoints       = "few_points"          // fewer than a cubic needs (upstream's planner fails on them)
+	CodeTTFTNotRising   = "ttft_not_rising"     // TTFT falls with ISL somewhere
+	CodeTTFTFlat        = "ttft_flat"           // TTFT hardly grows with ISL: prompts were shorter than said, or reused
+	CodeFLOPS           = "flops_above_peak"    // faster than the GPU can compute
+	CodeOneContext      = "one_context_row"     // nothing is known of other contexts (upstream's planner fails on it)
+	CodeUnmeasuredKV    = "unmeasured_kv_range" // loads up to a full KV cache were not measured (upstream fills them in)
+	CodeKVAboveOne      = "kv_usage_above_one"  // more tokens in flight than the capacity: requests waited
+	CodeThroughputClash = "throughput_mismatch" // throughput times ITL is not the requests in flight
+	CodeITLNotRising    = "itl_not_rising"      // ITL falls with load somewhere
+)
+
+const (
+	fewPoints     = 4    // a cubic spline through fewer is not determined
+	clash         = 0.05 // relative, of throughput·GPUs·ITL to the requests in flight
+	measuredKV    = 0.80 // top of a row below which "the full cache" is an extrapolation
+	measuredSeqs  = 0.95 // of MaxNumSeqs: the engine cannot be loaded further
+	flatFromISL   = 1000 // tokens; below, TTFT is mostly overhead and may be flat
+	flatRatio     = 4    // of ISLs, the least span that says anything
+	flatExponent  = 0.4  // TTFT ~ ISL^e with e below this is not a prefill: 3× over a 16× span
+	noiseFall     = 0.02 // relative fall that is noise rather than news
+	listedAtMost  = 6    // rows named in a message
+	flopsPerParam = 2    // a multiply and an add per parameter and token; attention comes on top
+)
+
+// CheckPrefill names what is suspicious in a surface. It proves nothing: a
+// profile that is wrong by 10× can agree with itself, since throughput is
+// computed from TTFT (upstream shipped one, from prompts of a wrong tokenizer).
+func CheckPrefill(s profile.PrefillSurface, f Facts) []profile.Warning {
+	var w []profile.Warning
+	if n := len(s.Samples); n < fewPoints {
+		w = append(w, profile.Warnf(CodeFewPoints, "%d prefill points, want at least %d", n, fewPoints))
+	}
+	var falls, fast []string
+	for i, p := range s.Samples {
+		if i > 0 && float64(p.TTFT) < float64(s.Samples[i-1].TTFT)*(1-noiseFall) {
+			falls = append(falls, fmt.Sprintf("ISL %d", p.ISL))
+		}
+		if tooFast(p.ThroughputPerGPU, f) {
+			fast = append(fast, fmt.Sprintf("ISL %d", p.ISL))
+		}
+	}
+	if falls != nil {
+		w = append(w, profile.Warnf(CodeTTFTNotRising, "TTFT falls although the prompt is longer at %s", list(falls)))
+	}
+	if fast != nil {
+		w = append(w, flopsWarning(f, fast))
+	} else if f.Params == 0 || f.PeakFLOPS == 0 {
+		w = append(w, flat(s.Samples)...)
+	}
+	return w
+}
+
+// tooFast compares the arithmetic that a throughput implies with the GPU's peak.
+func tooFast(tokensPerGPU float64, f Facts) bool {
+	return f.Params > 0 && f.PeakFLOPS > 0 && flopsPerParam*f.Params*tokensPerGPU > f.PeakFLOPS
+}
+
+func flopsWarning(f Facts, where []string) profile.Warning {
+	return profile.Warnf(CodeFLOPS,
+		"throughput implies more than the GPU's dense peak of %.3g FLOP/s (%d·%.3g parameters·tokens/s/GPU) at %s: the prompts or outputs were not what they are said to be",
+		f.PeakFLOPS, flopsPerParam, f.Params, list(where))
+}
+
+func flat(samples []profile.PrefillSample) []profile.Warning {
+	i := slices.IndexFunc(samples, func(p profile.PrefillSample) bool { return p.ISL >= flatFromISL })
+	if i < 0 || i == len(samples)-1 {
+		return nil
+	}
+	a, b := samples[i], samples[len(samples)-1]
+	span, grown := float64(b.ISL)/float64(a.ISL), float64(b.TTFT)/float64(a.TTFT)
+	if span < flatRatio || grown >= math.Pow(span, flatExponent) {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(CodeTTFTFlat,
+		"TTFT grows %.1f× from ISL %d to %d, %.1f× as long: the prompts may have been shorter than said or served from a cache", grown, a.ISL, b.ISL, span)}
+}
+
+// CheckDecode names what is suspicious in a surface that FitDecode accepts.
+func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
+	var w []profile.Warning
+	if n := len(s.Samples); n < fewPoints {
+		w = append(w, profile.Warnf(CodeFewPoints, "%d decode points, want at least %d", n, fewPoints))
+	}
+	d, err := FitDecode(s, max(f.GPUs, 1))
+	if err != nil {
+		return w // FitDecode says what is wrong
+	}
+	if len(d.rows) == 1 {
+		w = append(w, profile.Warnf(CodeOneContext, "measured at context %s only: other contexts are not known", tidy(d.rows[0].context)))
+	}
+	w = append(w, d.kvWarnings(f)...)
+	w = append(w, d.fallWarnings()...)
+	return append(w, sampleWarnings(s, f)...)
+}
+
+// kvWarnings looks at how far each row reaches.
+func (d *Decode) kvWarnings(f Facts) []profile.Warning {
+	var short, over []string
+	for i := range d.rows {
+		r := &d.rows[i]
+		top := r.max() * r.context / d.maxKV
+		full := f.MaxNumSeqs > 0 && r.max() >= measuredSeqs*float64(f.MaxNumSeqs)
+		switch {
+		case top > 1+clash:
+			over = append(over, fmt.Sprintf("%.2f at context %s", top, tidy(r.context)))
+		case top < measuredKV && !full:
+			short = append(short, fmt.Sprintf("%.2f at context %s", top, tidy(r.context)))
+		}
+	}
+	var w []profile.Warning
+	if short != nil {
+		w = append(w, profile.Warnf(CodeUnmeasuredKV, "KV usage was measured only up to %s", list(short)))
+	}
+	if over != nil {
+		w = append(w, profile.Warnf(CodeKVAboveOne, "KV usage is above 1: %s: requests were waiting, or the capacity is not the engine's", list(over)))
+	}
+	return w
+}
+
+func (d *Decode) fallWarnings() []profile.Warning {
+	var falls []string
+	for i := range d.rows {
+		c := d.rows[i].itl
+		for k := 1; k < len(c.x); k++ {
+			if c.y[k] < c.y[k-1]*(1-noiseFall) {
+				falls = append(falls, fmt.Sprintf("context %s from %s to %s in flight", tidy(d.rows[i].context), tidy(c.x[k-1]), tidy(c.x[k])))
+			}
+		}
+	}
+	if falls == nil {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(CodeITLNotRising, "ITL falls although the load rises at %s", list(falls))}
+}
+
+// sampleWarnings holds each sample against itself: by Little's law throughput
+// times ITL is the number of requests in flight, whatever the engine.
+func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
+	var odd, fast []string
+	for i, p := range s.Samples {
+		n := p.KVUsage * float64(s.MaxKVTokens) / p.Context
+		little := p.ThroughputPerGPU * float64(f.GPUs) * p.ITL.Seconds()
+		if f.GPUs > 0 && p.ThroughputPerGPU > 0 && math.Abs(little-n) > clash*n {
+			odd = append(odd, fmt.Sprintf("row %d (context %s, ITL %v: %.0f in flight by KV usage, %.0f by throughput)",
+				i, tidy(p.Context), p.ITL.Round(10*time.Microsecond), n, little))
+		}
+		if tooFast(p.ThroughputPerGPU, f) {
+			fast = append(fast, fmt.Sprintf("row %d", i))
+		}
+	}
+	var w []profile.Warning
+	if odd != nil {
+		w = append(w, profile.Warnf(CodeThroughputClash, "throughput and KV usage disagree by more than %.0f %%: %s", 100*clash, list(odd)))
+	}
+	if fast != nil {
+		w = append(w, flopsWarning(f, fast))
+	}
+	return w
+}
+
+// list joins the first few and counts the rest.
+func list(s []string) string {
+	if len(s) <= listedAtMost {
+		return strings.Join(s, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(s[:listedAtMost], ", "), len(s)-listedAtMost)
+}
