@@ -1,0 +1,124 @@
+package latency
+
+import (
+	"fmt"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+)
+
+// MemoryUtilization is the share of a GPU's memory that an engine takes (vLLM's
+// default of --gpu-memory-utilization, 0.15, 2026).
+const MemoryUtilization = 0.9
+
+// Memory is what one GPU's memory goes to, in bytes.
+type Memory struct {
+	Weights    int64 `json:"weights"`
+	Activation int64 `json:"activation"` // peak of a step, kept free for it
+	NonTorch   int64 `json:"non_torch"`  // communication buffers and context
+	KV         int64 `json:"kv"`         // what is left of MemoryUtilization; 0 where nothing is
+}
+
+// Two of these were measured: KV cache left on an H100 of 79.18 GiB under vLLM
+// at utilization 0.9 and 1024 sequences (llm-d-planner@e50305a, read 2026-08):
+// Llama-3.1-8B 51.38 GiB, Qwen3-32B 4.45 (TP1) and 34.49 (TP2), gpt-oss-120b
+// 3.33, gpt-oss-20b 50.28, Llama-3.3-70B in FP8 32.0 (TP2). What these leave for
+// activations is 4.8 to 7.5 GiB in proportion to the vocabulary, whatever the
+// model's size: it is the sampler over 1024 sequences.
+const (
+	// samplerBytes per sequence and vocabulary entry: the median of the six.
+	samplerBytes = 39.2
+	// nonTorchOne and nonTorchMany are for engines of one and of several GPUs.
+	nonTorchOne  = int64(13 * gib / 100)
+	nonTorchMany = int64(55 * gib / 100)
+)
+
+func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) Memory {
+	p := c.Parallelism
+	mem := Memory{
+		Weights:    int64(weightShare(m, c)),
+		Activation: int64(activation(m, c, l)),
+		NonTorch:   nonTorchOne,
+	}
+	if p.GPUs() > 1 {
+		mem.NonTorch = nonTorchMany
+	}
+	mem.KV = max(0, budget(g)-mem.Weights-mem.Activation-mem.NonTorch)
+	return mem
+}
+
+func budget(g catalog.GPU) int64 { return int64(MemoryUtilization * float64(g.MemoryBytes)) }
+
+// weightShare is the bytes of weights on one GPU: all of them over TP·PP, and
+// experts over the DP replicas too where EP spreads them.
+func weightShare(m catalog.Model, c engine.Config) float64 {
+	p := c.Parallelism
+	experts := expertBytes(m, c.Weights)
+	over := float64(p.TP * p.PP)
+	share := (m.WeightBytes(c.Weights) - experts) / over
+	if p.EP > 1 {
+		over *= float64(p.DP)
+	}
+	return share + experts/over
+}
+
+// expertBytes is the size of all routed experts of all layers.
+func expertBytes(m catalog.Model, d engine.DType) float64 {
+	return float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
+}
+
+// activation is the larger of the sampler's peak and the forward pass's: in
+// BF16, some four hidden states and one TP share of the widest layer's three
+// intermediates per token of a full step (arithmetic, not measured).
+func activation(m catalog.Model, c engine.Config, l engine.Limits) float64 {
+	sampler := samplerBytes * float64(l.MaxNumSeqs) * float64(m.Vocab)
+	wide := max(m.FFN, m.MoEFFN*max(m.ExpertsPerToken, 1), (m.QHeads+2*m.KVHeads)*m.HeadDim)
+	perToken := 2 * (4*float64(m.Hidden) + 3*float64(wide)/float64(c.Parallelism.TP))
+	return max(sampler, perToken*float64(l.MaxNumBatchedTokens))
+}
+
+// kvShards is over how many GPUs of one attention replica and pipeline stage
+// the KV cache of a token spreads: a head is not split, and MLA's compressed
+// entry serves all heads, so each GPU keeps a copy of it.
+func kvShards(m catalog.Model, p engine.Parallelism) int {
+	if m.MLA() {
+		return 1
+	}
+	return min(p.TP, m.KVHeads)
+}
+
+// kvShare is the KV bytes of one token on one GPU of the replica that holds it.
+func kvShare(m catalog.Model, c engine.Config) float64 {
+	return m.KVBytesPerToken(c.KV) / float64(kvShards(m, c.Parallelism)*c.Parallelism.PP)
+}
+
+// Memory is the memory of one GPU of the engine.
+func (m Model) Memory() Memory { return m.memory }
+
+// KVTokens is how many tokens of context the KV cache holds, whole blocks, over
+// all ranks of the engine. Every layer is taken to keep all tokens: for a model
+// with a sliding window that is a lower bound (see catalog.Model.KVBytesPerToken).
+func (m Model) KVTokens() int {
+	perBlock := kvShare(m.model, m.config) * float64(m.limits.BlockSize)
+	blocks := int(float64(m.memory.KV) / perBlock)
+	return blocks * m.limits.BlockSize * m.config.Parallelism.DP
+}
+
+// fits refuses an engine without room for its weights, or for the KV cache of
+// the longest sequence asked for (one block where none was).
+func (m Model) fits() error {
+	mem, p := m.memory, m.config.Parallelism
+	if mem.KV == 0 {
+		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.0f %% of %s)",
+			m.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
+			gb(budget(m.gpu)), 100*MemoryUtilization, gb(m.gpu.MemoryBytes))
+	}
+	need := max(m.config.Limits.MaxModelLen, m.limits.BlockSize)
+	if have := m.KVTokens() / p.DP; have < need {
+		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers leave %s per GPU for KV cache: room for %d tokens of the %d that one sequence may have",
+			m.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch), gb(mem.KV), have, need)
+	}
+	return nil
+}
+
+func gb(bytes int64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) }
