@@ -1,0 +1,214 @@
+package simserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/engine/sim"
+)
+
+const (
+	// maxBody bounds a request's body: a prompt of a million token ids.
+	maxBody = 16 << 20
+	// bodyTimeout bounds the time that it takes to arrive.
+	bodyTimeout = time.Minute
+)
+
+// stream is a request between the driver, which produces its tokens, and its
+// handler, which writes them.
+type stream struct {
+	req     sim.Request
+	arrived time.Time
+	finish  finish
+
+	wake     chan struct{} // holds one; full = there are new tokens
+	produced atomic.Int64  // tokens so far
+	cached   int           // prompt tokens found in the prefix cache; set before the first token
+
+	last time.Time // of the last token; the driver's
+}
+
+func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
+	s.generate(w, r, completionDialect, parseCompletion)
+}
+
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
+	s.generate(w, r, chatDialect, parseChat)
+}
+
+// generate answers one request for text.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, parse func([]byte) (query, error)) {
+	arrived := time.Now()
+	q, st, err := s.accept(w, r, parse)
+	if err != nil {
+		var told *apiError
+		if !errors.As(err, &told) {
+			told = &apiError{http.StatusInternalServerError, err.Error()}
+		}
+		writeError(w, told)
+		return
+	}
+	st.arrived = arrived
+	e := envelope{
+		ID:      d.idPrefix + fmt.Sprintf("%016x", st.req.ID),
+		Created: arrived.Unix(),
+		Model:   s.opts.Model,
+	}
+	a := newAnswer(s.cfg.Seed, q.prompt)
+	s.driver.in.add(st)
+	if q.stream {
+		s.stream(w, r, st, newChunks(d, e, a, st.req.OutputTokens, st.finish), q.usage)
+		return
+	}
+	n, ok := s.await(r, st, st.req.OutputTokens)
+	if !ok {
+		return
+	}
+	var text []byte
+	for i := range n {
+		text = a.appendWord(text, i)
+	}
+	writeJSON(w, http.StatusOK, whole(d, e, string(text), st.finish, newUsage(st.req.PromptTokens, n, st.cached)))
+}
+
+// accept reads a request and refuses what the engine cannot do.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byte) (query, error)) (query, *stream, error) {
+	warmUp := false
+	if v := r.Header.Get(WarmUpHeader); v != "" {
+		var err error
+		if warmUp, err = strconv.ParseBool(v); err != nil {
+			return query{}, nil, badRequest("%s is %q: want true or false", WarmUpHeader, v)
+		}
+	}
+	data, err := readBody(w, r)
+	if err != nil {
+		return query{}, nil, err
+	}
+	q, err := parse(data)
+	if err != nil {
+		return query{}, nil, err
+	}
+	if q.model != "" && q.model != s.opts.Model {
+		return query{}, nil, &apiError{http.StatusNotFound, fmt.Sprintf("no model %q here: this server has %q", q.model, s.opts.Model)}
+	}
+	st, err := s.plan(q, warmUp)
+	return q, st, err
+}
+
+// readBody reads a bounded body in bounded time.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	// A writer without deadlines is a test's: it has no slow client either.
+	rc := http.NewResponseController(w)
+	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
+		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, &apiError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+	}
+	if err != nil {
+		return nil, badRequest("reading the body: %v", err)
+	}
+	return data, nil
+}
+
+// plan decides how many tokens a query gets, and why no more.
+func (s *Server) plan(q query, warmUp bool) (*stream, error) {
+	r := sim.Request{
+		ID:           s.requests.Add(1),
+		PromptTokens: len(q.prompt),
+		Prefix:       s.prefix(q.prompt),
+		OutputTokens: q.maxTokens,
+		WarmUp:       warmUp,
+	}
+	if r.OutputTokens == 0 {
+		r.OutputTokens = max(1, s.cfg.MaxTokens()-r.PromptTokens)
+	}
+	// Before the answer's own end is known, as a real engine has to.
+	var tooLong *sim.TooLongError
+	if err := s.cfg.Check(r); errors.As(err, &tooLong) {
+		return nil, badRequest("%v", tooLong)
+	} else if err != nil {
+		return nil, err
+	}
+	f := finishLength
+	if end := max(newAnswer(s.cfg.Seed, q.prompt).end(), q.minTokens); !q.ignoreEOS && end < r.OutputTokens {
+		r.OutputTokens, f = end, finishStop
+	}
+	if n := s.cfg.Output(r.OutputTokens); n < r.OutputTokens {
+		r.OutputTokens, f = n, finishLength
+	}
+	return &stream{req: r, finish: f, wake: make(chan struct{}, 1)}, nil
+}
+
+// prefix is what the prefix cache knows a prompt by.
+func (s *Server) prefix(prompt []uint32) []uint64 {
+	if !s.cfg.PrefixCaching {
+		return nil
+	}
+	return sim.BlockHashes(prompt, s.cfg.Limits.BlockSize)
+}
+
+// await waits until st has at least n tokens and returns how many; false where
+// the client went away, whose request is then canceled.
+func (s *Server) await(r *http.Request, st *stream, n int) (int, bool) {
+	for {
+		select {
+		case <-st.wake:
+			if have := int(st.produced.Load()); have >= n {
+				return have, true
+			}
+		case <-r.Context().Done():
+			s.driver.in.cancel(st.req.ID)
+			return 0, false
+		}
+	}
+}
+
+// stream writes one event per token as they come.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c chunks, withUsage bool) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-cache")
+	rc := http.NewResponseController(w)
+	write := func(b []byte) bool {
+		if _, err := w.Write(b); err == nil && rc.Flush() == nil {
+			return true
+		}
+		s.driver.in.cancel(st.req.ID)
+		return false
+	}
+	if !write(nil) { // the headers, at once
+		return
+	}
+	var buf []byte
+	for sent, total := 0, st.req.OutputTokens; sent < total; {
+		have, ok := s.await(r, st, sent+1)
+		if !ok {
+			return
+		}
+		buf = buf[:0]
+		for ; sent < have; sent++ {
+			buf = c.appendToken(buf, sent)
+		}
+		if sent == total {
+			buf = c.appendEnd(buf, usageIf(withUsage, st))
+		}
+		if !write(buf) {
+			return
+		}
+	}
+}
+
+func usageIf(wanted bool, st *stream) *usage {
+	if !wanted {
+		return nil
+	}
+	u := newUsage(st.req.PromptTokens, st.req.OutputTokens, st.cached)
+	return &u
+}

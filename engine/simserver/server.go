@@ -1,0 +1,242 @@
+// Package simserver is the simulated engine of engine/sim in real time, behind
+// the HTTP interface of an inference server: OpenAI's completions and chat
+// completions, streamed or not, and vLLM's metrics. It takes a step timer and
+// an engine's configuration; it gives a server whose tokens come out when a
+// real engine's would, and which says with every answer that it is simulated.
+// It refuses requests that the engine could not hold, several choices per
+// request, and the options that would need a real model.
+//
+// The text is deterministic: a prompt has one token per word, and an answer is
+// a row of made-up words that follow from the seed and the prompt. Without
+// ignore_eos an answer ends at max_tokens or at an end that follows from the
+// seed and the prompt too, 256 tokens from the start on average.
+package simserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/engine/sim"
+	"plimsoll/profile"
+)
+
+const (
+	// ProvenanceHeader is in every answer; its value is profile.Simulated.
+	ProvenanceHeader = "X-Plimsoll-Provenance"
+	// WarmUpHeader with the value true marks a request that only fills the
+	// prefix cache: its prompt takes no time.
+	WarmUpHeader = "X-Plimsoll-Warm-Up"
+)
+
+// DefaultDrainTimeout bounds how long Serve waits for requests in flight.
+const DefaultDrainTimeout = 30 * time.Second
+
+// newConnGrace is how long a connection without a request yet may stay when
+// the server stops: enough for bytes on their way.
+const newConnGrace = 100 * time.Millisecond
+
+// Options is a server to make.
+type Options struct {
+	Model string        // name that requests give and answers show; required
+	Timer sim.StepTimer // how long a step takes; required
+	Sim   sim.Config    // the engine
+	Log   io.Writer     // one line per event; nil = none
+	// DrainTimeout bounds the wait for requests in flight when the server is
+	// told to stop; 0 = DefaultDrainTimeout.
+	DrainTimeout time.Duration
+	Version      string // shown by /version; empty = "unknown"
+}
+
+// Server is a simulated engine behind HTTP.
+type Server struct {
+	opts     Options
+	cfg      sim.Config
+	driver   *driver
+	handler  http.Handler
+	log      *log.Logger
+	started  atomic.Bool
+	requests atomic.Uint64 // ids given out
+	created  int64         // Unix time of the server's start, for /v1/models
+}
+
+// New makes a server. Nothing runs before Serve.
+func New(o Options) (*Server, error) {
+	if o.Model == "" {
+		return nil, errors.New("simulated engine: no model name given")
+	}
+	if o.DrainTimeout < 0 {
+		return nil, fmt.Errorf("simulated engine: drain timeout %v: want a positive duration", o.DrainTimeout)
+	}
+	core, err := sim.New(o.Sim, o.Timer)
+	if err != nil {
+		return nil, fmt.Errorf("simulated engine: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.Version == "" {
+		o.Version = "unknown"
+	}
+	s := &Server{
+		opts:    o,
+		cfg:     core.Config(),
+		log:     log.New(o.Log, "simulated engine: ", log.LstdFlags|log.Lmsgprefix),
+		created: time.Now().Unix(),
+	}
+	m := newMetrics(o.Model, s.cfg)
+	s.driver = newDriver(core, m, s.log)
+	s.handler = s.routes(m)
+	return s, nil
+}
+
+// Serve answers requests on ln until ctx is done, then stops accepting, lets
+// the requests in flight finish, and returns nil; an error where they had to
+// be cut off at the drain timeout, or where ln fails. It closes ln. A Server
+// serves once.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	if s.started.Swap(true) {
+		return errors.New("simulated engine: a server serves only once: make another")
+	}
+	s.logStart(ln.Addr())
+	stop := s.driver.start()
+	defer stop()
+
+	fresh := newConns{}
+	srv := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: 30 * time.Second,
+		ConnState:         fresh.track,
+		ErrorLog:          s.log,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serving on %s: %w", ln.Addr(), err), srv.Close())
+	case <-ctx.Done():
+	}
+	s.log.Printf("stopping: waiting up to %v for the requests in flight", s.opts.DrainTimeout)
+	return s.drain(context.WithoutCancel(ctx), srv, &fresh)
+}
+
+// drain shuts srv down, at the drain timeout by force.
+func (s *Server) drain(ctx context.Context, srv *http.Server, fresh *newConns) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
+	defer cancel()
+	// Shutdown would wait 5 s for connections that clients opened ahead of need.
+	defer time.AfterFunc(newConnGrace, fresh.close).Stop()
+	err := srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("requests still in flight %v after the stop were cut off", s.opts.DrainTimeout)
+		s.log.Print(err)
+		return errors.Join(err, srv.Close())
+	}
+	s.log.Print("stopped")
+	return err
+}
+
+// logStart says what is served, the KV capacity in vLLM's words.
+func (s *Server) logStart(addr net.Addr) {
+	l := s.cfg.Limits
+	tokens := s.cfg.KVBlocks * l.BlockSize
+	s.log.Printf("serving %s on http://%s, role %s, max-num-seqs %d, max-num-batched-tokens %d, prefix caching %v: every latency is simulated",
+		s.opts.Model, addr, s.cfg.Role, l.MaxNumSeqs, l.MaxNumBatchedTokens, s.cfg.PrefixCaching)
+	s.log.Printf("GPU KV cache size: %s tokens", thousands(tokens))
+	s.log.Printf("Maximum concurrency for %s tokens per request: %.2fx", thousands(l.MaxModelLen), float64(tokens)/float64(l.MaxModelLen))
+}
+
+// thousands is n ≥ 0 with a comma every three digits.
+func thousands(n int) string {
+	d := strconv.Itoa(n)
+	for i := len(d) - 3; i > 0; i -= 3 {
+		d = d[:i] + "," + d[i:]
+	}
+	return d
+}
+
+// routes is the server's interface. Every answer says that it is simulated.
+func (s *Server) routes(m *metrics) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/completions", method(http.MethodPost, s.completions))
+	mux.HandleFunc("/v1/chat/completions", method(http.MethodPost, s.chat))
+	mux.HandleFunc("/v1/models", method(http.MethodGet, s.models))
+	mux.HandleFunc("/health", method(http.MethodGet, func(http.ResponseWriter, *http.Request) {}))
+	mux.HandleFunc("/version", method(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"version": s.opts.Version})
+	}))
+	mux.HandleFunc("/metrics", method(http.MethodGet, m.handler().ServeHTTP))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, &apiError{http.StatusNotFound, "no such path: " + r.URL.Path})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(ProvenanceHeader, profile.Simulated.String())
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// method lets only one method through (and HEAD with GET).
+func method(want string, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != want && (want != http.MethodGet || r.Method != http.MethodHead) {
+			w.Header().Set("Allow", want)
+			writeError(w, &apiError{http.StatusMethodNotAllowed, fmt.Sprintf("%s %s: want %s", r.Method, r.URL.Path, want)})
+			return
+		}
+		h(w, r)
+	}
+}
+
+// models lists the one model.
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	type model struct {
+		ID          string `json:"id"`
+		Object      string `json:"object"`
+		Created     int64  `json:"created"`
+		OwnedBy     string `json:"owned_by"`
+		Root        string `json:"root"`
+		MaxModelLen int    `json:"max_model_len"`
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", []model{{s.opts.Model, "model", s.created, "plimsoll", s.opts.Model, s.cfg.MaxTokens()}}})
+}
+
+// newConns holds the connections that have not brought a request yet.
+type newConns struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func (n *newConns) track(c net.Conn, st http.ConnState) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if st != http.StateNew {
+		delete(n.conns, c)
+		return
+	}
+	if n.conns == nil {
+		n.conns = map[net.Conn]struct{}{}
+	}
+	n.conns[c] = struct{}{}
+}
+
+func (n *newConns) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		_ = c.Close() // the server stops: nothing is lost that could be told to anyone
+	}
+}
