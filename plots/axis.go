@@ -10,6 +10,9 @@ import (
 // logRatio is the max/min above which a range is huge.
 const logRatio = 50
 
+// least is the smallest value that an axis tells from 0: a picosecond, in ms.
+const least = 1e-9
+
 // far is how many times the largest value a limit may be and still be on the
 // axis; one further out would squeeze the data into a corner.
 const far = 4
@@ -42,7 +45,7 @@ func newAxis(label string, values []float64) axis {
 
 func huge(values []float64) bool {
 	lo, hi := bounds(values)
-	return lo > 0 && hi/lo > logRatio
+	return lo >= least && hi/lo > logRatio
 }
 
 // crowded reports whether most values are in the lowest tenth of their range.
@@ -70,23 +73,18 @@ func logAxis(label string, values []float64) axis {
 	return axis{label: label, lo: lo / room, hi: hi * room, log: true}
 }
 
-// linearAxis begins at 0, unless that would leave half of it empty.
+// linearAxis begins at 0, unless that would leave half of it empty. It spans a
+// third of its highest value at least, for small differences to look small.
 func linearAxis(label string, values []float64) axis {
 	lo, hi := bounds(values)
-	switch {
-	case hi-lo <= max(1e-6*hi, 1e-9): // one value
-		room := max(0.2*hi, 1e-6)
-		if hi == 0 {
-			room = 1
-		}
-		lo, hi = max(lo-room, 0), hi+room
-	case lo < 0.5*hi:
-		lo, hi = 0, 1.08*hi
-	default:
-		room := 0.15 * (hi - lo)
-		lo, hi = max(lo-room, 0), hi+room
+	if lo < 0.5*hi {
+		return axis{label: label, lo: 0, hi: max(1.08*hi, least)}
 	}
-	return axis{label: label, lo: lo, hi: hi}
+	room := max(0.15*(hi-lo), (0.33*hi-(hi-lo))/2, least)
+	if hi == 0 {
+		room = 1
+	}
+	return axis{label: label, lo: max(lo-room, 0), hi: hi + room}
 }
 
 // norm is where v lies between lo (0) and hi (1).

@@ -119,7 +119,7 @@ func nothing(p pen, c Caption, top vg.Length) {
 		why += ": " + n
 	}
 	f := face{14, false}
-	lines := f.wrap(why, r.Size().X-80, 6)
+	lines := f.wrap(why, r.Size().X-260, 8)
 	y := centre(r).Y + vg.Length(len(lines)-1)*10
 	for i, l := range lines {
 		p.centred(f, colourInk(), vg.Point{X: centre(r).X, Y: y - vg.Length(i)*20}, l)

@@ -1,6 +1,10 @@
 package plots
 
-import "gonum.org/v1/plot/vg"
+import (
+	"fmt"
+
+	"gonum.org/v1/plot/vg"
+)
 
 // mostLabels bounds the work of placing; a picture has no room for more.
 const mostLabels = 150
@@ -143,12 +147,7 @@ func (l *placer) guide(f frame, g guide) (label, bool) {
 
 // keys is the chart's legend.
 func (c chart) keys(f frame) []key {
-	var ks []key
-	for _, s := range c.series {
-		if s.name != "" {
-			ks = append(ks, key{s.name, markerSample(s.look, true, s.joined)})
-		}
-	}
+	ks := c.seriesKeys()
 	has := c.kinds()
 	plainLook := look{colourQuiet(), disc}
 	add := func(yes bool, text string, sample func(pen, vg.Point)) {
@@ -171,6 +170,20 @@ func (c chart) keys(f frame) []key {
 	}
 	for _, g := range c.guides {
 		add(true, g.text, lineSample(guideStroke()))
+	}
+	return ks
+}
+
+// seriesKeys leaves room for the rest of the legend where there are very many.
+func (c chart) seriesKeys() []key {
+	const most = 15
+	var ks []key
+	for i, s := range c.series {
+		if i == most-1 && len(c.series) > most {
+			none := func(pen, vg.Point) {}
+			return append(ks, key{fmt.Sprintf("and %d more", len(c.series)-i), none})
+		}
+		ks = append(ks, key{s.name, markerSample(s.look, true, s.joined)})
 	}
 	return ks
 }

@@ -15,6 +15,17 @@ type lattice struct {
 
 func (l lattice) at(i, j int) float64 { return l.v[j*(l.nx+1)+i] }
 
+// bounds are the least and the greatest value known; lo > hi where none is.
+func (l lattice) bounds() (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, v := range l.v {
+		if !math.IsNaN(v) {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	return lo, hi
+}
+
 // cell is the value inside a cell, bilinear between its four crossings; NaN
 // where one of them is.
 func (l lattice) cell(x, y float64) float64 {
@@ -24,6 +35,87 @@ func (l lattice) cell(x, y float64) float64 {
 	}
 	s, t := x-float64(i), y-float64(j)
 	return (1-t)*((1-s)*l.at(i, j)+s*l.at(i+1, j)) + t*((1-s)*l.at(i, j+1)+s*l.at(i+1, j+1))
+}
+
+// grown is l with the crossings just outside of what was measured filled in,
+// in straight continuation of those inside: cells that the border runs through
+// need values on both sides of it. Who draws it keeps to a mask.
+func (l lattice) grown() lattice {
+	out := lattice{l.nx, l.ny, slices.Clone(l.v)}
+	for range 2 { // sideways first, then into the corners
+		was := lattice{l.nx, l.ny, slices.Clone(out.v)}
+		for j := range len(l.v) / (l.nx + 1) {
+			for i := range l.nx + 1 {
+				if math.IsNaN(was.at(i, j)) {
+					out.v[j*(l.nx+1)+i] = was.continued(i, j)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// continued is the mean of what the lines through (i, j) would continue to;
+// where they are only one crossing long, that crossing's value.
+func (l lattice) continued(i, j int) float64 {
+	sum, n := 0.0, 0
+	for _, d := range [][2]int{{1, 0}, {-1, 0}, {0, 1}, {0, -1}} {
+		near, next := l.get(i+d[0], j+d[1]), l.get(i+2*d[0], j+2*d[1])
+		switch {
+		case math.IsNaN(near):
+			continue
+		case math.IsNaN(next):
+			sum += near
+		default:
+			sum += 2*near - next
+		}
+		n++
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+// get is at, with NaN beyond the lattice.
+func (l lattice) get(i, j int) float64 {
+	if i < 0 || j < 0 || i > l.nx || j > l.ny {
+		return math.NaN()
+	}
+	return l.at(i, j)
+}
+
+// clip cuts line into the parts that lie in k, to a pixel.
+func clip(line []xy, k mask) [][]xy {
+	var out [][]xy
+	var part []xy
+	flush := func() {
+		if len(part) > 1 {
+			out = append(out, part)
+		}
+		part = nil
+	}
+	for i := 1; i < len(line); i++ {
+		a, b := line[i-1], line[i]
+		if k.at(a) && k.at(b) {
+			if part == nil {
+				part = append(part, a)
+			}
+			part = append(part, b)
+			continue
+		}
+		for s := range fine + 1 {
+			t := float64(s) / fine
+			q := xy{a.x + t*(b.x-a.x), a.y + t*(b.y-a.y)}
+			if !k.at(q) {
+				flush()
+				continue
+			}
+			part = append(part, q)
+		}
+	}
+	flush()
+	return out
 }
 
 // xy is a position in steps of a lattice.

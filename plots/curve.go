@@ -82,7 +82,7 @@ func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, pf prefillFace
 	ch := chart{
 		caption: c, title: pf.title, x: "Prompt length, ISL (tokens)", y: pf.y,
 		series: []series{sr}, fitted: "interpolation",
-		dots: dotWords{"meets the TTFT SLA", "does not meet it"},
+		dots: dotWords{"meets the SLA", "fails the SLA"},
 	}
 	if c.ISL > 0 && len(s.Samples) > 0 {
 		ch.guides = []guide{{float64(c.ISL), "target ISL " + number(float64(c.ISL))}}
@@ -120,7 +120,7 @@ func (c *chart) trace(cap Caption, fit Curve, unit string) error {
 	}
 	c.series = append(c.series, series{
 		name: "at the target ISL", look: look{colourInk(), diamond},
-		dots: []dot{{x: float64(cap.ISL), y: v, text: text, must: true, solid: true}},
+		dots: []dot{{x: float64(cap.ISL), y: v, text: text, must: true, solid: inRange}},
 	})
 	return nil
 }

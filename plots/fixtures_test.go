@@ -3,6 +3,7 @@ package plots
 import (
 	"errors"
 	"flag"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -130,11 +131,13 @@ func show(t *testing.T, name string, p *Picture) {
 	if *lookAt == "" {
 		return
 	}
-	f, err := os.Create(filepath.Join(*lookAt, name+".png"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(p.WritePNG(f), f.Close()); err != nil {
-		t.Fatal(err)
+	for ext, write := range map[string]func(io.Writer) error{".png": p.WritePNG, ".svg": p.WriteSVG} {
+		f, err := os.Create(filepath.Join(*lookAt, name+ext))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

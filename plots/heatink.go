@@ -25,8 +25,7 @@ func (m *heatMap) ink(p pen, f frame, ls *placer) []label {
 	}
 	contours := map[float64][][]vg.Point{}
 	for _, v := range m.inner() {
-		for _, line := range m.shown.contour(v) {
-			pts := f.onPage(line)
+		for _, pts := range m.contour(f, m.shown, v) {
 			p.line(stroke{colour: colourQuiet(), width: 0.6}, pts...)
 			contours[v] = append(contours[v], pts)
 		}
@@ -50,6 +49,17 @@ func (m *heatMap) ink(p pen, f frame, ls *placer) []label {
 	return labels
 }
 
+// contour is where l is level, on the page and within what was measured.
+func (m *heatMap) contour(f frame, l lattice, level float64) [][]vg.Point {
+	var out [][]vg.Point
+	for _, line := range l.contour(level) {
+		for _, part := range clip(line, m.mask) {
+			out = append(out, f.onPage(part))
+		}
+	}
+	return out
+}
+
 const sampleRadius vg.Length = 3.2
 
 var contourFace = face{9, false}
@@ -64,8 +74,7 @@ func (m *heatMap) slaLines(p pen, f frame, ls *placer) [][]vg.Point {
 		return nil
 	}
 	var out [][]vg.Point
-	for _, line := range m.itl.contour(ms(m.caption.SLA.ITL)) {
-		pts := f.onPage(line)
+	for _, pts := range m.contour(f, m.itl, ms(m.caption.SLA.ITL)) {
 		p.line(stroke{colour: colourPaper(), width: 5}, pts...)
 		for _, t := range m.teeth(f, pts) {
 			p.line(stroke{colour: colourLimit(), width: 1.4}, t[0], t[1])
@@ -121,7 +130,7 @@ func (m *heatMap) pick(p pen, f frame, ls *placer) []label {
 	p.ring(at, ringRadius)
 	p.marker(look{colourLimit(), diamond}, at, markerRadius, true)
 	ls.avoid(at, ringRadius+1)
-	text := joinSet(" ", clean(m.picked.Label), "("+m.caption.pickWord()+")")
+	text := joinSet(" ", shorten(clean(m.picked.Label), 28), "("+m.caption.pickWord()+")")
 	if l, ok := ls.around(strongDot, text, at, ringRadius+1, true); ok {
 		return []label{l}
 	}
@@ -190,15 +199,15 @@ func (m *heatMap) keys() []key {
 	for _, s := range m.samples {
 		solid, hollow = solid || m.meets(s), hollow || !m.meets(s)
 	}
-	word := m.caption.Provenance.String() + " point"
+	word := m.caption.Provenance.String()
 	var ks []key
 	if solid && m.caption.SLA.ITL > 0 {
-		ks = append(ks, key{word + ", meets the ITL SLA", markerSample(look{colourInk(), disc}, true, false)})
+		ks = append(ks, key{word + ", meets SLA", markerSample(look{colourInk(), disc}, true, false)})
 	} else if solid {
 		ks = append(ks, key{word, markerSample(look{colourInk(), disc}, true, false)})
 	}
 	if hollow {
-		ks = append(ks, key{word + ", does not meet it", markerSample(look{colourInk(), disc}, false, false)})
+		ks = append(ks, key{word + ", fails SLA", markerSample(look{colourInk(), disc}, false, false)})
 	}
 	if m.picked != nil {
 		ks = append(ks, key{m.caption.pickWord(), func(p pen, at vg.Point) {
@@ -215,21 +224,17 @@ func (m *heatMap) slaKey() []key {
 	if m.itl.v == nil || m.caption.SLA.ITL <= 0 {
 		return nil
 	}
-	text, sla := m.caption.slaText("ITL", m.caption.SLA.ITL), ms(m.caption.SLA.ITL)
-	below, above := false, false
-	for _, v := range m.itl.v {
-		below, above = below || v <= sla, above || v > sla
-	}
+	text := m.caption.slaText("ITL", m.caption.SLA.ITL)
 	none := func(pen, vg.Point) {}
 	switch {
-	case below && above:
+	case m.met && m.failed:
 		return []key{{text + "; teeth on the side that fails it", func(p pen, at vg.Point) {
 			lineSample(stroke{colour: colourLimit(), width: 2.8})(p, at)
 			for x := vg.Length(-9); x <= 9; x += 9 {
 				p.line(stroke{colour: colourLimit(), width: 1.4}, at.Add(vg.Point{X: x}), at.Add(vg.Point{X: x, Y: 5}))
 			}
 		}}}
-	case below:
+	case m.met:
 		return []key{{text + ": met everywhere here", none}}
 	default:
 		return []key{{text + ": met nowhere here", none}}

@@ -19,8 +19,10 @@ type heatMap struct {
 	x, y   axis
 	shown  lattice   // the value
 	itl    lattice   // ITL in ms; its SLA contour is drawn
-	mask   *mask     // where it was measured, finer than the lattice
+	mask   mask      // where it was measured, finer than the lattice
 	levels []float64 // band k is from levels[k] to levels[k+1]
+	met    bool      // the ITL SLA, somewhere
+	failed bool      // the ITL SLA, somewhere
 }
 
 // Steps of the lattice, and of the mask within one step of it. Together they
@@ -36,6 +38,12 @@ const (
 type mask struct {
 	w, h int
 	on   []bool
+}
+
+// at is the pixel at a position of the lattice.
+func (k mask) at(q xy) bool {
+	x, y := int(q.x*fine), int(q.y*fine)
+	return x >= 0 && y >= 0 && x < k.w && y < k.h && k.on[y*k.w+x]
 }
 
 // survey asks the fits once, for everything that will be drawn.
@@ -59,16 +67,14 @@ func (m *heatMap) survey(value, itl Surface) error {
 		}
 	}
 	m.mask = m.outline(value)
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, v := range m.shown.v {
-		if !math.IsNaN(v) {
-			lo, hi = min(lo, v), max(hi, v)
-		}
-	}
+	lo, hi := m.shown.bounds()
 	if lo > hi {
 		return nil
 	}
+	best, worst := m.itl.bounds()
+	m.met, m.failed = best <= ms(m.caption.SLA.ITL), worst > ms(m.caption.SLA.ITL)
 	m.levels = bandLevels(lo, hi)
+	m.shown, m.itl = m.shown.grown(), m.itl.grown()
 	return nil
 }
 
@@ -95,8 +101,8 @@ func (m *heatMap) place(x, y float64) (kv, context float64) {
 }
 
 // outline asks the fit, pixel by pixel, only where crossings around it disagree.
-func (m *heatMap) outline(f Surface) *mask {
-	k := &mask{w: latticeX * fine, h: latticeY * fine}
+func (m *heatMap) outline(f Surface) mask {
+	k := mask{w: latticeX * fine, h: latticeY * fine}
 	k.on = make([]bool, k.w*k.h)
 	for y := range k.h {
 		for x := range k.w {
@@ -137,13 +143,15 @@ func bandLevels(lo, hi float64) []float64 {
 	}
 }
 
-// logLevels step through 1, 2 and 5 of each decade, or only through powers of
-// ten where that would be too many bands.
+// logLevels step through round numbers of each decade, the fewer the more
+// decades there are.
 func logLevels(lo, hi float64) []float64 {
-	steps := []float64{1, 2, 5}
-	every := 1
-	if decades := math.Log10(hi / lo); decades > 3.3 {
-		steps, every = steps[:1], max(1, int(math.Ceil(decades/9)))
+	steps, every := []float64{1, 1.5, 2, 3, 5, 7}, 1
+	switch decades := math.Log10(hi / lo); {
+	case decades > 3.3:
+		steps, every = []float64{1}, max(1, int(math.Ceil(decades/9)))
+	case decades > 2.1:
+		steps = []float64{1, 2, 5}
 	}
 	var ls []float64
 	for e := int(math.Floor(math.Log10(lo))); ; e += every {
@@ -175,28 +183,13 @@ func (m *heatMap) pixels() image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, m.mask.w, m.mask.h))
 	for y := range m.mask.h {
 		for x := range m.mask.w {
-			if m.mask.on[y*m.mask.w+x] {
-				v := m.nearest((float64(x)+0.5)/fine, (float64(y)+0.5)/fine)
+			v := m.shown.cell((float64(x)+0.5)/fine, (float64(y)+0.5)/fine)
+			if m.mask.on[y*m.mask.w+x] && !math.IsNaN(v) {
 				img.SetNRGBA(x, m.mask.h-1-y, colours[m.band(v)])
 			}
 		}
 	}
 	return img
-}
-
-// nearest is the value at a position of the lattice; along the border, where
-// not all crossings around it are known, the mean of those that are.
-func (m *heatMap) nearest(x, y float64) float64 {
-	if v := m.shown.cell(x, y); !math.IsNaN(v) {
-		return v
-	}
-	i, j, sum, n := int(x), int(y), 0.0, 0.0
-	for _, v := range []float64{m.shown.at(i, j), m.shown.at(i+1, j), m.shown.at(i, j+1), m.shown.at(i+1, j+1)} {
-		if !math.IsNaN(v) {
-			sum, n = sum+v, n+1
-		}
-	}
-	return sum / n
 }
 
 func (m *heatMap) paint(p pen) {

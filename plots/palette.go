@@ -38,7 +38,7 @@ func colourFeasible() color.NRGBA { return color.NRGBA{0x00, 0x9E, 0x73, 0x1F} }
 func colourMeasured() color.NRGBA { return color.NRGBA{0x00, 0x6B, 0x4E, 0xFF} }
 func colourWarning() color.NRGBA  { return color.NRGBA{0xB3, 0x3A, 0x00, 0xFF} }
 func colourFailed() color.NRGBA   { return color.NRGBA{0x1A, 0x1A, 0x1A, 0xFF} }
-func colourMark() color.NRGBA     { return color.NRGBA{0x1A, 0x1A, 0x1A, 0x17} }
+func colourMark() color.NRGBA     { return color.NRGBA{0x1B, 0x1B, 0x1B, 0x17} } // unlike any other's red, green and blue
 
 // ramp is n colours from light to dark, one per band of a heat map, out of
 // ColorBrewer's YlGnBu (C. Brewer, https://colorbrewer2.org): its lightness

@@ -76,6 +76,18 @@ func (f face) fit(s string, width vg.Length) string {
 	return s
 }
 
+// trim is s, cut at the end if need be so that it is at most width wide.
+func (f face) trim(s string, width vg.Length) string {
+	if f.width(s) <= width {
+		return s
+	}
+	r := []rune(s)
+	for len(r) > 1 && f.width(string(r)+"…") > width {
+		r = r[:len(r)-1]
+	}
+	return strings.TrimSpace(string(r)) + "…"
+}
+
 // wrap breaks s into at most most lines, each at most width wide; what does
 // not fit ends in an ellipsis.
 func (f face) wrap(s string, width vg.Length, most int) []string {
@@ -89,7 +101,7 @@ func (f face) wrap(s string, width vg.Length, most int) []string {
 			continue
 		}
 		if len(lines) == most-1 {
-			return append(lines, f.fit(line+" "+strings.Join(words[i:], " "), width))
+			return append(lines, f.trim(line+" "+strings.Join(words[i:], " "), width))
 		}
 		lines, line = append(lines, f.fit(line, width)), w
 	}
@@ -105,7 +117,7 @@ func shorten(s string, n int) string {
 	if len(r) <= n {
 		return s
 	}
-	head := (n - 1 + 1) / 2
+	head := n / 2
 	tail := n - 1 - head
 	return string(r[:head]) + "…" + string(r[len(r)-tail:])
 }

@@ -26,6 +26,9 @@ type Candidate struct {
 	Picked   bool // the pick, or the nearest where nothing meets the SLA
 }
 
+// shown is the label as it is drawn beside a point.
+func (c Candidate) shown() string { return shorten(clean(c.Label), 28) }
+
 func (c Candidate) group() string {
 	if c.Group != "" {
 		return clean(c.Group)
@@ -40,7 +43,7 @@ func PrefillPerformance(c Caption, cs []Candidate) (*Picture, error) {
 		title: "Prefill: throughput per GPU against TTFT",
 		name:  "TTFT", sla: c.SLA.TTFT,
 		throughput: "Prefill throughput (prompt tokens/s/GPU)",
-		text:       func(k Candidate) string { return clean(k.Label) },
+		text:       Candidate.shown,
 		must:       true,
 	})
 }
@@ -85,7 +88,7 @@ func performance(c Caption, cs []Candidate, ph phase) (*Picture, error) {
 		x:      fmt.Sprintf("%s (ms, %s)", ph.name, clean(string(c.stat()))),
 		y:      ph.throughput,
 		series: seriesOf(c, cs, ph),
-		dots:   dotWords{"meets the SLA", "does not meet it"},
+		dots:   dotWords{"meets the SLA", "fails the SLA"},
 	}
 	if ph.sla > 0 {
 		ch.limits = []limit{{at: ms(ph.sla), text: c.slaText(ph.name, ph.sla)}}
@@ -133,7 +136,7 @@ func seriesOf(c Caption, cs []Candidate, ph phase) []series {
 		for j, k := range g {
 			d := k.dot(c, ph)
 			if ph.joined && j == len(g)-1 && !k.Picked { // the line's own end names it
-				d.text, d.must = joinSet(" ", n, d.text), len(names) <= 8
+				d.text, d.must = joinSet(" ", shorten(n, 28), d.text), len(names) <= 8
 			}
 			s.dots = append(s.dots, d)
 		}
@@ -149,7 +152,7 @@ func (c Candidate) dot(cap Caption, ph phase) dot {
 		text: ph.text(c), must: ph.must, solid: c.Feasible, picked: c.Picked,
 	}
 	if c.Picked {
-		d.text = clean(c.Label)
+		d.text = c.shown()
 		if ph.joined {
 			d.text = joinSet(" ", d.text, ph.text(c))
 		}

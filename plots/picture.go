@@ -12,7 +12,9 @@ package plots
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"io"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -58,13 +60,19 @@ func (p *Picture) WriteSVG(w io.Writer) error {
 	return nil
 }
 
-// portableSVG mends what vgsvg leaves out: a title for screen readers, font
-// families to fall back on, and the true media type of embedded images (it
-// says JPEG of a PNG).
+// portableSVG mends what vgsvg leaves out: a title for screen readers; font
+// families to fall back on; the translucency of text, of which the watermark
+// alone has any; and of images the true media type (it says JPEG of a PNG) and
+// the leave to be stretched. Text is escaped, so that a quotation mark or an
+// angle bracket is never found in a model's name.
 func portableSVG(doc []byte, title string) []byte {
 	const head = `xmlns:xlink="http://www.w3.org/1999/xlink">`
-	doc = bytes.Replace(doc, []byte(head), []byte(head+"\n<title>"+title+"</title>"), 1)
-	doc = bytes.ReplaceAll(doc, []byte("font-family:Liberation Sans;"),
-		[]byte("font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;"))
-	return bytes.ReplaceAll(doc, []byte("data:image/jpg;base64,"), []byte("data:image/png;base64,"))
+	mark := colourMark()
+	fill := fmt.Sprintf("fill:#%02X%02X%02X", mark.R, mark.G, mark.B)
+	return []byte(strings.NewReplacer(
+		head, head+"\n<title>"+html.EscapeString(title)+"</title>",
+		`style="font-family:Liberation Sans;`, `style="font-family:'Liberation Sans',Arimo,Arial,Helvetica,sans-serif;`,
+		fill+`"`, fmt.Sprintf(`%s;fill-opacity:%.3g"`, fill, float64(mark.A)/255),
+		`xlink:href="data:image/jpg;base64,`, `preserveAspectRatio="none" xlink:href="data:image/png;base64,`,
+	).Replace(string(doc)))
 }

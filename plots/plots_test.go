@@ -33,7 +33,7 @@ func six() []pictureCase {
 }
 
 func TestLook(t *testing.T) {
-	for _, k := range six() {
+	for _, k := range append(six(), degenerate()...) {
 		p, err := k.make()
 		if err != nil {
 			t.Fatal(k.name, err)

@@ -128,7 +128,7 @@ func (m heatMap) lines() chart {
 	}
 	ch := chart{
 		caption: c, title: m.title, x: m.xName(), y: m.name,
-		dots: dotWords{"meets the ITL SLA", "does not meet it"},
+		dots: dotWords{"meets the SLA", "fails the SLA"},
 	}
 	if overContext {
 		ch.x = contextName
@@ -143,7 +143,7 @@ func (m heatMap) lines() chart {
 		if overContext {
 			at = m.picked.Context
 		}
-		ch.guides = []guide{{at, joinSet(" ", clean(m.picked.Label), "("+c.pickWord()+")")}}
+		ch.guides = []guide{{at, joinSet(" ", shorten(clean(m.picked.Label), 28), "("+c.pickWord()+")")}}
 	}
 	return ch
 }

@@ -12,10 +12,13 @@ type tick struct {
 	text string
 }
 
-// linearTicks are about n multiples of 1, 2 or 5 times a power of ten in [lo, hi].
+// linearTicks are about n multiples of a round step in [lo, hi].
 func linearTicks(lo, hi float64, n int) []tick {
 	step := niceStep((hi - lo) / float64(n))
-	decimals := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
+	decimals := 0
+	for scaled := step; decimals < 12 && math.Abs(scaled-math.Round(scaled)) > 1e-6; scaled *= 10 {
+		decimals++
+	}
 	var ts []tick
 	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+1e-9*step && len(ts) <= 4*n; k++ {
 		v := k*step + 0 // never −0
@@ -24,10 +27,10 @@ func linearTicks(lo, hi float64, n int) []tick {
 	return ts
 }
 
-// niceStep is the smallest of 1, 2 and 5 times a power of ten that is at least x > 0.
+// niceStep is the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least x > 0.
 func niceStep(x float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(x)))
-	for _, m := range []float64{1, 2, 5} {
+	for _, m := range []float64{1, 2, 2.5, 5} {
 		if m*base >= x*(1-1e-9) {
 			return m * base
 		}
