@@ -1,0 +1,108 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	tailBytes = 64 << 10 // how much of the log's end is looked at for its last lines
+	lineRunes = 400      // how much of one line is kept
+)
+
+// openLog opens the log for writing at its end, with its folder, and says where
+// that end is. What an earlier run left there stays.
+func openLog(path string) (*os.File, int64, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, 0, fmt.Errorf("creating the log's folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, 0, fmt.Errorf("opening the log: %w", err)
+	}
+	at, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, fmt.Errorf("opening the log: %w", err)
+	}
+	return f, at, nil
+}
+
+// Log gives what this process has written so far, from its first byte; the
+// caller closes it. What an earlier process left in the same file is not shown.
+func (p *Process) Log() (io.ReadCloser, error) {
+	f, err := os.Open(p.spec.LogPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of %s: %w", p.spec.Name, err)
+	}
+	if _, err := f.Seek(p.logStart, io.SeekStart); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("reading the log of %s: %w", p.spec.Name, err)
+	}
+	return f, nil
+}
+
+// Tail is the last n non-empty lines that this process wrote, or fewer: it looks
+// at the last 64 KiB only, cuts long lines, and leaves out terminal control. A
+// log that cannot be read has no lines.
+func (p *Process) Tail(n int) []string {
+	f, err := os.Open(p.spec.LogPath)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	from := max(p.logStart, info.Size()-tailBytes)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, tailBytes))
+	if err != nil {
+		return nil
+	}
+	return lastLines(string(text), n)
+}
+
+func lastLines(text string, n int) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = cleanLine(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-max(n, 0)):]
+}
+
+// escapes are terminal sequences: colours, cursor moves, window titles.
+var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])`)
+
+// cleanLine makes one raw line fit to print: of a progress bar that redraws
+// itself with carriage returns the last state, no control characters, not too long.
+func cleanLine(raw string) string {
+	s := strings.TrimRight(raw, "\r\n\t ")
+	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
+		s = s[i+1:]
+	}
+	s = escapes.ReplaceAllString(s, "")
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			return -1
+		default:
+			return r
+		}
+	}, s)
+	s = strings.TrimSpace(s)
+	if utf8.RuneCountInString(s) > lineRunes {
+		s = string([]rune(s)[:lineRunes]) + "…"
+	}
+	return s
+}

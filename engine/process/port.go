@@ -1,0 +1,40 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// FreePort is a TCP port of 127.0.0.1 that nobody listens on at this moment.
+func FreePort() (int, error) {
+	l, err := listen(context.Background(), 0)
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has a TCP address
+	return port, l.Close()
+}
+
+// checkPort makes sure that nobody listens on port.
+func checkPort(ctx context.Context, port int) error {
+	l, err := listen(ctx, port)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		if who := listenerOn(port); who != "" {
+			return fmt.Errorf("%w: %d is held by %s: stop it, or choose another port", ErrPortInUse, port, who)
+		}
+		return fmt.Errorf("%w: %d: choose another port", ErrPortInUse, port)
+	case err != nil:
+		return fmt.Errorf("checking port %d: %w", port, err)
+	}
+	return l.Close()
+}
+
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
