@@ -25,6 +25,7 @@
 package load
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -32,7 +33,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,9 +105,9 @@ type Client struct {
 
 	calls atomic.Uint64 // prompts handed out so far, so that no two are alike
 
-	mu      sync.Mutex
-	learned *server     // what is known of the server; nil before it was asked
-	words   map[int]int // prompt tokens → symbols, as the server counted them
+	turn    chan struct{} // held by whoever uses what follows: a lock that heeds a context
+	learned *server       // what is known of the server; nil before it was asked
+	words   map[int]int   // prompt tokens → symbols, as the server counted them
 }
 
 // New checks the options. It contacts nobody.
@@ -135,9 +135,20 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		base: base, opt: o, header: header, secrets: newRedactor(o),
-		clock: clock{epoch: time.Now()}, words: map[int]int{},
+		clock: clock{epoch: time.Now()}, turn: make(chan struct{}, 1), words: map[int]int{},
 	}, nil
 }
+
+func (c *Client) lock(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Client) unlock() { <-c.turn }
 
 // String names the server; it holds no credentials.
 func (c *Client) String() string { return "client of " + c.base.Redacted() }

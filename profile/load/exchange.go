@@ -238,7 +238,7 @@ func (x *exchange) take(c chunk, at time.Duration) {
 		x.r.Chunks = append(x.r.Chunks, profile.Chunk{At: at})
 	}
 	if c.finish != "" {
-		x.r.Finish = c.finish
+		x.r.Finish = x.link.secrets.excerpt([]byte(c.finish), false)
 	}
 	if c.usage.seen {
 		x.usage = c.usage

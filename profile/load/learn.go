@@ -33,6 +33,18 @@ type Model struct {
 	MaxLen int    `json:"max_model_len"` // ISL + OSL, tokens; 0: the server does not say
 }
 
+// listing is an answer of /v1/models: vLLM and SGLang give max_model_len,
+// llama.cpp gives n_ctx.
+type listing struct {
+	Data []struct {
+		ID     string `json:"id"`
+		MaxLen int    `json:"max_model_len"`
+		Meta   struct {
+			Context int `json:"n_ctx"` // of one slot, tokens
+		} `json:"meta"`
+	} `json:"data"`
+}
+
 // server is what a Client has found out.
 type server struct {
 	model    string
@@ -96,8 +108,10 @@ func (c *Client) guess() server {
 // learn asks the server once what Measure needs to know. With a model and
 // PromptTokens given that is nothing.
 func (c *Client) learn(ctx context.Context, timeout time.Duration) (server, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.lock(ctx); err != nil {
+		return server{}, err
+	}
+	defer c.unlock()
 	if c.learned != nil {
 		return *c.learned, nil
 	}
@@ -109,7 +123,7 @@ func (c *Client) learn(ctx context.Context, timeout time.Duration) (server, erro
 	if srv.model == "" {
 		models, err := c.models(ctx, l)
 		if err == nil {
-			srv.model, err = chooseModel(models, "")
+			srv.model, err = c.chooseModel(models)
 		}
 		if err != nil {
 			return server{}, err
@@ -162,8 +176,10 @@ func (c *Client) length(ctx context.Context, srv server, w profile.Workload) int
 	if srv.alphabet.tokens() || n < 1 {
 		return n
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if c.lock(ctx) != nil {
+		return n
+	}
+	defer c.unlock()
 	if known, ok := c.words[w.ISL]; ok {
 		return known
 	}
@@ -339,29 +355,29 @@ func (c *Client) models(ctx context.Context, l *link) ([]Model, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %s answers status %d: %s", ErrNotLLM, c.url("/models"), got.status, got.excerpt)
 	}
-	var v struct {
-		Data []Model `json:"data"`
-	}
+	var v listing
 	if err := json.Unmarshal(got.body, &v); err != nil || v.Data == nil {
 		return nil, fmt.Errorf("%w: %s answers with no list of models: %s", ErrNotLLM, c.url("/models"), got.excerpt)
 	}
-	for i := range v.Data {
-		v.Data[i].ID = c.secrets.clean(v.Data[i].ID)
+	models := make([]Model, len(v.Data))
+	for i, d := range v.Data {
+		models[i] = Model{ID: d.ID, MaxLen: max(d.MaxLen, d.Meta.Context)}
 	}
-	return v.Data, nil
+	return models, nil
 }
 
-// chooseModel finds want among the server's models; an empty want takes the
-// only one.
-func chooseModel(models []Model, want string) (string, error) {
+// chooseModel finds the wanted model among the server's; where none is wanted
+// it takes the only one.
+func (c *Client) chooseModel(models []Model) (string, error) {
 	names := make([]string, len(models))
 	for i, m := range models {
 		names[i] = m.ID
 	}
-	has := "it has " + strings.Join(names, ", ")
-	if len(names) == 0 {
-		has = "it has none"
+	has := "it has none"
+	if len(names) > 0 {
+		has = "it has " + c.secrets.clean(strings.Join(names, ", "))
 	}
+	want := c.opt.Model
 	switch {
 	case want != "" && slices.Contains(names, want):
 		return want, nil

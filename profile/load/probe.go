@@ -89,7 +89,7 @@ func (c *Client) probeModels(ctx context.Context, l *link, p *Probe) error {
 		return err
 	}
 	p.Models = models
-	_, err = chooseModel(models, c.opt.Model)
+	_, err = c.chooseModel(models)
 	return err
 }
 

@@ -160,9 +160,9 @@ func (a alphabet) appendPrompt(b []byte, symbols []int) []byte {
 		}
 		return append(b, ']')
 	}
-	// A fixed first word, so that every symbol has a space before it also
+	// A fixed first letter, so that every symbol has a space before it also
 	// where a chat template trims: with and without are different tokens.
-	b = append(b, `"Words:`...)
+	b = append(b, `"b`...)
 	for _, s := range symbols {
 		b = append(append(b, ' '), a.words[s]...)
 	}

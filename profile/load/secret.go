@@ -1,11 +1,14 @@
 package load
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -99,7 +102,7 @@ type redactor struct {
 }
 
 // newRedactor knows every header value, the words inside it ("Bearer KEY"),
-// and each of them as JSON writes it.
+// and each of them as JSON, Go and URLs write it.
 func newRedactor(o Options) redactor {
 	var words []string
 	add := func(s string) {
@@ -107,7 +110,7 @@ func newRedactor(o Options) redactor {
 			return
 		}
 		quoted, _ := json.Marshal(s) // a string always marshals
-		words = append(words, s, strings.Trim(string(quoted), `"`))
+		words = append(words, s, unquoted(string(quoted)), unquoted(strconv.Quote(s)), url.QueryEscape(s))
 	}
 	add(string(o.APIKey))
 	for _, h := range o.Headers {
@@ -116,7 +119,7 @@ func newRedactor(o Options) redactor {
 			add(f)
 		}
 	}
-	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(words, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	words = slices.Compact(words)
 	r := redactor{words: words}
 	if len(words) > 0 {
@@ -124,6 +127,8 @@ func newRedactor(o Options) redactor {
 	}
 	return r
 }
+
+func unquoted(s string) string { return s[1 : len(s)-1] }
 
 // clean hides every credential in s.
 func (r redactor) clean(s string) string {

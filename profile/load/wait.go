@@ -24,7 +24,7 @@ func (k clock) waitUntil(ctx context.Context, due time.Duration) error {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 	if left := due - k.now(); left > sleepMargin {
