@@ -1,0 +1,305 @@
+package latency
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+)
+
+func tables(t testing.TB) catalog.Catalog {
+	t.Helper()
+	c, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func on(t testing.TB, model, gpu string, c engine.Config) Model {
+	t.Helper()
+	cat := tables(t)
+	m, err := cat.Model(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := cat.GPU(gpu)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lm, err := New(m, g, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lm
+}
+
+// The step, worked out by hand from the architecture and the data sheet.
+func TestStepTimeByHand(t *testing.T) {
+	lm := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{Parallelism: engine.TP(2)})
+	b := engine.Batch{DecodeSeqs: 3, DecodeContext: 5000}
+	b.AddChunk(600, 1000)
+
+	perLayer := 2*4096.*4096 + 2*4096*1024 + 3*4096*14336 // q, o; k, v; gate, up, down
+	weights := 2 * (32*perLayer + 2*128256*4096 + 65*4096)
+	flops := 2 * (32*perLayer*603 + 128256*4096*4)
+	pairs := 600.*1000 + 600*601/2
+	want := 0.915*weights/(2*3350e9) + // s
+		max(0, 1.42*flops/(2*989e12)-0.915*weights/(2*3350e9)) +
+		1.42*4*4096*32*(pairs+5000)/(2*989e12) +
+		1.725*131072*(5000+1000)/(2*3350e9) +
+		32*82.3e-6 + 4*9.5e-6 +
+		1.34*32*2*(2*0.5)*603*4096*2/450e9
+	if got := lm.StepTime(b).Seconds(); math.Abs(got-want) > 10e-9 {
+		t.Errorf("step takes %.9f s, want %.9f", got, want)
+	}
+}
+
+// What the embedded engine's default has to show: a TTFT of 200 ms and an ITL
+// of 20 ms are within reach, and larger TP is faster per step.
+func TestEmbeddedDefault(t *testing.T) {
+	var before Model
+	for _, tp := range []int{1, 2, 4, 8} {
+		lm := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{Parallelism: engine.TP(tp), Limits: engine.Limits{MaxNumSeqs: 64}})
+		t.Logf("TP%d: TTFT(3000) %v; ITL(1, 16, 64 at 3075) %v %v %v; %d KV tokens", tp,
+			lm.TTFT(3000, 0), lm.ITL(1, 3075), lm.ITL(16, 3075), lm.ITL(64, 3075), lm.KVTokens())
+		if ttft := lm.TTFT(3000, 0); ttft < 10*time.Millisecond || ttft > 150*time.Millisecond {
+			t.Errorf("TP%d: TTFT is %v", tp, ttft)
+		}
+		if itl := lm.ITL(64, 3075); tp >= 2 && itl > 20*time.Millisecond {
+			t.Errorf("TP%d: ITL at 64 is %v", tp, itl)
+		}
+		if tp > 1 && (lm.ITL(1, 3075) >= before.ITL(1, 3075) || lm.ITL(64, 3075) >= before.ITL(64, 3075) || lm.TTFT(3000, 0) >= before.TTFT(3000, 0)) {
+			t.Errorf("TP%d is no faster than half of it", tp)
+		}
+		before = lm
+	}
+}
+
+func TestTTFTIsItsChunks(t *testing.T) {
+	lm := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{})
+	var first, second engine.Batch
+	first.AddChunk(2048, 0)
+	second.AddChunk(952, 2048)
+	if got, want := lm.TTFT(3000, 2048), lm.StepTime(first)+lm.StepTime(second); got != want {
+		t.Errorf("TTFT is %v, its chunks %v", got, want)
+	}
+	if lm.TTFT(0, 0) != 0 || lm.TTFT(-1, -1) != 0 || lm.ITL(0, 100) != 0 || lm.StepTime(engine.Batch{}) != 0 || lm.Terms(engine.Batch{}) != nil {
+		t.Error("nothing to do takes time")
+	}
+	if lm.ITL(1, math.Inf(1)) <= 0 || lm.ITL(1, math.NaN()) <= 0 {
+		t.Error("a step without a sensible context takes no time")
+	}
+}
+
+// anyModel draws a model, GPU and layout that fits, with memory to spare so
+// that every shape is seen.
+func anyModel(t *rapid.T, cat catalog.Catalog) Model {
+	m := rapid.SampledFrom(cat.Models()).Draw(t, "model")
+	g := rapid.SampledFrom(cat.GPUs()).Draw(t, "gpu")
+	g.MemoryBytes *= 40
+	p := engine.Parallelism{
+		TP: rapid.SampledFrom([]int{0, 1, 2, 4, 8, 16}).Draw(t, "tp"),
+		PP: rapid.IntRange(0, 3).Draw(t, "pp"),
+		DP: rapid.SampledFrom([]int{0, 1, 2, 8}).Draw(t, "dp"),
+	}
+	if m.MoE() && rapid.Bool().Draw(t, "spread experts") {
+		p.EP = max(p.TP, 1) * max(p.DP, 1)
+	}
+	kinds := []engine.DType{"", engine.BF16, engine.FP8, engine.FP4}
+	lm, err := New(m, g, engine.Config{
+		Parallelism: p,
+		Weights:     rapid.SampledFrom(kinds).Draw(t, "weights"),
+		KV:          rapid.SampledFrom(kinds).Draw(t, "kv"),
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	return lm
+}
+
+func anyBatch(t *rapid.T) engine.Batch {
+	return engine.Batch{
+		PrefillSeqs:   rapid.IntRange(0, 100).Draw(t, "prefill seqs"),
+		PrefillTokens: rapid.IntRange(0, 1<<20).Draw(t, "prefill tokens"),
+		PrefillPast:   rapid.Int64Range(0, 1<<40).Draw(t, "past"),
+		PrefillPairs:  rapid.Int64Range(0, 1<<60).Draw(t, "pairs"),
+		DecodeSeqs:    rapid.IntRange(0, 5000).Draw(t, "decode seqs"),
+		DecodeContext: rapid.Int64Range(0, 1<<60).Draw(t, "context"),
+	}
+}
+
+func TestStepTimeIsMonotone(t *testing.T) {
+	cat := tables(t)
+	rapid.Check(t, func(t *rapid.T) {
+		lm, b := anyModel(t, cat), anyBatch(t)
+		if b.Empty() {
+			b.DecodeSeqs = 1
+		}
+		d := lm.StepTime(b)
+		if d <= 0 {
+			t.Fatalf("step takes %v", d)
+		}
+		more := map[string]engine.Batch{}
+		for _, by := range []int{1, 1000} {
+			grow := func(field string, f func(*engine.Batch)) {
+				c := b
+				f(&c)
+				more[fmt.Sprintf("%s + %d", field, by)] = c
+			}
+			grow("prefill seqs", func(b *engine.Batch) { b.PrefillSeqs += by })
+			grow("prefill tokens", func(b *engine.Batch) { b.PrefillTokens += by })
+			grow("past", func(b *engine.Batch) { b.PrefillPast += int64(by) })
+			grow("pairs", func(b *engine.Batch) { b.PrefillPairs += int64(by) })
+			grow("decode seqs", func(b *engine.Batch) { b.DecodeSeqs += by })
+			grow("context", func(b *engine.Batch) { b.DecodeContext += int64(by) })
+		}
+		for what, c := range more {
+			if after := lm.StepTime(c); after < d {
+				t.Fatalf("%s: the step shrinks from %v to %v", what, d, after)
+			}
+		}
+	})
+}
+
+func TestTermsAreTheStep(t *testing.T) {
+	cat := tables(t)
+	rapid.Check(t, func(t *rapid.T) {
+		lm, b := anyModel(t, cat), anyBatch(t)
+		var sum time.Duration
+		for _, term := range lm.Terms(b) {
+			if term.Time < 0 || term.Name == "" || term.Formula == "" {
+				t.Fatalf("odd term %+v", term)
+			}
+			sum += term.Time
+		}
+		if step := lm.StepTime(b); sum != step {
+			t.Fatalf("terms sum to %v, the step is %v", sum, step)
+		}
+	})
+}
+
+func TestMoreGPUsAreNoSlower(t *testing.T) {
+	cat := tables(t)
+	rapid.Check(t, func(t *rapid.T) {
+		lm := anyModel(t, cat)
+		c := lm.config
+		c.Parallelism.DP *= 2
+		if c.Parallelism.EP > 1 {
+			c.Parallelism.EP *= 2
+		}
+		twice, err := New(lm.model, lm.gpu, c)
+		if err != nil || c.Parallelism.EP > 1 { // the exchange between experts may cost more than it gains
+			t.Skip()
+		}
+		b := anyBatch(t)
+		if a, z := lm.StepTime(b), twice.StepTime(b); z > a {
+			t.Fatalf("%s takes %v, %s %v", lm.config.Parallelism.Label(), a, c.Parallelism.Label(), z)
+		}
+		// An engine of several GPUs also has communication buffers.
+		if float64(twice.KVTokens()) < 2*0.9*float64(lm.KVTokens()) {
+			t.Fatalf("twice the replicas hold %d tokens instead of %d", twice.KVTokens(), 2*lm.KVTokens())
+		}
+	})
+}
+
+func TestExperts(t *testing.T) {
+	u := units{experts: 8, perToken: 2, expertTokens: 1}
+	for tokens, want := range map[float64]float64{1: 0.25, 2: 1 - 0.75*0.75, 1e6: 1} {
+		if got := u.touched(tokens); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%g tokens touch %g of the experts, want %g", tokens, got, want)
+		}
+	}
+	mix := on(t, "mixtral-8x7b", "h100-sxm", engine.Config{Parallelism: engine.TP(2)})
+	if one, many := mix.ITL(1, 0), mix.ITL(64, 0); many < 2*one {
+		t.Errorf("one token touches a quarter of the experts: %v and %v", one, many)
+	}
+}
+
+func TestWindowCapsAttention(t *testing.T) {
+	windowed := on(t, "gpt-oss-20b", "h100-sxm", engine.Config{Weights: engine.FP4})
+	full := windowed.model
+	full.SlidingWindow, full.FullAttentionLayers = 0, full.Layers
+	all, err := New(full, windowed.gpu, windowed.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if windowed.ITL(8, 100) != all.ITL(8, 100) {
+		t.Error("a window matters to a context inside it")
+	}
+	if w, a := windowed.ITL(8, 50_000), all.ITL(8, 50_000); w >= a || windowed.TTFT(8000, 0) >= all.TTFT(8000, 0) {
+		t.Errorf("a window does not matter: %v, %v", w, a)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	cat := tables(t)
+	m, err := cat.Model("qwen3-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gpu, want := range map[string]engine.Limits{
+		"h100-sxm":    {MaxNumSeqs: 1024, MaxNumBatchedTokens: 8192, MaxModelLen: 40960, BlockSize: 16},
+		"a100-80-sxm": {MaxNumSeqs: 256, MaxNumBatchedTokens: 2048, MaxModelLen: 40960, BlockSize: 16},
+		"l4":          {MaxNumSeqs: 256, MaxNumBatchedTokens: 2048, MaxModelLen: 40960, BlockSize: 16},
+	} {
+		g, err := cat.GPU(gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Limits(m, g, engine.Limits{}); got != want {
+			t.Errorf("%s: %+v, want %+v", gpu, got, want)
+		}
+		asked := engine.Limits{MaxNumSeqs: 7, MaxNumBatchedTokens: 8, MaxModelLen: 9, BlockSize: 10}
+		if got := Limits(m, g, asked); got != asked {
+			t.Errorf("%s: what was asked became %+v", gpu, got)
+		}
+	}
+}
+
+func TestLayoutsThatCannotBe(t *testing.T) {
+	cat := tables(t)
+	for _, tc := range []struct {
+		model  string
+		config engine.Config
+		want   string
+	}{
+		{"llama-3.1-8b", engine.Config{Parallelism: engine.TP(3)}, "TP 3 does not divide the 32 attention heads of meta-llama/Meta-Llama-3.1-8B"},
+		{"llama-3.1-8b", engine.Config{Parallelism: engine.TP(64)}, "TP 64 does not divide the 32 attention heads"},
+		{"qwen2.5-14b", engine.Config{Parallelism: engine.TP(5)}, "TP 5 neither divides the 8 KV heads of Qwen/Qwen2.5-14B nor is a multiple of them"},
+		{"llama-3.1-8b", engine.Config{Parallelism: engine.Parallelism{TP: -1}}, "parallelism TP -1, PP 0, DP 0, EP 0: want no negative number"},
+		{"llama-3.1-8b", engine.Config{Parallelism: engine.Parallelism{PP: 33}}, "PP 33 is more than the 32 layers"},
+		{"llama-3.1-8b", engine.Config{Parallelism: engine.Parallelism{TP: 2, EP: 2}}, "EP 2: meta-llama/Meta-Llama-3.1-8B has no experts to spread"},
+		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 4, EP: 2}}, "EP 2: experts spread over all TP·DP = 4 GPUs"},
+		{"mixtral-8x7b", engine.Config{Parallelism: engine.Parallelism{TP: 16, EP: 16}}, "EP 16 does not divide the 8 experts"},
+		{"llama-3.1-70b", engine.Config{}, "meta-llama/Meta-Llama-3.1-70B at TP:1: weights 141.1 GB + 5.1 GB activations and 0.1 GB buffers per GPU do not fit in 76.5 GB (90 % of 85.0 GB)"},
+		{"deepseek-r1", engine.Config{Weights: engine.FP8}, "deepseek-ai/DeepSeek-R1 at TP:1: weights 673.0 GB"},
+		{"qwen3-32b", engine.Config{Limits: engine.Limits{MaxModelLen: 40960}}, "Qwen/Qwen3-32B at TP:1: weights 65.5 GB + 6.1 GB activations and 0.1 GB buffers leave 4.8 GB per GPU for KV cache: room for 18128 tokens of the 40960 that one sequence may have"},
+	} {
+		m, err := cat.Model(tc.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := cat.GPU("h100-sxm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Fits(m, g, tc.config); err == nil || !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("got %v\nwant %s", err, tc.want)
+		}
+	}
+}
+
+func BenchmarkStepTime(b *testing.B) {
+	lm := on(b, "mixtral-8x7b", "h100-sxm", engine.Config{Parallelism: engine.TP(2)})
+	batch := engine.Batch{DecodeSeqs: 64, DecodeContext: 64 * 3000}
+	for b.Loop() {
+		lm.StepTime(batch)
+	}
+}
