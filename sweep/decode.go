@@ -15,6 +15,9 @@ func (r *runner) decodeSweep(ctx context.Context, s *session) error {
 		return err
 	}
 	o := r.opts
+	if err := o.holds(s.facts); err != nil {
+		return err
+	}
 	top := s.facts.MaxInFlight(o.ISL, o.OSL, o.MaxInFlight)
 	if top < 1 {
 		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d tokens", s.facts.KVTokens, o.ISL+o.OSL)}
@@ -112,7 +115,7 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 		return r.surfaceError(s, err)
 	}
 	o := r.opts
-	for _, isl := range decodeISLs(o) {
+	for _, isl := range decodeISLs(o, o.context(s.facts)) {
 		for _, n := range spaced(s.facts.MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
 			id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
 			if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, o.SurfaceOSL, n); err != nil {
@@ -126,8 +129,8 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 // decodeISLs are the prompt lengths of the decode surface, evenly spaced from
 // 100 tokens to what the context leaves beside the output, without one that
 // the target row already covers.
-func decodeISLs(o Options) []int {
-	lo, hi := min(100, o.ISL), o.MaxContext-o.SurfaceOSL
+func decodeISLs(o Options, context int) []int {
+	lo, hi := min(100, o.ISL), context-o.SurfaceOSL
 	var isls []int
 	for i := range o.DecodeGranularity {
 		isl := lo + int(float64(i)/float64(max(o.DecodeGranularity-1, 1))*float64(hi-lo))

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"fmt"
 	"time"
 
 	"plimsoll/engine"
@@ -43,13 +44,13 @@ func Plan(o Options) []Step {
 
 func planSurfaces(o Options, c engine.Config) []Step {
 	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
-	for _, isl := range prefillISLs(o) {
+	for _, isl := range prefillISLs(o, o.context(o.facts(c))) {
 		if isl != o.ISL {
 			p.add(o.prefillCost(c, isl, o.SurfaceRequests), o.SurfaceRequests+o.PrefillWarmups)
 		}
 	}
 	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
-	for _, isl := range decodeISLs(o) {
+	for _, isl := range decodeISLs(o, o.context(o.facts(c))) {
 		for _, n := range spaced(o.facts(c).MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
 			d.add(o.decodeCost(c, isl, o.SurfaceOSL, n), 2*n)
 		}
@@ -80,6 +81,27 @@ func plannedLevels(o Options, top int) []int {
 	return distinct(ns)
 }
 
+// context is how far the surfaces reach, tokens: what was asked for, within what
+// the engine takes; where neither is known twice the target, as upstream does.
+func (o Options) context(f profile.EngineFacts) int {
+	c := o.MaxContext
+	if f.MaxModelLen > 0 && (c == 0 || c > f.MaxModelLen) {
+		c = f.MaxModelLen
+	}
+	if c == 0 {
+		c = 2 * (o.ISL + o.OSL)
+	}
+	return max(c, o.ISL+o.OSL)
+}
+
+// holds says where the engine's context is too short for the target.
+func (o Options) holds(f profile.EngineFacts) error {
+	if f.MaxModelLen > 0 && o.ISL+o.OSL > f.MaxModelLen {
+		return &engineError{err: fmt.Errorf("ISL %d + OSL %d are %d tokens, the engine's context holds %d", o.ISL, o.OSL, o.ISL+o.OSL, f.MaxModelLen)}
+	}
+	return nil
+}
+
 // facts is what the latency model expects an engine to say of itself.
 func (o Options) facts(c engine.Config) profile.EngineFacts {
 	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs}
@@ -88,7 +110,7 @@ func (o Options) facts(c engine.Config) profile.EngineFacts {
 		return f
 	}
 	// Without a model only limits bound the plan.
-	f.KVTokens = max(c.Limits.MaxNumSeqs, o.MaxInFlight, 1) * max(o.MaxContext, o.ISL+o.OSL)
+	f.KVTokens = max(c.Limits.MaxNumSeqs, o.MaxInFlight, 1) * o.context(f)
 	return f
 }
 

@@ -12,6 +12,12 @@ import (
 
 // prefillSweep measures TTFT at the target ISL.
 func (r *runner) prefillSweep(ctx context.Context, s *session) error {
+	if err := r.facts(ctx, s); err != nil {
+		return err
+	}
+	if err := r.opts.holds(s.facts); err != nil {
+		return err
+	}
 	id := fmt.Sprintf("sweep/%s/isl%d", s.key(), r.opts.ISL)
 	_, err := r.prefillPoint(ctx, s, id, profile.StageSweep, r.opts.ISL, r.opts.PrefillRequests)
 	return err
@@ -99,8 +105,8 @@ func SamplesFor(s profile.Statistic) int {
 // tokens to what the context leaves beside one output token; evenly spaced on
 // the grid (as upstream), otherwise in ratio, because the curve bends at its
 // short end. The target is one of them.
-func prefillISLs(o Options) []int {
-	lo, hi := min(100, o.ISL), o.MaxContext-1
+func prefillISLs(o Options, context int) []int {
+	lo, hi := min(100, o.ISL), context-1
 	var isls []int
 	for i := range o.PrefillGranularity {
 		f := float64(i) / float64(max(o.PrefillGranularity-1, 1))
@@ -117,7 +123,10 @@ func prefillISLs(o Options) []int {
 func (r *runner) prefillSurface(ctx context.Context) (err error) {
 	s := newSession(profile.Prefill, r.res.Prefill.Picked.Point.Config)
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
-	for _, isl := range prefillISLs(r.opts) {
+	if err := r.facts(ctx, s); err != nil {
+		return r.surfaceError(s, err)
+	}
+	for _, isl := range prefillISLs(r.opts, r.opts.context(s.facts)) {
 		if isl == r.opts.ISL {
 			continue // the sweep's own point
 		}

@@ -63,7 +63,7 @@ type Options struct {
 	PrefillGranularity int // ISLs of the prefill surface
 	DecodeGranularity  int // contexts and in-flight counts of the decode surface, each
 	SurfaceOSL         int // output tokens per request of the decode surface
-	MaxContext         int // tokens; the surfaces reach up to it
+	MaxContext         int // tokens; the surfaces reach up to it; 0 = what the engine says
 	MaxInFlight        int // never more at once; 0 = the engine's own limits
 
 	RequestTimeout time.Duration

@@ -442,23 +442,6 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-func TestMaxInFlight(t *testing.T) {
-	f := profile.EngineFacts{KVTokens: 10_000, BlockSize: 16, MaxNumSeqs: 64}
-	// ceil(3150/16) = 197 blocks each of 625.
-	if got := f.MaxInFlight(3000, 150, 0); got != 3 {
-		t.Errorf("MaxInFlight = %d, want 3", got)
-	}
-	if got := f.MaxInFlight(10, 10, 0); got != 64 {
-		t.Errorf("MaxInFlight = %d, want 64", got)
-	}
-	if got := f.MaxInFlight(10, 10, 5); got != 5 {
-		t.Errorf("MaxInFlight = %d, want 5", got)
-	}
-	if got := f.MaxInFlight(20_000, 10, 0); got != 0 {
-		t.Errorf("MaxInFlight = %d, want 0", got)
-	}
-}
-
 func TestInFlightIsWhatWasSeen(t *testing.T) {
 	v := &virtual{lab: newLab(nil), law: affine(1)}
 	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 16, InFlight: 16, SharedPrompts: true})
