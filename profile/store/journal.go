@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -33,7 +32,7 @@ type Entry struct {
 	Type   EntryType      `json:"type"`
 	Header *Header        `json:"header,omitempty"`
 	Point  *profile.Point `json:"point,omitempty"`
-	Skip   *Skip          `json:"skip,omitempty"`
+	Skip   *profile.Skip  `json:"skip,omitempty"`
 	Engine *EngineFacts   `json:"engine,omitempty"`
 }
 
@@ -46,23 +45,11 @@ type Header struct {
 	Started     time.Time `json:"started"`
 }
 
-// Skip is a configuration that was left out or given up, and why.
-type Skip struct {
-	Phase  profile.Phase `json:"phase"`
-	Label  string        `json:"label"` // "TP:4"
-	Reason string        `json:"reason"`
-}
-
-// EngineFacts is what one launched engine said of itself.
+// EngineFacts is what one launched engine said of itself. Key is the sweep's
+// name of the launch: "decode/tp2".
 type EngineFacts struct {
-	Label       string             `json:"label"` // "TP:4"
-	Role        engine.Role        `json:"role"`
-	Config      engine.Config      `json:"config"`
-	Command     []string           `json:"command,omitempty"` // argv, without credentials
-	Version     string             `json:"version,omitempty"` // of the engine
-	MaxKVTokens int                `json:"max_kv_tokens"`     // over all its ranks; 0 = not said
-	Provenance  profile.Provenance `json:"provenance"`
-	Ready       time.Duration      `json:"ready_ns,omitempty"` // from launch to ready
+	Key string `json:"key"`
+	profile.EngineFacts
 }
 
 // NewHeader is the header of a run that starts now.
@@ -74,7 +61,7 @@ func NewHeader(in Inputs, version string, started time.Time) Header {
 func PointEntry(p profile.Point) Entry { return Entry{Type: EntryPoint, Point: &p} }
 
 // SkipEntry wraps a Skip for Append.
-func SkipEntry(s Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
+func SkipEntry(s profile.Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
 
 // EngineEntry wraps EngineFacts for Append.
 func EngineEntry(f EngineFacts) Entry { return Entry{Type: EntryEngine, Engine: &f} }
@@ -171,7 +158,7 @@ func (j *Journal) rewind() error {
 type JournalLog struct {
 	Header  Header
 	Points  []profile.Point // a point measured again replaces the earlier one
-	Skips   []Skip
+	Skips   []profile.Skip
 	Engines []EngineFacts
 	Torn    bool // the last line was cut off by a kill and dropped
 }

@@ -28,7 +28,7 @@ type Run struct {
 	Complete   bool               `json:"complete"`         // false: stopped early, --resume goes on
 	Client     string             `json:"client,omitempty"` // verdict on whether the load generator kept up; empty = not judged
 	Points     []profile.Point    `json:"points"`
-	Skips      []Skip             `json:"skips"`
+	Skips      []profile.Skip     `json:"skips"`
 	Warnings   []profile.Warning  `json:"warnings"`
 	Cost       Cost               `json:"cost"`
 }
