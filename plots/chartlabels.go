@@ -160,7 +160,7 @@ func (c chart) keys(f frame) []key {
 	add(has.picked, c.caption.pickWord(), ringSample)
 	add(has.bars, "95 % confidence interval", barSample)
 	add(has.sure, c.fitted, lineSample(sureStroke()))
-	add(has.unsure, "outside the measured range: do not rely on it", lineSample(unsureStroke()))
+	add(has.unsure, "outside the sampled range: do not rely on it", lineSample(unsureStroke()))
 	for _, l := range c.limits {
 		_, _, on := f.limitLine(l)
 		add(on, l.text, lineSample(limitStroke()))

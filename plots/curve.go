@@ -116,7 +116,7 @@ func (c *chart) trace(cap Caption, fit Curve, unit string) error {
 	}
 	text := number(v) + " " + unit
 	if !inRange {
-		text += " (outside the measured range)"
+		text += " (outside the sampled range)"
 	}
 	c.series = append(c.series, series{
 		name: "at the target ISL", look: look{colourInk(), diamond},

@@ -216,7 +216,7 @@ func (m *heatMap) keys() []key {
 		}})
 	}
 	ks = append(ks, m.slaKey()...)
-	return append(ks, key{"not measured: left blank", hatchSample})
+	return append(ks, key{"not sampled: left blank", hatchSample})
 }
 
 // slaKey says where the SLA's line is, or why there is none.

@@ -71,6 +71,9 @@ func (m *heatMap) survey(value, itl Surface) error {
 	if lo > hi {
 		return nil
 	}
+	for _, d := range m.samples { // the lattice may step over the least of them
+		lo, hi = min(lo, d.value), max(hi, d.value)
+	}
 	best, worst := m.itl.bounds()
 	m.met, m.failed = best <= ms(m.caption.SLA.ITL), worst > ms(m.caption.SLA.ITL)
 	m.levels = bandLevels(lo, hi)
@@ -124,13 +127,17 @@ func (m *heatMap) outline(f Surface) mask {
 	return k
 }
 
+// bandRatio is the max/min above which bands of equal width would put most of a
+// map into the first one.
+const bandRatio = 20
+
 // bandLevels are the limits of about eight bands that hold lo and hi, at round
-// numbers; each a fixed ratio from the next over a huge range.
+// numbers: equally far apart, or by ratio over a wide range.
 func bandLevels(lo, hi float64) []float64 {
-	if hi-lo <= max(1e-6*hi, 1e-9) { // one value: one band
+	if hi-lo <= max(1e-6*hi, least) { // one value: one band
 		return []float64{lo, max(hi, lo*(1+1e-3), lo+1e-6)}
 	}
-	if lo > 0 && hi/lo > logRatio {
+	if lo >= least && hi/lo > bandRatio {
 		return logLevels(lo, hi)
 	}
 	step := niceStep((hi - lo) / 8)

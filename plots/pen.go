@@ -219,7 +219,11 @@ func (p pen) watermark(r vg.Rectangle, word string) {
 	f := face{size: 1, bold: true}
 	w, h := float64(r.Size().X), float64(r.Size().Y)
 	f.size = min(vg.Length(0.74*math.Hypot(w, h))/f.width(word), 96)
-	p.turned(f, colourMark(), centre(r), math.Atan2(h, w)*0.85, word)
+	c := colourMark()
+	if !p.raster {
+		c.A = 0xFF // vgsvg loses the translucency of text; portableSVG gives it back
+	}
+	p.turned(f, c, centre(r), math.Atan2(h, w)*0.85, word)
 }
 
 func centre(r vg.Rectangle) vg.Point {

@@ -1,0 +1,35 @@
+package plots
+
+import "plimsoll/interpolation"
+
+// TTFTCurve is the fit's TTFT in milliseconds over ISL.
+func TTFTCurve(p interpolation.Prefill) Curve {
+	return func(isl float64) (float64, bool) {
+		v := p.TTFT(isl)
+		return ms(v.Value), v.InRange
+	}
+}
+
+// PrefillThroughputCurve is the fit's prompt tokens/s/GPU over ISL.
+func PrefillThroughputCurve(p interpolation.Prefill) Curve {
+	return func(isl float64) (float64, bool) {
+		v := p.ThroughputPerGPU(isl)
+		return v.Value, v.InRange
+	}
+}
+
+// ITLSurface is the fit's ITL in milliseconds over KV usage and context.
+func ITLSurface(d interpolation.Decode) Surface {
+	return func(kvUsage, context float64) (float64, bool) {
+		v := d.ITL(kvUsage, context)
+		return ms(v.Value), v.InRange
+	}
+}
+
+// DecodeThroughputSurface is the fit's output tokens/s/GPU over KV usage and context.
+func DecodeThroughputSurface(d interpolation.Decode) Surface {
+	return func(kvUsage, context float64) (float64, bool) {
+		v := d.ThroughputPerGPU(kvUsage, context)
+		return v.Value, v.InRange
+	}
+}
