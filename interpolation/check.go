@@ -1,11 +1,11 @@
 package interpolation
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"plimsoll/profile"
 )
@@ -158,13 +158,18 @@ func (d *Decode) fallWarnings() []profile.Warning {
 // sampleWarnings holds each sample against itself: by Little's law throughput
 // times ITL is the number of requests in flight, whatever the engine.
 func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
-	var odd, fast []string
+	type oddity struct {
+		off  float64
+		text string
+	}
+	var odd []oddity
+	var fast []string
 	for i, p := range s.Samples {
 		n := p.KVUsage * float64(s.MaxKVTokens) / p.Context
 		little := p.ThroughputPerGPU * float64(f.GPUs) * p.ITL.Seconds()
-		if f.GPUs > 0 && p.ThroughputPerGPU > 0 && math.Abs(little-n) > clash*n {
-			odd = append(odd, fmt.Sprintf("row %d (context %s, ITL %v: %.0f in flight by KV usage, %.0f by throughput)",
-				i, tidy(p.Context), p.ITL.Round(10*time.Microsecond), n, little))
+		if off := math.Abs(little-n) / n; f.GPUs > 0 && p.ThroughputPerGPU > 0 && off > clash {
+			odd = append(odd, oddity{off, fmt.Sprintf("row %d by %.0f %% (context %s: %.0f in flight by KV usage, %.0f by throughput times ITL)",
+				i, 100*off, tidy(p.Context), n, little)})
 		}
 		if tooFast(p.ThroughputPerGPU, f) {
 			fast = append(fast, fmt.Sprintf("row %d", i))
@@ -172,7 +177,12 @@ func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
 	}
 	var w []profile.Warning
 	if odd != nil {
-		w = append(w, profile.Warnf(CodeThroughputClash, "throughput and KV usage disagree by more than %.0f %%: %s", 100*clash, list(odd)))
+		slices.SortStableFunc(odd, func(a, b oddity) int { return cmp.Compare(b.off, a.off) }) // the worst is named whatever else is
+		var rows []string
+		for _, o := range odd {
+			rows = append(rows, o.text)
+		}
+		w = append(w, profile.Warnf(CodeThroughputClash, "throughput and KV usage disagree by more than %.0f %%: %s", 100*clash, list(rows)))
 	}
 	if fast != nil {
 		w = append(w, flopsWarning(f, fast))

@@ -46,6 +46,10 @@ func (r *row) at(n float64) float64 {
 // Contexts are what was seen, so the loads of one row scatter by a few per cent.
 const rowTolerance = 0.08
 
+// labelGap is the least relative gap between contexts that repeat exactly for
+// them to be labels, each a row of its own.
+const labelGap = 0.04
+
 // newRows groups samples by context and makes each group a row at its mean
 // context. Where contexts are labels that repeat, equal ones are a row. Where
 // they were seen, a sample belongs to the row whose mean it is within
@@ -55,21 +59,15 @@ func newRows(samples []sample) []row {
 	slices.SortStableFunc(s, func(a, b sample) int {
 		return cmp.Or(cmp.Compare(a.context, b.context), cmp.Compare(a.n, b.n))
 	})
-	distinct := 1
-	for i := 1; i < len(s); i++ {
-		if s[i].context != s[i-1].context {
-			distinct++
-		}
-	}
 	tolerance := rowTolerance
-	if 2*distinct <= len(s) {
+	if labelled(s) {
 		tolerance = 0
 	}
 	slope := contextSlope(s)
 	var rows []row
 	for len(s) > 0 {
-		k, sum := 1, s[0].context
-		for k < len(s) && s[k].context <= sum/float64(k)*(1+tolerance) {
+		k, sum := 1, s[0].context // a group's size and sum; equal contexts stay together whatever rounding does to the mean
+		for k < len(s) && (s[k].context == s[k-1].context || s[k].context <= sum/float64(k)*(1+tolerance)) {
 			sum += s[k].context
 			k++
 		}
@@ -77,6 +75,22 @@ func newRows(samples []sample) []row {
 		s = s[k:]
 	}
 	return rows
+}
+
+// labelled reports whether sorted samples carry contexts asked for, not seen:
+// at least two samples to each on average, and well apart.
+func labelled(s []sample) bool {
+	distinct := 1
+	for i := 1; i < len(s); i++ {
+		switch a, b := s[i-1].context, s[i].context; {
+		case a == b:
+		case b < a*(1+labelGap):
+			return false
+		default:
+			distinct++
+		}
+	}
+	return 2*distinct <= len(s)
 }
 
 // newRow brings samples to one context and pools those of equal n.
