@@ -26,6 +26,21 @@ func (l lattice) bounds() (lo, hi float64) {
 	return lo, hi
 }
 
+// low is a value that one in fifty is below; NaN where none is known.
+func (l lattice) low() float64 {
+	var vs []float64
+	for _, v := range l.v {
+		if !math.IsNaN(v) {
+			vs = append(vs, v)
+		}
+	}
+	if len(vs) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(vs)
+	return vs[len(vs)/50]
+}
+
 // cell is the value inside a cell, bilinear between its four crossings; NaN
 // where one of them is.
 func (l lattice) cell(x, y float64) float64 {

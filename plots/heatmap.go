@@ -76,7 +76,7 @@ func (m *heatMap) survey(value, itl Surface) error {
 	}
 	best, worst := m.itl.bounds()
 	m.met, m.failed = best <= ms(m.caption.SLA.ITL), worst > ms(m.caption.SLA.ITL)
-	m.levels = bandLevels(lo, hi)
+	m.levels = bandLevels(lo, m.shown.low(), hi)
 	m.shown, m.itl = m.shown.grown(), m.itl.grown()
 	return nil
 }
@@ -132,13 +132,18 @@ func (m *heatMap) outline(f Surface) mask {
 const bandRatio = 20
 
 // bandLevels are the limits of about eight bands that hold lo and hi, at round
-// numbers: equally far apart, or by ratio over a wide range.
-func bandLevels(lo, hi float64) []float64 {
+// numbers: equally far apart, or by ratio over a wide range. Values below low,
+// the few least of all, then share one band; a single 0 must not decide.
+func bandLevels(lo, low, hi float64) []float64 {
 	if hi-lo <= max(1e-6*hi, least) { // one value: one band
 		return []float64{lo, max(hi, lo*(1+1e-3), lo+1e-6)}
 	}
-	if lo >= least && hi/lo > bandRatio {
-		return logLevels(lo, hi)
+	if low >= least && hi/low > bandRatio {
+		ls := logLevels(low, hi)
+		if lo < ls[0] {
+			ls = append([]float64{0}, ls...)
+		}
+		return ls
 	}
 	step := niceStep((hi - lo) / 8)
 	var ls []float64
