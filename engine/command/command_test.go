@@ -1,0 +1,249 @@
+package command_test
+
+import (
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/engine/command"
+)
+
+var cfg = engine.Config{
+	Kind: engine.KindCommand, Model: "meta-llama/Llama-3.1-8B", Role: engine.RoleDecode,
+	Parallelism: engine.TP(4), PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 64, MaxModelLen: 4096},
+}
+
+var launch = command.Launch{Port: 8123, GPUs: []string{"0", "1", "2", "3"}, LogPath: "logs/a.log", Dir: "work"}
+
+func TestArgv(t *testing.T) {
+	for _, c := range []struct {
+		argv string
+		want string // joined by |
+	}{
+		{"e {{.Port}}", "e|8123"},
+		{"e --tp={{.TP}} -p {{.Port}} --gpus {{.GPUs}}", "e|--tp=4|-p|8123|--gpus|0,1,2,3"},
+		{"e {{.Port}} {{if .PrefixCaching}}--cache{{end}} {{if not .PrefixCaching}}--no-cache{{end}} x", "e|8123|--cache|x"},
+		{"e {{.Port}}{{if .MaxNumSeqs}} --seqs {{.MaxNumSeqs}}{{end}}{{if .BlockSize}} --block {{.BlockSize}}{{end}}", "e|8123|--seqs|64"},
+		{"e {{ .Port }} {{- \" x\" -}} y", "e|8123 xy"},
+		{"e {{.Port}} -c {{mul .MaxModelLen .MaxNumSeqs}}", "e|8123|-c|262144"},
+		{`e {{.Port}} "" '' {{""}} "{{""}}" z`, "e|8123||||z"},
+		{`e {{.Port}} 'a  b' "c \"d\" \x" \ e\'f`, `e|8123|a  b|c "d" \x| e'f`},
+		{`e {{.Port}} --json '{"a": {"b": 1}}' "{\"c\": {{.TP}}}"`, `e|8123|--json|{"a": {"b": 1}}|{"c": 4}`},
+		{"e {{.Port}} \\\n  --next\t'x\ny'", "e|8123|--next|x\ny"},
+		{`e {{.Port}} '$HOME' \$HOME "\$HOME" cost$ 5$`, "e|8123|$HOME|$HOME|$HOME|cost$|5$"},
+		{"e {{.Port}} '|' a|b \">\" {{\">\"}}", "e|8123|||a|b|>|>"},
+		{`e {{.Port}} {{$p := .Port}}{{with $p}}{{.}}{{end}} {{$.TP}} {{.PP}}{{.DP}}{{.EP}} {{.Role}}`, "e|8123|8123|4|111|decode"},
+		{"e {{.Port}} {{/* a note */}} {{`}}`}} {{\"}} {{\"}}", "e|8123|}}|}} {{"},
+		{"e {{.Port}} {{.Model | printf \"%s@x\"}}", "e|8123|meta-llama/Llama-3.1-8B@x"},
+		{"e {{.Port}} {{define \"m\"}}--model {{.Model}}{{end}}{{template \"m\" .}}", "e|8123|--model|meta-llama/Llama-3.1-8B"},
+		{"ü {{.Port}} schön", "ü|8123|schön"},
+	} {
+		t.Run(c.argv, func(t *testing.T) {
+			s, err := command.Spec(cfg, command.Template{Argv: c.argv}, launch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(s.Argv, "|"); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSpec(t *testing.T) {
+	tm := command.Template{
+		Argv: "engine --port {{.Port}}", Env: []string{"MODEL={{.Model}} x", `RAW="$HOME"`, "EMPTY="},
+		ReadyPath: "/ready", ReadyTimeout: time.Minute, Grace: time.Second,
+	}
+	got, err := command.Spec(cfg, tm, launch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := engine.Spec{
+		Name: "decode tp4", Argv: []string{"engine", "--port", "8123"},
+		Env: []string{"MODEL=meta-llama/Llama-3.1-8B x", `RAW="$HOME"`, "EMPTY="},
+		Dir: "work", Port: 8123, GPUs: launch.GPUs, ReadyPath: "/ready", ReadyTimeout: time.Minute, Grace: time.Second, LogPath: "logs/a.log",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for _, c := range []struct{ argv, want string }{
+		{"", "no {{.Port}}"},
+		{"vllm serve m", "no {{.Port}}"},
+		{"e {{.Port}} {{.Tp}}", "unknown field {{.Tp}}: the known fields are {{.TP}}"},
+		{"e {{.Port}} {{if .Nonsense}}{{end}}", "unknown field {{.Nonsense}}"},
+		{"e {{.Port}} {{if false}}{{.Nonsense}}{{end}}", "unknown field {{.Nonsense}}"},
+		{"e {{.Port}} {{if (eq .Nonsense 1)}}x{{end}}", "unknown field {{.Nonsense}}"},
+		{"e {{.Port}} {{$.Nonsense}}", "unknown field {{.Nonsense}}"},
+		{"e {{.Port}} {{define \"x\"}}{{.Nonsense}}{{end}}", "unknown field {{.Nonsense}}"},
+		{"e {{.Port.Number}}", "unknown field {{.Port.Number}}"},
+		{"e {{(.Port).Number}}", "a value has no fields"},
+		{"e {{.Port}} {{TP}}", "function \"TP\" not defined"},
+		{"e {{.Port}} {{.TP", "unclosed action"},
+		{"e {{.Port}} {{if .TP}}", "unexpected EOF"},
+		{"e {{.Port}} {{mul .Model 2}}", "mul"},
+		{"e {{.Port}} 'a", "a ' is not closed"},
+		{"e {{.Port}} \"a", "a \" is not closed"},
+		{"e {{.Port}} a\\", "ends with a backslash"},
+		{"e {{.Port}} $HOME/x", `"$HOME/x" would be replaced by a shell`},
+		{"e {{.Port}} \"${HOME}\"", "would be replaced by a shell"},
+		{"e {{.Port}} `date`", "would be replaced by a shell"},
+		{"e {{.Port}} ~/model", "full path"},
+		{"e {{.Port}} > log", `">" is for a shell`},
+		{"e {{.Port}} 2>&1", `"2>&1" is for a shell`},
+		{"e {{.Port}} && f", `"&&" is for a shell`},
+		{"e {{.Port}} | f", `"|" is for a shell`},
+		{"A=1 e {{.Port}}", "write env A=1"},
+		{"{{if false}}{{.Port}}{{end}}", "names no program"},
+		{"{{if .PrefixCaching}}e{{end}}{{if false}}{{.Port}}{{end}}", "names no program"},
+		{"'' {{.Port}}", "names no program"},
+		{"e {{.Port}} \x00", "zero byte"},
+		{"e {{.Port}} {{\"\\x00\"}}", "zero byte"},
+	} {
+		t.Run(c.argv, func(t *testing.T) {
+			err := command.Template{Argv: c.argv}.Validate()
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want it to say %q", err, c.want)
+			}
+			if _, err := command.Spec(cfg, command.Template{Argv: c.argv}, launch); err == nil {
+				t.Error("Spec accepts it")
+			}
+		})
+	}
+	for name, tm := range map[string]command.Template{
+		"want KEY=value":           {Argv: "e {{.Port}}", Env: []string{"nonsense"}},
+		"setting A: unknown field": {Argv: "e {{.Port}}", Env: []string{"A={{.B}}"}},
+		"begins with /":            {Argv: "e {{.Port}}", ReadyPath: "health"},
+		"cannot be negative":       {Argv: "e {{.Port}}", Grace: -1},
+		"time-outs cannot be":      {Argv: "e {{.Port}}", ReadyTimeout: -1},
+	} {
+		if err := tm.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want it to say %q", err, name)
+		}
+	}
+	for _, port := range []int{0, -1, 65536} {
+		if _, err := command.Spec(cfg, command.Template{Argv: "e {{.Port}}"}, command.Launch{Port: port}); err == nil {
+			t.Errorf("port %d is accepted", port)
+		}
+	}
+}
+
+func TestUses(t *testing.T) {
+	tm := command.Template{Argv: "e {{.Port}} {{if .PrefixCaching}}x{{end}}", Env: []string{"T={{.TP}}"}}
+	for field, want := range map[string]bool{"Port": true, "PrefixCaching": true, "TP": true, "Model": false, "": false} {
+		if got := tm.Uses(field); got != want {
+			t.Errorf("Uses(%q) = %v", field, got)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	for _, f := range command.Fields() {
+		if err := (command.Template{Argv: "e {{.Port}} {{." + f + "}}"}).Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestVLLM(t *testing.T) {
+	if err := command.VLLM().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	decode := cfg
+	decode.KV = engine.FP8
+	decode.Parallelism = engine.Parallelism{TP: 2, PP: 2, DP: 2, EP: 4}
+	decode.Limits = engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 8192, MaxModelLen: 4096, BlockSize: 32}
+	for _, c := range []struct {
+		cfg  engine.Config
+		want string
+	}{
+		{
+			engine.Config{Model: "m", Role: engine.RolePrefill, Parallelism: engine.TP(1)},
+			"vllm serve m --host 127.0.0.1 --port 8123 --tensor-parallel-size 1 --no-enable-prefix-caching",
+		},
+		{
+			decode, "vllm serve meta-llama/Llama-3.1-8B --host 127.0.0.1 --port 8123 --tensor-parallel-size 2 --pipeline-parallel-size 2 " +
+				"--data-parallel-size 2 --enable-expert-parallel --enable-prefix-caching --max-num-seqs 64 --max-num-batched-tokens 8192 " +
+				"--max-model-len 4096 --block-size 32 --kv-cache-dtype fp8",
+		},
+	} {
+		s, err := command.Spec(c.cfg, command.VLLM(), launch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.Argv, " "); got != c.want || len(s.Argv) != len(strings.Fields(c.want)) {
+			t.Errorf("got  %q\nwant %q", s.Argv, c.want)
+		}
+	}
+}
+
+// Whatever a model is called, it is one argument.
+func TestValuesStayWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := cfg
+		c.Model = strings.ReplaceAll(rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("'\"\\ \t\n$`|&;<>*~{}#")), rapid.Rune())).Draw(t, "model"), "\x00", "")
+		tm := command.Template{Argv: `e {{.Model}}. "{{.Model}}" '{{.Model}}' "a{{.Model}}b" \{{.Model}}. {{.Port}}`}
+		s, err := command.Spec(c, tm, launch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"e", c.Model + ".", c.Model, c.Model, "a" + c.Model + "b", c.Model + ".", "8123"}
+		if !slices.Equal(s.Argv, want) {
+			t.Fatalf("got %q, want %q", s.Argv, want)
+		}
+	})
+}
+
+// A shell splits the same words, where it is given nothing to expand. (A bare
+// line end, which to a shell ends the command, is white space here.)
+func TestSplitsAsShell(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Log("no sh here: the comparison did not run")
+		return
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.StringOfN(rapid.SampledFrom([]rune("ab'\"\\ \t-=,.")), 0, 20, -1).Draw(t, "line")
+		s, err := command.Spec(cfg, command.Template{Argv: "e {{.Port}} " + line}, launch)
+		if err != nil {
+			t.Skip("refused") // unbalanced
+		}
+		out, err := exec.CommandContext(t.Context(), sh, "-c", "printf '%s\\0' e 8123 "+line).Output()
+		if err != nil {
+			t.Fatalf("sh refuses %q, which was accepted as %q", line, s.Argv)
+		}
+		if got := strings.Join(s.Argv, "\x00") + "\x00"; got != string(out) {
+			t.Fatalf("%q:\ngot %q\nsh  %q", line, got, out)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("e {{.Port}} 'a' \"b\" \\c", "m")
+	f.Add(command.VLLM().Argv, "a b")
+	f.Add("{{define \"x\"}}{{.}}{{end}}{{template \"x\" .Port}}", "")
+	f.Fuzz(func(t *testing.T, argv, model string) {
+		if strings.Contains(argv, "range") || strings.Contains(argv, "template") || strings.Contains(argv, "block") {
+			t.Skip("could run for long") // which harms only who writes it
+		}
+		tm := command.Template{Argv: argv}
+		c := cfg
+		c.Model = model
+		s, err := command.Spec(c, tm, launch)
+		if err == nil && (len(s.Argv) == 0 || s.Argv[0] == "") {
+			t.Fatalf("%q gives %q", argv, s.Argv)
+		}
+		if err == nil && tm.Validate() != nil {
+			t.Fatal("Spec accepts what Validate refuses")
+		}
+	})
+}
