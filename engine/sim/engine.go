@@ -35,7 +35,7 @@ type Engine struct {
 	complete []*sequence  // prompts that the step in progress completes
 	moved    []*sequence  // transferred prompts that it decodes for the first time
 	doomed   []*sequence  // running requests canceled during it
-	blocked  bool         // the head of the queue lacks blocks, and none were freed since
+	blocked  int          // the budget with which the head of the queue lacked blocks, and none were freed since; 0 = it did not
 	events   []Event
 	stats    Stats
 }
@@ -200,7 +200,7 @@ func (e *Engine) forget(s *sequence) {
 	if s.queue == &e.running {
 		e.release(s)
 	} else if s == e.waiting.head {
-		e.blocked = false
+		e.blocked = 0
 	}
 	s.queue.remove(s)
 	delete(e.byID, s.ID)

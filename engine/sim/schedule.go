@@ -13,13 +13,16 @@ func (e *Engine) schedule() {
 	}
 	budget := e.cfg.Limits.MaxNumBatchedTokens - e.batch.DecodeSeqs
 	if e.partial != nil {
-		e.blocked = false // what the prompt takes of the budget and the cache changes what the next one needs
+		e.blocked = 0 // what the prompt takes of the budget and the cache changes what the next one needs
 		budget -= e.resume(budget)
 	}
 	if e.stats.Preemptions > preemptions {
 		return // what was just freed is for those that run
 	}
-	for e.waiting.n > 0 && e.running.n < e.cfg.Limits.MaxNumSeqs && e.partial == nil && !e.blocked {
+	for e.waiting.n > 0 && e.running.n < e.cfg.Limits.MaxNumSeqs && e.partial == nil {
+		if e.blocked > 0 && budget >= e.blocked {
+			return // looking again would not help
+		}
 		n, ok := e.start(e.waiting.head, budget)
 		if !ok {
 			return
@@ -71,7 +74,7 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	}
 	need := e.blocks(found+n) - len(hits)
 	if need > e.pool.available()-unused {
-		e.blocked = true
+		e.blocked = budget
 		return 0, false
 	}
 	e.pool.use(hits)
@@ -171,7 +174,7 @@ func (e *Engine) release(s *sequence) {
 	e.pool.drop(s.shared)
 	e.pool.give(s.held - len(s.shared))
 	s.shared, s.named, s.held, s.computed = nil, 0, 0, 0
-	e.blocked = false
+	e.blocked = 0
 }
 
 // blocks is how many blocks n tokens fill or begin.
