@@ -23,7 +23,7 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 	if ret := lib.Init(); ret != nvml.SUCCESS {
 		return Inventory{}, initError(ret)
 	}
-	defer lib.Shutdown() // nothing was changed that could be lost
+	defer func() { _ = lib.Shutdown() }() // nothing was changed that could be lost
 	r := reader{lib: lib, cat: cat}
 	inv := Inventory{}
 	if v, ret := lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
