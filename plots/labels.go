@@ -9,15 +9,16 @@ import (
 // A placer finds room for labels, greedily: the first label asked for has the
 // first choice, and what is placed is in the way of all that follow.
 type placer struct {
-	area  vg.Rectangle
-	boxes []vg.Rectangle
-	lines [][2]vg.Point
+	area    vg.Rectangle
+	labels  []vg.Rectangle
+	markers []vg.Rectangle
+	lines   [][2]vg.Point
 }
 
 // avoid keeps labels off a marker.
 func (l *placer) avoid(at vg.Point, radius vg.Length) {
 	r := vg.Point{X: radius, Y: radius}
-	l.boxes = append(l.boxes, vg.Rectangle{Min: at.Sub(r), Max: at.Add(r)})
+	l.markers = append(l.markers, vg.Rectangle{Min: at.Sub(r), Max: at.Add(r)})
 }
 
 // avoidLine keeps labels off a line.
@@ -36,8 +37,9 @@ type label struct {
 	far  bool     // so far from it that a leader line is due
 }
 
-// around places s beside at, clear of a marker of the given radius. Without
-// room it gives false, or, where it must, the place that covers least.
+// around places s beside at, clear of a marker of the given radius. Where it
+// must, it looks further afield, and covers lines and markers if need be.
+// Without room it gives false.
 func (l *placer) around(f face, s string, at vg.Point, radius vg.Length, must bool) (label, bool) {
 	var spots []vg.Point
 	reach := []vg.Length{3} // further away it might be another point's
@@ -48,11 +50,14 @@ func (l *placer) around(f face, s string, at vg.Point, radius vg.Length, must bo
 		spots = append(spots, beside(f, s, at, radius+d)...)
 	}
 	out, ok := l.among(f, s, spots, must)
+	if !ok {
+		return label{}, false
+	}
 	out.from = at
 	b := f.box(s, out.at)
 	near := vg.Point{X: min(max(at.X, b.Min.X), b.Max.X), Y: min(max(at.Y, b.Min.Y), b.Max.Y)}
 	out.far = math.Hypot(float64(near.X-at.X), float64(near.Y-at.Y)) > float64(radius)+14
-	return out, ok
+	return out, true
 }
 
 // beside are the eight places at distance d, the most readable first.
@@ -67,7 +72,8 @@ func beside(f face, s string, at vg.Point, d vg.Length) []vg.Point {
 	}
 }
 
-// among places s at the first of spots that is free.
+// among places s at the first of spots that is free, or, where it must, at the
+// one that covers least; never on another label or beyond the area.
 func (l *placer) among(f face, s string, spots []vg.Point, must bool) (label, bool) {
 	best, least := vg.Point{}, math.Inf(1)
 	for _, at := range spots {
@@ -79,23 +85,28 @@ func (l *placer) among(f face, s string, spots []vg.Point, must bool) (label, bo
 			break
 		}
 	}
-	if len(spots) == 0 || least > 0 && !must {
+	if math.IsInf(least, 1) || least > 0 && !must {
 		return label{}, false
 	}
-	l.boxes = append(l.boxes, f.box(s, best))
+	l.labels = append(l.labels, f.box(s, best))
 	return label{text: s, face: f, at: best}, true
 }
 
-// cost is how much b covers, in square points; leaving the area costs most.
+// cost is how much of markers and lines b covers, in square points; infinite
+// where b may not be.
 func (l *placer) cost(b vg.Rectangle) float64 {
-	const line, outside = 40, 1e4
-	sum := 0.0
+	const line = 40
 	if b.Min.X < l.area.Min.X+2 || b.Max.X > l.area.Max.X-2 || b.Min.Y < l.area.Min.Y+2 || b.Max.Y > l.area.Max.Y-2 {
-		sum += outside
+		return math.Inf(1)
 	}
-	for _, o := range l.boxes {
-		w, h := min(b.Max.X, o.Max.X)-max(b.Min.X, o.Min.X), min(b.Max.Y, o.Max.Y)-max(b.Min.Y, o.Min.Y)
-		if w > -1 && h > -1 {
+	for _, o := range l.labels {
+		if w, h := overlap(b, o); w > -1 && h > -1 {
+			return math.Inf(1)
+		}
+	}
+	sum := 0.0
+	for _, o := range l.markers {
+		if w, h := overlap(b, o); w > -1 && h > -1 {
 			sum += float64(max(w, 1) * max(h, 1))
 		}
 	}
@@ -105,6 +116,11 @@ func (l *placer) cost(b vg.Rectangle) float64 {
 		}
 	}
 	return sum
+}
+
+// overlap is how far a and b overlap each way; negative where they are apart.
+func overlap(a, b vg.Rectangle) (w, h vg.Length) {
+	return min(a.Max.X, b.Max.X) - max(a.Min.X, b.Min.X), min(a.Max.Y, b.Max.Y) - max(a.Min.Y, b.Min.Y)
 }
 
 // crosses reports whether the line from p to q enters r (Liang & Barsky 1984).

@@ -7,10 +7,17 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"testing"
 
 	"gonum.org/v1/plot/vg"
 )
+
+// failer is what *testing.T and *rapid.T have in common here.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // drawn is a text in an SVG, read back from the document itself.
 type drawn struct {
@@ -22,7 +29,7 @@ var fontSize = regexp.MustCompile(`font-size:([\d.]+)px`)
 
 // texts are the upright texts of a document. Turned ones (the watermark, the
 // name of the y axis) stand in a group of their own and are left out.
-func texts(t testing.TB, doc string) []drawn {
+func texts(t failer, doc string) []drawn {
 	t.Helper()
 	var out []drawn
 	depth := 0
@@ -58,7 +65,7 @@ func texts(t testing.TB, doc string) []drawn {
 	}
 }
 
-func drawnAt(t testing.TB, e xml.StartElement, s string) drawn {
+func drawnAt(t failer, e xml.StartElement, s string) drawn {
 	t.Helper()
 	a := map[string]string{}
 	for _, v := range e.Attr {
@@ -80,16 +87,14 @@ func drawnAt(t testing.TB, e xml.StartElement, s string) drawn {
 }
 
 // checkTexts holds that every text is on the page and none is on another.
-func checkTexts(t testing.TB, all []drawn) {
+func checkTexts(t failer, all []drawn) {
 	t.Helper()
 	for i, a := range all {
 		if a.box.Min.X < 0 || a.box.Min.Y < 0 || a.box.Max.X > pageWidth || a.box.Max.Y > pageHeight {
 			t.Errorf("%q leaves the page: %v", a.text, a.box)
 		}
 		for _, b := range all[:i] {
-			w := min(a.box.Max.X, b.box.Max.X) - max(a.box.Min.X, b.box.Min.X)
-			h := min(a.box.Max.Y, b.box.Max.Y) - max(a.box.Min.Y, b.box.Min.Y)
-			if w > 0.5 && h > 0.5 {
+			if w, h := overlap(a.box, b.box); w > 0.5 && h > 0.5 {
 				t.Errorf("%q lies on %q: %v, %v", a.text, b.text, a.box, b.box)
 			}
 		}
