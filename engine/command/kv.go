@@ -21,10 +21,14 @@ const (
 // knownLines are the lines in which engines state their KV capacity, the more
 // direct ones first. vLLM v1 prints the first two for each engine core
 // (vllm/v1/core/kv_cache_utils.py), SGLang the third (scheduler.py); read 2026-11.
+// llama.cpp's server prints one of the last two (b11669): its slots have a
+// context each, or share one.
 var knownLines = []*regexp.Regexp{
 	regexp.MustCompile(`GPU KV cache size: ([0-9][0-9,]*) tokens`),
 	regexp.MustCompile(`Maximum concurrency for ([0-9][0-9,]*) tokens per request: ([0-9][0-9,.]*)x`),
 	regexp.MustCompile(`max_total_num_tokens=([0-9]+)`),
+	regexp.MustCompile(`n_slots = ([0-9]+), n_ctx_slot = ([0-9]+), kv_unified = 'false'`),
+	regexp.MustCompile(`n_ctx_slot = ([0-9]+), kv_unified = 'true'`),
 }
 
 // rank is vLLM's mark of a data-parallel engine core in front of its lines.
@@ -51,7 +55,7 @@ func ParseKVPattern(s string) (*regexp.Regexp, error) {
 // KVTokensFromLog reads an engine's log for its KV capacity in tokens, over all
 // its data-parallel ranks. With a pattern, as ParseKVPattern gives it, the last
 // line that matches holds: engines print estimates before they know, and the
-// first line misleads. Without one (nil), the lines of vLLM and SGLang are known;
+// first line misleads. Without one (nil), the lines of vLLM, SGLang and llama.cpp are known;
 // where data-parallel ranks print one each, their last ones are added up.
 func KVTokensFromLog(lines io.Reader, pattern *regexp.Regexp) (int, error) {
 	patterns := knownLines

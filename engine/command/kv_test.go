@@ -12,7 +12,7 @@ import (
 )
 
 func TestKVTokensFromKnownLogs(t *testing.T) {
-	for file, want := range map[string]int{"vllm-tp.log": 436144, "vllm-dp2.log": 866144, "sglang.log": 442331} {
+	for file, want := range map[string]int{"vllm-tp.log": 436144, "vllm-dp2.log": 866144, "sglang.log": 442331, "llamacpp.log": 32768, "llamacpp-unified.log": 8192} {
 		f, err := os.Open("testdata/" + file)
 		if err != nil {
 			t.Fatal(err)
