@@ -69,7 +69,7 @@ var (
 	reDescr = regexp.MustCompile(`'descr'\s*:\s*'([^']*)'`)
 	reOrder = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
 	reShape = regexp.MustCompile(`'shape'\s*:\s*\(([0-9L, ]*)\)`)
-	reDType = regexp.MustCompile(`^([<>|=]?)([fiuU])([0-9]{1,6})$`)
+	reDType = regexp.MustCompile(`^([<>|=]?)([fiuU])([1-9][0-9]{0,5})$`)
 )
 
 // decodeNPY reads versions 1 to 3; b is the whole member, so that lengths can
@@ -131,7 +131,7 @@ func (a *array) setShape(s string) (int, error) {
 			continue
 		}
 		d, err := strconv.Atoi(f)
-		if err != nil || d < 0 || d > maxFile || (d > 0 && n > maxFile/d) {
+		if err != nil || d < 0 || d > maxNPZ || (d > 0 && n > maxNPZ/d) {
 			return 0, fmt.Errorf("unsupported .npy shape (%.60s)", s)
 		}
 		n *= d

@@ -10,6 +10,10 @@ import (
 	"strings"
 )
 
+// maxNPZ bounds what an archive may unpack to, and the elements of an array: a
+// million operating points stay below it.
+const maxNPZ = 64 << 20
+
 // member is one array of an NPZ archive, in writing order.
 type member struct {
 	name string
@@ -48,7 +52,7 @@ func decodeNPZ(b []byte) (map[string]array, error) {
 		return nil, fmt.Errorf("not a whole NPZ file: %w", err)
 	}
 	arrays := make(map[string]array, len(z.File))
-	left := int64(maxFile)
+	left := int64(maxNPZ)
 	for _, f := range z.File {
 		name, ok := strings.CutSuffix(f.Name, ".npy")
 		if !ok {
@@ -79,7 +83,7 @@ func unpack(f *zip.File, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("unpacks to more than %d MiB", maxFile>>20)
+		return nil, fmt.Errorf("unpacks to more than %d MiB", maxNPZ>>20)
 	}
 	return b, nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -143,17 +144,23 @@ func readRequests(path string, yield func(profile.Request, error) bool) error {
 		line++
 		var r profile.Request
 		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, line, err)
+			// The scanner gives what it has of a broken file's last line first.
+			return lineError(path, line, cmp.Or(s.Err(), err))
 		}
 		if !yield(r, nil) {
 			return nil
 		}
 	}
-	if err := s.Err(); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s:%d: the file is truncated", path, line+1)
-		}
-		return fmt.Errorf("%s:%d: %w", path, line+1, err)
+	return lineError(path, line+1, s.Err())
+}
+
+func lineError(path string, line int, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s:%d: the file is truncated: %w", path, line, err)
+	default:
+		return fmt.Errorf("%s:%d: %w", path, line, err)
 	}
-	return nil
 }
