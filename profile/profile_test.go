@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -197,5 +198,29 @@ func TestMaxInFlight(t *testing.T) {
 	}
 	if got := f.MaxInFlight(20_000, 10, 0); got != 0 {
 		t.Errorf("MaxInFlight = %d, want 0", got)
+	}
+}
+
+// A context that grows makes ITL drift; the interval is of the noise around it.
+func TestIntervalLeavesDriftOut(t *testing.T) {
+	drift := func(noise func(i int) time.Duration) time.Duration {
+		r := stream(1*ms, 10*ms, 5*ms, 2)
+		at := 10 * ms
+		r.Chunks = nil
+		for i := range 500 {
+			at += 10*ms + time.Duration(i)*10*time.Microsecond + noise(i)
+			r.Chunks = append(r.Chunks, Chunk{At: at})
+		}
+		r.First, r.Last, r.OutputTokens = r.Chunks[0].At, at, 500
+		w, _ := Steady([]Request{r})
+		return Summarize([]Request{r}, w).ITL.Half
+	}
+	// Windows are cut by time, so a drifting gap leaves a slight bend behind.
+	if h := drift(func(int) time.Duration { return 0 }); h > 100*time.Microsecond {
+		t.Errorf("drift alone: ± %v", h)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	if h := drift(func(int) time.Duration { return time.Duration(rng.NormFloat64() * float64(3*ms)) }); h < 100*time.Microsecond || h > time.Millisecond {
+		t.Errorf("3 ms of noise on 500 gaps: ± %v, want near 0.26 ms", h)
 	}
 }

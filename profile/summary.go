@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // slicesPerWindow is how many equal parts of a window give the batch means behind the
@@ -130,22 +131,37 @@ func (s *Summary) streams(rs []Request, w Window) {
 		busy += float64(overlap(Window{r.Sent, r.Last}, w))
 	}
 	s.ITL = Describe(gaps)
-	s.ITL.Half = 0
-	var means []float64
-	for _, b := range batches {
+	var at, means []float64
+	for i, b := range batches {
 		if b.n > 0 {
-			means = append(means, b.sum/float64(b.n))
+			at, means = append(at, float64(i)), append(means, b.sum/float64(b.n))
 		}
 	}
-	if len(means) >= 3 {
-		s.ITL.Half = round(studentHalf(stat.StdDev(means, nil), len(means)))
-	}
+	s.ITL.Half = driftingHalf(at, means)
 	if chunks > 0 {
 		s.Context = context / float64(chunks)
 	}
 	if l := w.Length(); l > 0 {
 		s.InFlight = busy / float64(l)
 	}
+}
+
+// driftingHalf is half the 95 % interval of the mean of ys around their straight
+// line over xs: contexts grow while a window lasts, and that drift is no noise.
+// Two degrees of freedom go to the line.
+func driftingHalf(xs, ys []float64) time.Duration {
+	n := len(ys)
+	if n < 4 {
+		return 0
+	}
+	a, b := stat.LinearRegression(xs, ys, nil, false)
+	ss := 0.0
+	for i := range ys {
+		r := ys[i] - a - b*xs[i]
+		ss += r * r
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 2)}.Quantile(0.975)
+	return round(t * math.Sqrt(ss/float64(n-2)/float64(n)))
 }
 
 // tokens fills what depends on counts alone.

@@ -55,8 +55,8 @@ func adjective(r Rank) string {
 	return "measured"
 }
 
-// lost says why a usable candidate is not the pick.
-func lost(c Candidate, ch Choice, sla profile.SLA) Rejected {
+// Lost says why a usable candidate is not the pick.
+func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	p := c.Point
 	r := Rejected{Phase: p.Phase, Label: c.Label(), InFlight: p.InFlight}
 	limit, metric := sla.ITL, "itl_ms"

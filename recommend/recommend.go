@@ -118,7 +118,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	ch.compareRanks(sla)
 	for i, c := range ch.All {
 		if i != best {
-			ch.Rejected = append(ch.Rejected, lost(c, ch, sla))
+			ch.Rejected = append(ch.Rejected, ch.Lost(c, sla))
 		}
 	}
 	ch.Warnings = append(ch.Warnings, ch.Picked.Point.Warnings...)

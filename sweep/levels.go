@@ -35,8 +35,9 @@ const probes = 8
 // one request below 20 and 5 % above, and one count beyond it, assuming that
 // ITL does not fall with load. It tries 1 and top first; then, between the best
 // count that holds and the least that does not, where the straight line through
-// both crosses the SLA. Where all hold it adds the middle, for the curve.
-func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) error {
+// both crosses the SLA. In the end it adds the middle of what holds, for the
+// curve's shape.
+func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (err error) {
 	lo, err := at(1)
 	if err != nil || top == 1 {
 		return err
@@ -48,13 +49,15 @@ func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) e
 	if err != nil {
 		return err
 	}
-	if hi.Meets(sla) {
-		if top > 3 {
-			_, err = at((top + 1) / 2)
-		}
-		return err
-	}
 	a, b := 1, top
+	if hi.Meets(sla) {
+		a = top
+	}
+	defer func() {
+		if err == nil && a > 3 {
+			_, err = at((a + 1) / 2)
+		}
+	}()
 	for range probes {
 		if b-a <= max(1, a/20) {
 			return nil

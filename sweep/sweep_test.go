@@ -409,7 +409,7 @@ func TestBoundaryAgainstExhaustive(t *testing.T) {
 			}
 			return p, nil
 		})
-		if err != nil || count > probes+2 {
+		if err != nil || count > probes+3 {
 			t.Fatalf("err %v after %d probes", err, count)
 		}
 		exact := 0

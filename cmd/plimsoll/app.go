@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes: what a script can tell from them is a contract.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInfeasible  = 4 // done, but nothing meets the SLA
+	exitInterrupted = 130
+)
+
+// version is set by the linker in releases; otherwise build info tells.
+var version string //nolint:gochecknoglobals // the linker can set nothing else
+
+// streams are the three standard streams of one run.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run is the whole program but for the process around it: it returns the exit
+// code, and every message it printed went to s.
+func run(ctx context.Context, args []string, s streams) int {
+	err := newApp(s).RunContext(ctx, args)
+	if err == nil {
+		return exitDone
+	}
+	return report(ctx, s.err, err)
+}
+
+// report prints err with its hints and gives the exit code.
+func report(ctx context.Context, w io.Writer, err error) int {
+	var nothing *infeasibleError
+	var usage *usageError
+	var hinted *hintedError
+	code := exitFailed
+	switch {
+	case errors.As(err, &nothing):
+		return exitInfeasible // its own report is printed already
+	case ctx.Err() != nil:
+		code = exitInterrupted
+		err = fmt.Errorf("interrupted: %w", err)
+	case errors.As(err, &usage):
+		code = exitUsage
+	}
+	fmt.Fprintf(w, "plimsoll: error: %v\n", oneLine(err))
+	if errors.As(err, &usage) {
+		hints(w, usage.hints)
+	}
+	if errors.As(err, &hinted) {
+		hints(w, hinted.hints)
+	}
+	return code
+}
+
+func hints(w io.Writer, hs []string) {
+	for _, h := range hs {
+		fmt.Fprintf(w, "plimsoll: hint: %s\n", h)
+	}
+}
+
+// oneLine keeps the lines of a multi-line error readable under one prefix.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "\nplimsoll: error: ")
+}
+
+// usageError is a wrong asking: exit 2.
+type usageError struct {
+	msg   string
+	hints []string
+}
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) *usageError {
+	return &usageError{msg: fmt.Sprintf(format, args...)}
+}
+
+func (e *usageError) hint(format string, args ...any) *usageError {
+	e.hints = append(e.hints, fmt.Sprintf(format, args...))
+	return e
+}
+
+// hintedError is a failed doing with a word of advice: exit 1.
+type hintedError struct {
+	err   error
+	hints []string
+}
+
+func (e *hintedError) Error() string { return e.err.Error() }
+func (e *hintedError) Unwrap() error { return e.err }
+
+func withHint(err error, format string, args ...any) error {
+	return &hintedError{err: err, hints: []string{fmt.Sprintf(format, args...)}}
+}
+
+// infeasibleError says that the job is done and nothing meets the SLA: exit 4.
+type infeasibleError struct{ msg string }
+
+func (e *infeasibleError) Error() string { return e.msg }
+
+func newApp(s streams) *cli.App {
+	app := &cli.App{
+		Name: "plimsoll", Usage: "how much load an LLM deployment may carry within its latency SLA",
+		Version: buildVersion(), Reader: s.in, Writer: s.out, ErrWriter: s.err,
+		HideHelpCommand: true, EnableBashCompletion: true,
+		OnUsageError:    usageFromFlags,
+		ExitErrHandler:  func(*cli.Context, error) {}, // leave exiting to main
+		CommandNotFound: nil,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return unknownCommand(c)
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: []*cli.Command{
+			profileCommand(), gpusCommand(), plotCommand(), engineCommand(), schemaCommand(), completionCommand(),
+		},
+	}
+	for _, c := range app.Commands {
+		finish(c)
+	}
+	return app
+}
+
+// finish gives a command and its subcommands what all of them share: the
+// output flags, errors on stderr, and the refusal of left-over arguments
+// (urfave/cli hands flags that come after an argument over as arguments).
+func finish(c *cli.Command) {
+	for _, sub := range c.Subcommands {
+		finish(sub)
+	}
+	c.OnUsageError = usageFromFlags
+	c.HideHelpCommand = true
+	if c.Action == nil {
+		c.Action = func(ctx *cli.Context) error {
+			if ctx.Args().Present() {
+				return unknownCommand(ctx)
+			}
+			return cli.ShowSubcommandHelp(ctx)
+		}
+		return
+	}
+	c.Flags = append(c.Flags, outputFlags()...)
+	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
+	c.Action = func(ctx *cli.Context) error {
+		if extra := ctx.Args().Slice(); len(extra) > allowed {
+			return leftOver(extra[allowed])
+		}
+		for _, a := range ctx.Args().Slice() {
+			if strings.HasPrefix(a, "-") && a != "-" {
+				return leftOver(a)
+			}
+		}
+		if _, err := outputFormat(ctx); err != nil {
+			return err
+		}
+		return action(ctx)
+	}
+}
+
+func leftOver(arg string) error {
+	e := usagef("unexpected argument %q", arg)
+	if strings.HasPrefix(arg, "-") {
+		return e.hint("flags come before arguments")
+	}
+	return e
+}
+
+func usageFromFlags(c *cli.Context, err error, _ bool) error {
+	e := usagef("%v", err)
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		name = strings.TrimLeft(name, "-")
+		e = usagef("unknown flag --%s", name)
+		if n := nearest(name, flagNames(c)); n != "" {
+			return e.hint("did you mean --%s?", n)
+		}
+	}
+	return e.hint("see plimsoll %s--help", commandPath(c))
+}
+
+func commandPath(c *cli.Context) string {
+	if c.Command == nil || c.Command.Name == "" || c.Command.Name == "plimsoll" {
+		return ""
+	}
+	return strings.TrimPrefix(c.Command.HelpName, "plimsoll ") + " "
+}
+
+func unknownCommand(c *cli.Context) error {
+	name := c.Args().First()
+	var names []string
+	commands := c.App.Commands
+	if c.Command != nil && len(c.Command.Subcommands) > 0 {
+		commands = c.Command.Subcommands
+	}
+	for _, cmd := range commands {
+		names = append(names, cmd.Name)
+	}
+	e := usagef("unknown command %q", name)
+	if n := nearest(name, names); n != "" {
+		return e.hint("did you mean %s?", n)
+	}
+	return e.hint("commands are %s", strings.Join(names, ", "))
+}
+
+func flagNames(c *cli.Context) []string {
+	var names []string
+	if c.Command != nil {
+		for _, f := range c.Command.Flags {
+			names = append(names, f.Names()[0])
+		}
+	}
+	return names
+}
+
+// nearest is the name within a third of its length in edits; empty if none is.
+func nearest(name string, names []string) string {
+	best, least := "", len(name)/3+2
+	for _, n := range names {
+		if d := levenshtein.ComputeDistance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+func outputFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "results as `text|json`", Category: "output"},
+		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Category: "output"},
+		&cli.BoolFlag{Name: "verbose", Usage: "say more on stderr", Category: "output"},
+	}
+}
+
+func outputFormat(c *cli.Context) (string, error) {
+	switch f := c.String("format"); f {
+	case "text", "json":
+		return f, nil
+	default:
+		return "", usagef("--format %q: want text or json", f)
+	}
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("writing JSON: %w", err)
+	}
+	return nil
+}
+
+// buildVersion is the release's version, or what the build knows: module
+// version, or the revision with "-dirty".
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			rev = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if rev == "" {
+		return "devel"
+	}
+	return rev + dirty
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/interpolation"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
+)
+
+func importCommand() *cli.Command {
+	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
+	return &cli.Command{
+		Name: "import", Usage: "turn upstream's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
+		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or the two\n" +
+			"pre-swept files (prefill and decode) of which --row or the other filters choose one configuration.\n" +
+			"Upstream's files do not say how they came about: they count as published unless --provenance says more.\n\n" +
+			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
+			"   plimsoll profile-sla import --row 3 prefill.npz decode.npz",
+		Flags: []cli.Flag{
+			s("isl", "3000", "input sequence length, `tokens`"), s("osl", "500", "output sequence length, `tokens`"),
+			s("ttft", "50", "SLA: time to first token, `ms`"), s("itl", "10", "SLA: inter-token latency, `ms`"),
+			s("row", "", "`N`-th configuration of a pre-swept file, from 0"),
+			s("tp", "", "tensor-parallel size: of a folder's engine, or to choose a row, `N`"),
+			s("gpu", "", "GPU: of a folder's engine, or to choose a row, `name`"),
+			s("model", "", "model, likewise, `name`"), s("framework", "", "framework, likewise, `name`"),
+			s("provenance", "published", "how the numbers came about: `measured|simulated|estimated|published`"),
+			s("catalog", "", "`FILE` of further models or GPUs"),
+			s("output-dir", "profiling_results", "`DIR` to write"),
+			&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside"},
+		},
+		Action: importAction,
+	}
+}
+
+// imported is one configuration's two surfaces, and what they are of.
+type imported struct {
+	prefill          profile.PrefillSurface
+	decode           profile.DecodeSurface
+	layout           engine.Parallelism
+	gpu, model       string
+	framework        string
+	frameworkVersion string
+	limits           engine.Limits
+}
+
+func importAction(c *cli.Context) error {
+	p := &parser{c: c}
+	o := profileOptions{
+		isl: p.integer("isl", 1, maxTokens, 0), osl: p.integer("osl", 2, maxTokens, 0),
+		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean},
+		dir: c.String("output-dir"), force: c.Bool("force"), catalog: c.String("catalog"),
+		quiet: c.Bool("quiet"), format: c.String("format"),
+	}
+	prov, err := profile.ParseProvenance(p.choice("provenance", "published", "measured", "simulated", "estimated"))
+	if p.err != nil {
+		return p.err
+	}
+	if err != nil {
+		return err
+	}
+	if !c.Args().Present() {
+		return usagef("import needs a folder or two files").hint("see plimsoll profile-sla import --help")
+	}
+	in, err := readImport(c, p, store.LoadOptions{Provenance: &prov})
+	if err != nil {
+		return err
+	}
+	dep, err := in.deployment(o)
+	if err != nil {
+		return err
+	}
+	return writeImport(c, o, dep, in)
+}
+
+func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, error) {
+	tp := p.integer("tp", 1, maxGPUs, 0)
+	row := p.integer("row", 0, maxTokens, -1)
+	if p.err != nil {
+		return imported{}, p.err
+	}
+	paths := c.Args().Slice()
+	info, err := os.Stat(paths[0])
+	if err != nil {
+		return imported{}, usagef("import: %v", err)
+	}
+	if info.IsDir() {
+		return readFolder(paths[0], tp, c, lo)
+	}
+	if len(paths) != 2 {
+		return imported{}, usagef("import %s: a pre-swept file holds prefill or decode: give both", paths[0])
+	}
+	want := func(s store.SweptConfig) bool {
+		return (tp == 0 || s.TP == tp) && matches(s.GPUType, c.String("gpu")) && matches(s.Model, c.String("model")) && matches(s.Framework, c.String("framework"))
+	}
+	var in imported
+	var chosen []store.SweptRow
+	for _, path := range paths {
+		rows, err := store.ReadSwept(path, lo)
+		if err != nil {
+			return in, usagef("import: %v", err)
+		}
+		r, err := oneRow(path, store.FilterSwept(rows, want), row)
+		if err != nil {
+			return in, err
+		}
+		chosen = append(chosen, r)
+		if r.Phase == profile.Prefill {
+			in.prefill = r.Prefill
+		} else {
+			in.decode = r.Decode
+		}
+	}
+	if chosen[0].Phase == chosen[1].Phase {
+		return in, usagef("import: both files hold %s", chosen[0].Phase)
+	}
+	if chosen[0].Config.Parallelism() != chosen[1].Config.Parallelism() || chosen[0].Config.Model != chosen[1].Config.Model {
+		return in, usagef("import: the two rows differ: %s and %s", chosen[0].Config, chosen[1].Config)
+	}
+	s := chosen[0].Config
+	in.layout, in.gpu, in.model, in.framework, in.frameworkVersion = s.Parallelism(), s.GPUType, s.Model, s.Framework, s.FrameworkVersion
+	in.limits = engine.Limits{BlockSize: s.BlockSize, MaxNumSeqs: s.MaxBatchSize}
+	return in, nil
+}
+
+// matches compares without regard to case and separators; an empty want matches all.
+func matches(have, want string) bool {
+	norm := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
+	}
+	return want == "" || norm(have) == norm(want)
+}
+
+func oneRow(path string, rows []store.SweptRow, want int) (store.SweptRow, error) {
+	if want >= 0 {
+		i := slices.IndexFunc(rows, func(r store.SweptRow) bool { return r.Row == want })
+		if i < 0 {
+			return store.SweptRow{}, usagef("import %s: no row %d passes the filters", path, want)
+		}
+		return rows[i], nil
+	}
+	if len(rows) == 1 {
+		return rows[0], nil
+	}
+	e := usagef("import %s: %d rows pass the filters: choose one with --row", path, len(rows))
+	for _, r := range rows[:min(len(rows), 20)] {
+		e.hint("row %d: %s", r.Row, r.Config)
+	}
+	return store.SweptRow{}, e
+}
+
+func readFolder(dir string, tp int, c *cli.Context, lo store.LoadOptions) (imported, error) {
+	in := imported{layout: engine.TP(max(tp, 1)), gpu: c.String("gpu"), model: c.String("model"), framework: c.String("framework")}
+	if tp == 0 {
+		return in, usagef("import %s: a folder does not say how many GPUs its engine has: give --tp N", dir)
+	}
+	var perr, derr error
+	in.prefill, perr = store.LoadPrefill(dir, lo)
+	in.decode, derr = store.LoadDecode(dir, lo)
+	if err := errors.Join(perr, derr); err != nil {
+		return in, usagef("import: %v", err)
+	}
+	return in, nil
+}
+
+// deployment is what the imported engine was, as far as the catalog knows it.
+func (in imported) deployment(o profileOptions) (deployment, error) {
+	cat, err := loadCatalog(o.catalog)
+	if err != nil {
+		return deployment{}, err
+	}
+	kind := engine.Kind(in.framework)
+	if kind == "" {
+		kind = "unknown"
+	}
+	d := deployment{
+		kind: kind, modelName: in.model, gpuName: in.gpu, gpuCount: in.layout.GPUs(),
+		provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
+	}
+	if m, err := cat.Model(in.model); err == nil {
+		d.model = &m
+	}
+	if g, err := cat.GPU(in.gpu); err == nil {
+		d.gpu, d.gpuName = &g, g.Name
+	}
+	return d, nil
+}
+
+// points reads one operating point of each phase off the surfaces: TTFT at the
+// target ISL, and the largest load that keeps the ITL at the target context.
+func (in imported) points(o profileOptions) ([]profile.Point, []profile.Warning, error) {
+	pf, err := interpolation.FitPrefill(in.prefill)
+	if err != nil {
+		return nil, nil, usagef("import: prefill: %v", err)
+	}
+	df, err := interpolation.FitDecode(in.decode, in.layout.GPUs())
+	if err != nil {
+		return nil, nil, usagef("import: decode: %v", err)
+	}
+	cfg := engine.Config{Model: in.model, GPU: in.gpu, Parallelism: in.layout, Limits: in.limits}
+	ttft, rate := pf.TTFT(float64(o.isl)), pf.ThroughputPerGPU(float64(o.isl))
+	context := float64(o.isl) + float64(o.osl)/2
+	best := df.BestThroughput(o.sla.ITL, context)
+	one := func(d time.Duration) profile.Distribution {
+		return profile.Distribution{N: 1, Mean: d, Min: d, Max: d, P50: d, P90: d, P95: d, P99: d}
+	}
+	warnings := append(ttft.Warnings(), best.Warnings()...)
+	return []profile.Point{
+		{
+			ID: "import/prefill", Stage: profile.StageSweep, Phase: profile.Prefill, Config: cfg, Provenance: in.prefill.Provenance,
+			ISL: o.isl, OSL: 1, Asked: 1, InFlight: 1, Context: float64(o.isl), TTFT: one(ttft.Value), ThroughputPerGPU: rate.Value, Requests: 1,
+		},
+		{
+			ID: "import/decode", Stage: profile.StageSweep, Phase: profile.Decode, Config: cfg, Provenance: in.decode.Provenance,
+			ISL: o.isl, OSL: o.osl, Asked: int(best.InFlight), InFlight: best.InFlight, Context: context, KVUsage: best.KVUsage,
+			MaxKV: in.decode.MaxKVTokens, ITL: one(best.ITL), ThroughputPerGPU: best.ThroughputPerGPU, Requests: 1,
+		},
+	}, warnings, nil
+}
+
+func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) (err error) {
+	points, warnings, err := in.points(o)
+	if err != nil {
+		return err
+	}
+	dep.warnings = append(dep.warnings, warnings...)
+	dep.warnings = append(dep.warnings, profile.Warnf("imported", "read off surfaces made elsewhere: no request was sent by this program"))
+	o.inputs = inputsOf(c)
+	j, err := openJob(o, dep)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.close()) }()
+	res, so, err := in.result(points, o)
+	if err != nil {
+		return err
+	}
+	out, err := j.finish(res, so)
+	if err != nil {
+		return err
+	}
+	ui := newConsole(c, o)
+	if err := ui.result(out); err != nil {
+		return err
+	}
+	if !out.rec.Feasible {
+		return &infeasibleError{msg: "the imported engine does not meet the SLA"}
+	}
+	return nil
+}
+
+func recommendBoth(points []profile.Point, o profileOptions) (pre, dec recommend.Choice, err error) {
+	pre, perr := recommend.Choose(profile.Prefill, points, o.sla, recommend.ByThroughput, o.osl)
+	dec, derr := recommend.Choose(profile.Decode, points, o.sla, recommend.ByThroughput, o.osl)
+	return pre, dec, errors.Join(perr, derr)
+}
+
+// result is what a sweep would have found, had it measured these surfaces.
+func (in imported) result(points []profile.Point, o profileOptions) (sweep.Result, sweep.Options, error) {
+	pre, dec, err := recommendBoth(points, o)
+	res := sweep.Result{
+		Points: points, Prefill: pre, Decode: dec, PrefillSurface: in.prefill, DecodeSurface: in.decode,
+		Engines: map[string]profile.EngineFacts{"import": {
+			Version: in.frameworkVersion, Model: in.model, KVTokens: in.decode.MaxKVTokens, BlockSize: in.limits.BlockSize,
+			MaxNumSeqs: in.limits.MaxNumSeqs, Provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
+		}},
+	}
+	return res, sweep.Options{ISL: o.isl, OSL: o.osl, SLA: o.sla}, err
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/command"
+	"plimsoll/engine/process"
+	"plimsoll/engine/scrape"
+	"plimsoll/profile"
+	"plimsoll/profile/load"
+	"plimsoll/sweep"
+)
+
+// Times that bound the embedded engine; others have --ready-timeout.
+const (
+	simReady  = 30 * time.Second
+	stopGrace = 10 * time.Second
+	portTries = 3
+)
+
+// launcher starts engines for the sweep: child processes, or none for an
+// endpoint.
+type launcher struct {
+	opts    profileOptions
+	dep     deployment
+	pattern *regexp.Regexp // finds KV capacity in a log; nil = what is known
+	self    string         // this program
+	note    func(format string, args ...any)
+	http    *http.Client
+	probed  *load.Probe // of the first launch: the others answer alike
+}
+
+func newLauncher(o profileOptions, d deployment, note func(string, ...any)) (*launcher, error) {
+	l := &launcher{opts: o, dep: d, note: note, http: &http.Client{Timeout: 5 * time.Second}}
+	if o.kvPattern != "" {
+		re, err := command.ParseKVPattern(o.kvPattern)
+		if err != nil {
+			return nil, usagef("--kv-tokens-pattern: %v", err)
+		}
+		l.pattern = re
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	l.self = self
+	return l, nil
+}
+
+// Launch implements sweep.Launcher.
+func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
+	if l.dep.kind == engine.KindEndpoint {
+		return l.attach(ctx, l.opts.endpoint, cfg, nil)
+	}
+	var last error
+	for range portTries {
+		p, argv, err := l.start(ctx, cfg)
+		if err == nil {
+			in, err := l.attach(ctx, p.URL(), cfg, p)
+			if err != nil {
+				return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+			}
+			in.Facts.Command = argv
+			return in, nil
+		}
+		if last = err; !errors.Is(err, process.ErrPortInUse) {
+			break // another port would not help
+		}
+	}
+	return nil, last
+}
+
+// start runs one engine until it answers; what it returns with an error is stopped.
+func (l *launcher) start(ctx context.Context, cfg engine.Config) (*process.Process, []string, error) {
+	spec, err := l.spec(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.note("starting %s: %s", spec.Name, strings.Join(spec.Argv, " "))
+	p, err := process.Start(ctx, spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting %s: %w", spec.Name, err)
+	}
+	if err := p.Ready(ctx); err != nil {
+		return nil, nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	}
+	return p, spec.Argv, nil
+}
+
+// spec is the process to start for a configuration.
+func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
+	port, err := process.FreePort()
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	phase := "prefill"
+	if cfg.PrefixCaching {
+		phase = "decode"
+	}
+	name := phase + " " + cfg.Parallelism.Slug()
+	at := command.Launch{Port: port, LogPath: filepath.Join(l.opts.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")}
+	if len(l.dep.visible) > 0 {
+		if at.GPUs, err = process.Assign(l.dep.visible, nil, cfg.GPUs()); err != nil {
+			return engine.Spec{}, err
+		}
+	}
+	if l.dep.kind == engine.KindSim {
+		return l.simSpec(cfg, name, at), nil
+	}
+	spec, err := command.Spec(cfg, l.dep.template, at)
+	spec.Name = name
+	return spec, err
+}
+
+// simSpec starts this program as the embedded engine.
+func (l *launcher) simSpec(cfg engine.Config, name string, at command.Launch) engine.Spec {
+	argv := []string{
+		l.self, "engine", "serve", "--model", cfg.Model, "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
+		"--weights", string(cfg.Weights), "--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens),
+		"--noise", fmt.Sprint(l.opts.noise), "--seed", fmt.Sprint(l.opts.seed),
+	}
+	if cfg.PrefixCaching {
+		argv = append(argv, "--enable-prefix-caching")
+	}
+	if l.opts.catalog != "" {
+		argv = append(argv, "--catalog", l.opts.catalog)
+	}
+	return engine.Spec{
+		Name: name, Argv: argv, Port: at.Port, LogPath: at.LogPath,
+		ReadyPath: "/health", ReadyTimeout: simReady, Grace: stopGrace,
+	}
+}
+
+// attach makes an Instance of a server that answers; p is nil where it is not
+// ours.
+func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p *process.Process) (*sweep.Instance, error) {
+	o := load.Options{
+		BaseURL: url, Model: l.dep.modelName, APIKey: load.Secret(l.opts.apiKey), Headers: l.opts.headers,
+		Endpoint: l.opts.api, Prompts: l.opts.prompts, Timeout: l.opts.requestTimeout,
+	}
+	if l.dep.kind == engine.KindSim {
+		o.Prompts = load.PromptTokens
+	}
+	if l.dep.model != nil {
+		o.Vocab = l.dep.model.Vocab
+	}
+	client, err := load.New(o)
+	if err != nil {
+		return nil, usagef("--endpoint: %v", err)
+	}
+	facts, err := l.facts(ctx, client, url, cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	in := &sweep.Instance{
+		Facts: facts, Measurer: measurer{client: client, http: l.http, url: l.watchURL(ctx, url)},
+		Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
+	}
+	if p != nil {
+		in.Died, in.Stop = p.Err, p.Stop
+	}
+	return in, nil
+}
+
+// watchURL is where the engine tells its running count; empty if it does not.
+func (l *launcher) watchURL(ctx context.Context, url string) string {
+	metrics := url + "/metrics"
+	if r, err := scrape.Read(ctx, l.http, metrics); err != nil || !r.Running.Known {
+		return ""
+	}
+	return metrics
+}
+
+// facts asks the engine what it is.
+func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p *process.Process) (profile.EngineFacts, error) {
+	f := profile.EngineFacts{
+		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
+		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
+	}
+	if l.dep.kind != engine.KindSim {
+		probe, err := l.probe(ctx, client)
+		if err != nil {
+			return f, err
+		}
+		f.Version, f.Model = probe.Version, probe.Model
+		if f.Version == "" {
+			f.Version = probe.Server
+		}
+		f.Warnings = probe.Warnings
+		if probe.MaxModelLen > 0 {
+			f.MaxModelLen = probe.MaxModelLen
+		}
+		if pr, err := profile.ParseProvenance(probe.Provenance); err == nil {
+			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
+		}
+	}
+	return f, l.kvCapacity(ctx, &f, url, p)
+}
+
+// probe looks at the server once per run, but proves each launch alive.
+func (l *launcher) probe(ctx context.Context, client *load.Client) (load.Probe, error) {
+	probe, err := client.Probe(ctx)
+	if err != nil {
+		return probe, fmt.Errorf("trying the server: %w", err)
+	}
+	if l.probed == nil {
+		l.probed = &probe
+	}
+	return probe, nil
+}
+
+// kvCapacity fills in how many tokens the KV cache holds: by flag, from the
+// engine's log, or from what it serves.
+func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p *process.Process) error {
+	reading, metricsErr := scrape.Read(ctx, l.http, url+"/metrics")
+	if metricsErr == nil && reading.BlockSize.Int() > 0 {
+		f.BlockSize = reading.BlockSize.Int()
+	}
+	props, propsErr := scrape.Props{}, error(nil)
+	if reading.Engine == "llamacpp" {
+		if props, propsErr = scrape.ReadProps(ctx, l.http, url+"/props"); propsErr == nil {
+			f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
+		}
+	}
+	if l.opts.kvTokens > 0 {
+		f.KVTokens, f.KVSource = l.opts.kvTokens, "--kv-tokens"
+		return nil
+	}
+	if p != nil {
+		if n, err := l.kvFromLog(p); err == nil && n > 0 {
+			f.KVTokens, f.KVSource = n, "log"
+			return nil
+		} else if l.pattern != nil {
+			return withHint(fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s", l.pattern), "the log is %s", p.LogPath())
+		}
+	}
+	if metricsErr == nil && reading.KVTokens.Int() > 0 {
+		f.KVTokens, f.KVSource = reading.KVTokens.Int(), "metrics"
+		return nil
+	}
+	if props.KVTokens() > 0 {
+		f.KVTokens, f.KVSource = props.KVTokens(), "props"
+		return nil
+	}
+	return withHint(errors.New("the engine does not tell its KV cache capacity"), "give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
+}
+
+func (l *launcher) kvFromLog(p *process.Process) (int, error) {
+	r, err := p.Log()
+	if err != nil {
+		return 0, err
+	}
+	n, err := command.KVTokensFromLog(r, l.pattern)
+	return n, errors.Join(err, closeQuietly(r))
+}
+
+// closeQuietly closes a file that was only read: nothing can be lost.
+func closeQuietly(c io.Closer) error {
+	if err := c.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("closing: %w", err)
+	}
+	return nil
+}

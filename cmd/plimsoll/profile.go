@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/sweep"
+)
+
+func profileCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "profile-sla",
+		Usage: "measure which tensor-parallel size carries most load per GPU within an SLA",
+		Description: "Launches the engine at each tensor-parallel size, sweeps TTFT and ITL over HTTP, picks the best\n" +
+			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json.\n\n" +
+			"   plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
+			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
+			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n\n" +
+			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
+		Flags:       profileFlags(),
+		Action:      profileAction,
+		Subcommands: []*cli.Command{importCommand()},
+	}
+}
+
+func profileAction(c *cli.Context) error {
+	o, err := parseProfileOptions(c)
+	if err != nil {
+		return err
+	}
+	cat, err := loadCatalog(o.catalog)
+	if err != nil {
+		return err
+	}
+	dep, err := resolve(o, cat, localGPUs)
+	if err != nil {
+		return err
+	}
+	if err := dep.checkContext(o); err != nil {
+		return err
+	}
+	cands, skips, err := dep.candidates(o)
+	if err != nil {
+		return err
+	}
+	ui := newConsole(c, o)
+	ui.deployment(dep)
+	so := sweepOptions(o, dep, cands)
+	ui.quickPlan(o, dep, so)
+	if o.dryRun {
+		return ui.plan(o, dep, so, skips)
+	}
+	return profileRun(c.Context, o, dep, so, skips, ui)
+}
+
+// sweepOptions fills in what the kind of engine decides: the embedded one gets
+// a quick plan unless told otherwise, an endpoint is never overloaded.
+func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.Options {
+	so := sweep.Options{
+		Candidates: cands, ISL: o.isl, OSL: o.osl, SLA: o.sla, Rank: o.rank, Search: o.search,
+		PrefillRequests: sweep.SamplesFor(o.sla.Stat), PrefillWarmups: 2, SurfaceRequests: 3,
+		PrefillGranularity: orElse(o.islPoints, 16), DecodeGranularity: orElse(o.cells, 6),
+		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
+		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
+	}
+	if o.search == sweep.Grid {
+		so.SurfaceOSL = 500 // upstream's
+	}
+	if d.kind == engine.KindSim {
+		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
+		so.PrefillWarmups, so.SurfaceOSL = 1, 40
+		so.MaxContext = orElse(o.maxContext, max(min(quickReach, d.model.MaxContext), o.isl+o.osl))
+	}
+	if so.MaxContext == 0 && d.model != nil {
+		so.MaxContext = d.model.MaxContext
+	}
+	so.SurfaceOSL = min(so.SurfaceOSL, max(2, so.MaxContext/4))
+	if d.kind == engine.KindEndpoint {
+		so.StopErrorShare = 0.05
+	}
+	if o.maxTime > 0 {
+		so.Deadline = time.Now().Add(o.maxTime)
+	}
+	return so
+}
+
+func orElse(v, def int) int {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// profileRun sweeps into an output folder and leaves it complete.
+func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
+	j, err := openJob(o, dep)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.close()) }()
+	if n := len(j.known.Points); n > 0 {
+		ui.notef("resuming: %d points are known", n)
+	}
+	l, err := newLauncher(o, dep, ui.verbosef)
+	if err != nil {
+		return err
+	}
+	progress, stopBar := ui.progress()
+	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
+	stopBar()
+	res.Skips = append(append([]profile.Skip{}, skips...), res.Skips...)
+	if err != nil {
+		return j.abandon(ctx, res, err, ui)
+	}
+	out, err := j.finish(res, so)
+	if err != nil {
+		return err
+	}
+	if err := ui.result(out); err != nil {
+		return err
+	}
+	if !out.rec.Feasible {
+		return &infeasibleError{msg: "nothing meets the SLA"}
+	}
+	return nil
+}
+
+// abandon keeps what is known of a run that did not end, and says how to go on.
+func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *console) error {
+	if err := store.WriteRun(j.dir.Path, j.runFile(res, false)); err != nil {
+		return errors.Join(cause, err)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return withHint(fmt.Errorf("stopped after %d points", len(res.Points)), "the same command with --resume goes on from there")
+	case errors.Is(cause, sweep.ErrNothing):
+		ui.skips(res.Skips)
+		return withHint(cause, "engine logs are in %s/engines", j.dir.Path)
+	case errors.Is(cause, sweep.ErrOverload):
+		return withHint(cause, "lower --max-in-flight; %d points are kept", len(res.Points))
+	}
+	return cause
+}
+
+// assumptions are printed and stored with every result.
+func assumptions(o profileOptions) []string {
+	return []string{
+		fmt.Sprintf("every request has ISL %d and OSL %d", o.isl, o.osl),
+		"no KV reuse in the workload: every prompt is new to the engine",
+		"prefill and decode run on engines of their own: no prefill is piggy-backed on decode engines",
+		"KV transfer between them takes no time",
+		"sustained prefill load: Poisson arrivals, one prompt at a time (M/D/1)",
+	}
+}
+
+// commandLine is how the user asked, for run.json; secrets are left out.
+func commandLine(in map[string]string) string {
+	var b strings.Builder
+	b.WriteString("plimsoll profile-sla")
+	for _, k := range sortedKeys(in) {
+		if v := in[k]; v != "" && v != "false" {
+			fmt.Fprintf(&b, " --%s %s", k, v)
+		}
+	}
+	return b.String()
+}

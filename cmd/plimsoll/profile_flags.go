@@ -1,0 +1,365 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/load"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
+)
+
+// Bounds of what may be asked for; beyond them is a slip of the keyboard.
+const (
+	maxTokens  = 10_000_000
+	maxMillis  = 3_600_000
+	maxGPUs    = 4096
+	maxGrain   = 1000
+	quickISLs  = 8     // the embedded engine's first run: fewer points,
+	quickCells = 4     // and which is said
+	quickReach = 16384 // tokens
+)
+
+// profileOptions is what profile-sla was asked for, checked.
+type profileOptions struct {
+	isl, osl int
+	sla      profile.SLA
+	rank     recommend.Rank
+	search   sweep.Search
+	seed     uint64
+
+	engine   string // auto, sim, command, endpoint
+	model    string
+	catalog  string
+	weights  engine.DType
+	gpu      string
+	gpuCount int
+	tps      []int
+	limits   engine.Limits
+	noise    float64
+	require  bool // measured or nothing
+
+	dir                   string
+	resume, force, dryRun bool
+	maxTime               time.Duration
+	maxContext            int
+	islPoints, cells      int // 0 = the kind's default
+	requestTimeout        time.Duration
+
+	command    string
+	readyPath  string
+	readyAfter time.Duration
+	kvTokens   int
+	kvPattern  string
+
+	endpoint     string
+	endpointGPUs int
+	maxInFlight  int
+	provenance   profile.Provenance
+	provGiven    bool
+	api          load.Endpoint
+	prompts      load.PromptMode
+	apiKey       string
+	headers      []load.Header
+
+	format         string
+	quiet, verbose bool
+	inputs         map[string]string // what a resumed run must agree on
+}
+
+func profileFlags() []cli.Flag {
+	s := func(name, def, usage, cat string) cli.Flag {
+		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: cat}
+	}
+	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
+	return []cli.Flag{
+		s("isl", "3000", "input sequence length, `tokens`", target),
+		s("osl", "500", "output sequence length, `tokens`", target),
+		s("ttft", "50", "SLA: time to first token, `ms`", target),
+		s("itl", "10", "SLA: inter-token latency, `ms`", target),
+		s("sla-stat", "mean", "statistic that the SLA is held against: `mean|p50|p90|p95|p99`", target),
+		s("mode", "disaggregated", "deployment: `disaggregated` (prefill and decode engines apart)", target),
+		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
+
+		s("engine", "auto", "`auto|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine", eng),
+		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b) or what the engine calls it", eng),
+		s("catalog", "", "`FILE` of further models or GPUs, CSV rows on top of the built-in ones", eng),
+		s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`", eng),
+		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
+		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4)", eng),
+		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: powers of two up to the GPU count)", eng),
+		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64)", eng),
+		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim: the engine's default)", eng),
+		s("noise", "0", "sim: relative jitter of each step, `fraction`", eng),
+		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),
+		s("ready-path", "/health", "`PATH` that answers 2xx when the engine is ready", eng),
+		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
+		s("kv-tokens", "", "KV cache capacity of one engine, `tokens` (default: from its log or /metrics)", eng),
+		s("kv-tokens-pattern", "", "`REGEX` with one group that finds the KV capacity in the engine's log", eng),
+		s("launcher", "local", "where engines run: `local`", eng),
+		s("require", "", "`measured`: fail instead of falling back to the simulated engine", eng),
+
+		s("endpoint", "", "`URL` of a server that already runs; nothing is launched", ep),
+		s("endpoint-gpus", "", "GPUs behind the endpoint, `N`", ep),
+		s("max-in-flight", "", "never send more than `N` requests at once (required with --endpoint)", ep),
+		s("provenance", "", "what the endpoint's answers are: `measured|simulated|estimated`", ep),
+		s("api", "completions", "API to call: `completions|chat`", ep),
+		s("prompts", "auto", "prompts as `auto|tokens|text`", ep),
+		&cli.StringFlag{Name: "api-key", Usage: "bearer token; written to no file", EnvVars: []string{"PLIMSOLL_API_KEY"}, Category: ep},
+		&cli.StringSliceFlag{Name: "header", Usage: "extra `\"Name: value\"` header, may repeat; written to no file", EnvVars: []string{"PLIMSOLL_HEADERS"}, Category: ep},
+		s("request-timeout", "10m", "`time` for one request", ep),
+
+		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim: 16384)", grid),
+		s("prefill-interpolation-granularity", "16", "ISLs of the prefill surface, `N` (sim without this flag: 8)", grid),
+		s("decode-interpolation-granularity", "6", "contexts and in-flight counts of the decode surface, `N` each (sim without this flag: 4)", grid),
+		s("search", "adaptive", "in-flight counts by `adaptive|grid` search", grid),
+
+		s("output-dir", "profiling_results", "`DIR` for everything that is written", runs),
+		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
+		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
+		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
+		s("seed", "1", "seed of prompts and noise, `N`", runs),
+		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win", runs),
+	}
+}
+
+// parser collects the first complaint, so that parsing reads as a list.
+type parser struct {
+	c   *cli.Context
+	err error
+}
+
+func (p *parser) fail(err *usageError) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// integer reads a whole number in [lo, hi]; absent where the flag is empty.
+func (p *parser) integer(name string, lo, hi, absent int) int {
+	s := strings.TrimSpace(p.c.String(name))
+	if s == "" {
+		return absent
+	}
+	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+	if err != nil || n < lo || n > hi {
+		p.fail(usagef("--%s %q: want a whole number from %d to %d", name, s, lo, hi))
+		return absent
+	}
+	return n
+}
+
+// millis reads a positive duration given in milliseconds.
+func (p *parser) millis(name string) time.Duration {
+	s := p.c.String(name)
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || v <= 0 || v > maxMillis {
+		p.fail(usagef("--%s %q: want milliseconds above 0, at most %d", name, s, maxMillis))
+		return 0
+	}
+	return time.Duration(math.Round(v * float64(time.Millisecond)))
+}
+
+// duration reads a positive Go duration; 0 where the flag is empty.
+func (p *parser) duration(name string) time.Duration {
+	s := strings.TrimSpace(p.c.String(name))
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		p.fail(usagef("--%s %q: want a time above 0, such as 90s, 30m or 2h", name, s))
+		return 0
+	}
+	return d
+}
+
+func (p *parser) fraction(name string) float64 {
+	s := p.c.String(name)
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v >= 1 {
+		p.fail(usagef("--%s %q: want a fraction from 0 to below 1", name, s))
+	}
+	return v
+}
+
+// choice reads one of some words.
+func (p *parser) choice(name string, words ...string) string {
+	s := p.c.String(name)
+	for _, w := range words {
+		if s == w {
+			return s
+		}
+	}
+	e := usagef("--%s %q: want %s", name, s, orList(words))
+	if n := nearest(s, words); n != "" && s != "" {
+		e.hint("did you mean %s?", n)
+	}
+	p.fail(e)
+	return words[0]
+}
+
+func orList(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// sizes reads a list of tensor-parallel sizes.
+func (p *parser) sizes(name string) []int {
+	var ns []int
+	for f := range strings.SplitSeq(p.c.String(name), ",") {
+		f = strings.TrimSpace(f)
+		if f == "" {
+			continue
+		}
+		n, err := strconv.Atoi(f)
+		if err != nil || n < 1 || n > maxGPUs {
+			p.fail(usagef("--%s %q: want whole numbers from 1 to %d, separated by commas", name, p.c.String(name), maxGPUs))
+			return nil
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+func (p *parser) headers(name string) []load.Header {
+	var hs []load.Header
+	for _, s := range p.c.StringSlice(name) {
+		h, err := load.ParseHeader(s)
+		if err != nil {
+			p.fail(usagef("--%s: %v", name, err)) // the error names no value
+			continue
+		}
+		hs = append(hs, h)
+	}
+	return hs
+}
+
+func parseProfileOptions(c *cli.Context) (profileOptions, error) {
+	if path := c.String("config"); path != "" {
+		if err := applyConfig(c, path); err != nil {
+			return profileOptions{}, err
+		}
+	}
+	p := &parser{c: c}
+	o := profileOptions{
+		isl: p.integer("isl", 1, maxTokens, 0), osl: p.integer("osl", 2, maxTokens, 0),
+		sla: profile.SLA{
+			TTFT: p.millis("ttft"), ITL: p.millis("itl"),
+			Stat: profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
+		},
+		rank:   recommend.Rank(p.choice("rank", "throughput", "sustained")),
+		search: sweep.Search(p.choice("search", "adaptive", "grid")),
+		seed:   uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative by the range
+		engine: p.choice("engine", "auto", "sim", "command", "endpoint"),
+		model:  c.String("model"), catalog: c.String("catalog"),
+		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
+		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), tps: p.sizes("tp"),
+		limits: engine.Limits{
+			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
+			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
+		},
+		noise: p.fraction("noise"),
+		dir:   c.String("output-dir"), resume: c.Bool("resume"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
+		maxTime:    p.duration("max-time"),
+		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
+		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
+		kvTokens: p.integer("kv-tokens", 1, math.MaxInt, 0), kvPattern: c.String("kv-tokens-pattern"),
+		endpoint: c.String("endpoint"), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
+		maxInFlight:    p.integer("max-in-flight", 1, 1_000_000, 0),
+		api:            load.Endpoint(p.choice("api", "completions", "chat")),
+		prompts:        load.PromptMode(p.choice("prompts", "auto", "tokens", "text")),
+		apiKey:         c.String("api-key"),
+		headers:        p.headers("header"),
+		requestTimeout: p.duration("request-timeout"),
+		quiet:          c.Bool("quiet"), verbose: c.Bool("verbose"), format: c.String("format"),
+	}
+	if c.IsSet("prefill-interpolation-granularity") {
+		o.islPoints = p.integer("prefill-interpolation-granularity", 2, maxGrain, 0)
+	}
+	if c.IsSet("decode-interpolation-granularity") {
+		o.cells = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
+	}
+	p.choice("mode", "disaggregated")
+	p.choice("launcher", "local")
+	if c.String("require") != "" {
+		o.require = p.choice("require", "measured") != ""
+	}
+	if c.String("provenance") != "" {
+		pr, err := profile.ParseProvenance(p.choice("provenance", "measured", "simulated", "estimated"))
+		o.provenance, o.provGiven = pr, err == nil
+	}
+	if p.err != nil {
+		return o, p.err
+	}
+	o.inputs = inputsOf(c)
+	return o, o.check()
+}
+
+// check refuses combinations that no single flag shows.
+func (o profileOptions) check() error {
+	switch {
+	case o.dir == "":
+		return usagef("--output-dir is empty: want a folder")
+	case o.resume && o.force:
+		return usagef("--resume and --force exclude each other").hint("--resume continues the old run, --force moves it aside")
+	case o.endpoint != "" && o.command != "":
+		return usagef("--endpoint and --command exclude each other")
+	case o.engine == "endpoint" && o.endpoint == "":
+		return usagef("--engine endpoint needs --endpoint URL")
+	case o.engine == "command" && o.command == "":
+		return usagef("--engine command needs --command TEMPLATE").
+			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
+	case o.engine == "sim" && (o.endpoint != "" || o.command != ""):
+		return usagef("--engine sim takes neither --endpoint nor --command")
+	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
+		return usagef("--engine %s does not go with the other kind's flag", o.engine)
+	case o.engine == "sim" && o.require:
+		return usagef("--engine sim is simulated: it can never satisfy --require measured")
+	}
+	if o.endpoint != "" {
+		return o.checkEndpoint()
+	}
+	if o.maxInFlight > 0 && o.maxInFlight < 1 {
+		return usagef("--max-in-flight %d: want at least 1", o.maxInFlight)
+	}
+	return nil
+}
+
+func (o profileOptions) checkEndpoint() error {
+	switch {
+	case o.maxInFlight == 0:
+		return usagef("--endpoint needs --max-in-flight N").hint("it is somebody's server: say how many requests at once it may get from here")
+	case o.endpointGPUs == 0:
+		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
+	case len(o.tps) > 0:
+		return usagef("--tp does not go with --endpoint: nothing is launched")
+	}
+	return nil
+}
+
+// inputsOf are the flags that decide a run's result, by name; those that only
+// steer this invocation are left out, secrets too.
+func inputsOf(c *cli.Context) map[string]string {
+	skip := map[string]bool{
+		"output-dir": true, "resume": true, "force": true, "dry-run": true, "max-time": true, "config": true,
+		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
+	}
+	in := map[string]string{}
+	for _, f := range c.Command.Flags {
+		if name := f.Names()[0]; !skip[name] {
+			in[name] = fmt.Sprint(c.Value(name))
+		}
+	}
+	return in
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/command"
+	"plimsoll/engine/gpu"
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+	"plimsoll/sweep"
+)
+
+// What the embedded engine simulates unless told otherwise.
+const (
+	simModel   = "meta-llama/Meta-Llama-3.1-8B"
+	simGPU     = "H100-SXM"
+	simGPUs    = 4
+	simMaxSeqs = 64
+)
+
+// deployment is what will be profiled: which engine, model and GPUs.
+type deployment struct {
+	kind       engine.Kind
+	template   command.Template // kind command
+	model      *catalog.Model   // nil where the catalog does not know it
+	modelName  string           // as the engine is asked for it; may be empty for a server with one model
+	gpu        *catalog.GPU     // nil where unknown
+	gpuName    string           // as shown
+	gpuCount   int
+	visible    []string // device ids, nil where none are assigned
+	driver     string
+	provenance profile.Provenance
+	notes      []string // how it came to this, for stderr
+	warnings   []profile.Warning
+}
+
+// gpuLister lists this machine's GPUs; a test hands over another one.
+type gpuLister func(catalog.Catalog) (gpu.Inventory, error)
+
+// localGPUs asks NVML, within CUDA_VISIBLE_DEVICES.
+func localGPUs(cat catalog.Catalog) (gpu.Inventory, error) {
+	env, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	return gpu.List(env, set, cat)
+}
+
+func loadCatalog(path string) (catalog.Catalog, error) {
+	cat, err := catalog.Default()
+	if err != nil {
+		return cat, fmt.Errorf("reading the built-in catalog: %w", err)
+	}
+	if path == "" {
+		return cat, nil
+	}
+	cat, err = cat.WithFile(path)
+	if err != nil {
+		return cat, usagef("--catalog: %v", err)
+	}
+	return cat, nil
+}
+
+// resolve turns what was asked for into what will be run.
+func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
+	d := deployment{provenance: profile.Measured}
+	switch {
+	case o.endpoint != "":
+		d.kind = engine.KindEndpoint
+	case o.command != "":
+		d.kind = engine.KindCommand
+	case o.engine == "sim":
+		d.kind = engine.KindSim
+	}
+	var found gpu.Inventory
+	var noGPUs error
+	if d.kind == "" || d.kind == engine.KindCommand {
+		found, noGPUs = list(cat)
+	}
+	if d.kind == "" {
+		d.auto(o, found, noGPUs)
+	}
+	if d.kind == engine.KindSim && o.require {
+		return d, withHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
+	}
+	if err := d.setModel(o, cat); err != nil {
+		return d, err
+	}
+	if err := d.setGPUs(o, cat, found); err != nil {
+		return d, err
+	}
+	if d.kind == engine.KindCommand && d.template.Argv == "" {
+		d.template.Argv = o.command
+		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
+	}
+	if d.kind == engine.KindCommand {
+		if err := d.template.Validate(); err != nil {
+			return d, usagef("--command: %v", err)
+		}
+		d.templateWarnings()
+	}
+	switch {
+	case d.kind == engine.KindSim:
+		d.provenance = profile.Simulated
+	case o.provGiven:
+		d.provenance = o.provenance
+	}
+	return d, nil
+}
+
+// templateWarnings says what a template leaves to the engine.
+func (d *deployment) templateWarnings() {
+	if !d.template.Uses("TP") {
+		d.warnings = append(d.warnings, profile.Warnf("template_tp", "the command does not use {{.TP}}: every size starts the same engine"))
+	}
+	if !d.template.Uses("PrefixCaching") {
+		d.warnings = append(d.warnings, profile.Warnf("template_prefix_caching",
+			"the command does not use {{.PrefixCaching}}: prefill and decode are measured with the same caching; cached tokens are checked where the engine tells them"))
+	}
+}
+
+// auto chooses an engine: a real one on real GPUs, else the embedded one, and
+// says why.
+func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
+	_, missing := exec.LookPath("vllm")
+	switch {
+	case noGPUs != nil:
+		d.notes = append(d.notes, "no GPU to measure on: "+noGPUs.Error())
+	case len(found.Devices) == 0:
+		d.notes = append(d.notes, "no GPU to measure on: none is visible")
+	case missing != nil:
+		d.notes = append(d.notes, fmt.Sprintf("%d GPUs but no engine: vllm is not on PATH and there is neither --command nor --endpoint", len(found.Devices)))
+	case o.model == "":
+		d.notes = append(d.notes, "GPUs and vllm are here, but no --model says what to serve")
+	default:
+		d.kind, d.template = engine.KindCommand, command.VLLM()
+		d.template.ReadyTimeout = o.readyAfter
+		return
+	}
+	d.kind = engine.KindSim
+}
+
+func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
+	d.modelName = o.model
+	if d.kind == engine.KindSim && o.model == "" {
+		d.modelName = simModel
+	}
+	if d.modelName == "" {
+		return nil
+	}
+	m, err := cat.Model(d.modelName)
+	switch {
+	case err == nil:
+		d.model = &m
+		if d.kind == engine.KindSim {
+			d.modelName = m.Name
+		}
+		return nil
+	case d.kind == engine.KindSim:
+		return usagef("--model: %v", err).hint("--catalog FILE adds models")
+	default: // a real engine may know what the catalog does not
+		d.warnings = append(d.warnings, profile.Warnf("model_unknown",
+			"%s is not in the catalog: whether it fits is left to the engine, and throughput is not checked against the GPU's peak", d.modelName))
+		return nil
+	}
+}
+
+func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.Inventory) error {
+	d.driver = found.Driver
+	name := o.gpu
+	switch d.kind {
+	case engine.KindSim:
+		if name == "" {
+			name = simGPU
+		}
+		d.gpuCount = simGPUs
+	case engine.KindEndpoint:
+		d.gpuCount = o.endpointGPUs
+	default:
+		d.gpuCount = len(found.Devices)
+		if name == "" && len(found.Devices) > 0 {
+			name = found.Devices[0].SKU
+			d.gpuName = found.Devices[0].Name
+		}
+		for _, dev := range found.Devices {
+			d.visible = append(d.visible, dev.UUID)
+		}
+		for _, w := range found.Warnings {
+			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))
+		}
+	}
+	if o.gpuCount > 0 && d.kind != engine.KindEndpoint {
+		if len(d.visible) > 0 && o.gpuCount > len(d.visible) {
+			return usagef("--gpu-count %d: only %d are visible", o.gpuCount, len(d.visible))
+		}
+		d.gpuCount = o.gpuCount
+		if len(d.visible) > 0 {
+			d.visible = d.visible[:o.gpuCount]
+		}
+	}
+	if d.kind == engine.KindCommand && d.gpuCount == 0 {
+		return usagef("no GPU was found: say how many the engine may count on with --gpu-count N").
+			hint("for an engine on the CPU, let {{.TP}} mean threads")
+	}
+	if name == "" {
+		return nil
+	}
+	g, err := cat.GPU(name)
+	if err != nil {
+		return usagef("--gpu: %v", err).hint("--catalog FILE adds GPUs")
+	}
+	d.gpu, d.gpuName = &g, g.Name
+	return nil
+}
+
+// base is the configuration that every candidate starts from.
+func (d deployment) base(o profileOptions) engine.Config {
+	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: o.weights}
+	if d.kind == engine.KindSim {
+		if c.Limits.MaxNumSeqs == 0 {
+			c.Limits.MaxNumSeqs = simMaxSeqs
+		}
+		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
+	}
+	if c.Limits.MaxModelLen == 0 && d.model != nil {
+		c.Limits.MaxModelLen = d.model.MaxContext
+	}
+	return c
+}
+
+// candidates are the sizes to try, and those left out with their reasons.
+func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Skip, error) {
+	base := d.base(o)
+	if d.kind == engine.KindEndpoint {
+		base.Parallelism = engine.TP(d.gpuCount)
+		return []engine.Config{base}, nil, nil
+	}
+	var fits func(engine.Config) error
+	if d.model != nil && d.gpu != nil {
+		fits = func(c engine.Config) error {
+			c.Limits.MaxModelLen = o.isl + o.osl // at least one request of the target has to fit
+			return latency.Fits(*d.model, *d.gpu, c)
+		}
+	}
+	cs, skips := sweep.Candidates(base, d.gpuCount, o.tps, fits)
+	if len(cs) > 0 {
+		return cs, skips, nil
+	}
+	reasons := make([]string, 0, len(skips))
+	for _, s := range skips {
+		reasons = append(reasons, s.Label+": "+s.Reason)
+	}
+	return nil, skips, usagef("no tensor-parallel size is left: %s", strings.Join(reasons, "; "))
+}
+
+// checkContext refuses a workload that the model cannot hold.
+func (d deployment) checkContext(o profileOptions) error {
+	limit, what := 0, ""
+	if d.model != nil {
+		limit, what = d.model.MaxContext, d.model.Name
+	}
+	if o.maxContext > 0 && (limit == 0 || o.maxContext < limit) {
+		limit, what = o.maxContext, "--max-context-length"
+	} else if o.maxContext > limit && limit > 0 {
+		return usagef("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
+	}
+	if limit > 0 && o.isl+o.osl > limit {
+		return usagef("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
+	}
+	return nil
+}
+
+// model of a configuration's speed, where model and GPU are known.
+func (d deployment) speed(c engine.Config) (latency.Model, error) {
+	if d.model == nil || d.gpu == nil {
+		return latency.Model{}, errors.New("model or GPU unknown")
+	}
+	return latency.New(*d.model, *d.gpu, c)
+}
+
+// expectation adapts a latency model to what the sweep asks of it.
+type expectation struct{ latency.Model }
+
+func (e expectation) TTFT(isl int) time.Duration { return e.Model.TTFT(isl, 0) }
+
+func (d deployment) expect(c engine.Config) (sweep.Expectation, bool) {
+	m, err := d.speed(c)
+	return expectation{m}, err == nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+)
+
+// outputState says what a run into dir would meet.
+func outputState(dir string) (string, error) {
+	st, err := store.Inspect(dir)
+	if err != nil {
+		return "", err
+	}
+	switch st {
+	case store.OurRun:
+		return dir + " holds a run: --resume continues it, --force moves it aside", nil
+	case store.Foreign:
+		return dir + " holds something else and would be refused", nil
+	case store.Absent, store.Empty:
+	}
+	return dir, nil
+}
+
+// result prints a finished profile; with JSON, recommendation.json itself.
+func (u *console) result(out outcome) error {
+	u.skips(out.res.Skips)
+	u.warn(out.rec.Warnings[min(len(out.dep.warnings), len(out.rec.Warnings)):])
+	if u.opts.format == "json" {
+		return printJSON(u.out, out.rec)
+	}
+	rec := out.rec
+	if rec.Provenance != profile.Measured {
+		fmt.Fprintf(u.out, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
+	}
+	fmt.Fprintf(u.out, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, dash(rec.GPU), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	fmt.Fprintf(u.out, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.Stat)
+	err := errors.Join(u.prefillTable(out), u.decodeTable(out))
+	u.infeasible(out)
+	u.footer(out)
+	u.suggested(out)
+	return err
+}
+
+func (u *console) prefillTable(out outcome) error {
+	fmt.Fprintf(u.out, "\nPrefill at ISL %d (%s)\n", out.opts.isl, out.res.Prefill.Picked.Point.Provenance)
+	t := newTable("config", "GPUs", "TTFT ms", "tokens/s/GPU", "sustained/GPU", "verdict")
+	ch := out.res.Prefill
+	for _, c := range ch.All {
+		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point.TTFT, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat),
+			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), verdict(ch, c, out.opts.sla))
+	}
+	return t.write(u.out, "  ")
+}
+
+func (u *console) decodeTable(out outcome) error {
+	fmt.Fprintf(u.out, "\nDecode at ISL %d, OSL %d (%s)\n", out.opts.isl, out.opts.osl, out.res.Decode.Picked.Point.Provenance)
+	t := newTable("config", "GPUs", "in flight", "KV use", "ITL ms", "tokens/s/GPU", "verdict")
+	ch := out.res.Decode
+	for _, c := range byLoad(ch.All) {
+		t.row(c.Label(), itoa(c.Point.Config.GPUs()), fmt.Sprintf("%.1f", c.Point.InFlight), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
+			plusMinus(c.Point.ITL, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
+	}
+	return t.write(u.out, "  ")
+}
+
+// byLoad orders candidates by size, then by load, whatever order the search
+// measured them in.
+func byLoad(cs []recommend.Candidate) []recommend.Candidate {
+	return slices.SortedStableFunc(slices.Values(cs), func(a, b recommend.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Point.Config.GPUs(), b.Point.Config.GPUs()), cmp.Compare(a.Label(), b.Label()), cmp.Compare(a.Point.InFlight, b.Point.InFlight))
+	})
+}
+
+func plusMinus(d profile.Distribution, l time.Duration, s profile.Statistic) string {
+	ms := fmt.Sprintf("%.2f", recommend.Milliseconds(l))
+	if s == profile.Mean && d.Half > 0 {
+		ms += fmt.Sprintf(" ± %.2f", recommend.Milliseconds(d.Half))
+	}
+	return ms
+}
+
+// verdict is one cell: picked and why, or what the candidate lost by.
+func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string {
+	switch {
+	case c.Point.ID == ch.Picked.Point.ID && ch.Feasible:
+		return "picked: " + ch.Why
+	case c.Point.ID == ch.Picked.Point.ID:
+		return "nearest: " + ch.Why
+	}
+	r := ch.Lost(c, sla)
+	best := ch.Picked.Value(ch.Rank)
+	if v := c.Value(ch.Rank); c.Feasible && ch.Feasible && v < best {
+		return fmt.Sprintf("%.0f %% throughput per GPU", 100*(v/best-1)) // the full reason is in recommendation.json
+	}
+	return r.Reason
+}
+
+// infeasible says what binds, what is nearest, and what could be promised.
+func (u *console) infeasible(out outcome) {
+	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode} {
+		if ch.Feasible {
+			continue
+		}
+		limit, name := out.opts.sla.ITL, "ITL"
+		if ch.Phase == profile.Prefill {
+			limit, name = out.opts.sla.TTFT, "TTFT"
+		}
+		l := ch.Picked.Point.Latency(out.opts.sla.Stat)
+		fmt.Fprintf(u.out, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, name)
+		fmt.Fprintf(u.out, "  nearest: %s at %.0f in flight, %s %.2f ms against %.6g ms (%.1f× too slow)\n", ch.Picked.Label(), ch.Picked.Point.InFlight,
+			name, recommend.Milliseconds(l), recommend.Milliseconds(limit), float64(l)/float64(limit))
+		fmt.Fprintf(u.out, "  could be promised: --%s %.6g\n", strings.ToLower(name), roundUp(recommend.Milliseconds(l)))
+	}
+}
+
+// roundUp is the next value of three digits at or above ms.
+func roundUp(ms float64) float64 {
+	unit := 0.01
+	for ms/unit >= 1000 {
+		unit *= 10
+	}
+	n := float64(int64(ms/unit)) + 1
+	return n * unit
+}
+
+func (u *console) footer(out outcome) {
+	fmt.Fprintf(u.out, "\nAssumed:\n")
+	for _, a := range out.rec.Assumptions {
+		fmt.Fprintf(u.out, "  - %s\n", a)
+	}
+	fmt.Fprintf(u.out, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
+		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
+	c := out.res.Cost
+	if c.Launches > 0 {
+		fmt.Fprintf(u.out, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests, in %s\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests, out.elapsed.Round(time.Second))
+	}
+	fmt.Fprintf(u.out, "Files: %s\n\n", out.dir)
+}
+
+// suggested prints the four lines that scripts read: their words are a contract.
+func (u *console) suggested(out outcome) {
+	p, d, th := out.rec.Prefill, out.rec.Decode, out.rec.Thresholds
+	if !out.rec.Feasible {
+		fmt.Fprintln(u.out, "INFEASIBLE: the lines below are the nearest candidate, not an answer")
+	}
+	fmt.Fprintf(u.out, "Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)\n", p.Label, p.TTFTMillis, p.ThroughputPerGPU)
+	fmt.Fprintf(u.out, "Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower)
+	fmt.Fprintf(u.out, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
+	fmt.Fprintf(u.out, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
+}

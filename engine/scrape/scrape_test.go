@@ -1,0 +1,267 @@
+package scrape_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"plimsoll/engine/scrape"
+)
+
+func is(v float64) scrape.Value { return scrape.Value{V: v, Known: true} }
+
+func open(t testing.TB, name string) io.Reader {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(text)
+}
+
+func TestParseEngines(t *testing.T) {
+	for name, want := range map[string]scrape.Reading{
+		"vllm.txt": {
+			Engine: "vllm", Running: is(12), Waiting: is(0), KVUsage: is(0.0875), KVTokens: is(27259 * 16), BlockSize: is(16),
+			PrefixQueries: is(36864), PrefixHits: is(17904), Preemptions: is(0),
+		},
+		"vllm-dp2.txt": {
+			Engine: "vllm", Running: is(22), Waiting: is(3), KVUsage: is(0.375), KVTokens: is(32000), BlockSize: is(16),
+		},
+		"sglang.txt": {
+			Engine: "sglang", Running: is(5), Waiting: is(3), KVUsage: is(0.28), KVTokens: is(442331), BlockSize: is(1),
+			PrefixQueries: is(8128), PrefixHits: is(2048),
+		},
+		"llamacpp.txt": {Engine: "llamacpp", Running: is(3), Waiting: is(0), PrefixQueries: is(39), PrefixHits: is(0)},
+	} {
+		got, err := scrape.Parse(open(t, name))
+		if err != nil || got != want {
+			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", name, got, err, want)
+		}
+	}
+}
+
+func TestParseVLLM(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       scrape.Reading
+	}{
+		{"nothing but running", "vllm:num_requests_running 3\n", scrape.Reading{Running: is(3)}},
+		{"no end of line", "vllm:num_requests_running 3", scrape.Reading{Running: is(3)}},
+		{"zero is known", "vllm:num_requests_running 0\n", scrape.Reading{Running: is(0)}},
+		{"NaN is not", "vllm:num_requests_running NaN\n", scrape.Reading{}},
+		{"nor is infinity", "vllm:kv_cache_usage_perc +Inf\n", scrape.Reading{}},
+		{"nor a negative count", "vllm:num_requests_running -1\n", scrape.Reading{}},
+		{
+			"one rank of which nothing is known makes the sum unknown",
+			"vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} NaN\n", scrape.Reading{},
+		},
+		{"older name", "vllm:gpu_cache_usage_perc 0.5\n", scrape.Reading{KVUsage: is(0.5)}},
+		{"newer name first", "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n", scrape.Reading{KVUsage: is(0.25)}},
+		{"blocks that are not known yet", "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"None\"} 1\n", scrape.Reading{BlockSize: is(16)}},
+		{"no blocks", "vllm:cache_config_info{block_size=\"16\"} 1\n", scrape.Reading{BlockSize: is(16)}},
+		{"zero blocks", "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"0\"} 1\n", scrape.Reading{BlockSize: is(16)}},
+		{"block size is garbage", "vllm:cache_config_info{block_size=\"16x\",num_gpu_blocks=\"10\"} 1\n", scrape.Reading{}},
+		{
+			"tokens stated, of a hybrid model", "vllm:cache_config_info{block_size=\"8\",num_gpu_blocks=\"320\",kv_cache_size_tokens=\"463459\"} 1\n",
+			scrape.Reading{BlockSize: is(8), KVTokens: is(463459)},
+		},
+		{
+			"cores with blocks of their own",
+			"vllm:cache_config_info{engine=\"0\",block_size=\"16\",num_gpu_blocks=\"10\"} 1\nvllm:cache_config_info{engine=\"1\",block_size=\"16\",num_gpu_blocks=\"11\"} 1\n",
+			scrape.Reading{BlockSize: is(16), KVTokens: is(336)},
+		},
+		{
+			"one core that does not know",
+			"vllm:cache_config_info{engine=\"0\",block_size=\"16\",num_gpu_blocks=\"10\"} 1\nvllm:cache_config_info{engine=\"1\",block_size=\"16\",num_gpu_blocks=\"None\"} 1\n",
+			scrape.Reading{BlockSize: is(16)},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.want.Engine = "vllm"
+			if got, err := scrape.Parse(strings.NewReader(c.text)); err != nil || got != c.want {
+				t.Errorf("got  %+v, %v\nwant %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseOthers(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want scrape.Reading
+	}{
+		{"llamacpp:kv_cache_usage_ratio 0.5\nllamacpp:prompt_tokens_total 7\n", scrape.Reading{Engine: "llamacpp", KVUsage: is(0.5)}},
+		{"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\n", scrape.Reading{Engine: "sglang", Running: is(3)}},
+		{"sglang:max_total_num_tokens 0\n", scrape.Reading{Engine: "sglang"}},
+		{"sglang:max_total_num_tokens 1e300\n", scrape.Reading{Engine: "sglang"}},
+		{"sglang:num_running_reqs{dp_rank=\"0\"} 1e308\nsglang:num_running_reqs{dp_rank=\"1\"} 1e308\n", scrape.Reading{Engine: "sglang"}},
+	} {
+		if got, err := scrape.Parse(strings.NewReader(c.text)); err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v\nwant %+v", c.text, got, err, c.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	long := "# " + strings.Repeat("x", 9<<20) + "\n"
+	for text, want := range map[string]string{
+		"":                                  "none of its 0 metrics",
+		"go_goroutines 5\n":                 "none of its 1 metrics",
+		"<html>\n":                          "not Prometheus' text format",
+		"{\"error\":1}\n":                   "not Prometheus' text format",
+		"vllm:num_requests_running three":   "not Prometheus' text format",
+		"vllm:num_requests_running{a=\"b 3": "not Prometheus' text format",
+		long:                                "longer than 8 MiB",
+	} {
+		if r, err := scrape.Parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: got %+v, %v, want %q", text, r, err, want)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := scrape.Parse(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProps(t *testing.T) {
+	p, err := scrape.ParseProps(open(t, "llamacpp-props.json"))
+	if want := (scrape.Props{Slots: 8, Context: 4096, Build: "b11669-Debian"}); err != nil || p != want || p.KVTokens() != 32768 {
+		t.Errorf("got %+v (%d tokens), %v, want %+v", p, p.KVTokens(), err, want)
+	}
+	for _, text := range []string{
+		"", "[]", "{}", "<html>", `{"total_slots":8}`, `{"total_slots":-1,"default_generation_settings":{"n_ctx":5}}`,
+		`{"total_slots":1,"default_generation_settings":{"n_ctx":99999999999}}`, `{"total_slots":1.5,"default_generation_settings":{"n_ctx":5}}`,
+	} {
+		if p, err := scrape.ParseProps(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: got %+v", text, p)
+		}
+	}
+}
+
+func TestModels(t *testing.T) {
+	m, err := scrape.ParseModels(open(t, "llamacpp-models.json"))
+	if want := []scrape.Model{{ID: "tiny.gguf", MaxModelLen: 4096}}; err != nil || !slices.Equal(m, want) {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	m, err = scrape.ParseModels(strings.NewReader(`{"object":"list","data":[{"id":"a","max_model_len":131072},{"id":"b","max_model_len":null}]}`))
+	if want := []scrape.Model{{ID: "a", MaxModelLen: 131072}, {ID: "b"}}; err != nil || !slices.Equal(m, want) {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	for _, text := range []string{"", "{}", "[]", `{"data":[]}`, `{"data":[{}]}`, `{"data":[{"id":"a","max_model_len":-1}]}`, `{"data":[{"id":"a","max_model_len":1e30}]}`} {
+		if m, err := scrape.ParseModels(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: got %+v", text, m)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	mux := http.NewServeMux()
+	file := func(name string) http.HandlerFunc {
+		text, err := io.ReadAll(open(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
+	}
+	mux.HandleFunc("/metrics", file("vllm.txt"))
+	mux.HandleFunc("/props", file("llamacpp-props.json"))
+	mux.HandleFunc("/v1/models", file("llamacpp-models.json"))
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html></html>") })
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, _ *http.Request) {
+		for _, err := w.Write([]byte("vllm:num_requests_running 1\n")); err == nil; {
+			_, err = w.Write([]byte("# a comment\n"))
+		}
+	})
+	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/off/metrics", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) })
+	s := httptest.NewServer(mux)
+	defer s.Close()
+
+	if r, err := scrape.Read(t.Context(), s.Client(), s.URL+"/metrics"); err != nil || r.Running != is(12) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if p, err := scrape.ReadProps(t.Context(), s.Client(), s.URL+"/props"); err != nil || p.Slots != 8 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if m, err := scrape.ReadModels(t.Context(), s.Client(), s.URL+"/v1/models"); err != nil || len(m) != 1 {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	for path, want := range map[string]string{
+		"/page": "not Prometheus' text format", "/endless": "longer than 8 MiB", "/nowhere": "404 Not Found",
+		"/off/metrics": "may need a flag", "/hang": "context deadline exceeded",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if path == "/hang" {
+			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+		}
+		r, err := scrape.Read(ctx, s.Client(), s.URL+path)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %+v, %v, want %q", path, r, err, want)
+		}
+	}
+	if _, err := scrape.Read(t.Context(), s.Client(), "http://127.0.0.1:1/metrics"); err == nil {
+		t.Error("an engine that is not there was read")
+	}
+	if _, err := scrape.Read(t.Context(), s.Client(), "::"); err == nil {
+		t.Error("a URL that is none was read")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"vllm.txt", "vllm-dp2.txt", "sglang.txt", "llamacpp.txt"} {
+		text, err := io.ReadAll(open(f, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := scrape.Parse(strings.NewReader(text))
+		if err != nil && r != (scrape.Reading{}) {
+			t.Fatalf("a reading with an error: %+v", r)
+		}
+		for _, v := range []scrape.Value{
+			r.Running, r.Waiting, r.KVUsage, r.KVTokens, r.BlockSize, r.PrefixQueries, r.PrefixHits, r.Preemptions,
+		} {
+			if !v.Known && v.V != 0 || !(v.V >= 0) || math.IsInf(v.V, 0) {
+				t.Fatalf("value %+v in %+v", v, r)
+			}
+		}
+		for _, v := range []scrape.Value{r.KVTokens, r.BlockSize} {
+			if v.Known && v.V < 1 {
+				t.Fatalf("a capacity of %g", v.V)
+			}
+		}
+	})
+}
+
+func FuzzInfo(f *testing.F) {
+	f.Add(`{"total_slots":8,"default_generation_settings":{"n_ctx":4096}}`)
+	f.Add(`{"data":[{"id":"m","max_model_len":4096}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, err := scrape.ParseProps(strings.NewReader(text)); err == nil && (p.Slots < 1 || p.KVTokens() < 1) {
+			t.Fatalf("%+v", p)
+		}
+		models, err := scrape.ParseModels(strings.NewReader(text))
+		if err == nil && len(models) == 0 {
+			t.Fatal("no models and no error")
+		}
+		for _, m := range models {
+			if m.ID == "" || m.MaxModelLen < 0 {
+				t.Fatalf("%+v", m)
+			}
+		}
+	})
+}
