@@ -15,7 +15,7 @@ func FreePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("looking for a free port: %w", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has a TCP address
+	port := l.Addr().(*net.TCPAddr).Port // a TCP listener has a TCP address
 	return port, l.Close()
 }
 

@@ -101,7 +101,7 @@ func probe(ctx context.Context, client *http.Client, url string) (ready bool, an
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
 		return true, resp.Status
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) //nolint:errcheck // only for a message: what came, came
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only for a message: what came, came
 	return false, strings.TrimSpace(resp.Status + " " + cleanLine(strings.ReplaceAll(string(body), "\n", " ")))
 }
 

@@ -84,7 +84,7 @@ func listenerOn(port int) string {
 func holder(sockets []string) (pid int, name string, found bool) {
 	for _, s := range processes() {
 		if !s.zombie && holds(s.pid, sockets) {
-			comm, _ := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/comm") //nolint:errcheck // gone meanwhile: no name
+			comm, _ := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/comm") // gone meanwhile: no name
 			return s.pid, strings.TrimSpace(string(comm)), true
 		}
 	}

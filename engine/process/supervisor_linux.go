@@ -27,11 +27,12 @@ var hooked atomic.Bool
 // work and exits.
 func Main() {
 	if len(os.Args) > 0 && os.Args[0] == supervisorTitle {
+		status := 0
 		if err := supervise(); err != nil {
-			fmt.Fprintln(os.Stderr, supervisorTitle+": "+err.Error()) // the engine's log
-			os.Exit(1)
+			fmt.Fprintln(os.Stderr, supervisorTitle+": "+err.Error()) //nolint:forbidigo // its stderr is the engine's log
+			status = 1
 		}
-		os.Exit(0)
+		os.Exit(status) //nolint:forbidigo // the supervisor is a program of its own, and this is its main
 	}
 	hooked.Store(true)
 }

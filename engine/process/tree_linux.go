@@ -36,7 +36,7 @@ func processes() []stat {
 		return nil
 	}
 	defer func() { _ = dir.Close() }()
-	names, _ := dir.Readdirnames(-1) //nolint:errcheck // what was read before the error is still worth having
+	names, _ := dir.Readdirnames(-1) // what was read before the error is still worth having
 	out := make([]stat, 0, len(names))
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {

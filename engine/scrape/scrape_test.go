@@ -64,7 +64,8 @@ func TestParseVLLM(t *testing.T) {
 		{"nor a negative count", "vllm:num_requests_running -1\n", scrape.Reading{}},
 		{
 			"one rank of which nothing is known makes the sum unknown",
-			"vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} NaN\n", scrape.Reading{},
+			"vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} NaN\n",
+			scrape.Reading{},
 		},
 		{"older name", "vllm:gpu_cache_usage_perc 0.5\n", scrape.Reading{KVUsage: is(0.5)}},
 		{"newer name first", "vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc 0.25\n", scrape.Reading{KVUsage: is(0.25)}},
