@@ -15,11 +15,11 @@ type Prediction[T time.Duration | float64] struct {
 	gaps    [2]gap // by how much it is outside, for Warnings
 }
 
-// Latency is a predicted latency, Rate a predicted throughput in tokens/s/GPU.
-type (
-	Latency = Prediction[time.Duration]
-	Rate    = Prediction[float64]
-)
+// Latency is a predicted latency.
+type Latency = Prediction[time.Duration]
+
+// Rate is a predicted throughput, in tokens/s/GPU.
+type Rate = Prediction[float64]
 
 // Warnings says what was outside the measured range; nil where nothing was.
 func (p Prediction[T]) Warnings() []profile.Warning { return warnings(p.gaps) }

@@ -70,8 +70,10 @@ func decodeColumns(s profile.DecodeSurface) (surfaceColumns, error) {
 		rate = append(rate, p.ThroughputPerGPU)
 	}
 	c := surfaceColumns{maxKV: s.MaxKVTokens, provenance: s.Provenance, floats: []member{
-		{keyKVUsage, float64s(kv...)}, {keyContext, float64s(context...)},
-		{keyITL, float64s(itl...)}, {keyDecodeRate, float64s(rate...)},
+		{keyKVUsage, float64s(kv...)},
+		{keyContext, float64s(context...)},
+		{keyITL, float64s(itl...)},
+		{keyDecodeRate, float64s(rate...)},
 	}}
 	return c, roundTrip(c, func(r columns) error { _, err := r.decode(LoadOptions{}); return err })
 }

@@ -15,11 +15,12 @@ type Inputs map[string]string
 
 // Fingerprint is equal for equal inputs and, for all purposes, for them alone.
 func (in Inputs) Fingerprint() string {
-	h := sha256.New()
+	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(in)) {
-		fmt.Fprintf(h, "%q=%q\n", k, in[k])
+		b = fmt.Appendf(b, "%q=%q\n", k, in[k])
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // DiffInputs says in what two runs' inputs differ, one line each, sorted:

@@ -57,7 +57,7 @@ func NewHeader(in Inputs, version string, started time.Time) Header {
 	return Header{Schema: JournalSchema, Fingerprint: in.Fingerprint(), Inputs: in, Version: version, Started: started}
 }
 
-// PointEntry, SkipEntry, EngineEntry and HeaderEntry wrap a value for Append.
+// PointEntry wraps a Point for Append.
 func PointEntry(p profile.Point) Entry { return Entry{Type: EntryPoint, Point: &p} }
 
 // SkipEntry wraps a Skip for Append.

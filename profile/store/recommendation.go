@@ -247,8 +247,12 @@ func (p Pick) validate() error {
 		key   string
 		value float64
 	}{
-		{"in_flight", p.InFlight}, {"kv_usage", p.KVUsage}, {"ttft_ms", p.TTFTMillis}, {"itl_ms", p.ITLMillis},
-		{"throughput_per_gpu", p.ThroughputPerGPU}, {"sustained_rps", p.SustainedRPS},
+		{"in_flight", p.InFlight},
+		{"kv_usage", p.KVUsage},
+		{"ttft_ms", p.TTFTMillis},
+		{"itl_ms", p.ITLMillis},
+		{"throughput_per_gpu", p.ThroughputPerGPU},
+		{"sustained_rps", p.SustainedRPS},
 	} {
 		errs.unless(f.value >= 0 && !math.IsInf(f.value, 0), "%s is %v, want a finite number that is not negative", f.key, f.value)
 	}

@@ -181,6 +181,7 @@ func hasFields(t *testing.T, typ reflect.Type, schema map[string]any, at string)
 		typ = typ.Elem()
 	}
 	switch typ.Kind() {
+	default: // a leaf
 	case reflect.Slice:
 		hasFields(t, typ.Elem(), schema["items"].(map[string]any), at+"[]")
 	case reflect.Struct:

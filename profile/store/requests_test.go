@@ -44,7 +44,10 @@ func TestRequestsRoundTrip(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d records, %v", len(got), err)
 	}
-	for range ReadRequests(file) {
+	for _, err := range ReadRequests(file) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		break // stopping early is fine
 	}
 	if err := WriteRequests(dir, "none", nil); err != nil {

@@ -142,8 +142,10 @@ func (c columns) config() (SweptConfig, error) {
 		key string
 		to  *string
 	}{
-		{"gpu_type", &s.GPUType}, {"model", &s.Model},
-		{"framework", &s.Framework}, {"framework_version", &s.FrameworkVersion},
+		{"gpu_type", &s.GPUType},
+		{"model", &s.Model},
+		{"framework", &s.Framework},
+		{"framework_version", &s.FrameworkVersion},
 	} {
 		if v := c.text[f.key]; len(v) == 1 && v[0] != "" {
 			*f.to = v[0]
@@ -155,8 +157,12 @@ func (c columns) config() (SweptConfig, error) {
 		key string
 		to  *int
 	}{
-		{"tp", &s.TP}, {"dp", &s.DP}, {"pp", &s.PP}, {"block_size", &s.BlockSize},
-		{"max_batch_size", &s.MaxBatchSize}, {"gpu_count", &s.GPUCount},
+		{"tp", &s.TP},
+		{"dp", &s.DP},
+		{"pp", &s.PP},
+		{"block_size", &s.BlockSize},
+		{"max_batch_size", &s.MaxBatchSize},
+		{"gpu_count", &s.GPUCount},
 	} {
 		if v := c.num[f.key]; len(v) == 1 && v[0] >= 1 && v[0] < 1<<31 && v[0] == math.Trunc(v[0]) {
 			*f.to = int(v[0])
