@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,9 +56,12 @@ func Inspect(path string) (State, error) {
 	case err != nil:
 		return 0, fmt.Errorf("output folder: %w", err)
 	}
-	entries = deleteLock(entries)
-	if len(entries) == 0 {
+	locked := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockFile })
+	if len(entries) == 0 || (locked && len(entries) == 1) {
 		return Empty, nil
+	}
+	if locked { // which only Create puts into a folder, and only into an empty one
+		return OurRun, nil
 	}
 	for _, e := range entries {
 		if (e.Name() == JournalFile || e.Name() == RunFile) && e.Type().IsRegular() && isOurs(filepath.Join(path, e.Name())) {
@@ -65,15 +69,6 @@ func Inspect(path string) (State, error) {
 		}
 	}
 	return Foreign, nil
-}
-
-func deleteLock(entries []os.DirEntry) []os.DirEntry {
-	for i, e := range entries {
-		if e.Name() == lockFile {
-			return append(entries[:i:i], entries[i+1:]...)
-		}
-	}
-	return entries
 }
 
 // isOurs looks at how the file begins: a journal opens with its header, run.json

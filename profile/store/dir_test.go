@@ -148,6 +148,12 @@ func TestInspect(t *testing.T) {
 			}
 		})
 	}
+	begunOnly := t.TempDir() // killed between the first files of a run
+	write(t, filepath.Join(begunOnly, lockFile), "")
+	write(t, filepath.Join(begunOnly, "engine.log"), "x")
+	if got, err := Inspect(begunOnly); err != nil || got != OurRun {
+		t.Errorf("a run without a journal yet: %v, %v", got, err)
+	}
 	dir := t.TempDir()
 	if err := WriteRun(dir, Run{Version: "v1"}); err != nil {
 		t.Fatal(err)
