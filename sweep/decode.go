@@ -48,16 +48,13 @@ func (r *runner) decodePoint(ctx context.Context, s *session, id string, stage p
 		}
 		warm := w
 		warm.OSL, warm.Warmup = 1, true
-		m, err := in.Measurer.Measure(ctx, warm)
-		r.count(m.Requests)
-		if err != nil {
+		if err := r.warmUp(ctx, in, warm); err != nil {
 			return profile.Point{}, nil, err
 		}
-		m, err = in.Measurer.Measure(ctx, w)
-		p := summarizeDecode(m, s.cfg, s.facts.KVTokens)
+		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
 		p.ISL, p.OSL, p.Asked = isl, osl, n
 		p.Warnings = append(p.Warnings, r.percentileWarning(p.ITL.N)...)
-		return p, m.Requests, err
+		return p, rs, err
 	})
 }
 

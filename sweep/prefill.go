@@ -33,20 +33,15 @@ func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage 
 			Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
 		}
 		warm := w
-		warm.Requests, warm.Seed = r.opts.PrefillWarmups, w.Seed+1
-		if warm.Requests > 0 {
-			m, err := in.Measurer.Measure(ctx, warm)
-			r.count(m.Requests)
-			if err != nil {
-				return profile.Point{}, nil, err
-			}
+		warm.Requests = r.opts.PrefillWarmups // prompts of every call are new
+		if err := r.warmUp(ctx, in, warm); err != nil {
+			return profile.Point{}, nil, err
 		}
 		w.Requests = n
-		m, err := in.Measurer.Measure(ctx, w)
-		p := summarizePrefill(m.Requests, s.cfg)
+		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizePrefill(m.Requests, s.cfg) })
 		p.ISL, p.OSL = isl, 1
 		p.Warnings = append(p.Warnings, r.percentileWarning(p.TTFT.N)...)
-		return p, m.Requests, err
+		return p, rs, err
 	})
 }
 

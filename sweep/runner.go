@@ -20,8 +20,7 @@ type runner struct {
 	order    []profile.Point // known points, as they were measured
 	res      Result
 	meter    meter
-	sent     int // requests and failures so far, for StopErrorShare
-	failed   int
+	failed   int // requests so far, for StopErrorShare
 }
 
 func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) *runner {
@@ -101,7 +100,7 @@ func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id 
 	r.progress(r.meter.at(id))
 	began := r.opts.Now()
 	p, rs, err := measure(ctx, s.inst)
-	if err := r.verdict(ctx, s, id, rs, err); err != nil {
+	if err := r.verdict(ctx, s, id, err); err != nil {
 		return profile.Point{}, err
 	}
 	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
@@ -112,41 +111,25 @@ func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id 
 	r.res.Points = append(r.res.Points, p)
 	r.meter.done(s.step(stage), cost, p.Elapsed)
 	r.progress(r.meter.at(id))
-	return p, r.overload(p)
+	return p, r.overload(id)
 }
 
 // verdict turns what a measurement says about its engine into an error: the
 // program was stopped, the engine died, or the load could not be sent.
-func (r *runner) verdict(ctx context.Context, s *session, id string, rs []profile.Request, err error) error {
-	r.count(rs)
+func (r *runner) verdict(ctx context.Context, s *session, id string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if died := s.inst.Died(); died != nil {
 		return &engineError{err: fmt.Errorf("engine ended at %s: %w", id, died)}
 	}
+	if errors.Is(err, ErrOverload) {
+		return err
+	}
 	if err != nil {
 		return &engineError{err: fmt.Errorf("measuring %s: %w", id, err)}
 	}
 	return nil
-}
-
-// overload stops a sweep of somebody's server that has begun to fail.
-func (r *runner) overload(p profile.Point) error {
-	r.sent += p.Requests
-	r.failed += p.Failures
-	if m := r.opts.StopErrorShare; m > 0 && r.failed > 0 && float64(r.failed) >= m*float64(r.sent) {
-		return fmt.Errorf("%w: %d of %d: stopped at %s", ErrOverload, r.failed, r.sent, p.ID)
-	}
-	return nil
-}
-
-func (r *runner) count(rs []profile.Request) {
-	r.res.Cost.Requests += len(rs)
-	for _, q := range rs {
-		r.res.Cost.PromptTokens += int64(q.PromptTokens)
-		r.res.Cost.OutputTokens += int64(q.OutputTokens)
-	}
 }
 
 // launch starts the session's engine if it does not run.

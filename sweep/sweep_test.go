@@ -27,7 +27,7 @@ type law struct {
 	launchErr       error
 	dieAt           int // in-flight count at which the engine ends; 0 = never
 	failEvery       int // every k-th measured request fails; 0 = never
-	noPrefixCache   bool
+	stalls          int // the first measurements of a kind hold one request with a stall
 }
 
 func (l law) TTFT(isl int) time.Duration               { return l.ttft(isl) }
@@ -80,6 +80,8 @@ type virtual struct {
 	lab  *lab
 	law  law
 	died error
+
+	stalled int
 }
 
 func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, error) {
@@ -114,6 +116,15 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 		}
 		r.Last = r.Chunks[len(r.Chunks)-1].At
 		r.End = r.Last
+		if v.stalled < v.law.stalls && !w.Warmup && i == 0 && w.Requests > 3 {
+			v.stalled++
+			late := 400 * ms
+			r.First += late
+			for k := range r.Chunks {
+				r.Chunks[k].At += late * time.Duration(1+k) // every gap of this stream
+			}
+			r.Last = r.Chunks[len(r.Chunks)-1].At
+		}
 		if v.law.failEvery > 0 && (i+1)%v.law.failEvery == 0 {
 			r.Failure = profile.FailStatus
 		}
@@ -478,5 +489,32 @@ func TestProgressReachesTheEnd(t *testing.T) {
 	}
 	if final.Share < 0.95 || final.Remaining > 3*time.Second {
 		t.Errorf("ended at %+v", final)
+	}
+}
+
+// A stall of the machine, not of the engine, is measured again, and said.
+func TestDisturbedPointIsMeasuredAgain(t *testing.T) {
+	l := affine(1)
+	l.stalls = 1
+	b := newLab(map[string]law{"TP:1": l})
+	res, _, err := run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := res.Prefill.Picked.Point
+	if want := l.ttft(3000); p.TTFT.Mean != want {
+		t.Errorf("TTFT %v, want %v", p.TTFT.Mean, want)
+	}
+	if len(p.Warnings) != 1 || p.Warnings[0].Code != "disturbed" || p.Warnings[0].Message != "measured 2 times: the others were disturbed" {
+		t.Errorf("warnings %v", p.Warnings)
+	}
+	l.stalls = 1000
+	b = newLab(map[string]law{"TP:1": l})
+	res, _, err = run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := res.Prefill.Picked.Point; len(p.Warnings) != 1 || p.Warnings[0].Code != "noisy" {
+		t.Errorf("an engine that always stalls: warnings %v", p.Warnings)
 	}
 }

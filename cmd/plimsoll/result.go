@@ -32,7 +32,11 @@ func outputState(dir string) (string, error) {
 // result prints a finished profile; with JSON, recommendation.json itself.
 func (u *console) result(out outcome) error {
 	u.skips(out.res.Skips)
-	u.warn(out.rec.Warnings[min(len(out.dep.warnings), len(out.rec.Warnings)):])
+	for _, w := range out.rec.Warnings {
+		if w.Code != "fewer_points" && !slices.Contains(out.dep.warnings, w) { // those were said at the start
+			u.warn([]profile.Warning{w})
+		}
+	}
 	if u.opts.format == "json" {
 		return printJSON(u.out, out.rec)
 	}
