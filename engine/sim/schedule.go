@@ -13,7 +13,6 @@ func (e *Engine) schedule() {
 	}
 	budget := e.cfg.Limits.MaxNumBatchedTokens - e.batch.DecodeSeqs
 	if e.partial != nil {
-		e.blocked = 0 // what the prompt takes of the budget and the cache changes what the next one needs
 		budget -= e.resume(budget)
 	}
 	if e.stats.Preemptions > preemptions {
@@ -77,6 +76,7 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		e.blocked = budget
 		return 0, false
 	}
+	e.blocked = 0
 	e.pool.use(hits)
 	s.shared, s.named, s.held, s.computed = hits, len(hits), len(hits), found
 	e.hold(s, need)
