@@ -85,7 +85,7 @@ func TestPromptsThatMissTheirLengthSaySo(t *testing.T) {
 	w := closed(4, 1)
 	w.ISL = 500
 	for _, r := range measure(t, c, w) {
-		if d := abs(r.PromptTokens - w.ISL); d == 0 || r.OK() != (d <= 10) {
+		if d := abs(r.PromptTokens - w.ISL); r.PromptTokens == 0 || r.OK() != (d <= 10) {
 			t.Errorf("%d tokens instead of %d: ok %v", r.PromptTokens, w.ISL, r.OK())
 		}
 	}

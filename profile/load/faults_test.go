@@ -1,0 +1,452 @@
+package load
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// answer makes a server that answers every streamed request by do.
+func answer(do func(w http.ResponseWriter, r *http.Request, q query)) *fake {
+	return &fake{handle: func(w http.ResponseWriter, r *http.Request, q query) bool {
+		if q.Stream {
+			do(w, r, q)
+		}
+		return q.Stream
+	}}
+}
+
+// one sends one request and gives its record.
+func one(t *testing.T, f *fake, o Options, change ...func(*profile.Workload)) profile.Request {
+	t.Helper()
+	o.BaseURL = f.start(t).URL
+	w := closed(1, 1)
+	for _, c := range change {
+		c(&w)
+	}
+	r := measure(t, client(t, o), w)[0]
+	ordered(t, r)
+	return r
+}
+
+const (
+	tail  = `{"choices":[{"text":"","finish_reason":"length"}],"usage":{"prompt_tokens":32,"completion_tokens":8}}`
+	token = `{"choices":[{"text":"x"}]}`
+)
+
+func end(w io.Writer) { fmt.Fprint(w, "data: "+tail+"\n\ndata: [DONE]\n\n") }
+
+// Fault 2: a chunk is not a token.
+func TestChunksOfSeveralTokensAreCountedByUsage(t *testing.T) {
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		send(w, token)
+		time.Sleep(2 * time.Millisecond)
+		send(w, token)
+		end(w)
+	}), Options{})
+	if !r.OK() || len(r.Chunks) != 2 || r.OutputTokens != 8 || r.TPOT() != (r.Last-r.First)/7 {
+		t.Errorf("record %+v", r)
+	}
+	if q := Assess([]profile.Request{r}); q.TokensPerChunk != 4 {
+		t.Errorf("%v tokens per chunk, want 4", q.TokensPerChunk)
+	}
+}
+
+// Fault 3: a buffered answer comes in one read. It must not look like fast
+// tokens: all chunks share the instant, and Assess says so.
+func TestBufferedStreamSharesOneInstant(t *testing.T) {
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 8 {
+			fmt.Fprint(w, "data: "+token+"\n\n")
+		}
+		end(w)
+	}), Options{})
+	if !r.OK() || len(r.Chunks) != 8 || r.First != r.Last {
+		t.Errorf("record %+v", r)
+	}
+	if q := Assess([]profile.Request{r}); q.Coalesced != 1 || !hasWarning(q.Warnings(), "coalesced") {
+		t.Errorf("quality %+v", q)
+	}
+}
+
+// Fault 9: the first chunk holds a role, or nothing.
+func TestRoleOnlyFirstChunkIsNotContent(t *testing.T) {
+	var roles, content time.Time
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		roles = time.Now()
+		send(w, `{"choices":[{"delta":{"role":"assistant"}}]}`)
+		send(w, `{"choices":[{"delta":{"role":"assistant","content":""}}]}`)
+		time.Sleep(30 * time.Millisecond)
+		content = time.Now()
+		for range 8 {
+			send(w, `{"choices":[{"delta":{"content":"x"}}]}`)
+		}
+		end(w)
+	}), Options{Endpoint: Chat})
+	if !r.OK() || len(r.Chunks) != 8 || r.TTFT() < content.Sub(roles) {
+		t.Errorf("TTFT %v, though content came %v after the role: %+v", r.TTFT(), content.Sub(roles), r)
+	}
+}
+
+// Components' trap 2: the last chunk of llama-server has empty text.
+func TestEmptyLastChunkIsNotAToken(t *testing.T) {
+	f := answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		for range 8 {
+			send(w, token)
+		}
+		time.Sleep(5 * time.Millisecond)
+		send(w, `{"choices":[{"text":"","finish_reason":"length"}]}`)
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	})
+	if r := one(t, f, Options{}); !r.OK() || r.OutputTokens != 8 || r.End-r.Last < 4*time.Millisecond || r.UsageSeen || r.CachedTokens != -1 {
+		t.Errorf("record %+v", r)
+	}
+}
+
+// Fault 14: reasoning is output.
+func TestReasoningIsContent(t *testing.T) {
+	for _, field := range []string{"reasoning_content", "reasoning"} {
+		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			for range 5 {
+				send(w, `{"choices":[{"delta":{%q:"x"}}]}`, field)
+			}
+			for range 3 {
+				send(w, `{"choices":[{"delta":{"content":"x"}}]}`)
+			}
+			end(w)
+		}), Options{Endpoint: Chat})
+		if !r.OK() || len(r.Chunks) != 8 {
+			t.Errorf("%s: record %+v", field, r)
+		}
+	}
+}
+
+// Fault 5: tokens are counted by the server, and compared with what was asked.
+func TestShortAnswersAreFailures(t *testing.T) {
+	usage := func(prompt, output int) func(w http.ResponseWriter, r *http.Request, q query) {
+		return func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			send(w, token)
+			send(w, `{"choices":[{"text":"","finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`, prompt, output)
+			fmt.Fprint(w, "data: [DONE]\n\n")
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(w http.ResponseWriter, r *http.Request, q query)
+		want string
+	}{
+		"fewer":  {usage(32, 7), `8 output tokens asked, got 7 tokens (finish reason "stop")`},
+		"more":   {usage(32, 9), "got 9 tokens"},
+		"prompt": {usage(33, 8), "prompt of 32 tokens asked, the server counts 33"},
+		"chunks": {func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			send(w, token)
+			send(w, `{"choices":[{"text":"","finish_reason":"stop"}]}`)
+		}, "got 1 content chunks"},
+	} {
+		r := one(t, answer(c.do), Options{})
+		if r.Failure != profile.FailShort || !strings.Contains(r.Error, c.want) || r.First == 0 {
+			t.Errorf("%s: %s: %q, want %q", name, r.Failure, r.Error, c.want)
+		}
+	}
+}
+
+func TestMalformedStreamsAreFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		body, want string
+	}{
+		"bad JSON":           {"data: " + token + "\n\ndata: {\"choices\":[\n\n", "bad JSON"},
+		"not JSON":           {"data: hello\n\n", "hello"},
+		"no [DONE]":          {"data: " + token + "\n\n", "without [DONE]"},
+		"error in stream":    {"data: " + token + "\n\nevent: error\ndata: {\"error\":{\"message\":\"CUDA out of memory\"}}\n\n", "CUDA out of memory"},
+		"no events":          {"hello\n", "without [DONE]"},
+		"cut inside a chunk": {"data: " + token + "\n\ndata: {\"choi", "bad JSON"},
+		"too long":           {"data: " + strings.Repeat("x", maxEvent+1), "too long"},
+	} {
+		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			fmt.Fprint(w, c.body)
+		}), Options{})
+		if r.Failure != profile.FailMalformed || !strings.Contains(r.Error, c.want) || r.End == 0 {
+			t.Errorf("%s: %s: %q, want %q", name, r.Failure, r.Error, c.want)
+		}
+	}
+}
+
+func TestConnectionCutInMidStreamIsMalformed(t *testing.T) {
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		send(w, token)
+		panic(http.ErrAbortHandler)
+	}), Options{})
+	if r.Failure != profile.FailMalformed || len(r.Chunks) != 1 || r.OutputTokens != 1 {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestAnswersThatAreNoStreamAreMalformed(t *testing.T) {
+	for _, kind := range []string{"application/json", "text/html; charset=utf-8"} {
+		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			w.Header().Set("Content-Type", kind)
+			fmt.Fprint(w, `{"choices":[{"text":"all at once"}]}`)
+		}), Options{})
+		if r.Failure != profile.FailMalformed || !strings.Contains(r.Error, "not an event stream") || !strings.Contains(r.Error, "all at once") {
+			t.Errorf("%s: %s: %q", kind, r.Failure, r.Error)
+		}
+	}
+}
+
+func TestStreamWithoutDoneButWithAFinishReasonIsGood(t *testing.T) {
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		send(w, token)
+		fmt.Fprint(w, "data: "+tail)
+	}), Options{})
+	if !r.OK() || r.OutputTokens != 8 || r.End < r.Last {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestStreamWithoutTextIsEmpty(t *testing.T) {
+	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) { begin(w); end(w) }), Options{})
+	if r.Failure != profile.FailEmpty || r.First != 0 || r.TTFT() != 0 {
+		t.Errorf("record %+v", r)
+	}
+}
+
+func TestHangingServersTimeOut(t *testing.T) {
+	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request, q query){
+		"before the header": func(_ http.ResponseWriter, r *http.Request, _ query) { <-r.Context().Done() },
+		"after the header":  func(w http.ResponseWriter, r *http.Request, _ query) { begin(w); <-r.Context().Done() },
+		"in the stream":     func(w http.ResponseWriter, r *http.Request, _ query) { begin(w); send(w, token); <-r.Context().Done() },
+		"in an error": func(w http.ResponseWriter, r *http.Request, _ query) {
+			w.WriteHeader(500)
+			flush(w)
+			<-r.Context().Done()
+		},
+	} {
+		r := one(t, answer(do), Options{}, func(w *profile.Workload) { w.Timeout = 150 * time.Millisecond })
+		if r.Failure != profile.FailTimeout || r.Sent == 0 || r.End-r.Due < 140*time.Millisecond || !strings.Contains(r.Error, "150ms") {
+			t.Errorf("%s: record %+v", name, r)
+		}
+	}
+}
+
+// A server that keeps the connection open after [DONE] delays nothing.
+func TestHangingAfterDoneIsNoFailure(t *testing.T) {
+	f := answer(func(w http.ResponseWriter, r *http.Request, _ query) {
+		begin(w)
+		send(w, token)
+		end(w)
+		flush(w)
+		<-r.Context().Done()
+	})
+	w := closed(3, 1)
+	for _, r := range measure(t, client(t, Options{BaseURL: f.start(t).URL}), w) {
+		if ordered(t, r); !r.OK() {
+			t.Errorf("record %+v", r)
+		}
+	}
+}
+
+func TestErrorStatusesAreFailuresWithTheirText(t *testing.T) {
+	for _, status := range []int{400, 401, 404, 429, 500, 503, 204, 307} {
+		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			w.Header().Set("Location", "/elsewhere")
+			if status == 204 {
+				w.WriteHeader(204)
+				return
+			}
+			fail(w, status, "the reason")
+		}), Options{})
+		if r.Failure != profile.FailStatus || r.Status != status || !strings.Contains(r.Error, fmt.Sprint(status)) ||
+			status != 204 && !strings.Contains(r.Error, "the reason") {
+			t.Errorf("%d: record %+v", status, r)
+		}
+	}
+}
+
+// Fault 11: failed requests are in the records, as failures.
+func TestFailedRequestsAreExcludedButPresent(t *testing.T) {
+	var n atomic.Int64
+	f := &fake{}
+	f.handle = func(w http.ResponseWriter, _ *http.Request, q query) bool {
+		if bad := q.Stream && n.Add(1)%3 == 0; bad {
+			fail(w, 500, "no")
+			return true
+		}
+		return false
+	}
+	rs := measure(t, client(t, Options{BaseURL: f.start(t).URL}), closed(30, 3))
+	q := Assess(rs)
+	if q.Failures != 10 || q.Sent != 30 || q.TokensPerChunk != 1 {
+		t.Errorf("quality %+v", q)
+	}
+	for _, r := range rs {
+		if !r.OK() && (r.TTFT() != 0 || r.Failure != profile.FailStatus) {
+			t.Errorf("failed record %+v has a TTFT", r)
+		}
+	}
+}
+
+func TestUnreachableServerIsAConnectFailure(t *testing.T) {
+	s := (&fake{}).start(t)
+	s.Close()
+	rs := measure(t, client(t, Options{BaseURL: s.URL}), closed(4, 2))
+	for _, r := range rs {
+		if ordered(t, r); r.Failure != profile.FailConnect || r.Sent != 0 || r.Status != 0 || r.Error == "" {
+			t.Errorf("record %+v", r)
+		}
+	}
+}
+
+// raw serves each connection by do, which is given its number.
+func raw(t *testing.T, do func(c net.Conn, r *bufio.Reader, n int)) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				do(c, bufio.NewReader(c), n)
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return "http://" + l.Addr().String()
+}
+
+// takeRequest reads one request whole.
+func takeRequest(r *bufio.Reader) bool {
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	return err == nil
+}
+
+func giveAnswer(w io.Writer) {
+	body := "data: " + token + "\n\ndata: " + tail + "\n\ndata: [DONE]\n\n"
+	fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+}
+
+// known is a client that needs to ask nothing.
+func known(t *testing.T, url string) *Client {
+	return client(t, Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
+}
+
+// Components' trap 1: llama-server closes a connection that it promised to
+// keep. Here it does so with the next request already sent: the worst case.
+func TestConnectionClosedDespiteKeepAliveIsSentAgain(t *testing.T) {
+	var served, dropped atomic.Int64
+	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		if takeRequest(r) {
+			giveAnswer(c)
+			served.Add(1)
+		}
+		if takeRequest(r) {
+			dropped.Add(1)
+		}
+	})
+	for _, r := range measure(t, known(t, url), closed(20, 2)) {
+		if ordered(t, r); !r.OK() {
+			t.Errorf("record %+v", r)
+		}
+	}
+	if served.Load() != 20 || dropped.Load() == 0 {
+		t.Errorf("%d served, %d dropped; want 20 and some", served.Load(), dropped.Load())
+	}
+}
+
+// The same at once after the answer, so that the client may or may not notice.
+func TestConnectionClosedAfterEachAnswerIsNoFailure(t *testing.T) {
+	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		if takeRequest(r) {
+			giveAnswer(c)
+		}
+	})
+	for _, r := range measure(t, known(t, url), closed(300, 6)) {
+		if ordered(t, r); !r.OK() {
+			t.Fatalf("record %+v", r)
+		}
+	}
+}
+
+func TestARequestIsSentAgainOnlyOnce(t *testing.T) {
+	var requests atomic.Int64
+	url := raw(t, func(_ net.Conn, r *bufio.Reader, _ int) {
+		if takeRequest(r) {
+			requests.Add(1)
+		}
+	})
+	r := measure(t, known(t, url), closed(1, 1))[0]
+	if r.Failure != profile.FailConnect || r.Sent == 0 || requests.Load() != 2 {
+		t.Errorf("%d sends, record %+v", requests.Load(), r)
+	}
+}
+
+func TestARequestIsNeverSentAgainAfterAFirstByte(t *testing.T) {
+	var requests atomic.Int64
+	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		if takeRequest(r) {
+			requests.Add(1)
+			fmt.Fprint(c, "HTTP/1.1 2")
+		}
+	})
+	r := measure(t, known(t, url), closed(1, 1))[0]
+	if r.Failure != profile.FailMalformed || requests.Load() != 1 {
+		t.Errorf("%d sends, record %+v", requests.Load(), r)
+	}
+}
+
+func TestAnswersThatAreNotHTTPAreMalformed(t *testing.T) {
+	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		takeRequest(r)
+		fmt.Fprint(c, "220 mail.example.com ESMTP\r\n")
+	})
+	if r := measure(t, known(t, url), closed(1, 1))[0]; r.Failure != profile.FailMalformed {
+		t.Errorf("record %+v", r)
+	}
+}
+
+// A server that answers before it has read the request must not make the
+// answer come before the question.
+func TestAnswerBeforeTheQuestionKeepsTheOrder(t *testing.T) {
+	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
+		if _, err := r.Peek(1); err == nil {
+			giveAnswer(c)
+			takeRequest(r)
+		}
+	})
+	w := closed(20, 1)
+	w.ISL = 20_000
+	for _, r := range measure(t, known(t, url), w) {
+		ordered(t, r)
+		if r.Status != 200 {
+			t.Errorf("record %+v", r)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package load
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// pacedServer writes chunks at known instants over bare connections, so that
+// little of what is seen is the server's own. It notes, on k, the instant
+// before each write. Streams are told apart by the model they ask for.
+type pacedServer struct {
+	clock  clock
+	chunks int
+	gap    time.Duration
+
+	mu    sync.Mutex
+	notes map[string][]time.Duration // by model
+}
+
+func (p *pacedServer) start(t testing.TB) string {
+	t.Helper()
+	p.notes = map[string][]time.Duration{}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { defer c.Close(); p.serve(t, c) })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return "http://" + l.Addr().String()
+}
+
+func (p *pacedServer) serve(t testing.TB, c net.Conn) {
+	r := bufio.NewReader(c)
+	event := "data: " + vllmChunk + "\n\n"
+	piece := []byte(fmt.Sprintf("%x\r\n%s\r\n", len(event), event))
+	usage := fmt.Sprintf(`{"choices":[{"text":"","finish_reason":"length"}],"usage":{"prompt_tokens":0,"completion_tokens":%d}}`, p.chunks)
+	last := "data: " + usage + "\n\ndata: [DONE]\n\n"
+	final := []byte(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(last), last))
+	for {
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		var q query
+		if json.NewDecoder(req.Body).Decode(&q) != nil {
+			return
+		}
+		var notes []time.Duration
+		_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"))
+		next := p.clock.now()
+		for range p.chunks {
+			if p.gap > 0 {
+				next += p.gap
+				if p.clock.waitUntil(t.Context(), next) != nil {
+					return
+				}
+			}
+			notes = append(notes, p.clock.now())
+			_, _ = c.Write(piece)
+		}
+		_, _ = c.Write(final)
+		p.mu.Lock()
+		p.notes[q.Model] = notes
+		p.mu.Unlock()
+	}
+}
+
+// Fault 1: what the client itself adds. Each chunk is written at a known
+// instant; its record must follow within a generous bound, and is reported.
+func TestInstantsFollowAPacedServer(t *testing.T) {
+	for _, streams := range []int{1, 8, 64} {
+		k := clock{epoch: time.Now()}
+		p := &pacedServer{clock: k, chunks: 100, gap: 10 * time.Millisecond}
+		url := p.start(t)
+		c := client(t, Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
+		l := c.open(1000, false)
+		records := make([]profile.Request, streams)
+		var wg sync.WaitGroup
+		for i := range records {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * p.gap / time.Duration(streams)) // spread the chunks over the gap
+				body := ask{model: fmt.Sprint(i), alphabet: c.guess().alphabet, osl: p.chunks, stream: true}.body([]int{1, 2, 3})
+				l.exchange(t.Context(), body, time.Minute, 0, &records[i])
+			})
+		}
+		wg.Wait()
+		l.close()
+		shift := c.clock.epoch.Sub(k.epoch)
+		d := profile.Describe(p.delays(t, records, shift))
+		t.Logf("%d streams: %d chunks, delay p50 %v, p99 %v, max %v", streams, d.N, d.P50, d.P99, d.Max)
+		if d.Min < 0 {
+			t.Errorf("%d streams: a chunk was read %v before it was written", streams, -d.Min)
+		}
+		if d.P50 > 20*time.Millisecond {
+			t.Errorf("%d streams: median delay %v", streams, d.P50)
+		}
+	}
+}
+
+// delays is how long after its writing each chunk was seen.
+func (p *pacedServer) delays(t *testing.T, records []profile.Request, shift time.Duration) []time.Duration {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []time.Duration
+	for i, r := range records {
+		notes := p.notes[fmt.Sprint(i)]
+		if r.Status != http.StatusOK || len(r.Chunks) != p.chunks || len(notes) != p.chunks {
+			t.Fatalf("%d notes, record %+v", len(notes), r)
+		}
+		for j, chunk := range r.Chunks {
+			out = append(out, chunk.At+shift-notes[j])
+		}
+	}
+	return out
+}

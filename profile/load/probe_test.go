@@ -1,0 +1,156 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProbe(t *testing.T) {
+	f := &fake{pace: time.Millisecond, handle: func(w http.ResponseWriter, _ *http.Request, _ query) bool {
+		w.Header().Set("Server", "fake/1")
+		w.Header().Set(ProvenanceHeader, "simulated")
+		return false
+	}}
+	p, err := client(t, Options{BaseURL: f.start(t).URL}).Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Model != "m" || p.MaxModelLen != 4096 || len(p.Models) != 1 || p.Server != "fake/1" || p.Version != "1.2.3" ||
+		p.Provenance != "simulated" || !p.TokenPrompts || !p.ExactPrompts || !p.Usage || !p.CachedTokens || !p.ExactOutput ||
+		p.Chunks != probeTokens || p.Tokens != probeTokens || p.TTFT <= 0 || p.Warnings != nil {
+		t.Errorf("got %+v", p)
+	}
+	if n := len(f.queries); n > 8 {
+		t.Errorf("%d requests for a probe", n)
+	}
+}
+
+func TestProbeOfLesserServers(t *testing.T) {
+	f := &fake{noIDs: true, extra: 5, pace: time.Millisecond}
+	p, err := client(t, Options{BaseURL: f.start(t).URL, Endpoint: Chat}).Probe(t.Context())
+	if err != nil || p.TokenPrompts || p.TokensPerWord != 1 || p.ExtraTokens != 6 || !p.ExactPrompts || p.Provenance != "" {
+		t.Errorf("chat: %+v, %v", p, err)
+	}
+	f = &fake{noModels: true, noUsage: true, pace: time.Millisecond}
+	p, err = client(t, Options{BaseURL: f.start(t).URL, Model: "m"}).Probe(t.Context())
+	if err != nil || p.Models != nil || p.Model != "m" || p.Usage || !hasWarning(p.Warnings, "no_usage") {
+		t.Errorf("bare: %+v, %v", p, err)
+	}
+	f = answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		begin(w)
+		send(w, token)
+		time.Sleep(5 * time.Millisecond)
+		send(w, token)
+		end(w)
+	})
+	p, err = client(t, Options{BaseURL: f.start(t).URL}).Probe(t.Context())
+	if err != nil || p.ExactOutput || p.Tokens != 8 || !hasWarning(p.Warnings, "wrong_lengths") {
+		t.Errorf("ignores lengths: %+v, %v", p, err)
+	}
+	f = answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, strings.Repeat("data: "+token+"\n\n", probeTokens))
+		end(w)
+	})
+	if p, err = client(t, Options{BaseURL: f.start(t).URL}).Probe(t.Context()); err != nil || !hasWarning(p.Warnings, "buffered") {
+		t.Errorf("buffered: %+v, %v", p, err)
+	}
+}
+
+func TestProbeTellsTroublesApart(t *testing.T) {
+	handler := func(h http.HandlerFunc) func(*testing.T) string {
+		return func(t *testing.T) string {
+			s := httptest.NewServer(h)
+			t.Cleanup(s.Close)
+			return s.URL
+		}
+	}
+	server := func(f *fake) func(*testing.T) string { return func(t *testing.T) string { return f.start(t).URL } }
+	body := func(kind, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			fmt.Fprint(w, text)
+		}
+	}
+	for name, c := range map[string]struct {
+		url  func(*testing.T) string
+		o    Options
+		want error
+		says string
+	}{
+		"nobody": {func(t *testing.T) string {
+			s := (&fake{}).start(t)
+			s.Close()
+			return s.URL
+		}, Options{}, ErrUnreachable, "refused"},
+		"web site":          {handler(body("text/html", "<html>Welcome</html>")), Options{}, ErrNotLLM, "Welcome"},
+		"other JSON":        {handler(body("application/json", `{"hello":1}`)), Options{}, ErrNotLLM, "hello"},
+		"other JSON, named": {handler(body("application/json", `{"hello":1}`)), Options{Model: "m"}, ErrNotLLM, "hello"},
+		"404":               {handler(http.NotFound), Options{}, ErrNotLLM, "404"},
+		"404, named":        {handler(http.NotFound), Options{Model: "m"}, ErrNotLLM, "404"},
+		"moved": {handler(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere", http.StatusMovedPermanently)
+		}), Options{}, ErrNotLLM, "301"},
+		"no key":        {server(&fake{key: "k-123"}), Options{}, ErrNeedsKey, "give an API key"},
+		"wrong key":     {server(&fake{key: "k-123"}), Options{APIKey: "wrong-key"}, ErrNeedsKey, "does not accept"},
+		"unknown model": {server(&fake{model: "llama"}), Options{Model: "lama"}, ErrUnknownModel, "it has llama"},
+		"two models":    {handler(body("application/json", `{"data":[{"id":"a"},{"id":"b"}]}`)), Options{}, ErrUnknownModel, "it has a, b"},
+		"no model":      {handler(body("application/json", `{"data":[]}`)), Options{}, ErrUnknownModel, "has none"},
+		"refuses all": {server(&fake{handle: func(w http.ResponseWriter, _ *http.Request, _ query) bool {
+			fail(w, 500, "CUDA error")
+			return true
+		}}), Options{}, ErrRefused, "CUDA error"},
+		"refuses streams": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { fail(w, 400, "no streaming") })),
+			Options{}, ErrRefused, "no streaming"},
+		"does not stream": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"choices":[{"text":"x"}]}`)
+		})), Options{}, ErrStreamsNothing, "not an event stream"},
+		"streams no text": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { begin(w); end(w) })),
+			Options{}, ErrStreamsNothing, "no text"},
+		"breaks off": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			send(w, token)
+			panic(http.ErrAbortHandler)
+		})), Options{}, ErrStreamsNothing, "after 1 content chunks"},
+		"one chunk": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
+			begin(w)
+			send(w, token)
+			send(w, `{"choices":[{"text":"","finish_reason":"length"}],"usage":{"prompt_tokens":64,"completion_tokens":16}}`)
+		})), Options{}, ErrOneChunk, "all of 16 tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.o
+			o.BaseURL = c.url(t)
+			_, err := client(t, o).Probe(t.Context())
+			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("got %v; want %q with %q", err, c.want, c.says)
+			}
+			for _, e := range []error{ErrUnreachable, ErrNotLLM, ErrNeedsKey, ErrUnknownModel, ErrRefused, ErrStreamsNothing, ErrOneChunk} {
+				if e != c.want && errors.Is(err, e) {
+					t.Errorf("%v is also %q", err, e)
+				}
+			}
+		})
+	}
+}
+
+func TestProbeHeedsItsContextAndTimeout(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s := httptest.NewServer(http.HandlerFunc(hang))
+	defer s.Close()
+	if _, err := client(t, Options{BaseURL: s.URL, Timeout: 100 * time.Millisecond}).Probe(t.Context()); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("timeout: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := client(t, Options{BaseURL: s.URL}).Probe(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancel: %v", err)
+	}
+}
