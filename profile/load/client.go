@@ -27,9 +27,11 @@ package load
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,13 +75,14 @@ const DefaultTimeout = 10 * time.Minute
 // Options is what a Client needs to know. The zero value of every field but
 // BaseURL has a meaning.
 type Options struct {
-	BaseURL  string        // http(s)://host[:port][/path], with or without the final /v1
-	Model    string        // empty: the only model that the server has
-	APIKey   Secret        // sent as a bearer token
-	Headers  []Header      // sent with every request
-	Endpoint Endpoint      // empty: Completions
-	Prompts  PromptMode    // empty: PromptAuto
-	Timeout  time.Duration // of one request whose Workload has none; 0: DefaultTimeout
+	BaseURL  string         // http(s)://host[:port][/path], with or without the final /v1
+	Model    string         // empty: the only model that the server has
+	APIKey   Secret         // sent as a bearer token
+	Headers  []Header       // sent with every request
+	Endpoint Endpoint       // empty: Completions
+	Prompts  PromptMode     // empty: PromptAuto
+	Timeout  time.Duration  // of one request whose Workload has none; 0: DefaultTimeout
+	RootCAs  *x509.CertPool // whom to trust for https; nil: whom the system trusts
 	// Vocab is the model's vocabulary size, in tokens: prompt ids stay below
 	// it. 0: unknown, and ids are kept to a range that almost every model has.
 	Vocab int
@@ -215,4 +218,18 @@ func (c *Client) completionsURL() string {
 		return c.url("/chat/completions")
 	}
 	return c.url("/completions")
+}
+
+// address is what to dial.
+func (c *Client) address() (hostPort string, secure bool) {
+	secure = c.base.Scheme == "https"
+	port := c.base.Port()
+	switch {
+	case port != "":
+	case secure:
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(c.base.Hostname(), port), secure
 }

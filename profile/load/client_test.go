@@ -1,6 +1,7 @@
 package load
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -103,7 +104,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	for _, values := range r.Header {
 		for _, v := range values {
 			quoted, _ := json.Marshal(v)
-			fmt.Fprintf(w, "%s %q %s ", v, v, quoted)
+			sayf(w, "%s %q %s ", v, v, quoted)
 		}
 	}
 }
@@ -116,23 +117,23 @@ func TestCredentialsAreNeverInRecordsOrErrors(t *testing.T) {
 		"status": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403); echo(w, r) },
 		"long": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
-			fmt.Fprint(w, strings.Repeat(headers(r), 2000))
+			say(w, strings.Repeat(headers(r), 2000))
 		},
 		"cut": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500) // so that the last key is cut where reading stops
-			fmt.Fprint(w, strings.Repeat(" ", excerptRead-8), headers(r), headers(r))
+			say(w, strings.Repeat(" ", excerptRead-8), headers(r), headers(r))
 		},
 		"not a stream": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Type", "text/html"); echo(w, r) },
-		"event":        func(w http.ResponseWriter, r *http.Request) { begin(w); fmt.Fprint(w, "data: "); echo(w, r) },
+		"event":        func(w http.ResponseWriter, r *http.Request) { begin(w); say(w, "data: "); echo(w, r) },
 		"error event": func(w http.ResponseWriter, r *http.Request) {
 			begin(w)
 			quoted, _ := json.Marshal(headers(r))
-			fmt.Fprintf(w, "data: {\"error\":{\"message\":%s}}\n\n", quoted)
+			sayf(w, "data: {\"error\":{\"message\":%s}}\n\n", quoted)
 		},
 		"finish": func(w http.ResponseWriter, r *http.Request) {
 			begin(w)
 			quoted, _ := json.Marshal(headers(r))
-			fmt.Fprintf(w, "data: {\"choices\":[{\"finish_reason\":%s}]}\n\n", quoted)
+			sayf(w, "data: {\"choices\":[{\"finish_reason\":%s}]}\n\n", quoted)
 		},
 	} {
 		s := httptest.NewServer(do)
@@ -185,5 +186,19 @@ func TestUntrustedCertificateIsAConnectFailure(t *testing.T) {
 	r := measure(t, client(t, Options{BaseURL: s.URL, Model: "m", Prompts: PromptTokens}), closed(1, 1))[0]
 	if r.Failure != profile.FailConnect || !strings.Contains(r.Error, "certificate") {
 		t.Errorf("record %+v", r)
+	}
+}
+
+func TestTLSIsMeasuredAlike(t *testing.T) {
+	f := &fake{pace: time.Millisecond}
+	s := httptest.NewTLSServer(f)
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, r := range measure(t, client(t, Options{BaseURL: s.URL, RootCAs: roots}), closed(12, 3)) {
+		ordered(t, r)
+		if !r.OK() || r.Sent <= r.Due || r.Header <= r.Sent || r.First <= r.Header || r.Last-r.First < 6*time.Millisecond {
+			t.Errorf("record %+v", r)
+		}
 	}
 }

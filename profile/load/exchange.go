@@ -33,7 +33,7 @@ type link struct {
 func (c *Client) open(size int, warmup bool) *link {
 	l := &link{
 		clock: c.clock, secrets: c.secrets, url: c.completionsURL(), header: c.header,
-		dialer:      dialer{clock: c.clock},
+		dialer:      dialer{clock: c.clock, roots: c.opt.RootCAs},
 		readBuffers: sync.Pool{New: func() any { return new(events) }},
 	}
 	if warmup {

@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,9 +76,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.NotFound(w, r)
 			return
 		}
-		fmt.Fprintf(w, `{"object":"list","data":[{"id":%q,"max_model_len":4096}]}`, f.name())
+		sayf(w, `{"object":"list","data":[{"id":%q,"max_model_len":4096}]}`, f.name())
 	case "/version":
-		fmt.Fprint(w, `{"version":"1.2.3"}`)
+		say(w, `{"version":"1.2.3"}`)
 	case "/v1/completions", "/v1/chat/completions":
 		f.complete(w, r)
 	default:
@@ -88,7 +89,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func fail(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"error":{"message":%q}}`, message)
+	sayf(w, `{"error":{"message":%q}}`, message)
 }
 
 func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +127,7 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
 		if !f.noUsage {
 			usage = fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":1}`, f.count(q))
 		}
-		fmt.Fprintf(w, `{"choices":[{"text":"x"}]%s}`, usage)
+		sayf(w, `{"choices":[{"text":"x"}]%s}`, usage)
 		return
 	}
 	time.Sleep(f.stall)
@@ -170,7 +171,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request, q query) {
 	if !f.noUsage && q.Options.IncludeUsage {
 		send(w, `{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":3}}}`, f.count(q), q.MaxTok)
 	}
-	fmt.Fprint(w, "data: [DONE]\n\n")
+	say(w, "data: [DONE]\n\n")
 }
 
 func (f *fake) note(n int) {
@@ -204,6 +205,11 @@ func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
 // send writes one event and flushes it.
 func send(w http.ResponseWriter, format string, args ...any) {
-	fmt.Fprintf(w, "data: "+format+"\n\n", args...)
+	sayf(w, "data: "+format+"\n\n", args...)
 	flush(w)
 }
+
+// say and sayf write to a client that may be gone.
+func say(w io.Writer, args ...any) { _, _ = fmt.Fprint(w, args...) }
+
+func sayf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

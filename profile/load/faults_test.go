@@ -43,7 +43,7 @@ const (
 	token = `{"choices":[{"text":"x"}]}`
 )
 
-func end(w io.Writer) { fmt.Fprint(w, "data: "+tail+"\n\ndata: [DONE]\n\n") }
+func end(w io.Writer) { say(w, "data: "+tail+"\n\ndata: [DONE]\n\n") }
 
 // Fault 2: a chunk is not a token.
 func TestChunksOfSeveralTokensAreCountedByUsage(t *testing.T) {
@@ -68,7 +68,7 @@ func TestBufferedStreamSharesOneInstant(t *testing.T) {
 	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 8 {
-			fmt.Fprint(w, "data: "+token+"\n\n")
+			say(w, "data: "+token+"\n\n")
 		}
 		end(w)
 	}), Options{})
@@ -109,7 +109,7 @@ func TestEmptyLastChunkIsNotAToken(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 		send(w, `{"choices":[{"text":"","finish_reason":"length"}]}`)
-		fmt.Fprint(w, "data: [DONE]\n\n")
+		say(w, "data: [DONE]\n\n")
 	})
 	if r := one(t, f, Options{}); !r.OK() || r.OutputTokens != 8 || r.End-r.Last < 4*time.Millisecond || r.UsageSeen || r.CachedTokens != -1 {
 		t.Errorf("record %+v", r)
@@ -142,7 +142,7 @@ func TestShortAnswersAreFailures(t *testing.T) {
 			begin(w)
 			send(w, token)
 			send(w, `{"choices":[{"text":"","finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`, prompt, output)
-			fmt.Fprint(w, "data: [DONE]\n\n")
+			say(w, "data: [DONE]\n\n")
 		}
 	}
 	for name, c := range map[string]struct {
@@ -179,7 +179,7 @@ func TestMalformedStreamsAreFailures(t *testing.T) {
 	} {
 		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			begin(w)
-			fmt.Fprint(w, c.body)
+			say(w, c.body)
 		}), Options{})
 		if r.Failure != profile.FailMalformed || !strings.Contains(r.Error, c.want) || r.End == 0 {
 			t.Errorf("%s: %s: %q, want %q", name, r.Failure, r.Error, c.want)
@@ -202,7 +202,7 @@ func TestAnswersThatAreNoStreamAreMalformed(t *testing.T) {
 	for _, kind := range []string{"application/json", "text/html; charset=utf-8"} {
 		r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			w.Header().Set("Content-Type", kind)
-			fmt.Fprint(w, `{"choices":[{"text":"all at once"}]}`)
+			say(w, `{"choices":[{"text":"all at once"}]}`)
 		}), Options{})
 		if r.Failure != profile.FailMalformed || !strings.Contains(r.Error, "not an event stream") || !strings.Contains(r.Error, "all at once") {
 			t.Errorf("%s: %s: %q", kind, r.Failure, r.Error)
@@ -214,7 +214,7 @@ func TestStreamWithoutDoneButWithAFinishReasonIsGood(t *testing.T) {
 	r := one(t, answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 		begin(w)
 		send(w, token)
-		fmt.Fprint(w, "data: "+tail)
+		say(w, "data: "+tail)
 	}), Options{})
 	if !r.OK() || r.OutputTokens != 8 || r.End < r.Last {
 		t.Errorf("record %+v", r)
@@ -329,7 +329,7 @@ func raw(t *testing.T, do func(c net.Conn, r *bufio.Reader, n int)) string {
 				return
 			}
 			wg.Go(func() {
-				defer c.Close()
+				defer func() { _ = c.Close() }()
 				do(c, bufio.NewReader(c), n)
 			})
 		}
@@ -350,7 +350,7 @@ func takeRequest(r *bufio.Reader) bool {
 
 func giveAnswer(w io.Writer) {
 	body := "data: " + token + "\n\ndata: " + tail + "\n\ndata: [DONE]\n\n"
-	fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	sayf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 }
 
 // known is a client that needs to ask nothing.
@@ -413,7 +413,7 @@ func TestARequestIsNeverSentAgainAfterAFirstByte(t *testing.T) {
 	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
 		if takeRequest(r) {
 			requests.Add(1)
-			fmt.Fprint(c, "HTTP/1.1 2")
+			say(c, "HTTP/1.1 2")
 		}
 	})
 	r := measure(t, known(t, url), closed(1, 1))[0]
@@ -425,7 +425,7 @@ func TestARequestIsNeverSentAgainAfterAFirstByte(t *testing.T) {
 func TestAnswersThatAreNotHTTPAreMalformed(t *testing.T) {
 	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
 		takeRequest(r)
-		fmt.Fprint(c, "220 mail.example.com ESMTP\r\n")
+		say(c, "220 mail.example.com ESMTP\r\n")
 	})
 	if r := measure(t, known(t, url), closed(1, 1))[0]; r.Failure != profile.FailMalformed {
 		t.Errorf("record %+v", r)

@@ -39,7 +39,7 @@ func (p *pacedServer) start(t testing.TB) string {
 			if err != nil {
 				return
 			}
-			wg.Go(func() { defer c.Close(); p.serve(t, c) })
+			wg.Go(func() { defer func() { _ = c.Close() }(); p.serve(t, c) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
@@ -75,10 +75,10 @@ func (p *pacedServer) serve(t testing.TB, c net.Conn) {
 			notes = append(notes, p.clock.now())
 			_, _ = c.Write(piece)
 		}
-		_, _ = c.Write(final)
 		p.mu.Lock()
 		p.notes[q.Model] = notes
 		p.mu.Unlock()
+		_, _ = c.Write(final)
 	}
 }
 

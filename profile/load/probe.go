@@ -73,7 +73,7 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 // unlisted words the trouble of a server that could not even list its models.
 func (p Probe) unlisted(err error) error {
 	if p.Models == nil && errors.Is(err, ErrRefused) {
-		return fmt.Errorf("%w: it neither lists models nor completes: %s", ErrNotLLM, err)
+		return fmt.Errorf("%w: it neither lists models nor completes: %s", ErrNotLLM, err.Error()) // not ErrRefused as well
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func TestProbeOfLesserServers(t *testing.T) {
 	}
 	f = answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprint(w, strings.Repeat("data: "+token+"\n\n", probeTokens))
+		say(w, strings.Repeat("data: "+token+"\n\n", probeTokens))
 		end(w)
 	})
 	if p, err = client(t, Options{BaseURL: f.start(t).URL}).Probe(t.Context()); err != nil || !hasWarning(p.Warnings, "buffered") {
@@ -75,7 +75,7 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 	body := func(kind, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
-			fmt.Fprint(w, text)
+			say(w, text)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -106,14 +106,20 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 			fail(w, 500, "CUDA error")
 			return true
 		}}), Options{}, ErrRefused, "CUDA error"},
-		"refuses streams": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { fail(w, 400, "no streaming") })),
-			Options{}, ErrRefused, "no streaming"},
+		"refuses streams": {
+			server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { fail(w, 400, "no streaming") })),
+			Options{},
+			ErrRefused, "no streaming",
+		},
 		"does not stream": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `{"choices":[{"text":"x"}]}`)
+			say(w, `{"choices":[{"text":"x"}]}`)
 		})), Options{}, ErrStreamsNothing, "not an event stream"},
-		"streams no text": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { begin(w); end(w) })),
-			Options{}, ErrStreamsNothing, "no text"},
+		"streams no text": {
+			server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { begin(w); end(w) })),
+			Options{},
+			ErrStreamsNothing, "no text",
+		},
 		"breaks off": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			begin(w)
 			send(w, token)
@@ -133,7 +139,7 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 				t.Errorf("got %v; want %q with %q", err, c.want, c.says)
 			}
 			for _, e := range []error{ErrUnreachable, ErrNotLLM, ErrNeedsKey, ErrUnknownModel, ErrRefused, ErrStreamsNothing, ErrOneChunk} {
-				if e != c.want && errors.Is(err, e) {
+				if !errors.Is(e, c.want) && errors.Is(err, e) {
 					t.Errorf("%v is also %q", err, e)
 				}
 			}

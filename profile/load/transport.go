@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"sync"
@@ -57,7 +58,8 @@ const dialTimeout = 30 * time.Second
 // dialer makes stamped connections and keeps those that were made early.
 type dialer struct {
 	clock clock
-	ready chan net.Conn // dialled early, not yet used
+	roots *x509.CertPool // nil: the system's
+	ready chan net.Conn  // dialled early, not yet used
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string, secure, early bool) (net.Conn, error) {
@@ -75,7 +77,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure, early b
 	if err != nil {
 		host = addr
 	}
-	t := tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+	t := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: d.roots, MinVersion: tls.VersionTLS12})
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error is the one to tell
 		return nil, err
