@@ -70,7 +70,7 @@ func Fields() []string {
 }
 
 // VLLM is the template for vLLM's own server, by the flags of its releases since
-// 0.8 (https://docs.vllm.ai/en/latest/cli/serve.html, read 2026-11).
+// 0.8 (https://docs.vllm.ai/en/latest/cli/serve.html); never run against vLLM itself here.
 func VLLM() Template {
 	return Template{
 		Argv: `vllm serve {{.Model}} --host 127.0.0.1 --port {{.Port}}

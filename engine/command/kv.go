@@ -20,7 +20,7 @@ const (
 
 // knownLines are the lines in which engines state their KV capacity, the more
 // direct ones first. vLLM v1 prints the first two for each engine core
-// (vllm/v1/core/kv_cache_utils.py), SGLang the third (scheduler.py); read 2026-11.
+// (vllm/v1/core/kv_cache_utils.py), SGLang the third (scheduler.py); formats as quoted in public reports.
 // llama.cpp's server prints one of the last two (b11669): its slots have a
 // context each, or share one.
 var knownLines = []*regexp.Regexp{

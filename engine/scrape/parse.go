@@ -50,7 +50,7 @@ func (fs families) any(prefix string) bool {
 }
 
 // vllm reads the metrics of vLLM's v1 engine and, where v1 renamed them, v0's
-// (vllm/v1/metrics/loggers.py; read 2026-11). Each data-parallel engine core has
+// (vllm/v1/metrics/loggers.py). Each data-parallel engine core has
 // its own "engine" label.
 func (fs families) vllm() Reading {
 	r := Reading{
@@ -109,7 +109,7 @@ func number(m *dto.Metric, label string) Value {
 	return known(float64(n))
 }
 
-// sglang reads SGLang's metrics (srt/metrics/collector.py; read 2026-11).
+// sglang reads SGLang's metrics (srt/metrics/collector.py).
 func (fs families) sglang() Reading {
 	return Reading{
 		Engine:        "sglang",

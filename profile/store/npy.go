@@ -10,14 +10,16 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sbinet/npyio/npy"
 )
 
 // The .npy format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html:
 // magic, version, header length, a Python dict, padding to 64 bytes, the data.
 //
-// npyio is not used for it: its archive writer deflates, its headers are not
-// padded to 64, and its reader panics on a header without a newline, allocates
-// what an untrusted length asks for and takes a short read for a whole element.
+// npyio writes; reading is our own, because files that we read come from
+// anywhere, and npyio's reader panics on a header without a newline, allocates
+// what a length asks for, and takes a short read for a whole element.
 
 const npyMagic = "\x93NUMPY"
 
@@ -34,35 +36,30 @@ func int64s(v ...float64) array   { return array{descr: "<i8", shape: []int{len(
 func float64s(v ...float64) array { return array{descr: "<f8", shape: []int{len(v)}, nums: v} }
 func int8s(v ...float64) array    { return array{descr: "|i1", shape: []int{len(v)}, nums: v} }
 
-// encodeNPY writes version 1.0. Only the three types made above are written.
-func encodeNPY(a array) []byte {
-	dims := make([]string, len(a.shape))
-	for i, d := range a.shape {
-		dims[i] = strconv.Itoa(d)
+// encodeNPY writes one of the three types made above. (npyio's own archive
+// writer deflates, which the contract forbids, so only its arrays are used.)
+func encodeNPY(a array) ([]byte, error) {
+	var out bytes.Buffer
+	var err error
+	switch a.descr {
+	case "<f8":
+		err = npy.Write(&out, a.nums)
+	case "<i8":
+		err = npy.Write(&out, cast[int64](a.nums))
+	case "|i1":
+		err = npy.Write(&out, cast[int8](a.nums))
+	default:
+		err = fmt.Errorf("type %q", a.descr)
 	}
-	tuple := strings.Join(dims, ", ")
-	if len(dims) == 1 {
-		tuple += ","
-	}
-	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.descr, tuple)
-	const fixed = len(npyMagic) + 2 + 2 // magic, version, header length
-	total := (fixed + len(dict) + 1 + 63) / 64 * 64
-	dict += strings.Repeat(" ", total-fixed-len(dict)-1) + "\n"
+	return out.Bytes(), err
+}
 
-	b := append([]byte(npyMagic), 1, 0)
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(dict)))
-	b = append(b, dict...)
-	for _, v := range a.nums {
-		switch a.descr {
-		case "<f8":
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-		case "<i8":
-			b = binary.LittleEndian.AppendUint64(b, uint64(int64(v)))
-		default:
-			b = append(b, byte(int8(v)))
-		}
+func cast[T int8 | int64](v []float64) []T {
+	out := make([]T, len(v))
+	for i, x := range v {
+		out[i] = T(x)
 	}
-	return b
+	return out
 }
 
 var (

@@ -26,7 +26,10 @@ func encodeNPZ(members []member) ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
 	for _, m := range members {
-		b := encodeNPY(m.data)
+		b, err := encodeNPY(m.data)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s: %w", m.name, err)
+		}
 		w, err := z.CreateRaw(&zip.FileHeader{
 			Name: m.name + ".npy", Method: zip.Store, CRC32: crc32.ChecksumIEEE(b),
 			CompressedSize64: uint64(len(b)), UncompressedSize64: uint64(len(b)),
