@@ -204,7 +204,8 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 		}
 	}
-	return f, l.kvCapacity(ctx, &f, url, p)
+	err := l.kvCapacity(ctx, &f, url, p)
+	return f, err
 }
 
 // probe looks at the server once per run, but proves each launch alive.
