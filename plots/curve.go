@@ -95,7 +95,7 @@ func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, pf prefillFace
 
 // trace samples fit from the first to the last x that is shown, and marks its
 // value at the target.
-func (c *chart) trace(cap Caption, fit Curve, unit string) error {
+func (c *chart) trace(caption Caption, fit Curve, unit string) error {
 	const steps = 240
 	xs, ys := c.values(false), c.values(true)
 	x, _ := newAxes("", xs, "", ys)
@@ -110,8 +110,8 @@ func (c *chart) trace(cap Caption, fit Curve, unit string) error {
 			return err
 		}
 	}
-	v, inRange := fit(float64(cap.ISL))
-	if cap.ISL <= 0 || !finite(v) || v < 0 || v > largest {
+	v, inRange := fit(float64(caption.ISL))
+	if caption.ISL <= 0 || !finite(v) || v < 0 || v > largest {
 		return nil
 	}
 	text := number(v) + " " + unit
@@ -120,7 +120,7 @@ func (c *chart) trace(cap Caption, fit Curve, unit string) error {
 	}
 	c.series = append(c.series, series{
 		name: "at the target ISL", look: look{colourInk(), diamond},
-		dots: []dot{{x: float64(cap.ISL), y: v, text: text, must: true, solid: inRange}},
+		dots: []dot{{x: float64(caption.ISL), y: v, text: text, must: true, solid: inRange}},
 	})
 	return nil
 }

@@ -67,8 +67,14 @@ func beside(f face, s string, at vg.Point, d vg.Length) []vg.Point {
 	right, left, mid := at.X+slant, at.X-slant-w, at.X-w/2
 	above, below, level := at.Y+slant+down, at.Y-slant-up, at.Y-up/2
 	return []vg.Point{
-		{X: at.X + d, Y: level}, {X: right, Y: above}, {X: right, Y: below}, {X: mid, Y: at.Y + d + down},
-		{X: at.X - d - w, Y: level}, {X: left, Y: above}, {X: left, Y: below}, {X: mid, Y: at.Y - d - up},
+		{X: at.X + d, Y: level},
+		{X: right, Y: above},
+		{X: right, Y: below},
+		{X: mid, Y: at.Y + d + down},
+		{X: at.X - d - w, Y: level},
+		{X: left, Y: above},
+		{X: left, Y: below},
+		{X: mid, Y: at.Y - d - up},
 	}
 }
 

@@ -173,24 +173,28 @@ func TestContourOfACircle(t *testing.T) {
 	}
 }
 
-// A saddle has two lines, which do not cross.
+// A saddle has two lines, which do not cross: each cuts off one corner.
 func TestContourOfASaddle(t *testing.T) {
-	l := lattice{nx: 1, ny: 1, v: []float64{1, 0, 0, 1}}
-	for level, corner := range map[float64]xy{0.4: {1, 0}, 0.6: {0, 0}} {
-		lines := l.contour(level)
+	rising, falling := []float64{1, 0, 0, 1}, []float64{0, 1, 1, 0} // the high corners: (0,0) and (1,1), or the others
+	for _, c := range []struct {
+		v      []float64
+		level  float64
+		corner xy // cut off, and so is the opposite one
+	}{{rising, 0.4, xy{1, 0}}, {rising, 0.6, xy{0, 0}}, {falling, 0.4, xy{0, 0}}, {falling, 0.6, xy{1, 0}}} {
+		lines := lattice{nx: 1, ny: 1, v: c.v}.contour(c.level)
 		if len(lines) != 2 {
-			t.Fatalf("level %g: %d lines, want 2", level, len(lines))
+			t.Fatalf("%v at %g: %d lines, want 2", c.v, c.level, len(lines))
 		}
 		near := 0
-		for _, c := range lines {
-			for _, q := range []xy{corner, {1 - corner.x, 1 - corner.y}} {
-				if math.Hypot(c[0].x-q.x, c[0].y-q.y) < 0.61 && math.Hypot(c[1].x-q.x, c[1].y-q.y) < 0.61 {
+		for _, l := range lines {
+			for _, q := range []xy{c.corner, {1 - c.corner.x, 1 - c.corner.y}} {
+				if math.Hypot(l[0].x-q.x, l[0].y-q.y) < 0.45 && math.Hypot(l[1].x-q.x, l[1].y-q.y) < 0.45 {
 					near++
 				}
 			}
 		}
 		if near != 2 {
-			t.Errorf("level %g: lines %v do not cut off the corner %v and its opposite", level, lines, corner)
+			t.Errorf("%v at %g: lines %v do not cut off the corner %v and its opposite", c.v, c.level, lines, c.corner)
 		}
 	}
 }

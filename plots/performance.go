@@ -145,7 +145,7 @@ func seriesOf(c Caption, cs []Candidate, ph phase) []series {
 	return out
 }
 
-func (c Candidate) dot(cap Caption, ph phase) dot {
+func (c Candidate) dot(caption Caption, ph phase) dot {
 	d := dot{
 		x: ms(c.Latency), y: c.ThroughputPerGPU,
 		xs: span{ms(c.Low), ms(c.High)}, ys: span{c.Interval.Low, c.Interval.High},
@@ -156,7 +156,7 @@ func (c Candidate) dot(cap Caption, ph phase) dot {
 		if ph.joined {
 			d.text = joinSet(" ", d.text, ph.text(c))
 		}
-		d.text = joinSet(" ", d.text, "("+cap.pickWord()+")")
+		d.text = joinSet(" ", d.text, "("+caption.pickWord()+")")
 	}
 	return d
 }

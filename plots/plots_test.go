@@ -250,6 +250,15 @@ func TestNothingMeetsTheSLA(t *testing.T) {
 	}
 }
 
+func TestMapWithoutAnSLALineSaysWhy(t *testing.T) {
+	want := map[string]string{"nothing_meets_map": "nowhere here", "flat_surface": "everywhere here"}
+	for _, k := range degenerate() {
+		if w := want[k.name]; !strings.Contains(svg(t, k.picture(t)), w) {
+			t.Errorf("%s does not say that the SLA is met %s", k.name, w)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	bad := func(change func(*Candidate)) error {
 		cs := prefillCandidates()
