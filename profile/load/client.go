@@ -90,6 +90,10 @@ type Options struct {
 	// can know it from an earlier run. 0: drawn at random; a value makes the
 	// prompts of equal calls equal.
 	Nonce uint64
+	// OnStart is called once per Measure that sends anything, just before the
+	// first request, with the instant that the records count from: what else
+	// is timed beside the requests can then use the same base.
+	OnStart func(base time.Time)
 	// OnDone is called with each record as its request ends, one call at a
 	// time, in order of ending, beside the measurement: a slow OnDone delays
 	// no request, only the return of Measure. Requests that were never sent

@@ -40,6 +40,7 @@ func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Req
 		return nil, err
 	}
 	defer m.link.close()
+	m.onStart = c.opt.OnStart
 	reported := m.report(c.opt.OnDone)
 	if w.Arrival == profile.ClosedLoop {
 		m.closedLoop(ctx)
@@ -69,6 +70,7 @@ type measurement struct {
 	slack   int           // tokens by which a prompt may miss its length
 	bodies  [][]byte
 	records []profile.Request
+	onStart func(base time.Time)
 	ended   chan int // indices of finished requests, never blocks
 }
 
@@ -170,13 +172,22 @@ func (m *measurement) closedLoop(ctx context.Context) {
 	}
 	ready.Wait()
 	m.base = m.link.clock.now() - lead
+	m.started()
 	close(start)
 	done.Wait()
+}
+
+// started tells what the records' instants count from.
+func (m *measurement) started() {
+	if m.onStart != nil {
+		m.onStart(time.Now().Add(m.base - m.link.clock.now()))
+	}
 }
 
 // openLoop sends each request at its instant, whatever the answers do.
 func (m *measurement) openLoop(ctx context.Context, due []time.Duration) {
 	m.base = m.link.clock.now()
+	m.started()
 	var done sync.WaitGroup
 	for i := range due {
 		at := lead + due[i]

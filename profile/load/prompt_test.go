@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -247,4 +248,26 @@ func TestMeasureRefusesMoreThanItCanHold(t *testing.T) {
 
 func hasWarning(ws []profile.Warning, code string) bool {
 	return slices.ContainsFunc(ws, func(w profile.Warning) bool { return w.Code == code })
+}
+
+// A server that is not ready says nothing about what it takes: what is learned
+// from it must not last.
+func TestBusyServerDoesNotLookLikeOneWithoutIDs(t *testing.T) {
+	f := &fake{}
+	f.handle = func(w http.ResponseWriter, _ *http.Request, q query) bool {
+		if q.n < 2 {
+			fail(w, 503, "loading model")
+		}
+		return q.n < 2
+	}
+	c := client(t, Options{BaseURL: f.start(t).URL})
+	if r := measure(t, c, closed(1, 1))[0]; r.Failure != profile.FailStatus || r.Status != 503 {
+		t.Errorf("record %+v", r)
+	}
+	if r := measure(t, c, closed(1, 1))[0]; !r.OK() {
+		t.Errorf("record %+v", r)
+	}
+	if qs := f.streams(); len(qs) != 2 || qs[0].ids == nil || qs[1].ids == nil {
+		t.Errorf("prompts %.200v", qs)
+	}
 }

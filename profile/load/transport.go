@@ -95,9 +95,14 @@ func (d *dialer) take(ctx context.Context, network, addr string, secure bool) (n
 	}
 }
 
+// prepareTimeout bounds the dialling of all early connections.
+const prepareTimeout = 5 * time.Second
+
 // prepare dials n connections, at most 64 at once. One that fails is left to
 // its request, which then reports why.
 func (d *dialer) prepare(ctx context.Context, addr string, secure bool, n int) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
 	d.ready = make(chan net.Conn, n)
 	slots := make(chan struct{}, 64)
 	var wg sync.WaitGroup
