@@ -112,7 +112,11 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 		return r.surfaceError(s, err)
 	}
 	o := r.opts
-	for _, isl := range decodeISLs(o, o.context(s.facts)) {
+	isls := decodeISLs(o, o.context(s.facts))
+	if row := r.targetRow(s); row < 3 { // the search stopped early there
+		isls = distinct(append(isls, o.ISL))
+	}
+	for _, isl := range isls {
 		for _, n := range spaced(s.facts.MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
 			id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
 			if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, o.SurfaceOSL, n); err != nil {
@@ -121,6 +125,17 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// targetRow counts the sweep's points at the target lengths of a configuration.
+func (r *runner) targetRow(s *session) int {
+	n := 0
+	for _, p := range r.sweepPoints(profile.Decode) {
+		if p.Config == s.cfg && p.Failures == 0 && p.ITL.Mean > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // decodeISLs are the prompt lengths of the decode surface, evenly spaced from

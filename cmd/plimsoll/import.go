@@ -56,7 +56,7 @@ type imported struct {
 func importAction(c *cli.Context) error {
 	p := &parser{c: c}
 	o := profileOptions{
-		isl: p.integer("isl", 1, maxTokens, 0), osl: p.integer("osl", 2, maxTokens, 0),
+		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean},
 		dir: c.String("output-dir"), force: c.Bool("force"), catalog: c.String("catalog"),
 		quiet: c.Bool("quiet"), format: c.String("format"),
@@ -187,7 +187,7 @@ func (in imported) deployment(o profileOptions) (deployment, error) {
 		provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
 	}
 	if m, err := cat.Model(in.model); err == nil {
-		d.model = &m
+		d.model, d.modelName = &m, m.Name
 	}
 	if g, err := cat.GPU(in.gpu); err == nil {
 		d.gpu, d.gpuName = &g, g.Name

@@ -154,6 +154,13 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if l.dep.model != nil {
 		o.Vocab = l.dep.model.Vocab
 	}
+	bases := make(chan time.Time, 1)
+	o.OnStart = func(base time.Time) {
+		select {
+		case bases <- base:
+		default: // a probe's, which nobody asks for
+		}
+	}
 	client, err := load.New(o)
 	if err != nil {
 		return nil, usagef("--endpoint: %v", err)
@@ -163,7 +170,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 		return nil, err
 	}
 	in := &sweep.Instance{
-		Facts: facts, Measurer: measurer{client: client, http: l.http, url: l.watchURL(ctx, url)},
+		Facts: facts, Measurer: measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases},
 		Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
 	}
 	if p != nil {

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,6 +18,17 @@ import (
 // launches execute it again, so that every child process is a real one.
 func TestMain(m *testing.M) {
 	process.Main()
+	if os.Getenv(badEngineVar) != "" {
+		badEngine()
+		return
+	}
+	// No GPU of the machine that runs the tests may decide what they see, and
+	// under the race detector no exit needs to sleep for a second.
+	for k, v := range map[string]string{"CUDA_VISIBLE_DEVICES": "", "GORACE": "atexit_sleep_ms=0"} {
+		if err := os.Setenv(k, v); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){"plimsoll": main})
 }
 
@@ -20,10 +36,53 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			// No GPU of the machine that runs the tests may decide what they see.
-			e.Setenv("CUDA_VISIBLE_DEVICES", "")
+			for _, k := range []string{"CUDA_VISIBLE_DEVICES", "GORACE"} {
+				e.Setenv(k, os.Getenv(k))
+			}
 			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "says": says, "serve": serve,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
+}
+
+// exits runs a program and wants an exit code: `exits 2 plimsoll gpus --x`. A
+// wrong asking must leave nothing on stdout.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code program [args…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Check(err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	if out := ts.ReadFile("stdout"); got == exitUsage && out != "" {
+		ts.Fatalf("wrong usage, yet stdout holds %q", out)
+	}
+}
+
+// says compares the whole of stderr with its arguments, one for each line
+// without the program's name: `says 'error: it broke' 'hint: mend it'`.
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("says cannot be negated")
+	}
+	var want strings.Builder
+	for _, line := range args {
+		fmt.Fprintf(&want, "plimsoll: %s\n", line)
+	}
+	if got := ts.ReadFile("stderr"); got != want.String() {
+		ts.Fatalf("stderr is\n%swant\n%s", got, want.String())
+	}
 }

@@ -21,42 +21,63 @@ const watchEvery = 100 * time.Millisecond
 type measurer struct {
 	client *load.Client
 	http   *http.Client
-	url    string // of the engine's metrics; empty = do not watch
+	url    string         // of the engine's metrics; empty = do not watch
+	bases  chan time.Time // what the client's records count from, one per measurement
+}
+
+// sample is a running count at an instant of the clock.
+type sample struct {
+	at time.Time
+	n  float64
 }
 
 // Measure implements sweep.Measurer.
 func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
+	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup || w.InFlight == 1 && w.OSL == 1 {
 		rs, err := m.client.Measure(ctx, w)
 		return sweep.Measurement{Requests: rs}, err
 	}
 	watch, stop := context.WithCancel(ctx)
-	seen := make(chan []sweep.Running, 1)
+	seen := make(chan []sample, 1)
 	go func() { seen <- m.watch(watch) }()
 	rs, err := m.client.Measure(ctx, w)
 	stop()
-	return sweep.Measurement{Requests: rs, Running: <-seen}, err
+	samples := <-seen
+	out := sweep.Measurement{Requests: rs}
+	if base, ok := m.base(); ok {
+		for _, s := range samples {
+			out.Running = append(out.Running, sweep.Running{At: s.at.Sub(base), N: s.n})
+		}
+	}
+	return out, err
 }
 
-// watch reads the running count until ctx ends. Its base is within a
-// millisecond of the records', which windows of whole steps do not notice. An
-// engine that does not answer gives no samples: the sweep then says so.
-func (m measurer) watch(ctx context.Context) []sweep.Running {
-	var rs []sweep.Running
-	base := time.Now()
+func (m measurer) base() (time.Time, bool) {
+	select {
+	case t := <-m.bases:
+		return t, true
+	default:
+		return time.Time{}, false
+	}
+}
+
+// watch reads the running count until ctx ends. An engine that does not answer
+// gives no samples: the sweep then says so.
+func (m measurer) watch(ctx context.Context) []sample {
+	var ss []sample
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return rs
+			return ss
 		case <-tick.C:
 		}
-		at := time.Since(base)
+		asked := time.Now()
 		r, err := scrape.Read(ctx, m.http, m.url)
-		if err != nil || !r.Running.Known {
-			continue
+		if err == nil && r.Running.Known {
+			ss = append(ss, sample{at: asked.Add(time.Since(asked) / 2), n: r.Running.V})
 		}
-		rs = append(rs, sweep.Running{At: (at + time.Since(base)) / 2, N: r.Running.V})
 	}
 }

@@ -143,6 +143,12 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return withHint(fmt.Errorf("stopped after %d points", len(res.Points)), "the same command with --resume goes on from there")
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.skips(res.Skips)
+		for _, p := range res.Points {
+			ui.warn(p.Warnings) // why it cannot be picked
+		}
+		if j.dep.kind == engine.KindEndpoint {
+			return cause
+		}
 		return withHint(cause, "engine logs are in %s/engines", j.dir.Path)
 	case errors.Is(cause, sweep.ErrOverload):
 		return withHint(cause, "lower --max-in-flight; %d points are kept", len(res.Points))

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/command"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/recommend"
@@ -143,10 +145,13 @@ func (p *parser) fail(err *usageError) {
 	}
 }
 
-// integer reads a whole number in [lo, hi]; absent where the flag is empty.
+// absent reports whether a flag was left alone and has no default.
+func (p *parser) absent(name, value string) bool { return value == "" && !p.c.IsSet(name) }
+
+// integer reads a whole number in [lo, hi]; absent where there is none.
 func (p *parser) integer(name string, lo, hi, absent int) int {
 	s := strings.TrimSpace(p.c.String(name))
-	if s == "" {
+	if p.absent(name, s) {
 		return absent
 	}
 	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
@@ -168,10 +173,19 @@ func (p *parser) millis(name string) time.Duration {
 	return time.Duration(math.Round(v * float64(time.Millisecond)))
 }
 
-// duration reads a positive Go duration; 0 where the flag is empty.
+// outputTokens reads the output length: an ITL lies between two tokens.
+func (p *parser) outputTokens(name string) int {
+	if strings.TrimSpace(p.c.String(name)) == "1" {
+		p.fail(usagef("--%s 1: one output token has no inter-token latency: want at least 2", name).
+			hint("for prefill alone, --%s 2 and a generous --itl cost little", name))
+	}
+	return p.integer(name, 1, maxTokens, 0)
+}
+
+// duration reads a positive Go duration; 0 where there is none.
 func (p *parser) duration(name string) time.Duration {
 	s := strings.TrimSpace(p.c.String(name))
-	if s == "" {
+	if p.absent(name, s) {
 		return 0
 	}
 	d, err := time.ParseDuration(s)
@@ -216,15 +230,19 @@ func orList(words []string) string {
 
 // sizes reads a list of tensor-parallel sizes.
 func (p *parser) sizes(name string) []int {
+	s := p.c.String(name)
+	if p.absent(name, s) {
+		return nil
+	}
 	var ns []int
-	for f := range strings.SplitSeq(p.c.String(name), ",") {
-		f = strings.TrimSpace(f)
-		if f == "" {
-			continue
-		}
-		n, err := strconv.Atoi(f)
+	for f := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
 		if err != nil || n < 1 || n > maxGPUs {
-			p.fail(usagef("--%s %q: want whole numbers from 1 to %d, separated by commas", name, p.c.String(name), maxGPUs))
+			p.fail(usagef("--%s %q: want whole numbers from 1 to %d, separated by commas", name, s, maxGPUs))
+			return nil
+		}
+		if slices.Contains(ns, n) {
+			p.fail(usagef("--%s %q: %d is there twice", name, s, n))
 			return nil
 		}
 		ns = append(ns, n)
@@ -253,7 +271,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 	}
 	p := &parser{c: c}
 	o := profileOptions{
-		isl: p.integer("isl", 1, maxTokens, 0), osl: p.integer("osl", 2, maxTokens, 0),
+		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{
 			TTFT: p.millis("ttft"), ITL: p.millis("itl"),
 			Stat: profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
@@ -330,8 +348,11 @@ func (o profileOptions) check() error {
 	if o.endpoint != "" {
 		return o.checkEndpoint()
 	}
-	if o.maxInFlight > 0 && o.maxInFlight < 1 {
-		return usagef("--max-in-flight %d: want at least 1", o.maxInFlight)
+	if o.kvPattern == "" {
+		return nil
+	}
+	if _, err := command.ParseKVPattern(o.kvPattern); err != nil {
+		return usagef("--kv-tokens-pattern: %v", err)
 	}
 	return nil
 }
@@ -344,6 +365,9 @@ func (o profileOptions) checkEndpoint() error {
 		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
 	case len(o.tps) > 0:
 		return usagef("--tp does not go with --endpoint: nothing is launched")
+	}
+	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
+		return usagef("--endpoint: %v", err)
 	}
 	return nil
 }

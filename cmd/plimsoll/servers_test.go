@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// fakeServer is a server that is reached and is still no good to measure. Its
+// zero value streams as an LLM server should.
+type fakeServer struct {
+	html   bool // whatever is asked, the answer is a web page
+	silent bool // the stream holds no content
+	lump   bool // one chunk holds the whole answer
+	extra  int  // tokens that usage counts beyond those that came
+	short  int  // tokens that are missing at the end
+	sleepy bool // no answer at all
+
+	mu      sync.Mutex
+	headers []http.Header // of every request
+	done    chan struct{}
+}
+
+// fakeServers are those that scripts can name.
+func fakeServers() map[string]*fakeServer {
+	return map[string]*fakeServer{
+		"html": {html: true}, "silent": {silent: true}, "lump": {lump: true},
+		"miscounting": {extra: 7}, "short": {short: 3}, "sleepy": {sleepy: true},
+	}
+}
+
+// serve starts a fake server and puts its address in $URL: `serve html`. With
+// `serve none`, nobody answers at $URL.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serve kind")
+	}
+	if args[0] == "none" {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(err)
+		ts.Setenv("URL", "http://"+l.Addr().String())
+		ts.Check(l.Close())
+		return
+	}
+	f, ok := fakeServers()[args[0]]
+	if !ok {
+		ts.Fatalf("no such server: %s", args[0])
+	}
+	f.done = make(chan struct{})
+	s := httptest.NewServer(f)
+	ts.Defer(s.Close)
+	ts.Defer(func() { close(f.done) })
+	ts.Setenv("URL", s.URL)
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.headers = append(f.headers, r.Header.Clone())
+	f.mu.Unlock()
+	switch {
+	case f.sleepy:
+		select {
+		case <-f.done:
+		case <-r.Context().Done():
+		}
+	case f.html:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		reply(w, "<!doctype html><title>Welcome</title><h1>It works!</h1>\n")
+	case r.URL.Path == "/v1/models":
+		w.Header().Set("Content-Type", "application/json")
+		reply(w, `{"object":"list","data":[{"id":"fake","max_model_len":100000}]}`)
+	case r.URL.Path == "/v1/completions":
+		f.complete(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func reply(w io.Writer, s string) { _, _ = io.WriteString(w, s) } // the client may be gone
+
+func (f *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		Prompt    json.RawMessage `json:"prompt"`
+		MaxTokens int             `json:"max_tokens"`
+		Stream    bool            `json:"stream"`
+	}
+	var ids []int
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || json.Unmarshal(q.Prompt, &ids) != nil {
+		http.Error(w, `{"error":{"message":"prompt must be token ids"}}`, http.StatusBadRequest)
+		return
+	}
+	n := max(0, q.MaxTokens-f.short)
+	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d}`, len(ids)+f.extra, n)
+	if !q.Stream {
+		w.Header().Set("Content-Type", "application/json")
+		reply(w, `{"choices":[{"text":"`+strings.Repeat(" a", n)+`"}],"usage":`+usage+`}`)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	texts := []string{}
+	switch {
+	case f.silent:
+	case f.lump:
+		texts = append(texts, strings.Repeat(" a", n))
+	default:
+		for range n {
+			texts = append(texts, " a")
+		}
+	}
+	for _, text := range texts {
+		reply(w, fmt.Sprintf("data: {\"choices\":[{\"text\":%q,\"finish_reason\":null}]}\n\n", text))
+		_ = http.NewResponseController(w).Flush()
+	}
+	reply(w, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: {\"choices\":[],\"usage\":"+usage+"}\n\ndata: [DONE]\n\n")
+}
