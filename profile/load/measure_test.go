@@ -318,3 +318,24 @@ func TestAssess(t *testing.T) {
 		t.Errorf("nothing gives %+v", q)
 	}
 }
+
+// What is timed beside the requests shares their base: a server's own instants
+// fall between the record's sent and first ones.
+func TestOnStartGivesTheBase(t *testing.T) {
+	var arrived time.Time
+	f := &fake{}
+	srv := f.start(t)
+	var bases []time.Time
+	c := client(t, Options{BaseURL: srv.URL, Model: f.name(), Prompts: PromptTokens, OnStart: func(b time.Time) { bases = append(bases, b) }, OnDone: func(profile.Request) { arrived = time.Now() }})
+	for _, w := range []profile.Workload{closed(1, 1), {ISL: 32, OSL: 8, Requests: 1, Arrival: profile.Constant, Rate: 100, Timeout: 20 * time.Second}} {
+		bases = nil
+		before := time.Now()
+		r := measure(t, c, w)[0]
+		if len(bases) != 1 {
+			t.Fatalf("%s: OnStart was called %d times", w.Arrival, len(bases))
+		}
+		if bases[0].Add(r.Sent).Before(before) || bases[0].Add(r.End).After(arrived) {
+			t.Errorf("%s: base %v does not fit: asked %v, sent +%v, ended +%v, reported %v", w.Arrival, bases[0], before, r.Sent, r.End, arrived)
+		}
+	}
+}
