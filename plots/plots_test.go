@@ -102,6 +102,9 @@ func TestSameInputSameBytes(t *testing.T) {
 			if other := svg(t, q); other != first {
 				t.Error("two pictures of one input gave different SVGs")
 			}
+			if k.name != "prefill_performance" && k.name != "decode_itl_interpolation" {
+				return // a PNG takes its time, and is painted as the SVG is
+			}
 			var a, b bytes.Buffer
 			if err := errors.Join(p.WritePNG(&a), q.WritePNG(&b)); err != nil {
 				t.Fatal(err)
