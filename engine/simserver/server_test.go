@@ -48,12 +48,18 @@ func TestPlainEndpoints(t *testing.T) {
 func TestEveryAnswerSaysThatItIsSimulated(t *testing.T) {
 	s := serve(t, testOptions())
 	for _, c := range []struct{ method, path, body string }{
-		{"GET", "/health", ""}, {"GET", "/v1/models", ""}, {"GET", "/metrics", ""}, {"GET", "/version", ""},
-		{"GET", "/nothing", ""}, {"GET", "/v1/completions", ""}, {"POST", "/v1/completions", "{"},
-		{"POST", "/v1/completions", `{"prompt":"a"}`}, {"POST", "/v1/completions", `{"prompt":"a","stream":true}`},
+		{"GET", "/health", ``},
+		{"GET", "/v1/models", ``},
+		{"GET", "/metrics", ``},
+		{"GET", "/version", ``},
+		{"GET", "/nothing", ``},
+		{"GET", "/v1/completions", ``},
+		{"POST", "/v1/completions", `{`},
+		{"POST", "/v1/completions", `{"prompt":"a"}`},
+		{"POST", "/v1/completions", `{"prompt":"a","stream":true}`},
 		{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"max_tokens":1}`},
 	} {
-		if got := s.send(t.Context(), c.method, c.path, c.body).Header.Get("X-Plimsoll-Provenance"); got != "simulated" {
+		if got := s.send(c.method, c.path, c.body).header.Get("X-Plimsoll-Provenance"); got != "simulated" {
 			t.Errorf("%s %s %s: provenance %q", c.method, c.path, c.body, got)
 		}
 	}
@@ -101,7 +107,11 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	o := testOptions()
 	o.Timer = stepTimer{step: 2 * time.Millisecond}
 	s := serve(t, o)
-	resp := s.send(t.Context(), http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":100,"ignore_eos":true,"stream":true}`)
+	resp, err := s.client.Do(s.request(t.Context(), http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":100,"ignore_eos":true,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
 	eventually(t, "the server refuses connections", func() bool {
@@ -112,7 +122,11 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 		}
 		return err != nil
 	})
-	if got := events(t, resp.Body); len(got) != 101 || got[100] != "[DONE]" {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	if got := events(t, string(body)); len(got) != 101 || got[100] != "[DONE]" {
 		t.Errorf("%d events, want 100 tokens and the end", len(got))
 	}
 	if err := <-stopped; err != nil {
@@ -201,11 +215,7 @@ func TestDisconnectFreesThePlace(t *testing.T) {
 			o.Sim.Limits = engine.Limits{MaxNumSeqs: 1}
 			s := serve(t, o)
 			ctx, cancel := context.WithCancel(t.Context())
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/completions",
-				strings.NewReader(fmt.Sprintf(`{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":%v}`, stream)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := s.request(ctx, http.MethodPost, "/v1/completions", fmt.Sprintf(`{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":%v}`, stream))
 			gone := make(chan struct{})
 			go func() {
 				defer close(gone)

@@ -1,7 +1,6 @@
 package simserver
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -91,8 +90,8 @@ func serve(t testing.TB, o Options) *site {
 	return st
 }
 
-// send makes a request and returns the answer, whose body the test's end closes.
-func (s *site) send(ctx context.Context, method, path, body string, header ...string) *http.Response {
+// request makes one to the server.
+func (s *site) request(ctx context.Context, method, path, body string, header ...string) *http.Request {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -101,23 +100,38 @@ func (s *site) send(ctx context.Context, method, path, body string, header ...st
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := s.client.Do(req)
+	return req
+}
+
+// answered is an answer, read to its end.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (s *site) send(method, path, body string, header ...string) answered {
+	s.t.Helper()
+	resp, err := s.client.Do(s.request(s.t.Context(), method, path, body, header...))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answered{resp.StatusCode, resp.Header, string(b)}
 }
 
 // get returns the body of a GET that must succeed.
 func (s *site) get(path string) string {
 	s.t.Helper()
-	resp := s.send(s.t.Context(), http.MethodGet, path, "")
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("GET %s: status %d, error %v: %s", path, resp.StatusCode, err, b)
+	a := s.send(http.MethodGet, path, "")
+	if a.status != http.StatusOK {
+		s.t.Fatalf("GET %s: status %d: %s", path, a.status, a.body)
 	}
-	return string(b)
+	return a.body
 }
 
 // reply is any answer, whole or one chunk of a stream.
@@ -146,30 +160,39 @@ type reply struct {
 // post returns the decoded answer to a JSON body.
 func (s *site) post(path, body string, header ...string) (int, reply) {
 	s.t.Helper()
-	resp := s.send(s.t.Context(), http.MethodPost, path, body, header...)
-	var r reply
-	if err := json.NewDecoder(resp.Body).Decode(&r); err != nil {
-		s.t.Fatalf("POST %s: %v", path, err)
-	}
-	return resp.StatusCode, r
+	a := s.send(http.MethodPost, path, body, header...)
+	return a.status, decode(s.t, a.body)
 }
 
-// events reads a stream to its end: the data of each event.
-func events(t testing.TB, body io.Reader) []string {
+func decode(t testing.TB, data string) reply {
 	t.Helper()
-	var all []string
-	sc := bufio.NewScanner(body)
-	for sc.Scan() {
-		switch line := sc.Text(); {
-		case line == "":
-		case strings.HasPrefix(line, "data: "):
-			all = append(all, strings.TrimPrefix(line, "data: "))
-		default:
-			t.Fatalf("line %q is not an event", line)
-		}
+	var r reply
+	if err := json.Unmarshal([]byte(data), &r); err != nil {
+		t.Fatalf("%v in %s", err, data)
 	}
-	if err := sc.Err(); err != nil {
-		t.Fatal(err)
+	return r
+}
+
+// stream returns the data of each event of a streamed answer.
+func (s *site) stream(path, body string) []string {
+	s.t.Helper()
+	a := s.send(http.MethodPost, path, body)
+	if got := a.header.Get("Content-Type"); a.status != http.StatusOK || !strings.HasPrefix(got, "text/event-stream") {
+		s.t.Fatalf("status %d, content type %q: %s", a.status, got, a.body)
+	}
+	return events(s.t, a.body)
+}
+
+// events splits a stream into the data of its events.
+func events(t testing.TB, body string) []string {
+	t.Helper()
+	all := strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
+	for i, e := range all {
+		data, ok := strings.CutPrefix(e, "data: ")
+		if !ok || strings.Contains(data, "\n") {
+			t.Fatalf("%q is not an event", e)
+		}
+		all[i] = data
 	}
 	return all
 }

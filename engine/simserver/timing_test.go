@@ -22,8 +22,13 @@ func tokenTimes(s *site, n, osl int) [][]time.Time {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			resp := s.send(s.t.Context(), http.MethodPost, "/v1/completions",
-				fmt.Sprintf(`{"prompt":[1,2,%d],"max_tokens":%d,"ignore_eos":true,"stream":true}`, i, osl))
+			resp, err := s.client.Do(s.request(s.t.Context(), http.MethodPost, "/v1/completions",
+				fmt.Sprintf(`{"prompt":[1,2,%d],"max_tokens":%d,"ignore_eos":true,"stream":true}`, i, osl)))
+			if err != nil {
+				s.t.Error(err)
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
 			buf := make([]byte, 64<<10)
 			for {
 				n, err := resp.Body.Read(buf)
