@@ -1,0 +1,161 @@
+//go:build readme
+
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var updateReadme = flag.Bool("update-readme", false, "write the real output into README.md, and its picture into docs")
+
+const (
+	outputBegin = "<!-- output -->\n```\n"
+	outputEnd   = "```\n<!-- /output -->"
+)
+
+// TestReadme runs the README's sh blocks as written, in a copy of the tracked
+// files, and holds the sample output against the real one.
+func TestReadme(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := copyTracked(t, root)
+	var first string
+	for i, block := range shBlocks(string(readme)) {
+		started := time.Now()
+		out := sh(t, dir, block)
+		t.Logf("%.0f s: %s", time.Since(started).Seconds(), strings.ReplaceAll(strings.TrimSpace(block), "\n", "; "))
+		if i == 0 {
+			first = out
+		}
+	}
+	if first == "" {
+		t.Fatal("README.md has no sh block with output")
+	}
+	if *updateReadme {
+		writeSample(t, root, dir, string(readme), first)
+		return
+	}
+	compareSample(t, sampleOutput(t, string(readme)), first)
+}
+
+func shBlocks(text string) []string {
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+func copyTracked(t *testing.T, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", `git ls-files -z | tar --null -T - -cf - | tar -xf - -C "$0"`, dir)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("copying the tracked files: %v\n%s", err, out)
+	}
+	return dir
+}
+
+func sh(t *testing.T, dir, block string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", block)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES=", "GOFLAGS=-buildvcs=false")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s%s", err, block, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.String()
+}
+
+func sampleOutput(t *testing.T, readme string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(readme, outputBegin)
+	text, _, ok2 := strings.Cut(after, outputEnd)
+	if !ok || !ok2 {
+		t.Fatal("README.md has no sample output between its marks")
+	}
+	return text
+}
+
+func writeSample(t *testing.T, root, dir, readme, out string) {
+	t.Helper()
+	old := sampleOutput(t, readme)
+	text := strings.Replace(readme, outputBegin+old+outputEnd, outputBegin+out+outputEnd, 1)
+	if err := os.WriteFile(filepath.Join(root, "README.md"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"decode_performance.png"} {
+		b, err := os.ReadFile(filepath.Join(dir, "profiling_results", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "docs", name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+
+var label = regexp.MustCompile(`TP:[0-9]+`)
+
+// shape is a line without its figures, except those that name a configuration.
+func shape(line string) string {
+	labels := label.FindAllString(line, -1)
+	line = regexp.MustCompile(` ± [0-9.]+`).ReplaceAllString(label.ReplaceAllString(line, "CONFIG"), "")
+	return strings.Join(append(strings.Fields(number.ReplaceAllString(line, "#")), labels...), " ")
+}
+
+// compareSample: the same kinds of lines, and in the Suggested lines the same
+// configurations with figures within 10 %.
+func compareSample(t *testing.T, want, got string) {
+	t.Helper()
+	shapes := func(s string) (out []string, suggested []string) {
+		for l := range strings.Lines(s) {
+			out = append(out, shape(l))
+			if strings.HasPrefix(l, "Suggested") {
+				suggested = append(suggested, strings.TrimSpace(l))
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out), suggested
+	}
+	w, ws := shapes(want)
+	g, gs := shapes(got)
+	if !slices.Equal(w, g) {
+		t.Errorf("the sample output has other lines than the real one (go test -tags readme -run Readme ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", want, got)
+	}
+	if len(ws) != 4 || len(gs) != 4 {
+		t.Fatalf("%d and %d Suggested lines, want 4", len(ws), len(gs))
+	}
+	for i := range ws {
+		a, b := number.FindAllString(ws[i], -1), number.FindAllString(gs[i], -1)
+		for k := range min(len(a), len(b)) {
+			x, _ := strconv.ParseFloat(a[k], 64)
+			y, _ := strconv.ParseFloat(b[k], 64)
+			if x < 0.9*y || x > 1.1*y {
+				t.Errorf("sample %q, real %q", ws[i], gs[i])
+				break
+			}
+		}
+	}
+}
