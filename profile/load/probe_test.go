@@ -12,7 +12,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
-	f := &fake{pace: time.Millisecond, handle: func(w http.ResponseWriter, _ *http.Request, _ query) bool {
+	f := &fake{pace: 5 * time.Millisecond, handle: func(w http.ResponseWriter, _ *http.Request, _ query) bool {
 		w.Header().Set("Server", "fake/1")
 		w.Header().Set(ProvenanceHeader, "simulated")
 		return false
