@@ -72,9 +72,9 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 	}
 	p.ITL, p.TPOT, p.InFlight, p.Context = s.ITL, s.TPOT, s.InFlight, s.Context
 	p.ThroughputPerGPU = s.TokensPerSec / float64(cfg.GPUs())
-	if h := s.ITL.Half; h > 0 && h < s.ITL.Mean {
+	if h := s.ITL.Half; h > 0 {
 		ratio := func(d time.Duration) float64 { return float64(s.ITL.Mean) / float64(d) }
-		p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU * ratio(s.ITL.Mean+h), High: p.ThroughputPerGPU * ratio(s.ITL.Mean-h)}
+		p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU * ratio(s.ITL.Mean+h), High: p.ThroughputPerGPU * ratio(max(s.ITL.Mean-h, s.ITL.Mean/100))}
 	}
 	if seen, n := runningIn(m.Running, w); n == 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_unverified", "the engine's own running count was not to be had: in-flight is the client's"))

@@ -69,8 +69,8 @@ func summarizePrefill(rs []profile.Request, cfg engine.Config) profile.Point {
 	p.Context = tokens / n
 	rate := func(ttft time.Duration) float64 { return p.Context / ttft.Seconds() / float64(cfg.GPUs()) }
 	p.ThroughputPerGPU = rate(s.TTFT.Mean)
-	if h := s.TTFT.Half; h > 0 && h < s.TTFT.Mean {
-		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(s.TTFT.Mean - h)}
+	if h := s.TTFT.Half; h > 0 {
+		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(max(s.TTFT.Mean-h, s.TTFT.Mean/100))}
 	}
 	if s.Cached > 0.01 {
 		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",

@@ -32,6 +32,7 @@ func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(P
 		r.known[p.ID] = p
 	}
 	r.res.Skips = append(r.res.Skips, known.Skips...)
+	r.res.Cost = known.Cost
 	r.res.Engines = map[string]profile.EngineFacts{}
 	for k, f := range known.Engines {
 		r.res.Engines[k] = f
@@ -105,7 +106,7 @@ func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id 
 	}
 	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
 	p.MaxKV, p.Started, p.Elapsed = s.facts.KVTokens, began, r.opts.Now().Sub(began)
-	if err := r.rec.Point(p, rs); err != nil {
+	if err := r.rec.Point(p, rs, r.spent(s)); err != nil {
 		return profile.Point{}, fmt.Errorf("keeping point %s: %w", id, err)
 	}
 	r.res.Points = append(r.res.Points, p)
@@ -183,14 +184,23 @@ func (r *runner) stop(ctx context.Context, s *session) error {
 		return nil
 	}
 	inst := s.inst
+	r.res.Cost = r.spent(s)
 	s.inst = nil
-	secs := r.opts.Now().Sub(s.begun).Seconds()
-	r.res.Cost.EngineSeconds += secs
-	r.res.Cost.GPUSeconds += secs * float64(s.cfg.GPUs())
 	if err := inst.Stop(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("stopping %s: %w", s.key(), err)
 	}
 	return nil
+}
+
+// spent is the cost so far, the session's running engine included.
+func (r *runner) spent(s *session) Cost {
+	c := r.res.Cost
+	if s.inst != nil {
+		secs := r.opts.Now().Sub(s.begun).Seconds()
+		c.EngineSeconds += secs
+		c.GPUSeconds += secs * float64(s.cfg.GPUs())
+	}
+	return c
 }
 
 // seed gives each point its own prompts, reproducibly.

@@ -86,7 +86,8 @@ type Expectation interface {
 
 // Recorder keeps what is known, synced before the next point starts.
 type Recorder interface {
-	Point(p profile.Point, rs []profile.Request) error
+	// Point comes with what the sweep has cost until then.
+	Point(p profile.Point, rs []profile.Request, spent Cost) error
 	Skip(s profile.Skip) error
 	Engine(key string, f profile.EngineFacts) error
 }
@@ -96,6 +97,7 @@ type Known struct {
 	Points  []profile.Point
 	Skips   []profile.Skip
 	Engines map[string]profile.EngineFacts // by session key
+	Cost    Cost
 }
 
 // Cost is what the sweep spent, launches included.
@@ -126,7 +128,10 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 	r := newRunner(o, l, rec, known, progress)
 	err := r.run(ctx)
 	if errors.Is(err, errTimeUp) {
-		r.res.Partial, err = "the time allowed was used up", r.finish()
+		r.res.Partial = "the time allowed was used up"
+		if err = r.finish(); err != nil {
+			err = fmt.Errorf("%s: %w", r.res.Partial, err)
+		}
 	}
 	return r.res, err
 }

@@ -143,8 +143,9 @@ type notes struct {
 	after func() // called after every point
 }
 
-func (n *notes) Point(p profile.Point, _ []profile.Request) error {
+func (n *notes) Point(p profile.Point, _ []profile.Request, spent Cost) error {
 	n.Points = append(n.Points, p)
+	n.Cost = spent
 	if n.after != nil {
 		n.after()
 	}
@@ -328,6 +329,9 @@ func TestResumeContinuesExactly(t *testing.T) {
 		}
 		if !slices.Equal(stripped(res.Points), stripped(whole.Points)) || !slices.Equal(res.DecodeSurface.Samples, whole.DecodeSurface.Samples) {
 			t.Fatalf("stop %d: another result than undisturbed", stop)
+		}
+		if res.Cost.Requests != whole.Cost.Requests || res.Cost.Launches < whole.Cost.Launches {
+			t.Fatalf("stop %d: cost %+v, undisturbed %+v", stop, res.Cost, whole.Cost)
 		}
 	}
 }

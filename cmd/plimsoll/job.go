@@ -109,7 +109,7 @@ func (j *job) openJournal() error {
 }
 
 func knownFrom(log store.JournalLog) sweep.Known {
-	k := sweep.Known{Points: log.Points, Skips: log.Skips, Engines: map[string]profile.EngineFacts{}}
+	k := sweep.Known{Points: log.Points, Skips: log.Skips, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
 	for _, e := range log.Engines {
 		k.Engines[e.Key] = e.EngineFacts
 	}
@@ -118,11 +118,11 @@ func knownFrom(log store.JournalLog) sweep.Known {
 
 // Point implements sweep.Recorder: the raw records are on disk before the
 // journal says that the point is done.
-func (j *job) Point(p profile.Point, rs []profile.Request) error {
+func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) error {
 	if err := store.WriteRequests(j.dir.Path, p.ID, rs); err != nil {
 		return err
 	}
-	return j.journal.Append(store.PointEntry(p))
+	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
 }
 
 // Skip implements sweep.Recorder.
@@ -137,13 +137,11 @@ func (j *job) close() error { return errors.Join(j.journal.Close(), j.dir.Close(
 
 // outcome is everything that a finished profile shows.
 type outcome struct {
-	opts     profileOptions
-	dep      deployment
-	dir      string
-	res      sweep.Result
-	rec      store.Recommendation
-	elapsed  time.Duration
-	surfaces fitted
+	opts profileOptions
+	dep  deployment
+	dir  string
+	res  sweep.Result
+	rec  store.Recommendation
 }
 
 // finish writes surfaces, links, recommendation, run.json and pictures.
@@ -166,7 +164,7 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	if err := store.WriteRun(dir, run); err != nil {
 		return outcome{}, err
 	}
-	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec, elapsed: time.Since(j.started)}
+	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec}
 	return out, drawAll(dir, run, rec, res.PrefillSurface, res.DecodeSurface)
 }
 

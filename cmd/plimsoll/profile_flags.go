@@ -270,6 +270,9 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		}
 	}
 	p := &parser{c: c}
+	if strings.TrimSpace(c.String("osl")) == "1" {
+		return profileOptions{}, usagef("--osl 1: one output token has no inter-token latency: want at least 2")
+	}
 	o := profileOptions{
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{

@@ -144,7 +144,7 @@ func (u *console) footer(out outcome) {
 		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
 	c := out.res.Cost
 	if c.Launches > 0 {
-		fmt.Fprintf(u.out, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests, in %s\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests, out.elapsed.Round(time.Second))
+		fmt.Fprintf(u.out, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
 	}
 	fmt.Fprintf(u.out, "Files: %s\n\n", out.dir)
 }

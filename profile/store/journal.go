@@ -32,6 +32,7 @@ type Entry struct {
 	Type   EntryType      `json:"type"`
 	Header *Header        `json:"header,omitempty"`
 	Point  *profile.Point `json:"point,omitempty"`
+	Cost   *Cost          `json:"cost,omitempty"` // of the run until and with Point
 	Skip   *profile.Skip  `json:"skip,omitempty"`
 	Engine *EngineFacts   `json:"engine,omitempty"`
 }
@@ -58,7 +59,9 @@ func NewHeader(in Inputs, version string, started time.Time) Header {
 }
 
 // PointEntry wraps a Point for Append.
-func PointEntry(p profile.Point) Entry { return Entry{Type: EntryPoint, Point: &p} }
+func PointEntry(p profile.Point, spent Cost) Entry {
+	return Entry{Type: EntryPoint, Point: &p, Cost: &spent}
+}
 
 // SkipEntry wraps a Skip for Append.
 func SkipEntry(s profile.Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
@@ -160,6 +163,7 @@ type JournalLog struct {
 	Points  []profile.Point // a point measured again replaces the earlier one
 	Skips   []profile.Skip
 	Engines []EngineFacts
+	Cost    Cost // until and with the last point
 	Torn    bool // the last line was cut off by a kill and dropped
 }
 
@@ -210,6 +214,9 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 	case EntryEngine:
 		l.Engines = append(l.Engines, *e.Engine)
 	case EntryPoint:
+		if e.Cost != nil {
+			l.Cost = *e.Cost
+		}
 		if at, again := seen[e.Point.ID]; again {
 			l.Points[at] = *e.Point
 			return nil

@@ -51,7 +51,7 @@ func TestJournalRoundTrip(t *testing.T) {
 	facts := EngineFacts{Key: "decode/tp2", EngineFacts: profile.EngineFacts{KVTokens: 490000, Version: "sim 1", Provenance: profile.Simulated}}
 	again := point("b")
 	again.InFlight = 7
-	file := journal(t, header(), EngineEntry(facts), PointEntry(point("a")), SkipEntry(skip), PointEntry(point("b")), PointEntry(again))
+	file := journal(t, header(), EngineEntry(facts), PointEntry(point("a"), Cost{}), SkipEntry(skip), PointEntry(point("b"), Cost{}), PointEntry(again, Cost{Launches: 2, Requests: 7}))
 	log, err := ReadJournal(file)
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +59,7 @@ func TestJournalRoundTrip(t *testing.T) {
 	want := JournalLog{
 		Header: NewHeader(Inputs{"--isl": "3000"}, "v0", journalStart),
 		Points: []profile.Point{point("a"), again}, Skips: []profile.Skip{skip}, Engines: []EngineFacts{facts},
+		Cost: Cost{Launches: 2, Requests: 7},
 	}
 	if !reflect.DeepEqual(log, want) {
 		t.Errorf("read  %+v\nwrote %+v", log, want)
@@ -68,7 +69,7 @@ func TestJournalRoundTrip(t *testing.T) {
 // TestJournalCutAnywhere: whatever a kill leaves of the file reads as the
 // entries that were whole, and goes on from there.
 func TestJournalCutAnywhere(t *testing.T) {
-	b, err := os.ReadFile(journal(t, header(), PointEntry(point("a")), PointEntry(point("b"))))
+	b, err := os.ReadFile(journal(t, header(), PointEntry(point("a"), Cost{}), PointEntry(point("b"), Cost{})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(j.Append(PointEntry(point("new"))), j.Close()); err != nil {
+			if err := errors.Join(j.Append(PointEntry(point("new"), Cost{})), j.Close()); err != nil {
 				t.Fatal(err)
 			}
 			if log, err = ReadJournal(file); err != nil || log.Torn || len(log.Points) != whole || log.Points[whole-1].ID != "new" {
@@ -106,7 +107,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 }
 
 func TestJournalRefuses(t *testing.T) {
-	good, err := os.ReadFile(journal(t, header(), PointEntry(point("a"))))
+	good, err := os.ReadFile(journal(t, header(), PointEntry(point("a"), Cost{})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func child(job string) error {
 		}
 		fmt.Println("ready")
 		for i := range 1_000_000 { // to be killed
-			if err := j.Append(PointEntry(profile.Point{ID: fmt.Sprint("child/", i), Phase: profile.Decode})); err != nil {
+			if err := j.Append(PointEntry(profile.Point{ID: fmt.Sprint("child/", i), Phase: profile.Decode}, Cost{})); err != nil {
 				return err
 			}
 		}
