@@ -103,7 +103,10 @@ func TestAnyCandidatesAreRefusedOrDrawn(t *testing.T) {
 // curveOf is a fit as good or bad as the numbers that it is made of.
 func curveOf(t *rapid.T, numbers *rapid.Generator[float64]) Curve {
 	a, b := numbers.Draw(t, "a"), numbers.Draw(t, "b")
-	lo, hi := wild().Draw(t, "from"), wild().Draw(t, "to")
+	lo, hi := 0.0, math.Inf(1)
+	if rapid.Bool().Draw(t, "known in part") {
+		lo, hi = wild().Draw(t, "from"), wild().Draw(t, "to")
+	}
 	return func(x float64) (float64, bool) { return a + b*x, x >= lo && x <= hi }
 }
 
@@ -113,7 +116,7 @@ func TestAnyPrefillSurfaceIsRefusedOrDrawn(t *testing.T) {
 		var s profile.PrefillSurface
 		for range rapid.IntRange(0, 8).Draw(t, "samples") {
 			s.Samples = append(s.Samples, profile.PrefillSample{
-				ISL:  rapid.IntRange(-1, 1<<30).Draw(t, "isl"),
+				ISL:  rapid.IntRange(0, 1<<30).Draw(t, "isl"),
 				TTFT: wildDuration().Draw(t, "ttft"), ThroughputPerGPU: numbers.Draw(t, "throughput"),
 			})
 		}
