@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -158,11 +157,45 @@ func (u *console) skips(skips []profile.Skip) {
 	}
 }
 
+// planJSON is a plan as --format json prints it.
+type planJSON struct {
+	Provenance profile.Provenance `json:"provenance"`
+	Deployment string             `json:"deployment"`
+	Steps      []stepJSON         `json:"steps"`
+	LeftOut    []profile.Skip     `json:"left_out"`
+	Output     string             `json:"output"`
+}
+
+type stepJSON struct {
+	Stage    profile.Stage `json:"stage"`
+	Phase    profile.Phase `json:"phase"`
+	Label    string        `json:"label,omitempty"` // empty for the pick's
+	Points   int           `json:"max_points"`
+	Requests int           `json:"max_requests"`
+	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
+}
+
+func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, output string) planJSON {
+	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Output: output}
+	for _, s := range steps {
+		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Requests}
+		if s.Known {
+			j.Expected = s.Expected.Seconds()
+		}
+		p.Steps = append(p.Steps, j)
+	}
+	return p
+}
+
 // plan prints what would be done, and starts nothing.
 func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips []profile.Skip) error {
 	steps := sweep.Plan(so)
+	output, err := outputState(o.dir)
+	if err != nil {
+		return usagef("--output-dir %s: %v", o.dir, err)
+	}
 	if o.format == "json" {
-		return printJSON(u.out, map[string]any{"provenance": d.provenance, "deployment": d.describe(), "steps": steps, "skipped": skips})
+		return printJSON(u.out, newPlanJSON(d, steps, skips, output))
 	}
 	fmt.Fprintf(u.out, "Plan for %s (%s): nothing is started\n\n", d.describe(), d.provenance)
 	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
@@ -183,13 +216,11 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
 	}
 	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")
-	err := t.write(u.out, "")
+	err = t.write(u.out, "")
 	fmt.Fprintf(u.out, "\nTime: %s\n", cost)
 	for _, s := range skips {
 		fmt.Fprintf(u.out, "Left out: %s: %s\n", s.Label, s.Reason)
 	}
-	if e, derr := outputState(o.dir); derr == nil && e != "" {
-		fmt.Fprintf(u.out, "Output: %s\n", e)
-	}
-	return errors.Join(err)
+	fmt.Fprintf(u.out, "Output: %s\n", output)
+	return err
 }
