@@ -364,8 +364,8 @@ func TestConnectionClosedDespiteKeepAliveIsSentAgain(t *testing.T) {
 	var served, dropped atomic.Int64
 	url := raw(t, func(c net.Conn, r *bufio.Reader, _ int) {
 		if takeRequest(r) {
-			giveAnswer(c)
 			served.Add(1)
+			giveAnswer(c)
 		}
 		if takeRequest(r) {
 			dropped.Add(1)
