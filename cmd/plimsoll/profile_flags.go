@@ -176,8 +176,7 @@ func (p *parser) millis(name string) time.Duration {
 // outputTokens reads the output length: an ITL lies between two tokens.
 func (p *parser) outputTokens(name string) int {
 	if strings.TrimSpace(p.c.String(name)) == "1" {
-		p.fail(usagef("--%s 1: one output token has no inter-token latency: want at least 2", name).
-			hint("for prefill alone, --%s 2 and a generous --itl cost little", name))
+		p.fail(usagef("--%s 1: one output token has no inter-token latency: want at least 2", name))
 	}
 	return p.integer(name, 1, maxTokens, 0)
 }
@@ -270,9 +269,6 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		}
 	}
 	p := &parser{c: c}
-	if strings.TrimSpace(c.String("osl")) == "1" {
-		return profileOptions{}, usagef("--osl 1: one output token has no inter-token latency: want at least 2")
-	}
 	o := profileOptions{
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{
