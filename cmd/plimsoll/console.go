@@ -121,7 +121,7 @@ func (u *console) progress() (report func(sweep.Progress), stop func()) {
 	}
 	bar := progressbar.NewOptions(1000,
 		progressbar.OptionSetWriter(u.err), progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetWidth(16), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetRenderBlankState(true), progressbar.OptionSetDescription("starting"))
 	report = func(p sweep.Progress) {
 		bar.Describe(describeProgress(p))
@@ -140,7 +140,7 @@ func (u *console) logProgress() func(sweep.Progress) {
 }
 
 func describeProgress(p sweep.Progress) string {
-	s := fmt.Sprintf("%d points, %s", p.Points, p.Text)
+	s := p.Text
 	if p.Remaining > 0 {
 		s += fmt.Sprintf(", about %s left", p.Remaining.Round(time.Second))
 	}

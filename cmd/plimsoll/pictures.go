@@ -13,25 +13,25 @@ import (
 	"plimsoll/plots"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
-	"plimsoll/recommend"
 )
 
-// fitted is a profile's surfaces with their fits; a fit is nil where there are
-// too few points for one.
-type fitted struct {
-	prefill *interpolation.Prefill
-	decode  *interpolation.Decode
+// fits are a profile's surfaces as predictors; one is nil where there are too
+// few points for it.
+type fits struct {
+	ttft, prefill plots.Curve
+	itl, decode   plots.Surface
 }
 
-func fit(rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) fitted {
-	var f fitted
+func fit(rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) fits {
+	var f fits
 	if p, err := interpolation.FitPrefill(ps); err == nil {
-		f.prefill = &p
+		f.ttft, f.prefill = plots.TTFTCurve(p), plots.PrefillThroughputCurve(p)
 	}
-	if rec.Decode != nil {
-		if d, err := interpolation.FitDecode(ds, rec.Decode.GPUs); err == nil {
-			f.decode = &d
-		}
+	if rec.Decode == nil {
+		return f
+	}
+	if d, err := interpolation.FitDecode(ds, rec.Decode.GPUs); err == nil {
+		f.itl, f.decode = plots.ITLSurface(d), plots.DecodeThroughputSurface(d)
 	}
 	return f
 }
@@ -52,16 +52,16 @@ func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.Pre
 			return plots.DecodePerformance(dec.all(), plotCandidates(run, rec, profile.Decode))
 		}},
 		{"prefill_ttft_interpolation", func() (*plots.Picture, error) {
-			return plots.PrefillTTFTInterpolation(pre.Caption, ps, f.ttft())
+			return plots.PrefillTTFTInterpolation(pre.Caption, ps, f.ttft)
 		}},
 		{"prefill_throughput_interpolation", func() (*plots.Picture, error) {
-			return plots.PrefillThroughputInterpolation(pre.Caption, ps, f.prefillThroughput(), f.ttft())
+			return plots.PrefillThroughputInterpolation(pre.Caption, ps, f.prefill, f.ttft)
 		}},
 		{"decode_itl_interpolation", func() (*plots.Picture, error) {
-			return plots.DecodeITLInterpolation(dec.Caption, ds, f.itl(), mark(rec))
+			return plots.DecodeITLInterpolation(dec.Caption, ds, f.itl, mark(rec))
 		}},
 		{"decode_throughput_interpolation", func() (*plots.Picture, error) {
-			return plots.DecodeThroughputInterpolation(dec.Caption, ds, f.decodeThroughput(), f.itl(), mark(rec))
+			return plots.DecodeThroughputInterpolation(dec.Caption, ds, f.decode, f.itl, mark(rec))
 		}},
 	}
 	var errs []error
@@ -174,45 +174,5 @@ func mark(rec store.Recommendation) *plots.Mark {
 	return &plots.Mark{
 		KVUsage: d.KVUsage, Context: d.KVUsage * float64(rec.Surfaces.Decode.MaxKVTokens) / d.InFlight,
 		Label: fmt.Sprintf("%s n=%.0f", d.Label, d.InFlight),
-	}
-}
-
-func (f fitted) ttft() plots.Curve {
-	if f.prefill == nil {
-		return nil
-	}
-	return func(isl float64) (float64, bool) {
-		p := f.prefill.TTFT(isl)
-		return recommend.Milliseconds(p.Value), p.InRange
-	}
-}
-
-func (f fitted) prefillThroughput() plots.Curve {
-	if f.prefill == nil {
-		return nil
-	}
-	return func(isl float64) (float64, bool) {
-		p := f.prefill.ThroughputPerGPU(isl)
-		return p.Value, p.InRange
-	}
-}
-
-func (f fitted) itl() plots.Surface {
-	if f.decode == nil {
-		return nil
-	}
-	return func(kv, context float64) (float64, bool) {
-		p := f.decode.ITL(kv, context)
-		return recommend.Milliseconds(p.Value), p.InRange
-	}
-}
-
-func (f fitted) decodeThroughput() plots.Surface {
-	if f.decode == nil {
-		return nil
-	}
-	return func(kv, context float64) (float64, bool) {
-		p := f.decode.ThroughputPerGPU(kv, context)
-		return p.Value, p.InRange
 	}
 }
