@@ -249,7 +249,7 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 			f.KVTokens, f.KVSource = n, "log"
 			return nil
 		} else if l.pattern != nil {
-			return withHint(fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s", l.pattern), "the log is %s", p.LogPath())
+			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.pattern, p.LogPath())
 		}
 	}
 	if metricsErr == nil && reading.KVTokens.Int() > 0 {
@@ -260,7 +260,7 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 		f.KVTokens, f.KVSource = props.KVTokens(), "props"
 		return nil
 	}
-	return withHint(errors.New("the engine does not tell its KV cache capacity"), "give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
+	return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
 }
 
 func (l *launcher) kvFromLog(p *process.Process) (int, error) {
