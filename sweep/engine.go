@@ -25,7 +25,8 @@ type Measurer interface {
 // Measurement is what came back from one load.
 type Measurement struct {
 	Requests []profile.Request
-	Running  []Running // the engine's own count while it ran; empty where it has none
+	Running  []Running         // the engine's own count while it ran; empty where it has none
+	Warnings []profile.Warning // what puts the client's part in the records in doubt
 }
 
 // Running is the engine's own count of running requests at one instant, on the

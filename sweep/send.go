@@ -38,6 +38,7 @@ func (r *runner) undisturbed(ctx context.Context, in *Instance, w profile.Worklo
 		m, err := in.Measurer.Measure(ctx, w)
 		r.count(m.Requests)
 		p := sum(m)
+		p.Warnings = append(p.Warnings, m.Warnings...)
 		if i == 0 || err == nil && p.Failures == 0 && spread(p) < spread(best) {
 			best, kept = p, m.Requests
 		}

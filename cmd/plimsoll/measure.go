@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"plimsoll/engine/scrape"
@@ -36,7 +37,7 @@ func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup || w.InFlight == 1 && w.OSL == 1 {
 		rs, err := m.client.Measure(ctx, w)
-		return sweep.Measurement{Requests: rs}, err
+		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs)}, err
 	}
 	watch, stop := context.WithCancel(ctx)
 	seen := make(chan []sample, 1)
@@ -44,13 +45,21 @@ func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	rs, err := m.client.Measure(ctx, w)
 	stop()
 	samples := <-seen
-	out := sweep.Measurement{Requests: rs}
+	out := sweep.Measurement{Requests: rs, Warnings: caveats(w, rs)}
 	if base, ok := m.base(); ok {
 		for _, s := range samples {
 			out.Running = append(out.Running, sweep.Running{At: s.at.Sub(base), N: s.n})
 		}
 	}
 	return out, err
+}
+
+// caveats is what the client doubts of its own records. Being late is none in a
+// closed loop: there TTFT counts from sending, and ITL from when all stream.
+func caveats(w profile.Workload, rs []profile.Request) []profile.Warning {
+	return slices.DeleteFunc(load.Assess(rs).Warnings(), func(x profile.Warning) bool {
+		return x.Code == "client_late" && w.Arrival == profile.ClosedLoop
+	})
 }
 
 func (m measurer) base() (time.Time, bool) {

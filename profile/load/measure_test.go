@@ -309,7 +309,7 @@ func TestAssess(t *testing.T) {
 	if q != want {
 		t.Errorf("got %+v, want %+v", q, want)
 	}
-	for _, code := range []string{"tokens_per_chunk", "coalesced"} {
+	for _, code := range []string{"coalesced"} {
 		if !hasWarning(q.Warnings(), code) {
 			t.Errorf("no warning %s among %v", code, q.Warnings())
 		}

@@ -83,13 +83,10 @@ const (
 	maxLate           = 5 * time.Millisecond
 )
 
-// Warnings says what of q puts the latencies in doubt.
+// Warnings says what of q puts the latencies in doubt. (Chunks of several tokens
+// are profile.Summarize's to warn of.)
 func (q Quality) Warnings() []profile.Warning {
 	var ws []profile.Warning
-	if q.TokensPerChunk > maxTokensPerChunk {
-		ws = append(ws, profile.Warnf("tokens_per_chunk",
-			"a chunk holds %.2f tokens on average: gaps between chunks are not ITL, see TPOT", q.TokensPerChunk))
-	}
 	if q.Coalesced > maxCoalesced {
 		ws = append(ws, profile.Warnf("coalesced",
 			"%.0f %% of chunks came together with the one before: the stream is buffered on its way, or the client is overloaded", 100*q.Coalesced))
