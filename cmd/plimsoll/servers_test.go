@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,7 +20,7 @@ type fakeServer struct {
 	html   bool // whatever is asked, the answer is a web page
 	silent bool // the stream holds no content
 	lump   bool // one chunk holds the whole answer
-	extra  int  // tokens that usage counts beyond those that came
+	cut    int  // prompts are cut to so many tokens; 0 = they are not
 	short  int  // tokens that are missing at the end
 	sleepy bool // no answer at all
 
@@ -28,16 +29,19 @@ type fakeServer struct {
 	done    chan struct{}
 }
 
+// pace is the time between two chunks.
+const pace = time.Millisecond
+
 // fakeServers are those that scripts can name.
 func fakeServers() map[string]*fakeServer {
 	return map[string]*fakeServer{
 		"html": {html: true}, "silent": {silent: true}, "lump": {lump: true},
-		"miscounting": {extra: 7}, "short": {short: 3}, "sleepy": {sleepy: true},
+		"good": {}, "cutting": {cut: 200}, "short": {short: 3}, "sleepy": {sleepy: true},
 	}
 }
 
 // serve starts a fake server and puts its address in $URL: `serve html`. With
-// `serve none`, nobody answers at $URL.
+// `serve none`, nobody answers at $URL, whose host and port are $ADDR.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve kind")
@@ -45,6 +49,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if args[0] == "none" {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		ts.Check(err)
+		ts.Setenv("ADDR", l.Addr().String())
 		ts.Setenv("URL", "http://"+l.Addr().String())
 		ts.Check(l.Close())
 		return
@@ -92,12 +97,18 @@ func (f *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		Stream    bool            `json:"stream"`
 	}
 	var ids []int
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || json.Unmarshal(q.Prompt, &ids) != nil {
-		http.Error(w, `{"error":{"message":"prompt must be token ids"}}`, http.StatusBadRequest)
+	var text string
+	err := json.NewDecoder(r.Body).Decode(&q)
+	if err != nil || json.Unmarshal(q.Prompt, &ids) != nil && json.Unmarshal(q.Prompt, &text) != nil {
+		http.Error(w, `{"error":{"message":"prompt must be token ids or text"}}`, http.StatusBadRequest)
 		return
 	}
+	prompt := len(ids) + len(strings.Fields(text))
+	if f.cut > 0 {
+		prompt = min(prompt, f.cut)
+	}
 	n := max(0, q.MaxTokens-f.short)
-	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d}`, len(ids)+f.extra, n)
+	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d}`, prompt, n)
 	if !q.Stream {
 		w.Header().Set("Content-Type", "application/json")
 		reply(w, `{"choices":[{"text":"`+strings.Repeat(" a", n)+`"}],"usage":`+usage+`}`)
@@ -115,6 +126,7 @@ func (f *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, text := range texts {
+		time.Sleep(pace)
 		reply(w, fmt.Sprintf("data: {\"choices\":[{\"text\":%q,\"finish_reason\":null}]}\n\n", text))
 		_ = http.NewResponseController(w).Flush()
 	}
