@@ -52,7 +52,6 @@ type session struct {
 	phase profile.Phase
 	cfg   engine.Config
 	facts profile.EngineFacts
-	known bool // facts are known, from this launch or a journal
 	inst  *Instance
 	begun time.Time
 }

@@ -56,7 +56,7 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	case errors.As(err, &usage):
 		code = exitUsage
 	}
-	fmt.Fprintf(w, "plimsoll: error: %v\n", oneLine(err))
+	say(w, "error", "%s", oneLine(err))
 	if errors.As(err, &usage) {
 		hints(w, usage.hints)
 	}
@@ -68,7 +68,7 @@ func report(ctx context.Context, w io.Writer, err error) int {
 
 func hints(w io.Writer, hs []string) {
 	for _, h := range hs {
-		fmt.Fprintf(w, "plimsoll: hint: %s\n", h)
+		say(w, "hint", "%s", h)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -34,8 +35,21 @@ func newConsole(c *cli.Context, o profileOptions) *console {
 
 func (u *console) notef(format string, args ...any) {
 	if !u.opts.quiet {
-		fmt.Fprintf(u.err, "plimsoll: note: "+format+"\n", args...)
+		say(u.err, "note", format, args...)
 	}
+}
+
+// say prints one message to stderr. A failure there has nowhere to be told.
+func say(w io.Writer, kind, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, "plimsoll: %s: %s\n", kind, fmt.Sprintf(format, args...))
+}
+
+// show prints a result at once or fails: nobody may take half of one for all.
+func (u *console) show(b *bytes.Buffer) error {
+	if _, err := u.out.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return nil
 }
 
 func (u *console) verbosef(format string, args ...any) {
@@ -46,7 +60,7 @@ func (u *console) verbosef(format string, args ...any) {
 
 func (u *console) warn(ws []profile.Warning) {
 	for _, w := range ws {
-		fmt.Fprintf(u.err, "plimsoll: warning: %s\n", w.Message)
+		say(u.err, "warning", "%s", w.Message)
 	}
 }
 
@@ -58,19 +72,20 @@ func (u *console) deployment(d deployment) {
 	u.warn(d.warnings)
 	if d.provenance != profile.Measured {
 		// Never silent, not even with --quiet: such a number may cost somebody GPUs.
-		fmt.Fprintf(u.err, "plimsoll: warning: %s: no GPU is measured; the numbers are those of %s\n",
+		say(u.err, "warning", "%s: no GPU is measured; the numbers are those of %s",
 			strings.ToUpper(d.provenance.String()), d.describe())
 	}
 }
 
 // describe is the deployment in one phrase.
 func (d deployment) describe() string {
-	what := "the engine at the endpoint"
+	what := "the engine"
 	switch d.kind {
 	case engine.KindSim:
 		what = "the embedded engine"
-	case engine.KindCommand:
-		what = "the engine"
+	case engine.KindEndpoint:
+		what = "the engine at the endpoint"
+	default:
 	}
 	name := d.modelName
 	if name == "" {
@@ -153,74 +168,6 @@ func (u *console) skips(skips []profile.Skip) {
 		if s.Phase != "" {
 			phase = string(s.Phase) + " "
 		}
-		fmt.Fprintf(u.err, "plimsoll: warning: %s%s: %s\n", phase, s.Label, strings.ReplaceAll(s.Reason, "\n", "\n    "))
+		say(u.err, "warning", "%s%s: %s", phase, s.Label, strings.ReplaceAll(s.Reason, "\n", "\n    "))
 	}
-}
-
-// planJSON is a plan as --format json prints it.
-type planJSON struct {
-	Provenance profile.Provenance `json:"provenance"`
-	Deployment string             `json:"deployment"`
-	Steps      []stepJSON         `json:"steps"`
-	LeftOut    []profile.Skip     `json:"left_out"`
-	Output     string             `json:"output"`
-}
-
-type stepJSON struct {
-	Stage    profile.Stage `json:"stage"`
-	Phase    profile.Phase `json:"phase"`
-	Label    string        `json:"label,omitempty"` // empty for the pick's
-	Points   int           `json:"max_points"`
-	Requests int           `json:"max_requests"`
-	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
-}
-
-func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, output string) planJSON {
-	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Output: output}
-	for _, s := range steps {
-		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Requests}
-		if s.Known {
-			j.Expected = s.Expected.Seconds()
-		}
-		p.Steps = append(p.Steps, j)
-	}
-	return p
-}
-
-// plan prints what would be done, and starts nothing.
-func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips []profile.Skip) error {
-	steps := sweep.Plan(so)
-	output, err := outputState(o.dir)
-	if err != nil {
-		return usagef("--output-dir %s: %v", o.dir, err)
-	}
-	if o.format == "json" {
-		return printJSON(u.out, newPlanJSON(d, steps, skips, output))
-	}
-	fmt.Fprintf(u.out, "Plan for %s (%s): nothing is started\n\n", d.describe(), d.provenance)
-	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
-	points, requests, total, known := 0, 0, time.Duration(0), true
-	for _, s := range steps {
-		label, cost := s.Label, "unknown"
-		if label == "" {
-			label = "the pick"
-		}
-		if s.Known {
-			cost = s.Expected.Round(100 * time.Millisecond).String()
-		}
-		t.row(string(s.Stage), string(s.Phase), label, "1", itoa(s.Points), itoa(s.Requests), cost)
-		points, requests, total, known = points+s.Points, requests+s.Requests, total+s.Expected, known && s.Known
-	}
-	cost := "unknown: no latency model for this model and GPU"
-	if known {
-		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
-	}
-	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")
-	err = t.write(u.out, "")
-	fmt.Fprintf(u.out, "\nTime: %s\n", cost)
-	for _, s := range skips {
-		fmt.Fprintf(u.out, "Left out: %s: %s\n", s.Label, s.Reason)
-	}
-	fmt.Fprintf(u.out, "Output: %s\n", output)
-	return err
 }

@@ -32,21 +32,21 @@ func gpusCommand() *cli.Command {
 				return printJSON(c.App.Writer, inv)
 			}
 			for _, w := range inv.Warnings {
-				fmt.Fprintf(c.App.ErrWriter, "plimsoll: warning: %s\n", w)
+				say(c.App.ErrWriter, "warning", "%s", w)
 			}
-			return printGPUs(c.App.Writer, inv)
+			_, err = io.WriteString(c.App.Writer, gpuTable(inv))
+			return err
 		},
 	}
 }
 
-func printGPUs(w io.Writer, inv gpu.Inventory) error {
-	fmt.Fprintf(w, "%d GPUs, driver %s, CUDA %s\n", len(inv.Devices), inv.Driver, inv.CUDA)
+func gpuTable(inv gpu.Inventory) string {
 	t := newTable("#", "name", "catalog", "memory", "used", "MIG", "SM MHz", "mem MHz", "NVLink", "throttled", "UUID")
 	for _, d := range inv.Devices {
 		t.row(itoa(d.Index), d.Name, dash(d.SKU), gib(d.MemoryTotal), gib(d.MemoryUsed), dash(string(d.MIG)),
 			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), itoa(d.NVLinks), dash(strings.Join(d.Throttle, ", ")), d.UUID)
 	}
-	return t.write(w, "")
+	return fmt.Sprintf("%d GPUs, driver %s, CUDA %s\n", len(inv.Devices), inv.Driver, inv.CUDA) + t.text("")
 }
 
 func dash(s string) string {

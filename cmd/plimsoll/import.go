@@ -153,7 +153,7 @@ func oneRow(path string, rows []store.SweptRow, want int) (store.SweptRow, error
 	}
 	e := usagef("import %s: %d rows pass the filters: choose one with --row", path, len(rows))
 	for _, r := range rows[:min(len(rows), 20)] {
-		e.hint("row %d: %s", r.Row, r.Config)
+		e = e.hint("row %d: %s", r.Row, r.Config)
 	}
 	return store.SweptRow{}, e
 }

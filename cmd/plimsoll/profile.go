@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -165,16 +164,4 @@ func assumptions(o profileOptions) []string {
 		"KV transfer between them takes no time",
 		"sustained prefill load: Poisson arrivals, one prompt at a time (M/D/1)",
 	}
-}
-
-// commandLine is how the user asked, for run.json; secrets are left out.
-func commandLine(in map[string]string) string {
-	var b strings.Builder
-	b.WriteString("plimsoll profile-sla")
-	for _, k := range sortedKeys(in) {
-		if v := in[k]; v != "" && v != "false" {
-			fmt.Fprintf(&b, " --%s %s", k, v)
-		}
-	}
-	return b.String()
 }

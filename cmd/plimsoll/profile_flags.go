@@ -214,7 +214,7 @@ func (p *parser) choice(name string, words ...string) string {
 	}
 	e := usagef("--%s %q: want %s", name, s, orList(words))
 	if n := nearest(s, words); n != "" && s != "" {
-		e.hint("did you mean %s?", n)
+		e = e.hint("did you mean %s?", n)
 	}
 	p.fail(e)
 	return words[0]

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,39 +40,41 @@ func (u *console) result(out outcome) error {
 	if u.opts.format == "json" {
 		return printJSON(u.out, out.rec)
 	}
+	b := &bytes.Buffer{}
 	rec := out.rec
 	if rec.Provenance != profile.Measured {
-		fmt.Fprintf(u.out, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
+		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
 	}
-	fmt.Fprintf(u.out, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, dash(rec.GPU), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
-	fmt.Fprintf(u.out, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.Stat)
-	err := errors.Join(u.prefillTable(out), u.decodeTable(out))
-	u.infeasible(out)
-	u.footer(out)
-	u.suggested(out)
-	return err
+	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, dash(rec.GPU), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.Stat)
+	prefillTable(b, out)
+	decodeTable(b, out)
+	infeasible(b, out)
+	footer(b, out)
+	suggested(b, out)
+	return u.show(b)
 }
 
-func (u *console) prefillTable(out outcome) error {
-	fmt.Fprintf(u.out, "\nPrefill at ISL %d (%s)\n", out.opts.isl, out.res.Prefill.Picked.Point.Provenance)
+func prefillTable(b *bytes.Buffer, out outcome) {
+	fmt.Fprintf(b, "\nPrefill at ISL %d (%s)\n", out.opts.isl, out.res.Prefill.Picked.Point.Provenance)
 	t := newTable("config", "GPUs", "TTFT ms", "tokens/s/GPU", "sustained/GPU", "verdict")
 	ch := out.res.Prefill
 	for _, c := range ch.All {
 		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point.TTFT, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat),
 			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), verdict(ch, c, out.opts.sla))
 	}
-	return t.write(u.out, "  ")
+	b.WriteString(t.text("  "))
 }
 
-func (u *console) decodeTable(out outcome) error {
-	fmt.Fprintf(u.out, "\nDecode at ISL %d, OSL %d (%s)\n", out.opts.isl, out.opts.osl, out.res.Decode.Picked.Point.Provenance)
+func decodeTable(b *bytes.Buffer, out outcome) {
+	fmt.Fprintf(b, "\nDecode at ISL %d, OSL %d (%s)\n", out.opts.isl, out.opts.osl, out.res.Decode.Picked.Point.Provenance)
 	t := newTable("config", "GPUs", "in flight", "KV use", "ITL ms", "tokens/s/GPU", "verdict")
 	ch := out.res.Decode
 	for _, c := range byLoad(ch.All) {
 		t.row(c.Label(), itoa(c.Point.Config.GPUs()), fmt.Sprintf("%.1f", c.Point.InFlight), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
 			plusMinus(c.Point.ITL, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
 	}
-	return t.write(u.out, "  ")
+	b.WriteString(t.text("  "))
 }
 
 // byLoad orders candidates by size, then by load, whatever order the search
@@ -108,7 +110,7 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 }
 
 // infeasible says what binds, what is nearest, and what could be promised.
-func (u *console) infeasible(out outcome) {
+func infeasible(b *bytes.Buffer, out outcome) {
 	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode} {
 		if ch.Feasible {
 			continue
@@ -118,10 +120,10 @@ func (u *console) infeasible(out outcome) {
 			limit, name = out.opts.sla.TTFT, "TTFT"
 		}
 		l := ch.Picked.Point.Latency(out.opts.sla.Stat)
-		fmt.Fprintf(u.out, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, name)
-		fmt.Fprintf(u.out, "  nearest: %s at %.0f in flight, %s %.2f ms against %.6g ms (%.1f× too slow)\n", ch.Picked.Label(), ch.Picked.Point.InFlight,
+		fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, name)
+		fmt.Fprintf(b, "  nearest: %s at %.0f in flight, %s %.2f ms against %.6g ms (%.1f× too slow)\n", ch.Picked.Label(), ch.Picked.Point.InFlight,
 			name, recommend.Milliseconds(l), recommend.Milliseconds(limit), float64(l)/float64(limit))
-		fmt.Fprintf(u.out, "  could be promised: --%s %.6g\n", strings.ToLower(name), roundUp(recommend.Milliseconds(l)))
+		fmt.Fprintf(b, "  could be promised: --%s %.6g\n", strings.ToLower(name), roundUp(recommend.Milliseconds(l)))
 	}
 }
 
@@ -135,28 +137,28 @@ func roundUp(ms float64) float64 {
 	return n * unit
 }
 
-func (u *console) footer(out outcome) {
-	fmt.Fprintf(u.out, "\nAssumed:\n")
+func footer(b *bytes.Buffer, out outcome) {
+	fmt.Fprintf(b, "\nAssumed:\n")
 	for _, a := range out.rec.Assumptions {
-		fmt.Fprintf(u.out, "  - %s\n", a)
+		fmt.Fprintf(b, "  - %s\n", a)
 	}
-	fmt.Fprintf(u.out, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
+	fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
 		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
 	c := out.res.Cost
 	if c.Launches > 0 {
-		fmt.Fprintf(u.out, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
+		fmt.Fprintf(b, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
 	}
-	fmt.Fprintf(u.out, "Files: %s\n\n", out.dir)
+	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
 }
 
 // suggested prints the four lines that scripts read: their words are a contract.
-func (u *console) suggested(out outcome) {
+func suggested(b *bytes.Buffer, out outcome) {
 	p, d, th := out.rec.Prefill, out.rec.Decode, out.rec.Thresholds
 	if !out.rec.Feasible {
-		fmt.Fprintln(u.out, "INFEASIBLE: the lines below are the nearest candidate, not an answer")
+		fmt.Fprintln(b, "INFEASIBLE: the lines below are the nearest candidate, not an answer")
 	}
-	fmt.Fprintf(u.out, "Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)\n", p.Label, p.TTFTMillis, p.ThroughputPerGPU)
-	fmt.Fprintf(u.out, "Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower)
-	fmt.Fprintf(u.out, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
-	fmt.Fprintf(u.out, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
+	fmt.Fprintf(b, "Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)\n", p.Label, p.TTFTMillis, p.ThroughputPerGPU)
+	fmt.Fprintf(b, "Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower)
+	fmt.Fprintf(b, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
+	fmt.Fprintf(b, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
 
-// table prints aligned columns; columns of numbers only are aligned right.
+// table is text in aligned columns; columns of numbers only are aligned right.
 type table struct {
 	head []string
 	rows [][]string
@@ -17,7 +15,8 @@ func newTable(head ...string) *table { return &table{head: head} }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-func (t *table) write(w io.Writer, indent string) error {
+// text is the table, each line behind indent.
+func (t *table) text(indent string) string {
 	widths := make([]int, len(t.head))
 	right := make([]bool, len(t.head))
 	for i, h := range t.head {
@@ -27,25 +26,20 @@ func (t *table) write(w io.Writer, indent string) error {
 			right[i] = right[i] && numeric(r[i])
 		}
 	}
+	var b strings.Builder
 	for _, r := range append([][]string{t.head}, t.rows...) {
-		var b strings.Builder
-		b.WriteString(indent)
+		line := indent
 		for i, c := range r {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
 			if right[i] {
-				b.WriteString(pad + c)
+				line += pad + c + "  "
 			} else {
-				b.WriteString(c + pad)
-			}
-			if i < len(r)-1 {
-				b.WriteString("  ")
+				line += c + pad + "  "
 			}
 		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
-			return fmt.Errorf("printing: %w", err)
-		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	return nil
+	return b.String()
 }
 
 // numeric reports whether a cell reads as a figure, with its interval or unit.

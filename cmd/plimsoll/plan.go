@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/sweep"
+)
+
+// planJSON is a plan as --format json prints it.
+type planJSON struct {
+	Provenance profile.Provenance `json:"provenance"`
+	Deployment string             `json:"deployment"`
+	Steps      []stepJSON         `json:"steps"`
+	LeftOut    []profile.Skip     `json:"left_out"`
+	Output     string             `json:"output"`
+}
+
+type stepJSON struct {
+	Stage    profile.Stage `json:"stage"`
+	Phase    profile.Phase `json:"phase"`
+	Label    string        `json:"label,omitempty"` // empty for the pick's
+	Points   int           `json:"max_points"`
+	Requests int           `json:"max_requests"`
+	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
+}
+
+func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, output string) planJSON {
+	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Output: output}
+	for _, s := range steps {
+		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Requests}
+		if s.Known {
+			j.Expected = s.Expected.Seconds()
+		}
+		p.Steps = append(p.Steps, j)
+	}
+	return p
+}
+
+// plan prints what would be done, and starts nothing.
+func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips []profile.Skip) error {
+	steps := sweep.Plan(so)
+	output, err := outputState(o.dir)
+	if err != nil {
+		return usagef("--output-dir %s: %v", o.dir, err)
+	}
+	if o.format == "json" {
+		return printJSON(u.out, newPlanJSON(d, steps, skips, output))
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Plan for %s (%s): nothing is started\n\n", d.describe(), d.provenance)
+	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
+	points, requests, total, known := 0, 0, time.Duration(0), true
+	for _, s := range steps {
+		label, cost := s.Label, "unknown"
+		if label == "" {
+			label = "the pick"
+		}
+		if s.Known {
+			cost = s.Expected.Round(100 * time.Millisecond).String()
+		}
+		t.row(string(s.Stage), string(s.Phase), label, "1", itoa(s.Points), itoa(s.Requests), cost)
+		points, requests, total, known = points+s.Points, requests+s.Requests, total+s.Expected, known && s.Known
+	}
+	cost := "unknown: no latency model for this model and GPU"
+	if known {
+		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
+	}
+	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")
+	b.WriteString(t.text(""))
+	fmt.Fprintf(&b, "\nTime: %s\n", cost)
+	for _, s := range skips {
+		fmt.Fprintf(&b, "Left out: %s: %s\n", s.Label, s.Reason)
+	}
+	fmt.Fprintf(&b, "Output: %s\n", output)
+	return u.show(&b)
+}
