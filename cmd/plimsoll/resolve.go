@@ -226,10 +226,9 @@ func (d deployment) base(o profileOptions) engine.Config {
 			c.Limits.MaxNumSeqs = simMaxSeqs
 		}
 		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
+		return c
 	}
-	if c.Limits.MaxModelLen == 0 && d.model != nil {
-		c.Limits.MaxModelLen = d.model.MaxContext
-	}
+	c.Limits.MaxModelLen = o.maxContext // else the engine's own choice, which it tells
 	return c
 }
 
