@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""Judge a profile of a real engine from its files alone.
+
+usage: check_profile.py DIR SCHEMA --ttft MS --itl MS --kv-tokens N --in-flight N
+
+SCHEMA is what `plimsoll schema recommendation` prints. What is checked: every
+number is measured, and where the KV capacity came from; the statistics follow
+from the request records; the engine's own timings, from its log, agree with
+the client's; TTFT rises with ISL and ITL with load; the recommendation is
+valid and its thresholds are upstream's formulas; six pictures are there. Ends
+with status 1 and the reason at the first thing that is wrong; otherwise prints
+one line of figures, and the surfaces as a table.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import statistics
+import struct
+import sys
+import xml.etree.ElementTree as ET
+
+import jsonschema
+
+PICTURES = ["prefill_performance", "decode_performance", "prefill_ttft_interpolation",
+            "prefill_throughput_interpolation", "decode_itl_interpolation", "decode_throughput_interpolation"]
+MS = 1e6  # nanoseconds
+
+
+def need(ok, what):
+    if not ok:
+        sys.exit("check_profile.py: " + what)
+
+
+def read(*path):
+    with open(os.path.join(*path)) as f:
+        return json.load(f)
+
+
+def records(folder, point):
+    with gzip.open(os.path.join(folder, "requests", point["id"].replace("/", "_") + ".jsonl.gz"), "rt") as f:
+        return [json.loads(line) for line in f]
+
+
+def check_run(folder, run, args):
+    need(run["complete"], "run.json says that the run is not complete")
+    need(run["provenance"] == "measured", "provenance %s" % run["provenance"])
+    for p in run["points"]:
+        need(p["provenance"] == "measured", "%s: provenance %s" % (p["id"], p["provenance"]))
+        need(p["failures"] == 0, "%s: %d of %d requests failed" % (p["id"], p["failures"], p["requests"]))
+        need(p["asked_in_flight"] <= args.in_flight, "%s: %d in flight" % (p["id"], p["asked_in_flight"]))
+    for e in run["engines"]:
+        need(e["kv_tokens"] == args.kv_tokens, "%s: KV capacity %d, want %d" % (e["key"], e["kv_tokens"], args.kv_tokens))
+        need(e["kv_source"] in ("log", "metrics", "props"), "%s: KV capacity from %s" % (e["key"], e["kv_source"]))
+        need(e["version"].startswith("llama.cpp"), "%s: version %s" % (e["key"], e["version"]))
+
+
+def check_records(folder, points):
+    """The points' means follow from one record per request."""
+    for p in points:
+        rs = records(folder, p)
+        need(len(rs) == p["requests"], "%s: %d records, %d requests" % (p["id"], len(rs), p["requests"]))
+        for r in rs:
+            need(r["prompt_tokens"] == p["isl"], "%s: the engine counted %d prompt tokens" % (p["id"], r["prompt_tokens"]))
+            need(r["output_tokens"] == p["osl"], "%s: the engine counted %d output tokens" % (p["id"], r["output_tokens"]))
+        if p["phase"] == "prefill":
+            want = statistics.mean(r["first_ns"] - r["sent_ns"] for r in rs)
+            got = p["ttft"]["mean_ns"]
+            need(all(r.get("cached_tokens", 0) <= 1 for r in rs), "%s: prompts came from the prefix cache" % p["id"])
+        else:
+            begin, end = max(r["first_ns"] for r in rs), min(r["last_ns"] for r in rs)
+            at = [[c["at_ns"] for c in r["chunks"] if begin <= c["at_ns"] <= end] for r in rs]
+            want = statistics.mean(b - a for one in at for a, b in zip(one, one[1:]))
+            got = p["itl"]["mean_ns"]
+        need(abs(got - want) <= 1000, "%s: mean %.4f ms, by the records %.4f ms" % (p["id"], got / MS, want / MS))
+
+
+def engine_timings(folder, key, kind, tokens):
+    """Milliseconds a request, as the engine logged them for so many tokens."""
+    line = re.compile(r"\| +" + kind + r" time = +([0-9.]+) ms / +%d tokens" % tokens)
+    with open(os.path.join(folder, "engines", key.replace("/", "_") + ".log")) as f:
+        return [float(m.group(1)) for m in map(line.search, f) if m]
+
+
+def nearest_batch(times, n, want):
+    """The mean nearest to want of any n timings in a row: a point may be measured
+    more than once, and the log does not say which time was kept."""
+    need(len(times) >= n, "the engine's log has %d timings, want %d" % (len(times), n))
+    return min((statistics.mean(times[i:i + n]) for i in range(len(times) - n + 1)), key=lambda m: abs(m - want))
+
+
+def check_timings(folder, prefill, decode):
+    """Client and engine agree where both are long enough to compare."""
+    ttft = prefill["ttft"]["mean_ns"] / MS
+    own = nearest_batch(engine_timings(folder, engine_key(prefill), "prompt eval", prefill["isl"]), prefill["requests"], ttft)
+    need(abs(ttft - own) <= 0.1 * own + 10, "%s: TTFT %.1f ms, the engine says %.1f ms" % (prefill["id"], ttft, own))
+    tpot = decode["tpot"]["mean_ns"] / MS
+    times = [t / (decode["osl"] - 1) for t in engine_timings(folder, engine_key(decode), "eval", decode["osl"])]
+    own_tpot = nearest_batch(times, decode["requests"], tpot)
+    need(abs(tpot - own_tpot) <= 0.1 * own_tpot + 0.2, "%s: TPOT %.2f ms, the engine says %.2f ms" % (decode["id"], tpot, own_tpot))
+    return "TTFT %.1f ms (engine: %.1f), TPOT %.2f ms (engine: %.2f)" % (ttft, own, tpot, own_tpot)
+
+
+def engine_key(point):
+    return "%s/tp%d" % (point["phase"], point["config"]["parallelism"]["tp"])
+
+
+def check_shapes(prefill, rows):
+    """What any engine does: longer prompts and more load take longer."""
+    first, last = prefill[0], prefill[-1]
+    growth = last["ttft"]["mean_ns"] / first["ttft"]["mean_ns"]
+    need(growth > 3, "TTFT grows only %.1f× from ISL %d to %d" % (growth, first["isl"], last["isl"]))
+    for row in rows[len(rows) // 2:]:
+        slowdown = row[-1]["itl"]["mean_ns"] / row[0]["itl"]["mean_ns"]
+        need(row[0]["asked_in_flight"] == 1 and slowdown > 1,
+             "ITL at ISL %d is %.2f× with %d in flight what it is alone" % (row[0]["isl"], slowdown, row[-1]["asked_in_flight"]))
+    return "TTFT ×%.0f from ISL %d to %d, ITL ×%.1f from 1 to %d in flight" % (
+        growth, first["isl"], last["isl"], slowdown, row[-1]["asked_in_flight"])
+
+
+def check_recommendation(folder, rec, schema, args):
+    jsonschema.validate(rec, schema)
+    need(rec["feasible"] and rec["provenance"] == "measured", "feasible %s, %s" % (rec["feasible"], rec["provenance"]))
+    p, d = rec["prefill"], rec["decode"]
+    need(0 < p["ttft_ms"] <= args.ttft, "picked TTFT %.2f ms" % p["ttft_ms"])
+    need(0 < d["itl_ms"] <= args.itl, "picked ITL %.2f ms" % d["itl_ms"])
+    queue, kv = rec["thresholds"]["prefill_queue_size"], rec["thresholds"]["decode_kv_utilization"]
+    for got, want, what in [
+        (queue["upper"], max(0.1, 1.2 * args.ttft / p["ttft_ms"] - 1), "upper queue size"),
+        (queue["lower"], max(0.1, 0.8 * args.ttft / p["ttft_ms"] - 1), "lower queue size"),
+        (kv["upper"], min(1, d["kv_usage"] + 0.2), "upper KV utilization"),
+        (kv["lower"], max(0.1, d["kv_usage"] - 0.2), "lower KV utilization"),
+    ]:
+        need(abs(got - want) < 1e-6, "%s is %.6f, by upstream's formula %.6f" % (what, got, want))
+    for phase in "prefill", "decode":
+        surface = rec["surfaces"][phase]
+        need(os.path.getsize(os.path.join(folder, surface["file"])) > 0, "no %s" % surface["file"])
+
+
+def check_pictures(folder):
+    for name in PICTURES:
+        with open(os.path.join(folder, name + ".png"), "rb") as f:
+            png = f.read()
+        need(png[:8] == b"\x89PNG\r\n\x1a\n" and png[-8:-4] == b"IEND", "%s.png is no whole PNG" % name)
+        width, height = struct.unpack(">II", png[16:24])
+        need(width >= 600 and height >= 400 and len(png) > 10000, "%s.png: %d×%d, %d bytes" % (name, width, height, len(png)))
+        text = " ".join(t.strip() for t in ET.parse(os.path.join(folder, name + ".svg")).getroot().itertext())
+        need("measured" in text, "%s.svg does not say measured" % name)
+
+
+def table(prefill, rows):
+    print("    TTFT ms by ISL: " + "  ".join("%d: %.1f" % (p["isl"], p["ttft"]["mean_ns"] / MS) for p in prefill))
+    for row in rows:
+        print("    ITL ms at ISL %-4d by in-flight: " % row[0]["isl"]
+              + "  ".join("%d: %.2f" % (p["asked_in_flight"], p["itl"]["mean_ns"] / MS) for p in row))
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("dir")
+    ap.add_argument("schema")
+    ap.add_argument("--ttft", type=float, required=True)
+    ap.add_argument("--itl", type=float, required=True)
+    ap.add_argument("--kv-tokens", type=int, required=True)
+    ap.add_argument("--in-flight", type=int, required=True)
+    args = ap.parse_args()
+
+    run, rec = read(args.dir, "run.json"), read(args.dir, "recommendation.json")
+    check_run(args.dir, run, args)
+    check_recommendation(args.dir, rec, read(args.schema), args)
+    check_records(args.dir, run["points"])
+    check_pictures(args.dir)
+
+    at = lambda phase: [p for p in run["points"] if p["phase"] == phase and p["config"]["parallelism"]["tp"] == rec[phase]["tp"]]
+    prefill = sorted(at("prefill"), key=lambda p: p["isl"])
+    by_isl = {}
+    for p in at("decode"):
+        by_isl.setdefault(p["isl"], []).append(p)
+    rows = [sorted(by_isl[isl], key=lambda p: p["asked_in_flight"]) for isl in sorted(by_isl)]
+    shapes = check_shapes(prefill, rows)
+    timings = ""
+    if os.path.isdir(os.path.join(args.dir, "engines")) and os.listdir(os.path.join(args.dir, "engines")):
+        timings = "; " + check_timings(args.dir, prefill[-1], rows[-1][-1])
+    print("prefill %s, decode %s at %.0f in flight; %s%s" % (
+        rec["prefill"]["label"], rec["decode"]["label"], rec["decode"]["in_flight"], shapes, timings))
+    table(prefill, rows)
+
+
+if __name__ == "__main__":
+    main()
