@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"plimsoll/engine"
@@ -81,12 +82,25 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 	} else if seen < 0.95*p.InFlight {
 		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight))
 		p.InFlight = seen
+	} else {
+		p.Warnings = append(p.Warnings, foreignLoad(seen, p.InFlight)...)
 	}
-	if s.Cached < 0.9 {
+	switch {
+	case math.IsNaN(s.Cached):
+		p.Warnings = append(p.Warnings, profile.Warnf("prefill_skip_unverified", "the engine does not tell how much of a prompt came from its prefix cache"))
+	case s.Cached < 0.9:
 		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached))
 	}
 	p.KVUsage = p.InFlight * p.Context / float64(kvTokens)
 	return p
+}
+
+// foreignLoad warns where the engine runs clearly more than was sent to it.
+func foreignLoad(seen, sent float64) []profile.Warning {
+	if seen <= 1.05*sent+0.5 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("foreign_load", "the engine ran %.1f requests at once and %.1f were ours: somebody else's load is in this number", seen, sent)}
 }
 
 // runningIn averages the engine's running count inside a window.
@@ -112,16 +126,26 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 		return r.surfaceError(s, err)
 	}
 	o := r.opts
-	isls := decodeISLs(o, o.context(s.facts))
-	if row := r.targetRow(s); row < 3 { // the search stopped early there
-		isls = distinct(append(isls, o.ISL))
+	osl := o.surfaceOSL(s.facts)
+	for _, isl := range decodeISLs(o, o.context(s.facts), osl) {
+		if err := r.decodeRow(ctx, s, isl, osl); err != nil {
+			return r.surfaceError(s, err)
+		}
 	}
-	for _, isl := range isls {
-		for _, n := range spaced(s.facts.MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
-			id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
-			if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, o.SurfaceOSL, n); err != nil {
-				return r.surfaceError(s, err)
-			}
+	if r.targetRow(s) < 3 { // the search stopped early there
+		if err := r.decodeRow(ctx, s, o.ISL, o.OSL); err != nil {
+			return r.surfaceError(s, err)
+		}
+	}
+	return nil
+}
+
+// decodeRow measures one context at evenly spaced in-flight counts.
+func (r *runner) decodeRow(ctx context.Context, s *session, isl, osl int) error {
+	for _, n := range spaced(s.facts.MaxInFlight(isl, osl, r.opts.MaxInFlight), r.opts.DecodeGranularity) {
+		id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
+		if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, osl, n); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -141,8 +165,8 @@ func (r *runner) targetRow(s *session) int {
 // decodeISLs are the prompt lengths of the decode surface, evenly spaced from
 // 100 tokens to what the context leaves beside the output, without one that
 // the target row already covers.
-func decodeISLs(o Options, context int) []int {
-	lo, hi := min(100, o.ISL), context-o.SurfaceOSL
+func decodeISLs(o Options, context, osl int) []int {
+	lo, hi := min(100, o.ISL), context-osl
 	var isls []int
 	for i := range o.DecodeGranularity {
 		isl := lo + int(float64(i)/float64(max(o.DecodeGranularity-1, 1))*float64(hi-lo))

@@ -50,9 +50,10 @@ func planSurfaces(o Options, c engine.Config) []Step {
 		}
 	}
 	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
-	for _, isl := range decodeISLs(o, o.context(o.facts(c))) {
-		for _, n := range spaced(o.facts(c).MaxInFlight(isl, o.SurfaceOSL, o.MaxInFlight), o.DecodeGranularity) {
-			d.add(o.decodeCost(c, isl, o.SurfaceOSL, n), 2*n)
+	osl := o.surfaceOSL(o.facts(c))
+	for _, isl := range decodeISLs(o, o.context(o.facts(c)), osl) {
+		for _, n := range spaced(o.facts(c).MaxInFlight(isl, osl, o.MaxInFlight), o.DecodeGranularity) {
+			d.add(o.decodeCost(c, isl, osl, n), 2*n)
 		}
 	}
 	return []Step{p.finished(o, c), d.finished(o, c)}
@@ -92,6 +93,12 @@ func (o Options) context(f profile.EngineFacts) int {
 		c = 2 * (o.ISL + o.OSL)
 	}
 	return max(c, o.ISL+o.OSL)
+}
+
+// surfaceOSL is the output length of the decode surface: as asked, but no more
+// than a quarter of the context, so that contexts keep apart.
+func (o Options) surfaceOSL(f profile.EngineFacts) int {
+	return min(o.SurfaceOSL, max(2, o.context(f)/4))
 }
 
 // holds says where the engine's context is too short for the target.

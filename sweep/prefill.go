@@ -38,7 +38,7 @@ func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage 
 			return profile.Point{}, nil, err
 		}
 		w.Requests = n
-		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizePrefill(m.Requests, s.cfg) })
+		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
 		p.ISL, p.OSL = isl, 1
 		p.Warnings = append(p.Warnings, r.percentileWarning(p.TTFT.N)...)
 		return p, rs, err
@@ -47,8 +47,10 @@ func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage 
 
 // summarizePrefill makes a point of one-at-a-time requests:
 // throughput = prompt tokens / mean TTFT / GPUs.
-func summarizePrefill(rs []profile.Request, cfg engine.Config) profile.Point {
-	s := profile.Summarize(rs, profile.Whole(rs))
+func summarizePrefill(m Measurement, cfg engine.Config) profile.Point {
+	rs := m.Requests
+	w := profile.Whole(rs)
+	s := profile.Summarize(rs, w)
 	p := profile.Point{
 		Asked: 1, InFlight: 1, TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings,
 	}
@@ -71,6 +73,12 @@ func summarizePrefill(rs []profile.Request, cfg engine.Config) profile.Point {
 	p.ThroughputPerGPU = rate(s.TTFT.Mean)
 	if h := s.TTFT.Half; h > 0 {
 		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(max(s.TTFT.Mean-h, s.TTFT.Mean/100))}
+	}
+	if seen, n := runningIn(m.Running, w); n > 0 {
+		p.Warnings = append(p.Warnings, foreignLoad(seen, 1)...)
+	}
+	if math.IsNaN(s.Cached) {
+		p.Warnings = append(p.Warnings, profile.Warnf("prefix_unverified", "the engine does not tell whether a prompt came from its prefix cache"))
 	}
 	if s.Cached > 0.01 {
 		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",

@@ -20,7 +20,7 @@ type runner struct {
 	order    []profile.Point // known points, as they were measured
 	res      Result
 	meter    meter
-	failed   int // requests so far, for StopErrorShare
+	loading  time.Duration // what the last launch took
 }
 
 func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) *runner {
@@ -42,7 +42,7 @@ func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(P
 }
 
 // engineError is a failure of one engine: the configuration is dropped and the
-// sweep goes on. Launch failures concern both phases.
+// sweep goes on.
 type engineError struct {
 	launch bool
 	err    error
@@ -51,12 +51,22 @@ type engineError struct {
 func (e *engineError) Error() string { return e.err.Error() }
 func (e *engineError) Unwrap() error { return e.err }
 
-func (e *engineError) skip(s *session) profile.Skip {
+// skip is the Skip that an engine's failure becomes. One that would not start
+// is given up for both phases, unless the other one has points already.
+func (r *runner) skipOf(e *engineError, s *session) profile.Skip {
 	sk := profile.Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
-	if e.launch {
+	if e.launch && s.phase == profile.Prefill {
 		sk.Phase = ""
 	}
 	return sk
+}
+
+// partial notes why something planned is missing.
+func (r *runner) partial(why string) {
+	if r.res.Partial != "" {
+		why = r.res.Partial + "; " + why
+	}
+	r.res.Partial = why
 }
 
 func (r *runner) skip(s profile.Skip) error {
@@ -92,7 +102,7 @@ func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id 
 		r.meter.done(s.step(stage), cost, 0)
 		return p, nil
 	}
-	if d := r.opts.Deadline; !d.IsZero() && r.opts.Now().Add(r.meter.scaled(cost)).After(d) {
+	if r.late(r.meter.scaled(cost)) {
 		return profile.Point{}, errTimeUp
 	}
 	if err := r.launch(ctx, s); err != nil {
@@ -112,7 +122,12 @@ func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id 
 	r.res.Points = append(r.res.Points, p)
 	r.meter.done(s.step(stage), cost, p.Elapsed)
 	r.progress(r.meter.at(id))
-	return p, r.overload(id)
+	return p, r.overload(id, rs)
+}
+
+// late reports whether something that takes d would end after the deadline.
+func (r *runner) late(d time.Duration) bool {
+	return !r.opts.Deadline.IsZero() && r.opts.Now().Add(d).After(r.opts.Deadline)
 }
 
 // verdict turns what a measurement says about its engine into an error: the
@@ -138,14 +153,17 @@ func (r *runner) launch(ctx context.Context, s *session) error {
 	if s.inst != nil {
 		return nil
 	}
+	if r.late(r.loading) {
+		return errTimeUp
+	}
 	r.progress(r.meter.at("starting " + s.key()))
 	s.begun = r.opts.Now()
 	r.res.Cost.Launches++
 	inst, err := r.launcher.Launch(ctx, s.cfg)
+	r.loading = r.opts.Now().Sub(s.begun)
 	if ctx.Err() != nil {
 		if inst != nil {
-			err = errors.Join(context.Cause(ctx), inst.Stop(context.WithoutCancel(ctx)))
-			return err
+			return errors.Join(context.Cause(ctx), inst.Stop(context.WithoutCancel(ctx)))
 		}
 		return context.Cause(ctx)
 	}

@@ -8,8 +8,10 @@ import (
 	"plimsoll/profile"
 )
 
-// A point is measured again when its interval is wider than both of these:
-// something else than the engine was at work.
+// A point is measured again when a stall was in it: its mean is further above
+// its median, and the mean's interval wider, than both of these. Plain noise
+// does the second alone; choosing among measurements by it would make intervals
+// look narrower than they are.
 const (
 	looseShare = 0.05
 	looseFloor = time.Millisecond / 2
@@ -26,35 +28,29 @@ func (r *runner) warmUp(ctx context.Context, in *Instance, w profile.Workload) e
 	if err != nil {
 		return err
 	}
-	return r.overload("warm-up")
+	return r.overload("warm-up", m.Requests)
 }
 
-// undisturbed measures w until the mean's interval is tight, at most attempts
-// times, and keeps the tightest, with a warning that says what it cost.
+// undisturbed measures w until no stall is in it, at most attempts times, and
+// says what it took. A measurement with failures is never thrown away.
 func (r *runner) undisturbed(ctx context.Context, in *Instance, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, []profile.Request, error) {
-	var best profile.Point
-	var kept []profile.Request
-	for i := range attempts {
+	for i := 1; ; i++ {
 		m, err := in.Measurer.Measure(ctx, w)
 		r.count(m.Requests)
 		p := sum(m)
 		p.Warnings = append(p.Warnings, m.Warnings...)
-		if i == 0 || err == nil && p.Failures == 0 && spread(p) < spread(best) {
-			best, kept = p, m.Requests
+		over := err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil
+		switch {
+		case !over && stalled(p) && i < attempts:
+			continue
+		case !over && stalled(p):
+			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
+				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), attempts))
+		case i > 1:
+			p.Warnings = append(p.Warnings, profile.Warnf("disturbed", "measured %d times: there were stalls in the ones before", i))
 		}
-		if err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil {
-			return best, kept, err
-		}
-		if !loose(best) {
-			if i > 0 {
-				best.Warnings = append(best.Warnings, profile.Warnf("disturbed", "measured %d times: the others were disturbed", i+1))
-			}
-			return best, kept, nil
-		}
+		return p, m.Requests, err
 	}
-	best.Warnings = append(best.Warnings, profile.Warnf("noisy", "%s %v ± %v in the quietest of %d measurements",
-		latencyName(best), latency(best).Mean.Round(10*time.Microsecond), latency(best).Half.Round(10*time.Microsecond), attempts))
-	return best, kept, nil
 }
 
 // latency is the distribution that the point is about: ITL where it has one.
@@ -72,17 +68,11 @@ func latencyName(p profile.Point) string {
 	return "TTFT"
 }
 
-// spread is the relative half-width of the mean's interval.
-func spread(p profile.Point) float64 {
+// stalled reports whether a few long waits carry the mean away.
+func stalled(p profile.Point) bool {
 	d := latency(p)
-	if d.Mean <= 0 {
-		return 1
-	}
-	return float64(d.Half) / float64(d.Mean)
-}
-
-func loose(p profile.Point) bool {
-	return spread(p) > looseShare && latency(p).Half > looseFloor
+	limit := max(looseFloor, time.Duration(looseShare*float64(d.P50)))
+	return d.Mean-d.P50 > limit && d.Half > limit
 }
 
 // count adds requests to what the sweep spent.
@@ -91,17 +81,20 @@ func (r *runner) count(rs []profile.Request) {
 	for _, q := range rs {
 		r.res.Cost.PromptTokens += int64(q.PromptTokens)
 		r.res.Cost.OutputTokens += int64(q.OutputTokens)
-		if !q.OK() && q.Failure != profile.FailCanceled {
-			r.failed++
-		}
 	}
 }
 
-// overload stops a sweep of somebody's server that has begun to fail.
-func (r *runner) overload(at string) error {
-	sent := r.res.Cost.Requests
-	if m := r.opts.StopErrorShare; m > 0 && r.failed > 0 && float64(r.failed) >= m*float64(sent) {
-		return fmt.Errorf("%w: %d of %d: stopped at %s", ErrOverload, r.failed, sent, at)
+// overload stops a sweep of somebody's server once a load fails by more than
+// the allowed share. Requests that were stopped for it are no failures of it.
+func (r *runner) overload(at string, rs []profile.Request) error {
+	failed := 0
+	for _, q := range rs {
+		if !q.OK() && q.Failure != profile.FailCanceled {
+			failed++
+		}
+	}
+	if m := r.opts.StopErrorShare; m > 0 && failed > 0 && float64(failed) >= m*float64(len(rs)) {
+		return fmt.Errorf("%w: %d of %d: stopped at %s", ErrOverload, failed, len(rs), at)
 	}
 	return nil
 }

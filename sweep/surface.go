@@ -16,7 +16,7 @@ func (r *runner) surfaceError(s *session, err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
-	r.res.Partial = "the " + s.key() + " surface is incomplete: " + failed.Error()
+	r.partial("the " + s.key() + " surface is incomplete: " + failed.Error())
 	return nil
 }
 
@@ -39,10 +39,12 @@ func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.Prefill
 // it stays a row, and each sample the in-flight count seen: x = n·y/max_kv.
 func decodeSurfaceOf(points []profile.Point, cfg engine.Config) profile.DecodeSurface {
 	var s profile.DecodeSurface
-	rows := map[int][]profile.Point{} // by the length asked for
+	type lengths struct{ isl, osl int }
+	rows := map[lengths][]profile.Point{} // by the lengths asked for
 	for _, p := range points {
 		if p.Phase == profile.Decode && p.Config == cfg && p.Failures == 0 && p.ITL.Mean > 0 {
-			rows[p.ISL] = append(rows[p.ISL], p)
+			key := lengths{p.ISL, p.OSL}
+			rows[key] = append(rows[key], p)
 			s.MaxKVTokens = p.MaxKV
 			s.Provenance = profile.Weakest(s.Provenance, p.Provenance)
 		}

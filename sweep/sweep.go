@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -27,15 +28,6 @@ const (
 	// Grid is upstream's plan: evenly spaced counts, full output length.
 	Grid Search = "grid"
 )
-
-// ParseSearch reads a Search's name.
-func ParseSearch(s string) (Search, error) {
-	switch v := Search(s); v {
-	case Adaptive, Grid:
-		return v, nil
-	}
-	return "", fmt.Errorf("unknown search %q: want adaptive or grid", s)
-}
 
 // Sentinels that end a run early.
 var (
@@ -128,12 +120,33 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 	r := newRunner(o, l, rec, known, progress)
 	err := r.run(ctx)
 	if errors.Is(err, errTimeUp) {
-		r.res.Partial = "the time allowed was used up"
-		if err = r.finish(); err != nil {
-			err = fmt.Errorf("%s: %w", r.res.Partial, err)
-		}
+		err = r.outOfTime()
 	}
 	return r.res, err
+}
+
+// outOfTime finishes with what is known, and claims no more than that.
+func (r *runner) outOfTime() error {
+	const why = "the time allowed was used up"
+	chosen := len(r.res.Decode.All) > 0 // the sweep was complete, only surfaces are cut short
+	r.partial(why)
+	if err := r.finish(); err != nil {
+		return fmt.Errorf("%s: %w", why, err)
+	}
+	if chosen {
+		return nil
+	}
+	for _, c := range []*recommend.Choice{&r.res.Prefill, &r.res.Decode} {
+		for _, cfg := range r.opts.Candidates {
+			label := cfg.Parallelism.Label()
+			measured := slices.ContainsFunc(c.All, func(x recommend.Candidate) bool { return x.Label() == label })
+			if !measured && !r.skipped(c.Phase, label) {
+				r.res.Skips = append(r.res.Skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
+			}
+		}
+		c.Why = "the best of what was measured before the time was up"
+	}
+	return nil
 }
 
 // run does the four stages; errTimeUp leaves what is known in r.res.
@@ -163,6 +176,7 @@ func (r *runner) candidate(ctx context.Context, phase profile.Phase, cfg engine.
 	s := newSession(phase, cfg)
 	if r.skipped(phase, s.label()) {
 		r.recall(s)
+		r.meter.close(s.step(profile.StageSweep))
 		return nil
 	}
 	defer func() { err = r.end(ctx, s, profile.StageSweep, err) }()
@@ -173,7 +187,7 @@ func (r *runner) candidate(ctx context.Context, phase profile.Phase, cfg engine.
 	}
 	var failed *engineError
 	if errors.As(err, &failed) {
-		return r.skip(failed.skip(s))
+		return r.skip(r.skipOf(failed, s))
 	}
 	return err
 }

@@ -509,7 +509,7 @@ func TestDisturbedPointIsMeasuredAgain(t *testing.T) {
 	if want := l.ttft(3000); p.TTFT.Mean != want {
 		t.Errorf("TTFT %v, want %v", p.TTFT.Mean, want)
 	}
-	if len(p.Warnings) != 1 || p.Warnings[0].Code != "disturbed" || p.Warnings[0].Message != "measured 2 times: the others were disturbed" {
+	if len(p.Warnings) != 1 || p.Warnings[0].Code != "disturbed" || p.Warnings[0].Message != "measured 2 times: there were stalls in the ones before" {
 		t.Errorf("warnings %v", p.Warnings)
 	}
 	l.stalls = 1000
