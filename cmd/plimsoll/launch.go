@@ -68,7 +68,7 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 		if err == nil {
 			in, err := l.attach(ctx, p.URL(), cfg, p)
 			if err != nil {
-				return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+				return nil, errors.Join(err, died(ctx, p), p.Stop(context.WithoutCancel(ctx)))
 			}
 			in.Facts.Command = argv
 			return in, nil
@@ -78,6 +78,12 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 		}
 	}
 	return nil, last
+}
+
+// died is how an engine that just failed to answer has ended; nil where it runs.
+func died(ctx context.Context, p *process.Process) error {
+	waitEnd(ctx, p.Done())
+	return p.Err()
 }
 
 // start runs one engine until it answers; what it returns with an error is stopped.
@@ -169,14 +175,14 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, err
 	}
-	in := &sweep.Instance{
-		Facts: facts, Measurer: measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases},
-		Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
+	m := measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases}
+	if p == nil {
+		return &sweep.Instance{
+			Facts: facts, Measurer: m, Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
+		}, nil
 	}
-	if p != nil {
-		in.Died, in.Stop = p.Err, p.Stop
-	}
-	return in, nil
+	m.ended = p.Done()
+	return &sweep.Instance{Facts: facts, Measurer: m, Died: p.Err, Stop: p.Stop}, nil
 }
 
 // watchURL is where the engine tells its running count; empty if it does not.

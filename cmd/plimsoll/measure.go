@@ -17,13 +17,18 @@ import (
 // half a second.
 const watchEvery = 100 * time.Millisecond
 
+// deathRattle is how long an engine whose connections broke is given to be
+// found dead: its end is the reason then, not the failures that it caused.
+const deathRattle = time.Second
+
 // measurer sends load through the measuring client and watches the engine's
 // own running count meanwhile.
 type measurer struct {
 	client *load.Client
 	http   *http.Client
-	url    string         // of the engine's metrics; empty = do not watch
-	bases  chan time.Time // what the client's records count from, one per measurement
+	url    string          // of the engine's metrics; empty = do not watch
+	bases  chan time.Time  // what the client's records count from, one per measurement
+	ended  <-chan struct{} // closed when the engine is known to have ended; nil = nobody knows
 }
 
 // sample is a running count at an instant of the clock.
@@ -34,6 +39,25 @@ type sample struct {
 
 // Measure implements sweep.Measurer.
 func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
+	out, err := m.measure(ctx, w)
+	broke := slices.ContainsFunc(out.Requests, func(r profile.Request) bool {
+		return r.Failure == profile.FailConnect || r.Failure == profile.FailMalformed
+	})
+	if broke && m.ended != nil {
+		waitEnd(ctx, m.ended)
+	}
+	return out, err
+}
+
+func waitEnd(ctx context.Context, ended <-chan struct{}) {
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	case <-time.After(deathRattle):
+	}
+}
+
+func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup || w.InFlight == 1 && w.OSL == 1 {
 		rs, err := m.client.Measure(ctx, w)
