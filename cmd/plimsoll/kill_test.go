@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"plimsoll/profile/store"
+)
+
+// reached reports whether a journal holds n points whose ids begin so.
+func reached(t *testing.T, dir, prefix string, n int) bool {
+	t.Helper()
+	for _, id := range pointIDs(t, dir) {
+		if strings.HasPrefix(id, prefix) {
+			n--
+		}
+	}
+	return n <= 0
+}
+
+// interrupt starts a small profile into dir and signals it, by its process
+// group if asked, as soon as n points of a stage are known.
+func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group bool) *program {
+	t.Helper()
+	p := start(t, nil, small(dir)...)
+	if n > 0 {
+		poll(t, "an engine", func() bool { return len(p.family(t)) > 0 })
+	}
+	poll(t, "stage "+stage, func() bool { return reached(t, dir, stage, n) })
+	if group {
+		if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		p.signal(t, s)
+	}
+	return p
+}
+
+// Killed in the middle of each stage, the program leaves no process, a journal
+// that can be read, and a folder that --resume completes to the same points
+// and the same picks as a run that nothing disturbed.
+func TestKilledAndResumed(t *testing.T) {
+	needProc(t)
+	whole := filepath.Join(t.TempDir(), "results")
+	ran(t, exitDone, small(whole)...)
+	want := slices.Sorted(slices.Values(pointIDs(t, whole)))
+	picked, err := store.ReadRecommendation(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, stage string
+		n           int
+	}{
+		{"before the first point", "", 0},
+		{"prefill sweep", "sweep/prefill/", 1},
+		{"decode sweep", "sweep/decode/", 4},
+		{"prefill surface", "surface/prefill/", 1},
+		{"decode surface", "surface/decode/", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "results")
+			p := interrupt(t, dir, tt.stage, tt.n, syscall.SIGKILL, false)
+			if code := p.wait(t); code != -1 {
+				t.Fatalf("it had ended by itself with %d\n%s", code, &p.errout)
+			}
+			p.noOrphans(t)
+			known := pointIDs(t, dir)
+			if len(known) >= len(want) {
+				t.Fatalf("all %d points were known: not the middle of a stage", len(known))
+			}
+			if _, err := os.Stat(filepath.Join(dir, store.RecommendationFile)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("an unfinished run recommends something: %v", err)
+			}
+			again := []string{}
+			if _, err := os.Stat(filepath.Join(dir, store.JournalFile)); err == nil {
+				again = append(again, "--resume") // else there is nothing to resume, and nothing in the way
+			}
+			r := ran(t, exitDone, small(dir, again...)...)
+			r.noOrphans(t)
+			if ids := pointIDs(t, dir); !slices.Equal(ids[:len(known)], known) {
+				t.Errorf("what was known, %v, is now %v", known, ids)
+			}
+			checkCompleted(t, dir, want, picked)
+		})
+	}
+}
+
+func checkCompleted(t *testing.T, dir string, want []string, picked store.Recommendation) {
+	t.Helper()
+	if ids := slices.Sorted(slices.Values(pointIDs(t, dir))); !slices.Equal(ids, want) {
+		t.Errorf("points\n%v\nof the undisturbed run\n%v", ids, want)
+	}
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Prefill.TP != picked.Prefill.TP || rec.Decode.TP != picked.Decode.TP || !rec.Feasible {
+		t.Errorf("picked TP %d and %d, the undisturbed run %d and %d", rec.Prefill.TP, rec.Decode.TP, picked.Prefill.TP, picked.Decode.TP)
+	}
+	checkFiles(t, dir, rec)
+}
+
+// The first Ctrl-C, which a terminal sends to the whole process group, stops
+// the engines, keeps what was measured and says how to go on.
+func TestInterrupted(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "results")
+			p := interrupt(t, dir, "sweep/decode/", 2, s, s == syscall.SIGINT)
+			if code := p.wait(t); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d\n%s", code, exitInterrupted, &p.errout)
+			}
+			p.noOrphans(t)
+			stderr := p.errout.String()
+			if !strings.Contains(stderr, "plimsoll: error: interrupted: stopped after ") ||
+				!strings.HasSuffix(stderr, "plimsoll: hint: the same command with --resume goes on from there\n") {
+				t.Errorf("stderr:\n%s", stderr)
+			}
+			if p.out.String() != "" {
+				t.Errorf("stdout:\n%s", &p.out)
+			}
+			run, err := store.ReadRun(dir)
+			if err != nil || run.Complete {
+				t.Errorf("run.json: complete %v, %v", run.Complete, err)
+			}
+			if n := len(pointIDs(t, dir)); n < 4 || n != len(run.Points) {
+				t.Errorf("%d points in the journal, %d in run.json", n, len(run.Points))
+			}
+			if s == syscall.SIGINT {
+				ran(t, exitDone, small(dir, "--resume", "--quiet")...)
+			}
+		})
+	}
+}

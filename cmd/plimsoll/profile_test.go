@@ -1,0 +1,329 @@
+package main
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// pictures are the six that a profile draws, each as PNG and SVG.
+func pictures() []string {
+	return []string{
+		"prefill_performance", "decode_performance", "prefill_ttft_interpolation", "prefill_throughput_interpolation",
+		"decode_itl_interpolation", "decode_throughput_interpolation",
+	}
+}
+
+// The whole job on the embedded engine, and everything that can be done with
+// the folder afterwards.
+func TestProfile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, small(dir)...)
+	p.noOrphans(t)
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
+	t.Run("provenance", func(t *testing.T) { checkSimulated(t, dir, p) })
+	t.Run("suggested", func(t *testing.T) { checkSuggested(t, p.out.String(), rec) })
+	t.Run("again", func(t *testing.T) {
+		before := tree(t, dir)
+		p := ran(t, exitUsage, small(dir)...)
+		want := "plimsoll: error: --output-dir " + dir + ": "
+		if !strings.Contains(p.errout.String(), want) || !strings.Contains(p.errout.String(), "--resume continues it, --force moves it aside") {
+			t.Errorf("stderr:\n%s", &p.errout)
+		}
+		same(t, before, tree(t, dir))
+	})
+	t.Run("changed input", func(t *testing.T) {
+		before := tree(t, dir)
+		p := ran(t, exitUsage, small(dir, "--resume", "--isl", "600", "--seed", "7")...)
+		for _, want := range []string{"--isl was 500, now 600", "--seed was 1, now 7"} {
+			if !strings.Contains(p.errout.String(), want) {
+				t.Errorf("stderr does not name %q:\n%s", want, &p.errout)
+			}
+		}
+		same(t, before, tree(t, dir))
+	})
+	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, dir, p) })
+	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
+	t.Run("json", func(t *testing.T) {
+		p := ran(t, exitDone, small(dir, "--resume", "--format", "json", "--quiet")...)
+		var got store.Recommendation
+		if err := json.Unmarshal([]byte(p.out.String()), &got); err != nil {
+			t.Fatalf("stdout is not recommendation.json: %v", err)
+		}
+		if a, b := fmt.Sprintf("%+v", *got.Prefill), fmt.Sprintf("%+v", *rec.Prefill); a != b {
+			t.Errorf("prefill is\n%s, in the file it is\n%s", a, b)
+		}
+	})
+	t.Run("force", func(t *testing.T) {
+		before := tree(t, dir)
+		ran(t, exitDone, small(dir, "--force", "--quiet")...)
+		same(t, before, tree(t, dir+".1"))
+		if _, err := store.ReadRecommendation(dir); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// checkFiles reads every file of the contract back.
+func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !run.Complete || run.SLA.Stat != profile.Mean || len(run.GPUs) == 0 || len(run.Engines) == 0 || run.Inputs["--isl"] != "500" {
+		t.Errorf("run.json: complete %v, SLA %+v, %d GPUs, %d engines, isl %q", run.Complete, run.SLA, len(run.GPUs), len(run.Engines), run.Inputs["--isl"])
+	}
+	log, err := store.ReadJournal(filepath.Join(dir, store.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(log.Points) != len(run.Points) || len(log.Points) < 8 {
+		t.Errorf("%d points in the journal, %d in run.json", len(log.Points), len(run.Points))
+	}
+	for _, p := range log.Points {
+		n := 0
+		for r, err := range store.ReadRequests(store.RequestsPath(dir, p.ID)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; !r.OK() {
+				t.Errorf("%s: request %d: %s %s", p.ID, r.Index, r.Failure, r.Error)
+			}
+		}
+		if n != p.Requests {
+			t.Errorf("%s: %d records of %d requests", p.ID, n, p.Requests)
+		}
+	}
+	checkSurfaces(t, dir, rec)
+	for _, name := range pictures() {
+		if png := readFile(t, filepath.Join(dir, name+".png")); !strings.HasPrefix(png, "\x89PNG\r\n\x1a\n") || len(png) < 10_000 {
+			t.Errorf("%s.png: %d bytes", name, len(png))
+		}
+		if svg := readFile(t, filepath.Join(dir, name+".svg")); !strings.Contains(svg, "<svg") || !strings.HasSuffix(strings.TrimSpace(svg), "</svg>") {
+			t.Errorf("%s.svg: %d bytes", name, len(svg))
+		}
+	}
+}
+
+// checkSurfaces wants the NPZ, its JSON twin and its link to hold the same.
+func checkSurfaces(t *testing.T, dir string, rec store.Recommendation) {
+	picks := map[profile.Phase]*store.Pick{profile.Prefill: rec.Prefill, profile.Decode: rec.Decode}
+	for phase, pick := range picks {
+		npzPath := filepath.Join(dir, store.SurfaceNPZ(phase))
+		link := filepath.Join(dir, store.LinkName(phase, pick.Parallelism().Slug()), "raw_data.npz")
+		if readFile(t, npzPath) != readFile(t, link) {
+			t.Errorf("%s: the link holds something else", phase)
+		}
+		if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("%s_tp%d_interpolation", phase, pick.TP))); err != nil {
+			t.Error(err)
+		}
+	}
+	ps, err := store.ReadPrefill(filepath.Join(dir, store.SurfaceNPZ(profile.Prefill)), store.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin, err := store.ReadPrefill(filepath.Join(dir, store.SurfaceJSON(profile.Prefill)), store.LoadOptions{})
+	if err != nil || !slices.Equal(ps.Samples, twin.Samples) || len(ps.Samples) != rec.Surfaces.Prefill.Points || len(ps.Samples) < 3 {
+		t.Errorf("prefill: NPZ %v, JSON %v, %v", ps, twin, err)
+	}
+	ds, err := store.ReadDecode(filepath.Join(dir, store.SurfaceNPZ(profile.Decode)), store.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dtwin, err := store.ReadDecode(filepath.Join(dir, store.SurfaceJSON(profile.Decode)), store.LoadOptions{})
+	if err != nil || !slices.Equal(ds.Samples, dtwin.Samples) || ds.MaxKVTokens != dtwin.MaxKVTokens || len(ds.Samples) != rec.Surfaces.Decode.Points {
+		t.Errorf("decode: NPZ %v, JSON %v, %v", ds, dtwin, err)
+	}
+}
+
+// checkSimulated wants the word on the terminal and in every artefact.
+func checkSimulated(t *testing.T, dir string, p *program) {
+	if !strings.HasPrefix(p.out.String(), "SIMULATED") || !strings.Contains(p.out.String(), "(simulated)") {
+		t.Errorf("stdout does not say it:\n%s", &p.out)
+	}
+	if !strings.Contains(p.errout.String(), "plimsoll: warning: SIMULATED: ") {
+		t.Errorf("stderr does not say it:\n%s", &p.errout)
+	}
+	for name, text := range tree(t, dir) {
+		switch filepath.Ext(name) {
+		case ".json":
+			var file struct{ Provenance any }
+			if err := json.Unmarshal([]byte(text), &file); err != nil || file.Provenance == nil {
+				t.Errorf("%s: provenance %v, %v", name, file.Provenance, err)
+			}
+			if s := fmt.Sprint(file.Provenance); s != "simulated" && s != "1" {
+				t.Errorf("%s: provenance %s", name, s)
+			}
+		case ".npz":
+			if b := npyBytes(t, text, "provenance.npy"); !strings.Contains(b, "'|i1'") || !strings.HasSuffix(b, "\n\x01") {
+				t.Errorf("%s: provenance is %q", name, b)
+			}
+		case ".svg":
+			if !strings.Contains(strings.ToLower(text), "simulated") {
+				t.Errorf("%s does not say it", name)
+			}
+		case ".jsonl":
+			for line := range strings.Lines(text) {
+				if strings.Contains(line, `"type":"point"`) && !strings.Contains(line, `"provenance":"simulated"`) {
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+		}
+	}
+}
+
+// npyBytes is one array of an NPZ, as it lies in the file.
+func npyBytes(t *testing.T, npz, name string) string {
+	t.Helper()
+	z, err := zip.NewReader(strings.NewReader(npz), int64(len(npz)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := z.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// checkSuggested wants the four lines last, with the numbers of the file.
+func checkSuggested(t *testing.T, stdout string, rec store.Recommendation) {
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	pre, dec, th := rec.Prefill, rec.Decode, rec.Thresholds
+	want := []string{
+		fmt.Sprintf("Suggested prefill TP:%d (TTFT %.2f ms, throughput %.2f tokens/s/GPU)", pre.TP, pre.TTFTMillis, pre.ThroughputPerGPU),
+		fmt.Sprintf("Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower),
+		fmt.Sprintf("Suggested decode TP:%d (ITL %.2f ms, throughput %.2f tokens/s/GPU)", dec.TP, dec.ITLMillis, dec.ThroughputPerGPU),
+		fmt.Sprintf("Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower),
+	}
+	if len(lines) < 4 || !slices.Equal(lines[len(lines)-4:], want) {
+		t.Errorf("stdout ends in\n%s\nwant\n%s", strings.Join(lines[max(0, len(lines)-4):], "\n"), strings.Join(want, "\n"))
+	}
+	if strings.Contains(stdout, "INFEASIBLE") {
+		t.Error("a feasible pick is called infeasible")
+	}
+}
+
+// checkResumeOfFinished wants no engine to start and no measured file to change.
+func checkResumeOfFinished(t *testing.T, dir string, first *program) {
+	before := tree(t, dir)
+	p := ran(t, exitDone, small(dir, "--resume")...)
+	after := tree(t, dir)
+	if n := strings.Count(after["journal.jsonl"], "\n"); after["journal.jsonl"] != before["journal.jsonl"] {
+		t.Errorf("the journal has %d lines now, %d before", n, strings.Count(before["journal.jsonl"], "\n"))
+	}
+	for name, text := range before {
+		if name == store.RunFile { // when it ended, and what it cost
+			continue
+		}
+		if after[name] != text {
+			t.Errorf("%s changed", name)
+		}
+	}
+	if a, b := suggestedPart(p.out.String()), suggestedPart(first.out.String()); a != b {
+		t.Errorf("now it suggests\n%s\nfirst it did\n%s", a, b)
+	}
+}
+
+func suggestedPart(stdout string) string {
+	_, after, _ := strings.Cut(stdout, "\nSuggested ")
+	return after
+}
+
+// checkPlot removes the pictures and has them drawn from the files alone.
+func checkPlot(t *testing.T, dir string) {
+	was := map[string]string{}
+	for _, name := range pictures() {
+		for _, ext := range []string{".svg", ".png"} {
+			path := filepath.Join(dir, name+ext)
+			was[path] = readFile(t, path)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := ran(t, exitDone, "plot", dir)
+	if want := "six pictures in " + dir + ", as PNG and SVG\n"; p.out.String() != want || p.errout.String() != "" {
+		t.Errorf("stdout %q, stderr %q", &p.out, &p.errout)
+	}
+	for path, want := range was {
+		if readFile(t, path) != want {
+			t.Errorf("%s differs from the one of the run", filepath.Base(path))
+		}
+	}
+}
+
+// same wants two trees to hold the same files with the same content.
+func same(t *testing.T, before, after map[string]string) {
+	t.Helper()
+	a, b := slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after))
+	if !slices.Equal(a, b) {
+		t.Errorf("files were %v, are %v", a, b)
+	}
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s changed", name)
+		}
+	}
+}
+
+// Nothing meets the SLA: exit 4, the binding metric, the nearest candidate and
+// what it could meet, and everything is written and marked.
+func TestInfeasible(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1")...)
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := p.out.String()
+	for _, want := range []string{
+		"Nothing meets the SLA in prefill: TTFT binds\n", "Nothing meets the SLA in decode: ITL binds\n",
+		"  nearest: TP:2 at 1 in flight, TTFT ", "  nearest: TP:2 at 1 in flight, ITL ",
+		"  could be promised: --ttft ", "  could be promised: --itl ",
+		"INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill TP:2 (",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("stdout lacks %q:\n%s", want, out)
+		}
+	}
+	if rec.Feasible || rec.Prefill.TP != 2 || rec.Decode.TP != 2 || rec.Prefill.Margin >= 0 || rec.Decode.Margin >= 0 {
+		t.Errorf("feasible %v, prefill %+v, decode %+v", rec.Feasible, rec.Prefill, rec.Decode)
+	}
+	for _, name := range pictures() {
+		if svg := readFile(t, filepath.Join(dir, name+".svg")); !strings.Contains(svg, "NOTHING MEETS THE SLA") {
+			t.Errorf("%s.svg is not marked infeasible", name)
+		}
+	}
+	promised := between(out, "could be promised: --ttft ", "\n")
+	itl := between(out, "could be promised: --itl ", "\n")
+	t.Logf("could be promised: TTFT %s ms, ITL %s ms", promised, itl)
+	p = ran(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1", "--resume", "--quiet", "--format", "json")...)
+	if !strings.Contains(p.out.String(), `"feasible": false`) {
+		t.Errorf("JSON does not say that it is infeasible:\n%s", &p.out)
+	}
+}
+
+func between(s, from, to string) string {
+	_, s, _ = strings.Cut(s, from)
+	s, _, _ = strings.Cut(s, to)
+	return s
+}

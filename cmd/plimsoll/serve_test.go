@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// engineServer is a `plimsoll engine serve` of the test's own.
+type engineServer struct {
+	*program
+	url string
+}
+
+// serveEmbedded starts an engine on a free port and waits until it answers.
+func serveEmbedded(t *testing.T, args ...string) engineServer {
+	t.Helper()
+	s := engineServer{program: start(t, nil, append([]string{"engine", "serve", "--port", "0"}, args...)...)}
+	address := regexp.MustCompile(`on (http://127\.0\.0\.1:\d+),`)
+	poll(t, "the engine's address", func() bool {
+		if m := address.FindStringSubmatch(s.errout.String()); m != nil {
+			s.url = m[1]
+		}
+		return s.url != ""
+	})
+	poll(t, "the engine's health", func() bool {
+		code, _, err := get(t, s.url+"/health")
+		return err == nil && code == http.StatusOK
+	})
+	return s
+}
+
+func get(t *testing.T, url string) (int, string, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	b, err := io.ReadAll(resp.Body)
+	if cerr := resp.Body.Close(); cerr != nil {
+		t.Error(cerr)
+	}
+	return resp.StatusCode, string(b), err
+}
+
+// The start-up log, a TERM with a request in flight, which is finished, and
+// exit code 0.
+func TestEngineServe(t *testing.T) {
+	s := serveEmbedded(t, "--tp", "2", "--enable-prefix-caching")
+	body := `{"model":"meta-llama/Meta-Llama-3.1-8B","prompt":"a b c","max_tokens":100,"ignore_eos":true,"stream":true}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it is read to its end below
+	if p := resp.Header.Get("X-Plimsoll-Provenance"); resp.StatusCode != http.StatusOK || p != "simulated" {
+		t.Fatalf("%s, provenance %q", resp.Status, p)
+	}
+	s.signal(t, syscall.SIGTERM) // the answer has begun
+	stream, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("the answer broke off: %v", err)
+	}
+	words := 0
+	for line := range strings.Lines(string(stream)) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: {")
+		var chunk struct{ Choices []struct{ Text string } }
+		if ok && json.Unmarshal([]byte("{"+data), &chunk) == nil && len(chunk.Choices) > 0 {
+			words += len(strings.Fields(chunk.Choices[0].Text))
+		}
+	}
+	if words != 100 || !strings.HasSuffix(string(stream), "data: [DONE]\n\n") {
+		t.Errorf("%d of 100 tokens came, the stream ends in %q", words, stream[max(0, len(stream)-40):])
+	}
+	if code := s.wait(t); code != exitDone {
+		t.Errorf("exit code %d after TERM", code)
+	}
+	stamp := regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d `)
+	log := stamp.ReplaceAllString(strings.ReplaceAll(s.errout.String(), s.url, "URL"), "")
+	want := `simulated engine: serving meta-llama/Meta-Llama-3.1-8B on URL, role aggregated, max-num-seqs 64, max-num-batched-tokens 8192, prefix caching true: every latency is simulated
+simulated engine: GPU KV cache size: 1,026,528 tokens
+simulated engine: Maximum concurrency for 131,072 tokens per request: 7.83x
+simulated engine: stopping: waiting up to 30s for the requests in flight
+simulated engine: stopped
+`
+	if log != want || s.out.String() != "" {
+		t.Errorf("stdout %q, stderr\n%s\nwant\n%s", &s.out, log, want)
+	}
+}
+
+func TestEngineServePortInUse(t *testing.T) {
+	s := serveEmbedded(t)
+	port := s.url[strings.LastIndex(s.url, ":")+1:]
+	p := ran(t, exitFailed, "engine", "serve", "--port", port)
+	want := fmt.Sprintf("plimsoll: error: 127.0.0.1:%s is in use\nplimsoll: hint: choose another --port, or 0 for a free one\n", port)
+	if p.errout.String() != want {
+		t.Errorf("stderr\n%s\nwant\n%s", &p.errout, want)
+	}
+}
