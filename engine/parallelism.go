@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -59,38 +58,4 @@ func (p Parallelism) Label() string {
 // Slug is Label in lower case without punctuation, for file names: "tp4pp2".
 func (p Parallelism) Slug() string {
 	return strings.ToLower(strings.NewReplacer(":", "", " ", "").Replace(p.Label()))
-}
-
-// ParseLabel reads what Label writes.
-func ParseLabel(s string) (Parallelism, error) {
-	p := TP(1)
-	seen := map[string]bool{}
-	for _, f := range strings.Fields(s) {
-		key, val, ok := strings.Cut(f, ":")
-		n, err := strconv.Atoi(val)
-		if !ok || err != nil || n < 1 || seen[key] {
-			return Parallelism{}, fmt.Errorf("parallelism label %q: want KEY:N fields such as \"TP:4 PP:2\"", s)
-		}
-		seen[key] = true
-		switch key {
-		case "TP":
-			p.TP = n
-		case "PP":
-			p.PP = n
-		case "DP":
-			p.DP = n
-		case "EP":
-			p.EP = n
-		case "TEP":
-			p.TP, p.EP = n, n
-		case "DEP":
-			p.DP, p.EP = n, n
-		default:
-			return Parallelism{}, fmt.Errorf("parallelism label %q: unknown key %q: want TP, PP, DP, EP, TEP or DEP", s, key)
-		}
-	}
-	if len(seen) == 0 {
-		return Parallelism{}, fmt.Errorf("parallelism label is empty: want for example \"TP:4\"")
-	}
-	return p, nil
 }

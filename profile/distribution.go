@@ -91,4 +91,7 @@ func quantile(v []float64, q float64) time.Duration {
 	return round(v[i] + (h-float64(i))*(v[i+1]-v[i]))
 }
 
+// Milliseconds is d in ms, for what speaks in them: flags, NPZ files, text.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 func round(x float64) time.Duration { return time.Duration(math.Round(x)) }

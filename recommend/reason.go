@@ -69,8 +69,8 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 		r.Metric, r.Value = "failures", float64(p.Failures)
 		r.Reason = fmt.Sprintf("%d of %d requests failed", p.Failures, p.Requests)
 	case l > limit:
-		r.Metric, r.Value = metric, Milliseconds(l)
-		r.Reason = fmt.Sprintf("misses the SLA: %s %s %.2f ms > %.2f ms", sla.Stat, metricName(p.Phase), Milliseconds(l), Milliseconds(limit))
+		r.Metric, r.Value = metric, profile.Milliseconds(l)
+		r.Reason = fmt.Sprintf("misses the SLA: %s %s %.2f ms > %.2f ms", sla.Stat, metricName(p.Phase), profile.Milliseconds(l), profile.Milliseconds(limit))
 	case ch.Rank == BySustained:
 		r.Metric, r.Value = "sustained_per_gpu", c.Sustained
 		r.Reason = beaten(c, ch, "sustained tokens/s/GPU")

@@ -8,7 +8,6 @@ package recommend
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"plimsoll/profile"
 )
@@ -23,15 +22,6 @@ const (
 	// BySustained counts only the load that still meets the SLA with queueing.
 	BySustained Rank = "sustained"
 )
-
-// ParseRank reads a Rank's name.
-func ParseRank(s string) (Rank, error) {
-	switch r := Rank(s); r {
-	case ByThroughput, BySustained:
-		return r, nil
-	}
-	return "", fmt.Errorf("unknown rank %q: want throughput or sustained", s)
-}
 
 // ErrNoPoints says that there is nothing to choose from: no configuration gave
 // a usable point. Choose returns it.
@@ -115,6 +105,9 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
 	}
 	ch.Picked = ch.All[best]
+	if sf, short := ch.Shortfall(sla); short {
+		ch.Why = sf.String()
+	}
 	ch.compareRanks(sla)
 	for i, c := range ch.All {
 		if i != best {
@@ -132,6 +125,9 @@ func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
 		limit = sla.TTFT
 	}
 	c := Candidate{Point: p, Feasible: p.Meets(sla), Margin: float64(limit-l) / float64(limit)}
+	if p.Failures > 0 {
+		return c // it sustains nothing within an SLA
+	}
 	gpus := float64(p.Config.GPUs())
 	switch p.Phase {
 	case profile.Prefill:
@@ -235,6 +231,3 @@ func metricName(p profile.Phase) string {
 	}
 	return "ITL"
 }
-
-// Milliseconds is d in ms, for text and JSON.
-func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,12 +9,6 @@ type Bound struct {
 	Lower float64
 }
 
-// Thresholds are the load planner's bounds that follow from the picks.
-type Thresholds struct {
-	PrefillQueueSize Bound // requests waiting per prefill engine
-	DecodeKVUsage    Bound // fraction of 1
-}
-
 // PrefillQueue gives the bounds of the prefill queue's size: how many prompts
 // may wait so that the last still meets 120 % (80 %) of the SLA.
 //

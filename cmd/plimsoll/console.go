@@ -162,6 +162,16 @@ func describeProgress(p sweep.Progress) string {
 	return s
 }
 
+// resumed says what a resumed run starts from.
+func (u *console) resumed(k sweep.Known) {
+	if n := len(k.Points); n > 0 {
+		u.notef("resuming: %d points are known", n)
+	}
+	for _, s := range k.Skips {
+		u.notef("%s stays left out (--retry tries it again): %s", s.Label, firstLine(s.Reason))
+	}
+}
+
 func (u *console) skips(skips []profile.Skip) {
 	for _, s := range skips {
 		phase := ""

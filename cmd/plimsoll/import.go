@@ -20,10 +20,10 @@ import (
 func importCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
-		Name: "import", Usage: "turn upstream's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
+		Name: "import", Usage: "turn NVIDIA Dynamo's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
 		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or the two\n" +
 			"pre-swept files (prefill and decode) of which --row or the other filters choose one configuration.\n" +
-			"Upstream's files do not say how they came about: they count as published unless --provenance says more.\n\n" +
+			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n\n" +
 			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
 			"   plimsoll profile-sla import --row 3 prefill.npz decode.npz",
 		Flags: []cli.Flag{
@@ -234,7 +234,7 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 	}
 	dep.warnings = append(dep.warnings, warnings...)
 	dep.warnings = append(dep.warnings, profile.Warnf("imported", "read off surfaces made elsewhere: no request was sent by this program"))
-	o.inputs = inputsOf(c)
+	o.inputs = o.inputsOf(c)
 	j, err := openJob(o, dep)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +47,9 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 		j.dir, err = store.Create(o.dir)
 	default:
 		j.dir, err = store.Create(o.dir)
+		if errors.Is(err, store.ErrOtherRun) && nothingIn(o.dir) {
+			j.dir, err = takeOver(o.dir)
+		}
 	}
 	if err != nil {
 		return nil, folderError(o, err)
@@ -56,14 +61,30 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 }
 
 func folderError(o profileOptions, err error) error {
-	e := usagef("--output-dir %s: %v", o.dir, err)
-	switch {
-	case errors.Is(err, store.ErrOtherRun):
-		return e
-	case errors.Is(err, store.ErrNoRun):
+	e := usagef("--output-dir: %v", err)
+	if errors.Is(err, store.ErrNoRun) {
 		return e.hint("leave --resume out for a first run")
 	}
 	return e
+}
+
+// nothingIn reports whether the run in dir ended before it knew anything: then
+// there is nothing to lose, and nothing to ask about.
+func nothingIn(dir string) bool {
+	log, err := store.ReadJournal(filepath.Join(dir, store.JournalFile))
+	return errors.Is(err, store.ErrNoHeader) || err == nil && len(log.Points)+len(log.Skips) == 0
+}
+
+// takeOver takes the folder of a run that knew nothing.
+func takeOver(dir string) (*store.Dir, error) {
+	d, err := store.Resume(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(dir, store.JournalFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // runInputs are what a resumed run must agree on: the flags, and what they were
@@ -72,6 +93,9 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	in := store.Inputs{}
 	for k, v := range o.inputs {
 		in["--"+k] = v
+	}
+	if b, err := os.ReadFile(o.catalog); err == nil {
+		in["contents of --catalog"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 	}
 	in["engine kind"] = string(d.kind)
 	in["model"], in["GPU"], in["GPU count"] = d.modelName, d.gpuName, itoa(d.gpuCount)
@@ -102,7 +126,11 @@ func (j *job) openJournal() error {
 	if j.journal, err = store.OpenJournal(path); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
-	if !fresh {
+	switch {
+	case !fresh && j.opts.retry:
+		j.known.Skips = nil
+		return j.journal.Append(store.RetryEntry())
+	case !fresh:
 		return nil
 	}
 	return j.journal.Append(store.HeaderEntry(store.NewHeader(j.inputs, buildVersion(), j.started)))
@@ -173,6 +201,7 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 	r := store.Run{
 		Version: buildVersion(), Inputs: j.inputs, Seed: j.opts.seed, SLA: j.opts.sla, Started: j.started, Ended: time.Now(),
 		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
+		Client: clientVerdict(res.Points),
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		r.Engines = append(r.Engines, store.EngineFacts{Key: k, EngineFacts: res.Engines[k]})
@@ -209,7 +238,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 		Thresholds: thresholdsOf(pre, dec, o.sla),
 		Planner: store.PlannerSettings{
 			PrefillEngineNumGPU: pre.Picked.Point.Config.GPUs(), DecodeEngineNumGPU: dec.Picked.Point.Config.GPUs(),
-			TTFTMillis: recommend.Milliseconds(o.sla.TTFT), ITLMillis: recommend.Milliseconds(o.sla.ITL),
+			TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
 		},
 	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
@@ -231,6 +260,7 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 	}
 	ws = append(ws, res.Prefill.Warnings...)
 	ws = append(ws, res.Decode.Warnings...)
+	ws = append(ws, surfaceWarnings(res)...)
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.surfaceFacts(res.Prefill))...)
 	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.surfaceFacts(res.Decode))...)
 	var out []profile.Warning
@@ -240,6 +270,54 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 		}
 	}
 	return out
+}
+
+// surfaceWarnings sums up the caveats of the surfaces' points: one line for each
+// kind, with how many points and the first of them.
+func surfaceWarnings(res sweep.Result) []profile.Warning {
+	type kind struct {
+		n     int
+		first string
+	}
+	kinds := map[string]kind{}
+	note := func(code, first string) {
+		k := kinds[code]
+		if k.n++; k.n == 1 {
+			k.first = first
+		}
+		kinds[code] = k
+	}
+	for _, p := range res.Points {
+		if p.Stage != profile.StageSurface {
+			continue
+		}
+		if p.Failures > 0 || p.Latency(profile.Mean) <= 0 {
+			note("points_dropped", p.ID+" has failures or no latency, and is not in the surface")
+		}
+		for _, w := range p.Warnings {
+			note(w.Code, p.ID+": "+w.Message)
+		}
+	}
+	var ws []profile.Warning
+	for _, code := range sortedKeys(kinds) {
+		ws = append(ws, profile.Warnf(code, "%d surface points: %s", kinds[code].n, kinds[code].first))
+	}
+	return ws
+}
+
+// clientVerdict says whether the measuring client shows in the numbers. It is
+// not calibrated against a server that knows better, and says so.
+func clientVerdict(points []profile.Point) string {
+	var at []string
+	for _, p := range points {
+		if slices.ContainsFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "coalesced" || w.Code == "client_late" }) {
+			at = append(at, p.ID)
+		}
+	}
+	if len(at) > 0 {
+		return "client may be the bottleneck at " + strings.Join(at, ", ")
+	}
+	return "no sign of a client bottleneck (not calibrated)"
 }
 
 func (j *job) surfaceFacts(c recommend.Choice) interpolation.Facts {
@@ -281,9 +359,9 @@ func pickOf(c recommend.Choice, sla profile.SLA) *store.Pick {
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU = p.InFlight, p.KVUsage, p.ThroughputPerGPU
 	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.Throughput95, c.Picked.Margin, c.Why
 	if c.Phase == profile.Prefill {
-		out.TTFTMillis = recommend.Milliseconds(p.Latency(sla.Stat))
+		out.TTFTMillis = profile.Milliseconds(p.Latency(sla.Stat))
 	} else {
-		out.ITLMillis = recommend.Milliseconds(p.Latency(sla.Stat))
+		out.ITLMillis = profile.Milliseconds(p.Latency(sla.Stat))
 	}
 	return &out
 }

@@ -37,11 +37,10 @@ type launcher struct {
 	self    string         // this program
 	note    func(format string, args ...any)
 	http    *http.Client
-	probed  *load.Probe // of the first launch: the others answer alike
 }
 
 func newLauncher(o profileOptions, d deployment, note func(string, ...any)) (*launcher, error) {
-	l := &launcher{opts: o, dep: d, note: note, http: &http.Client{Timeout: 5 * time.Second}}
+	l := &launcher{opts: o, dep: d, note: note, http: infoClient(o)}
 	if o.kvPattern != "" {
 		re, err := command.ParseKVPattern(o.kvPattern)
 		if err != nil {
@@ -70,7 +69,7 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 			if err != nil {
 				return nil, errors.Join(err, died(ctx, p), p.Stop(context.WithoutCancel(ctx)))
 			}
-			in.Facts.Command = argv
+			in.Facts.Command = l.opts.redacted(argv)
 			return in, nil
 		}
 		if last = err; !errors.Is(err, process.ErrPortInUse) {
@@ -92,10 +91,10 @@ func (l *launcher) start(ctx context.Context, cfg engine.Config) (*process.Proce
 	if err != nil {
 		return nil, nil, err
 	}
-	l.note("starting %s: %s", spec.Name, strings.Join(spec.Argv, " "))
+	l.note("starting %s: %s", spec.Name, strings.Join(l.opts.redacted(spec.Argv), " "))
 	p, err := process.Start(ctx, spec)
 	if err != nil {
-		return nil, nil, fmt.Errorf("starting %s: %w", spec.Name, err)
+		return nil, nil, err
 	}
 	if err := p.Ready(ctx); err != nil {
 		return nil, nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
@@ -167,6 +166,11 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 		default: // a probe's, which nobody asks for
 		}
 	}
+	stop := &errorStop{}
+	if l.dep.kind == engine.KindEndpoint {
+		stop.share = stopErrorShare
+	}
+	o.OnDone = stop.done
 	client, err := load.New(o)
 	if err != nil {
 		return nil, usagef("--endpoint: %v", err)
@@ -175,7 +179,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, err
 	}
-	m := measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases}
+	m := measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases, stop: stop}
 	if p == nil {
 		return &sweep.Instance{
 			Facts: facts, Measurer: m, Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
@@ -201,9 +205,9 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
 	}
 	if l.dep.kind != engine.KindSim {
-		probe, err := l.probe(ctx, client)
+		probe, err := client.Probe(ctx)
 		if err != nil {
-			return f, err
+			return f, fmt.Errorf("trying the server: %w", err)
 		}
 		f.Version, f.Model = probe.Version, probe.Model
 		if f.Version == "" {
@@ -217,20 +221,13 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 		}
 	}
-	err := l.kvCapacity(ctx, &f, url, p)
-	return f, err
-}
-
-// probe looks at the server once per run, but proves each launch alive.
-func (l *launcher) probe(ctx context.Context, client *load.Client) (load.Probe, error) {
-	probe, err := client.Probe(ctx)
-	if err != nil {
-		return probe, fmt.Errorf("trying the server: %w", err)
+	if err := l.kvCapacity(ctx, &f, url, p); err != nil {
+		return f, err
 	}
-	if l.probed == nil {
-		l.probed = &probe
+	if l.opts.require && f.Provenance != profile.Measured {
+		return f, fmt.Errorf("--require measured: the server says that it is %s", f.Provenance)
 	}
-	return probe, nil
+	return f, nil
 }
 
 // kvCapacity fills in how many tokens the KV cache holds: by flag, from the
@@ -264,6 +261,8 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 	}
 	if props.KVTokens() > 0 {
 		f.KVTokens, f.KVSource = props.KVTokens(), "props"
+		f.Warnings = append(f.Warnings, profile.Warnf("kv_assumed",
+			"KV capacity taken as %d slots of %d tokens each: with a unified KV cache it is the tokens of one; --kv-tokens N says which", props.Slots, props.Context))
 		return nil
 	}
 	return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")

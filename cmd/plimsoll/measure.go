@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"plimsoll/engine/scrape"
@@ -28,6 +30,7 @@ type measurer struct {
 	http   *http.Client
 	url    string          // of the engine's metrics; empty = do not watch
 	bases  chan time.Time  // what the client's records count from, one per measurement
+	stop   *errorStop      // ends a load that fails too often
 	ended  <-chan struct{} // closed when the engine is known to have ended; nil = nobody knows
 }
 
@@ -58,8 +61,10 @@ func waitEnd(ctx context.Context, ended <-chan struct{}) {
 }
 
 func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
+	ctx, end := m.stop.guard(ctx, w)
+	defer end()
 	m.base() // of an earlier load that nobody asked about
-	if m.url == "" || w.Warmup || w.InFlight == 1 && w.OSL == 1 {
+	if m.url == "" || w.Warmup {
 		rs, err := m.client.Measure(ctx, w)
 		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs)}, err
 	}
@@ -112,5 +117,37 @@ func (m measurer) watch(ctx context.Context) []sample {
 		if err == nil && r.Running.Known {
 			ss = append(ss, sample{at: asked.Add(time.Since(asked) / 2), n: r.Running.V})
 		}
+	}
+}
+
+// stopErrorShare of failed requests ends a load on somebody's server.
+const stopErrorShare = 0.05
+
+// errorStop ends the load under way once too many of its requests failed. It is
+// told of each as it ends, by one goroutine.
+type errorStop struct {
+	share   float64 // 0 = never
+	mu      sync.Mutex
+	cancel  context.CancelFunc
+	allowed int // failures left
+}
+
+// guard gives the context of the next load, and what to call when it is over.
+func (e *errorStop) guard(ctx context.Context, w profile.Workload) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancel, e.allowed = cancel, int(math.Ceil(e.share*float64(w.Requests)))-1
+	return ctx, cancel
+}
+
+func (e *errorStop) done(r profile.Request) {
+	if e.share == 0 || r.OK() || r.Failure == profile.FailCanceled {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.allowed--; e.allowed < 0 && e.cancel != nil {
+		e.cancel()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 	"plimsoll/sweep"
 )
@@ -50,7 +51,11 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		return printJSON(u.out, newPlanJSON(d, steps, skips, output))
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Plan for %s (%s): nothing is started\n\n", d.describe(), d.provenance)
+	prov := d.provenance.String()
+	if d.kind == engine.KindEndpoint {
+		prov = "not asked yet"
+	}
+	fmt.Fprintf(&b, "Plan for %s (%s): nothing is started\n\n", d.describe(), prov)
 	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
 	points, requests, total, known := 0, 0, time.Duration(0), true
 	for _, s := range steps {

@@ -81,9 +81,8 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
 	}
-	so.SurfaceOSL = min(so.SurfaceOSL, max(2, so.MaxContext/4))
 	if d.kind == engine.KindEndpoint {
-		so.StopErrorShare = 0.05
+		so.StopErrorShare = stopErrorShare
 	}
 	if o.maxTime > 0 {
 		so.Deadline = time.Now().Add(o.maxTime)
@@ -100,18 +99,21 @@ func orElse(v, def int) int {
 
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
+	l, err := newLauncher(o, dep, ui.verbosef)
+	if err != nil {
+		return err
+	}
+	if dep.kind == engine.KindEndpoint { // before a folder is taken for it
+		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
+			return err
+		}
+	}
 	j, err := openJob(o, dep)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
-	if n := len(j.known.Points); n > 0 {
-		ui.notef("resuming: %d points are known", n)
-	}
-	l, err := newLauncher(o, dep, ui.verbosef)
-	if err != nil {
-		return err
-	}
+	ui.resumed(j.known)
 	progress, stopBar := ui.progress()
 	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
 	stopBar()
@@ -148,7 +150,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		if j.dep.kind == engine.KindEndpoint {
 			return cause
 		}
-		return withHint(cause, "engine logs are in %s/engines", j.dir.Path)
+		return withHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
 	case errors.Is(cause, sweep.ErrOverload):
 		return withHint(cause, "lower --max-in-flight; %d points are kept", len(res.Points))
 	}

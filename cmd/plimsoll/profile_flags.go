@@ -50,6 +50,7 @@ type profileOptions struct {
 
 	dir                   string
 	resume, force, dryRun bool
+	retry                 bool // what failed before
 	maxTime               time.Duration
 	maxContext            int
 	islPoints, cells      int // 0 = the kind's default
@@ -125,6 +126,7 @@ func profileFlags() []cli.Flag {
 
 		s("output-dir", "profiling_results", "`DIR` for everything that is written", runs),
 		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
+		&cli.BoolFlag{Name: "retry", Usage: "with --resume: try configurations again that failed before", Category: runs},
 		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
@@ -249,17 +251,28 @@ func (p *parser) sizes(name string) []int {
 	return ns
 }
 
+// headers reads "Name: value" lines; the environment may hold several.
 func (p *parser) headers(name string) []load.Header {
 	var hs []load.Header
 	for _, s := range p.c.StringSlice(name) {
-		h, err := load.ParseHeader(s)
-		if err != nil {
-			p.fail(usagef("--%s: %v", name, err)) // the error names no value
-			continue
+		for line := range strings.Lines(s) {
+			h, err := load.ParseHeader(strings.TrimSpace(line))
+			if err != nil {
+				p.fail(usagef("--%s: %v", name, err)) // the error names no value
+				continue
+			}
+			hs = append(hs, h)
 		}
-		hs = append(hs, h)
 	}
 	return hs
+}
+
+// headerValue is a header's value in the clear; Secret's own String hides it.
+func (o profileOptions) headerValue(h load.Header) string { return string(h.Value) }
+
+// rootURL is an endpoint's address without the /v1 that people paste along.
+func rootURL(s string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(s), "/"), "/v1"), "/")
 }
 
 func parseProfileOptions(c *cli.Context) (profileOptions, error) {
@@ -287,12 +300,12 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 		},
 		noise: p.fraction("noise"),
-		dir:   c.String("output-dir"), resume: c.Bool("resume"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
+		dir:   c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
 		maxTime:    p.duration("max-time"),
 		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
 		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
 		kvTokens: p.integer("kv-tokens", 1, math.MaxInt, 0), kvPattern: c.String("kv-tokens-pattern"),
-		endpoint: c.String("endpoint"), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
+		endpoint: rootURL(c.String("endpoint")), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
 		maxInFlight:    p.integer("max-in-flight", 1, 1_000_000, 0),
 		api:            load.Endpoint(p.choice("api", "completions", "chat")),
 		prompts:        load.PromptMode(p.choice("prompts", "auto", "tokens", "text")),
@@ -319,7 +332,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 	if p.err != nil {
 		return o, p.err
 	}
-	o.inputs = inputsOf(c)
+	o.inputs = o.inputsOf(c)
 	return o, o.check()
 }
 
@@ -343,6 +356,10 @@ func (o profileOptions) check() error {
 		return usagef("--engine %s does not go with the other kind's flag", o.engine)
 	case o.engine == "sim" && o.require:
 		return usagef("--engine sim is simulated: it can never satisfy --require measured")
+	case o.require && o.provGiven && o.provenance != profile.Measured:
+		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
+	case o.retry && !o.resume:
+		return usagef("--retry goes with --resume")
 	}
 	if o.endpoint != "" {
 		return o.checkEndpoint()
@@ -373,15 +390,15 @@ func (o profileOptions) checkEndpoint() error {
 
 // inputsOf are the flags that decide a run's result, by name; those that only
 // steer this invocation are left out, secrets too.
-func inputsOf(c *cli.Context) map[string]string {
+func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 	skip := map[string]bool{
-		"output-dir": true, "resume": true, "force": true, "dry-run": true, "max-time": true, "config": true,
+		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
 	}
 	in := map[string]string{}
 	for _, f := range c.Command.Flags {
 		if name := f.Names()[0]; !skip[name] {
-			in[name] = fmt.Sprint(c.Value(name))
+			in[name] = o.redacted([]string{fmt.Sprint(c.Value(name))})[0]
 		}
 	}
 	return in

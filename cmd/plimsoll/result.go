@@ -86,9 +86,9 @@ func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 }
 
 func plusMinus(d profile.Distribution, l time.Duration, s profile.Statistic) string {
-	ms := fmt.Sprintf("%.2f", recommend.Milliseconds(l))
+	ms := fmt.Sprintf("%.2f", profile.Milliseconds(l))
 	if s == profile.Mean && d.Half > 0 {
-		ms += fmt.Sprintf(" ± %.2f", recommend.Milliseconds(d.Half))
+		ms += fmt.Sprintf(" ± %.2f", profile.Milliseconds(d.Half))
 	}
 	return ms
 }
@@ -112,29 +112,16 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 // infeasible says what binds, what is nearest, and what could be promised.
 func infeasible(b *bytes.Buffer, out outcome) {
 	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode} {
-		if ch.Feasible {
+		s, short := ch.Shortfall(out.opts.sla)
+		if !short {
 			continue
 		}
-		limit, name := out.opts.sla.ITL, "ITL"
-		if ch.Phase == profile.Prefill {
-			limit, name = out.opts.sla.TTFT, "TTFT"
+		fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, s.Metric)
+		fmt.Fprintf(b, "  nearest: %s at %.0f in flight: %s\n", ch.Picked.Label(), ch.Picked.Point.InFlight, s)
+		if s.Promise > 0 {
+			fmt.Fprintf(b, "  could be promised: --%s %.6g\n", strings.ToLower(s.Metric), profile.Milliseconds(s.Promise))
 		}
-		l := ch.Picked.Point.Latency(out.opts.sla.Stat)
-		fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, name)
-		fmt.Fprintf(b, "  nearest: %s at %.0f in flight, %s %.2f ms against %.6g ms (%.1f× too slow)\n", ch.Picked.Label(), ch.Picked.Point.InFlight,
-			name, recommend.Milliseconds(l), recommend.Milliseconds(limit), float64(l)/float64(limit))
-		fmt.Fprintf(b, "  could be promised: --%s %.6g\n", strings.ToLower(name), roundUp(recommend.Milliseconds(l)))
 	}
-}
-
-// roundUp is the next value of three digits at or above ms.
-func roundUp(ms float64) float64 {
-	unit := 0.01
-	for ms/unit >= 1000 {
-		unit *= 10
-	}
-	n := float64(int64(ms/unit)) + 1
-	return n * unit
 }
 
 func footer(b *bytes.Buffer, out outcome) {

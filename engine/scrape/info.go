@@ -53,55 +53,6 @@ func ReadProps(ctx context.Context, client *http.Client, url string) (Props, err
 	return p, err
 }
 
-// Model is one entry of an OpenAI-compatible /v1/models.
-type Model struct {
-	ID string
-	// MaxModelLen is the longest ISL + OSL, tokens: vLLM's max_model_len, or the
-	// context of one slot of llama.cpp's server; 0 where it is not stated.
-	MaxModelLen int
-}
-
-// ParseModels reads the answer of /v1/models: at least one model, or an error.
-func ParseModels(answer io.Reader) ([]Model, error) {
-	var a struct {
-		Data []struct {
-			ID          string  `json:"id"`
-			MaxModelLen float64 `json:"max_model_len"`
-			Meta        struct {
-				Context float64 `json:"n_ctx"`
-			} `json:"meta"`
-		} `json:"data"`
-	}
-	if err := decode(answer, &a); err != nil {
-		return nil, err
-	}
-	var models []Model
-	for _, d := range a.Data {
-		length := d.MaxModelLen
-		if length == 0 {
-			length = d.Meta.Context
-		}
-		if d.ID == "" || length < 0 || length > maxInfo {
-			return nil, fmt.Errorf("not a list of models: entry %q with %g tokens", d.ID, length)
-		}
-		models = append(models, Model{ID: d.ID, MaxModelLen: int(length)})
-	}
-	if len(models) == 0 {
-		return nil, errors.New("it lists no model: is this an LLM server?")
-	}
-	return models, nil
-}
-
-// ReadModels asks url, an engine's /v1/models, once.
-func ReadModels(ctx context.Context, client *http.Client, url string) ([]Model, error) {
-	var m []Model
-	err := get(ctx, client, url, func(body io.Reader) (err error) {
-		m, err = ParseModels(body)
-		return err
-	})
-	return m, err
-}
-
 func decode(answer io.Reader, into any) error {
 	if err := json.NewDecoder(bound(answer)).Decode(into); err != nil {
 		if errors.Is(err, errTooLong) {

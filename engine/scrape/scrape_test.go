@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -150,22 +149,6 @@ func TestProps(t *testing.T) {
 	}
 }
 
-func TestModels(t *testing.T) {
-	m, err := scrape.ParseModels(open(t, "llamacpp-models.json"))
-	if want := []scrape.Model{{ID: "tiny.gguf", MaxModelLen: 4096}}; err != nil || !slices.Equal(m, want) {
-		t.Errorf("got %+v, %v", m, err)
-	}
-	m, err = scrape.ParseModels(strings.NewReader(`{"object":"list","data":[{"id":"a","max_model_len":131072},{"id":"b","max_model_len":null}]}`))
-	if want := []scrape.Model{{ID: "a", MaxModelLen: 131072}, {ID: "b"}}; err != nil || !slices.Equal(m, want) {
-		t.Errorf("got %+v, %v", m, err)
-	}
-	for _, text := range []string{"", "{}", "[]", `{"data":[]}`, `{"data":[{}]}`, `{"data":[{"id":"a","max_model_len":-1}]}`, `{"data":[{"id":"a","max_model_len":1e30}]}`} {
-		if m, err := scrape.ParseModels(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: got %+v", text, m)
-		}
-	}
-}
-
 func TestRead(t *testing.T) {
 	mux := http.NewServeMux()
 	file := func(name string) http.HandlerFunc {
@@ -194,9 +177,6 @@ func TestRead(t *testing.T) {
 	}
 	if p, err := scrape.ReadProps(t.Context(), s.Client(), s.URL+"/props"); err != nil || p.Slots != 8 {
 		t.Errorf("got %+v, %v", p, err)
-	}
-	if m, err := scrape.ReadModels(t.Context(), s.Client(), s.URL+"/v1/models"); err != nil || len(m) != 1 {
-		t.Errorf("got %+v, %v", m, err)
 	}
 	for path, want := range map[string]string{
 		"/page": "not Prometheus' text format", "/endless": "longer than 8 MiB", "/nowhere": "404 Not Found",
@@ -250,19 +230,9 @@ func FuzzParse(f *testing.F) {
 
 func FuzzInfo(f *testing.F) {
 	f.Add(`{"total_slots":8,"default_generation_settings":{"n_ctx":4096}}`)
-	f.Add(`{"data":[{"id":"m","max_model_len":4096}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := scrape.ParseProps(strings.NewReader(text)); err == nil && (p.Slots < 1 || p.KVTokens() < 1) {
 			t.Fatalf("%+v", p)
-		}
-		models, err := scrape.ParseModels(strings.NewReader(text))
-		if err == nil && len(models) == 0 {
-			t.Fatal("no models and no error")
-		}
-		for _, m := range models {
-			if m.ID == "" || m.MaxModelLen < 0 {
-				t.Fatalf("%+v", m)
-			}
 		}
 	})
 }

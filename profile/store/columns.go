@@ -52,7 +52,7 @@ func prefillColumns(s profile.PrefillSurface) (surfaceColumns, error) {
 	var isl, ttft, rate []float64
 	for _, p := range s.Samples {
 		isl = append(isl, float64(p.ISL))
-		ttft = append(ttft, ms(p.TTFT))
+		ttft = append(ttft, profile.Milliseconds(p.TTFT))
 		rate = append(rate, p.ThroughputPerGPU)
 	}
 	c := surfaceColumns{provenance: s.Provenance, floats: []member{
@@ -66,7 +66,7 @@ func decodeColumns(s profile.DecodeSurface) (surfaceColumns, error) {
 	for _, p := range s.Samples {
 		kv = append(kv, p.KVUsage)
 		context = append(context, p.Context)
-		itl = append(itl, ms(p.ITL))
+		itl = append(itl, profile.Milliseconds(p.ITL))
 		rate = append(rate, p.ThroughputPerGPU)
 	}
 	c := surfaceColumns{maxKV: s.MaxKVTokens, provenance: s.Provenance, floats: []member{
@@ -282,7 +282,7 @@ func tokens(key string, i int, v float64) (int, error) {
 }
 
 func latency(key string, i int, v float64) (time.Duration, error) {
-	if v <= 0 || v > ms(maxLatency) {
+	if v <= 0 || v > profile.Milliseconds(maxLatency) {
 		return 0, fmt.Errorf("%s[%d] is %v ms, want more than 0 and at most a day", key, i, v)
 	}
 	d := time.Duration(math.Round(v * float64(time.Millisecond)))

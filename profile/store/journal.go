@@ -25,9 +25,11 @@ const (
 	EntryPoint  EntryType = "point"
 	EntrySkip   EntryType = "skip"
 	EntryEngine EntryType = "engine"
+	EntryRetry  EntryType = "retry" // what was skipped before is tried again
 )
 
-// Entry is one journal line; exactly the field that Type names is set.
+// Entry is one journal line; exactly the field that Type names is set, and with
+// a point what the run has cost.
 type Entry struct {
 	Type   EntryType      `json:"type"`
 	Header *Header        `json:"header,omitempty"`
@@ -63,6 +65,9 @@ func PointEntry(p profile.Point, spent Cost) Entry {
 	return Entry{Type: EntryPoint, Point: &p, Cost: &spent}
 }
 
+// RetryEntry forgets the skips before it.
+func RetryEntry() Entry { return Entry{Type: EntryRetry} }
+
 // SkipEntry wraps a Skip for Append.
 func SkipEntry(s profile.Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
 
@@ -87,6 +92,8 @@ func (e Entry) check() error {
 		set = e.Skip != nil
 	case EntryEngine:
 		set = e.Engine != nil
+	case EntryRetry:
+		set = true
 	default:
 		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with --force", e.Type, JournalSchema)
 	}
@@ -211,6 +218,8 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 		}
 	case EntrySkip:
 		l.Skips = append(l.Skips, *e.Skip)
+	case EntryRetry:
+		l.Skips = nil
 	case EntryEngine:
 		l.Engines = append(l.Engines, *e.Engine)
 	case EntryPoint:

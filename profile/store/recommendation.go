@@ -62,7 +62,7 @@ type SLA struct {
 
 // NewSLA converts to the file's units.
 func NewSLA(s profile.SLA) SLA {
-	return SLA{TTFTMillis: ms(s.TTFT), ITLMillis: ms(s.ITL), Stat: s.Stat}
+	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat}
 }
 
 // Lengths is the workload: fixed prompt and output lengths, in tokens.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"plimsoll/profile"
 )
@@ -130,4 +129,3 @@ func ReadDecode(path string, o LoadOptions) (profile.DecodeSurface, error) {
 
 // ms is a latency as the files hold it. A nanosecond survives the round trip
 // for latencies below 52 days.
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

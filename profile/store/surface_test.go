@@ -436,7 +436,7 @@ func TestNPYIOReadsTheSame(t *testing.T) {
 		t.Fatalf("max_kv_tokens %v, provenance %v, %d ITLs", maxKV, provenance, len(itl))
 	}
 	for i, v := range itl {
-		if v != ms(s.Samples[i].ITL) {
+		if v != profile.Milliseconds(s.Samples[i].ITL) {
 			t.Errorf("z_itl[%d] is %v, read %v", i, v, s.Samples[i].ITL)
 		}
 	}
