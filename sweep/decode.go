@@ -54,7 +54,7 @@ func (r *runner) decodePoint(ctx context.Context, s *session, id string, stage p
 		}
 		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
 		p.ISL, p.OSL, p.Asked = isl, osl, n
-		p.Warnings = append(p.Warnings, r.percentileWarning(p.ITL.N)...)
+		p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.ITL.N)...)
 		return p, rs, err
 	})
 }

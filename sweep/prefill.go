@@ -40,7 +40,7 @@ func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage 
 		w.Requests = n
 		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
 		p.ISL, p.OSL = isl, 1
-		p.Warnings = append(p.Warnings, r.percentileWarning(p.TTFT.N)...)
+		p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.TTFT.N)...)
 		return p, rs, err
 	})
 }
@@ -88,7 +88,10 @@ func summarizePrefill(m Measurement, cfg engine.Config) profile.Point {
 }
 
 // percentileWarning warns where the SLA's percentile is beyond what n samples hold.
-func (r *runner) percentileWarning(n int) []profile.Warning {
+func (r *runner) percentileWarning(stage profile.Stage, n int) []profile.Warning {
+	if stage == profile.StageSurface || r.opts.SLA.Stat == profile.Mean {
+		return nil // surfaces are of means, whose interval says it all
+	}
 	need := SamplesFor(r.opts.SLA.Stat)
 	if n == 0 || n >= need {
 		return nil
