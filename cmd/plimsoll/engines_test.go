@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,8 +75,7 @@ func dieAfter(requests int32, port string, caching bool) {
 		panic(err)
 	}
 	go embedded(context.Background(), "1", itoa(free), caching)
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", free)})
-	proxy.FlushInterval = -1
+	proxy := forward(fmt.Sprintf("http://127.0.0.1:%d", free))
 	var seen atomic.Int32
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/completions") && seen.Add(1) == requests {

@@ -84,7 +84,7 @@ func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !run.Complete || run.SLA.Stat != profile.Mean || len(run.GPUs) == 0 || len(run.Engines) == 0 || run.Inputs["--isl"] != "500" {
+	if !run.Complete || run.SLA.Stat != profile.Mean || len(run.GPUs) == 0 || len(run.Engines) == 0 || run.Inputs["--isl"] != itoa(rec.Workload.ISL) {
 		t.Errorf("run.json: complete %v, SLA %+v, %d GPUs, %d engines, isl %q", run.Complete, run.SLA, len(run.GPUs), len(run.Engines), run.Inputs["--isl"])
 	}
 	log, err := store.ReadJournal(filepath.Join(dir, store.JournalFile))
@@ -150,7 +150,7 @@ func checkSurfaces(t *testing.T, dir string, rec store.Recommendation) {
 	}
 }
 
-// checkSimulated wants the word on the terminal and in every artefact.
+// checkSimulated wants the word on the terminal and in every file.
 func checkSimulated(t *testing.T, dir string, p *program) {
 	if !strings.HasPrefix(p.out.String(), "SIMULATED") || !strings.Contains(p.out.String(), "(simulated)") {
 		t.Errorf("stdout does not say it:\n%s", &p.out)
@@ -158,6 +158,11 @@ func checkSimulated(t *testing.T, dir string, p *program) {
 	if !strings.Contains(p.errout.String(), "plimsoll: warning: SIMULATED: ") {
 		t.Errorf("stderr does not say it:\n%s", &p.errout)
 	}
+	checkSimulatedFiles(t, dir)
+}
+
+func checkSimulatedFiles(t *testing.T, dir string) {
+	t.Helper()
 	for name, text := range tree(t, dir) {
 		switch filepath.Ext(name) {
 		case ".json":

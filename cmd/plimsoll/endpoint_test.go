@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// counter is a proxy in front of a server that counts what passes.
+type counter struct {
+	*httptest.Server
+	failEvery int64 // every so many completions fail; 0 = none
+
+	now, top, all atomic.Int64 // completions in flight, at most, in all
+	mu            sync.Mutex
+	keys, marks   map[string]int // values of Authorization and X-Tenant
+}
+
+// forward is a reverse proxy that passes streams on as they come. It has each
+// request whole first: net/http closes a body that is still being passed on
+// once the answer to it begins.
+func forward(to string) http.Handler {
+	u, err := url.Parse(to)
+	if err != nil {
+		panic(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.FlushInterval = -1
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client is gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
+}
+
+func count(t *testing.T, to string, failEvery int64) *counter {
+	t.Helper()
+	c := &counter{failEvery: failEvery, keys: map[string]int{}, marks: map[string]int{}}
+	proxy := forward(to)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		c.keys[r.Header.Get("Authorization")]++
+		c.marks[r.Header.Get("X-Tenant")]++
+		c.mu.Unlock()
+		if !strings.HasSuffix(r.URL.Path, "/completions") {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		n := c.now.Add(1)
+		defer c.now.Add(-1)
+		for old := c.top.Load(); n > old && !c.top.CompareAndSwap(old, n); old = c.top.Load() {
+		}
+		if all := c.all.Add(1); c.failEvery > 0 && all%c.failEvery == 0 {
+			// A server that repeats what it was sent must not get it into a file.
+			http.Error(w, `{"error":{"message":"overloaded, `+r.Header.Get("Authorization")+` `+r.Header.Get("X-Tenant")+`"}}`, http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+const (
+	secretKey    = "sk-0123456789abcdef-key"
+	secretTenant = "tenant-fedcba9876543210"
+)
+
+func endpoint(dir, url string, more ...string) []string {
+	return append([]string{
+		"profile-sla", "--endpoint", url, "--endpoint-gpus", "2", "--isl", "300", "--osl", "20", "--ttft", "200", "--itl", "20",
+		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "1000",
+		"--output-dir", dir,
+	}, more...)
+}
+
+// A server that already runs, with credentials in front: it never gets more at
+// once than it may, says itself that it is simulated whatever the user claims,
+// and what it was let in with is written nowhere.
+func TestEndpoint(t *testing.T) {
+	s := serveEmbedded(t, "--tp", "2", "--enable-prefix-caching")
+	c := count(t, s.url, 0)
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, endpoint(dir, c.URL, "--max-in-flight", "6", "--provenance", "measured", "--verbose",
+		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
+	if top := c.top.Load(); top != 6 {
+		t.Errorf("at most %d completions were in flight, want 6 reached and not passed", top)
+	}
+	for got, n := range c.keys {
+		if got != "Bearer "+secretKey {
+			t.Errorf("%d requests had Authorization %q", n, got)
+		}
+	}
+	for got, n := range c.marks {
+		if got != secretTenant {
+			t.Errorf("%d requests had X-Tenant %q", n, got)
+		}
+	}
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Provenance != profile.Simulated || rec.Engine.Kind != "endpoint" || rec.Decode.GPUs != 2 || rec.Model != simModel {
+		t.Errorf("provenance %s, kind %s, %d GPUs, model %s", rec.Provenance, rec.Engine.Kind, rec.Decode.GPUs, rec.Model)
+	}
+	checkSimulatedFiles(t, dir)
+	if !strings.HasPrefix(p.out.String(), "SIMULATED — not measured on a GPU\n") {
+		t.Errorf("stdout:\n%s", &p.out)
+	}
+	checkFiles(t, dir, rec)
+	noSecrets(t, dir, p)
+	// The server is somebody's: it still runs.
+	if code, _, err := get(t, s.url+"/health"); code != http.StatusOK {
+		t.Errorf("afterwards the server answers %d, %v", code, err)
+	}
+	// A resumed run has the secrets from the environment, and is the same run.
+	r := start(t, []string{"PLIMSOLL_API_KEY=" + secretKey, "PLIMSOLL_HEADERS=X-Tenant: " + secretTenant},
+		endpoint(dir, c.URL, "--max-in-flight", "6", "--provenance", "measured", "--resume", "--verbose")...)
+	if code := r.wait(t); code != exitDone {
+		t.Errorf("exit code %d on --resume\n%s", code, &r.errout)
+	}
+	noSecrets(t, dir, r)
+}
+
+// Every tenth request fails: the run stops early, says how many failed and why,
+// and what the server said about the credentials is written nowhere.
+func TestEndpointStopsOnErrors(t *testing.T) {
+	s := serveEmbedded(t, "--enable-prefix-caching")
+	c := count(t, s.url, 10)
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitFailed, endpoint(dir, c.URL, "--max-in-flight", "32", "--verbose",
+		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
+	stderr := p.errout.String()
+	failed, sent := between(stderr, "too many requests failed: ", " of "), ""
+	if _, rest, ok := strings.Cut(stderr, "too many requests failed: "+failed+" of "); ok {
+		sent = rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })]
+	}
+	n, err1 := strconv.Atoi(failed)
+	all, err2 := strconv.Atoi(sent)
+	if err1 != nil || err2 != nil || 20*n < all {
+		t.Errorf("%q failed of %q", failed, sent)
+	}
+	if !strings.Contains(stderr, "status 503") {
+		t.Errorf("stderr does not say why they failed:\n%s", stderr)
+	}
+	if !strings.Contains(stderr, "plimsoll: hint: lower --max-in-flight") {
+		t.Errorf("stderr:\n%s", stderr)
+	}
+	if got := c.all.Load(); got > 150 {
+		t.Errorf("%d requests were sent before it stopped", got)
+	}
+	run, err := store.ReadRun(dir)
+	if err != nil || run.Complete {
+		t.Errorf("run.json: complete %v, %v", run.Complete, err)
+	}
+	noSecrets(t, dir, p)
+}
+
+// A server that refuses the credentials, and repeats them as it does.
+func TestEndpointRefusesKey(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"error":{"message":"bad key: `+r.Header.Get("Authorization")+` `+r.Header.Get("X-Tenant")+`"}}`, http.StatusUnauthorized)
+	}))
+	t.Cleanup(s.Close)
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitFailed, endpoint(dir, s.URL, "--max-in-flight", "2", "--kv-tokens", "10000", "--verbose",
+		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
+	if !strings.Contains(p.errout.String(), "the server wants credentials") {
+		t.Errorf("stderr:\n%s", &p.errout)
+	}
+	noSecrets(t, dir, p)
+}
+
+// noSecrets looks for the credentials in everything written, unpacked too.
+func noSecrets(t *testing.T, dir string, p *program) {
+	t.Helper()
+	texts := tree(t, dir)
+	texts["stdout"], texts["stderr"] = p.out.String(), p.errout.String()
+	for name, text := range texts {
+		if filepath.Ext(name) == ".gz" {
+			z, err := gzip.NewReader(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+		}
+		for _, secret := range []string{secretKey, secretTenant} {
+			if bytes.Contains([]byte(text), []byte(secret)) {
+				t.Errorf("%s holds a secret", name)
+			}
+		}
+	}
+}
