@@ -22,7 +22,7 @@ import (
 // counter is a proxy in front of a server that counts what passes.
 type counter struct {
 	*httptest.Server
-	failEvery int64 // every so many completions fail; 0 = none
+	failEvery int64 // every so many completions of a load fail; 0 = none
 
 	now, top, all atomic.Int64 // completions in flight, at most, in all
 	mu            sync.Mutex
@@ -65,6 +65,10 @@ func count(t *testing.T, to string, failEvery int64) *counter {
 		n := c.now.Add(1)
 		defer c.now.Add(-1)
 		for old := c.top.Load(); n > old && !c.top.CompareAndSwap(old, n); old = c.top.Load() {
+		}
+		if r.ContentLength < 1000 { // of the few that find out what the server can do
+			proxy.ServeHTTP(w, r)
+			return
 		}
 		if all := c.all.Add(1); c.failEvery > 0 && all%c.failEvery == 0 {
 			// A server that repeats what it was sent must not get it into a file.
@@ -162,7 +166,7 @@ func TestEndpointStopsOnErrors(t *testing.T) {
 	if !strings.Contains(stderr, "plimsoll: hint: lower --max-in-flight") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
-	if got := c.all.Load(); got > 150 {
+	if got := c.all.Load(); got > 50 {
 		t.Errorf("%d requests were sent before it stopped", got)
 	}
 	run, err := store.ReadRun(dir)

@@ -29,6 +29,11 @@ func badEngine() {
 			how = v
 		}
 	}
+	if file, ok := strings.CutPrefix(how, "until:"); ok {
+		if _, err := os.Stat(file); err != nil {
+			how = "dies"
+		}
+	}
 	switch how {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "loading weights\nRuntimeError: CUDA error: device-side assert triggered")
@@ -165,7 +170,7 @@ func TestNoEngineStarts(t *testing.T) {
 	for _, want := range []string{
 		"plimsoll: warning: TP:1: prefill tp1 exited with code 3; its last log lines:\n", "plimsoll: warning: TP:2: trying the server: ",
 		"prefill tp2 exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory\n",
-		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines\n",
+		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines; once mended, --resume --retry goes on\n",
 	} {
 		if !strings.Contains(p.errout.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
@@ -178,6 +183,50 @@ func TestNoEngineStarts(t *testing.T) {
 	if err != nil || run.Complete || len(run.Skips) != 2 {
 		t.Errorf("run.json: complete %v, skips %+v, %v", run.Complete, run.Skips, err)
 	}
+}
+
+// A size that failed stays left out when the run is resumed, and is measured
+// with --retry once it is mended.
+func TestRetry(t *testing.T) {
+	dir, mended := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "mended")
+	args := commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 2=until:"+mended, "--gpu-count", "2")
+	ran(t, exitDone, args...)
+	if err := os.WriteFile(mended, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at2 := func() int {
+		n := 0
+		for _, id := range pointIDs(t, dir) {
+			if strings.HasPrefix(id, "sweep/") && strings.Contains(id, "/tp2/") {
+				n++
+			}
+		}
+		return n
+	}
+	p := ran(t, exitDone, append(args, "--resume")...)
+	if want := "plimsoll: note: TP:2 stays left out (--retry tries it again): "; at2() != 0 || !strings.Contains(p.errout.String(), want) {
+		t.Errorf("%d points at TP:2, stderr:\n%s", at2(), &p.errout)
+	}
+	p = ran(t, exitDone, append(args, "--resume", "--retry")...)
+	p.noOrphans(t)
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at2() < 3 || len(run.Skips) != 0 {
+		t.Errorf("%d points at TP:2, skips %+v", at2(), run.Skips)
+	}
+	if !strings.Contains(p.out.String(), "TP:2") {
+		t.Errorf("stdout does not show TP:2:\n%s", &p.out)
+	}
+}
+
+// A credential that the engine's own command needs too is in no file.
+func TestSecretInCommand(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} key="+secretKey,
+		"--gpu-count", "1", "--api-key", secretKey, "--verbose")...)
+	noSecrets(t, dir, p)
 }
 
 // A program that is not there is named.

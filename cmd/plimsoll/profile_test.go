@@ -40,8 +40,8 @@ func TestProfile(t *testing.T) {
 	t.Run("again", func(t *testing.T) {
 		before := tree(t, dir)
 		p := ran(t, exitUsage, small(dir)...)
-		want := "plimsoll: error: --output-dir " + dir + ": "
-		if !strings.Contains(p.errout.String(), want) || !strings.Contains(p.errout.String(), "--resume continues it, --force moves it aside") {
+		want := "plimsoll: error: --output-dir: " + dir + ": the folder holds another run: --resume continues it, --force moves it aside\n"
+		if !strings.HasSuffix(p.errout.String(), want) {
 			t.Errorf("stderr:\n%s", &p.errout)
 		}
 		same(t, before, tree(t, dir))
@@ -302,7 +302,7 @@ func TestInfeasible(t *testing.T) {
 	out := p.out.String()
 	for _, want := range []string{
 		"Nothing meets the SLA in prefill: TTFT binds\n", "Nothing meets the SLA in decode: ITL binds\n",
-		"  nearest: TP:2 at 1 in flight, TTFT ", "  nearest: TP:2 at 1 in flight, ITL ",
+		"  nearest: TP:2 at 1 in flight: nothing meets the SLA: TTFT ", "  nearest: TP:2 at 1 in flight: nothing meets the SLA: ITL ",
 		"  could be promised: --ttft ", "  could be promised: --itl ",
 		"INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill TP:2 (",
 	} {

@@ -178,11 +178,14 @@ func pointIDs(t *testing.T, dir string) []string {
 	return ids
 }
 
-// tree is every file below dir with its content; links and the lock are left
-// out.
+// tree is every file below dir with its content, none where there is no dir;
+// links and the lock are left out.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return files
+	}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == ".plimsoll.lock" {
 			return err
