@@ -14,6 +14,10 @@ import (
 // and Analysis, 5th ed., §9.5.3).
 const slicesPerWindow = 10
 
+// minGaps is how many gaps a stream must have inside a window to count as
+// streaming there: fewer say little of its rate.
+const minGaps = 3
+
 // Window is the part of a measurement that is summed up.
 type Window struct {
 	From, To time.Duration
@@ -61,6 +65,7 @@ type Summary struct {
 	TTFT, E2E, TPOT    Distribution // successful requests, whole
 	ITL                Distribution // gaps between content chunks inside the window, pooled; Half by batch means
 	TokensPerSec       float64      // output tokens/s of all streams inside the window
+	Streaming          int          // successful requests with at least minGaps gaps inside the window
 	InFlight           float64      // successful requests between Sent and Last, averaged over the window
 	Context            float64      // mean tokens in KV of a running sequence inside the window
 	TokensPerChunk     float64      // output tokens / content chunks; 0 where unknown
@@ -123,6 +128,9 @@ func (s *Summary) streams(rs []Request, w Window) {
 			context += promptTokens(r) + float64(i+1)*perChunk
 		}
 		chunks += inside
+		if inside > minGaps {
+			s.Streaming++
+		}
 		if inside > 1 && last > first {
 			// Each stream's own rate, so that the window's edges, which cut
 			// through a step that all streams share, bias nothing.

@@ -9,12 +9,11 @@ import (
 // unusable says why a point without a latency cannot even be compared.
 func unusable(p profile.Point) Rejected {
 	r := Rejected{
-		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: p.InFlight,
-		Metric: "failures", Value: float64(p.Failures),
-		Reason: fmt.Sprintf("%d of %d requests failed, none gave a %s", p.Failures, p.Requests, metricName(p.Phase)),
+		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: float64(p.Asked), Metric: "failures", Value: float64(p.Failures),
+		Reason: fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests),
 	}
 	for _, w := range p.Warnings {
-		r.Reason += ": " + w.Message
+		r.Reason = "could not be measured: " + w.Message
 		break
 	}
 	return r

@@ -19,23 +19,41 @@ func (r *runner) decodeSweep(ctx context.Context, s *session) error {
 	if err := o.holds(s.facts); err != nil {
 		return err
 	}
-	top := s.facts.MaxInFlight(o.ISL, o.OSL, o.MaxInFlight)
+	osl := o.decodeOSL(s.facts)
+	top := s.facts.MaxInFlight(o.ISL, osl, o.MaxInFlight)
 	if top < 1 {
-		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d tokens", s.facts.KVTokens, o.ISL+o.OSL)}
+		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d tokens", s.facts.KVTokens, o.ISL+osl)}
 	}
 	at := func(n int) (profile.Point, error) {
 		id := fmt.Sprintf("sweep/%s/isl%d/n%d", s.key(), o.ISL, n)
-		return r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, o.OSL, n)
+		return r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, osl, n)
+	}
+	if osl != o.OSL {
+		r.warn("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL)
 	}
 	if o.Search == Grid {
-		for _, n := range spaced(top, o.DecodeGranularity) {
-			if _, err := at(n); err != nil {
-				return err
-			}
-		}
-		return nil
+		return r.grid(spaced(top, o.DecodeGranularity), s.label(), at)
 	}
 	return boundary(top, o.SLA, at)
+}
+
+// grid measures every count, and says where it is too coarse for the SLA.
+func (r *runner) grid(ns []int, label string, at func(n int) (profile.Point, error)) error {
+	held := 0
+	for _, n := range ns {
+		p, err := at(n)
+		if err != nil {
+			return err
+		}
+		meets := p.Meets(r.opts.SLA)
+		if !meets && held > 0 && n-held > max(1, held/20) {
+			r.warn("coarse_grid", "%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", label, held, n)
+		}
+		if held = 0; meets {
+			held = n
+		}
+	}
+	return nil
 }
 
 // decodePoint measures n requests in flight, their prompts filled into the
@@ -59,6 +77,10 @@ func (r *runner) decodePoint(ctx context.Context, s *session, id string, stage p
 	})
 }
 
+// fastestToken is a gap that no engine reaches and that only chunks of one
+// buffer have.
+const fastestToken = 20 * time.Microsecond
+
 // summarizeDecode makes a point of the part in which every request streams.
 // InFlight, Context and KVUsage are what was seen there; where the engine's own
 // running count is lower than the client's, the engine is believed.
@@ -66,9 +88,16 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 	w, ok := profile.Steady(m.Requests)
 	s := profile.Summarize(m.Requests, w)
 	p := profile.Point{TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings}
-	if !ok || s.ITL.N == 0 {
+	switch good := s.Requests - s.Failures; {
+	case good == 0:
+		return p
+	case !ok || 10*s.Streaming < 9*good:
 		p.Warnings = append(p.Warnings, profile.Warnf("no_steady_part",
-			"at no time did all %d requests stream at once: raise --osl, or let the engine keep prompts in its prefix cache", len(m.Requests)))
+			"at no time did all %d requests stream at once for long enough: raise --osl, or let the engine keep prompts in its prefix cache", len(m.Requests)))
+		return p
+	case s.ITL.P50 < fastestToken:
+		p.Warnings = append(p.Warnings, profile.Warnf("buffered",
+			"half of all chunks came within %v of the one before: the stream is buffered on its way, and its gaps are not the engine's", fastestToken))
 		return p
 	}
 	p.ITL, p.TPOT, p.InFlight, p.Context = s.ITL, s.TPOT, s.InFlight, s.Context
@@ -133,7 +162,7 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 		}
 	}
 	if r.targetRow(s) < 3 { // the search stopped early there
-		if err := r.decodeRow(ctx, s, o.ISL, o.OSL); err != nil {
+		if err := r.decodeRow(ctx, s, o.ISL, o.decodeOSL(s.facts)); err != nil {
 			return r.surfaceError(s, err)
 		}
 	}

@@ -31,8 +31,9 @@ func Plan(o Options) []Step {
 	}
 	for _, c := range o.Candidates {
 		s := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Parallelism.Label()}
-		for _, n := range plannedLevels(o, o.facts(c).MaxInFlight(o.ISL, o.OSL, o.MaxInFlight)) {
-			s.add(o.decodeCost(c, o.ISL, o.OSL, n), 2*n)
+		osl := o.decodeOSL(o.facts(c))
+		for _, n := range plannedLevels(o, o.facts(c).MaxInFlight(o.ISL, osl, o.MaxInFlight)) {
+			s.add(o.decodeCost(c, o.ISL, osl, n), 2*n)
 		}
 		steps = append(steps, s.finished(o, c))
 	}
@@ -93,6 +94,20 @@ func (o Options) context(f profile.EngineFacts) int {
 		c = 2 * (o.ISL + o.OSL)
 	}
 	return max(c, o.ISL+o.OSL)
+}
+
+// minOSL is how many output tokens a decode measurement needs: all streams have
+// to overlap for some steps after the last has started.
+const minOSL = 32
+
+// decodeOSL is the output length that decode is measured with: the target's,
+// unless that is too short to measure, within the engine's context.
+func (o Options) decodeOSL(f profile.EngineFacts) int {
+	osl := max(o.OSL, minOSL)
+	if f.MaxModelLen > 0 {
+		osl = min(osl, f.MaxModelLen-o.ISL)
+	}
+	return max(osl, o.OSL)
 }
 
 // surfaceOSL is the output length of the decode surface: as asked, but no more

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -59,6 +60,13 @@ func (r *runner) skipOf(e *engineError, s *session) profile.Skip {
 		sk.Phase = ""
 	}
 	return sk
+}
+
+// warn keeps a caveat of the whole run, once.
+func (r *runner) warn(code, format string, args ...any) {
+	if w := profile.Warnf(code, format, args...); !slices.Contains(r.res.Warnings, w) {
+		r.res.Warnings = append(r.res.Warnings, w)
+	}
 }
 
 // partial notes why something planned is missing.

@@ -87,14 +87,17 @@ func (r *runner) count(rs []profile.Request) {
 // overload stops a sweep of somebody's server once a load fails by more than
 // the allowed share. Requests that were stopped for it are no failures of it.
 func (r *runner) overload(at string, rs []profile.Request) error {
-	failed := 0
+	failed, first := 0, profile.Request{}
 	for _, q := range rs {
-		if !q.OK() && q.Failure != profile.FailCanceled {
-			failed++
+		if q.OK() || q.Failure == profile.FailCanceled {
+			continue
+		}
+		if failed++; failed == 1 {
+			first = q
 		}
 	}
 	if m := r.opts.StopErrorShare; m > 0 && failed > 0 && float64(failed) >= m*float64(len(rs)) {
-		return fmt.Errorf("%w: %d of %d: stopped at %s", ErrOverload, failed, len(rs), at)
+		return fmt.Errorf("%w: %d of %d, stopped at %s; the first: %s: %s", ErrOverload, failed, len(rs), at, first.Failure, first.Error)
 	}
 	return nil
 }

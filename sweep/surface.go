@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -33,6 +34,16 @@ func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.Prefill
 	return s
 }
 
+// perToken is the time between tokens: the gap between chunks, unless a chunk
+// holds several tokens. Readers of the surface know tokens only.
+func perToken(p profile.Point) time.Duration {
+	several := slices.ContainsFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "chunk_not_token" })
+	if several && p.TPOT.Mean > 0 {
+		return p.TPOT.Mean
+	}
+	return p.ITL.Mean
+}
+
 // decodeSurfaceOf collects the usable decode points of a configuration. The
 // points of one row were asked for at one length, and the mean context seen
 // differs between them by a token or so; a row keeps its mean context, so that
@@ -57,7 +68,7 @@ func decodeSurfaceOf(points []profile.Point, cfg engine.Config) profile.DecodeSu
 		for _, p := range row {
 			s.Samples = append(s.Samples, profile.DecodeSample{
 				KVUsage: p.InFlight * context / float64(s.MaxKVTokens), Context: context,
-				ITL: p.ITL.Mean, ThroughputPerGPU: p.ThroughputPerGPU,
+				ITL: perToken(p), ThroughputPerGPU: p.ThroughputPerGPU,
 			})
 		}
 	}

@@ -112,7 +112,8 @@ type Result struct {
 	PrefillSurface profile.PrefillSurface
 	DecodeSurface  profile.DecodeSurface
 	Cost           Cost
-	Partial        string // why not everything planned was measured; empty = all was
+	Warnings       []profile.Warning // of the whole; points carry their own
+	Partial        string            // why not everything planned was measured; empty = all was
 }
 
 // Run sweeps. On cancellation and on ErrNothing the Result holds what is known.

@@ -522,3 +522,135 @@ func TestDisturbedPointIsMeasuredAgain(t *testing.T) {
 		t.Errorf("an engine that always stalls: warnings %v", p.Warnings)
 	}
 }
+
+func codes(ws []profile.Warning) (out []string) {
+	for _, w := range ws {
+		out = append(out, w.Code)
+	}
+	return out
+}
+
+// With two output tokens there is one gap, and streams hardly overlap: the
+// rate of such a burst says nothing, and must never be picked.
+func TestShortOutputIsMeasuredLonger(t *testing.T) {
+	b := newLab(three())
+	o := options(b, 1)
+	o.OSL = 2
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := res.Decode.Picked.Point; p.OSL != minOSL || p.Asked < 59 {
+		t.Errorf("picked n=%d measured with OSL %d", p.Asked, p.OSL)
+	}
+	if !slices.Contains(codes(res.Warnings), "osl_raised") {
+		t.Errorf("warnings %v", res.Warnings)
+	}
+	v := &virtual{lab: newLab(nil), law: affine(1)}
+	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 3, Requests: 16, InFlight: 16, SharedPrompts: true})
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	if p.ITL.N != 0 || p.ThroughputPerGPU != 0 || !slices.Contains(codes(p.Warnings), "no_steady_part") {
+		t.Errorf("a window of two gaps gave ITL %v, %v tokens/s, warnings %v", p.ITL.Mean, p.ThroughputPerGPU, codes(p.Warnings))
+	}
+}
+
+// A proxy that hands the whole stream over at once shows gaps of nothing.
+func TestBufferedStreamIsNotMeasured(t *testing.T) {
+	v := &virtual{lab: newLab(nil), law: affine(1)}
+	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true})
+	for i := range m.Requests {
+		r := &m.Requests[i]
+		for k := range r.Chunks[:90] {
+			r.Chunks[k].At = r.First + time.Duration(k)*time.Microsecond
+		}
+	}
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	if p.ITL.N != 0 || p.ThroughputPerGPU != 0 || !slices.Contains(codes(p.Warnings), "buffered") {
+		t.Errorf("ITL %v, %v tokens/s, warnings %v", p.ITL.Mean, p.ThroughputPerGPU, codes(p.Warnings))
+	}
+}
+
+func TestGridSaysWhereItIsTooCoarse(t *testing.T) {
+	b := newLab(three())
+	o := options(b, 1)
+	o.Search, o.DecodeGranularity = Grid, 2
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(codes(res.Warnings), "coarse_grid") {
+		t.Errorf("between n=1 and n=64 lies the answer, and the warnings are %v", res.Warnings)
+	}
+}
+
+// Somebody else's load on a shared server is not ours.
+func TestForeignLoadIsSaid(t *testing.T) {
+	v := &virtual{lab: newLab(nil), law: affine(1)}
+	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true})
+	m.Running[0].N = 9
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	if !slices.Contains(codes(p.Warnings), "foreign_load") || p.InFlight != 4 {
+		t.Errorf("in flight %v, warnings %v", p.InFlight, codes(p.Warnings))
+	}
+}
+
+// A measurement with failures is never replaced by one without.
+func TestFailuresAreNeverThrownAway(t *testing.T) {
+	l := affine(1)
+	l.stalls, l.failEvery = 1, 4 // the first is disturbed, and failing
+	b := newLab(map[string]law{"TP:1": l})
+	res, _, err := run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := res.Prefill.Picked.Point; p.Failures == 0 || res.Prefill.Feasible {
+		t.Errorf("%d failures, feasible %v", p.Failures, res.Prefill.Feasible)
+	}
+	if s, short := res.Prefill.Shortfall(options(b, 1).SLA); !short || s.Metric != "failures" || s.Promise != 0 {
+		t.Errorf("shortfall %+v", s)
+	}
+}
+
+// Where time ran out, sizes that were never reached are named, not beaten.
+func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
+	b := newLab(three())
+	o := options(b, 1, 2, 4)
+	o.Deadline = b.now.Add(14 * time.Second)
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, s := range res.Skips {
+		if s.Phase == profile.Decode && strings.HasPrefix(s.Reason, "not measured") {
+			left = append(left, s.Label)
+		}
+	}
+	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before the time was up") {
+		t.Errorf("left out %v, why %q", left, res.Decode.Why)
+	}
+}
+
+// A resumed run may try again what failed before, and only what failed.
+func TestResumeKeepsSkips(t *testing.T) {
+	laws := three()
+	bad := laws["TP:2"]
+	bad.launchErr = errors.New("not ready")
+	laws["TP:2"] = bad
+	b := newLab(laws)
+	_, n, err := run(t, b, options(b, 1, 2), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newLab(three())
+	if _, _, err := run(t, again, options(again, 1, 2), n.Known); err != nil || len(again.launches) != 0 {
+		t.Errorf("err %v, launched %v, want nothing: the skip is kept", err, again.launches)
+	}
+	known := n.Known
+	known.Skips = nil
+	again = newLab(three())
+	res, _, err := run(t, again, options(again, 1, 2), known)
+	if err != nil || len(res.Skips) != 0 || !slices.Equal(again.launches, []string{"TP:2 cache=false", "TP:2 cache=true"}) {
+		t.Errorf("err %v, skips %v, launched %v", err, res.Skips, again.launches)
+	}
+}
