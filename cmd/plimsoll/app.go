@@ -116,7 +116,7 @@ func newApp(s streams) *cli.App {
 	app := &cli.App{
 		Name: "plimsoll", Usage: "how much load an LLM deployment may carry within its latency SLA",
 		Version: buildVersion(), Reader: s.in, Writer: s.out, ErrWriter: s.err,
-		HideHelpCommand: true, EnableBashCompletion: true, DisableSliceFlagSeparator: true, // a header may hold commas
+		EnableBashCompletion: true, DisableSliceFlagSeparator: true, // a header may hold commas
 		OnUsageError:    usageFromFlags,
 		ExitErrHandler:  func(*cli.Context, error) {}, // leave exiting to main
 		CommandNotFound: nil,

@@ -25,7 +25,7 @@ func applyConfig(c *cli.Context, path string) error {
 	}
 	var doc yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict()); err != nil {
-		return usagef("--config %s: %s", path, yaml.FormatError(err, false, true))
+		return usagef("--config %s: %s", path, firstLine(yaml.FormatError(err, false, false)))
 	}
 	names := flagNames(c)
 	for _, item := range doc {

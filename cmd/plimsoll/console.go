@@ -162,6 +162,14 @@ func describeProgress(p sweep.Progress) string {
 	return s
 }
 
+// unusable says why there is nothing to pick from.
+func (u *console) unusable(res sweep.Result) {
+	u.skips(res.Skips)
+	for _, r := range append(res.Prefill.Rejected, res.Decode.Rejected...) {
+		say(u.err, "warning", "%s %s at %.0f in flight: %s", r.Phase, r.Label, r.InFlight, r.Reason)
+	}
+}
+
 // resumed says what a resumed run starts from.
 func (u *console) resumed(k sweep.Known) {
 	if n := len(k.Points); n > 0 {

@@ -80,8 +80,12 @@ func serveEngine(c *cli.Context) error {
 	if blocks == 0 {
 		blocks = timer.KVTokens() / cfg.Limits.BlockSize
 	}
+	log := c.App.ErrWriter
+	if c.Bool("quiet") {
+		log = nil
+	}
 	srv, err := simserver.New(simserver.Options{
-		Model: m.Name, Timer: timer, Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
+		Model: m.Name, Timer: timer, Log: log, Version: "plimsoll-sim " + buildVersion(),
 		Sim: sim.Config{Role: cfg.Role, Limits: cfg.Limits, KVBlocks: blocks, PrefixCaching: cfg.PrefixCaching, Noise: noise, Seed: uint64(seed)}, //nolint:gosec // not negative
 	})
 	if err != nil {

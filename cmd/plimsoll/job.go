@@ -113,7 +113,7 @@ func (j *job) openJournal() error {
 		case errors.Is(err, store.ErrNoHeader):
 			fresh = true
 		case err != nil:
-			return fmt.Errorf("reading the journal: %w", err)
+			return withHint(fmt.Errorf("reading the journal: %w", err), "--force moves this run aside and starts over; its files stay readable")
 		default:
 			if diff := store.DiffInputs(log.Header.Inputs, j.inputs); len(diff) > 0 {
 				return usagef("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
@@ -225,7 +225,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	o := j.opts
 	pre, dec := res.Prefill, res.Decode
 	rec := store.Recommendation{
-		Mode: store.Disaggregated, Feasible: pre.Feasible && dec.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
+		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: pre.Feasible && dec.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
 		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res)},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
 		Prefill: pickOf(pre, o.sla), Decode: pickOf(dec, o.sla),
@@ -260,6 +260,7 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 	}
 	ws = append(ws, res.Prefill.Warnings...)
 	ws = append(ws, res.Decode.Warnings...)
+	ws = append(ws, res.Warnings...)
 	ws = append(ws, surfaceWarnings(res)...)
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.surfaceFacts(res.Prefill))...)
 	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.surfaceFacts(res.Decode))...)

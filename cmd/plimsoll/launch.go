@@ -132,6 +132,7 @@ func (l *launcher) simSpec(cfg engine.Config, name string, at command.Launch) en
 	argv := []string{
 		l.self, "engine", "serve", "--model", cfg.Model, "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
 		"--weights", string(cfg.Weights), "--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens),
+		"--max-model-len", itoa(cfg.Limits.MaxModelLen),
 		"--noise", fmt.Sprint(l.opts.noise), "--seed", fmt.Sprint(l.opts.seed),
 	}
 	if cfg.PrefixCaching {

@@ -76,7 +76,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 	if d.kind == engine.KindSim {
 		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
 		so.PrefillWarmups, so.SurfaceOSL = 1, 40
-		so.MaxContext = orElse(o.maxContext, max(min(quickReach, d.model.MaxContext), o.isl+o.osl))
+		so.MaxContext = simContext(o, *d.model)
 	}
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
@@ -142,8 +142,11 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 	switch {
 	case ctx.Err() != nil:
 		return withHint(fmt.Errorf("stopped after %d points", len(res.Points)), "the same command with --resume goes on from there")
+	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
+		ui.unusable(res)
+		return withHint(cause, "%d points are kept: --resume with a longer --max-time goes on from there", len(res.Points))
 	case errors.Is(cause, sweep.ErrNothing):
-		ui.skips(res.Skips)
+		ui.unusable(res)
 		for _, p := range res.Points {
 			ui.warn(p.Warnings) // why it cannot be picked
 		}
@@ -152,7 +155,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		}
 		return withHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
 	case errors.Is(cause, sweep.ErrOverload):
-		return withHint(cause, "lower --max-in-flight; %d points are kept", len(res.Points))
+		return withHint(cause, "if the server was overloaded, lower --max-in-flight; %d points are kept", len(res.Points))
 	}
 	return cause
 }

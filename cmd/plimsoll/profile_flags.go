@@ -320,7 +320,15 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 	if c.IsSet("decode-interpolation-granularity") {
 		o.cells = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
 	}
+	if c.String("mode") == "aggregated" {
+		p.fail(usagef("--mode aggregated is not here yet: want disaggregated"))
+	}
 	p.choice("mode", "disaggregated")
+	for _, name := range []string{"command", "endpoint"} {
+		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
+			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
+		}
+	}
 	p.choice("launcher", "local")
 	if c.String("require") != "" {
 		o.require = p.choice("require", "measured") != ""

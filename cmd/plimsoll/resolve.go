@@ -225,11 +225,18 @@ func (d deployment) base(o profileOptions) engine.Config {
 		if c.Limits.MaxNumSeqs == 0 {
 			c.Limits.MaxNumSeqs = simMaxSeqs
 		}
+		c.Limits.MaxModelLen = simContext(o, *d.model)
 		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
 		return c
 	}
 	c.Limits.MaxModelLen = o.maxContext // else the engine's own choice, which it tells
 	return c
+}
+
+// simContext is the longest prompt and answer of an embedded engine: as asked,
+// else enough for the quick plan, since the model's own may not fit the GPU.
+func simContext(o profileOptions, m catalog.Model) int {
+	return orElse(o.maxContext, max(min(quickReach, m.MaxContext), min(o.isl+max(o.osl, 100), m.MaxContext)))
 }
 
 // candidates are the sizes to try, and those left out with their reasons.
@@ -242,7 +249,7 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	var fits func(engine.Config) error
 	if d.model != nil && d.gpu != nil {
 		fits = func(c engine.Config) error {
-			c.Limits.MaxModelLen = o.isl + o.osl // at least one request of the target has to fit
+			c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
 			return latency.Fits(*d.model, *d.gpu, c)
 		}
 	}
