@@ -48,7 +48,7 @@ func (u *console) result(out outcome) error {
 	if rec.Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
 	}
-	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, dash(rec.GPU), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.Stat)
 	prefillTable(b, out)
 	decodeTable(b, out)
