@@ -106,7 +106,7 @@ python_packages() {
 		apt-get -qq update
 		DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends python3-numpy python3-scipy python3-jsonschema >&2
 	fi
-	"$python" -c 'import jsonschema, numpy, scipy; print("numpy", numpy.__version__, "scipy", scipy.__version__, "jsonschema", jsonschema.__version__)'
+	"$python" -c 'from importlib.metadata import version as v; print(*(f"{p} {v(p)}" for p in ("numpy", "scipy", "jsonschema")))'
 }
 
 llama_server() {
