@@ -243,3 +243,36 @@ func TestSustainableUtilizationLaws(t *testing.T) {
 		}
 	})
 }
+
+func TestShortfall(t *testing.T) {
+	c := choose(t, profile.Decode, sla(50*ms, 1*ms), ByThroughput, decode(4, 1, 4326*time.Microsecond))
+	s, short := c.Shortfall(sla(50*ms, 1*ms))
+	if !short || s.Metric != "ITL" || s.Promise != 4330*time.Microsecond {
+		t.Errorf("%+v", s)
+	}
+	if want := "nothing meets the SLA: ITL 4.33 ms is the least, against 1 ms (4.33×)"; s.String() != want || c.Why != want {
+		t.Errorf("%q, why %q, want %q", s, c.Why, want)
+	}
+	bad := prefill(1, 10*ms)
+	bad.Failures = 1
+	c = choose(t, profile.Prefill, sla(50*ms, 1*ms), ByThroughput, bad)
+	if s, short := c.Shortfall(sla(50*ms, 1*ms)); !short || s.Metric != "failures" || s.Promise != 0 {
+		t.Errorf("fast but failing: %+v", s)
+	}
+	if c.Picked.RPS != 0 || c.Picked.Sustained != 0 {
+		t.Errorf("a failing point sustains %v requests/s", c.Picked.RPS)
+	}
+	if _, short := choose(t, profile.Prefill, sla(50*ms, 1*ms), ByThroughput, prefill(1, 10*ms)).Shortfall(sla(50*ms, 1*ms)); short {
+		t.Error("a feasible choice falls short")
+	}
+}
+
+// What could be promised is never below what was measured, nor 1 % above it.
+func TestPromiseRoundsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "d"))
+		if r := roundUp(d); r < d || float64(r) > 1.01*float64(d)+1 {
+			t.Fatalf("%v rounds to %v", d, r)
+		}
+	})
+}

@@ -49,6 +49,6 @@ func (s Shortfall) String() string {
 
 // roundUp is the least duration of three digits at or above d.
 func roundUp(d time.Duration) time.Duration {
-	unit := time.Duration(math.Pow10(max(0, len(fmt.Sprint(int64(d)))-3)))
-	return (d + unit - 1) / unit * unit
+	unit := int64(math.Pow10(max(0, len(fmt.Sprint(int64(d)))-3)))
+	return time.Duration((int64(d) + unit - 1) / unit * unit)
 }

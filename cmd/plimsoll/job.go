@@ -52,7 +52,7 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 		}
 	}
 	if err != nil {
-		return nil, folderError(o, err)
+		return nil, folderError(err)
 	}
 	if err := j.openJournal(); err != nil {
 		return nil, errors.Join(err, j.dir.Close())
@@ -60,7 +60,7 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 	return j, nil
 }
 
-func folderError(o profileOptions, err error) error {
+func folderError(err error) error {
 	e := usagef("--output-dir: %v", err)
 	if errors.Is(err, store.ErrNoRun) {
 		return e.hint("leave --resume out for a first run")
