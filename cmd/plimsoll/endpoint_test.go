@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -39,6 +40,7 @@ func forward(to string) http.Handler {
 	}
 	proxy := httputil.NewSingleHostReverseProxy(u)
 	proxy.FlushInterval = -1
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // a client that goes away is no news
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -163,7 +165,7 @@ func TestEndpointStopsOnErrors(t *testing.T) {
 	if !strings.Contains(stderr, "status 503") {
 		t.Errorf("stderr does not say why they failed:\n%s", stderr)
 	}
-	if !strings.Contains(stderr, "plimsoll: hint: lower --max-in-flight") {
+	if !strings.Contains(stderr, "plimsoll: hint: if the server was overloaded, lower --max-in-flight") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
 	if got := c.all.Load(); got > 50 {

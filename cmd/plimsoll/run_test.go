@@ -62,7 +62,13 @@ func (b *buffer) String() string {
 // own; what is left of it when the test ends is ended.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.CommandContext(t.Context(), "plimsoll", args...)}
+	return startAs(t, "plimsoll", env, args...)
+}
+
+// startAs is start of a given executable.
+func startAs(t *testing.T, path string, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.CommandContext(t.Context(), path, args...)}
 	p.mark = fmt.Sprintf("%s=%p-%d", markVar, p, os.Getpid())
 	p.cmd.Env = append(append(os.Environ(), p.mark), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errout
@@ -105,6 +111,20 @@ func ran(t *testing.T, code int, args ...string) *program {
 		t.Fatalf("plimsoll %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), got, code, &p.out, &p.errout)
 	}
 	return p
+}
+
+// timed is the executable for tests of latencies: under the race detector, which
+// slows the client and the engine down, the program is built without it.
+func timed(t *testing.T) string {
+	t.Helper()
+	if !raceDetector {
+		return "plimsoll"
+	}
+	path := filepath.Join(t.TempDir(), "plimsoll")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	return path
 }
 
 // poll waits until ok.

@@ -21,7 +21,7 @@ type fakeServer struct {
 	silent bool // the stream holds no content
 	lump   bool // one chunk holds the whole answer
 	cut    int  // prompts are cut to so many tokens; 0 = they are not
-	short  int  // tokens that are missing at the end
+	short  int  // tokens that are missing at the end, but for the first
 	sleepy bool // no answer at all
 
 	mu      sync.Mutex
@@ -107,7 +107,7 @@ func (f *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 	if f.cut > 0 {
 		prompt = min(prompt, f.cut)
 	}
-	n := max(0, q.MaxTokens-f.short)
+	n := max(1, q.MaxTokens-f.short)
 	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d}`, prompt, n)
 	if !q.Stream {
 		w.Header().Set("Content-Type", "application/json")
