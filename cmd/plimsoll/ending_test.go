@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// Nothing meets the SLA: exit 4, the binding metric, the nearest candidate and
+// what it could meet, and everything is written and marked.
+func TestInfeasible(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1")...)
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := p.out.String()
+	for _, want := range []string{
+		"Nothing meets the SLA in prefill: TTFT binds\n", "Nothing meets the SLA in decode: ITL binds\n",
+		"  nearest: TP:2 at 1 in flight: nothing meets the SLA: TTFT ", "  nearest: TP:2 at 1 in flight: nothing meets the SLA: ITL ",
+		"  could be promised: --ttft ", "  could be promised: --itl ",
+		"INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill TP:2 (",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("stdout lacks %q:\n%s", want, out)
+		}
+	}
+	if rec.Feasible || rec.Prefill.TP != 2 || rec.Decode.TP != 2 || rec.Prefill.Margin >= 0 || rec.Decode.Margin >= 0 {
+		t.Errorf("feasible %v, prefill %+v, decode %+v", rec.Feasible, rec.Prefill, rec.Decode)
+	}
+	for _, name := range pictures() {
+		if svg := readFile(t, filepath.Join(dir, name+".svg")); !strings.Contains(svg, "NOTHING MEETS THE SLA") {
+			t.Errorf("%s.svg is not marked infeasible", name)
+		}
+	}
+	promised := between(out, "could be promised: --ttft ", "\n")
+	itl := between(out, "could be promised: --itl ", "\n")
+	t.Logf("could be promised: TTFT %s ms, ITL %s ms", promised, itl)
+	p = ran(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1", "--resume", "--quiet", "--format", "json")...)
+	var got store.Recommendation
+	if err := json.Unmarshal([]byte(p.out.String()), &got); err != nil {
+		t.Fatalf("stdout is not recommendation.json: %v", err)
+	}
+	if a, b := fmt.Sprintf("%+v %+v", *got.Prefill, *got.Decode), fmt.Sprintf("%+v %+v", *rec.Prefill, *rec.Decode); a != b || got.Feasible {
+		t.Errorf("as JSON it is feasible %v,\n%s, in the file it was\n%s", got.Feasible, a, b)
+	}
+}
+
+// The time allowed is too short for anything, then for everything: what is known
+// by then is kept, or even recommended, and a resumed run goes on.
+func TestMaxTime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitFailed, small(dir, "--max-time", "1ms")...)
+	if want := "plimsoll: error: the time allowed was used up: "; !strings.Contains(p.errout.String(), want) {
+		t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
+	}
+	ran(t, exitDone, small(dir, "--resume", "--quiet")...)
+	var rec store.Recommendation
+	var run store.Run
+	for i, allowed := range []string{"4s", "8s", "16s"} { // how far a second gets depends on the machine
+		dir := filepath.Join(t.TempDir(), "results")
+		p := start(t, nil, "profile-sla", "--engine", "sim", "--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20", "--output-dir", dir, "--max-time", allowed)
+		if code := p.wait(t); code == exitDone {
+			var err1, err2 error
+			rec, err1 = store.ReadRecommendation(dir)
+			run, err2 = store.ReadRun(dir)
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			break
+		} else if code != exitFailed || i == 2 {
+			t.Fatalf("exit code %d within %s\n%s", code, allowed, &p.errout)
+		}
+	}
+	partial := func(w profile.Warning) bool { return w.Code == "partial" }
+	if run.Complete || !slices.ContainsFunc(rec.Warnings, partial) {
+		t.Errorf("complete %v, warnings %v", run.Complete, rec.Warnings)
+	}
+}
+
+func between(s, from, to string) string {
+	_, s, _ = strings.Cut(s, from)
+	s, _, _ = strings.Cut(s, to)
+	return s
+}
