@@ -174,7 +174,7 @@ midway() { (($(points "$1") >= 3)) && engine_runs; }
 # Killed twice, in the sweep and in the surfaces; the second time while it
 # resumes. The points that were finished stay as they were.
 killed() {
-	local pid stage kept extra=()
+	local pid stage kept twice extra=()
 	for stage in sweep surface; do
 		"$bin" "${command[@]}" --output-dir "$work/killed" "${extra[@]}" >"$work/killed.txt" 2>&1 &
 		pid=$!
@@ -188,10 +188,18 @@ killed() {
 	kept=$(wc -l <"$work/before.jsonl")
 	timeout 300 "$bin" "${command[@]}" --output-dir "$work/killed" --resume >"$work/killed.txt"
 	none_left
-	grep '"type":"point"' "$work/killed/journal.jsonl" | head -n "$kept" | diff -q - "$work/before.jsonl"
-	[[ -z $(grep '"type":"point"' "$work/killed/journal.jsonl" | grep -o '"id":"[^"]*"' | sort | uniq -d) ]]
+	grep '"type":"point"' "$work/killed/journal.jsonl" >"$work/after.jsonl"
+	if ! head -n "$kept" "$work/after.jsonl" | diff -q - "$work/before.jsonl" >&2; then
+		echo "finished points changed" >&2
+		return 1
+	fi
+	twice=$(grep -o '"point":{"id":"[^"]*"' "$work/after.jsonl" | sort | uniq -d)
+	if [[ -n $twice ]]; then
+		echo "measured twice: $twice" >&2
+		return 1
+	fi
 	judge "$work/killed" "$slots" >"$work/killed.figures"
-	echo "$kept points kept of $(grep -c '"type":"point"' "$work/killed/journal.jsonl"), no engine left; $(head -n 1 "$work/killed.figures")"
+	echo "$kept points kept of $(wc -l <"$work/after.jsonl"), no engine left; $(head -n 1 "$work/killed.figures")"
 }
 
 # README's two commands, with the seconds that they take.
