@@ -11,7 +11,7 @@ import (
 )
 
 // decodeSweep measures ITL against in-flight requests at the target lengths.
-func (r *runner) decodeSweep(ctx context.Context, s *session) error {
+func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (r *runner) grid(ns []int, label string, at func(n int) (profile.Point, err
 
 // decodePoint measures n requests in flight, their prompts filled into the
 // prefix cache first so that prefill is skipped, over the part where all stream.
-func (r *runner) decodePoint(ctx context.Context, s *session, id string, stage profile.Stage, isl, osl, n int) (profile.Point, error) {
+func (r *runner) decodePoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, osl, n int) (profile.Point, error) {
 	cost := r.opts.decodeCost(s.cfg, isl, osl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
 		w := profile.Workload{
@@ -149,7 +149,7 @@ func runningIn(rs []Running, w profile.Window) (mean float64, n int) {
 // decodeSurface measures ITL over context and in-flight at the pick. The row at
 // the target lengths is the sweep's own.
 func (r *runner) decodeSurface(ctx context.Context) (err error) {
-	s := newSession(profile.Decode, r.res.Decode.Picked.Point.Config)
+	s := newTrial(profile.Decode, r.res.Decode.Picked.Point.Config)
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
 	if err := r.facts(ctx, s); err != nil {
 		return r.surfaceError(s, err)
@@ -170,7 +170,7 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 }
 
 // decodeRow measures one context at evenly spaced in-flight counts.
-func (r *runner) decodeRow(ctx context.Context, s *session, isl, osl int) error {
+func (r *runner) decodeRow(ctx context.Context, s *trial, isl, osl int) error {
 	for _, n := range spaced(s.facts.MaxInFlight(isl, osl, r.opts.MaxInFlight), r.opts.DecodeGranularity) {
 		id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
 		if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, osl, n); err != nil {
@@ -181,7 +181,7 @@ func (r *runner) decodeRow(ctx context.Context, s *session, isl, osl int) error 
 }
 
 // targetRow counts the sweep's points at the target lengths of a configuration.
-func (r *runner) targetRow(s *session) int {
+func (r *runner) targetRow(s *trial) int {
 	n := 0
 	for _, p := range r.sweepPoints(profile.Decode) {
 		if p.Config == s.cfg && p.Failures == 0 && p.ITL.Mean > 0 {

@@ -46,9 +46,9 @@ type Instance struct {
 	Stop func(context.Context) error
 }
 
-// session is one configuration in one phase, launched only when a point that
+// trial is one configuration in one phase, launched only when a point that
 // is not yet known needs it.
-type session struct {
+type trial struct {
 	phase profile.Phase
 	cfg   engine.Config
 	facts profile.EngineFacts
@@ -56,14 +56,14 @@ type session struct {
 	begun time.Time
 }
 
-func newSession(phase profile.Phase, cfg engine.Config) *session {
+func newTrial(phase profile.Phase, cfg engine.Config) *trial {
 	// Each phase edits its own copy: Config is a value.
 	cfg.PrefixCaching = phase == profile.Decode
 	cfg.Role = engine.RoleAggregated
-	return &session{phase: phase, cfg: cfg}
+	return &trial{phase: phase, cfg: cfg}
 }
 
-func (s *session) label() string { return s.cfg.Parallelism.Label() }
+func (s *trial) label() string { return s.cfg.Parallelism.Label() }
 
-// key names the session in journals and point ids.
-func (s *session) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }
+// key names the trial in journals and point ids.
+func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }

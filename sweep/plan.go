@@ -8,7 +8,7 @@ import (
 	"plimsoll/profile"
 )
 
-// Step is one session of a plan: an engine to start, and what to measure on it.
+// Step is one trial of a plan: an engine to start, and what to measure on it.
 type Step struct {
 	Stage    profile.Stage
 	Phase    profile.Phase

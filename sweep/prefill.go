@@ -11,7 +11,7 @@ import (
 )
 
 // prefillSweep measures TTFT at the target ISL.
-func (r *runner) prefillSweep(ctx context.Context, s *session) error {
+func (r *runner) prefillSweep(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (r *runner) prefillSweep(ctx context.Context, s *session) error {
 
 // prefillPoint measures n requests of isl tokens, one at a time, every prompt
 // new to the engine, after warm-up requests that are thrown away.
-func (r *runner) prefillPoint(ctx context.Context, s *session, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
+func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
 	cost := r.opts.prefillCost(s.cfg, isl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
 		w := profile.Workload{
@@ -127,7 +127,7 @@ func prefillISLs(o Options, context int) []int {
 
 // prefillSurface measures TTFT over ISL at the pick.
 func (r *runner) prefillSurface(ctx context.Context) (err error) {
-	s := newSession(profile.Prefill, r.res.Prefill.Picked.Point.Config)
+	s := newTrial(profile.Prefill, r.res.Prefill.Picked.Point.Config)
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
 	if err := r.facts(ctx, s); err != nil {
 		return r.surfaceError(s, err)

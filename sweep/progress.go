@@ -21,7 +21,7 @@ type step struct {
 	label string // empty for surfaces: their configuration is not known beforehand
 }
 
-func (s *session) step(stage profile.Stage) step {
+func (s *trial) step(stage profile.Stage) step {
 	if stage == profile.StageSurface {
 		return step{stage: stage, phase: s.phase}
 	}

@@ -54,7 +54,7 @@ func (e *engineError) Unwrap() error { return e.err }
 
 // skip is the Skip that an engine's failure becomes. One that would not start
 // is given up for both phases, unless the other one has points already.
-func (r *runner) skipOf(e *engineError, s *session) profile.Skip {
+func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 	sk := profile.Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
 	if e.launch && s.phase == profile.Prefill {
 		sk.Phase = ""
@@ -84,7 +84,7 @@ func (r *runner) skip(s profile.Skip) error {
 
 // recall keeps the known points of a configuration that was dropped earlier:
 // they stay in the files, though they cannot be picked.
-func (r *runner) recall(s *session) {
+func (r *runner) recall(s *trial) {
 	for _, p := range r.order {
 		if p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config == s.cfg {
 			r.res.Points = append(r.res.Points, p)
@@ -102,7 +102,7 @@ func (r *runner) skipped(phase profile.Phase, label string) bool {
 }
 
 // point gives the point of that id: a known one, or one measured now.
-func (r *runner) point(ctx context.Context, s *session, stage profile.Stage, id string, cost time.Duration,
+func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration,
 	measure func(context.Context, *Instance) (profile.Point, []profile.Request, error),
 ) (profile.Point, error) {
 	if p, ok := r.known[id]; ok {
@@ -140,7 +140,7 @@ func (r *runner) late(d time.Duration) bool {
 
 // verdict turns what a measurement says about its engine into an error: the
 // program was stopped, the engine died, or the load could not be sent.
-func (r *runner) verdict(ctx context.Context, s *session, id string, err error) error {
+func (r *runner) verdict(ctx context.Context, s *trial, id string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -156,8 +156,8 @@ func (r *runner) verdict(ctx context.Context, s *session, id string, err error) 
 	return nil
 }
 
-// launch starts the session's engine if it does not run.
-func (r *runner) launch(ctx context.Context, s *session) error {
+// launch starts the trial's engine if it does not run.
+func (r *runner) launch(ctx context.Context, s *trial) error {
 	if s.inst != nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (r *runner) launch(ctx context.Context, s *session) error {
 }
 
 // facts makes s.facts known, from a journal or by launching.
-func (r *runner) facts(ctx context.Context, s *session) error {
+func (r *runner) facts(ctx context.Context, s *trial) error {
 	if f, ok := r.res.Engines[s.key()]; ok {
 		s.facts = f
 		return nil
@@ -195,8 +195,8 @@ func (r *runner) facts(ctx context.Context, s *session) error {
 	return r.launch(ctx, s)
 }
 
-// end stops the session's engine after err, and closes its step.
-func (r *runner) end(ctx context.Context, s *session, stage profile.Stage, err error) error {
+// end stops the trial's engine after err, and closes its step.
+func (r *runner) end(ctx context.Context, s *trial, stage profile.Stage, err error) error {
 	r.meter.close(s.step(stage))
 	if stop := r.stop(ctx, s); stop != nil {
 		return errors.Join(err, stop)
@@ -204,8 +204,8 @@ func (r *runner) end(ctx context.Context, s *session, stage profile.Stage, err e
 	return err
 }
 
-// stop ends the session's engine, also when the run was canceled.
-func (r *runner) stop(ctx context.Context, s *session) error {
+// stop ends the trial's engine, also when the run was canceled.
+func (r *runner) stop(ctx context.Context, s *trial) error {
 	if s.inst == nil {
 		return nil
 	}
@@ -218,8 +218,8 @@ func (r *runner) stop(ctx context.Context, s *session) error {
 	return nil
 }
 
-// spent is the cost so far, the session's running engine included.
-func (r *runner) spent(s *session) Cost {
+// spent is the cost so far, the trial's running engine included.
+func (r *runner) spent(s *trial) Cost {
 	c := r.res.Cost
 	if s.inst != nil {
 		secs := r.opts.Now().Sub(s.begun).Seconds()

@@ -12,7 +12,7 @@ import (
 
 // surfaceError turns an engine's failure at the pick into a recorded reason:
 // the picks stand, the surface has fewer points.
-func (r *runner) surfaceError(s *session, err error) error {
+func (r *runner) surfaceError(s *trial, err error) error {
 	var failed *engineError
 	if !errors.As(err, &failed) {
 		return err

@@ -88,7 +88,7 @@ type Recorder interface {
 type Known struct {
 	Points  []profile.Point
 	Skips   []profile.Skip
-	Engines map[string]profile.EngineFacts // by session key
+	Engines map[string]profile.EngineFacts // by trial key
 	Cost    Cost
 }
 
@@ -174,7 +174,7 @@ func (r *runner) run(ctx context.Context) error {
 // candidate measures one configuration in one phase; an engine that fails is a
 // Skip, not an error.
 func (r *runner) candidate(ctx context.Context, phase profile.Phase, cfg engine.Config) (err error) {
-	s := newSession(phase, cfg)
+	s := newTrial(phase, cfg)
 	if r.skipped(phase, s.label()) {
 		r.recall(s)
 		r.meter.close(s.step(profile.StageSweep))
