@@ -1,0 +1,89 @@
+package sweep
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// Upstream's lists: step 0 at small tops, division by zero at granularity 1.
+func TestDefectInFlightListStepsByZero(t *testing.T) {
+	check := func(top, g int, want ...int) {
+		t.Helper()
+		if got := spaced(top, g); !slices.Equal(got, want) {
+			t.Errorf("spaced(%d, %d) = %v, want %v", top, g, got, want)
+		}
+	}
+	check(1200, 6, 1, 240, 480, 720, 960, 1200) // upstream's own test
+	check(3, 6, 1, 2, 3)
+	check(1, 6, 1)
+	check(0, 6)
+	check(64, 1, 64)
+	check(64, 2, 1, 64)
+}
+
+// However ITL rises, the search ends within its budget at a count that holds
+// and whose successor (within the tolerance) does not.
+func TestBoundaryAgainstExhaustive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := rapid.IntRange(1, 400).Draw(t, "top")
+		a := rapid.Float64Range(1, 20).Draw(t, "a")
+		slope := rapid.Float64Range(0.001, 1).Draw(t, "slope")
+		bend := rapid.Float64Range(0.7, 1.6).Draw(t, "bend")
+		limit := rapid.Float64Range(1, 40).Draw(t, "limit")
+		itl := func(n int) time.Duration {
+			return time.Duration((a + slope*math.Pow(float64(n), bend)) * float64(ms))
+		}
+		sla := profile.SLA{ITL: time.Duration(limit * float64(ms)), Stat: profile.Mean}
+		best, count := 0, 0
+		err := boundary(top, sla, func(n int) (profile.Point, error) {
+			count++
+			if n < 1 || n > top {
+				t.Fatalf("asked for %d of %d", n, top)
+			}
+			p := profile.Point{Phase: profile.Decode, Requests: n, ITL: profile.Distribution{Mean: itl(n)}}
+			if p.Meets(sla) {
+				best = max(best, n)
+			}
+			return p, nil
+		})
+		if err != nil || count > probes+3 {
+			t.Fatalf("err %v after %d probes", err, count)
+		}
+		exact := 0
+		for n := 1; n <= top && itl(n) <= sla.ITL; n++ {
+			exact = n
+		}
+		if slack := max(1, exact/10); exact-best > slack {
+			t.Fatalf("found %d, exhaustive %d of %d after %d probes", best, exact, top, count)
+		}
+	})
+}
+
+func TestCandidates(t *testing.T) {
+	fits := func(c engine.Config) error {
+		if c.Parallelism.TP == 1 {
+			return errors.New("weights 141 GB do not fit in 76 GB")
+		}
+		return nil
+	}
+	cs, skips := Candidates(engine.Config{}, 6, nil, fits)
+	if len(cs) != 2 || cs[0].Parallelism != engine.TP(2) || cs[1].Parallelism != engine.TP(4) {
+		t.Errorf("candidates %v", cs)
+	}
+	if len(skips) != 1 || skips[0].Label != "TP:1" || !strings.Contains(skips[0].Reason, "141 GB") {
+		t.Errorf("skips %v", skips)
+	}
+	cs, skips = Candidates(engine.Config{}, 4, []int{3, 8}, nil)
+	if len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "needs 8 GPUs, 4 are visible" {
+		t.Errorf("candidates %v, skips %v", cs, skips)
+	}
+}
