@@ -58,23 +58,25 @@ download() {
 	(cd "$dir/debs" && apt-get -qq download "$@")
 }
 
-if ! apt-get -qq update; then
-	if works; then
-		say "warning: the package registry does not answer: going on with what is here, which is not what $(basename "$lock") pins"
-		exit 0
-	fi
-	say "the package registry does not answer"
-	exit 1
-fi
+# obtain fills DIR/debs with what is pinned or, where that is gone, with what
+# there is.
+obtain() {
+	apt-get -qq update --error-on=any || return
+	download "${pinned[@]}" 2>"$dir/download.log" && return
+	download "${names[@]}" || return
+	say "warning: Debian sid no longer has what $(basename "$lock") pins; the current versions were taken:"
+	while read -r line; do say "$line"; done < <(grep '^E:' "$dir/download.log")
+}
+
 mapfile -t pinned < <(locked | tr ' ' '=')
 mapfile -t names < <(locked | cut -d ' ' -f 1)
-if ! download "${pinned[@]}" 2>"$dir/download.log"; then
-	if ! download "${names[@]}"; then
-		cat "$dir/download.log" >&2
-		exit 1
+if ! obtain; then
+	if works; then
+		say "warning: the packages cannot be had now: going on with those of an earlier run, which are not what $(basename "$lock") pins"
+		exit 0
 	fi
-	say "warning: Debian sid no longer has what $(basename "$lock") pins; the current versions were taken:"
-	grep '^E:' "$dir/download.log" >&2 || true
+	say "the packages of $(basename "$lock") cannot be had from Debian's registry"
+	exit 1
 fi
 
 rm -rf "$root" && mkdir -p "$root"

@@ -110,13 +110,24 @@ python_packages() {
 }
 
 llama_server() {
-	"$here/get-llama-server.sh" "$cache/llama-server" "$here/llama-server.lock"
+	"$here/get-llama-server.sh" "$cache/llama-server" "$here/llama-server.lock" 2>"$work/get.err" || {
+		cat "$work/get.err" >&2
+		return 1
+	}
 	local build pinned=pinned
 	build=$("$server" --version 2>&1 | head -n 1)
 	diff -q <(grep -v '^#' "$here/llama-server.lock") "$cache/llama-server/versions" >/dev/null || pinned="NOT what llama-server.lock pins"
 	echo "$build ($(grep llama.cpp-tools "$cache/llama-server/versions"), $pinned); $("$python" "$here/make_gguf.py" "$model" \
 		--hidden 384 --layers 6 --heads 6 --kv-heads 3 --ffn 1152 --dtype q8_0 | sed "s,$work/,,")"
+	sed -n 's/^get-llama-server: /    /p' "$work/get.err"
 	"$bin" schema recommendation >"$work/schema.json"
+}
+
+need_server() {
+	if [[ ! -s $work/schema.json ]]; then
+		echo "not run: there is no llama-server" >&2
+		return 1
+	fi
 }
 
 # judge DIR IN_FLIGHT: files, statistics, plausibility.
@@ -130,6 +141,7 @@ suggested() {
 }
 
 launched() {
+	need_server
 	timeout 300 "$bin" "${command[@]}" --output-dir "$work/launched" >"$work/launched.txt"
 	none_left
 	[[ $(suggested "$work/launched.txt") == 4 ]]
@@ -140,6 +152,7 @@ free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0
 
 # The server here has six slots, so that more than four at once would show.
 endpoint() {
+	need_server
 	local port url peak=0 n
 	port=$(free_port)
 	url=http://127.0.0.1:$port
@@ -174,6 +187,7 @@ midway() { (($(points "$1") >= 3)) && engine_runs; }
 # Killed twice, in the sweep and in the surfaces; the second time while it
 # resumes. The points that were finished stay as they were.
 killed() {
+	need_server
 	local pid stage kept twice extra=()
 	for stage in sweep surface; do
 		"$bin" "${command[@]}" --output-dir "$work/killed" "${extra[@]}" >"$work/killed.txt" 2>&1 &
