@@ -22,7 +22,7 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 	osl := o.decodeOSL(s.facts)
 	top := s.facts.MaxInFlight(o.ISL, osl, o.MaxInFlight)
 	if top < 1 {
-		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d tokens", s.facts.KVTokens, o.ISL+osl)}
+		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d + %d tokens", s.facts.KVTokens, o.ISL, osl)}
 	}
 	at := func(n int) (profile.Point, error) {
 		id := fmt.Sprintf("sweep/%s/isl%d/n%d", s.key(), o.ISL, n)

@@ -28,8 +28,10 @@ func spaced(top, granularity int) []int {
 	return ns
 }
 
-// probes bounds how many counts boundary may try between the two ends.
-const probes = 8
+// probes bounds how many counts boundary may try between the two ends. An ITL
+// that is nearly a straight line in load takes two or three; every two halve the
+// bracket at least, whatever its shape.
+const probes = 16
 
 // boundary finds the largest in-flight count whose ITL meets the SLA, to within
 // one request below 20 and 5 % above, and one count beyond it, assuming that
@@ -58,11 +60,16 @@ func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (
 			_, err = at((a + 1) / 2)
 		}
 	}()
+	slow := false
 	for range probes {
-		if b-a <= max(1, a/20) {
+		width := b - a
+		if width <= max(1, a/20) {
 			return nil
 		}
 		n := crossing(a, b, lo, hi, sla)
+		if slow { // the line keeps falling short of a bent curve: halve
+			n = (a + b) / 2
+		}
 		p, err := at(n)
 		if err != nil {
 			return err
@@ -72,6 +79,7 @@ func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (
 		} else {
 			b, hi = n, p
 		}
+		slow = !slow && 2*(b-a) > width
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	if err != nil {
 		return err
 	}
-	if dep.kind == engine.KindEndpoint { // before a folder is taken for it
+	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
 			return err
 		}
