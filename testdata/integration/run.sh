@@ -162,7 +162,7 @@ endpoint() {
 	local port url peak=0 n
 	port=$(free_port)
 	url=http://127.0.0.1:$port
-	$serve --port "$port" -t 1 -tb 1 >"$work/server.log" 2>&1 &
+	${serve#nice -n 5 } --port "$port" -t 1 -tb 1 >"$work/server.log" 2>&1 &
 	server_pid=$! # ended by the script's own cleanup if this fails
 	wait_for 30 "llama-server is ready" get "$url/health"
 	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 "${target[@]}" \
