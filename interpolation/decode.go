@@ -154,8 +154,10 @@ func between(r1, r2 *row, c float64) blend {
 	}
 }
 
-// itl is the ITL in ns at n requests in flight.
+// itl is the ITL in ns at n requests in flight. A load below one on average is
+// an engine that idles in between: a request that runs has it to itself.
 func (b *blend) itl(n float64) float64 {
+	n = max(n, min(1, b.low))
 	y := b.one.at(n * b.per1)
 	if b.w > 0 {
 		y = (1-b.w)*y + b.w*b.two.at(n*b.per2)

@@ -446,3 +446,22 @@ func BenchmarkBestThroughput(b *testing.B) {
 		d.BestThroughput(10*time.Millisecond, 3150)
 	}
 }
+
+// Less than one request on average is an engine that idles in between: whoever
+// runs, runs alone, and no faster than alone.
+func TestLoadBelowOneRunsAlone(t *testing.T) {
+	d, err := FitDecode(profile.DecodeSurface{MaxKVTokens: 100_000, Samples: []profile.DecodeSample{
+		{KVUsage: 0.01, Context: 1000, ITL: 5 * time.Millisecond, ThroughputPerGPU: 200},
+		{KVUsage: 0.10, Context: 1000, ITL: 14 * time.Millisecond, ThroughputPerGPU: 714},
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, half := d.ITLAt(1, 1000), d.ITLAt(0.5, 1000)
+	if half.Value != alone.Value || !half.InRange {
+		t.Errorf("ITL %v at half a request, %v at one; in range %v", half.Value, alone.Value, half.InRange)
+	}
+	if a, h := d.ThroughputAt(1, 1000).Value, d.ThroughputAt(0.5, 1000).Value; h < 0.49*a || h > 0.51*a {
+		t.Errorf("half a request gives %v tokens/s, one %v", h, a)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -24,9 +25,15 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 	if top < 1 {
 		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d + %d tokens", s.facts.KVTokens, o.ISL, osl)}
 	}
+	tried := map[int]profile.Point{} // a search may come back to a count
 	at := func(n int) (profile.Point, error) {
+		if p, ok := tried[n]; ok {
+			return p, nil
+		}
 		id := fmt.Sprintf("sweep/%s/isl%d/n%d", s.key(), o.ISL, n)
-		return r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, osl, n)
+		p, err := r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, osl, n)
+		tried[n] = p
+		return p, err
 	}
 	if osl != o.OSL {
 		r.warn("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL)
@@ -172,12 +179,22 @@ func (r *runner) decodeSurface(ctx context.Context) (err error) {
 // decodeRow measures one context at evenly spaced in-flight counts.
 func (r *runner) decodeRow(ctx context.Context, s *trial, isl, osl int) error {
 	for _, n := range spaced(s.facts.MaxInFlight(isl, osl, r.opts.MaxInFlight), r.opts.DecodeGranularity) {
+		if r.has(s, isl, osl, n) {
+			continue // the sweep's own
+		}
 		id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
 		if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, osl, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// has reports whether the sweep measured this very point.
+func (r *runner) has(s *trial, isl, osl, n int) bool {
+	return slices.ContainsFunc(r.sweepPoints(profile.Decode), func(p profile.Point) bool {
+		return p.Config == s.cfg && p.ISL == isl && p.OSL == osl && p.Asked == n
+	})
 }
 
 // targetRow counts the sweep's points at the target lengths of a configuration.

@@ -46,7 +46,7 @@ func Plan(o Options) []Step {
 func planSurfaces(o Options, c engine.Config) []Step {
 	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
 	for _, isl := range prefillISLs(o, o.context(o.facts(c))) {
-		if isl != o.ISL {
+		if !near(isl, o.ISL) {
 			p.add(o.prefillCost(c, isl, o.SurfaceRequests), o.SurfaceRequests+o.PrefillWarmups)
 		}
 	}

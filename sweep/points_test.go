@@ -117,3 +117,55 @@ func TestFailuresAreNeverThrownAway(t *testing.T) {
 		t.Errorf("shortfall %+v", s)
 	}
 }
+
+// No point is measured twice, however few counts there are to choose from.
+func TestPointsAreMeasuredOnce(t *testing.T) {
+	for top := 1; top <= 9; top++ {
+		for _, itl := range []time.Duration{7 * ms, 8300 * time.Microsecond, 8800 * time.Microsecond, 20 * ms} {
+			b := newLab(three())
+			o := options(b, 1)
+			o.MaxInFlight, o.SLA.ITL = top, itl
+			res, n, err := run(t, b, o, Known{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{}
+			for _, p := range n.Points {
+				if seen[p.ID] {
+					t.Errorf("top %d, ITL %v: %s was measured twice", top, itl, p.ID)
+				}
+				seen[p.ID] = true
+			}
+			at := map[[2]float64]bool{}
+			for _, s := range res.DecodeSurface.Samples {
+				if key := [2]float64{s.Context, s.KVUsage}; at[key] {
+					t.Errorf("top %d, ITL %v: the surface has %v twice", top, itl, key)
+				} else {
+					at[key] = true
+				}
+			}
+		}
+	}
+}
+
+// A point that came out unusable on a busy machine gets one more chance.
+func TestBlankPointIsMeasuredOnceMore(t *testing.T) {
+	l := affine(1)
+	v := &virtual{lab: newLab(nil), law: l}
+	calls := 0
+	b := newLab(three())
+	r := newRunner(options(b, 1), b, &notes{}, Known{}, nil)
+	in := &Instance{Measurer: v, Died: func() error { return nil }}
+	w := profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true}
+	p, _, err := r.undisturbed(t.Context(), in, w, func(m Measurement) profile.Point {
+		calls++
+		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+		if calls == 1 {
+			p.ThroughputPerGPU = 0
+		}
+		return p
+	})
+	if err != nil || calls != 2 || p.ThroughputPerGPU <= 0 {
+		t.Errorf("measured %d times, %v tokens/s, err %v", calls, p.ThroughputPerGPU, err)
+	}
+}

@@ -133,7 +133,7 @@ func (r *runner) prefillSurface(ctx context.Context) (err error) {
 		return r.surfaceError(s, err)
 	}
 	for _, isl := range prefillISLs(r.opts, r.opts.context(s.facts)) {
-		if isl == r.opts.ISL {
+		if near(isl, r.opts.ISL) {
 			continue // the sweep's own point
 		}
 		id := fmt.Sprintf("surface/%s/isl%d", s.key(), isl)

@@ -41,7 +41,7 @@ func (r *runner) undisturbed(ctx context.Context, in *Instance, w profile.Worklo
 		p.Warnings = append(p.Warnings, m.Warnings...)
 		over := err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil
 		switch {
-		case !over && stalled(p) && i < attempts:
+		case !over && stalled(p) && i < attempts, !over && blank(p) && i == 1:
 			continue
 		case !over && stalled(p):
 			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
@@ -67,6 +67,10 @@ func latencyName(p profile.Point) string {
 	}
 	return "TTFT"
 }
+
+// blank reports whether a point came out unusable though nothing failed: once
+// more, because a busy machine does that, and no oftener, because some engines do.
+func blank(p profile.Point) bool { return p.ThroughputPerGPU <= 0 }
 
 // stalled reports whether a few long waits carry the mean away.
 func stalled(p profile.Point) bool {
