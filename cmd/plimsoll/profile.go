@@ -70,13 +70,13 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
 	}
-	if o.search == sweep.Grid {
-		so.SurfaceOSL = 500 // upstream's
-	}
 	if d.kind == engine.KindSim {
 		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
 		so.PrefillWarmups, so.SurfaceOSL = 1, 40
 		so.MaxContext = simContext(o, *d.model)
+	}
+	if o.search == sweep.Grid {
+		so.SurfaceOSL = 500 // upstream's
 	}
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
