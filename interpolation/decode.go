@@ -198,14 +198,19 @@ func (d Decode) ITL(kvUsage, contextTokens float64) Latency {
 
 // ITLAt predicts it at a number of requests in flight.
 func (d Decode) ITLAt(requests, contextTokens float64) Latency {
+	b, n, gaps := d.read(requests, contextTokens)
+	return Latency{Value: duration(b.itl(n)), InRange: gaps == [2]gap{}, gaps: gaps}
+}
+
+// read is where the surface is read for a load at a context, and what of the
+// two was not measured. A load that is no number is read on the slow side.
+func (d *Decode) read(requests, contextTokens float64) (b blend, n float64, gaps [2]gap) {
 	b, c := d.blend(contextTokens)
-	n := b.verdict(requests)
-	if n.what == notNumber {
-		requests = b.high // the slow side
+	load := b.verdict(requests)
+	if load.what == notNumber {
+		requests = b.high
 	}
-	return Latency{
-		Value: duration(b.itl(requests)), InRange: c.what == nothing && n.what == nothing, gaps: [2]gap{c, n},
-	}
+	return b, requests, [2]gap{c, load}
 }
 
 // ThroughputPerGPU predicts output tokens/s/GPU at a KV use and a context.
@@ -216,14 +221,8 @@ func (d Decode) ThroughputPerGPU(kvUsage, contextTokens float64) Rate {
 // ThroughputAt predicts it at a number of requests in flight: n/ITL/GPUs times
 // the measured efficiency, which is near 1.
 func (d Decode) ThroughputAt(requests, contextTokens float64) Rate {
-	b, c := d.blend(contextTokens)
-	n := b.verdict(requests)
-	if n.what == notNumber {
-		requests = b.high // the slow side
-	}
-	return Rate{
-		Value: d.rate(&b, requests), InRange: c.what == nothing && n.what == nothing, gaps: [2]gap{c, n},
-	}
+	b, n, gaps := d.read(requests, contextTokens)
+	return Rate{Value: d.rate(&b, n), InRange: gaps == [2]gap{}, gaps: gaps}
 }
 
 // rate in output tokens/s/GPU; 0 where the step takes no time, at no load on an

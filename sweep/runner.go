@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -52,8 +53,9 @@ type engineError struct {
 func (e *engineError) Error() string { return e.err.Error() }
 func (e *engineError) Unwrap() error { return e.err }
 
-// skip is the Skip that an engine's failure becomes. One that would not start
-// is given up for both phases, unless the other one has points already.
+// skipOf is the Skip that an engine's failure becomes. One that would not start
+// for prefill is given up for decode too, which comes later; one that would not
+// start for decode keeps the prefill points that it has.
 func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 	sk := profile.Skip{Phase: s.phase, Label: s.label(), Reason: e.err.Error()}
 	if e.launch && s.phase == profile.Prefill {
@@ -231,11 +233,9 @@ func (r *runner) spent(s *trial) Cost {
 
 // seed gives each point its own prompts, reproducibly.
 func (r *runner) seed(id string) uint64 {
-	h := r.opts.Seed ^ 0xcbf29ce484222325 // FNV-1a
-	for _, b := range []byte(id) {
-		h = (h ^ uint64(b)) * 0x100000001b3
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // a hash takes everything
+	return r.opts.Seed ^ h.Sum64()
 }
 
 // Candidates are the tensor-parallel sizes to try: tps where given, otherwise

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -176,11 +175,18 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, usagef("--endpoint: %v", err)
 	}
-	facts, err := l.facts(ctx, client, url, cfg, p)
+	metrics, err := scrape.Read(ctx, l.http, url+"/metrics")
+	if err != nil {
+		metrics = scrape.Reading{} // it has none: nothing is known from there
+	}
+	facts, err := l.facts(ctx, client, url, cfg, p, metrics)
 	if err != nil {
 		return nil, err
 	}
-	m := measurer{client: client, http: l.http, url: l.watchURL(ctx, url), bases: bases, stop: stop}
+	m := measurer{client: client, http: l.http, bases: bases, stop: stop}
+	if metrics.Running.Known {
+		m.url = url + "/metrics"
+	}
 	if p == nil {
 		return &sweep.Instance{
 			Facts: facts, Measurer: m, Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
@@ -190,17 +196,8 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	return &sweep.Instance{Facts: facts, Measurer: m, Died: p.Err, Stop: p.Stop}, nil
 }
 
-// watchURL is where the engine tells its running count; empty if it does not.
-func (l *launcher) watchURL(ctx context.Context, url string) string {
-	metrics := url + "/metrics"
-	if r, err := scrape.Read(ctx, l.http, metrics); err != nil || !r.Running.Known {
-		return ""
-	}
-	return metrics
-}
-
 // facts asks the engine what it is.
-func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p *process.Process) (profile.EngineFacts, error) {
+func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p *process.Process, metrics scrape.Reading) (profile.EngineFacts, error) {
 	f := profile.EngineFacts{
 		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
@@ -222,7 +219,7 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 		}
 	}
-	if err := l.kvCapacity(ctx, &f, url, p); err != nil {
+	if err := l.kvCapacity(ctx, &f, url, p, metrics); err != nil {
 		return f, err
 	}
 	if l.opts.require && f.Provenance != profile.Measured {
@@ -233,14 +230,14 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 
 // kvCapacity fills in how many tokens the KV cache holds: by flag, from the
 // engine's log, or from what it serves.
-func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p *process.Process) error {
-	reading, metricsErr := scrape.Read(ctx, l.http, url+"/metrics")
-	if metricsErr == nil && reading.BlockSize.Int() > 0 {
-		f.BlockSize = reading.BlockSize.Int()
+func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p *process.Process, metrics scrape.Reading) error {
+	if n := metrics.BlockSize.Int(); n > 0 {
+		f.BlockSize = n
 	}
-	props, propsErr := scrape.Props{}, error(nil)
-	if reading.Engine == "llamacpp" {
-		if props, propsErr = scrape.ReadProps(ctx, l.http, url+"/props"); propsErr == nil {
+	var props scrape.Props
+	if metrics.Engine == "llamacpp" {
+		if got, err := scrape.ReadProps(ctx, l.http, url+"/props"); err == nil {
+			props = got
 			f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
 		}
 	}
@@ -256,8 +253,8 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.pattern, p.LogPath())
 		}
 	}
-	if metricsErr == nil && reading.KVTokens.Int() > 0 {
-		f.KVTokens, f.KVSource = reading.KVTokens.Int(), "metrics"
+	if n := metrics.KVTokens.Int(); n > 0 {
+		f.KVTokens, f.KVSource = n, "metrics"
 		return nil
 	}
 	if props.KVTokens() > 0 {
@@ -275,13 +272,5 @@ func (l *launcher) kvFromLog(p *process.Process) (int, error) {
 		return 0, err
 	}
 	n, err := command.KVTokensFromLog(r, l.pattern)
-	return n, errors.Join(err, closeQuietly(r))
-}
-
-// closeQuietly closes a file that was only read: nothing can be lost.
-func closeQuietly(c io.Closer) error {
-	if err := c.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("closing: %w", err)
-	}
-	return nil
+	return n, errors.Join(err, r.Close())
 }
