@@ -3,7 +3,7 @@
 // sheet and an engine's configuration; it gives the step time of a batch as a
 // sum of named physical terms, the memory per GPU, and the KV capacity. It
 // refuses configurations that cannot run, with the figures. It is pure: equal
-// arguments give equal nanoseconds.
+// arguments give equal picoseconds.
 //
 // What it gives is an estimate: the form transfers between engines, the
 // constants are those of one engine version (see coefficients).
@@ -55,11 +55,11 @@ func (m Model) Limits() engine.Limits { return m.limits }
 
 // StepTime is how long one forward step with b takes: 0 for an empty batch,
 // else positive, and never less for a batch with more in any field.
-func (m Model) StepTime(b engine.Batch) time.Duration {
+func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
 	if b.Empty() {
 		return 0
 	}
-	var sum time.Duration
+	var sum engine.Picoseconds
 	for _, t := range m.unit.times(b) {
 		sum += t
 	}
@@ -73,7 +73,7 @@ func (m Model) TTFT(isl, maxBatchedTokens int) time.Duration {
 	if maxBatchedTokens <= 0 {
 		maxBatchedTokens = m.limits.MaxNumBatchedTokens
 	}
-	var sum time.Duration
+	var sum engine.Picoseconds
 	for done := 0; done < isl; {
 		n := min(maxBatchedTokens, isl-done)
 		var b engine.Batch
@@ -81,7 +81,7 @@ func (m Model) TTFT(isl, maxBatchedTokens int) time.Duration {
 		sum += m.StepTime(b)
 		done += n
 	}
-	return sum
+	return sum.Duration()
 }
 
 // ITL is the time of one step that decodes inFlight sequences, each with
@@ -91,7 +91,7 @@ func (m Model) ITL(inFlight int, context float64) time.Duration {
 		return 0
 	}
 	total := math.Round(float64(inFlight) * max(context, 0))
-	return m.StepTime(engine.Batch{DecodeSeqs: inFlight, DecodeContext: int64(min(total, 1<<62))})
+	return m.StepTime(engine.Batch{DecodeSeqs: inFlight, DecodeContext: int64(min(total, 1<<62))}).Duration()
 }
 
 // layout refuses parallelism that the model's shape does not divide into.

@@ -87,7 +87,7 @@ func TestTTFTIsItsChunks(t *testing.T) {
 	var first, second engine.Batch
 	first.AddChunk(2048, 0)
 	second.AddChunk(952, 2048)
-	if got, want := lm.TTFT(3000, 2048), lm.StepTime(first)+lm.StepTime(second); got != want {
+	if got, want := lm.TTFT(3000, 2048), (lm.StepTime(first) + lm.StepTime(second)).Duration(); got != want {
 		t.Errorf("TTFT is %v, its chunks %v", got, want)
 	}
 	if lm.TTFT(0, 0) != 0 || lm.TTFT(-1, -1) != 0 || lm.ITL(0, 100) != 0 || lm.StepTime(engine.Batch{}) != 0 || lm.Terms(engine.Batch{}) != nil {
@@ -172,7 +172,7 @@ func TestTermsAreTheStep(t *testing.T) {
 	cat := tables(t)
 	rapid.Check(t, func(t *rapid.T) {
 		lm, b := anyModel(t, cat), anyBatch(t)
-		var sum time.Duration
+		var sum engine.Picoseconds
 		for _, term := range lm.Terms(b) {
 			if term.Time < 0 || term.Name == "" || term.Formula == "" {
 				t.Fatalf("odd term %+v", term)

@@ -46,7 +46,7 @@ const (
 	numTerms
 )
 
-// units are nanoseconds per piece of work on the busiest GPU.
+// units are picoseconds per piece of work on the busiest GPU.
 type units struct {
 	fixedWeights float64 // per step: everything but routed experts
 	allExperts   float64 // per step that touches every expert
@@ -70,7 +70,7 @@ type units struct {
 // that what grows with sequences divides by PP and what each batch costs does
 // not, and a prefill passes all of its stages.
 func unitsOf(m catalog.Model, g catalog.GPU, c engine.Config) units {
-	const second = 1e9 // ns
+	const second = float64(engine.Second)
 	k, p := vllm0151, c.Parallelism
 	tp, dp, pp := float64(p.TP), float64(p.DP), float64(p.PP)
 	full, windowed := float64(m.FullAttentionLayers), float64(m.Layers-m.FullAttentionLayers)
@@ -78,7 +78,7 @@ func unitsOf(m catalog.Model, g catalog.GPU, c engine.Config) units {
 
 	u := units{
 		experts: m.Experts, perToken: m.ExpertsPerToken, window: int64(m.SlidingWindow),
-		layers: float64(k.layer) * float64(m.Layers), request: float64(k.request) / (dp * pp),
+		layers: k.layer.Seconds() * second * float64(m.Layers), request: k.request.Seconds() * second / (dp * pp),
 	}
 	readWeights := k.weights * second / (tp * g.HBMBytesPerSec)
 	experts := expertBytes(m, c.Weights)
@@ -127,9 +127,9 @@ func decodePairFLOPs(m catalog.Model) float64 {
 	return prefillPairFLOPs(m)
 }
 
-// times are the terms of a step with b, each rounded to a nanosecond, so that
+// times are the terms of a step with b, each rounded to a picosecond, so that
 // their sum is exact.
-func (u units) times(b engine.Batch) [numTerms]time.Duration {
+func (u units) times(b engine.Batch) [numTerms]engine.Picoseconds {
 	preTokens, preSeqs, seqs := float64(b.PrefillTokens), float64(b.PrefillSeqs), float64(b.DecodeSeqs)
 	past, context, pairs := float64(b.PrefillPast), float64(b.DecodeContext), float64(b.PrefillPairs)
 	pastWindow, contextWindow, pairsWindow := past, context, pairs
@@ -137,18 +137,18 @@ func (u units) times(b engine.Batch) [numTerms]time.Duration {
 		w := float64(u.window)
 		pastWindow, contextWindow, pairsWindow = min(past, w*preSeqs), min(context, w*seqs), min(pairs, w*preTokens)
 	}
-	weights := nanoseconds(u.fixedWeights + u.allExperts*u.touched(preTokens+seqs))
-	products := nanoseconds(u.prefill*preTokens + u.prefillLogits*preSeqs + (u.decode+u.logits)*seqs)
-	return [numTerms]time.Duration{
+	weights := picoseconds(u.fixedWeights + u.allExperts*u.touched(preTokens+seqs))
+	products := picoseconds(u.prefill*preTokens + u.prefillLogits*preSeqs + (u.decode+u.logits)*seqs)
+	return [numTerms]engine.Picoseconds{
 		termWeights: weights,
 		termCompute: max(0, products-weights), // the rest is hidden behind the reading
-		termAttention: nanoseconds(u.pairFull*pairs + u.pairWindow*pairsWindow +
+		termAttention: picoseconds(u.pairFull*pairs + u.pairWindow*pairsWindow +
 			u.contextFull*context + u.contextWindow*contextWindow),
-		termKV:        nanoseconds(u.kvFull*(past+context) + u.kvWindow*(pastWindow+contextWindow)),
-		termLayers:    nanoseconds(u.layers),
-		termRequests:  nanoseconds(u.request * (preSeqs + seqs)),
-		termAllReduce: nanoseconds(u.allReduce * (preTokens + seqs)),
-		termAllToAll:  nanoseconds(u.allToAll * (preTokens + seqs)),
+		termKV:        picoseconds(u.kvFull*(past+context) + u.kvWindow*(pastWindow+contextWindow)),
+		termLayers:    picoseconds(u.layers),
+		termRequests:  picoseconds(u.request * (preSeqs + seqs)),
+		termAllReduce: picoseconds(u.allReduce * (preTokens + seqs)),
+		termAllToAll:  picoseconds(u.allToAll * (preTokens + seqs)),
 	}
 }
 
@@ -162,17 +162,17 @@ func (u units) touched(tokens float64) float64 {
 	return 1 - math.Pow(miss, max(1, tokens*u.expertTokens))
 }
 
-// nanoseconds rounds, and bounds a term to a year so that no sum overflows.
-func nanoseconds(x float64) time.Duration {
-	const year = 365 * 24 * time.Hour
-	return time.Duration(math.Round(min(max(x, 0), float64(year))))
+// picoseconds rounds, and bounds a term to a day so that no sum overflows.
+func picoseconds(x float64) engine.Picoseconds {
+	const day = 24 * 3600 * engine.Second
+	return engine.Picoseconds(math.Round(min(max(x, 0), float64(day))))
 }
 
 // Term is one part of a step's time.
 type Term struct {
-	Name    string        `json:"name"`
-	Time    time.Duration `json:"time_ns"`
-	Formula string        `json:"formula"`
+	Name    string             `json:"name"`
+	Time    engine.Picoseconds `json:"time_ps"`
+	Formula string             `json:"formula"`
 }
 
 // Terms is what StepTime is the sum of; nil for an empty batch.

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
-	"time"
 
 	"plimsoll/engine"
 )
@@ -131,7 +130,7 @@ func (e *Engine) Begin() (Step, bool) {
 }
 
 // duration is the time of the step in progress, with jitter.
-func (e *Engine) duration() time.Duration {
+func (e *Engine) duration() engine.Picoseconds {
 	if e.batch.Empty() {
 		return 0
 	}
@@ -141,7 +140,7 @@ func (e *Engine) duration() time.Duration {
 	}
 	// E[exp(σz − σ²/2)] = 1 for standard normal z: the mean stays what it was.
 	f := math.Exp(e.cfg.Noise*e.noise.NormFloat64() - e.cfg.Noise*e.cfg.Noise/2)
-	return time.Duration(math.Round(float64(d) * f))
+	return engine.Picoseconds(math.Round(float64(d) * f))
 }
 
 // End finishes the step in progress and returns the first and last tokens that

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -14,9 +13,9 @@ import (
 // linear is a step timer whose time tells the batch apart.
 type linear struct{}
 
-func (linear) StepTime(b engine.Batch) time.Duration {
-	return time.Millisecond + time.Duration(b.PrefillTokens)*time.Microsecond +
-		time.Duration(b.PrefillPairs)*time.Nanosecond + time.Duration(b.DecodeContext)*10*time.Nanosecond
+func (linear) StepTime(b engine.Batch) engine.Picoseconds {
+	return engine.Millisecond + engine.Picoseconds(b.PrefillTokens)*engine.Microsecond +
+		engine.Picoseconds(b.PrefillPairs)*engine.Nanosecond + engine.Picoseconds(b.DecodeContext)*10*engine.Nanosecond
 }
 
 func drawConfig(t *rapid.T) Config {

@@ -44,14 +44,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"plimsoll/engine"
 )
 
 // StepTimer says how long one forward step of a batch takes.
 type StepTimer interface {
-	StepTime(b engine.Batch) time.Duration
+	StepTime(b engine.Batch) engine.Picoseconds
 }
 
 // What a zero field of engine.Limits becomes. BlockSize and
@@ -179,7 +178,7 @@ func (e *TooLongError) Error() string {
 // Step is one forward step.
 type Step struct {
 	Batch    engine.Batch
-	Duration time.Duration // 0 where the step only finishes warm-up prompts
+	Duration engine.Picoseconds // 0 where the step only finishes warm-up prompts
 }
 
 // Event is a request's first or last token.

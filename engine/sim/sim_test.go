@@ -12,9 +12,9 @@ import (
 )
 
 // fixed takes the same time for every step.
-type fixed time.Duration
+type fixed engine.Picoseconds
 
-func (f fixed) StepTime(engine.Batch) time.Duration { return time.Duration(f) }
+func (f fixed) StepTime(engine.Batch) engine.Picoseconds { return engine.Picoseconds(f) }
 
 func mustNew(t testing.TB, c Config, st StepTimer) *Engine {
 	t.Helper()
@@ -46,12 +46,12 @@ func stepOf(t testing.TB, e *Engine) (engine.Batch, []Event) {
 
 // life is what a request went through, in virtual time.
 type life struct {
-	first, last time.Duration
+	first, last engine.Picoseconds
 	cached      int
 }
 
 // runAll makes steps until the engine is idle.
-func runAll(e *Engine) (lives map[uint64]life, elapsed time.Duration) {
+func runAll(e *Engine) (lives map[uint64]life, elapsed engine.Picoseconds) {
 	lives = map[uint64]life{}
 	for {
 		s, ok := e.Begin()
@@ -185,7 +185,7 @@ func TestLeastRecentlyUsedIsEvicted(t *testing.T) {
 
 func TestPreemptionRecomputesTheLatestArrival(t *testing.T) {
 	// Each of two requests needs 3 blocks in the end, and there are 5.
-	e := mustNew(t, Config{KVBlocks: 5}, fixed(time.Millisecond))
+	e := mustNew(t, Config{KVBlocks: 5}, fixed(engine.Millisecond))
 	mustAdd(t, e, Request{ID: 1, PromptTokens: 20, OutputTokens: 28}, Request{ID: 2, PromptTokens: 20, OutputTokens: 28})
 	var recomputed []int
 	tokens := 0
@@ -239,7 +239,7 @@ func TestCancelWithinAStepHoldsFromItsEnd(t *testing.T) {
 }
 
 func TestWarmUpPromptsTakeNoTime(t *testing.T) {
-	e := mustNew(t, Config{KVBlocks: 2000, PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 2, MaxNumBatchedTokens: 64}}, fixed(time.Second))
+	e := mustNew(t, Config{KVBlocks: 2000, PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 2, MaxNumBatchedTokens: 64}}, fixed(engine.Second))
 	for id := range uint64(5) {
 		r := request(id, prompt(3000, 0, uint32(id)), 1)
 		r.WarmUp = true
@@ -256,7 +256,7 @@ func TestWarmUpPromptsTakeNoTime(t *testing.T) {
 	r := request(10, prompt(16, 0, 9), 3)
 	r.WarmUp = true
 	mustAdd(t, e, r)
-	if _, elapsed := runAll(e); elapsed != 2*time.Second {
+	if _, elapsed := runAll(e); elapsed != 2*engine.Second {
 		t.Errorf("a warm-up of 3 tokens took %v, want 2 s for the tokens after the first", elapsed)
 	}
 }
@@ -387,8 +387,8 @@ func TestBadConfigs(t *testing.T) {
 
 func TestNoiseIsSeededAndKeepsTheMean(t *testing.T) {
 	const n = 20_000
-	run := func(seed uint64) (mean time.Duration, all []time.Duration) {
-		e := mustNew(t, Config{KVBlocks: n, Noise: 0.1, Seed: seed}, fixed(10*time.Millisecond))
+	run := func(seed uint64) (mean engine.Picoseconds, all []engine.Picoseconds) {
+		e := mustNew(t, Config{KVBlocks: n, Noise: 0.1, Seed: seed}, fixed(10*engine.Millisecond))
 		mustAdd(t, e, Request{ID: 1, PromptTokens: 1, OutputTokens: n})
 		for {
 			s, ok := e.Begin()
@@ -407,12 +407,12 @@ func TestNoiseIsSeededAndKeepsTheMean(t *testing.T) {
 		t.Error("the seed must decide the jitter, and nothing else")
 	}
 	// Standard error of the mean: 10 % / √20000 = 0.07 %; 5 of them.
-	if off := (mean - 10*time.Millisecond).Abs(); off > 35*time.Microsecond {
+	if off := (mean - 10*engine.Millisecond).Duration().Abs(); off > 35*time.Microsecond {
 		t.Errorf("mean step %v, want 10 ms", mean)
 	}
 	var squares float64
 	for _, d := range a {
-		squares += math.Pow(math.Log(float64(d)/1e7)+0.005, 2) // about the mean of log: −σ²/2
+		squares += math.Pow(math.Log(d.Milliseconds()/10)+0.005, 2) // about the mean of log: −σ²/2
 	}
 	if sd := math.Sqrt(squares / n); math.Abs(sd-0.1) > 0.005 {
 		t.Errorf("jitter %.4f, want 0.1", sd)

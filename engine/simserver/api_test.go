@@ -335,7 +335,7 @@ func TestRealTimeFollowsVirtualTime(t *testing.T) {
 		if !ok {
 			break
 		}
-		want += step.Duration
+		want += step.Duration.Duration()
 		core.End()
 	}
 	s := serve(t, o)

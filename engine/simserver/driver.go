@@ -78,7 +78,7 @@ func (d *driver) run(quit <-chan struct{}) {
 			end = arrived
 		}
 		idle = false
-		end = end.Add(step.Duration)
+		end = end.Add(step.Duration.Duration())
 		if !sleep.until(end, quit) {
 			return
 		}

@@ -19,8 +19,8 @@ import (
 // stepTimer takes the same time for every step and more for each prompt token.
 type stepTimer struct{ step, promptToken time.Duration }
 
-func (t stepTimer) StepTime(b engine.Batch) time.Duration {
-	return t.step + time.Duration(b.PrefillTokens)*t.promptToken
+func (t stepTimer) StepTime(b engine.Batch) engine.Picoseconds {
+	return engine.FromDuration(t.step + time.Duration(b.PrefillTokens)*t.promptToken)
 }
 
 // logBuffer is a log that several goroutines write to.
