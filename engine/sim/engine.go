@@ -16,7 +16,8 @@ import (
 type Engine struct {
 	cfg   Config
 	timer StepTimer
-	noise *rand.Rand // nil without noise
+	runs  DecodeTimer // the timer, where steps may be taken in runs; otherwise nil
+	noise *rand.Rand  // nil without noise
 
 	byID             map[uint64]*sequence
 	waiting, running queue // every running request arrived before every waiting one
@@ -56,6 +57,8 @@ func New(c Config, t StepTimer) (*Engine, error) {
 	}
 	if c.Noise > 0 {
 		e.noise = rand.New(rand.NewPCG(c.Seed, 0x6a09e667f3bcc908))
+	} else if runs, ok := t.(DecodeTimer); ok {
+		e.runs = runs
 	}
 	return e, nil
 }
@@ -69,6 +72,32 @@ func (e *Engine) Stats() Stats {
 	s.Running, s.Waiting = e.running.n, e.waiting.n
 	s.KVUsed, s.KVTotal = e.pool.held(), e.pool.total
 	return s
+}
+
+// Idle reports whether the engine holds no request.
+func (e *Engine) Idle() bool { return len(e.byID) == 0 }
+
+// Running is how many requests run: they hold KV blocks.
+func (e *Engine) Running() int { return e.running.n }
+
+// Waiting is how many requests wait in the queue.
+func (e *Engine) Waiting() int { return e.waiting.n }
+
+// KVBlocks is how many blocks running requests hold, and how many there are.
+func (e *Engine) KVBlocks() (used, total int) { return e.pool.held(), e.pool.total }
+
+// Overlap is how many blocks of a hash chain, from its head, the prefix cache
+// holds now.
+func (e *Engine) Overlap(prefix []uint64) int {
+	if !e.cfg.PrefixCaching {
+		return 0
+	}
+	for i, h := range prefix {
+		if _, ok := e.pool.cached[h]; !ok {
+			return i
+		}
+	}
+	return len(prefix)
 }
 
 // Add puts a request at the end of the queue. It refuses what Check refuses

@@ -113,6 +113,37 @@ func (d *decoders) leave(s *sequence, step uint64) {
 	s.target = int(s.base + int64(step))
 }
 
+// nextLast is the number of the step that gives the next last token. There
+// must be a sequence.
+func (d *decoders) nextLast() uint64 { return d.byLast[0].last }
+
+// grown is how many new blocks the n steps from the given one need.
+func (d *decoders) grown(step, n uint64) int {
+	size := uint64(len(d.growing))
+	blocks := int(n/size) * len(d.seqs)
+	for i := range n % size {
+		blocks += d.growing[(step+i)%size]
+	}
+	return blocks
+}
+
+// room is how many of the n steps from the given one need no more than the
+// available blocks. There must be a sequence.
+func (d *decoders) room(step, n uint64, available int) uint64 {
+	size := uint64(len(d.growing))
+	rounds := uint64(available / len(d.seqs))
+	if n/size < rounds {
+		return n // even if the last steps were a whole round
+	}
+	available -= int(rounds) * len(d.seqs)
+	for i := rounds * size; i < n; i++ {
+		if available -= d.growing[(step+i)%size]; available < 0 {
+			return i
+		}
+	}
+	return n
+}
+
 // phase is the step number, modulo block size, at which s needs a new block:
 // when the tokens known before its newest one fill their blocks.
 func (d *decoders) phase(s *sequence) int {
