@@ -1,0 +1,215 @@
+package interpolation
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+func stepsOf(t testing.TB, p profile.PrefillSurface, d profile.DecodeSurface) Steps {
+	t.Helper()
+	pre, err := FitPrefill(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec, err := FitDecode(d, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewSteps(pre, dec)
+}
+
+func h200Steps(t testing.TB) Steps {
+	t.Helper()
+	p, d, _ := loadH200(t)
+	return stepsOf(t, p, d)
+}
+
+// quadratic is a prompt of x tokens in 4 ms + 20 µs·x + 1 ns·x²: a curve that
+// sums over chunks give exactly.
+func quadratic(x float64) float64 { return 4e6 + 20e3*x + x*x }
+
+// dense is a surface of so many prompt lengths that the curve between them is
+// the function itself, for an engine with a step of 5 ms + 100 µs·n + 10 ns·n·c.
+func dense(t testing.TB) Steps {
+	t.Helper()
+	var p profile.PrefillSurface
+	for x := 1; x <= 4001; x += 4 {
+		p.Samples = append(p.Samples, profile.PrefillSample{ISL: x, TTFT: time.Duration(quadratic(float64(x))), ThroughputPerGPU: 1})
+	}
+	d := profile.DecodeSurface{MaxKVTokens: 1_000_000}
+	for _, c := range []float64{100, 2000, 9000} {
+		for _, n := range []float64{1, 20, 100} {
+			itl := 5e6 + 1e5*n + 10*n*c
+			d.Samples = append(d.Samples, profile.DecodeSample{KVUsage: n * c / 1e6, Context: c, ITL: time.Duration(itl), ThroughputPerGPU: n / itl * 1e9})
+		}
+	}
+	return stepsOf(t, p, d)
+}
+
+func batch(chunks [][2]int, seqs int, context int64) engine.Batch {
+	b := engine.Batch{DecodeSeqs: seqs, DecodeContext: context}
+	for _, c := range chunks {
+		b.AddChunk(c[0], c[1])
+	}
+	return b
+}
+
+func near(a engine.Picoseconds, ns, tolerance float64) bool {
+	return math.Abs(float64(a)/1e3-ns) <= tolerance
+}
+
+func TestStepsAreTheSurfacesWhereTheseSayIt(t *testing.T) {
+	s := h200Steps(t)
+	for _, isl := range []int{1, 50, 100, 777, 3000, 16372, 20000} {
+		want := s.prefill.TTFT(float64(isl)).Value
+		if got := s.StepTime(batch([][2]int{{isl, 0}}, 0, 0)).Duration(); got != want {
+			t.Errorf("a prompt of %d tokens alone takes %v, its TTFT is %v", isl, got, want)
+		}
+	}
+	for _, n := range []int{1, 30, 200} {
+		for _, c := range []int64{10 * knot, 50 * knot} {
+			want := s.decode.ITLAt(float64(n), float64(c)).Value
+			if got := s.StepTime(batch(nil, n, int64(n)*c)).Duration(); got != want {
+				t.Errorf("%d sequences of %d tokens take %v, ITL is %v", n, c, got, want)
+			}
+		}
+		worst := 0.0
+		for c := int64(350); c < 13_000; c += 37 {
+			want := s.decode.ITLAt(float64(n), float64(c)).Value
+			got := s.StepTime(batch(nil, n, int64(n)*c)).Duration()
+			worst = max(worst, math.Abs(got.Seconds()/want.Seconds()-1))
+		}
+		if worst > 0.003 {
+			t.Errorf("%d sequences: the straight lines between knots are off by %.2f %%", n, 100*worst)
+		}
+	}
+	if got := s.StepTime(engine.Batch{}); got != 0 {
+		t.Errorf("nothing to do takes %v", got.Duration())
+	}
+}
+
+// Chunks of a prompt, each alone in its step, take as long as the prompt whole:
+// what was measured had its steps in it already.
+func TestChunksSumToTheirPrompt(t *testing.T) {
+	s := h200Steps(t)
+	rapid.Check(t, func(t *rapid.T) {
+		isl := rapid.IntRange(200, 16_000).Draw(t, "isl")
+		size := rapid.IntRange(150, 9000).Draw(t, "chunk")
+		var sum engine.Picoseconds
+		for done := 0; done < isl; done += size {
+			sum += s.StepTime(batch([][2]int{{min(size, isl-done), done}}, 0, 0))
+		}
+		if want := s.prefill.TTFT(float64(isl)).Value; (sum.Duration() - want).Abs() > 100*time.Nanosecond {
+			t.Fatalf("chunks of %d take %v, the prompt of %d whole %v", size, sum.Duration(), isl, want)
+		}
+	})
+}
+
+func TestMixedStepIsItlPlusChunks(t *testing.T) {
+	s := dense(t)
+	itl := func(n, c float64) float64 { return 5e6 + 1e5*n + 10*n*c }
+	for _, tc := range []struct {
+		chunks [][2]int
+		n      int
+		c      int64
+		want   float64 // ns
+	}{
+		{[][2]int{{500, 1000}}, 10, 1024, itl(10, 1024) + quadratic(1500) - quadratic(1000)},
+		{[][2]int{{300, 0}, {300, 0}}, 10, 1024, itl(10, 1024) + 2*(quadratic(300)-quadratic(0))},
+		{[][2]int{{100, 0}, {900, 2000}, {50, 700}}, 4, 512, itl(4, 512) + quadratic(100) - quadratic(0) + quadratic(2900) - quadratic(2000) + quadratic(750) - quadratic(700)},
+		{[][2]int{{300, 0}, {100, 0}}, 0, 0, quadratic(300) + quadratic(100) - quadratic(0)},
+		{[][2]int{{300, 800}}, 0, 0, quadratic(1100) - quadratic(800)},
+	} {
+		if got := s.StepTime(batch(tc.chunks, tc.n, int64(tc.n)*tc.c)); !near(got, tc.want, 1e-4*tc.want) {
+			t.Errorf("%v beside %d × %d: %v, want %.0f ns", tc.chunks, tc.n, tc.c, got.Duration(), tc.want)
+		}
+	}
+}
+
+func TestDecodeRunIsStepTime(t *testing.T) {
+	for name, s := range map[string]Steps{"h200": h200Steps(t), "dense": dense(t)} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				n := rapid.IntRange(1, 1200).Draw(t, "sequences")
+				c := rapid.Int64Range(0, 40_000).Draw(t, "context")*int64(n) + rapid.Int64Range(0, int64(n)-1).Draw(t, "more")
+				first, growth, steps := s.DecodeRun(n, c)
+				if steps < 1 || growth < 0 || first <= 0 {
+					t.Fatalf("first %d, growth %d, %d steps", first, growth, steps)
+				}
+				for i := range steps {
+					got := s.StepTime(engine.Batch{DecodeSeqs: n, DecodeContext: c + i*int64(n)})
+					if want := first + engine.Picoseconds(i)*growth; got != want {
+						t.Fatalf("step %d takes %d, the run says %d", i, got, want)
+					}
+				}
+			})
+		})
+	}
+	s := h200Steps(t)
+	for _, c := range []int64{-1, math.MaxInt64} {
+		if first, _, steps := s.DecodeRun(3, c); first <= 0 || steps != 1 {
+			t.Errorf("context %d: %d, %d steps", c, first, steps)
+		}
+	}
+}
+
+func TestStepsGrowWithTheBatch(t *testing.T) {
+	s := h200Steps(t)
+	rapid.Check(t, func(t *rapid.T) {
+		n, p := rapid.IntRange(1, 8000).Draw(t, "chunk"), rapid.IntRange(0, 8000).Draw(t, "past")
+		seqs := rapid.IntRange(1, 300).Draw(t, "decoding")
+		context := int64(seqs) * rapid.Int64Range(1, 12_000).Draw(t, "context")
+		a := s.StepTime(batch([][2]int{{n, p}}, seqs, context))
+		for what, b := range map[string]engine.Batch{
+			"a longer chunk":    batch([][2]int{{n + 10, p}}, seqs, context),
+			"a second chunk":    batch([][2]int{{n, p}, {n, p}}, seqs, context),
+			"one more sequence": batch([][2]int{{n, p}}, seqs+1, context+context/int64(max(seqs, 1))+1),
+		} {
+			// Between rows of measured points with noise in them, 1 % is not a fall.
+			if z := s.StepTime(b); float64(z) < 0.99*float64(a) {
+				t.Fatalf("%s: %v after %v", what, z.Duration(), a.Duration())
+			}
+		}
+	})
+}
+
+func TestStepsFromOneSample(t *testing.T) {
+	s := stepsOf(t,
+		profile.PrefillSurface{Provenance: profile.Measured, Samples: []profile.PrefillSample{{ISL: 1000, TTFT: 50 * time.Millisecond, ThroughputPerGPU: 2e4}}},
+		profile.DecodeSurface{Provenance: profile.Measured, MaxKVTokens: 1e5, Samples: []profile.DecodeSample{{KVUsage: 0.1, Context: 1000, ITL: 8 * time.Millisecond, ThroughputPerGPU: 1250}}})
+	if got := s.StepTime(batch([][2]int{{500, 0}}, 10, 10_000)); !near(got, 33e6, 1) {
+		t.Errorf("half the prompt beside ten sequences takes %v, want 8 + 25 ms", got.Duration())
+	}
+	if s.Provenance() != profile.Estimated {
+		t.Errorf("steps from measured surfaces are %s", s.Provenance())
+	}
+	if w := s.Outside(1000, 10, 1000); len(w) != 0 {
+		t.Errorf("the measured point: %v", w)
+	}
+	if w := s.Outside(2000, 30, 5000); len(w) != 3 {
+		t.Errorf("far from the measured point: %v", w)
+	}
+}
+
+func BenchmarkDecodeRun(b *testing.B) {
+	s := h200Steps(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		s.DecodeRun(30, int64(30*(1000+i%5000)))
+	}
+}
+
+func BenchmarkMixedStepTime(b *testing.B) {
+	s := h200Steps(b)
+	step := batch([][2]int{{1024, 0}}, 30, 60_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.StepTime(step)
+	}
+}
