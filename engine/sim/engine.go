@@ -19,10 +19,11 @@ type Engine struct {
 	runs  DecodeTimer // the timer, where steps may be taken in runs; otherwise nil
 	noise *rand.Rand  // nil without noise
 
-	byID             map[uint64]*sequence
+	byID             table[*sequence]
 	waiting, running queue // every running request arrived before every waiting one
 	decoders         decoders
-	pool             *pool
+	cache            cache
+	spare            *sequence // forgotten, to use again, and by next all of them
 	// partial is the prompt that is computed in part. There is one at most, the
 	// latest of the running ones: a prompt is cut only where the budget ends,
 	// and no other one starts before it is complete.
@@ -31,11 +32,12 @@ type Engine struct {
 	arrivals uint64 // requests ever added
 	step     uint64 // number of the step in progress, or of the next one
 	stepping bool
-	batch    engine.Batch // of the step in progress
-	complete []*sequence  // prompts that the step in progress completes
-	moved    []*sequence  // transferred prompts that it decodes for the first time
-	doomed   []*sequence  // running requests canceled during it
-	blocked  int          // the budget with which the head of the queue lacked blocks, and none were freed since; 0 = it did not
+	batch    engine.Batch       // of the step in progress
+	loading  engine.Picoseconds // time that it takes to bring cached blocks up
+	complete []*sequence        // prompts that the step in progress completes
+	moved    []*sequence        // transferred prompts that it decodes for the first time
+	doomed   []*sequence        // running requests canceled during it
+	blocked  int                // the budget with which the head of the queue lacked blocks, and none were freed since; 0 = it did not
 	events   []Event
 	stats    Stats
 }
@@ -51,8 +53,7 @@ func New(c Config, t StepTimer) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: c, timer: t,
-		byID:     map[uint64]*sequence{},
-		pool:     newPool(c.KVBlocks),
+		cache:    newCache(c),
 		decoders: decoders{growing: make([]int, c.Limits.BlockSize)},
 	}
 	if c.Noise > 0 {
@@ -66,53 +67,18 @@ func New(c Config, t StepTimer) (*Engine, error) {
 // Config is what the engine was made with, defaults filled in.
 func (e *Engine) Config() Config { return e.cfg }
 
-// Stats is the engine's state and its counters.
-func (e *Engine) Stats() Stats {
-	s := e.stats
-	s.Running, s.Waiting = e.running.n, e.waiting.n
-	s.KVUsed, s.KVTotal = e.pool.held(), e.pool.total
-	return s
-}
-
-// Idle reports whether the engine holds no request.
-func (e *Engine) Idle() bool { return len(e.byID) == 0 }
-
-// Running is how many requests run: they hold KV blocks.
-func (e *Engine) Running() int { return e.running.n }
-
-// Waiting is how many requests wait in the queue.
-func (e *Engine) Waiting() int { return e.waiting.n }
-
-// KVBlocks is how many blocks running requests hold, and how many there are.
-func (e *Engine) KVBlocks() (used, total int) { return e.pool.held(), e.pool.total }
-
-// Overlap is how many blocks of a hash chain, from its head, the prefix cache
-// holds now.
-func (e *Engine) Overlap(prefix []uint64) int {
-	if !e.cfg.PrefixCaching {
-		return 0
-	}
-	for i, h := range prefix {
-		if _, ok := e.pool.cached[h]; !ok {
-			return i
-		}
-	}
-	return len(prefix)
-}
-
 // Add puts a request at the end of the queue. It refuses what Check refuses
 // and an ID that the engine holds already.
 func (e *Engine) Add(r Request) error {
 	if err := e.cfg.Check(r); err != nil {
 		return err
 	}
-	if _, ok := e.byID[r.ID]; ok {
+	if e.byID.get(r.ID) != nil {
 		return fmt.Errorf("request %d is in the engine already: give each request its own id", r.ID)
 	}
 	r.OutputTokens = e.cfg.Output(r.OutputTokens)
-	e.arrivals++
-	s := &sequence{Request: r, order: e.arrivals, target: r.PromptTokens}
-	e.byID[r.ID] = s
+	s := e.makeSequence(r)
+	e.byID.put(r.ID, s)
 	e.waiting.pushBack(s)
 	return nil
 }
@@ -121,9 +87,9 @@ func (e *Engine) Add(r Request) error {
 // part in the step in progress, at that step's end. It reports whether the
 // engine held the request.
 func (e *Engine) Cancel(id uint64) bool {
-	s, ok := e.byID[id]
+	s := e.byID.get(id)
 	switch {
-	case !ok:
+	case s == nil:
 		return false
 	case e.stepping && s.queue == &e.running:
 		e.doomed = append(e.doomed, s)
@@ -137,8 +103,8 @@ func (e *Engine) Cancel(id uint64) bool {
 // token by the step that ended and will get another by the next one.
 func (e *Engine) Decoding() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		for _, s := range e.decoders.seqs {
-			if !yield(s.ID) {
+		for _, f := range e.decoders.heap {
+			if !yield(f.s.ID) {
 				return
 			}
 		}
@@ -150,15 +116,16 @@ func (e *Engine) Begin() (Step, bool) {
 	if e.stepping {
 		panic("sim: Begin before the End of the step in progress")
 	}
-	if len(e.byID) == 0 {
+	if e.Idle() {
 		return Step{}, false
 	}
+	e.loading = 0
 	e.schedule()
 	e.stepping = true
-	return Step{Batch: e.batch, Duration: e.duration()}, true
+	return Step{Batch: e.batch, Duration: plus(e.duration(), e.loading), Load: e.loading}, true
 }
 
-// duration is the time of the step in progress, with jitter.
+// duration is the time of the step in progress, with jitter and without loads.
 func (e *Engine) duration() engine.Picoseconds {
 	if e.batch.Empty() {
 		return 0
@@ -184,8 +151,8 @@ func (e *Engine) End() []Event {
 	e.stats.Steps++
 	e.stats.OutputTokens += int64(e.batch.DecodeSeqs + len(e.complete))
 	e.events = e.events[:0]
-	for h := &e.decoders.byLast; h.Len() > 0 && (*h)[0].last < e.step; {
-		s := (*h)[0]
+	for len(e.decoders.heap) > 0 && e.decoders.nextLast() < e.step {
+		s := e.decoders.heap[0].s
 		e.emit(s, s.OutputTokens == 1, true)
 	}
 	for _, s := range e.moved {
@@ -202,7 +169,7 @@ func (e *Engine) End() []Event {
 		e.emit(s, n == 1, n == s.OutputTokens)
 	}
 	for _, s := range e.doomed {
-		if e.byID[s.ID] == s {
+		if e.byID.get(s.ID) == s {
 			e.forget(s)
 		}
 	}
@@ -231,5 +198,6 @@ func (e *Engine) forget(s *sequence) {
 		e.blocked = 0
 	}
 	s.queue.remove(s)
-	delete(e.byID, s.ID)
+	e.byID.remove(s.ID)
+	e.recycle(s)
 }

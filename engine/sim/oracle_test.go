@@ -12,6 +12,8 @@ import (
 type oracle struct {
 	cfg     Config
 	blocks  []*oracleBlock
+	lower   [2]oracleTier
+	load    engine.Picoseconds // of this step
 	running []*oracleSeq
 	waiting []*oracleSeq
 	use     int
@@ -25,6 +27,12 @@ type oracleBlock struct {
 	used int // when it was last let go
 }
 
+// oracleTier holds names of blocks, the least recently used first.
+type oracleTier struct {
+	Tier
+	names []uint64
+}
+
 type oracleSeq struct {
 	Request
 	known, computed    int
@@ -36,7 +44,7 @@ type oracleSeq struct {
 }
 
 func newOracle(c Config) *oracle {
-	o := &oracle{cfg: c}
+	o := &oracle{cfg: c, lower: [2]oracleTier{{Tier: c.DRAM}, {Tier: c.NVMe}}}
 	for range c.KVBlocks {
 		o.blocks = append(o.blocks, &oracleBlock{})
 	}
@@ -80,8 +88,23 @@ func (o *oracle) allocate(s *oracleSeq) {
 			best = b
 		}
 	}
+	if best.name != 0 {
+		o.evict(best.name)
+	}
 	*best = oracleBlock{refs: 1}
 	s.blocks = append(s.blocks, best)
+}
+
+// evict hands a name down, tier by tier, to where it pushes nobody out.
+func (o *oracle) evict(name uint64) {
+	for i := range o.lower {
+		t := &o.lower[i]
+		t.names = append(t.names, name)
+		if len(t.names) <= t.Blocks {
+			return
+		}
+		name, t.names = t.names[0], t.names[1:]
+	}
 }
 
 func (o *oracle) free(s *oracleSeq) {
@@ -102,6 +125,32 @@ func (o *oracle) named(name uint64) *oracleBlock {
 	return nil
 }
 
+// below is the lower tier that has a name, nil where none has.
+func (o *oracle) below(name uint64) *oracleTier {
+	for i := range o.lower {
+		if slices.Contains(o.lower[i].names, name) {
+			return &o.lower[i]
+		}
+	}
+	return nil
+}
+
+// raise takes a name out of its lower tier, if it is in one.
+func (o *oracle) raise(name uint64) {
+	if t := o.below(name); t != nil {
+		t.names = slices.DeleteFunc(t.names, func(n uint64) bool { return n == name })
+	}
+}
+
+// overlap is how many names of the chain are cached anywhere.
+func (o *oracle) overlap(chain []uint64) int {
+	n := slices.IndexFunc(chain, func(name uint64) bool { return o.named(name) == nil && o.below(name) == nil })
+	if n < 0 {
+		return len(chain)
+	}
+	return n
+}
+
 // need is how many more blocks s needs for n more tokens.
 func (o *oracle) need(s *oracleSeq, n int) int {
 	size := o.cfg.Limits.BlockSize
@@ -118,6 +167,7 @@ func (o *oracle) compute(s *oracleSeq, n int) {
 		size := o.cfg.Limits.BlockSize
 		for i := (s.computed - n) / size; i < min(s.computed/size, len(s.Prefix)); i++ {
 			if o.named(s.Prefix[i]) == nil { // otherwise it stays a nameless double
+				o.raise(s.Prefix[i])
 				s.blocks[i].name = s.Prefix[i]
 			}
 		}
@@ -137,7 +187,7 @@ func (o *oracle) begin() (engine.Batch, bool) {
 	if len(o.running)+len(o.waiting) == 0 {
 		return engine.Batch{}, false
 	}
-	o.batch = engine.Batch{}
+	o.batch, o.load = engine.Batch{}, 0
 	before := o.stats.Preemptions
 	for _, s := range append(slices.Clone(o.running), o.waiting...) {
 		s.scheduled = 0
@@ -197,23 +247,16 @@ func (o *oracle) admit(budget int) {
 		if !s.WarmUp && budget == 0 {
 			return
 		}
-		o.hit(s)
-		n := s.known - s.computed
+		hits := o.hits(s, moved)
+		found := len(hits) * o.cfg.Limits.BlockSize
+		n := s.known - found
 		if !s.WarmUp && !moved {
 			n = min(n, budget)
 		}
-		if o.need(s, n) > o.available() {
-			o.unhit(s)
+		if o.need(s, found+n)-o.inUse(hits) > o.available() {
 			return
 		}
-		found := s.computed
-		if !s.started {
-			s.started, s.cached = true, found
-			if o.cfg.PrefixCaching {
-				o.stats.PrefixQueries += int64(s.PromptTokens)
-				o.stats.PrefixHits += int64(found)
-			}
-		}
+		o.take(s, hits)
 		o.waiting = o.waiting[1:]
 		o.running = append(o.running, s)
 		o.compute(s, n)
@@ -230,28 +273,75 @@ func (o *oracle) admit(budget int) {
 	}
 }
 
-// hit gives s the cached blocks at the head of its prompt; unhit takes them
-// back without a trace in their order.
-func (o *oracle) hit(s *oracleSeq) {
+// hits are the names at the head of s's prompt that are cached where s may
+// have them from.
+func (o *oracle) hits(s *oracleSeq, moved bool) []uint64 {
 	if !o.cfg.PrefixCaching {
-		return
+		return nil
 	}
-	for i := range min(len(s.Prefix), (s.known-1)/o.cfg.Limits.BlockSize) {
-		b := o.named(s.Prefix[i])
-		if b == nil {
-			return
+	chain := s.Prefix[:min(len(s.Prefix), (s.known-1)/o.cfg.Limits.BlockSize)]
+	for i, name := range chain {
+		if o.named(name) == nil && (moved || o.below(name) == nil) {
+			return chain[:i]
 		}
-		b.refs++
-		s.blocks = append(s.blocks, b)
-		s.computed += o.cfg.Limits.BlockSize
 	}
+	return chain
 }
 
-func (o *oracle) unhit(s *oracleSeq) {
-	for _, b := range s.blocks {
-		b.refs--
+// inUse is how many of the names cost no available block.
+func (o *oracle) inUse(names []uint64) int {
+	n := 0
+	for _, name := range names {
+		if b := o.named(name); b != nil && b.refs > 0 {
+			n++
+		}
 	}
-	s.blocks, s.computed = nil, 0
+	return n
+}
+
+// take gives s the cached blocks, and counts them where it starts for the
+// first time. First all are taken out of the way of eviction, then those from
+// below get their blocks.
+func (o *oracle) take(s *oracleSeq, names []uint64) {
+	size := o.cfg.Limits.BlockSize
+	var from [2]int
+	fromBelow := map[uint64]bool{}
+	for _, name := range names {
+		if b := o.named(name); b != nil {
+			b.refs++
+			continue
+		}
+		fromBelow[name] = true
+		t := o.below(name)
+		o.raise(name)
+		if !s.WarmUp {
+			o.load += t.Load
+		}
+		if t == &o.lower[0] {
+			from[0] += size
+		} else {
+			from[1] += size
+		}
+	}
+	for _, name := range names {
+		if fromBelow[name] {
+			o.allocate(s)
+			s.blocks[len(s.blocks)-1].name = name
+		} else {
+			s.blocks = append(s.blocks, o.named(name))
+		}
+		s.computed += size
+	}
+	if s.started {
+		return
+	}
+	s.started, s.cached = true, s.computed
+	if o.cfg.PrefixCaching {
+		o.stats.PrefixQueries += int64(s.PromptTokens)
+		o.stats.PrefixHits += int64(s.cached)
+		o.stats.PrefixHitsDRAM += int64(from[0])
+		o.stats.PrefixHitsNVMe += int64(from[1])
+	}
 }
 
 func rank(s *oracleSeq) int {
@@ -296,5 +386,11 @@ func (o *oracle) state() Stats {
 	s := o.stats
 	s.Running, s.Waiting, s.KVTotal = len(o.running), len(o.waiting), len(o.blocks)
 	s.KVUsed = len(o.blocks) - o.available()
+	for _, b := range o.blocks {
+		if b.refs == 0 && b.name != 0 {
+			s.KVCached++
+		}
+	}
+	s.DRAMCached, s.NVMeCached = len(o.lower[0].names), len(o.lower[1].names)
 	return s
 }

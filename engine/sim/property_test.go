@@ -20,7 +20,7 @@ func (linear) StepTime(b engine.Batch) engine.Picoseconds {
 
 func drawConfig(t *rapid.T) Config {
 	seqs := rapid.IntRange(1, 8).Draw(t, "max seqs")
-	return Config{
+	c := Config{
 		Role: rapid.SampledFrom([]engine.Role{engine.RoleAggregated, engine.RolePrefill, engine.RoleDecode}).Draw(t, "role"),
 		Limits: engine.Limits{
 			MaxNumSeqs:          seqs,
@@ -30,6 +30,11 @@ func drawConfig(t *rapid.T) Config {
 		KVBlocks:      rapid.IntRange(2, 40).Draw(t, "blocks"),
 		PrefixCaching: rapid.Bool().Draw(t, "prefix caching"),
 	}
+	if c.PrefixCaching && rapid.Bool().Draw(t, "tiers") {
+		c.DRAM = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "dram"), Load: 3 * engine.Microsecond}
+		c.NVMe = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "nvme"), Load: 70 * engine.Microsecond}
+	}
+	return c
 }
 
 // drawRequest makes a request that fits, its prompt from few distinct prefixes.
@@ -103,8 +108,8 @@ func TestAgainstOracle(t *testing.T) {
 			if !ok {
 				continue
 			}
-			checkStep(t, c, step)
-			compareStats(t, e.Stats(), o.state())
+			checkStep(t, c, step, o.load)
+			compareStats(t, c, e.Stats(), o.state())
 			inStep := uint64(0)
 			if rapid.IntRange(0, 30).Draw(t, "cancel in step") == 0 {
 				if id, ok := cancel(); ok {
@@ -118,7 +123,11 @@ func TestAgainstOracle(t *testing.T) {
 					delete(wanted, id)
 				}
 			}
-			compareStats(t, e.Stats(), o.state())
+			compareStats(t, c, e.Stats(), o.state())
+			chain := drawRequest(t, c, 0).Prefix
+			if c.PrefixCaching && e.Overlap(chain) != o.overlap(chain) {
+				t.Fatalf("overlap %d with %v, want %d", e.Overlap(chain), chain, o.overlap(chain))
+			}
 		}
 		if s := e.Stats(); s.Running+s.Waiting+s.KVUsed != 0 {
 			t.Fatalf("an idle engine holds %+v", s)
@@ -129,23 +138,31 @@ func TestAgainstOracle(t *testing.T) {
 	})
 }
 
-func checkStep(t *rapid.T, c Config, s Step) {
+func checkStep(t *rapid.T, c Config, s Step, load engine.Picoseconds) {
 	if s.Batch.PrefillTokens+s.Batch.DecodeSeqs > c.Limits.MaxNumBatchedTokens {
 		t.Fatalf("batch %+v is above the budget of %d", s.Batch, c.Limits.MaxNumBatchedTokens)
 	}
 	if s.Batch.PrefillSeqs+s.Batch.DecodeSeqs > c.Limits.MaxNumSeqs {
 		t.Fatalf("batch %+v is above max-num-seqs %d", s.Batch, c.Limits.MaxNumSeqs)
 	}
-	if want := (linear{}).StepTime(s.Batch); !s.Batch.Empty() && s.Duration != want || s.Batch.Empty() && s.Duration != 0 {
-		t.Fatalf("batch %+v takes %v, want %v", s.Batch, s.Duration, want)
+	want := load
+	if !s.Batch.Empty() {
+		want += linear{}.StepTime(s.Batch)
+	}
+	if s.Duration != want || s.Load != load {
+		t.Fatalf("batch %+v takes %v, %v of it loading; want %v, %v", s.Batch, s.Duration, s.Load, want, load)
 	}
 }
 
-func compareStats(t *rapid.T, got, want Stats) {
+// compareStats holds the stats against the oracle's and both against what
+// must hold of any.
+func compareStats(t *rapid.T, c Config, got, want Stats) {
 	if got != want {
 		t.Fatalf("stats %+v, want %+v", got, want)
 	}
-	if got.KVUsed > got.KVTotal || got.KVUsed < 0 || got.PrefixHits > got.PrefixQueries {
+	if got.KVUsed < 0 || got.KVCached < 0 || got.KVUsed+got.KVCached > got.KVTotal ||
+		got.DRAMCached > c.DRAM.Blocks || got.NVMeCached > c.NVMe.Blocks ||
+		got.PrefixHits > got.PrefixQueries || got.PrefixHitsDRAM+got.PrefixHitsNVMe > got.PrefixHits {
 		t.Fatalf("impossible stats %+v", got)
 	}
 }

@@ -8,7 +8,7 @@ func (e *Engine) schedule() {
 	preemptions := e.stats.Preemptions
 	e.grow()
 	e.batch = engine.Batch{
-		DecodeSeqs:    len(e.decoders.seqs),
+		DecodeSeqs:    len(e.decoders.heap),
 		DecodeContext: e.decoders.context(e.step),
 	}
 	budget := e.cfg.Limits.MaxNumBatchedTokens - e.batch.DecodeSeqs
@@ -34,10 +34,10 @@ func (e *Engine) schedule() {
 // preempting the latest arrivals where there are too few.
 func (e *Engine) grow() {
 	phase := e.step % uint64(len(e.decoders.growing))
-	for e.decoders.growing[phase] > e.pool.available() {
+	for e.decoders.growing[phase] > e.cache.available() {
 		e.preempt(e.running.tail)
 	}
-	e.pool.take(e.decoders.growing[phase])
+	e.cache.take(e.decoders.growing[phase])
 }
 
 // resume computes the next chunk of the partial prompt, or preempts it where
@@ -47,7 +47,7 @@ func (e *Engine) resume(budget int) int {
 	s := e.partial
 	n := min(s.target-s.computed, budget)
 	need := e.blocks(s.computed+n) - s.held
-	if need > e.pool.available() {
+	if need > e.cache.available() {
 		e.preempt(s)
 		return 0
 	}
@@ -65,22 +65,30 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	if budget == 0 && !s.WarmUp {
 		return 0, false
 	}
-	hits, unused := e.lookUp(s)
-	found := len(hits) * e.cfg.Limits.BlockSize
+	e.lookUp(s)
+	found := len(s.shared) * e.cfg.Limits.BlockSize
 	n := s.target - found
-	if !s.WarmUp && !e.transferred(s) {
+	whole := s.WarmUp || e.transferred(s)
+	if !whole {
 		n = min(n, budget)
 	}
-	need := e.blocks(found+n) - len(hits)
-	if need > e.pool.available()-unused {
-		e.blocked = budget
+	need := e.blocks(found+n) - len(s.shared)
+	if need+e.cache.idle(s.shared) > e.cache.available() {
+		// Where a lower tier may lose what the prompt would load, a chunk that
+		// the budget cuts may need less before anything is freed.
+		if whole || s.target <= budget || !e.cache.tiered() {
+			e.blocked = budget
+		}
 		return 0, false
 	}
 	e.blocked = 0
-	e.pool.use(hits)
-	s.shared, s.named, s.held, s.computed = hits, len(hits), len(hits), found
+	loaded := e.cache.use(s.shared)
+	if !s.WarmUp {
+		e.loading = plus(e.loading, plus(times(loaded[dram], e.cfg.DRAM.Load), times(loaded[nvme], e.cfg.NVMe.Load)))
+	}
+	e.countStart(s, loaded)
+	s.named, s.held, s.computed = len(s.shared), len(s.shared), found
 	e.hold(s, need)
-	e.countStart(s, found)
 	e.waiting.remove(s)
 	e.running.pushBack(s)
 	e.compute(s, n)
@@ -101,31 +109,37 @@ func (e *Engine) transferred(s *sequence) bool {
 	return e.cfg.Role == engine.RoleDecode && !s.recompute && !s.WarmUp
 }
 
-// lookUp finds the blocks of s that the prefix cache holds and how many of
-// them nobody uses. The block of the last token is never among them: that
-// token must be computed to get the next one.
-func (e *Engine) lookUp(s *sequence) (hits []*block, unused int) {
+// lookUp sets the shared blocks of s, which waits, to what the prefix cache
+// holds of it. The block of the last token is never among them: that token must
+// be computed to get the next one. What is transferred is not loaded.
+func (e *Engine) lookUp(s *sequence) {
+	s.shared = s.shared[:0]
 	if !e.cfg.PrefixCaching {
-		return nil, 0
+		return
 	}
-	return e.pool.match(s.Prefix[:min(len(s.Prefix), (s.target-1)/e.cfg.Limits.BlockSize)])
+	lowest := nvme
+	if e.transferred(s) {
+		lowest = hbm
+	}
+	s.shared = e.cache.match(s.shared, s.Prefix[:min(len(s.Prefix), (s.target-1)/e.cfg.Limits.BlockSize)], lowest)
 }
 
 // countStart counts the first start of s in the prefix statistics.
-func (e *Engine) countStart(s *sequence, found int) {
-	if s.started {
+func (e *Engine) countStart(s *sequence, loaded [levels]int) {
+	if s.started || !e.cfg.PrefixCaching {
 		return
 	}
-	s.started, s.cached = true, found
-	if e.cfg.PrefixCaching {
-		e.stats.PrefixQueries += int64(s.PromptTokens)
-		e.stats.PrefixHits += int64(found)
-	}
+	size := e.cfg.Limits.BlockSize
+	s.started, s.cached = true, len(s.shared)*size
+	e.stats.PrefixQueries += int64(s.PromptTokens)
+	e.stats.PrefixHits += int64(s.cached)
+	e.stats.PrefixHitsDRAM += int64(loaded[dram] * size)
+	e.stats.PrefixHitsNVMe += int64(loaded[nvme] * size)
 }
 
 // hold gives s another n blocks.
 func (e *Engine) hold(s *sequence, n int) {
-	e.pool.take(n)
+	e.cache.take(n)
 	s.held += n
 }
 
@@ -137,8 +151,8 @@ func (e *Engine) compute(s *sequence, n int) {
 	if e.cfg.PrefixCaching {
 		full := min(s.computed/e.cfg.Limits.BlockSize, len(s.Prefix))
 		for ; s.named < full; s.named++ {
-			if b := e.pool.name(s.Prefix[s.named]); b != nil {
-				s.shared = append(s.shared, b)
+			if i := e.cache.name(s.Prefix[s.named]); i != 0 {
+				s.shared = append(s.shared, i)
 			}
 		}
 	}
@@ -171,9 +185,9 @@ func (e *Engine) release(s *sequence) {
 		e.decoders.leave(s, e.step)
 		s.held = e.blocks(s.target - 1) // the newest token is not in KV yet
 	}
-	e.pool.drop(s.shared)
-	e.pool.give(s.held - len(s.shared))
-	s.shared, s.named, s.held, s.computed = nil, 0, 0, 0
+	e.cache.drop(s.shared)
+	e.cache.give(s.held - len(s.shared))
+	s.shared, s.named, s.held, s.computed = s.shared[:0], 0, 0, 0
 	e.blocked = 0
 }
 

@@ -1,0 +1,50 @@
+package sim
+
+import "math"
+
+// Ahead is the run of steps that comes next; without any where the next step
+// must go through Begin and End, as every step must where there is noise, or
+// where the timer is no DecodeTimer. It changes nothing.
+func (e *Engine) Ahead() Run {
+	seqs := len(e.decoders.heap)
+	if e.runs == nil || e.stepping || seqs == 0 || e.partial != nil || !e.headStays() {
+		return Run{}
+	}
+	steps := e.decoders.affordable(e.step, e.decoders.nextLast()-e.step, e.cache.available())
+	if steps == 0 {
+		return Run{}
+	}
+	first, growth, most := e.runs.DecodeRun(seqs, e.decoders.context(e.step))
+	if first < 0 {
+		return Run{} // Begin takes it for 0
+	}
+	if growth < 0 {
+		most = min(most, int64(first/-growth)+1)
+	}
+	return Run{First: first, Growth: growth, Steps: min(int64(min(steps, math.MaxInt64)), most), Seqs: seqs}
+}
+
+// headStays reports whether no waiting request can start while nothing but
+// decoding happens. It says no where nobody has looked yet.
+func (e *Engine) headStays() bool {
+	budget := e.cfg.Limits.MaxNumBatchedTokens - len(e.decoders.heap)
+	return e.waiting.n == 0 || e.running.n >= e.cfg.Limits.MaxNumSeqs || e.blocked > 0 && budget >= e.blocked
+}
+
+// Skip takes the next n steps at once, at most Ahead().Steps: the engine is
+// then as if each had gone through Begin and End. More are the caller's bug,
+// and panic where they would pass a last token or need a preemption.
+func (e *Engine) Skip(n int64) {
+	if n <= 0 {
+		return
+	}
+	d := &e.decoders
+	grown := d.grown(e.step, uint64(n))
+	if len(d.heap) == 0 || e.stepping || d.nextLast()-e.step < uint64(n) || grown > e.cache.available() {
+		panic("sim: Skip of more steps than Ahead gave")
+	}
+	e.cache.take(grown)
+	e.step += uint64(n)
+	e.stats.Steps += n
+	e.stats.OutputTokens += n * int64(len(d.heap))
+}
