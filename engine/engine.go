@@ -12,6 +12,9 @@ type Kind string
 const (
 	// KindSim is the embedded simulated engine.
 	KindSim Kind = "sim"
+	// KindEstimate is the same engine in virtual time: nothing is launched and
+	// nothing is waited for.
+	KindEstimate Kind = "estimate"
 	// KindCommand is any engine started from an argv template.
 	KindCommand Kind = "command"
 	// KindEndpoint is a server that already runs; nothing is launched.

@@ -10,7 +10,9 @@ type EngineFacts struct {
 	MaxNumSeqs  int        `json:"max_num_seqs,omitempty"`  // 0 = unknown or no limit
 	MaxModelLen int        `json:"max_model_len,omitempty"` // 0 = unknown
 	Provenance  Provenance `json:"provenance"`
-	Command     []string   `json:"command,omitempty"` // argv, without credentials
+	Command     []string   `json:"command,omitempty"`   // argv, without credentials
+	TTFTError   ModelError `json:"ttft_error,omitzero"` // of the latency model behind it
+	ITLError    ModelError `json:"itl_error,omitzero"`
 	Warnings    []Warning  `json:"warnings,omitempty"`
 }
 

@@ -24,10 +24,28 @@ const (
 	StageSurface Stage = "surface" // to interpolate at the chosen one
 )
 
-// Interval is a 95 % confidence interval; both ends 0 where there is none.
+// Interval is where a number may be, by 95 % confidence unless it says
+// otherwise; both ends 0 where there is none.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
+}
+
+// ModelError is how far a latency model was off where it was compared with
+// measurements: |model / measured − 1|. The zero value says nothing.
+type ModelError struct {
+	Median float64 `json:"median"` // 0.05 = 5 %
+	P90    float64 `json:"p90"`
+	N      int     `json:"n"`     // comparisons behind it
+	Basis  string  `json:"basis"` // in words: what was compared with what
+}
+
+// Known reports whether e says anything.
+func (e ModelError) Known() bool { return e.P90 > 0 }
+
+// Around is v·(1 ∓ P90): where nine in ten comparisons lie, and not below 0.
+func (e ModelError) Around(v float64) Interval {
+	return Interval{Low: max(0, v*(1-e.P90)), High: v * (1 + e.P90)}
 }
 
 // Point is one operating point of one engine: what was seen, never the label.
@@ -53,6 +71,10 @@ type Point struct {
 	ThroughputPerGPU float64  `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens in prefill, output tokens in decode
 	Throughput95     Interval `json:"throughput_per_gpu_interval"`
 
+	// ModelError is of the phase's latency, where a latency model gave it. It
+	// is no noise of a measurement, so the 95 % intervals do not hold it.
+	ModelError ModelError `json:"model_error,omitzero"`
+
 	Requests int           `json:"requests"` // measured, warm-up not counted
 	Failures int           `json:"failures"` // of them
 	Started  time.Time     `json:"started"`
@@ -66,6 +88,31 @@ func (p Point) Latency(s Statistic) time.Duration {
 		return p.TTFT.At(s)
 	}
 	return p.ITL.At(s)
+}
+
+// ThroughputInterval is where ThroughputPerGPU may be: by the model's error
+// where a model gave it, otherwise by the measurement's noise; zero where
+// neither is known.
+func (p Point) ThroughputInterval() Interval {
+	if !p.ModelError.Known() {
+		return p.Throughput95
+	}
+	return p.ModelError.Around(p.ThroughputPerGPU)
+}
+
+// LatencyInterval is the same of Latency; noise is known of its mean alone.
+func (p Point) LatencyInterval(s Statistic) Interval {
+	l, half := float64(p.Latency(s)), p.ITL.Half
+	if p.Phase == Prefill {
+		half = p.TTFT.Half
+	}
+	switch {
+	case p.ModelError.Known():
+		return p.ModelError.Around(l)
+	case half > 0 && float64(half) < l:
+		return Interval{Low: l - float64(half), High: l + float64(half)}
+	}
+	return Interval{}
 }
 
 // Meets reports whether the point holds the SLA's latency of its phase (<=)

@@ -115,6 +115,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 		}
 	}
 	ch.Warnings = append(ch.Warnings, ch.Picked.Point.Warnings...)
+	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
 	return ch, nil
 }
 

@@ -126,6 +126,9 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	}
 	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
 	p.MaxKV, p.Started, p.Elapsed = s.facts.KVTokens, began, r.opts.Now().Sub(began)
+	if p.ModelError = s.facts.ITLError; s.phase == profile.Prefill {
+		p.ModelError = s.facts.TTFTError
+	}
 	if err := r.rec.Point(p, rs, r.spent(s)); err != nil {
 		return profile.Point{}, fmt.Errorf("keeping point %s: %w", id, err)
 	}

@@ -62,6 +62,9 @@ type Options struct {
 	StopErrorShare float64 // stop everything above this share of failed requests; 0 = never
 	Seed           uint64
 
+	// Virtual says that engines run in virtual time: a point takes what its
+	// computing takes, not what its steps would.
+	Virtual  bool
 	Deadline time.Time        // no new point that would not fit before it; zero = none
 	Now      func() time.Time // the clock
 	// Expect gives the latency model of a configuration, for time estimates

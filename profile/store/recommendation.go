@@ -85,9 +85,11 @@ type Pick struct {
 	ITLMillis        float64          `json:"itl_ms"`             // likewise
 	ThroughputPerGPU float64          `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens for prefill, else output tokens
 	SustainedRPS     float64          `json:"sustained_rps"`      // requests/s of one engine that still meet the SLA with queueing
-	Interval         profile.Interval `json:"interval"`           // 95 % of ThroughputPerGPU
+	Interval         profile.Interval `json:"interval"`           // of ThroughputPerGPU: 95 %, or what ModelError makes of it
 	Margin           float64          `json:"margin"`             // (SLA − latency)/SLA of the binding latency; negative = missed
 	Why              string           `json:"why"`
+	// ModelError is of the latency model behind TTFTMillis or ITLMillis.
+	ModelError profile.ModelError `json:"model_error,omitzero"`
 }
 
 // NewPick fills in what the layout decides.

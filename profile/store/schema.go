@@ -75,7 +75,7 @@ func structSchema(t reflect.Type) map[string]any {
 	for f := range t.Fields() {
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
 		properties[name] = schemaOf(f.Type)
-		if rest != "omitempty" {
+		if rest != "omitempty" && rest != "omitzero" {
 			required = append(required, name)
 		}
 	}

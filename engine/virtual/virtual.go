@@ -1,0 +1,106 @@
+// Package virtual measures a simulated engine in virtual time. It takes an
+// engine's configuration, a step timer and a workload; it gives the records
+// that a client would have made of that engine, had neither it nor the network
+// cost any time: a second of load takes microseconds. It refuses workloads
+// without requests; a request that the engine cannot hold is a record with a
+// failure, as from a server. It reads no clock: equal calls give equal records.
+//
+// It is engine/simserver and profile/load without the HTTP and the waiting.
+// Prompts are known to the prefix cache by what the workload says of them, and
+// warm-up requests cost no step time, as there.
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+	"plimsoll/profile"
+)
+
+// Engine is a simulated engine whose prefix cache outlives a measurement. It is
+// not safe for concurrent use.
+type Engine struct {
+	core     *sim.Engine
+	overhead engine.Picoseconds
+	ids      uint64 // given out
+	fresh    uint64 // prompts that no other call has
+}
+
+// New makes an idle engine. Overhead is the time of each request between the
+// client and the engine's scheduler (HTTP, tokenizing), before its first step.
+func New(c sim.Config, t sim.StepTimer, overhead engine.Picoseconds) (*Engine, error) {
+	if overhead < 0 {
+		return nil, fmt.Errorf("overhead of %v per request: want none below 0", overhead.Duration())
+	}
+	core, err := sim.New(c, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{core: core, overhead: overhead}, nil
+}
+
+// Measurement is what one load gave.
+type Measurement struct {
+	Requests []profile.Request // ordered by Index
+	Running  []Count           // one for each step
+}
+
+// Count is how many requests ran in the step that ended at an instant, on the
+// records' base.
+type Count struct {
+	At time.Duration
+	N  int
+}
+
+// lead is between a measurement's base and its first request, so that no
+// instant is 0.
+const lead = engine.Millisecond
+
+// Measure runs w to its end. Requests are sent at the instants of due, which
+// rise from 0, one for each request; in a closed loop (due is nil) InFlight of
+// them at the start, and each further one when one ends. When ctx ends, what is
+// not finished is marked canceled.
+func (e *Engine) Measure(ctx context.Context, w profile.Workload, due []time.Duration) (Measurement, error) {
+	switch {
+	case w.Requests < 1:
+		return Measurement{}, fmt.Errorf("workload: %d requests: want at least 1", w.Requests)
+	case w.ISL < 1 || w.OSL < 1:
+		return Measurement{}, fmt.Errorf("workload: ISL %d and OSL %d: want at least 1 token each", w.ISL, w.OSL)
+	case w.Arrival == profile.ClosedLoop && w.InFlight < 1:
+		return Measurement{}, fmt.Errorf("workload: %d requests in flight: want at least 1", w.InFlight)
+	case w.Arrival != profile.ClosedLoop && len(due) != w.Requests:
+		return Measurement{}, fmt.Errorf("workload: %d requests are due at %d instants: want one for each", w.Requests, len(due))
+	}
+	l := e.begin(w)
+	if w.Arrival == profile.ClosedLoop {
+		for range min(w.InFlight, w.Requests) {
+			l.send(lead)
+		}
+	} else {
+		for _, d := range due {
+			l.send(lead + engine.FromDuration(d))
+		}
+	}
+	l.run(ctx)
+	return Measurement{Requests: l.records, Running: l.running}, nil
+}
+
+// begin prepares w's records and takes numbers for its requests and prompts.
+func (e *Engine) begin(w profile.Workload) *load {
+	l := &load{
+		w: w, core: e.core, overhead: e.overhead, firstID: e.ids + 1,
+		records: make([]profile.Request, w.Requests), entries: make([]engine.Picoseconds, 0, w.Requests),
+	}
+	e.ids += uint64(w.Requests)
+	if l.prompt = promptSeed(w); !w.SharedPrompts {
+		l.prompt = mix(l.prompt, e.fresh)
+		e.fresh++
+	}
+	for i := range l.records {
+		l.records[i] = profile.Request{Index: i, ISL: w.ISL, OSL: w.OSL, CachedTokens: -1}
+	}
+	return l
+}
