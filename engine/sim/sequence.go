@@ -39,9 +39,10 @@ func (e *Engine) makeSequence(r Request) *sequence {
 	return s
 }
 
-// recycle keeps the memory of a sequence that is in no queue. What it says
-// stays readable until the next makeSequence.
+// recycle keeps the memory of a sequence that is in no queue. Its numbers stay
+// readable until the next makeSequence.
 func (e *Engine) recycle(s *sequence) {
+	s.Prefix = nil // the caller's memory
 	s.next, e.spare = e.spare, s
 }
 

@@ -434,36 +434,3 @@ func TestBlockHashes(t *testing.T) {
 		t.Error("a part of a block has no hash")
 	}
 }
-
-// BenchmarkDecodeStep shows that a step costs the same whatever the batch.
-func BenchmarkDecodeStep(b *testing.B) {
-	for _, n := range []int{1, 64, 1024} {
-		b.Run(map[int]string{1: "1", 64: "64", 1024: "1024"}[n], func(b *testing.B) {
-			e := mustNew(b, Config{KVBlocks: 1 << 40, Limits: engine.Limits{MaxNumSeqs: n, MaxNumBatchedTokens: 1 << 20, MaxModelLen: 1 << 40}}, fixed(1))
-			for id := range uint64(n) {
-				mustAdd(b, e, Request{ID: id, PromptTokens: 100, OutputTokens: 1 << 39})
-			}
-			stepOf(b, e)
-			b.ReportAllocs()
-			for b.Loop() {
-				stepOf(b, e)
-			}
-		})
-	}
-}
-
-// BenchmarkServing is the whole life of requests at a steady load.
-func BenchmarkServing(b *testing.B) {
-	e := mustNew(b, Config{KVBlocks: 25_600, PrefixCaching: true}, fixed(1))
-	tokens := prompt(3000, 1500, 0)
-	b.ReportAllocs()
-	id := uint64(0)
-	for b.Loop() {
-		id++
-		tokens[1500] = uint32(id)
-		mustAdd(b, e, request(id, tokens, 150))
-		for e.Stats().Waiting > 0 || e.Stats().Running >= 64 {
-			stepOf(b, e)
-		}
-	}
-}

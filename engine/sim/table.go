@@ -71,12 +71,14 @@ func (t *table[V]) grow() {
 // remove forgets a key. The entries behind it move up, so that every search
 // still ends at the first free one.
 func (t *table[V]) remove(key uint64) {
-	if t.get(key) == *new(V) {
+	if t.n == 0 {
+		return
+	}
+	hole, last := t.find(key), len(t.entries)-1
+	if t.entries[hole].value == *new(V) {
 		return
 	}
 	t.n--
-	last := len(t.entries) - 1
-	hole := t.find(key)
 	for i := (hole + 1) & last; t.entries[i].value != *new(V); i = (i + 1) & last {
 		// It may move where its search passes the hole: its home is no closer.
 		if (i-t.home(t.entries[i].key))&last >= (i-hole)&last {
