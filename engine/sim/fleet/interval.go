@@ -1,0 +1,97 @@
+package fleet
+
+import "plimsoll/engine"
+
+// Interval is what a fleet did since the Interval before, or since its start:
+// what an autoscaler observes. It is a value that the fleet no longer changes.
+type Interval struct {
+	From, To engine.Picoseconds
+	// Requests in the interval.
+	Arrivals, Finished, Rejected, Lost int64
+	// TTFT of first tokens in it (picoseconds), ITL of steps that began in it,
+	// E2E and OSL of requests that finished in it, ISL of those that arrived.
+	// Their minima and maxima are within SketchError.
+	TTFT, ITL, E2E, ISL, OSL Sketch
+	Pools                    []PoolInterval
+}
+
+// PoolInterval is a pool in an interval.
+type PoolInterval struct {
+	Role                      engine.Role
+	Ready, Starting, Draining int // replicas at its end
+	Waiting, Running          int // requests at its end
+	WaitingMean, RunningMean  float64
+	KVUse                     float64 // share of the KV blocks of replicas in service in use, from 0 to 1, on average
+	Utilisation               float64 // share of the time of replicas in service that was spent in steps
+}
+
+// snapshot is what an Interval counts from.
+type snapshot struct {
+	at                       engine.Picoseconds
+	tally                    tally
+	ttft, itl, e2e, isl, osl Sketch
+	pools                    []poolSnapshot
+}
+
+type poolSnapshot struct{ waiting, running, kvTwice, capacity, busy, serving wide }
+
+// snapshot is the fleet now, its replicas caught up.
+func (f *Fleet) snapshot() snapshot {
+	s := snapshot{
+		at: f.now, tally: f.tally,
+		ttft: f.ttft.Clone(), itl: f.itl.Clone(), e2e: f.e2e.Clone(), isl: f.isl.Clone(), osl: f.osl.Clone(),
+	}
+	for _, p := range f.pools {
+		s.pools = append(s.pools, poolSnapshot{
+			waiting: p.waiting.area(f.now), running: p.running.area(f.now),
+			kvTwice: p.kvTwiceAt(f.now), capacity: p.capacity(f.now),
+			busy: p.busy.area(f.now), serving: p.serving.area(f.now),
+		})
+	}
+	return s
+}
+
+// Interval is what the fleet did since the last call.
+func (f *Fleet) Interval() Interval {
+	f.catchUpAll(f.now)
+	from, to := f.seen, f.snapshot()
+	f.seen = to
+	v := Interval{
+		From: from.at, To: to.at,
+		Arrivals: to.tally.offered - from.tally.offered, Finished: to.tally.finished - from.tally.finished,
+		Rejected: to.tally.rejected - from.tally.rejected, Lost: to.tally.lost - from.tally.lost,
+		TTFT: to.ttft.Since(from.ttft), ITL: to.itl.Since(from.itl), E2E: to.e2e.Since(from.e2e),
+		ISL: to.isl.Since(from.isl), OSL: to.osl.Since(from.osl),
+	}
+	for i, p := range f.pools {
+		a, b, span := from.pools[i], to.pools[i], to.at-from.at
+		v.Pools = append(v.Pools, PoolInterval{
+			Role: p.role(), Ready: len(p.ready), Starting: int(p.starting.value), Draining: p.draining(),
+			Waiting: int(p.waiting.value), Running: int(p.running.value),
+			WaitingMean: per(b.waiting.minus(a.waiting), span), RunningMean: per(b.running.minus(a.running), span),
+			KVUse:       share(b.kvTwice.minus(a.kvTwice), b.capacity.minus(a.capacity)) / 2,
+			Utilisation: share(b.busy.minus(a.busy), b.serving.minus(a.serving)),
+		})
+	}
+	return v
+}
+
+// Replica is one replica now.
+type Replica struct {
+	Number   int // over all pools, in order of their start, from 0
+	Role     engine.Role
+	State    string // starting, ready or draining
+	Requests int    // that it holds
+}
+
+// Replicas are all that are not gone, by pool and number.
+func (f *Fleet) Replicas() []Replica {
+	var rs []Replica
+	names := [...]string{starting: "starting", ready: "ready", draining: "draining"}
+	for _, p := range f.pools {
+		for _, r := range p.live {
+			rs = append(rs, Replica{Number: int(r.ordinal), Role: p.role(), State: names[r.state], Requests: r.load})
+		}
+	}
+	return rs
+}

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+)
+
+// state is where a replica is in its life.
+type state int8
+
+const (
+	starting state = iota
+	ready
+	draining // takes no new requests, and leaves after its last one
+)
+
+// replica is one engine of a pool. It is idle, or inside a step between Begin
+// and End that ends at next, or inside a run that ends at next.
+type replica struct {
+	ordinal int32 // number, over all replicas of the fleet
+	pool    *pool
+	engine  *sim.Engine
+	state   state
+
+	slot int                // in the agenda; -1 = nothing is due
+	next engine.Picoseconds // when something is due
+	busy bool
+	// begun says that a step has begun that ends at next.
+	begun bool
+	// run is what is left of a run. It starts at since, which may be in the
+	// future: then the engine is ahead by the rest of the step in progress.
+	run   sim.Run
+	since engine.Picoseconds
+
+	load      int                // requests that it holds
+	fresh     line               // of them, those that have not started yet, in order
+	preempted int                // of them, those that wait to start again
+	backlog   int                // prompt blocks that it has still to compute, by the KV-aware router's account
+	used      int                // KV blocks in the step counted last
+	link      engine.Picoseconds // when its link is free
+}
+
+// counted is the instant up to which the replica's steps are counted.
+func (r *replica) counted() engine.Picoseconds {
+	if r.begun {
+		return r.next
+	}
+	return r.since
+}
+
+// catchUp counts the steps of the replica's run that began before an instant:
+// the last of them is the one in progress.
+func (f *Fleet) catchUp(r *replica, at engine.Picoseconds) {
+	if r.run.Steps > 0 && r.since < at {
+		f.skip(r, r.run.Reach(at-r.since))
+	}
+}
+
+// skip takes n steps of the replica's run.
+func (f *Fleet) skip(r *replica, n int64) {
+	length := r.run.Length(n)
+	r.engine.Skip(n)
+	f.countKV(r, length, r.used)
+	if r.pool.delivers() {
+		f.itl.AddRun(int64(r.run.First), int64(r.run.Growth), n, int64(r.run.Seqs))
+	}
+	r.since = after(r.since, length)
+	r.run.First += r.run.Growth * engine.Picoseconds(n)
+	r.run.Steps -= n
+}
+
+// countKV counts a span of KV use that began with some blocks and ends with
+// those that the engine uses now; between them it is taken as a line.
+func (f *Fleet) countKV(r *replica, span engine.Picoseconds, before int) {
+	p := r.pool
+	r.used, _ = r.engine.KVBlocks()
+	p.kvTwice = p.kvTwice.plus(product(int64(before+r.used), int64(span)))
+	p.kvPeak = max(p.kvPeak, r.used)
+}
+
+// proceed begins what the replica does next: a run, a step, or nothing.
+func (f *Fleet) proceed(r *replica) {
+	if r.load == 0 {
+		f.rest(r)
+		return
+	}
+	if r.run = r.engine.Ahead(); r.run.Steps > 0 {
+		r.since = f.now
+		f.agenda.set(r, after(f.now, r.run.Length(r.run.Steps)))
+		return
+	}
+	running, preempted := r.engine.Running(), r.engine.Stats().Preemptions
+	step, _ := r.engine.Begin() // it holds a request, so there is a step
+	started := f.starts(r, r.engine.Running()-running, int(r.engine.Stats().Preemptions-preempted))
+	r.begun = true
+	used, _ := r.engine.KVBlocks()
+	f.countKV(r, step.Duration, used)
+	streams := step.Batch.DecodeSeqs
+	if r.pool.role() == engine.RoleDecode {
+		streams -= started // their first token is no gap
+	}
+	if r.pool.delivers() {
+		f.itl.Add(int64(step.Duration), int64(streams))
+	}
+	f.agenda.set(r, after(f.now, step.Duration))
+}
+
+// rest makes the replica idle, or lets it go where it drains.
+func (f *Fleet) rest(r *replica) {
+	r.busy = false
+	r.used, r.since = 0, f.now
+	r.pool.busy.change(f.now, -1)
+	if r.state == draining {
+		f.leave(r)
+	}
+}
+
+// starts keeps account of a step's beginning, by which the running requests
+// grew by some, and some were preempted. It returns how many started for the
+// first time. The engine starts requests in order of arrival, preempted ones
+// before all others, and none in a step that preempts.
+func (f *Fleet) starts(r *replica, grown, preempted int) int {
+	if grown == 0 && preempted == 0 {
+		return 0
+	}
+	r.pool.running.change(f.now, grown)
+	r.pool.waiting.change(f.now, -grown)
+	r.preempted += preempted
+	if preempted > 0 {
+		return 0
+	}
+	again := min(grown, r.preempted)
+	r.preempted -= again
+	for range grown - again {
+		f.start(r.pool, &f.flights.slots[r.fresh.pop(&f.flights)])
+	}
+	return grown - again
+}
+
+// start notes that a request's first step in a pool begins.
+func (f *Fleet) start(p *pool, x *flight) {
+	if p.role() == engine.RoleDecode {
+		x.DecodeStart = f.now
+	} else {
+		x.Started = f.now
+	}
+	p.wait.Add(int64(f.now-x.entered), 1)
+}
+
+// end finishes what is due at the replica.
+func (f *Fleet) end(r *replica) {
+	switch {
+	case r.begun:
+		r.begun = false
+		r.since = f.now
+		for _, e := range r.engine.End() {
+			f.token(r, e)
+		}
+	case r.run.Steps > 0:
+		f.skip(r, r.run.Steps)
+	}
+}
+
+// token is a request's first or last one at an engine.
+func (f *Fleet) token(r *replica, e sim.Event) {
+	i := int32(e.ID)
+	x := &f.flights.slots[i]
+	r.backlog -= x.need
+	x.need = 0
+	if r.pool == f.pools[0] {
+		x.Cached = e.CachedTokens
+	}
+	if r.pool.delivers() && x.First == 0 {
+		x.First = f.now
+		f.ttft.Add(int64(x.TTFT()), 1)
+		f.series.slowest = max(f.series.slowest, x.TTFT())
+	}
+	if !e.Last {
+		return
+	}
+	r.load--
+	r.pool.running.change(f.now, -1)
+	x.replica = none
+	if r.pool.delivers() {
+		f.finish(i)
+	} else {
+		f.move(r, i)
+	}
+}

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"math"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// Report is what a fleet did from the start up to an instant. It is a value
+// that the fleet no longer changes. Means are over that whole time.
+type Report struct {
+	Provenance profile.Provenance
+	At         engine.Picoseconds
+
+	// Offered = Finished + Rejected + Lost + Unfinished + InFlight.
+	Offered, Finished, Rejected, Lost, Unfinished int64
+	InFlight                                      int64
+	Retries                                       int64
+	MeanInFlight                                  float64
+
+	// TTFT has every request that got a first token, E2E and TPOT every
+	// finished one (TPOT: of more than one token).
+	TTFT, E2E, TPOT Sketch
+	// ITL has every gap between two tokens of a stream, step by step: a stream
+	// that decodes gets a token from each step, so that its gap is the step's
+	// time. A step counts as it begins. The gap that a preemption or a retry
+	// tears open is not in it; TPOT and E2E have it.
+	ITL Sketch
+	// ISL has every request that was offered, OSL every finished one; tokens.
+	ISL, OSL Sketch
+
+	Attainment Attainment
+	// Per second: finished requests, their output tokens, and of both those of
+	// requests that met the whole SLA.
+	Requests, Tokens, GoodRequests, GoodTokens float64
+
+	Pools      []PoolReport
+	GPUSeconds float64 // start-up and draining included
+	Scales     []ScaleEvent
+	Series     []Bin
+	Warnings   []profile.Warning
+}
+
+// Attainment is the share of requests that met the SLA, from 0 to 1; 0 of none.
+// A request meets it by its own TTFT and its own mean ITL (TPOT). Rejected and
+// lost requests miss it, and unfinished ones; those in flight do not count yet.
+type Attainment struct {
+	Requests        int64
+	TTFT, ITL, Both float64
+}
+
+// PoolReport is what a pool did.
+type PoolReport struct {
+	Role                      engine.Role
+	Ready, Starting, Draining int // replicas now
+	Failed                    int // replicas ever
+
+	Utilisation              float64 // share of the time of ready and draining replicas that was spent in steps
+	KVUseMean                float64 // share of their KV blocks in use, from 0 to 1, over time
+	KVUsePeak                float64 // the most at any replica
+	WaitingMean, WaitingPeak float64 // requests at the router and in the engines' queues, preempted ones too
+	RunningMean, RunningPeak float64
+	Wait                     Sketch // from the router to the first step; picoseconds
+	PrefixHits               PrefixHits
+	Steps, Preemptions       int64
+	GPUSeconds               float64
+}
+
+// PrefixHits is the share of prompt tokens that the prefix caches held, by the
+// tier that held them; 0 without prefix caching.
+type PrefixHits struct{ HBM, DRAM, NVMe float64 }
+
+// All is the share found in any tier.
+func (h PrefixHits) All() float64 { return h.HBM + h.DRAM + h.NVMe }
+
+// Report is what the fleet did up to now.
+func (f *Fleet) Report() Report {
+	f.catchUpAll(f.now)
+	t := f.tally
+	r := Report{
+		Provenance: f.provenance, At: f.now,
+		Offered: t.offered, Finished: t.finished, Rejected: t.rejected, Lost: t.lost, Unfinished: t.unfinished,
+		InFlight: int64(f.flights.n), Retries: t.retries, MeanInFlight: per(f.inFlight.area(f.now), f.now),
+		TTFT: f.ttft.Clone(), E2E: f.e2e.Clone(), TPOT: f.tpot.Clone(), ITL: f.itl.Clone(),
+		ISL: f.isl.Clone(), OSL: f.osl.Clone(),
+		Attainment: t.attainment(int64(f.flights.n)),
+		Series:     f.bins(),
+		Scales:     append([]ScaleEvent(nil), f.scales...),
+	}
+	if s := f.now.Seconds(); s > 0 {
+		r.Requests, r.Tokens = float64(t.finished)/s, float64(t.tokens)/s
+		r.GoodRequests, r.GoodTokens = float64(t.metBoth)/s, float64(t.goodTokens)/s
+	}
+	for _, p := range f.pools {
+		r.Pools = append(r.Pools, p.report(f.now))
+		r.GPUSeconds += p.gpuSeconds(f.now)
+	}
+	r.Warnings = f.warnings(r)
+	return r
+}
+
+func (t tally) attainment(inFlight int64) Attainment {
+	a := Attainment{Requests: t.offered - inFlight}
+	if a.Requests > 0 {
+		n := float64(a.Requests)
+		a.TTFT, a.ITL, a.Both = float64(t.metTTFT)/n, float64(t.metITL)/n, float64(t.metBoth)/n
+	}
+	return a
+}
+
+func (p *pool) report(now engine.Picoseconds) PoolReport {
+	stats := p.gone
+	for _, r := range p.live {
+		stats = sum(stats, r.engine.Stats())
+	}
+	r := PoolReport{
+		Role: p.role(), Ready: len(p.ready), Starting: int(p.starting.value), Draining: p.draining(), Failed: p.failed,
+		Utilisation: share(p.busy.area(now), p.serving.area(now)),
+		KVUseMean:   share(p.kvTwiceAt(now), p.capacity(now)) / 2,
+		KVUsePeak:   float64(p.kvPeak) / float64(p.Engine.KVBlocks),
+		WaitingMean: per(p.waiting.area(now), now), WaitingPeak: float64(p.waiting.peak),
+		RunningMean: per(p.running.area(now), now), RunningPeak: float64(p.running.peak),
+		Wait:  p.wait.Clone(),
+		Steps: stats.Steps, Preemptions: stats.Preemptions,
+		GPUSeconds: p.gpuSeconds(now),
+	}
+	if q := float64(stats.PrefixQueries); q > 0 {
+		lower := stats.PrefixHitsDRAM + stats.PrefixHitsNVMe
+		r.PrefixHits = PrefixHits{
+			HBM: float64(stats.PrefixHits-lower) / q, DRAM: float64(stats.PrefixHitsDRAM) / q, NVMe: float64(stats.PrefixHitsNVMe) / q,
+		}
+	}
+	return r
+}
+
+// gpuSeconds is the time of all GPUs of the pool, from the decision to start
+// each replica until it was gone.
+func (p *pool) gpuSeconds(now engine.Picoseconds) float64 {
+	return p.starting.area(now).plus(p.serving.area(now)).float() / float64(engine.Second) * float64(p.GPUs)
+}
+
+// warnings is what the report's reader must know.
+func (f *Fleet) warnings(r Report) []profile.Warning {
+	var ws []profile.Warning
+	if r.Unfinished > 0 {
+		ws = append(ws, profile.Warnf("unfinished", "%d of %d requests had not finished when the simulation ended at %.3f s; they count as misses, and latencies leave them out",
+			r.Unfinished, r.Offered, r.At.Seconds()))
+	}
+	if r.Rejected > 0 {
+		ws = append(ws, profile.Warnf("rejected", "%d of %d requests were too long for an engine and count as misses; the longest had %d prompt and %d output tokens, of %d that fit",
+			r.Rejected, r.Offered, f.longest.PromptTokens, f.longest.OutputTokens, f.longest.Limit))
+	}
+	if r.Lost > 0 {
+		ws = append(ws, profile.Warnf("lost", "%d of %d requests were lost with failed replicas and count as misses", r.Lost, r.Offered))
+	}
+	if early, late, ok := saturated(r.Series, f.lastArrival); ok {
+		ws = append(ws, profile.Warnf("saturated", "the queue was still growing when the last request came, from %.1f to %.1f requests on average: the fleet does not carry this load, and latencies depend on how long it lasts",
+			early, late))
+	}
+	return ws
+}
+
+// saturated compares the mean queues of the third and the fourth quarter of the
+// time until the last arrival. At the edge of saturation a queue is a random
+// walk of about one request a step, so that its quarters' means differ by √n
+// over the n arrivals of a quarter; what is three times that, and more than
+// a tenth of the queue, is growth.
+func saturated(bins []Bin, last engine.Picoseconds) (early, late float64, ok bool) {
+	var area, span [4]float64
+	var arrivals int64
+	for _, b := range bins {
+		if b.To > last {
+			break
+		}
+		quarter := min(int(4*(b.From.Seconds()+b.To.Seconds())/2/last.Seconds()), 3)
+		width := (b.To - b.From).Seconds()
+		area[quarter] += b.Waiting * width
+		span[quarter] += width
+		if quarter == 3 {
+			arrivals += b.Arrivals
+		}
+	}
+	if span[2] == 0 || span[3] == 0 || arrivals == 0 {
+		return 0, 0, false
+	}
+	early, late = area[2]/span[2], area[3]/span[3]
+	return early, late, late-early > 3*math.Sqrt(float64(arrivals)) && late > early*1.1
+}
