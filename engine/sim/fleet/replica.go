@@ -40,12 +40,14 @@ type replica struct {
 	link      engine.Picoseconds // when its link is free
 }
 
-// counted is the instant up to which the replica's steps are counted.
-func (r *replica) counted() engine.Picoseconds {
+// kvTwiceAfter is what of the step in progress is counted in pool.kvTwice, but
+// comes after an instant.
+func (r *replica) kvTwiceAfter(at engine.Picoseconds) wide {
+	counted := r.since
 	if r.begun {
-		return r.next
+		counted = r.next
 	}
-	return r.since
+	return product(2*int64(r.used), max(int64(counted-at), 0))
 }
 
 // catchUp counts the steps of the replica's run that began before an instant:
@@ -86,6 +88,7 @@ func (f *Fleet) proceed(r *replica) {
 	}
 	if r.run = r.engine.Ahead(); r.run.Steps > 0 {
 		r.since = f.now
+		r.used, _ = r.engine.KVBlocks()
 		f.agenda.set(r, after(f.now, r.run.Length(r.run.Steps)))
 		return
 	}

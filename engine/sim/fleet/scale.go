@@ -88,6 +88,7 @@ func (f *Fleet) Fail(number int, at engine.Picoseconds) error {
 	f.catchUp(r, at)
 	from := p.size()
 	p.close(r)
+	p.kvTwice = p.kvTwice.minus(r.kvTwiceAfter(at))
 	p.running.change(at, -r.engine.Running())
 	p.waiting.change(at, -r.engine.Waiting())
 	if r.busy {

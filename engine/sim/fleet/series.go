@@ -89,9 +89,7 @@ func (f *Fleet) mark(at engine.Picoseconds) mark {
 func (p *pool) kvTwiceAt(at engine.Picoseconds) wide {
 	w := p.kvTwice
 	for _, r := range p.live {
-		if ahead := r.counted() - at; ahead > 0 {
-			w = w.minus(product(2*int64(r.used), int64(ahead)))
-		}
+		w = w.minus(r.kvTwiceAfter(at))
 	}
 	return w
 }
