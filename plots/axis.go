@@ -22,6 +22,7 @@ type axis struct {
 	label  string
 	lo, hi float64
 	log    bool
+	step   float64 // between ticks, where a number of them alone will not do; 0 = any round one
 }
 
 // newAxes spans the values of two axes (finite, none negative). They are
@@ -105,11 +106,41 @@ func (a axis) at(t float64) float64 {
 
 func (a axis) clamp(v float64) float64 { return min(max(v, a.lo), a.hi) }
 
+// ticks are about n round values.
 func (a axis) ticks(n int) []tick {
-	if a.log {
+	switch {
+	case a.log && n < 6:
+		return a.sparse(logTicks(a.lo, a.hi), n)
+	case a.log:
 		return logTicks(a.lo, a.hi)
+	case a.step > 0:
+		return stepTicks(a.lo, a.hi, a.step)
 	}
 	return linearTicks(a.lo, a.hi, n)
+}
+
+// sparse takes the text off ticks that would be too close for n of them, off
+// powers of ten last.
+func (a axis) sparse(ts []tick, n int) []tick {
+	gap := 1 / (float64(n) + 1.5)
+	var kept []float64
+	keep := func(power bool) {
+		for i, t := range ts {
+			e := math.Log10(t.at)
+			if t.text == "" || power != (math.Abs(e-math.Round(e)) < 1e-9) {
+				continue
+			}
+			at := a.norm(t.at)
+			if slices.ContainsFunc(kept, func(k float64) bool { return math.Abs(k-at) < gap }) {
+				ts[i].text = ""
+				continue
+			}
+			kept = append(kept, at)
+		}
+	}
+	keep(true)
+	keep(false)
+	return ts
 }
 
 // frame is the rectangle that data is drawn in, with its two axes.
@@ -149,16 +180,20 @@ func newFrame(r vg.Rectangle, x, y axis) frame {
 	}}
 }
 
+// columns and rows are about how many ticks there is room for.
+func (f frame) columns() int { return min(max(int(f.area.Size().X/50), 2), 8) }
+func (f frame) rows() int    { return min(max(int(f.area.Size().Y/16), 2), 7) }
+
 // grid draws the lines behind the data.
 func (f frame) grid(p pen) {
 	s := stroke{colour: colourGrid(), width: 0.6}
-	for _, t := range f.x.ticks(8) {
+	for _, t := range f.x.ticks(f.columns()) {
 		if t.text != "" {
 			x := f.px(t.at)
 			p.line(s, vg.Point{X: x, Y: f.area.Min.Y}, vg.Point{X: x, Y: f.area.Max.Y})
 		}
 	}
-	for _, t := range f.y.ticks(7) {
+	for _, t := range f.y.ticks(f.rows()) {
 		if t.text != "" {
 			y := f.py(t.at)
 			p.line(s, vg.Point{X: f.area.Min.X, Y: y}, vg.Point{X: f.area.Max.X, Y: y})
@@ -168,7 +203,7 @@ func (f frame) grid(p pen) {
 
 // axes draws the frame's border, ticks and names, in front of the data.
 func (f frame) axes(p pen) {
-	s := stroke{colour: colourQuiet(), width: 0.8}
+	s := borderStroke()
 	p.path(s, f.area.Path())
 	f.xTicks(p, s)
 	f.yTicks(p, s)
@@ -176,6 +211,8 @@ func (f frame) axes(p pen) {
 	p.centred(face{11, true}, colourInk(), vg.Point{X: c.X, Y: f.area.Min.Y - 33}, f.x.name())
 	p.turned(face{11, true}, colourInk(), vg.Point{X: margin + 4, Y: c.Y}, math.Pi/2, f.y.name())
 }
+
+func borderStroke() stroke { return stroke{colour: colourQuiet(), width: 0.8} }
 
 func (a axis) name() string {
 	if a.log {
@@ -187,7 +224,7 @@ func (a axis) name() string {
 // xTicks leaves out the text of a tick that would touch its neighbour's.
 func (f frame) xTicks(p pen, s stroke) {
 	end := vg.Length(math.Inf(-1))
-	for _, t := range f.x.ticks(8) {
+	for _, t := range f.x.ticks(f.columns()) {
 		x := f.px(t.at)
 		p.line(s, vg.Point{X: x, Y: f.area.Min.Y}, vg.Point{X: x, Y: f.area.Min.Y - tickLength(t)})
 		half := tickFace.width(t.text) / 2
@@ -201,7 +238,7 @@ func (f frame) xTicks(p pen, s stroke) {
 
 func (f frame) yTicks(p pen, s stroke) {
 	end := vg.Length(math.Inf(-1))
-	for _, t := range f.y.ticks(7) {
+	for _, t := range f.y.ticks(f.rows()) {
 		y := f.py(t.at)
 		p.line(s, vg.Point{X: f.area.Min.X - tickLength(t), Y: y}, vg.Point{X: f.area.Min.X, Y: y})
 		if t.text == "" || y < end+12 {

@@ -14,13 +14,18 @@ type tick struct {
 
 // linearTicks are about n multiples of a round step in [lo, hi].
 func linearTicks(lo, hi float64, n int) []tick {
-	step := niceStep((hi - lo) / float64(n))
+	return stepTicks(lo, hi, niceStep((hi-lo)/float64(n)))
+}
+
+// stepTicks are the multiples of step in [lo, hi], of which there are few.
+func stepTicks(lo, hi, step float64) []tick {
+	const most = 40
 	decimals := 0
 	for scaled := step; decimals < 12 && math.Abs(scaled-math.Round(scaled)) > 1e-6; scaled *= 10 {
 		decimals++
 	}
 	var ts []tick
-	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+1e-9*step && len(ts) <= 4*n; k++ {
+	for k := math.Ceil(lo/step - 1e-9); k*step <= hi+1e-9*step && len(ts) < most; k++ {
 		v := k*step + 0 // never −0
 		ts = append(ts, tick{v, plain(v, decimals)})
 	}
