@@ -83,6 +83,8 @@ func (d deployment) describe() string {
 	switch d.kind {
 	case engine.KindSim:
 		what = "the embedded engine"
+	case engine.KindEstimate:
+		what = "the latency model"
 	case engine.KindEndpoint:
 		what = "the engine at the endpoint"
 	default:
@@ -98,18 +100,18 @@ func (d deployment) describe() string {
 	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
 }
 
-// quickNote says in what the embedded engine's default plan is smaller than the
+// quickNote says in what a modelled engine's default plan is smaller than the
 // full one; empty where it is not.
 func quickNote(o profileOptions, d deployment, so sweep.Options) string {
-	if d.kind != engine.KindSim {
+	if !d.modelled() {
 		return ""
 	}
 	var parts, flags []string
-	if o.islPoints == 0 {
+	if d.kind == engine.KindSim && o.islPoints == 0 {
 		parts = append(parts, fmt.Sprintf("%d of 16 prompt lengths", so.PrefillGranularity))
 		flags = append(flags, "--prefill-interpolation-granularity 16")
 	}
-	if o.cells == 0 {
+	if d.kind == engine.KindSim && o.cells == 0 {
 		parts = append(parts, fmt.Sprintf("%d × %d of 6 × 6 decode points", so.DecodeGranularity, so.DecodeGranularity))
 		flags = append(flags, "--decode-interpolation-granularity 6")
 	}
@@ -119,6 +121,9 @@ func quickNote(o profileOptions, d deployment, so sweep.Options) string {
 	}
 	if len(parts) == 0 {
 		return ""
+	}
+	if d.kind == engine.KindEstimate {
+		return fmt.Sprintf("the surfaces hold %s (all: %s)", strings.Join(parts, ", "), strings.Join(flags, " "))
 	}
 	return fmt.Sprintf("the embedded engine's surfaces have fewer points: %s (all: %s)", strings.Join(parts, ", "), strings.Join(flags, " "))
 }

@@ -126,6 +126,9 @@ func (j *job) openJournal() error {
 	if j.journal, err = store.OpenJournal(path); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
+	if j.dep.kind == engine.KindEstimate {
+		j.journal.Lazy() // what a power failure takes is computed again in no time
+	}
 	switch {
 	case !fresh && j.opts.retry:
 		j.known.Skips = nil
@@ -147,7 +150,11 @@ func knownFrom(log store.JournalLog) sweep.Known {
 // Point implements sweep.Recorder: the raw records are on disk before the
 // journal says that the point is done.
 func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) error {
-	if err := store.WriteRequests(j.dir.Path, p.ID, rs); err != nil {
+	write := store.WriteRequests
+	if j.dep.kind == engine.KindEstimate {
+		write = store.WriteRequestsLazily
+	}
+	if err := write(j.dir.Path, p.ID, rs); err != nil {
 		return err
 	}
 	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
@@ -208,7 +215,7 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 		r.Provenance = profile.Weakest(r.Provenance, res.Engines[k].Provenance)
 	}
 	for i := range j.dep.gpuCount {
-		d := store.Device{Index: i, Name: j.dep.gpuName, Driver: j.dep.driver, Simulated: j.dep.kind == engine.KindSim}
+		d := store.Device{Index: i, Name: j.dep.gpuName, Driver: j.dep.driver, Simulated: j.dep.modelled()}
 		if i < len(j.dep.visible) {
 			d.UUID = j.dep.visible[i]
 		}
@@ -358,7 +365,8 @@ func pickOf(c recommend.Choice, sla profile.SLA) *store.Pick {
 	p := c.Picked.Point
 	out := store.NewPick(p.Config.Parallelism)
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU = p.InFlight, p.KVUsage, p.ThroughputPerGPU
-	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.Throughput95, c.Picked.Margin, c.Why
+	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.ThroughputInterval(), c.Picked.Margin, c.Why
+	out.ModelError = p.ModelError
 	if c.Phase == profile.Prefill {
 		out.TTFTMillis = profile.Milliseconds(p.Latency(sla.Stat))
 	} else {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"plimsoll/interpolation"
@@ -64,16 +65,20 @@ func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.Pre
 			return plots.DecodeThroughputInterpolation(dec.Caption, ds, f.decode, f.itl, mark(rec))
 		}},
 	}
-	var errs []error
-	for _, p := range pictures {
-		pic, err := p.draw()
-		if err == nil {
-			err = savePicture(filepath.Join(dir, p.name), pic)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("drawing %s: %w", p.name, err))
-		}
+	errs := make([]error, len(pictures))
+	var all sync.WaitGroup
+	for i, p := range pictures {
+		all.Go(func() {
+			pic, err := p.draw()
+			if err == nil {
+				err = savePicture(filepath.Join(dir, p.name), pic)
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("drawing %s: %w", p.name, err)
+			}
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 
@@ -139,21 +144,13 @@ func plotCandidates(run store.Run, rec store.Recommendation, phase profile.Phase
 		}
 		c := plots.Candidate{
 			Label: p.Config.Parallelism.Label(), Latency: l, ThroughputPerGPU: p.ThroughputPerGPU,
-			Interval: p.Throughput95, InFlight: p.InFlight, Feasible: p.Meets(run.SLA), Picked: isPick(p, rec),
+			Interval: p.ThroughputInterval(), InFlight: p.InFlight, Feasible: p.Meets(run.SLA), Picked: isPick(p, rec),
 		}
-		if h := half(p); h > 0 && h < l {
-			c.Low, c.High = l-h, l+h
-		}
+		i := p.LatencyInterval(run.SLA.Stat)
+		c.Low, c.High = time.Duration(i.Low), time.Duration(i.High)
 		cs = append(cs, c)
 	}
 	return cs
-}
-
-func half(p profile.Point) time.Duration {
-	if p.Phase == profile.Prefill {
-		return p.TTFT.Half
-	}
-	return p.ITL.Half
 }
 
 // isPick reports whether a point is the one that recommendation.json names.

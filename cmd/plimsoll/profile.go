@@ -70,10 +70,12 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
 	}
+	if d.modelled() {
+		so.MaxContext, so.Virtual = simContext(o, *d.model), d.kind == engine.KindEstimate
+	}
 	if d.kind == engine.KindSim {
 		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
 		so.PrefillWarmups, so.SurfaceOSL = 1, 40
-		so.MaxContext = simContext(o, *d.model)
 	}
 	if o.search == sweep.Grid {
 		so.SurfaceOSL = 500 // upstream's
@@ -99,7 +101,7 @@ func orElse(v, def int) int {
 
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
-	l, err := newLauncher(o, dep, ui.verbosef)
+	l, err := launcherOf(o, dep, ui.verbosef)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	defer func() { err = errors.Join(err, j.close()) }()
 	ui.resumed(j.known)
 	progress, stopBar := ui.progress()
-	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
+	res, err := j.sweep(ctx, so, l, progress)
 	stopBar()
 	res.Skips = append(append([]profile.Skip{}, skips...), res.Skips...)
 	if err != nil {
@@ -132,6 +134,14 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		return &infeasibleError{msg: "nothing meets the SLA"}
 	}
 	return nil
+}
+
+// launcherOf is what starts engines of the deployment's kind.
+func launcherOf(o profileOptions, d deployment, note func(string, ...any)) (sweep.Launcher, error) {
+	if d.kind == engine.KindEstimate {
+		return estimator{opts: o, dep: d}, nil
+	}
+	return newLauncher(o, d, note)
 }
 
 // abandon keeps what is known of a run that did not end, and says how to go on.

@@ -91,16 +91,16 @@ func profileFlags() []cli.Flag {
 		s("mode", "disaggregated", "deployment: `disaggregated` (prefill and decode engines apart)", target),
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 
-		s("engine", "auto", "`auto|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine", eng),
+		s("engine", "auto", "`auto|estimate|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b) or what the engine calls it", eng),
 		s("catalog", "", "`FILE` of further models or GPUs, CSV rows on top of the built-in ones", eng),
 		s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`", eng),
 		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
-		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4)", eng),
+		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: powers of two up to the GPU count)", eng),
-		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64)", eng),
-		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim: the engine's default)", eng),
-		s("noise", "0", "sim: relative jitter of each step, `fraction`", eng),
+		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
+		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
+		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),
 		s("ready-path", "/health", "`PATH` that answers 2xx when the engine is ready", eng),
 		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
@@ -119,7 +119,7 @@ func profileFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "header", Usage: "extra `\"Name: value\"` header, may repeat; written to no file", EnvVars: []string{"PLIMSOLL_HEADERS"}, Category: ep},
 		s("request-timeout", "10m", "`time` for one request", ep),
 
-		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim: 16384)", grid),
+		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim, estimate: 16384)", grid),
 		s("prefill-interpolation-granularity", "16", "ISLs of the prefill surface, `N` (sim without this flag: 8)", grid),
 		s("decode-interpolation-granularity", "6", "contexts and in-flight counts of the decode surface, `N` each (sim without this flag: 4)", grid),
 		s("search", "adaptive", "in-flight counts by `adaptive|grid` search", grid),
@@ -291,7 +291,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		rank:   recommend.Rank(p.choice("rank", "throughput", "sustained")),
 		search: sweep.Search(p.choice("search", "adaptive", "grid")),
 		seed:   uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative by the range
-		engine: p.choice("engine", "auto", "sim", "command", "endpoint"),
+		engine: p.choice("engine", "auto", "estimate", "sim", "command", "endpoint"),
 		model:  c.String("model"), catalog: c.String("catalog"),
 		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
 		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), tps: p.sizes("tp"),
@@ -358,12 +358,18 @@ func (o profileOptions) check() error {
 	case o.engine == "command" && o.command == "":
 		return usagef("--engine command needs --command TEMPLATE").
 			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
-	case o.engine == "sim" && (o.endpoint != "" || o.command != ""):
-		return usagef("--engine sim takes neither --endpoint nor --command")
+	case (o.engine == "sim" || o.engine == "estimate") && (o.endpoint != "" || o.command != ""):
+		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
 	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
 		return usagef("--engine %s does not go with the other kind's flag", o.engine)
 	case o.engine == "sim" && o.require:
 		return usagef("--engine sim is simulated: it can never satisfy --require measured")
+	case o.engine == "estimate" && o.require:
+		return usagef("--engine estimate is estimated: it can never satisfy --require measured")
+	case o.engine == "estimate" && o.model == "":
+		return usagef("--engine estimate needs --model NAME").hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
+	case o.engine == "estimate" && o.gpu == "":
+		return usagef("--engine estimate needs --gpu NAME").hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
 		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
 	case o.retry && !o.resume:

@@ -76,6 +76,8 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		d.kind = engine.KindCommand
 	case o.engine == "sim":
 		d.kind = engine.KindSim
+	case o.engine == "estimate":
+		d.kind = engine.KindEstimate
 	}
 	var found gpu.Inventory
 	var noGPUs error
@@ -107,6 +109,8 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	switch {
 	case d.kind == engine.KindSim:
 		d.provenance = profile.Simulated
+	case d.kind == engine.KindEstimate:
+		d.provenance = profile.Estimated
 	case o.provGiven:
 		d.provenance = o.provenance
 	}
@@ -157,11 +161,11 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	switch {
 	case err == nil:
 		d.model = &m
-		if d.kind == engine.KindSim {
+		if d.modelled() {
 			d.modelName = m.Name
 		}
 		return nil
-	case d.kind == engine.KindSim:
+	case d.modelled():
 		return usagef("--model: %v", err).hint("--catalog FILE adds models")
 	default: // a real engine may know what the catalog does not
 		d.warnings = append(d.warnings, profile.Warnf("model_unknown",
@@ -179,6 +183,8 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 			name = simGPU
 		}
 		d.gpuCount = simGPUs
+	case engine.KindEstimate:
+		d.gpuCount = estimateGPUs
 	case engine.KindEndpoint:
 		d.gpuCount = o.endpointGPUs
 	default:
@@ -221,9 +227,9 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
 	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: o.weights}
-	if d.kind == engine.KindSim {
-		if c.Limits.MaxNumSeqs == 0 {
-			c.Limits.MaxNumSeqs = simMaxSeqs
+	if d.modelled() {
+		if d.kind == engine.KindSim && c.Limits.MaxNumSeqs == 0 {
+			c.Limits.MaxNumSeqs = simMaxSeqs // what a client on one machine can feed in real time
 		}
 		c.Limits.MaxModelLen = simContext(o, *d.model)
 		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
@@ -233,7 +239,13 @@ func (d deployment) base(o profileOptions) engine.Config {
 	return c
 }
 
-// simContext is the longest prompt and answer of an embedded engine: as asked,
+// modelled reports whether a latency model stands for the engine: model and GPU
+// are then known.
+func (d deployment) modelled() bool {
+	return d.kind == engine.KindSim || d.kind == engine.KindEstimate
+}
+
+// simContext is the longest prompt and answer of a modelled engine: as asked,
 // else enough for the quick plan, since the model's own may not fit the GPU.
 func simContext(o profileOptions, m catalog.Model) int {
 	return orElse(o.maxContext, max(min(quickReach, m.MaxContext), min(o.isl+max(o.osl, 100), m.MaxContext)))
@@ -250,7 +262,7 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	if d.model != nil && d.gpu != nil {
 		fits = func(c engine.Config) error {
 			c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
-			return latency.Fits(*d.model, *d.gpu, c)
+			return latency.Check(*d.model, *d.gpu, c)
 		}
 	}
 	cs, skips := sweep.Candidates(base, d.gpuCount, o.tps, fits)

@@ -44,6 +44,15 @@ func commit(f *renameio.PendingFile, path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// commitLazily makes f the file at path, whole for every reader, without
+// waiting for the disk.
+func commitLazily(f *renameio.PendingFile, path string) error {
+	if err := errors.Join(f.File.Close(), os.Rename(f.Name(), path)); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
 // WriteFile writes data to path whole or not at all; a power failure leaves the
 // old file or the new one.
 func WriteFile(path string, data []byte) error {

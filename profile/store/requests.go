@@ -56,6 +56,7 @@ func requestsName(id string) string {
 // on Close, whole; Abort leaves none.
 type RequestWriter struct {
 	path string
+	lazy bool // the file may be lost in a power failure
 	f    *renameio.PendingFile
 	z    *gzip.Writer
 	e    *json.Encoder
@@ -88,7 +89,11 @@ func (w *RequestWriter) Close() error {
 	if err := w.z.Close(); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, errors.Join(err, w.f.Cleanup()))
 	}
-	if err := commit(w.f, w.path); err != nil {
+	put := commit
+	if w.lazy {
+		put = commitLazily
+	}
+	if err := put(w.f, w.path); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, err)
 	}
 	return nil
@@ -99,10 +104,21 @@ func (w *RequestWriter) Abort() error { return w.f.Cleanup() }
 
 // WriteRequests writes one point's raw records below dir.
 func WriteRequests(dir, pointID string, records []profile.Request) error {
+	return writeRequests(dir, pointID, records, false)
+}
+
+// WriteRequestsLazily is WriteRequests without waiting for the disk: for records
+// that could be computed again. Only a power failure can tell the two apart.
+func WriteRequestsLazily(dir, pointID string, records []profile.Request) error {
+	return writeRequests(dir, pointID, records, true)
+}
+
+func writeRequests(dir, pointID string, records []profile.Request, lazy bool) error {
 	w, err := CreateRequests(RequestsPath(dir, pointID))
 	if err != nil {
 		return err
 	}
+	w.lazy = lazy
 	for _, r := range records {
 		if err := w.Write(r); err != nil {
 			return errors.Join(err, w.Abort())

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/virtual"
+	"plimsoll/profile"
+	"plimsoll/profile/load"
+	"plimsoll/sweep"
+)
+
+// estimateGPUs is how many GPUs --engine estimate may use unless told: those of
+// a usual server.
+const estimateGPUs = 8
+
+// estimator "launches" engines in virtual time: no process, no HTTP, no waiting.
+type estimator struct {
+	opts profileOptions
+	dep  deployment
+}
+
+// Launch implements sweep.Launcher.
+func (e estimator) Launch(_ context.Context, cfg engine.Config) (*sweep.Instance, error) {
+	model, err := e.dep.speed(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v, err := virtual.New(sim.Config{
+		Role: cfg.Role, Limits: cfg.Limits, KVBlocks: model.KVTokens() / cfg.Limits.BlockSize,
+		PrefixCaching: cfg.PrefixCaching, Noise: e.opts.noise, Seed: e.opts.seed,
+	}, model, 0)
+	if err != nil {
+		return nil, fmt.Errorf("making the engine: %w", err)
+	}
+	return &sweep.Instance{
+		Facts:    e.facts(cfg, model),
+		Measurer: virtualMeasurer{v},
+		Died:     func() error { return nil },
+		Stop:     func(context.Context) error { return nil },
+	}, nil
+}
+
+// facts are what the latency model says of the engine, and of itself.
+func (e estimator) facts(cfg engine.Config, model latency.Model) profile.EngineFacts {
+	return profile.EngineFacts{
+		Provenance: profile.Estimated, Version: "plimsoll " + buildVersion(),
+		KVTokens: model.KVTokens(), KVSource: "latency model", BlockSize: cfg.Limits.BlockSize,
+		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen,
+	}
+}
+
+// virtualMeasurer sends load to an engine in virtual time.
+type virtualMeasurer struct{ engine *virtual.Engine }
+
+// Measure implements sweep.Measurer.
+func (m virtualMeasurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
+	var out sweep.Measurement
+	if err := load.Validate(w); err != nil {
+		return out, fmt.Errorf("workload: %w", err)
+	}
+	var due []time.Duration // none in a closed loop
+	var err error
+	if w.Arrival != profile.ClosedLoop {
+		due, err = load.Schedule(w)
+	}
+	if err != nil {
+		return out, err
+	}
+	got, err := m.engine.Measure(ctx, w, due)
+	if err != nil {
+		return out, err
+	}
+	out.Requests = got.Requests
+	for _, c := range got.Running {
+		out.Running = append(out.Running, sweep.Running{At: c.At, N: float64(c.N)})
+	}
+	return out, nil
+}
