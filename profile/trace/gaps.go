@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -31,7 +32,7 @@ func (g Gaps) Validate() error {
 		}
 		return nil
 	case profile.ClosedLoop:
-		return fmt.Errorf("a closed loop has no arrivals of its own: want constant, poisson or gamma")
+		return errors.New("a closed loop has no arrivals of its own: want constant, poisson or gamma")
 	default:
 		return fmt.Errorf("arrival %q is unknown: want constant, poisson or gamma", g.Process)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Lengths are the tokens of prompts, or of answers. A draw that is no whole
@@ -125,8 +123,8 @@ func (n Normal) Validate() error {
 	lo, hi := float64(n.Min)-0.5, float64(n.Max)+0.5
 	kept := 1.0
 	if n.Std > 0 {
-		d := distuv.Normal{Mu: n.Mean, Sigma: n.Std}
-		kept = d.CDF(hi) - d.CDF(lo)
+		below := func(x float64) float64 { return math.Erfc((n.Mean-x)/(n.Std*math.Sqrt2)) / 2 }
+		kept = below(hi) - below(lo)
 	} else if n.Mean < lo || n.Mean >= hi {
 		kept = 0
 	}
