@@ -122,7 +122,7 @@ func (a axis) ticks(n int) []tick {
 // sparse takes the text off ticks that would be too close for n of them, off
 // powers of ten last.
 func (a axis) sparse(ts []tick, n int) []tick {
-	gap := 1 / (float64(n) + 1.5)
+	gap := 1 / (float64(n) + 2)
 	var kept []float64
 	keep := func(power bool) {
 		for i, t := range ts {
@@ -221,9 +221,10 @@ func (a axis) name() string {
 	return a.label
 }
 
-// xTicks leaves out the text of a tick that would touch its neighbour's.
+// xTicks leaves out the text of a tick that would touch its neighbour's or
+// leave the page.
 func (f frame) xTicks(p pen, s stroke) {
-	end := vg.Length(math.Inf(-1))
+	end := vg.Length(-6)
 	for _, t := range f.x.ticks(f.columns()) {
 		x := f.px(t.at)
 		p.line(s, vg.Point{X: x, Y: f.area.Min.Y}, vg.Point{X: x, Y: f.area.Min.Y - tickLength(t)})

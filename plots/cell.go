@@ -21,12 +21,16 @@ var (
 	cellFace  = face{9.5, false}
 )
 
+// mostRunes of a name are enough to fill a row; measuring more takes its time.
+const mostRunes = 90
+
 const (
-	cellRow  vg.Length = 14 // height of a row of title or legend
-	cellGap  vg.Length = 6  // between a cell and the next
-	tickRow  vg.Length = 19 // below a frame, for the text of its ticks
-	keyGap   vg.Length = 12
-	keyInset vg.Length = legendSample + 5 // from the start of a key to its text
+	cellRow     vg.Length = 14 // height of a row of title or legend
+	cellGap     vg.Length = 6  // between a cell and the next
+	tickRow     vg.Length = 19 // below a frame, for the text of its ticks
+	keyGap      vg.Length = 12
+	shortestKey vg.Length = 18               // of the text of a key, however much it is cut
+	keyInset    vg.Length = legendSample + 5 // from the start of a key to its text
 )
 
 // placed is a cell in its place, with its legend's rows above its frame.
@@ -69,15 +73,16 @@ func (c placed) head(p pen) {
 	for i, s := range c.spots {
 		at := vg.Point{X: c.area.Min.X + s.x, Y: base(s.row)}
 		c.keys[i].sample(p, vg.Point{X: at.X + legendSample/2, Y: at.Y + capHeight/2*cellFace.size})
-		p.text(cellFace, colourInk(), vg.Point{X: at.X + keyInset, Y: at.Y}, s.text)
+		p.text(cellFace, colourInk(), vg.Point{X: at.X + keyInset, Y: at.Y}, cellFace.fit(c.keys[i].text, s.text))
 	}
 }
 
-// A spot is where a key of the legend begins, x from the left in a row from the top.
+// A spot is where a key of the legend begins, x from the left in a row from the
+// top, and how wide its text may be.
 type spot struct {
 	x    vg.Length
 	row  int
-	text string
+	text vg.Length
 }
 
 // layout finds room for the legend: beside the title, or else in one row below
@@ -88,14 +93,14 @@ func (c cell) layout(size vg.Point) (spots []spot, rows int) {
 		return spots, 1
 	}
 	most := 2
-	if size.Y >= 90 {
+	if size.Y >= 70 {
 		most = 3
 	}
 	below := spot{row: 1}
 	if spots, rows = c.flow(below, size.X, size.X); rows <= most {
 		return spots, rows
 	}
-	lo, hi := vg.Length(0), size.X
+	lo, hi := shortestKey, size.X
 	for range 12 { // to a tenth of a point
 		mid := (lo + hi) / 2
 		if _, n := c.flow(below, size.X, mid); n <= most {
@@ -111,8 +116,8 @@ func (c cell) layout(size vg.Point) (spots []spot, rows int) {
 // texts no wider than text, and counts the rows used.
 func (c cell) flow(at spot, width, text vg.Length) (spots []spot, rows int) {
 	for _, k := range c.keys {
-		at.text = cellFace.fit(k.text, min(text, width-keyInset))
-		w := keyInset + cellFace.width(at.text)
+		at.text = min(cellFace.width(k.text), text, width-keyInset)
+		w := keyInset + at.text
 		if at.x > 0 && at.x+w > width {
 			at.x, at.row = 0, at.row+1
 		}
@@ -131,7 +136,7 @@ func (f frame) limit(p pen, l limit) {
 
 // lineKey is the legend's entry for line i, with a dot where it has some.
 func lineKey(name string, i int, dotted bool) key {
-	return key{clean(name), func(p pen, at vg.Point) {
+	return key{shorten(clean(name), mostRunes), func(p pen, at vg.Point) {
 		lineSample(lineStroke(i))(p, at)
 		if dotted {
 			p.marker(lineLook(i), at, markerRadius/2, true)
@@ -143,9 +148,9 @@ func lineKey(name string, i int, dotted bool) key {
 func limitKeys(limits []Limit, a axis, arrow string) []key {
 	var ks []key
 	for _, l := range limits {
-		text := clean(l.Name)
+		text := shorten(clean(l.Name), mostRunes)
 		if l.Value > a.hi {
-			text += ": beyond the axis " + arrow
+			text += ": off the axis " + arrow
 		}
 		ks = append(ks, key{text, lineSample(limitStroke())})
 	}
@@ -154,10 +159,11 @@ func limitKeys(limits []Limit, a axis, arrow string) []key {
 
 // titled is "TTFT (ms)".
 func titled(title, unit string) string {
-	if u := clean(unit); u != "" {
-		return joinSet(" ", clean(title), "("+u+")")
+	title, unit = shorten(clean(title), mostRunes), shorten(clean(unit), mostRunes)
+	if unit == "" {
+		return title
 	}
-	return clean(title)
+	return joinSet(" ", title, "("+unit+")")
 }
 
 // withLimits are values and the limits among them or not far above.

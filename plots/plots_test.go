@@ -123,7 +123,7 @@ var (
 )
 
 func TestGolden(t *testing.T) {
-	for _, k := range six() {
+	for _, k := range append(six(), timelines()[:2]...) {
 		t.Run(k.name, func(t *testing.T) {
 			got := payload.ReplaceAllString(svg(t, k.picture(t)), "base64,-")
 			path := filepath.Join("testdata", k.name+".svg.golden")

@@ -24,8 +24,14 @@ func timeUnits() []timeUnit {
 	}
 }
 
-// timeAxis spans n bins from start on, in the unit that suits their span. Its
-// step is the least; room decides on the rest (see timeStep).
+// A timeScale is a time axis that knows its bins.
+type timeScale struct {
+	axis  axis
+	steps []float64
+	bin   func(float64) float64 // its time: 0 the start of the first, 1.5 the middle of the second
+}
+
+// timeAxis spans n bins from start on, in the unit that suits their span.
 func timeAxis(start, width time.Duration, n int) timeScale {
 	if n == 0 {
 		return timeScale{axis: axis{label: "Time", hi: 1}}
@@ -42,23 +48,13 @@ func timeAxis(start, width time.Duration, n int) timeScale {
 	}
 }
 
-// timeScale is a time axis, with the time at which a bin (counted from 0, and
-// 1.5 the middle of the second) is.
-type timeScale struct {
-	axis  axis
-	steps []float64
-	bin   func(float64) float64
-}
-
 // fitted is the axis with ticks for about n of them.
 func (t timeScale) fitted(n int) axis {
 	a := t.axis
 	want := (a.hi - a.lo) / float64(n)
 	a.step = niceStep(want)
-	for _, s := range slices.Backward(t.steps) {
-		if s >= want && want > t.steps[0]/2 {
-			a.step = s
-		}
+	if i := slices.IndexFunc(t.steps, func(s float64) bool { return s >= want }); i >= 0 && want > 0.5 {
+		a.step = t.steps[i]
 	}
 	return a
 }

@@ -122,9 +122,7 @@ func stack(cs []cell, r vg.Rectangle, below vg.Length) []placed {
 	height := r.Size().Y / vg.Length(max(len(cs), 1))
 	widest := vg.Length(0)
 	for _, c := range cs {
-		for _, t := range c.y.ticks(7) {
-			widest = max(widest, tickFace.width(t.text))
-		}
+		widest = max(widest, c.y.room())
 	}
 	out := make([]placed, len(cs))
 	for i, c := range cs {
@@ -135,4 +133,15 @@ func stack(cs []cell, r vg.Rectangle, below vg.Length) []placed {
 		out[i] = c.place(area)
 	}
 	return out
+}
+
+// room is the width of an axis' widest text, however many ticks it will have.
+func (a axis) room() vg.Length {
+	widest := vg.Length(0)
+	for n := 2; n <= 7; n++ { // what frame.rows may give
+		for _, t := range a.ticks(n) {
+			widest = max(widest, tickFace.width(t.text))
+		}
+	}
+	return widest
 }
