@@ -28,9 +28,9 @@ func (f *Fleet) nextInstant() engine.Picoseconds {
 
 // pass goes to an instant before which nothing is left to happen.
 func (f *Fleet) pass(to engine.Picoseconds) {
-	for to >= f.series.edge() {
-		f.catchUpAll(f.series.edge())
-		f.series.close(f.mark(f.series.edge()))
+	for to >= f.series.edge {
+		f.catchUpAll(f.series.edge)
+		f.series.close(f.mark(f.series.edge))
 	}
 	f.now = to
 }
@@ -43,13 +43,18 @@ func (f *Fleet) instant(t engine.Picoseconds) {
 	opened := false
 	for len(f.agenda) > 0 && f.agenda[0].next == t {
 		r := f.agenda[0]
-		f.agenda.drop(r)
 		if r.state == starting {
+			f.agenda.drop(r)
 			f.open(r)
 			opened = true
 			continue
 		}
 		f.end(r)
+		if len(f.due) == 0 && !opened && f.alone(r) {
+			f.proceed(r) // as mostly: it need not leave the agenda and come back
+			return
+		}
+		f.agenda.drop(r)
 		f.due = append(f.due, r)
 	}
 	if opened {
@@ -61,6 +66,17 @@ func (f *Fleet) instant(t engine.Picoseconds) {
 	for _, r := range f.due {
 		f.proceed(r)
 	}
+}
+
+// alone reports whether nothing else happens at the instant of the replica at
+// the agenda's head.
+func (f *Fleet) alone(r *replica) bool {
+	for _, other := range f.agenda[1:min(3, len(f.agenda))] { // the head's children in the heap
+		if other.next == r.next {
+			return false
+		}
+	}
+	return len(f.handoffs) == 0 || f.handoffs[0].at > r.next
 }
 
 // release routes the requests that waited for a replica to be ready.

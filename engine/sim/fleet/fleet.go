@@ -153,12 +153,20 @@ func (f *Fleet) Offer(r Request) error {
 // check holds a request against the engines of all pools.
 func (f *Fleet) check(r Request, number int64) (tooLong *sim.TooLongError, err error) {
 	for _, p := range f.pools {
-		err := p.Engine.Check(p.request(uint64(number), r.ISL, r.OSL, r.Prefix))
-		if err != nil && !errors.As(err, &tooLong) {
-			return nil, err
+		if err := p.Engine.Check(p.request(uint64(number), r.ISL, r.OSL, r.Prefix)); err != nil {
+			return asTooLong(err)
 		}
 	}
-	return tooLong, nil
+	return nil, nil
+}
+
+// asTooLong tells a request that is too long from one that makes no sense.
+func asTooLong(err error) (*sim.TooLongError, error) {
+	var long *sim.TooLongError
+	if errors.As(err, &long) {
+		return long, nil
+	}
+	return nil, err
 }
 
 // reject counts a request that no engine could hold.
@@ -167,8 +175,10 @@ func (f *Fleet) reject(o Outcome, why *sim.TooLongError) {
 	if f.longest == nil || why.PromptTokens+why.OutputTokens > f.longest.PromptTokens+f.longest.OutputTokens {
 		f.longest = why
 	}
-	o.Status = Rejected
-	f.tell(o)
+	if f.done != nil {
+		o.Status = Rejected
+		f.done(o)
+	}
 }
 
 // Run offers all requests of a sequence.
@@ -273,12 +283,8 @@ func (f *Fleet) give(i int32, s Status) {
 	x := &f.flights.slots[i]
 	x.Status = s
 	f.inFlight.change(f.now, -1)
-	f.tell(x.Outcome)
-	f.flights.release(i)
-}
-
-func (f *Fleet) tell(o Outcome) {
 	if f.done != nil {
-		f.done(o)
+		f.done(x.Outcome)
 	}
+	f.flights.release(i)
 }

@@ -41,7 +41,8 @@ func (f *flights) take() int32 {
 
 func (f *flights) release(i int32) {
 	f.n--
-	f.slots[i] = flight{next: f.free}
+	x := &f.slots[i]
+	x.live, x.prefix, x.next = false, nil, f.free
 	f.free = i
 }
 

@@ -92,9 +92,9 @@ func (f *Fleet) proceed(r *replica) {
 		f.agenda.set(r, after(f.now, r.run.Length(r.run.Steps)))
 		return
 	}
-	running, preempted := r.engine.Running(), r.engine.Stats().Preemptions
+	running := r.engine.Running()
 	step, _ := r.engine.Begin() // it holds a request, so there is a step
-	started := f.starts(r, r.engine.Running()-running, int(r.engine.Stats().Preemptions-preempted))
+	started := f.starts(r, r.engine.Running()-running)
 	r.begun = true
 	used, _ := r.engine.KVBlocks()
 	f.countKV(r, step.Duration, used)
@@ -111,6 +111,7 @@ func (f *Fleet) proceed(r *replica) {
 // rest makes the replica idle, or lets it go where it drains.
 func (f *Fleet) rest(r *replica) {
 	r.busy = false
+	f.agenda.drop(r)
 	r.used, r.since = 0, f.now
 	r.pool.busy.change(f.now, -1)
 	if r.state == draining {
@@ -119,17 +120,17 @@ func (f *Fleet) rest(r *replica) {
 }
 
 // starts keeps account of a step's beginning, by which the running requests
-// grew by some, and some were preempted. It returns how many started for the
-// first time. The engine starts requests in order of arrival, preempted ones
-// before all others, and none in a step that preempts.
-func (f *Fleet) starts(r *replica, grown, preempted int) int {
-	if grown == 0 && preempted == 0 {
+// grew by some. It returns how many started for the first time. The engine
+// starts requests in order of arrival, preempted ones before all others, and
+// none in a step that preempts: where they are fewer, so many were preempted.
+func (f *Fleet) starts(r *replica, grown int) int {
+	if grown == 0 {
 		return 0
 	}
 	r.pool.running.change(f.now, grown)
 	r.pool.waiting.change(f.now, -grown)
-	r.preempted += preempted
-	if preempted > 0 {
+	if grown < 0 {
+		r.preempted -= grown
 		return 0
 	}
 	again := min(grown, r.preempted)

@@ -36,37 +36,34 @@ type mark struct {
 type series struct {
 	marks   []mark
 	width   engine.Picoseconds
+	edge    engine.Picoseconds // where the next mark belongs; Forever = nowhere
 	slowest engine.Picoseconds // TTFT since the last mark
 }
 
 // newSeries is an empty series of n bins at most, n rounded up to an even number.
 func newSeries(n int) series {
-	return series{marks: make([]mark, 0, n+n%2), width: finest}
-}
-
-// edge is where the next mark belongs.
-func (s *series) edge() engine.Picoseconds {
-	n := engine.Picoseconds(len(s.marks) + 1)
-	if s.width > math.MaxInt64/n {
-		return Forever
-	}
-	return n * s.width
+	return series{marks: make([]mark, 0, n+n%2), width: finest, edge: finest}
 }
 
 // close adds the mark at the edge.
 func (s *series) close(m mark) {
 	s.marks = append(s.marks, m)
 	s.slowest = 0
-	if len(s.marks) < cap(s.marks) {
-		return
+	if len(s.marks) == cap(s.marks) {
+		s.thin()
 	}
+	s.edge = after(m.at, s.width)
+}
+
+// thin leaves every second mark.
+func (s *series) thin() {
 	for i := range len(s.marks) / 2 {
 		kept := s.marks[2*i+1]
 		kept.slowest = max(kept.slowest, s.marks[2*i].slowest)
 		s.marks[i] = kept
 	}
 	s.marks = s.marks[:len(s.marks)/2]
-	s.width *= 2
+	s.width = after(s.width, s.width)
 }
 
 // mark is what happened up to an instant, which the fleet's replicas have
