@@ -15,17 +15,20 @@ func (e *Engine) Ahead() Run {
 		return Run{}
 	}
 	first, growth, most := e.runs.DecodeRun(seqs, e.decoders.context(e.step))
-	if first < 0 {
-		return Run{} // Begin takes it for 0
-	}
 	if growth < 0 {
 		most = min(most, int64(first/-growth)+1)
+	}
+	if first < 0 || most < 1 { // Begin takes a negative time for 0
+		return Run{}
 	}
 	return Run{First: first, Growth: growth, Steps: min(int64(min(steps, math.MaxInt64)), most), Seqs: seqs}
 }
 
 // headStays reports whether no waiting request can start while nothing but
-// decoding happens. It says no where nobody has looked yet.
+// decoding happens. It says no where nobody has looked yet. A head that lacked
+// blocks goes on lacking them: decoding only takes blocks, and where that costs
+// the cache a block of the head's prompt, the last one it has, the head needs
+// at most one block less while one less is there.
 func (e *Engine) headStays() bool {
 	budget := e.cfg.Limits.MaxNumBatchedTokens - len(e.decoders.heap)
 	return e.waiting.n == 0 || e.running.n >= e.cfg.Limits.MaxNumSeqs || e.blocked > 0 && budget >= e.blocked

@@ -41,14 +41,6 @@ func BenchmarkServing(b *testing.B) {
 	}
 }
 
-// steady is linear with runs as long as can be.
-type steady struct{ linear }
-
-func (s steady) DecodeRun(seqs int, context int64) (first, growth engine.Picoseconds, steps int64) {
-	first, growth, _ = s.linear.DecodeRun(seqs, context)
-	return first, growth, 1 << 40
-}
-
 // BenchmarkRequest is the whole life of a request, ISL 1024 and OSL 256, with
 // ten in flight, in runs of steps: without prefix caching; with 64 blocks of
 // which every second request finds a half; and the same above two tiers.

@@ -49,9 +49,6 @@ func (p *cache) held() int { return p.private + p.used }
 // available is how many blocks could be taken now, unused ones evicted.
 func (p *cache) available() int { return p.total - p.held() }
 
-// tiered reports whether there is anything below HBM.
-func (p *cache) tiered() bool { return p.room[dram] > 0 || p.room[nvme] > 0 }
-
 // overlap is how many blocks at the head of the chain are cached at any level.
 func (p *cache) overlap(chain []uint64) int {
 	for i, h := range chain {

@@ -68,17 +68,12 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	e.lookUp(s)
 	found := len(s.shared) * e.cfg.Limits.BlockSize
 	n := s.target - found
-	whole := s.WarmUp || e.transferred(s)
-	if !whole {
+	if !s.WarmUp && !e.transferred(s) {
 		n = min(n, budget)
 	}
 	need := e.blocks(found+n) - len(s.shared)
 	if need+e.cache.idle(s.shared) > e.cache.available() {
-		// Where a lower tier may lose what the prompt would load, a chunk that
-		// the budget cuts may need less before anything is freed.
-		if whole || s.target <= budget || !e.cache.tiered() {
-			e.blocked = budget
-		}
+		e.blocked = budget
 		return 0, false
 	}
 	e.blocked = 0
