@@ -33,6 +33,7 @@ type deployment struct {
 	model      *catalog.Model   // nil where the catalog does not know it
 	modelName  string           // as the engine is asked for it; may be empty for a server with one model
 	gpu        *catalog.GPU     // nil where unknown
+	fit        latency.Fit      // of the latency model
 	gpuName    string           // as shown
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
@@ -89,6 +90,9 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	}
 	if d.kind == engine.KindSim && o.require {
 		return d, withHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
+	}
+	if err := d.setFit(o); err != nil {
+		return d, err
 	}
 	if err := d.setModel(o, cat); err != nil {
 		return d, err
@@ -147,6 +151,18 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
 		return
 	}
 	d.kind = engine.KindSim
+}
+
+func (d *deployment) setFit(o profileOptions) (err error) {
+	switch {
+	case o.fit != "" && !d.modelled():
+		return usagef("--fit is for a latency model: it goes with --engine estimate or sim")
+	case o.explain && !d.modelled():
+		return usagef("--explain needs a latency model: it goes with --engine estimate or sim").
+			hint("what a real engine's step is made of, it does not tell")
+	}
+	d.fit, err = loadFit("fit", o.fit)
+	return err
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
@@ -245,6 +261,15 @@ func (d deployment) modelled() bool {
 	return d.kind == engine.KindSim || d.kind == engine.KindEstimate
 }
 
+// fitName names the latency model's fit; empty where no model stands for the
+// engine.
+func (d deployment) fitName() string {
+	if !d.modelled() {
+		return ""
+	}
+	return d.fit.Name
+}
+
 // simContext is the longest prompt and answer of a modelled engine: as asked,
 // else enough for the quick plan, since the model's own may not fit the GPU.
 func simContext(o profileOptions, m catalog.Model) int {
@@ -298,7 +323,7 @@ func (d deployment) speed(c engine.Config) (latency.Model, error) {
 	if d.model == nil || d.gpu == nil {
 		return latency.Model{}, errors.New("model or GPU unknown")
 	}
-	return latency.New(*d.model, *d.gpu, c)
+	return latency.NewWith(*d.model, *d.gpu, c, d.fit)
 }
 
 // expectation adapts a latency model to what the sweep asks of it.

@@ -6,7 +6,8 @@
 // arguments give equal picoseconds.
 //
 // What it gives is an estimate: the form transfers between engines, the
-// constants are those of one engine version (see coefficients).
+// coefficients are those of a Fit to measured rows, and every Model says how far
+// off its kind has been on rows that were held out of the fit.
 package latency
 
 import (
@@ -18,40 +19,70 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// Model is the latency model of one engine: a value, and comparable.
+// Model is the latency model of one engine: a value, made by New or NewWith.
 type Model struct {
+	unit  units
+	about *about // never changed, so that copies of a Model are small
+}
+
+// about is what a Model was made of.
+type about struct {
 	model  catalog.Model
 	gpu    catalog.GPU
 	config engine.Config
 	limits engine.Limits
 	memory Memory
-	unit   units
+	work   work
+	fit    Fit
 }
 
-// New is the latency model of m on GPUs g as config lays it out; the error says
-// why that cannot run.
+// New is NewWith DefaultFit.
 func New(m catalog.Model, g catalog.GPU, config engine.Config) (Model, error) {
-	if err := layout(m, config.Parallelism); err != nil {
+	return NewWith(m, g, config, DefaultFit())
+}
+
+// NewWith is the latency model of m on GPUs g as config lays it out, at the
+// speeds of f; the error says why that cannot run.
+func NewWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit) (Model, error) {
+	if err := f.Coefficients.Check(); err != nil {
+		return Model{}, fmt.Errorf("fit %q: %w", f.Name, err)
+	}
+	a, err := layOut(m, g, config)
+	if err != nil {
 		return Model{}, err
+	}
+	if err := a.fits(); err != nil {
+		return Model{}, err
+	}
+	a.fit = f
+	return Model{a.work.units(f.Coefficients), &a}, nil
+}
+
+// Check says why m cannot run on GPUs g as config lays it out; nil = it can.
+func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
+	a, err := layOut(m, g, config)
+	if err != nil {
+		return err
+	}
+	return a.fits()
+}
+
+// layOut is a model without a fit, and without asking whether it has room.
+func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error) {
+	if err := layout(m, config.Parallelism); err != nil {
+		return about{}, err
 	}
 	config.Parallelism = config.Parallelism.Normal()
-	lm := Model{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits)}
-	lm.memory = memoryOf(m, g, config, lm.limits)
-	lm.unit = unitsOf(m, g, config)
-	if err := lm.fits(); err != nil {
-		return Model{}, err
-	}
-	return lm, nil
-}
-
-// Fits says why m cannot run on GPUs g as config lays it out; nil = it can.
-func Fits(m catalog.Model, g catalog.GPU, config engine.Config) error {
-	_, err := New(m, g, config)
-	return err
+	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits), work: workOf(m, g, config)}
+	a.memory = memoryOf(m, g, config, a.limits)
+	return a, nil
 }
 
 // Limits are the limits of the engine with every default filled in.
-func (m Model) Limits() engine.Limits { return m.limits }
+func (m Model) Limits() engine.Limits { return m.about.limits }
+
+// Fit is the fit whose coefficients the model has.
+func (m Model) Fit() Fit { return m.about.fit }
 
 // StepTime is how long one forward step with b takes: 0 for an empty batch,
 // else positive, and never less for a batch with more in any field.
@@ -66,23 +97,34 @@ func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
 	return sum
 }
 
-// TTFT is the time to prefill one prompt of isl tokens that has the engine to
-// itself, in chunks of at most maxBatchedTokens (0 = the engine's limit). It
-// holds no time outside the forward steps: HTTP, tokenizing, queueing.
+// TTFT is the time to the first token of one prompt of isl tokens that has the
+// engine to itself: its chunks of at most maxBatchedTokens (0 = the engine's
+// limit), one step each, and Overhead.
 func (m Model) TTFT(isl, maxBatchedTokens int) time.Duration {
 	if maxBatchedTokens <= 0 {
-		maxBatchedTokens = m.limits.MaxNumBatchedTokens
+		maxBatchedTokens = m.about.limits.MaxNumBatchedTokens
 	}
-	var sum engine.Picoseconds
-	for done := 0; done < isl; {
-		n := min(maxBatchedTokens, isl-done)
+	return m.ttft(isl, 0, maxBatchedTokens).Duration()
+}
+
+func (m Model) ttft(isl, cached, chunk int) engine.Picoseconds {
+	if isl <= cached {
+		return 0
+	}
+	sum := m.Overhead()
+	for done := cached; done < isl; {
+		n := min(chunk, isl-done)
 		var b engine.Batch
 		b.AddChunk(n, done)
 		sum += m.StepTime(b)
 		done += n
 	}
-	return sum.Duration()
+	return sum
 }
+
+// Overhead is the time per request outside of forward steps that TTFT holds:
+// HTTP, tokenizing, the way to the scheduler and back.
+func (m Model) Overhead() engine.Picoseconds { return m.unit.overhead }
 
 // ITL is the time of one step that decodes inFlight sequences, each with
 // context tokens on average, and prefills nothing.
@@ -92,29 +134,4 @@ func (m Model) ITL(inFlight int, context float64) time.Duration {
 	}
 	total := math.Round(float64(inFlight) * max(context, 0))
 	return m.StepTime(engine.Batch{DecodeSeqs: inFlight, DecodeContext: int64(min(total, 1<<62))}).Duration()
-}
-
-// layout refuses parallelism that the model's shape does not divide into.
-func layout(m catalog.Model, p engine.Parallelism) error {
-	if p.TP < 0 || p.PP < 0 || p.DP < 0 || p.EP < 0 {
-		return fmt.Errorf("parallelism TP %d, PP %d, DP %d, EP %d: want no negative number", p.TP, p.PP, p.DP, p.EP)
-	}
-	p = p.Normal()
-	switch {
-	case m.QHeads%p.TP != 0:
-		return fmt.Errorf("TP %d does not divide the %d attention heads of %s", p.TP, m.QHeads, m.Name)
-	case !m.MLA() && m.KVHeads%p.TP != 0 && p.TP%m.KVHeads != 0:
-		return fmt.Errorf("TP %d neither divides the %d KV heads of %s nor is a multiple of them", p.TP, m.KVHeads, m.Name)
-	case p.PP > m.Layers:
-		return fmt.Errorf("PP %d is more than the %d layers of %s", p.PP, m.Layers, m.Name)
-	case p.EP > 1 && !m.MoE():
-		return fmt.Errorf("EP %d: %s has no experts to spread", p.EP, m.Name)
-	case p.EP > 1 && p.EP != p.TP*p.DP:
-		return fmt.Errorf("EP %d: experts spread over all TP·DP = %d GPUs of a pipeline stage or over none", p.EP, p.TP*p.DP)
-	case p.EP > 1 && m.Experts%p.EP != 0:
-		return fmt.Errorf("EP %d does not divide the %d experts of %s", p.EP, m.Experts, m.Name)
-	case m.MoE() && p.EP == 1 && m.MoEFFN%p.TP != 0:
-		return fmt.Errorf("TP %d does not divide the experts' width %d of %s", p.TP, m.MoEFFN, m.Name)
-	}
-	return nil
 }

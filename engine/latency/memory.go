@@ -62,11 +62,6 @@ func weightShare(m catalog.Model, c engine.Config) float64 {
 	return share + experts/over
 }
 
-// expertBytes is the size of all routed experts of all layers.
-func expertBytes(m catalog.Model, d engine.DType) float64 {
-	return float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
-}
-
 // activation is the larger of the sampler's peak and the forward pass's: in
 // BF16, some four hidden states and one TP share of the widest layer's three
 // intermediates per token of a full step (arithmetic, not measured).
@@ -93,12 +88,14 @@ func kvShare(m catalog.Model, c engine.Config) float64 {
 }
 
 // Memory is the memory of one GPU of the engine.
-func (m Model) Memory() Memory { return m.memory }
+func (m Model) Memory() Memory { return m.about.memory }
 
 // KVTokens is how many tokens of context the KV cache holds, whole blocks, over
 // all ranks of the engine. Every layer is taken to keep all tokens: for a model
 // with a sliding window that is a lower bound (see catalog.Model.KVBytesPerToken).
-func (m Model) KVTokens() int {
+func (m Model) KVTokens() int { return m.about.kvTokens() }
+
+func (m *about) kvTokens() int {
 	perBlock := kvShare(m.model, m.config) * float64(m.limits.BlockSize)
 	blocks := int(float64(m.memory.KV) / perBlock)
 	return blocks * m.limits.BlockSize * m.config.Parallelism.DP
@@ -106,7 +103,7 @@ func (m Model) KVTokens() int {
 
 // fits refuses an engine without room for its weights, or for the KV cache of
 // the longest sequence asked for (one block where none was).
-func (m Model) fits() error {
+func (m *about) fits() error {
 	mem, p := m.memory, m.config.Parallelism
 	if mem.KV == 0 {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.0f %% of %s)",
@@ -114,7 +111,7 @@ func (m Model) fits() error {
 			gb(budget(m.gpu)), 100*MemoryUtilization, gb(m.gpu.MemoryBytes))
 	}
 	need := max(m.config.Limits.MaxModelLen, m.limits.BlockSize)
-	if have := m.KVTokens() / p.DP; have < need {
+	if have := m.kvTokens() / p.DP; have < need {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers leave %s per GPU for KV cache: room for %d tokens of the %d that one sequence may have",
 			m.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch), gb(mem.KV), have, need)
 	}

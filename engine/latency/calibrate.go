@@ -1,0 +1,192 @@
+package latency
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Spread is how far, as a standard deviation of its logarithm, a coefficient of
+// one engine version lies from that of others: what a prior counts for against
+// measured rows. Fitted alone, the versions of vLLM that ship differ by 0.1 to
+// 0.5 in the factors and up to 1 in the spans; held-out errors are the same
+// within their noise from 0.3 to 0.5.
+const Spread = 0.4
+
+// Report is what a calibration did.
+type Report struct {
+	Before      Held       `json:"before"`        // of the prior, on the points
+	After       Held       `json:"after"`         // of the result, on the points that made it
+	LeaveOneOut Held       `json:"leave_one_out"` // of fits to all points but the one predicted; N 0 for one point
+	Residuals   []Residual `json:"residuals"`     // one per point, in order
+	// Undetermined are coefficients that the points say nothing about, or so
+	// little that they stay near the prior's.
+	Undetermined []string `json:"undetermined,omitempty"`
+	Warnings     []string `json:"warnings,omitempty"`
+}
+
+// Residual is one point in seconds: as measured, as the prior and the result
+// predict it, and as a fit to the other points does (0 for a lone point).
+type Residual struct {
+	Kind     Kind    `json:"kind"`
+	Measured float64 `json:"measured"`
+	Before   float64 `json:"before"`
+	After    float64 `json:"after"`
+	HeldOut  float64 `json:"held_out"`
+}
+
+// Estimate is the coefficients that explain obs best, beginning from a prior
+// that counts as much as Spread says. It refuses observations that cannot be.
+func Estimate(prior Coefficients, obs []Observation) (Coefficients, error) {
+	if err := prior.Check(); err != nil {
+		return Coefficients{}, fmt.Errorf("prior: %w", err)
+	}
+	ss, err := samples(obs)
+	if err != nil {
+		return Coefficients{}, err
+	}
+	return solve(prior, prior, Spread, ss), nil
+}
+
+// Calibrate moves prior to where measured points of one engine want it. One
+// point scales what it depends on; more determine more; what they do not
+// determine stays with the prior. The result is for other models, sizes and
+// lengths on the same engine too. It refuses points that cannot be, naming the
+// field; the order of the points does not matter.
+func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
+	if len(obs) == 0 {
+		return Fit{}, Report{}, errors.New("calibrating: no points: want one at least")
+	}
+	if err := prior.Coefficients.Check(); err != nil {
+		return Fit{}, Report{}, fmt.Errorf("calibrating %q: %w", prior.Name, err)
+	}
+	ss, err := samples(obs)
+	if err != nil {
+		return Fit{}, Report{}, fmt.Errorf("calibrating %q: %w", prior.Name, err)
+	}
+	k := solve(prior.Coefficients, prior.Coefficients, Spread, ss)
+	r := report(prior.Coefficients, k, ss)
+	return calibrated(prior, k, ss, r), r, nil
+}
+
+func report(prior, k Coefficients, ss []sample) Report {
+	var r Report
+	held := make([]float64, len(ss))
+	if len(ss) > 1 {
+		held = leaveOneOut(prior, k, ss)
+	}
+	for i, s := range ss {
+		r.Residuals = append(r.Residuals, Residual{s.obs.Kind, s.obs.Seconds, s.predict(prior), s.predict(k), held[i]})
+	}
+	of := func(basis string, predicted func(Residual) float64) Held {
+		return Summarize(basis, r.Residuals, predicted)
+	}
+	points := fmt.Sprintf("%d points", len(ss))
+	r.Before = of("the prior on "+points, func(r Residual) float64 { return r.Before })
+	r.After = of("in sample, "+points, func(r Residual) float64 { return r.After })
+	if len(ss) > 1 {
+		r.LeaveOneOut = of("leave-one-out, "+points, func(r Residual) float64 { return r.HeldOut })
+	}
+	r.Undetermined = undetermined(prior, k, ss)
+	r.Warnings = warnings(r, ss)
+	return r
+}
+
+// Summarize is the relative error of predictions, TTFT and TPOT apart.
+func Summarize(basis string, residuals []Residual, predicted func(Residual) float64) Held {
+	var first, later []float64
+	for _, r := range residuals {
+		e := math.Abs(predicted(r)/r.Measured - 1)
+		if r.Kind.TTFT() {
+			first = append(first, e)
+		} else {
+			later = append(later, e)
+		}
+	}
+	return Held{TTFT: errorOf(basis, first), TPOT: errorOf(basis, later)}
+}
+
+func errorOf(basis string, errors []float64) Error {
+	if len(errors) == 0 {
+		return Error{}
+	}
+	slices.Sort(errors)
+	return Error{
+		Median: stat.Quantile(0.5, stat.Empirical, errors, nil), P90: stat.Quantile(0.9, stat.Empirical, errors, nil),
+		N: len(errors), Basis: basis,
+	}
+}
+
+// undetermined are the coefficients whose uncertainty the points take less than
+// a fifth off.
+func undetermined(prior, k Coefficients, ss []sample) []string {
+	hessian, _ := normal(logs(k), logs(prior), Spread, slopes(logs(k), ss))
+	var out []string
+	for i, v := range variances(hessian) {
+		if math.Sqrt(v) > 0.8*Spread {
+			out = append(out, coefficientNames[i])
+		}
+	}
+	return out
+}
+
+func warnings(r Report, ss []sample) []string {
+	var out []string
+	if r.Before.TTFT.N == 0 {
+		out = append(out, "no point has a TTFT: prompts and the time per request are the prior's, but for what steps share")
+	}
+	if r.Before.TPOT.N == 0 {
+		out = append(out, "no point has an ITL or TPOT: decoding is the prior's, but for what steps share")
+	}
+	one := func(of func(sample) int) bool {
+		return !slices.ContainsFunc(ss, func(s sample) bool { return of(s) != of(ss[0]) })
+	}
+	if one(func(s sample) int { return s.about.config.Parallelism.TP }) {
+		out = append(out, fmt.Sprintf("every point has TP %d: how time changes with TP is the prior's", ss[0].about.config.Parallelism.TP))
+	}
+	if r.Before.TPOT.N > 0 && one(func(s sample) int { return s.obs.InFlight }) && one(func(s sample) int { return int(1000 * s.obs.Rate) }) {
+		out = append(out, "every point has the same load: how ITL changes with load is the prior's")
+	}
+	if len(r.Undetermined) > 0 {
+		out = append(out, "the points do not determine "+strings.Join(r.Undetermined, ", "))
+	}
+	return out
+}
+
+// sixPoints is from how many points on a calibration is credited with what six
+// points leave on held-out rows; with fewer it keeps the error of its prior.
+const sixPoints = 6
+
+func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
+	f := prior
+	f.Coefficients, f.Calibrated = k, len(ss)
+	f.Name = prior.Name + ", calibrated"
+	f.Source = fmt.Sprintf("%d points of the engine itself, from the fit %s", len(ss), prior.Name)
+	f.Rows = rowsOf(ss)
+	of := func(own, six, before, whole Error) Error {
+		if own.N >= sixPoints {
+			return own.widest(six)
+		}
+		return before.widest(own).widest(whole)
+	}
+	f.TTFT = of(r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, prior.OtherVersion.TTFT, prior.TTFT)
+	f.TPOT = of(r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, prior.OtherVersion.TPOT, prior.TPOT)
+	return f
+}
+
+func rowsOf(ss []sample) []Rows {
+	var out []Rows
+	for _, s := range ss {
+		row := Rows{Model: s.about.model.Name, GPU: s.about.gpu.Name, TP: s.about.config.Parallelism.TP}
+		i := slices.IndexFunc(out, func(r Rows) bool { r.N = 0; return r == row })
+		if i < 0 {
+			i, out = len(out), append(out, row)
+		}
+		out[i].N++
+	}
+	return out
+}
