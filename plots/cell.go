@@ -2,6 +2,7 @@ package plots
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -38,7 +39,7 @@ type placed struct {
 	cell
 	frame
 	spots []spot
-	rows  int
+	above int // rows of title and legend
 }
 
 // place gives a cell the room r, the title and legend included.
@@ -68,7 +69,7 @@ func (c placed) draw(p pen, below bool) {
 
 // head draws title and legend; they do not leave the frame's width.
 func (c placed) head(p pen) {
-	base := func(row int) vg.Length { return c.area.Max.Y + 5 + vg.Length(c.rows-1-row)*cellRow }
+	base := func(row int) vg.Length { return c.area.Max.Y + 5 + vg.Length(c.above-1-row)*cellRow }
 	p.text(cellTitle, colourInk(), vg.Point{X: c.area.Min.X, Y: base(0)}, cellTitle.fit(c.title, c.area.Size().X))
 	for i, s := range c.spots {
 		at := vg.Point{X: c.area.Min.X + s.x, Y: base(s.row)}
@@ -155,6 +156,11 @@ func limitKeys(limits []Limit, a axis, arrow string) []key {
 		ks = append(ks, key{text, lineSample(limitStroke())})
 	}
 	return ks
+}
+
+// named are the keys that say something.
+func named(keys []key) []key {
+	return slices.DeleteFunc(keys, func(k key) bool { return k.text == "" })
 }
 
 // titled is "TTFT (ms)".

@@ -84,7 +84,7 @@ func (d Distribution) cell() cell {
 		keys = append(keys, lineKey(q.Name, i, len(q.Points) == 1))
 	}
 	return cell{
-		title: x.name(), keys: append(keys, limitKeys(d.Limits, x, "→")...),
+		title: x.name(), keys: named(append(keys, limitKeys(d.Limits, x, "→")...)),
 		x: x, y: axis{lo: 0, hi: 103},
 		empty: len(d.values()) == 0,
 		ink:   d.ink,

@@ -1,6 +1,7 @@
-// Package plots draws the pictures of a profile: it takes numbers that others
-// measured, fitted and judged, and gives PNG and SVG into an io.Writer. Picks,
-// feasibility and predictions come in as data; it decides nothing.
+// Package plots draws the pictures of a profile, and of a fleet over time: it
+// takes numbers that others measured, fitted and judged, and gives PNG and SVG
+// into an io.Writer. Picks, feasibility and predictions come in as data; it
+// decides nothing.
 //
 // The same input gives the same bytes. It refuses, with an error that names
 // the series, any number that is not finite, is negative or is beyond 1e15; no

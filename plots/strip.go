@@ -60,7 +60,7 @@ func (p Panel) cell(t timeScale) cell {
 		keys = append(keys, lineKey(l.Name, i, l.dotted()))
 	}
 	return cell{
-		title: y.name(), keys: append(keys, limitKeys(p.Limits, y, "↑")...),
+		title: y.name(), keys: named(append(keys, limitKeys(p.Limits, y, "↑")...)),
 		x: t.axis, y: y,
 		empty: len(p.values()) == 0,
 		ink:   func(pn pen, f frame) { p.ink(pn, f, t) },

@@ -29,7 +29,7 @@ type Panel struct {
 
 // Line is one value over time.
 type Line struct {
-	Name   string
+	Name   string    // empty keeps it out of the legend
 	Values []float64 // one a bin, NaN where there is nothing
 	// Low and High are a band around the line, one value a bin, NaN where there
 	// is none; both empty for no band at all.
@@ -90,7 +90,7 @@ func (t timeline) checkTime(start, width time.Duration) error {
 	}
 	// Beyond 1e-12 of it, float64 would lose the width in the time.
 	end := float64(start) + float64(t.bins)*float64(width)
-	if end > math.MaxInt64 || float64(width) < 1e-12*end {
+	if end >= math.MaxInt64 || float64(width) < 1e-12*end {
 		return fmt.Errorf("%d bins of %v from %v on: out of the range of time that can be drawn", t.bins, width, start)
 	}
 	return nil

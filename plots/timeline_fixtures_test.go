@@ -20,7 +20,7 @@ func day(n int) ([]Panel, []Distribution) {
 	}
 	noise := func(x float64) float64 { return 1 + 0.08*math.Sin(911*x) + 0.05*math.Sin(2777*x+1) }
 	load := func(x float64) float64 { return 20 * (1 - 0.8*math.Cos(2*math.Pi*x)) * noise(x) }
-	surge := func(x float64) float64 { return math.Exp(-math.Pow((x-0.42)/0.04, 2)) }
+	surge := func(x float64) float64 { y := (x - 0.42) / 0.04; return math.Exp(-y * y) }
 	ttft := func(x float64) float64 { return (80 + 1500*surge(x)) * noise(x) }
 	limit := []Limit{{"SLA 200 ms", 200}}
 	panels := []Panel{

@@ -119,6 +119,7 @@ func TestTimelineRefusals(t *testing.T) {
 		{over(0, 0, 3), "bins of 0s from 0s on: want a width above 0"},
 		{over(0, time.Second, 4097), "4097 bins: want at most 4096"},
 		{over(0, math.MaxInt64/2, 3), "out of the range of time"},
+		{over(0, math.MaxInt64/2+1, 2), "out of the range of time"},
 		{over(math.MaxInt64-100, 1, 3), "out of the range of time"},
 		{many(append(ps, ps...), nil), "10 panels and 0 distributions: want at most 6 and 4"},
 		{many(nil, append(append(ds, ds...), ds...)), "0 panels and 6 distributions"},
@@ -176,6 +177,13 @@ func heightAt(pts []vg.Point, at float64) (y float64, on bool) {
 		}
 	}
 	return 0, false
+}
+
+func TestNamelessLinesHaveNoKey(t *testing.T) {
+	p := Panel{Title: "Replicas", Lines: []Line{{Values: []float64{1}}, {Name: "wanted", Values: []float64{1}}}, Limits: []Limit{{"", 1}}}
+	if ks := p.cell(timeAxis(0, time.Second, 1)).keys; len(ks) != 1 || ks[0].text != "wanted" {
+		t.Errorf("legend %v, want that of the second line alone", ks)
+	}
 }
 
 func TestTimeAxes(t *testing.T) {

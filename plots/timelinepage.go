@@ -101,7 +101,7 @@ func (t timeline) strips(r vg.Rectangle) []placed {
 	r.Min.Y += tickRow
 	out := stack(cs, r, 0)
 	for i := range out {
-		out[i].frame.x = t.time.fitted(out[i].frame.columns())
+		out[i].frame.x = t.time.fitted(out[i].columns())
 	}
 	return out
 }
