@@ -124,7 +124,7 @@ func (s *Sketch) Merge(o Sketch) {
 
 // Since is what was added after s was as earlier: count and sum are exact,
 // minimum and maximum within SketchError.
-func (s *Sketch) Since(earlier Sketch) Sketch {
+func (s Sketch) Since(earlier Sketch) Sketch {
 	d := Sketch{buckets: slices.Clone(s.buckets), count: s.count - earlier.count, sum: s.sum.minus(earlier.sum)}
 	for i, n := range earlier.buckets {
 		d.buckets[i] -= n
@@ -143,17 +143,16 @@ func (s *Sketch) Since(earlier Sketch) Sketch {
 }
 
 // Clone is a copy of its own.
-func (s *Sketch) Clone() Sketch {
-	c := *s
-	c.buckets = slices.Clone(s.buckets)
-	return c
+func (s Sketch) Clone() Sketch {
+	s.buckets = slices.Clone(s.buckets)
+	return s
 }
 
 // Count is how many values were added, weights included.
-func (s *Sketch) Count() int64 { return s.count }
+func (s Sketch) Count() int64 { return s.count }
 
 // Mean is the exact mean; 0 of nothing.
-func (s *Sketch) Mean() float64 {
+func (s Sketch) Mean() float64 {
 	if s.count == 0 {
 		return 0
 	}
@@ -161,14 +160,14 @@ func (s *Sketch) Mean() float64 {
 }
 
 // Min is the least value; 0 of nothing.
-func (s *Sketch) Min() int64 { return s.min }
+func (s Sketch) Min() int64 { return s.min }
 
 // Max is the greatest value; 0 of nothing.
-func (s *Sketch) Max() int64 { return s.max }
+func (s Sketch) Max() int64 { return s.max }
 
 // Quantile is the value of rank ⌈q·count⌉ (at least 1), within SketchError;
 // 0 of nothing. q is from 0 to 1.
-func (s *Sketch) Quantile(q float64) int64 {
+func (s Sketch) Quantile(q float64) int64 {
 	rank := max(int64(math.Ceil(q*float64(s.count))), 1)
 	for i, n := range s.buckets {
 		if rank -= n; rank <= 0 {
@@ -181,7 +180,7 @@ func (s *Sketch) Quantile(q float64) int64 {
 
 // std is the sample standard deviation, each value taken at the middle of its
 // bucket: within about SketchError of the mean.
-func (s *Sketch) std() float64 {
+func (s Sketch) std() float64 {
 	if s.count < 2 {
 		return 0
 	}
@@ -198,7 +197,7 @@ func (s *Sketch) std() float64 {
 
 // Distribution is the sketch of picoseconds in the words of a profile. It has
 // no confidence interval: the values of one simulation are not independent.
-func (s *Sketch) Distribution() profile.Distribution {
+func (s Sketch) Distribution() profile.Distribution {
 	at := func(q float64) time.Duration { return engine.Picoseconds(s.Quantile(q)).Duration() }
 	return profile.Distribution{
 		N:    int(s.count),
