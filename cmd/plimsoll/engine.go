@@ -37,6 +37,7 @@ func engineServeCommand() *cli.Command {
 			s("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
 			s("kv-blocks", "", "KV cache of `N` blocks (default: what the GPU's memory holds)"),
 			&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests"},
+			s("fit", "", fitUsage),
 			s("noise", "0", "relative jitter of each step, `fraction`"), s("seed", "1", "seed of the jitter and the texts, `N`"),
 		},
 		Action: serveEngine,
@@ -73,7 +74,11 @@ func serveEngine(c *cli.Context) error {
 		return usagef("--gpu: %v", err)
 	}
 	cfg.Model, cfg.GPU, cfg.Limits = m.Name, g.Name, latency.Limits(m, g, cfg.Limits)
-	timer, err := latency.New(m, g, cfg)
+	fit, err := loadFit("fit", strings.TrimSpace(c.String("fit")))
+	if err != nil {
+		return err
+	}
+	timer, err := latency.NewWith(m, g, cfg, fit)
 	if err != nil {
 		return usagef("%s on %d × %s: %v", m.Name, cfg.GPUs(), g.Name, err)
 	}

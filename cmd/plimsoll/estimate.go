@@ -33,7 +33,7 @@ func (e estimator) Launch(_ context.Context, cfg engine.Config) (*sweep.Instance
 	v, err := virtual.New(sim.Config{
 		Role: cfg.Role, Limits: cfg.Limits, KVBlocks: model.KVTokens() / cfg.Limits.BlockSize,
 		PrefixCaching: cfg.PrefixCaching, Noise: e.opts.noise, Seed: e.opts.seed,
-	}, model, 0)
+	}, model, model.Overhead())
 	if err != nil {
 		return nil, fmt.Errorf("making the engine: %w", err)
 	}
@@ -51,6 +51,7 @@ func (e estimator) facts(cfg engine.Config, model latency.Model) profile.EngineF
 		Provenance: profile.Estimated, Version: "plimsoll " + buildVersion(),
 		KVTokens: model.KVTokens(), KVSource: "latency model", BlockSize: cfg.Limits.BlockSize,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen,
+		TTFTError: modelError(model.TTFTError()), ITLError: modelError(model.ITLError()),
 	}
 }
 

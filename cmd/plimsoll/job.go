@@ -97,6 +97,9 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	if b, err := os.ReadFile(o.catalog); err == nil {
 		in["contents of --catalog"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 	}
+	if b, err := os.ReadFile(o.fit); err == nil && o.fit != "" {
+		in["contents of --fit"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
+	}
 	in["engine kind"] = string(d.kind)
 	in["model"], in["GPU"], in["GPU count"] = d.modelName, d.gpuName, itoa(d.gpuCount)
 	return in
@@ -233,7 +236,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	pre, dec := res.Prefill, res.Decode
 	rec := store.Recommendation{
 		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: pre.Feasible && dec.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
-		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res)},
+		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
 		Prefill: pickOf(pre, o.sla), Decode: pickOf(dec, o.sla),
 		Rejected:    append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...),

@@ -137,6 +137,9 @@ func (l *launcher) simSpec(cfg engine.Config, name string, at command.Launch) en
 	if cfg.PrefixCaching {
 		argv = append(argv, "--enable-prefix-caching")
 	}
+	if l.opts.fit != "" {
+		argv = append(argv, "--fit", l.opts.fit)
+	}
 	if l.opts.catalog != "" {
 		argv = append(argv, "--catalog", l.opts.catalog)
 	}

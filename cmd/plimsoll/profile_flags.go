@@ -46,6 +46,8 @@ type profileOptions struct {
 	tps      []int
 	limits   engine.Limits
 	noise    float64
+	fit      string // of the latency model; empty = the default
+	explain  bool
 	require  bool // measured or nothing
 
 	dir                   string
@@ -101,6 +103,7 @@ func profileFlags() []cli.Flag {
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
+		s("fit", "", fitUsage, eng),
 		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),
 		s("ready-path", "/health", "`PATH` that answers 2xx when the engine is ready", eng),
 		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
@@ -128,12 +131,16 @@ func profileFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
 		&cli.BoolFlag{Name: "retry", Usage: "with --resume: try configurations again that failed before", Category: runs},
 		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
+		&cli.BoolFlag{Name: "explain", Usage: "sim, estimate: show what the picks' TTFT and ITL are made of", Category: runs},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
 		s("seed", "1", "seed of prompts and noise, `N`", runs),
 		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win", runs),
 	}
 }
+
+// fitUsage is of --fit, here and of plimsoll engine serve.
+const fitUsage = "coefficients of the latency model: a shipped fit's `NAME`, or the file that plimsoll calibrate wrote (default: recent vLLM)"
 
 // parser collects the first complaint, so that parsing reads as a list.
 type parser struct {
@@ -299,8 +306,8 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
 			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 		},
-		noise: p.fraction("noise"),
-		dir:   c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
+		noise: p.fraction("noise"), fit: strings.TrimSpace(c.String("fit")), explain: c.Bool("explain"),
+		dir: c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
 		maxTime:    p.duration("max-time"),
 		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
 		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
@@ -406,7 +413,7 @@ func (o profileOptions) checkEndpoint() error {
 // steer this invocation are left out, secrets too.
 func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 	skip := map[string]bool{
-		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "max-time": true, "config": true,
+		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
 	}
 	in := map[string]string{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
@@ -40,7 +41,17 @@ func (u *console) result(out outcome) error {
 			u.warn([]profile.Warning{w})
 		}
 	}
-	if u.opts.format == "json" {
+	var why []explanation
+	if u.opts.explain {
+		var err error
+		if why, err = out.dep.explain(out.opts, out.res.Prefill, out.res.Decode); err != nil {
+			return err
+		}
+	}
+	switch {
+	case u.opts.format == "json" && u.opts.explain:
+		return printJSON(u.out, explained{out.rec, why})
+	case u.opts.format == "json":
 		return printJSON(u.out, out.rec)
 	}
 	b := &bytes.Buffer{}
@@ -53,6 +64,7 @@ func (u *console) result(out outcome) error {
 	prefillTable(b, out)
 	decodeTable(b, out)
 	infeasible(b, out)
+	explainTables(b, why)
 	footer(b, out)
 	suggested(b, out)
 	return u.show(b)
@@ -63,7 +75,7 @@ func prefillTable(b *bytes.Buffer, out outcome) {
 	t := newTable("config", "GPUs", "TTFT ms", "tokens/s/GPU", "sustained/GPU", "verdict")
 	ch := out.res.Prefill
 	for _, c := range ch.All {
-		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point.TTFT, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat),
+		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point, out.opts.sla.Stat),
 			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), verdict(ch, c, out.opts.sla))
 	}
 	b.WriteString(t.text("  "))
@@ -75,7 +87,7 @@ func decodeTable(b *bytes.Buffer, out outcome) {
 	ch := out.res.Decode
 	for _, c := range byLoad(ch.All) {
 		t.row(c.Label(), itoa(c.Point.Config.GPUs()), fmt.Sprintf("%.1f", c.Point.InFlight), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
-			plusMinus(c.Point.ITL, c.Point.Latency(out.opts.sla.Stat), out.opts.sla.Stat), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
+			plusMinus(c.Point, out.opts.sla.Stat), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
 	}
 	b.WriteString(t.text("  "))
 }
@@ -88,10 +100,11 @@ func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 	})
 }
 
-func plusMinus(d profile.Distribution, l time.Duration, s profile.Statistic) string {
+func plusMinus(p profile.Point, s profile.Statistic) string {
+	l := p.Latency(s)
 	ms := fmt.Sprintf("%.2f", profile.Milliseconds(l))
-	if s == profile.Mean && d.Half > 0 {
-		ms += fmt.Sprintf(" ± %.2f", profile.Milliseconds(d.Half))
+	if i := p.LatencyInterval(s); i.High > 0 {
+		ms += fmt.Sprintf(" ± %.2f", profile.Milliseconds(time.Duration(i.High)-l))
 	}
 	return ms
 }
@@ -135,7 +148,10 @@ func footer(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
 		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
 	c := out.res.Cost
-	if c.Launches > 0 {
+	switch {
+	case out.dep.kind == engine.KindEstimate:
+		fmt.Fprintf(b, "Computed: %d requests in virtual time, by the latency model's fit %s\n", c.Requests, out.dep.fit.Name)
+	case c.Launches > 0:
 		fmt.Fprintf(b, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
 	}
 	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
@@ -151,4 +167,8 @@ func suggested(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower)
 	fmt.Fprintf(b, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
 	fmt.Fprintf(b, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
+	if out.dep.kind == engine.KindEstimate {
+		fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", shownError(p.ModelError))
+		fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", shownError(d.ModelError))
+	}
 }

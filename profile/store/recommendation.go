@@ -50,7 +50,8 @@ type Recommendation struct {
 // EngineName is the engine that was profiled.
 type EngineName struct {
 	Kind    engine.Kind `json:"kind"`
-	Version string      `json:"version"` // empty where it did not say
+	Version string      `json:"version"`       // empty where it did not say
+	Fit     string      `json:"fit,omitempty"` // of the latency model, where one stands for the engine
 }
 
 // SLA is profile.SLA in milliseconds.

@@ -42,7 +42,8 @@ func (l *lines) peek() ([]byte, bool, error) {
 	if l.kept {
 		return l.text(), true, nil
 	}
-	for l.scan.Scan() {
+	// A reader that failed leaves half a line, which is not to be believed.
+	for l.scan.Scan() && l.scan.Err() == nil {
 		l.n++
 		if len(l.text()) > 0 {
 			l.kept = true

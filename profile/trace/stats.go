@@ -28,7 +28,8 @@ type Peak struct {
 	// Requests are the most in any one of the windows that follow each other
 	// from the first arrival on.
 	Requests int
-	// Ratio is Requests over Rate · Window; 0 where Rate is.
+	// Ratio is Requests over Rate · Window; 0 where Rate is. It says little
+	// where the trace is not many windows long, and can then be below 1.
 	Ratio float64
 }
 

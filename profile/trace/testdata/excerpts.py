@@ -18,9 +18,9 @@ def head(name, lines, to):
 
 head("azure-2023-conv.csv", 401, "azure-2023.csv")
 head("mooncake-arxiv-1000.jsonl", 300, "mooncake.jsonl")
-head("servegen-m-mid-10min.csv", 577, "servegen.csv")  # four days, with 28 gaps
+head("servegen-m-mid-10min.csv", 577, "servegen.csv")  # four days, with 11 gaps
 
-# Request records only of prompts below 300 blocks, and the tool events around.
+# Without the requests of 400 blocks and more, which are most of its bytes.
 kept = []
 for line in gzip.open(src / "dynamo-request-trace-v1.jsonl.gz", "rt"):
     request = json.loads(line)["event"].get("request", {})

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+)
+
+// loadFit gives the latency model's coefficients that --fit (or --prior) names:
+// a shipped fit, or a file that plimsoll calibrate wrote. Empty = the default.
+func loadFit(flag, name string) (latency.Fit, error) {
+	if name == "" {
+		return latency.DefaultFit(), nil
+	}
+	f, unknown := latency.FitByName(name)
+	if unknown == nil {
+		return f, nil
+	}
+	b, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return f, usagef("--%s: %v", flag, unknown).hint("or the file that plimsoll calibrate wrote; there is none of that name")
+	}
+	if err == nil {
+		f, err = parseFit(b)
+	}
+	if err != nil {
+		return f, usagef("--%s %s: %v", flag, name, err)
+	}
+	return f, nil
+}
+
+// parseFit reads what plimsoll calibrate writes.
+func parseFit(b []byte) (latency.Fit, error) {
+	var f latency.Fit
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return f, fmt.Errorf("not a calibration: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return f, errors.New("not a calibration: more than one JSON value")
+	}
+	if f.Name == "" {
+		return f, errors.New("not a calibration: it has no name")
+	}
+	if err := f.Coefficients.Check(); err != nil {
+		return f, fmt.Errorf("not a calibration: %w", err)
+	}
+	return f, nil
+}
+
+// modelError is a latency model's error as points and files carry it.
+func modelError(e latency.Error) profile.ModelError {
+	return profile.ModelError{Median: e.Median, P90: e.P90, N: e.N, Basis: e.Basis}
+}
+
+// shownError is an error in one phrase: "± 12 % (p90; median 5 %; basis)".
+func shownError(e profile.ModelError) string {
+	if !e.Known() {
+		return "not known"
+	}
+	parts := []string{"p90", fmt.Sprintf("median %.2g %%", 100*e.Median)}
+	if e.Basis != "" {
+		parts = append(parts, e.Basis)
+	}
+	return fmt.Sprintf("± %.2g %% (%s)", 100*e.P90, strings.Join(parts, "; "))
+}
