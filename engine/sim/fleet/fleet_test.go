@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 )
 
 // cases is how many random fleets a test looks at.
@@ -52,7 +54,7 @@ func TestAgainstOracle(t *testing.T) {
 		}
 	}
 	t.Logf("finished %d, lost %d, rejected %d, unfinished %d, retries %d, preemptions %d", finished, lost, rejected, unfinished, retried, preempted)
-	if min(finished, lost, rejected, unfinished, retried, int(preempted)) < 50 {
+	if min(finished, lost, rejected, unfinished, retried, int(preempted)) < int(cases()/100) {
 		t.Fatal("the random fleets leave a kind of outcome out")
 	}
 }
@@ -123,7 +125,65 @@ func compareReport(s scenario, r Report, d *dumb) error {
 	if err := near("mean in flight", r.MeanInFlight, d.inFlight/span, 1e-9); err != nil {
 		return err
 	}
+	if err := compareAttainment(s, r, d); err != nil {
+		return err
+	}
 	return compareLatencies(s, r, d)
+}
+
+func compareAttainment(s scenario, r Report, d *dumb) error {
+	met := func(o Outcome, ttft, itl bool) bool {
+		gaps := engine.Picoseconds(o.OSL - 1)
+		return o.Status == Finished &&
+			(!ttft || s.config.SLA.TTFT == 0 || o.First-o.At <= engine.FromDuration(s.config.SLA.TTFT)) &&
+			(!itl || s.config.SLA.ITL == 0 || o.Last-o.First <= gaps*engine.FromDuration(s.config.SLA.ITL))
+	}
+	want := Attainment{Requests: int64(len(d.requests))}
+	tokens, good := 0, 0
+	for _, x := range d.requests {
+		share := func(is bool) float64 {
+			if is {
+				return 1 / float64(len(d.requests))
+			}
+			return 0
+		}
+		want.TTFT += share(met(x.out, true, false))
+		want.ITL += share(met(x.out, false, true))
+		want.Both += share(met(x.out, true, true))
+		if x.out.Status == Finished {
+			tokens += x.OSL
+		}
+		if met(x.out, true, true) {
+			good += x.OSL
+		}
+	}
+	got, span := r.Attainment, max(d.now.Seconds(), 1e-12)
+	return errors.Join(
+		near("requests", float64(got.Requests), float64(want.Requests), 0),
+		near("TTFT attainment", got.TTFT, want.TTFT, 1e-9), near("ITL attainment", got.ITL, want.ITL, 1e-9),
+		near("attainment of both", got.Both, want.Both, 1e-9),
+		near("token rate", r.Tokens, float64(tokens)/span, 1e-9), near("good token rate", r.GoodTokens, float64(good)/span, 1e-9),
+	)
+}
+
+// compareCounters holds what the engines counted against the dumb fleet's.
+func compareCounters(r Report, d *dumb) error {
+	for i, p := range r.Pools {
+		var stats sim.Stats
+		for _, rep := range d.reps {
+			if rep.pool == i {
+				stats = sum(stats, rep.engine.Stats())
+			}
+		}
+		q := math.Max(float64(stats.PrefixQueries), 1)
+		want := PrefixHits{DRAM: float64(stats.PrefixHitsDRAM) / q, NVMe: float64(stats.PrefixHitsNVMe) / q}
+		want.HBM = float64(stats.PrefixHits-stats.PrefixHitsDRAM-stats.PrefixHitsNVMe) / q
+		if p.PrefixHits != want || p.Steps != stats.Steps || p.Preemptions != stats.Preemptions {
+			return fmt.Errorf("pool %d: hits %+v, %d steps, %d preemptions; want %+v, %d, %d",
+				i, p.PrefixHits, p.Steps, p.Preemptions, want, stats.Steps, stats.Preemptions)
+		}
+	}
+	return nil
 }
 
 // compareLatencies holds the sketches against exact lists.
@@ -155,7 +215,7 @@ func compareLatencies(s scenario, r Report, d *dumb) error {
 	if err := compareSketch(&r.ITL, d.itl); err != nil {
 		return fmt.Errorf("ITL: %w", err)
 	}
-	return nil
+	return compareCounters(r, d)
 }
 
 func near(what string, got, want, tolerance float64) error {

@@ -80,8 +80,10 @@ func TestScalingByHand(t *testing.T) {
 		t.Errorf("TTFT %d ps, end at %d ps", r.TTFT.Max(), r.At)
 	}
 	want := []ScaleEvent{
-		{At: 5 * s, Role: engine.RoleAggregated, From: 0, To: 1}, {At: 20 * s, Role: engine.RoleAggregated, From: 1, To: 3},
-		{At: 29 * s, Role: engine.RoleAggregated, From: 3, To: 2}, {At: 31 * s, Role: engine.RoleAggregated, From: 2, To: 0},
+		{At: 5 * s, Role: engine.RoleAggregated, From: 0, To: 1},
+		{At: 20 * s, Role: engine.RoleAggregated, From: 1, To: 3},
+		{At: 29 * s, Role: engine.RoleAggregated, From: 3, To: 2},
+		{At: 31 * s, Role: engine.RoleAggregated, From: 2, To: 0},
 	}
 	if !reflect.DeepEqual(r.Scales, want) {
 		t.Errorf("scale events %+v", r.Scales)

@@ -116,7 +116,7 @@ func TestMissesAreCounted(t *testing.T) {
 	p := Pool{Engine: sim.Config{KVBlocks: 10}, Timer: steady(engine.Second), Replicas: 2}
 	f, err := New(Config{
 		Pools: []Pool{p}, Provenance: profile.Estimated,
-		SLA: profile.SLA{TTFT: engine.Picoseconds(2 * engine.Second).Duration()},
+		SLA: profile.SLA{TTFT: (2 * engine.Second).Duration()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func drawScenario(seed uint64) scenario {
 	s.config = Config{
 		Retry: r.IntN(2) == 0,
 		Bins:  2 + r.IntN(20),
-		SLA:   profile.SLA{TTFT: oneOf(r, 0, 40*time.Microsecond), ITL: oneOf(r, 0, 3*time.Microsecond)},
+		SLA:   profile.SLA{TTFT: time.Duration(oneOf(r, 0, 5, 40)), ITL: time.Duration(oneOf(r, 0, 1, 2))},
 		Transfer: Transfer{
 			Latency:       oneOf(r, 0, engine.Picoseconds(r.IntN(9000))),
 			BytesPerToken: float64(r.IntN(100)), BytesPerSecond: oneOf[float64](r, 0, 1e9), Serial: r.IntN(2) == 0,
