@@ -1,0 +1,242 @@
+package virtual
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+	"plimsoll/profile"
+)
+
+// steady times a step: 1 ms, 1 µs for each prompt token, 100 µs for each
+// decoding sequence, 1 ns for each token of its context.
+type steady struct{}
+
+func (steady) StepTime(b engine.Batch) engine.Picoseconds {
+	return engine.Millisecond + engine.Picoseconds(b.PrefillTokens)*engine.Microsecond +
+		engine.Picoseconds(b.DecodeSeqs)*100*engine.Microsecond + engine.Picoseconds(b.DecodeContext)*engine.Nanosecond
+}
+
+func small() sim.Config {
+	return sim.Config{KVBlocks: 1000, Limits: engine.Limits{MaxNumSeqs: 8, MaxNumBatchedTokens: 256, BlockSize: 16}}
+}
+
+func make1(t testing.TB, c sim.Config, overhead engine.Picoseconds) *Engine {
+	t.Helper()
+	e, err := New(c, steady{}, overhead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func measure(t testing.TB, e *Engine, w profile.Workload, due []time.Duration) Measurement {
+	t.Helper()
+	m, err := e.Measure(context.Background(), w, due)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func closed(isl, osl, requests, inFlight int) profile.Workload {
+	return profile.Workload{ISL: isl, OSL: osl, Requests: requests, InFlight: inFlight, Arrival: profile.ClosedLoop, Seed: 1}
+}
+
+// A prompt of 300 tokens takes steps of 256 and of 44 tokens; then each token's
+// step has one token of context more.
+func TestOneRequest(t *testing.T) {
+	const us = time.Microsecond
+	for _, overhead := range []time.Duration{0, 3 * time.Millisecond} {
+		r := measure(t, make1(t, small(), engine.FromDuration(overhead)), closed(300, 3, 1, 1), nil).Requests[0]
+		ttft := overhead + 1256*us + 1044*us
+		if r.TTFT() != ttft || r.Due != time.Millisecond || r.Sent != r.Due || !r.OK() {
+			t.Errorf("TTFT %v, want %v; %+v", r.TTFT(), ttft, r)
+		}
+		second, third := 1100*us+301, 1100*us+302
+		want := []profile.Chunk{{At: r.First}, {At: r.First + second}, {At: r.First + second + third}}
+		if !reflect.DeepEqual(r.Chunks, want) || r.Last != want[2].At || r.End != r.Last {
+			t.Errorf("chunks %v, want %v; last %v, end %v", r.Chunks, want, r.Last, r.End)
+		}
+		if r.PromptTokens != 300 || r.OutputTokens != 3 || !r.UsageSeen || r.Status != 200 || r.CachedTokens != 0 || r.Finish != "length" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// In a closed loop a request is sent when another one ends, never more than
+// asked for at once.
+func TestClosedLoop(t *testing.T) {
+	m := measure(t, make1(t, small(), 0), closed(20, 5, 7, 3), nil)
+	var ends []time.Duration
+	for i, r := range m.Requests {
+		if i < 3 {
+			if r.Sent != time.Millisecond {
+				t.Errorf("request %d was sent at %v", i, r.Sent)
+			}
+		} else if r.Sent != ends[i-3] {
+			t.Errorf("request %d was sent at %v, %v ended a place", i, r.Sent, ends)
+		}
+		ends = append(ends, r.End)
+	}
+	for _, c := range m.Running {
+		if c.N < 1 || c.N > 3 {
+			t.Errorf("%d run at %v", c.N, c.At)
+		}
+	}
+}
+
+// In an open loop a request is sent when it is due, whatever the others do.
+func TestOpenLoop(t *testing.T) {
+	w := profile.Workload{ISL: 100, OSL: 50, Requests: 4, Arrival: profile.Poisson, Rate: 100}
+	due := []time.Duration{0, time.Millisecond, 2 * time.Second, 2 * time.Second}
+	rs := measure(t, make1(t, small(), 0), w, due).Requests
+	for i, r := range rs {
+		if r.Due != time.Millisecond+due[i] || r.Sent != r.Due || !r.OK() {
+			t.Errorf("request %d is due at %v: %+v", i, due[i], r)
+		}
+	}
+	if rs[1].TTFT() <= rs[0].TTFT() { // it waits for the step that runs
+		t.Errorf("TTFT %v, the one before had %v", rs[1].TTFT(), rs[0].TTFT())
+	}
+	if rs[2].TTFT() != rs[3].TTFT() {
+		t.Errorf("TTFT %v and %v of two that came together", rs[2].TTFT(), rs[3].TTFT())
+	}
+}
+
+// Warm-up fills the prefix cache in no time; shared prompts find it in the next
+// load, others never do.
+func TestPrefixCache(t *testing.T) {
+	c := small()
+	c.PrefixCaching = true
+	e := make1(t, c, 0)
+	w := closed(100, 1, 2, 2)
+	w.SharedPrompts, w.Warmup = true, true
+	for _, r := range measure(t, e, w, nil).Requests {
+		if r.TTFT() != 0 || !r.OK() {
+			t.Errorf("a warm-up took %v: %+v", r.TTFT(), r)
+		}
+	}
+	w.Warmup = false
+	for _, r := range measure(t, e, w, nil).Requests {
+		if r.CachedTokens != 96 {
+			t.Errorf("%d tokens cached, want the 6 full blocks", r.CachedTokens)
+		}
+	}
+	w.SharedPrompts = false
+	for range 2 {
+		for _, r := range measure(t, e, w, nil).Requests {
+			if r.CachedTokens != 0 {
+				t.Errorf("%d tokens of a new prompt are cached", r.CachedTokens)
+			}
+		}
+	}
+}
+
+// What the engine cannot hold is a record, as from a server, and the loop goes on.
+func TestTooLong(t *testing.T) {
+	c := small()
+	c.Limits.MaxModelLen = 50
+	for _, r := range measure(t, make1(t, c, 0), closed(40, 20, 5, 2), nil).Requests {
+		if r.Failure != profile.FailStatus || r.Status != 400 || r.End == 0 || len(r.Chunks) != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A request that takes too long ends at its deadline, and the next takes its place.
+func TestTimeout(t *testing.T) {
+	e := make1(t, small(), 0)
+	w := closed(20, 100, 6, 2)
+	w.Timeout = 10 * time.Millisecond
+	for _, r := range measure(t, e, w, nil).Requests {
+		if r.Failure != profile.FailTimeout || r.End != r.Sent+w.Timeout || r.OutputTokens != len(r.Chunks) || len(r.Chunks) == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	w.Timeout = time.Minute
+	for _, r := range measure(t, e, w, nil).Requests { // the engine is empty again
+		if !r.OK() {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	e := make1(t, small(), 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m, err := e.Measure(ctx, closed(20, 5, 4, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range m.Requests {
+		if r.Failure != profile.FailCanceled {
+			t.Errorf("%+v", r)
+		}
+	}
+	if r := measure(t, e, closed(20, 5, 1, 1), nil).Requests[0]; !r.OK() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	if _, err := New(sim.Config{}, steady{}, 0); err == nil {
+		t.Error("an engine without KV cache is taken")
+	}
+	if _, err := New(small(), steady{}, -1); err == nil {
+		t.Error("a negative overhead is taken")
+	}
+	open := profile.Workload{ISL: 1, OSL: 1, Requests: 2, Arrival: profile.Constant, Rate: 1}
+	for _, w := range []profile.Workload{closed(0, 1, 1, 1), closed(1, 0, 1, 1), closed(1, 1, 0, 1), closed(1, 1, 1, 0), open} {
+		if _, err := make1(t, small(), 0).Measure(t.Context(), w, []time.Duration{0}); err == nil {
+			t.Errorf("%+v is taken", w)
+		}
+	}
+}
+
+// Whatever the load, preemptions included: every request gets its tokens at
+// rising instants, and equal calls give equal records.
+func TestRecords(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := small()
+		c.KVBlocks = rapid.IntRange(10, 60).Draw(rt, "blocks") // few enough to preempt
+		c.PrefixCaching = rapid.Bool().Draw(rt, "caching")
+		c.Noise, c.Seed = rapid.SampledFrom([]float64{0, 0.2}).Draw(rt, "noise"), 7
+		w := closed(rapid.IntRange(1, 100).Draw(rt, "isl"), rapid.IntRange(1, 60).Draw(rt, "osl"),
+			rapid.IntRange(1, 20).Draw(rt, "requests"), rapid.IntRange(1, 20).Draw(rt, "in flight"))
+		w.SharedPrompts = rapid.Bool().Draw(rt, "shared")
+		overhead := engine.Picoseconds(rapid.Int64Range(0, int64(5*engine.Millisecond)).Draw(rt, "overhead"))
+		a, b := measure(t, make1(t, c, overhead), w, nil), measure(t, make1(t, c, overhead), w, nil)
+		if !reflect.DeepEqual(a, b) {
+			rt.Fatal("two equal calls differ")
+		}
+		for _, r := range a.Requests {
+			if !r.OK() || len(r.Chunks) != w.OSL || r.OutputTokens != w.OSL || r.First != r.Chunks[0].At || r.Last != r.Chunks[w.OSL-1].At {
+				rt.Fatalf("%+v", r)
+			}
+			for i := range r.Chunks[1:] {
+				if r.Chunks[i+1].At <= r.Chunks[i].At {
+					rt.Fatalf("token %d came at %v after %v", i+1, r.Chunks[i+1].At, r.Chunks[i].At)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	c := sim.Config{KVBlocks: 100_000, PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 256, MaxNumBatchedTokens: 8192}}
+	e := make1(b, c, 0)
+	w := closed(3000, 150, 256, 256)
+	w.SharedPrompts = true
+	b.ReportAllocs()
+	for b.Loop() {
+		measure(b, e, w, nil)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*256*150), "ns/token")
+}
