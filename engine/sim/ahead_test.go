@@ -14,11 +14,11 @@ import (
 type shrinking struct{}
 
 func (shrinking) StepTime(b engine.Batch) engine.Picoseconds {
-	return 300 - engine.Picoseconds(b.DecodeContext)
+	return 60 - engine.Picoseconds(b.DecodeContext)
 }
 
 func (shrinking) DecodeRun(seqs int, context int64) (first, growth engine.Picoseconds, steps int64) {
-	return 300 - engine.Picoseconds(context), -engine.Picoseconds(seqs), math.MaxInt64
+	return 60 - engine.Picoseconds(context), -engine.Picoseconds(seqs), math.MaxInt64
 }
 
 // TestSkipIsEveryStep runs two engines side by side through random workloads:
