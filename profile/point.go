@@ -100,7 +100,7 @@ func (p Point) ThroughputInterval() Interval {
 	return p.ModelError.Around(p.ThroughputPerGPU)
 }
 
-// LatencyInterval is the same of Latency; noise is known of its mean alone.
+// LatencyInterval is the same of Latency; noise is known of the mean alone.
 func (p Point) LatencyInterval(s Statistic) Interval {
 	l, half := float64(p.Latency(s)), p.ITL.Half
 	if p.Phase == Prefill {
@@ -109,7 +109,7 @@ func (p Point) LatencyInterval(s Statistic) Interval {
 	switch {
 	case p.ModelError.Known():
 		return p.ModelError.Around(l)
-	case half > 0 && float64(half) < l:
+	case s == Mean && half > 0 && float64(half) < l:
 		return Interval{Low: l - float64(half), High: l + float64(half)}
 	}
 	return Interval{}

@@ -224,3 +224,26 @@ func TestIntervalLeavesDriftOut(t *testing.T) {
 		t.Errorf("3 ms of noise on 500 gaps: ± %v, want near 0.26 ms", h)
 	}
 }
+
+// A model's error stands in for the noise of a measurement, and its absence
+// leaves that alone.
+func TestPointIntervals(t *testing.T) {
+	p := Point{Phase: Decode, ITL: Distribution{N: 9, Mean: 1000, P99: 2000, Half: 10}, ThroughputPerGPU: 50, Throughput95: Interval{49, 51}}
+	if l, th := p.LatencyInterval(Mean), p.ThroughputInterval(); l != (Interval{990, 1010}) || th != (Interval{49, 51}) {
+		t.Errorf("measured: %v, %v", l, th)
+	}
+	if l := p.LatencyInterval(P99); l != (Interval{}) {
+		t.Errorf("the mean's interval is given for the p99: %v", l)
+	}
+	p.ModelError = ModelError{Median: 0.1, P90: 0.25, N: 3, Basis: "b"}
+	if l, th := p.LatencyInterval(P99), p.ThroughputInterval(); l != (Interval{1500, 2500}) || th != (Interval{37.5, 62.5}) {
+		t.Errorf("estimated: %v, %v", l, th)
+	}
+	p.ModelError.P90 = 1.5
+	if l := p.LatencyInterval(Mean); l != (Interval{0, 2500}) {
+		t.Errorf("an error above 100 %%: %v", l)
+	}
+	if l := (Point{Phase: Decode, ITL: Distribution{N: 1, Mean: 1000}}).LatencyInterval(Mean); l != (Interval{}) {
+		t.Errorf("nothing known: %v", l)
+	}
+}

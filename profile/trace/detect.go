@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,8 +57,8 @@ func plainJSON(err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("bad JSON: %w at byte %d (hint: a trace has one JSON object a line)", syntax, syntax.Offset)
 	case errors.As(err, &kind):
-		field := kind.Field[strings.LastIndex(kind.Field, ".")+1:]
-		return fmt.Errorf("%s is a %s: want %s", field, kind.Value, wanted(kind.Type.String()))
+		field := cmp.Or(kind.Field[strings.LastIndex(kind.Field, ".")+1:], "the line")
+		return fmt.Errorf("%s: got %s, want %s", field, kind.Value, wanted(kind.Type.String()))
 	}
 	return err
 }

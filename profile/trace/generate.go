@@ -86,6 +86,7 @@ type generator struct {
 	gaps, isl, osl *rand.Rand
 	prompts        *prompts // nil where nothing is shared
 	reached        float64  // the last arrival, in mean gaps since the start
+	last           time.Duration
 	made           int
 }
 
@@ -107,10 +108,12 @@ func (g *generator) next() (Arrival, bool) {
 		g.reached += g.spec.Gaps.draw(g.gaps)
 	}
 	at, fits := seconds(g.spec.Rate.Reach(g.reached))
+	at = max(at, g.last) // rounding may put arrivals of one instant a nanosecond apart
 	if !fits || (g.spec.Duration > 0 && at >= g.spec.Duration) {
 		return Arrival{}, false
 	}
 	g.made++
+	g.last = at
 	a := Arrival{At: at, ISL: g.spec.ISL.Draw(g.isl), OSL: g.spec.OSL.Draw(g.osl)}
 	if g.prompts != nil {
 		a.Blocks, a.BlockTokens = g.prompts.blocks(a.ISL), g.spec.Prefixes.BlockTokens

@@ -78,5 +78,5 @@ func within(name string, v, lo, hi float64) error {
 	if v >= lo && v <= hi {
 		return nil
 	}
-	return fmt.Errorf("%s %v is out of range: want %v to %v", name, v, lo, hi)
+	return fmt.Errorf("%s %v is out of range: want %.10g to %.10g", name, v, lo, hi)
 }
