@@ -67,11 +67,35 @@ func drawScenario(seed uint64) scenario {
 		last = at
 		s.acts = append(s.acts, drawAct(r, at, s.config, blockSize))
 	}
+	if r.IntN(4) == 0 {
+		s.toGrid()
+	}
 	s.horizon = Forever
 	if r.IntN(4) == 0 {
 		s.horizon = last + 1 + engine.Picoseconds(r.IntN(200_000))
 	}
 	return s
+}
+
+// toGrid makes all instants multiples of a step's time, so that much happens at
+// once.
+func (s *scenario) toGrid() {
+	const grid = 1000
+	round := func(p *engine.Picoseconds) { *p -= *p % grid }
+	for i := range s.config.Pools {
+		p := &s.config.Pools[i]
+		p.Timer, p.Engine.Noise = steady(grid), 0
+		round(&p.Overhead)
+		round(&p.StartUp)
+		round(&p.Engine.DRAM.Load)
+		round(&p.Engine.NVMe.Load)
+	}
+	s.config.Transfer.BytesPerSecond = 0
+	round(&s.config.Transfer.Latency)
+	for i := range s.acts {
+		round(&s.acts[i].at)
+		round(&s.acts[i].offer.At)
+	}
 }
 
 func drawPool(r *rand.Rand, role engine.Role, blockSize int) Pool {
