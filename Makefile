@@ -3,6 +3,7 @@
 # integration  the same product against real servers that this project did not write
 # bench        the Go benchmarks
 # fmt          format everything
+# fit          refit the latency model from its measured rows
 
 GOLANGCI_VERSION := v2.15.0
 CACHE            ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plimsoll
@@ -13,7 +14,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build check fmt bench integration lint race tidy nocgo readme
+.PHONY: build check fmt fit bench integration lint race tidy nocgo readme
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -40,6 +41,9 @@ readme:
 
 fmt: $(GOLANGCI)
 	$(GOLANGCI) fmt ./...
+
+fit:
+	go run ./engine/latency/fit
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...

@@ -10,12 +10,22 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Spread is how far, as a standard deviation of its logarithm, a coefficient of
-// one engine version lies from that of others: what a prior counts for against
-// measured rows. Fitted alone, the versions of vLLM that ship differ by 0.1 to
-// 0.5 in the factors and up to 1 in the spans; held-out errors are the same
-// within their noise from 0.3 to 0.5.
-const Spread = 0.4
+// FactorSpread and SpanSpread are how far, as a standard deviation of its
+// logarithm, a coefficient of one engine version lies from that of others: what
+// a prior counts for against measured rows. How near kernels come to the data
+// sheet changes less from version to version than what software spends.
+const (
+	FactorSpread = 0.3
+	SpanSpread   = 0.6
+)
+
+// spread is that of coefficient i.
+func spread(i int) float64 {
+	if i < numFactors {
+		return FactorSpread
+	}
+	return SpanSpread
+}
 
 // Report is what a calibration did.
 type Report struct {
@@ -40,7 +50,7 @@ type Residual struct {
 }
 
 // Estimate is the coefficients that explain obs best, beginning from a prior
-// that counts as much as Spread says. It refuses observations that cannot be.
+// that counts as much as FactorSpread and SpanSpread say. It refuses observations that cannot be.
 func Estimate(prior Coefficients, obs []Observation) (Coefficients, error) {
 	if err := prior.Check(); err != nil {
 		return Coefficients{}, fmt.Errorf("prior: %w", err)
@@ -49,14 +59,14 @@ func Estimate(prior Coefficients, obs []Observation) (Coefficients, error) {
 	if err != nil {
 		return Coefficients{}, err
 	}
-	return solve(prior, prior, Spread, ss), nil
+	return solve(prior, prior, ss), nil
 }
 
 // Calibrate moves prior to where measured points of one engine want it. One
 // point scales what it depends on; more determine more; what they do not
 // determine stays with the prior. The result is for other models, sizes and
 // lengths on the same engine too. It refuses points that cannot be, naming the
-// field; the order of the points does not matter.
+// field.
 func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
 	if len(obs) == 0 {
 		return Fit{}, Report{}, errors.New("calibrating: no points: want one at least")
@@ -68,7 +78,7 @@ func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
 	if err != nil {
 		return Fit{}, Report{}, fmt.Errorf("calibrating %q: %w", prior.Name, err)
 	}
-	k := solve(prior.Coefficients, prior.Coefficients, Spread, ss)
+	k := solve(prior.Coefficients, prior.Coefficients, ss)
 	r := report(prior.Coefficients, k, ss)
 	return calibrated(prior, k, ss, r), r, nil
 }
@@ -116,7 +126,7 @@ func errorOf(basis string, errors []float64) Error {
 	}
 	slices.Sort(errors)
 	return Error{
-		Median: stat.Quantile(0.5, stat.Empirical, errors, nil), P90: stat.Quantile(0.9, stat.Empirical, errors, nil),
+		Median: stat.Quantile(0.5, stat.Empirical, errors, nil), Mean: stat.Mean(errors, nil), P90: stat.Quantile(0.9, stat.Empirical, errors, nil),
 		N: len(errors), Basis: basis,
 	}
 }
@@ -124,10 +134,10 @@ func errorOf(basis string, errors []float64) Error {
 // undetermined are the coefficients whose uncertainty the points take less than
 // a fifth off.
 func undetermined(prior, k Coefficients, ss []sample) []string {
-	hessian, _ := normal(logs(k), logs(prior), Spread, slopes(logs(k), ss))
+	hessian, _ := normal(logs(k), logs(prior), slopes(logs(k), ss))
 	var out []string
 	for i, v := range variances(hessian) {
-		if math.Sqrt(v) > 0.8*Spread {
+		if math.Sqrt(v) > 0.8*spread(i) {
 			out = append(out, coefficientNames[i])
 		}
 	}

@@ -24,8 +24,12 @@ type Coefficients struct {
 	Overhead     float64 `json:"per_request_s"` // s per request outside of steps: HTTP, tokenizing
 }
 
-// numCoefficients is the number of fields of Coefficients.
-const numCoefficients = 13
+// numCoefficients is the number of fields of Coefficients; the first numFactors
+// are factors, the others spans.
+const (
+	numCoefficients = 13
+	numFactors      = 7
+)
 
 // coefficientNames are the fields' JSON names, in order.
 var coefficientNames = [numCoefficients]string{

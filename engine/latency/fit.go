@@ -50,18 +50,19 @@ type Held struct {
 // Error is a relative error: 0.05 is 5 %.
 type Error struct {
 	Median float64 `json:"median"`
+	Mean   float64 `json:"mean"`
 	P90    float64 `json:"p90"`
 	N      int     `json:"n"`     // points behind it
 	Basis  string  `json:"basis"` // in words: what was held out
 }
 
-// widest is the larger of both errors, median and p90 each, on the basis of the
+// widest is the larger of both errors, each figure by itself, on the basis of the
 // one with the larger median.
 func (e Error) widest(o Error) Error {
 	if o.Median > e.Median {
 		e, o = o, e
 	}
-	e.P90 = max(e.P90, o.P90)
+	e.Mean, e.P90 = max(e.Mean, o.Mean), max(e.P90, o.P90)
 	return e
 }
 

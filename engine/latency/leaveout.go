@@ -13,13 +13,13 @@ func LeaveOneOut(prior Coefficients, obs []Observation) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return leaveOneOut(prior, solve(prior, prior, Spread, ss), ss), nil
+	return leaveOneOut(prior, solve(prior, prior, ss), ss), nil
 }
 
 // leaveOneOut needs the fit to all samples, k.
 func leaveOneOut(prior, k Coefficients, ss []sample) []float64 {
 	fold := func(i int) Coefficients {
-		return solve(prior, k, Spread, slices.Delete(slices.Clone(ss), i, i+1))
+		return solve(prior, k, slices.Delete(slices.Clone(ss), i, i+1))
 	}
 	if len(ss) > exactFolds {
 		rows := slopes(logs(k), ss)
@@ -35,7 +35,7 @@ func leaveOneOut(prior, k Coefficients, ss []sample) []float64 {
 // stepWithout is one step from k to where the rows without row i want it.
 func stepWithout(prior, k Coefficients, rows []slope, i int) Coefficients {
 	x, low, high := logs(k), logs(least()), logs(most())
-	hessian, gradient := normal(x, logs(prior), Spread, slices.Delete(slices.Clone(rows), i, i+1))
+	hessian, gradient := normal(x, logs(prior), slices.Delete(slices.Clone(rows), i, i+1))
 	holdAtBounds(x, hessian, gradient)
 	if step, ok := descend(hessian, gradient, 0); ok {
 		for j := range x {

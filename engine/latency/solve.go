@@ -29,13 +29,13 @@ func (s sample) predict(k Coefficients) float64 {
 // by Levenberg and Marquardt's method (Numerical Recipes, 3rd ed., 15.5.2) over
 // ln k: every coefficient stays positive, and one that no row depends on stays
 // at the prior. It begins at start.
-func solve(prior, start Coefficients, spread float64, samples []sample) Coefficients {
+func solve(prior, start Coefficients, samples []sample) Coefficients {
 	const n = numCoefficients
 	center, x := logs(prior), logs(start)
 	cost := func(at [n]float64) float64 {
 		sum := 0.0
 		for i := range at {
-			sum += square((at[i] - center[i]) / spread)
+			sum += square((at[i] - center[i]) / spread(i))
 		}
 		k := exps(at)
 		for _, s := range samples {
@@ -46,7 +46,7 @@ func solve(prior, start Coefficients, spread float64, samples []sample) Coeffici
 	low, high := logs(least()), logs(most())
 	best, damping := cost(x), 1e-3
 	for range 60 {
-		hessian, gradient := normal(x, center, spread, slopes(x, samples))
+		hessian, gradient := normal(x, center, slopes(x, samples))
 		holdAtBounds(x, hessian, gradient)
 		improved := false
 		for range 8 {
@@ -99,11 +99,11 @@ func slopes(x [numCoefficients]float64, samples []sample) []slope {
 }
 
 // normal is the Gauss-Newton Hessian and the gradient of half the cost at x.
-func normal(x, center [numCoefficients]float64, spread float64, rows []slope) (*mat.SymDense, *mat.VecDense) {
+func normal(x, center [numCoefficients]float64, rows []slope) (*mat.SymDense, *mat.VecDense) {
 	hessian, gradient := mat.NewSymDense(numCoefficients, nil), mat.NewVecDense(numCoefficients, nil)
 	for i := range x {
-		hessian.SetSym(i, i, 1/square(spread))
-		gradient.SetVec(i, (x[i]-center[i])/square(spread))
+		hessian.SetSym(i, i, 1/square(spread(i)))
+		gradient.SetVec(i, (x[i]-center[i])/square(spread(i)))
 	}
 	for _, r := range rows {
 		row := mat.NewVecDense(numCoefficients, r.by[:])

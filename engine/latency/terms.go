@@ -50,8 +50,8 @@ func (w work) units(k Coefficients) units {
 		prefill: flops * w.prefill, decode: flops * w.decode,
 		prefillLogits: k.FLOPs * second * w.prefillLogits, logits: k.FLOPs * second * w.logits,
 		pairFull: pair * w.full, pairWindow: pair * w.windowed,
-		kvFull: whole(kv * w.full), kvWindow: whole(kv * w.windowed),
-		attendFull: whole(attend * w.full), attendWindow: whole(attend * w.windowed),
+		kvFull: whole(kv * w.full), kvWindow: whole(kv*(w.full+w.windowed)) - whole(kv*w.full),
+		attendFull: whole(attend * w.full), attendWindow: whole(attend*(w.full+w.windowed)) - whole(attend*w.full),
 		window:        w.window,
 		layers:        whole(second * (k.Layer*w.layers + k.Step)),
 		prefillLayers: whole(second * k.PrefillLayer * w.layers),
@@ -130,7 +130,13 @@ const day = 24 * 3600 * engine.Second
 
 // picoseconds rounds to a whole number within a day.
 func picoseconds(x float64) engine.Picoseconds {
-	return engine.Picoseconds(min(max(x, 0), float64(day)) + 0.5)
+	switch {
+	case x > 0 && x < float64(day):
+		return engine.Picoseconds(x + 0.5)
+	case x > 0:
+		return day
+	}
+	return 0
 }
 
 // whole is s picoseconds, rounded, and at least 1 where there is any.

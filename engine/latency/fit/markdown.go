@@ -1,3 +1,165 @@
 package main
 
-func markdown(rows []row, results []result) ([]byte, error) { return []byte{}, nil }
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/engine/latency"
+)
+
+// page is Markdown in the making.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, a ...any) { fmt.Fprintf(p, format+"\n", a...) }
+
+func (p *page) table(columns ...string) {
+	p.line("\n| %s |", strings.Join(columns, " | "))
+	p.line("|%s", strings.Repeat("---|", len(columns)))
+}
+
+func (p *page) row(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
+
+// markdown is FIT.md.
+func markdown(rows []row, results []result) ([]byte, error) {
+	others, err := withinFamily(results)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := picks(rows, results)
+	if err != nil {
+		return nil, err
+	}
+	var p page
+	p.line("# How the latency model was fitted, and how far off it is")
+	p.line("\nWritten by `make fit` from `testdata/rows.csv` (sources and licences in `testdata/README.md`); a test refits and compares.")
+	p.line("Errors are |predicted/measured − 1| in %%, as median / mean / 90th percentile (number of points); all but *in sample* are of rows that the coefficients have not seen.")
+	p.method()
+	p.coefficients(results)
+	p.heldOut(results)
+	p.versions(results)
+	p.sixPoints(results, others)
+	p.npz(rows, results)
+	p.picks(chosen)
+	p.targets(results, others, chosen)
+	return []byte(p.String()), nil
+}
+
+func (p *page) method() {
+	p.line("\n## Form\n")
+	p.line("step = max(weights, matrix products) + attention + KV + per layer + per step + per layer of a step with a prompt + per sequence + collectives (latency and bytes);")
+	p.line("`work.go` has the physics, `coefficients.go` what is fitted, `load.go` how TTFT and TPOT of a loaded engine follow from steps.")
+	p.line("Σ(ln(predicted/measured)/0.04)² + Σ(ln(k/prior)/spread)² is minimised over ln k (`solve.go`), with a spread of %g for factors and %g for spans; no factor goes below the data sheet's speed.", latency.FactorSpread, latency.SpanSpread)
+	p.line("The prior of a version of vLLM is the fit to the other versions, that of TensorRT-LLM and of the vLLM of 2023 the fit to recent vLLM, that of all recent vLLM round numbers from physics (`Physical`).")
+	p.line("The maximum of weights and products beat their sum and p-norms of 2 and 4 on held-out TP and versions; the spread hardly matters from 0.15 to 1.")
+	p.line("\n- **Closed loop**: TPOT only; TTFT there is how the client's requests bunch. A prompt interrupts the others for as long as steps with it take longer. What the KV cache cannot hold waits (Little's law).")
+	p.line("- **Open loop** (0.15.1): ITL and TTFT; the request waits for the running step, and for the one scheduled ahead.")
+	p.line("- **One at a time** (Splitwise, H200): TTFT is the prompt's steps and the time per request.")
+	p.line("- TensorRT-LLM above %d in flight is left out: at TP4 and TP8 TPOT falls by half from 64 to 128 in flight while TTFT grows fivefold: the client decides there.", trtMostInFlight)
+}
+
+func (p *page) coefficients(results []result) {
+	p.line("\n## Coefficients\n\nFactors over the data sheet; spans in µs.")
+	p.table("fit", "points", "weights", "experts", "KV", "FLOPs", "FLOPs ≤ 8 bit", "attention", "all-reduce", "layer", "collective", "prompt layer", "sequence", "step", "request")
+	for _, r := range results {
+		k := r.fit.Coefficients
+		cells := []string{"`" + r.fit.Name + "`", fmt.Sprint(len(r.obs))}
+		for _, x := range []float64{k.Weights, k.Experts, k.KV, k.FLOPs, k.LowFLOPs, k.Attention, k.AllReduce} {
+			cells = append(cells, fmt.Sprintf("%.2f", x))
+		}
+		for _, x := range []float64{k.Layer, k.Collective, k.PrefillLayer, k.Request, k.Step, k.Overhead} {
+			cells = append(cells, fmt.Sprintf("%.3g", 1e6*x))
+		}
+		p.row(cells...)
+	}
+	p.line("\nWhat a family's rows say little about stays at its prior: experts outside of 0.15.1, FLOPs of the other precision, the time per request where no row has a TTFT.")
+	p.line("`vllm-2023` explains what batches cost by KV instead of by sequence: its rows have one context length, so that the two are one.")
+}
+
+func (p *page) heldOut(results []result) {
+	p.line("\n## Held out within a family\n\n“–”: one group only; the error of such a Model is then the pooled fit's.")
+	for _, what := range []string{"TPOT", "TTFT"} {
+		p.table(what, "in sample", "leave-one-out", "leave-one-TP-out", "leave-one-model-out", "leave-one-GPU-out", "naive (weights+KV)/BW")
+		for _, r := range results {
+			if of(what, r.sample).N == 0 {
+				continue
+			}
+			same := latency.Held{TTFT: r.fit.TTFT, TPOT: r.fit.TPOT}
+			naive := "–"
+			if what == "TPOT" {
+				naive = text(summary("", naiveTPOT(r.obs)).TPOT)
+			}
+			p.row("`"+r.fit.Name+"`", text(of(what, r.sample)), text(of(what, same)), own(r, of(what, r.fit.OtherTP)),
+				own(r, of(what, r.fit.OtherModel)), own(r, of(what, r.fit.OtherGPU)), naive)
+		}
+	}
+	p.line("\nBeside it, as published: BLIS ITL 7.1, TTFT 17.6 on held-out runs of 0.15.1; AIConfigurator 0.9.0 ITL 13.2 (mean of runs, independent comparison).")
+}
+
+func (p *page) versions(results []result) {
+	p.line("\n## Another engine version\n\nThe prior, which has seen no row of the family, on the family: what an unmeasured version may be off by. The form carries over, the constants do not: measure a few points.")
+	p.table("family", "TPOT", "TTFT")
+	for _, r := range results[1:] {
+		p.row("`"+r.fit.Name+"`", own(r, r.fit.OtherVersion.TPOT), own(r, r.fit.OtherVersion.TTFT))
+	}
+}
+
+func (p *page) sixPoints(results []result, within []withinResult) {
+	p.line("\n## Calibrated on six points\n\n%d draws of six random points; the error on all others: median of the draws' medians, and their 10th and 90th percentile.", numDraws)
+	p.table("rows", "prior", "latency", "before", "after", "spread")
+	for _, r := range results[1:] {
+		for _, d := range r.six {
+			before := r.fit.OtherVersion.TPOT
+			if d.ttft {
+				before = r.fit.OtherVersion.TTFT
+			}
+			p.row("`"+r.fit.Name+"`", "other versions", d.what(), percent(before.Median), percent(d.at(0.5)), d.spread())
+		}
+	}
+	for _, w := range within {
+		p.row(fmt.Sprintf("`%s` TP%d", w.family, w.tp), "its other TPs", w.after.what(), percent(w.before.Median), percent(w.after.at(0.5)), w.after.spread())
+	}
+}
+
+func (p *page) picks(all []pickResult) {
+	p.line("\n## The best configuration under an SLA\n\nEach closed-loop table (TP × concurrency at one ISL and OSL) is predicted by a fit without its rows; the choice under many caps is looked up in the table.")
+	p.line("With caps on TTFT too, it fails as soon as they bind: measured closed-loop TTFT holds the client's bunches, which are not the engine's and not modelled (last column: how far off it is).")
+	p.table("family", "tables", "caps", "TPOT capped: same", "within 3 %", "over the cap", "worse", "TTFT capped too: same or within 3 %", "closed-loop TTFT")
+	share := func(n, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(of)) }
+	for _, r := range all {
+		p.row("`"+r.family+"`", fmt.Sprint(r.tables), fmt.Sprint(r.itl.caps), share(r.itl.equal, r.itl.caps), share(r.itl.close, r.itl.caps),
+			share(r.itl.over, r.itl.caps), share(r.itl.poor, r.itl.caps), share(r.both.equal+r.both.close, r.both.caps), text(r.uncorrected))
+	}
+}
+
+func of(what string, h latency.Held) latency.Error {
+	if what == "TTFT" {
+		return h.TTFT
+	}
+	return h.TPOT
+}
+
+// own is an error that r's own rows have shown, not one taken over.
+func own(r result, e latency.Error) string {
+	if !strings.HasSuffix(e.Basis, "of "+r.fit.Name) && !strings.HasSuffix(e.Basis, "predicting "+fmt.Sprint(len(r.obs))+" points of "+r.fit.Name) {
+		return "–"
+	}
+	return text(e)
+}
+
+func text(e latency.Error) string {
+	if e.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f / %.1f / %.1f (%d)", 100*e.Median, 100*e.Mean, 100*e.P90, e.N)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f", 100*x) }
+
+func (d draws) what() string {
+	if d.ttft {
+		return "TTFT"
+	}
+	return "TPOT"
+}
+
+func (d draws) spread() string { return fmt.Sprintf("%.1f to %.1f", 100*d.at(0.1), 100*d.at(0.9)) }

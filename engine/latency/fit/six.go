@@ -12,9 +12,10 @@ import (
 // draws are the held-out errors of calibrations on six random points of one
 // kind of latency, sorted: one median and one p90 per draw.
 type draws struct {
-	ttft         bool
-	points       int // to draw from
-	medians, p90 []float64
+	ttft   bool
+	points int // to draw from
+
+	medians, means, p90 []float64
 }
 
 const (
@@ -45,9 +46,10 @@ func sixes(prior latency.Coefficients, obs []latency.Observation) ([]draws, erro
 			if ttft {
 				e = held.TTFT
 			}
-			d.medians, d.p90 = append(d.medians, e.Median), append(d.p90, e.P90)
+			d.medians, d.means, d.p90 = append(d.medians, e.Median), append(d.means, e.Mean), append(d.p90, e.P90)
 		}
 		slices.Sort(d.medians)
+		slices.Sort(d.means)
 		slices.Sort(d.p90)
 		out = append(out, d)
 	}
@@ -60,7 +62,8 @@ func (d draws) at(p float64) float64 { return stat.Quantile(p, stat.Empirical, d
 func sixError(all []draws, ttft bool, basis string) latency.Error {
 	for _, d := range all {
 		if d.ttft == ttft {
-			return latency.Error{Median: d.at(0.5), P90: stat.Quantile(0.5, stat.Empirical, d.p90, nil), N: d.points - numPoints, Basis: basis}
+			middle := func(x []float64) float64 { return stat.Quantile(0.5, stat.Empirical, x, nil) }
+			return latency.Error{Median: middle(d.medians), Mean: middle(d.means), P90: middle(d.p90), N: d.points - numPoints, Basis: basis}
 		}
 	}
 	return latency.Error{}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"plimsoll/engine/latency"
+)
+
+// The committed files are what the rows give. Coefficients within 0.1 % and
+// errors within 0.2 points are the same: other processors round otherwise.
+func TestRefit(t *testing.T) {
+	rows, err := readRows("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := fitAll(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := familiesJSON(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, err := os.ReadFile("../families.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	for text, into := range map[*[]byte]*any{&text: &got, &committed: &want} {
+		if err := json.Unmarshal(*text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare(t, "families.json", got, want)
+	page, err := markdown(rows, results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile("../FIT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOARCH == "amd64" && string(page) != string(old) {
+		t.Error("FIT.md is not what the rows give: run make fit")
+	}
+	targets(t, rows, results)
+}
+
+func compare(t *testing.T, path string, got, want any) {
+	t.Helper()
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok || len(got) != len(want) {
+			t.Errorf("%s has other fields: run make fit", path)
+			return
+		}
+		for k := range want {
+			compare(t, path+"."+k, got[k], want[k])
+		}
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			t.Errorf("%s has another length: run make fit", path)
+			return
+		}
+		for i := range want {
+			compare(t, path+"[]", got[i], want[i])
+		}
+	case float64:
+		within := 1e-3 * math.Abs(want)
+		if !strings.Contains(path, ".coefficients.") {
+			within = 0.002
+		}
+		if got, ok := got.(float64); !ok || math.Abs(got-want) > within {
+			t.Errorf("%s is %v, committed %v: run make fit", path, got, want)
+		}
+	default:
+		if got != want {
+			t.Errorf("%s is %v, committed %v: run make fit", path, got, want)
+		}
+	}
+}
+
+// targets holds what was reached on held-out rows, a little above it; the
+// targets themselves are in FIT.md.
+func targets(t *testing.T, rows []row, results []result) {
+	t.Helper()
+	within, err := withinFamily(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := map[string]map[string]float64{
+		"TPOT, same engine, a TP that was not fitted": {"vllm-0.15.1": 0.08, "vllm-0.12": 0.03, "vllm-fp8": 0.04, "trtllm-1.0.0rc3": 0.055, "vllm-2023": 0.07},
+		"TPOT, the same after six points of it":       {"vllm-0.15.1": 0.03, "vllm-0.12": 0.025, "vllm-fp8": 0.03, "trtllm-1.0.0rc3": 0.04, "vllm-2023": 0.03},
+		"TPOT, another version, after six points":     {"vllm-0.15.1": 0.04, "vllm-0.12": 0.06, "vllm-fp8": 0.045, "trtllm-1.0.0rc3": 0.055, "vllm-2023": 0.085},
+		"TTFT, same engine, a TP that was not fitted": {"vllm-0.15.1": 0.14, "vllm-2023": 0.15},
+		"TTFT, the same after six points of it":       {"vllm-0.15.1": 0.07, "vllm-2023": 0.08},
+		"TTFT, another version, after six points":     {"vllm-0.15.1": 0.06, "vllm-2023": 0.15},
+	}
+	seen := 0
+	for _, g := range goals(results, within) {
+		for i, x := range g.reached {
+			seen++
+			if limit := limits[g.what][g.where[i]]; x > limit || x < limit/4 {
+				t.Errorf("%s: %s %.4f, held at %.4f", g.what, g.where[i], x, limit)
+			}
+		}
+	}
+	if seen != 21 {
+		t.Errorf("%d figures, want 21", seen)
+	}
+	chosen, err := picks(rows, results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := map[string]float64{"vllm-0.12": 0.92, "vllm-fp8": 0.7, "trtllm-1.0.0rc3": 0.9}
+	for _, c := range chosen {
+		if share := float64(c.itl.equal+c.itl.close) / float64(c.itl.caps); share < least[c.family] {
+			t.Errorf("%s: %.3f of the picks are the table's best, held at %.2f", c.family, share, least[c.family])
+		}
+		delete(least, c.family)
+	}
+	if len(least) > 0 {
+		t.Errorf("no picks for %v", least)
+	}
+}
+
+// The fits must never have seen the H200 profile.
+func TestNothingIsFittedToTheProfile(t *testing.T) {
+	for _, f := range families() {
+		for _, name := range append(append([]string{}, f.rows...), f.priors...) {
+			if name == "h200-npz" {
+				t.Errorf("%s is fitted to it", f.fit.Name)
+			}
+			for _, own := range f.rows {
+				for _, prior := range f.priors {
+					if own == prior {
+						t.Errorf("the prior of %s has seen its rows", f.fit.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The best pick of a table under caps, worked out by hand.
+func TestJudge(t *testing.T) {
+	point := func(gpus, n, ttft, tpot, seen float64) choice {
+		return choice{measured: latency.Means{TTFT: ttft, TPOT: tpot}, predicted: latency.Means{TTFT: ttft, TPOT: seen}, gpus: gpus, inFlight: n, osl: 101}
+	}
+	table := []choice{point(1, 8, 0.1, 0.010, 0.011), point(1, 16, 0.1, 0.015, 0.0151), point(2, 16, 0.1, 0.009, 0.009)}
+	if got, want := table[0].throughput(table[0].measured), 8*101/1.1; math.Abs(got-want) > 1e-9 {
+		t.Errorf("throughput %g, want %g", got, want)
+	}
+	cap := latency.Means{TTFT: 1, TPOT: 0.012}
+	if got := pick(table, cap, func(c choice) latency.Means { return c.measured }); got != 2 && got != 0 {
+		t.Errorf("picked %d", got)
+	}
+	v := judge(table, anyTTFT)
+	if v.caps == 0 || v.equal+v.close+v.over+v.poor != v.caps || v.equal < v.caps/2 {
+		t.Errorf("%+v", v)
+	}
+	exact := []choice{point(1, 8, 0.1, 0.010, 0.010), point(1, 16, 0.1, 0.015, 0.015)}
+	if v := judge(exact, anyTTFT); v.equal != v.caps {
+		t.Errorf("perfect predictions pick otherwise: %+v", v)
+	}
+}
+
+func TestRowsThatCannotBe(t *testing.T) {
+	head := strings.Join(columns, ",") + "\n"
+	for text, want := range map[string]string{
+		"":                    "want the columns",
+		"a,b\n1,2\n":          "want the columns",
+		head:                  "want the columns",
+		head + "f,closed,m\n": "wrong number of fields",
+		head + "f,closed,no-such-model,H100-SXM,bf16,1,1,1,0,1,,,,1\n":   "rows.csv:2: unknown model",
+		head + "f,closed,llama-3.1-8b,no-such-gpu,bf16,1,1,1,0,1,,,,1\n": "rows.csv:2: unknown GPU",
+		head + "f,closed,llama-3.1-8b,H100-SXM,bf16,1,x,1,0,1,,,,1\n":    `rows.csv:2: isl is "x"`,
+		head + "f,closed,llama-3.1-8b,H100-SXM,bf16,1,1,1,0,1,,,,NaN\n":  `rows.csv:2: tpot_ms is "NaN"`,
+		head + "f,closed,llama-3.1-8b,H100-SXM,bf16,1,1,1,0,1,,,,-3\n":   `rows.csv:2: tpot_ms is "-3"`,
+	} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "testdata"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		models, err := os.ReadFile("../testdata/models.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string][]byte{"models.csv": models, "rows.csv": []byte(text)} {
+			if err := os.WriteFile(filepath.Join(dir, "testdata", name), content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := readRows(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// npz shows each fit on the H200 profile, which none has seen, before and after
+// six of its points.
+func (p *page) npz(rows []row, results []result) {
+	h200 := observations(rows, "h200-npz")
+	p.line("\n## Another GPU, precision and engine: Llama-3.1-8B FP8 on an H200\n\nThe profile does not name its engine. Every fit, before and after six of its points.")
+	p.table("fit", "ITL before", "ITL after six", "TTFT before", "TTFT after six")
+	for _, r := range results {
+		before := summary("", predictAll(r.fit.Coefficients, h200))
+		after, err := sixes(r.fit.Coefficients, h200)
+		if err != nil {
+			continue // readRows and Estimate have refused such rows before
+		}
+		cell := func(ttft bool) string {
+			i := slices.IndexFunc(after, func(d draws) bool { return d.ttft == ttft })
+			return percent(after[i].at(0.5)) + " (" + after[i].spread() + ")"
+		}
+		p.row("`"+r.fit.Name+"`", text(before.TPOT), cell(false), text(before.TTFT), cell(true))
+	}
+}
+
+// goal is a target beside what was reached: a median in %, or a share.
+type goal struct {
+	what    string
+	want    float64
+	reached []float64
+	where   []string
+}
+
+func (g *goal) add(where string, x float64) {
+	g.reached, g.where = append(g.reached, x), append(g.where, where)
+}
+
+// targets lists the goals that were set beforehand, with each family's figure.
+func (p *page) targets(results []result, within []withinResult, chosen []pickResult) {
+	p.line("\n## Targets\n\nMedian errors in %%, set before fitting; a figure over its target is marked ✗.")
+	p.table("target", "at most", "reached")
+	for _, g := range goals(results, within) {
+		cells := ""
+		for i, x := range g.reached {
+			mark := ""
+			if 100*x > g.want {
+				mark = " ✗"
+			}
+			cells += fmt.Sprintf("%s %.1f%s; ", g.where[i], 100*x, mark)
+		}
+		p.row(g.what, fmt.Sprintf("%g", g.want), cells)
+	}
+	cells := ""
+	for _, c := range chosen {
+		cells += fmt.Sprintf("%s %.0f %% of %d caps; ", c.family, 100*float64(c.itl.equal+c.itl.close)/float64(c.itl.caps), c.itl.caps)
+	}
+	p.row("best configuration under a TPOT cap, same or within 3 %", "all", cells)
+	p.line("\nWhy not where not: a new version moves constants that six random points do not fix all at once (vLLM 0.12 spends 40 µs per sequence and step, 0.15.1 a quarter of it);")
+	p.line("the rows of 0.15.1 end at 20 requests/s and have two models; the vLLM of 2023 launches kernels one by one and jumps between 2048 and 4096 tokens, and its TP8 is slower than its TP4.")
+}
+
+func goals(results []result, within []withinResult) []goal {
+	tpot := goal{what: "TPOT, same engine, a TP that was not fitted", want: 7}
+	tpotSix := goal{what: "TPOT, the same after six points of it", want: 3}
+	version := goal{what: "TPOT, another version, after six points", want: 3}
+	ttft := goal{what: "TTFT, same engine, a TP that was not fitted", want: 18}
+	ttftSix := goal{what: "TTFT, the same after six points of it", want: 8}
+	ttftVersion := goal{what: "TTFT, another version, after six points", want: 8}
+	for _, r := range results[1:] {
+		if own(r, r.fit.OtherTP.TPOT) != "–" {
+			tpot.add(r.fit.Name, r.fit.OtherTP.TPOT.Median)
+		}
+		if own(r, r.fit.OtherTP.TTFT) != "–" {
+			ttft.add(r.fit.Name, r.fit.OtherTP.TTFT.Median)
+		}
+		for _, d := range r.six {
+			if d.ttft {
+				ttftVersion.add(r.fit.Name, d.at(0.5))
+			} else {
+				version.add(r.fit.Name, d.at(0.5))
+			}
+		}
+		for _, isTTFT := range []bool{false, true} {
+			var medians []float64
+			for _, w := range within {
+				if w.family == r.fit.Name && w.after.ttft == isTTFT {
+					medians = append(medians, w.after.at(0.5))
+				}
+			}
+			if len(medians) == 0 {
+				continue
+			}
+			slices.Sort(medians)
+			if middle := medians[len(medians)/2]; isTTFT {
+				ttftSix.add(r.fit.Name, middle)
+			} else {
+				tpotSix.add(r.fit.Name, middle)
+			}
+		}
+	}
+	return []goal{tpot, tpotSix, version, ttft, ttftSix, ttftVersion}
+}

@@ -1,0 +1,64 @@
+package latency
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+)
+
+// Every model, layout and window: a run's steps are StepTime's, bit for bit.
+func TestDecodeRunIsStepTime(t *testing.T) {
+	cat := tables(t)
+	rapid.Check(t, func(t *rapid.T) {
+		lm := anyModel(t, cat)
+		seqs := rapid.IntRange(0, 5000).Draw(t, "seqs")
+		context := rapid.OneOf(
+			rapid.Int64Range(-3, 1<<20), rapid.Int64Range(0, 1<<62),
+			rapid.Int64Range(math.MaxInt64-1e6, math.MaxInt64),
+			rapid.Map(rapid.Int64Range(-5000, 5000), func(d int64) int64 { return max(0, int64(seqs)*lm.unit.window+d) }),
+		).Draw(t, "context")
+		first, growth, steps := lm.DecodeRun(seqs, context)
+		if steps < 1 || growth < 0 {
+			t.Fatalf("growth %d over %d steps", growth, steps)
+		}
+		at := func(i int64) engine.Picoseconds {
+			return lm.StepTime(engine.Batch{DecodeSeqs: seqs, DecodeContext: context + i*int64(seqs)})
+		}
+		most := steps - 1
+		if seqs > 0 {
+			most = min(most, (math.MaxInt64-max(context, 0))/int64(seqs))
+		}
+		for _, i := range []int64{0, 1, 2, 1000, most / 2, most - 1, most} {
+			if i < 0 || i > most {
+				continue
+			}
+			if got, want := first+engine.Picoseconds(i)*growth, at(i); got != want {
+				t.Fatalf("step %d of %d: %d ps, StepTime %d", i, steps, got, want)
+			}
+		}
+	})
+}
+
+// Where a run of a windowed model ends, the next one grows by less.
+func TestDecodeRunEndsAtTheWindow(t *testing.T) {
+	lm := on(t, "gpt-oss-20b", "h100-sxm", engine.Config{Weights: engine.FP4})
+	_, inside, steps := lm.DecodeRun(4, 4*100)
+	if steps != 28+1 { // 100 … 128 tokens each
+		t.Errorf("the first run has %d steps, want 29", steps)
+	}
+	_, outside, forever := lm.DecodeRun(4, 4*129)
+	if outside <= 0 || outside >= inside || forever < 1e9 {
+		t.Errorf("past the window a step grows by %d ps instead of %d, for %d steps", outside, inside, forever)
+	}
+}
+
+func BenchmarkDecodeRun(b *testing.B) {
+	lm := on(b, "llama-3.1-8b", "h100-sxm", engine.Config{})
+	b.ReportAllocs()
+	for b.Loop() {
+		lm.DecodeRun(64, 64*3000)
+	}
+}
