@@ -18,7 +18,7 @@ import (
 func engineCommand() *cli.Command {
 	return &cli.Command{
 		Name: "engine", Usage: "the embedded simulated engine",
-		Subcommands: []*cli.Command{engineServeCommand()},
+		Subcommands: []*cli.Command{engineServeCommand(), engineSimulateCommand()},
 	}
 }
 

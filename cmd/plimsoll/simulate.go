@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+func engineSimulateCommand() *cli.Command {
+	return &cli.Command{
+		Name: "simulate", Usage: "run a load through a fleet of simulated engines in virtual time",
+		Description: "Gives attainment of an SLA, goodput, percentiles, utilisation and queues, in seconds for millions of\n" +
+			"   requests. Step times come from the latency model (--model, --gpu, --tp), or from a profile (--profile).\n\n" +
+			"   plimsoll engine simulate --model llama-3.1-8b --gpu h100-sxm --replicas 4 --rate 20 --isl 1024 --osl 256 --ttft 200 --itl 20\n" +
+			"   plimsoll engine simulate --profile profiling_results --prefill-replicas 2 --decode-replicas 3 --trace azure.csv --plot fleet.png",
+		Flags:  append(append(fleetFlags(), loadFlags()...), simulateFlags()...),
+		Action: simulateFleet,
+	}
+}
+
+func simulateFlags() []cli.Flag {
+	f := func(name, def, usage string) cli.Flag {
+		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "judgement"}
+	}
+	return []cli.Flag{
+		f("ttft", "", "SLA: time to first token of each request, `ms` (default: the profile's, or none)"),
+		f("itl", "", "SLA: inter-token latency, each request's mean, `ms` (default: the profile's, or none)"),
+		f("seed", "1", "seed of arrivals, lengths, prefixes and jitter, `N`"),
+		f("plot", "", "also draw the run over time into `FILE`, .png or .svg"),
+	}
+}
+
+func simulateFleet(c *cli.Context) error {
+	p := &parser{c: c}
+	plan := parseFleet(p)
+	arrivals := parseLoad(p, plan.seed)
+	plot := strings.TrimSpace(c.String("plot"))
+	if ext := strings.ToLower(filepath.Ext(plot)); plot != "" && ext != ".png" && ext != ".svg" {
+		p.fail(usagef("--plot %q: want a name that ends in .png or .svg", plot))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	f, err := plan.resolve()
+	if err != nil {
+		return err
+	}
+	load, err := arrivals.open(f.blockSize)
+	if err != nil {
+		return err
+	}
+	defer load.close()
+	engines, err := fleet.New(f.Config)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	if err := feed(c.Context, engines, load.trace); err != nil {
+		return err
+	}
+	s := simulation{fleet: f, load: load.describe, report: engines.Report()}
+	s.warnings = append(f.warnings, s.report.Warnings...)
+	s.warnings = append(s.warnings, f.outside(s.report)...)
+	for _, w := range s.warnings {
+		say(c.App.ErrWriter, "warning", "%s", w.Message)
+	}
+	if plot != "" {
+		if err := s.draw(plot); err != nil {
+			return err
+		}
+	}
+	return s.print(c)
+}
+
+// simulation is one run: what ran, under what, and what came of it.
+type simulation struct {
+	fleet    simulatedFleet
+	load     string
+	report   fleet.Report
+	warnings []profile.Warning
+}
+
+func (s simulation) print(c *cli.Context) error {
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, s.file())
+	}
+	var b bytes.Buffer
+	s.text(&b)
+	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return nil
+}
+
+// checkEvery is how many requests pass between two looks at a cancelation.
+const checkEvery = 10_000
+
+// feed offers a whole trace to a fleet and lets it finish.
+func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace) error {
+	n := 0
+	for a, err := range t {
+		if err != nil {
+			return usagef("%v", err)
+		}
+		if err := f.Offer(requestOf(a)); err != nil {
+			return usagef("%s%v", lineOf(a), err)
+		}
+		if n++; n%checkEvery == 0 && ctx.Err() != nil {
+			return fmt.Errorf("simulated %d requests: %w", n, ctx.Err())
+		}
+	}
+	if n == 0 {
+		return usagef("the load holds no request").hint("a later --duration, or another --trace")
+	}
+	if err := f.Finish(fleet.Forever); err != nil {
+		return fmt.Errorf("after %d requests: %w", n, err)
+	}
+	return nil
+}
+
+func lineOf(a trace.Arrival) string {
+	if a.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", a.Line)
+}
+
+// closers close what a load was read from.
+func openFile(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, usagef("--trace: there is no file %s", name)
+	}
+	if err != nil {
+		return nil, usagef("--trace: %v", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+)
+
+const (
+	// linkGBs is one NVIDIA ConnectX-7 adapter a GPU, 400 Gb/s (DGX H100
+	// data sheet, 2023): the way of KV between two servers.
+	linkGBs = 50
+	// dramGBs is PCIe 5.0 × 16, one way, less a fifth for its protocol.
+	dramGBs = 50
+	// nvmeGBs is one PCIe 4.0 × 4 drive's reading, as its makers state it.
+	nvmeGBs = 7
+)
+
+func fleetFlags() []cli.Flag {
+	f := func(name, def, usage string) cli.Flag {
+		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "fleet"}
+	}
+	return []cli.Flag{
+		f("profile", "", "step times from the profile in `DIR` instead of the latency model"),
+		f("model", simModel, "model, a catalog `name`"), f("gpu", simGPU, "GPU, a catalog `name`"),
+		f("catalog", "", "`FILE` of further models or GPUs"),
+		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
+		f("fit", "", fitUsage),
+		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),
+		f("prefill-replicas", "", "`N` engines that only prefill, and"),
+		f("decode-replicas", "", "`N` engines that only decode: a disaggregated fleet"),
+		f("router", "round_robin", "what picks the replica: `round_robin|least_loaded|kv_aware`"),
+		f("max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"),
+		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
+		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
+		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
+		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
+		f("kv-dram-bandwidth", itoa(dramGBs), "from there, `GB/s` per engine"),
+		f("kv-nvme", "", "disk below that, `GiB`"),
+		f("kv-nvme-bandwidth", itoa(nvmeGBs), "from there, `GB/s` per engine"),
+		f("transfer-bandwidth", itoa(linkGBs), "of KV from a prefill engine, `GB/s` per GPU"),
+		f("transfer-latency", "0", "of each such transfer, `ms`"),
+		f("noise", "0", "relative jitter of each step, `fraction`"),
+	}
+}
+
+// fleetPlan is a fleet as the flags say it.
+type fleetPlan struct {
+	profile, model, gpu, catalog, fit string
+
+	parallelism engine.Parallelism
+	weights     engine.DType
+	limits      engine.Limits // zero fields take the source's
+
+	replicas, prefill, decode int
+	router                    fleet.Router
+	caching                   bool
+	dram, nvme                storage
+	linkBytes                 float64 // per second and GPU
+	linkLatency               engine.Picoseconds
+	noise                     float64
+	seed                      uint64
+	sla                       profile.SLA
+}
+
+// storage is a KV tier of one engine.
+type storage struct{ bytes, perSecond float64 }
+
+func parseFleet(p *parser) fleetPlan {
+	word := func(name string) string { return strings.TrimSpace(p.c.String(name)) }
+	f := fleetPlan{
+		profile: word("profile"), model: word("model"), gpu: word("gpu"), catalog: word("catalog"), fit: word("fit"),
+		parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
+		weights:     engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
+		limits: engine.Limits{
+			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
+			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
+		},
+		replicas: p.integer("replicas", 1, maxReplicas, 0), prefill: p.integer("prefill-replicas", 1, maxReplicas, 0),
+		decode: p.integer("decode-replicas", 1, maxReplicas, 0),
+		router: fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware))),
+
+		caching: p.c.Bool("enable-prefix-caching"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
+		linkBytes:   p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
+		linkLatency: engine.FromSeconds(p.number("transfer-latency", 0, maxMillis) / 1e3),
+		noise:       p.fraction("noise"),
+		seed:        uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
+		sla:         profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), Stat: profile.Mean},
+	}
+	f.check(p)
+	return f
+}
+
+// maxReplicas bounds a pool.
+const maxReplicas = 100_000
+
+// check refuses flags that do not go together.
+func (f *fleetPlan) check(p *parser) {
+	switch {
+	case (f.prefill > 0) != (f.decode > 0):
+		p.fail(usagef("--prefill-replicas and --decode-replicas go together: want both or none"))
+	case f.prefill > 0 && f.replicas > 0:
+		p.fail(usagef("--replicas has no place beside --prefill-replicas and --decode-replicas"))
+	case f.router == fleet.KVAware && !f.caching:
+		p.fail(usagef("--router kv_aware: there is no cache to be aware of").hint("add --enable-prefix-caching"))
+	case (f.dram.bytes > 0 || f.nvme.bytes > 0) && !f.caching:
+		p.fail(usagef("--kv-dram and --kv-nvme keep what the prefix cache lets go: there is none").hint("add --enable-prefix-caching"))
+	case f.profile != "":
+		for _, name := range []string{"model", "gpu", "tp", "weights", "fit"} {
+			if p.c.IsSet(name) {
+				p.fail(usagef("--%s has no meaning with --profile: the profile says it", name))
+			}
+		}
+	}
+	if f.prefill == 0 {
+		f.replicas = max(f.replicas, 1)
+	}
+}
+
+// storage reads a tier's size in GiB and its bandwidth.
+func (p *parser) storage(name string) storage {
+	s := storage{perSecond: p.number(name+"-bandwidth", 1e-3, 1e6) * 1e9}
+	if p.c.IsSet(name) {
+		s.bytes = p.number(name, 0, 1e9) * (1 << 30)
+	}
+	return s
+}
+
+// optionalMillis reads milliseconds where they are given; 0 where not.
+func (p *parser) optionalMillis(name string) time.Duration {
+	if p.absent(name, strings.TrimSpace(p.c.String(name))) {
+		return 0
+	}
+	return p.millis(name)
+}
+
+// simulatedFleet is a fleet ready to run, and what a reader has to know of it.
+type simulatedFleet struct {
+	fleet.Config
+	blockSize  int
+	model, gpu string
+	source     string // of the step times
+	ttft, itl  profile.ModelError
+	warnings   []profile.Warning
+	beyond     func(isl, inFlight, context float64) []profile.Warning // of a load, what was never measured; nil = nothing to say
+}
+
+// source gives one role's engines.
+type source interface {
+	// pool is an engine of that role, without replicas.
+	pool(role engine.Role) (fleet.Pool, error)
+	// kvBytes is the KV of one token, over all GPUs of an engine; 0 = not known.
+	kvBytes() float64
+	// about fills in what does not depend on the role.
+	about(f *simulatedFleet)
+}
+
+func (f fleetPlan) resolve() (simulatedFleet, error) {
+	s, err := f.source()
+	if err != nil {
+		return simulatedFleet{}, err
+	}
+	out := simulatedFleet{Config: fleet.Config{SLA: f.sla, Provenance: profile.Estimated}}
+	s.about(&out)
+	roles := []engine.Role{engine.RoleAggregated}
+	if f.prefill > 0 {
+		roles = []engine.Role{engine.RolePrefill, engine.RoleDecode}
+	}
+	for _, role := range roles {
+		p, err := s.pool(role)
+		if err != nil {
+			return out, err
+		}
+		p.Replicas = map[engine.Role]int{engine.RoleAggregated: f.replicas, engine.RolePrefill: f.prefill, engine.RoleDecode: f.decode}[role]
+		out.Pools = append(out.Pools, f.finish(p, s.kvBytes()))
+	}
+	out.blockSize = out.Pools[0].Engine.Limits.BlockSize
+	if f.prefill > 0 {
+		out.Transfer = fleet.Transfer{
+			Latency: f.linkLatency, BytesPerToken: s.kvBytes(), BytesPerSecond: f.linkBytes * float64(out.Pools[0].GPUs), Serial: true,
+		}
+		if s.kvBytes() == 0 {
+			out.warnings = append(out.warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in %v whatever its size", out.model, f.linkLatency.Duration()))
+		}
+	}
+	return out, nil
+}
+
+func (f fleetPlan) source() (source, error) {
+	if f.profile != "" {
+		return readProfileSource(f)
+	}
+	return newModelSource(f)
+}
+
+// finish gives a pool what the flags say of every engine.
+func (f fleetPlan) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
+	p.Router = f.router
+	if p.Engine.Role == engine.RoleDecode && f.router == fleet.KVAware {
+		p.Router = fleet.LeastLoaded // what it gets, it gets whole
+	}
+	p.Engine.Noise, p.Engine.Seed = f.noise, f.seed
+	p.Engine.PrefixCaching = f.caching && p.Engine.Role != engine.RoleDecode
+	if !p.Engine.PrefixCaching {
+		return p
+	}
+	block := kvBytes * float64(p.Engine.Limits.BlockSize)
+	p.Engine.DRAM, p.Engine.NVMe = f.dram.tier(block), f.nvme.tier(block)
+	return p
+}
+
+// tier is storage in blocks of so many bytes.
+func (s storage) tier(block float64) sim.Tier {
+	if s.bytes == 0 || block == 0 {
+		return sim.Tier{}
+	}
+	return sim.Tier{Blocks: int(min(s.bytes/block, math.MaxInt32)), Load: engine.FromSeconds(block / s.perSecond)}
+}
+
+// outside says what of a run lies beyond the profile behind it.
+func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
+	if f.beyond == nil || r.ISL.Count() == 0 {
+		return nil
+	}
+	last := len(r.Pools) - 1
+	inFlight := math.Ceil(r.Pools[last].RunningPeak / float64(max(f.Pools[last].Replicas, 1)))
+	return f.beyond(float64(r.ISL.Max()), inFlight, r.ISL.Mean()+r.OSL.Mean()/2)
+}
+
+// layout is "4 × TP:2", or "2 × TP:1 prefill + 3 × TP:2 decode".
+func (f simulatedFleet) layout(label func(fleet.Pool) string) string {
+	var parts []string
+	for _, p := range f.Pools {
+		s := fmt.Sprintf("%d × %s", p.Replicas, label(p))
+		if len(f.Pools) > 1 {
+			s += " " + string(p.Engine.Role)
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " + ")
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/plots"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// draw writes the run over time as a picture.
+func (s simulation) draw(file string) error {
+	pic, err := s.picture()
+	if err != nil {
+		return fmt.Errorf("drawing %s: %w", file, err)
+	}
+	write := func(w io.Writer) error { return pic.WriteSVG(w) }
+	if strings.ToLower(filepath.Ext(file)) == ".png" {
+		write = pic.WritePNG
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return fmt.Errorf("drawing %s: %w", file, err)
+	}
+	return store.WriteFile(file, b.Bytes())
+}
+
+func (s simulation) picture() (*plots.Picture, error) {
+	f, bins := s.fleet, s.report.Series
+	c := plots.Caption{
+		Model: f.model, GPU: f.gpu, Configuration: f.layout(poolLabel), Engine: f.source,
+		ISL: int(math.Round(s.report.ISL.Mean())), OSL: int(math.Round(s.report.OSL.Mean())),
+		SLA: profile.SLA{TTFT: f.SLA.TTFT, ITL: f.SLA.ITL, Stat: profile.Mean}, Provenance: s.report.Provenance,
+		Feasible: true, Note: s.note(),
+	}
+	var start, width time.Duration
+	if len(bins) > 0 {
+		start, width = bins[0].From.Duration(), (bins[0].To - bins[0].From).Duration()
+	}
+	if n := len(bins); n > 1 && bins[n-1].To-bins[n-1].From < bins[0].To-bins[0].From {
+		bins = bins[:n-1] // the last one is not over: its rates would be those of a moment
+	}
+	return plots.Timeline(c, "Simulated fleet: "+s.load, start, width, s.panels(bins), s.distributions())
+}
+
+// note is the result in one line.
+func (s simulation) note() string {
+	r := s.report
+	n := fmt.Sprintf("%d requests, %.4g per second", r.Finished, r.Requests)
+	if s.fleet.SLA.TTFT > 0 || s.fleet.SLA.ITL > 0 {
+		n += fmt.Sprintf("; %s met the SLA", percent(r.Attainment.Both))
+	}
+	for _, w := range s.warnings {
+		n += "; " + w.Message
+	}
+	return n
+}
+
+func (s simulation) panels(bins []fleet.Bin) []plots.Panel {
+	line := func(name string, of func(fleet.Bin) float64) plots.Line {
+		l := plots.Line{Name: name, Step: true}
+		for _, b := range bins {
+			l.Values = append(l.Values, of(b))
+		}
+		return l
+	}
+	perSecond := func(n int64, b fleet.Bin) float64 { return float64(n) / (b.To - b.From).Seconds() }
+	ttft := func(of func(fleet.Bin) engine.Picoseconds) func(fleet.Bin) float64 {
+		return func(b fleet.Bin) float64 {
+			if b.FirstTokens == 0 {
+				return math.NaN()
+			}
+			return of(b).Milliseconds()
+		}
+	}
+	return []plots.Panel{
+		{Title: "Requests", Unit: "per second", Lines: []plots.Line{
+			line("arrived", func(b fleet.Bin) float64 { return perSecond(b.Arrivals, b) }),
+			line("finished", func(b fleet.Bin) float64 { return perSecond(b.Finished, b) }),
+		}},
+		{Title: "In the fleet", Unit: "requests", Lines: []plots.Line{
+			line("running", func(b fleet.Bin) float64 { return b.Running }),
+			line("waiting", func(b fleet.Bin) float64 { return b.Waiting }),
+		}},
+		{Title: "KV cache in use", Unit: "%", Lines: []plots.Line{line("", func(b fleet.Bin) float64 { return 100 * b.KVUse })}},
+		{Title: "TTFT", Unit: "ms", Log: true, Limits: limitOf(s.fleet.SLA.TTFT), Lines: []plots.Line{
+			line("mean", ttft(func(b fleet.Bin) engine.Picoseconds { return b.TTFTMean })),
+			line("slowest", ttft(func(b fleet.Bin) engine.Picoseconds { return b.TTFTMax })),
+		}},
+	}
+}
+
+func limitOf(d time.Duration) []plots.Limit {
+	if d == 0 {
+		return nil
+	}
+	ms := profile.Milliseconds(d)
+	return []plots.Limit{{Name: fmt.Sprintf("SLA %g ms", ms), Value: ms}}
+}
+
+func (s simulation) distributions() []plots.Distribution {
+	r := s.report
+	return []plots.Distribution{
+		{Title: "TTFT", Unit: "ms", Limits: limitOf(s.fleet.SLA.TTFT), Curves: []plots.Quantiles{quantiles("requests", r.TTFT)}},
+		{Title: "ITL", Unit: "ms", Limits: limitOf(s.fleet.SLA.ITL), Curves: []plots.Quantiles{
+			quantiles("tokens", r.ITL), quantiles("requests (mean of each)", r.TPOT),
+		}},
+		{Title: "End to end", Unit: "ms", Curves: []plots.Quantiles{quantiles("requests", r.E2E)}},
+	}
+}
+
+// quantiles is a sketch as a curve of half percents.
+func quantiles(name string, s fleet.Sketch) plots.Quantiles {
+	q := plots.Quantiles{Name: name}
+	if s.Count() == 0 {
+		return q
+	}
+	q.Points = append(q.Points, plots.Quantile{Share: 0, Value: engine.Picoseconds(s.Min()).Milliseconds()})
+	for i := 1; i < 200; i++ {
+		share := float64(i) / 200
+		q.Points = append(q.Points, plots.Quantile{Share: share, Value: engine.Picoseconds(s.Quantile(share)).Milliseconds()})
+	}
+	q.Points = append(q.Points, plots.Quantile{Share: 1, Value: engine.Picoseconds(s.Max()).Milliseconds()})
+	return q
+}

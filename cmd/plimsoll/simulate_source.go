@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/interpolation"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// modelSource times steps by the latency model.
+type modelSource struct {
+	model   catalog.Model
+	gpu     catalog.GPU
+	config  engine.Config
+	latency latency.Model
+}
+
+func newModelSource(f fleetPlan) (modelSource, error) {
+	s := modelSource{}
+	cat, err := loadCatalog(f.catalog)
+	if err != nil {
+		return s, err
+	}
+	if s.model, err = cat.Model(f.model); err != nil {
+		return s, usagef("--model: %v", err)
+	}
+	if s.gpu, err = cat.GPU(f.gpu); err != nil {
+		return s, usagef("--gpu: %v", err)
+	}
+	fit, err := loadFit("fit", f.fit)
+	if err != nil {
+		return s, err
+	}
+	s.config = engine.Config{
+		Kind: engine.KindSim, Model: s.model.Name, GPU: s.gpu.Name, Parallelism: f.parallelism, Weights: f.weights,
+		Limits: latency.Limits(s.model, s.gpu, f.limits),
+	}
+	if s.latency, err = latency.NewWith(s.model, s.gpu, s.config, fit); err != nil {
+		return s, usagef("%s on %d × %s: %v", s.model.Name, s.config.GPUs(), s.gpu.Name, err)
+	}
+	return s, nil
+}
+
+func (s modelSource) pool(role engine.Role) (fleet.Pool, error) {
+	l := s.config.Limits
+	p := fleet.Pool{
+		Engine: sim.Config{Role: role, Limits: l, KVBlocks: s.latency.KVTokens() / l.BlockSize},
+		Timer:  s.latency, GPUs: s.config.GPUs(),
+	}
+	if role != engine.RoleDecode { // its requests have paid it before prefill
+		p.Overhead = s.latency.Overhead()
+	}
+	return p, nil
+}
+
+func (s modelSource) kvBytes() float64 { return s.model.KVBytesPerToken(s.config.KV) }
+
+func (s modelSource) about(f *simulatedFleet) {
+	f.model, f.gpu = s.model.Name, s.gpu.Name
+	f.source = fmt.Sprintf("latency model, fit %s", s.latency.Fit().Name)
+	f.ttft, f.itl = modelError(s.latency.TTFTError()), modelError(s.latency.ITLError())
+}
+
+// profileSource times steps by a profile's surfaces.
+type profileSource struct {
+	dir    string
+	rec    store.Recommendation
+	run    store.Run
+	steps  interpolation.Steps
+	kvMax  int
+	limits engine.Limits // as asked for
+	bytes  float64
+}
+
+func readProfileSource(f fleetPlan) (profileSource, error) {
+	s := profileSource{dir: f.profile, limits: f.limits}
+	err := s.read()
+	if errors.Is(err, os.ErrNotExist) {
+		return s, usagef("--profile: %s holds no finished profile: %v", f.profile, err)
+	}
+	if err != nil {
+		return s, usagef("--profile %s: %v", f.profile, err)
+	}
+	if s.rec.Prefill == nil || s.rec.Decode == nil {
+		return s, usagef("--profile %s: it has no pick for both prefill and decode", f.profile)
+	}
+	if f.replicas > 0 && s.rec.Prefill.Parallelism().Normal() != s.rec.Decode.Parallelism().Normal() {
+		return s, usagef("--profile %s: prefill was profiled at %s and decode at %s: no engine does both", f.profile, s.rec.Prefill.Label, s.rec.Decode.Label).
+			hint("--prefill-replicas N --decode-replicas N simulate the two pools")
+	}
+	cat, err := loadCatalog(f.catalog)
+	if err != nil {
+		return s, err
+	}
+	if m, err := cat.Model(s.rec.Model); err == nil {
+		s.bytes = m.KVBytesPerToken(engine.BF16)
+	}
+	return s, nil
+}
+
+func (s *profileSource) read() error {
+	var err error
+	if s.rec, err = store.ReadRecommendation(s.dir); err != nil {
+		return err
+	}
+	if s.run, err = store.ReadRun(s.dir); err != nil {
+		return err
+	}
+	weakest := profile.Published
+	ps, err := store.LoadPrefill(s.dir, store.LoadOptions{Provenance: &weakest})
+	if err != nil {
+		return err
+	}
+	ds, err := store.LoadDecode(s.dir, store.LoadOptions{Provenance: &weakest})
+	if err != nil {
+		return err
+	}
+	prefill, err := interpolation.FitPrefill(ps)
+	if err != nil {
+		return err
+	}
+	gpus := 1
+	if s.rec.Decode != nil {
+		gpus = s.rec.Decode.GPUs
+	}
+	decode, err := interpolation.FitDecode(ds, gpus)
+	if err != nil {
+		return err
+	}
+	s.steps, s.kvMax = interpolation.NewSteps(prefill, decode), ds.MaxKVTokens
+	return nil
+}
+
+func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
+	phase, pick := profile.Decode, s.rec.Decode
+	if role == engine.RolePrefill {
+		phase, pick = profile.Prefill, s.rec.Prefill
+	}
+	facts := s.facts(phase, pick)
+	l := s.limits
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.MaxNumSeqs, facts.MaxNumSeqs}, {&l.MaxModelLen, facts.MaxModelLen}, {&l.BlockSize, facts.BlockSize},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if l.BlockSize == 0 {
+		l.BlockSize = sim.DefaultBlockSize
+	}
+	return fleet.Pool{
+		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1)},
+		Timer:  s.steps, GPUs: pick.GPUs,
+	}, nil
+}
+
+// facts are what the profiled engine said of itself, and the surface's KV
+// capacity where it said nothing.
+func (s profileSource) facts(phase profile.Phase, pick *store.Pick) profile.EngineFacts {
+	key := string(phase) + "/" + pick.Parallelism().Slug()
+	for _, e := range s.run.Engines {
+		if e.Key == key && e.KVTokens > 0 {
+			return e.EngineFacts
+		}
+	}
+	return profile.EngineFacts{KVTokens: s.kvMax}
+}
+
+func (s profileSource) kvBytes() float64 { return s.bytes }
+
+func (s profileSource) about(f *simulatedFleet) {
+	f.model, f.gpu = s.rec.Model, s.rec.GPU
+	f.source = fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance)
+	f.Provenance = s.steps.Provenance()
+	f.ttft, f.itl = s.rec.Prefill.ModelError, s.rec.Decode.ModelError
+	f.beyond = s.steps.Outside
+	if f.SLA.TTFT == 0 && f.SLA.ITL == 0 {
+		f.SLA = s.run.SLA
+	}
+}
