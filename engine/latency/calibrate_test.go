@@ -21,10 +21,16 @@ func points(t *testing.T, k Coefficients, model string, weights engine.DType) []
 			t.Fatal(err)
 		}
 		for _, o := range []Observation{
-			{Kind: KindTTFT, ISL: 500}, {Kind: KindTTFT, ISL: 4000}, {Kind: KindTTFT, ISL: 16000},
-			{Kind: KindITL, InFlight: 1, Context: 500}, {Kind: KindITL, InFlight: 16, Context: 4000}, {Kind: KindITL, InFlight: 128, Context: 2000},
-			{Kind: KindTPOT, ISL: 1000, OSL: 200, InFlight: 32}, {Kind: KindTPOT, ISL: 3000, OSL: 100, InFlight: 8},
-			{Kind: KindOpenITL, ISL: 600, OSL: 250, Rate: 5}, {Kind: KindOpenTTFT, ISL: 600, OSL: 250, Rate: 5},
+			{Kind: KindTTFT, ISL: 500},
+			{Kind: KindTTFT, ISL: 4000},
+			{Kind: KindTTFT, ISL: 16000},
+			{Kind: KindITL, InFlight: 1, Context: 500},
+			{Kind: KindITL, InFlight: 16, Context: 4000},
+			{Kind: KindITL, InFlight: 128, Context: 2000},
+			{Kind: KindTPOT, ISL: 1000, OSL: 200, InFlight: 32},
+			{Kind: KindTPOT, ISL: 3000, OSL: 100, InFlight: 8},
+			{Kind: KindOpenITL, ISL: 600, OSL: 250, Rate: 5},
+			{Kind: KindOpenTTFT, ISL: 600, OSL: 250, Rate: 5},
 		} {
 			o.Model, o.GPU, o.Config = m.about.model, m.about.gpu, m.about.config
 			o.Seconds = truth.Predict(o)

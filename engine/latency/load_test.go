@@ -52,7 +52,7 @@ func TestClosedLoopWaitsForKV(t *testing.T) {
 	if full.TTFT < 10*at(16).TTFT {
 		t.Errorf("64 in flight wait %.1f s, 16 %.1f s", full.TTFT, at(16).TTFT)
 	}
-	if (m.Predict(Observation{Kind: "warmth"})) != 0 {
+	if s := m.Predict(Observation{Kind: "warmth"}); s != 0 {
 		t.Error("an unknown kind has a time")
 	}
 }

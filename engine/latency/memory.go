@@ -95,25 +95,25 @@ func (m Model) Memory() Memory { return m.about.memory }
 // with a sliding window that is a lower bound (see catalog.Model.KVBytesPerToken).
 func (m Model) KVTokens() int { return m.about.kvTokens() }
 
-func (m *about) kvTokens() int {
-	perBlock := kvShare(m.model, m.config) * float64(m.limits.BlockSize)
-	blocks := int(float64(m.memory.KV) / perBlock)
-	return blocks * m.limits.BlockSize * m.config.Parallelism.DP
+func (a *about) kvTokens() int {
+	perBlock := kvShare(a.model, a.config) * float64(a.limits.BlockSize)
+	blocks := int(float64(a.memory.KV) / perBlock)
+	return blocks * a.limits.BlockSize * a.config.Parallelism.DP
 }
 
 // fits refuses an engine without room for its weights, or for the KV cache of
 // the longest sequence asked for (one block where none was).
-func (m *about) fits() error {
-	mem, p := m.memory, m.config.Parallelism
+func (a *about) fits() error {
+	mem, p := a.memory, a.config.Parallelism
 	if mem.KV == 0 {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.0f %% of %s)",
-			m.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
-			gb(budget(m.gpu)), 100*MemoryUtilization, gb(m.gpu.MemoryBytes))
+			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
+			gb(budget(a.gpu)), 100*MemoryUtilization, gb(a.gpu.MemoryBytes))
 	}
-	need := max(m.config.Limits.MaxModelLen, m.limits.BlockSize)
-	if have := m.kvTokens() / p.DP; have < need {
+	need := max(a.config.Limits.MaxModelLen, a.limits.BlockSize)
+	if have := a.kvTokens() / p.DP; have < need {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers leave %s per GPU for KV cache: room for %d tokens of the %d that one sequence may have",
-			m.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch), gb(mem.KV), have, need)
+			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch), gb(mem.KV), have, need)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func solve(prior, start Coefficients, samples []sample) Coefficients {
 				next[i] = min(max(next[i]+min(max(step[i], -1), 1), low[i]), high[i])
 			}
 			if c := cost(next); ok && c < best {
-				improved = best-c > 1e-7*best
+				improved = best-c > 1e-5*best
 				x, best, damping = next, c, damping/5
 				break
 			}

@@ -106,12 +106,18 @@ func fill(f *latency.Fit, pooled latency.Fit) {
 		own  *latency.Error
 		from latency.Error
 	}{
-		{&f.TTFT, pooled.OtherModel.TTFT}, {&f.TPOT, pooled.OtherModel.TPOT},
-		{&f.OtherTP.TTFT, pooled.OtherTP.TTFT}, {&f.OtherTP.TPOT, pooled.OtherTP.TPOT},
-		{&f.OtherModel.TTFT, pooled.OtherModel.TTFT}, {&f.OtherModel.TPOT, pooled.OtherModel.TPOT},
-		{&f.OtherGPU.TTFT, pooled.OtherGPU.TTFT}, {&f.OtherGPU.TPOT, pooled.OtherGPU.TPOT},
-		{&f.OtherVersion.TTFT, pooled.OtherVersion.TTFT}, {&f.OtherVersion.TPOT, pooled.OtherVersion.TPOT},
-		{&f.SixPoints.TTFT, pooled.SixPoints.TTFT}, {&f.SixPoints.TPOT, pooled.SixPoints.TPOT},
+		{&f.TTFT, pooled.OtherModel.TTFT},
+		{&f.TPOT, pooled.OtherModel.TPOT},
+		{&f.OtherTP.TTFT, pooled.OtherTP.TTFT},
+		{&f.OtherTP.TPOT, pooled.OtherTP.TPOT},
+		{&f.OtherModel.TTFT, pooled.OtherModel.TTFT},
+		{&f.OtherModel.TPOT, pooled.OtherModel.TPOT},
+		{&f.OtherGPU.TTFT, pooled.OtherGPU.TTFT},
+		{&f.OtherGPU.TPOT, pooled.OtherGPU.TPOT},
+		{&f.OtherVersion.TTFT, pooled.OtherVersion.TTFT},
+		{&f.OtherVersion.TPOT, pooled.OtherVersion.TPOT},
+		{&f.SixPoints.TTFT, pooled.SixPoints.TTFT},
+		{&f.SixPoints.TPOT, pooled.SixPoints.TPOT},
 	} {
 		if e.own.N == 0 {
 			*e.own = e.from

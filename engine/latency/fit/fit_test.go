@@ -19,11 +19,11 @@ func TestRefit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := fitAll(rows)
+	s, err := studyOf(rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := familiesJSON(results)
+	text, err := s.familiesJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +38,14 @@ func TestRefit(t *testing.T) {
 		}
 	}
 	compare(t, "families.json", got, want)
-	page, err := markdown(rows, results)
-	if err != nil {
-		t.Fatal(err)
-	}
 	old, err := os.ReadFile("../FIT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOARCH == "amd64" && string(page) != string(old) {
+	if runtime.GOARCH == "amd64" && string(s.markdown()) != string(old) {
 		t.Error("FIT.md is not what the rows give: run make fit")
 	}
-	targets(t, rows, results)
+	targets(t, s)
 }
 
 func compare(t *testing.T, path string, got, want any) {
@@ -90,12 +86,8 @@ func compare(t *testing.T, path string, got, want any) {
 
 // targets holds what was reached on held-out rows, a little above it; the
 // targets themselves are in FIT.md.
-func targets(t *testing.T, rows []row, results []result) {
+func targets(t *testing.T, s study) {
 	t.Helper()
-	within, err := withinFamily(results)
-	if err != nil {
-		t.Fatal(err)
-	}
 	limits := map[string]map[string]float64{
 		"TPOT, same engine, a TP that was not fitted": {"vllm-0.15.1": 0.08, "vllm-0.12": 0.03, "vllm-fp8": 0.04, "trtllm-1.0.0rc3": 0.055, "vllm-2023": 0.07},
 		"TPOT, the same after six points of it":       {"vllm-0.15.1": 0.03, "vllm-0.12": 0.025, "vllm-fp8": 0.03, "trtllm-1.0.0rc3": 0.04, "vllm-2023": 0.03},
@@ -104,8 +96,13 @@ func targets(t *testing.T, rows []row, results []result) {
 		"TTFT, the same after six points of it":       {"vllm-0.15.1": 0.07, "vllm-2023": 0.08},
 		"TTFT, another version, after six points":     {"vllm-0.15.1": 0.06, "vllm-2023": 0.15},
 	}
+	for _, r := range s.h200 {
+		if r.after[0].at(0.5) > 0.05 || r.after[1].at(0.5) > 0.05 {
+			t.Errorf("the H200 profile after six points from %s: %.4f and %.4f", r.fit, r.after[0].at(0.5), r.after[1].at(0.5))
+		}
+	}
 	seen := 0
-	for _, g := range goals(results, within) {
+	for _, g := range s.goals() {
 		for i, x := range g.reached {
 			seen++
 			if limit := limits[g.what][g.where[i]]; x > limit || x < limit/4 {
@@ -116,12 +113,8 @@ func targets(t *testing.T, rows []row, results []result) {
 	if seen != 21 {
 		t.Errorf("%d figures, want 21", seen)
 	}
-	chosen, err := picks(rows, results)
-	if err != nil {
-		t.Fatal(err)
-	}
 	least := map[string]float64{"vllm-0.12": 0.92, "vllm-fp8": 0.7, "trtllm-1.0.0rc3": 0.9}
-	for _, c := range chosen {
+	for _, c := range s.chosen {
 		if share := float64(c.itl.equal+c.itl.close) / float64(c.itl.caps); share < least[c.family] {
 			t.Errorf("%s: %.3f of the picks are the table's best, held at %.2f", c.family, share, least[c.family])
 		}

@@ -25,8 +25,8 @@ func main() {
 }
 
 func fail(err error) {
-	fmt.Fprintf(os.Stderr, "fit: error: %v\n", err)
-	os.Exit(1)
+	fmt.Fprintf(os.Stderr, "fit: error: %v\n", err) //nolint:forbidigo // a command of its own
+	os.Exit(1)                                      //nolint:forbidigo // a command of its own
 }
 
 func run(dir string) error {
@@ -34,30 +34,26 @@ func run(dir string) error {
 	if err != nil {
 		return err
 	}
-	results, err := fitAll(rows)
+	s, err := studyOf(rows)
 	if err != nil {
 		return err
 	}
-	text, err := familiesJSON(results)
+	text, err := s.familiesJSON()
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "families.json"), text, 0o644); err != nil {
 		return fmt.Errorf("writing the fits: %w", err)
 	}
-	page, err := markdown(rows, results)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "FIT.md"), page, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "FIT.md"), s.markdown(), 0o644); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
 	}
 	return nil
 }
 
-func familiesJSON(results []result) ([]byte, error) {
+func (s study) familiesJSON() ([]byte, error) {
 	var fits []any
-	for _, r := range results {
+	for _, r := range s.results {
 		fits = append(fits, r.fit)
 	}
 	var out bytes.Buffer

@@ -10,7 +10,7 @@ import (
 // page is Markdown in the making.
 type page struct{ strings.Builder }
 
-func (p *page) line(format string, a ...any) { fmt.Fprintf(p, format+"\n", a...) }
+func (p *page) line(format string, a ...any) { p.WriteString(fmt.Sprintf(format, a...) + "\n") }
 
 func (p *page) table(columns ...string) {
 	p.line("\n| %s |", strings.Join(columns, " | "))
@@ -20,28 +20,20 @@ func (p *page) table(columns ...string) {
 func (p *page) row(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
 
 // markdown is FIT.md.
-func markdown(rows []row, results []result) ([]byte, error) {
-	others, err := withinFamily(results)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := picks(rows, results)
-	if err != nil {
-		return nil, err
-	}
+func (s study) markdown() []byte {
 	var p page
 	p.line("# How the latency model was fitted, and how far off it is")
 	p.line("\nWritten by `make fit` from `testdata/rows.csv` (sources and licences in `testdata/README.md`); a test refits and compares.")
 	p.line("Errors are |predicted/measured − 1| in %%, as median / mean / 90th percentile (number of points); all but *in sample* are of rows that the coefficients have not seen.")
 	p.method()
-	p.coefficients(results)
-	p.heldOut(results)
-	p.versions(results)
-	p.sixPoints(results, others)
-	p.npz(rows, results)
-	p.picks(chosen)
-	p.targets(results, others, chosen)
-	return []byte(p.String()), nil
+	p.coefficients(s.results)
+	p.heldOut(s.results)
+	p.versions(s.results)
+	p.sixPoints(s.results, s.within)
+	p.profile(s.h200)
+	p.picks(s.chosen)
+	p.targets(s)
+	return []byte(p.String())
 }
 
 func (p *page) method() {
@@ -72,7 +64,7 @@ func (p *page) coefficients(results []result) {
 		p.row(cells...)
 	}
 	p.line("\nWhat a family's rows say little about stays at its prior: experts outside of 0.15.1, FLOPs of the other precision, the time per request where no row has a TTFT.")
-	p.line("`vllm-2023` explains what batches cost by KV instead of by sequence: its rows have one context length, so that the two are one.")
+	p.line("What batches cost in `vllm-2023` is split between KV and sequences by the prior alone: its rows have one context length.")
 }
 
 func (p *page) heldOut(results []result) {

@@ -19,7 +19,7 @@ type draws struct {
 }
 
 const (
-	numDraws  = 40
+	numDraws  = 30
 	numPoints = 6
 )
 

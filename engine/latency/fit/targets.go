@@ -5,26 +5,6 @@ import (
 	"slices"
 )
 
-// npz shows each fit on the H200 profile, which none has seen, before and after
-// six of its points.
-func (p *page) npz(rows []row, results []result) {
-	h200 := observations(rows, "h200-npz")
-	p.line("\n## Another GPU, precision and engine: Llama-3.1-8B FP8 on an H200\n\nThe profile does not name its engine. Every fit, before and after six of its points.")
-	p.table("fit", "ITL before", "ITL after six", "TTFT before", "TTFT after six")
-	for _, r := range results {
-		before := summary("", predictAll(r.fit.Coefficients, h200))
-		after, err := sixes(r.fit.Coefficients, h200)
-		if err != nil {
-			continue // readRows and Estimate have refused such rows before
-		}
-		cell := func(ttft bool) string {
-			i := slices.IndexFunc(after, func(d draws) bool { return d.ttft == ttft })
-			return percent(after[i].at(0.5)) + " (" + after[i].spread() + ")"
-		}
-		p.row("`"+r.fit.Name+"`", text(before.TPOT), cell(false), text(before.TTFT), cell(true))
-	}
-}
-
 // goal is a target beside what was reached: a median in %, or a share.
 type goal struct {
 	what    string
@@ -38,10 +18,10 @@ func (g *goal) add(where string, x float64) {
 }
 
 // targets lists the goals that were set beforehand, with each family's figure.
-func (p *page) targets(results []result, within []withinResult, chosen []pickResult) {
+func (p *page) targets(s study) {
 	p.line("\n## Targets\n\nMedian errors in %%, set before fitting; a figure over its target is marked ✗.")
 	p.table("target", "at most", "reached")
-	for _, g := range goals(results, within) {
+	for _, g := range s.goals() {
 		cells := ""
 		for i, x := range g.reached {
 			mark := ""
@@ -53,7 +33,7 @@ func (p *page) targets(results []result, within []withinResult, chosen []pickRes
 		p.row(g.what, fmt.Sprintf("%g", g.want), cells)
 	}
 	cells := ""
-	for _, c := range chosen {
+	for _, c := range s.chosen {
 		cells += fmt.Sprintf("%s %.0f %% of %d caps; ", c.family, 100*float64(c.itl.equal+c.itl.close)/float64(c.itl.caps), c.itl.caps)
 	}
 	p.row("best configuration under a TPOT cap, same or within 3 %", "all", cells)
@@ -61,14 +41,14 @@ func (p *page) targets(results []result, within []withinResult, chosen []pickRes
 	p.line("the rows of 0.15.1 end at 20 requests/s and have two models; the vLLM of 2023 launches kernels one by one and jumps between 2048 and 4096 tokens, and its TP8 is slower than its TP4.")
 }
 
-func goals(results []result, within []withinResult) []goal {
+func (s study) goals() []goal {
 	tpot := goal{what: "TPOT, same engine, a TP that was not fitted", want: 7}
 	tpotSix := goal{what: "TPOT, the same after six points of it", want: 3}
 	version := goal{what: "TPOT, another version, after six points", want: 3}
 	ttft := goal{what: "TTFT, same engine, a TP that was not fitted", want: 18}
 	ttftSix := goal{what: "TTFT, the same after six points of it", want: 8}
 	ttftVersion := goal{what: "TTFT, another version, after six points", want: 8}
-	for _, r := range results[1:] {
+	for _, r := range s.results[1:] {
 		if own(r, r.fit.OtherTP.TPOT) != "–" {
 			tpot.add(r.fit.Name, r.fit.OtherTP.TPOT.Median)
 		}
@@ -84,7 +64,7 @@ func goals(results []result, within []withinResult) []goal {
 		}
 		for _, isTTFT := range []bool{false, true} {
 			var medians []float64
-			for _, w := range within {
+			for _, w := range s.within {
 				if w.family == r.fit.Name && w.after.ttft == isTTFT {
 					medians = append(medians, w.after.at(0.5))
 				}

@@ -1,0 +1,36 @@
+package main
+
+import "plimsoll/engine/latency"
+
+// profileResult is one fit on the H200 profile, which none has seen: before a
+// calibration on six of its points, and after.
+type profileResult struct {
+	fit    string
+	before latency.Held
+	after  []draws
+}
+
+func onProfile(rows []row, results []result) ([]profileResult, error) {
+	h200 := observations(rows, "h200-npz")
+	var out []profileResult
+	for _, r := range results {
+		after, err := sixes(r.fit.Coefficients, h200)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, profileResult{r.fit.Name, summary("", predictAll(r.fit.Coefficients, h200)), after})
+	}
+	return out, nil
+}
+
+func (p *page) profile(all []profileResult) {
+	p.line("\n## Another GPU, precision and engine: Llama-3.1-8B FP8 on an H200\n\nThe profile does not name its engine. Every fit, before and after six of its points.")
+	p.table("fit", "ITL before", "ITL after six", "TTFT before", "TTFT after six")
+	for _, r := range all {
+		cells := map[bool]string{}
+		for _, d := range r.after {
+			cells[d.ttft] = percent(d.at(0.5)) + " (" + d.spread() + ")"
+		}
+		p.row("`"+r.fit+"`", text(r.before.TPOT), cells[false], text(r.before.TTFT), cells[true])
+	}
+}
