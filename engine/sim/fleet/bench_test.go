@@ -59,12 +59,19 @@ func offer(b *testing.B, f *Fleet, n int, next func() Request) {
 	}
 }
 
-func benchmarkFleet(b *testing.B, p Pool, next func() Request) {
-	f, err := New(Config{Pools: []Pool{p}})
+// fleetOf is a fleet in its steady state.
+func fleetOf(b *testing.B, c Config, next func() Request) *Fleet {
+	b.Helper()
+	f, err := New(c)
 	if err != nil {
 		b.Fatal(err)
 	}
-	offer(b, f, 20_000, next) // to the steady state
+	offer(b, f, 20_000, next)
+	return f
+}
+
+func benchmarkFleet(b *testing.B, c Config, next func() Request) {
+	f := fleetOf(b, c, next)
 	b.ReportAllocs()
 	b.ResetTimer()
 	offer(b, f, b.N, next)
@@ -77,7 +84,7 @@ func benchmarkFleet(b *testing.B, p Pool, next func() Request) {
 // caching.
 func BenchmarkRoundRobin(b *testing.B) {
 	a := arrivals{rng: rand.New(rand.NewPCG(1, 1))}
-	benchmarkFleet(b, llama8B(b, false), a.next)
+	benchmarkFleet(b, Config{Pools: []Pool{llama8B(b, false)}}, a.next)
 }
 
 // BenchmarkLeastLoaded is the same behind another router.
@@ -85,7 +92,7 @@ func BenchmarkLeastLoaded(b *testing.B) {
 	a := arrivals{rng: rand.New(rand.NewPCG(1, 1))}
 	p := llama8B(b, false)
 	p.Router = LeastLoaded
-	benchmarkFleet(b, p, a.next)
+	benchmarkFleet(b, Config{Pools: []Pool{p}}, a.next)
 }
 
 // BenchmarkKVAware has prompts of 64 blocks, of which 48 are one of 500 shared
@@ -107,7 +114,7 @@ func BenchmarkKVAware(b *testing.B) {
 	p := llama8B(b, true)
 	p.Router = KVAware
 	n := 0
-	benchmarkFleet(b, p, func() Request {
+	benchmarkFleet(b, Config{Pools: []Pool{p}}, func() Request {
 		r := a.next()
 		r.Prefix = prompts[n%len(prompts)]
 		n++
@@ -122,15 +129,40 @@ func BenchmarkDisaggregated(b *testing.B) {
 	prefill.Replicas, prefill.Engine.Role = 2, engine.RolePrefill
 	decode := prefill
 	decode.Engine.Role = engine.RoleDecode
-	f, err := New(Config{
+	benchmarkFleet(b, Config{
 		Pools:    []Pool{prefill, decode},
 		Transfer: Transfer{Latency: engine.Millisecond, BytesPerToken: 131_072, BytesPerSecond: 50e9},
+	}, a.next)
+}
+
+// BenchmarkManyReplicas is 64 replicas under the load of 4 each.
+func BenchmarkManyReplicas(b *testing.B) {
+	a := arrivals{rng: rand.New(rand.NewPCG(1, 1))}
+	p := llama8B(b, false)
+	p.Replicas = 64
+	benchmarkFleet(b, Config{Pools: []Pool{p}}, func() Request {
+		r := a.next()
+		r.At /= 16
+		return r
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	offer(b, f, 20_000, a.next)
+}
+
+// BenchmarkReport is the cost of a report of a fleet with a full series.
+func BenchmarkReport(b *testing.B) {
+	a := arrivals{rng: rand.New(rand.NewPCG(1, 1))}
+	f := fleetOf(b, Config{Pools: []Pool{llama8B(b, false)}}, a.next)
 	b.ReportAllocs()
-	b.ResetTimer()
-	offer(b, f, b.N, a.next)
+	for range b.N {
+		f.Report()
+	}
+}
+
+// BenchmarkInterval is the cost of an autoscaler's look.
+func BenchmarkInterval(b *testing.B) {
+	a := arrivals{rng: rand.New(rand.NewPCG(1, 1))}
+	f := fleetOf(b, Config{Pools: []Pool{llama8B(b, false)}}, a.next)
+	b.ReportAllocs()
+	for range b.N {
+		f.Interval()
+	}
 }

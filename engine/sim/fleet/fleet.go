@@ -214,9 +214,9 @@ func (f *Fleet) may(do string, at engine.Picoseconds) error {
 	return nil
 }
 
-// Finish simulates until no request is left, or all that happens before a
-// horizon (Forever = none): requests that are in the fleet then are counted as
-// unfinished. Nothing can be offered any more.
+// Finish simulates until no request is left, or none can go on, or all that
+// happens before a horizon (Forever = none): requests that are in the fleet
+// then are counted as unfinished. Nothing can be offered any more.
 func (f *Fleet) Finish(horizon engine.Picoseconds) error {
 	if horizon != Forever || f.over {
 		if err := f.may("finish", horizon); err != nil {
