@@ -73,7 +73,10 @@ func TestOperationsPassErrorsOnAndStop(t *testing.T) {
 		if _, err := trace.Collect(op); !errors.Is(err, errTorn) {
 			t.Errorf("%s: got error %v", name, err)
 		}
-		for range op {
+		for _, err := range op {
+			if err != nil {
+				t.Errorf("%s: begins with error %v", name, err)
+			}
 			break // must not yield again, which would panic
 		}
 	}
@@ -83,9 +86,10 @@ func TestOperationsPassErrorsOnAndStop(t *testing.T) {
 }
 
 func TestThinningAndSuperposingKeepTheRate(t *testing.T) {
-	base := must[trace.Trace](t)(trace.Generate(poisson(50, 100_000, 5)))
+	const n = 100_000 // in about 2,000 s
+	base := must[trace.Trace](t)(trace.Generate(poisson(50, n, 5)))
 	for _, factor := range []float64{0.1, 0.5, 1, 1.7, 4} {
-		tr := base
+		var tr trace.Trace
 		if factor < 1 {
 			tr = must[trace.Trace](t)(trace.Thin(base, factor, 9))
 		} else {
@@ -93,8 +97,8 @@ func TestThinningAndSuperposingKeepTheRate(t *testing.T) {
 		}
 		s := must[trace.Stats](t)(trace.Summarize(tr, time.Second))
 		// Binomial: 5 standard deviations of the number kept or added.
-		want := 100_000 * factor
-		if off := math.Abs(float64(s.Requests) - want); off > 5*math.Sqrt(100_000*0.25)+1 {
+		want := n * factor
+		if off := math.Abs(float64(s.Requests) - want); off > 5*math.Sqrt(n*0.25)+1 {
 			t.Errorf("factor %v: %d requests, want %v", factor, s.Requests, want)
 		}
 		// Away from the ends, where the copies come in and go out.

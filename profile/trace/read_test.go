@@ -19,12 +19,11 @@ import (
 // open reads a file whole.
 func open(t *testing.T, path string, o trace.Options) (trace.Format, []trace.Arrival) {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	file, err := trace.Open(f, filepath.Base(path), o)
+	file, err := trace.Open(bytes.NewReader(data), filepath.Base(path), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,17 +131,13 @@ func TestTextFormDoesNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var zipped bytes.Buffer
-		z := gzip.NewWriter(&zipped)
-		z.Write([]byte(plain))
-		z.Close()
 		for disguise, text := range map[string]string{
 			"as it is":    string(data),
 			"CRLF":        strings.ReplaceAll(plain, "\n", "\r\n"),
 			"BOM":         "\ufeff" + plain,
 			"blank lines": "\n\n" + strings.ReplaceAll(plain, "\n", "\n\n"),
 			"no last end": strings.TrimRight(plain, "\n"),
-			"gzip":        zipped.String(),
+			"gzip":        zipped(t, plain),
 		} {
 			got, err := readText(text, o)
 			if err != nil {
@@ -154,6 +149,19 @@ func TestTextFormDoesNotMatter(t *testing.T) {
 			}
 		}
 	}
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 func sameButLine(a, b trace.Arrival) bool {
@@ -263,12 +271,8 @@ func TestReadErrorsArePassedOn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	z.Write([]byte("t,isl,osl\n1,1,1\n2,2,2\n"))
-	z.Close()
-	cut := zipped.String()[:zipped.Len()-9]
-	if _, err := readText(cut, trace.Options{}); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+	whole := zipped(t, "t,isl,osl\n1,1,1\n2,2,2\n")
+	if _, err := readText(whole[:len(whole)-9], trace.Options{}); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("gzip cut short: %v", err)
 	}
 }

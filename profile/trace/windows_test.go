@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"testing"
@@ -11,13 +12,12 @@ import (
 
 func windows(t *testing.T, path string) []trace.Window {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	var all []trace.Window
-	for w, err := range trace.ReadWindows(f, path) {
+	for w, err := range trace.ReadWindows(bytes.NewReader(data), path) {
 		if err != nil {
 			t.Fatal(err)
 		}
