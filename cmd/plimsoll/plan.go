@@ -70,7 +70,10 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		points, requests, total, known = points+s.Points, requests+s.Requests, total+s.Expected, known && s.Known
 	}
 	cost := "unknown: no latency model for this model and GPU"
-	if known {
+	switch {
+	case d.kind == engine.KindEstimate:
+		cost = "about " + total.Round(time.Second).String() + " of computing"
+	case known:
 		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
 	}
 	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")

@@ -56,7 +56,7 @@ func TestProfile(t *testing.T) {
 		}
 		same(t, before, tree(t, dir))
 	})
-	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, dir, p) })
+	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, small(dir, "--resume"), dir) })
 	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
 	t.Run("force", func(t *testing.T) {
 		before := tree(t, dir)
@@ -218,9 +218,9 @@ func checkSuggested(t *testing.T, stdout string, rec store.Recommendation) {
 }
 
 // checkResumeOfFinished wants no engine to start and no measured file to change.
-func checkResumeOfFinished(t *testing.T, dir string, first *program) {
+func checkResumeOfFinished(t *testing.T, first *program, args []string, dir string) {
 	before := tree(t, dir)
-	p := ran(t, exitDone, small(dir, "--resume")...)
+	p := ran(t, exitDone, args...)
 	after := tree(t, dir)
 	if n := strings.Count(after["journal.jsonl"], "\n"); after["journal.jsonl"] != before["journal.jsonl"] {
 		t.Errorf("the journal has %d lines now, %d before", n, strings.Count(before["journal.jsonl"], "\n"))

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/engine"
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// estimated asks for a small profile by the latency model.
+func estimated(dir string, more ...string) []string {
+	return append([]string{
+		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--gpu-count", "2",
+		"--isl", "500", "--osl", "40", "--ttft", "200", "--itl", "6", "--max-num-seqs", "64",
+		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000",
+		"--output-dir", dir,
+	}, more...)
+}
+
+// The whole job in virtual time: the same files as of a real engine, the word
+// in each, and the error beside the picks.
+func TestEstimate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, estimated(dir)...)
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
+	t.Run("provenance", func(t *testing.T) { checkEstimated(t, dir, p) })
+	t.Run("error", func(t *testing.T) { checkModelError(t, dir, p, rec) })
+	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, estimated(dir, "--resume"), dir) })
+	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
+	t.Run("no engine", func(t *testing.T) {
+		for name := range tree(t, dir) {
+			if strings.HasPrefix(name, "engines") {
+				t.Errorf("an engine left %s", name)
+			}
+		}
+	})
+}
+
+// checkEstimated wants the word on the terminal and in every file.
+func checkEstimated(t *testing.T, dir string, p *program) {
+	t.Helper()
+	if !strings.HasPrefix(p.out.String(), "ESTIMATED — not measured on a GPU\n") || !strings.Contains(p.errout.String(), "plimsoll: warning: ESTIMATED: ") {
+		t.Errorf("stdout or stderr does not say it:\n%s\n%s", &p.out, &p.errout)
+	}
+	for name, text := range tree(t, dir) {
+		switch filepath.Ext(name) {
+		case ".json":
+			var file struct{ Provenance any }
+			if err := json.Unmarshal([]byte(text), &file); err != nil || fmt.Sprint(file.Provenance) != "estimated" && fmt.Sprint(file.Provenance) != "2" {
+				t.Errorf("%s: provenance %v, %v", name, file.Provenance, err)
+			}
+		case ".npz":
+			if b := npyBytes(t, text, "provenance.npy"); !strings.Contains(b, "'|i1'") || !strings.HasSuffix(b, "\n\x02") {
+				t.Errorf("%s: provenance is %q", name, b)
+			}
+		case ".svg":
+			if !strings.Contains(text, "ESTIMATED") {
+				t.Errorf("%s does not say it", name)
+			}
+		case ".jsonl":
+			for line := range strings.Lines(text) {
+				if strings.Contains(line, `"type":"point"`) && !strings.Contains(line, `"provenance":"estimated"`) {
+					t.Errorf("%s: %s", name, line)
+				}
+			}
+		}
+	}
+}
+
+// checkModelError wants the latency model's own error at every point, in
+// recommendation.json, after the lines that scripts read, and in the picture.
+func checkModelError(t *testing.T, dir string, p *program, rec store.Recommendation) {
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pt := range run.Points {
+		m := modelOf(t, pt.Config)
+		want := m.ITLError()
+		if pt.Phase == profile.Prefill {
+			want = m.TTFTError()
+		}
+		if pt.ModelError != modelError(want) || !pt.ModelError.Known() {
+			t.Errorf("%s: error %+v, the model says %+v", pt.ID, pt.ModelError, want)
+		}
+	}
+	for name, pick := range map[string]*store.Pick{"TTFT and prefill": rec.Prefill, "ITL and decode": rec.Decode} {
+		e := pick.ModelError
+		if !e.Known() || pick.Interval != e.Around(pick.ThroughputPerGPU) {
+			t.Errorf("%s: error %+v, interval %+v", name, e, pick.Interval)
+		}
+		if line := fmt.Sprintf("Model error of %s throughput: %s\n", name, shownError(e)); !strings.Contains(p.out.String(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, &p.out)
+		}
+	}
+	if rec.Engine.Fit != latency.DefaultFit().Name || rec.Engine.Kind != engine.KindEstimate {
+		t.Errorf("engine %+v", rec.Engine)
+	}
+	suggested, errors, _ := strings.Cut("\nSuggested"+suggestedPart(p.out.String()), "\nModel error")
+	if n := strings.Count(suggested, "\nSuggested "); n != 3 || errors == "" { // the first was cut off with its line's beginning
+		t.Errorf("%d Suggested lines before the errors:\n%s", n+1, &p.out)
+	}
+	if !slices.ContainsFunc(rec.Warnings, func(w profile.Warning) bool {
+		return w.Code == "model_error_sla" && strings.HasPrefix(w.Message, "decode: ")
+	}) {
+		t.Errorf("a pick at the SLA, and no warning of it: %v", rec.Warnings)
+	}
+}
+
+// Two runs are the same byte for byte, but for when they ran.
+func TestEstimateIsDeterministic(t *testing.T) {
+	when := regexp.MustCompile(`"(started|ended|elapsed_ns|engine_seconds|gpu_seconds)":\s*("[^"]*"|[0-9.e+-]+)`)
+	trees := make([]map[string]string, 2)
+	for i := range trees {
+		dir := filepath.Join(t.TempDir(), "results")
+		p := ran(t, exitDone, estimated(dir, "--noise", "0.05")...)
+		trees[i] = tree(t, dir)
+		trees[i]["stdout"] = strings.ReplaceAll(p.out.String(), dir, "DIR")
+		for name, text := range trees[i] {
+			trees[i][name] = when.ReplaceAllString(text, `"$1":0`)
+		}
+	}
+	same(t, trees[0], trees[1])
+}
+
+// The same model in real time over HTTP: the same picks, and the latencies to
+// within 3 % or 1 ms. The embedded server's own HTTP stands where the model has
+// its time per request. Other processes disturb the machine that this runs on,
+// so the slow run may be repeated.
+func TestEstimateAgreesWithSim(t *testing.T) {
+	plimsoll := timed(t)
+	const runs = 3
+	args := []string{
+		"--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--gpu-count", "2", "--max-num-seqs", "16", "--isl", "8000", "--osl", "40",
+		"--ttft", "400", "--itl", "9", "--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2",
+		"--max-context-length", "8040", "--quiet",
+	}
+	profiled := func(kind string) (store.Recommendation, map[string]profile.Point) {
+		dir := filepath.Join(t.TempDir(), kind)
+		p := startAs(t, plimsoll, nil, append([]string{"profile-sla", "--engine", kind, "--output-dir", dir}, args...)...)
+		if code := p.wait(t); code != exitDone {
+			t.Fatalf("exit code %d\n%s", code, &p.errout)
+		}
+		rec, err := store.ReadRecommendation(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := store.ReadRun(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		points := map[string]profile.Point{}
+		for _, pt := range run.Points {
+			points[pt.ID] = pt
+		}
+		return rec, points
+	}
+	want, estimates := profiled("estimate")
+	for i := range runs {
+		got, points := profiled("sim")
+		complaints := disagreements(t, estimates, points)
+		if got.Prefill.Label != want.Prefill.Label || got.Decode.Label != want.Decode.Label || math.Abs(got.Decode.InFlight-want.Decode.InFlight) > 1 {
+			complaints = append(complaints, fmt.Sprintf("picked %s and %s at %.1f; estimated %s and %s at %.1f", got.Prefill.Label, got.Decode.Label,
+				got.Decode.InFlight, want.Prefill.Label, want.Decode.Label, want.Decode.InFlight))
+		}
+		if len(complaints) == 0 {
+			return
+		}
+		for _, c := range complaints {
+			if i == runs-1 {
+				t.Error(c)
+			} else {
+				t.Logf("run %d: %s", i+1, c)
+			}
+		}
+	}
+}
+
+// disagreements compares the points that both runs have, which are most.
+func disagreements(t *testing.T, estimates, points map[string]profile.Point) []string {
+	t.Helper()
+	var out []string
+	both := 0
+	for id, e := range estimates {
+		p, ok := points[id]
+		if !ok {
+			continue
+		}
+		both++
+		d := deviation{p.Latency(profile.Mean), e.Latency(profile.Mean)}
+		if e.Phase == profile.Prefill {
+			d.want -= modelOf(t, e.Config).Overhead().Duration()
+		}
+		if !d.agrees() {
+			out = append(out, id+": "+d.String())
+		}
+	}
+	if both < len(estimates)*2/3 {
+		out = append(out, fmt.Sprintf("only %d of %d points are in both runs", both, len(estimates)))
+	}
+	return out
+}
+
+// Nothing meets the SLA: exit 4, everything is written, and the four lines say
+// that they are no answer.
+func TestEstimateInfeasible(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitInfeasible, estimated(dir, "--ttft", "1", "--itl", "0.5")...)
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil || rec.Feasible || !strings.Contains(p.out.String(), "INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill ") {
+		t.Errorf("feasible %v, %v\n%s", rec.Feasible, err, &p.out)
+	}
+	checkEstimated(t, dir, p)
+}
+
+// With --format json stdout is recommendation.json, with the terms of the picks
+// where they were asked for; they add up to the latencies.
+func TestExplain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, estimated(dir, "--format", "json", "--explain")...)
+	var got explained
+	if err := json.Unmarshal([]byte(p.out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Explain) != 2 || got.Prefill == nil {
+		t.Fatalf("stdout:\n%s", &p.out)
+	}
+	for i, want := range []float64{got.Prefill.TTFTMillis, got.Decode.ITLMillis} {
+		x := got.Explain[i]
+		sum, share := 0.0, 0.0
+		for _, term := range x.Terms {
+			sum, share = sum+term.Millis, share+term.Share
+			if term.Formula == "" || term.Millis <= 0 {
+				t.Errorf("%s: %+v", x.Phase, term)
+			}
+		}
+		if math.Abs(sum/want-1) > 0.005 || math.Abs(share-1) > 1e-9 || math.Abs(sum-x.Millis) > 1e-9 {
+			t.Errorf("%s: the terms add up to %.4f ms (%.4f, shares %.4f), the pick has %.4f ms", x.Phase, sum, x.Millis, share, want)
+		}
+	}
+	text := ran(t, exitDone, estimated(dir, "--resume", "--explain")...).out.String()
+	for _, want := range []string{"\nWhere TTFT of one prompt of 500 tokens goes at TP:", "\nWhere ITL of ", "term", "formula"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("stdout lacks %q:\n%s", want, text)
+		}
+	}
+}
