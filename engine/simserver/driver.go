@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log"
 	"runtime"
-	"sync"
 	"time"
 
 	"plimsoll/engine/sim"
@@ -25,10 +24,15 @@ const (
 // speak to it through the inbox and hear from it through their stream.
 //
 // Steps have absolute deadlines: one starts where the last one ended, not
-// where the driver woke up, so that lateness does not add up.
+// where the driver woke up, so that lateness does not add up. A step takes in
+// the requests that were there when it started by that timeline, so that their
+// instants decide all that follows, as in virtual time.
 type driver struct {
 	core    *sim.Engine
 	in      inbox
+	record  func(Record) // may be nil
+	epoch   time.Time    // records count from it
+	resyncs int
 	streams map[uint64]*stream
 	metrics *metrics
 	log     *log.Logger
@@ -36,9 +40,9 @@ type driver struct {
 	late    int       // late steps
 }
 
-func newDriver(core *sim.Engine, m *metrics, l *log.Logger) *driver {
+func newDriver(core *sim.Engine, m *metrics, l *log.Logger, record func(Record)) *driver {
 	return &driver{
-		core: core, metrics: m, log: l,
+		core: core, metrics: m, log: l, record: record, epoch: time.Now(),
 		in:      inbox{wake: make(chan struct{}, 1)},
 		streams: map[uint64]*stream{},
 	}
@@ -59,14 +63,12 @@ func (d *driver) run(quit <-chan struct{}) {
 	runtime.LockOSThread() // the sleeper's timer slack belongs to the thread, which dies with the goroutine
 	sleep := newSleeper()
 	defer sleep.close()
-	var end time.Time // of the last step
-	idle := true
-	for {
-		arrived := d.receive()
+	end := instant{at: d.epoch} // of the last step
+	for idle := true; ; {
+		end = d.receive(end, idle)
 		step, ok := d.core.Begin()
-		if !ok {
+		if idle = !ok; idle {
 			d.metrics.publish(d.core.Stats())
-			idle = true
 			select {
 			case <-d.in.wake:
 				continue
@@ -74,42 +76,38 @@ func (d *driver) run(quit <-chan struct{}) {
 				return
 			}
 		}
-		if idle && arrived.After(end) {
-			end = arrived
-		}
-		idle = false
-		end = end.Add(step.Duration.Duration())
-		if !sleep.until(end, quit) {
+		end = end.add(step.Duration)
+		if !sleep.until(end.at, quit) {
 			return
 		}
 		now := time.Now()
 		if step.Duration > 0 { // otherwise the lateness is the last step's
 			end = d.judge(end, now)
 		}
-		d.deliver(d.core.End(), now)
+		events := d.core.End()
+		d.note(events, end)
+		d.deliver(events, now)
 	}
 }
 
-// receive takes in what came since the last step and returns when the first
-// new request arrived.
-func (d *driver) receive() (arrived time.Time) {
-	added, canceled := d.in.take()
+// receive takes in what came up to the start of the next step, which it
+// returns: the end of the last one, or the first arrival at an idle engine.
+func (d *driver) receive(end instant, idle bool) (start instant) {
+	added, canceled, start := d.in.take(end, idle)
 	for _, st := range added {
 		if err := d.core.Add(st.req); err != nil {
 			panic(fmt.Sprintf("simserver: a request that was checked is refused: %v", err))
 		}
 		d.streams[st.req.ID] = st
-		if arrived.IsZero() || st.arrived.Before(arrived) {
-			arrived = st.arrived
-		}
 	}
 	for _, id := range canceled {
 		if d.core.Cancel(id) {
+			d.note([]sim.Event{{ID: id, CachedTokens: d.streams[id].cached}}, start)
 			delete(d.streams, id)
 			d.metrics.aborted()
 		}
 	}
-	return arrived
+	return start
 }
 
 // deliver hands the tokens of a step to their streams.
@@ -151,8 +149,8 @@ func (d *driver) token(st *stream, now time.Time) {
 
 // judge records how late a step ended and returns the instant at which the
 // next one starts: where this one should have ended, unless it is hopeless.
-func (d *driver) judge(end, now time.Time) time.Time {
-	late := now.Sub(end)
+func (d *driver) judge(end instant, now time.Time) instant {
+	late := now.Sub(end.at)
 	d.metrics.stepEnded(late, late > lateLimit)
 	if late <= lateLimit {
 		return end
@@ -164,45 +162,8 @@ func (d *driver) judge(end, now time.Time) time.Time {
 			late.Round(100*time.Microsecond), d.late)
 	}
 	if late > resyncLimit {
-		return now
+		d.resyncs++
+		return instant{at: now}
 	}
 	return end
-}
-
-// inbox carries requests and cancelations to the driver.
-type inbox struct {
-	mu       sync.Mutex
-	added    []*stream
-	canceled []uint64
-	wake     chan struct{} // holds one; full = there is something
-}
-
-func (b *inbox) add(st *stream) {
-	b.mu.Lock()
-	b.added = append(b.added, st)
-	b.mu.Unlock()
-	b.ring()
-}
-
-func (b *inbox) cancel(id uint64) {
-	b.mu.Lock()
-	b.canceled = append(b.canceled, id)
-	b.mu.Unlock()
-	b.ring()
-}
-
-func (b *inbox) ring() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take empties the inbox, in order of arrival.
-func (b *inbox) take() (added []*stream, canceled []uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	added, canceled = b.added, b.canceled
-	b.added, b.canceled = nil, nil
-	return added, canceled
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/sim"
 )
 
@@ -30,7 +31,9 @@ type stream struct {
 	produced atomic.Int64  // tokens so far
 	cached   int           // prompt tokens found in the prefix cache; set before the first token
 
-	last time.Time // of the last token; the driver's
+	queued time.Time          // in the inbox; at arrived or later
+	first  engine.Picoseconds // when the first token came out, for the record; the driver's
+	last   time.Time          // of the last token; the driver's
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {

@@ -54,6 +54,9 @@ type Options struct {
 	// told to stop; 0 = DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	Version      string // shown by /version; empty = "unknown"
+	// Record takes the record of each request that ended, in order. It is called
+	// between steps and must return at once: the engine waits for it. nil = none.
+	Record func(Record)
 }
 
 // Server is a simulated engine behind HTTP.
@@ -96,7 +99,7 @@ func New(o Options) (*Server, error) {
 		created: time.Now().Unix(),
 	}
 	m := newMetrics(o.Model, s.cfg)
-	s.driver = newDriver(core, m, s.log)
+	s.driver = newDriver(core, m, s.log, o.Record)
 	s.handler = s.routes(m)
 	return s, nil
 }

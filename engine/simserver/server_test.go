@@ -256,18 +256,18 @@ var lateLine = regexp.MustCompile(`warning: a step ended .* late \(1 late steps 
 func TestLatenessIsCountedAndWarnedOf(t *testing.T) {
 	s := serve(t, testOptions())
 	d := s.server.driver
-	end := time.Now()
-	if got := d.judge(end, end.Add(time.Millisecond)); got != end || d.late != 0 {
+	end := instant{at: time.Now()}
+	if got := d.judge(end, end.at.Add(time.Millisecond)); got != end || d.late != 0 {
 		t.Error("1 ms is not late")
 	}
-	if got := d.judge(end, end.Add(20*time.Millisecond)); got != end || d.late != 1 {
+	if got := d.judge(end, end.at.Add(20*time.Millisecond)); got != end || d.late != 1 {
 		t.Error("20 ms are late, and to be caught up with")
 	}
-	d.judge(end, end.Add(20*time.Millisecond))
+	d.judge(end, end.at.Add(20*time.Millisecond))
 	if got := lateLine.FindAllString(s.log.String(), -1); len(got) != 1 {
 		t.Errorf("%d warnings, want 1 within 10 s:\n%s", len(got), s.log.String())
 	}
-	if now := end.Add(time.Minute); d.judge(end, now) != now {
+	if now := end.at.Add(time.Minute); d.judge(end, now) != (instant{at: now}) || d.resyncs != 1 {
 		t.Error("a minute is not to be caught up with")
 	}
 	if got := s.metric("plimsoll_sim_late_steps_total"); got != 3 {

@@ -1,0 +1,87 @@
+package simserver
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// inbox carries requests and cancelations to the driver.
+type inbox struct {
+	mu       sync.Mutex
+	added    []*stream
+	canceled []uint64
+	taken    time.Time     // all that was queued up to here is in the engine
+	wake     chan struct{} // holds one; full = there is something
+}
+
+// add queues a stream at its arrival, or right behind what the driver took in
+// while the request was being read.
+func (b *inbox) add(st *stream) {
+	b.mu.Lock()
+	st.queued = st.arrived
+	if !st.queued.After(b.taken) {
+		st.queued = b.taken.Add(1)
+	}
+	b.added = append(b.added, st)
+	b.mu.Unlock()
+	b.ring()
+}
+
+func (b *inbox) cancel(id uint64) {
+	b.mu.Lock()
+	b.canceled = append(b.canceled, id)
+	b.mu.Unlock()
+	b.ring()
+}
+
+func (b *inbox) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take removes what is due: requests queued up to the given instant or, where
+// the engine is idle and the first one came later, up to that one, in order;
+// and all cancelations but those of requests that are not due. It returns the
+// instant.
+func (b *inbox) take(until instant, idle bool) (due []*stream, canceled []uint64, start instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.SortFunc(b.added, func(a, b *stream) int {
+		return cmp.Or(a.queued.Compare(b.queued), cmp.Compare(a.req.ID, b.req.ID))
+	})
+	if idle && len(b.added) > 0 && b.added[0].queued.After(until.at) {
+		until = instant{at: b.added[0].queued}
+	}
+	n := 0
+	for n < len(b.added) && !b.added[n].queued.After(until.at) {
+		n++
+	}
+	due, b.added = slices.Clone(b.added[:n]), slices.Delete(b.added, 0, n)
+	canceled = b.splitCanceled()
+	if len(b.added) > 0 {
+		b.ring() // their own ring may have been heard already
+	}
+	if until.at.After(b.taken) {
+		b.taken = until.at
+	}
+	return due, canceled, until
+}
+
+// splitCanceled removes and returns the cancelations of requests that the
+// inbox does not hold.
+func (b *inbox) splitCanceled() []uint64 {
+	var gone, here []uint64
+	for _, id := range b.canceled {
+		if slices.ContainsFunc(b.added, func(st *stream) bool { return st.req.ID == id }) {
+			here = append(here, id)
+		} else {
+			gone = append(gone, id)
+		}
+	}
+	b.canceled = here
+	return gone
+}
