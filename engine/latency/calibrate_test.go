@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 )
@@ -202,4 +204,34 @@ func TestCalibrateRefuses(t *testing.T) {
 	if _, _, err := Calibrate(Fit{Name: "empty"}, []Observation{good}); err == nil || !strings.Contains(err.Error(), `"empty": coefficient weights is 0`) {
 		t.Errorf("a prior without coefficients: %v", err)
 	}
+}
+
+// Whatever was measured, the coefficients are ones that an engine may have, and
+// the points are explained no worse than before.
+func TestCalibrateStaysPossible(t *testing.T) {
+	prior := DefaultFit()
+	all := points(t, prior.Coefficients, "gpt-oss-20b", engine.FP4)
+	rapid.Check(t, func(t *rapid.T) {
+		var obs []Observation
+		for range rapid.IntRange(1, 4).Draw(t, "points") {
+			o := rapid.SampledFrom(all).Draw(t, "point")
+			o.Seconds = math.Exp(rapid.Float64Range(math.Log(1e-5), math.Log(1e4)).Draw(t, "log seconds"))
+			obs = append(obs, o)
+		}
+		fit, report, err := Calibrate(prior, obs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fit.Coefficients.Check(); err != nil {
+			t.Fatal(err)
+		}
+		before, after := 0.0, 0.0
+		for _, r := range report.Residuals {
+			before += square(math.Log(r.Before / r.Measured))
+			after += square(math.Log(r.After / r.Measured))
+		}
+		if !(after <= before*(1+1e-9)) {
+			t.Fatalf("squares of logarithms grew from %g to %g", before, after)
+		}
+	})
 }

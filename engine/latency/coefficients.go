@@ -80,6 +80,15 @@ func (c Coefficients) Check() error {
 	return nil
 }
 
+// bounded takes back what rounding through logarithms puts beyond a bound.
+func (c Coefficients) bounded() Coefficients {
+	v, low, high := c.vector(), least().vector(), most().vector()
+	for i := range v {
+		v[i] = min(max(v[i], low[i]), high[i])
+	}
+	return fromVector(v)
+}
+
 // Physical is what a fit starts from where nothing was measured: the data
 // sheet's speeds with the efficiencies that kernels reach (80 to 90 % of
 // bandwidth, 65 % of the BF16 peak, half of that of FP8 and less in attention)

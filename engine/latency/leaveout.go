@@ -42,5 +42,5 @@ func stepWithout(prior, k Coefficients, rows []slope, i int) Coefficients {
 			x[j] = min(max(x[j]+step[j], low[j]), high[j])
 		}
 	}
-	return exps(x)
+	return exps(x).bounded()
 }

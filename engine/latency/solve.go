@@ -66,7 +66,7 @@ func solve(prior, start Coefficients, samples []sample) Coefficients {
 			break
 		}
 	}
-	return exps(x)
+	return exps(x).bounded()
 }
 
 // slope is a sample's residual in units of rowError and its derivatives.

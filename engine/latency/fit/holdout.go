@@ -37,13 +37,14 @@ func (r *result) holdOut(rows []row, versioned bool) error {
 	if !versioned {
 		return nil
 	}
-	r.fit.OtherVersion = summary(basis("other engine versions predicting", len(r.obs), name), predictAll(r.prior, r.obs))
+	r.fit.OtherVersion = summary(basis("other engine versions", len(r.obs), name), predictAll(r.prior, r.obs))
 	r.six, err = sixes(r.prior, r.obs)
-	r.fit.SixPoints = latency.Held{
-		TTFT: sixError(r.six, true, basis("calibrated on six of", len(r.obs), name)),
-		TPOT: sixError(r.six, false, basis("calibrated on six of", len(r.obs), name)),
+	if err != nil {
+		return err
 	}
-	return err
+	six := basis("calibrated on six others, from other engine versions", len(r.obs), name)
+	r.fit.SixPoints = latency.Held{TTFT: sixError(r.six, true, six), TPOT: sixError(r.six, false, six)}
+	return nil
 }
 
 func basis(how string, n int, name string) string {

@@ -37,7 +37,7 @@ func (p *page) targets(s study) {
 		cells += fmt.Sprintf("%s %.0f %% of %d caps; ", c.family, 100*float64(c.itl.equal+c.itl.close)/float64(c.itl.caps), c.itl.caps)
 	}
 	p.row("best configuration under a TPOT cap, same or within 3 %", "all", cells)
-	p.line("\nWhy not where not: a new version moves constants that six random points do not fix all at once (vLLM 0.12 spends 40 µs per sequence and step, 0.15.1 a quarter of it);")
+	p.line("\nWhy not where not: a new version moves constants that six random points do not fix all at once (what vLLM 0.12 spends per sequence and step is over four times that of 0.15.1);")
 	p.line("the rows of 0.15.1 end at 20 requests/s and have two models; the vLLM of 2023 launches kernels one by one and jumps between 2048 and 4096 tokens, and its TP8 is slower than its TP4.")
 }
 
