@@ -116,3 +116,29 @@ func benchChains(n, blocks int, on bool) [][]uint64 {
 	}
 	return chains
 }
+
+// BenchmarkOverlap is a router's question about a prompt of 64 cached blocks,
+// and its answer in time.
+func BenchmarkOverlap(b *testing.B) {
+	e := mustNew(b, Config{KVBlocks: 4096, PrefixCaching: true}, steady{})
+	chain := benchChains(1, 64, true)[0]
+	mustAdd(b, e, Request{ID: 1, PromptTokens: 1024, OutputTokens: 1, Prefix: chain})
+	runAll(e)
+	b.ReportAllocs()
+	for b.Loop() {
+		if e.Overlap(chain) != 64 {
+			b.Fatal("blocks are missing")
+		}
+	}
+}
+
+// BenchmarkReach is the search for an arrival in a run of a thousand steps.
+func BenchmarkReach(b *testing.B) {
+	run := Run{First: 10 * engine.Millisecond, Growth: 100 * engine.Nanosecond, Steps: 1000}
+	b.ReportAllocs()
+	for b.Loop() {
+		if run.Reach(5*engine.Second) != 499 {
+			b.Fatal("wrong step")
+		}
+	}
+}
