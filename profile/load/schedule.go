@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll/profile"
+	"plimsoll/profile/trace"
 )
 
 // Bounds of a Workload, far beyond any use: they keep arithmetic and memory in
@@ -16,7 +17,7 @@ const (
 	MaxTokens   = 1 << 24
 	MaxRequests = 10_000_000
 	MaxRate     = 1e6 // requests per second
-	MaxCV       = 100
+	MaxCV       = trace.MaxCV
 )
 
 // Validate says all that is wrong with w, naming each field.
@@ -61,50 +62,18 @@ func Schedule(w profile.Workload) ([]time.Duration, error) {
 		return nil, errors.New("a closed loop has no schedule: its requests are due when others end")
 	}
 	rng := rand.New(rand.NewPCG(w.Seed, mix(scheduleDomain, uint64(w.ISL))))
+	gaps := trace.Gaps{Process: w.Arrival, CV: w.CV}
 	due := make([]time.Duration, w.Requests)
 	t := 0.0 // in mean gaps
 	for i := range due {
 		if w.Arrival == profile.Constant {
 			t = float64(i) // no sum, so that rounding does not add up
 		} else if i > 0 {
-			t += gap(rng, w)
+			t += gaps.Draw(rng)
 		}
 		due[i] = seconds(t / w.Rate)
 	}
 	return due, nil
-}
-
-// gap is a random gap of mean 1.
-func gap(rng *rand.Rand, w profile.Workload) float64 {
-	if w.Arrival == profile.Poisson {
-		return rng.ExpFloat64()
-	}
-	shape := 1 / (w.CV * w.CV)
-	return gamma(rng, shape) / shape
-}
-
-// gamma draws from the gamma distribution of the given shape > 0 and scale 1:
-// Marsaglia and Tsang, "A simple method for generating gamma variables", ACM
-// TOMS 26(3), 2000; for shape < 1 by their boost through shape + 1.
-func gamma(rng *rand.Rand, shape float64) float64 {
-	if shape < 1 {
-		u := 1 - rng.Float64() // in (0, 1]
-		return gamma(rng, shape+1) * math.Pow(u, 1/shape)
-	}
-	d := shape - 1.0/3
-	c := 1 / math.Sqrt(9*d)
-	for {
-		x := rng.NormFloat64()
-		v := 1 + c*x
-		if v <= 0 {
-			continue
-		}
-		v = v * v * v
-		u := 1 - rng.Float64()
-		if math.Log(u) < x*x/2+d-d*v+d*math.Log(v) {
-			return d * v
-		}
-	}
 }
 
 // seconds is s as a Duration, at most the longest there is.

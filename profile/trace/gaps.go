@@ -38,8 +38,8 @@ func (g Gaps) Validate() error {
 	}
 }
 
-// draw is a gap of mean 1.
-func (g Gaps) draw(r *rand.Rand) float64 {
+// Draw is a gap of mean 1.
+func (g Gaps) Draw(r *rand.Rand) float64 {
 	switch g.Process {
 	case profile.Gamma:
 		shape := 1 / (g.CV * g.CV)

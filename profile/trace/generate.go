@@ -105,7 +105,7 @@ func (g *generator) next() (Arrival, bool) {
 	if g.spec.Gaps.Process == profile.Constant {
 		g.reached = float64(g.made) // no sum, so that rounding does not add up
 	} else {
-		g.reached += g.spec.Gaps.draw(g.gaps)
+		g.reached += g.spec.Gaps.Draw(g.gaps)
 	}
 	at, fits := seconds(g.spec.Rate.Reach(g.reached))
 	at = max(at, g.last) // rounding may put arrivals of one instant a nanosecond apart

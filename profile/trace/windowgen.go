@@ -114,7 +114,7 @@ func (g *windowGenerator) enter(w Window) error {
 		g.process = Gaps{Process: profile.Constant}
 	}
 	if !g.begun {
-		g.left, g.begun = g.process.draw(g.gaps), true
+		g.left, g.begun = g.process.Draw(g.gaps), true
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (g *windowGenerator) next() (Arrival, bool) {
 		return Arrival{}, false
 	}
 	g.passed += g.left / g.rate
-	g.left = g.process.draw(g.gaps)
+	g.left = g.process.Draw(g.gaps)
 	later, _ := seconds(g.passed) // within the window
 	return Arrival{
 		At:  g.now.Start + min(later, g.now.Length),
