@@ -120,13 +120,25 @@ func captions(run store.Run, rec store.Recommendation) (prefill, decode caption)
 		Note: strings.Join(notes, "; "),
 	}
 	prefill, decode = caption{base}, caption{base}
-	if rec.Prefill != nil {
-		prefill.Configuration = rec.Prefill.Label
+	if p := rec.Prefill; p != nil {
+		prefill.Configuration, prefill.Note = p.Label, withError(base.Note, p.ModelError)
 	}
-	if rec.Decode != nil {
-		decode.Configuration = rec.Decode.Label
+	if p := rec.Decode; p != nil {
+		decode.Configuration, decode.Note = p.Label, withError(base.Note, p.ModelError)
 	}
 	return prefill, decode
+}
+
+// withError says in a note what the bars of an estimate are.
+func withError(note string, e profile.ModelError) string {
+	if !e.Known() {
+		return note
+	}
+	said := "bars: the latency model's error, " + shownError(e)
+	if note == "" {
+		return said
+	}
+	return said + "; " + note
 }
 
 func firstLine(s string) string {
