@@ -21,6 +21,8 @@ type Caption struct {
 	// Provenance of the weakest number shown. Anything but measured is written
 	// across the picture.
 	Provenance profile.Provenance
+	// Bars says what the intervals are; empty = 95 % confidence intervals.
+	Bars string
 	// Feasible is false where nothing meets the SLA and the nearest is shown.
 	Feasible bool
 	// Note is printed below: what is missing and why ("TP:4 failed to start").
@@ -39,6 +41,14 @@ func (c Caption) check() error {
 		return fmt.Errorf("caption: ISL %d and OSL %d: want none below 0", c.ISL, c.OSL)
 	}
 	return nil
+}
+
+// barText names the intervals in the legend.
+func (c Caption) barText() string {
+	if c.Bars == "" {
+		return "95 % confidence interval"
+	}
+	return shorten(clean(c.Bars), 28)
 }
 
 // stat is the statistic that the SLA is held against; the mean where none is named.

@@ -158,7 +158,7 @@ func (c chart) keys(f frame) []key {
 	add(has.solid, c.dots.solid, markerSample(plainLook, true, false))
 	add(has.hollow, c.dots.hollow, markerSample(plainLook, false, false))
 	add(has.picked, c.caption.pickWord(), ringSample)
-	add(has.bars, "95 % confidence interval", barSample)
+	add(has.bars, c.caption.barText(), barSample)
 	add(has.sure, c.fitted, lineSample(sureStroke()))
 	add(has.unsure, "outside the sampled range: do not rely on it", lineSample(unsureStroke()))
 	for _, l := range c.limits {

@@ -15,7 +15,7 @@ type Candidate struct {
 	Label    string        // configuration: "TP:4"
 	Group    string        // points of one group share a line and a look; Label where empty
 	Latency  time.Duration // TTFT or ITL, at the SLA's statistic
-	Low      time.Duration // 95 % confidence interval of Latency;
+	Low      time.Duration // interval of Latency, as the Caption says;
 	High     time.Duration // both 0 where there is none
 	InFlight float64       // requests in flight, averaged; 0 = not stated
 

@@ -67,7 +67,7 @@ func checkEstimated(t *testing.T, dir string, p *program) {
 				t.Errorf("%s: provenance is %q", name, b)
 			}
 		case ".svg":
-			if !strings.Contains(text, "ESTIMATED") || !strings.Contains(text, "the latency model&#39;s error, ±") && !strings.Contains(text, "the latency model's error, ±") {
+			if !strings.Contains(text, "ESTIMATED") || strings.Contains(text, "95 % confidence") || strings.Contains(name, "performance") && !strings.Contains(text, "error (p90)") {
 				t.Errorf("%s does not say it", name)
 			}
 		case ".jsonl":

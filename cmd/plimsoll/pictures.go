@@ -121,24 +121,27 @@ func captions(run store.Run, rec store.Recommendation) (prefill, decode caption)
 	}
 	prefill, decode = caption{base}, caption{base}
 	if p := rec.Prefill; p != nil {
-		prefill.Configuration, prefill.Note = p.Label, withError(base.Note, p.ModelError)
+		prefill.Configuration = p.Label
+		prefill.setError(p.ModelError)
 	}
 	if p := rec.Decode; p != nil {
-		decode.Configuration, decode.Note = p.Label, withError(base.Note, p.ModelError)
+		decode.Configuration = p.Label
+		decode.setError(p.ModelError)
 	}
 	return prefill, decode
 }
 
-// withError says in a note what the bars of an estimate are.
-func withError(note string, e profile.ModelError) string {
+// setError says what the bars of an estimate are.
+func (c *caption) setError(e profile.ModelError) {
 	if !e.Known() {
-		return note
+		return
 	}
+	c.Bars = "the model's error (p90)"
 	said := "bars: the latency model's error, " + shownError(e)
-	if note == "" {
-		return said
+	if c.Note != "" {
+		said += "; " + c.Note
 	}
-	return said + "; " + note
+	c.Note = said
 }
 
 func firstLine(s string) string {
