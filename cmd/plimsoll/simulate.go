@@ -52,25 +52,13 @@ func simulateFleet(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	f, err := plan.resolve()
+	s, err := runFleet(c.Context, plan, arrivals)
 	if err != nil {
 		return err
 	}
-	load, err := arrivals.open(f.blockSize)
-	if err != nil {
+	if err := s.bracket(c.Context, plan, arrivals); err != nil {
 		return err
 	}
-	defer load.close()
-	engines, err := fleet.New(f.Config)
-	if err != nil {
-		return usagef("%v", err)
-	}
-	if err := feed(c.Context, engines, load.trace); err != nil {
-		return err
-	}
-	s := simulation{fleet: f, load: load.describe, report: engines.Report()}
-	s.warnings = append(f.warnings, s.report.Warnings...)
-	s.warnings = append(s.warnings, f.outside(s.report)...)
 	for _, w := range s.warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
@@ -88,7 +76,57 @@ type simulation struct {
 	load     string
 	report   fleet.Report
 	warnings []profile.Warning
+	others   []otherSpeed // where the latency model's error says so
 }
+
+// otherSpeed is what would come of it if every step took so much longer.
+type otherSpeed struct {
+	Slower     float64          `json:"steps_slower_by"` // factor; below 1 = faster
+	Attainment fleet.Attainment `json:"attainment"`
+}
+
+func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals) (simulation, error) {
+	f, err := plan.resolve()
+	if err != nil {
+		return simulation{}, err
+	}
+	load, err := arrivals.open(f.blockSize)
+	if err != nil {
+		return simulation{}, err
+	}
+	defer load.close()
+	engines, err := fleet.New(f.Config)
+	if err != nil {
+		return simulation{}, usagef("%v", err)
+	}
+	if err := feed(ctx, engines, load.trace); err != nil {
+		return simulation{}, err
+	}
+	s := simulation{fleet: f, load: load.describe, report: engines.Report()}
+	s.warnings = append(append(f.warnings, s.report.Warnings...), f.outside(s.report)...)
+	return s, nil
+}
+
+// bracket runs the load again on engines that are slower and faster by the
+// latency model's median error: an attainment without it would sound certain.
+func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals) error {
+	off := max(s.fleet.ttft.Median, s.fleet.itl.Median)
+	if plan.profile != "" || off == 0 || !s.judged() {
+		return nil
+	}
+	for _, by := range []float64{1 + off, 1 / (1 + off)} {
+		plan.slower = by
+		other, err := runFleet(ctx, plan, arrivals)
+		if err != nil {
+			return fmt.Errorf("with steps %.2g times as long: %w", by, err)
+		}
+		s.others = append(s.others, otherSpeed{by, other.report.Attainment})
+	}
+	return nil
+}
+
+// judged reports whether there is an SLA.
+func (s *simulation) judged() bool { return s.fleet.SLA.TTFT > 0 || s.fleet.SLA.ITL > 0 }
 
 func (s simulation) print(c *cli.Context) error {
 	if c.String("format") == "json" {
@@ -135,7 +173,7 @@ func lineOf(a trace.Arrival) string {
 	return fmt.Sprintf("line %d: ", a.Line)
 }
 
-// closers close what a load was read from.
+// openFile opens a trace.
 func openFile(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {

@@ -69,6 +69,7 @@ type fleetPlan struct {
 	noise                     float64
 	seed                      uint64
 	sla                       profile.SLA
+	slower                    float64 // all steps of the latency model, by this factor; 0 = as they are
 }
 
 // storage is a KV tier of one engine.

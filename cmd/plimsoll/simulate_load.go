@@ -50,15 +50,14 @@ func loadFlags() []cli.Flag {
 
 // arrivals is a load as the flags say it.
 type arrivals struct {
-	spec            trace.Spec
-	errors          error
-	file            string
-	options         trace.Options
-	speed, scale    float64
-	seed            uint64
-	requests        int
-	duration        time.Duration
-	process, length string // in words
+	spec         trace.Spec
+	file         string
+	options      trace.Options
+	speed, scale float64
+	seed         uint64
+	requests     int
+	duration     time.Duration
+	process      string
 }
 
 // openLoad is a load that can be ranged over, once.

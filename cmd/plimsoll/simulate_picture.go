@@ -55,7 +55,7 @@ func (s simulation) picture() (*plots.Picture, error) {
 func (s simulation) note() string {
 	r := s.report
 	n := fmt.Sprintf("%d requests, %.4g per second", r.Finished, r.Requests)
-	if s.fleet.SLA.TTFT > 0 || s.fleet.SLA.ITL > 0 {
+	if s.judged() {
 		n += fmt.Sprintf("; %s met the SLA", percent(r.Attainment.Both))
 	}
 	for _, w := range s.warnings {

@@ -46,7 +46,7 @@ func poolLabel(p fleet.Pool) string { return fmt.Sprintf("TP:%d", max(p.GPUs, 1)
 // attainment says what share of the requests met the SLA, where there is one.
 func (s simulation) attainment(b *bytes.Buffer) {
 	sla, a := s.fleet.SLA, s.report.Attainment
-	if sla.TTFT == 0 && sla.ITL == 0 {
+	if !s.judged() {
 		b.WriteString("No SLA given: --ttft and --itl make attainment and goodput of this\n")
 		return
 	}
@@ -58,6 +58,14 @@ func (s simulation) attainment(b *bytes.Buffer) {
 		fmt.Fprintf(b, " ITL ≤ %g ms %s,", profile.Milliseconds(sla.ITL), percent(a.ITL))
 	}
 	fmt.Fprintf(b, " both %s of %d requests\n", percent(a.Both), a.Requests)
+	for _, o := range s.others {
+		word, by := "longer", o.Slower-1
+		if by < 0 {
+			word, by = "shorter", -by
+		}
+		fmt.Fprintf(b, "If every step took %.0f %% %s (the model's median error): TTFT %s, ITL %s, both %s\n",
+			100*by, word, percent(o.Attainment.TTFT), percent(o.Attainment.ITL), percent(o.Attainment.Both))
+	}
 	fmt.Fprintf(b, "Goodput: %.4g requests/s, %.4g output tokens/s\n", s.report.GoodRequests, s.report.GoodTokens)
 }
 
@@ -132,7 +140,8 @@ type simulationFile struct {
 	Requests   requestCounts      `json:"requests"`
 	Rates      rates              `json:"per_second"`
 	SLA        slaFile            `json:"sla"`
-	Attainment *fleet.Attainment  `json:"attainment,omitempty"` // none without an SLA
+	Attainment *fleet.Attainment  `json:"attainment,omitempty"`    // none without an SLA
+	OtherSpeed []otherSpeed       `json:"attainment_if,omitempty"` // the model is off by its median error
 	Latency    map[string]spread  `json:"latency_ms"`
 	Pools      []poolFile         `json:"pools"`
 	Series     []binFile          `json:"series"`
@@ -224,7 +233,7 @@ func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
 		Provenance: r.Provenance, Model: f.model, GPU: f.gpu, Source: f.source, TTFTError: f.ttft, ITLError: f.itl,
-		Load: s.load, Seconds: r.At.Seconds(),
+		Load: s.load, Seconds: r.At.Seconds(), OtherSpeed: s.others,
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
 			MeanISL: r.ISL.Mean(), MeanOSL: r.OSL.Mean(), InFlight: r.MeanInFlight,
@@ -237,7 +246,7 @@ func (s simulation) file() simulationFile {
 		Latency: map[string]spread{"ttft": spreadOf(r.TTFT), "itl": spreadOf(r.ITL), "tpot": spreadOf(r.TPOT), "e2e": spreadOf(r.E2E)},
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
-	if f.SLA.TTFT > 0 || f.SLA.ITL > 0 {
+	if s.judged() {
 		out.Attainment = &r.Attainment
 	}
 	for i, p := range r.Pools {

@@ -39,6 +39,9 @@ func newModelSource(f fleetPlan) (modelSource, error) {
 	if err != nil {
 		return s, err
 	}
+	if f.slower > 0 {
+		fit = fit.Slower(f.slower)
+	}
 	s.config = engine.Config{
 		Kind: engine.KindSim, Model: s.model.Name, GPU: s.gpu.Name, Parallelism: f.parallelism, Weights: f.weights,
 		Limits: latency.Limits(s.model, s.gpu, f.limits),
