@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -52,11 +53,13 @@ func simulateFleet(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	s, err := runFleet(c.Context, plan, arrivals)
-	if err != nil {
-		return err
+	seen, done := simulationProgress(c)
+	s, err := runFleet(c.Context, plan, arrivals, seen)
+	if err == nil {
+		err = s.bracket(c.Context, plan, arrivals, seen)
 	}
-	if err := s.bracket(c.Context, plan, arrivals); err != nil {
+	done()
+	if err != nil {
 		return err
 	}
 	for _, w := range s.warnings {
@@ -85,7 +88,10 @@ type otherSpeed struct {
 	Attainment fleet.Attainment `json:"attainment"`
 }
 
-func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals) (simulation, error) {
+// progress hears now and then how many requests have come, and when the last did.
+type progress func(requests int, at time.Duration)
+
+func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) (simulation, error) {
 	f, err := plan.resolve()
 	if err != nil {
 		return simulation{}, err
@@ -99,7 +105,7 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals) (simulatio
 	if err != nil {
 		return simulation{}, usagef("%v", err)
 	}
-	if err := feed(ctx, engines, load.trace); err != nil {
+	if err := feed(ctx, engines, load.trace, seen); err != nil {
 		return simulation{}, err
 	}
 	s := simulation{fleet: f, load: load.describe, report: engines.Report()}
@@ -109,14 +115,14 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals) (simulatio
 
 // bracket runs the load again on engines that are slower and faster by the
 // latency model's median error: an attainment without it would sound certain.
-func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals) error {
+func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) error {
 	off := max(s.fleet.ttft.Median, s.fleet.itl.Median)
 	if plan.profile != "" || off == 0 || !s.judged() {
 		return nil
 	}
 	for _, by := range []float64{1 + off, 1 / (1 + off)} {
 		plan.slower = by
-		other, err := runFleet(ctx, plan, arrivals)
+		other, err := runFleet(ctx, plan, arrivals, seen)
 		if err != nil {
 			return fmt.Errorf("with steps %.2g times as long: %w", by, err)
 		}
@@ -144,7 +150,7 @@ func (s simulation) print(c *cli.Context) error {
 const checkEvery = 10_000
 
 // feed offers a whole trace to a fleet and lets it finish.
-func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace) error {
+func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace, seen progress) error {
 	n := 0
 	for a, err := range t {
 		if err != nil {
@@ -153,9 +159,13 @@ func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace) error {
 		if err := f.Offer(requestOf(a)); err != nil {
 			return usagef("%s%v", lineOf(a), err)
 		}
-		if n++; n%checkEvery == 0 && ctx.Err() != nil {
+		if n++; n%checkEvery > 0 {
+			continue
+		}
+		if ctx.Err() != nil {
 			return fmt.Errorf("simulated %d requests: %w", n, ctx.Err())
 		}
+		seen(n, a.At)
 	}
 	if n == 0 {
 		return usagef("the load holds no request").hint("a later --duration, or another --trace")
