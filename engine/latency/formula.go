@@ -31,8 +31,10 @@ func (m Model) Terms(b engine.Batch) []Term {
 		termAllReduce:   {"all-reduce", fmt.Sprintf("%.3g · 2 · layers · 2(TP−1)/TP · tokens · hidden state / link bandwidth", k.AllReduce)},
 		termAllToAll:    {"all-to-all", fmt.Sprintf("%.3g · 2 · layers · experts away · tokens · hidden state / link bandwidth", k.AllReduce)},
 	}
+	var times [numTerms]engine.Picoseconds
+	m.unit.times(&b, &times)
 	out := make([]Term, 0, numTerms)
-	for i, t := range m.unit.times(b) {
+	for i, t := range times {
 		out = append(out, Term{Name: describe[i][0], Time: t, Formula: describe[i][1]})
 	}
 	return out

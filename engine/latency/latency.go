@@ -19,13 +19,18 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// Model is the latency model of one engine: a value, made by New or NewWith.
-type Model struct {
+// Model is the latency model of one engine, made by New or NewWith: a pointer to
+// what never changes, as cheap to copy and to call through an interface as one.
+// The zero Model is nothing but what comes with an error: its methods panic.
+type Model struct{ *timed }
+
+// timed is an engine laid out, and its work at the speeds of a fit.
+type timed struct {
 	unit  units
-	about *about // never changed, so that copies of a Model are small
+	about *about
 }
 
-// about is what a Model was made of.
+// about is what a Model was made of; nothing changes it afterwards.
 type about struct {
 	model  catalog.Model
 	gpu    catalog.GPU
@@ -55,8 +60,11 @@ func NewWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit) (Model
 		return Model{}, err
 	}
 	a.fit = f
-	return Model{a.work.units(f.Coefficients), &a}, nil
+	return a.at(f.Coefficients), nil
 }
+
+// at is the model of a at the speeds of k.
+func (a *about) at(k Coefficients) Model { return Model{&timed{a.work.units(k), a}} }
 
 // Check says why m cannot run on GPUs g as config lays it out; nil = it can.
 func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
@@ -87,14 +95,7 @@ func (m Model) Fit() Fit { return m.about.fit }
 // StepTime is how long one forward step with b takes: 0 for an empty batch,
 // else positive, and never less for a batch with more in any field.
 func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
-	if b.Empty() {
-		return 0
-	}
-	var sum engine.Picoseconds
-	for _, t := range m.unit.times(b) {
-		sum += t
-	}
-	return sum
+	return m.unit.step(&b)
 }
 
 // TTFT is the time to the first token of one prompt of isl tokens that has the

@@ -296,16 +296,3 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkStepTime(b *testing.B) {
-	for _, model := range []string{"llama-3.1-8b", "mixtral-8x7b"} {
-		b.Run(model, func(b *testing.B) {
-			lm := on(b, model, "h100-sxm", engine.Config{Parallelism: engine.TP(2)})
-			batch := engine.Batch{DecodeSeqs: 64, DecodeContext: 64 * 3000}
-			b.ReportAllocs()
-			for b.Loop() {
-				lm.StepTime(batch)
-			}
-		})
-	}
-}

@@ -12,31 +12,40 @@ import (
 // it; steps ≥ 1. A run ends where the sequences fill their sliding window, and
 // where a term reaches its bound of a day.
 func (m Model) DecodeRun(seqs int, context int64) (first, growth engine.Picoseconds, steps int64) {
-	first = m.StepTime(engine.Batch{DecodeSeqs: seqs, DecodeContext: context})
+	u, n := &m.unit, int64(seqs)
+	first = u.step(&engine.Batch{DecodeSeqs: seqs, DecodeContext: context})
 	if seqs <= 0 {
 		return first, 0, math.MaxInt64
 	}
-	if context < 0 {
-		return first, 0, 1
-	}
-	u, n := &m.unit, int64(seqs)
-	growing := [4]engine.Picoseconds{u.kvFull, u.attendFull, u.kvWindow, u.attendWindow}
-	last := int64(math.MaxInt64) // the most context up to which the step grows alike
-	if edge := u.inWindow(math.MaxInt64, n); growing[2]+growing[3] > 0 && edge < math.MaxInt64 {
-		if context > edge {
-			growing[2], growing[3] = 0, 0
+	p := u.inside
+	if u.inside != u.outside {
+		if edge := u.inWindow(math.MaxInt64, n); context > edge {
+			p = u.outside
 		} else {
-			last = edge
+			p.most = min(p.most, edge)
 		}
 	}
-	for _, each := range growing {
-		if each > 0 {
-			growth += many(n, each)
-			last = min(last, int64(day/each))
-		}
-	}
-	if context > last {
+	if context < 0 || context > p.most || n > p.most { // n·each is within its bounds otherwise
 		return first, 0, 1
 	}
-	return first, growth, (last-context)/n + 1
+	return first, engine.Picoseconds(n) * p.each, (p.most-context)/n + 1
+}
+
+// pace is how a step that decodes grows with its sequences: by each per token
+// of context, up to most tokens, where a term reaches its bound of a day.
+type pace struct {
+	each engine.Picoseconds
+	most int64
+}
+
+// paceOf is that of terms that take so long per token.
+func paceOf(terms ...engine.Picoseconds) pace {
+	p := pace{most: math.MaxInt64}
+	for _, each := range terms {
+		if each > 0 {
+			p.each += each
+			p.most = min(p.most, int64(day/each))
+		}
+	}
+	return p
 }

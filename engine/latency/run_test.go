@@ -54,11 +54,3 @@ func TestDecodeRunEndsAtTheWindow(t *testing.T) {
 		t.Errorf("past the window a step grows by %d ps instead of %d, for %d steps", outside, inside, forever)
 	}
 }
-
-func BenchmarkDecodeRun(b *testing.B) {
-	lm := on(b, "llama-3.1-8b", "h100-sxm", engine.Config{})
-	b.ReportAllocs()
-	for b.Loop() {
-		lm.DecodeRun(64, 64*3000)
-	}
-}

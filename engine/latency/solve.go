@@ -19,7 +19,7 @@ type sample struct {
 }
 
 func (s sample) predict(k Coefficients) float64 {
-	return Model{s.about.work.units(k), s.about}.Predict(s.obs)
+	return s.about.at(k).Predict(s.obs)
 }
 
 // solve finds coefficients that minimise

@@ -2,6 +2,7 @@ package latency
 
 import (
 	"math"
+	"math/bits"
 
 	"plimsoll/engine"
 )
@@ -32,6 +33,7 @@ type units struct {
 	// by the same whole number each step.
 	kvFull, kvWindow, attendFull, attendWindow engine.Picoseconds
 	window                                     int64
+	inside, outside                            pace
 
 	layers, prefillLayers, collectives engine.Picoseconds // per step; per step with a prompt; per step
 	request, allReduce, allToAll       float64
@@ -44,7 +46,7 @@ func (w work) units(k Coefficients) units {
 	const second = float64(engine.Second)
 	kv, attend := k.KV*second*w.kv, max(0, k.Attention*w.attend-k.KV*w.kv)*second
 	pair, flops := k.Attention*second*w.pair, w.flops(k)*second
-	return units{
+	u := units{
 		fixedWeights: k.Weights * second * w.fixedWeights, allExperts: k.Experts * second * w.allExperts,
 		miss: w.miss, expertTokens: w.expertTokens,
 		prefill: flops * w.prefill, decode: flops * w.decode,
@@ -60,6 +62,8 @@ func (w work) units(k Coefficients) units {
 		allReduce:     k.AllReduce * second * w.allReduce, allToAll: k.AllReduce * second * w.allToAll,
 		overhead: whole(k.Overhead * second),
 	}
+	u.inside, u.outside = paceOf(u.kvFull, u.attendFull, u.kvWindow, u.attendWindow), paceOf(u.kvFull, u.attendFull)
+	return u
 }
 
 // flops is the coefficient of the matrix products.
@@ -70,9 +74,24 @@ func (w work) flops(k Coefficients) float64 {
 	return k.FLOPs
 }
 
-// times are the terms of a step with b, each a whole number of picoseconds, so
-// that their sum is exact.
-func (u *units) times(b engine.Batch) [numTerms]engine.Picoseconds {
+// step is the sum of the terms of a step with b, 0 where b is empty.
+func (u *units) step(b *engine.Batch) engine.Picoseconds {
+	if b.PrefillSeqs == 0 && b.DecodeSeqs == 0 {
+		return 0
+	}
+	var times [numTerms]engine.Picoseconds
+	u.times(b, &times)
+	var sum engine.Picoseconds
+	for _, t := range &times {
+		sum += t
+	}
+	return sum
+}
+
+// times puts the terms of a step with b into out, each a whole number of
+// picoseconds, so that their sum is exact. Batch and terms go by pointer: to
+// copy them takes longer than to work them out.
+func (u *units) times(b *engine.Batch, out *[numTerms]engine.Picoseconds) {
 	tokens, seqs := float64(b.PrefillTokens+b.DecodeSeqs), float64(b.DecodeSeqs)
 	inWindow := u.inWindow(b.DecodeContext, int64(b.DecodeSeqs))
 	attention, prefill := many(b.DecodeContext, u.attendFull)+many(inWindow, u.attendWindow), engine.Picoseconds(0)
@@ -86,29 +105,30 @@ func (u *units) times(b engine.Batch) [numTerms]engine.Picoseconds {
 		kv += many(b.PrefillPast, u.kvFull) + many(u.inWindow(b.PrefillPast, int64(b.PrefillSeqs)), u.kvWindow)
 	}
 	weights := picoseconds(u.fixedWeights + u.allExperts*u.touched(tokens))
-	return [numTerms]engine.Picoseconds{
-		termWeights:     weights,
-		termCompute:     max(0, picoseconds(products)-weights), // the rest is hidden behind the reading
-		termAttention:   attention,
-		termKV:          kv,
-		termLayers:      u.layers,
-		termPrefill:     prefill,
-		termRequests:    picoseconds(u.request * (float64(b.PrefillSeqs) + seqs)),
-		termCollectives: u.collectives,
-		termAllReduce:   picoseconds(u.allReduce * tokens),
-		termAllToAll:    picoseconds(u.allToAll * tokens),
-	}
+	out[termWeights] = weights
+	out[termCompute] = max(0, picoseconds(products)-weights) // the rest is hidden behind the reading
+	out[termAttention] = attention
+	out[termKV] = kv
+	out[termLayers] = u.layers
+	out[termPrefill] = prefill
+	out[termRequests] = picoseconds(u.request * (float64(b.PrefillSeqs) + seqs))
+	out[termCollectives] = u.collectives
+	out[termAllReduce] = picoseconds(u.allReduce * tokens)
+	out[termAllToAll] = picoseconds(u.allToAll * tokens)
 }
 
 // inWindow is how much of the context of seqs sequences a layer with a window reads.
 func (u *units) inWindow(context, seqs int64) int64 {
-	if u.window > 0 && u.window < math.MaxInt64/max(seqs, 1) {
-		return min(context, u.window*seqs)
+	if u.window <= 0 {
+		return context
+	}
+	if high, most := bits.Mul64(uint64(u.window), uint64(max(seqs, 0))); high == 0 && most < math.MaxInt64 {
+		return min(context, int64(most))
 	}
 	return context
 }
 
-func (u *units) pairsInWindow(b engine.Batch) float64 {
+func (u *units) pairsInWindow(b *engine.Batch) float64 {
 	pairs := float64(b.PrefillPairs)
 	if u.window > 0 {
 		return min(pairs, float64(u.window)*float64(b.PrefillTokens))
@@ -149,11 +169,12 @@ func whole(s float64) engine.Picoseconds {
 
 // many is n pieces of each, at most a day.
 func many(n int64, each engine.Picoseconds) engine.Picoseconds {
-	switch {
-	case n <= 0 || each <= 0:
+	if n <= 0 || each <= 0 {
 		return 0
-	case n > int64(day/each):
+	}
+	high, low := bits.Mul64(uint64(n), uint64(each))
+	if high != 0 || low > uint64(day) {
 		return day
 	}
-	return engine.Picoseconds(n) * each
+	return engine.Picoseconds(low)
 }
