@@ -7,10 +7,16 @@ import "math"
 // where the timer is no DecodeTimer. It changes nothing.
 func (e *Engine) Ahead() Run {
 	seqs := len(e.decoders.heap)
-	if e.runs == nil || e.stepping || seqs == 0 || e.partial != nil || !e.headStays() {
+	if e.runs == nil || e.stepping || seqs == 0 || e.partial != nil {
 		return Run{}
 	}
-	steps := e.decoders.affordable(e.step, e.decoders.nextLast()-e.step, e.cache.available())
+	steps := e.decoders.nextLast() - e.step
+	if e.waiting.n > 0 && e.waiting.head.from > e.step {
+		steps = min(steps, e.waiting.head.from-e.step)
+	} else if !e.headStays() {
+		return Run{}
+	}
+	steps = e.decoders.affordable(e.step, steps, e.cache.available())
 	if steps == 0 {
 		return Run{}
 	}

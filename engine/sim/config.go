@@ -30,6 +30,11 @@ type Config struct {
 	PrefixCaching bool
 	// DRAM and NVMe take what the prefix cache evicts; zero = there is none.
 	DRAM, NVMe Tier
+	// AsyncScheduling schedules each step while the one before it runs, so that
+	// a request that comes to a busy engine waits for one step more. vLLM does
+	// so by default since 0.14.0 (release notes, January 2026), but not with
+	// pipeline parallelism or on CPUs.
+	AsyncScheduling bool
 	// Noise is the relative jitter of step times: σ of a lognormal factor with
 	// mean 1, from 0 (none) to 1.
 	Noise float64

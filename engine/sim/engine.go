@@ -78,9 +78,24 @@ func (e *Engine) Add(r Request) error {
 	}
 	r.OutputTokens = e.cfg.Output(r.OutputTokens)
 	s := e.makeSequence(r)
+	s.from = e.nextUnscheduled()
 	e.byID.put(r.ID, s)
 	e.waiting.pushBack(s)
 	return nil
+}
+
+// nextUnscheduled is the first step that a request of now can be part of.
+func (e *Engine) nextUnscheduled() uint64 {
+	switch {
+	case !e.cfg.AsyncScheduling:
+		return e.step
+	case e.stepping:
+		return e.step + 2
+	case e.running.n == 0:
+		return e.step
+	default:
+		return e.step + 1
+	}
 }
 
 // Cancel forgets a request and frees what it holds, at once or, where it takes

@@ -17,6 +17,8 @@ type oracle struct {
 	running []*oracleSeq
 	waiting []*oracleSeq
 	use     int
+	begun   int  // steps
+	inside  bool // one of them
 	stats   Stats
 	batch   engine.Batch
 }
@@ -41,6 +43,7 @@ type oracleSeq struct {
 	decodes            bool // since its last start it produced a token, or its prompt was transferred
 	cached             int
 	scheduled          int // tokens in this step
+	first              int // number of the first step that it can be part of
 }
 
 func newOracle(c Config) *oracle {
@@ -53,7 +56,11 @@ func newOracle(c Config) *oracle {
 
 func (o *oracle) add(r Request) {
 	r.OutputTokens = o.cfg.Output(r.OutputTokens)
-	o.waiting = append(o.waiting, &oracleSeq{Request: r, known: r.PromptTokens})
+	s := &oracleSeq{Request: r, known: r.PromptTokens, first: o.begun + 1}
+	if o.cfg.AsyncScheduling && (o.inside || len(o.running) > 0) {
+		s.first++ // the next step is scheduled already
+	}
+	o.waiting = append(o.waiting, s)
 }
 
 func (o *oracle) cancel(id uint64) {
@@ -188,6 +195,9 @@ func (o *oracle) begin() (engine.Batch, bool) {
 		return engine.Batch{}, false
 	}
 	o.batch, o.load = engine.Batch{}, 0
+	o.begun++
+	o.inside = true
+	idle := len(o.running) == 0
 	before := o.stats.Preemptions
 	for _, s := range append(slices.Clone(o.running), o.waiting...) {
 		s.scheduled = 0
@@ -216,7 +226,7 @@ func (o *oracle) begin() (engine.Batch, bool) {
 		budget -= n
 	}
 	if o.stats.Preemptions == before {
-		o.admit(budget)
+		o.admit(budget, idle)
 	}
 	return o.batch, true
 }
@@ -237,12 +247,15 @@ func (o *oracle) growAll() {
 	}
 }
 
-func (o *oracle) admit(budget int) {
+func (o *oracle) admit(budget int, idle bool) {
 	for len(o.waiting) > 0 && len(o.running) < o.cfg.Limits.MaxNumSeqs {
 		if n := len(o.running); n > 0 && o.running[n-1].computed < o.running[n-1].known {
 			return // a prompt is cut
 		}
 		s := o.waiting[0]
+		if o.cfg.AsyncScheduling && s.first > o.begun && !idle {
+			return
+		}
 		moved := o.cfg.Role == engine.RoleDecode && !s.WarmUp && !s.recompute
 		if !s.WarmUp && budget == 0 {
 			return
@@ -354,6 +367,7 @@ func rank(s *oracleSeq) int {
 // end returns the requests that got a token, and the events among them.
 func (o *oracle) end() (tokens []uint64, events []Event) {
 	o.stats.Steps++
+	o.inside = false
 	// The order in which blocks are let go decides who is evicted: decoding
 	// requests before prompts, otherwise by arrival.
 	slices.SortStableFunc(o.running, func(a, b *oracleSeq) int { return cmp.Compare(rank(a), rank(b)) })

@@ -29,6 +29,8 @@ func drawConfig(t *rapid.T) Config {
 		},
 		KVBlocks:      rapid.IntRange(2, 40).Draw(t, "blocks"),
 		PrefixCaching: rapid.Bool().Draw(t, "prefix caching"),
+
+		AsyncScheduling: rapid.Bool().Draw(t, "async scheduling"),
 	}
 	if c.PrefixCaching && rapid.Bool().Draw(t, "tiers") {
 		c.DRAM = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "dram"), Load: 3 * engine.Microsecond}
@@ -110,6 +112,10 @@ func TestAgainstOracle(t *testing.T) {
 			}
 			checkStep(t, c, step, o.load)
 			compareStats(t, c, e.Stats(), o.state())
+			if pending > 0 && rapid.IntRange(0, 5).Draw(t, "arrival in step") == 0 {
+				add()
+				pending--
+			}
 			inStep := uint64(0)
 			if rapid.IntRange(0, 30).Draw(t, "cancel in step") == 0 {
 				if id, ok := cancel(); ok {

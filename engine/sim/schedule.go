@@ -5,7 +5,7 @@ import "plimsoll/engine"
 // schedule fills the batch of the next step: decoding requests first, then the
 // prompt computed in part, then waiting requests in order of arrival.
 func (e *Engine) schedule() {
-	preemptions := e.stats.Preemptions
+	preemptions, idle := e.stats.Preemptions, e.running.n == 0
 	e.grow()
 	e.batch = engine.Batch{
 		DecodeSeqs:    len(e.decoders.heap),
@@ -19,6 +19,9 @@ func (e *Engine) schedule() {
 		return // what was just freed is for those that run
 	}
 	for e.waiting.n > 0 && e.running.n < e.cfg.Limits.MaxNumSeqs && e.partial == nil {
+		if e.waiting.head.from > e.step && !idle {
+			return // this step was scheduled before it came
+		}
 		if e.blocked > 0 && budget >= e.blocked {
 			return // looking again would not help
 		}

@@ -7,6 +7,7 @@ type sequence struct {
 	queue      *queue // that holds it
 	prev, next *sequence
 
+	from      uint64  // the first step that it can be part of
 	order     uint64  // of arrival
 	target    int     // tokens to compute before the next one comes out: prompt and output so far
 	computed  int     // of them

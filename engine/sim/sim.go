@@ -14,7 +14,8 @@
 // when a place (MaxNumSeqs) and KV blocks for its first chunk are free. Where
 // decoding needs a block and none is left, the latest arrival loses all of its
 // blocks, goes back to the head of the queue and computes its prompt and its
-// output so far again.
+// output so far again. With AsyncScheduling a step takes in only who came before
+// the step ahead of it began, unless the engine was idle.
 //
 // # Prefix cache
 //

@@ -111,6 +111,8 @@ func drawPool(r *rand.Rand, role engine.Role, blockSize int) Pool {
 			PrefixCaching: r.IntN(2) == 0,
 			Seed:          r.Uint64(),
 			Noise:         oneOf(r, 0, 0, 0, 0.3),
+
+			AsyncScheduling: r.IntN(2) == 0,
 		},
 		Replicas: r.IntN(4), GPUs: r.IntN(3),
 		Router:   oneOf(r, "", RoundRobin, LeastLoaded),
