@@ -26,7 +26,8 @@ const (
 // Steps have absolute deadlines: one starts where the last one ended, not
 // where the driver woke up, so that lateness does not add up. A step takes in
 // the requests that were there when it started by that timeline, so that their
-// instants decide all that follows, as in virtual time.
+// instants decide all that follows, as in virtual time. An idle driver sleeps
+// until the first request's instant, which is the overhead after its arrival.
 type driver struct {
 	core    *sim.Engine
 	in      inbox
@@ -40,10 +41,10 @@ type driver struct {
 	late    int       // late steps
 }
 
-func newDriver(core *sim.Engine, m *metrics, l *log.Logger, record func(Record)) *driver {
+func newDriver(core *sim.Engine, m *metrics, l *log.Logger, o Options) *driver {
 	return &driver{
-		core: core, metrics: m, log: l, record: record, epoch: time.Now(),
-		in:      inbox{wake: make(chan struct{}, 1)},
+		core: core, metrics: m, log: l, record: o.Record, epoch: time.Now(),
+		in:      inbox{overhead: o.Overhead, wake: make(chan struct{}, 1)},
 		streams: map[uint64]*stream{},
 	}
 }
@@ -65,19 +66,17 @@ func (d *driver) run(quit <-chan struct{}) {
 	defer sleep.close()
 	end := instant{at: d.epoch} // of the last step
 	for idle := true; ; {
+		if idle && !d.await(sleep, quit) {
+			return
+		}
 		end = d.receive(end, idle)
 		step, ok := d.core.Begin()
 		if idle = !ok; idle {
 			d.metrics.publish(d.core.Stats())
-			select {
-			case <-d.in.wake:
-				continue
-			case <-quit:
-				return
-			}
+			continue
 		}
 		end = end.add(step.Duration)
-		if !sleep.until(end.at, quit) {
+		if !sleep.until(end.at, quit, nil) {
 			return
 		}
 		now := time.Now()
@@ -87,6 +86,30 @@ func (d *driver) run(quit <-chan struct{}) {
 		events := d.core.End()
 		d.note(events, end)
 		d.deliver(events, now)
+	}
+}
+
+// await sleeps until the instant of the first request in the inbox; false where
+// quit was closed before. A request may come in that is due earlier: it arrived
+// earlier, and its body took longer.
+func (d *driver) await(sleep *sleeper, quit <-chan struct{}) bool {
+	for {
+		first, ok := d.in.first()
+		switch {
+		case !ok:
+			select {
+			case <-d.in.wake:
+			case <-quit:
+				return false
+			}
+		case sleep.until(first.at, quit, d.in.wake):
+			return true
+		}
+		select {
+		case <-quit:
+			return false
+		default:
+		}
 	}
 }
 

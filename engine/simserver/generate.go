@@ -31,7 +31,7 @@ type stream struct {
 	produced atomic.Int64  // tokens so far
 	cached   int           // prompt tokens found in the prefix cache; set before the first token
 
-	queued time.Time          // in the inbox; at arrived or later
+	queued instant            // when it reaches the engine: the overhead after arrived, or later
 	first  engine.Picoseconds // when the first token came out, for the record; the driver's
 	last   time.Time          // of the last token; the driver's
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"time"
+
+	"plimsoll/engine"
 )
 
 // inbox carries requests and cancelations to the driver.
@@ -12,17 +13,18 @@ type inbox struct {
 	mu       sync.Mutex
 	added    []*stream
 	canceled []uint64
-	taken    time.Time     // all that was queued up to here is in the engine
-	wake     chan struct{} // holds one; full = there is something
+	taken    instant            // all that was queued up to here is in the engine
+	overhead engine.Picoseconds // between the arrival of a request and its place in the queue
+	wake     chan struct{}      // holds one; full = there is something
 }
 
-// add queues a stream at its arrival, or right behind what the driver took in
-// while the request was being read.
+// add queues a stream the overhead after its arrival, or right behind what the
+// driver took in while the request was being read.
 func (b *inbox) add(st *stream) {
 	b.mu.Lock()
-	st.queued = st.arrived
-	if !st.queued.After(b.taken) {
-		st.queued = b.taken.Add(1)
+	st.queued = instant{at: st.arrived}.add(b.overhead)
+	if !st.queued.after(b.taken) {
+		st.queued = b.taken.add(1)
 	}
 	b.added = append(b.added, st)
 	b.mu.Unlock()
@@ -43,6 +45,21 @@ func (b *inbox) ring() {
 	}
 }
 
+// first is the instant of the first request; false where there is none.
+func (b *inbox) first() (instant, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.added) == 0 {
+		return instant{}, false
+	}
+	return slices.MinFunc(b.added, inOrder).queued, true
+}
+
+// inOrder compares by the instants at which requests are queued.
+func inOrder(a, b *stream) int {
+	return cmp.Or(a.queued.compare(b.queued), cmp.Compare(a.req.ID, b.req.ID))
+}
+
 // take removes what is due: requests queued up to the given instant or, where
 // the engine is idle and the first one came later, up to that one, in order;
 // and all cancelations but those of requests that are not due. It returns the
@@ -50,23 +67,18 @@ func (b *inbox) ring() {
 func (b *inbox) take(until instant, idle bool) (due []*stream, canceled []uint64, start instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	slices.SortFunc(b.added, func(a, b *stream) int {
-		return cmp.Or(a.queued.Compare(b.queued), cmp.Compare(a.req.ID, b.req.ID))
-	})
-	if idle && len(b.added) > 0 && b.added[0].queued.After(until.at) {
-		until = instant{at: b.added[0].queued}
+	slices.SortFunc(b.added, inOrder)
+	if idle && len(b.added) > 0 && b.added[0].queued.after(until) {
+		until = b.added[0].queued
 	}
 	n := 0
-	for n < len(b.added) && !b.added[n].queued.After(until.at) {
+	for n < len(b.added) && !b.added[n].queued.after(until) {
 		n++
 	}
 	due, b.added = slices.Clone(b.added[:n]), slices.Delete(b.added, 0, n)
 	canceled = b.splitCanceled()
-	if len(b.added) > 0 {
-		b.ring() // their own ring may have been heard already
-	}
-	if until.at.After(b.taken) {
-		b.taken = until.at
+	if until.after(b.taken) {
+		b.taken = until
 	}
 	return due, canceled, until
 }

@@ -1,6 +1,7 @@
 package simserver
 
 import (
+	"cmp"
 	"time"
 
 	"plimsoll/engine"
@@ -18,7 +19,7 @@ type Record struct {
 	Request      sim.Request
 	CachedTokens int                // prompt tokens that the prefix cache held
 	Arrived      engine.Picoseconds // at the server
-	Queued       engine.Picoseconds // in the engine: Arrived, or later where it was not read before the step that began then
+	Queued       engine.Picoseconds // in the engine: Options.Overhead after Arrived, or later where it was not read before the step that began then
 	First        engine.Picoseconds // end of the step that gave the first token; 0 = there was none
 	Last         engine.Picoseconds // of the one that gave the last token, or before the next of which it was canceled
 	Canceled     bool               // the client went away; with tokens out, CachedTokens holds, otherwise it is 0
@@ -44,7 +45,7 @@ func (d *driver) note(events []sim.Event, at instant) {
 		d.record(Record{
 			Request: st.req, CachedTokens: ev.CachedTokens,
 			Arrived: instant{at: st.arrived}.since(d.epoch),
-			Queued:  instant{at: st.queued}.since(d.epoch),
+			Queued:  st.queued.since(d.epoch),
 			First:   st.first, Last: at.since(d.epoch),
 			Canceled: !ev.Last,
 			Resyncs:  d.resyncs,
@@ -64,6 +65,13 @@ func (i instant) add(d engine.Picoseconds) instant {
 	whole := d/engine.Nanosecond + i.ps/engine.Nanosecond
 	return instant{i.at.Add(time.Duration(whole)), i.ps % engine.Nanosecond}
 }
+
+// compare is negative where i is before j, positive where it is after.
+func (i instant) compare(j instant) int {
+	return cmp.Or(i.at.Compare(j.at), cmp.Compare(i.ps, j.ps))
+}
+
+func (i instant) after(j instant) bool { return i.compare(j) > 0 }
 
 // since is the span from an instant that is not later.
 func (i instant) since(t time.Time) engine.Picoseconds {

@@ -171,38 +171,51 @@ func realOptions() Options {
 // queued, virtual time finds every instant of every request, to the
 // picosecond. How busy this machine is changes the former, not the latter.
 func TestVirtualTimeReplaysTheServer(t *testing.T) {
-	o := realOptions()
-	plan := poisson(5, 250, 125)
-	for i := range plan {
-		if i%10 == 9 {
-			plan[i].patience = time.Duration(1+i%60) * time.Millisecond
-		}
+	for _, overhead := range []engine.Picoseconds{0, 3*engine.Millisecond + 17} {
+		t.Run(overhead.Duration().String(), func(t *testing.T) {
+			o := realOptions()
+			o.Overhead = overhead
+			plan := poisson(5, 250, 125)
+			for i := range plan {
+				if i%10 == 9 {
+					plan[i].patience = time.Duration(1+i%60) * time.Millisecond
+				}
+			}
+			records := recordOf(t, o, plan)
+			for runs := 1; records[len(records)-1].Resyncs > 0; runs++ {
+				if runs == 3 {
+					t.Fatalf("this machine stood still for more than a second in each of %d runs", runs)
+				}
+				records = recordOf(t, o, plan)
+			}
+			sameAsReplayed(t, o, records)
+		})
 	}
-	records := recordOf(t, o, plan)
-	for runs := 1; records[len(records)-1].Resyncs > 0; runs++ {
-		if runs == 3 {
-			t.Fatalf("this machine stood still for more than a second in each of %d runs", runs)
-		}
-		records = recordOf(t, o, plan)
-	}
+}
+
+func sameAsReplayed(t *testing.T, o Options, records []Record) {
+	t.Helper()
 	want := replay(t, o, records)
-	var canceled, cached, shared int
+	var canceled, cached, shared, late int
 	for _, r := range records {
 		w := want[r.Request.ID]
 		if r.First != w.First || r.Last != w.Last || r.CachedTokens != w.CachedTokens || r.Canceled != w.Canceled {
 			t.Errorf("request %d: first %d, last %d, %d cached, canceled %v; in virtual time %d, %d, %d, %v",
 				r.Request.ID, r.First, r.Last, r.CachedTokens, r.Canceled, w.First, w.Last, w.CachedTokens, w.Canceled)
 		}
-		if r.Queued < r.Arrived || r.First > 0 && r.First < r.Queued || r.Last < r.First {
+		if r.Queued < r.Arrived+o.Overhead || r.First > 0 && r.First < r.Queued || r.Last < r.First {
 			t.Errorf("instants out of order: %+v", r)
 		}
 		if r.Canceled {
 			canceled++
 		}
+		if r.Queued > r.Arrived+o.Overhead {
+			late++
+		}
 		cached += r.CachedTokens
 		shared += r.Request.PromptTokens
 	}
-	t.Logf("%d requests, %d canceled, %d of %d prompt tokens cached", len(records), canceled, cached, shared)
+	t.Logf("%d requests, %d canceled, %d queued late, %d of %d prompt tokens cached", len(records), canceled, late, cached, shared)
 }
 
 // latencies are the sorted TTFT and mean ITL in ms, the former after queueing.

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
@@ -49,7 +50,13 @@ type Options struct {
 	Model string        // name that requests give and answers show; required
 	Timer sim.StepTimer // how long a step takes; required
 	Sim   sim.Config    // the engine
-	Log   io.Writer     // one line per event; nil = none
+	// Overhead is the time of each request between its arrival and the engine's
+	// queue: what a real server's HTTP and tokenizing take. Not negative.
+	Overhead engine.Picoseconds
+	Log      io.Writer // one line per event; nil = none
+	// Timing says in words where Timer is from and how far off it may be, for the
+	// log; empty = nothing to say.
+	Timing string
 	// DrainTimeout bounds the wait for requests in flight when the server is
 	// told to stop; 0 = DefaultDrainTimeout.
 	DrainTimeout time.Duration
@@ -79,6 +86,9 @@ func New(o Options) (*Server, error) {
 	if o.DrainTimeout < 0 {
 		return nil, fmt.Errorf("simulated engine: drain timeout %v: want a positive duration", o.DrainTimeout)
 	}
+	if o.Overhead < 0 {
+		return nil, fmt.Errorf("simulated engine: overhead of %v per request: want none below 0", o.Overhead.Duration())
+	}
 	core, err := sim.New(o.Sim, o.Timer)
 	if err != nil {
 		return nil, fmt.Errorf("simulated engine: %w", err)
@@ -99,7 +109,7 @@ func New(o Options) (*Server, error) {
 		created: time.Now().Unix(),
 	}
 	m := newMetrics(o.Model, s.cfg)
-	s.driver = newDriver(core, m, s.log, o.Record)
+	s.driver = newDriver(core, m, s.log, o)
 	s.handler = s.routes(m)
 	return s, nil
 }
@@ -156,6 +166,9 @@ func (s *Server) logStart(addr net.Addr) {
 	tokens := s.cfg.KVBlocks * l.BlockSize
 	s.log.Printf("serving %s on http://%s, role %s, max-num-seqs %d, max-num-batched-tokens %d, prefix caching %v: every latency is simulated",
 		s.opts.Model, addr, s.cfg.Role, l.MaxNumSeqs, l.MaxNumBatchedTokens, s.cfg.PrefixCaching)
+	if s.opts.Timing != "" {
+		s.log.Print(s.opts.Timing)
+	}
 	s.log.Printf("GPU KV cache size: %s tokens", thousands(tokens))
 	s.log.Printf("Maximum concurrency for %s tokens per request: %.2fx", thousands(l.MaxModelLen), float64(tokens)/float64(l.MaxModelLen))
 }

@@ -21,13 +21,16 @@ func newSleeper() *sleeper {
 
 func (s *sleeper) close() { s.timer.Stop() }
 
-// until waits until t; false where quit was closed before.
-func (s *sleeper) until(t time.Time, quit <-chan struct{}) bool {
+// until waits until t; false where quit was closed or wake brought something
+// before, either of which may be nil.
+func (s *sleeper) until(t time.Time, quit, wake <-chan struct{}) bool {
 	if d := time.Until(t) - fineSleep; d > 0 {
 		s.timer.Reset(d)
 		select {
 		case <-s.timer.C:
 		case <-quit:
+			return false
+		case <-wake:
 			return false
 		}
 	}
