@@ -42,6 +42,7 @@ func fleetFlags() []cli.Flag {
 		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
 		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
 		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
+		&cli.BoolFlag{Name: "async-scheduling", Value: true, Usage: asyncUsage, Category: "fleet"},
 		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
 		f("kv-dram-bandwidth", itoa(dramGBs), "from there, `GB/s` per engine"),
 		f("kv-nvme", "", "disk below that, `GiB`"),
@@ -51,6 +52,9 @@ func fleetFlags() []cli.Flag {
 		f("noise", "0", "relative jitter of each step, `fraction`"),
 	}
 }
+
+// asyncUsage is the help of --async-scheduling.
+const asyncUsage = "schedule each step while the one before it runs, as vLLM does since 0.14: a request that comes to a busy engine waits one step more"
 
 // fleetPlan is a fleet as the flags say it.
 type fleetPlan struct {
@@ -62,7 +66,7 @@ type fleetPlan struct {
 
 	replicas, prefill, decode int
 	router                    fleet.Router
-	caching                   bool
+	caching, async            bool
 	dram, nvme                storage
 	linkBytes                 float64 // per second and GPU
 	linkLatency               engine.Picoseconds
@@ -89,7 +93,7 @@ func parseFleet(p *parser) fleetPlan {
 		decode: p.integer("decode-replicas", 1, maxReplicas, 0),
 		router: fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware))),
 
-		caching: p.c.Bool("enable-prefix-caching"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
+		caching: p.c.Bool("enable-prefix-caching"), async: p.c.Bool("async-scheduling"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
 		linkBytes:   p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
 		linkLatency: engine.FromSeconds(p.number("transfer-latency", 0, maxMillis) / 1e3),
 		noise:       p.fraction("noise"),
@@ -208,7 +212,7 @@ func (f fleetPlan) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
 	if p.Engine.Role == engine.RoleDecode && f.router == fleet.KVAware {
 		p.Router = fleet.LeastLoaded // what it gets, it gets whole
 	}
-	p.Engine.Noise, p.Engine.Seed = f.noise, f.seed
+	p.Engine.Noise, p.Engine.Seed, p.Engine.AsyncScheduling = f.noise, f.seed, f.async
 	p.Engine.PrefixCaching = f.caching && p.Engine.Role != engine.RoleDecode
 	if !p.Engine.PrefixCaching {
 		return p
