@@ -110,15 +110,9 @@ func deviate(t *testing.T, p profile.Point) deviation {
 	t.Helper()
 	m := modelOf(t, p.Config)
 	if p.Phase == profile.Prefill {
-		return deviation{p.TTFT.Mean, servedTTFT(m, p.ISL)}
+		return deviation{p.TTFT.Mean, m.TTFT(p.ISL, 0)}
 	}
 	return deviation{p.ITL.Mean, m.ITL(p.Asked, p.Context)}
-}
-
-// servedTTFT is the model's TTFT by the embedded server, whose own HTTP stands
-// where the model has its time per request.
-func servedTTFT(m latency.Model, isl int) time.Duration {
-	return m.TTFT(isl, 0) - m.Overhead().Duration()
 }
 
 func modelOf(t *testing.T, c engine.Config) latency.Model {
@@ -153,7 +147,7 @@ func wrongPick(t *testing.T, rec store.Recommendation, sla profile.SLA) []string
 		m := modelOf(t, engine.Config{
 			Kind: engine.KindSim, Model: simModel, GPU: simGPU, Parallelism: engine.TP(tp), Limits: engine.Limits{MaxNumSeqs: simMaxSeqs},
 		})
-		if ttft := servedTTFT(m, agreementISL); ttft <= sla.TTFT {
+		if ttft := m.TTFT(agreementISL, 0); ttft <= sla.TTFT {
 			if v := agreementISL / ttft.Seconds() / float64(tp); v > prefillBest {
 				prefillBest, prefillTP = v, tp
 			}

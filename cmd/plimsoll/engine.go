@@ -90,7 +90,7 @@ func serveEngine(c *cli.Context) error {
 		log = nil
 	}
 	srv, err := simserver.New(simserver.Options{
-		Model: m.Name, Timer: timer, Log: log, Version: "plimsoll-sim " + buildVersion(),
+		Model: m.Name, Timer: timer, Overhead: timer.Overhead(), Log: log, Version: "plimsoll-sim " + buildVersion(), Timing: worth(timer),
 		Sim: sim.Config{Role: cfg.Role, Limits: cfg.Limits, KVBlocks: blocks, PrefixCaching: cfg.PrefixCaching, Noise: noise, Seed: uint64(seed)}, //nolint:gosec // not negative
 	})
 	if err != nil {

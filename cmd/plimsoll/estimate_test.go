@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll/engine"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -38,6 +37,7 @@ func TestEstimate(t *testing.T) {
 	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
 	t.Run("provenance", func(t *testing.T) { checkEstimated(t, dir, p) })
 	t.Run("error", func(t *testing.T) { checkModelError(t, dir, p, rec) })
+	t.Run("doubts", func(t *testing.T) { checkDoubts(t, p, rec) })
 	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, estimated(dir, "--resume"), dir) })
 	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
 	t.Run("no engine", func(t *testing.T) {
@@ -81,7 +81,7 @@ func checkEstimated(t *testing.T, dir string, p *program) {
 }
 
 // checkModelError wants the latency model's own error at every point, in
-// recommendation.json, after the lines that scripts read, and in the picture.
+// recommendation.json and on stdout, with the fit that it is of.
 func checkModelError(t *testing.T, dir string, p *program, rec store.Recommendation) {
 	run, err := store.ReadRun(dir)
 	if err != nil {
@@ -106,9 +106,17 @@ func checkModelError(t *testing.T, dir string, p *program, rec store.Recommendat
 			t.Errorf("stdout lacks %q:\n%s", line, &p.out)
 		}
 	}
-	if rec.Engine.Fit != latency.DefaultFit().Name || rec.Engine.Kind != engine.KindEstimate {
-		t.Errorf("engine %+v", rec.Engine)
+	if rec.Engine.Fit != latency.DefaultFit().Name || run.Inputs["fit"] != rec.Engine.Fit {
+		t.Errorf("engine %+v, run.json has the fit %q", rec.Engine, run.Inputs["fit"])
 	}
+	if line := "latency model's fit " + rec.Engine.Fit + "\n"; !strings.Contains(p.out.String(), line) {
+		t.Errorf("stdout lacks %q:\n%s", line, &p.out)
+	}
+}
+
+// checkDoubts wants the errors after the lines that scripts read, and a warning
+// where they are wider than what the pick rests on.
+func checkDoubts(t *testing.T, p *program, rec store.Recommendation) {
 	suggested, errors, _ := strings.Cut("\nSuggested"+suggestedPart(p.out.String()), "\nModel error")
 	if n := strings.Count(suggested, "\nSuggested "); n != 3 || errors == "" { // the first was cut off with its line's beginning
 		t.Errorf("%d Suggested lines before the errors:\n%s", n+1, &p.out)
@@ -137,9 +145,8 @@ func TestEstimateIsDeterministic(t *testing.T) {
 }
 
 // The same model in real time over HTTP: the same picks, and the latencies to
-// within 3 % or 1 ms. The embedded server's own HTTP stands where the model has
-// its time per request. Other processes disturb the machine that this runs on,
-// so the slow run may be repeated.
+// within 3 % or 1 ms. Other processes disturb the machine that this runs on, so
+// the slow run may be repeated.
 func TestEstimateAgreesWithSim(t *testing.T) {
 	plimsoll := timed(t)
 	const runs = 3
@@ -201,9 +208,6 @@ func disagreements(t *testing.T, estimates, points map[string]profile.Point) []s
 		}
 		both++
 		d := deviation{p.Latency(profile.Mean), e.Latency(profile.Mean)}
-		if e.Phase == profile.Prefill {
-			d.want -= modelOf(t, e.Config).Overhead().Duration()
-		}
 		if !d.agrees() {
 			out = append(out, id+": "+d.String())
 		}

@@ -61,6 +61,12 @@ func modelError(e latency.Error) profile.ModelError {
 	return profile.ModelError{Median: e.Median, P90: e.P90, N: e.N, Basis: e.Basis}
 }
 
+// worth says in a line how far off a latency model's numbers may be.
+func worth(m latency.Model) string {
+	return fmt.Sprintf("latency model's fit %s: TTFT %s, ITL %s",
+		m.Fit().Name, shownError(modelError(m.TTFTError())), shownError(modelError(m.ITLError())))
+}
+
 // shownError is an error in one phrase: "± 12 % (p90; median 5 %; basis)".
 func shownError(e profile.ModelError) string {
 	if !e.Known() {

@@ -101,6 +101,9 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 		in["contents of --fit"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 	}
 	in["engine kind"] = string(d.kind)
+	if d.modelled() {
+		in["fit"] = d.fitName()
+	}
 	in["model"], in["GPU"], in["GPU count"] = d.modelName, d.gpuName, itoa(d.gpuCount)
 	return in
 }

@@ -205,7 +205,13 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
 	}
-	if l.dep.kind != engine.KindSim {
+	if l.dep.kind == engine.KindSim {
+		model, err := l.dep.speed(cfg)
+		if err != nil {
+			return f, err
+		}
+		f.TTFTError, f.ITLError = modelError(model.TTFTError()), modelError(model.ITLError())
+	} else {
 		probe, err := client.Probe(ctx)
 		if err != nil {
 			return f, fmt.Errorf("trying the server: %w", err)

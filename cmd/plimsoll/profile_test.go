@@ -36,6 +36,7 @@ func TestProfile(t *testing.T) {
 	}
 	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
 	t.Run("provenance", func(t *testing.T) { checkSimulated(t, dir, p) })
+	t.Run("model error", func(t *testing.T) { checkModelError(t, dir, p, rec) })
 	t.Run("suggested", func(t *testing.T) { checkSuggested(t, p.out.String(), rec) })
 	t.Run("again", func(t *testing.T) {
 		before := tree(t, dir)

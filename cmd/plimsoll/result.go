@@ -148,11 +148,14 @@ func footer(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
 		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
 	c := out.res.Cost
-	switch {
-	case out.dep.kind == engine.KindEstimate:
+	if out.dep.kind == engine.KindEstimate {
 		fmt.Fprintf(b, "Computed: %d requests in virtual time, by the latency model's fit %s\n", c.Requests, out.dep.fit.Name)
-	case c.Launches > 0:
+	} else if c.Launches > 0 {
 		fmt.Fprintf(b, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
+	}
+	if out.dep.kind == engine.KindSim {
+		fmt.Fprintf(b, "Simulated: steps take the time of the latency model's fit %s\n", out.dep.fit.Name)
+		modelErrors(b, out.rec) // the profile of an engine ends with the four lines
 	}
 	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
 }
@@ -168,7 +171,12 @@ func suggested(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
 	fmt.Fprintf(b, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
 	if out.dep.kind == engine.KindEstimate {
-		fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", shownError(p.ModelError))
-		fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", shownError(d.ModelError))
+		modelErrors(b, out.rec)
 	}
+}
+
+// modelErrors says how far off the latency model behind the picks may be.
+func modelErrors(b *bytes.Buffer, rec store.Recommendation) {
+	fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", shownError(rec.Prefill.ModelError))
+	fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", shownError(rec.Decode.ModelError))
 }

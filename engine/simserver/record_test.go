@@ -171,10 +171,14 @@ func realOptions() Options {
 // queued, virtual time finds every instant of every request, to the
 // picosecond. How busy this machine is changes the former, not the latter.
 func TestVirtualTimeReplaysTheServer(t *testing.T) {
-	for _, overhead := range []engine.Picoseconds{0, 3*engine.Millisecond + 17} {
-		t.Run(overhead.Duration().String(), func(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		overhead engine.Picoseconds
+		async    bool
+	}{{"plain", 0, false}, {"overhead and asynchronous scheduling", 3*engine.Millisecond + 17, true}} {
+		t.Run(tt.name, func(t *testing.T) {
 			o := realOptions()
-			o.Overhead = overhead
+			o.Overhead, o.Sim.AsyncScheduling = tt.overhead, tt.async
 			plan := poisson(5, 250, 125)
 			for i := range plan {
 				if i%10 == 9 {
