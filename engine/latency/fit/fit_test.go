@@ -114,7 +114,14 @@ func targets(t *testing.T, s study) {
 		t.Errorf("%d figures, want 21", seen)
 	}
 	least := map[string]float64{"vllm-0.12": 0.92, "vllm-fp8": 0.7, "trtllm-1.0.0rc3": 0.9}
+	ttft := map[string]float64{"vllm-0.12": 0.27, "vllm-fp8": 0.27, "trtllm-1.0.0rc3": 0.5}
 	for _, c := range s.chosen {
+		if c.by == bySimulation && c.errors.TTFT.Median > ttft[c.family] {
+			t.Errorf("%s: simulated closed-loop TTFT is off by %.3f, held at %.2f", c.family, c.errors.TTFT.Median, ttft[c.family])
+		}
+		if c.by != byFormula {
+			continue
+		}
 		if share := float64(c.itl.equal+c.itl.close) / float64(c.itl.caps); share < least[c.family] {
 			t.Errorf("%s: %.3f of the picks are the table's best, held at %.2f", c.family, share, least[c.family])
 		}
@@ -146,22 +153,22 @@ func TestNothingIsFittedToTheProfile(t *testing.T) {
 // The best pick of a table under caps, worked out by hand.
 func TestJudge(t *testing.T) {
 	point := func(gpus, n, ttft, tpot, seen float64) choice {
-		return choice{measured: latency.Means{TTFT: ttft, TPOT: tpot}, predicted: latency.Means{TTFT: ttft, TPOT: seen}, gpus: gpus, inFlight: n, osl: 101}
+		return choice{measured: latency.Means{TTFT: ttft, TPOT: tpot}, formula: latency.Means{TTFT: ttft, TPOT: seen}, gpus: gpus, inFlight: n, osl: 101}
 	}
 	table := []choice{point(1, 8, 0.1, 0.010, 0.011), point(1, 16, 0.1, 0.015, 0.0151), point(2, 16, 0.1, 0.009, 0.009)}
 	if got, want := table[0].throughput(table[0].measured), 8*101/1.1; math.Abs(got-want) > 1e-9 {
 		t.Errorf("throughput %g, want %g", got, want)
 	}
 	cap := latency.Means{TTFT: 1, TPOT: 0.012}
-	if got := pick(table, cap, func(c choice) latency.Means { return c.measured }); got != 2 && got != 0 {
+	if got := pick(table, cap, measured); got != 2 && got != 0 {
 		t.Errorf("picked %d", got)
 	}
-	v := judge(table, anyTTFT)
+	v := judge(table, ways[byFormula], anyTTFT)
 	if v.caps == 0 || v.equal+v.close+v.over+v.poor != v.caps || v.equal < v.caps/2 {
 		t.Errorf("%+v", v)
 	}
 	exact := []choice{point(1, 8, 0.1, 0.010, 0.010), point(1, 16, 0.1, 0.015, 0.015)}
-	if v := judge(exact, anyTTFT); v.equal != v.caps {
+	if v := judge(exact, ways[byFormula], anyTTFT); v.equal != v.caps {
 		t.Errorf("perfect predictions pick otherwise: %+v", v)
 	}
 }

@@ -30,10 +30,27 @@ func tables(rows []row, families []string) []table {
 	return out
 }
 
-// choice is an operating point as measured and as predicted.
+// choice is an operating point as measured, as the formula of a closed loop
+// predicts it, and as a simulated engine gives it.
 type choice struct {
-	measured, predicted latency.Means
-	gpus, inFlight, osl float64
+	measured, formula, simulated latency.Means
+	gpus, inFlight, osl          float64
+}
+
+func measured(c choice) latency.Means { return c.measured }
+
+// The ways to predict a choice. The coefficients are those with which the
+// formula explains TPOT best, so that its TPOT goes with the simulated TTFT too.
+const (
+	byFormula    = "formula"
+	bySimulation = "simulation"
+	byBoth       = "TTFT by simulation, TPOT by formula"
+)
+
+var ways = map[string]func(choice) latency.Means{
+	byFormula:    func(c choice) latency.Means { return c.formula },
+	bySimulation: func(c choice) latency.Means { return c.simulated },
+	byBoth:       func(c choice) latency.Means { return latency.Means{TTFT: c.simulated.TTFT, TPOT: c.formula.TPOT} },
 }
 
 // throughput is output tokens per second and GPU.
@@ -48,8 +65,12 @@ func (t table) choices(k latency.Coefficients) ([]choice, error) {
 		if err != nil {
 			return nil, err
 		}
+		s, err := simulate(m, r)
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, choice{
-			measured: latency.Means{TTFT: r.ttft, TPOT: r.tpot}, predicted: m.ClosedLoop(r.load),
+			measured: latency.Means{TTFT: r.ttft, TPOT: r.tpot}, formula: m.ClosedLoop(r.load), simulated: s,
 			gpus: float64(r.load.Config.GPUs()), inFlight: float64(r.load.InFlight), osl: float64(r.load.OSL),
 		})
 	}
@@ -70,17 +91,17 @@ func (v *verdicts) add(o verdicts) {
 // judge lets the predictions choose under each cap and looks the choice up in
 // the table: equal to the table's best, within 3 % of its throughput, over a
 // cap, or worse. A cap under which the table has nothing is no question.
-func judge(choices []choice, ttftCaps []float64) verdicts {
+func judge(choices []choice, predicted func(choice) latency.Means, ttftCaps []float64) verdicts {
 	var v verdicts
 	for _, first := range ttftCaps {
 		for later := 0.005; later < 0.1; later *= 1.05 {
 			cap := latency.Means{TTFT: first, TPOT: later}
-			best := pick(choices, cap, func(c choice) latency.Means { return c.measured })
+			best := pick(choices, cap, measured)
 			if best < 0 {
 				continue
 			}
 			v.caps++
-			chosen := pick(choices, cap, func(c choice) latency.Means { return c.predicted })
+			chosen := pick(choices, cap, predicted)
 			switch {
 			case chosen == best:
 				v.equal++
@@ -110,12 +131,13 @@ func pick(choices []choice, cap latency.Means, of func(choice) latency.Means) in
 	return best
 }
 
-// pickResult is how picks from a fit without the table's own rows do.
+// pickResult is how picks from a fit without the table's own rows do, predicted
+// in one way.
 type pickResult struct {
-	family      string
-	tables      int
-	itl, both   verdicts // caps on TPOT alone; on TTFT too
-	uncorrected latency.Error
+	family, by string
+	tables     int
+	itl, both  verdicts     // caps on TPOT alone; on TTFT too
+	errors     latency.Held // of the predictions
 }
 
 var (
@@ -127,8 +149,7 @@ var (
 func picks(rows []row, results []result) ([]pickResult, error) {
 	var out []pickResult
 	for _, r := range results[1:] {
-		p := pickResult{family: r.fit.Name}
-		var ttft []latency.Residual
+		var all [][]choice
 		for _, t := range tables(rows, []string{r.fit.Name}) {
 			_, others := split(r.obs, func(o latency.Observation) bool {
 				return o.ISL == t.rows[0].load.ISL && o.OSL == t.rows[0].load.OSL
@@ -141,17 +162,28 @@ func picks(rows []row, results []result) ([]pickResult, error) {
 			if err != nil {
 				return nil, err
 			}
-			p.tables++
-			p.itl.add(judge(choices, anyTTFT))
-			p.both.add(judge(choices, someTTFT))
-			for _, c := range choices {
-				ttft = append(ttft, latency.Residual{Kind: latency.KindTTFT, Measured: c.measured.TTFT, After: c.predicted.TTFT})
-			}
+			all = append(all, choices)
 		}
-		if p.tables > 0 {
-			p.uncorrected = summary("", ttft).TTFT
-			out = append(out, p)
+		if len(all) > 0 {
+			out = append(out, judgeAll(r.fit.Name, byFormula, all), judgeAll(r.fit.Name, bySimulation, all), judgeAll(r.fit.Name, byBoth, all))
 		}
 	}
 	return out, nil
+}
+
+// judgeAll is the picks of all of a family's tables.
+func judgeAll(family, by string, tables [][]choice) pickResult {
+	p, predicted := pickResult{family: family, by: by, tables: len(tables)}, ways[by]
+	var residuals []latency.Residual
+	for _, choices := range tables {
+		p.itl.add(judge(choices, predicted, anyTTFT))
+		p.both.add(judge(choices, predicted, someTTFT))
+		for _, c := range choices {
+			residuals = append(residuals,
+				latency.Residual{Kind: latency.KindTTFT, Measured: c.measured.TTFT, After: predicted(c).TTFT},
+				latency.Residual{Kind: latency.KindTPOT, Measured: c.measured.TPOT, After: predicted(c).TPOT})
+		}
+	}
+	p.errors = summary("", residuals)
+	return p
 }

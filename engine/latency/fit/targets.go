@@ -34,6 +34,9 @@ func (p *page) targets(s study) {
 	}
 	cells := ""
 	for _, c := range s.chosen {
+		if c.by != byFormula {
+			continue
+		}
 		cells += fmt.Sprintf("%s %.0f %% of %d caps; ", c.family, 100*float64(c.itl.equal+c.itl.close)/float64(c.itl.caps), c.itl.caps)
 	}
 	p.row("best configuration under a TPOT cap, same or within 3 %", "all", cells)
