@@ -32,20 +32,26 @@ type Interval struct {
 }
 
 // ModelError is how far a latency model was off where it was compared with
-// measurements: |model / measured − 1|. The zero value says nothing.
+// measurements. The zero value says nothing.
 type ModelError struct {
-	Median float64 `json:"median"` // 0.05 = 5 %
-	P90    float64 `json:"p90"`
-	N      int     `json:"n"`     // comparisons behind it
-	Basis  string  `json:"basis"` // in words: what was compared with what
+	Median float64 `json:"median"` // of |model / measured − 1|; 0.05 = 5 %
+	P90    float64 `json:"p90"`    // likewise
+	// Factor50 and Factor90 are what half and nine in ten of the comparisons
+	// were within: the larger of model / measured and measured / model.
+	Factor50 float64 `json:"factor50"`
+	Factor90 float64 `json:"factor90"`
+	N        int     `json:"n"`     // comparisons behind it
+	Basis    string  `json:"basis"` // in words: what was compared with what
 }
 
 // Known reports whether e says anything.
-func (e ModelError) Known() bool { return e.P90 > 0 }
+func (e ModelError) Known() bool { return e.Factor90 > 1 }
 
-// Around is v·(1 ∓ P90): where nine in ten comparisons lie, and not below 0.
+// Around is v / Factor90 to v · Factor90: where the measurement was, in nine of
+// ten comparisons, around what the model had said. Not v·(1 ∓ P90): a model that
+// says twice too much is off by 100 %, and what it says is still not 0.
 func (e ModelError) Around(v float64) Interval {
-	return Interval{Low: max(0, v*(1-e.P90)), High: v * (1 + e.P90)}
+	return Interval{Low: v / e.Factor90, High: v * e.Factor90}
 }
 
 // Point is one operating point of one engine: what was seen, never the label.

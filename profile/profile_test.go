@@ -235,12 +235,12 @@ func TestPointIntervals(t *testing.T) {
 	if l := p.LatencyInterval(P99); l != (Interval{}) {
 		t.Errorf("the mean's interval is given for the p99: %v", l)
 	}
-	p.ModelError = ModelError{Median: 0.1, P90: 0.25, N: 3, Basis: "b"}
-	if l, th := p.LatencyInterval(P99), p.ThroughputInterval(); l != (Interval{1500, 2500}) || th != (Interval{37.5, 62.5}) {
+	p.ModelError = ModelError{Median: 0.1, P90: 0.25, Factor50: 1.1, Factor90: 1.25, N: 3, Basis: "b"}
+	if l, th := p.LatencyInterval(P99), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
 		t.Errorf("estimated: %v, %v", l, th)
 	}
-	p.ModelError.P90 = 1.5
-	if l := p.LatencyInterval(Mean); l != (Interval{0, 2500}) {
+	p.ModelError.Factor90 = 2.5
+	if l := p.LatencyInterval(Mean); l != (Interval{400, 2500}) {
 		t.Errorf("an error above 100 %%: %v", l)
 	}
 	if l := (Point{Phase: Decode, ITL: Distribution{N: 1, Mean: 1000}}).LatencyInterval(Mean); l != (Interval{}) {

@@ -15,9 +15,9 @@ func (ch Choice) doubts(sla profile.SLA) []profile.Warning {
 		return nil
 	}
 	ws := ch.doubtsSLA(sla, e)
-	if o, ok := ch.runnerUp(); ok && ch.Feasible && o.Value(ch.Rank) >= ch.Picked.Value(ch.Rank)*(1-e.P90) {
-		ws = append(ws, profile.Warnf("model_error_rank", "%s: %s is within the model's error of the pick %s: %.2f against %.2f tokens/s/GPU, ± %.0f %%",
-			ch.Phase, o.Label(), ch.Picked.Label(), o.Value(ch.Rank), ch.Picked.Value(ch.Rank), 100*e.P90))
+	if o, ok := ch.runnerUp(); ok && ch.Feasible && o.Value(ch.Rank) >= ch.Picked.Value(ch.Rank)/e.Factor90 {
+		ws = append(ws, profile.Warnf("model_error_rank", "%s: %s is within the model's error of the pick %s: %.2f against %.2f tokens/s/GPU, each within a factor of %.2f",
+			ch.Phase, o.Label(), ch.Picked.Label(), o.Value(ch.Rank), ch.Picked.Value(ch.Rank), e.Factor90))
 	}
 	return ws
 }
@@ -34,12 +34,12 @@ func (ch Choice) doubtsSLA(sla profile.SLA, e profile.ModelError) []profile.Warn
 	switch {
 	case ch.Feasible && l.High > float64(limit):
 		return []profile.Warning{profile.Warnf("model_error_sla",
-			"%s: %s %.2f ms ± %.0f %% of the model's error may miss the SLA of %.6g ms; --%s %.4g would leave room for it",
-			ch.Phase, metricName(ch.Phase), latency, 100*e.P90, bound, flag, ms(time.Duration(float64(limit)/(1+e.P90))))}
+			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %.4g would leave room for it",
+			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound, flag, ms(time.Duration(float64(limit)/e.Factor90)))}
 	case !ch.Feasible && p.Failures == 0 && l.Low <= float64(limit):
 		return []profile.Warning{profile.Warnf("model_error_sla",
-			"%s: %s %.2f ms ± %.0f %% of the model's error may yet meet the SLA of %.6g ms: measure it",
-			ch.Phase, metricName(ch.Phase), latency, 100*e.P90, bound)}
+			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may yet meet the SLA of %.6g ms: measure it",
+			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound)}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // estimated gives points a model error of ± 10 % in nine of ten.
 func estimated(ps ...profile.Point) []profile.Point {
 	for i := range ps {
-		ps[i].Provenance, ps[i].ModelError = profile.Estimated, profile.ModelError{Median: 0.05, P90: 0.1, N: 20, Basis: "a test"}
+		ps[i].Provenance, ps[i].ModelError = profile.Estimated, profile.ModelError{Median: 0.05, P90: 0.1, Factor50: 1.05, Factor90: 1.1, N: 20, Basis: "a test"}
 	}
 	return ps
 }
@@ -32,8 +32,8 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 		want string // empty = no doubt
 	}{
 		{"within by more than the error", 90 * ms, ""},
-		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms ± 10 % of the model's error may miss the SLA of 100 ms; --ttft 90.91 would leave room for it"},
-		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms ± 10 % of the model's error may yet meet the SLA of 100 ms: measure it"},
+		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 100 ms; --ttft 90.91 would leave room for it"},
+		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms, within a factor of 1.10 by the model's error, may yet meet the SLA of 100 ms: measure it"},
 		{"missed by more", 120 * ms, ""},
 	} {
 		c := choose(t, profile.Prefill, sla(100*ms, ms), ByThroughput, estimated(prefill(1, tt.ttft))...)

@@ -40,18 +40,19 @@ func whyPicked(all []Candidate, best int, rank Rank) string {
 	case higher:
 		return fmt.Sprintf("fewer GPUs at a throughput per GPU that the measurement cannot tell from %s's", all[second].Label())
 	case all[second].Value(rank) <= 0:
-		return fmt.Sprintf("best %s throughput per GPU", adjective(rank))
+		return fmt.Sprintf("best %s throughput per GPU", adjective(rank, w.Point.Provenance))
 	default:
-		return fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", adjective(rank),
+		return fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", adjective(rank, w.Point.Provenance),
 			100*(w.Value(rank)/all[second].Value(rank)-1), all[second].Label())
 	}
 }
 
-func adjective(r Rank) string {
+// adjective says what kind of throughput decided, and where it comes from.
+func adjective(r Rank, p profile.Provenance) string {
 	if r == BySustained {
 		return "sustained"
 	}
-	return "measured"
+	return p.String()
 }
 
 // Lost says why a usable candidate is not the pick.

@@ -58,7 +58,7 @@ func parseFit(b []byte) (latency.Fit, error) {
 
 // modelError is a latency model's error as points and files carry it.
 func modelError(e latency.Error) profile.ModelError {
-	return profile.ModelError{Median: e.Median, P90: e.P90, N: e.N, Basis: e.Basis}
+	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: 1 + e.Median, Factor90: 1 + e.P90, N: e.N, Basis: e.Basis}
 }
 
 // worth says in a line how far off a latency model's numbers may be.
@@ -67,14 +67,15 @@ func worth(m latency.Model) string {
 		m.Fit().Name, shownError(modelError(m.TTFTError())), shownError(modelError(m.ITLError())))
 }
 
-// shownError is an error in one phrase: "± 12 % (p90; median 5 %; basis)".
+// shownError is an error in one phrase: "within a factor of 1.12 in nine of ten
+// comparisons (median error 5 %; basis)".
 func shownError(e profile.ModelError) string {
 	if !e.Known() {
 		return "not known"
 	}
-	parts := []string{"p90", fmt.Sprintf("median %.2g %%", 100*e.Median)}
+	parts := []string{fmt.Sprintf("median error %.2g %%", 100*e.Median)}
 	if e.Basis != "" {
 		parts = append(parts, e.Basis)
 	}
-	return fmt.Sprintf("± %.2g %% (%s)", 100*e.P90, strings.Join(parts, "; "))
+	return fmt.Sprintf("within a factor of %.2f in nine of ten comparisons (%s)", e.Factor90, strings.Join(parts, "; "))
 }

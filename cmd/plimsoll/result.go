@@ -103,7 +103,11 @@ func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 func plusMinus(p profile.Point, s profile.Statistic) string {
 	l := p.Latency(s)
 	ms := fmt.Sprintf("%.2f", profile.Milliseconds(l))
-	if i := p.LatencyInterval(s); i.High > 0 {
+	i := p.LatencyInterval(s)
+	switch {
+	case p.ModelError.Known():
+		ms += fmt.Sprintf(" (%.2f to %.2f)", i.Low/float64(time.Millisecond), i.High/float64(time.Millisecond))
+	case i.High > 0:
 		ms += fmt.Sprintf(" ± %.2f", profile.Milliseconds(time.Duration(i.High)-l))
 	}
 	return ms
