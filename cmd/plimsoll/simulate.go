@@ -65,12 +65,10 @@ func simulateFleet(c *cli.Context) error {
 	for _, w := range s.warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
-	if plot != "" {
-		if err := s.draw(plot); err != nil {
-			return err
-		}
+	if err := s.print(c); err != nil || plot == "" {
+		return err
 	}
-	return s.print(c)
+	return s.draw(plot)
 }
 
 // simulation is one run: what ran, under what, and what came of it.
@@ -78,14 +76,15 @@ type simulation struct {
 	fleet    simulatedFleet
 	load     string
 	report   fleet.Report
+	once     bool // the load cannot be had again
 	warnings []profile.Warning
 	others   []otherSpeed // where the latency model's error says so
 }
 
-// otherSpeed is what would come of it if every step took so much longer.
+// otherSpeed is what would come of it if every step took so many times as long.
 type otherSpeed struct {
-	Slower     float64          `json:"steps_slower_by"` // factor; below 1 = faster
-	Attainment fleet.Attainment `json:"attainment"`
+	Factor     float64        `json:"steps_times"`
+	Attainment attainmentFile `json:"attainment"`
 }
 
 // progress hears now and then how many requests have come, and when the last did.
@@ -105,10 +104,17 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 	if err != nil {
 		return simulation{}, usagef("%v", err)
 	}
-	if err := feed(ctx, engines, load.trace, seen); err != nil {
+	fed := make(chan error, 1)
+	go func() { fed <- feed(engines, load.trace, seen) }()
+	select {
+	case err = <-fed:
+	case <-ctx.Done(): // what is under way ends with the program
+		err = ctx.Err()
+	}
+	if err != nil {
 		return simulation{}, err
 	}
-	s := simulation{fleet: f, load: load.describe, report: engines.Report()}
+	s := simulation{fleet: f, load: load.describe, once: load.once, report: engines.Report()}
 	s.warnings = append(append(f.warnings, s.report.Warnings...), f.outside(s.report)...)
 	return s, nil
 }
@@ -116,17 +122,21 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 // bracket runs the load again on engines that are slower and faster by the
 // latency model's median error: an attainment without it would sound certain.
 func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) error {
-	off := max(s.fleet.ttft.Median, s.fleet.itl.Median)
-	if plan.profile != "" || off == 0 || !s.judged() {
+	off := max(s.fleet.ttft.Factor50, s.fleet.itl.Factor50)
+	if plan.profile != "" || off <= 1 || !s.judged() {
 		return nil
 	}
-	for _, by := range []float64{1 + off, 1 / (1 + off)} {
+	if s.once {
+		s.warnings = append(s.warnings, profile.Warnf("load_read_once", "%s can be read only once: what the model's error does to attainment is not known", s.load))
+		return nil
+	}
+	for _, by := range []float64{off, 1 / off} {
 		plan.slower = by
 		other, err := runFleet(ctx, plan, arrivals, seen)
 		if err != nil {
 			return fmt.Errorf("with steps %.2g times as long: %w", by, err)
 		}
-		s.others = append(s.others, otherSpeed{by, other.report.Attainment})
+		s.others = append(s.others, otherSpeed{by, attainmentOf(other.report.Attainment)})
 	}
 	return nil
 }
@@ -146,11 +156,11 @@ func (s simulation) print(c *cli.Context) error {
 	return nil
 }
 
-// checkEvery is how many requests pass between two looks at a cancelation.
-const checkEvery = 10_000
+// seenEvery is how many requests pass between two reports of progress.
+const seenEvery = 10_000
 
 // feed offers a whole trace to a fleet and lets it finish.
-func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace, seen progress) error {
+func feed(f *fleet.Fleet, t trace.Trace, seen progress) error {
 	n := 0
 	for a, err := range t {
 		if err != nil {
@@ -159,13 +169,9 @@ func feed(ctx context.Context, f *fleet.Fleet, t trace.Trace, seen progress) err
 		if err := f.Offer(requestOf(a)); err != nil {
 			return usagef("%s%v", lineOf(a), err)
 		}
-		if n++; n%checkEvery > 0 {
-			continue
+		if n++; n%seenEvery == 0 {
+			seen(n, a.At)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("simulated %d requests: %w", n, ctx.Err())
-		}
-		seen(n, a.At)
 	}
 	if n == 0 {
 		return usagef("the load holds no request").hint("a later --duration, or another --trace")
@@ -183,14 +189,18 @@ func lineOf(a trace.Arrival) string {
 	return fmt.Sprintf("line %d: ", a.Line)
 }
 
-// openFile opens a trace.
-func openFile(name string) (io.ReadCloser, error) {
+// openFile opens a trace, and says whether it can be read only once: a pipe.
+func openFile(name string) (file io.ReadCloser, once bool, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, usagef("--trace: there is no file %s", name)
+		return nil, false, usagef("--trace: there is no file %s", name)
 	}
 	if err != nil {
-		return nil, usagef("--trace: %v", err)
+		return nil, false, usagef("--trace: %v", err)
 	}
-	return f, nil
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, errors.Join(usagef("--trace: %v", err), f.Close())
+	}
+	return f, !info.Mode().IsRegular(), nil
 }

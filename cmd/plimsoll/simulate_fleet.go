@@ -39,10 +39,10 @@ func fleetFlags() []cli.Flag {
 		f("decode-replicas", "", "`N` engines that only decode: a disaggregated fleet"),
 		f("router", "round_robin", "what picks the replica: `round_robin|least_loaded|kv_aware`"),
 		f("max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"),
-		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
+		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU; with a profile 8192)"),
 		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
 		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
-		&cli.BoolFlag{Name: "async-scheduling", Value: true, Usage: asyncUsage, Category: "fleet"},
+		f("async-scheduling", "auto", "`auto|on|off`: schedule each step while the one before it runs, so that a request that comes to a busy engine waits one step more (auto: as vLLM from 0.14 on, and with a profile)"),
 		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
 		f("kv-dram-bandwidth", itoa(dramGBs), "from there, `GB/s` per engine"),
 		f("kv-nvme", "", "disk below that, `GiB`"),
@@ -52,9 +52,6 @@ func fleetFlags() []cli.Flag {
 		f("noise", "0", "relative jitter of each step, `fraction`"),
 	}
 }
-
-// asyncUsage is the help of --async-scheduling.
-const asyncUsage = "schedule each step while the one before it runs, as vLLM does since 0.14: a request that comes to a busy engine waits one step more"
 
 // fleetPlan is a fleet as the flags say it.
 type fleetPlan struct {
@@ -66,7 +63,8 @@ type fleetPlan struct {
 
 	replicas, prefill, decode int
 	router                    fleet.Router
-	caching, async            bool
+	caching                   bool
+	async                     string
 	dram, nvme                storage
 	linkBytes                 float64 // per second and GPU
 	linkLatency               engine.Picoseconds
@@ -93,7 +91,7 @@ func parseFleet(p *parser) fleetPlan {
 		decode: p.integer("decode-replicas", 1, maxReplicas, 0),
 		router: fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware))),
 
-		caching: p.c.Bool("enable-prefix-caching"), async: p.c.Bool("async-scheduling"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
+		caching: p.c.Bool("enable-prefix-caching"), async: p.choice("async-scheduling", "auto", "on", "off"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
 		linkBytes:   p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
 		linkLatency: engine.FromSeconds(p.number("transfer-latency", 0, maxMillis) / 1e3),
 		noise:       p.fraction("noise"),
@@ -118,15 +116,23 @@ func (f *fleetPlan) check(p *parser) {
 		p.fail(usagef("--router kv_aware: there is no cache to be aware of").hint("add --enable-prefix-caching"))
 	case (f.dram.bytes > 0 || f.nvme.bytes > 0) && !f.caching:
 		p.fail(usagef("--kv-dram and --kv-nvme keep what the prefix cache lets go: there is none").hint("add --enable-prefix-caching"))
-	case f.profile != "":
-		for _, name := range []string{"model", "gpu", "tp", "weights", "fit"} {
-			if p.c.IsSet(name) {
-				p.fail(usagef("--%s has no meaning with --profile: the profile says it", name))
-			}
-		}
 	}
+	p.needs(f.profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
+	p.needs(f.prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth", "transfer-latency")
+	p.needs(f.dram.bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
+	p.needs(f.nvme.bytes > 0, "with --kv-nvme", "kv-nvme-bandwidth")
 	if f.prefill == 0 {
 		f.replicas = max(f.replicas, 1)
+	}
+}
+
+// needs refuses flags that would have no effect: they mean something only where
+// the condition holds.
+func (p *parser) needs(holds bool, only string, names ...string) {
+	for _, name := range names {
+		if !holds && p.c.IsSet(name) {
+			p.fail(usagef("--%s has a meaning only %s", name, only))
+		}
 	}
 }
 
@@ -151,6 +157,7 @@ func (p *parser) optionalMillis(name string) time.Duration {
 type simulatedFleet struct {
 	fleet.Config
 	blockSize  int
+	labels     []string // of each pool's engines: "TP:2"
 	model, gpu string
 	source     string // of the step times
 	ttft, itl  profile.ModelError
@@ -162,6 +169,8 @@ type simulatedFleet struct {
 type source interface {
 	// pool is an engine of that role, without replicas.
 	pool(role engine.Role) (fleet.Pool, error)
+	// label is the layout of that role's engines: "TP:2".
+	label(role engine.Role) string
 	// kvBytes is the KV of one token, over all GPUs of an engine; 0 = not known.
 	kvBytes() float64
 	// about fills in what does not depend on the role.
@@ -186,8 +195,13 @@ func (f fleetPlan) resolve() (simulatedFleet, error) {
 		}
 		p.Replicas = map[engine.Role]int{engine.RoleAggregated: f.replicas, engine.RolePrefill: f.prefill, engine.RoleDecode: f.decode}[role]
 		out.Pools = append(out.Pools, f.finish(p, s.kvBytes()))
+		out.labels = append(out.labels, s.label(role))
 	}
 	out.blockSize = out.Pools[0].Engine.Limits.BlockSize
+	if s.kvBytes() == 0 && (f.dram.bytes > 0 || f.nvme.bytes > 0) {
+		return out, usagef("--kv-dram and --kv-nvme: the catalog does not know %s, so how many tokens they hold is not known", out.model).
+			hint("--catalog FILE adds models")
+	}
 	if f.prefill > 0 {
 		out.Transfer = fleet.Transfer{
 			Latency: f.linkLatency, BytesPerToken: s.kvBytes(), BytesPerSecond: f.linkBytes * float64(out.Pools[0].GPUs), Serial: true,
@@ -212,7 +226,10 @@ func (f fleetPlan) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
 	if p.Engine.Role == engine.RoleDecode && f.router == fleet.KVAware {
 		p.Router = fleet.LeastLoaded // what it gets, it gets whole
 	}
-	p.Engine.Noise, p.Engine.Seed, p.Engine.AsyncScheduling = f.noise, f.seed, f.async
+	p.Engine.Noise, p.Engine.Seed = f.noise, f.seed
+	if f.async != "auto" {
+		p.Engine.AsyncScheduling = f.async == "on"
+	}
 	p.Engine.PrefixCaching = f.caching && p.Engine.Role != engine.RoleDecode
 	if !p.Engine.PrefixCaching {
 		return p
@@ -241,10 +258,10 @@ func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
 }
 
 // layout is "4 × TP:2", or "2 × TP:1 prefill + 3 × TP:2 decode".
-func (f simulatedFleet) layout(label func(fleet.Pool) string) string {
+func (f simulatedFleet) layout() string {
 	var parts []string
-	for _, p := range f.Pools {
-		s := fmt.Sprintf("%d × %s", p.Replicas, label(p))
+	for i, p := range f.Pools {
+		s := fmt.Sprintf("%d × %s", p.Replicas, f.labels[i])
 		if len(f.Pools) > 1 {
 			s += " " + string(p.Engine.Role)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ type arrivals struct {
 type openLoad struct {
 	trace    trace.Trace
 	describe string
+	once     bool // it cannot be read again
 	close    func()
 }
 
@@ -73,12 +75,11 @@ func parseLoad(p *parser, seed uint64) arrivals {
 		speed: p.number("trace-speed", 1e-6, 1e6), scale: p.number("trace-scale", 1e-6, 1000),
 		requests: p.integer("requests", 1, math.MaxInt, 0), duration: p.duration("duration"),
 	}
+	p.needs(a.file == "", "without --trace, whose file has arrivals and lengths",
+		"rate", "arrival", "cv", "amplitude", "period", "burst-factor", "burst-length", "pattern",
+		"isl", "osl", "isl-p99", "osl-p99", "prefix-groups", "prefix-tokens", "prefix-share")
+	p.needs(a.file != "", "with --trace", "trace-format", "trace-speed", "trace-scale")
 	if a.file != "" {
-		for _, name := range []string{"rate", "arrival", "cv", "isl", "osl", "isl-p99", "osl-p99", "prefix-groups"} {
-			if p.c.IsSet(name) {
-				p.fail(usagef("--%s has no meaning with --trace: the file has arrivals and lengths", name))
-			}
-		}
 		a.options = trace.Options{
 			Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
 			Windows: trace.WindowOptions{Seed: seed, Scale: a.scale},
@@ -109,6 +110,12 @@ func formatNames() []string {
 func (a *arrivals) rate(p *parser) {
 	mean := p.number("rate", 1e-6, trace.MaxRate)
 	a.process = p.choice("arrival", "poisson", "constant", "gamma", "sine", "burst", "daily")
+	is := func(processes ...string) bool { return slices.Contains(processes, a.process) }
+	p.needs(is("gamma"), "with --arrival gamma", "cv")
+	p.needs(is("sine"), "with --arrival sine", "amplitude")
+	p.needs(is("sine", "burst"), "with --arrival sine or burst", "period")
+	p.needs(is("burst"), "with --arrival burst", "burst-factor", "burst-length")
+	p.needs(is("daily"), "with --arrival daily", "pattern")
 	if p.err != nil {
 		return
 	}
@@ -137,6 +144,8 @@ func (a *arrivals) rate(p *parser) {
 // prefixes reads which prompts begin alike.
 func (a *arrivals) prefixes(p *parser) {
 	groups := p.integer("prefix-groups", 1, trace.MaxGroups, 0)
+	p.needs(groups > 0, "with --prefix-groups", "prefix-tokens", "prefix-share")
+	p.needs(p.c.Bool("enable-prefix-caching"), "with --enable-prefix-caching", "prefix-groups")
 	if groups == 0 {
 		return
 	}
@@ -191,7 +200,7 @@ func (a arrivals) words() string {
 
 // read opens a trace file and cuts what was asked for out of it.
 func (a arrivals) read(blockSize int) (openLoad, error) {
-	r, err := openFile(a.file)
+	r, once, err := openFile(a.file)
 	if err != nil {
 		return openLoad{}, err
 	}
@@ -221,7 +230,7 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}
 	return openLoad{
 		trace:    trace.Reblocked(t, blockSize),
-		describe: fmt.Sprintf("%s (%s)", a.file, f.Format), close: closing(r),
+		describe: fmt.Sprintf("%s (%s)", a.file, f.Format), once: once, close: closing(r),
 	}, nil
 }
 

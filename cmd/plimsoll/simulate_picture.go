@@ -36,7 +36,7 @@ func (s simulation) draw(file string) error {
 func (s simulation) picture() (*plots.Picture, error) {
 	f, bins := s.fleet, s.report.Series
 	c := plots.Caption{
-		Model: f.model, GPU: f.gpu, Configuration: f.layout(poolLabel), Engine: f.source,
+		Model: f.model, GPU: f.gpu, Configuration: f.layout(), Engine: f.source,
 		ISL: int(math.Round(s.report.ISL.Mean())), OSL: int(math.Round(s.report.OSL.Mean())),
 		SLA: profile.SLA{TTFT: f.SLA.TTFT, ITL: f.SLA.ITL, Stat: profile.Mean}, Provenance: s.report.Provenance,
 		Feasible: true, Note: s.note(),

@@ -13,8 +13,8 @@ import (
 // text is the result as people read it.
 func (s simulation) text(b *bytes.Buffer) {
 	r, f := s.report, s.fleet
-	fmt.Fprintf(b, "%s of %s on %s: %s\n", f.layout(poolLabel), f.model, f.gpu, r.Provenance)
-	fmt.Fprintf(b, "Step times: %s\n", f.source)
+	fmt.Fprintf(b, "%s of %s on %s: %s\n", f.layout(), f.model, f.gpu, r.Provenance)
+	fmt.Fprintf(b, "Step times: %s; %s scheduling\n", f.source, f.scheduling())
 	if f.ttft.Known() {
 		fmt.Fprintf(b, "Model error of TTFT: %s\n", shownError(f.ttft))
 	}
@@ -41,7 +41,13 @@ func (f simulatedFleet) gpus() int {
 	return n
 }
 
-func poolLabel(p fleet.Pool) string { return fmt.Sprintf("TP:%d", max(p.GPUs, 1)) }
+// scheduling is how the engines schedule, in a word.
+func (f simulatedFleet) scheduling() string {
+	if f.Pools[0].Engine.AsyncScheduling {
+		return "asynchronous"
+	}
+	return "synchronous"
+}
 
 // attainment says what share of the requests met the SLA, where there is one.
 func (s simulation) attainment(b *bytes.Buffer) {
@@ -59,20 +65,19 @@ func (s simulation) attainment(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, " both %s of %d requests\n", percent(a.Both), a.Requests)
 	for _, o := range s.others {
-		word, by := "longer", o.Slower-1
-		if by < 0 {
-			word, by = "shorter", -by
-		}
-		fmt.Fprintf(b, "If every step took %.0f %% %s (the model's median error): TTFT %s, ITL %s, both %s\n",
-			100*by, word, percent(o.Attainment.TTFT), percent(o.Attainment.ITL), percent(o.Attainment.Both))
+		fmt.Fprintf(b, "If every step took %.2f times as long (half of the model's errors are larger): TTFT %s, ITL %s, both %s\n",
+			o.Factor, percent(o.Attainment.TTFT), percent(o.Attainment.ITL), percent(o.Attainment.Both))
 	}
 	fmt.Fprintf(b, "Goodput: %.4g requests/s, %.4g output tokens/s\n", s.report.GoodRequests, s.report.GoodTokens)
 }
 
 // percent never rounds a miss away, nor the last success.
 func percent(share float64) string {
-	if share > 0.9999 && share < 1 {
+	switch {
+	case share > 0.9999 && share < 1:
 		return fmt.Sprintf("%.4f %%", math.Floor(1e6*share)/1e4)
+	case share > 0 && share < 0.0001:
+		return fmt.Sprintf("%.4f %%", math.Ceil(1e6*share)/1e4)
 	}
 	return fmt.Sprintf("%.2f %%", 100*share)
 }
@@ -132,7 +137,8 @@ type simulationFile struct {
 	Provenance profile.Provenance `json:"provenance"`
 	Model      string             `json:"model"`
 	GPU        string             `json:"gpu"`
-	Source     string             `json:"source"` // of the step times
+	Source     string             `json:"source"`     // of the step times
+	Scheduling string             `json:"scheduling"` // synchronous or asynchronous
 	TTFTError  profile.ModelError `json:"ttft_error,omitzero"`
 	ITLError   profile.ModelError `json:"itl_error,omitzero"`
 	Load       string             `json:"load"`
@@ -140,7 +146,7 @@ type simulationFile struct {
 	Requests   requestCounts      `json:"requests"`
 	Rates      rates              `json:"per_second"`
 	SLA        slaFile            `json:"sla"`
-	Attainment *fleet.Attainment  `json:"attainment,omitempty"`    // none without an SLA
+	Attainment *attainmentFile    `json:"attainment,omitempty"`    // none without an SLA
 	OtherSpeed []otherSpeed       `json:"attainment_if,omitempty"` // the model is off by its median error
 	Latency    map[string]spread  `json:"latency_ms"`
 	Pools      []poolFile         `json:"pools"`
@@ -165,6 +171,18 @@ type rates struct {
 	GoodRequests float64 `json:"good_requests"`
 	GoodTokens   float64 `json:"good_output_tokens"`
 	TokensPerGPU float64 `json:"output_tokens_per_gpu"`
+}
+
+// attainmentFile is the share of requests that met the SLA, from 0 to 1.
+type attainmentFile struct {
+	Requests int64   `json:"requests"`
+	TTFT     float64 `json:"ttft"`
+	ITL      float64 `json:"itl"`
+	Both     float64 `json:"both"`
+}
+
+func attainmentOf(a fleet.Attainment) attainmentFile {
+	return attainmentFile{a.Requests, a.TTFT, a.ITL, a.Both}
 }
 
 type slaFile struct {
@@ -195,6 +213,7 @@ func spreadOf(s fleet.Sketch) spread {
 
 type poolFile struct {
 	Role         engine.Role `json:"role"`
+	Label        string      `json:"label"`
 	Replicas     int         `json:"replicas"`
 	GPUs         int         `json:"gpus"` // of all of them
 	Router       string      `json:"router"`
@@ -232,7 +251,7 @@ type binFile struct {
 func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
-		Provenance: r.Provenance, Model: f.model, GPU: f.gpu, Source: f.source, TTFTError: f.ttft, ITLError: f.itl,
+		Provenance: r.Provenance, Model: f.model, GPU: f.gpu, Source: f.source, Scheduling: f.scheduling(), TTFTError: f.ttft, ITLError: f.itl,
 		Load: s.load, Seconds: r.At.Seconds(), OtherSpeed: s.others,
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
@@ -247,10 +266,11 @@ func (s simulation) file() simulationFile {
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
 	if s.judged() {
-		out.Attainment = &r.Attainment
+		a := attainmentOf(r.Attainment)
+		out.Attainment = &a
 	}
 	for i, p := range r.Pools {
-		out.Pools = append(out.Pools, poolFileOf(f.Pools[i], p))
+		out.Pools = append(out.Pools, poolFileOf(f.Pools[i], f.labels[i], p))
 	}
 	for _, x := range r.Series {
 		out.Series = append(out.Series, binFile{
@@ -261,9 +281,9 @@ func (s simulation) file() simulationFile {
 	return out
 }
 
-func poolFileOf(c fleet.Pool, p fleet.PoolReport) poolFile {
+func poolFileOf(c fleet.Pool, label string, p fleet.PoolReport) poolFile {
 	return poolFile{
-		Role: p.Role, Replicas: c.Replicas, GPUs: c.Replicas * c.GPUs, Router: string(c.Router),
+		Role: p.Role, Label: label, Replicas: c.Replicas, GPUs: c.Replicas * c.GPUs, Router: string(c.Router),
 		MaxNumSeqs: c.Engine.Limits.MaxNumSeqs, KVTokens: c.Engine.KVBlocks * c.Engine.Limits.BlockSize,
 		Utilisation: p.Utilisation, KVUseMean: p.KVUseMean, KVUsePeak: p.KVUsePeak, RunningMean: p.RunningMean, RunningPeak: p.RunningPeak,
 		WaitingMean: p.WaitingMean, WaitingPeak: p.WaitingPeak, Wait: spreadOf(p.Wait),

@@ -39,9 +39,6 @@ func newModelSource(f fleetPlan) (modelSource, error) {
 	if err != nil {
 		return s, err
 	}
-	if f.slower > 0 {
-		fit = fit.Slower(f.slower)
-	}
 	s.config = engine.Config{
 		Kind: engine.KindSim, Model: s.model.Name, GPU: s.gpu.Name, Parallelism: f.parallelism, Weights: f.weights,
 		Limits: latency.Limits(s.model, s.gpu, f.limits),
@@ -49,13 +46,16 @@ func newModelSource(f fleetPlan) (modelSource, error) {
 	if s.latency, err = latency.NewWith(s.model, s.gpu, s.config, fit); err != nil {
 		return s, usagef("%s on %d × %s: %v", s.model.Name, s.config.GPUs(), s.gpu.Name, err)
 	}
+	if f.slower > 0 {
+		s.latency = s.latency.Slower(f.slower)
+	}
 	return s, nil
 }
 
 func (s modelSource) pool(role engine.Role) (fleet.Pool, error) {
 	l := s.config.Limits
 	p := fleet.Pool{
-		Engine: sim.Config{Role: role, Limits: l, KVBlocks: s.latency.KVTokens() / l.BlockSize},
+		Engine: sim.Config{Role: role, Limits: l, KVBlocks: s.latency.KVTokens() / l.BlockSize, AsyncScheduling: s.latency.AsyncScheduling()},
 		Timer:  s.latency, GPUs: s.config.GPUs(),
 	}
 	if role != engine.RoleDecode { // its requests have paid it before prefill
@@ -63,6 +63,8 @@ func (s modelSource) pool(role engine.Role) (fleet.Pool, error) {
 	}
 	return p, nil
 }
+
+func (s modelSource) label(engine.Role) string { return s.config.Parallelism.Label() }
 
 func (s modelSource) kvBytes() float64 { return s.model.KVBytesPerToken(s.config.KV) }
 
@@ -143,10 +145,7 @@ func (s *profileSource) read() error {
 }
 
 func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
-	phase, pick := profile.Decode, s.rec.Decode
-	if role == engine.RolePrefill {
-		phase, pick = profile.Prefill, s.rec.Prefill
-	}
+	phase, pick := s.pick(role)
 	facts := s.facts(phase, pick)
 	l := s.limits
 	for _, f := range []struct {
@@ -163,9 +162,23 @@ func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
 		l.BlockSize = sim.DefaultBlockSize
 	}
 	return fleet.Pool{
-		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1)},
+		// A profile does not say how its engine schedules: as recent ones do.
+		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1), AsyncScheduling: true},
 		Timer:  s.steps, GPUs: pick.GPUs,
 	}, nil
+}
+
+// pick is what the profile chose for a role.
+func (s profileSource) pick(role engine.Role) (profile.Phase, *store.Pick) {
+	if role == engine.RolePrefill {
+		return profile.Prefill, s.rec.Prefill
+	}
+	return profile.Decode, s.rec.Decode
+}
+
+func (s profileSource) label(role engine.Role) string {
+	_, p := s.pick(role)
+	return p.Label
 }
 
 // facts are what the profiled engine said of itself, and the surface's KV

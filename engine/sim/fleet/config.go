@@ -22,7 +22,7 @@ type Config struct {
 	// SLA is what requests are held against, one by one; 0 = no bound. Its
 	// statistic does not matter.
 	SLA profile.SLA
-	// Provenance is that of the step timers, for the report.
+	// Provenance is that of the step timers, for the report: simulated at best.
 	Provenance profile.Provenance
 	// Bins bounds the report's series, from 2 to 65536; 0 = DefaultBins.
 	Bins int
@@ -125,6 +125,7 @@ func (c Config) normal() (Config, error) {
 	if c.Bins == 0 {
 		c.Bins = DefaultBins
 	}
+	c.Provenance = profile.Weakest(profile.Simulated, c.Provenance)
 	complain(c.Bins < 2 || c.Bins > 1<<16, "%d bins: want 2 to 65536", c.Bins)
 	complain(c.SLA.TTFT < 0 || c.SLA.ITL < 0, "SLA of TTFT %v and ITL %v: want no negative bound", c.SLA.TTFT, c.SLA.ITL)
 	t := c.Transfer

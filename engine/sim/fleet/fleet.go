@@ -51,6 +51,10 @@ import (
 // Forever is an instant that no simulation reaches.
 const Forever = engine.Picoseconds(math.MaxInt64)
 
+// Latest is the last instant at which a request may arrive: 100 days, so that
+// some time is left to serve it.
+const Latest = 100 * 24 * 3600 * engine.Second
+
 // Fleet is a fleet at work. It is not safe for concurrent use.
 type Fleet struct {
 	pools      []*pool

@@ -57,6 +57,8 @@ func (r Request) check(number int64, now engine.Picoseconds) error {
 	switch {
 	case r.At < now:
 		return fmt.Errorf("request %d arrives at %v, before %v: offer requests in order of time", number, r.At.Duration(), now.Duration())
+	case r.At > Latest:
+		return fmt.Errorf("request %d arrives after %v: virtual time is for %v (hint: less of it, or a higher rate)", number, r.At.Duration(), Latest.Duration())
 	case r.ISL < 1:
 		return fmt.Errorf("request %d: ISL of %d tokens: want at least 1", number, r.ISL)
 	case r.OSL < 1:

@@ -1,0 +1,31 @@
+package latency
+
+import "fmt"
+
+// Slower is m with every time multiplied by a factor, its overhead too: what
+// answers look like if the model is off by so much. The factor is above 0; what
+// is faster than the data sheet is allowed here, since the question is not
+// whether an engine can be.
+func (m Model) Slower(by float64) Model {
+	v := m.about.fit.Coefficients.vector()
+	for i := range v {
+		v[i] *= by
+	}
+	return m.about.at(fromVector(v))
+}
+
+// AsyncScheduling reports whether the engine schedules a step while the one
+// before it runs: vLLM does by default since 0.14.0 (release notes, January
+// 2026), but not with pipeline parallelism. A version that is not known is taken
+// for a recent one.
+func (m Model) AsyncScheduling() bool {
+	f := m.about.fit
+	if f.Engine != "vllm" || m.about.config.Parallelism.PP > 1 {
+		return false
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
+		return f.Version == ""
+	}
+	return major > 0 || minor >= 14
+}
