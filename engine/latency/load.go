@@ -62,23 +62,23 @@ func (m Model) OpenLoop(o Observation) Means {
 	context := float64(o.ISL) + float64(o.OSL)/2
 	gaps := max(1, float64(o.OSL-1))
 	most := m.room(context)
-	itl, at := m.decode(1, context), Means{}
+	itl, before := m.decode(1, context), 0.0
+	var others, d, x float64
+	var steps int
 	for range 20 {
-		others := min(most-1, o.Rate*gaps*itl)
-		d := m.decode(1+others, context)
-		x, steps := m.extra(o, others, context)
-		at.TPOT = d / max(0.05, 1-o.Rate*x)
-		share := min(1, o.Rate*at.TPOT)
-		mixed := d + x/float64(max(1, steps))
-		left := (share*mixed*mixed + (1-share)*d*d) / (2 * (share*mixed + (1-share)*d))
-		wait := (left + scheduledAhead*at.TPOT) * min(1, others)
-		at.TTFT = m.unit.overhead.Seconds() + wait + float64(steps)*m.decode(others, context) + x
-		if math.Abs(at.TPOT-itl) < 1e-9*itl {
+		others = min(most-1, o.Rate*gaps*itl)
+		d = m.decode(1+others, context)
+		x, steps = m.extra(o, others, context)
+		itl, before = d/max(0.05, 1-o.Rate*x), itl
+		if math.Abs(itl-before) < 1e-9*before {
 			break
 		}
-		itl = at.TPOT
 	}
-	return at
+	share := min(1, o.Rate*itl)
+	mixed := d + x/float64(max(1, steps))
+	left := (share*mixed*mixed + (1-share)*d*d) / (2 * (share*mixed + (1-share)*d))
+	wait := (left + scheduledAhead*itl) * min(1, others)
+	return Means{TTFT: m.unit.overhead.Seconds() + wait + float64(steps)*m.decode(others, context) + x, TPOT: itl}
 }
 
 // room is how many sequences of so much context run at once.

@@ -84,7 +84,29 @@ func fitOne(rows []row, f family) (result, error) {
 	}
 	r.fit.Rows = rowsOf(r.obs)
 	r.sample = summary("in sample", predictAll(r.fit.Coefficients, r.obs))
-	return r, r.holdOut(rows, len(f.priors) > 0)
+	return r, r.holdOut(rows, f)
+}
+
+// unseen are the fits that a family may start from, none of which has seen a row
+// of it: first its own prior, then what the other families' fits are without it
+// in their priors.
+func unseen(rows []row, f family, prior latency.Coefficients) ([]latency.Fit, error) {
+	out := []latency.Fit{{Name: "other versions", Coefficients: prior}}
+	for _, other := range families()[1:] {
+		if other.fit.Name == f.fit.Name {
+			continue
+		}
+		priors := slices.DeleteFunc(slices.Clone(other.priors), func(name string) bool { return slices.Contains(f.rows, name) })
+		k, err := latency.Estimate(latency.Physical(), observations(rows, priors...))
+		if err != nil {
+			return nil, err
+		}
+		if k, err = latency.Estimate(k, observations(rows, other.rows...)); err != nil {
+			return nil, err
+		}
+		out = append(out, latency.Fit{Name: other.fit.Name, Coefficients: k})
+	}
+	return out, nil
 }
 
 func rowsOf(obs []latency.Observation) []latency.Rows {

@@ -95,6 +95,9 @@ func targets(t *testing.T, s study) {
 		"TTFT, same engine, a TP that was not fitted": {"vllm-0.15.1": 0.14, "vllm-2023": 0.15},
 		"TTFT, the same after six points of it":       {"vllm-0.15.1": 0.07, "vllm-2023": 0.08},
 		"TTFT, another version, after six points":     {"vllm-0.15.1": 0.06, "vllm-2023": 0.15},
+
+		"TPOT, another version, after six chosen points, from the nearest fit": {"vllm-0.15.1": 0.045, "vllm-0.12": 0.03, "vllm-fp8": 0.05, "trtllm-1.0.0rc3": 0.045, "vllm-2023": 0.07},
+		"TTFT, another version, after six chosen points, from the nearest fit": {"vllm-0.15.1": 0.05, "vllm-2023": 0.16},
 	}
 	for _, r := range s.h200 {
 		if r.after[0].at(0.5) > 0.05 || r.after[1].at(0.5) > 0.05 {
@@ -110,8 +113,8 @@ func targets(t *testing.T, s study) {
 			}
 		}
 	}
-	if seen != 21 {
-		t.Errorf("%d figures, want 21", seen)
+	if seen != 28 {
+		t.Errorf("%d figures, want 28", seen)
 	}
 	least := map[string]float64{"vllm-0.12": 0.92, "vllm-fp8": 0.7, "trtllm-1.0.0rc3": 0.9}
 	ttft := map[string]float64{"vllm-0.12": 0.27, "vllm-fp8": 0.27, "trtllm-1.0.0rc3": 0.5}
@@ -146,6 +149,37 @@ func TestNothingIsFittedToTheProfile(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// What a family may start from does not change with what was measured of it.
+func TestUnseenFitsHaveNotSeenTheRows(t *testing.T) {
+	rows, err := readRows("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := families()[2]
+	prior := latency.Physical()
+	before, err := unseen(rows, f, prior)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		if rows[i].family == f.rows[0] {
+			rows[i].tpot *= 2
+		}
+	}
+	after, err := unseen(rows, f, prior)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(before) != 5 {
+		t.Errorf("%d fits, want its prior and those of four families", len(before))
+	}
+	for i := range before {
+		if before[i].Coefficients != after[i].Coefficients {
+			t.Errorf("%s has seen rows of %s", before[i].Name, f.fit.Name)
 		}
 	}
 }

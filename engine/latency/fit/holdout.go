@@ -8,7 +8,7 @@ import (
 )
 
 // holdOut fills in the errors of r's fit on rows that fits were kept from.
-func (r *result) holdOut(rows []row, versioned bool) error {
+func (r *result) holdOut(rows []row, f family) error {
 	name := r.fit.Name
 	one, err := latency.LeaveOneOut(r.prior, r.obs)
 	if err != nil {
@@ -34,12 +34,15 @@ func (r *result) holdOut(rows []row, versioned bool) error {
 		r.fit.OtherGPU = summary(fmt.Sprintf("an H200 running FP8, of which the fit %s has no row: %d points of an unknown engine", name, len(h200)),
 			predictAll(r.fit.Coefficients, h200))
 	}
-	if !versioned {
+	if len(f.priors) == 0 {
 		return nil
 	}
 	r.fit.OtherVersion = summary(basis("other engine versions", len(r.obs), name), predictAll(r.prior, r.obs))
-	r.six, err = sixes(r.prior, r.obs)
+	priors, err := unseen(rows, f, r.prior)
 	if err != nil {
+		return err
+	}
+	if r.six, err = sixes(priors, r.obs); err != nil {
 		return err
 	}
 	six := basis("calibrated on six others, from other engine versions", len(r.obs), name)

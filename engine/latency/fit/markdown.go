@@ -97,19 +97,24 @@ func (p *page) versions(results []result) {
 }
 
 func (p *page) sixPoints(results []result, within []withinResult) {
-	p.line("\n## Calibrated on six points\n\n%d draws of six random points; the error on all others: median of the draws' medians, and their 10th and 90th percentile.", numDraws)
-	p.table("rows", "prior", "latency", "before", "after", "spread")
+	p.line("\n## Calibrated on six points\n\nThe error on all other points. Random: %d draws of six; median of the draws' medians, and their 10th and 90th percentile. Chosen: the six that `Informative` asks for, by the prior alone.", numDraws)
+	p.line("\nAnother version: the prior is the fit to other versions, or of that and the fits to every other family (made without these rows) the nearest, `Nearest`, to the six.")
+	p.table("rows", "latency", "before", "six random", "six random, nearest prior", "six chosen", "nearest prior there")
 	for _, r := range results[1:] {
 		for _, d := range r.six {
 			before := r.fit.OtherVersion.TPOT
 			if d.ttft {
 				before = r.fit.OtherVersion.TTFT
 			}
-			p.row("`"+r.fit.Name+"`", "other versions", d.what(), percent(before.Median), percent(d.at(0.5)), d.spread())
+			p.row("`"+r.fit.Name+"`", d.what(), percent(before.Median), percent(d.at(0.5))+" ("+d.spread()+")", percent(d.nearestAt(0.5))+" ("+d.nearestSpread()+")", percent(d.chosen.Median), d.from)
 		}
 	}
+	p.line("\n`Nearest` takes the fit with the largest evidence: to take the one with the least error before calibration left more on these rows.")
+	p.line("`Informative` is D-optimal: choices that are A-optimal for the predictions left more, where the six came from random 60 %% of these rows. So both were chosen by such errors, which flatters them a little.")
+	p.line("\nAnother TP of the same engine: the prior is the fit to its other TPs.")
+	p.table("rows", "latency", "before", "six random", "six chosen")
 	for _, w := range within {
-		p.row(fmt.Sprintf("`%s` TP%d", w.family, w.tp), "its other TPs", w.after.what(), percent(w.before.Median), percent(w.after.at(0.5)), w.after.spread())
+		p.row(fmt.Sprintf("`%s` TP%d", w.family, w.tp), w.after.what(), percent(w.before.Median), percent(w.after.at(0.5))+" ("+w.after.spread()+")", percent(w.after.chosen.Median))
 	}
 }
 
@@ -167,6 +172,10 @@ func (d draws) what() string {
 		return "TTFT"
 	}
 	return "TPOT"
+}
+
+func (d draws) nearestSpread() string {
+	return fmt.Sprintf("%.1f to %.1f", 100*d.nearestAt(0.1), 100*d.nearestAt(0.9))
 }
 
 func (d draws) spread() string { return fmt.Sprintf("%.1f to %.1f", 100*d.at(0.1), 100*d.at(0.9)) }

@@ -13,8 +13,14 @@ type profileResult struct {
 func onProfile(rows []row, results []result) ([]profileResult, error) {
 	h200 := observations(rows, "h200-npz")
 	var out []profileResult
-	for _, r := range results {
-		after, err := sixes(r.fit.Coefficients, h200)
+	for i, r := range results {
+		priors := []latency.Fit{r.fit}
+		if i == 0 { // the default: what a calibration without a named prior does
+			for _, other := range results[1:] {
+				priors = append(priors, other.fit)
+			}
+		}
+		after, err := sixes(priors, h200)
 		if err != nil {
 			return nil, err
 		}
@@ -32,5 +38,8 @@ func (p *page) profile(all []profileResult) {
 			cells[d.ttft] = percent(d.at(0.5)) + " (" + d.spread() + ")"
 		}
 		p.row("`"+r.fit+"`", text(r.before.TPOT), cells[false], text(r.before.TTFT), cells[true])
+	}
+	for _, d := range all[0].after {
+		p.line("\n%s from the nearest of these fits: %s (%s) after six random points, %s after six chosen ones (nearest: `%s`).", d.what(), percent(d.nearestAt(0.5)), d.nearestSpread(), percent(d.chosen.Median), d.from)
 	}
 }

@@ -32,7 +32,7 @@ func withinFamily(results []result) ([]withinResult, error) {
 			if err != nil {
 				return nil, err
 			}
-			all, err := sixes(k, own)
+			all, err := sixes([]latency.Fit{{Coefficients: k}}, own)
 			if err != nil {
 				return nil, err
 			}
