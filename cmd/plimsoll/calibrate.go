@@ -26,6 +26,8 @@ func calibrateCommand() *cli.Command {
 			"   plimsoll profile-sla --engine estimate --fit ours.json --model llama-3.1-70b --gpu h200-sxm --ttft 500 --itl 30",
 		Flags: []cli.Flag{
 			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: recent vLLM)"),
+			s("model", "", "model that the profile's engine ran, a catalog `name` (default: as the profile says)"),
+			s("gpu", "", "GPU that it ran on, a catalog `name` (default: as the profile says)"),
 			s("output", "calibration.json", "`FILE` to write"),
 			s("catalog", "", "`FILE` of further models or GPUs"),
 		},
@@ -59,7 +61,7 @@ func calibrateAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	obs, err := readObservations(from, cat)
+	obs, err := readObservations(from, ranOn{model: c.String("model"), gpu: c.String("gpu")}, cat)
 	if err != nil {
 		return usagef("calibrate: %v", err)
 	}
@@ -86,13 +88,16 @@ func calibrateAction(c *cli.Context) error {
 }
 
 // readObservations reads a folder or a table.
-func readObservations(from string, cat catalog.Catalog) ([]latency.Observation, error) {
+func readObservations(from string, on ranOn, cat catalog.Catalog) ([]latency.Observation, error) {
 	info, err := os.Stat(from)
 	if err != nil {
 		return nil, err
 	}
 	if info.IsDir() {
-		return folderObservations(from, cat)
+		return folderObservations(from, on, cat)
+	}
+	if on != (ranOn{}) {
+		return nil, fmt.Errorf("%s is a table, whose rows name model and GPU: --model and --gpu are for a profile's folder", from)
 	}
 	f, err := os.Open(from)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -17,10 +18,38 @@ import (
 	"plimsoll/profile/store"
 )
 
+// ranOn is what a profile's engine ran, by names of the catalog; an empty field
+// is as the profile says.
+type ranOn struct{ model, gpu string }
+
+// of looks up what a point was measured on; served is the engine's own name for
+// its model.
+func (on ranOn) of(p profile.Point, served string, cat catalog.Catalog) (m catalog.Model, g catalog.GPU, err error) {
+	gpu := cmp.Or(on.gpu, p.Config.GPU)
+	if gpu == "" {
+		return m, g, errors.New("the profile does not say on which GPU: --gpu NAME does")
+	}
+	if m, err = cat.Model(cmp.Or(on.model, p.Config.Model, served)); err != nil {
+		return m, g, fmt.Errorf("%w; --model NAME says which of the catalog's it is", err)
+	}
+	g, err = cat.GPU(gpu)
+	return m, g, err
+}
+
+// servedModel is what the engines of a run call their model.
+func servedModel(run store.Run) string {
+	for _, e := range run.Engines {
+		if e.Model != "" {
+			return e.Model
+		}
+	}
+	return ""
+}
+
 // folderObservations are the points of a profile: TTFT of one prompt at a time,
 // ITL of steps that only decode. Points that a latency model gave are refused:
 // a model agrees with itself, and the fit would claim an error that nobody saw.
-func folderObservations(dir string, cat catalog.Catalog) ([]latency.Observation, error) {
+func folderObservations(dir string, on ranOn, cat catalog.Catalog) ([]latency.Observation, error) {
 	run, err := store.ReadRun(dir)
 	if err != nil {
 		return nil, err
@@ -34,13 +63,7 @@ func folderObservations(dir string, cat catalog.Catalog) ([]latency.Observation,
 		if p.Provenance == profile.Simulated || p.Provenance == profile.Estimated {
 			return nil, fmt.Errorf("%s: %s is %s: a latency model is calibrated to measured points", dir, p.ID, p.Provenance)
 		}
-		if p.Config.GPU == "" {
-			return nil, fmt.Errorf("%s: %s does not say on which GPU: profile with --gpu NAME", dir, p.ID)
-		}
-		if o.Model, err = cat.Model(p.Config.Model); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", dir, p.ID, err)
-		}
-		if o.GPU, err = cat.GPU(p.Config.GPU); err != nil {
+		if o.Model, o.GPU, err = on.of(p, servedModel(run), cat); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", dir, p.ID, err)
 		}
 		obs = append(obs, o)

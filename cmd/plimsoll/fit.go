@@ -53,7 +53,23 @@ func parseFit(b []byte) (latency.Fit, error) {
 	if err := f.Coefficients.Check(); err != nil {
 		return f, fmt.Errorf("not a calibration: %w", err)
 	}
+	for _, h := range []latency.Held{{TTFT: f.TTFT, TPOT: f.TPOT}, f.OtherTP, f.OtherModel, f.OtherGPU, f.OtherVersion, f.SixPoints} {
+		if err := errors.Join(checkError(h.TTFT), checkError(h.TPOT)); err != nil {
+			return f, fmt.Errorf("not a calibration: %w", err)
+		}
+	}
 	return f, nil
+}
+
+// checkError refuses an error that no fit has.
+func checkError(e latency.Error) error {
+	const most = 1e6 // times what was measured
+	for _, x := range []float64{e.Median, e.Mean, e.P90, float64(e.N)} {
+		if x < 0 || x > most {
+			return fmt.Errorf("an error of %g: want 0 to %g", x, most)
+		}
+	}
+	return nil
 }
 
 // modelError is a latency model's error as points and files carry it.

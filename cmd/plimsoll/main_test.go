@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine})
+	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "affineengine": affineEngine})
 }
 
 func TestScripts(t *testing.T) {
