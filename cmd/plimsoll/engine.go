@@ -11,7 +11,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
-	"plimsoll/engine/sim"
 	"plimsoll/engine/simserver"
 )
 
@@ -33,7 +32,7 @@ func engineServeCommand() *cli.Command {
 			s("tp", "1", "tensor-parallel size, `N`"), s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("role", "aggregated", "`aggregated|prefill|decode`"),
-			s("max-num-seqs", itoa(simMaxSeqs), "sequences at once, `N`"), s("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
+			s("max-num-seqs", "", "sequences at once, `N` (default: vLLM's for the GPU)"), s("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
 			s("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
 			s("kv-blocks", "", "KV cache of `N` blocks (default: what the GPU's memory holds)"),
 			&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests"},
@@ -45,6 +44,24 @@ func engineServeCommand() *cli.Command {
 }
 
 func serveEngine(c *cli.Context) error {
+	o, err := serverOptions(c)
+	if err != nil {
+		return err
+	}
+	p := &parser{c: c}
+	port := p.integer("port", 0, 65535, 0)
+	if p.err != nil {
+		return p.err
+	}
+	srv, err := simserver.New(o)
+	if err != nil {
+		return fmt.Errorf("making the engine: %w", err)
+	}
+	return listenAndServe(c.Context, srv, net.JoinHostPort(c.String("host"), itoa(port)))
+}
+
+// serverOptions are the engine that the flags ask for.
+func serverOptions(c *cli.Context) (simserver.Options, error) {
 	p := &parser{c: c}
 	cfg := engine.Config{
 		Kind: engine.KindSim, Parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
@@ -56,47 +73,53 @@ func serveEngine(c *cli.Context) error {
 		},
 		PrefixCaching: c.Bool("enable-prefix-caching"),
 	}
-	port, blocks := p.integer("port", 0, 65535, 0), p.integer("kv-blocks", 1, math.MaxInt32, 0)
-	noise, seed := p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
+	blocks, noise, seed := p.integer("kv-blocks", 1, math.MaxInt32, 0), p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
 	if p.err != nil {
-		return p.err
+		return simserver.Options{}, p.err
 	}
+	name, timer, err := servedTimer(c, cfg)
+	if err != nil {
+		return simserver.Options{}, err
+	}
+	o := simserver.Options{
+		Model: name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
+		Timing: worth(timer), Sim: simulatedEngine(timer, cfg.Role),
+	}
+	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
+	if blocks > 0 {
+		o.Sim.KVBlocks = blocks
+	}
+	if c.Bool("quiet") {
+		o.Log = nil
+	}
+	return o, nil
+}
+
+// servedTimer is the latency model of the engine that is asked for, and the name
+// of what it serves.
+func servedTimer(c *cli.Context, cfg engine.Config) (string, latency.Model, error) {
 	cat, err := loadCatalog(c.String("catalog"))
 	if err != nil {
-		return err
+		return "", latency.Model{}, err
 	}
-	m, err := cat.Model(c.String("model"))
+	m, err := findModel(cat, c.String("model"))
 	if err != nil {
-		return usagef("--model: %v", err)
+		return "", latency.Model{}, usagef("--model: %v", err)
 	}
 	g, err := cat.GPU(c.String("gpu"))
 	if err != nil {
-		return usagef("--gpu: %v", err)
+		return "", latency.Model{}, usagef("--gpu: %v", err)
 	}
-	cfg.Model, cfg.GPU, cfg.Limits = m.Name, g.Name, latency.Limits(m, g, cfg.Limits)
 	fit, err := loadFit("fit", strings.TrimSpace(c.String("fit")))
 	if err != nil {
-		return err
+		return "", latency.Model{}, err
 	}
+	cfg.Model, cfg.GPU = m.Name, g.Name
 	timer, err := latency.NewWith(m, g, cfg, fit)
 	if err != nil {
-		return usagef("%s on %d × %s: %v", m.Name, cfg.GPUs(), g.Name, err)
+		return "", latency.Model{}, usagef("%s on %d × %s: %v", m.Name, cfg.GPUs(), g.Name, err)
 	}
-	if blocks == 0 {
-		blocks = timer.KVTokens() / cfg.Limits.BlockSize
-	}
-	log := c.App.ErrWriter
-	if c.Bool("quiet") {
-		log = nil
-	}
-	srv, err := simserver.New(simserver.Options{
-		Model: m.Name, Timer: timer, Overhead: timer.Overhead(), Log: log, Version: "plimsoll-sim " + buildVersion(), Timing: worth(timer),
-		Sim: sim.Config{Role: cfg.Role, Limits: cfg.Limits, KVBlocks: blocks, PrefixCaching: cfg.PrefixCaching, Noise: noise, Seed: uint64(seed)}, //nolint:gosec // not negative
-	})
-	if err != nil {
-		return fmt.Errorf("making the engine: %w", err)
-	}
-	return listenAndServe(c.Context, srv, net.JoinHostPort(c.String("host"), itoa(port)))
+	return m.Name, timer, nil
 }
 
 // listenAndServe ends well when ctx does: TERM is how an engine is told to stop.

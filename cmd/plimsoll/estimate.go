@@ -30,29 +30,40 @@ func (e estimator) Launch(_ context.Context, cfg engine.Config) (*sweep.Instance
 	if err != nil {
 		return nil, err
 	}
-	v, err := virtual.New(sim.Config{
-		Role: cfg.Role, Limits: cfg.Limits, KVBlocks: model.KVTokens() / cfg.Limits.BlockSize,
-		PrefixCaching: cfg.PrefixCaching, Noise: e.opts.noise, Seed: e.opts.seed,
-	}, model, model.Overhead())
+	v, err := virtual.New(e.engine(cfg, model), model, model.Overhead())
 	if err != nil {
 		return nil, fmt.Errorf("making the engine: %w", err)
 	}
 	return &sweep.Instance{
-		Facts:    e.facts(cfg, model),
+		Facts:    e.facts(v.Config(), model),
 		Measurer: virtualMeasurer{v},
 		Died:     func() error { return nil },
 		Stop:     func(context.Context) error { return nil },
 	}, nil
 }
 
-// facts are what the latency model says of the engine, and of itself.
-func (e estimator) facts(cfg engine.Config, model latency.Model) profile.EngineFacts {
-	return profile.EngineFacts{
+// engine is what the latency model describes, with what the flags say of it.
+func (e estimator) engine(cfg engine.Config, model latency.Model) sim.Config {
+	c := simulatedEngine(model, cfg.Role)
+	c.PrefixCaching, c.Noise, c.Seed = cfg.PrefixCaching, e.opts.noise, e.opts.seed
+	if n := e.opts.kvBlocks(c.Limits.BlockSize); n > 0 {
+		c.KVBlocks = n
+	}
+	return c
+}
+
+// facts are what is known of the engine, and what the latency model says of itself.
+func (e estimator) facts(c sim.Config, model latency.Model) profile.EngineFacts {
+	f := profile.EngineFacts{
 		Provenance: profile.Estimated, Version: "plimsoll " + buildVersion(),
-		KVTokens: model.KVTokens(), KVSource: "latency model", BlockSize: cfg.Limits.BlockSize,
-		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen,
+		KVTokens: c.KVBlocks * c.Limits.BlockSize, KVSource: "latency model", BlockSize: c.Limits.BlockSize,
+		MaxNumSeqs: c.Limits.MaxNumSeqs, MaxModelLen: c.Limits.MaxModelLen,
 		TTFTError: modelError(model.TTFTError()), ITLError: modelError(model.ITLError()),
 	}
+	if e.opts.kvTokens > 0 {
+		f.KVSource = "--kv-tokens"
+	}
+	return f
 }
 
 // virtualMeasurer sends load to an engine in virtual time.

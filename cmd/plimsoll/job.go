@@ -94,11 +94,10 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	for k, v := range o.inputs {
 		in["--"+k] = v
 	}
-	if b, err := os.ReadFile(o.catalog); err == nil {
-		in["contents of --catalog"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
-	}
-	if b, err := os.ReadFile(o.fit); err == nil && o.fit != "" {
-		in["contents of --fit"] = fmt.Sprintf("%.6x", sha256.Sum256(b))
+	for flag, path := range map[string]string{"--catalog": o.catalog, "--fit": o.fit, "--model": o.model} {
+		if b, err := os.ReadFile(path); err == nil {
+			in["contents of "+flag] = fmt.Sprintf("%.6x", sha256.Sum256(b))
+		}
 	}
 	in["engine kind"] = string(d.kind)
 	if d.modelled() {

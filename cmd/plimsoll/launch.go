@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,10 +130,13 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 // simSpec starts this program as the embedded engine.
 func (l *launcher) simSpec(cfg engine.Config, name string, at command.Launch) engine.Spec {
 	argv := []string{
-		l.self, "engine", "serve", "--model", cfg.Model, "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
+		l.self, "engine", "serve", "--model", cmp.Or(l.opts.model, cfg.Model), "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
 		"--weights", string(cfg.Weights), "--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens),
 		"--max-model-len", itoa(cfg.Limits.MaxModelLen),
 		"--noise", fmt.Sprint(l.opts.noise), "--seed", fmt.Sprint(l.opts.seed),
+	}
+	if n := l.opts.kvBlocks(cfg.Limits.BlockSize); n > 0 {
+		argv = append(argv, "--kv-blocks", itoa(n))
 	}
 	if cfg.PrefixCaching {
 		argv = append(argv, "--enable-prefix-caching")

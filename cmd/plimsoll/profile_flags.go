@@ -20,13 +20,14 @@ import (
 
 // Bounds of what may be asked for; beyond them is a slip of the keyboard.
 const (
-	maxTokens  = 10_000_000
-	maxMillis  = 3_600_000
-	maxGPUs    = 4096
-	maxGrain   = 1000
-	quickISLs  = 8     // the embedded engine's first run: fewer points,
-	quickCells = 4     // and which is said
-	quickReach = 16384 // tokens
+	maxTokens   = 10_000_000
+	maxMillis   = 3_600_000
+	maxGPUs     = 4096
+	maxKVTokens = math.MaxInt32
+	maxGrain    = 1000
+	quickISLs   = 8     // the embedded engine's first run: fewer points,
+	quickCells  = 4     // and which is said
+	quickReach  = 16384 // tokens
 )
 
 // profileOptions is what profile-sla was asked for, checked.
@@ -107,7 +108,7 @@ func profileFlags() []cli.Flag {
 		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),
 		s("ready-path", "/health", "`PATH` that answers 2xx when the engine is ready", eng),
 		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
-		s("kv-tokens", "", "KV cache capacity of one engine, `tokens` (default: from its log or /metrics)", eng),
+		s("kv-tokens", "", "KV cache capacity of one engine, `tokens` (default: from its log or /metrics; sim, estimate: what the GPU's memory holds)", eng),
 		s("kv-tokens-pattern", "", "`REGEX` with one group that finds the KV capacity in the engine's log", eng),
 		s("launcher", "local", "where engines run: `local`", eng),
 		s("require", "", "`measured`: fail instead of falling back to the simulated engine", eng),
@@ -274,6 +275,14 @@ func (p *parser) headers(name string) []load.Header {
 	return hs
 }
 
+// kvBlocks is --kv-tokens in blocks, at least one; 0 where it was not given.
+func (o profileOptions) kvBlocks(blockSize int) int {
+	if o.kvTokens == 0 {
+		return 0
+	}
+	return max(o.kvTokens/blockSize, 1)
+}
+
 // headerValue is a header's value in the clear; Secret's own String hides it.
 func (o profileOptions) headerValue(h load.Header) string { return string(h.Value) }
 
@@ -311,7 +320,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		maxTime:    p.duration("max-time"),
 		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
 		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
-		kvTokens: p.integer("kv-tokens", 1, math.MaxInt, 0), kvPattern: c.String("kv-tokens-pattern"),
+		kvTokens: p.integer("kv-tokens", 1, maxKVTokens, 0), kvPattern: c.String("kv-tokens-pattern"),
 		endpoint: rootURL(c.String("endpoint")), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
 		maxInFlight:    p.integer("max-in-flight", 1, 1_000_000, 0),
 		api:            load.Endpoint(p.choice("api", "completions", "chat")),

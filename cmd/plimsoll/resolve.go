@@ -67,6 +67,15 @@ func loadCatalog(path string) (catalog.Catalog, error) {
 	return cat, nil
 }
 
+// findModel is the catalog's model of that name, or what a Hugging Face
+// config.json says where the name is the path of one.
+func findModel(cat catalog.Catalog, name string) (catalog.Model, error) {
+	if info, err := os.Stat(name); err != nil || info.IsDir() || !strings.HasSuffix(name, ".json") {
+		return cat.Model(name)
+	}
+	return catalog.ReadHFFile(name)
+}
+
 // resolve turns what was asked for into what will be run.
 func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
 	d := deployment{provenance: profile.Measured}
@@ -173,7 +182,7 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	if d.modelName == "" {
 		return nil
 	}
-	m, err := cat.Model(d.modelName)
+	m, err := findModel(cat, d.modelName)
 	switch {
 	case err == nil:
 		d.model = &m

@@ -96,10 +96,10 @@ func TestEngineServe(t *testing.T) {
 	// A busy machine may have its line, and only that.
 	late := regexp.MustCompile(`(?m)^simulated engine: warning: a step ended \S+ late \(\d+ late steps so far\): this machine is too busy, latencies are not those of the model\n`)
 	log = late.ReplaceAllString(log, "")
-	want := `simulated engine: serving meta-llama/Meta-Llama-3.1-8B on URL, role aggregated, max-num-seqs 64, max-num-batched-tokens 8192, prefix caching true: every latency is simulated
+	want := `simulated engine: serving meta-llama/Meta-Llama-3.1-8B on URL, role aggregated, max-num-seqs 1024, max-num-batched-tokens 8192, prefix caching true, asynchronous scheduling true: every latency is simulated
 simulated engine: ` + worth(modelOf(t, engine.Config{Model: simModel, GPU: simGPU, Parallelism: engine.TP(2)})) + `
-simulated engine: GPU KV cache size: 1,026,528 tokens
-simulated engine: Maximum concurrency for 131,072 tokens per request: 7.83x
+simulated engine: GPU KV cache size: 957,456 tokens
+simulated engine: Maximum concurrency for 131,072 tokens per request: 7.30x
 simulated engine: stopping: waiting up to 30s for the requests in flight
 simulated engine: stopped
 `

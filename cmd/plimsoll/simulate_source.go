@@ -29,7 +29,7 @@ func newModelSource(f fleetPlan) (modelSource, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.model, err = cat.Model(f.model); err != nil {
+	if s.model, err = findModel(cat, f.model); err != nil {
 		return s, usagef("--model: %v", err)
 	}
 	if s.gpu, err = cat.GPU(f.gpu); err != nil {
@@ -53,11 +53,7 @@ func newModelSource(f fleetPlan) (modelSource, error) {
 }
 
 func (s modelSource) pool(role engine.Role) (fleet.Pool, error) {
-	l := s.config.Limits
-	p := fleet.Pool{
-		Engine: sim.Config{Role: role, Limits: l, KVBlocks: s.latency.KVTokens() / l.BlockSize, AsyncScheduling: s.latency.AsyncScheduling()},
-		Timer:  s.latency, GPUs: s.config.GPUs(),
-	}
+	p := fleet.Pool{Engine: simulatedEngine(s.latency, role), Timer: s.latency, GPUs: s.config.GPUs()}
 	if role != engine.RoleDecode { // its requests have paid it before prefill
 		p.Overhead = s.latency.Overhead()
 	}

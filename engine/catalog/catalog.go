@@ -6,9 +6,9 @@
 package catalog
 
 import (
+	"bytes"
 	_ "embed" // the tables
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -34,14 +34,23 @@ func Default() (Catalog, error) {
 	return c.With("gpus.csv", strings.NewReader(gpusCSV))
 }
 
-// WithFile is With on the file at path.
+// WithFile is With on the file at path, which may also be a Hugging Face
+// config.json: then it is c and that model, as ReadHFFile reads it.
 func (c Catalog) WithFile(path string) (Catalog, error) {
-	f, err := os.Open(path)
+	b, err := readConfig(path)
 	if err != nil {
 		return c, fmt.Errorf("opening catalog rows: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
-	return c.With(path, f)
+	if !isJSON(b) {
+		return c.With(path, bytes.NewReader(b))
+	}
+	m, err := hfFile(path, b)
+	if err != nil {
+		return c, err
+	}
+	out := Catalog{models: c.Models(), gpus: c.GPUs()}
+	out.models = put(out.models, m, func(m Model) string { return m.Name })
+	return out, nil
 }
 
 // Models are all models, in the order of the tables.

@@ -1,12 +1,15 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -101,6 +104,68 @@ func ReadHFConfig(r io.Reader, name string) (Model, error) {
 	}
 	if err != nil {
 		return Model{}, fmt.Errorf("config.json of %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// ReadHFFile is ReadHFConfig of the file at path. The model's name is the file's
+// _name_or_path, as transformers writes it, or that of the folder.
+func ReadHFFile(path string) (Model, error) {
+	b, err := readConfig(path)
+	if err != nil {
+		return Model{}, err
+	}
+	return hfFile(path, b)
+}
+
+// readConfig reads a file of at most maxConfigBytes.
+func readConfig(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err == nil && len(b) > maxConfigBytes {
+		err = fmt.Errorf("larger than %d MiB: not a catalog's rows nor a model's configuration", maxConfigBytes>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// isJSON tells a config.json from CSV rows.
+func isJSON(b []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\ufeff")), " \t\r\n"), []byte("{"))
+}
+
+// hfFile is the model of a config.json with content b.
+func hfFile(path string, b []byte) (Model, error) {
+	var file struct {
+		Name          string `json:"_name_or_path"`
+		ModelType     string `json:"model_type"`
+		Architectures []string
+		Hidden        *int `json:"hidden_size"`
+	}
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	if err := json.Unmarshal(b, &file); err != nil {
+		return Model{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if file.ModelType == "" && file.Architectures == nil && file.Hidden == nil {
+		return Model{}, fmt.Errorf("%s: JSON, but no model's config.json: it has none of model_type, architectures and hidden_size", path)
+	}
+	name := file.Name
+	if name == "" || filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a folder of whoever wrote it
+		folder := filepath.Dir(path)
+		if abs, err := filepath.Abs(folder); err == nil {
+			folder = abs
+		}
+		name = filepath.Base(folder)
+	}
+	m, err := ReadHFConfig(bytes.NewReader(b), name)
+	if err != nil {
+		return Model{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
 }

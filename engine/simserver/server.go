@@ -164,8 +164,8 @@ func (s *Server) drain(ctx context.Context, srv *http.Server, fresh *newConns) e
 func (s *Server) logStart(addr net.Addr) {
 	l := s.cfg.Limits
 	tokens := s.cfg.KVBlocks * l.BlockSize
-	s.log.Printf("serving %s on http://%s, role %s, max-num-seqs %d, max-num-batched-tokens %d, prefix caching %v: every latency is simulated",
-		s.opts.Model, addr, s.cfg.Role, l.MaxNumSeqs, l.MaxNumBatchedTokens, s.cfg.PrefixCaching)
+	s.log.Printf("serving %s on http://%s, role %s, max-num-seqs %d, max-num-batched-tokens %d, prefix caching %v, asynchronous scheduling %v: every latency is simulated",
+		s.opts.Model, addr, s.cfg.Role, l.MaxNumSeqs, l.MaxNumBatchedTokens, s.cfg.PrefixCaching, s.cfg.AsyncScheduling)
 	if s.opts.Timing != "" {
 		s.log.Print(s.opts.Timing)
 	}

@@ -42,6 +42,9 @@ func New(c sim.Config, t sim.StepTimer, overhead engine.Picoseconds) (*Engine, e
 	return &Engine{core: core, overhead: overhead}, nil
 }
 
+// Config is the engine's, defaults filled in.
+func (e *Engine) Config() sim.Config { return e.core.Config() }
+
 // Measurement is what one load gave.
 type Measurement struct {
 	Requests []profile.Request // ordered by Index
