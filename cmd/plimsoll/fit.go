@@ -69,12 +69,17 @@ func checkError(e latency.Error) error {
 			return fmt.Errorf("an error of %g: want 0 to %g", x, most)
 		}
 	}
+	for _, x := range []float64{e.Factor50, e.Factor90} {
+		if e.N > 0 && (x < 1 || x > most) {
+			return fmt.Errorf("an error by a factor of %g: want 1 to %g", x, most)
+		}
+	}
 	return nil
 }
 
 // modelError is a latency model's error as points and files carry it.
 func modelError(e latency.Error) profile.ModelError {
-	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: 1 + e.Median, Factor90: 1 + e.P90, N: e.N, Basis: e.Basis}
+	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, N: e.N, Basis: e.Basis}
 }
 
 // worth says in a line how far off a latency model's numbers may be.
@@ -89,7 +94,7 @@ func shownError(e profile.ModelError) string {
 	if !e.Known() {
 		return "not known"
 	}
-	parts := []string{fmt.Sprintf("median error %.2g %%", 100*e.Median)}
+	parts := []string{fmt.Sprintf("median error %.2g %% on %d points", 100*e.Median, e.N)}
 	if e.Basis != "" {
 		parts = append(parts, e.Basis)
 	}

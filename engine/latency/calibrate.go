@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/stat"
 )
 
 // FactorSpread and SpanSpread are how far, as a standard deviation of its
@@ -106,31 +104,6 @@ func report(prior, k Coefficients, ss []sample) Report {
 	return r
 }
 
-// Summarize is the relative error of predictions, TTFT and TPOT apart.
-func Summarize(basis string, residuals []Residual, predicted func(Residual) float64) Held {
-	var first, later []float64
-	for _, r := range residuals {
-		e := math.Abs(predicted(r)/r.Measured - 1)
-		if r.Kind.TTFT() {
-			first = append(first, e)
-		} else {
-			later = append(later, e)
-		}
-	}
-	return Held{TTFT: errorOf(basis, first), TPOT: errorOf(basis, later)}
-}
-
-func errorOf(basis string, errors []float64) Error {
-	if len(errors) == 0 {
-		return Error{}
-	}
-	slices.Sort(errors)
-	return Error{
-		Median: stat.Quantile(0.5, stat.Empirical, errors, nil), Mean: stat.Mean(errors, nil), P90: stat.Quantile(0.9, stat.Empirical, errors, nil),
-		N: len(errors), Basis: basis,
-	}
-}
-
 // undetermined are the coefficients whose uncertainty the points take less than
 // a fifth off.
 func undetermined(prior, k Coefficients, ss []sample) []string {
@@ -176,27 +149,18 @@ func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
 	f.Coefficients, f.Calibrated = k, len(ss)
 	f.Name = prior.Name + ", calibrated"
 	f.Source = fmt.Sprintf("%d points of the engine itself, from the fit %s", len(ss), prior.Name)
-	f.Rows = rowsOf(ss)
+	obs := make([]Observation, len(ss))
+	for i, s := range ss {
+		obs[i] = s.obs
+	}
+	f.Rows, f.Longest = RowsOf(obs), Longest(obs)
 	of := func(own, six, before, whole Error) Error {
 		if own.N >= sixPoints {
-			return own.widest(six)
+			return own.Wider(six)
 		}
-		return before.widest(own).widest(whole)
+		return before.Wider(own).Wider(whole)
 	}
 	f.TTFT = of(r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, prior.OtherVersion.TTFT, prior.TTFT)
 	f.TPOT = of(r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, prior.OtherVersion.TPOT, prior.TPOT)
 	return f
-}
-
-func rowsOf(ss []sample) []Rows {
-	var out []Rows
-	for _, s := range ss {
-		row := Rows{Model: s.about.model.Name, GPU: s.about.gpu.Name, TP: s.about.config.Parallelism.TP}
-		i := slices.IndexFunc(out, func(r Rows) bool { r.N = 0; return r == row })
-		if i < 0 {
-			i, out = len(out), append(out, row)
-		}
-		out[i].N++
-	}
-	return out
 }

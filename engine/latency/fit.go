@@ -1,12 +1,15 @@
 package latency
 
 import (
+	"cmp"
 	_ "embed" // the fits
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+
+	"plimsoll/engine"
 )
 
 // Fit is a set of coefficients, the measured rows that they come from, and how
@@ -19,13 +22,15 @@ type Fit struct {
 
 	Coefficients Coefficients `json:"coefficients"`
 	Rows         []Rows       `json:"rows"`
+	Longest      int          `json:"longest"`              // context in the rows, tokens: beyond it nothing was compared
 	Calibrated   int          `json:"calibrated,omitempty"` // own points that Calibrate had
 
 	// Held-out errors for more of the same: each row left out in turn.
 	TTFT Error `json:"ttft"`
 	TPOT Error `json:"tpot"`
-	// The same where what was left out is everything of one TP, model, GPU or
-	// engine version, and after calibrating on six points of another version.
+	// The same where what was left out is everything of one TP, model or GPU; of
+	// an engine of which the fit has no row; and after calibrating on six points
+	// of such an engine.
 	OtherTP      Held `json:"other_tp"`
 	OtherModel   Held `json:"other_model"`
 	OtherGPU     Held `json:"other_gpu"`
@@ -33,37 +38,41 @@ type Fit struct {
 	SixPoints    Held `json:"six_points"`
 }
 
-// Rows are measured rows of one model, GPU and TP.
+// Rows are measured rows of one model, GPU, precision and TP.
 type Rows struct {
-	Model string `json:"model"` // catalog names
-	GPU   string `json:"gpu"`
-	TP    int    `json:"tp"`
-	N     int    `json:"n"`
+	Model   string       `json:"model"` // catalog names
+	GPU     string       `json:"gpu"`
+	Weights engine.DType `json:"weights"`
+	KV      engine.DType `json:"kv"`
+	TP      int          `json:"tp"`
+	N       int          `json:"n"`
 }
 
-// Held is the error on held-out rows of either latency.
-type Held struct {
-	TTFT Error `json:"ttft"`
-	TPOT Error `json:"tpot"`
-}
-
-// Error is a relative error: 0.05 is 5 %.
-type Error struct {
-	Median float64 `json:"median"`
-	Mean   float64 `json:"mean"`
-	P90    float64 `json:"p90"`
-	N      int     `json:"n"`     // points behind it
-	Basis  string  `json:"basis"` // in words: what was held out
-}
-
-// widest is the larger of both errors, each figure by itself, on the basis of the
-// one with the larger median.
-func (e Error) widest(o Error) Error {
-	if o.Median > e.Median {
-		e, o = o, e
+// RowsOf counts observations by what they were measured on, in order of
+// appearance.
+func RowsOf(obs []Observation) []Rows {
+	var out []Rows
+	for _, o := range obs {
+		like := Rows{
+			Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP,
+			Weights: cmp.Or(o.Config.Weights, engine.BF16), KV: cmp.Or(o.Config.KV, engine.BF16),
+		}
+		i := slices.IndexFunc(out, func(r Rows) bool { r.N = 0; return r == like })
+		if i < 0 {
+			i, out = len(out), append(out, like)
+		}
+		out[i].N++
 	}
-	e.Mean, e.P90 = max(e.Mean, o.Mean), max(e.P90, o.P90)
-	return e
+	return out
+}
+
+// Longest is the most context, in tokens, that a sequence of the observations had.
+func Longest(obs []Observation) int {
+	most := 0
+	for _, o := range obs {
+		most = max(most, o.ISL+o.OSL, int(o.Context))
+	}
+	return most
 }
 
 //go:embed families.json
@@ -104,36 +113,4 @@ func FitByName(name string) (Fit, error) {
 		names = append(names, f.Name)
 	}
 	return Fit{}, fmt.Errorf("unknown fit %q: want one of %s", name, strings.Join(names, ", "))
-}
-
-// TTFTError is how far off TTFT may be for this model, GPU and TP: as far as on
-// rows held out of the fit that were as unlike the rest as this is.
-func (m Model) TTFTError() Error {
-	f := m.about.fit
-	return m.about.errorOf(f.TTFT, func(h Held) Error { return h.TTFT })
-}
-
-// ITLError is the same for ITL and TPOT.
-func (m Model) ITLError() Error {
-	f := m.about.fit
-	return m.about.errorOf(f.TPOT, func(h Held) Error { return h.TPOT })
-}
-
-func (a *about) errorOf(same Error, of func(Held) Error) Error {
-	f, worst := a.fit, same
-	seen := func(like func(Rows) bool) bool { return slices.ContainsFunc(f.Rows, like) }
-	if !seen(func(r Rows) bool { return r.Model == a.model.Name }) {
-		worst = worst.widest(of(f.OtherModel))
-	}
-	if !seen(func(r Rows) bool { return r.GPU == a.gpu.Name }) {
-		worst = worst.widest(of(f.OtherGPU))
-	}
-	// Parallelism that no row has (PP, DP, EP) is at least as unlike as another TP.
-	if p := a.config.Parallelism; p.GPUs() != p.TP || p.EP > 1 || !seen(func(r Rows) bool { return r.TP == p.TP }) {
-		worst = worst.widest(of(f.OtherTP))
-	}
-	if f.Version == "" && f.Calibrated == 0 {
-		worst = worst.widest(of(f.OtherVersion))
-	}
-	return worst
 }

@@ -17,7 +17,7 @@ func TestShippedFits(t *testing.T) {
 		if err := f.Coefficients.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if f.Source == "" || len(f.Rows) == 0 {
+		if f.Source == "" || len(f.Rows) == 0 || f.Longest < 1000 {
 			t.Errorf("%s does not say where it comes from", name)
 		}
 		for what, h := range map[string]Held{
@@ -25,7 +25,7 @@ func TestShippedFits(t *testing.T) {
 			"other GPU": f.OtherGPU, "other version": f.OtherVersion, "six points": f.SixPoints,
 		} {
 			for _, e := range []Error{h.TTFT, h.TPOT} {
-				if e.N <= 0 || e.Basis == "" || e.Median <= 0 || e.P90 < e.Median {
+				if e.N <= 0 || e.Basis == "" || e.Median <= 0 || e.P90 < e.Median || e.Factor50 < 1+e.Median/(1+e.Median) || e.Factor90 < e.Factor50 || e.Factor90 < 1+0.5*e.P90 {
 					t.Errorf("%s, %s: %+v", name, what, e)
 				}
 			}
@@ -64,19 +64,35 @@ func TestErrorsWiden(t *testing.T) {
 	if got := at(f, "qwen3-32b", "h100-sxm", tp(4)); got != f.TPOT {
 		t.Errorf("a row like it: %+v, want leave-one-out %+v", got, f.TPOT)
 	}
+	pp := engine.Config{Parallelism: engine.Parallelism{TP: 4, PP: 2}}
+	fp8 := engine.Config{Parallelism: engine.TP(4), Weights: engine.FP8}
+	kv8 := engine.Config{Parallelism: engine.TP(4), KV: engine.FP8}
 	for _, tc := range []struct {
 		model, gpu string
 		config     engine.Config
-		than       Error
+		unlike     []Error
 	}{
-		{"qwen3-32b", "h100-sxm", tp(1), f.OtherTP.TPOT},
-		{"qwen3-32b", "h100-sxm", engine.Config{Parallelism: engine.Parallelism{TP: 4, PP: 2}}, f.OtherTP.TPOT},
-		{"llama-3.1-8b", "h100-sxm", tp(4), f.OtherModel.TPOT},
-		{"qwen3-32b", "h200", tp(4), f.OtherGPU.TPOT},
+		{"qwen3-32b", "h100-sxm", tp(1), []Error{f.OtherTP.TPOT}},
+		{"qwen3-32b", "h100-sxm", pp, []Error{f.OtherTP.TPOT}},
+		{"llama-3.1-8b", "h100-sxm", tp(4), []Error{f.OtherModel.TPOT}},
+		{"qwen3-32b", "h200", tp(4), []Error{f.OtherGPU.TPOT}},
+		{"qwen3-32b", "h100-sxm", fp8, []Error{f.OtherVersion.TPOT}},
+		{"qwen3-32b", "h100-sxm", kv8, []Error{f.OtherVersion.TPOT}},
+		{"llama-3.1-8b", "h200", tp(1), []Error{f.OtherModel.TPOT, f.OtherGPU.TPOT, f.OtherTP.TPOT}},
 	} {
 		got := at(f, tc.model, tc.gpu, tc.config)
-		if got.Median < max(tc.than.Median, f.TPOT.Median) || got.P90 < max(tc.than.P90, f.TPOT.P90) || got.Basis != tc.than.Basis {
-			t.Errorf("%s on %s at %s: %+v is narrower than %+v", tc.model, tc.gpu, tc.config.Parallelism.Label(), got, tc.than)
+		for _, than := range append(tc.unlike, f.TPOT) {
+			if got.Median < than.Median || got.P90 < than.P90 || got.Factor50 < than.Factor50 || got.Factor90 < than.Factor90 {
+				t.Errorf("%s on %s at %s: %+v is narrower than %+v", tc.model, tc.gpu, tc.config.Parallelism.Label(), got, than)
+			}
+			if len(tc.unlike) > 1 && got.Factor90 <= than.Factor90 {
+				t.Errorf("unlike in several ways: %+v is no wider than %+v", got, than)
+			}
+		}
+		for _, than := range tc.unlike {
+			if !strings.Contains(got.Basis, than.Basis) {
+				t.Errorf("basis %q does not name %q", got.Basis, than.Basis)
+			}
 		}
 	}
 	d := DefaultFit()

@@ -1,13 +1,12 @@
 package latency
 
-import "slices"
-
-// exactFolds is up to how many points leaving one out means a new fit. With more
+// exactFolds is up to how many points leaving one run out means a new fit. With more
 // of them one Gauss-Newton step from the fit to all reaches the same place.
 const exactFolds = 30
 
 // LeaveOneOut predicts each observation with the coefficients that explain the
-// others best, in seconds and in their order.
+// others best, in seconds and in their order. Those of the same Run are left out
+// together: its TTFT tells of its TPOT.
 func LeaveOneOut(prior Coefficients, obs []Observation) ([]float64, error) {
 	ss, err := samples(obs)
 	if err != nil {
@@ -18,24 +17,36 @@ func LeaveOneOut(prior Coefficients, obs []Observation) ([]float64, error) {
 
 // leaveOneOut needs the fit to all samples, k.
 func leaveOneOut(prior, k Coefficients, ss []sample) []float64 {
-	fold := func(i int) Coefficients {
-		return solve(prior, k, slices.Delete(slices.Clone(ss), i, i+1))
-	}
-	if len(ss) > exactFolds {
-		rows := slopes(logs(k), ss)
-		fold = func(i int) Coefficients { return stepWithout(prior, k, rows, i) }
-	}
 	out := make([]float64, len(ss))
+	var rows []slope
+	if len(ss) > exactFolds {
+		rows = slopes(logs(k), ss)
+	}
 	for i, s := range ss {
-		out[i] = s.predict(fold(i))
+		if rows != nil {
+			out[i] = s.predict(stepFrom(prior, k, others(rows, ss, i)))
+		} else {
+			out[i] = s.predict(solve(prior, k, others(ss, ss, i)))
+		}
 	}
 	return out
 }
 
-// stepWithout is one step from k to where the rows without row i want it.
-func stepWithout(prior, k Coefficients, rows []slope, i int) Coefficients {
+// others are those of all that are not of sample i's run.
+func others[T any](all []T, ss []sample, i int) []T {
+	var out []T
+	for j := range all {
+		if run := ss[i].obs.Run; j != i && (run == 0 || ss[j].obs.Run != run) {
+			out = append(out, all[j])
+		}
+	}
+	return out
+}
+
+// stepFrom is one step from k to where the rows want it.
+func stepFrom(prior, k Coefficients, rows []slope) Coefficients {
 	x, low, high := logs(k), logs(least()), logs(most())
-	hessian, gradient := normal(x, logs(prior), slices.Delete(slices.Clone(rows), i, i+1))
+	hessian, gradient := normal(x, logs(prior), rows)
 	holdAtBounds(x, hessian, gradient)
 	if step, ok := descend(hessian, gradient, 0); ok {
 		for j := range x {

@@ -41,6 +41,7 @@ type Observation struct {
 	Context  float64 // tokens per sequence
 	Rate     float64 // requests per second
 	Seconds  float64 // what was measured
+	Run      int     // the same for what one run measured; 0 = a run of its own
 }
 
 // Predict is the mean latency, in seconds, that m gives for the load that o

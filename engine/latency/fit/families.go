@@ -38,9 +38,10 @@ func families() []family {
 type result struct {
 	fit    latency.Fit
 	obs    []latency.Observation
-	prior  latency.Coefficients
-	sample latency.Held // error on the rows that made the fit
-	six    []draws      // calibrations of the prior on six of the rows
+	from   latency.Coefficients // the prior
+	sample latency.Held         // error on the rows that made the fit
+	prior  latency.Held         // error of the prior on them: zero where there is none
+	six    []draws              // calibrations of the prior on six of the rows
 }
 
 func fitAll(rows []row) ([]result, error) {
@@ -52,38 +53,47 @@ func fitAll(rows []row) ([]result, error) {
 		}
 		results = append(results, r)
 	}
-	pooled := &results[0]
-	for _, r := range results[1:4] {
-		// What the pooled fit would be off by on a version that it has not seen.
-		pooled.fit.OtherVersion = latency.Held{
-			TTFT: widest(pooled.fit.OtherVersion.TTFT, r.fit.OtherVersion.TTFT),
-			TPOT: widest(pooled.fit.OtherVersion.TPOT, r.fit.OtherVersion.TPOT),
-		}
-		pooled.fit.SixPoints = latency.Held{
-			TTFT: widest(pooled.fit.SixPoints.TTFT, r.fit.SixPoints.TTFT),
-			TPOT: widest(pooled.fit.SixPoints.TPOT, r.fit.SixPoints.TPOT),
-		}
-	}
-	// Where a family's rows cannot tell, it takes what the pooled ones showed.
+	unlike := otherVersions(results)
 	for i := range results {
-		fill(&results[i].fit, pooled.fit)
+		// What a fit is off by on an engine of which it has no row: as far as recent
+		// versions of vLLM were from each other, and as its own rows from the rest.
+		f := &results[i].fit
+		f.OtherVersion, f.SixPoints = wider(unlike.OtherVersion, results[i].prior), wider(unlike.SixPoints, sixHeld(results[i]))
+		fill(f, results[0].fit)
 	}
 	return results, nil
 }
 
+// otherVersions are the widest errors on recent versions of vLLM, each predicted
+// from the others.
+func otherVersions(results []result) (f latency.Fit) {
+	for _, r := range results {
+		if slices.Contains(recent, r.fit.Name) {
+			f.OtherVersion, f.SixPoints = wider(f.OtherVersion, r.prior), wider(f.SixPoints, sixHeld(r))
+		}
+	}
+	return f
+}
+
+func wider(a, b latency.Held) latency.Held {
+	return latency.Held{TTFT: a.TTFT.Wider(b.TTFT), TPOT: a.TPOT.Wider(b.TPOT)}
+}
+
 func fitOne(rows []row, f family) (result, error) {
-	r := result{fit: f.fit, obs: observations(rows, f.rows...), prior: latency.Physical()}
+	r := result{fit: f.fit, obs: observations(rows, f.rows...), from: latency.Physical()}
 	var err error
 	if len(f.priors) > 0 {
-		if r.prior, err = latency.Estimate(r.prior, observations(rows, f.priors...)); err != nil {
+		if r.from, err = latency.Estimate(r.from, observations(rows, f.priors...)); err != nil {
 			return r, err
 		}
 	}
-	if r.fit.Coefficients, err = latency.Estimate(r.prior, r.obs); err != nil {
+	if r.fit.Coefficients, err = latency.Estimate(r.from, r.obs); err != nil {
 		return r, err
 	}
-	r.fit.Rows = rowsOf(r.obs)
-	r.sample = summary("in sample", predictAll(r.fit.Coefficients, r.obs))
+	r.fit.Rows, r.fit.Longest = latency.RowsOf(r.obs), latency.Longest(r.obs)
+	if r.sample, err = errorsOf("in sample", r.fit.Coefficients, r.obs); err != nil {
+		return r, err
+	}
 	return r, r.holdOut(rows, f)
 }
 
@@ -109,48 +119,23 @@ func unseen(rows []row, f family, prior latency.Coefficients) ([]latency.Fit, er
 	return out, nil
 }
 
-func rowsOf(obs []latency.Observation) []latency.Rows {
-	var out []latency.Rows
-	for _, o := range obs {
-		like := latency.Rows{Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP}
-		i := slices.IndexFunc(out, func(r latency.Rows) bool { r.N = 0; return r == like })
-		if i < 0 {
-			i, out = len(out), append(out, like)
-		}
-		out[i].N++
-	}
-	return out
-}
-
-// fill gives f the errors of pooled for what its own rows do not show.
+// fill gives f the errors of pooled for what its own rows do not show. Where it
+// has no TTFT at all, its TTFT is that of other versions.
 func fill(f *latency.Fit, pooled latency.Fit) {
 	for _, e := range []struct {
 		own  *latency.Error
 		from latency.Error
 	}{
-		{&f.TTFT, pooled.OtherModel.TTFT},
-		{&f.TPOT, pooled.OtherModel.TPOT},
+		{&f.TTFT, f.OtherVersion.TTFT},
 		{&f.OtherTP.TTFT, pooled.OtherTP.TTFT},
 		{&f.OtherTP.TPOT, pooled.OtherTP.TPOT},
 		{&f.OtherModel.TTFT, pooled.OtherModel.TTFT},
 		{&f.OtherModel.TPOT, pooled.OtherModel.TPOT},
 		{&f.OtherGPU.TTFT, pooled.OtherGPU.TTFT},
 		{&f.OtherGPU.TPOT, pooled.OtherGPU.TPOT},
-		{&f.OtherVersion.TTFT, pooled.OtherVersion.TTFT},
-		{&f.OtherVersion.TPOT, pooled.OtherVersion.TPOT},
-		{&f.SixPoints.TTFT, pooled.SixPoints.TTFT},
-		{&f.SixPoints.TPOT, pooled.SixPoints.TPOT},
 	} {
 		if e.own.N == 0 {
 			*e.own = e.from
 		}
 	}
-}
-
-// widest is the error with the larger median.
-func widest(a, b latency.Error) latency.Error {
-	if b.Median > a.Median {
-		return b
-	}
-	return a
 }

@@ -10,11 +10,11 @@ import (
 // holdOut fills in the errors of r's fit on rows that fits were kept from.
 func (r *result) holdOut(rows []row, f family) error {
 	name := r.fit.Name
-	one, err := latency.LeaveOneOut(r.prior, r.obs)
+	one, err := latency.LeaveOneOut(r.from, r.obs)
 	if err != nil {
 		return err
 	}
-	same := summary(basis("leave-one-out", len(r.obs), name), residuals(r.obs, one))
+	same := summary(basis("leave-one-out", name), residuals(r.obs, one))
 	r.fit.TTFT, r.fit.TPOT = same.TTFT, same.TPOT
 	for _, h := range []struct {
 		what string
@@ -25,34 +25,38 @@ func (r *result) holdOut(rows []row, f family) error {
 		{"model", &r.fit.OtherModel, func(o latency.Observation) string { return o.Model.Name }},
 		{"GPU", &r.fit.OtherGPU, func(o latency.Observation) string { return o.GPU.Name }},
 	} {
-		if *h.into, err = leaveOut(r.prior, r.obs, basis("leave-one-"+h.what+"-out", len(r.obs), name), h.of); err != nil {
+		if *h.into, err = leaveOut(r.from, r.obs, basis("leave-one-"+h.what+"-out", name), h.of); err != nil {
 			return err
 		}
 	}
 	if r.fit.OtherGPU.TPOT.N == 0 {
 		h200 := observations(rows, "h200-npz")
-		r.fit.OtherGPU = summary(fmt.Sprintf("an H200 running FP8, of which the fit %s has no row: %d points of an unknown engine", name, len(h200)),
-			predictAll(r.fit.Coefficients, h200))
+		what := fmt.Sprintf("an H200 running FP8 on an unknown engine, of which the fit %s has no row", name)
+		if r.fit.OtherGPU, err = errorsOf(what, r.fit.Coefficients, h200); err != nil {
+			return err
+		}
 	}
 	if len(f.priors) == 0 {
 		return nil
 	}
-	r.fit.OtherVersion = summary(basis("other engine versions", len(r.obs), name), predictAll(r.prior, r.obs))
-	priors, err := unseen(rows, f, r.prior)
+	if r.prior, err = errorsOf(basis("fitted to other engine versions", name), r.from, r.obs); err != nil {
+		return err
+	}
+	priors, err := unseen(rows, f, r.from)
 	if err != nil {
 		return err
 	}
-	if r.six, err = sixes(priors, r.obs); err != nil {
-		return err
-	}
-	six := basis("calibrated on six others, from other engine versions", len(r.obs), name)
-	r.fit.SixPoints = latency.Held{TTFT: sixError(r.six, true, six), TPOT: sixError(r.six, false, six)}
-	return nil
+	r.six, err = sixes(priors, r.obs)
+	return err
 }
 
-func basis(how string, n int, name string) string {
-	return fmt.Sprintf("%s, %d points of %s", how, n, name)
+// sixHeld is what calibrating r's prior on six of r's rows leaves on the others.
+func sixHeld(r result) latency.Held {
+	six := basis("calibrated on six others, from other engine versions", r.fit.Name)
+	return latency.Held{TTFT: sixError(r.six, true, six), TPOT: sixError(r.six, false, six)}
 }
+
+func basis(how, name string) string { return how + ", rows of " + name }
 
 // leaveOut predicts the observations of each group from those of all others;
 // nothing where there is one group.
@@ -73,7 +77,11 @@ func leaveOut(prior latency.Coefficients, obs []latency.Observation, basis strin
 		if err != nil {
 			return latency.Held{}, err
 		}
-		all = append(all, predictAll(k, in)...)
+		predicted, err := predictAll(k, in)
+		if err != nil {
+			return latency.Held{}, err
+		}
+		all = append(all, predicted...)
 	}
 	return summary(basis, all), nil
 }
@@ -89,17 +97,23 @@ func split(obs []latency.Observation, in func(latency.Observation) bool) (yes, n
 	return yes, no
 }
 
-// predictAll predicts what was measured; readRows has refused what cannot run.
-func predictAll(k latency.Coefficients, obs []latency.Observation) []latency.Residual {
-	out := make([]latency.Residual, 0, len(obs))
-	for _, o := range obs {
+// predictAll predicts what was measured.
+func predictAll(k latency.Coefficients, obs []latency.Observation) ([]latency.Residual, error) {
+	predicted := make([]float64, len(obs))
+	for i, o := range obs {
 		m, err := latency.NewWith(o.Model, o.GPU, o.Config, latency.Fit{Coefficients: k})
 		if err != nil {
-			continue // Estimate has refused it before
+			return nil, err
 		}
-		out = append(out, latency.Residual{Kind: o.Kind, Measured: o.Seconds, After: m.Predict(o)})
+		predicted[i] = m.Predict(o)
 	}
-	return out
+	return residuals(obs, predicted), nil
+}
+
+// errorsOf are those of k on obs.
+func errorsOf(basis string, k latency.Coefficients, obs []latency.Observation) (latency.Held, error) {
+	r, err := predictAll(k, obs)
+	return summary(basis, r), err
 }
 
 func residuals(obs []latency.Observation, predicted []float64) []latency.Residual {

@@ -29,6 +29,7 @@ func (s study) markdown() []byte {
 	p.coefficients(s.results)
 	p.heldOut(s.results)
 	p.versions(s.results)
+	p.coverage(s.unlike)
 	p.sixPoints(s.results, s.within)
 	p.profile(s.h200)
 	p.picks(s.chosen)
@@ -40,7 +41,7 @@ func (p *page) method() {
 	p.line("\n## Form\n")
 	p.line("step = max(weights, matrix products) + attention + KV + per layer + per step + per layer of a step with a prompt + per sequence + collectives (latency and bytes);")
 	p.line("`work.go` has the physics, `coefficients.go` what is fitted, `load.go` how TTFT and TPOT of a loaded engine follow from steps.")
-	p.line("Σ(ln(predicted/measured)/0.04)² + Σ(ln(k/prior)/spread)² is minimised over ln k (`solve.go`), with a spread of %g for factors and %g for spans; no factor goes below the data sheet's speed.", latency.FactorSpread, latency.SpanSpread)
+	p.line("Σ(ln(predicted/measured)/0.04)² + Σ(ln(k/prior)/spread)² is minimised over ln k (`solve.go`), with a spread of %g for factors and %g for spans; no factor goes below the data sheet's speed, but for the all-reduce's, whose bytes a switch that adds up halves.", latency.FactorSpread, latency.SpanSpread)
 	p.line("The prior of a version of vLLM is the fit to the other versions, that of TensorRT-LLM and of the vLLM of 2023 the fit to recent vLLM, that of all recent vLLM round numbers from physics (`Physical`).")
 	p.line("The maximum of weights and products was chosen over their sum and p-norms of 2 and 4 for its errors on held-out TP and versions (on the H200 the sum was nearer before calibration); spreads from 0.15 to 1 hardly differ there.")
 	p.line("So those errors helped to choose the form, and no coefficient; the waiting for a step scheduled ahead was found in the residuals of 0.15.1. The H200 rows chose nothing.")
@@ -69,7 +70,7 @@ func (p *page) coefficients(results []result) {
 }
 
 func (p *page) heldOut(results []result) {
-	p.line("\n## Held out within a family\n\n“–”: one group only; the error of such a Model is then the pooled fit's.")
+	p.line("\n## Held out within a family\n\nEach row's TTFT and TPOT are left out together. “–”: one group only, so that the fit states the pooled one's error (on another GPU, that on the H200 below); a fit without any TTFT states that of other versions.")
 	for _, what := range []string{"TPOT", "TTFT"} {
 		p.table(what, "in sample", "leave-one-out", "leave-one-TP-out", "leave-one-model-out", "leave-one-GPU-out", "naive (weights+KV)/BW")
 		for _, r := range results {
@@ -81,8 +82,8 @@ func (p *page) heldOut(results []result) {
 			if what == "TPOT" {
 				naive = text(summary("", naiveTPOT(r.obs)).TPOT)
 			}
-			p.row("`"+r.fit.Name+"`", text(of(what, r.sample)), text(of(what, same)), own(r, of(what, r.fit.OtherTP)),
-				own(r, of(what, r.fit.OtherModel)), own(r, of(what, r.fit.OtherGPU)), naive)
+			p.row("`"+r.fit.Name+"`", text(of(what, r.sample)), text(of(what, same)), text(own(r, of(what, r.fit.OtherTP))),
+				text(own(r, of(what, r.fit.OtherModel))), text(own(r, of(what, r.fit.OtherGPU))), naive)
 		}
 	}
 	p.line("\nThe rows of 0.15.1 repeat few loads with other settings, so that leaving one out flatters: leaving out a model or a TP tells more.\nBeside it, as published, medians over runs: BLIS ITL 7.1, TTFT 17.6 on its held-out configurations; AIConfigurator 0.9.0 ITL 13.2 in the comparison that BLIS's authors made.")
@@ -92,7 +93,7 @@ func (p *page) versions(results []result) {
 	p.line("\n## Another engine version\n\nThe prior, which has seen no row of the family, on the family: what an unmeasured version may be off by. The form carries over, the constants do not: measure a few points.")
 	p.table("family", "TPOT", "TTFT")
 	for _, r := range results[1:] {
-		p.row("`"+r.fit.Name+"`", own(r, r.fit.OtherVersion.TPOT), own(r, r.fit.OtherVersion.TTFT))
+		p.row("`"+r.fit.Name+"`", text(r.prior.TPOT), text(r.prior.TTFT))
 	}
 }
 
@@ -102,9 +103,9 @@ func (p *page) sixPoints(results []result, within []withinResult) {
 	p.table("rows", "latency", "before", "six random", "six random, nearest prior", "six chosen", "nearest prior there")
 	for _, r := range results[1:] {
 		for _, d := range r.six {
-			before := r.fit.OtherVersion.TPOT
+			before := r.prior.TPOT
 			if d.ttft {
-				before = r.fit.OtherVersion.TTFT
+				before = r.prior.TTFT
 			}
 			p.row("`"+r.fit.Name+"`", d.what(), percent(before.Median), percent(d.at(0.5))+" ("+d.spread()+")", percent(d.nearestAt(0.5))+" ("+d.nearestSpread()+")", percent(d.chosen.Median), d.from)
 		}
@@ -150,12 +151,12 @@ func of(what string, h latency.Held) latency.Error {
 	return h.TPOT
 }
 
-// own is an error that r's own rows have shown, not one taken over.
-func own(r result, e latency.Error) string {
-	if !strings.HasSuffix(e.Basis, "points of "+r.fit.Name) {
-		return "–"
+// own is an error that r's own rows have shown; zero where it was taken over.
+func own(r result, e latency.Error) latency.Error {
+	if !strings.HasSuffix(e.Basis, basis("", r.fit.Name)) {
+		return latency.Error{}
 	}
-	return text(e)
+	return e
 }
 
 func text(e latency.Error) string {

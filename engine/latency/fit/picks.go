@@ -154,7 +154,7 @@ func picks(rows []row, results []result) ([]pickResult, error) {
 			_, others := split(r.obs, func(o latency.Observation) bool {
 				return o.ISL == t.rows[0].load.ISL && o.OSL == t.rows[0].load.OSL
 			})
-			k, err := latency.Estimate(r.prior, others)
+			k, err := latency.Estimate(r.from, others)
 			if err != nil {
 				return nil, err
 			}

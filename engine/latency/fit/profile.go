@@ -24,7 +24,11 @@ func onProfile(rows []row, results []result) ([]profileResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, profileResult{r.fit.Name, summary("", predictAll(r.fit.Coefficients, h200)), after})
+		before, err := errorsOf("", r.fit.Coefficients, h200)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, profileResult{r.fit.Name, before, after})
 	}
 	return out, nil
 }

@@ -17,7 +17,7 @@ import (
 // row is one measured operating point; 0 seconds = not measured.
 type row struct {
 	family, loop string
-	load         latency.Observation // without Kind and Seconds
+	load         latency.Observation // without Kind and Seconds; its Run is the row
 	ttft, tpot   float64             // s
 }
 
@@ -100,6 +100,7 @@ func readRows(dir string) ([]row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, i+2, err)
 		}
+		r.load.Run = i + 1
 		rows = append(rows, r)
 	}
 	return rows, nil

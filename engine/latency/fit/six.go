@@ -10,13 +10,13 @@ import (
 )
 
 // draws are the held-out errors of calibrations on six points of one kind of
-// latency: for random points one median and p90 per draw, sorted.
+// latency.
 type draws struct {
 	ttft   bool
 	points int // to draw from
 
-	medians, means, p90 []float64 // random points, the first prior
-	nearest             []float64 // the same points, medians from the nearest of the priors
+	random  []latency.Error // one per draw of random points, from the first prior
+	nearest []latency.Error // the same points, from the nearest of the priors
 
 	chosen latency.Error // six points chosen by the first prior, the nearest prior
 	from   string        // which that is
@@ -38,7 +38,7 @@ func sixes(priors []latency.Fit, obs []latency.Observation) ([]draws, error) {
 			continue
 		}
 		d := draws{ttft: ttft, points: len(own)}
-		if err := d.random(priors, own); err != nil {
+		if err := d.draw(priors, own); err != nil {
 			return nil, err
 		}
 		if err := d.choose(priors, own); err != nil {
@@ -49,7 +49,7 @@ func sixes(priors []latency.Fit, obs []latency.Observation) ([]draws, error) {
 	return out, nil
 }
 
-func (d *draws) random(priors []latency.Fit, own []latency.Observation) error {
+func (d *draws) draw(priors []latency.Fit, own []latency.Observation) error {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same draws each time
 	for range numDraws {
 		drawn := slices.Clone(own)
@@ -64,11 +64,7 @@ func (d *draws) random(priors []latency.Fit, own []latency.Observation) error {
 				return err
 			}
 		}
-		d.medians, d.means, d.p90 = append(d.medians, e.Median), append(d.means, e.Mean), append(d.p90, e.P90)
-		d.nearest = append(d.nearest, near.Median)
-	}
-	for _, x := range [][]float64{d.medians, d.means, d.p90, d.nearest} {
-		slices.Sort(x)
+		d.random, d.nearest = append(d.random, e), append(d.nearest, near)
 	}
 	return nil
 }
@@ -99,24 +95,46 @@ func (d *draws) after(priors []latency.Fit, six, others []latency.Observation) (
 	if err != nil {
 		return latency.Error{}, "", err
 	}
-	held := summary("", predictAll(k, others))
+	held, err := errorsOf("", k, others)
+	if err != nil {
+		return latency.Error{}, "", err
+	}
 	if d.ttft {
 		return held.TTFT, prior.Name, nil
 	}
 	return held.TPOT, prior.Name, nil
 }
 
-func (d draws) at(p float64) float64 { return stat.Quantile(p, stat.Empirical, d.medians, nil) }
-
-func (d draws) nearestAt(p float64) float64 { return stat.Quantile(p, stat.Empirical, d.nearest, nil) }
-
-// sixError is the middle draw of one kind of latency.
-func sixError(all []draws, ttft bool, basis string) latency.Error {
-	for _, d := range all {
-		if d.ttft == ttft {
-			middle := func(x []float64) float64 { return stat.Quantile(0.5, stat.Empirical, x, nil) }
-			return latency.Error{Median: middle(d.medians), Mean: middle(d.means), P90: middle(d.p90), N: d.points - numPoints, Basis: basis}
-		}
+// quantile is that of one figure over draws.
+func quantile(p float64, all []latency.Error, of func(latency.Error) float64) float64 {
+	x := make([]float64, len(all))
+	for i, e := range all {
+		x[i] = of(e)
 	}
-	return latency.Error{}
+	slices.Sort(x)
+	return stat.Quantile(p, stat.Empirical, x, nil)
+}
+
+func median(e latency.Error) float64 { return e.Median }
+
+func (d draws) at(p float64) float64 { return quantile(p, d.random, median) }
+
+func (d draws) nearestAt(p float64) float64 { return quantile(p, d.nearest, median) }
+
+// sixError is the middle draw of one kind of latency, figure by figure.
+func sixError(all []draws, ttft bool, basis string) latency.Error {
+	i := slices.IndexFunc(all, func(d draws) bool { return d.ttft == ttft })
+	if i < 0 {
+		return latency.Error{}
+	}
+	middle := func(of func(latency.Error) float64) float64 { return quantile(0.5, all[i].random, of) }
+	return latency.Error{
+		Median: middle(median),
+		Mean:   middle(func(e latency.Error) float64 { return e.Mean }),
+		P90:    middle(func(e latency.Error) float64 { return e.P90 }),
+
+		Factor50: middle(func(e latency.Error) float64 { return e.Factor50 }),
+		Factor90: middle(func(e latency.Error) float64 { return e.Factor90 }),
+		N:        all[i].points - numPoints, Basis: basis,
+	}
 }

@@ -8,6 +8,7 @@ type study struct {
 	within  []withinResult
 	h200    []profileResult
 	chosen  []pickResult
+	unlike  []covered
 }
 
 func studyOf(rows []row) (study, error) {
@@ -24,6 +25,9 @@ func studyOf(rows []row) (study, error) {
 	}
 	if s.chosen, err = picks(rows, s.results); err != nil {
 		return s, fmt.Errorf("choosing configurations: %w", err)
+	}
+	if s.unlike, err = coverage(rows, s.results); err != nil {
+		return s, fmt.Errorf("checking stated errors: %w", err)
 	}
 	return s, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"plimsoll/engine/latency"
 )
 
 // goal is a target beside what was reached: a median in %, or a share.
@@ -40,7 +42,7 @@ func (p *page) targets(s study) {
 		cells += fmt.Sprintf("%s %.0f %% of %d caps; ", c.family, 100*float64(c.itl.equal+c.itl.close)/float64(c.itl.caps), c.itl.caps)
 	}
 	p.row("best configuration under a TPOT cap, same or within 3 %", "all", cells)
-	p.line("\nWhy not where not: a new version moves constants that six points do not fix all at once (what vLLM 0.12 spends per sequence and step is over four times that of 0.15.1);")
+	p.line("\nWhy not where not: a new version moves constants that six points do not fix all at once (what vLLM 0.12 spends per sequence of a step is %.1f times that of 0.15.1);", s.fit("vllm-0.12").Coefficients.Request/s.fit("vllm-0.15.1").Coefficients.Request)
 	p.line("the rows of 0.15.1 end at 20 requests/s and have two models; the vLLM of 2023 launches kernels one by one and jumps between 2048 and 4096 tokens, and its TP8 is slower than its TP4.")
 }
 
@@ -54,11 +56,11 @@ func (s study) goals() []goal {
 	ttftVersion := goal{what: "TTFT, another version, after six points", want: 8}
 	ttftVersionChosen := goal{what: "TTFT, another version, after six chosen points, from the nearest fit", want: 8}
 	for _, r := range s.results[1:] {
-		if own(r, r.fit.OtherTP.TPOT) != "–" {
-			tpot.add(r.fit.Name, r.fit.OtherTP.TPOT.Median)
+		if e := own(r, r.fit.OtherTP.TPOT); e.N > 0 {
+			tpot.add(r.fit.Name, e.Median)
 		}
-		if own(r, r.fit.OtherTP.TTFT) != "–" {
-			ttft.add(r.fit.Name, r.fit.OtherTP.TTFT.Median)
+		if e := own(r, r.fit.OtherTP.TTFT); e.N > 0 {
+			ttft.add(r.fit.Name, e.Median)
 		}
 		for _, d := range r.six {
 			if d.ttft {
@@ -88,4 +90,10 @@ func (s study) goals() []goal {
 		}
 	}
 	return []goal{tpot, tpotSix, version, versionChosen, ttft, ttftSix, ttftVersion, ttftVersionChosen}
+}
+
+// fit is the fit of that name.
+func (s study) fit(name string) latency.Fit {
+	i := slices.IndexFunc(s.results, func(r result) bool { return r.fit.Name == name })
+	return s.results[i].fit
 }

@@ -28,7 +28,7 @@ func withinFamily(results []result) ([]withinResult, error) {
 		slices.Sort(tps)
 		for _, tp := range tps {
 			own, others := split(r.obs, func(o latency.Observation) bool { return o.Config.Parallelism.TP == tp })
-			k, err := latency.Estimate(r.prior, others)
+			k, err := latency.Estimate(r.from, others)
 			if err != nil {
 				return nil, err
 			}
@@ -36,7 +36,10 @@ func withinFamily(results []result) ([]withinResult, error) {
 			if err != nil {
 				return nil, err
 			}
-			before := summary("", predictAll(k, own))
+			before, err := errorsOf("", k, own)
+			if err != nil {
+				return nil, err
+			}
 			for _, d := range all {
 				w := withinResult{r.fit.Name, tp, before.TPOT, d}
 				if d.ttft {

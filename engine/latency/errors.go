@@ -1,0 +1,143 @@
+package latency
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"plimsoll/engine"
+)
+
+// Error is how far predictions lie from what was measured. Median, Mean and P90
+// are of |predicted/measured − 1|: 0.05 is 5 %. Factor50 and Factor90 are of the
+// larger of predicted/measured and measured/predicted, so that half and nine of
+// ten measurements lie between prediction/Factor and prediction·Factor.
+type Error struct {
+	Median   float64 `json:"median"`
+	Mean     float64 `json:"mean"`
+	P90      float64 `json:"p90"`
+	Factor50 float64 `json:"factor50"`
+	Factor90 float64 `json:"factor90"`
+	N        int     `json:"n"`     // points behind it
+	Basis    string  `json:"basis"` // in words: what was held out
+}
+
+// Held is the error on held-out rows of either latency.
+type Held struct {
+	TTFT Error `json:"ttft"`
+	TPOT Error `json:"tpot"`
+}
+
+// Summarize is the error of predictions, TTFT and TPOT apart; each is zero where
+// no residual is of its kind.
+func Summarize(basis string, residuals []Residual, predicted func(Residual) float64) Held {
+	var first, later []float64 // predicted over measured
+	for _, r := range residuals {
+		ratio := predicted(r) / r.Measured
+		if r.Kind.TTFT() {
+			first = append(first, ratio)
+		} else {
+			later = append(later, ratio)
+		}
+	}
+	return Held{TTFT: summarized(basis, first), TPOT: summarized(basis, later)}
+}
+
+func summarized(basis string, ratios []float64) Error {
+	if len(ratios) == 0 {
+		return Error{}
+	}
+	errors, factors := make([]float64, len(ratios)), make([]float64, len(ratios))
+	for i, r := range ratios {
+		errors[i], factors[i] = math.Abs(r-1), max(r, 1/r)
+	}
+	slices.Sort(errors)
+	slices.Sort(factors)
+	at := func(p float64, sorted []float64) float64 { return stat.Quantile(p, stat.Empirical, sorted, nil) }
+	return Error{
+		Median: at(0.5, errors), Mean: stat.Mean(errors, nil), P90: at(0.9, errors),
+		Factor50: at(0.5, factors), Factor90: at(0.9, factors), N: len(ratios), Basis: basis,
+	}
+}
+
+// Wider is the error with the larger Factor90, whole.
+func (e Error) Wider(o Error) Error {
+	if o.Factor90 > e.Factor90 {
+		return o
+	}
+	return e
+}
+
+// unlike is the error e where several things are unlike the rows that e is of,
+// each by itself with the error that others say. What each adds to e is taken to
+// be independent of the rest: variances add. FIT.md compares with rows that are
+// unlike in two ways.
+func (e Error) unlike(others ...Error) Error {
+	out, bases := e, []string(nil)
+	for _, o := range others {
+		out.Median, out.Mean, out.P90 = further(out.Median, e.Median, o.Median), further(out.Mean, e.Mean, o.Mean), further(out.P90, e.P90, o.P90)
+		out.Factor50, out.Factor90 = furtherFactor(out.Factor50, e.Factor50, o.Factor50), furtherFactor(out.Factor90, e.Factor90, o.Factor90)
+		out.N = min(out.N, o.N)
+		if !slices.Contains(bases, o.Basis) {
+			bases = append(bases, o.Basis)
+		}
+	}
+	if len(bases) > 0 {
+		out.Basis = strings.Join(bases, ", and ")
+	}
+	return out
+}
+
+// further is sqrt(sum² + max(0, of² − base²)).
+func further(sum, base, of float64) float64 {
+	return math.Sqrt(square(sum) + max(0, square(of)-square(base)))
+}
+
+// furtherFactor is further for the logarithms of factors.
+func furtherFactor(sum, base, of float64) float64 {
+	return math.Exp(further(math.Log(max(1, sum)), math.Log(max(1, base)), math.Log(max(1, of))))
+}
+
+// TTFTError is how far off TTFT may be for this model, GPU and layout: as far as
+// on rows held out of the fit that were as unlike the rest as this is.
+func (m Model) TTFTError() Error {
+	f := m.about.fit
+	return m.about.held(f.TTFT, func(h Held) Error { return h.TTFT })
+}
+
+// ITLError is the same for ITL and TPOT.
+func (m Model) ITLError() Error {
+	f := m.about.fit
+	return m.about.held(f.TPOT, func(h Held) Error { return h.TPOT })
+}
+
+func (a *about) held(same Error, of func(Held) Error) Error {
+	f, c := a.fit, a.config
+	p, weights, kv := c.Parallelism, cmp.Or(c.Weights, engine.BF16), cmp.Or(c.KV, engine.BF16)
+	seen := func(like func(Rows) bool) bool { return slices.ContainsFunc(f.Rows, like) }
+	var others []Error
+	add := func(unlike bool, h Held) {
+		if unlike {
+			others = append(others, of(h))
+		}
+	}
+	add(!seen(func(r Rows) bool { return r.Model == a.model.Name }), f.OtherModel)
+	// Parallelism that no row has (PP, DP, EP) is at least as unlike as another TP.
+	add(p.GPUs() != p.TP || p.EP > 1 || !seen(func(r Rows) bool { return r.TP == p.TP }), f.OtherTP)
+	// Kernels of another precision were not compared: they are taken to be as
+	// unlike as another version's. What another GPU shows is of an unknown engine
+	// and another precision too, so that only the wider of both counts.
+	gpu := !seen(func(r Rows) bool { return r.GPU == a.gpu.Name })
+	version := f.Version == "" && f.Calibrated == 0 || !seen(func(r Rows) bool { return r.Weights == weights && r.KV == kv })
+	switch {
+	case gpu && version:
+		others = append(others, of(f.OtherGPU).Wider(of(f.OtherVersion)))
+	default:
+		add(gpu, f.OtherGPU)
+		add(version, f.OtherVersion)
+	}
+	return same.unlike(others...)
+}
