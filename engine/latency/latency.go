@@ -93,7 +93,8 @@ func (m Model) Limits() engine.Limits { return m.about.limits }
 func (m Model) Fit() Fit { return m.about.fit }
 
 // StepTime is how long one forward step with b takes: 0 for an empty batch,
-// else positive, and never less for a batch with more in any field.
+// else positive, and never less for a batch with more tokens, context or pairs,
+// nor, without DP, for one with more prompts or sequences.
 func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
 	return m.unit.step(&b)
 }

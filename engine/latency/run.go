@@ -12,8 +12,10 @@ import (
 // it; steps ≥ 1. A run ends where the sequences fill their sliding window, and
 // where a term reaches its bound of a day.
 func (m Model) DecodeRun(seqs int, context int64) (first, growth engine.Picoseconds, steps int64) {
-	u, n := &m.unit, int64(seqs)
+	u := &m.unit
 	first = u.step(&engine.Batch{DecodeSeqs: seqs, DecodeContext: context})
+	seqs, context = u.busiestDecode(seqs, context)
+	n := int64(seqs)
 	if seqs <= 0 {
 		return first, 0, math.MaxInt64
 	}

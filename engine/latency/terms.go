@@ -38,6 +38,7 @@ type units struct {
 	layers, prefillLayers, collectives engine.Picoseconds // per step; per step with a prompt; per step
 	request, allReduce, allToAll       float64
 	overhead                           engine.Picoseconds // per request, outside of steps
+	replicas                           int                // of attention (DP)
 }
 
 // units scale w by what was measured. In decode, attention waits for the
@@ -60,7 +61,7 @@ func (w work) units(k Coefficients) units {
 		collectives:   whole(second * k.Collective * w.exchanges),
 		request:       k.Request * second * w.sequences,
 		allReduce:     k.AllReduce * second * w.allReduce, allToAll: k.AllReduce * second * w.allToAll,
-		overhead: whole(k.Overhead * second),
+		overhead: whole(k.Overhead * second), replicas: w.replicas,
 	}
 	u.inside, u.outside = paceOf(u.kvFull, u.attendFull, u.kvWindow, u.attendWindow), paceOf(u.kvFull, u.attendFull)
 	return u
@@ -92,7 +93,12 @@ func (u *units) step(b *engine.Batch) engine.Picoseconds {
 // picoseconds, so that their sum is exact. Batch and terms go by pointer: to
 // copy them takes longer than to work them out.
 func (u *units) times(b *engine.Batch, out *[numTerms]engine.Picoseconds) {
-	tokens, seqs := float64(b.PrefillTokens+b.DecodeSeqs), float64(b.DecodeSeqs)
+	tokens := float64(b.PrefillTokens + b.DecodeSeqs)
+	if u.replicas > 1 {
+		busy := u.busiest(*b)
+		b = &busy
+	}
+	seqs := float64(b.DecodeSeqs)
 	inWindow := u.inWindow(b.DecodeContext, int64(b.DecodeSeqs))
 	attention, prefill := many(b.DecodeContext, u.attendFull)+many(inWindow, u.attendWindow), engine.Picoseconds(0)
 	kv := many(b.DecodeContext, u.kvFull) + many(inWindow, u.kvWindow)
@@ -115,6 +121,36 @@ func (u *units) times(b *engine.Batch, out *[numTerms]engine.Picoseconds) {
 	out[termCollectives] = u.collectives
 	out[termAllReduce] = picoseconds(u.allReduce * tokens)
 	out[termAllToAll] = picoseconds(u.allToAll * tokens)
+}
+
+// busiest is the batch that takes as long where every replica of attention has
+// an equal share of it: fewer prompts than replicas, or fewer sequences, leave
+// some of these idle, and the others have a whole one each.
+func (u *units) busiest(b engine.Batch) engine.Batch {
+	if n := b.PrefillSeqs; n > 0 && n < u.replicas {
+		b.PrefillSeqs, b.PrefillTokens = u.replicas, int(u.filled(int64(b.PrefillTokens), n))
+		b.PrefillPast, b.PrefillPairs = u.filled(b.PrefillPast, n), u.filled(b.PrefillPairs, n)
+	}
+	b.DecodeSeqs, b.DecodeContext = u.busiestDecode(b.DecodeSeqs, b.DecodeContext)
+	return b
+}
+
+// busiestDecode is the same of the sequences that decode.
+func (u *units) busiestDecode(seqs int, context int64) (int, int64) {
+	if seqs <= 0 || seqs >= u.replicas {
+		return seqs, context
+	}
+	return u.replicas, u.filled(context, seqs)
+}
+
+// filled is what all replicas would have if each had as much as one of n has.
+func (u *units) filled(sum int64, n int) int64 {
+	most := math.MaxInt64 / int64(u.replicas)
+	each := sum / int64(n)
+	if sum%int64(n) > 0 {
+		each++
+	}
+	return int64(u.replicas) * min(each, most)
 }
 
 // inWindow is how much of the context of seqs sequences a layer with a window reads.

@@ -26,12 +26,14 @@ type work struct {
 
 	layers, exchanges float64 // counted per step: layers; layers × doublings of the GPUs that exchange
 	sequences         float64 // share of the step's sequences that one GPU schedules
+	replicas          int     // of attention (DP), which share the step's sequences
 	allReduce         float64 // per token
 	allToAll          float64 // per token
 }
 
 // workOf lays the work of m out over the GPUs. Work of tensor-parallel ranks
-// divides by TP; attention replicas share the step's sequences evenly (DP); a
+// divides by TP; attention replicas share the step's sequences evenly (DP; fewer
+// sequences than replicas leave some idle: units.busiest); a
 // pipeline (PP) runs decode as PP smaller batches that follow each other, so
 // that what grows with sequences divides by PP and what each batch costs does
 // not, and a prefill passes all of its stages.
@@ -42,7 +44,7 @@ func workOf(m catalog.Model, g catalog.GPU, c engine.Config) work {
 
 	w := work{
 		full: float64(m.FullAttentionLayers), windowed: float64(m.Layers - m.FullAttentionLayers),
-		window: int64(m.SlidingWindow), layers: float64(m.Layers), sequences: 1 / (dp * pp),
+		window: int64(m.SlidingWindow), layers: float64(m.Layers), sequences: 1 / (dp * pp), replicas: p.DP,
 		exchanges: float64(m.Layers) * math.Log2(tp), low: native && c.Weights.Bytes() < engine.BF16.Bytes(),
 	}
 	experts := expertBytes(m, c.Weights)
