@@ -1,0 +1,41 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SLO is the promise: these latencies at the 99th percentile, and this share of
+// the time with all the replicas that they take.
+type SLO struct {
+	TTFTP99 time.Duration `json:"ttft_p99_ns"`
+	ITLP99  time.Duration `json:"itl_p99_ns"`
+	E2EP99  time.Duration `json:"e2e_p99_ns,omitempty"` // 0 = not promised
+	// Availability is a fraction of 1 below 1; 0 = not promised.
+	Availability float64 `json:"availability"`
+}
+
+// Check says all that is wrong with s, each by field and range.
+func (s SLO) Check() error {
+	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99)}
+	if s.E2EP99 < 0 {
+		errs = append(errs, positive("e2e_p99", s.E2EP99))
+	}
+	if s.Availability == 1 {
+		errs = append(errs, errors.New("availability is 1: no number of replicas never fails, want 0 to below 1, such as 0.999"))
+	} else if !(s.Availability >= 0 && s.Availability < 1) {
+		errs = append(errs, fmt.Errorf("availability is %v: want 0 to below 1, such as 0.999", s.Availability))
+	}
+	return errors.Join(errs...)
+}
+
+// maxLatency bounds a promise; longer is a mistake in units.
+const maxLatency = 24 * time.Hour
+
+func positive(field string, d time.Duration) error {
+	if d > 0 && d <= maxLatency {
+		return nil
+	}
+	return fmt.Errorf("%s is %v: want above 0 to %v", field, d, maxLatency)
+}

@@ -1,0 +1,163 @@
+package capacity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Pool is a set of alike engines of which some number has to be up.
+type Pool struct {
+	Name         string
+	Groups       int // engines that have to be up, 1 to 1e6
+	GPUsPerGroup int // 1 to 1024
+	// GroupsPerDomain is how many engines fail together: 1 where an engine fails
+	// by itself, 2 where a node of 8 GPUs holds two engines of TP 4.
+	GroupsPerDomain int
+}
+
+// PoolSpares is a pool with its spares. Whole failure domains are added, and
+// the last one needed is filled up.
+type PoolSpares struct {
+	Name         string  `json:"name"`
+	Domains      int     `json:"domains"`       // failure domains in all
+	SpareDomains int     `json:"spare_domains"` // of them, those that may be down
+	Groups       int     `json:"groups"`
+	GPUs         int     `json:"gpus"`
+	SpareGPUs    int     `json:"spare_gpus"`   // GPUs beyond those of the groups needed
+	Availability float64 `json:"availability"` // that enough domains are up
+}
+
+// Redundancy is what has to be added for an availability.
+type Redundancy struct {
+	Pools        []PoolSpares `json:"pools"` // in the order given
+	SpareGPUs    int          `json:"spare_gpus"`
+	Availability float64      `json:"availability"` // of all pools at once
+}
+
+// Spares is the cheapest set of spares, in GPUs, with which all pools have
+// enough engines up with at least the target probability; of equally cheap ones
+// the most available. A failure domain is up with probability
+// replicaAvailability, 0.5 to below 1, whatever the others are: with n domains
+// of which m are needed, a pool is up with
+//
+//	P(at least m of n) = 1 − I(1−a; n−m+1, m),
+//
+// the binomial's tail by the regularized incomplete beta function (Abramowitz &
+// Stegun 26.5.24), and all pools with the product. The target is 0 to below 1.
+//
+// Failures that take more than a domain down at once, such as a network's or a
+// bad release's, are not in it, nor is the time that a spare takes to start: it
+// runs already.
+func Spares(needed []Pool, replicaAvailability, target float64) (Redundancy, error) {
+	if err := checkSpares(needed, replicaAvailability, target); err != nil {
+		return Redundancy{}, fmt.Errorf("sizing spares: %w", err)
+	}
+	// log(target) is compared with sums of logarithms, and the product of two
+	// availabilities may miss it by rounding alone.
+	want := math.Log(target) * (1 + 1e-12)
+	best := cheapest(needed, 1-replicaAvailability, want)
+	r := Redundancy{Availability: math.Exp(best.logUp)}
+	for i, p := range needed {
+		n := p.domains() + best.spares[i]
+		s := PoolSpares{
+			Name: p.Name, Domains: n, SpareDomains: best.spares[i],
+			Groups: n * p.GroupsPerDomain, GPUs: n * p.domainGPUs(),
+			SpareGPUs:    n*p.domainGPUs() - p.Groups*p.GPUsPerGroup,
+			Availability: math.Exp(p.logUp(best.spares[i], 1-replicaAvailability)),
+		}
+		r.Pools = append(r.Pools, s)
+		r.SpareGPUs += s.SpareGPUs
+	}
+	return r, nil
+}
+
+func checkSpares(needed []Pool, replicaAvailability, target float64) error {
+	errs := []error{
+		within("the number of pools", float64(len(needed)), 1, 64),
+		within("replica_availability", replicaAvailability, 0.5, 1-1e-12),
+		within("availability", target, 0, 1-1e-12),
+	}
+	for _, p := range needed {
+		errs = append(errs,
+			within(p.Name+" groups", float64(p.Groups), 1, 1e6),
+			within(p.Name+" gpus_per_group", float64(p.GPUsPerGroup), 1, 1024),
+			within(p.Name+" groups_per_domain", float64(p.GroupsPerDomain), 1, 1024))
+	}
+	return errors.Join(errs...)
+}
+
+// domains are needed to be up.
+func (p Pool) domains() int { return (p.Groups + p.GroupsPerDomain - 1) / p.GroupsPerDomain }
+
+func (p Pool) domainGPUs() int { return p.GroupsPerDomain * p.GPUsPerGroup }
+
+// logUp is the logarithm of the probability that no more domains are down than
+// there are spares. Of the probability itself, the digits that matter are lost
+// next to 1.
+func (p Pool) logUp(spares int, down float64) float64 {
+	return math.Log1p(-mathext.RegIncBeta(float64(spares+1), float64(p.domains()), down))
+}
+
+// fewest spares with which the pool alone is up with at least exp(want).
+func (p Pool) fewest(down, want float64) int {
+	high := 1
+	for p.logUp(high, down) < want {
+		high *= 2
+	}
+	return sort.Search(high, func(k int) bool { return p.logUp(k, down) >= want })
+}
+
+// split is a number of spares for each of the first pools.
+type split struct {
+	spares []int
+	gpus   int
+	logUp  float64
+}
+
+// cheapest looks at every split that is not worse than another one in both GPUs
+// and availability, pool by pool. No pool needs more than what all of them can
+// have when each reaches its equal share of the target: that bounds the search.
+func cheapest(needed []Pool, down, want float64) split {
+	least := make([]int, len(needed))
+	bound, floor := 0, 0
+	for i, p := range needed {
+		least[i] = p.fewest(down, want)
+		floor += least[i] * p.domainGPUs()
+		bound += p.fewest(down, want/float64(len(needed))) * p.domainGPUs()
+	}
+	front := []split{{}}
+	for i, p := range needed {
+		most := least[i] + (bound-floor)/p.domainGPUs()
+		var next []split
+		for k := least[i]; k <= most; k++ {
+			up := p.logUp(k, down)
+			for _, s := range front {
+				next = append(next, split{append(slices.Clone(s.spares), k), s.gpus + k*p.domainGPUs(), s.logUp + up})
+			}
+		}
+		front = undominated(next, bound)
+	}
+	i := slices.IndexFunc(front, func(s split) bool { return s.logUp >= want })
+	return front[i] // the equal shares are in it, or what is better than they are
+}
+
+// undominated are the splits within the bound that have none that is as cheap
+// and as available, in order of GPUs.
+func undominated(all []split, bound int) []split {
+	slices.SortFunc(all, func(a, b split) int {
+		return cmp.Or(cmp.Compare(a.gpus, b.gpus), cmp.Compare(b.logUp, a.logUp))
+	})
+	var front []split
+	for _, s := range all {
+		if s.gpus <= bound && (len(front) == 0 || s.logUp > front[len(front)-1].logUp) {
+			front = append(front, s)
+		}
+	}
+	return front
+}

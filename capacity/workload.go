@@ -1,0 +1,111 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+// Workload is the traffic to plan for.
+type Workload struct {
+	// PeakQPS is the rate to plan for, in requests per second: the highest that
+	// any PeakWindow sees.
+	PeakQPS float64 `json:"peak_qps"`
+	// Lengths in tokens, 1 to trace.MaxTokens; a p99 equal to its average means
+	// that every length is the same.
+	AvgISL float64 `json:"avg_isl"`
+	P99ISL float64 `json:"p99_isl"`
+	AvgOSL float64 `json:"avg_osl"`
+	P99OSL float64 `json:"p99_osl"`
+	// Pattern is how the rate moves over a day.
+	Pattern trace.Pattern `json:"pattern"`
+	// PeakToAverage is PeakQPS over the mean rate, at least 1. It means nothing
+	// without PeakWindow, over which the peak is counted: the same trace can
+	// have 26 at 1 s and 4 at 60 s.
+	PeakToAverage float64       `json:"peak_to_average"`
+	PeakWindow    time.Duration `json:"peak_window_ns"`
+}
+
+// Check says all that is wrong with w, each by field and range.
+func (w Workload) Check() error {
+	_, pattern := w.Pattern.Hours()
+	errs := []error{
+		within("peak_qps", w.PeakQPS, 1e-9, trace.MaxRate),
+		checkLengths("isl", w.AvgISL, w.P99ISL),
+		checkLengths("osl", w.AvgOSL, w.P99OSL),
+		pattern,
+		within("peak_to_average", w.PeakToAverage, 1, 1e6),
+	}
+	if w.PeakToAverage > 1 && w.PeakWindow <= 0 {
+		errs = append(errs, fmt.Errorf("peak_window is %v: want the window that peak_to_average %v was counted over, such as 60s", w.PeakWindow, w.PeakToAverage))
+	}
+	return errors.Join(errs...)
+}
+
+func checkLengths(which string, avg, p99 float64) error {
+	err := errors.Join(within("avg_"+which, avg, 1, trace.MaxTokens), within("p99_"+which, p99, 1, trace.MaxTokens))
+	if err != nil {
+		return err
+	}
+	if p99 < avg {
+		return fmt.Errorf("p99_%s %v is below avg_%s %v: want at least the average", which, p99, which, avg)
+	}
+	if _, err := trace.NewLogNormal(avg, p99, 0); err != nil {
+		return fmt.Errorf("p99_%s: %w, or measure the lengths from a trace", which, err)
+	}
+	return nil
+}
+
+// AverageQPS is the mean rate over the day, in requests per second.
+func (w Workload) AverageQPS() float64 { return w.PeakQPS / w.PeakToAverage }
+
+// Day is the mean rate in each hour of the day, in requests per second; all 0
+// for an unknown pattern.
+func (w Workload) Day() [24]float64 {
+	hours, err := w.Pattern.Hours()
+	if err != nil {
+		return [24]float64{}
+	}
+	for h := range hours {
+		hours[h] *= w.AverageQPS()
+	}
+	return hours
+}
+
+// Warnings are what Check accepts but a reader should know.
+func (w Workload) Warnings() []profile.Warning {
+	var most float64
+	for _, qps := range w.Day() {
+		most = max(most, qps)
+	}
+	if most <= w.PeakQPS*(1+1e-9) || w.PeakWindow > time.Hour {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("pattern_above_peak",
+		"the pattern %s alone rises to %.4g times its mean, above peak_to_average %.4g: its busiest hour has %.4g requests/s, more than the peak of %.4g that this plans for",
+		w.Pattern, most/w.AverageQPS(), w.PeakToAverage, most, w.PeakQPS)}
+}
+
+// Measured is the workload that a trace shows, with the peak in the window
+// given, which has to be one that s was summed up with. A trace shorter than a
+// day has no daily pattern: it is flat.
+func Measured(s trace.Stats, window time.Duration) (Workload, error) {
+	for _, p := range s.Peaks {
+		if p.Window != window || p.Requests == 0 {
+			continue
+		}
+		w := Workload{
+			PeakQPS: float64(p.Requests) / window.Seconds(),
+			AvgISL:  s.ISL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean),
+			AvgOSL: s.OSL.Mean, P99OSL: max(s.OSL.P99, s.OSL.Mean),
+			Pattern: trace.Flat,
+			// A trace of hardly more than a window can have its peak below the mean.
+			PeakToAverage: max(p.Ratio, 1), PeakWindow: window,
+		}
+		return w, w.Check()
+	}
+	return Workload{}, fmt.Errorf("the trace has no peak in windows of %v: sum it up with that window", window)
+}
