@@ -43,6 +43,9 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := dep.refuseFlags(c); err != nil {
+		return err
+	}
 	if err := dep.checkContext(o); err != nil {
 		return err
 	}

@@ -409,8 +409,6 @@ func (o profileOptions) checkEndpoint() error {
 		return usagef("--endpoint needs --max-in-flight N").hint("it is somebody's server: say how many requests at once it may get from here")
 	case o.endpointGPUs == 0:
 		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
-	case len(o.tps) > 0:
-		return usagef("--tp does not go with --endpoint: nothing is launched")
 	}
 	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
 		return usagef("--endpoint: %v", err)

@@ -14,6 +14,7 @@ import (
 	"plimsoll/engine/command"
 	"plimsoll/engine/gpu"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 	"plimsoll/sweep"
 )
@@ -100,7 +101,8 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if d.kind == engine.KindSim && o.require {
 		return d, withHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
 	}
-	if err := d.setFit(o); err != nil {
+	var err error
+	if d.fit, err = loadFit("fit", o.fit); err != nil {
 		return d, err
 	}
 	if err := d.setModel(o, cat); err != nil {
@@ -156,22 +158,10 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
 		d.notes = append(d.notes, "GPUs and vllm are here, but no --model says what to serve")
 	default:
 		d.kind, d.template = engine.KindCommand, command.VLLM()
-		d.template.ReadyTimeout = o.readyAfter
+		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
 		return
 	}
 	d.kind = engine.KindSim
-}
-
-func (d *deployment) setFit(o profileOptions) (err error) {
-	switch {
-	case o.fit != "" && !d.modelled():
-		return usagef("--fit is for a latency model: it goes with --engine estimate or sim")
-	case o.explain && !d.modelled():
-		return usagef("--explain needs a latency model: it goes with --engine estimate or sim").
-			hint("what a real engine's step is made of, it does not tell")
-	}
-	d.fit, err = loadFit("fit", o.fit)
-	return err
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
@@ -280,9 +270,11 @@ func (d deployment) fitName() string {
 }
 
 // simContext is the longest prompt and answer of a modelled engine: as asked,
-// else enough for the quick plan, since the model's own may not fit the GPU.
+// else enough for the quick plan, since the model's own may not fit the GPU; no
+// more than --kv-tokens hold.
 func simContext(o profileOptions, m catalog.Model) int {
-	return orElse(o.maxContext, max(min(quickReach, m.MaxContext), min(o.isl+max(o.osl, 100), m.MaxContext)))
+	most := min(m.MaxContext, orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, m.MaxContext))
+	return orElse(o.maxContext, max(min(quickReach, most), min(o.isl+max(o.osl, 100), most)))
 }
 
 // candidates are the sizes to try, and those left out with their reasons.
@@ -320,6 +312,9 @@ func (d deployment) checkContext(o profileOptions) error {
 		limit, what = o.maxContext, "--max-context-length"
 	} else if o.maxContext > limit && limit > 0 {
 		return usagef("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
+	}
+	if o.kvTokens > 0 && (limit == 0 || o.kvTokens < limit) {
+		limit, what = o.kvTokens, "--kv-tokens"
 	}
 	if limit > 0 && o.isl+o.osl > limit {
 		return usagef("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/engine/command"
+)
+
+// refused is what refuseFlags says of a command line.
+func refused(t *testing.T, d deployment, args ...string) error {
+	t.Helper()
+	var got error
+	cmd := profileCommand()
+	cmd.Subcommands, cmd.Action = nil, func(c *cli.Context) error { got = d.refuseFlags(c); return nil }
+	finish(cmd)
+	if err := (&cli.App{Commands: []*cli.Command{cmd}, DisableSliceFlagSeparator: true}).Run(append([]string{"plimsoll", "profile-sla"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
+// s(im), c(ommand), p (endpoint). A new flag has to be put here.
+func TestFlagKinds(t *testing.T) {
+	want := map[string]string{
+		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "mode": "", "rank": "",
+		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
+		"gpu-count": "p", "tp": "p", "max-num-batched-tokens": "p", "noise": "cp", "fit": "cp", "explain": "cp",
+		"command": "esp", "ready-path": "esp", "ready-timeout": "esp", "kv-tokens-pattern": "esp", "launcher": "ep",
+		"endpoint": "esc", "endpoint-gpus": "esc", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
+		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
+		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
+		"output-dir": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
+		"format": "", "quiet": "", "verbose": "",
+	}
+	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint}
+	cmd := profileCommand()
+	finish(cmd)
+	for _, f := range cmd.Flags {
+		name := f.Names()[0]
+		letters, known := want[name]
+		if !known {
+			t.Errorf("--%s: for which kinds of engine is it?", name)
+			continue
+		}
+		arg := "--" + name + "=1"
+		if _, isBool := f.(*cli.BoolFlag); isBool {
+			arg = "--" + name
+		}
+		for letter, kind := range kinds {
+			err := refused(t, deployment{kind: kind, template: command.VLLM()}, arg)
+			if (err != nil) != strings.Contains(letters, letter) {
+				t.Errorf("--%s with %s: %v", name, kind, err)
+			}
+			if err != nil && (!strings.HasPrefix(err.Error(), "--"+name+" has no effect with "+kindWord(kind)+": it goes with ") || exitOf(err) != exitUsage) {
+				t.Errorf("--%s with %s: %v", name, kind, err)
+			}
+		}
+	}
+	for name := range want {
+		if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == name }) {
+			t.Errorf("there is no --%s", name)
+		}
+	}
+}
+
+func exitOf(err error) int {
+	return report(context.Background(), io.Discard, err)
+}
+
+// What the environment holds for other runs is not refused, and a flag that a
+// template does not use is.
+func TestFlagKindsBeyondTheTable(t *testing.T) {
+	t.Setenv("PLIMSOLL_API_KEY", "secret")
+	t.Setenv("PLIMSOLL_HEADERS", "X-A: b")
+	estimate := deployment{kind: engine.KindEstimate}
+	if err := refused(t, estimate); err != nil {
+		t.Error(err)
+	}
+	own := deployment{kind: engine.KindCommand, template: command.Template{Argv: "engine --port {{.Port}}"}}
+	if err := refused(t, own, "--max-num-batched-tokens", "512"); err == nil || !strings.Contains(err.Error(), "{{.MaxNumBatchedTokens}}") {
+		t.Error(err)
+	}
+	var e *usageError
+	err := refused(t, deployment{kind: engine.KindSim, notes: []string{"no GPU to measure on: none is visible"}}, "--prompts", "text")
+	if !errors.As(err, &e) || !slices.Equal(e.hints, []string{"the engine is the embedded one: no GPU to measure on: none is visible"}) {
+		t.Error(err)
+	}
+}
