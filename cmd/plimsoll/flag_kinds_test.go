@@ -54,6 +54,8 @@ func TestFlagKinds(t *testing.T) {
 		arg := "--" + name + "=1"
 		if _, isBool := f.(*cli.BoolFlag); isBool {
 			arg = "--" + name
+		} else if name == "format" {
+			arg = "--format=json"
 		}
 		for letter, kind := range kinds {
 			err := refused(t, deployment{kind: kind, template: command.VLLM()}, arg)

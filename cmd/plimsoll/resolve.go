@@ -313,7 +313,7 @@ func (d deployment) checkContext(o profileOptions) error {
 	} else if o.maxContext > limit && limit > 0 {
 		return usagef("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
 	}
-	if o.kvTokens > 0 && (limit == 0 || o.kvTokens < limit) {
+	if d.modelled() && o.kvTokens > 0 && (limit == 0 || o.kvTokens < limit) {
 		limit, what = o.kvTokens, "--kv-tokens"
 	}
 	if limit > 0 && o.isl+o.osl > limit {
