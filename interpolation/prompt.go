@@ -35,8 +35,8 @@ func newPrompts(p *Prefill) prompts {
 		return best
 	}
 	// A knee below the shortest prompt leaves nothing to see it by; beyond the
-	// middle of the samples too little is left to tell a line from a parabola.
-	for knee := x[0]; knee <= x[len(x)/2]; knee *= 1.05 {
+	// last few samples too little is left to tell a line from a parabola.
+	for knee := x[0]; knee <= x[len(x)-4]; knee *= 1.05 {
 		c, off, ok := hinge(x, y, knee)
 		if ok && off < least {
 			best, least = prompts{ttft: p, zero: min(c[0], y[0]), perToken: c[1], hidden: knee}, off
@@ -93,6 +93,3 @@ func (p *prompts) own(x float64) float64 {
 	}
 	return p.ttft.nanos(x) - p.zero - p.shared(0, x)
 }
-
-// at is T in ns, continued to zero at no tokens.
-func (p *prompts) at(x float64) float64 { return p.zero + p.shared(0, x) + p.own(x) }

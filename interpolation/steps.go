@@ -14,33 +14,37 @@ import (
 // takes Decode.ITLAt where its mean context is a multiple of 64 tokens, and lies
 // on a straight line between two of these elsewhere.
 //
-//	decode alone           ITL(n, c)
-//	prompts and n decoding ITL(n, c) + prompt + shared(n + Σ chunk) − shared(n) + Σ (own(past + chunk) − own(past))
-//	prompts alone          the same with least for ITL
-//	a later chunk alone    T(past + chunk) − T(past), at least least
+//	n decoding    ITL(n, c)
+//	with prompts  max(ITL(n, c), full(n)) + prompt + shared(n + Σ chunk) − shared(n) + Σ (own(past + chunk) − own(past))
 //
-// T is TTFT over ISL, split into zero + shared + own (prompts). least is a decode
-// step of one sequence: no step takes less. What T has at no tokens beyond it,
-// zero − least, is on the one hand Overhead (HTTP, tokenizing), on the other what
-// a prompt adds to a step besides its tokens. A profile cannot tell them apart:
-// each is taken as half of it. In the fits of engine/latency of 2025 and 2026 the
-// second is 15 to 76 % for a model of 8 B parameters (families.json).
+// T is TTFT over ISL, split into zero + shared + own (prompts). full is a step
+// that reads all weights, which n sequences that share a mixture of experts may
+// not need alone (weights). zero − full(0) is on the one hand Overhead (HTTP,
+// tokenizing), on the other prompt, what a prompt adds to a step besides its
+// tokens. A profile cannot tell them apart: each is taken as half of it. In the
+// fits of engine/latency, to measurements of 2025 and 2026, the second is
+// a seventh to three quarters.
+//
+// No step takes less than a decode step of one sequence. A prompt in several
+// chunks pays full for each, also where T holds that already because the profiled
+// engine cut its longest prompts too.
 type Steps struct {
 	prefill  Prefill
 	decode   Decode
 	prompts  prompts
-	least    float64 // ns
+	weights  weights
+	least    float64 // ns: a decode step of one sequence
 	prompt   float64 // ns
 	overhead float64 // ns
 }
 
 // NewSteps times the steps of one engine from both of its surfaces.
 func NewSteps(p Prefill, d Decode) Steps {
-	s := Steps{prefill: p, decode: d}
-	s.prompts = newPrompts(&p)
+	s := Steps{prefill: p, decode: d, prompts: newPrompts(&p), weights: newWeights(&d, p.ttft.first())}
 	one, _ := d.blend(1)
-	s.least = min(one.itl(1), s.prefill.ttft.at(0))
-	s.prompt = max(0, s.prompts.zero-s.least) / 2
+	s.least = min(one.itl(1), p.ttft.at(0))
+	s.weights.full = min(s.weights.full, s.prompts.zero)
+	s.prompt = (s.prompts.zero - s.weights.full) / 2
 	s.overhead = s.prompt
 	return s
 }
@@ -61,34 +65,21 @@ func (s Steps) Overhead() engine.Picoseconds { return picoseconds(s.overhead) }
 
 // StepTime is how long one forward step with b takes; 0 for an empty batch.
 func (s Steps) StepTime(b engine.Batch) engine.Picoseconds {
-	if b.DecodeSeqs <= 0 {
-		return picoseconds(s.alone(b))
+	var d engine.Picoseconds
+	if b.DecodeSeqs > 0 {
+		d, _, _ = s.DecodeRun(b.DecodeSeqs, b.DecodeContext)
 	}
-	d, _, _ := s.DecodeRun(b.DecodeSeqs, b.DecodeContext)
 	if b.PrefillTokens <= 0 {
 		return d
 	}
-	return d + picoseconds(s.adds(b))
+	full := s.weights.with(float64(max(b.DecodeSeqs, 0)))
+	return max(d, picoseconds(max(s.least, full))) + picoseconds(s.adds(b))
 }
 
-// alone is the time in ns of a step without decoding.
-func (s *Steps) alone(b engine.Batch) float64 {
-	switch {
-	case b.PrefillTokens <= 0:
-		return 0
-	case b.PrefillSeqs <= 1 && b.PrefillPast > 0:
-		past := float64(b.PrefillPast)
-		return max(s.least, s.prompts.at(past+float64(b.PrefillTokens))-s.prompts.at(past))
-	}
-	// Where zero is below least, as in a surface of one sample, T has no more
-	// of a fixed part than that.
-	return max(s.least, min(s.least, s.prompts.zero)+s.adds(b))
-}
-
-// adds is what the prompts of b add to a step, in ns. A batch knows only sums
-// over its chunks: they are taken as equal ones whose tokens stand, on average,
-// where the batch's do. That is exact for one chunk, and for any where own is
-// quadratic.
+// adds is what the prompts of b add to a step that has read all weights, in ns.
+// A batch knows only sums over its chunks: they are taken as equal ones whose
+// tokens stand, on average, where the batch's do. That is exact for one chunk,
+// and for any where own is quadratic.
 func (s *Steps) adds(b engine.Batch) float64 {
 	tokens := float64(b.PrefillTokens)
 	n := tokens / float64(max(b.PrefillSeqs, 1))

@@ -112,23 +112,22 @@ func TestStepsAreTheSurfacesWhereTheseSayIt(t *testing.T) {
 	}
 }
 
-// Chunks of a prompt, each alone in its step, take as long as the prompt whole,
-// or longer where a chunk is so small that it takes a step's least time: what was
-// measured had its steps in it already.
+// Chunks of a prompt, each alone in its step, take as long as the prompt whole
+// and the fixed part of each step more.
 func TestChunksSumToTheirPrompt(t *testing.T) {
 	s := h200Steps(t)
 	rapid.Check(t, func(t *rapid.T) {
+		isl := rapid.IntRange(200, 16_000).Draw(t, "isl")
 		size := rapid.IntRange(150, 9000).Draw(t, "chunk")
-		isl := size * rapid.IntRange(1, max(1, 16_000/size)).Draw(t, "chunks")
-		sum, small := s.Overhead(), false
+		sum, more := s.Overhead(), -1
 		for done := 0; done < isl; done += size {
-			step := s.StepTime(batch([][2]int{{min(size, isl-done), done}}, 0, 0))
-			sum += step
-			small = small || step <= picoseconds(s.least)
+			sum += s.StepTime(batch([][2]int{{min(size, isl-done), done}}, 0, 0))
+			more++
 		}
-		want := s.prefill.TTFT(float64(isl)).Value
-		if off := sum.Duration() - want; off < -100*time.Nanosecond || off > 100*time.Nanosecond && !small {
-			t.Fatalf("chunks of %d take %v, the prompt of %d whole %v", size, sum.Duration(), isl, want)
+		low := s.prefill.TTFT(float64(isl)).Value
+		high := low + time.Duration(float64(more)*(s.weights.full+s.prompt))
+		if got := sum.Duration(); got < low-100*time.Nanosecond || got > high+100*time.Nanosecond {
+			t.Fatalf("chunks of %d take %v, the prompt of %d whole %v, and %v with its further steps", size, got, isl, low, high)
 		}
 	})
 }
