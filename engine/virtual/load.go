@@ -27,7 +27,7 @@ type load struct {
 	now     engine.Picoseconds   // since the base
 	entries []engine.Picoseconds // when each request sent so far reaches the engine
 	entered int                  // of them, those that have
-	oldest  int                  // all requests before it have ended
+	oldest  int                  // all requests before it have ended, whether they were entered or not
 	records []profile.Request
 	running []Count
 }
@@ -50,6 +50,7 @@ func (l *load) run(ctx context.Context) {
 			l.cancel()
 			return
 		}
+		l.expire()
 		l.enter()
 		step, ok := l.core.Begin()
 		if !ok {
@@ -70,6 +71,9 @@ func (l *load) run(ctx context.Context) {
 func (l *load) enter() {
 	for ; l.entered < len(l.entries) && l.entries[l.entered] <= l.now; l.entered++ {
 		i := l.entered
+		if l.records[i].End > 0 {
+			continue // its client gave up before
+		}
 		err := l.core.Add(sim.Request{
 			ID: l.firstID + uint64(i), PromptTokens: l.w.ISL, OutputTokens: l.w.OSL, WarmUp: l.w.Warmup,
 			Prefix: l.prefix(i),
@@ -113,7 +117,7 @@ func (l *load) deliver(events []sim.Event) {
 			if r.OutputTokens < l.w.OSL { // a prefill engine's one token
 				r.Failure, r.Error = profile.FailShort, "the engine's role lets it produce one token only"
 			}
-			l.next()
+			l.next(l.now)
 		}
 	}
 	for id := range l.core.Decoding() {
@@ -123,9 +127,10 @@ func (l *load) deliver(events []sim.Event) {
 }
 
 // expire ends the requests whose own deadline passed before now: a client does
-// not wait for a step to end.
+// not wait for a step to end, nor for a request to reach the engine, and sends
+// the next one at the deadline.
 func (l *load) expire() {
-	for ; l.w.Timeout > 0 && l.oldest < l.entered; l.oldest++ {
+	for ; l.w.Timeout > 0 && l.oldest < len(l.entries); l.oldest++ {
 		r := &l.records[l.oldest]
 		if r.End > 0 {
 			continue
@@ -146,13 +151,13 @@ func (l *load) fail(i int, why profile.Failure, detail string, at engine.Picosec
 	if n := len(r.Chunks); n > 0 {
 		r.Last, r.OutputTokens = r.Chunks[n-1].At, n
 	}
-	l.next()
+	l.next(at)
 }
 
-// next sends the request that takes the place of one that ended now.
-func (l *load) next() {
+// next sends the request that takes the place of one that ended.
+func (l *load) next(ended engine.Picoseconds) {
 	if l.w.Arrival == profile.ClosedLoop && len(l.entries) < l.w.Requests {
-		l.send(l.now)
+		l.send(ended)
 	}
 }
 

@@ -3,6 +3,7 @@ package virtual
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -165,6 +166,44 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+}
+
+// In a closed loop a client that gives up sends its next request at that instant,
+// in the midst of a step or before the engine has seen the one given up; and
+// never are more in flight than asked for.
+func TestTimeoutInAClosedLoop(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		overhead := engine.Picoseconds(rapid.Int64Range(0, int64(20*engine.Millisecond)).Draw(rt, "overhead"))
+		w := closed(rapid.IntRange(1, 100).Draw(rt, "isl"), rapid.IntRange(1, 60).Draw(rt, "osl"),
+			rapid.IntRange(1, 30).Draw(rt, "requests"), rapid.IntRange(1, 12).Draw(rt, "in flight"))
+		w.Timeout = time.Duration(rapid.Int64Range(int64(50*time.Microsecond), int64(30*time.Millisecond)).Draw(rt, "timeout"))
+		c := small()
+		c.AsyncScheduling = rapid.Bool().Draw(rt, "async")
+		e := make1(t, c, overhead)
+		m := measure(t, e, w, nil)
+		var ends []time.Duration
+		for i, r := range m.Requests {
+			ends = append(ends, r.End)
+			switch {
+			case r.Failure == profile.FailTimeout && r.End != r.Sent+w.Timeout, r.OK() && r.End > r.Sent+w.Timeout, !r.OK() && r.Failure != profile.FailTimeout:
+				rt.Fatalf("timeout %v: request %d: %+v", w.Timeout, i, r)
+			case i < w.InFlight && r.Sent != time.Millisecond:
+				rt.Fatalf("request %d was sent at %v", i, r.Sent)
+			}
+		}
+		slices.Sort(ends)
+		for i, r := range m.Requests[min(w.InFlight, len(m.Requests)):] {
+			if r.Sent != ends[i] {
+				rt.Fatalf("request %d was sent at %v, a place became free at %v", w.InFlight+i, r.Sent, ends[i])
+			}
+		}
+		w.Timeout = time.Minute
+		for _, r := range measure(t, e, w, nil).Requests { // the engine is empty again
+			if !r.OK() {
+				rt.Fatalf("%+v", r)
+			}
+		}
+	})
 }
 
 func TestCanceled(t *testing.T) {
