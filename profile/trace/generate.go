@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -45,6 +46,40 @@ func (s Spec) Validate() error {
 		errs = append(errs, fmt.Errorf("%d requests in %v: want a number of requests or a duration above 0, and neither below", s.Requests, s.Duration))
 	}
 	return errors.Join(errs...)
+}
+
+// Covered is what part of the rate the trace's bounds leave: until when, and the
+// mean rate up to then, in requests per second. Both are expectations, whatever
+// the seed. Of a rate that repeats, the mean is the rate's own where until is
+// a whole number of periods.
+func (s Spec) Covered() (until time.Duration, mean float64) {
+	end := math.Inf(1)
+	if s.Requests > 0 {
+		end = s.Rate.Reach(float64(s.Requests))
+	}
+	if d := s.Duration.Seconds(); s.Duration > 0 && !(end <= d) {
+		return s.Duration, s.expected(d) / d
+	}
+	until, _ = seconds(min(end, math.MaxInt64/2e9))
+	return until, float64(s.Requests) / end
+}
+
+// expected is how many requests come within so many seconds, by bisection of
+// Rate.Reach, which never falls.
+func (s Spec) expected(t float64) float64 {
+	high := 1.0
+	for s.Rate.Reach(high) <= t && high < math.MaxInt64 {
+		high *= 2
+	}
+	low := 0.0
+	for range 80 {
+		if mid := low + (high-low)/2; s.Rate.Reach(mid) <= t {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
 
 // The streams of random numbers that a seed has.

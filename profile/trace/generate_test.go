@@ -261,3 +261,27 @@ func draws(l trace.Lengths, n int) []float64 {
 	}
 	return out
 }
+
+func TestCovered(t *testing.T) {
+	burst := must[trace.Steps](t)(trace.Burst(1, 4, time.Minute, 20*time.Second)) // 2 a second on average
+	day := must[trace.Steps](t)(trace.Daily(trace.BusinessHours, 10))
+	for name, tc := range map[string]struct {
+		spec  trace.Spec
+		until time.Duration
+		mean  float64
+	}{
+		"requests":               {trace.Spec{Rate: trace.Constant(5), Requests: 10}, 2 * time.Second, 5},
+		"duration":               {trace.Spec{Rate: trace.Constant(5), Duration: time.Minute}, time.Minute, 5},
+		"the earlier of both":    {trace.Spec{Rate: trace.Constant(5), Requests: 10, Duration: time.Second}, time.Second, 5},
+		"whole periods":          {trace.Spec{Rate: burst, Duration: 3 * time.Minute}, 3 * time.Minute, 2},
+		"whole periods, counted": {trace.Spec{Rate: burst, Requests: 360}, 3 * time.Minute, 2},
+		"only the quiet part":    {trace.Spec{Rate: burst, Duration: 30 * time.Second}, 30 * time.Second, 1},
+		"a night":                {trace.Spec{Rate: day, Requests: 36_000}, 5 * time.Hour, 2},
+		"a sine's first half":    {trace.Spec{Rate: trace.Sine{Mean: 10, Amplitude: 1, Period: time.Minute}, Duration: 30 * time.Second}, 30 * time.Second, 10 * (1 + 2/math.Pi)},
+	} {
+		until, mean := tc.spec.Covered()
+		if (until-tc.until).Abs() > time.Microsecond || math.Abs(mean/tc.mean-1) > 1e-6 {
+			t.Errorf("%s: %v a second until %v, want %v until %v", name, mean, until, tc.mean, tc.until)
+		}
+	}
+}

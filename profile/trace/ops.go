@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"iter"
-	"math"
 	"time"
 )
 
@@ -109,58 +108,6 @@ func Thin(t Trace, keep float64, seed uint64) (Trace, error) {
 			}
 		}
 	}, nil
-}
-
-// Superpose lays copies of a trace over it, so that its rate is factor times as
-// high, factor 1 to 1000: every arrival stays where it is, and factor − 1 copies
-// of it (a fractional part is the probability of one more) follow, each by its
-// own random time below jitter, as from other users with the same habits. The
-// rate keeps its shape over times longer than jitter, and the trace grows
-// longer by at most jitter. Blocks of copy number c are other blocks than those
-// of the original, but shared among the arrivals' copies number c.
-//
-// It holds the copies of the arrivals of one jitter in memory.
-func Superpose(t Trace, factor float64, jitter time.Duration, seed uint64) (Trace, error) {
-	if err := within("factor", factor, 1, 1000); err != nil {
-		return nil, fmt.Errorf("superposing a trace: %w", err)
-	}
-	if jitter <= 0 {
-		return nil, fmt.Errorf("superposing a trace: jitter %v is out of range: want above 0", jitter)
-	}
-	return func(yield func(Arrival, error) bool) {
-		rng := stream(seed, opStream)
-		var held sorter
-		for a, err := range t {
-			if err != nil {
-				yield(Arrival{}, err)
-				return
-			}
-			if a.At > math.MaxInt64-jitter {
-				yield(Arrival{}, fmt.Errorf("superposing a trace: an arrival at %v and a jitter of %v are too late for a time in nanoseconds", a.At, jitter))
-				return
-			}
-			if !held.release(a.At, yield) || !yield(a, nil) {
-				return
-			}
-			copies := int(factor) - 1
-			if rng.Float64() < factor-float64(int(factor)) {
-				copies++
-			}
-			for c := 1; c <= copies; c++ {
-				held.add(copyOf(a, c, time.Duration(rng.Int64N(int64(jitter)))))
-			}
-		}
-		held.release(math.MaxInt64, yield)
-	}, nil
-}
-
-// copyOf is the arrival of copy number c, so much later.
-func copyOf(a Arrival, c int, later time.Duration) Arrival {
-	a.At += later
-	if a.Blocks != nil {
-		a.Blocks = salted(a.Blocks, uint64(c))
-	}
-	return a
 }
 
 func salted(ids []uint64, salt uint64) []uint64 {

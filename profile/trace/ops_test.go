@@ -109,15 +109,44 @@ func TestThinningAndSuperposingKeepTheRate(t *testing.T) {
 	}
 }
 
+// Where every second has one arrival, every stretch of a superposed trace has
+// its share of copies, the first and the last as much as all others, and none is
+// beyond the trace's span.
+func TestSuperposingIsEvenToTheEnds(t *testing.T) {
+	const n, factor, jitter = 3000, 5.0, 10 * time.Second
+	var base []trace.Arrival
+	for i := range n {
+		base = append(base, trace.Arrival{At: time.Minute + time.Duration(i)*time.Second, ISL: 1, OSL: 1})
+	}
+	all := collect(t, must[trace.Trace](t)(trace.Superpose(trace.Of(base...), factor, jitter, 3)))
+	first, last := base[0].At, base[n-1].At
+	if len(all) != n*factor || all[0].At < first || all[len(all)-1].At > last {
+		t.Fatalf("%d arrivals from %v to %v, want %v from %v to %v", len(all), all[0].At, all[len(all)-1].At, n*factor, first, last)
+	}
+	counts := make([]float64, n/20)
+	for _, a := range all {
+		counts[min(int((a.At-first)/(20*time.Second)), len(counts)-1)]++
+	}
+	for i, got := range counts {
+		// 80 copies of which each is one of independent draws: 5 deviations.
+		if want := 20 * factor; math.Abs(got-want) > 5*math.Sqrt(80) {
+			t.Errorf("%v arrivals in stretch %d of %d, want about %v", got, i, len(counts), want)
+		}
+	}
+	if head := counts[0]; head < 85 {
+		t.Errorf("the first 20 s have %v arrivals of 100", head)
+	}
+}
+
 func TestSuperposedIsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := must[trace.Trace](t)(trace.Generate(poisson(10, 100, rapid.Uint64().Draw(t, "seed"))))
 		jitter := time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "jitter"))
 		all := collect(t, must[trace.Trace](t)(trace.Superpose(base, rapid.Float64Range(1, 5).Draw(t, "factor"), jitter, 1)))
-		if !slices.IsSorted(times(all)) {
-			t.Fatal("out of order")
-		}
 		original := collect(t, base)
+		if ts := times(all); !slices.IsSorted(ts) || ts[0] < original[0].At || ts[len(ts)-1] > original[len(original)-1].At {
+			t.Fatal("out of order, or out of the trace's span")
+		}
 		for _, a := range original {
 			if !slices.ContainsFunc(all, func(b trace.Arrival) bool { return sameButLine(a, b) }) {
 				t.Fatalf("%v is gone", a)
