@@ -178,6 +178,23 @@ func (s Sketch) Quantile(q float64) int64 {
 	return s.max
 }
 
+// Above is how many values are above a bound; of those in the bound's own bucket
+// the part that lies above it, as if they were spread evenly.
+func (s Sketch) Above(bound int64) float64 {
+	if s.count == 0 || bound >= s.max {
+		return 0
+	}
+	if bound < s.min {
+		return float64(s.count)
+	}
+	own, above := bucketOf(bound), 0.0
+	for i := own + 1; i < len(s.buckets); i++ {
+		above += float64(s.buckets[i])
+	}
+	low, high := bounds(own)
+	return above + float64(s.buckets[own])*float64(high-bound)/(float64(high-low)+1)
+}
+
 // std is the sample standard deviation, each value taken at the middle of its
 // bucket: within about SketchError of the mean.
 func (s Sketch) std() float64 {

@@ -1,0 +1,97 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+// Traffic is what a fleet is sized for: requests, as many as there are or as
+// many as are asked for.
+type Traffic struct {
+	Rate           float64 // requests/s, the mean while it lasts
+	ISL, OSL       float64 // tokens, means
+	P99ISL, P99OSL float64
+	Requests       int    // that there are; 0 = without end
+	Words          string // what it is
+
+	share  float64 // of the whole traffic that this is; 0 = all of it
+	seeded func(seed uint64, requests int, share float64) (trace.Trace, error)
+}
+
+// PeakTraffic is the workload at its peak: Poisson arrivals, log-normal lengths.
+func (w Workload) PeakTraffic() (Traffic, error) {
+	if err := w.Check(); err != nil {
+		return Traffic{}, err
+	}
+	isl, err := lengths(w.AvgISL, w.P99ISL)
+	if err != nil {
+		return Traffic{}, fmt.Errorf("isl: %w", err)
+	}
+	osl, err := lengths(w.AvgOSL, w.P99OSL)
+	if err != nil {
+		return Traffic{}, fmt.Errorf("osl: %w", err)
+	}
+	qps := w.PeakQPS
+	return Traffic{
+		Rate: qps, ISL: w.AvgISL, OSL: w.AvgOSL, P99ISL: w.P99ISL, P99OSL: w.P99OSL,
+		Words: fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, log-normal lengths", qps),
+		seeded: func(seed uint64, requests int, share float64) (trace.Trace, error) {
+			return trace.Generate(trace.Spec{
+				Rate: trace.Constant(qps * share), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: requests, Seed: seed, ISL: isl, OSL: osl,
+			})
+		},
+	}, nil
+}
+
+// lengths are log-normal, or all equal where the p99 is the mean.
+func lengths(mean, p99 float64) (trace.Lengths, error) {
+	if p99 == mean {
+		return trace.Fixed(int(mean + 0.5)), nil
+	}
+	return trace.NewLogNormal(mean, p99, 0)
+}
+
+// RecordedTraffic is a trace as it was recorded, with its peaks in it.
+func RecordedTraffic(arrivals []trace.Arrival, s trace.Stats) (Traffic, error) {
+	if len(arrivals) < 2 || s.Rate <= 0 {
+		return Traffic{}, fmt.Errorf("a trace of %d requests: want 2 at least, at different times", len(arrivals))
+	}
+	return Traffic{
+		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean), P99OSL: max(s.OSL.P99, s.OSL.Mean),
+		Requests: len(arrivals), Words: fmt.Sprintf("the trace's %d requests", len(arrivals)),
+		seeded: func(uint64, int, float64) (trace.Trace, error) { return trace.Of(arrivals...), nil },
+	}, nil
+}
+
+// cell is one of so many equal parts of generated traffic.
+func (t Traffic) cell(of int) Traffic {
+	t.share = 1 / float64(of)
+	t.Rate *= t.share
+	return t
+}
+
+// requests are the first so many of a seed.
+func (t Traffic) requests(seed uint64, requests int) (iter.Seq[fleet.Request], error) {
+	arrivals, err := t.seeded(seed, requests, cmp.Or(t.share, 1))
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(fleet.Request) bool) {
+		n := 0
+		for a, err := range arrivals {
+			if err != nil || n == requests { // what was generated, or collected before, has no errors
+				return
+			}
+			n++
+			if !yield(fleet.Request{ID: uint64(n), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL}) { //nolint:gosec // n counts up
+				return
+			}
+		}
+	}, nil
+}
