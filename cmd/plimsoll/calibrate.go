@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -22,13 +23,16 @@ func calibrateCommand() *cli.Command {
 			"ttft_ms, tpot_ms. Lengths are tokens, rates requests per second. A closed loop's ttft_ms counts at\n" +
 			"concurrency 1 only: beyond, it is mostly how the client's requests bunch. The result is for --fit.\n\n" +
 			"   plimsoll calibrate profiling_results\n" +
+			"   plimsoll calibrate --suggest 6 planned.csv\n" +
 			"   plimsoll calibrate --prior vllm --output ours.json points.csv\n" +
 			"   plimsoll profile-sla --engine estimate --fit ours.json --model llama-3.1-70b --gpu h200-sxm --ttft 500 --itl 30",
 		Flags: []cli.Flag{
-			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: recent vLLM)"),
+			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: the shipped one that the points change least)"),
 			s("model", "", "model that the profile's engine ran, a catalog `name` (default: as the profile says)"),
 			s("gpu", "", "GPU that it ran on, a catalog `name` (default: as the profile says)"),
 			s("output", "calibration.json", "`FILE` to write"),
+			&cli.BoolFlag{Name: "force", Usage: "write over a file that is there"},
+			s("suggest", "", "instead: name the `N` rows of the table, whose latencies may be empty, that tell most when measured"),
 			s("catalog", "", "`FILE` of further models or GPUs"),
 		},
 		Action: calibrateAction,
@@ -39,47 +43,93 @@ func calibrateCommand() *cli.Command {
 type calibration struct {
 	Output string         `json:"output"`
 	Prior  string         `json:"prior"`
+	Why    string         `json:"prior_why"` // this prior
 	Points int            `json:"points"`
 	Fit    latency.Fit    `json:"fit"`
 	Report latency.Report `json:"report"`
 }
 
 func calibrateAction(c *cli.Context) error {
-	from := c.Args().First()
-	if from == "" {
-		return usagef("calibrate needs a profile's folder or a CSV file").hint("plimsoll calibrate profiling_results")
+	p := &parser{c: c}
+	ask := calibrationAsked{
+		from: c.Args().First(), on: ranOn{model: c.String("model"), gpu: c.String("gpu")},
+		prior: strings.TrimSpace(c.String("prior")), output: c.String("output"), suggest: p.integer("suggest", 1, maxTokens, 0),
 	}
-	output := c.String("output")
-	if output == "" {
+	p.needs(ask.suggest == 0, "without --suggest, which writes nothing", "output", "force")
+	switch {
+	case p.err != nil:
+		return p.err
+	case ask.from == "":
+		return usagef("calibrate needs a profile's folder or a CSV file").hint("plimsoll calibrate profiling_results")
+	case ask.output == "":
 		return usagef("--output is empty: want a file")
 	}
 	cat, err := loadCatalog(c.String("catalog"))
 	if err != nil {
 		return err
 	}
-	prior, err := loadFit("prior", strings.TrimSpace(c.String("prior")))
-	if err != nil {
+	if ask.suggest > 0 {
+		return suggestAction(c, ask, cat)
+	}
+	if err := refuseOutput(ask.output, ask.from, c.Bool("force")); err != nil {
 		return err
 	}
-	obs, err := readObservations(from, ranOn{model: c.String("model"), gpu: c.String("gpu")}, cat)
+	points, err := readPoints(ask, cat)
 	if err != nil {
 		return usagef("calibrate: %v", err)
 	}
-	fit, report, err := latency.Calibrate(prior, obs)
+	return calibrate(c, ask, points)
+}
+
+// calibrationAsked is what the command was asked for.
+type calibrationAsked struct {
+	from, prior, output string
+	on                  ranOn
+	suggest             int // rows to name instead; 0 = calibrate
+}
+
+// refuseOutput refuses to write over what is there.
+func refuseOutput(output, from string, force bool) error {
+	there, err := os.Stat(output)
 	if err != nil {
-		return usagef("calibrate %s: %v", from, err)
+		return nil //nolint:nilerr // nothing is there; what else is wrong shows when it is written
+	}
+	if there.IsDir() {
+		return usagef("--output %s is a folder: want a file", output)
+	}
+	if in, err := os.Stat(from); err == nil && os.SameFile(in, there) {
+		return usagef("--output %s is the file of points itself: want another", output)
+	}
+	if !force {
+		return usagef("--output %s exists already", output).hint("--force writes over it")
+	}
+	return nil
+}
+
+// calibrate fits, writes the file and shows what came of it.
+func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
+	prior, why, err := priorFor(ask.prior, points)
+	if err != nil {
+		return err
+	}
+	fit, report, err := latency.Calibrate(prior, points.obs)
+	if err != nil {
+		return usagef("calibrate %s: %v", ask.from, err)
+	}
+	if e := points.engine; e != nil {
+		fit.Engine, fit.Version = e.engine, e.version
 	}
 	b, err := fitJSON(fit)
 	if err != nil {
 		return err
 	}
-	if err := store.WriteFile(output, b); err != nil {
+	if err := store.WriteFile(ask.output, b); err != nil {
 		return err
 	}
-	for _, w := range report.Warnings {
+	for _, w := range append(points.warnings, report.Warnings...) {
 		say(c.App.ErrWriter, "warning", "%s", w)
 	}
-	out := calibration{Output: output, Prior: prior.Name, Points: len(obs), Fit: fit, Report: report}
+	out := calibration{Output: ask.output, Prior: prior.Name, Why: why, Points: len(points.obs), Fit: fit, Report: report}
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out)
 	}
@@ -87,24 +137,57 @@ func calibrateAction(c *cli.Context) error {
 	return err
 }
 
-// readObservations reads a folder or a table.
-func readObservations(from string, on ranOn, cat catalog.Catalog) ([]latency.Observation, error) {
-	info, err := os.Stat(from)
+// priorFor is the fit to begin from, and why that one: what --prior names, else
+// the shipped one that the points change least, of the engine that they name
+// where there is one.
+func priorFor(name string, points pointSet) (latency.Fit, string, error) {
+	if name != "" {
+		f, err := loadFit("prior", name)
+		return f, "--prior names it", err
+	}
+	fits, of := latency.Fits(), ""
+	if e := points.engine; e != nil {
+		same := slices.DeleteFunc(slices.Clone(fits), func(f latency.Fit) bool { return f.Engine != e.engine })
+		if len(same) > 0 {
+			fits, of = same, " of "+e.engine
+		}
+	}
+	f, err := latency.Nearest(fits, points.obs)
 	if err != nil {
-		return nil, err
+		return f, "", usagef("calibrate: %v", err)
+	}
+	if len(fits) == 1 {
+		return f, "it is the only shipped fit" + of, nil
+	}
+	return f, fmt.Sprintf("of the %d shipped fits%s it explains the points with the least calibration", len(fits), of), nil
+}
+
+// readPoints reads a folder or a table.
+func readPoints(ask calibrationAsked, cat catalog.Catalog) (pointSet, error) {
+	info, err := os.Stat(ask.from)
+	if err != nil {
+		return pointSet{}, err
 	}
 	if info.IsDir() {
-		return folderObservations(from, on, cat)
+		return folderPoints(ask.from, ask.on, cat)
 	}
-	if on != (ranOn{}) {
-		return nil, fmt.Errorf("%s is a table, whose rows name model and GPU: --model and --gpu are for a profile's folder", from)
+	rows, err := readTableFile(ask, cat)
+	if err != nil {
+		return pointSet{}, err
 	}
-	f, err := os.Open(from)
+	return tablePoints(ask.from, rows)
+}
+
+func readTableFile(ask calibrationAsked, cat catalog.Catalog) ([]tableRow, error) {
+	if ask.on != (ranOn{}) {
+		return nil, fmt.Errorf("%s is a table, whose rows name model and GPU: --model and --gpu are for a profile's folder", ask.from)
+	}
+	f, err := os.Open(ask.from)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	return tableObservations(from, f, cat)
+	return readTable(ask.from, f, cat)
 }
 
 // fitJSON is the file that --fit takes.
@@ -118,7 +201,7 @@ func fitJSON(f latency.Fit) ([]byte, error) {
 
 func (c calibration) text() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Calibrated %s on %d points\n\n", c.Prior, c.Points)
+	fmt.Fprintf(&b, "Calibrated %s on %d points\nBegun from %s: %s\n\n", c.Prior, c.Points, c.Prior, c.Why)
 	t := newTable("latency", "points", "before", "after", "leave-one-out")
 	for _, row := range []struct {
 		name               string
@@ -136,9 +219,16 @@ func (c calibration) text() []byte {
 	return b.Bytes()
 }
 
+// fewestForP90 is from how many errors on a 90th percentile says more than the
+// largest of them.
+const fewestForP90 = 3
+
 func errorCell(e latency.Error) string {
 	if e.N == 0 {
 		return "–"
+	}
+	if e.N < fewestForP90 {
+		return fmt.Sprintf("%.1f %% / –", 100*e.Median)
 	}
 	return fmt.Sprintf("%.1f %% / %.1f %%", 100*e.Median, 100*e.P90)
 }

@@ -2,21 +2,75 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
+
+// pointSet is what an engine was measured at.
+type pointSet struct {
+	obs      []latency.Observation
+	engine   *engineName // as a table names it; nil where it names none
+	warnings []string
+}
+
+// engineName is an engine's kind and version; empty where rows disagree.
+type engineName struct{ engine, version string }
+
+// tablePoints are the latencies of a table's rows.
+func tablePoints(name string, rows []tableRow) (pointSet, error) {
+	var set pointSet
+	var lost []string
+	var used []tableRow
+	for _, r := range rows {
+		obs := r.measured()
+		switch {
+		case r.unusable:
+			lost = append(lost, itoa(r.line))
+			continue
+		case len(obs) == 0:
+			return set, fmt.Errorf(`%s:%d: tpot_ms "": want a latency in ttft_ms or tpot_ms`, name, r.line)
+		}
+		set.obs, used = append(set.obs, obs...), append(used, r)
+	}
+	if len(lost) > 0 {
+		set.warnings = append(set.warnings, fmt.Sprintf("%s: left out (line %s): of a closed loop beyond concurrency 1, ttft_ms says how the client's requests bunch: want tpot_ms, or ttft_ms at concurrency 1",
+			name, strings.Join(lost, ", ")))
+	}
+	if len(set.obs) == 0 {
+		return set, errors.New(cmp.Or(strings.Join(set.warnings, ""), name+": no row holds a point"))
+	}
+	set.nameEngine(name, used)
+	return set, nil
+}
+
+// nameEngine takes the engine that all rows name, and warns where they disagree.
+func (set *pointSet) nameEngine(name string, rows []tableRow) {
+	all := func(of func(tableRow) string) (value string, same bool) {
+		value = of(rows[0])
+		return value, !slices.ContainsFunc(rows, func(r tableRow) bool { return of(r) != value })
+	}
+	backend, oneBackend := all(func(r tableRow) string { return r.backend })
+	version, oneVersion := all(func(r tableRow) string { return r.version })
+	switch {
+	case !oneBackend:
+		set.engine = &engineName{}
+	case backend != "" && oneVersion:
+		set.engine = &engineName{backend, version}
+	case backend != "":
+		set.engine = &engineName{engine: backend}
+	}
+	if !oneBackend || backend != "" && !oneVersion {
+		set.warnings = append(set.warnings, name+": the rows are not all of one backend and version: the fit is of none of them, but of what they have in common")
+	}
+}
 
 // ranOn is what a profile's engine ran, by names of the catalog; an empty field
 // is as the profile says.
@@ -46,32 +100,33 @@ func servedModel(run store.Run) string {
 	return ""
 }
 
-// folderObservations are the points of a profile: TTFT of one prompt at a time,
-// ITL of steps that only decode. Points that a latency model gave are refused:
-// a model agrees with itself, and the fit would claim an error that nobody saw.
-func folderObservations(dir string, on ranOn, cat catalog.Catalog) ([]latency.Observation, error) {
+// folderPoints are the points of a profile: TTFT of one prompt at a time,
+// ITL of steps that only decode. Points that nobody here measured are refused: a
+// latency model agrees with itself, and of published ones it is not known what
+// they were measured on; the fit would claim an error that nobody saw.
+func folderPoints(dir string, on ranOn, cat catalog.Catalog) (pointSet, error) {
+	var set pointSet
 	run, err := store.ReadRun(dir)
 	if err != nil {
-		return nil, err
+		return set, err
 	}
-	var obs []latency.Observation
 	for _, p := range run.Points {
 		o, ok := pointObservation(p)
 		if !ok {
 			continue
 		}
-		if p.Provenance == profile.Simulated || p.Provenance == profile.Estimated {
-			return nil, fmt.Errorf("%s: %s is %s: a latency model is calibrated to measured points", dir, p.ID, p.Provenance)
+		if p.Provenance != profile.Measured {
+			return set, fmt.Errorf("%s: %s is %s: a latency model is calibrated to measured points", dir, p.ID, p.Provenance)
 		}
 		if o.Model, o.GPU, err = on.of(p, servedModel(run), cat); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", dir, p.ID, err)
+			return set, fmt.Errorf("%s: %s: %w", dir, p.ID, err)
 		}
-		obs = append(obs, o)
+		set.obs = append(set.obs, o)
 	}
-	if len(obs) == 0 {
-		return nil, fmt.Errorf("%s holds no usable point", dir)
+	if len(set.obs) == 0 {
+		return set, fmt.Errorf("%s holds no usable point", dir)
 	}
-	return obs, nil
+	return set, nil
 }
 
 // pointObservation is a point's mean latency; false where it has none.
@@ -87,164 +142,4 @@ func pointObservation(p profile.Point) (latency.Observation, bool) {
 		}
 	}
 	return o, p.Failures == 0 && o.Seconds > 0
-}
-
-// The columns of a table of points.
-const (
-	requiredColumns = "model, gpu, tp, isl, osl, loop"
-	optionalColumns = "backend, version, precision, concurrency, rate_rps, ttft_ms, tpot_ms"
-)
-
-// tableObservations reads a table of points; a complaint names the line.
-func tableObservations(name string, r io.Reader, cat catalog.Catalog) ([]latency.Observation, error) {
-	c := csv.NewReader(r)
-	c.Comment = '#'
-	header, err := c.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s:1: empty: want a header with the columns %s", name, requiredColumns)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := checkColumns(header); err != nil {
-		return nil, fmt.Errorf("%s:1: %w", name, err)
-	}
-	var obs []latency.Observation
-	for {
-		record, err := c.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		row := tableRow{}
-		for i, column := range header {
-			row[column] = strings.TrimSpace(record[i])
-		}
-		got, err := row.observations(cat)
-		if err != nil {
-			line, _ := c.FieldPos(0)
-			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
-		}
-		obs = append(obs, got...)
-	}
-	if len(obs) == 0 {
-		return nil, fmt.Errorf("%s: no row holds a point", name)
-	}
-	return obs, nil
-}
-
-func checkColumns(header []string) error {
-	required, optional := strings.Split(requiredColumns, ", "), strings.Split(optionalColumns, ", ")
-	for i, h := range header {
-		header[i] = strings.TrimSpace(h)
-		switch {
-		case !slices.Contains(required, header[i]) && !slices.Contains(optional, header[i]):
-			return fmt.Errorf("unknown column %q: want %s, and of %s what is known", header[i], requiredColumns, optionalColumns)
-		case slices.Contains(header[:i], header[i]):
-			return fmt.Errorf("column %q is there twice", header[i])
-		}
-	}
-	for _, want := range required {
-		if !slices.Contains(header, want) {
-			return fmt.Errorf("no column %q: want %s", want, requiredColumns)
-		}
-	}
-	return nil
-}
-
-// tableRow is one line of a table, by column.
-type tableRow map[string]string
-
-// observations are the latencies that a row holds, one at least.
-func (r tableRow) observations(cat catalog.Catalog) ([]latency.Observation, error) {
-	var o latency.Observation
-	var err error
-	if o.Model, err = cat.Model(r["model"]); err != nil {
-		return nil, err
-	}
-	if o.GPU, err = cat.GPU(r["gpu"]); err != nil {
-		return nil, err
-	}
-	p := rowParser{row: r}
-	o.Config = engine.Config{
-		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")), Weights: p.precision(),
-	}
-	o.ISL, o.OSL = p.integer("isl"), p.integer("osl")
-	ttft, tpot := p.number("ttft_ms")/1e3, p.number("tpot_ms")/1e3
-	kinds := map[latency.Kind]float64{}
-	switch r["loop"] {
-	case "closed":
-		o.InFlight = p.integer("concurrency")
-		if kinds[latency.KindTPOT] = tpot; o.InFlight == 1 {
-			kinds[latency.KindTTFT] = ttft
-		}
-	case "open":
-		if o.Rate = p.number("rate_rps"); o.Rate == 0 {
-			p.fail("rate_rps", "a rate above 0 in an open loop")
-		}
-		kinds[latency.KindOpenITL], kinds[latency.KindOpenTTFT] = tpot, ttft
-	default:
-		p.fail("loop", "closed or open")
-	}
-	if ttft == 0 && tpot == 0 {
-		p.fail("tpot_ms", "a latency in ttft_ms or tpot_ms")
-	}
-	if p.err != nil {
-		return nil, p.err
-	}
-	var obs []latency.Observation
-	for _, k := range []latency.Kind{latency.KindTTFT, latency.KindTPOT, latency.KindOpenTTFT, latency.KindOpenITL} {
-		if s := kinds[k]; s > 0 {
-			o.Kind, o.Seconds = k, s
-			obs = append(obs, o)
-		}
-	}
-	return obs, nil
-}
-
-// rowParser collects a row's first complaint.
-type rowParser struct {
-	row tableRow
-	err error
-}
-
-func (p *rowParser) fail(column, want string) {
-	if p.err == nil {
-		p.err = fmt.Errorf("%s %q: want %s", column, p.row[column], want)
-	}
-}
-
-func (p *rowParser) integer(column string) int {
-	n, err := strconv.Atoi(p.row[column])
-	if err != nil || n < 1 || n > maxTokens {
-		p.fail(column, fmt.Sprintf("a whole number from 1 to %d", maxTokens))
-	}
-	return n
-}
-
-// number is a positive number; 0 where the cell is empty.
-func (p *rowParser) number(column string) float64 {
-	if p.row[column] == "" {
-		return 0
-	}
-	v, err := strconv.ParseFloat(p.row[column], 64)
-	if err != nil || !(v > 0 && v <= 1e9) {
-		p.fail(column, "a number above 0, at most 1e9")
-		return 0
-	}
-	return v
-}
-
-func (p *rowParser) precision() engine.DType {
-	switch d := engine.DType(strings.ToLower(p.row["precision"])); d {
-	case "", engine.BF16:
-		return engine.BF16
-	case engine.FP8, engine.FP4:
-		return d
-	default:
-		p.fail("precision", "bf16, fp8 or fp4")
-		return d
-	}
 }

@@ -191,3 +191,39 @@ func TestRanOn(t *testing.T) {
 		}
 	}
 }
+
+// Only what was measured is calibrated to.
+func TestCalibrateRefusesWhatNobodyMeasured(t *testing.T) {
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pr := range []profile.Provenance{profile.Measured, profile.Simulated, profile.Estimated, profile.Published} {
+		dir := t.TempDir()
+		p := profile.Point{
+			ID: "sweep/prefill/tp1/isl500", Phase: profile.Prefill, Provenance: pr, ISL: 500,
+			Config: engine.Config{Model: "llama-3.1-8b", GPU: "h100-sxm", Parallelism: engine.TP(1)},
+		}
+		p.TTFT.Mean = 20 * time.Millisecond
+		if err := store.WriteRun(dir, store.Run{Points: []profile.Point{p}, Provenance: pr}); err != nil {
+			t.Fatal(err)
+		}
+		set, err := folderPoints(dir, ranOn{}, cat)
+		if pr == profile.Measured {
+			if err != nil || len(set.obs) != 1 {
+				t.Errorf("%d points, %v", len(set.obs), err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), "sweep/prefill/tp1/isl500 is "+pr.String()+": a latency model is calibrated to measured points") {
+			t.Errorf("%s: %v", pr, err)
+		}
+	}
+}
+
+// Of a point or two there is no 90th percentile.
+func TestErrorCell(t *testing.T) {
+	for n, want := range []string{"–", "10.0 % / –", "10.0 % / –", "10.0 % / 20.0 %"} {
+		if got := errorCell(latency.Error{Median: 0.1, P90: 0.2, N: n}); got != want {
+			t.Errorf("%d points: %q, want %q", n, got, want)
+		}
+	}
+}

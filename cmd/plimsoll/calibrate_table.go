@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
+)
+
+// The columns of a table of points.
+const (
+	requiredColumns = "model, gpu, tp, isl, osl, loop"
+	optionalColumns = "backend, version, precision, concurrency, rate_rps, ttft_ms, tpot_ms"
+)
+
+// tableRow is a row of a table: what its load can measure, Seconds 0 where the
+// row does not say the latency, and the engine that it names.
+type tableRow struct {
+	line             int
+	backend, version string
+	obs              []latency.Observation
+	unusable         bool // it holds a latency, but none that tells anything
+}
+
+// measured are the row's latencies.
+func (r tableRow) measured() []latency.Observation {
+	return slices.DeleteFunc(slices.Clone(r.obs), func(o latency.Observation) bool { return o.Seconds == 0 })
+}
+
+// readTable reads a table of points; a complaint names the line.
+func readTable(name string, r io.Reader, cat catalog.Catalog) ([]tableRow, error) {
+	c := csv.NewReader(r)
+	c.Comment = '#'
+	header, err := c.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s:1: empty: want a header with the columns %s", name, requiredColumns)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := checkColumns(header); err != nil {
+		return nil, fmt.Errorf("%s:1: %w", name, err)
+	}
+	var rows []tableRow
+	for {
+		record, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		p := rowParser{row: map[string]string{}}
+		for i, column := range header {
+			p.row[column] = strings.TrimSpace(record[i])
+		}
+		line, _ := c.FieldPos(0)
+		row, err := p.read(cat)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+		row.line = line
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: no row holds a point", name)
+	}
+	return rows, nil
+}
+
+func checkColumns(header []string) error {
+	required, optional := strings.Split(requiredColumns, ", "), strings.Split(optionalColumns, ", ")
+	for i, h := range header {
+		header[i] = strings.TrimSpace(h)
+		switch {
+		case !slices.Contains(required, header[i]) && !slices.Contains(optional, header[i]):
+			return fmt.Errorf("unknown column %q: want %s, and of %s what is known", header[i], requiredColumns, optionalColumns)
+		case slices.Contains(header[:i], header[i]):
+			return fmt.Errorf("column %q is there twice", header[i])
+		}
+	}
+	for _, want := range required {
+		if !slices.Contains(header, want) {
+			return fmt.Errorf("no column %q: want %s", want, requiredColumns)
+		}
+	}
+	return nil
+}
+
+// rowParser reads a row, by column, and collects its first complaint.
+type rowParser struct {
+	row map[string]string
+	err error
+}
+
+// read gives the row without its line.
+func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
+	row := tableRow{backend: strings.ToLower(p.row["backend"]), version: strings.TrimPrefix(p.row["version"], "v")}
+	var o latency.Observation
+	var err error
+	if o.Model, err = cat.Model(p.row["model"]); err != nil {
+		return row, err
+	}
+	if o.GPU, err = cat.GPU(p.row["gpu"]); err != nil {
+		return row, err
+	}
+	o.Config = engine.Config{
+		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")), Weights: p.precision(),
+	}
+	o.ISL, o.OSL = p.integer("isl"), p.integer("osl")
+	ttft, tpot := p.number("ttft_ms")/1e3, p.number("tpot_ms")/1e3
+	add := func(k latency.Kind, seconds float64) {
+		o.Kind, o.Seconds = k, seconds
+		row.obs = append(row.obs, o)
+	}
+	switch p.row["loop"] {
+	case "closed":
+		if o.InFlight = p.integer("concurrency"); o.InFlight == 1 {
+			add(latency.KindTTFT, ttft)
+		}
+		add(latency.KindTPOT, tpot)
+		row.unusable = o.InFlight > 1 && ttft > 0 && tpot == 0
+	case "open":
+		if o.Rate = p.number("rate_rps"); o.Rate == 0 {
+			p.fail("rate_rps", "a rate above 0 in an open loop")
+		}
+		add(latency.KindOpenTTFT, ttft)
+		add(latency.KindOpenITL, tpot)
+	default:
+		p.fail("loop", "closed or open")
+	}
+	return row, p.err
+}
+
+func (p *rowParser) fail(column, want string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%s %q: want %s", column, p.row[column], want)
+	}
+}
+
+func (p *rowParser) integer(column string) int {
+	n, err := strconv.Atoi(p.row[column])
+	if err != nil || n < 1 || n > maxTokens {
+		p.fail(column, fmt.Sprintf("a whole number from 1 to %d", maxTokens))
+	}
+	return n
+}
+
+// number is a positive number; 0 where the cell is empty.
+func (p *rowParser) number(column string) float64 {
+	if p.row[column] == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(p.row[column], 64)
+	if err != nil || !(v > 0 && v <= 1e9) {
+		p.fail(column, "a number above 0, at most 1e9")
+		return 0
+	}
+	return v
+}
+
+func (p *rowParser) precision() engine.DType {
+	switch d := engine.DType(strings.ToLower(p.row["precision"])); d {
+	case "", engine.BF16:
+		return engine.BF16
+	case engine.FP8, engine.FP4:
+		return d
+	default:
+		p.fail("precision", "bf16, fp8 or fp4")
+		return d
+	}
+}
