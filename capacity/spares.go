@@ -14,7 +14,7 @@ import (
 // Pool is a set of alike engines of which some number has to be up.
 type Pool struct {
 	Name         string
-	Groups       int // engines that have to be up, 1 to 1e6
+	Groups       int // engines that have to be up, 1 to 1e5
 	GPUsPerGroup int // 1 to 1024
 	// GroupsPerDomain is how many engines fail together: 1 where an engine fails
 	// by itself, 2 where a node of 8 GPUs holds two engines of TP 4.
@@ -85,7 +85,7 @@ func checkSpares(needed []Pool, replicaAvailability, target float64) error {
 	}
 	for _, p := range needed {
 		errs = append(errs,
-			within(p.Name+" groups", float64(p.Groups), 1, 1e6),
+			within(p.Name+" groups", float64(p.Groups), 1, 1e5),
 			within(p.Name+" gpus_per_group", float64(p.GPUsPerGroup), 1, 1024),
 			within(p.Name+" groups_per_domain", float64(p.GroupsPerDomain), 1, 1024))
 	}
@@ -120,6 +120,10 @@ type split struct {
 	logUp  float64
 }
 
+// surelyUp is the logarithm of a probability next to 1 in float64: no spare
+// beyond it adds anything.
+const surelyUp = -1e-15
+
 // cheapest looks at every split that is not worse than another one in both GPUs
 // and availability, pool by pool. No pool needs more than what all of them can
 // have when each reaches its equal share of the target: that bounds the search.
@@ -133,7 +137,7 @@ func cheapest(needed []Pool, down, want float64) split {
 	}
 	front := []split{{}}
 	for i, p := range needed {
-		most := least[i] + (bound-floor)/p.domainGPUs()
+		most := min(least[i]+(bound-floor)/p.domainGPUs(), p.fewest(down, min(want, surelyUp)))
 		var next []split
 		for k := least[i]; k <= most; k++ {
 			up := p.logUp(k, down)
