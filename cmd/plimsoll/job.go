@@ -152,8 +152,9 @@ func knownFrom(log store.JournalLog) sweep.Known {
 	return k
 }
 
-// Point implements sweep.Recorder: the raw records are on disk before the
-// journal says that the point is done.
+// Point implements sweep.Recorder: the raw records are written before the journal
+// says that the point is done, and of an engine that is there they are on disk;
+// those of an estimate are brought there at the end, before its journal is.
 func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) error {
 	write := store.WriteRequests
 	if j.dep.kind == engine.KindEstimate {
@@ -173,7 +174,13 @@ func (j *job) Engine(key string, f profile.EngineFacts) error {
 	return j.journal.Append(store.EngineEntry(store.EngineFacts{Key: key, EngineFacts: f}))
 }
 
-func (j *job) close() error { return errors.Join(j.journal.Close(), j.dir.Close()) }
+func (j *job) close() error {
+	var err error
+	if j.dep.kind == engine.KindEstimate {
+		err = store.SyncRequests(j.dir.Path)
+	}
+	return errors.Join(err, j.journal.Close(), j.dir.Close())
+}
 
 // outcome is everything that a finished profile shows.
 type outcome struct {

@@ -120,12 +120,15 @@ func decodeStrict(data []byte, v any) error {
 }
 
 // syncDir makes renames and new names in dir last through a power failure.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+func syncDir(dir string) error { return syncFile(dir) }
+
+// syncFile brings what a file or folder holds onto the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func exists(path string) (bool, error) {

@@ -108,7 +108,8 @@ func WriteRequests(dir, pointID string, records []profile.Request) error {
 }
 
 // WriteRequestsLazily is WriteRequests without waiting for the disk: for records
-// that could be computed again. Only a power failure can tell the two apart.
+// that could be computed again. Only a power failure before SyncRequests can tell
+// the two apart.
 func WriteRequestsLazily(dir, pointID string, records []profile.Request) error {
 	return writeRequests(dir, pointID, records, true)
 }
@@ -125,6 +126,24 @@ func writeRequests(dir, pointID string, records []profile.Request, lazy bool) er
 		}
 	}
 	return w.Close()
+}
+
+// SyncRequests brings all raw records below dir onto the disk, and their names.
+func SyncRequests(dir string) error {
+	dir = filepath.Join(dir, RequestsDir)
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // no point is finished yet
+	}
+	if err != nil {
+		return fmt.Errorf("syncing the raw records: %w", err)
+	}
+	for _, f := range files {
+		if err := syncFile(filepath.Join(dir, f.Name())); err != nil {
+			return fmt.Errorf("syncing the raw records: %w", err)
+		}
+	}
+	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
 // maxRecord bounds one line: a request of a million chunks is below it.

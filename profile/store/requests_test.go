@@ -183,3 +183,23 @@ func TestRequestsLazily(t *testing.T) {
 		t.Errorf("%v, %v", all, err)
 	}
 }
+
+// Syncing takes every file, none being no error, and says which one it cannot.
+func TestSyncRequests(t *testing.T) {
+	dir := t.TempDir()
+	if err := SyncRequests(dir); err != nil {
+		t.Error(err)
+	}
+	if err := WriteRequestsLazily(dir, "a", records(3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := SyncRequests(dir); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("nowhere", RequestsPath(dir, "z")); err != nil {
+		t.Fatal(err)
+	}
+	if err := SyncRequests(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), RequestsPath(dir, "z")) {
+		t.Errorf("%v", err)
+	}
+}
