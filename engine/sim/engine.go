@@ -137,7 +137,7 @@ func (e *Engine) Begin() (Step, bool) {
 	e.loading = 0
 	e.schedule()
 	e.stepping = true
-	return Step{Batch: e.batch, Duration: plus(e.duration(), e.loading), Load: e.loading}, true
+	return Step{Batch: e.batch, Duration: Plus(e.duration(), e.loading), Load: e.loading}, true
 }
 
 // duration is the time of the step in progress, with jitter and without loads.

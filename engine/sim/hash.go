@@ -1,5 +1,15 @@
 package sim
 
+// Mix hashes two words into one, with the finalizer of SplitMix64 (Steele, Lea
+// and Flood, OOPSLA 2014): for either argument fixed it is one-to-one in the
+// other, and neighbours share nothing.
+func Mix(a, b uint64) uint64 {
+	x := a + b + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
 // BlockHashes is the hash chain of a prompt: one hash for each full block of
 // blockSize tokens (at least 1), which stands for the block and for all that
 // precedes it. Prompts share a prefix of the chain where they share a prefix

@@ -101,8 +101,9 @@ func (r Run) estimate(d engine.Picoseconds) int64 {
 	return int64(n)
 }
 
-// plus is the sum of two spans that are not negative, within 106 days.
-func plus(a, b engine.Picoseconds) engine.Picoseconds {
+// Plus is the sum of two spans, or of an instant and a span, that are not
+// negative; what is beyond 106 days stays there.
+func Plus(a, b engine.Picoseconds) engine.Picoseconds {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

@@ -82,7 +82,7 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	e.blocked = 0
 	loaded := e.cache.use(s.shared)
 	if !s.WarmUp {
-		e.loading = plus(e.loading, plus(times(loaded[dram], e.cfg.DRAM.Load), times(loaded[nvme], e.cfg.NVMe.Load)))
+		e.loading = Plus(e.loading, Plus(times(loaded[dram], e.cfg.DRAM.Load), times(loaded[nvme], e.cfg.NVMe.Load)))
 	}
 	e.countStart(s, loaded)
 	s.named, s.held, s.computed = len(s.shared), len(s.shared), found

@@ -104,9 +104,9 @@ func BenchmarkKVAware(b *testing.B) {
 	for i := range prompts {
 		family := rng.Uint64N(500)
 		for j := range 64 {
-			h := derive(family, uint64(j))
+			h := sim.Mix(family, uint64(j))
 			if j >= 48 {
-				h = derive(uint64(i)<<16, uint64(j))
+				h = sim.Mix(uint64(i)<<16, uint64(j))
 			}
 			prompts[i] = append(prompts[i], h)
 		}

@@ -75,7 +75,8 @@ type Fleet struct {
 
 	tally                tally
 	ttft, e2e, tpot, itl Sketch // picoseconds
-	isl, osl             Sketch // tokens: of arrivals, of finished requests
+	isl, asked, osl      Sketch // tokens: of arrivals, both; output of finished requests
+	links                links
 	inFlight             gauge
 	lastArrival          engine.Picoseconds
 	longest              *sim.TooLongError // the rejected request that was the longest
@@ -138,6 +139,7 @@ func (f *Fleet) Offer(r Request) error {
 	f.tally.offered = number
 	f.lastArrival = r.At
 	f.isl.Add(int64(r.ISL), 1)
+	f.asked.Add(int64(r.OSL), 1)
 	o := Outcome{Number: number, ID: r.ID, ISL: r.ISL, OSL: r.OSL, At: r.At}
 	if tooLong != nil {
 		f.reject(o, tooLong)
@@ -147,7 +149,7 @@ func (f *Fleet) Offer(r Request) error {
 	f.flights.slots[i] = flight{Outcome: o, prefix: r.Prefix, replica: none, live: true}
 	f.inFlight.change(f.now, 1)
 	if wait := f.pools[0].Overhead; wait > 0 {
-		f.handOff(i, after(f.now, wait))
+		f.handOff(i, sim.Plus(f.now, wait))
 	} else {
 		f.enter(i)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,66 @@ func TestDisaggregatedByHand(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("outcomes\n%+v, want\n%+v", got, want)
 	}
-	if r := f.Report(); r.ITL.Count() != 2 || r.ITL.Mean() != float64(s) {
+	r := f.Report()
+	if r.ITL.Count() != 2 || r.ITL.Mean() != float64(s) {
 		t.Errorf("%d gaps of %v ps on average, want 2 of a second", r.ITL.Count(), r.ITL.Mean())
+	}
+	l := r.Links
+	if l.Wait.Count() != 2 || l.Wait.Mean() != 1.5*float64(s) || l.Move.Mean() != 4*float64(s) || l.Utilisation != 6.0/13 {
+		t.Errorf("links waited for %v ps, moving %v ps, busy %v: want 1.5 s, 4 s and 6 s of 13", l.Wait.Mean(), l.Move.Mean(), l.Utilisation)
+	}
+}
+
+// A link that cannot carry the load is named, though no queue of an engine
+// grows; what it has still to carry does not count as done.
+func TestBusyLinksAreReported(t *testing.T) {
+	const s = engine.Second
+	f, err := New(Config{
+		Pools: []Pool{
+			{Engine: sim.Config{Role: engine.RolePrefill, KVBlocks: 100}, Timer: steady(s / 10), Replicas: 2},
+			{Engine: sim.Config{Role: engine.RoleDecode, KVBlocks: 100}, Timer: steady(s / 10), Replicas: 1},
+		},
+		Transfer: Transfer{BytesPerToken: 1, BytesPerSecond: 10, Serial: true}, // a second for each prompt
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		offerAll(t, f, Request{At: engine.Picoseconds(i) * s / 4, ISL: 10, OSL: 2}) // two a second at each link
+	}
+	if err := f.Advance(50 * s * 2); err != nil {
+		t.Fatal(err)
+	}
+	r := f.Report()
+	if u := r.Links.Utilisation; u < 0.99 || u > 1 {
+		t.Errorf("links busy %v of the time, want nearly all of it", u)
+	}
+	if !slices.Contains(codes(r), "links_busy") {
+		t.Errorf("warnings %v", r.Warnings)
+	}
+	if err := f.Finish(Forever); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.Report(); r.Links.Utilisation < 0.99 || r.Links.Wait.Max() < int64(90*s) {
+		t.Errorf("links busy %v of the time, the longest wait %d ps", r.Links.Utilisation, r.Links.Wait.Max())
+	}
+}
+
+func TestLengthsAreOfOfferedRequests(t *testing.T) {
+	f, err := New(Config{Pools: []Pool{{Engine: sim.Config{KVBlocks: 10}, Timer: steady(engine.Second), Replicas: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offerAll(t, f, Request{ISL: 10, OSL: 10}, Request{ISL: 1000, OSL: 50}) // the second is too long
+	if err := f.Finish(Forever); err != nil {
+		t.Fatal(err)
+	}
+	r := f.Report()
+	if r.Rejected != 1 || r.ISL.Mean() != 505 || r.OSL.Mean() != 30 {
+		t.Errorf("%d rejected; ISL %v and OSL %v on average, want 505 and 30", r.Rejected, r.ISL.Mean(), r.OSL.Mean())
+	}
+	if v := f.Interval(); v.OSL.Count() != 1 {
+		t.Errorf("an interval has the output of %d requests, want the finished one's", v.OSL.Count())
 	}
 }
 

@@ -79,7 +79,7 @@ func newDumb(c Config) *dumb {
 func (d *dumb) spawn(pool int, readyAt engine.Picoseconds) *dumbReplica {
 	p := d.cfg.Pools[pool]
 	c := p.Engine
-	c.Seed = derive(c.Seed, uint64(len(d.reps)))
+	c.Seed = sim.Mix(c.Seed, uint64(len(d.reps))*0x9e3779b97f4a7c15)
 	e, err := sim.New(c, struct{ sim.StepTimer }{p.Timer}) // hides that it knows runs
 	if err != nil {
 		panic(err)

@@ -49,7 +49,7 @@ func (p *pool) draining() int { return len(p.live) - len(p.ready) - int(p.starti
 // spawn adds a replica to the pool; it starts.
 func (f *Fleet) spawn(p *pool) *replica {
 	c := p.Engine
-	c.Seed = derive(c.Seed, uint64(f.ordinals))
+	c.Seed = sim.Mix(c.Seed, uint64(f.ordinals)*0x9e3779b97f4a7c15) // the numbers of SplitMix64
 	e, err := sim.New(c, p.Timer)
 	if err != nil {
 		panic("fleet: an engine refuses what New has checked: " + err.Error())
@@ -100,15 +100,6 @@ func (f *Fleet) leave(r *replica) {
 	f.agenda.drop(r)
 	p.gone = sum(p.gone, r.engine.Stats())
 	p.live = slices.DeleteFunc(p.live, func(q *replica) bool { return q == r })
-}
-
-// derive is the seed of a replica: SplitMix64's step and mixing function
-// (Steele, Lea & Flood 2014, figure 19), so that neighbours share nothing.
-func derive(seed, ordinal uint64) uint64 {
-	z := seed + (ordinal+1)*0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
 }
 
 // sum adds up what engines did; what they are doing is left out.

@@ -66,7 +66,7 @@ func (f *Fleet) skip(r *replica, n int64) {
 	if r.pool.delivers() {
 		f.itl.AddRun(int64(r.run.First), int64(r.run.Growth), n, int64(r.run.Seqs))
 	}
-	r.since = after(r.since, length)
+	r.since = sim.Plus(r.since, length)
 	r.run.First += r.run.Growth * engine.Picoseconds(n)
 	r.run.Steps -= n
 }
@@ -89,7 +89,7 @@ func (f *Fleet) proceed(r *replica) {
 	if r.run = r.engine.Ahead(); r.run.Steps > 0 {
 		r.since = f.now
 		r.used, _ = r.engine.KVBlocks()
-		f.agenda.set(r, after(f.now, r.run.Length(r.run.Steps)))
+		f.agenda.set(r, sim.Plus(f.now, r.run.Length(r.run.Steps)))
 		return
 	}
 	running := r.engine.Running()
@@ -105,7 +105,7 @@ func (f *Fleet) proceed(r *replica) {
 	if r.pool.delivers() {
 		f.itl.Add(int64(step.Duration), int64(streams))
 	}
-	f.agenda.set(r, after(f.now, step.Duration))
+	f.agenda.set(r, sim.Plus(f.now, step.Duration))
 }
 
 // rest makes the replica idle, or lets it go where it drains.

@@ -27,7 +27,7 @@ type Report struct {
 	// time. A step counts as it begins. The gap that a preemption or a retry
 	// tears open is not in it; TPOT and E2E have it.
 	ITL Sketch
-	// ISL has every request that was offered, OSL every finished one; tokens.
+	// ISL and OSL have every request that was offered; tokens.
 	ISL, OSL Sketch
 
 	Attainment Attainment
@@ -36,6 +36,7 @@ type Report struct {
 	Requests, Tokens, GoodRequests, GoodTokens float64
 
 	Pools      []PoolReport
+	Links      LinkReport
 	GPUSeconds float64 // start-up and draining included
 	Scales     []ScaleEvent
 	Series     []Bin
@@ -83,7 +84,7 @@ func (f *Fleet) Report() Report {
 		Offered: t.offered, Finished: t.finished, Rejected: t.rejected, Lost: t.lost, Unfinished: t.unfinished,
 		InFlight: int64(f.flights.n), Retries: t.retries, MeanInFlight: per(f.inFlight.area(f.now), f.now),
 		TTFT: f.ttft.Clone(), E2E: f.e2e.Clone(), TPOT: f.tpot.Clone(), ITL: f.itl.Clone(),
-		ISL: f.isl.Clone(), OSL: f.osl.Clone(),
+		ISL: f.isl.Clone(), OSL: f.asked.Clone(),
 		Attainment: t.attainment(int64(f.flights.n)),
 		Series:     f.bins(),
 		Scales:     append([]ScaleEvent(nil), f.scales...),
@@ -96,6 +97,7 @@ func (f *Fleet) Report() Report {
 		r.Pools = append(r.Pools, p.report(f.now))
 		r.GPUSeconds += p.gpuSeconds(f.now)
 	}
+	r.Links = f.linkReport()
 	r.Warnings = f.warnings(r)
 	return r
 }
@@ -153,6 +155,10 @@ func (f *Fleet) warnings(r Report) []profile.Warning {
 	}
 	if r.Lost > 0 {
 		ws = append(ws, profile.Warnf("lost", "%d of %d requests were lost with failed replicas and count as misses", r.Lost, r.Offered))
+	}
+	if l := r.Links; l.Utilisation > busyLink {
+		ws = append(ws, profile.Warnf("links_busy", "the links that move KV from prefill to decode engines were busy %.1f %% of the time, and each prompt waited %.3g ms for its own on average: TTFT is that of the links",
+			100*l.Utilisation, l.Wait.Mean()/float64(engine.Millisecond)))
 	}
 	if early, late, ok := saturated(r.Series, f.lastArrival); ok {
 		ws = append(ws, profile.Warnf("saturated", "the queue was still growing when the last request came, from %.1f to %.1f requests on average: the fleet does not carry this load, and latencies depend on how long it lasts",

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 )
 
 // ScaleEvent is a change of a pool's size that somebody decided, or a failure.
@@ -35,7 +36,7 @@ func (f *Fleet) Scale(role engine.Role, n int, at engine.Picoseconds) error {
 	from := p.size()
 	for p.size() < n {
 		r := f.spawn(p)
-		f.agenda.set(r, after(at, p.StartUp))
+		f.agenda.set(r, sim.Plus(at, p.StartUp))
 	}
 	for p.size() > n {
 		f.drain(p.leastNeeded())

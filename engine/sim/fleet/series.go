@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 )
 
 // finest is the width of a series' bins at the start.
@@ -52,7 +53,7 @@ func (s *series) close(m mark) {
 	if len(s.marks) == cap(s.marks) {
 		s.thin()
 	}
-	s.edge = after(m.at, s.width)
+	s.edge = sim.Plus(m.at, s.width)
 }
 
 // thin leaves every second mark.
@@ -63,7 +64,7 @@ func (s *series) thin() {
 		s.marks[i] = kept
 	}
 	s.marks = s.marks[:len(s.marks)/2]
-	s.width = after(s.width, s.width)
+	s.width = sim.Plus(s.width, s.width)
 }
 
 // mark is what happened up to an instant, which the fleet's replicas have

@@ -70,11 +70,3 @@ func per(area wide, span engine.Picoseconds) float64 {
 	}
 	return area.float() / float64(span)
 }
-
-// after is t + d, within 106 days; neither is negative.
-func after(t, d engine.Picoseconds) engine.Picoseconds {
-	if t > math.MaxInt64-d {
-		return math.MaxInt64
-	}
-	return t + d
-}
