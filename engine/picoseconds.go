@@ -16,6 +16,7 @@ const (
 	Microsecond             = 1000 * Nanosecond
 	Millisecond             = 1000 * Microsecond
 	Second                  = 1000 * Millisecond
+	Day                     = 24 * 3600 * Second
 )
 
 // FromDuration is d in picoseconds; beyond 106 days it stays there.

@@ -119,6 +119,5 @@ func (s *Steps) itl(n int64, context float64) engine.Picoseconds {
 
 // picoseconds rounds nanoseconds, and keeps a step under a day.
 func picoseconds(ns float64) engine.Picoseconds {
-	const day = 24 * 3600 * engine.Second
-	return engine.Picoseconds(math.Round(min(max(ns*float64(engine.Nanosecond), 0), float64(day))))
+	return engine.Picoseconds(math.Round(min(max(ns*float64(engine.Nanosecond), 0), float64(engine.Day))))
 }

@@ -53,7 +53,7 @@ const Forever = engine.Picoseconds(math.MaxInt64)
 
 // Latest is the last instant at which a request may arrive: 100 days, so that
 // some time is left to serve it.
-const Latest = 100 * 24 * 3600 * engine.Second
+const Latest = 100 * engine.Day
 
 // Fleet is a fleet at work. It is not safe for concurrent use.
 type Fleet struct {
