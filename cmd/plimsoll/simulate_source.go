@@ -157,11 +157,15 @@ func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
 	if l.BlockSize == 0 {
 		l.BlockSize = sim.DefaultBlockSize
 	}
-	return fleet.Pool{
+	p := fleet.Pool{
 		// A profile does not say how its engine schedules: as recent ones do.
 		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1), AsyncScheduling: true},
 		Timer:  s.steps, GPUs: pick.GPUs,
-	}, nil
+	}
+	if role != engine.RoleDecode {
+		p.Overhead = s.steps.Overhead()
+	}
+	return p, nil
 }
 
 // pick is what the profile chose for a role.
