@@ -28,12 +28,12 @@ func calibrateCommand() *cli.Command {
 			"   plimsoll profile-sla --engine estimate --fit ours.json --model llama-3.1-70b --gpu h200-sxm --ttft 500 --itl 30",
 		Flags: []cli.Flag{
 			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: the shipped one that the points change least)"),
-			s("model", "", "model that the profile's engine ran, a catalog `name` (default: as the profile says)"),
+			s("model", "", "model that the profile's engine ran, a catalog `name` or a config.json (default: as the profile says)"),
 			s("gpu", "", "GPU that it ran on, a catalog `name` (default: as the profile says)"),
 			s("output", "calibration.json", "`FILE` to write"),
 			&cli.BoolFlag{Name: "force", Usage: "write over a file that is there"},
 			s("suggest", "", "instead: name the `N` rows of the table, whose latencies may be empty, that tell most when measured"),
-			s("catalog", "", "`FILE` of further models or GPUs"),
+			s("catalog", "", catalogUsage),
 		},
 		Action: calibrateAction,
 	}

@@ -28,7 +28,7 @@ func engineServeCommand() *cli.Command {
 		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM finishes the requests in flight and exits 0.\n\n" +
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: []cli.Flag{
-			s("model", simModel, "model, a catalog `name`"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", "`FILE` of further models or GPUs"),
+			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
 			s("tp", "1", "tensor-parallel size, `N`"), s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("role", "aggregated", "`aggregated|prefill|decode`"),

@@ -95,8 +95,8 @@ func profileFlags() []cli.Flag {
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 
 		s("engine", "auto", "`auto|estimate|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
-		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b) or what the engine calls it", eng),
-		s("catalog", "", "`FILE` of further models or GPUs, CSV rows on top of the built-in ones", eng),
+		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
+		s("catalog", "", catalogUsage, eng),
 		s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`", eng),
 		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
@@ -139,6 +139,9 @@ func profileFlags() []cli.Flag {
 		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win", runs),
 	}
 }
+
+// catalogUsage is of --catalog, wherever it is.
+const catalogUsage = "`FILE` of further models or GPUs on top of the built-in ones: CSV rows, or a model's Hugging Face config.json"
 
 // fitUsage is of --fit, here and of plimsoll engine serve.
 const fitUsage = "coefficients of the latency model: a shipped fit's `NAME`, or the file that plimsoll calibrate wrote (default: recent vLLM)"

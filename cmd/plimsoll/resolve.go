@@ -71,10 +71,10 @@ func loadCatalog(path string) (catalog.Catalog, error) {
 // findModel is the catalog's model of that name, or what a Hugging Face
 // config.json says where the name is the path of one.
 func findModel(cat catalog.Catalog, name string) (catalog.Model, error) {
-	if info, err := os.Stat(name); err != nil || info.IsDir() || !strings.HasSuffix(name, ".json") {
-		return cat.Model(name)
+	if strings.HasSuffix(name, ".json") {
+		return catalog.ReadHFFile(name)
 	}
-	return catalog.ReadHFFile(name)
+	return cat.Model(name)
 }
 
 // resolve turns what was asked for into what will be run.
