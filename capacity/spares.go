@@ -137,7 +137,7 @@ func cheapest(needed []Pool, down, want float64) split {
 	}
 	front := []split{{}}
 	for i, p := range needed {
-		most := min(least[i]+(bound-floor)/p.domainGPUs(), p.fewest(down, min(want, surelyUp)))
+		most := min(least[i]+(bound-floor)/p.domainGPUs(), p.fewest(down, max(want, surelyUp)))
 		var next []split
 		for k := least[i]; k <= most; k++ {
 			up := p.logUp(k, down)
