@@ -48,6 +48,17 @@ func TestDisturbedPointIsMeasuredAgain(t *testing.T) {
 	if p := res.Prefill.Picked.Point; len(p.Warnings) != 1 || p.Warnings[0].Code != "noisy" {
 		t.Errorf("an engine that always stalls: warnings %v", p.Warnings)
 	}
+
+	// In virtual time what looks like a stall is the engine.
+	b = newLab(map[string]law{"TP:1": l})
+	o := options(b, 1)
+	o.Virtual = true
+	if res, _, err = run(t, b, o, Known{}); err != nil {
+		t.Fatal(err)
+	}
+	if p := res.Prefill.Picked.Point; len(p.Warnings) > 0 || p.TTFT.Mean == l.ttft(3000) {
+		t.Errorf("in virtual time: TTFT %v, warnings %v", p.TTFT.Mean, p.Warnings)
+	}
 }
 
 // With two output tokens there is one gap, and streams hardly overlap: the

@@ -32,14 +32,15 @@ func (r *runner) warmUp(ctx context.Context, in *Instance, w profile.Workload) e
 }
 
 // undisturbed measures w until no stall is in it, at most attempts times, and
-// says what it took. A measurement with failures is never thrown away.
+// says what it took. A measurement with failures is never thrown away, nor is one
+// in virtual time, where nothing can disturb.
 func (r *runner) undisturbed(ctx context.Context, in *Instance, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, []profile.Request, error) {
 	for i := 1; ; i++ {
 		m, err := in.Measurer.Measure(ctx, w)
 		r.count(m.Requests)
 		p := sum(m)
 		p.Warnings = append(p.Warnings, m.Warnings...)
-		over := err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil
+		over := err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil || r.opts.Virtual
 		switch {
 		case !over && stalled(p) && i < attempts, !over && blank(p) && i == 1:
 			continue

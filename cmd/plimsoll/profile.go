@@ -163,7 +163,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		for _, p := range res.Points {
 			ui.warn(p.Warnings) // why it cannot be picked
 		}
-		if j.dep.kind == engine.KindEndpoint {
+		if j.dep.kind == engine.KindEndpoint || j.dep.kind == engine.KindEstimate { // neither has logs here
 			return cause
 		}
 		return withHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)

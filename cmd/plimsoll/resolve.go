@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
@@ -16,7 +15,6 @@ import (
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
 	"plimsoll/profile"
-	"plimsoll/sweep"
 )
 
 // What the embedded engine simulates unless told otherwise.
@@ -39,6 +37,7 @@ type deployment struct {
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
 	driver     string
+	kvTokens   int // of one engine, as asked for; 0 = what is there
 	provenance profile.Provenance
 	notes      []string // how it came to this, for stderr
 	warnings   []profile.Warning
@@ -79,7 +78,7 @@ func findModel(cat catalog.Catalog, name string) (catalog.Model, error) {
 
 // resolve turns what was asked for into what will be run.
 func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
-	d := deployment{provenance: profile.Measured}
+	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens}
 	switch {
 	case o.endpoint != "":
 		d.kind = engine.KindEndpoint
@@ -111,6 +110,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if err := d.setGPUs(o, cat, found); err != nil {
 		return d, err
 	}
+	d.fitWarnings()
 	if d.kind == engine.KindCommand && d.template.Argv == "" {
 		d.template.Argv = o.command
 		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
@@ -141,6 +141,23 @@ func (d *deployment) templateWarnings() {
 		d.warnings = append(d.warnings, profile.Warnf("template_prefix_caching",
 			"the command does not use {{.PrefixCaching}}: prefill and decode are measured with the same caching; cached tokens are checked where the engine tells them"))
 	}
+}
+
+// fitWarnings says where the latency model's fit has nothing of the GPU: the errors
+// that it states are those on others.
+func (d *deployment) fitWarnings() {
+	var names []string
+	for _, r := range d.fit.Rows {
+		if !slices.Contains(names, r.GPU) {
+			names = append(names, r.GPU)
+		}
+	}
+	if !d.modelled() || len(names) == 0 || slices.Contains(names, d.gpu.Name) {
+		return
+	}
+	d.warnings = append(d.warnings, profile.Warnf("fit_gpu",
+		"no row behind the fit %s is of an %s: the model errors below are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
+		d.fit.Name, d.gpu.Name, strings.Join(names, ", ")))
 }
 
 // auto chooses an engine: a real one on real GPUs, else the embedded one, and
@@ -275,69 +292,6 @@ func (d deployment) fitName() string {
 func simContext(o profileOptions, m catalog.Model) int {
 	most := min(m.MaxContext, orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, m.MaxContext))
 	return orElse(o.maxContext, max(min(quickReach, most), min(o.isl+max(o.osl, 100), most)))
-}
-
-// candidates are the sizes to try, and those left out with their reasons.
-func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Skip, error) {
-	base := d.base(o)
-	if d.kind == engine.KindEndpoint {
-		base.Parallelism = engine.TP(d.gpuCount)
-		return []engine.Config{base}, nil, nil
-	}
-	var fits func(engine.Config) error
-	if d.model != nil && d.gpu != nil {
-		fits = func(c engine.Config) error {
-			c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
-			return latency.Check(*d.model, *d.gpu, c)
-		}
-	}
-	cs, skips := sweep.Candidates(base, d.gpuCount, o.tps, fits)
-	if len(cs) > 0 {
-		return cs, skips, nil
-	}
-	reasons := make([]string, 0, len(skips))
-	for _, s := range skips {
-		reasons = append(reasons, s.Label+": "+s.Reason)
-	}
-	return nil, skips, usagef("no tensor-parallel size is left: %s", strings.Join(reasons, "; "))
-}
-
-// checkContext refuses a workload that the model cannot hold.
-func (d deployment) checkContext(o profileOptions) error {
-	limit, what := 0, ""
-	if d.model != nil {
-		limit, what = d.model.MaxContext, d.model.Name
-	}
-	if o.maxContext > 0 && (limit == 0 || o.maxContext < limit) {
-		limit, what = o.maxContext, "--max-context-length"
-	} else if o.maxContext > limit && limit > 0 {
-		return usagef("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
-	}
-	if d.modelled() && o.kvTokens > 0 && (limit == 0 || o.kvTokens < limit) {
-		limit, what = o.kvTokens, "--kv-tokens"
-	}
-	if limit > 0 && o.isl+o.osl > limit {
-		return usagef("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
-	}
-	return nil
-}
-
-// model of a configuration's speed, where model and GPU are known.
-func (d deployment) speed(c engine.Config) (latency.Model, error) {
-	if d.model == nil || d.gpu == nil {
-		return latency.Model{}, errors.New("model or GPU unknown")
-	}
-	return latency.NewWith(*d.model, *d.gpu, c, d.fit)
-}
-
-// expectation adapts a latency model to what the sweep asks of it.
-type expectation struct{ latency.Model }
-
-func (e expectation) TTFT(isl int) time.Duration { return e.Model.TTFT(isl, 0) }
-
-func (d deployment) expect(c engine.Config) (sweep.Expectation, bool) {
-	m, err := d.speed(c)
-	return expectation{m}, err == nil
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
