@@ -112,4 +112,3 @@ func (d deployment) expect(c engine.Config) (sweep.Expectation, bool) {
 	m, err := d.speed(c)
 	return expectation{m, d.kvTokens}, err == nil
 }
-

@@ -110,6 +110,24 @@ func TestOpenLoop(t *testing.T) {
 	}
 }
 
+// With asynchronous scheduling a request that comes to a busy engine waits for one
+// step more, and a lone one does not.
+func TestAsynchronousScheduling(t *testing.T) {
+	ttfts := func(async bool) (lone, late time.Duration) {
+		c := small()
+		c.AsyncScheduling = async
+		w := profile.Workload{ISL: 100, OSL: 50, Requests: 2, Arrival: profile.Poisson, Rate: 100}
+		rs := measure(t, make1(t, c, 0), w, []time.Duration{0, 10 * time.Millisecond}).Requests
+		return rs[0].TTFT(), rs[1].TTFT()
+	}
+	lone, late := ttfts(false)
+	loneAsync, lateAsync := ttfts(true)
+	step := 1100 * time.Microsecond // that decodes the other one, with 1 ns for each token of its context
+	if more := lateAsync - late - step; lone != loneAsync || more < 100 || more > 200 {
+		t.Errorf("TTFT %v alone and %v with another; with asynchronous scheduling %v and %v", lone, late, loneAsync, lateAsync)
+	}
+}
+
 // Warm-up fills the prefix cache in no time; shared prompts find it in the next
 // load, others never do.
 func TestPrefixCache(t *testing.T) {
