@@ -64,15 +64,19 @@ func (in inputs) weights() []Correction {
 	var cs []Correction
 	weights := in.f.Model.WeightBytes(in.f.Weights)
 	if fp8 := in.f.Model.WeightBytes(engine.FP8); weights > memory && fp8 <= memory {
-		cs = append(cs, Correction{"weights_dtype_bytes", weights, fp8, "bytes",
-			fmt.Sprintf("%s does not fit TP%d in %s (%.4g GB in %.4g GB): this row exists in FP8 only", in.f.Model.Name, in.t.TP, orBF16(in.f.Weights), weights/1e9, memory/1e9)})
+		cs = append(cs, Correction{
+			"weights_dtype_bytes", weights, fp8, "bytes",
+			fmt.Sprintf("%s does not fit TP%d in %s (%.4g GB in %.4g GB): this row exists in FP8 only", in.f.Model.Name, in.t.TP, orBF16(in.f.Weights), weights/1e9, memory/1e9),
+		})
 		weights = fp8
 	}
 	if weights <= budget {
 		return cs
 	}
-	return append(cs, Correction{"weight_budget_bytes_group", budget, weights, "bytes",
-		fmt.Sprintf("the weights take %.4g GB of each group's %.4g GB, not the %.0f %% that are %.4g GB, and the KV cache gets so much less", weights/1e9, memory/1e9, 100*weightShare, budget/1e9)})
+	return append(cs, Correction{
+		"weight_budget_bytes_group", budget, weights, "bytes",
+		fmt.Sprintf("the weights take %.4g GB of each group's %.4g GB, not the %.0f %% that are %.4g GB, and the KV cache gets so much less", weights/1e9, memory/1e9, 100*weightShare, budget/1e9),
+	})
 }
 
 func orBF16(d engine.DType) engine.DType {

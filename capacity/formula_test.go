@@ -32,9 +32,12 @@ func workload(qps, isl, osl, isl99, osl99, ratio float64) Workload {
 	}
 }
 
-func objective(ttft, itl time.Duration, availability float64) SLO {
-	return SLO{TTFTP99: ttft * time.Millisecond, ITLP99: itl * time.Millisecond, Availability: availability}
+// objective has its latencies in ms.
+func objective(ttft, itl, availability float64) SLO {
+	return SLO{TTFTP99: milliseconds(ttft), ITLP99: milliseconds(itl), Availability: availability}
 }
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // The two workloads of the article.
 var (
@@ -216,7 +219,7 @@ func TestAgainstFractions(t *testing.T) {
 			}
 		}
 		w := workload(v[0], v[1], v[2], v[3], v[4], v[5])
-		slo := objective(time.Duration(v[6]), time.Duration(v[7]), v[8])
+		slo := objective(v[6], v[7], v[8])
 		th := Throughput{PrefillTPS: v[9], DecodeTPS: v[10], TP: int(v[11]), KVBytesPerToken: int64(v[12]), MaxBatch: 1, GPUMemoryBytes: PublishedGPUBytes}
 		p, a := formula(t, w, slo, th, as(Disaggregated)), formula(t, w, slo, th, as(Aggregated))
 		m, err := Minimum(w, slo, th, as(Disaggregated))
