@@ -101,6 +101,15 @@ func (d Decode) Contexts() (low, high float64) {
 	return d.rows[0].low, d.rows[len(d.rows)-1].high
 }
 
+// MostInFlight is the largest load measured at any context, in requests.
+func (d Decode) MostInFlight() float64 {
+	most := 0.0
+	for i := range d.rows {
+		most = max(most, d.rows[i].max())
+	}
+	return most
+}
+
 // InFlight is the measured range of load at a context, in requests.
 func (d Decode) InFlight(contextTokens float64) (low, high float64) {
 	b, _ := d.blend(contextTokens)

@@ -18,6 +18,7 @@ type Caption struct {
 	Configuration string // "TP:2", where the picture shows a single one
 	ISL, OSL      int    // tokens; 0 = not stated
 	SLA           profile.SLA
+	EachRequest   bool // the SLA is held against each request, not against a statistic
 	// Provenance of the weakest number shown. Anything but measured is written
 	// across the picture.
 	Provenance profile.Provenance
@@ -51,17 +52,21 @@ func (c Caption) barText() string {
 	return shorten(clean(c.Bars), 28)
 }
 
-// stat is the statistic that the SLA is held against; the mean where none is named.
-func (c Caption) stat() profile.Statistic {
-	if c.SLA.Stat == "" {
-		return profile.Mean
+// against is what the SLA is held against: each request or a statistic, the mean
+// where none is named.
+func (c Caption) against() string {
+	switch {
+	case c.EachRequest:
+		return "each request"
+	case c.SLA.Stat == "":
+		return string(profile.Mean)
 	}
-	return c.SLA.Stat
+	return clean(string(c.SLA.Stat))
 }
 
 // slaText is "SLA TTFT 200 ms (mean)".
 func (c Caption) slaText(name string, d time.Duration) string {
-	return fmt.Sprintf("SLA %s %s ms (%s)", name, number(ms(d)), clean(string(c.stat())))
+	return fmt.Sprintf("SLA %s %s ms (%s)", name, number(ms(d)), c.against())
 }
 
 // lines are the subtitle: what ran, and what was asked of it.
@@ -82,7 +87,7 @@ func (c Caption) lines() []string {
 		sla = append(sla, fmt.Sprintf("ITL ≤ %s ms", number(ms(c.SLA.ITL))))
 	}
 	if len(sla) > 0 {
-		asked = append(asked, fmt.Sprintf("SLA: %s (%s)", strings.Join(sla, ", "), clean(string(c.stat()))))
+		asked = append(asked, fmt.Sprintf("SLA: %s (%s)", strings.Join(sla, ", "), c.against()))
 	}
 	return []string{what, strings.Join(asked, " · ")}
 }

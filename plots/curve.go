@@ -18,7 +18,7 @@ type Curve func(x float64) (value float64, inRange bool)
 func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve) (*Picture, error) {
 	ch, err := prefillChart(c, s, ttft, prefillFace{
 		title: "Prefill: TTFT by prompt length",
-		y:     fmt.Sprintf("TTFT (ms, %s)", clean(string(c.stat()))), unit: "ms",
+		y:     fmt.Sprintf("TTFT (ms, %s)", c.against()), unit: "ms",
 		value: func(p profile.PrefillSample) float64 { return ms(p.TTFT) },
 	})
 	if err != nil {

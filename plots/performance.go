@@ -85,7 +85,7 @@ func performance(c Caption, cs []Candidate, ph phase) (*Picture, error) {
 	}
 	ch := chart{
 		caption: c, title: ph.title,
-		x:      fmt.Sprintf("%s (ms, %s)", ph.name, clean(string(c.stat()))),
+		x:      fmt.Sprintf("%s (ms, %s)", ph.name, c.against()),
 		y:      ph.throughput,
 		series: seriesOf(c, cs, ph),
 		dots:   dotWords{"meets the SLA", "fails the SLA"},

@@ -30,7 +30,7 @@ type Mark struct {
 func DecodeITLInterpolation(c Caption, s profile.DecodeSurface, itl Surface, picked *Mark) (*Picture, error) {
 	return decodeMap(c, s, itl, itl, picked, mapFace{
 		title: "Decode: ITL by KV cache usage and context",
-		name:  fmt.Sprintf("ITL (ms, %s)", clean(string(c.stat()))), isITL: true,
+		name:  fmt.Sprintf("ITL (ms, %s)", c.against()), isITL: true,
 		value: func(d profile.DecodeSample) float64 { return ms(d.ITL) },
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
+
+	"plimsoll/profile"
 )
 
 func TestTimelinesAreWhole(t *testing.T) {
@@ -41,6 +43,18 @@ func TestTimelineGivesTheSameBytes(t *testing.T) {
 	}
 	if s := img.Bounds().Size(); s.X != 1200 || s.Y != 800 {
 		t.Errorf("PNG is %v, want 1200 × 800", s)
+	}
+}
+
+// An SLA held against each request is not said to be held against a mean.
+func TestSLAOfEachRequestIsCalledSo(t *testing.T) {
+	c := Caption{SLA: profile.SLA{TTFT: 200 * time.Millisecond, Stat: profile.Mean}, EachRequest: true}
+	if got, want := c.lines()[1], "SLA: TTFT ≤ 200 ms (each request)"; got != want {
+		t.Errorf("caption %q, want %q", got, want)
+	}
+	c.EachRequest = false
+	if got, want := c.lines()[1], "SLA: TTFT ≤ 200 ms (mean)"; got != want {
+		t.Errorf("caption %q, want %q", got, want)
 	}
 }
 

@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +33,8 @@ func simulateFlags() []cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "judgement"}
 	}
 	return []cli.Flag{
-		f("ttft", "", "SLA: time to first token of each request, `ms` (default: the profile's, or none)"),
-		f("itl", "", "SLA: inter-token latency, each request's mean, `ms` (default: the profile's, or none)"),
+		f("ttft", "", "SLA: time to first token of each request, `ms` (default: none, or the profile's)"),
+		f("itl", "", "SLA: inter-token latency, each request's mean, `ms` (default: none, or the profile's)"),
 		f("seed", "1", "seed of arrivals, lengths, prefixes and jitter, `N`"),
 		f("plot", "", "also draw the run over time into `FILE`, .png or .svg"),
 	}
@@ -46,7 +44,7 @@ func simulateFleet(c *cli.Context) error {
 	p := &parser{c: c}
 	plan := parseFleet(p)
 	arrivals := parseLoad(p, plan.seed)
-	plot := strings.TrimSpace(c.String("plot"))
+	plot := p.name("plot")
 	if ext := strings.ToLower(filepath.Ext(plot)); plot != "" && ext != ".png" && ext != ".svg" {
 		p.fail(usagef("--plot %q: want a name that ends in .png or .svg", plot))
 	}
@@ -74,11 +72,19 @@ func simulateFleet(c *cli.Context) error {
 // simulation is one run: what ran, under what, and what came of it.
 type simulation struct {
 	fleet    simulatedFleet
-	load     string
+	load     simulatedLoad
 	report   fleet.Report
 	once     bool // the load cannot be had again
 	warnings []profile.Warning
 	others   []otherSpeed // where the latency model's error says so
+}
+
+// simulatedLoad is a load as it came.
+type simulatedLoad struct {
+	words        string
+	asked        float64 // requests per second; 0 = nobody asked
+	speed, scale float64 // of a trace; 1 otherwise
+	offered
 }
 
 // otherSpeed is what would come of it if every step took so many times as long.
@@ -104,8 +110,13 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 	if err != nil {
 		return simulation{}, usagef("%v", err)
 	}
+	var got offered
 	fed := make(chan error, 1)
-	go func() { fed <- feed(engines, load.trace, seen) }()
+	go func() {
+		var err error
+		got, err = feed(engines, load.trace, seen)
+		fed <- err
+	}()
 	select {
 	case err = <-fed:
 	case <-ctx.Done(): // what is under way ends with the program
@@ -114,20 +125,27 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 	if err != nil {
 		return simulation{}, err
 	}
-	s := simulation{fleet: f, load: load.describe, once: load.once, report: engines.Report()}
-	s.warnings = append(append(f.warnings, s.report.Warnings...), f.outside(s.report)...)
+	s := simulation{
+		fleet: f, once: load.once, report: engines.Report(),
+		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
+	}
+	s.warnings = slices.Concat(f.warnings, load.warnings, s.report.Warnings, f.outside(s.report))
+	if plan.caching && !got.shares {
+		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
+	}
 	return s, nil
 }
 
 // bracket runs the load again on engines that are slower and faster by the
-// latency model's median error: an attainment without it would sound certain.
+// latency model's median error, the larger of TTFT's and ITL's: an attainment
+// without it would sound certain.
 func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) error {
 	off := max(s.fleet.ttft.Factor50, s.fleet.itl.Factor50)
-	if plan.profile != "" || off <= 1 || !s.judged() {
+	if off <= 1 || !s.judged() {
 		return nil
 	}
 	if s.once {
-		s.warnings = append(s.warnings, profile.Warnf("load_read_once", "%s can be read only once: what the model's error does to attainment is not known", s.load))
+		s.warnings = append(s.warnings, profile.Warnf("load_read_once", "%s can be read only once: what the model's error does to attainment is not known", s.load.words))
 		return nil
 	}
 	for _, by := range []float64{off, 1 / off} {
@@ -159,27 +177,51 @@ func (s simulation) print(c *cli.Context) error {
 // seenEvery is how many requests pass between two reports of progress.
 const seenEvery = 10_000
 
+// offered is what came of a load.
+type offered struct {
+	n           int
+	first, last time.Duration
+	shares      bool // it says of some prompts which blocks they share
+}
+
+// perSecond is the mean rate from the first arrival, or the start where that is
+// a gap later, to the last.
+func (o offered) perSecond() float64 {
+	gaps := float64(o.n)
+	if o.first == 0 {
+		gaps--
+	}
+	if o.last == 0 {
+		return 0
+	}
+	return gaps / o.last.Seconds()
+}
+
 // feed offers a whole trace to a fleet and lets it finish.
-func feed(f *fleet.Fleet, t trace.Trace, seen progress) error {
-	n := 0
+func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
+	var o offered
 	for a, err := range t {
 		if err != nil {
-			return usagef("%v", err)
+			return o, usagef("%v", err)
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
-			return usagef("%s%v", lineOf(a), err)
+			return o, usagef("%s%v", lineOf(a), err)
 		}
-		if n++; n%seenEvery == 0 {
-			seen(n, a.At)
+		if o.n == 0 {
+			o.first = a.At
+		}
+		o.last, o.shares = a.At, o.shares || len(a.Blocks) > 0
+		if o.n++; o.n%seenEvery == 0 {
+			seen(o.n, a.At)
 		}
 	}
-	if n == 0 {
-		return usagef("the load holds no request").hint("a later --duration, or another --trace")
+	if o.n == 0 {
+		return o, usagef("the load holds no request").hint("a longer --duration, or another --trace")
 	}
 	if err := f.Finish(fleet.Forever); err != nil {
-		return fmt.Errorf("after %d requests: %w", n, err)
+		return o, fmt.Errorf("after %d requests: %w", o.n, err)
 	}
-	return nil
+	return o, nil
 }
 
 func lineOf(a trace.Arrival) string {
@@ -187,20 +229,4 @@ func lineOf(a trace.Arrival) string {
 		return ""
 	}
 	return fmt.Sprintf("line %d: ", a.Line)
-}
-
-// openFile opens a trace, and says whether it can be read only once: a pipe.
-func openFile(name string) (file io.ReadCloser, once bool, err error) {
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, false, usagef("--trace: there is no file %s", name)
-	}
-	if err != nil {
-		return nil, false, usagef("--trace: %v", err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, false, errors.Join(usagef("--trace: %v", err), f.Close())
-	}
-	return f, !info.Mode().IsRegular(), nil
 }

@@ -38,9 +38,9 @@ func fleetFlags() []cli.Flag {
 		f("prefill-replicas", "", "`N` engines that only prefill, and"),
 		f("decode-replicas", "", "`N` engines that only decode: a disaggregated fleet"),
 		f("router", "round_robin", "what picks the replica: `round_robin|least_loaded|kv_aware`"),
-		f("max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"),
+		f("max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profiled engine's)"),
 		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU; with a profile 8192)"),
-		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
+		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's, or the profiled engine's)"),
 		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
 		f("async-scheduling", "auto", "`auto|on|off`: schedule each step while the one before it runs, so that a request that comes to a busy engine waits one step more (auto: as vLLM from 0.14 on, and with a profile)"),
 		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
@@ -49,7 +49,7 @@ func fleetFlags() []cli.Flag {
 		f("kv-nvme-bandwidth", itoa(nvmeGBs), "from there, `GB/s` per engine"),
 		f("transfer-bandwidth", itoa(linkGBs), "of KV from a prefill engine, `GB/s` per GPU"),
 		f("transfer-latency", "0", "of each such transfer, `ms`"),
-		f("noise", "0", "relative jitter of each step, `fraction`"),
+		f("noise", "0", "relative jitter of each step, `fraction` from 0 to below 1"),
 	}
 }
 
@@ -78,7 +78,7 @@ type fleetPlan struct {
 type storage struct{ bytes, perSecond float64 }
 
 func parseFleet(p *parser) fleetPlan {
-	word := func(name string) string { return strings.TrimSpace(p.c.String(name)) }
+	word := p.name
 	f := fleetPlan{
 		profile: word("profile"), model: word("model"), gpu: word("gpu"), catalog: word("catalog"), fit: word("fit"),
 		parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
@@ -145,6 +145,15 @@ func (p *parser) storage(name string) storage {
 	return s
 }
 
+// name reads a text that is not empty; "" where there is none.
+func (p *parser) name(flag string) string {
+	s := strings.TrimSpace(p.c.String(flag))
+	if s == "" && p.c.IsSet(flag) {
+		p.fail(usagef("--%s %q: want a name, or no such flag", flag, p.c.String(flag)))
+	}
+	return s
+}
+
 // optionalMillis reads milliseconds where they are given; 0 where not.
 func (p *parser) optionalMillis(name string) time.Duration {
 	if p.absent(name, strings.TrimSpace(p.c.String(name))) {
@@ -165,9 +174,18 @@ type simulatedFleet struct {
 	beyond     func(isl, inFlight, context float64) []profile.Warning // of a load, what was never measured; nil = nothing to say
 }
 
+// pools describes each pool by what differs between them, or both at once.
+func (f simulatedFleet) pools(of func(fleet.Pool) string) string {
+	first := of(f.Pools[0])
+	if len(f.Pools) == 1 || of(f.Pools[1]) == first {
+		return first
+	}
+	return fmt.Sprintf("prefill %s; decode %s", first, of(f.Pools[1]))
+}
+
 // source gives one role's engines.
 type source interface {
-	// pool is an engine of that role, without replicas.
+	// pool is an engine of that role, without replicas, with all of its limits.
 	pool(role engine.Role) (fleet.Pool, error)
 	// label is the layout of that role's engines: "TP:2".
 	label(role engine.Role) string
@@ -194,6 +212,9 @@ func (f fleetPlan) resolve() (simulatedFleet, error) {
 			return out, err
 		}
 		p.Replicas = map[engine.Role]int{engine.RoleAggregated: f.replicas, engine.RolePrefill: f.prefill, engine.RoleDecode: f.decode}[role]
+		if p.Engine, err = p.Engine.Normal(); err != nil {
+			return out, usagef("%v", err)
+		}
 		out.Pools = append(out.Pools, f.finish(p, s.kvBytes()))
 		out.labels = append(out.labels, s.label(role))
 	}

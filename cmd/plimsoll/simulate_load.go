@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -17,7 +15,8 @@ import (
 	"plimsoll/profile/trace"
 )
 
-// defaultRequests end a generated load that nobody bounded.
+// defaultRequests end a generated load that nobody bounded; one whose rate
+// repeats goes on to the end of its period, so that its mean is what was asked.
 const defaultRequests = 10_000
 
 func loadFlags() []cli.Flag {
@@ -33,17 +32,19 @@ func loadFlags() []cli.Flag {
 		f("burst-factor", "3", "burst: rate in a burst over the rate between, `N`"),
 		f("burst-length", "10s", "burst: how long one lasts, `time`"),
 		f("pattern", "business_hours", "daily: `flat|business_hours|global`"),
-		f("isl", "3000", "prompt `tokens`, the mean"),
-		f("osl", "150", "output `tokens`, the mean"),
+		f("isl", "3000", "prompt `tokens`, the mean (servegen: instead of the file's)"),
+		f("osl", "150", "output `tokens`, the mean (servegen: instead of the file's)"),
 		f("isl-p99", "", "99th percentile of prompts, `tokens`: lengths are then log-normal"),
 		f("osl-p99", "", "99th percentile of outputs, `tokens`: likewise"),
 		f("prefix-groups", "", "`N` groups of prompts that begin alike"),
 		f("prefix-tokens", "1024", "`tokens` that the prompts of a group share"),
 		f("prefix-share", "1", "`fraction` of prompts that are in a group"),
-		f("requests", "", "how many, `N` (default: 10000, or all of --duration or --trace)"),
+		f("requests", "", "how many, `N` (default: 10000, or all of --duration or --trace; with sine, burst and daily the whole periods that hold as many)"),
 		f("duration", "", "only what arrives in this `time`: 90s, 2h"),
 		f("trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"),
-		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"),
+		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`; csv has a header with a time (arrival_s, timestamp: seconds or a date; arrival_ms; or interval_s since the row before), prompt tokens (isl, input_tokens, prompt_tokens) and output tokens (osl, output_tokens, completion_tokens)"),
+		f("trace-sort-within", "", "put rows in order that are early by up to so much `time`"),
+		f("trace-block-tokens", "512", "mooncake: `tokens` that one of hash_ids stands for"),
 		f("trace-speed", "1", "play the trace `N` times as fast"),
 		f("trace-scale", "1", "`N` times as many requests in the same time: some left out, or others like them added"),
 	}
@@ -59,43 +60,85 @@ type arrivals struct {
 	requests     int
 	duration     time.Duration
 	process      string
+	asked        float64       // requests per second
+	period       time.Duration // of a rate that repeats; 0 = it does not
 }
 
 // openLoad is a load that can be ranged over, once.
 type openLoad struct {
 	trace    trace.Trace
-	describe string
-	once     bool // it cannot be read again
+	words    string
+	asked    float64 // requests per second; 0 = nobody asked
+	once     bool    // it cannot be read again
+	warnings []profile.Warning
 	close    func()
 }
 
 func parseLoad(p *parser, seed uint64) arrivals {
 	a := arrivals{
-		file: strings.TrimSpace(p.c.String("trace")), seed: seed,
+		file: p.name("trace"), seed: seed,
 		speed: p.number("trace-speed", 1e-6, 1e6), scale: p.number("trace-scale", 1e-6, 1000),
 		requests: p.integer("requests", 1, math.MaxInt, 0), duration: p.duration("duration"),
 	}
 	p.needs(a.file == "", "without --trace, whose file has arrivals and lengths",
 		"rate", "arrival", "cv", "amplitude", "period", "burst-factor", "burst-length", "pattern",
-		"isl", "osl", "isl-p99", "osl-p99", "prefix-groups", "prefix-tokens", "prefix-share")
-	p.needs(a.file != "", "with --trace", "trace-format", "trace-speed", "trace-scale")
+		"prefix-groups", "prefix-tokens", "prefix-share")
+	p.needs(a.file != "", "with --trace", "trace-format", "trace-sort-within", "trace-block-tokens", "trace-speed", "trace-scale")
 	if a.file != "" {
-		a.options = trace.Options{
-			Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
-			Windows: trace.WindowOptions{Seed: seed, Scale: a.scale},
-		}
+		a.traceOptions(p)
 		return a
 	}
 	a.spec = trace.Spec{
 		Gaps: trace.Gaps{Process: profile.Poisson}, Requests: a.requests, Duration: a.duration, Seed: seed,
 		ISL: p.lengths("isl"), OSL: p.lengths("osl"),
 	}
-	if a.requests == 0 && a.duration == 0 {
-		a.spec.Requests = defaultRequests
-	}
 	a.rate(p)
 	a.prefixes(p)
+	if a.requests == 0 && a.duration == 0 {
+		a.spec.Requests, a.spec.Duration = a.bounds()
+	}
 	return a
+}
+
+// traceOptions reads how to read a file.
+func (a *arrivals) traceOptions(p *parser) {
+	a.options = trace.Options{
+		Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
+		SortWithin: p.duration("trace-sort-within"), BlockTokens: p.integer("trace-block-tokens", 1, trace.MaxTokens, 0),
+		Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
+	}
+	if p.c.IsSet("isl") || p.c.IsSet("isl-p99") {
+		a.options.Windows.ISL = p.lengths("isl")
+	}
+	if p.c.IsSet("osl") || p.c.IsSet("osl-p99") {
+		a.options.Windows.OSL = p.lengths("osl")
+	}
+}
+
+// bounds end a load that nobody bounded: after a number of requests or, where its
+// rate repeats, with the period in which that comes, the first one at least.
+func (a *arrivals) bounds() (requests int, until time.Duration) {
+	if a.period == 0 {
+		return defaultRequests, 0
+	}
+	most := math.Floor(float64(fleet.Latest.Duration()) / float64(a.period))
+	n := math.Ceil(defaultRequests / (a.asked * a.period.Seconds()))
+	return 0, time.Duration(max(1, min(n, most))) * a.period
+}
+
+// cut says where a bound cuts a period, so that the rate offered is not the one
+// asked for.
+func (a *arrivals) cut() []profile.Warning {
+	if a.period == 0 {
+		return nil
+	}
+	until, mean := a.spec.Covered()
+	if math.Abs(mean/a.asked-1) < 0.01 {
+		return nil
+	}
+	n := max(1, math.Ceil(until.Seconds()/a.period.Seconds()))
+	return []profile.Warning{profile.Warnf("period_cut", "the load ends after %.3g periods of %v and so has %.4g requests/s on average, not the %.4g asked for: --duration %v has them",
+		until.Seconds()/a.period.Seconds(), a.period, mean, a.asked, time.Duration(n)*a.period)}
 }
 
 func formatNames() []string {
@@ -119,7 +162,7 @@ func (a *arrivals) rate(p *parser) {
 	if p.err != nil {
 		return
 	}
-	a.spec.Rate = trace.Constant(mean)
+	a.spec.Rate, a.asked = trace.Constant(mean), mean
 	var err error
 	switch a.process {
 	case "constant":
@@ -127,13 +170,16 @@ func (a *arrivals) rate(p *parser) {
 	case "gamma":
 		a.spec.Gaps = trace.Gaps{Process: profile.Gamma, CV: p.number("cv", 0.01, trace.MaxCV)}
 	case "sine":
-		a.spec.Rate = trace.Sine{Mean: mean, Amplitude: p.number("amplitude", 0, 1), Period: p.duration("period"), Phase: -math.Pi / 2}
+		a.period = p.duration("period")
+		a.spec.Rate = trace.Sine{Mean: mean, Amplitude: p.number("amplitude", 0, 1), Period: a.period, Phase: -math.Pi / 2}
 	case "burst":
 		every, length, factor := p.duration("period"), p.duration("burst-length"), p.number("burst-factor", 1, 1e6)
 		share := length.Seconds() / every.Seconds()
 		quiet := mean / (1 + share*(factor-1)) // so that the mean is what was asked for
+		a.period = every
 		a.spec.Rate, err = trace.Burst(quiet, factor*quiet, every, length)
 	case "daily":
+		a.period = engine.Day.Duration()
 		a.spec.Rate, err = trace.Daily(trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")), mean)
 	}
 	if err != nil {
@@ -191,71 +237,5 @@ func (a arrivals) open(blockSize int) (openLoad, error) {
 	if err != nil {
 		return openLoad{}, usagef("%v", err)
 	}
-	return openLoad{trace: t, describe: a.words(), close: func() {}}, nil
-}
-
-func (a arrivals) words() string {
-	return fmt.Sprintf("%s arrivals", a.process)
-}
-
-// read opens a trace file and cuts what was asked for out of it.
-func (a arrivals) read(blockSize int) (openLoad, error) {
-	r, once, err := openFile(a.file)
-	if err != nil {
-		return openLoad{}, err
-	}
-	fail := func(err error) (openLoad, error) {
-		_ = r.Close() // only read
-		return openLoad{}, usagef("--trace: %v", err)
-	}
-	f, err := trace.Open(r, a.file, a.options)
-	if err != nil {
-		return fail(err)
-	}
-	t := trace.Rebase(f.Arrivals())
-	if f.Format != trace.FormatServeGen { // whose table was scaled already
-		t, err = a.scaled(t)
-	}
-	if err == nil && a.speed != 1 {
-		t, err = trace.Compress(t, a.speed)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	if a.duration > 0 {
-		t = trace.Between(t, 0, a.duration)
-	}
-	if a.requests > 0 {
-		t = trace.Limit(t, a.requests)
-	}
-	return openLoad{
-		trace:    trace.Reblocked(t, blockSize),
-		describe: fmt.Sprintf("%s (%s)", a.file, f.Format), once: once, close: closing(r),
-	}, nil
-}
-
-// copyJitter is how far from the request that it copies an added one arrives:
-// close enough to keep the trace's shape, far enough to be no burst of twins.
-const copyJitter = 10 * time.Second
-
-// scaled has a.scale times as many requests in the same time.
-func (a arrivals) scaled(t trace.Trace) (trace.Trace, error) {
-	switch {
-	case a.scale < 1:
-		return trace.Thin(t, a.scale, a.seed)
-	case a.scale > 1:
-		return trace.Superpose(t, a.scale, copyJitter, a.seed)
-	}
-	return t, nil
-}
-
-func closing(r io.Closer) func() {
-	return func() { _ = r.Close() } // only read
-}
-
-// requestOf is an arrival as a fleet takes it.
-func requestOf(a trace.Arrival) fleet.Request {
-	return fleet.Request{
-		ID: uint64(a.Line), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL, Prefix: a.Blocks, //nolint:gosec // a line number is not negative
-	}
+	return openLoad{trace: t, words: a.process + " arrivals", asked: a.asked, warnings: a.cut(), close: func() {}}, nil
 }

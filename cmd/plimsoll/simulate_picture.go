@@ -39,7 +39,7 @@ func (s simulation) picture() (*plots.Picture, error) {
 		Model: f.model, GPU: f.gpu, Configuration: f.layout(), Engine: f.source,
 		ISL: int(math.Round(s.report.ISL.Mean())), OSL: int(math.Round(s.report.OSL.Mean())),
 		SLA: profile.SLA{TTFT: f.SLA.TTFT, ITL: f.SLA.ITL, Stat: profile.Mean}, Provenance: s.report.Provenance,
-		Feasible: true, Note: s.note(),
+		EachRequest: true, Feasible: true, Note: s.note(),
 	}
 	var start, width time.Duration
 	if len(bins) > 0 {
@@ -48,7 +48,7 @@ func (s simulation) picture() (*plots.Picture, error) {
 	if n := len(bins); n > 1 && bins[n-1].To-bins[n-1].From < bins[0].To-bins[0].From {
 		bins = bins[:n-1] // the last one is not over: its rates would be those of a moment
 	}
-	return plots.Timeline(c, "Simulated fleet: "+s.load, start, width, s.panels(bins), s.distributions())
+	return plots.Timeline(c, "Simulated fleet: "+s.load.words, start, width, s.panels(bins), s.distributions())
 }
 
 // note is the result in one line.
@@ -57,6 +57,12 @@ func (s simulation) note() string {
 	n := fmt.Sprintf("%d requests, %.4g per second", r.Finished, r.Requests)
 	if s.judged() {
 		n += fmt.Sprintf("; %s met the SLA", percent(r.Attainment.Both))
+	}
+	for _, o := range s.others {
+		n += fmt.Sprintf(", %s if every step took %.2f times as long", percent(o.Attainment.Both), o.Factor)
+	}
+	if len(s.others) > 0 {
+		n += bracketWords
 	}
 	for _, w := range s.warnings {
 		n += "; " + w.Message

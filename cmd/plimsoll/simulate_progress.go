@@ -20,7 +20,7 @@ func simulationProgress(c *cli.Context) (seen func(requests int, at time.Duratio
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(f), progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetElapsedTime(false))
 	seen = func(requests int, at time.Duration) {
-		bar.Describe(fmt.Sprintf("%.1f million requests, %v", float64(requests)/1e6, at.Round(time.Second)))
+		bar.Describe(fmt.Sprintf("%d requests, %v of virtual time", requests, at.Round(time.Second)))
 		ignoreTerminal(bar.Add(1))
 	}
 	return seen, func() { ignoreTerminal(bar.Finish()) }

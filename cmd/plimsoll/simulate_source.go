@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
@@ -77,13 +80,15 @@ type profileSource struct {
 	run    store.Run
 	steps  interpolation.Steps
 	kvMax  int
+	most   int           // requests in flight that it was measured with
 	limits engine.Limits // as asked for
 	bytes  float64
+	model  catalog.Model // zero where the catalog does not know it
 }
 
 func readProfileSource(f fleetPlan) (profileSource, error) {
 	s := profileSource{dir: f.profile, limits: f.limits}
-	err := s.read()
+	err := s.read(f.slower)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, usagef("--profile: %s holds no finished profile: %v", f.profile, err)
 	}
@@ -102,12 +107,13 @@ func readProfileSource(f fleetPlan) (profileSource, error) {
 		return s, err
 	}
 	if m, err := cat.Model(s.rec.Model); err == nil {
-		s.bytes = m.KVBytesPerToken(engine.BF16)
+		s.model, s.bytes = m, m.KVBytesPerToken(engine.BF16)
 	}
 	return s, nil
 }
 
-func (s *profileSource) read() error {
+// read reads the profile; slower stretches its times, 0 = not at all.
+func (s *profileSource) read(slower float64) error {
 	var err error
 	if s.rec, err = store.ReadRecommendation(s.dir); err != nil {
 		return err
@@ -124,6 +130,9 @@ func (s *profileSource) read() error {
 	if err != nil {
 		return err
 	}
+	if slower > 0 {
+		stretch(&ps, &ds, slower)
+	}
 	prefill, err := interpolation.FitPrefill(ps)
 	if err != nil {
 		return err
@@ -137,26 +146,30 @@ func (s *profileSource) read() error {
 		return err
 	}
 	s.steps, s.kvMax = interpolation.NewSteps(prefill, decode), ds.MaxKVTokens
+	s.most = int(math.Round(decode.MostInFlight()))
 	return nil
+}
+
+// stretch makes every time of two surfaces so many times as long.
+func stretch(ps *profile.PrefillSurface, ds *profile.DecodeSurface, by float64) {
+	times := func(d time.Duration) time.Duration { return time.Duration(math.Round(float64(d) * by)) }
+	for i := range ps.Samples {
+		x := &ps.Samples[i]
+		x.TTFT, x.ThroughputPerGPU = times(x.TTFT), x.ThroughputPerGPU/by
+	}
+	for i := range ds.Samples {
+		x := &ds.Samples[i]
+		x.ITL, x.ThroughputPerGPU = times(x.ITL), x.ThroughputPerGPU/by
+	}
 }
 
 func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
 	phase, pick := s.pick(role)
 	facts := s.facts(phase, pick)
 	l := s.limits
-	for _, f := range []struct {
-		field *int
-		value int
-	}{
-		{&l.MaxNumSeqs, facts.MaxNumSeqs}, {&l.MaxModelLen, facts.MaxModelLen}, {&l.BlockSize, facts.BlockSize},
-	} {
-		if *f.field == 0 {
-			*f.field = f.value
-		}
-	}
-	if l.BlockSize == 0 {
-		l.BlockSize = sim.DefaultBlockSize
-	}
+	l.MaxNumSeqs = cmp.Or(l.MaxNumSeqs, facts.MaxNumSeqs, s.most)
+	l.MaxModelLen = cmp.Or(l.MaxModelLen, s.maxModelLen(facts))
+	l.BlockSize = cmp.Or(l.BlockSize, facts.BlockSize, sim.DefaultBlockSize)
 	p := fleet.Pool{
 		// A profile does not say how its engine schedules: as recent ones do.
 		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1), AsyncScheduling: true},
@@ -166,6 +179,25 @@ func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
 		p.Overhead = s.steps.Overhead()
 	}
 	return p, nil
+}
+
+// maxModelLen is the longest prompt and answer of the engine behind the profile.
+// Where the sweep itself set that limit, to what the surfaces were to hold, it is
+// the model's; 0 = not known.
+func (s profileSource) maxModelLen(facts profile.EngineFacts) int {
+	if k := s.rec.Engine.Kind; k == engine.KindEstimate || k == engine.KindSim {
+		return cmp.Or(s.model.MaxContext, facts.MaxModelLen)
+	}
+	return cmp.Or(facts.MaxModelLen, s.model.MaxContext)
+}
+
+// assumed says which limits the profile leaves open.
+func (s profileSource) assumed() []profile.Warning {
+	facts := s.facts(s.pick(engine.RoleDecode))
+	if s.limits.MaxNumSeqs > 0 || facts.MaxNumSeqs > 0 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("max_num_seqs_assumed", "the profile does not say how many sequences its engine runs at once: %d are taken, the most that it was measured with; --max-num-seqs says another number", s.most)}
 }
 
 // pick is what the profile chose for a role.
@@ -201,7 +233,10 @@ func (s profileSource) about(f *simulatedFleet) {
 	f.Provenance = s.steps.Provenance()
 	f.ttft, f.itl = s.rec.Prefill.ModelError, s.rec.Decode.ModelError
 	f.beyond = s.steps.Outside
-	if f.SLA.TTFT == 0 && f.SLA.ITL == 0 {
-		f.SLA = s.run.SLA
+	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
+	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
+	f.warnings = append(f.warnings, s.assumed()...)
+	if !s.rec.Feasible {
+		f.warnings = append(f.warnings, profile.Warnf("profile_infeasible", "nothing in the profile meets its own SLA: the engines are of the nearest configurations, %s for prefill and %s for decode", s.rec.Prefill.Label, s.rec.Decode.Label))
 	}
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // simulated runs engine simulate and reads what it says as JSON.
@@ -18,27 +20,6 @@ func simulated(t *testing.T, args ...string) simulationFile {
 		t.Fatalf("%v in\n%s", err, &p.out)
 	}
 	return f
-}
-
-// A fleet on a profile's surfaces, which come from the latency model, does what
-// the fleet on that model does, as far as surfaces can know: the time per
-// request outside of steps, and what a prompt adds to a step besides its tokens,
-// are in TTFT alone.
-func TestSimulateFromProfileIsNearItsModel(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "prof")
-	ran(t, exitDone, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
-		"--isl", "1024", "--osl", "128", "--ttft", "200", "--itl", "20", "--quiet", "--output-dir", dir)
-	load := []string{"--isl", "1024", "--osl", "128", "--requests", "2000", "--ttft", "200", "--itl", "20", "--max-num-seqs", "256", "--max-num-batched-tokens", "8192", "--rate"}
-	for rate, tolerance := range map[string]struct{ ttft, itl float64 }{"0.2": {0.05, 0.01}, "4": {0.25, 0.02}, "10": {0.25, 0.05}} {
-		model := simulated(t, append(load, rate)...)
-		surfaces := simulated(t, append(append([]string{"--profile", dir}, load...), rate)...)
-		for what, near := range map[string]float64{"ttft": tolerance.ttft, "itl": tolerance.itl} {
-			got, want := surfaces.Latency[what].Mean, model.Latency[what].Mean
-			if math.Abs(got/want-1) > near {
-				t.Errorf("%s requests/s: mean %s %.3f ms on the surfaces, %.3f on the model: want within %.0f %%", rate, what, got, want, 100*near)
-			}
-		}
-	}
 }
 
 // What the file says adds up.
@@ -80,10 +61,55 @@ func TestSimulateCounts(t *testing.T) {
 
 // Ctrl-C ends a long run at once, with its own exit code.
 func TestSimulateStops(t *testing.T) {
-	p := start(t, nil, "engine", "simulate", "--requests", "1000000000", "--rate", "10")
-	time.Sleep(300 * time.Millisecond)
+	pipe := filepath.Join(t.TempDir(), "trace.csv")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil, "engine", "simulate", "--trace", pipe)
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the program reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }() // its reader is gone
+	// More than a pipe holds has been read, so that the run is under way.
+	rows := "arrival_s,isl,osl\n" + strings.Repeat("0,100,10\n", 1<<15)
+	if _, err := io.WriteString(w, rows); err != nil {
+		t.Fatal(err)
+	}
 	p.signal(t, syscall.SIGINT)
 	if code := p.wait(t); code != exitInterrupted || p.out.String() != "" {
 		t.Errorf("exit code %d, stdout %q", code, &p.out)
+	}
+}
+
+// A load whose rate repeats has the mean that was asked for, since it ends with
+// a period; a bound that cuts one is named.
+func TestSimulateLoadHasTheRateAskedFor(t *testing.T) {
+	for _, arrival := range [][]string{
+		{"--arrival", "burst", "--period", "30m", "--burst-length", "5m", "--burst-factor", "10"},
+		{"--arrival", "sine", "--period", "20m", "--amplitude", "1"},
+		{"--arrival", "daily"},
+	} {
+		f := simulated(t, append([]string{"--isl", "10", "--osl", "2", "--rate", "5"}, arrival...)...)
+		r := f.LoadRate
+		if n := float64(f.Requests.Offered); r.Asked != 5 || n < 9000 || math.Abs(r.Offered-5) > 5*5/math.Sqrt(n) || len(f.Warnings) > 0 {
+			t.Errorf("%v: %+v in %v requests, warnings %v", arrival, r, n, f.Warnings)
+		}
+		f = simulated(t, append([]string{"--isl", "10", "--osl", "2", "--rate", "5", "--requests", "500"}, arrival...)...)
+		if len(f.Warnings) != 1 || f.Warnings[0].Code != "period_cut" {
+			t.Errorf("%v: warnings %v of 500 requests", arrival, f.Warnings)
+		}
+	}
+}
+
+// A link that cannot carry the KV of the load is named and reported.
+func TestSimulateLinks(t *testing.T) {
+	load := []string{"--prefill-replicas", "1", "--decode-replicas", "1", "--rate", "4", "--requests", "500", "--transfer-bandwidth"}
+	if l := simulated(t, append(load, "50")...).Links; l == nil || l.Utilisation > 0.1 || l.Wait.N != 500 || l.Transfer.Mean < 5 {
+		t.Errorf("a wide link: %+v", l)
+	}
+	f := simulated(t, append(load, "0.5")...)
+	if l := f.Links; l == nil || l.Utilisation < 0.95 || l.Wait.Mean < 1e4 || f.Warnings[0].Code != "links_busy" {
+		t.Errorf("a narrow link: %+v, warnings %v", l, f.Warnings)
 	}
 }

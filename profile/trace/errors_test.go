@@ -79,7 +79,7 @@ func TestErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"rates: no number", rates + "0,1,x,1,1", trace.Options{}, `t:2: cv "x" is no number`},
 		{"rates: order", rates + "600,1,1,1,1\n0,1,1,1,1", trace.Options{}, "t:3: begins at 0s, not after the window of line 2, at 10m0s"},
 		{"rates: missing row", rates + "0,0,0,nan,nan\n600,0,0,nan,nan\n1800,0,0,nan,nan", trace.Options{}, "t:4: begins 20m0s after the window of line 3, and others last 10m0s (hint: write missing windows with rate 0)"},
-		{"rates: no lengths", rates + "0,1,1,0,5\n600,1,1,0,5", trace.Options{}, "t:2: the window at 0s has mean lengths 0 and 5: want at least 1 token (hint: give the lengths)"},
+		{"rates: no lengths", rates + "0,1,1,0,5\n600,1,1,0,5", trace.Options{}, "t:2: the window at 0s has mean lengths 0 and 5: want at least 1 token (hint: give the lengths: isl and osl)"},
 	} {
 		_, err := readText(c.text, c.opts)
 		if err == nil {

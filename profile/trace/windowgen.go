@@ -107,7 +107,7 @@ func (g *windowGenerator) enter(w Window) error {
 		return nil
 	}
 	if (g.opts.ISL == nil && !(w.ISL >= 1)) || (g.opts.OSL == nil && !(w.OSL >= 1)) { // so that NaN is refused
-		return fmt.Errorf("%s:%d: the window at %v has mean lengths %v and %v: want at least 1 token (hint: give the lengths)", w.File, w.Line, w.Start, w.ISL, w.OSL)
+		return fmt.Errorf("%s:%d: the window at %v has mean lengths %v and %v: want at least 1 token (hint: give the lengths: isl and osl)", w.File, w.Line, w.Start, w.ISL, w.OSL)
 	}
 	g.process = Gaps{profile.Gamma, min(w.CV, g.opts.MaxCV)}
 	if g.process.CV < 1e-3 { // gaps all but equal, whose gamma shape would be out of bounds

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -157,8 +158,8 @@ func (f *Fleet) warnings(r Report) []profile.Warning {
 		ws = append(ws, profile.Warnf("lost", "%d of %d requests were lost with failed replicas and count as misses", r.Lost, r.Offered))
 	}
 	if l := r.Links; l.Utilisation > busyLink {
-		ws = append(ws, profile.Warnf("links_busy", "the links that move KV from prefill to decode engines were busy %.1f %% of the time, and each prompt waited %.3g ms for its own on average: TTFT is that of the links",
-			100*l.Utilisation, l.Wait.Mean()/float64(engine.Millisecond)))
+		ws = append(ws, profile.Warnf("links_busy", "the links that move KV from prefill to decode engines were busy %.1f %% of the time, and a prompt waited %v for its own on average: TTFT is that of the links",
+			100*l.Utilisation, engine.Picoseconds(l.Wait.Mean()).Duration().Round(time.Millisecond)))
 	}
 	if early, late, ok := saturated(r.Series, f.lastArrival); ok {
 		ws = append(ws, profile.Warnf("saturated", "the queue was still growing when the last request came, from %.1f to %.1f requests on average: the fleet does not carry this load, and latencies depend on how long it lasts",

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// estimatedProfile is a profile of the latency model, in a folder of its own.
+func estimatedProfile(t *testing.T, args ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "prof")
+	ran(t, exitDone, append([]string{
+		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
+		"--isl", "1024", "--osl", "128", "--ttft", "200", "--itl", "20", "--quiet", "--output-dir", dir,
+	}, args...)...)
+	return dir
+}
+
+// A fleet on a profile's surfaces, which come from the latency model, does what
+// the fleet on that model does, up to nine tenths of what it carries.
+func TestSimulateFromProfileIsNearItsModel(t *testing.T) {
+	dir := estimatedProfile(t)
+	load := []string{"--isl", "1024", "--osl", "128", "--requests", "4000", "--ttft", "200", "--itl", "20", "--rate"}
+	for rate, tolerance := range map[string]struct{ ttft, itl float64 }{"0.2": {0.03, 0.01}, "9": {0.02, 0.02}, "18": {0.04, 0.04}, "27": {0.08, 0.08}} {
+		model := simulated(t, append(load, rate)...)
+		surfaces := simulated(t, append(append([]string{"--profile", dir}, load...), rate)...)
+		for what, near := range map[string]float64{"ttft": tolerance.ttft, "itl": tolerance.itl} {
+			got, want := surfaces.Latency[what].Mean, model.Latency[what].Mean
+			if math.Abs(got/want-1) > near {
+				t.Errorf("%s requests/s: mean %s %.3f ms on the surfaces, %.3f on the model: want within %.0f %%", rate, what, got, want, 100*near)
+			}
+		}
+		if len(surfaces.OtherSpeed) != 2 {
+			t.Errorf("attainment at other speeds: %v, want it as of the model", surfaces.OtherSpeed)
+		}
+		a, b := surfaces.OtherSpeed[0].Attainment, surfaces.OtherSpeed[1].Attainment
+		if a.Both > surfaces.Attainment.Both || b.Both < surfaces.Attainment.Both {
+			t.Errorf("attainment %v, slower %v, faster %v", surfaces.Attainment.Both, a.Both, b.Both)
+		}
+	}
+}
+
+// A prompt that the cache holds but for its last block has still a step to wait
+// for, which reads all of the model.
+func TestSimulateFromProfileWithCachedPrompts(t *testing.T) {
+	f := simulated(t, "--profile", estimatedProfile(t), "--isl", "1040", "--osl", "20", "--requests", "200", "--rate", "1",
+		"--enable-prefix-caching", "--prefix-groups", "1", "--prefix-tokens", "1024")
+	if ttft, step := f.Latency["ttft"].Min, f.Latency["itl"].Min; ttft < step {
+		t.Errorf("TTFT %.3f ms, below a decode step of %.3f ms", ttft, step)
+	}
+}
+
+// A profile that says nothing of its engine: what is assumed is shown, and a
+// prompt longer than its surfaces is extrapolated, not refused.
+func TestSimulateFromImportedProfile(t *testing.T) {
+	src, dir := t.TempDir(), filepath.Join(t.TempDir(), "prof")
+	for _, phase := range []string{"prefill", "decode"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "npz", "h200-8b-fp8-tp1-"+phase+".npz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(src, "selected_"+phase+"_interpolation")
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "raw_data.npz"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran(t, exitDone, "profile-sla", "import", "--tp", "1", "--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20",
+		"--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--output-dir", dir, src)
+	codes := func(f simulationFile) (cs []string) {
+		for _, w := range f.Warnings {
+			cs = append(cs, w.Code)
+		}
+		return cs
+	}
+	f := simulated(t, "--profile", dir, "--requests", "50", "--isl", "30000")
+	if p := f.Pools[0]; p.MaxNumSeqs != 1573 || p.MaxTokens != 8192 || p.MaxModelLen != 131072 {
+		t.Errorf("limits %+v", p)
+	}
+	if c := codes(f); f.Requests.Finished != 50 || !slices.Contains(c, "max_num_seqs_assumed") || !slices.Contains(c, "isl_out_of_range") {
+		t.Errorf("%d of 50 finished, warnings %v", f.Requests.Finished, c)
+	}
+	f = simulated(t, "--profile", dir, "--requests", "50", "--max-num-seqs", "64", "--ttft", "300")
+	if c := codes(f); f.Pools[0].MaxNumSeqs != 64 || slices.Contains(c, "max_num_seqs_assumed") {
+		t.Errorf("%d sequences at once asked for: %d, warnings %v", 64, f.Pools[0].MaxNumSeqs, c)
+	}
+	if f.SLA.TTFT != 300 || f.SLA.ITL != 20 {
+		t.Errorf("SLA %+v: want the TTFT given and the profile's ITL", f.SLA)
+	}
+}
+
+// What an SLA that nothing meets left behind is simulated with a word about it.
+func TestSimulateFromInfeasibleProfile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prof")
+	ran(t, exitInfeasible, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
+		"--isl", "1024", "--osl", "128", "--ttft", "5", "--itl", "20", "--quiet", "--output-dir", dir)
+	f := simulated(t, "--profile", dir, "--requests", "50")
+	if len(f.Warnings) != 1 || f.Warnings[0].Code != "profile_infeasible" {
+		t.Errorf("warnings %v", f.Warnings)
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile/trace"
+)
+
+// read opens a trace file and cuts what was asked for out of it.
+func (a arrivals) read(blockSize int) (openLoad, error) {
+	r, once, err := openFile(a.file)
+	if err != nil {
+		return openLoad{}, err
+	}
+	fail := func(err error) (openLoad, error) {
+		_ = r.Close() // only read
+		return openLoad{}, usagef("--trace: %v", err)
+	}
+	f, err := trace.Open(r, a.file, a.options)
+	if err != nil {
+		return fail(err)
+	}
+	if w := a.options.Windows; f.Format != trace.FormatServeGen && (w.ISL != nil || w.OSL != nil) {
+		_ = r.Close() // only read
+		return openLoad{}, usagef("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
+	}
+	t := trace.Rebase(f.Arrivals())
+	if f.Format != trace.FormatServeGen { // whose table was scaled already
+		t, err = a.scaled(t)
+	}
+	if err == nil && a.speed != 1 {
+		t, err = trace.Compress(t, a.speed)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if a.duration > 0 {
+		t = trace.Between(t, 0, a.duration)
+	}
+	if a.requests > 0 {
+		t = trace.Limit(t, a.requests)
+	}
+	return openLoad{
+		trace: trace.Reblocked(t, blockSize),
+		words: a.played(f.Format), once: once, close: closing(r),
+	}, nil
+}
+
+// played is a trace and what was made of it.
+func (a arrivals) played(f trace.Format) string {
+	words := fmt.Sprintf("%s (%s", a.file, f)
+	if a.scale != 1 {
+		words += fmt.Sprintf(", %g times as many requests", a.scale)
+	}
+	if a.speed != 1 {
+		words += fmt.Sprintf(", %g times as fast", a.speed)
+	}
+	return words + ")"
+}
+
+// copyJitter is how far from the request that it copies an added one arrives:
+// close enough to keep the trace's shape, far enough to be no burst of twins.
+const copyJitter = 10 * time.Second
+
+// scaled has a.scale times as many requests in the same time.
+func (a arrivals) scaled(t trace.Trace) (trace.Trace, error) {
+	switch {
+	case a.scale < 1:
+		return trace.Thin(t, a.scale, a.seed)
+	case a.scale > 1:
+		return trace.Superpose(t, a.scale, copyJitter, a.seed)
+	}
+	return t, nil
+}
+
+func closing(r io.Closer) func() {
+	return func() { _ = r.Close() } // only read
+}
+
+// requestOf is an arrival as a fleet takes it.
+func requestOf(a trace.Arrival) fleet.Request {
+	return fleet.Request{
+		ID: uint64(a.Line), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL, Prefix: a.Blocks, //nolint:gosec // a line number is not negative
+	}
+}
+
+// openFile opens a trace, and says whether it can be read only once: a pipe.
+func openFile(name string) (file io.ReadCloser, once bool, err error) {
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, usagef("--trace: there is no file %s", name)
+	}
+	if err != nil {
+		return nil, false, usagef("--trace: %v", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, errors.Join(usagef("--trace: %v", err), f.Close())
+	}
+	return f, !info.Mode().IsRegular(), nil
+}
