@@ -116,6 +116,19 @@ func TestSparesAreWhereTheyAreCheap(t *testing.T) {
 	}
 }
 
+// Three spares reach 0.88, two do not: 0 + 3 with 0.9 · 0.992 = 0.893, but 1 + 2
+// with 0.99 · 0.962 = 0.952 for the same GPUs.
+func TestOfEquallyCheapSparesTheMostAvailable(t *testing.T) {
+	r, err := Spares([]Pool{{"prefill", 1, 4, 1}, {"decode", 6, 4, 1}}, 0.9, 0.88)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.SpareGPUs != 12 || r.Pools[0].SpareDomains != 1 || r.Pools[1].SpareDomains != 2 {
+		t.Errorf("%+v", r)
+	}
+	near(t, "availability", r.Availability, 0.99*upByEnumeration(6, 8, 0.9), 1e-12)
+}
+
 func TestSparesLargeFleets(t *testing.T) {
 	r, err := Spares([]Pool{{"prefill", 20_000, 8, 1}, {"decode", 20_000, 1, 1}, {"small", 3, 1024, 1}}, 0.5, 0.999)
 	if err != nil || r.Availability < 0.999 {
