@@ -2,6 +2,8 @@ package recommend
 
 import (
 	"fmt"
+	"strconv"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -70,7 +72,7 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 		r.Reason = fmt.Sprintf("%d of %d requests failed", p.Failures, p.Requests)
 	case l > limit:
 		r.Metric, r.Value = metric, profile.Milliseconds(l)
-		r.Reason = fmt.Sprintf("misses the SLA: %s %s %.2f ms > %.2f ms", sla.Stat, metricName(p.Phase), profile.Milliseconds(l), profile.Milliseconds(limit))
+		r.Reason = fmt.Sprintf("misses the SLA: %s %s %s", sla.Stat, metricName(p.Phase), above(l, limit))
 	case ch.Rank == BySustained:
 		r.Metric, r.Value = "sustained_per_gpu", c.Sustained
 		r.Reason = beaten(c, ch, "sustained tokens/s/GPU")
@@ -79,6 +81,17 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 		r.Reason = beaten(c, ch, "tokens/s/GPU")
 	}
 	return r
+}
+
+// above is "72.00 ms > 50.00 ms", with as many digits as show which is more.
+func above(l, limit time.Duration) string {
+	for digits := 2; ; digits++ {
+		a := strconv.FormatFloat(profile.Milliseconds(l), 'f', digits, 64)
+		b := strconv.FormatFloat(profile.Milliseconds(limit), 'f', digits, 64)
+		if a != b || digits == 6 { // a nanosecond
+			return fmt.Sprintf("%s ms > %s ms", a, b)
+		}
+	}
 }
 
 func beaten(c Candidate, ch Choice, unit string) string {

@@ -73,6 +73,21 @@ func TestDefectDecodeBoundsSwapped(t *testing.T) {
 	})
 }
 
+func TestAMissIsShownAsOne(t *testing.T) {
+	for _, tc := range []struct {
+		latency, limit time.Duration
+		want           string
+	}{
+		{72 * ms, 50 * ms, "72.00 ms > 50.00 ms"},
+		{20*ms + 1200*time.Nanosecond, 20 * ms, "20.001 ms > 20.000 ms"},
+		{20*ms + 1, 20 * ms, "20.000001 ms > 20.000000 ms"},
+	} {
+		if got := above(tc.latency, tc.limit); got != tc.want {
+			t.Errorf("%v above %v: %q, want %q", tc.latency, tc.limit, got, tc.want)
+		}
+	}
+}
+
 func TestChoosePrefill(t *testing.T) {
 	c := choose(t, profile.Prefill, sla(50*ms, 10*ms), ByThroughput, prefill(1, 72*ms), prefill(2, 45*ms), prefill(4, 30*ms))
 	if !c.Feasible || c.Picked.Label() != "TP:2" {
