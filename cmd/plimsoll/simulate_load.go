@@ -42,7 +42,7 @@ func loadFlags() []cli.Flag {
 		f("requests", "", "how many, `N` (default: 10000, or all of --duration or --trace; with sine, burst and daily the whole periods that hold as many)"),
 		f("duration", "", "only what arrives in this `time`: 90s, 2h"),
 		f("trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"),
-		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`; csv has a header with a time (arrival_s, timestamp: seconds or a date; arrival_ms; or interval_s since the row before), prompt tokens (isl, input_tokens, prompt_tokens) and output tokens (osl, output_tokens, completion_tokens)"),
+		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"),
 		f("trace-sort-within", "", "put rows in order that are early by up to so much `time`"),
 		f("trace-block-tokens", "512", "mooncake: `tokens` that one of hash_ids stands for"),
 		f("trace-speed", "1", "play the trace `N` times as fast"),
