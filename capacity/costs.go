@@ -13,7 +13,11 @@ type Costs struct {
 
 // costs of gpus that answer qps queries and give outputTPS tokens per second.
 func costs(gpus int, usdPerGPUHour, qps, outputTPS float64) Costs {
-	hourly := float64(gpus) * usdPerGPUHour
+	return hourlyCosts(float64(gpus)*usdPerGPUHour, qps, outputTPS)
+}
+
+// hourlyCosts are those of GPUs of any kinds.
+func hourlyCosts(hourly, qps, outputTPS float64) Costs {
 	return Costs{
 		HourlyUSD:       hourly,
 		DailyUSD:        hourly * 24,

@@ -1,0 +1,144 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// Plan is a fleet that holds an SLO in simulation, with spares, and what it
+// costs. Where the SLO cannot be held, Infeasible says why and the rest is 0.
+type Plan struct {
+	Strategy Strategy   `json:"strategy"`
+	Layout   string     `json:"layout"` // in words
+	Pools    []PoolPlan `json:"pools,omitempty"`
+
+	Groups         int `json:"groups"` // engines, without spares
+	PrefillGroups  int `json:"prefill_groups,omitzero"`
+	DecodeGroups   int `json:"decode_groups,omitzero"`
+	PrefillGPUs    int `json:"prefill_gpus,omitzero"`
+	DecodeGPUs     int `json:"decode_gpus,omitzero"`
+	TotalGPUs      int `json:"total_gpus"` // without spares
+	RedundancyGPUs int `json:"redundancy_gpus"`
+	TotalGPUsFinal int `json:"total_gpus_final"`
+	// Range is how TotalGPUsFinal moves with the error of the step times; zero
+	// where that is not known.
+	Range Range `json:"range,omitzero"`
+
+	PrefillDecodeRatio float64 `json:"prefill_decode_ratio,omitzero"` // of engines
+	EstimatedTTFTP99Ms float64 `json:"estimated_ttft_p99_ms"`
+	EstimatedITLP99Ms  float64 `json:"estimated_itl_p99_ms"`
+	EstimatedE2EP99Ms  float64 `json:"estimated_e2e_p99_ms"`
+	EstimatedTTFTP50Ms float64 `json:"estimated_ttft_p50_ms"`
+	EstimatedITLP50Ms  float64 `json:"estimated_itl_p50_ms"`
+	EstimatedE2EP50Ms  float64 `json:"estimated_e2e_p50_ms"`
+	// Attainment is the least share that kept one of the promises in simulation.
+	Attainment   float64 `json:"attainment"`
+	Availability float64 `json:"availability"` // that all engines needed are up; 0 = not asked for
+
+	Costs                             // of TotalGPUsFinal, per unit of the work at the peak
+	Average        Costs              `json:"at_average"` // per unit of the work on average
+	Binding        string             `json:"binding"`
+	Infeasible     *Infeasible        `json:"infeasible,omitempty"`
+	Provenance     profile.Provenance `json:"provenance"`
+	Warnings       []profile.Warning  `json:"warnings,omitempty"`
+	SimulatedSizes int                `json:"simulated_sizes"`
+}
+
+// PoolPlan is one pool of a Plan.
+type PoolPlan struct {
+	Role         engine.Role `json:"role"`
+	Engine       string      `json:"engine"` // "TP:2"
+	GPU          string      `json:"gpu"`
+	Engines      int         `json:"engines"` // needed
+	SpareEngines int         `json:"spare_engines"`
+	GPUs         int         `json:"gpus"` // spares included
+	Load
+}
+
+// Range is from the GPUs that the plan would take if every step were as much
+// faster than the model says as it may be, to those if as much slower.
+type Range struct {
+	Low    int     `json:"low"`
+	High   int     `json:"high"`   // 0: at that speed no number of engines holds the SLO
+	Factor float64 `json:"factor"` // in nine of ten comparisons the model was within it
+}
+
+// Failures say how often engines fail, and which of them together.
+type Failures struct {
+	// ReplicaAvailability is the probability that a failure domain is up.
+	ReplicaAvailability float64
+	// DomainGPUs is how many GPUs fail together: at least one engine; 8 for
+	// servers of eight. 0 = each engine by itself.
+	DomainGPUs int
+}
+
+// NewPlan adds spares and costs to a sized fleet.
+func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Provenance) (Plan, error) {
+	p := Plan{
+		Strategy: s.Layout.Strategy, Layout: s.Layout.Name(), Binding: s.Binding, Infeasible: s.Infeasible, Provenance: provenance,
+		Warnings: slices.Concat(s.Warnings, w.Warnings()), SimulatedSizes: s.Trials,
+	}
+	if s.Infeasible != nil {
+		return p, nil
+	}
+	spares, err := s.spares(slo, f)
+	if err != nil {
+		return p, err
+	}
+	hourly := 0.0
+	for i, pool := range s.Layout.Pools {
+		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Load: s.At.Pools[i]}
+		p.Pools = append(p.Pools, pp)
+		p.Groups += pp.Engines
+		p.TotalGPUs += pp.Engines * pool.GPUs
+		p.TotalGPUsFinal += pp.GPUs
+		hourly += float64(pp.GPUs) * pool.USDPerGPUHour
+	}
+	p.RedundancyGPUs = p.TotalGPUsFinal - p.TotalGPUs
+	if len(s.Replicas) > 1 {
+		p.PrefillGroups, p.DecodeGroups = s.Replicas[0], s.Replicas[1]
+		p.PrefillGPUs, p.DecodeGPUs = s.Replicas[0]*s.Layout.Pools[0].GPUs, s.Replicas[1]*s.Layout.Pools[1].GPUs
+		p.PrefillDecodeRatio = float64(p.PrefillGroups) / float64(p.DecodeGroups)
+	}
+	if slo.Availability > 0 {
+		p.Availability = spares.Availability
+	}
+	p.latencies(s.At)
+	p.Costs = hourlyCosts(hourly, w.PeakQPS, w.PeakQPS*w.AvgOSL)
+	p.Average = hourlyCosts(hourly, w.AverageQPS(), w.AverageQPS()*w.AvgOSL)
+	return p, nil
+}
+
+func (p *Plan) latencies(t Trial) {
+	ms := func(x engine.Picoseconds) float64 { return x.Milliseconds() }
+	p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms = ms(t.TTFT.P50), ms(t.TTFT.P99)
+	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL.P50), ms(t.ITL.P99)
+	p.EstimatedE2EP50Ms, p.EstimatedE2EP99Ms = ms(t.E2E.P50), ms(t.E2E.P99)
+	p.Attainment = 1 - max(t.TTFT.Missed, t.ITL.Missed, t.E2E.Missed)
+}
+
+// spares are those for the SLO's availability; none where it has none.
+func (s Sized) spares(slo SLO, f Failures) (Redundancy, error) {
+	var pools []Pool
+	for i, n := range s.Replicas {
+		pool := s.Layout.Pools[i]
+		pools = append(pools, Pool{
+			Name: string(pool.Engine.Role), Groups: n, GPUsPerGroup: pool.GPUs, GroupsPerDomain: max(1, f.DomainGPUs/pool.GPUs),
+		})
+	}
+	if slo.Availability > 0 {
+		r, err := Spares(pools, f.ReplicaAvailability, slo.Availability)
+		if err != nil {
+			return r, fmt.Errorf("planning %s: %w", s.Layout.Name(), err)
+		}
+		return r, nil
+	}
+	var r Redundancy
+	for _, p := range pools {
+		r.Pools = append(r.Pools, PoolSpares{Name: p.Name, Groups: p.Groups, GPUs: p.Groups * p.GPUsPerGroup})
+	}
+	return r, nil
+}
