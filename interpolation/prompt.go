@@ -2,6 +2,7 @@ package interpolation
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -31,17 +32,15 @@ const leastForKnee = 5
 func newPrompts(p *Prefill) prompts {
 	x, y := p.ttft.x, p.ttft.y
 	best, least := line(p), math.Inf(1)
-	if len(x) < leastForKnee {
-		return best
-	}
 	// A knee below the shortest prompt leaves nothing to see it by; beyond the
 	// last few samples too little is left to tell a line from a parabola.
-	for knee := x[0]; knee <= x[len(x)-4]; knee *= 1.05 {
+	for knee := x[0]; len(x) >= leastForKnee && knee <= x[len(x)-4]; knee *= 1.05 {
 		c, off, ok := hinge(x, y, knee)
 		if ok && off < least {
-			best, least = prompts{ttft: p, zero: min(c[0], y[0]), perToken: c[1], hidden: knee}, off
+			best, least = prompts{ttft: p, zero: c[0], perToken: c[1], hidden: knee}, off
 		}
 	}
+	best.zero = min(best.zero, slices.Min(y)) // noise may put a prompt below it
 	return best
 }
 

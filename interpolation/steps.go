@@ -73,7 +73,7 @@ func (s Steps) StepTime(b engine.Batch) engine.Picoseconds {
 		return d
 	}
 	full := s.weights.with(float64(max(b.DecodeSeqs, 0)))
-	return max(d, picoseconds(max(s.least, full))) + picoseconds(s.adds(b))
+	return max(max(d, picoseconds(full))+picoseconds(s.adds(b)), picoseconds(s.least))
 }
 
 // adds is what the prompts of b add to a step that has read all weights, in ns.

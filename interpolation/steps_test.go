@@ -177,6 +177,47 @@ func TestNoStepIsShorterThanADecodeStep(t *testing.T) {
 	}
 }
 
+// Whatever was measured: a prompt that has the engine to itself takes its TTFT,
+// or a step's least time, and every step is one that virtual time can hold.
+func TestStepsOfAnySurface(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p profile.PrefillSurface
+		isl := 0
+		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
+			isl += rapid.IntRange(1, 3000).Draw(t, "longer")
+			p.Samples = append(p.Samples, profile.PrefillSample{ISL: isl, TTFT: time.Duration(rapid.Int64Range(1, 1e10).Draw(t, "ttft")), ThroughputPerGPU: 1})
+		}
+		d := profile.DecodeSurface{MaxKVTokens: 1_000_000}
+		for range rapid.IntRange(1, 12).Draw(t, "loads") {
+			d.Samples = append(d.Samples, profile.DecodeSample{
+				KVUsage: rapid.Float64Range(1e-4, 1).Draw(t, "kv"), Context: rapid.Float64Range(10, 9000).Draw(t, "context"),
+				ITL: time.Duration(rapid.Int64Range(1, 1e9).Draw(t, "itl")), ThroughputPerGPU: 1,
+			})
+		}
+		pre, err := FitPrefill(p)
+		if err != nil {
+			t.Skip(err)
+		}
+		dec, err := FitDecode(d, 1)
+		if err != nil {
+			t.Skip(err)
+		}
+		s := NewSteps(pre, dec)
+		for _, x := range p.Samples {
+			got := s.Overhead() + s.StepTime(batch([][2]int{{x.ISL, 0}}, 0, 0))
+			if want := max(x.TTFT, picoseconds(s.least+s.overhead).Duration()); (got.Duration() - want).Abs() > 2 {
+				t.Fatalf("a prompt of %d tokens alone takes %v, want %v", x.ISL, got.Duration(), want)
+			}
+		}
+		n := rapid.IntRange(0, 500).Draw(t, "decoding")
+		b := batch([][2]int{{rapid.IntRange(1, 9000).Draw(t, "chunk"), rapid.IntRange(0, 9000).Draw(t, "past")}, {5, 0}}, n, int64(n)*300)
+		decode := s.StepTime(engine.Batch{DecodeSeqs: n, DecodeContext: b.DecodeContext})
+		if got := s.StepTime(b); got < decode || got < picoseconds(s.least) || got > 3*engine.Day {
+			t.Fatalf("%+v takes %v, decoding alone %v", b, got.Duration(), decode.Duration())
+		}
+	})
+}
+
 func TestDecodeRunIsStepTime(t *testing.T) {
 	for name, s := range map[string]Steps{"h200": h200Steps(t), "dense": dense(t)} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func newWeights(d *Decode, shortest float64) weights {
 	if at+1 < len(n) {
 		per = min(per, slope(at+1))
 	}
-	return weights{full: y[at] - n[at]*per, perSeq: per}
+	return weights{full: max(0, y[at]-n[at]*per), perSeq: per}
 }
 
 // with is that step with n decoding sequences of hardly any context, in ns.
