@@ -15,7 +15,7 @@ import (
 // nothing of the embedded engine. It batches continuously, caches whole prompts,
 // and its steps take an affine time. It prints its address.
 func affineEngine() {
-	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // until it is killed
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -134,8 +134,8 @@ func unseenErrors(t *testing.T, more ...string) map[string]float64 {
 	}
 	out := map[string]float64{}
 	for _, p := range run.Points {
-		n, context := time.Duration(math.Round(p.InFlight)), p.Context
-		want := affineStep + n*affineSeq + time.Duration(float64(n)*context*float64(affineContext))
+		n := math.Round(p.InFlight)
+		want := affineStep + time.Duration(n*float64(affineSeq)+n*p.Context*float64(affineContext))
 		if p.Phase == profile.Prefill {
 			want = affineStep + affineSeq + time.Duration(p.ISL)*(affinePrompt+affineContext)
 		}
