@@ -36,11 +36,12 @@ func TestWeights(t *testing.T) {
 		{"experts", []float64{1, 100, 200, 400}, experts, 22e6, 15e3},
 		{"experts, few loads", []float64{1, 200, 400}, experts, 22e6, 15e3},
 		{"two loads", []float64{1, 200}, dense, 8e6, 15e3},
+		{"steeper than in proportion", []float64{50, 100, 200}, func(n float64) float64 { return 1e3 * n * n }, 0, 150e3},
 		{"one load", []float64{100}, dense, 9.5e6, 0},
 	} {
 		d := decodeRow(t, tc.loads, tc.itl)
 		w := newWeights(&d, 100)
-		if math.Abs(w.full/tc.full-1) > 0.01 || math.Abs(w.perSeq-tc.per) > 0.03*tc.per+1 {
+		if math.Abs(w.full-tc.full) > 0.01*tc.full+1 || math.Abs(w.perSeq-tc.per) > 0.03*tc.per+1 {
 			t.Errorf("%s: full %.3g ns and %.4g ns per sequence, want %.3g and %.4g", tc.name, w.full, w.perSeq, tc.full, tc.per)
 		}
 	}

@@ -37,7 +37,8 @@ func TestSimulateFromProfileIsNearItsModel(t *testing.T) {
 			t.Errorf("attainment at other speeds: %v, want it as of the model", surfaces.OtherSpeed)
 		}
 		a, b := surfaces.OtherSpeed[0].Attainment, surfaces.OtherSpeed[1].Attainment
-		if a.Both > surfaces.Attainment.Both || b.Both < surfaces.Attainment.Both {
+		busy := rate == "18" || rate == "27" // so that some requests miss
+		if a.Both > surfaces.Attainment.Both || b.Both < surfaces.Attainment.Both || busy && a.Both == b.Both {
 			t.Errorf("attainment %v, slower %v, faster %v", surfaces.Attainment.Both, a.Both, b.Both)
 		}
 	}

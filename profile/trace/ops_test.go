@@ -136,6 +136,11 @@ func TestSuperposingIsEvenToTheEnds(t *testing.T) {
 	if head := counts[0]; head < 85 {
 		t.Errorf("the first 20 s have %v arrivals of 100", head)
 	}
+	for i, a := range all[1:] {
+		if a.At == all[i].At {
+			t.Errorf("two arrivals at %v: copies gather there", a.At)
+		}
+	}
 }
 
 func TestSuperposedIsInOrder(t *testing.T) {

@@ -32,6 +32,12 @@ func TestDisaggregatedByHand(t *testing.T) {
 	// Both prompts are one step of 2 s, from 1 s on. The link then takes 3 s
 	// for each, one second passes, and two more until the decode router.
 	offerAll(t, f, Request{ID: 7, At: 0, ISL: 10, OSL: 3}, Request{ID: 8, At: 0, ISL: 10, OSL: 1})
+	if err := f.Advance(5 * s); err != nil {
+		t.Fatal(err)
+	}
+	if u := f.Report().Links.Utilisation; u != 2.0/5 {
+		t.Errorf("the link was busy %v of the first 5 s, want 2 s of them", u)
+	}
 	if err := f.Finish(Forever); err != nil {
 		t.Fatal(err)
 	}
