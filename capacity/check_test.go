@@ -21,7 +21,6 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 		{func(d *drawn) { d.w.AvgISL = 0 }, "avg_isl is 0: want 1 to 16777216"},
 		{func(d *drawn) { d.w.P99ISL = 200 }, "p99_isl 200 is below avg_isl 256: want at least the average"},
 		{func(d *drawn) { d.w.P99OSL = 511 }, "p99_osl 511 is below avg_osl 512"},
-		{func(d *drawn) { d.w.P99ISL = 256 * 15 }, "no log-normal has both: want a p99 of 256 to 3831.93, or measure the lengths from a trace"},
 		{func(d *drawn) { d.w.PeakToAverage = 0.9 }, "peak_to_average is 0.9: want 1 to 1000000"},
 		{func(d *drawn) { d.w.PeakWindow = 0 }, "peak_window is 0s: want the window that peak_to_average 2.5 was counted over"},
 		{func(d *drawn) { d.w.Pattern = "weekly" }, `pattern "weekly" is unknown: want flat, business_hours or global`},
@@ -163,5 +162,18 @@ func TestParseStrategy(t *testing.T) {
 		if got, err := ParseStrategy(in); err != nil || got != want {
 			t.Errorf("%s is %s, %v", in, got, err)
 		}
+	}
+}
+
+// The formulas need no distribution; a simulation of means and p99s does.
+func TestPeakTrafficNamesALogNormalThatThereIsNot(t *testing.T) {
+	w := chatbot()
+	w.P99ISL = 256 * 15
+	if err := w.Check(); err != nil {
+		t.Error(err)
+	}
+	_, err := w.PeakTraffic()
+	if want := "p99_isl: "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no log-normal has both: want a p99 of 256 to 3831.93, or measure the lengths from a trace") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"math"
+	"sort"
 	"time"
 
 	"plimsoll/engine"
@@ -34,11 +35,11 @@ const maxReplicas = 100_000
 // largest batch over that batch.
 func (p EnginePool) tokenSeconds(t Traffic, itl time.Duration) float64 {
 	context := t.ISL + t.OSL/2
-	best := math.Inf(1)
-	for n := p.room(context); n >= 1; n /= 2 {
-		if s := p.step(n, context); s <= itl.Seconds() || n == 1 {
-			best = min(best, s/float64(n))
-		}
-	}
-	return best
+	// The first batch that takes longer than the ITL; steps grow with their batch.
+	slow := sort.Search(p.room(context), func(n int) bool { return p.step(n+1, context) > itl.Seconds() })
+	n := max(1, slow)
+	return p.step(n, context) / float64(n)
 }
+
+// FloorUSD is what the floor costs per hour: a plan of the layout hardly costs less.
+func (l Layout) FloorUSD(t Traffic, slo SLO) float64 { return l.HourlyUSD(l.floor(t, slo)) }

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -29,13 +30,10 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	if err := w.Check(); err != nil {
 		return Traffic{}, err
 	}
-	isl, err := lengths(w.AvgISL, w.P99ISL)
-	if err != nil {
-		return Traffic{}, fmt.Errorf("isl: %w", err)
-	}
-	osl, err := lengths(w.AvgOSL, w.P99OSL)
-	if err != nil {
-		return Traffic{}, fmt.Errorf("osl: %w", err)
+	isl, errISL := lengths("isl", w.AvgISL, w.P99ISL)
+	osl, errOSL := lengths("osl", w.AvgOSL, w.P99OSL)
+	if err := errors.Join(errISL, errOSL); err != nil {
+		return Traffic{}, err
 	}
 	qps := w.PeakQPS
 	return Traffic{
@@ -50,11 +48,15 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 }
 
 // lengths are log-normal, or all equal where the p99 is the mean.
-func lengths(mean, p99 float64) (trace.Lengths, error) {
+func lengths(which string, mean, p99 float64) (trace.Lengths, error) {
 	if p99 == mean {
 		return trace.Fixed(int(mean + 0.5)), nil
 	}
-	return trace.NewLogNormal(mean, p99, 0)
+	l, err := trace.NewLogNormal(mean, p99, 0)
+	if err != nil {
+		return nil, fmt.Errorf("p99_%s: %w, or measure the lengths from a trace", which, err)
+	}
+	return l, nil
 }
 
 // RecordedTraffic is a trace as it was recorded, with its peaks in it.

@@ -13,25 +13,25 @@ import (
 
 // notInFile are flags that a configuration file may not set.
 func notInFile() []string {
-	return []string{"config", "help", "format", "quiet", "verbose", "resume", "retry", "force", "dry-run", "api-key"}
+	return []string{"config", "workload", "help", "format", "quiet", "verbose", "resume", "retry", "force", "dry-run", "api-key"}
 }
 
 // applyConfig sets, from a YAML file whose keys are the flags' names, every
-// flag that the command line left alone.
-func applyConfig(c *cli.Context, path string) error {
+// flag that the command line left alone; flag is the one that named the file.
+func applyConfig(c *cli.Context, flag, path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usagef("--config: %v", err)
+		return usagef("--%s: %v", flag, err)
 	}
 	var doc yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict()); err != nil {
-		return usagef("--config %s: %s", path, firstLine(yaml.FormatError(err, false, false)))
+		return usagef("--%s %s: %s", flag, path, firstLine(yaml.FormatError(err, false, false)))
 	}
 	names := flagNames(c)
 	for _, item := range doc {
 		key := fmt.Sprint(item.Key)
 		if !slices.Contains(names, key) || slices.Contains(notInFile(), key) {
-			e := usagef("--config %s: unknown key %q", path, key)
+			e := usagef("--%s %s: unknown key %q", flag, path, key)
 			if n := nearest(key, names); n != "" && n != key {
 				return e.hint("did you mean %s?", n)
 			}
@@ -45,7 +45,7 @@ func applyConfig(c *cli.Context, path string) error {
 			err = c.Set(key, v)
 		}
 		if err != nil {
-			return usagef("--config %s: %s: %v", path, key, err)
+			return usagef("--%s %s: %s: %v", flag, path, key, err)
 		}
 	}
 	return nil

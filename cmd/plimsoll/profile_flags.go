@@ -296,7 +296,7 @@ func rootURL(s string) string {
 
 func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 	if path := c.String("config"); path != "" {
-		if err := applyConfig(c, path); err != nil {
+		if err := applyConfig(c, "config", path); err != nil {
 			return profileOptions{}, err
 		}
 	}

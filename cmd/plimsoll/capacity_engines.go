@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+)
+
+// candidate is a layout that a plan may have, and what its step times are worth.
+type candidate struct {
+	layout     capacity.Layout
+	slower     func(by float64) (capacity.Layout, error) // every step so many times as long
+	factor     float64                                   // in nine of ten comparisons steps are within it; 0 = not known
+	provenance profile.Provenance
+	source     string   // of the step times
+	prices     []string // where they are from
+}
+
+// candidates are the layouts of a plan, and why others are none.
+func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
+	if o.fleet.profile != "" {
+		return o.profiled()
+	}
+	var out []candidate
+	var skips []profile.Skip
+	for _, gpu := range o.gpus {
+		for _, tp := range o.tps {
+			f := o.fleet
+			f.gpu, f.parallelism = gpu, engine.TP(tp)
+			s, err := newModelSource(f)
+			if err != nil {
+				if len(o.gpus)*len(o.tps) == 1 {
+					return nil, nil, err
+				}
+				skips = append(skips, profile.Skip{Label: fmt.Sprintf("%s on %s", f.parallelism.Label(), gpu), Reason: err.Error()})
+				continue
+			}
+			cs, err := o.modelled(s, f)
+			if err != nil {
+				return nil, nil, err
+			}
+			out = append(out, cs...)
+		}
+	}
+	if len(out) == 0 {
+		return nil, skips, usagef("no GPU asked for holds %s: %s", o.fleet.model, skips[0].Reason).hint("%s", o.whatHolds())
+	}
+	return out, skips, nil
+}
+
+// whatHolds names GPUs of the catalog that hold the model.
+func (o capacityOptions) whatHolds() string {
+	cat, err := loadCatalog(o.fleet.catalog)
+	if err != nil {
+		return err.Error()
+	}
+	m, err := findModel(cat, o.fleet.model)
+	if err != nil {
+		return err.Error()
+	}
+	var names []string
+	for _, g := range cat.GPUs() {
+		for _, tp := range []int{1, 2, 4, 8} {
+			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: o.fleet.weights}) == nil {
+				names = append(names, fmt.Sprintf("%d × %s", tp, g.Name))
+				break
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "no GPU of the catalog holds it at TP 8 in " + string(o.fleet.weights) + ": --weights fp8 or fp4 takes less"
+	}
+	return "these hold it: " + strings.Join(names, ", ")
+}
+
+// modelled are the layouts of one engine by the latency model.
+func (o capacityOptions) modelled(s modelSource, f fleetPlan) ([]candidate, error) {
+	usd, from, err := o.money.of(s.gpu.Name, s.config.GPUs())
+	if err != nil {
+		return nil, err
+	}
+	build := func(strategy capacity.Strategy, by float64) (capacity.Layout, error) {
+		s := s
+		if by != 1 {
+			s.latency = s.latency.Slower(by)
+		}
+		return o.layout(s, strategy, []string{s.gpu.Name, s.gpu.Name}, []float64{usd, usd})
+	}
+	var out []candidate
+	for _, strategy := range o.strategies() {
+		l, err := build(strategy, 1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, candidate{
+			layout: l, slower: func(by float64) (capacity.Layout, error) { return build(strategy, by) },
+			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
+			source: "latency model, fit " + s.latency.Fit().Name, prices: []string{s.gpu.Name + ": " + from},
+		})
+	}
+	return out, nil
+}
+
+// profiled are the layouts of a profile's picks.
+func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
+	var out []candidate
+	var skips []profile.Skip
+	for _, strategy := range o.strategies() {
+		f := o.fleet
+		if strategy == capacity.Aggregated {
+			f.replicas = 1
+		}
+		s, err := readProfileSource(f)
+		if err != nil {
+			if len(o.strategies()) == 1 {
+				return nil, nil, err
+			}
+			skips = append(skips, profile.Skip{Label: string(strategy), Reason: err.Error()})
+			continue
+		}
+		_, prefill := s.pick(engine.RolePrefill)
+		_, decode := s.pick(engine.RoleDecode)
+		usd, from, err := o.money.of(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
+		if err != nil {
+			return nil, nil, err
+		}
+		l, err := o.layout(s, strategy, []string{s.rec.GPU, s.rec.GPU}, []float64{usd, usd})
+		if err != nil {
+			return nil, nil, err
+		}
+		c := candidate{layout: l, provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: []string{s.rec.GPU + ": " + from}}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, skips, usagef("--profile %s: %s", o.fleet.profile, skips[0].Reason)
+	}
+	return out, skips, nil
+}
+
+// layout is a source's engines in pools.
+func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpus []string, usd []float64) (capacity.Layout, error) {
+	l := capacity.Layout{Strategy: strategy}
+	roles := []engine.Role{engine.RoleAggregated}
+	if strategy == capacity.Disaggregated {
+		roles = []engine.Role{engine.RolePrefill, engine.RoleDecode}
+	}
+	for i, role := range roles {
+		p, err := s.pool(role)
+		if err != nil {
+			return l, err
+		}
+		p.Router = fleet.LeastLoaded
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpus[i], USDPerGPUHour: usd[i]})
+	}
+	if strategy == capacity.Disaggregated {
+		l.Transfer = fleet.Transfer{BytesPerToken: s.kvBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
+	}
+	return l, nil
+}
+
+func (o capacityOptions) strategies() []capacity.Strategy {
+	if o.strategy == capacity.Auto {
+		return []capacity.Strategy{capacity.Disaggregated, capacity.Aggregated}
+	}
+	return []capacity.Strategy{o.strategy}
+}
+
+// byFloor puts the candidates with the least conceivable cost first, so that
+// dearer ones need not be simulated.
+func byFloor(cs []candidate, t capacity.Traffic, slo capacity.SLO) {
+	slices.SortStableFunc(cs, func(a, b candidate) int {
+		x, y := a.layout.FloorUSD(t, slo), b.layout.FloorUSD(t, slo)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+}

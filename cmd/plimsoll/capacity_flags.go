@@ -1,0 +1,216 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
+	"plimsoll/profile/trace"
+)
+
+func stringFlags(category string, rows [][3]string) []cli.Flag {
+	var out []cli.Flag
+	for _, r := range rows {
+		out = append(out, &cli.StringFlag{Name: r[0], Value: r[1], Usage: r[2], Category: category})
+	}
+	return out
+}
+
+func workloadFlags() []cli.Flag {
+	return stringFlags("workload", [][3]string{
+		{"workload", "", "YAML `FILE` whose keys are flags of this command; flags win"},
+		{"peak-qps", "", "requests per second at the peak, `R`"},
+		{"avg-isl", "", "prompt `tokens`, the mean"},
+		{"avg-osl", "", "output `tokens`, the mean"},
+		{"p99-isl", "", "99th percentile of prompts, `tokens`: lengths are log-normal (default: all have the mean)"},
+		{"p99-osl", "", "99th percentile of outputs, `tokens`: likewise"},
+		{"peak-to-average", "1", "the peak's rate over the day's mean, `N`"},
+		{"peak-window", "60s", "the window over which the peak is counted, `time`"},
+		{"pattern", "flat", "how the rate moves over a day: `flat|business_hours|global`"},
+		{"trace", "", "arrivals and lengths from `FILE` instead, gzip or not"},
+		{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
+	})
+}
+
+func sloFlags() []cli.Flag {
+	return stringFlags("SLO", [][3]string{
+		{"ttft-p99", "", "time to first token, 99th percentile, `ms`"},
+		{"itl-p99", "", "gap between two tokens, 99th percentile, `ms`"},
+		{"e2e-p99", "", "end-to-end latency, 99th percentile, `ms` (default: not promised)"},
+		{"availability", "", "share of the time with all engines that the load takes, `fraction` (default: no spares)"},
+		{"replica-availability", "", "share of the time that one engine is up, `fraction`: spares follow by the binomial distribution"},
+		{"failure-domain", "", "how many `GPUs` fail together: 8 for servers of eight (default: one engine's)"},
+	})
+}
+
+func moneyFlags() []cli.Flag {
+	return append(stringFlags("cost", [][3]string{
+		{"cost-per-gpu-hour", "", "`USD` (default: the cheapest of the price table)"},
+		{"cloud", "", "prices of this cloud only, `NAME`: AWS, GCP, Azure, …"},
+		{"prices", "", "CSV `FILE` of further prices"},
+	}), &cli.BoolFlag{Name: "spot", Usage: "spot prices: such GPUs are taken back at any time", Category: "cost"})
+}
+
+// demand is a workload and an SLO as the flags say them.
+type demand struct {
+	workload capacity.Workload
+	slo      capacity.SLO
+	failures capacity.Failures
+	arrivals []trace.Arrival // of a trace; nil = none
+	stats    trace.Stats
+}
+
+// parseDemand reads a workload and an SLO; the file of --workload first.
+func parseDemand(p *parser) demand {
+	if file := p.name("workload"); file != "" && p.err == nil {
+		if err := applyConfig(p.c, "workload", file); err != nil {
+			p.err = err
+		}
+	}
+	var d demand
+	d.slo = capacity.SLO{TTFTP99: p.required("ttft-p99"), ITLP99: p.required("itl-p99"), E2EP99: p.optionalMillis("e2e-p99")}
+	if p.c.IsSet("availability") {
+		d.slo.Availability = p.number("availability", 0, 1)
+	}
+	if p.c.IsSet("replica-availability") {
+		d.failures.ReplicaAvailability = p.number("replica-availability", 0.5, 1)
+	}
+	d.failures.DomainGPUs = p.integer("failure-domain", 1, maxGPUs, 0)
+	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
+	file := p.name("trace")
+	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "peak-qps", "avg-isl", "avg-osl", "p99-isl", "p99-osl", "peak-to-average", "pattern")
+	p.needs(file != "", "with --trace", "trace-format")
+	window := p.duration("peak-window")
+	switch {
+	case p.err != nil:
+	case file != "":
+		d.read(p, file, window)
+	default:
+		d.workload = parseWorkload(p, window)
+	}
+	if p.err == nil {
+		if err := d.slo.Check(); err != nil {
+			p.fail(usagef("%v", flagged(err)))
+		}
+	}
+	return d
+}
+
+func parseWorkload(p *parser, window time.Duration) capacity.Workload {
+	for _, name := range []string{"peak-qps", "avg-isl", "avg-osl"} {
+		if p.name(name) == "" {
+			p.fail(usagef("--%s is missing", name).hint("--trace FILE measures a workload, --workload FILE.yaml holds one"))
+		}
+	}
+	if p.err != nil {
+		return capacity.Workload{}
+	}
+	w := capacity.Workload{
+		PeakQPS: p.number("peak-qps", 1e-6, trace.MaxRate), AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
+		PeakToAverage: p.number("peak-to-average", 1, 1e6), PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
+	}
+	w.P99ISL, w.P99OSL = w.AvgISL, w.AvgOSL
+	if p.name("p99-isl") != "" {
+		w.P99ISL = p.number("p99-isl", 1, maxTokens)
+	}
+	if p.name("p99-osl") != "" {
+		w.P99OSL = p.number("p99-osl", 1, maxTokens)
+	}
+	if err := w.Check(); err != nil && p.err == nil {
+		p.fail(usagef("%v", flagged(err)))
+	}
+	return w
+}
+
+// read measures a trace.
+func (d *demand) read(p *parser, file string, window time.Duration) {
+	r, _, err := openFile(file)
+	if err != nil {
+		p.err = err
+		return
+	}
+	defer r.Close() //nolint:errcheck // only read
+	f, err := trace.Open(r, file, trace.Options{Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true})
+	if err != nil {
+		p.fail(usagef("--trace: %v", err))
+		return
+	}
+	if d.arrivals, err = trace.Collect(trace.Rebase(f.Arrivals())); err != nil {
+		p.fail(usagef("--trace: %v", err))
+		return
+	}
+	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
+		d.workload, err = capacity.Measured(d.stats, window)
+	}
+	if err != nil {
+		p.fail(usagef("--trace %s: %v", file, err))
+	}
+}
+
+// required reads milliseconds that have to be given.
+func (p *parser) required(name string) time.Duration {
+	if p.name(name) == "" {
+		p.fail(usagef("--%s is missing: want milliseconds", name))
+		return 0
+	}
+	return p.millis(name)
+}
+
+// flagged is an error about fields, in the words of flags.
+func flagged(err error) string {
+	return strings.NewReplacer("peak_qps", "--peak-qps", "avg_isl", "--avg-isl", "avg_osl", "--avg-osl", "p99_isl", "--p99-isl", "p99_osl", "--p99-osl",
+		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "e2e_p99", "--e2e-p99",
+		"replica_availability", "--replica-availability", "availability", "--availability", "\n", "; ").Replace(err.Error())
+}
+
+// money is what GPUs cost, as the flags say it.
+type money struct {
+	fixed float64 // USD per GPU and hour; 0 = by the table
+	table prices.Table
+	cloud string
+	kind  prices.Kind
+}
+
+func parseMoney(p *parser) money {
+	m := money{cloud: p.name("cloud"), kind: prices.OnDemand}
+	if p.c.Bool("spot") {
+		m.kind = prices.Spot
+	}
+	if p.name("cost-per-gpu-hour") != "" {
+		m.fixed = p.number("cost-per-gpu-hour", 1e-6, 1e6)
+	}
+	p.needs(m.fixed == 0, "without --cost-per-gpu-hour", "cloud", "spot", "prices")
+	var err error
+	if m.table, err = prices.Default(); err != nil {
+		p.err = err
+		return m
+	}
+	if file := p.name("prices"); file != "" && p.err == nil {
+		f, err := os.Open(file)
+		if err != nil {
+			p.fail(usagef("--prices: %v", err))
+			return m
+		}
+		defer f.Close() //nolint:errcheck // only read
+		if m.table, err = m.table.With(file, f); err != nil {
+			p.fail(usagef("--prices: %v", err))
+		}
+	}
+	return m
+}
+
+// of is what one GPU of an engine costs per hour, and where that is from.
+func (m money) of(gpu string, gpus int) (float64, string, error) {
+	if m.fixed > 0 {
+		return m.fixed, "as given", nil
+	}
+	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, gpus)
+	if err != nil {
+		return 0, "", usagef("%v", err).hint("--cost-per-gpu-hour USD, or --prices FILE.csv")
+	}
+	return p.USDPerGPUHour, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly), nil
+}

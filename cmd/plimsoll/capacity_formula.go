@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+)
+
+// formulaPlan is a plan by the closed formulas with what they get wrong.
+type formulaPlan struct {
+	Workload   capacity.Workload   `json:"workload"`
+	SLO        capacity.SLO        `json:"slo"`
+	Throughput capacity.Throughput `json:"throughput"`
+	Price      string              `json:"price"`
+	capacity.FormulaPlan
+	Minimum     capacity.MinimumPlan  `json:"minimum"`
+	Corrections []capacity.Correction `json:"corrections"`
+}
+
+func (o capacityOptions) planByFormula(c *cli.Context) error {
+	if o.fleet.profile != "" {
+		return usagef("--method formula takes throughput from the latency model or published rows, not from --profile").hint("--method sized takes the profile, and its queues too")
+	}
+	if len(o.gpus) > 1 {
+		return usagef("--method formula plans for one GPU, --gpu names %d", len(o.gpus))
+	}
+	f, err := o.byFormula()
+	if err != nil {
+		return err
+	}
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, f)
+	}
+	var b bytes.Buffer
+	f.text(&b)
+	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("printing the plan: %w", err)
+	}
+	return nil
+}
+
+func (o capacityOptions) byFormula() (formulaPlan, error) {
+	out := formulaPlan{Workload: o.workload, SLO: o.slo}
+	cat, err := loadCatalog(o.fleet.catalog)
+	if err != nil {
+		return out, err
+	}
+	m, err := findModel(cat, o.fleet.model)
+	if err != nil {
+		return out, usagef("--model: %v", err)
+	}
+	g, err := cat.GPU(o.gpus[0])
+	if err != nil {
+		return out, usagef("--gpu: %v", err)
+	}
+	usd := capacity.PublishedUSDPerGPUHr
+	out.Price = "published"
+	if o.published {
+		out.Throughput, err = publishedThroughput(m)
+		if o.money.fixed > 0 {
+			usd, out.Price = o.money.fixed, "as given"
+		}
+	} else {
+		if out.Throughput, err = o.modelThroughput(m, g); err == nil {
+			usd, out.Price, err = o.money.of(g.Name, out.Throughput.TP)
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: usd}
+	if out.FormulaPlan, err = capacity.Formula(o.workload, o.slo, out.Throughput, options); err != nil {
+		return out, usagef("%v", flagged(err))
+	}
+	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
+		return out, usagef("%v", flagged(err))
+	}
+	out.Corrections = capacity.Misleads(o.workload, o.slo, out.Throughput, options, out.FormulaPlan, capacity.Facts{
+		Model: m, Weights: o.fleet.weights, ReplicaAvailability: o.failures.ReplicaAvailability,
+	})
+	return out, nil
+}
+
+func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
+	var names []string
+	for _, t := range capacity.PublishedThroughputs() {
+		if t.Model == m.Name {
+			return t, nil
+		}
+		names = append(names, t.Model)
+	}
+	return capacity.Throughput{}, usagef("--throughput published has no row for %s: want %s", m.Name, orList(names)).hint("--throughput model works for every model of the catalog")
+}
+
+// modelThroughput is what one engine does at most by the latency model: prompts
+// that fill its steps, and the largest batch whose step is within the ITL.
+func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capacity.Throughput, error) {
+	fit, err := loadFit("fit", o.fleet.fit)
+	if err != nil {
+		return capacity.Throughput{}, err
+	}
+	var last error
+	for _, tp := range o.tps {
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: o.fleet.weights}, fit)
+		if err != nil {
+			last = err
+			continue
+		}
+		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
+		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
+		return capacity.Throughput{
+			Name: fmt.Sprintf("%s on %s, TP%d", m.Name, g.Name, tp), Model: m.Name, GPU: g.Name, TP: tp,
+			PrefillTPS: float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds(),
+			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
+			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
+		}, nil
+	}
+	return capacity.Throughput{}, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
+}
+
+// largestBatch is the most sequences that a step within itl seconds decodes, at
+// least 1.
+func largestBatch(l latency.Model, context, itl float64) int {
+	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokens())/context)))
+	low, high := 1, most+1
+	for high-low > 1 {
+		if n := (low + high) / 2; l.ITL(n, context).Seconds() <= itl {
+			low = n
+		} else {
+			high = n
+		}
+	}
+	return low
+}
+
+func (f formulaPlan) text(b *bytes.Buffer) {
+	fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
+	head(b, f.Workload, f.SLO)
+	t := f.Throughput
+	fmt.Fprintf(b, "Throughput of one engine (%s): %s: prefill %.0f, decode %.0f tokens/s\n\n", t.Provenance, t.Name, t.PrefillTPS, t.DecodeTPS)
+	row := func(name, format string, a ...any) {
+		fmt.Fprintf(b, "  %-22s "+format+"\n", append([]any{name}, a...)...)
+	}
+	if f.Strategy == capacity.Disaggregated {
+		row("engines", "%d prefill + %d decode, of %d GPUs each", f.PrefillGroups, f.DecodeGroups, t.TP)
+		row("TTFT, ITL p99", "%.2f ms, %.2f ms by formula", f.EstimatedTTFTP99Ms, f.EstimatedITLP99Ms)
+	} else {
+		row("engines", "%d aggregated, of %d GPUs each", f.Groups, t.TP)
+	}
+	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
+	row("minimum", "%d GPUs ($%.4f per 1,000 requests)", f.Minimum.TotalGPUs, f.Minimum.Per1kQueriesUSD)
+	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year (price: %s)", amount(f.HourlyUSD), amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), f.Price)
+	row("per unit", "$%.4f per 1,000 requests, $%.4f per million output tokens", f.Per1kQueriesUSD, f.Per1MTokensUSD)
+	row("binds", "%s", f.Binding)
+	for _, w := range f.Warnings {
+		row("warning", "%s", w.Message)
+	}
+	if len(f.Corrections) == 0 {
+		return
+	}
+	b.WriteString("\nWhere the formulas mislead, each figure by itself (--method sized makes a plan of it all):\n")
+	table := newTable("figure", "formula", "right", "unit", "because")
+	for _, c := range f.Corrections {
+		table.row(c.Field, fmt.Sprintf("%.6g", c.Formula), fmt.Sprintf("%.6g", c.Right), c.Unit, c.Why)
+	}
+	b.WriteString(table.text("  "))
+}

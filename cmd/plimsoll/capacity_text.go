@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/profile"
+)
+
+func showPlans(c *cli.Context, out sizedPlans) error {
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, out)
+	}
+	var b bytes.Buffer
+	out.text(&b)
+	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("printing the plan: %w", err)
+	}
+	return nil
+}
+
+func (out sizedPlans) text(b *bytes.Buffer) {
+	if len(out.Plans) > 0 && out.Plans[0].Provenance != profile.Measured {
+		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(out.Plans[0].Provenance.String()))
+	}
+	head(b, out.Workload, out.SLO)
+	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
+	t := newTable("layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what one engine fewer breaks")
+	for _, p := range out.Plans {
+		if p.Infeasible != nil {
+			continue
+		}
+		t.row(p.Layout, p.Pools[0].GPU, engineCounts(p.Plan), itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
+			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
+	}
+	if len(t.rows) > 0 {
+		b.WriteString(t.text("  "))
+	}
+	for _, p := range out.Plans {
+		if f := p.Infeasible; f != nil {
+			fmt.Fprintf(b, "  %s: infeasible: %s; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s\n", p.Layout, f.Why,
+				f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
+		}
+	}
+	for _, s := range out.LeftOut {
+		fmt.Fprintf(b, "  not sized: %s: %s\n", s.Label, s.Reason)
+	}
+	if len(t.rows) > 0 {
+		out.Plans[0].text(b, out.Workload)
+	}
+}
+
+func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
+	fmt.Fprintf(b, "Workload: %.4g requests/s at the peak, %.4g on average (the peak in windows of %v); prompts %.4g tokens (p99 %.4g), outputs %.4g (p99 %.4g)\n",
+		w.PeakQPS, w.AverageQPS(), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
+	fmt.Fprintf(b, "SLO, 99th percentiles: TTFT ≤ %v, ITL ≤ %v", slo.TTFTP99, slo.ITLP99)
+	if slo.E2EP99 > 0 {
+		fmt.Fprintf(b, ", end to end ≤ %v", slo.E2EP99)
+	}
+	if slo.Availability > 0 {
+		fmt.Fprintf(b, "; availability ≥ %v", slo.Availability)
+	}
+	b.WriteString("\n")
+}
+
+// engineCounts are "3 + 6", with spares "3+1 + 6+2".
+func engineCounts(p capacity.Plan) string {
+	var parts []string
+	for _, pool := range p.Pools {
+		s := itoa(pool.Engines)
+		if pool.SpareEngines > 0 {
+			s += "+" + itoa(pool.SpareEngines)
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " and ")
+}
+
+// text is one plan at length.
+func (p sizedPlan) text(b *bytes.Buffer, w capacity.Workload) {
+	fmt.Fprintf(b, "\nCheapest: %d GPUs, %s\n", p.TotalGPUsFinal, p.Layout)
+	t := newTable("pool", "engines", "spare", "GPUs", "busy", "KV use", "in flight", "waiting")
+	for _, pool := range p.Pools {
+		n := float64(pool.Engines)
+		t.row(fmt.Sprintf("%s %s", pool.Engine, pool.Role), itoa(pool.Engines), itoa(pool.SpareEngines), itoa(pool.GPUs),
+			fmt.Sprintf("%.0f %%", 100*pool.Utilisation), fmt.Sprintf("%.0f %%", 100*pool.KVUse), fmt.Sprintf("%.1f", pool.Running/n), fmt.Sprintf("%.2f", pool.Waiting/n))
+	}
+	b.WriteString(t.text("  "))
+	b.WriteString("  in flight and waiting are means per engine at the peak\n\n")
+	row := func(name, format string, a ...any) {
+		fmt.Fprintf(b, "  %-14s "+format+"\n", append([]any{name}, a...)...)
+	}
+	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)
+	row("ITL", "p50 %.2f ms, p99 %.2f ms", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms)
+	row("end to end", "p50 %.2f s, p99 %.2f s", p.EstimatedE2EP50Ms/1e3, p.EstimatedE2EP99Ms/1e3)
+	row("attainment", "%.2f %% (the least of those promised)", 100*p.Attainment)
+	if p.Availability > 0 {
+		row("availability", "%.5f that all engines needed are up", p.Availability)
+	}
+	if p.Range.Factor > 0 {
+		high := fmt.Sprintf("%d GPUs", p.Range.High)
+		if p.Range.High == 0 {
+			high = "no number that holds the SLO"
+		}
+		row("range", "%d GPUs to %s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Low, high, p.Range.Factor)
+	} else {
+		row("range", "not known: the source of step times states no error")
+	}
+	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD))
+	row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
+	row("step times", "%s", p.Source)
+	row("prices", "%s", strings.Join(p.Prices, "; "))
+	for _, warning := range p.Warnings {
+		row("warning", "%s", warning.Message)
+	}
+	_ = w
+}
