@@ -186,6 +186,21 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A request given up before it reaches the engine costs it nothing.
+func TestTimeoutBeforeTheEngine(t *testing.T) {
+	w := closed(20, 5, 6, 2)
+	w.Timeout = 10 * time.Millisecond
+	m := measure(t, make1(t, small(), 20*engine.Millisecond), w, nil)
+	if len(m.Running) > 0 {
+		t.Errorf("the engine ran in %d steps", len(m.Running))
+	}
+	for i, r := range m.Requests {
+		if sent := time.Millisecond + time.Duration(i/2)*w.Timeout; r.Failure != profile.FailTimeout || r.Sent != sent || r.End != sent+w.Timeout || len(r.Chunks) > 0 {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+}
+
 // In a closed loop a client that gives up sends its next request at that instant,
 // in the midst of a step or before the engine has seen the one given up; and
 // never are more in flight than asked for.
