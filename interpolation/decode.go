@@ -116,6 +116,17 @@ func (d Decode) InFlight(contextTokens float64) (low, high float64) {
 	return b.low, b.high
 }
 
+// nearest is the row whose context is the nearest.
+func (d *Decode) nearest(context float64) *row {
+	best := &d.rows[0]
+	for i := range d.rows {
+		if r := &d.rows[i]; math.Abs(r.context-context) < math.Abs(best.context-context) {
+			best = r
+		}
+	}
+	return best
+}
+
 // blend is the surface at one context: two rows and their weight, or one row.
 type blend struct {
 	one, two   *row

@@ -283,6 +283,18 @@ func TestStepsFromOneSample(t *testing.T) {
 	}
 }
 
+func TestCoarseLoadsAreNamed(t *testing.T) {
+	s := h200Steps(t) // whose ITL rises from 4.4 ms at 1 request to 19.1 at 263
+	for load, want := range map[float64]int{0.5: 0, 30: 1, 262: 1, 400: 0, 5000: 0} {
+		if w := s.Coarse(load, 300); len(w) != want {
+			t.Errorf("%v requests in flight: %v, want %d warnings", load, w, want)
+		}
+	}
+	if w := dense(t).Coarse(60, 2000); len(w) != 0 {
+		t.Errorf("an engine whose ITL rises little: %v", w)
+	}
+}
+
 func BenchmarkDecodeRun(b *testing.B) {
 	s := h200Steps(b)
 	b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/interpolation"
 	"plimsoll/profile"
 )
 
@@ -171,7 +172,7 @@ type simulatedFleet struct {
 	source     string // of the step times
 	ttft, itl  profile.ModelError
 	warnings   []profile.Warning
-	beyond     func(isl, inFlight, context float64) []profile.Warning // of a load, what was never measured; nil = nothing to say
+	steps      *interpolation.Steps // the profile behind the step times; nil = there is none
 }
 
 // pools describes each pool by what differs between them, or both at once.
@@ -270,12 +271,14 @@ func (s storage) tier(block float64) sim.Tier {
 
 // outside says what of a run lies beyond the profile behind it.
 func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
-	if f.beyond == nil || r.ISL.Count() == 0 {
+	if f.steps == nil || r.ISL.Count() == 0 {
 		return nil
 	}
 	last := len(r.Pools) - 1
-	inFlight := math.Ceil(r.Pools[last].RunningPeak / float64(max(f.Pools[last].Replicas, 1)))
-	return f.beyond(float64(r.ISL.Max()), inFlight, r.ISL.Mean()+r.OSL.Mean()/2)
+	each := func(running float64) float64 { return running / float64(max(f.Pools[last].Replicas, 1)) }
+	context := r.ISL.Mean() + r.OSL.Mean()/2
+	return append(f.steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
+		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
 }
 
 // layout is "4 × TP:2", or "2 × TP:1 prefill + 3 × TP:2 decode".

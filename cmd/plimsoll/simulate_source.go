@@ -232,7 +232,7 @@ func (s profileSource) about(f *simulatedFleet) {
 	f.source = fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance)
 	f.Provenance = s.steps.Provenance()
 	f.ttft, f.itl = s.rec.Prefill.ModelError, s.rec.Decode.ModelError
-	f.beyond = s.steps.Outside
+	f.steps = &s.steps
 	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
 	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
 	f.warnings = append(f.warnings, s.assumed()...)
