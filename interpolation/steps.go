@@ -32,7 +32,7 @@ import (
 //
 // Fleets on the latency model and on its own profiles (Llama 3.1 8B and 70B, H100,
 // at 30, 60 and 90 % of what they carry) differ by 5 % in mean TTFT and 6 % in mean
-// TPOT at most, the profile's being the slower. Of a mixture of experts see Coarse.
+// TPOT at most. Of a mixture of experts see Coarse.
 type Steps struct {
 	prefill  Prefill
 	decode   Decode
