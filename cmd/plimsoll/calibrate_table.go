@@ -67,6 +67,9 @@ func readTable(name string, r io.Reader, cat catalog.Catalog) ([]tableRow, error
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
 		row.line = line
+		for i := range row.obs {
+			row.obs[i].Run = line
+		}
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"plimsoll/engine/latency"
@@ -99,4 +100,26 @@ func shownError(e profile.ModelError) string {
 		parts = append(parts, e.Basis)
 	}
 	return fmt.Sprintf("within a factor of %.2f in nine of ten comparisons (%s)", e.Factor90, strings.Join(parts, "; "))
+}
+
+// fitWarnings says where a fit has no row of the GPU, or none so long: the errors
+// that it states are those on others.
+func fitWarnings(f latency.Fit, gpu string, longest int) []profile.Warning {
+	var out []profile.Warning
+	var names []string
+	for _, r := range f.Rows {
+		if !slices.Contains(names, r.GPU) {
+			names = append(names, r.GPU)
+		}
+	}
+	if len(names) > 0 && !slices.Contains(names, gpu) {
+		out = append(out, profile.Warnf("fit_gpu",
+			"no row behind the fit %s is of an %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
+			f.Name, gpu, strings.Join(names, ", ")))
+	}
+	if f.Longest > 0 && longest > f.Longest {
+		out = append(out, profile.Warnf("fit_length",
+			"sequences of %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
+	}
+	return out
 }

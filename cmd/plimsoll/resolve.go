@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -110,7 +109,9 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if err := d.setGPUs(o, cat, found); err != nil {
 		return d, err
 	}
-	d.fitWarnings()
+	if d.modelled() {
+		d.warnings = append(d.warnings, fitWarnings(d.fit, d.gpu.Name, o.isl+o.osl)...)
+	}
 	if d.kind == engine.KindCommand && d.template.Argv == "" {
 		d.template.Argv = o.command
 		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
@@ -141,23 +142,6 @@ func (d *deployment) templateWarnings() {
 		d.warnings = append(d.warnings, profile.Warnf("template_prefix_caching",
 			"the command does not use {{.PrefixCaching}}: prefill and decode are measured with the same caching; cached tokens are checked where the engine tells them"))
 	}
-}
-
-// fitWarnings says where the latency model's fit has nothing of the GPU: the errors
-// that it states are those on others.
-func (d *deployment) fitWarnings() {
-	var names []string
-	for _, r := range d.fit.Rows {
-		if !slices.Contains(names, r.GPU) {
-			names = append(names, r.GPU)
-		}
-	}
-	if !d.modelled() || len(names) == 0 || slices.Contains(names, d.gpu.Name) {
-		return
-	}
-	d.warnings = append(d.warnings, profile.Warnf("fit_gpu",
-		"no row behind the fit %s is of an %s: the model errors below are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
-		d.fit.Name, d.gpu.Name, strings.Join(names, ", ")))
 }
 
 // auto chooses an engine: a real one on real GPUs, else the embedded one, and

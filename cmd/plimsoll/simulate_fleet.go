@@ -31,8 +31,8 @@ func fleetFlags() []cli.Flag {
 	}
 	return []cli.Flag{
 		f("profile", "", "step times from the profile in `DIR` instead of the latency model"),
-		f("model", simModel, "model, a catalog `name`"), f("gpu", simGPU, "GPU, a catalog `name`"),
-		f("catalog", "", "`FILE` of further models or GPUs"),
+		f("model", simModel, "model, a catalog `name` or a config.json"), f("gpu", simGPU, "GPU, a catalog `name`"),
+		f("catalog", "", catalogUsage),
 		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
 		f("fit", "", fitUsage),
 		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),

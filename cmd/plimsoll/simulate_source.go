@@ -71,6 +71,7 @@ func (s modelSource) about(f *simulatedFleet) {
 	f.model, f.gpu = s.model.Name, s.gpu.Name
 	f.source = fmt.Sprintf("latency model, fit %s", s.latency.Fit().Name)
 	f.ttft, f.itl = modelError(s.latency.TTFTError()), modelError(s.latency.ITLError())
+	f.warnings = append(f.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, 0)...)
 }
 
 // profileSource times steps by a profile's surfaces.

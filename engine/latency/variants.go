@@ -14,6 +14,9 @@ func (m Model) Slower(by float64) Model {
 	return m.about.at(fromVector(v))
 }
 
+// firstYear is from where on a version is a year: vLLM of 2023.
+const firstYear = 2000
+
 // AsyncScheduling reports whether the engine schedules a step while the one
 // before it runs: vLLM does by default since 0.14.0 (release notes, January
 // 2026), but not with pipeline parallelism. A version that is not known is taken
@@ -24,8 +27,8 @@ func (m Model) AsyncScheduling() bool {
 		return false
 	}
 	var major, minor int
-	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
+	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n == 0 {
 		return f.Version == ""
 	}
-	return major > 0 || minor >= 14
+	return major < firstYear && (major > 0 || minor >= 14)
 }

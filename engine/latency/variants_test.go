@@ -38,6 +38,7 @@ func TestAsyncScheduling(t *testing.T) {
 		{"vllm", "0.12", false},
 		{"vllm", "2023", false},
 		{"vllm", "1.0", true},
+		{"vllm", "1", true},
 		{"vllm", "", true},
 		{"trtllm", "1.0.0rc3", false},
 		{"trtllm", "", false},
