@@ -41,7 +41,7 @@ func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 				skips = append(skips, profile.Skip{Label: fmt.Sprintf("%s on %s", f.parallelism.Label(), gpu), Reason: err.Error()})
 				continue
 			}
-			cs, err := o.modelled(s, f)
+			cs, err := o.modelled(s)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -80,7 +80,7 @@ func (o capacityOptions) whatHolds() string {
 }
 
 // modelled are the layouts of one engine by the latency model.
-func (o capacityOptions) modelled(s modelSource, f fleetPlan) ([]candidate, error) {
+func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 	usd, from, err := o.money.of(s.gpu.Name, s.config.GPUs())
 	if err != nil {
 		return nil, err

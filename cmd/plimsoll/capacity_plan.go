@@ -34,7 +34,7 @@ func planFlags() []cli.Flag {
 // capacityOptions are a plan as the flags ask for it.
 type capacityOptions struct {
 	demand
-	money
+	money       money
 	fleet       fleetPlan // model, fit, weights, catalog, profile
 	gpus        []string
 	tps         []int

@@ -50,7 +50,7 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  not sized: %s: %s\n", s.Label, s.Reason)
 	}
 	if len(t.rows) > 0 {
-		out.Plans[0].text(b, out.Workload)
+		out.Plans[0].text(b)
 	}
 }
 
@@ -81,7 +81,7 @@ func engineCounts(p capacity.Plan) string {
 }
 
 // text is one plan at length.
-func (p sizedPlan) text(b *bytes.Buffer, w capacity.Workload) {
+func (p sizedPlan) text(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\nCheapest: %d GPUs, %s\n", p.TotalGPUsFinal, p.Layout)
 	t := newTable("pool", "engines", "spare", "GPUs", "busy", "KV use", "in flight", "waiting")
 	for _, pool := range p.Pools {
@@ -117,5 +117,4 @@ func (p sizedPlan) text(b *bytes.Buffer, w capacity.Workload) {
 	for _, warning := range p.Warnings {
 		row("warning", "%s", warning.Message)
 	}
-	_ = w
 }

@@ -10,7 +10,9 @@ import (
 
 func TestSummarize(t *testing.T) {
 	residuals := []Residual{
-		{Kind: KindITL, Measured: 1, After: 0.5}, {Kind: KindITL, Measured: 1, After: 1.1}, {Kind: KindTPOT, Measured: 2, After: 2},
+		{Kind: KindITL, Measured: 1, After: 0.5},
+		{Kind: KindITL, Measured: 1, After: 1.1},
+		{Kind: KindTPOT, Measured: 2, After: 2},
 		{Kind: KindTTFT, Measured: 1, After: 4},
 	}
 	got := Summarize("rows", residuals, func(r Residual) float64 { return r.After })
@@ -42,8 +44,13 @@ func TestUnlikeOnlyWidens(t *testing.T) {
 		base, a, b := draw.Draw(t, "base"), draw.Draw(t, "a"), draw.Draw(t, "b")
 		one, both, turned := base.unlike(a), base.unlike(a, b), base.unlike(b, a)
 		for _, pair := range [][2]float64{
-			{one.Factor90, base.Factor90}, {one.Factor90, a.Factor90}, {both.Factor90, one.Factor90}, {both.Factor90, b.Factor90},
-			{both.Median, one.Median}, {both.P90, one.P90}, {both.Factor50, one.Factor50},
+			{one.Factor90, base.Factor90},
+			{one.Factor90, a.Factor90},
+			{both.Factor90, one.Factor90},
+			{both.Factor90, b.Factor90},
+			{both.Median, one.Median},
+			{both.P90, one.P90},
+			{both.Factor50, one.Factor50},
 		} {
 			if pair[0] < pair[1]*(1-1e-12) {
 				t.Fatalf("%g is below %g", pair[0], pair[1])
