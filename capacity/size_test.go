@@ -12,7 +12,7 @@ import (
 )
 
 // engines is a pool of a catalog's model on its GPU, by the latency model.
-func engines(t *testing.T, model, gpu string, tp int, role engine.Role) EnginePool {
+func engines(t testing.TB, model, gpu string, tp int, role engine.Role) EnginePool {
 	t.Helper()
 	cat, err := catalog.Default()
 	if err != nil {

@@ -184,23 +184,31 @@ func parseMoney(p *parser) money {
 		m.fixed = p.number("cost-per-gpu-hour", 1e-6, 1e6)
 	}
 	p.needs(m.fixed == 0, "without --cost-per-gpu-hour", "cloud", "spot", "prices")
-	var err error
-	if m.table, err = prices.Default(); err != nil {
-		p.err = err
-		return m
-	}
-	if file := p.name("prices"); file != "" && p.err == nil {
-		f, err := os.Open(file)
-		if err != nil {
-			p.fail(usagef("--prices: %v", err))
-			return m
-		}
-		defer f.Close() //nolint:errcheck // only read
-		if m.table, err = m.table.With(file, f); err != nil {
-			p.fail(usagef("--prices: %v", err))
-		}
-	}
+	m.table = readPrices(p)
 	return m
+}
+
+// readPrices is the table of prices, with the file of --prices on top.
+func readPrices(p *parser) prices.Table {
+	table, err := prices.Default()
+	if err != nil {
+		p.err = err
+		return table
+	}
+	file := p.name("prices")
+	if file == "" || p.err != nil {
+		return table
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		p.fail(usagef("--prices: %v", err))
+		return table
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if table, err = table.With(file, f); err != nil {
+		p.fail(usagef("--prices: %v", err))
+	}
+	return table
 }
 
 // of is what one GPU of an engine costs per hour, and where that is from.
