@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity/prices"
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+)
+
+func capacityCatalogCommand() *cli.Command {
+	return &cli.Command{
+		Name: "catalog", Usage: "models, GPUs and prices that plans are made from, with their sources",
+		Description: "Memory in GiB, bandwidth in GB/s, peaks in dense TFLOP/s, power in W, prices in USD per GPU and hour.\n" +
+			"   A dash is what a GPU does not have, or what no source says.\n\n" +
+			"   plimsoll capacity catalog --gpus\n" +
+			"   plimsoll capacity catalog --only prices --prices ours.csv --format json",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "only", Usage: "`models|gpus|prices` instead of all three"},
+			&cli.StringFlag{Name: "catalog", Usage: catalogUsage},
+			&cli.StringFlag{Name: "prices", Usage: "CSV `FILE` of further prices"},
+		},
+		Action: showCatalog,
+	}
+}
+
+// catalogFile is what a plan is made from; a part that was not asked for is nil.
+type catalogFile struct {
+	Models []catalog.Model `json:"models,omitempty"`
+	GPUs   []catalog.GPU   `json:"gpus,omitempty"`
+	Prices []prices.Price  `json:"prices,omitempty"`
+}
+
+func showCatalog(c *cli.Context) error {
+	out, err := readCatalog(c)
+	if err != nil {
+		return err
+	}
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, out)
+	}
+	var b bytes.Buffer
+	out.text(&b)
+	return show(c, b)
+}
+
+func readCatalog(c *cli.Context) (catalogFile, error) {
+	p := &parser{c: c}
+	cat, err := loadCatalog(p.name("catalog"))
+	if err != nil {
+		return catalogFile{}, err
+	}
+	table, only := readPrices(p), p.name("only")
+	if only != "" {
+		only = p.choice("only", "models", "gpus", "prices")
+	}
+	out := catalogFile{Models: cat.Models(), GPUs: cat.GPUs(), Prices: table.All()}
+	switch only {
+	case "models":
+		out = catalogFile{Models: out.Models}
+	case "gpus":
+		out = catalogFile{GPUs: out.GPUs}
+	case "prices":
+		out = catalogFile{Prices: out.Prices}
+	}
+	return out, p.err
+}
+
+func (f catalogFile) text(b *bytes.Buffer) {
+	part := func(title string, t *table) {
+		if len(t.rows) == 0 {
+			return
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "%s: %d\n%s", title, len(t.rows), t.text("  "))
+	}
+	part("Models", modelRows(f.Models))
+	part("GPUs", gpuRows(f.GPUs))
+	part("Prices", priceRows(f.Prices))
+}
+
+func modelRows(ms []catalog.Model) *table {
+	t := newTable("model", "parameters", "active", "layers", "attention", "experts", "context", "bf16 GB", "KV bytes/token", "source")
+	for _, m := range ms {
+		attention, experts := fmt.Sprintf("GQA %d/%d", m.QHeads, m.KVHeads), "–"
+		if m.MLA() {
+			attention = fmt.Sprintf("MLA %d", m.KVLoraRank)
+		}
+		if m.MoE() {
+			experts = fmt.Sprintf("%d of %d", m.ExpertsPerToken, m.Experts)
+		}
+		t.row(m.Name, billions(m.Params), billions(m.ActiveParams), itoa(m.Layers), attention, experts, itoa(m.MaxContext),
+			fmt.Sprintf("%.1f", m.WeightBytes(engine.BF16)/1e9), fmt.Sprintf("%.0f", m.KVBytesPerToken(engine.BF16)), m.Source)
+	}
+	return t
+}
+
+func billions(n int64) string { return fmt.Sprintf("%.2f B", float64(n)/1e9) }
+
+func gpuRows(gs []catalog.GPU) *table {
+	t := newTable("GPU", "GiB", "GB/s", "bf16", "fp8", "fp4", "link GB/s", "between nodes", "W", "source", "notes")
+	for _, g := range gs {
+		t.row(g.Name, fmt.Sprintf("%.1f", float64(g.MemoryBytes)/(1<<30)), known(g.HBMBytesPerSec/1e9), known(g.BF16FLOPS/1e12), known(g.FP8FLOPS/1e12), known(g.FP4FLOPS/1e12),
+			known(g.LinkBytesPerSec/1e9), known(g.InterNodeBytesPerSec/1e9), known(float64(g.TDPWatts)), g.Source, g.Notes)
+	}
+	return t
+}
+
+// known is a figure, or a dash where there is none.
+func known(x float64) string {
+	if x == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.6g", x)
+}
+
+func priceRows(ps []prices.Price) *table {
+	t := newTable("cloud", "region", "instance", "GPU", "GPUs", "kind", "$/GPU-hour", "date", "source")
+	for _, p := range ps {
+		t.row(p.Cloud, p.Region, p.Instance, p.GPU, itoa(p.GPUs), strings.ReplaceAll(string(p.Kind), "_", " "), fmt.Sprintf("%.4g", p.USDPerGPUHour), p.Date.Format(time.DateOnly), p.Source)
+	}
+	return t
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+)
+
+func capacityRatioCommand() *cli.Command {
+	return &cli.Command{
+		Name: "ratio", Usage: "how many prefill engines go with how many decode engines",
+		Description: "(ISL / prefill tokens/s) / (OSL / decode tokens/s), for one shape of requests (tokens) or for the five that are\n" +
+			"   used as examples, with the share of an aggregated engine's time that prefill takes.\n\n" +
+			"   plimsoll capacity ratio --model llama-3.1-70b --isl 3000 --osl 150\n" +
+			"   plimsoll capacity ratio --throughput model --model llama-3.1-8b --gpu l40s --itl-p99 40",
+		Flags: stringFlags("", [][3]string{
+			{"isl", "", "prompt `tokens`, the mean (default: the five classic shapes)"},
+			{"osl", "", "output `tokens`, the mean"},
+			{"throughput", "published", "`published|model`: a rule of thumb, or what the latency model says of one engine"},
+			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
+			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
+			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: the least of 1, 2, 4 and 8 that holds the model)"},
+			{"weights", "bf16", "with --throughput model: storage of the weights, `bf16|fp8|fp4`"},
+			{"fit", "", fitUsage},
+			{"catalog", "", catalogUsage},
+			{"profile", "", "throughput from the profile in `DIR`, the best source there is"},
+			{"itl-p99", "50", "with --throughput model or --profile: what a decode step may take, `ms`"},
+		}),
+		Action: showRatios,
+	}
+}
+
+// shapeRatio is a shape's ratio and the throughput that it comes from.
+type shapeRatio struct {
+	capacity.PhaseRatio
+	Throughput capacity.Throughput `json:"throughput"`
+}
+
+func showRatios(c *cli.Context) error {
+	p := &parser{c: c}
+	shapes := parseShapes(p)
+	throughput := parseThroughput(p)
+	if p.err != nil {
+		return p.err
+	}
+	var ratios []shapeRatio
+	for _, s := range shapes {
+		t, err := throughput(s)
+		if err != nil {
+			return err
+		}
+		r, err := capacity.Ratio(s, t)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		ratios = append(ratios, shapeRatio{r, t})
+	}
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, ratios)
+	}
+	var b bytes.Buffer
+	ratioText(&b, ratios)
+	return show(c, b)
+}
+
+// show prints a result that is ready.
+func show(c *cli.Context, b bytes.Buffer) error {
+	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return nil
+}
+
+func parseShapes(p *parser) []capacity.Shape {
+	isl, osl := p.name("isl"), p.name("osl")
+	switch {
+	case isl == "" && osl == "":
+		return capacity.ClassicShapes()
+	case isl == "" || osl == "":
+		p.fail(usagef("--isl and --osl go together: want both or none"))
+		return nil
+	}
+	return []capacity.Shape{{Name: "as given", ISL: p.number("isl", 1, maxTokens), OSL: p.number("osl", 1, maxTokens)}}
+}
+
+// parseThroughput gives what one engine does with requests of a shape.
+func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
+	o := capacityOptions{fleet: fleetPlan{
+		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
+		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")), async: "auto",
+	}, tps: []int{1, 2, 4, 8}}
+	gpu := p.name("gpu")
+	if p.name("tp") != "" {
+		o.tps = []int{p.integer("tp", 1, maxGPUs, 1)}
+	}
+	published := p.choice("throughput", "published", "model") == "published" && o.fleet.profile == ""
+	o.slo.ITLP99 = p.millis("itl-p99")
+	p.needs(o.fleet.profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "fit")
+	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "fit", "itl-p99")
+	return func(s capacity.Shape) (capacity.Throughput, error) {
+		if o.fleet.profile != "" {
+			return o.profileThroughput(s)
+		}
+		cat, err := loadCatalog(o.fleet.catalog)
+		if err != nil {
+			return capacity.Throughput{}, err
+		}
+		m, err := findModel(cat, o.fleet.model)
+		if err != nil {
+			return capacity.Throughput{}, usagef("--model: %v", err)
+		}
+		if published {
+			return publishedThroughput(m)
+		}
+		g, err := cat.GPU(gpu)
+		if err != nil {
+			return capacity.Throughput{}, usagef("--gpu: %v", err)
+		}
+		o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
+		return o.modelThroughput(m, g)
+	}
+}
+
+// profileThroughput is what the picks of a profile do: one prompt after the
+// other, and the largest batch whose step is within the ITL.
+func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
+	source, err := readProfileSource(o.fleet)
+	if err != nil {
+		return capacity.Throughput{}, err
+	}
+	prefill, err := source.pool(engine.RolePrefill)
+	if err != nil {
+		return capacity.Throughput{}, err
+	}
+	decode, err := source.pool(engine.RoleDecode)
+	if err != nil {
+		return capacity.Throughput{}, err
+	}
+	if prefill.GPUs != decode.GPUs {
+		return capacity.Throughput{}, usagef("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.dir, prefill.GPUs, decode.GPUs).
+			hint("plimsoll capacity plan --profile %s sizes both pools", source.dir)
+	}
+	var prompt engine.Batch
+	prompt.AddChunk(int(s.ISL), 0)
+	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
+	t := capacity.Throughput{
+		Name: fmt.Sprintf("%s on %s, %s", source.rec.Model, source.rec.GPU, source.rec.Decode.Label), Model: source.rec.Model, GPU: source.rec.GPU, TP: decode.GPUs,
+		PrefillTPS: s.ISL / prefill.Timer.StepTime(prompt).Seconds(), DecodeTPS: float64(n) / step, MaxBatch: n,
+		// The ratio needs neither; a profile need not know them.
+		KVBytesPerToken: max(1, int64(source.kvBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
+		Provenance: source.steps.Provenance(),
+	}
+	return t, nil
+}
+
+// widest is the most sequences of so much context that an engine decodes in a
+// step within the ITL, at least 1, and the seconds that the step takes.
+func widest(p fleet.Pool, context float64, itl time.Duration) (int, float64) {
+	step := func(n int) float64 {
+		return p.Timer.StepTime(engine.Batch{DecodeSeqs: n, DecodeContext: int64(float64(n) * context)}).Seconds()
+	}
+	room := max(1, min(p.Engine.Limits.MaxNumSeqs, int(float64(p.Engine.KVBlocks*p.Engine.Limits.BlockSize)/context)))
+	n := max(1, sort.Search(room, func(n int) bool { return step(n+1) > itl.Seconds() }))
+	return n, step(n)
+}
+
+func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
+	weakest := profile.Measured
+	for _, r := range ratios {
+		weakest = profile.Weakest(weakest, r.Provenance)
+	}
+	if weakest != profile.Measured {
+		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(weakest.String()))
+	}
+	fmt.Fprintf(b, "Engines: %s\n\n", ratios[0].Throughput.Name)
+	t := newTable("shape", "ISL", "OSL", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
+	var why []string
+	for _, r := range ratios {
+		advice := "no"
+		if r.Disaggregate {
+			advice = "yes"
+		}
+		t.row(r.Name, fmt.Sprintf("%.6g", r.ISL), fmt.Sprintf("%.6g", r.OSL), fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
+			r.Text, tenths(r.PrefillShare), tenths(r.SavingOver1To1), advice)
+		if line := fmt.Sprintf("  %s: %s\n", r.Name, r.Why); !slices.Contains(why, line) {
+			why = append(why, line)
+		}
+	}
+	b.WriteString(t.text("  "))
+	b.WriteString("\n" + strings.Join(why, ""))
+	b.WriteString("\n  saved over 1:1: engines that a split by this ratio saves over as many prefill as decode engines, in large fleets\n")
+}
