@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/capacity/autoscale"
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/planner/policy"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+func capacityAutoscaleCommand() *cli.Command {
+	flags := slices.Concat(workloadFlags(), sloFlags()[:3], moneyFlags(), engineFlags(), stringFlags("autoscaling", [][3]string{
+		{"start-up", "15s,5m", "`times` from the decision to start an engine until it serves, to compare"},
+		{"min-gpus", "", "fewest `GPUs`, of all pools together (default: one engine in each)"},
+		{"max-gpus", "", "most `GPUs`, of all pools together (default: those of the static fleet)"},
+		{"interval", "30s", "how often the rule looks, `time`"},
+		{"plot", "", "picture of the day into `FILE`, .png or .svg"},
+	}))
+	return &cli.Command{
+		Name: "autoscale", Usage: "GPU-hours, money and attainment of a static peak against an autoscaled fleet",
+		Description: "Sizes a fleet for the peak as capacity plan does, then simulates it through a day (--pattern, from midnight,\n" +
+			"   in its mean the peak over --peak-to-average; business_hours and its own ratio unless given) or through a trace:\n" +
+			"   once as it is, and once for each start-up time under a simple rule: every two minutes at most, 4 GPUs more if\n" +
+			"   utilisation > 0.85, misses > 1 % or queue > 100 (8 above 5 % misses), 4 fewer if utilisation < 0.40, no misses\n" +
+			"   and queue < 10, in whole engines, each pool by itself. Latencies in ms, lengths in tokens, money in USD.\n\n" +
+			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
+		Flags: flags, Action: autoscaleCapacity,
+	}
+}
+
+// engineFlags are those of capacity plan that say which engines to size.
+func engineFlags() []cli.Flag {
+	return slices.DeleteFunc(planFlags(), func(f cli.Flag) bool {
+		return slices.Contains([]string{"method", "throughput", "utilization-target"}, f.Names()[0])
+	})
+}
+
+// parseEngines reads what engineFlags say.
+func parseEngines(p *parser, o *capacityOptions) {
+	o.fleet = fleetPlan{
+		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
+		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")), async: "auto",
+	}
+	for gpu := range strings.SplitSeq(p.name("gpu"), ",") {
+		o.gpus = append(o.gpus, strings.TrimSpace(gpu))
+	}
+	o.tps = []int{1, 2, 4, 8}
+	if p.name("tp") != "" {
+		o.tps = p.sizes("tp")
+	}
+	o.strategy = capacity.Strategy(p.choice("strategy", "disaggregated", "aggregated", "auto", "colocated"))
+	if o.strategy == "colocated" {
+		o.strategy = capacity.Aggregated
+	}
+	o.seed = uint64(p.integer("seed", 0, 1<<53, 1)) //nolint:gosec // not negative
+	p.needs(o.fleet.profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
+}
+
+// autoscaleOptions are what the flags ask for.
+type autoscaleOptions struct {
+	capacityOptions
+	startUps    []time.Duration
+	least, most int // GPUs; 0 = the defaults
+	every       time.Duration
+	plot        string
+	cells       int // equal parts of the traffic, of which one is simulated
+}
+
+// mostDayRequests bounds what one run simulates: some seconds of it.
+const mostDayRequests = 2_500_000
+
+func parseAutoscale(p *parser) autoscaleOptions {
+	dayDefaults(p)
+	o := autoscaleOptions{capacityOptions: capacityOptions{demand: parseDemand(p), money: parseMoney(p)}, cells: 1}
+	parseEngines(p, &o.capacityOptions)
+	o.startUps = p.durations("start-up", maxStartUp)
+	o.least, o.most = p.integer("min-gpus", 1, maxPoolGPUs, 0), p.integer("max-gpus", 1, maxPoolGPUs, 0)
+	o.every = p.duration("interval")
+	if o.every > time.Hour || (p.err == nil && o.every < time.Second) {
+		p.fail(usagef("--interval %v: want 1s to 1h", o.every))
+	}
+	if o.least > 0 && o.most > 0 && o.least > o.most {
+		p.fail(usagef("--min-gpus %d is above --max-gpus %d", o.least, o.most))
+	}
+	o.plot = p.picture("plot")
+	if p.err == nil && o.arrivals == nil {
+		day := o.workload.AverageQPS() * 86400
+		o.cells = max(1, int(math.Ceil(day/mostDayRequests)))
+		o.workload.PeakQPS /= float64(o.cells)
+	}
+	return o
+}
+
+// maxPoolGPUs and maxStartUp bound what is asked for; more is a mistake in units.
+const (
+	maxPoolGPUs = 1_000_000
+	maxStartUp  = 24 * time.Hour
+)
+
+// dayDefaults make a day without a pattern one of business hours, and its peak
+// the pattern's own: a flat day has nothing to scale.
+func dayDefaults(p *parser) {
+	if file := p.name("workload"); file != "" {
+		if p.err = applyConfig(p.c, "workload", file); p.err != nil {
+			return
+		}
+	}
+	if p.name("trace") != "" {
+		return
+	}
+	set := func(name, value string) {
+		if p.err == nil && !p.c.IsSet(name) {
+			p.err = p.c.Set(name, value)
+		}
+	}
+	set("pattern", string(trace.BusinessHours))
+	hours, err := trace.Pattern(p.c.String("pattern")).Hours()
+	if err != nil {
+		return // parseDemand says what is wrong with it
+	}
+	set("peak-to-average", fmt.Sprint(slices.Max(hours[:])))
+}
+
+// durations reads times with commas between, 0 included.
+func (p *parser) durations(name string, most time.Duration) []time.Duration {
+	var out []time.Duration
+	for s := range strings.SplitSeq(p.c.String(name), ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(s))
+		if err != nil || d < 0 || d > most {
+			p.fail(usagef("--%s %q: want times from 0s to %v, such as 15s,2m", name, s, most))
+			return nil
+		}
+		out = append(out, d)
+	}
+	if len(out) > mostStartUps {
+		p.fail(usagef("--%s names %d times: want at most %d", name, len(out), mostStartUps))
+	}
+	return out
+}
+
+// mostStartUps have room in a picture beside the static fleet.
+const mostStartUps = 3
+
+// picture reads the name of a picture's file; "" where there is none.
+func (p *parser) picture(name string) string {
+	s := p.name(name)
+	if l := strings.ToLower(s); s != "" && !strings.HasSuffix(l, ".png") && !strings.HasSuffix(l, ".svg") {
+		p.fail(usagef("--%s %q: want a name that ends in .png or .svg", name, s))
+	}
+	return s
+}
+
+func autoscaleCapacity(c *cli.Context) error {
+	p := &parser{c: c}
+	o := parseAutoscale(p)
+	if p.err != nil {
+		return p.err
+	}
+	cand, sized, err := o.cheapest()
+	if err != nil {
+		return err
+	}
+	if sized.Infeasible != nil {
+		fmt.Fprintf(c.App.Writer, "no static fleet holds the SLO: %s: %s\n", cand.name(), sized.Infeasible.Why) //nolint:errcheck // the exit code says it
+		return &infeasibleError{"no fleet holds the SLO"}
+	}
+	d, err := o.day(cand, sized)
+	if err != nil {
+		return err
+	}
+	if o.plot != "" {
+		if err := d.draw(o.plot); err != nil {
+			return err
+		}
+	}
+	return d.show(c)
+}
+
+// cheapest is the layout that holds the SLO at the peak for the least money, at
+// its size; where none does, an infeasible one.
+func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
+	cs, _, err := o.candidates()
+	if err != nil {
+		return candidate{}, capacity.Sized{}, err
+	}
+	traffic, err := o.traffic()
+	if err != nil {
+		return candidate{}, capacity.Sized{}, err
+	}
+	byFloor(cs, traffic, o.slo)
+	best, at := capacity.Sized{}, -1
+	for i, cand := range cs {
+		if at >= 0 && best.Infeasible == nil && cand.layout.FloorUSD(traffic, o.slo) >= best.HourlyUSD {
+			continue
+		}
+		s, err := capacity.Size(cand.layout, traffic, o.slo, capacity.SizeOptions{Seed: o.seed})
+		if err != nil {
+			return cand, s, fmt.Errorf("sizing %s: %w", cand.name(), err)
+		}
+		if at < 0 || s.Infeasible == nil && (best.Infeasible != nil || s.HourlyUSD < best.HourlyUSD) {
+			best, at = s, i
+		}
+	}
+	return cs[at], best, nil
+}
+
+// day runs the static fleet, and the autoscaled one with each start-up time.
+func (o autoscaleOptions) day(cand candidate, sized capacity.Sized) (autoscaledDay, error) {
+	d := autoscaledDay{options: o, candidate: cand, replicas: sized.Replicas, provenance: profile.Weakest(cand.provenance, profile.Simulated)}
+	base, err := o.run(cand.layout, sized)
+	if err != nil {
+		return d, err
+	}
+	d.rules = base.Rules
+	runs := []autoscale.Options{base}
+	runs[0].Rules = nil
+	for _, startUp := range o.startUps {
+		r := base
+		r.Fleet.Pools = slices.Clone(base.Fleet.Pools)
+		for i := range r.Fleet.Pools {
+			r.Fleet.Pools[i].StartUp = engine.FromDuration(startUp)
+		}
+		runs = append(runs, r)
+	}
+	results, errs := make([]autoscale.Result, len(runs)), make([]error, len(runs))
+	var wg sync.WaitGroup
+	for i, r := range runs {
+		wg.Go(func() {
+			requests, err := o.requests()
+			if err == nil {
+				results[i], err = autoscale.Run(requests, r)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return d, errs[i]
+	}
+	d.static, d.autoscaled = results[0], results[1:]
+	return d, nil
+}
+
+func (o autoscaleOptions) requests() (iter.Seq[fleet.Request], error) {
+	if o.arrivals != nil {
+		return autoscale.Requests(trace.Of(o.arrivals...)), nil
+	}
+	return autoscale.Day(o.workload, o.seed)
+}
+
+// run is the static fleet with the rules that may scale it.
+func (o autoscaleOptions) run(l capacity.Layout, sized capacity.Sized) (autoscale.Options, error) {
+	r := autoscale.Options{SLO: o.slo, Every: o.every, For: 24 * time.Hour, Fleet: fleet.Config{Transfer: l.Transfer}}
+	if o.arrivals != nil {
+		looks := o.stats.Duration/o.every + 1
+		r.For = looks * o.every
+	}
+	for i, p := range l.Pools {
+		pool := p.Pool
+		pool.Replicas, pool.Engine.Seed = sized.Replicas[i], o.seed
+		r.Fleet.Pools = append(r.Fleet.Pools, pool)
+		full := 0.0
+		if pool.Engine.Role != engine.RolePrefill {
+			full = sized.At.Pools[i].Running / float64(sized.At.Replicas[i])
+		}
+		r.Full = append(r.Full, full)
+		rule := policy.DefaultSimple(pool.GPUs, o.share(o.least, pool.GPUs, i, l, sized.Replicas), o.share(cmp.Or(o.most, o.cells*sized.GPUs), pool.GPUs, i, l, sized.Replicas))
+		if err := rule.Check(); err != nil {
+			return r, usagef("--min-gpus and --max-gpus leave the %s pool %d to %d GPUs: %v", pool.Engine.Role, rule.MinGPUs, rule.MaxGPUs, err).
+				hint("the static fleet has %d GPUs", o.cells*sized.GPUs)
+		}
+		r.Rules = append(r.Rules, rule)
+	}
+	return r, nil
+}
+
+// share is pool i's part of a bound on all GPUs, as in the static fleet; 0 of 0
+// is one engine.
+func (o autoscaleOptions) share(gpus, group, i int, l capacity.Layout, static []int) int {
+	if gpus == 0 {
+		return group
+	}
+	whole := float64(static[i]*group) / float64(l.GPUs(static)) * float64(gpus) / float64(o.cells)
+	return max(1, int(math.Round(whole*1e6)/1e6))
+}
