@@ -1,0 +1,102 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+)
+
+// spotFleet is two pools of a small model, with spare room.
+func spotFleet(t *testing.T) (Layout, Traffic, SLO) {
+	t.Helper()
+	l := Layout{
+		Strategy: Disaggregated,
+		Pools: []EnginePool{
+			engines(t, "llama-3.1-8b", "h100-sxm", 1, engine.RolePrefill),
+			engines(t, "llama-3.1-8b", "h100-sxm", 1, engine.RoleDecode),
+		},
+		Transfer: fleet.Transfer{BytesPerToken: 131072, BytesPerSecond: 50e9, Serial: true},
+	}
+	w := Workload{PeakQPS: 20, AvgISL: 1000, P99ISL: 1000, AvgOSL: 200, P99OSL: 200, PeakToAverage: 1, Pattern: "flat"}
+	traffic, err := w.PeakTraffic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, traffic, SLO{TTFTP99: 500 * time.Millisecond, ITLP99: 30 * time.Millisecond}
+}
+
+// Without interruptions nothing restarts; with them the requests of the engines
+// that go do, about as many as were in flight there.
+func TestInterruptions(t *testing.T) {
+	l, traffic, slo := spotFleet(t)
+	calm, err := Interrupted(l, []int{2, 4}, traffic, slo, Interruptions{Pool: 1, StartUp: time.Minute}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calm.Interruptions != 0 || calm.Restarted != 0 || calm.Missed != calm.MissedWithout {
+		t.Errorf("without interruptions: %+v", calm)
+	}
+	rough, err := Interrupted(l, []int{2, 4}, traffic, slo, Interruptions{Pool: 1, PerHour: 6, StartUp: time.Minute}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", rough)
+	if rough.Interruptions < 15 || rough.Interruptions > 50 {
+		t.Errorf("%d interruptions, want about 30", rough.Interruptions)
+	}
+	if perHour := float64(rough.Interruptions) / rough.Hours / 4; perHour < 3 || perHour > 10 {
+		t.Errorf("%.1f interruptions per engine and hour, want about 6", perHour)
+	}
+	// 20 requests/s that each stay 2 to 3 s on four engines: 10 to 15 on each.
+	if each := rough.Restarted * float64(rough.Requests) / float64(rough.Interruptions); each < 5 || each > 25 {
+		t.Errorf("%.1f requests restart at each interruption", each)
+	}
+	if rough.Missed <= calm.Missed || rough.MissedWithout > 0.01 {
+		t.Errorf("interruptions cost nothing: %+v", rough)
+	}
+	slow, err := Interrupted(l, []int{2, 4}, traffic, slo, Interruptions{Pool: 1, PerHour: 6, StartUp: 10 * time.Minute}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slow.Missed < rough.Missed {
+		t.Errorf("slower replacements miss less: %.4f, %.4f", slow.Missed, rough.Missed)
+	}
+}
+
+// More engines make up for interruptions.
+func TestHardened(t *testing.T) {
+	l, traffic, slo := spotFleet(t)
+	in := Interruptions{Pool: 1, PerHour: 12, StartUp: 5 * time.Minute}
+	bare, err := Interrupted(l, []int{2, 2}, traffic, slo, in, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas, risk, err := Hardened(l, []int{2, 2}, traffic, slo, in, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("bare %+v, %v %+v", bare, replicas, risk)
+	if bare.Missed <= allowed {
+		t.Fatal("the fleet without more engines holds: the test tests nothing")
+	}
+	if replicas[0] != 2 || replicas[1] != 3 || risk.Missed >= bare.Missed {
+		t.Errorf("%v engines, %+v after %+v", replicas, risk, bare)
+	}
+}
+
+func TestInterruptionsThatCannotBe(t *testing.T) {
+	l, traffic, slo := spotFleet(t)
+	for want, in := range map[string]Interruptions{
+		"pool is 2: want 0 to 1":                   {Pool: 2},
+		"interruptions_per_hour is -1: want 0 to":  {PerHour: -1},
+		"start_up_s is 7200: want 0 to 3600":       {StartUp: 2 * time.Hour},
+		"interruptions_per_hour is 100: want 0 to": {PerHour: 100},
+	} {
+		if _, err := Interrupted(l, []int{1, 1}, traffic, slo, in, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
