@@ -250,6 +250,9 @@ func outputFormat(c *cli.Context) (string, error) {
 	case "text", "json":
 		return f, nil
 	default:
+		if f == "csv" && c.Command.Name == "compare" { // whose result is a table
+			return f, nil
+		}
 		return "", usagef("--format %q: want text or json", f)
 	}
 }

@@ -19,8 +19,8 @@ import (
 type dayBin struct {
 	Seconds    float64   `json:"from_seconds"`
 	QPS        float64   `json:"requests_per_second"`
-	StaticGPUs int       `json:"static_gpus"`
-	GPUs       []int     `json:"autoscaled_gpus"` // most, for each start-up time
+	StaticGPUs float64   `json:"static_gpus"`
+	GPUs       []float64 `json:"autoscaled_gpus"` // mean, for each start-up time
 	StaticMiss float64   `json:"static_missed"`   // the larger of the shares above the SLO
 	Missed     []float64 `json:"autoscaled_missed"`
 }
@@ -46,10 +46,10 @@ func (d autoscaledDay) series() []dayBin {
 		span := looks[len(looks)-1].To - looks[0].From
 		b := dayBin{
 			Seconds: looks[0].From.Seconds(), QPS: float64(cells) * float64(arrivals) / span.Seconds(),
-			StaticGPUs: cells * mostGPUs(looks), StaticMiss: missedIn(looks),
+			StaticGPUs: float64(cells) * meanGPUs(looks), StaticMiss: missedIn(looks),
 		}
 		for _, r := range d.autoscaled {
-			b.GPUs = append(b.GPUs, cells*mostGPUs(r.Looks[from:to]))
+			b.GPUs = append(b.GPUs, float64(cells)*meanGPUs(r.Looks[from:to]))
 			b.Missed = append(b.Missed, missedIn(r.Looks[from:to]))
 		}
 		bins = append(bins, b)
@@ -57,12 +57,12 @@ func (d autoscaledDay) series() []dayBin {
 	return bins
 }
 
-func mostGPUs(looks []autoscale.Look) int {
-	most := 0
+func meanGPUs(looks []autoscale.Look) float64 {
+	sum := 0
 	for _, l := range looks {
-		most = max(most, gpusOf(l))
+		sum += gpusOf(l)
 	}
-	return most
+	return float64(sum) / float64(len(looks))
 }
 
 // missedIn is the larger of the shares of TTFT and ITL above the SLO.
@@ -106,12 +106,12 @@ func (d autoscaledDay) picture() (*plots.Picture, error) {
 	}
 	panels := []plots.Panel{
 		{Title: "Requests", Unit: "per second", Lines: []plots.Line{{Step: true}}},
-		{Title: "GPUs", Lines: []plots.Line{{Name: "static", Step: true}}},
+		{Title: "GPUs", Unit: "mean", Lines: []plots.Line{{Name: "static", Step: true}}},
 		{Title: "Missed the SLO", Unit: "%", Limits: []plots.Limit{{Name: "1 %", Value: 1}}, Lines: []plots.Line{{Name: "static", Step: true}}},
 	}
 	for _, s := range o.startUps {
 		for i := 1; i < len(panels); i++ {
-			panels[i].Lines = append(panels[i].Lines, plots.Line{Name: fmt.Sprintf("start-up %v", s), Step: true})
+			panels[i].Lines = append(panels[i].Lines, plots.Line{Name: fmt.Sprintf("start-up %s", short(s)), Step: true})
 		}
 	}
 	for _, b := range f.Series {
@@ -120,10 +120,10 @@ func (d autoscaledDay) picture() (*plots.Picture, error) {
 			l.Values = append(l.Values, v)
 		}
 		add(0, 0, b.QPS)
-		add(1, 0, float64(b.StaticGPUs))
+		add(1, 0, b.StaticGPUs)
 		add(2, 0, 100*b.StaticMiss)
 		for i := range b.GPUs {
-			add(1, i+1, float64(b.GPUs[i]))
+			add(1, i+1, b.GPUs[i])
 			add(2, i+1, 100*b.Missed[i])
 		}
 	}

@@ -207,12 +207,12 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 	t := newTable("fleet", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "changes", "attainment", "TTFT kept", "ITL kept", "holds the SLO")
 	t.rows = append(t.rows, f.Static.row("static", "–"))
 	for i, r := range f.Autoscaled {
-		t.rows = append(t.rows, r.row("autoscaled", d.options.startUps[i].String()))
+		t.rows = append(t.rows, r.row("autoscaled", short(d.options.startUps[i])))
 	}
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(b, "  in %.4g hours; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%\n\n", f.Hours)
 	for i, r := range f.Rules {
-		fmt.Fprintf(b, "  rule, %s pool: %d to %d GPUs, looks every %v, changes every %v at most; utilisation is the %s\n", r.Pool, r.Min, r.Max, d.options.every, d.rules[i].Cooldown, r.Full)
+		fmt.Fprintf(b, "  rule, %s pool: %d to %d GPUs, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, r.Max, short(d.options.every), short(d.rules[i].Cooldown), r.Full)
 	}
 	b.WriteString("\n  " + d.verdict(f) + "\n")
 	for _, w := range f.Warnings {
@@ -224,7 +224,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 func (d autoscaledDay) verdict(f autoscaleFile) string {
 	parts := make([]string, 0, len(f.Autoscaled))
 	for i, r := range f.Autoscaled {
-		parts = append(parts, fmt.Sprintf("%s (attainment %s) with engines that start in %v", fewer(r.Saved), percent(r.Attainment), d.options.startUps[i]))
+		parts = append(parts, fmt.Sprintf("%s (attainment %s) with engines that start in %s", fewer(r.Saved), percent(r.Attainment), short(d.options.startUps[i])))
 	}
 	return fmt.Sprintf("The article that the rule is from claims %s; here it takes %s; the static fleet's attainment is %s.", claim, strings.Join(parts, ", "), percent(f.Static.Attainment))
 }
@@ -269,4 +269,16 @@ func unique(words []string) []string {
 		}
 	}
 	return out
+}
+
+// short is a time without zero parts: 5m, not 5m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -47,23 +45,10 @@ type capacityOptions struct {
 
 func parseCapacity(p *parser) capacityOptions {
 	o := capacityOptions{demand: parseDemand(p), money: parseMoney(p)}
-	o.fleet = fleetPlan{
-		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
-		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")), async: "auto",
-	}
-	for gpu := range strings.SplitSeq(p.name("gpu"), ",") {
-		o.gpus = append(o.gpus, strings.TrimSpace(gpu))
-	}
-	o.tps = []int{1, 2, 4, 8}
-	if p.name("tp") != "" {
-		o.tps = p.sizes("tp")
-	}
-	o.strategy = capacity.Strategy(cmp.Or(map[string]string{"colocated": "aggregated"}[p.c.String("strategy")], p.choice("strategy", "disaggregated", "aggregated", "auto", "colocated")))
+	parseEngines(p, &o)
 	o.method = p.choice("method", "sized", "formula")
 	o.published = p.choice("throughput", "model", "published") == "published"
 	o.utilization = p.number("utilization-target", 0.01, 1)
-	o.seed = uint64(p.integer("seed", 0, 1<<53, 1)) //nolint:gosec // not negative
-	p.needs(o.fleet.profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
 	p.needs(o.method == "sized", "with --method sized", "seed")
 	return o
