@@ -1,22 +1,29 @@
 package capacity
 
 import (
-	"fmt"
 	"math"
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 )
 
-// Trial is what a fleet of one size did with the traffic in simulation, after
-// its first sixth, in which it filled.
+// Trial is what a fleet of one size did with the traffic in simulation. Of
+// generated traffic the requests count that came after the fleet had filled, with
+// all that became of them later; of a trace all do.
 type Trial struct {
 	Replicas []int `json:"replicas"` // of each pool
-	Requests int64 `json:"requests"` // that arrived
+	Requests int64 `json:"requests"` // that count
+	Rejected int64 `json:"rejected"` // of them, too long for an engine
 
 	TTFT Latency `json:"ttft"`
 	ITL  Latency `json:"itl"` // of gaps between tokens
 	E2E  Latency `json:"e2e"`
+	// TPOT is each request's mean gap, against the promise for ITL. It has the
+	// stalls of preempted requests, which ITL has not; no plan depends on it.
+	TPOT Latency `json:"tpot"`
+	// Growing says that the time to the first token rose all through the trial, by
+	// a tenth of its promise at least: the fleet does not keep up.
+	Growing bool `json:"growing"`
 
 	Pools []Load `json:"pools"`
 }
@@ -44,14 +51,8 @@ type Load struct {
 const allowed = 0.01
 
 // Holds reports whether 99 % of the requests, and of the gaps between tokens,
-// keep the promise on the upper 95 % bound.
-func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed }
-
-// fails reports whether more than 1 % miss a promise on the lower bound. Where a
-// trial neither holds nor fails, it was too short to tell.
-func (t Trial) fails() bool {
-	return max(t.TTFT.MissedAtLeast, t.ITL.MissedAtLeast, t.E2E.MissedAtLeast) > allowed
-}
+// keep the promise on the upper 95 % bound, and would go on to.
+func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed && !t.Growing }
 
 // worst is the latency that misses most.
 func (t Trial) worst() Latency {
@@ -81,93 +82,89 @@ func (t Trial) binding() string {
 // (batch means: Law, Simulation Modeling and Analysis, 5th ed., 9.5.3).
 const batches = 10
 
-// studentT is Student's t for batches−1 degrees of freedom: 95 % of one side.
-const studentT = 1.8331
-
-// try simulates the layout at a size.
-func (l Layout) try(replicas []int, t Traffic, slo SLO, requests int, seed uint64) (Trial, error) {
-	if t.Requests > 0 {
-		requests = t.Requests
-	}
-	source, err := t.requests(seed, requests)
-	if err != nil {
-		return Trial{}, err
-	}
-	f, err := fleet.New(l.fleet(replicas, seed))
-	if err != nil {
-		return Trial{}, fmt.Errorf("simulating %s: %w", l.Name(), err)
-	}
-	var parts []fleet.Interval
-	part, n := max(1, requests/(batches+2)), 0
-	for r := range source {
-		if n++; n%part == 0 && n >= 2*part && len(parts) < batches {
-			parts = append(parts, f.Interval()) // the first is the filling
-		}
-		if err := f.Offer(r); err != nil {
-			return Trial{}, fmt.Errorf("simulating %s: %w", l.Name(), err)
-		}
-	}
-	parts = append(parts, f.Interval())
-	return trialOf(replicas, parts[1:], slo), nil
-}
-
-func trialOf(replicas []int, parts []fleet.Interval, slo SLO) Trial {
-	t := Trial{Replicas: replicas, Pools: make([]Load, len(parts[0].Pools))}
-	var ttft, itl, e2e latencies
-	for _, p := range parts {
-		t.Requests += p.Arrivals
-		ttft.add(p.TTFT, engine.FromDuration(slo.TTFTP99), p.Rejected)
-		itl.add(p.ITL, engine.FromDuration(slo.ITLP99), 0)
-		e2e.add(p.E2E, engine.FromDuration(slo.E2EP99), 0)
-		share := float64(p.To-p.From) / float64(parts[len(parts)-1].To-parts[0].From)
-		for i, pool := range p.Pools {
-			l := &t.Pools[i]
-			l.Utilisation += share * pool.Utilisation
-			l.KVUse += share * pool.KVUse
-			l.Running += share * pool.RunningMean
-			l.Waiting += share * pool.WaitingMean
-		}
-	}
-	t.TTFT, t.ITL, t.E2E = ttft.sum(), itl.sum(), e2e.sum()
-	return t
-}
+// Student's t, 95 % of one side.
+const (
+	studentT = 1.8331 // 9 degrees of freedom: a mean of the batches
+	slopeT   = 1.8595 // 8: a line through them
+)
 
 // latencies are one latency's parts.
 type latencies struct {
-	all    fleet.Sketch
-	misses []float64 // share of each part
-	events int64
+	promise engine.Picoseconds // 0 = none
+	all     fleet.Sketch
+	events  [batches]float64
+	late    [batches]float64
 }
 
-// add adds a part; refused requests have no latency and missed every promise.
-func (l *latencies) add(s fleet.Sketch, promise engine.Picoseconds, refused int64) {
-	l.all.Merge(s)
-	n := s.Count() + refused
-	if promise == 0 || n == 0 {
-		return
+// add adds one request's to a part.
+func (l *latencies) add(part int, p engine.Picoseconds) {
+	l.all.Add(int64(p), 1)
+	l.events[part]++
+	if p > l.promise {
+		l.late[part]++
 	}
-	l.events += n
-	l.misses = append(l.misses, (s.Above(int64(promise))+float64(refused))/float64(n))
+}
+
+// refuse adds a request that has no latency, and missed every promise.
+func (l *latencies) refuse(part int) {
+	l.events[part]++
+	l.late[part]++
+}
+
+// merge adds many to a part.
+func (l *latencies) merge(part int, s fleet.Sketch) {
+	l.all.Merge(s)
+	l.events[part] += float64(s.Count())
+	l.late[part] += s.Above(int64(l.promise))
 }
 
 func (l *latencies) sum() Latency {
 	out := Latency{P50: engine.Picoseconds(l.all.Quantile(0.5)), P99: engine.Picoseconds(l.all.Quantile(0.99))}
-	if len(l.misses) == 0 {
+	if l.promise == 0 {
+		return out
+	}
+	var misses []float64
+	events := 0.0
+	for i, n := range l.events {
+		events += n
+		if n > 0 {
+			misses = append(misses, l.late[i]/n)
+		}
+	}
+	if events == 0 {
 		return out
 	}
 	mean, squares := 0.0, 0.0
-	for _, x := range l.misses {
-		mean += x / float64(len(l.misses))
+	for _, x := range misses {
+		mean += x / float64(len(misses))
 	}
-	for _, x := range l.misses {
+	for _, x := range misses {
 		squares += (x - mean) * (x - mean)
 	}
 	out.Missed = mean
-	if len(l.misses) > 1 {
-		half := studentT * math.Sqrt(squares/float64(len(l.misses)*(len(l.misses)-1)))
+	if len(misses) > 1 {
+		half := studentT * math.Sqrt(squares/float64(len(misses)*(len(misses)-1)))
 		out.MissedAtLeast, out.MissedAtMost = max(0, mean-half), mean+half
 	}
 	// No miss among n: at most 3/n, with 95 % (the rule of three).
-	out.MissedAtMost = min(1, max(out.MissedAtMost, 3/float64(l.events)))
+	out.MissedAtMost = min(1, max(out.MissedAtMost, 3/events))
 	return out
+}
+
+// rises reports whether a line through values that follow each other rises, on
+// its lower 95 % bound, by more than so much from the first to the last.
+func rises(ys [batches]float64, by float64) bool {
+	const middle, spread = (batches - 1) / 2.0, (batches*batches*batches - batches) / 12.0
+	mean, slope := 0.0, 0.0
+	for i, y := range ys {
+		mean += y / batches
+		slope += (float64(i) - middle) * y / spread
+	}
+	squares := 0.0
+	for i, y := range ys {
+		off := y - mean - slope*(float64(i)-middle)
+		squares += off * off
+	}
+	least := slope - slopeT*math.Sqrt(squares/(batches-2)/spread)
+	return least*(batches-1) > by
 }

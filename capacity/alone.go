@@ -1,0 +1,77 @@
+package capacity
+
+import (
+	"fmt"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+)
+
+// alone says why one request that has the fleet to itself breaks the SLO; empty
+// = it does not.
+func (s *search) alone() (string, error) {
+	one := make([]int, len(s.layout.Pools))
+	for i := range one {
+		one[i] = 1
+	}
+	for _, c := range []struct {
+		isl, osl float64
+		of       func(fleet.Outcome) engine.Picoseconds
+		what     string
+		promise  time.Duration
+	}{
+		{s.traffic.P99ISL, 2, fleet.Outcome.TTFT, "TTFT", s.slo.TTFTP99},
+		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "ITL", s.slo.ITLP99},
+		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "end-to-end latency", s.slo.E2EP99},
+	} {
+		var got fleet.Outcome
+		config := s.layout.fleet(one, s.seed)
+		config.Done = func(o fleet.Outcome) { got = o }
+		f, err := fleet.New(config)
+		if err != nil {
+			return "", fmt.Errorf("simulating %s: %w", s.layout.Name(), err)
+		}
+		if err := f.Offer(fleet.Request{ISL: int(c.isl), OSL: int(c.osl)}); err != nil {
+			return "", err
+		}
+		if err := f.Finish(fleet.Forever); err != nil {
+			return "", err
+		}
+		length := fmt.Sprintf("a request of %d prompt and %d output tokens", int(c.isl), int(c.osl))
+		if got.Status == fleet.Rejected {
+			return length + " is longer than the engine allows", nil
+		}
+		if c.promise > 0 && c.of(got).Duration() > c.promise {
+			return fmt.Sprintf("%s that has the fleet to itself has a %s of %s ms, above %s ms", length, c.what,
+				millis(c.of(got).Duration()), millis(c.promise)), nil
+		}
+	}
+	return "", nil
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.4g", d.Seconds()*1e3) }
+
+// infeasible is what ample engines do instead.
+func (s *search) infeasible(why string, err error) (Sized, error) {
+	if err != nil {
+		return Sized{}, err
+	}
+	ample, _, err := s.ample()
+	if err != nil {
+		return Sized{}, err
+	}
+	t, err := s.try(ample)
+	if err != nil {
+		return Sized{}, err
+	}
+	if why == "" {
+		why = fmt.Sprintf("at %d times the GPUs that keep up with the load, %.3g %% still miss the %s", ample[0]/s.layout.floor(s.traffic, s.slo)[0], 100*t.worst().Missed, t.binding())
+		if t.Rejected > 0 {
+			why += fmt.Sprintf("; %.3g %% are longer than the engine allows", 100*float64(t.Rejected)/float64(t.Requests))
+		}
+	}
+	return Sized{At: t, Infeasible: &Infeasible{
+		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
+	}}, nil
+}

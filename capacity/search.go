@@ -1,0 +1,246 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// search is a layout being sized, and the trials made so far.
+type search struct {
+	layout   Layout
+	traffic  Traffic
+	slo      SLO
+	seed     uint64
+	requests int // in each trial
+	done     map[[2]int]Trial
+	trials   int
+}
+
+func (s *search) try(replicas []int) (Trial, error) {
+	key := [2]int{replicas[0], 0}
+	if len(replicas) > 1 {
+		key[1] = replicas[1]
+	}
+	if t, ok := s.done[key]; ok {
+		return t, nil
+	}
+	for _, n := range replicas {
+		if n > maxReplicas {
+			return Trial{}, fmt.Errorf("%d engines in a pool: %w", n, ErrTooLarge)
+		}
+	}
+	t, err := s.layout.try(slices.Clone(replicas), s.traffic, s.slo, s.requests, s.seed)
+	if err != nil {
+		return t, err
+	}
+	s.done[key] = t
+	s.trials++
+	return t, nil
+}
+
+// decide makes the trials from here on long ones; those of a trace are as long
+// as it is. What failed by far needs no other trial.
+func (s *search) decide() {
+	longer := max(s.requests, min(longTrial*s.requests, mostRequests))
+	if s.traffic.Requests > 0 || longer == s.requests {
+		return
+	}
+	s.requests = longer
+	maps.DeleteFunc(s.done, func(_ [2]int, t Trial) bool { return t.worst().MissedAtLeast < 10*allowed })
+}
+
+func (s *search) run() (Sized, error) {
+	if why, err := s.alone(); err != nil || why != "" {
+		return s.infeasible(why, err)
+	}
+	replicas := s.layout.floor(s.traffic, s.slo)
+	ample, holds, err := s.ample()
+	if err != nil {
+		return Sized{}, err
+	}
+	if !holds {
+		return s.infeasible("", nil)
+	}
+	for i := range replicas { // each pool with the other one ample
+		if err := s.least(replicas, ample, i); err != nil {
+			return Sized{}, err
+		}
+	}
+	for range 2 { // by short trials, then by those that decide
+		if holds, err = s.settle(replicas, ample); err != nil {
+			return Sized{}, err
+		}
+		s.decide()
+	}
+	if !holds {
+		return s.infeasible("", nil)
+	}
+	return s.sized(replicas)
+}
+
+// ampleness is how many times the floor is taken for as many engines as help:
+// utilisation is then about an eighth, or a 64th where prompts between the tokens
+// of others are what misses the ITL, which takes more.
+var ampleness = [...]int{8, 64}
+
+// ample is so many engines that more hardly help, and whether they hold.
+func (s *search) ample() (replicas []int, holds bool, err error) {
+	for _, times := range ampleness {
+		replicas = s.layout.floor(s.traffic, s.slo)
+		for i := range replicas {
+			replicas[i] *= times
+		}
+		t, err := s.try(replicas)
+		if err != nil || t.Holds() {
+			return replicas, err == nil, err
+		}
+	}
+	return replicas, false, nil
+}
+
+// least sets pool i to the least size at which it holds, with the other pools at
+// their place in others. It gallops up from the floor, then halves.
+func (s *search) least(replicas, others []int, i int) error {
+	at := slices.Clone(others)
+	holds := func(n int) (bool, error) {
+		at[i] = n
+		t, err := s.try(at)
+		return t.Holds(), err
+	}
+	low, high := replicas[i]-1, others[i] // low does not hold, high does
+	for n, step := replicas[i], 1; n < high; n, step = n+step, 2*step {
+		ok, err := holds(n)
+		if err != nil {
+			return err
+		}
+		if ok {
+			high = n
+			break
+		}
+		low = n
+	}
+	for high-low > 1 {
+		n := low + (high-low)/2
+		ok, err := holds(n)
+		if err != nil {
+			return err
+		}
+		if ok {
+			high = n
+		} else {
+			low = n
+		}
+	}
+	replicas[i] = high
+	return nil
+}
+
+// settle makes the pools hold together: what each of them needed with the other
+// one ample may be too little with both as small. It adds the engine that leaves
+// the least missing per dollar, then takes away what is not needed.
+func (s *search) settle(replicas, ample []int) (holds bool, err error) {
+	for {
+		t, err := s.try(replicas)
+		if err != nil {
+			return false, err
+		}
+		if t.Holds() {
+			return true, s.shrink(replicas)
+		}
+		i, err := s.grow(replicas, ample, t)
+		if err != nil || i < 0 {
+			return false, err
+		}
+		replicas[i] += more(replicas[i])
+	}
+}
+
+// more is how many engines a pool of so many is changed by at a time.
+func more(n int) int { return max(1, n/20) }
+
+// grow is the pool that gains most per dollar by more engines; -1 where all are
+// ample.
+func (s *search) grow(replicas, ample []int, now Trial) (best int, err error) {
+	best = -1
+	most := 0.0
+	for i, n := range replicas {
+		if n >= ample[i] {
+			continue
+		}
+		larger := slices.Clone(replicas)
+		larger[i] += more(n)
+		t, err := s.try(larger)
+		if err != nil {
+			return -1, err
+		}
+		gain := (now.worst().MissedAtMost - t.worst().MissedAtMost) / max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas))
+		if best < 0 || gain > most {
+			best, most = i, gain
+		}
+	}
+	return best, nil
+}
+
+// shrink takes engines away, from the dearest pool first, while the SLO holds.
+func (s *search) shrink(replicas []int) error {
+	for again := true; again; {
+		again = false
+		for _, i := range s.dearestFirst() {
+			for replicas[i] > 1 {
+				fewer := slices.Clone(replicas)
+				fewer[i]--
+				t, err := s.try(fewer)
+				if err != nil {
+					return err
+				}
+				if !t.Holds() {
+					break
+				}
+				replicas[i], again = fewer[i], true
+			}
+		}
+	}
+	return nil
+}
+
+// dearestFirst are the pools, those of the dearest engines first.
+func (s *search) dearestFirst() []int {
+	order := make([]int, len(s.layout.Pools))
+	for i := range order {
+		order[i] = i
+	}
+	usd := func(i int) float64 { return float64(s.layout.Pools[i].GPUs) * s.layout.Pools[i].USDPerGPUHour }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(usd(b), usd(a)) })
+	return order
+}
+
+// sized tries what is below and reports.
+func (s *search) sized(replicas []int) (Sized, error) {
+	out := Sized{Replicas: slices.Clone(replicas)}
+	var err error
+	if out.At, err = s.try(replicas); err != nil {
+		return out, err
+	}
+	worst := 0.0
+	for i, n := range replicas {
+		if n == 1 {
+			continue
+		}
+		fewer := slices.Clone(replicas)
+		fewer[i] -= more(n)
+		t, err := s.try(fewer)
+		if err != nil {
+			return out, err
+		}
+		out.Below = append(out.Below, t)
+		if m := t.worst().MissedAtMost; m > worst {
+			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[i].Engine.Role)
+		}
+	}
+	if out.Binding == "" {
+		out.Binding = "one engine is the least that there can be"
+	}
+	return out, nil
+}
