@@ -21,6 +21,8 @@ type chart struct {
 	guides  []guide
 	fitted  string // meaning of curves
 	dots    dotWords
+	// fromZero makes the y axis begin at 0, where heights are to be compared.
+	fromZero bool
 }
 
 // dotWords are what the legend says of dots; empty leaves a key out.
@@ -130,6 +132,9 @@ func nothing(p pen, c Caption, top vg.Length) {
 // the data is left out, and pointed at instead.
 func (c chart) values(y bool) []float64 {
 	var vs []float64
+	if y && c.fromZero {
+		vs = append(vs, 0)
+	}
 	for _, s := range c.series {
 		for _, d := range s.dots {
 			v, e := d.x, d.xs

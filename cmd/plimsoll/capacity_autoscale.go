@@ -44,7 +44,7 @@ func capacityAutoscaleCommand() *cli.Command {
 // engineFlags are those of capacity plan that say which engines to size.
 func engineFlags() []cli.Flag {
 	return slices.DeleteFunc(planFlags(), func(f cli.Flag) bool {
-		return slices.Contains([]string{"method", "throughput", "utilization-target"}, f.Names()[0])
+		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot"}, f.Names()[0])
 	})
 }
 

@@ -99,7 +99,7 @@ func writePicture(file string, pic *plots.Picture) error {
 func (d autoscaledDay) picture() (*plots.Picture, error) {
 	o, f := d.options, d.file()
 	c := plots.Caption{
-		Model: o.modelName(), GPU: strings.Join(unique(f.GPUs), " and "), Configuration: f.Layout, Engine: f.Source,
+		Model: o.servedModel(), GPU: strings.Join(unique(f.GPUs), " and "), Configuration: f.Layout, Engine: f.Source,
 		ISL: int(math.Round(o.workload.AvgISL)), OSL: int(math.Round(o.workload.AvgOSL)),
 		SLA:        profile.SLA{TTFT: o.slo.TTFTP99, ITL: o.slo.ITLP99, Stat: profile.P99},
 		Provenance: d.provenance, Feasible: true, Note: d.verdict(f),
@@ -132,12 +132,4 @@ func (d autoscaledDay) picture() (*plots.Picture, error) {
 		title = "Static peak and autoscaled fleets: a trace"
 	}
 	return plots.Timeline(c, title, 0, time.Duration(d.binWidth())*o.every, panels, nil)
-}
-
-// modelName is the model's as the flags or the profile say it.
-func (o capacityOptions) modelName() string {
-	if o.fleet.profile == "" {
-		return o.fleet.model
-	}
-	return "profile " + o.fleet.profile
 }

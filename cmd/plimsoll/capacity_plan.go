@@ -26,6 +26,8 @@ func planFlags() []cli.Flag {
 		{"throughput", "model", "formula: `model|published`, where throughput comes from"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
+		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
+		{"plot", "", "sized: pictures of the cheapest plan; plan.png makes plan-slo.png, plan-qps.png and plan-day.png, `FILE` (.png or .svg)"},
 	})
 }
 
@@ -41,6 +43,8 @@ type capacityOptions struct {
 	published   bool
 	utilization float64
 	seed        uint64
+	emitAs      string // kubernetes or planner; "" = the plan itself
+	plot        string // file that names the pictures; "" = none
 }
 
 func parseCapacity(p *parser) capacityOptions {
@@ -50,7 +54,8 @@ func parseCapacity(p *parser) capacityOptions {
 	o.published = p.choice("throughput", "model", "published") == "published"
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed")
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
+	o.emitAs, o.plot = emitted(p), p.picture("plot")
 	return o
 }
 
@@ -87,7 +92,16 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := showPlans(c, out); err != nil {
+	if o.plot != "" {
+		if err := o.drawPlan(o.plot, out); err != nil {
+			return err
+		}
+	}
+	print := showPlans
+	if o.emitAs != "" {
+		print = o.emit
+	}
+	if err := print(c, out); err != nil {
 		return err
 	}
 	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {

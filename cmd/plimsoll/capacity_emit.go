@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/profile/store"
+)
+
+// emitted is what --emit prints instead of the plan; the empty word is the plan.
+func emitted(p *parser) string {
+	if p.name("emit") == "" {
+		return ""
+	}
+	word := p.choice("emit", "kubernetes", "planner")
+	if p.c.String("format") != "text" {
+		p.fail(usagef("--emit %s prints YAML: --format %s has no place beside it", word, p.c.String("format")))
+	}
+	return word
+}
+
+// emit prints the cheapest plan for what is to run it.
+func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
+	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
+		return showPlans(c, out) // why there is nothing to run
+	}
+	p := out.Plans[0]
+	var doc yaml.MapSlice
+	var notes []string
+	switch {
+	case o.emitAs == "planner":
+		if p.Strategy != capacity.Disaggregated {
+			return usagef("--emit planner: the cheapest plan is aggregated, a planner scales prefill and decode").hint("--strategy disaggregated")
+		}
+		doc, notes = o.plannerConfig(p)
+	case p.Strategy == capacity.Disaggregated:
+		doc, notes = o.graphDeployment(p)
+	default:
+		doc, notes = o.deployment(p)
+	}
+	body, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
+	if err != nil {
+		return fmt.Errorf("writing YAML: %w", err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# plimsoll capacity plan: %d GPUs, %s on %s, %s, not measured on these engines\n", p.TotalGPUsFinal, p.Layout, p.Pools[0].GPU, p.Provenance)
+	for _, n := range notes {
+		fmt.Fprintf(&b, "# %s\n", n)
+	}
+	b.Write(body)
+	return show(c, b)
+}
+
+func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
+
+// graphDeployment are the replica counts of NVIDIA Dynamo's two worker services,
+// under the names that its vLLM recipes give them (v1alpha1).
+func (o capacityOptions) graphDeployment(p sizedPlan) (yaml.MapSlice, []string) {
+	names := map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}
+	var services yaml.MapSlice
+	for _, pool := range p.Pools {
+		services = append(services, item(names[pool.Role], yaml.MapSlice{
+			item("componentType", "worker"), item("subComponentType", string(pool.Role)), item("replicas", pool.Engines+pool.SpareEngines),
+			item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("gpu", itoa(gpusPerEngine(pool)))})}),
+		}))
+	}
+	return yaml.MapSlice{
+		item("apiVersion", "nvidia.com/v1alpha1"), item("kind", "DynamoGraphDeployment"),
+		item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}), item("spec", yaml.MapSlice{item("services", services)}),
+	}, []string{"replica counts and GPUs only: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}
+}
+
+// deployment runs aggregated engines.
+func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
+	pool := p.Pools[0]
+	labels := yaml.MapSlice{item("app", "plimsoll-plan")}
+	args := []string{"--model", o.servedModel(), "--tensor-parallel-size", itoa(gpusPerEngine(pool))}
+	container := yaml.MapSlice{
+		item("name", "engine"), item("image", "vllm/vllm-openai"), item("args", args),
+		item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("nvidia.com/gpu", gpusPerEngine(pool))})}),
+	}
+	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
+	if o.fleet.profile == "" && o.fleet.weights != engine.BF16 {
+		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.weights))
+	}
+	return yaml.MapSlice{
+		item("apiVersion", "apps/v1"), item("kind", "Deployment"), item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}),
+		item("spec", yaml.MapSlice{
+			item("replicas", pool.Engines+pool.SpareEngines), item("selector", yaml.MapSlice{item("matchLabels", labels)}),
+			item("template", yaml.MapSlice{
+				item("metadata", yaml.MapSlice{item("labels", labels)}),
+				item("spec", yaml.MapSlice{item("containers", []yaml.MapSlice{container})}),
+			}),
+		}),
+	}, notes
+}
+
+// plannerConfig is the planner's configuration: keys are its flags.
+func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
+	prefill, decode := gpusPerEngine(p.Pools[0]), gpusPerEngine(p.Pools[1])
+	doc := yaml.MapSlice{
+		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3),
+		item("prefill-engine-num-gpu", prefill), item("decode-engine-num-gpu", decode),
+		item("min-gpu-budget", prefill+decode), item("max-gpu-budget", p.TotalGPUsFinal),
+	}
+	if o.fleet.profile != "" {
+		doc = append(yaml.MapSlice{item("profile", o.fleet.profile)}, doc...)
+	}
+	return doc, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs", "the latencies are 99th percentiles: a policy that holds means leaves more room with lower ones"}
+}
+
+// servedModel is the profile's model, or its catalog name, or as it was given.
+func (o capacityOptions) servedModel() string {
+	if o.fleet.profile != "" {
+		if rec, err := store.ReadRecommendation(o.fleet.profile); err == nil { // it was read before
+			return rec.Model
+		}
+	}
+	if cat, err := loadCatalog(o.fleet.catalog); err == nil {
+		if m, err := cat.Model(o.fleet.model); err == nil && !strings.HasSuffix(o.fleet.model, ".json") {
+			return m.Name
+		}
+	}
+	return o.fleet.model
+}
+
+// gpusPerEngine is how many GPUs one engine of a pool has.
+func gpusPerEngine(p capacity.PoolPlan) int { return p.GPUs / (p.Engines + p.SpareEngines) }
