@@ -7,7 +7,7 @@ import (
 func capacityCommand() *cli.Command {
 	return &cli.Command{
 		Name: "capacity", Usage: "how many GPUs, of which kind, split how, at what price, with what risk",
-		Subcommands: []*cli.Command{capacityPlanCommand(), capacityRatioCommand(), capacityCatalogCommand(), capacityAutoscaleCommand(), capacityCompareCommand()},
+		Subcommands: []*cli.Command{capacityPlanCommand(), capacityRatioCommand(), capacityCatalogCommand(), capacityAutoscaleCommand(), capacityCompareCommand(), capacityReviewCommand()},
 	}
 }
 

@@ -114,7 +114,11 @@ func (d planPictures) costAgainstSLO() (*plots.Picture, error) {
 			missing = append(missing, fmt.Sprintf("%s at %g times", l.Name, factor))
 			continue
 		}
-		l.Points = append(l.Points, plots.FleetPoint{At: factor, Size: p.HourlyUSD, Text: fmt.Sprintf("%d GPUs", p.TotalGPUsFinal), Picked: factor == 1})
+		text := ""
+		if n := len(l.Points); factor == 1 && i < len(factors) || n > 0 && l.Points[n-1].Size != p.HourlyUSD {
+			text = fmt.Sprintf("%d GPUs", p.TotalGPUsFinal)
+		}
+		l.Points = append(l.Points, plots.FleetPoint{At: factor, Size: p.HourlyUSD, Text: text, Picked: factor == 1})
 	}
 	note := "Each line moves one latency and leaves the other as it was asked for. The ring is the plan."
 	if len(missing) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -76,8 +77,20 @@ type sizedPlans struct {
 	Workload capacity.Workload `json:"workload"`
 	SLO      capacity.SLO      `json:"slo"`
 	Traffic  string            `json:"traffic"`
+	Inputs   planInputs        `json:"inputs"`
 	Plans    []sizedPlan       `json:"plans"`
 	LeftOut  []profile.Skip    `json:"left_out"`
+}
+
+// planInputs are what the engines of a plan were made from, so that a review can
+// size them again.
+type planInputs struct {
+	Model   string       `json:"model,omitempty"`
+	Weights engine.DType `json:"weights,omitempty"`
+	Fit     string       `json:"fit,omitempty"`
+	Catalog string       `json:"catalog,omitempty"`
+	Profile string       `json:"profile,omitempty"`
+	Seed    uint64       `json:"seed"`
 }
 
 // sizedPlan is one candidate's.
@@ -111,7 +124,10 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 }
 
 func (o capacityOptions) size() (sizedPlans, error) {
-	out := sizedPlans{Workload: o.workload, SLO: o.slo}
+	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed}}
+	if o.fleet.profile == "" {
+		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
+	}
 	cs, skips, err := o.candidates()
 	if err != nil {
 		return out, err

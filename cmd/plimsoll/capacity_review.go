@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/capacity/autoscale"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+func capacityReviewCommand() *cli.Command {
+	return &cli.Command{
+		Name: "review", Usage: "measured traffic against a plan, and what to change", ArgsUsage: "PLAN.json",
+		Description: "PLAN.json is what capacity plan --format json printed. Its fleet is simulated under the trace and sized again for\n" +
+			"   it, on the same engines at the same prices. Rates per second, lengths in tokens, latencies in ms.\n\n" +
+			"   plimsoll capacity plan --workload chatbot.yaml --format json > plan.json\n" +
+			"   plimsoll capacity review --trace azure.csv plan.json",
+		Flags: stringFlags("", [][3]string{
+			{"trace", "", "arrivals and lengths that came, from `FILE`, gzip or not"},
+			{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
+		}),
+		Action: reviewPlan,
+	}
+}
+
+// maxPlanBytes bounds a file that holds a plan; more is another file.
+const maxPlanBytes = 64 << 20
+
+// readPlan reads what capacity plan printed, and refuses what it never prints.
+func readPlan(r io.Reader) (sizedPlans, error) {
+	var out sizedPlans
+	b, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
+	if err != nil {
+		return out, fmt.Errorf("reading the plan: %w", err)
+	}
+	if len(b) > maxPlanBytes {
+		return out, fmt.Errorf("more than %d MiB: that is no plan", maxPlanBytes>>20)
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		return out, fmt.Errorf("not a plan in JSON: %w", err)
+	}
+	if len(out.Plans) == 0 {
+		return out, errors.New("it holds no sized plan: want what capacity plan --format json prints with --method sized")
+	}
+	p := out.Plans[0]
+	if p.Infeasible != nil {
+		return out, fmt.Errorf("its plan is infeasible: %s", p.Infeasible.Why)
+	}
+	errs := []error{out.Workload.Check(), out.SLO.Check()}
+	want := map[capacity.Strategy]int{capacity.Aggregated: 1, capacity.Disaggregated: 2}[p.Strategy]
+	if want == 0 || len(p.Pools) != want {
+		errs = append(errs, fmt.Errorf("a plan of %d pools, %q: want one aggregated or two disaggregated", len(p.Pools), p.Strategy))
+	}
+	if p.TotalGPUsFinal < 1 || !(p.HourlyUSD >= 0 && p.HourlyUSD < 1e12) {
+		errs = append(errs, fmt.Errorf("total_gpus_final %d and hourly_cost_usd %v: want 1 GPU at least, and a price", p.TotalGPUsFinal, p.HourlyUSD))
+	}
+	for _, pool := range p.Pools {
+		if pool.Engines < 1 || pool.Engines > maxReplicas || pool.SpareEngines < 0 || pool.SpareEngines > maxReplicas {
+			errs = append(errs, fmt.Errorf("%d engines and %d spare ones in the %s pool: want 1 to %d, and 0 or more", pool.Engines, pool.SpareEngines, pool.Role, maxReplicas))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// review is a plan and the traffic that came.
+type review struct {
+	file  string
+	plans sizedPlans
+	plan  sizedPlan
+	demand
+
+	windows []time.Duration
+	run     autoscale.Result // of the planned fleet, spares left out
+	resized sizedPlan
+}
+
+func reviewPlan(c *cli.Context) error {
+	p := &parser{c: c}
+	r := review{file: c.Args().First()}
+	if r.file == "" {
+		return usagef("review needs a plan").hint("plimsoll capacity review --trace azure.csv plan.json")
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	file := p.name("trace")
+	if file == "" && p.err == nil {
+		return usagef("--trace is missing: want a file of the arrivals and lengths that came")
+	}
+	r.windows = append([]time.Duration{cmp.Or(r.plans.Workload.PeakWindow, time.Minute)}, trace.PeakWindows()...)
+	r.windows = slices.Compact(slices.Sorted(slices.Values(r.windows)))
+	if p.err == nil {
+		r.demand.read(p, file, cmp.Or(r.plans.Workload.PeakWindow, time.Minute))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	var err error
+	if r.stats, err = trace.Summarize(trace.Of(r.arrivals...), r.windows...); err != nil {
+		return usagef("--trace %s: %v", file, err)
+	}
+	if err := r.size(); err != nil {
+		return err
+	}
+	if err := r.show(c); err != nil {
+		return err
+	}
+	if r.resized.Infeasible != nil {
+		return &infeasibleError{"no number of these engines holds the SLO under the trace"}
+	}
+	return nil
+}
+
+func (r *review) open() error {
+	f, err := os.Open(r.file)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if r.plans, err = readPlan(f); err != nil {
+		return usagef("%s: %s", r.file, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	r.plan, r.slo = r.plans.Plans[0], r.plans.SLO
+	return nil
+}
+
+// size simulates the planned fleet under the trace, and sizes its engines for it.
+func (r *review) size() error {
+	in, pool := r.plans.Inputs, r.plan.Pools[0]
+	o := capacityOptions{
+		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(r.plan.TotalGPUsFinal))},
+		fleet: fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto"},
+		gpus:  []string{pool.GPU}, tps: []int{gpusPerEngine(pool)}, strategy: r.plan.Strategy, seed: in.Seed,
+	}
+	cs, _, err := o.candidates()
+	if err != nil {
+		return fmt.Errorf("%s: making its engines again: %w", r.file, err)
+	}
+	i := slices.IndexFunc(cs, func(c candidate) bool { return c.layout.Name() == r.plan.Layout })
+	if i < 0 {
+		return usagef("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
+	}
+	traffic, err := o.traffic()
+	if err != nil {
+		return err
+	}
+	if r.resized, err = o.sizeOne(cs[i], traffic); err != nil {
+		return err
+	}
+	r.run, err = r.simulate(cs[i].layout, in.Seed)
+	return err
+}
+
+// simulate is the planned fleet under the trace, without its spares.
+func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, error) {
+	o := autoscale.Options{
+		Fleet: fleet.Config{Transfer: l.Transfer}, Full: make([]float64, len(l.Pools)), SLO: r.slo,
+		Every: time.Minute, For: (r.stats.Duration/time.Minute + 1) * time.Minute,
+	}
+	for i, p := range l.Pools {
+		pool := p.Pool
+		pool.Replicas, pool.Engine.Seed = r.plan.Pools[i].Engines, seed
+		o.Fleet.Pools = append(o.Fleet.Pools, pool)
+	}
+	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.arrivals...)), o)
+	if err != nil {
+		return run, fmt.Errorf("simulating the planned fleet: %w", err)
+	}
+	return run, nil
+}
+
+// provenance of the review's latencies.
+func (r *review) provenance() profile.Provenance {
+	return profile.Weakest(profile.Simulated, r.resized.Provenance)
+}

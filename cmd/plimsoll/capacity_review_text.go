@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+// reviewFile is the result as --format json prints it.
+type reviewFile struct {
+	Plan       string             `json:"plan"`
+	Provenance profile.Provenance `json:"provenance"` // of latencies and sizes; the traffic is measured
+	Planned    capacity.Workload  `json:"planned"`
+	Measured   capacity.Workload  `json:"measured"`
+	SLO        capacity.SLO       `json:"slo"`
+	Figures    []reviewFigure     `json:"figures"`
+	Fleet      reviewFleet        `json:"planned_fleet"`
+	Resized    sizedPlan          `json:"resized"`
+	Changes    []string           `json:"changes"`
+}
+
+// reviewFigure is what was planned and what came; NaN is not known.
+type reviewFigure struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	Planned  *float64 `json:"planned"` // null: the plan does not say
+	Measured *float64 `json:"measured"`
+}
+
+// reviewFleet is what the planned fleet would have done with the traffic.
+type reviewFleet struct {
+	GPUs       int     `json:"gpus"` // spares included
+	Attainment float64 `json:"attainment"`
+	TTFT       float64 `json:"ttft_attainment"`
+	ITL        float64 `json:"itl_attainment"`
+	E2E        float64 `json:"e2e_attainment"`
+	HoldsSLO   bool    `json:"holds_slo"`
+}
+
+// noteworthy is the relative change of a figure that is worth a word.
+const noteworthy = 0.1
+
+func (r *review) show(c *cli.Context) error {
+	f := r.report()
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, f)
+	}
+	var b bytes.Buffer
+	f.text(&b)
+	return show(c, b)
+}
+
+func (r *review) report() reviewFile {
+	f := reviewFile{
+		Plan: r.file, Provenance: r.provenance(), Planned: r.plans.Workload, Measured: r.workload, SLO: r.slo, Figures: r.figures(),
+		Fleet: reviewFleet{
+			GPUs: r.plan.TotalGPUsFinal, Attainment: r.run.Attainment(), TTFT: r.run.TTFT.Share(), ITL: r.run.ITL.Share(), E2E: r.run.E2E.Share(),
+			HoldsSLO: r.run.Attainment() >= 0.99,
+		},
+		Resized: r.resized,
+	}
+	f.Changes = r.changes(f)
+	return f
+}
+
+func (r *review) figures() []reviewFigure {
+	w, m := r.plans.Workload, r.workload
+	fs := []reviewFigure{
+		figure("mean rate", "requests/s", w.AverageQPS(), r.stats.Rate),
+	}
+	for i, window := range r.windows {
+		planned := math.NaN()
+		if window == w.PeakWindow {
+			planned = w.PeakQPS
+		}
+		fs = append(fs, figure("peak in windows of "+short(window), "requests/s", planned, float64(r.stats.Peaks[i].Requests)/window.Seconds()))
+	}
+	hours, err := w.Pattern.Hours()
+	busiest, planned := r.busiestHour(), math.NaN()
+	if err == nil {
+		planned = hoursMost(hours)
+	}
+	return append(fs,
+		figure("busiest hour over the mean ("+string(w.Pattern)+")", "", planned, busiest),
+		figure("ISL, mean", "tokens", w.AvgISL, m.AvgISL), figure("ISL, p99", "tokens", w.P99ISL, m.P99ISL),
+		figure("OSL, mean", "tokens", w.AvgOSL, m.AvgOSL), figure("OSL, p99", "tokens", w.P99OSL, m.P99OSL),
+	)
+}
+
+func figure(name, unit string, planned, measured float64) reviewFigure {
+	known := func(x float64) *float64 {
+		if math.IsNaN(x) {
+			return nil
+		}
+		return &x
+	}
+	return reviewFigure{name, unit, known(planned), known(measured)}
+}
+
+// busiestHour is the most that one hour of the trace has over the mean; NaN of a
+// trace shorter than a day.
+func (r *review) busiestHour() float64 {
+	if r.stats.Duration < 23*time.Hour {
+		return math.NaN()
+	}
+	s, err := trace.Summarize(trace.Of(r.arrivals...), time.Hour)
+	if err != nil {
+		return math.NaN()
+	}
+	return s.Peaks[0].Ratio
+}
+
+// change is measured over planned less 1; 0 where one of them is not known.
+func (f reviewFigure) change() float64 {
+	if f.Planned == nil || f.Measured == nil || *f.Planned == 0 {
+		return 0
+	}
+	return *f.Measured / *f.Planned - 1
+}
+
+// changes are what to change, and why.
+func (r *review) changes(f reviewFile) []string {
+	var out []string
+	for _, g := range f.Figures {
+		if c := g.change(); math.Abs(c) >= noteworthy {
+			out = append(out, fmt.Sprintf("%s is %.4g, %s than the %.4g planned", g.Name, *g.Measured, moreOrLess(c), *g.Planned))
+		}
+	}
+	switch p, n := r.plan, r.resized; {
+	case n.Infeasible != nil:
+		out = append(out, "no number of these engines holds the SLO under this traffic: "+n.Infeasible.Why)
+	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
+		out = append(out, fmt.Sprintf("the fleet stays: this traffic takes the same %d GPUs", p.TotalGPUsFinal))
+	default:
+		out = append(out, fmt.Sprintf("this traffic takes %d GPUs (%s engines) instead of %d (%s): $%s an hour instead of $%s",
+			n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan), amount(n.HourlyUSD), amount(p.HourlyUSD)))
+	}
+	return out
+}
+
+func moreOrLess(change float64) string {
+	if change > 0 {
+		return fmt.Sprintf("%.0f %% more", 100*change)
+	}
+	return fmt.Sprintf("%.0f %% less", -100*change)
+}
+
+func (f reviewFile) text(b *bytes.Buffer) {
+	fmt.Fprintf(b, "Traffic measured; latencies and sizes %s, not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
+	fmt.Fprintf(b, "Plan %s: %d GPUs, %s on %s\n\n", f.Plan, f.Fleet.GPUs, f.Resized.Layout, f.gpu())
+	t := newTable("figure", "unit", "planned", "measured", "change")
+	for _, g := range f.Figures {
+		cell := func(x *float64) string {
+			if x == nil {
+				return "–"
+			}
+			return fmt.Sprintf("%.4g", *x)
+		}
+		change := "–"
+		if g.Planned != nil && g.Measured != nil {
+			change = fmt.Sprintf("%+.0f %%", 100*g.change())
+		}
+		t.row(g.Name, g.Unit, cell(g.Planned), cell(g.Measured), change)
+	}
+	b.WriteString(t.text("  "))
+	holds := "does not hold"
+	if f.Fleet.HoldsSLO {
+		holds = "holds"
+	}
+	fmt.Fprintf(b, "\nThe planned fleet, without spares, %s the SLO under this traffic: TTFT kept by %s of requests, ITL by %s of gaps", holds, percent(f.Fleet.TTFT), percent(f.Fleet.ITL))
+	if f.SLO.E2EP99 > 0 {
+		fmt.Fprintf(b, ", end to end by %s", percent(f.Fleet.E2E))
+	}
+	b.WriteString("\n\nWhat to change:\n")
+	for _, c := range f.Changes {
+		fmt.Fprintf(b, "  %s\n", c)
+	}
+}
+
+// gpu is the kind of the plan's GPUs.
+func (f reviewFile) gpu() string {
+	if len(f.Resized.Pools) == 0 {
+		return "its GPUs"
+	}
+	return f.Resized.Pools[0].GPU
+}
