@@ -54,6 +54,7 @@ type observer struct {
 
 	ttft, itl, tpot, e2e latencies
 	waits                [batches]float64 // Σ TTFT, seconds
+	squares              float64          // Σ TTFT²
 	parts                []fleet.Interval // the filling's, then those of the parts
 }
 
@@ -112,7 +113,9 @@ func (o *observer) done(x fleet.Outcome) {
 	if x.OSL > 1 {
 		o.tpot.add(part, x.TPOT())
 	}
-	o.waits[part] += x.TTFT().Seconds()
+	wait := x.TTFT().Seconds()
+	o.waits[part] += wait
+	o.squares += wait * wait
 }
 
 // interval adds the fleet's part that just ended.
@@ -128,9 +131,12 @@ func (o *observer) trial(replicas []int) Trial {
 		Replicas: replicas, Requests: o.arrived, Rejected: o.rejected,
 		TTFT: o.ttft.sum(), ITL: o.itl.sum(), TPOT: o.tpot.sum(), E2E: o.e2e.sum(),
 	}
-	for i, n := range o.ttft.events {
-		o.waits[i] /= max(1, n)
+	n, sum := 0.0, 0.0
+	for i, events := range o.ttft.events {
+		n, sum = n+events, sum+o.waits[i]
+		o.waits[i] /= max(1, events)
 	}
+	t.Independent = independent(max(1, n), sum, o.squares, o.waits)
 	t.Growing = !o.recorded && rises(o.waits, o.ttft.promise.Seconds()/10)
 	parts := o.parts[1:]
 	t.Pools = make([]Load, len(parts[0].Pools))

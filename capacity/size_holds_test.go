@@ -160,41 +160,48 @@ func interval(xs []float64) share {
 }
 
 func TestSizedFleetsHold(t *testing.T) {
-	requests := 60_000
+	// Every fifth scene, and with PLIMSOLL_LONG=1 all of them for seven times as long.
+	requests, every := 60_000, 5
 	if os.Getenv("PLIMSOLL_LONG") != "" {
-		requests = 400_000
+		requests, every = 400_000, 1
 	}
-	for _, s := range scenes {
+	below, open := 0, 0 // smaller fleets, and those of them that could be on either side
+	for i := 0; i < len(scenes); i += every {
+		s := scenes[i]
 		t.Run(s.name(), func(t *testing.T) {
 			l, slo := s.layout(t), s.slo()
 			traffic, err := s.workload().PeakTraffic()
 			if err != nil {
 				t.Fatal(err)
 			}
-			start := time.Now()
 			got, err := Size(l, traffic, slo, SizeOptions{Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			took := time.Since(start)
 			if got.Infeasible != nil {
-				t.Fatalf("infeasible: %s (%v)", got.Infeasible.Why, took)
+				t.Fatalf("infeasible: %s", got.Infeasible.Why)
 			}
-			start = time.Now()
 			at := longRun(t, l, got.Replicas, traffic, slo, requests, 99)
-			t.Logf("floor %v: %v of %v, %d trials, %v (check %v); %s; own %.2f/%.2f/%.2f %%, check ttft %.2f±%.2f itl %.2f±%.2f tpot %.2f±%.2f e2e %.2f±%.2f", l.floor(traffic, slo), got.Replicas, got.Cells, got.Trials, took, time.Since(start), got.Binding,
-				100*got.At.TTFT.Missed, 100*got.At.ITL.Missed, 100*got.At.E2E.Missed,
-				100*at.ttft.mean, 100*at.ttft.half, 100*at.itl.mean, 100*at.itl.half, 100*at.tpot.mean, 100*at.tpot.half, 100*at.e2e.mean, 100*at.e2e.half)
+			t.Logf("%v: TTFT %.2f ± %.2f %%, ITL %.2f ± %.2f, E2E %.2f ± %.2f; mean gaps %.2f; itself %.2f, %.2f, %.2f; %v", got.Replicas,
+				100*at.ttft.mean, 100*at.ttft.half, 100*at.itl.mean, 100*at.itl.half, 100*at.e2e.mean, 100*at.e2e.half, 100*at.tpot.mean,
+				100*got.At.TTFT.Missed, 100*got.At.ITL.Missed, 100*got.At.E2E.Missed, got.Warnings)
 			if w := at.worst(); w.mean-w.half > allowed {
 				t.Errorf("%v misses %.2f ± %.2f %%", got.Replicas, 100*w.mean, 100*w.half)
 			}
 			for _, b := range got.Below {
 				w := longRun(t, l, b.Replicas, traffic, slo, requests, 99).worst()
 				t.Logf("below %v: own %.2f %%, check %.2f ± %.2f %%", b.Replicas, 100*b.worst().Missed, 100*w.mean, 100*w.half)
-				if w.mean+w.half < allowed {
+				switch below++; {
+				case w.mean+w.half < allowed:
 					t.Errorf("%v misses only %.2f ± %.2f %%", b.Replicas, 100*w.mean, 100*w.half)
+				case w.mean-w.half <= allowed:
+					open++
 				}
 			}
 		})
+	}
+	t.Logf("%d of %d smaller fleets are too near to 1 %% to tell", open, below)
+	if open > below/5+1 {
+		t.Errorf("%d of %d smaller fleets are too near to 1 %% to tell", open, below)
 	}
 }

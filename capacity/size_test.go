@@ -141,19 +141,12 @@ func TestSizeOfPrefillIsThatOfAQueue(t *testing.T) {
 func TestSizeOfAggregatedEnginesThatPromptsStall(t *testing.T) {
 	// A prompt makes a step of 200 ms, a gap for all that decode in its engine:
 	// with λ/N arrivals a second and requests that stay for E2E, λ/N · E2E of them
-	// for one request of 99 gaps, and 1 % is allowed. Steps take 10 ms without
-	// prompts and E2E 1 s · (1 + λ/N · 0.2 s): λ/N is 0.84 at most, of 10/s 12.
+	// for one request of 999 gaps, and 1 % is allowed. Steps take 10 ms without
+	// prompts and E2E 10 s · (1 + λ/N · 0.2 s): λ/N is 0.86 at most, of 10/s 12.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 1900 * us}, 100, 1e6, 100))
 	l.Pools[0].Router = fleet.RoundRobin // LeastLoaded puts prompts where fewer decode
-	got := size(t, l, fixed(10, 100, 100), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond})
+	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond})
 	if got.Infeasible != nil || got.Replicas[0] < 11 || got.Replicas[0] > 13 {
-		t.Errorf("%v: %+v %+v", got.Replicas, got.At, got.Infeasible)
-	}
-	// With steps of 50 ms for prompts E2E is 1.05 s: 0.94 a second, of 10/s 11.
-	l = together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 400 * us}, 100, 1e6, 100))
-	l.Pools[0].Router = fleet.RoundRobin
-	got = size(t, l, fixed(10, 100, 100), SLO{TTFTP99: 2 * time.Second, ITLP99: 45 * time.Millisecond})
-	if got.Infeasible != nil || got.Replicas[0] < 10 || got.Replicas[0] > 12 {
 		t.Errorf("%v: %+v %+v", got.Replicas, got.At, got.Infeasible)
 	}
 }
@@ -194,7 +187,7 @@ func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 	// of the gaps may: 100/s · 10 ms / 1 % = 100 engines, where one does the work.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 10 * us}, 1000, 1e6, 8192))
 	l.Pools[0].Router = fleet.RoundRobin
-	got := size(t, l, fixed(100, 10, 20), SLO{TTFTP99: time.Second, ITLP99: 10050 * us.Duration()})
+	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: 10050 * us.Duration()})
 	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "at 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% still miss the ITL") {
 		t.Errorf("%v %+v", got.Replicas, got.Infeasible)
 	}

@@ -24,6 +24,10 @@ type Trial struct {
 	// Growing says that the time to the first token rose all through the trial, by
 	// a tenth of its promise at least: the fleet does not keep up.
 	Growing bool `json:"growing"`
+	// Independent is how many requests would tell as much about the mean TTFT if
+	// those after each other did not wait in the same queue. Next to saturation it
+	// is a thousandth of Requests, and the bounds are too narrow.
+	Independent float64 `json:"independent_requests"`
 
 	Pools []Load `json:"pools"`
 }
@@ -136,8 +140,9 @@ func (l *latencies) sum() Latency {
 	}
 	mean, squares := 0.0, 0.0
 	for _, x := range misses {
-		mean += x / float64(len(misses))
+		mean += x
 	}
+	mean /= float64(len(misses))
 	for _, x := range misses {
 		squares += (x - mean) * (x - mean)
 	}
@@ -149,6 +154,20 @@ func (l *latencies) sum() Latency {
 	// No miss among n: at most 3/n, with 95 % (the rule of three).
 	out.MissedAtMost = min(1, max(out.MissedAtMost, 3/events))
 	return out
+}
+
+// independent is n over the variance of a part's mean times its requests, in
+// units of the variance of one (the integrated autocorrelation time: Law, 4.4).
+func independent(n, sum, squares float64, means [batches]float64) float64 {
+	mean, spread := sum/n, 0.0
+	for _, x := range means {
+		spread += (x - mean) * (x - mean) / (batches - 1)
+	}
+	one := squares/n - mean*mean
+	if spread <= 0 || one <= 0 {
+		return n
+	}
+	return min(n, batches*one/spread)
 }
 
 // rises reports whether a line through values that follow each other rises, on

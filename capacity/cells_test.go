@@ -1,0 +1,107 @@
+package capacity
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+)
+
+func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the one fleet takes a while")
+	}
+	// 4,000/s, 10 ms a prompt and 50 tokens of up to 30 ms: 40 prefill engines at
+	// least, and 40 or so decode engines.
+	l := apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 100), cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 100 * us}, 200, 1e6, 8192))
+	traffic, err := fixed(4000, 100, 50).PeakTraffic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slo := SLO{TTFTP99: 15 * time.Second, ITLP99: 40 * ms}
+	cells, err := Size(l, traffic, slo, SizeOptions{Seed: 1})
+	if err != nil || cells.Cells < 3 {
+		t.Fatalf("%d cells, %v", cells.Cells, err)
+	}
+	one := search{layout: l, traffic: traffic, slo: slo, seed: 1, requests: mostRequests, done: map[[2]int]Trial{}}
+	whole, err := one.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := float64(cells.GPUs), float64(l.GPUs(whole.Replicas))
+	t.Logf("%d cells %v, one router %v", cells.Cells, cells.Replicas, whole.Replicas)
+	// At most one engine in each pool and cell is rounding.
+	if rounding := float64(2 * cells.Cells); a < b*0.98 || a > b*1.05+rounding {
+		t.Errorf("%d cells take %v, one router %v", cells.Cells, cells.Replicas, whole.Replicas)
+	}
+	if len(cells.Warnings) != 1 || cells.Warnings[0].Code != "cells" {
+		t.Errorf("warnings %v", cells.Warnings)
+	}
+	for i, n := range cells.At.Replicas {
+		if n*cells.Cells != cells.Replicas[i] {
+			t.Errorf("%v in each of %d cells, %v in all", cells.At.Replicas, cells.Cells, cells.Replicas)
+		}
+	}
+}
+
+func TestCellsOf(t *testing.T) {
+	l := apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 100), cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 100 * us}, 200, 1e6, 8192))
+	for _, c := range []struct {
+		qps             float64
+		ttft            time.Duration
+		requests, cells int
+	}{
+		{1, time.Second, DefaultTrialRequests, 1},
+		{1000, 10 * time.Second, 149_500, 1}, // (10 s + 50 · 30 ms) · 13 parts
+		{2000, 10 * time.Second, 299_000, 1}, // for two there are too few engines
+		{4000, 10 * time.Second, 199_333, 3},
+		{100, time.Hour, 1_000_000, 1},
+	} {
+		traffic, err := fixed(c.qps, 100, 50).PeakTraffic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, cells := l.enough(traffic, SLO{TTFTP99: c.ttft, ITLP99: 40 * ms}, DefaultTrialRequests)
+		if math.Abs(float64(n-c.requests)) > 1 || cells != c.cells {
+			t.Errorf("%g/s within %v: %d requests, %d cells, want %d and %d", c.qps, c.ttft, n, cells, c.requests, c.cells)
+		}
+	}
+}
+
+// layouts70B are Llama-3.1-70B on four H100, in one pool and in two.
+func layouts70B(t testing.TB) (one, two Layout) {
+	pool := func(r engine.Role) EnginePool { return engines(t, "llama-3.1-70b", "h100-sxm", 4, r) }
+	one = together(pool(engine.RoleAggregated))
+	two = apart(pool(engine.RolePrefill), pool(engine.RoleDecode))
+	two.Transfer = fleet.Transfer{BytesPerToken: 327680, BytesPerSecond: 200e9, Serial: true}
+	return one, two
+}
+
+func BenchmarkSize(b *testing.B) {
+	one, two := layouts70B(b)
+	rag := Workload{PeakQPS: 50, AvgISL: 8192, P99ISL: 16384, AvgOSL: 256, P99OSL: 512, PeakToAverage: 1.3, PeakWindow: time.Minute, Pattern: "flat"}
+	large := chatbot()
+	large.PeakQPS = 5000
+	for _, c := range []struct {
+		name string
+		l    Layout
+		w    Workload
+		slo  SLO
+	}{
+		{"chatbot/aggregated", one, chatbot(), SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
+		{"chatbot/disaggregated", two, chatbot(), SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
+		{"rag/aggregated", one, rag, SLO{TTFTP99: 4 * time.Second, ITLP99: 50 * ms}},
+		{"rag/disaggregated", two, rag, SLO{TTFTP99: 4 * time.Second, ITLP99: 50 * ms}},
+		{"rag/infeasible", two, rag, SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * ms}},
+		{"5000/disaggregated", two, large, SLO{TTFTP99: 500 * ms, ITLP99: 50 * ms}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.ReportMetric(float64(size(b, c.l, c.w, c.slo).GPUs), "GPUs")
+			}
+		})
+	}
+}

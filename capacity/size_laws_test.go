@@ -1,0 +1,193 @@
+package capacity
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+)
+
+// task is a small fleet to size, cheap to simulate.
+type task struct {
+	apart           bool
+	prefill, decode cheap
+	prefillUSD      float64
+	seqs, kv        int
+	w               Workload
+	slo             SLO
+}
+
+func (k task) layout() Layout {
+	if !k.apart {
+		return together(cheapPool(engine.RoleAggregated, k.decode, k.seqs, k.kv, 2048))
+	}
+	l := apart(cheapPool(engine.RolePrefill, k.prefill, k.seqs, k.kv, 2048), cheapPool(engine.RoleDecode, k.decode, k.seqs, k.kv, 2048))
+	l.Pools[0].USDPerGPUHour = k.prefillUSD
+	return l
+}
+
+func (k task) size(t *rapid.T) Sized {
+	traffic, err := k.w.PeakTraffic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Size(k.layout(), traffic, k.slo, SizeOptions{Requests: 1000, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func drawTask(t *rapid.T) task {
+	draw := func(name string, from, to int) engine.Picoseconds {
+		return engine.Picoseconds(rapid.IntRange(from, to).Draw(t, name))
+	}
+	timer := func(pool string) cheap {
+		return cheap{step: draw(pool+" step ms", 1, 20) * milli, prompt: draw(pool+" prompt µs", 1, 100) * us, seq: draw(pool+" seq µs", 0, 400) * us, context: draw(pool+" context ns", 0, 500) * us / 1000}
+	}
+	number := func(name string, from, to int) float64 { return float64(rapid.IntRange(from, to).Draw(t, name)) }
+	k := task{
+		apart: rapid.Bool().Draw(t, "apart"), prefill: timer("prefill"), decode: timer("decode"),
+		prefillUSD: number("usd", 1, 4), seqs: rapid.IntRange(8, 64).Draw(t, "seqs"), kv: rapid.IntRange(6000, 20000).Draw(t, "kv"),
+		w: fixed(number("qps", 1, 100), rapid.IntRange(10, 500).Draw(t, "isl"), rapid.IntRange(2, 60).Draw(t, "osl")),
+	}
+	if rapid.Bool().Draw(t, "spread") {
+		k.w.P99ISL, k.w.P99OSL = 3*k.w.AvgISL, 3*k.w.AvgOSL
+	}
+	alone := k.decode.StepTime(engine.Batch{DecodeSeqs: 1, DecodeContext: int64(k.w.P99ISL + k.w.P99OSL)})
+	prompt := k.decode.step + k.decode.prompt*engine.Picoseconds(k.w.P99ISL)
+	if k.apart {
+		prompt = k.prefill.step + k.prefill.prompt*engine.Picoseconds(k.w.P99ISL)
+	}
+	k.slo.ITLP99 = time.Duration(number("itl %", 130, 500) / 100 * float64(alone.Duration()))
+	k.slo.TTFTP99 = time.Duration(number("ttft %", 200, 1000) / 100 * float64((alone + prompt).Duration()))
+	return k
+}
+
+// noMore checks that what is easier takes no more engines, or that much more
+// money. All sizes see the same requests, but 1 % of 7,700 requests on its 95 %
+// bound moves by a tenth from one seed to the next, and another rate or length
+// is as good as another seed: near the bound that is one engine of ten.
+func noMore(t *rapid.T, what string, easier, harder Sized) {
+	if easier.Infeasible != nil && harder.Infeasible == nil {
+		t.Errorf("%s: infeasible (%s) where the harder one takes %v", what, easier.Infeasible.Why, harder.Replicas)
+	}
+	if easier.Infeasible != nil || harder.Infeasible != nil {
+		return
+	}
+	slack := 0.0
+	for i, n := range harder.Replicas {
+		p := easier.Layout.Pools[i]
+		slack = max(slack, p.USDPerGPUHour*math.Ceil(float64(n)/10))
+	}
+	if easier.HourlyUSD > harder.HourlyUSD+slack {
+		t.Errorf("%s: %v costs %g, the harder one %v %g", what, easier.Replicas, easier.HourlyUSD, harder.Replicas, harder.HourlyUSD)
+	}
+}
+
+func TestSizedLaws(t *testing.T) {
+	strict, all := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		k := drawTask(t)
+		base := k.size(t)
+		if base.Infeasible == nil {
+			traffic, _ := k.w.PeakTraffic()
+			for i, n := range base.Layout.floor(traffic, k.slo) {
+				if base.Replicas[i] < n {
+					t.Errorf("%v is below the floor of pool %d, %d", base.Replicas, i, n)
+				}
+			}
+			if !base.At.Holds() {
+				t.Errorf("%v does not hold: %+v", base.Replicas, base.At)
+			}
+			for _, b := range base.Below {
+				if b.Holds() {
+					t.Errorf("%v holds below %v", b.Replicas, base.Replicas)
+				}
+			}
+		}
+		harder := k
+		law := rapid.SampledFrom([]string{"qps", "ttft", "itl", "e2e", "isl", "slower"}).Draw(t, "law")
+		switch law {
+		case "qps":
+			harder.w.PeakQPS *= 1.3
+		case "ttft":
+			harder.slo.TTFTP99 = harder.slo.TTFTP99 * 7 / 10
+		case "itl":
+			harder.slo.ITLP99 = harder.slo.ITLP99 * 8 / 10
+		case "e2e":
+			harder.slo.E2EP99 = base.At.E2E.P99.Duration()*9/10 + 1
+		case "isl":
+			harder.w.AvgISL, harder.w.P99ISL = math.Round(harder.w.AvgISL*1.4), math.Round(harder.w.P99ISL*1.4)
+		case "slower":
+			harder.prefill, harder.decode = k.prefill.slower(120), k.decode.slower(120)
+		}
+		got := harder.size(t)
+		noMore(t, law, base, got)
+		all++
+		if base.Infeasible != nil || got.Infeasible != nil || base.HourlyUSD <= got.HourlyUSD {
+			strict++
+		}
+	})
+	t.Logf("%d of %d hold without any slack", strict, all)
+}
+
+func TestNoSmallerFleetHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("every smaller fleet takes a while")
+	}
+	cheapest, all := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		k := drawTask(t)
+		k.w.PeakQPS = math.Ceil(k.w.PeakQPS / 4)
+		s := k.size(t)
+		if s.Infeasible != nil || s.GPUs > 12 {
+			return
+		}
+		traffic, _ := k.w.PeakTraffic()
+		requests, _ := s.Layout.enough(traffic, k.slo, 1000)
+		least := s.HourlyUSD
+		pairs := [][]int{{0}}
+		if k.apart {
+			pairs = [][]int{{0, 0}}
+		}
+		for i := range s.Replicas {
+			var next [][]int
+			for _, p := range pairs {
+				for n := 1; n <= s.Replicas[i]+3; n++ {
+					q := append([]int{}, p...)
+					q[i] = n
+					next = append(next, q)
+				}
+			}
+			pairs = next
+		}
+		for _, p := range pairs {
+			if s.Layout.HourlyUSD(p) >= least {
+				continue
+			}
+			trial, err := s.Layout.try(p, traffic, k.slo, max(requests, min(10*requests, mostRequests)), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if trial.Holds() {
+				least = s.Layout.HourlyUSD(p)
+			}
+		}
+		all++
+		if least == s.HourlyUSD {
+			cheapest++
+		}
+		dearest := 1.0
+		for _, p := range s.Layout.Pools {
+			dearest = max(dearest, p.USDPerGPUHour)
+		}
+		if s.HourlyUSD > least+dearest {
+			t.Errorf("%v costs %g, %g would do", s.Replicas, s.HourlyUSD, least)
+		}
+	})
+	t.Logf("%d of %d are the cheapest that there are", cheapest, all)
+}
