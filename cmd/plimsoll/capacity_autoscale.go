@@ -22,7 +22,7 @@ import (
 )
 
 func capacityAutoscaleCommand() *cli.Command {
-	flags := slices.Concat(workloadFlags(), sloFlags()[:3], moneyFlags(), engineFlags(), stringFlags("autoscaling", [][3]string{
+	flags := slices.Concat(dayFlags(), sloFlags()[:3], moneyFlags(), engineFlags(), stringFlags("autoscaling", [][3]string{
 		{"start-up", "15s,5m", "`times` from the decision to start an engine until it serves, to compare"},
 		{"min-gpus", "", "fewest `GPUs`, of all pools together (default: one engine in each)"},
 		{"max-gpus", "", "most `GPUs`, of all pools together (default: those of the static fleet)"},
@@ -31,11 +31,11 @@ func capacityAutoscaleCommand() *cli.Command {
 	}))
 	return &cli.Command{
 		Name: "autoscale", Usage: "GPU-hours, money and attainment of a static peak against an autoscaled fleet",
-		Description: "Sizes a fleet for the peak as capacity plan does, then simulates it through a day (--pattern, from midnight,\n" +
-			"   in its mean the peak over --peak-to-average; business_hours and its own ratio unless given) or through a trace:\n" +
-			"   once as it is, and once for each start-up time under a simple rule: every two minutes at most, 4 GPUs more if\n" +
-			"   utilisation > 0.85, misses > 1 % or queue > 100 (8 above 5 % misses), 4 fewer if utilisation < 0.40, no misses\n" +
-			"   and queue < 10, in whole engines, each pool by itself. Latencies in ms, lengths in tokens, money in USD.\n\n" +
+		Description: "Sizes a fleet for the peak as capacity plan does, then simulates it through a day (--pattern, from midnight)\n" +
+			"   or through a trace: once as it is, and once for each start-up time under a simple rule. Every two minutes at\n" +
+			"   most it takes 4 GPUs more if utilisation > 0.85, misses > 1 % or queue > 100 (8 above 5 % misses), and 4 fewer if\n" +
+			"   utilisation < 0.40, no misses and queue < 10; in whole engines, each pool by itself. Rates per second, lengths in\n" +
+			"   tokens, latencies in ms, money in USD.\n\n" +
 			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
 		Flags: flags, Action: autoscaleCapacity,
 	}
@@ -110,28 +110,35 @@ const (
 	maxStartUp  = 24 * time.Hour
 )
 
-// dayDefaults make a day without a pattern one of business hours, and its peak
-// the pattern's own: a flat day has nothing to scale.
+// dayFlags are a workload's, with a day that has something to scale by default.
+func dayFlags() []cli.Flag {
+	flags := workloadFlags()
+	for _, f := range flags {
+		switch s, _ := f.(*cli.StringFlag); s.Name {
+		case "pattern":
+			s.Value = string(trace.BusinessHours)
+		case "peak-to-average":
+			s.Value, s.Usage = "", "the peak's rate over the day's mean, `N` (default: the pattern's own)"
+		}
+	}
+	return flags
+}
+
+// dayDefaults makes the peak the pattern's own where nothing else is said.
 func dayDefaults(p *parser) {
 	if file := p.name("workload"); file != "" {
 		if p.err = applyConfig(p.c, "workload", file); p.err != nil {
 			return
 		}
 	}
-	if p.name("trace") != "" {
+	if p.name("trace") != "" || p.c.IsSet("peak-to-average") {
 		return
 	}
-	set := func(name, value string) {
-		if p.err == nil && !p.c.IsSet(name) {
-			p.err = p.c.Set(name, value)
-		}
+	hours, err := trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")).Hours()
+	if err != nil || p.err != nil {
+		return
 	}
-	set("pattern", string(trace.BusinessHours))
-	hours, err := trace.Pattern(p.c.String("pattern")).Hours()
-	if err != nil {
-		return // parseDemand says what is wrong with it
-	}
-	set("peak-to-average", fmt.Sprint(slices.Max(hours[:])))
+	p.err = p.c.Set("peak-to-average", fmt.Sprint(slices.Max(hours[:])))
 }
 
 // durations reads times with commas between, 0 included.
@@ -277,22 +284,16 @@ func (o autoscaleOptions) run(l capacity.Layout, sized capacity.Sized) (autoscal
 			full = sized.At.Pools[i].Running / float64(sized.At.Replicas[i])
 		}
 		r.Full = append(r.Full, full)
-		rule := policy.DefaultSimple(pool.GPUs, o.share(o.least, pool.GPUs, i, l, sized.Replicas), o.share(cmp.Or(o.most, o.cells*sized.GPUs), pool.GPUs, i, l, sized.Replicas))
+		part := float64(sized.Replicas[i]*pool.GPUs) / float64(sized.GPUs) / float64(o.cells) // of a bound on all GPUs
+		rule := policy.DefaultSimple(pool.GPUs, max(pool.GPUs, whole(part*float64(o.least))), whole(part*float64(cmp.Or(o.most, o.cells*sized.GPUs))))
 		if err := rule.Check(); err != nil {
-			return r, usagef("--min-gpus and --max-gpus leave the %s pool %d to %d GPUs: %v", pool.Engine.Role, rule.MinGPUs, rule.MaxGPUs, err).
-				hint("the static fleet has %d GPUs", o.cells*sized.GPUs)
+			return r, usagef("--min-gpus and --max-gpus leave the %s pool %d to %d GPUs: %v", pool.Engine.Role, o.cells*rule.MinGPUs, o.cells*rule.MaxGPUs, err).
+				hint("the bounds are shared as the static fleet's %d GPUs are, in whole engines", o.cells*sized.GPUs)
 		}
 		r.Rules = append(r.Rules, rule)
 	}
 	return r, nil
 }
 
-// share is pool i's part of a bound on all GPUs, as in the static fleet; 0 of 0
-// is one engine.
-func (o autoscaleOptions) share(gpus, group, i int, l capacity.Layout, static []int) int {
-	if gpus == 0 {
-		return group
-	}
-	whole := float64(static[i]*group) / float64(l.GPUs(static)) * float64(gpus) / float64(o.cells)
-	return max(1, int(math.Round(whole*1e6)/1e6))
-}
+// whole is the GPUs of a part, a rounding error forgiven.
+func whole(gpus float64) int { return int(gpus + 1e-6) }

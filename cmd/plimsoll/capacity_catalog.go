@@ -18,7 +18,7 @@ func capacityCatalogCommand() *cli.Command {
 		Name: "catalog", Usage: "models, GPUs and prices that plans are made from, with their sources",
 		Description: "Memory in GiB, bandwidth in GB/s, peaks in dense TFLOP/s, power in W, prices in USD per GPU and hour.\n" +
 			"   A dash is what a GPU does not have, or what no source says.\n\n" +
-			"   plimsoll capacity catalog --gpus\n" +
+			"   plimsoll capacity catalog --only gpus\n" +
 			"   plimsoll capacity catalog --only prices --prices ours.csv --format json",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "only", Usage: "`models|gpus|prices` instead of all three"},

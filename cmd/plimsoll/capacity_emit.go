@@ -49,7 +49,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		return fmt.Errorf("writing YAML: %w", err)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# plimsoll capacity plan: %d GPUs, %s on %s, %s, not measured on these engines\n", p.TotalGPUsFinal, p.Layout, p.Pools[0].GPU, p.Provenance)
+	fmt.Fprintf(&b, "# plimsoll capacity plan: %d × %s, %s; latencies are %s\n", p.TotalGPUsFinal, p.Pools[0].GPU, p.Layout, p.Provenance)
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}

@@ -91,6 +91,9 @@ type planInputs struct {
 	Catalog string       `json:"catalog,omitempty"`
 	Profile string       `json:"profile,omitempty"`
 	Seed    uint64       `json:"seed"`
+
+	ReplicaAvailability float64 `json:"replica_availability,omitempty"`
+	DomainGPUs          int     `json:"failure_domain,omitempty"`
 }
 
 // sizedPlan is one candidate's.
@@ -124,7 +127,7 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 }
 
 func (o capacityOptions) size() (sizedPlans, error) {
-	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed}}
+	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs}}
 	if o.fleet.profile == "" {
 		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
 	}

@@ -69,6 +69,8 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 	for _, pool := range p.Pools {
 		if pool.Engines < 1 || pool.Engines > maxReplicas || pool.SpareEngines < 0 || pool.SpareEngines > maxReplicas {
 			errs = append(errs, fmt.Errorf("%d engines and %d spare ones in the %s pool: want 1 to %d, and 0 or more", pool.Engines, pool.SpareEngines, pool.Role, maxReplicas))
+		} else if n := pool.Engines + pool.SpareEngines; pool.GPUs < n || pool.GPUs%n != 0 || pool.GPUs/n > maxGPUs {
+			errs = append(errs, fmt.Errorf("%d GPUs of %d engines in the %s pool: want as many for each, 1 to %d", pool.GPUs, n, pool.Role, maxGPUs))
 		}
 	}
 	return out, errors.Join(errs...)
@@ -139,6 +141,7 @@ func (r *review) open() error {
 // size simulates the planned fleet under the trace, and sizes its engines for it.
 func (r *review) size() error {
 	in, pool := r.plans.Inputs, r.plan.Pools[0]
+	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := capacityOptions{
 		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(r.plan.TotalGPUsFinal))},
 		fleet: fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto"},

@@ -138,9 +138,9 @@ func (r *review) changes(f reviewFile) []string {
 	case n.Infeasible != nil:
 		out = append(out, "no number of these engines holds the SLO under this traffic: "+n.Infeasible.Why)
 	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
-		out = append(out, fmt.Sprintf("the fleet stays: this traffic takes the same %d GPUs", p.TotalGPUsFinal))
+		out = append(out, fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal))
 	default:
-		out = append(out, fmt.Sprintf("this traffic takes %d GPUs (%s engines) instead of %d (%s): $%s an hour instead of $%s",
+		out = append(out, fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s): $%s an hour instead of $%s",
 			n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan), amount(n.HourlyUSD), amount(p.HourlyUSD)))
 	}
 	return out
