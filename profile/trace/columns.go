@@ -62,36 +62,38 @@ func newTable(header string, f Format, zeroAsOne bool) (*table, error) {
 	}
 	t := &table{cells: len(cells), zeroAsOne: zeroAsOne}
 	sec, ms, gapSec, gapMS, input, output := columnNames()
-	for _, c := range []struct {
-		names     []string
-		unit      time.Duration
-		intervals bool
-	}{{sec, time.Second, false}, {ms, time.Millisecond, false}, {gapSec, time.Second, true}, {gapMS, time.Millisecond, true}} {
-		if t.at = indexOf(cells, c.names); t.at >= 0 {
-			t.unit, t.intervals = c.unit, c.intervals
-			break
-		}
+	if t.at, err = column(cells, "time", "arrival_s, timestamp, interval_s, …", slices.Concat(sec, ms, gapSec, gapMS)); err != nil {
+		return nil, err
 	}
-	t.input, t.output = indexOf(cells, input), indexOf(cells, output)
-	switch {
-	case t.at < 0:
-		return nil, errors.New("the header names no time (hint: arrival_s, timestamp, interval_s, …)")
-	case t.input < 0:
-		return nil, errors.New("the header names no input length (hint: isl, input_tokens, prompt_tokens, …)")
-	case t.output < 0:
-		return nil, errors.New("the header names no output length (hint: osl, output_tokens, completion_tokens, …)")
+	if t.input, err = column(cells, "input length", "isl, input_tokens, prompt_tokens, …", input); err != nil {
+		return nil, err
+	}
+	if t.output, err = column(cells, "output length", "osl, output_tokens, completion_tokens, …", output); err != nil {
+		return nil, err
+	}
+	t.unit, t.intervals = time.Second, slices.Contains(slices.Concat(gapSec, gapMS), cells[t.at])
+	if slices.Contains(slices.Concat(ms, gapMS), cells[t.at]) {
+		t.unit = time.Millisecond
 	}
 	return t, nil
 }
 
-// indexOf is the column with the first of the names that there is; −1 = none.
-func indexOf(cells, names []string) int {
-	for _, n := range names {
-		if i := slices.Index(cells, n); i >= 0 {
-			return i
+// column is the one column whose name is among those for what it holds.
+func column(cells []string, what, such string, names []string) (int, error) {
+	var at []int
+	var found []string
+	for i, c := range cells {
+		if slices.Contains(names, c) {
+			at, found = append(at, i), append(found, c)
 		}
 	}
-	return -1
+	switch len(at) {
+	case 0:
+		return 0, fmt.Errorf("the header names no %s (hint: %s)", what, such)
+	case 1:
+		return at[0], nil
+	}
+	return 0, fmt.Errorf("the header names the %s more than once: %s (hint: leave all but one out, or name them otherwise)", what, strings.Join(found, ", "))
 }
 
 func (t *table) parse(line []byte) (Arrival, bool, error) {

@@ -35,6 +35,10 @@ func TestErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"no input", "t,osl\n1,1", trace.Options{Format: trace.FormatCSV}, "t:1: the header names no input length (hint: isl, input_tokens, prompt_tokens, …)"},
 		{"no output", "t,isl\n1,1", trace.Options{Format: trace.FormatCSV}, "t:1: the header names no output length (hint: osl, output_tokens, completion_tokens, …)"},
 		{"header not Azure's", plain, trace.Options{Format: trace.FormatAzure}, `t:1: header "arrival_s,isl,osl": want TIMESTAMP,ContextTokens,GeneratedTokens`},
+		{"two times", "arrival_s,arrival_ms,isl,osl\n1,1,1,1", trace.Options{}, "t:1: no trace begins like this: the header names the time more than once: arrival_s, arrival_ms (hint: leave all but one out, or name them otherwise)"},
+		{"time and interval", "interval_s,t,isl,osl\n1,1,1,1", trace.Options{Format: trace.FormatCSV}, "t:1: the header names the time more than once: interval_s, t (hint: leave all but one out, or name them otherwise)"},
+		{"two inputs", "t,isl,input_tokens,osl\n1,1,1,1", trace.Options{Format: trace.FormatCSV}, "t:1: the header names the input length more than once: isl, input_tokens (hint: leave all but one out, or name them otherwise)"},
+		{"one output twice", "t,isl,osl,osl\n1,1,1,1", trace.Options{Format: trace.FormatCSV}, "t:1: the header names the output length more than once: osl, osl (hint: leave all but one out, or name them otherwise)"},
 		{"cells", plain + "1,2", trace.Options{}, "t:2: 2 cells, and the header has 3 (hint: a row cut short, or a comma in a cell without quotes)"},
 		{"quote", plain + `1,"2,3`, trace.Options{}, `t:2: bad CSV: extraneous or missing " in quoted-field`},
 		{"nan time", plain + "NaN,1,1", trace.Options{}, "t:2: time NaN is out of range: want seconds from 0"},
@@ -61,6 +65,9 @@ func TestErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"no output_length", `{"timestamp":1,"input_length":1}`, trace.Options{}, "t:1: output_length is missing"},
 		{"early", `{"timestamp":-1,"input_length":1,"output_length":1}`, trace.Options{}, "t:1: timestamp -1 is out of range: want milliseconds from 0"},
 		{"too many ids", `{"timestamp":1,"input_length":655,"output_length":52,"hash_ids":[0,1,2]}`, trace.Options{}, "t:1: 3 block ids for 655 tokens: blocks of 512 give at most 2 (hint: another block size)"},
+
+		{"too few ids", `{"timestamp":1,"input_length":1200,"output_length":52,"hash_ids":[0]}`, trace.Options{}, "t:1: 1 block ids for 1200 tokens: blocks of 512 give at least 2 (hint: another block size)"},
+		{"ids of other blocks", `{"timestamp":1,"input_length":1024,"output_length":52,"hash_ids":[0,1]}`, trace.Options{BlockTokens: 100}, "t:1: 2 block ids for 1024 tokens: blocks of 100 give at least 10 (hint: another block size)"},
 
 		{"schema", `{"schema":"dynamo.request.trace.v2"}`, trace.Options{}, `t:1: schema "dynamo.request.trace.v2" is unknown: want "dynamo.request.trace.v1"`},
 		{"tools only", `{"schema":"dynamo.request.trace.v1","event_type":"tool_end"}`, trace.Options{}, "t: no requests in it (hint: a trace has at least one)"},

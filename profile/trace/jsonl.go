@@ -52,6 +52,9 @@ func withBlocks(a Arrival, ids []uint64, blockTokens int, zeroAsOne bool) (Arriv
 	if most := (a.ISL + blockTokens - 1) / blockTokens; len(ids) > most {
 		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at most %d (hint: another block size)", len(ids), a.ISL, blockTokens, most)
 	}
+	if least := a.ISL / blockTokens; len(ids) < least {
+		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at least %d (hint: another block size)", len(ids), a.ISL, blockTokens, least)
+	}
 	a.Blocks, a.BlockTokens = ids, blockTokens
 	return a, true, nil
 }

@@ -108,6 +108,7 @@ func (t *windowTable) header(cells []string) error {
 	for i := range cells {
 		cells[i] = columnName(cells[i])
 	}
+	const all = "t_s,rate_rps,rate_weighted_cv,mean_input_tokens,mean_output_tokens"
 	for _, c := range []struct {
 		column *int
 		names  []string
@@ -118,8 +119,9 @@ func (t *windowTable) header(cells []string) error {
 		{&t.isl, []string{"mean_input_tokens"}},
 		{&t.osl, []string{"mean_output_tokens"}},
 	} {
-		if *c.column = indexOf(cells, c.names); *c.column < 0 {
-			return fmt.Errorf("the header names no %s (hint: t_s,rate_rps,rate_weighted_cv,mean_input_tokens,mean_output_tokens)", c.names[0])
+		var err error
+		if *c.column, err = column(cells, c.names[0], all, c.names); err != nil {
+			return err
 		}
 	}
 	t.columns = len(cells)
