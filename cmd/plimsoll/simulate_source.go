@@ -173,8 +173,11 @@ func (s profileSource) pool(role engine.Role) (fleet.Pool, error) {
 	l.BlockSize = cmp.Or(l.BlockSize, facts.BlockSize, sim.DefaultBlockSize)
 	p := fleet.Pool{
 		// A profile does not say how its engine schedules: as recent ones do.
-		Engine: sim.Config{Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1), AsyncScheduling: true},
-		Timer:  s.steps, GPUs: pick.GPUs,
+		Engine: sim.Config{
+			Role: role, Limits: l, KVBlocks: max(facts.KVTokens/l.BlockSize, 1),
+			AsyncScheduling: true, ReserveFullPrompt: true,
+		},
+		Timer: s.steps, GPUs: pick.GPUs,
 	}
 	if role != engine.RoleDecode {
 		p.Overhead = s.steps.Overhead()

@@ -11,5 +11,8 @@ import (
 // for the same engine.
 func simulatedEngine(m latency.Model, role engine.Role) sim.Config {
 	l := m.Limits()
-	return sim.Config{Role: role, Limits: l, KVBlocks: m.KVTokens() / l.BlockSize, AsyncScheduling: m.AsyncScheduling()}
+	return sim.Config{
+		Role: role, Limits: l, KVBlocks: m.KVTokens() / l.BlockSize,
+		AsyncScheduling: m.AsyncScheduling(), ReserveFullPrompt: m.ReserveFullPrompt(),
+	}
 }

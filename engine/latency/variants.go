@@ -26,9 +26,25 @@ func (m Model) AsyncScheduling() bool {
 	if f.Engine != "vllm" || m.about.config.Parallelism.PP > 1 {
 		return false
 	}
+	return since(f.Version, 14)
+}
+
+// ReserveFullPrompt reports whether a request starts only where free KV blocks
+// hold its whole prompt: vLLM does by default since 0.19.0 (pull request 37307;
+// release notes, April 2026). TensorRT-LLM sets the output aside too
+// (GUARANTEED_NO_EVICT, its default; documentation of SchedulerConfig), SGLang a
+// part of it that it expects (new_token_ratio): of what the simulator knows,
+// this is nearest. A version that is not known is taken for a recent one.
+func (m Model) ReserveFullPrompt() bool {
+	f := m.about.fit
+	return f.Engine == "trtllm" || f.Engine == "sglang" || f.Engine == "vllm" && since(f.Version, 19)
+}
+
+// since reports whether a version of vLLM is 0.least or later; one that is empty is.
+func since(version string, least int) bool {
 	var major, minor int
-	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n == 0 {
-		return f.Version == ""
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 0 {
+		return version == ""
 	}
-	return major < firstYear && (major > 0 || minor >= 14)
+	return major < firstYear && (major > 0 || minor >= least)
 }

@@ -26,22 +26,26 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-func TestAsyncScheduling(t *testing.T) {
+func TestScheduling(t *testing.T) {
 	lm := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{})
 	for _, tc := range []struct {
 		engine, version string
-		want            bool
+		async, reserve  bool
 	}{
-		{"vllm", "0.15.1", true},
-		{"vllm", "0.14", true},
-		{"vllm", "0.13.0", false},
-		{"vllm", "0.12", false},
-		{"vllm", "2023", false},
-		{"vllm", "1.0", true},
-		{"vllm", "1", true},
-		{"vllm", "", true},
-		{"trtllm", "1.0.0rc3", false},
-		{"trtllm", "", false},
+		{"vllm", "0.15.1", true, false},
+		{"vllm", "0.14", true, false},
+		{"vllm", "0.18.1", true, false},
+		{"vllm", "0.19.0", true, true},
+		{"vllm", "0.13.0", false, false},
+		{"vllm", "0.12", false, false},
+		{"vllm", "2023", false, false},
+		{"vllm", "1.0", true, true},
+		{"vllm", "1", true, true},
+		{"vllm", "", true, true},
+		{"trtllm", "1.0.0rc3", false, true},
+		{"trtllm", "", false, true},
+		{"sglang", "0.5.6", false, true},
+		{"other", "", false, false},
 	} {
 		f := lm.Fit()
 		f.Engine, f.Version = tc.engine, tc.version
@@ -49,8 +53,8 @@ func TestAsyncScheduling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := other.AsyncScheduling(); got != tc.want {
-			t.Errorf("%s %q: %v", tc.engine, tc.version, got)
+		if async, reserve := other.AsyncScheduling(), other.ReserveFullPrompt(); async != tc.async || reserve != tc.reserve {
+			t.Errorf("%s %q: asynchronous %v, reserves full prompts %v", tc.engine, tc.version, async, reserve)
 		}
 	}
 	staged := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{Parallelism: engine.Parallelism{PP: 2}})

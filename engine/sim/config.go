@@ -35,6 +35,12 @@ type Config struct {
 	// so by default since 0.14.0 (release notes, January 2026), but not with
 	// pipeline parallelism or on CPUs.
 	AsyncScheduling bool
+	// ReserveFullPrompt lets a request start only where free blocks hold all of
+	// its tokens so far, not only its first chunk. Otherwise a long prompt starts
+	// again and again in what is free, and is preempted before it is done. vLLM
+	// does so by default since 0.19.0 (scheduler_reserve_full_isl; release notes,
+	// April 2026).
+	ReserveFullPrompt bool
 	// Noise is the relative jitter of step times: σ of a lognormal factor with
 	// mean 1, from 0 (none) to 1.
 	Noise float64

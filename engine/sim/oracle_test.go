@@ -38,6 +38,7 @@ type oracleTier struct {
 type oracleSeq struct {
 	Request
 	known, computed    int
+	best               int // the most tokens that it ever had in KV
 	blocks             []*oracleBlock
 	started, recompute bool
 	decodes            bool // since its last start it produced a token, or its prompt was transferred
@@ -168,7 +169,12 @@ func (o *oracle) compute(s *oracleSeq, n int) {
 	for range o.need(s, n) {
 		o.allocate(s)
 	}
-	s.computed += n
+	for range n {
+		if s.computed++; s.computed <= s.best && !s.WarmUp {
+			o.stats.Recomputed++
+		}
+	}
+	s.best = max(s.best, s.computed)
 	s.scheduled = n
 	if o.cfg.PrefixCaching {
 		size := o.cfg.Limits.BlockSize
@@ -266,7 +272,11 @@ func (o *oracle) admit(budget int, idle bool) {
 		if !s.WarmUp && !moved {
 			n = min(n, budget)
 		}
-		if o.need(s, found+n)-o.inUse(hits) > o.available() {
+		must := found + n
+		if o.cfg.ReserveFullPrompt {
+			must = s.known
+		}
+		if o.need(s, must)-o.inUse(hits) > o.available() {
 			return
 		}
 		o.take(s, hits)

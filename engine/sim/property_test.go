@@ -30,7 +30,8 @@ func drawConfig(t *rapid.T) Config {
 		KVBlocks:      rapid.IntRange(2, 40).Draw(t, "blocks"),
 		PrefixCaching: rapid.Bool().Draw(t, "prefix caching"),
 
-		AsyncScheduling: rapid.Bool().Draw(t, "async scheduling"),
+		AsyncScheduling:   rapid.Bool().Draw(t, "async scheduling"),
+		ReserveFullPrompt: rapid.Bool().Draw(t, "reserve full prompt"),
 	}
 	if c.PrefixCaching && rapid.Bool().Draw(t, "tiers") {
 		c.DRAM = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "dram"), Load: 3 * engine.Microsecond}

@@ -75,8 +75,11 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		n = min(n, budget)
 	}
 	need := e.blocks(found+n) - len(s.shared)
-	if need+e.cache.idle(s.shared) > e.cache.available() {
+	if e.mustFit(s, found+n)-len(s.shared)+e.cache.idle(s.shared) > e.cache.available() {
 		e.blocked = budget
+		if e.cfg.ReserveFullPrompt {
+			e.blocked = 1 // the budget makes no difference
+		}
 		return 0, false
 	}
 	e.blocked = 0
@@ -100,6 +103,15 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		e.batch.AddChunk(n, found)
 		return n, true
 	}
+}
+
+// mustFit is how many blocks a sequence needs to start, shared ones too, where
+// its first step leaves so many tokens in KV.
+func (e *Engine) mustFit(s *sequence, computed int) int {
+	if e.cfg.ReserveFullPrompt {
+		computed = s.target
+	}
+	return e.blocks(computed)
 }
 
 // transferred reports whether the KV of s comes from a prefill engine.
@@ -145,6 +157,9 @@ func (e *Engine) hold(s *sequence, n int) {
 // Full blocks are known to the cache at once, as in vLLM: a later prompt of the
 // same step may use them.
 func (e *Engine) compute(s *sequence, n int) {
+	if !s.WarmUp {
+		e.stats.Recomputed += int64(max(min(s.computed+n, s.lost)-s.computed, 0))
+	}
 	s.computed += n
 	if e.cfg.PrefixCaching {
 		full := min(s.computed/e.cfg.Limits.BlockSize, len(s.Prefix))
@@ -181,8 +196,10 @@ func (e *Engine) release(s *sequence) {
 	}
 	if s.decoding {
 		e.decoders.leave(s, e.step)
-		s.held = e.blocks(s.target - 1) // the newest token is not in KV yet
+		s.computed = s.target - 1 // the newest token is not in KV yet
+		s.held = e.blocks(s.computed)
 	}
+	s.lost = max(s.lost, s.computed)
 	e.cache.drop(s.shared)
 	e.cache.give(s.held - len(s.shared))
 	s.shared, s.named, s.held, s.computed = s.shared[:0], 0, 0, 0

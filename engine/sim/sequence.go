@@ -17,6 +17,7 @@ type sequence struct {
 	cached    int     // prompt tokens found in the cache at the first start
 	started   bool    // was running before: counted in the prefix statistics
 	recompute bool    // was preempted: nothing of it is transferred
+	lost      int     // the most tokens in KV that a preemption cost it
 
 	decoding bool
 	base     int64 // while decoding: tokens known in step s are base + s

@@ -11,7 +11,8 @@
 // As in vLLM's version 1 scheduler: every decoding request advances by one
 // token in every step; what is left of MaxNumBatchedTokens goes to prompts in
 // order of arrival, cut into chunks where they do not fit; a request starts
-// when a place (MaxNumSeqs) and KV blocks for its first chunk are free. Where
+// when a place (MaxNumSeqs) and KV blocks for its first chunk are free, with
+// ReserveFullPrompt those for all of its tokens; only the chunk's are taken. Where
 // decoding needs a block and none is left, the latest arrival loses all of its
 // blocks, goes back to the head of the queue and computes its prompt and its
 // output so far again. With AsyncScheduling a step takes in only who came before

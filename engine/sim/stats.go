@@ -16,6 +16,8 @@ type Stats struct {
 	// Of PrefixHits, those that came up from a tier below HBM.
 	PrefixHitsDRAM, PrefixHitsNVMe int64
 	Preemptions                    int64
+	// Tokens computed again because a preemption had lost their KV.
+	Recomputed int64
 }
 
 // Stats is the engine's state and its counters.

@@ -113,5 +113,6 @@ func sum(a, b sim.Stats) sim.Stats {
 		PrefixHitsDRAM: a.PrefixHitsDRAM + b.PrefixHitsDRAM,
 		PrefixHitsNVMe: a.PrefixHitsNVMe + b.PrefixHitsNVMe,
 		Preemptions:    a.Preemptions + b.Preemptions,
+		Recomputed:     a.Recomputed + b.Recomputed,
 	}
 }

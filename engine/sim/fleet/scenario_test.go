@@ -112,7 +112,8 @@ func drawPool(r *rand.Rand, role engine.Role, blockSize int) Pool {
 			Seed:          r.Uint64(),
 			Noise:         oneOf(r, 0, 0, 0, 0.3),
 
-			AsyncScheduling: r.IntN(2) == 0,
+			AsyncScheduling:   r.IntN(2) == 0,
+			ReserveFullPrompt: r.IntN(2) == 0,
 		},
 		Replicas: r.IntN(4), GPUs: r.IntN(3),
 		Router:   oneOf(r, "", RoundRobin, LeastLoaded),
