@@ -100,7 +100,7 @@ func report(prior, k Coefficients, ss []sample) Report {
 		r.LeaveOneOut = of("leave-one-out, "+points, func(r Residual) float64 { return r.HeldOut })
 	}
 	r.Undetermined = undetermined(prior, k, ss)
-	r.Warnings = warnings(r, ss)
+	r.Warnings = warnings(prior, r, ss)
 	return r
 }
 
@@ -117,7 +117,7 @@ func undetermined(prior, k Coefficients, ss []sample) []string {
 	return out
 }
 
-func warnings(r Report, ss []sample) []string {
+func warnings(prior Coefficients, r Report, ss []sample) []string {
 	var out []string
 	if r.Before.TTFT.N == 0 {
 		out = append(out, "no point has a TTFT: prompts and the time per request are the prior's, but for what steps share")
@@ -134,33 +134,87 @@ func warnings(r Report, ss []sample) []string {
 	if r.Before.TPOT.N > 0 && one(func(s sample) int { return s.obs.InFlight }) && one(func(s sample) int { return int(1000 * s.obs.Rate) }) {
 		out = append(out, "every point has the same load: how ITL changes with load is the prior's")
 	}
+	for _, kind := range []bool{true, false} {
+		if own := ofKind(ss, kind); loads(own) < len(own) {
+			out = append(out, fmt.Sprintf("%d points are of %d different loads: the same load again says nothing new", len(own), loads(own)))
+		}
+	}
+	if long := slices.IndexFunc(ss, func(s sample) bool { return s.obs.tooLong() }); long >= 0 {
+		o := ss[long].obs
+		out = append(out, fmt.Sprintf("point %d: %d tokens are more than the context of %s, %d", long+1, o.ISL+o.OSL, o.Model.Name, o.Model.MaxContext))
+	}
+	out = append(out, unexplained(r)...)
+	out = append(out, saturated(prior, ss)...)
 	if len(r.Undetermined) > 0 {
 		out = append(out, "the points do not determine "+strings.Join(r.Undetermined, ", "))
 	}
 	return out
 }
 
-// sixPoints is from how many points on a calibration is credited with what six
+// strange is how many times off a prior is that no engine explains, and
+// unexplained how far off a fit is to its own points.
+const (
+	strange    = 5
+	notFitting = 0.25
+)
+
+// unexplained doubts points that no engine gives.
+func unexplained(r Report) []string {
+	var out []string
+	for _, k := range []struct {
+		name          string
+		before, after Error
+	}{{"TTFT", r.Before.TTFT, r.After.TTFT}, {"ITL or TPOT", r.Before.TPOT, r.After.TPOT}} {
+		if k.before.Factor50 > strange {
+			out = append(out, fmt.Sprintf("half of the points' %s are %.3g times off the prior, or more: are they milliseconds, of this model and this GPU?", k.name, k.before.Factor50))
+		}
+		if k.after.Median > notFitting {
+			out = append(out, fmt.Sprintf("the points' %s are still %.0f %% off in the median after calibration: they are not of one engine, or this model does not describe it", k.name, 100*k.after.Median))
+		}
+	}
+	return out
+}
+
+// saturated names open loops that come faster than the engine answers: what
+// OpenLoop gives there is bounded, not right.
+func saturated(prior Coefficients, ss []sample) []string {
+	var lines []string
+	for i, s := range ss {
+		if s.obs.Rate > 0 && s.about.at(prior).overloaded(s.obs) {
+			lines = append(lines, fmt.Sprint(i+1))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("point %s: requests come faster than the prior's engine answers them: there its prediction is a bound", strings.Join(lines, ", "))}
+}
+
+func ofKind(ss []sample, ttft bool) []sample {
+	return slices.DeleteFunc(slices.Clone(ss), func(s sample) bool { return s.obs.Kind.TTFT() != ttft })
+}
+
+// sixPoints is from how many different loads on a calibration is credited with what six
 // points leave on held-out rows; with fewer it keeps the error of its prior.
 const sixPoints = 6
 
 func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
 	f := prior
-	f.Coefficients, f.Calibrated = k, len(ss)
+	f.Coefficients, f.Calibrated, f.Caveats = k, loads(ss), r.Warnings
 	f.Name = prior.Name + ", calibrated"
-	f.Source = fmt.Sprintf("%d points of the engine itself, from the fit %s", len(ss), prior.Name)
+	f.Source = fmt.Sprintf("%d loads of the engine itself, from the fit %s", f.Calibrated, prior.Name)
 	obs := make([]Observation, len(ss))
 	for i, s := range ss {
 		obs[i] = s.obs
 	}
-	f.Rows, f.Longest = RowsOf(obs), Longest(obs)
-	of := func(own, six, before, whole Error) Error {
-		if own.N >= sixPoints {
+	f = f.On(obs)
+	of := func(ttft bool, own, six, before, whole Error) Error {
+		if loads(ofKind(ss, ttft)) >= sixPoints {
 			return own.Wider(six)
 		}
 		return before.Wider(own).Wider(whole)
 	}
-	f.TTFT = of(r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, prior.OtherVersion.TTFT, prior.TTFT)
-	f.TPOT = of(r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, prior.OtherVersion.TPOT, prior.TPOT)
+	f.TTFT = of(true, r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, prior.OtherVersion.TTFT, prior.TTFT)
+	f.TPOT = of(false, r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, prior.OtherVersion.TPOT, prior.TPOT)
 	return f
 }

@@ -2,6 +2,7 @@ package latency
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestCalibrateFindsTheEngine(t *testing.T) {
 	if report.Before.TPOT.Median < 0.2 || report.After.TPOT.P90 > 0.01 || report.After.TTFT.P90 > 0.02 || report.LeaveOneOut.TPOT.P90 > 0.02 {
 		t.Errorf("the points are not explained: before %+v, after %+v, left out %+v", report.Before, report.After, report.LeaveOneOut)
 	}
-	if len(report.Residuals) != len(all) || fit.Calibrated != len(all) {
+	if len(report.Residuals) != len(all) || fit.Calibrated != len(all)-3 { // both latencies of three open loops are one load each
 		t.Errorf("%d residuals and %d points of %d", len(report.Residuals), fit.Calibrated, len(all))
 	}
 	for _, o := range points(t, truth, "qwen3-8b", engine.BF16) {
@@ -234,4 +235,64 @@ func TestCalibrateStaysPossible(t *testing.T) {
 			t.Fatalf("squares of logarithms grew from %g to %g", before, after)
 		}
 	})
+}
+
+// The same load again is no further point: it claims no more than it did alone.
+func TestRepeatedLoadsSayNothingNew(t *testing.T) {
+	prior := DefaultFit()
+	one := points(t, scaled(prior.Coefficients, 1.3), "llama-3.1-8b", engine.BF16)[4:5]
+	alone, _, err := Calibrate(prior, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	six := slices.Repeat(one, 6)
+	for i := range six {
+		six[i].Run = i + 1
+	}
+	repeated, report, err := Calibrate(prior, six)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if repeated.Calibrated != 1 || repeated.TPOT.Factor90 < alone.TPOT.Factor90 {
+		t.Errorf("six copies: %d loads, %+v; one: %+v", repeated.Calibrated, repeated.TPOT, alone.TPOT)
+	}
+	if report.LeaveOneOut.TPOT.Median < 0.1 {
+		t.Errorf("copies predict each other: %+v", report.LeaveOneOut.TPOT)
+	}
+	if !strings.Contains(strings.Join(repeated.Caveats, "\n"), "6 points are of 1 different loads") {
+		t.Errorf("caveats %q", repeated.Caveats)
+	}
+}
+
+// Points in other units, of no engine, or beyond what an engine answers are doubted.
+func TestStrangePointsAreDoubted(t *testing.T) {
+	prior := DefaultFit()
+	good := points(t, prior.Coefficients, "llama-3.1-8b", engine.BF16)
+	for want, spoil := range map[string]func(i int, o *Observation){
+		"are they milliseconds":        func(_ int, o *Observation) { o.Seconds /= 1000 },
+		"times off the prior, or more": func(_ int, o *Observation) { o.Seconds *= 65 },
+		"not of one engine":            func(i int, o *Observation) { o.Seconds *= math.Pow(8, float64(i%3-1)) },
+		"more than the context of":     func(_ int, o *Observation) { o.ISL = 1_000_000 },
+		"faster than the prior's":      func(_ int, o *Observation) { o.Rate *= 1000 },
+	} {
+		obs := slices.Clone(good)
+		for i := range obs {
+			obs[i].Seconds = max(obs[i].Seconds, 0.01)
+			spoil(i, &obs[i])
+		}
+		_, report, err := Calibrate(prior, obs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := strings.Join(report.Warnings, "\n"); !strings.Contains(all, want) {
+			t.Errorf("no warning %q in\n%s", want, all)
+		}
+	}
+	_, report, err := Calibrate(prior, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(report.Warnings, "\n"); strings.Contains(all, "times off") || strings.Contains(all, "one engine") || strings.Contains(all, "faster than") || strings.Contains(all, "context of") {
+		t.Errorf("good points are doubted:\n%s", all)
+	}
 }

@@ -50,6 +50,11 @@ func (o Observation) check() error {
 	return errors.Join(errs...)
 }
 
+// tooLong reports whether the load is longer than its model's context.
+func (o Observation) tooLong() bool {
+	return o.Model.MaxContext > 0 && (o.ISL > o.Model.MaxContext || o.ISL+o.OSL > o.Model.MaxContext+1 || o.Context > float64(o.Model.MaxContext)) // a prompt alone has one token more
+}
+
 // samples lays the observations out; the error names the first that cannot be.
 func samples(obs []Observation) ([]sample, error) {
 	out := make([]sample, 0, len(obs))

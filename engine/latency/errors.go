@@ -91,6 +91,18 @@ func (e Error) unlike(others ...Error) Error {
 	return out
 }
 
+// Beyond is what is left of e where o explains a part of it: variances subtract.
+// Its Basis is e's.
+func (e Error) Beyond(o Error) Error {
+	less := func(x, by float64) float64 { return math.Sqrt(max(0, square(x)-square(by))) }
+	factor := func(x, by float64) float64 {
+		return math.Exp(less(math.Log(max(1, x)), math.Log(max(1, by))))
+	}
+	e.Median, e.Mean, e.P90 = less(e.Median, o.Median), less(e.Mean, o.Mean), less(e.P90, o.P90)
+	e.Factor50, e.Factor90 = factor(e.Factor50, o.Factor50), factor(e.Factor90, o.Factor90)
+	return e
+}
+
 // further is sqrt(sum² + max(0, of² − base²)).
 func further(sum, base, of float64) float64 {
 	return math.Sqrt(square(sum) + max(0, square(of)-square(base)))
@@ -104,40 +116,35 @@ func furtherFactor(sum, base, of float64) float64 {
 // TTFTError is how far off TTFT may be for this model, GPU and layout: as far as
 // on rows held out of the fit that were as unlike the rest as this is.
 func (m Model) TTFTError() Error {
-	f := m.about.fit
-	return m.about.held(f.TTFT, func(h Held) Error { return h.TTFT })
+	return m.about.held(m.about.fit.TTFT, func(h Held) Error { return h.TTFT }, func(r Rows) bool { return r.TTFT > 0 })
 }
 
 // ITLError is the same for ITL and TPOT.
 func (m Model) ITLError() Error {
-	f := m.about.fit
-	return m.about.held(f.TPOT, func(h Held) Error { return h.TPOT })
+	return m.about.held(m.about.fit.TPOT, func(h Held) Error { return h.TPOT }, func(r Rows) bool { return r.TPOT > 0 })
 }
 
-func (a *about) held(same Error, of func(Held) Error) Error {
+// held widens the error on more of the same rows by everything that is unlike
+// those of the same kind of latency.
+func (a *about) held(same Error, of func(Held) Error, kind func(Rows) bool) Error {
 	f, c := a.fit, a.config
 	p, weights, kv := c.Parallelism, cmp.Or(c.Weights, engine.BF16), cmp.Or(c.KV, engine.BF16)
-	seen := func(like func(Rows) bool) bool { return slices.ContainsFunc(f.Rows, like) }
+	seen := func(like func(Rows) bool) bool {
+		return slices.ContainsFunc(f.Rows, func(r Rows) bool { return kind(r) && like(r) })
+	}
 	var others []Error
 	add := func(unlike bool, h Held) {
 		if unlike {
 			others = append(others, of(h))
 		}
 	}
+	add(f.Version == "" && f.Calibrated == 0, f.OtherVersion)
+	// Kernels of another precision were not compared: they are taken to be as
+	// unlike as another version's.
+	add(!seen(func(r Rows) bool { return r.Weights == weights && r.KV == kv }), f.OtherVersion)
 	add(!seen(func(r Rows) bool { return r.Model == a.model.Name }), f.OtherModel)
+	add(!seen(func(r Rows) bool { return r.GPU == a.gpu.Name }), f.OtherGPU)
 	// Parallelism that no row has (PP, DP, EP) is at least as unlike as another TP.
 	add(p.GPUs() != p.TP || p.EP > 1 || !seen(func(r Rows) bool { return r.TP == p.TP }), f.OtherTP)
-	// Kernels of another precision were not compared: they are taken to be as
-	// unlike as another version's. What another GPU shows is of an unknown engine
-	// and another precision too, so that only the wider of both counts.
-	gpu := !seen(func(r Rows) bool { return r.GPU == a.gpu.Name })
-	version := f.Version == "" && f.Calibrated == 0 || !seen(func(r Rows) bool { return r.Weights == weights && r.KV == kv })
-	switch {
-	case gpu && version:
-		others = append(others, of(f.OtherGPU).Wider(of(f.OtherVersion)))
-	default:
-		add(gpu, f.OtherGPU)
-		add(version, f.OtherVersion)
-	}
 	return same.unlike(others...)
 }

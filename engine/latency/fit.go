@@ -23,7 +23,9 @@ type Fit struct {
 	Coefficients Coefficients `json:"coefficients"`
 	Rows         []Rows       `json:"rows"`
 	Longest      int          `json:"longest"`              // context in the rows, tokens: beyond it nothing was compared
-	Calibrated   int          `json:"calibrated,omitempty"` // own points that Calibrate had
+	LongestTTFT  int          `json:"longest_ttft"`         // prompt in the rows that have a TTFT, tokens
+	Calibrated   int          `json:"calibrated,omitempty"` // own loads that Calibrate had
+	Caveats      []string     `json:"caveats,omitempty"`    // what its points could not tell
 
 	// Held-out errors for more of the same: each row left out in turn.
 	TTFT Error `json:"ttft"`
@@ -45,7 +47,8 @@ type Rows struct {
 	Weights engine.DType `json:"weights"`
 	KV      engine.DType `json:"kv"`
 	TP      int          `json:"tp"`
-	N       int          `json:"n"`
+	TTFT    int          `json:"ttft"` // how many, of either latency
+	TPOT    int          `json:"tpot"`
 }
 
 // RowsOf counts observations by what they were measured on, in order of
@@ -57,22 +60,29 @@ func RowsOf(obs []Observation) []Rows {
 			Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP,
 			Weights: cmp.Or(o.Config.Weights, engine.BF16), KV: cmp.Or(o.Config.KV, engine.BF16),
 		}
-		i := slices.IndexFunc(out, func(r Rows) bool { r.N = 0; return r == like })
+		i := slices.IndexFunc(out, func(r Rows) bool { r.TTFT, r.TPOT = 0, 0; return r == like })
 		if i < 0 {
 			i, out = len(out), append(out, like)
 		}
-		out[i].N++
+		if o.Kind.TTFT() {
+			out[i].TTFT++
+		} else {
+			out[i].TPOT++
+		}
 	}
 	return out
 }
 
-// Longest is the most context, in tokens, that a sequence of the observations had.
-func Longest(obs []Observation) int {
-	most := 0
+// On says of a fit which observations it is to.
+func (f Fit) On(obs []Observation) Fit {
+	f.Rows, f.Longest, f.LongestTTFT = RowsOf(obs), 0, 0
 	for _, o := range obs {
-		most = max(most, o.ISL+o.OSL, int(o.Context))
+		f.Longest = max(f.Longest, o.ISL+o.OSL, int(o.Context))
+		if o.Kind.TTFT() {
+			f.LongestTTFT = max(f.LongestTTFT, o.ISL)
+		}
 	}
-	return most
+	return f
 }
 
 //go:embed families.json

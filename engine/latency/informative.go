@@ -5,7 +5,8 @@ import "gonum.org/v1/gonum/mat"
 // Informative chooses which n of the candidates to measure, so that calibrating
 // prior on them says as much about its coefficients as can be: places in
 // candidates, the most telling first. It does not look at Seconds. A candidate
-// that cannot be is never chosen, so that there may be fewer than n.
+// that cannot be, or is longer than its model's context, is never chosen, so that
+// there may be fewer than n.
 //
 // With s the derivatives of ln prediction by the logarithms of the coefficients,
 // in units of rowError, and C their covariance, at first the prior's, the next
@@ -45,7 +46,7 @@ func sensitivities(k Coefficients, candidates []Observation) (rows []*mat.VecDen
 	for i, o := range candidates {
 		o.Seconds = 1 // whatever was measured
 		s, err := samples([]Observation{o})
-		if err != nil {
+		if err != nil || o.tooLong() {
 			continue
 		}
 		by := slopes(logs(k), s)[0].by

@@ -81,6 +81,15 @@ func (m Model) OpenLoop(o Observation) Means {
 	return Means{TTFT: m.unit.overhead.Seconds() + wait + float64(steps)*m.decode(others, context) + x, TPOT: itl}
 }
 
+// overloaded reports whether the prompts of an open loop alone take all the time
+// that there is, or its requests in flight more KV cache than there is.
+func (m Model) overloaded(o Observation) bool {
+	context := float64(o.ISL) + float64(o.OSL)/2
+	l := m.OpenLoop(o)
+	x, _ := m.extra(o, m.room(context), context)
+	return o.Rate*x > 0.95 || o.Rate*float64(o.OSL)*l.TPOT > m.room(context)
+}
+
 // room is how many sequences of so much context run at once.
 func (m Model) room(context float64) float64 {
 	return min(float64(m.about.limits.MaxNumSeqs), max(1, float64(m.about.kvTokens())/context))

@@ -19,11 +19,11 @@ const firstYear = 2000
 
 // AsyncScheduling reports whether the engine schedules a step while the one
 // before it runs: vLLM does by default since 0.14.0 (release notes, January
-// 2026), but not with pipeline parallelism. A version that is not known is taken
-// for a recent one.
+// 2026), but not with pipeline parallelism. An engine or a version that is not
+// known is taken for a recent vLLM.
 func (m Model) AsyncScheduling() bool {
 	f := m.about.fit
-	if f.Engine != "vllm" || m.about.config.Parallelism.PP > 1 {
+	if f.Engine != "vllm" && f.Engine != "" || m.about.config.Parallelism.PP > 1 {
 		return false
 	}
 	return since(f.Version, 14)

@@ -65,16 +65,41 @@ func workOf(m catalog.Model, g catalog.GPU, c engine.Config) work {
 	w.pair = prefillPairFLOPs(m) / (tp * dp * g.BF16FLOPS)
 	w.attend = decodePairFLOPs(m) / (tp * dp * pp * g.BF16FLOPS)
 
-	// A ring all-reduce sends 2(TP−1)/TP of its message; two per layer, BF16.
+	// Two all-reduces of a token's hidden state per layer, BF16.
 	token := 2 * float64(m.Hidden)
-	w.allReduce = 2 * w.layers * 2 * (tp - 1) / tp * token / (dp * g.LinkBytesPerSec)
+	w.allReduce = 2 * w.layers * token * allReduce(p.TP, g) / dp
 	if p.EP > 1 && p.DP > 1 {
 		// Each token goes to the GPUs of its experts and comes back.
-		away := float64(min(m.ExpertsPerToken, p.EP)) * float64(p.EP-1) / float64(p.EP)
-		w.allToAll = 2 * float64(m.MoELayers()) * away * token / (dp * tp * g.LinkBytesPerSec)
+		w.allToAll = 2 * float64(m.MoELayers()) * float64(min(m.ExpertsPerToken, p.EP)) * token * allToAll(p.EP, g) / (dp * tp)
 		w.exchanges += float64(m.MoELayers()) * math.Log2(dp)
 	}
 	return w
+}
+
+// serverGPUs is how many GPUs one server links by NVLink or its like (DGX and HGX
+// A100, H100, H200, B200 data sheets): beyond, bytes go over the network.
+const serverGPUs = 8
+
+// allReduce is seconds per byte of a message that n GPUs sum up. In one server a
+// ring sends 2(n−1)/n of it. Over servers each sums up its own, the eighths that
+// its GPUs then hold are summed up over the network at the same time, and every
+// server spreads the result (NCCL's hierarchy; no row spans servers).
+func allReduce(n int, g catalog.GPU) float64 {
+	if n <= serverGPUs {
+		return 2 * float64(n-1) / float64(n) / g.LinkBytesPerSec
+	}
+	servers := math.Ceil(float64(n) / serverGPUs)
+	return 2*(serverGPUs-1)/serverGPUs/g.LinkBytesPerSec + 2*(servers-1)/servers/serverGPUs/g.InterNodeBytesPerSec
+}
+
+// allToAll is seconds per byte that a GPU sends to experts spread over n GPUs.
+func allToAll(n int, g catalog.GPU) float64 {
+	near := float64(min(n, serverGPUs) - 1)
+	far := float64(n) - 1 - near
+	if far == 0 {
+		return near / float64(n) / g.LinkBytesPerSec
+	}
+	return near/float64(n)/g.LinkBytesPerSec + far/float64(n)/g.InterNodeBytesPerSec
 }
 
 // expertBytes is the size of all routed experts of all layers.

@@ -41,6 +41,7 @@ type result struct {
 	from   latency.Coefficients // the prior
 	sample latency.Held         // error on the rows that made the fit
 	prior  latency.Held         // error of the prior on them: zero where there is none
+	h200   latency.Held         // error on the rows of the H200
 	six    []draws              // calibrations of the prior on six of the rows
 }
 
@@ -59,9 +60,37 @@ func fitAll(rows []row) ([]result, error) {
 		// versions of vLLM were from each other, and as its own rows from the rest.
 		f := &results[i].fit
 		f.OtherVersion, f.SixPoints = wider(unlike.OtherVersion, results[i].prior), wider(unlike.SixPoints, sixHeld(results[i]))
-		fill(f, results[0].fit)
+	}
+	for i := range results {
+		results[i].fit.OtherGPU = otherGPU(results, i)
+		fill(&results[i].fit, results[0].fit)
 	}
 	return results, nil
+}
+
+// otherGPU is what another GPU adds to the error of fit i: its own leave-one-GPU-out;
+// without, figure by figure the larger of another's and of what the H200, whose
+// engine is another too, shows beyond that.
+func otherGPU(results []result, i int) latency.Held {
+	r := results[i]
+	if own(r, r.fit.OtherGPU.TPOT).N > 0 {
+		return r.fit.OtherGPU
+	}
+	var out latency.Held
+	for _, o := range results {
+		if own(o, o.fit.OtherGPU.TPOT).N > 0 {
+			out = wider(out, o.fit.OtherGPU)
+		}
+	}
+	return latency.Held{TTFT: larger(out.TTFT, r.h200.TTFT.Beyond(r.fit.OtherVersion.TTFT)), TPOT: larger(out.TPOT, r.h200.TPOT.Beyond(r.fit.OtherVersion.TPOT))}
+}
+
+// larger is the larger of both errors, each figure by itself.
+func larger(a, b latency.Error) latency.Error {
+	out := a.Wider(b)
+	out.Median, out.Mean, out.P90 = max(a.Median, b.Median), max(a.Mean, b.Mean), max(a.P90, b.P90)
+	out.Factor50, out.Factor90 = max(a.Factor50, b.Factor50), max(a.Factor90, b.Factor90)
+	return out
 }
 
 // otherVersions are the widest errors on recent versions of vLLM, each predicted
@@ -90,7 +119,7 @@ func fitOne(rows []row, f family) (result, error) {
 	if r.fit.Coefficients, err = latency.Estimate(r.from, r.obs); err != nil {
 		return r, err
 	}
-	r.fit.Rows, r.fit.Longest = latency.RowsOf(r.obs), latency.Longest(r.obs)
+	r.fit = r.fit.On(r.obs)
 	if r.sample, err = errorsOf("in sample", r.fit.Coefficients, r.obs); err != nil {
 		return r, err
 	}
@@ -131,8 +160,6 @@ func fill(f *latency.Fit, pooled latency.Fit) {
 		{&f.OtherTP.TPOT, pooled.OtherTP.TPOT},
 		{&f.OtherModel.TTFT, pooled.OtherModel.TTFT},
 		{&f.OtherModel.TPOT, pooled.OtherModel.TPOT},
-		{&f.OtherGPU.TTFT, pooled.OtherGPU.TTFT},
-		{&f.OtherGPU.TPOT, pooled.OtherGPU.TPOT},
 	} {
 		if e.own.N == 0 {
 			*e.own = e.from

@@ -29,12 +29,8 @@ func (r *result) holdOut(rows []row, f family) error {
 			return err
 		}
 	}
-	if r.fit.OtherGPU.TPOT.N == 0 {
-		h200 := observations(rows, "h200-npz")
-		what := fmt.Sprintf("an H200 running FP8 on an unknown engine, of which the fit %s has no row", name)
-		if r.fit.OtherGPU, err = errorsOf(what, r.fit.Coefficients, h200); err != nil {
-			return err
-		}
+	if r.h200, err = errorsOf("an H200 beyond what its unknown engine explains", r.fit.Coefficients, observations(rows, "h200-npz")); err != nil {
+		return err
 	}
 	if len(f.priors) == 0 {
 		return nil

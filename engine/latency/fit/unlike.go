@@ -55,7 +55,8 @@ func (c *covered) pairs(r result) error {
 		if f.Coefficients, err = latency.Estimate(r.from, others); err != nil {
 			return err
 		}
-		f.Rows, f.Version = latency.RowsOf(others), "this" // its version is that of the rows
+		f.Version = "this" // its version is that of the rows
+		f = f.On(others)
 		if err := c.add(f, in); err != nil {
 			return err
 		}
