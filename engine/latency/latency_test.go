@@ -213,6 +213,33 @@ func TestMoreGPUsAreNoSlower(t *testing.T) {
 	})
 }
 
+// Over servers, the sum of what each of two has goes over the network by eighths.
+func TestTPOverServersPaysTheNetwork(t *testing.T) {
+	g := catalog.GPU{LinkBytesPerSec: 450e9, InterNodeBytesPerSec: 50e9}
+	for n, want := range map[int]float64{
+		1: 0, 2: 1 / 450e9, 8: 1.75 / 450e9, 16: 1.75/450e9 + 0.125/50e9, 32: 1.75/450e9 + 2*0.75/8/50e9,
+	} {
+		if got := allReduce(n, g); math.Abs(got/max(want, 1e-30)-1) > 1e-12 && got != want {
+			t.Errorf("%d GPUs: %g s per byte, want %g", n, got, want)
+		}
+	}
+	for n, want := range map[int]float64{1: 0, 8: 7.0 / 8 / 450e9, 16: 7.0/16/450e9 + 8.0/16/50e9} {
+		if got := allToAll(n, g); math.Abs(got-want) > 1e-24 {
+			t.Errorf("%d GPUs: %g s per byte of experts, want %g", n, got, want)
+		}
+	}
+	near := on(t, "llama-3.1-405b", "h200", engine.Config{Parallelism: engine.TP(8)})
+	far := on(t, "llama-3.1-405b", "h200", engine.Config{Parallelism: engine.TP(16)})
+	if far.unit.allReduce <= near.unit.allReduce {
+		t.Errorf("two servers exchange in %g ps per token, one in %g", far.unit.allReduce, near.unit.allReduce)
+	}
+	lonely := far.about.gpu
+	lonely.InterNodeBytesPerSec = 0
+	if err := Check(far.about.model, lonely, far.about.config); err == nil || !strings.Contains(err.Error(), "spans servers of 8 GPUs") {
+		t.Errorf("without a network: %v", err)
+	}
+}
+
 // One prompt, or one sequence, is on one replica: others do not make it faster;
 // as many as replicas share them evenly.
 func TestReplicasOfAttentionDoNotSplitSequences(t *testing.T) {

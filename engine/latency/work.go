@@ -89,7 +89,7 @@ func allReduce(n int, g catalog.GPU) float64 {
 		return 2 * float64(n-1) / float64(n) / g.LinkBytesPerSec
 	}
 	servers := math.Ceil(float64(n) / serverGPUs)
-	return 2*(serverGPUs-1)/serverGPUs/g.LinkBytesPerSec + 2*(servers-1)/servers/serverGPUs/g.InterNodeBytesPerSec
+	return 2.0*(serverGPUs-1)/serverGPUs/g.LinkBytesPerSec + 2*(servers-1)/servers/serverGPUs/g.InterNodeBytesPerSec
 }
 
 // allToAll is seconds per byte that a GPU sends to experts spread over n GPUs.
