@@ -22,7 +22,7 @@ func ids(start, n int) string {
 
 func TestCompletion(t *testing.T) {
 	s := serve(t, testOptions())
-	status, r := s.post("/v1/completions", `{"model":"test/model","prompt":"one two three","max_tokens":7,"ignore_eos":true,"temperature":0.5,"stop":["x"]}`)
+	status, r := s.post("/v1/completions", `{"model":"test/model","prompt":"one two three","max_tokens":7,"ignore_eos":true,"temperature":0.5,"stop":[],"logprobs":null}`)
 	if status != http.StatusOK || len(r.Choices) != 1 || r.Object != "text_completion" || r.Model != "test/model" || !strings.HasPrefix(r.ID, "cmpl-") {
 		t.Fatalf("status %d: %+v", status, r)
 	}
@@ -167,6 +167,11 @@ func TestErrors(t *testing.T) {
 		{"POST", completions, `{"prompt":"a","n":2}`, 400, "n is 2"},
 		{"POST", completions, `{"prompt":"a","best_of":2}`, 400, "best_of is 2"},
 		{"POST", completions, `{"prompt":"a","echo":true}`, 400, "echo"},
+		{"POST", completions, `{"prompt":"a","stop":["x"]}`, 400, "stop is not simulated"},
+		{"POST", completions, `{"prompt":"a","stop":"x"}`, 400, "stop is not simulated"},
+		{"POST", completions, `{"prompt":"a","logprobs":0}`, 400, "logprobs are not simulated"},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"logprobs":true}`, 400, "logprobs are not simulated"},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}],"top_logprobs":3}`, 400, "logprobs are not simulated"},
 		{"POST", completions, `{"prompt":"a","model":"other"}`, 404, `no model "other"`},
 		{"POST", completions, `{"prompt":` + ids(1, 100) + `}`, 400, "100 prompt and 16 output tokens are more than the 100"},
 		{"POST", completions, `{"prompt":"a","max_tokens":100}`, 400, "1 prompt and 100 output tokens"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 )
 
 // defaultMaxTokens is how long a completion without max_tokens may get: OpenAI's
@@ -25,8 +26,8 @@ type query struct {
 }
 
 // body is what the two endpoints take. Sampling options that change which
-// words come out, and not how many, are accepted and have no effect; so are
-// stop words, which the made-up text never holds.
+// words come out, and not how many, are accepted and have no effect. What would
+// need a real model is refused: a client that asks for it would wait in vain.
 type body struct {
 	Model               string          `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`
@@ -42,6 +43,10 @@ type body struct {
 	N      *int `json:"n"`
 	BestOf *int `json:"best_of"`
 	Echo   bool `json:"echo"`
+
+	Stop        json.RawMessage `json:"stop"`     // a string or a list of them
+	Logprobs    json.RawMessage `json:"logprobs"` // a number in completions, true or false in chat
+	TopLogprobs int             `json:"top_logprobs"`
 }
 
 // message is one turn of a chat; its content is a string or a list of parts.
@@ -102,6 +107,10 @@ func parseBody(data []byte) (body, query, error) {
 		return body{}, query{}, badRequest("best_of is %d: only 1 is simulated", *b.BestOf)
 	case b.Echo:
 		return body{}, query{}, badRequest("echo is not simulated")
+	case asksFor(b.Stop):
+		return body{}, query{}, badRequest("stop is not simulated: the text is made up, and max_tokens ends it")
+	case asksFor(b.Logprobs) || b.TopLogprobs > 0:
+		return body{}, query{}, badRequest("logprobs are not simulated")
 	case limit != nil && *limit < 1:
 		return body{}, query{}, badRequest("max_tokens is %d: want at least 1", *limit)
 	case b.MinTokens < 0:
@@ -113,6 +122,12 @@ func parseBody(data []byte) (body, query, error) {
 		q.maxTokens = *limit
 	}
 	return b, q, nil
+}
+
+// asksFor reports whether a field asks for anything: clients send what they do
+// not use as null, false or nothing.
+func asksFor(field json.RawMessage) bool {
+	return !slices.Contains([]string{"", "null", "false", "[]", `""`}, string(bytes.TrimSpace(field)))
 }
 
 // text is the message's words; parts other than text are refused.
