@@ -20,9 +20,9 @@ func TestGPUHoursAreWithinTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.IntRange(1, 8).Draw(t, "min")
 		high := low + rapid.IntRange(0, 12).Draw(t, "more")
-		o := options(rapid.IntRange(low, high).Draw(t, "start"), time.Duration(rapid.IntRange(0, 300).Draw(t, "start-up"))*time.Second, rapid.Float64Range(1, 50).Draw(t, "full"))
+		o := options(rapid.IntRange(low, high).Draw(t, "start"), time.Duration(rapid.IntRange(0, 300).Draw(t, "start-up"))*time.Second, rapid.Float64Range(1, 20).Draw(t, "full"))
 		o.Rules = []policy.Simple{policy.DefaultSimple(1, low, high)}
-		r, err := Run(steady(rapid.Float64Range(0.1, 50).Draw(t, "rate"), rapid.IntRange(1, 20).Draw(t, "osl")), o)
+		r, err := Run(steady(rapid.Float64Range(0.1, 8).Draw(t, "rate"), rapid.IntRange(1, 20).Draw(t, "osl")), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +38,9 @@ func TestGPUHoursAreWithinTheBounds(t *testing.T) {
 // A constant load and engines that start at once: the rule settles, and stays.
 func TestConstantLoadSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := options(rapid.IntRange(4, 40).Draw(t, "start"), 0, 10)
-		o.For = 3 * time.Hour
-		r, err := Run(steady(rapid.Float64Range(2, 12).Draw(t, "rate"), 10), o)
+		o := options(rapid.IntRange(4, 40).Draw(t, "start"), 0, 1)
+		o.For = 2 * time.Hour
+		r, err := Run(steady(rapid.Float64Range(0.2, 1.2).Draw(t, "rate"), 10), o)
 		if err != nil {
 			t.Fatal(err)
 		}

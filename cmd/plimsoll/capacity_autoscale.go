@@ -272,8 +272,7 @@ func (o autoscaleOptions) requests() (iter.Seq[fleet.Request], error) {
 func (o autoscaleOptions) run(l capacity.Layout, sized capacity.Sized) (autoscale.Options, error) {
 	r := autoscale.Options{SLO: o.slo, Every: o.every, For: 24 * time.Hour, Fleet: fleet.Config{Transfer: l.Transfer}}
 	if o.arrivals != nil {
-		looks := o.stats.Duration/o.every + 1
-		r.For = looks * o.every
+		r.For = o.stats.Duration.Truncate(o.every) + o.every
 	}
 	for i, p := range l.Pools {
 		pool := p.Pool

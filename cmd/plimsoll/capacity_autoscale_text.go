@@ -210,7 +210,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 		t.rows = append(t.rows, r.row("autoscaled", short(d.options.startUps[i])))
 	}
 	b.WriteString(t.text("  "))
-	fmt.Fprintf(b, "  in %.4g hours; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%\n\n", f.Hours)
+	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%\n\n", f.Hours)
 	for i, r := range f.Rules {
 		fmt.Fprintf(b, "  rule, %s pool: %d to %d GPUs, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, r.Max, short(d.options.every), short(d.rules[i].Cooldown), r.Full)
 	}

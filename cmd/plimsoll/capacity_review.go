@@ -104,7 +104,7 @@ func reviewPlan(c *cli.Context) error {
 	r.windows = append([]time.Duration{cmp.Or(r.plans.Workload.PeakWindow, time.Minute)}, trace.PeakWindows()...)
 	r.windows = slices.Compact(slices.Sorted(slices.Values(r.windows)))
 	if p.err == nil {
-		r.demand.read(p, file, cmp.Or(r.plans.Workload.PeakWindow, time.Minute))
+		r.read(p, file, cmp.Or(r.plans.Workload.PeakWindow, time.Minute))
 	}
 	if p.err != nil {
 		return p.err
@@ -170,7 +170,7 @@ func (r *review) size() error {
 func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, error) {
 	o := autoscale.Options{
 		Fleet: fleet.Config{Transfer: l.Transfer}, Full: make([]float64, len(l.Pools)), SLO: r.slo,
-		Every: time.Minute, For: (r.stats.Duration/time.Minute + 1) * time.Minute,
+		Every: time.Minute, For: r.stats.Duration.Truncate(time.Minute) + time.Minute,
 	}
 	for i, p := range l.Pools {
 		pool := p.Pool
