@@ -36,7 +36,7 @@ func (s *search) try(replicas []int) (Trial, error) {
 	}
 	t, err := s.layout.try(slices.Clone(replicas), s.traffic, s.slo, s.requests, s.seed)
 	s.trials++
-	if longest := 5 * mostRequests; err == nil && s.deciding && s.requests < longest && t.Holds() && s.lucky(t) {
+	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && s.requests < longest && t.Holds() && s.lucky(t) {
 		t, err = s.layout.try(slices.Clone(replicas), s.traffic, s.slo, longest, s.seed)
 		s.trials++
 	}

@@ -1,0 +1,70 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+)
+
+func TestFloorByHand(t *testing.T) {
+	// Prompts of 100 tokens at 100 µs each and 2 ms a step: 800 of them fill a step
+	// of 8 prompts, 82 ms, so that a prompt takes 10.25 ms. 300/s: 3.1 engines.
+	// A step of n sequences takes 10 ms + 0.1 ms · n, and 30 ms is allowed, so that
+	// n is 200, or what room there is for KV: 120 tokens each on average.
+	prefill := cheapPool(engine.RolePrefill, cheap{step: 2 * milli, prompt: 100 * us}, 1000, 1e6, 899)
+	timer := cheap{step: 10 * milli, seq: 100 * us}
+	slo := SLO{TTFTP99: time.Second, ITLP99: 30 * ms}
+	prefill.Engine.Limits.MaxNumSeqs = 100
+	for _, c := range []struct {
+		name     string
+		seqs, kv int
+		itl      time.Duration
+		want     []int
+	}{
+		{"itl", 1000, 1e6, 30 * ms, []int{4, 2}},  // 300 · 40 · 30 ms / 200 = 1.8
+		{"places", 20, 1e6, 30 * ms, []int{4, 8}}, // 300 · 40 · 12 ms / 20 = 7.2
+		{"kv", 1000, 6000, 30 * ms, []int{4, 4}},  // 50 sequences, 15 ms: 3.6
+		{"itl too short for one", 1000, 1e6, 5 * ms, []int{4, 122}},
+	} {
+		l := apart(prefill, cheapPool(engine.RoleDecode, timer, c.seqs, c.kv, 8192))
+		traffic, err := fixed(300, 100, 40).PeakTraffic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slo.ITLP99 = c.itl
+		if got := l.floor(traffic, slo); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestFloorOfChunkedPrompts(t *testing.T) {
+	// A prompt of 10,000 tokens in chunks of 1,000 takes ten steps of 12 ms.
+	p := cheapPool(engine.RolePrefill, cheap{step: 2 * milli, prompt: 10 * us}, 100, 1e6, 1000)
+	if got := p.prefillSeconds(10_000); got < 0.1199 || got > 0.1201 {
+		t.Errorf("%v s, want 0.12", got)
+	}
+}
+
+func TestLayoutSums(t *testing.T) {
+	l := sizedByHand().Layout
+	if got := l.GPUs([]int{3, 5}); got != 26 {
+		t.Errorf("%d GPUs", got)
+	}
+	if got := l.HourlyUSD([]int{3, 5}); got != 72 {
+		t.Errorf("$%v", got)
+	}
+	if got := together(l.Pools[0]).Name(); got != "TP:2" {
+		t.Errorf("%s", got)
+	}
+	if err := l.Check(); err != nil {
+		t.Error(err)
+	}
+	l.Pools[0].GPUs, l.Pools[1].USDPerGPUHour = 0, -1
+	if err := l.Check(); err == nil || !strings.Contains(err.Error(), "gpus is 0: want 1") || !strings.Contains(err.Error(), "usd_per_gpu_hour is -1: want 0") {
+		t.Errorf("%v", err)
+	}
+}
