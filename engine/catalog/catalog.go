@@ -42,7 +42,7 @@ func (c Catalog) WithFile(path string) (Catalog, error) {
 		return c, fmt.Errorf("opening catalog rows: %w", err)
 	}
 	if !isJSON(b) {
-		return c.With(path, bytes.NewReader(b))
+		return c.With(path, bytes.NewReader(bytes.TrimPrefix(b, []byte("\ufeff"))))
 	}
 	m, err := hfFile(path, b)
 	if err != nil {

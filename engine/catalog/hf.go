@@ -51,6 +51,8 @@ type hfConfig struct {
 	RopeHeadDim      *int     `json:"qk_rope_head_dim"`
 	NopeHeadDim      *int     `json:"qk_nope_head_dim"`
 	ValueHeadDim     *int     `json:"v_head_dim"`
+
+	Quantization json.RawMessage `json:"quantization_config"`
 }
 
 // hfFamily is how a model_type is read: what its files leave to defaults
@@ -84,7 +86,9 @@ func hfFamilies() map[string]hfFamily {
 
 // ReadHFConfig reads a Hugging Face config.json of one of the families llama,
 // mistral, qwen2, qwen3, qwen3_moe, mixtral, deepseek_v3, gpt_oss and gemma3,
-// whose text_config may be nested; vision parts are left out. name becomes the
+// whose text_config may be nested; vision parts are left out. What its
+// quantization_config says of the weights' storage is in Weights and
+// Quantization. name becomes the
 // model's name. It refuses other families, missing fields and absurd numbers,
 // all of them named at once.
 func ReadHFConfig(r io.Reader, name string) (Model, error) {
@@ -191,6 +195,9 @@ func decodeHF(r io.Reader) (hfConfig, error) {
 	c := *file.Text
 	c.ModelType = cmp.Or(c.ModelType, file.ModelType)
 	c.Tied = cmp.Or(c.Tied, file.Tied)
+	if c.Quantization == nil {
+		c.Quantization = file.Quantization
+	}
 	return c, nil
 }
 
@@ -237,6 +244,7 @@ func (c hfConfig) model(f hfFamily) (Model, error) {
 		m.QLoraRank = value(c.QLoraRank)
 	}
 	m.SlidingWindow, m.FullAttentionLayers = c.window(m.Layers)
+	m.Weights, m.Quantization = readQuantization(c.Quantization)
 	var errs []error
 	if len(missing) > 0 {
 		errs = append(errs, fmt.Errorf("missing %s", strings.Join(missing, ", ")))
