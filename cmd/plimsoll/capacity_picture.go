@@ -115,7 +115,7 @@ func (d planPictures) costAgainstSLO() (*plots.Picture, error) {
 			continue
 		}
 		text := ""
-		if n := len(l.Points); factor == 1 && i < len(factors) || n > 0 && l.Points[n-1].Size != p.HourlyUSD {
+		if n := len(l.Points); (n == 0 || factor == 1) && i < len(factors) || n > 0 && l.Points[n-1].Size != p.HourlyUSD {
 			text = fmt.Sprintf("%d GPUs", p.TotalGPUsFinal)
 		}
 		l.Points = append(l.Points, plots.FleetPoint{At: factor, Size: p.HourlyUSD, Text: text, Picked: factor == 1})
