@@ -41,6 +41,9 @@ type Config struct {
 	// does so by default since 0.19.0 (scheduler_reserve_full_isl; release notes,
 	// April 2026).
 	ReserveFullPrompt bool
+	// HoldKV makes a prefill engine keep the KV of a finished request until its
+	// caller says by Release that a decode engine has it. Other roles let it go.
+	HoldKV bool
 	// Noise is the relative jitter of step times: σ of a lognormal factor with
 	// mean 1, from 0 (none) to 1.
 	Noise float64
@@ -115,6 +118,11 @@ func (c Config) Output(wanted int) int {
 		return min(wanted, 1)
 	}
 	return wanted
+}
+
+// holds reports whether the engine keeps the KV of a finished request.
+func (c Config) holds(r Request) bool {
+	return c.HoldKV && c.Role == engine.RolePrefill && !r.WarmUp
 }
 
 // Check refuses a request that the engine could never finish; a prompt and

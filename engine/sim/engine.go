@@ -21,6 +21,7 @@ type Engine struct {
 
 	byID             table[*sequence]
 	waiting, running queue // every running request arrived before every waiting one
+	held             queue // finished ones whose KV is kept
 	decoders         decoders
 	cache            cache
 	spare            *sequence // forgotten, to use again, and by next all of them
@@ -114,6 +115,18 @@ func (e *Engine) Cancel(id uint64) bool {
 	return true
 }
 
+// Release frees the KV of a finished request that the engine holds (HoldKV), at
+// any moment. It reports whether there was one of that ID. What is free again
+// may let Begin go on.
+func (e *Engine) Release(id uint64) bool {
+	s := e.byID.get(id)
+	if s == nil || s.queue != &e.held {
+		return false
+	}
+	e.forget(s)
+	return true
+}
+
 // Decoding yields the requests that decode. After End, each of them got a
 // token by the step that ended and will get another by the next one.
 func (e *Engine) Decoding() iter.Seq[uint64] {
@@ -126,7 +139,8 @@ func (e *Engine) Decoding() iter.Seq[uint64] {
 	}
 }
 
-// Begin schedules the next step; false where there is nothing to do.
+// Begin schedules the next step; false where there is nothing to do, or nothing
+// can be done before a Release.
 func (e *Engine) Begin() (Step, bool) {
 	if e.stepping {
 		panic("sim: Begin before the End of the step in progress")
@@ -135,7 +149,9 @@ func (e *Engine) Begin() (Step, bool) {
 		return Step{}, false
 	}
 	e.loading = 0
-	e.schedule()
+	if !e.schedule() {
+		return Step{}, false
+	}
 	e.stepping = true
 	return Step{Batch: e.batch, Duration: Plus(e.duration(), e.loading), Load: e.loading}, true
 }
@@ -200,14 +216,18 @@ func (e *Engine) emit(s *sequence, first, last bool) {
 	if first || last {
 		e.events = append(e.events, Event{ID: s.ID, First: first, Last: last, CachedTokens: s.cached})
 	}
-	if last {
+	switch {
+	case last && e.cfg.holds(s.Request):
+		e.running.remove(s)
+		e.held.pushBack(s)
+	case last:
 		e.forget(s)
 	}
 }
 
 // forget removes s from the engine.
 func (e *Engine) forget(s *sequence) {
-	if s.queue == &e.running {
+	if s.queue != &e.waiting {
 		e.release(s)
 	} else if s == e.waiting.head {
 		e.blocked = 0

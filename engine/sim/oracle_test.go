@@ -16,6 +16,7 @@ type oracle struct {
 	load    engine.Picoseconds // of this step
 	running []*oracleSeq
 	waiting []*oracleSeq
+	held    []*oracleSeq
 	use     int
 	begun   int  // steps
 	inside  bool // one of them
@@ -66,11 +67,12 @@ func (o *oracle) add(r Request) {
 
 func (o *oracle) cancel(id uint64) {
 	same := func(s *oracleSeq) bool { return s.ID == id }
-	for _, s := range o.running {
+	for _, s := range append(slices.Clone(o.running), o.held...) {
 		if same(s) {
 			o.free(s)
 		}
 	}
+	o.held = slices.DeleteFunc(o.held, same)
 	o.running = slices.DeleteFunc(o.running, same)
 	o.waiting = slices.DeleteFunc(o.waiting, same)
 }
@@ -231,8 +233,13 @@ func (o *oracle) begin() (engine.Batch, bool) {
 		o.compute(s, n)
 		budget -= n
 	}
-	if o.stats.Preemptions == before {
-		o.admit(budget, idle)
+	if o.stats.Preemptions > before {
+		return o.batch, true
+	}
+	if o.admit(budget, idle); len(o.running) == 0 { // no step at all
+		o.begun--
+		o.inside = false
+		return engine.Batch{}, false
 	}
 	return o.batch, true
 }
@@ -399,7 +406,11 @@ func (o *oracle) end() (tokens []uint64, events []Event) {
 			events = append(events, ev)
 		}
 		if ev.Last {
-			o.free(s)
+			if o.cfg.HoldKV && o.cfg.Role == engine.RolePrefill && !s.WarmUp {
+				o.held = append(o.held, s)
+			} else {
+				o.free(s)
+			}
 			o.running = slices.DeleteFunc(o.running, func(r *oracleSeq) bool { return r == s })
 		}
 	}
@@ -408,7 +419,7 @@ func (o *oracle) end() (tokens []uint64, events []Event) {
 
 func (o *oracle) state() Stats {
 	s := o.stats
-	s.Running, s.Waiting, s.KVTotal = len(o.running), len(o.waiting), len(o.blocks)
+	s.Running, s.Waiting, s.Held, s.KVTotal = len(o.running), len(o.waiting), len(o.held), len(o.blocks)
 	s.KVUsed = len(o.blocks) - o.available()
 	for _, b := range o.blocks {
 		if b.refs == 0 && b.name != 0 {

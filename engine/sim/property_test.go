@@ -63,6 +63,7 @@ func drawRequest(t *rapid.T, c Config, id uint64) Request {
 func TestAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
+		c.HoldKV = rapid.Bool().Draw(t, "hold KV")
 		e, err := New(c, linear{})
 		if err != nil {
 			t.Fatal(err)
@@ -83,11 +84,21 @@ func TestAgainstOracle(t *testing.T) {
 		cancel := func() (id uint64, held bool) {
 			id = uint64(rapid.IntRange(1, int(ids)).Draw(t, "canceled"))
 			_, live := wanted[id]
+			live = live || slices.ContainsFunc(o.held, func(s *oracleSeq) bool { return s.ID == id })
 			if e.Cancel(id) != live {
 				t.Fatalf("Cancel(%d) = %v", id, !live)
 			}
 			delete(wanted, id)
 			return id, live
+		}
+		release := func() {
+			if len(o.held) > 0 {
+				id := rapid.SampledFrom(o.held).Draw(t, "released").ID
+				if !e.Release(id) {
+					t.Fatalf("request %d is not held", id)
+				}
+				o.cancel(id)
+			}
 		}
 		pending := rapid.IntRange(1, 30).Draw(t, "requests")
 		for steps := 0; pending > 0 || len(wanted) > 0; steps++ {
@@ -109,6 +120,8 @@ func TestAgainstOracle(t *testing.T) {
 				t.Fatalf("Begin = %+v, %v; want %+v, %v", step.Batch, ok, batch, okOracle)
 			}
 			if !ok {
+				compareStats(t, c, e.Stats(), o.state())
+				release()
 				continue
 			}
 			checkStep(t, c, step, o.load)
@@ -116,6 +129,9 @@ func TestAgainstOracle(t *testing.T) {
 			if pending > 0 && rapid.IntRange(0, 5).Draw(t, "arrival in step") == 0 {
 				add()
 				pending--
+			}
+			if rapid.IntRange(0, 2).Draw(t, "release in step") == 0 {
+				release()
 			}
 			inStep := uint64(0)
 			if rapid.IntRange(0, 30).Draw(t, "cancel in step") == 0 {
@@ -136,7 +152,10 @@ func TestAgainstOracle(t *testing.T) {
 				t.Fatalf("overlap %d with %v, want %d", e.Overlap(chain), chain, o.overlap(chain))
 			}
 		}
-		if s := e.Stats(); s.Running+s.Waiting+s.KVUsed != 0 {
+		for len(o.held) > 0 {
+			release()
+		}
+		if s := e.Stats(); s.Running+s.Waiting+s.Held+s.KVUsed != 0 {
 			t.Fatalf("an idle engine holds %+v", s)
 		}
 		if _, ok := e.Begin(); ok {

@@ -3,8 +3,9 @@ package sim
 import "plimsoll/engine"
 
 // schedule fills the batch of the next step: decoding requests first, then the
-// prompt computed in part, then waiting requests in order of arrival.
-func (e *Engine) schedule() {
+// prompt computed in part, then waiting requests in order of arrival. False where
+// nothing runs and nothing could start: held KV takes the room.
+func (e *Engine) schedule() bool {
 	preemptions, idle := e.stats.Preemptions, e.running.n == 0
 	e.grow()
 	e.batch = engine.Batch{
@@ -16,8 +17,14 @@ func (e *Engine) schedule() {
 		budget -= e.resume(budget)
 	}
 	if e.stats.Preemptions > preemptions {
-		return // what was just freed is for those that run
+		return true // what was just freed is for those that run
 	}
+	e.admit(budget, idle)
+	return e.running.n > 0
+}
+
+// admit starts waiting requests as far as they can.
+func (e *Engine) admit(budget int, idle bool) {
 	for e.waiting.n > 0 && e.running.n < e.cfg.Limits.MaxNumSeqs && e.partial == nil {
 		if e.waiting.head.from > e.step && !idle {
 			return // this step was scheduled before it came

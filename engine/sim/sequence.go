@@ -1,7 +1,8 @@
 package sim
 
 // sequence is a request inside the engine: waiting, or running and there
-// either the partly computed prompt, done computing in this step, or decoding.
+// either the partly computed prompt, done computing in this step, or decoding;
+// or finished, and its KV held.
 type sequence struct {
 	Request
 	queue      *queue // that holds it
@@ -11,7 +12,7 @@ type sequence struct {
 	order     uint64  // of arrival
 	target    int     // tokens to compute before the next one comes out: prompt and output so far
 	computed  int     // of them
-	held      int     // blocks, while not decoding
+	held      int     // blocks that are its own or shared, while not decoding
 	shared    []int32 // of them, indices of those that the cache knows
 	named     int     // full prompt blocks offered to the cache
 	cached    int     // prompt tokens found in the cache at the first start

@@ -38,7 +38,9 @@
 //
 // An aggregated engine does everything. A prefill engine computes the prompt,
 // produces one token whatever was asked for, and lets its KV go: the transfer
-// to a decode engine takes no time. A decode engine takes the KV of a new
+// to a decode engine takes no time. With HoldKV it keeps the KV until it is told
+// that a decode engine has it, and where that leaves no room for the next prompt
+// it has no step to do. A decode engine takes the KV of a new
 // prompt as transferred: the prompt costs blocks but no computing, and the
 // first token comes out of the first decode step; after a preemption it must
 // compute prompt and output itself, as real ones do.
