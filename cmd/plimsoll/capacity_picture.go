@@ -168,7 +168,7 @@ func (d planPictures) day() (*plots.Picture, error) {
 		gpus[0].Values = append(gpus[0].Values, float64(d.plan.TotalGPUsFinal))
 	}
 	return plots.Timeline(d.caption(note), title, 0, width, []plots.Panel{
-		{Title: "Requests", Unit: "per second", Lines: []plots.Line{load}, Limits: []plots.Limit{{Name: "planned peak", Value: d.workload.PeakQPS}}},
+		{Title: "Requests", Unit: "per second", Lines: []plots.Line{load}, Limits: []plots.Limit{{Name: "peak in windows of " + short(d.workload.PeakWindow), Value: d.workload.PeakQPS}}},
 		{Title: "GPUs", Lines: gpus},
 	}, nil)
 }
