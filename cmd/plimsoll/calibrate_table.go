@@ -115,7 +115,7 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 		return row, err
 	}
 	o.Config = engine.Config{
-		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")), Weights: p.precision(),
+		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")), Weights: p.precision(o.Model),
 	}
 	o.ISL, o.OSL = p.integer("isl"), p.integer("osl")
 	ttft, tpot := p.number("ttft_ms")/1e3, p.number("tpot_ms")/1e3
@@ -169,11 +169,12 @@ func (p *rowParser) number(column string) float64 {
 	return v
 }
 
-func (p *rowParser) precision() engine.DType {
+// precision is that of the weights; where the cell is empty, as the model says.
+func (p *rowParser) precision(m catalog.Model) engine.DType {
 	switch d := engine.DType(strings.ToLower(p.row["precision"])); d {
-	case "", engine.BF16:
-		return engine.BF16
-	case engine.FP8, engine.FP4:
+	case "":
+		return storageOf("", m).weights
+	case engine.BF16, engine.FP8, engine.FP4:
 		return d
 	default:
 		p.fail("precision", "bf16, fp8 or fp4")

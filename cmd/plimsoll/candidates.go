@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,11 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	if d.model != nil && d.gpu != nil {
 		fits = func(c engine.Config) error {
 			c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
+			if d.modelled() && o.kvTokens > 0 {
+				if err := kvBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
+					return fmt.Errorf("--kv-tokens: %w", err)
+				}
+			}
 			return latency.Check(*d.model, *d.gpu, c)
 		}
 	}
@@ -40,32 +46,38 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	}
 	e := usagef("no tensor-parallel size is left: %s", strings.Join(reasons, "; "))
 	if fits != nil {
-		return nil, skips, d.wouldFit(e, base, o.tps, fits)
+		return nil, skips, d.wouldFit(e, base, o, fits)
 	}
 	return nil, skips, e
 }
 
-// wouldFit hints at what would have room: the sizes asked for on more GPUs, else
-// another size, or on these GPUs smaller weights.
-func (d deployment) wouldFit(e *usageError, base engine.Config, tps []int, fits func(engine.Config) error) error {
-	for _, n := range append(slices.Clone(tps), 1, 2, 4, 8, 16, 32, 64) {
+// wouldFit hints at what would have room: another size, or the sizes asked for
+// on more GPUs; and at the largest size asked for, smaller weights or a shorter
+// context.
+func (d deployment) wouldFit(e *usageError, base engine.Config, o profileOptions, fits func(engine.Config) error) error {
+	for _, n := range append(slices.Clone(o.tps), 1, 2, 4, 8, 16, 32, 64) {
 		if base.Parallelism = engine.TP(n); fits(base) != nil {
 			continue
 		}
 		if n <= d.gpuCount {
-			return e.hint("--tp %d would do", n)
+			e = e.hint("--tp %d would do", n)
+		} else {
+			e = e.hint("--gpu-count %d with --tp %d would do", n, n)
 		}
-		e = e.hint("--gpu-count %d with --tp %d would do", n, n)
 		break
 	}
-	base.Parallelism = engine.TP(d.gpuCount)
-	if fits(base) == nil {
+	size := d.gpuCount
+	if len(o.tps) > 0 {
+		size = min(size, slices.Max(o.tps))
+	}
+	if base.Parallelism = engine.TP(size); fits(base) == nil {
 		return e
 	}
-	for _, w := range []engine.DType{engine.FP8, engine.FP4} {
-		if base.Weights = w; fits(base) == nil {
-			return e.hint("--weights %s with --tp %d would do", w, d.gpuCount)
-		}
+	if w := smallerWeights(base, fits); w != "" {
+		e = e.hint("--weights %s with --tp %d would do", w, size)
+	}
+	if n := contextRoom(*d.model, *d.gpu, base); n >= o.isl+o.osl && n < base.Limits.MaxModelLen {
+		e = e.hint("--max-context-length %d with --tp %d would do", n, size)
 	}
 	return e
 }

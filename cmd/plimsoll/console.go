@@ -69,6 +69,9 @@ func (u *console) deployment(d deployment) {
 	for _, n := range d.notes {
 		u.notef("%s", n)
 	}
+	if d.weights.note != "" {
+		u.notef("%s", d.weights.note)
+	}
 	u.warn(d.warnings)
 	if d.provenance != profile.Measured {
 		// Never silent, not even with --quiet: such a number may cost somebody GPUs.

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
-	"plimsoll/engine/latency"
 	"plimsoll/engine/simserver"
 )
 
@@ -29,7 +28,7 @@ func engineServeCommand() *cli.Command {
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: []cli.Flag{
 			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
-			s("tp", "1", "tensor-parallel size, `N`"), s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
+			s("tp", "1", "tensor-parallel size, `N`"), s("weights", "bf16", weightsUsage),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("role", "aggregated", "`aggregated|prefill|decode`"),
 			s("max-num-seqs", "", "sequences at once, `N` (default: vLLM's for the GPU)"), s("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
@@ -65,7 +64,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	p := &parser{c: c}
 	cfg := engine.Config{
 		Kind: engine.KindSim, Parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
-		Weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
+		Weights: p.weights(),
 		Role:    engine.Role(p.choice("role", "aggregated", "prefill", "decode")),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
@@ -77,17 +76,29 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	if p.err != nil {
 		return simserver.Options{}, p.err
 	}
-	name, timer, err := servedTimer(c, cfg)
+	s, err := servedSource(c, cfg)
 	if err != nil {
 		return simserver.Options{}, err
 	}
+	timer := s.latency
 	o := simserver.Options{
-		Model: name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
+		Model: s.model.Name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
 		Timing: worth(timer), Sim: simulatedEngine(timer, cfg.Role),
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
 	if blocks > 0 {
 		o.Sim.KVBlocks = blocks
+		tokens := blocks * o.Sim.Limits.BlockSize
+		if err := kvBeyond(s.model, s.gpu, s.config, tokens); err != nil {
+			return o, usagef("--kv-blocks %d: %v", blocks, err)
+		}
+		s.storage.warnings = append(s.storage.warnings, kvWarnings("--kv-blocks", timer, s.label(cfg.Role), tokens)...)
+	}
+	for _, w := range s.storage.warnings {
+		say(c.App.ErrWriter, "warning", "%s", w.Message)
+	}
+	if s.storage.note != "" && !c.Bool("quiet") {
+		say(c.App.ErrWriter, "note", "%s", s.storage.note)
 	}
 	if c.Bool("quiet") {
 		o.Log = nil
@@ -95,31 +106,13 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	return o, nil
 }
 
-// servedTimer is the latency model of the engine that is asked for, and the name
-// of what it serves.
-func servedTimer(c *cli.Context, cfg engine.Config) (string, latency.Model, error) {
-	cat, err := loadCatalog(c.String("catalog"))
+// servedSource is the latency model of the engine that is asked for.
+func servedSource(c *cli.Context, cfg engine.Config) (modelSource, error) {
+	s, fit, err := findSource(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
 	if err != nil {
-		return "", latency.Model{}, err
+		return s, err
 	}
-	m, err := findModel(cat, c.String("model"))
-	if err != nil {
-		return "", latency.Model{}, usagef("--model: %v", err)
-	}
-	g, err := cat.GPU(c.String("gpu"))
-	if err != nil {
-		return "", latency.Model{}, usagef("--gpu: %v", err)
-	}
-	fit, err := loadFit("fit", strings.TrimSpace(c.String("fit")))
-	if err != nil {
-		return "", latency.Model{}, err
-	}
-	cfg.Model, cfg.GPU = m.Name, g.Name
-	timer, err := latency.NewWith(m, g, cfg, fit)
-	if err != nil {
-		return "", latency.Model{}, usagef("%s on %d × %s: %v", m.Name, cfg.GPUs(), g.Name, err)
-	}
-	return m.Name, timer, nil
+	return s.laidOut(cfg, fit)
 }
 
 // listenAndServe ends well when ctx does: TERM is how an engine is told to stop.

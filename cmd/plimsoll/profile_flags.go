@@ -41,7 +41,7 @@ type profileOptions struct {
 	engine   string // auto, sim, command, endpoint
 	model    string
 	catalog  string
-	weights  engine.DType
+	weights  engine.DType // "" = as the model says
 	gpu      string
 	gpuCount int
 	tps      []int
@@ -97,7 +97,7 @@ func profileFlags() []cli.Flag {
 		s("engine", "auto", "`auto|estimate|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
-		s("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`", eng),
+		s("weights", "bf16", weightsUsage, eng),
 		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: powers of two up to the GPU count)", eng),
@@ -312,7 +312,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		seed:   uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative by the range
 		engine: p.choice("engine", "auto", "estimate", "sim", "command", "endpoint"),
 		model:  c.String("model"), catalog: c.String("catalog"),
-		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
+		weights: p.weights(),
 		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), tps: p.sizes("tp"),
 		limits: engine.Limits{
 			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),

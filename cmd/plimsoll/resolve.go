@@ -30,9 +30,10 @@ type deployment struct {
 	template   command.Template // kind command
 	model      *catalog.Model   // nil where the catalog does not know it
 	modelName  string           // as the engine is asked for it; may be empty for a server with one model
-	gpu        *catalog.GPU     // nil where unknown
-	fit        latency.Fit      // of the latency model
-	gpuName    string           // as shown
+	weights    weightStorage
+	gpu        *catalog.GPU // nil where unknown
+	fit        latency.Fit  // of the latency model
+	gpuName    string       // as shown
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
 	driver     string
@@ -166,7 +167,7 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
-	d.modelName = o.model
+	d.modelName, d.weights = o.model, storageOf(o.weights, catalog.Model{})
 	if d.kind == engine.KindSim && o.model == "" {
 		d.modelName = simModel
 	}
@@ -176,7 +177,8 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	m, err := findModel(cat, d.modelName)
 	switch {
 	case err == nil:
-		d.model = &m
+		d.model, d.weights = &m, storageOf(o.weights, m)
+		d.warnings = append(d.warnings, d.weights.warnings...)
 		if d.modelled() {
 			d.modelName = m.Name
 		}
@@ -242,7 +244,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
-	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: o.weights}
+	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.weights}
 	if d.modelled() {
 		if d.kind == engine.KindSim && c.Limits.MaxNumSeqs == 0 {
 			c.Limits.MaxNumSeqs = simMaxSeqs // what a client on one machine can feed in real time

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -47,10 +47,7 @@ func simulateFleet(c *cli.Context) error {
 	p := &parser{c: c}
 	plan := parseFleet(p)
 	arrivals := parseLoad(p, plan.seed)
-	plot := p.name("plot")
-	if ext := strings.ToLower(filepath.Ext(plot)); plot != "" && ext != ".png" && ext != ".svg" {
-		p.fail(usagef("--plot %q: want a name that ends in .png or .svg", plot))
-	}
+	plot := p.writable("plot")
 	if p.err != nil {
 		return p.err
 	}
@@ -63,13 +60,36 @@ func simulateFleet(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.fleet.note != "" && !c.Bool("quiet") {
+		say(c.App.ErrWriter, "note", "%s", s.fleet.note)
+	}
 	for _, w := range s.warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
-	if err := s.print(c); err != nil || plot == "" {
+	if err := s.print(c); err != nil {
 		return err
 	}
-	return s.draw(plot)
+	if plot != "" {
+		if err := s.draw(plot); err != nil {
+			return err
+		}
+	}
+	if r := s.report; r.Rejected == r.Offered {
+		return withHint(fmt.Errorf("no request was served: all %d were too long for an engine", r.Offered), "shorter prompts and answers, or a larger --max-model-len")
+	}
+	return nil
+}
+
+// writable is picture, whose folder has to be there before anything is computed.
+func (p *parser) writable(flag string) string {
+	file := p.picture(flag)
+	if file == "" {
+		return ""
+	}
+	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
+		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)))
+	}
+	return file
 }
 
 // simulation is one run: what ran, under what, and what came of it.
@@ -205,7 +225,7 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 	var o offered
 	for a, err := range t {
 		if err != nil {
-			return o, usagef("%v", err)
+			return o, usagef("%s", traceFlags(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
 			return o, usagef("%s%v", lineOf(a), err)

@@ -32,8 +32,8 @@ type simulationFile struct {
 
 // loadRate is in requests per second, of arrivals.
 type loadRate struct {
-	Asked   float64 `json:"asked,omitempty"` // none of a trace
-	Offered float64 `json:"offered"`
+	Asked   float64 `json:"asked,omitempty"`   // none of a trace
+	Offered float64 `json:"offered,omitempty"` // none where all came at once
 	Speed   float64 `json:"trace_speed"`
 	Scale   float64 `json:"trace_scale"`
 }
@@ -59,9 +59,11 @@ type requestCounts struct {
 type rates struct {
 	Requests     float64 `json:"requests"`
 	OutputTokens float64 `json:"output_tokens"`
-	GoodRequests float64 `json:"good_requests"`
-	GoodTokens   float64 `json:"good_output_tokens"`
 	TokensPerGPU float64 `json:"output_tokens_per_gpu"`
+
+	// None without an SLA.
+	GoodRequests *float64 `json:"good_requests,omitempty"`
+	GoodTokens   *float64 `json:"good_output_tokens,omitempty"`
 }
 
 // attainmentFile is the share of requests that met the SLA, from 0 to 1.
@@ -151,7 +153,7 @@ func (s simulation) file() simulationFile {
 			MeanISL: r.ISL.Mean(), MeanOSL: r.OSL.Mean(), InFlight: r.MeanInFlight,
 		},
 		Rates: rates{
-			Requests: r.Requests, OutputTokens: r.Tokens, GoodRequests: r.GoodRequests, GoodTokens: r.GoodTokens,
+			Requests: r.Requests, OutputTokens: r.Tokens,
 			TokensPerGPU: r.Tokens / float64(max(f.gpus(), 1)),
 		},
 		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL)},
@@ -161,6 +163,7 @@ func (s simulation) file() simulationFile {
 	if s.judged() {
 		a := attainmentOf(r.Attainment)
 		out.Attainment = &a
+		out.Rates.GoodRequests, out.Rates.GoodTokens = &r.GoodRequests, &r.GoodTokens
 	}
 	for i, p := range r.Pools {
 		out.Pools = append(out.Pools, poolFileOf(f.Pools[i], f.labels[i], p))

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/interpolation"
@@ -33,7 +34,7 @@ func fleetFlags() []cli.Flag {
 		f("profile", "", "step times from the profile in `DIR` instead of the latency model"),
 		f("model", simModel, "model, a catalog `name` or a config.json"), f("gpu", simGPU, "GPU, a catalog `name`"),
 		f("catalog", "", catalogUsage),
-		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"),
+		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", "bf16", weightsUsage),
 		f("fit", "", fitUsage),
 		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),
 		f("prefill-replicas", "", "`N` engines that only prefill, and"),
@@ -59,7 +60,7 @@ type fleetPlan struct {
 	profile, model, gpu, catalog, fit string
 
 	parallelism engine.Parallelism
-	weights     engine.DType
+	weights     engine.DType  // "" = as the model says
 	limits      engine.Limits // zero fields take the source's
 
 	replicas, prefill, decode int
@@ -83,7 +84,7 @@ func parseFleet(p *parser) fleetPlan {
 	f := fleetPlan{
 		profile: word("profile"), model: word("model"), gpu: word("gpu"), catalog: word("catalog"), fit: word("fit"),
 		parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
-		weights:     engine.DType(p.choice("weights", "bf16", "fp8", "fp4")),
+		weights:     p.weights(),
 		limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -171,7 +172,9 @@ type simulatedFleet struct {
 	model, gpu string
 	source     string // of the step times
 	ttft, itl  profile.ModelError
+	note       string // how the weights are stored, where the model says it
 	warnings   []profile.Warning
+	fit        *latency.Fit         // behind the step times; nil = a profile is
 	steps      *interpolation.Steps // the profile behind the step times; nil = there is none
 }
 
@@ -269,9 +272,14 @@ func (s storage) tier(block float64) sim.Tier {
 	return sim.Tier{Blocks: int(min(s.bytes/block, math.MaxInt32)), Load: engine.FromSeconds(block / s.perSecond)}
 }
 
-// outside says what of a run lies beyond the profile behind it.
+// outside says what of a run lies beyond the rows or the profile behind it.
 func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
-	if f.steps == nil || r.ISL.Count() == 0 {
+	switch {
+	case r.ISL.Count() == 0:
+		return nil
+	case f.fit != nil:
+		return fitWarnings(*f.fit, f.gpu, f.longest(r))
+	case f.steps == nil:
 		return nil
 	}
 	last := len(r.Pools) - 1
@@ -279,6 +287,16 @@ func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
 	context := r.ISL.Mean() + r.OSL.Mean()/2
 	return append(f.steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
 		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
+}
+
+// longest is how long a sequence may have been: the longest prompt and the
+// longest answer, of which no more than an engine takes.
+func (f simulatedFleet) longest(r fleet.Report) int {
+	n := int(r.ISL.Max() + r.OSL.Max())
+	for _, p := range f.Pools {
+		n = min(n, p.Engine.Limits.MaxModelLen)
+	}
+	return n
 }
 
 // layout is "4 × TP:2", or "2 × TP:1 prefill + 3 × TP:2 decode".

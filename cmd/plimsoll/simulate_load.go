@@ -104,8 +104,10 @@ func parseLoad(p *parser, seed uint64) arrivals {
 func (a *arrivals) traceOptions(p *parser) {
 	a.options = trace.Options{
 		Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
-		SortWithin: p.duration("trace-sort-within"), BlockTokens: p.integer("trace-block-tokens", 1, trace.MaxTokens, 0),
-		Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
+		SortWithin: p.duration("trace-sort-within"), Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
+	}
+	if p.c.IsSet("trace-block-tokens") {
+		a.options.BlockTokens = p.integer("trace-block-tokens", 1, trace.MaxTokens, 0)
 	}
 	if p.c.IsSet("isl") || p.c.IsSet("isl-p99") {
 		a.options.Windows.ISL = p.lengths("isl")
@@ -197,6 +199,14 @@ func (a *arrivals) prefixes(p *parser) {
 	}
 	a.spec.Prefixes = trace.Prefixes{
 		Groups: groups, Tokens: p.integer("prefix-tokens", 1, maxTokens, 0), Share: p.number("prefix-share", 0, 1),
+	}
+	flag := "isl"
+	if p.c.IsSet("isl-p99") {
+		flag = "isl-p99"
+	}
+	if n := p.integer(flag, 1, maxTokens, 0); a.spec.Prefixes.Tokens > n {
+		p.fail(usagef("--prefix-tokens %d: prompts have --%s %d, so that they would be nothing but prefix", a.spec.Prefixes.Tokens, flag, n).
+			hint("--prefix-tokens %d or less", n))
 	}
 }
 

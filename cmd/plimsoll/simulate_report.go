@@ -51,7 +51,10 @@ func (l simulatedLoad) text() string {
 	if l.asked > 0 {
 		asked = fmt.Sprintf(", %.4g requests/s asked for", l.asked)
 	}
-	return fmt.Sprintf("%s%s: %d requests in %.1f s, %.4g/s", l.words, asked, l.n, l.last.Seconds(), l.perSecond())
+	if l.perSecond() == 0 { // no time passed between them
+		return fmt.Sprintf("%s%s: %d at once", l.words, asked, l.n)
+	}
+	return fmt.Sprintf("%s%s: %d requests in %s, %.4g/s", l.words, asked, l.n, seconds(engine.FromDuration(l.last)), l.perSecond())
 }
 
 // engineWords are the limits of a pool's engines.
@@ -153,7 +156,13 @@ func millis(ps int64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-func seconds(t engine.Picoseconds) string { return fmt.Sprintf("%.1f s", t.Seconds()) }
+// seconds has a tenth, or three digits where that would be none.
+func seconds(t engine.Picoseconds) string {
+	if s := t.Seconds(); s < 0.1 {
+		return fmt.Sprintf("%.3g s", s)
+	}
+	return fmt.Sprintf("%.1f s", t.Seconds())
+}
 
 func (s simulation) poolTable() *table {
 	t := newTable("pool", "replicas", "GPUs", "busy", "KV use", "KV peak", "running", "waiting", "most waiting", "preempted", "GPU-hours")

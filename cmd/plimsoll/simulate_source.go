@@ -23,34 +23,49 @@ type modelSource struct {
 	model   catalog.Model
 	gpu     catalog.GPU
 	config  engine.Config
+	storage weightStorage
 	latency latency.Model
 }
 
 func newModelSource(f fleetPlan) (modelSource, error) {
-	s := modelSource{}
-	cat, err := loadCatalog(f.catalog)
+	s, fit, err := findSource(f.catalog, f.model, f.gpu, f.fit)
 	if err != nil {
 		return s, err
 	}
-	if s.model, err = findModel(cat, f.model); err != nil {
-		return s, usagef("--model: %v", err)
-	}
-	if s.gpu, err = cat.GPU(f.gpu); err != nil {
-		return s, usagef("--gpu: %v", err)
-	}
-	fit, err := loadFit("fit", f.fit)
-	if err != nil {
-		return s, err
-	}
-	s.config = engine.Config{
-		Kind: engine.KindSim, Model: s.model.Name, GPU: s.gpu.Name, Parallelism: f.parallelism, Weights: f.weights,
-		Limits: latency.Limits(s.model, s.gpu, f.limits),
-	}
-	if s.latency, err = latency.NewWith(s.model, s.gpu, s.config, fit); err != nil {
-		return s, usagef("%s on %d × %s: %v", s.model.Name, s.config.GPUs(), s.gpu.Name, err)
-	}
-	if f.slower > 0 {
+	s, err = s.laidOut(engine.Config{
+		Kind: engine.KindSim, Parallelism: f.parallelism, Weights: f.weights, Limits: latency.Limits(s.model, s.gpu, f.limits),
+	}, fit)
+	if err == nil && f.slower > 0 {
 		s.latency = s.latency.Slower(f.slower)
+	}
+	return s, err
+}
+
+// findSource looks up what the flags name.
+func findSource(file, model, gpu, fit string) (modelSource, latency.Fit, error) {
+	s := modelSource{}
+	cat, err := loadCatalog(file)
+	if err != nil {
+		return s, latency.Fit{}, err
+	}
+	if s.model, err = findModel(cat, model); err != nil {
+		return s, latency.Fit{}, usagef("--model: %v", err)
+	}
+	if s.gpu, err = cat.GPU(gpu); err != nil {
+		return s, latency.Fit{}, usagef("--gpu: %v", err)
+	}
+	f, err := loadFit("fit", fit)
+	return s, f, err
+}
+
+// laidOut is s as c lays it out, whose weights may be left to the model.
+func (s modelSource) laidOut(c engine.Config, fit latency.Fit) (modelSource, error) {
+	s.storage = storageOf(c.Weights, s.model)
+	c.Model, c.GPU, c.Weights = s.model.Name, s.gpu.Name, s.storage.weights
+	s.config = c
+	var err error
+	if s.latency, err = latency.NewWith(s.model, s.gpu, c, fit); err != nil {
+		return s, noRoom(s.model, s.gpu, c, err)
 	}
 	return s, nil
 }
@@ -71,7 +86,9 @@ func (s modelSource) about(f *simulatedFleet) {
 	f.model, f.gpu = s.model.Name, s.gpu.Name
 	f.source = fmt.Sprintf("latency model, fit %s", s.latency.Fit().Name)
 	f.ttft, f.itl = modelError(s.latency.TTFTError()), modelError(s.latency.ITLError())
-	f.warnings = append(f.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, 0)...)
+	fit := s.latency.Fit()
+	f.fit = &fit
+	f.note, f.warnings = s.storage.note, append(f.warnings, s.storage.warnings...)
 }
 
 // profileSource times steps by a profile's surfaces.

@@ -37,8 +37,8 @@ func TestSimulateCounts(t *testing.T) {
 	if a == nil || a.Requests != r.Offered || a.Both > min(a.TTFT, a.ITL) || a.TTFT <= 0 || a.TTFT >= 1 {
 		t.Errorf("attainment %+v of %d requests", a, r.Offered)
 	}
-	if want := a.Both * float64(r.Offered) / f.Seconds; math.Abs(f.Rates.GoodRequests-want) > 1e-9*want {
-		t.Errorf("goodput %v requests/s, attainment says %v", f.Rates.GoodRequests, want)
+	if want := a.Both * float64(r.Offered) / f.Seconds; math.Abs(*f.Rates.GoodRequests-want) > 1e-9*want {
+		t.Errorf("goodput %v requests/s, attainment says %v", *f.Rates.GoodRequests, want)
 	}
 	var arrivals, finished int64
 	for i, b := range f.Series {

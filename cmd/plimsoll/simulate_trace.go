@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -20,7 +21,7 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}
 	fail := func(err error) (openLoad, error) {
 		_ = r.Close() // only read
-		return openLoad{}, usagef("--trace: %v", err)
+		return openLoad{}, usagef("--trace: %s", traceFlags(err))
 	}
 	f, err := trace.Open(r, a.file, a.options)
 	if err != nil {
@@ -29,6 +30,10 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	if w := a.options.Windows; f.Format != trace.FormatServeGen && (w.ISL != nil || w.OSL != nil) {
 		_ = r.Close() // only read
 		return openLoad{}, usagef("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
+	}
+	if a.options.BlockTokens > 0 && f.Format != trace.FormatMooncake {
+		_ = r.Close() // only read
+		return openLoad{}, usagef("--trace-block-tokens has a meaning only with a trace of format mooncake: %s is of format %s", a.file, f.Format)
 	}
 	t := trace.Rebase(f.Arrivals())
 	if f.Format != trace.FormatServeGen { // whose table was scaled already
@@ -88,6 +93,12 @@ func requestOf(a trace.Arrival) fleet.Request {
 	return fleet.Request{
 		ID: uint64(a.Line), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL, Prefix: a.Blocks, //nolint:gosec // a line number is not negative
 	}
+}
+
+// traceFlags is an error of reading a trace, whose hints name flags.
+func traceFlags(err error) string {
+	return strings.NewReplacer("(hint: sort within ", "(hint: --trace-sort-within ", "(hint: another block size)", "(hint: --trace-block-tokens)",
+		"(hint: name the format)", "(hint: --trace-format)").Replace(err.Error())
 }
 
 // openFile opens a trace, and says whether it can be read only once: a pipe.
