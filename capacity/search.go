@@ -17,6 +17,7 @@ type search struct {
 	seed     uint64
 	requests int  // in each trial
 	deciding bool // those trials that last long
+	rough    bool // none does
 	done     map[[2]int]Trial
 	trials   int
 }
@@ -61,7 +62,7 @@ const manyIndependent = 1000
 // as it is. What failed by far needs no other trial.
 func (s *search) decide() {
 	longer := max(s.requests, min(longTrial*s.requests, mostRequests))
-	if s.traffic.Requests > 0 {
+	if s.traffic.Requests > 0 || s.rough {
 		return
 	}
 	s.requests, s.deciding = longer, true

@@ -45,6 +45,9 @@ type SizeOptions struct {
 	// DefaultTrialRequests. Those that decide are longTrial times as long.
 	Requests int
 	Seed     uint64 // of arrivals, lengths and engines
+	// Rough leaves the long trials out: for a range or a picture. Next to
+	// saturation it may be an engine short.
+	Rough bool
 }
 
 const (
@@ -83,7 +86,7 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		o.Requests, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, done: map[[2]int]Trial{}}
+	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, done: map[[2]int]Trial{}}
 	out, err := s.run()
 	out.Layout, out.Trials, out.Cells = l, s.trials, cells
 	for i := range out.Replicas {

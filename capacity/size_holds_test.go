@@ -160,8 +160,8 @@ func interval(xs []float64) share {
 }
 
 func TestSizedFleetsHold(t *testing.T) {
-	// Every eighth scene, and with PLIMSOLL_LONG=1 all of them for seven times as long.
-	requests, every := 60_000, 8
+	// Every sixteenth scene, and with PLIMSOLL_LONG=1 all of them for seven times as long.
+	requests, every := 60_000, 16
 	if os.Getenv("PLIMSOLL_LONG") != "" {
 		requests, every = 400_000, 1
 	}

@@ -260,6 +260,10 @@ func TestSizeIsNotFooledByAShortTrialNextToSaturation(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, got, 2, 1)
+		rough, err := Size(line(), traffic, slo, SizeOptions{Seed: seed, Rough: true})
+		if err != nil || rough.Trials >= got.Trials || short.Holds() && rough.Replicas[0] != 1 {
+			t.Errorf("rough: %v in %d trials, %v", rough.Replicas, rough.Trials, err)
+		}
 	}
 	if fooled == 0 {
 		t.Error("no short trial holds: this shows nothing")
