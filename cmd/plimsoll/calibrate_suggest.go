@@ -14,9 +14,18 @@ import (
 
 // suggestion is the rows to measure, as --format json prints it.
 type suggestion struct {
-	Prior string         `json:"prior"`
-	Why   string         `json:"prior_why"` // this prior
-	Rows  []suggestedRow `json:"rows"`      // the most telling first
+	Prior   string         `json:"prior"`
+	Why     string         `json:"prior_why"`          // this prior
+	Rows    []suggestedRow `json:"rows"`               // the most telling first
+	LeftOut []leftOutRow   `json:"left_out,omitempty"` // rows that cannot be measured
+	Again   bool           `json:"again,omitempty"`    // every row is measured already
+	able    int            // rows that were to be chosen from
+}
+
+// leftOutRow is a row that no engine can run, and why.
+type leftOutRow struct {
+	Line   int    `json:"line"` // in the table
+	Reason string `json:"reason"`
 }
 
 type suggestedRow struct {
@@ -48,12 +57,16 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 			return err
 		}
 	}
-	out := suggestion{Prior: prior.Name, Why: why, Rows: suggest(prior, rows, ask.suggest)}
-	if len(out.Rows) == 0 {
-		return usagef("calibrate: %s: no row can run: its model does not fit, or its limits are none", ask.from)
+	out := suggest(prior, rows, ask.suggest)
+	out.Why = why
+	for _, l := range out.LeftOut {
+		say(c.App.ErrWriter, "warning", "%s:%d: left out: %s", ask.from, l.Line, l.Reason)
 	}
-	if len(out.Rows) < ask.suggest {
-		say(c.App.ErrWriter, "warning", "%s: of the rows that are not measured, %d can run", ask.from, len(out.Rows))
+	if len(out.Rows) == 0 {
+		return usagef("calibrate: %s: no row can run", ask.from)
+	}
+	if out.able < ask.suggest {
+		say(c.App.ErrWriter, "warning", "%s", out.fewer(ask.from))
 	}
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out)
@@ -62,29 +75,65 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 	return err
 }
 
+// fewer says why there are fewer rows than asked for.
+func (s suggestion) fewer(from string) string {
+	all, which := s.able+len(s.LeftOut), "that are not measured"
+	if s.Again {
+		which = "that there are, all of them measured"
+	}
+	return fmt.Sprintf("%s: of the %d rows %s, %d can run", from, all, which, s.able)
+}
+
 // suggest is the n rows that tell most about the engine, the most telling first.
 // Rows with a latency are measured, so that they are not named, unless all are.
-func suggest(prior latency.Fit, rows []tableRow, n int) []suggestedRow {
+func suggest(prior latency.Fit, rows []tableRow, n int) suggestion {
+	out := suggestion{Prior: prior.Name}
+	done := func(r tableRow) bool { return len(r.measured()) > 0 }
+	out.Again = !slices.ContainsFunc(rows, func(r tableRow) bool { return !done(r) })
 	var candidates []latency.Observation
 	var of []int // the row of each
 	for i, r := range rows {
+		wanted := out.Again || !done(r)
+		why := r.cannot()
+		switch {
+		case why != nil && wanted:
+			out.LeftOut = append(out.LeftOut, leftOutRow{r.line, why.Error()})
+		case wanted:
+			out.able++
+		}
+		if why != nil {
+			continue
+		}
 		for _, o := range r.obs {
 			candidates, of = append(candidates, o), append(of, i)
 		}
 	}
-	done := func(r tableRow) bool { return len(r.measured()) > 0 }
-	all := !slices.ContainsFunc(rows, func(r tableRow) bool { return !done(r) })
-	var out []suggestedRow
 	named := map[int]bool{}
 	for _, place := range latency.Informative(prior, candidates, len(candidates)) {
 		i := of[place]
-		if named[i] || done(rows[i]) && !all || len(out) == n {
+		if named[i] || done(rows[i]) && !out.Again || len(out.Rows) == n {
 			continue
 		}
 		named[i] = true
-		out = append(out, newSuggestedRow(rows[i]))
+		out.Rows = append(out.Rows, newSuggestedRow(rows[i]))
 	}
 	return out
+}
+
+// cannot says why no latency of the row can be measured; nil = one can.
+func (r tableRow) cannot() error {
+	o := r.obs[0]
+	if most := o.Model.MaxContext; o.ISL+o.OSL > most {
+		return fmt.Errorf("isl %d and osl %d are %d tokens together: %s takes %d at most", o.ISL, o.OSL, o.ISL+o.OSL, o.Model.Name, most)
+	}
+	var err error
+	for _, o := range r.obs {
+		o.Seconds = 1 // whatever it will be
+		if err = possible(o); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func newSuggestedRow(r tableRow) suggestedRow {
@@ -97,7 +146,11 @@ func newSuggestedRow(r tableRow) suggestedRow {
 
 func (s suggestion) text(from string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Worth measuring, of the rows in %s, the most telling first\nBegun from %s: %s\n\n", from, s.Prior, s.Why)
+	again := ""
+	if s.Again {
+		again = " again, as all are measured"
+	}
+	fmt.Fprintf(&b, "Worth measuring%s, of the rows in %s, the most telling first\nBegun from %s: %s\n\n", again, from, s.Prior, s.Why)
 	t := newTable("line", "model", "gpu", "tp", "precision", "isl", "osl", "load")
 	for _, r := range s.Rows {
 		load := fmt.Sprintf("%g requests/s", r.Rate)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -36,7 +38,7 @@ func (r tableRow) measured() []latency.Observation {
 
 // readTable reads a table of points; a complaint names the line.
 func readTable(name string, r io.Reader, cat catalog.Catalog) ([]tableRow, error) {
-	c := csv.NewReader(r)
+	c := csv.NewReader(withoutMark(r))
 	c.Comment = '#'
 	header, err := c.Read()
 	if errors.Is(err, io.EOF) {
@@ -63,6 +65,9 @@ func readTable(name string, r io.Reader, cat catalog.Catalog) ([]tableRow, error
 		}
 		line, _ := c.FieldPos(0)
 		row, err := p.read(cat)
+		for _, o := range row.measured() {
+			err = cmp.Or(err, possible(o))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
@@ -76,6 +81,25 @@ func readTable(name string, r io.Reader, cat catalog.Catalog) ([]tableRow, error
 		return nil, fmt.Errorf("%s: no row holds a point", name)
 	}
 	return rows, nil
+}
+
+// withoutMark is r without the byte order mark that spreadsheets begin a file with.
+func withoutMark(r io.Reader) io.Reader {
+	const mark = "\ufeff"
+	b := bufio.NewReader(r)
+	if head, _ := b.Peek(len(mark)); string(head) == mark { // a shorter file has none
+		_, _ = b.Discard(len(mark)) // which is buffered
+	}
+	return b
+}
+
+// possible says why the latency model takes no such latency; nil = it does.
+func possible(o latency.Observation) error {
+	_, err := latency.Nearest([]latency.Fit{latency.DefaultFit()}, []latency.Observation{o})
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "choosing the nearest fit: point 1: ")) // the caller knows which
 }
 
 func checkColumns(header []string) error {
@@ -125,12 +149,14 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 	}
 	switch p.row["loop"] {
 	case "closed":
+		p.empty("rate_rps", "a closed loop, which has no rate")
 		if o.InFlight = p.integer("concurrency"); o.InFlight == 1 {
 			add(latency.KindTTFT, ttft)
 		}
 		add(latency.KindTPOT, tpot)
 		row.unusable = o.InFlight > 1 && ttft > 0 && tpot == 0
 	case "open":
+		p.empty("concurrency", "an open loop, which has none")
 		if o.Rate = p.number("rate_rps"); o.Rate == 0 {
 			p.fail("rate_rps", "a rate above 0 in an open loop")
 		}
@@ -145,6 +171,13 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 func (p *rowParser) fail(column, want string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("%s %q: want %s", column, p.row[column], want)
+	}
+}
+
+// empty refuses a cell that would have no effect.
+func (p *rowParser) empty(column, loop string) {
+	if p.row[column] != "" {
+		p.fail(column, "an empty cell in "+loop)
 	}
 }
 

@@ -50,8 +50,13 @@ func TestSimulateCounts(t *testing.T) {
 	if arrivals != r.Offered || finished != r.Finished {
 		t.Errorf("the series has %d arrivals and %d finished, want %d and %d", arrivals, finished, r.Offered, r.Finished)
 	}
-	if len(f.Warnings) != 1 || f.Warnings[0].Code != "rejected" {
-		t.Errorf("warnings %v: want the rejected ones alone", f.Warnings)
+	for i, w := range f.Warnings {
+		if ofFit := strings.HasPrefix(w.Code, "fit_"); ofFit == (i == 0) || i == 0 && w.Code != "rejected" {
+			t.Errorf("warnings %v: want the rejected ones, and what the fit has no rows of", f.Warnings)
+		}
+	}
+	if len(f.Warnings) == 0 {
+		t.Error("no warning of the rejected ones")
 	}
 	// Little's law over the whole run, which ends empty: L·T = Σ time in the fleet.
 	if l, w := r.InFlight*f.Seconds, f.Latency["e2e"].Mean/1e3*float64(r.Finished); math.Abs(l/w-1) > 1e-3 {
