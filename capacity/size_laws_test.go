@@ -52,7 +52,7 @@ func drawTask(t *rapid.T) task {
 	k := task{
 		apart: rapid.Bool().Draw(t, "apart"), prefill: timer("prefill"), decode: timer("decode"),
 		prefillUSD: number("usd", 1, 4), seqs: rapid.IntRange(8, 64).Draw(t, "seqs"), kv: rapid.IntRange(6000, 20000).Draw(t, "kv"),
-		w: fixed(number("qps", 1, 60), rapid.IntRange(10, 500).Draw(t, "isl"), rapid.IntRange(2, 60).Draw(t, "osl")),
+		w: fixed(number("qps", 1, 30), rapid.IntRange(10, 500).Draw(t, "isl"), rapid.IntRange(2, 60).Draw(t, "osl")),
 	}
 	if rapid.Bool().Draw(t, "spread") {
 		k.w.P99ISL, k.w.P99OSL = 3*k.w.AvgISL, 3*k.w.AvgOSL
