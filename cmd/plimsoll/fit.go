@@ -114,12 +114,12 @@ func fitWarnings(f latency.Fit, gpu string, longest int) []profile.Warning {
 	}
 	if len(names) > 0 && !slices.Contains(names, gpu) {
 		out = append(out, profile.Warnf("fit_gpu",
-			"no row behind the fit %s is of an %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
+			"no row behind the fit %s was measured on %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
 			f.Name, gpu, strings.Join(names, ", ")))
 	}
 	if f.Longest > 0 && longest > f.Longest {
 		out = append(out, profile.Warnf("fit_length",
-			"sequences of %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
+			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
 	}
 	return out
 }
