@@ -272,33 +272,6 @@ func (s storage) tier(block float64) sim.Tier {
 	return sim.Tier{Blocks: int(min(s.bytes/block, math.MaxInt32)), Load: engine.FromSeconds(block / s.perSecond)}
 }
 
-// outside says what of a run lies beyond the rows or the profile behind it.
-func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
-	switch {
-	case r.ISL.Count() == 0:
-		return nil
-	case f.fit != nil:
-		return fitWarnings(*f.fit, f.gpu, f.longest(r))
-	case f.steps == nil:
-		return nil
-	}
-	last := len(r.Pools) - 1
-	each := func(running float64) float64 { return running / float64(max(f.Pools[last].Replicas, 1)) }
-	context := r.ISL.Mean() + r.OSL.Mean()/2
-	return append(f.steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
-		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
-}
-
-// longest is how long a sequence may have been: the longest prompt and the
-// longest answer, of which no more than an engine takes.
-func (f simulatedFleet) longest(r fleet.Report) int {
-	n := int(r.ISL.Max() + r.OSL.Max())
-	for _, p := range f.Pools {
-		n = min(n, p.Engine.Limits.MaxModelLen)
-	}
-	return n
-}
-
 // layout is "4 × TP:2", or "2 × TP:1 prefill + 3 × TP:2 decode".
 func (f simulatedFleet) layout() string {
 	var parts []string

@@ -174,3 +174,30 @@ func (s simulation) poolTable() *table {
 	}
 	return t
 }
+
+// outside says what of a run lies beyond the rows or the profile behind it.
+func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
+	switch {
+	case r.ISL.Count() == 0:
+		return nil
+	case f.fit != nil:
+		return fitWarnings(*f.fit, f.gpu, f.longest(r))
+	case f.steps == nil:
+		return nil
+	}
+	last := len(r.Pools) - 1
+	each := func(running float64) float64 { return running / float64(max(f.Pools[last].Replicas, 1)) }
+	context := r.ISL.Mean() + r.OSL.Mean()/2
+	return append(f.steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
+		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
+}
+
+// longest is how long a sequence may have been: the longest prompt and the
+// longest answer, of which no more than an engine takes.
+func (f simulatedFleet) longest(r fleet.Report) int {
+	n := int(r.ISL.Max() + r.OSL.Max())
+	for _, p := range f.Pools {
+		n = min(n, p.Engine.Limits.MaxModelLen)
+	}
+	return n
+}
