@@ -20,6 +20,7 @@ type candidate struct {
 	provenance profile.Provenance
 	source     string   // of the step times
 	prices     []string // where they are from
+	warnings   []profile.Warning
 }
 
 // candidates are the layouts of a plan, and why others are none.
@@ -102,6 +103,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 			layout: l, slower: func(by float64) (capacity.Layout, error) { return build(strategy, by) },
 			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.latency.Fit().Name, prices: []string{s.gpu.Name + ": " + from},
+			warnings: fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL+o.workload.P99OSL)),
 		})
 	}
 	return out, nil

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"plimsoll/plots"
@@ -24,15 +21,8 @@ func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
 	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
 		return nil // the report says why
 	}
-	cs, _, err := o.candidates()
-	if err != nil {
-		return err
-	}
 	best := out.Plans[0]
-	i := slices.IndexFunc(cs, func(c candidate) bool {
-		return c.layout.Name() == best.Layout && c.layout.Pools[0].GPU == best.Pools[0].GPU
-	})
-	d := planPictures{capacityOptions: o, candidate: cs[i], plan: best}
+	d := planPictures{capacityOptions: o, candidate: best.candidate, plan: best}
 	pictures := map[string]func() (*plots.Picture, error){"slo": d.costAgainstSLO, "day": d.day}
 	if o.arrivals == nil {
 		pictures["qps"] = d.gpusAgainstQPS
@@ -66,30 +56,24 @@ func (d planPictures) caption(note string) plots.Caption {
 	}
 }
 
-// resized is the plan's layout under other demands, in the same order.
+// resized is the plan's layout under other demands, in the same order, sized by
+// short trials.
 func (d planPictures) resized(changes []func(*demand)) ([]sizedPlan, error) {
-	plans, errs := make([]sizedPlan, len(changes)), make([]error, len(changes))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, change := range changes {
+	plans := make([]sizedPlan, len(changes))
+	err := atOnce(len(changes), func(i int) error {
 		o := d.capacityOptions
-		change(&o.demand)
+		changes[i](&o.demand)
 		if o.slo == d.slo && o.workload == d.workload {
 			plans[i] = d.plan
-			continue
+			return nil
 		}
-		wg.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
-			t, err := o.traffic()
-			if err == nil {
-				plans[i], err = o.sizeOne(d.candidate, t)
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	return plans, errors.Join(errs...)
+		t, err := o.traffic()
+		if err == nil {
+			plans[i], err = o.sizeOne(d.candidate, t, true)
+		}
+		return err
+	})
+	return plans, err
 }
 
 // costAgainstSLO moves one latency of the SLO at a time.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +11,7 @@ import (
 )
 
 func planFlags() []cli.Flag {
-	return stringFlags("engines", [][3]string{
+	return append(stringFlags("engines", [][3]string{
 		{"model", simModel, "model, a catalog `name` or a config.json"},
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: of 1, 2, 4 and 8 those that hold the model)"},
@@ -29,7 +26,7 @@ func planFlags() []cli.Flag {
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
 		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
 		{"plot", "", "sized: pictures of the cheapest plan; plan.png makes plan-slo.png, plan-qps.png and plan-day.png, `FILE` (.png or .svg)"},
-	})
+	}), &cli.BoolFlag{Name: "mixed-gpus", Usage: "let prefill and decode have different ones of --gpu", Category: "engines"})
 }
 
 // capacityOptions are a plan as the flags ask for it.
@@ -46,11 +43,14 @@ type capacityOptions struct {
 	seed        uint64
 	emitAs      string // kubernetes or planner; "" = the plan itself
 	plot        string // file that names the pictures; "" = none
+	mixedGPUs   bool   // prefill and decode may have different ones
 }
 
 func parseCapacity(p *parser) capacityOptions {
 	o := capacityOptions{demand: parseDemand(p), money: parseMoney(p)}
 	parseEngines(p, &o)
+	o.mixedGPUs = p.c.Bool("mixed-gpus")
+	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
 	o.method = p.choice("method", "sized", "formula")
 	o.published = p.choice("throughput", "model", "published") == "published"
 	o.utilization = p.number("utilization-target", 0.01, 1)
@@ -99,8 +99,11 @@ type planInputs struct {
 // sizedPlan is one candidate's.
 type sizedPlan struct {
 	capacity.Plan
+	Rough  bool     `json:"rough"`  // sized by short trials, which err to the safe side: at most so many
 	Source string   `json:"source"` // of step times
 	Prices []string `json:"prices"` // where they are from
+
+	candidate candidate
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {
@@ -140,36 +143,16 @@ func (o capacityOptions) size() (sizedPlans, error) {
 		return out, err
 	}
 	out.Traffic, out.LeftOut = traffic.Words, skips
-	byFloor(cs, traffic, o.slo)
-	cheapest := 0.0
-	for _, cand := range cs {
-		if floor := cand.layout.FloorUSD(traffic, o.slo); cheapest > 0 && floor >= cheapest {
-			out.LeftOut = append(out.LeftOut, profile.Skip{Label: cand.name(), Reason: fmt.Sprintf("costs at least $%s/h whatever its latencies", amount(floor))})
-			continue
-		}
-		p, err := o.sizeOne(cand, traffic)
-		if err != nil {
-			return out, err
-		}
-		if p.Infeasible == nil && (cheapest == 0 || p.HourlyUSD < cheapest) {
-			cheapest = p.HourlyUSD
-		}
-		out.Plans = append(out.Plans, p)
+	z := sizing{capacityOptions: o, traffic: traffic}
+	if err := z.rough(cs); err != nil {
+		return out, err
 	}
-	slices.SortStableFunc(out.Plans, func(a, b sizedPlan) int {
-		if (a.Infeasible == nil) != (b.Infeasible == nil) {
-			if a.Infeasible == nil {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.HourlyUSD, b.HourlyUSD), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
-	})
-	return out, o.addRange(&out, cs, traffic)
+	if err := z.exact(); err != nil {
+		return out, err
+	}
+	out.Plans = z.plans
+	return out, z.addRange()
 }
-
-// name is the layout's, on its GPU.
-func (c candidate) name() string { return c.layout.Name() + " on " + c.layout.Pools[0].GPU }
 
 func (o capacityOptions) traffic() (capacity.Traffic, error) {
 	if o.arrivals != nil {
@@ -184,48 +167,6 @@ func (o capacityOptions) traffic() (capacity.Traffic, error) {
 		return t, usagef("%v", flagged(err))
 	}
 	return t, nil
-}
-
-func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic) (sizedPlan, error) {
-	s, err := capacity.Size(cand.layout, t, o.slo, capacity.SizeOptions{Seed: o.seed})
-	if err != nil {
-		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
-	}
-	p, err := capacity.NewPlan(s, o.workload, o.slo, o.failures, cand.provenance)
-	if err != nil {
-		return sizedPlan{}, usagef("%v", flagged(err)).hint("--availability takes --replica-availability too: what share of the time one engine is up")
-	}
-	return sizedPlan{p, cand.source, cand.prices}, nil
-}
-
-// addRange gives the cheapest plan the GPUs that it would take if steps were as
-// much faster or slower as nine of ten comparisons allow.
-func (o capacityOptions) addRange(out *sizedPlans, cs []candidate, t capacity.Traffic) error {
-	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
-		return nil
-	}
-	best := &out.Plans[0]
-	i := slices.IndexFunc(cs, func(c candidate) bool {
-		return c.layout.Name() == best.Layout && c.layout.Pools[0].GPU == best.Pools[0].GPU
-	})
-	if cs[i].factor <= 1 {
-		return nil
-	}
-	best.Range = capacity.Range{Factor: cs[i].factor}
-	for by, into := range map[float64]*int{1 / cs[i].factor: &best.Range.Low, cs[i].factor: &best.Range.High} {
-		l, err := cs[i].slower(by)
-		if err != nil {
-			return err
-		}
-		other := cs[i]
-		other.layout = l
-		p, err := o.sizeOne(other, t)
-		if err != nil {
-			return err
-		}
-		*into = p.TotalGPUsFinal // 0 where it is infeasible
-	}
-	return nil
 }
 
 // amount is dollars with as many digits as they deserve.

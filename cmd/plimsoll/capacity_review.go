@@ -140,29 +140,33 @@ func (r *review) open() error {
 
 // size simulates the planned fleet under the trace, and sizes its engines for it.
 func (r *review) size() error {
-	in, pool := r.plans.Inputs, r.plan.Pools[0]
+	in := r.plans.Inputs
 	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := capacityOptions{
 		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(r.plan.TotalGPUsFinal))},
-		fleet: fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto"},
-		gpus:  []string{pool.GPU}, tps: []int{gpusPerEngine(pool)}, strategy: r.plan.Strategy, seed: in.Seed,
+		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto"},
+		strategy: r.plan.Strategy, seed: in.Seed,
 	}
+	for _, pool := range r.plan.Pools {
+		o.gpus, o.tps = append(o.gpus, pool.GPU), append(o.tps, gpusPerEngine(pool))
+	}
+	o.gpus, o.tps = distinct(o.gpus), distinct(o.tps)
 	cs, _, err := o.candidates()
 	if err != nil {
 		return fmt.Errorf("%s: making its engines again: %w", r.file, err)
 	}
-	i := slices.IndexFunc(cs, func(c candidate) bool { return c.layout.Name() == r.plan.Layout })
-	if i < 0 {
+	cand, ok := find(cs, r.plan.Plan)
+	if !ok {
 		return usagef("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
 	}
 	traffic, err := o.traffic()
 	if err != nil {
 		return err
 	}
-	if r.resized, err = o.sizeOne(cs[i], traffic); err != nil {
+	if r.resized, err = o.sizeOne(cand, traffic, false); err != nil {
 		return err
 	}
-	r.run, err = r.simulate(cs[i].layout, in.Seed)
+	r.run, err = r.simulate(cand.layout, in.Seed)
 	return err
 }
 
@@ -187,4 +191,15 @@ func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, err
 // provenance of the review's latencies.
 func (r *review) provenance() profile.Provenance {
 	return profile.Weakest(profile.Simulated, r.resized.Provenance)
+}
+
+// distinct drops what is there before.
+func distinct[T comparable](all []T) []T {
+	var out []T
+	for _, x := range all {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }

@@ -30,15 +30,23 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	head(b, out.Workload, out.SLO)
 	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
 	t := newTable("layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what one engine fewer breaks")
+	rough := false
 	for _, p := range out.Plans {
 		if p.Infeasible != nil {
 			continue
 		}
-		t.row(p.Layout, p.Pools[0].GPU, engineCounts(p.Plan), itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
+		bound := ""
+		if p.Rough {
+			bound, rough = "≤ ", true
+		}
+		t.row(p.Layout, p.gpus(), bound+engineCounts(p.Plan), bound+itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
 			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
 	}
 	if len(t.rows) > 0 {
 		b.WriteString(t.text("  "))
+	}
+	if rough {
+		b.WriteString("  ≤: by short trials, which err to the safe side: enough to see that it is dearer\n")
 	}
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
@@ -65,6 +73,15 @@ func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 		fmt.Fprintf(b, "; availability ≥ %v", slo.Availability)
 	}
 	b.WriteString("\n")
+}
+
+// gpus are the pools' GPUs, each once.
+func (p sizedPlan) gpus() string {
+	var names []string
+	for _, pool := range p.Pools {
+		names = append(names, pool.GPU)
+	}
+	return strings.Join(distinct(names), " and ")
 }
 
 // engineCounts are "3 + 6", with spares "3+1 + 6+2".

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"plimsoll/capacity"
+)
+
+// sizing is all candidates of a plan being sized.
+type sizing struct {
+	capacityOptions
+	traffic capacity.Traffic
+	plans   []sizedPlan // the cheapest first
+}
+
+// rough sizes every candidate by short trials, side by side, and then the pools
+// of different candidates that are the cheapest, together.
+func (z *sizing) rough(cs []candidate) error {
+	if err := z.add(cs); err != nil {
+		return err
+	}
+	if mixed, ok := z.mixed(); ok {
+		if err := z.add([]candidate{mixed}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (z *sizing) add(cs []candidate) error {
+	plans := make([]sizedPlan, len(cs))
+	err := atOnce(len(cs), func(i int) (err error) {
+		plans[i], err = z.sizeOne(cs[i], z.traffic, true)
+		return err
+	})
+	z.plans = append(z.plans, plans...)
+	slices.SortStableFunc(z.plans, cheaper)
+	return err
+}
+
+// atOnce does n things, as many at a time as there are processors.
+func atOnce(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			places <- struct{}{}
+			errs[i] = do(i)
+			<-places
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// cheaper orders plans: feasible ones by cost, then by GPUs.
+func cheaper(a, b sizedPlan) int {
+	if (a.Infeasible == nil) != (b.Infeasible == nil) {
+		if a.Infeasible == nil {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.HourlyUSD, b.HourlyUSD), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
+}
+
+// mixed is the cheapest prefill pool with the cheapest decode pool, where they
+// are of different candidates: of one GPU, unless --mixed-gpus allows two.
+func (z *sizing) mixed() (candidate, bool) {
+	var best [2]*sizedPlan
+	usd := func(p *sizedPlan, pool int) float64 {
+		return float64(p.Pools[pool].Engines*p.candidate.layout.Pools[pool].GPUs) * p.candidate.layout.Pools[pool].USDPerGPUHour
+	}
+	for i := range z.plans {
+		p := &z.plans[i]
+		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || p.candidate.slower == nil {
+			continue
+		}
+		for pool := range best {
+			if best[pool] == nil || usd(p, pool) < usd(best[pool], pool) {
+				if best[0] != nil && !z.mixedGPUs && p.candidate.layout.Pools[0].GPU != best[0].candidate.layout.Pools[0].GPU {
+					continue
+				}
+				best[pool] = p
+			}
+		}
+	}
+	if best[0] == nil || best[1] == nil || best[0].candidate.name() == best[1].candidate.name() {
+		return candidate{}, false
+	}
+	return pair(best[0].candidate, best[1].candidate), true
+}
+
+// find is the candidate that a plan was made from.
+func find(cs []candidate, p capacity.Plan) (candidate, bool) {
+	parts := make([]int, len(p.Pools))
+	for pool := range p.Pools {
+		parts[pool] = slices.IndexFunc(cs, func(c candidate) bool {
+			return c.layout.Strategy == p.Strategy && c.layout.Pools[pool].Label == p.Pools[pool].Engine && c.layout.Pools[pool].GPU == p.Pools[pool].GPU
+		})
+	}
+	switch {
+	case len(parts) == 0 || slices.Min(parts) < 0:
+		return candidate{}, false
+	case slices.Min(parts) == slices.Max(parts):
+		return cs[parts[0]], true
+	}
+	return pair(cs[parts[0]], cs[parts[1]]), true
+}
+
+// pair is a prefill pool of one candidate and a decode pool of another.
+func pair(prefill, decode candidate) candidate {
+	join := func(p, d capacity.Layout) capacity.Layout {
+		return capacity.Layout{Strategy: capacity.Disaggregated, Pools: []capacity.EnginePool{p.Pools[0], d.Pools[1]}, Transfer: p.Transfer}
+	}
+	out := prefill
+	out.layout = join(prefill.layout, decode.layout)
+	out.factor = max(prefill.factor, decode.factor)
+	out.slower = func(by float64) (capacity.Layout, error) {
+		p, err := prefill.slower(by)
+		if err != nil {
+			return p, err
+		}
+		d, err := decode.slower(by)
+		return join(p, d), err
+	}
+	for _, price := range decode.prices {
+		if !slices.Contains(out.prices, price) {
+			out.prices = append(slices.Clone(out.prices), price)
+		}
+	}
+	return out
+}
+
+// nearly is up to how many times the cheapest cost a plan by short trials is sized
+// again: these err to the safe side, the more the nearer one prompt alone is to
+// the SLO.
+const nearly = 1.3
+
+// exact sizes by long trials what may be the cheapest plan.
+func (z *sizing) exact() error {
+	for {
+		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool {
+			return p.Rough && p.Infeasible == nil && p.HourlyUSD <= nearly*z.plans[0].HourlyUSD
+		})
+		if i < 0 {
+			return nil
+		}
+		p, err := z.sizeOne(z.plans[i].candidate, z.traffic, false)
+		if err != nil {
+			return err
+		}
+		z.plans[i] = p
+		slices.SortStableFunc(z.plans, cheaper)
+	}
+}
+
+// name is the layout's, on its GPU.
+func (c candidate) name() string { return c.layout.Name() + " on " + c.layout.Pools[0].GPU }
+
+func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool) (sizedPlan, error) {
+	s, err := capacity.Size(cand.layout, t, o.slo, capacity.SizeOptions{Seed: o.seed, Rough: rough})
+	if err != nil {
+		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
+	}
+	p, err := capacity.NewPlan(s, o.workload, o.slo, o.failures, cand.provenance)
+	if err != nil {
+		return sizedPlan{}, usagef("%v", flagged(err)).hint("--availability takes --replica-availability too: what share of the time one engine is up")
+	}
+	p.Warnings = slices.Concat(p.Warnings, cand.warnings)
+	return sizedPlan{Plan: p, Rough: rough, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
+}
+
+// addRange gives the cheapest plan the GPUs that it would take if steps were as
+// much faster or slower as nine of ten comparisons allow, by short trials.
+func (z *sizing) addRange() error {
+	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || z.plans[0].candidate.factor <= 1 {
+		return nil
+	}
+	best := &z.plans[0]
+	factor := best.candidate.factor
+	var sizes [2]int
+	err := atOnce(len(sizes), func(i int) error {
+		other, by := best.candidate, [...]float64{1 / factor, factor}[i]
+		var err error
+		if other.layout, err = best.candidate.slower(by); err != nil {
+			return err
+		}
+		p, err := z.sizeOne(other, z.traffic, true)
+		sizes[i] = p.TotalGPUsFinal // 0 where it is infeasible
+		return err
+	})
+	best.Range = capacity.Range{Low: sizes[0], High: sizes[1], Factor: factor}
+	return err
+}
