@@ -43,6 +43,8 @@ type Config struct {
 	ReserveFullPrompt bool
 	// HoldKV makes a prefill engine keep the KV of a finished request until its
 	// caller says by Release that a decode engine has it. Other roles let it go.
+	// It implies ReserveFullPrompt: what is held may never leave the room for the
+	// rest of a prompt, which would start again and again for ever.
 	HoldKV bool
 	// Noise is the relative jitter of step times: σ of a lognormal factor with
 	// mean 1, from 0 (none) to 1.
@@ -63,6 +65,7 @@ func (c Config) Normal() (Config, error) {
 	if c.Role == "" {
 		c.Role = engine.RoleAggregated
 	}
+	c.ReserveFullPrompt = c.ReserveFullPrompt || c.HoldKV && c.Role == engine.RolePrefill
 	l := &c.Limits
 	l.MaxNumSeqs = orDefault(l.MaxNumSeqs, DefaultMaxNumSeqs)
 	// One step must hold a token of every running request.

@@ -113,6 +113,8 @@ func (c Config) normal() (Config, error) {
 	}
 	c.Pools = append([]Pool(nil), c.Pools...)
 	for i := range c.Pools {
+		// What decode engines read stays until they have it.
+		c.Pools[i].Engine.HoldKV = c.Pools[i].Engine.Role == engine.RolePrefill
 		p, err := c.Pools[i].normal()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("pool %d: %w", i+1, err))

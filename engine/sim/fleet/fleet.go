@@ -18,8 +18,13 @@
 // Scale starts and drains replicas. A replica that starts takes requests after
 // the pool's StartUp; requests wait at the router where nobody takes them. A
 // draining one finishes what it holds, its queue too. Fail ends one at once.
-// GPU time counts from the decision to start a replica until it is gone. A
-// prefill engine that leaves does not take along the KV that is on its way.
+// GPU time counts from the decision to start a replica until it is gone.
+//
+// Decode engines pull, as over vLLM's NIXL connector: the KV of a computed prompt
+// stays in its prefill engine until the prompt starts in a decode engine, so that
+// a decode pool that is full holds back prefill, and a prefill engine that drains
+// stays for as long. The transfer itself is taken to come before the decode queue
+// instead of after it, and the KV of a prefill engine that fails for read.
 //
 // # Order
 //

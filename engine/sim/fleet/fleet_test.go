@@ -25,7 +25,7 @@ func cases() uint64 {
 // TestAgainstOracle holds every instant of every request in random small
 // fleets, and the figures of their reports, against the dumb fleet.
 func TestAgainstOracle(t *testing.T) {
-	finished, lost, rejected, unfinished, retried, preempted := 0, 0, 0, 0, 0, int64(0)
+	finished, lost, rejected, unfinished, retried, preempted, stalled := 0, 0, 0, 0, 0, int64(0), 0
 	for seed := range cases() {
 		s := drawScenario(seed)
 		d := newDumb(s.config)
@@ -51,10 +51,13 @@ func TestAgainstOracle(t *testing.T) {
 		unfinished, retried = unfinished+int(r.Unfinished), retried+int(r.Retries)
 		for _, p := range r.Pools {
 			preempted += p.Preemptions
+			if p.Stalled > 0 {
+				stalled++
+			}
 		}
 	}
-	t.Logf("finished %d, lost %d, rejected %d, unfinished %d, retries %d, preemptions %d", finished, lost, rejected, unfinished, retried, preempted)
-	if min(finished, lost, rejected, unfinished, retried, int(preempted)) < int(cases()/100) {
+	t.Logf("finished %d, lost %d, rejected %d, unfinished %d, retries %d, preemptions %d, %d fleets held back", finished, lost, rejected, unfinished, retried, preempted, stalled)
+	if min(finished, lost, rejected, unfinished, retried, int(preempted), stalled) < int(cases()/100) {
 		t.Fatal("the random fleets leave a kind of outcome out")
 	}
 }
@@ -112,6 +115,13 @@ func compareReport(s scenario, r Report, d *dumb) error {
 		serving := math.Max(d.servingArea[i], 1)
 		// Within a run, a request's use of blocks is within one of a line.
 		slack := float64(c.Limits.MaxNumSeqs) / float64(c.KVBlocks) * d.busyArea[i] / serving
+		held, stalled := 0.0, 0.0
+		if c.Role == engine.RolePrefill {
+			slack, held, stalled = 0, d.heldArea, d.stalledArea // no runs
+		}
+		if err := errors.Join(near("held", p.HeldMean, held/span, 1e-9), near("stalled", p.Stalled, stalled/serving, 1e-9)); err != nil {
+			return err
+		}
 		if err := near("KV use", p.KVUseMean, d.kvArea[i]/float64(c.KVBlocks)/serving, slack+1e-9); err != nil {
 			return err
 		}
@@ -178,7 +188,7 @@ func compareCounters(r Report, d *dumb) error {
 		q := math.Max(float64(stats.PrefixQueries), 1)
 		want := PrefixHits{DRAM: float64(stats.PrefixHitsDRAM) / q, NVMe: float64(stats.PrefixHitsNVMe) / q}
 		want.HBM = float64(stats.PrefixHits-stats.PrefixHitsDRAM-stats.PrefixHitsNVMe) / q
-		if p.PrefixHits != want || p.Steps != stats.Steps || p.Preemptions != stats.Preemptions {
+		if p.PrefixHits != want || p.Steps != stats.Steps || p.Preemptions != stats.Preemptions || p.Recomputed != stats.Recomputed {
 			return fmt.Errorf("pool %d: hits %+v, %d steps, %d preemptions; want %+v, %d, %d",
 				i, p.PrefixHits, p.Steps, p.Preemptions, want, stats.Steps, stats.Preemptions)
 		}

@@ -10,9 +10,10 @@ type flight struct {
 	// entered is when it came to the router of the pool that it is in.
 	entered engine.Picoseconds
 	pool    int8
-	replica int32 // ordinal of the replica that holds it; none = no replica does
-	need    int   // while it is at a KV-aware replica: see replica.backlog
-	next    int32 // in the line that it is in, or the free list
+	replica int32    // ordinal of the replica that holds it; none = no replica does
+	need    int      // while it is at a KV-aware replica: see replica.backlog
+	holder  *replica // the prefill engine that keeps its KV; nil = none does
+	next    int32    // in the line that it is in, or the free list
 	live    bool
 }
 
@@ -42,7 +43,7 @@ func (f *flights) take() int32 {
 func (f *flights) release(i int32) {
 	f.n--
 	x := &f.slots[i]
-	x.live, x.prefix, x.next = false, nil, f.free
+	x.live, x.prefix, x.holder, x.next = false, nil, nil, f.free
 	f.free = i
 }
 

@@ -3,6 +3,7 @@ package fleet
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"plimsoll/engine"
@@ -94,10 +95,11 @@ func TestLittlesLaw(t *testing.T) {
 	looked := 0
 	for seed := range cases() {
 		s := drawScenario(seed)
-		var stay wide
+		var stay, held wide
 		s.config.Done = func(o Outcome) {
 			if o.Status == Finished {
 				stay = stay.plus(product(int64(o.E2E()), 1))
+				held = held.plus(product(int64(o.DecodeStart-o.Prefilled), 1))
 			}
 		}
 		f, err := New(s.config)
@@ -114,6 +116,9 @@ func TestLittlesLaw(t *testing.T) {
 		looked++
 		if got := f.inFlight.area(f.now); got != stay {
 			t.Fatalf("seed %d: ∫ in flight = %v, Σ E2E = %v", seed, got, stay)
+		}
+		if failed := slices.ContainsFunc(r.Scales, func(e ScaleEvent) bool { return e.Failed }); !failed && f.pools[0].holding.area(f.now) != held {
+			t.Fatalf("seed %d: ∫ held = %v, Σ from computed to decode = %v", seed, f.pools[0].holding.area(f.now), held)
 		}
 		for i, p := range f.pools {
 			if r.Pools[i].Preemptions == 0 && r.Retries == 0 && p.waiting.area(f.now) != p.wait.sum {
@@ -173,6 +178,12 @@ func conserved(t *testing.T, seed uint64, f *Fleet) {
 	if n := c.finished + c.rejected + c.lost + c.unfinished + int64(f.InFlight()); n != c.offered || f.inFlight.value != int64(f.InFlight()) {
 		t.Fatalf("seed %d: %d requests offered, %d accounted for", seed, c.offered, n)
 	}
+	keeps := map[*replica]int{}
+	for i := range f.flights.slots {
+		if x := &f.flights.slots[i]; x.live && x.holder != nil {
+			keeps[x.holder]++
+		}
+	}
 	inPools := len(f.handoffs)
 	for _, p := range f.pools {
 		waiting, running := p.held.n, 0
@@ -183,7 +194,11 @@ func conserved(t *testing.T, seed uint64, f *Fleet) {
 				t.Fatalf("seed %d: replica %d holds %d requests, its engine %d", seed, rep.ordinal, rep.load, rep.engine.Waiting()+rep.engine.Running())
 			}
 			s := rep.engine.Stats()
-			if s.KVUsed < 0 || s.KVUsed+s.KVCached > s.KVTotal || rep.load == 0 && s.KVUsed != 0 {
+			if s.Held != keeps[rep] || rep.stalled && (s.Held == 0 || rep.load == 0 || rep.busy) {
+				t.Fatalf("seed %d: replica %d holds the KV of %d prompts, %d are said to be there; stalled %v", seed, rep.ordinal, s.Held, keeps[rep], rep.stalled)
+			}
+			delete(keeps, rep)
+			if s.KVUsed < 0 || s.KVUsed+s.KVCached > s.KVTotal || rep.load+s.Held == 0 && s.KVUsed != 0 {
 				t.Fatalf("seed %d: replica %d uses %d KV blocks of %d for %d requests", seed, rep.ordinal, s.KVUsed, s.KVTotal, rep.load)
 			}
 			if rep.load == 0 && rep.backlog != 0 || rep.backlog < 0 {
@@ -197,6 +212,9 @@ func conserved(t *testing.T, seed uint64, f *Fleet) {
 			t.Fatalf("seed %d: %d ready, %d draining, %d in service", seed, len(p.ready), p.draining(), p.serving.value)
 		}
 		inPools += waiting + running
+	}
+	if len(keeps) > 0 {
+		t.Fatalf("seed %d: engines that are gone hold KV", seed)
 	}
 	if inPools != f.flights.n {
 		t.Fatalf("seed %d: %d requests in pools or on the way, %d in the fleet", seed, inPools, f.flights.n)

@@ -33,6 +33,8 @@ type dumb struct {
 	waitingArea [2]float64 // request-picoseconds
 	kvArea      [2]float64 // block-picoseconds
 	busyArea    [2]float64
+	heldArea    float64    // request-picoseconds: KV kept by prefill engines
+	stalledArea float64    // replica-picoseconds
 	servingArea [2]float64 // replica-picoseconds, ready or draining
 	gpuArea     float64
 	inFlight    float64
@@ -49,6 +51,9 @@ type dumbReplica struct {
 	used         int
 	link         engine.Picoseconds
 	requests     []*dumbRequest
+	stalled      bool // found no room
+	wake         bool // some became free
+	due          bool // had something to do when the instant came; what others get at it begins after that
 }
 
 type dumbRequest struct {
@@ -59,6 +64,7 @@ type dumbRequest struct {
 	order   int
 	need    int // until its first token in this pool
 	gone    bool
+	holder  *dumbReplica // of its KV, since its prompt was computed
 	tokens  []engine.Picoseconds
 }
 
@@ -105,7 +111,7 @@ func (d *dumb) play(acts []act, horizon engine.Picoseconds) {
 				next = min(next, r.end)
 			case r.state == starting:
 				next = min(next, r.readyAt)
-			case !r.engine.Idle():
+			case !r.engine.Idle() && !r.stalled || r.wake:
 				next = d.now
 			}
 		}
@@ -144,7 +150,16 @@ func (d *dumb) pass(to engine.Picoseconds) {
 		}
 		if r.stepping {
 			d.busyArea[r.pool] += span
+		}
+		switch {
+		case !d.delivers(r.pool): // also what waits to be read
+			used, _ := r.engine.KVBlocks()
+			d.kvArea[r.pool] += span * float64(used)
+		case r.stepping:
 			d.kvArea[r.pool] += span * float64(r.used)
+		}
+		if r.stalled {
+			d.stalledArea += span
 		}
 		d.waitingArea[r.pool] += span * float64(r.engine.Waiting())
 	}
@@ -155,11 +170,18 @@ func (d *dumb) pass(to engine.Picoseconds) {
 		if !x.gone {
 			d.inFlight += span
 		}
+		if x.holder != nil {
+			d.heldArea += span
+		}
 	}
 	d.now = to
 }
 
 func (d *dumb) instant() {
+	for _, r := range d.reps {
+		r.stalled, r.wake = r.stalled && !r.wake, false
+		r.due = r.stepping && r.end == d.now || !r.stepping && !r.stalled && !r.engine.Idle()
+	}
 	for _, r := range d.reps {
 		switch {
 		case r.gone:
@@ -185,14 +207,45 @@ func (d *dumb) instant() {
 		d.enter(x)
 	}
 	for _, r := range d.reps {
-		if !r.gone && !r.stepping && !r.engine.Idle() {
-			step, _ := r.engine.Begin()
-			r.stepping, r.begin, r.end = true, d.now, d.now+step.Duration
-			r.used, _ = r.engine.KVBlocks()
+		if !r.gone && r.due && !r.stepping && !r.engine.Idle() {
+			d.begin(r)
 		}
-		if r.state == draining && len(r.requests) == 0 {
-			r.gone = true
+		d.leaveEmpty(r)
+	}
+}
+
+// begin starts a step where there is one, and lets go the KV of those that it
+// decodes.
+func (d *dumb) begin(r *dumbReplica) {
+	step, ok := r.engine.Begin()
+	if !ok {
+		r.stalled = true
+		return
+	}
+	r.stepping, r.begin, r.end = true, d.now, d.now+step.Duration
+	r.used, _ = r.engine.KVBlocks()
+	decoding := slices.Collect(r.engine.Decoding())
+	for _, x := range r.requests { // in order: it decides what is evicted first
+		if slices.Contains(decoding, uint64(x.out.Number)) {
+			d.letGo(x)
 		}
+	}
+}
+
+func (d *dumb) letGo(x *dumbRequest) {
+	r := x.holder
+	if r == nil {
+		return
+	}
+	x.holder = nil
+	r.engine.Release(uint64(x.out.Number))
+	r.wake = r.stalled
+	d.leaveEmpty(r)
+}
+
+func (d *dumb) leaveEmpty(r *dumbReplica) {
+	if r.state == draining && !r.stepping && len(r.requests) == 0 && r.engine.Held() == 0 {
+		r.gone = true
 	}
 }
 
@@ -255,6 +308,7 @@ func (d *dumb) end(r *dumbReplica) {
 			continue
 		}
 		x.out.Prefilled = d.now
+		x.holder = r
 		t := d.cfg.Transfer
 		span, begin := engine.Picoseconds(0), d.now
 		if t.BytesPerSecond > 0 {
@@ -325,6 +379,7 @@ func (d *dumb) route(x *dumbRequest) {
 	if !p.Engine.PrefixCaching {
 		prefix = nil
 	}
+	best.wake = best.stalled
 	x.need = blocks - best.engine.Overlap(prefix)
 	best.requests = append(best.requests, x)
 	err := best.engine.Add(sim.Request{ID: uint64(x.out.Number), PromptTokens: x.ISL, OutputTokens: x.OSL, Prefix: prefix})
@@ -376,8 +431,8 @@ func (d *dumb) scale(pool, n int) {
 		return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(len(a.requests), len(b.requests)), cmp.Compare(b.number, a.number))
 	})
 	for len(in) > n {
-		in[0].gone = len(in[0].requests) == 0
 		in[0].state = draining
+		d.leaveEmpty(in[0])
 		in = in[1:]
 	}
 }
@@ -387,9 +442,15 @@ func (d *dumb) fail(number int) {
 		return
 	}
 	r := d.reps[number]
-	r.gone = true
+	r.gone, r.stalled = true, false
+	for _, x := range d.requests {
+		if x.holder == r {
+			x.holder = nil
+		}
+	}
 	slices.SortFunc(r.requests, func(a, b *dumbRequest) int { return cmp.Compare(a.out.Number, b.out.Number) })
 	for _, x := range r.requests {
+		d.letGo(x)
 		if !d.cfg.Retry {
 			d.leave(x, Lost)
 			continue

@@ -17,7 +17,10 @@ type pool struct {
 
 	waiting, running        gauge // requests
 	starting, serving, busy gauge // replicas; serving = ready or draining
-	kvTwice                 wide  // twice the integral of KV blocks in use, over steps counted
+	holding                 gauge // computed prompts whose KV prefill engines keep
+	stalled                 gauge // replicas that wait for room because of them
+	kv                      gauge // of a prefill pool: blocks in use
+	kvTwice                 wide  // of others: twice the integral of KV blocks in use, over steps counted
 	kvPeak                  int   // blocks in use at one replica
 	wait                    Sketch
 	gone                    sim.Stats // of replicas that left
@@ -79,7 +82,7 @@ func (f *Fleet) drain(r *replica) {
 	}
 	r.pool.close(r)
 	r.state = draining
-	if !r.busy {
+	if r.empty() {
 		f.leave(r)
 	}
 }

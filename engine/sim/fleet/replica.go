@@ -25,6 +25,9 @@ type replica struct {
 	slot int                // in the agenda; -1 = nothing is due
 	next engine.Picoseconds // when something is due
 	busy bool
+	// stalled says that it has a request and cannot go on before KV that it
+	// holds is read.
+	stalled bool
 	// begun says that a step has begun that ends at next.
 	begun bool
 	// run is what is left of a run. It starts at since, which may be in the
@@ -40,9 +43,15 @@ type replica struct {
 	link      engine.Picoseconds // when its link is free
 }
 
+// empty reports whether a replica may leave.
+func (r *replica) empty() bool { return !r.busy && r.load == 0 && r.engine.Held() == 0 }
+
 // kvTwiceAfter is what of the step in progress is counted in pool.kvTwice, but
 // comes after an instant.
 func (r *replica) kvTwiceAfter(at engine.Picoseconds) wide {
+	if !r.pool.delivers() {
+		return wide{}
+	}
 	counted := r.since
 	if r.begun {
 		counted = r.next
@@ -75,6 +84,10 @@ func (f *Fleet) skip(r *replica, n int64) {
 // those that the engine uses now; between them it is taken as a line.
 func (f *Fleet) countKV(r *replica, span engine.Picoseconds, before int) {
 	p := r.pool
+	if !p.delivers() {
+		f.useKV(r)
+		return
+	}
 	r.used, _ = r.engine.KVBlocks()
 	p.kvTwice = p.kvTwice.plus(product(int64(before+r.used), int64(span)))
 	p.kvPeak = max(p.kvPeak, r.used)
@@ -93,7 +106,11 @@ func (f *Fleet) proceed(r *replica) {
 		return
 	}
 	running := r.engine.Running()
-	step, _ := r.engine.Begin() // it holds a request, so there is a step
+	step, ok := r.engine.Begin()
+	if !ok {
+		f.stall(r)
+		return
+	}
 	started := f.starts(r, r.engine.Running()-running)
 	r.begun = true
 	used, _ := r.engine.KVBlocks()
@@ -108,13 +125,18 @@ func (f *Fleet) proceed(r *replica) {
 	f.agenda.set(r, sim.Plus(f.now, step.Duration))
 }
 
-// rest makes the replica idle, or lets it go where it drains.
+// rest makes the replica idle, or lets it go where it drains and is empty.
 func (f *Fleet) rest(r *replica) {
 	r.busy = false
 	f.agenda.drop(r)
-	r.used, r.since = 0, f.now
+	r.since = f.now
+	if r.pool.delivers() {
+		r.used = 0
+	} else {
+		f.useKV(r)
+	}
 	r.pool.busy.change(f.now, -1)
-	if r.state == draining {
+	if r.state == draining && r.empty() {
 		f.leave(r)
 	}
 }
@@ -136,7 +158,9 @@ func (f *Fleet) starts(r *replica, grown int) int {
 	again := min(grown, r.preempted)
 	r.preempted -= again
 	for range grown - again {
-		f.start(r.pool, &f.flights.slots[r.fresh.pop(&f.flights)])
+		i := r.fresh.pop(&f.flights)
+		f.letGo(i)
+		f.start(r.pool, &f.flights.slots[i])
 	}
 	return grown - again
 }
@@ -188,6 +212,7 @@ func (f *Fleet) token(r *replica, e sim.Event) {
 	if r.pool.delivers() {
 		f.finish(i)
 	} else {
+		f.hold(r, i)
 		f.move(r, i)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
 
@@ -66,7 +67,15 @@ type PoolReport struct {
 	Wait                     Sketch // from the router to the first step; picoseconds
 	PrefixHits               PrefixHits
 	Steps, Preemptions       int64
-	GPUSeconds               float64
+	// PromptTokens are of requests that got their first token here, Recomputed
+	// those that were computed again because a preemption had lost their KV.
+	PromptTokens, Recomputed int64
+	// Held is computed prompts whose KV a prefill engine keeps until a decode
+	// engine starts them; Stalled the share of the time of ready and draining
+	// replicas in which it left no room for the next one and nothing ran.
+	HeldMean, HeldPeak float64
+	Stalled            float64
+	GPUSeconds         float64
 }
 
 // PrefixHits is the share of prompt tokens that the prefix caches held, by the
@@ -125,7 +134,9 @@ func (p *pool) report(now engine.Picoseconds) PoolReport {
 		WaitingMean: per(p.waiting.area(now), now), WaitingPeak: float64(p.waiting.peak),
 		RunningMean: per(p.running.area(now), now), RunningPeak: float64(p.running.peak),
 		Wait:  p.wait.Clone(),
-		Steps: stats.Steps, Preemptions: stats.Preemptions,
+		Steps: stats.Steps, Preemptions: stats.Preemptions, PromptTokens: stats.PromptTokens, Recomputed: stats.Recomputed,
+		HeldMean: per(p.holding.area(now), now), HeldPeak: float64(p.holding.peak),
+		Stalled:    share(p.stalled.area(now), p.serving.area(now)),
 		GPUSeconds: p.gpuSeconds(now),
 	}
 	if q := float64(stats.PrefixQueries); q > 0 {
@@ -161,9 +172,40 @@ func (f *Fleet) warnings(r Report) []profile.Warning {
 		ws = append(ws, profile.Warnf("links_busy", "the links that move KV from prefill to decode engines were busy %.1f %% of the time, and a prompt waited %v for its own on average: TTFT is that of the links",
 			100*l.Utilisation, engine.Picoseconds(l.Wait.Mean()).Duration().Round(time.Millisecond)))
 	}
+	for i, p := range r.Pools {
+		ws = append(ws, p.warnings(f.pools[i].Engine)...)
+	}
 	if early, late, ok := saturated(r.Series, f.lastArrival); ok {
 		ws = append(ws, profile.Warnf("saturated", "the queue was still growing when the last request came, from %.1f to %.1f requests on average: the fleet does not carry this load, and latencies depend on how long it lasts",
 			early, late))
+	}
+	return ws
+}
+
+// From which share of prompt tokens computed again, of requests preempted, and of
+// time without room a report warns: what is below moves no percentile but the
+// last, and is less than the error of step times.
+const (
+	muchRecomputed = 0.1
+	manyPreempted  = 0.05
+	longStalled    = 0.01
+)
+
+// warnings is what is wrong with a pool's KV caches.
+func (p PoolReport) warnings(e sim.Config) []profile.Warning {
+	var ws []profile.Warning
+	again := float64(p.Recomputed) / max(float64(p.PromptTokens), 1)
+	if again > muchRecomputed || float64(p.Preemptions) > manyPreempted*float64(p.Wait.Count()) {
+		remedy := "more KV per engine, fewer requests at once (max-num-seqs) or more engines"
+		if !e.ReserveFullPrompt {
+			remedy = "an engine that starts a prompt only where all of it fits, as vLLM does since 0.19, or " + remedy
+		}
+		ws = append(ws, profile.Warnf("thrash", "the %s engines lack KV for what they run: %d preemptions of %d requests, and tokens computed again are %.0f %% of the prompts' (hint: %s)",
+			p.Role, p.Preemptions, p.Wait.Count(), 100*again, remedy))
+	}
+	if p.Stalled > longStalled {
+		ws = append(ws, profile.Warnf("held_back", "prefill stood still %.1f %% of the time: the KV of computed prompts, up to %.0f of them, waits for the decode pool and fills the prefill engines' caches (hint: more decode engines, or a lower rate)",
+			100*p.Stalled, p.HeldPeak))
 	}
 	return ws
 }

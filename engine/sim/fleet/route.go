@@ -32,9 +32,7 @@ func (f *Fleet) route(p *pool, i int32) {
 	f.add(r, i)
 	switch {
 	case !r.busy:
-		r.busy = true
-		p.busy.change(f.now, 1)
-		f.agenda.set(r, f.now)
+		f.wake(r)
 	case r.run.Steps > 0: // the run ends with the step in progress
 		r.run = sim.Run{}
 		f.agenda.set(r, r.since)

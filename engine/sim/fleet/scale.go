@@ -89,7 +89,13 @@ func (f *Fleet) Fail(number int, at engine.Picoseconds) error {
 	f.catchUp(r, at)
 	from := p.size()
 	p.close(r)
-	p.kvTwice = p.kvTwice.minus(r.kvTwiceAfter(at))
+	if p.delivers() {
+		p.kvTwice = p.kvTwice.minus(r.kvTwiceAfter(at))
+	} else {
+		p.kv.change(at, -r.used)
+		f.unstall(r)
+		f.loseHeld(r)
+	}
 	p.running.change(at, -r.engine.Running())
 	p.waiting.change(at, -r.engine.Waiting())
 	if r.busy {
@@ -118,6 +124,7 @@ func (f *Fleet) replica(number int) *replica {
 
 // forsake loses a request whose replica failed, or starts it again.
 func (f *Fleet) forsake(i int32) {
+	f.letGo(i)
 	x := &f.flights.slots[i]
 	if !f.retry {
 		f.tally.lost++

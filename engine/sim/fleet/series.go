@@ -85,7 +85,7 @@ func (f *Fleet) mark(at engine.Picoseconds) mark {
 
 // kvTwiceAt is twice the integral of KV blocks in use up to an instant.
 func (p *pool) kvTwiceAt(at engine.Picoseconds) wide {
-	w := p.kvTwice
+	w := p.kvTwice.plus(p.kv.area(at).times(2))
 	for _, r := range p.live {
 		w = w.minus(r.kvTwiceAfter(at))
 	}
