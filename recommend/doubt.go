@@ -1,7 +1,8 @@
 package recommend
 
 import (
-	"time"
+	"math"
+	"strconv"
 
 	"plimsoll/profile"
 )
@@ -34,8 +35,8 @@ func (ch Choice) doubtsSLA(sla profile.SLA, e profile.ModelError) []profile.Warn
 	switch {
 	case ch.Feasible && l.High > float64(limit):
 		return []profile.Warning{profile.Warnf("model_error_sla",
-			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %.4g would leave room for it",
-			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound, flag, ms(time.Duration(float64(limit)/e.Factor90)))}
+			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %s would leave room for it",
+			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound, flag, strconv.FormatFloat(math.Floor(100*ms(limit)/e.Factor90)/100, 'f', -1, 64))}
 	case !ch.Feasible && p.Failures == 0 && l.Low <= float64(limit):
 		return []profile.Warning{profile.Warnf("model_error_sla",
 			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may yet meet the SLA of %.6g ms: measure it",

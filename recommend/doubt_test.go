@@ -32,7 +32,7 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 		want string // empty = no doubt
 	}{
 		{"within by more than the error", 90 * ms, ""},
-		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 100 ms; --ttft 90.91 would leave room for it"},
+		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 100 ms; --ttft 90.9 would leave room for it"},
 		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms, within a factor of 1.10 by the model's error, may yet meet the SLA of 100 ms: measure it"},
 		{"missed by more", 120 * ms, ""},
 	} {

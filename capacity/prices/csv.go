@@ -1,6 +1,7 @@
 package prices
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -21,14 +22,17 @@ func columns() []string {
 // embedded table, all of them, in any order. All bad rows are reported, each
 // with file and line, and then t is returned as it was.
 func (t Table) With(file string, r io.Reader) (Table, error) {
-	in := csv.NewReader(r)
+	plain := bufio.NewReader(r)
+	if mark, _ := plain.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = plain.Discard(len(byteOrderMark)) // it was just there
+	}
+	in := csv.NewReader(plain)
 	in.TrimLeadingSpace = true
 	in.Comment = '#'
 	header, err := in.Read()
 	if err != nil {
 		return t, fmt.Errorf("%s: reading the header: %w: want %s", file, err, strings.Join(columns(), ","))
 	}
-	header[0] = strings.TrimPrefix(header[0], "\ufeff")
 	order, err := match(header)
 	if err != nil {
 		return t, fmt.Errorf("%s:1: %w", file, err)
@@ -123,3 +127,6 @@ func (t *Table) put(p Price) {
 	}
 	t.prices[i] = p
 }
+
+// byteOrderMark is what some spreadsheets begin a UTF-8 file with.
+const byteOrderMark = "\ufeff"

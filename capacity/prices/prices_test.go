@@ -144,3 +144,14 @@ func FuzzWith(f *testing.F) {
 		}
 	})
 }
+
+// A byte order mark may stand before a comment and before a quoted header.
+func TestByteOrderMark(t *testing.T) {
+	row := "c,r,i,H100-SXM,8,spot,2.5,somebody,2026-01-02\n"
+	for _, head := range []string{strings.Join(columns(), ",") + "\n", "# ours\n" + strings.Join(columns(), ",") + "\n", `"cloud",` + strings.Join(columns()[1:], ",") + "\n"} {
+		table, err := Table{}.With("x.csv", strings.NewReader("\ufeff"+head+row))
+		if err != nil || len(table.All()) != 1 {
+			t.Errorf("%q: %v, %d rows", head, err, len(table.All()))
+		}
+	}
+}

@@ -27,7 +27,7 @@ func calibrateCommand() *cli.Command {
 			"   plimsoll calibrate --prior vllm --output ours.json points.csv\n" +
 			"   plimsoll profile-sla --engine estimate --fit ours.json --model llama-3.1-70b --gpu h200-sxm --ttft 500 --itl 30",
 		Flags: []cli.Flag{
-			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: the shipped one that the points change least)"),
+			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: the shipped one under which the points are likeliest)"),
 			s("model", "", "model that the profile's engine ran, a catalog `name` or a config.json (default: as the profile says)"),
 			s("gpu", "", "GPU that it ran on, a catalog `name` (default: as the profile says)"),
 			s("output", "calibration.json", "`FILE` to write"),
@@ -138,7 +138,7 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 }
 
 // priorFor is the fit to begin from, and why that one: what --prior names, else
-// the shipped one that the points change least, of the engine that they name
+// the shipped one under which the points are likeliest, of the engine that they name
 // where there is one.
 func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	if name != "" {
@@ -159,7 +159,11 @@ func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	if len(fits) == 1 {
 		return f, "it is the only shipped fit" + of, nil
 	}
-	return f, fmt.Sprintf("of the %d shipped fits%s it explains the points with the least calibration", len(fits), of), nil
+	why := fmt.Sprintf("of the %d shipped fits%s the points are likeliest under it, what calibrating explains aside", len(fits), of)
+	if of == "" {
+		why += ": that says nothing of which engine they are of"
+	}
+	return f, why, nil
 }
 
 // readPoints reads a folder or a table.

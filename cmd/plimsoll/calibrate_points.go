@@ -64,7 +64,7 @@ func (set *pointSet) nameEngine(name string, rows []tableRow) {
 		set.engine = &engineName{}
 	case backend != "" && oneVersion:
 		set.engine = &engineName{backend, version}
-	case backend != "":
+	default: // a prior's engine is not the points'
 		set.engine = &engineName{engine: backend}
 	}
 	if !oneBackend || backend != "" && !oneVersion {

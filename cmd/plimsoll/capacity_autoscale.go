@@ -52,7 +52,7 @@ func engineFlags() []cli.Flag {
 func parseEngines(p *parser, o *capacityOptions) {
 	o.fleet = fleetPlan{
 		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
-		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")), async: "auto",
+		weights: p.weights(), async: "auto",
 	}
 	for gpu := range strings.SplitSeq(p.name("gpu"), ",") {
 		o.gpus = append(o.gpus, strings.TrimSpace(gpu))
@@ -95,7 +95,7 @@ func parseAutoscale(p *parser) autoscaleOptions {
 	if o.least > 0 && o.most > 0 && o.least > o.most {
 		p.fail(usagef("--min-gpus %d is above --max-gpus %d", o.least, o.most))
 	}
-	o.plot = p.picture("plot")
+	o.plot = p.writable("plot")
 	if p.err == nil && o.arrivals == nil {
 		day := o.workload.AverageQPS() * 86400
 		o.cells = max(1, int(math.Ceil(day/mostDayRequests)))

@@ -86,7 +86,7 @@ func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 		item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("nvidia.com/gpu", gpusPerEngine(pool))})}),
 	}
 	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
-	if o.fleet.profile == "" && o.fleet.weights != engine.BF16 {
+	if o.fleet.profile == "" && o.fleet.weights != "" && o.fleet.weights != engine.BF16 {
 		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.weights))
 	}
 	return yaml.MapSlice{

@@ -68,14 +68,14 @@ func (o capacityOptions) whatHolds() string {
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, tp := range []int{1, 2, 4, 8} {
-			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: o.fleet.weights}) == nil {
+			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s", tp, g.Name))
 				break
 			}
 		}
 	}
 	if len(names) == 0 {
-		return "no GPU of the catalog holds it at TP 8 in " + string(o.fleet.weights) + ": --weights fp8 or fp4 takes less"
+		return "no GPU of the catalog holds it at TP 8 in " + string(storageOf(o.fleet.weights, m).weights) + ": --weights fp8 or fp4 takes less"
 	}
 	return "these hold it: " + strings.Join(names, ", ")
 }
@@ -103,7 +103,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 			layout: l, slower: func(by float64) (capacity.Layout, error) { return build(strategy, by) },
 			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.latency.Fit().Name, prices: []string{s.gpu.Name + ": " + from},
-			warnings: fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL+o.workload.P99OSL)),
+			warnings: append(s.storage.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
 	}
 	return out, nil

@@ -84,7 +84,7 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 		return out, usagef("%v", flagged(err))
 	}
 	out.Corrections = capacity.Misleads(o.workload, o.slo, out.Throughput, options, out.FormulaPlan, capacity.Facts{
-		Model: m, Weights: o.fleet.weights, ReplicaAvailability: o.failures.ReplicaAvailability,
+		Model: m, Weights: storageOf(o.fleet.weights, m).weights, ReplicaAvailability: o.failures.ReplicaAvailability,
 	})
 	return out, nil
 }
@@ -109,7 +109,7 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 	}
 	var last error
 	for _, tp := range o.tps {
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: o.fleet.weights}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights}, fit)
 		if err != nil {
 			last = err
 			continue

@@ -15,7 +15,7 @@ func planFlags() []cli.Flag {
 		{"model", simModel, "model, a catalog `name` or a config.json"},
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: of 1, 2, 4 and 8 those that hold the model)"},
-		{"weights", "bf16", "storage of the weights, `bf16|fp8|fp4`"},
+		{"weights", "bf16", weightsUsage},
 		{"fit", "", fitUsage},
 		{"catalog", "", catalogUsage},
 		{"profile", "", "step times from the profile in `DIR`, the best source there is"},
@@ -56,7 +56,7 @@ func parseCapacity(p *parser) capacityOptions {
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
 	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
-	o.emitAs, o.plot = emitted(p), p.picture("plot")
+	o.emitAs, o.plot = emitted(p), p.writable("plot")
 	return o
 }
 

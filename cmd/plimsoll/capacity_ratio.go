@@ -97,7 +97,7 @@ func parseShapes(p *parser) []capacity.Shape {
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
 	o := capacityOptions{fleet: fleetPlan{
 		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
-		weights: engine.DType(p.choice("weights", "bf16", "fp8", "fp4")), async: "auto",
+		weights: p.weights(), async: "auto",
 	}, tps: []int{1, 2, 4, 8}}
 	gpu := p.name("gpu")
 	if p.name("tp") != "" {

@@ -104,7 +104,7 @@ func shownError(e profile.ModelError) string {
 
 // fitWarnings says where a fit has no row of the GPU, or none so long: the errors
 // that it states are those on others.
-func fitWarnings(f latency.Fit, gpu string, longest int) []profile.Warning {
+func fitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 	var out []profile.Warning
 	var names []string
 	for _, r := range f.Rows {
@@ -117,9 +117,15 @@ func fitWarnings(f latency.Fit, gpu string, longest int) []profile.Warning {
 			"no row behind the fit %s was measured on %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
 			f.Name, gpu, strings.Join(names, ", ")))
 	}
-	if f.Longest > 0 && longest > f.Longest {
+	for _, c := range f.Caveats {
+		out = append(out, profile.Warnf("fit_caveat", "fit %s: %s", f.Name, c))
+	}
+	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {
 		out = append(out, profile.Warnf("fit_length",
 			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
+	} else if f.LongestTTFT > 0 && isl > f.LongestTTFT {
+		out = append(out, profile.Warnf("fit_length",
+			"no TTFT behind the fit %s is of a prompt longer than %d tokens: its error is that on shorter ones than %d, and these may be further off", f.Name, f.LongestTTFT, isl))
 	}
 	return out
 }

@@ -111,7 +111,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		return d, err
 	}
 	if d.modelled() {
-		d.warnings = append(d.warnings, fitWarnings(d.fit, d.gpu.Name, o.isl+o.osl)...)
+		d.warnings = append(d.warnings, fitWarnings(d.fit, d.gpu.Name, o.isl, o.osl)...)
 	}
 	if d.kind == engine.KindCommand && d.template.Argv == "" {
 		d.template.Argv = o.command

@@ -181,7 +181,8 @@ func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
 	case r.ISL.Count() == 0:
 		return nil
 	case f.fit != nil:
-		return fitWarnings(*f.fit, f.gpu, f.longest(r))
+		isl, osl := f.longest(r)
+		return fitWarnings(*f.fit, f.gpu, isl, osl)
 	case f.steps == nil:
 		return nil
 	}
@@ -192,12 +193,14 @@ func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
 		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
 }
 
-// longest is how long a sequence may have been: the longest prompt and the
-// longest answer, of which no more than an engine takes.
-func (f simulatedFleet) longest(r fleet.Report) int {
-	n := int(r.ISL.Max() + r.OSL.Max())
+// longest are the longest prompt and answer that there may have been, together no
+// longer than an engine takes.
+func (f simulatedFleet) longest(r fleet.Report) (isl, osl int) {
+	isl, osl = int(r.ISL.Max()), int(r.OSL.Max())
 	for _, p := range f.Pools {
-		n = min(n, p.Engine.Limits.MaxModelLen)
+		most := p.Engine.Limits.MaxModelLen
+		isl = min(isl, most)
+		osl = min(osl, most-isl)
 	}
-	return n
+	return isl, osl
 }
