@@ -65,7 +65,8 @@ func (c Config) Normal() (Config, error) {
 	if c.Role == "" {
 		c.Role = engine.RoleAggregated
 	}
-	c.ReserveFullPrompt = c.ReserveFullPrompt || c.HoldKV && c.Role == engine.RolePrefill
+	c.HoldKV = c.HoldKV && c.Role == engine.RolePrefill
+	c.ReserveFullPrompt = c.ReserveFullPrompt || c.HoldKV
 	l := &c.Limits
 	l.MaxNumSeqs = orDefault(l.MaxNumSeqs, DefaultMaxNumSeqs)
 	// One step must hold a token of every running request.
@@ -121,11 +122,6 @@ func (c Config) Output(wanted int) int {
 		return min(wanted, 1)
 	}
 	return wanted
-}
-
-// holds reports whether the engine keeps the KV of a finished request.
-func (c Config) holds(r Request) bool {
-	return c.HoldKV && c.Role == engine.RolePrefill && !r.WarmUp
 }
 
 // Check refuses a request that the engine could never finish; a prompt and

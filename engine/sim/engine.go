@@ -217,7 +217,7 @@ func (e *Engine) emit(s *sequence, first, last bool) {
 		e.events = append(e.events, Event{ID: s.ID, First: first, Last: last, CachedTokens: s.cached})
 	}
 	switch {
-	case last && e.cfg.holds(s.Request):
+	case last && e.cfg.HoldKV && !s.WarmUp:
 		e.running.remove(s)
 		e.held.pushBack(s)
 	case last:
