@@ -20,11 +20,10 @@
 // draining one finishes what it holds, its queue too. Fail ends one at once.
 // GPU time counts from the decision to start a replica until it is gone.
 //
-// Decode engines pull, as over vLLM's NIXL connector: the KV of a computed prompt
-// stays in its prefill engine until the prompt starts in a decode engine, so that
-// a decode pool that is full holds back prefill, and a prefill engine that drains
-// stays for as long. The transfer itself is taken to come before the decode queue
-// instead of after it, and the KV of a prefill engine that fails for read.
+// Decode engines pull, as over vLLM's NIXL connector: a prefill engine keeps the
+// KV of a prompt until it starts in a decode engine, and drains no sooner, so that
+// a full decode pool holds back prefill. The transfer itself is taken to come before
+// the decode queue, not after it, and the KV of a failed prefill engine as read.
 //
 // # Order
 //
