@@ -21,7 +21,7 @@ func (s *search) alone() (string, error) {
 		what     string
 		promise  time.Duration
 	}{
-		{s.traffic.P99ISL, 2, fleet.Outcome.TTFT, "TTFT", s.slo.TTFTP99},
+		{s.uncached(), 2, fleet.Outcome.TTFT, "TTFT", s.slo.TTFTP99},
 		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "ITL", s.slo.ITLP99},
 		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "end-to-end latency", s.slo.E2EP99},
 	} {
@@ -74,4 +74,12 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 	return Sized{At: t, Infeasible: &Infeasible{
 		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
 	}}, nil
+}
+
+// uncached is the 99th percentile of prompts, without what a cache may hold.
+func (s *search) uncached() float64 {
+	if !s.layout.Pools[0].Engine.PrefixCaching {
+		return s.traffic.P99ISL
+	}
+	return max(1, s.traffic.P99ISL-s.traffic.Shared)
 }

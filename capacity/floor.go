@@ -18,7 +18,7 @@ func (l Layout) floor(t Traffic, slo SLO) []int {
 	for i, p := range l.Pools {
 		work := 0.0 // engine seconds per second
 		if p.Engine.Role != engine.RoleDecode {
-			work += t.Rate * p.prefillSeconds(t.ISL)
+			work += t.Rate * p.prefillSeconds(t.ISL) * p.computed(t)
 		}
 		if p.Engine.Role != engine.RolePrefill {
 			work += t.Rate * t.OSL * p.tokenSeconds(t, slo.ITLP99)
@@ -26,6 +26,14 @@ func (l Layout) floor(t Traffic, slo SLO) []int {
 		out[i] = max(1, int(math.Ceil(min(work, maxReplicas)-1e-9)))
 	}
 	return out
+}
+
+// computed is the least share of the prompts' tokens that no cache holds.
+func (p EnginePool) computed(t Traffic) float64 {
+	if !p.Engine.PrefixCaching {
+		return 1
+	}
+	return max(0, 1-t.Shared/t.ISL)
 }
 
 // maxReplicas bounds a pool; more is a mistake in units.

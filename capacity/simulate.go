@@ -10,7 +10,7 @@ import (
 // try simulates the layout at a size.
 func (l Layout) try(replicas []int, t Traffic, slo SLO, requests int, seed uint64) (Trial, error) {
 	o := newObserver(t, slo, requests)
-	source, err := t.requests(seed, o.requests)
+	source, err := t.sharing(l).requests(seed, o.requests)
 	if err != nil {
 		return Trial{}, err
 	}

@@ -20,7 +20,11 @@ type Traffic struct {
 	P99ISL, P99OSL float64
 	Requests       int    // that there are; 0 = without end
 	Words          string // what it is
+	// Shared is the mean of the prompt's tokens that an earlier prompt may have
+	// had: what prefix caches could spare.
+	Shared float64
 
+	block  int     // tokens of each block that requests say they share; 0 = they say nothing
 	share  float64 // of the whole traffic that this is; 0 = all of it
 	seeded func(seed uint64, requests int, share float64) (trace.Trace, error)
 }
@@ -35,17 +39,24 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	if err := errors.Join(errISL, errOSL); err != nil {
 		return Traffic{}, err
 	}
-	qps := w.PeakQPS
+	qps, prefixes := w.PeakQPS, w.Prefixes
+	if prefixes.Groups > 0 {
+		prefixes.BlockTokens = prefixBlock
+	}
 	return Traffic{
 		Rate: qps, ISL: w.AvgISL, OSL: w.AvgOSL, P99ISL: w.P99ISL, P99OSL: w.P99OSL,
-		Words: fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, log-normal lengths", qps),
+		Words:  fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, log-normal lengths", qps),
+		Shared: prefixes.Share * float64(prefixes.Tokens),
 		seeded: func(seed uint64, requests int, share float64) (trace.Trace, error) {
 			return trace.Generate(trace.Spec{
-				Rate: trace.Constant(qps * share), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: requests, Seed: seed, ISL: isl, OSL: osl,
+				Rate: trace.Constant(qps * share), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: requests, Seed: seed, ISL: isl, OSL: osl, Prefixes: prefixes,
 			})
 		},
 	}, nil
 }
+
+// prefixBlock is vLLM's KV block in tokens.
+const prefixBlock = 16
 
 // lengths are log-normal, or all equal where the p99 is the mean.
 func lengths(which string, mean, p99 float64) (trace.Lengths, error) {
@@ -70,9 +81,25 @@ func RecordedTraffic(arrivals []trace.Arrival, s trace.Stats) (Traffic, error) {
 	}
 	return Traffic{
 		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean), P99OSL: max(s.OSL.P99, s.OSL.Mean),
-		Requests: len(arrivals), Words: fmt.Sprintf("the trace's %d requests", len(arrivals)),
+		Shared: s.Blocks.Repeated * s.ISL.Mean, Requests: len(arrivals), Words: fmt.Sprintf("the trace's %d requests", len(arrivals)),
 		seeded: func(uint64, int, float64) (trace.Trace, error) { return trace.Of(arrivals...), nil },
 	}, nil
+}
+
+// blocks are those of a prompt that others may have.
+func (t Traffic) blocks(a trace.Arrival) []uint64 {
+	if t.block == 0 || len(a.Blocks) == 0 {
+		return nil
+	}
+	return trace.Reblock(a, t.block)
+}
+
+// sharing is the traffic with what its requests share, for engines that look.
+func (t Traffic) sharing(l Layout) Traffic {
+	if e := l.Pools[0].Engine; e.PrefixCaching {
+		t.block = cmp.Or(e.Limits.BlockSize, prefixBlock)
+	}
+	return t
 }
 
 // cell is one of so many equal parts of generated traffic.
@@ -95,7 +122,7 @@ func (t Traffic) requests(seed uint64, requests int) (iter.Seq[fleet.Request], e
 				return
 			}
 			n++
-			if !yield(fleet.Request{ID: uint64(n), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL}) { //nolint:gosec // n counts up
+			if !yield(fleet.Request{ID: uint64(n), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL, Prefix: t.blocks(a)}) { //nolint:gosec // n counts up
 				return
 			}
 		}

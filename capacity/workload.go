@@ -27,6 +27,9 @@ type Workload struct {
 	// have 26 at 1 s and 4 at 60 s.
 	PeakToAverage float64       `json:"peak_to_average"`
 	PeakWindow    time.Duration `json:"peak_window_ns"`
+	// Prefixes say which prompts begin alike; zero = none. BlockTokens has no
+	// meaning here: engines have their own.
+	Prefixes trace.Prefixes `json:"prefixes,omitzero"`
 }
 
 // Check says all that is wrong with w, each by field and range.
@@ -38,6 +41,10 @@ func (w Workload) Check() error {
 		checkLengths("osl", w.AvgOSL, w.P99OSL),
 		pattern,
 		within("peak_to_average", w.PeakToAverage, 1, 1e6),
+	}
+	if p := w.Prefixes; p.Groups > 0 {
+		p.BlockTokens = prefixBlock
+		errs = append(errs, p.Validate(), within("prefix_tokens", float64(p.Tokens), 1, w.AvgISL))
 	}
 	if w.PeakToAverage > 1 && w.PeakWindow <= 0 {
 		errs = append(errs, fmt.Errorf("peak_window is %v: want the window that peak_to_average %v was counted over, such as 60s", w.PeakWindow, w.PeakToAverage))

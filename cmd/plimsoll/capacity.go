@@ -20,7 +20,7 @@ func capacityPlanCommand() *cli.Command {
 			"   plimsoll capacity plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50\n" +
 			"   plimsoll capacity plan --profile profiling_results --trace azure.csv --ttft-p99 500 --itl-p99 40 --availability 0.999 --replica-availability 0.995\n" +
 			"   plimsoll capacity plan --method formula --model llama-3.1-70b --peak-qps 100 --avg-isl 256 --avg-osl 512 --p99-isl 1024 --p99-osl 2048 --ttft-p99 500 --itl-p99 50",
-		Flags:  append(append(append(workloadFlags(), sloFlags()...), moneyFlags()...), planFlags()...),
+		Flags:  append(append(append(workloadFlags(), sloFlags()...), moneyFlags()...), append(planFlags(), whatIfFlags()...)...),
 		Action: planCapacity,
 	}
 }

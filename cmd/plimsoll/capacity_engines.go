@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim/fleet"
@@ -15,12 +16,22 @@ import (
 // candidate is a layout that a plan may have, and what its step times are worth.
 type candidate struct {
 	layout     capacity.Layout
-	slower     func(by float64) (capacity.Layout, error) // every step so many times as long
-	factor     float64                                   // in nine of ten comparisons steps are within it; 0 = not known
+	factor     float64 // in nine of ten comparisons steps are within it; 0 = not known
 	provenance profile.Provenance
 	source     string   // of the step times
 	prices     []string // where they are from
 	warnings   []profile.Warning
+
+	// build makes the layout otherwise: every step so many times as long, where
+	// there is a factor, and with other caches.
+	build func(by float64, c caches) (capacity.Layout, error)
+}
+
+// caches are what engines keep of prompts, and how requests find it.
+type caches struct {
+	reuse  bool // of prompts that begin alike
+	router fleet.Router
+	dram   storage // below the GPU's; zero = none
 }
 
 // candidates are the layouts of a plan, and why others are none.
@@ -86,23 +97,27 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := func(strategy capacity.Strategy, by float64) (capacity.Layout, error) {
+	usd2, spot, err := o.decodePrice(s.gpu.Name, s.config.GPUs(), usd)
+	if err != nil {
+		return nil, err
+	}
+	build := func(strategy capacity.Strategy, by float64, c caches) (capacity.Layout, error) {
 		s := s
 		if by != 1 {
 			s.latency = s.latency.Slower(by)
 		}
-		return o.layout(s, strategy, []string{s.gpu.Name, s.gpu.Name}, []float64{usd, usd})
+		return o.layout(s, strategy, s.gpu.Name, [...]float64{usd, usd2}, c)
 	}
 	var out []candidate
 	for _, strategy := range o.strategies() {
-		l, err := build(strategy, 1)
+		l, err := build(strategy, 1, o.caches)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, candidate{
-			layout: l, slower: func(by float64) (capacity.Layout, error) { return build(strategy, by) },
+			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
-			source: "latency model, fit " + s.latency.Fit().Name, prices: []string{s.gpu.Name + ": " + from},
+			source: "latency model, fit " + s.latency.Fit().Name, prices: append([]string{s.gpu.Name + ": " + from}, spot...),
 			warnings: append(s.storage.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
 	}
@@ -132,11 +147,18 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		l, err := o.layout(s, strategy, []string{s.rec.GPU, s.rec.GPU}, []float64{usd, usd})
+		usd2, spot, err := o.decodePrice(s.rec.GPU, decode.GPUs, usd)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: []string{s.rec.GPU + ": " + from}}
+		build := func(_ float64, c caches) (capacity.Layout, error) {
+			return o.layout(s, strategy, s.rec.GPU, [...]float64{usd, usd2}, c)
+		}
+		l, err := build(1, o.caches)
+		if err != nil {
+			return nil, nil, err
+		}
+		c := candidate{layout: l, build: build, provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + from}, spot...)}
 		out = append(out, c)
 	}
 	if len(out) == 0 {
@@ -145,8 +167,20 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 	return out, skips, nil
 }
 
+// decodePrice is that of the decode pool's GPUs, spot's where it is asked for, and
+// where that is from.
+func (o capacityOptions) decodePrice(gpu string, gpus int, other float64) (float64, []string, error) {
+	if !o.spotDecode {
+		return other, nil, nil
+	}
+	m := o.money
+	m.kind = prices.Spot
+	usd, from, err := m.of(gpu, gpus)
+	return usd, []string{"decode on " + gpu + ": " + from}, err
+}
+
 // layout is a source's engines in pools.
-func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpus []string, usd []float64) (capacity.Layout, error) {
+func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, usd [2]float64, c caches) (capacity.Layout, error) {
 	l := capacity.Layout{Strategy: strategy}
 	roles := []engine.Role{engine.RoleAggregated}
 	if strategy == capacity.Disaggregated {
@@ -158,7 +192,11 @@ func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpus []str
 			return l, err
 		}
 		p.Router = fleet.LeastLoaded
-		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpus[i], USDPerGPUHour: usd[i]})
+		if i == 0 && c.reuse {
+			p.Engine.PrefixCaching, p.Router = true, c.router
+			p.Engine.DRAM = c.dram.tier(s.kvBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
+		}
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: usd[i]})
 	}
 	if strategy == capacity.Disaggregated {
 		l.Transfer = fleet.Transfer{BytesPerToken: s.kvBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}

@@ -31,6 +31,9 @@ func workloadFlags() []cli.Flag {
 		{"peak-to-average", "1", "the peak's rate over the day's mean, `N`"},
 		{"peak-window", "60s", "the window over which the peak is counted, `time`"},
 		{"pattern", "flat", "how the rate moves over a day: `flat|business_hours|global`"},
+		{"prefix-groups", "", "`N` groups of prompts that begin alike"},
+		{"prefix-tokens", "1024", "`tokens` that the prompts of a group share"},
+		{"prefix-share", "1", "`fraction` of prompts that are in a group"},
 		{"trace", "", "arrivals and lengths from `FILE` instead, gzip or not"},
 		{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
 	})
@@ -82,7 +85,8 @@ func parseDemand(p *parser) demand {
 	d.failures.DomainGPUs = p.integer("failure-domain", 1, maxGPUs, 0)
 	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
 	file := p.name("trace")
-	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "peak-qps", "avg-isl", "avg-osl", "p99-isl", "p99-osl", "peak-to-average", "pattern")
+	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "peak-qps", "avg-isl", "avg-osl", "p99-isl", "p99-osl", "peak-to-average", "pattern", "prefix-groups")
+	p.needs(p.c.IsSet("prefix-groups"), "with --prefix-groups", "prefix-tokens", "prefix-share")
 	p.needs(file != "", "with --trace", "trace-format")
 	window := p.duration("peak-window")
 	switch {
@@ -112,6 +116,9 @@ func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 	w := capacity.Workload{
 		PeakQPS: p.number("peak-qps", 1e-6, trace.MaxRate), AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
 		PeakToAverage: p.number("peak-to-average", 1, 1e6), PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
+	}
+	if n := p.integer("prefix-groups", 1, trace.MaxGroups, 0); n > 0 {
+		w.Prefixes = trace.Prefixes{Groups: n, Tokens: p.integer("prefix-tokens", 1, maxTokens, 0), Share: p.number("prefix-share", 0, 1)}
 	}
 	w.P99ISL, w.P99OSL = w.AvgISL, w.AvgOSL
 	if p.name("p99-isl") != "" {
@@ -163,7 +170,7 @@ func (p *parser) required(name string) time.Duration {
 // flagged is an error about fields, in the words of flags.
 func flagged(err error) string {
 	return strings.NewReplacer("peak_qps", "--peak-qps", "avg_isl", "--avg-isl", "avg_osl", "--avg-osl", "p99_isl", "--p99-isl", "p99_osl", "--p99-osl",
-		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "e2e_p99", "--e2e-p99",
+		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "e2e_p99", "--e2e-p99",
 		"replica_availability", "--replica-availability", "availability", "--availability", "\n", "; ").Replace(err.Error())
 }
 

@@ -44,6 +44,10 @@ type capacityOptions struct {
 	emitAs      string // kubernetes or planner; "" = the plan itself
 	plot        string // file that names the pictures; "" = none
 	mixedGPUs   bool   // prefill and decode may have different ones
+
+	caches        caches
+	spotDecode    bool
+	interruptions capacity.Interruptions
 }
 
 func parseCapacity(p *parser) capacityOptions {
@@ -51,6 +55,7 @@ func parseCapacity(p *parser) capacityOptions {
 	parseEngines(p, &o)
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
+	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
 	o.published = p.choice("throughput", "model", "published") == "published"
 	o.utilization = p.number("utilization-target", 0.01, 1)
@@ -79,6 +84,7 @@ type sizedPlans struct {
 	Traffic  string            `json:"traffic"`
 	Inputs   planInputs        `json:"inputs"`
 	Plans    []sizedPlan       `json:"plans"`
+	WhatIf   []whatIf          `json:"what_if,omitempty"`
 	LeftOut  []profile.Skip    `json:"left_out"`
 }
 
@@ -150,8 +156,12 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	if err := z.exact(); err != nil {
 		return out, err
 	}
+	if err := z.addRange(); err != nil {
+		return out, err
+	}
 	out.Plans = z.plans
-	return out, z.addRange()
+	out.WhatIf, err = z.whatIfs()
+	return out, err
 }
 
 func (o capacityOptions) traffic() (capacity.Traffic, error) {

@@ -79,7 +79,7 @@ func (z *sizing) mixed() (candidate, bool) {
 	}
 	for i := range z.plans {
 		p := &z.plans[i]
-		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || p.candidate.slower == nil {
+		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || p.candidate.factor == 0 {
 			continue
 		}
 		for pool := range best {
@@ -122,12 +122,12 @@ func pair(prefill, decode candidate) candidate {
 	out := prefill
 	out.layout = join(prefill.layout, decode.layout)
 	out.factor = max(prefill.factor, decode.factor)
-	out.slower = func(by float64) (capacity.Layout, error) {
-		p, err := prefill.slower(by)
+	out.build = func(by float64, c caches) (capacity.Layout, error) {
+		p, err := prefill.build(by, c)
 		if err != nil {
 			return p, err
 		}
-		d, err := decode.slower(by)
+		d, err := decode.build(by, c)
 		return join(p, d), err
 	}
 	for _, price := range decode.prices {
@@ -161,11 +161,19 @@ func (z *sizing) exact() error {
 	}
 }
 
+// cachedRequests are how many a trial takes with prefix caches, which take ten
+// times as long to simulate.
+const cachedRequests = 5000
+
 // name is the layout's, on its GPU.
 func (c candidate) name() string { return c.layout.Name() + " on " + c.layout.Pools[0].GPU }
 
 func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool) (sizedPlan, error) {
-	s, err := capacity.Size(cand.layout, t, o.slo, capacity.SizeOptions{Seed: o.seed, Rough: rough})
+	options := capacity.SizeOptions{Seed: o.seed, Rough: rough}
+	if cand.layout.Pools[0].Engine.PrefixCaching {
+		options.Requests = cachedRequests
+	}
+	s, err := capacity.Size(cand.layout, t, o.slo, options)
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
 	}
@@ -189,7 +197,7 @@ func (z *sizing) addRange() error {
 	err := atOnce(len(sizes), func(i int) error {
 		other, by := best.candidate, [...]float64{1 / factor, factor}[i]
 		var err error
-		if other.layout, err = best.candidate.slower(by); err != nil {
+		if other.layout, err = best.candidate.build(by, z.caches); err != nil {
 			return err
 		}
 		p, err := z.sizeOne(other, z.traffic, true)

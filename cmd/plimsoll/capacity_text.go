@@ -59,6 +59,7 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	}
 	if len(t.rows) > 0 {
 		out.Plans[0].text(b)
+		whatIfText(b, out.WhatIf)
 	}
 }
 

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/engine/sim/fleet"
+)
+
+func whatIfFlags() []cli.Flag {
+	return append(stringFlags("what if", [][3]string{
+		{"kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, where prompts begin alike"},
+		{"kv-dram-bandwidth", itoa(dramGBs), "from there, `GB/s` per engine"},
+		{"interruptions-per-hour", "0.05", "with --spot-decode: how often each decode engine is taken away, `N`"},
+		{"start-up", "2m", "with --spot-decode: until its replacement takes requests, `time`"},
+	}), &cli.BoolFlag{Name: "spot-decode", Usage: "decode on spot GPUs: their price, and what interruptions do", Category: "what if"})
+}
+
+// parseWhatIf reads what the plan may make use of.
+func parseWhatIf(p *parser, o *capacityOptions) {
+	o.spotDecode = p.c.Bool("spot-decode")
+	p.needs(o.spotDecode, "with --spot-decode", "interruptions-per-hour", "start-up")
+	o.interruptions = capacity.Interruptions{Pool: 1, PerHour: p.number("interruptions-per-hour", 0, 60), StartUp: p.duration("start-up")}
+	if o.spotDecode && o.strategy == capacity.Aggregated {
+		p.fail(usagef("--spot-decode: aggregated engines do not only decode: want --strategy disaggregated"))
+	}
+	if o.spotDecode && (o.money.fixed > 0 || o.money.cloud == "") {
+		p.fail(usagef("--spot-decode takes its prices from the table, all of one cloud: want --cloud NAME and no --cost-per-gpu-hour"))
+	}
+	if o.spotDecode {
+		o.strategy = capacity.Disaggregated
+	}
+	o.caches = caches{reuse: o.workload.Prefixes.Groups > 0 || o.stats.Blocks.Repeated > 0, router: fleet.KVAware, dram: p.storage("kv-dram")}
+	p.needs(o.caches.reuse, "where prompts begin alike: with --prefix-groups, or a trace that says so", "kv-dram")
+	p.needs(o.caches.dram.bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
+}
+
+// whatIf is the cheapest plan's layout sized with something else, or what it
+// risks.
+type whatIf struct {
+	Name      string         `json:"name"`
+	GPUs      int            `json:"gpus"` // spares included; 0 = no number holds the SLO
+	HourlyUSD float64        `json:"hourly_cost_usd"`
+	Saving    float64        `json:"saving"` // of the plan against this, a share of its cost; below 0: the plan costs more
+	Risk      *capacity.Risk `json:"risk,omitempty"`
+}
+
+// whatIfs are sized by short trials, the plan's own too, so that they compare.
+func (z *sizing) whatIfs() ([]whatIf, error) {
+	if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
+		return nil, nil
+	}
+	best := z.plans[0]
+	var out []whatIf
+	for _, v := range z.variants() {
+		other := best.candidate
+		var err error
+		if other.layout, err = best.candidate.build(1, v.caches); err != nil {
+			return nil, err
+		}
+		p, err := z.sizeOne(other, z.traffic, true)
+		if err != nil {
+			return nil, err
+		}
+		w := whatIf{Name: v.name, GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD}
+		if p.Infeasible == nil {
+			w.Saving = 1 - best.HourlyUSD/p.HourlyUSD
+		}
+		out = append(out, w)
+	}
+	if !z.spotDecode {
+		return out, nil
+	}
+	spot, err := z.spot(best)
+	return append(out, spot...), err
+}
+
+// variant is a way to do without something.
+type variant struct {
+	name   string
+	caches caches
+}
+
+func (z *sizing) variants() []variant {
+	if !z.caches.reuse {
+		return nil
+	}
+	var out []variant
+	if z.caches.dram.bytes > 0 {
+		c := z.caches
+		c.dram = storage{}
+		out = append(out, variant{"without KV in DRAM", c})
+	}
+	c := z.caches
+	c.router = fleet.LeastLoaded
+	return append(out, variant{"caches, but requests routed by load alone", c}, variant{"without reuse of prompts' KV", caches{}})
+}
+
+// spot is the plan with its decode engines on demand, and on spot GPUs with as
+// many more as interruptions take.
+func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
+	usd, _, err := z.money.of(best.Pools[1].GPU, best.candidate.layout.Pools[1].GPUs)
+	if err != nil {
+		return nil, err
+	}
+	demand := best.HourlyUSD + float64(best.Pools[1].GPUs)*(usd-best.candidate.layout.Pools[1].USDPerGPUHour)
+	replicas := []int{best.Pools[0].Engines + best.Pools[0].SpareEngines, best.Pools[1].Engines + best.Pools[1].SpareEngines}
+	risk, err := capacity.Interrupted(best.candidate.layout, replicas, z.traffic, z.slo, z.interruptions, z.seed)
+	if err != nil {
+		return nil, err
+	}
+	out := []whatIf{
+		{Name: "decode on demand", GPUs: best.TotalGPUsFinal, HourlyUSD: demand, Saving: 1 - best.HourlyUSD/demand},
+		{Name: "this plan with interruptions", GPUs: best.TotalGPUsFinal, HourlyUSD: best.HourlyUSD, Risk: &risk},
+	}
+	more, after, err := capacity.Hardened(best.candidate.layout, replicas, z.traffic, z.slo, z.interruptions, z.seed)
+	if err != nil || more[1] == replicas[1] {
+		return out, err
+	}
+	layout := best.candidate.layout
+	hard := whatIf{Name: "so many that interruptions are made up for", GPUs: layout.GPUs(more), HourlyUSD: layout.HourlyUSD(more), Risk: &after}
+	if after.Missed > 0.01 {
+		hard.Name = "half as many decode engines again, which is not enough"
+	}
+	hard.Saving = 1 - best.HourlyUSD/hard.HourlyUSD
+	return append(out, hard), nil
+}
+
+func whatIfText(b *bytes.Buffer, all []whatIf) {
+	if len(all) == 0 {
+		return
+	}
+	b.WriteString("\nBeside it:\n")
+	t := newTable("what if", "GPUs", "$/hour", "the plan saves", "requests that miss")
+	for _, w := range all {
+		gpus, usd, saves, missed := itoa(w.GPUs), amount(w.HourlyUSD), fmt.Sprintf("%.0f %%", 100*w.Saving), "–"
+		if w.GPUs == 0 {
+			gpus, usd, saves = "none holds", "–", "–"
+		}
+		if r := w.Risk; r != nil {
+			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, (time.Duration(r.Hours * float64(time.Hour))).Round(time.Minute))
+		}
+		t.row(w.Name, gpus, usd, saves, missed)
+	}
+	b.WriteString(t.text("  "))
+}
