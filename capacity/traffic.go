@@ -45,7 +45,7 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	}
 	return Traffic{
 		Rate: qps, ISL: w.AvgISL, OSL: w.AvgOSL, P99ISL: w.P99ISL, P99OSL: w.P99OSL,
-		Words:  fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, log-normal lengths", qps),
+		Words:  fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, %s", qps, w.lengthWords()),
 		Shared: prefixes.Share * float64(prefixes.Tokens),
 		seeded: func(seed uint64, requests int, share float64) (trace.Trace, error) {
 			return trace.Generate(trace.Spec{
@@ -53,6 +53,14 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 			})
 		},
 	}, nil
+}
+
+// lengthWords say how lengths are distributed.
+func (w Workload) lengthWords() string {
+	if w.P99ISL == w.AvgISL && w.P99OSL == w.AvgOSL {
+		return "all prompts and all outputs of one length"
+	}
+	return "log-normal lengths"
 }
 
 // prefixBlock is vLLM's KV block in tokens.

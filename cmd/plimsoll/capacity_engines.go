@@ -151,14 +151,22 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		build := func(_ float64, c caches) (capacity.Layout, error) {
+		build := func(by float64, c caches) (capacity.Layout, error) {
+			s := s
+			if by != 1 {
+				f := f
+				f.slower = by
+				if s, err = readProfileSource(f); err != nil {
+					return capacity.Layout{}, err
+				}
+			}
 			return o.layout(s, strategy, s.rec.GPU, [...]float64{usd, usd2}, c)
 		}
 		l, err := build(1, o.caches)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + from}, spot...)}
+		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + from}, spot...)}
 		out = append(out, c)
 	}
 	if len(out) == 0 {

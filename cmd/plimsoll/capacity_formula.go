@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,10 +27,7 @@ type formulaPlan struct {
 }
 
 func (o capacityOptions) planByFormula(c *cli.Context) error {
-	if o.fleet.profile != "" {
-		return usagef("--method formula takes throughput from the latency model or published rows, not from --profile").hint("--method sized takes the profile, and its queues too")
-	}
-	if len(o.gpus) > 1 {
+	if o.fleet.profile == "" && len(o.gpus) > 1 {
 		return usagef("--method formula plans for one GPU, --gpu names %d", len(o.gpus))
 	}
 	f, err := o.byFormula()
@@ -49,6 +47,9 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
 	out := formulaPlan{Workload: o.workload, SLO: o.slo}
+	if o.fleet.profile != "" {
+		return o.ofProfile(out)
+	}
 	cat, err := loadCatalog(o.fleet.catalog)
 	if err != nil {
 		return out, err
@@ -76,6 +77,44 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 	if err != nil {
 		return out, err
 	}
+	return o.apply(out, m, usd)
+}
+
+// ofProfile plans with the throughput of a profile's picks.
+func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
+	s, err := readProfileSource(o.fleet)
+	if err != nil {
+		return out, err
+	}
+	cat, err := loadCatalog(o.fleet.catalog)
+	if err != nil {
+		return out, err
+	}
+	m, errModel := cat.Model(s.rec.Model)
+	g, errGPU := cat.GPU(s.rec.GPU)
+	if err := errors.Join(errModel, errGPU); err != nil {
+		return out, usagef("--profile %s: the formulas need its model's KV and its GPU's memory: %s", o.fleet.profile, oneLine(err)).hint("--catalog FILE adds both")
+	}
+	prefill, decode := s.rec.Prefill, s.rec.Decode
+	if prefill.GPUs != decode.GPUs {
+		return out, usagef("--profile %s: prefill was picked at %s and decode at %s: the formulas know one size", o.fleet.profile, prefill.Label, decode.Label).
+			hint("--method sized takes both")
+	}
+	out.Throughput = capacity.Throughput{
+		Name: "profile " + o.fleet.profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
+		PrefillTPS: prefill.ThroughputPerGPU * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
+		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.rec.Provenance,
+	}
+	var usd float64
+	if usd, out.Price, err = o.money.of(g.Name, decode.GPUs); err != nil {
+		return out, err
+	}
+	return o.apply(out, m, usd)
+}
+
+// apply plans with a throughput and a price.
+func (o capacityOptions) apply(out formulaPlan, m catalog.Model, usd float64) (formulaPlan, error) {
+	var err error
 	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: usd}
 	if out.FormulaPlan, err = capacity.Formula(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, usagef("%v", flagged(err))
@@ -142,7 +181,9 @@ func largestBatch(l latency.Model, context, itl float64) int {
 }
 
 func (f formulaPlan) text(b *bytes.Buffer) {
-	fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
+	if f.Throughput.Provenance != profile.Measured {
+		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
+	}
 	head(b, f.Workload, f.SLO)
 	t := f.Throughput
 	fmt.Fprintf(b, "Throughput of one engine (%s): %s: prefill %.0f, decode %.0f tokens/s\n\n", t.Provenance, t.Name, t.PrefillTPS, t.DecodeTPS)

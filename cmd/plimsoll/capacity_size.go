@@ -79,7 +79,7 @@ func (z *sizing) mixed() (candidate, bool) {
 	}
 	for i := range z.plans {
 		p := &z.plans[i]
-		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || p.candidate.factor == 0 {
+		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || z.fleet.profile != "" {
 			continue
 		}
 		for pool := range best {

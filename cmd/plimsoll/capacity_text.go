@@ -126,7 +126,7 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 		}
 		row("range", "%d GPUs to %s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Low, high, p.Range.Factor)
 	} else {
-		row("range", "not known: the source of step times states no error")
+		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
 	}
 	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD))
 	row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)

@@ -142,7 +142,7 @@ func whatIfText(b *bytes.Buffer, all []whatIf) {
 			gpus, usd, saves = "none holds", "–", "–"
 		}
 		if r := w.Risk; r != nil {
-			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, (time.Duration(r.Hours * float64(time.Hour))).Round(time.Minute))
+			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, time.Duration(r.Hours*float64(time.Hour)).Round(time.Minute))
 		}
 		t.row(w.Name, gpus, usd, saves, missed)
 	}
