@@ -53,6 +53,9 @@ func parseEngines(p *parser, o *capacityOptions) {
 	o.fleet = fleetPlan{
 		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
 		weights: p.weights(), async: "auto",
+		limits: engine.Limits{
+			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
+		},
 	}
 	for gpu := range strings.SplitSeq(p.name("gpu"), ",") {
 		o.gpus = append(o.gpus, strings.TrimSpace(gpu))

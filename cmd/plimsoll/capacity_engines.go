@@ -79,7 +79,7 @@ func (o capacityOptions) whatHolds() string {
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, tp := range []int{1, 2, 4, 8} {
-			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights}) == nil {
+			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: o.fleet.limits}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s", tp, g.Name))
 				break
 			}

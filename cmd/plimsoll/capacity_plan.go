@@ -16,6 +16,8 @@ func planFlags() []cli.Flag {
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: of 1, 2, 4 and 8 those that hold the model)"},
 		{"weights", "bf16", weightsUsage},
+		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
+		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU): fewer make prompts hold up the tokens of others less"},
 		{"fit", "", fitUsage},
 		{"catalog", "", catalogUsage},
 		{"profile", "", "step times from the profile in `DIR`, the best source there is"},
@@ -93,10 +95,14 @@ type sizedPlans struct {
 type planInputs struct {
 	Model   string       `json:"model,omitempty"`
 	Weights engine.DType `json:"weights,omitempty"`
-	Fit     string       `json:"fit,omitempty"`
-	Catalog string       `json:"catalog,omitempty"`
-	Profile string       `json:"profile,omitempty"`
-	Seed    uint64       `json:"seed"`
+
+	MaxNumSeqs          int `json:"max_num_seqs,omitempty"`
+	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
+
+	Fit     string `json:"fit,omitempty"`
+	Catalog string `json:"catalog,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	Seed    uint64 `json:"seed"`
 
 	ReplicaAvailability float64 `json:"replica_availability,omitempty"`
 	DomainGPUs          int     `json:"failure_domain,omitempty"`
@@ -136,7 +142,7 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 }
 
 func (o capacityOptions) size() (sizedPlans, error) {
-	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs}}
+	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.limits.MaxNumBatchedTokens, Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs}}
 	if o.fleet.profile == "" {
 		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
 	}

@@ -15,6 +15,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/autoscale"
+	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -144,7 +145,7 @@ func (r *review) size() error {
 	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := capacityOptions{
 		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(r.plan.TotalGPUsFinal))},
-		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto"},
+		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto", limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		strategy: r.plan.Strategy, seed: in.Seed,
 	}
 	for _, pool := range r.plan.Pools {

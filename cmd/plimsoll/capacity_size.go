@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"plimsoll/capacity"
+	"plimsoll/profile"
 )
 
 // sizing is all candidates of a plan being sized.
@@ -161,6 +163,9 @@ func (z *sizing) exact() error {
 	}
 }
 
+// promptsHoldUp is the code of that warning.
+const promptsHoldUp = "prompts_hold_up"
+
 // cachedRequests are how many a trial takes with prefix caches, which take ten
 // times as long to simulate.
 const cachedRequests = 5000
@@ -182,6 +187,9 @@ func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool)
 		return sizedPlan{}, usagef("%v", flagged(err)).hint("--availability takes --replica-availability too: what share of the time one engine is up")
 	}
 	p.Warnings = slices.Concat(p.Warnings, cand.warnings)
+	if l := cand.layout; l.Strategy == capacity.Aggregated && strings.HasPrefix(p.Binding, "ITL") {
+		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", l.Pools[0].Engine.Limits.MaxNumBatchedTokens))
+	}
 	return sizedPlan{Plan: p, Rough: rough, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
 }
 

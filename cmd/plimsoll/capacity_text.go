@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -47,6 +48,12 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	}
 	if rough {
 		b.WriteString("  ≤: by short trials, which err to the safe side: enough to see that it is dearer\n")
+	}
+	if i := slices.IndexFunc(out.Plans, func(p sizedPlan) bool {
+		return len(p.Warnings) > 0 && p.Warnings[len(p.Warnings)-1].Code == promptsHoldUp
+	}); i > 0 { // the first says all of its own
+		w := out.Plans[i].Warnings
+		fmt.Fprintf(b, "  %s\n", w[len(w)-1].Message)
 	}
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
