@@ -31,6 +31,7 @@ func spotFleet(t *testing.T) (Layout, Traffic, SLO) {
 // Without interruptions nothing restarts; with them the requests of the engines
 // that go do, about as many as were in flight there.
 func TestInterruptions(t *testing.T) {
+	long(t)
 	l, traffic, slo := spotFleet(t)
 	calm, err := Interrupted(l, []int{2, 4}, traffic, slo, Interruptions{Pool: 1, StartUp: time.Minute}, 1)
 	if err != nil {

@@ -160,6 +160,7 @@ func interval(xs []float64) share {
 }
 
 func TestSizedFleetsHold(t *testing.T) {
+	long(t)
 	// Every sixteenth scene, and with PLIMSOLL_LONG=1 all of them for seven times as long.
 	requests, every := 60_000, 16
 	if os.Getenv("PLIMSOLL_LONG") != "" {

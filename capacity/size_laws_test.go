@@ -89,6 +89,7 @@ func noMore(t *rapid.T, what string, easier, harder Sized) {
 }
 
 func TestSizedLaws(t *testing.T) {
+	long(t)
 	strict, all := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawTask(t)

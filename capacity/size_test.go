@@ -111,6 +111,7 @@ func queue(arrivals []trace.Arrival, servers int, service, promise time.Duration
 }
 
 func TestSizeOfPrefillIsThatOfAQueue(t *testing.T) {
+	long(t)
 	// One prompt a step, 50 ms each, engines in turn: queues with Erlang arrivals
 	// and constant service. The decode step takes 1 ms.
 	l := apart(cheapPool(engine.RolePrefill, cheap{step: 50 * milli}, 1, 1e6, 100), cheapPool(engine.RoleDecode, cheap{step: milli}, 1000, 1e6, 8192))
@@ -239,6 +240,7 @@ func TestSizeRefuses(t *testing.T) {
 }
 
 func TestSizeIsNotFooledByAShortTrialNextToSaturation(t *testing.T) {
+	long(t)
 	// At 97 % one engine makes 1.6 % wait for more than 66 services (M/D/1), but in
 	// long periods with quiet hours between them.
 	traffic, err := fixed(19.4, 100, 1).PeakTraffic()

@@ -46,6 +46,7 @@ func waits(rho, w float64) float64 {
 }
 
 func TestTrialOfAnMD1Queue(t *testing.T) {
+	long(t)
 	for _, rho := range []float64{0.3, 0.5, 0.7, 0.8} {
 		for _, w := range []float64{1, 2.5, 4} {
 			// Besides queue and prompt there are the decode step and what is left of
@@ -73,6 +74,7 @@ func TestIndependentRequestsOfAnMD1Queue(t *testing.T) {
 }
 
 func TestUpperBoundCoversTheTruth(t *testing.T) {
+	long(t)
 	trials := 60
 	if os.Getenv("PLIMSOLL_LONG") != "" {
 		trials = 1000
