@@ -26,6 +26,9 @@ type EnginePool struct {
 	Label         string  // of each engine: "TP:2"
 	GPU           string  // catalog name
 	USDPerGPUHour float64 // of each of its GPUs
+	// InstanceGPUs is how many are rented at a time; 0 = each by itself. Pools of
+	// the same GPU and price share instances.
+	InstanceGPUs int
 }
 
 // Check says what is wrong with l.
@@ -39,7 +42,7 @@ func (l Layout) Check() error {
 		if p.Engine.Role != roles[i] {
 			errs = append(errs, fmt.Errorf("pool %d is %s: want %s", i+1, p.Engine.Role, roles[i]))
 		}
-		errs = append(errs, within("gpus", float64(p.GPUs), 1, maxEngineGPUs), within("usd_per_gpu_hour", p.USDPerGPUHour, 0, 1e6))
+		errs = append(errs, within("gpus", float64(p.GPUs), 1, maxEngineGPUs), within("usd_per_gpu_hour", p.USDPerGPUHour, 0, 1e6), within("instance_gpus", float64(p.InstanceGPUs), 0, maxEngineGPUs))
 	}
 	return errors.Join(errs...)
 }
@@ -72,13 +75,31 @@ func (l Layout) GPUs(replicas []int) int {
 	return sum
 }
 
-// HourlyUSD is what so many replicas cost.
+// HourlyUSD is what so many replicas cost, in whole instances.
 func (l Layout) HourlyUSD(replicas []int) float64 {
-	sum := 0.0
+	gpus := make([]int, len(replicas))
 	for i, n := range replicas {
-		sum += float64(n*l.Pools[i].GPUs) * l.Pools[i].USDPerGPUHour
+		gpus[i] = n * l.Pools[i].GPUs
 	}
-	return sum
+	_, usd := l.billed(gpus)
+	return usd
+}
+
+// billed is how many GPUs are paid for where the pools have so many, and what
+// they cost an hour.
+func (l Layout) billed(gpus []int) (all int, usd float64) {
+	shared := len(gpus) == 2 && l.Pools[0].GPU == l.Pools[1].GPU && l.Pools[0].USDPerGPUHour == l.Pools[1].USDPerGPUHour
+	if shared {
+		gpus = []int{gpus[0] + gpus[1]}
+	}
+	for i, n := range gpus {
+		if instance := l.Pools[i].InstanceGPUs; instance > 0 {
+			n = (n + instance - 1) / instance * instance
+		}
+		all += n
+		usd += float64(n) * l.Pools[i].USDPerGPUHour
+	}
+	return all, usd
 }
 
 // fleet is the layout with so many replicas.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
 
@@ -23,6 +24,7 @@ type Plan struct {
 	TotalGPUs      int `json:"total_gpus"` // without spares
 	RedundancyGPUs int `json:"redundancy_gpus"`
 	TotalGPUsFinal int `json:"total_gpus_final"`
+	BilledGPUs     int `json:"billed_gpus"` // of whole instances
 	// Range is how TotalGPUsFinal moves with the error of the step times; zero
 	// where that is not known.
 	Range Range `json:"range,omitzero"`
@@ -55,6 +57,8 @@ type PoolPlan struct {
 	Engines      int         `json:"engines"` // needed
 	SpareEngines int         `json:"spare_engines"`
 	GPUs         int         `json:"gpus"` // spares included
+	// Router is how requests find an engine of the pool: others may miss the SLO.
+	Router fleet.Router `json:"router"`
 	Load
 }
 
@@ -62,8 +66,8 @@ type PoolPlan struct {
 // faster than the model says as it may be, to those if as much slower.
 type Range struct {
 	Low    int     `json:"low"`
-	High   int     `json:"high"`   // 0: at that speed no number of engines holds the SLO
-	Factor float64 `json:"factor"` // in nine of ten comparisons the model was within it
+	High   int     `json:"high,omitzero"` // left out: at that speed no number of engines holds the SLO
+	Factor float64 `json:"factor"`        // in nine of ten comparisons the model was within it
 }
 
 // Failures say how often engines fail, and which of them together.
@@ -88,14 +92,14 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	if err != nil {
 		return p, err
 	}
-	hourly := 0.0
+	var gpus []int
 	for i, pool := range s.Layout.Pools {
-		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Load: s.At.Pools[i]}
+		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i]}
 		p.Pools = append(p.Pools, pp)
 		p.Groups += pp.Engines
 		p.TotalGPUs += pp.Engines * pool.GPUs
 		p.TotalGPUsFinal += pp.GPUs
-		hourly += float64(pp.GPUs) * pool.USDPerGPUHour
+		gpus = append(gpus, pp.GPUs)
 	}
 	p.RedundancyGPUs = p.TotalGPUsFinal - p.TotalGPUs
 	if len(s.Replicas) > 1 {
@@ -107,6 +111,8 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 		p.Availability = spares.Availability
 	}
 	p.latencies(s.At)
+	billed, hourly := s.Layout.billed(gpus)
+	p.BilledGPUs = billed
 	p.Costs = hourlyCosts(hourly, w.PeakQPS, w.PeakQPS*w.AvgOSL)
 	p.Average = hourlyCosts(hourly, w.AverageQPS(), w.AverageQPS()*w.AvgOSL)
 	return p, nil

@@ -243,7 +243,7 @@ func (s *search) sized(replicas []int) (Sized, error) {
 	if out.At, err = s.try(replicas); err != nil {
 		return out, err
 	}
-	worst := 0.0
+	worst := -1.0
 	for i, n := range replicas {
 		if n == 1 {
 			continue
@@ -257,6 +257,9 @@ func (s *search) sized(replicas []int) (Sized, error) {
 		out.Below = append(out.Below, t)
 		if m := t.worst().MissedAtMost; m > worst {
 			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[i].Engine.Role)
+			if t.worst().MissedAtLeast <= allowed {
+				out.Binding += fmt.Sprintf(" (not shown to hold: %.2g %% miss it, at most %.2g %%)", 100*t.worst().Missed, 100*m)
+			}
 		}
 	}
 	if n := out.At.Independent; s.lucky(out.At) && n < manyIndependent/2 {

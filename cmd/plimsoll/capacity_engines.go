@@ -93,7 +93,7 @@ func (o capacityOptions) whatHolds() string {
 
 // modelled are the layouts of one engine by the latency model.
 func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
-	usd, from, err := o.money.of(s.gpu.Name, s.config.GPUs())
+	usd, instance, from, err := o.money.offer(s.gpu.Name, s.config.GPUs())
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 		if by != 1 {
 			s.latency = s.latency.Slower(by)
 		}
-		return o.layout(s, strategy, s.gpu.Name, [...]float64{usd, usd2}, c)
+		return o.layout(s, strategy, s.gpu.Name, [...]float64{usd, usd2}, instance, c)
 	}
 	var out []candidate
 	for _, strategy := range o.strategies() {
@@ -143,7 +143,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		}
 		_, prefill := s.pick(engine.RolePrefill)
 		_, decode := s.pick(engine.RoleDecode)
-		usd, from, err := o.money.of(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
+		usd, instance, from, err := o.money.offer(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -160,7 +160,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 					return capacity.Layout{}, err
 				}
 			}
-			return o.layout(s, strategy, s.rec.GPU, [...]float64{usd, usd2}, c)
+			return o.layout(s, strategy, s.rec.GPU, [...]float64{usd, usd2}, instance, c)
 		}
 		l, err := build(1, o.caches)
 		if err != nil {
@@ -173,6 +173,20 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		return nil, skips, usagef("--profile %s: %s", o.fleet.profile, skips[0].Reason)
 	}
 	return out, skips, nil
+}
+
+// offer is what one GPU of an engine costs per hour, how many are rented at a
+// time (0 = one by one), and where that is from.
+func (m money) offer(gpu string, gpus int) (usd float64, instance int, from string, err error) {
+	usd, from, err = m.of(gpu, gpus)
+	if err != nil || m.fixed > 0 {
+		return usd, 0, from, err
+	}
+	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, gpus)
+	if err != nil {
+		return 0, 0, "", usagef("%v", err)
+	}
+	return usd, p.GPUs, fmt.Sprintf("%s (instances of %d)", from, p.GPUs), nil
 }
 
 // decodePrice is that of the decode pool's GPUs, spot's where it is asked for, and
@@ -188,7 +202,7 @@ func (o capacityOptions) decodePrice(gpu string, gpus int, other float64) (float
 }
 
 // layout is a source's engines in pools.
-func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, usd [2]float64, c caches) (capacity.Layout, error) {
+func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, usd [2]float64, instance int, c caches) (capacity.Layout, error) {
 	l := capacity.Layout{Strategy: strategy}
 	roles := []engine.Role{engine.RoleAggregated}
 	if strategy == capacity.Disaggregated {
@@ -204,7 +218,7 @@ func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string
 			p.Engine.PrefixCaching, p.Router = true, c.router
 			p.Engine.DRAM = c.dram.tier(s.kvBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
 		}
-		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: usd[i]})
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: usd[i], InstanceGPUs: instance})
 	}
 	if strategy == capacity.Disaggregated {
 		l.Transfer = fleet.Transfer{BytesPerToken: s.kvBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}

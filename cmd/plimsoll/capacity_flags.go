@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -146,7 +148,7 @@ func (d *demand) read(p *parser, file string, window time.Duration) {
 		p.fail(usagef("--trace: %v", err))
 		return
 	}
-	if d.arrivals, err = trace.Collect(trace.Rebase(f.Arrivals())); err != nil {
+	if d.arrivals, err = collected(p.c.Context, trace.Rebase(f.Arrivals())); err != nil {
 		p.fail(usagef("--trace: %v", err))
 		return
 	}
@@ -228,4 +230,25 @@ func (m money) of(gpu string, gpus int) (float64, string, error) {
 		return 0, "", usagef("%v", err).hint("--cost-per-gpu-hour USD, or --prices FILE.csv")
 	}
 	return p.USDPerGPUHour, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly), nil
+}
+
+// mostTraced bounds the requests of a trace that a plan simulates, again and
+// again: some 500 MB of them.
+const mostTraced = 5_000_000
+
+// collected are the requests of a trace.
+func collected(ctx context.Context, t trace.Trace) ([]trace.Arrival, error) {
+	var out []trace.Arrival
+	for a, err := range t {
+		switch {
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case len(out) == mostTraced:
+			return nil, fmt.Errorf("more than %d requests in its first %v: want a shorter part of it, such as the busiest hours", mostTraced, a.At.Round(time.Minute))
+		}
+		out = append(out, a)
+	}
+	return out, nil
 }

@@ -57,6 +57,9 @@ func parseCapacity(p *parser) capacityOptions {
 	parseEngines(p, &o)
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
+	if o.mixedGPUs && o.money.fixed == 0 && o.money.cloud == "" {
+		p.fail(usagef("--mixed-gpus: both pools are of one cloud, or the KV between them would cross two: want --cloud NAME"))
+	}
 	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
 	o.published = p.choice("throughput", "model", "published") == "published"
@@ -87,7 +90,10 @@ type sizedPlans struct {
 	Inputs   planInputs        `json:"inputs"`
 	Plans    []sizedPlan       `json:"plans"`
 	WhatIf   []whatIf          `json:"what_if,omitempty"`
-	LeftOut  []profile.Skip    `json:"left_out"`
+
+	Infeasible []infeasiblePlan `json:"infeasible,omitempty"`
+
+	LeftOut []profile.Skip `json:"left_out"`
 }
 
 // planInputs are what the engines of a plan were made from, so that a review can
@@ -108,6 +114,14 @@ type planInputs struct {
 	DomainGPUs          int     `json:"failure_domain,omitempty"`
 }
 
+// infeasiblePlan is a layout that holds the SLO at no size.
+type infeasiblePlan struct {
+	Strategy capacity.Strategy `json:"strategy"`
+	Layout   string            `json:"layout"`
+	GPU      string            `json:"gpu"` // of its first pool
+	capacity.Infeasible
+}
+
 // sizedPlan is one candidate's.
 type sizedPlan struct {
 	capacity.Plan
@@ -119,7 +133,11 @@ type sizedPlan struct {
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {
-	out, err := o.size()
+	var out sizedPlans
+	err := stoppable(c.Context, func() (err error) {
+		out, err = o.size()
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -167,6 +185,12 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	}
 	out.Plans = z.plans
 	out.WhatIf, err = z.whatIfs()
+	for _, w := range out.WhatIf {
+		if w.Risk != nil && w.this && w.Risk.Missed > 0.01 {
+			out.Plans[0].Warnings = append(out.Plans[0].Warnings, profile.Warnf("interruptions",
+				"with interruptions of its spot engines %.2g %% of requests miss the SLO: it does not hold then", 100*w.Risk.Missed))
+		}
+	}
 	return out, err
 }
 

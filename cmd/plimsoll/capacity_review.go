@@ -52,6 +52,9 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 	if err := json.Unmarshal(b, &out); err != nil {
 		return out, fmt.Errorf("not a plan in JSON: %w", err)
 	}
+	if len(out.Plans) == 0 && len(out.Infeasible) > 0 {
+		return out, fmt.Errorf("its plan is infeasible: %s", out.Infeasible[0].Why)
+	}
 	if len(out.Plans) == 0 {
 		return out, errors.New("it holds no sized plan: want what capacity plan --format json prints with --method sized")
 	}

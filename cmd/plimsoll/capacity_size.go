@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"plimsoll/capacity"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
 
@@ -43,6 +45,19 @@ func (z *sizing) add(cs []candidate) error {
 	z.plans = append(z.plans, plans...)
 	slices.SortStableFunc(z.plans, cheaper)
 	return err
+}
+
+// stoppable does what cannot be stopped by itself: where the context ends
+// first, what is under way ends with the program.
+func stoppable(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // atOnce does n things, as many at a time as there are processors.
@@ -188,7 +203,7 @@ func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool)
 	}
 	p.Warnings = slices.Concat(p.Warnings, cand.warnings)
 	if l := cand.layout; l.Strategy == capacity.Aggregated && strings.HasPrefix(p.Binding, "ITL") {
-		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", l.Pools[0].Engine.Limits.MaxNumBatchedTokens))
+		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", cmp.Or(l.Pools[0].Engine.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)))
 	}
 	return sizedPlan{Plan: p, Rough: rough, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
 }

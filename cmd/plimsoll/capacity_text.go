@@ -14,7 +14,7 @@ import (
 
 func showPlans(c *cli.Context, out sizedPlans) error {
 	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, out)
+		return printJSON(c.App.Writer, out.split())
 	}
 	var b bytes.Buffer
 	out.text(&b)
@@ -22,6 +22,21 @@ func showPlans(c *cli.Context, out sizedPlans) error {
 		return fmt.Errorf("printing the plan: %w", err)
 	}
 	return nil
+}
+
+// split puts apart the layouts that hold the SLO at no size: of these there are
+// no figures to sort by.
+func (out sizedPlans) split() sizedPlans {
+	plans := out.Plans
+	out.Plans = []sizedPlan{}
+	for _, p := range plans {
+		if f := p.Infeasible; f != nil {
+			out.Infeasible = append(out.Infeasible, infeasiblePlan{p.Strategy, p.Layout, p.candidate.layout.Pools[0].GPU, *f})
+		} else {
+			out.Plans = append(out.Plans, p)
+		}
+	}
+	return out
 }
 
 func (out sizedPlans) text(b *bytes.Buffer) {
@@ -71,8 +86,11 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 }
 
 func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
-	fmt.Fprintf(b, "Workload: %.4g requests/s at the peak, %.4g on average (the peak in windows of %v); prompts %.4g tokens (p99 %.4g), outputs %.4g (p99 %.4g)\n",
+	fmt.Fprintf(b, "Workload: %.4g requests/s at the peak, %.4g on average (the peak in windows of %v); prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)\n",
 		w.PeakQPS, w.AverageQPS(), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
+	if p := w.Prefixes; p.Groups > 0 {
+		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %d groups, by %d tokens\n", 100*p.Share, p.Groups, p.Tokens)
+	}
 	fmt.Fprintf(b, "SLO, 99th percentiles: TTFT ≤ %v, ITL ≤ %v", slo.TTFTP99, slo.ITLP99)
 	if slo.E2EP99 > 0 {
 		fmt.Fprintf(b, ", end to end ≤ %v", slo.E2EP99)
@@ -90,6 +108,23 @@ func (p sizedPlan) gpus() string {
 		names = append(names, pool.GPU)
 	}
 	return strings.Join(distinct(names), " and ")
+}
+
+// routing names each pool's rule.
+func (p sizedPlan) routing() string {
+	var rules []string
+	for _, pool := range p.Pools {
+		rules = append(rules, strings.ReplaceAll(string(pool.Router), "_", " "))
+	}
+	return strings.Join(distinct(rules), ", then ")
+}
+
+// whole says where more GPUs are paid for than the plan has.
+func (p sizedPlan) whole() string {
+	if p.BilledGPUs == p.TotalGPUsFinal {
+		return ""
+	}
+	return fmt.Sprintf(", for the %d GPUs of whole instances", p.BilledGPUs)
 }
 
 // engineCounts are "3 + 6", with spares "3+1 + 6+2".
@@ -115,10 +150,11 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 			fmt.Sprintf("%.0f %%", 100*pool.Utilisation), fmt.Sprintf("%.0f %%", 100*pool.KVUse), fmt.Sprintf("%.1f", pool.Running/n), fmt.Sprintf("%.2f", pool.Waiting/n))
 	}
 	b.WriteString(t.text("  "))
-	b.WriteString("  in flight and waiting are means per engine at the peak\n\n")
+	fmt.Fprintf(b, "  busy, KV use, in flight and waiting are means over what was simulated; the last two per engine\n\n")
 	row := func(name, format string, a ...any) {
 		fmt.Fprintf(b, "  %-14s "+format+"\n", append([]any{name}, a...)...)
 	}
+	row("routing", "%s: another may miss the SLO", p.routing())
 	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)
 	row("ITL", "p50 %.2f ms, p99 %.2f ms", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms)
 	row("end to end", "p50 %.2f s, p99 %.2f s", p.EstimatedE2EP50Ms/1e3, p.EstimatedE2EP99Ms/1e3)
@@ -135,7 +171,7 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	} else {
 		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
 	}
-	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD))
+	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year%s", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD), p.whole())
 	row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
 	row("step times", "%s", p.Source)
 	row("prices", "%s", strings.Join(p.Prices, "; "))

@@ -47,6 +47,8 @@ type whatIf struct {
 	HourlyUSD float64        `json:"hourly_cost_usd"`
 	Saving    float64        `json:"saving"` // of the plan against this, a share of its cost; below 0: the plan costs more
 	Risk      *capacity.Risk `json:"risk,omitempty"`
+
+	this bool // the plan itself
 }
 
 // whatIfs are sized by short trials, the plan's own too, so that they compare.
@@ -115,7 +117,7 @@ func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
 	}
 	out := []whatIf{
 		{Name: "decode on demand", GPUs: best.TotalGPUsFinal, HourlyUSD: demand, Saving: 1 - best.HourlyUSD/demand},
-		{Name: "this plan with interruptions", GPUs: best.TotalGPUsFinal, HourlyUSD: best.HourlyUSD, Risk: &risk},
+		{Name: "this plan with interruptions", GPUs: best.TotalGPUsFinal, HourlyUSD: best.HourlyUSD, Risk: &risk, this: true},
 	}
 	more, after, err := capacity.Hardened(best.candidate.layout, replicas, z.traffic, z.slo, z.interruptions, z.seed)
 	if err != nil || more[1] == replicas[1] {
@@ -141,8 +143,11 @@ func whatIfText(b *bytes.Buffer, all []whatIf) {
 		if w.GPUs == 0 {
 			gpus, usd, saves = "none holds", "–", "–"
 		}
+		if w.this {
+			saves = "–"
+		}
 		if r := w.Risk; r != nil {
-			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, time.Duration(r.Hours*float64(time.Hour)).Round(time.Minute))
+			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d interruptions in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, time.Duration(r.Hours*float64(time.Hour)).Round(time.Minute))
 		}
 		t.row(w.Name, gpus, usd, saves, missed)
 	}
