@@ -68,3 +68,35 @@ func TestLayoutSums(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Instances are rented whole; pools of one GPU and price share them.
+func TestWholeInstancesArePaidFor(t *testing.T) {
+	pool := func(role engine.Role, gpu string, usd float64, instance int) EnginePool {
+		p := cheapPool(role, cheap{step: milli}, 1, 10, 10)
+		p.GPUs, p.GPU, p.USDPerGPUHour, p.InstanceGPUs = 4, gpu, usd, instance
+		return p
+	}
+	for _, tc := range []struct {
+		prefill, decode EnginePool
+		replicas        []int
+		gpus            int
+		usd             float64
+	}{
+		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "H100", 2, 8), []int{1, 1}, 8, 16},
+		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "H100", 2, 8), []int{1, 2}, 16, 32},
+		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "A100", 1, 8), []int{1, 1}, 16, 24},
+		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "H100", 1, 8), []int{1, 1}, 16, 24}, // spot
+		{pool(engine.RolePrefill, "H100", 2, 0), pool(engine.RoleDecode, "H100", 2, 0), []int{1, 2}, 12, 24},
+	} {
+		l := apart(tc.prefill, tc.decode)
+		if got := l.HourlyUSD(tc.replicas); got != tc.usd {
+			t.Errorf("%v of %s: $%g, want $%g", tc.replicas, l.Name(), got, tc.usd)
+		}
+		if got, _ := l.billed([]int{4 * tc.replicas[0], 4 * tc.replicas[1]}); got != tc.gpus {
+			t.Errorf("%v of %s: %d GPUs paid for, want %d", tc.replicas, l.Name(), got, tc.gpus)
+		}
+	}
+	if err := together(pool(engine.RoleAggregated, "H100", 2, -1)).Check(); err == nil || !strings.Contains(err.Error(), "instance_gpus is -1") {
+		t.Errorf("got %v", err)
+	}
+}
