@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,41 @@ type Workload struct {
 	// Prefixes say which prompts begin alike; zero = none. BlockTokens has no
 	// meaning here: engines have their own.
 	Prefixes trace.Prefixes `json:"prefixes,omitzero"`
+}
+
+// prefixesJSON are trace.Prefixes in a file.
+type prefixesJSON struct {
+	Groups      int     `json:"groups"`
+	Tokens      int     `json:"tokens"`
+	BlockTokens int     `json:"block_tokens,omitzero"`
+	Share       float64 `json:"share"`
+	Zipf        float64 `json:"zipf,omitzero"`
+}
+
+// workloadFields are Workload without its methods.
+type workloadFields Workload
+
+// workloadJSON is a Workload in a file: of two fields of one name, the outer one
+// counts.
+type workloadJSON struct {
+	workloadFields
+	Prefixes prefixesJSON `json:"prefixes,omitzero"`
+}
+
+// MarshalJSON has all names in snake_case, those of Prefixes too.
+func (w Workload) MarshalJSON() ([]byte, error) {
+	return json.Marshal(workloadJSON{workloadFields(w), prefixesJSON(w.Prefixes)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (w *Workload) UnmarshalJSON(b []byte) error {
+	f := workloadJSON{workloadFields: workloadFields(*w), Prefixes: prefixesJSON(w.Prefixes)}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
+	}
+	*w = Workload(f.workloadFields)
+	w.Prefixes = trace.Prefixes(f.Prefixes)
+	return nil
 }
 
 // Check says all that is wrong with w, each by field and range.

@@ -57,9 +57,7 @@ func parseEngines(p *parser, o *capacityOptions) {
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 		},
 	}
-	for gpu := range strings.SplitSeq(p.name("gpu"), ",") {
-		o.gpus = append(o.gpus, strings.TrimSpace(gpu))
-	}
+	o.gpus = parseGPUs(p, o.fleet)
 	o.tps = []int{1, 2, 4, 8}
 	if p.name("tp") != "" {
 		o.tps = p.sizes("tp")
@@ -86,7 +84,6 @@ type autoscaleOptions struct {
 const mostDayRequests = 2_500_000
 
 func parseAutoscale(p *parser) autoscaleOptions {
-	dayDefaults(p)
 	o := autoscaleOptions{capacityOptions: capacityOptions{demand: parseDemand(p), money: parseMoney(p)}, cells: 1}
 	parseEngines(p, &o.capacityOptions)
 	o.startUps = p.durations("start-up", maxStartUp)
@@ -117,31 +114,11 @@ const (
 func dayFlags() []cli.Flag {
 	flags := workloadFlags()
 	for _, f := range flags {
-		switch s, _ := f.(*cli.StringFlag); s.Name {
-		case "pattern":
+		if s, _ := f.(*cli.StringFlag); s.Name == "pattern" {
 			s.Value = string(trace.BusinessHours)
-		case "peak-to-average":
-			s.Value, s.Usage = "", "the peak's rate over the day's mean, `N` (default: the pattern's own)"
 		}
 	}
 	return flags
-}
-
-// dayDefaults makes the peak the pattern's own where nothing else is said.
-func dayDefaults(p *parser) {
-	if file := p.name("workload"); file != "" {
-		if p.err = applyConfig(p.c, "workload", file); p.err != nil {
-			return
-		}
-	}
-	if p.name("trace") != "" || p.c.IsSet("peak-to-average") {
-		return
-	}
-	hours, err := trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")).Hours()
-	if err != nil || p.err != nil {
-		return
-	}
-	p.err = p.c.Set("peak-to-average", fmt.Sprint(slices.Max(hours[:])))
 }
 
 // durations reads times with commas between, 0 included.

@@ -128,3 +128,34 @@ func priceRows(ps []prices.Price) *table {
 	}
 	return t
 }
+
+// parseGPUs reads the GPUs to compare, and sees to it that the catalog has them
+// and the model.
+func parseGPUs(p *parser, f fleetPlan) []string {
+	names := strings.Split(p.name("gpu"), ",")
+	if p.err != nil || f.profile != "" {
+		return names
+	}
+	cat, err := loadCatalog(f.catalog)
+	if err != nil {
+		p.err = err
+		return names
+	}
+	if _, err := findModel(cat, f.model); err != nil {
+		p.fail(usagef("--model: %v", err))
+	}
+	found := map[string]string{}
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+		g, err := cat.GPU(names[i])
+		if err != nil {
+			p.fail(usagef("--gpu: %v", err))
+			continue
+		}
+		if other, ok := found[g.Name]; ok {
+			p.fail(usagef("--gpu %q: %s and %s are the same GPU", p.name("gpu"), other, names[i]))
+		}
+		found[g.Name] = names[i]
+	}
+	return names
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -94,6 +95,9 @@ func planOf(c *cli.Context, file string) (comparedPlan, error) {
 		return comparedPlan{}, inFile(file, p.err)
 	}
 	if o.method == "formula" {
+		if o.checkFormula(p); p.err != nil {
+			return comparedPlan{}, inFile(file, p.err)
+		}
 		return o.formulaCompared(file)
 	}
 	plans, err := o.size()
@@ -135,10 +139,13 @@ func sizedCompared(file string, out sizedPlans) comparedPlan {
 }
 
 func (o capacityOptions) formulaCompared(file string) (comparedPlan, error) {
-	if len(o.gpus) > 1 {
-		return comparedPlan{}, usagef("%s: method formula plans for one GPU, gpu names %d", file, len(o.gpus))
-	}
 	f, err := o.byFormula()
+	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
+		return comparedPlan{
+			File: file, Method: "formula", Strategy: string(o.strategy), PeakQPS: o.workload.PeakQPS, AvgISL: o.workload.AvgISL, AvgOSL: o.workload.AvgOSL,
+			Binding: unmet.Why, Provenance: unmet.Provenance,
+		}, nil
+	}
 	if err != nil {
 		return comparedPlan{}, inFile(file, err)
 	}
@@ -223,8 +230,8 @@ func sideBySide(plans []comparedPlan) string {
 			return of(p)
 		}
 	}
-	row("requests/s at the peak", func(p comparedPlan) string { return fmt.Sprintf("%.4g", p.PeakQPS) })
-	row("ISL, OSL", func(p comparedPlan) string { return fmt.Sprintf("%.4g, %.4g", p.AvgISL, p.AvgOSL) })
+	row("requests/s at the peak", func(p comparedPlan) string { return plain(p.PeakQPS) })
+	row("ISL, OSL", func(p comparedPlan) string { return plain(p.AvgISL) + ", " + plain(p.AvgOSL) })
 	row("method", func(p comparedPlan) string { return p.Method })
 	row("provenance", func(p comparedPlan) string { return p.Provenance.String() })
 	row("holds the SLO", func(p comparedPlan) string {

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +33,7 @@ func workloadFlags() []cli.Flag {
 		{"avg-osl", "", "output `tokens`, the mean"},
 		{"p99-isl", "", "99th percentile of prompts, `tokens`: lengths are log-normal (default: all have the mean)"},
 		{"p99-osl", "", "99th percentile of outputs, `tokens`: likewise"},
-		{"peak-to-average", "1", "the peak's rate over the day's mean, `N`"},
+		{"peak-to-average", "", "the peak's rate over the day's mean, `N` (default: the pattern's own)"},
 		{"peak-window", "60s", "the window over which the peak is counted, `time`"},
 		{"pattern", "flat", "how the rate moves over a day: `flat|business_hours|global`"},
 		{"prefix-groups", "", "`N` groups of prompts that begin alike"},
@@ -81,11 +84,7 @@ func parseDemand(p *parser) demand {
 	if p.c.IsSet("availability") {
 		d.slo.Availability = p.number("availability", 0, 1)
 	}
-	if p.c.IsSet("replica-availability") {
-		d.failures.ReplicaAvailability = p.number("replica-availability", 0.5, 1)
-	}
-	d.failures.DomainGPUs = p.integer("failure-domain", 1, maxGPUs, 0)
-	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
+	d.failures = parseFailures(p, d.slo.Availability)
 	file := p.name("trace")
 	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "peak-qps", "avg-isl", "avg-osl", "p99-isl", "p99-osl", "peak-to-average", "pattern", "prefix-groups")
 	p.needs(p.c.IsSet("prefix-groups"), "with --prefix-groups", "prefix-tokens", "prefix-share")
@@ -106,6 +105,25 @@ func parseDemand(p *parser) demand {
 	return d
 }
 
+// parseFailures reads how engines fail. Spares by the binomial distribution need
+// it; the formulas' "N+1" does not.
+func parseFailures(p *parser, availability float64) capacity.Failures {
+	f := capacity.Failures{DomainGPUs: p.integer("failure-domain", 1, maxGPUs, 0)}
+	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
+	if p.c.IsSet("replica-availability") {
+		if f.ReplicaAvailability = p.number("replica-availability", 0.5, 1); f.ReplicaAvailability > mostAvailable {
+			p.fail(usagef("--replica-availability %s: no engine is always up: want 0.5 to below 1, such as 0.99", p.c.String("replica-availability")))
+		}
+	} else if availability > 0 && p.c.String("method") != "formula" {
+		p.fail(usagef("--availability %v takes --replica-availability too: what share of the time one engine is up, such as 0.99", availability).
+			hint("without both, the plan has no spares"))
+	}
+	return f
+}
+
+// mostAvailable is the most that capacity.Spares can tell from 1.
+const mostAvailable = 1 - 1e-12
+
 func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 	for _, name := range []string{"peak-qps", "avg-isl", "avg-osl"} {
 		if p.name(name) == "" {
@@ -117,8 +135,9 @@ func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 	}
 	w := capacity.Workload{
 		PeakQPS: p.number("peak-qps", 1e-6, trace.MaxRate), AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
-		PeakToAverage: p.number("peak-to-average", 1, 1e6), PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
+		PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
 	}
+	w.PeakToAverage = peakToAverage(p, w.Pattern)
 	if n := p.integer("prefix-groups", 1, trace.MaxGroups, 0); n > 0 {
 		w.Prefixes = trace.Prefixes{Groups: n, Tokens: p.integer("prefix-tokens", 1, maxTokens, 0), Share: p.number("prefix-share", 0, 1)}
 	}
@@ -133,6 +152,18 @@ func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 		p.fail(usagef("%v", flagged(err)))
 	}
 	return w
+}
+
+// peakToAverage is what is given, or that of the pattern's busiest hour.
+func peakToAverage(p *parser, pattern trace.Pattern) float64 {
+	if p.name("peak-to-average") != "" {
+		return p.number("peak-to-average", 1, 1e6)
+	}
+	hours, err := pattern.Hours()
+	if err != nil {
+		p.fail(usagef("--pattern: %v", err))
+	}
+	return slices.Max(hours[:])
 }
 
 // read measures a trace.
@@ -167,6 +198,17 @@ func (p *parser) required(name string) time.Duration {
 		return 0
 	}
 	return p.millis(name)
+}
+
+// plain is a number without an exponent, to one decimal; below 1 to two digits,
+// so that a small rate is not 0.
+func plain(x float64) string {
+	decimals := 1
+	if x > 0 && x < 1 {
+		decimals = 1 - int(math.Floor(math.Log10(x)))
+	}
+	scale := math.Pow10(decimals)
+	return strconv.FormatFloat(math.Round(x*scale)/scale, 'f', -1, 64)
 }
 
 // flagged is an error about fields, in the words of flags.

@@ -22,15 +22,40 @@ type formulaPlan struct {
 	Throughput capacity.Throughput `json:"throughput"`
 	Price      string              `json:"price"`
 	capacity.FormulaPlan
+	Compared    []strategyGPUs        `json:"compared,omitempty"` // with --strategy auto
 	Minimum     capacity.MinimumPlan  `json:"minimum"`
 	Corrections []capacity.Correction `json:"corrections"`
 }
 
+// strategyGPUs is a strategy that auto looked at.
+type strategyGPUs struct {
+	Strategy capacity.Strategy `json:"strategy"`
+	GPUs     int               `json:"total_gpus_final"`
+}
+
+// checkFormula refuses what the formulas do not look at.
+func (o capacityOptions) checkFormula(p *parser) {
+	p.needs(false, "with --method sized", "mixed-gpus", "spot-decode", "kv-dram")
+	if o.fleet.profile != "" {
+		p.needs(false, "without --profile, which says it", "throughput", "max-num-seqs", "max-num-batched-tokens")
+		return
+	}
+	p.needs(!o.published, "with --throughput model: a published row has its own GPU, size and price",
+		"gpu", "tp", "fit", "max-num-seqs", "max-num-batched-tokens", "cloud", "spot", "prices")
+	if len(o.gpus) > 1 {
+		p.fail(usagef("--method formula plans for one GPU, --gpu names %d", len(o.gpus)))
+	}
+}
+
 func (o capacityOptions) planByFormula(c *cli.Context) error {
-	if o.fleet.profile == "" && len(o.gpus) > 1 {
-		return usagef("--method formula plans for one GPU, --gpu names %d", len(o.gpus))
+	p := &parser{c: c}
+	if o.checkFormula(p); p.err != nil {
+		return p.err
 	}
 	f, err := o.byFormula()
+	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
+		return showUnmet(c, unmet)
+	}
 	if err != nil {
 		return err
 	}
@@ -122,10 +147,26 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, usd float64) (f
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, usagef("%v", flagged(err))
 	}
+	if o.strategy == capacity.Auto {
+		out.Compared = o.compared(out.Throughput, options)
+	}
 	out.Corrections = capacity.Misleads(o.workload, o.slo, out.Throughput, options, out.FormulaPlan, capacity.Facts{
 		Model: m, Weights: storageOf(o.fleet.weights, m).weights, ReplicaAvailability: o.failures.ReplicaAvailability,
+		GroupsPerDomain: o.failures.DomainGPUs / out.Throughput.TP,
 	})
 	return out, nil
+}
+
+// compared are both strategies' GPUs, of which auto takes the fewer.
+func (o capacityOptions) compared(t capacity.Throughput, options capacity.Options) []strategyGPUs {
+	var out []strategyGPUs
+	for _, s := range o.strategies() {
+		options.Strategy = s
+		if p, err := capacity.Formula(o.workload, o.slo, t, options); err == nil {
+			out = append(out, strategyGPUs{s, p.TotalGPUsFinal})
+		}
+	}
+	return out
 }
 
 func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
@@ -147,10 +188,15 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 		return capacity.Throughput{}, err
 	}
 	var last error
+	var unmet *unmetError
 	for _, tp := range o.tps {
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: o.fleet.limits}, fit)
 		if err != nil {
 			last = err
+			continue
+		}
+		if s := o.breaksAlone(l, fmt.Sprintf("%s, TP%d", g.Name, tp)); s != nil {
+			unmet = s // a larger engine may do
 			continue
 		}
 		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
@@ -161,6 +207,9 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
 			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
 		}, nil
+	}
+	if unmet != nil {
+		return capacity.Throughput{}, unmet
 	}
 	return capacity.Throughput{}, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
 }
@@ -195,6 +244,10 @@ func (f formulaPlan) text(b *bytes.Buffer) {
 		row("TTFT, ITL p99", "%.2f ms, %.2f ms by formula", f.EstimatedTTFTP99Ms, f.EstimatedITLP99Ms)
 	} else {
 		row("engines", "%d aggregated, of %d GPUs each", f.Groups, t.TP)
+	}
+	if len(f.Compared) > 1 {
+		a, b := f.Compared[0], f.Compared[1]
+		row("auto", "%s %d GPUs, %s %d: the fewer GPUs, a tie to the former; latencies are not compared, aggregated has no formula for them", a.Strategy, a.GPUs, b.Strategy, b.GPUs)
 	}
 	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
 	row("minimum", "%d GPUs ($%.4f per 1,000 requests)", f.Minimum.TotalGPUs, f.Minimum.Per1kQueriesUSD)

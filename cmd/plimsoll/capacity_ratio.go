@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -29,7 +30,7 @@ func capacityRatioCommand() *cli.Command {
 			{"throughput", "published", "`published|model`: a rule of thumb, or what the latency model says of one engine"},
 			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
-			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: the least of 1, 2, 4 and 8 that holds the model)"},
+			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: the least of 1, 2, 4 and 8 that holds the model and decodes within --itl-p99)"},
 			{"weights", "bf16", "with --throughput model: storage of the weights, `bf16|fp8|fp4`"},
 			{"fit", "", fitUsage},
 			{"catalog", "", catalogUsage},
@@ -56,6 +57,9 @@ func showRatios(c *cli.Context) error {
 	var ratios []shapeRatio
 	for _, s := range shapes {
 		t, err := throughput(s)
+		if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
+			return showUnmet(c, unmet)
+		}
 		if err != nil {
 			return err
 		}
@@ -153,6 +157,9 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 	var prompt engine.Batch
 	prompt.AddChunk(int(s.ISL), 0)
 	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
+	if step > o.slo.ITLP99.Seconds() {
+		return capacity.Throughput{}, tooSlow(step, source.rec.GPU+", "+source.rec.Decode.Label, o.slo.ITLP99, source.steps.Provenance())
+	}
 	t := capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, %s", source.rec.Model, source.rec.GPU, source.rec.Decode.Label), Model: source.rec.Model, GPU: source.rec.GPU, TP: decode.GPUs,
 		PrefillTPS: s.ISL / prefill.Timer.StepTime(prompt).Seconds(), DecodeTPS: float64(n) / step, MaxBatch: n,
@@ -190,7 +197,7 @@ func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 		if r.Disaggregate {
 			advice = "yes"
 		}
-		t.row(r.Name, fmt.Sprintf("%.6g", r.ISL), fmt.Sprintf("%.6g", r.OSL), fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
+		t.row(r.Name, plain(r.ISL), plain(r.OSL), fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
 			r.Text, tenths(r.PrefillShare), tenths(r.SavingOver1To1), advice)
 		if line := fmt.Sprintf("  %s: %s\n", r.Name, r.Why); !slices.Contains(why, line) {
 			why = append(why, line)
