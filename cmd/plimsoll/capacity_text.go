@@ -86,8 +86,8 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 }
 
 func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
-	fmt.Fprintf(b, "Workload: %.4g requests/s at the peak, %.4g on average (the peak in windows of %v); prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)\n",
-		w.PeakQPS, w.AverageQPS(), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
+	fmt.Fprintf(b, "Workload: %s requests/s at the peak, %s on average (the peak in windows of %v); prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)\n",
+		plain(w.PeakQPS), plain(w.AverageQPS()), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
 	if p := w.Prefixes; p.Groups > 0 {
 		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %d groups, by %d tokens\n", 100*p.Share, p.Groups, p.Tokens)
 	}

@@ -16,6 +16,9 @@ import (
 // The committed files are what the rows give. Coefficients within 0.1 % and
 // errors within 0.2 points are the same: other processors round otherwise.
 func TestRefit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT RUN with -short: it fits for seconds in one goroutine")
+	}
 	rows, err := readRows("..")
 	if err != nil {
 		t.Fatal(err)
