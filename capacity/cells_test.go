@@ -12,7 +12,7 @@ import (
 
 func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
 	if os.Getenv("PLIMSOLL_LONG") == "" {
-		t.Skip("the one fleet takes a while: set PLIMSOLL_LONG=1")
+		t.Skip("NOT RUN without PLIMSOLL_LONG=1: the one fleet takes a while")
 	}
 	// 4,000/s, 10 ms a prompt and 50 tokens of up to 30 ms: 40 prefill engines at
 	// least, and 40 or so decode engines.

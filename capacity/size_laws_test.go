@@ -137,9 +137,7 @@ func TestSizedLaws(t *testing.T) {
 }
 
 func TestNoSmallerFleetHolds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("every smaller fleet takes a while")
-	}
+	long(t)
 	cheapest, all := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
