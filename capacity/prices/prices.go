@@ -52,7 +52,8 @@ func Default() (Table, error) {
 func (t Table) All() []Price { return slices.Clone(t.prices) }
 
 // Offers are the prices of a GPU in instances of at least minGPUs, the cheapest
-// first; any cloud's where cloud is empty. Letter case does not matter.
+// first, of equal ones the smallest instance; any cloud's where cloud is empty.
+// Letter case does not matter.
 func (t Table) Offers(cloud, gpu string, kind Kind, minGPUs int) []Price {
 	var out []Price
 	for _, p := range t.prices {
@@ -60,7 +61,9 @@ func (t Table) Offers(cloud, gpu string, kind Kind, minGPUs int) []Price {
 			out = append(out, p)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Price) int { return cmp.Compare(a.USDPerGPUHour, b.USDPerGPUHour) })
+	slices.SortStableFunc(out, func(a, b Price) int {
+		return cmp.Or(cmp.Compare(a.USDPerGPUHour, b.USDPerGPUHour), cmp.Compare(a.GPUs, b.GPUs))
+	})
 	return out
 }
 

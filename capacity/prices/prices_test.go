@@ -52,7 +52,7 @@ func TestCheapest(t *testing.T) {
 		{"AWS", "L40S", OnDemand, 1, "g6e.xlarge", 1.861},
 		{"AWS", "L40S", OnDemand, 4, "g6e.48xlarge", 3.766398}, // 30.13118 / 8, to 1e-6
 		{"AWS", "H200-SXM", Spot, 8, "p5en.48xlarge", 27.1988 / 8},
-		{"", "H100-SXM", OnDemand, 1, "p5.48xlarge", 6.88},
+		{"", "H100-SXM", OnDemand, 1, "p5.4xlarge", 6.88},
 	} {
 		p, err := table(t).Cheapest(c.cloud, c.gpu, c.kind, c.gpus)
 		if err != nil {
@@ -152,6 +152,20 @@ func TestByteOrderMark(t *testing.T) {
 		table, err := Table{}.With("x.csv", strings.NewReader("\ufeff"+head+row))
 		if err != nil || len(table.All()) != 1 {
 			t.Errorf("%q: %v, %d rows", head, err, len(table.All()))
+		}
+	}
+}
+
+// Of equal prices per GPU the smaller instance leaves fewer GPUs unused.
+func TestSmallestInstanceOfEquals(t *testing.T) {
+	head := strings.Join(columns(), ",") + "\n"
+	table, err := Table{}.With("x.csv", strings.NewReader(head+"c,r,eight,H100-SXM,8,on_demand,2,s,2026-01-02\nc,r,one,H100-SXM,1,on_demand,2,s,2026-01-02\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gpus, want := range map[int]string{1: "one", 2: "eight"} {
+		if p, err := table.Cheapest("", "H100-SXM", OnDemand, gpus); err != nil || p.Instance != want {
+			t.Errorf("%d GPUs: %s, %v, want %s", gpus, p.Instance, err, want)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (r *review) size() error {
 	in := r.plans.Inputs
 	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := capacityOptions{
-		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(r.plan.TotalGPUsFinal))},
+		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
 		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto", limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		strategy: r.plan.Strategy, seed: in.Seed,
 	}
