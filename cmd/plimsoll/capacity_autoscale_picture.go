@@ -99,7 +99,7 @@ func writePicture(file string, pic *plots.Picture) error {
 func (d autoscaledDay) picture() (*plots.Picture, error) {
 	o, f := d.options, d.file()
 	c := plots.Caption{
-		Model: o.servedModel(), GPU: strings.Join(unique(f.GPUs), " and "), Configuration: f.Layout, Engine: f.Source,
+		Model: o.servedModel(), GPU: strings.Join(distinct(f.GPUs), " and "), Configuration: f.Layout, Engine: f.Source,
 		ISL: int(math.Round(o.workload.AvgISL)), OSL: int(math.Round(o.workload.AvgOSL)),
 		SLA:        profile.SLA{TTFT: o.slo.TTFTP99, ITL: o.slo.ITLP99, Stat: profile.P99},
 		Provenance: d.provenance, Feasible: true, Note: d.verdict(f),

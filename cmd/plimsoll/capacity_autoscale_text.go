@@ -203,7 +203,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 	head(b, f.Workload, f.SLO)
 	fmt.Fprintf(b, "Simulated: %s\n", f.Traffic)
 	fmt.Fprintf(b, "Static fleet, sized for the peak: %s engines of %s on %s, %d GPUs; step times: %s; prices: %s\n\n",
-		d.engines(), f.Layout, strings.Join(unique(f.GPUs), " and "), f.Static.Most, f.Source, strings.Join(f.Prices, "; "))
+		d.engines(), f.Layout, strings.Join(distinct(f.GPUs), " and "), f.Static.Most, f.Source, strings.Join(f.Prices, "; "))
 	t := newTable("fleet", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "changes", "attainment", "TTFT kept", "ITL kept", "holds the SLO")
 	t.rows = append(t.rows, f.Static.row("static", "–"))
 	for i, r := range f.Autoscaled {
@@ -259,16 +259,6 @@ func (d autoscaledDay) engines() string {
 		parts = append(parts, itoa(d.options.cells*n))
 	}
 	return strings.Join(parts, " and ")
-}
-
-func unique(words []string) []string {
-	var out []string
-	for _, w := range words {
-		if len(out) == 0 || out[len(out)-1] != w {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // short is a time without zero parts: 5m, not 5m0s.

@@ -132,7 +132,7 @@ func sizedCompared(file string, out sizedPlans) comparedPlan {
 	for _, pool := range p.Pools {
 		gpus = append(gpus, pool.GPU)
 	}
-	c.GPU = strings.Join(unique(gpus), " and ")
+	c.GPU = strings.Join(distinct(gpus), " and ")
 	c.HourlyUSD, c.AnnualUSD, c.Per1kQueries, c.Per1MTokens = p.HourlyUSD, p.AnnualUSD, p.Per1kQueriesUSD, p.Per1MTokensUSD
 	c.TTFT, c.ITL = p.EstimatedTTFTP99Ms, p.EstimatedITLP99Ms
 	return c

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/plots"
 	"plimsoll/profile"
-	"plimsoll/profile/store"
 )
 
 // draw writes the run over time as a picture.
@@ -22,15 +17,7 @@ func (s simulation) draw(file string) error {
 	if err != nil {
 		return fmt.Errorf("drawing %s: %w", file, err)
 	}
-	write := func(w io.Writer) error { return pic.WriteSVG(w) }
-	if strings.ToLower(filepath.Ext(file)) == ".png" {
-		write = pic.WritePNG
-	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
-	}
-	return store.WriteFile(file, b.Bytes())
+	return writePicture(file, pic)
 }
 
 func (s simulation) picture() (*plots.Picture, error) {

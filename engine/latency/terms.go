@@ -182,7 +182,7 @@ func (u *units) touched(tokens float64) float64 {
 }
 
 // day bounds a term, so that no sum overflows.
-const day = 24 * 3600 * engine.Second
+const day = engine.Day
 
 // picoseconds rounds to a whole number within a day.
 func picoseconds(x float64) engine.Picoseconds {
