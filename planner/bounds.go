@@ -1,0 +1,117 @@
+package planner
+
+import (
+	"fmt"
+
+	"plimsoll/engine"
+)
+
+// keep brings Want within bounds and budget, and notes each rule that took part.
+func (d *Decision) keep(dep Deployment, o Observation) {
+	want, steps := within(dep, d.Want)
+	d.Want, d.Steps = want, append(d.Steps, steps...)
+	if room := dep.growth(d.From, d.Want, o); room != d.Want {
+		d.add(dep, "draining", d.Want, room, fmt.Sprintf("replicas that stop still hold their GPUs: growth waits for them within the budget of %d GPUs", dep.Budget.Max))
+		d.Want = room
+	}
+}
+
+// within is the replicas nearest to want inside the pools' bounds and the budget.
+func within(dep Deployment, want Replicas) (Replicas, []Step) {
+	var d Decision
+	to := dep.bounded(want)
+	if to != want {
+		d.add(dep, "bounds", want, to, "outside the pool's least and most replicas")
+	}
+	if fit := dep.fit(to); fit != to {
+		d.add(dep, "budget", to, fit, fmt.Sprintf("%d GPUs are more than the budget of %d", dep.GPUs(to), dep.Budget.Max))
+		to = fit
+	}
+	if more := dep.fill(to); more != to {
+		d.add(dep, "least-gpus", to, more, fmt.Sprintf("%d GPUs are fewer than the %d to keep", dep.GPUs(to), dep.Budget.Min))
+		to = more
+	}
+	return to, d.Steps
+}
+
+// bounded clamps each pool to its own bounds.
+func (dep Deployment) bounded(want Replicas) Replicas {
+	for _, p := range dep.Pools {
+		n := max(want.Of(p.Role), p.Min)
+		if p.Max > 0 {
+			n = min(n, p.Max)
+		}
+		want = want.With(p.Role, n)
+	}
+	return want
+}
+
+// fit shrinks what exceeds the budget: both pools by the same share, then what
+// the rounding left goes to decode, then to prefill. The pools' least is kept,
+// which Check made sure that the budget allows. Nothing grows and nothing is
+// rounded up, so that the budget is never exceeded.
+func (dep Deployment) fit(want Replicas) Replicas {
+	budget, total := dep.Budget.Max, dep.GPUs(want)
+	if budget < 0 || total <= budget {
+		return want
+	}
+	if dep.Aggregated() {
+		p := dep.Pools[0]
+		return Replicas{Aggregated: budget / p.GPUs}
+	}
+	p, d := dep.Pool(engine.RolePrefill), dep.Pool(engine.RoleDecode)
+	share := int(int64(want.Prefill) * int64(budget) / int64(total))
+	prefill := min(max(share, p.Min), (budget-d.Min*d.GPUs)/p.GPUs)
+	decode := min(want.Decode, (budget-prefill*p.GPUs)/d.GPUs)
+	prefill = min(want.Prefill, (budget-decode*d.GPUs)/p.GPUs)
+	return Replicas{Prefill: prefill, Decode: decode}
+}
+
+// fill adds replicas until the least number of GPUs is kept, each to the pool
+// that has the fewest of what it wanted, as far as bounds and budget let it.
+func (dep Deployment) fill(want Replicas) Replicas {
+	to := want
+	for dep.GPUs(to) < dep.Budget.Min {
+		role, found := Role(""), false
+		for _, p := range dep.Pools {
+			n := to.Of(p.Role)
+			if p.Max > 0 && n >= p.Max || dep.Budget.Max >= 0 && dep.GPUs(to)+p.GPUs > dep.Budget.Max {
+				continue
+			}
+			// n/want is smaller than the other's, without dividing by 0.
+			if !found || n*max(1, want.Of(role)) < to.Of(role)*max(1, want.Of(p.Role)) {
+				role, found = p.Role, true
+			}
+		}
+		if !found {
+			return to
+		}
+		to = to.With(role, to.Of(role)+1)
+	}
+	return to
+}
+
+// growth holds back replicas for which there are no GPUs yet: those of replicas
+// that drain, and of those that this very decision stops, are still in use.
+// Upstream rebalanced both pools at once and exceeded its budget (dynamo#12428).
+func (dep Deployment) growth(have, want Replicas, o Observation) Replicas {
+	if dep.Budget.Max < 0 {
+		return want
+	}
+	room := dep.Budget.Max
+	for _, p := range dep.Pools {
+		seen, _ := o.Pool(p.Role)
+		room -= p.GPUs * (have.Of(p.Role) + seen.Draining)
+	}
+	for i := len(dep.Pools) - 1; i >= 0; i-- { // decode first: what runs must end
+		p := dep.Pools[i]
+		more := want.Of(p.Role) - have.Of(p.Role)
+		if more <= 0 {
+			continue
+		}
+		more = min(more, max(0, room/p.GPUs))
+		room -= more * p.GPUs
+		want = want.With(p.Role, have.Of(p.Role)+more)
+	}
+	return want
+}

@@ -1,0 +1,159 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"plimsoll/profile"
+)
+
+// Options make a Core.
+type Options struct {
+	Deployment Deployment
+	Policy     Policy
+	OnLoss     OnLoss
+	Static     Replicas           // for OnLoss other than Hold
+	Provenance profile.Provenance // of the profile that the policy decides by
+}
+
+// OnLoss is what is done when the policy lacks figures. The words are KEDA's.
+type OnLoss string
+
+// What may be done without metrics.
+const (
+	Hold         OnLoss = "hold"           // nothing
+	Static       OnLoss = "static"         // Options.Static
+	HoldIfHigher OnLoss = "hold-if-higher" // Options.Static, or what there is where that is more
+)
+
+// Core decides for one deployment. It is not safe for concurrent use.
+type Core struct {
+	o     Options
+	asked *Replicas // by the last Decision that was carried out
+	drift drift
+}
+
+// New makes a core; the error names what is wrong with the options.
+func New(o Options) (*Core, error) {
+	if err := o.Deployment.Check(); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]OnLoss{Hold, Static, HoldIfHigher}, o.OnLoss) {
+		return nil, fmt.Errorf("on-metrics-loss is %q: want hold, static or hold-if-higher", o.OnLoss)
+	}
+	if o.OnLoss != Hold {
+		if kept, _ := within(o.Deployment, o.Static); kept != o.Static {
+			return nil, fmt.Errorf("the static replicas %s are outside the bounds or the budget: the nearest within are %s", o.Static, kept)
+		}
+	}
+	return &Core{o: o}, nil
+}
+
+// Deployment is what the core plans for now.
+func (c *Core) Deployment() Deployment { return c.o.Deployment }
+
+// SetDeployment changes bounds, budget or SLA; the pools' roles and GPUs stay.
+func (c *Core) SetDeployment(d Deployment) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	same := func(a, b Pool) bool { return a.Role == b.Role && a.GPUs == b.GPUs }
+	if !slices.EqualFunc(d.Pools, c.o.Deployment.Pools, same) {
+		return fmt.Errorf("pools and their GPUs cannot change while the planner runs: %v became %v", c.o.Deployment.Pools, d.Pools)
+	}
+	c.o.Deployment = d
+	return nil
+}
+
+// Step decides after an interval.
+func (c *Core) Step(o Observation) Decision {
+	have, absent := asked(o, c.o.Deployment)
+	var d Decision
+	if len(absent) > 0 {
+		d.Missing = absent
+	} else {
+		d = c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment, Have: have})
+	}
+	d.At, d.From, d.Provenance = o.End(), have, profile.Weakest(d.Provenance, c.o.Provenance)
+	if c.asked != nil && *c.asked != have && len(absent) == 0 {
+		d.Warnings = append(d.Warnings, profile.Warnf("edited", "the replicas asked for are %s, the planner's last decision was %s: somebody else changed them", have, *c.asked))
+	}
+	if len(d.Missing) > 0 {
+		d.Want = c.withoutMetrics(have, len(absent) > 0)
+		d.add(c.o.Deployment, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; what is done without is %s", join(d.Missing), c.o.OnLoss))
+	}
+	if len(absent) == 0 {
+		d.keep(c.o.Deployment, o)
+	}
+	d.Act, d.GPUs = d.Want != have, c.o.Deployment.GPUs(d.Want)
+	d.Warnings = append(d.Warnings, c.drift.warnings(d.Correction)...)
+	return d
+}
+
+// Asked tells the core that a decision was carried out; without it (advice
+// only, or a target that failed) nobody is blamed for replicas that stay.
+func (c *Core) Asked(r Replicas) { c.asked = &r }
+
+// withoutMetrics is the replicas where figures are missing. Where a pool itself
+// could not be seen nothing can be asked for.
+func (c *Core) withoutMetrics(have Replicas, blind bool) Replicas {
+	want := have
+	if blind || c.o.OnLoss == Hold {
+		return want
+	}
+	for _, p := range c.o.Deployment.Pools {
+		n := c.o.Static.Of(p.Role)
+		if c.o.OnLoss == HoldIfHigher {
+			n = max(n, have.Of(p.Role))
+		}
+		want = want.With(p.Role, n)
+	}
+	return want
+}
+
+// asked are the replicas asked for until now, and the pools that nobody saw.
+func asked(o Observation, d Deployment) (have Replicas, absent []string) {
+	for _, p := range d.Pools {
+		seen, ok := o.Pool(p.Role)
+		if !ok {
+			absent = append(absent, fmt.Sprintf("the %s pool", p.Role))
+			continue
+		}
+		n := seen.Want
+		if n < 0 { // a target that was never asked: what it runs
+			n = seen.Ready + seen.Starting
+		}
+		have = have.With(p.Role, n)
+	}
+	return have, absent
+}
+
+// saved is what survives a restart.
+type saved struct {
+	Asked  *Replicas       `json:"asked,omitempty"`
+	Drift  drift           `json:"drift"`
+	Policy json.RawMessage `json:"policy"`
+}
+
+// Save gives what the core and its policy remember.
+func (c *Core) Save() (json.RawMessage, error) {
+	p, err := c.o.Policy.Save()
+	if err != nil {
+		return nil, fmt.Errorf("saving the policy's state: %w", err)
+	}
+	return json.Marshal(saved{c.asked, c.drift, p})
+}
+
+// Restore takes back what Save gave; after an error the core is as it was before.
+func (c *Core) Restore(b json.RawMessage) error {
+	var s saved
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("the saved state is not the planner's: %w", err)
+	}
+	if err := c.o.Policy.Restore(s.Policy); err != nil {
+		return fmt.Errorf("the policy's saved state: %w", err)
+	}
+	c.asked, c.drift = s.Asked, s.Drift
+	return nil
+}

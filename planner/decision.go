@@ -1,0 +1,59 @@
+package planner
+
+import (
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Decision is what is to be done after an interval, and how the planner came to it.
+type Decision struct {
+	At   time.Time `json:"at"`
+	From Replicas  `json:"from"` // asked for until now
+	Want Replicas  `json:"want"`
+	Act  bool      `json:"act"` // Want is to be asked of the target
+
+	// Missing are the figures that the policy could not do without. What is done
+	// then is the core's rule for lost metrics, not the policy's.
+	Missing []string `json:"missing,omitempty"`
+
+	Steps      []Step             `json:"steps"` // in order; the last of a pool says what it ends with
+	Forecast   Demand             `json:"forecast"`
+	Correction Correction         `json:"correction"`
+	Capacity   []PoolCapacity     `json:"capacity,omitempty"`
+	GPUs       int                `json:"gpus"`       // of Want
+	Provenance profile.Provenance `json:"provenance"` // of the latencies behind it
+	Warnings   []profile.Warning  `json:"warnings,omitempty"`
+}
+
+// Step is one rule that took or kept a pool's replicas.
+type Step struct {
+	Rule string `json:"rule"`           // in a few fixed words: "demand", "budget", "hold"
+	Role Role   `json:"role,omitempty"` // empty: all pools
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Why  string `json:"why"`
+}
+
+// Demand is what is expected of the next interval.
+type Demand struct {
+	Rate Figure[float64] `json:"rate"` // requests/s
+	High Figure[float64] `json:"high"` // requests/s that are sized for, the forecast's error included
+	ISL  Figure[float64] `json:"isl"`  // tokens, mean
+	OSL  Figure[float64] `json:"osl"`  // tokens, mean
+}
+
+// Correction is how much slower the fleet was than its profile: observed over
+// predicted. 1 is as profiled.
+type Correction struct {
+	Prefill Figure[float64] `json:"prefill"`
+	Decode  Figure[float64] `json:"decode"`
+}
+
+// PoolCapacity is what the profile says that one replica carries within the SLA.
+type PoolCapacity struct {
+	Role     Role            `json:"role"`
+	Rate     Figure[float64] `json:"rate"`      // requests/s
+	InFlight Figure[float64] `json:"in_flight"` // requests
+	Latency  Figure[float64] `json:"latency"`   // ms predicted with Want: TTFT of prefill, ITL of decode
+}

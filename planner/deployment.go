@@ -1,0 +1,93 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// Deployment is what is planned for: which pools there are, what one replica
+// takes, and what is promised.
+type Deployment struct {
+	Pools  []Pool // prefill and decode, or aggregated
+	Budget Budget
+	SLA    profile.SLA
+}
+
+// Pool is what the planner must keep to for one role.
+type Pool struct {
+	Role Role
+	GPUs int // of one replica, 1 or more
+	Min  int // replicas, 0 only where the pool may be switched off
+	Max  int // replicas; 0: the budget alone bounds it
+}
+
+// Budget is in GPUs over all pools of a deployment.
+type Budget struct {
+	Max int // below 0: no bound
+	Min int // below 0: no bound; what it asks for beyond the pools' least goes to the pool that works hardest
+}
+
+// Aggregated reports whether one pool does both phases.
+func (d Deployment) Aggregated() bool {
+	return len(d.Pools) == 1 && d.Pools[0].Role == engine.RoleAggregated
+}
+
+// Pool is the pool of a role, or the zero Pool.
+func (d Deployment) Pool(r Role) Pool {
+	for _, p := range d.Pools {
+		if p.Role == r {
+			return p
+		}
+	}
+	return Pool{}
+}
+
+// GPUs is what replicas take.
+func (d Deployment) GPUs(r Replicas) int {
+	sum := 0
+	for _, p := range d.Pools {
+		sum += p.GPUs * r.Of(p.Role)
+	}
+	return sum
+}
+
+// Least are the fewest replicas that the pools allow.
+func (d Deployment) Least() Replicas {
+	var r Replicas
+	for _, p := range d.Pools {
+		r = r.With(p.Role, p.Min)
+	}
+	return r
+}
+
+const (
+	maxReplicas   = 1_000_000
+	maxEngineGPUs = 4096
+)
+
+// Check says all that is wrong, each by field and range.
+func (d Deployment) Check() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(!d.Aggregated() && (len(d.Pools) != 2 || d.Pool(engine.RolePrefill).GPUs == 0 || d.Pool(engine.RoleDecode).GPUs == 0),
+		"pools are %v: want prefill and decode, or aggregated", d.Pools)
+	for _, p := range d.Pools {
+		bad(p.GPUs < 1 || p.GPUs > maxEngineGPUs, "%s engines have %d GPUs: want 1 to %d", p.Role, p.GPUs, maxEngineGPUs)
+		bad(p.Min < 0 || p.Min > maxReplicas, "the least %s replicas are %d: want 0 to %d", p.Role, p.Min, maxReplicas)
+		bad(p.Max != 0 && (p.Max < max(1, p.Min) || p.Max > maxReplicas), "the most %s replicas are %d: want %d to %d, or 0 for no bound", p.Role, p.Max, max(1, p.Min), maxReplicas)
+	}
+	if least := d.GPUs(d.Least()); d.Budget.Max >= 0 && least > d.Budget.Max {
+		errs = append(errs, fmt.Errorf("the budget of %d GPUs is below the %d that the least replicas take (%s)", d.Budget.Max, least, d.Least()))
+	}
+	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
+	bad(d.SLA.TTFT <= 0, "the TTFT to keep is %v: want above 0", d.SLA.TTFT)
+	bad(d.SLA.ITL <= 0, "the ITL to keep is %v: want above 0", d.SLA.ITL)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,58 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+const (
+	staleLow  = 0.8 // a correction below says that the fleet is faster than its profile
+	staleHigh = 1.25
+	staleFor  = 5 // intervals in a row
+)
+
+// drift counts for how many intervals in a row a correction was out of range.
+type drift struct {
+	Prefill int `json:"prefill"`
+	Decode  int `json:"decode"`
+}
+
+func (d *drift) warnings(c Correction) []profile.Warning {
+	var ws []profile.Warning
+	for _, x := range []struct {
+		role engine.Role
+		n    *int
+		f    Figure[float64]
+	}{{engine.RolePrefill, &d.Prefill, c.Prefill}, {engine.RoleDecode, &d.Decode, c.Decode}} {
+		if !x.f.Known {
+			continue // says nothing either way
+		}
+		if x.f.Value >= staleLow && x.f.Value <= staleHigh {
+			*x.n = 0
+			continue
+		}
+		if *x.n++; *x.n >= staleFor {
+			ws = append(ws, profile.Warnf("profile_stale", "profile stale: %s latency is %.2f of what the profile says, outside %v to %v for %d intervals; profile the engine again", x.role, x.f.Value, staleLow, staleHigh, *x.n))
+		}
+	}
+	return ws
+}
+
+func join(words []string) string { return strings.Join(words, ", ") }
+
+// add notes a rule for each pool that it changed; where it changed none, once.
+func (d *Decision) add(dep Deployment, rule string, from, to Replicas, why string) {
+	changed := false
+	for _, p := range dep.Pools {
+		if a, b := from.Of(p.Role), to.Of(p.Role); a != b {
+			d.Steps = append(d.Steps, Step{rule, p.Role, a, b, why})
+			changed = true
+		}
+	}
+	if !changed {
+		d.Steps = append(d.Steps, Step{Rule: rule, Why: fmt.Sprintf("%s: stays at %s", why, to)})
+	}
+}

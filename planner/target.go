@@ -1,0 +1,53 @@
+package planner
+
+import "context"
+
+// Source sees a deployment: one Observation for each interval.
+type Source interface {
+	// Observe gives what was seen since the last call. What could not be seen is
+	// missing in it, never 0; the error is for what makes the whole useless.
+	Observe(ctx context.Context) (Observation, error)
+}
+
+// Target is where replicas live: an orchestrator, or this machine.
+type Target interface {
+	// State reads the replicas that there are. It is called before each decision,
+	// so that what others changed by hand is seen.
+	State(ctx context.Context) (State, error)
+	// Scale asks for the replicas of every pool that the deployment has, and
+	// returns once the asking is recorded, not once they run: State says that.
+	// Asking again for what was asked for is no action. reason is for the
+	// target's own log or events.
+	Scale(ctx context.Context, want Replicas, reason string) error
+}
+
+// State is what a Target says of itself.
+type State struct {
+	Pools []PoolState
+	// Scaling is why the last Scale is not finished (a start, a drain, an
+	// acknowledgement that is awaited); empty where nothing is under way.
+	Scaling string
+	Model   string // name that is served, where the target knows; else empty
+}
+
+// PoolState is one pool of a Target.
+type PoolState struct {
+	Role     Role
+	Name     string // the target's own: a service, a component
+	Want     int    // asked for, by whomever; -1: nothing was yet
+	Ready    int    // serving
+	Starting int    // asked for and not serving yet, of which Pending have no place
+	Pending  int    // waiting for GPUs that there are not
+	Draining int    // finishing their requests
+	GPUs     int    // of one replica; 0: the target does not know
+}
+
+// Pool is the pool of a role; ok is false where there is none.
+func (s State) Pool(r Role) (p PoolState, ok bool) {
+	for _, p := range s.Pools {
+		if p.Role == r {
+			return p, true
+		}
+	}
+	return PoolState{}, false
+}
