@@ -35,8 +35,8 @@ func within(dep Deployment, want Replicas) (Replicas, []Step) {
 }
 
 // bounded clamps each pool to its own bounds.
-func (dep Deployment) bounded(want Replicas) Replicas {
-	for _, p := range dep.Pools {
+func (d Deployment) bounded(want Replicas) Replicas {
+	for _, p := range d.Pools {
 		n := max(want.Of(p.Role), p.Min)
 		if p.Max > 0 {
 			n = min(n, p.Max)
@@ -50,32 +50,32 @@ func (dep Deployment) bounded(want Replicas) Replicas {
 // the rounding left goes to decode, then to prefill. The pools' least is kept,
 // which Check made sure that the budget allows. Nothing grows and nothing is
 // rounded up, so that the budget is never exceeded.
-func (dep Deployment) fit(want Replicas) Replicas {
-	budget, total := dep.Budget.Max, dep.GPUs(want)
+func (d Deployment) fit(want Replicas) Replicas {
+	budget, total := d.Budget.Max, d.GPUs(want)
 	if budget < 0 || total <= budget {
 		return want
 	}
-	if dep.Aggregated() {
-		p := dep.Pools[0]
+	if d.Aggregated() {
+		p := d.Pools[0]
 		return Replicas{Aggregated: budget / p.GPUs}
 	}
-	p, d := dep.Pool(engine.RolePrefill), dep.Pool(engine.RoleDecode)
+	p, q := d.Pool(engine.RolePrefill), d.Pool(engine.RoleDecode)
 	share := int(int64(want.Prefill) * int64(budget) / int64(total))
-	prefill := min(max(share, p.Min), (budget-d.Min*d.GPUs)/p.GPUs)
-	decode := min(want.Decode, (budget-prefill*p.GPUs)/d.GPUs)
-	prefill = min(want.Prefill, (budget-decode*d.GPUs)/p.GPUs)
+	prefill := min(max(share, p.Min), (budget-q.Min*q.GPUs)/p.GPUs)
+	decode := min(want.Decode, (budget-prefill*p.GPUs)/q.GPUs)
+	prefill = min(want.Prefill, (budget-decode*q.GPUs)/p.GPUs)
 	return Replicas{Prefill: prefill, Decode: decode}
 }
 
 // fill adds replicas until the least number of GPUs is kept, each to the pool
 // that has the fewest of what it wanted, as far as bounds and budget let it.
-func (dep Deployment) fill(want Replicas) Replicas {
+func (d Deployment) fill(want Replicas) Replicas {
 	to := want
-	for dep.GPUs(to) < dep.Budget.Min {
+	for d.GPUs(to) < d.Budget.Min {
 		role, found := Role(""), false
-		for _, p := range dep.Pools {
+		for _, p := range d.Pools {
 			n := to.Of(p.Role)
-			if p.Max > 0 && n >= p.Max || dep.Budget.Max >= 0 && dep.GPUs(to)+p.GPUs > dep.Budget.Max {
+			if p.Max > 0 && n >= p.Max || d.Budget.Max >= 0 && d.GPUs(to)+p.GPUs > d.Budget.Max {
 				continue
 			}
 			// n/want is smaller than the other's, without dividing by 0.
@@ -94,17 +94,17 @@ func (dep Deployment) fill(want Replicas) Replicas {
 // growth holds back replicas for which there are no GPUs yet: those of replicas
 // that drain, and of those that this very decision stops, are still in use.
 // Upstream rebalanced both pools at once and exceeded its budget (dynamo#12428).
-func (dep Deployment) growth(have, want Replicas, o Observation) Replicas {
-	if dep.Budget.Max < 0 {
+func (d Deployment) growth(have, want Replicas, o Observation) Replicas {
+	if d.Budget.Max < 0 {
 		return want
 	}
-	room := dep.Budget.Max
-	for _, p := range dep.Pools {
+	room := d.Budget.Max
+	for _, p := range d.Pools {
 		seen, _ := o.Pool(p.Role)
 		room -= p.GPUs * (have.Of(p.Role) + seen.Draining)
 	}
-	for i := len(dep.Pools) - 1; i >= 0; i-- { // decode first: what runs must end
-		p := dep.Pools[i]
+	for i := len(d.Pools) - 1; i >= 0; i-- { // decode first: what runs must end
+		p := d.Pools[i]
 		more := want.Of(p.Role) - have.Of(p.Role)
 		if more <= 0 {
 			continue

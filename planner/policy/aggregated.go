@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/planner"
+	"plimsoll/profile"
+)
+
+// shared is the mean ITL and the time of a prompt of an aggregated engine that
+// gets rate requests/s, in seconds. Prompts take the share ρ = rate·TTFT(ISL) of
+// its time, and what decodes meanwhile is slowed by 1/(1−ρ); the requests in
+// flight follow by Little's law. It is not ok where the engine does not keep up,
+// or would hold more than any measured load.
+func (e engines) shared(need demand, rate float64) (itl, prompt float64, ok bool) {
+	c := need.context()
+	alone, _ := e.prompt(need.isl)
+	left := 1 - rate*alone
+	if left <= 0 {
+		return 0, 0, false
+	}
+	_, most := e.decode.InFlight(c)
+	step := e.decode.ITLAt(1, c).Value.Seconds() * e.slower.Decode
+	for range 64 {
+		crowd := rate * need.osl * step / left
+		if crowd > most {
+			return 0, 0, false
+		}
+		next := e.decode.ITLAt(math.Max(1, crowd), c).Value.Seconds() * e.slower.Decode
+		done := math.Abs(next-step) <= 1e-6*step
+		if step = next; done {
+			break
+		}
+	}
+	// A prompt shares each of its steps with what decodes.
+	return step / left, alone + step, true
+}
+
+// aggregatedRate is the most requests/s of one engine whose ITL keeps the SLA;
+// 0 where none does.
+func (e engines) aggregatedRate(need demand) float64 {
+	holds := func(rate float64) bool {
+		itl, _, ok := e.shared(need, rate)
+		return ok && itl <= e.itlLimit()*e.slower.Decode
+	}
+	alone, _ := e.prompt(need.isl)
+	low, high := 0.0, 1/alone
+	if !holds(1e-9 * high) {
+		return 0
+	}
+	for range 60 {
+		if mid := (low + high) / 2; holds(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// leastAggregated is the fewest engines that keep both promises.
+func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
+	alone, warn := e.prompt(need.isl)
+	most := e.aggregatedRate(need)
+	rate := need.rate + need.backlog
+	if most == 0 || alone >= e.sla.TTFT.Seconds() {
+		n := max(1, int(math.Ceil(rate*alone/keepUp)))
+		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
+		return n, fmt.Sprintf("%.4g requests/s keep %d engines busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, n, 100*rate*alone/float64(n)), warn
+	}
+	fullITL, _, _ := e.shared(need, most)
+	inFlight := need.osl * fullITL // per request/s, by Little's law
+	n := max(1, int(math.Ceil(crowdHigh(rate*inFlight)/(most*inFlight)-1e-9)))
+	for ; ; n++ {
+		itl, prompt, ok := e.shared(need, rate/float64(n))
+		if !ok {
+			continue // more engines carry less each, and one request each is carried
+		}
+		q := queue{rate: rate, mean: prompt, cv2: need.spread2}
+		wait := q.wait(n, quantile(e.sla.Stat))
+		if prompt+wait <= e.sla.TTFT.Seconds() || n > 2*int(rate/most)+1000 {
+			return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms", rate, most, n, stat(e.sla.Stat), 1e3*(prompt+wait), 1e3*itl), warn
+		}
+	}
+}
+
+var _ planner.Policy = (*Default)(nil)

@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// react grows a pool that breaks its promise although nothing is on the way:
+// whatever the profile says, what is observed counts.
+func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas, d *planner.Decision) planner.Replicas {
+	e := p.engines(s.Deployment.SLA)
+	for _, pool := range s.Pools {
+		if pool.Changed || pool.Starting > 0 || pool.Ready == 0 {
+			continue // figures of another fleet, or help is coming
+		}
+		why := ""
+		switch ttft, itl := s.TTFT.At(s.Deployment.SLA.Stat), s.ITL.At(s.Deployment.SLA.Stat); {
+		case pool.Role != engine.RoleDecode && s.TTFT.Count >= enoughRequests && ttft.Known && ttft.Value > s.Deployment.SLA.TTFT && e.mendsTTFT(seen):
+			why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(s.Deployment.SLA.Stat), ttft.Value, s.Deployment.SLA.TTFT)
+		case pool.Role != engine.RolePrefill && s.ITL.Count >= enoughRequests && itl.Known && itl.Value > s.Deployment.SLA.ITL && e.mendsITL(seen):
+			why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(s.Deployment.SLA.Stat), itl.Value, s.Deployment.SLA.ITL)
+		case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
+			why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
+		}
+		if n := s.Have.Of(pool.Role) + 1; why != "" && want.Of(pool.Role) < n {
+			d.Steps = append(d.Steps, planner.Step{Rule: "observed-breach", Role: pool.Role, From: want.Of(pool.Role), To: n, Why: why})
+			want = want.With(pool.Role, n)
+		}
+	}
+	return want
+}
+
+// mendsTTFT reports whether more replicas can help: one prompt alone is within.
+func (e engines) mendsTTFT(need demand) bool {
+	alone, _ := e.prompt(need.isl)
+	return alone < e.sla.TTFT.Seconds()
+}
+
+func (e engines) mendsITL(need demand) bool {
+	return e.decode.BestThroughput(duration(e.itlLimit()), need.context()).Feasible
+}
+
+// remember keeps what was wanted for as long as going down looks back.
+func (p *Default) remember(s planner.Situation, want planner.Replicas) {
+	p.m.Wanted = append(p.m.Wanted, wanted{s.End(), want})
+	// The newest of those that are old enough stays: it shows that the window is
+	// covered.
+	old := 0
+	for old+1 < len(p.m.Wanted) && s.End().Sub(p.m.Wanted[old+1].At) >= p.o.StableFor {
+		old++
+	}
+	p.m.Wanted = slices.Delete(p.m.Wanted, 0, old)
+}
+
+// careful lets pools grow at once, in steps, and shrink only where everything
+// agrees: the wish has lasted, the figures are whole and within the SLA, and the
+// replicas that stay would carry the load that was observed (dynamo#9294 went
+// from 2 to 1 and back for ever).
+func (p *Default) careful(s planner.Situation, seen demand, want planner.Replicas, d *planner.Decision) planner.Replicas {
+	for _, pool := range s.Deployment.Pools {
+		have, n := s.Have.Of(pool.Role), want.Of(pool.Role)
+		note := func(rule string, to int, why string) {
+			d.Steps = append(d.Steps, planner.Step{Rule: rule, Role: pool.Role, From: n, To: to, Why: why})
+			n = to
+		}
+		if most := have + p.mostUp(have); n > most {
+			note("step-limit", most, fmt.Sprintf("at most %d more at a time", most-have))
+		}
+		if n < have {
+			if stable, covered := p.stable(s, pool.Role); !covered {
+				note("stabilization", have, fmt.Sprintf("not yet observed for %v", p.o.StableFor))
+			} else if stable > n {
+				note("stabilization", min(stable, have), fmt.Sprintf("%d were wanted within the last %v", stable, p.o.StableFor))
+			}
+		}
+		if n < have {
+			if least := have - p.mostDown(have); n < least {
+				note("step-limit", least, fmt.Sprintf("at most %d fewer at a time", have-least))
+			}
+			if to, why := p.consent(s, seen, pool.Role, n); why != "" {
+				note("hold", to, why)
+			}
+		}
+		want = want.With(pool.Role, n)
+	}
+	return want
+}
+
+func (p *Default) mostUp(have int) int {
+	if p.o.MostUp > 0 {
+		return p.o.MostUp
+	}
+	return max(4, have)
+}
+
+func (p *Default) mostDown(have int) int {
+	if p.o.MostDown > 0 {
+		return p.o.MostDown
+	}
+	return max(1, have/5)
+}
+
+// stable is the most that was wanted within StableFor, and whether the planner
+// has been looking for that long.
+func (p *Default) stable(s planner.Situation, role planner.Role) (most int, covered bool) {
+	for _, w := range p.m.Wanted {
+		age := s.End().Sub(w.At)
+		covered = covered || age >= p.o.StableFor
+		if age < p.o.StableFor || p.o.StableFor == 0 {
+			most = max(most, w.Replicas.Of(role))
+		}
+	}
+	return most, covered
+}
+
+// consent is the replicas that a pool may go down to, n or more, and why not n.
+func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n int) (int, string) {
+	have := s.Have.Of(role)
+	pool, _ := s.Pool(role)
+	sla := s.Deployment.SLA
+	ttft, itl := s.TTFT.At(sla.Stat), s.ITL.At(sla.Stat)
+	busy := seen.rate > 0 || p.m.InSystem.Or(0) > 0
+	switch {
+	case !busy:
+		return n, ""
+	case pool.Changed:
+		return have, "replicas came or went within the interval: its figures are of a mixture"
+	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:
+		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
+	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
+		return have, fmt.Sprintf("ITL (%s) is missing, which does not mean that it is well", stat(sla.Stat))
+	case role != engine.RoleDecode && ttft.Known && ttft.Value > sla.TTFT:
+		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
+	case role != engine.RolePrefill && itl.Known && itl.Value > sla.ITL:
+		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
+	}
+	least, why, _ := p.engines(sla).least(role, seen)
+	if role != engine.RolePrefill && pool.KVMost.Known {
+		if kv := int(math.Ceil(pool.KVMost.Value * float64(pool.Ready) / p.o.KVHigh)); kv > least {
+			least, why = kv, fmt.Sprintf("KV use of the fullest of %d replicas was %.0f %%", pool.Ready, 100*pool.KVMost.Value)
+		}
+	}
+	if least > n {
+		return min(least, have), "fewer would not carry what was observed: " + why
+	}
+	return n, ""
+}

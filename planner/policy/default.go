@@ -1,0 +1,227 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/interpolation"
+	"plimsoll/planner"
+	"plimsoll/profile"
+)
+
+// DefaultOptions make a Default. Start from NewDefaultOptions.
+type DefaultOptions struct {
+	Prefill interpolation.Prefill // of one engine; for aggregated engines the same engine's
+	Decode  interpolation.Decode
+	ISL     float64 // tokens: the profile's workload, until lengths were seen
+	OSL     float64
+
+	Rate, ISLs, OSLs planner.Forecaster // requests/s, mean tokens
+
+	// Ahead is for how long a decision must do: until the next one's replicas
+	// serve, so an interval and a start-up.
+	Ahead        time.Duration
+	Margin       float64       // standard deviations of the forecast's error that are sized for, 0 to 4
+	StableFor    time.Duration // replicas go down to the most that was wanted within it
+	MostUp       int           // replicas per pool and decision; 0: twice what there is, or 4
+	MostDown     int           // likewise; 0: a fifth of what there is, or 1
+	LeastRatio   float64       // prefill per decode replica; 0: no bound
+	MostRatio    float64       // likewise
+	KVHigh       float64       // KV use of the fullest replica above which decode grows, 0 to 1
+	IdleFor      time.Duration // without any request before a pool whose least is 0 is switched off
+	NoCorrection bool          // take the profile as it is
+}
+
+// NewDefaultOptions are the usual figures. None is from a paper: they are chosen
+// to hold the SLA first and to save second, and planner tune finds better ones.
+func NewDefaultOptions() DefaultOptions {
+	return DefaultOptions{
+		Margin: 1, StableFor: 5 * time.Minute, KVHigh: 0.9, IdleFor: 10 * time.Minute, Ahead: 4 * time.Minute,
+	}
+}
+
+// Check says all that is wrong, each by field and range.
+func (o DefaultOptions) Check() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(o.Rate == nil || o.ISLs == nil || o.OSLs == nil, "a forecaster is missing: want one each of rate, ISL and OSL")
+	bad(!(o.ISL > 0 && o.OSL > 0), "the workload is ISL %v, OSL %v: want tokens above 0", o.ISL, o.OSL)
+	bad(o.Ahead < 0 || o.Ahead > 24*time.Hour, "ahead is %v: want 0 to 24h", o.Ahead)
+	bad(!(o.Margin >= 0 && o.Margin <= 4), "the margin is %v: want 0 to 4 standard deviations", o.Margin)
+	bad(o.StableFor < 0, "stable-for is %v: want 0 or more", o.StableFor)
+	bad(o.MostUp < 0 || o.MostDown < 0, "the most replicas in a step are %d up and %d down: want 0 or more", o.MostUp, o.MostDown)
+	bad(!(o.LeastRatio >= 0) || !(o.MostRatio >= 0) || o.MostRatio > 0 && o.MostRatio < o.LeastRatio, "the prefill:decode ratio is bounded by %v and %v: want 0 or more, in this order", o.LeastRatio, o.MostRatio)
+	bad(!(o.KVHigh > 0 && o.KVHigh <= 1), "the KV use to grow at is %v: want above 0 to 1", o.KVHigh)
+	bad(o.IdleFor < 0, "idle-for is %v: want 0 or more", o.IdleFor)
+	return errors.Join(errs...)
+}
+
+// Default sizes both pools for the demand expected, so that TTFT holds with its
+// waiting and ITL at the load of the fullest moment, and corrects both by what
+// was observed. It goes up for any reason and down only where all agree.
+//
+// Prefill is a queue: its servers are engines that take one prompt at a time, as
+// long as the profile says. Decode is a crowd: as many requests are in flight as
+// Little's law says, and each engine carries what its surface says at the SLA.
+type Default struct {
+	o DefaultOptions
+	m defaultMemory
+}
+
+// defaultMemory survives a restart, the forecasters beside it.
+type defaultMemory struct {
+	InSystem  planner.Figure[float64] `json:"in_system"` // running and waiting at the last interval's end
+	ISL       float64                 `json:"isl"`       // mean last seen; 0: never
+	OSL       float64                 `json:"osl"`
+	ISLSpread float64                 `json:"isl_spread"` // squared coefficient of variation; 0: never seen
+	Slower    correction              `json:"slower"`
+	Idle      time.Duration           `json:"idle_ns"`
+	Wanted    []wanted                `json:"wanted"` // within StableFor, oldest first
+}
+
+// wanted is what was proposed at an instant.
+type wanted struct {
+	At       time.Time        `json:"at"`
+	Replicas planner.Replicas `json:"replicas"`
+}
+
+// NewDefault makes the policy.
+func NewDefault(o DefaultOptions) (*Default, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	return &Default{o: o, m: defaultMemory{Slower: correction{Prefill: 1, Decode: 1, Tail: 1}}}, nil
+}
+
+// Propose is the policy's answer to one interval.
+func (p *Default) Propose(s planner.Situation) planner.Decision {
+	d := planner.Decision{Want: s.Have}
+	seen, ok := p.observe(s, &d)
+	if !ok {
+		return d
+	}
+	need := p.expect(s, seen, &d)
+	sized := p.size(s, need, &d)
+	sized = p.react(s, seen, sized, &d)
+	sized = p.ratio(s.Deployment, sized, &d)
+	p.remember(s, sized)
+	d.Want = p.careful(s, seen, sized, &d)
+	return d
+}
+
+// size is the fewest replicas for a demand.
+func (p *Default) size(s planner.Situation, need demand, d *planner.Decision) planner.Replicas {
+	engines := p.engines(s.Deployment.SLA)
+	if need.rate == 0 {
+		return p.idle(s, d)
+	}
+	var want planner.Replicas
+	for _, pool := range s.Deployment.Pools {
+		n, why, warn := engines.least(pool.Role, need)
+		want = want.With(pool.Role, n)
+		d.Steps = append(d.Steps, planner.Step{Rule: "demand", Role: pool.Role, From: s.Have.Of(pool.Role), To: n, Why: why})
+		d.Warnings = append(d.Warnings, warn...)
+		d.Capacity = append(d.Capacity, engines.capacity(pool.Role, need, n))
+	}
+	return want
+}
+
+// idle is what stays when nothing is expected: the pools' least, 0 only after
+// IdleFor without a request.
+func (p *Default) idle(s planner.Situation, d *planner.Decision) planner.Replicas {
+	var want planner.Replicas
+	for _, pool := range s.Deployment.Pools {
+		n := pool.Min
+		why := "no request is expected"
+		if n == 0 && s.Have.Of(pool.Role) > 0 && p.m.Idle < p.o.IdleFor {
+			n, why = 1, fmt.Sprintf("no request is expected, but none came for %v only, less than %v", p.m.Idle, p.o.IdleFor)
+		}
+		want = want.With(pool.Role, n)
+		d.Steps = append(d.Steps, planner.Step{Rule: "idle", Role: pool.Role, From: s.Have.Of(pool.Role), To: n, Why: why})
+	}
+	return want
+}
+
+// engines are the profile's, as slow as they were seen to be.
+func (p *Default) engines(sla profile.SLA) engines {
+	e := engines{prefill: p.o.Prefill, decode: p.o.Decode, sla: sla, slower: p.m.Slower}
+	if p.o.NoCorrection {
+		e.slower = correction{Prefill: 1, Decode: 1, Tail: 1}
+	}
+	return e
+}
+
+// ratio keeps prefill per decode replica within its bounds, by growing the
+// smaller side: shrinking would break a promise to keep a ratio.
+func (p *Default) ratio(dep planner.Deployment, want planner.Replicas, d *planner.Decision) planner.Replicas {
+	if dep.Aggregated() || want.Prefill == 0 || want.Decode == 0 {
+		return want
+	}
+	to := want
+	if r := p.o.LeastRatio; r > 0 {
+		to.Prefill = max(to.Prefill, int(math.Ceil(float64(want.Decode)*r-1e-9)))
+	}
+	if r := p.o.MostRatio; r > 0 {
+		to.Decode = max(to.Decode, int(math.Ceil(float64(want.Prefill)/r-1e-9)))
+	}
+	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
+		if a, b := want.Of(role), to.Of(role); a != b {
+			d.Steps = append(d.Steps, planner.Step{
+				Rule: "ratio", Role: role, From: a, To: b,
+				Why: fmt.Sprintf("prefill per decode replica is kept within %v and %v", p.o.LeastRatio, p.o.MostRatio),
+			})
+		}
+	}
+	return to
+}
+
+// defaultState is Save's form.
+type defaultState struct {
+	Policy string          `json:"policy"`
+	Memory defaultMemory   `json:"memory"`
+	Rate   json.RawMessage `json:"rate"`
+	ISL    json.RawMessage `json:"isl"`
+	OSL    json.RawMessage `json:"osl"`
+}
+
+// Save gives what the policy remembers, its forecasters included.
+func (p *Default) Save() (json.RawMessage, error) {
+	s := defaultState{Policy: "default", Memory: p.m}
+	var errs [3]error
+	s.Rate, errs[0] = p.o.Rate.Save()
+	s.ISL, errs[1] = p.o.ISLs.Save()
+	s.OSL, errs[2] = p.o.OSLs.Save()
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+// Restore takes back what Save gave. Forecasters are restored one after the
+// other: after an error the policy is to be thrown away.
+func (p *Default) Restore(b json.RawMessage) error {
+	var s defaultState
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	if s.Policy != "default" {
+		return fmt.Errorf("it is of the policy %q, not of default", s.Policy)
+	}
+	c := s.Memory.Slower
+	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1) {
+		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
+	}
+	if err := errors.Join(p.o.Rate.Restore(s.Rate), p.o.ISLs.Restore(s.ISL), p.o.OSLs.Restore(s.OSL)); err != nil {
+		return err
+	}
+	p.m = s.Memory
+	return nil
+}

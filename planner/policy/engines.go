@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/engine"
+	"plimsoll/interpolation"
+	"plimsoll/planner"
+	"plimsoll/profile"
+)
+
+// engines are one engine of each pool as profiled, slowed by what was seen.
+type engines struct {
+	prefill interpolation.Prefill
+	decode  interpolation.Decode
+	sla     profile.SLA
+	slower  correction
+}
+
+// quantile is the p that a statistic names; 0 is the mean.
+func quantile(s profile.Statistic) float64 {
+	switch s {
+	case profile.P50:
+		return 0.5
+	case profile.P90:
+		return 0.9
+	case profile.P95:
+		return 0.95
+	case profile.P99:
+		return 0.99
+	default:
+		return 0
+	}
+}
+
+// least is the fewest replicas of a role for a demand, in words too.
+func (e engines) least(role planner.Role, need demand) (int, string, []profile.Warning) {
+	switch role {
+	case engine.RolePrefill:
+		return e.leastPrefill(need)
+	case engine.RoleDecode:
+		return e.leastDecode(need)
+	default:
+		return e.leastAggregated(need)
+	}
+}
+
+// prompt is how long one prompt takes an idle engine, in seconds.
+func (e engines) prompt(isl float64) (float64, []profile.Warning) {
+	t := e.prefill.TTFT(isl)
+	return t.Value.Seconds() * e.slower.Prefill, t.Warnings()
+}
+
+// leastPrefill sizes a queue whose TTFT, the prompt and its waiting, keeps the
+// SLA. Upstream sizes by throughput alone, so that waiting never adds a replica
+// (dynamo#10528).
+func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
+	service, warn := e.prompt(need.isl)
+	q := queue{rate: need.rate + need.backlog, mean: service, cv2: need.spread2}
+	limit := e.sla.TTFT.Seconds()
+	left := limit - service
+	if left <= 0 {
+		// Replicas do not make one prompt faster (dynamo#11624): as many as keep up
+		// without much of a queue, and no more.
+		n := max(1, int(math.Ceil(q.load()/keepUp)))
+		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt of %.4g tokens takes %.4g ms alone, more than the TTFT of %v: replicas cannot mend that", need.isl, 1e3*service, e.sla.TTFT))
+		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*q.load()/float64(n)), warn
+	}
+	n := max(1, q.servers(left, quantile(e.sla.Stat)))
+	wait := q.wait(n, quantile(e.sla.Stat))
+	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %d engines TTFT (%s) is %.4g ms, of them %.4g waiting", q.rate, 1e3*service, n, stat(e.sla.Stat), 1e3*(service+wait), 1e3*wait), warn
+}
+
+// keepUp is how busy engines may be where no number of them holds the TTFT.
+const keepUp = 0.8
+
+func stat(s profile.Statistic) string {
+	if s == "" {
+		return string(profile.Mean)
+	}
+	return string(s)
+}
+
+// itlLimit is the mean ITL of a profiled engine at which the SLA's statistic is
+// what it promises.
+func (e engines) itlLimit() float64 {
+	limit := e.sla.ITL.Seconds() / e.slower.Decode
+	if quantile(e.sla.Stat) > 0 {
+		limit /= e.slower.Tail
+	}
+	return limit
+}
+
+// leastDecode sizes for the requests in flight at the fullest moment: Little's
+// law for their mean, Poisson for how far they go above it.
+func (e engines) leastDecode(need demand) (int, string, []profile.Warning) {
+	each, itl, feasible, warn := e.carries(need)
+	crowd := (need.rate + need.backlog) * need.osl * itl
+	n := max(1, int(math.Ceil(crowdHigh(crowd)/each-1e-9)))
+	why := fmt.Sprintf("%.4g requests/s of %.4g tokens at ITL %.4g ms are %.4g in flight, %.4g at the fullest; an engine carries %.4g",
+		need.rate+need.backlog, need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
+	if !feasible {
+		why += "; the ITL cannot be held"
+	}
+	return n, why, warn
+}
+
+// carries is the requests that one decode engine holds, and their ITL in seconds.
+// Where no load keeps the ITL, more engines do not help: it is what one keeps up
+// with then, or the fleet would explode as upstream's does.
+func (e engines) carries(need demand) (each, itl float64, feasible bool, warn []profile.Warning) {
+	c := need.context()
+	best := e.decode.BestThroughput(duration(e.itlLimit()), c)
+	warn = best.Warnings()
+	each, itl = math.Max(1, best.InFlight), best.ITL.Seconds()
+	if !best.Feasible {
+		warn = append(warn, profile.Warnf("itl_unreachable", "no measured load keeps an ITL of %v at a context of %.4g tokens: the least is %v; replicas cannot mend that", e.sla.ITL, c, duration(itl*e.slower.Decode)))
+		_, most := e.decode.InFlight(c)
+		each = math.Max(1, keepUp*most)
+		itl = e.decode.ITLAt(each, c).Value.Seconds()
+	}
+	return each, itl * e.slower.Decode, best.Feasible, warn
+}
+
+// crowdHigh is what a Poisson number exceeds in 1 % of cases, by the normal
+// approximation.
+func crowdHigh(mean float64) float64 { return mean + z99*math.Sqrt(mean) }
+
+// capacity is what one replica of a role carries within the SLA, and the
+// latency predicted of n.
+func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCapacity {
+	c := planner.PoolCapacity{Role: role}
+	switch role {
+	case engine.RolePrefill:
+		service, _ := e.prompt(need.isl)
+		q := queue{rate: need.rate, mean: service, cv2: need.spread2}
+		c.Rate = planner.Known(1 / service)
+		if w := q.wait(n, quantile(e.sla.Stat)); !math.IsInf(w, 1) {
+			c.Latency = planner.Known(1e3 * (service + w))
+		}
+	case engine.RoleDecode:
+		each, itl, _, _ := e.carries(need)
+		c.InFlight = planner.Known(each)
+		c.Rate = planner.Known(each / (need.osl * itl))
+		if itl, ok := e.decodeITL(need, n); ok {
+			c.Latency = planner.Known(1e3 * itl)
+		}
+	default:
+		c.Rate = planner.Known(e.aggregatedRate(need))
+		if itl, _, ok := e.shared(need, need.rate/float64(max(1, n))); ok {
+			c.Latency = planner.Known(1e3 * itl)
+		}
+	}
+	return c
+}
+
+// decodeITL is the mean ITL in seconds of n engines under a demand: the fixed
+// point of Little's law and the surface, from below. It is not ok where the
+// requests would be more than any measured load.
+func (e engines) decodeITL(need demand, n int) (float64, bool) {
+	if n < 1 {
+		return 0, false
+	}
+	c := need.context()
+	_, most := e.decode.InFlight(c)
+	itl := e.decode.ITLAt(1, c).Value.Seconds() * e.slower.Decode
+	for range 64 {
+		crowd := need.rate * need.osl * itl / float64(n)
+		if crowd > most {
+			return 0, false
+		}
+		next := e.decode.ITLAt(math.Max(1, crowd), c).Value.Seconds() * e.slower.Decode
+		if math.Abs(next-itl) <= 1e-6*itl {
+			return next, true
+		}
+		itl = next
+	}
+	return itl, true
+}
