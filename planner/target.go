@@ -1,12 +1,20 @@
 package planner
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// Source sees a deployment: one Observation for each interval.
+// Source sees a deployment's traffic. What it cannot see is missing in what it
+// gives, never 0; an error is for what makes the whole useless.
 type Source interface {
-	// Observe gives what was seen since the last call. What could not be seen is
-	// missing in it, never 0; the error is for what makes the whole useless.
-	Observe(ctx context.Context) (Observation, error)
+	// Sample looks once. It is called every metric-pulling interval with the
+	// replicas that there are, so that gauges are averaged over the interval.
+	Sample(ctx context.Context, s State) error
+	// Observe gives the figures from start to end, which is now, and begins the
+	// next interval. Its pools hold what was seen of them; their PoolState and
+	// Changed are filled in by whoever runs the planner.
+	Observe(ctx context.Context, start, end time.Time) (Observation, error)
 }
 
 // Target is where replicas live: an orchestrator, or this machine.
