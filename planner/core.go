@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -127,6 +128,15 @@ func asked(o Observation, d Deployment) (have Replicas, absent []string) {
 		have = have.With(p.Role, n)
 	}
 	return have, absent
+}
+
+// Gap tells the policy of n intervals of a length that nobody watched, from an
+// instant on; what it makes of them is not asked.
+func (c *Core) Gap(from time.Time, length time.Duration, n int) {
+	for i := range n {
+		o := Observation{Start: from.Add(time.Duration(i) * length), Length: length}
+		c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment})
+	}
 }
 
 // saved is what survives a restart.

@@ -1,0 +1,65 @@
+package serve
+
+import (
+	"fmt"
+
+	"plimsoll/planner"
+)
+
+// Pause makes decisions advice only, until it is called with false.
+func (r *Runner) Pause(paused bool) {
+	was := false
+	r.set(func(s *Status) { was, s.Paused = s.Paused, paused })
+	if was == paused {
+		return
+	}
+	what := "resumed"
+	if paused {
+		what = "paused: decisions are not carried out"
+	}
+	r.emit(Changed, what, nil, nil)
+}
+
+// Deployment is what is planned for now.
+func (r *Runner) Deployment() planner.Deployment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.o.Core.Deployment()
+}
+
+// Change sets bounds, budget and SLA from the next decision on; after an error
+// nothing is changed.
+func (r *Runner) Change(d planner.Deployment) error {
+	r.mu.Lock()
+	was := r.o.Core.Deployment()
+	err := r.o.Core.SetDeployment(d)
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r.emit(Changed, changes(was, d), nil, nil)
+	return nil
+}
+
+// changes names what differs.
+func changes(was, now planner.Deployment) string {
+	text := ""
+	note := func(what string, a, b any) {
+		if a != b {
+			text += fmt.Sprintf(", %s %v became %v", what, a, b)
+		}
+	}
+	note("TTFT", was.SLA.TTFT, now.SLA.TTFT)
+	note("ITL", was.SLA.ITL, now.SLA.ITL)
+	note("the statistic", was.SLA.Stat, now.SLA.Stat)
+	note("the most GPUs", was.Budget.Max, now.Budget.Max)
+	note("the least GPUs", was.Budget.Min, now.Budget.Min)
+	for i, p := range now.Pools {
+		note("the least "+string(p.Role)+" replicas", was.Pools[i].Min, p.Min)
+		note("the most "+string(p.Role)+" replicas", was.Pools[i].Max, p.Max)
+	}
+	if text == "" {
+		return "nothing changed"
+	}
+	return text[2:]
+}

@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// decide ends the interval: observe, decide, remember, act.
+func (r *Runner) decide(ctx context.Context) {
+	start, end := r.began, time.Now()
+	r.began = end
+	o := r.observe(ctx, start, end)
+	if ctx.Err() != nil {
+		return
+	}
+	st := r.Status()
+	r.mu.Lock()
+	d := r.o.Core.Step(o)
+	r.mu.Unlock()
+	if st.Problem != "" && d.Act {
+		d.Act = false
+		d.Steps = append(d.Steps, planner.Step{Rule: "hold", Why: "the target could not be read: " + st.Problem})
+	}
+	r.set(func(s *Status) { s.Last = &d })
+	r.emit(Decided, "", &o, &d)
+	r.save(end)
+	switch {
+	case !d.Act:
+	case st.Paused || r.o.Advise:
+		r.emit(Advised, "would ask for "+d.Want.String(), nil, &d)
+	default:
+		r.act(ctx, d, end)
+	}
+}
+
+// observe is the interval, with whatever could be seen of it.
+func (r *Runner) observe(ctx context.Context, start, end time.Time) planner.Observation {
+	call, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
+	defer cancel()
+	o, err := r.o.Source.Observe(call, start, end)
+	if err != nil {
+		r.problem(ctx, "the interval was not observed", err)
+		o = planner.Observation{Problems: []string{err.Error()}}
+	}
+	o.Start, o.Length = start, end.Sub(start)
+	st := r.Status()
+	o.Scaling = st.State.Scaling
+	pools := make([]planner.PoolObservation, 0, len(st.State.Pools))
+	for _, p := range st.State.Pools {
+		seen, _ := o.Pool(p.Role)
+		seen.PoolState = p
+		if w := r.pools[p.Role]; w != nil {
+			seen.Changed, w.changed = w.changed, false
+		}
+		pools = append(pools, seen)
+	}
+	o.Pools = pools
+	return o
+}
+
+// act asks the target. What fails is asked for again after the next interval, by
+// a decision made then.
+func (r *Runner) act(ctx context.Context, d planner.Decision, end time.Time) {
+	call, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
+	defer cancel()
+	if err := r.o.Target.Scale(call, d.Want, reason(d)); err != nil {
+		r.problem(ctx, "scaling to "+d.Want.String(), err)
+		return
+	}
+	r.mu.Lock()
+	r.o.Core.Asked(d.Want)
+	r.mu.Unlock()
+	r.scaling = scaling{asked: time.Now(), took: r.scaling.took}
+	r.emit(Scaled, fmt.Sprintf("%s, from %s", d.Want, d.From), nil, &d)
+	r.save(end)
+}
+
+// reason is the steps that changed something, in a line.
+func reason(d planner.Decision) string {
+	var out []string
+	for _, s := range d.Steps {
+		if s.From != s.To {
+			out = append(out, fmt.Sprintf("%s %d to %d: %s", strings.TrimSpace(string(s.Role)+" "+s.Rule), s.From, s.To, s.Why))
+		}
+	}
+	return strings.Join(out, "; ")
+}

@@ -1,0 +1,195 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// Runner runs the planner of one deployment. Run runs once; the other methods
+// are for any goroutine.
+type Runner struct {
+	o Options
+
+	mu     sync.Mutex // guards what follows, and the core
+	status Status
+
+	// Of Run's goroutine alone:
+	began     time.Time // the interval's
+	pools     map[planner.Role]*watched
+	scaling   scaling
+	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
+}
+
+// Status is how a Runner stands.
+type Status struct {
+	Name     string            `json:"deployment"`
+	Ready    bool              `json:"ready"` // the deployment is there and was seen
+	Paused   bool              `json:"paused"`
+	Advise   bool              `json:"advisory"`
+	State    planner.State     `json:"state"`
+	SeenAt   time.Time         `json:"state_seen_at"`
+	Problem  string            `json:"problem,omitempty"` // why State is old
+	Next     time.Time         `json:"next_decision"`
+	Interval time.Duration     `json:"interval_ns"` // in force: grown where scaling takes longer
+	Last     *planner.Decision `json:"last_decision,omitempty"`
+	GPUHours float64           `json:"gpu_hours"` // used since the planner first saw the deployment
+}
+
+// New makes a Runner and restores what it remembered; the error names what is
+// wrong with the options or the state file.
+func New(o Options) (*Runner, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Runner{o: o, pools: map[planner.Role]*watched{}}
+	r.status = Status{Name: o.Name, Advise: o.Advise, Interval: o.Interval}
+	return r, nil
+}
+
+// Status is how things stand now.
+func (r *Runner) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status
+}
+
+func (r *Runner) gpuHours() float64 { return r.Status().GPUHours }
+
+// set changes the status.
+func (r *Runner) set(change func(*Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.status)
+}
+
+// Run waits for the deployment, then samples and decides until ctx ends. Ticks
+// keep to a grid: a slow call delays one, not all that follow.
+func (r *Runner) Run(ctx context.Context) error {
+	if err := r.await(ctx); err != nil {
+		return err
+	}
+	if err := r.restore(); err != nil {
+		return err
+	}
+	r.began = time.Now()
+	r.emit(Started, fmt.Sprintf("%s every %v", r.mode(), r.o.Interval), nil, nil)
+	defer func() {
+		r.emit(Finished, "the replicas stay as they are", nil, nil)
+	}()
+	tick := r.began
+	due := r.began.Add(r.o.Interval)
+	r.set(func(s *Status) { s.Next = due })
+	for {
+		tick = next(tick, r.o.Pull, time.Now())
+		if sleep(ctx, tick) != nil {
+			return nil
+		}
+		if !r.sample(ctx) || time.Now().Before(due) {
+			continue
+		}
+		if why := r.postpone(time.Now()); why != "" {
+			continue
+		}
+		r.decide(ctx)
+		due = next(due, r.Status().Interval, time.Now())
+		r.set(func(s *Status) { s.Next = due })
+	}
+}
+
+func (r *Runner) mode() string {
+	if r.o.Advise {
+		return "deciding, without acting,"
+	}
+	return "deciding"
+}
+
+// next is the first instant of the grid that is not past; at least one step on.
+func next(last time.Time, step time.Duration, now time.Time) time.Time {
+	n := last.Add(step)
+	if late := now.Sub(n); late > 0 {
+		n = n.Add((late + step - 1).Truncate(step))
+	}
+	return n
+}
+
+// sleep until an instant.
+func sleep(ctx context.Context, until time.Time) error {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// await polls until the deployment has all pools, and checks that it is the one
+// that is meant.
+func (r *Runner) await(ctx context.Context) error {
+	deadline, said := time.Now().Add(r.o.StartTimeout), ""
+	for {
+		why, err := r.look(ctx)
+		switch {
+		case err != nil:
+			return err
+		case why == "":
+			r.set(func(s *Status) { s.Ready = true })
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(deadline):
+			return fmt.Errorf("the deployment %s is not there after %v: %s", r.o.Name, r.o.StartTimeout, why)
+		case why != said:
+			r.emit(Warned, "waiting for the deployment: "+why, nil, nil)
+			said = why
+		}
+		if err := sleep(ctx, time.Now().Add(r.o.Pull)); err != nil {
+			return err
+		}
+	}
+}
+
+// ErrWrongModel says that the deployment serves another model than is planned for.
+var ErrWrongModel = errors.New("the deployment serves another model")
+
+// look checks the deployment once: why it is not ready, or what is wrong for good.
+func (r *Runner) look(ctx context.Context) (why string, err error) {
+	s, err := r.state(ctx)
+	if err != nil {
+		return err.Error(), nil
+	}
+	if r.o.Model != "" && s.Model != "" && s.Model != r.o.Model {
+		return "", fmt.Errorf("%w: %q, not %q", ErrWrongModel, s.Model, r.o.Model)
+	}
+	for _, p := range r.o.Core.Deployment().Pools {
+		seen, ok := s.Pool(p.Role)
+		if !ok {
+			return fmt.Sprintf("it has no %s workers", p.Role), nil
+		}
+		if seen.GPUs > 0 && seen.GPUs != p.GPUs {
+			return "", fmt.Errorf("a %s replica of %s has %d GPUs, the planner was told %d: the profile, or --%s-engine-num-gpu, is of another one", p.Role, seen.Name, seen.GPUs, p.GPUs, p.Role)
+		}
+	}
+	return "", nil
+}
+
+// state asks the target, within the call's time.
+func (r *Runner) state(ctx context.Context) (planner.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
+	defer cancel()
+	s, err := r.o.Target.State(ctx)
+	r.set(func(st *Status) {
+		if err != nil {
+			st.Problem = err.Error()
+			return
+		}
+		st.State, st.SeenAt, st.Problem = s, time.Now(), ""
+	})
+	return s, err
+}

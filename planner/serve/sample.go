@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// watched is one pool over the interval.
+type watched struct {
+	ready   int
+	changed bool
+}
+
+// scaling is the last one asked for.
+type scaling struct {
+	asked   time.Time // zero: none is under way
+	took    time.Duration
+	outlast bool // it was said that it outlasts the interval
+}
+
+// sample looks at target and source once. It is false while a scaling is waited
+// for.
+func (r *Runner) sample(ctx context.Context) bool {
+	s, err := r.state(ctx)
+	if err != nil {
+		r.problem(ctx, "the target's replicas are unknown", err)
+		return true // what is known stays; time goes on
+	}
+	r.use(s)
+	r.watch(s)
+	if s.Scaling == "" && !r.scaling.asked.IsZero() {
+		r.scaling.took, r.scaling.asked, r.scaling.outlast = time.Since(r.scaling.asked), time.Time{}, false
+		r.grow()
+	}
+	if r.o.Blocking && s.Scaling != "" && (r.scaling.asked.IsZero() || time.Since(r.scaling.asked) < r.o.ScalingTimeout) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
+	defer cancel()
+	if err := r.o.Source.Sample(ctx, s); err != nil {
+		r.problem(ctx, "the metrics were not sampled", err)
+	}
+	return true
+}
+
+// problem reports what failed, unless it is that the planner is told to stop.
+func (r *Runner) problem(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil || ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // the context's own
+		r.emit(Failed, fmt.Sprintf("%s: %v", what, err), nil, nil)
+	}
+}
+
+// watch notes pools whose ready replicas change within the interval.
+func (r *Runner) watch(s planner.State) {
+	for _, p := range s.Pools {
+		w := r.pools[p.Role]
+		if w == nil {
+			r.pools[p.Role] = &watched{ready: p.Ready}
+			continue
+		}
+		w.changed = w.changed || w.ready != p.Ready
+		w.ready = p.Ready
+	}
+}
+
+// use adds the GPUs that the replicas held since the last sample.
+func (r *Runner) use(s planner.State) {
+	now := time.Now()
+	r.set(func(st *Status) {
+		gpus := 0
+		for _, p := range s.Pools {
+			gpus += r.o.Core.Deployment().Pool(p.Role).GPUs * (p.Ready + p.Starting - p.Pending + p.Draining)
+		}
+		if !r.usedUntil.IsZero() {
+			st.GPUHours += float64(gpus) * now.Sub(r.usedUntil).Hours()
+		}
+		r.usedUntil = now
+	})
+}
+
+// mostGrowth bounds how much longer than asked for an interval may get.
+const mostGrowth = 4
+
+// grow sets the interval to what scaling takes, where that is longer.
+func (r *Runner) grow() {
+	was := r.Status().Interval
+	to := min(max(r.o.Interval, r.scaling.took.Round(time.Second)), mostGrowth*r.o.Interval)
+	if to == was {
+		return
+	}
+	r.set(func(s *Status) { s.Interval = to })
+	r.emit(Warned, fmt.Sprintf("a scaling took %v: decisions come every %v now", r.scaling.took.Round(time.Second), to), nil, nil)
+}
+
+// postpone says why a decision that is due waits: a scaling that outlasts the
+// interval, for mostGrowth intervals at most. Replicas that find no GPUs would
+// stop the planner for ever otherwise (dynamo#14251).
+func (r *Runner) postpone(now time.Time) string {
+	if r.scaling.asked.IsZero() {
+		return ""
+	}
+	lasts := now.Sub(r.scaling.asked)
+	if lasts < r.o.Interval || now.Sub(r.began) >= mostGrowth*r.o.Interval || r.o.Blocking {
+		return ""
+	}
+	why := fmt.Sprintf("the scaling asked for %v ago is not finished (%s): the interval grows until it is, to %v at most", lasts.Round(time.Second), r.Status().State.Scaling, mostGrowth*r.o.Interval)
+	if !r.scaling.outlast {
+		r.scaling.outlast = true
+		r.emit(Warned, why, nil, nil)
+	}
+	return why
+}
