@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/planner"
+)
+
+// draft is a decision on its way: each step says from where to where it takes a
+// pool, so that the steps of a pool lead from what there is to what is wanted.
+type draft struct {
+	d   planner.Decision
+	dep planner.Deployment
+}
+
+// begin keeps what there is until a step changes it.
+func begin(s planner.Situation) *draft {
+	return &draft{d: planner.Decision{From: s.Have, Want: s.Have}, dep: s.Deployment}
+}
+
+// step takes a pool to a number of replicas, which may be what it has.
+func (f *draft) step(rule string, role planner.Role, to int, why string, args ...any) {
+	f.d.Steps = append(f.d.Steps, planner.Step{
+		Rule: rule, Role: role, From: f.d.Want.Of(role), To: to, Why: fmt.Sprintf(why, args...),
+	})
+	f.d.Want = f.d.Want.With(role, to)
+}
+
+// hold leaves all pools as they are and ends the decision.
+func (f *draft) hold(rule, why string, args ...any) planner.Decision {
+	for _, p := range f.dep.Pools {
+		f.step(rule, p.Role, f.d.From.Of(p.Role), why, args...)
+	}
+	return f.d
+}
+
+// without ends the decision for want of figures.
+func (f *draft) without(missing []string) planner.Decision {
+	f.d.Missing = missing
+	return f.hold("missing", "not decided: a figure that is missing is not 0")
+}
+
+// number is a figure that can be counted with: seen, finite and not negative.
+func number(f planner.Figure[float64]) (v float64, ok bool) {
+	return f.Value, f.Known && f.Value >= 0 && !math.IsInf(f.Value, 1)
+}
+
+// figures asks for several numbers and keeps the names of those that are missing.
+type figures struct{ missing []string }
+
+// need is the number, or NaN where it is missing.
+func (n *figures) need(f planner.Figure[float64], name string) float64 {
+	v, ok := number(f)
+	if !ok {
+		n.missing = append(n.missing, name)
+		return math.NaN()
+	}
+	return v
+}
+
+// mostReplicas bounds what a formula may ask for; more is a mistake in units.
+const mostReplicas = 1_000_000
+
+// whole is replicas rounded up, as Python's math.ceil of the same float.
+func whole(replicas float64) int {
+	return int(math.Ceil(min(max(replicas, 0), mostReplicas)))
+}
