@@ -164,7 +164,7 @@ func TestPendingScaleUpDoesNotBlockScaleDown(t *testing.T) {
 	}
 	idle := loaded(split(1, 1, 100), pd(9, 9), 0, 0)
 	idle.Scaling = s.Scaling
-	if got := loadOf(t, DefaultLoad()).Propose(idle); got.Want != pd(9, 9) || rulesOf(got, engine.RolePrefill)[0] != "pause" {
+	if got := loadOf(t, DefaultLoad()).Propose(idle); got.Want != pd(9, 9) || ruledBy(got, engine.RolePrefill)[0] != "pause" {
 		t.Errorf("load: %+v", got)
 	}
 }

@@ -65,7 +65,7 @@ func TestLoadRule(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %+v", c.name, d.Want, c.want, d.Steps)
 		}
 		for role, rule := range map[planner.Role]string{engine.RolePrefill: c.prefill, engine.RoleDecode: c.decode} {
-			if got := rulesOf(d, role); got[len(got)-1] != rule {
+			if got := ruledBy(d, role); got[len(got)-1] != rule {
 				t.Errorf("%s: %s by %v, want %s", c.name, role, got, rule)
 			}
 		}
@@ -82,7 +82,7 @@ func TestLoadBounds(t *testing.T) {
 		s := loaded(dep, c.have, c.queue, c.kv)
 		d := loadOf(t, DefaultLoad()).Propose(s)
 		chained(t, s, d)
-		if d.Want != c.have || rulesOf(d, engine.RolePrefill)[0] != "bounds" || rulesOf(d, engine.RoleDecode)[0] != "bounds" {
+		if d.Want != c.have || ruledBy(d, engine.RolePrefill)[0] != "bounds" || ruledBy(d, engine.RoleDecode)[0] != "bounds" {
 			t.Errorf("%s: %+v", c.have, d)
 		}
 	}
@@ -146,7 +146,7 @@ func TestLoadGrace(t *testing.T) {
 			d := l.Propose(s)
 			chained(t, s, d)
 			have = d.Want
-			rules := rulesOf(d, role)
+			rules := ruledBy(d, role)
 			return rules[len(rules)-1]
 		}
 		scaling := func(s *planner.Situation) { s.Scaling = "starting" }

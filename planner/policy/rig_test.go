@@ -1,8 +1,7 @@
 package policy
 
 import (
-	"encoding/json"
-	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,18 +10,6 @@ import (
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
-
-// lastSeen forecasts the last value that it saw.
-type lastSeen struct{ Value float64 }
-
-func (l *lastSeen) Observe(v float64) {
-	if !math.IsNaN(v) {
-		l.Value = v
-	}
-}
-func (l *lastSeen) Forecast(int) (float64, float64) { return l.Value, 0 }
-func (l *lastSeen) Save() (json.RawMessage, error)  { return json.Marshal(l.Value) }
-func (l *lastSeen) Restore(b json.RawMessage) error { return json.Unmarshal(b, &l.Value) }
 
 // flat is a profile that was measured at one ISL and one context: prompts take
 // 100 ms there, tokens 10 ms, at any load up to 100 requests.
@@ -48,7 +35,7 @@ func flat(t testing.TB, isl, osl int, promptRate, tokenRate float64, gpus int) (
 
 func upstreamOf(t testing.TB, p interpolation.Prefill, d interpolation.Decode, interval time.Duration, change ...func(*UpstreamOptions)) *Upstream {
 	t.Helper()
-	o := UpstreamOptions{Prefill: p, Decode: d, Requests: &lastSeen{}, ISL: &lastSeen{}, OSL: &lastSeen{}, Interval: interval}
+	o := UpstreamOptions{Prefill: p, Decode: d, Requests: &last{}, ISL: &last{}, OSL: &last{}, Interval: interval}
 	for _, f := range change {
 		f(&o)
 	}
@@ -110,18 +97,12 @@ func chained(t failing, s planner.Situation, d planner.Decision) {
 		t.Fatalf("steps lead to %s, wanted is %s: %+v", now, d.Want, d.Steps)
 	}
 	for _, p := range s.Deployment.Pools {
-		if rulesOf(d, p.Role) == nil {
+		if len(ruledBy(d, p.Role)) == 0 {
 			t.Fatalf("no step says why %s is %d: %+v", p.Role, d.Want.Of(p.Role), d.Steps)
 		}
 	}
 }
 
-func rulesOf(d planner.Decision, role planner.Role) []string {
-	var out []string
-	for _, x := range d.Steps {
-		if x.Role == role {
-			out = append(out, x.Rule)
-		}
-	}
-	return out
+func ruledBy(d planner.Decision, role planner.Role) []string {
+	return strings.Fields(rulesOf(d, role))
 }

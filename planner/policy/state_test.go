@@ -57,8 +57,8 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 		for _, state := range []string{
 			``, `[]`, `{`, `{"policy":"another"}`,
-			`{"policy":"upstream","corrections":{"prefill":-1,"decode":1},"requests":1,"isl":1,"osl":1}`,
-			`{"policy":"upstream","corrections":{"prefill":1,"decode":1},"requests":7,"isl":7,"osl":"x"}`,
+			`{"policy":"upstream","corrections":{"prefill":-1,"decode":1},"requests":{"V":1},"isl":{"V":1},"osl":{"V":1}}`,
+			`{"policy":"upstream","corrections":{"prefill":1,"decode":1},"requests":{"V":7},"isl":{"V":7},"osl":"x"}`,
 			`{"policy":"load","grace":4}`, `{"policy":"load","grace":-1}`,
 		} {
 			if err := policy.Restore(json.RawMessage(state)); err == nil {
@@ -73,7 +73,7 @@ func TestRestoreRefuses(t *testing.T) {
 }
 
 // mute is a forecaster that cannot be saved.
-type mute struct{ lastSeen }
+type mute struct{ last }
 
 func (*mute) Save() (json.RawMessage, error) { return nil, errors.New("no disk") }
 
@@ -83,7 +83,7 @@ func TestSaveFails(t *testing.T) {
 	if _, err := u.Save(); err == nil || !strings.Contains(err.Error(), "saving the forecasters: no disk") {
 		t.Error(err)
 	}
-	if err := u.Restore(json.RawMessage(`{"policy":"upstream","corrections":{"prefill":1,"decode":1},"requests":7,"isl":7,"osl":7}`)); err == nil {
+	if err := u.Restore(json.RawMessage(`{"policy":"upstream","corrections":{"prefill":1,"decode":1},"requests":{"V":7},"isl":{"V":7},"osl":{"V":7}}`)); err == nil {
 		t.Error("restored although what there is could not be kept")
 	}
 }

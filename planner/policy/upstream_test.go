@@ -193,7 +193,7 @@ func TestUpstreamWarmup(t *testing.T) {
 	u := upstreamOf(t, p, d, time.Minute)
 	s := at(split(1, 1, -1), planner.Replicas{Prefill: 1, Decode: 1}, time.Minute)
 	s.Warmup, s.Arrivals, s.ISL.Mean, s.OSL.Mean = true, planner.Known(1200.0), planner.Known(3000.0), planner.Known(150.0)
-	if got := u.Propose(s); got.Want != s.Have || got.Missing != nil || rulesOf(got, engine.RolePrefill)[0] != "warm-up" {
+	if got := u.Propose(s); got.Want != s.Have || got.Missing != nil || ruledBy(got, engine.RolePrefill)[0] != "warm-up" {
 		t.Errorf("%+v", got)
 	}
 	if next, _ := u.o.Requests.Forecast(1); next != 1200 {
@@ -219,15 +219,15 @@ func TestUpstreamProfileThatSaysNothing(t *testing.T) {
 }
 
 func TestUpstreamCheck(t *testing.T) {
-	if _, err := NewUpstream(UpstreamOptions{Interval: time.Minute, Requests: &lastSeen{}, ISL: &lastSeen{}}); err == nil || !strings.Contains(err.Error(), "a forecaster is missing") {
+	if _, err := NewUpstream(UpstreamOptions{Interval: time.Minute, Requests: &last{}, ISL: &last{}}); err == nil || !strings.Contains(err.Error(), "a forecaster is missing") {
 		t.Error(err)
 	}
 	for _, interval := range []time.Duration{0, 999 * time.Millisecond, 25 * time.Hour} {
-		if err := (UpstreamOptions{Requests: &lastSeen{}, ISL: &lastSeen{}, OSL: &lastSeen{}, Interval: interval}).Check(); err == nil || !strings.Contains(err.Error(), "want 1s to 24h") {
+		if err := (UpstreamOptions{Requests: &last{}, ISL: &last{}, OSL: &last{}, Interval: interval}).Check(); err == nil || !strings.Contains(err.Error(), "want 1s to 24h") {
 			t.Errorf("%v: %v", interval, err)
 		}
 	}
-	if err := (UpstreamOptions{Requests: &lastSeen{}, ISL: &lastSeen{}, OSL: &lastSeen{}, Interval: DefaultUpstreamInterval}).Check(); err != nil {
+	if err := (UpstreamOptions{Requests: &last{}, ISL: &last{}, OSL: &last{}, Interval: DefaultUpstreamInterval}).Check(); err != nil {
 		t.Error(err)
 	}
 }
