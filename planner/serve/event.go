@@ -33,5 +33,9 @@ type Event struct {
 }
 
 func (r *Runner) emit(k Kind, text string, o *planner.Observation, d *planner.Decision) {
-	r.o.On(Event{At: time.Now(), Name: r.o.Name, Kind: k, Text: text, Observation: o, Decision: d, GPUHours: r.gpuHours()})
+	e := Event{Name: r.o.Name, Kind: k, Text: text, Observation: o, Decision: d, GPUHours: r.gpuHours()}
+	r.emitting.Lock()
+	defer r.emitting.Unlock()
+	e.At = time.Now()
+	r.o.On(e)
 }

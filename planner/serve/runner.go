@@ -15,6 +15,8 @@ import (
 type Runner struct {
 	o Options
 
+	emitting sync.Mutex // one event at a time
+
 	mu     sync.Mutex // guards what follows, and the core
 	status Status
 
