@@ -27,18 +27,25 @@ func (r *Runner) Deployment() planner.Deployment {
 	return r.o.Core.Deployment()
 }
 
-// Change sets bounds, budget and SLA from the next decision on; after an error
-// nothing is changed.
-func (r *Runner) Change(d planner.Deployment) error {
-	r.mu.Lock()
-	was := r.o.Core.Deployment()
-	err := r.o.Core.SetDeployment(d)
-	r.mu.Unlock()
+// Change edits bounds, budget and SLA, in force from the next decision on; after
+// an error nothing is changed.
+func (r *Runner) Change(edit func(planner.Deployment) (planner.Deployment, error)) error {
+	was, now, err := r.edit(edit)
 	if err != nil {
 		return err
 	}
-	r.emit(Changed, changes(was, d), nil, nil)
+	r.emit(Changed, changes(was, now), nil, nil)
 	return nil
+}
+
+func (r *Runner) edit(edit func(planner.Deployment) (planner.Deployment, error)) (was, now planner.Deployment, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was = r.o.Core.Deployment()
+	if now, err = edit(was); err != nil {
+		return was, now, err
+	}
+	return was, now, r.o.Core.SetDeployment(now)
 }
 
 // changes names what differs.

@@ -235,13 +235,11 @@ func TestPauseAndChange(t *testing.T) {
 		g.Pause(true)
 		go func() {
 			time.Sleep(2*time.Minute + time.Second)
-			d := g.Deployment()
-			d.Budget.Max = 1
-			if err := g.Change(d); err == nil {
+			one, three := 1, 3
+			if err := g.Change(Settings{MaxGPU: &one}.apply); err == nil {
 				t.Error("a budget below the least is taken")
 			}
-			d.Budget.Max = 3
-			if err := g.Change(d); err != nil {
+			if err := g.Change(Settings{MaxGPU: &three}.apply); err != nil {
 				t.Error(err)
 			}
 			g.Pause(false)
