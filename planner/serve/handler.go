@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -49,7 +50,7 @@ func Handler(o HandlerOptions) http.Handler {
 	guarded.HandleFunc("POST /api/v1/deployments/{name}/resume", h.pause(false))
 	guarded.HandleFunc("PATCH /api/v1/deployments/{name}", h.change)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { well(w) })
 	mux.HandleFunc("GET /readyz", h.ready)
 	mux.Handle("/", h.guard(http.NewCrossOriginProtection().Handler(guarded)))
 	return mux
@@ -119,8 +120,10 @@ func (h handler) ready(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 	}
-	fmt.Fprintln(w, "ok")
+	well(w)
 }
+
+func well(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok\n") } // a probe that went away
 
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")

@@ -162,9 +162,9 @@ var ErrWrongModel = errors.New("the deployment serves another model")
 
 // look checks the deployment once: why it is not ready, or what is wrong for good.
 func (r *Runner) look(ctx context.Context) (why string, err error) {
-	s, err := r.state(ctx)
-	if err != nil {
-		return err.Error(), nil
+	s, unseen := r.state(ctx)
+	if unseen != nil {
+		return unseen.Error(), nil
 	}
 	if r.o.Model != "" && s.Model != "" && s.Model != r.o.Model {
 		return "", fmt.Errorf("%w: %q, not %q", ErrWrongModel, s.Model, r.o.Model)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ func (r *Runner) sample(ctx context.Context) bool {
 
 // problem reports what failed, unless it is that the planner is told to stop.
 func (r *Runner) problem(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil || ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // the context's own
+	if !errors.Is(ctx.Err(), context.Canceled) {
 		r.emit(Failed, fmt.Sprintf("%s: %v", what, err), nil, nil)
 	}
 }
