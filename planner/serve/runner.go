@@ -164,7 +164,7 @@ var ErrWrongModel = errors.New("the deployment serves another model")
 func (r *Runner) look(ctx context.Context) (why string, err error) {
 	s, unseen := r.state(ctx)
 	if unseen != nil {
-		return unseen.Error(), nil
+		return unseen.Error(), nil //nolint:nilerr // it may come yet: await says why it waits
 	}
 	if r.o.Model != "" && s.Model != "" && s.Model != r.o.Model {
 		return "", fmt.Errorf("%w: %q, not %q", ErrWrongModel, s.Model, r.o.Model)
