@@ -24,7 +24,7 @@ const (
 // of an exhaustive search over the model. Other processes disturb the machine
 // that this runs on, so a run may be repeated: a point has to agree once.
 func TestAgreesWithModel(t *testing.T) {
-	plimsoll := timed(t)
+	timed(t)
 	for _, tt := range []struct {
 		name string
 		itl  time.Duration
@@ -38,7 +38,7 @@ func TestAgreesWithModel(t *testing.T) {
 			best := map[string]deviation{}
 			const runs = 3
 			for i := range runs {
-				complaints := agreementRun(t, plimsoll, sla, best)
+				complaints := agreementRun(t, sla, best)
 				if len(complaints) == 0 {
 					return
 				}
@@ -69,11 +69,11 @@ func (d deviation) String() string {
 
 // agreementRun profiles once, keeps in best the nearest that each point came,
 // and returns what does not agree.
-func agreementRun(t *testing.T, plimsoll string, sla profile.SLA, best map[string]deviation) []string {
+func agreementRun(t *testing.T, sla profile.SLA, best map[string]deviation) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "results")
 	ms := func(d time.Duration) string { return fmt.Sprint(float64(d) / float64(time.Millisecond)) }
-	p := startAs(t, plimsoll, nil, "profile-sla", "--engine", "sim", "--isl", itoa(agreementISL), "--osl", itoa(agreementOSL),
+	p := start(t, nil, "profile-sla", "--engine", "sim", "--isl", itoa(agreementISL), "--osl", itoa(agreementOSL),
 		"--ttft", ms(sla.TTFT), "--itl", ms(sla.ITL), "--prefill-interpolation-granularity", "4", "--decode-interpolation-granularity", "2",
 		"--max-context-length", itoa(agreementISL+agreementOSL), "--output-dir", dir, "--quiet")
 	if code := p.wait(t); code != exitDone {

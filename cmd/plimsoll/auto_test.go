@@ -31,12 +31,14 @@ while [ $# -gt 0 ]; do
   shift
 done
 echo "devices $CUDA_VISIBLE_DEVICES"
-exec plimsoll engine serve --model "$model" --gpu h100-sxm --tp "$tp" --port "$port" $cache
+exec plimsoll engine serve --model "$model" --gpu l40s --tp "$tp" --port "$port" $cache
 `
 
 // With GPUs that NVML lists and vllm on PATH, auto profiles vllm on those GPUs,
 // and still believes the server that says of itself that it is simulated.
 func TestAutoTakesGPUsAndVLLM(t *testing.T) {
+	long(t)
+	t.Parallel()
 	cc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("NOT RUN: a stand-in for libnvidia-ml.so.1 takes gcc, which is not here")
@@ -76,7 +78,7 @@ func TestAutoTakesGPUsAndVLLM(t *testing.T) {
 	if _, errOut := plimsoll("profile-sla", "--dry-run"); !strings.Contains(errOut, "no --model says what to serve") {
 		t.Errorf("dry run without a model:\n%s", errOut)
 	}
-	plimsoll("profile-sla", "--model", "meta-llama/Meta-Llama-3.1-8B", "--tp", "2", "--isl", "200", "--osl", "20", "--ttft", "200", "--itl", "50",
+	plimsoll("profile-sla", "--model", "meta-llama/Meta-Llama-3.1-8B", "--tp", "2", "--isl", "200", "--osl", "20", "--ttft", "1000", "--itl", "100",
 		"--max-num-seqs", "8", "--max-context-length", "1000", "--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2")
 	rec, err := store.ReadRecommendation(filepath.Join(dir, "profiling_results"))
 	if err != nil {

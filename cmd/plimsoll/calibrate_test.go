@@ -22,10 +22,10 @@ import (
 // not. The shipped fit does not. Other processes disturb the machine that this
 // runs on, so the measurement may be repeated.
 func TestCalibrateOnAMeasuredProfile(t *testing.T) {
+	timed(t)
 	const runs = 3
-	plimsoll := timed(t)
 	for i := range runs {
-		complaints := calibrateRun(t, plimsoll)
+		complaints := calibrateRun(t)
 		if len(complaints) == 0 {
 			return
 		}
@@ -39,11 +39,11 @@ func TestCalibrateOnAMeasuredProfile(t *testing.T) {
 	}
 }
 
-func calibrateRun(t *testing.T, plimsoll string) (complaints []string) {
+func calibrateRun(t *testing.T) (complaints []string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "measured")
 	ours := filepath.Join(t.TempDir(), "ours.json")
-	p := startAs(t, plimsoll, nil, "profile-sla", "--engine", "endpoint", "--endpoint", serveAffine(t), "--endpoint-gpus", "1",
+	p := start(t, nil, "profile-sla", "--engine", "endpoint", "--endpoint", serveAffine(t), "--endpoint-gpus", "1",
 		"--max-in-flight", "16", "--kv-tokens", "100000", "--provenance", "measured", "--gpu", "h100-sxm",
 		"--isl", "500", "--osl", "32", "--ttft", "100", "--itl", "11", "--quiet",
 		"--prefill-interpolation-granularity", "6", "--decode-interpolation-granularity", "2", "--max-context-length", "2000", "--output-dir", dir)

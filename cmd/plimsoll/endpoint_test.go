@@ -90,7 +90,7 @@ const (
 
 func endpoint(dir, url string, more ...string) []string {
 	return append([]string{
-		"profile-sla", "--endpoint", url, "--endpoint-gpus", "2", "--isl", "300", "--osl", "20", "--ttft", "200", "--itl", "20",
+		"profile-sla", "--endpoint", url, "--endpoint-gpus", "2", "--isl", "300", "--osl", "20", "--ttft", "1000", "--itl", "100",
 		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "1000",
 		"--output-dir", dir,
 	}, more...)
@@ -100,7 +100,8 @@ func endpoint(dir, url string, more ...string) []string {
 // once than it may, says itself that it is simulated whatever the user claims,
 // and what it was let in with is written nowhere.
 func TestEndpoint(t *testing.T) {
-	s := serveEmbedded(t, "--tp", "2", "--enable-prefix-caching")
+	t.Parallel()
+	s := serveEmbedded(t, "--gpu", unhurried, "--tp", "2", "--enable-prefix-caching")
 	c := count(t, s.url, 0)
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, endpoint(dir, c.URL, "--max-in-flight", "6", "--provenance", "measured", "--verbose",
@@ -147,7 +148,8 @@ func TestEndpoint(t *testing.T) {
 // Every tenth request fails: the run stops early, says how many failed and why,
 // and what the server said about the credentials is written nowhere.
 func TestEndpointStopsOnErrors(t *testing.T) {
-	s := serveEmbedded(t, "--enable-prefix-caching")
+	t.Parallel()
+	s := serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching")
 	c := count(t, s.url, 10)
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitFailed, endpoint(dir, c.URL, "--max-in-flight", "32", "--verbose",
@@ -180,6 +182,7 @@ func TestEndpointStopsOnErrors(t *testing.T) {
 
 // A server that refuses the credentials, and repeats them as it does.
 func TestEndpointRefusesKey(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"bad key: `+r.Header.Get("Authorization")+` `+r.Header.Get("X-Tenant")+`"}}`, http.StatusUnauthorized)
 	}))

@@ -28,6 +28,8 @@ func estimated(dir string, more ...string) []string {
 // The whole job in virtual time: the same files as of a real engine, the word
 // in each, and the error beside the picks.
 func TestEstimate(t *testing.T) {
+	long(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, estimated(dir)...)
 	rec, err := store.ReadRecommendation(dir)
@@ -130,6 +132,8 @@ func checkDoubts(t *testing.T, p *program, rec store.Recommendation) {
 
 // Two runs are the same byte for byte, but for when they ran.
 func TestEstimateIsDeterministic(t *testing.T) {
+	long(t)
+	t.Parallel()
 	when := regexp.MustCompile(`"(started|ended|elapsed_ns|engine_seconds|gpu_seconds)":\s*("[^"]*"|[0-9.e+-]+)`)
 	trees := make([]map[string]string, 2)
 	for i := range trees {
@@ -148,7 +152,7 @@ func TestEstimateIsDeterministic(t *testing.T) {
 // within 3 % or 1 ms. Other processes disturb the machine that this runs on, so
 // the slow run may be repeated.
 func TestEstimateAgreesWithSim(t *testing.T) {
-	plimsoll := timed(t)
+	timed(t)
 	const runs = 3
 	args := []string{
 		"--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--gpu-count", "2", "--max-num-seqs", "16", "--isl", "8000", "--osl", "40",
@@ -157,7 +161,7 @@ func TestEstimateAgreesWithSim(t *testing.T) {
 	}
 	profiled := func(kind string) (store.Recommendation, map[string]profile.Point) {
 		dir := filepath.Join(t.TempDir(), kind)
-		p := startAs(t, plimsoll, nil, append([]string{"profile-sla", "--engine", kind, "--output-dir", dir}, args...)...)
+		p := start(t, nil, append([]string{"profile-sla", "--engine", kind, "--output-dir", dir}, args...)...)
 		if code := p.wait(t); code != exitDone {
 			t.Fatalf("exit code %d\n%s", code, &p.errout)
 		}
@@ -221,6 +225,8 @@ func disagreements(t *testing.T, estimates, points map[string]profile.Point) []s
 // Nothing meets the SLA: exit 4, everything is written, and the four lines say
 // that they are no answer.
 func TestEstimateInfeasible(t *testing.T) {
+	long(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitInfeasible, estimated(dir, "--ttft", "1", "--itl", "0.5")...)
 	rec, err := store.ReadRecommendation(dir)
@@ -233,6 +239,8 @@ func TestEstimateInfeasible(t *testing.T) {
 // With --format json stdout is recommendation.json, with the terms of the picks
 // where they were asked for; they add up to the latencies.
 func TestExplain(t *testing.T) {
+	long(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, estimated(dir, "--format", "json", "--explain")...)
 	var got explained

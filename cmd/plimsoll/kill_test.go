@@ -46,6 +46,7 @@ func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group b
 // that can be read, and a folder that --resume completes to the same points
 // and the same picks as a run that nothing disturbed.
 func TestKilledAndResumed(t *testing.T) {
+	t.Parallel()
 	needProc(t)
 	whole := filepath.Join(t.TempDir(), "results")
 	ran(t, exitDone, small(whole)...)
@@ -65,6 +66,10 @@ func TestKilledAndResumed(t *testing.T) {
 		{"decode surface", "surface/decode/", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.name != "decode sweep" {
+				long(t) // killed elsewhere, it races no differently
+			}
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
 			p := interrupt(t, dir, tt.stage, tt.n, syscall.SIGKILL, false)
 			if code := p.wait(t); code != -1 {
@@ -110,8 +115,10 @@ func checkCompleted(t *testing.T, dir string, want []string, picked store.Recomm
 // The first Ctrl-C, which a terminal sends to the whole process group, stops
 // the engines, keeps what was measured and says how to go on.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
 			p := interrupt(t, dir, "sweep/decode/", 2, s, s == syscall.SIGINT)
 			if code := p.wait(t); code != exitInterrupted {

@@ -18,9 +18,17 @@ func main() {
 }
 
 // interruptible is a context that the first Ctrl-C or TERM cancels; the second
-// quits at once, because the default handling is back by then.
+// quits at once. It does not leave that to the default handling, which is to do
+// nothing where a script started the program in the background.
 func interruptible() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitInterrupted)
+	}()
 	return ctx
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,10 +33,16 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
+	// Most tests wait for engines that run in real time: more at once than cores.
+	// Whoever sets -parallel has the last word; those that compare latencies run alone.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "affineengine": affineEngine})
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {

@@ -27,6 +27,7 @@ func pictures() []string {
 // The whole job on the embedded engine, and everything that can be done with
 // the folder afterwards.
 func TestProfile(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, small(dir)...)
 	p.noOrphans(t)

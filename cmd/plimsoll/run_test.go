@@ -27,10 +27,15 @@ const markVar = "PLIMSOLL_TEST_RUN"
 // patience bounds every wait: a stalled machine may take long, a hang forever.
 const patience = 30 * time.Second
 
-// small asks for a profile of the embedded engine that takes a few seconds.
+// unhurried is a GPU whose steps take tens of milliseconds: a test waits for it
+// beside others, and what a busy machine adds to a step decides nothing.
+const unhurried = "l40s"
+
+// small asks for a profile of the embedded engine that takes seconds, nearly all
+// of them waiting.
 func small(dir string, more ...string) []string {
 	return append([]string{
-		"profile-sla", "--engine", "sim", "--tp", "1,2", "--isl", "500", "--osl", "30", "--ttft", "200", "--itl", "20",
+		"profile-sla", "--engine", "sim", "--gpu", unhurried, "--tp", "1,2", "--isl", "500", "--osl", "30", "--ttft", "1000", "--itl", "100",
 		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000",
 		"--output-dir", dir,
 	}, more...)
@@ -116,18 +121,25 @@ func ran(t *testing.T, code int, args ...string) *program {
 	return p
 }
 
-// timed is the executable for tests of latencies: under the race detector, which
-// slows the client and the engine down, the program is built without it.
-func timed(t *testing.T) string {
+// timed ends a test of latencies under the race detector, which slows the client
+// and the engine down: it would find nothing about latencies, and the same
+// program is looked at for races in the other tests.
+func timed(t *testing.T) {
 	t.Helper()
-	if !raceDetector {
-		return "plimsoll"
+	if raceDetector {
+		t.Skip("NOT RUN under the race detector: it compares latencies")
 	}
-	path := filepath.Join(t.TempDir(), "plimsoll")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+}
+
+// long leaves a test out of -short, with which races are looked for: what it runs
+// in several goroutines is what TestProfile or TestMisbehavingEngines run too, and
+// the detector makes its minute of drawing pictures of a second. Without -short it
+// runs.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("NOT RUN with -short: it would race as other tests do")
 	}
-	return path
 }
 
 // poll waits until ok.

@@ -57,6 +57,7 @@ func get(t *testing.T, url string) (int, string, error) {
 // The start-up log, a TERM with a request in flight, which is finished, and
 // exit code 0.
 func TestEngineServe(t *testing.T) {
+	t.Parallel()
 	s := serveEmbedded(t, "--tp", "2", "--enable-prefix-caching")
 	body := `{"model":"meta-llama/Meta-Llama-3.1-8B","prompt":"a b c","max_tokens":100,"ignore_eos":true,"stream":true}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions", strings.NewReader(body))
@@ -109,6 +110,7 @@ simulated engine: stopped
 }
 
 func TestEngineServePortInUse(t *testing.T) {
+	t.Parallel()
 	s := serveEmbedded(t)
 	port := s.url[strings.LastIndex(s.url, ":")+1:]
 	p := ran(t, exitFailed, "engine", "serve", "--port", port)

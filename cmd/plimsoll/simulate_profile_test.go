@@ -22,6 +22,8 @@ func estimatedProfile(t *testing.T, args ...string) string {
 // A fleet on a profile's surfaces, which come from the latency model, does what
 // the fleet on that model does, up to nine tenths of what it carries.
 func TestSimulateFromProfileIsNearItsModel(t *testing.T) {
+	long(t)
+	t.Parallel()
 	dir := estimatedProfile(t)
 	load := []string{"--isl", "1024", "--osl", "128", "--requests", "4000", "--ttft", "200", "--itl", "20", "--rate"}
 	for rate, tolerance := range map[string]struct{ ttft, itl float64 }{"0.2": {0.03, 0.01}, "9": {0.02, 0.02}, "18": {0.04, 0.04}, "27": {0.08, 0.08}} {
@@ -47,6 +49,8 @@ func TestSimulateFromProfileIsNearItsModel(t *testing.T) {
 // A prompt that the cache holds but for its last block has still a step to wait
 // for, which reads all of the model.
 func TestSimulateFromProfileWithCachedPrompts(t *testing.T) {
+	long(t)
+	t.Parallel()
 	f := simulated(t, "--profile", estimatedProfile(t), "--isl", "1040", "--osl", "20", "--requests", "200", "--rate", "1",
 		"--enable-prefix-caching", "--prefix-groups", "1", "--prefix-tokens", "1024")
 	if ttft, step := f.Latency["ttft"].Min, f.Latency["itl"].Min; ttft < step {
@@ -57,6 +61,8 @@ func TestSimulateFromProfileWithCachedPrompts(t *testing.T) {
 // A profile that says nothing of its engine: what is assumed is shown, and a
 // prompt longer than its surfaces is extrapolated, not refused.
 func TestSimulateFromImportedProfile(t *testing.T) {
+	long(t)
+	t.Parallel()
 	src, dir := t.TempDir(), filepath.Join(t.TempDir(), "prof")
 	for _, phase := range []string{"prefill", "decode"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "npz", "h200-8b-fp8-tp1-"+phase+".npz"))
@@ -97,6 +103,8 @@ func TestSimulateFromImportedProfile(t *testing.T) {
 
 // What an SLA that nothing meets left behind is simulated with a word about it.
 func TestSimulateFromInfeasibleProfile(t *testing.T) {
+	long(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "prof")
 	ran(t, exitInfeasible, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
 		"--isl", "1024", "--osl", "128", "--ttft", "5", "--itl", "20", "--quiet", "--output-dir", dir)

@@ -24,6 +24,7 @@ func simulated(t *testing.T, args ...string) simulationFile {
 
 // What the file says adds up.
 func TestSimulateCounts(t *testing.T) {
+	t.Parallel()
 	f := simulated(t, "--requests", "3000", "--rate", "30", "--replicas", "3", "--isl", "800", "--isl-p99", "4000", "--osl", "100", "--osl-p99", "600",
 		"--arrival", "gamma", "--cv", "3", "--router", "least_loaded", "--ttft", "100", "--itl", "12", "--max-model-len", "3000")
 	r := f.Requests
@@ -90,6 +91,8 @@ func TestSimulateStops(t *testing.T) {
 // A load whose rate repeats has the mean that was asked for, since it ends with
 // a period; a bound that cuts one is named.
 func TestSimulateLoadHasTheRateAskedFor(t *testing.T) {
+	long(t)
+	t.Parallel()
 	for _, arrival := range [][]string{
 		{"--arrival", "burst", "--period", "30m", "--burst-length", "5m", "--burst-factor", "10"},
 		{"--arrival", "sine", "--period", "20m", "--amplitude", "1"},
@@ -109,6 +112,7 @@ func TestSimulateLoadHasTheRateAskedFor(t *testing.T) {
 
 // A link that cannot carry the KV of the load is named and reported.
 func TestSimulateLinks(t *testing.T) {
+	t.Parallel()
 	load := []string{"--prefill-replicas", "1", "--decode-replicas", "1", "--rate", "4", "--requests", "500", "--transfer-bandwidth"}
 	if l := simulated(t, append(load, "50")...).Links; l == nil || l.Utilisation > 0.1 || l.Wait.N != 500 || l.Transfer.Mean < 5 {
 		t.Errorf("a wide link: %+v", l)
