@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,6 +175,10 @@ func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arriv
 	for _, by := range []float64{off, 1 / off} {
 		plan.slower = by
 		other, err := runFleet(ctx, plan, arrivals, seen)
+		if over, ok := errors.AsType[*fleet.OverloadError](err); ok {
+			s.warnings = append(s.warnings, profile.Warnf("overloaded_if_slower", "if every step took %.3g times as long, the load would not come to an end: %v", by, over))
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("with steps %.2g times as long: %w", by, err)
 		}
@@ -228,7 +233,7 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 			return o, usagef("%s", traceFlags(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
-			return o, usagef("%s%v", lineOf(a), err)
+			return o, notTaken(a, err)
 		}
 		if o.n == 0 {
 			o.first = a.At
@@ -245,6 +250,19 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 		return o, fmt.Errorf("after %d requests: %w", o.n, err)
 	}
 	return o, nil
+}
+
+// notTaken says why a fleet does not take a request.
+func notTaken(a trace.Arrival, err error) error {
+	over, ok := errors.AsType[*fleet.OverloadError](err)
+	if !ok {
+		return usagef("%s%v", lineOf(a), err)
+	}
+	replicas := "more replicas"
+	if served := over.ServedPerSecond(); served > 0 {
+		replicas = fmt.Sprintf("%.3g times the replicas", over.OfferedPerSecond()/served)
+	}
+	return withHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), a shorter load (--duration, --requests), or a larger --max-waiting", replicas)
 }
 
 func lineOf(a trace.Arrival) string {

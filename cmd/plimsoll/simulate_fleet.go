@@ -51,6 +51,7 @@ func fleetFlags() []cli.Flag {
 		f("kv-nvme-bandwidth", itoa(nvmeGBs), "from there, `GB/s` per engine"),
 		f("transfer-bandwidth", itoa(linkGBs), "of KV from a prefill engine, `GB/s` per GPU"),
 		f("transfer-latency", "0", "of each such transfer, `ms`"),
+		f("max-waiting", itoa(maxWaiting), "give up when so many `requests` more are in the fleet than --max-num-seqs lets its engines hold: each takes some 800 bytes, and 8 for each block of a prompt that is shared"),
 		f("noise", "0", "relative jitter of each step, `fraction` from 0 to below 1"),
 	}
 }
@@ -70,6 +71,7 @@ type fleetPlan struct {
 	dram, nvme                storage
 	linkBytes                 float64 // per second and GPU
 	linkLatency               engine.Picoseconds
+	maxWaiting                int
 	noise                     float64
 	seed                      uint64
 	sla                       profile.SLA
@@ -96,6 +98,7 @@ func parseFleet(p *parser) fleetPlan {
 		caching: p.c.Bool("enable-prefix-caching"), async: p.choice("async-scheduling", "auto", "on", "off"), dram: p.storage("kv-dram"), nvme: p.storage("kv-nvme"),
 		linkBytes:   p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
 		linkLatency: engine.FromSeconds(p.number("transfer-latency", 0, maxMillis) / 1e3),
+		maxWaiting:  p.integer("max-waiting", 1, math.MaxInt32, 0),
 		noise:       p.fraction("noise"),
 		seed:        uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
 		sla:         profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), Stat: profile.Mean},
@@ -104,8 +107,12 @@ func parseFleet(p *parser) fleetPlan {
 	return f
 }
 
-// maxReplicas bounds a pool.
-const maxReplicas = 100_000
+const (
+	// maxReplicas bounds a pool.
+	maxReplicas = 100_000
+	// maxWaiting is a queue of hours in most fleets, and some 2 GB.
+	maxWaiting = 2_000_000
+)
 
 // check refuses flags that do not go together.
 func (f *fleetPlan) check(p *parser) {
@@ -204,7 +211,7 @@ func (f fleetPlan) resolve() (simulatedFleet, error) {
 	if err != nil {
 		return simulatedFleet{}, err
 	}
-	out := simulatedFleet{Config: fleet.Config{SLA: f.sla, Provenance: profile.Estimated}}
+	out := simulatedFleet{Config: fleet.Config{SLA: f.sla, Provenance: profile.Estimated, MaxInFlight: f.maxWaiting}}
 	s.about(&out)
 	roles := []engine.Role{engine.RoleAggregated}
 	if f.prefill > 0 {
@@ -219,6 +226,7 @@ func (f fleetPlan) resolve() (simulatedFleet, error) {
 		if p.Engine, err = p.Engine.Normal(); err != nil {
 			return out, usagef("%v", err)
 		}
+		out.MaxInFlight += p.Replicas * p.Engine.Limits.MaxNumSeqs
 		out.Pools = append(out.Pools, f.finish(p, s.kvBytes()))
 		out.labels = append(out.labels, s.label(role))
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	Provenance profile.Provenance
 	// Bins bounds the report's series, from 2 to 65536; 0 = DefaultBins.
 	Bins int
+	// MaxInFlight bounds the requests that are in the fleet at once, and with
+	// them its memory; 0 = nothing does. Offer refuses one more (OverloadError).
+	MaxInFlight int
 	// Done is called with each request that leaves the fleet, in order of time;
 	// nil = nobody wants to know. It must not call the fleet.
 	Done func(Outcome)
@@ -129,6 +132,7 @@ func (c Config) normal() (Config, error) {
 	}
 	c.Provenance = profile.Weakest(profile.Simulated, c.Provenance)
 	complain(c.Bins < 2 || c.Bins > 1<<16, "%d bins: want 2 to 65536", c.Bins)
+	complain(c.MaxInFlight < 0, "at most %d requests in flight: want 0 (no bound) or more", c.MaxInFlight)
 	complain(c.SLA.TTFT < 0 || c.SLA.ITL < 0, "SLA of TTFT %v and ITL %v: want no negative bound", c.SLA.TTFT, c.SLA.ITL)
 	t := c.Transfer
 	complain(t.Latency < 0, "transfer latency %v: want none below 0", t.Latency.Duration())

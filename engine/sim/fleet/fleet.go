@@ -67,6 +67,7 @@ type Fleet struct {
 	sla        profile.SLA
 	provenance profile.Provenance
 	done       func(Outcome)
+	overload   overload
 
 	now      engine.Picoseconds
 	over     bool
@@ -105,7 +106,8 @@ func New(c Config) (*Fleet, error) {
 	}
 	f := &Fleet{
 		transfer: c.Transfer, retry: c.Retry, sla: c.SLA, provenance: c.Provenance, done: c.Done,
-		flights: flights{free: none}, series: newSeries(c.Bins),
+		overload: overload{most: c.MaxInFlight},
+		flights:  flights{free: none}, series: newSeries(c.Bins),
 	}
 	for _, p := range c.Pools {
 		f.pools = append(f.pools, &pool{Pool: p, held: emptyLine()})
@@ -126,7 +128,9 @@ func (f *Fleet) Now() engine.Picoseconds { return f.now }
 func (f *Fleet) InFlight() int { return f.flights.n }
 
 // Offer brings a request to the fleet, which advances to its arrival. A request
-// that is too long for an engine is counted as rejected, which is no error.
+// that is too long for an engine is counted as rejected, which is no error. One
+// that would be more than MaxInFlight is refused: an *OverloadError, after which
+// the fleet is as if it had only advanced.
 func (f *Fleet) Offer(r Request) error {
 	number := f.tally.offered + 1
 	if f.over {
@@ -140,6 +144,11 @@ func (f *Fleet) Offer(r Request) error {
 		return err
 	}
 	f.until(r.At)
+	if f.overload.most > 0 && tooLong == nil {
+		if err := f.overload.admit(f); err != nil {
+			return err
+		}
+	}
 	f.tally.offered = number
 	f.lastArrival = r.At
 	f.isl.Add(int64(r.ISL), 1)
