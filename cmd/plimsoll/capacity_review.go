@@ -26,12 +26,15 @@ func capacityReviewCommand() *cli.Command {
 		Name: "review", Usage: "measured traffic against a plan, and what to change", ArgsUsage: "PLAN.json",
 		Description: "PLAN.json is what capacity plan --format json printed. Its fleet is simulated under the trace and sized again for\n" +
 			"   it, on the same engines at the same prices. Rates per second, lengths in tokens, latencies in ms.\n\n" +
+			"   With --prometheus the traffic is what a Prometheus server saw: its busiest window, mean and p99 lengths,\n" +
+			"   taken as log-normal. The latencies that it saw stand beside those that the fleet has in simulation.\n\n" +
 			"   plimsoll capacity plan --workload chatbot.yaml --format json > plan.json\n" +
-			"   plimsoll capacity review --trace azure.csv plan.json",
-		Flags: stringFlags("", [][3]string{
+			"   plimsoll capacity review --trace azure.csv plan.json\n" +
+			"   plimsoll capacity review --prometheus http://prometheus:9090 --since 24h --served-model-name llama plan.json",
+		Flags: append(stringFlags("", [][3]string{
 			{"trace", "", "arrivals and lengths that came, from `FILE`, gzip or not"},
 			{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
-		}),
+		}), prometheusFlags()...),
 		Action: reviewPlan,
 	}
 }
@@ -87,9 +90,24 @@ type review struct {
 	plan  sizedPlan
 	demand
 
-	windows []time.Duration
+	came    came
+	load    []trace.Arrival  // that the planned fleet is simulated under
+	seen    *seen            // by Prometheus; nil = a trace
 	run     autoscale.Result // of the planned fleet, spares left out
 	resized sizedPlan
+}
+
+// came is what traffic is measured by, beside its lengths.
+type came struct {
+	rate        float64 // requests/s
+	peaks       []peak
+	busiestHour float64 // over the mean; NaN = not known
+}
+
+// peak is the highest rate in windows of one length.
+type peak struct {
+	window time.Duration
+	rate   float64 // requests/s
 }
 
 func reviewPlan(c *cli.Context) error {
@@ -101,30 +119,52 @@ func reviewPlan(c *cli.Context) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	file := p.name("trace")
-	if file == "" && p.err == nil {
-		return usagef("--trace is missing: want a file of the arrivals and lengths that came")
+	file, server := p.name("trace"), p.name("prometheus")
+	switch {
+	case p.err != nil:
+	case file == "" && server == "":
+		p.fail(usagef("--trace is missing: want a file of the arrivals and lengths that came").hint("or --prometheus URL, of a server that counted them"))
+	case file != "" && server != "":
+		p.fail(usagef("--trace and --prometheus: want one of them"))
 	}
-	r.windows = append([]time.Duration{cmp.Or(r.plans.Workload.PeakWindow, time.Minute)}, trace.PeakWindows()...)
-	r.windows = slices.Compact(slices.Sorted(slices.Values(r.windows)))
-	if p.err == nil {
-		r.read(p, file, cmp.Or(r.plans.Workload.PeakWindow, time.Minute))
-	}
+	p.needs(server != "", "with --prometheus", prometheusFlagNames()...)
+	p.needs(file != "", "with --trace", "trace-format")
 	if p.err != nil {
 		return p.err
 	}
-	var err error
-	if r.stats, err = trace.Summarize(trace.Of(r.arrivals...), r.windows...); err != nil {
-		return usagef("--trace %s: %v", file, err)
+	if err := r.measure(p, file); err != nil {
+		return err
 	}
-	if err := r.size(); err != nil {
+	if err := stoppable(c.Context, r.size); err != nil {
 		return err
 	}
 	if err := r.show(c); err != nil {
 		return err
 	}
 	if r.resized.Infeasible != nil {
-		return &infeasibleError{"no number of these engines holds the SLO under the trace"}
+		return &infeasibleError{"no number of these engines holds the SLO under this traffic"}
+	}
+	return nil
+}
+
+// measure reads what came: the file of a trace, or else Prometheus.
+func (r *review) measure(p *parser, file string) error {
+	window := cmp.Or(r.plans.Workload.PeakWindow, time.Minute)
+	if file == "" {
+		return r.observe(p, window)
+	}
+	if r.read(p, file, window); p.err != nil {
+		return p.err
+	}
+	windows := append([]time.Duration{window}, trace.PeakWindows()...)
+	windows = slices.Compact(slices.Sorted(slices.Values(windows)))
+	var err error
+	if r.stats, err = trace.Summarize(trace.Of(r.arrivals...), windows...); err != nil {
+		return usagef("--trace %s: %v", file, err)
+	}
+	r.load, r.came = r.arrivals, came{rate: r.stats.Rate, busiestHour: r.busiestHour()}
+	for i, w := range windows {
+		r.came.peaks = append(r.came.peaks, peak{w, float64(r.stats.Peaks[i].Requests) / w.Seconds()})
 	}
 	return nil
 }
@@ -170,22 +210,27 @@ func (r *review) size() error {
 	if r.resized, err = o.sizeOne(cand, traffic, false); err != nil {
 		return err
 	}
+	if r.seen != nil {
+		if err := r.compareLatencies(cand, in.Seed); err != nil {
+			return err
+		}
+	}
 	r.run, err = r.simulate(cand.layout, in.Seed)
 	return err
 }
 
-// simulate is the planned fleet under the trace, without its spares.
+// simulate is the planned fleet under the traffic, without its spares.
 func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, error) {
 	o := autoscale.Options{
 		Fleet: fleet.Config{Transfer: l.Transfer}, Full: make([]float64, len(l.Pools)), SLO: r.slo,
-		Every: time.Minute, For: r.stats.Duration.Truncate(time.Minute) + time.Minute,
+		Every: time.Minute, For: r.load[len(r.load)-1].At.Truncate(time.Minute) + time.Minute,
 	}
 	for i, p := range l.Pools {
 		pool := p.Pool
 		pool.Replicas, pool.Engine.Seed = r.plan.Pools[i].Engines, seed
 		o.Fleet.Pools = append(o.Fleet.Pools, pool)
 	}
-	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.arrivals...)), o)
+	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.load...)), o)
 	if err != nil {
 		return run, fmt.Errorf("simulating the planned fleet: %w", err)
 	}

@@ -25,6 +25,10 @@ type reviewFile struct {
 	Fleet      reviewFleet        `json:"planned_fleet"`
 	Resized    sizedPlan          `json:"resized"`
 	Changes    []string           `json:"changes"`
+
+	Source    *reviewSource     `json:"source,omitempty"`    // of the traffic; none of a trace
+	Latencies []reviewLatency   `json:"latencies,omitempty"` // that were measured with it
+	Warnings  []profile.Warning `json:"warnings,omitempty"`  // of the traffic
 }
 
 // reviewFigure is what was planned and what came; NaN is not known.
@@ -33,6 +37,7 @@ type reviewFigure struct {
 	Unit     string   `json:"unit"`
 	Planned  *float64 `json:"planned"` // null: the plan does not say
 	Measured *float64 `json:"measured"`
+	Between  *bounds  `json:"measured_between,omitempty"` // of the histogram bucket that it is in
 }
 
 // reviewFleet is what the planned fleet would have done with the traffic.
@@ -67,6 +72,9 @@ func (r *review) report() reviewFile {
 		},
 		Resized: r.resized,
 	}
+	if r.seen != nil {
+		f.Source, f.Latencies, f.Warnings = r.seen.source(), r.seen.latencies, r.seen.warnings()
+	}
 	f.Changes = r.changes(f)
 	return f
 }
@@ -74,35 +82,42 @@ func (r *review) report() reviewFile {
 func (r *review) figures() []reviewFigure {
 	w, m := r.plans.Workload, r.workload
 	fs := []reviewFigure{
-		figure("mean rate", "requests/s", w.AverageQPS(), r.stats.Rate),
+		figure("mean rate", "requests/s", w.AverageQPS(), r.came.rate),
 	}
-	for i, window := range r.windows {
+	for _, p := range r.came.peaks {
 		planned := math.NaN()
-		if window == w.PeakWindow {
+		if p.window == w.PeakWindow {
 			planned = w.PeakQPS
 		}
-		fs = append(fs, figure("peak in windows of "+short(window), "requests/s", planned, float64(r.stats.Peaks[i].Requests)/window.Seconds()))
+		fs = append(fs, figure("peak in windows of "+short(p.window), "requests/s", planned, p.rate))
 	}
 	hours, err := w.Pattern.Hours()
-	busiest, planned := r.busiestHour(), math.NaN()
+	planned := math.NaN()
 	if err == nil {
 		planned = hoursMost(hours)
 	}
-	return append(fs,
-		figure("busiest hour over the mean ("+string(w.Pattern)+")", "", planned, busiest),
+	fs = append(fs,
+		figure("busiest hour over the mean ("+string(w.Pattern)+")", "", planned, r.came.busiestHour),
 		figure("ISL, mean", "tokens", w.AvgISL, m.AvgISL), figure("ISL, p99", "tokens", w.P99ISL, m.P99ISL),
 		figure("OSL, mean", "tokens", w.AvgOSL, m.AvgOSL), figure("OSL, p99", "tokens", w.P99OSL, m.P99OSL),
 	)
+	if r.seen != nil {
+		n := len(fs)
+		fs[n-3].Between, fs[n-1].Between = boundsOf(r.seen.traffic.ISL.P99), boundsOf(r.seen.traffic.OSL.P99)
+	}
+	return fs
 }
 
 func figure(name, unit string, planned, measured float64) reviewFigure {
-	known := func(x float64) *float64 {
-		if math.IsNaN(x) {
-			return nil
-		}
-		return &x
+	return reviewFigure{Name: name, Unit: unit, Planned: orNull(planned), Measured: orNull(measured)}
+}
+
+// orNull is x, or nil where it is no number.
+func orNull(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
 	}
-	return reviewFigure{name, unit, known(planned), known(measured)}
+	return &x
 }
 
 // busiestHour is the most that one hour of the trace has over the mean; NaN of a
@@ -118,9 +133,13 @@ func (r *review) busiestHour() float64 {
 	return s.Peaks[0].Ratio
 }
 
-// change is measured over planned less 1; 0 where one of them is not known.
+// change is measured over planned less 1; 0 where one of them is not known, and
+// where the plan's lies between the bounds that are known of the measured one.
 func (f reviewFigure) change() float64 {
 	if f.Planned == nil || f.Measured == nil || *f.Planned == 0 {
+		return 0
+	}
+	if b := f.Between; b != nil && *f.Planned >= b.Low && (b.High == nil || *f.Planned <= *b.High) {
 		return 0
 	}
 	return *f.Measured / *f.Planned - 1
@@ -131,9 +150,10 @@ func (r *review) changes(f reviewFile) []string {
 	var out []string
 	for _, g := range f.Figures {
 		if c := g.change(); math.Abs(c) >= noteworthy {
-			out = append(out, fmt.Sprintf("%s is %.4g, %s than the %.4g planned", g.Name, *g.Measured, moreOrLess(c), *g.Planned))
+			out = append(out, fmt.Sprintf("%s is %s, %s than the %.4g planned", g.Name, within(g.Measured, g.Between), moreOrLess(c), *g.Planned))
 		}
 	}
+	out = append(out, r.latencyChanges()...)
 	switch p, n := r.plan, r.resized; {
 	case n.Infeasible != nil:
 		out = append(out, "no number of these engines holds the SLO under this traffic: "+n.Infeasible.Why)
@@ -154,21 +174,15 @@ func moreOrLess(change float64) string {
 }
 
 func (f reviewFile) text(b *bytes.Buffer) {
-	fmt.Fprintf(b, "Traffic measured; latencies and sizes %s, not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
+	f.heading(b)
 	fmt.Fprintf(b, "Plan %s: %d GPUs, %s on %s\n\n", f.Plan, f.Fleet.GPUs, f.Resized.Layout, f.gpu())
 	t := newTable("figure", "unit", "planned", "measured", "change")
 	for _, g := range f.Figures {
-		cell := func(x *float64) string {
-			if x == nil {
-				return "–"
-			}
-			return fmt.Sprintf("%.4g", *x)
-		}
 		change := "–"
 		if g.Planned != nil && g.Measured != nil {
 			change = fmt.Sprintf("%+.0f %%", 100*g.change())
 		}
-		t.row(g.Name, g.Unit, cell(g.Planned), cell(g.Measured), change)
+		t.row(g.Name, g.Unit, within(g.Planned, nil), within(g.Measured, g.Between), change)
 	}
 	b.WriteString(t.text("  "))
 	holds := "does not hold"
@@ -179,9 +193,19 @@ func (f reviewFile) text(b *bytes.Buffer) {
 	if f.SLO.E2EP99 > 0 {
 		fmt.Fprintf(b, ", end to end by %s", percent(f.Fleet.E2E))
 	}
-	b.WriteString("\n\nWhat to change:\n")
+	b.WriteString("\n")
+	f.latencyText(b)
+	b.WriteString("\nWhat to change:\n")
 	for _, c := range f.Changes {
 		fmt.Fprintf(b, "  %s\n", c)
+	}
+}
+
+// heading says what the figures are worth.
+func (f reviewFile) heading(b *bytes.Buffer) {
+	fmt.Fprintf(b, "Traffic measured; latencies and sizes %s, not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
+	if f.Source != nil {
+		b.WriteString(f.Source.text())
 	}
 }
 

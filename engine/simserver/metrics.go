@@ -20,6 +20,20 @@ var (
 	lateBounds = []float64{50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 1}
 )
 
+// tokenBounds are vLLM's bounds of lengths in tokens, 1, 2 and 5 times the powers
+// of ten up to the longest context (the same file, build_1_2_5_buckets).
+func tokenBounds(longest int) []float64 {
+	var bounds []float64
+	for ten := 1; ; ten *= 10 {
+		for _, times := range []int{1, 2, 5} {
+			if times*ten > longest {
+				return bounds
+			}
+			bounds = append(bounds, float64(times*ten))
+		}
+	}
+}
+
 // finish is why a request ended, in OpenAI's and vLLM's words.
 type finish string
 
@@ -44,6 +58,7 @@ type metrics struct {
 	ttft      *histogram // seconds from arrival to first token
 	itl       *histogram // between tokens of a request
 	e2e       *histogram // from arrival to last token
+	isl, osl  *histogram // tokens of requests that got their last token
 	late      *histogram // by which steps ended after their instant
 }
 
@@ -70,6 +85,8 @@ func newMetrics(model string, c sim.Config) *metrics {
 		ttft:     newHistogram(ttftBounds),
 		itl:      newHistogram(itlBounds),
 		e2e:      newHistogram(e2eBounds),
+		isl:      newHistogram(tokenBounds(c.MaxTokens())),
+		osl:      newHistogram(tokenBounds(c.MaxTokens())),
 		late:     newHistogram(lateBounds),
 		success:  desc("vllm:request_success_total", "Requests that ended, by reason.", "finished_reason"),
 		cacheInfo: prometheus.MustNewConstMetric(
@@ -97,6 +114,8 @@ func newMetrics(model string, c sim.Config) *metrics {
 		{desc("vllm:inter_token_latency_seconds", "Time between tokens of a request."), m.itl},
 		{desc("vllm:time_per_output_token_seconds", "Former name of vllm:inter_token_latency_seconds."), m.itl},
 		{desc("vllm:e2e_request_latency_seconds", "Time from arrival to last token."), m.e2e},
+		{desc("vllm:request_prompt_tokens", "Prompt tokens of a request."), m.isl},
+		{desc("vllm:request_generation_tokens", "Output tokens of a request."), m.osl},
 		{desc("plimsoll_sim_lateness_seconds", "How late a step of the simulated engine ended in real time."), m.late},
 	}
 	return m
@@ -168,9 +187,11 @@ func (m *metrics) aborted() {
 }
 
 // ended counts a request that got its last token. The caller holds the lock.
-func (m *metrics) ended(f finish, e2e time.Duration) {
+func (m *metrics) ended(f finish, e2e time.Duration, isl, osl int) {
 	m.finished[f]++
 	m.e2e.observe(e2e)
+	m.isl.observeTokens(isl)
+	m.osl.observeTokens(osl)
 }
 
 // stepEnded counts how late a step ended.

@@ -88,6 +88,8 @@ func TestMetricsHaveVLLMsNamesAndTypes(t *testing.T) {
 		"vllm:inter_token_latency_seconds":   histogram,
 		"vllm:time_per_output_token_seconds": histogram,
 		"vllm:e2e_request_latency_seconds":   histogram,
+		"vllm:request_prompt_tokens":         histogram,
+		"vllm:request_generation_tokens":     histogram,
 		"plimsoll_sim_lateness_seconds":      histogram,
 		"plimsoll_sim_late_steps_total":      counter,
 		"plimsoll_sim_steps_total":           counter,
@@ -135,6 +137,8 @@ func TestMetricsCount(t *testing.T) {
 		"vllm:inter_token_latency_seconds":   8,
 		"vllm:time_per_output_token_seconds": 8,
 		"vllm:e2e_request_latency_seconds":   2,
+		"vllm:request_prompt_tokens":         2,
+		"vllm:request_generation_tokens":     2,
 		"plimsoll_sim_lateness_seconds":      10,
 	} {
 		if h := f[name].samples[0]; h.count != want || h.fit != want {

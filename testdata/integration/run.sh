@@ -248,5 +248,6 @@ check llama-endpoint endpoint
 check llama-killed-and-resumed killed
 check first-run first_run
 check numpy-reads numpy_reads
+. "$here/prometheus.sh"
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The quantile of the values themselves lies between the bounds that buckets give.
+func TestQuantileHoldsTheTrueOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0.001, 100), 1, 300).Draw(t, "values")
+		bounds := rapid.SliceOfNDistinct(rapid.Float64Range(0.01, 90), 0, 12, rapid.ID[float64]).Draw(t, "bounds")
+		p := rapid.Float64Range(0.01, 0.999).Draw(t, "p")
+		counts := map[float64]float64{math.Inf(1): float64(len(values))}
+		for _, b := range bounds {
+			counts[b] = 0
+			for _, v := range values {
+				if v <= b {
+					counts[b]++
+				}
+			}
+		}
+		h, ok := newHistogram(counts, 0)
+		if !ok || h.bent != 0 {
+			t.Fatalf("no histogram of %v, or bent by %v", counts, h.bent)
+		}
+		slices.Sort(values)
+		truth := values[int(math.Ceil(p*float64(len(values))-1e-9))-1] // the smallest with a share p at or below it
+		q := h.Quantile(p)
+		if !(truth > q.Low && truth <= q.High) || q.Value < q.Low || !q.Unbounded() && q.Value > q.High {
+			t.Fatalf("quantile %v is %v, and said to be %+v", p, truth, q)
+		}
+	})
+}
+
+// As Prometheus' histogram_quantile has it: linear between bounds.
+func TestQuantileIsLinear(t *testing.T) {
+	h, ok := newHistogram(map[float64]float64{1: 10, 2: 90, 4: 100, math.Inf(1): 100}, 150)
+	if !ok || h.Mean() != 1.5 {
+		t.Fatalf("histogram %+v, want a mean of 1.5", h)
+	}
+	for p, want := range map[float64]float64{0: 0, 0.05: 0.5, 0.1: 1, 0.5: 1.5, 0.9: 2, 0.99: 3.8, 1: 4} {
+		if got := h.Quantile(p).Value; math.Abs(got-want) > 1e-12 {
+			t.Errorf("quantile %v is %v, want %v", p, got, want)
+		}
+	}
+	for _, p := range []float64{-1, 2, math.NaN()} {
+		if h.Quantile(p).Known() {
+			t.Errorf("quantile %v is known", p)
+		}
+	}
+}
+
+func TestNewHistogramRefuses(t *testing.T) {
+	inf := math.Inf(1)
+	for _, counts := range []map[float64]float64{
+		{}, {1: 3}, {inf: 0}, {inf: math.NaN()}, {1: -1, inf: 3}, {inf: inf}, {math.NaN(): 1, inf: 1},
+	} {
+		if h, ok := newHistogram(counts, 1); ok {
+			t.Errorf("%v is %+v", counts, h)
+		}
+	}
+	if h, ok := newHistogram(map[float64]float64{1: 50, 2: 20, inf: 100}, 1); !ok || h.bent != 0.3 || h.Quantile(0.5).Value != 1 {
+		t.Errorf("buckets of mixed series are %+v, want bent by 0.3, the median at 1", h)
+	}
+}

@@ -1,0 +1,17 @@
+// Package observe reads from a Prometheus server what a deployment did. It takes
+// the server's URL (Dial), which metrics to look for and of which model (Find), and
+// a range of time; it gives the traffic that came and the latencies that were
+// measured (Source.Traffic), each with what it is not known better than: the bounds
+// of the histogram bucket that a percentile lies in, windows without samples.
+//
+// What is missing stays missing: a window without samples is a gap and no zero, a
+// metric that the server lacks is NaN, and no answer is an error. Means and
+// percentiles are of all requests of all series together, never means over series.
+// It refuses a model that the server does not know, by the names of those that it
+// does, ranges that it could not answer, and answers that are no numbers.
+//
+// Counters are read by PromQL's increase(), which knows a counter that began again
+// at 0, and extrapolates from the samples in a window to its ends: a window of few
+// scrapes is as much rougher. The requests that a series was born with are not in
+// it.
+package observe

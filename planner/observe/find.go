@@ -1,0 +1,168 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// missing is a number that nobody gave.
+func missing() float64 { return math.NaN() }
+
+// Wanted is what to look for.
+type Wanted struct {
+	Presets   []Names // the first that has requests of the model is taken
+	Model     string  // exactly as the server has it; "" = the only one there
+	Namespace string  // exactly; "" = all of them
+	From, To  time.Time
+}
+
+// Source is one model's series on a server.
+type Source struct {
+	Names     Names  // those that there are
+	Model     string // "" = the metrics do not say
+	Namespace string // "" = all
+	// Provenance is Simulated where the series are of our own simulated engine,
+	// whatever they are called; else Measured.
+	Provenance profile.Provenance
+	Warnings   []profile.Warning
+
+	server *Server
+	labels labels
+}
+
+// Find looks for a model's series. It fails with a *NotFoundError, an
+// *AmbiguousError or an *Error.
+func (s *Server) Find(ctx context.Context, w Wanted) (Source, error) {
+	var there []string
+	for i, n := range w.Presets {
+		found, models, err := s.try(ctx, n, w)
+		if err != nil {
+			return Source{}, err
+		}
+		if found != nil {
+			return *found, found.others(ctx, w.Presets[i+1:], w)
+		}
+		there = append(there, models...)
+	}
+	slices.Sort(there)
+	what := "requests"
+	if w.Model != "" {
+		what += fmt.Sprintf(" of the model %q", w.Model)
+	}
+	if w.Namespace != "" {
+		what += fmt.Sprintf(" in the namespace %q", w.Namespace)
+	}
+	names := make([]string, len(w.Presets))
+	for i, n := range w.Presets {
+		names[i] = n.Preset
+	}
+	return Source{}, &NotFoundError{Server: s.name, What: fmt.Sprintf("%s by the names of %v", what, names), Kind: "models", There: slices.Compact(there)}
+}
+
+// try looks for one preset: nil where it has no requests of the model, and the
+// models that it has.
+func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string, error) {
+	src := Source{Namespace: w.Namespace, server: s, labels: labels{}, Provenance: profile.Measured}
+	if w.Namespace != "" {
+		src.labels[n.Namespace] = w.Namespace
+	}
+	models, err := s.models(ctx, n, src.labels, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case w.Model != "" && n.Model != "":
+		if !slices.Contains(models, w.Model) {
+			return nil, models, nil
+		}
+		src.Model = w.Model
+	case len(models) > 1:
+		return nil, nil, &AmbiguousError{Server: s.name, Models: models}
+	case len(models) == 1:
+		src.Model = models[0]
+	}
+	if src.Model != "" {
+		src.labels[n.Model] = src.Model
+	}
+	series, err := s.values(ctx, "__name__", src.labels.anyOf(append(n.all(), simulated)), w.From, w.To)
+	if err != nil {
+		return nil, nil, err
+	}
+	has := map[string]bool{}
+	for _, name := range series {
+		has[name] = true
+	}
+	src.Names = n.having(has)
+	if src.Names.requests() == "" || n.Marker != "" && !has[n.Marker] {
+		return nil, models, nil
+	}
+	if n.PerEngine && has[simulated] {
+		src.Provenance = profile.Simulated
+	}
+	if w.Model != "" && n.Model == "" {
+		src.warn("no_model_label", "the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.Model)
+	}
+	return &src, models, src.spread(ctx, n, w)
+}
+
+// others warns of requests by other names, where nobody said which model is meant.
+func (s *Source) others(ctx context.Context, presets []Names, w Wanted) error {
+	if w.Model != "" {
+		return nil
+	}
+	for _, n := range presets {
+		l := labels{}
+		if w.Namespace != "" {
+			l[n.Namespace] = w.Namespace
+		}
+		models, err := s.server.models(ctx, n, l, w)
+		if err != nil {
+			return err
+		}
+		// Dynamo's frontend has names in lower case.
+		if models = slices.DeleteFunc(models, func(m string) bool { return strings.EqualFold(m, s.Model) }); len(models) > 0 {
+			s.warn("other_models", "there are %s metrics too, of %q: taken are the %s metrics, of %q", n.Preset, models, s.Names.Preset, s.Model)
+		}
+	}
+	return nil
+}
+
+// models are those with requests.
+func (s *Server) models(ctx context.Context, n Names, l labels, w Wanted) ([]string, error) {
+	if n.Model == "" {
+		return nil, nil
+	}
+	counters := slices.Concat(n.Started, n.Finished)
+	if n.Marker != "" {
+		counters = []string{n.Marker}
+	}
+	models, err := s.values(ctx, n.Model, l.anyOf(counters), w.From, w.To)
+	slices.Sort(models)
+	return models, err
+}
+
+// spread warns of several namespaces that are added up.
+func (s *Source) spread(ctx context.Context, n Names, w Wanted) error {
+	if w.Namespace != "" || n.Namespace == "" {
+		return nil
+	}
+	all, err := s.server.values(ctx, n.Namespace, s.labels.selector(s.Names.requests()), w.From, w.To)
+	if err == nil && len(all) > 1 {
+		slices.Sort(all)
+		s.warn("several_namespaces", "requests of %d namespaces are added up: %q", len(all), all)
+	}
+	return err
+}
+
+func (s *Source) warn(code, format string, args ...any) {
+	s.Warnings = append(s.Warnings, profile.Warnf(code, format, args...))
+}
+
+// Arrivals reports whether requests are counted as they arrive, not as they end.
+func (s Source) Arrivals() bool { return len(s.Names.Started) > 0 }

@@ -1,0 +1,47 @@
+package observe
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// labels are what series must have, each exactly.
+type labels map[string]string
+
+// selector is series by name and labels. Values are quoted as PromQL's strings,
+// whose escapes are Go's, so that no value can end the string that it is in.
+func (l labels) selector(metric string) string {
+	parts := []string{"__name__=" + strconv.Quote(metric)}
+	return "{" + strings.Join(append(parts, l.matchers()...), ",") + "}"
+}
+
+// anyOf is series by any of several names.
+func (l labels) anyOf(metrics []string) string {
+	alternatives := make([]string, len(metrics))
+	for i, m := range metrics {
+		alternatives[i] = regexp.QuoteMeta(m)
+	}
+	parts := []string{"__name__=~" + strconv.Quote(strings.Join(alternatives, "|"))}
+	return "{" + strings.Join(append(parts, l.matchers()...), ",") + "}"
+}
+
+func (l labels) matchers() []string {
+	var out []string
+	for name, value := range l {
+		out = append(out, name+"="+strconv.Quote(value))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// over is a function of a window of a selector, all series together:
+// over("sum", "increase", s, w) is sum(increase(s[w])).
+func over(aggregate, function, selector string, window time.Duration) string {
+	return fmt.Sprintf("%s(%s(%s[%s]))", aggregate, function, selector, model.Duration(window))
+}

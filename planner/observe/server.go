@@ -1,0 +1,193 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// DefaultTimeout is how long one query may take.
+const DefaultTimeout = 30 * time.Second
+
+// maxAnswer bounds the bytes of one answer: 11,000 points of a few hundred buckets.
+const maxAnswer = 256 << 20
+
+// Options say how to reach a Prometheus server.
+type Options struct {
+	// URL is the server's, with the path that it is mounted at, and a user and
+	// password for basic authentication where it wants them.
+	URL string
+	// BearerToken goes into the header Authorization; "" = none. It is sent to
+	// the URL's host only, and is in no error.
+	BearerToken string
+	Timeout     time.Duration // of one query; 0 = DefaultTimeout
+}
+
+// Server is a Prometheus server, or what speaks its API. It is safe for concurrent
+// use.
+type Server struct {
+	api     v1.API
+	name    string // the URL without its password
+	token   string
+	timeout time.Duration
+}
+
+// Dial checks o; nothing is sent.
+func Dial(o Options) (*Server, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("no URL: want http://HOST:9090") // url.Error has the password
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q: want http://HOST:9090 or https://…, without a query", u.Redacted())
+	}
+	if _, basic := u.User.Password(); basic && o.BearerToken != "" {
+		return nil, errors.New("a password in the URL and a bearer token: want one of them")
+	}
+	if strings.ContainsFunc(o.BearerToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the bearer token has blanks or other characters that no header takes")
+	}
+	s := &Server{name: u.Redacted(), token: o.BearerToken, timeout: cmp.Or(o.Timeout, DefaultTimeout)}
+	client, err := api.NewClient(api.Config{Address: o.URL, Client: &http.Client{
+		Transport: guarded{token: o.BearerToken},
+		// Credentials stay with the host they are for, and a query that was posted
+		// would arrive without its words.
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			return &redirectError{to: r.URL.Scheme + "://" + r.URL.Host}
+		},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	s.api = v1.NewAPI(client)
+	return s, nil
+}
+
+// Name is the server's URL, without a password.
+func (s *Server) Name() string { return s.name }
+
+// guarded is the default transport with a token, and bounded answers.
+type guarded struct{ token string }
+
+// RoundTrip implements http.RoundTripper.
+func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if g.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+g.token)
+	}
+	resp, err := api.DefaultRoundTripper.RoundTrip(r)
+	if err == nil {
+		resp.Body = &bounded{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+// bounded ends with an error where more than so many bytes come.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+var errTooLong = fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
+
+// ask bounds a question in time, and puts words to what went wrong.
+func (s *Server) ask(ctx context.Context, what string, do func(context.Context) error) error {
+	asked, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := do(asked)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return s.explain(what, err)
+}
+
+// at is the value of a query that is one number at an instant; NaN where it has
+// none.
+func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, error) {
+	out := missing()
+	err := s.ask(ctx, query, func(ctx context.Context) error {
+		v, _, _, err := s.api.Query(ctx, query, at, v1.WithTimeout(s.timeout))
+		if err != nil {
+			return err
+		}
+		vector, ok := v.(model.Vector)
+		if !ok {
+			return &shapeError{want: "a vector", got: v}
+		}
+		if len(vector) > 0 {
+			out = float64(vector[0].Value)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// mostPoints is how many points of time one range query may have (Prometheus,
+// web/api/v1: "exceeded maximum resolution of 11,000 points per timeseries").
+const mostPoints = 11_000
+
+// along is a query at every step from first to last, both included; in pieces
+// that the server answers.
+func (s *Server) along(ctx context.Context, query string, first, last time.Time, step time.Duration) (model.Matrix, error) {
+	var out model.Matrix
+	for from := first; !from.After(last); from = from.Add(mostPoints * step) {
+		to := from.Add((mostPoints - 1) * step)
+		if to.After(last) {
+			to = last
+		}
+		err := s.ask(ctx, query, func(ctx context.Context) error {
+			v, _, _, err := s.api.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step}, v1.WithTimeout(s.timeout))
+			if err != nil {
+				return err
+			}
+			m, ok := v.(model.Matrix)
+			if !ok {
+				return &shapeError{want: "a matrix", got: v}
+			}
+			out = append(out, m...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// values are those of a label over series that match.
+func (s *Server) values(ctx context.Context, label, match string, from, to time.Time) ([]string, error) {
+	var out []string
+	err := s.ask(ctx, "values of the label "+label, func(ctx context.Context) error {
+		vs, _, _, err := s.api.LabelValues(ctx, label, []string{match}, from, to)
+		for _, v := range vs {
+			if v != "" {
+				out = append(out, string(v))
+			}
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,221 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Lengths are of prompts or outputs, in tokens.
+type Lengths struct {
+	Mean float64 // NaN = not known
+	P99  Quantile
+}
+
+// Latency is of one kind, in seconds.
+type Latency struct {
+	Count float64 // of requests, or of gaps between tokens; 0 = not known
+	Mean  float64 // NaN = not known
+	P99   Quantile
+}
+
+// Traffic is what came in a range, and how it was served.
+type Traffic struct {
+	Range   Range         // whose windows may be longer than those asked for
+	Scrapes time.Duration // from one sample to the next
+	Windows []Window
+	Gaps    int // windows of which nothing is known
+
+	Requests float64 // in all windows but the gaps
+	Rate     float64 // requests per second, the mean of all windows but the gaps
+	Peak     float64 // requests per second, in the window that had most
+	PeakAt   time.Time
+	// BusiestHour is the busiest hour's rate over the mean of all hours; NaN of
+	// less than 23 hours, or where half of an hour is not known.
+	BusiestHour float64
+
+	ISL, OSL       Lengths
+	TTFT, ITL, E2E Latency
+
+	// In the busiest window: the most requests in all engines, and in all queues;
+	// the highest KV use of an engine, as a fraction of 1; and the engines. NaN,
+	// and 0 engines, where that is not known.
+	Running, Waiting, KVUse float64
+	Engines                 int
+
+	Warnings []profile.Warning
+}
+
+// Check says what is wrong with r.
+func (r Range) Check() error {
+	switch {
+	case r.Window < time.Millisecond || r.Window%time.Millisecond != 0:
+		return fmt.Errorf("a window of %v: want whole milliseconds, 1ms or more", r.Window)
+	case r.To.Sub(r.From) < r.Window:
+		return fmt.Errorf("a range of %v in windows of %v: want one window at least", r.To.Sub(r.From), r.Window)
+	case r.Windows() > mostWindows:
+		return fmt.Errorf("a range of %v in windows of %v: want %d windows at most", r.To.Sub(r.From), r.Window, mostWindows)
+	}
+	return nil
+}
+
+// Traffic reads a range. It fails with an *Error where the server does not answer,
+// and with a *NotFoundError where nothing was counted; what else is missing is NaN,
+// and said in warnings.
+func (s Source) Traffic(ctx context.Context, r Range) (Traffic, error) {
+	if err := r.Check(); err != nil {
+		return Traffic{}, err
+	}
+	t := Traffic{Range: r, Warnings: s.Warnings}
+	var err error
+	if t.Scrapes, err = s.scrapes(ctx, r); err != nil {
+		return t, err
+	}
+	if t.Scrapes == 0 {
+		return t, &NotFoundError{Server: s.server.name, What: "samples of " + s.Names.requests()}
+	}
+	t.widen()
+	if t.Range.To.Sub(t.Range.From) < t.Range.Window {
+		return t, fmt.Errorf("a range of %v, scraped every %v: want one window of %v at least", r.To.Sub(r.From), t.Scrapes.Round(time.Millisecond), t.Range.Window)
+	}
+	if t.Windows, err = s.windows(ctx, t.Range); err != nil {
+		return t, err
+	}
+	if err := t.count(s); err != nil {
+		return t, err
+	}
+	if err := s.histograms(ctx, &t); err != nil {
+		return t, err
+	}
+	if err := s.means(ctx, &t); err != nil {
+		return t, err
+	}
+	return t, s.busiest(ctx, &t)
+}
+
+// fewest is the least number of scrapes in a window that says something about its
+// rate: increase() takes the first of them as its beginning.
+const fewest = 4
+
+// widen makes windows that cannot be seen longer.
+func (t *Traffic) widen() {
+	if t.Range.Window >= 2*t.Scrapes {
+		return
+	}
+	asked := t.Range.Window
+	for t.Range.Window < fewest*t.Scrapes {
+		t.Range.Window += asked
+	}
+	t.warn("window_unseen", "peaks in windows of %v cannot be seen: there is a sample every %v; these are peaks in windows of %v, which are lower", asked, t.Scrapes.Round(time.Millisecond), t.Range.Window)
+}
+
+// count sums the windows up.
+func (t *Traffic) count(s Source) error {
+	seen := 0
+	for _, w := range t.Windows {
+		if w.Gap() {
+			t.Gaps++
+			continue
+		}
+		seen++
+		t.Requests += w.Requests
+		if rate := w.Requests / t.Range.Window.Seconds(); rate > t.Peak {
+			t.Peak, t.PeakAt = rate, w.End
+		}
+	}
+	if seen == 0 {
+		return &Error{Server: s.server.name, Asked: s.Names.requests(), Err: fmt.Errorf("no window of %v has two samples of %s that are numbers", t.Range.Window, s.Names.requests()), Hint: "look at the series in Prometheus: is it scraped, and does it say NaN?"}
+	}
+	if t.Requests <= 0 {
+		return &Error{Server: s.server.name, Asked: s.Names.requests(), Err: fmt.Errorf("%s did not rise in this range: no requests came", s.Names.requests()), Hint: "another range, or another model"}
+	}
+	t.Rate = t.Requests / (float64(seen) * t.Range.Window.Seconds())
+	t.BusiestHour = t.busiestHour()
+	if t.Gaps > 0 {
+		t.warn("gaps", "of %d windows of %v, %d have no samples, or none that are numbers: they are left out, not taken as idle", len(t.Windows), t.Range.Window, t.Gaps)
+	}
+	if n := dips(t.Windows); n > 0 {
+		t.warn("fewer_series", "in %d of %d windows there were fewer series than before and after: scrapes that failed, or engines that were away; requests that they had are not counted", n, len(t.Windows))
+	}
+	return nil
+}
+
+// dips are the windows with fewer series than both some earlier and some later one
+// had.
+func dips(ws []Window) int {
+	after := make([]int, len(ws)+1) // the most from here on
+	for i := len(ws) - 1; i >= 0; i-- {
+		after[i] = max(after[i+1], ws[i].Series)
+	}
+	n, before := 0, 0
+	for i, w := range ws {
+		before = max(before, w.Series)
+		if !w.Gap() && w.Series < min(before, after[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// busiestHour is that of the range's hours, counted from its beginning.
+func (t *Traffic) busiestHour() float64 {
+	const day = 23
+	per := int(time.Hour / t.Range.Window)
+	if per < 1 || len(t.Windows) < day*per {
+		return missing()
+	}
+	var most, sum, hours float64
+	for from := 0; from+per <= len(t.Windows); from += per {
+		requests, seen := 0.0, 0.0
+		for _, w := range t.Windows[from : from+per] {
+			if !w.Gap() {
+				requests, seen = requests+w.Requests, seen+1
+			}
+		}
+		if seen < float64(per)/2 {
+			return missing()
+		}
+		most, sum, hours = max(most, requests/seen), sum+requests/seen, hours+1
+	}
+	return most / (sum / hours)
+}
+
+// manyWaiting is the share of a window's requests that may wait without a word.
+const manyWaiting = 0.05
+
+// busiest reads the gauges of the busiest window.
+func (s Source) busiest(ctx context.Context, t *Traffic) error {
+	ask := func(names []string, aggregate, function string) (float64, error) {
+		if len(names) == 0 {
+			return missing(), nil
+		}
+		return s.server.at(ctx, over(aggregate, function, s.labels.selector(names[0]), t.Range.Window), t.PeakAt)
+	}
+	var errs [4]error
+	var engines float64
+	t.Running, errs[0] = ask(s.Names.Running, "sum", "max_over_time")
+	t.Waiting, errs[1] = ask(s.Names.Waiting, "sum", "max_over_time")
+	t.KVUse, errs[2] = ask(s.Names.KVUse, "max", "max_over_time")
+	engines, errs[3] = ask(s.Names.Engines, "count", "count_over_time")
+	if engines > 0 && engines < 1e9 {
+		t.Engines = int(engines)
+	}
+	if s.Arrivals() {
+		return errors.Join(errs[:]...)
+	}
+	switch in := t.Peak * t.Range.Window.Seconds(); {
+	case math.IsNaN(t.Waiting):
+		t.warn("counted_at_end", "requests are counted as they end, which are no more than the engines can do: if requests waited, more came")
+	case t.Waiting > manyWaiting*in:
+		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window: more came than the %.4g requests/s that ended, by which they are counted", t.Waiting, t.Peak)
+	}
+	return errors.Join(errs[:]...)
+}
+
+func (t *Traffic) warn(code, format string, args ...any) {
+	t.Warnings = append(t.Warnings, profile.Warnf(code, format, args...))
+}

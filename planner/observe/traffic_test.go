@@ -1,0 +1,259 @@
+package observe
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/profile"
+)
+
+const (
+	scrape = 5 * time.Second
+	hour   = time.Hour
+)
+
+// engine adds an engine's series as vLLM has them: requests per second, of
+// prompts of so many tokens.
+func (f *fake) engine(model, name string, until time.Duration, rate, isl float64) {
+	l := []string{"model_name", model, "instance", name}
+	f.add("vllm:request_success_total", scrape, until, rising(rate), l...)
+	f.add("vllm:num_requests_running", scrape, until, func(time.Duration) float64 { return 3 }, l...)
+	f.add("vllm:num_requests_waiting", scrape, until, func(time.Duration) float64 { return 0 }, l...)
+	f.add("vllm:gpu_cache_usage_perc", scrape, until, func(time.Duration) float64 { return 0.5 }, l...)
+	f.histogram("vllm:request_prompt_tokens", scrape, until, map[string]float64{"500": rate / 2, "1000": rate, "+Inf": rate}, rate*isl, l...)
+	f.histogram("vllm:request_generation_tokens", scrape, until, map[string]float64{"50": rate, "+Inf": rate}, rate*40, l...)
+	f.histogram("vllm:time_to_first_token_seconds", scrape, until, map[string]float64{"0.1": rate * 0.98, "+Inf": rate}, rate*0.05, l...)
+	f.histogram("vllm:time_per_output_token_seconds", scrape, until, map[string]float64{"0.01": 0, "0.025": rate * 39, "+Inf": rate * 39}, rate*39*0.02, l...)
+}
+
+func wanted(model string) Wanted {
+	return Wanted{Presets: Presets("auto"), Model: model, From: begin, To: begin.Add(hour)}
+}
+
+func minutes() Range { return Range{From: begin, To: begin.Add(hour), Window: time.Minute} }
+
+func look(t *testing.T, f *fake) Traffic {
+	t.Helper()
+	src, err := f.serve().Find(t.Context(), wanted("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := src.Traffic(t.Context(), minutes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func near(t *testing.T, what string, got, want, within float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= within) {
+		t.Errorf("%s is %v, want %v ± %v", what, got, want, within)
+	}
+}
+
+func codes(ws []profile.Warning) []string {
+	var out []string
+	for _, w := range ws {
+		out = append(out, w.Code)
+	}
+	return out
+}
+
+// Two engines, of which one has nine times the requests and prompts a tenth as
+// long: means are of requests. A mean over series would be 550.
+func TestTrafficIsOfAllRequests(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 9, 100)
+	f.engine("m", "b", hour, 1, 1000)
+	f.engine("other", "c", hour, 50, 7)
+	got := look(t, f)
+	// Every first window lacks the first scrape interval.
+	near(t, "rate", got.Rate, 10, 0.02)
+	near(t, "peak", got.Peak, 10, 1e-9)
+	near(t, "requests", got.Requests, 36000, 60)
+	near(t, "mean ISL", got.ISL.Mean, 190, 1e-9)
+	near(t, "p99 ISL", got.ISL.P99.Value, 990, 1e-6)
+	if got.ISL.P99.Low != 500 || got.ISL.P99.High != 1000 {
+		t.Errorf("p99 of ISL %+v: want it between 500 and 1000", got.ISL.P99)
+	}
+	near(t, "mean OSL", got.OSL.Mean, 40, 1e-9)
+	if p := got.TTFT.P99; !p.Unbounded() || p.Value != 0.1 {
+		t.Errorf("p99 of TTFT %+v: want it above 0.1 s", p)
+	}
+	near(t, "mean ITL, by its older name", got.ITL.Mean, 0.02, 1e-9)
+	if got.E2E.P99.Known() || !math.IsNaN(got.E2E.Mean) || got.E2E.Count != 0 {
+		t.Errorf("end-to-end latency %+v without a histogram", got.E2E)
+	}
+	if got.Engines != 2 || got.Running != 6 || got.Waiting != 0 || got.KVUse != 0.5 {
+		t.Errorf("%d engines, %v running, %v waiting, KV use %v: want 2, 6, 0, 0.5", got.Engines, got.Running, got.Waiting, got.KVUse)
+	}
+	if got.Scrapes.Round(100*time.Millisecond) != scrape || got.Gaps != 0 || !math.IsNaN(got.BusiestHour) {
+		t.Errorf("a sample every %v, %d gaps, busiest hour %v", got.Scrapes, got.Gaps, got.BusiestHour)
+	}
+	if want := []string{"wide_bucket", "wide_bucket", "above_buckets", "not_measured"}; !slices.Equal(codes(got.Warnings), want) {
+		t.Errorf("warnings %v, want %v", codes(got.Warnings), want)
+	}
+}
+
+func TestCounterResetIsNoLoss(t *testing.T) {
+	f := &fake{t: t}
+	f.add("vllm:request_success_total", scrape, hour, func(at time.Duration) float64 {
+		return 4 * (at % (25 * time.Minute)).Seconds() // begins again twice
+	}, "model_name", "m")
+	got := look(t, f)
+	near(t, "requests", got.Requests, 4*3600, 60) // 20 for each beginning
+	near(t, "peak", got.Peak, 4, 1e-9)
+}
+
+// A window without samples is left out of the mean, and not taken as idle.
+func TestGapIsNotZero(t *testing.T) {
+	for name, outage := range map[string]func(*fakeSeries){
+		"samples": func(s *fakeSeries) {
+			from, _ := slices.BinarySearch(s.at, 20*time.Minute)
+			to, _ := slices.BinarySearch(s.at, 30*time.Minute)
+			s.at, s.values = slices.Delete(s.at, from, to), slices.Delete(s.values, from, to)
+		},
+		"numbers": func(s *fakeSeries) {
+			for i, at := range s.at {
+				if at >= 20*time.Minute && at < 30*time.Minute {
+					s.values[i] = math.NaN()
+				}
+			}
+		},
+	} {
+		f := &fake{t: t}
+		f.engine("m", "a", hour, 2, 100)
+		outage(&f.series[0])
+		got := look(t, f)
+		near(t, "rate without "+name, got.Rate, 2, 0.05)
+		if got.Gaps < 9 || got.Gaps > 11 || !slices.Contains(codes(got.Warnings), "gaps") {
+			t.Errorf("without %s: %d gaps, warnings %v", name, got.Gaps, codes(got.Warnings))
+		}
+	}
+}
+
+func TestOneEngineAwayIsSaid(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 2, 100)
+	f.engine("m", "b", hour, 2, 100)
+	for i := range f.series {
+		if s := &f.series[i]; s.labels["instance"] == "b" {
+			s.at, s.values = slices.Delete(s.at, 240, 480), slices.Delete(s.values, 240, 480) // minutes 20 to 40
+		}
+	}
+	if got := look(t, f); !slices.Contains(codes(got.Warnings), "fewer_series") {
+		t.Errorf("warnings %v lack fewer_series", codes(got.Warnings))
+	}
+}
+
+func TestWindowsShorterThanScrapesAreSaid(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 2, 100)
+	src, err := f.serve().Find(t.Context(), wanted("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := src.Traffic(t.Context(), Range{From: begin, To: begin.Add(hour), Window: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Range.Window < 4*scrape-time.Second || !slices.Contains(codes(got.Warnings), "window_unseen") {
+		t.Errorf("windows of %v, warnings %v", got.Range.Window, codes(got.Warnings))
+	}
+	near(t, "peak", got.Peak, 2, 1e-9)
+}
+
+// A range query has 11,000 points at most: the fake refuses more, as Prometheus does.
+func TestLongRangesAreAskedInPieces(t *testing.T) {
+	f := &fake{t: t}
+	const day = 24 * hour
+	f.add("vllm:request_success_total", time.Second, day, func(at time.Duration) float64 {
+		return 2*at.Seconds() + max(0, min(hour, at-10*hour)).Seconds() // the eleventh hour has 3
+	}, "model_name", "m")
+	w := wanted("m")
+	w.To = begin.Add(day)
+	src, err := f.serve().Find(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows, err := src.windows(t.Context(), Range{From: begin, To: begin.Add(day), Window: 4 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(windows) != 21_600 || slices.ContainsFunc(windows[1:], func(w Window) bool { return w.Requests != 8 && w.Requests != 12 }) {
+		t.Errorf("%d windows, want 21600 with 8 or 12 requests each", len(windows))
+	}
+	got := Traffic{Range: Range{Window: 4 * time.Second}, Windows: windows}
+	near(t, "busiest hour", got.busiestHour(), 3/(49.0/24), 0.01)
+}
+
+func TestMeansOfCounters(t *testing.T) {
+	f := &fake{t: t}
+	f.add("vllm:request_success_total", scrape, hour, rising(2), "model_name", "m")
+	f.add("vllm:prompt_tokens_total", scrape, hour, rising(600), "model_name", "m")
+	got := look(t, f)
+	near(t, "mean ISL", got.ISL.Mean, 300, 1e-9)
+	if got.ISL.P99.Known() || !math.IsNaN(got.OSL.Mean) || !math.IsNaN(got.Waiting) || got.Engines != 0 {
+		t.Errorf("known of what nobody said: %+v", got)
+	}
+	for _, code := range []string{"mean_of_counters", "not_measured", "counted_at_end"} {
+		if !slices.Contains(codes(got.Warnings), code) {
+			t.Errorf("warnings %v lack %s", codes(got.Warnings), code)
+		}
+	}
+}
+
+// Demand read at the end of requests stops growing where engines are full (Dynamo
+// #8861): what waits is said.
+func TestDemandReadAtCompletion(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 2, 100)
+	f.add("vllm:num_requests_waiting", scrape, hour, func(time.Duration) float64 { return 90 }, "model_name", "m", "instance", "b")
+	if got := look(t, f); !slices.Contains(codes(got.Warnings), "waiting_at_peak") {
+		t.Errorf("warnings %v lack waiting_at_peak", codes(got.Warnings))
+	}
+}
+
+func TestNothingCame(t *testing.T) {
+	for name, c := range map[string]struct {
+		value func(time.Duration) float64
+		want  string
+	}{
+		"idle":       {rising(0), "did not rise in this range"},
+		"no numbers": {func(time.Duration) float64 { return math.NaN() }, "no window of 1m0s has two samples"},
+	} {
+		f := &fake{t: t}
+		f.add("vllm:request_success_total", scrape, hour, c.value, "model_name", "m")
+		src, err := f.serve().Find(t.Context(), wanted("m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed *Error
+		if _, err = src.Traffic(t.Context(), minutes()); !errors.As(err, &failed) || !strings.Contains(err.Error(), c.want) || failed.Hint == "" {
+			t.Errorf("%s: error %v, want one with %q and a hint", name, err, c.want)
+		}
+		later := Range{From: begin.Add(100 * hour), To: begin.Add(101 * hour), Window: time.Minute}
+		if _, err = src.Traffic(t.Context(), later); !errors.As(err, new(*NotFoundError)) {
+			t.Errorf("%s: an empty range gives %v", name, err)
+		}
+	}
+}
+
+func TestRangeCheck(t *testing.T) {
+	for _, c := range []struct {
+		span, window time.Duration
+		ok           bool
+	}{
+		{hour, time.Minute, true}, {time.Minute, time.Minute, true}, {time.Second, time.Minute, false}, {-hour, time.Minute, false},
+		{hour, 0, false}, {hour, 1500 * time.Microsecond, false}, {10000 * hour, time.Second, false},
+	} {
+		if err := (Range{From: begin, To: begin.Add(c.span), Window: c.window}).Check(); (err == nil) != c.ok {
+			t.Errorf("%v in windows of %v: %v", c.span, c.window, err)
+		}
+	}
+}
