@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -256,6 +257,11 @@ func percentiles(l capacity.Layout, engines []int, load []trace.Arrival, seed ui
 		return inMillis(engine.Picoseconds(s.Quantile(0.99)).Duration().Seconds())
 	}
 	return p99s{of(r.TTFT), of(r.ITL), of(r.E2E)}, nil
+}
+
+// slower reports whether a measured latency is above what the simulation allows.
+func (s *seen) slower() bool {
+	return s != nil && slices.ContainsFunc(s.latencies, func(l reviewLatency) bool { return l.Verdict == "slower" })
 }
 
 // latencyChanges are what the measured latencies ask for.

@@ -133,14 +133,14 @@ func (r *review) busiestHour() float64 {
 	return s.Peaks[0].Ratio
 }
 
-// change is measured over planned less 1; 0 where one of them is not known, and
+// change is measured over planned less 1; NaN where one of them is not known, and
 // where the plan's lies between the bounds that are known of the measured one.
 func (f reviewFigure) change() float64 {
 	if f.Planned == nil || f.Measured == nil || *f.Planned == 0 {
-		return 0
+		return math.NaN()
 	}
 	if b := f.Between; b != nil && *f.Planned >= b.Low && (b.High == nil || *f.Planned <= *b.High) {
-		return 0
+		return math.NaN()
 	}
 	return *f.Measured / *f.Planned - 1
 }
@@ -162,6 +162,9 @@ func (r *review) changes(f reviewFile) []string {
 	default:
 		out = append(out, fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s): $%s an hour instead of $%s",
 			n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan), amount(n.HourlyUSD), amount(p.HourlyUSD)))
+		if r.seen.slower() && n.TotalGPUsFinal < p.TotalGPUsFinal {
+			out = append(out, "keep the GPUs until a profile describes this fleet: it is slower than the engines that were sized")
+		}
 	}
 	return out
 }
@@ -179,8 +182,8 @@ func (f reviewFile) text(b *bytes.Buffer) {
 	t := newTable("figure", "unit", "planned", "measured", "change")
 	for _, g := range f.Figures {
 		change := "–"
-		if g.Planned != nil && g.Measured != nil {
-			change = fmt.Sprintf("%+.0f %%", 100*g.change())
+		if c := g.change(); !math.IsNaN(c) {
+			change = fmt.Sprintf("%+.0f %%", 100*c)
 		}
 		t.row(g.Name, g.Unit, within(g.Planned, nil), within(g.Measured, g.Between), change)
 	}
