@@ -122,8 +122,15 @@ func TestBasicAuthenticationInTheURL(t *testing.T) {
 
 func TestDialRefuses(t *testing.T) {
 	for _, o := range []Options{
-		{URL: "prometheus:9090"}, {URL: ""}, {URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x/?a=b"}, {URL: "http://x:" + secret + ":y"},
-		{URL: "http://u:" + secret + "@x", BearerToken: "t"}, {URL: "http://x", BearerToken: secret + "\nX: y"}, {URL: "ftp://u:" + secret + "@x"},
+		{URL: "prometheus:9090"},
+		{URL: ""},
+		{URL: "ftp://x"},
+		{URL: "http://"},
+		{URL: "http://x/?a=b"},
+		{URL: "http://x:" + secret + ":y"},
+		{URL: "http://u:" + secret + "@x", BearerToken: "t"},
+		{URL: "http://x", BearerToken: secret + "\nX: y"},
+		{URL: "ftp://u:" + secret + "@x"},
 	} {
 		if _, err := Dial(o); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%q is taken, or shown: %v", o.URL, err)

@@ -249,8 +249,13 @@ func TestRangeCheck(t *testing.T) {
 		span, window time.Duration
 		ok           bool
 	}{
-		{hour, time.Minute, true}, {time.Minute, time.Minute, true}, {time.Second, time.Minute, false}, {-hour, time.Minute, false},
-		{hour, 0, false}, {hour, 1500 * time.Microsecond, false}, {10000 * hour, time.Second, false},
+		{hour, time.Minute, true},
+		{time.Minute, time.Minute, true},
+		{time.Second, time.Minute, false},
+		{-hour, time.Minute, false},
+		{hour, 0, false},
+		{hour, 1500 * time.Microsecond, false},
+		{10000 * hour, time.Second, false},
 	} {
 		if err := (Range{From: begin, To: begin.Add(c.span), Window: c.window}).Check(); (err == nil) != c.ok {
 			t.Errorf("%v in windows of %v: %v", c.span, c.window, err)
