@@ -7,11 +7,11 @@ import (
 )
 
 // keep brings Want within bounds and budget, and notes each rule that took part.
-func (d *Decision) keep(dep Deployment, o Observation) {
+func (d *Decision) keep(dep Deployment, o Observation, free int) {
 	want, steps := within(dep, d.Want)
 	d.Want, d.Steps = want, append(d.Steps, steps...)
-	if room := dep.growth(d.From, d.Want, o); room != d.Want {
-		d.add(dep, "draining", d.Want, room, fmt.Sprintf("replicas that stop still hold their GPUs: growth waits for them within the budget of %d GPUs", dep.Budget.Max))
+	if room := dep.growth(d.From, d.Want, o, free); room != d.Want {
+		d.add(dep, "draining", d.Want, room, "replicas that stop, or other deployments, still hold the GPUs of the budget: growth waits for them")
 		d.Want = room
 	}
 }
@@ -94,14 +94,16 @@ func (d Deployment) fill(want Replicas) Replicas {
 // growth holds back replicas for which there are no GPUs yet: those of replicas
 // that drain, and of those that this very decision stops, are still in use.
 // Upstream rebalanced both pools at once and exceeded its budget (dynamo#12428).
-func (d Deployment) growth(have, want Replicas, o Observation) Replicas {
-	if d.Budget.Max < 0 {
-		return want
-	}
-	room := d.Budget.Max
-	for _, p := range d.Pools {
-		seen, _ := o.Pool(p.Role)
-		room -= p.GPUs * (have.Of(p.Role) + seen.Draining)
+// free is what nobody holds of a budget shared with others.
+func (d Deployment) growth(have, want Replicas, o Observation, free int) Replicas {
+	room := free
+	if d.Budget.Max >= 0 {
+		own := d.Budget.Max
+		for _, p := range d.Pools {
+			seen, _ := o.Pool(p.Role)
+			own -= p.GPUs * (have.Of(p.Role) + seen.Draining)
+		}
+		room = min(own, free)
 	}
 	for i := len(d.Pools) - 1; i >= 0; i-- { // decode first: what runs must end
 		p := d.Pools[i]

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"plimsoll/profile"
 )
@@ -68,13 +67,17 @@ func (c *Core) SetDeployment(d Deployment) error {
 }
 
 // Step decides after an interval.
-func (c *Core) Step(o Observation) Decision {
-	have, absent := asked(o, c.o.Deployment)
+func (c *Core) Step(o Observation) Decision { return c.StepWithin(o, Unshared()) }
+
+// StepWithin decides after an interval what a share of a budget allows.
+func (c *Core) StepWithin(o Observation, share Share) Decision {
+	dep := share.of(c.o.Deployment)
+	have, absent := asked(o, dep)
 	var d Decision
 	if len(absent) > 0 {
 		d.Missing = absent
 	} else {
-		d = c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment, Have: have})
+		d = c.o.Policy.Propose(Situation{Observation: o, Deployment: dep, Have: have})
 	}
 	d.At, d.From, d.Provenance = o.End(), have, profile.Weakest(d.Provenance, c.o.Provenance)
 	if c.asked != nil && *c.asked != have && len(absent) == 0 {
@@ -82,12 +85,13 @@ func (c *Core) Step(o Observation) Decision {
 	}
 	if len(d.Missing) > 0 {
 		d.Want = c.withoutMetrics(have, len(absent) > 0)
-		d.add(c.o.Deployment, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; what is done without is %s", join(d.Missing), c.o.OnLoss))
+		d.add(dep, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; what is done without is %s", join(d.Missing), c.o.OnLoss))
 	}
+	d.Proposed = d.Want
 	if len(absent) == 0 {
-		d.keep(c.o.Deployment, o)
+		d.keep(dep, o, share.Free)
 	}
-	d.Act, d.GPUs = d.Want != have, c.o.Deployment.GPUs(d.Want)
+	d.Act, d.GPUs = d.Want != have, dep.GPUs(d.Want)
 	d.Warnings = append(d.Warnings, c.drift.warnings(d.Correction)...)
 	return d
 }
@@ -130,13 +134,10 @@ func asked(o Observation, d Deployment) (have Replicas, absent []string) {
 	return have, absent
 }
 
-// Gap tells the policy of n intervals of a length that nobody watched, from an
-// instant on; what it makes of them is not asked.
-func (c *Core) Gap(from time.Time, length time.Duration, n int) {
-	for i := range n {
-		o := Observation{Start: from.Add(time.Duration(i) * length), Length: length}
-		c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment})
-	}
+// Tell lets the policy take in an interval, of a trace or one that nobody
+// watched; what it makes of it is not asked.
+func (c *Core) Tell(o Observation) {
+	c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment})
 }
 
 // saved is what survives a restart.

@@ -11,7 +11,9 @@ type Decision struct {
 	At   time.Time `json:"at"`
 	From Replicas  `json:"from"` // asked for until now
 	Want Replicas  `json:"want"`
-	Act  bool      `json:"act"` // Want is to be asked of the target
+	// Proposed is what the policy asked for, before bounds and budget.
+	Proposed Replicas `json:"proposed"`
+	Act      bool     `json:"act"` // Want is to be asked of the target
 
 	// Missing are the figures that the policy could not do without. What is done
 	// then is the core's rule for lost metrics, not the policy's.

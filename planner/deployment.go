@@ -30,6 +30,14 @@ type Budget struct {
 	Min int // below 0: no bound; what it asks for beyond the pools' least goes to the pool that works hardest
 }
 
+// Cap is gpus, or the budget where that is less.
+func (b Budget) Cap(gpus int) int {
+	if b.Max >= 0 {
+		return min(gpus, b.Max)
+	}
+	return gpus
+}
+
 // Aggregated reports whether one pool does both phases.
 func (d Deployment) Aggregated() bool {
 	return len(d.Pools) == 1 && d.Pools[0].Role == engine.RoleAggregated

@@ -1,6 +1,9 @@
 package planner
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Ask is what one of several deployments under one budget would have, in GPUs.
 type Ask struct {
@@ -56,4 +59,23 @@ func pour(left, priority int, asks []Ask, shares []int) int {
 		shares[next]++
 	}
 	return left
+}
+
+// Share is what a deployment may hold of a budget that others share.
+type Share struct {
+	Max  int // GPUs; below 0: its own budget alone bounds it
+	Free int // GPUs that nobody holds now: what it may grow by at once
+}
+
+// Unshared is the share of a deployment with a budget of its own.
+func Unshared() Share { return Share{Max: -1, Free: math.MaxInt32} }
+
+// of narrows a deployment's budget to its share, but not below its pools' least.
+func (s Share) of(d Deployment) Deployment {
+	if s.Max < 0 || d.Budget.Max >= 0 && d.Budget.Max <= s.Max {
+		return d
+	}
+	d.Budget.Max = max(s.Max, d.GPUs(d.Least()))
+	d.Budget.Min = min(d.Budget.Min, d.Budget.Max)
+	return d
 }

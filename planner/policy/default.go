@@ -105,7 +105,7 @@ func NewDefault(o DefaultOptions) (*Default, error) {
 func (p *Default) Propose(s planner.Situation) planner.Decision {
 	d := planner.Decision{Want: s.Have}
 	seen, ok := p.observe(s, &d)
-	if !ok {
+	if !ok || s.Warmup {
 		return d
 	}
 	need := p.expect(s, seen, &d)

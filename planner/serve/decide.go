@@ -19,8 +19,10 @@ func (r *Runner) decide(ctx context.Context) {
 	}
 	st := r.Status()
 	r.mu.Lock()
-	d := r.o.Core.Step(o)
+	dep := r.o.Core.Deployment()
+	d := r.o.Core.StepWithin(o, r.o.Budget.share(r.o.Name, dep.GPUs(dep.Least())))
 	r.mu.Unlock()
+	r.o.Budget.decided(r.o.Name, dep.Budget.Cap(dep.GPUs(d.Proposed)), d.GPUs)
 	if st.Problem != "" && d.Act {
 		d.Act = false
 		d.Steps = append(d.Steps, planner.Step{Rule: "hold", Why: "the target could not be read: " + st.Problem})

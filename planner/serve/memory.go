@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"plimsoll/planner"
 )
 
 // memory is the state file: what a restart must not lose.
@@ -79,6 +81,8 @@ func (r *Runner) restore() error {
 		return fmt.Errorf("the state file %s: %w", r.o.StatePath, err)
 	}
 	r.status.GPUHours, r.status.Paused = m.GPUHours, m.Paused
-	r.o.Core.Gap(m.End, r.o.Interval, min(maxGaps, int(time.Since(m.End)/r.o.Interval)))
+	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
+		r.o.Core.Tell(planner.Observation{Start: m.End.Add(time.Duration(i) * r.o.Interval), Length: r.o.Interval})
+	}
 	return nil
 }

@@ -25,6 +25,10 @@ type Options struct {
 	CallTimeout    time.Duration // of one call of Source or Target
 	StartTimeout   time.Duration // for the deployment to be there
 
+	Budget   *Budget // shared with other deployments; nil: the deployment's own is all
+	Priority int     // in it; higher is served first
+	Weight   int     // in it, among equal priorities
+
 	Advise    bool   // decide and say so, ask for nothing
 	StatePath string // file that remembers over a restart; empty: nothing is remembered
 	// On takes every event, one at a time, and must return at once.

@@ -50,6 +50,8 @@ func New(o Options) (*Runner, error) {
 	}
 	r := &Runner{o: o, pools: map[planner.Role]*watched{}}
 	r.status = Status{Name: o.Name, Advise: o.Advise, Interval: o.Interval}
+	d := o.Core.Deployment()
+	o.Budget.join(o.Name, o.Priority, o.Weight, d.GPUs(d.Least()))
 	return r, nil
 }
 

@@ -69,17 +69,16 @@ func (r *Runner) watch(s planner.State) {
 
 // use adds the GPUs that the replicas held since the last sample.
 func (r *Runner) use(s planner.State) {
-	now := time.Now()
-	r.set(func(st *Status) {
-		gpus := 0
-		for _, p := range s.Pools {
-			gpus += r.o.Core.Deployment().Pool(p.Role).GPUs * (p.Ready + p.Starting - p.Pending + p.Draining)
-		}
-		if !r.usedUntil.IsZero() {
-			st.GPUHours += float64(gpus) * now.Sub(r.usedUntil).Hours()
-		}
-		r.usedUntil = now
-	})
+	now, gpus := time.Now(), 0
+	d := r.Deployment()
+	for _, p := range s.Pools {
+		gpus += d.Pool(p.Role).GPUs * (p.Ready + p.Starting - p.Pending + p.Draining)
+	}
+	if !r.usedUntil.IsZero() {
+		r.set(func(st *Status) { st.GPUHours += float64(gpus) * now.Sub(r.usedUntil).Hours() })
+	}
+	r.usedUntil = now
+	r.o.Budget.holds(r.o.Name, gpus)
 }
 
 // mostGrowth bounds how much longer than asked for an interval may get.
