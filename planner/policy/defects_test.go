@@ -279,9 +279,10 @@ func TestNoLoadNeverGrows(t *testing.T) {
 	dep := split(1, 1, 100)
 	for name, fresh := range fresh(t, p, d) {
 		c, have := coreOf(t, dep, fresh()), pd(2, 2)
-		for range 5 {
+		for i := range 20 {
 			s := loaded(dep, have, 0, 0)
-			s.Arrivals = planner.Known(0.0)
+			s.Start = s.Start.Add(time.Duration(i) * s.Length)
+			s.Arrivals, s.Pools[0].KVUsage, s.Pools[1].Running = planner.Known(0.0), planner.Known(0.0), planner.Known(0.0)
 			got := c.Step(s.Observation)
 			if got.Want.Prefill > have.Prefill || got.Want.Decode > have.Decode {
 				t.Errorf("%s: %+v", name, got)

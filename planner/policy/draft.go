@@ -64,5 +64,29 @@ const mostReplicas = 1_000_000
 
 // whole is replicas rounded up, as Python's math.ceil of the same float.
 func whole(replicas float64) int {
-	return int(math.Ceil(min(max(replicas, 0), mostReplicas)))
+	if !(replicas > 0) { // what is no number asks for nothing
+		return 0
+	}
+	return int(math.Ceil(min(replicas, mostReplicas)))
+}
+
+// byPool asks a rule of others for a step on each pool. ok is false where none may
+// be taken: before anything runs, or for want of figures.
+func byPool(s planner.Situation, step func(*draft, *figures, planner.Pool, planner.PoolObservation)) (f *draft, ok bool) {
+	f = begin(s)
+	if s.Warmup {
+		f.hold("warm-up", "a trace tells of requests only, not of load")
+		return f, false
+	}
+	var n figures
+	for _, p := range f.dep.Pools {
+		seen, _ := s.Pool(p.Role)
+		step(f, &n, p, seen)
+	}
+	if len(n.missing) > 0 {
+		f = begin(s)
+		f.without(n.missing)
+		return f, false
+	}
+	return f, true
 }

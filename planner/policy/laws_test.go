@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
 )
@@ -14,9 +15,21 @@ import (
 // fresh makes each policy anew.
 func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[string]func() planner.Policy {
 	t.Helper()
+	targets := []PoolTarget{{engine.RolePrefill, MetricWaiting, 1}, {engine.RoleDecode, MetricKV, 0.7}, {engine.RoleAggregated, MetricRunning, 50}}
+	must := func(p planner.Policy, err error) planner.Policy {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
 	return map[string]func() planner.Policy{
-		"upstream": func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
-		"load":     func() planner.Policy { return loadOf(t, DefaultLoad()) },
+		"hpa":        func() planner.Policy { h, err := NewHPA(HPAOptions{targets}); return must(h, err) },
+		"keda":       func() planner.Policy { k, err := NewKEDA(KEDAOptions{targets}); return must(k, err) },
+		"tokens":     func() planner.Policy { k, err := NewTokens(DefaultTokens(100_000)); return must(k, err) },
+		"saturation": func() planner.Policy { return Saturation{} },
+		"static":     func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
+		"upstream":   func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
+		"load":       func() planner.Policy { return loadOf(t, DefaultLoad()) },
 	}
 }
 
@@ -54,7 +67,7 @@ func anyTime(r *rapid.T, name string, high time.Duration) planner.Figure[time.Du
 func anySituation(r *rapid.T, dep planner.Deployment, have planner.Replicas, start time.Time) planner.Situation {
 	s := at(dep, have, rapid.SampledFrom([]time.Duration{time.Minute, time.Minute, 30 * time.Second}).Draw(r, "length"))
 	s.Start = start
-	s.Arrivals = anyFigure(r, "arrivals", 0, 3000)
+	s.Arrivals, s.Waiting = anyFigure(r, "arrivals", 0, 3000), anyFigure(r, "waiting", 0, 10)
 	s.ISL.Mean, s.OSL.Mean = anyFigure(r, "ISL", 1, 20000), anyFigure(r, "OSL", 1, 3000)
 	s.TTFT.Mean, s.ITL.Mean = anyTime(r, "TTFT", 5*time.Second), anyTime(r, "ITL", 200*time.Millisecond)
 	s.Duration.Mean = anyTime(r, "duration", time.Minute)

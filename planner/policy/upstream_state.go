@@ -59,14 +59,3 @@ func (u *Upstream) restoreForecasters(s upstreamState) error {
 }
 
 func usableFactor(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-
-// restored reads a policy's state and makes sure that it is that policy's.
-func restored(b json.RawMessage, into any, policy *string, want string) error {
-	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("it is not the state of a policy: %w", err)
-	}
-	if *policy != want {
-		return fmt.Errorf("it is of the policy %q, not of %s", *policy, want)
-	}
-	return nil
-}
