@@ -3,7 +3,10 @@
 // It takes nothing and imports nothing of this module; every type is a value.
 package engine
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Kind names a family of engines that the program can drive.
 type Kind string
@@ -114,6 +117,21 @@ func (b *Batch) AddChunk(n, past int) {
 	b.PrefillTokens += n
 	b.PrefillPast += int64(past)
 	b.PrefillPairs += int64(n)*int64(past) + int64(n)*int64(n+1)/2
+}
+
+// Chunks are the batches of a prompt of isl tokens that has the engine to itself,
+// cached of them in KV already: chunks of at most so many tokens, which has to be
+// positive. Nothing is left of a prompt that is cached whole.
+func Chunks(isl, cached, most int) iter.Seq[Batch] {
+	return func(yield func(Batch) bool) {
+		for done := cached; done < isl; done += most {
+			var b Batch
+			b.AddChunk(min(most, isl-done), done)
+			if !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // AddDecode puts one decoding sequence with context tokens in the batch.

@@ -54,10 +54,7 @@ func explainTTFT(m latency.Model, ch recommend.Choice, isl int) explanation {
 		Phase: profile.Prefill, Label: ch.Picked.Label(), Fit: m.Fit().Name,
 		Latency: fmt.Sprintf("TTFT of one prompt of %d tokens", isl),
 	}
-	most := m.Limits().MaxNumBatchedTokens
-	for done := 0; done < isl; done += most {
-		var b engine.Batch
-		b.AddChunk(min(most, isl-done), done)
+	for b := range engine.Chunks(isl, 0, m.Limits().MaxNumBatchedTokens) {
 		x.add(m.Terms(b))
 	}
 	if t := m.Overhead(); t > 0 {

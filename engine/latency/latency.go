@@ -117,12 +117,8 @@ func (m Model) ttft(isl, cached, chunk int) engine.Picoseconds {
 		return 0
 	}
 	sum := m.Overhead()
-	for done := cached; done < isl; {
-		n := min(chunk, isl-done)
-		var b engine.Batch
-		b.AddChunk(n, done)
+	for b := range engine.Chunks(isl, cached, chunk) {
 		sum += m.StepTime(b)
-		done += n
 	}
 	return sum
 }

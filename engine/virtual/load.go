@@ -182,7 +182,7 @@ func promptSeed(w profile.Workload) uint64 {
 	if w.SharedPrompts {
 		domain = shared
 	}
-	return mix(mix(domain, w.Seed), uint64(w.ISL))
+	return sim.Mix(sim.Mix(domain, w.Seed), uint64(w.ISL))
 }
 
 // chain is the hash chain of n blocks of a prompt of random tokens: no token is
@@ -191,16 +191,8 @@ func chain(prompt uint64, n int) []uint64 {
 	hashes := make([]uint64, n)
 	h := prompt
 	for i := range hashes {
-		h = mix(h, uint64(i))
+		h = sim.Mix(h, uint64(i))
 		hashes[i] = h
 	}
 	return hashes
-}
-
-// mix hashes two words (splitmix64's finaliser, Steele et al., OOPSLA 2014).
-func mix(a, b uint64) uint64 {
-	h := a + b + 0x9e3779b97f4a7c15
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
 }

@@ -99,7 +99,7 @@ func (e *Engine) begin(w profile.Workload) *load {
 	}
 	e.ids += uint64(w.Requests)
 	if l.prompt = promptSeed(w); !w.SharedPrompts {
-		l.prompt = mix(l.prompt, e.fresh)
+		l.prompt = sim.Mix(l.prompt, e.fresh)
 		e.fresh++
 	}
 	for i := range l.records {
