@@ -6,12 +6,17 @@ import (
 	"math"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
 	"plimsoll/engine/simserver"
 )
+
+// mostDrain is how long a server that was told to stop may go on: what
+// orchestrators give one at most.
+const mostDrain = 24 * time.Hour
 
 func engineCommand() *cli.Command {
 	return &cli.Command{
@@ -24,7 +29,7 @@ func engineServeCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
 		Name: "serve", Usage: "serve the simulated engine behind OpenAI's HTTP interface, in real time",
-		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM finishes the requests in flight and exits 0.\n\n" +
+		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once.\n\n" +
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: []cli.Flag{
 			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
@@ -36,6 +41,7 @@ func engineServeCommand() *cli.Command {
 			s("kv-blocks", "", "KV cache of `N` blocks (default: what the GPU's memory holds)"),
 			&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests"},
 			s("fit", "", fitUsage),
+			s("drain-timeout", simserver.DefaultDrainTimeout.String(), "after TERM, let the requests in flight run for at most this `time`, up to 24h"),
 			s("noise", "0", "relative jitter of each step, `fraction`"), s("seed", "1", "seed of the jitter and the texts, `N`"),
 		},
 		Action: serveEngine,
@@ -72,6 +78,10 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		},
 		PrefixCaching: c.Bool("enable-prefix-caching"),
 	}
+	drain := p.duration("drain-timeout")
+	if drain > mostDrain {
+		p.fail(usagef("--drain-timeout %v: want at most %v", drain, mostDrain))
+	}
 	blocks, noise, seed := p.integer("kv-blocks", 1, math.MaxInt32, 0), p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
 	if p.err != nil {
 		return simserver.Options{}, p.err
@@ -83,7 +93,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	timer := s.latency
 	o := simserver.Options{
 		Model: s.model.Name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
-		Timing: worth(timer), Sim: simulatedEngine(timer, cfg.Role),
+		DrainTimeout: drain, Timing: worth(timer), Sim: simulatedEngine(timer, cfg.Role),
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
 	if blocks > 0 {

@@ -119,3 +119,27 @@ func TestEngineServePortInUse(t *testing.T) {
 		t.Errorf("stderr\n%s\nwant\n%s", &p.errout, want)
 	}
 }
+
+// What is in flight may run for as long as is asked for, and no longer.
+func TestEngineServeDrainTimeout(t *testing.T) {
+	s := serveEmbedded(t, "--drain-timeout", "300ms")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions",
+		strings.NewReader(`{"prompt":"a","max_tokens":100000,"ignore_eos":true,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it breaks off
+	s.signal(t, syscall.SIGTERM)
+	if code := s.wait(t); code == exitDone || !strings.Contains(s.errout.String(), "requests still in flight 300ms after the stop were cut off") {
+		t.Errorf("exit code %d, stderr\n%s", code, &s.errout)
+	}
+	for _, bad := range []string{"0s", "-1s", "25h", "soon", ""} {
+		if p := ran(t, exitUsage, "engine", "serve", "--drain-timeout", bad); !strings.Contains(p.errout.String(), "--drain-timeout") {
+			t.Errorf("%q: stderr %s", bad, &p.errout)
+		}
+	}
+}

@@ -44,6 +44,7 @@ type Launch struct {
 	GPUs    []string // device ids; nil: the engine sees what the program sees
 	LogPath string
 	Dir     string
+	Name    string // of the one worker, where there are several; else empty
 }
 
 // fields is what a template can name. A zero limit means that the engine decides.
@@ -59,13 +60,14 @@ type fields struct {
 	BlockSize           int
 	KV                  string // storage type of the KV cache; empty where none is asked for
 	Role                string // aggregated, prefill or decode
+	Name                string // of the one worker; empty where it is the only one
 }
 
 // Fields is the names that a template can use, as in {{.TP}}.
 func Fields() []string {
 	return []string{
 		"TP", "PP", "DP", "EP", "Port", "Model", "GPUs", "PrefixCaching",
-		"MaxNumSeqs", "MaxNumBatchedTokens", "MaxModelLen", "BlockSize", "KV", "Role",
+		"MaxNumSeqs", "MaxNumBatchedTokens", "MaxModelLen", "BlockSize", "KV", "Role", "Name",
 	}
 }
 
@@ -168,7 +170,7 @@ func fieldsOf(cfg engine.Config, l Launch) fields {
 		Port: l.Port, Model: cfg.Model, GPUs: strings.Join(l.GPUs, ","), PrefixCaching: cfg.PrefixCaching,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxNumBatchedTokens: cfg.Limits.MaxNumBatchedTokens,
 		MaxModelLen: cfg.Limits.MaxModelLen, BlockSize: cfg.Limits.BlockSize,
-		KV: string(cfg.KV), Role: string(cfg.Role),
+		KV: string(cfg.KV), Role: string(cfg.Role), Name: l.Name,
 	}
 }
 
@@ -181,7 +183,7 @@ func samples() []fields {
 	}
 	bare := engine.Config{Model: "model", Role: engine.RolePrefill}
 	return []fields{
-		fieldsOf(full, Launch{Port: 8000, GPUs: []string{"0", "1"}}),
+		fieldsOf(full, Launch{Port: 8000, GPUs: []string{"0", "1"}, Name: "worker"}),
 		fieldsOf(bare, Launch{Port: 8000}),
 	}
 }

@@ -154,6 +154,14 @@ func TestFields(t *testing.T) {
 	}
 }
 
+func TestName(t *testing.T) {
+	tm := command.Template{Argv: "e {{.Port}} --name {{.Name}}", Env: []string{"WATCHER={{.Name}}"}}
+	s, err := command.Spec(cfg, tm, command.Launch{Port: 8123, Name: "dynamo Worker_1"})
+	if err != nil || !slices.Equal(s.Argv, []string{"e", "8123", "--name", "dynamo Worker_1"}) || !slices.Equal(s.Env, []string{"WATCHER=dynamo Worker_1"}) {
+		t.Errorf("%q, %q, %v", s.Argv, s.Env, err)
+	}
+}
+
 func TestVLLM(t *testing.T) {
 	if err := command.VLLM().Validate(); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type launch struct {
 // it is detached.
 type direct struct {
 	cmd      *exec.Cmd
+	detached bool
 	stopping atomic.Bool
 	killed   atomic.Bool
 }
@@ -36,7 +37,7 @@ func startDirect(l launch, log *os.File, detached bool) (child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("executing %s: %w", l.Path, err)
 	}
-	return &direct{cmd: cmd}, nil
+	return &direct{cmd: cmd, detached: detached}, nil
 }
 
 func (d *direct) pid() int    { return d.cmd.Process.Pid }
@@ -61,6 +62,9 @@ func (d *direct) wait() exit {
 	e := exit{code: d.cmd.ProcessState.ExitCode()}
 	if ws, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		e.signal = ws.Signal()
+	}
+	if d.detached && !d.stopping.Load() && !d.killed.Load() {
+		return e // who has its Handle says what becomes of the rest
 	}
 	// What the leader left behind: in its grace if it was asked to end, otherwise no use any more.
 	var since time.Time

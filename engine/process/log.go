@@ -51,8 +51,14 @@ func (p *Process) Log() (io.ReadCloser, error) {
 // Tail is the last n non-empty lines that this process wrote, or fewer: it looks
 // at the last 64 KiB only, cuts long lines, and leaves out terminal control. A
 // log that cannot be read has no lines.
-func (p *Process) Tail(n int) []string {
-	f, err := os.Open(p.spec.LogPath)
+func (p *Process) Tail(n int) []string { return tail(p.spec.LogPath, p.logStart, n) }
+
+// Tail is the last n lines of a log, as Process.Tail gives them; those of the
+// process that wrote last, and of earlier ones where it wrote fewer.
+func Tail(path string, n int) []string { return tail(path, 0, n) }
+
+func tail(path string, start int64, n int) []string {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
@@ -61,7 +67,7 @@ func (p *Process) Tail(n int) []string {
 	if err != nil {
 		return nil
 	}
-	from := max(p.logStart, info.Size()-tailBytes)
+	from := max(start, info.Size()-tailBytes)
 	text, err := io.ReadAll(io.NewSectionReader(f, from, tailBytes))
 	if err != nil {
 		return nil

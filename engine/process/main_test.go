@@ -153,6 +153,7 @@ func family() {
 	for _, alone := range []bool{false, true} {
 		c := exec.CommandContext(context.Background(), os.Args[0])
 		c.Env = append(os.Environ(), modeVar+"=setsid")
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: alone}
 		if err := c.Start(); err != nil {
 			panic(err)

@@ -4,7 +4,9 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 )
 
@@ -22,3 +24,20 @@ func descendants(int) []int { return nil }
 func foreignListener([]int, int) (string, bool) { return "", false }
 
 func listenerOn(int) string { return "" }
+
+// HandleOf refuses: only Linux tells when a process started.
+func HandleOf(int) (Handle, error) {
+	return Handle{}, fmt.Errorf("%w: %s", ErrNoHandles, runtime.GOOS)
+}
+
+// Find finds nothing on this system.
+func Find(string) (Handle, bool) { return Handle{}, false }
+
+// Leads is false on this system, which has no Handle.
+func (h Handle) Leads() bool { return false }
+
+// Members is empty on this system, which has no Handle.
+func (h Handle) Members(string) []Handle { return nil }
+
+// Signal does nothing on this system, which has no Handle.
+func (h Handle) Signal(syscall.Signal) error { return nil }

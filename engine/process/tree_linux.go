@@ -2,14 +2,16 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 )
 
 // stat is what /proc/PID/stat says of one process (proc_pid_stat(5)).
 type stat struct {
-	pid, parent, group int
-	zombie             bool
+	pid, parent, group, session int
+	started                     uint64 // clock ticks after the boot
+	zombie                      bool
 }
 
 // readStat gives ok false for a process that is gone.
@@ -20,13 +22,16 @@ func readStat(pid int) (s stat, ok bool) {
 	}
 	// The second field is a name in parentheses that may itself hold spaces and parentheses.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 3 {
+	if len(fields) < 20 {
 		return stat{}, false
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
 	group, err2 := strconv.Atoi(string(fields[2]))
+	session, err3 := strconv.Atoi(string(fields[3]))
+	started, err4 := strconv.ParseUint(string(fields[19]), 10, 64)
 	dead := fields[0][0] == 'Z' || fields[0][0] == 'X'
-	return stat{pid: pid, parent: parent, group: group, zombie: dead}, err1 == nil && err2 == nil
+	s = stat{pid: pid, parent: parent, group: group, session: session, started: started, zombie: dead}
+	return s, errors.Join(err1, err2, err3, err4) == nil
 }
 
 // processes is every process that can be seen, less those that died meanwhile.
