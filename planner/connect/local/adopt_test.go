@@ -1,0 +1,344 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/process"
+	"plimsoll/planner"
+	"plimsoll/planner/connect/local"
+)
+
+// pidOf is a worker's process by the state file.
+func pidOf(f *fixture, name string) int {
+	f.t.Helper()
+	pid, _ := f.entries()[name]["pid"].(float64)
+	if pid < 2 {
+		f.t.Fatalf("%s has pid %v", name, pid)
+	}
+	return int(pid)
+}
+
+func kill(t *testing.T, f *fixture, name string) {
+	t.Helper()
+	if err := syscall.Kill(pidOf(f, name), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	first  = "dynamo_VllmDecodeWorker"
+	second = "dynamo_VllmDecodeWorker_1"
+)
+
+// A new Target goes on with the workers that there are, in whatever phase.
+func TestAdoption(t *testing.T) {
+	f := drained(t, "drain", func(*local.Options) {})
+	pid := pidOf(f, first)
+	f.restart()
+	if p := f.state().Pools[0]; p.Ready != 1 || p.Want != 1 {
+		t.Errorf("before it acts it sees %+v", p)
+	}
+	f.scale(1)
+	f.settled(1)
+	if pidOf(f, first) != pid || len(workers(f.dir)) != 1 {
+		t.Error("it was started again")
+	}
+	file := filepath.Join(f.dir, "release")
+	answer := hold(t, f.found()[0].URL, file)
+	f.scale(0)
+	f.restart() // marked, TERM not sent
+	f.scale(0)
+	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
+	f.restart() // TERM sent, request in flight
+	f.scale(0)
+	for range 20 {
+		if p := f.state().Pools[0]; p.Draining != 1 {
+			t.Fatalf("%+v", p)
+		}
+	}
+	if n := strings.Count(f.log(), "SIGTERM"); n != 1 {
+		t.Errorf("TERM was sent %d times", n)
+	}
+	release(t, file)
+	if a := <-answer; a != "whole" {
+		t.Errorf("the request ended with %q", a)
+	}
+	f.settled(0)
+}
+
+// One that died while no planner ran is cleaned and replaced; how it ended is
+// not known, what it said is.
+func TestDiedWhileNobodyLooked(t *testing.T) {
+	f := drained(t, "serve", func(*local.Options) {})
+	f.restart()
+	kill(t, f, first)
+	eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
+	f.scale(1)
+	f.settled(1)
+	if !strings.Contains(f.log(), "started by an earlier run") {
+		t.Error(f.log())
+	}
+}
+
+// Killed between the record of a start and the start, and between the start and
+// the record of its process.
+func TestKilledWhileStarting(t *testing.T) {
+	forget := func(e map[string]any) {
+		e["state"] = "starting"
+		delete(e, "pid")
+		delete(e, "start_ticks")
+	}
+	f := drained(t, "serve", func(*local.Options) {})
+	pid := pidOf(f, first)
+	f.restart()
+	f.edit(first, forget)
+	if len(f.found()) != 0 {
+		t.Error("a frontend sees a worker without a process")
+	}
+	f.scale(1)
+	f.settled(1)
+	if pidOf(f, first) != pid || len(workers(f.dir)) != 1 {
+		t.Errorf("it was started twice\n%s", f.log())
+	}
+	kill(t, f, first)
+	eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
+	f.restart()
+	f.edit(first, forget)
+	f.scale(1)
+	f.settled(1)
+	if len(workers(f.dir)) != 1 || pidOf(f, first) == pid {
+		t.Error("it was not started")
+	}
+}
+
+// A TERM that was written down and never sent is sent once the worker is idle.
+func TestKilledBeforeTERM(t *testing.T) {
+	f := drained(t, "drain", func(*local.Options) {})
+	file := filepath.Join(f.dir, "release")
+	answer := hold(t, f.found()[0].URL, file)
+	f.restart()
+	f.edit(first, func(e map[string]any) {
+		long := time.Now().Add(-11 * time.Second).UTC().Format(time.RFC3339Nano)
+		e["state"], e["drain_at"], e["term_at"], e["want"] = "draining", long, long, 0
+	})
+	f.scale(0)
+	for range 20 {
+		if f.state(); strings.Contains(f.log(), "SIGTERM") {
+			t.Fatal("it got TERM with a request in flight")
+		}
+	}
+	release(t, file)
+	if a := <-answer; a != "whole" {
+		t.Errorf("the request ended with %q", a)
+	}
+	f.settled(0)
+}
+
+// A pid that another process has by now is never signalled, and what runs that
+// the file does not know is not touched.
+func TestStalePIDIsNeverSignalled(t *testing.T) {
+	f := drained(t, "serve", func(*local.Options) {})
+	stranger := exec.CommandContext(context.Background(), "sleep", "600")
+	stranger.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Wait() }()
+	defer func() { _ = stranger.Process.Kill() }()
+	unknown := pidOf(f, first) // it runs on, and the file forgets it
+	h, err := process.HandleOf(stranger.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(map[string]any){
+		"start": func(e map[string]any) { e["pid"], e["start_ticks"] = h.PID, h.Start-1 },
+		"boot":  func(e map[string]any) { e["pid"], e["start_ticks"], e["boot_id"] = h.PID, h.Start, "another" },
+	} {
+		f.restart()
+		f.edit(first, change)
+		f.edit(first, func(e map[string]any) { e["state"], e["drain_at"] = "draining", time.Now().Add(-time.Hour) })
+		f.scale(0)
+		f.settled(0)
+		if now, err := process.HandleOf(h.PID); err != nil || now != h {
+			t.Fatalf("%s: the stranger is gone: %v\n%s", name, err, f.log())
+		}
+		f.scale(1)
+		f.settled(1)
+	}
+	if !slices.Contains(workers(f.dir), unknown) {
+		t.Error("a worker that the file does not know was ended")
+	}
+}
+
+// Workers of another machine's planner are none of ours.
+func TestOtherMachine(t *testing.T) {
+	f := drained(t, "serve", func(*local.Options) {})
+	f.restart()
+	f.edit(first, func(e map[string]any) { e["boot_id"], e["host"] = "another", "elsewhere" })
+	before, err := os.ReadFile(f.opts.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.Scale(t.Context(), planner.Replicas{}, "test")
+	if err == nil || !strings.Contains(err.Error(), "runs on elsewhere") {
+		t.Errorf("got %v", err)
+	}
+	if after, err := os.ReadFile(f.opts.Path); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+// The second Target on a file looks, and does not act, until the first is gone.
+func TestTwoTargets(t *testing.T) {
+	dir := folder(t)
+	a, b := newFixture(t, dir, options(dir, "serve")), newFixture(t, dir, options(dir, "serve"))
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i, f := range []*fixture{a, b} {
+		wg.Go(func() { errs[i] = f.Scale(t.Context(), planner.Replicas{Decode: 2}, "test") })
+	}
+	wg.Wait()
+	owner, other := a, b
+	if errs[0] != nil {
+		owner, other, errs[0], errs[1] = b, a, errs[1], errs[0]
+	}
+	if errs[0] != nil || !errors.Is(errs[1], local.ErrOwned) || !strings.Contains(errs[1].Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Fatalf("got %v", errs)
+	}
+	if err := other.Run(t.Context()); !errors.Is(err, local.ErrOwned) {
+		t.Errorf("Run: %v", err)
+	}
+	owner.settled(2)
+	if p := other.state().Pools[0]; p.Ready != 2 || p.Want != 2 || len(workers(dir)) != 2 {
+		t.Errorf("the other sees %+v, %d processes run", p, len(workers(dir)))
+	}
+	owner.restart()
+	other.scale(2)
+	other.settled(2)
+	if len(workers(dir)) != 2 {
+		t.Errorf("%d processes", len(workers(dir)))
+	}
+}
+
+// Whenever the planner is killed, the next one ends up with what is wanted:
+// nothing is started twice, and nothing is forgotten.
+func TestPlannerKilled(t *testing.T) {
+	dir := folder(t)
+	path := options(dir, "serve").Path
+	for i, want := range []int{1, 3, 5, 2, 4, 6, 3, 0, 5} {
+		before := inode(path)
+		c := exec.CommandContext(t.Context(), self(), "planner", dir, strconv.Itoa(want))
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 2 {
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "scaled\n" {
+				t.Fatalf("the planner says %q, %v", line, err)
+			}
+		}
+		for range i%3 + 1 { // after its first record, where starts are announced; its second; and later
+			for end := time.Now().Add(2 * time.Second); inode(path) == before && time.Now().Before(end); {
+				time.Sleep(50 * time.Microsecond)
+			}
+			before = inode(path)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if n := len(workers(dir)); n > 8 {
+			t.Fatalf("%d workers on 8 GPUs", n)
+		}
+	}
+	f := newFixture(t, dir, options(dir, "serve"))
+	f.scale(4)
+	f.settled(4)
+	var pids []int
+	for name := range f.entries() {
+		pids = append(pids, pidOf(f, name))
+	}
+	got := workers(dir)
+	slices.Sort(pids)
+	slices.Sort(got)
+	if !slices.Equal(pids, got) {
+		t.Errorf("the file has processes %d, and there are %d\n%s", pids, got, f.log())
+	}
+}
+
+// inode changes whenever the file is replaced.
+func inode(path string) uint64 {
+	var st syscall.Stat_t
+	_ = syscall.Stat(path, &st) // 0 before there is one
+	return st.Ino
+}
+
+// A port that somebody took between two runs is not the worker's any more.
+func TestPortTaken(t *testing.T) {
+	f := drained(t, "serve", func(*local.Options) {})
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	f.restart()
+	f.edit(first, func(e map[string]any) {
+		e["port"], e["url"] = l.Addr().(*net.TCPAddr).Port, "http://"+l.Addr().String()
+	})
+	f.scale(1)
+	if p, _ := f.state().Pool(engine.RoleDecode); p.Ready != 0 || p.Starting != 1 || !strings.Contains(f.log(), "belongs to") {
+		t.Errorf("%+v\n%s", p, f.log())
+	}
+	if ws := f.found(); len(ws) != 1 || ws[0].State != local.Starting {
+		t.Errorf("a frontend sees %+v", ws)
+	}
+}
+
+// Run does by itself what State does when it is asked.
+func TestRun(t *testing.T) {
+	dir := folder(t)
+	f := newFixture(t, dir, options(dir, "serve"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	f.scale(2)
+	ready := func(n int) func() bool {
+		return func() bool {
+			got := 0
+			for _, w := range f.found() {
+				if w.State == local.Ready {
+					got++
+				}
+			}
+			return got == n && len(workers(dir)) == n
+		}
+	}
+	eventually(t, "two ready workers", ready(2))
+	kill(t, f, second)
+	eventually(t, "another in its place", func() bool { return ready(2)() && strings.Contains(f.log(), "SIGKILL") })
+	f.scale(0)
+	eventually(t, "none", ready(0))
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

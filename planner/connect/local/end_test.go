@@ -1,0 +1,252 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+	"plimsoll/planner/connect/local"
+)
+
+// drained is a fixture with one worker in a mode, ready, and then one too many.
+func drained(t *testing.T, mode string, change func(*local.Options)) *fixture {
+	t.Helper()
+	dir := folder(t)
+	o := options(dir, mode)
+	change(&o)
+	f := newFixture(t, dir, o)
+	f.scale(1)
+	f.settled(1)
+	return f
+}
+
+// What does not end in its grace is killed if it is idle.
+func TestKillAfterGrace(t *testing.T) {
+	f := drained(t, "stubborn", func(o *local.Options) { o.Pools[0].Template.Grace = 300 * time.Millisecond })
+	f.scale(0)
+	f.settled(0)
+	if log := f.log(); !strings.Contains(log, "SIGTERM: it is idle") || !strings.Contains(log, "SIGKILL: it has not ended") {
+		t.Error(log)
+	}
+}
+
+// A worker that serves is not killed, however long ago its grace was over.
+func TestNoKillWhileRequestsRun(t *testing.T) {
+	f := drained(t, "stubborn", func(o *local.Options) {
+		o.Pools[0].Template.Grace = time.Millisecond
+		o.Pools[0].DrainsOnTERM = true
+	})
+	file := filepath.Join(f.dir, "release")
+	answer := hold(t, f.found()[0].URL, file)
+	f.scale(0)
+	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
+	for range 50 {
+		if s := f.state(); s.Pools[0].Draining != 1 || !strings.Contains(s.Scaling, "1 requests") {
+			t.Fatalf("%+v", s)
+		}
+	}
+	release(t, file)
+	if a := <-answer; a != "whole" {
+		t.Errorf("the request ended with %q", a)
+	}
+	f.settled(0)
+}
+
+// Metrics that cannot be read do not mean that a worker is idle: neither TERM,
+// where it would drop what it has, nor KILL.
+func TestUnreadableMetricsAreNotIdleness(t *testing.T) {
+	for name, drains := range map[string]bool{"TERM": false, "KILL": true} {
+		t.Run(name, func(t *testing.T) {
+			f := drained(t, "mute", func(o *local.Options) {
+				o.Pools[0].Template.Grace = time.Millisecond
+				o.Pools[0].DrainsOnTERM = drains
+			})
+			f.scale(0)
+			f.until("draining", func(p planner.PoolState) bool { return p.Draining == 1 })
+			for range 50 {
+				if s := f.state(); s.Pools[0].Draining != 1 {
+					t.Fatalf("%+v\n%s", s, f.log())
+				}
+			}
+			s := f.until("its report", func(p planner.PoolState) bool { return p.Draining == 1 })
+			if want := map[bool]string{false: "whether it serves cannot be told", true: "it is not killed"}[drains]; !strings.Contains(s.Scaling, want) || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
+				t.Errorf("%s\n%s", s.Scaling, f.log())
+			}
+		})
+	}
+}
+
+// One that never was ready has nothing to finish.
+func TestStopWhileStarting(t *testing.T) {
+	dir := folder(t)
+	f := newFixture(t, dir, options(dir, "never"))
+	f.scale(2)
+	f.until("starting", func(p planner.PoolState) bool { return p.Starting == 2 })
+	f.scale(0)
+	f.settled(0)
+	if !strings.Contains(f.log(), "SIGTERM: it never was ready") {
+		t.Error(f.log())
+	}
+}
+
+// leases records what is revoked, and can fail.
+type leases struct {
+	mu      sync.Mutex
+	revoked []int64
+	err     error
+}
+
+func (l *leases) Revoke(_ context.Context, id int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.revoked = append(l.revoked, id)
+	}
+	return l.err
+}
+
+func (l *leases) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// Routers are told before the worker is: no TERM before the lease is revoked.
+func TestLeaseIsRevokedBeforeTERM(t *testing.T) {
+	etcd := &leases{err: errors.New("etcd is away")}
+	f := drained(t, "drain", func(o *local.Options) { o.Leases = etcd })
+	const lease = 7587886413462934532 // above 2^53, where a float64 would lose digits
+	f.edit("dynamo_VllmDecodeWorker", func(e map[string]any) { e["lease"], e["want"] = int64(lease), 1 })
+	f.scale(0)
+	f.until("the failure to revoke", func(p planner.PoolState) bool { return p.Draining == 1 })
+	for range 20 {
+		if s := f.state(); !strings.Contains(s.Scaling, "etcd is away") || strings.Contains(f.log(), "SIGTERM") {
+			t.Fatalf("%s\n%s", s.Scaling, f.log())
+		}
+	}
+	etcd.fail(nil)
+	f.settled(0)
+	if !slices.Equal(etcd.revoked, []int64{lease}) {
+		t.Errorf("revoked %d", etcd.revoked)
+	}
+}
+
+// A shell in front of the engine dies of TERM; the engine behind it drains.
+func TestWrapperDiesBeforeItsEngine(t *testing.T) {
+	f := drained(t, "drain", func(o *local.Options) {
+		argv := &o.Pools[0].Template.Argv
+		*argv = "sh -c '" + *argv + "; true'"
+	})
+	file := filepath.Join(f.dir, "release")
+	answer := hold(t, f.found()[0].URL, file)
+	f.scale(0)
+	eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
+	for range 20 {
+		if s := f.state(); s.Pools[0].Draining != 1 {
+			t.Fatalf("%+v", s)
+		}
+	}
+	release(t, file)
+	if a := <-answer; a != "whole" {
+		t.Errorf("the request ended with %q", a)
+	}
+	f.settled(0)
+}
+
+// A worker that dies at once is reported with its code and its last words, and
+// is started again ever more slowly; its GPU is free meanwhile.
+func TestCrashLoopIsBounded(t *testing.T) {
+	dir := folder(t)
+	o := options(dir, "exit3")
+	o.Backoff, o.MaxBackoff = 50*time.Millisecond, time.Hour
+	f := newFixture(t, dir, o)
+	f.scale(1)
+	s := f.until("three failures", func(planner.PoolState) bool { return strings.Contains(f.state().Scaling, "after 3 failures") })
+	if !strings.Contains(s.Scaling, "exited with code 3") || !strings.Contains(f.log(), "fatal: no such tensor") {
+		t.Errorf("%s\n%s", s.Scaling, f.log())
+	}
+	if p := s.Pools[0]; p.Starting != 1 || p.Pending != 0 || p.Ready != 0 {
+		t.Errorf("%+v", p)
+	}
+	e := f.entries()["dynamo_VllmDecodeWorker"]
+	died, err1 := time.Parse(time.RFC3339Nano, e["retry_at"].(string))
+	if err1 != nil || e["resources"] != nil {
+		t.Errorf("%v, %v", e, err1)
+	}
+	// The wait is kept over a restart of the planner: fail, 50 ms, fail, 100 ms, fail, 200 ms.
+	f.restart()
+	f.scale(1)
+	if got := f.entries()["dynamo_VllmDecodeWorker"]; got["failures"] == 3.0 && got["retry_at"] != died.Format(time.RFC3339Nano) {
+		t.Errorf("the wait was forgotten: %v", got)
+	}
+	starts := strings.Count(f.log(), ": process ")
+	if fails := strings.Count(f.log(), "exited with code 3"); starts < 3 || starts > 4 || fails < 3 {
+		t.Errorf("%d starts, %d failures\n%s", starts, fails, f.log())
+	}
+}
+
+// What was ready and dies is replaced; when the cause is gone the pool is whole again.
+func TestDeadWorkerIsReplaced(t *testing.T) {
+	dir := folder(t)
+	f := newFixture(t, dir, options(dir, "flag"))
+	release(t, filepath.Join(dir, "well"))
+	f.scale(2)
+	f.settled(2)
+	before := f.found()
+	if err := os.Remove(filepath.Join(dir, "well")); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, f, "dynamo_VllmDecodeWorker_1")
+	f.until("a failure", func(p planner.PoolState) bool {
+		return p.Ready == 1 && p.Starting == 1 && strings.Contains(f.state().Scaling, "exited with code 4")
+	})
+	if !strings.Contains(f.log(), "SIGKILL (often the kernel, out of memory)") {
+		t.Error(f.log())
+	}
+	release(t, filepath.Join(dir, "well"))
+	f.settled(2)
+	after := f.found()
+	if after[0] != before[0] || after[1].URL == before[1].URL {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	f.until("the failures forgotten", func(planner.PoolState) bool {
+		return f.entries()["dynamo_VllmDecodeWorker"]["failures"] == nil
+	})
+}
+
+// A worker that does not become ready in time makes room for another.
+func TestReadyTimeout(t *testing.T) {
+	dir := folder(t)
+	o := options(dir, "never")
+	o.Pools[0].Template.ReadyTimeout = 100 * time.Millisecond
+	f := newFixture(t, dir, o)
+	f.scale(1)
+	f.until("a second start", func(planner.PoolState) bool { return strings.Count(f.log(), ": process ") >= 2 })
+	if !strings.Contains(f.log(), "is not ready after 100ms") {
+		t.Error(f.log())
+	}
+}
+
+// A program that is not there is a failure like others.
+func TestProgramMissing(t *testing.T) {
+	dir := folder(t)
+	o := options(dir, "serve")
+	o.Pools[0].Template.Argv = "/no/such/engine {{.Port}}"
+	f := newFixture(t, dir, o)
+	f.scale(1)
+	s := f.until("a failure", func(p planner.PoolState) bool { return p.Starting == 1 })
+	if !strings.Contains(s.Scaling, `program "/no/such/engine" does not exist`) {
+		t.Error(s.Scaling)
+	}
+	if p, _ := s.Pool(engine.RoleDecode); p.Ready != 0 || len(f.found()) != 0 {
+		t.Errorf("%+v", p)
+	}
+}

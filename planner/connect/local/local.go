@@ -1,0 +1,205 @@
+// Package local is a planner.Target on this machine: it starts and stops worker
+// processes from a command template for each role, and writes what it does to a
+// state file that another run of the program, or a frontend, reads.
+//
+// It takes Options: the pools with their templates, and the GPUs (or slots) that
+// workers may have; it gives replicas, GPU assignment, and Workers for a
+// frontend. It refuses a state file that it does not understand and leaves it
+// alone, a file that another planner acts on, and more GPUs than there are: a
+// worker without room waits (PoolState.Pending).
+//
+// A worker outlives the program. A later run adopts it by its process number
+// and the instant of its start, which no other process shares, so that nothing
+// is signalled that was not started here, and nothing is started twice, wherever
+// the program was killed: what is about to be done is on disk before it is done.
+//
+// Stopping drops no request. The newest worker is marked as draining first,
+// its lease is revoked, then, after Options.Settle, it gets TERM: at once where
+// it finishes its requests by itself (Pool.DrainsOnTERM), else when its own
+// /metrics says that it is idle. KILL comes after the grace and only to a worker
+// that says that it is idle; metrics that cannot be read do not mean that. A
+// worker that never was ready has nothing to finish and is killed after 30 s.
+//
+// It works on Linux. Other systems do not tell when a process started; there New
+// refuses (process.ErrNoHandles). A worker's descendants are seen as long as they
+// stay in its session. Planners of several namespaces on one machine do not know
+// of each other: give each its own GPUs.
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"plimsoll/engine/process"
+	"plimsoll/planner"
+)
+
+var _ planner.Target = (*Target)(nil)
+
+// Target runs the workers of one namespace on this machine. Its methods may be
+// called from any goroutine.
+type Target struct {
+	opts   Options
+	self   process.Handle
+	host   string
+	client *http.Client
+
+	mu      sync.Mutex // one turn at a time; guards all below
+	adopted bool       // what earlier runs left was looked at
+	owner   *os.File   // lock that says that this Target acts on the file; nil: it only looks
+	started map[string]*process.Process
+	stuck   map[string]string // by worker: why its stop is not finished
+}
+
+// New checks the options. It reads, writes and starts nothing.
+func New(o Options) (*Target, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("local workers: %w", err)
+	}
+	self, err := process.HandleOf(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("local workers: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("local workers: %w", err)
+	}
+	return &Target{
+		opts: o, self: self, host: host, client: probeClient(),
+		started: map[string]*process.Process{}, stuck: map[string]string{},
+	}, nil
+}
+
+// Scale asks for replicas. It makes this Target the one that acts on the state
+// file, and fails with ErrOwned where another does. It returns when the wish is
+// recorded and the first workers are started; State and Run bring it about.
+func (t *Target) Scale(ctx context.Context, want planner.Replicas, reason string) error {
+	if err := t.opts.checkWant(want); err != nil {
+		return fmt.Errorf("scaling local workers: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.own(); err != nil {
+		return fmt.Errorf("scaling local workers: %w", err)
+	}
+	_, err := t.turn(ctx, nil, func(d *document) {
+		for _, p := range t.opts.Pools {
+			n := want.Of(p.Config.Role)
+			if b := d.base(t.opts.base(p), p.Template.Argv); b.own.Want == nil || *b.own.Want != n {
+				b.own.Want = &n
+				t.note("%s: %d wanted: %s", p.Component, n, reason)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("scaling local workers: %w", err)
+	}
+	return nil
+}
+
+// State says what runs. Where this Target acts on the state file (since Scale or
+// Run) it first brings about what is due: workers that died are replaced,
+// draining ones ended, and those that answer become ready.
+func (t *Target) State(ctx context.Context) (planner.State, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d, err := t.look(ctx)
+	if err != nil {
+		return planner.State{}, fmt.Errorf("reading local workers: %w", err)
+	}
+	return t.view(d), nil
+}
+
+// look is one turn, or for a Target that does not act the file as it is.
+func (t *Target) look(ctx context.Context) (*document, error) {
+	d, err := readDocument(t.opts.Path)
+	if err != nil {
+		return nil, err
+	}
+	if t.owner == nil {
+		return d, nil
+	}
+	return t.turn(ctx, t.see(ctx, d), nil)
+}
+
+// Run brings about what is due every Options.Every until ctx ends, as State does
+// whenever it is called; the workers run on. It fails at once with ErrOwned
+// where another Target acts on the state file.
+func (t *Target) Run(ctx context.Context) error {
+	t.mu.Lock()
+	err := t.own()
+	t.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("running local workers: %w", err)
+	}
+	tick := time.NewTicker(t.opts.Every)
+	defer tick.Stop()
+	for last := ""; ; {
+		_, err := t.State(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != last {
+			t.note("%v", err)
+		}
+		if last = ""; err != nil {
+			last = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Close lets another Target act on the state file. The workers run on.
+func (t *Target) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.owner == nil {
+		return nil
+	}
+	err := t.owner.Close()
+	t.owner, t.adopted = nil, false
+	return err
+}
+
+// own makes t the one that acts on the file.
+func (t *Target) own() (err error) {
+	if t.owner == nil {
+		t.owner, err = lockOwner(t.opts.Path)
+	}
+	return err
+}
+
+// adopt looks at what an earlier run recorded: a port that another process has
+// by now is not the worker's, whatever the record says.
+func (t *Target) adopt(d *document) {
+	for _, name := range d.names() {
+		e := d.entries[name]
+		if e.own.State == "" || !e.own.handle().Leads() {
+			continue
+		}
+		if who, foreign := e.own.handle().Foreign(e.own.Port, e.own.Log); foreign && e.own.State == Ready {
+			t.note("%s: its port %d belongs to %s", name, e.own.Port, who)
+			e.own.State, e.own.StartedAt = Starting, now()
+		}
+		t.note("%s: goes on as process %d, %s", name, e.own.PID, e.own.State)
+		if !slices.ContainsFunc(t.opts.Pools, func(p Pool) bool { return belongs(name, t.opts.base(p)) }) {
+			t.note("%s: no pool has such workers: it is left alone, and its GPUs stay taken", name)
+		}
+	}
+}
+
+func (t *Target) note(format string, args ...any) {
+	if t.opts.Log != nil {
+		t.opts.Log(format, args...)
+	}
+}
+
+// now is without a monotonic reading: it is written down and compared after a restart.
+func now() time.Time { return time.Now().UTC().Round(0) }
