@@ -138,7 +138,8 @@ func dynamoFrontend() Names {
 
 // dynamoRouter is Dynamo's router, which has no label for the model: the same
 // file, and the planner's own queries (components/planner, 2026). Its namespaces
-// have underscores where the deployment's have dashes.
+// have underscores where the deployment's have dashes. It has no duration of
+// requests: dynamo_component_request_duration_seconds is of every component.
 func dynamoRouter() Names {
 	const p = "dynamo_component_router_"
 	return Names{
@@ -149,7 +150,6 @@ func dynamoRouter() Names {
 		OSL:       []string{p + "output_sequence_tokens"},
 		TTFT:      []string{p + "time_to_first_token_seconds"},
 		ITL:       []string{p + "inter_token_latency_seconds"},
-		E2E:       []string{"dynamo_component_request_duration_seconds"},
 		Namespace: "dynamo_namespace",
 	}
 }

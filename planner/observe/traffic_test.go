@@ -125,6 +125,13 @@ func TestGapIsNotZero(t *testing.T) {
 				}
 			}
 		},
+		"finite numbers": func(s *fakeSeries) {
+			for i, at := range s.at {
+				if at >= 20*time.Minute && at < 30*time.Minute {
+					s.values[i] = math.Inf(1)
+				}
+			}
+		},
 	} {
 		f := &fake{t: t}
 		f.engine("m", "a", hour, 2, 100)
@@ -166,6 +173,28 @@ func TestWindowsShorterThanScrapesAreSaid(t *testing.T) {
 		t.Errorf("windows of %v, warnings %v", got.Range.Window, codes(got.Warnings))
 	}
 	near(t, "peak", got.Peak, 2, 1e-9)
+}
+
+// Engines that came late do not make samples look rarer than they are.
+func TestScrapesOfLateEngines(t *testing.T) {
+	f := &fake{t: t}
+	f.add("vllm:request_success_total", time.Second, 80*time.Second, rising(5), "model_name", "m")
+	s := &f.series[0]
+	s.at, s.values = s.at[40:], s.values[40:]
+	w := wanted("m")
+	w.To = begin.Add(80 * time.Second)
+	src, err := f.serve().Find(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := src.Traffic(t.Context(), Range{From: begin, To: w.To, Window: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Scrapes != time.Second || got.Gaps != 4 {
+		t.Errorf("a sample every %v, %d gaps: want 1s and the first 4", got.Scrapes, got.Gaps)
+	}
+	near(t, "rate", got.Rate, 5, 0.2)
 }
 
 // A range query has 11,000 points at most: the fake refuses more, as Prometheus does.
