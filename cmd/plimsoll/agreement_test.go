@@ -79,14 +79,7 @@ func agreementRun(t *testing.T, sla profile.SLA, best map[string]deviation) []st
 	if code := p.wait(t); code != exitDone {
 		t.Fatalf("exit code %d\n%s", code, &p.errout)
 	}
-	run, err := store.ReadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := store.ReadRecommendation(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run, rec := results(t, dir)
 	var complaints []string
 	var worst deviation
 	var where string
@@ -110,9 +103,9 @@ func deviate(t *testing.T, p profile.Point) deviation {
 	t.Helper()
 	m := modelOf(t, p.Config)
 	if p.Phase == profile.Prefill {
-		return deviation{p.TTFT.Mean, m.TTFT(p.ISL, 0)}
+		return deviation{undisturbed(p), m.TTFT(p.ISL, 0)}
 	}
-	return deviation{p.ITL.Mean, m.ITL(p.Asked, p.Context)}
+	return deviation{undisturbed(p), m.ITL(p.Asked, p.Context)}
 }
 
 func modelOf(t *testing.T, c engine.Config) latency.Model {

@@ -92,11 +92,7 @@ func TestMaxTime(t *testing.T) {
 			t.Fatalf("exit code %d within %v\n%s", code, allowed, &p.errout)
 		}
 	}
-	rec, err1 := store.ReadRecommendation(dir)
-	run, err2 := store.ReadRun(dir)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
+	run, rec := results(t, dir)
 	partial := func(w profile.Warning) bool { return w.Code == "partial" }
 	if run.Complete || !slices.ContainsFunc(rec.Warnings, partial) {
 		t.Errorf("complete %v, warnings %v", run.Complete, rec.Warnings)

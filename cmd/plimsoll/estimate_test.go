@@ -165,14 +165,7 @@ func TestEstimateAgreesWithSim(t *testing.T) {
 		if code := p.wait(t); code != exitDone {
 			t.Fatalf("exit code %d\n%s", code, &p.errout)
 		}
-		rec, err := store.ReadRecommendation(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run, err := store.ReadRun(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run, rec := results(t, dir)
 		points := map[string]profile.Point{}
 		for _, pt := range run.Points {
 			points[pt.ID] = pt
@@ -211,7 +204,7 @@ func disagreements(t *testing.T, estimates, points map[string]profile.Point) []s
 			continue
 		}
 		both++
-		d := deviation{p.Latency(profile.Mean), e.Latency(profile.Mean)}
+		d := deviation{undisturbed(p), e.Latency(profile.Mean)}
 		if !d.agrees() {
 			out = append(out, id+": "+d.String())
 		}

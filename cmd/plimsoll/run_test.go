@@ -196,6 +196,30 @@ func needProc(t *testing.T) {
 	}
 }
 
+// results are a folder's points and what they come to.
+func results(t *testing.T, dir string) (store.Run, store.Recommendation) {
+	t.Helper()
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, rec
+}
+
+// undisturbed is what a point has of the engine and not of the machine that it
+// shares with others, which only ever make a request later: the least TTFT, and
+// the median gap.
+func undisturbed(p profile.Point) time.Duration {
+	if p.Phase == profile.Prefill {
+		return p.TTFT.Min
+	}
+	return p.ITL.P50
+}
+
 // pointIDs are the points in a folder's journal, empty where there is none yet.
 func pointIDs(t *testing.T, dir string) []string {
 	t.Helper()
