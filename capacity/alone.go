@@ -61,7 +61,7 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 	if err != nil {
 		return Sized{}, err
 	}
-	t, err := s.try(ample)
+	t, err := s.whole(ample)
 	if err != nil {
 		return Sized{}, err
 	}

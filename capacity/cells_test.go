@@ -26,7 +26,7 @@ func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
 	if err != nil || cells.Cells < 3 {
 		t.Fatalf("%d cells, %v", cells.Cells, err)
 	}
-	one := search{layout: l, traffic: traffic, slo: slo, seed: 1, requests: mostRequests, done: map[[2]int]Trial{}}
+	one := search{layout: l, traffic: traffic, slo: slo, seed: 1, requests: mostRequests, atOnce: oneByOne, done: map[[2]int]Trial{}}
 	whole, err := one.run()
 	if err != nil {
 		t.Fatal(err)

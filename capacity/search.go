@@ -20,33 +20,79 @@ type search struct {
 	rough    bool // none does
 	done     map[[2]int]Trial
 	trials   int
+	atOnce   func(n int, do func(i int) error) error
+}
+
+// key is a fleet's size as a map takes it.
+func key(replicas []int) [2]int {
+	if len(replicas) == 1 {
+		return [2]int{replicas[0]}
+	}
+	return [2]int{replicas[0], replicas[1]}
 }
 
 func (s *search) try(replicas []int) (Trial, error) {
-	key := [2]int{replicas[0], 0}
-	if len(replicas) > 1 {
-		key[1] = replicas[1]
-	}
-	if t, ok := s.done[key]; ok {
-		return t, nil
-	}
-	for _, n := range replicas {
-		if n > maxReplicas {
-			return Trial{}, fmt.Errorf("%d engines in a pool: %w", n, ErrTooLarge)
+	return s.tryAll([][]int{replicas})
+}
+
+// tryAll makes the trials of several sizes that are not made yet, side by side
+// where the caller can, and is that of the first. The others are guesses at what
+// is asked for next: they change nothing but the time that it takes.
+func (s *search) tryAll(all [][]int) (Trial, error) {
+	var open [][]int
+	for _, replicas := range all {
+		if _, done := s.done[key(replicas)]; done || slices.ContainsFunc(open, func(o []int) bool { return slices.Equal(o, replicas) }) {
+			continue
 		}
+		if most := slices.Max(replicas); most > maxReplicas {
+			return Trial{}, fmt.Errorf("%d engines in a pool: %w", most, ErrTooLarge)
+		}
+		open = append(open, slices.Clone(replicas))
 	}
-	t, err := s.layout.try(slices.Clone(replicas), s.traffic, s.slo, s.requests, s.seed)
-	s.trials++
-	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && s.requests < longest && t.Holds() && s.lucky(t) {
-		t, err = s.layout.try(slices.Clone(replicas), s.traffic, s.slo, longest, s.seed)
-		s.trials++
-	}
+	trials := make([]Trial, len(open))
+	err := s.atOnce(len(open), func(i int) (err error) {
+		trials[i], err = s.trial(open[i])
+		return err
+	})
 	if err != nil {
+		return Trial{}, err
+	}
+	for i, replicas := range open {
+		s.done[key(replicas)] = trials[i]
+	}
+	s.trials += len(open)
+	return s.done[key(all[0])], nil
+}
+
+// trial is one that stops where it is clear that the size misses the SLO. Those
+// that decide go on until it does by far, so that their figures are worth
+// something.
+func (s *search) trial(replicas []int) (Trial, error) {
+	enough := func(o *observer) bool { return o.missed(allowed) || o.ample() }
+	if s.deciding || s.traffic.Requests > 0 {
+		enough = func(o *observer) bool { return o.missed(clearly * allowed) }
+	}
+	t, err := s.layout.tryUntil(enough, replicas, s.traffic, s.slo, s.requests, s.seed)
+	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && s.requests < longest && t.Holds() && s.lucky(t) {
+		return s.layout.tryUntil(enough, replicas, s.traffic, s.slo, longest, s.seed)
+	}
+	return t, err
+}
+
+// whole is the trial of a size to its end.
+func (s *search) whole(replicas []int) (Trial, error) {
+	t, err := s.try(replicas)
+	if err != nil || !t.Stopped {
 		return t, err
 	}
-	s.done[key] = t
-	return t, nil
+	if t, err = s.layout.try(slices.Clone(replicas), s.traffic, s.slo, s.requests, s.seed); err == nil {
+		s.done[key(replicas)] = t
+	}
+	return t, err
 }
+
+// clearly is how many times what is allowed misses where no more needs to be seen.
+const clearly = 3
 
 // lucky reports whether a trial may hold by luck: it is too short for its queues,
 // and they are long enough to matter.
@@ -91,13 +137,33 @@ func (s *search) run() (Sized, error) {
 		return Sized{}, err
 	}
 	s.decide()
-	if holds, err = s.settle(replicas, ample); err != nil {
+	if _, err = s.tryAll(append([][]int{replicas}, s.below(replicas)...)); err != nil {
 		return Sized{}, err
 	}
-	if !holds {
-		return s.infeasible("", nil)
+	for {
+		if holds, err = s.settle(replicas, ample); err != nil {
+			return Sized{}, err
+		}
+		if !holds {
+			return s.infeasible("", nil)
+		}
+		if t, err := s.whole(replicas); err != nil || t.Holds() { // it may have been taken for ample
+			return s.sized(replicas, err)
+		}
 	}
-	return s.sized(replicas)
+}
+
+// below are the sizes with fewer engines in one of the pools.
+func (s *search) below(replicas []int) [][]int {
+	var out [][]int
+	for i, n := range replicas {
+		if n > 1 {
+			fewer := slices.Clone(replicas)
+			fewer[i] -= more(n)
+			out = append(out, fewer)
+		}
+	}
+	return out
 }
 
 // ampleness is how many times the floor is taken for as many engines as help:
@@ -181,7 +247,8 @@ func (s *search) settle(replicas, ample []int) (holds bool, err error) {
 func more(n int) int { return max(1, n/20) }
 
 // grow is the pool that gains most per dollar by more engines; -1 where all are
-// ample.
+// ample. It looks at the shares themselves: the bounds of a trial that stopped
+// early are wide.
 func (s *search) grow(replicas, ample []int, now Trial) (best int, err error) {
 	best = -1
 	most := 0.0
@@ -195,7 +262,7 @@ func (s *search) grow(replicas, ample []int, now Trial) (best int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		gain := (now.worst().MissedAtMost - t.worst().MissedAtMost) / max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas))
+		gain := (now.worst().Missed - t.worst().Missed) / max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas))
 		if best < 0 || gain > most {
 			best, most = i, gain
 		}
@@ -237,27 +304,25 @@ func (s *search) dearestFirst() []int {
 }
 
 // sized tries what is below and reports.
-func (s *search) sized(replicas []int) (Sized, error) {
+func (s *search) sized(replicas []int, err error) (Sized, error) {
 	out := Sized{Replicas: slices.Clone(replicas)}
-	var err error
-	if out.At, err = s.try(replicas); err != nil {
+	if err != nil {
+		return out, err
+	}
+	below := s.below(replicas)
+	if out.At, err = s.tryAll(append([][]int{replicas}, below...)); err != nil {
 		return out, err
 	}
 	worst := -1.0
-	for i, n := range replicas {
-		if n == 1 {
-			continue
-		}
-		fewer := slices.Clone(replicas)
-		fewer[i] -= more(n)
-		t, err := s.try(fewer)
-		if err != nil {
-			return out, err
+	for _, fewer := range below {
+		t, pool := s.done[key(fewer)], 0
+		if fewer[0] == replicas[0] {
+			pool = 1
 		}
 		out.Below = append(out.Below, t)
 		if m := t.worst().MissedAtMost; m > worst {
-			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[i].Engine.Role)
-			if t.worst().MissedAtLeast <= allowed {
+			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[pool].Engine.Role)
+			if t.worst().MissedAtLeast <= allowed && !t.Stopped {
 				out.Binding += fmt.Sprintf(" (not shown to hold: %.2g %% miss it, at most %.2g %%)", 100*t.worst().Missed, 100*m)
 			}
 		}

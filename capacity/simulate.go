@@ -9,6 +9,11 @@ import (
 
 // try simulates the layout at a size.
 func (l Layout) try(replicas []int, t Traffic, slo SLO, requests int, seed uint64) (Trial, error) {
+	return l.tryUntil(func(*observer) bool { return false }, replicas, t, slo, requests, seed)
+}
+
+// tryUntil is a trial that stops where enough is seen, which is asked after every request.
+func (l Layout) tryUntil(enough func(*observer) bool, replicas []int, t Traffic, slo SLO, requests int, seed uint64) (Trial, error) {
 	o := newObserver(t, slo, requests)
 	source, err := t.sharing(l).requests(seed, o.requests)
 	if err != nil {
@@ -29,6 +34,9 @@ func (l Layout) try(replicas []int, t Traffic, slo SLO, requests int, seed uint6
 		if err := f.Offer(r); err != nil {
 			return Trial{}, fmt.Errorf("simulating %s: %w", l.Name(), err)
 		}
+		if enough(o) {
+			return o.stopped(replicas, f), nil
+		}
 	}
 	// What is still in the fleet counts too: those that wait longest are the last
 	// to be seen.
@@ -48,10 +56,12 @@ type observer struct {
 	filling  int // of them, those before the first part
 	part     int // requests in each part; the last one of a trace may have more
 	recorded bool
+	looked   int // parts that were over when it was last asked whether the fleet is ample
 
 	arrived  int64
 	rejected int64
 
+	sizes                [batches]float64 // requests of each part
 	ttft, itl, tpot, e2e latencies
 	waits                [batches]float64 // Σ TTFT, seconds
 	squares              float64          // Σ TTFT²
@@ -67,6 +77,12 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 	o.ttft.promise, o.e2e.promise = engine.FromDuration(slo.TTFTP99), engine.FromDuration(slo.E2EP99)
 	o.itl.promise = engine.FromDuration(slo.ITLP99)
 	o.tpot.promise = o.itl.promise
+	for i := range o.sizes {
+		o.sizes[i] = float64(o.part)
+	}
+	if o.recorded {
+		o.sizes[batches-1] = float64(max(1, o.requests-(batches-1)*o.part))
+	}
 	return o
 }
 
@@ -104,14 +120,14 @@ func (o *observer) done(x fleet.Outcome) {
 	o.arrived++
 	if x.Status != fleet.Finished {
 		o.rejected++
-		o.ttft.refuse(part)
-		o.e2e.refuse(part)
+		o.ttft.refuse(part, o.sizes[part])
+		o.e2e.refuse(part, o.sizes[part])
 		return
 	}
-	o.ttft.add(part, x.TTFT())
-	o.e2e.add(part, x.E2E())
+	o.ttft.add(part, o.sizes[part], x.TTFT())
+	o.e2e.add(part, o.sizes[part], x.E2E())
 	if x.OSL > 1 {
-		o.tpot.add(part, x.TPOT())
+		o.tpot.add(part, o.sizes[part], x.TPOT())
 	}
 	wait := x.TTFT().Seconds()
 	o.waits[part] += wait

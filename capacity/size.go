@@ -3,6 +3,7 @@ package capacity
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,13 +21,15 @@ type Sized struct {
 	// Below are trials with fewer engines in one of the pools: one, or a
 	// twentieth where there are more than 20. None of them holds.
 	Below  []Trial `json:"below"`
-	Trials int     `json:"trials"` // simulated in all
+	Trials int     `json:"trials"` // sizes simulated
 	// Cells are the equal parts, each with a router of its own, in which a fleet
 	// is sized whose requests are too many to simulate; At and Below are of one.
 	Cells      int                `json:"cells"`
 	Infeasible *Infeasible        `json:"infeasible,omitempty"`
 	Warnings   []profile.Warning  `json:"warnings,omitempty"`
 	Provenance profile.Provenance `json:"provenance"`
+
+	short map[[2]int]Trial // the trials of a rough sizing
 }
 
 // Infeasible says why no number of engines holds the SLO, and what could be
@@ -48,6 +51,22 @@ type SizeOptions struct {
 	// Rough leaves the long trials out: for a range or a picture. Next to
 	// saturation it may be an engine short.
 	Rough bool
+	// After is a rough sizing of the same layout, traffic and SLO with the same
+	// Requests and Seed, whose trials are not made again; nil = none.
+	After *Sized
+	// AtOnce does n things that do not touch each other, in any order, and returns
+	// their errors: on several processors, where it wants. The result is the same.
+	// nil = one by one.
+	AtOnce func(n int, do func(i int) error) error
+}
+
+func oneByOne(n int, do func(i int) error) error {
+	for i := range n {
+		if err := do(i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -86,9 +105,18 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		o.Requests, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, done: map[[2]int]Trial{}}
+	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	if o.After != nil {
+		maps.Copy(s.done, o.After.short)
+	}
+	if s.atOnce == nil {
+		s.atOnce = oneByOne
+	}
 	out, err := s.run()
 	out.Layout, out.Trials, out.Cells = l, s.trials, cells
+	if o.Rough {
+		out.short = s.done
+	}
 	for i := range out.Replicas {
 		out.Replicas[i] *= cells
 	}

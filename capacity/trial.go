@@ -24,6 +24,9 @@ type Trial struct {
 	// Growing says that the time to the first token rose all through the trial, by
 	// a tenth of its promise at least: the fleet does not keep up.
 	Growing bool `json:"growing"`
+	// Stopped says that the trial ended before its last request, when it was certain
+	// that it misses the SLO. Its figures are of what it saw.
+	Stopped bool `json:"stopped,omitempty"`
 	// Independent is how many requests would tell as much about the mean TTFT if
 	// those after each other did not wait in the same queue. Next to saturation it
 	// is a thousandth of Requests, and the bounds are too narrow.
@@ -58,11 +61,18 @@ const allowed = 0.01
 // keep the promise on the upper 95 % bound, and would go on to.
 func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed && !t.Growing }
 
-// worst is the latency that misses most.
+// worst is the latency that misses most: by its upper bound, or, of a trial that
+// stopped and has seen little, by its share.
 func (t Trial) worst() Latency {
+	misses := func(l Latency) float64 {
+		if t.Stopped {
+			return l.Missed
+		}
+		return l.MissedAtMost
+	}
 	worst := t.TTFT
 	for _, l := range []Latency{t.ITL, t.E2E} {
-		if l.MissedAtMost > worst.MissedAtMost {
+		if misses(l) > misses(worst) {
 			worst = l
 		}
 	}
@@ -86,11 +96,9 @@ func (t Trial) binding() string {
 // (batch means: Law, Simulation Modeling and Analysis, 5th ed., 9.5.3).
 const batches = 10
 
-// Student's t, 95 % of one side.
-const (
-	studentT = 1.8331 // 9 degrees of freedom: a mean of the batches
-	slopeT   = 1.8595 // 8: a line through them
-)
+// studentT is Student's t, 95 % of one side, by degrees of freedom from 1: a mean
+// of n batches has n − 1, a line through them n − 2.
+var studentT = [batches]float64{0, 6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331}
 
 // latencies are one latency's parts.
 type latencies struct {
@@ -98,28 +106,38 @@ type latencies struct {
 	all     fleet.Sketch
 	events  [batches]float64
 	late    [batches]float64
+	share   float64 // Σ of the parts' shares that are late already, however the rest goes
 }
 
-// add adds one request's to a part.
-func (l *latencies) add(part int, p engine.Picoseconds) {
+// add adds one request's to a part of so many.
+func (l *latencies) add(part int, of float64, p engine.Picoseconds) {
 	l.all.Add(int64(p), 1)
 	l.events[part]++
 	if p > l.promise {
 		l.late[part]++
+		l.share += 1 / of
 	}
 }
 
 // refuse adds a request that has no latency, and missed every promise.
-func (l *latencies) refuse(part int) {
+func (l *latencies) refuse(part int, of float64) {
 	l.events[part]++
 	l.late[part]++
+	l.share += 1 / of
 }
 
-// merge adds many to a part.
+// merge adds all that a part has.
 func (l *latencies) merge(part int, s fleet.Sketch) {
 	l.all.Merge(s)
-	l.events[part] += float64(s.Count())
-	l.late[part] += s.Above(int64(l.promise))
+	n, late := float64(s.Count()), s.Above(int64(l.promise))
+	l.events[part], l.late[part] = n, late
+	l.share += late / max(1, n)
+}
+
+// missed reports whether a larger share than this misses the promise, whatever
+// comes. A rounding error forgiven.
+func (l *latencies) missed(share float64) bool {
+	return l.promise > 0 && l.share > batches*share*(1+1e-9)
 }
 
 func (l *latencies) sum() Latency {
@@ -146,9 +164,9 @@ func (l *latencies) sum() Latency {
 	for _, x := range misses {
 		squares += (x - mean) * (x - mean)
 	}
-	out.Missed = mean
+	out.Missed, out.MissedAtMost = mean, 1 // one part says nothing about others
 	if len(misses) > 1 {
-		half := studentT * math.Sqrt(squares/float64(len(misses)*(len(misses)-1)))
+		half := studentT[len(misses)-1] * math.Sqrt(squares/float64(len(misses)*(len(misses)-1)))
 		out.MissedAtLeast, out.MissedAtMost = max(0, mean-half), mean+half
 	}
 	// No miss among n: at most 3/n, with 95 % (the rule of three).
@@ -184,6 +202,6 @@ func rises(ys [batches]float64, by float64) bool {
 		off := y - mean - slope*(float64(i)-middle)
 		squares += off * off
 	}
-	least := slope - slopeT*math.Sqrt(squares/(batches-2)/spread)
+	least := slope - studentT[batches-2]*math.Sqrt(squares/(batches-2)/spread)
 	return least*(batches-1) > by
 }

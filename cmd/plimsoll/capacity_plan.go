@@ -130,6 +130,7 @@ type sizedPlan struct {
 	Prices []string `json:"prices"` // where they are from
 
 	candidate candidate
+	sized     capacity.Sized
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {

@@ -169,7 +169,7 @@ func (z *sizing) exact() error {
 		if i < 0 {
 			return nil
 		}
-		p, err := z.sizeOne(z.plans[i].candidate, z.traffic, false)
+		p, err := z.sizeAs(z.plans[i].candidate, z.traffic, capacity.SizeOptions{After: &z.plans[i].sized, AtOnce: atOnce})
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,11 @@ const cachedRequests = 5000
 func (c candidate) name() string { return c.layout.Name() + " on " + c.layout.Pools[0].GPU }
 
 func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool) (sizedPlan, error) {
-	options := capacity.SizeOptions{Seed: o.seed, Rough: rough}
+	return o.sizeAs(cand, t, capacity.SizeOptions{Rough: rough, AtOnce: atOnce})
+}
+
+func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
+	options.Seed = o.seed
 	if cand.layout.Pools[0].Engine.PrefixCaching {
 		options.Requests = cachedRequests
 	}
@@ -205,7 +209,7 @@ func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool)
 	if l := cand.layout; l.Strategy == capacity.Aggregated && strings.HasPrefix(p.Binding, "ITL") {
 		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", cmp.Or(l.Pools[0].Engine.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)))
 	}
-	return sizedPlan{Plan: p, Rough: rough, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
+	return sizedPlan{Plan: p, Rough: options.Rough, sized: s, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
 }
 
 // addRange gives the cheapest plan the GPUs that it would take if steps were as
