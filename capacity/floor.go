@@ -49,5 +49,14 @@ func (p EnginePool) tokenSeconds(t Traffic, itl time.Duration) float64 {
 	return p.step(n, context) / float64(n)
 }
 
+// PoolFloorsUSD is what each pool's floor costs per hour.
+func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []float64 {
+	out := make([]float64, len(l.Pools))
+	for i, n := range l.floor(t, slo) {
+		out[i] = float64(n*l.Pools[i].GPUs) * l.Pools[i].USDPerGPUHour
+	}
+	return out
+}
+
 // FloorUSD is what the floor costs per hour: a plan of the layout hardly costs less.
 func (l Layout) FloorUSD(t Traffic, slo SLO) float64 { return l.HourlyUSD(l.floor(t, slo)) }

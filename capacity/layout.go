@@ -88,7 +88,8 @@ func (l Layout) HourlyUSD(replicas []int) float64 {
 // billed is how many GPUs are paid for where the pools have so many, and what
 // they cost an hour.
 func (l Layout) billed(gpus []int) (all int, usd float64) {
-	shared := len(gpus) == 2 && l.Pools[0].GPU == l.Pools[1].GPU && l.Pools[0].USDPerGPUHour == l.Pools[1].USDPerGPUHour
+	shared := len(gpus) == 2 && l.Pools[0].GPU == l.Pools[1].GPU && l.Pools[0].USDPerGPUHour == l.Pools[1].USDPerGPUHour &&
+		l.Pools[0].InstanceGPUs == l.Pools[1].InstanceGPUs
 	if shared {
 		gpus = []int{gpus[0] + gpus[1]}
 	}

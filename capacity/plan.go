@@ -16,12 +16,19 @@ type Plan struct {
 	Layout   string     `json:"layout"` // in words
 	Pools    []PoolPlan `json:"pools,omitempty"`
 
-	Groups         int `json:"groups"` // engines, without spares
-	PrefillGroups  int `json:"prefill_groups,omitzero"`
-	DecodeGroups   int `json:"decode_groups,omitzero"`
-	PrefillGPUs    int `json:"prefill_gpus,omitzero"`
-	DecodeGPUs     int `json:"decode_gpus,omitzero"`
-	TotalGPUs      int `json:"total_gpus"` // without spares
+	Groups        int `json:"groups"` // engines, without spares
+	PrefillGroups int `json:"prefill_groups,omitzero"`
+	DecodeGroups  int `json:"decode_groups,omitzero"`
+	PrefillGPUs   int `json:"prefill_gpus,omitzero"`
+	DecodeGPUs    int `json:"decode_gpus,omitzero"`
+	TotalGPUs     int `json:"total_gpus"` // without spares
+	// The words of the formulas, so that both kinds of plan have them: what is
+	// simulated has no share of throughput to plan with, and is sized at the peak,
+	// so that there is no more to add for it.
+	UtilizationTarget   *float64 `json:"utilization_target"`    // nil
+	BurstHeadroomFactor float64  `json:"burst_headroom_factor"` // 1
+	TotalGPUsWithBurst  int      `json:"total_gpus_with_burst"` // TotalGPUs
+
 	RedundancyGPUs int `json:"redundancy_gpus"`
 	TotalGPUsFinal int `json:"total_gpus_final"`
 	BilledGPUs     int `json:"billed_gpus"` // of whole instances
@@ -101,6 +108,7 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 		p.TotalGPUsFinal += pp.GPUs
 		gpus = append(gpus, pp.GPUs)
 	}
+	p.BurstHeadroomFactor, p.TotalGPUsWithBurst = 1, p.TotalGPUs
 	p.RedundancyGPUs = p.TotalGPUsFinal - p.TotalGPUs
 	if len(s.Replicas) > 1 {
 		p.PrefillGroups, p.DecodeGroups = s.Replicas[0], s.Replicas[1]

@@ -128,7 +128,7 @@ func TestPlanKeys(t *testing.T) {
 	if err := json.Unmarshal(b, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range strings.Fields(`strategy groups prefill_groups decode_groups prefill_gpus decode_gpus total_gpus redundancy_gpus total_gpus_final
+	for _, key := range strings.Fields(`utilization_target burst_headroom_factor total_gpus_with_burst strategy groups prefill_groups decode_groups prefill_gpus decode_gpus total_gpus redundancy_gpus total_gpus_final
 		prefill_decode_ratio estimated_ttft_p99_ms estimated_itl_p99_ms estimated_e2e_p99_ms hourly_cost_usd daily_cost_usd monthly_cost_usd annual_cost_usd
 		cost_per_1k_queries_usd cost_per_1m_tokens_usd at_average attainment binding provenance warnings pools layout availability simulated_sizes`) {
 		if _, ok := got[key]; !ok {

@@ -159,3 +159,17 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkDay(b *testing.B) {
+	w := capacity.Workload{PeakQPS: 5, AvgISL: 1000, P99ISL: 4000, AvgOSL: 20, P99OSL: 80, PeakToAverage: 1, Pattern: "business_hours"}
+	o := options(40, time.Minute, 10)
+	o.For = 24 * time.Hour
+	b.ReportAllocs()
+	for b.Loop() {
+		requests, err := Day(w, 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(mustRun(b, requests, o).Requests), "requests")
+	}
+}

@@ -156,7 +156,14 @@ func autoscaleCapacity(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	cand, sized, err := o.cheapest()
+	seen, finished := simulationProgress(c)
+	defer finished()
+	var cand candidate
+	var sized capacity.Sized
+	err := stoppable(c.Context, func() (err error) {
+		cand, sized, err = o.cheapest()
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -164,7 +171,11 @@ func autoscaleCapacity(c *cli.Context) error {
 		fmt.Fprintf(c.App.Writer, "no static fleet holds the SLO: %s: %s\n", cand.name(), sized.Infeasible.Why) //nolint:errcheck // the exit code says it
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
-	d, err := o.day(cand, sized)
+	var d autoscaledDay
+	err = stoppable(c.Context, func() (err error) {
+		d, err = o.day(cand, sized, seen)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -193,7 +204,7 @@ func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
 		if at >= 0 && best.Infeasible == nil && cand.layout.FloorUSD(traffic, o.slo) >= best.HourlyUSD {
 			continue
 		}
-		s, err := capacity.Size(cand.layout, traffic, o.slo, capacity.SizeOptions{Seed: o.seed})
+		s, err := capacity.Size(cand.layout, traffic, o.slo, capacity.SizeOptions{Seed: o.seed, AtOnce: atOnce})
 		if err != nil {
 			return cand, s, fmt.Errorf("sizing %s: %w", cand.name(), err)
 		}
@@ -204,8 +215,9 @@ func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
 	return cs[at], best, nil
 }
 
-// day runs the static fleet, and the autoscaled one with each start-up time.
-func (o autoscaleOptions) day(cand candidate, sized capacity.Sized) (autoscaledDay, error) {
+// day runs the static fleet, whose progress is seen, and the autoscaled one with
+// each start-up time.
+func (o autoscaleOptions) day(cand candidate, sized capacity.Sized, seen func(requests int, at time.Duration)) (autoscaledDay, error) {
 	d := autoscaledDay{options: o, candidate: cand, replicas: sized.Replicas, provenance: profile.Weakest(cand.provenance, profile.Simulated)}
 	base, err := o.run(cand.layout, sized)
 	if err != nil {
@@ -227,6 +239,9 @@ func (o autoscaleOptions) day(cand candidate, sized capacity.Sized) (autoscaledD
 	for i, r := range runs {
 		wg.Go(func() {
 			requests, err := o.requests()
+			if i == 0 {
+				requests = counted(requests, seen)
+			}
 			if err == nil {
 				results[i], err = autoscale.Run(requests, r)
 			}
@@ -239,6 +254,21 @@ func (o autoscaleOptions) day(cand candidate, sized capacity.Sized) (autoscaledD
 	}
 	d.static, d.autoscaled = results[0], results[1:]
 	return d, nil
+}
+
+// counted tells of every thousandth request as it goes by.
+func counted(requests iter.Seq[fleet.Request], seen func(requests int, at time.Duration)) iter.Seq[fleet.Request] {
+	return func(yield func(fleet.Request) bool) {
+		n := 0
+		for r := range requests {
+			if n++; n%1000 == 0 {
+				seen(n, r.At.Duration())
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 func (o autoscaleOptions) requests() (iter.Seq[fleet.Request], error) {

@@ -58,7 +58,11 @@ func comparePlans(c *cli.Context) error {
 	plans := make([]comparedPlan, 0, len(files))
 	feasible := false
 	for _, file := range files {
-		p, err := planOf(c, file)
+		var p comparedPlan
+		err := stoppable(c.Context, func() (err error) {
+			p, err = planOf(c, file)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -93,11 +93,11 @@ func (o capacityOptions) whatHolds() string {
 
 // modelled are the layouts of one engine by the latency model.
 func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
-	usd, instance, from, err := o.money.offer(s.gpu.Name, s.config.GPUs())
+	first, err := o.money.of(s.gpu.Name, s.config.GPUs())
 	if err != nil {
 		return nil, err
 	}
-	usd2, spot, err := o.decodePrice(s.gpu.Name, s.config.GPUs(), usd)
+	decode, spot, err := o.decodePrice(s.gpu.Name, s.config.GPUs(), first)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 		if by != 1 {
 			s.latency = s.latency.Slower(by)
 		}
-		return o.layout(s, strategy, s.gpu.Name, [...]float64{usd, usd2}, instance, c)
+		return o.layout(s, strategy, s.gpu.Name, [...]offer{first, decode}, c)
 	}
 	var out []candidate
 	for _, strategy := range o.strategies() {
@@ -117,7 +117,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 		out = append(out, candidate{
 			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
-			source: "latency model, fit " + s.latency.Fit().Name, prices: append([]string{s.gpu.Name + ": " + from}, spot...),
+			source: "latency model, fit " + s.latency.Fit().Name, prices: append([]string{s.gpu.Name + ": " + first.words()}, spot...),
 			warnings: append(s.storage.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
 	}
@@ -143,11 +143,11 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		}
 		_, prefill := s.pick(engine.RolePrefill)
 		_, decode := s.pick(engine.RoleDecode)
-		usd, instance, from, err := o.money.offer(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
+		first, err := o.money.of(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
 		if err != nil {
 			return nil, nil, err
 		}
-		usd2, spot, err := o.decodePrice(s.rec.GPU, decode.GPUs, usd)
+		second, spot, err := o.decodePrice(s.rec.GPU, decode.GPUs, first)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -160,13 +160,13 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 					return capacity.Layout{}, err
 				}
 			}
-			return o.layout(s, strategy, s.rec.GPU, [...]float64{usd, usd2}, instance, c)
+			return o.layout(s, strategy, s.rec.GPU, [...]offer{first, second}, c)
 		}
 		l, err := build(1, o.caches)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + from}, spot...)}
+		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...)}
 		out = append(out, c)
 	}
 	if len(out) == 0 {
@@ -175,34 +175,20 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 	return out, skips, nil
 }
 
-// offer is what one GPU of an engine costs per hour, how many are rented at a
-// time (0 = one by one), and where that is from.
-func (m money) offer(gpu string, gpus int) (usd float64, instance int, from string, err error) {
-	usd, from, err = m.of(gpu, gpus)
-	if err != nil || m.fixed > 0 {
-		return usd, 0, from, err
-	}
-	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, gpus)
-	if err != nil {
-		return 0, 0, "", usagef("%v", err)
-	}
-	return usd, p.GPUs, fmt.Sprintf("%s (instances of %d)", from, p.GPUs), nil
-}
-
 // decodePrice is that of the decode pool's GPUs, spot's where it is asked for, and
 // where that is from.
-func (o capacityOptions) decodePrice(gpu string, gpus int, other float64) (float64, []string, error) {
+func (o capacityOptions) decodePrice(gpu string, gpus int, other offer) (offer, []string, error) {
 	if !o.spotDecode {
 		return other, nil, nil
 	}
 	m := o.money
 	m.kind = prices.Spot
-	usd, from, err := m.of(gpu, gpus)
-	return usd, []string{"decode on " + gpu + ": " + from}, err
+	spot, err := m.of(gpu, gpus)
+	return spot, []string{"decode on " + gpu + ": " + spot.words()}, err
 }
 
 // layout is a source's engines in pools.
-func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, usd [2]float64, instance int, c caches) (capacity.Layout, error) {
+func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, offers [2]offer, c caches) (capacity.Layout, error) {
 	l := capacity.Layout{Strategy: strategy}
 	roles := []engine.Role{engine.RoleAggregated}
 	if strategy == capacity.Disaggregated {
@@ -218,7 +204,7 @@ func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string
 			p.Engine.PrefixCaching, p.Router = true, c.router
 			p.Engine.DRAM = c.dram.tier(s.kvBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
 		}
-		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: usd[i], InstanceGPUs: instance})
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
 	}
 	if strategy == capacity.Disaggregated {
 		l.Transfer = fleet.Transfer{BytesPerToken: s.kvBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}

@@ -262,16 +262,31 @@ func readPrices(p *parser) prices.Table {
 	return table
 }
 
-// of is what one GPU of an engine costs per hour, and where that is from.
-func (m money) of(gpu string, gpus int) (float64, string, error) {
+// offer is what one GPU costs.
+type offer struct {
+	usd      float64 // per hour
+	instance int     // how many are rented at a time; 0 = one by one
+	from     string  // where the price is from
+}
+
+// words say where the price is from, and what it is of.
+func (o offer) words() string {
+	if o.instance == 0 {
+		return o.from
+	}
+	return fmt.Sprintf("%s (instances of %d)", o.from, o.instance)
+}
+
+// of is what one GPU of an engine costs.
+func (m money) of(gpu string, gpus int) (offer, error) {
 	if m.fixed > 0 {
-		return m.fixed, "as given", nil
+		return offer{usd: m.fixed, from: "as given"}, nil
 	}
 	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, gpus)
 	if err != nil {
-		return 0, "", usagef("%v", err).hint("--cost-per-gpu-hour USD, or --prices FILE.csv")
+		return offer{}, usagef("%v", err).hint("--cost-per-gpu-hour USD, or --prices FILE.csv")
 	}
-	return p.USDPerGPUHour, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly), nil
+	return offer{p.USDPerGPUHour, p.GPUs, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly)}, nil
 }
 
 // mostTraced bounds the requests of a trace that a plan simulates, again and

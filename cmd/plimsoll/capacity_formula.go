@@ -96,7 +96,9 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 		}
 	} else {
 		if out.Throughput, err = o.modelThroughput(m, g); err == nil {
-			usd, out.Price, err = o.money.of(g.Name, out.Throughput.TP)
+			var price offer
+			price, err = o.money.of(g.Name, out.Throughput.TP)
+			usd, out.Price = price.usd, price.from
 		}
 	}
 	if err != nil {
@@ -130,11 +132,12 @@ func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
 		PrefillTPS: prefill.ThroughputPerGPU * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
 		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.rec.Provenance,
 	}
-	var usd float64
-	if usd, out.Price, err = o.money.of(g.Name, decode.GPUs); err != nil {
+	price, err := o.money.of(g.Name, decode.GPUs)
+	if err != nil {
 		return out, err
 	}
-	return o.apply(out, m, usd)
+	out.Price = price.from
+	return o.apply(out, m, price.usd)
 }
 
 // apply plans with a throughput and a price.
@@ -143,6 +146,9 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, usd float64) (f
 	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: usd}
 	if out.FormulaPlan, err = capacity.Formula(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, usagef("%v", flagged(err))
+	}
+	if o.caches.reuse {
+		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas take every prompt as computed whole: prompts that begin alike are not in them; --method sized simulates their reuse"))
 	}
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, usagef("%v", flagged(err))

@@ -23,7 +23,7 @@ func planFlags() []cli.Flag {
 		{"profile", "", "step times from the profile in `DIR`, the best source there is"},
 		{"strategy", "auto", "`disaggregated|aggregated|auto`: prefill on engines of its own or not (colocated = aggregated)"},
 		{"method", "sized", "`sized|formula`"},
-		{"throughput", "model", "formula: `model|published`, where throughput comes from"},
+		{"throughput", "model", "formula: `model|published`, where throughput comes from; a published row has its own GPU, tensor-parallel size and price"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
 		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
@@ -184,7 +184,7 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	if err := z.addRange(); err != nil {
 		return out, err
 	}
-	out.Plans = z.plans
+	out.Plans, out.LeftOut = z.plans, append(out.LeftOut, z.leftOut...)
 	out.WhatIf, err = z.whatIfs()
 	for _, w := range out.WhatIf {
 		if w.Risk != nil && w.this && w.Risk.Missed > 0.01 {

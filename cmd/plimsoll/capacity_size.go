@@ -20,12 +20,13 @@ type sizing struct {
 	capacityOptions
 	traffic capacity.Traffic
 	plans   []sizedPlan // the cheapest first
+	leftOut []profile.Skip
 }
 
 // rough sizes every candidate by short trials, side by side, and then the pools
 // of different candidates that are the cheapest, together.
 func (z *sizing) rough(cs []candidate) error {
-	if err := z.add(cs); err != nil {
+	if err := z.addCheap(cs); err != nil {
 		return err
 	}
 	if mixed, ok := z.mixed(); ok {

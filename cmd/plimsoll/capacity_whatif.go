@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -105,12 +106,15 @@ func (z *sizing) variants() []variant {
 // spot is the plan with its decode engines on demand, and on spot GPUs with as
 // many more as interruptions take.
 func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
-	usd, _, err := z.money.of(best.Pools[1].GPU, best.candidate.layout.Pools[1].GPUs)
+	price, err := z.money.of(best.Pools[1].GPU, best.candidate.layout.Pools[1].GPUs)
 	if err != nil {
 		return nil, err
 	}
-	demand := best.HourlyUSD + float64(best.Pools[1].GPUs)*(usd-best.candidate.layout.Pools[1].USDPerGPUHour)
+	onDemand := best.candidate.layout
+	onDemand.Pools = slices.Clone(onDemand.Pools)
+	onDemand.Pools[1].USDPerGPUHour, onDemand.Pools[1].InstanceGPUs = price.usd, price.instance
 	replicas := []int{best.Pools[0].Engines + best.Pools[0].SpareEngines, best.Pools[1].Engines + best.Pools[1].SpareEngines}
+	demand := onDemand.HourlyUSD(replicas)
 	risk, err := capacity.Interrupted(best.candidate.layout, replicas, z.traffic, z.slo, z.interruptions, z.seed)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/fleet"
+)
+
+// steps take as long for each prompt token and each sequence.
+type steps struct{ prompt, seq engine.Picoseconds }
+
+func (s steps) StepTime(b engine.Batch) engine.Picoseconds {
+	return engine.Millisecond + s.prompt*engine.Picoseconds(b.PrefillTokens) + s.seq*engine.Picoseconds(b.DecodeSeqs)
+}
+
+func priced(gpu string, prompt, seq engine.Picoseconds, usd float64) candidate {
+	l := capacity.Layout{Strategy: capacity.Disaggregated}
+	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
+		l.Pools = append(l.Pools, capacity.EnginePool{
+			Label: gpu, GPU: gpu, USDPerGPUHour: usd,
+			Pool: fleet.Pool{Engine: sim.Config{Role: role, Limits: engine.Limits{MaxNumSeqs: 10, BlockSize: 16}, KVBlocks: 10_000}, Timer: steps{prompt, seq}, GPUs: 1, Router: fleet.LeastLoaded},
+		})
+	}
+	return candidate{layout: l}
+}
+
+// A candidate whose own plan is dear is sized where one of its pools, together
+// with another candidate's, may be cheap.
+func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
+	const us = engine.Microsecond
+	w := capacity.Workload{PeakQPS: 100, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
+	traffic, err := w.PeakTraffic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}}}, traffic: traffic}
+	// A computes prompts fast and decodes slowly, B the other way round; C does neither.
+	cs := []candidate{priced("C", 200*us, 4000*us, 1), priced("A", 20*us, 4000*us, 1), priced("B", 200*us, 400*us, 1)}
+	of := func() map[string]float64 {
+		out := map[string]float64{}
+		for _, b := range z.bounds(cs) {
+			out[b.layout.Pools[0].GPU] = b.usd
+		}
+		return out
+	}
+	own := map[string]float64{}
+	for _, c := range cs {
+		own[c.layout.Pools[0].GPU] = c.layout.FloorUSD(traffic, z.slo)
+	}
+	if got := of(); got["A"] != own["A"] || got["B"] != own["B"] || got["C"] != own["C"] {
+		t.Errorf("bounds %v, each by itself %v", got, own)
+	}
+	z.mixedGPUs = true
+	a, b := cs[1].layout.PoolFloorsUSD(traffic, z.slo), cs[2].layout.PoolFloorsUSD(traffic, z.slo)
+	if got := of(); got["A"] != a[0]+b[1] || got["B"] != a[0]+b[1] || got["C"] < got["A"] {
+		t.Errorf("bounds %v with different GPUs, want %g of A and B", got, a[0]+b[1])
+	}
+	if first := z.bounds(cs)[0]; !slices.Contains([]string{"A", "B"}, first.layout.Pools[0].GPU) {
+		t.Errorf("%s comes first", first.layout.Pools[0].GPU)
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll/capacity/prices"
+)
+
+// The decode pool on spot GPUs is billed in the spot offer's instances.
+func TestSpotDecodeIsBilledInSpotInstances(t *testing.T) {
+	rows := "cloud,region,instance,gpu,gpus,kind,usd_per_gpu_hour,source,date\n" +
+		"AWS,here,large,NEW-GPU,8,on_demand,9,test,2026-01-01\nAWS,here,small,NEW-GPU,4,spot,3,test,2026-01-01\n"
+	table, err := prices.Table{}.With("prices.csv", strings.NewReader(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := capacityOptions{spotDecode: true, money: money{cloud: "AWS", kind: prices.OnDemand, table: table}}
+	first, err := o.money.of("NEW-GPU", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode, words, err := o.decodePrice("NEW-GPU", 2, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.usd != 9 || first.instance != 8 || decode.usd != 3 || decode.instance != 4 {
+		t.Errorf("on demand %+v, spot %+v", first, decode)
+	}
+	if len(words) != 1 || !strings.Contains(words[0], "instances of 4") {
+		t.Errorf("words %q", words)
+	}
+	o.spotDecode = false
+	if got, words, err := o.decodePrice("NEW-GPU", 2, first); err != nil || got != first || words != nil {
+		t.Errorf("without spot %+v %q, %v", got, words, err)
+	}
+}
+
+// A canceled context ends what simulates for long at once, with nothing printed.
+func TestInterruptedPlans(t *testing.T) {
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(plan, []byte("model: llama-3.1-8b\ngpu: h100-sxm\npeak-qps: 20\navg-isl: 512\navg-osl: 256\nttft-p99: 500\nitl-p99: 50\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"plan", "--workload", plan}, {"compare", plan, plan}, {"autoscale", "--workload", plan}} {
+		var out, errout bytes.Buffer
+		code := run(ctx, append([]string{"plimsoll", "capacity"}, args...), streams{strings.NewReader(""), &out, &errout})
+		if code != exitInterrupted || out.Len() > 0 {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", args[0], code, &out, &errout)
+		}
+	}
+}
+
+func TestFormulaSaysThatItIgnoresPrefixes(t *testing.T) {
+	args := []string{"plimsoll", "capacity", "plan", "--method", "formula", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--peak-qps", "20", "--avg-isl", "512", "--avg-osl", "256", "--ttft-p99", "500", "--itl-p99", "50", "--format", "json"}
+	for _, with := range []bool{false, true} {
+		var out, errout bytes.Buffer
+		if with {
+			args = append(args, "--prefix-groups", "10", "--prefix-tokens", "256")
+		}
+		if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errout}); code != exitDone {
+			t.Fatalf("exit code %d: %s", code, &errout)
+		}
+		if got := strings.Contains(out.String(), "prefixes_ignored"); got != with {
+			t.Errorf("with groups of prompts %v, warned %v", with, got)
+		}
+	}
+}
