@@ -1,0 +1,158 @@
+package forecast
+
+import (
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// column is one of testdata's series, with NaN for gaps.
+func column(t testing.TB, file, name string) []float64 {
+	t.Helper()
+	f, err := os.Open("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	for i, cell := range rows[0] {
+		if cell != name {
+			continue
+		}
+		for _, r := range rows[1:] {
+			v, err := strconv.ParseFloat(r[i], 64)
+			if err != nil {
+				v = math.NaN()
+			}
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// traces are the series of testdata that have lengths or rates.
+var traces = []struct {
+	file, name string
+	interval   time.Duration
+}{
+	{"m-mid.csv", "rate_rps", 10 * time.Minute},
+	{"m-mid.csv", "isl", 10 * time.Minute},
+	{"m-mid.csv", "osl", 10 * time.Minute},
+	{"mm-image.csv", "rate_rps", 10 * time.Minute},
+	{"mm-image.csv", "osl", 10 * time.Minute},
+	{"azure-conv.csv", "rate_rps", 30 * time.Second},
+	{"azure-conv.csv", "isl", 30 * time.Second},
+	{"azure-conv.csv", "osl", 30 * time.Second},
+}
+
+// score is of the forecasts one step ahead: their absolute errors by the values
+// (WAPE), and the share of values within the 90 % quantile. The first five
+// values, and gaps, do not count.
+func score(t testing.TB, o Options, values []float64) (wape, covered float64) {
+	t.Helper()
+	p := of(t, o)
+	var errs, sum, within, n float64
+	for i, y := range values {
+		if i > 5 && !math.IsNaN(y) {
+			f, _ := p.Forecast(1)
+			errs += math.Abs(f - y)
+			sum += y
+			n++
+			if y <= p.Quantile(1, 0.9) {
+				within++
+			}
+		}
+		p.Observe(y)
+	}
+	return errs / sum, within / n
+}
+
+// On real traffic auto errs hardly more than the last value where that is hard to
+// beat, and less on average. The whole series and the other predictors are in
+// BenchmarkTraces.
+func TestAutoOnTraces(t *testing.T) {
+	var mean float64
+	for _, c := range traces {
+		values := column(t, c.file, c.name)
+		values = values[:min(len(values), 432)]
+		o := DefaultOptions(Constant)
+		last, _ := score(t, o, values)
+		o.Kind, o.Interval = Auto, c.interval
+		auto, covered := score(t, o, values)
+		t.Logf("%s %s: last value %.2f %%, auto %.2f %%, within the 90 %% quantile %.1f %%", c.file, c.name, 100*last, 100*auto, 100*covered)
+		if auto > 1.02*last {
+			t.Errorf("%s %s: auto errs %.2f %%, the last value %.2f %%", c.file, c.name, 100*auto, 100*last)
+		}
+		if covered < 0.85 || covered > 0.96 {
+			t.Errorf("%s %s: %.1f %% are within the 90 %% quantile", c.file, c.name, 100*covered)
+		}
+		mean += auto / last / float64(len(traces))
+	}
+	if mean > 0.98 {
+		t.Errorf("auto errs %.3f of the last value's error on average", mean)
+	}
+}
+
+// BenchmarkTraces scores every predictor on every series; the metrics are WAPE
+// and the share within the 90 % quantile, in percent.
+func BenchmarkTraces(b *testing.B) {
+	for _, c := range traces {
+		values := column(b, c.file, c.name)
+		for _, k := range Kinds() {
+			for _, log1p := range []bool{false, true} {
+				if log1p && k == Constant {
+					continue
+				}
+				o := DefaultOptions(k)
+				o.Log1p, o.Interval = log1p, c.interval
+				b.Run(fmt.Sprintf("%s/%s/%s/log1p=%v", c.file, c.name, k, log1p), func(b *testing.B) {
+					for b.Loop() {
+						wape, covered := score(b, o, values)
+						b.ReportMetric(100*wape, "WAPE-%")
+						b.ReportMetric(100*covered, "in-q90-%")
+					}
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkStep is an interval of a series with a full window: observe and
+// forecast, with all the fitting that goes with it.
+func BenchmarkStep(b *testing.B) {
+	values := column(b, "m-mid.csv", "rate_rps")
+	for _, k := range Kinds() {
+		b.Run(string(k), func(b *testing.B) {
+			b.ReportAllocs()
+			p := of(b, DefaultOptions(k), values[:50]...)
+			i := 50
+			for b.Loop() {
+				p.Observe(values[i%len(values)])
+				p.Forecast(1)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkSelect is the dearest step of ARIMA: an order is selected.
+func BenchmarkSelect(b *testing.B) {
+	all := column(b, "m-mid.csv", "rate_rps")
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		var a arima
+		at := i * 7 % (len(all) - 50)
+		selected(a.enter(all[at : at+50]))
+		i++
+	}
+}
