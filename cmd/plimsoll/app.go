@@ -127,7 +127,7 @@ func newApp(s streams) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			profileCommand(), gpusCommand(), plotCommand(), engineCommand(), calibrateCommand(), capacityCommand(), schemaCommand(), completionCommand(),
+			profileCommand(), gpusCommand(), plotCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(),
 		},
 	}
 	for _, c := range app.Commands {

@@ -1,0 +1,156 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// DefaultMaxWait is how long a decision may stay without acknowledgement before
+// the next one is made all the same: Dynamo's SCALING_MAX_WAIT_TIME.
+const DefaultMaxWait = 1800 * time.Second
+
+// PlannerOptions are a Planner's.
+type PlannerOptions struct {
+	Options
+	Aggregated bool          // one pool, which stands in the keys as decode
+	MaxWait    time.Duration // 0: DefaultMaxWait
+	Log        *slog.Logger  // nil: none
+}
+
+// ErrPending is when the last decision was not carried out yet.
+var ErrPending = errors.New("the last decision is not acknowledged")
+
+// Planner is the side that decides: it implements planner.Target.
+type Planner struct {
+	store
+	aggregated bool
+	maxWait    time.Duration
+	log        *slog.Logger
+
+	mu       sync.Mutex
+	patience patience
+	seen     *record  // by State, or as written: what the next decision is made upon
+	scaled   Decision // the last that was acknowledged while this planner ran; ID None: none
+}
+
+var _ planner.Target = (*Planner)(nil)
+
+// NewPlanner makes a planner's side; Close it after use.
+func NewPlanner(o PlannerOptions) (*Planner, error) {
+	if o.MaxWait < 0 {
+		return nil, fmt.Errorf("the wait for an acknowledgement is %v: want 0 or more", o.MaxWait)
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = DefaultMaxWait
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := open(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Planner{store: s, aggregated: o.Aggregated, maxWait: o.MaxWait, log: o.Log, scaled: Decision{ID: None}}, nil
+}
+
+// State implements planner.Target. What runs is not in etcd: replicas count as
+// ready once their decision is acknowledged, or its time is over.
+func (p *Planner) State(ctx context.Context) (planner.State, error) {
+	r, _, err := p.read(ctx)
+	if err != nil {
+		return planner.State{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.see(r)
+	var s planner.State
+	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
+		s.Scaling = fmt.Sprintf("%v is not acknowledged; another is made without after %v", r.Decision, left.Round(time.Second))
+		if r.unreadable != "" {
+			s.Scaling += "; " + r.unreadable
+		}
+	} else {
+		p.scaled = r.Decision
+	}
+	if p.aggregated {
+		s.Pools = []planner.PoolState{pool(engine.RoleAggregated, r.Decode, p.scaled.Decode, p.scaled.ID)}
+		return s, nil
+	}
+	s.Pools = []planner.PoolState{
+		pool(engine.RolePrefill, r.Prefill, p.scaled.Prefill, p.scaled.ID),
+		pool(engine.RoleDecode, r.Decode, p.scaled.Decode, p.scaled.ID),
+	}
+	return s, nil
+}
+
+// pool tells a pool by what is wanted and what was acknowledged last. Where
+// that is not known, what is wanted is taken to be there.
+func pool(role planner.Role, want, scaled int, scaledID int64) planner.PoolState {
+	have := max(0, scaled)
+	if scaledID == None {
+		have = max(0, want)
+	}
+	s := planner.PoolState{Role: role, Name: string(role), Want: want, Ready: min(have, max(0, want))}
+	s.Starting, s.Draining = max(0, want-have), max(0, have-max(0, want))
+	return s
+}
+
+// see notes a decision that this planner did not make.
+func (p *Planner) see(r record) {
+	if p.seen != nil && !p.seen.sameDecision(r) {
+		p.log.Warn("another planner or hand decides in this namespace too", "keys", p.prefix, "decision", r.String())
+	}
+	p.seen = &r
+}
+
+// Scale implements planner.Target: it writes a decision, unless the last one
+// asks for the same. It refuses with ErrPending while the last one is not
+// acknowledged and its time not over, and with ErrConflict where somebody wrote
+// a decision since State.
+func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason string) error {
+	r, _, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, needed := r.next(p.counts(want))
+	if !needed {
+		p.log.Info(fmt.Sprintf("No scaling needed (prefill=%d, decode=%d)", d.Prefill, d.Decode))
+		return nil
+	}
+	if p.seen != nil && !p.seen.sameDecision(r) {
+		return fmt.Errorf("asking for %v: %w: %v", want, ErrConflict, r.Decision)
+	}
+	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
+		return fmt.Errorf("asking for %v: %w: %v; another is made without after %v", want, ErrPending, r.Decision, left.Round(time.Second))
+	}
+	if r.Pending() {
+		p.log.Warn("the last decision was never acknowledged: going on without", "decision", r.String(), "waited", p.maxWait)
+	}
+	revision, err := p.writeDecision(ctx, r, d)
+	if err != nil {
+		return fmt.Errorf("asking for %v: %w", want, err)
+	}
+	if revision == 0 {
+		return fmt.Errorf("asking for %v: %w", want, ErrConflict)
+	}
+	p.seen = r.written(d, revision)
+	p.patience.left(Status{Decision: d, Scaled: r.Scaled}, time.Now(), p.maxWait)
+	p.log.Info("decided", "decision", d.String(), "reason", reason)
+	return nil
+}
+
+func (p *Planner) counts(want planner.Replicas) (prefill, decode int) {
+	if p.aggregated {
+		return None, want.Aggregated
+	}
+	return want.Prefill, want.Decode
+}
