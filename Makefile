@@ -40,6 +40,7 @@ lint: $(GOLANGCI)
 # -diff prints what tidying would change, and changes nothing.
 tidy:
 	go mod tidy -diff
+	go -C testdata/integration mod tidy -diff
 
 nocgo:
 	CGO_ENABLED=0 go build ./...

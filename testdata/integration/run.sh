@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The product against parts that this project did not write: llama.cpp's server
-# on the CPU, and numpy and scipy as readers of its files.
+# on the CPU, numpy and scipy as readers of its files, and, in the Go tests of
+# this folder's module, etcd and a Kubernetes control plane.
 #
 # usage: run.sh BIN CACHE_DIR    as root on Debian, its package registry reachable
 #
@@ -241,6 +242,32 @@ numpy_reads() {
 	paste -sd ';' "$work/npz.figures"
 }
 
+servers() {
+	"$here/build.sh" "$cache" >"$work/servers" 2>"$work/build.err" || {
+		cat "$work/build.err" >&2
+		return 1
+	}
+	cd "$(cat "$work/servers")"
+	echo "$(du -sh . | cut -f 1): $(find . -maxdepth 1 -type f -printf '%f\n' | sort | paste -sd ' ')"
+	sed 's/^/    /' "$work/build.err"
+}
+
+# go_test runs the Go tests of one package, as $1 says; it fails too where it
+# ran none.
+go_test() {
+	local out=$work/go-test.out passed
+	if [[ ! -s $work/servers ]]; then
+		echo "not run: there are no servers" >&2
+		return 1
+	fi
+	PLIMSOLL=$bin PLIMSOLL_SERVERS=$(cat "$work/servers") go -C "$here" test -count=1 -timeout 10m -v "$1" >"$out" 2>&1 || {
+		grep -v '^=== \|^--- PASS' "$out" >&2
+		return 1
+	}
+	passed=$(grep -c '^--- PASS' "$out")
+	echo "$passed tests"
+}
+
 check python-packages python_packages
 check llama-server llama_server
 check llama-launched launched
@@ -249,5 +276,10 @@ check llama-killed-and-resumed killed
 check first-run first_run
 check numpy-reads numpy_reads
 . "$here/prometheus.sh"
+check servers servers
+for package in $(go -C "$here" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do
+	tests_of() { go_test "$package"; }
+	check "go-$(basename "$package")" tests_of
+done
 echo "$passed passed, $failed failed"
 ((failed == 0))
