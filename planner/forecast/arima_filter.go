@@ -29,11 +29,11 @@ type order struct {
 // squares then say. Variances are in that of the innovations.
 type filter struct {
 	order order
-	phi   coefficients
-	theta coefficients // of 1 + Σ θ_j z^j
+	phi   [maxLags]float64
+	noise [maxLags]float64 // what an innovation adds to each lag: 1, θ_1, θ_2 …
 	lags  int
 	n     int                // of states
-	delta [maxStates]float64 // what a value adds up from the states
+	delta [maxStates]float64 // of the last values, in what the states add up to
 	y, x  [maxStates]float64 // means of the states, for the next time
 	cov   [maxStates][maxStates]float64
 	t     int // of intervals
@@ -43,11 +43,13 @@ type filter struct {
 	squares, cross, xSquares float64 // Σ of innovations y², x·y, x², each by its variance
 }
 
-// newFilter is before the first value.
+// newFilter is before the first value. The moving average is 1 + Σ θ_j z^j.
 func newFilter(o order, phi, theta coefficients) filter {
-	f := filter{order: o, phi: phi, theta: theta, lags: max(o.P, o.Q+1)}
+	f := filter{order: o, lags: max(o.P, o.Q+1)}
+	copy(f.phi[:o.P], phi[:])
+	f.noise[0] = 1
+	copy(f.noise[1:o.Q+1], theta[:])
 	f.n = f.lags + o.D
-	f.delta[0] = 1
 	switch o.D {
 	case 1:
 		f.delta[f.lags] = 1
@@ -61,14 +63,6 @@ func newFilter(o order, phi, theta coefficients) filter {
 	return f
 }
 
-// noise is what an innovation adds to lag i.
-func (f *filter) noise(i int) float64 {
-	if i == 0 {
-		return 1
-	}
-	return f.theta[i-1]
-}
-
 // stationary sets the lags' covariance to the stationary one, Σ T^k V T'^k, by
 // doubling: after k rounds 2^k terms are in. (Anderson and Moore, Optimal
 // Filtering, 1979, section 6.7.)
@@ -76,12 +70,12 @@ func (f *filter) stationary() {
 	var power, product [maxLags][maxLags]float64
 	n := f.lags
 	for i := range n {
-		power[i][0] = f.phiAt(i)
+		power[i][0] = f.phi[i]
 		if i+1 < n {
 			power[i][i+1] = 1
 		}
 		for j := range n {
-			f.cov[i][j] = f.noise(i) * f.noise(j)
+			f.cov[i][j] = f.noise[i] * f.noise[j]
 		}
 	}
 	// Thirty rounds are enough for roots within 1e-8 of the unit circle.
@@ -126,13 +120,6 @@ func (f *filter) stationary() {
 	}
 }
 
-func (f *filter) phiAt(i int) float64 {
-	if i < f.order.P {
-		return f.phi[i]
-	}
-	return 0
-}
-
 // regressor is x now.
 func (f *filter) regressor() float64 {
 	switch {
@@ -163,18 +150,9 @@ func (f *filter) expected() (y, x, variance float64) {
 // look is expected, and leaves the covariance of states and value in gain.
 func (f *filter) look(gain *[maxStates]float64) (y, x, variance float64) {
 	for i := range f.n {
-		gain[i] = f.cov[i][0]
-		for j := f.lags; j < f.n; j++ {
-			gain[i] += f.cov[i][j] * f.delta[j]
-		}
+		gain[i] = f.value(&f.cov[i])
 	}
-	y, x, variance = f.y[0], f.x[0], gain[0]
-	for j := f.lags; j < f.n; j++ {
-		y += f.delta[j] * f.y[j]
-		x += f.delta[j] * f.x[j]
-		variance += f.delta[j] * gain[j]
-	}
-	return y, x, variance
+	return f.value(&f.y), f.value(&f.x), f.value(gain)
 }
 
 func (f *filter) update(v, regressor float64) {
@@ -198,51 +176,65 @@ func (f *filter) update(v, regressor float64) {
 	}
 }
 
-// advance takes the states one interval on.
+// advance takes the states one interval on: T cov T' + V, with the rows of T cov
+// in half.
 func (f *filter) advance() {
 	var half [maxStates][maxStates]float64
-	for j := range f.n {
-		column := [maxStates]float64{}
-		for i := range f.n {
-			column[i] = f.cov[i][j]
+	for i := range f.lags {
+		for j := range f.n {
+			half[i][j] = f.phi[i] * f.cov[0][j]
 		}
-		column = f.transition(column)
-		for i := range f.n {
-			half[i][j] = column[i]
+		if i+1 < f.lags {
+			for j := range f.n {
+				half[i][j] += f.cov[i+1][j]
+			}
+		}
+	}
+	for i := f.lags; i < f.n; i++ {
+		if i > f.lags {
+			half[i] = f.cov[i-1]
+			continue
+		}
+		for j := range f.n {
+			half[i][j] = f.value(&f.cov[j])
 		}
 	}
 	for i := range f.n {
-		f.cov[i] = f.transition(half[i])
+		f.cov[i] = half[i]
+		f.transition(&f.cov[i])
 	}
 	for i := range f.lags {
 		for j := range f.lags {
-			f.cov[i][j] += f.noise(i) * f.noise(j)
+			f.cov[i][j] += f.noise[i] * f.noise[j]
 		}
 	}
-	f.y = f.transition(f.y)
-	f.x = f.transition(f.x)
+	f.transition(&f.y)
+	f.transition(&f.x)
 	f.t++
 }
 
-// transition is the states one interval on, without noise.
-func (f *filter) transition(s [maxStates]float64) [maxStates]float64 {
-	var next [maxStates]float64
-	for i := range f.lags {
-		next[i] = f.phiAt(i) * s[0]
-		if i+1 < f.lags {
-			next[i] += s[i+1]
-		}
+// value is what the states add up to.
+func (f *filter) value(s *[maxStates]float64) float64 {
+	v := s[0]
+	for j := f.lags; j < f.n; j++ {
+		v += f.delta[j] * s[j]
+	}
+	return v
+}
+
+// transition takes states one interval on, without noise.
+func (f *filter) transition(s *[maxStates]float64) {
+	first, sum := s[0], f.value(s)
+	for i := range f.lags - 1 {
+		s[i] = f.phi[i]*first + s[i+1]
+	}
+	s[f.lags-1] = f.phi[f.lags-1] * first
+	for j := f.n - 1; j > f.lags; j-- {
+		s[j] = s[j-1]
 	}
 	if f.n > f.lags {
-		next[f.lags] = s[0]
-		for j := f.lags; j < f.n; j++ {
-			next[f.lags] += f.delta[j] * s[j]
-		}
-		for j := f.lags + 1; j < f.n; j++ {
-			next[j] = s[j-1]
-		}
+		s[f.lags] = sum
 	}
-	return next
 }
 
 // beta is the regression's coefficient by generalized least squares.

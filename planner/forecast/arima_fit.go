@@ -104,12 +104,12 @@ func (f fit) score() float64 {
 	if n-k-1 <= 0 {
 		return math.Inf(1)
 	}
-	negated := f.filter.theta
-	for j := range negated {
-		negated[j] = -negated[j]
+	phi, theta := coefficientsOf(f.order, f.params)
+	for j := range theta {
+		theta[j] = -theta[j]
 	}
 	const nearest = 1.01
-	if !f.filter.phi.rootsBeyond(f.order.P, nearest) || !negated.rootsBeyond(f.order.Q, nearest) {
+	if !phi.rootsBeyond(f.order.P, nearest) || !theta.rootsBeyond(f.order.Q, nearest) {
 		return math.Inf(1)
 	}
 	return finite(-2*f.filter.logLikelihood()+2*k+2*k*(k+1)/(n-k-1), math.Inf(1))

@@ -13,7 +13,8 @@ type Predictor struct {
 	window  gapped // newest last; begins with the first value above 0
 	zeros   bool   // only zeros were observed until now
 	refused int
-	errors  gapped // of the forecasts one step ahead: value − forecast, newest last
+	stale   int    // gaps since the last value
+	errors  gapped // of the forecasts one step ahead: value − forecast, newest last, over root(1 + stale)
 	model   model
 }
 
@@ -38,26 +39,41 @@ func (p *Predictor) Observe(value float64) {
 		p.zeros = p.zeros || value == 0
 		return
 	}
-	if len(p.window) > 0 && !math.IsNaN(value) {
-		expected, _ := p.model.forecast(1)
-		p.errors = push(p.errors, value-expected, p.options.Window)
+	if len(p.window) > 0 {
+		p.score(value)
 	}
 	p.window = push(p.window, value, p.options.Window)
 	p.model.observe(p.window)
 }
 
+// score takes the error of the forecast of value, which was missed by as much
+// more as there were gaps before it.
+func (p *Predictor) score(value float64) {
+	if math.IsNaN(value) {
+		p.stale++
+		return
+	}
+	expected, _ := p.model.forecast(1)
+	p.errors = push(p.errors, (value-expected)/p.aging(), p.options.Window)
+	p.stale = 0
+}
+
+// aging is how an error grows with gaps: as a random walk's.
+func (p *Predictor) aging() float64 { return math.Sqrt(1 + float64(p.stale)) }
+
 // Forecast is what is expected steps intervals ahead (1 is the next; less is
 // taken as 1, more than MaxSteps as MaxSteps), and the standard deviation of its
 // error. The latter is the root mean square of the latest errors one step ahead,
-// as many as the window has intervals, grown as the model's grows with steps; it
-// is 0 while there are none (Scored). Neither is ever negative nor NaN; both are
-// 0 before anything was observed.
+// as many as the window has intervals, grown as the model's grows with steps and
+// with the root of the intervals since the last value; it is 0 while there are none
+// (Scored). Neither is ever negative nor NaN; both are 0 before anything was
+// observed.
 func (p *Predictor) Forecast(steps int) (value, sd float64) {
 	if len(p.window) == 0 {
 		return 0, 0
 	}
 	value, growth := p.model.forecast(within(steps))
-	return value, growth * rootMeanSquare(p.errors)
+	return value, growth * p.aging() * rootMeanSquare(p.errors)
 }
 
 // Quantile is the value that the series stays at or below with probability prob
@@ -72,7 +88,7 @@ func (p *Predictor) Quantile(steps int, prob float64) float64 {
 		return 0
 	}
 	value, growth := p.model.forecast(within(steps))
-	return max(0, value+growth*quantile(p.errors, prob))
+	return max(0, value+growth*p.aging()*quantile(p.errors, prob))
 }
 
 // Observed says whether any value was: without, a forecast of 0 says nothing.
@@ -106,6 +122,7 @@ type state struct {
 	Window  gapped          `json:"window"`
 	Zeros   bool            `json:"zeros"`
 	Refused int             `json:"refused"`
+	Stale   int             `json:"stale"`
 	Errors  gapped          `json:"errors"`
 	Model   json.RawMessage `json:"model"`
 }
@@ -116,7 +133,7 @@ func (p *Predictor) Save() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("saving a %s predictor: %w", p.options.Kind, err)
 	}
-	s := state{p.options, p.window, p.zeros, p.refused, p.errors, m}
+	s := state{p.options, p.window, p.zeros, p.refused, p.stale, p.errors, m}
 	return json.Marshal(s)
 }
 
@@ -136,7 +153,7 @@ func (p *Predictor) Restore(saved json.RawMessage) error {
 			return fmt.Errorf("restoring a %s predictor: %w", p.options.Kind, err)
 		}
 	}
-	*p = Predictor{p.options, s.Window, s.Zeros, s.Refused, s.Errors, m}
+	*p = Predictor{p.options, s.Window, s.Zeros, s.Refused, s.Stale, s.Errors, m}
 	return nil
 }
 
@@ -151,8 +168,8 @@ func (s state) check(o Options) error {
 	if s.Options != o {
 		return fmt.Errorf("saved with %+v, and the options are %+v (hint: begin afresh after a change of options)", s.Options, o)
 	}
-	if len(s.Window) > o.Window || len(s.Errors) > o.Window || s.Refused < 0 {
-		return errors.New("more values than the window holds")
+	if len(s.Window) > o.Window || len(s.Errors) > o.Window || s.Refused < 0 || s.Stale < 0 {
+		return errors.New("more values than the window holds, or fewer than none")
 	}
 	for _, v := range s.Window {
 		if v < 0 || v > MaxValue {

@@ -6,9 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/planner"
 )
 
 var gap = math.NaN()
+
+var _ planner.Forecaster = (*Predictor)(nil)
 
 // of is a predictor of a kind that has observed the values.
 func of(t testing.TB, o Options, values ...float64) *Predictor {

@@ -50,7 +50,9 @@ func TestQuantilesCover(t *testing.T) {
 	}
 }
 
-// The standard deviation is that of the latest errors, grown as a random walk's.
+// The standard deviation is that of the latest errors, grown as a random walk's
+// with the steps and with what is missing: an error after a gap is one of two
+// steps, and while the metric is lost the spread grows.
 func TestSpreadOfTheLastValue(t *testing.T) {
 	p := of(t, DefaultOptions(Constant), 10, 13, gap, 9)
 	if got := p.Scored(); got != 2 {
@@ -58,5 +60,9 @@ func TestSpreadOfTheLastValue(t *testing.T) {
 	}
 	value, sd := p.Forecast(4)
 	near(t, "value", value, 9, 0, 0)
-	near(t, "spread", sd, 2*math.Sqrt((9+16)/2.0), 0, 1e-12)
+	near(t, "spread", sd, 2*math.Sqrt((9+8)/2.0), 0, 1e-12)
+	p.Observe(gap)
+	p.Observe(gap)
+	_, later := p.Forecast(4)
+	near(t, "spread after two gaps", later, math.Sqrt(3)*sd, 0, 1e-12)
 }
