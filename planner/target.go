@@ -35,6 +35,10 @@ type State struct {
 	// Scaling is why the last Scale is not finished (a start, a drain, an
 	// acknowledgement that is awaited); empty where nothing is under way.
 	Scaling string
+	// Trouble is what keeps the replicas from those asked for and does not pass by
+	// itself: no GPUs are free, a worker keeps dying. Nothing is gained by waiting
+	// for it, so that it is no Scaling; empty where there is none.
+	Trouble string
 	Model   string // name that is served, where the target knows; else empty
 }
 

@@ -49,7 +49,7 @@ func TestNoKillWhileRequestsRun(t *testing.T) {
 	f.scale(0)
 	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
 	for range 50 {
-		if s := f.state(); s.Pools[0].Draining != 1 || !strings.Contains(s.Scaling, "1 requests") {
+		if s := f.state(); s.Pools[0].Draining != 1 || !strings.Contains(s.Trouble, "1 requests") {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -77,8 +77,8 @@ func TestUnreadableMetricsAreNotIdleness(t *testing.T) {
 				}
 			}
 			s := f.until("its report", func(p planner.PoolState) bool { return p.Draining == 1 })
-			if want := map[bool]string{false: "whether it serves cannot be told", true: "it is not killed"}[drains]; !strings.Contains(s.Scaling, want) || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
-				t.Errorf("%s\n%s", s.Scaling, f.log())
+			if want := map[bool]string{false: "whether it serves cannot be told", true: "it is not killed"}[drains]; !strings.Contains(s.Trouble, want) || s.Scaling != "" || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
+				t.Errorf("%+v\n%s", s, f.log())
 			}
 		})
 	}
@@ -169,9 +169,9 @@ func TestCrashLoopIsBounded(t *testing.T) {
 	o.Backoff, o.MaxBackoff = 50*time.Millisecond, time.Hour
 	f := newFixture(t, dir, o)
 	f.scale(1)
-	s := f.until("three failures", func(planner.PoolState) bool { return strings.Contains(f.state().Scaling, "after 3 failures") })
-	if !strings.Contains(s.Scaling, "exited with code 3") || !strings.Contains(f.log(), "fatal: no such tensor") {
-		t.Errorf("%s\n%s", s.Scaling, f.log())
+	s := f.until("three failures", func(planner.PoolState) bool { return strings.Contains(f.state().Trouble, "after 3 failures") })
+	if s.Scaling != "" || !strings.Contains(s.Trouble, "exited with code 3") || !strings.Contains(f.log(), "fatal: no such tensor") {
+		t.Errorf("%+v\n%s", s, f.log())
 	}
 	if p := s.Pools[0]; p.Starting != 1 || p.Pending != 0 || p.Ready != 0 {
 		t.Errorf("%+v", p)
@@ -206,7 +206,8 @@ func TestDeadWorkerIsReplaced(t *testing.T) {
 	}
 	kill(t, f, "dynamo_VllmDecodeWorker_1")
 	f.until("a failure", func(p planner.PoolState) bool {
-		return p.Ready == 1 && p.Starting == 1 && strings.Contains(f.state().Scaling, "exited with code 4")
+		s := f.state()
+		return p.Ready == 1 && p.Starting == 1 && strings.Contains(s.Scaling+s.Trouble, "exited with code 4")
 	})
 	if !strings.Contains(f.log(), "SIGKILL (often the kernel, out of memory)") {
 		t.Error(f.log())
@@ -243,8 +244,8 @@ func TestProgramMissing(t *testing.T) {
 	f := newFixture(t, dir, o)
 	f.scale(1)
 	s := f.until("a failure", func(p planner.PoolState) bool { return p.Starting == 1 })
-	if !strings.Contains(s.Scaling, `program "/no/such/engine" does not exist`) {
-		t.Error(s.Scaling)
+	if !strings.Contains(s.Scaling+s.Trouble, `program "/no/such/engine" does not exist`) {
+		t.Errorf("%+v", s)
 	}
 	if p, _ := s.Pool(engine.RoleDecode); p.Ready != 0 || len(f.found()) != 0 {
 		t.Errorf("%+v", p)

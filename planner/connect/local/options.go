@@ -18,7 +18,7 @@ import (
 // Leases is where workers are registered for routers, such as etcd.
 type Leases interface {
 	// Revoke ends a lease, and with it the registration. That the lease is gone
-	// already is no error.
+	// already is no error. It may be called for several workers at once.
 	Revoke(ctx context.Context, lease int64) error
 }
 
@@ -49,7 +49,7 @@ type Options struct {
 	Every      time.Duration // Run's interval; 0: 1 s
 
 	Leases Leases                           // nil: leases that are recorded are not revoked
-	Log    func(format string, args ...any) // what was done and why, a line each; nil: none
+	Log    func(format string, args ...any) // what was done and why; it calls no method of the Target; nil: none
 }
 
 const (

@@ -150,7 +150,8 @@ func TestDrainDropsNoRequest(t *testing.T) {
 	}
 }
 
-// GPUs of a worker that drains are taken until it has ended.
+// GPUs of a worker that drains are taken until it has ended; who waits for GPUs
+// is no scaling that a policy should wait for (upstream's #14251).
 func TestNeverMoreGPUsThanThereAre(t *testing.T) {
 	dir := folder(t)
 	o := options(dir, "drain")
@@ -162,10 +163,13 @@ func TestNeverMoreGPUsThanThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := f.until("two decode workers", func(p planner.PoolState) bool { return p.Ready == 2 })
-	if p, _ := s.Pool(engine.RoleDecode); p.Starting != 2 || p.Pending != 2 || !strings.Contains(s.Scaling, "2 Decode wait for 1 GPUs each") {
-		t.Errorf("%+v, %s", p, s.Scaling)
+	if p, _ := s.Pool(engine.RoleDecode); p.Starting != 2 || p.Pending != 2 || !strings.Contains(s.Trouble, "2 Decode wait for 1 GPUs each") {
+		t.Errorf("%+v, %s", p, s.Trouble)
 	}
 	eventually(t, "a prefill worker", func() bool { p, _ := f.state().Pool(engine.RolePrefill); return p.Ready == 1 })
+	if s := f.state(); s.Scaling != "" {
+		t.Errorf("who waits for GPUs is said to be under way: %s", s.Scaling)
+	}
 	prefill := f.found()[2]
 	if env, err := fetch(t, prefill.URL+"/env"); err != nil || env != "0,1" {
 		t.Errorf("prefill sees GPUs %q, %v", env, err)

@@ -80,6 +80,10 @@ func (t *Target) seeOne(ctx context.Context, name string, e *entry) sight {
 		return s
 	}
 	s.revoked, s.unrevoke = t.revoke(ctx, e)
+	if who, foreign := e.own.handle().Foreign(e.own.Port, e.own.Log); foreign {
+		s.why = fmt.Errorf("its port %d belongs to %s", e.own.Port, who)
+		return s
+	}
 	s.requests, s.known, s.why = t.requests(ctx, e.own.URL)
 	return s
 }

@@ -10,48 +10,69 @@ import (
 	"plimsoll/planner"
 )
 
+// troubleAfter is how many failures in a row are no accident any more.
+const troubleAfter = 3
+
+// report collects what is under way and what is wrong, in words.
+type report struct{ scaling, trouble []string }
+
+// add takes a reason down. Only what will pass by itself is Scaling: a policy
+// may wait for that, and must not wait for what stays.
+func (r *report) add(stays bool, format string, args ...any) {
+	if stays {
+		r.trouble = append(r.trouble, fmt.Sprintf(format, args...))
+	} else {
+		r.scaling = append(r.scaling, fmt.Sprintf(format, args...))
+	}
+}
+
 // view says what the file says, less what died since.
 func (t *Target) view(d *document) planner.State {
 	var s planner.State
-	var under []string
+	var r report
 	taken, _ := d.taken()
 	for _, p := range t.opts.Pools {
-		pool, waits := t.viewPool(d, p, &taken)
-		s.Pools = append(s.Pools, pool)
-		under = append(under, waits...)
+		s.Pools = append(s.Pools, t.viewPool(d, p, &taken, &r))
 		s.Model = p.Config.Model
 	}
-	s.Scaling = strings.Join(under, "; ")
+	s.Scaling, s.Trouble = strings.Join(r.scaling, "; "), strings.Join(r.trouble, "; ")
 	return s
 }
 
 // viewPool is one pool; taken are the GPUs that others have, to which those are
 // added that its missing workers will get.
-func (t *Target) viewPool(d *document, p Pool, taken *[]string) (planner.PoolState, []string) {
+func (t *Target) viewPool(d *document, p Pool, taken *[]string, r *report) planner.PoolState {
 	base := t.opts.base(p)
 	s := planner.PoolState{Role: p.Config.Role, Name: p.Component, Want: -1, GPUs: p.Config.GPUs()}
-	var under []string
+	var own record // the pool's, in its first entry
+	if b := d.entries[base]; b != nil {
+		own = b.own
+	}
+	failing := own.Failures >= troubleAfter
 	for _, name := range d.of(base, Starting, Ready, Draining) {
-		e := d.entries[name]
-		if e.own.State != Draining && e.own.PID != 0 && !e.own.handle().Leads() {
+		o := d.entries[name].own
+		if o.State != Draining && o.PID != 0 && !o.handle().Leads() {
 			continue // died, and is not buried yet
 		}
-		switch e.own.State {
+		switch o.State {
 		case Ready:
 			s.Ready++
 		case Draining:
 			s.Draining++
-			under = append(under, strings.TrimSuffix(fmt.Sprintf("%s drains: %s", name, t.stuck[name]), ": "))
+			why := "drains"
+			if t.stuck[name] != "" {
+				why += ": " + t.stuck[name]
+			}
+			r.add(now().Sub(o.DrainAt) > p.Template.Grace, "%s %s", name, why)
 		case Starting:
 			s.Starting++
-			under = append(under, name+" starts")
+			r.add(failing, "%s starts", name)
 		}
 	}
-	b := d.entries[base]
-	if b == nil || b.own.Want == nil {
-		return s, under
+	if own.Want == nil {
+		return s
 	}
-	s.Want = *b.own.Want
+	s.Want = *own.Want
 	missing := max(0, s.Want-s.Ready-s.Starting)
 	s.Starting += missing
 	for range missing {
@@ -62,12 +83,12 @@ func (t *Target) viewPool(d *document, p Pool, taken *[]string) (planner.PoolSta
 		*taken = slices.Concat(*taken, gpus)
 	}
 	if s.Pending > 0 {
-		under = append(under, fmt.Sprintf("%d %s wait for %d GPUs each", s.Pending, p.Component, s.GPUs))
+		r.add(true, "%d %s wait for %d GPUs each", s.Pending, p.Component, s.GPUs)
 	}
 	if missing > s.Pending {
-		under = append(under, fmt.Sprintf("%d %s are to be started%s", missing-s.Pending, p.Component, setback(b.own)))
+		r.add(failing, "%d %s are to be started%s", missing-s.Pending, p.Component, setback(own))
 	}
-	return s, under
+	return s
 }
 
 // setback is why a pool's next start is put off; the log lines are left out.
