@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -296,19 +298,17 @@ func inode(path string) uint64 {
 // A port that somebody took between two runs is not the worker's any more.
 func TestPortTaken(t *testing.T) {
 	f := drained(t, "serve", func(*local.Options) {})
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // says that it is well
+	defer other.Close()
 	f.restart()
 	f.edit(first, func(e map[string]any) {
-		e["port"], e["url"] = l.Addr().(*net.TCPAddr).Port, "http://"+l.Addr().String()
+		e["port"], e["url"] = other.Listener.Addr().(*net.TCPAddr).Port, other.URL
 	})
 	f.scale(1)
-	if p, _ := f.state().Pool(engine.RoleDecode); p.Ready != 0 || p.Starting != 1 || !strings.Contains(f.log(), "belongs to") {
-		t.Errorf("%+v\n%s", p, f.log())
+	for range 5 {
+		if p, _ := f.state().Pool(engine.RoleDecode); p.Ready != 0 || p.Starting != 1 || !strings.Contains(f.log(), "belongs to") {
+			t.Errorf("%+v\n%s", p, f.log())
+		}
 	}
 	if ws := f.found(); len(ws) != 1 || ws[0].State != local.Starting {
 		t.Errorf("a frontend sees %+v", ws)

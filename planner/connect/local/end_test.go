@@ -102,6 +102,7 @@ type leases struct {
 	mu      sync.Mutex
 	revoked []int64
 	err     error
+	then    func(int64) // called after each
 }
 
 func (l *leases) Revoke(_ context.Context, id int64) error {
@@ -109,6 +110,7 @@ func (l *leases) Revoke(_ context.Context, id int64) error {
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.revoked = append(l.revoked, id)
+		l.then(id)
 	}
 	return l.err
 }
@@ -121,7 +123,7 @@ func (l *leases) fail(err error) {
 
 // Routers are told before the worker is: no TERM before the lease is revoked.
 func TestLeaseIsRevokedBeforeTERM(t *testing.T) {
-	etcd := &leases{err: errors.New("etcd is away")}
+	etcd := &leases{err: errors.New("etcd is away"), then: func(int64) {}}
 	f := drained(t, "drain", func(o *local.Options) { o.Leases = etcd })
 	const lease = 7587886413462934532 // above 2^53, where a float64 would lose digits
 	f.edit("dynamo_VllmDecodeWorker", func(e map[string]any) { e["lease"], e["want"] = int64(lease), 1 })
@@ -136,6 +138,25 @@ func TestLeaseIsRevokedBeforeTERM(t *testing.T) {
 	f.settled(0)
 	if !slices.Equal(etcd.revoked, []int64{lease}) {
 		t.Errorf("revoked %d", etcd.revoked)
+	}
+}
+
+// A worker that registers anew while its lease is revoked is waited for again.
+func TestLeaseThatChanges(t *testing.T) {
+	etcd := &leases{}
+	f := drained(t, "drain", func(o *local.Options) { o.Leases = etcd })
+	early := false
+	etcd.then = func(id int64) {
+		early = early || strings.Contains(f.log(), "SIGTERM")
+		if id < 3 {
+			f.edit(first, func(e map[string]any) { e["lease"] = id + 1 })
+		}
+	}
+	f.edit(first, func(e map[string]any) { e["lease"] = "1" })
+	f.scale(0)
+	f.settled(0)
+	if !slices.Equal(etcd.revoked, []int64{1, 2, 3}) || early {
+		t.Errorf("revoked %d, TERM before that: %v", etcd.revoked, early)
 	}
 }
 
