@@ -21,8 +21,8 @@ const (
 // interval. Whichever erred least has the most weight, and the others the less the
 // more they erred beyond it (the exponentially weighted forecaster: Cesa-Bianchi
 // and Lugosi, Prediction, Learning, and Games, 2006, section 2.2). The constants
-// are round figures that served well on the traces in testdata; others near them
-// do within 1 % as well.
+// are round figures chosen on the traces in testdata, where others near them do
+// within 1 % as well.
 //
 // It never errs much more than the last value. With y the series, c the last
 // value and a the forecast,

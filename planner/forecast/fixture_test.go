@@ -7,15 +7,20 @@ import (
 	"testing"
 )
 
-// fixture reads a file that a script in testdata wrote.
-func fixture[T any](t testing.TB, name string) T {
+func testdata(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// fixture reads a file that a script in testdata wrote.
+func fixture[T any](t testing.TB, name string) T {
+	t.Helper()
 	var v T
-	if err := json.Unmarshal(data, &v); err != nil {
+	if err := json.Unmarshal(testdata(t, name), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v

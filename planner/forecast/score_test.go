@@ -1,10 +1,10 @@
 package forecast
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -13,12 +13,7 @@ import (
 // column is one of testdata's series, with NaN for gaps.
 func column(t testing.TB, file, name string) []float64 {
 	t.Helper()
-	f, err := os.Open("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	rows, err := csv.NewReader(f).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(testdata(t, file))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
