@@ -179,6 +179,15 @@ func TestLoadAggregated(t *testing.T) {
 	}
 }
 
+// A queue that goes away adds no aggregated replica either.
+func TestLoadAggregatedTrend(t *testing.T) {
+	s := loaded(single(1, -1), planner.Replicas{Aggregated: 2}, 0, 0.7)
+	s.Pools[0].Queue, s.Pools[0].QueueOpen, s.Pools[0].QueueEnd = planner.Known(4.0), planner.Known(8.0), planner.Known(0.6)
+	if d := loadOf(t, DefaultLoad()).Propose(s); d.Want.Aggregated != 2 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Each figure that is missing, or is no number, is named and nothing is done.
 func TestLoadMissing(t *testing.T) {
 	l := loadOf(t, DefaultLoad())

@@ -50,11 +50,15 @@ func TestHPARule(t *testing.T) {
 		{"those that start do nothing yet", 4, 4, 1.0, 8}, // 4·2/8 of the target: near
 		{"and bring it below", 4, 12, 1.0, 16},
 		{"or not far enough", 8, 2, 1.0, 16}, // 8·2/10 = 1.6 times 10
+		{"half the target, half as many", 8, 0, 0.25, 4},
+		{"those that start do not count downwards", 4, 4, 0.25, 2},
+		{"nothing to do leaves one", 4, 0, 0, 1},
 	} {
 		h, err := NewHPA(HPAOptions{aggregatedTarget(MetricKV, 0.5)})
 		if err != nil {
 			t.Fatal(err)
 		}
+		h.b.Past = []wanted{{time.Unix(1_000_000, 0), planner.Replicas{}}} // nothing that holds it
 		s := halfMinute(one(1), 0, c.have, 0, c.kv)
 		s.Have.Aggregated, s.Pools[0].Starting = c.have+c.starting, c.starting
 		d := h.Propose(s)
@@ -89,6 +93,18 @@ func TestHPAStabilization(t *testing.T) {
 	want := append(slices.Repeat([]int{8}, 9), slices.Repeat([]int{6}, 9)...)
 	if !slices.Equal(got[:18], want) || got[18] >= 6 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A higher recommendation of before is no reason to go up.
+func TestHPAStabilizationOnlyHolds(t *testing.T) {
+	h, err := NewHPA(HPAOptions{aggregatedTarget(MetricKV, 0.5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.b.Past = []wanted{{time.Unix(1_000_000, 0), planner.Replicas{Aggregated: 8}}}
+	if d := h.Propose(halfMinute(one(1), 0, 4, 0, 0.25)); d.Want.Aggregated != 4 {
+		t.Errorf("%+v", d)
 	}
 }
 
@@ -178,6 +194,31 @@ func TestKEDARule(t *testing.T) {
 	}
 }
 
+// Where the least is 1 a pool stays on; where it is 0 the cool-down begins when
+// the pool is first looked at; and one pool's switching leaves the other to HPA.
+func TestKEDAStaysOn(t *testing.T) {
+	dep := split(1, 1, -1)
+	dep.Pools[0].Min = 0
+	k, err := NewKEDA(KEDAOptions{[]PoolTarget{{engine.RolePrefill, MetricWaiting, 5}, {engine.RoleDecode, MetricRunning, 5}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := pd(1, 9)
+	for i := range 13 {
+		s := loaded(dep, have, 0, 0)
+		s.Start = s.Start.Add(time.Duration(i) * s.Length)
+		s.Pools[1].Running = planner.Known(0.0)
+		d := k.Propose(s)
+		chained(t, s, d)
+		if have = d.Want; i < 9 && have != pd(1, 9) {
+			t.Fatalf("after %d intervals: %s", i+1, have)
+		}
+	}
+	if have != pd(0, 1) {
+		t.Errorf("ends at %s", have)
+	}
+}
+
 func TestSaturationRule(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -194,7 +235,7 @@ func TestSaturationRule(t *testing.T) {
 		{"one fewer would queue 2.1", 3, 1.4, 0.1, 3},
 		{"the last one stays", 1, 0, 0, 1},
 	} {
-		s := halfMinute(one(1), 0, c.have, c.queue, c.kv)
+		s := halfMinute(one(0), 0, c.have, c.queue, c.kv)
 		d := Saturation{}.Propose(s)
 		chained(t, s, d)
 		if d.Want.Aggregated != c.want {

@@ -72,6 +72,18 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// Corrections that another run learned are not used where none are wanted.
+func TestRestoreWithoutCorrection(t *testing.T) {
+	p, d := h200(t)
+	u := upstreamOf(t, p, d, time.Minute, func(o *UpstreamOptions) { o.NoCorrection = true })
+	if err := u.Restore(json.RawMessage(`{"policy":"upstream","corrections":{"prefill":0.5,"decode":2},"requests":{"V":7},"isl":{"V":7},"osl":{"V":7}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if u.by != (correctionFactors{1, 1}) {
+		t.Errorf("corrections %+v", u.by)
+	}
+}
+
 // mute is a forecaster that cannot be saved.
 type mute struct{ last }
 

@@ -69,9 +69,6 @@ func (u *Upstream) needs(t traffic, sla profile.SLA) (n needs, missing []string,
 	if n.promptRate <= 0 {
 		missing = append(missing, fmt.Sprintf("prefill throughput at ISL %.0f (the profile says 0)", t.isl))
 	}
-	if n.best.ThroughputPerGPU <= 0 && n.tokens > 0 {
-		missing = append(missing, fmt.Sprintf("decode throughput at context %.0f (the profile says 0)", t.context()))
-	}
 	if !n.best.Feasible {
 		warnings = append(warnings, profile.Warnf("itl_out_of_reach", "no measured load keeps an ITL of %v at context %.0f, the least is %v: upstream's rule asks for %.3g requests per engine then, as far as the budget goes",
 			n.limit, t.context(), n.best.ITL, n.best.InFlight))

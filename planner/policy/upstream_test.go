@@ -98,6 +98,8 @@ func TestUpstreamBudget(t *testing.T) {
 	check("5 of 2, least 3", got, ok, planner.Replicas{}, false)
 	got, ok = one(100, 1, 29, 1)
 	check("100 of 29: Python's floor(100·(29/100))", got, ok, planner.Replicas{Aggregated: 28}, true)
+	got, ok = one(100, 1, 29, 29)
+	check("and not below the least", got, ok, planner.Replicas{Aggregated: 29}, true)
 }
 
 func h200(t testing.TB) (interpolation.Prefill, interpolation.Decode) {
