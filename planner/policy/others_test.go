@@ -303,6 +303,29 @@ func TestTokensLearnsTheComputeBound(t *testing.T) {
 	}
 }
 
+// Replicas that start are supply, those that drain are none that can go, and a
+// cache is full at 1 whatever an engine says.
+func TestTokensCountsWhatStarts(t *testing.T) {
+	k, err := NewTokens(DefaultTokens(100_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := halfMinute(one(0), 0, 2, 0, 0.79) // 158000/0.85 = 185882, of 2·80000 or 3·80000
+	s.Have.Aggregated, s.Pools[0].Starting = 3, 1
+	if d := k.Propose(s); d.Want.Aggregated != 3 {
+		t.Errorf("one starts: %+v", d.Steps)
+	}
+	s = halfMinute(one(0), 0, 5, 0, 0)
+	s.Have.Aggregated = 2
+	if d := k.Propose(s); d.Want.Aggregated != 0 {
+		t.Errorf("3 drain: %+v", d.Steps)
+	}
+	s = halfMinute(one(0), 0, 2, 0, 5) // 200000/0.85 = 235294
+	if d := k.Propose(s); d.Want.Aggregated != 3 {
+		t.Errorf("a KV use of 5: %+v", d.Steps)
+	}
+}
+
 // Each rule names what it lacks and does nothing.
 func TestOthersMissing(t *testing.T) {
 	p, d := h200(t)

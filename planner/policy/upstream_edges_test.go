@@ -119,6 +119,17 @@ func TestCorrectedITL(t *testing.T) {
 	}
 }
 
+func TestWhole(t *testing.T) {
+	for x, want := range map[float64]int{-3: 0, 0: 0, 1e-9: 1, 1: 1, 1.0000001: 2, 1e12: mostReplicas, math.Inf(1): mostReplicas} {
+		if got := whole(x); got != want {
+			t.Errorf("%v: %d, want %d", x, got, want)
+		}
+	}
+	if got := whole(math.NaN()); got != 0 {
+		t.Errorf("NaN: %d", got)
+	}
+}
+
 // A step says in words that nothing is expected, instead of dividing nothing.
 func TestUpstreamSaysNothingIsExpected(t *testing.T) {
 	for _, dep := range []planner.Deployment{split(1, 1, -1), single(1, -1)} {
