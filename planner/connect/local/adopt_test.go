@@ -1,10 +1,7 @@
 package local_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,14 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/engine/process"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
@@ -68,18 +62,11 @@ func TestAdoption(t *testing.T) {
 	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
 	f.restart() // TERM sent, request in flight
 	f.scale(0)
-	for range 20 {
-		if p := f.state().Pools[0]; p.Draining != 1 {
-			t.Fatalf("%+v", p)
-		}
-	}
+	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
 	if n := strings.Count(f.log(), "SIGTERM"); n != 1 {
 		t.Errorf("TERM was sent %d times", n)
 	}
-	release(t, file)
-	if a := <-answer; a != "whole" {
-		t.Errorf("the request ended with %q", a)
-	}
+	finish(t, file, answer)
 	f.settled(0)
 }
 
@@ -139,15 +126,8 @@ func TestKilledBeforeTERM(t *testing.T) {
 		e["state"], e["drain_at"], e["term_at"], e["want"] = "draining", long, long, 0
 	})
 	f.scale(0)
-	for range 20 {
-		if f.state(); strings.Contains(f.log(), "SIGTERM") {
-			t.Fatal("it got TERM with a request in flight")
-		}
-	}
-	release(t, file)
-	if a := <-answer; a != "whole" {
-		t.Errorf("the request ended with %q", a)
-	}
+	f.still(func(planner.State) bool { return !strings.Contains(f.log(), "SIGTERM") })
+	finish(t, file, answer)
 	f.settled(0)
 }
 
@@ -205,96 +185,6 @@ func TestOtherMachine(t *testing.T) {
 	}
 }
 
-// The second Target on a file looks, and does not act, until the first is gone.
-func TestTwoTargets(t *testing.T) {
-	dir := folder(t)
-	a, b := newFixture(t, dir, options(dir, "serve")), newFixture(t, dir, options(dir, "serve"))
-	var wg sync.WaitGroup
-	errs := make([]error, 2)
-	for i, f := range []*fixture{a, b} {
-		wg.Go(func() { errs[i] = f.Scale(t.Context(), planner.Replicas{Decode: 2}, "test") })
-	}
-	wg.Wait()
-	owner, other := a, b
-	if errs[0] != nil {
-		owner, other, errs[0], errs[1] = b, a, errs[1], errs[0]
-	}
-	if errs[0] != nil || !errors.Is(errs[1], local.ErrOwned) || !strings.Contains(errs[1].Error(), fmt.Sprint("process ", os.Getpid())) {
-		t.Fatalf("got %v", errs)
-	}
-	if err := other.Run(t.Context()); !errors.Is(err, local.ErrOwned) {
-		t.Errorf("Run: %v", err)
-	}
-	owner.settled(2)
-	if p := other.state().Pools[0]; p.Ready != 2 || p.Want != 2 || len(workers(dir)) != 2 {
-		t.Errorf("the other sees %+v, %d processes run", p, len(workers(dir)))
-	}
-	owner.restart()
-	other.scale(2)
-	other.settled(2)
-	if len(workers(dir)) != 2 {
-		t.Errorf("%d processes", len(workers(dir)))
-	}
-}
-
-// Whenever the planner is killed, the next one ends up with what is wanted:
-// nothing is started twice, and nothing is forgotten.
-func TestPlannerKilled(t *testing.T) {
-	dir := folder(t)
-	path := options(dir, "serve").Path
-	for i, want := range []int{1, 3, 5, 2, 4, 6, 3, 0, 5} {
-		before := inode(path)
-		c := exec.CommandContext(t.Context(), self(), "planner", dir, strconv.Itoa(want))
-		out, err := c.StdoutPipe()
-		if err == nil {
-			err = c.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i%3 == 2 {
-			if line, err := bufio.NewReader(out).ReadString('\n'); line != "scaled\n" {
-				t.Fatalf("the planner says %q, %v", line, err)
-			}
-		}
-		for range i%3 + 1 { // after its first record, where starts are announced; its second; and later
-			for end := time.Now().Add(2 * time.Second); inode(path) == before && time.Now().Before(end); {
-				time.Sleep(50 * time.Microsecond)
-			}
-			before = inode(path)
-		}
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = c.Wait()
-		if n := len(workers(dir)); n > 8 {
-			t.Fatalf("%d workers on 8 GPUs", n)
-		}
-	}
-	f := newFixture(t, dir, options(dir, "serve"))
-	f.scale(4)
-	f.settled(4)
-	var pids []int
-	for name, e := range f.entries() {
-		if e["state"] != nil { // the first entry stays without a worker
-			pids = append(pids, pidOf(f, name))
-		}
-	}
-	got := workers(dir)
-	slices.Sort(pids)
-	slices.Sort(got)
-	if !slices.Equal(pids, got) {
-		t.Errorf("the file has processes %d, and there are %d\n%s", pids, got, f.log())
-	}
-}
-
-// inode changes whenever the file is replaced.
-func inode(path string) uint64 {
-	var st syscall.Stat_t
-	_ = syscall.Stat(path, &st) // 0 before there is one
-	return st.Ino
-}
-
 // A port that somebody took between two runs is not the worker's any more.
 func TestPortTaken(t *testing.T) {
 	f := drained(t, "serve", func(*local.Options) {})
@@ -305,11 +195,9 @@ func TestPortTaken(t *testing.T) {
 		e["port"], e["url"] = other.Listener.Addr().(*net.TCPAddr).Port, other.URL
 	})
 	f.scale(1)
-	for range 5 {
-		if p, _ := f.state().Pool(engine.RoleDecode); p.Ready != 0 || p.Starting != 1 || !strings.Contains(f.log(), "belongs to") {
-			t.Errorf("%+v\n%s", p, f.log())
-		}
-	}
+	f.still(func(s planner.State) bool {
+		return s.Pools[0].Ready == 0 && s.Pools[0].Starting == 1 && strings.Contains(f.log(), "belongs to")
+	})
 	if ws := f.found(); len(ws) != 1 || ws[0].State != local.Starting {
 		t.Errorf("a frontend sees %+v", ws)
 	}

@@ -256,3 +256,24 @@ func TestQuote(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A frontend reads the file again and again.
+func BenchmarkWorkers(b *testing.B) {
+	d := &document{top: object{}, entries: map[string]*entry{}}
+	for range 100 {
+		name := d.newName("ns_A")
+		e := d.base(name, "e")
+		e.occupy(name, "e --port 8000", []string{"0", "1"})
+		e.own = record{Role: "decode", State: Ready, PID: 42, Start: 9, Boot: "b", Port: 8000, URL: urlOf(8000), Log: "/l", StartedAt: now(), ReadyAt: now()}
+	}
+	path := filepath.Join(b.TempDir(), "ns.json")
+	if err := d.write(path); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if ws, err := Workers(path); err != nil || len(ws) != 100 {
+			b.Fatal(len(ws), err)
+		}
+	}
+}

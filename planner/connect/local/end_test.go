@@ -48,15 +48,10 @@ func TestNoKillWhileRequestsRun(t *testing.T) {
 	answer := hold(t, f.found()[0].URL, file)
 	f.scale(0)
 	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
-	for range 50 {
-		if s := f.state(); s.Pools[0].Draining != 1 || !strings.Contains(s.Trouble, "1 requests") {
-			t.Fatalf("%+v", s)
-		}
-	}
-	release(t, file)
-	if a := <-answer; a != "whole" {
-		t.Errorf("the request ended with %q", a)
-	}
+	f.still(func(s planner.State) bool {
+		return s.Pools[0].Draining == 1 && strings.Contains(s.Trouble, "1 requests")
+	})
+	finish(t, file, answer)
 	f.settled(0)
 }
 
@@ -71,11 +66,7 @@ func TestUnreadableMetricsAreNotIdleness(t *testing.T) {
 			})
 			f.scale(0)
 			f.until("draining", func(p planner.PoolState) bool { return p.Draining == 1 })
-			for range 50 {
-				if s := f.state(); s.Pools[0].Draining != 1 {
-					t.Fatalf("%+v\n%s", s, f.log())
-				}
-			}
+			f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
 			s := f.until("its report", func(p planner.PoolState) bool { return p.Draining == 1 })
 			if want := map[bool]string{false: "whether it serves cannot be told", true: "it is not killed"}[drains]; !strings.Contains(s.Trouble, want) || s.Scaling != "" || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
 				t.Errorf("%+v\n%s", s, f.log())
@@ -129,11 +120,9 @@ func TestLeaseIsRevokedBeforeTERM(t *testing.T) {
 	f.edit("dynamo_VllmDecodeWorker", func(e map[string]any) { e["lease"], e["want"] = int64(lease), 1 })
 	f.scale(0)
 	f.until("the failure to revoke", func(p planner.PoolState) bool { return p.Draining == 1 })
-	for range 20 {
-		if s := f.state(); !strings.Contains(s.Scaling, "etcd is away") || strings.Contains(f.log(), "SIGTERM") {
-			t.Fatalf("%s\n%s", s.Scaling, f.log())
-		}
-	}
+	f.still(func(s planner.State) bool {
+		return strings.Contains(s.Scaling, "etcd is away") && !strings.Contains(f.log(), "SIGTERM")
+	})
 	etcd.fail(nil)
 	f.settled(0)
 	if !slices.Equal(etcd.revoked, []int64{lease}) {
@@ -170,15 +159,8 @@ func TestWrapperDiesBeforeItsEngine(t *testing.T) {
 	answer := hold(t, f.found()[0].URL, file)
 	f.scale(0)
 	eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
-	for range 20 {
-		if s := f.state(); s.Pools[0].Draining != 1 {
-			t.Fatalf("%+v", s)
-		}
-	}
-	release(t, file)
-	if a := <-answer; a != "whole" {
-		t.Errorf("the request ended with %q", a)
-	}
+	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
+	finish(t, file, answer)
 	f.settled(0)
 }
 

@@ -250,6 +250,16 @@ func (f *fixture) until(what string, ok func(planner.PoolState) bool) planner.St
 	return s
 }
 
+// still takes some turns, in each of which the state must be as it should be.
+func (f *fixture) still(ok func(planner.State) bool) {
+	f.t.Helper()
+	for range 30 {
+		if s := f.state(); !ok(s) {
+			f.t.Fatalf("%+v\n%s", s, f.log())
+		}
+	}
+}
+
 // settled waits until n decode workers are ready and nothing is under way.
 func (f *fixture) settled(n int) planner.State {
 	f.t.Helper()

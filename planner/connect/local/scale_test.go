@@ -55,6 +55,15 @@ func hold(t *testing.T, url, file string) <-chan string {
 	return answer
 }
 
+// finish lets a request end, and wants it whole.
+func finish(t *testing.T, file string, answer <-chan string) {
+	t.Helper()
+	release(t, file)
+	if a := <-answer; a != "whole" {
+		t.Errorf("the request ended with %q", a)
+	}
+}
+
 func release(t *testing.T, file string) {
 	t.Helper()
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -131,20 +140,15 @@ func TestDrainDropsNoRequest(t *testing.T) {
 			if w := f.found()[1]; w.State != local.Draining || w.Name != newest.Name {
 				t.Errorf("a frontend sees %+v", w)
 			}
-			for range 20 { // turns in which nothing may happen to it
-				if s := f.state(); s.Pools[0].Draining != 1 || !strings.Contains(s.Scaling, newest.Name+" drains") {
-					t.Fatalf("%+v", s)
-				}
-			}
+			f.still(func(s planner.State) bool {
+				return s.Pools[0].Draining == 1 && strings.Contains(s.Scaling, newest.Name+" drains")
+			})
 			select {
 			case a := <-answer:
 				t.Fatalf("the request ended early: %q", a)
 			default:
 			}
-			release(t, file)
-			if a := <-answer; a != "whole" {
-				t.Errorf("the request ended with %q", a)
-			}
+			finish(t, file, answer)
 			f.settled(1)
 		})
 	}
@@ -179,15 +183,11 @@ func TestNeverMoreGPUsThanThereAre(t *testing.T) {
 	if err := f.Scale(t.Context(), want.With(engine.RolePrefill, 0), "test"); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 {
-		if p, _ := f.state().Pool(engine.RoleDecode); p.Ready != 2 || p.Pending != 2 {
-			t.Fatalf("GPUs were given out twice: %+v", p)
-		}
-	}
-	release(t, file)
-	if a := <-answer; a != "whole" {
-		t.Errorf("the request ended with %q", a)
-	}
+	f.still(func(s planner.State) bool {
+		p, _ := s.Pool(engine.RoleDecode)
+		return p.Ready == 2 && p.Pending == 2 // else GPUs were given out twice
+	})
+	finish(t, file, answer)
 	f.settled(4)
 }
 

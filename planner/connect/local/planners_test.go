@@ -1,0 +1,142 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/planner"
+	"plimsoll/planner/connect/local"
+)
+
+// The second Target on a file looks, and does not act, until the first is gone.
+func TestTwoTargets(t *testing.T) {
+	dir := folder(t)
+	a, b := newFixture(t, dir, options(dir, "serve")), newFixture(t, dir, options(dir, "serve"))
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for i, f := range []*fixture{a, b} {
+		wg.Go(func() { errs[i] = f.Scale(t.Context(), planner.Replicas{Decode: 2}, "test") })
+	}
+	wg.Wait()
+	owner, other := a, b
+	if errs[0] != nil {
+		owner, other, errs[0], errs[1] = b, a, errs[1], errs[0]
+	}
+	if errs[0] != nil || !errors.Is(errs[1], local.ErrOwned) || !strings.Contains(errs[1].Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Fatalf("got %v", errs)
+	}
+	if err := other.Run(t.Context()); !errors.Is(err, local.ErrOwned) {
+		t.Errorf("Run: %v", err)
+	}
+	owner.settled(2)
+	if p := other.state().Pools[0]; p.Ready != 2 || p.Want != 2 || len(workers(dir)) != 2 {
+		t.Errorf("the other sees %+v, %d processes run", p, len(workers(dir)))
+	}
+	owner.restart()
+	other.scale(2)
+	other.settled(2)
+	if len(workers(dir)) != 2 {
+		t.Errorf("%d processes", len(workers(dir)))
+	}
+}
+
+// Whenever the planner is killed, the next one ends up with what is wanted:
+// nothing is started twice, and nothing is forgotten.
+func TestPlannerKilled(t *testing.T) {
+	dir := folder(t)
+	path := options(dir, "serve").Path
+	for i, want := range []int{1, 3, 5, 2, 4, 6, 3, 0, 5} {
+		before := inode(path)
+		c := exec.CommandContext(t.Context(), self(), "planner", dir, strconv.Itoa(want))
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 2 {
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "scaled\n" {
+				t.Fatalf("the planner says %q, %v", line, err)
+			}
+		}
+		for range i%3 + 1 { // after its first record, where starts are announced; its second; and later
+			for end := time.Now().Add(2 * time.Second); inode(path) == before && time.Now().Before(end); {
+				time.Sleep(50 * time.Microsecond)
+			}
+			before = inode(path)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait()
+		if n := len(workers(dir)); n > 8 {
+			t.Fatalf("%d workers on 8 GPUs", n)
+		}
+	}
+	f := newFixture(t, dir, options(dir, "serve"))
+	f.scale(4)
+	f.settled(4)
+	var pids []int
+	for name, e := range f.entries() {
+		if e["state"] != nil { // the first entry stays without a worker
+			pids = append(pids, pidOf(f, name))
+		}
+	}
+	got := workers(dir)
+	slices.Sort(pids)
+	slices.Sort(got)
+	if !slices.Equal(pids, got) {
+		t.Errorf("the file has processes %d, and there are %d\n%s", pids, got, f.log())
+	}
+}
+
+// inode changes whenever the file is replaced.
+func inode(path string) uint64 {
+	var st syscall.Stat_t
+	_ = syscall.Stat(path, &st) // 0 before there is one
+	return st.Ino
+}
+
+// Upstream's lock is waited for, for as long as the caller has time.
+func TestLockIsWaitedFor(t *testing.T) {
+	dir := folder(t)
+	f := newFixture(t, dir, options(dir, "serve"))
+	f.scale(0)
+	other, err := os.OpenFile(f.opts.Path+".lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := f.Scale(ctx, planner.Replicas{Decode: 1}, "test"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for the lock") {
+		t.Errorf("got %v", err)
+	}
+	if n := len(workers(dir)); n != 0 {
+		t.Errorf("%d workers were started without the lock", n)
+	}
+	asked := make(chan error, 1)
+	go func() { asked <- f.Scale(t.Context(), planner.Replicas{Decode: 1}, "test") }()
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	f.settled(1)
+}
