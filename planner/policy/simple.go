@@ -1,6 +1,3 @@
-// Package policy holds scaling rules: each takes what was seen and its own state
-// as values, and gives the GPUs wanted, the next state and the reasons. It is
-// pure: time is an argument.
 package policy
 
 import (
