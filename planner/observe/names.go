@@ -1,164 +1,98 @@
 package observe
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Names are the metrics in which a server says what it did. Of several names for
 // one thing the first that has series is taken: the newer names come first.
 // Histograms are named without _bucket, _sum and _count. An empty list means that
 // this server does not say.
 type Names struct {
-	Preset string // "vllm": what the names are called together
+	Preset string `yaml:"preset,omitempty"` // "vllm": what the names are called together
 
 	// Started counts requests as they arrive, Finished as they end. Demand read at
 	// the end stops growing where the engines are full, so that Started is taken
 	// where there is one.
-	Started, Finished []string
+	Started  []string `yaml:"started,omitempty"`
+	Finished []string `yaml:"finished,omitempty"`
 
 	// Lengths in tokens: a histogram with one value for each request; where there
 	// is none, counters of tokens give the mean.
-	ISL, OSL                   []string
-	PromptTokens, OutputTokens []string
+	ISL          []string `yaml:"isl,omitempty"`
+	OSL          []string `yaml:"osl,omitempty"`
+	PromptTokens []string `yaml:"prompt-tokens,omitempty"`
+	OutputTokens []string `yaml:"output-tokens,omitempty"`
 
-	TTFT, ITL, E2E []string // histograms in seconds
+	// Histograms in seconds.
+	TTFT []string `yaml:"ttft,omitempty"`
+	ITL  []string `yaml:"itl,omitempty"`
+	E2E  []string `yaml:"e2e,omitempty"`
 
-	Running, Waiting []string // requests now
-	KVUse            []string // fraction of 1, of each engine
-	Engines          []string // a gauge with one series for each engine, for counting them
+	Running []string `yaml:"running,omitempty"` // requests now
+	Waiting []string `yaml:"waiting,omitempty"` // requests now
+	KVUse   []string `yaml:"kv-use,omitempty"`  // fraction of 1, of each engine
+	Engines []string `yaml:"engines,omitempty"` // a gauge with one series for each engine, for counting them
 
-	Model, Namespace string // labels; "" = these metrics have none
+	// Labels; "" = these metrics have none.
+	Model     string `yaml:"model-label,omitempty"`
+	Namespace string `yaml:"namespace-label,omitempty"`
+	// Shares is a label by which Running and Waiting are split beside a series of
+	// the whole, where it is empty; "" = none.
+	Shares string `yaml:"shares-label,omitempty"`
+	// LowerCase says that the model's name is in lower case here, whatever it is
+	// elsewhere.
+	LowerCase bool `yaml:"lower-case,omitempty"`
 
 	// Marker is a metric that must be there too, with the same model; "" = none.
-	Marker string
+	Marker string `yaml:"marker,omitempty"`
 	// PerEngine says that each engine counts the requests that it saw: with
 	// prefill and decode apart a request is counted in both.
-	PerEngine bool
+	PerEngine bool `yaml:"per-engine,omitempty"`
+	// RunningHasWaiting says that Running counts what is waiting too.
+	RunningHasWaiting bool `yaml:"running-has-waiting,omitempty"`
 }
 
-// simulated is the metric by which our own simulated engine gives itself away
-// where it wears vLLM's names (engine/simserver).
-const simulated = "plimsoll_sim_steps_total"
+// lists are all lists of names: those of single series, and those of histograms.
+func (n *Names) lists() (single, histograms []*[]string) {
+	return []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Running, &n.Waiting, &n.KVUse, &n.Engines},
+		[]*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.E2E}
+}
 
-// Words are what Presets knows.
-func Words() []string { return []string{"auto", "vllm", "sglang", "dynamo", "plimsoll"} }
-
-// Presets are the names that a word stands for, the first choice first: what sees
-// a request once, at the edge, before the engines behind it. Nil for an unknown
-// word. The simulated engine, which wears vLLM's names, is found by auto as vllm.
-func Presets(word string) []Names {
-	switch word {
-	case "auto":
-		return []Names{dynamoFrontend(), dynamoRouter(), vLLM(), sgLang()}
-	case "dynamo":
-		return []Names{dynamoFrontend(), dynamoRouter()}
-	case "vllm":
-		return []Names{vLLM()}
-	case "sglang":
-		return []Names{sgLang()}
-	case "plimsoll":
-		return []Names{plimsoll()}
+// With is n where over says nothing, and over where it does: a configuration's own
+// names on top of a preset's.
+func (n Names) With(over Names) Names {
+	ours, ourHistograms := n.lists()
+	theirs, theirHistograms := over.lists()
+	ours, theirs = append(ours, ourHistograms...), append(theirs, theirHistograms...)
+	for i, list := range theirs {
+		if len(*list) > 0 {
+			*ours[i] = *list
+		}
 	}
-	return nil
-}
-
-// vLLM's metrics: vllm/v1/metrics/loggers.py of its main branch, read in November
-// 2026. time_per_output_token_seconds was renamed inter_token_latency_seconds and
-// gpu_cache_usage_perc kv_cache_usage_perc; the old names are gone since. Every
-// request is counted as it ends, aborted ones too (label finished_reason). The
-// label namespace is the one that Prometheus' Kubernetes discovery usually adds.
-func vLLM() Names {
-	return Names{
-		Preset:       "vllm",
-		Finished:     []string{"vllm:request_success_total"},
-		ISL:          []string{"vllm:request_prompt_tokens"},
-		OSL:          []string{"vllm:request_generation_tokens"},
-		PromptTokens: []string{"vllm:prompt_tokens_total"},
-		OutputTokens: []string{"vllm:generation_tokens_total"},
-		TTFT:         []string{"vllm:time_to_first_token_seconds"},
-		ITL:          []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
-		E2E:          []string{"vllm:e2e_request_latency_seconds"},
-		Running:      []string{"vllm:num_requests_running"},
-		Waiting:      []string{"vllm:num_requests_waiting"},
-		KVUse:        []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
-		Engines:      []string{"vllm:num_requests_running"},
-		Model:        "model_name", Namespace: "namespace", PerEngine: true,
+	for _, s := range []struct{ to, from *string }{
+		{&n.Preset, &over.Preset}, {&n.Model, &over.Model}, {&n.Namespace, &over.Namespace}, {&n.Shares, &over.Shares}, {&n.Marker, &over.Marker},
+	} {
+		*s.to = cmp.Or(*s.from, *s.to)
 	}
-}
-
-// plimsoll is our own simulated engine, which wears vLLM's names.
-func plimsoll() Names {
-	n := vLLM()
-	n.Preset, n.Marker = "plimsoll", simulated
+	n.PerEngine = n.PerEngine || over.PerEngine
+	n.LowerCase = n.LowerCase || over.LowerCase
+	n.RunningHasWaiting = n.RunningHasWaiting || over.RunningHasWaiting
 	return n
-}
-
-// sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its
-// main branch, read in November 2026, with --enable-metrics;
-// num_requests_received_total from its test/registered/observability, which wants
-// it there. Older versions have time_per_output_token_seconds only.
-func sgLang() Names {
-	return Names{
-		Preset:       "sglang",
-		Started:      []string{"sglang:num_requests_received_total"},
-		Finished:     []string{"sglang:num_requests_total"},
-		ISL:          []string{"sglang:prompt_tokens_histogram"},
-		OSL:          []string{"sglang:generation_tokens_histogram"},
-		PromptTokens: []string{"sglang:prompt_tokens_total"},
-		OutputTokens: []string{"sglang:generation_tokens_total"},
-		TTFT:         []string{"sglang:time_to_first_token_seconds"},
-		ITL:          []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
-		E2E:          []string{"sglang:e2e_request_latency_seconds"},
-		Running:      []string{"sglang:num_running_reqs"},
-		Waiting:      []string{"sglang:num_queue_reqs"},
-		KVUse:        []string{"sglang:token_usage"},
-		Engines:      []string{"sglang:num_running_reqs"},
-		Model:        "model_name", Namespace: "namespace", PerEngine: true,
-	}
-}
-
-// dynamoFrontend is NVIDIA Dynamo's HTTP frontend:
-// lib/runtime/src/metrics/prometheus_names.rs of its main branch, read in November
-// 2026. requests_started_total came in 2026; requests_total counts the ends.
-func dynamoFrontend() Names {
-	const p = "dynamo_frontend_"
-	return Names{
-		Preset:       "dynamo",
-		Started:      []string{p + "requests_started_total"},
-		Finished:     []string{p + "requests_total"},
-		ISL:          []string{p + "input_sequence_tokens"},
-		OSL:          []string{p + "output_sequence_tokens"},
-		OutputTokens: []string{p + "output_tokens_total"},
-		TTFT:         []string{p + "time_to_first_token_seconds"},
-		ITL:          []string{p + "inter_token_latency_seconds"},
-		E2E:          []string{p + "request_duration_seconds"},
-		Running:      []string{p + "active_requests", p + "inflight_requests"},
-		Waiting:      []string{p + "queued_requests"},
-		Model:        "model", Namespace: "dynamo_namespace",
-	}
-}
-
-// dynamoRouter is Dynamo's router, which has no label for the model: the same
-// file, and the planner's own queries (components/planner, 2026). Its namespaces
-// have underscores where the deployment's have dashes. It has no duration of
-// requests: dynamo_component_request_duration_seconds is of every component.
-func dynamoRouter() Names {
-	const p = "dynamo_component_router_"
-	return Names{
-		Preset:    "dynamo-router",
-		Started:   []string{p + "requests_started_total"},
-		Finished:  []string{p + "requests_total"},
-		ISL:       []string{p + "input_sequence_tokens"},
-		OSL:       []string{p + "output_sequence_tokens"},
-		TTFT:      []string{p + "time_to_first_token_seconds"},
-		ITL:       []string{p + "inter_token_latency_seconds"},
-		Namespace: "dynamo_namespace",
-	}
 }
 
 // all are the series' names that n may have, histograms by their count.
 func (n Names) all() []string {
-	out := slices.Concat(n.Started, n.Finished, n.PromptTokens, n.OutputTokens, n.Running, n.Waiting, n.KVUse, n.Engines)
-	for _, h := range slices.Concat(n.ISL, n.OSL, n.TTFT, n.ITL, n.E2E) {
-		out = append(out, h+"_count")
+	single, histograms := n.lists()
+	var out []string
+	for _, list := range single {
+		out = append(out, *list...)
+	}
+	for _, list := range histograms {
+		for _, h := range *list {
+			out = append(out, h+"_count")
+		}
 	}
 	if n.Marker != "" {
 		out = append(out, n.Marker)
@@ -175,10 +109,11 @@ func (n Names) having(series map[string]bool) Names {
 		}
 		return nil
 	}
-	for _, list := range []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Running, &n.Waiting, &n.KVUse, &n.Engines} {
+	single, histograms := n.lists()
+	for _, list := range single {
 		*list = first(*list, "")
 	}
-	for _, list := range []*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.E2E} {
+	for _, list := range histograms {
 		*list = first(*list, "_count")
 	}
 	return n

@@ -1,0 +1,148 @@
+package observe
+
+// simulated is the metric by which our own simulated engine gives itself away
+// where it wears vLLM's names (engine/simserver).
+const simulated = "plimsoll_sim_steps_total"
+
+// Words are what Presets knows.
+func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dynamo", "plimsoll"} }
+
+// Presets are the names that a word stands for, the first choice first: what sees
+// a request once, at the edge, before the engines behind it. Nil for an unknown
+// word. The simulated engine, which wears vLLM's names, is found by auto as vllm.
+func Presets(word string) []Names {
+	switch word {
+	case "auto":
+		return []Names{dynamoFrontend(), dynamoRouter(), vLLM(), sgLang(), trtLLM()}
+	case "dynamo":
+		return []Names{dynamoFrontend(), dynamoRouter()}
+	case "vllm":
+		return []Names{vLLM()}
+	case "sglang":
+		return []Names{sgLang()}
+	case "trtllm":
+		return []Names{trtLLM()}
+	case "plimsoll":
+		return []Names{plimsoll()}
+	}
+	return nil
+}
+
+// vLLM's metrics: vllm/v1/metrics/loggers.py of its main branch, read in November
+// 2026. time_per_output_token_seconds was renamed inter_token_latency_seconds and
+// gpu_cache_usage_perc kv_cache_usage_perc; the old names are gone since. Every
+// request is counted as it ends, aborted ones too (label finished_reason). The
+// label namespace is the one that Prometheus' Kubernetes discovery usually adds.
+func vLLM() Names {
+	return Names{
+		Preset:       "vllm",
+		Finished:     []string{"vllm:request_success_total"},
+		ISL:          []string{"vllm:request_prompt_tokens"},
+		OSL:          []string{"vllm:request_generation_tokens"},
+		PromptTokens: []string{"vllm:prompt_tokens_total"},
+		OutputTokens: []string{"vllm:generation_tokens_total"},
+		TTFT:         []string{"vllm:time_to_first_token_seconds"},
+		ITL:          []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
+		E2E:          []string{"vllm:e2e_request_latency_seconds"},
+		Running:      []string{"vllm:num_requests_running"},
+		Waiting:      []string{"vllm:num_requests_waiting"},
+		KVUse:        []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
+		Engines:      []string{"vllm:num_requests_running"},
+		Model:        "model_name", Namespace: "namespace", PerEngine: true,
+	}
+}
+
+// plimsoll is our own simulated engine, which wears vLLM's names.
+func plimsoll() Names {
+	n := vLLM()
+	n.Preset, n.Marker = "plimsoll", simulated
+	return n
+}
+
+// sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its
+// main branch, read in November 2026, with --enable-metrics;
+// num_requests_received_total from its test/registered/observability, which wants
+// it there. Older versions have time_per_output_token_seconds only.
+func sgLang() Names {
+	return Names{
+		Preset:       "sglang",
+		Started:      []string{"sglang:num_requests_received_total"},
+		Finished:     []string{"sglang:num_requests_total"},
+		ISL:          []string{"sglang:prompt_tokens_histogram"},
+		OSL:          []string{"sglang:generation_tokens_histogram"},
+		PromptTokens: []string{"sglang:prompt_tokens_total"},
+		OutputTokens: []string{"sglang:generation_tokens_total"},
+		TTFT:         []string{"sglang:time_to_first_token_seconds"},
+		ITL:          []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
+		E2E:          []string{"sglang:e2e_request_latency_seconds"},
+		Running:      []string{"sglang:num_running_reqs"},
+		Waiting:      []string{"sglang:num_queue_reqs"},
+		KVUse:        []string{"sglang:token_usage"},
+		Engines:      []string{"sglang:num_running_reqs"},
+		Model:        "model_name", Namespace: "namespace", PerEngine: true,
+		Shares: "priority",
+	}
+}
+
+// trtLLM is TensorRT-LLM: tensorrt_llm/metrics/collector.py of its main branch,
+// copyright 2026, read in November 2026 (return_perf_metrics and
+// enable_iter_perf_stats make it count). It counts a request, and its latencies,
+// as it ends; its time per output token is one mean for each request. Dynamo's
+// workers pass the metrics on under the same names.
+func trtLLM() Names {
+	return Names{
+		Preset:       "trtllm",
+		Finished:     []string{"trtllm_request_success_total"},
+		PromptTokens: []string{"trtllm_prompt_tokens_total"},
+		OutputTokens: []string{"trtllm_generation_tokens_total"},
+		TTFT:         []string{"trtllm_time_to_first_token_seconds"},
+		ITL:          []string{"trtllm_time_per_output_token_seconds"},
+		E2E:          []string{"trtllm_e2e_request_latency_seconds"},
+		Running:      []string{"trtllm_num_requests_running"},
+		Waiting:      []string{"trtllm_num_requests_waiting"},
+		KVUse:        []string{"trtllm_kv_cache_utilization"},
+		Engines:      []string{"trtllm_num_requests_running"},
+		Model:        "model_name", Namespace: "namespace", PerEngine: true,
+	}
+}
+
+// dynamoFrontend is NVIDIA Dynamo's HTTP frontend:
+// lib/runtime/src/metrics/prometheus_names.rs of its main branch, read in November
+// 2026. requests_started_total came in 2026; requests_total counts the ends. Its gauges
+// count what is in the system, and of that what has no first token yet.
+func dynamoFrontend() Names {
+	const p = "dynamo_frontend_"
+	return Names{
+		Preset:       "dynamo",
+		Started:      []string{p + "requests_started_total"},
+		Finished:     []string{p + "requests_total"},
+		ISL:          []string{p + "input_sequence_tokens"},
+		OSL:          []string{p + "output_sequence_tokens"},
+		OutputTokens: []string{p + "output_tokens_total"},
+		TTFT:         []string{p + "time_to_first_token_seconds"},
+		ITL:          []string{p + "inter_token_latency_seconds"},
+		E2E:          []string{p + "request_duration_seconds"},
+		Running:      []string{p + "active_requests", p + "inflight_requests"},
+		Waiting:      []string{p + "queued_requests"},
+		Model:        "model", Namespace: "dynamo_namespace",
+		LowerCase: true, RunningHasWaiting: true,
+	}
+}
+
+// dynamoRouter is Dynamo's router, which has no label for the model: the same
+// file, and the planner's own queries (components/planner, 2026). Its namespaces
+// have underscores where the deployment's have dashes. It has no duration of
+// requests: dynamo_component_request_duration_seconds is of every component.
+func dynamoRouter() Names {
+	const p = "dynamo_component_router_"
+	return Names{
+		Preset:    "dynamo-router",
+		Started:   []string{p + "requests_started_total"},
+		Finished:  []string{p + "requests_total"},
+		ISL:       []string{p + "input_sequence_tokens"},
+		OSL:       []string{p + "output_sequence_tokens"},
+		TTFT:      []string{p + "time_to_first_token_seconds"},
+		ITL:       []string{p + "inter_token_latency_seconds"},
+		Namespace: "dynamo_namespace",
+	}
+}
