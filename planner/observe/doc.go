@@ -1,8 +1,15 @@
-// Package observe reads from a Prometheus server what a deployment did. It takes
-// the server's URL (Dial), which metrics to look for and of which model (Find), and
-// a range of time; it gives the traffic that came and the latencies that were
-// measured (Source.Traffic), each with what it is not known better than: the bounds
-// of the histogram bucket that a percentile lies in, windows without samples.
+// Package observe reads from metrics what a deployment did. Two sources give the
+// figures of one interval to a planner: Live asks a Prometheus server, Engines
+// scrapes engines and frontends itself. Both look for the same Names and make of
+// them a planner.Observation, in which a figure that was not seen whole is missing
+// and Problems says why: no metric, no two samples, samples too old, a percentile
+// above the last bucket, an endpoint that did not answer.
+//
+// A review of what was takes the server's URL (Dial), which metrics to look for and
+// of which model (Find), and a range of time; it gives the traffic that came and
+// the latencies that were measured (Source.Traffic), each with what it is not known
+// better than: the bounds of the histogram bucket that a percentile lies in,
+// windows without samples.
 //
 // What is missing stays missing: a window without samples is a gap and no zero, a
 // metric that the server lacks is NaN, and no answer is an error. Means and

@@ -2,7 +2,7 @@ package observe
 
 import (
 	"encoding/json"
-	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +24,7 @@ type fakeSeries struct {
 	labels map[string]string
 	at     []time.Duration
 	values []float64
+	stale  bool // its target ended after the last sample
 }
 
 // fake speaks as much of Prometheus' HTTP API and of PromQL as this package uses,
@@ -77,7 +78,16 @@ func rising(perSecond float64) func(time.Duration) float64 {
 	return func(at time.Duration) float64 { return perSecond * at.Seconds() }
 }
 
-var query = regexp.MustCompile(`^(sum|max|count|sum by \(le\)) ?\((increase|count_over_time|max_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+// One part of a question, as this package writes them; the names of what a part is
+// about are groups.
+var (
+	ofWindow = regexp.MustCompile(`^(sum|max|count) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+	atOne    = regexp.MustCompile(`^sum\((\{.*\})(?: offset (\w+))?\)$`)
+	newest   = regexp.MustCompile(`^max\(timestamp\((\{.*\})\)\)$`)
+	unless   = regexp.MustCompile(`^count\(count_over_time\((\{.*\})\[(\w+)\]\) unless (\{.*?\})(?: offset (\w+))?\)$`)
+	partOf   = regexp.MustCompile(`^label_replace\((.*), "part", "([^"]*)", "", ""\)$`)
+)
 
 // ServeHTTP implements http.Handler.
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,24 +99,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.asked = append(f.asked, r.Form.Get("query"))
-	m := query.FindStringSubmatch(r.Form.Get("query"))
-	if m == nil {
-		f.t.Errorf("not understood: %s", r.Form.Get("query"))
-		return
-	}
-	window, err := model.ParseDuration(m[4])
-	if err != nil {
-		f.t.Error(err)
-	}
-	var chosen []fakeSeries
-	for _, s := range f.series {
-		if matches(f.t, s.labels, m[3]) {
-			chosen = append(chosen, s)
-		}
-	}
 	if r.URL.Path == "/api/v1/query" {
 		result := []map[string]any{}
-		for labels, v := range eval(chosen, m, time.Duration(window), f.instant(r, "time")) {
+		for labels, v := range f.eval(r.Form.Get("query"), f.instant(r, "time")) {
 			result = append(result, map[string]any{"metric": json.RawMessage(labels), "value": v})
 		}
 		f.answer(w, map[string]any{"resultType": "vector", "result": result})
@@ -123,7 +118,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	points := map[string][]any{}
 	for at := start; at <= end; at += time.Duration(step * 1e9) {
-		for labels, v := range eval(chosen, m, time.Duration(window), at) {
+		for labels, v := range f.eval(r.Form.Get("query"), at) {
 			points[labels] = append(points[labels], v)
 		}
 	}
@@ -148,47 +143,145 @@ func (f *fake) answer(w http.ResponseWriter, data any) {
 	}
 }
 
-// eval is an aggregate at an instant, by the labels of the result, as [time, value].
-func eval(chosen []fakeSeries, m []string, window, at time.Duration) map[string][]any {
-	groups := map[string][]float64{}
-	for _, s := range chosen {
-		v, ok := s.over(m[2], at-window, at)
-		if !ok {
-			continue
-		}
-		by := "{}"
-		if m[1] == "sum by (le)" {
-			by = fmt.Sprintf(`{"le":%q}`, s.labels["le"])
-		}
-		groups[by] = append(groups[by], v)
-	}
+// eval is a query at an instant, by the labels of the result, as [time, value].
+func (f *fake) eval(query string, at time.Duration) map[string][]any {
 	out := map[string][]any{}
-	for by, vs := range groups {
-		v := 0.0
-		for _, x := range vs {
-			switch m[1] {
-			case "max":
-				v = max(v, x)
-			case "count":
-				v++
-			default:
-				v += x
-			}
+	for _, q := range strings.Split(query, "\nor ") {
+		extra := map[string]string{}
+		if m := partOf.FindStringSubmatch(q); m != nil {
+			q, extra["part"] = m[1], m[2]
 		}
-		out[by] = []any{float64(begin.Unix()) + at.Seconds(), strconv.FormatFloat(v, 'g', -1, 64)}
+		for labels, v := range f.expression(q, at) {
+			named := map[string]string{}
+			if err := json.Unmarshal([]byte(labels), &named); err != nil {
+				f.t.Error(err)
+			}
+			maps.Copy(named, extra)
+			out[encode(named)] = []any{float64(begin.Unix()) + at.Seconds(), strconv.FormatFloat(v, 'g', -1, 64)}
+		}
 	}
 	return out
 }
 
+func encode(labels map[string]string) string {
+	b, _ := json.Marshal(labels) // maps in the order of their keys
+	return string(b)
+}
+
+// expression is one part, by labels.
+func (f *fake) expression(q string, at time.Duration) map[string]float64 {
+	groups := map[string][]float64{}
+	aggregate := "sum"
+	if m := ofWindow.FindStringSubmatch(q); m != nil {
+		aggregate = m[1]
+		f.each(m[3], func(s fakeSeries) {
+			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok {
+				groups["{}"] = append(groups["{}"], v)
+			}
+		})
+	} else if m := byLabels.FindStringSubmatch(q); m != nil {
+		aggregate = m[1]
+		f.each(m[4], func(s fakeSeries) {
+			if v, ok := s.over(m[3], at-f.duration(m[5]), at); ok {
+				by := map[string]string{}
+				for _, name := range strings.Split(m[2], ", ") {
+					if s.labels[name] != "" {
+						by[name] = s.labels[name]
+					}
+				}
+				groups[encode(by)] = append(groups[encode(by)], v)
+			}
+		})
+	} else if m := unless.FindStringSubmatch(q); m != nil {
+		aggregate = "count"
+		f.each(m[1], func(s fakeSeries) {
+			_, _, there := s.last(at - f.duration(m[4]))
+			if _, ok := s.over("count_over_time", at-f.duration(m[2]), at); ok && !there {
+				groups["{}"] = append(groups["{}"], 1)
+			}
+		})
+	} else if m := atOne.FindStringSubmatch(q); m != nil {
+		f.each(m[1], func(s fakeSeries) {
+			if _, v, ok := s.last(at - f.duration(m[2])); ok {
+				groups["{}"] = append(groups["{}"], v)
+			}
+		})
+	} else if m := newest.FindStringSubmatch(q); m != nil {
+		aggregate = "max"
+		f.each(m[1], func(s fakeSeries) {
+			if when, _, ok := s.last(at); ok {
+				groups["{}"] = append(groups["{}"], float64(begin.Unix())+when.Seconds())
+			}
+		})
+	} else {
+		f.t.Errorf("not understood: %s", q)
+	}
+	out := map[string]float64{}
+	for by, vs := range groups {
+		out[by] = aggregated(aggregate, vs)
+	}
+	return out
+}
+
+func aggregated(how string, vs []float64) float64 {
+	v := 0.0
+	for _, x := range vs {
+		switch how {
+		case "max":
+			v = max(v, x)
+		case "count":
+			v++
+		default:
+			v += x
+		}
+	}
+	return v
+}
+
+func (f *fake) each(selector string, do func(fakeSeries)) {
+	for _, s := range f.series {
+		if matches(f.t, s.labels, selector) {
+			do(s)
+		}
+	}
+}
+
+func (f *fake) duration(s string) time.Duration {
+	if s == "" {
+		return 0
+	}
+	d, err := model.ParseDuration(s)
+	if err != nil {
+		f.t.Error(err)
+	}
+	return time.Duration(d)
+}
+
+// lookback is how old a sample may be that an instant is said to have.
+const lookback = 5 * time.Minute
+
+// last is the sample that there is at an instant; a target that
+// ended leaves none.
+func (s fakeSeries) last(at time.Duration) (when time.Duration, v float64, ok bool) {
+	i, found := slices.BinarySearch(s.at, at)
+	if !found {
+		i--
+	}
+	if i < 0 || at-s.at[i] > lookback || s.stale && i == len(s.at)-1 && at > s.at[i] {
+		return 0, 0, false
+	}
+	return s.at[i], s.values[i], true
+}
+
 // over is a function of the samples in (from, to].
 func (s fakeSeries) over(function string, from, to time.Duration) (float64, bool) {
-	n, before, gained, most := 0, math.NaN(), 0.0, math.Inf(-1)
+	n, before, gained, most, sum, last := 0, math.NaN(), 0.0, math.Inf(-1), 0.0, 0.0
 	first, _ := slices.BinarySearch(s.at, from)
 	for i := max(0, first-1); i < len(s.at) && s.at[i] <= to; i++ {
 		at, v := s.at[i], s.values[i]
 		if at > from {
 			n++
-			most = max(most, v)
+			most, sum, last = max(most, v), sum+v, v
 			switch {
 			case math.IsNaN(before): // the first sample says where it begins
 				gained += 0 * v
@@ -210,6 +303,12 @@ func (s fakeSeries) over(function string, from, to time.Duration) (float64, bool
 		return float64(n), n > 0
 	case "max_over_time":
 		return most, n > 0
+	case "sum_over_time":
+		return sum, n > 0
+	case "avg_over_time":
+		return sum / float64(n), n > 0
+	case "last_over_time":
+		return last, n > 0
 	}
 	return gained, n >= 2
 }

@@ -50,6 +50,11 @@ func (s *Server) Find(ctx context.Context, w Wanted) (Source, error) {
 		}
 		there = append(there, models...)
 	}
+	return Source{}, w.notFound(s, there)
+}
+
+// notFound says what was looked for, and the models that there are.
+func (w Wanted) notFound(s *Server, there []string) error {
 	slices.Sort(there)
 	what := "requests"
 	if w.Model != "" {
@@ -58,11 +63,7 @@ func (s *Server) Find(ctx context.Context, w Wanted) (Source, error) {
 	if w.Namespace != "" {
 		what += fmt.Sprintf(" in the namespace %q", w.Namespace)
 	}
-	names := make([]string, len(w.Presets))
-	for i, n := range w.Presets {
-		names[i] = n.Preset
-	}
-	return Source{}, &NotFoundError{Server: s.name, What: fmt.Sprintf("%s by the names of %v", what, names), Kind: "models", There: slices.Compact(there)}
+	return &NotFoundError{Server: s.name, What: fmt.Sprintf("%s by the names of %v", what, presetWords(w.Presets)), Kind: "models", There: slices.Compact(there)}
 }
 
 // try looks for one preset: nil where it has no requests of the model, and the
@@ -138,7 +139,7 @@ func (s *Server) models(ctx context.Context, n Names, l labels, w Wanted) ([]str
 	if n.Model == "" {
 		return nil, nil
 	}
-	counters := slices.Concat(n.Started, n.Finished)
+	counters := n.requestNames()
 	if n.Marker != "" {
 		counters = []string{n.Marker}
 	}

@@ -119,6 +119,9 @@ func (n Names) having(series map[string]bool) Names {
 	return n
 }
 
+// requestNames are all that its counter of requests may be called.
+func (n Names) requestNames() []string { return slices.Concat(n.Started, n.Finished) }
+
 // requests is the counter of requests, as they arrive if there is one; "" = none.
 func (n Names) requests() string {
 	for _, list := range [][]string{n.Started, n.Finished} {

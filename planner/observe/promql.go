@@ -45,3 +45,6 @@ func (l labels) matchers() []string {
 func over(aggregate, function, selector string, window time.Duration) string {
 	return fmt.Sprintf("%s(%s(%s[%s]))", aggregate, function, selector, model.Duration(window))
 }
+
+// promDuration is a duration as PromQL has it, in whole milliseconds.
+func promDuration(d time.Duration) string { return model.Duration(d).String() }

@@ -127,7 +127,16 @@ func (s *Server) ask(ctx context.Context, what string, do func(context.Context) 
 // at is the value of a query that is one number at an instant; NaN where it has
 // none.
 func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, error) {
-	out := missing()
+	v, err := s.vector(ctx, query, at)
+	if err != nil || len(v) == 0 {
+		return missing(), err
+	}
+	return float64(v[0].Value), nil
+}
+
+// vector is a query at an instant.
+func (s *Server) vector(ctx context.Context, query string, at time.Time) (model.Vector, error) {
+	var out model.Vector
 	err := s.ask(ctx, query, func(ctx context.Context) error {
 		v, _, _, err := s.api.Query(ctx, query, at, v1.WithTimeout(s.timeout))
 		if err != nil {
@@ -137,9 +146,7 @@ func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, e
 		if !ok {
 			return &shapeError{want: "a vector", got: v}
 		}
-		if len(vector) > 0 {
-			out = float64(vector[0].Value)
-		}
+		out = vector
 		return nil
 	})
 	return out, err

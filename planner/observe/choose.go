@@ -1,0 +1,135 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+)
+
+// series are labels, the name among them, as __name__.
+type series []map[string]string
+
+// choice is which of the series there are say what.
+type choice struct {
+	names  Names
+	labels labels // that they all have
+}
+
+// wish is what choose looks for: as Wanted, in series that are known already.
+type wish struct {
+	presets          []Names
+	model, namespace string
+}
+
+// choose takes the first preset with requests of the model; ok is false where
+// there is none, and there are the models with requests. Several models, where
+// none is named, are an *AmbiguousError.
+func (w wish) choose(all series) (c choice, there []string, err error) {
+	for _, n := range w.presets {
+		c, models, err := w.try(n, n.Namespace, all, n.requestNames())
+		if err != nil || c != nil {
+			return deref(c), nil, err
+		}
+		there = append(there, models...)
+	}
+	slices.Sort(there)
+	return choice{}, slices.Compact(there), nil
+}
+
+// engines takes the first preset by which engines speak for themselves. Behind a
+// frontend they may have its label for the namespace.
+func (w wish) engines(all series, frontend Names) (choice, error) {
+	for _, n := range w.presets {
+		if !n.PerEngine {
+			continue
+		}
+		for _, label := range slices.Compact([]string{n.Namespace, frontend.Namespace}) {
+			c, _, err := w.try(n, label, all, slices.Concat(n.Running, n.Waiting, n.KVUse))
+			if err != nil || c != nil {
+				return deref(c), err
+			}
+		}
+	}
+	return choice{}, nil
+}
+
+func deref(c *choice) choice {
+	if c == nil {
+		return choice{}
+	}
+	return *c
+}
+
+// try is a preset where it has series by some of these names, of the model and in
+// the namespace; nil where it has none.
+func (w wish) try(n Names, namespace string, all series, by []string) (*choice, []string, error) {
+	l := labels{}
+	if w.namespace != "" && namespace != "" {
+		l[namespace] = w.namespace
+	}
+	models := all.values(n.Model, l, by)
+	switch {
+	case n.Model == "":
+	case w.model != "" && slices.Contains(models, w.model):
+		l[n.Model] = w.model
+	case w.model != "" && n.LowerCase && slices.Contains(models, strings.ToLower(w.model)):
+		l[n.Model] = strings.ToLower(w.model)
+	case w.model != "":
+		return nil, models, nil
+	case len(models) > 1:
+		return nil, nil, &AmbiguousError{Models: models}
+	case len(models) == 1:
+		l[n.Model] = models[0]
+	}
+	has := map[string]bool{}
+	for _, s := range all {
+		if l.match(s) {
+			has[s["__name__"]] = true
+		}
+	}
+	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) || n.Marker != "" && !has[n.Marker] {
+		return nil, models, nil
+	}
+	return &choice{names: n.having(has), labels: l}, models, nil
+}
+
+// values are those of a label, sorted, over series with one of the names.
+func (all series) values(label string, l labels, names []string) []string {
+	var out []string
+	for _, s := range all {
+		if v := s[label]; label != "" && v != "" && slices.Contains(names, s["__name__"]) && l.match(s) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// match reports whether a series has the labels. A label that it lacks is empty.
+func (l labels) match(s map[string]string) bool {
+	for name, value := range l {
+		if s[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// perEngine are the presets by which engines speak for themselves; where none are,
+// those of auto.
+func perEngine(presets []Names) []Names {
+	engines := func(presets []Names) []Names {
+		return slices.DeleteFunc(slices.Clone(presets), func(n Names) bool { return !n.PerEngine })
+	}
+	if own := engines(presets); len(own) > 0 {
+		return own
+	}
+	return engines(Presets("auto"))
+}
+
+func presetWords(presets []Names) []string {
+	out := make([]string, len(presets))
+	for i, n := range presets {
+		out[i] = n.Preset
+	}
+	return out
+}

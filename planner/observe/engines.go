@@ -1,0 +1,178 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// DefaultScrapeTimeout is how long one endpoint may take to answer.
+const DefaultScrapeTimeout = 5 * time.Second
+
+// atOnce is how many endpoints are scraped at once.
+const atOnce = 64
+
+// Endpoint is a process that says at a URL what it counted.
+type Endpoint struct {
+	Role planner.Role // of the engine; "" = a frontend, which sees each request once
+	URL  string       // of its metrics: http://HOST:PORT/metrics
+}
+
+func (e Endpoint) String() string { return cmp.Or(string(e.Role), "frontend") + " " + e.URL }
+
+// EnginesOptions say what to scrape.
+type EnginesOptions struct {
+	// Presets are the names to look for, the first choice first. An engine's are
+	// the first that are PerEngine, or, where none are, those of auto.
+	Presets []Names
+	Model   string // exactly as the endpoints have it; "" = the only one there
+	// List gives the endpoints that there are now; one that it does not give any
+	// more is gone. It keeps to its context.
+	List func(ctx context.Context) ([]Endpoint, error)
+	// Client asks them; nil = one with connections of its own.
+	Client *http.Client
+	// PrefillQueue is a gauge of the frontends: the requests that wait for prefill
+	// in all; "" = the prefill engines' own queues.
+	PrefillQueue string
+	Timeout      time.Duration // of one endpoint; 0 = DefaultScrapeTimeout
+	// Partial takes figures that lack some endpoints, which are too low, where
+	// otherwise they are missing.
+	Partial bool
+}
+
+// Engines is a planner.Source over the metrics of engines and frontends
+// themselves. It is not safe for concurrent use.
+type Engines struct {
+	o       EnginesOptions
+	fleet   fleet
+	ready   map[planner.Role]*mean // since the last Observe
+	workers []Names                // what engines are looked for by
+}
+
+var _ planner.Source = (*Engines)(nil)
+
+// NewEngines checks o; nothing is asked.
+func NewEngines(o EnginesOptions) (*Engines, error) {
+	var errs []error
+	if len(o.Presets) == 0 {
+		errs = append(errs, errors.New("no names of metrics are given: want one preset at least"))
+	}
+	if o.List == nil {
+		errs = append(errs, errors.New("no list of endpoints is given"))
+	}
+	if o.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("the time for an endpoint is %v: want above 0, or 0 for %v", o.Timeout, DefaultScrapeTimeout))
+	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultScrapeTimeout)
+	if o.Client == nil {
+		transport := &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}
+		o.Client = &http.Client{Transport: transport}
+	}
+	e := &Engines{
+		o: o, ready: map[planner.Role]*mean{}, workers: perEngine(o.Presets),
+		fleet: fleet{partial: o.Partial, queue: o.PrefillQueue != ""},
+	}
+	return e, errors.Join(errs...)
+}
+
+// Sample looks at all endpoints once, and ends with its context. It fails where
+// the endpoints could not be listed, or none of them answered; those that failed
+// are named by Observe.
+func (e *Engines) Sample(ctx context.Context, s planner.State) error {
+	for _, p := range s.Pools {
+		if e.ready[p.Role] == nil {
+			e.ready[p.Role] = &mean{}
+		}
+		e.ready[p.Role].add(float64(p.Ready))
+	}
+	return e.look(ctx)
+}
+
+// Observe looks once more, gives what was seen since the last time, and begins
+// anew. The first interval without a sample at its beginning has no counts.
+func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Observation, error) {
+	err := e.look(ctx)
+	i := e.fleet.interval(e.ready)
+	i.start, i.length = start, end.Sub(start)
+	e.fleet.next()
+	e.ready = map[planner.Role]*mean{}
+	if err != nil {
+		return planner.Observation{}, err
+	}
+	return i.observation(), nil
+}
+
+// look scrapes the endpoints that there are.
+func (e *Engines) look(ctx context.Context) error {
+	endpoints, err := e.o.List(ctx)
+	if err != nil {
+		e.fleet.unlisted()
+		return fmt.Errorf("listing the endpoints: %w", err)
+	}
+	looks := make([]glance, len(endpoints))
+	var wait sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	for i, p := range endpoints {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			looks[i] = e.scrape(ctx, p)
+		})
+	}
+	wait.Wait()
+	e.fleet.looked(looks)
+	failed := 0
+	for _, l := range looks {
+		if l.err != nil {
+			failed, err = failed+1, fmt.Errorf("%s: %w", l.endpoint, l.err)
+		}
+	}
+	if failed > 0 && failed == len(looks) {
+		return err
+	}
+	return nil
+}
+
+// glance is one look at an endpoint.
+type glance struct {
+	endpoint Endpoint
+	reading  reading
+	err      error
+}
+
+func (e *Engines) scrape(ctx context.Context, p Endpoint) glance {
+	asked, cancel := context.WithTimeout(ctx, e.o.Timeout)
+	defer cancel()
+	l := glance{endpoint: p}
+	x, err := scrapeOnce(asked, e.o.Client, p.URL)
+	if err != nil {
+		l.err = err
+		return l
+	}
+	w := wish{presets: e.o.Presets, model: e.o.Model}
+	var c choice
+	if p.Role == "" {
+		c, _, err = w.choose(x.series())
+	} else {
+		w.presets = e.workers
+		c, err = w.engines(x.series(), Names{})
+	}
+	var several *AmbiguousError
+	if errors.As(err, &several) {
+		several.Server = p.URL
+	}
+	if err == nil && c.names.Preset == "" && p.Role != "" {
+		err = fmt.Errorf("none of its %d series are of an engine by the names of %v", len(x), presetWords(w.presets))
+	}
+	l.err = err
+	if err == nil {
+		l.reading = c.read(x, e.o.PrefillQueue)
+	}
+	return l
+}

@@ -1,0 +1,155 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// number is what metrics came to; the zero value is one that they do not give.
+type number struct {
+	v     float64
+	given bool
+	age   time.Duration // of the newest sample behind it
+	why   string        // it is not given; "" = nobody need know
+}
+
+func given(v float64, age time.Duration) number { return number{v: v, given: true, age: age} }
+
+func lacking(format string, args ...any) number { return number{why: fmt.Sprintf(format, args...)} }
+
+// gain is what a histogram gained in an interval, all series together.
+type gain struct {
+	counts     map[float64]float64 // cumulative, by bound; empty where there are no buckets
+	count, sum number
+}
+
+// pool is what the engines of one role said.
+type pool struct {
+	role                                                planner.Role
+	running, kvMean, kvMost, queue, queueOpen, queueEnd number
+	waiting                                             number // in all, at the end
+}
+
+// interval is what metrics came to, before it is looked at whether they can be
+// believed. Latencies are in seconds.
+type interval struct {
+	start    time.Time
+	length   time.Duration
+	maxAge   time.Duration // 0 = any
+	problems []string
+
+	arrivals, finished, running, waiting number
+	promptTokens, outputTokens           number // for lengths without a histogram
+	isl, osl, ttft, itl, e2e             gain
+	pools                                []pool
+}
+
+// observation is the interval in figures: what is missing, too old or no number
+// is missing there, and said in its problems.
+func (i interval) observation() planner.Observation {
+	f := figures{maxAge: i.maxAge, problems: i.problems}
+	o := planner.Observation{Start: i.start, Length: i.length}
+	o.Arrivals, o.Finished = f.figure("arrivals", i.arrivals), f.figure("finished requests", i.finished)
+	o.Running, o.Waiting = f.figure("running requests", i.running), f.figure("waiting requests", i.waiting)
+	o.ISL, o.OSL = spread[float64](&f, "ISL", "tokens", i.isl), spread[float64](&f, "OSL", "tokens", i.osl)
+	o.TTFT = spread[time.Duration](&f, "TTFT", "s", i.ttft)
+	o.ITL = spread[time.Duration](&f, "ITL", "s", i.itl)
+	o.Duration = spread[time.Duration](&f, "request duration", "s", i.e2e)
+	f.mean("ISL", &o.ISL, i.promptTokens, o.Arrivals)
+	f.mean("OSL", &o.OSL, i.outputTokens, o.Finished)
+	for _, p := range i.pools {
+		of := func(what string, n number) planner.Figure[float64] { return f.figure(string(p.role)+" "+what, n) }
+		o.Pools = append(o.Pools, planner.PoolObservation{
+			PoolState: planner.PoolState{Role: p.role},
+			Running:   of("running requests", p.running),
+			KVUsage:   of("KV use", p.kvMean), KVMost: of("KV use of the fullest replica", p.kvMost),
+			Queue: of("queue", p.queue), QueueOpen: of("queue at the start", p.queueOpen), QueueEnd: of("queue at the end", p.queueEnd),
+		})
+	}
+	o.Problems = f.problems
+	return o
+}
+
+// figures collects why some are missing.
+type figures struct {
+	maxAge   time.Duration
+	problems []string
+}
+
+func (f *figures) say(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+}
+
+// figure is a number that can be believed, or missing. Nothing that is counted
+// here is below 0.
+func (f *figures) figure(what string, n number) planner.Figure[float64] {
+	switch {
+	case !n.given:
+		if n.why != "" {
+			f.say("%s: %s", what, n.why)
+		}
+	case !(n.v >= 0) || math.IsInf(n.v, 1):
+		f.say("%s: the metrics give %v, which is no count", what, n.v)
+	case f.maxAge > 0 && n.age > f.maxAge:
+		f.say("%s: the newest sample is %v old, more than %v", what, n.age.Round(time.Millisecond), f.maxAge)
+	default:
+		return planner.Figure[float64]{Value: n.v, Known: true, Age: n.age}
+	}
+	return planner.Figure[float64]{}
+}
+
+// spread is a histogram's mean and percentiles. Where nothing was counted they are
+// missing without a word.
+func spread[T float64 | time.Duration](f *figures, what, unit string, g gain) planner.Spread[T] {
+	count := f.figure(what, g.count)
+	if !count.Known || count.Value == 0 {
+		return planner.Spread[T]{}
+	}
+	out := planner.Spread[T]{Count: count.Value}
+	one := 1.0
+	if unit == "s" {
+		one = float64(time.Second)
+	}
+	scaled := func(v float64) planner.Figure[T] {
+		return planner.Figure[T]{Value: T(v * one), Known: true, Age: count.Age}
+	}
+	sum := f.figure("mean of "+what, g.sum)
+	if sum.Known {
+		out.Mean = scaled(sum.Value / count.Value)
+	}
+	h, ok := newHistogram(g.counts, sum.Value)
+	if !ok {
+		f.say("%s: no percentiles, its buckets are missing or no numbers", what)
+		return out
+	}
+	if h.bent > manyBent {
+		f.say("%s: no percentiles, its buckets do not add up, by %.0f %% of its values: series with different bounds are mixed", what, 100*h.bent)
+		return out
+	}
+	for _, p := range []struct {
+		at   float64
+		into *planner.Figure[T]
+	}{{0.50, &out.P50}, {0.90, &out.P90}, {0.95, &out.P95}, {0.99, &out.P99}} {
+		q := h.Quantile(p.at)
+		if q.Unbounded() {
+			f.say("%s: the p%.0f is above %.4g %s, the histogram's highest bound", what, 100*p.at, q.Low, unit)
+			continue
+		}
+		*p.into = scaled(q.Value)
+	}
+	return out
+}
+
+// mean takes that of a length from a counter of tokens, where there was no
+// histogram of it: of requests that were under way at the interval's ends too.
+func (f *figures) mean(what string, s *planner.Spread[float64], tokens number, requests planner.Figure[float64]) {
+	if s.Count > 0 || !tokens.given || !requests.Known || requests.Value == 0 {
+		return
+	}
+	if t := f.figure("tokens of "+what, tokens); t.Known {
+		s.Count, s.Mean = requests.Value, planner.Figure[float64]{Value: t.Value / requests.Value, Known: true, Age: t.Age}
+	}
+}

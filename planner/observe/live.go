@@ -1,0 +1,207 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// DefaultMaxAge is one and a half of Prometheus' own scrape interval, a minute.
+const DefaultMaxAge = 90 * time.Second
+
+// LiveOptions say what to read from a Prometheus server.
+type LiveOptions struct {
+	// Presets are the names to look for, the first choice first. Requests are
+	// taken from the first that has some; what engines say of themselves from the
+	// first that is PerEngine, or, where none is, by the names of auto.
+	Presets   []Names
+	Model     string // exactly as the server has it; "" = the only one there
+	Namespace string // exactly; "" = all of them
+	// Selectors are the labels by which a role's engines are known, each exactly.
+	// An aggregated deployment needs none.
+	Selectors map[planner.Role]map[string]string
+	// PrefillQueueQuery is PromQL for the requests that wait for prefill in all,
+	// its series added up; "" = the prefill engines' own queues.
+	PrefillQueueQuery string
+	// MaxAge is how old the newest sample behind a figure may be; 0 = DefaultMaxAge.
+	MaxAge time.Duration
+}
+
+// Live is a planner.Source over a Prometheus server. It is not safe for concurrent
+// use.
+type Live struct {
+	server *Server
+	o      LiveOptions
+	ready  map[planner.Role]*mean // since the last Observe
+}
+
+var _ planner.Source = (*Live)(nil)
+
+// mean is of what was added.
+type mean struct{ sum, n float64 }
+
+func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
+
+// value is NaN where nothing was added.
+func (m *mean) value() float64 { return m.sum / m.n }
+
+// NewLive checks o; nothing is asked.
+func NewLive(server *Server, o LiveOptions) (*Live, error) {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(server == nil, "no Prometheus server is given")
+	bad(len(o.Presets) == 0, "no names of metrics are given: want one preset at least")
+	bad(o.MaxAge < 0, "the most age of a sample is %v: want above 0, or 0 for %v", o.MaxAge, DefaultMaxAge)
+	for role, l := range o.Selectors {
+		bad(!slices.Contains([]planner.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated}, role), "labels are given for the role %q: want prefill, decode or aggregated", role)
+		for name := range l {
+			bad(!model.LegacyValidation.IsValidLabelName(name), "%q of the %s engines is no name of a label", name, role)
+		}
+	}
+	if o.MaxAge == 0 {
+		o.MaxAge = DefaultMaxAge
+	}
+	return &Live{server: server, o: o, ready: map[planner.Role]*mean{}}, errors.Join(errs...)
+}
+
+// Sample notes the replicas that there are. Prometheus samples the gauges.
+func (l *Live) Sample(_ context.Context, s planner.State) error {
+	for _, p := range s.Pools {
+		if l.ready[p.Role] == nil {
+			l.ready[p.Role] = &mean{}
+		}
+		l.ready[p.Role].add(float64(p.Ready))
+	}
+	return nil
+}
+
+// Observe asks for the figures from start to end. It fails with an *Error where
+// the server does not answer, and with a *NotFoundError or an *AmbiguousError
+// where it has no requests of the model; what else is missing is said in Problems.
+func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Observation, error) {
+	ready := l.ready
+	l.ready = map[planner.Role]*mean{}
+	w := window{end: end, length: end.Sub(start).Truncate(time.Millisecond)}
+	if w.length <= 0 {
+		return planner.Observation{}, fmt.Errorf("an interval from %v to %v: want one millisecond at least", start, end)
+	}
+	found, err := l.find(ctx, w)
+	if err != nil {
+		return planner.Observation{}, err
+	}
+	found.roles = l.roles(ready)
+	q := question{window: w.length}
+	found.ask(&q)
+	a, err := q.answer(ctx, l.server, end)
+	if err != nil {
+		return planner.Observation{}, err
+	}
+	read := reader{results: a, end: end, window: w.length}
+	i := found.read(read, ready)
+	i.start, i.length, i.maxAge = start, end.Sub(start), l.o.MaxAge
+	if l.o.PrefillQueueQuery != "" {
+		l.prefillQueue(ctx, w, ready, &i)
+	}
+	return i.observation(), nil
+}
+
+// window is the interval as Prometheus is asked for it.
+type window struct {
+	end    time.Time
+	length time.Duration
+}
+
+// roles are the pools that the deployment has: those that the target showed, or
+// that have labels, or a single one.
+func (l *Live) roles(ready map[planner.Role]*mean) []planner.Role {
+	roles := slices.Sorted(maps.Keys(ready))
+	if len(roles) == 0 {
+		roles = slices.Sorted(maps.Keys(l.o.Selectors))
+	}
+	if len(roles) == 0 {
+		return []planner.Role{engine.RoleAggregated}
+	}
+	return roles
+}
+
+// find sees which names have samples in the window, all presets' in one query.
+// It is asked each time: engines change their version, and with it their names.
+func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
+	engines := perEngine(l.o.Presets)
+	names, by := map[string]bool{}, map[string]bool{"__name__": true}
+	for _, n := range slices.Concat(l.o.Presets, engines) {
+		for _, name := range n.all() {
+			names[name] = true
+		}
+		by[n.Model], by[n.Namespace] = true, true
+	}
+	delete(by, "")
+	query := fmt.Sprintf("count by (%s) (last_over_time(%s[%s]))", join(slices.Sorted(maps.Keys(by))),
+		labels{}.anyOf(slices.Sorted(maps.Keys(names))), promDuration(w.length))
+	vector, err := l.server.vector(ctx, query, w.end)
+	if err != nil {
+		return liveSeries{}, err
+	}
+	var all series
+	for _, s := range vector {
+		one := map[string]string{}
+		for name, value := range s.Metric {
+			one[string(name)] = string(value)
+		}
+		all = append(all, one)
+	}
+	wanted := wish{presets: l.o.Presets, model: l.o.Model, namespace: l.o.Namespace}
+	out := liveSeries{selectors: l.o.Selectors}
+	var there []string
+	if out.edge, there, err = wanted.choose(all); err == nil && out.edge.names.Preset == "" {
+		return out, l.notFound(there)
+	}
+	if err == nil && out.edge.names.PerEngine {
+		out.engines = out.edge
+		return out, nil
+	}
+	if err == nil {
+		wanted.presets = engines
+		out.engines, err = wanted.engines(all, out.edge.names)
+	}
+	var several *AmbiguousError
+	if errors.As(err, &several) {
+		several.Server = l.server.name
+	}
+	return out, err
+}
+
+func (l *Live) notFound(there []string) error {
+	return Wanted{Presets: l.o.Presets, Model: l.o.Model, Namespace: l.o.Namespace}.notFound(l.server, there)
+}
+
+// prefillQueue puts the answer of the configured query in the place of the prefill
+// engines' own queues.
+func (l *Live) prefillQueue(ctx context.Context, w window, ready map[planner.Role]*mean, i *interval) {
+	const looks = 30
+	step := max(time.Second, w.length/looks).Truncate(time.Millisecond)
+	first := w.end.Add(-w.length.Truncate(step))
+	matrix, err := l.server.along(ctx, l.o.PrefillQueueQuery, first, w.end, step)
+	queue := queueOf(matrix, w.end)
+	if err != nil {
+		queue = queues{why: fmt.Sprintf("the query for it failed: %v", err)}
+	}
+	p := slices.IndexFunc(i.pools, func(p pool) bool { return p.role == engine.RolePrefill })
+	if p < 0 {
+		i.problems = append(i.problems, "there is a query for the prefill queue, and no prefill pool")
+		return
+	}
+	queue.replace(i, p, ready[engine.RolePrefill])
+}

@@ -1,0 +1,179 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// liveSeries are the series of one deployment: those that see each request, and
+// those in which engines speak for themselves, which may be the same.
+type liveSeries struct {
+	edge, engines choice
+	roles         []planner.Role
+	selectors     map[planner.Role]map[string]string
+}
+
+func join(words []string) string { return strings.Join(words, ", ") }
+
+// first is a list's name; "" = there is none.
+func first(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
+// with are the labels and a role's.
+func (l labels) with(more map[string]string) labels {
+	out := maps.Clone(l)
+	maps.Copy(out, more)
+	return out
+}
+
+// apart reports whether prefill and decode engines count each request, both.
+func (s liveSeries) apart() bool {
+	return s.edge.names.PerEngine && slices.Contains(s.roles, engine.RolePrefill) && slices.Contains(s.roles, engine.RoleDecode)
+}
+
+// confused reports whether requests are counted twice, and nothing tells which are.
+func (s liveSeries) confused() bool {
+	return s.apart() && (!s.known(engine.RolePrefill) || !s.known(engine.RoleDecode))
+}
+
+// known reports whether a role's engines can be told from others.
+func (s liveSeries) known(role planner.Role) bool {
+	return len(s.selectors[role]) > 0 || len(s.roles) == 1
+}
+
+// front and back are where a request comes in, and where it ends.
+func (s liveSeries) front() labels { return s.side(engine.RolePrefill) }
+func (s liveSeries) back() labels  { return s.side(engine.RoleDecode) }
+
+func (s liveSeries) side(role planner.Role) labels {
+	if s.apart() {
+		return s.edge.labels.with(s.selectors[role])
+	}
+	return s.edge.labels
+}
+
+// whole are labels of a gauge that is split beside its whole.
+func (c choice) whole(l labels) labels {
+	if c.names.Shares == "" {
+		return l
+	}
+	return l.with(labels{c.names.Shares: ""})
+}
+
+// histograms are those of the edge, by key.
+func (s liveSeries) histograms() []struct {
+	key, name string
+	at        labels
+} {
+	n := s.edge.names
+	return []struct {
+		key, name string
+		at        labels
+	}{
+		{"isl", first(n.ISL), s.front()},
+		{"osl", first(n.OSL), s.back()},
+		{"ttft", first(n.TTFT), s.front()},
+		{"itl", first(n.ITL), s.back()},
+		{"e2e", first(n.E2E), s.edge.labels},
+	}
+}
+
+// ask puts all into one question.
+func (s liveSeries) ask(q *question) {
+	if !s.confused() {
+		s.askRequests(q)
+	}
+	s.askGauges(q)
+	for _, role := range s.roles {
+		if s.known(role) && s.engines.names.Preset != "" {
+			s.askPool(q, role)
+		}
+	}
+}
+
+// counter asks by how much one rose. Age and rise are of the same series.
+func (q *question) counter(key string, name string, l labels) {
+	if name == "" {
+		return
+	}
+	q.over(key, "sum", "increase", l.selector(name))
+	q.ask(key+".at", "max(timestamp(%s))", l.selector(name))
+}
+
+func (s liveSeries) askRequests(q *question) {
+	n := s.edge.names
+	q.counter("started", first(n.Started), s.front())
+	q.counter("ended", first(n.Finished), s.front())
+	q.counter("finished", first(n.Finished), s.back())
+	q.counter("prompt", first(n.PromptTokens), s.front())
+	q.counter("output", first(n.OutputTokens), s.back())
+	for _, h := range s.histograms() {
+		if h.name == "" {
+			continue
+		}
+		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.window))
+		q.counter(h.key+".count", h.name+"_count", h.at)
+		q.over(h.key+".sum", "sum", "increase", h.at.selector(h.name+"_sum"))
+	}
+	// What the engines held when they were last seen, less what they held at the
+	// start, came and did not end.
+	held := s.edge.whole(s.front())
+	for _, g := range []struct{ key, name string }{{"held", first(n.Running)}, {"held.waiting", first(n.Waiting)}} {
+		if g.name != "" {
+			q.over(g.key, "sum", "last_over_time", held.selector(g.name))
+			q.ask(g.key+".before", "sum(%s offset %s)", held.selector(g.name), promDuration(q.window))
+		}
+	}
+	// Which series there were; engines have one each of the gauge.
+	l, name := s.edge.labels, n.requests()
+	if len(n.Engines) > 0 {
+		name = n.Engines[0]
+	}
+	seen := l.selector(name) + "[" + promDuration(q.window) + "]"
+	q.ask("came", "count(count_over_time(%s) unless %s offset %s)", seen, l.selector(name), promDuration(q.window))
+	q.ask("went", "count(count_over_time(%s) unless %s)", seen, l.selector(name))
+}
+
+// askGauges asks for the end's; the engines' where they speak for themselves, since
+// a frontend may not know what waits at them.
+func (s liveSeries) askGauges(q *question) {
+	c := s.edge
+	if len(s.engines.names.Running) > 0 && len(s.engines.names.Waiting) > 0 {
+		c = s.engines
+	}
+	for _, g := range []struct{ key, name string }{{"running", first(c.names.Running)}, {"waiting", first(c.names.Waiting)}} {
+		if g.name != "" {
+			selector := c.whole(c.labels).selector(g.name)
+			q.ask(g.key, "sum(%s)", selector)
+			q.ask(g.key+".at", "max(timestamp(%s))", selector)
+		}
+	}
+}
+
+func (s liveSeries) askPool(q *question, role planner.Role) {
+	n, of, key := s.engines.names, s.engines.labels.with(s.selectors[role]), string(role)
+	for _, g := range []struct {
+		what, name string
+		at         labels
+	}{{".running", first(n.Running), s.engines.whole(of)}, {".queue", first(n.Waiting), s.engines.whole(of)}, {".kv", first(n.KVUse), of}} {
+		if g.name == "" {
+			continue
+		}
+		selector := g.at.selector(g.name)
+		q.over(key+g.what, "sum", "sum_over_time", selector)
+		q.over(key+g.what+".all", "sum", "count_over_time", selector)
+		q.over(key+g.what+".looks", "max", "count_over_time", selector)
+		q.ask(key+g.what+".at", "max(timestamp(%s))", selector)
+		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.window))
+		q.ask(key+g.what+".end", "sum(%s)", selector)
+		q.over(key+g.what+".most", "max", "avg_over_time", selector)
+	}
+}

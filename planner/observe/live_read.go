@@ -1,0 +1,156 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// reader turns results into numbers.
+type reader struct {
+	results
+	end    time.Time
+	window time.Duration
+}
+
+// age is of a key's newest sample; what has none at the end is missing.
+func (r reader) age(key string) (time.Duration, bool) {
+	at, ok := r.values[key+".at"]
+	if !ok || math.IsNaN(at) || math.IsInf(at, 0) {
+		return 0, false
+	}
+	return max(0, r.end.Sub(time.UnixMilli(int64(at*1000)))), true
+}
+
+// counter is by how much one rose; two samples of one series are the least.
+func (r reader) counter(key, name string) number {
+	v, ok := r.values[key]
+	age, seen := r.age(key)
+	switch {
+	case name == "":
+		return number{}
+	case !seen:
+		return lacking("no samples of %s at the end of the interval", name)
+	case !ok:
+		return lacking("fewer than two samples of %s in %v", name, r.window)
+	}
+	return given(v, age)
+}
+
+// gauge is a number that a key has at an instant, or over the window.
+func (r reader) gauge(key, at, name string) number {
+	v, ok := r.values[key]
+	age, seen := r.age(at)
+	switch {
+	case name == "":
+		return lacking("the metrics do not say")
+	case !ok || !seen:
+		return lacking("no samples of %s", name)
+	}
+	return given(v, age)
+}
+
+func (s liveSeries) read(r reader, ready map[planner.Role]*mean) interval {
+	i := interval{}
+	if s.confused() {
+		why := lacking("prefill and decode engines count every request, and no labels tell them apart")
+		i.arrivals, i.finished = why, why
+	} else {
+		s.readRequests(r, &i)
+	}
+	c := s.edge
+	if len(s.engines.names.Running) > 0 && len(s.engines.names.Waiting) > 0 {
+		c = s.engines
+	}
+	i.running = r.gauge("running", "running", first(c.names.Running))
+	i.waiting = r.gauge("waiting", "waiting", first(c.names.Waiting))
+	if c.names.RunningHasWaiting && i.running.given && i.waiting.given {
+		i.running.v = max(0, i.running.v-i.waiting.v)
+	}
+	for _, role := range s.roles {
+		i.pools = append(i.pools, s.readPool(r, role, ready[role]))
+	}
+	return i
+}
+
+func (s liveSeries) readRequests(r reader, i *interval) {
+	n := s.edge.names
+	i.finished = r.counter("finished", first(n.Finished))
+	i.arrivals = r.counter("started", first(n.Started))
+	if len(n.Started) == 0 {
+		i.arrivals = s.arrived(r)
+	}
+	i.promptTokens, i.outputTokens = r.counter("prompt", first(n.PromptTokens)), r.counter("output", first(n.OutputTokens))
+	for k, into := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+		h := s.histograms()[k]
+		into.count = r.counter(h.key+".count", h.name)
+		into.sum = number{v: r.values[h.key+".sum"], given: into.count.given, age: into.count.age}
+		into.counts = r.buckets[h.key+".bucket"]
+	}
+	if s.apart() {
+		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
+	}
+	for _, x := range []struct{ key, did string }{{"came", "came"}, {"went", "went"}} {
+		if v := r.values[x.key]; v > 0 {
+			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s within the interval: what they counted outside their samples is not known", v, x.did))
+		}
+	}
+}
+
+// arrived are the requests that ended and those by which running and waiting grew:
+// what ends is no more than the engines can do, however many come (dynamo#8861).
+func (s liveSeries) arrived(r reader) number {
+	n := s.edge.names
+	ended := r.counter("ended", first(n.Finished))
+	if !ended.given {
+		return ended
+	}
+	held, before := 0.0, 0.0
+	keys := []string{"held", "held.waiting"}
+	if n.RunningHasWaiting {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
+		now, ok := r.values[key]
+		if !ok {
+			return lacking("requests are counted as they end, and how many run or wait is not known")
+		}
+		held, before = held+now, before+r.values[key+".before"]
+	}
+	return given(max(0, ended.v+held-before), ended.age)
+}
+
+func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {
+	p := pool{role: role}
+	n, key := s.engines.names, string(role)
+	if n.Preset == "" || !s.known(role) {
+		why := lacking("no metrics of engines are there")
+		if n.Preset != "" {
+			why = lacking("no labels tell its engines from others")
+		}
+		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
+		return p
+	}
+	over := func(what, by, name string) number {
+		sum := r.gauge(key+what, key+what, name)
+		if count := r.values[key+what+by]; sum.given {
+			sum.v /= count
+		}
+		return sum
+	}
+	p.running = over(".running", ".looks", first(n.Running))
+	p.kvMean = over(".kv", ".all", first(n.KVUse))
+	p.kvMost = r.gauge(key+".kv.most", key+".kv", first(n.KVUse))
+	queue := func(part string) number { return r.gauge(key+".queue"+part, key+".queue", first(n.Waiting)) }
+	p.waiting = queue(".end")
+	replicas := r.values[key+".queue.all"] / r.values[key+".queue.looks"]
+	if ready != nil {
+		replicas = ready.value()
+	}
+	p.queue = perReplica(over(".queue", ".looks", first(n.Waiting)), replicas, "")
+	p.queueOpen = perReplica(queue(".open"), replicas, "")
+	p.queueEnd = perReplica(p.waiting, replicas, "")
+	return p
+}

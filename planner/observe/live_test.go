@@ -1,0 +1,91 @@
+package observe
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+func live(t testing.TB, f *fake, o LiveOptions) *Live {
+	t.Helper()
+	if o.Presets == nil {
+		o.Presets = Presets("auto")
+	}
+	l, err := NewLive(f.serve(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// observed is the interval of so long that ends so long after begin.
+func observed(t testing.TB, l planner.Source, end, length time.Duration) planner.Observation {
+	t.Helper()
+	o, err := l.Observe(t.Context(), begin.Add(end-length), begin.Add(end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// problem reports whether one of the problems has the words.
+func problem(o planner.Observation, words string) bool {
+	return slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, words) })
+}
+
+func known(t testing.TB, what string, f planner.Figure[float64], want, within float64) {
+	t.Helper()
+	if !f.Known || !(math.Abs(f.Value-want) <= within) {
+		t.Errorf("%s is %+v, want %v ± %v", what, f, want, within)
+	}
+}
+
+func latency(t testing.TB, what string, f planner.Figure[time.Duration], want, within time.Duration) {
+	t.Helper()
+	known(t, what, planner.Figure[float64]{Value: f.Value.Seconds(), Known: f.Known}, want.Seconds(), within.Seconds())
+}
+
+func TestLive(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 1, 600)
+	f.engine("m", "b", hour, 3, 200)
+	l := live(t, f, LiveOptions{})
+	state := planner.State{Pools: []planner.PoolState{{Role: engine.RoleAggregated, Ready: 2}}}
+	if err := l.Sample(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	o := observed(t, l, hour/2, 30*time.Second)
+	known(t, "arrivals", o.Arrivals, 120, 0.1)
+	known(t, "finished", o.Finished, 120, 0.1)
+	known(t, "running", o.Running, 6, 0)
+	known(t, "waiting", o.Waiting, 0, 0)
+	// Weighted by requests: (1·600 + 3·200) / 4, where the mean over engines is 400.
+	known(t, "ISL", o.ISL.Mean, 300, 0.1)
+	known(t, "p50 of ISL", o.ISL.P50, 500, 1e-6)
+	known(t, "p90 of ISL", o.ISL.P90, 900, 1)
+	known(t, "OSL", o.OSL.Mean, 40, 0.1)
+	latency(t, "TTFT", o.TTFT.Mean, 50*time.Millisecond, time.Microsecond)
+	latency(t, "p95 of TTFT", o.TTFT.P95, 97*time.Millisecond, time.Millisecond)
+	latency(t, "ITL", o.ITL.Mean, 20*time.Millisecond, time.Microsecond)
+	if o.TTFT.P99.Known || !problem(o, "TTFT: the p99 is above 0.1 s") {
+		t.Errorf("p99 of TTFT above its buckets: %+v, problems %q", o.TTFT.P99, o.Problems)
+	}
+	if o.Duration.Mean.Known {
+		t.Errorf("a duration that nobody measured: %+v", o.Duration)
+	}
+	p, ok := o.Pool(engine.RoleAggregated)
+	if !ok {
+		t.Fatal("no pool")
+	}
+	known(t, "running of the pool", p.Running, 6, 0)
+	known(t, "KV use", p.KVUsage, 0.5, 0)
+	known(t, "KV use of the fullest", p.KVMost, 0.5, 0)
+	known(t, "queue", p.Queue, 0, 0)
+	known(t, "first queue", p.QueueOpen, 0, 0)
+	known(t, "last queue", p.QueueEnd, 0, 0)
+}

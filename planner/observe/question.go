@@ -1,0 +1,67 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// partLabel tells the parts of a question apart.
+const partLabel = "part"
+
+// question is many queries in one, so that one evaluation results all of them, or
+// none.
+type question struct {
+	window time.Duration
+	parts  []string
+}
+
+// results are what parts came to, by key; buckets by key and bound.
+type results struct {
+	values  map[string]float64
+	buckets map[string]map[float64]float64
+}
+
+// ask adds a part; the expression has no label but le.
+func (q *question) ask(key, expr string, args ...any) {
+	q.parts = append(q.parts, fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", fmt.Sprintf(expr, args...), partLabel, key))
+}
+
+// over adds a function of the window, all series together.
+func (q *question) over(key, aggregate, function, selector string) {
+	q.ask(key, "%s", over(aggregate, function, selector, q.window))
+}
+
+// String is the question in PromQL.
+func (q *question) String() string { return strings.Join(q.parts, "\nor ") }
+
+// answer asks at an instant.
+func (q *question) answer(ctx context.Context, s *Server, at time.Time) (results, error) {
+	a := results{values: map[string]float64{}, buckets: map[string]map[float64]float64{}}
+	if len(q.parts) == 0 {
+		return a, nil
+	}
+	vector, err := s.vector(ctx, q.String(), at)
+	for _, sample := range vector {
+		key := string(sample.Metric[partLabel])
+		le, bucket := sample.Metric[model.BucketLabel]
+		if !bucket {
+			a.values[key] = float64(sample.Value)
+			continue
+		}
+		bound, err := strconv.ParseFloat(string(le), 64)
+		if err != nil {
+			bound = math.NaN()
+		}
+		if a.buckets[key] == nil {
+			a.buckets[key] = map[float64]float64{}
+		}
+		a.buckets[key][bound] += float64(sample.Value) // "1" and "1.0" are one bound
+	}
+	return a, err
+}

@@ -1,0 +1,218 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// tally adds up what endpoints counted.
+type tally struct {
+	members []*member
+	partial bool
+}
+
+// of are the endpoints of some roles.
+func (t tally) of(roles ...planner.Role) tally {
+	out := tally{partial: t.partial}
+	for _, m := range t.members {
+		if slices.Contains(roles, m.endpoint.Role) {
+			out.members = append(out.members, m)
+		}
+	}
+	return out
+}
+
+// count is a sum over the endpoints.
+func (t tally) count(what string) number {
+	if lost := t.lost(func(m *member) bool { return m.unknown() }); lost.why != "" {
+		return lost
+	}
+	sum, some := 0.0, false
+	for _, m := range t.members {
+		v, ok := m.gained[counterKey{what: what}]
+		sum, some = sum+v, some || ok
+	}
+	if !some {
+		return lacking("no endpoint says it")
+	}
+	return given(sum, 0)
+}
+
+// lost are the endpoints of which something is not known, in words; where the
+// others suffice, only if that is all.
+func (t tally) lost(unknown func(*member) bool) number {
+	var names []string
+	for _, m := range t.members {
+		if unknown(m) {
+			names = append(names, m.endpoint.String())
+		}
+	}
+	const most = 5
+	switch n := len(names); {
+	case n == 0 || t.partial && n < len(t.members):
+		return number{}
+	case n > most:
+		return lacking("not known of %s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return lacking("not known of %s", strings.Join(names, ", "))
+}
+
+// histogram is the sum of one.
+func (t tally) histogram(what string) gain {
+	g := gain{counts: map[float64]float64{}, count: t.count(what + ".count"), sum: t.count(what + ".sum")}
+	if g.count.why != "" {
+		g.sum.why = ""
+	}
+	for _, m := range t.members {
+		for key, v := range m.gained {
+			if key.what == what+".bucket" {
+				g.counts[key.bound] += v
+			}
+		}
+	}
+	return g
+}
+
+// interval is what was seen since the last one.
+func (f *fleet) interval(ready map[planner.Role]*mean) interval {
+	t := tally{members: f.seen(), partial: f.partial}
+	i := interval{}
+	roles := map[planner.Role]bool{}
+	for _, m := range t.members {
+		i.problems = append(i.problems, m.problems(f.looks)...)
+		roles[m.endpoint.Role] = true
+	}
+	t.requests(&i, roles)
+	f.gauges(&i, roles)
+	for role := range ready {
+		roles[role] = true
+	}
+	delete(roles, "")
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		i.pools = append(i.pools, f.pool(t.of(role), role, ready[role]))
+	}
+	if f.queue {
+		f.prefillQueue(&i, ready[engine.RolePrefill])
+	}
+	return i
+}
+
+// requests are counted by the frontends where there are some; else by the engines,
+// of which those of prefill and decode count each request, both.
+func (t tally) requests(i *interval, roles map[planner.Role]bool) {
+	front, back, apart := t.of(""), t.of(""), false
+	if !roles[""] {
+		front, back = t, t
+		if apart = roles[engine.RolePrefill] && roles[engine.RoleDecode]; apart {
+			front, back = t.of(engine.RolePrefill), t.of(engine.RoleDecode)
+		}
+	}
+	i.arrivals, i.finished = front.count(arrived), back.count("finished")
+	i.arrivals.v = max(0, i.arrivals.v)
+	i.promptTokens, i.outputTokens = front.count("prompt"), back.count("output")
+	i.isl, i.osl = front.histogram("isl"), back.histogram("osl")
+	i.ttft, i.itl, i.e2e = front.histogram("ttft"), back.histogram("itl"), front.histogram("e2e")
+	if apart {
+		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
+	}
+}
+
+// closing is a sum at the last look.
+func (p *poolLooks) closing(g gauge) number {
+	if p.partial {
+		return lacking("some endpoints did not answer at the end")
+	}
+	return g.close
+}
+
+// gauges are the engines' at the end; the frontends' where there are only those.
+func (f *fleet) gauges(i *interval, roles map[planner.Role]bool) {
+	i.running, i.waiting = given(0, 0), given(0, 0)
+	seen := false
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		p := f.pools[role]
+		if role == "" && len(roles) > 1 || p == nil {
+			continue
+		}
+		seen = true
+		i.running = plus(i.running, p.closing(p.running))
+		i.waiting = plus(i.waiting, p.closing(p.waiting))
+	}
+	if !seen {
+		i.running, i.waiting = lacking("no endpoint was seen"), lacking("no endpoint was seen")
+	}
+}
+
+// plus is a sum that is given where both are.
+func plus(a, b number) number {
+	switch {
+	case !a.given:
+		return a
+	case !b.given:
+		return b
+	}
+	return given(a.v+b.v, max(a.age, b.age))
+}
+
+// pool is what a role's engines said.
+func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
+	p, looks := pool{role: role}, f.pools[role]
+	if looks == nil {
+		why := lacking("no endpoint of its engines was seen")
+		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
+		return p
+	}
+	replicas := float64(len(t.members))
+	if ready != nil {
+		replicas = ready.value()
+	}
+	over := func(g gauge) number {
+		if g.mean.n == 0 {
+			return lacking("at no look did all endpoints answer")
+		}
+		return given(g.mean.value(), 0)
+	}
+	p.running = over(looks.running)
+	p.waiting = looks.closing(looks.waiting)
+	p.queue, p.queueOpen = perReplica(over(looks.waiting), replicas, ""), perReplica(looks.waiting.open, replicas, "")
+	p.queueEnd = perReplica(p.waiting, replicas, "")
+	p.kvMean, p.kvMost = t.kv()
+	return p
+}
+
+// kv is the use of the caches: the mean over engines and looks, and of the engine
+// whose mean is highest.
+func (t tally) kv() (avg, most number) {
+	if lost := t.lost(func(m *member) bool { return m.listed && m.kv.n == 0 }); lost.why != "" {
+		return lost, lost
+	}
+	var all mean
+	highest := 0.0
+	for _, m := range t.members {
+		all.sum, all.n = all.sum+m.kv.sum, all.n+m.kv.n
+		if m.most.n > 0 {
+			highest = max(highest, m.most.value())
+		}
+	}
+	if all.n == 0 {
+		return lacking("no endpoint says it"), lacking("no endpoint says it")
+	}
+	return given(all.value(), 0), given(highest, 0)
+}
+
+// prefillQueue puts the frontends' gauge in the place of the engines' own queues.
+func (f *fleet) prefillQueue(i *interval, ready *mean) {
+	p := slices.IndexFunc(i.pools, func(p pool) bool { return p.role == engine.RolePrefill })
+	looks := f.pools[""]
+	if p < 0 || looks == nil {
+		i.problems = append(i.problems, "there is a gauge of the prefill queue, and no prefill pool or no frontend")
+		return
+	}
+	g := looks.prefillQueue
+	q := queues{mean: given(g.mean.value(), 0), open: g.open, close: looks.closing(g)}
+	q.replace(i, p, ready)
+}
