@@ -1,0 +1,41 @@
+package kubernetes
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Connection says where the cluster is. The zero value is kubectl's choice:
+// $KUBECONFIG, then ~/.kube/config, then the pod that the program runs in.
+type Connection struct {
+	Kubeconfig string // path
+	Context    string // of the kubeconfig; empty: its current one
+	Namespace  string // empty: the context's, or the pod's own
+}
+
+// requestTimeout bounds one request; a planner's interval is seconds.
+const requestTimeout = 20 * time.Second
+
+// Config gives the client's configuration and the namespace.
+func (c Connection) Config() (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("finding the cluster: %w (hint: --kubeconfig FILE, --context NAME; in a pod its service account is taken)", err)
+	}
+	namespace := c.Namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, "", fmt.Errorf("finding the namespace: %w (hint: --kube-namespace NAME)", err)
+		}
+	}
+	config.Timeout = requestTimeout
+	config.UserAgent = manager
+	config.WarningHandler = rest.NoWarnings{} // of deprecated versions; both are known here
+	return config, namespace, nil
+}

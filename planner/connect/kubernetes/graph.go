@@ -1,0 +1,226 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+
+	"plimsoll/engine"
+)
+
+// The group of NVIDIA Dynamo's objects, and their plurals. The versions that are
+// known are in the order in which they are tried: in v1beta1 services became a
+// list of components (ai-dynamo/dynamo, deploy/operator/api, August 2026).
+const (
+	nvidia   = "nvidia.com"
+	graphs   = "dynamographdeployments"
+	adapters = "dynamographdeploymentscalingadapters"
+)
+
+func versions() []string { return []string{"v1beta1", "v1alpha1"} }
+
+// graph is what of a DynamoGraphDeployment tells about its engines.
+type graph struct {
+	subject
+	services []service
+}
+
+// subject is what an Event needs of the object that it is on.
+type subject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		UID       string `json:"uid"`
+	} `json:"metadata"`
+}
+
+// service is a service of v1alpha1, or a component of v1beta1.
+type service struct {
+	name     string
+	index    int    // in the list of components; -1: services are a map
+	kind     string // "prefill", "decode", "worker", "frontend", …
+	replicas int
+	size     int // pods of a replica
+	gpus     int // of a replica
+	model    string
+}
+
+// shared is what both versions have in common.
+type shared struct {
+	Replicas  *int `json:"replicas"`
+	Multinode struct {
+		NodeCount int `json:"nodeCount"`
+	} `json:"multinode"`
+}
+
+func (s shared) fill(to *service) {
+	to.replicas = 1 // as Dynamo's operator takes it where nothing is said
+	if s.Replicas != nil {
+		to.replicas = max(0, *s.Replicas)
+	}
+	to.size = min(max(1, s.Multinode.NodeCount), maxGPUs)
+	to.gpus = min(to.gpus*to.size, maxGPUs)
+}
+
+// alpha is a service of v1alpha1.
+type alpha struct {
+	shared
+	ComponentType    string `json:"componentType"`
+	SubComponentType string `json:"subComponentType"`
+	Resources        struct {
+		Limits   alphaResources `json:"limits"`
+		Requests alphaResources `json:"requests"`
+	} `json:"resources"`
+	ExtraPodSpec struct {
+		MainContainer container   `json:"mainContainer"`
+		Containers    []container `json:"containers"`
+	} `json:"extraPodSpec"`
+}
+
+type alphaResources struct {
+	GPU quantity `json:"gpu"`
+}
+
+func (a alpha) service(name string) service {
+	s := service{name: name, index: -1, kind: a.ComponentType, model: model([]container{a.ExtraPodSpec.MainContainer})}
+	if a.SubComponentType != "" {
+		s.kind = a.SubComponentType
+	}
+	for _, n := range []quantity{a.Resources.Limits.GPU, a.Resources.Requests.GPU, quantity(a.ExtraPodSpec.MainContainer.Resources.gpus())} {
+		if s.gpus == 0 {
+			s.gpus = int(n)
+		}
+	}
+	a.fill(&s)
+	return s
+}
+
+// beta is a component of v1beta1.
+type beta struct {
+	shared
+	Name        string   `json:"name"`
+	Type        string   `json:"type"`
+	PodTemplate template `json:"podTemplate"`
+}
+
+func (b beta) service(index int) service {
+	s := service{name: b.Name, index: index, kind: b.Type, gpus: b.PodTemplate.gpus(), model: b.PodTemplate.model()}
+	b.fill(&s)
+	return s
+}
+
+// parseGraph reads a DynamoGraphDeployment of either version.
+func parseGraph(raw []byte) (graph, error) {
+	var doc struct {
+		subject
+		Spec struct {
+			Services   map[string]alpha `json:"services"`
+			Components []beta           `json:"components"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return graph{}, fmt.Errorf("not a DynamoGraphDeployment as v1alpha1 or v1beta1 have it: %w", err)
+	}
+	g := graph{subject: doc.subject}
+	for name, a := range doc.Spec.Services {
+		g.services = append(g.services, a.service(name))
+	}
+	sort.Slice(g.services, func(i, j int) bool { return g.services[i].name < g.services[j].name })
+	for i, b := range doc.Spec.Components {
+		g.services = append(g.services, b.service(i))
+	}
+	return g, nil
+}
+
+// The names that services had before they said what they are, by Dynamo's
+// recipes for vLLM, SGLang and TensorRT-LLM.
+func legacy() map[string]engine.Role {
+	return map[string]engine.Role{
+		"VllmPrefillWorker": engine.RolePrefill, "VllmDecodeWorker": engine.RoleDecode,
+		"prefill": engine.RolePrefill, "decode": engine.RoleDecode,
+		"TRTLLMPrefillWorker": engine.RolePrefill, "TRTLLMDecodeWorker": engine.RoleDecode,
+	}
+}
+
+// roles finds the services that hold engines: as named by the caller, else by
+// what they say they are, else by their names. One worker alone is aggregated
+// (Dynamo calls it decode, or just worker).
+func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, error) {
+	if len(named) > 0 {
+		return g.byName(named)
+	}
+	found := map[engine.Role]service{}
+	var workers []string
+	for _, s := range g.services {
+		role := engine.Role(s.kind)
+		if role != engine.RolePrefill && role != engine.RoleDecode {
+			legacyRole, ok := legacy()[s.name]
+			if !ok && s.kind != "worker" {
+				continue
+			}
+			role = legacyRole
+		}
+		workers = append(workers, s.name)
+		if other, twice := found[role]; twice {
+			return nil, fmt.Errorf("%s: the services %s and %s are both %s (hint: name one service for each role)", g.Metadata.Name, other.name, s.name, orWorker(role))
+		}
+		found[role] = s
+	}
+	switch {
+	case len(found) == 1:
+		for role, s := range found {
+			if role != engine.RolePrefill {
+				return map[engine.Role]service{engine.RoleAggregated: s}, nil
+			}
+		}
+	case len(found) == 2 && found[engine.RolePrefill].name != "" && found[engine.RoleDecode].name != "":
+		return found, nil
+	}
+	return nil, fmt.Errorf("%s: which services prefill and decode is not to be seen: workers are %s, services %s (hint: subComponentType: prefill and decode, or name one service for each role)",
+		g.Metadata.Name, list(workers), list(g.names()))
+}
+
+func orWorker(r engine.Role) string {
+	if r == "" {
+		return "workers of no phase"
+	}
+	return string(r)
+}
+
+func (g graph) byName(named map[engine.Role]string) (map[engine.Role]service, error) {
+	found := map[engine.Role]service{}
+	for role, name := range named {
+		for _, s := range g.services {
+			if s.name == name {
+				found[role] = s
+			}
+		}
+		if found[role].name == "" {
+			return nil, fmt.Errorf("%s has no service %s for %s: it has %s", g.Metadata.Name, name, role, list(g.names()))
+		}
+	}
+	return found, nil
+}
+
+func (g graph) names() []string {
+	var names []string
+	for _, s := range g.services {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// adapterName is how Dynamo's operator calls the scaling adapter of a service.
+func adapterName(deployment, service string) string {
+	return deployment + "-" + strings.ToLower(service)
+}

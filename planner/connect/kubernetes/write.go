@@ -1,0 +1,112 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// again makes a request until it succeeds, fails for good, or six tries are
+// over, which takes 3 s and more; the planner's next interval tries anew.
+func again(ctx context.Context, r request, do func() error) error {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
+	var last error
+	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) { // last says more
+		last = do()
+		return last == nil || !passing(last), nil
+	})
+	if last == nil && ctx.Err() != nil {
+		last = context.Cause(ctx)
+	}
+	return r.explain(last)
+}
+
+// write makes n the pool's number. Where the list of components changed since it
+// was read, the pool is looked up once more.
+func (t *Target) write(ctx context.Context, p pool, n int) error {
+	err := t.patch(ctx, p, n)
+	if !apierrors.IsInvalid(err) || p.at.subresource != "" || p.service.index < 0 {
+		return err
+	}
+	pools, readErr := t.read(ctx)
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	for _, now := range pools {
+		if now.role == p.role && now.name == p.name {
+			return t.patch(ctx, now, n)
+		}
+	}
+	return fmt.Errorf("the service is gone: %w", err)
+}
+
+func (t *Target) patch(ctx context.Context, p pool, n int) error {
+	c := p.patch(n)
+	options := metav1.PatchOptions{FieldManager: manager, DryRun: t.dryRun()}
+	var sub []string
+	if p.at.subresource != "" {
+		sub = []string{p.at.subresource}
+	}
+	return again(ctx, request{"patch", p.at.resource, p.at.subresource, t.o.Namespace, p.at.name}, func() error {
+		_, err := t.client.Resource(p.at.resource).Namespace(t.o.Namespace).Patch(ctx, p.at.name, c.kind, c.body, options, sub...)
+		return err
+	})
+}
+
+func (t *Target) dryRun() []string {
+	if t.o.DryRun {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
+
+// longestNote is what the API server takes, in bytes.
+const longestNote = 1024
+
+// record writes an Event on the object. Scaling is done by then: a failure is
+// for the log.
+func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
+	resource := schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
+	note := fmt.Sprintf("%s %s from %d to %d: %s", p.role, p.name, p.want, n, reason)
+	event := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "events.k8s.io/v1", "kind": "Event",
+		"metadata":            map[string]any{"generateName": p.about.Metadata.Name + ".", "namespace": t.o.Namespace},
+		"eventTime":           time.Now().UTC().Format(metav1.RFC3339Micro),
+		"reportingController": manager, "reportingInstance": instance(),
+		"action": "Scale", "reason": "Scaled", "type": "Normal", "note": cut(note, longestNote),
+		"regarding": map[string]any{
+			"apiVersion": p.about.APIVersion, "kind": p.about.Kind, "name": p.about.Metadata.Name,
+			"namespace": p.about.Metadata.Namespace, "uid": p.about.Metadata.UID,
+		},
+	}}
+	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: manager, DryRun: t.dryRun()})
+	if err != nil {
+		r := request{verb: "create", resource: resource, namespace: t.o.Namespace}
+		t.log.Warn("no Event was written on the deployment", "error", r.explain(err))
+	}
+}
+
+// instance is which of several planners this is.
+func instance() string {
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return cut(host, 128)
+	}
+	return manager
+}
+
+// cut keeps the first bytes of a text, without half a character at its end.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most-len("…")], "") + "…"
+}
