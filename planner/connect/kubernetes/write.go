@@ -79,7 +79,7 @@ func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
 	note := fmt.Sprintf("%s %s from %d to %d: %s", p.role, p.name, p.want, n, reason)
 	event := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event",
-		"metadata":            map[string]any{"generateName": p.about.Metadata.Name + ".", "namespace": t.o.Namespace},
+		"metadata":            map[string]any{"generateName": p.about.Metadata.Name + "-", "namespace": t.o.Namespace},
 		"eventTime":           time.Now().UTC().Format(metav1.RFC3339Micro),
 		"reportingController": manager, "reportingInstance": instance(),
 		"action": "Scale", "reason": "Scaled", "type": "Normal", "note": cut(note, longestNote),

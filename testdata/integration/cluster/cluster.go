@@ -45,6 +45,9 @@ type Cluster struct {
 	dir     string // of data, credentials and logs
 	servers string // where the programs are
 	url     string // of the API server
+
+	apiServer *server
+	apiArgs   []string
 }
 
 // Start gives a cluster that answers, or fails the test with the end of the log
@@ -78,12 +81,29 @@ func (c *Cluster) startAPIServer(etcd string) {
 	host, port, _ := net.SplitHostPort(free.Address(c.t))
 	c.url = "https://" + net.JoinHostPort(host, port)
 	key := c.writeServiceAccountKey()
-	c.run("kube-apiserver", "--etcd-servers", etcd,
+	c.apiArgs = []string{
+		"--etcd-servers", etcd,
 		"--bind-address", host, "--advertise-address", host, "--secure-port", port, "--cert-dir", c.certificates(),
 		"--service-account-issuer", c.url, "--service-account-key-file", key, "--service-account-signing-key-file", key,
 		"--token-auth-file", c.writeTokens(), "--authorization-mode", "RBAC",
 		// Pods get no service accounts: nothing in them would use one.
-		"--disable-admission-plugins", "ServiceAccount", "--endpoint-reconciler-type", "none")
+		"--disable-admission-plugins", "ServiceAccount", "--endpoint-reconciler-type", "none",
+	}
+	c.apiServer = c.run("kube-apiserver", c.apiArgs...)
+}
+
+// KillAPIServer ends the API server at once; what it stored stays.
+func (c *Cluster) KillAPIServer() {
+	c.t.Helper()
+	c.apiServer.kill()
+}
+
+// RestartAPIServer starts a killed API server again, at its address, and returns
+// once it answers.
+func (c *Cluster) RestartAPIServer() {
+	c.t.Helper()
+	c.apiServer = c.run("kube-apiserver", c.apiArgs...)
+	c.await("the API server is ready again", 60*time.Second, c.answers)
 }
 
 func (c *Cluster) startWorkloads(podStartup time.Duration) {

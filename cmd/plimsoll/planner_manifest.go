@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/planner/connect/kubernetes"
+)
+
+func plannerManifestCommand() *cli.Command {
+	return &cli.Command{
+		Name: "manifest", Usage: "what a planner needs on Kubernetes, as YAML for kubectl apply",
+		Description: "Prints a ServiceAccount, a Role with no more than the planner needs in its namespace, a RoleBinding, a\n" +
+			"   Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n\n" +
+			"   The profile of --profile-config-map is made by\n" +
+			"   kubectl create configmap NAME --from-file=profiling_results/prefill_raw_data.json --from-file=profiling_results/decode_raw_data.json --from-file=profiling_results/recommendation.json",
+		Flags: append(targetFlags(),
+			&cli.StringFlag{Name: "name", Value: "plimsoll-planner", Usage: "`NAME` of the objects, and of the Lease by which one of several planners leads"},
+			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` whose entry point is plimsoll"},
+			&cli.StringFlag{Name: "kube-namespace", Value: "default", Usage: "`NAMESPACE` of the deployment and of the planner"},
+			&cli.IntFlag{Name: "replicas", Value: 2, Usage: "planners; one leads, the others wait"},
+			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of metrics and probes"},
+			&cli.StringFlag{Name: "profile-config-map", Usage: "ConfigMap `NAME` with the files of a profile"},
+			&cli.StringSliceFlag{Name: "serve", Usage: "a flag of planner serve, `FLAG=VALUE`; repeat it"},
+		),
+		Action: plannerManifest,
+	}
+}
+
+// targetFlags name what is scaled on Kubernetes.
+func targetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "deployment", Usage: "DynamoGraphDeployment `NAME` (planner serve takes $" + kubernetes.ParentVariable + " without it)", Category: "kubernetes"},
+		&cli.StringSliceFlag{Name: "target", Usage: "`ROLE=group/version/Kind/name`, or ROLE=SERVICE of the deployment; ROLE is prefill, decode or aggregated; repeat it", Category: "kubernetes"},
+	}
+}
+
+// kubeTargets reads --target.
+func kubeTargets(flags []string) (map[engine.Role]string, error) {
+	targets := map[engine.Role]string{}
+	for _, f := range flags {
+		role, name, ok := strings.Cut(f, "=")
+		r := engine.Role(role)
+		switch {
+		case !ok || name == "":
+			return nil, usagef("--target %q: want ROLE=group/version/Kind/name", f).hint("--target decode=apps/v1/Deployment/decode")
+		case r != engine.RolePrefill && r != engine.RoleDecode && r != engine.RoleAggregated:
+			return nil, usagef("--target %q: role %q is none of prefill, decode, aggregated", f, role)
+		case targets[r] != "":
+			return nil, usagef("--target %q: %s is given twice", f, role)
+		}
+		targets[r] = name
+	}
+	return targets, nil
+}
+
+func plannerManifest(c *cli.Context) error {
+	if c.String("format") == "json" {
+		return usagef("--format json: a manifest is YAML").hint("kubectl create --dry-run=client -o json -f FILE")
+	}
+	targets, err := kubeTargets(c.StringSlice("target"))
+	if err != nil {
+		return err
+	}
+	if c.String("deployment") == "" && len(targets) == 0 {
+		return usagef("nothing to scale is named").hint("--deployment NAME, or --target ROLE=group/version/Kind/name")
+	}
+	if c.String("image") == "" {
+		return usagef("--image is missing").hint("--image registry/plimsoll:v1")
+	}
+	m := kubernetes.Manifest{
+		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"),
+		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: c.String("deployment"), Targets: targets},
+	}
+	if m.Args, err = serveArgs(c); err != nil {
+		return err
+	}
+	body, err := m.YAML()
+	if err != nil {
+		return usagef("%v", err)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s", body)
+	return err
+}
+
+// serveArgs are the container's arguments.
+func serveArgs(c *cli.Context) ([]string, error) {
+	args := []string{"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"), "--listen=:" + strconv.Itoa(c.Int("port"))}
+	if d := c.String("deployment"); d != "" {
+		args = append(args, "--deployment="+d)
+	}
+	for _, t := range c.StringSlice("target") {
+		args = append(args, "--target="+t)
+	}
+	if c.String("profile-config-map") != "" {
+		args = append(args, "--profile="+kubernetes.ProfileDir)
+	}
+	for _, f := range c.StringSlice("serve") {
+		name, _, _ := strings.Cut(f, "=")
+		if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\n") {
+			return nil, usagef("--serve %q: want FLAG=VALUE without dashes", f).hint("--serve ttft=500")
+		}
+		args = append(args, "--"+f)
+	}
+	return args, nil
+}
