@@ -152,7 +152,7 @@ func TestWorkThatEndsOrFails(t *testing.T) {
 	for _, want := range []error{nil, broken} {
 		eventually(t, "leading", func(ctx context.Context) error {
 			if err := election("one").Lead(ctx, config, func(context.Context) error { return want }); !errors.Is(err, want) {
-				return fmt.Errorf("error is %w, want %v", err, want)
+				return fmt.Errorf("error is %w, want %w", err, want)
 			}
 			return nil
 		})
