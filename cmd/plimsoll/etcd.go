@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -34,9 +36,12 @@ func etcdOptions(c *cli.Context) virtual.Options {
 }
 
 // etcdHint says where to look when etcd does not answer.
-func etcdHint(err error, o virtual.Options) error {
+func etcdHint(ctx context.Context, err error, o virtual.Options) error {
 	if !errors.Is(err, virtual.ErrUnreachable) {
 		return err
+	}
+	if why := o.Reach(ctx); why != nil {
+		err = fmt.Errorf("%w\n%w", err, why)
 	}
 	return withHint(err, "does etcd run at %s? --etcd-endpoints or $ETCD_ENDPOINTS says where", strings.Join(o.Endpoints, ","))
 }

@@ -109,10 +109,10 @@ func withClient(do func(context.Context, *cli.Context, *virtual.Client) error) c
 		}
 		client, err := virtual.NewClient(o)
 		if err != nil {
-			return etcdHint(err, o)
+			return etcdHint(c.Context, err, o)
 		}
 		defer func() { err = errors.Join(err, client.Close()) }()
-		return etcdHint(do(ctx, c, client), o)
+		return etcdHint(c.Context, do(ctx, c, client), o)
 	}
 }
 

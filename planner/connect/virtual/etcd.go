@@ -2,11 +2,8 @@ package virtual
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -80,55 +77,12 @@ func open(o Options) (store, error) {
 		Endpoints: o.Endpoints, DialTimeout: o.Timeout, TLS: secure, Username: o.User, Password: o.Password,
 		// A silent peer is noticed, so that a wait does not outlive it.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		// Three seconds outlast an election, and what is returned then says why.
-		MaxUnaryRetries: 30, BackoffWaitBetween: 100 * time.Millisecond,
 		Logger: zap.NewNop(), // what fails comes back as an error
 	})
 	if err != nil {
 		return store{}, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(o.Endpoints, ","), describe(err))
 	}
 	return store{etcd, prefix(o.Namespace), o.Timeout}, nil
-}
-
-func (o Options) tls() (*tls.Config, error) {
-	if o.CA == "" && o.Cert == "" && o.Key == "" {
-		return nil, nil //nolint:nilnil // none is wanted: the endpoints' scheme decides
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.CA != "" {
-		ca, err := readPEM(o.CA)
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, errors.New("etcd's authority: no PEM certificates in it")
-		}
-	}
-	if o.Cert != "" {
-		cert, err := readPEM(o.Cert)
-		if err != nil {
-			return nil, err
-		}
-		key, err := readPEM(o.Key)
-		if err != nil {
-			return nil, err
-		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("etcd's client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
-}
-
-// readPEM takes the text itself too, which is what Dynamo has in its environment.
-func readPEM(textOrPath string) ([]byte, error) {
-	if strings.HasPrefix(textOrPath, "-----BEGIN ") {
-		return []byte(textOrPath), nil
-	}
-	return os.ReadFile(textOrPath)
 }
 
 func (s store) Close() error { return s.etcd.Close() }
