@@ -239,6 +239,31 @@ func TestPendingDecisionIsNotReplaced(t *testing.T) {
 	})
 }
 
+// A planner knows its own decisions from those of others.
+func TestOthersDecisionsAreNoticed(t *testing.T) {
+	c := etcd.Start(t, 1)
+	log, logger := newLog()
+	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), MaxWait: time.Nanosecond, Log: logger})
+	state(t, p)
+	scale(t, p, 1, 1)
+	scale(t, p, 2, 1)
+	state(t, p)
+	if log.has("another planner") {
+		t.Error("the planner takes its own decision for another's")
+	}
+	other := newPlanner(t, virtual.PlannerOptions{Options: options(c), MaxWait: time.Nanosecond})
+	state(t, other)
+	scale(t, other, 3, 1)
+	if err := p.Scale(t.Context(), replicas(2, 2), "test"); !errors.Is(err, virtual.ErrConflict) {
+		t.Errorf("error is %v, want ErrConflict", err)
+	}
+	if s := state(t, p); s.Pools[0].Want != 3 {
+		t.Errorf("state is %+v, want the other's decision", s)
+	}
+	log.wants(t, "another planner")
+	scale(t, p, 2, 2)
+}
+
 func TestGoesOnWithoutAcknowledgement(t *testing.T) {
 	c := etcd.Start(t, 1)
 	log, logger := newLog()
