@@ -31,7 +31,7 @@ func adapterPath(version, service string) string {
 }
 
 // A service with a scaling adapter is read from it and written to it; one
-// without is in the deployment itself.
+// without is in the deployment itself, which is no error (dynamo#13538).
 func TestScalingAdapterComesFirst(t *testing.T) {
 	for version, file := range map[string]string{"v1alpha1": "v1alpha1.json", "v1beta1": "v1beta1.json"} {
 		s, target := graphServer(t, map[string]string{
