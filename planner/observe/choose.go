@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -10,14 +11,16 @@ type series []map[string]string
 
 // choice is which of the series there are say what.
 type choice struct {
-	names  Names
-	labels labels // that they all have
+	names   Names
+	labels  labels   // that they all have
+	caveats []string // what they have beside what was looked for
 }
 
 // wish is what choose looks for: as Wanted, in series that are known already.
 type wish struct {
 	presets          []Names
 	model, namespace string
+	anyCase          bool // of the model, as a frontend that has it in lower case knows it
 }
 
 // choose takes the first preset with requests of the model; ok is false where
@@ -67,18 +70,15 @@ func (w wish) try(n Names, namespace string, all series, by []string) (*choice, 
 		l[namespace] = w.namespace
 	}
 	models := all.values(n.Model, l, by)
+	mine := slices.DeleteFunc(slices.Clone(models), func(m string) bool { return !w.wants(n, m) })
 	switch {
 	case n.Model == "":
-	case w.model != "" && slices.Contains(models, w.model):
-		l[n.Model] = w.model
-	case w.model != "" && n.LowerCase && slices.Contains(models, strings.ToLower(w.model)):
-		l[n.Model] = strings.ToLower(w.model)
-	case w.model != "":
+	case w.model != "" && len(mine) == 0:
 		return nil, models, nil
-	case len(models) > 1:
-		return nil, nil, &AmbiguousError{Models: models}
-	case len(models) == 1:
-		l[n.Model] = models[0]
+	case len(mine) > 1:
+		return nil, nil, &AmbiguousError{Models: mine}
+	case len(mine) == 1:
+		l[n.Model] = mine[0]
 	}
 	has := map[string]bool{}
 	for _, s := range all {
@@ -89,7 +89,25 @@ func (w wish) try(n Names, namespace string, all series, by []string) (*choice, 
 	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) || n.Marker != "" && !has[n.Marker] {
 		return nil, models, nil
 	}
-	return &choice{names: n.having(has), labels: l}, models, nil
+	return &choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil
+}
+
+// wants reports whether a model is the one that is looked for.
+func (w wish) wants(n Names, model string) bool {
+	return w.model == "" || model == w.model ||
+		n.LowerCase && model == strings.ToLower(w.model) || w.anyCase && strings.EqualFold(model, w.model)
+}
+
+// caveats say what more than what was looked for is in the series.
+func (w wish) caveats(n Names, namespace string, all series, l labels, by []string) []string {
+	var out []string
+	if w.model != "" && n.Model == "" {
+		out = append(out, fmt.Sprintf("the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.model))
+	}
+	if several := all.values(namespace, l, by); len(several) > 1 {
+		out = append(out, fmt.Sprintf("requests of %d namespaces are added up: %q", len(several), several))
+	}
+	return out
 }
 
 // values are those of a label, sorted, over series with one of the names.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 )
 
 // maxExposition bounds the bytes of one answer: vLLM's own is about 100 kB.
-const maxExposition = 16 << 20
+const maxExposition = 8 << 20
 
 var errLongExposition = fmt.Errorf("an answer of more than %d MiB", maxExposition>>20)
 
@@ -46,19 +47,22 @@ func scrapeOnce(ctx context.Context, client *http.Client, url string) (expositio
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers %s", resp.Status)
 	}
-	return parse(resp.Body)
-}
-
-// parse reads Prometheus' text format.
-func parse(text io.Reader) (exposition, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	bounded := &bounded{io.NopCloser(text), maxExposition}
-	// The parser wants the last line ended, which not every engine does.
-	families, err := parser.TextToMetricFamilies(io.MultiReader(bounded, strings.NewReader("\n")))
+	text, err := io.ReadAll(&bounded{resp.Body, maxExposition})
 	switch {
 	case errors.Is(err, errTooLong):
 		return nil, errLongExposition
 	case err != nil:
+		return nil, fmt.Errorf("its answer broke off: %w", err)
+	}
+	return parse(text)
+}
+
+// parse reads Prometheus' text format.
+func parse(text []byte) (exposition, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	// The parser wants the last line ended, which not every engine does.
+	families, err := parser.TextToMetricFamilies(io.MultiReader(bytes.NewReader(text), strings.NewReader("\n")))
+	if err != nil {
 		return nil, fmt.Errorf("not Prometheus' text format: %w", err)
 	}
 	var out exposition

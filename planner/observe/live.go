@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,7 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	read := reader{results: a, end: end, window: w.length}
 	i := found.read(read, ready)
 	i.start, i.length, i.maxAge = start, end.Sub(start), l.o.MaxAge
+	i.problems = append(i.problems, found.edge.caveats...)
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, w, ready, &i)
 	}
@@ -173,7 +175,8 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 		return out, nil
 	}
 	if err == nil {
-		wanted.presets = engines
+		edge := out.edge
+		wanted.presets, wanted.model, wanted.anyCase = engines, cmp.Or(wanted.model, edge.labels[edge.names.Model]), edge.names.LowerCase
 		out.engines, err = wanted.engines(all, out.edge.names)
 	}
 	var several *AmbiguousError

@@ -129,7 +129,11 @@ func (r reading) since(before reading) map[counterKey]float64 {
 	}
 	gained := make(map[counterKey]float64, len(r.counters))
 	for key, v := range r.counters {
-		gained[key] = v - before.counters[key] // a counter that is new began at 0
+		was := before.counters[key] // a counter that is new began at 0
+		if v < was && key.what != arrived {
+			was = 0 // one that fell within a process did so again
+		}
+		gained[key] = v - was
 	}
 	return gained
 }
