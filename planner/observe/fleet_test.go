@@ -161,24 +161,28 @@ func TestEndpointsThatFail(t *testing.T) {
 	} {
 		for _, partial := range []bool{false, true} {
 			a, b := startWorker(t, engine.RoleAggregated), startWorker(t, engine.RoleAggregated)
-			e := watch(t, EnginesOptions{Model: "m", Partial: partial, Timeout: 300 * time.Millisecond}, a, b)
+			o := EnginesOptions{Model: "m", Partial: partial}
+			if name == "hangs" {
+				o.Timeout = 300 * time.Millisecond
+			}
+			e := watch(t, o, a, b)
 			a.says(vllmText(state{model: "m"}, nil))
 			b.says(vllmText(state{model: "m"}, nil))
 			e.look()
 			a.says(vllmText(state{model: "m", running: 3}, some(5)))
 			c.fail(b)
-			o := e.observe()
+			seen := e.observe()
 			if name == "truncated" { // what is there counts, what is not is no 0
-				if o.ITL.Mean.Known && !partial {
-					t.Errorf("%s: ITL %+v", name, o.ITL)
+				if seen.ITL.Mean.Known && !partial {
+					t.Errorf("%s: ITL %+v", name, seen.ITL)
 				}
 				continue
 			}
-			if o.Arrivals.Known != partial || o.ISL.Mean.Known != partial || o.Running.Known != partial || partial && o.Arrivals.Value != 8 {
-				t.Errorf("%s, partial %v: %+v", name, partial, o)
+			if seen.Arrivals.Known != partial || seen.ISL.Mean.Known != partial || seen.Running.Known != partial || partial && seen.Arrivals.Value != 8 {
+				t.Errorf("%s, partial %v: %+v", name, partial, seen)
 			}
-			if !problem(o, b.endpoint.URL) || !problem(o, c.want) {
-				t.Errorf("%s: problems %q", name, o.Problems)
+			if !problem(seen, b.endpoint.URL) || !problem(seen, c.want) {
+				t.Errorf("%s: problems %q", name, seen.Problems)
 			}
 		}
 	}

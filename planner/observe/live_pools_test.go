@@ -1,0 +1,239 @@
+package observe
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// twoPools are prefill and decode engines, both of which count each request: twice
+// as many came as ended.
+func twoPools(f *fake) {
+	for _, c := range []struct {
+		role                  string
+		rate, isl, osl, queue float64
+	}{{"prefill", 2, 800, 1, 6}, {"decode", 1, 801, 100, 0}} {
+		l := []string{"model_name", "m", "role", c.role}
+		f.add("vllm:request_success_total", scrape, hour, rising(c.rate), l...)
+		f.add("vllm:num_requests_running", scrape, hour, constant(2), l...)
+		f.add("vllm:num_requests_waiting", scrape, hour, constant(c.queue), l...)
+		f.add("vllm:kv_cache_usage_perc", scrape, hour, constant(c.rate/4), l...)
+		f.histogram("vllm:request_prompt_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.isl, l...)
+		f.histogram("vllm:request_generation_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.osl, l...)
+		f.histogram("vllm:e2e_request_latency_seconds", scrape, hour, map[string]float64{"1": c.rate, "+Inf": c.rate}, c.rate, l...)
+	}
+}
+
+func roles(prefill, decode int) planner.State {
+	return planner.State{Pools: []planner.PoolState{{Role: engine.RolePrefill, Ready: prefill}, {Role: engine.RoleDecode, Ready: decode}}}
+}
+
+func byRole() map[planner.Role]map[string]string {
+	return map[planner.Role]map[string]string{engine.RolePrefill: {"role": "prefill"}, engine.RoleDecode: {"role": "decode"}}
+}
+
+func TestLiveApart(t *testing.T) {
+	f := &fake{t: t}
+	twoPools(f)
+	l := live(t, f, LiveOptions{Selectors: byRole()})
+	sampled(t, l, roles(2, 1))
+	sampled(t, l, roles(4, 1))
+	o := observed(t, l, half, thirty)
+	known(t, "arrivals", o.Arrivals, 60, 1e-6)
+	known(t, "finished", o.Finished, 30, 1e-6)
+	known(t, "ISL", o.ISL.Mean, 800, 1e-6)
+	known(t, "OSL", o.OSL.Mean, 100, 1e-6)
+	known(t, "running", o.Running, 4, 0)
+	known(t, "waiting", o.Waiting, 6, 0)
+	prefill, _ := o.Pool(engine.RolePrefill)
+	decode, _ := o.Pool(engine.RoleDecode)
+	known(t, "queue per ready replica, of which there were 3", prefill.Queue, 2, 1e-9)
+	known(t, "KV use of prefill", prefill.KVUsage, 0.5, 0)
+	known(t, "KV use of decode", decode.KVMost, 0.25, 0)
+	if o.Duration.Mean.Known || !problem(o, "no engine sees a request whole") {
+		t.Errorf("duration %+v, problems %q", o.Duration, o.Problems)
+	}
+}
+
+// Without labels nobody knows which engine is whose, and each request is counted
+// twice: all of that is missing.
+func TestLiveCannotTellPoolsApart(t *testing.T) {
+	f := &fake{t: t}
+	twoPools(f)
+	l := live(t, f, LiveOptions{})
+	sampled(t, l, roles(1, 1))
+	o := observed(t, l, half, thirty)
+	prefill, _ := o.Pool(engine.RolePrefill)
+	if o.Arrivals.Known || o.Finished.Known || o.ISL.Mean.Known || prefill.Queue.Known || !problem(o, "arrivals: prefill and decode engines count every request") {
+		t.Errorf("observation %+v", o)
+	}
+	known(t, "running", o.Running, 4, 0)
+}
+
+func TestPrefillQueueQuery(t *testing.T) {
+	f := &fake{t: t}
+	twoPools(f)
+	f.add("nats_queue", scrape, hour, until(half-15*time.Second, constant(4), constant(8)))
+	l := live(t, f, LiveOptions{Selectors: byRole(), PrefillQueueQuery: `sum({__name__="nats_queue"})`})
+	sampled(t, l, roles(2, 1))
+	o := observed(t, l, half, thirty)
+	prefill, _ := o.Pool(engine.RolePrefill)
+	known(t, "queue", prefill.Queue, 3, 0.1)
+	known(t, "first queue", prefill.QueueOpen, 2, 0)
+	known(t, "last queue", prefill.QueueEnd, 4, 0)
+	known(t, "waiting", o.Waiting, 8, 0)
+
+	l = live(t, f, LiveOptions{Selectors: byRole(), PrefillQueueQuery: `sum({__name__="nats_queu"})`})
+	sampled(t, l, roles(2, 1))
+	o = observed(t, l, half, thirty)
+	if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || o.Waiting.Known || !o.Arrivals.Known || !problem(o, "prefill queue: the query for it has no answer") {
+		t.Errorf("observation %+v", o)
+	}
+}
+
+// A frontend sees each request once, in lower case and with what waits among what
+// runs; what engines hold is theirs to say.
+func TestFrontendAndEngines(t *testing.T) {
+	f := &fake{t: t}
+	front := []string{"model", "qwen/q", "dynamo_namespace", "ns"}
+	f.add("dynamo_frontend_requests_started_total", scrape, hour, rising(5), front...)
+	f.add("dynamo_frontend_requests_total", scrape, hour, rising(4), front...)
+	f.add("dynamo_frontend_active_requests", scrape, hour, constant(10), front...)
+	f.add("dynamo_frontend_queued_requests", scrape, hour, constant(4), front...)
+	f.histogram("dynamo_frontend_time_to_first_token_seconds", scrape, hour, map[string]float64{"1": 4, "+Inf": 4}, 2, front...)
+	o := observed(t, live(t, f, LiveOptions{Model: "Qwen/Q", Namespace: "ns"}), half, thirty)
+	known(t, "arrivals", o.Arrivals, 150, 1e-6)
+	known(t, "finished", o.Finished, 120, 1e-6)
+	known(t, "running", o.Running, 6, 0)
+	known(t, "waiting", o.Waiting, 4, 0)
+	if p, _ := o.Pool(engine.RoleAggregated); p.KVUsage.Known || !problem(o, "no metrics of engines are there") {
+		t.Errorf("pool %+v, problems %q", p, o.Problems)
+	}
+	for _, worker := range []string{"VllmPrefillWorker", "VllmDecodeWorker"} {
+		l := []string{"model_name", "Qwen/Q", "dynamo_namespace", "ns", "dynamo_component", worker}
+		f.add("vllm:request_success_total", scrape, hour, rising(4), l...)
+		f.add("vllm:num_requests_running", scrape, hour, constant(3), l...)
+		f.add("vllm:num_requests_waiting", scrape, hour, constant(1), l...)
+		f.add("vllm:kv_cache_usage_perc", scrape, hour, constant(0.25), l...)
+	}
+	for _, model := range []string{"", "Qwen/Q", "qwen/q"} {
+		l := live(t, f, LiveOptions{Model: model, Namespace: "ns", Selectors: map[planner.Role]map[string]string{
+			engine.RolePrefill: {"dynamo_component": "VllmPrefillWorker"}, engine.RoleDecode: {"dynamo_component": "VllmDecodeWorker"},
+		}})
+		sampled(t, l, roles(1, 1))
+		o = observed(t, l, half, thirty)
+		known(t, "arrivals", o.Arrivals, 150, 1e-6)
+		known(t, "running in the engines", o.Running, 6, 0)
+		known(t, "waiting in the engines", o.Waiting, 2, 0)
+		latency(t, "TTFT", o.TTFT.Mean, 500*time.Millisecond, time.Microsecond)
+		if p, _ := o.Pool(engine.RoleDecode); p.KVUsage.Value != 0.25 {
+			t.Errorf("decode pool %+v", p)
+		}
+	}
+}
+
+// Another version of the engines has other names: they are found when they come.
+func TestLiveFindsNamesAgain(t *testing.T) {
+	f := &fake{t: t}
+	at := half - time.Minute
+	f.engine("m", "a", at, 1, 100) // time_per_output_token_seconds
+	for i := range f.series {
+		f.series[i].stale = true
+	}
+	l := live(t, f, LiveOptions{})
+	if o := observed(t, l, at, thirty); !o.ITL.Mean.Known || !o.Arrivals.Known {
+		t.Errorf("before: %+v", o)
+	}
+	from := len(f.series)
+	f.engine("m", "a", hour, 1, 100)
+	for i := range f.series[from:] {
+		s := &f.series[from+i]
+		s.labels["__name__"] = strings.Replace(s.labels["__name__"], "time_per_output_token", "inter_token_latency", 1)
+		for s.at[0] < at+10*time.Second {
+			s.at, s.values = s.at[1:], s.values[1:]
+		}
+	}
+	o := observed(t, l, half, thirty)
+	known(t, "arrivals", o.Arrivals, 30, 1e-6)
+	latency(t, "ITL by its new name", o.ITL.Mean, 20*time.Millisecond, time.Microsecond)
+}
+
+// However requests are split over engines, Prometheus' figures are those of one
+// engine with all of them.
+func TestLiveAnySplitIsTheSame(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		all, split := &fake{t: t}, &fake{t: t}
+		shares := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 6).Draw(r, "requests per second")
+		buckets := rapid.SliceOfN(rapid.IntRange(0, 9), 4, 4).Draw(r, "weights")
+		sum := 0
+		for i, n := range shares {
+			sum += n
+			split.spreadOut("e"+strconv.Itoa(i), n, buckets)
+		}
+		all.spreadOut("all", sum, buckets)
+		a, b := answered(all), answered(split)
+		defer a.Close()
+		defer b.Close()
+		look := func(url string) planner.Observation {
+			l, err := NewLive(dial(t, Options{URL: url}), LiveOptions{Presets: Presets("vllm")})
+			if err != nil {
+				r.Fatal(err)
+			}
+			return observed(t, l, 2*time.Minute, thirty)
+		}
+		one, many := look(a.URL), look(b.URL)
+		if !sameRequests(one, many) || len(one.Problems) != len(many.Problems) {
+			r.Fatalf("together %+v\nsplit    %+v", one, many)
+		}
+		if want := float64(sum) * 30; !(one.Arrivals.Known && one.Arrivals.Value > want-1e-6 && one.Arrivals.Value < want+1e-6) {
+			r.Fatalf("arrivals %+v, want %v", one.Arrivals, want)
+		}
+	})
+}
+
+func answered(f *fake) *httptest.Server { return httptest.NewServer(http.Handler(f)) }
+
+// spreadOut adds an engine of so many requests a second, whose TTFT fill the
+// buckets by weight.
+func (f *fake) spreadOut(name string, perSecond int, weights []int) {
+	const every, until = 10 * time.Second, 2 * time.Minute
+	l := []string{"model_name", "m", "instance", name}
+	f.add("vllm:request_success_total", every, until, rising(float64(perSecond)), l...)
+	f.add("vllm:num_requests_running", every, until, constant(float64(perSecond)), l...)
+	f.add("vllm:num_requests_waiting", every, until, constant(0), l...)
+	rates, total, sum := map[string]float64{}, 0, 0.0
+	for i, w := range weights {
+		total += w * perSecond
+		sum += float64(w*perSecond) * float64(i)
+		rates[[]string{"0.1", "1", "10", "+Inf"}[i]] = float64(total)
+	}
+	f.histogram("vllm:time_to_first_token_seconds", every, until, rates, sum, l...)
+}
+
+func TestLiveOptions(t *testing.T) {
+	s := dial(t, Options{URL: "http://127.0.0.1:9"})
+	for want, o := range map[string]LiveOptions{
+		"no names of metrics":                    {},
+		"the most age of a sample is -1s":        {Presets: Presets("auto"), MaxAge: -time.Second},
+		`"a b" of the prefill engines`:           {Presets: Presets("auto"), Selectors: map[planner.Role]map[string]string{engine.RolePrefill: {"a b": "c"}}},
+		`labels are given for the role "encode"`: {Presets: Presets("auto"), Selectors: map[planner.Role]map[string]string{"encode": {"a": "c"}}},
+	} {
+		if _, err := NewLive(s, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want %q", o, err, want)
+		}
+	}
+	if _, err := NewLive(nil, LiveOptions{Presets: Presets("auto")}); err == nil {
+		t.Error("no server is no error")
+	}
+	if _, err := NewEngines(EnginesOptions{Timeout: -1}); err == nil || !strings.Contains(err.Error(), "no list") || !strings.Contains(err.Error(), "no names") || !strings.Contains(err.Error(), "-1ns") {
+		t.Errorf("error %v", err)
+	}
+}
