@@ -145,7 +145,7 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 		}
 		if ev.Last {
 			d.token(st, now)
-			m.ended(st.finish, now.Sub(st.arrived), st.req.PromptTokens, st.req.OutputTokens)
+			m.ended(st.finish, now.Sub(st.arrived), st.promptTokens(), st.outputTokens())
 			delete(d.streams, ev.ID)
 		}
 	}

@@ -1,6 +1,7 @@
 package simserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type stream struct {
 	req     sim.Request
 	arrived time.Time
 	finish  finish
+	before  int // output tokens that another engine gave; the request's prompt has them too
 
 	wake     chan struct{} // holds one; full = there are new tokens
 	produced atomic.Int64  // tokens so far
@@ -53,19 +55,19 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 		if !errors.As(err, &told) {
 			told = &apiError{http.StatusInternalServerError, err.Error()}
 		}
-		writeError(w, told)
+		WriteError(w, told.status, told.message)
 		return
 	}
 	st.arrived = arrived
 	e := envelope{
-		ID:      d.idPrefix + fmt.Sprintf("%016x", st.req.ID),
-		Created: arrived.Unix(),
+		ID:      d.idPrefix + cmp.Or(requestID(r), fmt.Sprintf("%016x", st.req.ID)),
+		Created: cmp.Or(q.handover.Created, arrived.Unix()),
 		Model:   s.opts.Model,
 	}
 	a := newAnswer(s.cfg.Seed, q.prompt)
 	s.driver.in.add(st)
 	if q.stream {
-		s.stream(w, r, st, newChunks(d, e, a, st.req.OutputTokens, st.finish), q.usage)
+		s.stream(w, r, st, newChunks(d, e, a, st.outputTokens(), st.finish), q.usage)
 		return
 	}
 	n, ok := s.await(r, st, st.req.OutputTokens)
@@ -74,10 +76,31 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 	}
 	var text []byte
 	for i := range n {
-		text = a.appendWord(text, i)
+		text = a.appendWord(text, st.before+i)
 	}
-	writeJSON(w, http.StatusOK, whole(d, e, string(text), st.finish, newUsage(st.req.PromptTokens, n, st.cached)))
+	writeJSON(w, http.StatusOK, whole(d, e, string(text), st.finish, newUsage(st.promptTokens(), st.before+n, st.cached), q.handover.next(st.before+n, e.Created)))
 }
+
+// next is what the engine is told that goes on after n tokens; nil where none does.
+func (t transfer) next(n int, created int64) *transfer {
+	if !t.DoRemoteDecode {
+		return nil
+	}
+	return &transfer{DoRemotePrefill: true, ProducedTokens: n, Created: created}
+}
+
+// requestID is the one that the client gave, as vLLM takes it over; empty = none.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if len(id) > 128 {
+		return ""
+	}
+	return id
+}
+
+// promptTokens is the client's prompt, outputTokens all that the client gets.
+func (st *stream) promptTokens() int { return st.req.PromptTokens - st.before }
+func (st *stream) outputTokens() int { return st.req.OutputTokens + st.before }
 
 // accept reads a request and refuses what the engine cannot do.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byte) (query, error)) (query, *stream, error) {
@@ -125,12 +148,12 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func (s *Server) plan(q query, warmUp bool) (*stream, error) {
 	r := sim.Request{
 		ID:           s.requests.Add(1),
-		PromptTokens: len(q.prompt),
+		PromptTokens: len(q.prompt) + q.handover.ProducedTokens,
 		Prefix:       s.prefix(q.prompt),
-		OutputTokens: q.maxTokens,
+		OutputTokens: q.maxTokens - q.handover.ProducedTokens,
 		WarmUp:       warmUp,
 	}
-	if r.OutputTokens == 0 {
+	if q.maxTokens == 0 {
 		r.OutputTokens = max(1, s.cfg.MaxTokens()-r.PromptTokens)
 	}
 	// Before the answer's own end is known, as a real engine has to.
@@ -141,13 +164,17 @@ func (s *Server) plan(q query, warmUp bool) (*stream, error) {
 		return nil, err
 	}
 	f := finishLength
-	if end := max(newAnswer(s.cfg.Seed, q.prompt).end(), q.minTokens); !q.ignoreEOS && end < r.OutputTokens {
-		r.OutputTokens, f = end, finishStop
+	end := max(newAnswer(s.cfg.Seed, q.prompt).end(), q.minTokens)
+	if left := max(1, end-q.handover.ProducedTokens); !q.ignoreEOS && left < r.OutputTokens {
+		r.OutputTokens, f = left, finishStop
 	}
 	if n := s.cfg.Output(r.OutputTokens); n < r.OutputTokens {
 		r.OutputTokens, f = n, finishLength
 	}
-	return &stream{req: r, finish: f, wake: make(chan struct{}, 1)}, nil
+	if q.handover.DoRemoteDecode && !q.ignoreEOS && end <= r.OutputTokens {
+		f = finishStop // otherwise another engine would go on after the end
+	}
+	return &stream{req: r, finish: f, before: q.handover.ProducedTokens, wake: make(chan struct{}, 1)}, nil
 }
 
 // prefix is what the prefix cache knows a prompt by.
@@ -197,7 +224,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c ch
 		}
 		buf = buf[:0]
 		for ; sent < have; sent++ {
-			buf = c.appendToken(buf, sent)
+			buf = c.appendToken(buf, st.before+sent)
 		}
 		if sent == total {
 			buf = c.appendEnd(buf, usageIf(withUsage, st))
@@ -212,6 +239,6 @@ func usageIf(wanted bool, st *stream) *usage {
 	if !wanted {
 		return nil
 	}
-	u := newUsage(st.req.PromptTokens, st.req.OutputTokens, st.cached)
+	u := newUsage(st.promptTokens(), st.outputTokens(), st.cached)
 	return &u
 }

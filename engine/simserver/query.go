@@ -23,6 +23,19 @@ type query struct {
 	ignoreEOS bool
 	stream    bool
 	usage     bool // a stream ends with a usage chunk
+	handover  transfer
+}
+
+// transfer is what prefill and decode apart tell each other through a router, in
+// vLLM's words (kv_transfer_params of its NixlConnector; tests/v1/kv_connector/
+// nixl_integration/toy_proxy_server.py of its main branch, November 2026) and two
+// of our own: vLLM's decode workers sample the first token once more, and a
+// simulated one goes on after it.
+type transfer struct {
+	DoRemoteDecode  bool  `json:"do_remote_decode"`  // another engine will decode: answer with what it is to be told
+	DoRemotePrefill bool  `json:"do_remote_prefill"` // another engine has computed the prompt
+	ProducedTokens  int   `json:"produced_tokens"`   // output tokens that it has given to the client
+	Created         int64 `json:"created"`           // its answer's Unix time, so that one stream has one; 0 = now
 }
 
 // body is what the two endpoints take. Sampling options that change which
@@ -47,6 +60,8 @@ type body struct {
 	Stop        json.RawMessage `json:"stop"`     // a string or a list of them
 	Logprobs    json.RawMessage `json:"logprobs"` // a number in completions, true or false in chat
 	TopLogprobs int             `json:"top_logprobs"`
+
+	Transfer transfer `json:"kv_transfer_params"`
 }
 
 // message is one turn of a chat; its content is a string or a list of parts.
@@ -95,7 +110,7 @@ func parseBody(data []byte) (body, query, error) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return body{}, query{}, badRequest("the body is not a valid request: %v", err)
 	}
-	q := query{model: b.Model, minTokens: b.MinTokens, ignoreEOS: b.IgnoreEOS, stream: b.Stream, usage: b.StreamOptions.IncludeUsage}
+	q := query{model: b.Model, minTokens: b.MinTokens, ignoreEOS: b.IgnoreEOS, stream: b.Stream, usage: b.StreamOptions.IncludeUsage, handover: b.Transfer}
 	limit := b.MaxTokens
 	if b.MaxCompletionTokens != nil {
 		limit = b.MaxCompletionTokens
@@ -121,7 +136,22 @@ func parseBody(data []byte) (body, query, error) {
 	if limit != nil {
 		q.maxTokens = *limit
 	}
-	return b, q, nil
+	return b, q, q.handover.check(limit, q.stream)
+}
+
+// check refuses what cannot be handed over; limit is max_tokens, nil = none.
+func (t transfer) check(limit *int, stream bool) error {
+	switch {
+	case t.DoRemoteDecode && stream:
+		return badRequest("kv_transfer_params.do_remote_decode of a stream: the parameters come with a whole answer")
+	case t.ProducedTokens < 0 || t.ProducedTokens > 0 && !t.DoRemotePrefill:
+		return badRequest("kv_transfer_params.produced_tokens is %d: want 0, or more with do_remote_prefill", t.ProducedTokens)
+	case limit != nil && t.ProducedTokens >= *limit:
+		return badRequest("kv_transfer_params.produced_tokens is %d: want less than max_tokens, which is %d", t.ProducedTokens, *limit)
+	case t.ProducedTokens > maxBody:
+		return badRequest("kv_transfer_params.produced_tokens is %d: want at most %d", t.ProducedTokens, maxBody)
+	}
+	return nil
 }
 
 // asksFor reports whether a field asks for anything: clients send what they do

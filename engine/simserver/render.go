@@ -96,8 +96,8 @@ func (c *chunks) appendEnd(b []byte, u *usage) []byte {
 	return append(b, "data: [DONE]\n\n"...)
 }
 
-// whole is an answer that is not streamed.
-func whole(d dialect, e envelope, text string, f finish, u usage) any {
+// whole is an answer that is not streamed; next nil = no other engine goes on.
+func whole(d dialect, e envelope, text string, f finish, u usage, next *transfer) any {
 	type choice struct {
 		Index    int      `json:"index"`
 		Text     *string  `json:"text,omitempty"`
@@ -114,7 +114,9 @@ func whole(d dialect, e envelope, text string, f finish, u usage) any {
 		envelope
 		Choices []choice `json:"choices"`
 		Usage   usage    `json:"usage"`
-	}{e, []choice{c}, u}
+
+		Transfer *transfer `json:"kv_transfer_params,omitempty"`
+	}{e, []choice{c}, u, next}
 }
 
 // writeJSON answers with v.
@@ -124,11 +126,21 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // fails only where the client is gone
 }
 
-// writeError answers with an error in OpenAI's form.
-func writeError(w http.ResponseWriter, e *apiError) {
+// WriteError answers with an error in OpenAI's form.
+func WriteError(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(ErrorBody(status, message)) // fails only where the client is gone
+}
+
+// ErrorBody is an error in OpenAI's form, one line of JSON.
+func ErrorBody(status int, message string) []byte {
 	kind := "invalid_request_error"
-	if e.status == http.StatusNotFound {
+	switch {
+	case status == http.StatusNotFound:
 		kind = "not_found_error"
+	case status >= http.StatusInternalServerError:
+		kind = "server_error"
 	}
 	type detail struct {
 		Message string  `json:"message"`
@@ -136,7 +148,11 @@ func writeError(w http.ResponseWriter, e *apiError) {
 		Param   *string `json:"param"`
 		Code    int     `json:"code"`
 	}
-	writeJSON(w, e.status, struct {
+	b, err := json.Marshal(struct {
 		Error detail `json:"error"`
-	}{detail{Message: e.message, Type: kind, Code: e.status}})
+	}{detail{Message: message, Type: kind, Code: status}})
+	if err != nil {
+		panic("simserver: strings and numbers do not marshal: " + err.Error())
+	}
+	return append(b, '\n')
 }

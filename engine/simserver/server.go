@@ -21,7 +21,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,10 +39,6 @@ const (
 
 // DefaultDrainTimeout bounds how long Serve waits for requests in flight.
 const DefaultDrainTimeout = 30 * time.Second
-
-// newConnGrace is how long a connection without a request yet may stay when
-// the server stops: enough for bytes on their way.
-const newConnGrace = 100 * time.Millisecond
 
 // Options is a server to make.
 type Options struct {
@@ -126,38 +121,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	stop := s.driver.start()
 	defer stop()
 
-	fresh := newConns{}
-	srv := &http.Server{
-		Handler:           s.handler,
-		ReadHeaderTimeout: 30 * time.Second,
-		ConnState:         fresh.track,
-		ErrorLog:          s.log,
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
-	select {
-	case err := <-failed:
-		return errors.Join(fmt.Errorf("serving on %s: %w", ln.Addr(), err), srv.Close())
-	case <-ctx.Done():
-	}
-	s.log.Printf("stopping: waiting up to %v for the requests in flight", s.opts.DrainTimeout)
-	return s.drain(context.WithoutCancel(ctx), srv, &fresh)
-}
-
-// drain shuts srv down, at the drain timeout by force.
-func (s *Server) drain(ctx context.Context, srv *http.Server, fresh *newConns) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.DrainTimeout)
-	defer cancel()
-	// Shutdown would wait 5 s for connections that clients opened ahead of need.
-	defer time.AfterFunc(newConnGrace, fresh.close).Stop()
-	err := srv.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("requests still in flight %v after the stop were cut off", s.opts.DrainTimeout)
-		s.log.Print(err)
-		return errors.Join(err, srv.Close())
-	}
-	s.log.Print("stopped")
-	return err
+	return ServeHTTP(ctx, ln, s.handler, s.opts.DrainTimeout, s.log)
 }
 
 // logStart says what is served, the KV capacity in vLLM's words.
@@ -194,7 +158,7 @@ func (s *Server) routes(m *metrics) http.Handler {
 	}))
 	mux.HandleFunc("/metrics", method(http.MethodGet, m.handler().ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, &apiError{http.StatusNotFound, "no such path: " + r.URL.Path})
+		WriteError(w, http.StatusNotFound, "no such path: "+r.URL.Path)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(ProvenanceHeader, profile.Simulated.String())
@@ -207,7 +171,7 @@ func method(want string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != want && (want != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", want)
-			writeError(w, &apiError{http.StatusMethodNotAllowed, fmt.Sprintf("%s %s: want %s", r.Method, r.URL.Path, want)})
+			WriteError(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s %s: want %s", r.Method, r.URL.Path, want))
 			return
 		}
 		h(w, r)
@@ -228,31 +192,4 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
 	}{"list", []model{{s.opts.Model, "model", s.created, "plimsoll", s.opts.Model, s.cfg.MaxTokens()}}})
-}
-
-// newConns holds the connections that have not brought a request yet.
-type newConns struct {
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-}
-
-func (n *newConns) track(c net.Conn, st http.ConnState) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if st != http.StateNew {
-		delete(n.conns, c)
-		return
-	}
-	if n.conns == nil {
-		n.conns = map[net.Conn]struct{}{}
-	}
-	n.conns[c] = struct{}{}
-}
-
-func (n *newConns) close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for c := range n.conns {
-		_ = c.Close() // the server stops: nothing is lost that could be told to anyone
-	}
 }

@@ -151,7 +151,8 @@ type reply struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	}
-	Error *struct {
+	Transfer *transfer `json:"kv_transfer_params"`
+	Error    *struct {
 		Message, Type string
 		Code          int
 	}
