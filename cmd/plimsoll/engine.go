@@ -20,8 +20,8 @@ const mostDrain = 24 * time.Hour
 
 func engineCommand() *cli.Command {
 	return &cli.Command{
-		Name: "engine", Usage: "the embedded simulated engine",
-		Subcommands: []*cli.Command{engineServeCommand(), engineSimulateCommand()},
+		Name: "engine", Usage: "the embedded simulated engine, and a router in front of engines",
+		Subcommands: []*cli.Command{engineServeCommand(), engineFrontendCommand(), engineSimulateCommand()},
 	}
 }
 
@@ -127,12 +127,8 @@ func servedSource(c *cli.Context, cfg engine.Config) (modelSource, error) {
 
 // listenAndServe ends well when ctx does: TERM is how an engine is told to stop.
 func listenAndServe(ctx context.Context, srv *simserver.Server, addr string) error {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", addr)
+	ln, err := listenOn(ctx, addr)
 	if err != nil {
-		if strings.Contains(err.Error(), "address already in use") {
-			return withHint(fmt.Errorf("%s is in use", addr), "choose another --port, or 0 for a free one")
-		}
 		return err
 	}
 	return srv.Serve(ctx, ln)

@@ -51,11 +51,11 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 	arrived := time.Now()
 	q, st, err := s.accept(w, r, parse)
 	if err != nil {
-		var told *apiError
+		var told *RequestError
 		if !errors.As(err, &told) {
-			told = &apiError{http.StatusInternalServerError, err.Error()}
+			told = &RequestError{http.StatusInternalServerError, err.Error()}
 		}
-		WriteError(w, told.status, told.message)
+		WriteError(w, told.Status, told.Message)
 		return
 	}
 	st.arrived = arrived
@@ -111,7 +111,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byt
 			return query{}, nil, badRequest("%s is %q: want true or false", WarmUpHeader, v)
 		}
 	}
-	data, err := readBody(w, r)
+	data, err := ReadBody(w, r)
 	if err != nil {
 		return query{}, nil, err
 	}
@@ -120,14 +120,14 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byt
 		return query{}, nil, err
 	}
 	if q.model != "" && q.model != s.opts.Model {
-		return query{}, nil, &apiError{http.StatusNotFound, fmt.Sprintf("no model %q here: this server has %q", q.model, s.opts.Model)}
+		return query{}, nil, &RequestError{http.StatusNotFound, fmt.Sprintf("no model %q here: this server has %q", q.model, s.opts.Model)}
 	}
 	st, err := s.plan(q, warmUp)
 	return q, st, err
 }
 
-// readBody reads a bounded body in bounded time.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// ReadBody reads a bounded body in bounded time. Its errors are *RequestError.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	// A writer without deadlines is a test's: it has no slow client either.
 	rc := http.NewResponseController(w)
 	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
@@ -136,7 +136,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, &apiError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+		return nil, &RequestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
 	}
 	if err != nil {
 		return nil, badRequest("reading the body: %v", err)

@@ -266,14 +266,15 @@ func parseIDs(raw []byte) ([]uint32, error) {
 	return ids, nil
 }
 
-// apiError is an error that the client is told.
-type apiError struct {
-	status  int
-	message string
+// RequestError is an error that the client is told.
+type RequestError struct {
+	Status  int // of HTTP
+	Message string
 }
 
-func (e *apiError) Error() string { return e.message }
+// Error implements error.
+func (e *RequestError) Error() string { return e.Message }
 
 func badRequest(format string, args ...any) error {
-	return &apiError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	return &RequestError{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }

@@ -20,9 +20,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, parse := range []func([]byte) (query, error){parseCompletion, parseChat} {
 			q, err := parse(data)
-			var told *apiError
+			var told *RequestError
 			switch {
-			case err != nil && (!errors.As(err, &told) || told.status != http.StatusBadRequest || told.message == ""):
+			case err != nil && (!errors.As(err, &told) || told.Status != http.StatusBadRequest || told.Message == ""):
 				t.Errorf("error %v is not the client's", err)
 			case err == nil && (len(q.prompt) == 0 || q.maxTokens < 0 || q.minTokens < 0):
 				t.Errorf("accepted %+v", q)

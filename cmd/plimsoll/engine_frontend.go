@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/simserver"
+	"plimsoll/engine/simserver/frontend"
+	"plimsoll/planner/connect/local"
+)
+
+func engineFrontendCommand() *cli.Command {
+	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
+	return &cli.Command{
+		Name: "frontend", Usage: "route requests to several OpenAI-compatible engines, prefill and decode apart or not",
+		Description: "Requests go to the least loaded worker that is ready; with prefill and decode workers they wait in one queue for prefill. " +
+			"/metrics speaks as Dynamo's frontend does, /health is 200 where a request would find a worker. " +
+			"TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once.\n\n" +
+			"   plimsoll engine serve --role prefill --port 8001 &\n" +
+			"   plimsoll engine serve --role decode --port 8002 &\n" +
+			"   plimsoll engine frontend --workers prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002 --port 8000",
+		Flags: []cli.Flag{
+			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode (default: those of the state file)"),
+			s("namespace", "dynamo", "deployment whose workers are asked, and label of its metrics, `name`"),
+			s("state-file", "", "state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
+			s("listen", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
+			s("prefill-concurrency", itoa(frontend.DefaultPrefillConcurrency), "requests at a time that each prefill worker takes, `N`"),
+			s("max-queue", itoa(frontend.DefaultMaxQueue), "requests that may wait for a worker, `N`; one more gets 503"),
+			s("queue-timeout", frontend.DefaultQueueTimeout.String(), "how long a request may wait for a worker before it gets 503, `time`, up to 24h"),
+			s("drain-timeout", simserver.DefaultDrainTimeout.String(), "after TERM, let the requests in flight run for at most this `time`, up to 24h"),
+			s("api-key-file", "", "`file` with the bearer token that /v1 asks for; it goes on to the workers"),
+		},
+		Action: serveFrontend,
+	}
+}
+
+// frontendJob is what the flags of engine frontend ask for.
+type frontendJob struct {
+	opts    frontend.Options
+	addr    string
+	workers []frontend.Worker // fixed ones
+	file    string            // where they are not
+}
+
+func serveFrontend(c *cli.Context) error {
+	job, err := parseFrontend(c)
+	if err != nil {
+		return err
+	}
+	f, err := frontend.New(job.opts)
+	if err != nil {
+		return err
+	}
+	ln, err := listenOn(c.Context, job.addr)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context))
+	var follows sync.WaitGroup
+	defer follows.Wait()
+	defer cancel() // workers are followed while requests are drained
+	if job.file == "" {
+		f.SetWorkers(job.workers)
+	} else {
+		follows.Go(func() {
+			frontend.File{Path: job.file, Read: stateFile}.Follow(ctx, f)
+		})
+	}
+	return f.Serve(c.Context, ln)
+}
+
+func parseFrontend(c *cli.Context) (frontendJob, error) {
+	p := &parser{c: c}
+	job := frontendJob{opts: frontend.Options{
+		Namespace:          p.name("namespace"),
+		PrefillConcurrency: p.integer("prefill-concurrency", 1, 1_000_000, 0),
+		MaxQueue:           p.integer("max-queue", 1, 10_000_000, 0),
+		QueueTimeout:       p.duration("queue-timeout"), DrainTimeout: p.duration("drain-timeout"),
+		Log: c.App.ErrWriter,
+	}}
+	job.addr = net.JoinHostPort(c.String("listen"), itoa(p.integer("port", 0, 65535, 0)))
+	for flag, d := range map[string]bool{"queue-timeout": job.opts.QueueTimeout > mostDrain, "drain-timeout": job.opts.DrainTimeout > mostDrain} {
+		if d {
+			p.fail(usagef("--%s %s: want at most %v", flag, c.String(flag), mostDrain))
+		}
+	}
+	list, state, keyFile := p.name("workers"), p.name("state-file"), p.name("api-key-file")
+	if p.err != nil {
+		return job, p.err
+	}
+	if c.Bool("quiet") {
+		job.opts.Log = nil
+	}
+	if keyFile != "" {
+		key, err := readToken(keyFile)
+		if err != nil {
+			return job, usagef("--api-key-file: %v", err)
+		}
+		job.opts.APIKey = key
+	}
+	return job, job.findWorkers(list, state)
+}
+
+// findWorkers is where the workers come from.
+func (j *frontendJob) findWorkers(list, file string) error {
+	if list != "" {
+		if file != "" {
+			return usagef("--workers and --state-file: want one of them")
+		}
+		var err error
+		if j.workers, err = frontend.ParseWorkers(list); err != nil {
+			return usagef("--workers: %v", err).hint("such as prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002")
+		}
+		return nil
+	}
+	path, err := local.Path(j.opts.Namespace)
+	if err != nil {
+		return usagef("--namespace: %v", err)
+	}
+	if j.file = path; file != "" {
+		j.file = file
+	}
+	return nil
+}
+
+// stateFile reads the workers that planner/connect/local keeps.
+func stateFile(path string) ([]frontend.Worker, error) {
+	list, err := local.Workers(path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]frontend.Worker, len(list))
+	for i, w := range list {
+		out[i] = frontend.Worker{Name: w.Name, Role: w.Role, URL: strings.TrimRight(w.URL, "/"), State: frontend.State(w.State)}
+	}
+	return out, nil
+}
+
+// listenOn listens, and says what to do where the port is taken.
+func listenOn(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil && strings.Contains(err.Error(), "address already in use") {
+		return nil, withHint(fmt.Errorf("%s is in use", addr), "choose another --port, or 0 for a free one")
+	}
+	return ln, err
+}

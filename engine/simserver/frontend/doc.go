@@ -1,0 +1,33 @@
+// Package frontend is a router in front of several OpenAI-compatible engines. It
+// takes the workers that there are, as often as they change, and requests over
+// HTTP; it gives each request to the least loaded worker that is ready, passes
+// its answer on as it comes, and counts what a client sees in Prometheus metrics
+// under the names of NVIDIA Dynamo's frontend. It refuses a request where no
+// worker is to be had in time, and answers with the worker's own refusals.
+//
+// # Aggregated
+//
+// A request goes to one worker. Its body goes as it came, but a stream is asked
+// for its usage, which the client gets only where it asked for it too.
+//
+// # Prefill and decode apart
+//
+// With a prefill and a decode worker ready, requests go through both; aggregated
+// workers serve where one of the two kinds is missing. Requests wait in one FIFO
+// queue, from which each prefill worker takes Options.PrefillConcurrency at a
+// time. It is asked for one token, as vLLM's own routers do it, and answers with
+// kv_transfer_params, which the least loaded decode worker gets with the request.
+//
+// A simulated decode worker goes on after the first token, so that the client has
+// it as soon as prefill gives it (kv_transfer_params.produced_tokens). A real vLLM
+// samples the first token once more: there the client gets the decode worker's
+// stream alone, as with vLLM's routers, since the two first tokens need not be
+// the same. A request for one token needs no decode worker, and gets none.
+//
+// # Workers that go
+//
+// A worker that drains or is gone gets no new requests; what it has goes on. One
+// that refuses, before any byte of its answer, is left alone for a moment, and
+// the request goes elsewhere. After the first byte nothing is tried again: the
+// stream ends with an error event, without [DONE], and its connection breaks off.
+package frontend

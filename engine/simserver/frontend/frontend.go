@@ -1,0 +1,168 @@
+package frontend
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/engine/simserver"
+)
+
+// The defaults of Options.
+const (
+	DefaultPrefillConcurrency = 1
+	DefaultMaxQueue           = 4096
+	DefaultQueueTimeout       = 30 * time.Second
+)
+
+// connectTimeout bounds how long a worker may take to accept a connection.
+const connectTimeout = 2 * time.Second
+
+// Options is a frontend to make; zero values are the defaults.
+type Options struct {
+	Namespace          string        // the label dynamo_namespace; required
+	PrefillConcurrency int           // requests that each prefill worker takes at a time
+	MaxQueue           int           // requests that may wait for their first worker
+	QueueTimeout       time.Duration // how long a request may wait for a worker
+	DrainTimeout       time.Duration // how long the requests in flight may take when the frontend is told to stop
+	APIKey             string        // bearer token that /v1 asks for; empty = none
+	Log                io.Writer     // one line per event; nil = none
+}
+
+// Frontend routes requests to workers.
+type Frontend struct {
+	opts    Options
+	pool    *pool
+	metrics *metrics
+	handler http.Handler
+	client  *http.Client
+	log     *log.Logger
+	active  sync.WaitGroup // handlers that run
+}
+
+// New makes a frontend without workers. Nothing runs before Serve.
+func New(o Options) (*Frontend, error) {
+	switch {
+	case o.Namespace == "":
+		return nil, errors.New("frontend: no namespace given")
+	case o.PrefillConcurrency < 0:
+		return nil, fmt.Errorf("frontend: prefill concurrency %d: want at least 1", o.PrefillConcurrency)
+	case o.MaxQueue < 0:
+		return nil, fmt.Errorf("frontend: queue of at most %d: want at least 1", o.MaxQueue)
+	case o.QueueTimeout < 0 || o.DrainTimeout < 0:
+		return nil, fmt.Errorf("frontend: queue timeout %v and drain timeout %v: want more than 0", o.QueueTimeout, o.DrainTimeout)
+	}
+	o.PrefillConcurrency = cmp.Or(o.PrefillConcurrency, DefaultPrefillConcurrency)
+	o.MaxQueue = cmp.Or(o.MaxQueue, DefaultMaxQueue)
+	o.QueueTimeout = cmp.Or(o.QueueTimeout, DefaultQueueTimeout)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, simserver.DefaultDrainTimeout)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	f := &Frontend{
+		opts: o,
+		pool: &pool{prefillConcurrency: o.PrefillConcurrency, maxQueue: o.MaxQueue},
+		log:  log.New(o.Log, "frontend: ", log.LstdFlags|log.Lmsgprefix),
+		// Around any proxy of the environment, and without asking for compression:
+		// answers pass through byte by byte.
+		client: &http.Client{
+			Transport: &http.Transport{
+				DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
+				MaxIdleConnsPerHost: 1024, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	f.metrics = newMetrics(o.Namespace, f.pool)
+	f.handler = f.routes()
+	return f, nil
+}
+
+// SetWorkers replaces the list of workers; it takes effect at once. Workers that
+// are not valid are left out and logged.
+func (f *Frontend) SetWorkers(list []Worker) {
+	var valid []Worker
+	names := map[string]bool{}
+	for _, w := range list {
+		err := w.Check()
+		if names[w.Name] {
+			err = fmt.Errorf("worker %s is there twice", w.Name)
+		}
+		if err != nil {
+			f.log.Printf("warning: %v: it gets no requests", err)
+			continue
+		}
+		names[w.Name] = true
+		valid = append(valid, w)
+	}
+	f.pool.set(valid)
+	f.log.Print(describe(valid))
+}
+
+// describe is a list of workers in a line.
+func describe(list []Worker) string {
+	if len(list) == 0 {
+		return "no workers: requests wait"
+	}
+	words := make([]string, len(list))
+	for i, w := range list {
+		words[i] = fmt.Sprintf("%s %s (%s, %s)", w.Name, w.URL, w.Role, w.State)
+	}
+	return "workers: " + strings.Join(words, ", ")
+}
+
+// Serve answers requests on ln until ctx is done, then stops accepting, lets the
+// requests in flight finish, and returns nil; an error where they had to be cut
+// off at the drain timeout, or where ln fails. It closes ln.
+func (f *Frontend) Serve(ctx context.Context, ln net.Listener) error {
+	f.log.Printf("serving namespace %s on http://%s", f.opts.Namespace, ln.Addr())
+	err := simserver.ServeHTTP(ctx, ln, f.handler, f.opts.DrainTimeout, f.log)
+	f.active.Wait()
+	f.client.CloseIdleConnections()
+	return err
+}
+
+func (f *Frontend) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/completions", f.keyed(f.generate("completions")))
+	mux.HandleFunc("POST /v1/chat/completions", f.keyed(f.generate("chat_completions")))
+	mux.HandleFunc("GET /v1/models", f.keyed(f.models))
+	mux.HandleFunc("GET /health", f.health)
+	mux.HandleFunc("GET /live", func(http.ResponseWriter, *http.Request) {})
+	mux.Handle("GET /metrics", f.metrics.handler())
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		simserver.WriteError(w, http.StatusNotFound, "no such path: "+r.Method+" "+r.URL.Path)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.active.Add(1)
+		defer f.active.Done()
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// keyed lets only requests with the API key through.
+func (f *Frontend) keyed(h http.HandlerFunc) http.HandlerFunc {
+	if f.opts.APIKey == "" {
+		return h
+	}
+	want := sha256.Sum256([]byte("Bearer " + f.opts.APIKey)) // of equal length, whatever is sent
+	return func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			simserver.WriteError(w, http.StatusUnauthorized, "no valid API key: want Authorization: Bearer KEY")
+			return
+		}
+		h(w, r)
+	}
+}

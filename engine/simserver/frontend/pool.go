@@ -1,0 +1,241 @@
+package frontend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"plimsoll/engine"
+)
+
+// A worker that refused is left alone for a moment, twice as long each time.
+const (
+	firstRest = 100 * time.Millisecond
+	mostRest  = 2 * time.Second
+)
+
+var (
+	errQueueFull = errors.New("too many requests wait for a worker")
+	errNoWorker  = errors.New("no worker was ready in time")
+)
+
+// need is what a request waits for.
+type need int
+
+const (
+	first  need = iota // the worker that gives the first token: prefill or aggregated
+	second             // a decode worker for the rest
+	needs
+)
+
+// pool knows the workers and what each has in flight, and makes requests wait
+// where there is no place for them.
+type pool struct {
+	prefillConcurrency int
+	maxQueue           int
+
+	mu      sync.Mutex
+	workers []*member // those there are, in the order of their list
+	leaving []*member // gone from the list, with requests in flight
+	waiting [needs][]*waiter
+	turn    uint64 // counts the places given
+}
+
+// member is a worker and its load.
+type member struct {
+	Worker
+	inFlight  int
+	lastTurn  uint64    // when it got its last request
+	restUntil time.Time // it refused, and is left alone until then
+	rest      time.Duration
+}
+
+// waiter is a request that waits; granted holds one.
+type waiter struct{ granted chan *member }
+
+// set replaces the list of workers. What is in flight at those that go stays there.
+func (p *pool) set(list []Worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.workers
+	p.workers = make([]*member, 0, len(list))
+	for _, w := range list {
+		same := func(m *member) bool { return m.Name == w.Name && m.URL == w.URL && m.Role == w.Role }
+		m := &member{}
+		if i := slices.IndexFunc(old, same); i >= 0 {
+			m, old = old[i], slices.Delete(slices.Clone(old), i, i+1)
+		} else if i := slices.IndexFunc(p.leaving, same); i >= 0 { // it came back
+			m, p.leaving = p.leaving[i], slices.Delete(p.leaving, i, i+1)
+		}
+		m.Worker = w
+		p.workers = append(p.workers, m)
+	}
+	for _, m := range old {
+		if m.inFlight > 0 {
+			p.leaving = append(p.leaving, m)
+		}
+	}
+	p.dispatch()
+}
+
+// acquire gives a worker a request, which counts as in flight there until release.
+// It waits in line; at most until the deadline or ctx's end.
+func (p *pool) acquire(ctx context.Context, n need, deadline time.Time) (*member, error) {
+	p.mu.Lock()
+	if len(p.waiting[n]) == 0 {
+		if m := p.pick(n, time.Now()); m != nil {
+			p.take(m)
+			p.mu.Unlock()
+			return m, nil
+		}
+	}
+	// A request that has its first token is not sent away: its kind is bounded by
+	// the places at the workers that give it.
+	if n == first && len(p.waiting[n]) >= p.maxQueue {
+		p.mu.Unlock()
+		return nil, errQueueFull
+	}
+	w := &waiter{granted: make(chan *member, 1)}
+	p.waiting[n] = append(p.waiting[n], w)
+	p.mu.Unlock()
+
+	timeout := time.NewTimer(time.Until(deadline))
+	defer timeout.Stop()
+	err := errNoWorker
+	select {
+	case m := <-w.granted:
+		return m, nil
+	case <-timeout.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, p.giveUp(n, w, err)
+}
+
+// giveUp takes w out of the line, or gives back the place that it got meanwhile.
+func (p *pool) giveUp(n need, w *waiter, err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.waiting[n], w); i >= 0 {
+		p.waiting[n] = slices.Delete(p.waiting[n], i, i+1)
+		return err
+	}
+	p.leave(<-w.granted)
+	return err
+}
+
+// release ends a request at m. A worker that refused it rests.
+func (p *pool) release(m *member, refused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if refused {
+		m.rest = min(max(firstRest, 2*m.rest), mostRest)
+		m.restUntil = time.Now().Add(m.rest)
+		time.AfterFunc(m.rest, p.wake)
+	}
+	p.leave(m)
+}
+
+// answered notes that m answers.
+func (p *pool) answered(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.rest = 0
+}
+
+func (p *pool) leave(m *member) {
+	m.inFlight--
+	if m.inFlight == 0 {
+		p.leaving = slices.DeleteFunc(p.leaving, func(l *member) bool { return l == m })
+	}
+	p.dispatch()
+}
+
+func (p *pool) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dispatch()
+}
+
+// dispatch gives places to those who wait, first come first served.
+func (p *pool) dispatch() {
+	now := time.Now()
+	for n := range p.waiting {
+		for len(p.waiting[n]) > 0 {
+			m := p.pick(need(n), now)
+			if m == nil {
+				break
+			}
+			p.take(m)
+			p.waiting[n][0].granted <- m
+			p.waiting[n] = slices.Delete(p.waiting[n], 0, 1)
+		}
+	}
+}
+
+func (p *pool) take(m *member) {
+	p.turn++
+	m.inFlight++
+	m.lastTurn = p.turn
+}
+
+// pick is the least loaded worker with a place; of equal ones that whose last
+// request is the longest ago, which makes them take turns. Nil where there is none.
+func (p *pool) pick(n need, now time.Time) *member {
+	role := engine.RoleDecode
+	if n == first {
+		role = p.startsAt(now)
+	}
+	var best *member
+	for _, m := range p.workers {
+		if m.Role != role || !m.takes(now) || m.Role == engine.RolePrefill && m.inFlight >= p.prefillConcurrency {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(m.inFlight, best.inFlight), cmp.Compare(m.lastTurn, best.lastTurn)) < 0 {
+			best = m
+		}
+	}
+	return best
+}
+
+// startsAt is the role of the workers that a request starts at now; empty = none.
+func (p *pool) startsAt(now time.Time) engine.Role {
+	is := map[engine.Role]bool{}
+	for _, m := range p.workers {
+		is[m.Role] = is[m.Role] || m.takes(now)
+	}
+	switch {
+	case is[engine.RolePrefill] && is[engine.RoleDecode]:
+		return engine.RolePrefill
+	case is[engine.RoleAggregated]:
+		return engine.RoleAggregated
+	}
+	return ""
+}
+
+// takes reports whether requests may go to m.
+func (m *member) takes(now time.Time) bool { return m.State == Ready && !now.Before(m.restUntil) }
+
+// load is what the pool holds at an instant.
+type load struct {
+	members      []member // those that are leaving too
+	waiting      int      // for any worker
+	prefillQueue int      // for a prefill worker
+	serves       bool     // a request would find its way
+}
+
+func (p *pool) load() load {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := load{serves: p.startsAt(time.Now()) != "", waiting: len(p.waiting[first]) + len(p.waiting[second])}
+	for _, m := range slices.Concat(p.workers, p.leaving) {
+		l.members = append(l.members, *m)
+		if m.Role == engine.RolePrefill {
+			l.prefillQueue = len(p.waiting[first])
+		}
+	}
+	return l
+}
