@@ -152,7 +152,7 @@ func (c *call) send(n need, body func(engine.Role) ([]byte, error)) (answer, err
 			c.f.pool.release(m, false)
 			return answer{}, badRequest(err)
 		}
-		resp, err := c.post(m.URL, text)
+		resp, err := c.post(m.URL, text) //nolint:bodyclose // the answer closes it
 		if err == nil {
 			c.f.pool.answered(m)
 			return answer{resp, m, c.ending(resp, m)}, nil

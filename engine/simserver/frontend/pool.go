@@ -44,7 +44,7 @@ type pool struct {
 	turn    uint64 // counts the places given
 }
 
-// member is a worker and its load.
+// member is a worker and its load. The pool guards all that changes: its state too.
 type member struct {
 	Worker
 	inFlight  int
@@ -60,17 +60,19 @@ type waiter struct{ granted chan *member }
 func (p *pool) set(list []Worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.workers
+	old := slices.Clone(p.workers)
 	p.workers = make([]*member, 0, len(list))
 	for _, w := range list {
 		same := func(m *member) bool { return m.Name == w.Name && m.URL == w.URL && m.Role == w.Role }
-		m := &member{}
+		m := &member{Worker: w}
 		if i := slices.IndexFunc(old, same); i >= 0 {
-			m, old = old[i], slices.Delete(slices.Clone(old), i, i+1)
+			m = old[i]
+			old = slices.Delete(old, i, i+1)
 		} else if i := slices.IndexFunc(p.leaving, same); i >= 0 { // it came back
-			m, p.leaving = p.leaving[i], slices.Delete(p.leaving, i, i+1)
+			m = p.leaving[i]
+			p.leaving = slices.Delete(p.leaving, i, i+1)
 		}
-		m.Worker = w
+		m.State = w.State
 		p.workers = append(p.workers, m)
 	}
 	for _, m := range old {

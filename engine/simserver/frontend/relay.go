@@ -235,7 +235,7 @@ func (s *relayed) end(a answer) error {
 	case s.failed != nil:
 		return s.failed
 	case !s.ended:
-		return broken(a.member, errors.New("it has neither [DONE] nor a finish reason"))
+		return broken(a.member, errors.New("it has neither a last event nor a finish reason"))
 	}
 	return nil
 }

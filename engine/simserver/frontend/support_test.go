@@ -45,7 +45,7 @@ func engineAt(t testing.TB, name string, role engine.Role, timer stepTimer) work
 	t.Helper()
 	s, err := simserver.New(simserver.Options{
 		Model: "test/model", Timer: timer, DrainTimeout: 20 * time.Second,
-		Sim: sim.Config{Role: role, KVBlocks: 25_600, Seed: 7, Limits: engine.Limits{MaxNumSeqs: 64, MaxModelLen: 131_072}},
+		Sim: sim.Config{Role: role, KVBlocks: 25_600, Seed: 7, Limits: engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 256, MaxModelLen: 131_072}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,319 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+)
+
+func ready(role engine.Role, names ...string) []Worker {
+	out := make([]Worker, len(names))
+	for i, n := range names {
+		out[i] = Worker{Name: n, Role: role, URL: "http://" + n + ":1", State: Ready}
+	}
+	return out
+}
+
+func newPool(concurrency, maxQueue int, workers ...Worker) *pool {
+	p := &pool{prefillConcurrency: concurrency, maxQueue: maxQueue}
+	p.set(workers)
+	return p
+}
+
+func mustAcquire(t testing.TB, p *pool, n need) *member {
+	t.Helper()
+	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Equally loaded workers take turns.
+func TestTiesGoRound(t *testing.T) {
+	p := newPool(1, 1, ready(engine.RoleAggregated, "a", "b", "c")...)
+	var got []string
+	for range 7 {
+		m := mustAcquire(t, p, first)
+		got = append(got, m.Name)
+		p.release(m, false)
+	}
+	if want := []string{"a", "b", "c", "a", "b", "c", "a"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// Whatever happens, a place is at the least loaded worker that takes requests,
+// counts never disagree with a plain tally, and nobody waits where there is room.
+func TestLeastLoaded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		concurrency := rapid.IntRange(1, 3).Draw(t, "concurrency")
+		role := rapid.SampledFrom([]engine.Role{engine.RoleAggregated, engine.RolePrefill}).Draw(t, "role")
+		all := ready(role, "a", "b", "c", "d")
+		if role == engine.RolePrefill {
+			all = append(all, ready(engine.RoleDecode, "z")...)
+		}
+		p := newPool(concurrency, 1000, all...)
+		states := map[string]State{"a": Ready, "b": Ready, "c": Ready, "d": Ready, "z": Ready}
+		tally := map[string]int{}
+		var held []*member
+		free := func(name string) bool {
+			return states[name] == Ready && (role != engine.RolePrefill || tally[name] < concurrency)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				least, any := 1<<30, false
+				for _, n := range []string{"a", "b", "c", "d"} {
+					if free(n) {
+						least, any = min(least, tally[n]), true
+					}
+				}
+				m, err := p.acquire(context.Background(), first, time.Now())
+				switch {
+				case err == nil && (!any || !free(m.Name) || tally[m.Name] != least):
+					t.Fatalf("%s with %d in flight, the least is %d; %v", m.Name, tally[m.Name], least, tally)
+				case err != nil && any:
+					t.Fatalf("%v, with %v in flight of %v", err, tally, states)
+				case err == nil:
+					tally[m.Name]++
+					held = append(held, m)
+				}
+			},
+			"leave": func(t *rapid.T) {
+				if len(held) == 0 {
+					t.Skip()
+				}
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				p.release(held[i], false)
+				tally[held[i].Name]--
+				held = slices.Delete(held, i, i+1)
+			},
+			"change": func(t *rapid.T) {
+				list := slices.Clone(all)
+				for i := range list {
+					if list[i].Role == role {
+						list[i].State = rapid.SampledFrom([]State{Ready, Draining, Starting, ""}).Draw(t, "state")
+						states[list[i].Name] = list[i].State
+					}
+				}
+				p.set(slices.DeleteFunc(list, func(w Worker) bool { return w.State == "" }))
+			},
+			"": func(t *rapid.T) {
+				got := map[string]int{}
+				for _, m := range p.load().members {
+					got[m.Name] += m.inFlight
+				}
+				for name, n := range tally {
+					if got[name] != n {
+						t.Fatalf("%s has %d in flight, want %d", name, got[name], n)
+					}
+				}
+			},
+		})
+	})
+}
+
+// First come, first served, and each prefill worker takes so many at a time.
+func TestQueueIsFIFO(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(2, 100, slices.Concat(ready(engine.RolePrefill, "p"), ready(engine.RoleDecode, "d"))...)
+		stays := mustAcquire(t, p, first)
+		leaves := mustAcquire(t, p, first)
+		order := make(chan int, 50)
+		got := make(chan *member, 50)
+		for i := range 50 {
+			go func() {
+				m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- i
+				got <- m
+			}()
+			synctest.Wait()
+		}
+		if l := p.load(); l.prefillQueue != 50 || l.waiting != 50 || l.members[0].inFlight != 2 {
+			t.Errorf("%+v", l)
+		}
+		p.release(leaves, false)
+		for i := range 50 {
+			synctest.Wait()
+			if n := <-order; n != i {
+				t.Errorf("number %d came as the %dth", n, i)
+			}
+			p.release(<-got, false)
+		}
+		p.release(stays, false)
+	})
+}
+
+// A queue that is full refuses, one that has waited too long gives up, one whose
+// client left makes room; none of them takes a place with it.
+func TestQueueLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1, 2)
+		results := make(chan error, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 2 {
+			go func() {
+				c := t.Context()
+				if i == 1 {
+					c = ctx
+				}
+				_, err := p.acquire(c, first, time.Now().Add(time.Minute))
+				results <- err
+			}()
+		}
+		synctest.Wait()
+		if _, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute)); !errors.Is(err, errQueueFull) {
+			t.Errorf("a third: %v", err)
+		}
+		cancel()
+		if err := <-results; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		began := time.Now()
+		if err := <-results; !errors.Is(err, errNoWorker) || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		p.set(ready(engine.RoleAggregated, "a"))
+		if l := p.load(); l.waiting != 0 || l.members[0].inFlight != 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// A worker that comes is used at once by those who wait.
+func TestWaitersGetAWorkerThatComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1, 10)
+		got := make(chan *member, 1)
+		go func() {
+			m, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- m
+		}()
+		synctest.Wait()
+		p.set(ready(engine.RolePrefill, "p")) // no decode worker: it still waits
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Error("a prefill worker alone serves nobody")
+		}
+		p.set(slices.Concat(ready(engine.RolePrefill, "p"), ready(engine.RoleDecode, "d")))
+		if m := <-got; m.Name != "p" {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// A worker that refuses is left alone, longer each time, and comes back by itself.
+func TestRefusingWorkerRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1, 10, ready(engine.RoleAggregated, "a")...)
+		want := firstRest
+		for range 8 {
+			p.release(mustAcquireLate(t, p), true)
+			began := time.Now()
+			if p.load().serves {
+				t.Fatal("it does not rest")
+			}
+			m := mustAcquireLate(t, p)
+			if d := time.Since(began); d != want {
+				t.Errorf("it rested for %v, want %v", d, want)
+			}
+			p.release(m, false)
+			want = min(2*want, mostRest)
+		}
+		m := mustAcquireLate(t, p)
+		p.answered(m)
+		p.release(m, true)
+		if began, m := time.Now(), mustAcquireLate(t, p); time.Since(began) != firstRest {
+			t.Errorf("after it had answered, %s rested for %v", m.Name, time.Since(began))
+		}
+	})
+}
+
+func mustAcquireLate(t *testing.T, p *pool) *member {
+	t.Helper()
+	m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Aggregated workers serve where prefill or decode is missing, and only there.
+func TestWhoServes(t *testing.T) {
+	prefill, decode, whole := ready(engine.RolePrefill, "p"), ready(engine.RoleDecode, "d"), ready(engine.RoleAggregated, "a")
+	drains := ready(engine.RoleDecode, "d")
+	drains[0].State = Draining
+	for _, c := range []struct {
+		list []Worker
+		want engine.Role
+	}{
+		{nil, ""},
+		{prefill, ""},
+		{decode, ""},
+		{whole, engine.RoleAggregated},
+		{slices.Concat(prefill, decode), engine.RolePrefill},
+		{slices.Concat(prefill, decode, whole), engine.RolePrefill},
+		{slices.Concat(prefill, drains), ""},
+		{slices.Concat(prefill, drains, whole), engine.RoleAggregated},
+	} {
+		if got := newPool(1, 1, c.list...).startsAt(time.Now()); got != c.want {
+			t.Errorf("%v: %q, want %q", c.list, got, c.want)
+		}
+	}
+}
+
+func TestParseWorkers(t *testing.T) {
+	got, err := ParseWorkers(" prefill=http://a:1/ ,decode=http://b:2, prefill=https://c")
+	want := []Worker{
+		{"prefill-0", engine.RolePrefill, "http://a:1", Ready},
+		{"decode-0", engine.RoleDecode, "http://b:2", Ready},
+		{"prefill-1", engine.RolePrefill, "https://c", Ready},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{
+		"", ",", "http://a:1", "chef=http://a:1", "decode=", "decode=a:1", "decode=ftp://a", "decode=http://", "decode=http://:80",
+		"decode=http://u:secret@a", "decode=http://a?x=1", "decode=http://a#x", "decode=http://a,prefill=http://a", "decode=http://[::1", "decode=http://a,",
+	} {
+		if list, err := ParseWorkers(bad); err == nil {
+			t.Errorf("%q gives %+v", bad, list)
+		} else if fmt.Sprint(err) == "" || slices.Contains([]string{"secret"}, fmt.Sprint(err)) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzParseWorkers(f *testing.F) {
+	for _, s := range []string{"prefill=http://a:1,decode=http://b:2", "aggregated=https://[::1]:80/x", "=", "decode=http://u:p@a", "a=b=c,,"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		list, err := ParseWorkers(s)
+		if err != nil {
+			return
+		}
+		names := map[string]bool{}
+		for _, w := range list {
+			if err := w.Check(); err != nil || names[w.Name] || w.State != Ready {
+				t.Errorf("%q gives %+v: %v", s, w, err)
+			}
+			names[w.Name] = true
+		}
+	})
+}
