@@ -42,7 +42,9 @@ type interval struct {
 	problems []string
 
 	arrivals, finished, running, waiting number
+	ended                                number // as finished, where requests come in
 	promptTokens, outputTokens           number // for lengths without a histogram
+	edgeWaiting                          bool   // waiting is as a frontend has it
 	isl, osl, ttft, itl, e2e             gain
 	pools                                []pool
 }
@@ -58,8 +60,8 @@ func (i interval) observation() planner.Observation {
 	o.TTFT = spread[time.Duration](&f, "TTFT", "s", i.ttft)
 	o.ITL = spread[time.Duration](&f, "ITL", "s", i.itl)
 	o.Duration = spread[time.Duration](&f, "request duration", "s", i.e2e)
-	f.mean("ISL", &o.ISL, i.promptTokens, o.Arrivals)
-	f.mean("OSL", &o.OSL, i.outputTokens, o.Finished)
+	f.mean("ISL", &o.ISL, i.promptTokens, i.ended)
+	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)
 	for _, p := range i.pools {
 		of := func(what string, n number) planner.Figure[float64] { return f.figure(string(p.role)+" "+what, n) }
 		o.Pools = append(o.Pools, planner.PoolObservation{
@@ -143,13 +145,13 @@ func spread[T float64 | time.Duration](f *figures, what, unit string, g gain) pl
 	return out
 }
 
-// mean takes that of a length from a counter of tokens, where there was no
-// histogram of it: of requests that were under way at the interval's ends too.
-func (f *figures) mean(what string, s *planner.Spread[float64], tokens number, requests planner.Figure[float64]) {
-	if s.Count > 0 || !tokens.given || !requests.Known || requests.Value == 0 {
+// mean takes that of a length from a counter of tokens, where there is no histogram
+// of it: of requests that were under way at the interval's ends too.
+func (f *figures) mean(what string, s *planner.Spread[float64], tokens, requests number) {
+	if s.Count > 0 || !tokens.given || !requests.given || !(requests.v > 0) {
 		return
 	}
 	if t := f.figure("tokens of "+what, tokens); t.Known {
-		s.Count, s.Mean = requests.Value, planner.Figure[float64]{Value: t.Value / requests.Value, Known: true, Age: t.Age}
+		s.Count, s.Mean = requests.v, planner.Figure[float64]{Value: t.Value / requests.v, Known: true, Age: t.Age}
 	}
 }

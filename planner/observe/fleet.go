@@ -141,6 +141,9 @@ func (f *fleet) sum(looks []glance) {
 		partial                 bool
 	}
 	all := map[planner.Role]*sums{}
+	for role := range f.pools { // whose engines are all gone hold nothing any more (llm-d#769)
+		all[role] = &sums{}
+	}
 	for _, l := range looks {
 		s := all[l.endpoint.Role]
 		if s == nil {

@@ -142,11 +142,16 @@ func (s liveSeries) askRequests(q *question) {
 	q.ask("went", "count(count_over_time(%s) unless %s)", seen, l.selector(name))
 }
 
+// enginesHold reports whether engines say what runs and waits.
+func (s liveSeries) enginesHold() bool {
+	return len(s.engines.names.Running) > 0 && len(s.engines.names.Waiting) > 0
+}
+
 // askGauges asks for the end's; the engines' where they speak for themselves, since
 // a frontend may not know what waits at them.
 func (s liveSeries) askGauges(q *question) {
 	c := s.edge
-	if len(s.engines.names.Running) > 0 && len(s.engines.names.Waiting) > 0 {
+	if s.enginesHold() {
 		c = s.engines
 	}
 	for _, g := range []struct{ key, name string }{{"running", first(c.names.Running)}, {"waiting", first(c.names.Waiting)}} {

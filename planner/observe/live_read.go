@@ -61,9 +61,10 @@ func (s liveSeries) read(r reader, ready map[planner.Role]*mean) interval {
 		s.readRequests(r, &i)
 	}
 	c := s.edge
-	if len(s.engines.names.Running) > 0 && len(s.engines.names.Waiting) > 0 {
+	if s.enginesHold() {
 		c = s.engines
 	}
+	i.edgeWaiting = !c.names.PerEngine
 	i.running = r.gauge("running", "running", first(c.names.Running))
 	i.waiting = r.gauge("waiting", "waiting", first(c.names.Waiting))
 	if c.names.RunningHasWaiting && i.running.given && i.waiting.given {
@@ -77,7 +78,7 @@ func (s liveSeries) read(r reader, ready map[planner.Role]*mean) interval {
 
 func (s liveSeries) readRequests(r reader, i *interval) {
 	n := s.edge.names
-	i.finished = r.counter("finished", first(n.Finished))
+	i.finished, i.ended = r.counter("finished", first(n.Finished)), r.counter("ended", first(n.Finished))
 	i.arrivals = r.counter("started", first(n.Started))
 	if len(n.Started) == 0 {
 		i.arrivals = s.arrived(r)

@@ -47,10 +47,13 @@ func (q queues) replace(i *interval, at int, ready *mean) {
 	each := func(n number) number { return perReplica(n, replicas, q.why) }
 	own := p.waiting
 	p.queue, p.queueOpen, p.queueEnd, p.waiting = each(q.mean), each(q.open), each(q.close), q.close
-	if !q.close.given || !own.given {
+	switch {
+	case i.edgeWaiting: // the frontend's has what waits for prefill
+	case !q.close.given || !own.given:
 		i.waiting = lacking("the prefill queue is not known")
+	default:
+		i.waiting.v += q.close.v - own.v
 	}
-	i.waiting.v += q.close.v - own.v
 }
 
 // perReplica is a queue by ready replica. Without any, nothing waits at one.

@@ -111,7 +111,7 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 			front, back = t.of(engine.RolePrefill), t.of(engine.RoleDecode)
 		}
 	}
-	i.arrivals, i.finished = front.count(arrived), back.count("finished")
+	i.arrivals, i.ended, i.finished = front.count(arrived), front.count("finished"), back.count("finished")
 	i.arrivals.v = max(0, i.arrivals.v)
 	i.promptTokens, i.outputTokens = front.count("prompt"), back.count("output")
 	i.isl, i.osl = front.histogram("isl"), back.histogram("osl")
@@ -132,6 +132,7 @@ func (p *poolLooks) closing(g gauge) number {
 // gauges are the engines' at the end; the frontends' where there are only those.
 func (f *fleet) gauges(i *interval, roles map[planner.Role]bool) {
 	i.running, i.waiting = given(0, 0), given(0, 0)
+	i.edgeWaiting = roles[""] && len(roles) == 1
 	seen := false
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		p := f.pools[role]

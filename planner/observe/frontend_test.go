@@ -1,0 +1,185 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// dynamoText is what Dynamo's frontend writes, once it has seen a request.
+func dynamoText(started, finished, active, queued, prefillQueue int) string {
+	var b strings.Builder
+	for _, x := range []struct {
+		kind, name string
+		v          int
+	}{
+		{"counter", "dynamo_frontend_requests_started_total", started},
+		{"counter", "dynamo_frontend_requests_total", finished},
+		{"gauge", "dynamo_frontend_active_requests", active},
+		{"gauge", "dynamo_frontend_queued_requests", queued},
+	} {
+		fmt.Fprintf(&b, "# TYPE %s %s\n%s{model=\"m\"} %d\n", x.name, x.kind, x.name, x.v)
+	}
+	fmt.Fprintf(&b, "# TYPE prefill_queue gauge\nprefill_queue %d\n", prefillQueue)
+	return b.String()
+}
+
+// Where there is a frontend it counts the requests, whatever the engines behind it
+// count, and its counters begin at 0 with the first request.
+func TestEnginesBehindAFrontend(t *testing.T) {
+	front, p, d := startWorker(t, ""), startWorker(t, engine.RolePrefill), startWorker(t, engine.RoleDecode)
+	e := watch(t, EnginesOptions{PrefillQueue: "prefill_queue"}, front, p, d)
+	front.says("# no request yet\n# TYPE prefill_queue gauge\nprefill_queue 0\n")
+	p.says(vllmText(state{model: "M"}, nil))
+	d.says(vllmText(state{model: "M"}, nil))
+	state2 := planner.State{Pools: []planner.PoolState{{Role: engine.RolePrefill, Ready: 2}, {Role: engine.RoleDecode, Ready: 1}}}
+	sampled(t, e.source, state2)
+	front.says(dynamoText(12, 7, 5, 2, 6))
+	p.says(vllmText(state{model: "M", running: 1, waiting: 1}, some(11)))
+	d.says(vllmText(state{model: "M", running: 3, waiting: 2, kv: 0.5}, some(9)))
+	o := e.observe()
+	known(t, "arrivals", o.Arrivals, 12, 0)
+	known(t, "finished", o.Finished, 7, 0)
+	known(t, "running in the engines", o.Running, 4, 0)
+	known(t, "waiting, in the prefill queue and at decode", o.Waiting, 8, 0)
+	prefill, _ := o.Pool(engine.RolePrefill)
+	known(t, "prefill queue per replica", prefill.QueueEnd, 3, 0)
+	known(t, "prefill queue at first", prefill.QueueOpen, 0, 0)
+	if o.ISL.Mean.Known || !problem(o, "ISL: no endpoint says it") {
+		t.Errorf("ISL %+v, problems %q", o.ISL, o.Problems)
+	}
+
+	e = watch(t, EnginesOptions{}, front)
+	e.look()
+	o = e.observe()
+	known(t, "running, of a frontend alone", o.Running, 3, 0) // of 5 that are active 2 wait
+	known(t, "waiting, of a frontend alone", o.Waiting, 2, 0)
+	known(t, "arrivals, of a frontend alone", o.Arrivals, 0, 0)
+}
+
+// What the engines held that are gone, nobody holds any more.
+func TestEnginesAllGone(t *testing.T) {
+	front, w := startWorker(t, ""), startWorker(t, engine.RoleAggregated)
+	front.says(dynamoText(1, 1, 0, 0, 0))
+	w.says(vllmText(state{model: "m", running: 5, waiting: 50}, nil))
+	e := watch(t, EnginesOptions{}, front, w)
+	e.look()
+	e.list.endpoints = []Endpoint{front.endpoint}
+	o := e.observe()
+	known(t, "waiting", o.Waiting, 0, 0)
+	known(t, "running", o.Running, 0, 0)
+}
+
+// TensorRT-LLM has no histograms of lengths: its counters of tokens give the mean,
+// and no percentile.
+func TestMeansOfTokenCounters(t *testing.T) {
+	w := startWorker(t, engine.RoleAggregated)
+	text := func(requests, running int) string {
+		var b strings.Builder
+		for _, x := range []struct {
+			kind, name string
+			v          int
+		}{
+			{"counter", "trtllm_request_success_total", requests},
+			{"counter", "trtllm_prompt_tokens_total", 700 * requests},
+			{"counter", "trtllm_generation_tokens_total", 30 * requests},
+			{"gauge", "trtllm_num_requests_running", running},
+			{"gauge", "trtllm_num_requests_waiting", 0},
+			{"gauge", "trtllm_kv_cache_utilization", 1},
+		} {
+			fmt.Fprintf(&b, "# TYPE %s %s\n%s{model_name=\"m\",engine_type=\"trtllm\"} %d\n", x.name, x.kind, x.name, x.v)
+		}
+		return b.String()
+	}
+	w.says(text(10, 0))
+	e := watch(t, EnginesOptions{Presets: Presets("trtllm")}, w)
+	e.look()
+	w.says(text(14, 4))
+	o := e.observe()
+	known(t, "arrivals", o.Arrivals, 8, 0)
+	known(t, "ISL", o.ISL.Mean, 700, 0)
+	known(t, "OSL", o.OSL.Mean, 30, 0)
+	if o.ISL.P50.Known || o.ISL.Count != 4 {
+		t.Errorf("ISL %+v", o.ISL)
+	}
+}
+
+// SGLang's shares of a priority are not added to their whole.
+func TestSharesAreNotAdded(t *testing.T) {
+	w := startWorker(t, engine.RoleAggregated)
+	w.says(`# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="m",priority=""} 7
+sglang:num_running_reqs{model_name="m",priority="1"} 4
+sglang:num_running_reqs{model_name="m",priority="2"} 3
+# TYPE sglang:num_queue_reqs gauge
+sglang:num_queue_reqs{model_name="m"} 2
+`)
+	e := watch(t, EnginesOptions{}, w)
+	e.look()
+	o := e.observe()
+	known(t, "running", o.Running, 7, 0)
+	known(t, "waiting", o.Waiting, 2, 0)
+	if o.Arrivals.Known || !problem(o, "arrivals: no endpoint says it") {
+		t.Errorf("arrivals %+v, problems %q", o.Arrivals, o.Problems)
+	}
+}
+
+// Counters that are no numbers are missing, and so is what is over them.
+func TestEnginesWithoutNumbers(t *testing.T) {
+	w := startWorker(t, engine.RoleAggregated)
+	good := vllmText(state{model: "m", running: 1}, some(3))
+	w.says(good)
+	e := watch(t, EnginesOptions{}, w)
+	e.look()
+	bad := strings.ReplaceAll(good, `finished_reason="stop"} 3`, `finished_reason="stop"} NaN`)
+	w.says(strings.ReplaceAll(bad, "\nvllm:num_requests_running{model_name=\"m\",engine=\"0\"} 1", "\nvllm:num_requests_running{model_name=\"m\",engine=\"0\"} +Inf"))
+	o := e.observe()
+	p, _ := o.Pool(engine.RoleAggregated)
+	if o.Arrivals.Known || o.Finished.Known || o.Running.Known || p.Running.Known || !problem(o, "finished requests: the metrics give NaN") {
+		t.Errorf("observation %+v", o)
+	}
+}
+
+// An interval of which nobody saw the beginning has gauges and no counts.
+func TestNoSampleAtTheBeginning(t *testing.T) {
+	w := startWorker(t, engine.RoleAggregated)
+	w.says(vllmText(state{model: "m", running: 2}, some(1000)))
+	o := watch(t, EnginesOptions{}, w).observe()
+	if o.Arrivals.Known || o.TTFT.Mean.Known || !problem(o, "arrivals: not known of aggregated") {
+		t.Errorf("observation %+v", o)
+	}
+	known(t, "running", o.Running, 2, 0)
+}
+
+func FuzzExposition(f *testing.F) {
+	f.Add(vllmText(state{model: "m", running: 1, began: 3}, some(2)))
+	f.Add(dynamoText(1, 2, 3, 4, 5))
+	f.Add("# TYPE a histogram\na_bucket{le=\"x\"} 1\na_count 1\n")
+	f.Add("# TYPE vllm:request_prompt_tokens summary\nvllm:request_prompt_tokens{quantile=\"0.5\"} NaN\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		x, err := parse([]byte(text))
+		if err != nil {
+			return
+		}
+		w := wish{presets: Presets("auto")}
+		for _, find := range []func() (choice, error){
+			func() (choice, error) { return w.engines(x.series(), Names{}) },
+			func() (choice, error) { c, _, err := w.choose(x.series()); return c, err },
+		} {
+			c, err := find()
+			if err != nil {
+				continue
+			}
+			r := c.read(x, "prefill_queue")
+			for key, v := range r.since(reading{began: missing()}) {
+				if r.counters[key] != v && !math.IsNaN(v) {
+					t.Errorf("%v: a process that is new counted %v of %v", key, v, r.counters[key])
+				}
+			}
+		}
+	})
+}
