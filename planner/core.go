@@ -96,6 +96,19 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 	return d
 }
 
+// Bound is the decision that bounds and budget alone make, before an interval has
+// passed: a deployment may begin with none of the replicas that it must have.
+func (c *Core) Bound(o Observation, share Share) Decision {
+	dep := share.of(c.o.Deployment)
+	have, absent := asked(o, dep)
+	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance}
+	if len(absent) == 0 {
+		d.keep(dep, o, share.Free)
+	}
+	d.Act, d.GPUs = d.Want != have, dep.GPUs(d.Want)
+	return d
+}
+
 // Asked tells the core that a decision was carried out; without it (advice
 // only, or a target that failed) nobody is blamed for replicas that stay.
 func (c *Core) Asked(r Replicas) { c.asked = &r }

@@ -27,11 +27,16 @@ func applyConfig(c *cli.Context, flag, path string) error {
 	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict()); err != nil {
 		return usagef("--%s %s: %s", flag, path, firstLine(yaml.FormatError(err, false, false)))
 	}
+	return setFlags(c, doc, "--"+flag+" "+path)
+}
+
+// setFlags sets what is not set yet from a mapping whose keys are flags.
+func setFlags(c *cli.Context, items yaml.MapSlice, where string) error {
 	names := flagNames(c)
-	for _, item := range doc {
+	for _, item := range items {
 		key := fmt.Sprint(item.Key)
 		if !slices.Contains(names, key) || slices.Contains(notInFile(), key) {
-			e := usagef("--%s %s: unknown key %q", flag, path, key)
+			e := usagef("%s: unknown key %q", where, key)
 			if n := nearest(key, names); n != "" && n != key {
 				return e.hint("did you mean %s?", n)
 			}
@@ -40,12 +45,31 @@ func applyConfig(c *cli.Context, flag, path string) error {
 		if c.IsSet(key) {
 			continue
 		}
-		v, err := scalar(item.Value)
+		err := setFlag(c, key, item.Value)
+		if err != nil {
+			return usagef("%s: %s: %v", where, key, err)
+		}
+	}
+	return nil
+}
+
+// setFlag sets one flag; one that may be repeated takes each entry of a list.
+func setFlag(c *cli.Context, name string, value any) error {
+	list, isList := value.([]any)
+	repeated := slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool {
+		_, ok := f.(*cli.StringSliceFlag)
+		return ok && f.Names()[0] == name
+	})
+	if !isList || !repeated {
+		list = []any{value}
+	}
+	for _, x := range list {
+		v, err := scalar(x)
 		if err == nil {
-			err = c.Set(key, v)
+			err = c.Set(name, v)
 		}
 		if err != nil {
-			return usagef("--%s %s: %s: %v", flag, path, key, err)
+			return err
 		}
 	}
 	return nil

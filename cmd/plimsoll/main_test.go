@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "says": says, "serve": serve, "prometheus": servePrometheus,
+			"exits": exits, "says": says, "serve": serveFake, "prometheus": servePrometheus,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "driver" {

@@ -91,7 +91,7 @@ func plannerManifest(c *cli.Context) error {
 
 // serveArgs are the container's arguments.
 func serveArgs(c *cli.Context) ([]string, error) {
-	args := []string{"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"), "--listen=:" + strconv.Itoa(c.Int("port"))}
+	args := []string{"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"), "--metrics-listen=:" + strconv.Itoa(c.Int("port"))}
 	if d := c.String("deployment"); d != "" {
 		args = append(args, "--deployment="+d)
 	}

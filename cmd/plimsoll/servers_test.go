@@ -40,9 +40,9 @@ func fakeServers() map[string]*fakeServer {
 	}
 }
 
-// serve starts a fake server and puts its address in $URL: `serve html`. With
+// serveFake starts a fake server and puts its address in $URL: `serve html`. With
 // `serve none`, nobody answers at $URL, whose host and port are $ADDR.
-func serve(ts *testscript.TestScript, neg bool, args []string) {
+func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve kind")
 	}

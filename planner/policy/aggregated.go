@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"plimsoll/planner"
 	"plimsoll/profile"
@@ -65,24 +66,24 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	most := e.aggregatedRate(need)
 	rate := need.rate + need.backlog
 	if most == 0 || alone >= e.sla.TTFT.Seconds() {
-		n := max(1, int(math.Ceil(rate*alone/keepUp)))
+		n := engineCount(rate * alone / keepUp)
 		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
 		return n, fmt.Sprintf("%.4g requests/s keep %d engines busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, n, 100*rate*alone/float64(n)), warn
 	}
 	fullITL, _, _ := e.shared(need, most)
 	inFlight := need.osl * fullITL // per request/s, by Little's law
-	n := max(1, int(math.Ceil(crowdHigh(rate*inFlight)/(most*inFlight)-1e-9)))
-	for ; ; n++ {
-		itl, prompt, ok := e.shared(need, rate/float64(n))
-		if !ok {
-			continue // more engines carry less each, and one request each is carried
-		}
+	n := engineCount(crowdHigh(rate*inFlight) / (most * inFlight))
+	holds := func(n int) bool {
+		_, prompt, ok := e.shared(need, rate/float64(n))
 		q := queue{rate: rate, mean: prompt, cv2: need.spread2}
-		wait := q.wait(n, quantile(e.sla.Stat))
-		if prompt+wait <= e.sla.TTFT.Seconds() || n > 2*int(rate/most)+1000 {
-			return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms", rate, most, n, stat(e.sla.Stat), 1e3*(prompt+wait), 1e3*itl), warn
-		}
+		return ok && prompt+q.wait(n, quantile(e.sla.Stat)) <= e.sla.TTFT.Seconds()
 	}
+	// More engines never wait longer; beyond twice as many nobody waits.
+	n += sort.Search(min(n+1000, mostEngines-n), func(more int) bool { return holds(n + more) })
+	itl, prompt, _ := e.shared(need, rate/float64(n))
+	q := queue{rate: rate, mean: prompt, cv2: need.spread2}
+	return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms",
+		rate, most, n, stat(e.sla.Stat), 1e3*(prompt+q.wait(n, quantile(e.sla.Stat))), 1e3*itl), warn
 }
 
 var _ planner.Policy = (*Default)(nil)

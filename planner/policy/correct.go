@@ -38,8 +38,12 @@ func smooth(old, now float64) float64 {
 // load. Intervals in which replicas came or went are left out: their figures are
 // of engines that were cold (dynamo#12430).
 func (p *Default) correct(s planner.Situation) {
-	rate := s.Arrivals.Or(s.Finished.Value) / s.Length.Seconds()
-	if p.o.NoCorrection || rate == 0 || anyChanged(s) {
+	came := s.Arrivals
+	if !came.Known {
+		came = s.Finished
+	}
+	rate := came.Value / s.Length.Seconds()
+	if p.o.NoCorrection || !usable(came) || rate == 0 || anyChanged(s) {
 		return
 	}
 	e, need := p.engines(s.Deployment.SLA), p.demand(rate)

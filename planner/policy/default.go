@@ -106,6 +106,14 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	d := planner.Decision{Want: s.Have}
 	seen, ok := p.observe(s, &d)
 	if !ok || s.Warmup {
+		why := "a trace warms the forecasters"
+		if !ok {
+			why = "the demand is not known"
+		}
+		for _, pool := range s.Deployment.Pools {
+			n := s.Have.Of(pool.Role)
+			d.Steps = append(d.Steps, planner.Step{Rule: "hold", Role: pool.Role, From: n, To: n, Why: why})
+		}
 		return d
 	}
 	need := p.expect(s, seen, &d)
@@ -205,8 +213,7 @@ func (p *Default) Save() (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// Restore takes back what Save gave. Forecasters are restored one after the
-// other: after an error the policy is to be thrown away.
+// Restore takes back what Save gave; after an error the policy is as it was.
 func (p *Default) Restore(b json.RawMessage) error {
 	var s defaultState
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -219,9 +226,18 @@ func (p *Default) Restore(b json.RawMessage) error {
 	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1) {
 		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
 	}
-	if err := errors.Join(p.o.Rate.Restore(s.Rate), p.o.ISLs.Restore(s.ISL), p.o.OSLs.Restore(s.OSL)); err != nil {
+	was, err := p.Save()
+	if err != nil {
 		return err
+	}
+	if err := p.restoreSeries(s); err != nil {
+		var old defaultState
+		return errors.Join(err, json.Unmarshal(was, &old), p.restoreSeries(old))
 	}
 	p.m = s.Memory
 	return nil
+}
+
+func (p *Default) restoreSeries(s defaultState) error {
+	return errors.Join(p.o.Rate.Restore(s.Rate), p.o.ISLs.Restore(s.ISL), p.o.OSLs.Restore(s.OSL))
 }

@@ -64,18 +64,26 @@ func (p *Default) demand(rate float64) demand {
 // only shows no demand above what it can serve: what piled up meanwhile is added
 // (dynamo#8861). how is empty where nothing is known.
 func (p *Default) arrivals(o planner.Observation) (n float64, how string) {
-	if o.Arrivals.Known {
+	if usable(o.Arrivals) {
 		return o.Arrivals.Value, "counted as they came"
 	}
 	now := inSystem(o)
-	if !o.Finished.Known || !now.Known || !p.m.InSystem.Known {
+	if !usable(o.Finished) || !now.Known || !p.m.InSystem.Known {
 		return 0, ""
 	}
 	return max(0, o.Finished.Value+now.Value-p.m.InSystem.Value), "finished, and what running and waiting grew by"
 }
 
+// usable reports whether a figure is a number that requests or tokens can have.
+func usable(f planner.Figure[float64]) bool {
+	return f.Known && f.Value >= 0 && f.Value < mostOfAnything
+}
+
+// mostOfAnything bounds counts of requests and tokens; more is a division by 0.
+const mostOfAnything = 1e15
+
 func inSystem(o planner.Observation) planner.Figure[float64] {
-	if !o.Running.Known || !o.Waiting.Known {
+	if !usable(o.Running) || !usable(o.Waiting) {
 		return planner.Figure[float64]{}
 	}
 	return planner.Known(o.Running.Value + o.Waiting.Value)
@@ -84,7 +92,7 @@ func inSystem(o planner.Observation) planner.Figure[float64] {
 // lengths takes in ISL and OSL; an interval without requests has none.
 func (p *Default) lengths(s planner.Situation) {
 	take := func(f planner.Figure[float64], into *float64, to planner.Forecaster) {
-		if !f.Known || !(f.Value > 0) {
+		if !usable(f) || f.Value == 0 {
 			to.Observe(math.NaN())
 			return
 		}
@@ -108,7 +116,7 @@ func (p *Default) expect(s planner.Situation, seen demand, d *planner.Decision) 
 	}
 	need := seen
 	need.rate = high
-	if s.Waiting.Known {
+	if usable(s.Waiting) {
 		need.backlog = s.Waiting.Value / s.Length.Seconds()
 	}
 	if v, _ := p.o.ISLs.Forecast(1); v > 0 {

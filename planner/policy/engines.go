@@ -63,7 +63,7 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 	if left <= 0 {
 		// Replicas do not make one prompt faster (dynamo#11624): as many as keep up
 		// without much of a queue, and no more.
-		n := max(1, int(math.Ceil(q.load()/keepUp)))
+		n := engineCount(q.load() / keepUp)
 		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt of %.4g tokens takes %.4g ms alone, more than the TTFT of %v: replicas cannot mend that", need.isl, 1e3*service, e.sla.TTFT))
 		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*q.load()/float64(n)), warn
 	}
@@ -97,7 +97,7 @@ func (e engines) itlLimit() float64 {
 func (e engines) leastDecode(need demand) (int, string, []profile.Warning) {
 	each, itl, feasible, warn := e.carries(need)
 	crowd := (need.rate + need.backlog) * need.osl * itl
-	n := max(1, int(math.Ceil(crowdHigh(crowd)/each-1e-9)))
+	n := engineCount(crowdHigh(crowd) / each)
 	why := fmt.Sprintf("%.4g requests/s of %.4g tokens at ITL %.4g ms are %.4g in flight, %.4g at the fullest; an engine carries %.4g",
 		need.rate+need.backlog, need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
 	if !feasible {

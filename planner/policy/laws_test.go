@@ -29,7 +29,14 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 		"saturation": func() planner.Policy { return Saturation{} },
 		"static":     func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
 		"upstream":   func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
-		"load":       func() planner.Policy { return loadOf(t, DefaultLoad()) },
+		"default": func() planner.Policy {
+			o := NewDefaultOptions()
+			o.Prefill, o.Decode, o.ISL, o.OSL, o.StableFor = p, d, 3000, 150, time.Minute
+			o.Rate, o.ISLs, o.OSLs = &last{}, &last{}, &last{}
+			q, err := NewDefault(o)
+			return must(q, err)
+		},
+		"load": func() planner.Policy { return loadOf(t, DefaultLoad()) },
 	}
 }
 

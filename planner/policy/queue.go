@@ -57,17 +57,24 @@ func (q queue) servers(limit, p float64) int {
 	if a == 0 {
 		return 0
 	}
+	if !(a < mostEngines) {
+		return mostEngines
+	}
 	b := 1.0
-	for k := 1; ; k++ {
+	for k := 1; k < mostEngines; k++ {
 		b = a * b / (float64(k) + a*b)
-		if float64(k) > a && q.waitOf(k, b, p) <= limit {
-			return k
-		}
-		if float64(k) > 2*a+1000 { // waiting has vanished long before
+		if float64(k) > a && (q.waitOf(k, b, p) <= limit || float64(k) > 2*a+1000) { // where waiting has vanished long before
 			return k
 		}
 	}
+	return mostEngines
 }
+
+// mostEngines bounds what a pool may be sized to, whatever was observed.
+const mostEngines = 1_000_000
+
+// engineCount is the next whole number of engines, 1 to mostEngines.
+func engineCount(x float64) int { return int(math.Min(math.Max(1, math.Ceil(x-1e-9)), mostEngines)) }
 
 // z99 is the standard normal's 99th percentile.
 const z99 = 2.3263478740408408

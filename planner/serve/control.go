@@ -70,3 +70,9 @@ func changes(was, now planner.Deployment) string {
 	}
 	return text[2:]
 }
+
+// Reset makes d what is planned for, in force from the next decision on; after an
+// error nothing is changed.
+func (r *Runner) Reset(d planner.Deployment) error {
+	return r.Change(func(planner.Deployment) (planner.Deployment, error) { return d, nil })
+}

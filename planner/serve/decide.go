@@ -14,13 +14,31 @@ func (r *Runner) decide(ctx context.Context) {
 	start, end := r.began, time.Now()
 	r.began = end
 	o := r.observe(ctx, start, end)
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		r.settle(ctx, o, r.o.Core.StepWithin)
 	}
-	st := r.Status()
+}
+
+// bound asks at once for what bounds and budget want, whatever comes later.
+func (r *Runner) bound(ctx context.Context) {
+	o := planner.Observation{Start: r.began}
+	for _, p := range r.Status().State.Pools {
+		o.Pools = append(o.Pools, planner.PoolObservation{PoolState: p})
+	}
+	r.mu.Lock()
+	outside := r.o.Core.Bound(o, planner.Unshared()).Act
+	r.mu.Unlock()
+	if outside {
+		r.settle(ctx, o, r.o.Core.Bound)
+	}
+}
+
+// settle makes a decision of an observation, remembers and carries it out.
+func (r *Runner) settle(ctx context.Context, o planner.Observation, step func(planner.Observation, planner.Share) planner.Decision) {
+	end, st := o.End(), r.Status()
 	r.mu.Lock()
 	dep := r.o.Core.Deployment()
-	d := r.o.Core.StepWithin(o, r.o.Budget.share(r.o.Name, dep.GPUs(dep.Least())))
+	d := step(o, r.o.Budget.share(r.o.Name, dep.GPUs(dep.Least())))
 	r.mu.Unlock()
 	r.o.Budget.decided(r.o.Name, dep.Budget.Cap(dep.GPUs(d.Proposed)), d.GPUs)
 	if st.Problem != "" && d.Act {

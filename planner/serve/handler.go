@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,9 @@ type HandlerOptions struct {
 	History *History
 	Metrics *Metrics
 	Token   string // that everything but the probes asks for; empty: none
+	// Certificates asks everything but the probes for a client's certificate,
+	// which the listener has verified.
+	Certificates bool
 	// Hosts are the names under which a browser may reach the planner where there
 	// is no token; loopback names are allowed always. It keeps a foreign page from
 	// reaching the planner through a name of its own (DNS rebinding).
@@ -38,21 +42,39 @@ type HandlerOptions struct {
 //	POST  /api/v1/deployments/NAME/pause, …/resume
 //	PATCH /api/v1/deployments/NAME         {"ttft_ms":…, "max_gpu_budget":…}
 func Handler(o HandlerOptions) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(o.Metrics, statusMetrics{o.Runners})
 	h := handler{o}
 	guarded := http.NewServeMux()
 	guarded.HandleFunc("GET /{$}", h.page)
-	guarded.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	guarded.Handle("GET /metrics", h.metrics())
 	guarded.HandleFunc("GET /api/v1/status", h.status)
 	guarded.HandleFunc("GET /api/v1/events", h.events)
 	guarded.HandleFunc("POST /api/v1/deployments/{name}/pause", h.pause(true))
 	guarded.HandleFunc("POST /api/v1/deployments/{name}/resume", h.pause(false))
 	guarded.HandleFunc("PATCH /api/v1/deployments/{name}", h.change)
+	mux := h.probes()
+	mux.Handle("/", h.guard(http.NewCrossOriginProtection().Handler(guarded)))
+	return mux
+}
+
+// MetricsHandler serves /metrics, /healthz and /readyz, and asks nobody for
+// anything: there is nothing to control.
+func MetricsHandler(o HandlerOptions) http.Handler {
+	h := handler{o}
+	mux := h.probes()
+	mux.Handle("GET /metrics", h.metrics())
+	return mux
+}
+
+func (h handler) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(h.Metrics, statusMetrics{h.Runners})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+func (h handler) probes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { well(w) })
 	mux.HandleFunc("GET /readyz", h.ready)
-	mux.Handle("/", h.guard(http.NewCrossOriginProtection().Handler(guarded)))
 	return mux
 }
 
@@ -63,14 +85,18 @@ func (h handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
+		if h.Certificates && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
+			refuse(w, http.StatusUnauthorized, errors.New("a client certificate is wanted"))
+			return
+		}
 		if h.Token == "" {
-			if !h.ours(r.Host) {
+			if !h.Certificates && !h.ours(r.Host) {
 				refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not the planner's", r.Host))
 				return
 			}
 		} else if !h.knows(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="plimsoll planner", charset="UTF-8"`)
-			refuse(w, http.StatusUnauthorized, fmt.Errorf("a token is wanted: Authorization: Bearer TOKEN, or any user with it as password"))
+			refuse(w, http.StatusUnauthorized, errors.New("a token is wanted: Authorization: Bearer TOKEN, or any user with it as password"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -108,10 +134,11 @@ func (h handler) page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page) // the browser went away
 }
 
-// ready is 200 once every deployment was seen, and its last look did not fail.
+// ready is 200 where another planner leads, and once every deployment was seen, and its last look did not fail.
 func (h handler) ready(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range h.Runners {
 		switch s := r.Status(); {
+		case s.Standby: // ready to take over
 		case !s.Ready:
 			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%s was not seen yet", s.Name))
 			return

@@ -70,6 +70,18 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// What others may scrape has nothing to control.
+func TestMetricsHandler(t *testing.T) {
+	g := newRig(t, nil)
+	s := httptest.NewServer(MetricsHandler(HandlerOptions{Runners: []*Runner{g.Runner}, History: NewHistory(1), Metrics: NewMetrics(), Token: "secret"}))
+	defer s.Close()
+	for path, code := range map[string]int{"/metrics": 200, "/healthz": 200, "/readyz": 503, "/": 404, "/api/v1/status": 404} {
+		if got, _ := call(t, "GET", s.URL+path, ""); got != code {
+			t.Errorf("%s: %d, want %d", path, got, code)
+		}
+	}
+}
+
 func TestControl(t *testing.T) {
 	s, g, _ := site(t)
 	base := s.URL + "/api/v1/deployments/test"

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -28,6 +29,10 @@ type Options struct {
 	Budget   *Budget // shared with other deployments; nil: the deployment's own is all
 	Priority int     // in it; higher is served first
 	Weight   int     // in it, among equal priorities
+
+	// Lead waits until this process may act and runs while it may, again and
+	// again; nil: it may always.
+	Lead func(ctx context.Context, run func(context.Context) error) error
 
 	Advise    bool   // decide and say so, ask for nothing
 	StatePath string // file that remembers over a restart; empty: nothing is remembered

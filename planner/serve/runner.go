@@ -24,13 +24,15 @@ type Runner struct {
 	began     time.Time // the interval's
 	pools     map[planner.Role]*watched
 	scaling   scaling
+	trouble   string    // of the target, as it was said last
 	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
 }
 
 // Status is how a Runner stands.
 type Status struct {
 	Name     string            `json:"deployment"`
-	Ready    bool              `json:"ready"` // the deployment is there and was seen
+	Ready    bool              `json:"ready"`   // the deployment is there and was seen
+	Standby  bool              `json:"standby"` // another planner leads
 	Paused   bool              `json:"paused"`
 	Advise   bool              `json:"advisory"`
 	State    planner.State     `json:"state"`
@@ -71,9 +73,22 @@ func (r *Runner) set(change func(*Status)) {
 	change(&r.status)
 }
 
-// Run waits for the deployment, then samples and decides until ctx ends. Ticks
-// keep to a grid: a slow call delays one, not all that follow.
+// Run runs the planner until ctx ends, while this process may act.
 func (r *Runner) Run(ctx context.Context) error {
+	if r.o.Lead == nil {
+		return r.run(ctx)
+	}
+	r.set(func(s *Status) { s.Standby = true })
+	return r.o.Lead(ctx, func(ctx context.Context) error {
+		r.set(func(s *Status) { s.Standby = false })
+		defer r.set(func(s *Status) { s.Standby = true })
+		return r.run(ctx)
+	})
+}
+
+// run waits for the deployment, then samples and decides until ctx ends. Ticks
+// keep to a grid: a slow call delays one, not all that follow.
+func (r *Runner) run(ctx context.Context) error {
 	if err := r.await(ctx); err != nil {
 		return err
 	}
@@ -85,6 +100,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer func() {
 		r.emit(Finished, "the replicas stay as they are", nil, nil)
 	}()
+	r.bound(ctx)
 	tick := r.began
 	due := r.began.Add(r.o.Interval)
 	r.set(func(s *Status) { s.Next = due })

@@ -32,6 +32,11 @@ func (r *Runner) sample(ctx context.Context) bool {
 	}
 	r.use(s)
 	r.watch(s)
+	if s.Trouble != r.trouble {
+		if r.trouble = s.Trouble; s.Trouble != "" {
+			r.emit(Warned, "the deployment: "+s.Trouble, nil, nil)
+		}
+	}
 	if s.Scaling == "" && !r.scaling.asked.IsZero() {
 		r.scaling.took, r.scaling.asked, r.scaling.outlast = time.Since(r.scaling.asked), time.Time{}, false
 		r.grow()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -59,6 +60,14 @@ type SLA struct {
 	TTFTMillis float64           `json:"ttft_ms"`
 	ITLMillis  float64           `json:"itl_ms"`
 	Stat       profile.Statistic `json:"stat"`
+}
+
+// SLA converts back to base units.
+func (s SLA) SLA() profile.SLA {
+	return profile.SLA{
+		TTFT: time.Duration(math.Round(s.TTFTMillis * float64(time.Millisecond))),
+		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat,
+	}
 }
 
 // NewSLA converts to the file's units.

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/urfave/cli/v2"
+)
+
+// plannerFile is a planner's configuration: settings for all deployments, and
+// one mapping more for each where there are several.
+type plannerFile struct {
+	path        string
+	common      yaml.MapSlice
+	deployments []yaml.MapSlice
+}
+
+// readPlannerFile reads flat keys, keys with a list under deployments, or the
+// Planner block of a Dynamo graph's file, whose other blocks are of other
+// services.
+func readPlannerFile(path string) (plannerFile, error) {
+	f := plannerFile{path: path}
+	if path == "" {
+		return f, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return f, usagef("--config: %v", err)
+	}
+	var doc yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict(), yaml.UseOrderedMap()); err != nil {
+		return f, usagef("--config %s: %s", path, firstLine(yaml.FormatError(err, false, false)))
+	}
+	for _, item := range doc {
+		if item.Key == "Planner" {
+			block, ok := item.Value.(yaml.MapSlice)
+			if !ok {
+				return f, usagef("--config %s: Planner: want a mapping", path)
+			}
+			f.common = dynamoKeys(block)
+			return f, nil
+		}
+	}
+	for _, item := range doc {
+		if item.Key != "deployments" {
+			f.common = append(f.common, item)
+			continue
+		}
+		list, ok := item.Value.([]any)
+		if !ok || len(list) == 0 {
+			return f, usagef("--config %s: deployments: want a list of mappings", path)
+		}
+		for i, x := range list {
+			m, ok := x.(yaml.MapSlice)
+			if !ok {
+				return f, usagef("--config %s: deployments[%d]: want a mapping whose keys are flags", path, i)
+			}
+			f.deployments = append(f.deployments, m)
+		}
+	}
+	return f, nil
+}
+
+// dynamoKeys are the keys of Dynamo's planner under our names. Those of the
+// service that runs it, not of the planner, are left out.
+func dynamoKeys(block yaml.MapSlice) yaml.MapSlice {
+	other := map[string]string{ // its names since 2026-03, and ours
+		"ttft-ms": "ttft", "itl-ms": "itl", "profile-results-dir": "profile", "throughput-adjustment-interval-seconds": "adjustment-interval",
+		"load-predictor-kalman-q-level": "kalman-q-level", "load-predictor-kalman-q-trend": "kalman-q-trend", "load-predictor-kalman-r": "kalman-r",
+	}
+	var out yaml.MapSlice
+	for _, item := range block {
+		key := strings.ReplaceAll(fmt.Sprint(item.Key), "_", "-")
+		if key == "ServiceArgs" {
+			continue
+		}
+		if ours, ok := other[key]; ok {
+			key = ours
+		}
+		out = append(out, yaml.MapItem{Key: key, Value: item.Value})
+	}
+	return out
+}
+
+// ofProcess are the flags that a whole process has once.
+func ofProcess() []string {
+	return []string{"listen", "metrics-listen", "token-file", "tls-cert", "tls-key", "tls-client-ca", "allow-host", "event-log", "log-dir"}
+}
+
+// plannerContexts are the flags of each deployment: the command line wins over
+// the deployment's own keys, these over the file's, these over the defaults.
+func plannerContexts(c *cli.Context) ([]*cli.Context, error) {
+	f, err := readPlannerFile(c.String("config"))
+	if err != nil {
+		return nil, err
+	}
+	several := len(f.deployments) > 0
+	if !several {
+		f.deployments = []yaml.MapSlice{nil}
+	}
+	var out []*cli.Context
+	for i, own := range f.deployments {
+		one, err := copyFlags(c)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range own {
+			if slices.Contains(ofProcess(), fmt.Sprint(item.Key)) {
+				return nil, usagef("--config %s: deployments[%d]: %v is for the whole planner: want it beside deployments", f.path, i, item.Key)
+			}
+		}
+		where := "--config " + f.path
+		if err := setFlags(one, own, fmt.Sprintf("%s: deployments[%d]", where, i)); err != nil {
+			return nil, err
+		}
+		common := f.common
+		if several { // the budget beside deployments is that of all of them
+			common = slices.DeleteFunc(slices.Clone(common), func(x yaml.MapItem) bool { return x.Key == "max-gpu-budget" })
+		}
+		if err := setFlags(one, common, where); err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// sharedBudget is the budget of several deployments; ok is false where there is
+// one deployment, or no bound for all.
+func sharedBudget(c *cli.Context) (gpus int, ok bool, err error) {
+	f, err := readPlannerFile(c.String("config"))
+	if err != nil || len(f.deployments) == 0 {
+		return 0, false, err
+	}
+	one, err := copyFlags(c)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := setFlags(one, f.common, "--config "+f.path); err != nil {
+		return 0, false, err
+	}
+	p := &parser{c: one}
+	gpus = p.integer("max-gpu-budget", -1, maxGPUs, 0)
+	return gpus, p.err == nil && gpus >= 0 && one.IsSet("max-gpu-budget"), p.err
+}
+
+// copyFlags is a context of its own with the command line's flags.
+func copyFlags(c *cli.Context) (*cli.Context, error) {
+	set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range c.Command.Flags {
+		if err := f.Apply(set); err != nil {
+			return nil, err
+		}
+	}
+	one := cli.NewContext(c.App, set, c)
+	one.Command = c.Command
+	for _, name := range c.LocalFlagNames() {
+		values := []string{fmt.Sprint(c.Value(name))}
+		if list := c.StringSlice(name); list != nil {
+			values = list
+		}
+		for _, v := range values {
+			if err := set.Set(name, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return one, nil
+}

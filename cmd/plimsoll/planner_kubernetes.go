@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"plimsoll/planner"
+	"plimsoll/planner/connect/kubernetes"
+)
+
+// kubernetes makes the pools of a DynamoGraphDeployment, or objects with a scale
+// subresource.
+func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target, error) {
+	config, namespace, err := kubernetes.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}.Config()
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	targets, err := kubeTargets(p.c.StringSlice("target"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := kubernetes.New(config, kubernetes.Options{
+		Namespace: namespace, Deployment: p.name("deployment"), Targets: targets, Least: u.settings.deployment.Least(),
+		Log: slog.New(slog.NewTextHandler(out.err, nil)),
+	})
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	if lease := p.name("lease"); lease != "" {
+		u.elect = func(ctx context.Context, run func(context.Context) error) error {
+			return kubernetes.Election{Namespace: namespace, Name: lease}.Lead(ctx, config, run)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"plimsoll/interpolation"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// loadSurfaces reads what a profile says of prefill and decode. A folder without
+// recommendation.json, such as Dynamo's profiler leaves, has surfaces only.
+func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
+	s := profileSurfaces{dir: dir, workload: store.Lengths{ISL: 3000, OSL: 500}} // profile-sla's own defaults
+	rec, err := store.ReadRecommendation(dir)
+	switch {
+	case err == nil:
+		s.rec, s.workload = rec, rec.Workload
+	case !errors.Is(err, os.ErrNotExist):
+		return s, usagef("--profile %s: %v", dir, err)
+	}
+	published := profile.Published
+	ps, err := store.LoadPrefill(dir, store.LoadOptions{Provenance: &published})
+	if err != nil {
+		return s, usagef("--profile %s: %v", dir, err).hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import reads others'")
+	}
+	ds, err := store.LoadDecode(dir, store.LoadOptions{Provenance: &published})
+	if err != nil {
+		return s, usagef("--profile %s: %v", dir, err)
+	}
+	gpus := p.integer("decode-engine-num-gpu", 1, maxGPUs, 1)
+	if s.rec.Decode != nil {
+		gpus = s.rec.Decode.GPUs
+	}
+	if s.prefill, err = interpolation.FitPrefill(ps); err != nil {
+		return s, usagef("--profile %s: %v", dir, err)
+	}
+	if s.decode, err = interpolation.FitDecode(ds, gpus); err != nil {
+		return s, usagef("--profile %s: %v", dir, err)
+	}
+	s.provenance = profile.Weakest(ps.Provenance, ds.Provenance, s.rec.Provenance)
+	return s, s.accepted(p)
+}
+
+// accepted refuses a profile weaker than the user accepts: somebody's fleet will
+// be sized by it.
+func (s profileSurfaces) accepted(p *parser) error {
+	weakest, err := profile.ParseProvenance(p.choice("accept-provenance", "measured", "simulated", "estimated", "published"))
+	if err != nil || s.provenance <= weakest {
+		return err
+	}
+	return usagef("--profile %s: its latencies are %s, not measured on the engine that is to be scaled", s.dir, s.provenance).
+		hint("--accept-provenance %s plans by them all the same", s.provenance)
+}

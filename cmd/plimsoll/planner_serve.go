@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/planner/serve"
+)
+
+func plannerServeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "serve", Usage: "an autoscaler: observes, decides by a profile, scales, and says why",
+		Description: "Every interval it looks at the deployment's traffic, forecasts, and asks for the replicas that keep the SLA\n" +
+			"   within the GPU budget. With --no-operation it only says what it would do. SIGHUP reads --config again: SLA,\n" +
+			"   bounds and budget change at once, other keys with a restart.\n\n" +
+			"   plimsoll planner serve --profile profiling_results --environment kubernetes --deployment my-graph --prometheus-endpoint http://prometheus:9090 --no-operation\n" +
+			"   plimsoll planner serve --config planner.yaml",
+		Flags:  plannerFlags(),
+		Action: servePlanner,
+	}
+}
+
+// plannerUnit is one deployment being planned for.
+type plannerUnit struct {
+	settings plannerSettings
+	runner   *serve.Runner
+	run      []func(context.Context) error // beside the runner: what its target and source need
+	close    []func() error
+	// elect runs the runner while this process leads; nil: there is no election.
+	elect func(ctx context.Context, run func(context.Context) error) error
+}
+
+func servePlanner(c *cli.Context) error {
+	contexts, err := plannerContexts(c)
+	if err != nil {
+		return err
+	}
+	shared, err := newSharedBudget(c)
+	if err != nil {
+		return err
+	}
+	out, err := openOutputs(c)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	var units []*plannerUnit
+	defer func() {
+		for _, u := range units {
+			for _, f := range u.close {
+				out.complain(f())
+			}
+		}
+	}()
+	for _, one := range contexts {
+		u, err := newPlannerUnit(one, shared, out)
+		if u != nil {
+			units = append(units, u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := namesDiffer(units); err != nil {
+		return err
+	}
+	sites, err := openSites(c, units, out)
+	defer func() {
+		for _, s := range sites {
+			_ = s.listener.Close() // a server that ran has closed it
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	return runPlanner(c, units, sites, out)
+}
+
+func newSharedBudget(c *cli.Context) (*serve.Budget, error) {
+	gpus, ok, err := sharedBudget(c)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return serve.NewBudget(gpus), nil
+}
+
+func namesDiffer(units []*plannerUnit) error {
+	seen := map[string]bool{}
+	for _, u := range units {
+		if seen[u.settings.name] {
+			return usagef("two deployments are of the namespace %q: each needs its own", u.settings.name)
+		}
+		seen[u.settings.name] = true
+	}
+	return nil
+}
+
+// newPlannerUnit wires one deployment. The unit is to be closed after an error,
+// too, where there is one.
+func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (*plannerUnit, error) {
+	s, err := parsePlanner(c)
+	if err != nil {
+		return nil, err
+	}
+	core, err := s.core()
+	if err != nil {
+		return nil, err
+	}
+	u := &plannerUnit{settings: s}
+	target, err := u.target(c, out)
+	if err != nil {
+		return u, err
+	}
+	source, err := u.source(c)
+	if err != nil {
+		return u, err
+	}
+	path, err := s.statePath()
+	if err != nil {
+		return u, err
+	}
+	o := serve.Options{
+		Name: s.name, Model: s.model, Source: source, Target: target, Core: core, Interval: s.interval, Pull: s.pull, Blocking: s.blocking,
+		ScalingTimeout: 30 * time.Minute, CallTimeout: min(30*time.Second, max(s.pull, 10*time.Second)), StartTimeout: s.startTimeout,
+		Budget: shared, Priority: s.priority, Weight: s.weight, Advise: s.advise, StatePath: path, On: out.take, Lead: u.elect,
+	}
+	if u.runner, err = serve.New(o); err != nil {
+		return u, usagef("%v", err)
+	}
+	return u, nil
+}
+
+// statePath is --state-file, or one of the deployment's own in the user's state
+// folder.
+func (s plannerSettings) statePath() (string, error) {
+	switch s.stateFile {
+	case "none":
+		return "", nil
+	case "":
+	default:
+		return s.stateFile, nil
+	}
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", usagef("there is no home directory to remember in: %v", err).hint("--state-file FILE, or --state-file none")
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	dir := filepath.Join(base, "plimsoll")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", withHint(fmt.Errorf("the folder of the state file: %w", err), "--state-file FILE, or --state-file none")
+	}
+	return filepath.Join(dir, "planner-"+s.name+".json"), nil
+}
+
+// runPlanner runs everything until the first failure or a signal; replicas stay.
+func runPlanner(c *cli.Context, units []*plannerUnit, sites []*plannerSite, out *plannerOutputs) error {
+	ctx, cancel := context.WithCancelCause(c.Context)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	launch := func(run func(context.Context) error) {
+		all.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	for _, u := range units {
+		launch(u.runner.Run)
+		for _, f := range u.run {
+			launch(f)
+		}
+	}
+	for _, s := range sites {
+		launch(s.serve)
+	}
+	launch(func(ctx context.Context) error { return reloads(ctx, c, units, out) })
+	<-ctx.Done()
+	all.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil // told to stop: replicas stay as they are, which is not a failure
+}
+
+// reloads reads the configuration again at every SIGHUP.
+func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, out *plannerOutputs) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			if err := reload(c, units); err != nil {
+				out.complain(fmt.Errorf("the configuration stays as it was: %w", err))
+			}
+		}
+	}
+}
+
+// reload checks all deployments before it changes the first.
+func reload(c *cli.Context, units []*plannerUnit) error {
+	contexts, err := plannerContexts(c)
+	if err != nil {
+		return err
+	}
+	if len(contexts) != len(units) {
+		return fmt.Errorf("%d deployments became %d: that takes a restart", len(units), len(contexts))
+	}
+	var now []plannerSettings
+	for i, one := range contexts {
+		s, err := parsePlanner(one)
+		if err != nil {
+			return err
+		}
+		if s.name != units[i].settings.name {
+			return fmt.Errorf("deployment %d is %s, was %s: that takes a restart", i, s.name, units[i].settings.name)
+		}
+		now = append(now, s)
+	}
+	for i, u := range units {
+		if err := u.runner.Reset(now[i].deployment); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/interpolation"
+	"plimsoll/planner"
+	"plimsoll/planner/forecast"
+	"plimsoll/planner/policy"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// plannerSettings is one deployment as flags, file and profile say it.
+type plannerSettings struct {
+	name       string
+	model      string // empty: whichever is served
+	deployment planner.Deployment
+	advise     bool
+	blocking   bool
+	priority   int
+	weight     int
+
+	surfaces profileSurfaces
+	policy   string
+	load     policy.LoadOptions
+	careful  policy.DefaultOptions // without surfaces and forecasters
+	forecast forecast.Options
+	warmup   string
+
+	interval, pull time.Duration
+	startTimeout   time.Duration
+	onLoss         planner.OnLoss
+	static         planner.Replicas
+	noCorrection   bool
+	stateFile      string
+}
+
+// profileSurfaces are what a profile says of one engine of each pool; the zero
+// value is no profile.
+type profileSurfaces struct {
+	dir        string
+	prefill    interpolation.Prefill
+	decode     interpolation.Decode
+	rec        store.Recommendation
+	provenance profile.Provenance
+	workload   store.Lengths
+}
+
+// parsePlanner reads the settings of one deployment.
+func parsePlanner(c *cli.Context) (plannerSettings, error) {
+	p := &parser{c: c}
+	s := plannerSettings{name: p.name("namespace"), model: p.name("served-model-name"), advise: c.Bool("no-operation")}
+	if s.name == "" || strings.ContainsAny(s.name, "/ \t\n") {
+		p.fail(usagef("--namespace %q: want a name without spaces and slashes", c.String("namespace")))
+	}
+	s.policy = p.choice("policy", "default", "upstream", "load")
+	if dir := p.name("profile"); dir != "" && p.err == nil {
+		s.surfaces, p.err = loadSurfaces(dir, p)
+	} else if s.policy != "load" {
+		p.fail(usagef("--policy %s plans by a profile: --profile is missing", s.policy).hint("plimsoll profile-sla writes one; --policy load needs none"))
+	}
+	s.deployment = parseDeployment(p, s.surfaces.rec)
+	s.parseRules(p)
+	s.parseForecast(p)
+	s.startTimeout = p.duration("start-timeout")
+	s.priority, s.weight = p.integer("priority", -1000, 1000, 0), p.integer("weight", 1, 1000, 1)
+	s.stateFile = p.name("state-file")
+	if p.err == nil {
+		if err := s.deployment.Check(); err != nil {
+			p.fail(usagef("%v", err))
+		}
+	}
+	return s, p.err
+}
+
+// parseDeployment reads pools, budget and SLA: flags first, then the profile,
+// then the defaults.
+func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
+	d := planner.Deployment{
+		SLA:    profile.SLA{TTFT: 500 * time.Millisecond, ITL: 50 * time.Millisecond, Stat: profile.Mean},
+		Budget: planner.Budget{Max: p.integer("max-gpu-budget", -1, maxGPUs, 0), Min: p.integer("min-gpu-budget", -1, maxGPUs, 0)},
+	}
+	if rec.SLA.TTFTMillis > 0 {
+		d.SLA = rec.SLA.SLA()
+	}
+	if p.c.IsSet("ttft") {
+		d.SLA.TTFT = p.millis("ttft")
+	}
+	if p.c.IsSet("itl") {
+		d.SLA.ITL = p.millis("itl")
+	}
+	if p.c.IsSet("sla-stat") {
+		stat, err := profile.ParseStatistic(p.c.String("sla-stat"))
+		if err != nil {
+			p.fail(usagef("--sla-stat: %v", err))
+		}
+		d.SLA.Stat = stat
+	}
+	least, most := p.integer("min-endpoint", 0, maxReplicas, 1), p.integer("max-endpoint", 0, maxReplicas, 0)
+	pool := func(role engine.Role, flag string, pick *store.Pick) planner.Pool {
+		gpus := 1
+		if pick != nil {
+			gpus = pick.GPUs
+		}
+		return planner.Pool{Role: role, GPUs: p.integer(flag, 1, maxGPUs, gpus), Min: least, Max: most}
+	}
+	mode := rec.Mode
+	if p.c.IsSet("mode") {
+		mode = store.Mode(p.choice("mode", string(store.Disaggregated), string(store.Aggregated)))
+	}
+	if mode == store.Aggregated {
+		pick := rec.Aggregated
+		if pick == nil {
+			pick = rec.Decode
+		}
+		d.Pools = []planner.Pool{pool(engine.RoleAggregated, "decode-engine-num-gpu", pick)}
+		return d
+	}
+	d.Pools = []planner.Pool{pool(engine.RolePrefill, "prefill-engine-num-gpu", rec.Prefill), pool(engine.RoleDecode, "decode-engine-num-gpu", rec.Decode)}
+	return d
+}
+
+// parseRules reads what the policies take.
+func (s *plannerSettings) parseRules(p *parser) {
+	every := 180 * time.Second
+	if s.policy == "load" {
+		every = 30 * time.Second
+	}
+	s.interval, s.pull = p.inSeconds("adjustment-interval", every), p.inSeconds("metric-pulling-interval", time.Second)
+	s.blocking = p.c.Bool("blocking") || s.policy == "load"
+	s.noCorrection = p.c.Bool("no-correction")
+	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.Static), string(planner.HoldIfHigher)))
+	prefill, decode := p.integer("static-prefill", 0, maxReplicas, 1), p.integer("static-decode", 0, maxReplicas, 1)
+	s.static = planner.Replicas{Prefill: prefill, Decode: decode}
+	if s.deployment.Aggregated() {
+		s.static = planner.Replicas{Aggregated: decode}
+	}
+
+	s.load = policy.DefaultLoad()
+	if t := s.surfaces.rec.Thresholds; t.DecodeKVUtilization.Upper > 0 {
+		s.load = policy.LoadOptions{
+			KVUp: t.DecodeKVUtilization.Upper, KVDown: t.DecodeKVUtilization.Lower,
+			QueueUp: t.PrefillQueueSize.Upper, QueueDown: t.PrefillQueueSize.Lower,
+		}
+	}
+	for flag, to := range map[string]*float64{
+		"decode-kv-scale-up-threshold": &s.load.KVUp, "decode-kv-scale-down-threshold": &s.load.KVDown,
+		"prefill-queue-scale-up-threshold": &s.load.QueueUp, "prefill-queue-scale-down-threshold": &s.load.QueueDown,
+	} {
+		if p.c.IsSet(flag) {
+			*to = p.number(flag, 0, 1e6)
+		}
+	}
+
+	o := policy.NewDefaultOptions()
+	o.NoCorrection = s.noCorrection
+	o.Ahead, o.Margin, o.StableFor, o.IdleFor = p.duration("startup-time"), p.number("headroom", 0, 4), p.duration("scale-down-after"), p.duration("scale-to-zero-after")
+	o.MostUp, o.MostDown = p.integer("max-scale-up", 0, maxReplicas, 0), p.integer("max-scale-down", 0, maxReplicas, 0)
+	o.LeastRatio, o.MostRatio = p.number("min-prefill-decode-ratio", 0, 1e6), p.number("max-prefill-decode-ratio", 0, 1e6)
+	o.ISL, o.OSL = float64(s.surfaces.workload.ISL), float64(s.surfaces.workload.OSL)
+	s.careful = o
+}
+
+func (s *plannerSettings) parseForecast(p *parser) {
+	kind := forecast.Auto
+	switch {
+	case p.c.IsSet("load-predictor"):
+		kind = forecast.Kind(p.choice("load-predictor", "arima", "constant", "kalman", "prophet", "auto"))
+	case s.policy == "upstream":
+		kind = forecast.ARIMA
+	}
+	o := forecast.DefaultOptions(kind)
+	o.Log1p, o.Interval = p.c.Bool("load-predictor-log1p"), s.interval
+	o.Window = p.integer("load-prediction-window-size", 2, 10_000, 50)
+	o.MinPoints = min(o.Window, p.integer("kalman-min-points", 1, 10_000, 5))
+	o.Noise = forecast.Noise{Level: p.number("kalman-q-level", 0, 1e12), Trend: p.number("kalman-q-trend", 0, 1e12), Measurement: p.number("kalman-r", 0, 1e12)}
+	s.forecast, s.warmup = o, p.name("load-predictor-warmup-trace")
+	if p.err == nil {
+		if err := o.Check(); err != nil {
+			p.fail(usagef("%v", err))
+		}
+	}
+}
+
+// inSeconds reads seconds, a bare number as upstream has it or a time with its
+// unit.
+func (p *parser) inSeconds(name string, absent time.Duration) time.Duration {
+	s := strings.TrimSpace(p.c.String(name))
+	if s == "" {
+		return absent
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return d
+	}
+	return time.Duration(p.number(name, 0.1, 86400) * float64(time.Second))
+}

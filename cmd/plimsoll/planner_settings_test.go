@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// parsedPlanner are the settings that a command line and a file give.
+func parsedPlanner(t *testing.T, args ...string) ([]plannerSettings, error) {
+	t.Helper()
+	var all []plannerSettings
+	command := plannerServeCommand()
+	command.Action = func(c *cli.Context) error {
+		contexts, err := plannerContexts(c)
+		if err != nil {
+			return err
+		}
+		for _, one := range contexts {
+			s, err := parsePlanner(one)
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		return nil
+	}
+	app := newApp(streams{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+	app.Commands = []*cli.Command{command}
+	finish(command)
+	return all, app.RunContext(context.Background(), append([]string{"plimsoll", "serve"}, args...))
+}
+
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "planner.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// plannerProfile is a finished profile's folder: a small measured one.
+func plannerProfile(t *testing.T, change ...func(*store.Recommendation)) string {
+	t.Helper()
+	dir := t.TempDir()
+	p := profile.PrefillSurface{Provenance: profile.Measured}
+	for _, isl := range []int{100, 500, 1000, 4000} {
+		ttft := time.Duration(10_000+100*isl) * time.Microsecond
+		p.Samples = append(p.Samples, profile.PrefillSample{ISL: isl, TTFT: ttft, ThroughputPerGPU: float64(isl) / ttft.Seconds()})
+	}
+	d := profile.DecodeSurface{MaxKVTokens: 100_000, Provenance: profile.Measured}
+	for _, c := range []float64{500, 1000, 4000} {
+		for n := 1.0; n <= 20; n += 5 {
+			itl := time.Duration(10_000+200*n) * time.Microsecond
+			d.Samples = append(d.Samples, profile.DecodeSample{KVUsage: n * c / 1e5, Context: c, ITL: itl, ThroughputPerGPU: n / itl.Seconds() / 2})
+		}
+	}
+	pick := func(gpus int) *store.Pick {
+		p := store.NewPick(engine.TP(gpus))
+		p.InFlight, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU = 4, 100, 12, 1000
+		return &p
+	}
+	rec := store.Recommendation{
+		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: true, Model: "llama-3.1-8b", Engine: store.EngineName{Kind: engine.KindCommand},
+		SLA: store.SLA{TTFTMillis: 300, ITLMillis: 30, Stat: profile.P99}, Workload: store.Lengths{ISL: 1000, OSL: 100},
+		Prefill: pick(1), Decode: pick(2),
+		Thresholds: store.Thresholds{PrefillQueueSize: store.Bounds{Upper: 0.7, Lower: 0.3}, DecodeKVUtilization: store.Bounds{Upper: 0.8, Lower: 0.4}},
+	}
+	for _, f := range change {
+		f(&rec)
+	}
+	for _, err := range []error{store.WritePrefill(dir, p), store.WriteDecode(dir, d), store.WriteRecommendation(dir, rec)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Flags win over the file, the file over the profile, that over the defaults.
+func TestPlannerPrecedence(t *testing.T) {
+	dir := plannerProfile(t)
+	file := configFile(t, "profile: "+dir+"\nttft: 250\nmax-gpu-budget: 12\nload-predictor: kalman\n")
+	all, err := parsedPlanner(t, "--config", file, "--max-gpu-budget", "16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := all[0]
+	d := s.deployment
+	if d.Budget.Max != 16 || d.SLA.TTFT != 250*time.Millisecond || d.SLA.ITL != 30*time.Millisecond || d.SLA.Stat != profile.P99 {
+		t.Errorf("%+v", d)
+	}
+	if d.Pools[0].GPUs != 1 || d.Pools[1].GPUs != 2 || s.forecast.Kind != "kalman" || s.interval != 180*time.Second || s.policy != "default" {
+		t.Errorf("%+v, %+v", d, s)
+	}
+	if s.load.KVUp != 0.8 || s.load.QueueDown != 0.3 || s.careful.ISL != 1000 || s.careful.OSL != 100 {
+		t.Errorf("%+v, %+v", s.load, s.careful)
+	}
+}
+
+// Without a profile the defaults are Dynamo's, as the design fixes them.
+func TestPlannerDefaults(t *testing.T) {
+	all, err := parsedPlanner(t, "--policy", "load")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := all[0]
+	if s.interval != 30*time.Second || s.pull != time.Second || s.name != "dynamo" || !s.blocking {
+		t.Errorf("%+v", s)
+	}
+	if d := s.deployment; d.Budget.Max != 8 || d.Budget.Min != 1 || d.SLA.TTFT != 500*time.Millisecond || d.SLA.ITL != 50*time.Millisecond || d.Pools[0].Min != 1 || d.Pools[1].GPUs != 1 {
+		t.Errorf("%+v", d)
+	}
+	if l := s.load; l.KVUp != 0.9 || l.KVDown != 0.5 || l.QueueUp != 0.5 || l.QueueDown != 0.2 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// Dynamo's graph files hold a Planner block among those of other services.
+func TestPlannerBlockOfDynamo(t *testing.T) {
+	file := configFile(t, `
+Frontend: {served_model_name: x, port: 8000}
+Planner:
+  environment: local
+  no-operation: true
+  policy: load
+  max_gpu_budget: 5
+  adjustment-interval: 10
+  ttft_ms: 200
+  ServiceArgs: {resources: {cpu: 1}}
+`)
+	all, err := parsedPlanner(t, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := all[0]; !s.advise || s.deployment.Budget.Max != 5 || s.interval != 10*time.Second || s.deployment.SLA.TTFT != 200*time.Millisecond {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestPlannerDeployments(t *testing.T) {
+	dir := plannerProfile(t)
+	file := configFile(t, "max-gpu-budget: 20\nprofile: "+dir+`
+deployments:
+  - {namespace: a, ttft: 200, priority: 1}
+  - {namespace: b, policy: load, max-gpu-budget: 6}
+`)
+	all, err := parsedPlanner(t, "--config", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || all[0].name != "a" || all[1].name != "b" || all[0].priority != 1 || all[1].priority != 0 {
+		t.Fatalf("%+v", all)
+	}
+	if all[0].deployment.SLA.TTFT != 200*time.Millisecond || all[1].deployment.SLA.TTFT != 300*time.Millisecond || all[1].policy != "load" {
+		t.Errorf("%+v", all)
+	}
+	if all[0].deployment.Budget.Max != 8 || all[1].deployment.Budget.Max != 6 {
+		t.Errorf("budgets of their own are %d and %d, want the default and 6", all[0].deployment.Budget.Max, all[1].deployment.Budget.Max)
+	}
+}
+
+func TestPlannerRefuses(t *testing.T) {
+	dir := plannerProfile(t)
+	weak := plannerProfile(t, func(r *store.Recommendation) { r.Provenance = profile.Estimated })
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--profile is missing"},
+		{[]string{"--profile", t.TempDir()}, "--profile"},
+		{[]string{"--profile", weak}, "its latencies are estimated, not measured"},
+		{[]string{"--profile", dir, "--max-gpu-budget", "2"}, "the budget of 2 GPUs is below the 3"},
+		{[]string{"--profile", dir, "--ttft", "0"}, "--ttft"},
+		{[]string{"--profile", dir, "--policy", "magic"}, "--policy"},
+		{[]string{"--profile", dir, "--namespace", "a/b"}, "--namespace"},
+		{[]string{"--profile", dir, "--adjustment-interval", "0"}, "--adjustment-interval"},
+		{[]string{"--profile", dir, "--load-prediction-window-size", "1"}, "--load-prediction-window-size"},
+		{[]string{"--config", configFile(t, "tttft: 3")}, `unknown key "tttft"`},
+		{[]string{"--config", configFile(t, "deployments: 3")}, "want a list"},
+		{[]string{"--config", configFile(t, "deployments: [{listen: x}]")}, "listen is for the whole planner"},
+		{[]string{"--config", configFile(t, "deployments: [{config: x}]")}, `unknown key "config"`},
+		{[]string{"--config", configFile(t, "Planner: 3")}, "want a mapping"},
+		{[]string{"--config", configFile(t, "ttft: [")}, "--config"},
+		{[]string{"--config", "/nowhere.yaml"}, "--config"},
+	} {
+		if _, err := parsedPlanner(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v lacks %q", c.args, err, c.want)
+		}
+	}
+	if all, err := parsedPlanner(t, "--profile", weak, "--accept-provenance", "estimated"); err != nil || all[0].surfaces.provenance != profile.Estimated {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzPlannerFile(f *testing.F) {
+	f.Add("ttft: 3\ndeployments: [{namespace: a}]")
+	f.Add("Planner: {ttft_ms: 3}")
+	f.Add("deployments: [3]")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = parsedPlanner(t, "--config", configFile(t, text))
+	})
+}
+
+// What a manifest lets a container run is what planner serve takes.
+func TestManifestRunsServe(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{
+		"plimsoll", "planner", "manifest", "--image", "x", "--deployment", "graph", "--target", "prefill=apps/v1/Deployment/p", "--target", "decode=apps/v1/Deployment/d",
+		"--serve", "policy=load", "--serve", "prometheus-endpoint=http://prometheus:9090",
+	}, streams{in: strings.NewReader(""), out: &out, err: &errs})
+	if code != 0 {
+		t.Fatal(errs.String())
+	}
+	_, rest, ok := strings.Cut(out.String(), "args:\n")
+	var args []string
+	for line := range strings.SplitSeq(rest, "\n") {
+		arg, item := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !item {
+			break
+		}
+		args = append(args, strings.Trim(arg, `"'`))
+	}
+	if !ok || len(args) < 8 || args[1] != "serve" {
+		t.Fatalf("%q of %s", args, out.String())
+	}
+	all, err := parsedPlanner(t, args[2:]...)
+	if err != nil || all[0].policy != "load" {
+		t.Errorf("%v: %v", args, err)
+	}
+}

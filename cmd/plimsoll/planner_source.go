@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+	"plimsoll/planner/connect/local"
+	"plimsoll/planner/observe"
+)
+
+// source makes what the deployment is observed by.
+func (u *plannerUnit) source(c *cli.Context) (planner.Source, error) {
+	p := &parser{c: c}
+	preset := p.choice("backend", append([]string{"trtllm"}, observe.Words()...)...)
+	endpoint := p.name("prometheus-endpoint")
+	p.needs(endpoint != "", "with --prometheus-endpoint", "prometheus-bearer-token-file", "prefill-queue-query", "prefill-selector", "decode-selector", "metrics-namespace")
+	p.needs(endpoint == "", "without --prometheus-endpoint", "metrics-endpoints")
+	if p.err != nil {
+		return nil, p.err
+	}
+	if endpoint == "" {
+		return u.engines(p, preset)
+	}
+	server, err := observe.Dial(observe.Options{URL: endpoint, BearerToken: p.secretFile("prometheus-bearer-token-file"), Timeout: 10 * time.Second})
+	if err != nil {
+		p.fail(usagef("--prometheus-endpoint: %v", err))
+	}
+	selectors := map[planner.Role]map[string]string{}
+	for _, pool := range u.settings.deployment.Pools {
+		if s := p.selector(string(pool.Role)); len(s) > 0 {
+			selectors[pool.Role] = s
+		}
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return observe.NewLive(server, observe.LiveOptions{
+		Presets: observe.Presets(preset), Model: u.settings.model, Namespace: p.name("metrics-namespace"), Selectors: selectors,
+		PrefillQueueQuery: p.name("prefill-queue-query"),
+	})
+}
+
+// selector reads label=value pairs of a pool's series.
+func (p *parser) selector(role string) map[string]string {
+	flag := role + "-selector"
+	if role == string(engine.RoleAggregated) {
+		flag = "decode-selector"
+	}
+	out := map[string]string{}
+	for _, pair := range fields(p.c.String(flag)) {
+		label, value, ok := strings.Cut(pair, "=")
+		if !ok || label == "" {
+			p.fail(usagef("--%s %q: want label=value, several separated by commas", flag, pair))
+			return nil
+		}
+		out[label] = strings.Trim(value, `"`)
+	}
+	return out
+}
+
+// engines scrapes what is named, or this machine's workers.
+func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) {
+	given, err := metricsEndpoints(p.name("metrics-endpoints"))
+	if err != nil {
+		return nil, err
+	}
+	where := p.c.String("environment")
+	if len(given) == 0 && where != "local" {
+		return nil, usagef("nothing to observe: want --prometheus-endpoint, or --metrics-endpoints")
+	}
+	list := func(context.Context) ([]observe.Endpoint, error) { return given, nil }
+	if where == "local" {
+		path, err := local.Path(u.settings.name)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		list = func(context.Context) ([]observe.Endpoint, error) { return withWorkers(path, given) }
+	}
+	return observe.NewEngines(observe.EnginesOptions{Presets: observe.Presets(preset), Model: u.settings.model, List: list, Client: http.DefaultClient})
+}
+
+// withWorkers are the endpoints given and the workers of the state file that
+// serve, draining ones included: they still finish requests.
+func withWorkers(path string, given []observe.Endpoint) ([]observe.Endpoint, error) {
+	workers, err := local.Workers(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := append([]observe.Endpoint{}, given...)
+	for _, w := range workers {
+		if w.State == local.Ready || w.State == local.Draining {
+			all = append(all, observe.Endpoint{Role: w.Role, URL: w.URL + "/metrics"})
+		}
+	}
+	return all, nil
+}
+
+// metricsEndpoints reads role=URL pairs, the role frontend for what sees each
+// request once.
+func metricsEndpoints(s string) ([]observe.Endpoint, error) {
+	var out []observe.Endpoint
+	for _, pair := range fields(s) {
+		role, address, ok := strings.Cut(pair, "=")
+		bad := func(why string) error {
+			return usagef("--metrics-endpoints %q: %s", pair, why).hint("frontend=http://HOST:PORT/metrics, prefill=…, decode=…, aggregated=…")
+		}
+		if !ok {
+			return nil, bad("want role=URL")
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, bad(fmt.Sprintf("%q is no URL of http or https", address))
+		}
+		switch r := engine.Role(role); r {
+		case engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated:
+			out = append(out, observe.Endpoint{Role: r, URL: address})
+		case "frontend":
+			out = append(out, observe.Endpoint{URL: address})
+		default:
+			return nil, bad(fmt.Sprintf("the role %q is none of frontend, prefill, decode, aggregated", role))
+		}
+	}
+	return out, nil
+}

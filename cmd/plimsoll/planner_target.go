@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/engine/command"
+	"plimsoll/planner"
+	"plimsoll/planner/connect/local"
+	"plimsoll/planner/connect/virtual"
+	"plimsoll/profile/store"
+)
+
+// target makes where the deployment's replicas live, and what has to run or be
+// closed with it.
+func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Target, error) {
+	p := &parser{c: c}
+	where := p.choice("environment", "local", "kubernetes", "virtual")
+	only := func(environment string, flags ...string) {
+		p.needs(where == environment, "with --environment "+environment, flags...)
+	}
+	only("local", "prefill-command", "decode-command", "aggregated-command", "ready-path", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
+	only("kubernetes", "kubeconfig", "context", "kube-namespace", "deployment", "target", "lease")
+	only("virtual", "scaling-max-wait")
+	if p.err != nil {
+		return nil, p.err
+	}
+	switch where {
+	case "kubernetes":
+		return u.kubernetes(p, out)
+	case "virtual":
+		return u.virtual(p, out)
+	default:
+		return u.local(p, out)
+	}
+}
+
+// local makes worker processes of this machine.
+func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, error) {
+	o := local.Options{
+		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0),
+		Log: func(format string, args ...any) {
+			if !out.quiet {
+				say(out.err, "local", format, args...)
+			}
+		},
+	}
+	grace := p.duration("stop-grace")
+	for _, pool := range u.settings.deployment.Pools {
+		component := p.name("decode-component")
+		if pool.Role == engine.RolePrefill {
+			component = p.name("prefill-component")
+		}
+		flag := string(pool.Role) + "-command"
+		argv := p.name(flag)
+		if argv == "" {
+			p.fail(usagef("--%s is missing: how a %s worker is started", flag, pool.Role).
+				hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag))
+			break
+		}
+		o.Pools = append(o.Pools, local.Pool{
+			Component: component, DrainsOnTERM: p.c.Bool("drains-on-term"),
+			Config:   u.settings.engineConfig(pool),
+			Template: command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace},
+		})
+	}
+	if list := p.name("gpus"); list != "" && p.err == nil {
+		ids, err := local.ParseGPUs(list)
+		if err != nil {
+			p.fail(usagef("--gpus: %v", err))
+		}
+		o.GPUs = ids
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	if len(o.GPUs) == 0 && o.Slots == 0 {
+		ids, err := visibleGPUs()
+		if err != nil {
+			return nil, withHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
+		}
+		o.GPUs = ids
+	}
+	if p.c.IsSet("etcd-endpoints") {
+		leases, err := virtual.NewLeases(etcdOptions(p.c))
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		o.Leases, u.close = leases, append(u.close, leases.Close)
+	}
+	t, err := local.New(o)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	run := t.Run
+	if p.c.Bool("stop-workers") {
+		run = func(ctx context.Context) error { return runAndStop(ctx, t) }
+	}
+	u.run, u.close = append(u.run, run), append(u.close, t.Close)
+	return t, nil
+}
+
+// runAndStop tends workers until ctx ends, and then stops them all, which takes
+// as long as their requests.
+func runAndStop(ctx context.Context, t *local.Target) error {
+	tending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- t.Run(tending) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	if err := t.Scale(tending, planner.Replicas{}, "the planner ends"); err != nil {
+		return fmt.Errorf("stopping the workers: %w", err)
+	}
+	for {
+		s, err := t.State(tending)
+		if err != nil {
+			return fmt.Errorf("stopping the workers: %w", err)
+		}
+		left := 0
+		for _, p := range s.Pools {
+			left += p.Ready + p.Starting + p.Draining
+		}
+		if left == 0 {
+			return nil
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// engineConfig is one engine of a pool: as profiled, or TP over its GPUs.
+func (s plannerSettings) engineConfig(pool planner.Pool) engine.Config {
+	c := engine.Config{Kind: engine.KindCommand, Model: s.surfaces.rec.Model, Role: pool.Role, Parallelism: engine.TP(pool.GPUs)}
+	if s.model != "" && c.Model == "" {
+		c.Model = s.model
+	}
+	pick := map[engine.Role]*store.Pick{
+		engine.RolePrefill: s.surfaces.rec.Prefill, engine.RoleDecode: s.surfaces.rec.Decode, engine.RoleAggregated: s.surfaces.rec.Aggregated,
+	}[pool.Role]
+	if pick != nil && pick.GPUs == pool.GPUs {
+		c.Parallelism = pick.Parallelism()
+	}
+	return c
+}
+
+// visibleGPUs are this machine's, within CUDA_VISIBLE_DEVICES.
+func visibleGPUs() ([]string, error) {
+	cat, err := loadCatalog("")
+	if err != nil {
+		return nil, err
+	}
+	all, err := localGPUs(cat)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, g := range all.Devices {
+		ids = append(ids, g.UUID)
+	}
+	return ids, nil
+}
