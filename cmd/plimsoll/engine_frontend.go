@@ -83,7 +83,7 @@ func parseFrontend(c *cli.Context) (frontendJob, error) {
 		QueueTimeout:       p.duration("queue-timeout"), DrainTimeout: p.duration("drain-timeout"),
 		Log: c.App.ErrWriter,
 	}}
-	job.addr = net.JoinHostPort(c.String("listen"), itoa(p.integer("port", 0, 65535, 0)))
+	job.addr = net.JoinHostPort(p.name("listen"), itoa(p.integer("port", 0, 65535, 0)))
 	for flag, d := range map[string]bool{"queue-timeout": job.opts.QueueTimeout > mostDrain, "drain-timeout": job.opts.DrainTimeout > mostDrain} {
 		if d {
 			p.fail(usagef("--%s %s: want at most %v", flag, c.String(flag), mostDrain))
