@@ -51,8 +51,8 @@ type EnginesOptions struct {
 type Engines struct {
 	o       EnginesOptions
 	fleet   fleet
-	ready   map[planner.Role]*mean // since the last Observe
-	workers []Names                // what engines are looked for by
+	ready   replicas // since the last Observe
+	workers []Names  // what engines are looked for by
 }
 
 var _ planner.Source = (*Engines)(nil)
@@ -75,7 +75,7 @@ func NewEngines(o EnginesOptions) (*Engines, error) {
 		o.Client = &http.Client{Transport: transport}
 	}
 	e := &Engines{
-		o: o, ready: map[planner.Role]*mean{}, workers: perEngine(o.Presets),
+		o: o, ready: replicas{}, workers: perEngine(o.Presets),
 		fleet: fleet{partial: o.Partial, queue: o.PrefillQueue != ""},
 	}
 	return e, errors.Join(errs...)
@@ -85,12 +85,7 @@ func NewEngines(o EnginesOptions) (*Engines, error) {
 // the endpoints could not be listed, or none of them answered; those that failed
 // are named by Observe.
 func (e *Engines) Sample(ctx context.Context, s planner.State) error {
-	for _, p := range s.Pools {
-		if e.ready[p.Role] == nil {
-			e.ready[p.Role] = &mean{}
-		}
-		e.ready[p.Role].add(float64(p.Ready))
-	}
+	e.ready.note(s)
 	return e.look(ctx)
 }
 
@@ -101,7 +96,7 @@ func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Ob
 	i := e.fleet.interval(e.ready)
 	i.start, i.length = start, end.Sub(start)
 	e.fleet.next()
-	e.ready = map[planner.Role]*mean{}
+	e.ready = replicas{}
 	if err != nil {
 		return planner.Observation{}, err
 	}

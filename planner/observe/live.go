@@ -41,18 +41,10 @@ type LiveOptions struct {
 type Live struct {
 	server *Server
 	o      LiveOptions
-	ready  map[planner.Role]*mean // since the last Observe
+	ready  replicas // since the last Observe
 }
 
 var _ planner.Source = (*Live)(nil)
-
-// mean is of what was added.
-type mean struct{ sum, n float64 }
-
-func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
-
-// value is NaN where nothing was added.
-func (m *mean) value() float64 { return m.sum / m.n }
 
 // NewLive checks o; nothing is asked.
 func NewLive(server *Server, o LiveOptions) (*Live, error) {
@@ -74,17 +66,12 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 	if o.MaxAge == 0 {
 		o.MaxAge = DefaultMaxAge
 	}
-	return &Live{server: server, o: o, ready: map[planner.Role]*mean{}}, errors.Join(errs...)
+	return &Live{server: server, o: o, ready: replicas{}}, errors.Join(errs...)
 }
 
 // Sample notes the replicas that there are. Prometheus samples the gauges.
 func (l *Live) Sample(_ context.Context, s planner.State) error {
-	for _, p := range s.Pools {
-		if l.ready[p.Role] == nil {
-			l.ready[p.Role] = &mean{}
-		}
-		l.ready[p.Role].add(float64(p.Ready))
-	}
+	l.ready.note(s)
 	return nil
 }
 
@@ -93,7 +80,7 @@ func (l *Live) Sample(_ context.Context, s planner.State) error {
 // where it has no requests of the model; what else is missing is said in Problems.
 func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Observation, error) {
 	ready := l.ready
-	l.ready = map[planner.Role]*mean{}
+	l.ready = replicas{}
 	w := window{end: end, length: end.Sub(start).Truncate(time.Millisecond)}
 	if w.length <= 0 {
 		return planner.Observation{}, fmt.Errorf("an interval from %v to %v: want one millisecond at least", start, end)
@@ -127,7 +114,7 @@ type window struct {
 
 // roles are the pools that the deployment has: those that the target showed, or
 // that have labels, or a single one.
-func (l *Live) roles(ready map[planner.Role]*mean) []planner.Role {
+func (l *Live) roles(ready replicas) []planner.Role {
 	roles := slices.Sorted(maps.Keys(ready))
 	if len(roles) == 0 {
 		roles = slices.Sorted(maps.Keys(l.o.Selectors))
@@ -192,7 +179,7 @@ func (l *Live) notFound(there []string) error {
 
 // prefillQueue puts the answer of the configured query in the place of the prefill
 // engines' own queues.
-func (l *Live) prefillQueue(ctx context.Context, w window, ready map[planner.Role]*mean, i *interval) {
+func (l *Live) prefillQueue(ctx context.Context, w window, ready replicas, i *interval) {
 	const looks = 30
 	step := max(time.Second, w.length/looks).Truncate(time.Millisecond)
 	first := w.end.Add(-w.length.Truncate(step))

@@ -52,7 +52,7 @@ func (r reader) gauge(key, at, name string) number {
 	return given(v, age)
 }
 
-func (s liveSeries) read(r reader, ready map[planner.Role]*mean) interval {
+func (s liveSeries) read(r reader, ready replicas) interval {
 	i := interval{}
 	if s.confused() {
 		why := lacking("prefill and decode engines count every request, and no labels tell them apart")
@@ -146,12 +146,12 @@ func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {
 	p.kvMost = r.gauge(key+".kv.most", key+".kv", first(n.KVUse))
 	queue := func(part string) number { return r.gauge(key+".queue"+part, key+".queue", first(n.Waiting)) }
 	p.waiting = queue(".end")
-	replicas := r.values[key+".queue.all"] / r.values[key+".queue.looks"]
+	engines := r.values[key+".queue.all"] / r.values[key+".queue.looks"]
 	if ready != nil {
-		replicas = ready.value()
+		engines = ready.value()
 	}
-	p.queue = perReplica(over(".queue", ".looks", first(n.Waiting)), replicas, "")
-	p.queueOpen = perReplica(queue(".open"), replicas, "")
-	p.queueEnd = perReplica(p.waiting, replicas, "")
+	p.queue = perReplica(over(".queue", ".looks", first(n.Waiting)), engines, "")
+	p.queueOpen = perReplica(queue(".open"), engines, "")
+	p.queueEnd = perReplica(p.waiting, engines, "")
 	return p
 }

@@ -7,7 +7,30 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"plimsoll/planner"
 )
+
+// mean is of what was added.
+type mean struct{ sum, n float64 }
+
+func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
+
+// value is NaN where nothing was added.
+func (m *mean) value() float64 { return m.sum / m.n }
+
+// replicas are those that were ready, by role.
+type replicas map[planner.Role]*mean
+
+// note takes in what a target says.
+func (r replicas) note(s planner.State) {
+	for _, p := range s.Pools {
+		if r[p.Role] == nil {
+			r[p.Role] = &mean{}
+		}
+		r[p.Role].add(float64(p.Ready))
+	}
+}
 
 // queues are the requests that waited in all.
 type queues struct {
@@ -40,11 +63,11 @@ func queueOf(m model.Matrix, end time.Time) queues {
 // and in the requests that wait anywhere.
 func (q queues) replace(i *interval, at int, ready *mean) {
 	p := &i.pools[at]
-	replicas := math.NaN()
+	engines := math.NaN()
 	if ready != nil {
-		replicas = ready.value()
+		engines = ready.value()
 	}
-	each := func(n number) number { return perReplica(n, replicas, q.why) }
+	each := func(n number) number { return perReplica(n, engines, q.why) }
 	own := p.waiting
 	p.queue, p.queueOpen, p.queueEnd, p.waiting = each(q.mean), each(q.open), each(q.close), q.close
 	switch {
@@ -57,7 +80,7 @@ func (q queues) replace(i *interval, at int, ready *mean) {
 }
 
 // perReplica is a queue by ready replica. Without any, nothing waits at one.
-func perReplica(n number, replicas float64, why string) number {
+func perReplica(n number, engines float64, why string) number {
 	switch {
 	case !n.given && why != "":
 		return lacking("%s", why)
@@ -65,9 +88,9 @@ func perReplica(n number, replicas float64, why string) number {
 		return n
 	case n.v == 0:
 		return n
-	case !(replicas > 0):
+	case !(engines > 0):
 		return lacking("%.4g requests wait, and no replica is ready", n.v)
 	}
-	n.v /= replicas
+	n.v /= engines
 	return n
 }

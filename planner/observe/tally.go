@@ -78,7 +78,7 @@ func (t tally) histogram(what string) gain {
 }
 
 // interval is what was seen since the last one.
-func (f *fleet) interval(ready map[planner.Role]*mean) interval {
+func (f *fleet) interval(ready replicas) interval {
 	t := tally{members: f.seen(), partial: f.partial}
 	i := interval{}
 	roles := map[planner.Role]bool{}
@@ -167,9 +167,9 @@ func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
 		return p
 	}
-	replicas := float64(len(t.members))
+	engines := float64(len(t.members))
 	if ready != nil {
-		replicas = ready.value()
+		engines = ready.value()
 	}
 	over := func(g gauge) number {
 		if g.mean.n == 0 {
@@ -179,8 +179,8 @@ func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 	}
 	p.running = over(looks.running)
 	p.waiting = looks.closing(looks.waiting)
-	p.queue, p.queueOpen = perReplica(over(looks.waiting), replicas, ""), perReplica(looks.waiting.open, replicas, "")
-	p.queueEnd = perReplica(p.waiting, replicas, "")
+	p.queue, p.queueOpen = perReplica(over(looks.waiting), engines, ""), perReplica(looks.waiting.open, engines, "")
+	p.queueEnd = perReplica(p.waiting, engines, "")
 	p.kvMean, p.kvMost = t.kv()
 	return p
 }
