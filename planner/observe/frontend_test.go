@@ -68,6 +68,7 @@ func TestEnginesAllGone(t *testing.T) {
 	w.says(vllmText(state{model: "m", running: 5, waiting: 50}, nil))
 	e := watch(t, EnginesOptions{}, front, w)
 	e.look()
+	e.look()
 	e.list.endpoints = []Endpoint{front.endpoint}
 	o := e.observe()
 	known(t, "waiting", o.Waiting, 0, 0)
@@ -153,6 +154,24 @@ func TestNoSampleAtTheBeginning(t *testing.T) {
 		t.Errorf("observation %+v", o)
 	}
 	known(t, "running", o.Running, 2, 0)
+}
+
+// One that failed at the first look counted nobody knows how long: what it counts is
+// known from the interval after the one in which it answers.
+func TestAwayAtTheBeginning(t *testing.T) {
+	a, b := startWorker(t, engine.RoleAggregated), startWorker(t, engine.RoleAggregated)
+	e := watch(t, EnginesOptions{}, a, b)
+	a.says(vllmText(state{model: "m"}, nil))
+	b.fails(500)
+	e.look()
+	b.says(vllmText(state{model: "m"}, some(1000)))
+	e.look()
+	b.says(vllmText(state{model: "m"}, some(1001)))
+	if o := e.observe(); o.Arrivals.Known {
+		t.Errorf("arrivals %+v", o.Arrivals)
+	}
+	b.says(vllmText(state{model: "m"}, some(1003)))
+	known(t, "arrivals of the interval after", e.observe().Arrivals, 2, 0)
 }
 
 func FuzzExposition(f *testing.F) {
