@@ -166,29 +166,38 @@ func peakToAverage(p *parser, pattern trace.Pattern) float64 {
 	return slices.Max(hours[:])
 }
 
-// read measures a trace.
+// read measures a trace. Ctrl-C ends it, even where the file is a pipe that
+// nobody writes.
 func (d *demand) read(p *parser, file string, window time.Duration) {
+	format := trace.Format(p.choice("trace-format", formatNames()...))
+	var came demand
+	err := stoppable(p.c.Context, func() error { return came.readFile(p.c.Context, file, format, window) })
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	d.arrivals, d.stats, d.workload = came.arrivals, came.stats, came.workload
+}
+
+func (d *demand) readFile(ctx context.Context, file string, format trace.Format, window time.Duration) error {
 	r, _, err := openFile(file)
 	if err != nil {
-		p.err = err
-		return
+		return err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	f, err := trace.Open(r, file, trace.Options{Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true})
+	f, err := trace.Open(r, file, trace.Options{Format: format, ZeroAsOne: true})
 	if err != nil {
-		p.fail(usagef("--trace: %v", err))
-		return
+		return usagef("--trace: %v", err)
 	}
-	if d.arrivals, err = collected(p.c.Context, trace.Rebase(f.Arrivals())); err != nil {
-		p.fail(usagef("--trace: %v", err))
-		return
+	if d.arrivals, err = collected(ctx, trace.Rebase(f.Arrivals())); err != nil {
+		return usagef("--trace: %v", err)
 	}
 	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
 		d.workload, err = capacity.Measured(d.stats, window)
 	}
 	if err != nil {
-		p.fail(usagef("--trace %s: %v", file, err))
+		return usagef("--trace %s: %v", file, err)
 	}
+	return nil
 }
 
 // required reads milliseconds that have to be given.

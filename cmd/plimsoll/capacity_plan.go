@@ -143,7 +143,7 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 		return err
 	}
 	if o.plot != "" {
-		if err := o.drawPlan(o.plot, out); err != nil {
+		if err := stoppable(c.Context, func() error { return o.drawPlan(o.plot, out) }); err != nil {
 			return err
 		}
 	}

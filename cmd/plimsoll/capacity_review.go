@@ -132,10 +132,13 @@ func reviewPlan(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	if err := r.measure(p, file); err != nil {
-		return err
-	}
-	if err := stoppable(c.Context, r.size); err != nil {
+	err := stoppable(c.Context, func() error {
+		if err := r.measure(p, file); err != nil {
+			return err
+		}
+		return r.size()
+	})
+	if err != nil {
 		return err
 	}
 	if err := r.show(c); err != nil {
