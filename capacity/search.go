@@ -18,6 +18,8 @@ type search struct {
 	requests int  // in each trial
 	deciding bool // those trials that last long
 	rough    bool // none does
+	limitUSD float64
+	cells    int // of which one is simulated
 	done     map[[2]int]Trial
 	trials   int
 	atOnce   func(n int, do func(i int) error) error
@@ -121,17 +123,21 @@ func (s *search) run() (Sized, error) {
 		return s.infeasible(why, err)
 	}
 	replicas := s.layout.floor(s.traffic, s.slo)
-	ample, holds, err := s.ample()
-	if err != nil {
-		return Sized{}, err
+	largest := s.ample
+	if s.limitUSD > 0 {
+		largest = s.affordable
 	}
-	if !holds {
-		return s.infeasible("", nil)
+	ample, holds, err := largest()
+	if err != nil || !holds {
+		return s.none(err)
 	}
 	for i := range replicas { // each pool with the other one ample
 		if err := s.least(replicas, ample, i); err != nil {
 			return Sized{}, err
 		}
+	}
+	if s.rough && s.limited(replicas) {
+		return Sized{}, ErrDearer
 	}
 	if _, err = s.settle(replicas, ample); err != nil {
 		return Sized{}, err
@@ -145,12 +151,20 @@ func (s *search) run() (Sized, error) {
 			return Sized{}, err
 		}
 		if !holds {
-			return s.infeasible("", nil)
+			return s.none(nil)
 		}
 		if t, err := s.whole(replicas); err != nil || t.Holds() { // it may have been taken for ample
 			return s.sized(replicas, err)
 		}
 	}
+}
+
+// none is what comes of a search that found no size.
+func (s *search) none(err error) (Sized, error) {
+	if err == nil && s.limitUSD > 0 {
+		err = ErrDearer
+	}
+	return s.infeasible("", err)
 }
 
 // below are the sizes with fewer engines in one of the pools.
@@ -176,7 +190,7 @@ func (s *search) ample() (replicas []int, holds bool, err error) {
 	for _, times := range ampleness {
 		replicas = s.layout.floor(s.traffic, s.slo)
 		for i := range replicas {
-			replicas[i] *= times
+			replicas[i] = min(maxReplicas, replicas[i]*times)
 		}
 		t, err := s.try(replicas)
 		if err != nil || t.Holds() {

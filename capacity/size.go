@@ -54,6 +54,10 @@ type SizeOptions struct {
 	// After is a rough sizing of the same layout, traffic and SLO with the same
 	// Requests and Seed, whose trials are not made again; nil = none.
 	After *Sized
+	// LimitUSD is what the fleet may cost an hour; 0 = no matter what. A layout of
+	// which no size for so much holds is not sized: ErrDearer. One that is returned
+	// may cost more.
+	LimitUSD float64
 	// AtOnce does n things that do not touch each other, in any order, and returns
 	// their errors: on several processors, where it wants. The result is the same.
 	// nil = one by one.
@@ -105,7 +109,7 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		o.Requests, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
 	if o.After != nil {
 		maps.Copy(s.done, o.After.short)
 	}

@@ -15,60 +15,94 @@ import (
 // gives the same plans.
 const wave = 4
 
-// bounded is a candidate with the least that a plan with one of its pools could
-// cost per hour.
+// bounded is a candidate with what its plan costs per hour at the least, by
+// itself, and as the cheaper one of its pools with another candidate's.
 type bounded struct {
 	candidate
-	usd float64
+	usd, own float64
+	with     []candidate // its prefill pool with the cheapest decode pool, and the other way round
 }
 
-// bounds are the candidates, those of the lowest bound first. A pool of one may
-// go together with the other pool of another, on the same GPU unless different
-// ones may be mixed.
+// bounds are the candidates, those that are cheapest by themselves first. A pool
+// of one may go together with the other pool of another, on the same GPU unless
+// different ones may be mixed.
 func (z *sizing) bounds(cs []candidate) []bounded {
 	floors := make([][]float64, len(cs))
 	for i, c := range cs {
 		floors[i] = c.layout.PoolFloorsUSD(z.traffic, z.slo)
 	}
-	least := func(gpu string, pool int) float64 {
-		usd := math.Inf(1)
+	// The candidate with the cheapest such pool; the same where it is no matter.
+	least := func(gpu string, pool int) int {
+		best := -1
 		for i, c := range cs {
-			if c.layout.Strategy == capacity.Disaggregated && (z.mixedGPUs || c.layout.Pools[0].GPU == gpu) {
-				usd = min(usd, floors[i][pool])
+			if c.layout.Strategy == capacity.Disaggregated && (z.mixedGPUs || c.layout.Pools[0].GPU == gpu) && (best < 0 || floors[i][pool] < floors[best][pool]) {
+				best = i
 			}
 		}
-		return usd
+		return best
 	}
 	out := make([]bounded, len(cs))
 	for i, c := range cs {
-		out[i] = bounded{c, floors[i][0]}
+		out[i] = bounded{candidate: c, usd: floors[i][0], own: floors[i][0]}
 		if gpu := c.layout.Pools[0].GPU; c.layout.Strategy == capacity.Disaggregated {
-			out[i].usd = min(floors[i][0]+least(gpu, 1), least(gpu, 0)+floors[i][1])
+			prefill, decode := least(gpu, 0), least(gpu, 1)
+			out[i].own += floors[i][1]
+			out[i].usd = min(floors[i][0]+floors[decode][1], floors[prefill][0]+floors[i][1])
+			out[i].with = []candidate{pair(c, cs[decode]), pair(cs[prefill], c)}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b bounded) int { return cmp.Compare(a.usd, b.usd) })
+	slices.SortStableFunc(out, func(a, b bounded) int { return cmp.Or(cmp.Compare(a.own, b.own), cmp.Compare(a.usd, b.usd)) })
 	return out
 }
 
 // addCheap sizes the candidates in waves, and leaves those out that cannot be
-// near the cheapest plan so far.
+// near the cheapest plan so far. Of one that is dear by itself but has a pool that
+// may be cheap, that pool is sized with the cheapest other one.
 func (z *sizing) addCheap(cs []candidate) error {
 	if len(cs) <= wave {
-		return z.add(cs)
+		return z.add(cs, 0)
 	}
 	for some := range slices.Chunk(z.bounds(cs), wave) {
+		limit := z.limit()
 		var open []candidate
 		for _, c := range some {
-			if len(z.plans) > 0 && z.plans[0].Infeasible == nil && c.usd > nearly*z.plans[0].HourlyUSD {
-				z.leftOut = append(z.leftOut, profile.Skip{Label: c.name(), Reason: fmt.Sprintf("no plan with it could cost less than $%s an hour, %s costs $%s",
-					amount(c.usd), z.plans[0].candidate.name(), amount(z.plans[0].HourlyUSD))})
-				continue
+			switch {
+			case c.usd > limit:
+				z.leaveOut(c.candidate, "no plan with it could cost less than $%s an hour, %s costs $%s", amount(c.usd), z.plans[0].candidate.name(), amount(z.plans[0].HourlyUSD))
+			case c.own > limit:
+				z.leaveOut(c.candidate, "by itself it costs $%s an hour at least, %s costs $%s", amount(c.own), z.plans[0].candidate.name(), amount(z.plans[0].HourlyUSD))
+				open = append(open, c.with...)
+			default:
+				open = append(open, c.candidate)
 			}
-			open = append(open, c.candidate)
 		}
-		if err := z.add(open); err != nil {
+		if err := z.add(z.unseen(open), limit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// limit is what a plan may cost an hour to be near the cheapest so far.
+func (z *sizing) limit() float64 {
+	if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
+		return math.Inf(1)
+	}
+	return nearly * z.plans[0].HourlyUSD
+}
+
+// unseen are those that are not sized yet, each once.
+func (z *sizing) unseen(cs []candidate) []candidate {
+	var out []candidate
+	for _, c := range cs {
+		same := func(o candidate) bool { return o.name() == c.name() && o.layout.Strategy == c.layout.Strategy }
+		if !slices.ContainsFunc(out, same) && !slices.ContainsFunc(z.plans, func(p sizedPlan) bool { return same(p.candidate) }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (z *sizing) leaveOut(c candidate, why string, args ...any) {
+	z.leftOut = append(z.leftOut, profile.Skip{Label: c.name(), Reason: fmt.Sprintf(why, args...)})
 }

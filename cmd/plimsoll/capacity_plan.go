@@ -131,6 +131,7 @@ type sizedPlan struct {
 
 	candidate candidate
 	sized     capacity.Sized
+	dearer    bool // than the cheapest, by long trials
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ type sizing struct {
 	traffic capacity.Traffic
 	plans   []sizedPlan // the cheapest first
 	leftOut []profile.Skip
+
+	tooLarge error // of a candidate that was left out; nil = none was
 }
 
 // rough sizes every candidate by short trials, side by side, and then the pools
@@ -30,22 +33,42 @@ func (z *sizing) rough(cs []candidate) error {
 		return err
 	}
 	if mixed, ok := z.mixed(); ok {
-		if err := z.add([]candidate{mixed}); err != nil {
+		if err := z.add(z.unseen([]candidate{mixed}), math.Inf(1)); err != nil {
 			return err
 		}
+	}
+	if len(z.plans) == 0 { // else there is one within the limit
+		return z.tooLarge
 	}
 	return nil
 }
 
-func (z *sizing) add(cs []candidate) error {
-	plans := make([]sizedPlan, len(cs))
-	err := atOnce(len(cs), func(i int) (err error) {
-		plans[i], err = z.sizeOne(cs[i], z.traffic, true)
-		return err
+// add sizes candidates by short trials and leaves those out that cost more than
+// the limit, or are too large to simulate.
+func (z *sizing) add(cs []candidate, limitUSD float64) error {
+	plans, errs := make([]sizedPlan, len(cs)), make([]error, len(cs))
+	if math.IsInf(limitUSD, 1) {
+		limitUSD = 0
+	}
+	_ = atOnce(len(cs), func(i int) error { // the errors are looked at in their order
+		plans[i], errs[i] = z.sizeAs(cs[i], z.traffic, capacity.SizeOptions{Rough: true, LimitUSD: limitUSD, AtOnce: atOnce})
+		return nil
 	})
-	z.plans = append(z.plans, plans...)
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, capacity.ErrDearer):
+			z.leaveOut(cs[i], "no fleet of it for up to $%s an hour holds the SLO", amount(limitUSD))
+		case errors.Is(err, capacity.ErrTooLarge):
+			z.tooLarge = err
+			z.leaveOut(cs[i], "more than %d engines in a pool: %v", maxReplicas, capacity.ErrTooLarge)
+		case err != nil:
+			return err
+		default:
+			z.plans = append(z.plans, plans[i])
+		}
+	}
 	slices.SortStableFunc(z.plans, cheaper)
-	return err
+	return nil
 }
 
 // stoppable does what cannot be stopped by itself: where the context ends
@@ -161,16 +184,25 @@ func pair(prefill, decode candidate) candidate {
 // the SLO.
 const nearly = 1.3
 
-// exact sizes by long trials what may be the cheapest plan.
+// exact sizes by long trials what may be the cheapest plan. Once there is one so
+// sized, another has to show only whether it could be as cheap.
 func (z *sizing) exact() error {
 	for {
 		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool {
-			return p.Rough && p.Infeasible == nil && p.HourlyUSD <= nearly*z.plans[0].HourlyUSD
+			return p.Rough && !p.dearer && p.Infeasible == nil && p.HourlyUSD <= nearly*z.plans[0].HourlyUSD
 		})
 		if i < 0 {
 			return nil
 		}
-		p, err := z.sizeAs(z.plans[i].candidate, z.traffic, capacity.SizeOptions{After: &z.plans[i].sized, AtOnce: atOnce})
+		options := capacity.SizeOptions{After: &z.plans[i].sized, AtOnce: atOnce}
+		if j := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return !p.Rough && p.Infeasible == nil }); j >= 0 && j < i && z.plans[j].HourlyUSD < z.plans[i].HourlyUSD {
+			options.LimitUSD = z.plans[j].HourlyUSD
+		}
+		p, err := z.sizeAs(z.plans[i].candidate, z.traffic, options)
+		if errors.Is(err, capacity.ErrDearer) {
+			z.plans[i].dearer = true
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -230,6 +262,9 @@ func (z *sizing) addRange() error {
 		}
 		p, err := z.sizeOne(other, z.traffic, true)
 		sizes[i] = p.TotalGPUsFinal // 0 where it is infeasible
+		if errors.Is(err, capacity.ErrTooLarge) {
+			return nil
+		}
 		return err
 	})
 	best.Range = capacity.Range{Low: sizes[0], High: sizes[1], Factor: factor}

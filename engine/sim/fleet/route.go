@@ -54,7 +54,7 @@ func (f *Fleet) add(r *replica, i int32) {
 func (f *Fleet) choose(p *pool, x *flight) *replica {
 	switch p.Router {
 	case LeastLoaded:
-		return slices.MinFunc(p.ready, func(a, b *replica) int { return a.load - b.load })
+		return idlest(p.ready)
 	case KVAware:
 		return f.cheapest(p, x)
 	case RoundRobin:
@@ -65,6 +65,21 @@ func (f *Fleet) choose(p *pool, x *flight) *replica {
 	}
 	p.turn = p.ready[i].ordinal + 1
 	return p.ready[i]
+}
+
+// idlest is the replica of the least load, the lowest number where several are.
+// It does not look past one that has nothing: most of a large fleet may be idle.
+func idlest(ready []*replica) *replica {
+	best := ready[0]
+	for _, r := range ready {
+		if r.load < best.load {
+			best = r
+		}
+		if best.load == 0 {
+			break
+		}
+	}
+	return best
 }
 
 // cheapest is the replica of the least cost in blocks, the lowest number where
