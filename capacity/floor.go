@@ -58,5 +58,8 @@ func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []float64 {
 	return out
 }
 
+// FloorGPUs are those of the floor.
+func (l Layout) FloorGPUs(t Traffic, slo SLO) int { return l.GPUs(l.floor(t, slo)) }
+
 // FloorUSD is what the floor costs per hour: a plan of the layout hardly costs less.
 func (l Layout) FloorUSD(t Traffic, slo SLO) float64 { return l.HourlyUSD(l.floor(t, slo)) }

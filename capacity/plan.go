@@ -72,9 +72,13 @@ type PoolPlan struct {
 // Range is from the GPUs that the plan would take if every step were as much
 // faster than the model says as it may be, to those if as much slower.
 type Range struct {
-	Low    int     `json:"low"`
-	High   int     `json:"high,omitzero"` // left out: at that speed no number of engines holds the SLO
-	Factor float64 `json:"factor"`        // in nine of ten comparisons the model was within it
+	Low  int `json:"low"`
+	High int `json:"high,omitzero"` // left out: at that speed no number of engines holds the SLO
+	// HighAtLeast stands instead of High where so many are needed that it was not
+	// looked how many.
+	HighAtLeast int `json:"high_at_least,omitzero"`
+
+	Factor float64 `json:"factor"` // in nine of ten comparisons the model was within it
 }
 
 // Failures say how often engines fail, and which of them together.

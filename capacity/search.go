@@ -16,6 +16,7 @@ type search struct {
 	slo      SLO
 	seed     uint64
 	requests int  // in each trial
+	decisive int  // in each that decides, at least
 	deciding bool // those trials that last long
 	rough    bool // none does
 	limitUSD float64
@@ -110,7 +111,7 @@ const manyIndependent = 1000
 // decide makes the trials from here on long ones; those of a trace are as long
 // as it is. What failed by far needs no other trial.
 func (s *search) decide() {
-	longer := max(s.requests, min(longTrial*s.requests, mostRequests))
+	longer := max(s.decisive, min(longTrial*s.requests, mostRequests))
 	if s.traffic.Requests > 0 || s.rough {
 		return
 	}

@@ -101,15 +101,15 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	if err := errors.Join(l.Check(), slo.Check(), within("requests", float64(o.Requests), leastRequests, mostRequests)); err != nil {
 		return Sized{}, fmt.Errorf("sizing: %w", err)
 	}
-	cells := 1
+	enough, cells := o.Requests, 1
 	if n := l.floor(t, slo); slices.Max(n) >= maxReplicas {
 		return Sized{}, fmt.Errorf("sizing %s: %d engines in a pool at least: %w", l.Name(), slices.Max(n), ErrTooLarge)
 	}
 	if t.Requests == 0 {
-		o.Requests, cells = l.enough(t, slo, o.Requests)
+		enough, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: o.Requests, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
 	if o.After != nil {
 		maps.Copy(s.done, o.After.short)
 	}
@@ -134,8 +134,9 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 // mostRequests bounds one trial: some tenths of a second of simulation.
 const mostRequests = 200_000
 
-// enough is how many requests a trial takes, so that each of its parts lasts
-// longer than most requests that the SLO just lets pass, and in how many cells.
+// enough is how many requests a trial takes that decides, so that each of its
+// parts lasts longer than most requests that the SLO just lets pass, and in how
+// many cells. Half as many have filled the fleet before they count.
 // A cell has cellEngines at least, else whole engines and queues of their own
 // would cost more than the cells are worth.
 func (l Layout) enough(t Traffic, slo SLO, asked int) (requests, cells int) {

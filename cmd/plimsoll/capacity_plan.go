@@ -125,7 +125,7 @@ type infeasiblePlan struct {
 // sizedPlan is one candidate's.
 type sizedPlan struct {
 	capacity.Plan
-	Rough  bool     `json:"rough"`  // sized by short trials, which err to the safe side: at most so many
+	Rough  bool     `json:"rough"`  // sized by short trials, to an engine or so
 	Source string   `json:"source"` // of step times
 	Prices []string `json:"prices"` // where they are from
 

@@ -179,9 +179,9 @@ func pair(prefill, decode candidate) candidate {
 	return out
 }
 
-// nearly is up to how many times the cheapest cost a plan by short trials is sized
-// again: these err to the safe side, the more the nearer one prompt alone is to
-// the SLO.
+// nearly is up to how many times the cheapest cost a plan by short trials is looked
+// at again: mostly these err to the safe side, the more the nearer one prompt alone
+// is to the SLO.
 const nearly = 1.3
 
 // exact sizes by long trials what may be the cheapest plan. Once there is one so
@@ -245,6 +245,9 @@ func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capa
 	return sizedPlan{Plan: p, Rough: options.Rough, sized: s, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
 }
 
+// farOff is how many times the plan's cost a range is not looked into any more.
+const farOff = 8
+
 // addRange gives the cheapest plan the GPUs that it would take if steps were as
 // much faster or slower as nine of ten comparisons allow, by short trials.
 func (z *sizing) addRange() error {
@@ -252,21 +255,23 @@ func (z *sizing) addRange() error {
 		return nil
 	}
 	best := &z.plans[0]
-	factor := best.candidate.factor
+	r := capacity.Range{Factor: best.candidate.factor}
 	var sizes [2]int
 	err := atOnce(len(sizes), func(i int) error {
-		other, by := best.candidate, [...]float64{1 / factor, factor}[i]
+		other, by := best.candidate, [...]float64{1 / r.Factor, r.Factor}[i]
 		var err error
 		if other.layout, err = best.candidate.build(by, z.caches); err != nil {
 			return err
 		}
-		p, err := z.sizeOne(other, z.traffic, true)
-		sizes[i] = p.TotalGPUsFinal // 0 where it is infeasible
-		if errors.Is(err, capacity.ErrTooLarge) {
+		if by > 1 && other.layout.FloorUSD(z.traffic, z.slo) > farOff*best.HourlyUSD {
+			r.HighAtLeast = other.layout.FloorGPUs(z.traffic, z.slo)
 			return nil
 		}
+		p, err := z.sizeOne(other, z.traffic, true)
+		sizes[i] = p.TotalGPUsFinal // 0 where it is infeasible
 		return err
 	})
-	best.Range = capacity.Range{Low: sizes[0], High: sizes[1], Factor: factor}
+	r.Low, r.High = sizes[0], sizes[1]
+	best.Range = r
 	return err
 }

@@ -53,7 +53,7 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 		}
 		bound := ""
 		if p.Rough {
-			bound, rough = "≤ ", true
+			bound, rough = "≈ ", true
 		}
 		t.row(p.Layout, p.gpus(), bound+engineCounts(p.Plan), bound+itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
 			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
@@ -62,7 +62,7 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 		b.WriteString(t.text("  "))
 	}
 	if rough {
-		b.WriteString("  ≤: by short trials, which err to the safe side: enough to see that it is dearer\n")
+		b.WriteString("  ≈: by short trials, to an engine or so: enough to see that it is dearer\n")
 	}
 	if i := slices.IndexFunc(out.Plans, func(p sizedPlan) bool {
 		return len(p.Warnings) > 0 && p.Warnings[len(p.Warnings)-1].Code == promptsHoldUp
@@ -164,7 +164,10 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	}
 	if p.Range.Factor > 0 {
 		high := fmt.Sprintf("%d GPUs", p.Range.High)
-		if p.Range.High == 0 {
+		switch {
+		case p.Range.HighAtLeast > 0:
+			high = fmt.Sprintf("at least %d GPUs", p.Range.HighAtLeast)
+		case p.Range.High == 0:
 			high = "no number that holds the SLO"
 		}
 		row("range", "%d GPUs to %s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Low, high, p.Range.Factor)

@@ -1,0 +1,90 @@
+package capacity
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+)
+
+// limited are layouts with the workload and the SLO that size them, and without a
+// limit take so many engines.
+func limited() map[string]offer {
+	decode := cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 200 * us}, 1000, 1e6, 8192)
+	alone := cheapPool(engine.RoleAggregated, cheap{step: 5 * milli, prompt: 20 * us, seq: 100 * us}, 200, 1e6, 2048)
+	return map[string]offer{
+		"apart":    {apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 500), decode), fixed(30, 500, 50), SLO{TTFTP99: time.Second, ITLP99: 50 * ms}},
+		"together": {together(alone), fixed(150, 300, 30), SLO{TTFTP99: time.Second, ITLP99: 60 * ms}},
+	}
+}
+
+type offer struct {
+	layout Layout
+	w      Workload
+	slo    SLO
+}
+
+// A limit at what a layout costs changes nothing, one below leaves it out, by
+// fewer trials than sizing it takes; also where a rough sizing went before.
+func TestSizeWithinALimit(t *testing.T) {
+	for name, k := range limited() {
+		traffic, err := k.w.PeakTraffic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rough := range []bool{true, false} {
+			free, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: rough})
+			if err != nil || free.Infeasible != nil {
+				t.Fatal(name, err, free.Infeasible)
+			}
+			after, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: true})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			from := &after
+			if rough {
+				from = nil
+			}
+			for _, more := range []float64{0, 5} {
+				got, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: rough, After: from, LimitUSD: free.HourlyUSD + more})
+				if err != nil || !slices.Equal(got.Replicas, free.Replicas) {
+					t.Errorf("%s, rough %v: %v for $%v an hour at most, %v without a limit; %v", name, rough, got.Replicas, free.HourlyUSD+more, free.Replicas, err)
+				}
+			}
+			for _, less := range []float64{1, free.HourlyUSD - 0.5} {
+				got, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: rough, After: from, LimitUSD: free.HourlyUSD - less})
+				if !errors.Is(err, ErrDearer) || !rough && got.Trials > 2 || got.Trials >= free.Trials {
+					t.Errorf("%s, rough %v: for $%v an hour %v after %d trials (%v, %d without a limit)", name, rough, free.HourlyUSD-less, got.Replicas, got.Trials, err, free.Trials)
+				}
+			}
+		}
+	}
+}
+
+func TestMostWithinALimit(t *testing.T) {
+	k := limited()["apart"]
+	traffic, _ := k.w.PeakTraffic()
+	k.layout.Pools[0].USDPerGPUHour, k.layout.Pools[1].USDPerGPUHour = 2, 3
+	floor := k.layout.floor(traffic, k.slo)
+	for _, cells := range []int{1, 4} {
+		for spare := -1; spare < 20; spare++ {
+			s := search{layout: k.layout, traffic: traffic, slo: k.slo, cells: cells, limitUSD: float64(cells) * (k.layout.HourlyUSD(floor) + float64(spare))}
+			got := s.most()
+			if spare < 0 {
+				if got != nil {
+					t.Errorf("%v below the floor's cost", got)
+				}
+				continue
+			}
+			if want := []int{floor[0] + spare/2, floor[1] + spare/3}; !slices.Equal(got, want) {
+				t.Errorf("%v with $%d more than the floor costs, want %v", got, spare, want)
+			}
+		}
+	}
+	s := search{layout: k.layout, traffic: traffic, slo: k.slo, cells: 1, limitUSD: 1e9}
+	if got := s.most(); got[0] != 64*floor[0] || got[1] != 64*floor[1] {
+		t.Errorf("%v of a limit that is none, floor %v", got, floor)
+	}
+}
