@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -12,11 +13,12 @@ import (
 	"plimsoll/engine/simserver"
 	"plimsoll/engine/simserver/frontend"
 	"plimsoll/planner/connect/local"
+	"plimsoll/planner/connect/virtual"
 )
 
 func engineFrontendCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
-	return &cli.Command{
+	c := &cli.Command{
 		Name: "frontend", Usage: "route requests to several OpenAI-compatible engines, prefill and decode apart or not",
 		Description: "Requests go to the least loaded worker that is ready; with prefill and decode workers they wait in one queue for prefill. " +
 			"/metrics speaks as Dynamo's frontend does, /health is 200 where a request would find a worker. " +
@@ -25,9 +27,8 @@ func engineFrontendCommand() *cli.Command {
 			"   plimsoll engine serve --role decode --port 8002 &\n" +
 			"   plimsoll engine frontend --workers prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002 --port 8000",
 		Flags: []cli.Flag{
-			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode (default: those of the state file)"),
-			s("namespace", "dynamo", "deployment whose workers are asked, and label of its metrics, `name`"),
-			s("state-file", "", "state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
+			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode"),
+			s("state-file", "", "without --workers, those in the state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
 			s("listen", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("prefill-concurrency", itoa(frontend.DefaultPrefillConcurrency), "requests at a time that each prefill worker takes, `N`"),
 			s("max-queue", itoa(frontend.DefaultMaxQueue), "requests that may wait for a worker, `N`; one more gets 503"),
@@ -37,6 +38,13 @@ func engineFrontendCommand() *cli.Command {
 		},
 		Action: serveFrontend,
 	}
+	for _, f := range etcdFlags() {
+		if e, ok := f.(*cli.StringFlag); ok && e.Name == "etcd-endpoints" {
+			e.Value, e.Usage = "", "without --workers and --state-file, those with a key v1/{namespace}/workers/{name} and JSON role, url there; `URLS` of etcd's members"
+		}
+		c.Flags = append(c.Flags, f)
+	}
+	return c
 }
 
 // frontendJob is what the flags of engine frontend ask for.
@@ -44,7 +52,12 @@ type frontendJob struct {
 	opts    frontend.Options
 	addr    string
 	workers []frontend.Worker // fixed ones
-	file    string            // where they are not
+	follow  follower          // where they are not
+}
+
+// follower is where workers come and go.
+type follower interface {
+	Follow(ctx context.Context, to *frontend.Frontend)
 }
 
 func serveFrontend(c *cli.Context) error {
@@ -64,12 +77,10 @@ func serveFrontend(c *cli.Context) error {
 	var follows sync.WaitGroup
 	defer follows.Wait()
 	defer cancel() // workers are followed while requests are drained
-	if job.file == "" {
+	if job.follow == nil {
 		f.SetWorkers(job.workers)
 	} else {
-		follows.Go(func() {
-			frontend.File{Path: job.file, Read: stateFile}.Follow(ctx, f)
-		})
+		follows.Go(func() { job.follow.Follow(ctx, f) })
 	}
 	return f.Serve(c.Context, ln)
 }
@@ -103,11 +114,11 @@ func parseFrontend(c *cli.Context) (frontendJob, error) {
 		}
 		job.opts.APIKey = key
 	}
-	return job, job.findWorkers(list, state)
+	return job, job.findWorkers(c, list, state)
 }
 
 // findWorkers is where the workers come from.
-func (j *frontendJob) findWorkers(list, file string) error {
+func (j *frontendJob) findWorkers(c *cli.Context, list, file string) error {
 	if list != "" {
 		if file != "" {
 			return usagef("--workers and --state-file: want one of them")
@@ -122,9 +133,16 @@ func (j *frontendJob) findWorkers(list, file string) error {
 	if err != nil {
 		return usagef("--namespace: %v", err)
 	}
-	if j.file = path; file != "" {
-		j.file = file
+	if file == "" && c.String("etcd-endpoints") != "" {
+		// It lives as long as the program.
+		etcd, err := virtual.Dial(etcdOptions(c))
+		if err != nil {
+			return usagef("--etcd-endpoints: %v", err)
+		}
+		j.follow = frontend.Leases{Etcd: etcd, Namespace: j.opts.Namespace}
+		return nil
 	}
+	j.follow = frontend.File{Path: cmp.Or(file, path), Read: stateFile}
 	return nil
 }
 

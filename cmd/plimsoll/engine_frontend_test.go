@@ -36,8 +36,8 @@ func (s engineServer) serves(t *testing.T) {
 	})
 }
 
-// ask begins a streamed answer of n tokens.
-func (s engineServer) ask(t *testing.T, n int) *http.Response {
+// ask begins a streamed answer of n tokens, to be read to its end.
+func (s engineServer) ask(t *testing.T, n int) io.Reader {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":"meta-llama/Meta-Llama-3.1-8B","prompt":"a b c","max_tokens":%d,"ignore_eos":true,"stream":true}`, n)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions", strings.NewReader(body))
@@ -48,11 +48,11 @@ func (s engineServer) ask(t *testing.T, n int) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() }) // it is read to its end
+	t.Cleanup(func() { _ = resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Plimsoll-Provenance") != "simulated" {
 		t.Fatalf("%s, %v", resp.Status, resp.Header)
 	}
-	return resp
+	return resp.Body
 }
 
 // Two prefill and two decode engines behind a frontend, all processes: a decode
@@ -72,19 +72,19 @@ func TestEngineFrontend(t *testing.T) {
 	s := serveFront(t, nil, "--workers", strings.Join(list, ","))
 	s.serves(t)
 
-	resp := s.ask(t, 100_000)
-	if _, err := io.CopyN(io.Discard, resp.Body, 4000); err != nil {
+	stream := s.ask(t, 100_000)
+	if _, err := io.CopyN(io.Discard, stream, 4000); err != nil {
 		t.Fatal(err)
 	}
 	if err := decode[0].cmd.Process.Kill(); err != nil { // the first of equals had it
 		t.Fatal(err)
 	}
-	rest, err := io.ReadAll(resp.Body)
+	rest, err := io.ReadAll(stream)
 	if err == nil || !strings.Contains(string(rest), `data: {"error":{"message":"the answer of worker decode-0 broke off: `) || strings.Contains(string(rest), "[DONE]") {
 		t.Errorf("%v, the stream ends in %q", err, rest[max(0, len(rest)-300):])
 	}
 	for range 4 {
-		all, err := io.ReadAll(s.ask(t, 20).Body)
+		all, err := io.ReadAll(s.ask(t, 20))
 		if err != nil || strings.Count(string(all), "data: {") != 20 || !strings.HasSuffix(string(all), "data: [DONE]\n\n") {
 			t.Errorf("%v, %s", err, all)
 		}
@@ -96,9 +96,9 @@ func TestEngineFrontend(t *testing.T) {
 		}
 	}
 
-	resp = s.ask(t, 200)
+	stream = s.ask(t, 200)
 	s.signal(t, syscall.SIGTERM)
-	if all, err := io.ReadAll(resp.Body); err != nil || !strings.HasSuffix(string(all), "data: [DONE]\n\n") {
+	if all, err := io.ReadAll(stream); err != nil || !strings.HasSuffix(string(all), "data: [DONE]\n\n") {
 		t.Errorf("after TERM: %v", err)
 	}
 	if code := s.wait(t); code != exitDone || s.out.String() != "" {
@@ -121,13 +121,13 @@ func TestEngineFrontendFollowsAStateFile(t *testing.T) {
 	}
 	write("ready")
 	s.serves(t)
-	resp := s.ask(t, 300)
+	stream := s.ask(t, 300)
 	write("draining")
 	poll(t, "the worker drains", func() bool {
 		code, _, err := get(t, s.url+"/health")
 		return err == nil && code == http.StatusServiceUnavailable
 	})
-	if all, err := io.ReadAll(resp.Body); err != nil || !strings.HasSuffix(string(all), "data: [DONE]\n\n") {
+	if all, err := io.ReadAll(stream); err != nil || !strings.HasSuffix(string(all), "data: [DONE]\n\n") {
 		t.Errorf("the stream of a worker that drains: %v", err)
 	}
 }

@@ -62,16 +62,17 @@ type store struct {
 	timeout time.Duration
 }
 
-func open(o Options) (store, error) {
+// Dial gives a client of the cluster. It does not wait for it: etcd may come later.
+func Dial(o Options) (*clientv3.Client, error) {
 	if err := o.Check(); err != nil {
-		return store{}, err
+		return nil, err
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
 	secure, err := o.tls()
 	if err != nil {
-		return store{}, err
+		return nil, err
 	}
 	etcd, err := clientv3.New(clientv3.Config{
 		Endpoints: o.Endpoints, DialTimeout: o.Timeout, TLS: secure, Username: o.User, Password: o.Password,
@@ -80,7 +81,18 @@ func open(o Options) (store, error) {
 		Logger: zap.NewNop(), // what fails comes back as an error
 	})
 	if err != nil {
-		return store{}, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(o.Endpoints, ","), describe(err))
+		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(o.Endpoints, ","), describe(err))
+	}
+	return etcd, nil
+}
+
+func open(o Options) (store, error) {
+	etcd, err := Dial(o)
+	if err != nil {
+		return store{}, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
 	}
 	return store{etcd, prefix(o.Namespace), o.Timeout}, nil
 }
