@@ -30,7 +30,7 @@ func newPool(concurrency, maxQueue int, workers ...Worker) *pool {
 
 func mustAcquire(t testing.TB, p *pool, n need) *member {
 	t.Helper()
-	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Second))
+	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,34 +223,25 @@ func TestRefusingWorkerRests(t *testing.T) {
 		p := newPool(1, 10, ready(engine.RoleAggregated, "a")...)
 		want := firstRest
 		for range 8 {
-			p.release(mustAcquireLate(t, p), true)
+			p.release(mustAcquire(t, p, first), true)
 			began := time.Now()
 			if p.load().serves {
 				t.Fatal("it does not rest")
 			}
-			m := mustAcquireLate(t, p)
+			m := mustAcquire(t, p, first)
 			if d := time.Since(began); d != want {
 				t.Errorf("it rested for %v, want %v", d, want)
 			}
 			p.release(m, false)
 			want = min(2*want, mostRest)
 		}
-		m := mustAcquireLate(t, p)
+		m := mustAcquire(t, p, first)
 		p.answered(m)
 		p.release(m, true)
-		if began, m := time.Now(), mustAcquireLate(t, p); time.Since(began) != firstRest {
+		if began, m := time.Now(), mustAcquire(t, p, first); time.Since(began) != firstRest {
 			t.Errorf("after it had answered, %s rested for %v", m.Name, time.Since(began))
 		}
 	})
-}
-
-func mustAcquireLate(t *testing.T, p *pool) *member {
-	t.Helper()
-	m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // Aggregated workers serve where prefill or decode is missing, and only there.
