@@ -156,14 +156,15 @@ func autoscaleCapacity(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	seen, finished := simulationProgress(c)
-	defer finished()
+	var finished func()
+	o.progress, finished = progressLine(c)
 	var cand candidate
 	var sized capacity.Sized
 	err := stoppable(c.Context, func() (err error) {
 		cand, sized, err = o.cheapest()
 		return err
 	})
+	finished()
 	if err != nil {
 		return err
 	}
@@ -172,10 +173,12 @@ func autoscaleCapacity(c *cli.Context) error {
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
 	var d autoscaledDay
+	seen, simulated := simulationProgress(c)
 	err = stoppable(c.Context, func() (err error) {
 		d, err = o.day(cand, sized, seen)
 		return err
 	})
+	simulated()
 	if err != nil {
 		return err
 	}
@@ -204,6 +207,7 @@ func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
 		if at >= 0 && best.Infeasible == nil && cand.layout.FloorUSD(traffic, o.slo) >= best.HourlyUSD {
 			continue
 		}
+		o.sizing(cand)
 		s, err := capacity.Size(cand.layout, traffic, o.slo, capacity.SizeOptions{Seed: o.seed, AtOnce: atOnce})
 		if err != nil {
 			return cand, s, fmt.Errorf("sizing %s: %w", cand.name(), err)

@@ -50,6 +50,8 @@ type capacityOptions struct {
 	caches        caches
 	spotDecode    bool
 	interruptions capacity.Interruptions
+
+	progress func(what string) // is told what is being sized; nil = nobody is
 }
 
 func parseCapacity(p *parser) capacityOptions {
@@ -136,17 +138,17 @@ type sizedPlan struct {
 
 func (o capacityOptions) planSized(c *cli.Context) error {
 	var out sizedPlans
+	var finished func()
+	o.progress, finished = progressLine(c)
 	err := stoppable(c.Context, func() (err error) {
-		out, err = o.size()
+		if out, err = o.size(); err == nil && o.plot != "" {
+			err = o.drawPlan(o.plot, out)
+		}
 		return err
 	})
+	finished()
 	if err != nil {
 		return err
-	}
-	if o.plot != "" {
-		if err := stoppable(c.Context, func() error { return o.drawPlan(o.plot, out) }); err != nil {
-			return err
-		}
 	}
 	print := showPlans
 	if o.emitAs != "" {

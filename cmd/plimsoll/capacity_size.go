@@ -225,11 +225,19 @@ func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool)
 	return o.sizeAs(cand, t, capacity.SizeOptions{Rough: rough, AtOnce: atOnce})
 }
 
+// sizing tells who watches.
+func (o capacityOptions) sizing(cand candidate) {
+	if o.progress != nil {
+		o.progress("sizing " + cand.name())
+	}
+}
+
 func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
 	options.Seed = o.seed
 	if cand.layout.Pools[0].Engine.PrefixCaching {
 		options.Requests = cachedRequests
 	}
+	o.sizing(cand)
 	s, err := capacity.Size(cand.layout, t, o.slo, options)
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)

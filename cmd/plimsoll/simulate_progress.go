@@ -10,18 +10,27 @@ import (
 	"golang.org/x/term"
 )
 
-// simulationProgress says on a terminal how far a simulation is. Where it ends
-// is often not known: a trace is read as it goes.
-func simulationProgress(c *cli.Context) (seen func(requests int, at time.Duration), done func()) {
+// progressLine is a line on stderr that says what is under way; none where nobody
+// watches.
+func progressLine(c *cli.Context) (say func(what string), done func()) {
 	f, ok := c.App.ErrWriter.(*os.File)
 	if !ok || c.Bool("quiet") || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
-		return func(int, time.Duration) {}, func() {}
+		return func(string) {}, func() {}
 	}
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(f), progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetElapsedTime(false))
-	seen = func(requests int, at time.Duration) {
-		bar.Describe(fmt.Sprintf("%d requests, %v of virtual time", requests, at.Round(time.Second)))
+	say = func(what string) {
+		bar.Describe(what)
 		ignoreTerminal(bar.Add(1))
 	}
-	return seen, func() { ignoreTerminal(bar.Finish()) }
+	return say, func() { ignoreTerminal(bar.Finish()) }
+}
+
+// simulationProgress says how far a simulation is. Where it ends is often not
+// known: a trace is read as it goes.
+func simulationProgress(c *cli.Context) (seen func(requests int, at time.Duration), done func()) {
+	say, done := progressLine(c)
+	return func(requests int, at time.Duration) {
+		say(fmt.Sprintf("%d requests, %v of virtual time", requests, at.Round(time.Second)))
+	}, done
 }
