@@ -85,7 +85,7 @@ func (l Layout) interrupted(replicas []int, t Traffic, slo SLO, in Interruptions
 	if err != nil {
 		return risk, fmt.Errorf("simulating interruptions: %w", err)
 	}
-	source, err := t.sharing(l).requests(seed, requests)
+	source, err := t.sharing(l).requests(seed, t.within(requests))
 	if err != nil {
 		return risk, err
 	}

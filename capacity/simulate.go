@@ -14,7 +14,7 @@ func (l Layout) try(replicas []int, t Traffic, slo SLO, requests int, seed uint6
 
 // tryUntil is a trial that stops where enough is seen, which is asked after every request.
 func (l Layout) tryUntil(enough func(*observer) bool, replicas []int, t Traffic, slo SLO, requests int, seed uint64) (Trial, error) {
-	o := newObserver(t, slo, requests)
+	o := newObserver(t, slo, t.within(requests))
 	source, err := t.sharing(l).requests(seed, o.requests)
 	if err != nil {
 		return Trial{}, err

@@ -39,7 +39,7 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	if err := errors.Join(errISL, errOSL); err != nil {
 		return Traffic{}, err
 	}
-	qps, prefixes := w.PeakQPS, w.Prefixes
+	qps, prefixes := max(w.PeakQPS, leastRate), w.Prefixes
 	if prefixes.Groups > 0 {
 		prefixes.BlockTokens = prefixBlock
 	}
@@ -53,6 +53,23 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 			})
 		},
 	}, nil
+}
+
+// longest is how long generated traffic lasts in a simulation, at most: well below
+// the end of its clock, since arrivals are random. leastRate, a dozen requests a
+// day, brings enough of them by then; rarer ones are simulated as if they came so
+// often.
+const (
+	longest   = fleet.Latest / 5 * 4
+	leastRate = leastRequests / float64(longest/engine.Second)
+)
+
+// within is so many requests of generated traffic, or as many as come by then.
+func (t Traffic) within(requests int) int {
+	if t.Requests > 0 {
+		return requests
+	}
+	return min(requests, max(leastRequests, int(t.Rate*longest.Seconds())))
 }
 
 // lengthWords say how lengths are distributed.

@@ -217,9 +217,14 @@ func (r *review) asWorkload() error {
 // manyRequests are those that the planned fleet is simulated with.
 const manyRequests = 20_000
 
+// rareFor is how long requests come that are too rare for so many; a simulation's
+// clock ends after 2400 hours.
+const rareFor = 1800 * time.Hour
+
 // atRate are requests of a workload's lengths, at a rate.
 func atRate(w capacity.Workload, qps float64, seed uint64) ([]trace.Arrival, error) {
-	spec := trace.Spec{Rate: trace.Constant(qps), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: manyRequests, Seed: seed}
+	most := max(1, int(qps*rareFor.Seconds()))
+	spec := trace.Spec{Rate: trace.Constant(qps), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: min(manyRequests, most), Seed: seed}
 	var err error
 	if spec.ISL, err = lengthsThrough(w.AvgISL, w.P99ISL); err != nil {
 		return nil, fmt.Errorf("--prometheus: ISL: %w", err)

@@ -72,8 +72,11 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	}
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
-			fmt.Fprintf(b, "  %s: infeasible: %s; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s\n", p.Layout, f.Why,
-				f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
+			fmt.Fprintf(b, "  %s: infeasible: %s", p.Layout, f.Why)
+			if f.TTFTP99 > 0 { // else no request was served
+				fmt.Fprintf(b, "; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
+			}
+			b.WriteString("\n")
 		}
 	}
 	for _, s := range out.LeftOut {
