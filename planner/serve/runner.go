@@ -100,6 +100,7 @@ func (r *Runner) run(ctx context.Context) error {
 	defer func() {
 		r.emit(Finished, "the replicas stay as they are", nil, nil)
 	}()
+	r.sample(ctx) // counters of the first interval begin here
 	r.bound(ctx)
 	tick := r.began
 	due := r.began.Add(r.o.Interval)
