@@ -98,7 +98,7 @@ func (r *Runner) run(ctx context.Context) error {
 	r.began = time.Now()
 	r.emit(Started, fmt.Sprintf("%s every %v", r.mode(), r.o.Interval), nil, nil)
 	defer func() {
-		r.emit(Finished, "the replicas stay as they are", nil, nil)
+		r.emit(Finished, "no more decisions", nil, nil)
 	}()
 	r.sample(ctx) // counters of the first interval begin here
 	r.bound(ctx)
