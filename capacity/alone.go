@@ -21,9 +21,9 @@ func (s *search) alone() (string, error) {
 		what     string
 		promise  time.Duration
 	}{
-		{s.uncached(), 2, fleet.Outcome.TTFT, "TTFT", s.slo.TTFTP99},
-		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "ITL", s.slo.ITLP99},
-		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "end-to-end latency", s.slo.E2EP99},
+		{s.uncached(), 2, fleet.Outcome.TTFT, "a TTFT", s.slo.TTFTP99},
+		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "an ITL", s.slo.ITLP99},
+		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "an end-to-end latency", s.slo.E2EP99},
 	} {
 		var got fleet.Outcome
 		config := s.layout.fleet(one, s.seed)
@@ -43,7 +43,7 @@ func (s *search) alone() (string, error) {
 			return length + " is longer than the engine allows", nil
 		}
 		if c.promise > 0 && c.of(got).Duration() > c.promise {
-			return fmt.Sprintf("%s that has the fleet to itself has a %s of %s ms, above %s ms", length, c.what,
+			return fmt.Sprintf("%s that has the fleet to itself has %s of %s ms, above %s ms", length, c.what,
 				millis(c.of(got).Duration()), millis(c.promise)), nil
 		}
 	}

@@ -72,7 +72,7 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	}
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
-			fmt.Fprintf(b, "  %s: infeasible: %s", p.Layout, f.Why)
+			fmt.Fprintf(b, "  %s: infeasible: %s", p.candidate.name(), f.Why)
 			if f.TTFTP99 > 0 { // else no request was served
 				fmt.Fprintf(b, "; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
 			}
