@@ -51,7 +51,7 @@ func ruleFlags() []cli.Flag {
 		{"scale-down-after", "5m", "default: shrink to the most that was wanted within this `time`"},
 		{"scale-to-zero-after", "10m", "default, with --min-endpoint 0: switch off after this `time` without a request"},
 		{"max-scale-up", "0", "default: `replicas` more at a time; 0: twice what there is, or 4"},
-		{"max-scale-down", "0", "default: `replicas` fewer at a time; 0: a fifth of what there is, or 1"},
+		{"max-scale-down", "0", "default: `replicas` fewer at a time; 0: half of what there is, or 1"},
 		{"min-prefill-decode-ratio", "0", "default: prefill per decode replica at least, `N`; 0: no bound"},
 		{"max-prefill-decode-ratio", "0", "default: likewise at most, `N`"},
 	}), &cli.BoolFlag{Name: "no-correction", Usage: "take the profile as it is, whatever is observed", Category: "policy"},

@@ -16,7 +16,7 @@ import (
 // or would hold more than any measured load.
 func (e engines) shared(need demand, rate float64) (itl, prompt float64, ok bool) {
 	c := need.context()
-	alone, _ := e.prompt(need.isl)
+	alone, _ := e.prompt(need)
 	left := 1 - rate*alone
 	if left <= 0 {
 		return 0, 0, false
@@ -45,7 +45,7 @@ func (e engines) aggregatedRate(need demand) float64 {
 		itl, _, ok := e.shared(need, rate)
 		return ok && itl <= e.itlLimit()*e.slower.Decode
 	}
-	alone, _ := e.prompt(need.isl)
+	alone, _ := e.prompt(need)
 	low, high := 0.0, 1/alone
 	if !holds(1e-9 * high) {
 		return 0
@@ -62,9 +62,9 @@ func (e engines) aggregatedRate(need demand) float64 {
 
 // leastAggregated is the fewest engines that keep both promises.
 func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
-	alone, warn := e.prompt(need.isl)
+	alone, warn := e.prompt(need)
 	most := e.aggregatedRate(need)
-	rate := need.rate + need.backlog
+	rate := need.all()
 	if most == 0 || alone >= e.sla.TTFT.Seconds() {
 		n := engineCount(rate * alone / keepUp)
 		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
@@ -74,16 +74,28 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	inFlight := need.osl * fullITL // per request/s, by Little's law
 	n := engineCount(crowdHigh(rate*inFlight) / (most * inFlight))
 	holds := func(n int) bool {
-		_, prompt, ok := e.shared(need, rate/float64(n))
-		q := queue{rate: rate, mean: prompt, cv2: need.spread2}
-		return ok && prompt+q.wait(n, quantile(e.sla.Stat)) <= e.sla.TTFT.Seconds()
+		t, ok := e.sharedTTFT(need, rate, n)
+		return ok && t <= e.sla.TTFT.Seconds()
 	}
-	// More engines never wait longer; beyond twice as many nobody waits.
+	// More engines never wait longer; beyond twice as many nobody waits. Where long
+	// prompts alone break the percentile the mean one's is what is sized for.
+	if e.longPrompt(need) >= e.sla.TTFT.Seconds() {
+		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s), more than the TTFT of %v: replicas cannot mend that", 1e3*e.longPrompt(need), stat(e.sla.Stat), e.sla.TTFT))
+		need.varies = false
+	}
 	n += sort.Search(min(n+1000, mostEngines-n), func(more int) bool { return holds(n + more) })
-	itl, prompt, _ := e.shared(need, rate/float64(n))
-	q := queue{rate: rate, mean: prompt, cv2: need.spread2}
+	itl, _, _ := e.shared(need, rate/float64(n))
+	ttft, _ := e.sharedTTFT(need, rate, n)
 	return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms",
-		rate, most, n, stat(e.sla.Stat), 1e3*(prompt+q.wait(n, quantile(e.sla.Stat))), 1e3*itl), warn
+		rate, most, n, stat(e.sla.Stat), 1e3*ttft, 1e3*itl), warn
+}
+
+// sharedTTFT is the SLA's statistic of TTFT of n aggregated engines, in seconds;
+// not ok where they do not keep up.
+func (e engines) sharedTTFT(need demand, rate float64, n int) (float64, bool) {
+	_, prompt, ok := e.shared(need, rate/float64(n))
+	alone, _ := e.prompt(need)
+	return e.ttft(queue{rate: rate, mean: prompt, cv2: need.spread2}, n, e.longPrompt(need)+prompt-alone), ok
 }
 
 var _ planner.Policy = (*Default)(nil)

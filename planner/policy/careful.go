@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
+	"plimsoll/profile"
 )
 
 // react grows a pool that breaks its promise although nothing is on the way:
@@ -14,6 +16,7 @@ import (
 func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas, d *planner.Decision) planner.Replicas {
 	e := p.engines(s.Deployment.SLA)
 	for _, pool := range s.Pools {
+		most := want.Of(pool.Role) + max(leastReaction, mostReaction*want.Of(pool.Role))
 		if pool.Changed || pool.Starting > 0 || pool.Ready == 0 {
 			continue // figures of another fleet, or help is coming
 		}
@@ -26,7 +29,12 @@ func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas,
 		case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
 			why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
 		}
-		if n := s.Have.Of(pool.Role) + 1; why != "" && want.Of(pool.Role) < n {
+		n := s.Have.Of(pool.Role) + 1
+		if why != "" && n > most {
+			d.Warnings = append(d.Warnings, profile.Warnf("breach_unmended", "%s, although the %s replicas are %d and the profile asks for %d: more do not seem to mend it", why, pool.Role, n-1, want.Of(pool.Role)))
+			continue
+		}
+		if why != "" && want.Of(pool.Role) < n {
 			d.Steps = append(d.Steps, planner.Step{Rule: "observed-breach", Role: pool.Role, From: want.Of(pool.Role), To: n, Why: why})
 			want = want.With(pool.Role, n)
 		}
@@ -34,18 +42,45 @@ func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas,
 	return want
 }
 
-// mendsTTFT reports whether more replicas can help: one prompt alone is within.
-func (e engines) mendsTTFT(need demand) bool {
-	alone, _ := e.prompt(need.isl)
-	return alone < e.sla.TTFT.Seconds()
-}
+// What a breach adds to what the profile asks for, one replica at a time: up to
+// mostReaction times as many, leastReaction in small fleets. What still breaks its
+// promise then does so for another reason, such as a slow frontend, and would take
+// the whole budget.
+const (
+	mostReaction  = 2
+	leastReaction = 4
+)
+
+// mendsTTFT reports whether more replicas can help: a prompt alone is within.
+func (e engines) mendsTTFT(need demand) bool { return e.longPrompt(need) < e.sla.TTFT.Seconds() }
 
 func (e engines) mendsITL(need demand) bool {
 	return e.decode.BestThroughput(duration(e.itlLimit()), need.context()).Feasible
 }
 
-// remember keeps what was wanted for as long as going down looks back.
+// mix counts for how many intervals in a row a pool's replicas came, or went and
+// came back. Those that only went leave no cold engine behind.
+func (p *Default) mix(s planner.Situation) {
+	for _, pool := range s.Pools {
+		n := 0
+		if pool.Changed && pool.Ready >= p.m.Ready.Of(pool.Role) {
+			n = p.m.Mixed.Of(pool.Role) + 1
+		}
+		p.m.Mixed, p.m.Ready = p.m.Mixed.With(pool.Role, n), p.m.Ready.With(pool.Role, pool.Ready)
+	}
+}
+
+// mixed reports whether the figures of a pool are also of cold engines. A replica
+// that dies and comes back for ever does not keep the others for ever.
+func (p *Default) mixed(s planner.Situation, role planner.Role) bool {
+	n := p.m.Mixed.Of(role)
+	return n > 0 && time.Duration(n-1)*s.Length < max(p.o.StableFor, s.Length)
+}
+
+// remember keeps what was wanted for as long as going down looks back. A clock
+// that was set back leaves instants that are to come; they go.
 func (p *Default) remember(s planner.Situation, want planner.Replicas) {
+	p.m.Wanted = slices.DeleteFunc(p.m.Wanted, func(w wanted) bool { return w.At.After(s.End()) })
 	p.m.Wanted = append(p.m.Wanted, wanted{s.End(), want})
 	// The newest of those that are old enough stays: it shows that the window is
 	// covered.
@@ -101,7 +136,7 @@ func (p *Default) mostDown(have int) int {
 	if p.o.MostDown > 0 {
 		return p.o.MostDown
 	}
-	return max(1, have/5)
+	return max(1, have/2)
 }
 
 // stable is the most that was wanted within StableFor, and whether the planner
@@ -123,22 +158,22 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	pool, _ := s.Pool(role)
 	sla := s.Deployment.SLA
 	ttft, itl := s.TTFT.At(sla.Stat), s.ITL.At(sla.Stat)
-	busy := seen.rate > 0 || p.m.InSystem.Or(0) > 0
+	e, busy := p.engines(sla), seen.rate > 0 || p.m.InSystem.Or(0) > 0
 	switch {
 	case !busy:
 		return n, ""
-	case pool.Changed:
-		return have, "replicas came or went within the interval: its figures are of a mixture"
+	case p.mixed(s, role):
+		return have, "replicas came within the interval: its figures are of a mixture"
 	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:
 		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
 	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
 		return have, fmt.Sprintf("ITL (%s) is missing, which does not mean that it is well", stat(sla.Stat))
-	case role != engine.RoleDecode && ttft.Known && ttft.Value > sla.TTFT:
+	case role != engine.RoleDecode && ttft.Known && ttft.Value > sla.TTFT && e.mendsTTFT(seen):
 		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
-	case role != engine.RolePrefill && itl.Known && itl.Value > sla.ITL:
+	case role != engine.RolePrefill && itl.Known && itl.Value > sla.ITL && e.mendsITL(seen):
 		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
 	}
-	least, why, _ := p.engines(sla).least(role, seen)
+	least, why, _ := e.least(role, seen)
 	if role != engine.RolePrefill && pool.KVMost.Known {
 		if kv := int(math.Ceil(pool.KVMost.Value * float64(pool.Ready) / p.o.KVHigh)); kv > least {
 			least, why = kv, fmt.Sprintf("KV use of the fullest of %d replicas was %.0f %%", pool.Ready, 100*pool.KVMost.Value)

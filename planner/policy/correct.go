@@ -20,12 +20,19 @@ const (
 	leastCorrection = 0.25
 	mostCorrection  = 4.0
 	learn           = 0.3 // weight of the newest interval, on the log scale
+	mostLesson      = 2.0 // of one interval, either way: an outlier moves a correction by 23 % at most
 	enoughRequests  = 20  // below, a mean of latencies says little
-	calmLoad        = 0.7 // above, waiting makes most of TTFT and a correction would learn that
+	calmWait        = 1.0 // mean waiting over a prompt's own time above which TTFT says more of the queue than of the engine
 )
 
-func (c *correction) learnPrefill(ratio float64) { c.Prefill = smooth(c.Prefill, c.Prefill*ratio) }
-func (c *correction) learnDecode(ratio float64)  { c.Decode = smooth(c.Decode, c.Decode*ratio) }
+func (c *correction) learnPrefill(ratio float64) {
+	c.Prefill = smooth(c.Prefill, c.Prefill*lesson(ratio))
+}
+
+func (c *correction) learnDecode(ratio float64) { c.Decode = smooth(c.Decode, c.Decode*lesson(ratio)) }
+
+// lesson is a ratio of observed to predicted as far as one interval is believed.
+func lesson(ratio float64) float64 { return math.Min(math.Max(ratio, 1/mostLesson), mostLesson) }
 
 func smooth(old, now float64) float64 {
 	if !(now > 0) || math.IsInf(now, 0) {
@@ -47,17 +54,16 @@ func (p *Default) correct(s planner.Situation) {
 		return
 	}
 	e, need := p.engines(s.Deployment.SLA), p.demand(rate)
-	if s.CacheHit.Known {
-		need.isl *= 1 - min(s.CacheHit.Value, mostCacheHit)
-	}
 	if s.TTFT.Mean.Known && s.TTFT.Count >= enoughRequests {
-		if want, ok := e.ttftSeen(s, need); ok {
-			p.m.Slower.learnPrefill(s.TTFT.Mean.Value.Seconds() / want)
+		want, calm := e.ttftSeen(s, need)
+		if ratio := s.TTFT.Mean.Value.Seconds() / want; calm || ratio < 1 {
+			p.m.Slower.learnPrefill(ratio)
 		}
 	}
 	if s.ITL.Mean.Known && s.ITL.Count >= enoughRequests {
-		if want, ok := e.itlSeen(s, need); ok {
-			p.m.Slower.learnDecode(s.ITL.Mean.Value.Seconds() / want)
+		want, ok := e.itlSeen(s, need)
+		if ratio := s.ITL.Mean.Value.Seconds() / want; ok || ratio < 1 {
+			p.m.Slower.learnDecode(ratio)
 		}
 		if at := s.ITL.At(s.Deployment.SLA.Stat); at.Known && s.ITL.Mean.Value > 0 {
 			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, float64(at.Value)/float64(s.ITL.Mean.Value)))
@@ -79,41 +85,54 @@ func anyChanged(s planner.Situation) bool {
 }
 
 // ttftSeen is the mean TTFT that the profile gives for the load of the interval,
-// in seconds; not ok near saturation.
-func (e engines) ttftSeen(s planner.Situation, need demand) (float64, bool) {
-	service, _ := e.prompt(need.isl)
+// in seconds. It is not calm where much of it is waiting, by the profile or by what
+// was seen; then it is the prompt alone, which no TTFT is below: a correction that
+// is too large is found out at any load, or it would make itself true.
+func (e engines) ttftSeen(s planner.Situation, need demand) (seconds float64, calm bool) {
+	service, _ := e.prompt(need)
 	pool, ok := s.Pool(engine.RolePrefill)
 	if !ok {
-		if pool, ok = s.Pool(engine.RoleAggregated); !ok || pool.Ready == 0 {
-			return 0, false
+		pool, _ = s.Pool(engine.RoleAggregated)
+		if pool.Ready == 0 {
+			return service, false
 		}
-		if _, service, ok = e.shared(need, need.rate/float64(pool.Ready)); !ok {
-			return 0, false
+		_, prompt, keeps := e.shared(need, need.rate/float64(pool.Ready))
+		if !keeps {
+			return service, false
 		}
+		service = prompt
 	}
-	q := queue{rate: need.rate, mean: service, cv2: need.spread2}
-	if pool.Ready == 0 || q.load() > calmLoad*float64(pool.Ready) {
-		return 0, false
+	wait := queue{rate: need.rate, mean: service, cv2: need.spread2}.wait(pool.Ready, 0)
+	if queued := pool.Queue.Known && pool.Queue.Value > 1 || usable(s.Waiting) && s.Waiting.Value > float64(pool.Ready); queued || !(wait <= calmWait*service) {
+		return service, false
 	}
-	return service + q.wait(pool.Ready, 0), true
+	return service + wait, true
 }
 
-// itlSeen is the mean ITL that the profile gives for what was in flight.
-func (e engines) itlSeen(s planner.Situation, need demand) (float64, bool) {
-	if pool, ok := s.Pool(engine.RoleDecode); ok {
+// itlSeen is the mean ITL that the profile gives for what was in flight. Where
+// that is more than was ever measured it is not ok, and the ITL of one request
+// alone, which none is below.
+func (e engines) itlSeen(s planner.Situation, need demand) (seconds float64, ok bool) {
+	least := e.decode.ITLAt(1, need.context()).Value.Seconds() * e.slower.Decode
+	if pool, split := s.Pool(engine.RoleDecode); split {
 		if pool.Ready == 0 {
-			return 0, false
+			return least, false
 		}
 		if pool.Running.Known {
 			each := math.Max(1, pool.Running.Value/float64(pool.Ready))
 			return e.decode.ITLAt(each, need.context()).Value.Seconds() * e.slower.Decode, true
 		}
-		return e.decodeITL(need, pool.Ready)
+		if itl, keeps := e.decodeITL(need, pool.Ready); keeps {
+			return itl, true
+		}
+		return least, false
 	}
 	pool, _ := s.Pool(engine.RoleAggregated)
 	if pool.Ready == 0 {
-		return 0, false
+		return least, false
 	}
-	itl, _, ok := e.shared(need, need.rate/float64(pool.Ready))
-	return itl, ok
+	if itl, _, keeps := e.shared(need, need.rate/float64(pool.Ready)); keeps {
+		return itl, true
+	}
+	return least, false
 }

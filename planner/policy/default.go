@@ -22,13 +22,13 @@ type DefaultOptions struct {
 
 	Rate, ISLs, OSLs planner.Forecaster // requests/s, mean tokens
 
-	// Ahead is for how long a decision must do: until the next one's replicas
-	// serve, so an interval and a start-up.
+	// Ahead is how long a replica takes to serve, 0 to 24 h. A decision must do
+	// until the next one's replicas serve: for an interval and Ahead.
 	Ahead        time.Duration
 	Margin       float64       // standard deviations of the forecast's error that are sized for, 0 to 4
 	StableFor    time.Duration // replicas go down to the most that was wanted within it
 	MostUp       int           // replicas per pool and decision; 0: twice what there is, or 4
-	MostDown     int           // likewise; 0: a fifth of what there is, or 1
+	MostDown     int           // likewise; 0: half of what there is, or 1
 	LeastRatio   float64       // prefill per decode replica; 0: no bound
 	MostRatio    float64       // likewise
 	KVHigh       float64       // KV use of the fullest replica above which decode grows, 0 to 1
@@ -81,9 +81,12 @@ type defaultMemory struct {
 	InSystem  planner.Figure[float64] `json:"in_system"` // running and waiting at the last interval's end
 	ISL       float64                 `json:"isl"`       // mean last seen; 0: never
 	OSL       float64                 `json:"osl"`
-	ISLSpread float64                 `json:"isl_spread"` // squared coefficient of variation; 0: never seen
+	ISLSpread planner.Figure[float64] `json:"isl_spread"` // squared coefficient of variation last seen
+	CacheHit  float64                 `json:"cache_hit"`  // last seen; 0: never
 	Slower    correction              `json:"slower"`
 	Idle      time.Duration           `json:"idle_ns"`
+	Ready     planner.Replicas        `json:"ready"`  // at the last interval's end
+	Mixed     planner.Replicas        `json:"mixed"`  // intervals in a row in which replicas came, of each pool
 	Wanted    []wanted                `json:"wanted"` // within StableFor, oldest first
 }
 
@@ -116,6 +119,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 		}
 		return d
 	}
+	p.mix(s)
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
@@ -128,7 +132,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 // size is the fewest replicas for a demand.
 func (p *Default) size(s planner.Situation, need demand, d *planner.Decision) planner.Replicas {
 	engines := p.engines(s.Deployment.SLA)
-	if need.rate == 0 {
+	if need.all() == 0 {
 		return p.idle(s, d)
 	}
 	var want planner.Replicas
@@ -222,9 +226,8 @@ func (p *Default) Restore(b json.RawMessage) error {
 	if s.Policy != "default" {
 		return fmt.Errorf("it is of the policy %q, not of default", s.Policy)
 	}
-	c := s.Memory.Slower
-	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1) {
-		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
+	if err := s.Memory.check(); err != nil {
+		return err
 	}
 	was, err := p.Save()
 	if err != nil {
@@ -235,6 +238,21 @@ func (p *Default) Restore(b json.RawMessage) error {
 		return errors.Join(err, json.Unmarshal(was, &old), p.restoreSeries(old))
 	}
 	p.m = s.Memory
+	return nil
+}
+
+// check refuses a memory that no Default can have.
+func (m defaultMemory) check() error {
+	c := m.Slower
+	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1 && c.Tail <= mostCorrection) {
+		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
+	}
+	if !(m.ISL >= 0 && m.ISL < mostOfAnything && m.OSL >= 0 && m.OSL < mostOfAnything) || m.ISLSpread.Value < 0 || m.Idle < 0 {
+		return fmt.Errorf("its ISL is %v, its OSL %v, the spread %v, idle for %v: want 0 or more", m.ISL, m.OSL, m.ISLSpread.Value, m.Idle)
+	}
+	if !(m.CacheHit >= 0 && m.CacheHit <= mostCacheHit) {
+		return fmt.Errorf("its cache hits are %v: want 0 to %v", m.CacheHit, mostCacheHit)
+	}
 	return nil
 }
 

@@ -226,12 +226,11 @@ func TestDownOnlyWhereAllAgree(t *testing.T) {
 		{"TTFT is above", func(s *planner.Situation) { s.TTFT.Mean.Value = 501 * ms }, 7, planner.Replicas{Prefill: 5, Decode: 3}},
 		{"ITL is above", func(s *planner.Situation) { s.ITL.Mean.Value = 21 * ms }, 7, planner.Replicas{Prefill: 3, Decode: 5}},
 		{"TTFT is missing", func(s *planner.Situation) { s.TTFT = planner.Spread[time.Duration]{} }, 7, planner.Replicas{Prefill: 4, Decode: 3}},
-		{"replicas came", func(s *planner.Situation) { s.Pools[0].Changed = true }, 7, planner.Replicas{Prefill: 4, Decode: 3}},
 		{"KV is nearly full", func(s *planner.Situation) { s.Pools[1].KVMost = planner.Known(0.8) }, 7, planner.Replicas{Prefill: 3, Decode: 4}},
 		// dynamo#14251: replicas without a place to run must not keep the others.
 		{"pending", func(s *planner.Situation) { s.Pools[0].Ready, s.Pools[0].Starting, s.Pools[0].Pending = 2, 2, 2 }, 7, planner.Replicas{Prefill: 3, Decode: 3}},
 	} {
-		d := after(standard(t, off), repeat(c.minutes, minute(2, have, c.change))...)
+		d := after(standard(t, off, func(o *DefaultOptions) { o.MostDown = 1 }), repeat(c.minutes, minute(2, have, c.change))...)
 		if d.Want != c.want {
 			t.Errorf("%s: %s, want %s: %+v", c.name, d.Want, c.want, d.Steps)
 		}

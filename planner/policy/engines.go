@@ -47,29 +47,58 @@ func (e engines) least(role planner.Role, need demand) (int, string, []profile.W
 }
 
 // prompt is how long one prompt takes an idle engine, in seconds.
-func (e engines) prompt(isl float64) (float64, []profile.Warning) {
-	t := e.prefill.TTFT(isl)
+func (e engines) prompt(need demand) (float64, []profile.Warning) {
+	t := e.prefill.TTFT(need.prompt())
 	return t.Value.Seconds() * e.slower.Prefill, t.Warnings()
+}
+
+// longPrompt is that of the prompt at the SLA's percentile, of lognormal lengths;
+// the mean prompt's where the SLA is by means or lengths are not known to vary.
+func (e engines) longPrompt(need demand) float64 {
+	if p := quantile(e.sla.Stat); p > 0 && need.varies {
+		sigma := math.Sqrt(math.Log1p(need.spread2))
+		need.isl *= max(1, math.Exp(sigma*normal(p)-sigma*sigma/2))
+	}
+	t, _ := e.prompt(need)
+	return t
+}
+
+// ttft is what n engines make of a demand with prompts of mean seconds, the
+// longest that count of long: the mean TTFT in seconds, or its percentile. A
+// percentile is the mean prompt behind a long queue, or a long prompt behind the
+// mean one, whichever takes longer: both at once are rarer.
+func (e engines) ttft(q queue, n int, long float64) float64 {
+	p := quantile(e.sla.Stat)
+	if p == 0 {
+		return q.mean + q.wait(n, 0)
+	}
+	return max(q.mean+q.wait(n, p), long+q.wait(n, 0))
 }
 
 // leastPrefill sizes a queue whose TTFT, the prompt and its waiting, keeps the
 // SLA. Upstream sizes by throughput alone, so that waiting never adds a replica
 // (dynamo#10528).
 func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
-	service, warn := e.prompt(need.isl)
-	q := queue{rate: need.rate + need.backlog, mean: service, cv2: need.spread2}
+	service, warn := e.prompt(need)
+	long := e.longPrompt(need)
+	q := queue{rate: need.all(), mean: service, cv2: need.spread2}
 	limit := e.sla.TTFT.Seconds()
 	left := limit - service
+	if long >= limit {
+		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s, of %.4g tokens in the mean), more than the TTFT of %v: replicas cannot mend that", 1e3*long, stat(e.sla.Stat), need.isl, e.sla.TTFT))
+	}
 	if left <= 0 {
 		// Replicas do not make one prompt faster (dynamo#11624): as many as keep up
 		// without much of a queue, and no more.
 		n := engineCount(q.load() / keepUp)
-		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt of %.4g tokens takes %.4g ms alone, more than the TTFT of %v: replicas cannot mend that", need.isl, 1e3*service, e.sla.TTFT))
 		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*q.load()/float64(n)), warn
 	}
 	n := max(1, q.servers(left, quantile(e.sla.Stat)))
-	wait := q.wait(n, quantile(e.sla.Stat))
-	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %d engines TTFT (%s) is %.4g ms, of them %.4g waiting", q.rate, 1e3*service, n, stat(e.sla.Stat), 1e3*(service+wait), 1e3*wait), warn
+	if long < limit {
+		n = max(n, q.servers(limit-long, 0))
+	}
+	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %d engines TTFT (%s) is %.4g ms, of them %.4g waiting in the mean",
+		q.rate, 1e3*service, n, stat(e.sla.Stat), 1e3*e.ttft(q, n, long), 1e3*q.wait(n, 0)), warn
 }
 
 // keepUp is how busy engines may be where no number of them holds the TTFT.
@@ -96,10 +125,10 @@ func (e engines) itlLimit() float64 {
 // law for their mean, Poisson for how far they go above it.
 func (e engines) leastDecode(need demand) (int, string, []profile.Warning) {
 	each, itl, feasible, warn := e.carries(need)
-	crowd := (need.rate + need.backlog) * need.osl * itl
+	crowd := need.all() * need.osl * itl
 	n := engineCount(crowdHigh(crowd) / each)
 	why := fmt.Sprintf("%.4g requests/s of %.4g tokens at ITL %.4g ms are %.4g in flight, %.4g at the fullest; an engine carries %.4g",
-		need.rate+need.backlog, need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
+		need.all(), need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
 	if !feasible {
 		why += "; the ITL cannot be held"
 	}
@@ -133,11 +162,11 @@ func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCap
 	c := planner.PoolCapacity{Role: role}
 	switch role {
 	case engine.RolePrefill:
-		service, _ := e.prompt(need.isl)
+		service, _ := e.prompt(need)
 		q := queue{rate: need.rate, mean: service, cv2: need.spread2}
 		c.Rate = planner.Known(1 / service)
-		if w := q.wait(n, quantile(e.sla.Stat)); !math.IsInf(w, 1) {
-			c.Latency = planner.Known(1e3 * (service + w))
+		if t := e.ttft(q, n, e.longPrompt(need)); !math.IsInf(t, 1) {
+			c.Latency = planner.Known(1e3 * t)
 		}
 	case engine.RoleDecode:
 		each, itl, _, _ := e.carries(need)

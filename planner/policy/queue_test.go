@@ -95,8 +95,8 @@ func TestServers(t *testing.T) {
 
 func TestSpread2(t *testing.T) {
 	for _, c := range []struct{ mean, p99, want float64 }{
-		{100, 100, 1}, // does not say
-		{100, 0, 1},
+		{100, 100, 0}, // all alike
+		{100, 0, 1},   // does not say
 		{100, 1e9, math.Expm1(z99 * z99)},
 	} {
 		if got := spread2(c.mean, c.p99); math.Abs(got-c.want) > 1e-9*c.want {
