@@ -111,7 +111,7 @@ func TestEngineFrontendFollowsAStateFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	e := serveEmbedded(t)
-	s := serveFront(t, []string{"DYN_LOCAL_STATE_DIR=" + dir}, "--namespace", "front")
+	s := serveFront(t, []string{"DYN_LOCAL_STATE_DIR=" + dir, "ETCD_ENDPOINTS="}, "--namespace", "front")
 	write := func(state string) {
 		t.Helper()
 		text := fmt.Sprintf(`{"components":{"front_W":{"watcher_name":"front_W","cmd":"x","role":"aggregated","state":%q,"pid":1234,"start_ticks":1,"boot_id":"b","host":"127.0.0.1","port":1,"url":%q,"log":"/l"}}}`, state, e.url)

@@ -142,8 +142,9 @@ type answer struct {
 // send asks one worker after another until one takes the request.
 func (c *call) send(n need, body func(engine.Role) ([]byte, error)) (answer, error) {
 	deadline := time.Now().Add(c.f.opts.QueueTimeout)
-	for tries := 0; ; {
-		m, err := c.f.pool.acquire(c.r.Context(), n, deadline)
+	again := false
+	for tries := 0; ; again = true {
+		m, err := c.f.pool.acquire(c.r.Context(), n, deadline, again)
 		if err != nil {
 			return answer{}, c.noPlace(err)
 		}

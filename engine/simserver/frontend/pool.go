@@ -84,10 +84,11 @@ func (p *pool) set(list []Worker) {
 }
 
 // acquire gives a worker a request, which counts as in flight there until release.
-// It waits in line; at most until the deadline or ctx's end.
-func (p *pool) acquire(ctx context.Context, n need, deadline time.Time) (*member, error) {
+// It waits in line; at most until the deadline or ctx's end. A request that was at
+// a worker already, which failed it, goes to the head of the line.
+func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bool) (*member, error) {
 	p.mu.Lock()
-	if len(p.waiting[n]) == 0 {
+	if again || len(p.waiting[n]) == 0 {
 		if m := p.pick(n, time.Now()); m != nil {
 			p.take(m)
 			p.mu.Unlock()
@@ -96,12 +97,16 @@ func (p *pool) acquire(ctx context.Context, n need, deadline time.Time) (*member
 	}
 	// A request that has its first token is not sent away: its kind is bounded by
 	// the places at the workers that give it.
-	if n == first && len(p.waiting[n]) >= p.maxQueue {
+	if n == first && !again && len(p.waiting[n]) >= p.maxQueue {
 		p.mu.Unlock()
 		return nil, errQueueFull
 	}
 	w := &waiter{granted: make(chan *member, 1)}
-	p.waiting[n] = append(p.waiting[n], w)
+	at := len(p.waiting[n])
+	if again {
+		at = 0
+	}
+	p.waiting[n] = slices.Insert(p.waiting[n], at, w)
 	p.mu.Unlock()
 
 	timeout := time.NewTimer(time.Until(deadline))

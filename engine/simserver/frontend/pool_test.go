@@ -30,7 +30,7 @@ func newPool(concurrency, maxQueue int, workers ...Worker) *pool {
 
 func mustAcquire(t testing.TB, p *pool, n need) *member {
 	t.Helper()
-	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Hour))
+	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Hour), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestLeastLoaded(t *testing.T) {
 						least, any = min(least, tally[n]), true
 					}
 				}
-				m, err := p.acquire(context.Background(), first, time.Now())
+				m, err := p.acquire(context.Background(), first, time.Now(), false)
 				switch {
 				case err == nil && (!any || !free(m.Name) || tally[m.Name] != least):
 					t.Fatalf("%s with %d in flight, the least is %d; %v", m.Name, tally[m.Name], least, tally)
@@ -131,7 +131,7 @@ func TestQueueIsFIFO(t *testing.T) {
 		got := make(chan *member, 50)
 		for i := range 50 {
 			go func() {
-				m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour))
+				m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour), false)
 				if err != nil {
 					t.Error(err)
 					return
@@ -169,12 +169,12 @@ func TestQueueLimits(t *testing.T) {
 				if i == 1 {
 					c = ctx
 				}
-				_, err := p.acquire(c, first, time.Now().Add(time.Minute))
+				_, err := p.acquire(c, first, time.Now().Add(time.Minute), false)
 				results <- err
 			}()
 		}
 		synctest.Wait()
-		if _, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute)); !errors.Is(err, errQueueFull) {
+		if _, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute), false); !errors.Is(err, errQueueFull) {
 			t.Errorf("a third: %v", err)
 		}
 		cancel()
@@ -192,13 +192,39 @@ func TestQueueLimits(t *testing.T) {
 	})
 }
 
+// A request that a worker failed is not sent away by a full queue, and is next.
+func TestFailedRequestGoesToTheHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1, 1, slices.Concat(ready(engine.RolePrefill, "p"), ready(engine.RoleDecode, "d"))...)
+		m := mustAcquire(t, p, first)
+		order := make(chan string, 2)
+		wait := func(name string, again bool) {
+			m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour), again)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			order <- name
+			p.release(m, false)
+		}
+		go wait("new", false)
+		synctest.Wait()
+		go wait("failed", true)
+		synctest.Wait()
+		p.release(m, false)
+		if a, b := <-order, <-order; a != "failed" || b != "new" {
+			t.Errorf("%s, then %s", a, b)
+		}
+	})
+}
+
 // A worker that comes is used at once by those who wait.
 func TestWaitersGetAWorkerThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(1, 10)
 		got := make(chan *member, 1)
 		go func() {
-			m, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute))
+			m, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute), false)
 			if err != nil {
 				t.Error(err)
 			}
