@@ -218,6 +218,16 @@ func TestFailedRequestGoesToTheHead(t *testing.T) {
 	})
 }
 
+// A place that comes in the moment in which a request gives up is given back.
+func TestPlaceThatComesTooLate(t *testing.T) {
+	p := newPool(1, 1, ready(engine.RoleAggregated, "a")...)
+	w := &waiter{granted: make(chan *member, 1)}
+	w.granted <- mustAcquire(t, p, first)
+	if err := p.giveUp(first, w, errNoWorker); !errors.Is(err, errNoWorker) || p.load().members[0].inFlight != 0 {
+		t.Errorf("%v, %+v", err, p.load())
+	}
+}
+
 // A worker that comes is used at once by those who wait.
 func TestWaitersGetAWorkerThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
