@@ -29,9 +29,10 @@ const (
 
 // Core decides for one deployment. It is not safe for concurrent use.
 type Core struct {
-	o     Options
-	asked *Replicas // by the last Decision that was carried out
-	drift drift
+	o      Options
+	asked  *Replicas // by the last Decision that was carried out
+	asking *Replicas // by one that was begun, and may have been carried out
+	drift  drift
 }
 
 // New makes a core; the error names what is wrong with the options.
@@ -80,7 +81,7 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 		d = c.o.Policy.Propose(Situation{Observation: o, Deployment: dep, Have: have})
 	}
 	d.At, d.From, d.Provenance = o.End(), have, profile.Weakest(d.Provenance, c.o.Provenance)
-	if c.asked != nil && *c.asked != have && len(absent) == 0 {
+	if len(absent) == 0 && c.edited(dep, have) {
 		d.Warnings = append(d.Warnings, profile.Warnf("edited", "the replicas asked for are %s, the planner's last decision was %s: somebody else changed them", have, *c.asked))
 	}
 	if len(d.Missing) > 0 {
@@ -109,9 +110,31 @@ func (c *Core) Bound(o Observation, share Share) Decision {
 	return d
 }
 
+// Asking tells the core that a decision is about to be carried out. Whoever is
+// killed before Asked, or gets no answer, does not know whether it was: neither
+// outcome is somebody else's edit.
+func (c *Core) Asking(r Replicas) { c.asking = &r }
+
 // Asked tells the core that a decision was carried out; without it (advice
 // only, or a target that failed) nobody is blamed for replicas that stay.
-func (c *Core) Asked(r Replicas) { c.asked = &r }
+func (c *Core) Asked(r Replicas) { c.asked, c.asking = &r, nil }
+
+// edited reports whether somebody else changed the replicas.
+func (c *Core) edited(d Deployment, have Replicas) bool {
+	if c.asking != nil && have == *c.asking {
+		c.Asked(have)
+	}
+	if c.asked == nil {
+		return false
+	}
+	for _, p := range d.Pools { // of two pools the first alone may have been written
+		n := have.Of(p.Role)
+		if n != c.asked.Of(p.Role) && (c.asking == nil || n != c.asking.Of(p.Role)) {
+			return true
+		}
+	}
+	return false
+}
 
 // withoutMetrics is the replicas where figures are missing. Where a pool itself
 // could not be seen nothing can be asked for.
@@ -156,6 +179,7 @@ func (c *Core) Tell(o Observation) {
 // saved is what survives a restart.
 type saved struct {
 	Asked  *Replicas       `json:"asked,omitempty"`
+	Asking *Replicas       `json:"asking,omitempty"`
 	Drift  drift           `json:"drift"`
 	Policy json.RawMessage `json:"policy"`
 }
@@ -166,7 +190,7 @@ func (c *Core) Save() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("saving the policy's state: %w", err)
 	}
-	return json.Marshal(saved{c.asked, c.drift, p})
+	return json.Marshal(saved{c.asked, c.asking, c.drift, p})
 }
 
 // Restore takes back what Save gave; after an error the core is as it was before.
@@ -178,6 +202,6 @@ func (c *Core) Restore(b json.RawMessage) error {
 	if err := c.o.Policy.Restore(s.Policy); err != nil {
 		return fmt.Errorf("the policy's saved state: %w", err)
 	}
-	c.asked, c.drift = s.Asked, s.Drift
+	c.asked, c.asking, c.drift = s.Asked, s.Asking, s.Drift
 	return nil
 }

@@ -128,6 +128,47 @@ func TestManualEditIsSeen(t *testing.T) {
 	}
 }
 
+// A planner that was killed while it asked, and one that got no answer, does not
+// take its own work for somebody else's, whether none, some or all of it was done.
+func TestHalfDoneWorkIsNobodysEdit(t *testing.T) {
+	for _, c := range []struct {
+		have   Replicas
+		edited bool
+	}{
+		{Replicas{Prefill: 1, Decode: 1}, false},
+		{Replicas{Prefill: 3, Decode: 1}, false},
+		{Replicas{Prefill: 1, Decode: 4}, false},
+		{Replicas{Prefill: 3, Decode: 4}, false},
+		{Replicas{Prefill: 3, Decode: 5}, true},
+		{Replicas{Prefill: 2, Decode: 4}, true},
+	} {
+		p := &scripted{want: Replicas{Prefill: 1, Decode: 1}}
+		was := core(t, deployment(100), p)
+		was.Asked(p.want)
+		was.Asking(Replicas{Prefill: 3, Decode: 4})
+		b, err := was.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := core(t, deployment(100), p)
+		if err := is.Restore(b); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if d := is.Step(seen(c.have)); (len(d.Warnings) > 0) != c.edited {
+				t.Errorf("%s is found: %v", c.have, d.Warnings)
+			}
+		}
+	}
+	first := core(t, deployment(100), &scripted{want: Replicas{Prefill: 1, Decode: 1}})
+	first.Asking(Replicas{Prefill: 1, Decode: 1}) // and nothing before
+	for n, edited := range []bool{false, true} {
+		if d := first.Step(seen(Replicas{Prefill: 1, Decode: 1 + n})); (len(d.Warnings) > 0) != edited {
+			t.Errorf("%d decode replicas are found: %v", 1+n, d.Warnings)
+		}
+	}
+}
+
 func TestProfileStale(t *testing.T) {
 	p := &scripted{want: Replicas{Prefill: 1, Decode: 1}}
 	c := core(t, deployment(100), p)

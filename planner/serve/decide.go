@@ -45,15 +45,20 @@ func (r *Runner) settle(ctx context.Context, o planner.Observation, step func(pl
 		d.Act = false
 		d.Steps = append(d.Steps, planner.Step{Rule: "hold", Why: "the target could not be read: " + st.Problem})
 	}
+	acts := d.Act && !st.Paused && !r.o.Advise
+	if acts {
+		r.mu.Lock()
+		r.o.Core.Asking(d.Want)
+		r.mu.Unlock()
+	}
 	r.set(func(s *Status) { s.Last = &d })
 	r.emit(Decided, "", &o, &d)
 	r.save(end)
 	switch {
-	case !d.Act:
-	case st.Paused || r.o.Advise:
-		r.emit(Advised, "would ask for "+d.Want.String(), nil, &d)
-	default:
+	case acts:
 		r.act(ctx, d, end)
+	case d.Act:
+		r.emit(Advised, "would ask for "+d.Want.String(), nil, &d)
 	}
 }
 

@@ -44,8 +44,8 @@ type Status struct {
 	GPUHours float64           `json:"gpu_hours"` // used since the planner first saw the deployment
 }
 
-// New makes a Runner and restores what it remembered; the error names what is
-// wrong with the options or the state file.
+// New makes a Runner; the error names what is wrong with the options. What it
+// remembered is read when it runs.
 func New(o Options) (*Runner, error) {
 	if err := o.check(); err != nil {
 		return nil, err

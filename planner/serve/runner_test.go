@@ -384,6 +384,37 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// A planner that is killed between a target's answer and its own note of it does
+// not blame somebody else after its restart.
+func TestKilledWhileItAsks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	synctest.Test(t, func(t *testing.T) {
+		var asking []byte // the state file while the target is asked
+		g := newRig(t, []planner.Replicas{pd(2, 2), pd(3, 3)}, func(o *Options, _ *world) {
+			o.StatePath = path
+			o.On = func(e Event) {
+				if e.Kind == Scaled {
+					asking, _ = os.ReadFile(path)
+				}
+			}
+		})
+		g.lasts(t, 2*time.Minute+time.Second)
+		if err := os.WriteFile(path, asking, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g = newRig(t, []planner.Replicas{pd(3, 3)}, func(o *Options, w *world) { o.StatePath, w.want, w.have = path, pd(3, 3), pd(3, 3) })
+		g.lasts(t, time.Minute+time.Second)
+		for _, e := range g.events {
+			if e.Decision != nil && len(e.Decision.Warnings) > 0 {
+				t.Errorf("its own work is called an edit: %v", e.Decision.Warnings)
+			}
+		}
+		if !strings.Contains(g.kinds(), "decision") || len(g.asked) > 0 {
+			t.Errorf("%s, asked for %v", g.kinds(), g.asked)
+		}
+	})
+}
+
 func TestNext(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	for _, c := range []struct{ last, now, want int }{{0, 5, 10}, {0, 10, 10}, {0, 11, 20}, {0, 20, 20}, {0, 99, 100}} {
