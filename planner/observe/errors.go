@@ -81,8 +81,9 @@ func (e *shapeError) Error() string {
 	return fmt.Sprintf("its answer is a %s: want %s", e.got.Type(), e.want)
 }
 
-// explain is an error of the API in words, with advice.
-func (s *Server) explain(asked string, err error) error {
+// explain is an error of the API in words, with advice. The time that was waited
+// is the caller's where that is shorter than the server's own.
+func (s *Server) explain(asked string, waited time.Duration, err error) error {
 	e := &Error{Server: s.name, Asked: asked, Err: err}
 	var api *v1.Error
 	var redirect *redirectError
@@ -97,7 +98,7 @@ func (s *Server) explain(asked string, err error) error {
 	case errors.As(err, &api):
 		e.Hint, e.Err = s.said(api)
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Err, e.Hint = fmt.Errorf("no answer within %v", s.timeout.Round(time.Millisecond)), "a shorter range, or more time for a query"
+		e.Err, e.Hint = fmt.Errorf("no answer within %v", min(waited, s.timeout).Round(time.Millisecond)), "a shorter range, or more time for a query"
 	default:
 		e.Err, e.Hint = cause(err), "is Prometheus running there? try it: curl URL/-/ready"
 	}

@@ -114,14 +114,15 @@ var errTooLong = fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
 func (s *Server) ask(ctx context.Context, what string, do func(context.Context) error) error {
 	asked, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	began := time.Now()
 	err := do(asked)
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	return s.explain(what, err)
+	return s.explain(what, time.Since(began), err)
 }
 
 // at is the value of a query that is one number at an instant; NaN where it has

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -33,6 +34,12 @@ func TestServersThatDoNotAnswer(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(slow.Close)
+	// The caller may have less time than the server.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := dial(t, Options{URL: slow.URL, Timeout: time.Minute}).Find(ctx, wanted("m")); err == nil || !strings.Contains(err.Error(), slow.URL+": no answer within 2") {
+		t.Errorf("the caller's time is over: %v", err)
+	}
 	for name, c := range map[string]struct {
 		url, want, hint string
 	}{
