@@ -188,7 +188,12 @@ func runPlanner(c *cli.Context, units []*plannerUnit, sites []*plannerSite, out 
 	launch(func(ctx context.Context) error { return reloads(ctx, c, units, out) })
 	<-ctx.Done()
 	all.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+	err := context.Cause(ctx)
+	var memory *serve.StateFileError
+	if errors.As(err, &memory) {
+		return withHint(err, "move it away to begin anew; --state-file none remembers nothing")
+	}
+	if !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil // told to stop: replicas stay as they are, which is not a failure

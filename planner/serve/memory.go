@@ -51,25 +51,40 @@ func (r *Runner) save(end time.Time) {
 	}
 }
 
+// StateFileError is a state file that cannot be taken up. It is left as it is.
+type StateFileError struct {
+	Path string
+	Err  error
+}
+
+// Error implements error.
+func (e *StateFileError) Error() string { return fmt.Sprintf("the state file %s %v", e.Path, e.Err) }
+
+// Unwrap is the cause.
+func (e *StateFileError) Unwrap() error { return e.Err }
+
 // restore takes back the state file, if there is one. The time since then is
 // made known as intervals without figures.
 func (r *Runner) restore() error {
 	if r.o.StatePath == "" {
 		return nil
 	}
+	bad := func(format string, args ...any) error {
+		return &StateFileError{r.o.StatePath, fmt.Errorf(format, args...)}
+	}
 	b, err := os.ReadFile(r.o.StatePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the state file: %w", err)
+		return bad("is not to be read: %w", err)
 	}
 	var m memory
 	if err := json.Unmarshal(b, &m); err != nil {
-		return fmt.Errorf("the state file %s is damaged: %w", r.o.StatePath, err)
+		return bad("is damaged: %w", err)
 	}
 	if m.Schema != memorySchema || m.Name != r.o.Name {
-		return fmt.Errorf("the state file %s is of schema %d, deployment %q: want schema %d, %q", r.o.StatePath, m.Schema, m.Name, memorySchema, r.o.Name)
+		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, r.o.Name)
 	}
 	if m.Interval != r.o.Interval {
 		r.emit(Warned, fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval), nil, nil)
@@ -78,7 +93,7 @@ func (r *Runner) restore() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.o.Core.Restore(m.Core); err != nil {
-		return fmt.Errorf("the state file %s: %w", r.o.StatePath, err)
+		return bad("does not fit: %w", err)
 	}
 	r.status.GPUHours, r.status.Paused = m.GPUHours, m.Paused
 	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
