@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	authentication "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -28,12 +30,30 @@ func (c *Cluster) certificates() string { return filepath.Join(c.dir, "certifica
 // service account), and gives its path. An empty name is the administrator.
 func (c *Cluster) KubeconfigOf(user string) string {
 	c.t.Helper()
+	return c.writeKubeconfig(user, "", api.AuthInfo{Token: token, Impersonate: user})
+}
+
+// KubeconfigOfAccount is for a service account that there is, with a token of its
+// own as its pods have; its namespace is the account's.
+func (c *Cluster) KubeconfigOfAccount(namespace, name string) string {
+	c.t.Helper()
+	seconds := int64(3600)
+	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	made, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(c.t.Context(), name, request, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.writeKubeconfig(namespace+"/"+name, namespace, api.AuthInfo{Token: made.Status.Token})
+}
+
+func (c *Cluster) writeKubeconfig(name, namespace string, as api.AuthInfo) string {
+	c.t.Helper()
 	config := api.NewConfig()
 	config.Clusters["test"] = &api.Cluster{Server: c.url, CertificateAuthority: filepath.Join(c.certificates(), certificate)}
-	config.AuthInfos["test"] = &api.AuthInfo{Token: token, Impersonate: user}
-	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "test"}
+	config.AuthInfos["test"] = &as
+	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "test", Namespace: namespace}
 	config.CurrentContext = "test"
-	path := filepath.Join(c.dir, "kubeconfig"+strings.NewReplacer(":", "-", "/", "-").Replace(user))
+	path := filepath.Join(c.dir, "kubeconfig"+strings.NewReplacer(":", "-", "/", "-").Replace(name))
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		c.t.Fatal(err)
 	}

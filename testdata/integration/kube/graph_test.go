@@ -54,7 +54,7 @@ func graphs(version string) schema.GroupVersionResource {
 // replicas are those of each service in the deployment itself.
 func replicas(t *testing.T, c *cluster.Cluster, version string) (string, *unstructured.Unstructured) {
 	t.Helper()
-	o, err := admin(t, c).Resource(graphs(version)).Namespace(namespace).Get(t.Context(), "llama", metav1.GetOptions{})
+	o, err := c.Dynamic().Resource(graphs(version)).Namespace(namespace).Get(t.Context(), "llama", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestGraphDeployment(t *testing.T) {
 				"v1alpha1": `{"spec":{"services":{"Second":{"replicas":6}}}}`,
 				"v1beta1":  `{"spec":{"components":[{"name":"Second","type":"decode","replicas":6},{"name":"First","type":"prefill","replicas":3}]}}`,
 			}[version]
-			if _, err := admin(t, c).Resource(graphs(version)).Namespace(namespace).Patch(t.Context(), "llama", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			if _, err := c.Dynamic().Resource(graphs(version)).Namespace(namespace).Patch(t.Context(), "llama", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			wants(t, on, planner.Replicas{Prefill: 3, Decode: 6})
@@ -157,7 +157,7 @@ spec: {replicas: 5, dgdRef: {name: llama, serviceName: Second}}
 				t.Errorf("the deployment has %s", got)
 			}
 			adapters := schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}
-			a, err := admin(t, c).Resource(adapters).Namespace(namespace).Get(t.Context(), "llama-second", metav1.GetOptions{})
+			a, err := c.Dynamic().Resource(adapters).Namespace(namespace).Get(t.Context(), "llama-second", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

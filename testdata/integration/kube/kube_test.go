@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -13,12 +12,8 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"plimsoll/planner"
 	"plimsoll/planner/connect/kubernetes"
@@ -30,24 +25,12 @@ const namespace = "default"
 // planners is the service account that the manifests bind their Role to.
 const planners = "system:serviceaccount:default:planner"
 
-func resourceOf(o *unstructured.Unstructured) schema.GroupVersionResource {
-	kind := o.GroupVersionKind()
-	plural := strings.ToLower(kind.Kind) + "s"
-	return kind.GroupVersion().WithResource(plural)
-}
-
 // objects reads YAML documents.
 func objects(t testing.TB, text []byte) []*unstructured.Unstructured {
 	t.Helper()
-	var list []*unstructured.Unstructured
-	for doc := range bytes.SplitSeq(text, []byte("---\n")) {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
-			t.Fatalf("%v in\n%s", err, doc)
-		}
-		if len(o.Object) > 0 {
-			list = append(list, o)
-		}
+	list, err := cluster.Objects(text)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return list
 }
@@ -61,29 +44,9 @@ func file(t testing.TB, name string) []byte {
 	return text
 }
 
-func admin(t testing.TB, c *cluster.Cluster) dynamic.Interface {
-	t.Helper()
-	client, err := dynamic.NewForConfig(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// create makes objects; those of a kind that was just defined are served a
-// moment later.
 func create(t testing.TB, c *cluster.Cluster, text []byte) {
 	t.Helper()
-	for _, o := range objects(t, text) {
-		eventually(t, "creating "+o.GetKind(), func(ctx context.Context) error {
-			var at dynamic.ResourceInterface = admin(t, c).Resource(resourceOf(o))
-			if o.GetKind() != "CustomResourceDefinition" {
-				at = admin(t, c).Resource(resourceOf(o)).Namespace(namespace)
-			}
-			_, err := at.Create(ctx, o, metav1.CreateOptions{FieldValidation: "Strict"})
-			return err
-		})
-	}
+	c.Create(namespace, objects(t, text)...)
 }
 
 func eventually(t testing.TB, what string, done func(context.Context) error) {

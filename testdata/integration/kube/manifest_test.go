@@ -26,7 +26,7 @@ func applies(t *testing.T, c *cluster.Cluster, text []byte, options metav1.Apply
 	options.FieldManager = "test"
 	for _, o := range objects(t, text) {
 		eventually(t, "applying "+o.GetKind(), func(ctx context.Context) error {
-			_, err := admin(t, c).Resource(resourceOf(o)).Namespace(namespace).Apply(ctx, o.GetName(), o, options)
+			_, err := c.Dynamic().Resource(cluster.ResourceOf(o)).Namespace(namespace).Apply(ctx, o.GetName(), o, options)
 			return err
 		})
 	}

@@ -66,12 +66,12 @@ func statusOf(t *testing.T, site string) status {
 	return all.Deployments[0]
 }
 
-// prometheus scrapes one address every second.
-func prometheus(t *testing.T, target string) string {
+// prometheus scrapes addresses five times a second.
+func prometheus(t *testing.T, targets ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	text := "global: {scrape_interval: 1s}\nscrape_configs: [{job_name: frontend, static_configs: [{targets: ['" + target + "']}]}]\n"
+	text := "global: {scrape_interval: 200ms}\nscrape_configs: [{job_name: frontend, static_configs: [{targets: ['" + strings.Join(targets, "', '") + "']}]}]\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
