@@ -118,6 +118,9 @@ func TestForecastsScaleWithTheSeries(t *testing.T) {
 		factor := math.Ldexp(1, rapid.IntRange(-20, 20).Draw(t, "exponent"))
 		a, b := begun(t, o), begun(t, o)
 		for _, v := range rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 30).Draw(t, "series") {
+			if v < 1e-100 {
+				v = 0 // near the smallest numbers even a half is rounded
+			}
 			a.Observe(v)
 			b.Observe(v * factor)
 		}
