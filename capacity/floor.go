@@ -49,6 +49,27 @@ func (p EnginePool) tokenSeconds(t Traffic, itl time.Duration) float64 {
 	return p.step(n, context) / float64(n)
 }
 
+// idle is how many engines are so many that hardly a request finds another one in
+// its engine: the requests under way at once, each by itself, are Poisson (M/G/∞),
+// here of twice their mean, plus five of its deviations. More engines help no one,
+// but where a trace has bursts.
+func (p EnginePool) idle(t Traffic) int {
+	if t.Requests > 0 {
+		return maxReplicas
+	}
+	seconds := 0.0
+	if p.Engine.Role != engine.RoleDecode {
+		var prompt engine.Batch
+		prompt.AddChunk(max(1, int(t.ISL)), 0)
+		seconds += p.Timer.StepTime(prompt).Seconds()
+	}
+	if p.Engine.Role != engine.RolePrefill {
+		seconds += t.OSL * p.step(1, t.ISL+t.OSL/2)
+	}
+	busy := 2 * t.Rate * seconds
+	return int(math.Ceil(min(maxReplicas, busy+5*math.Sqrt(busy)+5)))
+}
+
 // PoolFloorsUSD is what each pool's floor costs per hour.
 func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []float64 {
 	out := make([]float64, len(l.Pools))

@@ -88,3 +88,18 @@ func TestMostWithinALimit(t *testing.T) {
 		t.Errorf("%v of a limit that is none, floor %v", got, floor)
 	}
 }
+
+// Where an engine decodes one sequence at a time, 64 times the floor would be
+// engines that no request ever sees.
+func TestIdleEnginesHelpNoOne(t *testing.T) {
+	p := cheapPool(engine.RoleDecode, cheap{step: 20 * milli}, 10, 1e6, 512)
+	traffic, _ := fixed(100, 10, 100).PeakTraffic()
+	// 100/s for 100 steps of 20 ms are 200 at once; of twice as many, 5·√400 more.
+	if got := p.idle(traffic); got != 400+100+5 {
+		t.Errorf("%d", got)
+	}
+	p.Engine.Role = engine.RolePrefill // a step is all that a prompt takes: 2 at once
+	if got := p.idle(traffic); got != 4+10+5 {
+		t.Errorf("%d", got)
+	}
+}

@@ -191,7 +191,7 @@ func (s *search) ample() (replicas []int, holds bool, err error) {
 	for _, times := range ampleness {
 		replicas = s.layout.floor(s.traffic, s.slo)
 		for i := range replicas {
-			replicas[i] = min(maxReplicas, replicas[i]*times)
+			replicas[i] = min(maxReplicas, replicas[i]*times, max(replicas[i]*ampleness[0], s.layout.Pools[i].idle(s.traffic)))
 		}
 		t, err := s.try(replicas)
 		if err != nil || t.Holds() {
