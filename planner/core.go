@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -193,6 +194,10 @@ func (c *Core) Save() (json.RawMessage, error) {
 	return json.Marshal(saved{c.asked, c.asking, c.drift, p})
 }
 
+// ErrPolicyState is wrapped by Restore where the core's own state is well and its
+// policy refuses its part: it is of another policy, or of other options.
+var ErrPolicyState = errors.New("the policy's saved state does not fit")
+
 // Restore takes back what Save gave; after an error the core is as it was before.
 func (c *Core) Restore(b json.RawMessage) error {
 	var s saved
@@ -200,7 +205,7 @@ func (c *Core) Restore(b json.RawMessage) error {
 		return fmt.Errorf("the saved state is not the planner's: %w", err)
 	}
 	if err := c.o.Policy.Restore(s.Policy); err != nil {
-		return fmt.Errorf("the policy's saved state: %w", err)
+		return fmt.Errorf("%w: %w", ErrPolicyState, err)
 	}
 	c.asked, c.asking, c.drift = s.Asked, s.Asking, s.Drift
 	return nil

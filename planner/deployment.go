@@ -74,6 +74,7 @@ func (d Deployment) Least() Replicas {
 const (
 	maxReplicas   = 1_000_000
 	maxEngineGPUs = 4096
+	maxBudget     = 1_000_000
 )
 
 // Check says all that is wrong, each by field and range.
@@ -95,6 +96,7 @@ func (d Deployment) Check() error {
 		errs = append(errs, fmt.Errorf("the budget of %d GPUs is below the %d that the least replicas take (%s)", d.Budget.Max, least, d.Least()))
 	}
 	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
+	bad(d.Budget.Max > maxBudget || d.Budget.Min > maxBudget, "the GPUs are bounded by %d and %d: want at most %d, or below 0 for no bound", d.Budget.Min, d.Budget.Max, maxBudget)
 	bad(d.SLA.TTFT <= 0, "the TTFT to keep is %v: want above 0", d.SLA.TTFT)
 	bad(d.SLA.ITL <= 0, "the ITL to keep is %v: want above 0", d.SLA.ITL)
 	return errors.Join(errs...)

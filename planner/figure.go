@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"plimsoll/profile"
@@ -26,9 +27,10 @@ func (f Figure[T]) Or(other T) T {
 	return other
 }
 
-// MarshalJSON writes the value, durations in nanoseconds; null where it is missing.
+// MarshalJSON writes the value, durations in nanoseconds; null where it is missing
+// or no number that JSON has: one NaN of a metric must not cost the whole event.
 func (f Figure[T]) MarshalJSON() ([]byte, error) {
-	if !f.Known {
+	if v := float64(f.Value); !f.Known || math.IsNaN(v) || math.IsInf(v, 0) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(f.Value)

@@ -12,9 +12,11 @@ import (
 type Budget struct {
 	gpus int
 
-	mu   sync.Mutex
+	deciding sync.Mutex // one decision at a time: two at once would both take what is free
+
+	mu   sync.Mutex // guards what follows
 	asks map[string]planner.Ask
-	held map[string]int
+	held map[string]int // of those that were seen
 }
 
 // NewBudget shares gpus.
@@ -32,8 +34,8 @@ func (b *Budget) join(name string, priority, weight, least int) {
 	b.asks[name] = planner.Ask{Priority: priority, Weight: weight, Least: least, Want: least}
 }
 
-// holds takes in the GPUs that a deployment has now, starting and draining
-// replicas included.
+// holds takes in the GPUs that a deployment has now or was asked for, those that
+// drain included.
 func (b *Budget) holds(name string, gpus int) {
 	if b == nil {
 		return
@@ -47,11 +49,22 @@ func (b *Budget) holds(name string, gpus int) {
 	}
 }
 
-// share is what a deployment may have now.
-func (b *Budget) share(name string, least int) planner.Share {
+// decide lets a deployment decide within what it may have. step gives what it
+// would have had without the others, for their shares, and what it takes.
+func (b *Budget) decide(name string, least int, step func(planner.Share) (wanted, granted int)) {
 	if b == nil {
-		return planner.Unshared()
+		step(planner.Unshared())
+		return
 	}
+	b.deciding.Lock()
+	defer b.deciding.Unlock()
+	wanted, granted := step(b.share(name, least))
+	b.decided(name, wanted, granted)
+}
+
+// share is what a deployment may have now. While some were not seen yet nobody
+// knows what is free, and nobody grows beyond its least.
+func (b *Budget) share(name string, least int) planner.Share {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ask := b.asks[name]
@@ -59,8 +72,11 @@ func (b *Budget) share(name string, least int) planner.Share {
 	b.asks[name] = ask
 	names := slices.Sorted(maps.Keys(b.asks))
 	var asks []planner.Ask
-	free := b.gpus
+	free, unseen := b.gpus, false
 	for _, n := range names {
+		if _, ok := b.held[n]; !ok {
+			unseen = true
+		}
 		a := b.asks[n]
 		if n == name {
 			a.Want = b.gpus // what it would want is not known yet: all that others leave
@@ -68,15 +84,15 @@ func (b *Budget) share(name string, least int) planner.Share {
 		asks = append(asks, a)
 		free -= b.held[n]
 	}
+	if unseen {
+		free = min(free, ask.Least-b.held[name])
+	}
 	return planner.Share{Max: planner.Shares(b.gpus, asks)[slices.Index(names, name)], Free: max(0, free)}
 }
 
 // decided notes what a deployment would have had, for the shares of the others,
 // and that it holds what it was granted, before the target shows it.
 func (b *Budget) decided(name string, wanted, granted int) {
-	if b == nil {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ask := b.asks[name]

@@ -36,11 +36,13 @@ func (r *Runner) bound(ctx context.Context) {
 // settle makes a decision of an observation, remembers and carries it out.
 func (r *Runner) settle(ctx context.Context, o planner.Observation, step func(planner.Observation, planner.Share) planner.Decision) {
 	end, st := o.End(), r.Status()
-	r.mu.Lock()
-	dep := r.o.Core.Deployment()
-	d := step(o, r.o.Budget.share(r.o.Name, dep.GPUs(dep.Least())))
-	r.mu.Unlock()
-	r.o.Budget.decided(r.o.Name, dep.Budget.Cap(dep.GPUs(d.Proposed)), d.GPUs)
+	dep, d := r.Deployment(), planner.Decision{}
+	r.o.Budget.decide(r.o.Name, dep.GPUs(dep.Least()), func(share planner.Share) (wanted, granted int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		d = step(o, share)
+		return dep.Budget.Cap(dep.GPUs(d.Proposed)), d.GPUs
+	})
 	if st.Problem != "" && d.Act {
 		d.Act = false
 		d.Steps = append(d.Steps, planner.Step{Rule: "hold", Why: "the target could not be read: " + st.Problem})

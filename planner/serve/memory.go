@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -86,18 +87,56 @@ func (r *Runner) restore() error {
 	if m.Schema != memorySchema || m.Name != r.o.Name {
 		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, r.o.Name)
 	}
+	// Whatever becomes of the history: who paused a planner did not mean until its
+	// settings change.
+	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
 	if m.Interval != r.o.Interval {
 		r.emit(Warned, fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval), nil, nil)
 		return nil
 	}
+	err = r.recall(m)
+	if errors.Is(err, planner.ErrPolicyState) {
+		r.emit(Warned, fmt.Sprintf("history is left behind: %v", err), nil, nil)
+		return nil
+	}
+	if err != nil {
+		return bad("does not fit: %w", err)
+	}
+	return nil
+}
+
+// recall gives the core its memory back, and tells it of the time since.
+func (r *Runner) recall(m memory) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.o.Core.Restore(m.Core); err != nil {
-		return bad("does not fit: %w", err)
+		return err
 	}
-	r.status.GPUHours, r.status.Paused = m.GPUHours, m.Paused
 	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
 		r.o.Core.Tell(planner.Observation{Start: m.End.Add(time.Duration(i) * r.o.Interval), Length: r.o.Interval})
 	}
 	return nil
+}
+
+// ErrStateInUse is wrapped by Run where another planner remembers in the same file.
+var ErrStateInUse = errors.New("another planner uses this state file")
+
+// own takes the state file for this planner, as long as it runs; the kernel lets
+// go of it when the program dies. Two planners on one file would each make the
+// other forget.
+func (r *Runner) own() (release func(), err error) {
+	if r.o.StatePath == "" {
+		return func() {}, nil
+	}
+	f, err := os.OpenFile(r.o.StatePath+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the state file's lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrStateInUse
+		}
+		return nil, fmt.Errorf("%s: %w", r.o.StatePath, errors.Join(err, f.Close()))
+	}
+	return func() { _ = f.Close() }, nil // nothing was written
 }

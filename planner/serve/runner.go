@@ -10,8 +10,8 @@ import (
 	"plimsoll/planner"
 )
 
-// Runner runs the planner of one deployment. Run runs once; the other methods
-// are for any goroutine.
+// Runner runs the planner of one deployment. Run runs once at a time; the other
+// methods are for any goroutine.
 type Runner struct {
 	o Options
 
@@ -50,7 +50,7 @@ func New(o Options) (*Runner, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	r := &Runner{o: o, pools: map[planner.Role]*watched{}}
+	r := &Runner{o: o}
 	r.status = Status{Name: o.Name, Advise: o.Advise, Interval: o.Interval}
 	d := o.Core.Deployment()
 	o.Budget.join(o.Name, o.Priority, o.Weight, d.GPUs(d.Least()))
@@ -89,6 +89,12 @@ func (r *Runner) Run(ctx context.Context) error {
 // run waits for the deployment, then samples and decides until ctx ends. Ticks
 // keep to a grid: a slow call delays one, not all that follow.
 func (r *Runner) run(ctx context.Context) error {
+	release, err := r.own()
+	if err != nil {
+		return err
+	}
+	defer release()
+	r.forget()
 	if err := r.await(ctx); err != nil {
 		return err
 	}
@@ -120,6 +126,13 @@ func (r *Runner) run(ctx context.Context) error {
 		due = next(due, r.Status().Interval, time.Now())
 		r.set(func(s *Status) { s.Next = due })
 	}
+}
+
+// forget is for a planner that leads again: what it saw while it led before is of
+// another time, in which somebody else may have scaled.
+func (r *Runner) forget() {
+	r.pools, r.scaling, r.trouble, r.usedUntil = map[planner.Role]*watched{}, scaling{}, "", time.Time{}
+	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 
 func (r *Runner) mode() string {

@@ -17,9 +17,11 @@ type watched struct {
 
 // scaling is the last one asked for.
 type scaling struct {
-	asked   time.Time // zero: none is under way
+	asked   time.Time // zero: none that we asked for is under way
+	seen    time.Time // when one was first seen, whoever asked for it; zero: none is
 	took    time.Duration
 	outlast bool // it was said that it outlasts the interval
+	waited  bool // a decision was put off for it as long as may be
 }
 
 // sample looks at target and source once. It is false while a scaling is waited
@@ -37,11 +39,17 @@ func (r *Runner) sample(ctx context.Context) bool {
 			r.emit(Warned, "the deployment: "+s.Trouble, nil, nil)
 		}
 	}
+	switch {
+	case s.Scaling == "":
+		r.scaling.seen = time.Time{}
+	case r.scaling.seen.IsZero():
+		r.scaling.seen = time.Now()
+	}
 	if s.Scaling == "" && !r.scaling.asked.IsZero() {
 		r.scaling.took, r.scaling.asked, r.scaling.outlast = time.Since(r.scaling.asked), time.Time{}, false
 		r.grow()
 	}
-	if r.o.Blocking && s.Scaling != "" && (r.scaling.asked.IsZero() || time.Since(r.scaling.asked) < r.o.ScalingTimeout) {
+	if r.o.Blocking && s.Scaling != "" && time.Since(r.scaling.seen) < r.o.ScalingTimeout {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
@@ -72,18 +80,21 @@ func (r *Runner) watch(s planner.State) {
 	}
 }
 
-// use adds the GPUs that the replicas held since the last sample.
+// use adds the GPUs that the replicas held since the last sample. Those that were
+// asked for and are nowhere yet hold none, but nobody else may have them.
 func (r *Runner) use(s planner.State) {
-	now, gpus := time.Now(), 0
+	now, gpus, claimed := time.Now(), 0, 0
 	d := r.Deployment()
 	for _, p := range s.Pools {
-		gpus += d.Pool(p.Role).GPUs * (p.Ready + p.Starting - p.Pending + p.Draining)
+		each := d.Pool(p.Role).GPUs
+		gpus += each * (p.Ready + p.Starting - p.Pending + p.Draining)
+		claimed += each * (max(p.Want, p.Ready+p.Starting) + p.Draining)
 	}
 	if !r.usedUntil.IsZero() {
 		r.set(func(st *Status) { st.GPUHours += float64(gpus) * now.Sub(r.usedUntil).Hours() })
 	}
 	r.usedUntil = now
-	r.o.Budget.holds(r.o.Name, gpus)
+	r.o.Budget.holds(r.o.Name, claimed)
 }
 
 // mostGrowth bounds how much longer than asked for an interval may get.
@@ -101,14 +112,19 @@ func (r *Runner) grow() {
 }
 
 // postpone says why a decision that is due waits: a scaling that outlasts the
-// interval, for mostGrowth intervals at most. Replicas that find no GPUs would
-// stop the planner for ever otherwise (dynamo#14251).
+// interval, once and for mostGrowth intervals at most. Replicas that find no GPUs,
+// or one that drains for hours, would stop or slow the planner for ever otherwise
+// (dynamo#14251).
 func (r *Runner) postpone(now time.Time) string {
-	if r.scaling.asked.IsZero() {
+	if r.scaling.asked.IsZero() || r.scaling.waited || r.o.Blocking {
 		return ""
 	}
 	lasts := now.Sub(r.scaling.asked)
-	if lasts < r.o.Interval || now.Sub(r.began) >= mostGrowth*r.o.Interval || r.o.Blocking {
+	if lasts < r.o.Interval {
+		return ""
+	}
+	if now.Sub(r.began) >= mostGrowth*r.o.Interval {
+		r.scaling.waited = true
 		return ""
 	}
 	why := fmt.Sprintf("the scaling asked for %v ago is not finished (%s): the interval grows until it is, to %v at most", lasts.Round(time.Second), r.Status().State.Scaling, mostGrowth*r.o.Interval)
