@@ -91,7 +91,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string,
 	if src.Model != "" {
 		src.labels[n.Model] = src.Model
 	}
-	series, err := s.values(ctx, "__name__", src.labels.anyOf(append(n.all(), simulated)), w.From, w.To)
+	series, err := s.values(ctx, "__name__", src.labels.anyOf(append(n.all(), simulated, simulatedBehind)), w.From, w.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string,
 	if src.Names.requests() == "" || n.Marker != "" && !has[n.Marker] {
 		return nil, models, nil
 	}
-	if n.PerEngine && has[simulated] {
+	if n.PerEngine && has[simulated] || has[simulatedBehind] {
 		src.Provenance = profile.Simulated
 	}
 	if w.Model != "" && n.Model == "" {

@@ -171,6 +171,24 @@ func TestSimulatedIsSaid(t *testing.T) {
 	}
 }
 
+// A frontend of simulated engines wears Dynamo's names, and is no measurement.
+func TestSimulatedBehindAFrontendIsSaid(t *testing.T) {
+	f := &fake{t: t}
+	for _, model := range []string{"sim", "real"} {
+		f.add("dynamo_frontend_requests_started_total", scrape, hour, rising(1), "model", model)
+		f.add("dynamo_frontend_requests_total", scrape, hour, rising(1), "model", model)
+	}
+	f.add("plimsoll_frontend_simulated_requests_total", scrape, hour, rising(1), "model", "sim")
+	s := f.serve()
+	for model, want := range map[string]profile.Provenance{"sim": profile.Simulated, "real": profile.Measured} {
+		w := wanted(model)
+		w.Presets = Presets("dynamo")
+		if src, err := s.Find(t.Context(), w); err != nil || src.Provenance != want {
+			t.Errorf("%s: %s, %v, want %s", model, src.Provenance, err, want)
+		}
+	}
+}
+
 func TestWordsAreKnown(t *testing.T) {
 	for _, word := range Words() {
 		for _, n := range Presets(word) {
