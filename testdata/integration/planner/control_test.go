@@ -54,7 +54,7 @@ func TestControl(t *testing.T) {
 
 	t.Run("API", func(t *testing.T) {
 		t.Parallel()
-		s := instant(t, on, scraper, "api")
+		s := promptly(t, on, scraper, "api")
 		s.decisions(1)
 		at := s.site + "/api/v1/deployments/api"
 		change := func(method, url, body string, want int, text string) {

@@ -76,8 +76,8 @@ func acknowledged(t *testing.T, on *etcd.Cluster) {
 	}()
 }
 
-// instant is a planner whose decisions are carried out at once.
-func instant(t *testing.T, on *etcd.Cluster, prometheus, namespace string, args ...string) *served {
+// promptly is a planner whose decisions are carried out at once.
+func promptly(t *testing.T, on *etcd.Cluster, prometheus, namespace string, args ...string) *served {
 	t.Helper()
 	return serve(t, namespace, append([]string{"--environment", "virtual", "--etcd-endpoints", on.Endpoints[0], "--prometheus-endpoint", prometheus}, args...)...)
 }
@@ -121,7 +121,7 @@ func TestMetricsFaults(t *testing.T) {
 			t.Parallel()
 			site, way := sites[c.name], newGate(t, scraper)
 			site.set(steady(30), figures)
-			s := instant(t, on, way.url, c.name, c.args...)
+			s := promptly(t, on, way.url, c.name, c.args...)
 			was := s.wants(30*time.Second, "enough for the load", busy)
 			s.decisions(1)
 			begin := time.Now()
@@ -179,7 +179,7 @@ func TestKilledAt(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, o := instant(t, on, scraper, kind), other{t, kind, on}
+			s, o := promptly(t, on, scraper, kind), other{t, kind, on}
 			s.decisions(1)
 			sites[kind].set(steady(30), figures)
 			last := int64(len(s.log()))
@@ -220,7 +220,7 @@ func TestDamagedStateFile(t *testing.T) {
 	on := etcd.Start(t, 1)
 	acknowledged(t, on)
 	_, scraper := frontends(t, "torn")
-	s := instant(t, on, scraper, "torn")
+	s := promptly(t, on, scraper, "torn")
 	s.decisions(1)
 	if code := s.Stop(); code != 0 {
 		t.Errorf("TERM ends it with %d", code)
