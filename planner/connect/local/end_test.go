@@ -172,7 +172,8 @@ func TestCrashLoopIsBounded(t *testing.T) {
 	o.Backoff, o.MaxBackoff = 50*time.Millisecond, time.Hour
 	f := newFixture(t, dir, o)
 	f.scale(1)
-	s := f.until("three failures", func(planner.PoolState) bool { return strings.Contains(f.state().Trouble, "after 3 failures") })
+	var s planner.State
+	eventually(t, "three failures", func() bool { s = f.state(); return strings.Contains(s.Trouble, "after 3 failures") })
 	if s.Scaling != "" || !strings.Contains(s.Trouble, "exited with code 3") || !strings.Contains(f.log(), "fatal: no such tensor") {
 		t.Errorf("%+v\n%s", s, f.log())
 	}
