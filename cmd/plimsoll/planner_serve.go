@@ -94,12 +94,17 @@ func newSharedBudget(c *cli.Context) (*serve.Budget, error) {
 }
 
 func namesDiffer(units []*plannerUnit) error {
-	seen := map[string]bool{}
+	seen, files := map[string]bool{}, map[string]string{}
 	for _, u := range units {
-		if seen[u.settings.name] {
-			return usagef("two deployments are of the namespace %q: each needs its own", u.settings.name)
+		name, file := u.settings.name, u.settings.stateFile
+		if seen[name] {
+			return usagef("two deployments are of the namespace %q: each needs its own", name)
 		}
-		seen[u.settings.name] = true
+		if other, ok := files[file]; ok && file != "" && file != "none" {
+			return usagef("--state-file %s is of both %s and %s: each deployment needs its own", file, other, name).
+				hint("without --state-file each has one")
+		}
+		seen[name], files[file] = true, name
 	}
 	return nil
 }

@@ -127,6 +127,12 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 
 // parseRules reads what the policies take.
 func (s *plannerSettings) parseRules(p *parser) {
+	p.needs(s.policy == "default", "with --policy default", "startup-time", "headroom", "scale-down-after", "scale-to-zero-after",
+		"max-scale-up", "max-scale-down", "min-prefill-decode-ratio", "max-prefill-decode-ratio")
+	p.needs(s.policy != "load", "with --policy default or upstream", "no-correction", "load-predictor", "load-prediction-window-size",
+		"load-predictor-warmup-trace", "load-predictor-log1p", "kalman-q-level", "kalman-q-trend", "kalman-r", "kalman-min-points")
+	p.needs(s.policy == "load", "with --policy load", "decode-kv-scale-up-threshold", "decode-kv-scale-down-threshold",
+		"prefill-queue-scale-up-threshold", "prefill-queue-scale-down-threshold")
 	every := 180 * time.Second
 	if s.policy == "load" {
 		every = 30 * time.Second

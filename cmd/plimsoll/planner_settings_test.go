@@ -240,3 +240,52 @@ func TestManifestRunsServe(t *testing.T) {
 		t.Errorf("%v: %v", args, err)
 	}
 }
+
+// What capacity plan --emit planner prints (its script compares that with the same
+// text) is a configuration of planner serve.
+func TestPlanIsAConfiguration(t *testing.T) {
+	script, err := os.ReadFile("testdata/script/capacity_emit.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(script), "-- planner.yaml --\n")
+	text, _, _ = strings.Cut(text, "\n-- ")
+	all, err := parsedPlanner(t, "--config", configFile(t, text), "--profile", plannerProfile(t))
+	if !found || err != nil || len(all) != 1 {
+		t.Fatalf("%q: %d deployments, %v", text, len(all), err)
+	}
+	if d := all[0].deployment; d.SLA.TTFT != 500500*time.Microsecond || d.Budget.Max < 2 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Two deployments on one state file would each make the other forget.
+func TestStateFilesDiffer(t *testing.T) {
+	of := func(name, file string) *plannerUnit {
+		return &plannerUnit{settings: plannerSettings{name: name, stateFile: file}}
+	}
+	if err := namesDiffer([]*plannerUnit{of("a", "x"), of("b", "x")}); err == nil || !strings.Contains(err.Error(), "--state-file x") {
+		t.Errorf("%v", err)
+	}
+	for _, file := range []string{"", "none"} {
+		if err := namesDiffer([]*plannerUnit{of("a", file), of("b", file)}); err != nil {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+}
+
+// A flag of another policy has no effect, and is refused rather than ignored.
+func TestFlagsOfOtherPoliciesAreRefused(t *testing.T) {
+	dir := plannerProfile(t)
+	for _, args := range [][]string{
+		{"--policy", "load", "--headroom", "2"},
+		{"--policy", "load", "--load-predictor", "arima"},
+		{"--policy", "load", "--no-correction"},
+		{"--policy", "upstream", "--profile", dir, "--startup-time", "30s"},
+		{"--policy", "default", "--profile", dir, "--decode-kv-scale-up-threshold", "0.8"},
+	} {
+		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "has a meaning only with --policy") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func newSite(addr string, tlsConfig *tls.Config, h http.Handler, out *plannerOut
 	if !out.quiet && !out.asJSON {
 		say(out.err, "listening", "%s://%s", scheme, ln.Addr())
 	}
-	return &plannerSite{ln, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute}}, nil
+	return &plannerSite{ln, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 64 << 10, IdleTimeout: 2 * time.Minute}}, nil
 }
 
 // serve answers until ctx ends.

@@ -58,7 +58,7 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 		flag := string(pool.Role) + "-command"
 		argv := p.name(flag)
 		if argv == "" {
-			p.fail(usagef("--%s is missing: how a %s worker is started", flag, pool.Role).
+			p.fail(usagef("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
 				hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag))
 			break
 		}
