@@ -105,14 +105,14 @@ func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
 	prefill, decode := gpusPerEngine(p.Pools[0]), gpusPerEngine(p.Pools[1])
 	doc := yaml.MapSlice{
-		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3),
+		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
 		item("prefill-engine-num-gpu", prefill), item("decode-engine-num-gpu", decode),
 		item("min-gpu-budget", prefill+decode), item("max-gpu-budget", p.TotalGPUsFinal),
 	}
 	if o.fleet.profile != "" {
 		doc = append(yaml.MapSlice{item("profile", o.fleet.profile)}, doc...)
 	}
-	return doc, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs", "the latencies are 99th percentiles: a policy that holds means leaves more room with lower ones"}
+	return doc, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs"}
 }
 
 // servedModel is the profile's model, or its catalog name, or as it was given.

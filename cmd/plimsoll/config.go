@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -19,15 +21,55 @@ func notInFile() []string {
 // applyConfig sets, from a YAML file whose keys are the flags' names, every
 // flag that the command line left alone; flag is the one that named the file.
 func applyConfig(c *cli.Context, flag, path string) error {
-	b, err := os.ReadFile(path)
+	var doc yaml.MapSlice
+	if err := readYAML(flag, path, &doc); err != nil {
+		return err
+	}
+	return setFlags(c, doc, "--"+flag+" "+path)
+}
+
+const (
+	maxConfigBytes = 256 << 10
+	maxConfigDepth = 64 // of brackets: the YAML library takes ages over thousands
+)
+
+// readYAML reads a configuration's one document into to.
+func readYAML(flag, path string, to any) error {
+	bad := func(format string, args ...any) error {
+		return usagef("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return usagef("--%s: %v", flag, err)
 	}
-	var doc yaml.MapSlice
-	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict()); err != nil {
-		return usagef("--%s %s: %s", flag, path, firstLine(yaml.FormatError(err, false, false)))
+	defer f.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err != nil {
+		return usagef("--%s: %v", flag, err)
 	}
-	return setFlags(c, doc, "--"+flag+" "+path)
+	if len(b) > maxConfigBytes {
+		return bad("more than %d KiB: that is no configuration", maxConfigBytes>>10)
+	}
+	depth := 0
+	for _, c := range b {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth > maxConfigDepth {
+			return bad("more than %d brackets within each other: that is no configuration", maxConfigDepth)
+		}
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap())
+	if err := documents.Decode(to); err != nil && !errors.Is(err, io.EOF) {
+		return bad("%s", firstLine(yaml.FormatError(err, false, false)))
+	}
+	if err := documents.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return bad("it holds more than one document: want one")
+	}
+	return nil
 }
 
 // setFlags sets what is not set yet from a mapping whose keys are flags.

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -28,13 +27,9 @@ func readPlannerFile(path string) (plannerFile, error) {
 	if path == "" {
 		return f, nil
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return f, usagef("--config: %v", err)
-	}
 	var doc yaml.MapSlice
-	if err := yaml.UnmarshalWithOptions(b, &doc, yaml.Strict(), yaml.UseOrderedMap()); err != nil {
-		return f, usagef("--config %s: %s", path, firstLine(yaml.FormatError(err, false, false)))
+	if err := readYAML("config", path, &doc); err != nil {
+		return f, err
 	}
 	for _, item := range doc {
 		if item.Key == "Planner" {

@@ -82,7 +82,7 @@ func servePlanner(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return runPlanner(c, units, sites, out)
+	return runPlanner(c, units, shared, sites, out)
 }
 
 func newSharedBudget(c *cli.Context) (*serve.Budget, error) {
@@ -170,7 +170,7 @@ func (s plannerSettings) statePath() (string, error) {
 }
 
 // runPlanner runs everything until the first failure or a signal; replicas stay.
-func runPlanner(c *cli.Context, units []*plannerUnit, sites []*plannerSite, out *plannerOutputs) error {
+func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, sites []*plannerSite, out *plannerOutputs) error {
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -190,7 +190,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, sites []*plannerSite, out 
 	for _, s := range sites {
 		launch(s.serve)
 	}
-	launch(func(ctx context.Context) error { return reloads(ctx, c, units, out) })
+	launch(func(ctx context.Context) error { return reloads(ctx, c, units, shared, out) })
 	<-ctx.Done()
 	all.Wait()
 	err := context.Cause(ctx)
@@ -205,7 +205,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, sites []*plannerSite, out 
 }
 
 // reloads reads the configuration again at every SIGHUP.
-func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, out *plannerOutputs) error {
+func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, shared *serve.Budget, out *plannerOutputs) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -214,7 +214,7 @@ func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, out *pla
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			if err := reload(c, units); err != nil {
+			if err := reload(c, units, shared); err != nil {
 				out.complain(fmt.Errorf("the configuration stays as it was: %w", err))
 			}
 		}
@@ -222,7 +222,7 @@ func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, out *pla
 }
 
 // reload checks all deployments before it changes the first.
-func reload(c *cli.Context, units []*plannerUnit) error {
+func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 	contexts, err := plannerContexts(c)
 	if err != nil {
 		return err
@@ -241,10 +241,20 @@ func reload(c *cli.Context, units []*plannerUnit) error {
 		}
 		now = append(now, s)
 	}
+	gpus, ok, err := sharedBudget(c)
+	if err != nil {
+		return err
+	}
+	if ok != (shared != nil) {
+		return errors.New("a budget for several deployments came or went: that takes a restart")
+	}
 	for i, u := range units {
 		if err := u.runner.Reset(now[i].deployment); err != nil {
 			return err
 		}
+	}
+	if ok {
+		shared.Set(gpus)
 	}
 	return nil
 }

@@ -24,6 +24,13 @@ func NewBudget(gpus int) *Budget {
 	return &Budget{gpus: gpus, asks: map[string]planner.Ask{}, held: map[string]int{}}
 }
 
+// Set changes the number that is shared, from the next decisions on.
+func (b *Budget) Set(gpus int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gpus = gpus
+}
+
 // join makes a deployment known, before anybody decides.
 func (b *Budget) join(name string, priority, weight, least int) {
 	if b == nil {
