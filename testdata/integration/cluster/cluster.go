@@ -89,7 +89,9 @@ func (c *Cluster) startAPIServer(etcd string) {
 		// Pods get no service accounts: nothing in them would use one.
 		"--disable-admission-plugins", "ServiceAccount", "--endpoint-reconciler-type", "none",
 	}
-	c.apiServer = c.run("kube-apiserver", c.apiArgs...)
+	c.apiServer = c.start("kube-apiserver", c.apiArgs...)
+	// Started again or not, it stops after those that watch it, or it waits for them.
+	c.t.Cleanup(func() { c.stop(c.apiServer) })
 }
 
 // KillAPIServer ends the API server at once; what it stored stays.
@@ -102,7 +104,7 @@ func (c *Cluster) KillAPIServer() {
 // once it answers.
 func (c *Cluster) RestartAPIServer() {
 	c.t.Helper()
-	c.apiServer = c.run("kube-apiserver", c.apiArgs...)
+	c.apiServer = c.start("kube-apiserver", c.apiArgs...)
 	c.await("the API server is ready again", 60*time.Second, c.answers)
 }
 

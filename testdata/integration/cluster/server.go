@@ -23,7 +23,14 @@ type server struct {
 
 // run starts a server, and stops it when the test ends. It must not end before:
 // the test fails then, with the end of its log.
-func (c *Cluster) run(name string, args ...string) *server {
+func (c *Cluster) run(name string, args ...string) {
+	c.t.Helper()
+	s := c.start(name, args...)
+	c.t.Cleanup(func() { c.stop(s) })
+}
+
+// start starts a server that the caller stops.
+func (c *Cluster) start(name string, args ...string) *server {
 	c.t.Helper()
 	log, err := os.Create(filepath.Join(c.dir, name+".log"))
 	if err != nil {
@@ -43,7 +50,6 @@ func (c *Cluster) run(name string, args ...string) *server {
 		_ = log.Close()
 		close(s.ended)
 	}()
-	c.t.Cleanup(func() { c.stop(s) })
 	return s
 }
 

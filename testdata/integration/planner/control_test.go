@@ -87,7 +87,7 @@ func TestControl(t *testing.T) {
 		if got, _ := o.keys(); got["num_decode_workers"] != "2" {
 			t.Errorf("after TERM etcd holds %v", got)
 		}
-		s.after(begin, time.Second, "its end is an event", ofKind("stopped", "the replicas stay as they are"))
+		s.after(begin, time.Second, "its end is an event", ofKind("stopped", ""))
 	})
 
 	t.Run("SIGHUP", func(t *testing.T) {
