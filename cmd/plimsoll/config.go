@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,8 @@ func applyConfig(c *cli.Context, flag, path string) error {
 const (
 	maxConfigBytes = 256 << 10
 	maxConfigDepth = 64 // of brackets: the YAML library takes ages over thousands
+	// maxConfigAliases keeps aliases of aliases from filling the memory.
+	maxConfigAliases = 10
 )
 
 // readYAML reads a configuration's one document into to.
@@ -61,6 +64,9 @@ func readYAML(flag, path string, to any) error {
 		if depth > maxConfigDepth {
 			return bad("more than %d brackets within each other: that is no configuration", maxConfigDepth)
 		}
+	}
+	if n := len(regexp.MustCompile(`(?m)(^|[\s\[,:-])\*[A-Za-z0-9_]`).FindAll(b, maxConfigAliases+1)); n > maxConfigAliases {
+		return bad("more than %d aliases (*name): that is no configuration", maxConfigAliases)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap())
 	if err := documents.Decode(to); err != nil && !errors.Is(err, io.EOF) {
