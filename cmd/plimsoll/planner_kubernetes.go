@@ -28,7 +28,7 @@ func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target
 	}
 	if lease := p.name("lease"); lease != "" {
 		u.elect = func(ctx context.Context, run func(context.Context) error) error {
-			return kubernetes.Election{Namespace: namespace, Name: lease}.Lead(ctx, config, run)
+			return kubernetes.Election{Namespace: namespace, Name: lease, Log: slog.New(slog.NewTextHandler(out.err, nil))}.Lead(ctx, config, run)
 		}
 	}
 	return t, nil

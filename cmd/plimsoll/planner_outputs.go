@@ -126,6 +126,11 @@ func described(e serve.Event) string {
 	for _, s := range d.Steps {
 		fmt.Fprintf(&lines, "\n    %s", stepLine(s))
 	}
+	if e.Observation != nil {
+		for _, p := range e.Observation.Problems {
+			fmt.Fprintf(&lines, "\n    not seen: %s", p)
+		}
+	}
 	for _, w := range d.Warnings {
 		fmt.Fprintf(&lines, "\n    warning: %s", w.Message)
 	}
