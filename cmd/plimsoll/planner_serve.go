@@ -48,7 +48,8 @@ func servePlanner(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := openOutputs(c)
+	whole := contexts[0] // whose flags of the whole process are those of any
+	out, err := openOutputs(whole)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func servePlanner(c *cli.Context) error {
 	if err := namesDiffer(units); err != nil {
 		return err
 	}
-	sites, err := openSites(c, units, out)
+	sites, err := openSites(whole, units, out)
 	defer func() {
 		for _, s := range sites {
 			_ = s.listener.Close() // a server that ran has closed it

@@ -217,6 +217,21 @@ func FuzzPlannerFile(f *testing.F) {
 	})
 }
 
+// Flags of the whole process are keys of the file, too.
+func TestPlannerFileOfTheProcess(t *testing.T) {
+	for text, want := range map[string]string{
+		"event-log: /nowhere/at/all.jsonl": "--event-log: ",
+		"listen: 0.0.0.0:0":                "--listen 0.0.0.0:0 is reached from other machines",
+		"token-file: /nowhere":             "--token-file: ",
+	} {
+		var out, errs bytes.Buffer
+		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "x", "--decode-command", "x", "--state-file", "none", "--config", configFile(t, text)}
+		if code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}); code != 2 || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit %d, %s", text, code, errs.String())
+		}
+	}
+}
+
 // What a manifest lets a container run is what planner serve takes.
 func TestManifestRunsServe(t *testing.T) {
 	var out, errs bytes.Buffer
