@@ -225,7 +225,7 @@ func TestPlannerFileOfTheProcess(t *testing.T) {
 		"token-file: /nowhere":             "--token-file: ",
 	} {
 		var out, errs bytes.Buffer
-		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "x", "--decode-command", "x", "--state-file", "none", "--config", configFile(t, text)}
+		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--state-file", "none", "--config", configFile(t, text)}
 		if code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}); code != 2 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d, %s", text, code, errs.String())
 		}
