@@ -79,7 +79,8 @@ func metricsFlags() []cli.Flag {
 		{"metrics-namespace", "", "Prometheus: `NAME` in the metrics' own namespace label (default: all)"},
 		{"prefill-selector", "", "Prometheus: `label=value` pairs of the prefill pool's series, separated by commas"},
 		{"decode-selector", "", "Prometheus: likewise of the decode pool, or of aggregated engines"},
-		{"prefill-queue-query", "", "`PromQL` that gives the requests waiting for prefill in all"},
+		{"prefill-queue-metric", "", "without Prometheus: `NAME` of a frontend's gauge of requests waiting for prefill, such as plimsoll_frontend_prefill_queue (default: the engines' own queues)"},
+		{"prefill-queue-query", "", "Prometheus: `PromQL` that gives the requests waiting for prefill in all, such as plimsoll_frontend_prefill_queue (default: the engines' own queues)"},
 	})
 }
 

@@ -24,7 +24,7 @@ func (u *plannerUnit) source(c *cli.Context) (planner.Source, error) {
 	preset := p.choice("backend", append([]string{"trtllm"}, observe.Words()...)...)
 	endpoint := p.name("prometheus-endpoint")
 	p.needs(endpoint != "", "with --prometheus-endpoint", "prometheus-bearer-token-file", "prefill-queue-query", "prefill-selector", "decode-selector", "metrics-namespace")
-	p.needs(endpoint == "", "without --prometheus-endpoint", "metrics-endpoints")
+	p.needs(endpoint == "", "without --prometheus-endpoint", "metrics-endpoints", "prefill-queue-metric")
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -86,7 +86,7 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 		}
 		list = func(context.Context) ([]observe.Endpoint, error) { return withWorkers(path, given) }
 	}
-	return observe.NewEngines(observe.EnginesOptions{Presets: observe.Presets(preset), Model: u.settings.model, List: list, Client: http.DefaultClient})
+	return observe.NewEngines(observe.EnginesOptions{Presets: observe.Presets(preset), Model: u.settings.model, List: list, Client: http.DefaultClient, PrefillQueue: p.name("prefill-queue-metric")})
 }
 
 // withWorkers are the endpoints given and the workers of the state file that
