@@ -19,6 +19,11 @@ type Figure[T int | float64 | time.Duration] struct {
 // Known is a figure just measured.
 func Known[T int | float64 | time.Duration](v T) Figure[T] { return Figure[T]{Value: v, Known: true} }
 
+// Milliseconds is a latency in ms, for what speaks in them: gauges, scalars.
+func Milliseconds(f Figure[time.Duration]) Figure[float64] {
+	return Figure[float64]{Value: profile.Milliseconds(f.Value), Known: f.Known, Age: f.Age}
+}
+
 // Or is the value, or other where it is missing.
 func (f Figure[T]) Or(other T) T {
 	if f.Known {

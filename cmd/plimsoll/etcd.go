@@ -28,7 +28,7 @@ func etcdFlags() []cli.Flag {
 
 func etcdOptions(c *cli.Context) virtual.Options {
 	return virtual.Options{
-		Endpoints: strings.FieldsFunc(c.String("etcd-endpoints"), func(r rune) bool { return r == ',' || r == ' ' }),
+		Endpoints: fields(c.String("etcd-endpoints")),
 		Namespace: c.String("namespace"),
 		User:      c.String("etcd-user"), Password: c.String("etcd-password"),
 		CA: c.String("etcd-ca"), Cert: c.String("etcd-cert"), Key: c.String("etcd-key"),

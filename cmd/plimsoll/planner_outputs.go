@@ -192,15 +192,11 @@ func boardScalars(o planner.Observation, d planner.Decision) []tensorboard.Scala
 	add("average_kv_load", decode.KVUsage)
 	add("total_queued_requests", o.Waiting)
 	count("num_gpu", d.GPUs)
-	add("observed_ttft_ms", milliseconds(o.TTFT.Mean))
-	add("observed_itl_ms", milliseconds(o.ITL.Mean))
+	add("observed_ttft_ms", planner.Milliseconds(o.TTFT.Mean))
+	add("observed_itl_ms", planner.Milliseconds(o.ITL.Mean))
 	add("observed_requests", o.Arrivals)
 	add("predicted_requests_per_second", d.Forecast.Rate)
 	add("p_correction_factor", d.Correction.Prefill)
 	add("d_correction_factor", d.Correction.Decode)
 	return out
-}
-
-func milliseconds(f planner.Figure[time.Duration]) planner.Figure[float64] {
-	return planner.Figure[float64]{Value: float64(f.Value) / float64(time.Millisecond), Known: f.Known}
 }

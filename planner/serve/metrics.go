@@ -2,13 +2,11 @@ package serve
 
 import (
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
-	"plimsoll/profile"
 )
 
 // Metrics are the planners' own figures for Prometheus: those of NVIDIA Dynamo's
@@ -29,10 +27,6 @@ type gauge struct {
 }
 
 func num(n int) planner.Figure[float64] { return planner.Known(float64(n)) }
-
-func inMillis(f planner.Figure[time.Duration]) planner.Figure[float64] {
-	return planner.Figure[float64]{Value: profile.Milliseconds(f.Value), Known: f.Known}
-}
 
 // NewMetrics makes a collector; feed it with Add.
 func NewMetrics() *Metrics {
@@ -74,10 +68,10 @@ func upstreamGauges(add adder) {
 		return replicas(engine.RoleAggregated)(o, d)
 	})
 	add(p+"observed_ttft_ms", "Mean TTFT of the last interval, in ms.", func(o planner.Observation, _ planner.Decision) planner.Figure[float64] {
-		return inMillis(o.TTFT.Mean)
+		return planner.Milliseconds(o.TTFT.Mean)
 	})
 	add(p+"observed_itl_ms", "Mean ITL of the last interval, in ms.", func(o planner.Observation, _ planner.Decision) planner.Figure[float64] {
-		return inMillis(o.ITL.Mean)
+		return planner.Milliseconds(o.ITL.Mean)
 	})
 	add(p+"observed_requests_per_second", "Requests that came.", func(o planner.Observation, _ planner.Decision) planner.Figure[float64] {
 		return planner.Figure[float64]{Value: o.Arrivals.Value / o.Length.Seconds(), Known: o.Arrivals.Known && o.Length > 0}
