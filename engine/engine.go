@@ -18,6 +18,13 @@ const (
 	// KindEstimate is the same engine in virtual time: nothing is launched and
 	// nothing is waited for.
 	KindEstimate Kind = "estimate"
+	// The engines that are started by their own command lines.
+	KindVLLM     Kind = "vllm"
+	KindSGLang   Kind = "sglang"
+	KindTRTLLM   Kind = "trtllm"
+	KindLlamaCpp Kind = "llamacpp"
+	// KindDynamo is a graph of NVIDIA Dynamo, which starts workers of its own.
+	KindDynamo Kind = "dynamo"
 	// KindCommand is any engine started from an argv template.
 	KindCommand Kind = "command"
 	// KindEndpoint is a server that already runs; nothing is launched.
@@ -80,10 +87,23 @@ type Config struct {
 	Weights       DType       `json:"weights,omitempty"`
 	KV            DType       `json:"kv,omitempty"`
 	PrefixCaching bool        `json:"prefix_caching"`
+	// MemoryFraction is the share of each GPU's memory that the engine may take,
+	// 0 < f <= 1; 0 leaves it to the engine.
+	MemoryFraction float64 `json:"memory_fraction,omitempty"`
 }
 
 // GPUs is the number of GPUs that the engine occupies, over all its ranks.
 func (c Config) GPUs() int { return c.Parallelism.GPUs() }
+
+// Launch is what is particular to one start of an engine, whatever its Config.
+type Launch struct {
+	Host    string   // address to listen on; empty: 127.0.0.1
+	Port    int      // to listen on
+	GPUs    []string // device ids; nil: the engine sees what the program sees
+	LogPath string
+	Dir     string
+	Name    string // of the one worker, where there are several; else empty
+}
 
 // Spec is a process to start: what an engine's Config becomes for one launch.
 type Spec struct {

@@ -83,7 +83,7 @@ func TestAutoTakesGPUsAndVLLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Engine.Kind != "command" || rec.GPU != "H100-SXM" || rec.Provenance != profile.Simulated {
+	if rec.Engine.Kind != "vllm" || rec.GPU != "H100-SXM" || rec.Provenance != profile.Simulated {
 		t.Errorf("kind %s, GPU %s, provenance %s", rec.Engine.Kind, rec.GPU, rec.Provenance)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "profiling_results", "engines", "decode_tp2.log"))

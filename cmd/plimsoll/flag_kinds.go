@@ -14,16 +14,21 @@ import (
 // on; a flag that is not listed has one on all.
 func flagKinds() map[string][]engine.Kind {
 	const estimate, sim, command, endpoint = engine.KindEstimate, engine.KindSim, engine.KindCommand, engine.KindEndpoint
-	modelled, started := []engine.Kind{estimate, sim}, []engine.Kind{estimate, sim, command}
-	foreign := []engine.Kind{command, endpoint}
+	var named []engine.Kind
+	for _, e := range realEngines() {
+		named = append(named, e.kind)
+	}
+	modelled, processes := []engine.Kind{estimate, sim}, append(named, command)
+	launched, foreign := append([]engine.Kind{sim}, processes...), append(slices.Clone(processes), endpoint)
+	started := append([]engine.Kind{estimate}, launched...)
 	return map[string][]engine.Kind{
 		"tp": started, "gpu-count": started, "max-num-batched-tokens": started,
 		"noise": modelled, "fit": modelled, "explain": modelled,
-		"launcher": {sim, command},
-		"command":  {command}, "ready-path": {command}, "ready-timeout": {command}, "kv-tokens-pattern": {command},
+		"launcher": launched, "ready-timeout": processes,
+		"command": {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
 		"endpoint": {endpoint}, "endpoint-gpus": {endpoint},
 		"provenance": foreign, "prompts": foreign, "api-key": foreign, "header": foreign,
-		"api": {sim, command, endpoint},
+		"api": append([]engine.Kind{sim}, foreign...),
 	}
 }
 
@@ -37,10 +42,7 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 		if !some || slices.Contains(having, d.kind) || !c.IsSet(name) || fromEnvironment(f) {
 			continue
 		}
-		words := make([]string, 0, len(having))
-		for _, k := range having {
-			words = append(words, kindWord(k))
-		}
+		words := kindWords(having)
 		e := usagef("--%s has no effect with %s: it goes with %s", name, kindWord(d.kind), orList(words))
 		if len(d.notes) > 0 {
 			e = e.hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
@@ -51,6 +53,22 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 		return usagef("--max-num-batched-tokens has no effect: the command does not use {{.MaxNumBatchedTokens}}")
 	}
 	return nil
+}
+
+// kindWords are how those kinds are asked for; the engines known by name are one word.
+func kindWords(kinds []engine.Kind) []string {
+	var words, named []string
+	for _, k := range kinds {
+		if isReal(string(k)) {
+			named = append(named, string(k))
+		} else {
+			words = append(words, kindWord(k))
+		}
+	}
+	if len(named) > 0 {
+		words = append(words, "--engine "+strings.Join(named, "|"))
+	}
+	return words
 }
 
 // kindWord is how a kind of engine is asked for.

@@ -28,20 +28,20 @@ func refused(t *testing.T, d deployment, args ...string) error {
 }
 
 // Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
-// s(im), c(ommand), p (endpoint). A new flag has to be put here.
+// s(im), c(ommand), p (endpoint), v(LLM and others known by name). A new flag has to be put here.
 func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "mode": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
-		"gpu-count": "p", "tp": "p", "max-num-batched-tokens": "p", "noise": "cp", "fit": "cp", "explain": "cp",
-		"command": "esp", "ready-path": "esp", "ready-timeout": "esp", "kv-tokens-pattern": "esp", "launcher": "ep",
-		"endpoint": "esc", "endpoint-gpus": "esc", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
+		"gpu-count": "p", "tp": "p", "max-num-batched-tokens": "p", "noise": "cpv", "fit": "cpv", "explain": "cpv",
+		"command": "espv", "ready-path": "espv", "ready-timeout": "esp", "kv-tokens-pattern": "espv", "launcher": "ep",
+		"endpoint": "escv", "endpoint-gpus": "escv", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
 		"output-dir": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
 		"format": "", "quiet": "", "verbose": "",
 	}
-	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint}
+	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM}
 	cmd := profileCommand()
 	finish(cmd)
 	for _, f := range cmd.Flags {
@@ -58,7 +58,7 @@ func TestFlagKinds(t *testing.T) {
 			arg = "--format=json"
 		}
 		for letter, kind := range kinds {
-			err := refused(t, deployment{kind: kind, template: command.VLLM()}, arg)
+			err := refused(t, deployment{kind: kind, template: command.Template{Argv: "e {{.Port}} {{.MaxNumBatchedTokens}}"}}, arg)
 			if (err != nil) != strings.Contains(letters, letter) {
 				t.Errorf("--%s with %s: %v", name, kind, err)
 			}

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/command"
 	"plimsoll/engine/process"
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
@@ -31,29 +27,14 @@ const (
 // launcher starts engines for the sweep: child processes, or none for an
 // endpoint.
 type launcher struct {
-	opts    profileOptions
-	dep     deployment
-	pattern *regexp.Regexp // finds KV capacity in a log; nil = what is known
-	self    string         // this program
-	note    func(format string, args ...any)
-	http    *http.Client
+	opts profileOptions
+	dep  deployment
+	note func(format string, args ...any)
+	http *http.Client
 }
 
-func newLauncher(o profileOptions, d deployment, note func(string, ...any)) (*launcher, error) {
-	l := &launcher{opts: o, dep: d, note: note, http: infoClient(o)}
-	if o.kvPattern != "" {
-		re, err := command.ParseKVPattern(o.kvPattern)
-		if err != nil {
-			return nil, usagef("--kv-tokens-pattern: %v", err)
-		}
-		l.pattern = re
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
-	l.self = self
-	return l, nil
+func newLauncher(o profileOptions, d deployment, note func(string, ...any)) *launcher {
+	return &launcher{opts: o, dep: d, note: note, http: infoClient(o)}
 }
 
 // Launch implements sweep.Launcher.
@@ -113,44 +94,15 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 		phase = "decode"
 	}
 	name := phase + " " + cfg.Parallelism.Slug()
-	at := command.Launch{Port: port, LogPath: filepath.Join(l.opts.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")}
+	at := engine.Launch{Port: port, LogPath: filepath.Join(l.opts.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")}
 	if len(l.dep.visible) > 0 {
 		if at.GPUs, err = process.Assign(l.dep.visible, nil, cfg.GPUs()); err != nil {
 			return engine.Spec{}, err
 		}
 	}
-	if l.dep.kind == engine.KindSim {
-		return l.simSpec(cfg, name, at), nil
-	}
-	spec, err := command.Spec(cfg, l.dep.template, at)
+	spec, err := l.dep.server.Spec(cfg, at)
 	spec.Name = name
 	return spec, err
-}
-
-// simSpec starts this program as the embedded engine.
-func (l *launcher) simSpec(cfg engine.Config, name string, at command.Launch) engine.Spec {
-	argv := []string{
-		l.self, "engine", "serve", "--model", cmp.Or(l.opts.model, cfg.Model), "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
-		"--weights", string(cfg.Weights), "--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens),
-		"--max-model-len", itoa(cfg.Limits.MaxModelLen),
-		"--noise", fmt.Sprint(l.opts.noise), "--seed", fmt.Sprint(l.opts.seed),
-	}
-	if n := l.opts.kvBlocks(cfg.Limits.BlockSize); n > 0 {
-		argv = append(argv, "--kv-blocks", itoa(n))
-	}
-	if cfg.PrefixCaching {
-		argv = append(argv, "--enable-prefix-caching")
-	}
-	if l.opts.fit != "" {
-		argv = append(argv, "--fit", l.opts.fit)
-	}
-	if l.opts.catalog != "" {
-		argv = append(argv, "--catalog", l.opts.catalog)
-	}
-	return engine.Spec{
-		Name: name, Argv: argv, Port: at.Port, LogPath: at.LogPath,
-		ReadyPath: "/health", ReadyTimeout: simReady, Grace: stopGrace,
-	}
 }
 
 // attach makes an Instance of a server that answers; p is nil where it is not
@@ -262,8 +214,8 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 		if n, err := l.kvFromLog(p); err == nil && n > 0 {
 			f.KVTokens, f.KVSource = n, "log"
 			return nil
-		} else if l.pattern != nil {
-			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.pattern, p.LogPath())
+		} else if l.opts.kvPattern != "" {
+			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.opts.kvPattern, p.LogPath())
 		}
 	}
 	if n := metrics.KVTokens.Int(); n > 0 {
@@ -284,6 +236,6 @@ func (l *launcher) kvFromLog(p *process.Process) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := command.KVTokensFromLog(r, l.pattern)
+	n, err := l.dep.server.KVTokens(r)
 	return n, errors.Join(err, r.Close())
 }

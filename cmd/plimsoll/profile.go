@@ -105,10 +105,7 @@ func orElse(v, def int) int {
 
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
-	l, err := launcherOf(o, dep, ui.verbosef)
-	if err != nil {
-		return err
-	}
+	l := launcherOf(o, dep, ui.verbosef)
 	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
 			return err
@@ -141,9 +138,9 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 }
 
 // launcherOf is what starts engines of the deployment's kind.
-func launcherOf(o profileOptions, d deployment, note func(string, ...any)) (sweep.Launcher, error) {
+func launcherOf(o profileOptions, d deployment, note func(string, ...any)) sweep.Launcher {
 	if d.kind == engine.KindEstimate {
-		return estimator{opts: o, dep: d}, nil
+		return estimator{opts: o, dep: d}
 	}
 	return newLauncher(o, d, note)
 }

@@ -94,7 +94,7 @@ func profileFlags() []cli.Flag {
 		s("mode", "disaggregated", "deployment: `disaggregated` (prefill and decode engines apart)", target),
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 
-		s("engine", "auto", "`auto|estimate|sim|command|endpoint`: auto takes --command or --endpoint if given, vllm if it is on PATH and there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
+		s("engine", "auto", "`"+strings.Join(engineKinds(), "|")+"`: auto takes --command or --endpoint if given, an engine that is on PATH if there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
 		s("weights", "bf16", weightsUsage, eng),
@@ -310,7 +310,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		rank:   recommend.Rank(p.choice("rank", "throughput", "sustained")),
 		search: sweep.Search(p.choice("search", "adaptive", "grid")),
 		seed:   uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative by the range
-		engine: p.choice("engine", "auto", "estimate", "sim", "command", "endpoint"),
+		engine: p.choice("engine", engineKinds()...),
 		model:  c.String("model"), catalog: c.String("catalog"),
 		weights: p.weights(),
 		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), tps: p.sizes("tp"),
@@ -377,7 +377,7 @@ func (o profileOptions) check() error {
 	case o.engine == "command" && o.command == "":
 		return usagef("--engine command needs --command TEMPLATE").
 			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
-	case (o.engine == "sim" || o.engine == "estimate") && (o.endpoint != "" || o.command != ""):
+	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
 		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
 	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
 		return usagef("--engine %s does not go with the other kind's flag", o.engine)
@@ -385,6 +385,8 @@ func (o profileOptions) check() error {
 		return usagef("--engine sim is simulated: it can never satisfy --require measured")
 	case o.engine == "estimate" && o.require:
 		return usagef("--engine estimate is estimated: it can never satisfy --require measured")
+	case isReal(o.engine) && o.model == "":
+		return usagef("--engine %s needs --model NAME", o.engine).hint("as the engine takes it: a Hugging Face name, or a path")
 	case o.engine == "estimate" && o.model == "":
 		return usagef("--engine estimate needs --model NAME").hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
 	case o.engine == "estimate" && o.gpu == "":

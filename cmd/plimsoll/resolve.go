@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -27,6 +26,7 @@ const (
 // deployment is what will be profiled: which engine, model and GPUs.
 type deployment struct {
 	kind       engine.Kind
+	server     server           // of the kinds that are launched
 	template   command.Template // kind command
 	model      *catalog.Model   // nil where the catalog does not know it
 	modelName  string           // as the engine is asked for it; may be empty for a server with one model
@@ -89,9 +89,15 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	case o.engine == "estimate":
 		d.kind = engine.KindEstimate
 	}
+	if real, ok := realEngineOf(engine.Kind(o.engine)); ok {
+		d.kind = real.kind
+		if err := real.present(); err != nil {
+			return d, err
+		}
+	}
 	var found gpu.Inventory
 	var noGPUs error
-	if d.kind == "" || d.kind == engine.KindCommand {
+	if d.kind == "" || d.onGPUs() {
 		found, noGPUs = list(cat)
 	}
 	if d.kind == "" {
@@ -113,15 +119,8 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if d.modelled() {
 		d.warnings = append(d.warnings, fitWarnings(d.fit, d.gpu.Name, o.isl, o.osl)...)
 	}
-	if d.kind == engine.KindCommand && d.template.Argv == "" {
-		d.template.Argv = o.command
-		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
-	}
-	if d.kind == engine.KindCommand {
-		if err := d.template.Validate(); err != nil {
-			return d, usagef("--command: %v", err)
-		}
-		d.templateWarnings()
+	if err := d.setServer(o); err != nil {
+		return d, err
 	}
 	switch {
 	case d.kind == engine.KindSim:
@@ -132,6 +131,43 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		d.provenance = o.provenance
 	}
 	return d, nil
+}
+
+// onGPUs reports whether the program starts the engine on this machine's GPUs.
+func (d deployment) onGPUs() bool {
+	_, real := realEngineOf(d.kind)
+	return real || d.kind == engine.KindCommand
+}
+
+// setServer is how the engine is started, where it is.
+func (d *deployment) setServer(o profileOptions) error {
+	if real, ok := realEngineOf(d.kind); ok {
+		d.server = real.server(o)
+		return nil
+	}
+	switch d.kind { //nolint:exhaustive // the others are not launched
+	case engine.KindSim:
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		d.server = simulator{opts: o, self: self}
+	case engine.KindCommand:
+		d.template = command.Template{Argv: o.command, ReadyPath: o.readyPath, ReadyTimeout: o.readyAfter}
+		if o.kvPattern != "" {
+			re, err := command.ParseKVPattern(o.kvPattern)
+			if err != nil {
+				return usagef("--kv-tokens-pattern: %v", err)
+			}
+			d.template.KVPattern = re
+		}
+		if err := d.template.Validate(); err != nil {
+			return usagef("--command: %v", err)
+		}
+		d.server = d.template
+		d.templateWarnings()
+	}
+	return nil
 }
 
 // templateWarnings says what a template leaves to the engine.
@@ -148,19 +184,18 @@ func (d *deployment) templateWarnings() {
 // auto chooses an engine: a real one on real GPUs, else the embedded one, and
 // says why.
 func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
-	_, missing := exec.LookPath("vllm")
+	real, missing := installed()
 	switch {
 	case noGPUs != nil:
 		d.notes = append(d.notes, "no GPU to measure on: "+noGPUs.Error())
 	case len(found.Devices) == 0:
 		d.notes = append(d.notes, "no GPU to measure on: none is visible")
 	case missing != nil:
-		d.notes = append(d.notes, fmt.Sprintf("%d GPUs but no engine: vllm is not on PATH and there is neither --command nor --endpoint", len(found.Devices)))
+		d.notes = append(d.notes, fmt.Sprintf("%d GPUs but no engine: %v, and there is neither --command nor --endpoint", len(found.Devices), missing))
 	case o.model == "":
-		d.notes = append(d.notes, "GPUs and vllm are here, but no --model says what to serve")
+		d.notes = append(d.notes, fmt.Sprintf("GPUs and %s are here, but no --model says what to serve", real.program))
 	default:
-		d.kind, d.template = engine.KindCommand, command.VLLM()
-		d.template.ReadyPath, d.template.ReadyTimeout = o.readyPath, o.readyAfter
+		d.kind = real.kind
 		return
 	}
 	d.kind = engine.KindSim
@@ -227,7 +262,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 			d.visible = d.visible[:o.gpuCount]
 		}
 	}
-	if d.kind == engine.KindCommand && d.gpuCount == 0 {
+	if d.onGPUs() && d.gpuCount == 0 {
 		return usagef("no GPU was found: say how many the engine may count on with --gpu-count N").
 			hint("for an engine on the CPU, let {{.TP}} mean threads")
 	}

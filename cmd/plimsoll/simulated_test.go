@@ -7,7 +7,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
-	"plimsoll/engine/command"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/engine/simserver"
@@ -61,8 +60,11 @@ func TestOneSimulatedEngine(t *testing.T) {
 				t.Errorf("estimate: %+v", want)
 			}
 
-			l := &launcher{opts: o, dep: d, self: "plimsoll"}
-			s := served(t, l.simSpec(cfg, "x", command.Launch{Port: 8000}).Argv[3:]...)
+			spec, err := simulator{opts: o, self: "plimsoll"}.Spec(cfg, engine.Launch{Port: 8000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := served(t, spec.Argv[3:]...)
 			if got := normal(t, s.Sim); got != want {
 				t.Errorf("--engine sim serves\n%+v, estimate has\n%+v", got, want)
 			}

@@ -11,8 +11,11 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -36,20 +39,16 @@ type Template struct {
 	ReadyPath    string        // URL path that answers 2xx when ready; empty: /health
 	ReadyTimeout time.Duration // zero: as engine/process decides
 	Grace        time.Duration // between TERM and KILL; zero: as engine/process decides
-}
 
-// Launch is what is particular to one start.
-type Launch struct {
-	Port    int
-	GPUs    []string // device ids; nil: the engine sees what the program sees
-	LogPath string
-	Dir     string
-	Name    string // of the one worker, where there are several; else empty
+	// KVPattern finds the KV capacity in the log, see ParseKVPattern; nil: the
+	// lines of the engines that are known.
+	KVPattern *regexp.Regexp
 }
 
 // fields is what a template can name. A zero limit means that the engine decides.
 type fields struct {
 	TP, PP, DP, EP      int
+	Host                string // address to listen on
 	Port                int
 	Model               string
 	GPUs                string // device ids, separated by commas
@@ -66,27 +65,8 @@ type fields struct {
 // Fields is the names that a template can use, as in {{.TP}}.
 func Fields() []string {
 	return []string{
-		"TP", "PP", "DP", "EP", "Port", "Model", "GPUs", "PrefixCaching",
+		"TP", "PP", "DP", "EP", "Host", "Port", "Model", "GPUs", "PrefixCaching",
 		"MaxNumSeqs", "MaxNumBatchedTokens", "MaxModelLen", "BlockSize", "KV", "Role", "Name",
-	}
-}
-
-// VLLM is the template for vLLM's own server, by the flags of its releases since
-// 0.8 (https://docs.vllm.ai/en/latest/cli/serve.html); never run against vLLM itself here.
-func VLLM() Template {
-	return Template{
-		Argv: `vllm serve {{.Model}} --host 127.0.0.1 --port {{.Port}}
-			--tensor-parallel-size {{.TP}}
-			{{if gt .PP 1}}--pipeline-parallel-size {{.PP}}{{end}}
-			{{if gt .DP 1}}--data-parallel-size {{.DP}}{{end}}
-			{{if gt .EP 1}}--enable-expert-parallel{{end}}
-			{{if .PrefixCaching}}--enable-prefix-caching{{else}}--no-enable-prefix-caching{{end}}
-			{{if .MaxNumSeqs}}--max-num-seqs {{.MaxNumSeqs}}{{end}}
-			{{if .MaxNumBatchedTokens}}--max-num-batched-tokens {{.MaxNumBatchedTokens}}{{end}}
-			{{if .MaxModelLen}}--max-model-len {{.MaxModelLen}}{{end}}
-			{{if .BlockSize}}--block-size {{.BlockSize}}{{end}}
-			{{if eq .KV "fp8"}}--kv-cache-dtype fp8{{end}}`,
-		ReadyPath: "/health",
 	}
 }
 
@@ -133,7 +113,7 @@ func (t Template) Uses(field string) bool {
 }
 
 // Spec is the process that runs cfg. Its Name is the role and the layout, "decode tp2".
-func Spec(cfg engine.Config, t Template, l Launch) (engine.Spec, error) {
+func (t Template) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err := t.Validate(); err != nil {
 		return engine.Spec{}, err
 	}
@@ -163,11 +143,14 @@ func Spec(cfg engine.Config, t Template, l Launch) (engine.Spec, error) {
 	}, nil
 }
 
-func fieldsOf(cfg engine.Config, l Launch) fields {
+// KVTokens reads the engine's log for its KV capacity, see KVTokensFromLog.
+func (t Template) KVTokens(log io.Reader) (int, error) { return KVTokensFromLog(log, t.KVPattern) }
+
+func fieldsOf(cfg engine.Config, l engine.Launch) fields {
 	p := cfg.Parallelism.Normal()
 	return fields{
 		TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP,
-		Port: l.Port, Model: cfg.Model, GPUs: strings.Join(l.GPUs, ","), PrefixCaching: cfg.PrefixCaching,
+		Host: cmp.Or(l.Host, "127.0.0.1"), Port: l.Port, Model: cfg.Model, GPUs: strings.Join(l.GPUs, ","), PrefixCaching: cfg.PrefixCaching,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxNumBatchedTokens: cfg.Limits.MaxNumBatchedTokens,
 		MaxModelLen: cfg.Limits.MaxModelLen, BlockSize: cfg.Limits.BlockSize,
 		KV: string(cfg.KV), Role: string(cfg.Role), Name: l.Name,
@@ -183,8 +166,8 @@ func samples() []fields {
 	}
 	bare := engine.Config{Model: "model", Role: engine.RolePrefill}
 	return []fields{
-		fieldsOf(full, Launch{Port: 8000, GPUs: []string{"0", "1"}, Name: "worker"}),
-		fieldsOf(bare, Launch{Port: 8000}),
+		fieldsOf(full, engine.Launch{Port: 8000, GPUs: []string{"0", "1"}, Name: "worker"}),
+		fieldsOf(bare, engine.Launch{Port: 8000}),
 	}
 }
 

@@ -19,7 +19,7 @@ var cfg = engine.Config{
 	Parallelism: engine.TP(4), PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 64, MaxModelLen: 4096},
 }
 
-var launch = command.Launch{Port: 8123, GPUs: []string{"0", "1", "2", "3"}, LogPath: "logs/a.log", Dir: "work"}
+var launch = engine.Launch{Port: 8123, GPUs: []string{"0", "1", "2", "3"}, LogPath: "logs/a.log", Dir: "work"}
 
 func TestArgv(t *testing.T) {
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestArgv(t *testing.T) {
 		{"ü {{.Port}} schön", "ü|8123|schön"},
 	} {
 		t.Run(c.argv, func(t *testing.T) {
-			s, err := command.Spec(cfg, command.Template{Argv: c.argv}, launch)
+			s, err := command.Template{Argv: c.argv}.Spec(cfg, launch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestSpec(t *testing.T) {
 		Argv: "engine --port {{.Port}}", Env: []string{"MODEL={{.Model}} x", `RAW="$HOME"`, "EMPTY="},
 		ReadyPath: "/ready", ReadyTimeout: time.Minute, Grace: time.Second,
 	}
-	got, err := command.Spec(cfg, tm, launch)
+	got, err := tm.Spec(cfg, launch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want it to say %q", err, c.want)
 			}
-			if _, err := command.Spec(cfg, command.Template{Argv: c.argv}, launch); err == nil {
+			if _, err := (command.Template{Argv: c.argv}).Spec(cfg, launch); err == nil {
 				t.Error("Spec accepts it")
 			}
 		})
@@ -131,7 +131,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	for _, port := range []int{0, -1, 65536} {
-		if _, err := command.Spec(cfg, command.Template{Argv: "e {{.Port}}"}, command.Launch{Port: port}); err == nil {
+		if _, err := (command.Template{Argv: "e {{.Port}}"}).Spec(cfg, engine.Launch{Port: port}); err == nil {
 			t.Errorf("port %d is accepted", port)
 		}
 	}
@@ -156,41 +156,9 @@ func TestFields(t *testing.T) {
 
 func TestName(t *testing.T) {
 	tm := command.Template{Argv: "e {{.Port}} --name {{.Name}}", Env: []string{"WATCHER={{.Name}}"}}
-	s, err := command.Spec(cfg, tm, command.Launch{Port: 8123, Name: "dynamo Worker_1"})
+	s, err := tm.Spec(cfg, engine.Launch{Port: 8123, Name: "dynamo Worker_1"})
 	if err != nil || !slices.Equal(s.Argv, []string{"e", "8123", "--name", "dynamo Worker_1"}) || !slices.Equal(s.Env, []string{"WATCHER=dynamo Worker_1"}) {
 		t.Errorf("%q, %q, %v", s.Argv, s.Env, err)
-	}
-}
-
-func TestVLLM(t *testing.T) {
-	if err := command.VLLM().Validate(); err != nil {
-		t.Fatal(err)
-	}
-	decode := cfg
-	decode.KV = engine.FP8
-	decode.Parallelism = engine.Parallelism{TP: 2, PP: 2, DP: 2, EP: 4}
-	decode.Limits = engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 8192, MaxModelLen: 4096, BlockSize: 32}
-	for _, c := range []struct {
-		cfg  engine.Config
-		want string
-	}{
-		{
-			engine.Config{Model: "m", Role: engine.RolePrefill, Parallelism: engine.TP(1)},
-			"vllm serve m --host 127.0.0.1 --port 8123 --tensor-parallel-size 1 --no-enable-prefix-caching",
-		},
-		{
-			decode, "vllm serve meta-llama/Llama-3.1-8B --host 127.0.0.1 --port 8123 --tensor-parallel-size 2 --pipeline-parallel-size 2 " +
-				"--data-parallel-size 2 --enable-expert-parallel --enable-prefix-caching --max-num-seqs 64 --max-num-batched-tokens 8192 " +
-				"--max-model-len 4096 --block-size 32 --kv-cache-dtype fp8",
-		},
-	} {
-		s, err := command.Spec(c.cfg, command.VLLM(), launch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(s.Argv, " "); got != c.want || len(s.Argv) != len(strings.Fields(c.want)) {
-			t.Errorf("got  %q\nwant %q", s.Argv, c.want)
-		}
 	}
 }
 
@@ -200,7 +168,7 @@ func TestValuesStayWhole(t *testing.T) {
 		c := cfg
 		c.Model = strings.ReplaceAll(rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("'\"\\ \t\n$`|&;<>*~{}#")), rapid.Rune())).Draw(t, "model"), "\x00", "")
 		tm := command.Template{Argv: `e {{.Model}}. "{{.Model}}" '{{.Model}}' "a{{.Model}}b" \{{.Model}}. {{.Port}}`}
-		s, err := command.Spec(c, tm, launch)
+		s, err := tm.Spec(c, launch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +189,7 @@ func TestSplitsAsShell(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.StringOfN(rapid.SampledFrom([]rune("ab'\"\\ \t-=,.")), 0, 20, -1).Draw(t, "line")
-		s, err := command.Spec(cfg, command.Template{Argv: "e {{.Port}} " + line}, launch)
+		s, err := command.Template{Argv: "e {{.Port}} " + line}.Spec(cfg, launch)
 		if err != nil {
 			t.Skip("refused") // unbalanced
 		}
@@ -237,7 +205,7 @@ func TestSplitsAsShell(t *testing.T) {
 
 func FuzzTemplate(f *testing.F) {
 	f.Add("e {{.Port}} 'a' \"b\" \\c", "m")
-	f.Add(command.VLLM().Argv, "a b")
+	f.Add("e {{.Model}} --port {{.Port}} {{if .PrefixCaching}}--cache{{else}}--no-cache{{end}} {{if gt .PP 1}}-p {{.PP}}{{end}}", "a b")
 	f.Add("{{define \"x\"}}{{.}}{{end}}{{template \"x\" .Port}}", "")
 	f.Fuzz(func(t *testing.T, argv, model string) {
 		if strings.Contains(argv, "range") || strings.Contains(argv, "template") || strings.Contains(argv, "block") {
@@ -246,7 +214,7 @@ func FuzzTemplate(f *testing.F) {
 		tm := command.Template{Argv: argv}
 		c := cfg
 		c.Model = model
-		s, err := command.Spec(c, tm, launch)
+		s, err := tm.Spec(c, launch)
 		if err == nil && (len(s.Argv) == 0 || s.Argv[0] == "") {
 			t.Fatalf("%q gives %q", argv, s.Argv)
 		}

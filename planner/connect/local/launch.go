@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/command"
 	"plimsoll/engine/process"
 )
 
@@ -87,11 +86,11 @@ func (r *turn) place(p Pool) (launch, error) {
 }
 
 func (t *Target) spec(l launch, gpus []string, port int) (engine.Spec, error) {
-	at := command.Launch{Port: port, GPUs: gpus, LogPath: filepath.Join(t.opts.LogDir, l.name+".log"), Name: l.name}
+	at := engine.Launch{Port: port, GPUs: gpus, LogPath: filepath.Join(t.opts.LogDir, l.name+".log"), Name: l.name}
 	if t.opts.Slots > 0 {
 		at.GPUs = nil
 	}
-	s, err := command.Spec(l.pool.Config, l.pool.Template, at)
+	s, err := l.pool.Template.Spec(l.pool.Config, at)
 	s.Name, s.Detached = l.name, true
 	return s, err
 }
