@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"plimsoll/engine/kube/cluster"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/kubernetes"
 )
@@ -11,7 +12,7 @@ import (
 // kubernetes makes the pools of a DynamoGraphDeployment, or objects with a scale
 // subresource.
 func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target, error) {
-	config, namespace, err := kubernetes.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}.Config()
+	config, namespace, err := cluster.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}.Config()
 	if err != nil {
 		return nil, usagef("%v", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"plimsoll/engine/kube/cluster"
+
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,7 +179,7 @@ func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (l *lock) note(verb string, err error) error {
 	if apierrors.IsForbidden(err) && l.err == nil {
 		leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
-		l.err = request{verb, leases, "", l.at.Namespace, l.at.Name}.explain(err)
+		l.err = cluster.Request{Verb: verb, Resource: leases, Namespace: l.at.Namespace, Name: l.at.Name, Manifest: manifestCommand}.Explain(err)
 		l.refused()
 	}
 	return err

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 
+	"plimsoll/engine/kube/cluster"
+
 	"github.com/goccy/go-yaml"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -91,7 +93,7 @@ func (m Manifest) labels() yaml.MapSlice {
 	return yaml.MapSlice{item("app.kubernetes.io/name", "plimsoll"), item("app.kubernetes.io/instance", m.Name)}
 }
 
-func (m Manifest) role(rules []Rule) yaml.MapSlice {
+func (m Manifest) role(rules []cluster.Rule) yaml.MapSlice {
 	var list []yaml.MapSlice
 	for _, r := range rules {
 		list = append(list, yaml.MapSlice{item("apiGroups", []string{r.Group}), item("resources", r.Resources), item("verbs", r.Verbs)})

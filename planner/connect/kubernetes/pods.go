@@ -1,39 +1,15 @@
 package kubernetes
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll/engine/kube/cluster"
 )
 
-// pod is what of a pod tells whether its engine serves.
-type pod struct {
-	Metadata struct {
-		Name              string            `json:"name"`
-		Labels            map[string]string `json:"labels"`
-		DeletionTimestamp string            `json:"deletionTimestamp"`
-	} `json:"metadata"`
-	Status struct {
-		Phase             string          `json:"phase"`
-		Conditions        []condition     `json:"conditions"`
-		ContainerStatuses []containerSeen `json:"containerStatuses"`
-	} `json:"status"`
-}
-
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-type containerSeen struct {
-	State struct {
-		Waiting struct {
-			Reason string `json:"reason"`
-		} `json:"waiting"`
-	} `json:"state"`
-}
+// pod is what runs one engine, or a part of one.
+type pod struct{ corev1.Pod }
 
 // census is what a pool's pods come to, in replicas.
 type census struct {
@@ -84,45 +60,18 @@ func (p pod) replica() string {
 		{"leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"},
 		{"grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index"},
 	} {
-		if index, ok := p.Metadata.Labels[by[1]]; ok {
-			return p.Metadata.Labels[by[0]] + "/" + index
+		if index, ok := p.Labels[by[1]]; ok {
+			return p.Labels[by[0]] + "/" + index
 		}
 	}
-	return p.Metadata.Name
+	return p.Name
 }
 
-func (p pod) stops() bool { return p.Metadata.DeletionTimestamp != "" }
+func (p pod) stops() bool { return cluster.Stops(&p.Pod) }
+func (p pod) ready() bool { return cluster.Ready(&p.Pod) }
+func (p pod) why() string { return cluster.Why(&p.Pod) }
 
-func (p pod) ready() bool {
-	c, ok := p.condition("Ready")
-	return ok && c.Status == "True"
-}
-
-// unplaced is a pod that the scheduler looked at and found no node for.
 func (p pod) unplaced() bool {
-	c, ok := p.condition("PodScheduled")
-	return ok && c.Status == "False" && (c.Reason == "Unschedulable" || c.Reason == "SchedulingGated")
-}
-
-func (p pod) condition(kind string) (condition, bool) {
-	for _, c := range p.Status.Conditions {
-		if c.Type == kind {
-			return c, true
-		}
-	}
-	return condition{}, false
-}
-
-// why a pod is not ready, where that is more than that it starts.
-func (p pod) why() string {
-	if p.unplaced() {
-		c, _ := p.condition("PodScheduled")
-		return strings.TrimSpace(fmt.Sprintf("%.200s", c.Message))
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if r := c.State.Waiting.Reason; r != "" && r != "ContainerCreating" && r != "PodInitializing" {
-			return r
-		}
-	}
-	return ""
+	_, unplaced := cluster.Unplaced(&p.Pod)
+	return unplaced
 }

@@ -6,7 +6,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"plimsoll/planner"
@@ -20,21 +23,21 @@ func podOf(words string) pod {
 		set, index, grouped := strings.Cut(w, "/")
 		switch {
 		case i == 0:
-			p.Metadata.Name = w
+			p.Name = w
 		case grouped:
-			p.Metadata.Labels = map[string]string{"leaderworkerset.sigs.k8s.io/name": set, "leaderworkerset.sigs.k8s.io/group-index": index}
+			p.Labels = map[string]string{"leaderworkerset.sigs.k8s.io/name": set, "leaderworkerset.sigs.k8s.io/group-index": index}
 		case w == "ready":
-			p.Status.Conditions = append(p.Status.Conditions, condition{Type: "Ready", Status: "True"})
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "Ready", Status: "True"})
 		case w == "unplaced":
 			p.Status.Phase = "Pending"
-			p.Status.Conditions = append(p.Status.Conditions, condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "no GPU"})
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable", Message: "no GPU"})
 		case w == "stops":
-			p.Metadata.DeletionTimestamp = "2026-11-21T10:00:00Z"
+			p.DeletionTimestamp = &metav1.Time{Time: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 		case w == "crashes":
-			p.Status.ContainerStatuses = make([]containerSeen, 1)
-			p.Status.ContainerStatuses[0].State.Waiting.Reason = "CrashLoopBackOff"
+			p.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
+			p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}
 		default:
-			p.Status.Phase = w
+			p.Status.Phase = corev1.PodPhase(w)
 		}
 	}
 	return p

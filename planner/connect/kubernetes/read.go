@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll/engine"
+	"plimsoll/engine/kube/cluster"
 )
 
 // read gives the pools: prefill and decode, or aggregated.
@@ -96,7 +97,7 @@ func (t *Target) graph(ctx context.Context) (graph, schema.GroupVersion, error) 
 	for _, v := range versions() {
 		version = schema.GroupVersion{Group: nvidia, Version: v}
 		raw, err = t.get(ctx, object{version.WithResource(graphs), t.o.Deployment}, "")
-		if err == nil || !notServed(err) {
+		if err == nil || !cluster.NotServed(err) {
 			break
 		}
 	}
@@ -147,8 +148,8 @@ func (t *Target) scaleOf(ctx context.Context, at object) (scale, error) {
 }
 
 func (t *Target) get(ctx context.Context, at object, subresource string) (raw []byte, err error) {
-	r := request{"get", at.resource, subresource, t.o.Namespace, at.name}
-	err = again(ctx, r, func() error {
+	r := t.request("get", at.resource, subresource, at.name)
+	err = r.Do(ctx, patience, func(ctx context.Context) error {
 		var sub []string
 		if subresource != "" {
 			sub = []string{subresource}
@@ -168,7 +169,7 @@ func (t *Target) pods(ctx context.Context, selector string) ([]pod, error) {
 	var list struct {
 		Items []pod `json:"items"`
 	}
-	err := again(ctx, request{verb: "list", resource: resource, namespace: t.o.Namespace}, func() error {
+	err := t.request("list", resource, "", "").Do(ctx, patience, func(ctx context.Context) error {
 		got, err := t.client.Resource(resource).Namespace(t.o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err

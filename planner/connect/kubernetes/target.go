@@ -18,9 +18,6 @@ import (
 	"plimsoll/planner"
 )
 
-// manager is the name that owns what the planner writes.
-const manager = "plimsoll"
-
 // ParentVariable is where Dynamo's operator tells a pod the DynamoGraphDeployment
 // that it belongs to.
 const ParentVariable = "DYN_PARENT_DGD_K8S_NAME"

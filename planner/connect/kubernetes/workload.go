@@ -143,3 +143,10 @@ func parseScale(raw []byte) (scale, error) {
 	}
 	return s, nil
 }
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}

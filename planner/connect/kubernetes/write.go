@@ -8,26 +8,24 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine/kube/cluster"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// again makes a request until it succeeds, fails for good, or six tries are
-// over, which takes 3 s and more; the planner's next interval tries anew.
-func again(ctx context.Context, r request, do func() error) error {
-	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
-	var last error
-	_ = wait.ExponentialBackoffWithContext(ctx, backoff, func(context.Context) (bool, error) { // last says more
-		last = do()
-		return last == nil || !passing(last), nil
-	})
-	if last == nil && ctx.Err() != nil {
-		last = context.Cause(ctx)
-	}
-	return r.explain(last)
+// patience is how long a request is tried again; the planner's next interval
+// tries anew.
+const patience = 4 * time.Second
+
+// manifestCommand prints a Role with what a planner needs.
+const manifestCommand = "plimsoll planner manifest"
+
+// request is one in the deployment's namespace.
+func (t *Target) request(verb string, resource schema.GroupVersionResource, subresource, name string) cluster.Request {
+	return cluster.Request{Verb: verb, Resource: resource, Subresource: subresource, Namespace: t.o.Namespace, Name: name, Manifest: manifestCommand}
 }
 
 // write makes n the pool's number. Where the list of components changed since it
@@ -51,12 +49,12 @@ func (t *Target) write(ctx context.Context, p pool, n int) error {
 
 func (t *Target) patch(ctx context.Context, p pool, n int) error {
 	c := p.patch(n)
-	options := metav1.PatchOptions{FieldManager: manager, DryRun: t.dryRun()}
+	options := metav1.PatchOptions{FieldManager: cluster.Manager, DryRun: t.dryRun()}
 	var sub []string
 	if p.at.subresource != "" {
 		sub = []string{p.at.subresource}
 	}
-	return again(ctx, request{"patch", p.at.resource, p.at.subresource, t.o.Namespace, p.at.name}, func() error {
+	return t.request("patch", p.at.resource, p.at.subresource, p.at.name).Do(ctx, patience, func(ctx context.Context) error {
 		_, err := t.client.Resource(p.at.resource).Namespace(t.o.Namespace).Patch(ctx, p.at.name, c.kind, c.body, options, sub...)
 		return err
 	})
@@ -81,17 +79,17 @@ func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
 		"apiVersion": "events.k8s.io/v1", "kind": "Event",
 		"metadata":            map[string]any{"generateName": p.about.Metadata.Name + "-", "namespace": t.o.Namespace},
 		"eventTime":           time.Now().UTC().Format(metav1.RFC3339Micro),
-		"reportingController": manager, "reportingInstance": instance(),
+		"reportingController": cluster.Manager, "reportingInstance": instance(),
 		"action": "Scale", "reason": "Scaled", "type": "Normal", "note": cut(note, longestNote),
 		"regarding": map[string]any{
 			"apiVersion": p.about.APIVersion, "kind": p.about.Kind, "name": p.about.Metadata.Name,
 			"namespace": p.about.Metadata.Namespace, "uid": p.about.Metadata.UID,
 		},
 	}}
-	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: manager, DryRun: t.dryRun()})
+	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: cluster.Manager, DryRun: t.dryRun()})
 	if err != nil {
-		r := request{verb: "create", resource: resource, namespace: t.o.Namespace}
-		t.log.Warn("no Event was written on the deployment", "error", r.explain(err))
+		r := t.request("create", resource, "", "")
+		t.log.Warn("no Event was written on the deployment", "error", r.Explain(err))
 	}
 }
 
@@ -100,7 +98,7 @@ func instance() string {
 	if host, err := os.Hostname(); err == nil && host != "" {
 		return cut(host, 128)
 	}
-	return manager
+	return cluster.Manager
 }
 
 // cut keeps the first bytes of a text, without half a character at its end.

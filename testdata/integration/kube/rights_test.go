@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plimsoll/planner"
+	rights "plimsoll/engine/kube/cluster"
 	"plimsoll/planner/connect/kubernetes"
 	"plimsoll/testdata/integration/cluster"
 )
@@ -64,7 +65,7 @@ spec: {replicas: 1, dgdRef: {name: llama, serviceName: Second}}
 				continue
 			}
 			user := fmt.Sprintf("without-%d-%d", i, j)
-			fewer := append([]kubernetes.Rule{}, rules...)
+			fewer := append([]rights.Rule{}, rules...)
 			fewer[i].Verbs = append(append([]string{}, r.Verbs[:j]...), r.Verbs[j+1:]...)
 			grant(t, c, user, fewer)
 			want := fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: [%q]}`, r.Group, r.Resources[0], verb)
@@ -80,7 +81,7 @@ spec: {replicas: 1, dgdRef: {name: llama, serviceName: Second}}
 }
 
 // grant gives a user rules.
-func grant(t *testing.T, c *cluster.Cluster, user string, rules []kubernetes.Rule) {
+func grant(t *testing.T, c *cluster.Cluster, user string, rules []rights.Rule) {
 	t.Helper()
 	role := &rbac.Role{ObjectMeta: metav1.ObjectMeta{Name: user}}
 	for _, r := range rules {

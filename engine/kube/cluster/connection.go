@@ -1,4 +1,4 @@
-package kubernetes
+package cluster
 
 import (
 	"fmt"
@@ -16,8 +16,11 @@ type Connection struct {
 	Namespace  string // empty: the context's, or the pod's own
 }
 
-// requestTimeout bounds one request; a planner's interval is seconds.
+// requestTimeout bounds one request.
 const requestTimeout = 20 * time.Second
+
+// Manager is the name that owns what the program writes on a cluster.
+const Manager = "plimsoll"
 
 // Config gives the client's configuration and the namespace.
 func (c Connection) Config() (*rest.Config, string, error) {
@@ -35,7 +38,7 @@ func (c Connection) Config() (*rest.Config, string, error) {
 		}
 	}
 	config.Timeout = requestTimeout
-	config.UserAgent = manager
+	config.UserAgent = Manager
 	config.WarningHandler = rest.NoWarnings{} // of deprecated versions; both are known here
 	return config, namespace, nil
 }
