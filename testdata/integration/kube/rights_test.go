@@ -12,8 +12,8 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plimsoll/planner"
 	rights "plimsoll/engine/kube/cluster"
+	"plimsoll/planner"
 	"plimsoll/planner/connect/kubernetes"
 	"plimsoll/testdata/integration/cluster"
 )
