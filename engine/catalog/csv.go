@@ -69,6 +69,7 @@ func modelColumns() []column[Model] {
 		intColumn("sliding_window", false, func(m *Model) *int { return &m.SlidingWindow }),
 		intColumn("full_attention_layers", false, func(m *Model) *int { return &m.FullAttentionLayers }),
 		intColumn("max_context", true, func(m *Model) *int { return &m.MaxContext }),
+		intColumn("quant_block", false, func(m *Model) *int { return &m.QuantBlock }),
 		stringColumn("source", true, func(m *Model) *string { return &m.Source }),
 	}
 }

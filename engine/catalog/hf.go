@@ -244,7 +244,7 @@ func (c hfConfig) model(f hfFamily) (Model, error) {
 		m.QLoraRank = value(c.QLoraRank)
 	}
 	m.SlidingWindow, m.FullAttentionLayers = c.window(m.Layers)
-	m.Weights, m.Quantization = readQuantization(c.Quantization)
+	m.Weights, m.Quantization, m.QuantBlock = readQuantization(c.Quantization)
 	var errs []error
 	if len(missing) > 0 {
 		errs = append(errs, fmt.Errorf("missing %s", strings.Join(missing, ", ")))

@@ -47,6 +47,10 @@ type Model struct {
 	// Quantization is what the config.json says of that, in words: "awq,
 	// 4-bit integers"; empty where it says nothing.
 	Quantization string `json:"quantization,omitempty"`
+	// QuantBlock is how many neighbouring weights of the checkpoint share a scale
+	// where engines refuse to cut such a block: the side of block-wise FP8, the
+	// group of AWQ and GPTQ. 0 = none.
+	QuantBlock int `json:"quant_block,omitempty"`
 }
 
 // MoE reports whether some layers have experts.
@@ -198,6 +202,7 @@ func (m Model) check(word func(column string) string) error {
 	bounded("q_lora_rank", m.QLoraRank, 0, 100_000)
 	bounded("kv_lora_rank", m.KVLoraRank, 0, 100_000)
 	bounded("rope_head_dim", m.RopeHeadDim, 0, 4_096)
+	bounded("quant_block", m.QuantBlock, 0, 65_536)
 	lowFFN := 1
 	if m.MoE() && m.FirstDenseLayers == 0 {
 		lowFFN = 0

@@ -18,12 +18,40 @@ type hfQuantization struct {
 	FourB  bool   `json:"load_in_4bit"` // bitsandbytes
 	EightB bool   `json:"load_in_8bit"`
 	Algo   string `json:"quant_algo"` // modelopt
+	Group  int    `json:"group_size"` // awq, gptq; -1 = a whole column
+	Blocks []int  `json:"weight_block_size"`
 	Groups map[string]struct {
 		Weights *struct {
-			Bits *int   `json:"num_bits"`
-			Type string `json:"type"` // int or float
+			Bits   *int   `json:"num_bits"`
+			Type   string `json:"type"` // int or float
+			Group  int    `json:"group_size"`
+			Blocks blocks `json:"block_structure"`
 		} `json:"weights"`
 	} `json:"config_groups"` // compressed-tensors, modelopt
+}
+
+// blocks is compressed-tensors' block_structure: [128, 128], or "128x128" in
+// its older files.
+type blocks []int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *blocks) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		raw = []byte("[" + strings.ReplaceAll(text, "x", ",") + "]")
+	}
+	return json.Unmarshal(raw, (*[]int)(b))
+}
+
+// block is the longest side of what shares a scale; 0 where no such is said.
+func (q hfQuantization) block() int {
+	sides := append([]int{0, q.Group}, q.Blocks...)
+	for _, g := range q.Groups {
+		if g.Weights != nil {
+			sides = append(append(sides, g.Weights.Group), g.Weights.Blocks...)
+		}
+	}
+	return slices.Max(sides)
 }
 
 // stored is how most weights are stored: "" where that is not known. Integers
@@ -120,15 +148,15 @@ func (q hfQuantization) words() string {
 	return strings.Join(parts, ", ")
 }
 
-// readQuantization is the storage that a config.json's quantization_config says
-// and its words; nothing where there is none.
-func readQuantization(raw json.RawMessage) (stored engine.DType, words string) {
+// readQuantization is the storage that a config.json's quantization_config says,
+// its words, and Model.QuantBlock; nothing where there is none.
+func readQuantization(raw json.RawMessage) (stored engine.DType, words string, block int) {
 	if len(raw) == 0 || string(raw) == "null" {
-		return "", ""
+		return "", "", 0
 	}
 	var q hfQuantization
 	if err := json.Unmarshal(raw, &q); err != nil {
-		return "", "quantization_config that is not understood"
+		return "", "quantization_config that is not understood", 0
 	}
-	return q.stored(), q.words()
+	return q.stored(), q.words(), q.block()
 }

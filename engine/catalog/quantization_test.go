@@ -67,3 +67,23 @@ func TestWithFileByteOrderMark(t *testing.T) {
 		}
 	}
 }
+
+// How long a run of weights shares a scale, by the methods' own words for it.
+func TestReadHFConfigQuantizationBlocks(t *testing.T) {
+	for config, want := range map[string]int{
+		`{"quant_method":"fp8","weight_block_size":[128,128]}`:                          128,
+		`{"quant_method":"fp8","weight_block_size":null}`:                               0,
+		`{"quant_method":"awq","bits":4,"group_size":128}`:                              128,
+		`{"quant_method":"gptq","bits":4,"group_size":-1}`:                              0,
+		`{"quant_method":"mxfp4"}`:                                                      0,
+		`{"config_groups":{"a":{"weights":{"num_bits":4,"group_size":16}}}}`:            16,
+		`{"config_groups":{"a":{"weights":{"num_bits":8,"block_structure":[128,64]}}}}`: 128,
+		`{"config_groups":{"a":{"weights":{"num_bits":8,"block_structure":"64x128"}}}}`: 128,
+		`{"config_groups":{"a":{"weights":{"num_bits":8,"block_structure":null}}}}`:     0,
+		`{"config_groups":{"a":{"weights":{"num_bits":8,"block_structure":"odd"}}}}`:    0,
+	} {
+		if _, _, got := readQuantization([]byte(config)); got != want {
+			t.Errorf("%s: blocks of %d, want %d", config, got, want)
+		}
+	}
+}

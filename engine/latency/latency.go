@@ -77,7 +77,7 @@ func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
 
 // layOut is a model without a fit, and without asking whether it has room.
 func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error) {
-	if err := layout(m, config.Parallelism); err != nil {
+	if err := m.Splits(config.Parallelism, config.Weights); err != nil {
 		return about{}, err
 	}
 	config.Parallelism = config.Parallelism.Normal()
