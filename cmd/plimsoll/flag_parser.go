@@ -1,0 +1,145 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/profile/load"
+)
+
+// parser collects the first complaint, so that parsing reads as a list.
+type parser struct {
+	c   *cli.Context
+	err error
+}
+
+func (p *parser) fail(err *usageError) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// absent reports whether a flag was left alone and has no default.
+func (p *parser) absent(name, value string) bool { return value == "" && !p.c.IsSet(name) }
+
+// integer reads a whole number in [lo, hi]; absent where there is none.
+func (p *parser) integer(name string, lo, hi, absent int) int {
+	s := strings.TrimSpace(p.c.String(name))
+	if p.absent(name, s) {
+		return absent
+	}
+	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
+	if err != nil || n < lo || n > hi {
+		p.fail(usagef("--%s %q: want a whole number from %d to %d", name, s, lo, hi))
+		return absent
+	}
+	return n
+}
+
+// millis reads a positive duration given in milliseconds.
+func (p *parser) millis(name string) time.Duration {
+	s := p.c.String(name)
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || v <= 0 || v > maxMillis {
+		p.fail(usagef("--%s %q: want milliseconds above 0, at most %d", name, s, maxMillis))
+		return 0
+	}
+	return time.Duration(math.Round(v * float64(time.Millisecond)))
+}
+
+// outputTokens reads the output length: an ITL lies between two tokens.
+func (p *parser) outputTokens(name string) int {
+	if strings.TrimSpace(p.c.String(name)) == "1" {
+		p.fail(usagef("--%s 1: one output token has no inter-token latency: want at least 2", name))
+	}
+	return p.integer(name, 1, maxTokens, 0)
+}
+
+// duration reads a positive Go duration; 0 where there is none.
+func (p *parser) duration(name string) time.Duration {
+	s := strings.TrimSpace(p.c.String(name))
+	if p.absent(name, s) {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		p.fail(usagef("--%s %q: want a time above 0, such as 90s, 30m or 2h", name, s))
+		return 0
+	}
+	return d
+}
+
+func (p *parser) fraction(name string) float64 {
+	s := p.c.String(name)
+	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v >= 1 {
+		p.fail(usagef("--%s %q: want a fraction from 0 to below 1", name, s))
+	}
+	return v
+}
+
+// choice reads one of some words.
+func (p *parser) choice(name string, words ...string) string {
+	s := p.c.String(name)
+	for _, w := range words {
+		if s == w {
+			return s
+		}
+	}
+	e := usagef("--%s %q: want %s", name, s, orList(words))
+	if n := nearest(s, words); n != "" && s != "" {
+		e = e.hint("did you mean %s?", n)
+	}
+	p.fail(e)
+	return words[0]
+}
+
+func orList(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// sizes reads a list of tensor-parallel sizes.
+func (p *parser) sizes(name string) []int {
+	s := p.c.String(name)
+	if p.absent(name, s) {
+		return nil
+	}
+	var ns []int
+	for f := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
+		if err != nil || n < 1 || n > maxGPUs {
+			p.fail(usagef("--%s %q: want whole numbers from 1 to %d, separated by commas", name, s, maxGPUs))
+			return nil
+		}
+		if slices.Contains(ns, n) {
+			p.fail(usagef("--%s %q: %d is there twice", name, s, n))
+			return nil
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+// headers reads "Name: value" lines; the environment may hold several.
+func (p *parser) headers(name string) []load.Header {
+	var hs []load.Header
+	for _, s := range p.c.StringSlice(name) {
+		for line := range strings.Lines(s) {
+			h, err := load.ParseHeader(strings.TrimSpace(line))
+			if err != nil {
+				p.fail(usagef("--%s: %v", name, err)) // the error names no value
+				continue
+			}
+			hs = append(hs, h)
+		}
+	}
+	return hs
+}
