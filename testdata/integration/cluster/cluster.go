@@ -1,7 +1,8 @@
 // Package cluster runs a real Kubernetes control plane for tests: etcd and the
-// API server, and as asked the controllers, the scheduler and kwok, whose nodes
-// with GPUs are made up, as are the pods on them. All of it listens on
-// 127.0.0.1, takes free ports, and ends with the test.
+// API server, and as asked the controllers, the scheduler, and nodes whose GPUs
+// are made up. The pods on them are made up too, by kwok, or are processes of
+// this machine, by package kubelet. All of it listens on 127.0.0.1, takes free
+// ports, and ends with the test.
 package cluster
 
 import (
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plimsoll/testdata/integration/free"
+	"plimsoll/testdata/integration/kubelet"
 )
 
 // Servers is the environment variable that names the folder of the servers'
@@ -28,8 +30,12 @@ type Options struct {
 	// Workloads runs the controllers, the scheduler and kwok too: deployments
 	// become pods, and pods on fake nodes become ready.
 	Workloads bool
-	// PodStartup is how long a pod takes from its node to being ready; 0 is at
-	// once. With Workloads only.
+	// Images make pods processes: what runs for an image's name where the
+	// container gives no command (kubelet.Options). Nil leaves them to kwok. With
+	// Workloads only.
+	Images map[string][]string
+	// PodStartup is how long a pod takes from its node to being ready, or to its
+	// process; 0 is at once. With Workloads only.
 	PodStartup time.Duration
 }
 
@@ -40,6 +46,8 @@ type Cluster struct {
 	Config *rest.Config
 	// Kubeconfig is the path of the administrator's.
 	Kubeconfig string
+	// Kubelet runs the pods, where they are processes.
+	Kubelet *kubelet.Kubelet
 
 	t       testing.TB
 	dir     string // of data, credentials and logs
@@ -62,7 +70,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	c.connect()
 	c.await("the API server is ready", 60*time.Second, c.answers)
 	if o.Workloads {
-		c.startWorkloads(o.PodStartup)
+		c.startWorkloads(o)
 	}
 	return c
 }
@@ -108,13 +116,19 @@ func (c *Cluster) RestartAPIServer() {
 	c.await("the API server is ready again", 60*time.Second, c.answers)
 }
 
-func (c *Cluster) startWorkloads(podStartup time.Duration) {
+func (c *Cluster) startWorkloads(o Options) {
 	c.run("kube-controller-manager", "--kubeconfig", c.Kubeconfig, "--leader-elect=false", "--secure-port=0",
 		// Without the node lifecycle, new nodes stay tainted as not ready.
 		"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,node-lifecycle-controller,"+
-			"garbage-collector-controller,namespace-controller,disruption-controller")
+			"garbage-collector-controller,namespace-controller,disruption-controller,job-controller,resourcequota-controller")
 	c.run("kube-scheduler", "--kubeconfig", c.Kubeconfig, "--leader-elect=false", "--secure-port=0")
-	c.run("kwok", "--kubeconfig", c.Kubeconfig, "--config", c.writeKwok(podStartup))
+	if o.Images == nil {
+		c.run("kwok", "--kubeconfig", c.Kubeconfig, "--config", c.writeKwok(o.PodStartup))
+		return
+	}
+	c.Kubelet = kubelet.Start(c.t, kubelet.Options{
+		Client: c.Client, Dir: filepath.Join(c.dir, "pods"), Images: o.Images, Startup: o.PodStartup, Kubeconfig: c.kubeconfigOfAccount,
+	})
 }
 
 // connect makes the administrator's client, once the API server has written its

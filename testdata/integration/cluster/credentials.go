@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -30,31 +31,39 @@ func (c *Cluster) certificates() string { return filepath.Join(c.dir, "certifica
 // service account), and gives its path. An empty name is the administrator.
 func (c *Cluster) KubeconfigOf(user string) string {
 	c.t.Helper()
-	return c.writeKubeconfig(user, "", api.AuthInfo{Token: token, Impersonate: user})
+	return c.must(c.writeKubeconfig(user, "", api.AuthInfo{Token: token, Impersonate: user}))
 }
 
 // KubeconfigOfAccount is for a service account that there is, with a token of its
 // own as its pods have; its namespace is the account's.
 func (c *Cluster) KubeconfigOfAccount(namespace, name string) string {
 	c.t.Helper()
+	return c.must(c.kubeconfigOfAccount(c.t.Context(), namespace, name))
+}
+
+func (c *Cluster) kubeconfigOfAccount(ctx context.Context, namespace, name string) (string, error) {
 	seconds := int64(3600)
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	made, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(c.t.Context(), name, request, metav1.CreateOptions{})
+	made, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
-		c.t.Fatal(err)
+		return "", err
 	}
 	return c.writeKubeconfig(namespace+"/"+name, namespace, api.AuthInfo{Token: made.Status.Token})
 }
 
-func (c *Cluster) writeKubeconfig(name, namespace string, as api.AuthInfo) string {
-	c.t.Helper()
+func (c *Cluster) writeKubeconfig(name, namespace string, as api.AuthInfo) (string, error) {
 	config := api.NewConfig()
 	config.Clusters["test"] = &api.Cluster{Server: c.url, CertificateAuthority: filepath.Join(c.certificates(), certificate)}
 	config.AuthInfos["test"] = &as
 	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "test", Namespace: namespace}
 	config.CurrentContext = "test"
 	path := filepath.Join(c.dir, "kubeconfig"+strings.NewReplacer(":", "-", "/", "-").Replace(name))
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	return path, clientcmd.WriteToFile(*config, path)
+}
+
+func (c *Cluster) must(path string, err error) string {
+	c.t.Helper()
+	if err != nil {
 		c.t.Fatal(err)
 	}
 	return path
