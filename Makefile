@@ -24,13 +24,14 @@ check: tidy nocgo lint race readme
 # The race detector can find something only where goroutines run: in packages
 # that start some, or whose tests do. (What starts none there runs beside others
 # in cmd/plimsoll, whose tests run the whole program.) The others' tests, which
-# the detector slows down tenfold, are shuffled all the same.
-STARTS     := (^|[[:space:]])go (func|[a-zA-Z_.]+)\(|\.Go\(|httptest\.|t\.Parallel\(
+# the detector slows down tenfold, are shuffled all the same. One package at a
+# time: cmd/plimsoll's engines and clients, slowed down too, need the cores.
+STARTS     := (^|[[:space:]])go (func|[a-zA-Z_.]+)\(|\.Go\(|httptest\.
 CONCURRENT  = $(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=testdata '$(STARTS)' .)))
 QUIET       = $(filter-out $(shell go list $(CONCURRENT)),$(shell go list ./...))
 
 race:
-	go test -race -short -shuffle=on -timeout 30m $(CONCURRENT)
+	go test -race -short -shuffle=on -p 1 -timeout 30m $(CONCURRENT)
 	go test -short -shuffle=on $(QUIET)
 
 lint: $(GOLANGCI)

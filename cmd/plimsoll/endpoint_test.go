@@ -100,7 +100,9 @@ func endpoint(dir, url string, more ...string) []string {
 // once than it may, says itself that it is simulated whatever the user claims,
 // and what it was let in with is written nowhere.
 func TestEndpoint(t *testing.T) {
-	t.Parallel()
+	if !raceDetector { // engine, proxy and client are slowed down by it: they need the machine
+		t.Parallel()
+	}
 	s := serveEmbedded(t, "--gpu", unhurried, "--tp", "2", "--enable-prefix-caching")
 	c := count(t, s.url, 0)
 	dir := filepath.Join(t.TempDir(), "results")
