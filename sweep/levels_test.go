@@ -75,15 +75,16 @@ func TestCandidates(t *testing.T) {
 		}
 		return nil
 	}
-	cs, skips := Candidates(engine.Config{}, 6, nil, fits)
-	if len(cs) != 2 || cs[0].Parallelism != engine.TP(2) || cs[1].Parallelism != engine.TP(4) {
+	dep := engine.Parallelism{DP: 4, EP: 4}
+	cs, skips := Candidates(engine.Config{}, 6, []engine.Parallelism{engine.TP(1), {TP: 2}, dep}, fits)
+	if len(cs) != 1 || cs[0].Parallelism != engine.TP(2) {
 		t.Errorf("candidates %v", cs)
 	}
-	if len(skips) != 1 || skips[0].Label != "TP:1" || !strings.Contains(skips[0].Reason, "141 GB") {
+	if len(skips) != 2 || skips[0].Label != "TP:1" || skips[1].Label != "DEP:4" || !strings.Contains(skips[0].Reason, "141 GB") {
 		t.Errorf("skips %v", skips)
 	}
-	cs, skips = Candidates(engine.Config{}, 4, []int{3, 8}, nil)
-	if len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "needs 8 GPUs, 4 are visible" {
+	cs, skips = Candidates(engine.Config{}, 4, []engine.Parallelism{engine.TP(3), {TP: 4, PP: 2}}, nil)
+	if len(cs) != 1 || len(skips) != 1 || skips[0].Label != "TP:4 PP:2" || skips[0].Reason != "needs 8 GPUs, 4 are visible" {
 		t.Errorf("candidates %v, skips %v", cs, skips)
 	}
 }

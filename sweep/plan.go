@@ -126,7 +126,7 @@ func (o Options) holds(f profile.EngineFacts) error {
 
 // facts is what the latency model expects an engine to say of itself.
 func (o Options) facts(c engine.Config) profile.EngineFacts {
-	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs}
+	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs * c.Parallelism.Normal().DP} // limits are of one replica
 	if e, ok := o.expect(c); ok {
 		f.KVTokens = e.KVTokens()
 		return f

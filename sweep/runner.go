@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -239,33 +238,4 @@ func (r *runner) seed(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash takes everything
 	return r.opts.Seed ^ h.Sum64()
-}
-
-// Candidates are the tensor-parallel sizes to try: tps where given, otherwise
-// the powers of two up to gpus. One that does not fit, by fits, is left out
-// with its reason.
-func Candidates(base engine.Config, gpus int, tps []int, fits func(engine.Config) error) ([]engine.Config, []profile.Skip) {
-	if len(tps) == 0 {
-		for n := 1; n <= gpus; n *= 2 {
-			tps = append(tps, n)
-		}
-	}
-	var cs []engine.Config
-	var skips []profile.Skip
-	for _, n := range tps {
-		c := base
-		c.Parallelism = engine.TP(n)
-		err := error(nil)
-		if n > gpus {
-			err = fmt.Errorf("needs %d GPUs, %d are visible", n, gpus)
-		} else if fits != nil {
-			err = fits(c)
-		}
-		if err != nil {
-			skips = append(skips, profile.Skip{Label: c.Parallelism.Label(), Reason: err.Error()})
-			continue
-		}
-		cs = append(cs, c)
-	}
-	return cs, skips
 }

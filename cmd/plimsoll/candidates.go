@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,26 +15,18 @@ import (
 	"plimsoll/sweep"
 )
 
-// candidates are the sizes to try, and those left out with their reasons.
+// candidates are the configurations to try, and those left out with their reasons.
 func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Skip, error) {
 	base := d.base(o)
 	if d.kind == engine.KindEndpoint {
 		base.Parallelism = engine.TP(d.gpuCount)
 		return []engine.Config{base}, nil, nil
 	}
-	var fits func(engine.Config) error
-	if d.model != nil && d.gpu != nil {
-		fits = func(c engine.Config) error {
-			c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
-			if d.modelled() && o.kvTokens > 0 {
-				if err := kvBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
-					return fmt.Errorf("--kv-tokens: %w", err)
-				}
-			}
-			return latency.Check(*d.model, *d.gpu, c)
-		}
-	}
-	cs, skips := sweep.Candidates(base, d.gpuCount, o.tps, fits)
+	layouts, skips := d.layouts(o)
+	fits := d.fits(o)
+	cs, unfit := sweep.Candidates(base, d.gpuCount, layouts, fits)
+	skips = append(skips, unfit...)
+	slices.SortStableFunc(skips, func(a, b profile.Skip) int { return cmp.Compare(gpusIn(a.Label), gpusIn(b.Label)) })
 	reasons := make([]string, 0, len(skips))
 	for i := range skips {
 		s := &skips[i]
@@ -44,42 +38,156 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 	if len(cs) > 0 {
 		return cs, skips, nil
 	}
-	e := usagef("no tensor-parallel size is left: %s", strings.Join(reasons, "; "))
-	if fits != nil {
-		return nil, skips, d.wouldFit(e, base, o, fits)
+	e := usagef("no layout is left: %s", strings.Join(reasons, "; "))
+	if d.model != nil && d.gpu != nil {
+		return nil, skips, d.wouldFit(e, base, layouts, o, fits)
 	}
 	return nil, skips, e
 }
 
-// wouldFit hints at what would have room: another size, or the sizes asked for
-// on more GPUs; and at the largest size asked for, smaller weights or a shorter
+// gpusIn is how many GPUs a label's layout takes.
+func gpusIn(label string) int {
+	p, err := engine.ParseParallelism(label)
+	if err != nil {
+		return 0 // not of a label that Label wrote
+	}
+	return p.GPUs()
+}
+
+// layouts are those asked for, else those worth trying for the model, with what
+// was left out of these; powers of two of TP where the model is not known, or
+// its engine has no way to spread experts.
+func (d deployment) layouts(o profileOptions) ([]engine.Parallelism, []profile.Skip) {
+	if len(o.layouts) > 0 {
+		return o.layouts, nil
+	}
+	if d.model == nil || !d.spreadsExperts() {
+		return powersOfTwo(d.gpuCount), nil
+	}
+	fit, out := d.model.Layouts(d.gpuCount, d.weights.weights)
+	var skips []profile.Skip
+	for _, u := range out {
+		skips = append(skips, profile.Skip{Label: u.Parallelism.Label(), Reason: u.Err.Error()})
+	}
+	return fit, skips
+}
+
+func powersOfTwo(gpus int) []engine.Parallelism {
+	var out []engine.Parallelism
+	for n := 1; n <= gpus; n *= 2 {
+		out = append(out, engine.TP(n))
+	}
+	return out
+}
+
+// spreadsExperts reports whether the engine can be asked for TEP and DEP.
+func (d deployment) spreadsExperts() bool {
+	switch d.kind { //nolint:exhaustive // the others can
+	case engine.KindCommand:
+		return d.template.Uses("EP") && d.template.Uses("DP")
+	case engine.KindLlamaCpp:
+		return false
+	}
+	return true
+}
+
+// fits says why a configuration cannot run, as far as that is known: the model's
+// shape alone, or memory too where the GPU is known.
+func (d deployment) fits(o profileOptions) func(engine.Config) error {
+	switch {
+	case d.model == nil, d.gpu == nil && !d.spreadsExperts(): // such an engine may be one on the CPU, with TP threads
+		return nil
+	case d.gpu == nil:
+		return func(c engine.Config) error { return d.model.Splits(c.Parallelism, c.Weights) }
+	}
+	return func(c engine.Config) error {
+		c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
+		if d.modelled() && o.kvTokens > 0 {
+			if err := kvBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
+				return fmt.Errorf("--kv-tokens: %w", err)
+			}
+		}
+		return latency.Check(*d.model, *d.gpu, c)
+	}
+}
+
+// wouldFit hints at what would have room: another layout, or the ones asked for
+// on more GPUs; and at the largest one asked for, smaller weights or a shorter
 // context.
-func (d deployment) wouldFit(e *usageError, base engine.Config, o profileOptions, fits func(engine.Config) error) error {
-	for _, n := range append(slices.Clone(o.tps), 1, 2, 4, 8, 16, 32, 64) {
-		if base.Parallelism = engine.TP(n); fits(base) != nil {
+func (d deployment) wouldFit(e *usageError, base engine.Config, asked []engine.Parallelism, o profileOptions, fits func(engine.Config) error) error {
+	most := engine.TP(d.gpuCount)
+	for i, p := range asked {
+		if n := p.GPUs(); n <= d.gpuCount && (i == 0 || n >= most.GPUs()) {
+			most = p
+		}
+	}
+	others := powersOfTwo(mostHinted)
+	if d.spreadsExperts() {
+		worth, _ := d.model.Layouts(mostHinted, base.Weights)
+		others = append(worth, others...)
+	}
+	for _, p := range append(slices.Clone(asked), others...) {
+		if base.Parallelism = p; fits(base) != nil {
 			continue
 		}
-		if n <= d.gpuCount {
-			e = e.hint("--tp %d would do", n)
+		if p.GPUs() <= d.gpuCount {
+			e = e.hint("%s would do", layoutFlag(p))
 		} else {
-			e = e.hint("--gpu-count %d with --tp %d would do", n, n)
+			e = e.hint("--gpu-count %d with %s would do", p.GPUs(), layoutFlag(p))
 		}
 		break
 	}
-	size := d.gpuCount
-	if len(o.tps) > 0 {
-		size = min(size, slices.Max(o.tps))
-	}
-	if base.Parallelism = engine.TP(size); fits(base) == nil {
+	if base.Parallelism = most; fits(base) == nil {
 		return e
 	}
 	if w := smallerWeights(base, fits); w != "" {
-		e = e.hint("--weights %s with --tp %d would do", w, size)
+		e = e.hint("--weights %s with %s would do", w, layoutFlag(most))
 	}
 	if n := contextRoom(*d.model, *d.gpu, base); n >= o.isl+o.osl && n < base.Limits.MaxModelLen {
-		e = e.hint("--max-context-length %d with --tp %d would do", n, size)
+		e = e.hint("--max-context-length %d with %s would do", n, layoutFlag(most))
 	}
 	return e
+}
+
+// layoutWarnings says which parts of the candidates' layouts a template leaves
+// out; of TP it is said at once, since there is always one.
+func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
+	var out []profile.Warning
+	for _, part := range []struct {
+		name string
+		of   func(engine.Parallelism) int
+	}{
+		{"PP", func(p engine.Parallelism) int { return p.PP }},
+		{"DP", func(p engine.Parallelism) int { return p.DP }},
+		{"EP", func(p engine.Parallelism) int { return p.EP }},
+	} {
+		i := slices.IndexFunc(cs, func(c engine.Config) bool { return part.of(c.Parallelism.Normal()) > 1 })
+		if d.kind == engine.KindCommand && i >= 0 && !d.template.Uses(part.name) {
+			out = append(out, profile.Warnf("template_"+strings.ToLower(part.name),
+				"the command does not use {{.%s}}: at %s it starts the same engine as without", part.name, cs[i].Parallelism.Label()))
+		}
+	}
+	return out
+}
+
+// mostHinted is the most GPUs that a hint names.
+const mostHinted = 64
+
+// layoutFlag is the flag that asks for a layout, as a shell takes it.
+func layoutFlag(p engine.Parallelism) string {
+	flag := layoutArgs(p)
+	if strings.Contains(flag[1], " ") {
+		flag[1] = strconv.Quote(flag[1])
+	}
+	return strings.Join(flag, " ")
+}
+
+// layoutArgs is the same as arguments.
+func layoutArgs(p engine.Parallelism) []string {
+	if p = p.Normal(); p == engine.TP(p.TP) {
+		return []string{"--tp", itoa(p.TP)}
+	}
+	return []string{"--parallelism", p.Label()}
 }
 
 // checkContext refuses a workload that the model cannot hold.

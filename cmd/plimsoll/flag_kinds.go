@@ -22,7 +22,7 @@ func flagKinds() map[string][]engine.Kind {
 	launched, foreign := append([]engine.Kind{sim}, processes...), append(slices.Clone(processes), endpoint)
 	started := append([]engine.Kind{estimate}, launched...)
 	return map[string][]engine.Kind{
-		"tp": started, "gpu-count": started, "max-num-batched-tokens": started,
+		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
 		"noise": modelled, "fit": modelled, "explain": modelled,
 		"launcher": launched, "ready-timeout": processes,
 		"command": {command}, "ready-path": {command}, "kv-tokens-pattern": {command},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/profile/load"
 )
 
@@ -126,6 +128,48 @@ func (p *parser) sizes(name string) []int {
 		ns = append(ns, n)
 	}
 	return ns
+}
+
+// layouts reads --tp or --parallelism; nil where neither is given.
+func (p *parser) layouts() []engine.Parallelism {
+	var out []engine.Parallelism
+	for _, n := range p.sizes("tp") {
+		out = append(out, engine.TP(n))
+	}
+	s := p.c.String("parallelism")
+	if p.absent("parallelism", s) {
+		return out
+	}
+	if len(out) > 0 {
+		p.fail(usagef("--tp and --parallelism exclude each other").hint("--parallelism takes plain sizes too, as TP:4"))
+	}
+	for f := range strings.SplitSeq(s, ",") {
+		l, err := engine.ParseParallelism(strings.Trim(strings.TrimSpace(f), `"'`))
+		if err == nil && slices.Contains(out, l) {
+			err = fmt.Errorf("%s is there twice", l.Label())
+		}
+		if err != nil {
+			p.fail(usagef("--parallelism: %v", err))
+			return nil
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// layout reads --parallelism, or --tp where there is none.
+func (p *parser) layout() engine.Parallelism {
+	if !p.c.IsSet("parallelism") {
+		return engine.TP(p.integer("tp", 1, maxGPUs, 1))
+	}
+	if p.c.IsSet("tp") {
+		p.fail(usagef("--tp and --parallelism exclude each other"))
+	}
+	l, err := engine.ParseParallelism(p.c.String("parallelism"))
+	if err != nil {
+		p.fail(usagef("--parallelism: %v", err))
+	}
+	return l
 }
 
 // headers reads "Name: value" lines; the environment may hold several.

@@ -159,7 +159,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p *process.Process, metrics scrape.Reading) (profile.EngineFacts, error) {
 	f := profile.EngineFacts{
 		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
-		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
+		MaxNumSeqs: cfg.Limits.MaxNumSeqs * cfg.Parallelism.Normal().DP, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
 	}
 	if l.dep.kind == engine.KindSim {
 		model, err := l.dep.speed(cfg)

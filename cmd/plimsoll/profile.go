@@ -53,7 +53,7 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dep.warnings = append(dep.warnings, dep.kvWarnings(o, cands)...)
+	dep.warnings = append(append(dep.warnings, dep.kvWarnings(o, cands)...), dep.layoutWarnings(cands)...)
 	ui := newConsole(c, o)
 	ui.deployment(dep)
 	so := sweepOptions(o, dep, cands)

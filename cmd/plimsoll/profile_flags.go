@@ -43,7 +43,7 @@ type profileOptions struct {
 	weights  engine.DType // "" = as the model says
 	gpu      string
 	gpuCount int
-	tps      []int
+	layouts  []engine.Parallelism // to try, by --tp or --parallelism; nil = those of the model
 	limits   engine.Limits
 	noise    float64
 	fit      string // of the latency model; empty = the default
@@ -99,7 +99,8 @@ func profileFlags() []cli.Flag {
 		s("weights", "bf16", weightsUsage, eng),
 		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
-		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: powers of two up to the GPU count)", eng),
+		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
+		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
@@ -180,7 +181,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 		engine: p.choice("engine", engineKinds()...),
 		model:  c.String("model"), catalog: c.String("catalog"),
 		weights: p.weights(),
-		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), tps: p.sizes("tp"),
+		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), layouts: p.layouts(),
 		limits: engine.Limits{
 			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
 			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),

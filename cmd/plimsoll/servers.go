@@ -94,11 +94,12 @@ type simulator struct {
 func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error) {
 	o := s.opts
 	argv := []string{
-		s.self, "engine", "serve", "--model", cmp.Or(o.model, cfg.Model), "--gpu", cfg.GPU, "--tp", itoa(cfg.Parallelism.TP), "--port", itoa(at.Port),
+		s.self, "engine", "serve", "--model", cmp.Or(o.model, cfg.Model), "--gpu", cfg.GPU, "--port", itoa(at.Port),
 		"--weights", string(cfg.Weights), "--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens),
 		"--max-model-len", itoa(cfg.Limits.MaxModelLen),
 		"--noise", fmt.Sprint(o.noise), "--seed", fmt.Sprint(o.seed),
 	}
+	argv = append(argv, layoutArgs(cfg.Parallelism)...)
 	if at.Host != "" {
 		argv = append(argv, "--host", at.Host)
 	}

@@ -89,8 +89,12 @@ func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error)
 	return a, nil
 }
 
-// Limits are the limits of the engine with every default filled in.
+// Limits are the limits of the engine with every default filled in; those of one
+// attention replica where there are several, as engines take them.
 func (m Model) Limits() engine.Limits { return m.about.limits }
+
+// Parallelism is the layout of the engine, every field filled in.
+func (m Model) Parallelism() engine.Parallelism { return m.about.config.Parallelism }
 
 // Fit is the fit whose coefficients the model has.
 func (m Model) Fit() Fit { return m.about.fit }
