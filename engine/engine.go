@@ -113,11 +113,19 @@ type Spec struct {
 	Dir          string        // working directory; empty = the program's own
 	Port         int           // 127.0.0.1 port that the engine will listen on
 	GPUs         []string      // device indices or UUIDs, given as CUDA_VISIBLE_DEVICES; nil leaves it alone
+	Files        []File        // written before it starts, in place of what is there
 	ReadyPath    string        // URL path that answers 2xx when the engine is ready
+	ReadyBody    string        // JSON that is posted there; empty: the path is got
 	ReadyTimeout time.Duration // how long to wait for it
 	Grace        time.Duration // between TERM and KILL
 	LogPath      string        // file that takes stdout and stderr
 	Detached     bool          // outlives the program
+}
+
+// File is a file that an engine reads as it starts.
+type File struct {
+	Path string // its folder is made where it is not there
+	Text string
 }
 
 // Batch is what one forward step carries, as sums over its sequences, so that

@@ -83,6 +83,8 @@ func misbehave(mode string) int {
 		time.Sleep(300 * time.Millisecond)
 		fmt.Println("address already in use")
 		return 98
+	case "frontend":
+		frontend()
 	case "family":
 		family()
 		serveAs(http.StatusOK, "ok")

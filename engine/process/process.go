@@ -101,6 +101,9 @@ func start(ctx context.Context, spec engine.Spec) (*Process, error) {
 	if err := checkPort(ctx, spec.Port); err != nil {
 		return nil, err
 	}
+	if err := writeFiles(spec.Files); err != nil {
+		return nil, err
+	}
 	log, at, err := openLog(spec.LogPath)
 	if err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func start(ctx context.Context, spec engine.Spec) (*Process, error) {
 }
 
 func withDefaults(s engine.Spec) engine.Spec {
-	s.Argv, s.GPUs = slices.Clone(s.Argv), slices.Clone(s.GPUs)
+	s.Argv, s.GPUs, s.Files = slices.Clone(s.Argv), slices.Clone(s.GPUs), slices.Clone(s.Files)
 	if s.Name == "" && len(s.Argv) > 0 {
 		s.Name = filepath.Base(s.Argv[0])
 	}

@@ -17,7 +17,8 @@ const (
 	answerBytes  = 300                    // how much of an answer is kept for messages
 )
 
-// Ready waits until the engine answers 2xx at its ReadyPath, and makes sure,
+// Ready waits until the engine answers 2xx at its ReadyPath, got or, where there is
+// a ReadyBody, posted to, and makes sure,
 // where the system lets it, that the answer is the engine's and not that of
 // another server on the same port. It returns an *ExitError if the engine ends
 // first, a *NotReadyError after Spec.ReadyTimeout, an error that wraps
@@ -34,7 +35,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + p.spec.ReadyPath
 	answer := "no answer"
 	for pause := firstProbe; ; pause = min(pause*3/2, slowestProbe) {
-		ready, got := probe(limit, client, url)
+		ready, got := probe(limit, client, url, p.spec.ReadyBody)
 		if got != "" {
 			answer = got
 		}
@@ -85,10 +86,17 @@ func probeClient() *http.Client {
 }
 
 // probe asks once; answer is empty where the asking was cut short.
-func probe(ctx context.Context, client *http.Client, url string) (ready bool, answer string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func probe(ctx context.Context, client *http.Client, url, body string) (ready bool, answer string) {
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return false, err.Error()
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -101,8 +109,8 @@ func probe(ctx context.Context, client *http.Client, url string) (ready bool, an
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
 		return true, resp.Status
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only for a message: what came, came
-	return false, strings.TrimSpace(resp.Status + " " + cleanLine(strings.ReplaceAll(string(body), "\n", " ")))
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only for a message: what came, came
+	return false, strings.TrimSpace(resp.Status + " " + cleanLine(strings.ReplaceAll(string(said), "\n", " ")))
 }
 
 // confirm makes sure that the server which answered is this engine.
