@@ -142,16 +142,16 @@ func (v *variant) worker(name string, cfg engine.Config) {
 	}
 	c, _ := component(v.doc, name)
 	args, _ := item(c, service)
-	switch m, _ := args.(yaml.MapSlice); {
-	case args == nil:
+	m, some := args.(yaml.MapSlice)
+	if !some {
 		v.set(name, service, "{workers: 1, resources: {gpu: "+tp+"}}")
-	default:
-		v.set(name+"."+service, "workers", "1")
-		if _, ok := item(m, "resources"); ok {
-			v.set(name+"."+service+".resources", "gpu", tp)
-		} else {
-			v.set(name+"."+service, "resources", "{gpu: "+tp+"}")
-		}
+		return
+	}
+	v.set(name+"."+service, "workers", "1")
+	if _, ok := item(m, "resources"); ok {
+		v.set(name+"."+service+".resources", "gpu", tp)
+	} else {
+		v.set(name+"."+service, "resources", "{gpu: "+tp+"}")
 	}
 }
 
