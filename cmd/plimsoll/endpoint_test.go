@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"plimsoll/profile"
@@ -180,6 +182,32 @@ func TestEndpointStopsOnErrors(t *testing.T) {
 		t.Errorf("run.json: complete %v, %v", run.Complete, err)
 	}
 	noSecrets(t, dir, p)
+}
+
+// A server that is killed amid the sweep: that is what the hint speaks of, and
+// once it is back the same command goes on.
+func TestEndpointServerKilled(t *testing.T) {
+	t.Parallel()
+	s := serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching")
+	dir := filepath.Join(t.TempDir(), "results")
+	args := endpoint(dir, s.url, "--max-in-flight", "8")
+	p := start(t, nil, args...)
+	poll(t, "a point of the decode sweep", func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "journal.jsonl"))
+		return err == nil && bytes.Contains(b, []byte(`"id":"sweep/decode/`))
+	})
+	s.signal(t, syscall.SIGKILL)
+	s.wait(t)
+	if code := p.wait(t); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	stderr := p.errout.String()
+	if !strings.Contains(stderr, "hint: nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the ") {
+		t.Errorf("stderr:\n%s", stderr)
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), ":")
+	serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching", "--port", port)
+	ran(t, exitDone, append(args, "--resume")...)
 }
 
 // A server that refuses the credentials, and repeats them as it does.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -161,14 +163,42 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		for _, p := range res.Points {
 			ui.warn(p.Warnings) // why it cannot be picked
 		}
-		if j.dep.kind == engine.KindEndpoint || j.dep.kind == engine.KindEstimate { // neither has logs here
+		if j.dep.kind == engine.KindEstimate { // nothing to mend
 			return cause
+		}
+		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
+			return withHint(cause, "once the server is mended, the same command with --resume --retry goes on")
 		}
 		return withHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
 	case errors.Is(cause, sweep.ErrOverload):
-		return withHint(cause, "if the server was overloaded, lower --max-in-flight; %d points are kept", len(res.Points))
+		return j.overloaded(ctx, cause, len(res.Points))
 	}
 	return cause
+}
+
+// overloaded says how to go on after a server failed too often: of one that is
+// gone, overload is not what is known.
+func (j *job) overloaded(ctx context.Context, cause error, kept int) error {
+	again := fmt.Sprintf("the same command with --resume goes on from the %d points that are kept", kept)
+	if j.serverGone(ctx) {
+		return withHint(cause, "nothing listens at the endpoint any more: once the server is back, %s", again)
+	}
+	return withHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; if not, %s", again)
+}
+
+// serverGone reports whether the endpoint takes no connections.
+func (j *job) serverGone(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, j.opts.endpoint, http.NoBody)
+	if err != nil {
+		return false
+	}
+	resp, err := infoClient(j.opts).Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+		return false
+	}
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // assumptions are printed and stored with every result.
