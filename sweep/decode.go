@@ -36,16 +36,16 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 		return p, err
 	}
 	if osl != o.OSL {
-		r.warn("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL)
+		r.book.warn(s, profile.Warnf("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL))
 	}
 	if o.Search == Grid {
-		return r.grid(spaced(top, o.DecodeGranularity), s.label(), at)
+		return r.grid(s, spaced(top, o.DecodeGranularity), at)
 	}
 	return boundary(top, o.SLA, at)
 }
 
 // grid measures every count, and says where it is too coarse for the SLA.
-func (r *runner) grid(ns []int, label string, at func(n int) (profile.Point, error)) error {
+func (r *runner) grid(s *trial, ns []int, at func(n int) (profile.Point, error)) error {
 	held := 0
 	for _, n := range ns {
 		p, err := at(n)
@@ -54,7 +54,8 @@ func (r *runner) grid(ns []int, label string, at func(n int) (profile.Point, err
 		}
 		meets := p.Meets(r.opts.SLA)
 		if !meets && held > 0 && n-held > max(1, held/20) {
-			r.warn("coarse_grid", "%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", label, held, n)
+			r.book.warn(s, profile.Warnf("coarse_grid",
+				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", s.label(), held, n))
 		}
 		if held = 0; meets {
 			held = n
@@ -67,17 +68,17 @@ func (r *runner) grid(ns []int, label string, at func(n int) (profile.Point, err
 // prefix cache first so that prefill is skipped, over the part where all stream.
 func (r *runner) decodePoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, osl, n int) (profile.Point, error) {
 	cost := r.opts.decodeCost(s.cfg, isl, osl, n)
-	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
+	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		w := profile.Workload{
 			ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
 			Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
 		}
 		warm := w
 		warm.OSL, warm.Warmup = 1, true
-		if err := r.warmUp(ctx, in, warm); err != nil {
+		if err := r.warmUp(ctx, s, warm); err != nil {
 			return profile.Point{}, nil, err
 		}
-		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
+		p, rs, err := r.undisturbed(ctx, s, w, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
 		p.ISL, p.OSL, p.Asked = isl, osl, n
 		p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.ITL.N)...)
 		return p, rs, err
@@ -155,23 +156,19 @@ func runningIn(rs []Running, w profile.Window) (mean float64, n int) {
 
 // decodeSurface measures ITL over context and in-flight at the pick. The row at
 // the target lengths is the sweep's own.
-func (r *runner) decodeSurface(ctx context.Context) (err error) {
-	s := newTrial(profile.Decode, r.res.Decode.Picked.Point.Config)
-	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
+func (r *runner) decodeSurface(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
-		return r.surfaceError(s, err)
+		return err
 	}
 	o := r.opts
 	osl := o.surfaceOSL(s.facts)
 	for _, isl := range decodeISLs(o, o.context(s.facts), osl) {
 		if err := r.decodeRow(ctx, s, isl, osl); err != nil {
-			return r.surfaceError(s, err)
+			return err
 		}
 	}
 	if r.targetRow(s) < 3 { // the search stopped early there
-		if err := r.decodeRow(ctx, s, o.ISL, o.decodeOSL(s.facts)); err != nil {
-			return r.surfaceError(s, err)
-		}
+		return r.decodeRow(ctx, s, o.ISL, o.decodeOSL(s.facts))
 	}
 	return nil
 }

@@ -47,13 +47,13 @@ type Instance struct {
 }
 
 // trial is one configuration in one phase, launched only when a point that
-// is not yet known needs it.
+// is not yet known needs it. One goroutine has it; its account is the ledger's.
 type trial struct {
-	phase profile.Phase
-	cfg   engine.Config
-	facts profile.EngineFacts
-	inst  *Instance
-	begun time.Time
+	phase   profile.Phase
+	cfg     engine.Config
+	facts   profile.EngineFacts
+	inst    *Instance
+	account account
 }
 
 func newTrial(phase profile.Phase, cfg engine.Config) *trial {
@@ -67,3 +67,14 @@ func (s *trial) label() string { return s.cfg.Parallelism.Label() }
 
 // key names the trial in journals and point ids.
 func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }
+
+// spent is the trial's cost until now, a running engine included.
+func (s *trial) spent(now time.Time) Cost {
+	c := s.account.cost
+	if !s.account.begun.IsZero() {
+		secs := now.Sub(s.account.begun).Seconds()
+		c.EngineSeconds += secs
+		c.GPUSeconds += secs * float64(s.cfg.GPUs())
+	}
+	return c
+}

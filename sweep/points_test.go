@@ -166,7 +166,7 @@ func TestBlankPointIsMeasuredOnceMore(t *testing.T) {
 	calls := 0
 	b := newLab(three())
 	r := newRunner(options(b, 1), b, &notes{}, Known{}, nil)
-	in := &Instance{Measurer: v, Died: func() error { return nil }}
+	in := &trial{inst: &Instance{Measurer: v, Died: func() error { return nil }}}
 	w := profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true}
 	p, _, err := r.undisturbed(t.Context(), in, w, func(m Measurement) profile.Point {
 		calls++

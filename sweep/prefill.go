@@ -27,18 +27,18 @@ func (r *runner) prefillSweep(ctx context.Context, s *trial) error {
 // new to the engine, after warm-up requests that are thrown away.
 func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
 	cost := r.opts.prefillCost(s.cfg, isl, n)
-	return r.point(ctx, s, stage, id, cost, func(ctx context.Context, in *Instance) (profile.Point, []profile.Request, error) {
+	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		w := profile.Workload{
 			ISL: isl, OSL: 1, InFlight: 1, Arrival: profile.ClosedLoop,
 			Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
 		}
 		warm := w
 		warm.Requests = r.opts.PrefillWarmups // prompts of every call are new
-		if err := r.warmUp(ctx, in, warm); err != nil {
+		if err := r.warmUp(ctx, s, warm); err != nil {
 			return profile.Point{}, nil, err
 		}
 		w.Requests = n
-		p, rs, err := r.undisturbed(ctx, in, w, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
+		p, rs, err := r.undisturbed(ctx, s, w, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
 		p.ISL, p.OSL = isl, 1
 		p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.TTFT.N)...)
 		return p, rs, err
@@ -126,11 +126,9 @@ func prefillISLs(o Options, context int) []int {
 }
 
 // prefillSurface measures TTFT over ISL at the pick.
-func (r *runner) prefillSurface(ctx context.Context) (err error) {
-	s := newTrial(profile.Prefill, r.res.Prefill.Picked.Point.Config)
-	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
+func (r *runner) prefillSurface(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
-		return r.surfaceError(s, err)
+		return err
 	}
 	for _, isl := range prefillISLs(r.opts, r.opts.context(s.facts)) {
 		if near(isl, r.opts.ISL) {
@@ -138,7 +136,7 @@ func (r *runner) prefillSurface(ctx context.Context) (err error) {
 		}
 		id := fmt.Sprintf("surface/%s/isl%d", s.key(), isl)
 		if _, err := r.prefillPoint(ctx, s, id, profile.StageSurface, isl, r.opts.SurfaceRequests); err != nil {
-			return r.surfaceError(s, err)
+			return err
 		}
 	}
 	return nil

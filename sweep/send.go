@@ -19,12 +19,12 @@ const (
 )
 
 // warmUp sends load whose answers are thrown away; no requests, nothing sent.
-func (r *runner) warmUp(ctx context.Context, in *Instance, w profile.Workload) error {
+func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error {
 	if w.Requests == 0 {
 		return nil
 	}
-	m, err := in.Measurer.Measure(ctx, w)
-	r.count(m.Requests)
+	m, err := s.inst.Measurer.Measure(ctx, w)
+	r.book.count(s, m.Requests)
 	if err != nil {
 		return err
 	}
@@ -34,13 +34,13 @@ func (r *runner) warmUp(ctx context.Context, in *Instance, w profile.Workload) e
 // undisturbed measures w until no stall is in it, at most attempts times, and
 // says what it took. A measurement with failures is never thrown away, nor is one
 // in virtual time, where nothing can disturb.
-func (r *runner) undisturbed(ctx context.Context, in *Instance, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, []profile.Request, error) {
+func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, []profile.Request, error) {
 	for i := 1; ; i++ {
-		m, err := in.Measurer.Measure(ctx, w)
-		r.count(m.Requests)
+		m, err := s.inst.Measurer.Measure(ctx, w)
+		r.book.count(s, m.Requests)
 		p := sum(m)
 		p.Warnings = append(p.Warnings, m.Warnings...)
-		over := err != nil || p.Failures > 0 || ctx.Err() != nil || in.Died() != nil || r.opts.Virtual
+		over := err != nil || p.Failures > 0 || ctx.Err() != nil || s.inst.Died() != nil || r.opts.Virtual
 		switch {
 		case !over && stalled(p) && i < attempts, !over && blank(p) && i == 1:
 			continue
@@ -78,15 +78,6 @@ func stalled(p profile.Point) bool {
 	d := latency(p)
 	limit := max(looseFloor, time.Duration(looseShare*float64(d.P50)))
 	return d.Mean-d.P50 > limit && d.Half > limit
-}
-
-// count adds requests to what the sweep spent.
-func (r *runner) count(rs []profile.Request) {
-	r.res.Cost.Requests += len(rs)
-	for _, q := range rs {
-		r.res.Cost.PromptTokens += int64(q.PromptTokens)
-		r.res.Cost.OutputTokens += int64(q.OutputTokens)
-	}
 }
 
 // overload stops a sweep of somebody's server once a load fails by more than

@@ -2,24 +2,12 @@ package sweep
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
 )
-
-// surfaceError turns an engine's failure at the pick into a recorded reason:
-// the picks stand, the surface has fewer points.
-func (r *runner) surfaceError(s *trial, err error) error {
-	var failed *engineError
-	if !errors.As(err, &failed) {
-		return err
-	}
-	r.partial("the " + s.key() + " surface is incomplete: " + failed.Error())
-	return nil
-}
 
 // prefillSurfaceOf collects the usable prefill points of a configuration.
 func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.PrefillSurface {

@@ -62,6 +62,13 @@ type Options struct {
 	StopErrorShare float64 // stop everything above this share of failed requests; 0 = never
 	Seed           uint64
 
+	// Parallel is how many engines may run beside each other, in stages that allow
+	// it: the candidates of a phase, then the two surfaces. 0 = 1.
+	Parallel int
+	// MaxGPUs is how many GPUs they may have together; a candidate that needs
+	// more is left out. 0 = no limit.
+	MaxGPUs int
+
 	// Virtual says that engines run in virtual time: a point takes what its
 	// computing takes, not what its steps would.
 	Virtual  bool
@@ -105,9 +112,18 @@ type Cost struct {
 	OutputTokens  int64   `json:"output_tokens"`
 }
 
-// Result is what a sweep found.
+// plus is c and what somebody else spent.
+func (c Cost) plus(o Cost) Cost {
+	c.Launches, c.Requests = c.Launches+o.Launches, c.Requests+o.Requests
+	c.EngineSeconds, c.GPUSeconds = c.EngineSeconds+o.EngineSeconds, c.GPUSeconds+o.GPUSeconds
+	c.PromptTokens, c.OutputTokens = c.PromptTokens+o.PromptTokens, c.OutputTokens+o.OutputTokens
+	return c
+}
+
+// Result is what a sweep found. It does not depend on which of the engines that
+// ran beside each other was faster.
 type Result struct {
-	Points         []profile.Point // in the order measured, known ones included
+	Points         []profile.Point // by stage, phase and candidate, then in the order measured; known ones included
 	Skips          []profile.Skip
 	Engines        map[string]profile.EngineFacts
 	Prefill        recommend.Choice
@@ -120,12 +136,15 @@ type Result struct {
 }
 
 // Run sweeps. On cancellation and on ErrNothing the Result holds what is known.
+// The Launcher is called from several goroutines where Options.Parallel is above
+// 1, the Recorder and progress by one at a time.
 func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) (Result, error) {
 	r := newRunner(o, l, rec, known, progress)
 	err := r.run(ctx)
 	if errors.Is(err, errTimeUp) {
 		err = r.outOfTime()
 	}
+	r.book.into(&r.res)
 	return r.res, err
 }
 
@@ -133,7 +152,7 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 func (r *runner) outOfTime() error {
 	const why = "the time allowed was used up"
 	chosen := len(r.res.Decode.All) > 0 // the sweep was complete, only surfaces are cut short
-	r.partial(why)
+	r.book.missing(nil, why)
 	if err := r.finish(); err != nil {
 		return fmt.Errorf("%s: %w", why, err)
 	}
@@ -144,8 +163,8 @@ func (r *runner) outOfTime() error {
 		for _, cfg := range r.opts.Candidates {
 			label := cfg.Parallelism.Label()
 			measured := slices.ContainsFunc(c.All, func(x recommend.Candidate) bool { return x.Label() == label })
-			if !measured && !r.skipped(c.Phase, label) {
-				r.res.Skips = append(r.res.Skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
+			if !measured && !r.book.skipped(c.Phase, label) {
+				r.book.skips = append(r.book.skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
 			}
 		}
 		c.Why = "the best of what was measured before the time was up"
@@ -153,22 +172,25 @@ func (r *runner) outOfTime() error {
 	return nil
 }
 
-// run does the four stages; errTimeUp leaves what is known in r.res.
+// run does the three stages; errTimeUp leaves what is known in the ledger.
 func (r *runner) run(ctx context.Context) error {
 	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
+		var trials []*trial
 		for _, cfg := range r.opts.Candidates {
-			if err := r.candidate(ctx, phase, cfg); err != nil {
-				return err
-			}
+			trials = append(trials, newTrial(phase, cfg))
+		}
+		if err := r.beside(ctx, trials, r.candidate); err != nil {
+			return err
 		}
 	}
 	if err := r.choose(); err != nil {
 		return err
 	}
-	if err := r.prefillSurface(ctx); err != nil {
-		return err
+	surfaces := []*trial{
+		newTrial(profile.Prefill, r.res.Prefill.Picked.Point.Config),
+		newTrial(profile.Decode, r.res.Decode.Picked.Point.Config),
 	}
-	if err := r.decodeSurface(ctx); err != nil {
+	if err := r.beside(ctx, surfaces, r.surface); err != nil {
 		return err
 	}
 	return r.finish()
@@ -176,22 +198,40 @@ func (r *runner) run(ctx context.Context) error {
 
 // candidate measures one configuration in one phase; an engine that fails is a
 // Skip, not an error.
-func (r *runner) candidate(ctx context.Context, phase profile.Phase, cfg engine.Config) (err error) {
-	s := newTrial(phase, cfg)
-	if r.skipped(phase, s.label()) {
-		r.recall(s)
-		r.meter.close(s.step(profile.StageSweep))
+func (r *runner) candidate(ctx context.Context, s *trial) (err error) {
+	if r.book.skipped(s.phase, s.label()) {
+		r.book.recallAll(s)
+		r.book.close(s, profile.StageSweep)
 		return nil
 	}
 	defer func() { err = r.end(ctx, s, profile.StageSweep, err) }()
-	if phase == profile.Prefill {
-		err = r.prefillSweep(ctx, s)
-	} else {
-		err = r.decodeSweep(ctx, s)
+	if err = r.tooLarge(s); err == nil {
+		if s.phase == profile.Prefill {
+			err = r.prefillSweep(ctx, s)
+		} else {
+			err = r.decodeSweep(ctx, s)
+		}
 	}
 	var failed *engineError
 	if errors.As(err, &failed) {
-		return r.skip(r.skipOf(failed, s))
+		return r.book.skip(s, r.skipOf(failed, s))
+	}
+	return err
+}
+
+// surface measures around a pick. An engine that fails there leaves the surface
+// with fewer points, which is said: the picks stand.
+func (r *runner) surface(ctx context.Context, s *trial) (err error) {
+	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
+	if s.phase == profile.Prefill {
+		err = r.prefillSurface(ctx, s)
+	} else {
+		err = r.decodeSurface(ctx, s)
+	}
+	var failed *engineError
+	if errors.As(err, &failed) {
+		r.book.missing(s, "the "+s.key()+" surface is incomplete: "+failed.Error())
+		return nil
 	}
 	return err
 }
@@ -218,8 +258,9 @@ func (r *runner) finish() error {
 	if err := r.choose(); err != nil {
 		return err
 	}
-	r.res.PrefillSurface = prefillSurfaceOf(r.res.Points, r.res.Prefill.Picked.Point.Config)
-	r.res.DecodeSurface = decodeSurfaceOf(r.res.Points, r.res.Decode.Picked.Point.Config)
+	points := r.book.points()
+	r.res.PrefillSurface = prefillSurfaceOf(points, r.res.Prefill.Picked.Point.Config)
+	r.res.DecodeSurface = decodeSurfaceOf(points, r.res.Decode.Picked.Point.Config)
 	return nil
 }
 
@@ -227,8 +268,8 @@ func (r *runner) finish() error {
 // of configurations that were not dropped.
 func (r *runner) sweepPoints(phase profile.Phase) []profile.Point {
 	var ps []profile.Point
-	for _, p := range r.res.Points {
-		if p.Stage == profile.StageSweep && p.Phase == phase && !r.skipped(phase, p.Config.Parallelism.Label()) {
+	for _, p := range r.book.points() {
+		if p.Stage == profile.StageSweep && p.Phase == phase && !r.book.skipped(phase, p.Config.Parallelism.Label()) {
 			ps = append(ps, p)
 		}
 	}

@@ -1,0 +1,335 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// crowd is a lab whose engines run beside each other: it counts what runs, and
+// goes wrong where it is told to. Every call to it or to its recorder is an event.
+type crowd struct {
+	lab *lab
+
+	mu            sync.Mutex
+	running, used int // engines, their GPUs
+	most, widest  int // of each, at any time
+	stops         map[int]int
+	launched      int
+	events        int
+	fault         string // what happens at event number at
+	at            int
+	cancel        context.CancelFunc
+	notes         notes
+}
+
+func newCrowd(laws map[string]law) *crowd {
+	return &crowd{lab: newLab(laws), stops: map[int]int{}, at: -1, cancel: func() {}}
+}
+
+var errInjected = errors.New("injected")
+
+// event reports whether the fault strikes here. It is called with mu held, and
+// lets the others go first now and then.
+func (c *crowd) event(kinds ...string) error {
+	c.events++
+	if c.events-1 < c.at || c.at < 0 || !slices.Contains(kinds, c.fault) {
+		return nil
+	}
+	if c.fault == "cancel" {
+		c.cancel()
+		return nil
+	}
+	if c.fault != "always die" {
+		c.at = -1 // once
+	}
+	return errInjected
+}
+
+func (c *crowd) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
+	runtime.Gosched()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.event("launch", "cancel"); err != nil {
+		return nil, err
+	}
+	in, err := c.lab.Launch(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	id, gpus := c.launched, cfg.GPUs()
+	c.launched++
+	c.running, c.used = c.running+1, c.used+gpus
+	c.most, c.widest = max(c.most, c.running), max(c.widest, c.used)
+	inner, died := in.Measurer, in.Died
+	var dead error
+	in.Died = func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return errors.Join(dead, died())
+	}
+	in.Measurer = measureFunc(func(ctx context.Context, w profile.Workload) (Measurement, error) {
+		runtime.Gosched()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.event("die", "always die", "cancel", "overload"); err != nil {
+			if c.fault == "overload" {
+				return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, err)
+			}
+			dead = err
+		}
+		return inner.Measure(ctx, w)
+	})
+	in.Stop = func(context.Context) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stops[id]++
+		c.running, c.used = c.running-1, c.used-gpus
+		return c.event("stop", "cancel")
+	}
+	return in, nil
+}
+
+type measureFunc func(context.Context, profile.Workload) (Measurement, error)
+
+func (f measureFunc) Measure(ctx context.Context, w profile.Workload) (Measurement, error) {
+	return f(ctx, w)
+}
+
+func (c *crowd) Point(p profile.Point, rs []profile.Request, spent Cost) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.event("record", "cancel"), c.notes.Point(p, rs, spent))
+}
+
+func (c *crowd) Skip(s profile.Skip) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.event("record", "cancel"), c.notes.Skip(s))
+}
+
+func (c *crowd) Engine(k string, f profile.EngineFacts) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.event("record", "cancel"), c.notes.Engine(k, f))
+}
+
+func (c *crowd) options(tps ...int) Options {
+	o := options(c.lab, tps...)
+	o.Now = func() time.Time {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.lab.now
+	}
+	// Few points keep a thousand runs short.
+	o.PrefillGranularity, o.DecodeGranularity, o.MaxContext = 3, 2, 4000
+	return o
+}
+
+// check wants every engine stopped once, and no more of them than allowed.
+func (c *crowd) check(t interface{ Fatalf(string, ...any) }, o Options) {
+	if c.running != 0 || c.used != 0 || len(c.stops) != c.launched {
+		t.Fatalf("%d engines left running, %d of %d stopped", c.running, len(c.stops), c.launched)
+	}
+	for id, n := range c.stops {
+		if n != 1 {
+			t.Fatalf("engine %d was stopped %d times", id, n)
+		}
+	}
+	if c.most > max(o.Parallel, 1) || o.MaxGPUs > 0 && c.widest > o.MaxGPUs {
+		t.Fatalf("%d engines on %d GPUs at once, allowed %d on %d", c.most, c.widest, o.Parallel, o.MaxGPUs)
+	}
+}
+
+// timeless is a result without instants and durations.
+func timeless(r Result) Result {
+	plain := func(p profile.Point) profile.Point {
+		p.Started, p.Elapsed = time.Time{}, 0
+		return p
+	}
+	choice := func(c recommend.Choice) recommend.Choice {
+		c.Picked.Point, c.All = plain(c.Picked.Point), slices.Clone(c.All)
+		for i := range c.All {
+			c.All[i].Point = plain(c.All[i].Point)
+		}
+		if c.Other != nil {
+			other := *c.Other
+			other.Point, c.Other = plain(other.Point), &other
+		}
+		return c
+	}
+	r.Points = slices.Clone(r.Points)
+	for i := range r.Points {
+		r.Points[i] = plain(r.Points[i])
+	}
+	r.Prefill, r.Decode = choice(r.Prefill), choice(r.Decode)
+	r.Cost.EngineSeconds, r.Cost.GPUSeconds = 0, 0
+	return r
+}
+
+// What runs beside what changes nothing in the result, whatever finishes first;
+// engines never have more GPUs than allowed; a candidate that never could is
+// left out with its reason.
+func TestParallelGivesTheSameResult(t *testing.T) {
+	plain := newCrowd(three())
+	want, err := Run(t.Context(), plain.options(1, 2, 4), plain, plain, Known{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCrowd(three())
+		o := c.options(1, 2, 4)
+		o.Parallel = rapid.IntRange(0, 5).Draw(t, "parallel")
+		o.MaxGPUs = rapid.SampledFrom([]int{0, 4, 5, 6, 7, 100}).Draw(t, "GPUs")
+		shares := 0
+		got, err := Run(t.Context(), o, c, c, Known{}, func(p Progress) { shares++ }) // shares: the race detector looks
+		if err != nil || shares == 0 {
+			t.Fatalf("%v, %d times progress", err, shares)
+		}
+		c.check(t, o)
+		if a, b := timeless(got), timeless(want); !reflect.DeepEqual(a, b) {
+			t.Fatalf("parallel %d on %d GPUs:\ngot  %+v\nwant %+v", o.Parallel, o.MaxGPUs, a, b)
+		}
+	})
+	c := newCrowd(three())
+	o := c.options(1, 2, 4)
+	o.Parallel, o.MaxGPUs = 3, 2
+	got, err := Run(t.Context(), o, c, c, Known{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, o)
+	if len(got.Skips) != 1 || got.Skips[0] != (profile.Skip{Label: "TP:4", Reason: "needs 4 GPUs, 2 may be in use at once"}) {
+		t.Errorf("skips %+v", got.Skips)
+	}
+}
+
+// Engines do run beside each other: each launch here waits for the other one.
+func TestParallelIsParallel(t *testing.T) {
+	c := newCrowd(three())
+	o := c.options(1, 2)
+	o.Parallel = 2
+	both := &meeting{crowd: c}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := Run(ctx, o, both, c, Known{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if c.most != 2 {
+		t.Errorf("%d engines at once, want 2", c.most)
+	}
+}
+
+// meeting lets launches through in twos.
+type meeting struct {
+	*crowd
+	mu   sync.Mutex
+	n    int
+	open chan struct{} // closed when the second of two is there
+}
+
+func (m *meeting) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
+	m.mu.Lock()
+	if m.n++; m.n%2 == 1 {
+		m.open = make(chan struct{})
+	} else {
+		close(m.open)
+	}
+	open := m.open
+	m.mu.Unlock()
+	select {
+	case <-open:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return m.crowd.Launch(ctx, cfg)
+}
+
+// Whatever goes wrong, at whatever point: every engine is stopped exactly once,
+// nothing is left running, and what was measured is kept.
+func TestParallelFaults(t *testing.T) {
+	faults := []string{"launch", "die", "always die", "overload", "record", "cancel", "stop"}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		c := newCrowd(three())
+		c.cancel, c.fault = cancel, rapid.SampledFrom(faults).Draw(t, "fault")
+		c.at = rapid.IntRange(0, 120).Draw(t, "event")
+		o := c.options(1, 2, 4)
+		o.Parallel, o.MaxGPUs = rapid.IntRange(1, 4).Draw(t, "parallel"), rapid.IntRange(4, 8).Draw(t, "GPUs")
+		if rapid.Bool().Draw(t, "deadline") {
+			o.Deadline = c.lab.now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "seconds")) * time.Second)
+		}
+		got, err := Run(ctx, o, c, c, Known{}, nil)
+		c.check(t, o)
+		if len(got.Points) < len(c.notes.Points)-1 { // the one whose recorder failed is not kept
+			t.Fatalf("%d points in the result, %d were recorded", len(got.Points), len(c.notes.Points))
+		}
+		untimed := o.Deadline.IsZero()
+		switch canceled := ctx.Err() != nil; {
+		case canceled && err != nil && !errors.Is(err, context.Canceled): // nil: it was the end anyway
+			t.Fatalf("canceled: %v", err)
+		case canceled && err == nil && c.events > c.at+4:
+			t.Fatalf("%d events after it was canceled", c.events-c.at)
+		case c.fault == "overload" && c.at == -1 && !errors.Is(err, ErrOverload):
+			t.Fatalf("overloaded: %v", err)
+		case c.fault == "record" && c.at == -1 && !errors.Is(err, errInjected):
+			t.Fatalf("the recorder failed: %v", err)
+		case c.fault == "stop" && c.at == -1 && untimed && !errors.Is(err, errInjected):
+			t.Fatalf("an engine did not stop: %v", err)
+		case (c.fault == "launch" || c.fault == "die") && untimed && err != nil:
+			t.Fatalf("one engine failed: %v", err)
+		}
+	})
+	goleak.VerifyNone(t)
+}
+
+// A server that is overloaded stops the load on the others too.
+func TestParallelFirstFailureStopsTheOthers(t *testing.T) {
+	c := newCrowd(three())
+	o := c.options(1, 2)
+	o.Parallel = 2
+	other := make(chan struct{}) // closed when TP:2 is under load
+	l := launchFunc(func(ctx context.Context, cfg engine.Config) (*Instance, error) {
+		in, err := c.Launch(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		in.Measurer = measureFunc(func(ctx context.Context, _ profile.Workload) (Measurement, error) {
+			if cfg.Parallelism == engine.TP(1) {
+				<-other
+				return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, errInjected)
+			}
+			close(other)
+			<-ctx.Done()
+			return Measurement{}, ctx.Err()
+		})
+		return in, nil
+	})
+	_, err := Run(t.Context(), o, l, c, Known{}, nil)
+	if !errors.Is(err, ErrOverload) || errors.Is(err, context.Canceled) || len(c.notes.Skips) > 0 {
+		t.Errorf("%v, skips %v", err, c.notes.Skips)
+	}
+	c.check(t, o)
+}
+
+type launchFunc func(context.Context, engine.Config) (*Instance, error)
+
+func (f launchFunc) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
+	return f(ctx, cfg)
+}
