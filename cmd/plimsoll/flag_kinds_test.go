@@ -41,6 +41,9 @@ func TestFlagKinds(t *testing.T) {
 		"output-dir": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
 		"format": "", "quiet": "", "verbose": "",
 	}
+	for _, f := range kubeFlags() { // they go with --launcher kubernetes
+		want[f.Names()[0]] = ""
+	}
 	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM}
 	cmd := profileCommand()
 	finish(cmd)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -60,8 +61,18 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 	return nil, last
 }
 
+// running is an engine that was started, here or on a cluster.
+type running interface {
+	URL() string
+	Log() (io.ReadCloser, error)
+	LogPath() string
+	Done() <-chan struct{} // closed when it has ended
+	Err() error            // why it ended by itself
+	Stop(ctx context.Context) error
+}
+
 // died is how an engine that just failed to answer has ended; nil where it runs.
-func died(ctx context.Context, p *process.Process) error {
+func died(ctx context.Context, p running) error {
 	waitEnd(ctx, p.Done())
 	return p.Err()
 }
@@ -89,12 +100,8 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	phase := "prefill"
-	if cfg.PrefixCaching {
-		phase = "decode"
-	}
-	name := phase + " " + cfg.Parallelism.Slug()
-	at := engine.Launch{Port: port, LogPath: filepath.Join(l.opts.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")}
+	name := launchName(cfg)
+	at := engine.Launch{Port: port, LogPath: l.opts.engineLog(name)}
 	if len(l.dep.visible) > 0 {
 		if at.GPUs, err = process.Assign(l.dep.visible, nil, cfg.GPUs()); err != nil {
 			return engine.Spec{}, err
@@ -105,9 +112,23 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 	return spec, err
 }
 
+// launchName tells the engines of a run apart: the phase and the layout.
+func launchName(cfg engine.Config) string {
+	phase := "prefill"
+	if cfg.PrefixCaching {
+		phase = "decode"
+	}
+	return phase + " " + cfg.Parallelism.Slug()
+}
+
+// engineLog is where an engine's log is kept.
+func (o profileOptions) engineLog(name string) string {
+	return filepath.Join(o.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")
+}
+
 // attach makes an Instance of a server that answers; p is nil where it is not
 // ours.
-func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p *process.Process) (*sweep.Instance, error) {
+func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p running) (*sweep.Instance, error) {
 	o := load.Options{
 		BaseURL: url, Model: l.dep.modelName, APIKey: load.Secret(l.opts.apiKey), Headers: l.opts.headers,
 		Endpoint: l.opts.api, Prompts: l.opts.prompts, Timeout: l.opts.requestTimeout,
@@ -156,7 +177,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 }
 
 // facts asks the engine what it is.
-func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p *process.Process, metrics scrape.Reading) (profile.EngineFacts, error) {
+func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p running, metrics scrape.Reading) (profile.EngineFacts, error) {
 	f := profile.EngineFacts{
 		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs * cfg.Parallelism.Normal().DP, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
@@ -195,7 +216,7 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 
 // kvCapacity fills in how many tokens the KV cache holds: by flag, from the
 // engine's log, or from what it serves.
-func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p *process.Process, metrics scrape.Reading) error {
+func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p running, metrics scrape.Reading) error {
 	if n := metrics.BlockSize.Int(); n > 0 {
 		f.BlockSize = n
 	}
@@ -231,7 +252,7 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 	return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
 }
 
-func (l *launcher) kvFromLog(p *process.Process) (int, error) {
+func (l *launcher) kvFromLog(p running) (int, error) {
 	r, err := p.Log()
 	if err != nil {
 		return 0, err

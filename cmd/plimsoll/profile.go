@@ -28,7 +28,7 @@ func profileCommand() *cli.Command {
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),
 		Action:      profileAction,
-		Subcommands: []*cli.Command{importCommand()},
+		Subcommands: []*cli.Command{importCommand(), kubeCleanupCommand()},
 	}
 }
 
@@ -41,7 +41,11 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dep, err := resolve(o, cat, localGPUs)
+	list := localGPUs
+	if o.kube.on {
+		list = clusterGPUs(c.Context, o)
+	}
+	dep, err := resolve(o, cat, list)
 	if err != nil {
 		return err
 	}
@@ -107,7 +111,11 @@ func orElse(v, def int) int {
 
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
-	l := launcherOf(o, dep, ui.verbosef)
+	l, end, err := launcherOf(ctx, o, dep, ui)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end(context.WithoutCancel(ctx))) }()
 	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
 			return err
@@ -130,7 +138,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	if err != nil {
 		return err
 	}
-	if err := ui.result(out); err != nil {
+	if err := errors.Join(ui.result(out), o.publish(ctx)); err != nil {
 		return err
 	}
 	if !out.rec.Feasible {
@@ -139,12 +147,21 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	return nil
 }
 
-// launcherOf is what starts engines of the deployment's kind.
-func launcherOf(o profileOptions, d deployment, note func(string, ...any)) sweep.Launcher {
-	if d.kind == engine.KindEstimate {
-		return estimator{opts: o, dep: d}
+// launcherOf is what starts engines of the deployment's kind, and what ends it
+// when all engines are stopped.
+func launcherOf(ctx context.Context, o profileOptions, d deployment, ui *console) (l sweep.Launcher, end func(context.Context) error, err error) {
+	end = func(context.Context) error { return nil }
+	switch {
+	case d.kind == engine.KindEstimate:
+		return estimator{opts: o, dep: d}, end, nil
+	case o.kube.on:
+		k, err := launchOnKube(ctx, o, d, ui)
+		if err != nil {
+			return nil, nil, err
+		}
+		return k, k.Close, nil
 	}
-	return newLauncher(o, d, note)
+	return newLauncher(o, d, ui.verbosef), end, nil
 }
 
 // abandon keeps what is known of a run that did not end, and says how to go on.

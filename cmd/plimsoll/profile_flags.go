@@ -74,6 +74,8 @@ type profileOptions struct {
 	apiKey       string
 	headers      []load.Header
 
+	kube kubeOptions
+
 	format         string
 	quiet, verbose bool
 	inputs         map[string]string // what a resumed run must agree on
@@ -84,7 +86,7 @@ func profileFlags() []cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: cat}
 	}
 	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
-	return []cli.Flag{
+	return append([]cli.Flag{
 		s("isl", "3000", "input sequence length, `tokens`", target),
 		s("osl", "500", "output sequence length, `tokens`", target),
 		s("ttft", "50", "SLA: time to first token, `ms`", target),
@@ -110,7 +112,7 @@ func profileFlags() []cli.Flag {
 		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
 		s("kv-tokens", "", "KV cache capacity of one engine, `tokens` (default: from its log or /metrics; sim, estimate: what the GPU's memory holds)", eng),
 		s("kv-tokens-pattern", "", "`REGEX` with one group that finds the KV capacity in the engine's log", eng),
-		s("launcher", "local", "where engines run: `local`", eng),
+		s("launcher", "local", "where engines run: `local|kubernetes`", eng),
 		s("require", "", "`measured`: fail instead of falling back to the simulated engine", eng),
 
 		s("endpoint", "", "`URL` of a server that already runs; nothing is launched", ep),
@@ -137,7 +139,7 @@ func profileFlags() []cli.Flag {
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
 		s("seed", "1", "seed of prompts and noise, `N`", runs),
 		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win", runs),
-	}
+	}, kubeFlags()...)
 }
 
 // catalogUsage is of --catalog, wherever it is.
@@ -216,7 +218,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
 		}
 	}
-	p.choice("launcher", "local")
+	o.kube = p.kube(p.choice("launcher", "local", "kubernetes") == "kubernetes")
 	if c.String("require") != "" {
 		o.require = p.choice("require", "measured") != ""
 	}
@@ -264,6 +266,9 @@ func (o profileOptions) check() error {
 	case o.retry && !o.resume:
 		return usagef("--retry goes with --resume")
 	}
+	if err := o.checkKube(); err != nil {
+		return err
+	}
 	if o.endpoint != "" {
 		return o.checkEndpoint()
 	}
@@ -295,6 +300,7 @@ func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 	skip := map[string]bool{
 		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
+		"kubeconfig": true, "context": true, "schedule-timeout": true, "results-configmap": true,
 	}
 	in := map[string]string{}
 	for _, f := range c.Command.Flags {

@@ -36,6 +36,7 @@ type deployment struct {
 	gpuName    string       // as shown
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
+	perNode    int      // GPUs of the largest machine; 0 where unknown
 	driver     string
 	kvTokens   int // of one engine, as asked for; 0 = what is there
 	provenance profile.Provenance
@@ -91,7 +92,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	}
 	if real, ok := realEngineOf(engine.Kind(o.engine)); ok {
 		d.kind = real.kind
-		if err := real.present(); err != nil {
+		if err := real.present(); err != nil && !o.kube.on { // an image has its own
 			return d, err
 		}
 	}
@@ -99,6 +100,9 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	var noGPUs error
 	if d.kind == "" || d.onGPUs() {
 		found, noGPUs = list(cat)
+	}
+	if noGPUs != nil && o.kube.on {
+		return d, noGPUs
 	}
 	if d.kind == "" {
 		d.auto(o, found, noGPUs)
@@ -248,6 +252,10 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		}
 		for _, dev := range found.Devices {
 			d.visible = append(d.visible, dev.UUID)
+			d.perNode = max(d.perNode, dev.Index+1)
+		}
+		if o.kube.on { // no engine spans nodes unless it is asked for
+			d.gpuCount = d.perNode
 		}
 		for _, w := range found.Warnings {
 			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))

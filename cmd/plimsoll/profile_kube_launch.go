@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/gpu"
+	"plimsoll/engine/kube"
+	"plimsoll/profile"
+	"plimsoll/sweep"
+
+	"plimsoll/engine/catalog"
+)
+
+// kubePort is the engine's in its pod, where nobody else listens.
+const kubePort = 8000
+
+// kubeLauncher starts engines for the sweep on a cluster.
+type kubeLauncher struct {
+	*launcher
+	run *kube.Run
+}
+
+// launchOnKube begins a run on the cluster.
+func launchOnKube(ctx context.Context, o profileOptions, d deployment, ui *console) (*kubeLauncher, error) {
+	config, namespace, err := o.kube.connection.Config()
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	if err := remains(ctx, o, ui); err != nil {
+		return nil, err
+	}
+	engines := o.kube.engines
+	engines.Note = ui.verbosef
+	if d.kind == engine.KindSim && !o.kube.gpus {
+		engines.GPUResource = ""
+	}
+	if d.perNode > 0 && engines.GPUsPerNode == 0 {
+		engines.GPUsPerNode = d.perNode
+	}
+	about := fmt.Sprintf("profile-sla of %s with %s", d.modelName, kindWord(d.kind))
+	run, err := kube.Begin(ctx, config, namespace, about, engines)
+	if err != nil {
+		return nil, err
+	}
+	ui.verbosef("run %s in namespace %s", run.ID(), run.Namespace())
+	l := newLauncher(o, d, ui.verbosef)
+	if o.kube.model != "" {
+		l.dep.modelName = o.kube.model
+	}
+	return &kubeLauncher{launcher: l, run: run}, nil
+}
+
+// remains says what runs that were killed left behind in the namespace.
+func remains(ctx context.Context, o profileOptions, ui *console) error {
+	config, namespace, err := o.kube.connection.Config()
+	if err != nil {
+		return usagef("%v", err)
+	}
+	runs, err := kube.Find(ctx, config, namespace)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if !r.Lives(time.Now()) {
+			ui.warn([]profile.Warning{profile.Warnf("kube_remains",
+				"run %s in namespace %s ended without cleaning up: %d pods may hold GPUs: plimsoll profile-sla cleanup --kube-namespace %s deletes them", r.ID, namespace, r.Pods, namespace)})
+		}
+	}
+	return nil
+}
+
+// Close deletes what is left of the run.
+func (l *kubeLauncher) Close(ctx context.Context) error { return l.run.Close(ctx) }
+
+// Launch implements sweep.Launcher.
+func (l *kubeLauncher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
+	spec, err := l.spec(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l.note("starting %s: %s", spec.Name, strings.Join(l.opts.redacted(spec.Argv), " "))
+	e, err := l.run.Start(ctx, kube.Launch{Spec: spec, Kind: cfg.Kind, GPUs: cfg.GPUs(), EntryPoint: cfg.Kind == engine.KindSim})
+	if err != nil {
+		return nil, err
+	}
+	in, err := l.attach(ctx, e.URL(), cfg, e)
+	if err != nil {
+		return nil, errors.Join(err, died(ctx, e), e.Stop(context.WithoutCancel(ctx)))
+	}
+	in.Facts.Command = l.opts.redacted(spec.Argv)
+	if l.opts.kube.engines.Access == kube.ByPortForward {
+		in.Facts.Warnings = append(in.Facts.Warnings, profile.Warnf("port_forward",
+			"requests went through a port-forward: every chunk passes the API server, which adds to TTFT and ITL and limits the load: plimsoll profile-sla manifest runs the profile inside the cluster"))
+		in.Measurer = forwarded{Measurer: in.Measurer, breaks: e.Breaks}
+	}
+	return in, nil
+}
+
+// spec is the engine to start in a pod.
+func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
+	name := launchName(cfg)
+	if l.opts.kube.model != "" {
+		cfg.Model = l.opts.kube.model
+	}
+	spec, err := l.dep.server.Spec(cfg, engine.Launch{Host: "0.0.0.0", Port: kubePort, LogPath: l.opts.engineLog(name)})
+	spec.Name = name
+	if cfg.Kind == engine.KindSim {
+		spec.ReadyTimeout = kubeReady
+	}
+	return spec, err
+}
+
+// forwarded is a Measurer whose way to the engine may break.
+type forwarded struct {
+	sweep.Measurer
+	breaks func() int
+}
+
+// Measure implements sweep.Measurer.
+func (f forwarded) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
+	before := f.breaks()
+	m, err := f.Measurer.Measure(ctx, w)
+	if n := f.breaks() - before; n > 0 {
+		m.Warnings = append(m.Warnings, profile.Warnf("port_forward_broken",
+			"the port-forward broke %d times: requests that were on it failed by the way, not by the engine", n))
+	}
+	return m, err
+}
+
+// clusterGPUs lists the GPUs of the nodes that engines may run on.
+func clusterGPUs(ctx context.Context, o profileOptions) gpuLister {
+	return func(cat catalog.Catalog) (gpu.Inventory, error) {
+		var inv gpu.Inventory
+		if o.gpuCount > 0 && (o.gpu != "" || o.kube.engines.GPUsPerNode > 0) {
+			return inv, nil // all is said; listing nodes may not be permitted
+		}
+		config, _, err := o.kube.connection.Config()
+		if err != nil {
+			return inv, err
+		}
+		nodes, err := kube.Nodes(ctx, config, o.kube.engines)
+		if err != nil {
+			return inv, fmt.Errorf("%w (hint: with --gpu NAME --gpu-count N nothing is asked of the nodes)", err)
+		}
+		products := map[string]bool{}
+		for _, n := range nodes {
+			sku, _ := cat.GPUByDeviceName(n.Product) // else the nodes do not tell, or the catalog does not know
+			products[n.Product] = true
+			for i := range n.GPUs {
+				inv.Devices = append(inv.Devices, gpu.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.Name, i), Name: n.Product, SKU: sku.Name})
+			}
+		}
+		if len(products) > 1 {
+			inv.Warnings = append(inv.Warnings, "the nodes have different GPUs: --node-selector nvidia.com/gpu.product=NAME keeps to one kind")
+		}
+		return inv, nil
+	}
+}

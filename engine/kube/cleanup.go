@@ -1,0 +1,118 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Found is a run as its Lease tells, or, without one, as its labels do.
+type Found struct {
+	ID     string
+	About  string // what is profiled; empty where unknown
+	Holder string
+	Began  time.Time // zero where unknown
+	Seen   time.Time // last sign of life; zero where its Lease is gone
+	Pods   int
+
+	kinds []schema.GroupVersionResource
+	lease string
+}
+
+// Lives reports whether the run gave a sign of life not long before now. Clocks
+// that differ by more than LeaseDuration mislead it.
+func (f Found) Lives(now time.Time) bool { return now.Sub(f.Seen) < 2*LeaseDuration }
+
+// Find lists the runs of a namespace, the oldest first.
+func Find(ctx context.Context, config *rest.Config, namespace string) ([]Found, error) {
+	a, err := connect(config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return a.find(ctx)
+}
+
+func (a *api) find(ctx context.Context) ([]Found, error) {
+	items, err := a.list(ctx, leases(), labelOwner+"=plimsoll,"+LabelRun)
+	if err != nil {
+		return nil, err
+	}
+	runs := map[string]*Found{}
+	for _, l := range items {
+		id := l.GetLabels()[LabelRun]
+		runs[id] = &Found{
+			ID: id, About: l.GetAnnotations()[annotationAbout], kinds: parseKinds(l.GetAnnotations()[annotationKinds]), lease: l.GetName(),
+			Holder: text(l, "holderIdentity"), Began: moment(text(l, "acquireTime")), Seen: moment(text(l, "renewTime")),
+		}
+	}
+	pods, err := a.list(ctx, podResource(), LabelRun)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.list(ctx, deployments(), LabelRun)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range append(pods, made...) {
+		id := o.GetLabels()[LabelRun]
+		if runs[id] == nil {
+			runs[id] = &Found{ID: id}
+		}
+		if i < len(pods) {
+			runs[id].Pods++
+		}
+	}
+	all := make([]Found, 0, len(runs))
+	for _, f := range runs {
+		all = append(all, *f)
+	}
+	slices.SortFunc(all, func(a, b Found) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
+	return all, nil
+}
+
+func text(l unstructured.Unstructured, field string) string {
+	s, _, _ := unstructured.NestedString(l.Object, "spec", field) // what is no text is none
+	return s
+}
+
+func moment(s string) time.Time {
+	t, err := time.Parse(metav1.RFC3339Micro, s)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Cleanup deletes all that carries a run's label, its Lease last, and returns once
+// its pods are gone. It says what it deleted, after an error too.
+func Cleanup(ctx context.Context, config *rest.Config, namespace string, run Found) (deleted []string, err error) {
+	a, err := connect(config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	kinds := run.kinds
+	if len(kinds) == 0 { // its Lease is gone: what the default template makes
+		if kinds, err = (Options{}).Filled().kinds(); err != nil {
+			return nil, err
+		}
+	}
+	selector := LabelRun + "=" + run.ID
+	deleted, err = a.sweep(ctx, selector, withMade(kinds))
+	if err := errors.Join(err, a.gone(ctx, selector, defaultGrace)); err != nil {
+		return deleted, err
+	}
+	if run.lease == "" {
+		return deleted, nil
+	}
+	if err := a.remove(ctx, leases(), run.lease); err != nil {
+		return deleted, err
+	}
+	return append(deleted, "lease/"+run.lease), nil
+}

@@ -1,0 +1,184 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plimsoll/engine/kube/cluster"
+)
+
+// PodError says why an engine's pod does not serve, or serves no more.
+type PodError struct {
+	Engine  string // as in messages: "decode tp2"
+	Pod     string
+	Reason  string // in Kubernetes' words: Unschedulable, ImagePullBackOff, OOMKilled, Error, Evicted
+	Message string
+	Exited  bool     // the program ended, with Code
+	Code    int      // exit status; 128 and a signal's number where one ended it
+	Tail    []string // last lines of its log
+	Hint    string
+}
+
+func (e *PodError) Error() string {
+	s := e.Engine
+	if e.Pod != "" {
+		s += " (pod " + e.Pod + ")"
+	}
+	s += ": " + e.Reason
+	if e.Exited {
+		s += fmt.Sprintf(", exit code %d", e.Code)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Hint != "" {
+		s += " (hint: " + e.Hint + ")"
+	}
+	if len(e.Tail) > 0 {
+		s += "; its last log lines:\n  | " + strings.Join(e.Tail, "\n  | ")
+	}
+	return s
+}
+
+// seen is what a pod's status comes to.
+type seen struct {
+	ready bool
+	// end is why it will never serve, or has ended; nil while it may.
+	end *PodError
+	// trouble lasts by itself, or passes: it ends an engine that has it too long.
+	trouble *PodError
+	// unplaced has no node yet.
+	unplaced bool
+	// waiting is what it waits for, in a word; empty where it just starts.
+	waiting string
+}
+
+// judge reads a pod's status.
+func judge(p *corev1.Pod) seen {
+	if end := ended(p); end != nil {
+		end.Pod = p.Name
+		return seen{end: end, waiting: end.Reason}
+	}
+	if message, ok := cluster.Unplaced(p); ok {
+		return seen{unplaced: true, waiting: message, trouble: &PodError{
+			Pod: p.Name, Reason: "Unschedulable", Message: message, Hint: unplacedHint(message),
+		}}
+	}
+	s := seen{ready: cluster.Ready(p), unplaced: p.Spec.NodeName == "", waiting: cluster.Why(p)}
+	for _, c := range cluster.Containers(p) {
+		w := c.State.Waiting
+		if w == nil {
+			continue
+		}
+		e := &PodError{Pod: p.Name, Reason: w.Reason, Message: strings.TrimSpace(w.Message)}
+		switch w.Reason {
+		case "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
+			s.end, e.Hint = e, waitingHint(w.Reason)
+		case "ErrImagePull", "ImagePullBackOff":
+			e.Hint = waitingHint(w.Reason)
+			if hopeless(w.Message) {
+				s.end = e
+			} else {
+				s.trouble = e
+			}
+		case "CreateContainerError", "RunContainerError", "RegistryUnavailable", "ImageInspectError":
+			s.trouble = e
+		}
+	}
+	return s
+}
+
+// ended is a pod, or a container of it, that was ended or ended by itself. The
+// controllers would start it again, and the numbers would be of two engines.
+func ended(p *corev1.Pod) *PodError {
+	for _, c := range p.Status.InitContainerStatuses {
+		t := cmp.Or(c.LastTerminationState.Terminated, c.State.Terminated)
+		if t != nil && t.ExitCode != 0 && !c.Ready {
+			return exited("container "+c.Name+" that prepares it", c, t)
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name != container && len(p.Status.ContainerStatuses) > 1 {
+			continue // a sidecar's own business
+		}
+		if t := cmp.Or(c.LastTerminationState.Terminated, c.State.Terminated); t != nil {
+			return exited("", c, t)
+		}
+	}
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return &PodError{Reason: cmp.Or(p.Status.Reason, string(p.Status.Phase)), Message: p.Status.Message}
+	}
+	return nil
+}
+
+func exited(what string, c corev1.ContainerStatus, t *corev1.ContainerStateTerminated) *PodError {
+	e := &PodError{Reason: cmp.Or(t.Reason, "Error"), Message: strings.TrimSpace(t.Message), Exited: true, Code: int(t.ExitCode)}
+	if what != "" {
+		e.Message = strings.TrimSpace(what + " failed " + e.Message)
+	}
+	if w := c.State.Waiting; w != nil && w.Reason == "CrashLoopBackOff" {
+		e.Reason = "CrashLoopBackOff (" + e.Reason + ")"
+	}
+	switch {
+	case t.Reason == "OOMKilled":
+		e.Hint = "the container used more than its memory limit, or the node has no more: a --kube-template without a limit, or a larger node"
+	case t.ExitCode == 137:
+		e.Hint = "it was killed: often the kernel, out of memory"
+	}
+	return e
+}
+
+func unplacedHint(message string) string {
+	switch {
+	case strings.Contains(message, "Insufficient"):
+		return "fewer GPUs with --tp, another --node-selector, or a longer --schedule-timeout where an autoscaler adds nodes"
+	case strings.Contains(message, "taint"):
+		return "--toleration KEY=VALUE:EFFECT lets it run on tainted nodes"
+	case strings.Contains(message, "node affinity") || strings.Contains(message, "selector"):
+		return "kubectl get nodes --show-labels shows what --node-selector may ask for"
+	case strings.Contains(message, "persistentvolumeclaim"):
+		return "kubectl get pvc shows what --model-pvc may name"
+	}
+	return ""
+}
+
+func waitingHint(reason string) string {
+	switch reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName":
+		return "is --image right, and does the registry want an --image-pull-secret?"
+	case "CreateContainerConfigError":
+		return "does the Secret or ConfigMap that it names exist, with that key?"
+	}
+	return ""
+}
+
+// hopeless are answers of a registry that the next try gets again.
+func hopeless(message string) bool {
+	m := strings.ToLower(message)
+	return slices.ContainsFunc([]string{
+		"not found", "manifest unknown", "unauthorized", "authentication required", "denied", "no basic auth", "invalid reference", "forbidden",
+	}, func(s string) bool { return strings.Contains(m, s) })
+}
+
+// serving is the pod of an engine that serves, or will: the newest that is not
+// told to end; of a group its leader. nil where there is none.
+func serving(pods []*corev1.Pod) *corev1.Pod {
+	var best *corev1.Pod
+	for _, p := range pods {
+		if index := p.Labels[indexLabel]; cluster.Stops(p) || index != "" && index != "0" {
+			continue
+		}
+		if best == nil || best.CreationTimestamp.Before(&p.CreationTimestamp) {
+			best = p
+		}
+	}
+	return best
+}
+
+// troubleGrace is how long a trouble that may pass is looked at.
+const troubleGrace = 30 * time.Second

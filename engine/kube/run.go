@@ -1,0 +1,183 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// LeaseDuration is how long after its last sign of life a run counts as dead.
+const LeaseDuration = 60 * time.Second
+
+// renewals are this far apart.
+const renewEvery = LeaseDuration / 4
+
+// Run is one profile run on a cluster. Its methods may be called from any
+// goroutine.
+type Run struct {
+	*api
+	id    string
+	o     Options
+	owner metav1.OwnerReference
+
+	end     context.CancelFunc // of the renewals
+	renewed sync.WaitGroup
+
+	mu       sync.Mutex
+	attempts int
+}
+
+// Begin makes the run's Lease, which owns all that the run makes, and renews it
+// until Close. about says what is run, for people who look at the cluster.
+func Begin(ctx context.Context, config *rest.Config, namespace, about string, o Options) (*Run, error) {
+	o = o.Filled()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	a, err := connect(config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := o.kinds()
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{api: a, id: newID(), o: o}
+	if r.owner, err = r.lease(ctx, about, kinds); err != nil {
+		return nil, err
+	}
+	// A run outlives the context of its beginning: it is ended by Close.
+	renewing, end := context.WithCancel(quiet(context.WithoutCancel(ctx)))
+	r.end = end
+	r.renewed.Go(func() { r.renew(renewing) })
+	return r, nil
+}
+
+// quiet keeps client-go from writing to stderr: what matters comes as an error.
+func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+
+// ID names the run, as in the label plimsoll.dev/run.
+func (r *Run) ID() string { return r.id }
+
+// Namespace is where everything is made.
+func (r *Run) Namespace() string { return r.namespace }
+
+// Close deletes all that is left of the run, with its Lease, and returns once its
+// pods are gone.
+func (r *Run) Close(ctx context.Context) error {
+	r.end()
+	r.renewed.Wait()
+	deleted, err := r.sweep(ctx, LabelRun+"="+r.id, r.all())
+	if err == nil {
+		err = r.gone(ctx, LabelRun+"="+r.id, defaultGrace)
+	}
+	if err != nil {
+		return errors.Join(err, fmt.Errorf("of run %s something may be left: %s (hint: plimsoll profile-sla cleanup --kube-namespace %s)", r.id, strings.Join(deleted, ", "), r.namespace))
+	}
+	return r.remove(ctx, leases(), r.leaseName())
+}
+
+func (r *Run) leaseName() string { return "plimsoll-" + r.id }
+
+// all are the kinds that the run's objects are of.
+func (r *Run) all() []schema.GroupVersionResource {
+	kinds, _ := r.o.kinds() // checked when the run began
+	return withMade(kinds)
+}
+
+func leases() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+}
+
+// What a run's Lease tells besides.
+const (
+	annotationAbout = "plimsoll.dev/about"
+	annotationKinds = "plimsoll.dev/kinds" // of the objects, as plural.version.group
+)
+
+func (r *Run) lease(ctx context.Context, about string, kinds []schema.GroupVersionResource) (metav1.OwnerReference, error) {
+	now := metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		"metadata": map[string]any{
+			"name": r.leaseName(), "labels": map[string]any{labelName: "plimsoll-profile", labelOwner: "plimsoll", LabelRun: r.id},
+			"annotations": map[string]any{annotationAbout: about, annotationKinds: kindsText(kinds)},
+		},
+		"spec": map[string]any{
+			"holderIdentity": holder(), "leaseDurationSeconds": int64(LeaseDuration.Seconds()), "acquireTime": now, "renewTime": now,
+		},
+	}}
+	made, err := r.create(ctx, leases(), object)
+	if err != nil {
+		return metav1.OwnerReference{}, err
+	}
+	return metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.GetName(), UID: made.GetUID()}, nil
+}
+
+func kindsText(kinds []schema.GroupVersionResource) string {
+	words := make([]string, len(kinds))
+	for i, k := range kinds {
+		words[i] = k.Resource + "." + k.Version + "." + k.Group
+	}
+	return strings.Join(words, ",")
+}
+
+// parseKinds leaves out what is no kind.
+func parseKinds(text string) []schema.GroupVersionResource {
+	var kinds []schema.GroupVersionResource
+	for word := range strings.SplitSeq(text, ",") {
+		if k, _ := schema.ParseResourceArg(word); k != nil {
+			kinds = append(kinds, *k)
+		}
+	}
+	return kinds
+}
+
+// renew says that the run lives, until ctx ends. Where it cannot be said the run
+// goes on: nobody deletes by itself.
+func (r *Run) renew(ctx context.Context) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := r.renewOnce(ctx)
+		if apierrors.IsNotFound(err) {
+			r.o.Note("the Lease of run %s was deleted by somebody: what the run made goes with it", r.id)
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			r.o.Note("the run's Lease was not renewed: %v", err)
+		}
+	}
+}
+
+func (r *Run) renewOnce(ctx context.Context) error {
+	return r.request("patch", leases(), "", r.leaseName()).Do(ctx, renewEvery/2, func(ctx context.Context) error {
+		body := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
+		_, err := r.objects(leases()).Patch(ctx, r.leaseName(), mergePatch, body, metav1.PatchOptions{FieldManager: manager})
+		return err
+	})
+}
+
+// attempt numbers the engines of the run, so that no two have one name.
+func (r *Run) attempt() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempts++
+	return r.attempts
+}

@@ -1,0 +1,112 @@
+package kube
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watcher keeps the pods of a selector as the API server has them. It goes on
+// after the API server was away.
+type watcher struct {
+	changed chan struct{} // has an element when pods, or the error, may have changed
+	store   cache.Store
+	stop    func()
+
+	mu  sync.Mutex
+	err error
+}
+
+// watchPods returns once the pods that there are are known.
+func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) {
+	pods := a.core.Pods(a.namespace)
+	// A list says what an informer would try again for ever: that it is forbidden.
+	err := a.do(ctx, a.request("list", podResource(), "", ""), func(ctx context.Context) error {
+		_, err := pods.List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return pods.Watch(ctx, o)
+		},
+	}
+	informer := cache.NewSharedInformer(source, &corev1.Pod{}, 0)
+	w := &watcher{changed: make(chan struct{}, 1), store: informer.GetStore()}
+	tell := func(any) { w.tell() }
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, DeleteFunc: tell, UpdateFunc: func(_, _ any) { w.tell() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) {
+			w.fail(a.request("watch", podResource(), "", "").Explain(err))
+		}
+	}); err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(quiet(ctx))
+	var ended sync.WaitGroup
+	ended.Go(func() { informer.RunWithContext(running) })
+	w.stop = func() { cancel(); ended.Wait() }
+	for !informer.HasSynced() {
+		select {
+		case <-ctx.Done():
+			w.stop()
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if err := w.failure(); err != nil {
+			w.stop()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *watcher) tell() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) fail(err error) {
+	w.mu.Lock()
+	w.err = err
+	w.mu.Unlock()
+	w.tell()
+}
+
+// failure is why the pods cannot be watched any more; nil where they can.
+func (w *watcher) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *watcher) pods() []*corev1.Pod {
+	var all []*corev1.Pod
+	for _, o := range w.store.List() {
+		if p, ok := o.(*corev1.Pod); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
