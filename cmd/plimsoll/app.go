@@ -185,6 +185,9 @@ func usageFromFlags(c *cli.Context, err error, _ bool) error {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimLeft(name, "-")
 		e = usagef("unknown flag --%s", name)
+		if says, ok := upstreamFlags()[name]; ok && c.Command != nil && c.Command.Name == profileName {
+			return e.hint("%s", says)
+		}
 		if n := nearest(name, flagNames(c)); n != "" {
 			return e.hint("did you mean --%s?", n)
 		}

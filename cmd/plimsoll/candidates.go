@@ -85,7 +85,7 @@ func (d deployment) spreadsExperts() bool {
 	switch d.kind { //nolint:exhaustive // the others can
 	case engine.KindCommand:
 		return d.template.Uses("EP") && d.template.Uses("DP")
-	case engine.KindLlamaCpp:
+	case engine.KindLlamaCpp, engine.KindDynamo:
 		return false
 	}
 	return true

@@ -41,14 +41,33 @@ func readYAML(flag, path string, to any) error {
 	bad := func(format string, args ...any) error {
 		return usagef("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
 	}
+	b, err := readConfigText(flag, path)
+	if err != nil {
+		return err
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap())
+	if err := documents.Decode(to); err != nil && !errors.Is(err, io.EOF) {
+		return bad("%s", firstLine(yaml.FormatError(err, false, false)))
+	}
+	if err := documents.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return bad("it holds more than one document: want one")
+	}
+	return nil
+}
+
+// readConfigText reads a configuration that a YAML library can be given.
+func readConfigText(flag, path string) ([]byte, error) {
+	bad := func(format string, args ...any) ([]byte, error) {
+		return nil, usagef("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return usagef("--%s: %v", flag, err)
+		return nil, usagef("--%s: %v", flag, err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
 	if err != nil {
-		return usagef("--%s: %v", flag, err)
+		return nil, usagef("--%s: %v", flag, err)
 	}
 	if len(b) > maxConfigBytes {
 		return bad("more than %d KiB: that is no configuration", maxConfigBytes>>10)
@@ -68,14 +87,7 @@ func readYAML(flag, path string, to any) error {
 	if n := len(regexp.MustCompile(`(?m)(^|[\s\[,:-])\*[A-Za-z0-9_]`).FindAll(b, maxConfigAliases+1)); n > maxConfigAliases {
 		return bad("more than %d aliases (*name): that is no configuration", maxConfigAliases)
 	}
-	documents := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict(), yaml.UseOrderedMap())
-	if err := documents.Decode(to); err != nil && !errors.Is(err, io.EOF) {
-		return bad("%s", firstLine(yaml.FormatError(err, false, false)))
-	}
-	if err := documents.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return bad("it holds more than one document: want one")
-	}
-	return nil
+	return b, nil
 }
 
 // setFlags sets what is not set yet from a mapping whose keys are flags.

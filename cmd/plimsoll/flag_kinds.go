@@ -25,6 +25,7 @@ func flagKinds() map[string][]engine.Kind {
 		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
 		"noise": modelled, "fit": modelled, "explain": modelled,
 		"launcher": launched, "ready-timeout": processes,
+		"graph": {engine.KindDynamo}, "graph-dir": {engine.KindDynamo},
 		"command": {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
 		"endpoint": {endpoint}, "endpoint-gpus": {endpoint},
 		"provenance": foreign, "prompts": foreign, "api-key": foreign, "header": foreign,

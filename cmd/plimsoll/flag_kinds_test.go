@@ -35,6 +35,7 @@ func TestFlagKinds(t *testing.T) {
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
 		"gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpv", "fit": "cpv", "explain": "cpv",
 		"command": "espv", "ready-path": "espv", "ready-timeout": "esp", "kv-tokens-pattern": "espv", "launcher": "ep",
+		"graph": "escpv", "graph-dir": "escpv",
 		"endpoint": "escv", "endpoint-gpus": "escv", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",

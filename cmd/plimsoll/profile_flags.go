@@ -11,6 +11,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/command"
+	"plimsoll/engine/dynamo"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/recommend"
@@ -63,6 +64,10 @@ type profileOptions struct {
 	readyAfter time.Duration
 	kvTokens   int
 	kvPattern  string
+
+	graph     dynamo.Graph // kind dynamo
+	graphPath string
+	graphDir  string
 
 	endpoint     string
 	endpointGPUs int
@@ -138,8 +143,8 @@ func profileFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
 		s("seed", "1", "seed of prompts and noise, `N`", runs),
-		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win", runs),
-	}, kubeFlags()...)
+		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win; with --engine dynamo also a graph's", runs),
+	}, append(dynamoFlags(eng), kubeFlags()...)...)
 }
 
 // catalogUsage is of --catalog, wherever it is.
@@ -165,10 +170,8 @@ func rootURL(s string) string {
 }
 
 func parseProfileOptions(c *cli.Context) (profileOptions, error) {
-	if path := c.String("config"); path != "" {
-		if err := applyConfig(c, "config", path); err != nil {
-			return profileOptions{}, err
-		}
+	if err := applyProfileConfig(c); err != nil {
+		return profileOptions{}, err
 	}
 	p := &parser{c: c}
 	o := profileOptions{
@@ -228,6 +231,9 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 	}
 	if p.err != nil {
 		return o, p.err
+	}
+	if err := o.readGraph(c); err != nil {
+		return o, err
 	}
 	o.inputs = o.inputsOf(c)
 	return o, o.check()

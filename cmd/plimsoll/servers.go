@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"plimsoll/engine"
+	"plimsoll/engine/dynamo"
 	"plimsoll/engine/vllm"
 )
 
@@ -35,6 +36,12 @@ func realEngines() []realEngine {
 		{
 			engine.KindVLLM, "vllm", "pip install vllm, or run inside its container image vllm/vllm-openai",
 			func(o profileOptions) server { return vllm.Server{ReadyTimeout: o.readyAfter} },
+		},
+		{
+			engine.KindDynamo, "dynamo", dynamoInstall,
+			func(o profileOptions) server {
+				return graphServer{dynamo.Server{Graph: o.graph, Dir: o.graphDir, ReadyTimeout: o.readyAfter}}
+			},
 		},
 	}
 }
@@ -76,6 +83,9 @@ func (e realEngine) present() error {
 func installed() (realEngine, error) {
 	var names []string
 	for _, e := range realEngines() {
+		if e.kind == engine.KindDynamo {
+			continue // it is asked for by its graph
+		}
 		if e.present() == nil {
 			return e, nil
 		}
