@@ -65,8 +65,8 @@ func (d DType) Bytes() float64 {
 	}
 }
 
-// Limits bounds what an engine schedules. A zero field means that the engine
-// decides by itself.
+// Limits bounds what an engine schedules, in each of its data-parallel ranks. A
+// zero field means that the engine decides by itself.
 type Limits struct {
 	MaxNumSeqs          int `json:"max_num_seqs,omitempty"`           // sequences in one step
 	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"` // tokens in one step

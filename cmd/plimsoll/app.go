@@ -34,7 +34,10 @@ type streams struct {
 // run is the whole program but for the process around it: it returns the exit
 // code, and every message it printed went to s.
 func run(ctx context.Context, args []string, s streams) int {
-	err := newApp(s).RunContext(ctx, args)
+	app := newApp(s)
+	own, extra := splitArguments(args)
+	app.Metadata = map[string]any{extraKey: extra}
+	err := app.RunContext(ctx, own)
 	if err == nil {
 		return exitDone
 	}

@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     --tensor-parallel-size) tp=$2; shift;;
     --port) port=$2; shift;;
     --enable-prefix-caching) cache=--enable-prefix-caching;;
-    --no-enable-prefix-caching) ;;
+    --no-enable-prefix-caching|--enable-prompt-tokens-details) ;;
     --host|--max-model-len|--max-num-seqs|--max-num-batched-tokens) shift;;
     *) echo "unknown flag $1" >&2; exit 64;;
   esac

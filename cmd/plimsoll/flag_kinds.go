@@ -23,6 +23,7 @@ func flagKinds() map[string][]engine.Kind {
 	started := append([]engine.Kind{estimate}, launched...)
 	return map[string][]engine.Kind{
 		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
+		"memory-fraction": {engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM}, "kv-dtype": {engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
 		"noise": modelled, "fit": modelled, "explain": modelled,
 		"launcher": launched, "ready-timeout": processes,
 		"graph": {engine.KindDynamo}, "graph-dir": {engine.KindDynamo},
@@ -50,8 +51,15 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 		}
 		return e
 	}
-	if d.kind == engine.KindCommand && c.IsSet("max-num-batched-tokens") && !d.template.Uses("MaxNumBatchedTokens") {
-		return usagef("--max-num-batched-tokens has no effect: the command does not use {{.MaxNumBatchedTokens}}")
+	if extra := extraArguments(c); len(extra) > 0 {
+		if _, real := realEngineOf(d.kind); !real {
+			return d.refuseExtra(extra)
+		}
+	}
+	for flag, field := range map[string]string{"max-num-batched-tokens": "MaxNumBatchedTokens", "kv-dtype": "KV"} {
+		if d.kind == engine.KindCommand && c.IsSet(flag) && !d.template.Uses(field) {
+			return usagef("--%s has no effect: the command does not use {{.%s}}", flag, field)
+		}
 	}
 	return nil
 }

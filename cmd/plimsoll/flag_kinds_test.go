@@ -28,15 +28,15 @@ func refused(t *testing.T, d deployment, args ...string) error {
 }
 
 // Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
-// s(im), c(ommand), p (endpoint), v(LLM and others known by name). A new flag has to be put here.
+// s(im), c(ommand), p (endpoint), v(LLM), l(lamacpp). A new flag has to be put here.
 func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "mode": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
-		"gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpv", "fit": "cpv", "explain": "cpv",
-		"command": "espv", "ready-path": "espv", "ready-timeout": "esp", "kv-tokens-pattern": "espv", "launcher": "ep",
-		"graph": "escpv", "graph-dir": "escpv",
-		"endpoint": "escv", "endpoint-gpus": "escv", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
+		"memory-fraction": "escpl", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
+		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl", "launcher": "ep",
+		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
+		"graph": "escpvl", "graph-dir": "escpvl",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
 		"output-dir": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
@@ -45,7 +45,7 @@ func TestFlagKinds(t *testing.T) {
 	for _, f := range kubeFlags() { // they go with --launcher kubernetes
 		want[f.Names()[0]] = ""
 	}
-	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM}
+	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM, "l": engine.KindLlamaCpp}
 	cmd := profileCommand()
 	finish(cmd)
 	for _, f := range cmd.Flags {
@@ -62,7 +62,7 @@ func TestFlagKinds(t *testing.T) {
 			arg = "--format=json"
 		}
 		for letter, kind := range kinds {
-			err := refused(t, deployment{kind: kind, template: command.Template{Argv: "e {{.Port}} {{.MaxNumBatchedTokens}}"}}, arg)
+			err := refused(t, deployment{kind: kind, template: command.Template{Argv: "e {{.Port}} {{.MaxNumBatchedTokens}} {{.KV}}"}}, arg)
 			if (err != nil) != strings.Contains(letters, letter) {
 				t.Errorf("--%s with %s: %v", name, kind, err)
 			}

@@ -85,6 +85,27 @@ func (p *parser) fraction(name string) float64 {
 	return v
 }
 
+// share reads a part of a whole; 0 where there is none.
+func (p *parser) share(name string) float64 {
+	s := strings.TrimSpace(p.c.String(name))
+	if p.absent(name, s) {
+		return 0
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(v) || v <= 0 || v > 1 {
+		p.fail(usagef("--%s %q: want a fraction above 0, at most 1", name, s))
+	}
+	return v
+}
+
+// kvDType reads the storage of the KV cache; empty where the engine decides.
+func (p *parser) kvDType() engine.DType {
+	if p.absent("kv-dtype", p.c.String("kv-dtype")) {
+		return ""
+	}
+	return engine.DType(p.choice("kv-dtype", string(engine.BF16), string(engine.FP8)))
+}
+
 // choice reads one of some words.
 func (p *parser) choice(name string, words ...string) string {
 	s := p.c.String(name)

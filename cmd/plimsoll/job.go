@@ -99,6 +99,9 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 			in["contents of "+flag] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 		}
 	}
+	if len(o.extra) > 0 {
+		in["engine arguments"] = strings.Join(o.redacted(o.extra), " ")
+	}
 	in["engine kind"] = string(d.kind)
 	if d.modelled() {
 		in["fit"] = d.fitName()

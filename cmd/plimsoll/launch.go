@@ -205,7 +205,7 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 		}
 	}
-	if err := l.kvCapacity(ctx, &f, url, p, metrics); err != nil {
+	if err := l.kvCapacity(ctx, &f, cfg, url, p, metrics); err != nil {
 		return f, err
 	}
 	if l.opts.require && f.Provenance != profile.Measured {
@@ -216,7 +216,7 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 
 // kvCapacity fills in how many tokens the KV cache holds: by flag, from the
 // engine's log, or from what it serves.
-func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url string, p running, metrics scrape.Reading) error {
+func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, cfg engine.Config, url string, p running, metrics scrape.Reading) error {
 	if n := metrics.BlockSize.Int(); n > 0 {
 		f.BlockSize = n
 	}
@@ -232,7 +232,7 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 		return nil
 	}
 	if p != nil {
-		if n, err := l.kvFromLog(p); err == nil && n > 0 {
+		if n, err := l.kvFromLog(cfg, p); err == nil && n > 0 {
 			f.KVTokens, f.KVSource = n, "log"
 			return nil
 		} else if l.opts.kvPattern != "" {
@@ -252,11 +252,11 @@ func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, url s
 	return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
 }
 
-func (l *launcher) kvFromLog(p running) (int, error) {
+func (l *launcher) kvFromLog(cfg engine.Config, p running) (int, error) {
 	r, err := p.Log()
 	if err != nil {
 		return 0, err
 	}
-	n, err := l.dep.server.KVTokens(r)
+	n, err := l.dep.server.KVTokens(cfg, r)
 	return n, errors.Join(err, r.Close())
 }

@@ -62,6 +62,9 @@ type profileOptions struct {
 	command    string
 	readyPath  string
 	readyAfter time.Duration
+	extra      []string // arguments for the engine's own program
+	memory     float64  // share of a GPU's memory; 0 = the engine's choice
+	kv         engine.DType
 	kvTokens   int
 	kvPattern  string
 
@@ -100,7 +103,7 @@ func profileFlags() []cli.Flag {
 		s("mode", "disaggregated", "deployment: `disaggregated` (prefill and decode engines apart)", target),
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 
-		s("engine", "auto", "`"+strings.Join(engineKinds(), "|")+"`: auto takes --command or --endpoint if given, an engine that is on PATH if there are GPUs, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
+		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, the first of vllm, sglang and trtllm that is on PATH if there are GPUs and a --model, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
 		s("weights", "bf16", weightsUsage, eng),
@@ -110,6 +113,8 @@ func profileFlags() []cli.Flag {
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
+		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache (default: the engine's)", eng),
+		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8` (default: the engine's)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("fit", "", fitUsage, eng),
 		s("command", "", "argv `TEMPLATE` that starts an engine: {{.TP}} {{.Port}} {{.Model}} {{.GPUs}} {{.PrefixCaching}}", eng),
@@ -191,11 +196,13 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
 			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 		},
+		memory: p.share("memory-fraction"), kv: p.kvDType(),
 		noise: p.fraction("noise"), fit: strings.TrimSpace(c.String("fit")), explain: c.Bool("explain"),
 		dir: c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
 		maxTime:    p.duration("max-time"),
 		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
 		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
+		extra:    extraArguments(c),
 		kvTokens: p.integer("kv-tokens", 1, maxKVTokens, 0), kvPattern: c.String("kv-tokens-pattern"),
 		endpoint: rootURL(c.String("endpoint")), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
 		maxInFlight:    p.integer("max-in-flight", 1, 1_000_000, 0),

@@ -37,6 +37,7 @@ type deployment struct {
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
 	perNode    int      // GPUs of the largest machine; 0 where unknown
+	cpu        bool     // the engine runs on the CPU: its GPUs are threads
 	driver     string
 	kvTokens   int // of one engine, as asked for; 0 = what is there
 	provenance profile.Provenance
@@ -146,7 +147,7 @@ func (d deployment) onGPUs() bool {
 // setServer is how the engine is started, where it is.
 func (d *deployment) setServer(o profileOptions) error {
 	if real, ok := realEngineOf(d.kind); ok {
-		d.server = real.server(o)
+		d.server = real.server(o, *d)
 		return nil
 	}
 	switch d.kind { //nolint:exhaustive // the others are not launched
@@ -257,6 +258,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		if o.kube.on { // no engine spans nodes unless it is asked for
 			d.gpuCount = d.perNode
 		}
+		d.cpu = d.kind == engine.KindLlamaCpp && !o.kube.on && len(found.Devices) == 0 && name == ""
 		for _, w := range found.Warnings {
 			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))
 		}
@@ -271,8 +273,12 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		}
 	}
 	if d.onGPUs() && d.gpuCount == 0 {
-		return usagef("no GPU was found: say how many the engine may count on with --gpu-count N").
-			hint("for an engine on the CPU, let {{.TP}} mean threads")
+		return d.noGPUs()
+	}
+	if d.cpu {
+		d.gpuName = cpuThread
+		d.warnings = append(d.warnings, profile.Warnf("cpu_threads",
+			"no GPU was found and --gpu names none: the engine runs on the CPU, TP:n is n threads, and throughput per GPU is per thread"))
 	}
 	if name == "" {
 		return nil
@@ -285,9 +291,24 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	return nil
 }
 
+// cpuThread stands for a GPU where the engine runs on the CPU.
+const cpuThread = "CPU thread"
+
+// noGPUs asks for what NVML does not tell.
+func (d deployment) noGPUs() error {
+	e := usagef("no GPU was found: say how many the engine may count on with --gpu-count N")
+	switch {
+	case d.cpu:
+		return e.hint("llama-server then runs on the CPU, and they are threads")
+	case d.kind == engine.KindCommand:
+		return e.hint("for an engine on the CPU, let {{.TP}} mean threads")
+	}
+	return e
+}
+
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
-	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.weights}
+	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.weights, KV: o.kv, MemoryFraction: o.memory}
 	if d.modelled() {
 		if d.kind == engine.KindSim && c.Limits.MaxNumSeqs == 0 {
 			c.Limits.MaxNumSeqs = simMaxSeqs // what a client on one machine can feed in real time

@@ -11,6 +11,9 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/llamacpp"
+	"plimsoll/engine/sglang"
+	"plimsoll/engine/trtllm"
 	"plimsoll/engine/vllm"
 )
 
@@ -18,8 +21,8 @@ import (
 // what its log tells.
 type server interface {
 	Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error)
-	// KVTokens is the capacity of the KV cache, over all ranks, in tokens.
-	KVTokens(log io.Reader) (int, error)
+	// KVTokens is the capacity of the KV cache of cfg, over all ranks, in tokens.
+	KVTokens(cfg engine.Config, log io.Reader) (int, error)
 }
 
 // realEngine is a kind of engine that the program knows by name.
@@ -27,20 +30,44 @@ type realEngine struct {
 	kind    engine.Kind
 	program string // looked for on PATH
 	install string // what to do where it is not there
-	server  func(o profileOptions) server
+	asked   bool   // taken only where it is asked for
+	server  func(o profileOptions, d deployment) server
 }
 
 // realEngines are those engines, the ones that auto prefers first.
 func realEngines() []realEngine {
 	return []realEngine{
 		{
-			engine.KindVLLM, "vllm", "pip install vllm, or run inside its container image vllm/vllm-openai",
-			func(o profileOptions) server { return vllm.Server{ReadyTimeout: o.readyAfter} },
+			kind: engine.KindVLLM, program: "vllm", install: "pip install vllm, or run inside its container image vllm/vllm-openai",
+			server: func(o profileOptions, _ deployment) server {
+				return vllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
+			},
 		},
 		{
-			engine.KindDynamo, "dynamo", dynamoInstall,
-			func(o profileOptions) server {
-				return graphServer{dynamo.Server{Graph: o.graph, Dir: o.graphDir, ReadyTimeout: o.readyAfter}}
+			kind: engine.KindSGLang, program: "sglang",
+			install: "pip install sglang, or run inside its container image lmsysorg/sglang; one without the program sglang goes with --command 'python3 -m sglang.launch_server …'",
+			server: func(o profileOptions, _ deployment) server {
+				return sglang.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
+			},
+		},
+		{
+			kind: engine.KindTRTLLM, program: "trtllm-serve", install: "run inside NVIDIA's container image nvcr.io/nvidia/tensorrt-llm/release, or pip install tensorrt_llm",
+			server: func(o profileOptions, _ deployment) server {
+				return trtllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
+			},
+		},
+		{
+			// It serves GGUF files: a model that is named for the others is none that it could load.
+			kind: engine.KindLlamaCpp, program: "llama-server", asked: true, install: "install llama.cpp, as by apt-get install llama.cpp-tools or brew install llama.cpp",
+			server: func(o profileOptions, d deployment) server {
+				return llamacpp.Server{CPU: d.cpu, Extra: o.extra, ReadyTimeout: o.readyAfter}
+			},
+		},
+		{
+			// It is asked for by its graph.
+			kind: engine.KindDynamo, program: "dynamo", asked: true, install: dynamoInstall,
+			server: func(o profileOptions, _ deployment) server {
+				return graphServer{dynamo.Server{Graph: o.graph, Dir: o.graphDir, Extra: o.extra, ReadyTimeout: o.readyAfter}}
 			},
 		},
 	}
@@ -79,12 +106,12 @@ func (e realEngine) present() error {
 	return nil
 }
 
-// installed is the first engine that is on PATH.
+// installed is the first engine that is on PATH, of those that need not be asked for.
 func installed() (realEngine, error) {
 	var names []string
 	for _, e := range realEngines() {
-		if e.kind == engine.KindDynamo {
-			continue // it is asked for by its graph
+		if e.asked {
+			continue
 		}
 		if e.present() == nil {
 			return e, nil
@@ -129,6 +156,6 @@ func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error
 }
 
 // KVTokens implements server: its metrics tell.
-func (simulator) KVTokens(io.Reader) (int, error) {
+func (simulator) KVTokens(engine.Config, io.Reader) (int, error) {
 	return 0, errors.New("the embedded engine's log does not state its KV capacity")
 }

@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -142,9 +141,6 @@ func (t Template) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) 
 		ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout, Grace: t.Grace, LogPath: l.LogPath,
 	}, nil
 }
-
-// KVTokens reads the engine's log for its KV capacity, see KVTokensFromLog.
-func (t Template) KVTokens(log io.Reader) (int, error) { return KVTokensFromLog(log, t.KVPattern) }
 
 func fieldsOf(cfg engine.Config, l engine.Launch) fields {
 	p := cfg.Parallelism.Normal()

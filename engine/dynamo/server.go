@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/command"
+	"plimsoll/engine/vllm"
 )
 
 // grace is for the orderly end of a graph: its server ends the workers one by one
@@ -87,4 +87,6 @@ func Diverting() map[string]string {
 
 // KVTokens reads the graph's log for the KV capacity of its worker, in tokens:
 // vLLM's lines, with what the worker puts in front of them.
-func (Server) KVTokens(log io.Reader) (int, error) { return command.KVTokensFromLog(log, nil) }
+func (Server) KVTokens(cfg engine.Config, log io.Reader) (int, error) {
+	return vllm.Server{}.KVTokens(cfg, log)
+}

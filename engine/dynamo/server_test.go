@@ -70,10 +70,10 @@ func TestKVTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	if n, err := (dynamo.Server{}).KVTokens(f); err != nil || n != 402882 { // 16384 × 24.59, cut
+	if n, err := (dynamo.Server{}).KVTokens(engine.Config{}, f); err != nil || n != 402882 { // 16384 × 24.59, cut
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := (dynamo.Server{}).KVTokens(strings.NewReader("Waiting for workers to be ready.\n")); err == nil {
+	if n, err := (dynamo.Server{}).KVTokens(engine.Config{}, strings.NewReader("Waiting for workers to be ready.\n")); err == nil {
 		t.Errorf("%d of a log without it", n)
 	}
 }

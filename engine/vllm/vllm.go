@@ -1,22 +1,22 @@
 // Package vllm starts vLLM's own server and reads what its log tells. It takes an
-// engine.Config and what is particular to one launch; it gives an engine.Spec.
-// Everything here is pure.
+// engine.Config and what is particular to one launch; it gives an engine.Spec. It
+// refuses layouts that vLLM does not have. Everything here is pure.
 package vllm
 
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/command"
 )
 
 // Server is vLLM's server, by the flags of its releases since 0.8
-// (https://docs.vllm.ai/en/latest/cli/serve.html).
+// (https://docs.vllm.ai/en/latest/cli/serve.html, read in November 2026).
 type Server struct {
 	Program      string        // empty: vllm, on PATH
 	Extra        []string      // arguments after all others
@@ -25,8 +25,8 @@ type Server struct {
 
 // Spec is the process that runs cfg.
 func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
-	if cfg.Model == "" {
-		return engine.Spec{}, errors.New("vllm: no model is given: name one that it can load")
+	if err := check(cfg); err != nil {
+		return engine.Spec{}, fmt.Errorf("vllm: %w", err)
 	}
 	argv := []string{cmp.Or(s.Program, "vllm"), "serve", cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
 	return engine.Spec{
@@ -34,6 +34,19 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 		Argv: append(append(argv, flags(cfg)...), s.Extra...), Port: l.Port, GPUs: l.GPUs,
 		ReadyPath: "/health", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
 	}, nil
+}
+
+func check(cfg engine.Config) error {
+	p := cfg.Parallelism.Normal()
+	switch {
+	case cfg.Model == "":
+		return errors.New("no model is given: name one that it can load")
+	case p.EP > 1 && p.EP != p.TP*p.DP:
+		return fmt.Errorf("%s: it spreads experts over all TP·DP GPUs, here %d, or not at all", p.Label(), p.TP*p.DP)
+	case cfg.KV == engine.FP4:
+		return errors.New("it has no fp4 KV cache: want bf16 or fp8")
+	}
+	return nil
 }
 
 // flags of the configuration; what is zero is left to vLLM.
@@ -55,6 +68,8 @@ func flags(cfg engine.Config) []string {
 	} else {
 		args = append(args, "--no-enable-prefix-caching")
 	}
+	// Without it a stream's usage does not say how many prompt tokens were cached.
+	args = append(args, "--enable-prompt-tokens-details")
 	number("--max-num-seqs", cfg.Limits.MaxNumSeqs, 1)
 	number("--max-num-batched-tokens", cfg.Limits.MaxNumBatchedTokens, 1)
 	number("--max-model-len", cfg.Limits.MaxModelLen, 1)
@@ -62,6 +77,7 @@ func flags(cfg engine.Config) []string {
 	if cfg.KV == engine.FP8 {
 		args = append(args, "--kv-cache-dtype", "fp8")
 	}
+	// Of a GPU's whole memory, for weights, activations and KV together.
 	if f := cfg.MemoryFraction; f > 0 {
 		args = append(args, "--gpu-memory-utilization", strconv.FormatFloat(f, 'g', -1, 64))
 	}
@@ -70,4 +86,6 @@ func flags(cfg engine.Config) []string {
 
 // KVTokens reads vLLM's log for its KV capacity in tokens, over all its
 // data-parallel ranks.
-func (Server) KVTokens(log io.Reader) (int, error) { return command.KVTokensFromLog(log, nil) }
+func (Server) KVTokens(cfg engine.Config, log io.Reader) (int, error) {
+	return kvTokens(cfg, log)
+}

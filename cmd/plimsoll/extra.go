@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+)
+
+// extraKey is where the app keeps the arguments for the engine's own program,
+// which urfave/cli would hand over among the left-over ones.
+const extraKey = "arguments after --"
+
+// splitArguments takes the words after -- off profile-sla's, which alone starts
+// engines that take some.
+func splitArguments(args []string) (own, extra []string) {
+	if len(args) < 3 || args[1] != "profile-sla" || !strings.HasPrefix(args[2], "-") { // or a command of its own
+		return args, nil
+	}
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i], args[i+1:]
+	}
+	return args, nil
+}
+
+// extraArguments are the arguments for the engine's own program.
+func extraArguments(c *cli.Context) []string {
+	extra, _ := c.App.Metadata[extraKey].([]string)
+	return extra
+}
+
+// refuseExtra says who takes arguments after --.
+func (d deployment) refuseExtra(extra []string) error {
+	var names []string
+	for _, e := range realEngines() {
+		names = append(names, string(e.kind))
+	}
+	e := usagef("%q after -- has no effect with %s: it goes with --engine %s", extra[0], kindWord(d.kind), strings.Join(names, "|"))
+	switch {
+	case d.kind == engine.KindCommand:
+		return e.hint("write it in the command itself")
+	case len(d.notes) > 0:
+		return e.hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
+	}
+	return e
+}

@@ -1,0 +1,121 @@
+// Package sglang starts SGLang's server and reads what its log tells. It takes an
+// engine.Config and what is particular to one launch; it gives an engine.Spec. It
+// refuses layouts that SGLang does not have. Everything here is pure.
+package sglang
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/kvlog"
+)
+
+// Server is SGLang's server, by the flags of its releases since 0.5
+// (https://docs.sglang.io/docs/advanced_features/server_arguments and
+// python/sglang/srt/arg_groups/fields, read in November 2026).
+type Server struct {
+	Program      string        // empty: sglang, on PATH
+	Extra        []string      // arguments after all others
+	ReadyTimeout time.Duration // zero: as engine/process decides
+}
+
+// Spec is the process that runs cfg. It is ready when it has generated a token:
+// /health answers before the first forward pass in some versions.
+func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
+	if err := check(cfg); err != nil {
+		return engine.Spec{}, fmt.Errorf("sglang: %w", err)
+	}
+	argv := []string{cmp.Or(s.Program, "sglang"), "serve", "--model-path", cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
+	return engine.Spec{
+		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
+		Argv: append(append(argv, flags(cfg)...), s.Extra...), Port: l.Port, GPUs: l.GPUs,
+		ReadyPath: "/health_generate", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
+	}, nil
+}
+
+func check(cfg engine.Config) error {
+	p := cfg.Parallelism.Normal()
+	switch {
+	case cfg.Model == "":
+		return errors.New("no model is given: name one that it can load")
+	case world(p)%p.EP != 0:
+		return fmt.Errorf("%s: %d expert-parallel ranks do not divide %d tensor-parallel ones", p.Label(), p.EP, world(p))
+	case cfg.KV == engine.FP4:
+		return errors.New("an fp4 KV cache is not driven here: give --kv-cache-dtype fp4_e2m1 as an argument of its own")
+	}
+	return nil
+}
+
+// world is SGLang's tensor-parallel size. Where experts are spread it spans the
+// attention replicas, which share it (enable_dp_attention: "data parallelism for
+// attention and tensor parallelism for FFN"); replicas of whole models do not.
+func world(p engine.Parallelism) int {
+	if p.EP > 1 {
+		return p.TP * p.DP
+	}
+	return p.TP
+}
+
+// flags of the configuration; what is zero is left to SGLang.
+func flags(cfg engine.Config) []string {
+	p := cfg.Parallelism.Normal()
+	args := []string{"--tp-size", strconv.Itoa(world(p))}
+	number := func(flag string, n, least int) {
+		if n >= least {
+			args = append(args, flag, strconv.Itoa(n))
+		}
+	}
+	number("--pp-size", p.PP, 2)
+	number("--dp-size", p.DP, 2)
+	if p.DP > 1 && p.EP > 1 {
+		args = append(args, "--enable-dp-attention")
+	}
+	number("--ep-size", p.EP, 2)
+	if !cfg.PrefixCaching {
+		args = append(args, "--disable-radix-cache")
+	}
+	// Without the first there is no /metrics, without the second a stream's usage
+	// does not say how many prompt tokens were cached.
+	args = append(args, "--enable-metrics", "--enable-cache-report")
+	ranks := 1
+	if p.EP > 1 {
+		ranks = p.DP // attention replicas divide what is given (scheduler.py), replicas of whole models do not
+	}
+	number("--max-running-requests", cfg.Limits.MaxNumSeqs*ranks, 1)
+	number("--chunked-prefill-size", cfg.Limits.MaxNumBatchedTokens*ranks, 1)
+	number("--context-length", cfg.Limits.MaxModelLen, 1)
+	number("--page-size", cfg.Limits.BlockSize, 1)
+	if cfg.KV == engine.FP8 {
+		args = append(args, "--kv-cache-dtype", "fp8_e4m3")
+	}
+	// Of a GPU's memory, for weights and KV; activations and graphs come on top.
+	if f := cfg.MemoryFraction; f > 0 {
+		args = append(args, "--mem-fraction-static", strconv.FormatFloat(f, 'g', -1, 64))
+	}
+	return args
+}
+
+// KVLines are the lines in which SGLang states its KV capacity: its first
+// tensor-parallel rank alone (scheduler.py, "if tp_rank == 0"), and all ranks as
+// they allocate, since mid-2026 with the cache's type in front.
+func KVLines() []kvlog.Line {
+	return []kvlog.Line{{Pattern: total}, {Pattern: allocated}}
+}
+
+var (
+	total     = regexp.MustCompile(`max_total_num_tokens=([0-9]+)`)
+	allocated = regexp.MustCompile(`KV Cache is allocated\.(?: dtype: [^,]*,)? #tokens: ([0-9]+)`)
+)
+
+// KVTokens reads SGLang's log for its KV capacity in tokens, over all its
+// data-parallel ranks.
+func (Server) KVTokens(cfg engine.Config, log io.Reader) (int, error) {
+	return kvlog.Tokens(log, KVLines(), cfg.Parallelism.Normal().DP)
+}

@@ -1,0 +1,134 @@
+// Package trtllm starts TensorRT-LLM's server, trtllm-serve, and reads what its
+// log tells. It takes an engine.Config and what is particular to one launch; it
+// gives an engine.Spec whose only file is the server's configuration. It refuses
+// layouts that TensorRT-LLM does not have. Everything here is pure.
+package trtllm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/kvlog"
+)
+
+// Server is trtllm-serve with its PyTorch backend, by the flags of releases since
+// 0.20 (tensorrt_llm/commands/serve.py up to 1.4, read in November 2026).
+type Server struct {
+	Program      string        // empty: trtllm-serve, on PATH
+	Extra        []string      // arguments after all others
+	ReadyTimeout time.Duration // zero: as engine/process decides
+}
+
+// Spec is the process that runs cfg. Its configuration file is written beside the
+// log, or in the launch's folder where there is no log.
+func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
+	if err := check(cfg); err != nil {
+		return engine.Spec{}, fmt.Errorf("trtllm: %w", err)
+	}
+	file, err := configPath(l)
+	if err != nil {
+		return engine.Spec{}, fmt.Errorf("trtllm: %w", err)
+	}
+	argv := []string{cmp.Or(s.Program, "trtllm-serve"), cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
+	argv = append(argv, flags(cfg)...)
+	// Its newer name is --config; every release takes this one.
+	argv = append(argv, "--extra_llm_api_options", file)
+	return engine.Spec{
+		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
+		Argv: append(argv, s.Extra...), Port: l.Port, GPUs: l.GPUs,
+		Files:     []engine.File{{Path: file, Text: config(cfg)}},
+		ReadyPath: "/health", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
+	}, nil
+}
+
+func configPath(l engine.Launch) (string, error) {
+	switch {
+	case l.LogPath != "":
+		return strings.TrimSuffix(l.LogPath, filepath.Ext(l.LogPath)) + ".yaml", nil
+	case l.Dir != "":
+		return filepath.Join(l.Dir, "trtllm.yaml"), nil
+	default:
+		return "", errors.New("neither a log file nor a folder is given, where its configuration could be written")
+	}
+}
+
+func check(cfg engine.Config) error {
+	p := cfg.Parallelism.Normal()
+	switch {
+	case cfg.Model == "":
+		return errors.New("no model is given: name one that it can load")
+	case p.DP > 1 && p.TP > 1:
+		return fmt.Errorf("%s: its attention data parallelism is over all ranks of a stage: want TP 1 with DP %d", p.Label(), p.TP*p.DP)
+	case (p.TP*p.DP)%p.EP != 0:
+		return fmt.Errorf("%s: %d expert-parallel ranks do not divide %d tensor-parallel ones", p.Label(), p.EP, p.TP*p.DP)
+	case cfg.KV == engine.FP4:
+		return errors.New("an fp4 KV cache is not driven here: want bf16 or fp8")
+	}
+	return nil
+}
+
+// flags of the configuration; what is zero is left to TensorRT-LLM. The backend
+// is named because releases before 1.0 have another default.
+func flags(cfg engine.Config) []string {
+	p := cfg.Parallelism.Normal()
+	args := []string{"--backend", "pytorch", "--tp_size", strconv.Itoa(p.TP * p.DP)}
+	number := func(flag string, n, least int) {
+		if n >= least {
+			args = append(args, flag, strconv.Itoa(n))
+		}
+	}
+	number("--pp_size", p.PP, 2)
+	number("--ep_size", p.EP, 2)
+	number("--max_batch_size", cfg.Limits.MaxNumSeqs, 1)
+	number("--max_num_tokens", cfg.Limits.MaxNumBatchedTokens, 1)
+	number("--max_seq_len", cfg.Limits.MaxModelLen, 1)
+	return args
+}
+
+// config is the file, which wins over flags. Its kv_cache_config replaces the one
+// that flags make (before 1.1 whole), so the memory fraction is in the file, too.
+// Without chunked prefill a prompt beyond --max_num_tokens is refused; without
+// iteration statistics /metrics is empty.
+func config(cfg engine.Config) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "enable_chunked_prefill: true\nenable_iter_perf_stats: true\n")
+	if cfg.Parallelism.Normal().DP > 1 {
+		fmt.Fprintf(&b, "enable_attention_dp: true\n")
+	}
+	fmt.Fprintf(&b, "kv_cache_config:\n  enable_block_reuse: %t\n", cfg.PrefixCaching)
+	// Of the memory that is free once weights and buffers are there, for KV alone.
+	if f := cfg.MemoryFraction; f > 0 {
+		fmt.Fprintf(&b, "  free_gpu_memory_fraction: %s\n", strconv.FormatFloat(f, 'g', -1, 64))
+	}
+	if cfg.KV == engine.FP8 {
+		fmt.Fprintf(&b, "  dtype: fp8\n")
+	}
+	if n := cfg.Limits.BlockSize; n > 0 {
+		fmt.Fprintf(&b, "  tokens_per_block: %d\n", n)
+	}
+	return b.String()
+}
+
+// KVLines are the lines in which TensorRT-LLM states its KV capacity
+// (cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp). The first is of a trial run
+// with little memory, so the last holds. Its Python cache manager, an option since
+// 1.3, prints none.
+func KVLines() []kvlog.Line {
+	return []kvlog.Line{{Pattern: paged}}
+}
+
+var paged = regexp.MustCompile(`max tokens in paged KV cache \(([0-9,]+)\)`)
+
+// KVTokens reads TensorRT-LLM's log for its KV capacity in tokens, over all its
+// attention replicas, of which each has as much.
+func (Server) KVTokens(cfg engine.Config, log io.Reader) (int, error) {
+	return kvlog.Tokens(log, KVLines(), cfg.Parallelism.Normal().DP)
+}
