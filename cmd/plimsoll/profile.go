@@ -35,7 +35,7 @@ func profileCommand() *cli.Command {
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),
 		Action:      profileAction,
-		Subcommands: []*cli.Command{importCommand(), kubeCleanupCommand()},
+		Subcommands: []*cli.Command{importCommand(), kubeCleanupCommand(), kubeManifestCommand()},
 	}
 }
 

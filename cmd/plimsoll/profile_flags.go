@@ -174,7 +174,11 @@ func rootURL(s string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(s), "/"), "/v1"), "/")
 }
 
-func parseProfileOptions(c *cli.Context) (profileOptions, error) {
+func parseProfileOptions(c *cli.Context) (profileOptions, error) { return parseProfile(c, false) }
+
+// parseProfile reads a profile's flags; one that is for a cluster anyway has no
+// --launcher.
+func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 	if err := applyProfileConfig(c); err != nil {
 		return profileOptions{}, err
 	}
@@ -228,7 +232,7 @@ func parseProfileOptions(c *cli.Context) (profileOptions, error) {
 			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
 		}
 	}
-	o.kube = p.kube(p.choice("launcher", "local", "kubernetes") == "kubernetes")
+	o.kube = p.kube(onKube || p.choice("launcher", "local", "kubernetes") == "kubernetes")
 	if c.String("require") != "" {
 		o.require = p.choice("require", "measured") != ""
 	}

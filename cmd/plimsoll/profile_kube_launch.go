@@ -136,8 +136,8 @@ func (f forwarded) Measure(ctx context.Context, w profile.Workload) (sweep.Measu
 func clusterGPUs(ctx context.Context, o profileOptions) gpuLister {
 	return func(cat catalog.Catalog) (gpu.Inventory, error) {
 		var inv gpu.Inventory
-		if o.gpuCount > 0 && (o.gpu != "" || o.kube.engines.GPUsPerNode > 0) {
-			return inv, nil // all is said; listing nodes may not be permitted
+		if o.saysGPUs() {
+			return inv, nil // listing nodes may not be permitted
 		}
 		config, _, err := o.kube.connection.Config()
 		if err != nil {

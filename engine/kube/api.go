@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	manager    = cluster.Manager
-	mergePatch = types.MergePatchType
+	manager = cluster.Manager
 	// patience is how long a request is made again: an API server that is replaced
 	// is away for a minute or two.
 	patience = 3 * time.Minute
@@ -76,6 +75,14 @@ func (a *api) create(ctx context.Context, at schema.GroupVersionResource, o *uns
 		return err
 	})
 	return made, err
+}
+
+// patch merges body into an object.
+func (a *api) patch(ctx context.Context, at schema.GroupVersionResource, name string, body []byte) error {
+	return a.do(ctx, a.request("patch", at, "", name), func(ctx context.Context) error {
+		_, err := a.objects(at).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+		return err
+	})
 }
 
 func (a *api) list(ctx context.Context, at schema.GroupVersionResource, selector string) (items []unstructured.Unstructured, err error) {

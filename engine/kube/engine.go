@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"plimsoll/engine"
@@ -22,8 +23,9 @@ import (
 type Engine struct {
 	run     *Run
 	spec    engine.Spec
-	name    string // of its objects
-	service string // the Service's name; empty: the template has none
+	name    string                        // of its objects
+	service string                        // the Service's name; empty: the template has none
+	kinds   []schema.GroupVersionResource // of its objects
 
 	watcher *watcher
 	pod     string // that serves
@@ -139,7 +141,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if e.watcher != nil {
 		e.watcher.stop()
 	}
-	_, err := e.run.sweep(ctx, e.selector(), e.run.all())
+	_, err := e.run.sweep(ctx, e.selector(), withMade(e.kinds))
 	if err := errors.Join(err, e.run.gone(ctx, e.selector(), grace(e.spec))); err != nil {
 		return fmt.Errorf("stopping %s: %w", e.spec.Name, err)
 	}

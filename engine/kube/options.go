@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"plimsoll/engine/kube/cluster"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,10 +63,6 @@ type Options struct {
 // ModelDir is where Options.Claim is mounted.
 const ModelDir = "/models"
 
-// An image's name and its tag or digest, without the spaces and line ends that
-// no registry takes.
-var image = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._/:@]*$`) //nolint:gochecknoglobals // a constant
-
 // Filled has the defaults where nothing was given.
 func (o Options) Filled() Options {
 	if o.SharedMemory == "" {
@@ -94,7 +91,7 @@ func (o Options) Check() error {
 			errs = append(errs, fmt.Errorf("%s %q: %s", field, value, strings.Join(wrong, "; ")))
 		}
 	}
-	if !image.MatchString(o.Image) {
+	if !cluster.Image(o.Image) {
 		bad("image", o.Image, []string{"want a container image, as registry/engine:v1"})
 	}
 	for _, s := range o.ImagePullSecrets {

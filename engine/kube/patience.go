@@ -62,11 +62,11 @@ func (w *waiter) look(s seen, now time.Time) *PodError {
 		w.trouble, w.troubled = nil, time.Time{}
 		return nil
 	}
-	if w.trouble == nil || w.trouble.Reason == "Unschedulable" && s.trouble.Reason != "Unschedulable" {
+	if w.trouble == nil || w.trouble.Reason == unschedulable && s.trouble.Reason != unschedulable {
 		w.troubled = now
 	}
 	w.trouble, w.pod = s.trouble, s.trouble.Pod
-	if s.trouble.Reason != "Unschedulable" && now.Sub(w.troubled) >= troubleGrace {
+	if s.trouble.Reason != unschedulable && now.Sub(w.troubled) >= s.trouble.lasts() {
 		return s.trouble
 	}
 	return nil

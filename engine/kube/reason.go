@@ -66,7 +66,7 @@ func judge(p *corev1.Pod) seen {
 	}
 	if message, ok := cluster.Unplaced(p); ok {
 		return seen{unplaced: true, waiting: message, trouble: &PodError{
-			Pod: p.Name, Reason: "Unschedulable", Message: message, Hint: unplacedHint(message),
+			Pod: p.Name, Reason: unschedulable, Message: message, Hint: unplacedHint(message),
 		}}
 	}
 	s := seen{ready: cluster.Ready(p), unplaced: p.Spec.NodeName == "", waiting: cluster.Why(p)}
@@ -147,6 +147,13 @@ func unplacedHint(message string) string {
 	return ""
 }
 
+func refusedHint(message string) string {
+	if strings.Contains(message, "exceeded quota") {
+		return "kubectl describe resourcequota shows what is left of the namespace's quota"
+	}
+	return ""
+}
+
 func waitingHint(reason string) string {
 	switch reason {
 	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName":
@@ -180,5 +187,23 @@ func serving(pods []*corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// troubleGrace is how long a trouble that may pass is looked at.
-const troubleGrace = 30 * time.Second
+// How long a trouble that may pass is looked at: a registry may be away for a
+// moment, and a quota learns late that the pods before are gone.
+const (
+	troubleGrace = 30 * time.Second
+	quotaGrace   = 10 * time.Second
+)
+
+// lasts is how long e is looked at before it ends an engine that has a node.
+func (e *PodError) lasts() time.Duration {
+	if e.Reason == failedCreate {
+		return quotaGrace
+	}
+	return troubleGrace
+}
+
+// unschedulable is the reason of a pod that no node has room for.
+const unschedulable = corev1.PodReasonUnschedulable
+
+// failedCreate is the reason of a pod that the API server refused.
+const failedCreate = "FailedCreate"

@@ -78,8 +78,5 @@ func (a *api) replace(ctx context.Context, at schema.GroupVersionResource, o *un
 	if err != nil {
 		return fmt.Errorf("writing %s %s: %w", at.Resource, name, err)
 	}
-	return a.do(ctx, a.request("patch", at, "", name), func(ctx context.Context) error {
-		_, err := a.objects(at).Patch(ctx, name, mergePatch, body, metav1.PatchOptions{FieldManager: manager})
-		return err
-	})
+	return a.patch(ctx, at, name, body)
 }

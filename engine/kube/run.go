@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type Run struct {
 
 	mu       sync.Mutex
 	attempts int
+	kinds    []schema.GroupVersionResource // of what was made so far
 }
 
 // Begin makes the run's Lease, which owns all that the run makes, and renews it
@@ -49,12 +51,8 @@ func Begin(ctx context.Context, config *rest.Config, namespace, about string, o 
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := o.kinds()
-	if err != nil {
-		return nil, err
-	}
 	r := &Run{api: a, id: newID(), o: o}
-	if r.owner, err = r.lease(ctx, about, kinds); err != nil {
+	if r.owner, err = r.lease(ctx, about); err != nil {
 		return nil, err
 	}
 	// A run outlives the context of its beginning: it is ended by Close.
@@ -78,7 +76,10 @@ func (r *Run) Namespace() string { return r.namespace }
 func (r *Run) Close(ctx context.Context) error {
 	r.end()
 	r.renewed.Wait()
-	deleted, err := r.sweep(ctx, LabelRun+"="+r.id, r.all())
+	r.mu.Lock()
+	kinds := withMade(r.kinds)
+	r.mu.Unlock()
+	deleted, err := r.sweep(ctx, LabelRun+"="+r.id, kinds)
 	if err == nil {
 		err = r.gone(ctx, LabelRun+"="+r.id, defaultGrace)
 	}
@@ -90,12 +91,6 @@ func (r *Run) Close(ctx context.Context) error {
 
 func (r *Run) leaseName() string { return "plimsoll-" + r.id }
 
-// all are the kinds that the run's objects are of.
-func (r *Run) all() []schema.GroupVersionResource {
-	kinds, _ := r.o.kinds() // checked when the run began
-	return withMade(kinds)
-}
-
 func leases() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 }
@@ -106,13 +101,13 @@ const (
 	annotationKinds = "plimsoll.dev/kinds" // of the objects, as plural.version.group
 )
 
-func (r *Run) lease(ctx context.Context, about string, kinds []schema.GroupVersionResource) (metav1.OwnerReference, error) {
+func (r *Run) lease(ctx context.Context, about string) (metav1.OwnerReference, error) {
 	now := metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 		"metadata": map[string]any{
 			"name": r.leaseName(), "labels": map[string]any{labelName: "plimsoll-profile", labelOwner: "plimsoll", LabelRun: r.id},
-			"annotations": map[string]any{annotationAbout: about, annotationKinds: kindsText(kinds)},
+			"annotations": map[string]any{annotationAbout: about},
 		},
 		"spec": map[string]any{
 			"holderIdentity": holder(), "leaseDurationSeconds": int64(LeaseDuration.Seconds()), "acquireTime": now, "renewTime": now,
@@ -123,6 +118,28 @@ func (r *Run) lease(ctx context.Context, about string, kinds []schema.GroupVersi
 		return metav1.OwnerReference{}, err
 	}
 	return metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.GetName(), UID: made.GetUID()}, nil
+}
+
+// use writes down, before it is made, of what kinds something is, so that it is
+// found after a crash.
+func (r *Run) use(ctx context.Context, list []*unstructured.Unstructured) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kinds := r.kinds
+	for _, o := range list {
+		if at := resourceOf(o); !slices.Contains(kinds, at) {
+			kinds = append(slices.Clip(kinds), at)
+		}
+	}
+	if len(kinds) == len(r.kinds) {
+		return nil
+	}
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationKinds, kindsText(kinds))
+	if err := r.patch(ctx, leases(), r.leaseName(), body); err != nil {
+		return err
+	}
+	r.kinds = kinds
+	return nil
 }
 
 func kindsText(kinds []schema.GroupVersionResource) string {
@@ -167,11 +184,9 @@ func (r *Run) renew(ctx context.Context) {
 }
 
 func (r *Run) renewOnce(ctx context.Context) error {
-	return r.request("patch", leases(), "", r.leaseName()).Do(ctx, renewEvery/2, func(ctx context.Context) error {
-		body := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-		_, err := r.objects(leases()).Patch(ctx, r.leaseName(), mergePatch, body, metav1.PatchOptions{FieldManager: manager})
-		return err
-	})
+	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	defer cancel()
+	return r.patch(ctx, leases(), r.leaseName(), fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)))
 }
 
 // attempt numbers the engines of the run, so that no two have one name.

@@ -59,8 +59,12 @@ func (e *Engine) make(ctx context.Context, l Launch) error {
 		return err
 	}
 	e.run.o.Note("making %s in namespace %s: %s", e.name, e.run.namespace, objectNames(list))
+	if err := e.run.use(ctx, list); err != nil {
+		return err
+	}
 	for _, o := range list {
 		e.run.own(o, f)
+		e.kinds = append(e.kinds, resourceOf(o))
 		if _, err := e.run.create(ctx, resourceOf(o), o); err != nil {
 			return err
 		}
@@ -168,7 +172,7 @@ func (e *Engine) unmade(ctx context.Context, p *waiter, now time.Time) error {
 	if err != nil || message == "" {
 		return err
 	}
-	return p.look(seen{trouble: &PodError{Engine: e.spec.Name, Reason: "FailedCreate", Message: message}, waiting: "FailedCreate", unplaced: true}, now)
+	return p.look(seen{trouble: &PodError{Engine: e.spec.Name, Reason: failedCreate, Message: message, Hint: refusedHint(message)}, waiting: message, unplaced: true}, now)
 }
 
 // refusal is why a Deployment's pod cannot be made, or what Events say of other
@@ -192,7 +196,7 @@ func (e *Engine) refusal(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	for _, w := range e.warnings(ctx) {
-		if w.Reason == "FailedCreate" {
+		if w.Reason == failedCreate {
 			return w.Message, nil
 		}
 	}

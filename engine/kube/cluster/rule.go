@@ -1,5 +1,7 @@
 package cluster
 
+import "regexp"
+
 // Rule is a permission in the words of a Role.
 type Rule struct {
 	Group     string   // "": the core group
@@ -11,3 +13,9 @@ type Rule struct {
 func Allow(group string, resources []string, verbs ...string) Rule {
 	return Rule{Group: group, Resources: resources, Verbs: verbs}
 }
+
+// Image is a container image's name and its tag or digest, without the spaces and
+// line ends that no registry takes.
+func Image(name string) bool { return image.MatchString(name) }
+
+var image = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._/:@]*$`) //nolint:gochecknoglobals // a constant

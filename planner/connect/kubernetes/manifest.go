@@ -1,10 +1,8 @@
 package kubernetes
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"plimsoll/engine/kube/cluster"
@@ -28,10 +26,6 @@ type Manifest struct {
 // ProfileDir is where a Manifest's profile is mounted.
 const ProfileDir = "/profile"
 
-// An image's name and its tag or digest, without the spaces and line ends that
-// no registry takes.
-var image = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._/:@]*$`) //nolint:gochecknoglobals // a constant
-
 // Check says all that is wrong, each by field and range.
 func (m Manifest) Check() error {
 	var errs []error
@@ -45,7 +39,7 @@ func (m Manifest) Check() error {
 	if m.Profile != "" {
 		bad("ConfigMap", m.Profile, validation.IsDNS1123Subdomain(m.Profile))
 	}
-	if !image.MatchString(m.Image) {
+	if !cluster.Image(m.Image) {
 		bad("image", m.Image, []string{"want a container image, as registry/plimsoll:v1"})
 	}
 	bad("port", fmt.Sprint(m.Port), validation.IsValidPortNum(m.Port))
@@ -65,46 +59,21 @@ func (m Manifest) YAML() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	for i, doc := range []yaml.MapSlice{m.object("v1", "ServiceAccount"), m.role(rules), m.binding(), m.deployment(), m.service()} {
-		body, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
-		if err != nil {
-			return nil, fmt.Errorf("writing YAML: %w", err)
-		}
-		if i > 0 {
-			b.WriteString("---\n")
-		}
-		b.Write(body)
-	}
-	return b.Bytes(), nil
+	return cluster.YAML(append(m.identity().Account(rules), m.deployment(), m.service()))
 }
 
-func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
+func (m Manifest) identity() cluster.Identity {
+	return cluster.Identity{Name: m.Name, Namespace: m.Target.Namespace, Labels: m.labels()}
+}
 
-// object begins one of the objects.
 func (m Manifest) object(version, kind string, rest ...yaml.MapItem) yaml.MapSlice {
-	return append(yaml.MapSlice{
-		item("apiVersion", version), item("kind", kind),
-		item("metadata", yaml.MapSlice{item("name", m.Name), item("namespace", m.Target.Namespace), item("labels", m.labels())}),
-	}, rest...)
+	return m.identity().Object(version, kind, rest...)
 }
+
+func item(key string, value any) yaml.MapItem { return cluster.Item(key, value) }
 
 func (m Manifest) labels() yaml.MapSlice {
 	return yaml.MapSlice{item("app.kubernetes.io/name", "plimsoll"), item("app.kubernetes.io/instance", m.Name)}
-}
-
-func (m Manifest) role(rules []cluster.Rule) yaml.MapSlice {
-	var list []yaml.MapSlice
-	for _, r := range rules {
-		list = append(list, yaml.MapSlice{item("apiGroups", []string{r.Group}), item("resources", r.Resources), item("verbs", r.Verbs)})
-	}
-	return m.object("rbac.authorization.k8s.io/v1", "Role", item("rules", list))
-}
-
-func (m Manifest) binding() yaml.MapSlice {
-	return m.object("rbac.authorization.k8s.io/v1", "RoleBinding",
-		item("roleRef", yaml.MapSlice{item("apiGroup", "rbac.authorization.k8s.io"), item("kind", "Role"), item("name", m.Name)}),
-		item("subjects", []yaml.MapSlice{{item("kind", "ServiceAccount"), item("name", m.Name), item("namespace", m.Target.Namespace)}}))
 }
 
 func (m Manifest) service() yaml.MapSlice {
@@ -117,10 +86,7 @@ func (m Manifest) service() yaml.MapSlice {
 func (m Manifest) deployment() yaml.MapSlice {
 	pod := yaml.MapSlice{
 		item("serviceAccountName", m.Name),
-		item("securityContext", yaml.MapSlice{
-			item("runAsNonRoot", true), item("runAsUser", 65532), item("runAsGroup", 65532), // nobody, in distroless images
-			item("seccompProfile", yaml.MapSlice{item("type", "RuntimeDefault")}),
-		}),
+		cluster.Unprivileged(),
 		item("containers", []yaml.MapSlice{m.container()}),
 	}
 	if m.Profile != "" {
@@ -152,10 +118,7 @@ func (m Manifest) container() yaml.MapSlice {
 			item("requests", yaml.MapSlice{item("cpu", "100m"), item("memory", "128Mi")}),
 			item("limits", yaml.MapSlice{item("memory", "512Mi")}),
 		}),
-		item("securityContext", yaml.MapSlice{
-			item("allowPrivilegeEscalation", false), item("readOnlyRootFilesystem", true),
-			item("capabilities", yaml.MapSlice{item("drop", []string{"ALL"})}),
-		}),
+		cluster.Confined(),
 	}
 	if m.Profile != "" {
 		c = append(c, item("volumeMounts", []yaml.MapSlice{{item("name", "profile"), item("mountPath", ProfileDir), item("readOnly", true)}}))
