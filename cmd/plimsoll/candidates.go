@@ -94,14 +94,25 @@ func (d deployment) spreadsExperts() bool {
 // fits says why a configuration cannot run, as far as that is known: the model's
 // shape alone, or memory too where the GPU is known.
 func (d deployment) fits(o profileOptions) func(engine.Config) error {
+	known := d.room(o)
+	return func(c engine.Config) error {
+		if o.maxGPUs > 0 && c.GPUs() > o.maxGPUs {
+			return fmt.Errorf("needs %d GPUs, --max-gpus allows %d at once", c.GPUs(), o.maxGPUs)
+		}
+		return known(c)
+	}
+}
+
+// room is fits without --max-gpus.
+func (d deployment) room(o profileOptions) func(engine.Config) error {
 	switch {
 	case d.model == nil, d.gpu == nil && !d.spreadsExperts(): // such an engine may be one on the CPU, with TP threads
-		return nil
+		return func(engine.Config) error { return nil }
 	case d.gpu == nil:
 		return func(c engine.Config) error { return d.model.Splits(c.Parallelism, c.Weights) }
 	}
 	return func(c engine.Config) error {
-		c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl) // one request of the target at least
+		c = o.holding(c)
 		if d.modelled() && o.kvTokens > 0 {
 			if err := kvBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
 				return fmt.Errorf("--kv-tokens: %w", err)
@@ -109,6 +120,12 @@ func (d deployment) fits(o profileOptions) func(engine.Config) error {
 		}
 		return latency.Check(*d.model, *d.gpu, c)
 	}
+}
+
+// holding is c with a context for one request of the target at least.
+func (o profileOptions) holding(c engine.Config) engine.Config {
+	c.Limits.MaxModelLen = max(c.Limits.MaxModelLen, o.isl+o.osl)
+	return c
 }
 
 // wouldFit hints at what would have room: another layout, or the ones asked for

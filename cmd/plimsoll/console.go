@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -23,6 +24,7 @@ type console struct {
 	out, err io.Writer
 	opts     profileOptions
 	terminal bool
+	mu       sync.Mutex // engines that start side by side have notes
 }
 
 func newConsole(c *cli.Context, o profileOptions) *console {
@@ -35,6 +37,8 @@ func newConsole(c *cli.Context, o profileOptions) *console {
 
 func (u *console) notef(format string, args ...any) {
 	if !u.opts.quiet {
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		say(u.err, "note", format, args...)
 	}
 }

@@ -38,6 +38,7 @@ func engineServeCommand() *cli.Command {
 			s("role", "aggregated", "`aggregated|prefill|decode`"),
 			s("max-num-seqs", "", "sequences at once, `N` (default: vLLM's for the GPU)"), s("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
 			s("max-model-len", "", "prompt and answer together, `tokens` (default: the model's)"),
+			s("memory-fraction", "", "share of a GPU's memory that the engine may take, `fraction` of 1 (default: 0.9)"),
 			s("kv-blocks", "", "KV cache of `N` blocks (default: what the GPU's memory holds)"),
 			&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests"},
 			s("fit", "", fitUsage),
@@ -76,7 +77,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
 		},
-		PrefixCaching: c.Bool("enable-prefix-caching"),
+		PrefixCaching: c.Bool("enable-prefix-caching"), MemoryFraction: p.share("memory-fraction"),
 	}
 	drain := p.duration("drain-timeout")
 	if drain > mostDrain {

@@ -33,7 +33,7 @@ func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "mode": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
-		"memory-fraction": "escpl", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
+		"memory-fraction": "pl", "parallel": "p", "max-gpus": "p", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
 		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl", "launcher": "ep",
 		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
 		"graph": "escpvl", "graph-dir": "escpvl",

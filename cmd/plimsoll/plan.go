@@ -16,6 +16,7 @@ type planJSON struct {
 	Deployment string             `json:"deployment"`
 	Steps      []stepJSON         `json:"steps"`
 	LeftOut    []profile.Skip     `json:"left_out"`
+	Memory     []preflight        `json:"memory,omitempty"` // of one GPU; absent where model or GPU are unknown
 	Output     string             `json:"output"`
 }
 
@@ -28,8 +29,8 @@ type stepJSON struct {
 	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
 }
 
-func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, output string) planJSON {
-	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Output: output}
+func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, rooms []preflight, output string) planJSON {
+	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Output: output}
 	for _, s := range steps {
 		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Requests}
 		if s.Known {
@@ -48,7 +49,7 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		return usagef("--output-dir %s: %v", o.dir, err)
 	}
 	if o.format == "json" {
-		return printJSON(u.out, newPlanJSON(d, steps, skips, output))
+		return printJSON(u.out, newPlanJSON(d, steps, skips, d.preflight(o), output))
 	}
 	var b bytes.Buffer
 	prov := d.provenance.String()
@@ -78,6 +79,10 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	}
 	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")
 	b.WriteString(t.text(""))
+	preflightTable(&b, d.preflight(o))
+	if o.parallel > 1 {
+		cost += fmt.Sprintf(", one after another; up to %d run side by side, on %d GPUs at most", so.Parallel, so.MaxGPUs)
+	}
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
 	for _, s := range skips {
 		fmt.Fprintf(&b, "Left out: %s: %s\n", s.Label, s.Reason)

@@ -62,6 +62,9 @@ func profileAction(c *cli.Context) error {
 	if err := dep.checkContext(o); err != nil {
 		return err
 	}
+	if err := dep.checkParallel(o); err != nil {
+		return err
+	}
 	cands, skips, err := dep.candidates(o)
 	if err != nil {
 		return err
@@ -71,6 +74,7 @@ func profileAction(c *cli.Context) error {
 	ui.deployment(dep)
 	so := sweepOptions(o, dep, cands)
 	ui.quickPlan(o, dep, so)
+	ui.preflight(dep.preflight(o))
 	if o.dryRun {
 		return ui.plan(o, dep, so, skips)
 	}
@@ -86,6 +90,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		PrefillGranularity: orElse(o.islPoints, 16), DecodeGranularity: orElse(o.cells, 6),
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
+		Parallel: o.parallel, MaxGPUs: orElse(o.maxGPUs, d.gpuCount),
 	}
 	if d.modelled() {
 		so.MaxContext, so.Virtual = simContext(o, *d.model), d.kind == engine.KindEstimate

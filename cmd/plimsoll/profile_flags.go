@@ -46,6 +46,8 @@ type profileOptions struct {
 	gpuCount int
 	layouts  []engine.Parallelism // to try, by --tp or --parallelism; nil = those of the model
 	limits   engine.Limits
+	parallel int // engines at once
+	maxGPUs  int // that they may have together; 0 = the GPU count
 	noise    float64
 	fit      string // of the latency model; empty = the default
 	explain  bool
@@ -113,7 +115,9 @@ func profileFlags() []cli.Flag {
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
-		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache (default: the engine's)", eng),
+		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others, and the plan of all: as vllm (default: the engine's, in the plan 0.9)", eng),
+		s("parallel", "1", "profile `N` candidates side by side, on GPUs of their own", eng),
+		s("max-gpus", "", "`GPUs` in use at once, over all candidates (default: --gpu-count)", eng),
 		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8` (default: the engine's)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("fit", "", fitUsage, eng),
@@ -201,6 +205,7 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 		},
 		memory: p.share("memory-fraction"), kv: p.kvDType(),
+		parallel: p.integer("parallel", 1, maxGPUs, 1), maxGPUs: p.integer("max-gpus", 1, maxGPUs, 0),
 		noise: p.fraction("noise"), fit: strings.TrimSpace(c.String("fit")), explain: c.Bool("explain"),
 		dir: c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
 		maxTime:    p.duration("max-time"),
@@ -318,6 +323,7 @@ func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
 		"kubeconfig": true, "context": true, "schedule-timeout": true, "results-configmap": true,
+		"parallel": true, "max-gpus": true,
 	}
 	in := map[string]string{}
 	for _, f := range c.Command.Flags {

@@ -68,17 +68,17 @@ func (a *about) at(k Coefficients) Model { return Model{&timed{a.work.units(k), 
 
 // Check says why m cannot run on GPUs g as config lays it out; nil = it can.
 func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
-	a, err := layOut(m, g, config)
-	if err != nil {
-		return err
-	}
-	return a.fits()
+	_, _, err := Preflight(m, g, config)
+	return err
 }
 
 // layOut is a model without a fit, and without asking whether it has room.
 func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error) {
 	if err := m.Splits(config.Parallelism, config.Weights); err != nil {
 		return about{}, err
+	}
+	if f := config.MemoryFraction; !(f >= 0 && f <= 1) {
+		return about{}, fmt.Errorf("memory fraction %g: want above 0, at most 1, or 0 for the engine's own", f)
 	}
 	config.Parallelism = config.Parallelism.Normal()
 	if p := config.Parallelism; max(p.TP, p.EP) > serverGPUs && g.InterNodeBytesPerSec <= 0 {

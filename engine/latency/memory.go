@@ -1,14 +1,15 @@
 package latency
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 )
 
-// MemoryUtilization is the share of a GPU's memory that an engine takes (vLLM's
-// default of --gpu-memory-utilization, 0.15, 2026).
+// MemoryUtilization is the share of a GPU's memory that an engine takes unless
+// engine.Config says one (vLLM's default of --gpu-memory-utilization, 0.15, 2026).
 const MemoryUtilization = 0.9
 
 // Memory is what one GPU's memory goes to, in bytes.
@@ -16,7 +17,8 @@ type Memory struct {
 	Weights    int64 `json:"weights"`
 	Activation int64 `json:"activation"` // peak of a step, kept free for it
 	NonTorch   int64 `json:"non_torch"`  // communication buffers and context
-	KV         int64 `json:"kv"`         // what is left of MemoryUtilization; 0 where nothing is
+	KV         int64 `json:"kv"`         // what is left of Budget; 0 where nothing is
+	Budget     int64 `json:"budget"`     // what the engine may take of the GPU
 }
 
 // Two of these were measured: KV cache left on an H100 of 79.18 GiB under vLLM
@@ -43,11 +45,25 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 	if p.GPUs() > 1 {
 		mem.NonTorch = nonTorchMany
 	}
-	mem.KV = max(0, budget(g)-mem.Weights-mem.Activation-mem.NonTorch)
+	mem.Budget = int64(utilization(c) * float64(g.MemoryBytes))
+	mem.KV = max(0, mem.Budget-mem.Weights-mem.Activation-mem.NonTorch)
 	return mem
 }
 
-func budget(g catalog.GPU) int64 { return int64(MemoryUtilization * float64(g.MemoryBytes)) }
+// utilization is the share of a GPU's memory that the engine may take.
+func utilization(c engine.Config) float64 { return cmp.Or(c.MemoryFraction, MemoryUtilization) }
+
+// Preflight is what one GPU of an engine would have its memory for, and how many
+// tokens its KV cache would hold over all ranks, whether it can run or not; the
+// error says why not. Where the model's shape does not divide into the layout,
+// nothing but that is known.
+func Preflight(m catalog.Model, g catalog.GPU, config engine.Config) (mem Memory, kvTokens int, err error) {
+	a, err := layOut(m, g, config)
+	if err != nil {
+		return Memory{}, 0, err
+	}
+	return a.memory, a.kvTokens(), a.fits()
+}
 
 // weightShare is the bytes of weights on one GPU: all of them over TP·PP, and
 // experts over the DP replicas too where EP spreads them.
@@ -106,9 +122,9 @@ func (a *about) kvTokens() int {
 func (a *about) fits() error {
 	mem, p := a.memory, a.config.Parallelism
 	if mem.KV == 0 {
-		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.0f %% of %s)",
+		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.4g %% of %s)",
 			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
-			gb(budget(a.gpu)), 100*MemoryUtilization, gb(a.gpu.MemoryBytes))
+			gb(mem.Budget), 100*utilization(a.config), gb(a.gpu.MemoryBytes))
 	}
 	need := max(a.config.Limits.MaxModelLen, a.limits.BlockSize)
 	if have := a.kvTokens() / p.DP; have < need {
