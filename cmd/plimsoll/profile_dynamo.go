@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/dynamo"
+	"plimsoll/profile"
 	"plimsoll/profile/load"
 )
 
@@ -145,6 +146,14 @@ func (o *profileOptions) readGraph(c *cli.Context) error {
 	}
 	o.model, o.graph, o.graphPath = g.Model(), g, path
 	return o.checkGraphDir(c.String("graph-dir"))
+}
+
+// graphWarnings say what of a graph is measured otherwise than it is deployed.
+func graphWarnings(o profileOptions) []profile.Warning {
+	if n := o.graph.Stages(); n > 1 {
+		return []profile.Warning{profile.Warnf("graph_pp", "a worker of the graph has %d pipeline stages: it is measured with one, by tensor parallelism alone", n)}
+	}
+	return nil
 }
 
 // checkGraphDir refuses what dynamo serve would only find out by itself, or not at all.

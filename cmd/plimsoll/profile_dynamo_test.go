@@ -253,6 +253,9 @@ func TestProfileDynamo(t *testing.T) {
 	if rec.Engine.Kind != "dynamo" || rec.Model != "meta-llama/Meta-Llama-3.1-8B" || rec.Provenance != profile.Simulated {
 		t.Errorf("%s, %s, %s", rec.Engine.Kind, rec.Model, rec.Provenance)
 	}
+	if !strings.Contains(p.errout.String(), "a worker of the graph has 2 pipeline stages: it is measured with one") {
+		t.Errorf("stderr:\n%s", &p.errout)
+	}
 	for phase, want := range map[string]string{"prefill": "enable-prefix-caching: false", "decode": "enable-prefix-caching: true"} {
 		for _, tp := range []string{"1", "2"} {
 			b, err := os.ReadFile(filepath.Join(out, "engines", phase+"_tp"+tp+".yaml"))

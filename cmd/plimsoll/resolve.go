@@ -127,6 +127,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if err := d.setServer(o); err != nil {
 		return d, err
 	}
+	d.warnings = append(d.warnings, graphWarnings(o)...)
 	switch {
 	case d.kind == engine.KindSim:
 		d.provenance = profile.Simulated

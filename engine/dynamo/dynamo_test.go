@@ -132,6 +132,11 @@ func TestGraph(t *testing.T) {
 			t.Errorf("%s: %q, %d", name, g.Model(), g.MaxModelLen())
 		}
 	}
+	for name, want := range map[string]int{"disagg": 1, "disagg_router": 2, "multinode": 2, "v1": 1} {
+		if got := read(t, name).Stages(); got != want {
+			t.Errorf("%s: %d stages", name, got)
+		}
+	}
 	if got := strings.Join(read(t, "agg").Components(), " "); got != "Common Frontend Processor VllmWorker Planner" {
 		t.Error(got)
 	}

@@ -215,14 +215,32 @@ func (g Graph) Components() []string {
 // MaxModelLen is the longest context that both workers are configured for, in
 // tokens; 0 where the engine decides.
 func (g Graph) MaxModelLen() int {
-	doc, least := g.doc(), 0
-	for _, name := range []string{g.workers.prefill, g.workers.decode} {
-		v, _ := effective(doc, name, "max-model-len")
-		if n, ok := v.(uint64); ok && n < 1<<40 && (least == 0 || int(n) < least) {
-			least = int(n)
+	least := 0
+	for _, n := range g.numbers("max-model-len") {
+		if least == 0 || n < least {
+			least = n
 		}
 	}
 	return least
+}
+
+// Stages is the most pipeline stages that a worker of the graph is configured
+// for; a variant has one.
+func (g Graph) Stages() int {
+	return slices.Max(append(g.numbers("pipeline-parallel-size"), 1))
+}
+
+// numbers are the workers' values of a key that are whole numbers above 0.
+func (g Graph) numbers(key string) []int {
+	doc := g.doc()
+	var out []int
+	for _, name := range []string{g.workers.prefill, g.workers.decode} {
+		v, _ := effective(doc, name, key)
+		if n, ok := v.(uint64); ok && 0 < n && n < 1<<40 {
+			out = append(out, int(n))
+		}
+	}
+	return out
 }
 
 func (g Graph) doc() yaml.MapSlice {

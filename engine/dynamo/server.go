@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if l.LogPath == "" {
 		return engine.Spec{}, errors.New("dynamo: no log file is given, beside which the configuration is written")
 	}
+	if err := s.clash(); err != nil {
+		return engine.Spec{}, err
+	}
 	text, err := s.Graph.Variant(cfg, l.Port)
 	if err != nil {
 		return engine.Spec{}, fmt.Errorf("dynamo: %w", err)
@@ -60,6 +64,27 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 		Files:     []engine.File{{Path: base + ".yaml", Text: text}},
 		ReadyPath: "/v1/chat/completions", ReadyBody: string(ready), ReadyTimeout: s.ReadyTimeout, Grace: grace,
 	}, nil
+}
+
+// clash refuses an extra argument that would undo what a variant sets: those of
+// the form --Component.key=value hold over the file (cli/utils.py).
+func (s Server) clash() error {
+	worker := s.Graph.workers.decode
+	for _, arg := range s.Extra {
+		name, _, _ := strings.Cut(arg, "=")
+		of, key, _ := strings.Cut(strings.TrimLeft(name, "-"), ".")
+		key, _, _ = strings.Cut(key, ".")
+		key = strings.ReplaceAll(key, "_", "-")
+		set := name == "-f" || name == "--config-file" ||
+			of == frontend && key == "port" || of == planner && key == "no-operation" ||
+			of == worker && slices.Contains([]string{
+				service, "enable-prefix-caching", "tensor-parallel-size", "pipeline-parallel-size", "remote-prefill", "conditional-disagg", "router",
+			}, key)
+		if set {
+			return fmt.Errorf("dynamo: argument %s: each engine that is measured has its own", arg)
+		}
+	}
+	return nil
 }
 
 // environment keeps the graph within its launch. Its state is a folder that dynamo

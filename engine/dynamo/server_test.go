@@ -62,6 +62,20 @@ func TestSpecRefuses(t *testing.T) {
 	}
 }
 
+func TestExtraThatWouldUndo(t *testing.T) {
+	at := engine.Launch{Port: 8123, LogPath: "a.log"}
+	for arg, refused := range map[string]bool{
+		"--VllmWorker.tensor-parallel-size=8": true, "--VllmWorker.tensor_parallel_size": true, "--VllmWorker.ServiceArgs.workers=2": true,
+		"--Frontend.port=1": true, "-f": true, "--config-file=b.yaml": true, "--Planner.no-operation=false": true,
+		"--VllmWorker.enforce-eager=true": false, "--Frontend.endpoint=a.b": false, "--Processor.tensor-parallel-size=2": false, "--target": false,
+	} {
+		_, err := dynamo.Server{Graph: read(t, "agg"), Extra: []string{arg}}.Spec(configOf("decode", 1), at)
+		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), arg) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
 // The worker's line comes with what circus and Dynamo's logger put in front of it;
 // upstream read the first one, without thousands separators, by splitting.
 func TestKVTokens(t *testing.T) {
