@@ -126,6 +126,9 @@ func (o *profileOptions) readGraph(c *cli.Context) error {
 	case o.model != "" && o.model != g.Model():
 		return usagef("--model %s: the graph serves %s", o.model, g.Model()).hint("leave --model out")
 	}
+	if o.parallel > 1 { // cli/serving.py, clear_namespace
+		return usagef("--parallel %d: dynamo serve empties its namespace in etcd and NATS as it starts, and with it the graph beside it", o.parallel)
+	}
 	for _, p := range o.layouts {
 		if p != engine.TP(p.Normal().TP) {
 			return usagef("--parallelism %s: the workers of a graph take tensor parallelism alone", p.Label())
