@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/process"
-	"plimsoll/engine/scrape"
-	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/sweep"
 )
@@ -139,6 +136,9 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if l.dep.model != nil {
 		o.Vocab = l.dep.model.Vocab
 	}
+	if isReal(string(l.dep.kind)) {
+		o.Model = "" // the only one that was started; a path's name differs between engines
+	}
 	bases := make(chan time.Time, 1)
 	o.OnStart = func(base time.Time) {
 		select {
@@ -155,16 +155,12 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, usagef("--endpoint: %v", err)
 	}
-	metrics, err := scrape.Read(ctx, l.http, url+"/metrics")
-	if err != nil {
-		metrics = scrape.Reading{} // it has none: nothing is known from there
-	}
-	facts, err := l.facts(ctx, client, url, cfg, p, metrics)
+	facts, counts, err := l.facts(ctx, client, url, cfg, p)
 	if err != nil {
 		return nil, err
 	}
 	m := measurer{client: client, http: l.http, bases: bases, stop: stop}
-	if metrics.Running.Known {
+	if counts {
 		m.url = url + "/metrics"
 	}
 	if p == nil {
@@ -174,89 +170,4 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	}
 	m.ended = p.Done()
 	return &sweep.Instance{Facts: facts, Measurer: m, Died: p.Err, Stop: p.Stop}, nil
-}
-
-// facts asks the engine what it is.
-func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p running, metrics scrape.Reading) (profile.EngineFacts, error) {
-	f := profile.EngineFacts{
-		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
-		MaxNumSeqs: cfg.Limits.MaxNumSeqs * cfg.Parallelism.Normal().DP, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
-	}
-	if l.dep.kind == engine.KindSim {
-		model, err := l.dep.speed(cfg)
-		if err != nil {
-			return f, err
-		}
-		f.TTFTError, f.ITLError = modelError(model.TTFTError()), modelError(model.ITLError())
-	} else {
-		probe, err := client.Probe(ctx)
-		if err != nil {
-			return f, fmt.Errorf("trying the server: %w", err)
-		}
-		f.Version, f.Model = probe.Version, probe.Model
-		if f.Version == "" {
-			f.Version = probe.Server
-		}
-		f.Warnings = probe.Warnings
-		if probe.MaxModelLen > 0 {
-			f.MaxModelLen = probe.MaxModelLen
-		}
-		if pr, err := profile.ParseProvenance(probe.Provenance); err == nil {
-			f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
-		}
-	}
-	if err := l.kvCapacity(ctx, &f, cfg, url, p, metrics); err != nil {
-		return f, err
-	}
-	if l.opts.require && f.Provenance != profile.Measured {
-		return f, fmt.Errorf("--require measured: the server says that it is %s", f.Provenance)
-	}
-	return f, nil
-}
-
-// kvCapacity fills in how many tokens the KV cache holds: by flag, from the
-// engine's log, or from what it serves.
-func (l *launcher) kvCapacity(ctx context.Context, f *profile.EngineFacts, cfg engine.Config, url string, p running, metrics scrape.Reading) error {
-	if n := metrics.BlockSize.Int(); n > 0 {
-		f.BlockSize = n
-	}
-	var props scrape.Props
-	if metrics.Engine == "llamacpp" {
-		if got, err := scrape.ReadProps(ctx, l.http, url+"/props"); err == nil {
-			props = got
-			f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
-		}
-	}
-	if l.opts.kvTokens > 0 {
-		f.KVTokens, f.KVSource = l.opts.kvTokens, "--kv-tokens"
-		return nil
-	}
-	if p != nil {
-		if n, err := l.kvFromLog(cfg, p); err == nil && n > 0 {
-			f.KVTokens, f.KVSource = n, "log"
-			return nil
-		} else if l.opts.kvPattern != "" {
-			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.opts.kvPattern, p.LogPath())
-		}
-	}
-	if n := metrics.KVTokens.Int(); n > 0 {
-		f.KVTokens, f.KVSource = n, "metrics"
-		return nil
-	}
-	if props.KVTokens() > 0 {
-		f.KVTokens, f.KVSource = props.KVTokens(), "props"
-		f.Warnings = append(f.Warnings, profile.Warnf("kv_assumed",
-			"KV capacity taken as %d slots of %d tokens each: with a unified KV cache it is the tokens of one; --kv-tokens N says which", props.Slots, props.Context))
-		return nil
-	}
-	return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or --kv-tokens-pattern REGEX for its log")
-}
-
-func (l *launcher) kvFromLog(cfg engine.Config, p running) (int, error) {
-	r, err := p.Log()
-	if err != nil {
-		return 0, err
-	}
-	n, err := l.dep.server.KVTokens(cfg, r)
-	return n, errors.Join(err, r.Close())
 }

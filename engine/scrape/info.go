@@ -53,6 +53,20 @@ func ReadProps(ctx context.Context, client *http.Client, url string) (Props, err
 	return p, err
 }
 
+// ReadServerInfo asks the SGLang server at base once, by both of the names.
+func ReadServerInfo(ctx context.Context, client *http.Client, base string) (ServerInfo, error) {
+	var info ServerInfo
+	parse := func(body io.Reader) (err error) {
+		info, err = ParseServerInfo(body)
+		return err
+	}
+	err := get(ctx, client, base+"/server_info", parse)
+	if err != nil {
+		err = get(ctx, client, base+"/get_server_info", parse)
+	}
+	return info, err
+}
+
 func decode(answer io.Reader, into any) error {
 	if err := json.NewDecoder(bound(answer)).Decode(into); err != nil {
 		if errors.Is(err, errTooLong) {

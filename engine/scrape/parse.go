@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,14 @@ import (
 // families is a scrape by metric name.
 type families map[string]*dto.MetricFamily
 
-// Parse reads Prometheus' text format as the engines write it.
+// Parse reads an engine's /metrics: Prometheus' text format as the engines write
+// it, or the list of steps that is TensorRT-LLM's.
 func Parse(text io.Reader) (Reading, error) {
+	head := bufio.NewReader(text)
+	if b, err := head.Peek(1); err == nil && b[0] == '[' {
+		return parseIterations(head)
+	}
+	text = head
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	// The parser wants the last line ended, which not every engine does.
 	fs, err := parser.TextToMetricFamilies(io.MultiReader(bound(text), strings.NewReader("\n")))

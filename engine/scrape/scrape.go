@@ -1,8 +1,8 @@
 // Package scrape reads what an engine says about itself over HTTP: its
 // Prometheus metrics and its info answers.
 //
-// It takes a URL or the text of an answer of vLLM, SGLang or llama.cpp's server
-// (or of one that uses their metric names); it gives a Reading: requests running
+// It takes a URL or the text of an answer of vLLM, SGLang, TensorRT-LLM or
+// llama.cpp's server (or of one that uses their metric names); it gives a Reading: requests running
 // and waiting, KV use and capacity, prefix hits, preemptions, over all
 // data-parallel ranks of the engine. It refuses text that is not in the
 // format, that is too long, or that has no metric of a known engine. What an
@@ -35,7 +35,7 @@ func known(v float64) Value { return Value{V: v, Known: true} }
 
 // Reading is one look at an engine.
 type Reading struct {
-	Engine string // "vllm", "sglang" or "llamacpp", by its metrics' names
+	Engine string // "vllm", "sglang", "trtllm" or "llamacpp", by its metrics' names
 
 	Running Value // requests in the batch, now
 	Waiting Value // requests in the queue, now

@@ -201,7 +201,7 @@ func TestRead(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"vllm.txt", "vllm-dp2.txt", "sglang.txt", "llamacpp.txt"} {
+	for _, name := range []string{"vllm.txt", "vllm-dp2.txt", "sglang.txt", "llamacpp.txt", "trtllm.json"} {
 		text, err := io.ReadAll(open(f, name))
 		if err != nil {
 			f.Fatal(err)

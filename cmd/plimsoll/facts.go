@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/scrape"
+	"plimsoll/profile"
+	"plimsoll/profile/load"
+)
+
+// facts asks an engine that answers what it is; counts is whether its metrics
+// tell how many requests it runs.
+func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p running) (f profile.EngineFacts, counts bool, err error) {
+	ranks := cfg.Parallelism.Normal().DP
+	f = profile.EngineFacts{
+		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
+		MaxNumSeqs: cfg.Limits.MaxNumSeqs * ranks, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
+	}
+	if err := l.probe(ctx, client, cfg, &f); err != nil {
+		return f, false, err
+	}
+	// Read after the probe, for TensorRT-LLM tells of steps that were made.
+	metrics, err := scrape.Read(ctx, l.http, url+"/metrics")
+	if err != nil {
+		metrics = scrape.Reading{} // it has none: nothing is known from there
+	}
+	if n := metrics.BlockSize.Int(); n > 0 {
+		f.BlockSize = n
+	}
+	one := metrics.Engine == "trtllm" && ranks > 1 // its statistics are of one rank
+	if one {
+		metrics.KVTokens = scrape.Value{}
+	}
+	told := l.inform(ctx, &f, url, metrics.Engine)
+	if err := l.kvCapacity(&f, cfg, p, told, metrics.KVTokens.Int()); err != nil {
+		return f, false, err
+	}
+	if f.Version == "" {
+		f.Version = l.programVersion(ctx)
+	}
+	if l.opts.require && f.Provenance != profile.Measured {
+		return f, false, fmt.Errorf("--require measured: the server says that it is %s", f.Provenance)
+	}
+	return f, metrics.Engine != "" && !one, nil
+}
+
+// probe fills in what the measuring client finds out, or what the latency model
+// of the embedded engine is worth.
+func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Config, f *profile.EngineFacts) error {
+	if l.dep.kind == engine.KindSim {
+		model, err := l.dep.speed(cfg)
+		if err != nil {
+			return err
+		}
+		f.TTFTError, f.ITLError = modelError(model.TTFTError()), modelError(model.ITLError())
+		return nil
+	}
+	probe, err := client.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("trying the server: %w", err)
+	}
+	f.Version, f.Model, f.Warnings = probe.Version, probe.Model, probe.Warnings
+	if f.Version == "" && !isReal(string(l.dep.kind)) {
+		f.Version = probe.Server // of those with a name, that of their web server
+	}
+	if probe.MaxModelLen > 0 {
+		f.MaxModelLen = probe.MaxModelLen
+	}
+	if pr, err := profile.ParseProvenance(probe.Provenance); err == nil {
+		f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
+	}
+	return nil
+}
+
+// kvSource is where a KV capacity is said, and what.
+type kvSource struct {
+	name    string
+	tokens  int
+	caveats []profile.Warning
+}
+
+// inform asks the info endpoint of the engines that have one.
+func (l *launcher) inform(ctx context.Context, f *profile.EngineFacts, url, name string) kvSource {
+	switch name {
+	case "llamacpp":
+		props, err := scrape.ReadProps(ctx, l.http, url+"/props")
+		if err != nil {
+			return kvSource{}
+		}
+		f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
+		return kvSource{"props", props.KVTokens(), []profile.Warning{profile.Warnf("kv_assumed",
+			"KV capacity taken as %d slots of %d tokens each: with a unified KV cache it is the tokens of one; --kv-tokens N says which", props.Slots, props.Context)}}
+	case "sglang":
+		info, err := scrape.ReadServerInfo(ctx, l.http, url)
+		if err != nil {
+			return kvSource{}
+		}
+		f.Version = info.Version
+		return kvSource{name: "server_info", tokens: info.KVTokens}
+	}
+	return kvSource{}
+}
+
+// roundedKV is how far two figures of one capacity may be apart because one is a
+// product of a rounded number (vLLM's "Maximum concurrency … 1.00x").
+const roundedKV = 0.005
+
+// kvCapacity fills in how many tokens the KV cache holds: by flag, from the
+// engine's log, or from what it serves. Where these disagree by more than a block
+// in each rank, it says so.
+func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p running, told kvSource, metrics int) error {
+	if l.opts.kvTokens > 0 {
+		f.KVTokens, f.KVSource = l.opts.kvTokens, "--kv-tokens"
+		return nil
+	}
+	var log int
+	if p != nil {
+		n, err := l.kvFromLog(cfg, p)
+		if err != nil && l.opts.kvPattern != "" {
+			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.opts.kvPattern, p.LogPath())
+		}
+		log = n
+	}
+	for _, s := range []kvSource{{name: "log", tokens: log}, {name: "metrics", tokens: metrics}, told} {
+		switch {
+		case s.tokens <= 0:
+		case f.KVTokens == 0:
+			f.KVTokens, f.KVSource = s.tokens, s.name
+			f.Warnings = append(f.Warnings, s.caveats...)
+		default:
+			apart := max(f.KVTokens-s.tokens, s.tokens-f.KVTokens)
+			slack := max(f.BlockSize, 1) * cfg.Parallelism.Normal().DP
+			if len(s.caveats) == 0 && apart > slack && float64(apart) > roundedKV*float64(min(f.KVTokens, s.tokens)) {
+				f.Warnings = append(f.Warnings, profile.Warnf("kv_disagree",
+					"%s: KV capacity is %d tokens by the engine's %s and %d by its %s: the first is taken; --kv-tokens N overrules both",
+					cfg.Parallelism.Label(), f.KVTokens, f.KVSource, s.tokens, s.name))
+			}
+		}
+	}
+	if f.KVTokens == 0 {
+		return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log")
+	}
+	return nil
+}
+
+func (l *launcher) kvFromLog(cfg engine.Config, p running) (int, error) {
+	r, err := p.Log()
+	if err != nil {
+		return 0, err
+	}
+	n, err := l.dep.server.KVTokens(cfg, r)
+	return n, errors.Join(err, r.Close())
+}
+
+// versionPatience is for a Python program that imports half of its world first.
+const versionPatience = 30 * time.Second
+
+// programVersion is what the engine's program says of itself; empty where it is
+// not on this machine, or says nothing.
+func (l *launcher) programVersion(ctx context.Context) string {
+	e, real := realEngineOf(l.dep.kind)
+	if !real || l.opts.kube.on {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, e.program, "--version").Output()
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
