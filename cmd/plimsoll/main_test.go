@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "affineengine": affineEngine, "dynamostandin": dynamoStandIn})
+	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "standin": standInMain, "affineengine": affineEngine, "dynamostandin": dynamoStandIn})
 }
 
 func TestScripts(t *testing.T) {

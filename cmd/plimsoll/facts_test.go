@@ -1,0 +1,83 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/engine"
+	"plimsoll/engine/vllm"
+	"plimsoll/profile"
+)
+
+// logged is an engine of which nothing is there but its log.
+type logged struct {
+	running
+	log string
+}
+
+func (l logged) Log() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(l.log)), nil }
+func (l logged) LogPath() string             { return "engines/x.log" }
+
+// The log goes before the metrics, these before the info endpoint; where two
+// disagree by more than a block in each rank, both are named.
+func TestKVSources(t *testing.T) {
+	const size = "GPU KV cache size: "
+	assumed := []profile.Warning{profile.Warnf("kv_assumed", "")}
+	for _, c := range []struct {
+		name    string
+		log     string
+		metrics int
+		told    kvSource
+		dp      int
+		flag    int
+		want    int
+		source  string
+		codes   []string
+	}{
+		{"all agree", size + "16,000 tokens", 16000, kvSource{name: "server_info", tokens: 16000}, 1, 0, 16000, "log", nil},
+		{"by a block", size + "16,000 tokens", 16016, kvSource{}, 1, 0, 16000, "log", nil},
+		{"by a block of each rank", size + "1,600 tokens", 3232, kvSource{}, 2, 0, 3200, "log", nil},
+		{"by rounding", size + "1,000,000 tokens", 1_004_000, kvSource{}, 1, 0, 1_000_000, "log", nil},
+		{"by half", size + "16,000 tokens", 32000, kvSource{}, 1, 0, 16000, "log", []string{"kv_disagree"}},
+		{"the info endpoint", size + "16,000 tokens", 16000, kvSource{name: "server_info", tokens: 8000}, 1, 0, 16000, "log", []string{"kv_disagree"}},
+		{"no log", "", 16000, kvSource{name: "server_info", tokens: 8000}, 1, 0, 16000, "metrics", []string{"kv_disagree"}},
+		{"the info endpoint alone", "", 0, kvSource{name: "server_info", tokens: 8000}, 1, 0, 8000, "server_info", nil},
+		{"what is assumed", "", 0, kvSource{"props", 8000, assumed}, 1, 0, 8000, "props", []string{"kv_assumed"}},
+		{"what is assumed contradicts nothing", size + "2,000 tokens", 0, kvSource{"props", 8000, assumed}, 1, 0, 2000, "log", nil},
+		{"by flag", size + "16,000 tokens", 8, kvSource{}, 1, 5000, 5000, "--kv-tokens", nil},
+		{"nothing is said", "", 0, kvSource{}, 1, 0, 0, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := launcher{opts: profileOptions{kvTokens: c.flag}, dep: deployment{kind: engine.KindVLLM, server: vllm.Server{}}}
+			f := profile.EngineFacts{BlockSize: 16}
+			cfg := engine.Config{Parallelism: engine.Parallelism{TP: 1, DP: c.dp}}
+			err := l.kvCapacity(&f, cfg, logged{log: c.log}, c.told, c.metrics)
+			var codes []string
+			for _, w := range f.Warnings {
+				codes = append(codes, w.Code)
+			}
+			if f.KVTokens != c.want || f.KVSource != c.source || !slices.Equal(codes, c.codes) || (err == nil) != (c.want > 0) {
+				t.Errorf("%d tokens from %q, warnings %q, %v", f.KVTokens, f.KVSource, codes, err)
+			}
+		})
+	}
+	l := launcher{opts: profileOptions{kvPattern: "kv=([0-9]+)"}, dep: deployment{kind: engine.KindVLLM, server: vllm.Server{}}}
+	if err := l.kvCapacity(&profile.EngineFacts{}, engine.Config{}, logged{log: "x"}, kvSource{}, 16000); err == nil || !strings.Contains(err.Error(), "engines/x.log") {
+		t.Errorf("a pattern that matches nothing: %v", err)
+	}
+}
+
+// Where no endpoint says it, the program itself is asked; one that is not there
+// says nothing.
+func TestProgramVersion(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	l := launcher{dep: deployment{kind: engine.KindVLLM}}
+	if got := l.programVersion(t.Context()); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := (&launcher{dep: deployment{kind: engine.KindSim}}).programVersion(t.Context()); got != "" {
+		t.Errorf("the embedded engine: %q", got)
+	}
+}
