@@ -133,7 +133,8 @@ func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
 	switch p.Phase {
 	case profile.Prefill:
 		c.Utilization = SustainableUtilization(p.TTFT.Mean, l, limit, sla.Stat)
-		c.RPS = c.Utilization / p.TTFT.Mean.Seconds()
+		replicas := p.Config.Parallelism.Normal().DP // each has a queue of its own
+		c.RPS = float64(replicas) * c.Utilization / p.TTFT.Mean.Seconds()
 		c.Sustained = c.RPS * float64(p.ISL) / gpus
 	case profile.Decode:
 		// A decode engine is held at its in-flight count; nothing queues inside.

@@ -26,7 +26,8 @@ func Plan(o Options) []Step {
 	var steps []Step
 	for _, c := range o.Candidates {
 		s := Step{Stage: profile.StageSweep, Phase: profile.Prefill, Label: c.Parallelism.Label()}
-		s.add(o.prefillCost(c, o.ISL, o.PrefillRequests), o.PrefillRequests+o.PrefillWarmups)
+		requests, warmups := o.prefillLoad(c, o.PrefillRequests)
+		s.add(o.prefillCost(c, o.ISL, o.PrefillRequests), requests+warmups)
 		steps = append(steps, s.finished(o, c))
 	}
 	for _, c := range o.Candidates {
@@ -45,9 +46,10 @@ func Plan(o Options) []Step {
 
 func planSurfaces(o Options, c engine.Config) []Step {
 	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
-	for _, isl := range prefillISLs(o, o.context(o.facts(c))) {
+	for _, isl := range prefillISLs(o, c, o.context(o.facts(c))) {
 		if !near(isl, o.ISL) {
-			p.add(o.prefillCost(c, isl, o.SurfaceRequests), o.SurfaceRequests+o.PrefillWarmups)
+			requests, warmups := o.prefillLoad(c, o.SurfaceRequests)
+			p.add(o.prefillCost(c, isl, o.SurfaceRequests), requests+warmups)
 		}
 	}
 	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
@@ -154,14 +156,15 @@ const (
 // prefillCost and decodeCost are expected durations; without a latency model
 // they are unit costs, which still give a progress bar something to share out.
 func (o Options) prefillCost(c engine.Config, isl, n int) time.Duration {
+	requests, warmups := o.prefillLoad(c, n)
 	if o.Virtual {
-		return time.Duration(n+o.PrefillWarmups) * virtualRequest
+		return time.Duration(requests+warmups) * virtualRequest
 	}
 	e, ok := o.expect(c)
 	if !ok {
 		return time.Second
 	}
-	return time.Duration(n+o.PrefillWarmups) * e.TTFT(isl)
+	return time.Duration((requests+warmups)/attentionReplicas(c)) * e.TTFT(isl) // replicas work at the same time
 }
 
 func (o Options) decodeCost(c engine.Config, isl, osl, n int) time.Duration {

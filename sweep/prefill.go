@@ -24,10 +24,14 @@ func (r *runner) prefillSweep(ctx context.Context, s *trial) error {
 }
 
 // prefillPoint measures n requests of isl tokens, one at a time, every prompt
-// new to the engine, after warm-up requests that are thrown away.
+// new to the engine, after warm-up requests that are thrown away; an engine with
+// attention replicas by a burst.
 func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
 	cost := r.opts.prefillCost(s.cfg, isl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
+		if attentionReplicas(s.cfg) > 1 {
+			return r.burstPoint(ctx, s, id, stage, isl)
+		}
 		w := profile.Workload{
 			ISL: isl, OSL: 1, InFlight: 1, Arrival: profile.ClosedLoop,
 			Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
@@ -54,37 +58,34 @@ func summarizePrefill(m Measurement, cfg engine.Config) profile.Point {
 	p := profile.Point{
 		Asked: 1, InFlight: 1, TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings,
 	}
-	var tokens, n float64
-	for _, q := range rs {
-		if q.OK() {
-			n++
-			if q.PromptTokens > 0 {
-				tokens += float64(q.PromptTokens)
-			} else {
-				tokens += float64(q.ISL)
-			}
-		}
-	}
-	if n == 0 || s.TTFT.Mean <= 0 {
+	if ttfts, tokens := firstTokens(rs); len(ttfts) > 0 && s.TTFT.Mean > 0 {
+		p.Context = tokens
+	} else {
 		return p
 	}
-	p.Context = tokens / n
 	rate := func(ttft time.Duration) float64 { return p.Context / ttft.Seconds() / float64(cfg.GPUs()) }
 	p.ThroughputPerGPU = rate(s.TTFT.Mean)
 	if h := s.TTFT.Half; h > 0 {
 		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(max(s.TTFT.Mean-h, s.TTFT.Mean/100))}
 	}
-	if seen, n := runningIn(m.Running, w); n > 0 {
-		p.Warnings = append(p.Warnings, foreignLoad(seen, 1)...)
+	p.Warnings = append(p.Warnings, promptWarnings(m, s, 1)...)
+	return p
+}
+
+// promptWarnings are what puts in doubt that every prompt was computed, and
+// alone but for the sent ones.
+func promptWarnings(m Measurement, s profile.Summary, sent float64) (ws []profile.Warning) {
+	if seen, n := runningIn(m.Running, profile.Whole(m.Requests)); n > 0 {
+		ws = append(ws, foreignLoad(seen, sent)...)
 	}
 	if math.IsNaN(s.Cached) {
-		p.Warnings = append(p.Warnings, profile.Warnf("prefix_unverified", "the engine does not tell whether a prompt came from its prefix cache"))
+		ws = append(ws, profile.Warnf("prefix_unverified", "the engine does not tell whether a prompt came from its prefix cache"))
 	}
 	if s.Cached > 0.01 {
-		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",
+		ws = append(ws, profile.Warnf("prefix_hit",
 			"%.0f %% of the prompt came from the prefix cache: TTFT is understated", 100*s.Cached))
 	}
-	return p
+	return ws
 }
 
 // percentileWarning warns where the SLA's percentile is beyond what n samples hold.
@@ -108,11 +109,11 @@ func SamplesFor(s profile.Statistic) int {
 }
 
 // prefillISLs are the lengths of the prefill surface: n of them, from 100
-// tokens to what the context leaves beside one output token; evenly spaced on
-// the grid (as upstream), otherwise in ratio, because the curve bends at its
-// short end. The target is one of them.
-func prefillISLs(o Options, context int) []int {
-	lo, hi := min(100, o.ISL), context-1
+// tokens to what the context leaves beside the output; evenly spaced on the grid
+// (as upstream), otherwise in ratio, because the curve bends at its short end.
+// The target is one of them.
+func prefillISLs(o Options, c engine.Config, context int) []int {
+	lo, hi := min(100, o.ISL), context-prefillOSL(c)
 	var isls []int
 	for i := range o.PrefillGranularity {
 		f := float64(i) / float64(max(o.PrefillGranularity-1, 1))
@@ -130,7 +131,7 @@ func (r *runner) prefillSurface(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
-	for _, isl := range prefillISLs(r.opts, r.opts.context(s.facts)) {
+	for _, isl := range prefillISLs(r.opts, s.cfg, r.opts.context(s.facts)) {
 		if near(isl, r.opts.ISL) {
 			continue // the sweep's own point
 		}

@@ -1,0 +1,118 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// An engine with attention replicas (DP) prefills as many prompts at once as it
+// has replicas, and one prompt alone would leave all but one of them idle. It is
+// measured by one burst of perRank prompts for each, as Dynamo's profiler does
+// (ai-dynamo/dynamo, DEP prefill, 2026-08):
+//
+//	TTFT = (max TTFT − ITL·(OSL−1)·(perRank−1)) / perRank
+//
+// A replica takes one sequence at a time (newTrial asks for that, as upstream
+// does), so that its prompts follow each other: the last one's first token comes
+// after perRank prefills and, for each of the prompts before it, the OSL−1 steps
+// in which the rest of that answer was decoded. What is left is one prefill
+// while every replica has one. TTFT is counted from sending, so a perRank-th of
+// the time outside of the engine's steps is in it, not all.
+const (
+	perRank  = 4
+	burstOSL = 5
+)
+
+// uneven is by how much the burst's TTFT may differ from that of the prompts
+// that were first, relative to it, before the formula's premise is in doubt.
+const uneven = 0.25
+
+// attentionReplicas is DP.
+func attentionReplicas(c engine.Config) int { return c.Parallelism.Normal().DP }
+
+// prefillOSL is how many output tokens a request of a prefill point has.
+func prefillOSL(c engine.Config) int {
+	if attentionReplicas(c) > 1 {
+		return burstOSL
+	}
+	return 1
+}
+
+// prefillLoad is how many requests a prefill point of n takes, and how many
+// before it are thrown away.
+func (o Options) prefillLoad(c engine.Config, n int) (requests, warmups int) {
+	if dp := attentionReplicas(c); dp > 1 {
+		return perRank * dp, o.PrefillWarmups * dp
+	}
+	return n, o.PrefillWarmups
+}
+
+// burstPoint measures a prefill point of an engine with attention replicas.
+func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl int) (profile.Point, []profile.Request, error) {
+	requests, warmups := r.opts.prefillLoad(s.cfg, 0)
+	w := profile.Workload{
+		ISL: isl, OSL: burstOSL, Requests: requests, InFlight: requests, Arrival: profile.ClosedLoop,
+		Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
+	}
+	warm := w
+	warm.Requests, warm.InFlight = warmups, attentionReplicas(s.cfg)
+	if err := r.warmUp(ctx, s, warm); err != nil {
+		return profile.Point{}, nil, err
+	}
+	p, rs, err := r.undisturbed(ctx, s, w, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
+	p.ISL, p.OSL = isl, burstOSL
+	p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.TTFT.N)...)
+	return p, rs, err
+}
+
+// summarizeBurst makes a point of a burst: throughput = replicas · prompt tokens
+// / TTFT / GPUs. One burst gives one TTFT, and no interval.
+func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
+	dp, n := attentionReplicas(cfg), len(m.Requests)
+	s := profile.Summarize(m.Requests, profile.Whole(m.Requests))
+	p := profile.Point{Asked: n, InFlight: float64(dp), Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings}
+	ttfts, tokens := firstTokens(m.Requests)
+	if len(ttfts) < dp {
+		return p
+	}
+	ttft := (slices.Max(ttfts) - (burstOSL-1)*(perRank-1)*s.ITL.Mean) / perRank
+	if ttft <= 0 {
+		p.Warnings = append(p.Warnings, profile.Warnf("burst_order",
+			"the decoding between a replica's prompts, by an ITL of %v, would take longer than the burst: prompts were not computed one after another", s.ITL.Mean))
+		return p
+	}
+	p.TTFT, p.Context = profile.Describe([]time.Duration{ttft}), tokens
+	p.ThroughputPerGPU = float64(dp) * tokens / ttft.Seconds() / float64(cfg.GPUs())
+	slices.Sort(ttfts)
+	var first time.Duration // of those that were first, one for each replica
+	for _, t := range ttfts[:dp] {
+		first += t / time.Duration(dp)
+	}
+	if off := float64(ttft-first) / float64(first); off > uneven || off < -uneven {
+		p.Warnings = append(p.Warnings, profile.Warnf("burst_order",
+			"TTFT %v by the last of %d prompts, %v by the first %d: prompts were not spread evenly over the replicas, or not computed one after another",
+			ttft.Round(10*time.Microsecond), n, first.Round(10*time.Microsecond), dp))
+	}
+	p.Warnings = append(p.Warnings, promptWarnings(m, s, float64(n))...)
+	return p
+}
+
+// firstTokens are the TTFT of the requests that succeeded, and their mean prompt.
+func firstTokens(rs []profile.Request) (ttfts []time.Duration, tokens float64) {
+	for _, q := range rs {
+		if !q.OK() {
+			continue
+		}
+		ttfts = append(ttfts, q.TTFT())
+		if q.PromptTokens > 0 {
+			tokens += float64(q.PromptTokens)
+		} else {
+			tokens += float64(q.ISL)
+		}
+	}
+	return ttfts, tokens / float64(max(len(ttfts), 1))
+}
