@@ -120,7 +120,7 @@ func checkSurfaces(t *testing.T, dir string, rec store.Recommendation) {
 		if readFile(t, npzPath) != readFile(t, link) {
 			t.Errorf("%s: the link holds something else", phase)
 		}
-		if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("%s_tp%d_interpolation", phase, pick.TP))); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, string(phase)+"_"+strings.NewReplacer(":", "", " ", "").Replace(strings.ToLower(pick.Label))+"_interpolation")); err != nil {
 			t.Error(err)
 		}
 	}
