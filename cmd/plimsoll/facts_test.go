@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,5 +82,35 @@ func TestProgramVersion(t *testing.T) {
 	}
 	if got := (&launcher{dep: deployment{kind: engine.KindSim}}).programVersion(t.Context()); got != "" {
 		t.Errorf("the embedded engine: %q", got)
+	}
+}
+
+// Of the programs on PATH auto takes the first of vLLM, SGLang and TensorRT-LLM;
+// what has to be asked for it leaves alone.
+func TestInstalledPrefers(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	for _, c := range []struct{ program, want string }{
+		{"llama-server", ""}, {"dynamo", ""}, {"trtllm-serve", "trtllm"}, {"sglang", "sglang"}, {"vllm", "vllm"},
+	} {
+		if err := os.WriteFile(filepath.Join(bin, c.program), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got, err := installed()
+		if string(got.kind) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("with %s: %q, %v", c.program, got.kind, err)
+		}
+		if err != nil && err.Error() != "vllm, sglang, trtllm-serve not on PATH" {
+			t.Error(err)
+		}
+	}
+	e, _ := realEngineOf(engine.KindSGLang)
+	if err := e.present(); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	var hinted *hintedError
+	if err := e.present(); !errors.As(err, &hinted) || !strings.Contains(hinted.hints[0], "pip install sglang") {
+		t.Errorf("%v", err)
 	}
 }
