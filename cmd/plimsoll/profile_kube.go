@@ -81,7 +81,7 @@ func (p *parser) kube(on bool) kubeOptions {
 			Image: p.name("image"), ImagePullSecrets: p.c.StringSlice("image-pull-secret"), NodeSelector: p.labels("node-selector"),
 			Claim: claim, GPUResource: strings.TrimSpace(p.c.String("gpu-resource")), GPUsPerNode: p.integer("gpus-per-node", 1, maxGPUs, 0),
 			SharedMemory: p.name("shm-size"), ServiceAccount: p.name("service-account"), ScheduleTimeout: p.duration("schedule-timeout"),
-			Access: p.access(), Template: p.file("kube-template"),
+			Access: p.access(), Template: p.file("kube-template"), Results: p.c.String("results-configmap") != "",
 		},
 	}
 	if path = strings.Trim(path, "/"); path != "" {

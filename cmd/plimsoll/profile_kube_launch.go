@@ -31,15 +31,12 @@ func launchOnKube(ctx context.Context, o profileOptions, d deployment, ui *conso
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	if err := remains(ctx, o, ui); err != nil {
-		return nil, err
-	}
 	engines := o.kube.engines
 	engines.Note = ui.verbosef
 	if d.kind == engine.KindSim && !o.kube.gpus {
 		engines.GPUResource = ""
 	}
-	if d.perNode > 0 && engines.GPUsPerNode == 0 {
+	if d.gpuCount > d.perNode && engines.GPUsPerNode == 0 { // else no engine spans nodes
 		engines.GPUsPerNode = d.perNode
 	}
 	about := fmt.Sprintf("profile-sla of %s with %s", d.modelName, kindWord(d.kind))
@@ -48,6 +45,11 @@ func launchOnKube(ctx context.Context, o profileOptions, d deployment, ui *conso
 		return nil, err
 	}
 	ui.verbosef("run %s in namespace %s", run.ID(), run.Namespace())
+	found, err := kube.Find(ctx, config, namespace)
+	if err != nil {
+		return nil, errors.Join(err, run.Close(context.WithoutCancel(ctx)))
+	}
+	ui.warn(remains(found, namespace))
 	l := newLauncher(o, d, ui.verbosef)
 	if o.kube.model != "" {
 		l.dep.modelName = o.kube.model
@@ -56,22 +58,15 @@ func launchOnKube(ctx context.Context, o profileOptions, d deployment, ui *conso
 }
 
 // remains says what runs that were killed left behind in the namespace.
-func remains(ctx context.Context, o profileOptions, ui *console) error {
-	config, namespace, err := o.kube.connection.Config()
-	if err != nil {
-		return usagef("%v", err)
-	}
-	runs, err := kube.Find(ctx, config, namespace)
-	if err != nil {
-		return err
-	}
+func remains(runs []kube.Found, namespace string) []profile.Warning {
+	var ws []profile.Warning
 	for _, r := range runs {
 		if !r.Lives(time.Now()) {
-			ui.warn([]profile.Warning{profile.Warnf("kube_remains",
-				"run %s in namespace %s ended without cleaning up: %d pods may hold GPUs: plimsoll profile-sla cleanup --kube-namespace %s deletes them", r.ID, namespace, r.Pods, namespace)})
+			ws = append(ws, profile.Warnf("kube_remains",
+				"run %s in namespace %s ended without cleaning up: %d pods may hold GPUs: plimsoll profile-sla cleanup --kube-namespace %s deletes them", r.ID, namespace, r.Pods, namespace))
 		}
 	}
-	return nil
+	return ws
 }
 
 // Close deletes what is left of the run.

@@ -65,7 +65,7 @@ func kubeManifestOf(c *cli.Context) (kube.Manifest, error) {
 	p := &parser{c: c}
 	m := kube.Manifest{
 		Name: p.name("name"), Namespace: p.name("kube-namespace"), Image: p.name("job-image"), Claim: p.name("results-pvc"),
-		Deadline: p.duration("active-deadline"), Results: p.name("results-configmap") != "",
+		Deadline: p.duration("active-deadline"),
 	}
 	if m.Namespace == "" {
 		m.Namespace = "default"

@@ -3,7 +3,6 @@ package kube
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -105,7 +104,10 @@ func Cleanup(ctx context.Context, config *rest.Config, namespace string, run Fou
 	}
 	selector := LabelRun + "=" + run.ID
 	deleted, err = a.sweep(ctx, selector, withMade(kinds))
-	if err := errors.Join(err, a.gone(ctx, selector, defaultGrace)); err != nil {
+	if err == nil {
+		err = a.gone(ctx, selector, defaultGrace)
+	}
+	if err != nil {
 		return deleted, err
 	}
 	if run.lease == "" {

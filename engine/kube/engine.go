@@ -142,7 +142,10 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.watcher.stop()
 	}
 	_, err := e.run.sweep(ctx, e.selector(), withMade(e.kinds))
-	if err := errors.Join(err, e.run.gone(ctx, e.selector(), grace(e.spec))); err != nil {
+	if err == nil {
+		err = e.run.gone(ctx, e.selector(), grace(e.spec))
+	}
+	if err != nil {
 		return fmt.Errorf("stopping %s: %w", e.spec.Name, err)
 	}
 	return nil

@@ -11,10 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // forward is a port of this machine that leads to an engine's, through the API
@@ -90,7 +91,7 @@ func (f *forward) once(ctx context.Context, opened func(port int, err error)) er
 	asked := &dialed{Dialer: dialer}
 	ready, result := make(chan struct{}), make(chan error, 1)
 	ports := []string{strconv.Itoa(f.local) + ":" + strconv.Itoa(f.remote)}
-	pf, err := portforward.NewOnAddressesWithContext(ctx, asked, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
+	pf, err := portforward.NewOnAddressesForStreamingWithContext(ctx, asked, []string{"127.0.0.1"}, ports, ready, io.Discard, io.Discard)
 	if err != nil {
 		return fmt.Errorf("preparing a port-forward: %w", err)
 	}
@@ -137,12 +138,12 @@ func (f *forward) dialer() (httpstream.Dialer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing a port-forward: %w", err)
 	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
-	recent, err := portforward.NewSPDYOverWebsocketDialer(at, config)
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
+	recent, err := portforward.NewSPDYOverWebsocketDialerForStreamingWithLogger(logr.Discard(), at, config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing a port-forward: %w", err)
 	}
-	return portforward.NewFallbackDialer(recent, old, func(err error) bool {
+	return portforward.NewFallbackDialerForStreaming(recent, old, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }

@@ -25,7 +25,6 @@ const (
 type Manifest struct {
 	Name, Namespace string // of every object; a DNS label
 	Engines         Options
-	Results         bool // the run writes a ConfigMap
 	Nodes           bool // the run asks the nodes for their GPUs
 
 	Image    string            // whose entry point is the program; empty: the rights alone
@@ -74,7 +73,7 @@ func (m Manifest) YAML() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	rules, err := m.Engines.Rules(m.Results)
+	rules, err := m.Engines.Rules()
 	if err != nil {
 		return nil, err
 	}

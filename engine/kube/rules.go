@@ -7,8 +7,8 @@ import (
 )
 
 // Rules are the least permissions in the namespace with which runs work, and
-// Cleanup of what they left; results are those of WriteResults.
-func (o Options) Rules(results bool) ([]cluster.Rule, error) {
+// Cleanup of what they left; of Filled options.
+func (o Options) Rules() ([]cluster.Rule, error) {
 	kinds, err := o.kinds()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (o Options) Rules(results bool) ([]cluster.Rule, error) {
 		// A WebSocket begins as a get, and API servers since 1.35 ask for create too.
 		rules = append(rules, cluster.Allow("", []string{"pods/portforward"}, "get", "create"))
 	}
-	if results {
+	if o.Results {
 		rules = append(rules, cluster.Allow("", []string{"configmaps"}, "create", "get", "patch"))
 	}
 	return rules, nil

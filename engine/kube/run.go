@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +40,8 @@ type Run struct {
 }
 
 // Begin makes the run's Lease, which owns all that the run makes, and renews it
-// until Close. about says what is run, for people who look at the cluster.
+// until Close. about says what is run, for people who look at the cluster. It
+// refuses to begin where the user may not do all that a run does.
 func Begin(ctx context.Context, config *rest.Config, namespace, about string, o Options) (*Run, error) {
 	o = o.Filled()
 	if err := o.Check(); err != nil {
@@ -49,6 +49,13 @@ func Begin(ctx context.Context, config *rest.Config, namespace, about string, o 
 	}
 	a, err := connect(config, namespace)
 	if err != nil {
+		return nil, err
+	}
+	rules, err := o.Rules()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.permitted(ctx, rules); err != nil {
 		return nil, err
 	}
 	r := &Run{api: a, id: newID(), o: o}
@@ -79,12 +86,12 @@ func (r *Run) Close(ctx context.Context) error {
 	r.mu.Lock()
 	kinds := withMade(r.kinds)
 	r.mu.Unlock()
-	deleted, err := r.sweep(ctx, LabelRun+"="+r.id, kinds)
+	_, err := r.sweep(ctx, LabelRun+"="+r.id, kinds)
 	if err == nil {
 		err = r.gone(ctx, LabelRun+"="+r.id, defaultGrace)
 	}
 	if err != nil {
-		return errors.Join(err, fmt.Errorf("of run %s something may be left: %s (hint: plimsoll profile-sla cleanup --kube-namespace %s)", r.id, strings.Join(deleted, ", "), r.namespace))
+		return fmt.Errorf("something of run %s may be left: %w (hint: plimsoll profile-sla cleanup --kube-namespace %s)", r.id, err, r.namespace)
 	}
 	return r.remove(ctx, leases(), r.leaseName())
 }

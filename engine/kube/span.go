@@ -16,7 +16,7 @@ import (
 // SGLang: each node is told its rank
 // (https://docs.sglang.ai/references/multi_node_deployment/, read 2026-11-21).
 func spanning(kind engine.Kind, argv []string) (leader, worker []string, err error) {
-	switch kind { //nolint:exhaustive // no other engine of the program documents how
+	switch kind {
 	case engine.KindVLLM:
 		const script = "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh "
 		serve := append(append([]string{}, argv...), "--distributed-executor-backend", "ray")

@@ -137,13 +137,12 @@ func (e *Engine) awaitPod(ctx context.Context) error {
 			return err
 		}
 		now := time.Now()
-		switch {
-		case pod == nil:
+		if pod == nil {
 			p.noPod(now)
 			if err := e.unmade(ctx, p, now); err != nil {
 				return err
 			}
-		default:
+		} else {
 			s := judge(pod)
 			if s.ready && s.end == nil {
 				e.pod, e.uid = pod.Name, pod.UID
@@ -172,7 +171,10 @@ func (e *Engine) unmade(ctx context.Context, p *waiter, now time.Time) error {
 	if err != nil || message == "" {
 		return err
 	}
-	return p.look(seen{trouble: &PodError{Engine: e.spec.Name, Reason: failedCreate, Message: message, Hint: refusedHint(message)}, waiting: message, unplaced: true}, now)
+	if e := p.look(seen{trouble: &PodError{Engine: e.spec.Name, Reason: failedCreate, Message: message, Hint: refusedHint(message)}, waiting: message, unplaced: true}, now); e != nil {
+		return e
+	}
+	return nil
 }
 
 // refusal is why a Deployment's pod cannot be made, or what Events say of other

@@ -56,8 +56,7 @@ func (r Request) hint(err error) string {
 	var network net.Error
 	switch {
 	case apierrors.IsForbidden(err) && r.denied(err):
-		return fmt.Sprintf(" (hint: the %s lacks a rule: {apiGroups: [%q], resources: [%q], verbs: [%q]}%s)",
-			r.role(), r.Resource.Group, r.plural(), r.Verb, r.printed())
+		return r.Lacks()
 	case overQuota(err):
 		return fmt.Sprintf(" (hint: kubectl describe resourcequota --namespace %s shows what is left)", r.Namespace)
 	case apierrors.IsForbidden(err):
@@ -74,6 +73,12 @@ func (r Request) hint(err error) string {
 		return " (hint: the API server was not reached: is the kubeconfig's server the right one?)"
 	}
 	return ""
+}
+
+// Lacks is the hint that a right is missing for the request, and which.
+func (r Request) Lacks() string {
+	return fmt.Sprintf(" (hint: the %s lacks a rule: {apiGroups: [%q], resources: [%q], verbs: [%q]}%s)",
+		r.role(), r.Resource.Group, r.plural(), r.Verb, r.printed())
 }
 
 func (r Request) role() string {
