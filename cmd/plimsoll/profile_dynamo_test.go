@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"plimsoll/engine/process"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -143,13 +143,15 @@ const (
 
 // startWorker runs the embedded engine with the worker's flags, a while after the frontend.
 func (g graphConfig) startWorker() (*url.URL, error) {
-	port, err := process.FreePort()
+	held, err := net.Listen("tcp", "127.0.0.1:0") // until the worker starts, so that no other test takes it
 	if err != nil {
 		return nil, err
 	}
+	at := held.Addr().String()
+	_, port, _ := strings.Cut(at, ":")
 	args := g.args("VllmWorker")
 	argv := []string{
-		"engine", "serve", "--model", valueOf(args, "model"), "--gpu", "l40s", "--tp", valueOf(args, "tensor-parallel-size"), "--port", strconv.Itoa(port),
+		"engine", "serve", "--model", valueOf(args, "model"), "--gpu", "l40s", "--tp", valueOf(args, "tensor-parallel-size"), "--port", port,
 		"--kv-blocks", strconv.Itoa(graphKVTokens / 16), "--max-model-len", valueOf(args, "max-model-len"),
 	}
 	if slices.Contains(args, "--enable-prefix-caching") {
@@ -161,11 +163,11 @@ func (g graphConfig) startWorker() (*url.URL, error) {
 	go func() {
 		time.Sleep(300 * time.Millisecond) // the weights are loaded
 		fmt.Println(graphKVLine)
-		if err := cmd.Run(); err != nil {
+		if err := errors.Join(held.Close(), cmd.Run()); err != nil {
 			fmt.Println(err)
 		}
 	}()
-	return url.Parse("http://127.0.0.1:" + strconv.Itoa(port))
+	return url.Parse("http://" + at)
 }
 
 // serve is the frontend.
@@ -260,7 +262,7 @@ func TestProfileDynamo(t *testing.T) {
 		for _, tp := range []string{"1", "2"} {
 			b, err := os.ReadFile(filepath.Join(out, "engines", phase+"_tp"+tp+".yaml"))
 			if err != nil || !strings.Contains(string(b), want) || !strings.Contains(string(b), "tensor-parallel-size: "+tp+"\n") {
-				t.Errorf("%s at TP %s: %v\n%s", phase, tp, err, b)
+				t.Errorf("%s at TP %s: %v\n%s\n%s\n%s", phase, tp, err, b, &p.out, &p.errout)
 			}
 		}
 	}
