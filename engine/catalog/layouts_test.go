@@ -41,8 +41,10 @@ func TestLayouts(t *testing.T) {
 		{"qwen3-235b", "", 4, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4", ""},
 		{"qwen3-235b", "", 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 DEP:8", "TP:8: TP 8 does not divide the 4 KV heads|TEP:8: TP 8 does not divide the 4 KV heads"},
 		{"mixtral-8x7b", "", 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8", ""},
-		{"mixtral-8x7b", "", 16, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8",
-			"TP:16: TP 16 does not divide the 8 KV heads|TEP:16: EP 16 does not divide the 8 experts|DEP:16: EP 16 does not divide the 8 experts"},
+		{
+			"mixtral-8x7b", "", 16, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8",
+			"TP:16: TP 16 does not divide the 8 KV heads|TEP:16: EP 16 does not divide the 8 experts|DEP:16: EP 16 does not divide the 8 experts",
+		},
 		{"gpt-oss-120b", engine.FP4, 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8", ""},
 		{"gemma-3-1b", "", 4, "TP:1", "TP:2: TP 2 does not divide the 1 KV heads|TP:4: TP 4 does not divide the 1 KV heads"},
 	} {
