@@ -219,6 +219,41 @@ func TestParallelGivesTheSameResult(t *testing.T) {
 	}
 }
 
+// Stopped anywhere while engines ran side by side, a run resumed with another
+// number of them ends as one that was never stopped.
+func TestParallelResume(t *testing.T) {
+	plain := newCrowd(three())
+	want, err := Run(t.Context(), plain.options(1, 2, 4), plain, plain, Known{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		c := newCrowd(three())
+		c.fault, c.cancel, c.at = "cancel", cancel, rapid.IntRange(0, 100).Draw(t, "stopped at")
+		o := c.options(1, 2, 4)
+		o.Parallel = rapid.IntRange(1, 4).Draw(t, "parallel")
+		if _, err := Run(ctx, o, c, c, Known{}, nil); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		c.check(t, o)
+		again := newCrowd(three())
+		o = again.options(1, 2, 4)
+		o.Parallel = rapid.IntRange(1, 4).Draw(t, "parallel when resumed")
+		got, err := Run(context.Background(), o, again, again, c.notes.Known, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.check(t, o)
+		a, b := timeless(got), timeless(want)
+		a.Cost, b.Cost = Cost{}, Cost{} // it was launched more often
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("stopped at %d:\ngot  %+v\nwant %+v", c.at, a, b)
+		}
+	})
+}
+
 // Engines do run beside each other: each launch here waits for the other one.
 func TestParallelIsParallel(t *testing.T) {
 	c := newCrowd(three())
