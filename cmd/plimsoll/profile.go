@@ -22,8 +22,8 @@ const profileName = "profile-sla"
 func profileCommand() *cli.Command {
 	return &cli.Command{
 		Name:  profileName,
-		Usage: "measure which tensor-parallel size carries most load per GPU within an SLA",
-		Description: "Launches the engine at each tensor-parallel size, sweeps TTFT and ITL over HTTP, picks the best\n" +
+		Usage: "measure which layout of an engine carries most load per GPU within an SLA",
+		Description: "Launches the engine at each layout (TP; for mixtures of experts TEP and DEP), sweeps TTFT and ITL, picks the best\n" +
 			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json.\n\n" +
 			"   plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
 			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
