@@ -1,18 +1,19 @@
 #!/usr/bin/python3
 """Judge a profile of a real engine from its files alone.
 
-usage: check_profile.py DIR SCHEMA --ttft MS --itl MS --kv-tokens N --in-flight N
+usage: check_profile.py DIR SCHEMA --ttft MS --itl MS --kv-tokens N --kv-source log,metrics,props --in-flight N --version PREFIX
 
 SCHEMA is what `plimsoll schema recommendation` prints. What is checked: every
-number is measured, and where the KV capacity came from; the statistics follow
-from the request records; the engine's own timings, from its log, agree with
-the client's; TTFT rises with ISL and ITL with load; the recommendation is
-valid and its thresholds are upstream's formulas; six pictures are there. Ends
-with status 1 and the reason at the first thing that is wrong; otherwise prints
-one line of figures, and the surfaces as a table.
+number is measured, and where the KV capacity came from; the engine's version;
+the statistics follow from the request records; llama.cpp's own timings, from its
+log, agree with the client's; TTFT rises with ISL and ITL with load; the
+recommendation is valid and its thresholds are upstream's formulas; six pictures
+are there. Ends with status 1 and the reason at the first thing that is wrong;
+otherwise prints one line of figures, and the engine and the surfaces as a table.
 """
 
 import argparse
+import glob
 import gzip
 import json
 import os
@@ -23,6 +24,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 import jsonschema
+from scipy.stats import kendalltau
 
 PICTURES = ["prefill_performance", "decode_performance", "prefill_ttft_interpolation",
             "prefill_throughput_interpolation", "decode_itl_interpolation", "decode_throughput_interpolation"]
@@ -31,7 +33,7 @@ MS = 1e6  # nanoseconds
 
 def need(ok, what):
     if not ok:
-        sys.exit("check_profile.py: " + what)
+        sys.exit(os.path.basename(sys.argv[0]) + ": " + what)
 
 
 def read(*path):
@@ -59,8 +61,8 @@ def check_run(folder, run, args):
         need(p["asked_in_flight"] <= args.in_flight, "%s: %d in flight" % (p["id"], p["asked_in_flight"]))
     for e in run["engines"]:
         need(e["kv_tokens"] == args.kv_tokens, "%s: KV capacity %d, want %d" % (e["key"], e["kv_tokens"], args.kv_tokens))
-        need(e["kv_source"] in ("log", "metrics", "props"), "%s: KV capacity from %s" % (e["key"], e["kv_source"]))
-        need(e["version"].startswith("llama.cpp"), "%s: version %s" % (e["key"], e["version"]))
+        need(e["kv_source"] in args.kv_source.split(","), "%s: KV capacity from %s" % (e["key"], e["kv_source"]))
+        need(e["version"].startswith(args.version), "%s: version %s" % (e["key"], e["version"]))
 
 
 def check_records(folder, points):
@@ -114,17 +116,29 @@ def engine_key(point):
     return "%s/tp%d" % (point["phase"], point["config"]["parallelism"]["tp"])
 
 
-def check_shapes(prefill, rows):
+def rises(what, xs, ys):
+    """Kendall's rank correlation: a trend that chance makes once in a hundred times
+    at most, whatever the curve's shape, and that one slow request does not hide."""
+    tau, p = kendalltau(xs, ys)
+    need(tau > 0 and p < 0.01, "%s does not rise: Kendall's tau %.2f, p %.3f" % (what, tau, p))
+    return tau
+
+
+def check_shapes(folder, prefill, rows):
     """What any engine does: longer prompts and more load take longer."""
     first, last = prefill[0], prefill[-1]
     growth = last["ttft"]["mean_ns"] / first["ttft"]["mean_ns"]
     need(growth > 3, "TTFT grows only %.1f× from ISL %d to %d" % (growth, first["isl"], last["isl"]))
+    one = [(p["isl"], r["first_ns"] - r["sent_ns"]) for p in prefill for r in records(folder, p)]
+    ttft_tau = rises("TTFT with ISL", *zip(*one))
     for row in rows[len(rows) // 2:]:
         slowdown = row[-1]["itl"]["mean_ns"] / row[0]["itl"]["mean_ns"]
         need(row[0]["asked_in_flight"] == 1 and slowdown > 1,
              "ITL at ISL %d is %.2f× with %d in flight what it is alone" % (row[0]["isl"], slowdown, row[-1]["asked_in_flight"]))
-    return "TTFT ×%.0f from ISL %d to %d, ITL ×%.1f from 1 to %d in flight" % (
-        growth, first["isl"], last["isl"], slowdown, row[-1]["asked_in_flight"])
+        each = [(p["asked_in_flight"], (r["last_ns"] - r["first_ns"]) / (r["output_tokens"] - 1)) for p in row for r in records(folder, p)]
+        itl_tau = rises("TPOT with in-flight at ISL %d" % row[0]["isl"], *zip(*each))
+    return "TTFT ×%.0f from ISL %d to %d (tau %.2f), ITL ×%.1f from 1 to %d in flight (tau %.2f)" % (
+        growth, first["isl"], last["isl"], ttft_tau, slowdown, row[-1]["asked_in_flight"], itl_tau)
 
 
 def check_recommendation(folder, rec, schema, args):
@@ -160,7 +174,8 @@ def check_pictures(folder):
         need("measured" in text, "%s.svg does not say measured" % name)
 
 
-def table(prefill, rows):
+def table(engine, prefill, rows):
+    print("    engine: %s; KV capacity %d tokens, from its %s" % (engine["version"], engine["kv_tokens"], engine["kv_source"]))
     print("    TTFT ms by ISL: " + "  ".join("%d: %.1f" % (p["isl"], p["ttft"]["mean_ns"] / MS) for p in prefill))
     for row in rows:
         print("    ITL ms at ISL %-4d by in-flight: " % row[0]["isl"]
@@ -174,7 +189,9 @@ def main():
     ap.add_argument("--ttft", type=float, required=True)
     ap.add_argument("--itl", type=float, required=True)
     ap.add_argument("--kv-tokens", type=int, required=True)
+    ap.add_argument("--kv-source", required=True)
     ap.add_argument("--in-flight", type=int, required=True)
+    ap.add_argument("--version", required=True)
     args = ap.parse_args()
 
     run, rec = read(args.dir, "run.json"), read(args.dir, "recommendation.json")
@@ -191,13 +208,13 @@ def main():
     rows = [sorted(by_isl[isl], key=lambda p: p["asked_in_flight"]) for isl in sorted(by_isl)]
     blank = [p["id"] for p in at("decode") if not streamed(p)]
     need(len(blank) <= 2, "points without an ITL: " + ", ".join(blank))
-    shapes = check_shapes(prefill, rows)
+    shapes = check_shapes(args.dir, prefill, rows)
     timings = ""
-    if os.path.isdir(os.path.join(args.dir, "engines")) and os.listdir(os.path.join(args.dir, "engines")):
+    if args.version.startswith("llama.cpp") and glob.glob(os.path.join(args.dir, "engines", "*.log")):
         timings = "; " + check_timings(args.dir, prefill[-1], rows[-1][-1])
     print("prefill %s, decode %s at %.0f in flight; %s%s" % (
         rec["prefill"]["label"], rec["decode"]["label"], rec["decode"]["in_flight"], shapes, timings))
-    table(prefill, rows)
+    table(run["engines"][0], prefill, rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The product against parts that this project did not write: llama.cpp's server
-# on the CPU, numpy and scipy as readers of its files, and, in the Go tests of
-# this folder's module, etcd and a Kubernetes control plane.
+# on the CPU, llm-d's vLLM simulator, numpy and scipy as readers of its files,
+# Prometheus, and, in the Go tests of this folder's module, etcd and a Kubernetes
+# control plane.
 #
 # usage: run.sh BIN CACHE_DIR    as root on Debian, its package registry reachable
 #
@@ -9,6 +10,7 @@
 # check prints one line, "ok NAME figures" or "FAIL NAME reason"; what could not
 # be had fails by name. Ends with status 1 if anything failed, and then keeps the
 # outputs; KEEP=1 in the environment keeps them anyway, plots and all.
+# ONLY='@(python-packages|simulator*)' runs the checks of such names alone.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,24 +21,7 @@ python=/usr/bin/python3
 mkdir -p "$cache"
 work=$(mktemp -d "${TMPDIR:-/tmp}/plimsoll-integration.XXXXXX")
 export PYTHONDONTWRITEBYTECODE=1
-
-# The engine under test: a model of random weights, six slots of 1024 tokens.
-# Threads stand in for tensor parallelism. Client and engine share the cores,
-# which they would not do with GPUs, and a client that is woken late reads many
-# chunks at once. Hence --poll 0, without which two threads spin on both cores
-# of a small machine; and the client goes first: it runs at a lower niceness, of
-# which the engine is relieved again.
-slots=6
-context=1024
-model=$work/tiny.gguf
-server=$cache/llama-server/llama-server
-serve="nice -n 5 $server -m $model --alias tiny --host 127.0.0.1 -np $slots -c $((slots * context)) --poll 0 --metrics --offline --no-ui"
-template="$serve --port {{.Port}} -t {{.TP}} -tb {{.TP}} {{if not .PrefixCaching}}--no-cache-prompt -cram 0{{end}}"
-# Objectives that a slow, busy machine meets too.
-ttft=2000 itl=100
-target=(--model tiny --isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
-	--prefill-interpolation-granularity 6 --decode-interpolation-granularity 4 --quiet)
-command=(profile-sla --engine command --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
+"$bin" schema recommendation >"$work/schema.json"
 
 # In front of the client.
 first=(nice -n -5)
@@ -59,8 +44,6 @@ processes() {
 
 # ours lists the engines and the programs that run on this run's files.
 ours() { processes "*$work*"; }
-
-engine_runs() { [[ -n $(processes "*/usr/bin/llama-server -m $model*") ]]; }
 
 none_left() { wait_for 10 "processes left: $(ours | tr '\n' ' ')" test_none_left; }
 test_none_left() { [[ -z $(ours) ]]; }
@@ -97,6 +80,10 @@ trap cleanup EXIT
 # name, the rest below.
 check() {
 	local name=$1 begin=$SECONDS out=$work/$1.out err=$work/$1.err status=0
+	# shellcheck disable=SC2053 # a pattern is wanted
+	if [[ $name != ${ONLY:-*} ]]; then
+		return
+	fi
 	("$2") >"$out" 2>"$err" &
 	wait $! || status=$?
 	if ((status == 0)); then
@@ -116,112 +103,13 @@ python_packages() {
 	"$python" -c 'from importlib.metadata import version as v; print(*(f"{p} {v(p)}" for p in ("numpy", "scipy", "jsonschema")))'
 }
 
-llama_server() {
-	"$here/get-llama-server.sh" "$cache/llama-server" "$here/llama-server.lock" 2>"$work/get.err" || {
-		cat "$work/get.err" >&2
-		return 1
-	}
-	local build pinned=pinned
-	build=$("$server" --version 2>&1 | head -n 1)
-	diff -q <(grep -v '^#' "$here/llama-server.lock") "$cache/llama-server/versions" >/dev/null || pinned="NOT what llama-server.lock pins"
-	echo "$build ($(grep llama.cpp-tools "$cache/llama-server/versions"), $pinned); $("$python" "$here/make_gguf.py" "$model" \
-		--dtype q8_0 | sed "s,$work/,,")"
-	sed -n 's/^get-llama-server: /    /p' "$work/get.err"
-	"$bin" schema recommendation >"$work/schema.json"
-}
-
-need_server() {
-	if [[ ! -s $work/schema.json ]]; then
-		echo "not run: there is no llama-server" >&2
-		return 1
-	fi
-}
-
-# judge DIR IN_FLIGHT: files, statistics, plausibility.
-judge() {
-	"$python" "$here/check_profile.py" "$1" "$work/schema.json" --ttft "$ttft" --itl "$itl" \
-		--kv-tokens $((slots * context)) --in-flight "$2"
-}
-
 suggested() {
 	grep -cE '^Suggested (prefill|decode) TP:[0-9]+ \((TTFT|ITL) [0-9.]+ ms, throughput [0-9.]+ tokens/s/GPU\)$|^Suggested planner upper/lower bound for (prefill queue size|decode kv cache utilization): [0-9.]+/[0-9.]+$' "$1"
 }
 
-launched() {
-	need_server
-	"${first[@]}" timeout 300 "$bin" "${command[@]}" --output-dir "$work/launched" >"$work/launched.txt"
-	none_left
-	[[ $(suggested "$work/launched.txt") == 4 ]]
-	judge "$work/launched" "$slots"
-}
-
 free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# The server here has six slots, so that more than four at once would show.
-endpoint() {
-	need_server
-	local port url peak=0 n
-	port=$(free_port)
-	url=http://127.0.0.1:$port
-	${serve#nice -n 5 } --port "$port" -t 1 -tb 1 >"$work/server.log" 2>&1 &
-	server_pid=$! # ended by the script's own cleanup if this fails
-	wait_for 30 "llama-server is ready" get "$url/health"
-	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 "${target[@]}" \
-		--output-dir "$work/endpoint" >"$work/endpoint.txt" &
-	while kill -0 $! 2>/dev/null; do
-		n=$(get "$url/metrics" | sed -n 's/^llamacpp:requests_processing //p')
-		((${n:-0} <= peak)) || peak=$n
-		sleep 0.2
-	done
-	wait $!
-	if ((peak < 2 || peak > 4)); then
-		echo "the server saw up to $peak requests at once, want 4 at most" >&2
-		return 1
-	fi
-	get "$url/health" >/dev/null
-	kill "$server_pid"
-	none_left
-	[[ $(suggested "$work/endpoint.txt") == 4 ]]
-	judge "$work/endpoint" 4 >"$work/endpoint.figures"
-	echo "at most $peak requests at once by the server's own count; $(cat "$work/endpoint.figures")"
-}
-
 get() { "$python" -c 'import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1], timeout=5).read().decode())' "$1"; }
-
-points() { grep -c "\"type\":\"point\".*\"$1/" "$work/killed/journal.jsonl"; }
-midway() { (($(points "$1") >= 3)) && engine_runs; }
-
-# Killed twice, in the sweep and in the surfaces; the second time while it
-# resumes. The points that were finished stay as they were.
-killed() {
-	need_server
-	local pid stage kept twice extra=()
-	for stage in sweep surface; do
-		"${first[@]}" "$bin" "${command[@]}" --output-dir "$work/killed" "${extra[@]}" >"$work/killed.txt" 2>&1 &
-		pid=$!
-		wait_for 200 "3 points of the $stage" midway "$stage"
-		kill -9 "$pid"
-		wait "$pid" 2>/dev/null || true
-		none_left
-		extra=(--resume)
-	done
-	grep '"type":"point"' "$work/killed/journal.jsonl" >"$work/before.jsonl"
-	kept=$(wc -l <"$work/before.jsonl")
-	"${first[@]}" timeout 300 "$bin" "${command[@]}" --output-dir "$work/killed" --resume >"$work/killed.txt"
-	none_left
-	grep '"type":"point"' "$work/killed/journal.jsonl" >"$work/after.jsonl"
-	if ! head -n "$kept" "$work/after.jsonl" | diff -q - "$work/before.jsonl" >&2; then
-		echo "finished points changed" >&2
-		return 1
-	fi
-	twice=$(grep -o '"point":{"id":"[^"]*"' "$work/after.jsonl" | sort | uniq -d)
-	if [[ -n $twice ]]; then
-		echo "measured twice: $twice" >&2
-		return 1
-	fi
-	judge "$work/killed" "$slots" >"$work/killed.figures"
-	echo "$kept points kept of $(wc -l <"$work/after.jsonl"), no engine left; $(head -n 1 "$work/killed.figures")"
-}
 
 # README's two commands, with the seconds that they take.
 first_run() {
@@ -238,7 +126,7 @@ first_run() {
 elapsed() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", b - a }'; }
 
 numpy_reads() {
-	"$python" "$here/check_npz.py" "$repo/testdata/npz" "$work/launched" "$work/profiling_results" >"$work/npz.figures"
+	"$python" "$here/check_npz.py" "$repo/testdata/npz" "$work/launched" "$work/simulated" "$work/profiling_results" >"$work/npz.figures"
 	paste -sd ';' "$work/npz.figures"
 }
 
@@ -269,10 +157,9 @@ go_test() {
 }
 
 check python-packages python_packages
-check llama-server llama_server
-check llama-launched launched
-check llama-endpoint endpoint
-check llama-killed-and-resumed killed
+. "$here/faults.sh"
+. "$here/llama.sh"
+. "$here/simulator.sh"
 check first-run first_run
 check numpy-reads numpy_reads
 . "$here/prometheus.sh"

@@ -1,0 +1,111 @@
+#!/usr/bin/python3
+"""Judge a profile of llm-d's vLLM simulator by the formula that it was given.
+
+usage: check_formula.py DIR
+
+The simulator waits for as long as its flags say, which run.json has: with n
+requests running it takes, in whole milliseconds rounded down,
+    TTFT = prefill-overhead + ISL · prefill-time-per-token        (alone)
+    ITL  = inter-token-latency · (1 + (time-factor-under-load − 1)(n − 1)/(max-num-seqs − 1))
+(pkg/llm-d-inference-sim/latencies.go and pkg/common/utils.go of v0.10.2). It
+sleeps, so it is never faster; what it takes longer is its own work, the timers'
+and the network's. The median of each point must be within SLACK of the formula,
+and the pick must be the one that the formula says. Ends with status 1 and the
+reason at the first thing that is wrong; otherwise prints figures and a table.
+
+Prefill must run without a factor under load: the simulator counts a request as
+running only some time after it computed its TTFT, or before (v0.10.2), so that
+the factor at one in flight may be that of none, which is below 1.
+"""
+
+import re
+import statistics
+import sys
+
+from check_profile import MS, need, read
+
+SLACK_MS, SLACK = 1.5, 0.05
+UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+class Formula:
+    """What one engine was told to do, from its command line. Times in ms."""
+
+    def __init__(self, argv):
+        flags = dict(zip(argv, argv[1:]))
+        self.overhead, self.per_token, self.gap = (milliseconds(flags["--" + name]) for name in (
+            "prefill-overhead", "prefill-time-per-token", "inter-token-latency"))
+        self.load, self.slots = float(flags.get("--time-factor-under-load", 1)), int(flags["--max-num-seqs"])
+
+    def ttft(self, isl):
+        need(self.load == 1, "prefill ran with a factor under load")
+        return whole(self.overhead + isl * self.per_token)
+
+    def itl(self, n):
+        return whole(self.gap * (1 + (self.load - 1) * (n - 1) / (self.slots - 1)))
+
+
+def milliseconds(duration):
+    number, unit = re.fullmatch(r"([0-9.]+)(us|ms|s)", duration).groups()
+    return float(number) * UNITS[unit]
+
+
+def whole(ms):
+    return int(ms + 1e-6)
+
+
+def check_points(points, formulas):
+    """Every point's median; gives what it was longer at most, by metric."""
+    worst = {"TTFT": 0.0, "ITL": 0.0}
+    for p in points:
+        f = formulas[p["phase"], p["config"]["parallelism"]["tp"]]
+        if p["phase"] == "prefill":
+            metric, got, want = "TTFT", p["ttft"]["p50_ns"] / MS, f.ttft(p["isl"])
+        else:
+            metric, got, want = "ITL", p["itl"]["p50_ns"] / MS, f.itl(p["asked_in_flight"])
+        need(want - 0.05 <= got <= want + SLACK_MS + SLACK * want,
+             "%s: %s %.2f ms, by the formula %d ms" % (p["id"], metric, got, want))
+        worst[metric] = max(worst[metric], got - want)
+    return worst
+
+
+def check_picks(rec, formulas):
+    """The pick is the formula's: of what meets the SLA, most tokens per second and GPU."""
+    sla, isl = rec["sla"], rec["workload"]["isl"]
+    prefill = {(isl / f.ttft(isl) / tp, tp) for (phase, tp), f in formulas.items()
+               if phase == "prefill" and f.ttft(isl) <= sla["ttft_ms"]}
+    decode = {(n / f.itl(n) / tp, tp, n) for (phase, tp), f in formulas.items()
+              if phase == "decode" for n in range(1, f.slots + 1) if f.itl(n) <= sla["itl_ms"]}
+    got = rec["prefill"]["tp"], rec["decode"]["tp"], rec["decode"]["in_flight"]
+    want = max(prefill)[1], max(decode)[1], max(decode)[2]
+    need(abs(got[2] - want[2]) < 0.01 and got[:2] == want[:2],
+         "picked prefill TP:%d, decode TP:%d at %.1f in flight; by the formula TP:%d, TP:%d at %d" % (*got, *want))
+    return want
+
+
+def table(points, phase, tp, metric, x, formula):
+    """Medians at one configuration, the formula in brackets."""
+    at = {}
+    for p in points:
+        if p["phase"] == phase and p["config"]["parallelism"]["tp"] == tp:
+            at.setdefault(p[x], []).append(p[metric.lower()]["p50_ns"] / MS)
+    print("    %s ms by %s at TP:%d (formula): " % (metric, "ISL" if x == "isl" else "in-flight", tp)
+          + "  ".join("%d: %.1f (%d)" % (v, statistics.mean(ms), formula(v)) for v, ms in sorted(at.items())))
+
+
+def main():
+    run, rec = read(sys.argv[1], "run.json"), read(sys.argv[1], "recommendation.json")
+    formulas = {}
+    for e in run["engines"]:
+        phase, tp = re.fullmatch(r"(prefill|decode)/tp([0-9]+)", e["key"]).groups()
+        formulas[phase, int(tp)] = Formula(e["command"])
+    worst = check_points(run["points"], formulas)
+    tp, decode_tp, n = check_picks(rec, formulas)
+    print("%d points within %g ms + %g %% of the formula (longer by %.1f ms of TTFT, %.1f ms of ITL at most); picks are the formula's: prefill TP:%d, decode TP:%d at %d in flight" % (
+        len(run["points"]), SLACK_MS, 100 * SLACK, worst["TTFT"], worst["ITL"], tp, decode_tp, n))
+    table(run["points"], "prefill", tp, "TTFT", "isl", formulas["prefill", tp].ttft)
+    table(run["points"], "decode", decode_tp, "ITL", "asked_in_flight", formulas["decode", decode_tp].itl)
+
+
+if __name__ == "__main__":
+    main()
