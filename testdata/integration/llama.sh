@@ -11,13 +11,15 @@ slots=6
 context=1024
 model=$work/tiny.gguf
 server=$cache/llama-server/llama-server
-serve="nice -n 5 $server -m $model --alias tiny --host 127.0.0.1 -np $slots --poll 0 --metrics --offline --no-ui"
-template="$serve -c $((slots * context)) --port {{.Port}} -t {{.TP}} -tb {{.TP}} {{if not .PrefixCaching}}--no-cache-prompt -cram 0{{end}}"
+serve="$server -m $model --alias tiny --host 127.0.0.1 -np $slots --poll 0 --metrics --offline --no-ui"
+template="nice -n 5 $serve -c $((slots * context)) --port {{.Port}} -t {{.TP}} -tb {{.TP}} {{if not .PrefixCaching}}--no-cache-prompt -cram 0{{end}}"
 # Objectives that a slow, busy machine meets too.
 ttft=2000 itl=100
-target=(--model tiny --isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
+target=(--isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
 	--prefill-interpolation-granularity 6 --decode-interpolation-granularity 4 --quiet)
-command=(profile-sla --engine command --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
+# By its name, as users start it; and as a command, of which all is told.
+llamacpp=(profile-sla --engine llamacpp --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
+command=(profile-sla --engine command --model tiny --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
 
 engine_runs() { [[ -n $(processes "*/usr/bin/llama-server -m $model*") ]]; }
 
@@ -27,6 +29,9 @@ llama_server() {
 		return 1
 	}
 	local build pinned=pinned
+	mkdir "$work/bin"
+	printf '#!/bin/sh\nexec nice -n 5 %q "$@"\n' "$server" >"$work/bin/llama-server"
+	chmod +x "$work/bin/llama-server"
 	build=$("$server" --version 2>&1 | head -n 1)
 	diff -q <(grep -v '^#' "$here/llama-server.lock") "$cache/llama-server/versions" >/dev/null || pinned="NOT what llama-server.lock pins"
 	echo "$build ($(grep llama.cpp-tools "$cache/llama-server/versions"), $pinned); $("$python" "$here/make_gguf.py" "$model" \
@@ -49,7 +54,7 @@ judge() {
 
 launched() {
 	need_server
-	"${first[@]}" timeout 300 "$bin" "${command[@]}" --output-dir "$work/launched" >"$work/launched.txt"
+	PATH=$work/bin:$PATH "${first[@]}" timeout 300 "$bin" "${llamacpp[@]}" --output-dir "$work/launched" -- --poll 0 >"$work/launched.txt"
 	none_left
 	[[ $(suggested "$work/launched.txt") == 4 ]]
 	judge "$work/launched" "$slots"
@@ -57,7 +62,7 @@ launched() {
 
 # start_llama PORT CONTEXT starts the server with slots of CONTEXT tokens.
 start_llama() {
-	${serve#nice -n 5 } -c $((slots * $2)) --port "$1" -t 1 -tb 1 >>"$work/llama.log" 2>&1 &
+	$serve -c $((slots * $2)) --port "$1" -t 1 -tb 1 >>"$work/llama.log" 2>&1 &
 	server_pid=$! # ended by the script's own cleanup if a check fails
 	wait_for 30 "llama-server is ready" get "http://127.0.0.1:$1/health"
 }
@@ -69,7 +74,7 @@ endpoint() {
 	port=$(free_port)
 	url=http://127.0.0.1:$port
 	start_llama "$port" "$context"
-	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 "${target[@]}" \
+	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 --model tiny "${target[@]}" \
 		--output-dir "$work/endpoint" >"$work/endpoint.txt" &
 	while kill -0 $! 2>/dev/null; do
 		n=$(get "$url/metrics" | sed -n 's/^llamacpp:requests_processing //p')
