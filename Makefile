@@ -42,6 +42,7 @@ lint: $(GOLANGCI)
 tidy:
 	go mod tidy -diff
 	go -C testdata/integration mod tidy -diff
+	go -C testdata/integration/simulator mod tidy -diff
 
 nocgo:
 	CGO_ENABLED=0 go build ./...

@@ -86,6 +86,9 @@ check() {
 	fi
 	("$2") >"$out" 2>"$err" &
 	wait $! || status=$?
+	if ((status == 124)); then
+		echo "timed out" >>"$err"
+	fi
 	if ((status == 0)); then
 		ok "$name $(head -n 1 "$out") [$((SECONDS - begin)) s]"
 		tail -n +2 "$out"
