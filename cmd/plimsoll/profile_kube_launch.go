@@ -107,7 +107,7 @@ func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
 	if cfg.Kind == engine.KindSim {
 		spec.ReadyTimeout = kubeReady
 	}
-	return spec, err
+	return inPod(spec), err
 }
 
 // forwarded is a Measurer whose way to the engine may break.

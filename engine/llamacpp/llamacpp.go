@@ -12,11 +12,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/kvlog"
 )
 
@@ -35,15 +35,14 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err := s.check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("llamacpp: %w", err)
 	}
-	argv := append([]string{cmp.Or(s.Program, "llama-server")}, model(cfg.Model)...)
-	argv = append(argv, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port), "--metrics", "--no-webui")
-	argv = append(argv, s.devices(cfg.Parallelism.Normal())...)
-	argv = append(argv, flags(cfg)...)
-	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
-		Argv: append(argv, s.Extra...), Port: l.Port, GPUs: l.GPUs,
-		ReadyPath: "/health", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
-	}, nil
+	line := argv.Line{cmp.Or(s.Program, "llama-server")}
+	line.Words(model(cfg.Model)...)
+	line.Address(l)
+	line.Words("--metrics", "--no-webui") // of the latter's two names, the one that older builds have too
+	s.devices(&line, cfg.Parallelism.Normal())
+	flags(&line, cfg)
+	line.Words(s.Extra...)
+	return line.Spec(cfg, l, "/health", s.ReadyTimeout), nil
 }
 
 func (s Server) check(cfg engine.Config) error {
@@ -77,10 +76,11 @@ func model(name string) []string {
 
 // devices is where the layers go. The split by rows is the one in which GPUs work
 // on the same layer at the same time; that by layers is a pipeline.
-func (s Server) devices(p engine.Parallelism) []string {
+func (s Server) devices(line *argv.Line, p engine.Parallelism) {
 	if s.CPU {
-		n := strconv.Itoa(p.TP)
-		return []string{"-t", n, "-tb", n}
+		line.Number("-t", p.TP)
+		line.Number("-tb", p.TP)
+		return
 	}
 	split := "none"
 	switch {
@@ -89,27 +89,19 @@ func (s Server) devices(p engine.Parallelism) []string {
 	case p.PP > 1:
 		split = "layer"
 	}
-	return []string{"-ngl", "999", "--split-mode", split} // 999: all layers, as older builds say it
+	line.Words("-ngl", "999", "--split-mode", split) // 999: all layers, as older builds say it
 }
 
 // flags of the configuration; what is zero is left to llama.cpp, which then has
 // four slots that share one context. Slots that are asked for have a context
 // each, and -c is their sum.
-func flags(cfg engine.Config) []string {
-	var args []string
-	number := func(flag string, n int) {
-		if n > 0 {
-			args = append(args, flag, strconv.Itoa(n))
-		}
-	}
-	slots := cfg.Limits.MaxNumSeqs
-	number("-np", slots)
-	number("-c", cfg.Limits.MaxModelLen*max(slots, 1))
-	number("-b", cfg.Limits.MaxNumBatchedTokens)
+func flags(line *argv.Line, cfg engine.Config) {
+	line.Number("-np", cfg.Limits.MaxNumSeqs)
+	line.Number("-c", cfg.Limits.MaxModelLen*max(cfg.Limits.MaxNumSeqs, 1))
+	line.Number("-b", cfg.Limits.MaxNumBatchedTokens)
 	if !cfg.PrefixCaching {
-		args = append(args, "--no-cache-prompt", "-cram", "0") // neither in a slot nor in the store of old prompts
+		line.Words("--no-cache-prompt", "-cram", "0") // neither in a slot nor in the store of old prompts
 	}
-	return args
 }
 
 // KVLines are the lines in which llama.cpp's server states its KV capacity: slots

@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/kvlog"
 )
 
@@ -32,12 +31,11 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err := check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("sglang: %w", err)
 	}
-	argv := []string{cmp.Or(s.Program, "sglang"), "serve", "--model-path", cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
-	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
-		Argv: append(append(argv, flags(cfg)...), s.Extra...), Port: l.Port, GPUs: l.GPUs,
-		ReadyPath: "/health_generate", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
-	}, nil
+	line := argv.Line{cmp.Or(s.Program, "sglang"), "serve", "--model-path", cfg.Model}
+	line.Address(l)
+	flags(&line, cfg)
+	line.Words(s.Extra...)
+	return line.Spec(cfg, l, "/health_generate", s.ReadyTimeout), nil
 }
 
 func check(cfg engine.Config) error {
@@ -64,42 +62,32 @@ func world(p engine.Parallelism) int {
 }
 
 // flags of the configuration; what is zero is left to SGLang.
-func flags(cfg engine.Config) []string {
+func flags(line *argv.Line, cfg engine.Config) {
 	p := cfg.Parallelism.Normal()
-	args := []string{"--tp-size", strconv.Itoa(world(p))}
-	number := func(flag string, n, least int) {
-		if n >= least {
-			args = append(args, flag, strconv.Itoa(n))
-		}
-	}
-	number("--pp-size", p.PP, 2)
-	number("--dp-size", p.DP, 2)
+	line.Number("--tp-size", world(p))
+	line.Ranks("--pp-size", p.PP)
+	line.Ranks("--dp-size", p.DP)
+	ranks := 1
 	if p.DP > 1 && p.EP > 1 {
-		args = append(args, "--enable-dp-attention")
+		line.Words("--enable-dp-attention")
+		ranks = p.DP // attention replicas divide limits among them (scheduler.py), replicas of whole models do not
 	}
-	number("--ep-size", p.EP, 2)
+	line.Ranks("--ep-size", p.EP)
 	if !cfg.PrefixCaching {
-		args = append(args, "--disable-radix-cache")
+		line.Words("--disable-radix-cache")
 	}
 	// Without the first there is no /metrics, without the second a stream's usage
 	// does not say how many prompt tokens were cached.
-	args = append(args, "--enable-metrics", "--enable-cache-report")
-	ranks := 1
-	if p.EP > 1 {
-		ranks = p.DP // attention replicas divide what is given (scheduler.py), replicas of whole models do not
-	}
-	number("--max-running-requests", cfg.Limits.MaxNumSeqs*ranks, 1)
-	number("--chunked-prefill-size", cfg.Limits.MaxNumBatchedTokens*ranks, 1)
-	number("--context-length", cfg.Limits.MaxModelLen, 1)
-	number("--page-size", cfg.Limits.BlockSize, 1)
+	line.Words("--enable-metrics", "--enable-cache-report")
+	line.Number("--max-running-requests", cfg.Limits.MaxNumSeqs*ranks)
+	line.Number("--chunked-prefill-size", cfg.Limits.MaxNumBatchedTokens*ranks)
+	line.Number("--context-length", cfg.Limits.MaxModelLen)
+	line.Number("--page-size", cfg.Limits.BlockSize)
 	if cfg.KV == engine.FP8 {
-		args = append(args, "--kv-cache-dtype", "fp8_e4m3")
+		line.Words("--kv-cache-dtype", "fp8_e4m3")
 	}
 	// Of a GPU's memory, for weights and KV; activations and graphs come on top.
-	if f := cfg.MemoryFraction; f > 0 {
-		args = append(args, "--mem-fraction-static", strconv.FormatFloat(f, 'g', -1, 64))
-	}
-	return args
+	line.Share("--mem-fraction-static", cfg.MemoryFraction)
 }
 
 // KVLines are the lines in which SGLang states its KV capacity: its first

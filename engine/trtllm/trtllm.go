@@ -11,11 +11,11 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 	"plimsoll/engine/kvlog"
 )
 
@@ -37,16 +37,15 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, fmt.Errorf("trtllm: %w", err)
 	}
-	argv := []string{cmp.Or(s.Program, "trtllm-serve"), cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
-	argv = append(argv, flags(cfg)...)
+	line := argv.Line{cmp.Or(s.Program, "trtllm-serve"), cfg.Model}
+	line.Address(l)
+	flags(&line, cfg)
 	// Its newer name is --config; every release takes this one.
-	argv = append(argv, "--extra_llm_api_options", file)
-	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
-		Argv: append(argv, s.Extra...), Port: l.Port, GPUs: l.GPUs,
-		Files:     []engine.File{{Path: file, Text: config(cfg)}},
-		ReadyPath: "/health", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
-	}, nil
+	line.Words("--extra_llm_api_options", file)
+	line.Words(s.Extra...)
+	spec := line.Spec(cfg, l, "/health", s.ReadyTimeout)
+	spec.Files = []engine.File{{Path: file, Text: config(cfg)}}
+	return spec, nil
 }
 
 func configPath(l engine.Launch) (string, error) {
@@ -77,20 +76,15 @@ func check(cfg engine.Config) error {
 
 // flags of the configuration; what is zero is left to TensorRT-LLM. The backend
 // is named because releases before 1.0 have another default.
-func flags(cfg engine.Config) []string {
+func flags(line *argv.Line, cfg engine.Config) {
 	p := cfg.Parallelism.Normal()
-	args := []string{"--backend", "pytorch", "--tp_size", strconv.Itoa(p.TP * p.DP)}
-	number := func(flag string, n, least int) {
-		if n >= least {
-			args = append(args, flag, strconv.Itoa(n))
-		}
-	}
-	number("--pp_size", p.PP, 2)
-	number("--ep_size", p.EP, 2)
-	number("--max_batch_size", cfg.Limits.MaxNumSeqs, 1)
-	number("--max_num_tokens", cfg.Limits.MaxNumBatchedTokens, 1)
-	number("--max_seq_len", cfg.Limits.MaxModelLen, 1)
-	return args
+	line.Words("--backend", "pytorch")
+	line.Number("--tp_size", p.TP*p.DP)
+	line.Ranks("--pp_size", p.PP)
+	line.Ranks("--ep_size", p.EP)
+	line.Number("--max_batch_size", cfg.Limits.MaxNumSeqs)
+	line.Number("--max_num_tokens", cfg.Limits.MaxNumBatchedTokens)
+	line.Number("--max_seq_len", cfg.Limits.MaxModelLen)
 }
 
 // config is the file, which wins over flags. Its kv_cache_config replaces the one
@@ -106,7 +100,7 @@ func config(cfg engine.Config) string {
 	fmt.Fprintf(&b, "kv_cache_config:\n  enable_block_reuse: %t\n", cfg.PrefixCaching)
 	// Of the memory that is free once weights and buffers are there, for KV alone.
 	if f := cfg.MemoryFraction; f > 0 {
-		fmt.Fprintf(&b, "  free_gpu_memory_fraction: %s\n", strconv.FormatFloat(f, 'g', -1, 64))
+		fmt.Fprintf(&b, "  free_gpu_memory_fraction: %s\n", argv.Fraction(f))
 	}
 	if cfg.KV == engine.FP8 {
 		fmt.Fprintf(&b, "  dtype: fp8\n")

@@ -11,7 +11,7 @@ import (
 
 // KVLines are the lines in which vLLM states its KV capacity. Since 0.7.4 it
 // states tokens (pull request 13596, February 2025), in 2026 both on one line
-// (issue 54662); before, and in its v0 engine, only the second. Until 0.11 each
+// (#54662); before, and in its v0 engine, only the second. Until 0.11 each
 // worker's memory got a line of its own, and the engine takes the smallest
 // (vllm/v1/core/kv_cache_utils.py).
 func KVLines() []kvlog.Line {
@@ -32,8 +32,8 @@ const agree = 0.01
 
 // kvTokens prefers the first, which is exact. Where the two contradict each other
 // it takes the second: for models whose layers differ (attention and Mamba, say)
-// 0.19 and before divide the first by groups that share their blocks (issue
-// 40691); since then the first is computed from the second.
+// 0.19 and before divide the first by groups that share their blocks
+// (#40691); since then the first is computed from the second.
 func kvTokens(cfg engine.Config, log io.Reader) (int, error) {
 	kinds, err := kvlog.Kinds(log, KVLines(), cfg.Parallelism.Normal().DP)
 	if err != nil {

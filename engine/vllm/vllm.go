@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 )
 
 // Server is vLLM's server, by the flags of its releases since 0.8
@@ -28,12 +27,11 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err := check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("vllm: %w", err)
 	}
-	argv := []string{cmp.Or(s.Program, "vllm"), "serve", cfg.Model, "--host", cmp.Or(l.Host, "127.0.0.1"), "--port", strconv.Itoa(l.Port)}
-	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
-		Argv: append(append(argv, flags(cfg)...), s.Extra...), Port: l.Port, GPUs: l.GPUs,
-		ReadyPath: "/health", ReadyTimeout: s.ReadyTimeout, LogPath: l.LogPath, Dir: l.Dir,
-	}, nil
+	line := argv.Line{cmp.Or(s.Program, "vllm"), "serve", cfg.Model}
+	line.Address(l)
+	flags(&line, cfg)
+	line.Words(s.Extra...)
+	return line.Spec(cfg, l, "/health", s.ReadyTimeout), nil
 }
 
 func check(cfg engine.Config) error {
@@ -50,38 +48,30 @@ func check(cfg engine.Config) error {
 }
 
 // flags of the configuration; what is zero is left to vLLM.
-func flags(cfg engine.Config) []string {
+func flags(line *argv.Line, cfg engine.Config) {
 	p := cfg.Parallelism.Normal()
-	args := []string{"--tensor-parallel-size", strconv.Itoa(p.TP)}
-	number := func(flag string, n, least int) {
-		if n >= least {
-			args = append(args, flag, strconv.Itoa(n))
-		}
-	}
-	number("--pipeline-parallel-size", p.PP, 2)
-	number("--data-parallel-size", p.DP, 2)
+	line.Number("--tensor-parallel-size", p.TP)
+	line.Ranks("--pipeline-parallel-size", p.PP)
+	line.Ranks("--data-parallel-size", p.DP)
 	if p.EP > 1 {
-		args = append(args, "--enable-expert-parallel")
+		line.Words("--enable-expert-parallel")
 	}
 	if cfg.PrefixCaching {
-		args = append(args, "--enable-prefix-caching")
+		line.Words("--enable-prefix-caching")
 	} else {
-		args = append(args, "--no-enable-prefix-caching")
+		line.Words("--no-enable-prefix-caching")
 	}
 	// Without it a stream's usage does not say how many prompt tokens were cached.
-	args = append(args, "--enable-prompt-tokens-details")
-	number("--max-num-seqs", cfg.Limits.MaxNumSeqs, 1)
-	number("--max-num-batched-tokens", cfg.Limits.MaxNumBatchedTokens, 1)
-	number("--max-model-len", cfg.Limits.MaxModelLen, 1)
-	number("--block-size", cfg.Limits.BlockSize, 1)
+	line.Words("--enable-prompt-tokens-details")
+	line.Number("--max-num-seqs", cfg.Limits.MaxNumSeqs)
+	line.Number("--max-num-batched-tokens", cfg.Limits.MaxNumBatchedTokens)
+	line.Number("--max-model-len", cfg.Limits.MaxModelLen)
+	line.Number("--block-size", cfg.Limits.BlockSize)
 	if cfg.KV == engine.FP8 {
-		args = append(args, "--kv-cache-dtype", "fp8")
+		line.Words("--kv-cache-dtype", "fp8")
 	}
 	// Of a GPU's whole memory, for weights, activations and KV together.
-	if f := cfg.MemoryFraction; f > 0 {
-		args = append(args, "--gpu-memory-utilization", strconv.FormatFloat(f, 'g', -1, 64))
-	}
-	return args
+	line.Share("--gpu-memory-utilization", cfg.MemoryFraction)
 }
 
 // KVTokens reads vLLM's log for its KV capacity in tokens, over all its
