@@ -82,6 +82,7 @@ func (p *parser) kube(on bool) kubeOptions {
 			Claim: claim, GPUResource: strings.TrimSpace(p.c.String("gpu-resource")), GPUsPerNode: p.integer("gpus-per-node", 1, maxGPUs, 0),
 			SharedMemory: p.name("shm-size"), ServiceAccount: p.name("service-account"), ScheduleTimeout: p.duration("schedule-timeout"),
 			Access: p.access(), Template: p.file("kube-template"), Results: p.c.String("results-configmap") != "",
+			Files: p.c.String("engine") == string(engine.KindTRTLLM), // its options
 		},
 	}
 	if path = strings.Trim(path, "/"); path != "" {

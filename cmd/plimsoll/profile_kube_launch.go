@@ -16,8 +16,11 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// kubePort is the engine's in its pod, where nobody else listens.
-const kubePort = 8000
+// What an engine has in its pod.
+const (
+	kubePort = 8000 // nobody else listens there
+	kubeDir  = "/etc/plimsoll"
+)
 
 // kubeLauncher starts engines for the sweep on a cluster.
 type kubeLauncher struct {
@@ -102,8 +105,8 @@ func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
 	if l.opts.kube.model != "" {
 		cfg.Model = l.opts.kube.model
 	}
-	spec, err := l.dep.server.Spec(cfg, engine.Launch{Host: "0.0.0.0", Port: kubePort, LogPath: l.opts.engineLog(name)})
-	spec.Name = name
+	spec, err := l.dep.server.Spec(cfg, engine.Launch{Host: "0.0.0.0", Port: kubePort, Dir: kubeDir})
+	spec.Name, spec.LogPath = name, l.opts.engineLog(name)
 	if cfg.Kind == engine.KindSim {
 		spec.ReadyTimeout = kubeReady
 	}

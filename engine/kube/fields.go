@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"path"
 	"strings"
 	"time"
 
@@ -45,8 +46,16 @@ type Fields struct {
 	ModelDir      string
 	SharedMemory  string
 	IsWorker      bool // these are of a pod that does not serve
+	Files         []File
 
 	worker []string
+}
+
+// File is one that the engine reads as it starts.
+type File struct {
+	Key  string // in a ConfigMap
+	Path string // in the engine's container
+	Text string
 }
 
 // Worker are the fields of the pods beside the one that serves, of an engine that
@@ -65,6 +74,9 @@ func (o Options) fields(namespace, run, name string, l Launch) (Fields, error) {
 	if err != nil {
 		return Fields{}, err
 	}
+	if l.Spec.ReadyBody != "" {
+		return Fields{}, fmt.Errorf("%s is ready when it answers a POST, which a pod's probe cannot send", l.Spec.Name)
+	}
 	f := Fields{
 		Name: name, Namespace: namespace, Run: run, Labels: labelsOf(run, name),
 		Image: o.Image, ImagePullSecrets: o.ImagePullSecrets, NodeSelector: o.NodeSelector, Tolerations: o.Tolerations, ServiceAccount: o.ServiceAccount,
@@ -79,6 +91,12 @@ func (o Options) fields(namespace, run, name string, l Launch) (Fields, error) {
 		f.GPUs = 0
 	}
 	f.Selector = maps.Clone(f.Labels)
+	for i, file := range l.Spec.Files {
+		if !path.IsAbs(file.Path) {
+			return Fields{}, fmt.Errorf("file %q of the engine: want an absolute path", file.Path)
+		}
+		f.Files = append(f.Files, File{Key: fmt.Sprintf("file-%d", i+1), Path: path.Clean(file.Path), Text: file.Text})
+	}
 	leader, worker := escaped(l.Spec.Argv), []string(nil)
 	if nodes > 1 {
 		f.Selector[indexLabel] = "0"

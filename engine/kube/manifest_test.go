@@ -9,7 +9,7 @@ import (
 func TestManifest(t *testing.T) {
 	rights := Manifest{Name: "profile", Namespace: "ns", Engines: Options{}.Filled()}
 	spread := Manifest{Name: "profile", Namespace: "ns", Engines: full(), Nodes: true}
-	spread.Engines.Access, spread.Engines.Results = ByService, true
+	spread.Engines.Access, spread.Engines.Results, spread.Engines.Files = ByService, true, true
 	job := spread
 	job.Image, job.Args, job.Claim, job.Deadline = "registry/plimsoll:v1", []string{"profile-sla", "--isl=3000"}, "results", 2*time.Hour
 	job.Files = map[string]string{"kube-template.yaml": "a: b\n"}

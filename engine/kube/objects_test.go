@@ -44,10 +44,13 @@ func TestObjects(t *testing.T) {
 	bare := Options{Image: "plimsoll:v1"}.Filled()
 	sglang := vllm(16)
 	sglang.Kind = engine.KindSGLang
+	withFile := vllm(1)
+	withFile.Spec.Files = []engine.File{{Path: "/etc/engine/a.yaml", Text: "a: \"b\"\n---\n"}}
 	for name, c := range map[string]struct {
 		o Options
 		l Launch
 	}{
+		"file":                   {bare, withFile},
 		"deployment":             {full(), vllm(2)},
 		"leaderworkerset_vllm":   {full(), vllm(16)},
 		"leaderworkerset_sglang": {full(), sglang},
@@ -99,6 +102,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestLaunchesThatCannotBe(t *testing.T) {
+	const head = "kind: Deployment\nmetadata:\n  name: {{.Name}}"
 	for name, c := range map[string]struct {
 		change func(*Options, *Launch)
 		want   string
@@ -109,10 +113,10 @@ func TestLaunchesThatCannotBe(t *testing.T) {
 		"no YAML":                      {func(o *Options, _ *Launch) { o.Template = "a: [" }, "is no YAML"},
 		"nothing":                      {func(o *Options, _ *Launch) { o.Template = "---\n" }, `called "engine"`},
 		"a shared name": {func(o *Options, _ *Launch) {
-			o.Template = strings.Replace(o.Template, "name: {{.Name}}", "name: mine", 1)
+			o.Template = strings.Replace(o.Template, head, strings.Replace(head, "{{.Name}}", "mine", 1), 1)
 		}, "Deployment mine: its name has no {{.Name}}"},
 		"another namespace": {func(o *Options, _ *Launch) {
-			o.Template = strings.Replace(o.Template, "name: {{.Name}}", "name: {{.Name}}\n  namespace: other", 1)
+			o.Template = strings.Replace(o.Template, head, head+"\n  namespace: other", 1)
 		}, "it is in namespace other, and the run in ns"},
 		"another container": {func(o *Options, _ *Launch) {
 			o.Template = strings.Replace(o.Template, "name: engine", "name: server", 1)
@@ -121,6 +125,8 @@ func TestLaunchesThatCannotBe(t *testing.T) {
 			o.Template, l.GPUs = strings.Replace(o.Template, "eq .Nodes 1", "true", 1), 16
 		}, "the engine spans 2 nodes, and a Deployment's pod has one"},
 		"a template without end": {func(o *Options, _ *Launch) { o.Template = `{{define "a"}}{{include "a" .}}{{end}}{{include "a" .}}` }, "it includes itself without end"},
+		"a file that is nowhere": {func(_ *Options, l *Launch) { l.Spec.Files = []engine.File{{Path: "a.yaml"}} }, `file "a.yaml" of the engine: want an absolute path`},
+		"a request to be ready":  {func(_ *Options, l *Launch) { l.Spec.ReadyBody = "{}" }, "is ready when it answers a POST"},
 		"a wrong environment":    {func(_ *Options, l *Launch) { l.Spec.Env = []string{"A"} }, `environment setting "A": want KEY=value`},
 	} {
 		o, l := full(), vllm(2)

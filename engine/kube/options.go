@@ -56,6 +56,7 @@ type Options struct {
 	Access       Access
 	// ScheduleTimeout is how long a pod may be without a node; 0: ScheduleTimeout.
 	ScheduleTimeout time.Duration
+	Files           bool // engines have files to read, as Spec.Files
 	Results         bool // the run writes its results into a ConfigMap
 	// Note hears of what happens while an engine starts; nil: nobody.
 	Note func(format string, args ...any)

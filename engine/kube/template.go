@@ -198,6 +198,9 @@ func (o Options) kinds() ([]schema.GroupVersionResource, error) {
 	}
 	for _, l := range layouts {
 		l.Spec = engine.Spec{Argv: []string{"engine"}, Port: 8000}
+		if o.Files {
+			l.Spec.Files = []engine.File{{Path: "/file"}}
+		}
 		f, err := o.fields("namespace", "run", "engine-name", l)
 		if err != nil {
 			return nil, err
