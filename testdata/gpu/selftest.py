@@ -69,16 +69,23 @@ def batch(model, asked, prefix_caching):
 
 def cached(model, asked):
     """The tokens of requests that find their prompts in the cache. Four rows keep four
-    prompts, so they are sent by four, and again in another order."""
+    prompts: three are sent, then a fourth that takes the place of the first, which has
+    to move, then the three in another order."""
     engine = Engine(model, 4 * model.context, True, lambda _: None)
+
+    def send(some):
+        requests = [Request(None, prompt, n) for prompt, n in some]
+        for r in requests:
+            engine.add(r)
+        drain(engine)
+        return requests
+
     out = []
-    for i in range(0, len(asked), 4):
-        four = asked[i:i + 4]
-        for order in (four, four[::-1]):
-            again = [Request(None, prompt, n) for prompt, n in order]
-            for r in again:
-                engine.add(r)
-            drain(engine)
+    for i in range(0, len(asked), 3):
+        three = asked[i:i + 3]
+        send(three)
+        send([([i, 1, 2], 1)])
+        again = send(three[::-1])
         for r in again:
             if r.cached != len(r.prompt) - 1:
                 raise SystemExit(f"{r.cached} of {len(r.prompt)} prompt tokens came from the cache")
