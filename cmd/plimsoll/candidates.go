@@ -99,6 +99,11 @@ func (d deployment) fits(o profileOptions) func(engine.Config) error {
 		if o.maxGPUs > 0 && c.GPUs() > o.maxGPUs {
 			return fmt.Errorf("needs %d GPUs, --max-gpus allows %d at once", c.GPUs(), o.maxGPUs)
 		}
+		if isReal(string(d.kind)) { // whether it has such a layout at all
+			if _, err := d.server.Spec(c, engine.Launch{Port: 1, LogPath: "trial.log"}); err != nil {
+				return err
+			}
+		}
 		return known(c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/vllm"
 	"plimsoll/profile"
 )
@@ -112,5 +113,15 @@ func TestInstalledPrefers(t *testing.T) {
 	var hinted *hintedError
 	if err := e.present(); !errors.As(err, &hinted) || !strings.Contains(hinted.hints[0], "pip install sglang") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A layout that the engine does not have is left out before anything is started.
+func TestLayoutsOfEngines(t *testing.T) {
+	o := profileOptions{layouts: []engine.Parallelism{engine.TP(2), {TP: 1, PP: 1, DP: 2, EP: 2}}}
+	d := deployment{kind: engine.KindLlamaCpp, modelName: "m.gguf", gpuCount: 2, server: llamacpp.Server{}}
+	cs, skips, err := d.candidates(o)
+	if err != nil || len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "llamacpp: DEP:2: it has no data or expert parallelism" {
+		t.Errorf("%d candidates, skips %+v, %v", len(cs), skips, err)
 	}
 }
