@@ -150,7 +150,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(ui.result(out), o.publish(ctx)); err != nil {
+	if err := errors.Join(ui.result(out), o.publish(ctx, ui)); err != nil {
 		return err
 	}
 	if !out.rec.Feasible {

@@ -35,6 +35,7 @@ type api struct {
 	namespace string
 	dynamic   dynamic.Interface
 	core      corev1client.CoreV1Interface
+	permitted bool // the user's rights were looked at, and are enough
 }
 
 func connect(config *rest.Config, namespace string) (*api, error) {
@@ -53,7 +54,7 @@ func connect(config *rest.Config, namespace string) (*api, error) {
 }
 
 func (a *api) request(verb string, at schema.GroupVersionResource, sub, name string) cluster.Request {
-	return cluster.Request{Verb: verb, Resource: at, Subresource: sub, Namespace: a.namespace, Name: name, Manifest: manifestCommand}
+	return cluster.Request{Verb: verb, Resource: at, Subresource: sub, Namespace: a.namespace, Name: name, Manifest: manifestCommand, Permitted: a.permitted}
 }
 
 func (a *api) objects(at schema.GroupVersionResource) dynamic.ResourceInterface {

@@ -13,10 +13,10 @@ import (
 	"plimsoll/engine/kube/cluster"
 )
 
-// permitted says all that the user may not do of what a run needs, before it makes
+// permit says all that the user may not do of what a run needs, before it makes
 // something that it may not delete. An API server that does not tell is asked for
 // nothing.
-func (a *api) permitted(ctx context.Context, rules []cluster.Rule) error {
+func (a *api) permit(ctx context.Context, rules []cluster.Rule) error {
 	var errs []error
 	for _, rule := range rules {
 		for _, resource := range rule.Resources {
@@ -33,6 +33,7 @@ func (a *api) permitted(ctx context.Context, rules []cluster.Rule) error {
 			}
 		}
 	}
+	a.permitted = len(errs) == 0
 	return errors.Join(errs...)
 }
 

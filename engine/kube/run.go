@@ -55,7 +55,7 @@ func Begin(ctx context.Context, config *rest.Config, namespace, about string, o 
 	if err != nil {
 		return nil, err
 	}
-	if err := a.permitted(ctx, rules); err != nil {
+	if err := a.permit(ctx, rules); err != nil {
 		return nil, err
 	}
 	r := &Run{api: a, id: newID(), o: o}

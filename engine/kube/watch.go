@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll/engine/kube/cluster"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +22,9 @@ type watcher struct {
 	store   cache.Store
 	stop    func()
 
-	mu  sync.Mutex
-	err error
+	mu     sync.Mutex
+	denied time.Time // since when the API server refuses; zero while it does not
+	err    error
 }
 
 // watchPods returns once the pods that there are are known.
@@ -35,6 +38,7 @@ func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) 
 	if err != nil {
 		return nil, err
 	}
+	w := &watcher{changed: make(chan struct{}, 1)}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
@@ -42,11 +46,15 @@ func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) 
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return pods.Watch(ctx, o)
+			got, err := pods.Watch(ctx, o)
+			if err == nil {
+				w.accepted()
+			}
+			return got, err
 		},
 	}
 	informer := cache.NewSharedInformer(source, &corev1.Pod{}, 0)
-	w := &watcher{changed: make(chan struct{}, 1), store: informer.GetStore()}
+	w.store = informer.GetStore()
 	tell := func(any) { w.tell() }
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: tell, DeleteFunc: tell, UpdateFunc: func(_, _ any) { w.tell() },
@@ -55,9 +63,7 @@ func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) 
 		return nil, err
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		if apierrors.IsForbidden(err) {
-			w.fail(a.request("watch", podResource(), "", "").Explain(err))
-		}
+		w.refused(err, time.Now(), a.request("watch", podResource(), "", ""))
 	}); err != nil {
 		return nil, err
 	}
@@ -87,11 +93,27 @@ func (w *watcher) tell() {
 	}
 }
 
-func (w *watcher) fail(err error) {
+// refused notes why a watch ended. A refusal is one when it lasts: an API server
+// that has just started knows no Roles for a moment.
+func (w *watcher) refused(err error, now time.Time, r cluster.Request) {
 	w.mu.Lock()
-	w.err = err
-	w.mu.Unlock()
-	w.tell()
+	defer w.mu.Unlock()
+	switch {
+	case !apierrors.IsForbidden(err):
+		w.denied = time.Time{}
+	case w.denied.IsZero() && r.Permitted:
+		w.denied = now
+	case !r.Permitted || now.Sub(w.denied) >= cluster.StartsWithin:
+		w.err = r.Explain(err)
+		w.tell()
+	}
+}
+
+// accepted notes that a watch was begun.
+func (w *watcher) accepted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.denied = time.Time{}
 }
 
 // failure is why the pods cannot be watched any more; nil where they can.

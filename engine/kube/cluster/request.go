@@ -23,7 +23,14 @@ type Request struct {
 	// Manifest is the command that prints a Role with the rule that is missing;
 	// empty: none does.
 	Manifest string
+	// Permitted says that the right was there before: an API server that has just
+	// started knows no Roles for a moment and refuses everything.
+	Permitted bool
 }
+
+// StartsWithin is how long an API server that has just started may refuse what is
+// permitted.
+const StartsWithin = 20 * time.Second
 
 func (r Request) plural() string {
 	if r.Subresource != "" {
@@ -135,9 +142,17 @@ func passing(err error) bool {
 func (r Request) Do(ctx context.Context, patience time.Duration, do func(context.Context) error) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var refused time.Time // since when
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := do(ctx)
-		if err == nil || !passing(err) {
+		again := passing(err)
+		if r.Permitted && apierrors.IsForbidden(err) && r.denied(err) {
+			if refused.IsZero() {
+				refused = time.Now()
+			}
+			again = time.Since(refused) < StartsWithin
+		}
+		if err == nil || !again {
 			return r.Explain(err)
 		}
 		select {

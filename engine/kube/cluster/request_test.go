@@ -86,6 +86,37 @@ func TestDo(t *testing.T) {
 	}
 }
 
+// A fresh API server refused to stop an engine (RBAC: clusterrole "…" not found)
+// until it had read its Roles.
+func TestDoAfterTheAPIServerStarted(t *testing.T) {
+	refusal := apierrors.NewForbidden(pods().GroupResource(), "", errors.New(`User "u" cannot list resource "pods"`))
+	for name, c := range map[string]struct {
+		permitted bool
+		err       error
+		fails     int
+		ok        bool
+		within    time.Duration
+	}{
+		"it learns":                     {true, refusal, 4, true, 2 * time.Second},
+		"the right was taken away":      {true, refusal, 1000, false, 30 * time.Second},
+		"the right was never there":     {false, refusal, 1000, false, 0},
+		"an admission policy is itself": {true, apierrors.NewForbidden(pods().GroupResource(), "a", errors.New("violates PodSecurity")), 1000, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tries, began := 0, time.Now()
+			err := cluster.Request{Verb: "list", Resource: pods(), Permitted: c.permitted}.Do(t.Context(), time.Hour, func(context.Context) error {
+				if tries++; tries <= c.fails {
+					return c.err
+				}
+				return nil
+			})
+			if took := time.Since(began); (err == nil) != c.ok || took > c.within {
+				t.Errorf("%s: %v after %v", name, err, took)
+			}
+		})
+	}
+}
+
 func TestDoEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
