@@ -325,7 +325,7 @@ func TestParallelFaults(t *testing.T) {
 			t.Fatalf("overloaded: %v", err)
 		case c.fault == "record" && c.at == -1 && !errors.Is(err, errInjected):
 			t.Fatalf("the recorder failed: %v", err)
-		case c.fault == "stop" && c.at == -1 && untimed && !errors.Is(err, errInjected):
+		case c.fault == "stop" && c.at == -1 && !errors.Is(err, errInjected):
 			t.Fatalf("an engine did not stop: %v", err)
 		case (c.fault == "launch" || c.fault == "die") && untimed && err != nil:
 			t.Fatalf("one engine failed: %v", err)

@@ -136,13 +136,18 @@ func (r *runner) facts(ctx context.Context, s *trial) error {
 	return r.launch(ctx, s)
 }
 
-// end stops the trial's engine after err, and closes its step.
+// end stops the trial's engine after err, and closes its step. An engine that
+// would not stop is more than time that is up.
 func (r *runner) end(ctx context.Context, s *trial, stage profile.Stage, err error) error {
 	r.book.close(s, stage)
-	if stop := r.stop(ctx, s); stop != nil {
-		return errors.Join(err, stop)
+	stop := r.stop(ctx, s)
+	switch {
+	case stop == nil:
+		return err
+	case errors.Is(err, errTimeUp):
+		return stop
 	}
-	return err
+	return errors.Join(err, stop)
 }
 
 // stop ends the trial's engine, also when the run was canceled.
