@@ -291,3 +291,19 @@ func TestPromiseRoundsUp(t *testing.T) {
 		}
 	})
 }
+
+// Each attention replica of an engine has a queue of its own: together they
+// sustain so many times what one does.
+func TestReplicasSustainTogether(t *testing.T) {
+	sla := profile.SLA{TTFT: 200 * time.Millisecond, ITL: time.Second, Stat: profile.Mean}
+	at := func(p engine.Parallelism) Candidate {
+		return evaluate(profile.Point{
+			Phase: profile.Prefill, Config: engine.Config{Parallelism: p}, ISL: 1000, Requests: 1,
+			TTFT: profile.Describe([]time.Duration{100 * time.Millisecond}), ThroughputPerGPU: 1,
+		}, sla, 1)
+	}
+	one, dep := at(engine.TP(8)), at(engine.Parallelism{DP: 8, EP: 8})
+	if one.RPS <= 0 || dep.RPS != 8*one.RPS || dep.Sustained != 8*one.Sustained || dep.Utilization != one.Utilization {
+		t.Errorf("TP:8 %+v, DEP:8 %+v", one, dep)
+	}
+}
