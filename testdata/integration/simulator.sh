@@ -15,7 +15,7 @@ simulate="$work/llm-d-inference-sim --force-dummy-tokenizer --zmq-endpoint= --ma
 sim_template="$simulate --model {{.Model}} --port {{.Port}} --max-model-len 1024
 	{{if eq .TP 1}}--prefill-time-per-token 200us --inter-token-latency 8ms{{else}}--prefill-time-per-token 120us --inter-token-latency 6ms{{end}}
 	{{if .PrefixCaching}}--enable-kvcache --time-factor-under-load 3{{end}}"
-simulated=(profile-sla --engine command --tp "1,2" --gpu-count 2 --model llm-d-sim --isl 256 --osl 32 --ttft 50 --itl 15.5 --sla-stat p50
+simulated=(profile-sla --engine command --provenance simulated --tp "1,2" --gpu-count 2 --model llm-d-sim --isl 256 --osl 32 --ttft 50 --itl 15.5 --sla-stat p50
 	--max-context-length 1024 --max-num-seqs "$sim_slots" --prefill-interpolation-granularity 5 --decode-interpolation-granularity 3 --quiet)
 
 build_simulator() {
@@ -39,7 +39,7 @@ simulator_launched() {
 	none_left
 	[[ $(suggested "$work/simulated.txt") == 4 ]]
 	"$python" "$here/check_profile.py" "$work/simulated" "$work/schema.json" --ttft 50 --itl 15.5 \
-		--version fasthttp --kv-tokens "$sim_kv" --kv-source metrics --in-flight "$sim_slots" >"$work/simulated.figures"
+		--provenance simulated --version fasthttp --kv-tokens "$sim_kv" --kv-source metrics --in-flight "$sim_slots" >"$work/simulated.figures"
 	"$python" "$here/check_formula.py" "$work/simulated" >"$work/formula.figures"
 	echo "$(head -n 1 "$work/simulated.figures"); $(head -n 1 "$work/formula.figures")"
 	sed -n 2p "$work/simulated.figures"
