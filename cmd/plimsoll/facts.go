@@ -94,9 +94,6 @@ func (l *launcher) inform(ctx context.Context, f *profile.EngineFacts, url, name
 			return kvSource{}
 		}
 		f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
-		if l.dep.kind == engine.KindLlamaCpp { // which is said already
-			f.Version = props.Build
-		}
 		return kvSource{"props", props.KVTokens(), []profile.Warning{profile.Warnf("kv_assumed",
 			"KV capacity taken as %d slots of %d tokens each: with a unified KV cache it is the tokens of one; --kv-tokens N says which", props.Slots, props.Context)}}
 	case "sglang":

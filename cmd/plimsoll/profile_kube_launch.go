@@ -110,7 +110,7 @@ func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
 	if cfg.Kind == engine.KindSim {
 		spec.ReadyTimeout = kubeReady
 	}
-	return inPod(spec), err
+	return spec, err
 }
 
 // forwarded is a Measurer whose way to the engine may break.

@@ -69,7 +69,7 @@ func standIns() map[string]standIn {
 			metrics: `[{"numActiveRequests":%g,"numQueuedRequests":%g}]`,
 		},
 		"llamacpp": {
-			program: "llama-server", first: []string{"-m"}, version: "b1", ready: "/health",
+			program: "llama-server", first: []string{"-m"}, version: "llama.cpp b1", ready: "/health",
 			values: []string{"--host", "--port", "-t", "-tb", "-np", "-c", "-cram", "--quantization"},
 			bare:   []string{"--offline", "--metrics", "--no-webui", "--no-cache-prompt"},
 			log: func(n int) string {
