@@ -126,8 +126,12 @@ func TestLaunchesThatCannotBe(t *testing.T) {
 		}, "the engine spans 2 nodes, and a Deployment's pod has one"},
 		"a template without end": {func(o *Options, _ *Launch) { o.Template = `{{define "a"}}{{include "a" .}}{{end}}{{include "a" .}}` }, "it includes itself without end"},
 		"a file that is nowhere": {func(_ *Options, l *Launch) { l.Spec.Files = []engine.File{{Path: "a.yaml"}} }, `file "a.yaml" of the engine: want an absolute path`},
-		"a request to be ready":  {func(_ *Options, l *Launch) { l.Spec.ReadyBody = "{}" }, "is ready when it answers a POST"},
-		"a wrong environment":    {func(_ *Options, l *Launch) { l.Spec.Env = []string{"A"} }, `environment setting "A": want KEY=value`},
+		"a file without a place": {func(o *Options, l *Launch) {
+			o.Template = strings.Replace(o.Template, "{{json .Text}}", "''", 1)
+			l.Spec.Files = []engine.File{{Path: "/a.yaml", Text: "a"}}
+		}, "the engine reads /a.yaml, and no object has its text"},
+		"a request to be ready": {func(_ *Options, l *Launch) { l.Spec.ReadyBody = "{}" }, "is ready when it answers a POST"},
+		"a wrong environment":   {func(_ *Options, l *Launch) { l.Spec.Env = []string{"A"} }, `environment setting "A": want KEY=value`},
 	} {
 		o, l := full(), vllm(2)
 		c.change(&o, &l)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -156,10 +157,21 @@ func fits(list []*unstructured.Unstructured, f Fields) error {
 			return fmt.Errorf("%s: the engine spans %d nodes, and a Deployment's pod has one: write a LeaderWorkerSet for {{if gt .Nodes 1}}", what, f.Nodes)
 		}
 	}
+	for _, file := range f.Files {
+		if !slices.ContainsFunc(list, func(o *unstructured.Unstructured) bool { return holds(o, file.Text) }) {
+			return fmt.Errorf("the engine reads %s, and no object has its text: {{range .Files}} in a ConfigMap", file.Path)
+		}
+	}
 	if !served {
 		return errors.New(`no object has a pod template with a container that is called "engine"`)
 	}
 	return nil
+}
+
+// holds reports whether an object, as a ConfigMap, has a text.
+func holds(o *unstructured.Unstructured, text string) bool {
+	data, _, err := unstructured.NestedStringMap(o.Object, "data")
+	return err == nil && slices.Contains(slices.Collect(maps.Values(data)), text)
 }
 
 // podTemplates are where an object has them, the one that serves first.
