@@ -91,7 +91,13 @@ func plannerManifest(c *cli.Context) error {
 
 // serveArgs are the container's arguments.
 func serveArgs(c *cli.Context) ([]string, error) {
-	args := []string{"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"), "--metrics-listen=:" + strconv.Itoa(c.Int("port"))}
+	port := c.Int("port")
+	args := []string{
+		"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"),
+		// The page stays on the pod's loopback, for kubectl port-forward. Its own port
+		// would be the one that is scraped.
+		"--listen=127.0.0.1:" + strconv.Itoa(port%65535+1), "--metrics-listen=:" + strconv.Itoa(port),
+	}
 	if d := c.String("deployment"); d != "" {
 		args = append(args, "--deployment="+d)
 	}
