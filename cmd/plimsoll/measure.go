@@ -40,9 +40,19 @@ type sample struct {
 	n  float64
 }
 
-// Measure implements sweep.Measurer.
+// Measure implements sweep.Measurer. The load ends with the engine: a way to it may
+// hold requests for long that nobody will answer.
 func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
-	out, err := m.measure(ctx, w)
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-m.ended:
+			stop()
+		case <-sending.Done():
+		}
+	}()
+	out, err := m.measure(sending, w)
 	broke := slices.ContainsFunc(out.Requests, func(r profile.Request) bool {
 		return r.Failure == profile.FailConnect || r.Failure == profile.FailMalformed
 	})

@@ -96,6 +96,10 @@ func judge(p *corev1.Pod) seen {
 // ended is a pod, or a container of it, that was ended or ended by itself. The
 // controllers would start it again, and the numbers would be of two engines.
 func ended(p *corev1.Pod) *PodError {
+	over := p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	if over && p.Status.Reason != "" { // its containers were killed for it
+		return &PodError{Reason: p.Status.Reason, Message: p.Status.Message}
+	}
 	for _, c := range p.Status.InitContainerStatuses {
 		t := cmp.Or(c.LastTerminationState.Terminated, c.State.Terminated)
 		if t != nil && t.ExitCode != 0 && !c.Ready {
@@ -110,8 +114,8 @@ func ended(p *corev1.Pod) *PodError {
 			return exited("", c, t)
 		}
 	}
-	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
-		return &PodError{Reason: cmp.Or(p.Status.Reason, string(p.Status.Phase)), Message: p.Status.Message}
+	if over {
+		return &PodError{Reason: string(p.Status.Phase), Message: p.Status.Message}
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func TestJudge(t *testing.T) {
 		"oom":                   {end: "OOMKilled, exit code 137 (hint: the container used more than its memory limit", waiting: "OOMKilled"},
 		"oom_restarted":         {end: "CrashLoopBackOff (OOMKilled), exit code 137", waiting: "CrashLoopBackOff (OOMKilled)"},
 		"evicted":               {end: "Evicted: The node was low on resource: memory.", waiting: "Evicted"},
+		"evicted_and_ended":     {end: "Evicted: The node was low on resource: memory.", waiting: "Evicted"},
 		"exited_by_itself":      {end: "Completed, exit code 0", waiting: "Completed"},
 		"init_failed":           {end: "container fetch that prepares it failed", waiting: "Error"},
 		"sidecar_crashed":       {ready: true},
