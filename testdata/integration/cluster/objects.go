@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,13 +46,13 @@ func (c *Cluster) Dynamic() dynamic.Interface {
 	return client
 }
 
-// Create makes objects of a namespace, definitions of kinds, or namespaces; those
-// of a kind that was just defined are served a moment later.
+// Create makes objects of a namespace, or of the whole cluster; those of a kind
+// that was just defined are served a moment later.
 func (c *Cluster) Create(namespace string, list ...*unstructured.Unstructured) {
 	c.t.Helper()
 	for _, o := range list {
 		var at dynamic.ResourceInterface = c.Dynamic().Resource(ResourceOf(o))
-		if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {
+		if !ofCluster(o.GetKind()) {
 			at = c.Dynamic().Resource(ResourceOf(o)).Namespace(namespace)
 		}
 		c.await("there is the "+o.GetKind()+" "+o.GetName(), 60*time.Second, func(ctx context.Context) error {
@@ -59,4 +60,8 @@ func (c *Cluster) Create(namespace string, list ...*unstructured.Unstructured) {
 			return err
 		})
 	}
+}
+
+func ofCluster(kind string) bool {
+	return slices.Contains([]string{"CustomResourceDefinition", "Namespace", "ClusterRole", "ClusterRoleBinding"}, kind)
 }

@@ -154,14 +154,13 @@ func (k *Kubelet) forget(p *pod) {
 }
 
 // Evict ends a pod as a node short of memory does: at once, with its reason.
-func (k *Kubelet) Evict(namespace, name string) {
-	k.t.Helper()
+func (k *Kubelet) Evict(namespace, name string) error {
 	p := k.pod(namespace, name)
 	if p == nil {
-		k.t.Errorf("no pod %s/%s runs here", namespace, name)
-		return
+		return fmt.Errorf("no pod %s/%s runs here", namespace, name)
 	}
 	p.fail("Evicted", "The node was low on resource: memory.")
+	return nil
 }
 
 // address is the nth one of a subnet of 127.0.0.0/8.

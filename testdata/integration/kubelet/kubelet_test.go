@@ -142,7 +142,9 @@ func TestEnginesServe(t *testing.T) {
 	}
 	follows(t, c, "two")
 
-	c.Kubelet.Evict(namespace, "one")
+	if err := c.Kubelet.Evict(namespace, "one"); err != nil {
+		t.Fatal(err)
+	}
 	awaits(t, c, "one", reason("Evicted"))
 	for _, name := range []string{"one", "two", "stubborn"} {
 		if err := c.Client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -3,10 +3,12 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,7 +34,7 @@ func (c *container) prepare(ctx context.Context) (*exec.Cmd, error) {
 	}
 	argv = append(append([]string{}, argv...), c.spec.Args...)
 	for i, a := range argv {
-		argv[i] = strings.ReplaceAll(volumes.Replace(expand(a, env)), "0.0.0.0", c.pod.ip)
+		argv[i] = strings.ReplaceAll(volumes.rewrite(expand(a, env)), "0.0.0.0", c.pod.ip)
 	}
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("no command specified")
@@ -44,6 +46,9 @@ func (c *container) prepare(ctx context.Context) (*exec.Cmd, error) {
 		process.Env = append(process.Env, name+"="+value)
 	}
 	process.Dir = c.pod.dir
+	if dir := volumes.rewrite(c.spec.WorkingDir); dir != c.spec.WorkingDir { // of a volume: others are not here
+		process.Dir = dir
+	}
 	// A test that is killed or panics ends no pod.
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return process, nil
@@ -79,7 +84,7 @@ func expand(text string, env map[string]string) string {
 }
 
 // environment is the container's own, and nothing of this machine's.
-func (c *container) environment(ctx context.Context, entrypoint []string, volumes *strings.Replacer) (map[string]string, error) {
+func (c *container) environment(ctx context.Context, entrypoint []string, volumes mounts) (map[string]string, error) {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	if len(entrypoint) > 0 {
 		path = filepath.Dir(entrypoint[0]) + ":" + path
@@ -97,7 +102,7 @@ func (c *container) environment(ctx context.Context, entrypoint []string, volume
 		if err != nil {
 			return nil, err
 		}
-		env[v.Name] = volumes.Replace(expand(value, env))
+		env[v.Name] = volumes.rewrite(expand(value, env))
 	}
 	return env, nil
 }
@@ -143,13 +148,25 @@ func (c *container) field(path string) (string, error) {
 	return value, nil
 }
 
-// volumes makes the folders of the container's volumes, and gives what replaces
-// their mount paths in texts.
-func (c *container) volumes(ctx context.Context) (*strings.Replacer, error) {
+// mounts are a container's: by mount path the folder here.
+type mounts map[string]string
+
+// rewrite replaces mount paths in a text, the longer ones first.
+func (m mounts) rewrite(text string) string {
+	paths := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return len(b) - len(a) })
+	for _, path := range paths {
+		whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(path) + `($|[^\w.-])`)
+		text = whole.ReplaceAllString(text, "${1}"+m[path]+"${2}")
+	}
+	return text
+}
+
+// volumes makes the folders of the container's volumes.
+func (c *container) volumes(ctx context.Context) (mounts, error) {
 	if err := os.MkdirAll(c.pod.dir, 0o700); err != nil {
 		return nil, err
 	}
-	var replace []string
+	all := mounts{}
 	for _, mount := range c.spec.VolumeMounts {
 		for _, v := range c.pod.object.Spec.Volumes {
 			if v.Name != mount.Name {
@@ -159,10 +176,10 @@ func (c *container) volumes(ctx context.Context) (*strings.Replacer, error) {
 			if err != nil {
 				return nil, err
 			}
-			replace = append(replace, strings.TrimSuffix(mount.MountPath, "/"), filepath.Join(dir, mount.SubPath))
+			all[strings.TrimSuffix(mount.MountPath, "/")] = filepath.Join(dir, mount.SubPath)
 		}
 	}
-	return strings.NewReplacer(replace...), nil
+	return all, nil
 }
 
 // volume gives a volume's folder here.
