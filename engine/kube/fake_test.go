@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,7 +97,8 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
 	case len(items) == 0 && strings.HasSuffix(r.URL.Path, "/leaderworkersets"):
 		http.NotFound(w, r)
 	default:
-		answer(w, http.StatusOK, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+		kind := map[string]string{"nodes": "NodeList", "pods": "PodList"}[r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]] // a typed client is particular
+		answer(w, http.StatusOK, map[string]any{"kind": cmp.Or(kind, "List"), "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
 	}
 }
 

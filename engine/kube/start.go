@@ -38,7 +38,9 @@ func (r *Run) start(ctx context.Context, l Launch) (*Engine, error) {
 		if err == nil {
 			return e, nil
 		}
-		e.saveLog(context.WithoutCancel(ctx))
+		if e.pod == "" { // else Stop keeps it
+			e.saveLog(context.WithoutCancel(ctx))
+		}
 		last = errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 		if !apierrors.IsAlreadyExists(err) {
 			break // another name would not help
