@@ -64,6 +64,15 @@ func (c Caption) against() string {
 	return clean(string(c.SLA.Stat))
 }
 
+// ofMeans is the caption of samples that are means, as a profile's surfaces are:
+// it says so where the SLA is held against something else.
+func (c Caption) ofMeans() Caption {
+	if c.against() != string(profile.Mean) {
+		c.Note = joinSet(" ", fmt.Sprintf("Samples are means: they show where the mean, not %s, meets the SLA.", c.against()), c.Note)
+	}
+	return c
+}
+
 // slaText is "SLA TTFT 200 ms (mean)".
 func (c Caption) slaText(name string, d time.Duration) string {
 	return fmt.Sprintf("SLA %s %s ms (%s)", name, number(ms(d)), c.against())

@@ -16,9 +16,9 @@ type Curve func(x float64) (value float64, inRange bool)
 // PrefillTTFTInterpolation shows TTFT over ISL: the samples and the fitted
 // curve ttft, in milliseconds over tokens (nil where there is no fit).
 func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve) (*Picture, error) {
-	ch, err := prefillChart(c, s, ttft, prefillFace{
+	ch, err := prefillChart(c.ofMeans(), s, ttft, prefillFace{
 		title: "Prefill: TTFT by prompt length",
-		y:     fmt.Sprintf("TTFT (ms, %s)", c.against()), unit: "ms",
+		y:     "TTFT (ms, mean)", unit: "ms",
 		value: func(p profile.PrefillSample) float64 { return ms(p.TTFT) },
 	})
 	if err != nil {
@@ -37,7 +37,7 @@ func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve) (
 // (milliseconds, as above) tells which prompt lengths meet the SLA. Either
 // curve may be nil.
 func PrefillThroughputInterpolation(c Caption, s profile.PrefillSurface, throughput, ttft Curve) (*Picture, error) {
-	ch, err := prefillChart(c, s, throughput, prefillFace{
+	ch, err := prefillChart(c.ofMeans(), s, throughput, prefillFace{
 		title: "Prefill: throughput per GPU by prompt length",
 		y:     "Prefill throughput (prompt tokens/s/GPU)", unit: "tokens/s/GPU",
 		value: func(p profile.PrefillSample) float64 { return p.ThroughputPerGPU },

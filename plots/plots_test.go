@@ -190,6 +190,27 @@ func TestWordsOnThePictures(t *testing.T) {
 	}
 }
 
+// A profile's surfaces are of means, whatever the SLA is held against.
+func TestSurfacesAreOfMeans(t *testing.T) {
+	c := caption()
+	c.SLA.Stat = profile.P99
+	ttft, err := PrefillTTFTInterpolation(c, prefillSurface(), ttftCurve())
+	if err != nil {
+		t.Fatal(err)
+	}
+	itl, err := DecodeITLInterpolation(c, decodeSurface(), itlSurface(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for axis, p := range map[string]*Picture{"TTFT (ms, mean)": ttft, "ITL (ms, mean)": itl} {
+		for _, w := range []string{axis, "ms (p99)", "Samples are means: they show where the mean, not p99, meets the SLA."} {
+			if !strings.Contains(svg(t, p), w) {
+				t.Errorf("%s: it does not say %q", axis, w)
+			}
+		}
+	}
+}
+
 func TestProvenanceIsUnmissable(t *testing.T) {
 	for pv, words := range map[profile.Provenance][]string{
 		profile.Measured:  {"measured: a real engine answered"},

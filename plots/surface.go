@@ -28,9 +28,9 @@ type Mark struct {
 // picked the marked point (nil for none). Where nothing was measured, nothing
 // is painted. Samples that span no area (one context, say) are drawn as lines.
 func DecodeITLInterpolation(c Caption, s profile.DecodeSurface, itl Surface, picked *Mark) (*Picture, error) {
-	return decodeMap(c, s, itl, itl, picked, mapFace{
+	return decodeMap(c.ofMeans(), s, itl, itl, picked, mapFace{
 		title: "Decode: ITL by KV cache usage and context",
-		name:  fmt.Sprintf("ITL (ms, %s)", c.against()), isITL: true,
+		name:  "ITL (ms, mean)", isITL: true,
 		value: func(d profile.DecodeSample) float64 { return ms(d.ITL) },
 	})
 }
@@ -39,7 +39,7 @@ func DecodeITLInterpolation(c Caption, s profile.DecodeSurface, itl Surface, pic
 // over KV usage and context: throughput is the fit of it, and itl the fit of
 // ITL in milliseconds, whose SLA is drawn. Both may be nil.
 func DecodeThroughputInterpolation(c Caption, s profile.DecodeSurface, throughput, itl Surface, picked *Mark) (*Picture, error) {
-	return decodeMap(c, s, throughput, itl, picked, mapFace{
+	return decodeMap(c.ofMeans(), s, throughput, itl, picked, mapFace{
 		title: "Decode: throughput per GPU by KV cache usage and context",
 		name:  "Throughput (output tokens/s/GPU)",
 		value: func(d profile.DecodeSample) float64 { return d.ThroughputPerGPU },
