@@ -121,7 +121,7 @@ func TestLayoutsOfEngines(t *testing.T) {
 	o := profileOptions{layouts: []engine.Parallelism{engine.TP(2), {TP: 1, PP: 1, DP: 2, EP: 2}}}
 	d := deployment{kind: engine.KindLlamaCpp, modelName: "m.gguf", gpuCount: 2, server: llamacpp.Server{}}
 	cs, skips, err := d.candidates(o)
-	if err != nil || len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "llamacpp: DEP:2: it has no data or expert parallelism" {
+	if err != nil || len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "llamacpp: it has no data or expert parallelism" {
 		t.Errorf("%d candidates, skips %+v, %v", len(cs), skips, err)
 	}
 }

@@ -51,11 +51,11 @@ func (s Server) check(cfg engine.Config) error {
 	case cfg.Model == "":
 		return errors.New("no model is given: name a GGUF file, or a Hugging Face repository of them")
 	case p.DP > 1 || p.EP > 1:
-		return fmt.Errorf("%s: it has no data or expert parallelism", p.Label())
+		return errors.New("it has no data or expert parallelism")
 	case s.CPU && p.PP > 1:
-		return fmt.Errorf("%s: threads have no pipeline stages", p.Label())
+		return errors.New("threads have no pipeline stages")
 	case p.TP > 1 && p.PP > 1:
-		return fmt.Errorf("%s: it splits a model by rows or by layers, not both", p.Label())
+		return errors.New("it splits a model by rows or by layers, not both")
 	case cfg.KV != "" && cfg.KV != engine.BF16:
 		return fmt.Errorf("it has no %s KV cache: give -ctk q8_0 -ctv q8_0 as arguments of its own", cfg.KV)
 	case cfg.MemoryFraction > 0:

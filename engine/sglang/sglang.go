@@ -44,7 +44,7 @@ func check(cfg engine.Config) error {
 	case cfg.Model == "":
 		return errors.New("no model is given: name one that it can load")
 	case world(p)%p.EP != 0:
-		return fmt.Errorf("%s: %d expert-parallel ranks do not divide %d tensor-parallel ones", p.Label(), p.EP, world(p))
+		return fmt.Errorf("%d expert-parallel ranks do not divide %d tensor-parallel ones", p.EP, world(p))
 	case cfg.KV == engine.FP4:
 		return errors.New("an fp4 KV cache is not driven here: give --kv-cache-dtype fp4_e2m1 as an argument of its own")
 	}

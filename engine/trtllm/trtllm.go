@@ -65,9 +65,9 @@ func check(cfg engine.Config) error {
 	case cfg.Model == "":
 		return errors.New("no model is given: name one that it can load")
 	case p.DP > 1 && p.TP > 1:
-		return fmt.Errorf("%s: its attention data parallelism is over all ranks of a stage: want TP 1 with DP %d", p.Label(), p.TP*p.DP)
+		return fmt.Errorf("its attention data parallelism is over all ranks of a stage: want TP 1 with DP %d", p.TP*p.DP)
 	case (p.TP*p.DP)%p.EP != 0:
-		return fmt.Errorf("%s: %d expert-parallel ranks do not divide %d tensor-parallel ones", p.Label(), p.EP, p.TP*p.DP)
+		return fmt.Errorf("%d expert-parallel ranks do not divide %d tensor-parallel ones", p.EP, p.TP*p.DP)
 	case cfg.KV == engine.FP4:
 		return errors.New("an fp4 KV cache is not driven here: want bf16 or fp8")
 	}

@@ -40,7 +40,7 @@ func check(cfg engine.Config) error {
 	case cfg.Model == "":
 		return errors.New("no model is given: name one that it can load")
 	case p.EP > 1 && p.EP != p.TP*p.DP:
-		return fmt.Errorf("%s: it spreads experts over all TP·DP GPUs, here %d, or not at all", p.Label(), p.TP*p.DP)
+		return fmt.Errorf("it spreads experts over all TP·DP GPUs, here %d, or not at all", p.TP*p.DP)
 	case cfg.KV == engine.FP4:
 		return errors.New("it has no fp4 KV cache: want bf16 or fp8")
 	}
