@@ -30,7 +30,9 @@ func profileCommand() *cli.Command {
 			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B -- --quantization fp8\n" +
 			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
 			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n" +
-			"   plimsoll profile-sla --engine dynamo --config disagg.yaml --graph-dir examples/llm --ttft 200 --itl 20\n\n" +
+			"   plimsoll profile-sla --engine dynamo --config disagg.yaml --graph-dir examples/llm --ttft 200 --itl 20\n" +
+			"   plimsoll profile-sla --launcher kubernetes --kube-namespace inference --image vllm/vllm-openai:latest --engine vllm \\\n" +
+			"     --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20\n\n" +
 			"What follows -- goes to the engine's own program, after what is said to it here.\n\n" +
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),

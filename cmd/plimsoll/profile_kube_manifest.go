@@ -118,6 +118,9 @@ func jobArgs(c *cli.Context, namespace string) (args []string, files map[string]
 			args = append(args, "--"+name+"="+v)
 		}
 	}
+	if extra := extraArguments(c); len(extra) > 0 {
+		args = append(append(args, "--"), extra...)
+	}
 	return args, files, nil
 }
 
