@@ -94,7 +94,7 @@ func (l *kubeLauncher) Launch(ctx context.Context, cfg engine.Config) (*sweep.In
 	if l.opts.kube.engines.Access == kube.ByPortForward {
 		in.Facts.Warnings = append(in.Facts.Warnings, profile.Warnf("port_forward",
 			"requests went through a port-forward: every chunk passes the API server, which adds to TTFT and ITL and limits the load: plimsoll profile-sla manifest runs the profile inside the cluster"))
-		in.Measurer = forwarded{Measurer: in.Measurer, breaks: e.Breaks}
+		in.Measurer = forwarded{Measurer: in.Measurer, way: e}
 	}
 	return in, nil
 }
@@ -111,23 +111,6 @@ func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
 		spec.ReadyTimeout = kubeReady
 	}
 	return spec, err
-}
-
-// forwarded is a Measurer whose way to the engine may break.
-type forwarded struct {
-	sweep.Measurer
-	breaks func() int
-}
-
-// Measure implements sweep.Measurer.
-func (f forwarded) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
-	before := f.breaks()
-	m, err := f.Measurer.Measure(ctx, w)
-	if n := f.breaks() - before; n > 0 {
-		m.Warnings = append(m.Warnings, profile.Warnf("port_forward_broken",
-			"the port-forward broke %d times: requests that were on it failed by the way, not by the engine", n))
-	}
-	return m, err
 }
 
 // clusterGPUs lists the GPUs of the nodes that engines may run on.

@@ -18,23 +18,35 @@ func (e *Engine) reach(ctx context.Context) error {
 			return fmt.Errorf("the template makes no Service, so that there is no name to reach it by (hint: --kube-access port-forward)")
 		}
 		e.url = fmt.Sprintf("http://%s.%s.svc:%d", e.service, e.run.namespace, e.spec.Port)
-		return e.answers(ctx, "is the program in the cluster? --kube-access port-forward works from everywhere")
+		return e.answers(ctx, reachWithin, "is the program in the cluster? --kube-access port-forward works from everywhere")
 	}
 	way, err := e.run.forward(ctx, e.pod, e.spec.Port)
 	if err != nil {
 		return err
 	}
 	e.way, e.url = way, fmt.Sprintf("http://127.0.0.1:%d", way.local)
-	return e.answers(ctx, "a proxy between here and the API server may not pass on port-forwards")
+	return e.answers(ctx, reachWithin, "a proxy between here and the API server may not pass on port-forwards")
 }
 
-func (e *Engine) answers(ctx context.Context, hint string) error {
+// Back returns once an engine whose way broke answers again: as long as an API
+// server that is replaced takes.
+func (e *Engine) Back(ctx context.Context) error {
+	if err := e.Err(); err != nil {
+		return err
+	}
+	if err := e.answers(ctx, patience, "is the API server away?"); err != nil {
+		return fmt.Errorf("the way to %s did not come back: %w", e.spec.Name, err)
+	}
+	return nil
+}
+
+func (e *Engine) answers(ctx context.Context, within time.Duration, hint string) error {
 	path := e.spec.ReadyPath
 	if path == "" {
 		path = "/health"
 	}
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	limit, cancel := context.WithTimeout(ctx, reachWithin)
+	limit, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
 		err := ask(limit, client, e.url+path)

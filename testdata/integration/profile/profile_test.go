@@ -50,6 +50,7 @@ func TestProfile(t *testing.T) {
 		}
 	})
 	t.Run("forwarded", func(t *testing.T) { forwarded(t, on) })
+	t.Run("restart", func(t *testing.T) { apiServerRestarts(t, on) })
 }
 
 // images are plimsoll's own, one that lacks what TP 4 needs, and one that wants

@@ -147,6 +147,39 @@ func repeated(t *testing.T, dir string) bool {
 	return false
 }
 
+// The API server is killed in the middle of a load, and comes back: the load is
+// sent again.
+func apiServerRestarts(t *testing.T, on *cluster.Cluster) {
+	s := newSite(t, on, "restart")
+	dir := filepath.Join(t.TempDir(), "out")
+	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
+	s.pod(60*time.Second, "an engine is measured", func(p corev1.Pod) bool { return strings.Contains(p.Name, "decode-tp2") && ready(p) })
+	time.Sleep(500 * time.Millisecond) // into its measurement
+	on.KillAPIServer()
+	time.Sleep(2 * time.Second)
+	on.RestartAPIServer()
+	if code := ends(t, p, 120*time.Second); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s.nothingLeft()
+	again := 0
+	for _, line := range journal(dir) {
+		if strings.Contains(line, `"port_forward_broken"`) {
+			again++
+		}
+	}
+	t.Logf("%d points were measured again", again)
+	if again == 0 {
+		t.Error("no point says that its way broke")
+	}
+	got := recommendation(t, dir)
+	for _, r := range got.Rejected {
+		if strings.Contains(r.Reason, "could not be measured") {
+			t.Errorf("%s %s: %s", r.Phase, r.Label, r.Reason)
+		}
+	}
+}
+
 // ends waits for the end, and gives the exit code.
 func ends(t *testing.T, p *program.Background, within time.Duration) int {
 	t.Helper()
