@@ -4,7 +4,7 @@
 # attached URL DIR OSL FLAGS… is a small profile of a server.
 attached() {
 	"${first[@]}" timeout 120 "$bin" profile-sla --endpoint "$1" --endpoint-gpus 1 --max-in-flight 4 --isl 256 --osl "$3" \
-		--ttft 2000 --itl 100 --max-context-length 1024 --prefill-interpolation-granularity 2 --decode-interpolation-granularity 2 \
+		--ttft 5000 --itl 250 --max-context-length 1024 --prefill-interpolation-granularity 2 --decode-interpolation-granularity 2 \
 		--output-dir "$2" "${@:4}" >"$2.txt" 2>"$2.err"
 }
 

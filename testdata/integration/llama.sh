@@ -14,7 +14,7 @@ server=$cache/llama-server/llama-server
 serve="$server -m $model --alias tiny --host 127.0.0.1 -np $slots --poll 0 --metrics --offline --no-ui"
 template="nice -n 5 $serve -c $((slots * context)) --port {{.Port}} -t {{.TP}} -tb {{.TP}} {{if not .PrefixCaching}}--no-cache-prompt -cram 0{{end}}"
 # Objectives that a slow, busy machine meets too.
-ttft=2000 itl=100
+ttft=5000 itl=250
 target=(--isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
 	--prefill-interpolation-granularity 6 --decode-interpolation-granularity 4 --quiet)
 # By its name, as users start it; and as a command, of which all is told.
