@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/gpu"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/vllm"
 	"plimsoll/profile"
@@ -123,5 +124,23 @@ func TestLayoutsOfEngines(t *testing.T) {
 	cs, skips, err := d.candidates(o)
 	if err != nil || len(cs) != 1 || len(skips) != 1 || skips[0].Reason != "llamacpp: it has no data or expert parallelism" {
 		t.Errorf("%d candidates, skips %+v, %v", len(cs), skips, err)
+	}
+}
+
+// Half of what weights leave is room for TensorRT-LLM, half of the GPU is none for vLLM.
+func TestMemoryFractionIsTheEngines(t *testing.T) {
+	cat, err := loadCatalog("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[engine.Kind]int{engine.KindTRTLLM: 1, engine.KindVLLM: 0} {
+		o := profileOptions{engine: string(kind), model: "llama-3.1-70b", gpu: "h100-sxm", memory: 0.5, isl: 1000, osl: 100, layouts: []engine.Parallelism{engine.TP(2)}}
+		d := deployment{kind: kind, gpuCount: 2}
+		if err := errors.Join(d.setModel(o, cat), d.setGPUs(profileOptions{gpu: o.gpu, gpuCount: 2}, cat, gpu.Inventory{}), d.setServer(o)); err != nil {
+			t.Fatal(err)
+		}
+		if cs, skips, _ := d.candidates(o); len(cs) != want {
+			t.Errorf("%s: %d candidates, skips %+v", kind, len(cs), skips)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
@@ -49,7 +50,11 @@ func preflightTable(b *bytes.Buffer, rooms []preflight) {
 	if len(rooms) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nMemory of one GPU, GB (estimated; the engine may take %.1f)\n", gigabytes(rooms[0].Budget))
+	may := fmt.Sprintf("; the engine may take %.1f", gigabytes(rooms[0].Budget))
+	if slices.ContainsFunc(rooms, func(p preflight) bool { return p.Budget != rooms[0].Budget }) {
+		may = "" // SGLang's share leaves out what its layouts differ in
+	}
+	fmt.Fprintf(b, "\nMemory of one GPU, GB (estimated%s)\n", may)
 	t := newTable("configuration", "weights", "activations", "buffers", "left for KV", "KV tokens in all", "")
 	for _, p := range rooms {
 		t.row(p.Label, oneDecimal(p.Weights), oneDecimal(p.Activation), oneDecimal(p.NonTorch), oneDecimal(p.KV), itoa(p.KVTokens), p.verdict())

@@ -38,7 +38,7 @@ type profileOptions struct {
 	search   sweep.Search
 	seed     uint64
 
-	engine   string // auto, sim, command, endpoint
+	engine   string // a word of engineKinds
 	model    string
 	catalog  string
 	weights  engine.DType // "" = as the model says
@@ -115,8 +115,8 @@ func profileFlags() []cli.Flag {
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
-		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others, and the plan of all: as vllm (default: the engine's, in the plan 0.9)", eng),
-		s("parallel", "1", "profile `N` candidates side by side, on GPUs of their own", eng),
+		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm (default: the engine's own; the plan then takes 0.9 of the whole)", eng),
+		s("parallel", "1", "profile `N` candidates side by side, on GPUs of their own; with --engine estimate or --launcher kubernetes", eng),
 		s("max-gpus", "", "`GPUs` in use at once, over all candidates (default: --gpu-count)", eng),
 		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8` (default: the engine's)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),

@@ -17,7 +17,7 @@ type Memory struct {
 	Weights    int64 `json:"weights"`
 	Activation int64 `json:"activation"` // peak of a step, kept free for it
 	NonTorch   int64 `json:"non_torch"`  // communication buffers and context
-	KV         int64 `json:"kv"`         // what is left of Budget; 0 where nothing is
+	KV         int64 `json:"kv"`         // of what is left of Budget; 0 where nothing is
 	Budget     int64 `json:"budget"`     // what the engine may take of the GPU
 }
 
@@ -45,13 +45,33 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 	if p.GPUs() > 1 {
 		mem.NonTorch = nonTorchMany
 	}
-	mem.Budget = int64(utilization(c) * float64(g.MemoryBytes))
-	mem.KV = max(0, mem.Budget-mem.Weights-mem.Activation-mem.NonTorch)
+	var share float64
+	mem.Budget, share = budget(c, g.MemoryBytes, mem.Activation+mem.NonTorch)
+	mem.KV = int64(share * float64(max(0, mem.Budget-mem.Weights-mem.Activation-mem.NonTorch)))
 	return mem
 }
 
-// utilization is the share of a GPU's memory that the engine may take.
-func utilization(c engine.Config) float64 { return cmp.Or(c.MemoryFraction, MemoryUtilization) }
+// budget is what an engine may take of a GPU of total bytes, whose steps and
+// buffers take steps of them, and which share of what is left of it the KV cache
+// gets. Engines mean different things by a memory fraction f:
+//
+//	vLLM, and whatever is not named here   f of the whole, for everything
+//	SGLang        --mem-fraction-static    f of the whole, for weights and KV cache
+//	TensorRT-LLM  free_gpu_memory_fraction f of what weights and steps leave, for KV cache
+//
+// (docs.vllm.ai cli/serve, docs.sglang.io server_arguments, TensorRT-LLM's
+// commands/trtllm-serve and examples/kvcacheconfig, read in November 2026.)
+func budget(c engine.Config, total, steps int64) (bytes int64, share float64) {
+	f := cmp.Or(c.MemoryFraction, MemoryUtilization)
+	bytes = int64(f * float64(total))
+	switch {
+	case c.MemoryFraction > 0 && c.Kind == engine.KindSGLang:
+		return min(total, bytes+steps), 1
+	case c.MemoryFraction > 0 && c.Kind == engine.KindTRTLLM:
+		return total, f
+	}
+	return bytes, 1
+}
 
 // Preflight is what one GPU of an engine would have its memory for, and how many
 // tokens its KV cache would hold over all ranks, whether it can run or not; the
@@ -124,7 +144,7 @@ func (a *about) fits() error {
 	if mem.KV == 0 {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers per GPU do not fit in %s (%.4g %% of %s)",
 			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch),
-			gb(mem.Budget), 100*utilization(a.config), gb(a.gpu.MemoryBytes))
+			gb(mem.Budget), 100*float64(mem.Budget)/float64(a.gpu.MemoryBytes), gb(a.gpu.MemoryBytes))
 	}
 	need := max(a.config.Limits.MaxModelLen, a.limits.BlockSize)
 	if have := a.kvTokens() / p.DP; have < need {

@@ -84,6 +84,51 @@ func TestMemoryFraction(t *testing.T) {
 	}
 }
 
+// Each engine's own flag, by its documentation: what is asked of SGLang is for
+// weights and KV cache alone, what is asked of TensorRT-LLM for KV cache alone, of
+// what the others leave. A model that fits so is not refused.
+func TestMemoryFractionByEngine(t *testing.T) {
+	cat := tables(t)
+	m, _ := cat.Model("llama-3.1-70b")
+	g, _ := cat.GPU("h100-sxm")
+	at := func(kind engine.Kind, f float64) (Memory, error) {
+		mem, _, err := Preflight(m, g, engine.Config{Kind: kind, Parallelism: engine.TP(2), MemoryFraction: f})
+		return mem, err
+	}
+	whole := g.MemoryBytes
+	for _, c := range []struct {
+		kind     engine.Kind
+		fraction float64
+		kv       func(Memory) int64 // 0: refused
+	}{
+		{engine.KindVLLM, 0.5, nil}, {engine.KindDynamo, 0.5, nil}, {engine.KindCommand, 0.5, nil}, {engine.KindEstimate, 0.5, nil},
+		{engine.KindSGLang, 0.5, nil},
+		{engine.KindSGLang, 0.88, func(m Memory) int64 { return int64(0.88*float64(whole)) - m.Weights }},
+		{engine.KindSGLang, 0.99, func(m Memory) int64 { return whole - m.Weights - m.Activation - m.NonTorch }}, // steps need room too
+		{engine.KindTRTLLM, 0.5, func(m Memory) int64 { return (whole - m.Weights - m.Activation - m.NonTorch) / 2 }},
+		{engine.KindTRTLLM, 1, func(m Memory) int64 { return whole - m.Weights - m.Activation - m.NonTorch }},
+	} {
+		mem, err := at(c.kind, c.fraction)
+		if c.kv == nil {
+			if err == nil || mem.KV != 0 || mem.Weights < 70e9 {
+				t.Errorf("%s %g: %+v, %v", c.kind, c.fraction, mem, err)
+			}
+			continue
+		}
+		if want := c.kv(mem); err != nil || want <= 0 || mem.KV < want-1 || mem.KV > want+1 {
+			t.Errorf("%s %g: %d bytes for KV, want %d: %v", c.kind, c.fraction, mem.KV, want, err)
+		}
+		if mem.Weights+mem.Activation+mem.NonTorch+mem.KV > min(whole, mem.Budget)+1 {
+			t.Errorf("%s %g: more than there is: %+v", c.kind, c.fraction, mem)
+		}
+	}
+	for _, kind := range []engine.Kind{engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM} { // a default is the engine's, not known here
+		if mem, _ := at(kind, 0); mem.Budget != int64(MemoryUtilization*float64(whole)) {
+			t.Errorf("%s by default: %+v", kind, mem)
+		}
+	}
+}
+
 // 51.38 GiB at 131072 bytes a token, MLA on every rank, KV heads never split.
 func TestKVTokens(t *testing.T) {
 	for _, tc := range []struct {
