@@ -53,6 +53,8 @@ func kubeFlags() []cli.Flag {
 		s("gpu-resource", kube.GPUResource, "`NAME` by which pods ask for GPUs; empty: they ask for none (sim: only where this is given)"),
 		s("gpus-per-node", "", "`N`: an engine with more GPUs spans nodes, as a LeaderWorkerSet (default: what the nodes have)"),
 		s("shm-size", kube.SharedMemory, "`SIZE` of an engine's /dev/shm"),
+		s("cpu-request", "", "`NUMBER` of processors that an engine's pod asks for (default: 1 for each GPU)"),
+		s("memory-request", "", "`SIZE` of memory that an engine's pod asks for (default: 4Gi for each GPU)"),
 		s("service-account", "", "`NAME` of the engines' pods' (default: the namespace's default)"),
 		many("kube-env", "environment of the engine, `NAME=VALUE`"),
 		many("kube-secret-env", "environment of the engine out of a Secret, `NAME=SECRET/KEY`, such as HF_TOKEN=hf/token"),
@@ -80,7 +82,7 @@ func (p *parser) kube(on bool) kubeOptions {
 		engines: kube.Options{
 			Image: p.name("image"), ImagePullSecrets: p.c.StringSlice("image-pull-secret"), NodeSelector: p.labels("node-selector"),
 			Claim: claim, GPUResource: strings.TrimSpace(p.c.String("gpu-resource")), GPUsPerNode: p.integer("gpus-per-node", 1, maxGPUs, 0),
-			SharedMemory: p.name("shm-size"), ServiceAccount: p.name("service-account"), ScheduleTimeout: p.duration("schedule-timeout"),
+			SharedMemory: p.name("shm-size"), CPU: p.name("cpu-request"), Memory: p.name("memory-request"), ServiceAccount: p.name("service-account"), ScheduleTimeout: p.duration("schedule-timeout"),
 			Access: p.access(), Template: p.file("kube-template"), Results: p.c.String("results-configmap") != "",
 			Files: p.c.String("engine") == string(engine.KindTRTLLM), // its options
 		},

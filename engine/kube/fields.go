@@ -28,6 +28,8 @@ type Fields struct {
 	// Labels are of every object and of the pods; Selector are those of the pod
 	// that serves.
 	Labels, Selector map[string]string
+	// Annotations are of the pods.
+	Annotations      map[string]string
 	Image            string
 	ImagePullSecrets []string
 	NodeSelector     map[string]string
@@ -41,12 +43,14 @@ type Fields struct {
 	GraceSeconds  int
 	GPUResource   string
 	GPUs          int // of one pod; 0: none are asked for
-	Nodes         int // pods of the engine
-	Claim         string
-	ModelDir      string
-	SharedMemory  string
-	IsWorker      bool // these are of a pod that does not serve
-	Files         []File
+	// Requests are quantities of cpu and memory that a pod asks for besides.
+	Requests     map[string]string
+	Nodes        int // pods of the engine
+	Claim        string
+	ModelDir     string
+	SharedMemory string
+	IsWorker     bool // these are of a pod that does not serve
+	Files        []File
 
 	worker []string
 }
@@ -78,8 +82,8 @@ func (o Options) fields(namespace, run, name string, l Launch) (Fields, error) {
 		return Fields{}, fmt.Errorf("%s is ready when it answers a POST, which a pod's probe cannot send", l.Spec.Name)
 	}
 	f := Fields{
-		Name: name, Namespace: namespace, Run: run, Labels: labelsOf(run, name),
-		Image: o.Image, ImagePullSecrets: o.ImagePullSecrets, NodeSelector: o.NodeSelector, Tolerations: o.Tolerations, ServiceAccount: o.ServiceAccount,
+		Name: name, Namespace: namespace, Run: run, Labels: labelsOf(run, name), Annotations: undisturbed(),
+		Image: o.Image, ImagePullSecrets: o.ImagePullSecrets, NodeSelector: o.NodeSelector, ServiceAccount: o.ServiceAccount,
 		Port: l.Spec.Port, ReadyPath: l.Spec.ReadyPath, GraceSeconds: int(grace(l.Spec).Seconds()),
 		GPUResource: o.GPUResource, GPUs: l.GPUs / nodes, Nodes: nodes,
 		Claim: o.Claim, ModelDir: ModelDir, SharedMemory: o.SharedMemory,
@@ -90,6 +94,7 @@ func (o Options) fields(namespace, run, name string, l Launch) (Fields, error) {
 	if o.GPUResource == "" {
 		f.GPUs = 0
 	}
+	f.Requests, f.Tolerations = o.requests(f.GPUs), o.tolerations(f.GPUs)
 	f.Selector = maps.Clone(f.Labels)
 	for i, file := range l.Spec.Files {
 		if !path.IsAbs(file.Path) {
@@ -150,8 +155,9 @@ func (o Options) env(own []string) ([]corev1.EnvVar, error) {
 	return append(all, o.Env...), nil
 }
 
-// escape keeps the kubelet from taking a text's $(NAME) for a variable's value.
-func escape(s string) string { return strings.ReplaceAll(s, "$(", "$$(") }
+// escape keeps the kubelet from taking a text's $(NAME) for a variable's value, and
+// its $$ for one $: it reads $$ as $ wherever it is.
+func escape(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
 func escaped(argv []string) []string {
 	out := make([]string, len(argv))

@@ -103,7 +103,7 @@ func (m Manifest) job(i cluster.Identity) yaml.MapSlice {
 		item("backoffLimit", 0), // a second try would measure what the first one left running
 		item("activeDeadlineSeconds", int(m.Deadline.Seconds())),
 		item("template", yaml.MapSlice{
-			item("metadata", yaml.MapSlice{item("labels", i.Labels)}),
+			item("metadata", yaml.MapSlice{item("labels", i.Labels), item("annotations", undisturbed())}),
 			item("spec", yaml.MapSlice{
 				item("serviceAccountName", i.Name), item("restartPolicy", "Never"),
 				item("terminationGracePeriodSeconds", int(stopWithin.Seconds())),
@@ -122,7 +122,7 @@ func (m Manifest) container() yaml.MapSlice {
 		mounts = append(mounts, yaml.MapSlice{item("name", "files"), item("mountPath", FilesDir), item("readOnly", true)})
 	}
 	return yaml.MapSlice{
-		item("name", "profile"), item("image", m.Image), item("args", m.Args), item("workingDir", ResultsDir),
+		item("name", "profile"), item("image", m.Image), item("args", escaped(m.Args)), item("workingDir", ResultsDir),
 		// The client that measures must not wait for a processor itself.
 		item("resources", yaml.MapSlice{
 			item("requests", yaml.MapSlice{item("cpu", "2"), item("memory", "1Gi")}),

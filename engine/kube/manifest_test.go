@@ -11,7 +11,7 @@ func TestManifest(t *testing.T) {
 	spread := Manifest{Name: "profile", Namespace: "ns", Engines: full(), Nodes: true}
 	spread.Engines.Access, spread.Engines.Results, spread.Engines.Files = ByService, true, true
 	job := spread
-	job.Image, job.Args, job.Claim, job.Deadline = "registry/plimsoll:v1", []string{"profile-sla", "--isl=3000"}, "results", 2*time.Hour
+	job.Image, job.Args, job.Claim, job.Deadline = "registry/plimsoll:v1", []string{"profile-sla", "--isl=3000", "--kube-env=A=$(B)"}, "results", 2*time.Hour
 	job.Files = map[string]string{"kube-template.yaml": "a: b\n"}
 	for name, m := range map[string]Manifest{"rights": rights, "rights_spread": spread, "job": job} {
 		got, err := m.YAML()

@@ -33,7 +33,7 @@ func vllm(gpus int) Launch {
 	return Launch{
 		Kind: engine.KindVLLM, GPUs: gpus,
 		Spec: engine.Spec{
-			Name: "decode tp2", Argv: []string{"vllm", "serve", "a model", "--port", "8000", `--json={"a": "it's $(X)"}`}, Env: []string{"A=1", "B=$(C)"},
+			Name: "decode tp2", Argv: []string{"vllm", "serve", "a model", "--port", "8000", `--json={"a": "it's $(X) $$(Y) $5"}`}, Env: []string{"A=1", "B=$(C)"},
 			Port: 8000, ReadyPath: "/health", Grace: 10 * time.Second,
 		},
 	}
@@ -115,6 +115,9 @@ func TestLaunchesThatCannotBe(t *testing.T) {
 		"a shared name": {func(o *Options, _ *Launch) {
 			o.Template = strings.Replace(o.Template, head, strings.Replace(head, "{{.Name}}", "mine", 1), 1)
 		}, "Deployment mine: its name has no {{.Name}}"},
+		"a Service of all engines": {func(o *Options, _ *Launch) {
+			o.Template = strings.Replace(o.Template, "selector: {{json .Selector}}", "selector: {app: vllm}", 1)
+		}, "its selector could match another's pods"},
 		"another namespace": {func(o *Options, _ *Launch) {
 			o.Template = strings.Replace(o.Template, head, head+"\n  namespace: other", 1)
 		}, "it is in namespace other, and the run in ns"},

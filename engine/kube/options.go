@@ -52,8 +52,11 @@ type Options struct {
 	GPUResource  string
 	GPUsPerNode  int    // an engine with more spans nodes; 0: no engine does
 	SharedMemory string // size of /dev/shm, a quantity; empty: SharedMemory
-	Template     string // in place of DefaultTemplate; empty: that
-	Access       Access
+	// CPU and Memory are quantities that a pod asks for; empty: 1 processor and 4 GiB
+	// for each GPU.
+	CPU, Memory string
+	Template    string // in place of DefaultTemplate; empty: that
+	Access      Access
 	// ScheduleTimeout is how long a pod may be without a node; 0: ScheduleTimeout.
 	ScheduleTimeout time.Duration
 	Files           bool // engines have files to read, as Spec.Files
@@ -115,8 +118,12 @@ func (o Options) Check() error {
 	for _, e := range o.Env {
 		bad("environment variable", e.Name, validation.IsRelaxedEnvVarName(e.Name))
 	}
-	if _, err := resource.ParseQuantity(o.SharedMemory); err != nil {
-		bad("shared memory", o.SharedMemory, []string{"want a quantity, as 16Gi"})
+	bad("shared memory", o.SharedMemory, quantity(o.SharedMemory))
+	if o.CPU != "" {
+		bad("request of processors", o.CPU, quantity(o.CPU))
+	}
+	if o.Memory != "" {
+		bad("request of memory", o.Memory, quantity(o.Memory))
 	}
 	if o.GPUsPerNode < 0 {
 		bad("GPUs of a node", fmt.Sprint(o.GPUsPerNode), []string{"want 0 or more"})
@@ -128,4 +135,12 @@ func (o Options) Check() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// quantity is what is wrong with one that must be more than nothing.
+func quantity(text string) []string {
+	if q, err := resource.ParseQuantity(text); err != nil || q.Sign() <= 0 {
+		return []string{"want a quantity above 0, as 16Gi or 500m"}
+	}
+	return nil
 }

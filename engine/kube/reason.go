@@ -78,9 +78,9 @@ func judge(p *corev1.Pod) seen {
 		e := &PodError{Pod: p.Name, Reason: w.Reason, Message: strings.TrimSpace(w.Message)}
 		switch w.Reason {
 		case "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
-			s.end, e.Hint = e, waitingHint(w.Reason)
+			s.end, e.Hint = e, waitingHint(w.Reason, w.Message)
 		case "ErrImagePull", "ImagePullBackOff":
-			e.Hint = waitingHint(w.Reason)
+			e.Hint = waitingHint(w.Reason, w.Message)
 			if hopeless(w.Message) {
 				s.end = e
 			} else {
@@ -137,32 +137,42 @@ func exited(what string, c corev1.ContainerStatus, t *corev1.ContainerStateTermi
 	return e
 }
 
+// unplacedHint is about all that a scheduler's message says: it counts the nodes of
+// a cluster by what was against each of them.
 func unplacedHint(message string) string {
-	switch {
-	case strings.Contains(message, "Insufficient"):
-		return "fewer GPUs with --tp, another --node-selector, or a longer --schedule-timeout where an autoscaler adds nodes"
-	case strings.Contains(message, "taint"):
-		return "--toleration KEY=VALUE:EFFECT lets it run on tainted nodes"
-	case strings.Contains(message, "node affinity") || strings.Contains(message, "selector"):
-		return "kubectl get nodes --show-labels shows what --node-selector may ask for"
-	case strings.Contains(message, "persistentvolumeclaim"):
-		return "kubectl get pvc shows what --model-pvc may name"
+	var hints []string
+	for _, h := range []struct{ word, hint string }{
+		{"untolerated taint", "--toleration KEY=VALUE:EFFECT lets it run on tainted nodes"},
+		{"Insufficient", "fewer GPUs with --tp, another --node-selector, a smaller --cpu-request or --memory-request, or a longer --schedule-timeout where an autoscaler adds nodes"},
+		{"node affinity", "kubectl get nodes --show-labels shows what --node-selector may ask for"},
+		{"persistentvolumeclaim", "kubectl get pvc shows what --model-pvc may name"},
+	} {
+		if strings.Contains(message, h.word) {
+			hints = append(hints, h.hint)
+		}
 	}
-	return ""
+	return strings.Join(hints, "; ")
 }
 
 func refusedHint(message string) string {
-	if strings.Contains(message, "exceeded quota") {
+	switch {
+	case strings.Contains(message, "exceeded quota"):
 		return "kubectl describe resourcequota shows what is left of the namespace's quota"
+	case strings.Contains(message, "must specify"): // a quota's, of a resource that the pod does not ask for
+		return "the namespace's quota counts a resource that the pods do not ask for: a --kube-template with it under resources"
+	case strings.Contains(message, "violates PodSecurity"):
+		return "a --kube-template with the securityContext that it names, for an image that runs so; or a namespace for the profile with the label pod-security.kubernetes.io/enforce=baseline"
 	}
 	return ""
 }
 
-func waitingHint(reason string) string {
-	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName":
+func waitingHint(reason, message string) string {
+	switch {
+	case reason == "ErrImagePull" || reason == "ImagePullBackOff" || reason == "InvalidImageName":
 		return "is --image right, and does the registry want an --image-pull-secret?"
-	case "CreateContainerConfigError":
+	case reason == "CreateContainerConfigError" && strings.Contains(message, "runAsNonRoot"):
+		return "the image's user is root: a --kube-template with a runAsUser that the image can run as"
+	case reason == "CreateContainerConfigError":
 		return "does the Secret or ConfigMap that it names exist, with that key?"
 	}
 	return ""

@@ -67,6 +67,37 @@ func says(t *testing.T, name string, got *PodError, want string) {
 	}
 }
 
+// What was against any of the nodes is hinted at, not only the first of it; and a
+// pod that is refused by what people set up often is, by name.
+func TestHints(t *testing.T) {
+	for name, c := range map[string]struct {
+		hint string
+		want []string
+	}{
+		"a taint beside nodes without GPUs": {
+			unplacedHint("0/4 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: present}, 3 Insufficient nvidia.com/gpu."),
+			[]string{"--toleration", "--tp", "; "},
+		},
+		"a selector": {unplacedHint("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."), []string{"--node-selector"}},
+		"a restricted namespace": {
+			refusedHint(`pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "engine" must set securityContext.allowPrivilegeEscalation=false)`),
+			[]string{"--kube-template", "securityContext", "enforce=baseline"},
+		},
+		"a quota of what was not asked for": {
+			refusedHint(`pods "p" is forbidden: failed quota: q: must specify limits.memory for: engine`), []string{"under resources"},
+		},
+		"a root image": {
+			waitingHint("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"), []string{"runAsUser"},
+		},
+	} {
+		for _, w := range c.want {
+			if !strings.Contains(c.hint, w) {
+				t.Errorf("%s: %q, want %q in it", name, c.hint, w)
+			}
+		}
+	}
+}
+
 func FuzzJudge(f *testing.F) {
 	files, _ := filepath.Glob(filepath.Join("testdata", "pods", "*.json"))
 	for _, name := range files {

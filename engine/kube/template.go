@@ -149,6 +149,9 @@ func fits(list []*unstructured.Unstructured, f Fields) error {
 		if o.IsList() {
 			return fmt.Errorf("%s: write its items as documents of their own", what)
 		}
+		if o.GetKind() == "Service" && !selects(o, f) {
+			return fmt.Errorf("%s: its selector could match another's pods, which would be measured: write {{json .Selector}}", what)
+		}
 		pods := podTemplates(o)
 		if len(pods) > 0 && hasEngine(pods[0]) {
 			served = true
@@ -166,6 +169,13 @@ func fits(list []*unstructured.Unstructured, f Fields) error {
 		return errors.New(`no object has a pod template with a container that is called "engine"`)
 	}
 	return nil
+}
+
+// selects reports whether a Service leads to this engine alone, or, without a
+// selector, to what its author says.
+func selects(o *unstructured.Unstructured, f Fields) bool {
+	selector, ok, err := unstructured.NestedStringMap(o.Object, "spec", "selector")
+	return !ok && err == nil || selector[LabelEngine] == f.Name
 }
 
 // holds reports whether an object, as a ConfigMap, has a text.
