@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -122,4 +123,39 @@ type recorded struct {
 func (r *recorded) Point(p profile.Point, rs []profile.Request, spent Cost) error {
 	r.kept[p.ID] = len(rs)
 	return r.notes.Point(p, rs, spent)
+}
+
+// Decode goes by whole rounds over the replicas, on the search, the grid and the
+// surface; a replica that holds no request says so with its own capacity.
+func TestReplicasDecodeInRounds(t *testing.T) {
+	for _, search := range []Search{Adaptive, Grid} {
+		long := affine(4)
+		long.ttft = func(int) time.Duration { return time.Second }
+		b := newLab(map[string]law{"DEP:4": long})
+		o := options(b)
+		o.Search = search
+		o.Candidates = []engine.Config{{Kind: engine.KindSim, Model: "m", Parallelism: engine.Parallelism{TP: 1, PP: 1, DP: 4, EP: 4}, Limits: engine.Limits{MaxNumSeqs: 16, BlockSize: 16}}}
+		res, _, err := run(t, b, o, Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, p := range res.Points {
+			if p.Phase == profile.Decode {
+				if n++; p.Asked%4 != 0 || p.Asked > 64 {
+					t.Errorf("%s: %d in flight", search, p.Asked)
+				}
+			}
+		}
+		if n < 8 {
+			t.Errorf("%s: %d decode points: this shows nothing", search, n)
+		}
+		small := long
+		small.kv = 10_000 // three requests by the sum, none on a replica
+		b.laws["DEP:4"] = small
+		_, notes, err := run(t, b, o, Known{})
+		if !errors.Is(err, ErrNothing) || len(notes.Skips) != 1 || !strings.HasPrefix(notes.Skips[0].Reason, "KV cache of 2500 tokens in each attention replica does not hold one request") {
+			t.Errorf("%s: %v, skips %v", search, err, notes.Skips)
+		}
+	}
 }

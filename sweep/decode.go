@@ -21,9 +21,9 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 		return err
 	}
 	osl := o.decodeOSL(s.facts)
-	top := s.facts.MaxInFlight(o.ISL, osl, o.MaxInFlight)
-	if top < 1 {
-		return &engineError{err: fmt.Errorf("KV cache of %d tokens does not hold one request of %d + %d tokens", s.facts.KVTokens, o.ISL, osl)}
+	room := o.rounds(s.facts, s.cfg, o.ISL, osl)
+	if room.top < 1 {
+		return tooSmall(s, o.ISL, osl)
 	}
 	tried := map[int]profile.Point{} // a search may come back to a count
 	at := func(n int) (profile.Point, error) {
@@ -39,21 +39,30 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 		r.book.warn(s, profile.Warnf("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL))
 	}
 	if o.Search == Grid {
-		return r.grid(s, spaced(top, o.DecodeGranularity), at)
+		return r.grid(s, room, at)
 	}
-	return boundary(top, o.SLA, at)
+	return boundary(room.top, o.SLA, func(k int) (profile.Point, error) { return at(k * room.each) })
+}
+
+// tooSmall says that not one request has room.
+func tooSmall(s *trial, isl, osl int) error {
+	tokens, where := s.facts.KVTokens, ""
+	if dp := attentionReplicas(s.cfg); dp > 1 {
+		tokens, where = tokens/dp, " in each attention replica"
+	}
+	return &engineError{err: fmt.Errorf("KV cache of %d tokens%s does not hold one request of %d + %d tokens", tokens, where, isl, osl)}
 }
 
 // grid measures every count, and says where it is too coarse for the SLA.
-func (r *runner) grid(s *trial, ns []int, at func(n int) (profile.Point, error)) error {
+func (r *runner) grid(s *trial, room rounds, at func(n int) (profile.Point, error)) error {
 	held := 0
-	for _, n := range ns {
+	for _, n := range room.counts(spaced(room.top, r.opts.DecodeGranularity)) {
 		p, err := at(n)
 		if err != nil {
 			return err
 		}
 		meets := p.Meets(r.opts.SLA)
-		if !meets && held > 0 && n-held > max(1, held/20) {
+		if !meets && held > 0 && n-held > max(room.each, held/20) {
 			r.book.warn(s, profile.Warnf("coarse_grid",
 				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", s.label(), held, n))
 		}
@@ -175,7 +184,8 @@ func (r *runner) decodeSurface(ctx context.Context, s *trial) error {
 
 // decodeRow measures one context at evenly spaced in-flight counts.
 func (r *runner) decodeRow(ctx context.Context, s *trial, isl, osl int) error {
-	for _, n := range spaced(s.facts.MaxInFlight(isl, osl, r.opts.MaxInFlight), r.opts.DecodeGranularity) {
+	room := r.opts.rounds(s.facts, s.cfg, isl, osl)
+	for _, n := range room.counts(spaced(room.top, r.opts.DecodeGranularity)) {
 		if r.has(s, isl, osl, n) {
 			continue // the sweep's own
 		}

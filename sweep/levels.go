@@ -3,6 +3,7 @@ package sweep
 import (
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -24,6 +25,39 @@ func spaced(top, granularity int) []int {
 			n = 1 + int(float64(i)*float64(top-1)/float64(granularity-1))
 		}
 		ns = append(ns, n)
+	}
+	return ns
+}
+
+// rounds are the in-flight counts of an engine: a multiple of each, up to top·each.
+// An engine has as many requests on each of its attention replicas (DP), because a
+// step takes as long as that of the fullest one, and a request has to fit on one
+// replica alone: what all of them have left over together holds none. Dynamo's
+// profiler counts so, too (ai-dynamo/dynamo, decode sweep, 2026-08). A limit
+// below one round leaves replicas idle, and counts by ones.
+type rounds struct{ top, each int }
+
+func (o Options) rounds(f profile.EngineFacts, c engine.Config, isl, osl int) rounds {
+	dp := attentionReplicas(c)
+	one := f
+	one.KVTokens /= dp
+	if f.MaxNumSeqs > 0 {
+		one.MaxNumSeqs = max(f.MaxNumSeqs/dp, 1)
+	}
+	r := rounds{top: one.MaxInFlight(isl, osl, 0), each: dp}
+	if most := o.MaxInFlight; r.top > 0 && most > 0 && most < dp {
+		return rounds{top: most, each: 1}
+	} else if most > 0 {
+		r.top = min(r.top, most/dp)
+	}
+	return r
+}
+
+// counts are the in-flight counts of some numbers of rounds.
+func (r rounds) counts(numbers []int) []int {
+	ns := make([]int, 0, len(numbers))
+	for _, n := range numbers {
+		ns = append(ns, n*r.each)
 	}
 	return ns
 }

@@ -30,6 +30,42 @@ func TestDefectInFlightListStepsByZero(t *testing.T) {
 	check(64, 2, 1, 64)
 }
 
+// Upstream's top of the list overshot the KV capacity about DP-fold (its pull request
+// 10125): with replicas counts go by rounds of one request on each, and no replica
+// gets more than it alone holds.
+func TestDefectReplicasOvershootTheirKV_Dynamo10125(t *testing.T) {
+	dep := engine.Config{Parallelism: engine.Parallelism{DP: 8, EP: 8}}
+	check := func(f profile.EngineFacts, c engine.Config, limit, granularity int, want ...int) {
+		t.Helper()
+		r := Options{MaxInFlight: limit}.rounds(f, c, 90, 10)
+		if got := r.counts(spaced(r.top, granularity)); !slices.Equal(got, want) {
+			t.Errorf("%d KV tokens, limit %d: %v, want %v", f.KVTokens, limit, got, want)
+		}
+	}
+	check(profile.EngineFacts{KVTokens: 2399}, dep, 0, 6, 8, 16)             // 23 requests by the sum, 2 on each replica
+	check(profile.EngineFacts{KVTokens: 799}, dep, 0, 6)                     // seven, by the sum
+	check(profile.EngineFacts{KVTokens: 8 * 1000}, dep, 0, 4, 8, 32, 56, 80) // dp + int(i·step)·dp
+	check(profile.EngineFacts{KVTokens: 8 * 1000, MaxNumSeqs: 16}, dep, 0, 4, 8, 16)
+	check(profile.EngineFacts{KVTokens: 8 * 1000}, dep, 30, 4, 8, 16, 24) // a limit is of the engine
+	check(profile.EngineFacts{KVTokens: 8 * 1000}, dep, 3, 4, 1, 2, 3)    // and may be less than a round
+	check(profile.EngineFacts{KVTokens: 8 * 1000}, engine.Config{}, 3, 4, 1, 2, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		f := profile.EngineFacts{KVTokens: rapid.IntRange(0, 5000).Draw(t, "KV"), BlockSize: rapid.IntRange(0, 64).Draw(t, "block"), MaxNumSeqs: rapid.IntRange(0, 64).Draw(t, "sequences")}
+		c := engine.Config{Parallelism: engine.Parallelism{DP: rapid.IntRange(1, 9).Draw(t, "DP")}}
+		if c.Parallelism.DP == 1 {
+			limit := rapid.IntRange(0, 40).Draw(t, "limit")
+			if r := (Options{MaxInFlight: limit}).rounds(f, c, 90, 10); r.top != f.MaxInFlight(90, 10, limit) || r.each != 1 {
+				t.Fatalf("%+v: %+v", f, r)
+			}
+			return
+		}
+		r := Options{}.rounds(f, c, 90, 10)
+		if most := f.KVTokens / c.Parallelism.DP / 100; r.top > most || f.BlockSize <= 1 && f.MaxNumSeqs == 0 && r.top != most {
+			t.Fatalf("%+v, DP %d: %d on each, %d fit", f, c.Parallelism.DP, r.top, most)
+		}
+	})
+}
+
 // However ITL rises, the search ends within its budget at a count that holds
 // and whose successor (within the tolerance) does not.
 func TestBoundaryAgainstExhaustive(t *testing.T) {

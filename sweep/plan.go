@@ -33,7 +33,8 @@ func Plan(o Options) []Step {
 	for _, c := range o.Candidates {
 		s := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Parallelism.Label()}
 		osl := o.decodeOSL(o.facts(c))
-		for _, n := range plannedLevels(o, o.facts(c).MaxInFlight(o.ISL, osl, o.MaxInFlight)) {
+		room := o.rounds(o.facts(c), c, o.ISL, osl)
+		for _, n := range room.counts(plannedLevels(o, room.top)) {
 			s.add(o.decodeCost(c, o.ISL, osl, n), 2*n)
 		}
 		steps = append(steps, s.finished(o, c))
@@ -55,7 +56,8 @@ func planSurfaces(o Options, c engine.Config) []Step {
 	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
 	osl := o.surfaceOSL(o.facts(c))
 	for _, isl := range decodeISLs(o, o.context(o.facts(c)), osl) {
-		for _, n := range spaced(o.facts(c).MaxInFlight(isl, osl, o.MaxInFlight), o.DecodeGranularity) {
+		room := o.rounds(o.facts(c), c, isl, osl)
+		for _, n := range room.counts(spaced(room.top, o.DecodeGranularity)) {
 			d.add(o.decodeCost(c, isl, osl, n), 2*n)
 		}
 	}
@@ -73,7 +75,7 @@ func (s Step) finished(o Options, c engine.Config) Step {
 	return s
 }
 
-// plannedLevels are counts like those the search will try.
+// plannedLevels are numbers of rounds like those the search will try.
 func plannedLevels(o Options, top int) []int {
 	if o.Search == Grid {
 		return spaced(top, o.DecodeGranularity)
@@ -128,13 +130,13 @@ func (o Options) holds(f profile.EngineFacts) error {
 
 // facts is what the latency model expects an engine to say of itself.
 func (o Options) facts(c engine.Config) profile.EngineFacts {
-	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs * c.Parallelism.Normal().DP} // limits are of one replica
+	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs * attentionReplicas(c)} // limits are of one replica
 	if e, ok := o.expect(c); ok {
 		f.KVTokens = e.KVTokens()
 		return f
 	}
 	// Without a model only limits bound the plan.
-	f.KVTokens = max(c.Limits.MaxNumSeqs, o.MaxInFlight, 1) * o.context(f)
+	f.KVTokens = max(f.MaxNumSeqs, o.MaxInFlight, attentionReplicas(c)) * o.context(f)
 	return f
 }
 
