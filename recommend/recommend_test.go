@@ -55,9 +55,11 @@ func TestThresholdsAsUpstream(t *testing.T) {
 			t.Errorf("got %.3f/%.3f, want %.2f/%.2f", got.Upper, got.Lower, upper, lower)
 		}
 	}
-	check(PrefillQueue(50*ms, 48370*time.Microsecond), 0.24, 0.10)
-	check(PrefillQueue(200*ms, 50*ms), 3.8, 2.2)
-	check(PrefillQueue(50*ms, 0), 0.1, 0.1)
+	check(PrefillQueue(50*ms, 48370*time.Microsecond, 1), 0.24, 0.10)
+	check(PrefillQueue(200*ms, 50*ms, 1), 3.8, 2.2)
+	check(PrefillQueue(200*ms, 50*ms, 8), 30.4, 17.6) // 8 · (1.2·4 − 1): eight prompts take 50 ms
+	check(PrefillQueue(50*ms, 100*ms, 8), 0.1, 0.1)
+	check(PrefillQueue(50*ms, 0, 1), 0.1, 0.1)
 	check(DecodeKV(0.00), 0.20, 0.10)
 	check(DecodeKV(0.10), 0.30, 0.10)
 	check(DecodeKV(0.95), 1.00, 0.75)

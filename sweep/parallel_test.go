@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -359,6 +360,33 @@ func TestParallelFirstFailureStopsTheOthers(t *testing.T) {
 	_, err := Run(t.Context(), o, l, c, Known{}, nil)
 	if !errors.Is(err, ErrOverload) || errors.Is(err, context.Canceled) || len(c.notes.Skips) > 0 {
 		t.Errorf("%v, skips %v", err, c.notes.Skips)
+	}
+	c.check(t, o)
+}
+
+// An engine that is launched while another one fails is stopped, and the reason of
+// the whole is said once.
+func TestParallelFailureDuringALaunch(t *testing.T) {
+	c := newCrowd(three())
+	o := c.options(1, 2)
+	o.Parallel = 2
+	under := make(chan struct{}) // closed when TP:2 is being launched
+	l := launchFunc(func(ctx context.Context, cfg engine.Config) (*Instance, error) {
+		if cfg.Parallelism == engine.TP(2) {
+			close(under)
+			<-ctx.Done() // it comes up all the same
+			return c.Launch(context.WithoutCancel(ctx), cfg)
+		}
+		in, err := c.Launch(ctx, cfg)
+		in.Measurer = measureFunc(func(context.Context, profile.Workload) (Measurement, error) {
+			<-under
+			return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, errInjected)
+		})
+		return in, err
+	})
+	_, err := Run(t.Context(), o, l, c, Known{}, nil)
+	if !errors.Is(err, ErrOverload) || strings.Count(err.Error(), errInjected.Error()) != 1 {
+		t.Errorf("%v", err)
 	}
 	c.check(t, o)
 }

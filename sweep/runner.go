@@ -114,10 +114,14 @@ func (r *runner) launch(ctx context.Context, s *trial) error {
 	inst, err := r.launcher.Launch(ctx, s.cfg)
 	if ctx.Err() != nil {
 		r.book.failed(s)
-		if inst != nil {
-			return errors.Join(context.Cause(ctx), inst.Stop(context.WithoutCancel(ctx)))
+		cause := context.Cause(ctx)
+		if inst == nil {
+			return cause
 		}
-		return context.Cause(ctx)
+		if stop := inst.Stop(context.WithoutCancel(ctx)); stop != nil {
+			return errors.Join(cause, fmt.Errorf("stopping %s: %w", s.key(), stop))
+		}
+		return cause // as it is: beside knows it again
 	}
 	if err != nil {
 		r.book.failed(s)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/kvlog"
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
@@ -119,13 +120,9 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 		f.KVTokens, f.KVSource = l.opts.kvTokens, "--kv-tokens"
 		return nil
 	}
-	var log int
-	if p != nil {
-		n, err := l.kvFromLog(cfg, p)
-		if err != nil && l.opts.kvPattern != "" {
-			return fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", l.opts.kvPattern, p.LogPath())
-		}
-		log = n
+	log, unread := l.kvFromLog(cfg, p)
+	if unread != nil && l.opts.kvPattern != "" {
+		return unread
 	}
 	for _, s := range []kvSource{{name: "log", tokens: log}, {name: "metrics", tokens: metrics}, told} {
 		switch {
@@ -144,18 +141,35 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 		}
 	}
 	if f.KVTokens == 0 {
-		return errors.New("the engine does not tell its KV cache capacity: give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log")
+		const ask = "give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log"
+		if unread != nil {
+			return fmt.Errorf("the engine does not tell its KV cache capacity: %s (%w)", ask, unread)
+		}
+		return errors.New("the engine does not tell its KV cache capacity: " + ask)
 	}
 	return nil
 }
 
+// kvFromLog is what the engine's log states; 0 where there is none. Only of a
+// pattern that the user gave is it an error that nothing matches.
 func (l *launcher) kvFromLog(cfg engine.Config, p running) (int, error) {
+	if p == nil {
+		return 0, nil
+	}
 	r, err := p.Log()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("reading the engine's log: %w", err)
 	}
 	n, err := l.dep.server.KVTokens(cfg, r)
-	return n, errors.Join(err, r.Close())
+	err = errors.Join(err, r.Close())
+	switch silent, pattern := errors.Is(err, kvlog.ErrSilent), l.opts.kvPattern; {
+	case err == nil, silent && pattern == "":
+		return n, nil
+	case silent:
+		return 0, fmt.Errorf("no line of the engine's log matches --kv-tokens-pattern %s: see %s", pattern, p.LogPath())
+	default:
+		return 0, fmt.Errorf("%w: see %s", err, p.LogPath())
+	}
 }
 
 // versionPatience is for a Python program that imports half of its world first.
@@ -170,7 +184,9 @@ func (l *launcher) programVersion(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, e.program, "--version").Output()
+	cmd := exec.CommandContext(ctx, e.program, "--version")
+	cmd.WaitDelay = time.Second // a child of it may hold the pipe
+	out, err := cmd.Output()
 	if err != nil {
 		return ""
 	}

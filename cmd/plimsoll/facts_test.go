@@ -19,11 +19,15 @@ import (
 // logged is an engine of which nothing is there but its log.
 type logged struct {
 	running
-	log string
+	log  string
+	lost error // it cannot be read
 }
 
-func (l logged) Log() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(l.log)), nil }
-func (l logged) LogPath() string             { return "engines/x.log" }
+func (l logged) Log() (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(l.log)), l.lost
+}
+
+func (l logged) LogPath() string { return "engines/x.log" }
 
 // The log goes before the metrics, these before the info endpoint; where two
 // disagree by more than a block in each rank, both are named.
@@ -71,6 +75,30 @@ func TestKVSources(t *testing.T) {
 	l := launcher{opts: profileOptions{kvPattern: "kv=([0-9]+)"}, dep: deployment{kind: engine.KindVLLM, server: vllm.Server{}}}
 	if err := l.kvCapacity(&profile.EngineFacts{}, engine.Config{}, logged{log: "x"}, kvSource{}, 16000); err == nil || !strings.Contains(err.Error(), "engines/x.log") {
 		t.Errorf("a pattern that matches nothing: %v", err)
+	}
+}
+
+// A log that cannot be read, or holds nonsense, is named with its reason once nothing
+// else tells the capacity; with a pattern of the user's own at once.
+func TestKVOfUnreadLogs(t *testing.T) {
+	forbidden := errors.New("pods/log is forbidden")
+	for _, c := range []struct {
+		pattern string
+		p       running
+		metrics int
+		want    string // empty: no error
+	}{
+		{"", logged{lost: forbidden}, 0, "give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log (reading the engine's log: pods/log is forbidden)"},
+		{"", logged{lost: forbidden}, 16000, ""},
+		{"", logged{log: "GPU KV cache size: 0 tokens"}, 0, "0 is no number of tokens: see engines/x.log)"},
+		{"", logged{log: "nothing"}, 0, "REGEX for its log"},
+		{"kv=([0-9]+)", logged{lost: forbidden}, 16000, "reading the engine's log: pods/log is forbidden"},
+	} {
+		l := launcher{opts: profileOptions{kvPattern: c.pattern}, dep: deployment{kind: engine.KindVLLM, server: vllm.Server{}}}
+		err := l.kvCapacity(&profile.EngineFacts{}, engine.Config{}, c.p, kvSource{}, c.metrics)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 

@@ -410,7 +410,8 @@ func rejectedOf(c recommend.Choice, skips []profile.Skip) []store.Rejected {
 }
 
 func thresholdsOf(pre, dec recommend.Choice, sla profile.SLA) store.Thresholds {
-	q := recommend.PrefillQueue(sla.TTFT, pre.Picked.Point.Latency(sla.Stat))
+	picked := pre.Picked.Point
+	q := recommend.PrefillQueue(sla.TTFT, picked.Latency(sla.Stat), picked.Config.Parallelism.Normal().DP)
 	u := recommend.DecodeKV(dec.Picked.Point.KVUsage)
 	return store.Thresholds{PrefillQueueSize: store.Bounds(q), DecodeKVUtilization: store.Bounds(u)}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/kvlog"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/sglang"
 	"plimsoll/engine/trtllm"
@@ -160,5 +160,5 @@ func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error
 
 // KVTokens implements server: its metrics tell.
 func (simulator) KVTokens(engine.Config, io.Reader) (int, error) {
-	return 0, errors.New("the embedded engine's log does not state its KV capacity")
+	return 0, kvlog.ErrSilent
 }

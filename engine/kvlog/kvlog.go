@@ -7,11 +7,13 @@
 package kvlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,25 +53,27 @@ func Tokens(log io.Reader, lines []Line, ranks int) (int, error) {
 			best = s
 		}
 	}
-	switch n := best.total(ranks); {
-	case n > 0:
+	if n := best.total(ranks); n > 0 {
 		return n, nil
-	case odd != nil:
-		return 0, odd
-	default:
-		return 0, ErrSilent
 	}
+	return 0, cmp.Or(odd, ErrSilent)
 }
 
 // Kinds reads a log as Tokens does and gives what each kind of line states; 0
-// where none does.
+// where it states nothing, and Tokens's error where none does.
 func Kinds(log io.Reader, lines []Line, ranks int) ([]int, error) {
-	found, _, err := scan(log, lines)
+	found, odd, err := scan(log, lines)
+	if err != nil {
+		return nil, err
+	}
 	tokens := make([]int, len(lines))
 	for i, s := range found {
 		tokens[i] = s.total(ranks)
 	}
-	return tokens, err
+	if slices.Max(append(tokens, 0)) == 0 {
+		return tokens, cmp.Or(odd, ErrSilent)
+	}
+	return tokens, nil
 }
 
 // scan reads the whole log. odd is a line that states no number of tokens.

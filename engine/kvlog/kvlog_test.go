@@ -2,7 +2,9 @@ package kvlog_test
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -63,6 +65,10 @@ func TestTokens(t *testing.T) {
 			got, err := kvlog.Tokens(strings.NewReader(c.log), c.lines, c.ranks)
 			if got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("got %d, %v, want %d %s", got, err, c.want, c.fails)
+			}
+			kinds, other := kvlog.Kinds(strings.NewReader(c.log), c.lines, c.ranks)
+			if fmt.Sprint(other) != fmt.Sprint(err) || err == nil && !slices.Contains(kinds, got) {
+				t.Errorf("by kind %v, %v", kinds, other)
 			}
 		})
 	}

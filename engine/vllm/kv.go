@@ -41,8 +41,6 @@ func kvTokens(cfg engine.Config, log io.Reader) (int, error) {
 	}
 	stated, product := kinds[0], kinds[1]
 	switch {
-	case stated == 0 && product == 0:
-		return 0, kvlog.ErrSilent
 	case stated == 0 || product > 0 && math.Abs(float64(stated-product)) > agree*float64(product):
 		return product, nil
 	default:
