@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/kube"
+	"plimsoll/engine/kube/cluster"
 )
 
 func kubeCleanupCommand() *cli.Command {
@@ -60,16 +61,9 @@ func kubeCleanup(c *cli.Context) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	found, err := kube.Find(c.Context, config, namespace)
+	runs, err := runsLeft(c, connection, only)
 	if err != nil {
 		return err
-	}
-	now := time.Now()
-	runs := []cleaned{}
-	for _, f := range found {
-		if only == "" || f.ID == only {
-			runs = append(runs, cleanedOf(f, now))
-		}
 	}
 	if only != "" && len(runs) == 0 {
 		return withHint(fmt.Errorf("there is no run %s in namespace %s", only, namespace), "--dry-run lists those that there are")
@@ -87,6 +81,34 @@ func kubeCleanup(c *cli.Context) error {
 		}
 	}
 	return errors.Join(append(errs, printCleaned(c, namespace, runs))...)
+}
+
+// runsLeft are the runs of the namespace, or the one that was asked for. Before one
+// is deleted that might live, it is listened for.
+func runsLeft(c *cli.Context, on cluster.Connection, only string) ([]cleaned, error) {
+	config, namespace, err := on.Config()
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	others := func(f kube.Found) bool { return only != "" && f.ID != only }
+	found, err := kube.Find(c.Context, config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, others)
+	doubtful := slices.ContainsFunc(found, func(f kube.Found) bool { return f.Doubtful(time.Now()) })
+	if doubtful && !c.Bool("dry-run") && !c.Bool("force") {
+		say(c.App.ErrWriter, "waiting", "%s for a sign of life of runs that were heard of within the last hour", kube.ListenFor)
+		if found, err = kube.Listen(c.Context, config, namespace, found, kube.ListenFor); err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, others)
+	}
+	now, runs := time.Now(), []cleaned{}
+	for _, f := range found {
+		runs = append(runs, cleanedOf(f, now))
+	}
+	return runs, nil
 }
 
 func cleanedOf(f kube.Found, now time.Time) cleaned {

@@ -21,13 +21,43 @@ type Found struct {
 	Seen   time.Time // last sign of life; zero where its Lease is gone
 	Pods   int
 
-	kinds []schema.GroupVersionResource
-	lease string
+	kinds   []schema.GroupVersionResource
+	lease   string
+	renewed bool // while Listen looked
 }
 
-// Lives reports whether the run gave a sign of life not long before now. Clocks
-// that differ by more than LeaseDuration mislead it.
-func (f Found) Lives(now time.Time) bool { return now.Sub(f.Seen) < 2*LeaseDuration }
+// Lives reports whether the run gave a sign of life not long before now, or while
+// Listen looked.
+func (f Found) Lives(now time.Time) bool { return f.renewed || now.Sub(f.Seen) < 2*LeaseDuration }
+
+// ListenFor is a time in which every run that reaches the API server renews its Lease.
+const ListenFor = renewEvery + renewEvery/2
+
+// Doubtful reports whether a run that seems dead might live: its clock may be
+// another, or the API server was away and its renewals with it. After an hour
+// neither is the reason.
+func (f Found) Doubtful(now time.Time) bool {
+	return !f.Lives(now) && !f.Seen.IsZero() && now.Sub(f.Seen) < time.Hour
+}
+
+// Listen lists the runs again after a while. One whose Lease was renewed since it was
+// found lives, whatever its clock says.
+func Listen(ctx context.Context, config *rest.Config, namespace string, found []Found, wait time.Duration) ([]Found, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(wait):
+	}
+	again, err := Find(ctx, config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range again {
+		before := slices.IndexFunc(found, func(b Found) bool { return b.ID == f.ID })
+		again[i].renewed = before < 0 || !found[before].Seen.Equal(f.Seen) // one that is new has just begun
+	}
+	return again, nil
+}
 
 // Find lists the runs of a namespace, the oldest first.
 func Find(ctx context.Context, config *rest.Config, namespace string) ([]Found, error) {
@@ -39,6 +69,15 @@ func Find(ctx context.Context, config *rest.Config, namespace string) ([]Found, 
 }
 
 func (a *api) find(ctx context.Context) ([]Found, error) {
+	// Leases come last: the pods of a run that begins meanwhile are never without one.
+	pods, err := a.list(ctx, podResource(), LabelRun)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.list(ctx, deployments(), LabelRun)
+	if err != nil && !forbidden(err) { // a template without Deployments needs no right to list them
+		return nil, err
+	}
 	items, err := a.list(ctx, leases(), labelOwner+"=plimsoll,"+LabelRun)
 	if err != nil {
 		return nil, err
@@ -50,14 +89,6 @@ func (a *api) find(ctx context.Context) ([]Found, error) {
 			ID: id, About: l.GetAnnotations()[annotationAbout], kinds: parseKinds(l.GetAnnotations()[annotationKinds]), lease: l.GetName(),
 			Holder: text(l, "holderIdentity"), Began: moment(text(l, "acquireTime")), Seen: moment(text(l, "renewTime")),
 		}
-	}
-	pods, err := a.list(ctx, podResource(), LabelRun)
-	if err != nil {
-		return nil, err
-	}
-	made, err := a.list(ctx, deployments(), LabelRun)
-	if err != nil && !forbidden(err) { // a template without Deployments needs no right to list them
-		return nil, err
 	}
 	for i, o := range append(pods, made...) {
 		id := o.GetLabels()[LabelRun]

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,42 @@ func TestCleanup(t *testing.T) {
 		if got := s.paths(); !slices.Equal(got, left) {
 			t.Errorf("%s: there is %v, want %v", id, got, left)
 		}
+	}
+}
+
+// A run whose clock is another's, or whose renewals did not get through, is known by
+// that it renews its Lease; one that is dead does not.
+func TestListen(t *testing.T) {
+	now := time.Now()
+	s := lost(t, now)
+	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", LabelRun: "slow"}, map[string]any{
+		"spec": map[string]any{"renewTime": now.Add(-20 * time.Minute).UTC().Format(metav1.RFC3339Micro)},
+	})
+	found, err := Find(t.Context(), s.config(), "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if want := f.ID == "slow" || f.ID == "dead"; f.Doubtful(now) != want {
+			t.Errorf("%+v", f)
+		}
+	}
+	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", LabelRun: "slow"}, map[string]any{
+		"spec": map[string]any{"renewTime": now.Add(-20*time.Minute + renewEvery).UTC().Format(metav1.RFC3339Micro)},
+	})
+	again, err := Listen(t.Context(), s.config(), "ns", found, time.Millisecond)
+	if err != nil || len(again) != 4 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for _, f := range again {
+		if want := f.ID == "slow" || f.ID == "alive"; f.Lives(now) != want || f.Doubtful(now) == want && f.ID != "orphan" {
+			t.Errorf("%+v", f)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Listen(ended, s.config(), "ns", found, time.Hour); err == nil {
+		t.Error("it waits on")
 	}
 }
 

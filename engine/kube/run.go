@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"plimsoll/engine/kube/cluster"
 )
 
 // LeaseDuration is how long after its last sign of life a run counts as dead.
@@ -37,6 +40,7 @@ type Run struct {
 	mu       sync.Mutex
 	attempts int
 	kinds    []schema.GroupVersionResource // of what was made so far
+	lost     error                         // why nothing can be made any more
 }
 
 // Begin makes the run's Lease, which owns all that the run makes, and renews it
@@ -65,7 +69,7 @@ func Begin(ctx context.Context, config *rest.Config, namespace, about string, o 
 	// A run outlives the context of its beginning: it is ended by Close.
 	renewing, end := context.WithCancel(quiet(context.WithoutCancel(ctx)))
 	r.end = end
-	r.renewed.Go(func() { r.renew(renewing) })
+	r.renewed.Go(func() { r.renew(renewing, renewEvery) })
 	return r, nil
 }
 
@@ -122,9 +126,36 @@ func (r *Run) lease(ctx context.Context, about string) (metav1.OwnerReference, e
 	}}
 	made, err := r.create(ctx, leases(), object)
 	if err != nil {
+		made, err = r.unheard(ctx, object, err)
+	}
+	if err != nil {
 		return metav1.OwnerReference{}, err
 	}
 	return metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.GetName(), UID: made.GetUID()}, nil
+}
+
+// unheard is the run's Lease where it was made and only the answer was lost: it is
+// taken, or, where nobody waits for the run any more, deleted.
+func (r *Run) unheard(ctx context.Context, asked *unstructured.Unstructured, cause error) (*unstructured.Unstructured, error) {
+	if forbidden(cause) {
+		return nil, cause
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	found, err := r.list(after, leases(), LabelRun+"="+r.id)
+	if err != nil {
+		return nil, cause
+	}
+	for i := range found {
+		if found[i].GetName() != r.leaseName() || text(found[i], "holderIdentity") != text(*asked, "holderIdentity") || text(found[i], "acquireTime") != text(*asked, "acquireTime") {
+			continue
+		}
+		if ctx.Err() == nil {
+			return &found[i], nil
+		}
+		return nil, errors.Join(cause, r.remove(after, leases(), r.leaseName()))
+	}
+	return nil, cause
 }
 
 // use writes down, before it is made, of what kinds something is, so that it is
@@ -170,8 +201,8 @@ func parseKinds(text string) []schema.GroupVersionResource {
 
 // renew says that the run lives, until ctx ends. Where it cannot be said the run
 // goes on: nobody deletes by itself.
-func (r *Run) renew(ctx context.Context) {
-	tick := time.NewTicker(renewEvery)
+func (r *Run) renew(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -180,8 +211,8 @@ func (r *Run) renew(ctx context.Context) {
 		case <-tick.C:
 		}
 		err := r.renewOnce(ctx)
-		if apierrors.IsNotFound(err) {
-			r.o.Note("the Lease of run %s was deleted by somebody: what the run made goes with it", r.id)
+		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
+			r.lose(fmt.Errorf("the Lease %s was deleted by somebody, and what the run made goes with it (hint: --resume goes on in a new run)", r.leaseName()))
 			return
 		}
 		if err != nil && ctx.Err() == nil {
@@ -194,6 +225,21 @@ func (r *Run) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
 	defer cancel()
 	return r.patch(ctx, leases(), r.leaseName(), fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)))
+}
+
+// lose ends the run for engines to come: an owner that is gone takes them with it.
+func (r *Run) lose(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = err
+	r.o.Note("%v", err)
+}
+
+// lasts is nil while the run can make something.
+func (r *Run) lasts() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
 }
 
 // attempt numbers the engines of the run, so that no two have one name.

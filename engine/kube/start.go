@@ -30,6 +30,9 @@ func (r *Run) start(ctx context.Context, l Launch) (*Engine, error) {
 	}
 	var last error
 	for range createTries {
+		if err := r.lasts(); err != nil {
+			return nil, err
+		}
 		e := &Engine{run: r, spec: l.Spec, name: nameOf(r.id, r.attempt(), l.Spec.Name), done: make(chan struct{})}
 		err := e.make(ctx, l)
 		if err == nil {
@@ -113,7 +116,7 @@ func with(own, ours map[string]string) map[string]string {
 
 // await returns once the engine answers, or will not.
 func (e *Engine) await(ctx context.Context) error {
-	w, err := e.run.watchPods(context.WithoutCancel(ctx), e.selector())
+	w, err := e.run.watchPods(ctx, e.selector())
 	if err != nil {
 		return err
 	}

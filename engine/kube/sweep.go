@@ -30,8 +30,11 @@ func withMade(kinds []schema.GroupVersionResource) []schema.GroupVersionResource
 }
 
 // sweep deletes what a selector finds, kind by kind, and says what that was. It
-// goes on after an error.
+// goes on after an error, within the time that one request may take: an API server
+// that is away is away for every kind.
 func (a *api) sweep(ctx context.Context, selector string, kinds []schema.GroupVersionResource) (deleted []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var errs []error
 	for _, at := range kinds {
 		items, err := a.list(ctx, at, selector)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ type watcher struct {
 	err    error
 }
 
-// watchPods returns once the pods that there are are known.
+// watchPods returns once the pods that there are are known, which ctx bounds; the
+// watch goes on until stop.
 func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) {
 	pods := a.core.Pods(a.namespace)
 	// A list says what an informer would try again for ever: that it is forbidden.
@@ -67,15 +69,17 @@ func (a *api) watchPods(ctx context.Context, selector string) (*watcher, error) 
 	}); err != nil {
 		return nil, err
 	}
-	running, cancel := context.WithCancel(quiet(ctx))
+	running, cancel := context.WithCancel(quiet(context.WithoutCancel(ctx)))
 	var ended sync.WaitGroup
 	ended.Go(func() { informer.RunWithContext(running) })
 	w.stop = func() { cancel(); ended.Wait() }
+	limit, release := context.WithTimeoutCause(ctx, patience, errors.New("the pods are not listed: is the API server away?"))
+	defer release()
 	for !informer.HasSynced() {
 		select {
-		case <-ctx.Done():
+		case <-limit.Done():
 			w.stop()
-			return nil, context.Cause(ctx)
+			return nil, context.Cause(limit)
 		case <-time.After(20 * time.Millisecond):
 		}
 		if err := w.failure(); err != nil {
