@@ -101,7 +101,10 @@ func TestMemoryFractionByEngine(t *testing.T) {
 		fraction float64
 		kv       func(Memory) int64 // 0: refused
 	}{
-		{engine.KindVLLM, 0.5, nil}, {engine.KindDynamo, 0.5, nil}, {engine.KindCommand, 0.5, nil}, {engine.KindEstimate, 0.5, nil},
+		{engine.KindVLLM, 0.5, nil},
+		{engine.KindDynamo, 0.5, nil},
+		{engine.KindCommand, 0.5, nil},
+		{engine.KindEstimate, 0.5, nil},
 		{engine.KindSGLang, 0.5, nil},
 		{engine.KindSGLang, 0.88, func(m Memory) int64 { return int64(0.88*float64(whole)) - m.Weights }},
 		{engine.KindSGLang, 0.99, func(m Memory) int64 { return whole - m.Weights - m.Activation - m.NonTorch }}, // steps need room too
