@@ -60,7 +60,7 @@ func TestBurstIsOnePrefill(t *testing.T) {
 func TestBurstThatIsNone(t *testing.T) {
 	dep := engine.Config{Parallelism: engine.Parallelism{DP: 8, EP: 8}}
 	skewed := summarizeBurst(ranked(32, 100*ms, 10*ms, func(int) int { return 0 }), dep)
-	together := ranked(32, 100*ms, 10*ms, func(i int) int { return i })
+	together := ranked(32, 100*ms, ms, func(i int) int { return i })
 	for name, p := range map[string]profile.Point{"skewed": skewed, "together": summarizeBurst(together, dep)} {
 		if !slices.Contains(codes(p.Warnings), "burst_order") {
 			t.Errorf("%s: TTFT %v, warnings %v", name, p.TTFT.Mean, p.Warnings)
@@ -80,7 +80,9 @@ func TestBurstThatIsNone(t *testing.T) {
 // A sweep sends the burst to engines with replicas, asks them for one sequence on
 // each, and keeps a record of every request.
 func TestReplicasAreMeasuredByABurst(t *testing.T) {
-	b := newLab(map[string]law{"DEP:4": affine(4), "TP:4": affine(4)})
+	long := affine(4)
+	long.ttft = func(isl int) time.Duration { return 200*ms + affine(4).ttft(isl) }
+	b := newLab(map[string]law{"DEP:4": long, "TP:4": affine(4)})
 	o := options(b, 4)
 	o.Candidates = append(o.Candidates, o.Candidates[0])
 	o.Candidates[1].Parallelism = engine.Parallelism{TP: 1, PP: 1, DP: 4, EP: 4}
@@ -98,14 +100,23 @@ func TestReplicasAreMeasuredByABurst(t *testing.T) {
 	if kept["sweep/prefill/dep4/isl3000"] != 16 || kept["sweep/prefill/tp4/isl3000"] != 5 {
 		t.Errorf("records %v", kept)
 	}
-	bursts := 0
+	bursts, warmups := 0, 0
 	for _, w := range b.measured {
+		if w.OSL == burstOSL && w.InFlight == 4 && w.Requests == 2*4 { // two on each replica
+			warmups++
+		}
 		if w.OSL == burstOSL && w.InFlight == 16 && w.Requests == 16 && !w.SharedPrompts {
 			bursts++
 		}
 	}
-	if bursts == 0 {
-		t.Error("no burst was sent")
+	if bursts == 0 || warmups != bursts {
+		t.Errorf("%d bursts, %d warmed up", bursts, warmups)
+	}
+	for _, p := range n.Points {
+		dep := p.Config.Parallelism.DP > 1 && p.Phase == profile.Prefill && p.TTFT.N > 0
+		if got := slices.Contains(codes(p.Warnings), "replicas_busy"); got != (dep && p.Stage == profile.StageSweep) {
+			t.Errorf("%s: warnings %v", p.ID, p.Warnings)
+		}
 	}
 	for _, s := range Plan(o) {
 		if s.Stage == profile.StageSweep && s.Phase == profile.Prefill && strings.HasPrefix(s.Label, "DEP") && s.Requests != 16+2*4 {

@@ -157,3 +157,20 @@ func TestLayoutsHoldTheirFilters(t *testing.T) {
 		}
 	})
 }
+
+// As many stages as layers can be, one more not; the dense width of a model whose
+// layers all have experts is nobody's.
+func TestSplitsAtTheEdges(t *testing.T) {
+	m := Model{Name: "m", Layers: 4, QHeads: 8, KVHeads: 8, Experts: 8, ExpertsPerToken: 2, MoEFFN: 1024, FFN: 1001}
+	for _, tt := range []struct {
+		pp, dense int
+		want      string
+	}{
+		{4, 0, ""}, {5, 0, "PP 5 is more than the 4 layers of m"}, {1, 1, "TP 2 does not divide the feed-forward width 1001 of m"},
+	} {
+		m.FirstDenseLayers = tt.dense
+		if err := m.Splits(engine.Parallelism{TP: 2, PP: tt.pp}, ""); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			t.Errorf("PP %d, %d dense: %v, want %q", tt.pp, tt.dense, err, tt.want)
+		}
+	}
+}

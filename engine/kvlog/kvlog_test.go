@@ -49,6 +49,8 @@ func TestTokens(t *testing.T) {
 		{"no rank is named", "size: 10 tokens\nsize: 12 tokens", []kvlog.Line{size}, 4, 48, ""},
 		{"the kind that more ranks state", "[DP0] size: 10 tokens\n[DP0] kv = 11\n[DP1] kv = 12", []kvlog.Line{size, free}, 2, 23, ""},
 		{"more ranks than were asked for", "[DP0] size: 10 tokens\n[DP1] size: 12 tokens", []kvlog.Line{size}, 1, 22, ""},
+		{"one rank is named, beside a line without", "size: 1 tokens\n[DP0] size: 10 tokens", []kvlog.Line{size}, 2, 20, ""},
+		{"beyond every machine, together", "[DP0] kv = 6e11\n[DP1] kv = 6e11", []kvlog.Line{free}, 2, 0, "does not state"},
 		{"of the whole engine", "[DP0] size: 10 tokens\n[DP1] size: 12 tokens", []kvlog.Line{whole}, 2, 12, ""},
 		{"a float", "kv = 1e3", []kvlog.Line{free}, 1, 1000, ""},
 		{"empty", "", []kvlog.Line{size}, 1, 0, "does not state its KV capacity"},
