@@ -69,6 +69,7 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 // What is too large to simulate, or costs more than a limit, is left out by name;
 // it fails a plan only where nothing is left.
 func TestLeftOutByTrials(t *testing.T) {
+	long(t)
 	const us = engine.Microsecond
 	w := capacity.Workload{PeakQPS: 100, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()

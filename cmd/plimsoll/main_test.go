@@ -55,11 +55,14 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "says": says, "serve": serveFake, "prometheus": servePrometheus,
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond != "driver" {
-				return false, fmt.Errorf("unknown condition %q", cond)
+			switch cond {
+			case "race": // the race detector is on
+				return raceDetector, nil
+			case "driver":
+				_, err := os.Stat("/dev/nvidiactl")
+				return err == nil, nil
 			}
-			_, err := os.Stat("/dev/nvidiactl")
-			return err == nil, nil
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})

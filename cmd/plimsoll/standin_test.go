@@ -202,6 +202,9 @@ func TestEnginesByName(t *testing.T) {
 	env := withStandIns(t)
 	for kind, s := range standIns() {
 		t.Run(kind, func(t *testing.T) {
+			if kind != "vllm" {
+				long(t)
+			}
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
 			p := start(t, env, named(dir, kind, "--", "--quantization", "fp8")...)
