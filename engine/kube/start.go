@@ -138,7 +138,7 @@ func (e *Engine) awaitPod(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		pod := serving(e.watcher.pods())
-		if err := e.watcher.failure(); err != nil {
+		if err := errors.Join(e.watcher.failure(), e.run.lasts()); err != nil {
 			return err
 		}
 		now := time.Now()

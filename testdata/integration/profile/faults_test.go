@@ -51,7 +51,7 @@ func outOfMemory(t *testing.T, on *cluster.Cluster) {
 		t.Fatalf("the template has no %q:\n%s", limits, text)
 	}
 	template := write(t, "engine.yaml", strings.ReplaceAll(text, limits, limits+"memory: 64Mi, "))
-	s.fails([]string{"OOMKilled", "exit code 137", "hint: the container used more than its memory limit"}, "--image", "hungry", "--kube-template", template)
+	s.fails([]string{"OOMKilled", "exit code 137", "hint: the container used more than its memory limit"}, "--image", "hungry", "--memory-request", "32Mi", "--kube-template", template)
 }
 
 // Somebody else's objects of the engines' names are left alone, and the run takes

@@ -41,6 +41,7 @@ func TestProfile(t *testing.T) {
 	t.Run("beside each other", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster.Cluster){
 			"picks": picks, "quota": overQuota, "image": imageMissing, "memory": outOfMemory, "names": namesTaken, "pods": podsGo,
+			"restricted": restricted, "taint": tainted, "clock": clockIsAnother, "lease": leaseDeleted,
 			"interrupted": interrupted, "killed": killed, "rights": rightsAreNamed, "inside": runsInside,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -68,6 +69,7 @@ func images(t *testing.T) map[string][]string {
 	return map[string][]string{
 		"plimsoll": {plimsoll},
 		"no-tp4":   {script(t, `case " $* " in *" --tp 4 "*) echo "NCCL error: no such transport" >&2; exit 1; esac`+"\nexec "+plimsoll+` "$@"`)},
+		"slow":     {script(t, "sleep 40\nexec "+plimsoll+` "$@"`)},
 		"hungry":   {script(t, "exec tail /dev/zero")},
 	}
 }
