@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/argv"
 )
 
 // extraKey is where the app keeps the arguments for the engine's own program,
@@ -31,8 +32,19 @@ func extraArguments(c *cli.Context) []string {
 	return extra
 }
 
-// refuseExtra says who takes arguments after --.
+// refuseExtra says who takes arguments after --, and refuses those that would say
+// something else than what is measured.
 func (d deployment) refuseExtra(extra []string) error {
+	if e, real := realEngineOf(d.kind); real {
+		if e.owned == nil {
+			return nil
+		}
+		if flag := argv.Owned(extra, e.owned(d)...); flag != "" {
+			return usagef("%s after --: %s is told that here, and twice would belie what is measured", flag, e.program).
+				hint("--parallelism says the layouts; with --command TEMPLATE the whole command line is yours")
+		}
+		return nil
+	}
 	var names []string
 	for _, e := range realEngines() {
 		names = append(names, string(e.kind))

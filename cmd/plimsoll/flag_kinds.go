@@ -53,8 +53,8 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 		return e
 	}
 	if extra := extraArguments(c); len(extra) > 0 {
-		if _, real := realEngineOf(d.kind); !real {
-			return d.refuseExtra(extra)
+		if err := d.refuseExtra(extra); err != nil {
+			return err
 		}
 	}
 	for flag, field := range map[string]string{"max-num-batched-tokens": "MaxNumBatchedTokens", "kv-dtype": "KV"} {

@@ -41,7 +41,7 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 	case o.force:
 		if state, serr := store.Inspect(o.dir); serr == nil && state == store.OurRun {
 			if _, err := store.MoveAside(o.dir); err != nil {
-				return nil, fmt.Errorf("moving %s aside: %w", o.dir, err)
+				return nil, folderError(fmt.Errorf("moving it aside: %w", err))
 			}
 		}
 		j.dir, err = store.Create(o.dir)
@@ -62,8 +62,11 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 
 func folderError(err error) error {
 	e := usagef("--output-dir: %v", err)
-	if errors.Is(err, store.ErrNoRun) {
+	switch {
+	case errors.Is(err, store.ErrNoRun):
 		return e.hint("leave --resume out for a first run")
+	case errors.Is(err, store.ErrLocked):
+		return e.hint("wait until that run has ended, or name another folder")
 	}
 	return e
 }

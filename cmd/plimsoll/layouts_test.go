@@ -42,6 +42,13 @@ func TestEstimateOfExperts(t *testing.T) {
 			}
 		}
 	})
+	t.Run("order", func(t *testing.T) {
+		for _, table := range strings.Split(p.out.String(), "\nDecode at ISL ") {
+			if tep, dep := strings.Index(table, "\n  TEP:8 "), strings.Index(table, "\n  DEP:8 "); tep < 0 || tep > dep {
+				t.Errorf("TEP:8 is not before DEP:8:\n%s", table)
+			}
+		}
+	})
 	t.Run("recommendation", func(t *testing.T) {
 		tep, dep := engine.Parallelism{TP: 8, PP: 1, DP: 1, EP: 8}, engine.Parallelism{TP: 1, PP: 1, DP: 8, EP: 8}
 		if rec.Prefill.Parallelism() != tep || rec.Decode.Parallelism() != dep || rec.Prefill.GPUs != 8 || rec.Planner.DecodeEngineNumGPU != 8 {

@@ -232,7 +232,7 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 		p.fail(usagef("--mode aggregated is not here yet: want disaggregated"))
 	}
 	p.choice("mode", "disaggregated")
-	for _, name := range []string{"command", "endpoint"} {
+	for _, name := range []string{"command", "endpoint", "model"} {
 		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
 			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
 		}
@@ -271,6 +271,8 @@ func (o profileOptions) check() error {
 			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
 	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
 		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
+	case strings.HasPrefix(o.model, "-"):
+		return usagef("--model %q: an engine would take it for a flag", o.model).hint("a file of that name is ./%s", o.model)
 	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
 		return usagef("--engine %s does not go with the other kind's flag", o.engine)
 	case o.engine == "sim" && o.require:

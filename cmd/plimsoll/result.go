@@ -92,11 +92,13 @@ func decodeTable(b *bytes.Buffer, out outcome) {
 	b.WriteString(t.text("  "))
 }
 
-// byLoad orders candidates by size, then by load, whatever order the search
-// measured them in.
+// byLoad orders candidates by size, at one size TP before TEP before DEP as
+// elsewhere, then by load, whatever order the search measured them in.
 func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 	return slices.SortedStableFunc(slices.Values(cs), func(a, b recommend.Candidate) int {
-		return cmp.Or(cmp.Compare(a.Point.Config.GPUs(), b.Point.Config.GPUs()), cmp.Compare(a.Label(), b.Label()), cmp.Compare(a.Point.InFlight, b.Point.InFlight))
+		p, q := a.Point.Config.Parallelism.Normal(), b.Point.Config.Parallelism.Normal()
+		return cmp.Or(cmp.Compare(p.GPUs(), q.GPUs()), cmp.Compare(p.DP, q.DP), cmp.Compare(p.EP, q.EP), cmp.Compare(p.PP, q.PP),
+			cmp.Compare(a.Point.InFlight, b.Point.InFlight))
 	})
 }
 

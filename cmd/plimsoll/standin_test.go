@@ -248,6 +248,22 @@ func TestEngineRefusesFlag(t *testing.T) {
 	}
 }
 
+// A layout or an address that is said to the engine a second time is refused: 4
+// GPUs would be measured as TP:1, or another port waited for.
+func TestExtraArgumentsThatBelie(t *testing.T) {
+	t.Parallel()
+	env := withStandIns(t)
+	for kind, words := range map[string]string{
+		"vllm": "--tensor-parallel-size=4", "sglang": "--tp", "trtllm": "--extra_llm_api_options", "llamacpp": "--threads",
+	} {
+		p := start(t, env, named("results", kind, "--dry-run", "--", "--quantization", "fp8", words, "4")...)
+		name, _, _ := strings.Cut(words, "=")
+		if want := "plimsoll: error: " + name + " after --: "; p.wait(t) != exitUsage || !strings.HasPrefix(p.errout.String(), want) {
+			t.Errorf("%s:\n%s", kind, &p.errout)
+		}
+	}
+}
+
 // Arguments after -- go nowhere but to an engine known by name.
 func TestExtraArguments(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ package argv
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,20 @@ func (l *Line) Share(flag string, f float64) {
 		l.Words(flag, Fraction(f))
 	}
 }
+
+// Owned is the first of a user's own words that is one of flags, whether its value
+// follows after = or not; empty if none is. Engines take _ for - in names.
+func Owned(words []string, flags ...string) string {
+	for _, w := range words {
+		name, _, _ := strings.Cut(w, "=")
+		if slices.Contains(flags, name) || slices.Contains(flags, dashes(name)) {
+			return name
+		}
+	}
+	return ""
+}
+
+func dashes(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // Fraction is f as command lines and files have it: "0.85".
 func Fraction(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

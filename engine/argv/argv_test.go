@@ -35,6 +35,72 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestOwned(t *testing.T) {
+	flags := []string{"--port", "-tp", "--tensor-parallel-size", "--tp_size"}
+	for words, want := range map[string]string{
+		"":                              "",
+		"--quantization fp8":            "",
+		"--port 80":                     "--port",
+		"--x --port=80":                 "--port",
+		"-tp 2":                         "-tp",
+		"--tensor_parallel_size 2":      "--tensor_parallel_size",
+		"--tp_size 2":                   "--tp_size",
+		"--tp-size 2":                   "", // click knows no dashes for it
+		"--port-range 2 --x=--port":     "",
+		"--quantization --port-of-call": "",
+	} {
+		if got := argv.Owned(strings.Fields(words), flags...); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
+// The flags by which layouts differ, and engines with prefix reuse from those
+// without, are all ones that a user may not give a second time.
+func TestEnginesOwnTheirLayout(t *testing.T) {
+	flagsOf := func(words []string) (flags []string) {
+		for _, w := range words {
+			if strings.HasPrefix(w, "-") {
+				flags = append(flags, w)
+			}
+		}
+		return flags
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]int{1, 2, 4})
+		cfg := engine.Config{Model: "m", Parallelism: engine.TP(1), PrefixCaching: true}
+		other := engine.Config{Model: "m", Parallelism: engine.Parallelism{TP: size.Draw(t, "tp"), PP: size.Draw(t, "pp"), DP: size.Draw(t, "dp"), EP: size.Draw(t, "ep")}}
+		at := engine.Launch{Port: 8000, LogPath: "x.log"}
+		for name, s := range map[string]struct {
+			server interface {
+				Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error)
+			}
+			owned []string
+		}{
+			"vllm": {vllm.Server{}, vllm.Owned()}, "sglang": {sglang.Server{}, sglang.Owned()}, "trtllm": {trtllm.Server{}, trtllm.Owned()},
+			"llamacpp": {llamacpp.Server{}, llamacpp.Server{}.Owned()}, "llamacpp-cpu": {llamacpp.Server{CPU: true}, llamacpp.Server{CPU: true}.Owned()},
+		} {
+			one, err := s.server.Spec(cfg, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two, err := s.server.Spec(other, at)
+			if err != nil {
+				continue
+			}
+			a, b := flagsOf(one.Argv), flagsOf(two.Argv)
+			for _, f := range append(a, b...) {
+				if slices.Contains(a, f) != slices.Contains(b, f) && argv.Owned([]string{f}, s.owned...) == "" {
+					t.Fatalf("%s: %s is not among %q", name, f, s.owned)
+				}
+			}
+			if argv.Owned([]string{"--port=1"}, s.owned...) == "" || argv.Owned([]string{"--host"}, s.owned...) == "" {
+				t.Fatalf("%s does not own its address", name)
+			}
+		}
+	})
+}
+
 // gpusOf counts the GPUs that a command line makes its engine take: of SGLang's
 // replicas each takes those of its tensor parallelism, of its attention replicas none.
 func gpusOf(kind string, words []string) int {

@@ -74,6 +74,17 @@ func model(name string) []string {
 	return []string{"-hf", name}
 }
 
+// Owned are the flags, by all their names, that say where llama-server listens, its
+// layout, and whether it reuses prompts: given a second time they would belie what
+// is measured.
+func (s Server) Owned() []string {
+	owned := []string{"--host", "--port", "--cache-prompt", "--no-cache-prompt", "-cram", "--cache-ram"}
+	if s.CPU {
+		return append(owned, "-t", "--threads", "-tb", "--threads-batch")
+	}
+	return append(owned, "-sm", "--split-mode")
+}
+
 // devices is where the layers go. The split by rows is the one in which GPUs work
 // on the same layer at the same time; that by layers is a pipeline.
 func (s Server) devices(line *argv.Line, p engine.Parallelism) {

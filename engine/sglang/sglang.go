@@ -38,6 +38,16 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return line.Spec(cfg, l, "/health_generate", s.ReadyTimeout), nil
 }
 
+// Owned are the flags, by all their names, that say where SGLang listens, its layout,
+// and whether it reuses prefixes: given a second time they would belie what is
+// measured.
+func Owned() []string {
+	return []string{
+		"--host", "--port", "--tp-size", "--tensor-parallel-size", "--tp", "--pp-size", "--pipeline-parallel-size", "--pp",
+		"--dp-size", "--data-parallel-size", "--dp", "--ep-size", "--expert-parallel-size", "--ep", "--enable-dp-attention", "--disable-radix-cache",
+	}
+}
+
 func check(cfg engine.Config) error {
 	p := cfg.Parallelism.Normal()
 	switch {

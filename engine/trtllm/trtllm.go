@@ -48,6 +48,16 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return spec, nil
 }
 
+// Owned are the flags, by all their names, that say where TensorRT-LLM listens and
+// its layout, and the file that says whether it reuses blocks: given a second time
+// they would belie what is measured.
+func Owned() []string {
+	return []string{
+		"--host", "--port", "--tp_size", "--tensor_parallel_size", "--pp_size", "--pipeline_parallel_size", "--ep_size", "--moe_expert_parallel_size",
+		"--cp_size", "--context_parallel_size", "--extra_llm_api_options", "--config",
+	}
+}
+
 func configPath(l engine.Launch) (string, error) {
 	switch {
 	case l.LogPath != "":

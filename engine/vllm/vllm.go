@@ -34,6 +34,17 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	return line.Spec(cfg, l, "/health", s.ReadyTimeout), nil
 }
 
+// Owned are the flags, by all their names, that say where vLLM listens, its layout,
+// and whether it reuses prefixes: given a second time they would belie what is
+// measured.
+func Owned() []string {
+	return []string{
+		"--host", "--port", "--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp",
+		"--prefill-context-parallel-size", "-pcp", "--enable-expert-parallel", "--no-enable-expert-parallel", "-ep",
+		"--enable-prefix-caching", "--no-enable-prefix-caching",
+	}
+}
+
 func check(cfg engine.Config) error {
 	p := cfg.Parallelism.Normal()
 	switch {
