@@ -128,16 +128,22 @@ func clusterGPUs(ctx context.Context, o profileOptions) gpuLister {
 		if err != nil {
 			return inv, fmt.Errorf("%w (hint: with --gpu NAME --gpu-count N nothing is asked of the nodes)", err)
 		}
-		products := map[string]bool{}
+		products, parts := map[string]bool{}, ""
 		for _, n := range nodes {
 			sku, _ := cat.GPUByDeviceName(n.Product) // else the nodes do not tell, or the catalog does not know
 			products[n.Product] = true
+			if n.Parts {
+				parts = n.Product
+			}
 			for i := range n.GPUs {
 				inv.Devices = append(inv.Devices, gpu.Device{Index: i, UUID: fmt.Sprintf("%s/%d", n.Name, i), Name: n.Product, SKU: sku.Name})
 			}
 		}
 		if len(products) > 1 {
 			inv.Warnings = append(inv.Warnings, "the nodes have different GPUs: --node-selector nvidia.com/gpu.product=NAME keeps to one kind")
+		}
+		if parts != "" {
+			inv.Warnings = append(inv.Warnings, fmt.Sprintf("the nodes give out parts of GPUs (%s): an engine is no faster than its neighbours leave it, and --gpu-count counts parts", parts))
 		}
 		return inv, nil
 	}

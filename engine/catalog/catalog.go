@@ -85,13 +85,15 @@ func (c Catalog) GPU(name string) (GPU, error) {
 }
 
 // GPUByDeviceName finds the GPU that reports itself to NVML by this name, such
-// as "NVIDIA H100 80GB HBM3". A name that no row lists, a MIG slice's among
-// them, is not guessed at: false.
+// as "NVIDIA H100 80GB HBM3"; dashes are as good as spaces, which a Kubernetes
+// label cannot have. A name that no row lists, a MIG slice's among them, is not
+// guessed at: false.
 func (c Catalog) GPUByDeviceName(nvml string) (GPU, bool) {
-	nvml = strings.TrimSpace(nvml)
+	spaced := func(name string) string { return strings.TrimSpace(strings.ReplaceAll(name, "-", " ")) }
+	nvml = spaced(nvml)
 	for _, g := range c.gpus {
 		for n := range strings.SplitSeq(g.DeviceNames, ";") {
-			if n = strings.TrimSpace(n); n != "" && strings.EqualFold(n, nvml) {
+			if n = spaced(n); n != "" && strings.EqualFold(n, nvml) {
 				return g, true
 			}
 		}

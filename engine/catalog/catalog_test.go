@@ -153,13 +153,14 @@ func TestGPUByDeviceName(t *testing.T) {
 		"NVIDIA A100 80GB PCIe": "A100-80-PCIe", "NVIDIA L4": "L4", "NVIDIA L40S": "L40S", "NVIDIA A10G": "A10G",
 		"NVIDIA B200": "B200-SXM", "NVIDIA GB200": "GB200", "nvidia gb300 ": "GB300",
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX-PRO-6000",
+		"NVIDIA-A100-SXM4-80GB":                        "A100-80-SXM", "NVIDIA A100 SXM4 40GB": "A100-40-SXM", "NVIDIA-H100-80GB-HBM3": "H100-SXM",
 	} {
 		if g, ok := c.GPUByDeviceName(device); !ok || g.Name != want {
 			t.Errorf("%q is %q, %v, want %s", device, g.Name, ok, want)
 		}
 	}
 	for _, device := range []string{
-		"", ";", "NVIDIA", "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+		"", ";", "NVIDIA", "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "-", "NVIDIA-L4-SHARED", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",
 		"NVIDIA A100-PCIE-40GB", "NVIDIA L40", "NVIDIA GeForce RTX 4090", "AMD Instinct MI300X",
 	} {
 		if g, ok := c.GPUByDeviceName(device); ok {

@@ -17,11 +17,19 @@ func TestNodes(t *testing.T) {
 	node("a", "8", h100, false)
 	node("b", "4", map[string]any{"pool": "a"}, false)
 	node("cordoned", "8", h100, true)
+	node("lost", "8", h100, false)
+	s.objects["/api/v1/nodes/lost"]["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "Unknown"}}
+	node("shared", "16", map[string]any{productLabel: "NVIDIA-L4-SHARED", "pool": "a"}, false)
+	node("slices", "14", map[string]any{productLabel: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "pool": "a"}, false)
 	node("none", "0", h100, false)
 	node("other", "8", map[string]any{"pool": "b"}, false)
 	got, err := Nodes(t.Context(), s.config(), Options{GPUResource: GPUResource, NodeSelector: map[string]string{"pool": "a"}})
 	slices.SortFunc(got, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	if err != nil || !slices.Equal(got, []Node{{"a", 8, "NVIDIA H100 80GB HBM3"}, {"b", 4, ""}}) {
+	want := []Node{
+		{"a", 8, "NVIDIA H100 80GB HBM3", false}, {"b", 4, "", false},
+		{"shared", 16, "NVIDIA L4 SHARED", true}, {"slices", 14, "NVIDIA A100 SXM4 40GB MIG 1g.5gb", true},
+	}
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
