@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,9 @@ const (
 	// patience is how long a request is made again: an API server that is replaced
 	// is away for a minute or two.
 	patience = 3 * time.Minute
+	// firstPatience is patience with one that never answered: its address is wrong,
+	// or it is away, and nothing is lost by trying later.
+	firstPatience = 15 * time.Second
 	// requestTimeout bounds one request that is no stream.
 	requestTimeout = 20 * time.Second
 	// manifestCommand prints a Role with what is needed.
@@ -36,6 +40,7 @@ type api struct {
 	dynamic   dynamic.Interface
 	core      corev1client.CoreV1Interface
 	permitted bool // the user's rights were looked at, and are enough
+	answered  atomic.Bool
 }
 
 func connect(config *rest.Config, namespace string) (*api, error) {
@@ -63,11 +68,19 @@ func (a *api) objects(at schema.GroupVersionResource) dynamic.ResourceInterface 
 
 // do makes a request that is no stream, patiently.
 func (a *api) do(ctx context.Context, r cluster.Request, f func(context.Context) error) error {
-	return r.Do(ctx, patience, func(ctx context.Context) error {
+	patience := patience
+	if !a.answered.Load() {
+		patience = firstPatience
+	}
+	err := r.Do(ctx, patience, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		return f(ctx)
 	})
+	if err == nil {
+		a.answered.Store(true)
+	}
+	return err
 }
 
 func (a *api) create(ctx context.Context, at schema.GroupVersionResource, o *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
