@@ -2,12 +2,14 @@ package main
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
-// redacted is words without the credentials that this run was given: what is
-// shown or written may be read by anybody.
+// redacted is words without the credentials that this run was given, and without
+// those that an engine's own flags hold: what is shown or written may be read by
+// anybody.
 func (o profileOptions) redacted(words []string) []string {
 	secrets := []string{o.apiKey}
 	for _, h := range o.headers {
@@ -20,9 +22,20 @@ func (o profileOptions) redacted(words []string) []string {
 				w = strings.ReplaceAll(w, s, "[redacted]")
 			}
 		}
+		switch name, _, joined := strings.Cut(w, "="); {
+		case joined && holdsCredential(name):
+			w = name + "=[redacted]"
+		case i > 0 && holdsCredential(words[i-1]):
+			w = "[redacted]"
+		}
 		out[i] = w
 	}
 	return out
+}
+
+// holdsCredential knows the flags of vLLM, SGLang and llama-server whose value is one.
+func holdsCredential(flag string) bool {
+	return slices.Contains([]string{"--api-key", "--api_key", "--admin-api-key", "--hf-token", "--hf_token", "-hft"}, flag)
 }
 
 // infoClient asks for metrics as the measuring client asks for answers: with
