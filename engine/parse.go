@@ -17,7 +17,7 @@ const mostRanks = 4096
 func ParseParallelism(s string) (Parallelism, error) {
 	parts := map[string]int{}
 	for rest := strings.ToLower(strings.TrimSpace(s)); rest != ""; rest = strings.TrimLeft(rest, " ") {
-		name := rest[:len(rest)-len(strings.TrimLeft(rest, "depth"))]
+		name := rest[:len(rest)-len(strings.TrimLeft(rest, "dept"))] // the letters of all names
 		rest = strings.TrimPrefix(rest[len(name):], ":")
 		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
 		rest = rest[len(digits):]

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll/engine"
@@ -35,21 +36,22 @@ func together(t *testing.T, first, second func(context.Context) error) error {
 // Time that is up for one leaves the others their work; any other failure does not,
 // and none of two is lost.
 func TestBesideFailures(t *testing.T) {
-	one, two := errors.New("one"), errors.New("two")
-	late := make(chan struct{})
-	err := together(t, func(context.Context) error { close(late); return errTimeUp }, func(ctx context.Context) error {
-		<-late
-		select {
-		case <-ctx.Done():
-			return errors.New("canceled by time that is up")
-		case <-time.After(20 * ms): // long enough for a cancellation to be seen, were there one
+	synctest.Test(t, func(t *testing.T) {
+		late := make(chan struct{})
+		err := together(t, func(context.Context) error { close(late); return errTimeUp }, func(ctx context.Context) error {
+			<-late
+			synctest.Wait() // the first one's end has been seen
+			if ctx.Err() != nil {
+				return errors.New("canceled")
+			}
 			return nil
+		})
+		if !errors.Is(err, errTimeUp) || err.Error() != errTimeUp.Error() {
+			t.Errorf("%v", err)
 		}
 	})
-	if !errors.Is(err, errTimeUp) || err.Error() != errTimeUp.Error() {
-		t.Errorf("%v", err)
-	}
-	err = together(t, func(context.Context) error { return one }, func(ctx context.Context) error {
+	one, two := errors.New("one"), errors.New("two")
+	err := together(t, func(context.Context) error { return one }, func(ctx context.Context) error {
 		<-ctx.Done()
 		return errors.Join(context.Cause(ctx), two) // as one whose engine does not stop
 	})
@@ -158,6 +160,18 @@ func TestLedger(t *testing.T) {
 	l.into(&res)
 	if len(res.Warnings) != 1 || res.Partial != "of one; of all" || res.Cost.Launches != 2 {
 		t.Errorf("%+v", res)
+	}
+}
+
+// A launch that fails has used its GPUs as long as it took.
+func TestCostOfFailedLaunches(t *testing.T) {
+	laws := three()
+	four := laws["TP:4"]
+	four.launchErr = errors.New("not ready")
+	laws["TP:4"] = four
+	b := newLab(laws)
+	if res, _, _ := run(t, b, options(b, 4), Known{}); res.Cost.Launches != 1 || res.Cost.EngineSeconds != 1 || res.Cost.GPUSeconds != 4 {
+		t.Errorf("%+v", res.Cost)
 	}
 }
 

@@ -81,3 +81,8 @@ func (s *trial) spent(now time.Time) Cost {
 	}
 	return c
 }
+
+// bill adds what the engine that ran until now has cost.
+func (s *trial) bill(now time.Time) {
+	s.account.cost, s.account.begun = s.spent(now), time.Time{}
+}

@@ -138,8 +138,7 @@ func (l *ledger) launched(s *trial) error {
 func (l *ledger) ended(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.account.cost = s.spent(l.now())
-	s.account.begun = time.Time{}
+	s.bill(l.now())
 }
 
 // failed books a launch that gave no engine.
@@ -147,7 +146,7 @@ func (l *ledger) failed(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.loading = l.now().Sub(s.account.begun)
-	s.account.begun = time.Time{}
+	s.bill(l.now())
 }
 
 // loads is how long the last launch took.

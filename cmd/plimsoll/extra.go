@@ -17,7 +17,7 @@ const extraKey = "arguments after --"
 // splitArguments takes the words after -- off profile-sla's and its manifest's,
 // which alone start engines that take some.
 func splitArguments(args []string) (own, extra []string) {
-	if len(args) < 3 || args[1] != "profile-sla" || !strings.HasPrefix(args[2], "-") && args[2] != "manifest" { // or a command of its own
+	if len(args) < 3 || args[1] != profileName || !strings.HasPrefix(args[2], "-") && args[2] != "manifest" { // or a command of its own
 		return args, nil
 	}
 	if i := slices.Index(args, "--"); i >= 0 {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/goccy/go-yaml"
 	"github.com/urfave/cli/v2"
@@ -166,13 +165,8 @@ func (o *profileOptions) checkGraphDir(dir string) error {
 		return usagef("--graph-dir %s: there is no graphs/agg.py, the graph of one worker that is profiled", dir).
 			hint("--graph-dir DIR is the folder in which dynamo serve graphs.agg:Frontend works, such as examples/llm of Dynamo's repository")
 	}
-	var names []string
 	diverting := dynamo.Diverting()
-	for name := range diverting {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range sortedKeys(diverting) {
 		if _, set := os.LookupEnv(name); set {
 			return usagef("%s is set, which %s: dynamo serve would not run what is to be measured", name, diverting[name]).hint("unset %s", name)
 		}
