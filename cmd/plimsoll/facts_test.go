@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/gpu"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/vllm"
 	"plimsoll/profile"
+	"plimsoll/recommend"
 )
 
 // logged is an engine of which nothing is there but its log.
@@ -170,5 +172,19 @@ func TestMemoryFractionIsTheEngines(t *testing.T) {
 		if cs, skips, _ := d.candidates(o); len(cs) != want {
 			t.Errorf("%s: %d candidates, skips %+v", kind, len(cs), skips)
 		}
+	}
+}
+
+// The queue that a planner allows is that of all attention replicas of the pick.
+func TestThresholdsOfReplicas(t *testing.T) {
+	picked := func(p engine.Parallelism) recommend.Choice {
+		pt := profile.Point{Phase: profile.Prefill, Config: engine.Config{Parallelism: p}, TTFT: profile.Distribution{Mean: 50 * time.Millisecond}}
+		return recommend.Choice{Picked: recommend.Candidate{Point: pt}}
+	}
+	sla := profile.SLA{TTFT: 200 * time.Millisecond, Stat: profile.Mean}
+	one := thresholdsOf(picked(engine.TP(8)), recommend.Choice{}, sla).PrefillQueueSize
+	dep := thresholdsOf(picked(engine.Parallelism{DP: 8, EP: 8}), recommend.Choice{}, sla).PrefillQueueSize
+	if one.Upper <= 3 || dep.Upper != 8*one.Upper || dep.Lower != 8*one.Lower {
+		t.Errorf("TP:8 %+v, DEP:8 %+v", one, dep)
 	}
 }
