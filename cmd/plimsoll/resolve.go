@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -220,9 +221,7 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 	case err == nil:
 		d.model, d.weights = &m, storageOf(o.weights, m)
 		d.warnings = append(d.warnings, d.weights.warnings...)
-		if d.modelled() {
-			d.modelName = m.Name
-		}
+		d.modelName = d.asLoaded(m)
 		return nil
 	case d.modelled():
 		return usagef("--model: %v", err).hint("--catalog FILE adds models")
@@ -231,6 +230,26 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 			"%s is not in the catalog: whether it fits is left to the engine, and throughput is not checked against the GPU's peak", d.modelName))
 		return nil
 	}
+}
+
+// asLoaded is the model's name as the engine takes it. One that loads models from
+// Hugging Face's hub gets the full name for a short one, and the folder for its
+// config.json.
+func (d deployment) asLoaded(m catalog.Model) string {
+	switch d.kind { //nolint:exhaustive // the others take the name as it was given
+	case engine.KindSim, engine.KindEstimate:
+		return m.Name
+	case engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM:
+	default:
+		return d.modelName
+	}
+	if strings.HasSuffix(d.modelName, ".json") {
+		return filepath.Dir(d.modelName)
+	}
+	if _, err := os.Stat(d.modelName); err == nil || strings.Contains(d.modelName, "/") {
+		return d.modelName
+	}
+	return m.Name
 }
 
 func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.Inventory) error {
