@@ -80,7 +80,13 @@ func profileAction(c *cli.Context) error {
 	if o.dryRun {
 		return ui.plan(o, dep, so, skips)
 	}
-	return profileRun(c.Context, o, dep, so, skips, ui)
+	ctx := c.Context
+	if o.kube.on {
+		var stop context.CancelFunc
+		ctx, stop = untilHangup(ctx)
+		defer stop()
+	}
+	return profileRun(ctx, o, dep, so, skips, ui)
 }
 
 // sweepOptions fills in what the kind of engine decides: the embedded one gets

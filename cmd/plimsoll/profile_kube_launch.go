@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"plimsoll/engine"
@@ -26,6 +28,15 @@ const (
 type kubeLauncher struct {
 	*launcher
 	run *kube.Run
+}
+
+// untilHangup ends a run when its terminal is closed, since nothing else would
+// delete its engines; under nohup it goes on.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // launchOnKube begins a run on the cluster.

@@ -10,8 +10,8 @@ import (
 
 // undisturbed are annotations by which autoscalers leave a pod where it is: one
 // that is moved to a fuller node is measured no more
-// (https://karpenter.sh/docs/concepts/disruption/ and the FAQ of Kubernetes' cluster
-// autoscaler, read 2026-11-22).
+// (https://karpenter.sh/preview/reference/annotations/ and the FAQ of Kubernetes'
+// cluster autoscaler, read 2026-11-22).
 func undisturbed() map[string]string {
 	return map[string]string{"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 }

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"encoding/json"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,21 +17,33 @@ import (
 	"plimsoll/testdata/integration/program"
 )
 
-// Ctrl-C ends it with 130 and leaves nothing but what was measured.
+// Ctrl-C ends it with 130, and a terminal that is closed with 1; it leaves nothing
+// but what was measured.
 func interrupted(t *testing.T, on *cluster.Cluster) {
-	s := newSite(t, on, "interrupted")
-	dir := filepath.Join(t.TempDir(), "out")
-	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
-	program.Until(t, 60*time.Second, "a point", func() bool { return points(dir) > 0 })
-	p.Signal(syscall.SIGINT)
-	began := time.Now()
-	if code := ends(t, p, 60*time.Second); code != 130 {
-		t.Errorf("exit code %d, want 130", code)
-	}
-	t.Logf("gone %v after Ctrl-C", time.Since(began).Round(time.Millisecond))
-	s.nothingLeft()
-	if !strings.Contains(p.Output(), "--resume") {
-		t.Errorf("it does not say how to go on:\n%s", p.Output())
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		code   int
+	}{"interrupted": {syscall.SIGINT, 130}, "hangup": {syscall.SIGHUP, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(c.signal) {
+				t.Skip("this test runs under nohup")
+			}
+			s := newSite(t, on, name)
+			dir := filepath.Join(t.TempDir(), "out")
+			p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
+			program.Until(t, 60*time.Second, "a point", func() bool { return points(dir) > 0 })
+			p.Signal(c.signal)
+			began := time.Now()
+			if code := ends(t, p, 60*time.Second); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			t.Logf("gone %v after the signal", time.Since(began).Round(time.Millisecond))
+			s.nothingLeft()
+			if !strings.Contains(p.Output(), "--resume") {
+				t.Errorf("it does not say how to go on:\n%s", p.Output())
+			}
+		})
 	}
 }
 
