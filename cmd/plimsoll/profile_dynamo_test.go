@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -176,9 +175,7 @@ func (g graphConfig) serve(worker *url.URL) error {
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"object":"list","data":[{"id":%q,"object":"object","created":1,"owned_by":"nvidia"}]}`, g["Frontend"]["served_model_name"])
 	})
-	proxy := httputil.NewSingleHostReverseProxy(worker) // 502 while there is no worker
-	proxy.FlushInterval = -1
-	mux.Handle("POST /v1/chat/completions", proxy)
+	mux.Handle("POST /v1/chat/completions", forward(worker.String())) // 502 while there is no worker
 	s := &http.Server{Addr: fmt.Sprint("127.0.0.1:", g["Frontend"]["port"]), Handler: mux, ReadHeaderTimeout: time.Minute}
 	return s.ListenAndServe()
 }
