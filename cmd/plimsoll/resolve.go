@@ -236,7 +236,7 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 // Hugging Face's hub gets the full name for a short one, and the folder for its
 // config.json.
 func (d deployment) asLoaded(m catalog.Model) string {
-	switch d.kind { //nolint:exhaustive // the others take the name as it was given
+	switch d.kind {
 	case engine.KindSim, engine.KindEstimate:
 		return m.Name
 	case engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM:

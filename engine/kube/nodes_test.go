@@ -26,8 +26,10 @@ func TestNodes(t *testing.T) {
 	got, err := Nodes(t.Context(), s.config(), Options{GPUResource: GPUResource, NodeSelector: map[string]string{"pool": "a"}})
 	slices.SortFunc(got, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	want := []Node{
-		{"a", 8, "NVIDIA H100 80GB HBM3", false}, {"b", 4, "", false},
-		{"shared", 16, "NVIDIA L4 SHARED", true}, {"slices", 14, "NVIDIA A100 SXM4 40GB MIG 1g.5gb", true},
+		{"a", 8, "NVIDIA H100 80GB HBM3", false},
+		{"b", 4, "", false},
+		{"shared", 16, "NVIDIA L4 SHARED", true},
+		{"slices", 14, "NVIDIA A100 SXM4 40GB MIG 1g.5gb", true},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
