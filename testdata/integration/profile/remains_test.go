@@ -165,9 +165,11 @@ func repeated(t *testing.T, dir string) bool {
 func apiServerRestarts(t *testing.T, on *cluster.Cluster) {
 	s := newSite(t, on, "restart")
 	dir := filepath.Join(t.TempDir(), "out")
-	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
-	s.pod(60*time.Second, "an engine is measured", func(p corev1.Pod) bool { return strings.Contains(p.Name, "decode-tp2") && ready(p) })
-	time.Sleep(500 * time.Millisecond) // into its measurement
+	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1", "--osl", "200")...)
+	program.Until(t, 60*time.Second, "the first point of decode", func() bool {
+		return slices.ContainsFunc(journal(dir), func(line string) bool { return strings.Contains(line, `"id":"sweep/decode/`) })
+	})
+	time.Sleep(2 * time.Second) // into the load of the next, whose 200 steps take 25 ms and more each
 	on.KillAPIServer()
 	time.Sleep(2 * time.Second)
 	on.RestartAPIServer()
