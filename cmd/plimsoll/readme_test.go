@@ -53,7 +53,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal("README.md has no sh block with output")
 	}
 	if *updateReadme {
-		update(t, root, dir, text)
+		rewrite(t, root, dir, text)
 	}
 }
 
@@ -102,8 +102,8 @@ func sh(t *testing.T, dir, block string) string {
 	return stdout.String()
 }
 
-// update writes the README with the real output, and the pictures beside it.
-func update(t *testing.T, root, dir, readme string) {
+// rewrite writes the README with the real output, and the pictures beside it.
+func rewrite(t *testing.T, root, dir, readme string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(root, "README.md"), []byte(readme), 0o644); err != nil {
 		t.Fatal(err)
