@@ -13,6 +13,7 @@ type Best struct {
 	ITL              time.Duration // predicted there, at most the limit where Feasible
 	KVUsage          float64       // fraction of the capacity
 	InFlight         float64       // requests
+	Error            float64       // relative, of ITL: nine of ten measurements there are expected in ITL / (1+Error) to ITL · (1+Error)
 	Feasible         bool          // false: no measured load keeps the limit; the fields are of the one with the least ITL
 	gaps             [2]gap
 }
@@ -31,7 +32,7 @@ func (d Decode) BestThroughput(limit time.Duration, contextTokens float64) Best 
 	n, ok := b.largest(float64(limit))
 	return Best{
 		ThroughputPerGPU: d.rate(&b, n), ITL: duration(b.itl(n)),
-		KVUsage: n * contextTokens / d.maxKV, InFlight: n, Feasible: ok, gaps: [2]gap{c},
+		KVUsage: n * contextTokens / d.maxKV, InFlight: n, Error: b.unsure(n), Feasible: ok, gaps: [2]gap{c},
 	}
 }
 
@@ -82,7 +83,7 @@ func (b *blend) knots() func(yield func(float64) bool) {
 		if !yield(b.high) {
 			return
 		}
-		x1, x2 := b.one.itl.x, b.two.itl.x
+		x1, x2 := b.one.rest.x, b.two.rest.x
 		if b.w == 0 {
 			x2 = nil
 		}

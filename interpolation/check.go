@@ -52,6 +52,11 @@ func CheckPrefill(s profile.PrefillSurface, f Facts) []profile.Warning {
 	if n := len(s.Samples); n < fewPoints {
 		w = append(w, profile.Warnf(CodeFewPoints, "%d prefill points, want at least %d", n, fewPoints))
 	}
+	if p, err := FitPrefill(s); err == nil {
+		w = append(w, wildWarnings(p.wild, func(i int) string {
+			return fmt.Sprintf("TTFT %.4g ms at ISL %d", s.Samples[i].TTFT.Seconds()*1e3, s.Samples[i].ISL)
+		})...)
+	}
 	var falls, fast []string
 	for i, p := range s.Samples {
 		if i > 0 && float64(p.TTFT) < float64(s.Samples[i-1].TTFT)*(1-noiseFall) {
@@ -74,7 +79,17 @@ func CheckPrefill(s profile.PrefillSurface, f Facts) []profile.Warning {
 
 // tooFast compares the arithmetic that a throughput implies with the GPU's peak.
 func tooFast(tokensPerGPU float64, f Facts) bool {
-	return f.Params > 0 && f.PeakFLOPS > 0 && flopsPerParam*f.Params*tokensPerGPU > f.PeakFLOPS
+	peak := PeakTokens(f)
+	return peak > 0 && tokensPerGPU > peak
+}
+
+// PeakTokens is the tokens/s/GPU beyond which a throughput implies more
+// arithmetic than the GPU has; 0 where the facts do not say.
+func PeakTokens(f Facts) float64 {
+	if f.Params <= 0 || f.PeakFLOPS <= 0 {
+		return 0
+	}
+	return f.PeakFLOPS / (flopsPerParam * f.Params)
 }
 
 func flopsWarning(f Facts, where []string) profile.Warning {
@@ -110,8 +125,12 @@ func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 	if len(d.rows) == 1 {
 		w = append(w, profile.Warnf(CodeOneContext, "measured at context %s only: other contexts are not known", tidy(d.rows[0].context)))
 	}
+	w = append(w, wildWarnings(d.wild, func(i int) string {
+		p := s.Samples[i]
+		return fmt.Sprintf("row %d: ITL %.4g ms at context %s with %s in flight", i, p.ITL.Seconds()*1e3, tidy(p.Context), tidy(p.KVUsage*d.maxKV/p.Context))
+	})...)
 	w = append(w, d.kvWarnings(f)...)
-	w = append(w, d.fallWarnings()...)
+	w = append(w, d.fallWarnings(s)...)
 	return append(w, sampleWarnings(s, f)...)
 }
 
@@ -139,14 +158,21 @@ func (d *Decode) kvWarnings(f Facts) []profile.Warning {
 	return w
 }
 
-func (d *Decode) fallWarnings() []profile.Warning {
+// fallWarnings looks at what was measured, for the fit does not fall. Samples
+// whose intervals overlap may be the other way round.
+func (d *Decode) fallWarnings(s profile.DecodeSurface) []profile.Warning {
+	order := slices.Clone(s.Samples)
+	load := func(p profile.DecodeSample) float64 { return p.KVUsage * d.maxKV / p.Context }
+	slices.SortStableFunc(order, func(a, b profile.DecodeSample) int {
+		return cmp.Or(cmp.Compare(d.nearest(a.Context).context, d.nearest(b.Context).context), cmp.Compare(load(a), load(b)))
+	})
 	var falls []string
-	for i := range d.rows {
-		c := d.rows[i].itl
-		for k := 1; k < len(c.x); k++ {
-			if c.y[k] < c.y[k-1]*(1-noiseFall) {
-				falls = append(falls, fmt.Sprintf("context %s from %s to %s in flight", tidy(d.rows[i].context), tidy(c.x[k-1]), tidy(c.x[k])))
-			}
+	for i := 1; i < len(order); i++ {
+		a, b := order[i-1], order[i]
+		r := d.nearest(b.Context)
+		fell := float64(b.ITL) < float64(a.ITL)*(1-noiseFall) && b.ITL+b.Half < a.ITL-a.Half
+		if fell && d.nearest(a.Context) == r && !sameLoad(load(a), load(b)) {
+			falls = append(falls, fmt.Sprintf("context %s from %s to %s in flight", tidy(r.context), tidy(load(a)), tidy(load(b))))
 		}
 	}
 	if falls == nil {

@@ -39,7 +39,7 @@ func TestCheckH200(t *testing.T) {
 		t.Errorf("prefill, nothing known: %v", w)
 	}
 	w := CheckDecode(d, h200Facts)
-	if got, want := codes(w), []string{CodeUnmeasuredKV, CodeITLNotRising, CodeThroughputClash}; !slices.Equal(got, want) {
+	if got, want := codes(w), []string{CodeWild, CodeUnmeasuredKV, CodeITLNotRising, CodeThroughputClash}; !slices.Equal(got, want) {
 		t.Fatalf("decode: %v, want %v", got, want)
 	}
 	if m := find(w, CodeUnmeasuredKV); m != "KV usage was measured only up to 0.58 at context 350" {
@@ -109,5 +109,28 @@ func TestCheckDecodeShortAndFull(t *testing.T) {
 	}
 	if w := CheckDecode(over, Facts{GPUs: 1, Params: 8e9, PeakFLOPS: 1e15}); !slices.Contains(codes(w), CodeFLOPS) || !slices.Contains(codes(w), CodeThroughputClash) {
 		t.Errorf("warnings %v", w)
+	}
+}
+
+// An ITL that was measured loosely, as one far from every limit is, does not fall
+// with the load because of its noise.
+func TestNoiseIsNoFall(t *testing.T) {
+	const kv, context = 400_000, 3000
+	surface := func(half time.Duration) profile.DecodeSurface {
+		s := profile.DecodeSurface{MaxKVTokens: kv}
+		for i, micros := range []int{3700, 3500, 5000, 7000} {
+			n, itl := 1+21*float64(i), time.Duration(micros)*time.Microsecond
+			p := profile.DecodeSample{KVUsage: n * context / kv, Context: context, ITL: itl, ThroughputPerGPU: n / itl.Seconds()}
+			if i == 0 {
+				p.Half = half
+			}
+			s.Samples = append(s.Samples, p)
+		}
+		return s
+	}
+	for half, want := range map[time.Duration]bool{0: true, 100 * time.Microsecond: true, 310 * time.Microsecond: false} {
+		if got := slices.Contains(codes(CheckDecode(surface(half), Facts{GPUs: 1})), CodeITLNotRising); got != want {
+			t.Errorf("3.7 ± %v ms, then 3.5 ms: said to fall %v", half, got)
+		}
 	}
 }

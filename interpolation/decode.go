@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 
 	"plimsoll/profile"
 )
@@ -12,14 +12,16 @@ import (
 // Decode predicts ITL and decode throughput over load and context at one
 // configuration.
 //
-// Within a row (one context) ITL over n, the requests in flight, is a monotone
-// cubic. Between rows at contexts c1 < c < c2, with λ = (c−c1)/(c2−c1), rows are
-// read at different loads and mixed:
+// ITL over n, the requests in flight, is one bend of all contexts, B(n), and for
+// each row (one context) a rest, which is a monotone cubic. Between rows at
+// contexts c1 < c < c2, with λ = (c−c1)/(c2−c1), rests are read at different
+// loads and mixed:
 //
-//	ITL(n, c) = (1−w)·ITL1(n1) + w·ITL2(n2),  n1 = n·(1−λ)/(1−w),  n2 = n·λ/w
+//	ITL(n, c) = B(n) + (1−w)·R1(n1) + w·R2(n2),  n1 = n·(1−λ)/(1−w),  n2 = n·λ/w
 //
-// For an engine whose step takes a + b·n + k·n·c (weights, per-sequence work,
-// attention over the KV cache) this is exact for every w in (0,1), since
+// For an engine whose step takes a + b·n + k·n·c + B(n) (weights, per-sequence
+// work, attention over the KV cache; experts that few sequences do not need, or
+// work hidden behind the weights) this is exact for every w in (0,1), since
 // (1−w)·n1 + w·n2 = n and (1−w)·n1·c1 + w·n2·c2 = n·((1−λ)·c1 + λ·c2) = n·c.
 // w is chosen so that both rows are read at the same fraction of the load that
 // they were measured up to, n1/N1 = n2/N2:
@@ -32,14 +34,19 @@ import (
 //
 // exact both for a limit on sequences (N1 = N2) and for a KV capacity K
 // (Ni = K/ci, so 1/N = c/K). Interpolating at equal n or at equal KV use reads
-// one of the rows beyond its measured end instead. ITL does not fall with n
-// where neither row's does.
+// one of the rows beyond its measured end instead. ITL never falls with n.
 type Decode struct {
 	rows  []row
+	gaps  []float64 // variance of the relative error that being between rows i and i+1 adds, half-way
+	bend  bend
+	bent  float64 // ns: weight of the bend
 	maxKV float64
 	gpus  float64
+	wild  []Wild
 	from  profile.Provenance
 }
+
+var decodeTerms = []term{constant, perUnit, perPair}
 
 // contextTolerance is how far beyond the outermost contexts counts as measured:
 // a context that was seen is never the round one that is asked for.
@@ -68,8 +75,87 @@ func FitDecode(s profile.DecodeSurface, gpus int) (Decode, error) {
 		}
 		samples[i] = v
 	}
+	doubtful(samples)
 	d.rows = newRows(samples)
+	d.draw(samples)
 	return d, nil
+}
+
+// draw fits the samples and makes the rows' curves.
+func (d *Decode) draw(samples []sample) {
+	var p []point
+	var y, doubt []float64
+	oneContext := true
+	for _, s := range samples {
+		p, y, doubt = append(p, point{s.n, s.context}), append(y, s.itl), append(doubt, s.doubt)
+		oneContext = oneContext && s.context == samples[0].context
+	}
+	terms := decodeTerms
+	if oneContext {
+		terms = terms[:2]
+	}
+	var f *field
+	f, d.wild = fitField(p, y, doubt, terms)
+	d.bend, d.bent = f.trend.bend, f.trend.weight[len(f.trend.terms)]
+	for i := range d.rows {
+		d.rows[i].draw(f)
+	}
+	for i := 1; i < len(d.rows); i++ {
+		d.gaps = append(d.gaps, d.gap(f, i-1))
+	}
+}
+
+// gap is by how much the squared error half-way between two rows exceeds that of
+// the rows, at most, at some loads.
+func (d *Decode) gap(f *field, i int) float64 {
+	one, two := &d.rows[i], &d.rows[i+1]
+	c := (one.context + two.context) / 2
+	b := d.between(i, c)
+	most := 0.0
+	for _, part := range [...]float64{0.05, 0.3, 0.6, 1} {
+		n := part * b.high
+		e1, e2, e := one.errors.at(n*b.per1), two.errors.at(n*b.per2), f.unsure(point{n, c})
+		most = max(most, e*e-(e1*e1+e2*e2)/2)
+	}
+	return most
+}
+
+// Wild names the samples that the others contradict.
+func (d Decode) Wild() []Wild { return slices.Clone(d.wild) }
+
+// scatter is how much efficiencies may differ, as logarithms, where throughput is
+// what requests in flight and ITL make it.
+const scatter = 0.1
+
+// doubtful finds out by how much each sample contradicts itself: throughput times
+// ITL is the number of requests in flight, by Little's law, and where it is
+// another than KV use says, the engine had another load than it is filed under.
+// Where most samples do so, throughput is something else.
+func doubtful(samples []sample) {
+	var e, off []float64
+	for _, s := range samples {
+		if s.efficiency > 0 {
+			e = append(e, math.Log(s.efficiency))
+		}
+	}
+	if e == nil {
+		return
+	}
+	usual := median(e)
+	for _, x := range e {
+		off = append(off, math.Abs(x-usual))
+	}
+	if median(off) > scatter {
+		return
+	}
+	for i := range samples {
+		if s := &samples[i]; s.efficiency > 0 {
+			s.doubt = math.Abs(math.Log(s.efficiency) - usual)
+			if !(s.doubt < 1) { // or no number, of absurd throughputs
+				s.doubt = 1
+			}
+		}
+	}
 }
 
 func (d *Decode) sample(p profile.DecodeSample) (sample, error) {
@@ -127,89 +213,6 @@ func (d *Decode) nearest(context float64) *row {
 	return best
 }
 
-// blend is the surface at one context: two rows and their weight, or one row.
-type blend struct {
-	one, two   *row
-	w          float64 // of two
-	per1, per2 float64 // n of each row per n asked for
-	low, high  float64 // measured loads
-}
-
-// blend prepares a context. Beyond the outermost rows the nearest one is read
-// where it is slower for every affine engine: below, at equal n (its contexts
-// are longer); above, at equal KV use (more sequences for as many tokens).
-func (d *Decode) blend(c float64) (blend, gap) {
-	first, last := &d.rows[0], &d.rows[len(d.rows)-1]
-	if !(c > 0) || math.IsInf(c, 0) {
-		return single(last, 1), gap{what: notNumber, got: c}
-	}
-	outside := gap{what: context, got: c, low: first.low, high: last.high}
-	switch {
-	case c <= first.context:
-		if c >= first.low*(1-contextTolerance) {
-			outside = gap{}
-		}
-		return single(first, 1), outside
-	case c >= last.context:
-		if c <= last.high*(1+contextTolerance) {
-			outside = gap{}
-		}
-		return single(last, c/last.context), outside
-	}
-	i := sort.Search(len(d.rows), func(i int) bool { return d.rows[i].context >= c })
-	return between(&d.rows[i-1], &d.rows[i], c), gap{}
-}
-
-func single(r *row, per float64) blend {
-	return blend{one: r, two: r, per1: per, per2: per, low: r.min() / per, high: r.max() / per}
-}
-
-func between(r1, r2 *row, c float64) blend {
-	λ := (c - r1.context) / (r2.context - r1.context)
-	n1, n2 := r1.max(), r2.max()
-	d := (1-λ)*n2 + λ*n1
-	return blend{
-		one: r1, two: r2, w: λ * n1 / d, per1: d / n2, per2: d / n1,
-		low: 1 / ((1-λ)/r1.min() + λ/r2.min()), high: n1 * n2 / d,
-	}
-}
-
-// itl is the ITL in ns at n requests in flight. A load below one on average is
-// an engine that idles in between: a request that runs has it to itself.
-func (b *blend) itl(n float64) float64 {
-	n = max(n, min(1, b.low))
-	y := b.one.at(n * b.per1)
-	if b.w > 0 {
-		y = (1-b.w)*y + b.w*b.two.at(n*b.per2)
-	}
-	return y
-}
-
-// efficiency is measured throughput over n/ITL/GPUs.
-func (b *blend) efficiency(n float64) float64 {
-	e := b.one.efficiency.at(n * b.per1)
-	if b.w > 0 {
-		e = (1-b.w)*e + b.w*b.two.efficiency.at(n*b.per2)
-	}
-	return e
-}
-
-// verdict on a load. Below one request in flight there is nothing to measure,
-// so an engine measured at one covers that too.
-func (b *blend) verdict(n float64) gap {
-	if !(n >= 0) || math.IsInf(n, 0) {
-		return gap{what: notNumber, got: n}
-	}
-	low := b.low
-	if low <= 1+loadTolerance {
-		low = 0
-	}
-	if n < low*(1-loadTolerance) || n > b.high*(1+loadTolerance) {
-		return gap{what: inFlight, got: n, low: b.low, high: b.high}
-	}
-	return gap{}
-}
-
 // ITL predicts the inter-token latency at a KV use (fraction of the capacity)
 // and a mean context per running sequence (tokens).
 func (d Decode) ITL(kvUsage, contextTokens float64) Latency {
@@ -219,7 +222,7 @@ func (d Decode) ITL(kvUsage, contextTokens float64) Latency {
 // ITLAt predicts it at a number of requests in flight.
 func (d Decode) ITLAt(requests, contextTokens float64) Latency {
 	b, n, gaps := d.read(requests, contextTokens)
-	return Latency{Value: duration(b.itl(n)), InRange: gaps == [2]gap{}, gaps: gaps}
+	return Latency{Value: duration(b.itl(n)), InRange: gaps == [2]gap{}, Error: b.unsure(n), gaps: gaps}
 }
 
 // read is where the surface is read for a load at a context, and what of the
@@ -242,7 +245,7 @@ func (d Decode) ThroughputPerGPU(kvUsage, contextTokens float64) Rate {
 // the measured efficiency, which is near 1.
 func (d Decode) ThroughputAt(requests, contextTokens float64) Rate {
 	b, n, gaps := d.read(requests, contextTokens)
-	return Rate{Value: d.rate(&b, n), InRange: gaps == [2]gap{}, gaps: gaps}
+	return Rate{Value: d.rate(&b, n), InRange: gaps == [2]gap{}, Error: b.unsure(n), gaps: gaps}
 }
 
 // rate in output tokens/s/GPU; 0 where the step takes no time, at no load on an

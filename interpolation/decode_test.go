@@ -181,35 +181,6 @@ func TestITLDoesNotFallWithLoad(t *testing.T) {
 	})
 }
 
-// TestPassesThroughPointsWithoutOvershoot, whatever the data, falling or not.
-func TestPassesThroughPointsWithoutOvershoot(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawRising(t)
-		for i := range s.Samples {
-			p := &s.Samples[i]
-			p.ITL = time.Duration(float64(p.ITL) * rapid.Float64Range(0.3, 3).Draw(t, "noise"))
-		}
-		d := mustDecode(t, s)
-		for i, p := range s.Samples {
-			if math.Abs(float64(d.ITL(p.KVUsage, p.Context).Value-p.ITL)) > 1+1e-6*float64(p.ITL) {
-				t.Fatalf("sample %d: predicted %v, measured %v", i, d.ITL(p.KVUsage, p.Context).Value, p.ITL)
-			}
-		}
-		for r := range d.rows {
-			c := &d.rows[r].itl
-			for i := 1; i < len(c.x); i++ {
-				lo, hi := min(c.y[i-1], c.y[i]), max(c.y[i-1], c.y[i])
-				for f := range 21 {
-					y := c.at(c.x[i-1] + (c.x[i]-c.x[i-1])*float64(f)/20)
-					if y < lo*(1-1e-9) || y > hi*(1+1e-9) {
-						t.Fatalf("row %d: %v between %v and %v", r, y, lo, hi)
-					}
-				}
-			}
-		}
-	})
-}
-
 // TestBestThroughputIsTheLargestLoad against a scan of every load.
 func TestBestThroughputIsTheLargestLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -241,17 +212,20 @@ func TestBestThroughputIsTheLargestLoad(t *testing.T) {
 	})
 }
 
-func TestBestThroughputOnFallingData(t *testing.T) {
-	// Upstream's mislabelled row: 46.6, 40.9, 42.6 ms at 1049, 1311, 1573.
+// TestUpstreamUnequalNoiseFalls: upstream's row at context 350 has 46.6, 40.9,
+// 42.6 ms at 1049, 1311, 1573 in flight, by its labels; by its throughput 900,
+// 788 and 808 ran. The fit follows the rows that do not contradict themselves,
+// never falls, and says that it is unsure there.
+func TestUpstreamUnequalNoiseFalls(t *testing.T) {
 	_, s, _ := loadH200(t)
 	d := mustDecode(t, s)
 	b := d.BestThroughput(42*time.Millisecond, 350)
-	if !b.Feasible || b.ITL > 42*time.Millisecond || b.InFlight <= 1311 || b.InFlight >= 1573 {
-		t.Errorf("chose %+v, want the crossing between 1311 and 1573 in flight", b)
+	if !b.Feasible || b.ITL > 42*time.Millisecond || b.InFlight < 700 || b.InFlight > 900 {
+		t.Errorf("chose %+v, want about 787 in flight, where 42.5 ms were measured", b)
 	}
 	top := d.BestThroughput(time.Second, 350)
-	if math.Abs(top.InFlight-1573) > 1e-6 || !within(top.ThroughputPerGPU, 18968.9, 1e-5) {
-		t.Errorf("chose %+v, want the top of the row as measured", top)
+	if math.Abs(top.InFlight-1573) > 1e-6 || top.ITL < 60*time.Millisecond || !within(top.ThroughputPerGPU, 18968.9, 0.05) || top.Error < 0.1 {
+		t.Errorf("chose %+v, want the top of the row, slower than labelled, its throughput as measured", top)
 	}
 }
 
@@ -322,9 +296,14 @@ func TestThroughputIsAsMeasured(t *testing.T) {
 	_, s, _ := loadH200(t)
 	d := mustDecode(t, s)
 	for i, p := range s.Samples {
-		if got := d.ThroughputPerGPU(p.KVUsage, p.Context).Value; !within(got, p.ThroughputPerGPU, 1e-6) {
-			t.Errorf("row %d: %v, measured %v", i, got, p.ThroughputPerGPU)
+		wild := slices.ContainsFunc(d.wild, func(w Wild) bool { return w.Index == i })
+		got := d.ThroughputPerGPU(p.KVUsage, p.Context)
+		if low, high := got.Bounds(); !wild && (p.ThroughputPerGPU < low || p.ThroughputPerGPU > high || !within(got.Value, p.ThroughputPerGPU, 0.12)) {
+			t.Errorf("row %d: %v, %v to %v, measured %v", i, got.Value, low, high, p.ThroughputPerGPU)
 		}
+	}
+	if w := d.Wild(); len(w) != 3 || w[0].Index != 6 || w[0].Off > -0.4 || w[1].Index != 5 || w[2].Index != 22 {
+		t.Errorf("wild: %+v, want the two mislabelled worst and 11.7 ms at 19 in flight, where 9.8 is usual", w)
 	}
 }
 
@@ -382,7 +361,7 @@ func TestRepeatedLoadsArePooled(t *testing.T) {
 		again[i].ITL += 2000
 	}
 	s.Samples = append(s.Samples, again...)
-	if got := mustDecode(t, s).ITLAt(1, 100).Value; got != 1_011_000 {
+	if got := mustDecode(t, s).ITLAt(1, 100).Value; (got - 1_011_000).Abs() > 10 {
 		t.Errorf("ITL %v, want the mean of 1.010 and 1.012 ms", got)
 	}
 }

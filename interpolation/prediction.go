@@ -12,7 +12,8 @@ import (
 type Prediction[T time.Duration | float64] struct {
 	Value   T
 	InRange bool
-	gaps    [2]gap // by how much it is outside, for Warnings
+	Error   float64 // relative: nine of ten measurements are expected in Bounds
+	gaps    [2]gap  // by how much it is outside, for Warnings
 }
 
 // Latency is a predicted latency.
@@ -23,6 +24,12 @@ type Rate = Prediction[float64]
 
 // Warnings says what was outside the measured range; nil where nothing was.
 func (p Prediction[T]) Warnings() []profile.Warning { return warnings(p.gaps) }
+
+// Bounds is Value divided and multiplied by 1 + Error.
+func (p Prediction[T]) Bounds() (low, high T) {
+	v := min(float64(p.Value), math.MaxInt64/2) // what a time.Duration holds, rounding included
+	return T(v / (1 + p.Error)), max(p.Value, T(min(v*(1+p.Error), math.MaxInt64/2)))
+}
 
 // gap is one quantity outside the range that was measured. It holds numbers, so
 // that predicting allocates nothing; the words are made when asked for.

@@ -3,8 +3,6 @@ package interpolation
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // prompts splits TTFT over ISL into what the prompts of one step share and what
@@ -30,13 +28,13 @@ const leastForKnee = 5
 // of relative errors, the knee by search. own is the difference from the
 // measured curve, so that the split never changes T.
 func newPrompts(p *Prefill) prompts {
-	x, y := p.ttft.x, p.ttft.y
-	best, least := line(p), math.Inf(1)
+	x, y := p.isl, p.fit
+	best, least := proportional(p), math.Inf(1)
 	// A knee below the shortest prompt leaves nothing to see it by; beyond the
 	// last few samples too little is left to tell a line from a parabola.
 	for knee := x[0]; len(x) >= leastForKnee && knee <= x[len(x)-4]; knee *= 1.05 {
-		c, off, ok := hinge(x, y, knee)
-		if ok && off < least {
+		c, off := hinge(x, y, knee)
+		if off < least {
 			best, least = prompts{ttft: p, zero: c[0], perToken: c[1], hidden: knee}, off
 		}
 	}
@@ -44,40 +42,47 @@ func newPrompts(p *Prefill) prompts {
 	return best
 }
 
-// line is the split of a surface that is too small to show a knee: a straight
+// proportional is the split of a surface that is too small to show a knee: a straight
 // line through its first two samples, or in proportion for a single one.
-func line(p *Prefill) prompts {
+func proportional(p *Prefill) prompts {
 	low := p.ttft.first()
 	at := p.ttft.at(low)
-	slope := min(p.ttft.firstSlope(), at/low)
+	slope := at / low // for one prompt length
+	if len(p.isl) > 1 {
+		slope = min((p.fit[1]-p.fit[0])/(p.isl[1]-p.isl[0]), slope)
+	}
 	if slope <= 0 {
-		slope = at / low // one prompt length, or TTFT that falls
+		slope = at / low // TTFT does not rise
 	}
 	return prompts{ttft: p, zero: at - slope*low, perToken: slope}
 }
 
-// hinge fits y = c0 + c1·max(0, x−knee) + c2·x² and gives the sum of squares of
-// the relative errors; false where a coefficient comes out negative.
-func hinge(x, y []float64, knee float64) (c [3]float64, off float64, ok bool) {
-	a, b := mat.NewDense(len(x), 3, nil), mat.NewVecDense(len(x), nil)
+// hinge fits y = c0 + c1·max(0, x−knee) + c2·x², none negative, and gives the sum
+// of squares of the relative errors.
+func hinge(x, y []float64, knee float64) (c [most]float64, off float64) {
+	columns := func(i int) [most]float64 {
+		return [most]float64{1 / y[i], max(0, x[i]-knee) / y[i], x[i] * x[i] / y[i]}
+	}
+	var a [most][most]float64
+	var b [most]float64
 	for i := range x {
-		a.SetRow(i, []float64{1 / y[i], max(0, x[i]-knee) / y[i], x[i] * x[i] / y[i]})
-		b.SetVec(i, 1)
-	}
-	var v mat.VecDense
-	if err := v.SolveVec(a, b); err != nil {
-		return c, 0, false
-	}
-	for i := range c {
-		if c[i] = v.AtVec(i); c[i] < 0 {
-			return c, 0, false
+		v := columns(i)
+		for j := range v {
+			b[j] += v[j]
+			for k := range v {
+				a[j][k] += v[j] * v[k]
+			}
 		}
 	}
+	c = nonNegative(a, b, 3)
 	for i := range x {
-		e := (c[0]+c[1]*max(0, x[i]-knee)+c[2]*x[i]*x[i])/y[i] - 1
+		e := -1.0
+		for j, v := range columns(i) {
+			e += c[j] * v
+		}
 		off += e * e
 	}
-	return c, off, true
+	return c, off
 }
 
 // shared is what tokens cost that a step holds beside others, in ns.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // sample is one measured decode point in the terms of the model: n requests in
@@ -13,32 +11,36 @@ import (
 // measured throughput over n/ITL/GPUs (1 in a steady state, by Little's law).
 type sample struct {
 	n, context, itl, efficiency float64
+	doubt                       float64 // by how much it contradicts itself, relative
 }
 
-// row is what was measured at one context, over n.
+// sureBelow is the doubt from which a sample is not asked for its efficiency.
+const sureBelow = 0.1
+
+// row is the surface at one context, over n.
 type row struct {
 	context    float64
-	low, high  float64 // contexts of its samples
-	itl        curve   // ns
-	efficiency curve
+	low, high  float64   // contexts of its samples
+	n, itl     []float64 // the loads measured, and ns of the fit there
+	rest       curve     // ns: ITL without the bend, at more loads than were measured
+	errors     line      // relative, of ITL
+	efficiency line
+	fall       float64 // slope at the curve's lower end, per ITL there
 }
 
-func (r *row) min() float64 { return r.itl.first() }
-func (r *row) max() float64 { return r.itl.last() }
+func (r *row) min() float64 { return r.n[0] }
+func (r *row) max() float64 { return r.n[len(r.n)-1] }
 
-// at is the ITL in ns at n. Below the first sample the first chord goes on, so
-// that an engine affine in n stays exact, with a slope that neither falls with
-// load nor leads below 0 at n = 0. Above the last, the last chord goes on.
+// at is the rest of ITL in ns at n. Outside the curve, which reaches further than
+// the samples, its end's slope goes on, and does not lead below 0 at n = 0.
 func (r *row) at(n float64) float64 {
-	switch lo, hi := r.min(), r.max(); {
+	switch lo, hi := r.rest.first(), r.rest.last(); {
 	case n < lo:
-		y := r.itl.at(lo)
-		slope := min(max(r.itl.firstSlope(), 0), y/lo)
-		return y - slope*(lo-n)
+		return r.rest.y[0] * (1 - r.fall*(lo-n))
 	case n > hi:
-		return r.itl.at(hi) + max(r.itl.lastSlope(), 0)*(n-hi)
+		return r.rest.at(hi) + r.rest.slope()*(n-hi)
 	default:
-		return r.itl.at(n)
+		return r.rest.at(n)
 	}
 }
 
@@ -53,7 +55,7 @@ const labelGap = 0.04
 // newRows groups samples by context and makes each group a row at its mean
 // context. Where contexts are labels that repeat, equal ones are a row. Where
 // they were seen, a sample belongs to the row whose mean it is within
-// rowTolerance of, and its ITL is brought to the row's context.
+// rowTolerance of.
 func newRows(samples []sample) []row {
 	s := slices.Clone(samples)
 	slices.SortStableFunc(s, func(a, b sample) int {
@@ -63,7 +65,6 @@ func newRows(samples []sample) []row {
 	if labelled(s) {
 		tolerance = 0
 	}
-	slope := contextSlope(s)
 	var rows []row
 	for len(s) > 0 {
 		k, sum := 1, s[0].context // a group's size and sum; equal contexts stay together whatever rounding does to the mean
@@ -71,7 +72,7 @@ func newRows(samples []sample) []row {
 			sum += s[k].context
 			k++
 		}
-		rows = append(rows, newRow(s[:k], sum/float64(k), slope))
+		rows = append(rows, newRow(s[:k], sum/float64(k)))
 		s = s[k:]
 	}
 	return rows
@@ -93,28 +94,35 @@ func labelled(s []sample) bool {
 	return 2*distinct <= len(s)
 }
 
-// newRow brings samples to one context and pools those of equal n.
-func newRow(s []sample, context, slope float64) row {
+// newRow has the loads and efficiencies of samples; those of one load are one.
+// Samples in doubt say nothing of efficiency where others do.
+func newRow(s []sample, context float64) row {
 	r := row{context: context, low: s[0].context, high: s[len(s)-1].context}
 	if r.low == r.high {
 		r.context = r.low // the mean of equal numbers may differ in the last bit
 	}
 	s = slices.Clone(s)
 	slices.SortStableFunc(s, func(a, b sample) int { return cmp.Compare(a.n, b.n) })
-	var n, itl, eff []float64
-	for i := 0; i < len(s); {
-		k := i
-		var sum sample
-		for ; k < len(s) && sameLoad(s[k].n, s[i].n); k++ {
-			sum.n += s[k].n
-			sum.itl += max(s[k].itl+slope*s[k].n*(r.context-s[k].context), s[k].itl/2)
-			sum.efficiency += s[k].efficiency
+	var all, sure line
+	for len(s) > 0 {
+		k := 1
+		for k < len(s) && sameLoad(s[k].n, s[0].n) {
+			k++
 		}
-		m := float64(k - i)
-		n, itl, eff = append(n, sum.n/m), append(itl, sum.itl/m), append(eff, sum.efficiency/m)
-		i = k
+		var n, eff, doubt float64
+		for _, x := range s[:k] {
+			n, eff, doubt = n+x.n/float64(k), eff+x.efficiency/float64(k), max(doubt, x.doubt)
+		}
+		r.n = append(r.n, n)
+		all.add(n, eff)
+		if doubt < sureBelow {
+			sure.add(n, eff)
+		}
+		s = s[k:]
 	}
-	r.itl, r.efficiency = newCurve(n, itl), newCurve(n, eff)
+	if r.efficiency = sure; len(sure.x) == 0 {
+		r.efficiency = all
+	}
 	return r
 }
 
@@ -122,29 +130,30 @@ func newRow(s []sample, context, slope float64) row {
 // and a quotient of what the file holds.
 func sameLoad(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Abs(b) }
 
-// contextSlope is c ≥ 0 of the least-squares fit ITL = a + b·n + c·n·context,
-// in ns per token; 0 where the samples do not determine it. It is used only to
-// shift samples within a row, by a few per cent of their context.
-func contextSlope(s []sample) float64 {
-	if len(s) < 4 || s[len(s)-1].context == s[0].context {
-		return 0
+const (
+	fineLoad = 1.5 // ratio of two neighbouring loads of a row's curve
+	reach    = 1.5 // of the highest load measured, to where a row's curve goes
+)
+
+// draw makes the row's curves. They go on below and above what was measured
+// there, by what the other rows say of it.
+func (r *row) draw(f *field) {
+	ends := r.n
+	if low := min(1, ends[0]); !sameLoad(low, ends[0]) {
+		ends = append([]float64{low}, ends...)
 	}
-	var nMax, cMax float64
-	for _, p := range s {
-		nMax, cMax = max(nMax, p.n), max(cMax, p.n*p.context)
+	knots := between(append(slices.Clone(ends), reach*r.max()), fineLoad)
+	y, off := make([]float64, len(knots)), make([]float64, len(knots))
+	for i, n := range knots {
+		p := point{n, r.context}
+		y[i], off[i] = f.at(p)-f.trend.bent(n), f.unsure(p)
 	}
-	a := mat.NewDense(len(s), 3, nil)
-	y := mat.NewVecDense(len(s), nil)
-	for i, p := range s {
-		a.SetRow(i, []float64{1, p.n / nMax, p.n * p.context / cMax}) // scaled to 1: conditions the fit
-		y.SetVec(i, p.itl)
+	rising(y)
+	r.rest, r.errors = newCurve(knots, y), line{knots, off}
+	if len(knots) > 1 && y[0] > 0 {
+		r.fall = min((y[1]-y[0])/(knots[1]-knots[0])/y[0], 1/knots[0])
 	}
-	var x mat.VecDense
-	if err := x.SolveVec(a, y); err != nil {
-		return 0 // the columns depend on each other: there is no slope to speak of
+	for _, n := range r.n {
+		r.itl = append(r.itl, r.at(n)+f.trend.bent(n))
 	}
-	if c := x.AtVec(2) / cMax; finite(c) {
-		return max(c, 0)
-	}
-	return 0
 }

