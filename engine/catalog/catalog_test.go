@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"os"
@@ -218,6 +219,37 @@ func TestWeightBytes(t *testing.T) {
 		if got := m.WeightBytes(tc.d) / 1e9; got < 0.99*tc.gb || got > 1.01*tc.gb {
 			t.Errorf("%s %s weighs %.2f GB, want %.2f", tc.model, tc.d, got, tc.gb)
 		}
+	}
+}
+
+// A model published in 8 or 4 bits is never taken for one in 16: its row says so,
+// and each row says something.
+func TestPublishedWeights(t *testing.T) {
+	small := map[string]engine.DType{
+		"deepseek-ai/DeepSeek-V3": engine.FP8, "deepseek-ai/DeepSeek-R1": engine.FP8,
+		"openai/gpt-oss-20b": engine.FP4, "openai/gpt-oss-120b": engine.FP4,
+	}
+	for _, m := range defaults(t).Models() {
+		if want := cmp.Or(small[m.Name], engine.BF16); m.Weights != want {
+			t.Errorf("%s is published in %q, want %s", m.Name, m.Weights, want)
+		}
+		if !strings.Contains(m.Source, "weights: ") {
+			t.Errorf("%s does not say where its weights' type is from: %s", m.Name, m.Source)
+		}
+	}
+}
+
+func TestWeightsOfAUsersRow(t *testing.T) {
+	const header = "model,layers,hidden,q_heads,kv_heads,head_dim,ffn,vocab,max_context,weights,source\n"
+	for word, want := range map[string]engine.DType{"": "", "bf16": engine.BF16, "fp8": engine.FP8, "fp4": engine.FP4} {
+		c, err := Catalog{}.With("mine.csv", strings.NewReader(header+"m,1,64,1,1,64,64,100,100,"+word+",me\n"))
+		if err != nil || c.Models()[0].Weights != want {
+			t.Errorf("%q: %+v, %v", word, c.Models(), err)
+		}
+	}
+	_, err := Catalog{}.With("mine.csv", strings.NewReader(header+"m,1,64,1,1,64,64,100,100,int4,me\n"))
+	if err == nil || err.Error() != `mine.csv:2: m: weights is "int4": want bf16, fp8 or fp4, integers as the float of their size` {
+		t.Error(err)
 	}
 }
 

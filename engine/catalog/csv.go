@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"plimsoll/engine"
 )
 
 // column says how one CSV field of a row of kind T is read.
@@ -70,7 +72,17 @@ func modelColumns() []column[Model] {
 		intColumn("full_attention_layers", false, func(m *Model) *int { return &m.FullAttentionLayers }),
 		intColumn("max_context", true, func(m *Model) *int { return &m.MaxContext }),
 		intColumn("quant_block", false, func(m *Model) *int { return &m.QuantBlock }),
+		{"weights", false, setWeights},
 		stringColumn("source", true, func(m *Model) *string { return &m.Source }),
+	}
+}
+
+func setWeights(m *Model, s string) error {
+	switch m.Weights = engine.DType(s); m.Weights {
+	case engine.BF16, engine.FP8, engine.FP4:
+		return nil
+	default:
+		return fmt.Errorf("weights is %q: want bf16, fp8 or fp4, integers as the float of their size", s)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestReadHFConfigEqualsTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		got.Name, got.Source = want.Name, want.Source
-		got.QuantBlock = want.QuantBlock // these files leave quantization_config out
+		got.QuantBlock, got.Weights = want.QuantBlock, want.Weights // these files leave quantization_config and torch_dtype out
 		if want.MoE() && !want.MLA() {
 			got.FFN = want.FFN // says nothing where every layer has experts
 		}

@@ -40,9 +40,9 @@ type Model struct {
 	ActiveParams int64  `json:"active_params"`
 	Source       string `json:"source"`
 
-	// Weights is how the checkpoint behind a config.json stores most of its
-	// weights, integers as the float of their size; empty where it does not say,
-	// which is BF16 unless Quantization is not understood.
+	// Weights is how the published checkpoint stores most of its weights, integers
+	// as the float of their size; empty where row or config.json do not say, which
+	// is BF16 unless Quantization is not understood.
 	Weights engine.DType `json:"weights,omitempty"`
 	// Quantization is what the config.json says of that, in words: "awq,
 	// 4-bit integers"; empty where it says nothing.

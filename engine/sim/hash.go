@@ -2,7 +2,8 @@ package sim
 
 // Mix hashes two words into one, with the finalizer of SplitMix64 (Steele, Lea
 // and Flood, OOPSLA 2014): for either argument fixed it is one-to-one in the
-// other, and neighbours share nothing.
+// other, and neighbours share nothing. It hashes their sum: of two small numbers
+// one is to be hashed before.
 func Mix(a, b uint64) uint64 {
 	x := a + b + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -65,6 +65,21 @@ func TestStreamedCompletion(t *testing.T) {
 	}
 }
 
+// As vLLM does where it is asked: token counts with each chunk of a stream.
+func TestContinuousUsage(t *testing.T) {
+	got := serve(t, testOptions()).stream("/v1/completions",
+		`{"prompt":"one two three","max_tokens":4,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`)
+	if len(got) != 6 {
+		t.Fatalf("%d events, want 4 tokens, usage, the end: %q", len(got), got)
+	}
+	for i, data := range got[:5] {
+		r := decode(t, data)
+		if want := min(i+1, 4); r.Usage == nil || r.Usage.Prompt != 3 || r.Usage.Completion != want || r.Usage.Total != 3+want || len(r.Choices) != min(1, 4-i) {
+			t.Errorf("chunk %d: %s", i, data)
+		}
+	}
+}
+
 func TestStreamWithoutUsage(t *testing.T) {
 	s := serve(t, testOptions())
 	if got := s.stream("/v1/completions", `{"prompt":"a","max_tokens":1,"stream":true}`); len(got) != 2 || strings.Contains(got[0], "usage") {

@@ -67,7 +67,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 	a := newAnswer(s.cfg.Seed, q.prompt)
 	s.driver.in.add(st)
 	if q.stream {
-		s.stream(w, r, st, newChunks(d, e, a, st.outputTokens(), st.finish), q.usage)
+		s.stream(w, r, st, newChunks(d, e, a, st.outputTokens(), st.finish), q)
 		return
 	}
 	n, ok := s.await(r, st, st.req.OutputTokens)
@@ -202,7 +202,7 @@ func (s *Server) await(r *http.Request, st *stream, n int) (int, bool) {
 }
 
 // stream writes one event per token as they come.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c chunks, withUsage bool) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c chunks, q query) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	rc := http.NewResponseController(w)
@@ -224,10 +224,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c ch
 		}
 		buf = buf[:0]
 		for ; sent < have; sent++ {
-			buf = c.appendToken(buf, st.before+sent)
+			buf = c.appendToken(buf, st.before+sent, usageIf(q.liveUsage, st, st.before+sent+1))
 		}
 		if sent == total {
-			buf = c.appendEnd(buf, usageIf(withUsage, st))
+			buf = c.appendEnd(buf, usageIf(q.usage, st, st.outputTokens()))
 		}
 		if !write(buf) {
 			return
@@ -235,10 +235,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c ch
 	}
 }
 
-func usageIf(wanted bool, st *stream) *usage {
+// usageIf is the usage once so many tokens are out, if it is wanted.
+func usageIf(wanted bool, st *stream, tokens int) *usage {
 	if !wanted {
 		return nil
 	}
-	u := newUsage(st.promptTokens(), st.outputTokens(), st.cached)
+	u := newUsage(st.promptTokens(), tokens, st.cached)
 	return &u
 }

@@ -23,6 +23,7 @@ type query struct {
 	ignoreEOS bool
 	stream    bool
 	usage     bool // a stream ends with a usage chunk
+	liveUsage bool // and each chunk of it has usage too
 	handover  transfer
 }
 
@@ -52,6 +53,7 @@ type body struct {
 	Stream              bool            `json:"stream"`
 	StreamOptions       struct {
 		IncludeUsage bool `json:"include_usage"`
+		Continuous   bool `json:"continuous_usage_stats"` // vLLM's own
 	} `json:"stream_options"`
 	N      *int `json:"n"`
 	BestOf *int `json:"best_of"`
@@ -111,6 +113,7 @@ func parseBody(data []byte) (body, query, error) {
 		return body{}, query{}, badRequest("the body is not a valid request: %v", err)
 	}
 	q := query{model: b.Model, minTokens: b.MinTokens, ignoreEOS: b.IgnoreEOS, stream: b.Stream, usage: b.StreamOptions.IncludeUsage, handover: b.Transfer}
+	q.liveUsage = q.usage && b.StreamOptions.Continuous
 	limit := b.MaxTokens
 	if b.MaxCompletionTokens != nil {
 		limit = b.MaxCompletionTokens

@@ -48,7 +48,7 @@ type envelope struct {
 type chunks struct {
 	head      string // up to the choices' value
 	before    string // from head's end to the word
-	after     string // from the word to the event's end
+	after     string // from the word to the choices' end
 	afterLast string // the same with a finish reason
 	role      string // an event before the first word; empty = none
 	answer    answer
@@ -69,29 +69,41 @@ func newChunks(d dialect, e envelope, a answer, n int, f finish) chunks {
 		c.role = c.head + `[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 	}
 	c.before = c.head + open
-	c.after = shut + `,"finish_reason":null}]}` + "\n\n"
-	c.afterLast = shut + `,"finish_reason":"` + string(f) + `"}]}` + "\n\n"
+	c.after = shut + `,"finish_reason":null}]`
+	c.afterLast = shut + `,"finish_reason":"` + string(f) + `"}]`
 	return c
 }
 
-// appendToken appends the event of the i-th word, the role's before the first.
-func (c *chunks) appendToken(b []byte, i int) []byte {
+// appendToken appends the event of the i-th word, the role's before the first; u
+// nil = without usage.
+func (c *chunks) appendToken(b []byte, i int, u *usage) []byte {
 	if i == 0 {
 		b = append(b, c.role...)
 	}
 	b = append(b, c.before...)
 	b = c.answer.appendWord(b, i)
 	if i == c.last {
-		return append(b, c.afterLast...)
+		b = append(b, c.afterLast...)
+	} else {
+		b = append(b, c.after...)
 	}
-	return append(b, c.after...)
+	return appendUsage(b, u)
+}
+
+// appendUsage ends an event after its choices, with usage unless that is nil.
+func appendUsage(b []byte, u *usage) []byte {
+	if u != nil {
+		b = fmt.Appendf(b, `,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`,
+			u.Prompt, u.Total, u.Completion, u.Details.Cached)
+	}
+	return append(b, "}\n\n"...)
 }
 
 // appendEnd appends the events after the last word; u nil = without usage.
 func (c *chunks) appendEnd(b []byte, u *usage) []byte {
 	if u != nil {
-		b = fmt.Appendf(b, `%s[],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`+"\n\n",
-			c.head, u.Prompt, u.Total, u.Completion, u.Details.Cached)
+		b = append(append(b, c.head...), "[]"...)
+		b = appendUsage(b, u)
 	}
 	return append(b, "data: [DONE]\n\n"...)
 }

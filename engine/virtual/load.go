@@ -21,8 +21,11 @@ type load struct {
 	w        profile.Workload
 	core     *sim.Engine
 	overhead engine.Picoseconds
-	firstID  uint64 // of request 0
-	prompt   uint64 // decides the prompts
+	firstID  uint64                     // of request 0
+	prompt   func(i int) uint64         // decides the prompt of request i
+	held     bool                       // requests are held back until another ends
+	stop     func(profile.Request) bool // asked after each request that ended; may be nil
+	stopped  bool                       // it said so
 
 	now     engine.Picoseconds   // since the base
 	entries []engine.Picoseconds // when each request sent so far reaches the engine
@@ -35,8 +38,11 @@ type load struct {
 // send issues the next request at an instant not before the last one's.
 func (l *load) send(at engine.Picoseconds) {
 	r := &l.records[len(l.entries)]
-	r.Due, r.Sent, r.Header = at.Duration(), at.Duration(), at.Duration()
-	r.Chunks = make([]profile.Chunk, 0, l.w.OSL)
+	if r.Due == 0 { // a script's are known before
+		r.Due = at.Duration()
+	}
+	r.Sent, r.Header = at.Duration(), at.Duration()
+	r.Chunks = make([]profile.Chunk, 0, r.OSL)
 	l.entries = append(l.entries, at+l.overhead)
 }
 
@@ -46,7 +52,7 @@ const askEvery = 512
 // run takes steps until no request is left.
 func (l *load) run(ctx context.Context) {
 	for n := 0; ; n++ {
-		if n%askEvery == 0 && ctx.Err() != nil {
+		if l.stopped || n%askEvery == 0 && ctx.Err() != nil {
 			l.cancel()
 			return
 		}
@@ -61,10 +67,14 @@ func (l *load) run(ctx context.Context) {
 			continue
 		}
 		l.now += step.Duration
-		l.running = append(l.running, Count{At: l.now.Duration(), N: l.core.Stats().Running})
+		l.running = append(l.running, count(l.now, l.core.Stats()))
 		l.expire()
 		l.deliver(l.core.End())
 	}
+}
+
+func count(at engine.Picoseconds, st sim.Stats) Count {
+	return Count{At: at.Duration(), N: st.Running, Waiting: st.Waiting, Preempted: st.Preemptions}
 }
 
 // enter gives the engine what has reached it by now.
@@ -75,7 +85,7 @@ func (l *load) enter() {
 			continue // its client gave up before
 		}
 		err := l.core.Add(sim.Request{
-			ID: l.firstID + uint64(i), PromptTokens: l.w.ISL, OutputTokens: l.w.OSL, WarmUp: l.w.Warmup,
+			ID: l.firstID + uint64(i), PromptTokens: l.records[i].ISL, OutputTokens: l.records[i].OSL, WarmUp: l.w.Warmup,
 			Prefix: l.prefix(i),
 		})
 		if err == nil {
@@ -96,7 +106,7 @@ func (l *load) prefix(i int) []uint64 {
 	if !c.PrefixCaching {
 		return nil
 	}
-	return chain(l.prompt+uint64(i), l.w.ISL/c.Limits.BlockSize)
+	return chain(l.prompt(i), l.records[i].ISL/c.Limits.BlockSize)
 }
 
 // deliver books the tokens of the step that ended now.
@@ -109,15 +119,15 @@ func (l *load) deliver(events []sim.Event) {
 			continue // it ended while the step was under way
 		}
 		if ev.First {
-			r.First, r.PromptTokens, r.CachedTokens = at, l.w.ISL, ev.CachedTokens
+			r.First, r.PromptTokens, r.CachedTokens = at, r.ISL, ev.CachedTokens
 		}
 		if ev.Last {
 			r.Chunks = append(r.Chunks, profile.Chunk{At: at})
 			r.Last, r.End, r.OutputTokens, r.UsageSeen, r.Finish = at, at, len(r.Chunks), true, "length"
-			if r.OutputTokens < l.w.OSL { // a prefill engine's one token
+			if r.OutputTokens < r.OSL { // a prefill engine's one token
 				r.Failure, r.Error = profile.FailShort, "the engine's role lets it produce one token only"
 			}
-			l.next(l.now)
+			l.over(i, l.now)
 		}
 	}
 	for id := range l.core.Decoding() {
@@ -151,19 +161,22 @@ func (l *load) fail(i int, why profile.Failure, detail string, at engine.Picosec
 	if n := len(r.Chunks); n > 0 {
 		r.Last, r.OutputTokens = r.Chunks[n-1].At, n
 	}
-	l.next(at)
+	l.over(i, at)
 }
 
-// next sends the request that takes the place of one that ended.
-func (l *load) next(ended engine.Picoseconds) {
-	if l.w.Arrival == profile.ClosedLoop && len(l.entries) < l.w.Requests {
-		l.send(ended)
+// over sends the request that takes the place of i, which ended at an instant.
+func (l *load) over(i int, at engine.Picoseconds) {
+	if l.stop != nil && l.stop(l.records[i]) {
+		l.stopped = true
+	}
+	if k := len(l.entries); (l.held || l.w.Arrival == profile.ClosedLoop) && k < l.w.Requests {
+		l.send(max(at, engine.FromDuration(l.records[k].Due)))
 	}
 }
 
 // cancel marks what has not ended, and empties the engine.
 func (l *load) cancel() {
-	l.w.Requests = len(l.entries) // nothing more is sent
+	l.w.Requests, l.stop = len(l.entries), nil // nothing more is sent
 	for i := range l.records {
 		r := &l.records[i]
 		if r.End > 0 {
@@ -174,15 +187,14 @@ func (l *load) cancel() {
 	}
 }
 
-// promptSeed decides the prompts of a workload that shares them: as with the
-// measuring client, by Seed and ISL.
+// promptSeed decides the prompts of a workload: as with the measuring client by
+// Seed, of prompts that are not shared by ISL, too.
 func promptSeed(w profile.Workload) uint64 {
 	const shared, unique = 0x736861726564, 0x756e69717565
-	domain := uint64(unique)
 	if w.SharedPrompts {
-		domain = shared
+		return sim.Mix(shared, w.Seed)
 	}
-	return sim.Mix(sim.Mix(domain, w.Seed), uint64(w.ISL))
+	return sim.Mix(sim.Mix(unique, w.Seed), uint64(w.ISL))
 }
 
 // chain is the hash chain of n blocks of a prompt of random tokens: no token is

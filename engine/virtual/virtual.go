@@ -27,6 +27,7 @@ type Engine struct {
 	overhead engine.Picoseconds
 	ids      uint64 // given out
 	fresh    uint64 // prompts that no other call has
+	elapsed  engine.Picoseconds
 }
 
 // New makes an idle engine. Overhead is the time of each request between the
@@ -45,17 +46,25 @@ func New(c sim.Config, t sim.StepTimer, overhead engine.Picoseconds) (*Engine, e
 // Config is the engine's, defaults filled in.
 func (e *Engine) Config() sim.Config { return e.core.Config() }
 
+// Elapsed is the virtual time that all loads together took until now, waits for
+// arrivals included: for so long a real engine would have been held.
+func (e *Engine) Elapsed() time.Duration { return e.elapsed.Duration() }
+
 // Measurement is what one load gave.
 type Measurement struct {
 	Requests []profile.Request // ordered by Index
 	Running  []Count           // one for each step
+	Window   profile.Window    // of stairs: what was measured
+	Void     string            // of stairs: why it must not count; empty = it may
 }
 
 // Count is how many requests ran in the step that ended at an instant, on the
 // records' base.
 type Count struct {
-	At time.Duration
-	N  int
+	At        time.Duration
+	N         int
+	Waiting   int
+	Preempted int64 // ever
 }
 
 // lead is between a measurement's base and its first request, so that no
@@ -88,6 +97,7 @@ func (e *Engine) Measure(ctx context.Context, w profile.Workload, due []time.Dur
 		}
 	}
 	l.run(ctx)
+	e.elapsed += max(l.now-lead, 0)
 	return Measurement{Requests: l.records, Running: l.running}, nil
 }
 
@@ -98,10 +108,12 @@ func (e *Engine) begin(w profile.Workload) *load {
 		records: make([]profile.Request, w.Requests), entries: make([]engine.Picoseconds, 0, w.Requests),
 	}
 	e.ids += uint64(w.Requests)
-	if l.prompt = promptSeed(w); !w.SharedPrompts {
-		l.prompt = sim.Mix(l.prompt, e.fresh)
+	first := promptSeed(w)
+	if !w.SharedPrompts {
+		first = sim.Mix(first, e.fresh)
 		e.fresh++
 	}
+	l.prompt = func(i int) uint64 { return first + uint64(i) } //nolint:gosec // an index is not negative
 	for i := range l.records {
 		l.records[i] = profile.Request{Index: i, ISL: w.ISL, OSL: w.OSL, CachedTokens: -1}
 	}

@@ -70,6 +70,18 @@ func TestOneRequest(t *testing.T) {
 	}
 }
 
+// Elapsed adds up what loads take, from the first request to the end of the last
+// step, the wait for an arrival included.
+func TestElapsed(t *testing.T) {
+	e := make1(t, small(), 0)
+	first := measure(t, e, closed(20, 5, 1, 1), nil).Requests[0].E2E()
+	w := profile.Workload{ISL: 20, OSL: 5, Requests: 2, Arrival: profile.Constant, Rate: 1}
+	measure(t, e, w, []time.Duration{0, time.Second})
+	if got, want := e.Elapsed(), time.Second+2*first; got < want-10 || got > want+10 { // instants are cut to nanoseconds
+		t.Errorf("%v passed, want %v", got, want)
+	}
+}
+
 // In a closed loop a request is sent when another one ends, never more than
 // asked for at once.
 func TestClosedLoop(t *testing.T) {

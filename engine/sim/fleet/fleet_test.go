@@ -251,6 +251,7 @@ func TestAskingChangesNothing(t *testing.T) {
 					}
 					f.Report()
 					f.Interval()
+					f.Replicas()
 				}
 				return nil
 			}

@@ -76,22 +76,51 @@ func (f *Fleet) Interval() Interval {
 	return v
 }
 
-// Replica is one replica now.
-type Replica struct {
-	Number   int // over all pools, in order of their start, from 0
-	Role     engine.Role
-	State    string // starting, ready or draining
-	Requests int    // that it holds
+// GPUSeconds is the time of all GPUs of each pool up to now, from the decision to
+// start each replica until it was gone.
+func (f *Fleet) GPUSeconds() []float64 {
+	all := make([]float64, len(f.pools))
+	for i, p := range f.pools {
+		all[i] = p.gpuSeconds(f.now)
+	}
+	return all
 }
 
+// Replica is one replica now.
+type Replica struct {
+	Number           int // over all pools, in order of their start, from 0
+	Role             engine.Role
+	State            ReplicaState
+	Requests         int     // that it holds
+	Running, Waiting int     // of them, those that its engine runs, and those in its queue
+	KVUse            float64 // share of its KV blocks in use, from 0 to 1
+}
+
+// ReplicaState is where a replica is in its life.
+type ReplicaState string
+
+// The states.
+const (
+	Starting ReplicaState = "starting"
+	Ready    ReplicaState = "ready"
+	Draining ReplicaState = "draining" // takes no new requests, and leaves after its last one
+)
+
 // Replicas are all that are not gone, by pool and number.
-func (f *Fleet) Replicas() []Replica {
-	var rs []Replica
-	names := [...]string{starting: "starting", ready: "ready", draining: "draining"}
+func (f *Fleet) Replicas() []Replica { return f.AppendReplicas(nil) }
+
+// AppendReplicas adds Replicas to a slice, for those who look often.
+func (f *Fleet) AppendReplicas(to []Replica) []Replica {
+	f.catchUpAll(f.now)
+	names := [...]ReplicaState{starting: Starting, ready: Ready, draining: Draining}
 	for _, p := range f.pools {
 		for _, r := range p.live {
-			rs = append(rs, Replica{Number: int(r.ordinal), Role: p.role(), State: names[r.state], Requests: r.load})
+			used, _ := r.engine.KVBlocks()
+			to = append(to, Replica{
+				Number: int(r.ordinal), Role: p.role(), State: names[r.state], Requests: r.load,
+				Running: r.engine.Running(), Waiting: r.engine.Waiting(), KVUse: float64(used) / float64(p.Engine.KVBlocks),
+			})
 		}
 	}
-	return rs
+	return to
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -178,7 +179,7 @@ func conserved(t *testing.T, seed uint64, f *Fleet) {
 	if n := c.finished + c.rejected + c.lost + c.unfinished + int64(f.InFlight()); n != c.offered || f.inFlight.value != int64(f.InFlight()) {
 		t.Fatalf("seed %d: %d requests offered, %d accounted for", seed, c.offered, n)
 	}
-	keeps := map[*replica]int{}
+	shown, keeps := f.Replicas(), map[*replica]int{}
 	for i := range f.flights.slots {
 		if x := &f.flights.slots[i]; x.live && x.holder != nil {
 			keeps[x.holder]++
@@ -194,6 +195,10 @@ func conserved(t *testing.T, seed uint64, f *Fleet) {
 				t.Fatalf("seed %d: replica %d holds %d requests, its engine %d", seed, rep.ordinal, rep.load, rep.engine.Waiting()+rep.engine.Running())
 			}
 			s := rep.engine.Stats()
+			i := slices.IndexFunc(shown, func(r Replica) bool { return r.Number == int(rep.ordinal) })
+			if r := shown[i]; r.Role != p.role() || r.Requests != rep.load || r.Running+r.Waiting != rep.load || r.KVUse != float64(s.KVUsed)/float64(s.KVTotal) || (r.State == Ready) != slices.Contains(p.ready, rep) {
+				t.Fatalf("seed %d: replica %d is shown as %+v, it has %+v", seed, rep.ordinal, r, s)
+			}
 			if s.Held != keeps[rep] || rep.stalled && (s.Held == 0 || rep.load == 0 || rep.busy) {
 				t.Fatalf("seed %d: replica %d holds the KV of %d prompts, %d are said to be there; stalled %v", seed, rep.ordinal, s.Held, keeps[rep], rep.stalled)
 			}
@@ -256,7 +261,7 @@ func TestIntervalsAddUp(t *testing.T) {
 			t.Fatalf("seed %d: the intervals are not the whole", seed)
 		}
 		for i, p := range r.Pools {
-			if err := near("waiting", waiting[i], p.WaitingMean*float64(r.At), 1e-6); err != nil {
+			if err := errors.Join(near("waiting", waiting[i], p.WaitingMean*float64(r.At), 1e-6), near("GPU time", f.GPUSeconds()[i], p.GPUSeconds, 0)); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}

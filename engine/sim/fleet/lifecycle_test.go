@@ -131,7 +131,7 @@ func TestScalingByHand(t *testing.T) {
 	scale(3, 20*s)                                  // two more, ready at 30 s
 	scale(2, 29*s)                                  // one of them goes at once: 9 s
 	scale(0, 31*s)                                  // the idle one goes: 11 s; the other drains until 35 s: 30 s
-	if got := f.Replicas(); len(got) != 1 || got[0] != (Replica{Number: 0, Role: engine.RoleAggregated, State: "draining", Requests: 1}) {
+	if got := f.Replicas(); len(got) != 1 || got[0] != (Replica{Number: 0, Role: engine.RoleAggregated, State: Draining, Requests: 1, Running: 1, KVUse: 0.01}) {
 		t.Errorf("replicas %+v", got)
 	}
 	if err := f.Finish(Forever); err != nil {
@@ -152,6 +152,40 @@ func TestScalingByHand(t *testing.T) {
 	}
 	if !reflect.DeepEqual(r.Scales, want) {
 		t.Errorf("scale events %+v", r.Scales)
+	}
+}
+
+// Each replica has a start-up time of its own, the same for its number and seed
+// whatever else happens; on average they are as long as said.
+func TestStartUpSpread(t *testing.T) {
+	const s, replicas = engine.Second, 1000
+	took := func(seed uint64, spread float64) (all []float64) {
+		f, err := New(Config{Pools: []Pool{{Engine: sim.Config{KVBlocks: 10, Seed: seed}, Timer: steady(s), StartUp: 100 * s, StartUpSpread: spread}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Scale(engine.RoleAggregated, replicas, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range f.pools[0].live {
+			all = append(all, r.next.Seconds())
+		}
+		return all
+	}
+	all := took(1, 0.3)
+	sum := 0.0
+	for _, x := range all {
+		sum += x
+	}
+	// A uniform one of 70 to 130 has a standard deviation of 60/√12.
+	if least, most, off := slices.Min(all), slices.Max(all), math.Abs(sum/replicas-100); least < 70 || least > 71 || most > 130 || most < 129 || off > 3*60/math.Sqrt(12*replicas) {
+		t.Errorf("start-up takes %v to %v s, off by %v on average", least, most, off)
+	}
+	if !slices.Equal(all, took(1, 0.3)) || slices.Equal(all, took(2, 0.3)) {
+		t.Error("start-up times are not those of the seed")
+	}
+	if none := took(1, 0); slices.Min(none) != 100 || slices.Max(none) != 100 {
+		t.Errorf("without a spread: %v to %v s", slices.Min(none), slices.Max(none))
 	}
 }
 
@@ -191,6 +225,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"unknown router \"x\"":          {Pools: change(func(p *Pool) { p.Router = "x" })},
 		"kv_aware without prefix":       {Pools: change(func(p *Pool) { p.Router = KVAware })},
 		"overhead -1ns":                 {Pools: change(func(p *Pool) { p.Overhead = -engine.Nanosecond })},
+		"start-up spread":               {Pools: change(func(p *Pool) { p.StartUpSpread = 1.1 })},
 		"kv cache of 0 blocks":          {Pools: change(func(p *Pool) { p.Engine.KVBlocks = 0 })},
 		"1 bins":                        {Pools: []Pool{good}, Bins: 1},
 		"transfer bytes per token":      {Pools: []Pool{good}, Transfer: Transfer{BytesPerToken: math.NaN()}},
