@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Distribution sums up a sample of latencies. N = 0 means that there was none.
@@ -23,6 +22,16 @@ type Distribution struct {
 	// Half is half the width of the 95 % confidence interval of Mean; 0 where
 	// the sample is too small to give one.
 	Half time.Duration `json:"half95_ns"`
+
+	// Neff is how many independent samples the N are worth: gaps of one engine
+	// step are one, and so are steps that hang together. 0 = not worked out.
+	Neff float64 `json:"n_eff,omitempty"`
+	// In50 … In99 are where the percentiles may be, ns, by 95 % confidence from
+	// Neff samples; zero where those are too few.
+	In50 Interval `json:"p50_interval_ns,omitzero"`
+	In90 Interval `json:"p90_interval_ns,omitzero"`
+	In95 Interval `json:"p95_interval_ns,omitzero"`
+	In99 Interval `json:"p99_interval_ns,omitzero"`
 }
 
 // At is the figure that a Statistic names; Mean for an unknown one.
@@ -43,52 +52,111 @@ func (d Distribution) At(s Statistic) time.Duration {
 	}
 }
 
+// Interval is where the figure that a Statistic names may be, ns, by 95 %
+// confidence; zero where there are too few independent samples to say.
+func (d Distribution) Interval(s Statistic) Interval {
+	switch s {
+	case P50:
+		return d.In50
+	case P90:
+		return d.In90
+	case P95:
+		return d.In95
+	case P99:
+		return d.In99
+	case Mean:
+	}
+	if d.Half <= 0 || d.Half >= d.Mean {
+		return Interval{}
+	}
+	return Interval{Low: float64(d.Mean - d.Half), High: float64(d.Mean + d.Half)}
+}
+
 // Describe sums up independent samples. Quantiles are linear interpolations
 // between order statistics (Hyndman & Fan 1996, type 7, numpy's default); Half
-// is Student's t on N−1 degrees of freedom.
+// is Student's t on N−1 degrees of freedom. It leaves Neff and the percentiles'
+// intervals to Sequence.
 func Describe(xs []time.Duration) Distribution {
-	if len(xs) == 0 {
-		return Distribution{}
-	}
+	d, _ := describe(floats(xs))
+	return d
+}
+
+// Sequence sums up samples that were taken one after another, in that order, and
+// may hang together: latencies of requests by the instants of their sending.
+func Sequence(xs []time.Duration) Distribution {
+	ys := floats(xs)
+	d, sorted := describe(slices.Clone(ys))
+	return d.sure(seriesSpread(ys, false), sorted)
+}
+
+func floats(xs []time.Duration) []float64 {
 	v := make([]float64, len(xs))
 	for i, x := range xs {
 		v[i] = float64(x)
 	}
+	return v
+}
+
+// describe sorts v, ns, and gives it back.
+func describe(v []float64) (Distribution, []float64) {
+	if len(v) == 0 {
+		return Distribution{}, nil
+	}
 	slices.Sort(v)
 	d := Distribution{
 		N:   len(v),
-		Min: time.Duration(v[0]), Max: time.Duration(v[len(v)-1]),
-		P50: quantile(v, 0.50), P90: quantile(v, 0.90), P95: quantile(v, 0.95), P99: quantile(v, 0.99),
+		Min: round(v[0]), Max: round(v[len(v)-1]),
+		P50: round(Quantile(v, 0.50)), P90: round(Quantile(v, 0.90)), P95: round(Quantile(v, 0.95)), P99: round(Quantile(v, 0.99)),
 	}
 	if len(v) < 2 {
-		d.Mean = time.Duration(v[0])
-		return d
+		d.Mean = round(v[0])
+		return d, v
 	}
 	mean, std := stat.MeanStdDev(v, nil)
 	d.Mean, d.Std = round(mean), round(std)
-	d.Half = round(studentHalf(std, len(v)))
+	d.Half = round(studentAt(float64(len(v)-1)) * std / math.Sqrt(float64(len(v))))
+	return d, v
+}
+
+// sure replaces d's intervals by those of a spread: of the percentiles, the order
+// statistics of so many samples spread over sorted as its own are.
+func (d Distribution) sure(s spread, sorted []float64) Distribution {
+	if d.N == 0 {
+		return d
+	}
+	d.Half, d.Neff = round(s.half), s.count
+	n := int(s.count)
+	at := func(st Statistic) Interval {
+		lo, hi, ok := ranks(n, st.Quantile())
+		if !ok {
+			return Interval{}
+		}
+		level := func(rank int) float64 { return Quantile(sorted, float64(rank-1)/float64(n-1)) }
+		return Interval{Low: level(lo), High: level(hi)}
+	}
+	d.In50, d.In90, d.In95, d.In99 = at(P50), at(P90), at(P95), at(P99)
 	return d
 }
 
-// studentHalf is half the width of the 95 % interval of the mean of n
-// independent values with sample standard deviation std.
-func studentHalf(std float64, n int) float64 {
-	if n < 2 {
-		return 0
+// widened adds by, ns, to both sides of every interval of a percentile.
+func (d Distribution) widened(by float64) Distribution {
+	for _, i := range []*Interval{&d.In50, &d.In90, &d.In95, &d.In99} {
+		if *i != (Interval{}) {
+			*i = Interval{Low: max(0, i.Low-by), High: i.High + by}
+		}
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
-	return t * std / math.Sqrt(float64(n))
+	return d
 }
 
-// quantile of sorted v by Hyndman & Fan's type 7: h = (n−1)q, linear between
+// Quantile is the share q, 0 to 1, of v, which is sorted and not empty, by Hyndman & Fan's type 7: h = (n−1)q, linear between
 // the neighbours. gonum's stat.Quantile offers types 1 and 4 only.
-func quantile(v []float64, q float64) time.Duration {
+func Quantile(v []float64, q float64) float64 {
 	h := q * float64(len(v)-1)
 	i := int(h)
 	if i+1 >= len(v) {
-		return round(v[len(v)-1])
+		return v[len(v)-1]
 	}
-	return round(v[i] + (h-float64(i))*(v[i+1]-v[i]))
+	return v[i] + (h-float64(i))*(v[i+1]-v[i])
 }
 
 // Milliseconds is d in ms, for what speaks in them: flags, NPZ files, text.

@@ -6,13 +6,15 @@ import (
 	"plimsoll/engine"
 )
 
-// Phase is the half of serving that a Point measures.
+// Phase is the part of serving that a Point measures.
 type Phase string
 
 // The phases.
 const (
 	Prefill Phase = "prefill"
 	Decode  Phase = "decode"
+	// Aggregated is both on one engine, prefill interleaved with decode.
+	Aggregated Phase = "aggregated"
 )
 
 // Stage says what a Point was measured for.
@@ -22,6 +24,7 @@ type Stage string
 const (
 	StageSweep   Stage = "sweep"   // to choose among configurations
 	StageSurface Stage = "surface" // to interpolate at the chosen one
+	StageVerify  Stage = "verify"  // to see what the chosen one attains under open-loop load
 )
 
 // Interval is where a number may be, by 95 % confidence unless it says
@@ -64,15 +67,23 @@ type Point struct {
 
 	ISL      int     `json:"isl"`
 	OSL      int     `json:"osl"`
-	Asked    int     `json:"asked_in_flight"` // in-flight requests asked for
-	InFlight float64 `json:"in_flight"`       // seen, averaged over the steady window
-	Context  float64 `json:"context_tokens"`  // mean context of a running sequence in the window
-	KVUsage  float64 `json:"kv_usage"`        // InFlight·Context/MaxKVTokens, fraction of 1
-	MaxKV    int     `json:"max_kv_tokens"`   // capacity of the engine over all its ranks
+	Asked    int     `json:"asked_in_flight"`        // in-flight requests asked for
+	Batch    int     `json:"batch,omitempty"`        // prefill of so many prompts at once (BatchedPrefill); 0 = one at a time
+	Rate     float64 `json:"rate_rps,omitempty"`     // open loop: requests/s asked for
+	InFlight float64 `json:"in_flight"`              // seen, averaged over the steady window
+	Context  float64 `json:"context_tokens"`         // mean context of a running sequence in the window
+	KVUsage  float64 `json:"kv_usage"`               // InFlight·Context/MaxKVTokens, fraction of 1; under an open load of requests that have their first token
+	MaxKV    int     `json:"max_kv_tokens"`          // capacity of the engine over all its ranks
+	MaxSeqs  int     `json:"max_num_seqs,omitempty"` // requests that the engine runs at once over all its ranks; 0 = unknown or no limit
 
-	TTFT Distribution `json:"ttft"`
+	TTFT Distribution `json:"ttft"` // from sending; an open loop's from the due instant too, in Load
 	ITL  Distribution `json:"itl"`  // content-chunk gaps within the window, pooled
-	TPOT Distribution `json:"tpot"` // per request, (last−first)/(tokens−1)
+	TPOT Distribution `json:"tpot"` // per request, within the window: (last−first)/tokens between
+
+	// Join is by how much a request that joins lengthens its first step for all
+	// others, its prompt in the cache but for the end, by the latency model: what a
+	// fixed in-flight count never shows. 0 where there is no model.
+	Join time.Duration `json:"join_ns,omitempty"`
 
 	ThroughputPerGPU float64  `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens in prefill, output tokens in decode
 	Throughput95     Interval `json:"throughput_per_gpu_interval"`
@@ -81,19 +92,56 @@ type Point struct {
 	// is no noise of a measurement, so the 95 % intervals do not hold it.
 	ModelError ModelError `json:"model_error,omitzero"`
 
+	// TokensPerChunk is how many output tokens a content chunk held in the mean; 0
+	// where that is not known.
+	TokensPerChunk float64 `json:"tokens_per_chunk,omitempty"`
+
 	Requests int           `json:"requests"` // measured, warm-up not counted
 	Failures int           `json:"failures"` // of them
 	Started  time.Time     `json:"started"`
 	Elapsed  time.Duration `json:"elapsed_ns"` // warm-up included
 	Warnings []Warning     `json:"warnings,omitempty"`
+
+	// Client is what the measuring client said of itself; nil in virtual time.
+	Client *Client `json:"client,omitempty"`
+	// Load is what requests got of an open-loop load; nil where there was none.
+	Load *Attainment `json:"load,omitempty"`
+	// Invalid says why the figures are not the engine's: such a point is kept,
+	// never picked and in no surface. Empty: they are.
+	Invalid string `json:"invalid,omitempty"`
+	// Discarded says why another load took this one's place, under its id without
+	// the attempt: it is kept to be looked at, and nothing is made of it. Empty: it
+	// counts.
+	Discarded string `json:"discarded,omitempty"`
 }
 
-// Latency is the figure that the SLA speaks of in this point's phase.
-func (p Point) Latency(s Statistic) time.Duration {
-	if p.Phase == Prefill {
-		return p.TTFT.At(s)
+// Latency is the figure that the SLA speaks of in this point's phase, by its
+// statistic. In decode the mean is that of requests' TPOT where they are known,
+// otherwise of the gaps between chunks, which is the same where every chunk is a
+// token and streams are steady; percentiles are those of gaps, over all streams,
+// or of requests' TPOT where the SLA says so (PerRequest). The zero SLA asks for
+// the mean.
+func (p Point) Latency(s SLA) time.Duration { return p.measure(s).At(s.Stat) }
+
+// measure is the distribution that an SLA speaks of in the point's phase.
+func (p Point) measure(s SLA) Distribution {
+	switch {
+	case p.Phase == Prefill:
+		return p.TTFT
+	case s.Stat.Quantile() > 0 && !s.PerRequest, p.TPOT.N == 0 && s.Stat.Quantile() == 0:
+		return p.ITL
+	default:
+		return p.TPOT
 	}
-	return p.ITL.At(s)
+}
+
+// PerToken is the time between tokens: the gap between chunks, unless chunks hold
+// several.
+func (p Point) PerToken() Distribution {
+	if p.TPOT.Mean > 0 && severalPerChunk(p.TokensPerChunk) {
+		return p.TPOT
+	}
+	return p.ITL
 }
 
 // ThroughputInterval is where ThroughputPerGPU may be: by the model's error
@@ -106,30 +154,41 @@ func (p Point) ThroughputInterval() Interval {
 	return p.ModelError.Around(p.ThroughputPerGPU)
 }
 
-// LatencyInterval is the same of Latency; noise is known of the mean alone.
-func (p Point) LatencyInterval(s Statistic) Interval {
-	l, half := float64(p.Latency(s)), p.ITL.Half
-	if p.Phase == Prefill {
-		half = p.TTFT.Half
-	}
+// LatencyInterval is the same of Latency, ns; zero where the samples are too few
+// to give one.
+func (p Point) LatencyInterval(s SLA) Interval {
 	switch {
+	case p.Undecided(s):
+		return Interval{}
 	case p.ModelError.Known():
-		return p.ModelError.Around(l)
-	case s == Mean && half > 0 && float64(half) < l:
-		return Interval{Low: l - float64(half), High: l + float64(half)}
+		return p.ModelError.Around(float64(p.Latency(s)))
 	}
-	return Interval{}
+	return p.measure(s).Interval(s.Stat)
 }
 
+// Undecided reports whether the SLA's statistic is a percentile of too few
+// independent samples (SamplesFor) to say anything of. An estimate's percentile is
+// the model's, not a sample's.
+func (p Point) Undecided(s SLA) bool {
+	return s.Stat.Quantile() > 0 && p.Provenance < Estimated && p.measure(s).Interval(s.Stat) == (Interval{})
+}
+
+// Samples is how many independent samples are behind Latency; 0 where that was
+// not worked out.
+func (p Point) Samples(s SLA) float64 { return p.measure(s).Neff }
+
 // Meets reports whether the point holds the SLA's latency of its phase (<=)
-// with no failed request.
+// with no failed request, nothing that makes it invalid, and enough samples.
 func (p Point) Meets(s SLA) bool {
+	if p.Load != nil {
+		return p.Invalid == "" && p.Load.Holds(p.Phase, s)
+	}
 	limit := s.ITL
 	if p.Phase == Prefill {
 		limit = s.TTFT
 	}
-	l := p.Latency(s.Stat)
-	return p.Failures == 0 && p.Requests > 0 && l > 0 && l <= limit
+	l := p.Latency(s)
+	return p.Failures == 0 && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
 }
 
 // PrefillSample is one row of a prefill surface.
@@ -150,7 +209,8 @@ type DecodeSample struct {
 	KVUsage          float64 // 0..1
 	Context          float64 // tokens, mean of a running sequence
 	ITL              time.Duration
-	ThroughputPerGPU float64 // output tokens/s/GPU
+	Half             time.Duration // half the 95 % interval of ITL; 0 = not known, as in NPZ files
+	ThroughputPerGPU float64       // output tokens/s/GPU
 }
 
 // DecodeSurface is ITL over KV use and context at one configuration.

@@ -93,15 +93,19 @@ type SLA struct {
 	TTFT time.Duration `json:"ttft_ns"`
 	ITL  time.Duration `json:"itl_ns"`
 	Stat Statistic     `json:"stat"`
+	// PerRequest makes a percentile of ITL that of requests' mean ITL (TPOT),
+	// not of single gaps: 99 of 100 requests, not 99 of 100 tokens.
+	PerRequest bool `json:"itl_per_request,omitempty"`
 }
 
-// Warning is a caveat that travels with a number into files, plots and tables.
-type Warning struct {
-	Code    string `json:"code"`    // stable, snake_case: "few_samples"
-	Message string `json:"message"` // one line for people, without a full stop
-}
-
-// Warnf makes a Warning.
-func Warnf(code, format string, args ...any) Warning {
-	return Warning{Code: code, Message: fmt.Sprintf(format, args...)}
+// By is what the SLA is held against, in words: "mean", "p99", "p99, ITL per
+// request".
+func (s SLA) By() string {
+	switch {
+	case s.Stat == "":
+		return string(Mean)
+	case s.PerRequest:
+		return string(s.Stat) + ", ITL per request"
+	}
+	return string(s.Stat)
 }

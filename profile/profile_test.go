@@ -229,21 +229,22 @@ func TestIntervalLeavesDriftOut(t *testing.T) {
 // leaves that alone.
 func TestPointIntervals(t *testing.T) {
 	p := Point{Phase: Decode, ITL: Distribution{N: 9, Mean: 1000, P99: 2000, Half: 10}, ThroughputPerGPU: 50, Throughput95: Interval{49, 51}}
-	if l, th := p.LatencyInterval(Mean), p.ThroughputInterval(); l != (Interval{990, 1010}) || th != (Interval{49, 51}) {
+	if l, th := p.LatencyInterval(SLA{}), p.ThroughputInterval(); l != (Interval{990, 1010}) || th != (Interval{49, 51}) {
 		t.Errorf("measured: %v, %v", l, th)
 	}
-	if l := p.LatencyInterval(P99); l != (Interval{}) {
+	if l := p.LatencyInterval(SLA{Stat: P99}); l != (Interval{}) {
 		t.Errorf("the mean's interval is given for the p99: %v", l)
 	}
+	p.Provenance = Estimated
 	p.ModelError = ModelError{Median: 0.1, P90: 0.25, Factor50: 1.1, Factor90: 1.25, N: 3, Basis: "b"}
-	if l, th := p.LatencyInterval(P99), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
+	if l, th := p.LatencyInterval(SLA{Stat: P99}), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
 		t.Errorf("estimated: %v, %v", l, th)
 	}
 	p.ModelError.Factor90 = 2.5
-	if l := p.LatencyInterval(Mean); l != (Interval{400, 2500}) {
+	if l := p.LatencyInterval(SLA{}); l != (Interval{400, 2500}) {
 		t.Errorf("an error above 100 %%: %v", l)
 	}
-	if l := (Point{Phase: Decode, ITL: Distribution{N: 1, Mean: 1000}}).LatencyInterval(Mean); l != (Interval{}) {
+	if l := (Point{Phase: Decode, ITL: Distribution{N: 1, Mean: 1000}}).LatencyInterval(SLA{}); l != (Interval{}) {
 		t.Errorf("nothing known: %v", l)
 	}
 }

@@ -18,7 +18,12 @@ const (
 
 // Chunk is one piece of streamed content with text or tokens in it.
 type Chunk struct {
-	At time.Duration `json:"at_ns"` // since the measurement's base, monotonic
+	// At is since the measurement's base, monotonic: when the machine received
+	// it, where the kernel tells, otherwise when the client had read it.
+	At time.Duration `json:"at_ns"`
+	// Read is when the client had read it, where At is the kernel's; 0
+	// otherwise. Read − At is the client's lag.
+	Read time.Duration `json:"read_ns,omitempty"`
 }
 
 // Request is the record of one request. Instants are monotonic durations since
@@ -26,21 +31,22 @@ type Chunk struct {
 // that nothing happens at 0).
 type Request struct {
 	Index        int           `json:"index"`
-	ISL          int           `json:"isl"`           // prompt tokens asked for
-	OSL          int           `json:"osl"`           // output tokens asked for
-	Due          time.Duration `json:"due_ns"`        // when the schedule wanted it sent
-	Sent         time.Duration `json:"sent_ns"`       // when its last byte was handed to the kernel
-	Header       time.Duration `json:"header_ns"`     // response header read
-	First        time.Duration `json:"first_ns"`      // first non-empty content
-	Last         time.Duration `json:"last_ns"`       // last non-empty content
-	End          time.Duration `json:"end_ns"`        // stream finished, or the failure
-	Chunks       []Chunk       `json:"chunks"`        // content chunks, in order, First and Last included
-	PromptTokens int           `json:"prompt_tokens"` // from usage; 0 = server did not say
-	CachedTokens int           `json:"cached_tokens"` // of them, served from the prefix cache; -1 = server did not say
-	OutputTokens int           `json:"output_tokens"` // from usage; where the server does not say, content chunks
-	UsageSeen    bool          `json:"usage_seen"`    // the server sent usage
-	Status       int           `json:"status"`        // HTTP status; 0 = no answer
-	Finish       string        `json:"finish"`        // finish_reason
+	ISL          int           `json:"isl"`                     // prompt tokens asked for
+	OSL          int           `json:"osl"`                     // output tokens asked for
+	Due          time.Duration `json:"due_ns"`                  // when the schedule wanted it sent
+	Sent         time.Duration `json:"sent_ns"`                 // when its last byte was handed to the kernel
+	Header       time.Duration `json:"header_ns"`               // response header read
+	First        time.Duration `json:"first_ns"`                // first non-empty content
+	Last         time.Duration `json:"last_ns"`                 // last non-empty content
+	End          time.Duration `json:"end_ns"`                  // stream finished, or the failure
+	Chunks       []Chunk       `json:"chunks"`                  // content chunks, in order, First and Last included
+	Before       int           `json:"tokens_before,omitempty"` // output tokens before Chunks[0], where this is a part of a longer record
+	PromptTokens int           `json:"prompt_tokens"`           // from usage; 0 = server did not say
+	CachedTokens int           `json:"cached_tokens"`           // of them, served from the prefix cache; -1 = server did not say
+	OutputTokens int           `json:"output_tokens"`           // from usage; where the server does not say, content chunks
+	UsageSeen    bool          `json:"usage_seen"`              // the server sent usage
+	Status       int           `json:"status"`                  // HTTP status; 0 = no answer
+	Finish       string        `json:"finish"`                  // finish_reason
 	Failure      Failure       `json:"failure,omitempty"`
 	Error        string        `json:"error,omitempty"` // detail of Failure, never with credentials in it
 }

@@ -25,8 +25,8 @@ type Workload struct {
 	Seed     uint64  `json:"seed"`               // with ISL, decides every prompt and gap
 
 	// SharedPrompts makes request i reuse the prompt that request i of any
-	// other workload with the same Seed and ISL had, so that a prefix cache can
-	// hold it. Otherwise every prompt of every call is new to the engine.
+	// other workload with the same Seed had, as far as both reach, so that a
+	// prefix cache can hold it. Otherwise every prompt of every call is new to the engine.
 	SharedPrompts bool `json:"shared_prompts"`
 	// Warmup marks requests whose only purpose is to fill caches; the embedded
 	// engine prefills them in no time, every other engine ignores the mark.

@@ -1,34 +1,22 @@
-//go:build unix
-
 package load
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"plimsoll/profile"
 )
 
-// cpu is the processor time of this process so far.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkTokens is the whole path of a streamed token at full speed, server
 // included: processor time and allocations for each.
 func BenchmarkTokens(b *testing.B) {
-	p := &pacedServer{clock: clock{epoch: time.Now()}, chunks: 1000}
+	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1000}
 	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
 	w := profile.Workload{ISL: 100, OSL: 1000, InFlight: 8, Requests: 64, Arrival: profile.ClosedLoop}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	used, tokens := cpu(), 0
+	used, tokens := cpuTime(), 0
 	for b.Loop() {
 		rs, err := c.Measure(b.Context(), w)
 		if err != nil {
@@ -42,16 +30,16 @@ func BenchmarkTokens(b *testing.B) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64((cpu()-used).Nanoseconds())/float64(tokens), "cpu-ns/token")
+	b.ReportMetric(float64((cpuTime()-used).Nanoseconds())/float64(tokens), "cpu-ns/token")
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(tokens), "allocs/token")
 }
 
 // BenchmarkRequests is the cost of a request with one token, server included.
 func BenchmarkRequests(b *testing.B) {
-	p := &pacedServer{clock: clock{epoch: time.Now()}, chunks: 1}
+	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1}
 	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
 	w := profile.Workload{ISL: 100, OSL: 1, InFlight: 16, Requests: 2000, Arrival: profile.ClosedLoop}
-	used, n := cpu(), 0
+	used, n := cpuTime(), 0
 	for b.Loop() {
 		rs, err := c.Measure(b.Context(), w)
 		if err != nil || !rs[0].OK() {
@@ -59,6 +47,6 @@ func BenchmarkRequests(b *testing.B) {
 		}
 		n += len(rs)
 	}
-	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(n), "cpu-µs/request")
+	b.ReportMetric(float64((cpuTime()-used).Microseconds())/float64(n), "cpu-µs/request")
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "requests/s")
 }

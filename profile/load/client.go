@@ -8,9 +8,12 @@
 //
 // How it measures, because that is what its numbers depend on:
 //
-//   - Instants are monotonic and are taken on the connection itself, as the
-//     system call that reads returns, before any byte is looked at; all events
-//     that one read brings share its instant.
+//   - Instants are monotonic and are taken on the connection itself. On Linux
+//     they are the kernel's, of when it received the bytes; elsewhere the system
+//     call's return, before any byte is looked at. A record holds both where both
+//     are known, and their difference is the client's lag. All events that one
+//     read brings share its instants, and of several segments the kernel tells
+//     when the last came.
 //   - Only non-empty text is content. A chunk that carries a role, a finish
 //     reason, or usage is none.
 //   - A Measure opens its own HTTP/1.1 connections and closes them at its end.
@@ -111,6 +114,7 @@ type Client struct {
 	clock   clock
 
 	calls atomic.Uint64 // prompts handed out so far, so that no two are alike
+	live  atomic.Bool   // the server tells token counts with each chunk
 
 	turn    chan struct{} // held by whoever uses what follows: a lock that heeds a context
 	learned *server       // what is known of the server; nil before it was asked

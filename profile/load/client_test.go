@@ -8,6 +8,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,9 @@ func TestTLSIsMeasuredAlike(t *testing.T) {
 		ordered(t, r)
 		if !r.OK() || r.Sent <= r.Due || r.Header <= r.Sent || r.First < r.Header || len(r.Chunks) != 8 {
 			t.Errorf("record %+v", r)
+		}
+		if runtime.GOOS == "linux" && r.OK() && r.Chunks[0].Read == 0 {
+			t.Error("no stamp of the kernel below TLS")
 		}
 	}
 }

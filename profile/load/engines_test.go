@@ -48,7 +48,7 @@ func TestStreamsOfEngines(t *testing.T) {
 		// The n-th event comes by itself, at n seconds.
 		src := &pieces{left: strings.SplitAfter(string(text), "\n\n")}
 		var ev events
-		ev.reset(src, func() time.Duration { return time.Duration(src.n) * time.Second })
+		ev.reset(src, func() stamp { return stampAt(time.Duration(src.n) * time.Second) })
 		r := profile.Request{OSL: w.output, ISL: w.prompt}
 		x := exchange{link: c.open(0, false), r: &r}
 		if done := x.stream(&ev); !done {

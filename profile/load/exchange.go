@@ -107,9 +107,15 @@ func (l *link) try(ctx context.Context, t *http.Transport, body []byte) (*http.R
 // relative to base, and gives the answer's header. It judges the protocol; the
 // counts are judged by judge.
 func (l *link) exchange(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request) http.Header {
+	return l.watch(parent, body, timeout, base, r, nil)
+}
+
+// watch is exchange, and tells of each chunk as it comes. Where it tells it keeps
+// none: r then counts them in OutputTokens.
+func (l *link) watch(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage)) http.Header {
 	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
-	x := exchange{link: l, parent: parent, ctx: ctx, base: base, r: r, timeout: timeout}
+	x := exchange{link: l, parent: parent, ctx: ctx, base: base, r: r, timeout: timeout, tell: tell}
 	resp, a, err := l.send(ctx, body)
 	if sent := a.sent(); sent > 0 {
 		r.Sent = sent - base
@@ -123,7 +129,7 @@ func (l *link) exchange(parent context.Context, body []byte, timeout, base time.
 		return nil
 	}
 	defer func() { _ = resp.Body.Close() }() // the answer was read or given up
-	r.Header = time.Duration(a.conn.readAt.Load()) - base
+	r.Header = a.conn.last().at - base
 	r.Status = resp.StatusCode
 	if resp.StatusCode != http.StatusOK {
 		x.refused(profile.FailStatus, resp, fmt.Sprintf("HTTP status %d", resp.StatusCode))
@@ -135,7 +141,7 @@ func (l *link) exchange(parent context.Context, body []byte, timeout, base time.
 	}
 	ev, _ := l.readBuffers.Get().(*events)
 	defer l.readBuffers.Put(ev)
-	ev.reset(resp.Body, func() time.Duration { return time.Duration(a.conn.readAt.Load()) })
+	ev.reset(resp.Body, a.conn.last)
 	if x.stream(ev) {
 		drain(ev, cancel)
 	}
@@ -159,6 +165,8 @@ type exchange struct {
 	base    time.Duration
 	r       *profile.Request
 	usage   usage
+	tell    func(profile.Chunk, usage) // nil: chunks are kept in r
+	chunks  int
 }
 
 func (x *exchange) now() time.Duration { return x.link.clock.now() - x.base }
@@ -212,7 +220,7 @@ func (x *exchange) stream(ev *events) (done bool) {
 			continue
 		}
 		if string(data) == "[DONE]" {
-			x.r.End = at - x.base
+			x.r.End = at.at - x.base
 			return true
 		}
 		c, err := parseChunk(data)
@@ -224,18 +232,28 @@ func (x *exchange) stream(ev *events) (done bool) {
 			x.fail(profile.FailMalformed, "the server reported an error in the stream: "+c.failure)
 			return false
 		}
-		x.take(c, at-x.base)
+		x.take(c, at)
 	}
 }
 
 // take adds one chunk to the record.
-func (x *exchange) take(c chunk, at time.Duration) {
+func (x *exchange) take(c chunk, came stamp) {
 	if c.content {
+		at := came.at - x.base
+		piece := profile.Chunk{At: at}
+		if came.read != came.at {
+			piece.Read = came.read - x.base
+		}
 		if x.r.First == 0 {
 			x.r.First = at
 		}
 		x.r.Last = at
-		x.r.Chunks = append(x.r.Chunks, profile.Chunk{At: at})
+		x.chunks++
+		if x.tell == nil {
+			x.r.Chunks = append(x.r.Chunks, piece)
+		} else {
+			x.tell(piece, c.usage)
+		}
 	}
 	if c.finish != "" {
 		x.r.Finish = x.link.secrets.excerpt([]byte(c.finish), false)
@@ -255,13 +273,13 @@ func (x *exchange) ended(err error) {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the stream ended without [DONE] or a finish reason")
 	}
-	x.broke(profile.FailMalformed, fmt.Errorf("after %d content chunks: %w", len(x.r.Chunks), err))
+	x.broke(profile.FailMalformed, fmt.Errorf("after %d content chunks: %w", x.chunks, err))
 }
 
 // count puts the token counts in the record.
 func (x *exchange) count() {
 	x.r.CachedTokens = -1
-	x.r.OutputTokens = len(x.r.Chunks)
+	x.r.OutputTokens = x.chunks
 	if x.usage.seen {
 		x.r.UsageSeen = true
 		x.r.PromptTokens = x.usage.prompt

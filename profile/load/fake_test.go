@@ -38,12 +38,13 @@ type query struct {
 	Model    string
 	Prompt   json.RawMessage
 	Messages []struct{ Content string }
-	MaxTok   int `json:"max_tokens"`
-	MinTok   int `json:"min_tokens"`
-	Ignore   bool
+	MaxTok   int  `json:"max_tokens"`
+	MinTok   int  `json:"min_tokens"`
+	Ignore   bool `json:"ignore_eos"`
 	Stream   bool
 	Options  struct {
 		IncludeUsage bool `json:"include_usage"`
+		Continuous   bool `json:"continuous_usage_stats"`
 	} `json:"stream_options"`
 
 	ids  []int

@@ -1,10 +1,17 @@
 package load
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// No test may leave a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// No test may leave a goroutine behind. The same binary is the paced server of
+// the benchmarks, in a process of its own.
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(pacedEnv); spec != "" {
+		os.Exit(pacedProcess(spec))
+	}
+	goleak.VerifyTestMain(m)
+}

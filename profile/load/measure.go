@@ -28,6 +28,25 @@ const (
 // returns at once; requests under way and those not yet sent are marked
 // canceled.
 func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Request, error) {
+	m, err := c.measure(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return m.records, nil
+}
+
+// MeasureWatched is Measure with what the client says of its own part, from the
+// first request to the end of the last. It watches the whole process: where
+// anything else runs in it, that counts as the client's.
+func (c *Client) MeasureWatched(ctx context.Context, w profile.Workload) ([]profile.Request, profile.Client, error) {
+	m, err := c.measure(ctx, w)
+	if err != nil {
+		return nil, profile.Client{}, err
+	}
+	return m.records, m.spent.client(m.records), nil
+}
+
+func (c *Client) measure(ctx context.Context, w profile.Workload) (*measurement, error) {
 	due, err := dueInstants(w)
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
@@ -47,9 +66,10 @@ func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Req
 	} else {
 		m.openLoop(ctx, due)
 	}
+	m.spent = m.watch.effort()
 	close(m.ended)
 	<-reported
-	return m.records, nil
+	return m, nil
 }
 
 func dueInstants(w profile.Workload) ([]time.Duration, error) {
@@ -71,6 +91,8 @@ type measurement struct {
 	bodies  [][]byte
 	records []profile.Request
 	onStart func(base time.Time)
+	watch   Watch    // begun with the first request
+	spent   effort   // from then to the end of the last
 	ended   chan int // indices of finished requests, never blocks
 }
 
@@ -104,6 +126,11 @@ func (c *Client) prepare(ctx context.Context, w profile.Workload) (*measurement,
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("preparing %d requests: %w", w.Requests, err)
+	}
+	if w.Arrival == profile.ClosedLoop {
+		if err := allowFiles(min(w.InFlight, w.Requests)); err != nil {
+			return nil, fmt.Errorf("workload: %w", err)
+		}
 	}
 	m.link = c.open(longest, w.Warmup)
 	m.address, m.secure = c.address()
@@ -179,6 +206,7 @@ func (m *measurement) closedLoop(ctx context.Context) {
 
 // started tells what the records' instants count from.
 func (m *measurement) started() {
+	m.watch = StartWatch()
 	if m.onStart != nil {
 		m.onStart(time.Now().Add(m.base - m.link.clock.now()))
 	}

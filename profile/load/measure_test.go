@@ -110,7 +110,7 @@ func TestClosedLoopRequestsAreDueWhenAnotherEnded(t *testing.T) {
 
 // Fault 4: coordinated omission. A server that stops answering must not stop
 // the schedule, and the wait counts from when a request was due.
-func TestOpenLoopKeepsItsScheduleWhileTheServerHangs(t *testing.T) {
+func TestFault04CoordinatedOmission(t *testing.T) {
 	release := make(chan struct{})
 	var seen atomic.Int64
 	f := &fake{}

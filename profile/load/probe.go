@@ -26,6 +26,7 @@ type Probe struct {
 	ExactPrompts  bool // prompts have exactly the length asked for
 	Usage         bool // it sends token counts in the stream
 	CachedTokens  bool // and among them those of the prefix cache
+	LiveUsage     bool // and with each chunk, where that is asked for
 	ExactOutput   bool // it gives exactly as many tokens as asked, past any end
 	Chunks        int  // content chunks for probeTokens tokens
 	Tokens        int  // output tokens that it counted for them
@@ -67,7 +68,28 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 	}
 	p.TokenPrompts, p.ExactPrompts = srv.alphabet.tokens(), !srv.alphabet.approx
 	p.TokensPerWord, p.ExtraTokens = srv.alphabet.cost, srv.alphabet.extra
-	return p, c.probeStream(ctx, l, srv, &p)
+	if err := c.probeStream(ctx, l, srv, &p); err != nil {
+		return p, err
+	}
+	p.LiveUsage = c.probeLive(ctx, l, srv)
+	c.live.Store(p.LiveUsage)
+	return p, nil
+}
+
+// probeLive sends another small completion and reports whether token counts came
+// with its chunks. A server that refuses to be asked for them has none.
+func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true, live: true}
+	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
+	r := profile.Request{CachedTokens: -1}
+	chunks, counts, last := 0, 0, 0
+	l.watch(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r,
+		func(_ profile.Chunk, u usage) {
+			if chunks++; u.seen && u.completion > last {
+				counts, last = counts+1, u.completion
+			}
+		})
+	return r.OK() && chunks > 1 && counts == chunks
 }
 
 // unlisted words the trouble of a server that could not even list its models.

@@ -26,6 +26,8 @@ func TestProbe(t *testing.T) {
 		p.Chunks != probeTokens || p.Tokens != probeTokens || p.TTFT <= 0 || p.Warnings != nil {
 		t.Errorf("got %+v", p)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if n := len(f.queries); n > 8 {
 		t.Errorf("%d requests for a probe", n)
 	}

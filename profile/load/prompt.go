@@ -101,10 +101,10 @@ func sequence(size, n int, serial uint64) []int {
 }
 
 // serials gives the number that decides the prompt of request i. Unshared
-// prompts are new in each call.
+// prompts are new in each call; of shared ones a longer one begins with a shorter.
 func (c *Client) serials(w profile.Workload) func(i int) uint64 {
 	if w.SharedPrompts {
-		first := mix(sharedDomain, w.Seed, uint64(w.ISL))
+		first := mix(sharedDomain, w.Seed)
 		return func(i int) uint64 { return first + uint64(i) }
 	}
 	first := mix(uniqueDomain, c.opt.Nonce, w.Seed, uint64(w.ISL)) + c.fresh(w.Requests)
@@ -121,31 +121,47 @@ type ask struct {
 	alphabet alphabet
 	osl      int
 	stream   bool
+	live     bool // token counts with each chunk, as vLLM gives them
 }
 
-// body writes the request with a prompt of symbols. It asks for exactly osl
-// tokens: the fields that say so are vLLM's and are ignored where unknown.
+// body writes the request with a prompt of symbols.
 func (a ask) body(symbols []int) []byte {
-	b := make([]byte, 0, 256+len(a.model)+7*len(symbols))
+	return a.around(7*len(symbols), func(b []byte) []byte { return a.alphabet.appendPrompt(b, symbols) })
+}
+
+// textBody writes the request with a text as its prompt.
+func (a ask) textBody(text string) []byte {
+	return a.around(len(text), func(b []byte) []byte { return appendJSON(b, text) })
+}
+
+// around writes the request, its prompt by put, of about size bytes. It asks for
+// exactly osl tokens: the fields that say so are vLLM's and are ignored where
+// unknown.
+func (a ask) around(size int, put func([]byte) []byte) []byte {
+	b := make([]byte, 0, 256+len(a.model)+size)
 	b = append(b, `{"model":`...)
 	b = appendJSON(b, a.model)
 	if a.endpoint == Chat {
 		b = append(b, `,"messages":[{"role":"user","content":`...)
-		b = a.alphabet.appendPrompt(b, symbols)
+		b = put(b)
 		b = append(b, `}]`...)
 	} else {
 		b = append(b, `,"prompt":`...)
-		b = a.alphabet.appendPrompt(b, symbols)
+		b = put(b)
 	}
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(a.osl), 10)
 	b = append(b, `,"min_tokens":`...)
 	b = strconv.AppendInt(b, int64(a.osl), 10)
 	b = append(b, `,"ignore_eos":true,"temperature":0`...)
-	if a.stream {
+	switch {
+	case a.live:
+		return append(b, `,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`...)
+	case a.stream:
 		return append(b, `,"stream":true,"stream_options":{"include_usage":true}}`...)
+	default:
+		return append(b, `,"stream":false}`...)
 	}
-	return append(b, `,"stream":false}`...)
 }
 
 // appendPrompt writes the prompt as JSON: a list of ids, or a text.

@@ -107,7 +107,7 @@ func TestPromptBelowTheTemplateIsRefused(t *testing.T) {
 }
 
 // Fault 13 of load generators: a prefix cache hit by accident.
-func TestPromptsShareNoFirstBlock(t *testing.T) {
+func TestFault13PrefixCacheHit(t *testing.T) {
 	for _, o := range []Options{{}, {Prompts: PromptText}} {
 		f := &fake{}
 		o.BaseURL = f.start(t).URL
@@ -131,7 +131,25 @@ func TestPromptsShareNoFirstBlock(t *testing.T) {
 	}
 }
 
-func TestSharedPromptsDependOnSeedLengthAndIndexOnly(t *testing.T) {
+// A prefix cache that holds a prompt holds the beginning of a longer one.
+func TestLongerSharedPromptsBeginWithShorter(t *testing.T) {
+	short := sequence(1000, 40, 7)
+	if long := sequence(1000, 90, 7); !slices.Equal(long[:40], short) {
+		t.Error("a longer sequence begins otherwise")
+	}
+	c, err := New(Options{BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := closed(6, 2), closed(6, 2)
+	a.SharedPrompts, b.SharedPrompts = true, true
+	b.ISL *= 3
+	if c.serials(a)(4) != c.serials(b)(4) {
+		t.Error("the length decides which prompt is shared")
+	}
+}
+
+func TestSharedPromptsDependOnSeedAndIndexOnly(t *testing.T) {
 	w := closed(6, 2)
 	w.SharedPrompts = true
 	a := sent(t, Options{}, w)

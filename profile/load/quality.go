@@ -49,7 +49,7 @@ func Assess(rs []profile.Request) Quality {
 			continue
 		}
 		chunks += len(r.Chunks)
-		tokens += r.OutputTokens
+		tokens += r.OutputTokens - r.Before
 		for i := range r.Chunks[1:] {
 			gaps++
 			if r.Chunks[i+1].At == r.Chunks[i].At {
@@ -89,11 +89,11 @@ func (q Quality) Warnings() []profile.Warning {
 	var ws []profile.Warning
 	if q.Coalesced > maxCoalesced {
 		ws = append(ws, profile.Warnf("coalesced",
-			"%.0f %% of chunks came together with the one before: the stream is buffered on its way, or the client is overloaded", 100*q.Coalesced))
+			"%.0f %% of chunks came together with the one before: the stream is buffered on its way, or the client is overloaded", 100*q.Coalesced).By(q.Coalesced))
 	}
 	if q.LateP99 > maxLate {
 		ws = append(ws, profile.Warnf("client_late",
-			"1 %% of requests were sent %v or more after they were due: the client is overloaded, or connecting is slow", q.LateP99.Round(10*time.Microsecond)))
+			"1 %% of requests were sent %v or more after they were due: the client is overloaded, or connecting is slow", q.LateP99.Round(10*time.Microsecond)).By(q.LateP99.Seconds()))
 	}
 	return ws
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // maxEvent bounds one line and one event of a stream, in bytes.
@@ -19,7 +18,7 @@ var errEventTooLong = errors.New("an event of the stream is too long")
 // also gives an event that the end of the stream cuts short of its blank line.
 type events struct {
 	src   io.Reader
-	stamp func() time.Duration // instant of the last read
+	stamp func() stamp // instants of the last read
 
 	buf        []byte // buf[begin:end] is read but not looked at
 	begin, end int
@@ -28,14 +27,14 @@ type events struct {
 	first      bool // no line was seen yet: a byte order mark may come
 	err        error
 
-	data []byte        // of the event being put together
-	any  bool          // it has a data line
-	at   time.Duration // when its last data line came
-	read time.Duration // when the last bytes came
+	data []byte // of the event being put together
+	any  bool   // it has a data line
+	at   stamp  // when its last data line came
+	read stamp  // when the last bytes came
 }
 
 // reset starts on another stream and keeps the buffers.
-func (e *events) reset(src io.Reader, stamp func() time.Duration) {
+func (e *events) reset(src io.Reader, stamp func() stamp) {
 	if e.buf == nil {
 		e.buf = make([]byte, 16<<10)
 	}
@@ -44,7 +43,7 @@ func (e *events) reset(src io.Reader, stamp func() time.Duration) {
 
 // next gives the data of the next event, which is valid until the next call.
 // At the end of the stream the error is io.EOF.
-func (e *events) next() (data []byte, at time.Duration, err error) {
+func (e *events) next() (data []byte, at stamp, err error) {
 	e.data, e.any = e.data[:0], false
 	for {
 		line, err := e.line()
@@ -52,7 +51,7 @@ func (e *events) next() (data []byte, at time.Duration, err error) {
 			if errors.Is(err, io.EOF) && e.any {
 				return e.data, e.at, nil
 			}
-			return nil, 0, err
+			return nil, stamp{}, err
 		}
 		if len(line) == 0 {
 			if e.any {
@@ -61,7 +60,7 @@ func (e *events) next() (data []byte, at time.Duration, err error) {
 			continue
 		}
 		if err := e.field(line); err != nil {
-			return nil, 0, err
+			return nil, stamp{}, err
 		}
 	}
 }

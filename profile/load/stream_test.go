@@ -40,7 +40,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 func all(ps ...string) (data []string, at []time.Duration, err error) {
 	src := &pieces{left: ps}
 	var e events
-	e.reset(src, func() time.Duration { return time.Duration(src.n) })
+	e.reset(src, func() stamp { return stampAt(time.Duration(src.n)) })
 	for {
 		d, t, err := e.next()
 		if errors.Is(err, io.EOF) {
@@ -49,7 +49,7 @@ func all(ps ...string) (data []string, at []time.Duration, err error) {
 		if err != nil {
 			return data, at, err
 		}
-		data, at = append(data, string(d)), append(at, t)
+		data, at = append(data, string(d)), append(at, t.at)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEventsAreBounded(t *testing.T) {
 func TestEventsGiveTheReadersError(t *testing.T) {
 	broken := errors.New("broken")
 	var e events
-	e.reset(&pieces{left: []string{"data: a\n\ndata: b"}, err: broken}, func() time.Duration { return 1 })
+	e.reset(&pieces{left: []string{"data: a\n\ndata: b"}, err: broken}, func() stamp { return stampAt(1) })
 	if d, _, err := e.next(); string(d) != "a" || err != nil {
 		t.Fatalf("got %q, %v", d, err)
 	}
@@ -167,7 +167,7 @@ func FuzzEvents(f *testing.F) {
 
 func TestEventsReadByteByByte(t *testing.T) {
 	var e events
-	e.reset(iotest.OneByteReader(strings.NewReader(strings.Repeat("data: abc\n\n", 1000))), func() time.Duration { return 1 })
+	e.reset(iotest.OneByteReader(strings.NewReader(strings.Repeat("data: abc\n\n", 1000))), func() stamp { return stampAt(1) })
 	n := 0
 	for ; ; n++ {
 		if _, _, err := e.next(); err != nil {

@@ -11,29 +11,58 @@ import (
 	"time"
 )
 
-// clock gives monotonic instants since its epoch.
-type clock struct{ epoch time.Time }
-
-func (k clock) now() time.Duration { return time.Since(k.epoch) }
-
-// stampedConn notes when it was last read from and written to. Instants taken
-// here hold no wait for a goroutine to be scheduled, which on a busy machine is
-// the larger part of a client's own error.
+// stampedConn notes when what is read from it came, and when it was last
+// written to. Where the kernel stamps what it receives, that stamp counts: it
+// holds no wait for a goroutine or a thread to be scheduled, which on a busy
+// machine is the larger part of a client's own error. Elsewhere it is the
+// instant after the read. TCP is a stream of bytes: of what one read brings, the
+// kernel tells when the last segment came, and all events in it share that.
 type stampedConn struct {
 	net.Conn
-	clock clock
-	early bool // dialled before it was needed, so the server may have dropped it
+	clock  clock
+	early  bool      // dialled before it was needed, so the server may have dropped it
+	kernel *receiver // nil: the kernel gives no stamps
 
+	arrived atomic.Int64 // clock: when the bytes of the last Read came; never falls
 	readAt  atomic.Int64 // clock, as the last Read that brought bytes returned
 	writeAt atomic.Int64 // clock, as the last Write began
 }
 
+func newStampedConn(c net.Conn, k clock, early bool) *stampedConn {
+	return &stampedConn{Conn: c, clock: k, early: early, kernel: newReceiver(c)}
+}
+
 func (c *stampedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
+	if c.kernel == nil {
+		n, err := c.Conn.Read(p)
+		if n > 0 {
+			c.note(0)
+		}
+		return n, err
+	}
+	n, stamp, err := c.kernel.read(p)
 	if n > 0 {
-		c.readAt.Store(int64(c.clock.now()))
+		c.note(stamp)
 	}
 	return n, err
+}
+
+// note takes the instants of a read that just returned; stamp is the kernel's,
+// 0 for none.
+func (c *stampedConn) note(stamp int64) {
+	now, wall := c.clock.both()
+	at := now
+	if stamp != 0 {
+		low := time.Duration(max(c.arrived.Load(), c.writeAt.Load()))
+		at = arrival(now, low, time.Duration(wall-stamp))
+	}
+	c.readAt.Store(int64(max(now, at))) // a write may have begun since
+	c.arrived.Store(int64(at))
+}
+
+// last gives the instants of the last read.
+func (c *stampedConn) last() stamp {
+	return stamp{at: time.Duration(c.arrived.Load()), read: time.Duration(c.readAt.Load())}
 }
 
 // Write notes its beginning, not its end: the answer may be read before this
@@ -69,7 +98,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure, early b
 	if err != nil {
 		return nil, err
 	}
-	conn := &stampedConn{Conn: raw, clock: d.clock, early: early}
+	conn := newStampedConn(raw, d.clock, early)
 	if !secure {
 		return conn, nil
 	}

@@ -37,6 +37,8 @@ var (
 	ErrForeign = errors.New("the folder holds something that is not a plimsoll run: choose another --output-dir")
 	// ErrLocked is returned while another process writes the folder.
 	ErrLocked = errors.New("another plimsoll is writing the folder")
+	// ErrDangling is returned for a link to a folder that is not there.
+	ErrDangling = errors.New("it is a link to a folder that does not exist")
 	// ErrNoRun is returned by Resume where there is nothing to resume.
 	ErrNoRun = errors.New("the folder holds no run to resume")
 )
@@ -52,6 +54,9 @@ func Inspect(path string) (State, error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if to, err := os.Readlink(path); err == nil { // else it is no link
+			return 0, fmt.Errorf("%s: %w: %s", path, ErrDangling, to)
+		}
 		return Absent, nil
 	case err != nil:
 		return 0, fmt.Errorf("output folder: %w", err)
@@ -174,11 +179,18 @@ func removeTemporary(dir string) error {
 
 // MoveAside renames the run at path to path.1, or the first free number after
 // it, and returns the new name. It refuses a folder in use and one that holds
-// something else than a run.
+// something else than a run. Where path is a link it stays one: the folder that it
+// leads to is renamed, and an empty one takes its place.
 func MoveAside(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
+	}
+	_, noLink := os.Readlink(abs)
+	if noLink == nil {
+		if abs, err = filepath.EvalSymlinks(abs); err != nil {
+			return "", fmt.Errorf("output folder: %w", err)
+		}
 	}
 	d, err := Resume(abs)
 	if err != nil {
@@ -194,6 +206,9 @@ func MoveAside(path string) (string, error) {
 		if err := os.Rename(abs, to); err != nil {
 			return "", errors.Join(fmt.Errorf("moving the old run aside: %w", err), d.Close())
 		}
-		return to, errors.Join(syncDir(filepath.Dir(abs)), d.Close())
+		if noLink == nil {
+			err = os.Mkdir(abs, dirPerm)
+		}
+		return to, errors.Join(err, syncDir(filepath.Dir(abs)), d.Close())
 	}
 }

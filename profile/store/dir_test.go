@@ -239,6 +239,52 @@ func TestMoveAside(t *testing.T) {
 	}
 }
 
+// A folder that is a link stays one: what it leads to is moved aside, and the next
+// run writes through it.
+func TestMoveAsideWritesThroughALink(t *testing.T) {
+	base := t.TempDir()
+	disk, link := filepath.Join(base, "disk", "run"), filepath.Join(base, "results")
+	begun(t, disk)
+	if err := errors.Join(os.Symlink(filepath.Join("disk", "run"), link+".middle"), os.Symlink("results.middle", link)); err != nil {
+		t.Fatal(err)
+	}
+	to, err := MoveAside(link)
+	if err != nil || to != disk+".1" {
+		t.Fatalf("moved to %s, %v", to, err)
+	}
+	if state, err := Inspect(to); err != nil || state != OurRun {
+		t.Errorf("what was moved: %v, %v", state, err)
+	}
+	d, err := Create(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // nothing is written
+	if at, err := os.Readlink(link); err != nil || at != "results.middle" {
+		t.Errorf("the link leads to %q, %v", at, err)
+	}
+	if _, err := os.Stat(filepath.Join(disk, lockFile)); err != nil {
+		t.Errorf("the new run is not behind the link: %v", err)
+	}
+}
+
+// A link to nothing is called that: making it a folder fails with "file exists".
+func TestDanglingLink(t *testing.T) {
+	base := t.TempDir()
+	link := filepath.Join(base, "results")
+	if err := os.Symlink("unmounted", link); err != nil {
+		t.Fatal(err)
+	}
+	for name, take := range map[string]func(string) (*Dir, error){"Create": Create, "Resume": Resume} {
+		if _, err := take(link); !errors.Is(err, ErrDangling) || !strings.Contains(err.Error(), "results: it is a link to a folder that does not exist: unmounted") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(base, "unmounted")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder was made: %v", err)
+	}
+}
+
 func TestWriteFileReplacesWhole(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.json")
 	for _, text := range []string{"one", "two, longer", ""} {

@@ -195,8 +195,24 @@ type JournalLog struct {
 // its header was on disk: nothing was measured, the run starts from the start.
 var ErrNoHeader = errors.New("the journal has no header yet")
 
+// DamagedError is a journal in which lines behind the header are not what was
+// written, whereas the others are whole.
+type DamagedError struct {
+	Path   string
+	Lines  []int // of the damage, from 1
+	Before int   // points before the first of them
+	Behind int   // points behind it
+	Err    error // of the first
+}
+
+func (e *DamagedError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Lines[0], e.Err) }
+
+// Unwrap gives what is wrong with the first line.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
 // ReadJournal reads what was finished. A torn last line is what a kill leaves
-// and is dropped; a bad line before it is corruption and an error that names it.
+// and is dropped; a bad line before it is corruption and an error that names it, a
+// *DamagedError where all else can be read.
 func ReadJournal(path string) (JournalLog, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -205,10 +221,19 @@ func ReadJournal(path string) (JournalLog, error) {
 	whole, rest := lines(b)
 	log := JournalLog{Torn: len(rest) > 0}
 	seen := map[string]int{}
+	var damaged *DamagedError
 	for i, line := range whole {
 		var e Entry
-		if err := json.Unmarshal(line, &e); err != nil {
-			return JournalLog{}, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		err := json.Unmarshal(line, &e)
+		switch {
+		case err != nil && i == 0:
+			return JournalLog{}, fmt.Errorf("%s:1: %w", path, err)
+		case err != nil && damaged == nil:
+			damaged = &DamagedError{Path: path, Before: len(log.Points), Err: err}
+		}
+		if err != nil {
+			damaged.Lines = append(damaged.Lines, i+1)
+			continue
 		}
 		if err := log.add(e, i == 0, seen); err != nil {
 			return JournalLog{}, fmt.Errorf("%s:%d: %w", path, i+1, err)
@@ -216,6 +241,10 @@ func ReadJournal(path string) (JournalLog, error) {
 	}
 	if len(whole) == 0 {
 		return JournalLog{}, fmt.Errorf("%s: %w", path, ErrNoHeader)
+	}
+	if damaged != nil {
+		damaged.Behind = len(log.Points) - damaged.Before
+		return JournalLog{}, damaged
 	}
 	return log, nil
 }

@@ -135,6 +135,42 @@ func TestJournalRefuses(t *testing.T) {
 	}
 }
 
+// Of a journal with damaged lines behind its header it is known what all else is
+// worth; without those lines it can be read.
+func TestJournalDamagedInTheMiddle(t *testing.T) {
+	entries := []Entry{header()}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		entries = append(entries, PointEntry(point(id), Cost{}))
+	}
+	file := journal(t, entries...)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := bytes.SplitAfter(b, []byte("\n"))
+	hurt := slices.Clone(all)
+	hurt[3], hurt[5] = []byte("\x00\x00\x00\n"), append(bytes.Clone(all[5][:20]), '\n') // points c and e, whose end is a torn line
+	hurt = append(hurt, all[2])                                                         // b again
+	if err := os.WriteFile(file, bytes.Join(hurt, nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var d *DamagedError
+	if _, err := ReadJournal(file); !errors.As(err, &d) {
+		t.Fatalf("error %v", err)
+	}
+	if !slices.Equal(d.Lines, []int{4, 6}) || d.Before != 2 || d.Behind != 1 || !strings.HasPrefix(d.Error(), file+":4: invalid character") {
+		t.Errorf("%+v: %v", d, d)
+	}
+	mended := slices.Delete(slices.Delete(hurt, 5, 6), 3, 4)
+	if err := os.WriteFile(file, bytes.Join(mended, nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := ReadJournal(file)
+	if err != nil || len(log.Points) != d.Before+d.Behind {
+		t.Errorf("without the damaged lines: %d points, %v", len(log.Points), err)
+	}
+}
+
 func TestJournalAppendRefuses(t *testing.T) {
 	j, err := OpenJournal(filepath.Join(t.TempDir(), JournalFile))
 	if err != nil {

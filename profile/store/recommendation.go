@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -40,12 +42,14 @@ type Recommendation struct {
 	Prefill     *Pick              `json:"prefill,omitempty"`    // disaggregated
 	Decode      *Pick              `json:"decode,omitempty"`     // disaggregated
 	Aggregated  *Pick              `json:"aggregated,omitempty"` // aggregated
+	Verified    *Verified          `json:"verified,omitempty"`   // nil: no pick was run under load
 	Rejected    []Rejected         `json:"rejected"`
 	Thresholds  Thresholds         `json:"thresholds"`
 	Surfaces    Surfaces           `json:"surfaces"`
 	Assumptions []string           `json:"assumptions"`
 	Warnings    []profile.Warning  `json:"warnings"`
 	Planner     PlannerSettings    `json:"planner"`
+	Cost        *Cost              `json:"cost,omitempty"` // of the measuring behind it
 }
 
 // EngineName is the engine that was profiled.
@@ -60,19 +64,21 @@ type SLA struct {
 	TTFTMillis float64           `json:"ttft_ms"`
 	ITLMillis  float64           `json:"itl_ms"`
 	Stat       profile.Statistic `json:"stat"`
+	// PerRequest: a percentile of ITL is that of requests' TPOT, not of gaps.
+	PerRequest bool `json:"itl_per_request,omitempty"`
 }
 
 // SLA converts back to base units.
 func (s SLA) SLA() profile.SLA {
 	return profile.SLA{
 		TTFT: time.Duration(math.Round(s.TTFTMillis * float64(time.Millisecond))),
-		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat,
+		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat, PerRequest: s.PerRequest,
 	}
 }
 
 // NewSLA converts to the file's units.
 func NewSLA(s profile.SLA) SLA {
-	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat}
+	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, PerRequest: s.PerRequest}
 }
 
 // Lengths is the workload: fixed prompt and output lengths, in tokens.
@@ -168,6 +174,22 @@ func WriteRecommendation(dir string, r Recommendation) error {
 	return writeJSON(file, r)
 }
 
+// HasRecommendation reports whether recommendation.json is below dir.
+func HasRecommendation(dir string) (bool, error) { return exists(path(dir, RecommendationFile)) }
+
+// WithdrawRecommendation removes recommendation.json below dir, if there is one:
+// what it says is about to change.
+func WithdrawRecommendation(dir string) error {
+	switch err := os.Remove(path(dir, RecommendationFile)); {
+	case err == nil:
+		return syncDir(dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return fmt.Errorf("withdrawing the recommendation: %w", err)
+	}
+}
+
 // ReadRecommendation reads and validates recommendation.json; at may be the file
 // or its folder.
 func ReadRecommendation(at string) (Recommendation, error) {
@@ -243,6 +265,7 @@ func (r Recommendation) Validate() error {
 			errs.add(p.validate(), name)
 		}
 	}
+	errs.add(r.Verified.validate(), "verified")
 	errs.add(r.Thresholds.PrefillQueueSize.validate(), "thresholds.prefill_queue_size")
 	errs.add(r.Thresholds.DecodeKVUtilization.validate(), "thresholds.decode_kv_utilization")
 	errs.add(r.Surfaces.Prefill.validate(), "surfaces.prefill")

@@ -26,8 +26,9 @@ type Run struct {
 	Started    time.Time          `json:"started"`
 	Ended      time.Time          `json:"ended"`
 	Complete   bool               `json:"complete"`         // false: stopped early, --resume goes on
-	Client     string             `json:"client,omitempty"` // verdict on whether the load generator kept up; empty = not judged
+	Client     *Client            `json:"client,omitempty"` // whether the load generator kept up; nil = virtual time
 	Points     []profile.Point    `json:"points"`
+	Discarded  []profile.Point    `json:"discarded,omitempty"` // loads that were sent again, each with why it does not count
 	Skips      []profile.Skip     `json:"skips"`
 	Warnings   []profile.Warning  `json:"warnings"`
 	Cost       Cost               `json:"cost"`
@@ -45,12 +46,13 @@ type Device struct {
 
 // Cost is what the measuring took.
 type Cost struct {
-	Launches      int     `json:"launches"`
-	EngineSeconds float64 `json:"engine_seconds"` // Σ time that engines ran
-	GPUSeconds    float64 `json:"gpu_seconds"`    // Σ that × GPUs of the engine; simulated GPUs count
-	Requests      int     `json:"requests"`       // warm-up included
-	PromptTokens  int64   `json:"prompt_tokens"`
-	OutputTokens  int64   `json:"output_tokens"`
+	Launches       int     `json:"launches"`
+	EngineSeconds  float64 `json:"engine_seconds"`  // Σ time that engines ran
+	LoadingSeconds float64 `json:"loading_seconds"` // of these, from a launch until the engine answered
+	GPUSeconds     float64 `json:"gpu_seconds"`     // Σ engine-seconds × GPUs of the engine; simulated GPUs count
+	Requests       int     `json:"requests"`        // warm-up included
+	PromptTokens   int64   `json:"prompt_tokens"`
+	OutputTokens   int64   `json:"output_tokens"`
 }
 
 // program marks files as this program's.

@@ -12,12 +12,17 @@ import (
 // RecommendationSchema is the JSON Schema (draft 2020-12) of
 // recommendation.json, made from the Go type, so that the two cannot drift.
 func RecommendationSchema() []byte {
-	s := schemaOf(reflect.TypeFor[Recommendation]())
-	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "plimsoll recommendation"
-	s["description"] = "what plimsoll profile-sla recommends; latencies in milliseconds, throughput in tokens/s/GPU"
+	return Schema(reflect.TypeFor[Recommendation](), RecommendationSchemaVersion, "plimsoll recommendation",
+		"what plimsoll profile-sla recommends; latencies in milliseconds, throughput in tokens/s/GPU")
+}
+
+// Schema is the JSON Schema (draft 2020-12) of a file that is made from a struct,
+// of which one field, "schema", is the version.
+func Schema(t reflect.Type, version int, title, description string) []byte {
+	s := schemaOf(t)
+	s["$schema"], s["title"], s["description"] = "https://json-schema.org/draft/2020-12/schema", title, description
 	properties := s["properties"].(map[string]any)
-	properties["schema"] = map[string]any{"const": RecommendationSchemaVersion}
+	properties["schema"] = map[string]any{"const": version}
 	b, err := encodeJSON(s)
 	if err != nil {
 		panic(err) // a schema holds maps, lists and words only
@@ -41,7 +46,7 @@ func words(t reflect.Type) []string {
 	}
 }
 
-// schemaOf covers what the types of this package use: structs, pointers,
+// schemaOf covers what the types of files use: structs, pointers,
 // lists, numbers, text, booleans.
 func schemaOf(t reflect.Type) map[string]any {
 	if w := words(t); w != nil {
@@ -61,12 +66,12 @@ func schemaOf(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return map[string]any{"type": "integer"}
 	case reflect.Float64:
 		return map[string]any{"type": "number"}
 	default:
-		panic(fmt.Sprintf("no JSON Schema for %v", t)) // a field was added to Recommendation
+		panic(fmt.Sprintf("no JSON Schema for %v", t)) // a field was added to a file
 	}
 }
 
@@ -74,6 +79,9 @@ func structSchema(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for f := range t.Fields() {
 		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		properties[name] = schemaOf(f.Type)
 		if rest != "omitempty" && rest != "omitzero" {
 			required = append(required, name)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -31,6 +32,9 @@ type WindowOptions struct {
 	// at random to one of its two neighbours so that the mean is kept.
 	LengthCV float64
 	Seed     uint64
+	// From is the time after the first arrival before which no other is wanted: windows
+	// that end before it are passed over, but for the first arrival of all.
+	From time.Duration
 }
 
 // Validate says all that is wrong with o.
@@ -39,6 +43,7 @@ func (o WindowOptions) Validate() error {
 		within("scale", o.Scale, 0, 1e6),
 		within("max cv", o.MaxCV, 0, MaxCV),
 		within("length cv", o.LengthCV, 0, 10),
+		within("from", o.From.Seconds(), 0, math.MaxFloat64),
 	}
 	for _, l := range []Lengths{o.ISL, o.OSL} {
 		if l != nil {
@@ -61,6 +66,8 @@ func GenerateWindows(windows iter.Seq2[Window, error], o WindowOptions) (Trace, 
 func generateWindows(windows iter.Seq2[Window, error], o WindowOptions) Trace {
 	return func(yield func(Arrival, error) bool) {
 		g := newWindowGenerator(o)
+		wanted := time.Duration(math.MinInt64) // where arrivals are, the first one apart
+		came := false
 		for w, err := range windows {
 			if err == nil {
 				err = g.enter(w)
@@ -69,9 +76,19 @@ func generateWindows(windows iter.Seq2[Window, error], o WindowOptions) Trace {
 				yield(Arrival{}, err)
 				return
 			}
+			if wanted == math.MinInt64 {
+				wanted = w.Start + o.From
+			}
+			over := w.Start+w.Length <= wanted
+			if over && came {
+				continue
+			}
 			for a, more := g.next(); more; a, more = g.next() {
 				if !yield(a, nil) {
 					return
+				}
+				if came = true; over {
+					break
 				}
 			}
 		}

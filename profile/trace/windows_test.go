@@ -102,3 +102,25 @@ func TestFixedLengthsOfWindowsKeepTheMean(t *testing.T) {
 		t.Error("scale NaN: no error")
 	}
 }
+
+// What comes before the part that is wanted is not made, but for the first arrival,
+// from which instants count; the part has the table's rates.
+func TestWindowsBeforeThePartArePassedOver(t *testing.T) {
+	table := windows(t, "testdata/servegen.csv")
+	const scale = 2e-3
+	from := 40 * time.Hour
+	_, whole := open(t, "testdata/servegen.csv", trace.Options{Windows: trace.WindowOptions{Scale: scale, MaxCV: 1, Seed: 4}})
+	_, all := open(t, "testdata/servegen.csv", trace.Options{Windows: trace.WindowOptions{Scale: scale, MaxCV: 1, Seed: 4, From: from}})
+	if all[0].At != whole[0].At || all[1].At < from || all[1].At > from+10*time.Minute {
+		t.Fatalf("arrivals at %v, %v, …; the first of all is at %v", all[0].At, all[1].At, whole[0].At)
+	}
+	want := 0.0
+	for _, w := range table {
+		if w.Start >= from {
+			want += w.Rate * scale * w.Length.Seconds()
+		}
+	}
+	if off := math.Abs(float64(len(all)-1) - want); off > 5*math.Sqrt(want) {
+		t.Errorf("%d arrivals from %v on, want %v", len(all)-1, from, want)
+	}
+}

@@ -13,10 +13,10 @@ import (
 	"plimsoll/profile"
 )
 
-// pacedServer writes chunks at known instants over bare connections, so that
+// bareServer writes chunks at known instants over bare connections, so that
 // little of what is seen is the server's own. It notes, on k, the instant
 // before each write. Streams are told apart by the model they ask for.
-type pacedServer struct {
+type bareServer struct {
 	clock  clock
 	chunks int
 	gap    time.Duration
@@ -25,7 +25,7 @@ type pacedServer struct {
 	notes map[string][]time.Duration // by model
 }
 
-func (p *pacedServer) start(t testing.TB) string {
+func (p *bareServer) start(t testing.TB) string {
 	t.Helper()
 	p.notes = map[string][]time.Duration{}
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func (p *pacedServer) start(t testing.TB) string {
 	return "http://" + l.Addr().String()
 }
 
-func (p *pacedServer) serve(t testing.TB, c net.Conn) {
+func (p *bareServer) serve(t testing.TB, c net.Conn) {
 	r := bufio.NewReader(c)
 	event := "data: " + vllmChunk + "\n\n"
 	piece := []byte(fmt.Sprintf("%x\r\n%s\r\n", len(event), event))
@@ -87,7 +87,7 @@ func (p *pacedServer) serve(t testing.TB, c net.Conn) {
 func TestInstantsFollowAPacedServer(t *testing.T) {
 	for _, streams := range []int{1, 8, 64} {
 		k := clock{epoch: time.Now()}
-		p := &pacedServer{clock: k, chunks: 100, gap: 10 * time.Millisecond}
+		p := &bareServer{clock: k, chunks: 100, gap: 10 * time.Millisecond}
 		url := p.start(t)
 		c := client(t, Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
 		l := c.open(1000, false)
@@ -117,7 +117,7 @@ func TestInstantsFollowAPacedServer(t *testing.T) {
 }
 
 // delays is how long after its writing each chunk was seen.
-func (p *pacedServer) delays(t *testing.T, records []profile.Request, shift time.Duration) []time.Duration {
+func (p *bareServer) delays(t *testing.T, records []profile.Request, shift time.Duration) []time.Duration {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()

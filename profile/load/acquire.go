@@ -1,0 +1,6 @@
+//go:build !race && linux
+
+package load
+
+// acquire is for the race detector only.
+func acquire(uintptr) {}

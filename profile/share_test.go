@@ -1,0 +1,98 @@
+package profile
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// The ends of the score interval are the shares at which p is z standard errors
+// away, with the standard error of the end: found here by bisection.
+func TestWilsonAgainstItsDefinition(t *testing.T) {
+	end := func(p, n, far float64) float64 {
+		near := p
+		for range 200 {
+			mid := (near + far) / 2
+			if math.Abs(p-mid) < 1.959963984540054*math.Sqrt(mid*(1-mid)/n) {
+				near = mid
+			} else {
+				far = mid
+			}
+		}
+		return near
+	}
+	for _, n := range []float64{1, 5, 51, 399.5, 1e5} {
+		for _, p := range []float64{0, 0.02, 0.5, 0.686, 0.99, 1} {
+			if i := wilson(p, n); math.Abs(i.Low-end(p, n, 0)) > 1e-9 || math.Abs(i.High-end(p, n, 1)) > 1e-9 {
+				t.Errorf("%v of %v: %+v, want %v to %v", p, n, i, end(p, n, 0), end(p, n, 1))
+			}
+		}
+	}
+	for n := range 1000 {
+		if i := wilson(1, float64(n+1)); i.High != 1 {
+			t.Fatalf("all of %d: %+v is rounded away from 1", n+1, i)
+		}
+	}
+	if _, i := share(nil, 9); i != (Interval{}) {
+		t.Errorf("of nothing: %+v", i)
+	}
+	if n, i := share([]bool{true, true, true}, 0); n != 3 || i != (Interval{}) {
+		t.Errorf("of latencies that say nothing: %d, %+v", n, i)
+	}
+}
+
+// Requests of one busy period are within the limit together, all of them too:
+// they are no more than the latencies behind them.
+func TestShareOfAllCountsAsItsLatencies(t *testing.T) {
+	rs, w := served(1000, 0.7, false, rand.New(rand.NewPCG(3, 1)))
+	a := Attain(rs, w, SLA{TTFT: time.Hour, Stat: Mean}, 1)
+	if a.WithinTTFT != 1000 || a.TTFT.Neff <= 0 || a.TTFT.Neff > 100 || a.InTTFT != wilson(1, a.TTFT.Neff) {
+		t.Errorf("%d within, worth %.0f: %+v", a.WithinTTFT, a.TTFT.Neff, a.InTTFT)
+	}
+}
+
+// What could have come out on the other side says so, by the figure that the SLA
+// is held against; a failure is none that chance takes back.
+func TestAttainmentUndecided(t *testing.T) {
+	ms := time.Millisecond
+	mean := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: Mean}
+	p90 := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P90}
+	perRequest := p90
+	perRequest.PerRequest = true
+	at := func(mean, half int) Distribution {
+		d := time.Duration(mean) * ms
+		return Distribution{N: 100, Mean: d, P90: d, Half: time.Duration(half) * ms}
+	}
+	wide, high := Interval{Low: 0.85, High: 0.97}, Interval{Low: 0.91, High: 1}
+	for name, c := range map[string]struct {
+		a     Attainment
+		phase Phase
+		sla   SLA
+		want  bool
+	}{
+		"a mean far below":           {Attainment{TTFT: at(80, 10)}, Prefill, mean, false},
+		"a mean just below":          {Attainment{TTFT: at(95, 10)}, Prefill, mean, true},
+		"a mean just above":          {Attainment{TTFT: at(105, 10)}, Prefill, mean, true},
+		"a mean without an interval": {Attainment{TTFT: at(50, 0)}, Prefill, mean, true},
+		"a mean of equal ones":       {Attainment{TTFT: Distribution{N: 100, Mean: 95 * ms, Neff: 50}}, Prefill, mean, false},
+		"a share without one":        {Attainment{TTFT: at(50, 1)}, Prefill, p90, true},
+		"the other phase's":          {Attainment{TTFT: at(95, 10), TPOT: at(10, 1)}, Decode, mean, false},
+		"decode":                     {Attainment{TPOT: at(20, 1)}, Decode, mean, true},
+		"aggregated, by ITL":         {Attainment{TTFT: at(50, 1), TPOT: at(20, 1)}, Aggregated, mean, true},
+		"a percentile":               {Attainment{TTFT: at(90, 0), InTTFT: wide}, Prefill, p90, true},
+		"a percentile, clearly":      {Attainment{TTFT: at(90, 0), InTTFT: high}, Prefill, p90, false},
+		"pooled gaps":                {Attainment{InITL: wide}, Decode, p90, false},
+		"a percentile per request":   {Attainment{InITL: wide}, Decode, perRequest, true},
+		"with a failure":             {Attainment{TTFT: at(95, 10), Failures: 1}, Prefill, mean, false},
+		"growing":                    {Attainment{TTFT: at(95, 10), Growing: true}, Prefill, mean, false},
+	} {
+		c.a.Requests = 100
+		if got := c.a.Undecided(c.phase, c.sla); got != c.want {
+			t.Errorf("%s: undecided %v", name, got)
+		}
+		if c.a.Surely(c.phase, c.sla) && c.want {
+			t.Errorf("%s: undecided, and sure", name)
+		}
+	}
+}

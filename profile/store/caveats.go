@@ -1,0 +1,59 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/profile"
+)
+
+// The codes of Caveats.
+const (
+	ProfileInfeasible = "profile_infeasible"
+	ProfileMissed     = "profile_missed"
+)
+
+// Caveats are what whoever builds on the picks has to be told: that they are no
+// answer, because nothing met the SLA and they are the nearest, or because they
+// missed it when they were run under load. Nil where they are one.
+func (r Recommendation) Caveats() []profile.Warning {
+	if r.Feasible {
+		return nil
+	}
+	v := Verified{}
+	if r.Verified != nil {
+		v = *r.Verified
+	}
+	var ws []profile.Warning
+	for _, x := range []struct {
+		phase profile.Phase
+		pick  *Pick
+		run   *Attained
+	}{{profile.Prefill, r.Prefill, v.Prefill}, {profile.Decode, r.Decode, v.Decode}, {profile.Aggregated, r.Aggregated, v.Aggregated}} {
+		switch {
+		case x.pick == nil:
+		case x.run != nil && !x.run.Holds:
+			ws = append(ws, profile.Warnf(ProfileMissed, "the profile's %s pick %s misses the profile's own SLA (%s) under load: %.1f %% of requests were within it at %.4g requests/s, the least that was tried",
+				x.phase, x.pick.Label, r.SLA.of(x.phase), 100*x.run.Within, x.run.RateRPS))
+		case x.pick.Margin < 0:
+			ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA in %s (%s): %s is the nearest, %.3g %% above it",
+				x.phase, r.SLA.of(x.phase), x.pick.Label, -100*x.pick.Margin))
+		}
+	}
+	if len(ws) == 0 { // the file does not say by which pick
+		ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA (%s): its picks are the nearest", r.SLA.of(profile.Aggregated)))
+	}
+	return ws
+}
+
+// of is what the SLA limits in a phase, in words.
+func (s SLA) of(phase profile.Phase) string {
+	var limits []string
+	if phase != profile.Decode {
+		limits = append(limits, fmt.Sprintf("TTFT <= %.6g ms", s.TTFTMillis))
+	}
+	if phase != profile.Prefill {
+		limits = append(limits, fmt.Sprintf("ITL <= %.6g ms", s.ITLMillis))
+	}
+	return strings.Join(append(limits, s.SLA().By()), ", ")
+}

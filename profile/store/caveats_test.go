@@ -1,0 +1,45 @@
+package store
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestCaveats(t *testing.T) {
+	missed := &Attained{Holds: false, AskedRPS: 4, RateRPS: 0.4, Within: 0.25, Requests: 100}
+	held := &Attained{Holds: true, AskedRPS: 4, RateRPS: 4, Within: 1, Requests: 100}
+	for name, c := range map[string]struct {
+		change func(*Recommendation)
+		want   []string
+	}{
+		"an answer":            {func(*Recommendation) {}, nil},
+		"an answer that holds": {func(r *Recommendation) { r.Verified = &Verified{Prefill: held, Decode: held} }, nil},
+		"decode is too slow": {func(r *Recommendation) { r.Feasible, r.Decode.Margin = false, -0.35 }, []string{
+			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (ITL <= 10 ms, mean): TP:2 PP:2 is the nearest, 35 % above it",
+		}},
+		"prefill misses under load": {func(r *Recommendation) { r.Feasible, r.Verified = false, &Verified{Prefill: missed, Decode: held} }, []string{
+			ProfileMissed + ": the profile's prefill pick TP:4 misses the profile's own SLA (TTFT <= 50 ms, mean) under load: 25.0 % of requests were within it at 0.4 requests/s, the least that was tried",
+		}},
+		"both": {func(r *Recommendation) {
+			r.Feasible, r.Decode.Margin, r.Verified = false, -1, &Verified{Prefill: missed}
+		}, []string{
+			ProfileMissed + ": the profile's prefill pick TP:4 misses the profile's own SLA (TTFT <= 50 ms, mean) under load: 25.0 % of requests were within it at 0.4 requests/s, the least that was tried",
+			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (ITL <= 10 ms, mean): TP:2 PP:2 is the nearest, 100 % above it",
+		}},
+		"no pick says why": {func(r *Recommendation) { r.Feasible = false }, []string{
+			ProfileInfeasible + ": nothing in the profile meets its own SLA (TTFT <= 50 ms, ITL <= 10 ms, mean): its picks are the nearest",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := recommendation()
+			c.change(&r)
+			var got []string
+			for _, w := range r.Caveats() {
+				got = append(got, w.Code+": "+w.Message)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package profile
+
+import (
+	"fmt"
+	"time"
+)
+
+// What an open-loop load says of an SLA: that the engine holds it, surely or as far
+// as it tells, that it misses, or nothing.
+
+// ITLAt is the figure that an ITL is held against: the mean TPOT of requests, or
+// a percentile of the pooled gaps, or of TPOT where the SLA says so (PerRequest).
+func (a Attainment) ITLAt(s SLA) time.Duration { return a.ITLOf(s).At(s.Stat) }
+
+// ITLOf is the distribution that ITLAt is of.
+func (a Attainment) ITLOf(s SLA) Distribution {
+	if pooled(s) {
+		return a.ITL
+	}
+	return a.TPOT
+}
+
+// Few reports whether the SLA's statistic rests on fewer requests than it takes
+// (SamplesFor), as far as phase goes: a percentile on fewer independent ones where
+// their count is known. How many those of a mean are worth is in its interval.
+func (a Attainment) Few(phase Phase, s SLA) bool {
+	n := float64(a.Requests)
+	if s.Stat.Quantile() > 0 {
+		n = a.Worth(phase, s)
+	}
+	return n < float64(SamplesFor(s.Stat))
+}
+
+// TooFew says of a load that it has too few requests to judge by.
+func (a Attainment) TooFew(phase Phase, s SLA) string {
+	more := "a longer --load-time has more"
+	if a.Full {
+		more = "a longer --load-time would not help"
+	}
+	if n := a.Worth(phase, s); s.Stat.Quantile() > 0 && n < float64(a.Requests) {
+		return fmt.Sprintf("%d requests, which hang together and are worth %.0f, are too few to judge a %s by: %s", a.Requests, n, s.Stat, more)
+	}
+	return fmt.Sprintf("%d requests are too few to judge by", a.Requests)
+}
+
+// Worth is how many independent requests a judged figure rests on, the fewest where
+// there are two: all of them where that is not known, or gaps are pooled.
+func (a Attainment) Worth(phase Phase, s SLA) float64 {
+	n := float64(a.Requests)
+	if k := a.TTFT.Neff; phase != Decode && k > 0 {
+		n = min(n, k)
+	}
+	if k := a.TPOT.Neff; phase != Prefill && !pooled(s) && k > 0 {
+		n = min(n, k)
+	}
+	return n
+}
+
+// Holds reports whether the load was served within the SLA, as far as phase goes:
+// TTFT for prefill, ITL for decode, both otherwise. One failure is too many, and
+// fewer requests than its statistic takes (Few) decide nothing.
+func (a Attainment) Holds(phase Phase, s SLA) bool {
+	if a.Failures > 0 || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
+		return false
+	}
+	ttft, itl := a.TTFT.At(s.Stat), a.ITLAt(s)
+	return (phase == Decode || ttft > 0 && ttft <= s.TTFT) && (phase == Prefill || itl > 0 && itl <= s.ITL)
+}
+
+// Undecided reports whether a load that the engine served could as well have been
+// on the other side of the SLA: where the 95 % interval of a judged figure holds
+// its limit, or is not known (TooShort). A percentile's is that of the share of
+// requests within the limit, which is the percentile's own at the limit. One of
+// pooled gaps has none here.
+func (a Attainment) Undecided(phase Phase, s SLA) bool {
+	if a.Failures > 0 || a.Requests == 0 || a.Growing || a.Stopped != "" {
+		return false
+	}
+	q := s.Stat.Quantile()
+	doubtful := func(d Distribution, limit time.Duration, within Interval) bool {
+		if q > 0 {
+			return within.Low < q && q <= within.High
+		}
+		return d.Half > 0 && d.Mean-d.Half <= limit && limit < d.Mean+d.Half
+	}
+	return a.TooShort(phase, s) || phase != Decode && doubtful(a.TTFT, s.TTFT, a.InTTFT) ||
+		phase != Prefill && !pooled(s) && doubtful(a.TPOT, s.ITL, a.InITL)
+}
+
+// Surely reports whether the load holds the SLA by its 95 % intervals: without one
+// nothing is sure.
+func (a Attainment) Surely(phase Phase, s SLA) bool {
+	return a.Holds(phase, s) && !a.Undecided(phase, s)
+}
+
+// surelyMisses reports whether the share of requests within a limit is below the
+// percentile's quantile by its whole 95 % interval: fewer than the percentile takes
+// show that, too.
+func (a Attainment) surelyMisses(phase Phase, s SLA) bool {
+	below := func(within Interval) bool { return within != (Interval{}) && within.High < s.Stat.Quantile() }
+	return phase != Decode && below(a.InTTFT) || phase != Prefill && !pooled(s) && below(a.InITL)
+}
+
+// MissedBy reports whether a percentile surely misses a limit, by the share of
+// requests, 0 to 1, that are within it, where those are worth so many independent ones:
+// that are as many as it takes (SamplesFor), or too few of which the whole 95 %
+// interval of their share is below its quantile.
+func (s Statistic) MissedBy(within, worth float64) bool {
+	q := s.Quantile()
+	if q == 0 || worth <= 0 || within >= q {
+		return false
+	}
+	return worth >= float64(SamplesFor(s)) || wilson(within, worth).High < q
+}
+
+// TooShort reports whether there is no interval of a judged figure: the requests
+// hang together for longer than the load lets tell.
+func (a Attainment) TooShort(phase Phase, s SLA) bool {
+	unknown := func(d Distribution, within Interval) bool {
+		if s.Stat.Quantile() > 0 {
+			return within == Interval{}
+		}
+		return d.Half == 0 && d.Neff == 0
+	}
+	return phase != Decode && unknown(a.TTFT, a.InTTFT) || phase != Prefill && !pooled(s) && unknown(a.TPOT, a.InITL)
+}
+
+// pooled reports whether ITL is judged by a percentile of all gaps.
+func pooled(s SLA) bool { return s.Stat.Quantile() > 0 && !s.PerRequest }
+
+// Untold says why a load tells nothing of whether its engine holds the SLA at that
+// rate: the figures are not the engine's, the load was not the one that was meant,
+// or too few were judged. Empty where it holds, or misses.
+func (p Point) Untold(s SLA) string {
+	a := p.Load
+	switch {
+	case p.Invalid != "":
+		return p.Invalid
+	case p.Meets(s):
+		return a.Easier
+	case a.Harder != "":
+		return a.Harder
+	case a.Failures > 0 || a.Growing || a.Stopped != "":
+		return ""
+	case a.Requests == 0 || a.Few(p.Phase, s) && !a.surelyMisses(p.Phase, s):
+		return a.TooFew(p.Phase, s)
+	case p.Phase != Prefill && a.ITLAt(s) <= 0:
+		return "no time between output tokens was seen"
+	case p.Phase != Decode && a.TTFT.At(s.Stat) <= 0:
+		return "no first token was seen"
+	}
+	return ""
+}

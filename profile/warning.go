@@ -1,0 +1,45 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Warning is a caveat that travels with a number into files, plots and tables.
+type Warning struct {
+	Code    string `json:"code"`    // stable, snake_case: "few_samples"
+	Message string `json:"message"` // one line for people, without a full stop
+	// Degree is how bad it is, where warnings of one code differ by that: more is
+	// worse, by the code's own measure. 0 = they do not.
+	Degree float64 `json:"degree,omitempty"`
+}
+
+// Warnf makes a Warning.
+func Warnf(code, format string, args ...any) Warning {
+	return Warning{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// By is the warning with its degree; one that is no number says nothing.
+func (w Warning) By(degree float64) Warning {
+	if w.Degree = degree; math.IsNaN(degree) || math.IsInf(degree, 0) {
+		w.Degree = 0
+	}
+	return w
+}
+
+// JoinWarnings adds more to the warnings of one figure: what is known already is not
+// said again, and of one code that has degrees only the worst.
+func JoinWarnings(ws, more []Warning) []Warning {
+	ws = slices.Clone(ws)
+	for _, w := range more {
+		i := slices.IndexFunc(ws, func(o Warning) bool { return o == w || w.Degree > 0 && o.Degree > 0 && o.Code == w.Code })
+		switch {
+		case i < 0:
+			ws = append(ws, w)
+		case w.Degree > ws[i].Degree:
+			ws[i] = w
+		}
+	}
+	return ws
+}
