@@ -109,7 +109,9 @@ func TestDecodeFailuresLeavePrefill(t *testing.T) {
 		}
 		return b.Launch(ctx, cfg)
 	})
-	res, err := Run(t.Context(), options(b, 1, 2, 4), l, &notes{}, Known{}, nil)
+	o := options(b, 1, 2, 4)
+	o.Search = Grid // the other has one engine for both
+	res, err := Run(t.Context(), o, l, &notes{}, Known{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +184,11 @@ func TestPlanOfReplicas(t *testing.T) {
 	o.Candidates = []engine.Config{{Parallelism: engine.Parallelism{TP: 1, PP: 1, DP: 4, EP: 4}, Limits: engine.Limits{MaxNumSeqs: 2, BlockSize: 16}}}
 	o.Search = Grid
 	steps := Plan(o)
-	if want := (perRank + 2) * affine(4).TTFT(o.ISL); steps[0].Expected != want { // two warm-ups on each
+	// Three warm-ups on each, and the rounds of the burst.
+	if want := (perRank + gridWarmups) * (affine(4).TTFT(o.ISL) + (burstOSL-1)*affine(4).ITL(4, float64(o.ISL)+burstOSL/2.0)); (steps[0].Expected - want).Abs() > time.Microsecond {
 		t.Errorf("prefill about %v, want %v", steps[0].Expected, want)
 	}
-	if d := steps[1]; d.Phase != profile.Decode || d.Points != 2 || d.Requests != 2*(4+8) { // 4 and 8 in flight, warmed up
+	if d := steps[1]; d.Phase != profile.Decode || d.Points != 2 || d.Cost.Requests != 2*(4+8)+2*2*12 { // 4 and 8 in flight, each twice, each time warmed up
 		t.Errorf("%+v", d)
 	}
 	// A grid whose steps are rounds is as fine as can be.

@@ -74,14 +74,13 @@ func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage prof
 	if err := r.warmUp(ctx, s, warm); err != nil {
 		return profile.Point{}, nil, err
 	}
-	p, rs, err := r.undisturbed(ctx, s, w, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
+	p, m, err := r.undisturbed(ctx, s, w, attempts, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
 	p.ISL, p.OSL = isl, burstOSL
-	p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.TTFT.N)...)
 	if stage == profile.StageSweep && p.TTFT.N > 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("replicas_busy",
 			"%s: TTFT is of %d prompts at once, one on each replica: a prompt that has the engine to itself takes less", s.label(), attentionReplicas(s.cfg)))
 	}
-	return p, rs, err
+	return p, m.Requests, err
 }
 
 // summarizeBurst makes a point of a burst: throughput = replicas · prompt tokens
@@ -89,7 +88,7 @@ func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage prof
 func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
 	dp, n := attentionReplicas(cfg), len(m.Requests)
 	s := profile.Summarize(m.Requests, profile.Whole(m.Requests))
-	p := profile.Point{Asked: n, InFlight: float64(dp), Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings}
+	p := profile.Point{Asked: n, InFlight: float64(dp), Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid}
 	ttfts, tokens := firstTokens(m.Requests)
 	if len(ttfts) < dp {
 		return p
@@ -112,7 +111,7 @@ func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
 			"TTFT %v by the last of %d prompts, %v by the first %d: prompts were not spread evenly over the replicas, or not computed one after another",
 			ttft.Round(10*time.Microsecond), n, first.Round(10*time.Microsecond), dp))
 	}
-	p.Warnings = append(p.Warnings, promptWarnings(m, s, float64(n))...)
+	doubtPrompts(&p, m, s, float64(n))
 	return p
 }
 

@@ -97,7 +97,7 @@ func TestReplicasAreMeasuredByABurst(t *testing.T) {
 	if _, err := Run(t.Context(), o, l, n, Known{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if kept["sweep/prefill/dep4/isl3000"] != 16 || kept["sweep/prefill/tp4/isl3000"] != 5 {
+	if kept["sweep/prefill/dep4/isl3000"] != 16 || kept["sweep/prefill/tp4/isl3000"] != fewestPrompts {
 		t.Errorf("records %v", kept)
 	}
 	bursts, warmups := 0, 0
@@ -119,7 +119,7 @@ func TestReplicasAreMeasuredByABurst(t *testing.T) {
 		}
 	}
 	for _, s := range Plan(o) {
-		if s.Stage == profile.StageSweep && s.Phase == profile.Prefill && strings.HasPrefix(s.Label, "DEP") && s.Requests != 16+2*4 {
+		if s.Stage == profile.StageSweep && s.Phase == profile.Prefill && strings.HasPrefix(s.Label, "DEP") && s.Cost.Requests != 16+2*4 {
 			t.Errorf("planned %+v", s)
 		}
 	}

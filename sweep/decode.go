@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,8 +12,9 @@ import (
 	"plimsoll/profile"
 )
 
-// decodeSweep measures ITL against in-flight requests at the target lengths.
-func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
+// decodeSweep measures ITL against in-flight requests at the target lengths, up
+// to where it passes the SLA.
+func (r *runner) decodeSweep(ctx context.Context, s *trial) (err error) {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
@@ -25,23 +27,28 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) error {
 	if room.top < 1 {
 		return tooSmall(s, o.ISL, osl)
 	}
-	tried := map[int]profile.Point{} // a search may come back to a count
-	at := func(n int) (profile.Point, error) {
-		if p, ok := tried[n]; ok {
+	if osl != o.OSL {
+		r.book.warn(s, oslRaised(osl, o.OSL))
+	}
+	start := 0
+	if e, ok := o.expect(s.cfg); ok {
+		start = o.expectedBoundary(e, s.cfg, 1) / room.each / 2
+	}
+	c := &climber{r: r, s: s, stage: profile.StageSweep, isl: o.ISL, osl: osl, top: room.top * room.each}
+	defer func() { err = errors.Join(err, c.close(ctx)) }()
+	tried := map[int]profile.Point{} // the search may come back to a count
+	return ascend(room.top, start, o.SLA, func(k int) (profile.Point, error) {
+		if p, ok := tried[k]; ok {
 			return p, nil
 		}
-		id := fmt.Sprintf("sweep/%s/isl%d/n%d", s.key(), o.ISL, n)
-		p, err := r.decodePoint(ctx, s, id, profile.StageSweep, o.ISL, osl, n)
-		tried[n] = p
+		p, err := c.at(ctx, k*room.each)
+		tried[k] = p
 		return p, err
-	}
-	if osl != o.OSL {
-		r.book.warn(s, profile.Warnf("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, o.OSL))
-	}
-	if o.Search == Grid {
-		return r.grid(s, room, at)
-	}
-	return boundary(room.top, o.SLA, func(k int) (profile.Point, error) { return at(k * room.each) })
+	})
+}
+
+func oslRaised(osl, target int) profile.Warning {
+	return profile.Warnf("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, target)
 }
 
 // tooSmall says that not one request has room.
@@ -53,58 +60,39 @@ func tooSmall(s *trial, isl, osl int) error {
 	return &engineError{err: fmt.Errorf("KV cache of %d tokens%s does not hold one request of %d + %d tokens", tokens, where, isl, osl)}
 }
 
-// grid measures every count, and says where it is too coarse for the SLA.
-func (r *runner) grid(s *trial, room rounds, at func(n int) (profile.Point, error)) error {
-	held := 0
-	for _, n := range room.counts(spaced(room.top, r.opts.DecodeGranularity)) {
-		p, err := at(n)
-		if err != nil {
-			return err
-		}
-		meets := p.Meets(r.opts.SLA)
-		if !meets && held > 0 && n-held > max(room.each, held/20) {
-			r.book.warn(s, profile.Warnf("coarse_grid",
-				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", s.label(), held, n))
-		}
-		if held = 0; meets {
-			held = n
-		}
-	}
-	return nil
-}
-
-// decodePoint measures n requests in flight, their prompts filled into the
+// alone measures n requests in flight by themselves, their prompts filled into the
 // prefix cache first so that prefill is skipped, over the part where all stream.
-func (r *runner) decodePoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, osl, n int) (profile.Point, error) {
-	cost := r.opts.decodeCost(s.cfg, isl, osl, n)
-	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
-		w := profile.Workload{
-			ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
-			Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
-		}
-		warm := w
-		warm.OSL, warm.Warmup = 1, true
-		if err := r.warmUp(ctx, s, warm); err != nil {
-			return profile.Point{}, nil, err
-		}
-		p, rs, err := r.undisturbed(ctx, s, w, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
-		p.ISL, p.OSL, p.Asked = isl, osl, n
-		p.Warnings = append(p.Warnings, r.percentileWarning(stage, p.ITL.N)...)
-		return p, rs, err
-	})
+func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.Point, []profile.Request, error) {
+	w := profile.Workload{
+		ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
+		Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
+	}
+	warm := w
+	warm.OSL, warm.Warmup = 1, true
+	if err := r.warmUp(ctx, s, warm); err != nil {
+		return profile.Point{}, nil, err
+	}
+	p, m, err := r.undisturbed(ctx, s, w, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
+	p.ISL, p.OSL, p.Asked = isl, osl, n
+	return p, m.Requests, err
 }
 
 // fastestToken is a gap that no engine reaches and that only chunks of one
 // buffer have.
 const fastestToken = 20 * time.Microsecond
 
-// summarizeDecode makes a point of the part in which every request streams.
+// summarizeDecode makes a point of the part in which every request streams, or
+// of the one that the measurer cut.
 // InFlight, Context and KVUsage are what was seen there; where the engine's own
 // running count is lower than the client's, the engine is believed.
 func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Point {
-	w, ok := profile.Steady(m.Requests)
+	w, ok := m.Window, true
+	cut := w != profile.Window{} // streams whose prefill was over before
+	if !cut {
+		w, ok = profile.Steady(m.Requests)
+	}
 	s := profile.Summarize(m.Requests, w)
-	p := profile.Point{TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings}
+	p := profile.Point{TTFT: s.TTFT, TokensPerChunk: s.TokensPerChunk, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid}
 	switch good := s.Requests - s.Failures; {
 	case good == 0:
 		return p
@@ -123,19 +111,20 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 		ratio := func(d time.Duration) float64 { return float64(s.ITL.Mean) / float64(d) }
 		p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU * ratio(s.ITL.Mean+h), High: p.ThroughputPerGPU * ratio(max(s.ITL.Mean-h, s.ITL.Mean/100))}
 	}
-	if seen, n := runningIn(m.Running, w); n == 0 {
+	if seen, n := runningIn(m.Running, w); n == 0 || !(seen > 0) { // a gauge that says 0 while streams run says nothing
 		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_unverified", "the engine's own running count was not to be had: in-flight is the client's"))
 	} else if seen < 0.95*p.InFlight {
-		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight))
+		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight).By(1-seen/p.InFlight))
 		p.InFlight = seen
 	} else {
 		p.Warnings = append(p.Warnings, foreignLoad(seen, p.InFlight)...)
 	}
 	switch {
+	case cut:
 	case math.IsNaN(s.Cached):
 		p.Warnings = append(p.Warnings, profile.Warnf("prefill_skip_unverified", "the engine does not tell how much of a prompt came from its prefix cache"))
-	case s.Cached < 0.9:
-		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached))
+	case s.Cached < profile.PrefillUnskip:
+		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached).By(1-s.Cached))
 	}
 	p.KVUsage = p.InFlight * p.Context / float64(kvTokens)
 	return p
@@ -146,7 +135,7 @@ func foreignLoad(seen, sent float64) []profile.Warning {
 	if seen <= 1.05*sent+0.5 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("foreign_load", "the engine ran %.1f requests at once and %.1f were ours: somebody else's load is in this number", seen, sent)}
+	return []profile.Warning{profile.Warnf("foreign_load", "the engine ran %.1f requests at once and %.1f were ours: somebody else's load is in this number", seen, sent).By(seen - sent)}
 }
 
 // runningIn averages the engine's running count inside a window.
@@ -161,40 +150,6 @@ func runningIn(rs []Running, w profile.Window) (mean float64, n int) {
 		mean /= float64(n)
 	}
 	return mean, n
-}
-
-// decodeSurface measures ITL over context and in-flight at the pick. The row at
-// the target lengths is the sweep's own.
-func (r *runner) decodeSurface(ctx context.Context, s *trial) error {
-	if err := r.facts(ctx, s); err != nil {
-		return err
-	}
-	o := r.opts
-	osl := o.surfaceOSL(s.facts)
-	for _, isl := range decodeISLs(o, o.context(s.facts), osl) {
-		if err := r.decodeRow(ctx, s, isl, osl); err != nil {
-			return err
-		}
-	}
-	if r.targetRow(s) < 3 { // the search stopped early there
-		return r.decodeRow(ctx, s, o.ISL, o.decodeOSL(s.facts))
-	}
-	return nil
-}
-
-// decodeRow measures one context at evenly spaced in-flight counts.
-func (r *runner) decodeRow(ctx context.Context, s *trial, isl, osl int) error {
-	room := r.opts.rounds(s.facts, s.cfg, isl, osl)
-	for _, n := range room.counts(spaced(room.top, r.opts.DecodeGranularity)) {
-		if r.has(s, isl, osl, n) {
-			continue // the sweep's own
-		}
-		id := fmt.Sprintf("surface/%s/isl%d/n%d", s.key(), isl, n)
-		if _, err := r.decodePoint(ctx, s, id, profile.StageSurface, isl, osl, n); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // has reports whether the sweep measured this very point.

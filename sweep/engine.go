@@ -27,62 +27,53 @@ type Measurement struct {
 	Requests []profile.Request
 	Running  []Running         // the engine's own count while it ran; empty where it has none
 	Warnings []profile.Warning // what puts the client's part in the records in doubt
+	Client   *profile.Client   // what the client says of itself; nil in virtual time
+	Window   profile.Window    // the part that counts, where the measurer cut it; zero = the caller cuts
+	Void     string            // why it must not count ("2 preemptions"); empty = it may
 }
 
-// Running is the engine's own count of running requests at one instant, on the
-// same base as the records.
+// Stairs is a set of streams that decode for as long as the sweep looks on: one
+// fill serves many in-flight levels, and contexts grow meanwhile.
+type Stairs interface {
+	// Level brings the streams to n (cancels the latest, or sends more), waits
+	// until all stream and the engine runs n, and measures until each has given
+	// tokens more. The records hold the chunks of that window only (Before says
+	// how many there were); such a request has neither usage nor an end. Level
+	// with the same n goes on where it stopped. An error is for a level that
+	// could not be had: growth used up (ErrGrown), the engine gone.
+	Level(ctx context.Context, n, tokens int) (Measurement, error)
+	// Close cancels what streams, and waits until the engine is idle.
+	Close(ctx context.Context) error
+}
+
+// Running is what the engine itself says of its requests at one instant, on the
+// same base as the records. NaN where it does not tell.
 type Running struct {
-	At time.Duration
-	N  float64
+	At        time.Duration
+	N         float64 // that run; always known
+	Waiting   float64 // that wait
+	Preempted float64 // ever
 }
 
 // Instance is an engine that answers.
 type Instance struct {
 	Facts    profile.EngineFacts
 	Measurer Measurer
+	// Climb begins Stairs: w.ISL and w.OSL are of each stream, OSL the most that
+	// it may give before the stairs end; w.InFlight is the most at once. nil
+	// where the engine cannot.
+	Climb func(ctx context.Context, w profile.Workload) (Stairs, error)
+	// Busy is for how long the engine has worked, or was held, in its own time
+	// since its start; nil = as long as the clock on the wall says. With
+	// Options.Parallel above 1 it is asked for while a load is on.
+	Busy func() time.Duration
+	// Play sends requests at instants of their own, one record each; stop is asked
+	// after each that ended, one call at a time, and ends the load by true. A load
+	// that something else came between is Void, and may be sent again. nil where
+	// the engine cannot be loaded so.
+	Play func(ctx context.Context, s profile.Script, stop func(profile.Request) bool) (Measurement, error)
 	// Died returns why the engine ended, nil while it runs.
 	Died func() error
 	// Stop ends the engine; it is called exactly once.
 	Stop func(context.Context) error
-}
-
-// trial is one configuration in one phase, launched only when a point that
-// is not yet known needs it. One goroutine has it; its account is the ledger's.
-type trial struct {
-	phase   profile.Phase
-	cfg     engine.Config
-	facts   profile.EngineFacts
-	inst    *Instance
-	account account
-}
-
-func newTrial(phase profile.Phase, cfg engine.Config) *trial {
-	// Each phase edits its own copy: Config is a value.
-	cfg.PrefixCaching = phase == profile.Decode
-	cfg.Role = engine.RoleAggregated
-	if phase == profile.Prefill && attentionReplicas(cfg) > 1 {
-		cfg.Limits.MaxNumSeqs = 1 // of each replica: see perRank
-	}
-	return &trial{phase: phase, cfg: cfg}
-}
-
-func (s *trial) label() string { return s.cfg.Parallelism.Label() }
-
-// key names the trial in journals and point ids.
-func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }
-
-// spent is the trial's cost until now, a running engine included.
-func (s *trial) spent(now time.Time) Cost {
-	c := s.account.cost
-	if !s.account.begun.IsZero() {
-		secs := now.Sub(s.account.begun).Seconds()
-		c.EngineSeconds += secs
-		c.GPUSeconds += secs * float64(s.cfg.GPUs())
-	}
-	return c
-}
-
-// bill adds what the engine that ran until now has cost.
-func (s *trial) bill(now time.Time) {
-	s.account.cost, s.account.begun = s.spent(now), time.Time{}
 }

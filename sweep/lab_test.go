@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -20,16 +21,36 @@ type law struct {
 	ttft            func(isl int) time.Duration
 	itl             func(n int, context float64) time.Duration
 	launchErr       error
-	dieAt           int // in-flight count at which the engine ends; 0 = never
-	failEvery       int // every k-th measured request fails; 0 = never
-	stalls          int // the first measurements of a kind hold one request with a stall
+	diesAtPlay      int     // the engine ends at the play of that number; 0 = never
+	slower          float64 // share by which decoding is slower under open-loop load
+	doubt           string  // of its records under open-loop load; empty = none
+	busyPlays       [2]int  // from the first load to before the second, counted from 1, the client is the bottleneck
+	busyAbove       float64 // requests/s of a load above which the client is the bottleneck; 0 = never
+	context         int     // longer requests fail under open-loop load; 0 = none does
+	forgets         bool    // its prefix cache keeps nothing under open-loop load
+	keeps           bool    // it keeps new prompts too, so that the same load again finds them
+	voids           int     // the first so many loads under open-loop load are void
+	dieAt           int     // in-flight count at which the engine ends; 0 = never
+	failEvery       int     // every k-th measured request fails; 0 = never
+	busy            int     // in the first so many measurements the client is the bottleneck
+	errors          profile.ModelError
+	noise           float64 // relative spread of a step and of a prefill
+	unstable        bool    // cannot climb
+	voidAt          int     // in-flight count from which on every window is void; 0 = never
+	grown           bool    // streams never have tokens left
+	silent          bool    // does not say what came from its prefix cache
+	stalls          int     // the first measurements of a kind hold one request with a stall
 }
 
 func (l law) TTFT(isl int) time.Duration { return l.ttft(isl) }
 
 func (l law) ITL(n int, context float64) time.Duration { return l.itl(n, context) }
 
+func (l law) Join(int, float64) time.Duration { return 0 }
+
 func (l law) KVTokens() int { return l.kv }
+
+func (l law) Errors() (ttft, itl profile.ModelError) { return l.errors, l.errors }
 
 func affine(tp int) law {
 	return law{
@@ -49,11 +70,17 @@ type lab struct {
 	running  int
 	launches []string
 	measured []profile.Workload
+	plays    int
+	played   time.Duration
 	cancel   func(id int) // called before every measurement
+
+	random    *rand.Rand
+	climbs    int // stairs begun
+	prefilled int // tokens of their streams
 }
 
 func newLab(laws map[string]law) *lab {
-	return &lab{laws: laws, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	return &lab{laws: laws, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), random: rand.New(rand.NewPCG(1, 2))}
 }
 
 func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
@@ -66,20 +93,28 @@ func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
 	}
 	b.running++
 	e := &virtual{lab: b, law: l}
-	return &Instance{
-		Facts:    profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, Provenance: profile.Simulated},
+	in := &Instance{
+		Facts:    profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
 		Measurer: e,
+		Play:     e.play,
 		Died:     func() error { return e.died },
 		Stop:     func(context.Context) error { b.running--; return nil },
-	}, nil
+	}
+	if !l.unstable {
+		in.Climb = e.Climb
+	}
+	return in, nil
 }
 
 type virtual struct {
 	lab  *lab
 	law  law
 	died error
+	open bool // stairs are
 
-	stalled int
+	stalled  int
+	measured int
+	kept     map[uint64]bool // seeds of the scripts whose prompts it has
 }
 
 func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, error) {
@@ -90,15 +125,25 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 	if v.law.dieAt > 0 && w.InFlight >= v.law.dieAt {
 		v.died = errors.New("exit code 137")
 	}
-	var m Measurement
+	m := Measurement{Client: &profile.Client{}}
+	if !w.Warmup && v.measured < v.law.busy {
+		m.Client.Why = "no processor time"
+	}
+	v.measured++
 	base := time.Millisecond
 	itl := v.law.itl(w.InFlight, float64(w.ISL)+float64(w.OSL)/2)
-	first := v.law.ttft(w.ISL)
+	first := v.law.step(v.lab.random, v.law.ttft(w.ISL))
 	if w.SharedPrompts {
 		first = ms
 	}
+	if w.OSL == 1 && w.InFlight > 1 {
+		first = v.law.ttft(w.ISL * w.InFlight) // one step holds all of a round
+	}
 	for i := range w.Requests {
 		start := base
+		if w.OSL == 1 && w.InFlight > 1 {
+			start += time.Duration(i/w.InFlight) * first
+		}
 		if w.InFlight == 1 {
 			start += time.Duration(i) * (first + time.Duration(w.OSL)*itl)
 		}
@@ -109,12 +154,15 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 		if w.SharedPrompts {
 			r.CachedTokens = w.ISL
 		}
+		if v.law.silent {
+			r.CachedTokens = -1
+		}
 		for k := range w.OSL {
 			r.Chunks = append(r.Chunks, profile.Chunk{At: r.First + time.Duration(k)*itl})
 		}
 		r.Last = r.Chunks[len(r.Chunks)-1].At
 		r.End = r.Last
-		if v.stalled < v.law.stalls && !w.Warmup && i == 0 && w.Requests > 3 {
+		if v.stalled < v.law.stalls && !w.Warmup && i == 0 && w.Requests > 2 {
 			v.stalled++
 			late := 400 * ms
 			r.First += late
@@ -177,8 +225,14 @@ func options(b *lab, tps ...int) Options {
 
 func run(t *testing.T, b *lab, o Options, known Known) (Result, *notes, error) {
 	t.Helper()
+	return runOn(t, b, o, b, known)
+}
+
+// runOn is run with engines of a launcher that is over b.
+func runOn(t *testing.T, b *lab, o Options, l Launcher, known Known) (Result, *notes, error) {
+	t.Helper()
 	n := &notes{}
-	res, err := Run(t.Context(), o, b, n, known, nil)
+	res, err := Run(t.Context(), o, l, n, known, nil)
 	if b.running != 0 {
 		t.Errorf("%d engines left running", b.running)
 	}
@@ -194,4 +248,13 @@ func codes(ws []profile.Warning) (out []string) {
 		out = append(out, w.Code)
 	}
 	return out
+}
+
+// long leaves a test out of -short, with which races are looked for: its trials run
+// one after the other, and take ten times as long under the detector.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("NOT RUN with -short: nothing runs beside anything")
+	}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/profile"
+	"plimsoll/recommend"
 )
 
 // ledger is what the trials of a run share: what each found, what it all cost,
@@ -19,23 +21,24 @@ type ledger struct {
 	rec      Recorder
 	progress func(Progress)
 
-	mu      sync.Mutex
-	meter   meter
-	trials  []*trial // in the order in which they were begun, which is the candidates'
-	skips   []profile.Skip
-	engines map[string]profile.EngineFacts
-	loading time.Duration // what the last launch took
-	why     []string      // something is missing, beside what a trial says
+	mu        sync.Mutex
+	meter     meter
+	trials    []*trial // in the order in which they were begun, which is the candidates'
+	hosts     []*host  // theirs
+	skips     []profile.Skip
+	engines   map[string]profile.EngineFacts
+	loading   time.Duration // what the last launch took
+	why       []string      // something is missing, beside what a trial says
+	underLoad []Verification
 }
 
 // account is what a trial has in the ledger.
 type account struct {
-	points   []profile.Point
-	skips    []profile.Skip
-	warnings []profile.Warning
-	partial  string
-	cost     Cost
-	begun    time.Time // of the engine that runs; zero = none does
+	points    []profile.Point
+	discarded []profile.Point
+	skips     []profile.Skip
+	warnings  []profile.Warning
+	partial   string
 }
 
 func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *ledger {
@@ -49,11 +52,13 @@ func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *l
 	return l
 }
 
-// begin opens the account of a trial.
+// begin opens the account of a trial, unless it is open.
 func (l *ledger) begin(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.trials = append(l.trials, s)
+	if !slices.Contains(l.trials, s) {
+		l.trials = append(l.trials, s)
+	}
 }
 
 // recall books a point that an earlier run measured.
@@ -70,7 +75,7 @@ func (l *ledger) recallAll(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.known.Points {
-		if p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config == s.cfg {
+		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Parallelism == s.cfg.Parallelism {
 			s.account.points = append(s.account.points, p)
 		}
 	}
@@ -117,19 +122,23 @@ func (l *ledger) warn(s *trial, w profile.Warning) {
 func (l *ledger) launching(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.account.begun = l.now()
-	s.account.cost.Launches++
-	l.progress(l.at("starting " + s.key()))
+	if !slices.Contains(l.hosts, s.host) {
+		l.hosts = append(l.hosts, s.host)
+	}
+	s.begun = l.now()
+	s.cost.Launches++
+	l.progress(l.at("starting " + s.name))
 }
 
 // launched books the engine's facts.
 func (l *ledger) launched(s *trial) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loading = l.now().Sub(s.account.begun)
-	l.engines[s.key()] = s.facts
-	if err := l.rec.Engine(s.key(), s.facts); err != nil {
-		return fmt.Errorf("keeping the facts of %s: %w", s.key(), err)
+	s.busy = s.inst.Busy
+	l.loaded(s)
+	l.engines[s.name] = s.facts
+	if err := l.rec.Engine(s.name, s.facts); err != nil {
+		return fmt.Errorf("keeping the facts of %s: %w", s.name, err)
 	}
 	return nil
 }
@@ -145,8 +154,16 @@ func (l *ledger) ended(s *trial) {
 func (l *ledger) failed(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.loading = l.now().Sub(s.account.begun)
+	l.loaded(s)
 	s.bill(l.now())
+}
+
+// loaded books what the launch that ends now took; in virtual time nothing.
+func (l *ledger) loaded(s *trial) {
+	l.loading = l.now().Sub(s.begun)
+	if s.busy == nil {
+		s.cost.LoadingSeconds += l.loading.Seconds()
+	}
 }
 
 // loads is how long the last launch took.
@@ -160,7 +177,7 @@ func (l *ledger) loads() time.Duration {
 func (l *ledger) factsOf(s *trial) (profile.EngineFacts, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, ok := l.engines[s.key()]
+	f, ok := l.engines[s.name]
 	return f, ok
 }
 
@@ -168,12 +185,19 @@ func (l *ledger) factsOf(s *trial) (profile.EngineFacts, bool) {
 func (l *ledger) count(s *trial, rs []profile.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := &s.account.cost
+	c := &s.cost
 	c.Requests += len(rs)
 	for _, q := range rs {
 		c.PromptTokens += int64(q.PromptTokens)
 		c.OutputTokens += int64(q.OutputTokens)
 	}
+}
+
+// spend adds to what the trial spent.
+func (l *ledger) spend(s *trial, c Cost) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.cost = s.cost.plus(c)
 }
 
 // show reports what a trial is about to do.
@@ -219,6 +243,11 @@ func (l *ledger) allPoints() (ps []profile.Point) {
 	for _, s := range l.trials {
 		ps = append(ps, s.account.points...)
 	}
+	order := func(p profile.Point) int {
+		return 10*slices.Index([]profile.Stage{profile.StageSweep, profile.StageSurface, profile.StageVerify}, p.Stage) +
+			slices.Index([]profile.Phase{profile.Prefill, profile.Decode, profile.Aggregated}, p.Phase)
+	}
+	slices.SortStableFunc(ps, func(a, b profile.Point) int { return cmp.Compare(order(a), order(b)) })
 	return ps
 }
 
@@ -234,18 +263,18 @@ func (l *ledger) allSkips() []profile.Skip {
 // spent is the cost so far, running engines included.
 func (l *ledger) spent() Cost {
 	c := l.known.Cost
-	for _, s := range l.trials {
-		c = c.plus(s.spent(l.now()))
+	for _, h := range l.hosts {
+		c = c.plus(h.spent(l.now()))
 	}
-	return c
+	return c.rounded()
 }
 
 // at is where the run stands. Trials that run beside each other share the time
 // that is left.
 func (l *ledger) at(text string) Progress {
 	running := 0
-	for _, s := range l.trials {
-		if !s.account.begun.IsZero() {
+	for _, h := range l.hosts {
+		if !h.begun.IsZero() {
 			running++
 		}
 	}
@@ -254,12 +283,33 @@ func (l *ledger) at(text string) Progress {
 	return p
 }
 
+// verified keeps what a pick attained under load.
+func (l *ledger) verified(v Verification) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underLoad = append(l.underLoad, v)
+}
+
+// ofPicks are the verifications of what r picks, prefill before decode: others are
+// of configurations that were the best for a while.
+func (l *ledger) ofPicks(r *Result) (vs []Verification) {
+	for _, c := range []*recommend.Choice{&r.Prefill, &r.Decode, &r.Aggregated} {
+		for _, v := range l.underLoad {
+			if v.of(c) {
+				vs = append(vs, v)
+			}
+		}
+	}
+	return vs
+}
+
 // into fills in what the trials found.
 func (l *ledger) into(r *Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Points, r.Skips, r.Engines, r.Cost = l.allPoints(), l.allSkips(), l.engines, l.spent()
-	r.Warnings = nil
+	r.Discarded = l.allDiscarded()
+	r.Warnings, r.Verified = nil, nil
 	var why []string
 	for _, s := range l.trials {
 		for _, w := range s.account.warnings {
@@ -269,6 +319,15 @@ func (l *ledger) into(r *Result) {
 		}
 		if s.account.partial != "" {
 			why = append(why, s.account.partial)
+		}
+	}
+	for _, v := range l.ofPicks(r) {
+		r.Warnings = profile.JoinWarnings(r.Warnings, v.warnings)
+		if v.missing != "" {
+			why = append(why, v.missing)
+		}
+		if v.Point.ID != "" {
+			r.Verified = append(r.Verified, v)
 		}
 	}
 	r.Partial = strings.Join(append(why, l.why...), "; ")

@@ -62,43 +62,82 @@ func (r rounds) counts(numbers []int) []int {
 	return ns
 }
 
-// probes bounds how many counts boundary may try between the two ends. An ITL
-// that is nearly a straight line in load takes two or three; every two halve the
-// bracket at least, whatever its shape.
+// probes bounds how many counts narrow may try. An ITL that is nearly a straight
+// line in load takes one or two; every two halve the bracket at least, whatever
+// its shape.
 const probes = 16
 
-// boundary finds the largest in-flight count whose ITL meets the SLA, to within
-// one request below 20 and 5 % above, and one count beyond it, assuming that
-// ITL does not fall with load. It tries 1 and top first; then, between the best
-// count that holds and the least that does not, where the straight line through
-// both crosses the SLA. In the end it adds the middle of what holds, for the
-// curve's shape.
-func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (err error) {
+// fineness is how far below the boundary the search may end, relative to it.
+const fineness = 1. / 40
+
+// firstStep is the second count that is tried where nothing is expected, and
+// stride by how much at most a count is above the one before: a fill that turns
+// out to be far beyond the boundary is what costs most.
+const (
+	firstStep = 8
+	stride    = 4
+)
+
+// ascend finds the largest in-flight count up to top whose ITL meets the SLA, to
+// within one request or fineness, and one count beyond it, assuming that ITL does
+// not fall with load. It tries 1, then start (0: firstStep), and climbs to where
+// the straight line through the last two crosses the SLA, until one misses it;
+// then it narrows the bracket. In the end it adds the middle of what holds, for
+// the curve's shape, where it has none there.
+func ascend(top, start int, sla profile.SLA, at func(n int) (profile.Point, error)) error {
 	lo, err := at(1)
-	if err != nil || top == 1 {
-		return err
+	if err != nil || top == 1 || !lo.Meets(sla) {
+		return err // more load only makes it worse
 	}
-	if !lo.Meets(sla) {
-		return nil // more load only makes it worse
+	if start == 0 {
+		start = firstStep
 	}
-	hi, err := at(top)
-	if err != nil {
-		return err
-	}
-	a, b := 1, top
-	if hi.Meets(sla) {
-		a = top
-	}
-	defer func() {
-		if err == nil && a > 3 {
-			_, err = at((a + 1) / 2)
+	held := []int{1}
+	a, next := 1, min(max(start, 2), top)
+	for {
+		p, err := at(next)
+		if err != nil {
+			return err
 		}
-	}()
+		if !p.Meets(sla) {
+			if a, err = narrow(a, next, lo, p, sla, at); err != nil {
+				return err
+			}
+			break
+		}
+		before := a
+		a, next = next, min(top, beyond(before, next, lo, p, sla))
+		lo, held = p, append(held, a)
+		if a == top {
+			break
+		}
+	}
+	middle := func(n int) bool { return 4*n >= a && 4*n <= 3*a }
+	if a > 3 && !slices.ContainsFunc(held, middle) {
+		_, err = at((a + 1) / 2)
+	}
+	return err
+}
+
+// beyond is a little more than the count above b where the line through both
+// points' latencies meets the SLA.
+func beyond(a, b int, lo, hi profile.Point, sla profile.SLA) int {
+	n := stride * b
+	if l, h := lo.Latency(sla), hi.Latency(sla); h > l {
+		at := float64(b) + float64(b-a)*float64(sla.ITL-h)/float64(h-l)
+		n = int(min(float64(n), 1+(1+fineness/2)*at))
+	}
+	return max(n, b+1)
+}
+
+// narrow is the largest count found to hold between a, which does, and b, which
+// does not: it tries where the straight line through both crosses the SLA.
+func narrow(a, b int, lo, hi profile.Point, sla profile.SLA, at func(n int) (profile.Point, error)) (int, error) {
 	slow := false
 	for range probes {
 		width := b - a
-		if width <= max(1, a/20) {
-			return nil
+		if width <= max(1, int(fineness*float64(a))) {
+			break
 		}
 		n := crossing(a, b, lo, hi, sla)
 		if slow { // the line keeps falling short of a bent curve: halve
@@ -106,7 +145,7 @@ func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (
 		}
 		p, err := at(n)
 		if err != nil {
-			return err
+			return a, err
 		}
 		if p.Meets(sla) {
 			a, lo = n, p
@@ -115,13 +154,13 @@ func boundary(top int, sla profile.SLA, at func(n int) (profile.Point, error)) (
 		}
 		slow = !slow && 2*(b-a) > width
 	}
-	return nil
+	return a, nil
 }
 
 // crossing is the count strictly between a and b where the line through both
 // points' latencies meets the SLA; the middle where there is no such line.
 func crossing(a, b int, lo, hi profile.Point, sla profile.SLA) int {
-	l, h := lo.Latency(sla.Stat), hi.Latency(sla.Stat)
+	l, h := lo.Latency(sla), hi.Latency(sla)
 	n := (a + b) / 2
 	if h > l {
 		n = a + int(float64(b-a)*float64(sla.ITL-l)/float64(h-l))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,141 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// crowd is a lab whose engines run beside each other: it counts what runs, and
-// goes wrong where it is told to. Every call to it or to its recorder is an event.
-type crowd struct {
-	lab *lab
-
-	mu            sync.Mutex
-	running, used int // engines, their GPUs
-	most, widest  int // of each, at any time
-	stops         map[int]int
-	launched      int
-	events        int
-	fault         string // what happens at event number at
-	at            int
-	cancel        context.CancelFunc
-	notes         notes
-}
-
-func newCrowd(laws map[string]law) *crowd {
-	return &crowd{lab: newLab(laws), stops: map[int]int{}, at: -1, cancel: func() {}}
-}
-
-var errInjected = errors.New("injected")
-
-// event reports whether the fault strikes here. It is called with mu held, and
-// lets the others go first now and then.
-func (c *crowd) event(kinds ...string) error {
-	c.events++
-	if c.events-1 < c.at || c.at < 0 || !slices.Contains(kinds, c.fault) {
-		return nil
-	}
-	if c.fault == "cancel" {
-		c.cancel()
-		return nil
-	}
-	if c.fault != "always die" {
-		c.at = -1 // once
-	}
-	return errInjected
-}
-
-func (c *crowd) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
-	runtime.Gosched()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.event("launch", "cancel"); err != nil {
-		return nil, err
-	}
-	in, err := c.lab.Launch(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	id, gpus := c.launched, cfg.GPUs()
-	c.launched++
-	c.running, c.used = c.running+1, c.used+gpus
-	c.most, c.widest = max(c.most, c.running), max(c.widest, c.used)
-	inner, died := in.Measurer, in.Died
-	var dead error
-	in.Died = func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return errors.Join(dead, died())
-	}
-	in.Measurer = measureFunc(func(ctx context.Context, w profile.Workload) (Measurement, error) {
-		runtime.Gosched()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if err := c.event("die", "always die", "cancel", "overload"); err != nil {
-			if c.fault == "overload" {
-				return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, err)
-			}
-			dead = err
-		}
-		return inner.Measure(ctx, w)
-	})
-	in.Stop = func(context.Context) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stops[id]++
-		c.running, c.used = c.running-1, c.used-gpus
-		return c.event("stop", "cancel")
-	}
-	return in, nil
-}
-
-type measureFunc func(context.Context, profile.Workload) (Measurement, error)
-
-func (f measureFunc) Measure(ctx context.Context, w profile.Workload) (Measurement, error) {
-	return f(ctx, w)
-}
-
-func (c *crowd) Point(p profile.Point, rs []profile.Request, spent Cost) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errors.Join(c.event("record", "cancel"), c.notes.Point(p, rs, spent))
-}
-
-func (c *crowd) Skip(s profile.Skip) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errors.Join(c.event("record", "cancel"), c.notes.Skip(s))
-}
-
-func (c *crowd) Engine(k string, f profile.EngineFacts) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return errors.Join(c.event("record", "cancel"), c.notes.Engine(k, f))
-}
-
-func (c *crowd) options(tps ...int) Options {
-	o := options(c.lab, tps...)
-	o.Now = func() time.Time {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.lab.now
-	}
-	// Few points keep a thousand runs short.
-	o.PrefillGranularity, o.DecodeGranularity, o.MaxContext = 3, 2, 4000
-	return o
-}
-
-// check wants every engine stopped once, and no more of them than allowed.
-func (c *crowd) check(t interface{ Fatalf(string, ...any) }, o Options) {
-	if c.running != 0 || c.used != 0 || len(c.stops) != c.launched {
-		t.Fatalf("%d engines left running, %d of %d stopped", c.running, len(c.stops), c.launched)
-	}
-	for id, n := range c.stops {
-		if n != 1 {
-			t.Fatalf("engine %d was stopped %d times", id, n)
-		}
-	}
-	if c.most > max(o.Parallel, 1) || o.MaxGPUs > 0 && c.widest > o.MaxGPUs {
-		t.Fatalf("%d engines on %d GPUs at once, allowed %d on %d", c.most, c.widest, o.Parallel, o.MaxGPUs)
-	}
-}
 
 // timeless is a result without instants and durations.
 func timeless(r Result) Result {
@@ -178,8 +42,12 @@ func timeless(r Result) Result {
 	for i := range r.Points {
 		r.Points[i] = plain(r.Points[i])
 	}
+	r.Discarded = slices.Clone(r.Discarded)
+	for i := range r.Discarded {
+		r.Discarded[i] = plain(r.Discarded[i])
+	}
 	r.Prefill, r.Decode = choice(r.Prefill), choice(r.Decode)
-	r.Cost.EngineSeconds, r.Cost.GPUSeconds = 0, 0
+	r.Cost.EngineSeconds, r.Cost.LoadingSeconds, r.Cost.GPUSeconds = 0, 0, 0
 	return r
 }
 
@@ -187,26 +55,9 @@ func timeless(r Result) Result {
 // engines never have more GPUs than allowed; a candidate that never could is
 // left out with its reason.
 func TestParallelGivesTheSameResult(t *testing.T) {
-	plain := newCrowd(three())
-	want, err := Run(t.Context(), plain.options(1, 2, 4), plain, plain, Known{}, nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, search := range []Search{Grid, Adaptive} {
+		parallelIsTheSame(t, search)
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		c := newCrowd(three())
-		o := c.options(1, 2, 4)
-		o.Parallel = rapid.IntRange(0, 5).Draw(t, "parallel")
-		o.MaxGPUs = rapid.SampledFrom([]int{0, 4, 5, 6, 7, 100}).Draw(t, "GPUs")
-		shares := 0
-		got, err := Run(t.Context(), o, c, c, Known{}, func(p Progress) { shares++ }) // shares: the race detector looks
-		if err != nil || shares == 0 {
-			t.Fatalf("%v, %d times progress", err, shares)
-		}
-		c.check(t, o)
-		if a, b := timeless(got), timeless(want); !reflect.DeepEqual(a, b) {
-			t.Fatalf("parallel %d on %d GPUs:\ngot  %+v\nwant %+v", o.Parallel, o.MaxGPUs, a, b)
-		}
-	})
 	c := newCrowd(three())
 	o := c.options(1, 2, 4)
 	o.Parallel, o.MaxGPUs = 3, 2
@@ -220,11 +71,49 @@ func TestParallelGivesTheSameResult(t *testing.T) {
 	}
 }
 
+// The adaptive search leaves out by what it knows where engines run one after the
+// other, and measures all where they do not.
+func parallelIsTheSame(t *testing.T, search Search) {
+	plain := newCrowd(three())
+	alone := plain.options(1, 2, 4)
+	least := 0
+	if alone.Search = search; search == Adaptive {
+		alone.Parallel, least = 2, 2
+	}
+	want, err := Run(t.Context(), alone, plain, plain, Known{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCrowd(three())
+		o := c.options(1, 2, 4)
+		o.Search, o.Parallel = search, rapid.IntRange(least, 5).Draw(t, "parallel")
+		o.MaxGPUs = rapid.SampledFrom([]int{0, 4, 5, 6, 7, 100}).Draw(t, "GPUs")
+		shares := 0
+		got, err := Run(t.Context(), o, c, c, Known{}, func(p Progress) { shares++ }) // shares: the race detector looks
+		if err != nil || shares == 0 {
+			t.Fatalf("%v, %d times progress", err, shares)
+		}
+		c.check(t, o)
+		if a, b := timeless(got), timeless(want); !reflect.DeepEqual(a, b) {
+			t.Fatalf("parallel %d on %d GPUs:\ngot  %+v\nwant %+v", o.Parallel, o.MaxGPUs, a, b)
+		}
+	})
+}
+
 // Stopped anywhere while engines ran side by side, a run resumed with another
 // number of them ends as one that was never stopped.
 func TestParallelResume(t *testing.T) {
+	for _, search := range []Search{Grid, Adaptive} {
+		parallelResumes(t, search)
+	}
+}
+
+func parallelResumes(t *testing.T, search Search) {
 	plain := newCrowd(three())
-	want, err := Run(t.Context(), plain.options(1, 2, 4), plain, plain, Known{}, nil)
+	o := plain.options(1, 2, 4)
+	o.Search = search
+	want, err := Run(t.Context(), o, plain, plain, Known{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,19 +123,23 @@ func TestParallelResume(t *testing.T) {
 		c := newCrowd(three())
 		c.fault, c.cancel, c.at = "cancel", cancel, rapid.IntRange(0, 100).Draw(t, "stopped at")
 		o := c.options(1, 2, 4)
-		o.Parallel = rapid.IntRange(1, 4).Draw(t, "parallel")
+		o.Search, o.Parallel = search, rapid.IntRange(1, 4).Draw(t, "parallel")
 		if _, err := Run(ctx, o, c, c, Known{}, nil); err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		c.check(t, o)
 		again := newCrowd(three())
 		o = again.options(1, 2, 4)
-		o.Parallel = rapid.IntRange(1, 4).Draw(t, "parallel when resumed")
+		o.Search, o.Parallel = search, rapid.IntRange(1, 4).Draw(t, "parallel when resumed")
 		got, err := Run(context.Background(), o, again, again, c.notes.Known, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again.check(t, o)
+		if search == Adaptive { // stairs begun anew are at other contexts
+			samePicks(t, got, want)
+			return
+		}
 		a, b := timeless(got), timeless(want)
 		a.Cost, b.Cost = Cost{}, Cost{} // it was launched more often
 		if !reflect.DeepEqual(a, b) {
@@ -255,11 +148,22 @@ func TestParallelResume(t *testing.T) {
 	})
 }
 
+// samePicks wants the same configurations picked, at loads within what the search
+// may be off.
+func samePicks(t interface{ Fatalf(string, ...any) }, got, want Result) {
+	for _, c := range [][2]recommend.Choice{{got.Prefill, want.Prefill}, {got.Decode, want.Decode}} {
+		a, b := c[0].Picked, c[1].Picked
+		if a.Label() != b.Label() || abs(a.Point.Asked-b.Point.Asked) > max(1, b.Point.Asked/20) {
+			t.Fatalf("picked %s at %d, want %s at %d", a.Label(), a.Point.Asked, b.Label(), b.Point.Asked)
+		}
+	}
+}
+
 // Engines do run beside each other: each launch here waits for the other one.
 func TestParallelIsParallel(t *testing.T) {
 	c := newCrowd(three())
 	o := c.options(1, 2)
-	o.Parallel = 2
+	o.Parallel, o.Search = 2, Grid // two surfaces on two engines
 	both := &meeting{crowd: c}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -10,81 +10,62 @@ import (
 
 // Step is one trial of a plan: an engine to start, and what to measure on it.
 type Step struct {
-	Stage    profile.Stage
-	Phase    profile.Phase
-	Label    string // configuration; empty where it is not yet picked
-	Points   int    // at most
-	Requests int    // at most, warm-up included
+	Stage  profile.Stage
+	Phase  profile.Phase
+	Label  string // configuration; empty where it is not yet picked
+	Points int    // at most
+	// Cost is what the engine is expected to do, at most; its loading, of which no
+	// model knows, is in none of the figures but Launches.
+	Cost Cost
+	// Expected is how long it takes here: Cost.EngineSeconds, unless engines run
+	// in virtual time, which passes as fast as it is computed.
 	Expected time.Duration
-	Known    bool // Expected comes from a latency model
+	Known    bool // Expected and Cost's seconds come from a latency model
 }
 
-// Plan is what Run would do, at most: the adaptive search usually needs fewer
-// points. It starts nothing. Before the picks are known, the surfaces are
-// estimated at the last candidate, the one with most GPUs.
+// Total is what a plan's steps cost together.
+func Total(plan []Step) (sum Cost) {
+	for _, s := range plan {
+		sum = sum.plus(s.Cost)
+	}
+	return sum
+}
+
+// Plan is what Run would do: exactly on the grid, about by the adaptive search. It
+// starts nothing. Before the picks are known, the surfaces are estimated at the
+// last candidate, the one with most GPUs.
 func Plan(o Options) []Step {
-	var steps []Step
-	for _, c := range o.Candidates {
-		s := Step{Stage: profile.StageSweep, Phase: profile.Prefill, Label: c.Parallelism.Label()}
-		requests, warmups := o.prefillLoad(c, o.PrefillRequests)
-		s.add(o.prefillCost(c, o.ISL, o.PrefillRequests), requests+warmups)
-		steps = append(steps, s.finished(o, c))
+	if o.Open.Mode == Aggregated {
+		return planAggregated(o)
 	}
-	for _, c := range o.Candidates {
-		s := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Parallelism.Label()}
-		osl := o.decodeOSL(o.facts(c))
-		room := o.rounds(o.facts(c), c, o.ISL, osl)
-		for _, n := range room.counts(plannedLevels(o, room.top)) {
-			s.add(o.decodeCost(c, o.ISL, osl, n), 2*n)
-		}
-		steps = append(steps, s.finished(o, c))
-	}
-	if len(o.Candidates) == 0 {
-		return steps
-	}
-	return append(steps, planSurfaces(o, o.Candidates[len(o.Candidates)-1])...)
+	return append(planPhases(o), planVerify(o, profile.Prefill, profile.Decode)...)
 }
 
-func planSurfaces(o Options, c engine.Config) []Step {
-	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
-	for _, isl := range prefillISLs(o, c, o.context(o.facts(c))) {
-		if !near(isl, o.ISL) {
-			requests, warmups := o.prefillLoad(c, o.SurfaceRequests)
-			p.add(o.prefillCost(c, isl, o.SurfaceRequests), requests+warmups)
-		}
+// planPhases is Plan of prefill and decode apart.
+func planPhases(o Options) []Step {
+	if o.Search == Grid {
+		return planGrid(o)
 	}
-	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
-	osl := o.surfaceOSL(o.facts(c))
-	for _, isl := range decodeISLs(o, o.context(o.facts(c)), osl) {
-		room := o.rounds(o.facts(c), c, isl, osl)
-		for _, n := range room.counts(spaced(room.top, o.DecodeGranularity)) {
-			d.add(o.decodeCost(c, isl, osl, n), 2*n)
-		}
-	}
-	return []Step{p.finished(o, c), d.finished(o, c)}
+	return planAdaptive(o)
 }
 
-func (s *Step) add(cost time.Duration, requests int) {
+func (s *Step) add(expected time.Duration, c Cost) {
 	s.Points++
-	s.Requests += requests
-	s.Expected += cost
+	s.Expected += expected
+	s.Cost = s.Cost.plus(c)
+}
+
+// addPrefill adds a prefill point of n requests after its warm-up.
+func (s *Step) addPrefill(o Options, c engine.Config, isl, n int) {
+	requests, warmups := o.prefillLoad(c, n)
+	w := profile.Workload{ISL: isl, OSL: prefillOSL(c), Requests: requests + warmups, InFlight: attentionReplicas(c)}
+	s.add(o.prefillCost(c, isl, n), o.costOf(c, w, false))
 }
 
 func (s Step) finished(o Options, c engine.Config) Step {
 	_, s.Known = o.expect(c)
+	s.Cost.Launches = 1
 	return s
-}
-
-// plannedLevels are numbers of rounds like those the search will try.
-func plannedLevels(o Options, top int) []int {
-	if o.Search == Grid {
-		return spaced(top, o.DecodeGranularity)
-	}
-	ns := spaced(top, 2)
-	for i := range min(3, max(0, top-2)) { // 1, top, and about three towards the boundary
-		ns = append(ns, max(2, top*(i+2)/5))
-	}
-	return distinct(ns)
 }
 
 // context is how far the surfaces reach, tokens: what was asked for, within what
@@ -105,9 +86,14 @@ func (o Options) context(f profile.EngineFacts) int {
 const minOSL = 32
 
 // decodeOSL is the output length that decode is measured with: the target's,
-// unless that is too short to measure, within the engine's context.
+// unless that is too short to measure, within the engine's context. A percentile
+// of gaps takes as many steps as it takes samples; in virtual time it is the
+// model's, whatever the number.
 func (o Options) decodeOSL(f profile.EngineFacts) int {
 	osl := max(o.OSL, minOSL)
+	if o.SLA.Stat.Quantile() > 0 && !o.SLA.PerRequest && !o.Virtual {
+		osl = max(osl, minOSL/2+SamplesFor(o.SLA.Stat))
+	}
 	if f.MaxModelLen > 0 {
 		osl = min(osl, f.MaxModelLen-o.ISL)
 	}
@@ -154,6 +140,11 @@ const (
 	virtualRequest = 30 * time.Microsecond
 	virtualToken   = 200 * time.Nanosecond
 )
+
+// computing is how long c takes where engines run in virtual time.
+func (c Cost) computing() time.Duration {
+	return time.Duration(c.Requests)*virtualRequest + time.Duration(c.OutputTokens)*virtualToken
+}
 
 // prefillCost and decodeCost are expected durations; without a latency model
 // they are unit costs, which still give a progress bar something to share out.

@@ -8,6 +8,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
+	"plimsoll/recommend"
 )
 
 func TestInFlightIsWhatWasSeen(t *testing.T) {
@@ -20,6 +21,26 @@ func TestInFlightIsWhatWasSeen(t *testing.T) {
 	}
 	if len(p.Warnings) != 1 || p.Warnings[0].Code != "in_flight_short" {
 		t.Errorf("warnings %v", p.Warnings)
+	}
+}
+
+// An engine whose gauge says 0 while streams run does not say how many run: the client's
+// count stands, and a rate is recommended. Before the fix none were in flight, and the
+// choice among such points panicked.
+func TestInFlightWhereTheGaugeSaysNothing(t *testing.T) {
+	v := &virtual{lab: newLab(nil), law: affine(1)}
+	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 16, InFlight: 16, SharedPrompts: true})
+	for _, n := range []float64{0, -1, math.NaN()} {
+		m.Running[0].N = n
+		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+		if p.InFlight != 16 || !slices.Equal(codes(p.Warnings), []string{"in_flight_unverified"}) {
+			t.Errorf("it says %v: in flight %v, warnings %v", n, p.InFlight, p.Warnings)
+		}
+		p.Phase = profile.Decode
+		sla := profile.SLA{TTFT: time.Second, ITL: time.Second, Stat: profile.Mean}
+		if ch, err := recommend.Choose(profile.Decode, []profile.Point{p}, sla, recommend.ByThroughput, 100); err != nil || ch.Picked.RPS <= 0 {
+			t.Errorf("it says %v: %v, picked %+v", n, err, ch.Picked)
+		}
 	}
 }
 
@@ -59,6 +80,52 @@ func TestDisturbedPointIsMeasuredAgain(t *testing.T) {
 	if p := res.Prefill.Picked.Point; len(p.Warnings) > 0 || p.TTFT.Mean == l.ttft(3000) {
 		t.Errorf("in virtual time: TTFT %v, warnings %v", p.TTFT.Mean, p.Warnings)
 	}
+}
+
+// A point whose client was the bottleneck is measured again; where it stays so,
+// the point is kept with the reason and never picked.
+func TestPointOfABusyClientIsInvalid(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": affine(1), "TP:2": affine(2)})
+	res, _, err := run(t, b, options(b, 1, 2), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := res.Prefill.Picked.Point.Config.Parallelism.Label()
+	busy := affine(1)
+	busy.busy = 2 // warm-ups included
+	b = newLab(map[string]law{want: busy, other(want): affine(2)})
+	if res, _, err = run(t, b, options(b, 1, 2), Known{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range res.Points {
+		if p.Invalid != "" || p.Client == nil || !p.Client.OK() {
+			t.Errorf("%s: measured again and still invalid: %q", p.ID, p.Invalid)
+		}
+	}
+	busy.busy = 1000
+	b = newLab(map[string]law{want: busy, other(want): affine(2)})
+	if res, _, err = run(t, b, options(b, 1, 2), Known{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, p := range res.Points {
+		if p.Config.Parallelism.Label() != want {
+			continue
+		}
+		if seen++; p.Invalid != "the client was the bottleneck: no processor time" || p.Meets(options(b, 1).SLA) {
+			t.Errorf("%s: invalid %q", p.ID, p.Invalid)
+		}
+	}
+	if seen == 0 || res.Prefill.Picked.Point.Config.Parallelism.Label() == want || res.Decode.Picked.Point.Config.Parallelism.Label() == want {
+		t.Errorf("%d points of %s, picked %s and %s", seen, want, res.Prefill.Picked.Point.ID, res.Decode.Picked.Point.ID)
+	}
+}
+
+func other(label string) string {
+	if label == "TP:1" {
+		return "TP:2"
+	}
+	return "TP:1"
 }
 
 // With two output tokens there is one gap, and streams hardly overlap: the
@@ -115,7 +182,7 @@ func TestForeignLoadIsSaid(t *testing.T) {
 // A measurement with failures is never replaced by one without.
 func TestFailuresAreNeverThrownAway(t *testing.T) {
 	l := affine(1)
-	l.stalls, l.failEvery = 1, 4 // the first is disturbed, and failing
+	l.stalls, l.failEvery = 1, 3 // the first is disturbed, and failing
 	b := newLab(map[string]law{"TP:1": l})
 	res, _, err := run(t, b, options(b, 1), Known{})
 	if err != nil {
@@ -166,9 +233,9 @@ func TestBlankPointIsMeasuredOnceMore(t *testing.T) {
 	calls := 0
 	b := newLab(three())
 	r := newRunner(options(b, 1), b, &notes{}, Known{}, nil)
-	in := &trial{inst: &Instance{Measurer: v, Died: func() error { return nil }}}
+	in := &trial{host: &host{inst: &Instance{Measurer: v, Died: func() error { return nil }}}}
 	w := profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true}
-	p, _, err := r.undisturbed(t.Context(), in, w, func(m Measurement) profile.Point {
+	p, _, err := r.undisturbed(t.Context(), in, w, attempts, func(m Measurement) profile.Point {
 		calls++
 		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
 		if calls == 1 {

@@ -22,7 +22,7 @@ type step struct {
 }
 
 func (s *trial) step(stage profile.Stage) step {
-	if stage == profile.StageSurface {
+	if stage != profile.StageSweep {
 		return step{stage: stage, phase: s.phase}
 	}
 	return step{stage: stage, phase: s.phase, label: s.label()}

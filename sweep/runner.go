@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"sync"
 	"time"
 
 	"plimsoll/profile"
@@ -17,12 +18,16 @@ type runner struct {
 	known    map[string]profile.Point // by id; only read
 	book     *ledger
 	res      Result // picks and surfaces, set between stages
+
+	layouts  []*layout // of the adaptive search, in the order to try
+	mu       sync.Mutex
+	surfaced []*trial // whose surface was measured, or tried
 }
 
 func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) *runner {
 	r := &runner{opts: o, launcher: l, known: map[string]profile.Point{}, book: newLedger(o, rec, known, progress)}
 	for _, p := range known.Points {
-		r.known[p.ID] = p
+		r.known[p.ID] = p // one that was discarded has an id that nobody asks for
 	}
 	return r
 }
@@ -48,11 +53,16 @@ func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 	return sk
 }
 
+// usable reports whether a point of an earlier run need not be measured again:
+// requests that failed and figures that cannot be right may have been an outage's,
+// or a busy client's.
+func usable(p profile.Point) bool { return p.Failures == 0 && p.Invalid == "" }
+
 // point gives the point of that id: a known one, or one measured now.
 func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration,
 	measure func(context.Context) (profile.Point, []profile.Request, error),
 ) (profile.Point, error) {
-	if p, ok := r.known[id]; ok {
+	if p, ok := r.known[id]; ok && usable(p) {
 		r.book.recall(s, stage, p, cost)
 		return p, nil
 	}
@@ -68,11 +78,12 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	if err := r.verdict(ctx, s, id, err); err != nil {
 		return profile.Point{}, err
 	}
-	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
-	p.MaxKV, p.Started, p.Elapsed = s.facts.KVTokens, began, r.opts.Now().Sub(began)
-	if p.ModelError = s.facts.ITLError; s.phase == profile.Prefill {
-		p.ModelError = s.facts.TTFTError
+	s.sign(&p, stage, id)
+	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
+	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
+		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)
 	}
+	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {
 		return profile.Point{}, err
 	}
@@ -119,7 +130,7 @@ func (r *runner) launch(ctx context.Context, s *trial) error {
 			return cause
 		}
 		if stop := inst.Stop(context.WithoutCancel(ctx)); stop != nil {
-			return errors.Join(cause, fmt.Errorf("stopping %s: %w", s.key(), stop))
+			return errors.Join(cause, fmt.Errorf("stopping %s: %w", s.name, stop))
 		}
 		return cause // as it is: beside knows it again
 	}
@@ -127,7 +138,7 @@ func (r *runner) launch(ctx context.Context, s *trial) error {
 		r.book.failed(s)
 		return &engineError{launch: true, err: err}
 	}
-	s.inst, s.facts = inst, inst.Facts
+	s.inst, s.facts, s.warm = inst, inst.Facts, 0
 	return r.book.launched(s)
 }
 
@@ -163,14 +174,16 @@ func (r *runner) stop(ctx context.Context, s *trial) error {
 	r.book.ended(s)
 	s.inst = nil
 	if err := inst.Stop(context.WithoutCancel(ctx)); err != nil {
-		return fmt.Errorf("stopping %s: %w", s.key(), err)
+		return fmt.Errorf("stopping %s: %w", s.name, err)
 	}
 	return nil
 }
 
 // seed gives each point its own prompts, reproducibly.
-func (r *runner) seed(id string) uint64 {
+func (r *runner) seed(id string) uint64 { return r.opts.seed(id) }
+
+func (o Options) seed(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash takes everything
-	return r.opts.Seed ^ h.Sum64()
+	return o.Seed ^ h.Sum64()
 }

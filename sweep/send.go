@@ -8,7 +8,8 @@ import (
 	"plimsoll/profile"
 )
 
-// A point is measured again when a stall was in it: its mean is further above
+// A point is measured again when the client was its bottleneck, which a busy
+// moment of its machine does, or when a stall was in it: its mean is further above
 // its median, and the mean's interval wider, than both of these. Plain noise
 // does the second alone; choosing among measurements by it would make intervals
 // look narrower than they are.
@@ -31,27 +32,48 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 	return r.overload("warm-up", m.Requests)
 }
 
-// undisturbed measures w until no stall is in it, at most attempts times, and
+// undisturbed measures w until no stall is in it, at most so many times, and
 // says what it took. A measurement with failures is never thrown away, nor is one
 // in virtual time, where nothing can disturb.
-func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, []profile.Request, error) {
+func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
+	disturbed := ""
 	for i := 1; ; i++ {
-		m, err := s.inst.Measurer.Measure(ctx, w)
-		r.book.count(s, m.Requests)
-		p := sum(m)
-		p.Warnings = append(p.Warnings, m.Warnings...)
+		p, m, err := r.measured(ctx, s, w, sum)
+		doubtful := p.Client != nil && !p.Client.OK()
 		over := err != nil || p.Failures > 0 || ctx.Err() != nil || s.inst.Died() != nil || r.opts.Virtual
 		switch {
-		case !over && stalled(p) && i < attempts, !over && blank(p) && i == 1:
+		case !over && doubtful && i < tries:
+			disturbed = "waits of the client"
+			continue
+		case !over && i < tries && (stalled(p) || blank(p) && i == 1):
+			disturbed = "stalls"
 			continue
 		case !over && stalled(p):
 			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
-				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), attempts))
+				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), i).By(latency(p).Half.Seconds()/latency(p).Mean.Seconds()))
 		case i > 1:
-			p.Warnings = append(p.Warnings, profile.Warnf("disturbed", "measured %d times: there were stalls in the ones before", i))
+			p.Warnings = append(p.Warnings, profile.Warnf("disturbed", "measured %d times: there were %s in the ones before", i, disturbed))
 		}
-		return p, m.Requests, err
+		return p, m, err
 	}
+}
+
+// bottleneck begins why a point is invalid whose latencies are the client's.
+const bottleneck = "the client was the bottleneck: "
+
+// measured sends w once. What puts it in doubt as a whole makes the point invalid.
+func (r *runner) measured(ctx context.Context, s *trial, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
+	m, err := s.inst.Measurer.Measure(ctx, w)
+	r.book.count(s, m.Requests)
+	p := sum(m)
+	p.Warnings = append(p.Warnings, m.Warnings...)
+	if p.Client = m.Client; m.Void != "" {
+		p.Invalid = m.Void
+	}
+	if m.Client != nil && !m.Client.OK() {
+		p.Invalid = bottleneck + m.Client.Why
+	}
+	return p, m, err
 }
 
 // latency is the distribution that the point is about: ITL where it has one.

@@ -25,7 +25,7 @@ type Search string
 const (
 	// Adaptive brackets and closes in on the SLA's boundary.
 	Adaptive Search = "adaptive"
-	// Grid is upstream's plan: evenly spaced counts, full output length.
+	// Grid is upstream's plan, point for point: see grid.go.
 	Grid Search = "grid"
 )
 
@@ -37,6 +37,10 @@ var (
 	// ErrOverload says that the share of failed requests passed
 	// Options.StopErrorShare. Run returns it wrapped.
 	ErrOverload = errors.New("too many requests failed")
+
+	// ErrGrown says that streams have no tokens left for another level: begin
+	// new Stairs. Level returns it, wrapped or not.
+	ErrGrown = profile.ErrGrown
 
 	errTimeUp = errors.New("the time allowed is used up")
 )
@@ -62,6 +66,8 @@ type Options struct {
 	StopErrorShare float64 // stop everything above this share of failed requests; 0 = never
 	Seed           uint64
 
+	Open OpenLoop // how picks are verified, and aggregated engines are loaded
+
 	// Parallel is how many engines may run beside each other, in stages that allow
 	// it: the candidates of a phase, then the two surfaces. 0 = 1.
 	Parallel int
@@ -74,8 +80,12 @@ type Options struct {
 	Virtual  bool
 	Deadline time.Time        // no new point that would not fit before it; zero = none
 	Now      func() time.Time // the clock
-	// Expect gives the latency model of a configuration, for time estimates
-	// only; nil or false where there is none.
+	// Peak gives the tokens/s/GPU that a configuration's GPUs cannot exceed; nil
+	// or 0 where that is not known.
+	Peak func(engine.Config) float64
+	// Expect gives the latency model of a configuration, for time estimates, the
+	// order of candidates and, where it says how far it may be off, for leaving
+	// out what would lose; nil or false where there is none.
 	Expect func(engine.Config) (Expectation, bool)
 }
 
@@ -83,7 +93,12 @@ type Options struct {
 type Expectation interface {
 	TTFT(isl int) time.Duration
 	ITL(inFlight int, context float64) time.Duration
+	// Join is what a prompt in the prefix cache, but for its last block, adds to a
+	// step of so many: see profile.Point.
+	Join(inFlight int, context float64) time.Duration
 	KVTokens() int
+	// Errors are how far TTFT and ITL may be off; zero where that is not known.
+	Errors() (ttft, itl profile.ModelError)
 }
 
 // Recorder keeps what is known, synced before the next point starts.
@@ -102,34 +117,20 @@ type Known struct {
 	Cost    Cost
 }
 
-// Cost is what the sweep spent, launches included.
-type Cost struct {
-	Launches      int     `json:"launches"`
-	EngineSeconds float64 `json:"engine_seconds"`
-	GPUSeconds    float64 `json:"gpu_seconds"`
-	Requests      int     `json:"requests"`
-	PromptTokens  int64   `json:"prompt_tokens"`
-	OutputTokens  int64   `json:"output_tokens"`
-}
-
-// plus is c and what somebody else spent.
-func (c Cost) plus(o Cost) Cost {
-	c.Launches, c.Requests = c.Launches+o.Launches, c.Requests+o.Requests
-	c.EngineSeconds, c.GPUSeconds = c.EngineSeconds+o.EngineSeconds, c.GPUSeconds+o.GPUSeconds
-	c.PromptTokens, c.OutputTokens = c.PromptTokens+o.PromptTokens, c.OutputTokens+o.OutputTokens
-	return c
-}
-
 // Result is what a sweep found. It does not depend on which of the engines that
 // ran beside each other was faster.
 type Result struct {
 	Points         []profile.Point // by stage, phase and candidate, then in the order measured; known ones included
+	Discarded      []profile.Point // loads that were sent again; known ones included
 	Skips          []profile.Skip
 	Engines        map[string]profile.EngineFacts
 	Prefill        recommend.Choice
 	Decode         recommend.Choice
+	Aggregated     recommend.Choice // in that mode; then the others are empty
+	Verified       []Verification   // picks that were loaded at their rates
 	PrefillSurface profile.PrefillSurface
 	DecodeSurface  profile.DecodeSurface
+	Batched        profile.BatchedPrefill // no samples where no prompt is short, or none was batched
 	Cost           Cost
 	Warnings       []profile.Warning // of the whole; points carry their own
 	Partial        string            // why not everything planned was measured; empty = all was
@@ -151,7 +152,7 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 // outOfTime finishes with what is known, and claims no more than that.
 func (r *runner) outOfTime() error {
 	const why = "the time allowed was used up"
-	chosen := len(r.res.Decode.All) > 0 // the sweep was complete, only surfaces are cut short
+	chosen := len(r.res.Decode.All)+len(r.res.Aggregated.All) > 0 // the sweep was complete, only surfaces are cut short
 	r.book.missing(nil, why)
 	if err := r.finish(); err != nil {
 		return fmt.Errorf("%s: %w", why, err)
@@ -159,7 +160,7 @@ func (r *runner) outOfTime() error {
 	if chosen {
 		return nil
 	}
-	for _, c := range []*recommend.Choice{&r.res.Prefill, &r.res.Decode} {
+	for _, c := range r.choices() {
 		for _, cfg := range r.opts.Candidates {
 			label := cfg.Parallelism.Label()
 			measured := slices.ContainsFunc(c.All, func(x recommend.Candidate) bool { return x.Label() == label })
@@ -172,25 +173,38 @@ func (r *runner) outOfTime() error {
 	return nil
 }
 
-// run does the three stages; errTimeUp leaves what is known in the ledger.
+// run measures by the search that was asked for; errTimeUp leaves what is known
+// in the ledger.
 func (r *runner) run(ctx context.Context) error {
+	if r.opts.Open.Mode == Aggregated {
+		return r.runAggregated(ctx)
+	}
+	if r.opts.Search == Grid {
+		return r.stages(ctx, r.gridSweep, r.gridSurface)
+	}
+	return r.adaptive(ctx)
+}
+
+// stages measures the candidates in both phases by sweep, picks, and measures
+// around the picks by surface, each on an engine of its own.
+func (r *runner) stages(ctx context.Context, sweep, surface func(context.Context, *trial) error) error {
 	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
 		var trials []*trial
 		for _, cfg := range r.opts.Candidates {
 			trials = append(trials, newTrial(phase, cfg))
 		}
-		if err := r.beside(ctx, trials, r.candidate); err != nil {
+		if err := r.beside(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, sweep) }); err != nil {
 			return err
 		}
 	}
 	if err := r.choose(); err != nil {
 		return err
 	}
-	surfaces := []*trial{
+	picks := []*trial{
 		newTrial(profile.Prefill, r.res.Prefill.Picked.Point.Config),
 		newTrial(profile.Decode, r.res.Decode.Picked.Point.Config),
 	}
-	if err := r.beside(ctx, surfaces, r.surface); err != nil {
+	if err := r.beside(ctx, picks, func(ctx context.Context, s *trial) error { return r.surface(ctx, s, surface) }); err != nil {
 		return err
 	}
 	return r.finish()
@@ -198,7 +212,7 @@ func (r *runner) run(ctx context.Context) error {
 
 // candidate measures one configuration in one phase; an engine that fails is a
 // Skip, not an error.
-func (r *runner) candidate(ctx context.Context, s *trial) (err error) {
+func (r *runner) candidate(ctx context.Context, s *trial, measure func(context.Context, *trial) error) (err error) {
 	if r.book.skipped(s.phase, s.label()) {
 		r.book.recallAll(s)
 		r.book.close(s, profile.StageSweep)
@@ -206,11 +220,7 @@ func (r *runner) candidate(ctx context.Context, s *trial) (err error) {
 	}
 	defer func() { err = r.end(ctx, s, profile.StageSweep, err) }()
 	if err = r.tooLarge(s); err == nil {
-		if s.phase == profile.Prefill {
-			err = r.prefillSweep(ctx, s)
-		} else {
-			err = r.decodeSweep(ctx, s)
-		}
+		err = measure(ctx, s)
 	}
 	var failed *engineError
 	if errors.As(err, &failed) {
@@ -221,27 +231,36 @@ func (r *runner) candidate(ctx context.Context, s *trial) (err error) {
 
 // surface measures around a pick. An engine that fails there leaves the surface
 // with fewer points, which is said: the picks stand.
-func (r *runner) surface(ctx context.Context, s *trial) (err error) {
+func (r *runner) surface(ctx context.Context, s *trial, measure func(context.Context, *trial) error) (err error) {
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
-	if s.phase == profile.Prefill {
-		err = r.prefillSurface(ctx, s)
-	} else {
-		err = r.decodeSurface(ctx, s)
-	}
+	return r.around(ctx, s, measure)
+}
+
+// around measures the surface at s, and how its pick does under load.
+func (r *runner) around(ctx context.Context, s *trial, measure func(context.Context, *trial) error) error {
+	err := measure(ctx, s)
 	var failed *engineError
 	if errors.As(err, &failed) {
 		r.book.missing(s, "the "+s.key()+" surface is incomplete: "+failed.Error())
 		return nil
 	}
+	if err == nil {
+		err = r.verify(ctx, s)
+	}
 	return err
 }
 
-// choose picks in both phases.
+// choose picks in both phases, or in the one of aggregated engines.
 func (r *runner) choose() error {
+	if r.opts.Open.Mode == Aggregated {
+		return r.chooseAggregated()
+	}
 	var errs []error
 	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
 		c, err := recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, r.opts.Rank, r.opts.OSL)
-		if err != nil {
+		if errors.Is(err, recommend.ErrUndecided) {
+			errs = append(errs, fmt.Errorf("%s: %w: %w", phase, ErrNothing, err))
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", phase, ErrNothing))
 		}
 		if phase == profile.Prefill {
@@ -253,13 +272,42 @@ func (r *runner) choose() error {
 	return errors.Join(errs...)
 }
 
+// choices are those of the mode.
+func (r *runner) choices() []*recommend.Choice {
+	if r.opts.Open.Mode == Aggregated {
+		return []*recommend.Choice{&r.res.Aggregated}
+	}
+	return []*recommend.Choice{&r.res.Prefill, &r.res.Decode}
+}
+
+// choiceOf is the choice of a phase.
+func (r *runner) choiceOf(phase profile.Phase) recommend.Choice {
+	var c recommend.Choice
+	switch phase {
+	case profile.Prefill:
+		c = r.res.Prefill
+	case profile.Decode:
+		c = r.res.Decode
+	case profile.Aggregated:
+		return r.res.Aggregated
+	}
+	if len(c.All) == 0 { // not all is measured: the best so far
+		c, _ = recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, r.opts.Rank, r.opts.OSL)
+	}
+	return c
+}
+
 // finish computes picks and surfaces from what is known.
 func (r *runner) finish() error {
 	if err := r.choose(); err != nil {
 		return err
 	}
+	if r.opts.Open.Mode == Aggregated {
+		return nil
+	}
 	points := r.book.points()
 	r.res.PrefillSurface = prefillSurfaceOf(points, r.res.Prefill.Picked.Point.Config)
+	r.res.Batched = batchedPrefillOf(points, r.res.Prefill.Picked.Point.Config)
 	r.res.DecodeSurface = decodeSurfaceOf(points, r.res.Decode.Picked.Point.Config)
 	return nil
 }

@@ -26,24 +26,24 @@ func TestRunPicksAndFillsSurfaces(t *testing.T) {
 	if got := res.Decode.Picked; got.Label() != "TP:1" || got.Point.Asked < 59 || got.Point.Asked > 61 {
 		t.Errorf("decode pick %s n=%d, want TP:1 n=59..61", got.Label(), got.Point.Asked)
 	}
-	if n := len(res.PrefillSurface.Samples); n != 7 {
-		t.Errorf("%d prefill samples, want 6 and the target", n)
+	if n := len(res.PrefillSurface.Samples); n < fewestISLs || n > 7 {
+		t.Errorf("%d prefill samples, want 5 to 7", n)
 	}
 	contexts := map[float64]int{}
 	for _, s := range res.DecodeSurface.Samples {
 		contexts[s.Context]++
 	}
-	if len(contexts) != 5 {
-		t.Errorf("decode rows %v, want 4 contexts and the target's", contexts)
+	if len(contexts) < fewestRows {
+		t.Errorf("decode rows %v, want at least 3 contexts", contexts)
 	}
 	if res.DecodeSurface.Provenance != profile.Simulated || res.DecodeSurface.MaxKVTokens != 400_000 {
 		t.Errorf("surface %v, %d KV tokens", res.DecodeSurface.Provenance, res.DecodeSurface.MaxKVTokens)
 	}
-	want := []string{"TP:1 cache=false", "TP:2 cache=false", "TP:4 cache=false", "TP:1 cache=true", "TP:2 cache=true", "TP:4 cache=true", "TP:1 cache=false", "TP:1 cache=true"}
+	want := []string{"TP:1 cache=true", "TP:2 cache=true"} // TP:4 cannot win, and the surfaces need no launch
 	if !slices.Equal(b.launches, want) {
 		t.Errorf("launches %v, want %v", b.launches, want)
 	}
-	if res.Cost.Launches != 8 || res.Cost.Requests == 0 || res.Cost.GPUSeconds <= res.Cost.EngineSeconds {
+	if res.Cost.Launches != 2 || res.Cost.Requests == 0 || res.Cost.GPUSeconds <= res.Cost.EngineSeconds {
 		t.Errorf("cost %+v", res.Cost)
 	}
 }
@@ -88,7 +88,7 @@ func TestDefectOneFailureEndsTheSweep(t *testing.T) {
 	if res.Decode.Picked.Label() != "TP:1" {
 		t.Errorf("picked %s", res.Decode.Picked.Label())
 	}
-	want := []string{"/TP:4: not ready after 2s", "decode/TP:2: engine ended at sweep/decode/tp2/isl3000/n64: exit code 137"}
+	want := []string{"decode/TP:2: engine ended at sweep/decode/tp2/isl3000/n32: exit code 137", "/TP:4: not ready after 2s"}
 	var got []string
 	for _, s := range n.Skips {
 		got = append(got, fmt.Sprintf("%s/%s: %s", s.Phase, s.Label, s.Reason))
@@ -114,11 +114,23 @@ func TestRunNothingWorks(t *testing.T) {
 	}
 }
 
-// Stopped after every possible point, a resumed run measures only the rest and
-// ends with the same points, picks and surfaces.
+// Stopped after every possible point, a resumed run measures only the rest, and
+// ends with the same picks; on the grid with the same of all.
 func TestResumeContinuesExactly(t *testing.T) {
+	long(t)
+	for _, search := range []Search{Grid, Adaptive} {
+		resumes(t, search)
+	}
+}
+
+func resumes(t *testing.T, search Search) {
+	of := func(b *lab) Options {
+		o := options(b, 1, 2, 4)
+		o.Search = search
+		return o
+	}
 	b := newLab(three())
-	whole, all, err := run(t, b, options(b, 1, 2, 4), Known{})
+	whole, all, err := run(t, b, of(b), Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,24 +149,36 @@ func TestResumeContinuesExactly(t *testing.T) {
 				cancel()
 			}
 		}
-		if _, err := Run(ctx, options(b, 1, 2, 4), b, n, Known{}, nil); !errors.Is(err, context.Canceled) {
+		if _, err := Run(ctx, of(b), b, n, Known{}, nil); !errors.Is(err, context.Canceled) {
 			t.Fatalf("stop %d: err %v", stop, err)
 		}
 		if b.running != 0 {
 			t.Fatalf("stop %d: %d engines left running", stop, b.running)
 		}
 		again := newLab(three())
-		res, rest, err := run(t, again, options(again, 1, 2, 4), n.Known)
+		res, rest, err := run(t, again, of(again), n.Known)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rest.Points) != len(all.Points)-stop {
-			t.Fatalf("stop %d: measured %d again, want %d", stop, len(rest.Points), len(all.Points)-stop)
+		known := map[string]bool{}
+		for _, p := range n.Points {
+			known[p.ID] = true
+		}
+		for _, p := range rest.Points {
+			if known[p.ID] {
+				t.Fatalf("stop %d: %s was measured again", stop, p.ID)
+			}
+		}
+		if samePicks(t, res, whole); res.Cost.Launches < whole.Cost.Launches {
+			t.Fatalf("stop %d: cost %+v, undisturbed %+v", stop, res.Cost, whole.Cost)
+		}
+		if search == Adaptive {
+			continue // stairs begun anew are at other contexts
 		}
 		if !slices.Equal(stripped(res.Points), stripped(whole.Points)) || !slices.Equal(res.DecodeSurface.Samples, whole.DecodeSurface.Samples) {
 			t.Fatalf("stop %d: another result than undisturbed", stop)
 		}
-		if res.Cost.Requests != whole.Cost.Requests || res.Cost.Launches < whole.Cost.Launches {
+		if res.Cost.Requests != whole.Cost.Requests {
 			t.Fatalf("stop %d: cost %+v, undisturbed %+v", stop, res.Cost, whole.Cost)
 		}
 	}
@@ -162,7 +186,7 @@ func TestResumeContinuesExactly(t *testing.T) {
 
 func TestRunStopsOverloadingAServer(t *testing.T) {
 	l := affine(1)
-	l.failEvery = 10
+	l.failEvery = 3
 	b := newLab(map[string]law{"TP:1": l})
 	o := options(b, 1)
 	o.StopErrorShare = 0.05
@@ -174,6 +198,29 @@ func TestRunStopsOverloadingAServer(t *testing.T) {
 		if p.Failures > 0 {
 			t.Errorf("went on after %s had failures", p.ID)
 		}
+	}
+}
+
+// What failed while a server was away, or when the client was busy, is measured
+// again by the run that goes on, and everything else is not.
+func TestWhatFailedIsMeasuredAgain(t *testing.T) {
+	b := newLab(three())
+	whole, n, err := run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := n.Known
+	known.Points = slices.Clone(known.Points)
+	failed, busy := &known.Points[0], &known.Points[len(known.Points)-1]
+	failed.Failures, failed.TTFT, failed.ThroughputPerGPU = 2, profile.Distribution{}, 0
+	busy.Invalid = "the client was the bottleneck: no processor time"
+	again := newLab(three())
+	res, notes, err := run(t, again, options(again, 1), known)
+	if err != nil || len(notes.Points) != 2 {
+		t.Fatalf("%d points measured again, err %v", len(notes.Points), err)
+	}
+	if res.Prefill.Picked.Point.ThroughputPerGPU != whole.Prefill.Picked.Point.ThroughputPerGPU || len(res.Points) != len(whole.Points) {
+		t.Errorf("prefill %+v of %d points, undisturbed %+v of %d", res.Prefill.Picked.Point, len(res.Points), whole.Prefill.Picked.Point, len(whole.Points))
 	}
 }
 
@@ -214,7 +261,7 @@ func TestPlanStartsNothing(t *testing.T) {
 		t.Fatalf("%d launches, %d steps", len(b.launches), len(steps))
 	}
 	for _, s := range steps {
-		if s.Points == 0 || s.Requests == 0 || s.Expected <= 0 || !s.Known {
+		if s.Points == 0 || s.Cost.Requests == 0 || s.Expected <= 0 || !s.Known {
 			t.Errorf("step %+v", s)
 		}
 	}
@@ -285,7 +332,7 @@ func TestResumeKeepsSkips(t *testing.T) {
 	known.Skips = nil
 	again = newLab(three())
 	res, _, err := run(t, again, options(again, 1, 2), known)
-	if err != nil || len(res.Skips) != 0 || !slices.Equal(again.launches, []string{"TP:2 cache=false", "TP:2 cache=true"}) {
+	if err != nil || len(res.Skips) != 0 || !slices.Equal(again.launches, []string{"TP:2 cache=true"}) {
 		t.Errorf("err %v, skips %v, launched %v", err, res.Skips, again.launches)
 	}
 }

@@ -1,0 +1,254 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// A configuration is dropped in a phase without being measured there when the
+// best that it could do is known to be no better than what another was measured
+// to do. Two bounds are used, and a drop says which.
+//
+// More GPUs of the same engine cannot share the work better than evenly. In
+// prefill TTFT at g times the GPUs is at least a g-th. In decode ITL at the same
+// load is at least a g-th, so that throughput per GPU at n in flight is at most
+// that of the fewer GPUs at n; beyond what these were measured at, ITL rises at
+// least as slowly as it was ever seen to. This is a matter of arithmetic as long
+// as the engine is the same but for its tensor parallelism.
+//
+// Or a latency model, where it is known how far it may be off, is not even at the
+// better end of that error as good: an estimate, and said to be one.
+
+// cannotWin says why a trial's configuration need not be measured: it has no
+// chance by the rule of the run against what was measured until now. Empty: it
+// may win, or nothing is known. While engines run beside each other, what was
+// measured first is chance, and nothing is dropped by it.
+func (r *runner) cannotWin(s *trial, rank recommend.Rank) string {
+	if r.opts.Parallel > 1 {
+		return ""
+	}
+	best, ok := r.best(s.phase, rank)
+	if !ok || best.Point.Config.Parallelism == s.cfg.Parallelism || !clearOf(best.Point, r.opts.SLA) {
+		return ""
+	}
+	if why := r.byArithmetic(s, best, rank); why != "" {
+		return why
+	}
+	return r.byModel(s, best, rank)
+}
+
+// best is the candidate that a phase's points make the pick, if it meets the SLA.
+func (r *runner) best(phase profile.Phase, rank recommend.Rank) (recommend.Candidate, bool) {
+	c, err := recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, rank, r.opts.OSL)
+	return c.Picked, err == nil && c.Feasible
+}
+
+// value is what a rank compares of a point that nobody measured; 0 where it
+// misses the SLA.
+func (r *runner) value(p profile.Point, rank recommend.Rank) float64 {
+	p.Requests, p.Provenance, p.ModelError = 1, profile.Estimated, profile.ModelError{}
+	c, err := recommend.Choose(p.Phase, []profile.Point{p}, r.opts.SLA, rank, r.opts.OSL)
+	if err != nil || !c.Feasible {
+		return 0
+	}
+	return c.Picked.Value(rank)
+}
+
+// widened reports whether c is b with so many times its tensor parallelism, and
+// the same in all else.
+func widened(b, c engine.Config) (times float64, ok bool) {
+	p, q := b.Parallelism.Normal(), c.Parallelism.Normal()
+	experts := (p.EP == 1) == (q.EP == 1)
+	if p.DP > 1 || q.DP > 1 || p.PP != q.PP || !experts || q.TP <= p.TP || q.TP%p.TP != 0 {
+		return 0, false
+	}
+	return float64(q.TP) / float64(p.TP), true
+}
+
+// byArithmetic bounds a configuration by the ones with fewer GPUs that were measured.
+func (r *runner) byArithmetic(s *trial, best recommend.Candidate, rank recommend.Rank) string {
+	sets := r.narrower(s.phase, s.cfg)
+	if len(sets) == 0 || r.outdone(s.phase) {
+		return ""
+	}
+	for _, few := range sets {
+		times, _ := widened(few[0].Config, s.cfg)
+		var bound float64
+		var ok bool
+		if s.phase == profile.Prefill {
+			bound, ok = r.prefillBound(few[0], s.cfg, times, rank)
+		} else {
+			bound, ok = r.decodeBound(few, times, r.mostInFlight(s)) // which what it sustains is below
+		}
+		if ok && bound <= reach(best, s, rank) {
+			clause := ""
+			if bound > best.Value(rank) {
+				clause = ", which noise does not tell from it"
+			}
+			return fmt.Sprintf("cannot win: at most %.2f tokens/s/GPU if %s shares the work of %s no better than evenly (assumed; no measured size does), against %.2f at %s%s",
+				bound, s.label(), few[0].Config.Parallelism.Label(), best.Value(rank), best.Label(), clause)
+		}
+	}
+	return ""
+}
+
+// reach is what a configuration has to be above to be picked instead of best. What
+// cannot be told apart goes to the fewer GPUs: with more it has to be above the noise
+// of best's own value, with fewer only above its lower end; where that noise is more
+// than a tie, what lies beyond is measured.
+func reach(best recommend.Candidate, s *trial, rank recommend.Rank) float64 {
+	v, own, its := best.Value(rank), best.Point.Config.GPUs(), s.cfg.GPUs()
+	means := profile.SLA{Stat: profile.Mean}
+	i, ok := spread(best.Point, means)
+	mean := float64(best.Point.Latency(means))
+	switch {
+	case !ok || its == own:
+		return v
+	case its > own:
+		return v * min(mean/i.Low*(1+rounding), 1+recommend.TieShare)
+	}
+	return v * max(mean/i.High*(1-rounding), 1-recommend.TieShare)
+}
+
+// rounding is what two ways of computing the same throughput may differ by.
+const rounding = 1e-3
+
+// outdone reports whether a configuration was measured to be faster, noise aside,
+// than if it shared the work of one with fewer GPUs evenly.
+func (r *runner) outdone(phase profile.Phase) bool {
+	for _, p := range r.sweepPoints(phase) {
+		i, ok := spread(p, profile.SLA{Stat: profile.Mean})
+		if !ok || p.Failures > 0 || p.Invalid != "" || blank(p) {
+			continue
+		}
+		for _, few := range r.narrower(phase, p.Config) {
+			times, _ := widened(few[0].Config, p.Config)
+			least, known := leastLatency(phase, few)
+			if known && times*i.High*(1+rounding) < least(p.InFlight) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leastLatency is the least that measured points of one configuration allow at n in
+// flight, in nanoseconds.
+func leastLatency(phase profile.Phase, ps []profile.Point) (at func(n float64) float64, ok bool) {
+	if phase == profile.Decode {
+		return leastITL(ps)
+	}
+	i, ok := spread(ps[0], profile.SLA{Stat: profile.Mean})
+	return func(float64) float64 { return i.Low }, ok
+}
+
+// narrower are the usable points of a phase, by configuration, of those that c widens.
+func (r *runner) narrower(phase profile.Phase, c engine.Config) (sets [][]profile.Point) {
+	at := map[engine.Parallelism]int{}
+	for _, p := range r.sweepPoints(phase) {
+		if _, ok := widened(p.Config, c); !ok || p.Failures > 0 || p.Invalid != "" || blank(p) {
+			continue
+		}
+		i, known := at[p.Config.Parallelism]
+		if !known {
+			i = len(sets)
+			at[p.Config.Parallelism], sets = i, append(sets, nil)
+		}
+		sets[i] = append(sets[i], p)
+	}
+	return sets
+}
+
+// prefillBound is the most, by rank, that c can do with times as many GPUs as p's:
+// throughput per GPU is p's, and what is sustained that of a TTFT that never varies
+// and is that part of p's, at as little as noise allows; 0 where even that misses the
+// SLA. False where noise allows anything, or is not known.
+func (r *runner) prefillBound(p profile.Point, c engine.Config, times float64, rank recommend.Rank) (bound float64, ok bool) {
+	i, ok := spread(p, profile.SLA{Stat: profile.Mean})
+	if !ok || i.Low <= 0 {
+		return 0, false
+	}
+	p.TTFT, p.Config = scaledBy(p.TTFT, i.Low/float64(p.TTFT.Mean)/times), c
+	p.TTFT.Std = 0
+	return r.value(p, rank), true
+}
+
+// mostInFlight is how many requests s may hold: 0 = nobody knows.
+func (r *runner) mostInFlight(s *trial) int {
+	most := s.cfg.Limits.MaxNumSeqs
+	if n := r.opts.MaxInFlight; n > 0 && (most == 0 || n < most) {
+		most = n
+	}
+	return most
+}
+
+// decodeBound is the most throughput per GPU that times as many GPUs can reach
+// within the SLA with at most most in flight: that of few at the same load, as
+// long as its ITL is within times the SLA. False where there is no bound.
+func (r *runner) decodeBound(few []profile.Point, times float64, most int) (bound float64, ok bool) {
+	itl, ok := leastITL(few)
+	if !ok || most == 0 {
+		return 0, false
+	}
+	for n := 1; n <= most; n++ {
+		l := itl(float64(n))
+		if l > times*float64(r.opts.SLA.ITL) {
+			break
+		}
+		bound = max(bound, float64(n)/(l/1e9)/float64(few[0].Config.GPUs()))
+	}
+	return bound, true
+}
+
+// leastITL is the least mean ITL in nanoseconds that an engine may have at n in
+// flight, by its measured points: at each as little as noise allows, and from
+// there on rising by the least slope that was seen between any two. It needs two.
+func leastITL(ps []profile.Point) (func(n float64) float64, bool) {
+	type known struct{ n, low float64 }
+	var ks []known
+	slope := math.Inf(1)
+	for _, p := range sortedByLoad(ps) {
+		i, ok := spread(p, profile.SLA{Stat: profile.Mean})
+		if !ok {
+			return nil, false
+		}
+		if n := len(ks); n > 0 {
+			slope = min(slope, max(0, (i.Low-ks[n-1].low)/max(p.InFlight-ks[n-1].n, 1)))
+		}
+		ks = append(ks, known{p.InFlight, i.Low})
+	}
+	return func(n float64) float64 {
+		low := 0.0
+		for _, k := range ks {
+			if k.n <= n || low == 0 {
+				low = max(low, k.low+slope*max(0, n-k.n))
+			}
+		}
+		return low
+	}, len(ks) > 1
+}
+
+// byModel bounds a configuration by a latency model at the better end of its error.
+func (r *runner) byModel(s *trial, best recommend.Candidate, rank recommend.Rank) string {
+	e, ok := r.opts.expect(s.cfg)
+	if !ok {
+		return ""
+	}
+	ttft, err := e.Errors()
+	if s.phase == profile.Prefill {
+		err = ttft
+	}
+	if !err.Known() {
+		return ""
+	}
+	most := r.value(r.opts.expected(s.phase, s.cfg, 1/err.Factor90), rank)
+	if most >= min(best.Value(rank), reach(best, s, rank)) {
+		return ""
+	}
+	return fmt.Sprintf("not expected to win: at most %.2f tokens/s/GPU as estimated, with an error of a factor of %.2f, against %.2f at %s",
+		most, err.Factor90, best.Value(rank), best.Label())
+}

@@ -1,0 +1,225 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// shape is a family of engines that differ in their tensor parallelism.
+type shape struct {
+	weights, perStream, exchange float64 // ms of a step: at no load, of a stream, between GPUs
+	bend                         float64 // ITL rises with load to this power
+	knee, steeper                float64 // streams from which on it rises faster, and by what
+	decode, prefill              float64 // latencies fall with GPUs to this power; 1 = evenly shared, more = better than that
+	kv, seqs                     int     // tokens on one GPU beside weights of as many; in-flight limit
+	noise                        float64
+}
+
+// anyShape has ITL whose rise is at most proportional to load, as that of an engine
+// that batches is: throughput does not fall with load.
+func anyShape(t *rapid.T, decode, bend [2]float64) shape {
+	s := shape{
+		weights: rapid.Float64Range(2, 12).Draw(t, "ms of weights"), perStream: rapid.Float64Range(0.02, 0.4).Draw(t, "ms of a stream"),
+		exchange: rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "ms between GPUs"),
+		bend:     rapid.Float64Range(bend[0], bend[1]).Draw(t, "bend"), knee: rapid.Float64Range(4, 60).Draw(t, "knee"),
+		decode: rapid.Float64Range(decode[0], decode[1]).Draw(t, "decode shared"), prefill: rapid.Float64Range(0.5, 1).Draw(t, "prefill shared"),
+		kv: rapid.IntRange(8_000, 300_000).Draw(t, "KV tokens"), seqs: rapid.IntRange(16, 128).Draw(t, "sequences"),
+		noise: rapid.SampledFrom([]float64{0, 0.02}).Draw(t, "noise"),
+	}
+	s.steeper = rapid.Float64Range(0, 1).Draw(t, "steeper") * s.weights / s.knee
+	return s
+}
+
+// of is the law at some GPUs. Weights take their part of the memory once, whatever
+// the number.
+func (s shape) of(gpus int) law {
+	g := float64(gpus)
+	exchange := 0.0
+	if gpus > 1 {
+		exchange = s.exchange
+	}
+	return law{
+		kv: s.kv + (gpus-1)*2*s.kv, seqs: s.seqs, block: 16, noise: s.noise,
+		ttft: func(isl int) time.Duration {
+			return 5*ms + time.Duration(float64(isl)*22e3/math.Pow(g, s.prefill))
+		},
+		itl: func(n int, c float64) time.Duration {
+			load := float64(n)
+			step := s.weights + s.perStream*math.Pow(load, s.bend)*(0.8+0.2*c/3075) + s.steeper*max(0, load-s.knee)
+			return time.Duration((exchange + step/math.Pow(g, s.decode)) * float64(ms))
+		},
+	}
+}
+
+// exhaustive is the most throughput per GPU within the SLA of each size, by trying
+// all counts.
+func (s shape) exhaustive(o Options) map[string]float64 {
+	most := map[string]float64{}
+	for _, c := range o.Candidates {
+		l := s.of(c.GPUs())
+		facts := profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs}
+		for n := 1; n <= facts.MaxInFlight(o.ISL, o.OSL, 0); n++ {
+			if itl := l.itl(n, float64(o.ISL)+float64(o.OSL)/2); itl <= o.SLA.ITL {
+				most[c.Parallelism.Label()] = max(most[c.Parallelism.Label()], float64(n)/itl.Seconds()/float64(c.GPUs()))
+			}
+		}
+	}
+	return most
+}
+
+// contest is a search over a shape's sizes, and the truth of each.
+type contest struct {
+	res   Result
+	truth map[string]float64
+	best  float64
+}
+
+func (s shape) contest(t *rapid.T, model bool) contest {
+	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
+	o := options(b, 1, 2, 4)
+	o.PrefillGranularity, o.DecodeGranularity = 3, 2 // surfaces are not what is looked at
+	o.SLA.ITL = time.Duration(rapid.Float64Range(4, 40).Draw(t, "ITL allowed") * float64(ms))
+	for i := range o.Candidates {
+		o.Candidates[i].Limits.MaxNumSeqs = s.seqs
+	}
+	if !model {
+		o.Expect = nil
+	}
+	res, err := Run(t.Context(), o, b, &notes{}, Known{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := contest{res: res, truth: s.exhaustive(o)}
+	for _, v := range c.truth {
+		c.best = max(c.best, v)
+	}
+	return c
+}
+
+// wrong names a size that was dropped in decode though it carries more than the
+// pick; empty where there is none.
+func (c contest) wrong(more float64) string {
+	for _, s := range c.res.Skips {
+		if p := c.res.Decode.Picked; s.Phase == profile.Decode && c.truth[s.Label] > more*p.Value(c.res.Decode.Rank) {
+			return fmt.Sprintf("%s has %.2f tokens/s/GPU, the pick %s %.2f: %s", s.Label, c.truth[s.Label], p.Label(), p.Value(c.res.Decode.Rank), s.Reason)
+		}
+	}
+	return ""
+}
+
+// Where more GPUs share the work evenly at best, no size that carries more than the
+// pick is dropped, and the pick carries what trying all counts of all sizes finds,
+// but for the search's fineness and noise.
+func TestDropsKeepTheWinner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anyShape(t, [2]float64{0.5, 1}, [2]float64{0.5, 1})
+		c := s.contest(t, rapid.Bool().Draw(t, "model"))
+		c.check(t)
+	})
+}
+
+// A latency model that is right has what shares the work better than evenly tried
+// first, and what is tried is not dropped.
+func TestDropsKeepASuperLinearWinnerThatIsExpected(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		anyShape(t, [2]float64{1, 1.5}, [2]float64{0.5, 1}).contest(t, true).check(t)
+	})
+}
+
+func (c contest) check(t *rapid.T) {
+	if why := c.wrong(1.01); why != "" {
+		t.Fatal(why)
+	}
+	p := c.res.Decode
+	fineness := 0.95
+	if n := p.Picked.Point.InFlight; n > 0 { // of few in flight, one more may be above the limit by noise
+		fineness = min(fineness, 0.98*n/(n+1))
+	}
+	if got := p.Picked.Value(p.Rank); p.Feasible != (c.best > 0) || p.Feasible && got < fineness*c.best {
+		t.Fatalf("%s with %.2f tokens/s/GPU (feasible %v), %v by trying all", p.Picked.Label(), got, p.Feasible, c.truth)
+	}
+}
+
+// Two GPUs that were measured to do better than to share the work of one evenly:
+// that four cannot either is no reason any more to leave them out. Nobody expects
+// anything here.
+func TestSuperLinearSizesEndArithmetic(t *testing.T) {
+	s := shape{weights: 10, perStream: 0.2, bend: 1, knee: 1, decode: 1.4, prefill: 1, kv: 300_000, seqs: 64}
+	run := func(itl time.Duration) (Result, map[string]float64) {
+		b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
+		o := options(b, 1, 2, 4)
+		o.Expect, o.SLA.ITL = nil, itl
+		res, _, err := run(t, b, o, Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, s.exhaustive(o)
+	}
+	if res, truth := run(12 * ms); res.Decode.Picked.Label() != "TP:4" {
+		t.Errorf("picked %s of %v; skips %v", res.Decode.Picked.Label(), truth, res.Skips)
+	}
+	// The limit of it: where one GPU is all that was measured, nothing contradicts.
+	res, truth := run(30 * ms)
+	if res.Decode.Picked.Label() != "TP:1" || truth["TP:2"] <= truth["TP:1"] {
+		t.Errorf("picked %s of %v: docs/modes.md says that it is lost", res.Decode.Picked.Label(), truth)
+	}
+	for _, skip := range res.Skips {
+		if skip.Phase == profile.Decode && !strings.Contains(skip.Reason, "no better than evenly") {
+			t.Errorf("the reason does not say what it rests on: %s", skip.Reason)
+		}
+	}
+}
+
+// The same in prefill, whose TTFT alone decides.
+func TestSuperLinearPrefillEndsArithmetic(t *testing.T) {
+	s := shape{weights: 10, perStream: 0.2, bend: 1, knee: 1, decode: 1, prefill: 1.5, kv: 300_000, seqs: 64}
+	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
+	o := options(b, 1, 2, 4)
+	o.Expect = nil
+	o.SLA.TTFT = 40 * ms // TP:1 takes 71, TP:2 28.3, TP:4 13.3
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := res.Prefill.Picked.Label(); got != "TP:4" {
+		t.Errorf("picked %s; skips %v", got, res.Skips)
+	}
+}
+
+// The bound of prefill is one of what is ranked: no less than what the work shared
+// evenly gives, and hardly more; a TTFT that noise alone puts above the SLA is none.
+func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
+	b := newLab(three())
+	o := options(b, 1, 2)
+	o.SLA = profile.SLA{TTFT: time.Second, ITL: time.Second, Stat: profile.Mean}
+	one := exactly(100 * ms)
+	one.N, one.Half, one.Std = 9, 2*ms, 300*ms // it stalls now and then: what comes after need not
+	p := profile.Point{Phase: profile.Prefill, Config: o.Candidates[0], ISL: 3000, TTFT: one, Requests: 9, ThroughputPerGPU: 30_000}
+	two := p
+	two.Config, two.TTFT = o.Candidates[1], exactly(50*ms)
+	for _, rank := range []recommend.Rank{recommend.ByThroughput, recommend.BySustained} {
+		r := newRunner(o, b, &notes{}, Known{}, nil)
+		bound, ok := r.prefillBound(p, two.Config, 2, rank)
+		if v := r.value(two, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
+			t.Errorf("--rank %s: at most %.0f tokens/s/GPU (%v), evenly shared it is %.0f", rank, bound, ok, v)
+		}
+		o := o
+		o.SLA.TTFT = 49500 * time.Microsecond
+		if bound, ok := newRunner(o, b, &notes{}, Known{}, nil).prefillBound(p, two.Config, 2, recommend.ByThroughput); ok && bound == 0 {
+			t.Error("100 ± 2 ms shared by two is said to be above 49.5 ms for certain")
+		}
+		wild := p
+		wild.TTFT.Half, wild.TTFT.Max = 100*ms, 300*ms
+		if _, ok := r.prefillBound(wild, two.Config, 2, rank); ok {
+			t.Errorf("--rank %s: there is a bound of what may be nothing", rank)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// hitting is an engine whose prefix cache serves a share of every prompt.
+type hitting struct {
+	*lab
+	share float64
+}
+
+func (h hitting) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
+	in, err := h.lab.Launch(ctx, cfg)
+	if err == nil {
+		in.Measurer, in.Play = cached{in.Measurer, h.share}, h.played(in.Play)
+	}
+	return in, err
+}
+
+type player = func(context.Context, profile.Script, func(profile.Request) bool) (Measurement, error)
+
+// played makes prompts of a load that are not shared come from the cache too.
+func (h hitting) played(play player) player {
+	return func(ctx context.Context, s profile.Script, stop func(profile.Request) bool) (Measurement, error) {
+		m, err := play(ctx, s, stop)
+		for i, q := range m.Requests {
+			if s.Asks[i].Shared == 0 {
+				m.Requests[i].CachedTokens = int(h.share * float64(q.ISL))
+			}
+		}
+		return m, err
+	}
+}
+
+type cached struct {
+	Measurer
+	share float64
+}
+
+func (c cached) Measure(ctx context.Context, w profile.Workload) (Measurement, error) {
+	m, err := c.Measurer.Measure(ctx, w)
+	for i := range m.Requests {
+		if !w.SharedPrompts {
+			m.Requests[i].CachedTokens = int(c.share * float64(w.ISL))
+		}
+	}
+	return m, err
+}
+
+// Fault 13: prompts that should be new come from the prefix cache. A little of
+// that is said; more makes TTFT another engine's, and is never picked.
+func TestFault13PrefixCacheAccidentallyHit(t *testing.T) {
+	for _, tt := range []struct {
+		share         float64
+		said, invalid bool
+	}{{0, false, false}, {0.05, true, false}, {0.6, true, true}} {
+		b := newLab(map[string]law{"TP:1": affine(1)})
+		n := &notes{}
+		res, err := Run(t.Context(), options(b, 1), hitting{b, tt.share}, n, Known{}, nil)
+		if (err != nil) != tt.invalid {
+			t.Fatalf("share %v: %v", tt.share, err)
+		}
+		p := n.Points[slices.IndexFunc(n.Points, func(p profile.Point) bool { return p.Phase == profile.Prefill })]
+		if slices.Contains(b.launches, "TP:1 cache=false") != tt.said { // where it hits, it is launched without
+			t.Errorf("share %v: launches %v", tt.share, b.launches)
+		}
+		if slices.Contains(codes(p.Warnings), "prefix_hit") != tt.said || strings.Contains(p.Invalid, "60 % of prompts that were to be new") != tt.invalid {
+			t.Errorf("share %v: invalid %q, warnings %v", tt.share, p.Invalid, p.Warnings)
+		}
+		if tt.invalid && (len(res.Prefill.All) > 0 || res.Prefill.Rejected[0].Metric != "invalid") {
+			t.Errorf("share %v: %+v", tt.share, res.Prefill)
+		}
+	}
+}
+
+// More throughput than the GPU has arithmetic for is nobody's.
+func TestImplausibleThroughputIsInvalid(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": affine(1)})
+	o := options(b, 1)
+	o.Peak = func(engine.Config) float64 { return 1000 }
+	_, n, err := run(t, b, o, Known{})
+	if err == nil || !strings.Contains(n.Points[0].Invalid, "more than the GPU can compute (1000 at its dense peak)") {
+		t.Errorf("%v; invalid %q", err, n.Points[0].Invalid)
+	}
+}

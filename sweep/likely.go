@@ -1,0 +1,67 @@
+package sweep
+
+import (
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// likelyCounts is how many in-flight counts are looked at for where a search that
+// closes in on the SLA is likely to end.
+const likelyCounts = 100
+
+// likely is the candidate that a latency model expects to be picked in a phase:
+// the most throughput per GPU within the SLA, the least latency where none holds
+// it. Without a model it is the last one, which has most GPUs.
+func (o Options) likely(phase profile.Phase) engine.Config {
+	pick := o.Candidates[len(o.Candidates)-1]
+	best, nearest := 0.0, time.Duration(0)
+	for _, c := range o.Candidates {
+		e, ok := o.expect(c)
+		if !ok {
+			return o.Candidates[len(o.Candidates)-1]
+		}
+		rate, latency := o.likelyDecode(e, c)
+		if phase == profile.Prefill {
+			rate, latency = o.likelyPrefill(e, c)
+		}
+		switch {
+		case rate > best:
+			pick, best = c, rate
+		case best == 0 && latency > 0 && (nearest == 0 || latency < nearest):
+			pick, nearest = c, latency
+		}
+	}
+	return pick
+}
+
+// likelyPrefill is a candidate's throughput per GPU within the SLA, 0 where it
+// misses it, and its TTFT.
+func (o Options) likelyPrefill(e Expectation, c engine.Config) (rate float64, ttft time.Duration) {
+	if ttft = e.TTFT(o.ISL); ttft <= o.SLA.TTFT {
+		rate = float64(attentionReplicas(c)*o.ISL) / ttft.Seconds() / float64(c.GPUs())
+	}
+	return rate, ttft
+}
+
+// likelyDecode is the same of decode, at the best of the counts that are looked at.
+func (o Options) likelyDecode(e Expectation, c engine.Config) (rate float64, itl time.Duration) {
+	f := o.facts(c)
+	osl := o.decodeOSL(f)
+	room := o.rounds(f, c, o.ISL, osl)
+	counts := room.counts(spaced(room.top, likelyCounts))
+	if o.Search == Grid {
+		counts = o.gridCounts(c, f, o.ISL, osl)
+	}
+	for i, n := range counts {
+		took := e.ITL(n, float64(o.ISL)+float64(osl)/2)
+		if i == 0 {
+			itl = took
+		}
+		if took <= o.SLA.ITL {
+			rate = max(rate, float64(n)/took.Seconds()/float64(c.GPUs()))
+		}
+	}
+	return rate, itl
+}

@@ -1,0 +1,244 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// Mode is how the deployment serves.
+type Mode string
+
+// The modes.
+const (
+	Disaggregated Mode = "disaggregated" // prefill and decode on engines of their own; the default
+	Aggregated    Mode = "aggregated"    // both on one engine
+)
+
+// OpenLoop says how engines are loaded by requests that come on their own.
+type OpenLoop struct {
+	Mode   Mode // empty = Disaggregated
+	Verify bool // run the picks at their recommended rate
+	// Requests is how many a load is judged by at least, before and after which
+	// there are others; more where an interval takes more.
+	Requests int
+	// Longest is how long a load is judged at most, which may be too short for an
+	// interval, and is said; 0 = as long as it takes.
+	Longest time.Duration
+	// Traffic gives n requests that come at a mean rate, in requests/s: the same
+	// ones at the same gaps but for their scale, wherever the seed is the same.
+	Traffic func(rate float64, n int, seed uint64) ([]profile.Ask, error)
+	// Virtual: loads pass in virtual time, also those of an engine in real time.
+	Virtual bool
+	// Source says in words what Traffic gives: "Poisson arrivals of ISL 3000, OSL 150".
+	Source string
+}
+
+// answer is how many tokens each answer of a phase's load has.
+func (o Options) answer(phase profile.Phase) int {
+	if phase == profile.Prefill {
+		return 1
+	}
+	return o.OSL
+}
+
+// openCost is the expected duration of a load of n requests.
+func (o Options) openCost(rate float64, n int, phase profile.Phase) time.Duration {
+	if o.Virtual || o.Open.Virtual {
+		return time.Duration(n)*virtualRequest + time.Duration(n*o.answer(phase))*virtualToken
+	}
+	return time.Duration(float64(n) / rate * float64(time.Second))
+}
+
+// errNoPlay is for an engine that cannot be loaded so.
+var errNoPlay = errors.New("the engine takes no requests at instants of their own")
+
+// openPoint loads a trial's engine. Where requests stay longer than was thought,
+// so that the part that counts began too early, it does so again, and where the
+// load says nothing of the engine.
+func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.Point, error) {
+	cost := r.opts.openCost(l.rate, l.asked(r.opts.judged(l, s.phase)), s.phase)
+	return r.point(ctx, s, l.stage, l.id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
+		if s.inst.Play == nil {
+			return profile.Point{}, nil, errNoPlay
+		}
+		if err := r.fill(ctx, s, l.fill); err != nil {
+			return profile.Point{}, nil, err
+		}
+		return r.playValid(ctx, s, l)
+	})
+}
+
+// playValid loads the engine, and again where the load says nothing of it: the
+// client was in the way, or fewer requests were judged than the percentile takes.
+// After attempts loads it gives the last.
+func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
+	for i := 1; ; i++ {
+		p, rs, err := r.playSettled(ctx, s, l)
+		if err != nil || i == attempts {
+			return p, rs, err
+		}
+		a, why := p.Load, p.Invalid
+		switch few := a.Few(s.phase, r.opts.SLA) || a.Requests == 0; {
+		case few && a.Failures == 0 && !a.Growing && a.Stopped == "":
+			more := r.opts.missing(l, *a, s.phase)
+			if more <= 0 {
+				return p, rs, nil
+			}
+			l.more += more
+			why = a.TooFew(s.phase, r.opts.SLA)
+		case p.Invalid == "":
+			return p, rs, nil
+		}
+		if err := r.discard(s, l, p, rs, why); err != nil {
+			return p, rs, err
+		}
+	}
+}
+
+// playSettled loads the engine, twice where requests stay longer than was thought.
+func (r *runner) playSettled(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
+	p, rs, err := r.playOnce(ctx, s, l)
+	if stayed := meanStay(rs); err == nil && p.Load.Stopped == "" && stayed > l.residence+l.residence/4 && (!p.Load.Growing || growsOnly(p, r.opts.SLA)) {
+		why := fmt.Sprintf("requests stayed for %v in the mean, not for %v at most: the part that is judged began too early", stayed.Round(time.Millisecond), l.residence.Round(time.Millisecond))
+		if err := r.discard(s, l, p, rs, why); err != nil {
+			return p, rs, err
+		}
+		l.residence, l.settle = stayed+stayed/4, time.Duration(float64(l.settle)*1.25*float64(stayed)/float64(l.residence))
+		p, rs, err = r.playOnce(ctx, s, l)
+	}
+	return p, rs, err
+}
+
+// growsOnly reports whether a load misses by nothing but its growth, which may be
+// that of an engine that was still filling when the part that counts began.
+func growsOnly(p profile.Point, sla profile.SLA) bool {
+	a := *p.Load
+	a.Growing, p.Load = false, &a
+	return p.Meets(sla)
+}
+
+// fill brings prompts into the engine's prefix cache.
+func (r *runner) fill(ctx context.Context, s *trial, asks []profile.Ask) error {
+	if len(asks) == 0 {
+		return nil
+	}
+	m, err := r.play(ctx, s, profile.Script{
+		Asks: asks, Seed: r.opts.Seed, Warmup: true, MaxInFlight: orOne(r.opts.MaxInFlight, len(asks)), Timeout: r.opts.RequestTimeout,
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("filling the prefix cache: %w", err)
+	}
+	return r.overload("warm-up", m.Requests)
+}
+
+// orOne is the cap on requests in flight where there is one, otherwise all.
+func orOne(most, all int) int {
+	if most > 0 {
+		return most
+	}
+	return max(all, 1)
+}
+
+// playOnce loads the engine once, until the load is over or certain to miss.
+func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
+	asks, err := r.opts.Open.Traffic(l.rate, l.asked(r.opts.judged(l, s.phase)), l.seed)
+	if err != nil {
+		return profile.Point{Load: &profile.Attainment{}}, nil, fmt.Errorf("making a load of %.4g requests/s: %w", l.rate, err)
+	}
+	if l.change != nil {
+		asks = l.change(asks)
+	}
+	underWay(asks, l.head)
+	asks, long := fitting(asks, s.facts)
+	if len(asks) == 0 {
+		return profile.Point{Load: &profile.Attainment{}}, nil, allLong(s.facts)
+	}
+	for i := range asks { // the rate is that of those that are sent
+		asks[i].Due = time.Duration(float64(asks[i].Due) * float64(len(asks)) / float64(len(asks)+long))
+	}
+	why, began := "", r.opts.Now()
+	m, err := r.play(ctx, s, profile.Script{
+		Asks: asks, Seed: r.scriptSeed(l), MaxInFlight: r.opts.MaxInFlight, Timeout: r.opts.RequestTimeout,
+	}, func() func(profile.Request) bool {
+		sure := newCertainty(asks, l, s.phase, r.opts.SLA)
+		why = ""
+		return func(q profile.Request) bool {
+			why = sure.missed(q)
+			return why != ""
+		}
+	})
+	p := summarizeOpen(m, l, s.phase, s.cfg, s.facts.KVTokens, r.opts.SLA)
+	p.Load.Full = r.opts.full(*p.Load, s.phase)
+	p.Load.Stopped, p.Started, p.Elapsed = why, began, r.opts.Now().Sub(began)
+	p.ISL, p.OSL = r.opts.ISL, r.opts.answer(s.phase)
+	p.Warnings = append(p.Warnings, m.Warnings...)
+	p.Warnings = append(p.Warnings, r.opts.otherLengths(asks, s.phase)...)
+	p.Warnings = append(p.Warnings, r.opts.overlong(l)...)
+	p.Client = m.Client
+	if c := m.Client; c != nil && !c.OK() && p.Invalid == "" {
+		p.Invalid = "the client was the bottleneck: " + c.Why
+	}
+	if long > 0 {
+		p.Warnings = append(p.Warnings, profile.Warnf("too_long", "%d of %d requests of the load are longer than the engine's context of %d tokens and were left out", long, long+len(asks), s.facts.MaxModelLen))
+	}
+	return p, m.Requests, err
+}
+
+// lengthsApart is the factor between the mean lengths of a load and those that the
+// target speaks of above which they are said not to be of one workload.
+const lengthsApart = 1.5
+
+// otherLengths warns where a load is of other lengths than was measured: the
+// rate that holds is then another's. Prompts decide it, and answers but in
+// prefill, where all are of one token.
+func (o Options) otherLengths(asks []profile.Ask, phase profile.Phase) []profile.Warning {
+	isl, osl := 0.0, 0.0
+	for _, a := range asks {
+		isl += float64(a.ISL) / float64(len(asks))
+		osl += float64(a.OSL) / float64(len(asks))
+	}
+	figures := ", and so are all figures of it"
+	if phase != profile.Aggregated {
+		figures = fmt.Sprintf(", the pick's latency, requests in flight and throughput are of ISL %d and OSL %d", o.ISL, o.OSL)
+	}
+	var ws []profile.Warning
+	warn := func(what, name string, mean float64, want int) {
+		if f := mean / float64(want); f > lengthsApart || f < 1/lengthsApart {
+			ws = append(ws, profile.Warnf("other_lengths", "the load's %s have %.0f tokens in the mean, where %s is %d: the rate that holds is that of the load's%s", what, mean, name, want, figures))
+		}
+	}
+	warn("prompts", "ISL", isl, o.ISL)
+	if phase != profile.Prefill {
+		warn("answers", "OSL", osl, o.OSL)
+	}
+	return ws
+}
+
+// scriptSeed decides the prompts: those that fill put into the cache, or new ones.
+func (r *runner) scriptSeed(l openLoad) uint64 {
+	if len(l.fill) > 0 {
+		return r.opts.Seed
+	}
+	return r.seed(l.id)
+}
+
+// fitting leaves out what the engine's context does not hold.
+func fitting(asks []profile.Ask, f profile.EngineFacts) (kept []profile.Ask, long int) {
+	for _, a := range asks {
+		if f.MaxModelLen > 0 && a.ISL+a.OSL > f.MaxModelLen {
+			long++
+			continue
+		}
+		kept = append(kept, a)
+	}
+	return kept, long
+}
+
+// allLong is for a load of which the engine's context holds nothing.
+func allLong(f profile.EngineFacts) error {
+	return fmt.Errorf("all requests of the load are longer than the engine's context of %d tokens", f.MaxModelLen)
+}

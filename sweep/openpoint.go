@@ -1,0 +1,105 @@
+package sweep
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// meanStay is the mean time from due to the end, of the requests that ended well.
+func meanStay(rs []profile.Request) time.Duration {
+	sum, n := 0.0, 0
+	for _, q := range rs {
+		if q.OK() {
+			sum += float64(q.Last - q.Due)
+			n++
+		}
+	}
+	return time.Duration(sum / float64(max(n, 1)))
+}
+
+// unsteady is by how much the requests in flight may differ from what Little's
+// law makes of rate and latency before the load is said not to have been steady.
+const unsteady = 0.15
+
+// summarizeOpen makes a point of a load: throughput is that of the window in which
+// the load was full, prompt tokens in prefill, otherwise output tokens. Aggregated
+// engines that keep up give what is asked of them, rate × OSL: in a window of a few
+// residence times they may have given more or less.
+func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Config, kvTokens int, sla profile.SLA) profile.Point {
+	var w profile.Window
+	if rs := m.Requests; len(rs) > 0 {
+		w = l.window(rs[0].Due, rs[len(rs)-1].Due)
+	}
+	planned := w
+	w = profile.Played(m.Requests, w)
+	a := profile.Attain(m.Requests, w, sla, attentionReplicas(cfg))
+	p := profile.Point{
+		Rate: l.rate, Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
+		Requests: a.Requests, Failures: a.Failures,
+	}
+	if kvTokens > 0 {
+		p.KVUsage = min(1, decoding(m.Requests, w)*p.Context/float64(kvTokens))
+	}
+	ended := kept(m.Requests)
+	s := profile.Summarize(ended, w)
+	p.Warnings, p.Invalid = s.Warnings, s.Invalid
+	gpus := float64(cfg.GPUs())
+	if p.ThroughputPerGPU = a.TokensPerSec / gpus; phase == profile.Prefill {
+		_, tokens := firstTokens(ended)
+		p.ThroughputPerGPU = a.Achieved * tokens / gpus
+	} else if tokens := answers(ended, w); phase == profile.Aggregated && tokens > 0 && a.Failures == 0 && !a.Growing && w == planned {
+		p.ThroughputPerGPU = l.rate * tokens / gpus
+	}
+	if off := a.InFlight - a.Little; l.rate > 0 && !a.Growing && w == planned && math.Abs(off) > unsteady*a.Little && math.Abs(off) > 1 {
+		p.Warnings = append(p.Warnings, profile.Warnf("not_steady",
+			"%.1f requests were in flight where rate and latency make %.1f (Little's law): the load was not steady", a.InFlight, a.Little))
+	}
+	if s.Cached > 0.05 && len(l.fill) == 0 {
+		hit := profile.Warnf("prefix_hit", "%.0f %% of the prompts came from the prefix cache: TTFT is understated", 100*s.Cached)
+		if p.Warnings = append(p.Warnings, hit); phase != profile.Decode {
+			a.Easier = hit.Message
+		}
+	}
+	if len(l.fill) > 0 && s.Cached < 0.9 { // false for what is not known
+		kept := profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached)
+		p.Warnings, a.Harder = append(p.Warnings, kept), "prefill was not skipped, "+kept.Message
+	}
+	return p
+}
+
+// decoding is how many requests were between their first token and their end,
+// averaged over w: those that hold KV cache for certain, where others may wait.
+func decoding(rs []profile.Request, w profile.Window) float64 {
+	var busy time.Duration
+	for _, q := range rs {
+		if q.First > 0 {
+			busy += max(0, min(cmp.Or(q.End, w.To), w.To)-max(q.First, w.From))
+		}
+	}
+	return float64(busy) / float64(max(w.Length(), 1))
+}
+
+// answers is the mean output length of the requests that were due inside w.
+func answers(rs []profile.Request, w profile.Window) float64 {
+	tokens, n := 0, 0
+	for _, q := range rs {
+		if q.OK() && q.Due >= w.From && q.Due <= w.To {
+			tokens, n = tokens+q.OutputTokens, n+1
+		}
+	}
+	return float64(tokens) / float64(max(n, 1))
+}
+
+// kept are the records of requests that were not stopped.
+func kept(rs []profile.Request) (out []profile.Request) {
+	for _, q := range rs {
+		if q.Failure != profile.FailCanceled {
+			out = append(out, q)
+		}
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+
+	"plimsoll/profile"
+)
+
+// prefillSlices measures a prefill point in slices until its interval is tight
+// enough, the first of n requests at most. An engine that was warmed up
+// by prompts of this length needs no more of it, by those of another one.
+func (r *runner) prefillSlices(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, []profile.Request, error) {
+	w := r.prompts(id, isl)
+	warm := w
+	if warm.Requests = r.opts.PrefillWarmups; s.warm == isl {
+		warm.Requests = 0
+	} else if s.warm > 0 {
+		warm.Requests = min(1, warm.Requests)
+	}
+	if err := r.warmUp(ctx, s, warm); err != nil {
+		return profile.Point{}, nil, err
+	}
+	s.warm = isl
+	first := n
+	switch {
+	case stage == profile.StageSweep && r.opts.SLA.Stat == profile.Mean:
+		first = min(n, fewestPrompts)
+	case stage == profile.StageSweep:
+		first = max(fewestPrompts, r.opts.percentileSlice())
+	}
+	return r.inSlices(ctx, s, w, stage, first)
+}
+
+// fewestPrompts are the requests of the first slice of a prefill point whose mean
+// counts: 3 to 36 in all.
+const fewestPrompts = 3
+
+func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, stage profile.Stage, first int) (p profile.Point, _ []profile.Request, err error) {
+	var all Measurement
+	taken, tries := 0, attempts
+	for _, k := range looks {
+		w.Requests = k * first
+		disturbed := slices.DeleteFunc(slices.Clone(p.Warnings), func(x profile.Warning) bool { return x.Code != "disturbed" })
+		var m Measurement
+		before := all
+		p, m, err = r.undisturbed(ctx, s, w, tries, func(m Measurement) profile.Point { return summarizePrefill(after(before, m), s.cfg) })
+		all = after(before, m)
+		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
+		p.Warnings = profile.JoinWarnings(profile.JoinWarnings(p.Warnings, disturbed), all.Warnings)
+		taken += k
+		if err != nil || ctx.Err() != nil || s.inst.Died() != nil || r.enough(p) || stalled(p) || tooNoisy(p, taken) {
+			break
+		}
+		if stage == profile.StageSurface { // larger slices of an engine that stalls take too long to repeat
+			tries = 1
+		}
+	}
+	p.Warnings = append(p.Warnings, r.uncertain(p)...)
+	return p, all.Requests, err
+}

@@ -1,0 +1,82 @@
+package sweep
+
+import (
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// trial is one configuration in one phase. One goroutine has it; its account is
+// the ledger's.
+type trial struct {
+	phase   profile.Phase
+	cfg     engine.Config
+	account account
+	*host
+}
+
+// host is one engine, launched only when a point that is not yet known needs it.
+// Trials may share it, one after the other.
+type host struct {
+	name  string // in journals: "decode/tp2", or "tp2" where both phases share it
+	gpus  int
+	facts profile.EngineFacts
+	inst  *Instance         // nil = does not run
+	warm  int               // prompt length of the latest prefill on it; 0 = none yet
+	sent  map[uint64]uint64 // how often a script of that seed was sent to it
+
+	// The ledger's, under its lock: others' costs are summed while this engine starts.
+	cost  Cost
+	begun time.Time            // of the engine that runs; zero = none does
+	busy  func() time.Duration // its own time; nil = the clock's
+}
+
+// newTrial is a trial with an engine of its own, set up for its phase alone.
+func newTrial(phase profile.Phase, cfg engine.Config) *trial {
+	// Each phase edits its own copy: Config is a value.
+	cfg.PrefixCaching = phase == profile.Decode
+	cfg.Role = engine.RoleAggregated
+	if phase == profile.Prefill && attentionReplicas(cfg) > 1 {
+		cfg.Limits.MaxNumSeqs = 1 // of each replica: see perRank
+	}
+	s := &trial{phase: phase, cfg: cfg}
+	s.host = &host{name: s.key(), gpus: cfg.GPUs()}
+	return s
+}
+
+// EnginesOf are the engines that Run may start for a candidate, as it starts them: one
+// where both phases can share it.
+func EnginesOf(o Options, cfg engine.Config) []engine.Config {
+	if o.Open.Mode == Aggregated {
+		return []engine.Config{newTrial(profile.Aggregated, cfg).cfg}
+	}
+	prefill, decode := newTrial(profile.Prefill, cfg), newTrial(profile.Decode, cfg)
+	if l := newLayout(cfg); o.Search != Grid && l.prefill.host == l.decode.host {
+		return []engine.Config{decode.cfg}
+	}
+	return []engine.Config{prefill.cfg, decode.cfg}
+}
+
+func (s *trial) label() string { return s.cfg.Parallelism.Label() }
+
+// key names the trial in point ids.
+func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }
+
+// spent is the host's cost until now, a running engine included: its own time
+// where it has one of its own, otherwise the clock's.
+func (h *host) spent(now time.Time) Cost {
+	c := h.cost
+	if !h.begun.IsZero() {
+		secs := now.Sub(h.begun).Seconds()
+		if h.busy != nil {
+			secs = h.busy().Seconds()
+		}
+		c.EngineSeconds += secs
+		c.GPUSeconds += secs * float64(h.gpus)
+	}
+	return c
+}
+
+// bill adds what the engine that ran until now has cost.
+func (h *host) bill(now time.Time) { h.cost, h.begun, h.busy = h.spent(now), time.Time{}, nil }

@@ -1,0 +1,240 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// A pick is recommended at a rate that it was not measured at: by the formulas of a
+// queue for prefill and of shared steps for decode, and for an aggregated engine by
+// a search that kept what came out best. So it is loaded at
+// that rate, by requests that come on their own. One that misses its SLA there is
+// recommended at the highest rate that holds.
+
+// Verification is what a pick attained under open-loop load.
+type Verification struct {
+	Phase  profile.Phase
+	Config engine.Config // of the pick
+	Asked  float64       // requests/s of one engine that were recommended
+	Rate   float64       // requests/s of one engine that hold; 0 where none of those tried did
+	Point  profile.Point // at Rate; where none held, the least that was tried
+	// Limits are what the load does not show.
+	Limits []string
+
+	warnings []profile.Warning // of it, or of why there is none; the run's where the pick stays
+	missing  string            // the engine failed under it
+	missed   string            // by what the first load missed
+	open     string            // the first load that said nothing, or what ended the verification
+	longer   string            // what would give its load an interval; empty where that is not known
+}
+
+// newVerification is one of the pick that c holds, before its first load.
+func newVerification(c recommend.Choice) Verification {
+	return Verification{Phase: c.Phase, Config: c.Picked.Point.Config, Asked: fourDigits(c.Picked.RPS)}
+}
+
+// of reports whether v is of the pick that c holds, not of one before it.
+func (v Verification) of(c *recommend.Choice) bool {
+	pick := newVerification(*c)
+	return v.Phase == pick.Phase && v.Config.Parallelism == pick.Config.Parallelism && v.Asked == pick.Asked
+}
+
+// label is the pick's.
+func (v Verification) label() string { return v.Config.Parallelism.Label() }
+
+// warn keeps a caveat of the verification.
+func (v *Verification) warn(code, format string, args ...any) {
+	v.warnings = append(v.warnings, profile.Warnf(code, format, args...))
+}
+
+// verifyTolerance is how close to the highest rate a correction ends, and verifyLeast
+// the share of what was recommended down to which it goes on, however long loads take.
+const (
+	verifyTolerance = 0.10
+	verifyLeast     = 0.1
+)
+
+// verify loads the pick that c holds, on a trial of its phase and configuration.
+// An engine that fails ends that, which is said; a pick that had not missed stands.
+func (r *runner) verify(ctx context.Context, s *trial) error {
+	if !r.opts.Open.Verify {
+		return nil
+	}
+	err := r.verifyPick(ctx, s)
+	r.book.close(s, profile.StageVerify)
+	var failed *engineError
+	if errors.As(err, &failed) {
+		r.failedUnder(s.phase, failed)
+		return nil
+	}
+	return err
+}
+
+// verifyAlone is verify for a trial that has nothing else to do.
+func (r *runner) verifyAlone(ctx context.Context, s *trial) (err error) {
+	defer func() { err = r.end(ctx, s, profile.StageVerify, err) }()
+	if err := r.facts(ctx, s); err != nil {
+		var failed *engineError
+		if errors.As(err, &failed) {
+			r.failedUnder(s.phase, failed)
+			return nil
+		}
+		return err
+	}
+	return r.verify(ctx, s)
+}
+
+// failedUnder says that a pick's engine failed, before its first load ended or after.
+func (r *runner) failedUnder(phase profile.Phase, failed *engineError) {
+	v := newVerification(r.choiceOf(phase))
+	v.missing = fmt.Sprintf("the verification of the %s pick %s under load is incomplete: %v", phase, v.label(), failed)
+	r.book.verified(v)
+}
+
+func (r *runner) verifyPick(ctx context.Context, s *trial) error {
+	c := r.choiceOf(s.phase)
+	if !c.Feasible || c.Picked.RPS <= 0 {
+		return nil // there is no rate to hold
+	}
+	l, limits, err := r.verifyingLoad(s)
+	if err != nil {
+		return &engineError{err: err}
+	}
+	v := newVerification(c)
+	v.Limits, v.longer = limits, r.opts.longer(l, c.Picked.RPS, s.phase)
+	err = r.correct(v.Asked, r.opts.leastVerified(l, v.Asked), func(rate float64) (bool, error) {
+		x := l
+		x.rate, x.id = rate, fmt.Sprintf("verify/%s/isl%d/rate%.4g", s.key(), r.opts.ISL, rate)
+		p, err := r.openPoint(ctx, s, x)
+		if err != nil {
+			return false, err
+		}
+		return v.take(p, r.opts.SLA)
+	})
+	switch {
+	case errors.Is(err, errUntold):
+		v.warn("not_verified", "the %s pick %s is not verified under load: %s", v.Phase, v.label(), v.open)
+		r.book.verified(v)
+		err = nil
+	case v.missed != "" || v.Rate > 0: // whatever ended it, a rate that missed is recommended no more
+		if v.Rate == 0 && err != nil {
+			v.open = cmp.Or(v.open, err.Error())
+		}
+		r.verified(v)
+	}
+	return err
+}
+
+// take takes in a load; it reports whether it held. One that says nothing ends the
+// verification where it is the first; otherwise its rate is as good as one that
+// misses, as none is recommended that was not seen to hold.
+func (v *Verification) take(p profile.Point, sla profile.SLA) (bool, error) {
+	if why := p.Untold(sla); why != "" {
+		if p.Invalid == "" && p.Load.Few(p.Phase, sla) {
+			why += v.longer
+		}
+		v.open = cmp.Or(v.open, fmt.Sprintf("at %.4g requests/s: %s", p.Rate, why))
+		if v.missed == "" {
+			return false, errUntold
+		}
+		return false, nil
+	}
+	holds := p.Meets(sla)
+	switch {
+	case holds:
+		v.Point, v.Rate = p, p.Rate
+	case v.Rate == 0:
+		v.Point = p
+		v.missed = cmp.Or(v.missed, shortOf(*p.Load, v.Phase, sla))
+	}
+	return holds, nil
+}
+
+// errUntold ends a verification whose first load says nothing of its pick.
+var errUntold = errors.New("the load says nothing of the pick")
+
+// correct tries the recommended rate, and where it misses the highest below that
+// holds: a tenth less first, since a formula is rarely further off. None below floor
+// is tried.
+func (r *runner) correct(asked, floor float64, at func(float64) (bool, error)) error {
+	if holds, err := at(asked); err != nil || holds {
+		return err
+	}
+	less := fourDigits(asked * (1 - verifyTolerance))
+	if holds, err := at(less); err != nil || holds {
+		return err
+	}
+	_, err := highestRate(asked*0.75, floor, verifyTolerance, func(rate float64) (bool, error) {
+		if rate >= less {
+			return false, nil // it is known
+		}
+		return at(rate)
+	})
+	return err
+}
+
+// leastVerified is the least rate that a correction of l tries: one at which its
+// requests hardly meet each other, or the fewest that decide fill the time that a load
+// may last.
+func (o Options) leastVerified(l openLoad, asked float64) float64 {
+	least := leastRate / max(l.residence.Seconds(), 1e-6)
+	if o.Open.Longest > 0 {
+		least = max(least, min(asked*verifyLeast, leastJudged/o.Open.Longest.Seconds()))
+	}
+	return least
+}
+
+// verified keeps what came of it, and says so where it is not what was promised.
+func (r *runner) verified(v Verification) {
+	for _, w := range v.Point.Warnings { // the verdict is no better than its load
+		v.warn(w.Code, "%s pick under open-loop load: %s", v.Phase, w.Message)
+	}
+	sla := r.opts.SLA
+	misses := fmt.Sprintf("%s: %s misses the SLA under open-loop load at the %.4g requests/s that it was recommended at (%s)", v.Phase, v.label(), v.Asked, v.missed)
+	switch {
+	case v.Rate == 0 && v.open != "":
+		v.warn("misses_under_load", "%s, and that a lower rate holds was not seen, so that none is recommended: %s", misses, v.open)
+	case v.Rate == 0:
+		v.warn("misses_under_load", "%s, and at every lower rate that was tried, down to %.4g (%s)", misses, v.Point.Rate, shortOf(*v.Point.Load, v.Phase, sla))
+	case v.Rate < v.Asked:
+		v.warn("rate_corrected", "%s: %.4g hold, and are recommended instead", misses, v.Rate)
+	}
+	if a := v.Point.Load; v.Rate > 0 && a.Undecided(v.Phase, sla) {
+		why := "the 95 % interval of what was seen holds the limit"
+		if a.TooShort(v.Phase, sla) {
+			why = "which hang together, no 95 % interval can be given" + v.longer
+		}
+		v.warn("undecided_under_load",
+			"%s: that %s holds the SLA at %.4g requests/s under open-loop load is undecided: by the %d requests that were judged, %s, and another run may miss it", v.Phase, v.label(), v.Rate, a.Requests, why)
+	}
+	r.book.verified(v)
+}
+
+// shortOf says by what a load misses.
+func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string {
+	ms := profile.Milliseconds
+	figure := ""
+	if l := a.ITLAt(sla); phase != profile.Prefill && l > sla.ITL {
+		figure = fmt.Sprintf("ITL %.2f ms against %.6g ms", ms(l), ms(sla.ITL))
+	}
+	if l := a.TTFT.At(sla.Stat); phase != profile.Decode && l > sla.TTFT {
+		figure = fmt.Sprintf("TTFT %.2f ms against %.6g ms", ms(l), ms(sla.TTFT))
+	}
+	switch {
+	case a.Stopped != "" && figure != "":
+		return a.Stopped + ", " + figure + " by then"
+	case a.Stopped != "":
+		return a.Stopped
+	case a.Failures > 0:
+		return fmt.Sprintf("%d of %d requests failed", a.Failures, a.Requests)
+	case a.Growing:
+		return "the queue grew as long as the load lasted"
+	}
+	return figure
+}
