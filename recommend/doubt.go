@@ -3,6 +3,8 @@ package recommend
 import (
 	"math"
 	"strconv"
+	"strings"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -26,23 +28,58 @@ func (ch Choice) doubts(sla profile.SLA) []profile.Warning {
 // doubtsSLA compares the ends of the pick's latency with the SLA.
 func (ch Choice) doubtsSLA(sla profile.SLA, e profile.ModelError) []profile.Warning {
 	p, limit := ch.Picked.Point, sla.ITL
-	flag := "itl"
 	if ch.Phase == profile.Prefill {
-		limit, flag = sla.TTFT, "ttft"
+		limit = sla.TTFT
 	}
-	l, ms := p.LatencyInterval(sla.Stat), profile.Milliseconds
-	latency, bound := ms(p.Latency(sla.Stat)), ms(limit)
-	switch {
+	d := doubt{ch.Phase, metricName(ch.Phase), p.Latency(sla), limit, e}
+	switch l := p.LatencyInterval(sla); {
 	case ch.Feasible && l.High > float64(limit):
-		return []profile.Warning{profile.Warnf("model_error_sla",
-			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %s would leave room for it",
-			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound, flag, strconv.FormatFloat(math.Floor(100*ms(limit)/e.Factor90)/100, 'f', -1, 64))}
+		return []profile.Warning{d.mayMiss()}
 	case !ch.Feasible && p.Failures == 0 && l.Low <= float64(limit):
-		return []profile.Warning{profile.Warnf("model_error_sla",
-			"%s: %s %.2f ms, within a factor of %.2f by the model's error, may yet meet the SLA of %.6g ms: measure it",
-			ch.Phase, metricName(ch.Phase), latency, e.Factor90, bound)}
+		return []profile.Warning{d.mayMeet()}
 	}
 	return nil
+}
+
+// LoadDoubts is the same of an aggregated engine's load, whose two latencies have an
+// error each: where one that holds may miss by it, and where all that miss may hold.
+// held says whether the load is recommended.
+func LoadDoubts(p profile.Point, held bool, sla profile.SLA, ttft, itl profile.ModelError) (ws []profile.Warning) {
+	for _, d := range []doubt{
+		{p.Phase, "TTFT", p.Load.TTFT.At(sla.Stat), sla.TTFT, ttft}, {p.Phase, "ITL", p.Load.ITLAt(sla), sla.ITL, itl},
+	} {
+		l := d.error.Around(float64(d.latency))
+		switch known := d.error.Known() && d.latency > 0; {
+		case held && known && l.High > float64(d.limit):
+			ws = append(ws, d.mayMiss())
+		case held || d.latency <= d.limit:
+		case !known || l.Low > float64(d.limit) || p.Failures > 0 || p.Load.Growing || p.Load.Stopped != "":
+			return nil // it misses, whatever the other does
+		default:
+			ws = append(ws, d.mayMeet())
+		}
+	}
+	return ws
+}
+
+// doubt is a latency by a model whose error is wider than its distance to a limit.
+type doubt struct {
+	phase          profile.Phase
+	metric         string
+	latency, limit time.Duration
+	error          profile.ModelError
+}
+
+func (d doubt) mayMiss() profile.Warning {
+	ms := profile.Milliseconds
+	return profile.Warnf("model_error_sla", "%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %s would leave room for it",
+		d.phase, d.metric, ms(d.latency), d.error.Factor90, ms(d.limit), strings.ToLower(d.metric), strconv.FormatFloat(math.Floor(100*ms(d.limit)/d.error.Factor90)/100, 'f', -1, 64))
+}
+
+func (d doubt) mayMeet() profile.Warning {
+	ms := profile.Milliseconds
+	return profile.Warnf("model_error_sla", "%s: %s %.2f ms, within a factor of %.2f by the model's error, may yet meet the SLA of %.6g ms: measure it",
+		d.phase, d.metric, ms(d.latency), d.error.Factor90, ms(d.limit))
 }
 
 // runnerUp is the best feasible candidate of another configuration.

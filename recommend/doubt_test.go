@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,5 +59,38 @@ func TestModelErrorAndRunnerUp(t *testing.T) {
 	}
 	if got := warned(pick(230*ms), "model_error_rank"); got != "" { // 13 % less
 		t.Errorf("%q", got)
+	}
+}
+
+// Both latencies of an aggregated engine have the model's error, each its own.
+func TestModelErrorOfALoad(t *testing.T) {
+	wide, narrow := profile.ModelError{Factor90: 1.5}, profile.ModelError{Factor90: 1.1}
+	for _, tt := range []struct {
+		name      string
+		ttft, itl time.Duration
+		held      bool
+		want      []string
+	}{
+		{"both held by more", 100 * ms, 15 * ms, true, nil},
+		{"both held by less", 150 * ms, 19 * ms, true, []string{
+			"aggregated: TTFT 150.00 ms, within a factor of 1.50 by the model's error, may miss the SLA of 200 ms; --ttft 133.33 would leave room for it",
+			"aggregated: ITL 19.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 20 ms; --itl 18.18 would leave room for it",
+		}},
+		{"one missed by less", 250 * ms, 15 * ms, false, []string{
+			"aggregated: TTFT 250.00 ms, within a factor of 1.50 by the model's error, may yet meet the SLA of 200 ms: measure it",
+		}},
+		{"the other missed by more", 250 * ms, 30 * ms, false, nil},
+	} {
+		ws := LoadDoubts(loaded(1, 1, tt.ttft, tt.itl, 100), tt.held, sla(200*ms, 20*ms), wide, narrow)
+		var got []string
+		for _, w := range ws {
+			got = append(got, w.Message)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	if ws := LoadDoubts(loaded(1, 1, 199*ms, 19*ms, 100), true, sla(200*ms, 20*ms), profile.ModelError{}, profile.ModelError{}); ws != nil {
+		t.Errorf("of what was measured: %v", ws)
 	}
 }

@@ -3,23 +3,11 @@ package recommend
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"plimsoll/profile"
 )
-
-// unusable says why a point without a latency cannot even be compared.
-func unusable(p profile.Point) Rejected {
-	r := Rejected{
-		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: float64(p.Asked), Metric: "failures", Value: float64(p.Failures),
-		Reason: fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests),
-	}
-	for _, w := range p.Warnings {
-		r.Reason = "could not be measured: " + w.Message
-		break
-	}
-	return r
-}
 
 // whyPicked says by how much the winner leads the best other configuration.
 func whyPicked(all []Candidate, best int, rank Rank) string {
@@ -38,7 +26,7 @@ func whyPicked(all []Candidate, best int, rank Rank) string {
 	}
 	switch {
 	case second < 0:
-		return "the only configuration that meets the SLA"
+		return "the only one measured that meets the SLA"
 	case higher:
 		return fmt.Sprintf("fewer GPUs at a throughput per GPU that the measurement cannot tell from %s's", all[second].Label())
 	case all[second].Value(rank) <= 0:
@@ -65,7 +53,7 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	if p.Phase == profile.Prefill {
 		limit, metric = sla.TTFT, "ttft_ms"
 	}
-	l := p.Latency(sla.Stat)
+	l := p.Latency(sla)
 	switch {
 	case p.Failures > 0:
 		r.Metric, r.Value = "failures", float64(p.Failures)
@@ -83,12 +71,13 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	return r
 }
 
-// above is "72.00 ms > 50.00 ms", with as many digits as show which is more.
+// above is "72.00 ms > 50.00 ms", with as many digits as show which is more, and
+// that the limit is not 0.
 func above(l, limit time.Duration) string {
 	for digits := 2; ; digits++ {
 		a := strconv.FormatFloat(profile.Milliseconds(l), 'f', digits, 64)
 		b := strconv.FormatFloat(profile.Milliseconds(limit), 'f', digits, 64)
-		if a != b || digits == 6 { // a nanosecond
+		if a != b && strings.Trim(b, "0.") != "" || digits == 6 { // a nanosecond
 			return fmt.Sprintf("%s ms > %s ms", a, b)
 		}
 	}

@@ -6,9 +6,12 @@
 package recommend
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -27,12 +30,18 @@ const (
 // a usable point. Choose returns it.
 var ErrNoPoints = errors.New("no configuration gave a usable point")
 
+// ErrUndecided says that the SLA's percentile rests on too few independent
+// samples at every point. Choose returns it wrapped, together with ErrNoPoints.
+var ErrUndecided = errors.New("undecided")
+
 // Candidate is a point with what it can sustain.
 type Candidate struct {
 	Point       profile.Point
 	Feasible    bool
 	Utilization float64 // of the engine, at the sustainable rate; 1 for decode
 	RPS         float64 // requests/s that one engine sustains within the SLA
+	Together    float64 // decode: requests in flight that are expected at RPS
+	Slack       float64 // decode: ITL alone over that of so many, by which a load is remembered
 	Sustained   float64 // tokens/s/GPU at that rate
 	Margin      float64 // (SLA − latency)/SLA; negative where it misses
 }
@@ -46,6 +55,12 @@ func (c Candidate) Value(r Rank) float64 {
 		return c.Sustained
 	}
 	return c.Point.ThroughputPerGPU
+}
+
+// better reports whether c is the better of two by rank; in-flight counts of a
+// configuration that sustain the same, by what was measured at them.
+func (c Candidate) better(o Candidate, rank Rank) bool {
+	return cmp.Or(cmp.Compare(c.Value(rank), o.Value(rank)), cmp.Compare(c.Point.ThroughputPerGPU, o.Point.ThroughputPerGPU)) > 0
 }
 
 // interval is the 95 % interval of Value; a point where there is none.
@@ -63,7 +78,7 @@ type Rejected struct {
 	Label    string
 	InFlight float64
 	Reason   string
-	Metric   string  // ttft_ms, itl_ms, throughput_per_gpu, sustained_per_gpu, failures
+	Metric   string  // ttft_ms, itl_ms, throughput_per_gpu, sustained_per_gpu, failures, invalid, undecided
 	Value    float64 // of Metric
 }
 
@@ -72,34 +87,39 @@ type Choice struct {
 	Phase    profile.Phase
 	Rank     Rank
 	Picked   Candidate
-	Feasible bool        // false: nothing meets the SLA, and Picked is the nearest (least latency)
-	Why      string      // why it was picked, one line
-	Other    *Candidate  // what the other rank would have picked, where it differs
-	Rejected []Rejected  // every other point, in the order given
-	All      []Candidate // every usable point, Picked included, in the order given
-	Warnings []profile.Warning
+	Feasible bool              // false: nothing meets the SLA, and Picked is the nearest (least latency)
+	Why      string            // why it was picked, one line
+	Other    *Candidate        // what the other rank would have picked, where it differs
+	Rejected []Rejected        // every other point, in the order given
+	All      []Candidate       // every usable point, Picked included, in the order given
+	Warnings []profile.Warning // of the choosing; points carry their own
 }
 
 // Choose picks among the points of one phase. OSL turns decode tokens into
-// requests. Points without a latency (every request failed) are rejected with
-// their reason; if none is left the error is ErrNoPoints.
+// requests. Points without a latency (every request failed), invalid ones and
+// those whose statistic is undecided are rejected with their reason; if none is
+// left the error is ErrNoPoints, and ErrUndecided too where samples are all that
+// is missing.
 func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank Rank, osl int) (Choice, error) {
 	ch := Choice{Phase: phase, Rank: rank}
 	for _, p := range points {
 		if p.Phase != phase {
 			continue
 		}
-		if p.Latency(sla.Stat) <= 0 || p.ThroughputPerGPU <= 0 {
-			ch.Rejected = append(ch.Rejected, unusable(p))
+		if r, out := excluded(p, sla); out {
+			ch.Rejected = append(ch.Rejected, r)
 			continue
 		}
-		ch.All = append(ch.All, evaluate(p, sla, osl))
+		ch.All = append(ch.All, evaluate(p, sla))
 	}
 	if len(ch.All) == 0 {
-		return ch, ErrNoPoints
+		return ch, nothing(ch.Rejected, sla)
+	}
+	if phase == profile.Decode {
+		sustain(ch.All, sla, osl)
 	}
 	var best int
-	if best, ch.Feasible = pick(ch.All, rank, sla.Stat); ch.Feasible {
+	if best, ch.Feasible = pick(ch.All, rank, sla); ch.Feasible {
 		ch.Why = whyPicked(ch.All, best, rank)
 	} else {
 		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
@@ -114,14 +134,54 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 			ch.Rejected = append(ch.Rejected, ch.Lost(c, sla))
 		}
 	}
-	ch.Warnings = append(ch.Warnings, ch.Picked.Point.Warnings...)
+	ch.Warnings = append(ch.Warnings, ch.tied()...)
 	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
 	return ch, nil
 }
 
+// batchOf is how many prompts of a point's length one step takes.
+func batchOf(p profile.Point) float64 {
+	if tokens := p.Config.Limits.MaxNumBatchedTokens; tokens > 0 {
+		return float64(tokens) / float64(max(p.ISL, 1))
+	}
+	return math.Inf(1)
+}
+
+// sustain fills in what decode candidates sustain: of each at most what keeps its
+// in-flight count, and no more than its configuration holds where nobody keeps it.
+func sustain(all []Candidate, sla profile.SLA, osl int) {
+	type capacity struct {
+		tokens float64 // per second
+		at     served
+	}
+	most := map[engine.Config]float64{}
+	for _, c := range all {
+		if p := c.Point; c.Feasible {
+			most[p.Config] = max(most[p.Config], p.ThroughputPerGPU*float64(p.Config.GPUs()))
+		}
+	}
+	known := map[engine.Config]capacity{}
+	for i := range all {
+		c := &all[i]
+		if p := c.Point; c.Feasible {
+			s, gpus := stationOf(all, p, sla, osl), float64(p.Config.GPUs())
+			if _, ok := known[p.Config]; !ok {
+				tokens, at := s.rate(most[p.Config], sla)
+				known[p.Config] = capacity{tokens, at}
+			}
+			k := known[p.Config]
+			c.Utilization, c.Sustained, c.Together = 1, k.tokens/gpus, k.at.inFlight
+			if p.ThroughputPerGPU < c.Sustained {
+				c.Sustained, c.Together = p.ThroughputPerGPU, p.InFlight
+			}
+			c.RPS, c.Slack = c.Sustained*gpus/float64(max(osl, 1)), s.slack(c.Together)
+		}
+	}
+}
+
 // evaluate turns a point into a candidate.
-func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
-	limit, l := sla.ITL, p.Latency(sla.Stat)
+func evaluate(p profile.Point, sla profile.SLA) Candidate {
+	limit, l := sla.ITL, p.Latency(sla)
 	if p.Phase == profile.Prefill {
 		limit = sla.TTFT
 	}
@@ -132,17 +192,12 @@ func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
 	gpus := float64(p.Config.GPUs())
 	switch p.Phase {
 	case profile.Prefill:
-		c.Utilization = SustainableUtilization(p.TTFT.Mean, l, limit, sla.Stat)
+		c.Utilization = SustainableUtilization(Service{p.TTFT.Mean, p.TTFT.Std, l, batchOf(p)}, limit, sla.Stat)
 		replicas := p.Config.Parallelism.Normal().DP // each has a queue of its own
 		c.RPS = float64(replicas) * c.Utilization / p.TTFT.Mean.Seconds()
 		c.Sustained = c.RPS * float64(p.ISL) / gpus
-	case profile.Decode:
-		// A decode engine is held at its in-flight count; nothing queues inside.
-		if c.Feasible {
-			c.Utilization = 1
-			c.RPS = p.ThroughputPerGPU * gpus / float64(max(osl, 1))
-			c.Sustained = p.ThroughputPerGPU
-		}
+	case profile.Decode: // sustain's
+	case profile.Aggregated: // ChooseAggregated's
 	}
 	return c
 }
@@ -151,15 +206,15 @@ func evaluate(p profile.Point, sla profile.SLA, osl int) Candidate {
 // candidates whose intervals overlap the best one's, fewer GPUs win, then the
 // higher value, then the lower latency; so the order given decides nothing
 // that a user would notice.
-func pick(all []Candidate, rank Rank, stat profile.Statistic) (int, bool) {
+func pick(all []Candidate, rank Rank, sla profile.SLA) (int, bool) {
 	top := -1
 	for i, c := range all {
-		if c.Feasible && (top < 0 || c.Value(rank) > all[top].Value(rank)) {
+		if c.Feasible && (top < 0 || c.better(all[top], rank)) {
 			top = i
 		}
 	}
 	if top < 0 {
-		return nearest(all, stat), false
+		return nearest(all, sla), false
 	}
 	best, bound := top, all[top].interval(rank)
 	for i, c := range all {
@@ -172,7 +227,7 @@ func pick(all []Candidate, rank Rank, stat profile.Statistic) (int, bool) {
 			if a < b {
 				best = i
 			}
-		case c.Value(rank) > all[best].Value(rank):
+		case c.better(all[best], rank):
 			best = i
 		}
 	}
@@ -180,21 +235,21 @@ func pick(all []Candidate, rank Rank, stat profile.Statistic) (int, bool) {
 }
 
 // nearest is the candidate of least latency, points without failures first.
-func nearest(all []Candidate, stat profile.Statistic) int {
+func nearest(all []Candidate, sla profile.SLA) int {
 	best := 0
 	for i, c := range all {
-		if nearer(c, all[best], stat) {
+		if nearer(c, all[best], sla) {
 			best = i
 		}
 	}
 	return best
 }
 
-func nearer(a, b Candidate, stat profile.Statistic) bool {
+func nearer(a, b Candidate, sla profile.SLA) bool {
 	if fa, fb := a.Point.Failures > 0, b.Point.Failures > 0; fa != fb {
 		return fb
 	}
-	if la, lb := a.Point.Latency(stat), b.Point.Latency(stat); la != lb {
+	if la, lb := a.Point.Latency(sla), b.Point.Latency(sla); la != lb {
 		return la < lb
 	}
 	return a.Point.ThroughputPerGPU > b.Point.ThroughputPerGPU
@@ -209,7 +264,7 @@ func (ch *Choice) compareRanks(sla profile.SLA) {
 	if ch.Rank == BySustained {
 		other = ByThroughput
 	}
-	i, _ := pick(ch.All, other, sla.Stat)
+	i, _ := pick(ch.All, other, sla)
 	o := ch.All[i]
 	if o.Point.ID == ch.Picked.Point.ID {
 		return

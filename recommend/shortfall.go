@@ -16,8 +16,14 @@ type Shortfall struct {
 	Failures int           // of Requests, where failures bind
 	Requests int
 	// Promise is the latency that could be promised instead, rounded up to
-	// three digits; 0 where requests failed and nothing can be.
+	// three digits; 0 where nothing can be: requests failed, or the figure is of a
+	// load that is no measure of it (too few requests, ended early, a queue that grew).
 	Promise time.Duration
+	// Besides is that of the other metric, ITL or TTFT, where one candidate was held
+	// against both and misses both: neither can be promised without the other.
+	Besides time.Duration
+	// Why says what else is wrong, where neither a latency nor failures bind.
+	Why string
 }
 
 // Shortfall is false for a feasible choice.
@@ -25,8 +31,11 @@ func (ch Choice) Shortfall(sla profile.SLA) (Shortfall, bool) {
 	if ch.Feasible {
 		return Shortfall{}, false
 	}
+	if ch.Phase == profile.Aggregated {
+		return shortAggregated(ch.Picked.Point, sla)
+	}
 	p := ch.Picked.Point
-	s := Shortfall{Metric: metricName(ch.Phase), Latency: p.Latency(sla.Stat), Limit: sla.ITL, Failures: p.Failures, Requests: p.Requests}
+	s := Shortfall{Metric: metricName(ch.Phase), Latency: p.Latency(sla), Limit: sla.ITL, Failures: p.Failures, Requests: p.Requests}
 	if ch.Phase == profile.Prefill {
 		s.Limit = sla.TTFT
 	}
@@ -38,9 +47,19 @@ func (ch Choice) Shortfall(sla profile.SLA) (Shortfall, bool) {
 	return s, true
 }
 
+// Undecided reports whether the nearest candidate was judged by too few requests, so
+// that nobody knows whether it misses.
+func (s Shortfall) Undecided() bool { return s.Metric == fewRequests }
+
 // String is one line for people.
 func (s Shortfall) String() string {
-	if s.Promise == 0 {
+	if s.Undecided() {
+		return "whether anything meets the SLA is undecided: " + s.Why
+	}
+	if s.Failures == 0 && s.Latency <= s.Limit { // a load of which something else is wrong
+		return "nothing meets the SLA: " + s.miss()
+	}
+	if s.Failures > 0 {
 		return fmt.Sprintf("nothing meets the SLA: %d of %d requests failed even here, so nothing can be promised", s.Failures, s.Requests)
 	}
 	return fmt.Sprintf("nothing meets the SLA: %s %.2f ms is the least, against %.6g ms (%.2f×)",

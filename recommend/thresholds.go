@@ -25,9 +25,11 @@ func PrefillQueue(sla, ttft time.Duration, replicas int) Bound {
 }
 
 // DecodeKV gives the bounds of the decode engines' KV use around the picked
-// use u, a fraction of 1: upper = min(1, u + 0.2), lower = max(0.1, u − 0.2).
+// use u, a fraction of 1: upper = min(1, u + 0.2), lower = max(0.1, u − 0.2). A use
+// outside 0 to 1, which none can have, counts as the nearer end.
 //
 // Source: upstream's profile_sla.py; v0.2.1 printed the two swapped.
 func DecodeKV(u float64) Bound {
+	u = max(0, min(1, u))
 	return Bound{Upper: min(1, u+0.2), Lower: max(0.1, u-0.2)}
 }

@@ -1,0 +1,296 @@
+package recommend
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/profile"
+)
+
+// fewRequests is the metric of loads whose percentile rests on too few of them.
+const fewRequests = "requests"
+
+// ChooseAggregated picks among the loads of aggregated engines: of each
+// configuration the highest rate whose TTFT and ITL both hold, by their intervals
+// where those of one do (the highest that held by chance is no rate that holds), and of
+// those the
+// one with most output tokens/s/GPU. The least rate above it that missed gives the
+// upper end of its interval. A rate whose load says nothing (see profile.Point.Untold)
+// neither holds nor misses, which is said. Points without a load are rejected; if no
+// request was served at any, the error is ErrNoPoints.
+func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
+	ch := Choice{Phase: profile.Aggregated, Rank: ByThroughput}
+	for _, p := range points {
+		if p.Phase != profile.Aggregated {
+			continue
+		}
+		if p.Invalid != "" || p.Load == nil || p.Load.TTFT.N == 0 || p.ThroughputPerGPU <= 0 {
+			ch.Rejected = append(ch.Rejected, unserved(p))
+			continue
+		}
+		ch.All = append(ch.All, aggregated(p, sla))
+	}
+	if len(ch.All) == 0 {
+		return ch, ErrNoPoints
+	}
+	firmOnly(ch.All, sla)
+	best := highestHeld(ch.All)
+	if ch.Feasible = best >= 0; ch.Feasible {
+		ch.Why = whyAggregated(ch.All, best)
+	} else {
+		best = leastExcess(ch.All, sla)
+		ch.Why = "one request at a time holds the SLA, and no rate that was tried"
+		if s, short := shortAggregated(ch.All[best].Point, sla); short {
+			ch.Why = s.String()
+		}
+	}
+	ch.Picked = bracketed(ch.All, best, sla)
+	for i, c := range ch.All {
+		if i != best {
+			ch.Rejected = append(ch.Rejected, ch.LostAggregated(c, sla))
+		}
+	}
+	ch.Warnings = append(ch.Warnings, ch.tied()...)
+	ch.Warnings = append(ch.Warnings, ch.undecided(points, sla)...)
+	return ch, nil
+}
+
+// unserved says why a load of which no request was served is compared with none.
+func unserved(p profile.Point) Rejected {
+	r := Rejected{
+		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: p.InFlight, Metric: metricFailures, Value: float64(p.Failures),
+		Reason: fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests),
+	}
+	if p.Invalid != "" {
+		r.Reason = "could not be measured: " + p.Invalid
+	} else if len(p.Warnings) > 0 {
+		r.Reason = "could not be measured: " + p.Warnings[0].Message
+	}
+	return r
+}
+
+// aggregated is a load as a candidate. One without a rate, requests one after the
+// other, is none: it says only what no rate is better than.
+func aggregated(p profile.Point, sla profile.SLA) Candidate {
+	c := Candidate{Point: p, Feasible: p.Rate > 0 && p.Meets(sla) && p.Untold(sla) == "", Margin: 1 - excess(p, sla)}
+	if c.Feasible {
+		c.RPS, c.Sustained, c.Utilization = p.Rate, p.ThroughputPerGPU, 1
+	}
+	return c
+}
+
+// firmOnly leaves of each configuration the rates whose intervals do not hold a limit,
+// where there is one. One without an interval stays: that is its load's length, and says
+// no more against it than for it.
+func firmOnly(all []Candidate, sla profile.SLA) {
+	firm := map[string]bool{}
+	isFirm := func(c Candidate) bool {
+		a := c.Point.Load
+		return a.Surely(profile.Aggregated, sla) || a.TooShort(profile.Aggregated, sla)
+	}
+	for _, c := range all {
+		firm[c.Label()] = firm[c.Label()] || c.Feasible && isFirm(c)
+	}
+	for i, c := range all {
+		all[i].Feasible = c.Feasible && (isFirm(c) || !firm[c.Label()])
+	}
+}
+
+// excess is the larger of TTFT and ITL, each over its limit.
+func excess(p profile.Point, sla profile.SLA) float64 {
+	return max(float64(p.Load.TTFT.At(sla.Stat))/float64(sla.TTFT), float64(p.Load.ITLAt(sla))/float64(sla.ITL))
+}
+
+// highestHeld is the index of the feasible load of most tokens/s/GPU among the
+// highest of each configuration, −1 where there is none. Fewer GPUs win a tie.
+func highestHeld(all []Candidate) int {
+	best := -1
+	for i, c := range all {
+		if !c.Feasible || !highest(all, c) {
+			continue
+		}
+		if best < 0 || cmp.Or(cmp.Compare(c.Point.ThroughputPerGPU, all[best].Point.ThroughputPerGPU),
+			-cmp.Compare(c.Point.Config.GPUs(), all[best].Point.Config.GPUs())) > 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+// highest reports whether no load of c's configuration holds at a higher rate.
+func highest(all []Candidate, c Candidate) bool {
+	for _, o := range all {
+		if o.Feasible && o.Label() == c.Label() && o.Point.Rate > c.Point.Rate {
+			return false
+		}
+	}
+	return true
+}
+
+// bracketed is the pick with its interval: up to the least rate that missed.
+func bracketed(all []Candidate, best int, sla profile.SLA) Candidate {
+	c := all[best]
+	if missed := missedAbove(all, c.Label(), c.Point.Rate, sla); c.Feasible && !math.IsInf(missed, 1) {
+		t := c.Point.ThroughputPerGPU
+		c.Point.Throughput95 = profile.Interval{Low: t, High: t * missed / c.Point.Rate}
+	}
+	return c
+}
+
+// leastExcess is the load nearest to the SLA, of those that miss it: requests one
+// at a time may hold it where no rate does. Those without failures come first.
+func leastExcess(all []Candidate, sla profile.SLA) int {
+	best := 0
+	for i, c := range all {
+		a, b := c.Point, all[best].Point
+		if x, y := fits(a, sla), fits(b, sla); x != y {
+			if y {
+				best = i
+			}
+			continue
+		}
+		if cmp.Or(cmp.Compare(min(a.Failures, 1), min(b.Failures, 1)), cmp.Compare(excess(a, sla), excess(b, sla)),
+			-cmp.Compare(a.ThroughputPerGPU, b.ThroughputPerGPU)) < 0 {
+			best = i
+		}
+	}
+	return best
+}
+
+func whyAggregated(all []Candidate, best int) string {
+	w, second := all[best], -1
+	for i, c := range all {
+		if c.Feasible && c.Label() != w.Label() && highest(all, c) && (second < 0 || c.Point.ThroughputPerGPU > all[second].Point.ThroughputPerGPU) {
+			second = i
+		}
+	}
+	if second < 0 {
+		return "the only configuration that holds the SLA at any rate"
+	}
+	return fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds, %+.0f %% against %s",
+		100*(w.Point.ThroughputPerGPU/all[second].Point.ThroughputPerGPU-1), all[second].Label())
+}
+
+// LostAggregated says why a load of ChooseAggregated is not the pick.
+func (ch Choice) LostAggregated(c Candidate, sla profile.SLA) Rejected {
+	p := c.Point
+	r := Rejected{Phase: p.Phase, Label: c.Label(), InFlight: p.InFlight}
+	at := fmt.Sprintf("at %.4g requests/s: ", p.Rate)
+	if p.Rate == 0 {
+		at = "one request at a time: "
+	}
+	s, short := shortAggregated(p, sla)
+	switch {
+	case short:
+		r.Reason = at + s.miss()
+		switch s.Metric {
+		case "TTFT":
+			r.Metric, r.Value = "ttft_ms", profile.Milliseconds(s.Latency)
+		case "ITL":
+			r.Metric, r.Value = "itl_ms", profile.Milliseconds(s.Latency)
+		case fewRequests:
+			r.Metric, r.Value = metricUndecided, float64(p.Load.Requests)
+		default:
+			r.Metric, r.Value = metricFailures, float64(p.Failures)
+		}
+	case p.Rate > 0 && p.Untold(sla) != "":
+		r.Metric, r.Value, r.Reason = metricUndecided, p.ThroughputPerGPU, at+p.Untold(sla)
+	case p.Rate > 0 && !c.Feasible:
+		r.Metric, r.Value, r.Reason = metricUndecided, p.ThroughputPerGPU, at+"holds in this load, and by its 95 % interval might miss in another"
+	case p.Rate == 0:
+		r.Metric, r.Value, r.Reason = "throughput_per_gpu", p.ThroughputPerGPU, at+"it shows that the SLA can be held, not at which rate"
+	default:
+		r.Metric, r.Value = "throughput_per_gpu", p.ThroughputPerGPU
+		r.Reason = fmt.Sprintf("%slower throughput: %.2f against %.2f tokens/s/GPU", at, p.ThroughputPerGPU, ch.Picked.Point.ThroughputPerGPU)
+	}
+	return r
+}
+
+// shortAggregated says what binds: the latency that is further above its limit.
+func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
+	if fits(p, sla) {
+		return Shortfall{}, false
+	}
+	a := p.Load
+	s := Shortfall{Metric: "TTFT", Latency: a.TTFT.At(sla.Stat), Limit: sla.TTFT, Failures: a.Failures, Requests: a.Requests}
+	if itl := a.ITLAt(sla); float64(itl)/float64(sla.ITL) > float64(s.Latency)/float64(s.Limit) {
+		s.Metric, s.Latency, s.Limit = "ITL", itl, sla.ITL
+	}
+	if a.Failures > 0 {
+		s.Metric = "failures"
+		return s, true
+	}
+	if tooFew(p, sla) {
+		s.Metric, s.Why = fewRequests, a.TooFew(p.Phase, sla)
+		return s, true
+	}
+	if s.Latency > s.Limit {
+		if !a.Growing && a.Stopped == "" && !a.Few(p.Phase, sla) {
+			s.Promise, s.Besides = roundUp(s.Latency), besides(p, sla)
+		}
+		return s, true
+	}
+	switch {
+	case a.Growing:
+		s.Why = "the queue grows: more comes than the engine serves"
+	case a.Stopped != "":
+		s.Why = a.Stopped
+	case a.TTFT.At(sla.Stat) <= 0:
+		s.Why = "no first token was seen, so that TTFT is unknown"
+	case a.ITLAt(sla) <= 0:
+		s.Metric, s.Latency, s.Limit = "ITL", 0, sla.ITL
+		s.Why = "no time between output tokens was seen, so that ITL is unknown"
+	default:
+		s.Why = p.Invalid
+	}
+	return s, true
+}
+
+// tooFew reports whether a load has too few requests to say that it misses. Those one
+// after the other wait for nobody: what their median misses, a percentile misses, too.
+func tooFew(p profile.Point, sla profile.SLA) bool {
+	if p.Rate == 0 && sla.Stat.Quantile() > 0 {
+		medians := sla
+		medians.Stat = profile.P50
+		if p.Untold(medians) == "" && !p.Meets(medians) {
+			return false
+		}
+	}
+	return p.Load.Few(p.Phase, sla) && p.Untold(sla) != ""
+}
+
+// besides is what could be promised of the metric that does not bind, where a load
+// misses both; 0 where it misses one.
+func besides(p profile.Point, sla profile.SLA) time.Duration {
+	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.ITLAt(sla)
+	switch {
+	case ttft <= sla.TTFT || itl <= sla.ITL:
+		return 0
+	case float64(itl)/float64(sla.ITL) > float64(ttft)/float64(sla.TTFT):
+		return roundUp(ttft)
+	}
+	return roundUp(itl)
+}
+
+// fits reports whether a load holds the SLA, or requests one after the other do as
+// far as so few say anything of its percentile.
+func fits(p profile.Point, sla profile.SLA) bool {
+	alone := p.Rate == 0 && p.Invalid == "" && p.Load.Failures == 0 && p.Load.Few(p.Phase, sla)
+	return p.Meets(sla) || alone && excess(p, sla) <= 1
+}
+
+// miss is one clause for people.
+func (s Shortfall) miss() string {
+	switch {
+	case s.Metric == "failures":
+		return fmt.Sprintf("%d of %d requests failed", s.Failures, s.Requests)
+	case s.Undecided():
+		return s.Why
+	case s.Latency <= s.Limit:
+		return s.Why
+	default:
+		return fmt.Sprintf("misses the SLA: %s %s", s.Metric, above(s.Latency, s.Limit))
+	}
+}

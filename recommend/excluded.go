@@ -1,0 +1,58 @@
+package recommend
+
+import (
+	"fmt"
+
+	"plimsoll/profile"
+)
+
+// The metrics of points that are not compared at all.
+const (
+	metricFailures  = "failures"
+	metricInvalid   = "invalid"
+	metricUndecided = "undecided"
+)
+
+// excluded says why a point cannot be compared, where it cannot: it has no
+// latency, its figures are not the engine's, or its percentile is undecided.
+func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
+	r := Rejected{Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: float64(p.Asked)}
+	switch {
+	case p.Invalid != "":
+		r.Metric, r.Value = metricInvalid, profile.Milliseconds(p.Latency(sla))
+		r.Reason = "invalid: " + p.Invalid
+	case p.Latency(sla) <= 0 || p.ThroughputPerGPU <= 0:
+		r.Metric, r.Value = metricFailures, float64(p.Failures)
+		r.Reason = fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests)
+		for _, w := range p.Warnings {
+			r.Reason = "could not be measured: " + w.Message
+			break
+		}
+	case p.Failures == 0 && p.Undecided(sla):
+		r.Metric, r.Value = metricUndecided, p.Samples(sla)
+		r.Reason = fmt.Sprintf("%s %s is undecided: %.0f independent samples, and it takes %d", sla.Stat, metricName(p.Phase), p.Samples(sla), profile.SamplesFor(sla.Stat))
+	default:
+		return Rejected{}, false
+	}
+	return r, true
+}
+
+// Uncompared reports whether the candidate's figures were not the engine's, or
+// too few to say anything of, so that it was held against nothing.
+func (r Rejected) Uncompared() bool { return r.Metric == metricInvalid || r.Metric == metricUndecided }
+
+// nothing is the error where no point can be compared.
+func nothing(rs []Rejected, sla profile.SLA) error {
+	most := -1.0
+	var phase profile.Phase
+	for _, r := range rs {
+		if r.Metric == metricUndecided && r.Value > most {
+			most, phase = r.Value, r.Phase
+		}
+	}
+	if most < 0 {
+		return ErrNoPoints
+	}
+	return fmt.Errorf("%w: %s %s is %w at every point that was measured: it takes %d independent samples, and the most there were is %.0f",
+		ErrNoPoints, sla.Stat, metricName(phase), ErrUndecided, profile.SamplesFor(sla.Stat), most)
+}

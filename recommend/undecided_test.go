@@ -1,0 +1,56 @@
+package recommend
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/profile"
+)
+
+// surely makes a load one whose intervals leave no doubt.
+func surely(p profile.Point) profile.Point {
+	p.Load.TTFT.Neff, p.Load.TPOT.Neff = 90, 50
+	return p
+}
+
+// What a load says nothing of is neither held nor missed: it is no end of the pick's
+// interval, leaves nobody out, and is said where it might change the choice.
+func TestChooseAggregatedUntold(t *testing.T) {
+	s := sla(200*ms, 20*ms)
+	busy := loaded(2, 3, 100*ms, 15*ms, 450)
+	busy.Invalid = "the client was the bottleneck"
+	few := loaded(1, 3, 100*ms, 15*ms, 450)
+	few.Load.Requests = 2
+	late := loaded(1, 4, 300*ms, 15*ms, 600)
+	for name, c := range map[string]struct {
+		points []profile.Point
+		want   []string
+		upTo   float64
+	}{
+		"all is sure":                  {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), late}, nil, 600},
+		"between held and missed":      {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), few, late}, []string{"aggregated: whether TP:1 holds 3 requests/s is undecided"}, 600},
+		"below what holds":             {[]profile.Point{few, surely(loaded(1, 3.5, 100*ms, 15*ms, 300)), late}, nil, 300 * 4 / 3.5},
+		"above what misses":            {[]profile.Point{surely(loaded(1, 1, 100*ms, 15*ms, 150)), loaded(1, 2, 300*ms, 15*ms, 300), few}, nil, 300},
+		"of another, none of it held":  {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), loaded(2, 0, 50*ms, 5*ms, 60), busy}, []string{"aggregated: whether TP:2 holds 3 requests/s is undecided, so that it may be better than it seems: the client was the bottleneck"}, 0},
+		"the pick's has no interval":   {[]profile.Point{loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: that the pick TP:1 holds 2 requests/s is undecided: by the 100 requests that were judged, which hang together"}, 600},
+		"one without an interval wins": {[]profile.Point{surely(loaded(1, 1, 100*ms, 15*ms, 150)), loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: that the pick TP:1 holds 2 requests/s is undecided"}, 600},
+	} {
+		ch, err := ChooseAggregated(c.points, s)
+		if err != nil || !ch.Feasible || ch.Picked.Label() != "TP:1" {
+			t.Errorf("%s: %v, picked %+v", name, err, ch.Picked)
+		}
+		var got []string
+		for _, w := range ch.Warnings {
+			if w.Code == undecidedRate {
+				got = append(got, w.Message)
+			}
+		}
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s: said %q, want %q", name, got, c.want)
+		}
+		if i := ch.Picked.Point.Throughput95; i.High != c.upTo {
+			t.Errorf("%s: throughput up to %.4g, want %.4g", name, i.High, c.upTo)
+		}
+	}
+}
