@@ -3,6 +3,7 @@ package capacity
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"plimsoll/profile"
 )
@@ -175,7 +176,7 @@ func (p FormulaPlan) finish(w Workload, slo SLO, t Throughput, o Options) Formul
 	p.TotalGPUsFinal = p.TotalGPUsWithBurst + p.RedundancyGPUs
 	p.Costs = costs(p.TotalGPUsFinal, o.USDPerGPUHour, w.PeakQPS, t.DecodeTPS*float64(p.TotalGPUsFinal)/float64(t.TP))
 	p.Provenance = t.Provenance
-	p.Warnings = append(p.Warnings, w.Warnings()...)
+	p.Warnings = slices.Concat(p.Warnings, t.Warnings, w.Warnings())
 	if slo.E2EP99 > 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("no_e2e", "the formulas do not look at the end-to-end SLO of %v", slo.E2EP99))
 	}

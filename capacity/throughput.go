@@ -21,6 +21,7 @@ type Throughput struct {
 	KVBytesPerToken int64              `json:"kv_bytes_per_token"`
 	GPUMemoryBytes  int64              `json:"gpu_memory_bytes"`
 	Provenance      profile.Provenance `json:"provenance"`
+	Warnings        []profile.Warning  `json:"warnings,omitempty"` // of where it is from; a plan by it has them too
 }
 
 // Check says all that is wrong with t, each by field and range.
