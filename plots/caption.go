@@ -55,13 +55,10 @@ func (c Caption) barText() string {
 // against is what the SLA is held against: each request or a statistic, the mean
 // where none is named.
 func (c Caption) against() string {
-	switch {
-	case c.EachRequest:
+	if c.EachRequest {
 		return "each request"
-	case c.SLA.Stat == "":
-		return string(profile.Mean)
 	}
-	return clean(string(c.SLA.Stat))
+	return clean(c.SLA.By())
 }
 
 // ofMeans is the caption of samples that are means, as a profile's surfaces are:

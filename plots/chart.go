@@ -2,6 +2,7 @@ package plots
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -16,6 +17,7 @@ type chart struct {
 	x, y    string // axis names, with units
 	series  []series
 	curves  []curve
+	around  envelope // of the curves
 	limits  []limit
 	zones   []zone
 	guides  []guide
@@ -154,6 +156,9 @@ func (c chart) values(y bool) []float64 {
 			vs = append(vs, k.xs...)
 		}
 	}
+	if y {
+		vs = append(vs, slices.Concat(c.around.low, c.around.high)...)
+	}
 	for _, g := range c.guides {
 		if !y {
 			vs = append(vs, g.at)
@@ -186,6 +191,7 @@ func (c chart) ground(p pen, f frame) {
 	if w := c.caption.watermark(); w != "" {
 		p.watermark(f.area, w)
 	}
+	c.around.paint(p, f)
 	for _, l := range c.limits {
 		if from, to, on := f.limitLine(l); on {
 			p.line(limitStroke(), from, to)

@@ -160,6 +160,7 @@ func (c chart) keys(f frame) []key {
 	add(has.picked, c.caption.pickWord(), ringSample)
 	add(has.bars, c.caption.barText(), barSample)
 	add(has.sure, c.fitted, lineSample(sureStroke()))
+	add(len(c.around.xs) > 1, "nine of ten measurements are expected here", swatchSample(colourAround()))
 	add(has.unsure, "outside the sampled range: do not rely on it", lineSample(unsureStroke()))
 	for _, l := range c.limits {
 		_, _, on := f.limitLine(l)

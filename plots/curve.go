@@ -15,8 +15,9 @@ type Curve func(x float64) (value float64, inRange bool)
 
 // PrefillTTFTInterpolation shows TTFT over ISL: the samples and the fitted
 // curve ttft, in milliseconds over tokens (nil where there is no fit).
-func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve) (*Picture, error) {
-	ch, err := prefillChart(c.ofMeans(), s, ttft, prefillFace{
+func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve, b Beside) (*Picture, error) {
+	b.Batched = profile.BatchedPrefill{}
+	ch, err := prefillChart(c.ofMeans(), s, ttft, b, prefillFace{
 		title: "Prefill: TTFT by prompt length",
 		y:     "TTFT (ms, mean)", unit: "ms",
 		value: func(p profile.PrefillSample) float64 { return ms(p.TTFT) },
@@ -36,8 +37,8 @@ func PrefillTTFTInterpolation(c Caption, s profile.PrefillSurface, ttft Curve) (
 // tokens/s/GPU) over ISL: the samples and the fitted curve throughput. ttft
 // (milliseconds, as above) tells which prompt lengths meet the SLA. Either
 // curve may be nil.
-func PrefillThroughputInterpolation(c Caption, s profile.PrefillSurface, throughput, ttft Curve) (*Picture, error) {
-	ch, err := prefillChart(c.ofMeans(), s, throughput, prefillFace{
+func PrefillThroughputInterpolation(c Caption, s profile.PrefillSurface, throughput, ttft Curve, b Beside) (*Picture, error) {
+	ch, err := prefillChart(c.ofMeans(), s, throughput, b, prefillFace{
 		title: "Prefill: throughput per GPU by prompt length",
 		y:     "Prefill throughput (prompt tokens/s/GPU)", unit: "tokens/s/GPU",
 		value: func(p profile.PrefillSample) float64 { return p.ThroughputPerGPU },
@@ -62,8 +63,11 @@ type prefillFace struct {
 	value          func(profile.PrefillSample) float64
 }
 
-func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, pf prefillFace) (chart, error) {
+func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, b Beside, pf prefillFace) (chart, error) {
 	c.Provenance = profile.Weakest(c.Provenance, s.Provenance)
+	if len(b.Batched.Samples) > 0 {
+		c.Provenance = profile.Weakest(c.Provenance, b.Batched.Provenance)
+	}
 	errs := []error{c.check()}
 	sr := series{name: "samples", look: lookOf(0)}
 	for _, p := range s.Samples {
@@ -75,7 +79,8 @@ func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, pf prefillFace
 		meets := c.SLA.TTFT <= 0 || p.TTFT <= c.SLA.TTFT
 		sr.dots = append(sr.dots, dot{x: float64(p.ISL), y: pf.value(p), solid: meets})
 	}
-	if err := errors.Join(errs...); err != nil {
+	batched, err := batchedSeries(c, b.Batched)
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return chart{}, err
 	}
 	sr.name = c.Provenance.String() + " " + sr.name
@@ -84,18 +89,21 @@ func prefillChart(c Caption, s profile.PrefillSurface, fit Curve, pf prefillFace
 		series: []series{sr}, fitted: "interpolation",
 		dots: dotWords{"meets the SLA", "fails the SLA"},
 	}
+	if len(batched.dots) > 0 && len(s.Samples) > 0 {
+		ch.series = append(ch.series, batched)
+	}
 	if c.ISL > 0 && len(s.Samples) > 0 {
 		ch.guides = []guide{{float64(c.ISL), "target ISL " + number(float64(c.ISL))}}
 	}
 	if fit == nil || len(s.Samples) == 0 {
 		return ch, nil
 	}
-	return ch, ch.trace(c, fit, pf.unit)
+	return ch, ch.trace(c, fit, b, pf.unit)
 }
 
 // trace samples fit from the first to the last x that is shown, and marks its
 // value at the target.
-func (c *chart) trace(caption Caption, fit Curve, unit string) error {
+func (c *chart) trace(caption Caption, fit Curve, b Beside, unit string) error {
 	const steps = 240
 	xs, ys := c.values(false), c.values(true)
 	x, _ := newAxes("", xs, "", ys)
@@ -108,6 +116,9 @@ func (c *chart) trace(caption Caption, fit Curve, unit string) error {
 		}
 		if err := c.extend(fit, max(at, lo), most); err != nil {
 			return err
+		}
+		if v, inRange := fit(max(at, lo)); inRange {
+			c.shade(b, max(at, lo), v, most)
 		}
 	}
 	v, inRange := fit(float64(caption.ISL))

@@ -25,7 +25,7 @@ func degenerate() []pictureCase {
 		{"zero_points", func() (*Picture, error) { return PrefillPerformance(none, nil) }},
 		{"zero_points_decode", func() (*Picture, error) { return DecodePerformance(none, nil) }},
 		{"zero_samples_prefill", func() (*Picture, error) {
-			return PrefillTTFTInterpolation(none, profile.PrefillSurface{}, ttftCurve())
+			return PrefillTTFTInterpolation(none, profile.PrefillSurface{}, ttftCurve(), Beside{})
 		}},
 		{"zero_samples_decode", func() (*Picture, error) {
 			return DecodeITLInterpolation(none, profile.DecodeSurface{}, itlSurface(), nil)
@@ -89,10 +89,10 @@ func degenerate() []pictureCase {
 		{"one_sample", func() (*Picture, error) {
 			s := prefillSurface()
 			s.Samples = s.Samples[3:4]
-			return PrefillTTFTInterpolation(caption(), s, nil)
+			return PrefillTTFTInterpolation(caption(), s, nil, Beside{})
 		}},
 		{"target_outside", func() (*Picture, error) {
-			return PrefillTTFTInterpolation(with(func(c *Caption) { c.ISL = 24000; c.Provenance = profile.Measured }), prefillSurface(), ttftCurve())
+			return PrefillTTFTInterpolation(with(func(c *Caption) { c.ISL = 24000; c.Provenance = profile.Measured }), prefillSurface(), ttftCurve(), Beside{})
 		}},
 		{"one_context_row", func() (*Picture, error) {
 			s := decodeSurface()

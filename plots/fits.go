@@ -18,6 +18,19 @@ func PrefillThroughputCurve(p interpolation.Prefill) Curve {
 	}
 }
 
+// TTFTBounds are where nine of ten TTFTs are expected around the fit, in milliseconds.
+func TTFTBounds(p interpolation.Prefill) func(isl float64) (low, high float64) {
+	return func(isl float64) (float64, float64) {
+		low, high := p.TTFT(isl).Bounds()
+		return ms(low), ms(high)
+	}
+}
+
+// PrefillThroughputBounds are the same of prompt tokens/s/GPU.
+func PrefillThroughputBounds(p interpolation.Prefill) func(isl float64) (low, high float64) {
+	return func(isl float64) (float64, float64) { return p.ThroughputPerGPU(isl).Bounds() }
+}
+
 // ITLSurface is the fit's ITL in milliseconds over KV usage and context.
 func ITLSurface(d interpolation.Decode) Surface {
 	return func(kvUsage, context float64) (float64, bool) {

@@ -49,15 +49,40 @@ func (l *placer) around(f face, s string, at vg.Point, radius vg.Length, must bo
 	for _, d := range reach {
 		spots = append(spots, beside(f, s, at, radius+d)...)
 	}
-	out, ok := l.among(f, s, spots, must)
+	led := func(b vg.Rectangle) bool { return apart(b, at) > radius+14 }
+	out, ok := l.cheapest(f, s, spots, must, func(b vg.Rectangle) float64 {
+		if led(b) || !l.astray(b, at) {
+			return l.cost(b)
+		}
+		return l.cost(b) + mistaken
+	})
 	if !ok {
 		return label{}, false
 	}
-	out.from = at
-	b := f.box(s, out.at)
-	near := vg.Point{X: min(max(at.X, b.Min.X), b.Max.X), Y: min(max(at.Y, b.Min.Y), b.Max.Y)}
-	out.far = math.Hypot(float64(near.X-at.X), float64(near.Y-at.Y)) > float64(radius)+14
+	out.from, out.far = at, led(f.box(s, out.at))
 	return out, true
+}
+
+// mistaken is what it costs a label to be nearer to another marker than to its own,
+// without a leader line: it would be read as that one's.
+const mistaken = 500
+
+// astray reports whether some other marker is nearer to b than the one at at.
+func (l *placer) astray(b vg.Rectangle, at vg.Point) bool {
+	own := apart(b, at)
+	for _, m := range l.markers {
+		c := centre(m)
+		if other := apart(vg.Rectangle{Min: at, Max: at}, c) > 0.1; other && apart(b, c) < own {
+			return true
+		}
+	}
+	return false
+}
+
+// apart is how far p is from b.
+func apart(b vg.Rectangle, p vg.Point) vg.Length {
+	near := vg.Point{X: min(max(p.X, b.Min.X), b.Max.X), Y: min(max(p.Y, b.Min.Y), b.Max.Y)}
+	return vg.Length(math.Hypot(float64(near.X-p.X), float64(near.Y-p.Y)))
 }
 
 // beside are the eight places at distance d, the most readable first.
@@ -81,9 +106,15 @@ func beside(f face, s string, at vg.Point, d vg.Length) []vg.Point {
 // among places s at the first of spots that is free, or, where it must, at the
 // one that covers least; never on another label or beyond the area.
 func (l *placer) among(f face, s string, spots []vg.Point, must bool) (label, bool) {
+	return l.cheapest(f, s, spots, must, l.cost)
+}
+
+// cheapest places s at the first of spots that costs nothing, or, where it must, at
+// the one that costs least, if that is finite.
+func (l *placer) cheapest(f face, s string, spots []vg.Point, must bool, costs func(vg.Rectangle) float64) (label, bool) {
 	best, least := vg.Point{}, math.Inf(1)
 	for _, at := range spots {
-		cost := l.cost(f.box(s, at))
+		cost := costs(f.box(s, at))
 		if cost < least {
 			best, least = at, cost
 		}

@@ -311,3 +311,22 @@ func TestReadableInGray(t *testing.T) {
 		}
 	}
 }
+
+// A label is not put nearer to another marker than to its own, unless a line leads
+// to it: beside two points that nearly touch it would name the wrong one.
+func TestLabelsAreNotMistakenForAnothers(t *testing.T) {
+	l := &placer{area: vg.Rectangle{Max: vg.Point{X: 300, Y: 200}}}
+	lower, upper := vg.Point{X: 150, Y: 100}, vg.Point{X: 152, Y: 106}
+	l.avoid(lower, 5)
+	l.avoid(upper, 5)
+	for _, at := range []vg.Point{lower, upper} {
+		b, ok := l.around(dotFace, "TP:2 n=137", at, 5, true)
+		if !ok || !b.far && l.astray(dotFace.box(b.text, b.at), at) {
+			t.Errorf("the label of %v is at %v, nearer to the other point", at, b.at)
+		}
+	}
+	l.avoidLine(vg.Point{X: 155, Y: 100}, vg.Point{X: 300, Y: 100})
+	if b, ok := l.around(dotFace, "n=1", lower, 5, false); ok && l.astray(dotFace.box(b.text, b.at), lower) {
+		t.Errorf("a label that may be left out is at %v, nearer to the other point", b.at)
+	}
+}

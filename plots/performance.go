@@ -60,7 +60,36 @@ func DecodePerformance(c Caption, cs []Candidate) (*Picture, error) {
 	})
 }
 
-// phase is what differs between the two pictures.
+// AggregatedTTFT shows throughput per GPU (output tokens/s/GPU) of engines that do
+// prefill and decode against TTFT under load: a line a group, a point a rate,
+// which stands in InFlight, requests/s.
+func AggregatedTTFT(c Caption, cs []Candidate) (*Picture, error) {
+	return performance(c, cs, aggregatedPhase("TTFT", c.SLA.TTFT))
+}
+
+// AggregatedITL is AggregatedTTFT against ITL.
+func AggregatedITL(c Caption, cs []Candidate) (*Picture, error) {
+	return performance(c, cs, aggregatedPhase("ITL", c.SLA.ITL))
+}
+
+func aggregatedPhase(latency string, sla time.Duration) phase {
+	return phase{
+		title: "Aggregated: throughput per GPU against " + latency + ", by requests/s",
+		name:  latency, sla: sla,
+		throughput: "Throughput (output tokens/s/GPU)",
+		text:       rateText,
+		joined:     true,
+	}
+}
+
+func rateText(k Candidate) string {
+	if k.InFlight <= 0 {
+		return "alone"
+	}
+	return number(k.InFlight) + "/s"
+}
+
+// phase is what differs between the pictures.
 type phase struct {
 	title, name, throughput string
 	sla                     time.Duration

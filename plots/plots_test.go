@@ -35,10 +35,10 @@ func six() []pictureCase {
 		}},
 		{"decode_performance", func() (*Picture, error) { return DecodePerformance(caption(), decodeCandidates()) }},
 		{"prefill_ttft_interpolation", func() (*Picture, error) {
-			return PrefillTTFTInterpolation(one, prefillSurface(), ttftCurve())
+			return PrefillTTFTInterpolation(one, prefillSurface(), ttftCurve(), Beside{})
 		}},
 		{"prefill_throughput_interpolation", func() (*Picture, error) {
-			return PrefillThroughputInterpolation(one, prefillSurface(), throughputCurve(), ttftCurve())
+			return PrefillThroughputInterpolation(one, prefillSurface(), throughputCurve(), ttftCurve(), Beside{})
 		}},
 		{"decode_itl_interpolation", func() (*Picture, error) {
 			return DecodeITLInterpolation(one, decodeSurface(), itlSurface(), pick)
@@ -194,7 +194,7 @@ func TestWordsOnThePictures(t *testing.T) {
 func TestSurfacesAreOfMeans(t *testing.T) {
 	c := caption()
 	c.SLA.Stat = profile.P99
-	ttft, err := PrefillTTFTInterpolation(c, prefillSurface(), ttftCurve())
+	ttft, err := PrefillTTFTInterpolation(c, prefillSurface(), ttftCurve(), Beside{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestRefusals(t *testing.T) {
 	withPrefill := func(d profile.PrefillSample) error {
 		s := prefillSurface()
 		s.Samples[3] = d
-		_, err := PrefillTTFTInterpolation(caption(), s, nil)
+		_, err := PrefillTTFTInterpolation(caption(), s, nil, Beside{})
 		return err
 	}
 	withCaption := func(change func(*Caption)) error {
@@ -343,7 +343,7 @@ func TestRefusals(t *testing.T) {
 // that it does not know may give anything.
 func TestBrokenFits(t *testing.T) {
 	nan := func(float64) (float64, bool) { return math.NaN(), true }
-	if _, err := PrefillTTFTInterpolation(caption(), prefillSurface(), nan); !errors.Is(err, errNotANumber) {
+	if _, err := PrefillTTFTInterpolation(caption(), prefillSurface(), nan, Beside{}); !errors.Is(err, errNotANumber) {
 		t.Errorf("a fit of NaN gave %v", err)
 	}
 	flat := func(_, _ float64) (float64, bool) { return math.Inf(1), true }
@@ -351,7 +351,7 @@ func TestBrokenFits(t *testing.T) {
 		t.Errorf("a surface of +Inf gave %v", err)
 	}
 	unsure := func(float64) (float64, bool) { return math.NaN(), false }
-	p, err := PrefillThroughputInterpolation(caption(), prefillSurface(), unsure, unsure)
+	p, err := PrefillThroughputInterpolation(caption(), prefillSurface(), unsure, unsure, Beside{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,9 +121,21 @@ func TestAnyPrefillSurfaceIsRefusedOrDrawn(t *testing.T) {
 			})
 		}
 		c, ttft, rate := wildCaption().Draw(t, "caption"), curveOf(t, tame()), curveOf(t, numbers)
-		p, err := PrefillTTFTInterpolation(c, s, ttft)
+		low, high := curveOf(t, numbers), curveOf(t, numbers)
+		beside := Beside{Bounds: func(x float64) (float64, float64) {
+			a, _ := low(x)
+			b, _ := high(x)
+			return a, b
+		}}
+		for range rapid.IntRange(0, 4).Draw(t, "batched") {
+			beside.Batched.Samples = append(beside.Batched.Samples, profile.BatchedSample{
+				ISL: rapid.IntRange(0, 1<<30).Draw(t, "isl"), K: rapid.Int().Draw(t, "k"),
+				TTFT: wildDuration().Draw(t, "ttft"), ThroughputPerGPU: numbers.Draw(t, "throughput"),
+			})
+		}
+		p, err := PrefillTTFTInterpolation(c, s, ttft, beside)
 		holds(t, p, err)
-		p, err = PrefillThroughputInterpolation(c, s, rate, ttft)
+		p, err = PrefillThroughputInterpolation(c, s, rate, ttft, beside)
 		holds(t, p, err)
 	})
 }

@@ -1,0 +1,82 @@
+package pages
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/profile"
+)
+
+// chart is one of marks by two figures, as xy.js draws it.
+type chart struct {
+	Title  string       `json:"title"`
+	X      string       `json:"x"` // its name and unit
+	Y      string       `json:"y"`
+	Log    bool         `json:"log"` // room for each decade of x
+	Series []series     `json:"series"`
+	Limits []chartLimit `json:"limits,omitempty"`
+}
+
+// series are points of one kind. Colour and shape are numbers of the palettes.
+type series struct {
+	Name   string       `json:"name"`
+	Colour int          `json:"colour"`
+	Shape  int          `json:"shape"`
+	Dashed bool         `json:"dashed"`
+	Bare   bool         `json:"bare"` // no line joins its points
+	Points []chartPoint `json:"points"`
+}
+
+// chartPoint is a mark, and what it says when pointed at. Low and High are where Y
+// may be; nil: not known.
+type chartPoint struct {
+	X    float64  `json:"x"`
+	Y    float64  `json:"y"`
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	Text string   `json:"text"`
+	ID   string   `json:"id,omitempty"`
+}
+
+// chartLimit is a line at an x.
+type chartLimit struct {
+	X    float64 `json:"x"`
+	Name string  `json:"name"`
+}
+
+// in gives a point its interval, where there is one.
+func (p chartPoint) in(i profile.Interval) chartPoint {
+	if i.High > 0 {
+		p.Low, p.High = &i.Low, &i.High
+	}
+	return p
+}
+
+// check refuses what cannot be drawn.
+func (c chart) check() error {
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			for _, v := range []float64{p.X, p.Y} {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					return fmt.Errorf("%s: %s has a point at (%v, %v): want finite numbers", c.Title, s.Name, p.X, p.Y)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// drawable are the charts that have a point.
+func drawable(all []chart) []chart {
+	out := []chart{}
+	for _, c := range all {
+		n := 0
+		for _, s := range c.Series {
+			n += len(s.Points)
+		}
+		if n > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}

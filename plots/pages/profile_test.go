@@ -1,0 +1,163 @@
+package pages_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/plots/pages"
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+func point(phase profile.Phase, tp int, latency time.Duration, throughput float64) profile.Point {
+	d := profile.Distribution{N: 100, Neff: 100, Mean: latency, P99: 2 * latency, Half: time.Millisecond}
+	p := profile.Point{
+		ID: fmt.Sprintf("sweep/%s/tp%d/%v", phase, tp, latency), Stage: profile.StageSweep, Phase: phase, Config: engine.Config{Parallelism: engine.Parallelism{TP: tp}},
+		ISL: 3000, OSL: 150, Asked: 1, InFlight: 1, Requests: 100, ThroughputPerGPU: throughput, Throughput95: profile.Interval{Low: throughput - 10, High: throughput + 10}, TTFT: d, TPOT: d,
+	}
+	if phase == profile.Aggregated {
+		p.Rate = 2
+		p.Load = &profile.Attainment{Requests: 1000, TTFT: d, TPOT: profile.Distribution{N: 100, Mean: latency / 10}}
+	}
+	return p
+}
+
+func profiled(points ...profile.Point) pages.Profile {
+	return pages.Profile{
+		Origin: pages.Origin{Title: "Profile of a model", Provenance: profile.Measured, Version: "v0", Command: "plimsoll profile-sla"},
+		SLA:    profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: profile.Mean}, Rank: recommend.ByThroughput, ISL: 3000, OSL: 150, Points: points,
+	}
+}
+
+// unescaped is a page as a reader sees its texts.
+func unescaped(t *testing.T, p interface{ HTML() ([]byte, error) }) string {
+	t.Helper()
+	b, err := p.HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return html.UnescapeString(string(b))
+}
+
+// The page says what recommend picks and why all others are not.
+func TestProfileSaysWhy(t *testing.T) {
+	t.Parallel()
+	invalid, failed := point(profile.Decode, 8, 5*time.Millisecond, 900), point(profile.Decode, 2, 5*time.Millisecond, 900)
+	invalid.Invalid, failed.Failures = "the client was late", 3
+	points := []profile.Point{
+		point(profile.Prefill, 1, 300*time.Millisecond, 9000), point(profile.Prefill, 2, 150*time.Millisecond, 8000),
+		point(profile.Decode, 1, 19*time.Millisecond, 700), point(profile.Decode, 4, 9*time.Millisecond, 300), invalid, failed,
+	}
+	p := profiled(points...)
+	p.Prefill.Samples = []profile.PrefillSample{{ISL: 100, TTFT: 20 * time.Millisecond, ThroughputPerGPU: 5000}}
+	p.LeftOut, p.Verified, p.Assumptions = []pages.Fact{{Name: "TP:16", Text: "no room"}}, []string{"it held"}, []string{"prompts are new"}
+	page := unescaped(t, p)
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
+		ch, err := recommend.Choose(phase, points, p.SLA, p.Rank, p.OSL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`<h3>` + string(phase) + `</h3><p class="label">` + ch.Picked.Label(), ch.Why} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page has not %q", want)
+			}
+		}
+		for _, r := range ch.Rejected {
+			if !strings.Contains(page, r.Reason+"</td>") {
+				t.Errorf("the page has not %q", r.Reason)
+			}
+		}
+	}
+	for _, want := range []string{"TP:16", "no room", "it held", "prompts are new", "<strong>measured</strong> – a real engine answered", `"prefill":[[100,20,5000]]`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has not %q", want)
+		}
+	}
+}
+
+// The page has recommend's answer for each limit that can be chosen, the profile's
+// own among them.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	type answers struct {
+		SLA    struct{ TTFT, ITL int }
+		Limits struct{ TTFT, ITL []time.Duration }
+		Picks  struct {
+			Prefill, Decode []int
+			Aggregated      [][]int
+		}
+		Candidates []struct{ ID string }
+	}
+	for _, phase := range []profile.Phase{profile.Decode, profile.Aggregated} {
+		failed := point(phase, 8, 3*time.Millisecond, 900)
+		failed.Failures = 2
+		if failed.Load != nil {
+			failed.Load.Failures = 2
+		}
+		p := profiled(point(phase, 1, 19*time.Millisecond, 700), point(phase, 4, 9*time.Millisecond, 300), point(phase, 2, 40*time.Millisecond, 800), failed)
+		var d answers
+		if err := json.Unmarshal([]byte(between(t, unescaped(t, p), `id="data">`, "</script>")), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Limits.TTFT[d.SLA.TTFT] != p.SLA.TTFT || d.Limits.ITL[d.SLA.ITL] != p.SLA.ITL {
+			t.Errorf("%s: the profile's SLA is %+v of %+v", phase, d.SLA, d.Limits)
+		}
+		different := map[int]bool{}
+		for i, ttft := range d.Limits.TTFT {
+			if phase == profile.Decode && i > 0 {
+				break // ITL alone decides
+			}
+			for j, itl := range d.Limits.ITL {
+				sla := profile.SLA{TTFT: ttft, ITL: itl, Stat: profile.Mean}
+				ch, err := recommend.Choose(phase, p.Points, sla, p.Rank, p.OSL)
+				n := 0
+				if phase == profile.Aggregated {
+					ch, err = recommend.ChooseAggregated(p.Points, sla)
+					n = d.Picks.Aggregated[i][j]
+				} else {
+					n = d.Picks.Decode[j]
+				}
+				if err != nil || n == 0 || ch.Feasible != (n > 0) || ch.Picked.Point.ID != d.Candidates[max(n, -n)-1].ID {
+					t.Fatalf("%s: TTFT %v, ITL %v: the page picks %d, recommend %s (%v)", phase, ttft, itl, n, ch.Picked.Point.ID, err)
+				}
+				different[n] = true
+			}
+		}
+		if len(different) < 3 {
+			t.Errorf("%s: %v are the only picks", phase, different)
+		}
+	}
+	failed := point(profile.Prefill, 8, 0, 0)
+	if page := unescaped(t, profiled(failed)); !strings.Contains(page, `"prefill":[0,0,`) || !strings.Contains(page, "could not be measured") {
+		t.Error("a point without a latency is picked, or nothing says why it is not")
+	}
+}
+
+func TestProfileRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*pages.Profile)
+		want   string
+	}{
+		{"no points", func(p *pages.Profile) { p.Points = nil }, "no points"},
+		{"SLA", func(p *pages.Profile) { p.SLA.ITL = 0 }, "want both above 0"},
+		{"lengths", func(p *pages.Profile) { p.OSL = 0 }, "ISL 3000 and OSL 0"},
+		{"rank", func(p *pages.Profile) { p.Rank = "best" }, `rank "best"`},
+		{"money", func(p *pages.Profile) { p.USD = math.NaN() }, "NaN USD"},
+		{"not a number", func(p *pages.Profile) { p.Points[0].ThroughputPerGPU = math.Inf(1) }, "+Inf"},
+		{"two kinds", func(p *pages.Profile) { p.Points[0] = point(profile.Aggregated, 1, time.Second, 5) }, "want one kind"},
+	} {
+		p := profiled(point(profile.Prefill, 1, time.Millisecond, 100), point(profile.Decode, 1, time.Millisecond, 100))
+		c.change(&p)
+		if b, err := p.HTML(); err == nil || b != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
