@@ -16,6 +16,7 @@ type Options struct {
 	OnLoss     OnLoss
 	Static     Replicas           // for OnLoss other than Hold
 	Provenance profile.Provenance // of the profile that the policy decides by
+	Caveats    []profile.Warning  // of that profile; every decision has them
 }
 
 // OnLoss is what is done when the policy lacks figures. The words are KEDA's.
@@ -94,7 +95,7 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 		d.keep(dep, o, share.Free)
 	}
 	d.Act, d.GPUs = d.Want != have, dep.GPUs(d.Want)
-	d.Warnings = append(d.Warnings, c.drift.warnings(d.Correction)...)
+	d.Warnings = slices.Concat(c.o.Caveats, d.Warnings, c.drift.warnings(d.Correction))
 	return d
 }
 
@@ -103,7 +104,7 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 func (c *Core) Bound(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
 	have, absent := asked(o, dep)
-	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance}
+	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Clone(c.o.Caveats)}
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
 	}

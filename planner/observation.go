@@ -38,6 +38,17 @@ type PoolObservation struct {
 	Queue     Figure[float64] `json:"queue"`       // requests waiting per ready replica, mean over the interval
 	QueueOpen Figure[float64] `json:"queue_open"`  // the same at its first sample
 	QueueEnd  Figure[float64] `json:"queue_close"` // and at its last
+
+	// Replicas are those that serve, the draining ones included, in any order; none
+	// where the source does not tell them apart.
+	Replicas []ReplicaObservation `json:"replicas,omitempty"`
+}
+
+// ReplicaObservation is one replica: the highest that it showed in the interval.
+type ReplicaObservation struct {
+	Number  int     `json:"number"`   // the same in all intervals
+	KVUsage float64 `json:"kv_usage"` // 0..1
+	Waiting float64 `json:"waiting"`  // requests
 }
 
 // Pool is what was seen of a role; ok is false where there is no such pool.
@@ -48,6 +59,16 @@ func (o Observation) Pool(r Role) (p PoolObservation, ok bool) {
 		}
 	}
 	return PoolObservation{}, false
+}
+
+// Told is an interval of a trace, for Core.Tell: requests that came and their mean
+// lengths in tokens, of which nothing is known where no request came.
+func Told(start time.Time, length time.Duration, requests, isl, osl float64) Observation {
+	o := Observation{Start: start, Length: length, Warmup: true, Arrivals: Known(requests), Finished: Known(requests)}
+	if requests > 0 {
+		o.ISL.Mean, o.OSL.Mean = Known(isl), Known(osl)
+	}
+	return o
 }
 
 // End is the instant at which the interval ended.

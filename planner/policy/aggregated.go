@@ -38,9 +38,19 @@ func (e engines) shared(need demand, rate float64) (itl, prompt float64, ok bool
 	return step / left, alone + step, true
 }
 
+// knowing is e with the most requests/s of one aggregated engine, for demands whose
+// requests are like these: it is searched for, and asked for more than once.
+func (e engines) knowing(need demand) engines {
+	e.most, e.mostKnown = e.aggregatedRate(need), true
+	return e
+}
+
 // aggregatedRate is the most requests/s of one engine whose ITL keeps the SLA;
 // 0 where none does.
 func (e engines) aggregatedRate(need demand) float64 {
+	if e.mostKnown {
+		return e.most
+	}
 	holds := func(rate float64) bool {
 		itl, _, ok := e.shared(need, rate)
 		return ok && itl <= e.itlLimit()*e.slower.Decode
@@ -50,7 +60,7 @@ func (e engines) aggregatedRate(need demand) float64 {
 	if !holds(1e-9 * high) {
 		return 0
 	}
-	for range 60 {
+	for range 40 {
 		if mid := (low + high) / 2; holds(mid) {
 			low = mid
 		} else {
@@ -65,7 +75,7 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	alone, warn := e.prompt(need)
 	most := e.aggregatedRate(need)
 	rate := need.all()
-	if most == 0 || alone >= e.sla.TTFT.Seconds() {
+	if _, least, ok := e.shared(need, 0); most == 0 || !ok || least >= e.ttftLimit() {
 		n := engineCount(rate * alone / keepUp)
 		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
 		return n, fmt.Sprintf("%.4g requests/s keep %d engines busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, n, 100*rate*alone/float64(n)), warn
@@ -73,21 +83,32 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	fullITL, _, _ := e.shared(need, most)
 	inFlight := need.osl * fullITL // per request/s, by Little's law
 	n := engineCount(crowdHigh(rate*inFlight) / (most * inFlight))
-	holds := func(n int) bool {
-		t, ok := e.sharedTTFT(need, rate, n)
-		return ok && t <= e.sla.TTFT.Seconds()
+	// More engines never wait longer; beyond twice as many nobody waits.
+	long := e.longPrompt(need)
+	if long >= e.ttftLimit() {
+		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s), more than the TTFT of %v: replicas cannot mend that", 1e3*long, stat(e.sla.Stat), e.sla.TTFT))
 	}
-	// More engines never wait longer; beyond twice as many nobody waits. Where long
-	// prompts alone break the percentile the mean one's is what is sized for.
-	if e.longPrompt(need) >= e.sla.TTFT.Seconds() {
-		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s), more than the TTFT of %v: replicas cannot mend that", 1e3*e.longPrompt(need), stat(e.sla.Stat), e.sla.TTFT))
-		need.varies = false
-	}
+	holds := func(n int) bool { return e.sharedHolds(need, rate, long-alone, n) }
 	n += sort.Search(min(n+1000, mostEngines-n), func(more int) bool { return holds(n + more) })
 	itl, _, _ := e.shared(need, rate/float64(n))
 	ttft, _ := e.sharedTTFT(need, rate, n)
 	return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms",
 		rate, most, n, stat(e.sla.Stat), 1e3*ttft, 1e3*itl), warn
+}
+
+// sharedHolds reports whether n aggregated engines hold TTFT, as far as engines can: the
+// mean prompt behind a long queue, and one that takes so much longer behind the mean one.
+func (e engines) sharedHolds(need demand, rate, long float64, n int) bool {
+	_, prompt, ok := e.shared(need, rate/float64(n))
+	if !ok {
+		return false
+	}
+	q := queue{rate: rate, mean: prompt, cv2: need.spread2}
+	p := quantile(e.sla.Stat)
+	if prompt+q.wait(n, p) > e.ttftLimit() {
+		return false
+	}
+	return p == 0 || q.wait(n, 0) <= e.waitLimit(long+prompt)
 }
 
 // sharedTTFT is the SLA's statistic of TTFT of n aggregated engines, in seconds;

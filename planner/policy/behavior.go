@@ -1,70 +1,165 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"plimsoll/planner"
 )
 
-// behavior is what Kubernetes' HorizontalPodAutoscaler makes of recommendations
-// (autoscaling/v2 defaults, kubernetes.io as read in 2026): downwards the highest
-// of the last 300 s, upwards to twice as many or 4 more in 15 s, whichever is more.
-type behavior struct {
-	Past []wanted `json:"past"` // within the window, oldest first
+// Behavior is the behavior block of Kubernetes' HorizontalPodAutoscaler
+// (autoscaling/v2). Start from DefaultBehavior.
+type Behavior struct {
+	Up, Down  Scaling
+	Tolerance float64 // of the ratio of metric to target, either way: no change within
 }
 
-const (
-	hpaWindow = 300 * time.Second
-	hpaPeriod = 15 * time.Second // of its loop, and of the limit upwards
-	hpaPods   = 4
-	hpaNear   = 0.1 // tolerance of the ratio of metric to target
-	mostPast  = 1_000_000
-)
+// Scaling is one direction of it. Of its two policies that which allows more holds,
+// which is selectPolicy's default; both have one period here, as in all samples.
+type Scaling struct {
+	Window  time.Duration // of stabilization: the least change recommended within is made
+	Pods    int           // more or fewer in a period at most
+	Percent int           // of what there was at its start, likewise
+	Period  time.Duration
+}
 
-// settle brings recommendations for pools about, as far as the rules let it.
-func (b *behavior) settle(f *draft, s planner.Situation, pools []planner.Pool) {
+// DefaultBehavior is what holds where nothing is said: up at once, to twice as many
+// or by 4 in 15 s, down to the most of 300 s, and a tolerance of 10 %
+// (kubernetes v1.36.3, pkg/apis/autoscaling/v2/defaults.go and
+// pkg/controller/podautoscaler/config/v1alpha1/defaults.go).
+func DefaultBehavior() Behavior {
+	return Behavior{
+		Up:        Scaling{Pods: 4, Percent: 100, Period: 15 * time.Second},
+		Down:      Scaling{Window: 300 * time.Second, Percent: 100, Period: 15 * time.Second},
+		Tolerance: 0.1,
+	}
+}
+
+const longestWindow = time.Hour // of Kubernetes' validation, of windows; of periods it is 30 min
+
+// Check says all that is wrong, each by field and range.
+func (o Behavior) Check() error {
+	var errs []error
+	for name, d := range map[string]Scaling{"up": o.Up, "down": o.Down} {
+		if d.Window < 0 || d.Window > longestWindow || d.Period < time.Second || d.Period > longestWindow/2 {
+			errs = append(errs, fmt.Errorf("the behavior %s has a window of %v and a period of %v: want 0 to %v, and 1s to %v", name, d.Window, d.Period, longestWindow, longestWindow/2))
+		}
+		if d.Pods < 0 || d.Percent < 0 || d.Pods+d.Percent < 1 || d.Pods > mostReplicas || d.Percent > mostReplicas {
+			errs = append(errs, fmt.Errorf("the behavior %s allows %d pods or %d %%: want 0 to %d, and one of them above 0", name, d.Pods, d.Percent, mostReplicas))
+		}
+	}
+	if !(o.Tolerance >= 0 && o.Tolerance <= 1) {
+		errs = append(errs, fmt.Errorf("the tolerance is %v: want 0 to 1", o.Tolerance))
+	}
+	return errors.Join(errs...)
+}
+
+// near reports whether a ratio of metric to target changes nothing; both ends are
+// within, in floating point as there.
+func (o Behavior) near(ratio float64) bool { return 1-o.Tolerance <= ratio && ratio <= 1+o.Tolerance }
+
+// behavior is what a HorizontalPodAutoscaler remembers.
+type behavior struct {
+	Past   []wanted `json:"past"`             // recommendations within the windows, oldest first
+	Scaled []wanted `json:"scaled,omitempty"` // changes within the periods, as differences
+	Last   *wanted  `json:"last,omitempty"`   // what it found the last time
+}
+
+// settle brings recommendations for pools about, as far as the behavior lets it
+// (horizontal.go, stabilizeRecommendationWithBehaviors and
+// convertDesiredReplicasWithBehaviorRate).
+func (b *behavior) settle(f *draft, s planner.Situation, pools []planner.Pool, o Behavior) {
 	want := f.d.Want
+	b.remember(s, want, o)
+	for _, p := range pools {
+		have, n := s.Have.Of(p.Role), want.Of(p.Role)
+		if to := b.stabilized(p.Role, s.End(), have, n, o); to != n {
+			f.step("stabilization", p.Role, to, "within the last %v up and %v down other replicas than %d were recommended, too", o.Up.Window, o.Down.Window, n)
+			n = to
+		}
+		d := o.Up
+		if n < have {
+			d = o.Down
+		}
+		if to := b.limited(p.Role, s, n, d, n > have); to != n {
+			f.step("rate", p.Role, to, "at most %d or %d %% in %v", d.Pods, d.Percent, d.Period)
+		}
+	}
+}
+
+// remember takes in what is recommended and what was changed since the last time.
+func (b *behavior) remember(s planner.Situation, want planner.Replicas, o Behavior) {
 	if len(b.Past) == 0 {
 		b.Past = append(b.Past, wanted{s.Start, s.Have}) // what it finds is its first recommendation
 	}
-	b.Past = append(b.Past, wanted{s.End(), want})
-	first := 0
-	for first < len(b.Past) && s.End().Sub(b.Past[first].At) >= hpaWindow {
-		first++
+	b.Past = younger(append(b.Past, wanted{s.End(), want}), s.End().Add(-max(o.Up.Window, o.Down.Window)))
+	if b.Last != nil && b.Last.Replicas != s.Have {
+		now, was := s.Have, b.Last.Replicas
+		change := planner.Replicas{Prefill: now.Prefill - was.Prefill, Decode: now.Decode - was.Decode, Aggregated: now.Aggregated - was.Aggregated}
+		b.Scaled = append(b.Scaled, wanted{b.Last.At, change})
 	}
-	b.Past = b.Past[first:]
-	for _, p := range pools {
-		have, n := s.Have.Of(p.Role), want.Of(p.Role)
-		most := n
-		for _, r := range b.Past {
-			most = max(most, r.Replicas.Of(p.Role))
-		}
-		switch limit := grown(have, n, s.Length); {
-		case n > limit:
-			f.step("rate", p.Role, limit, "at most twice as many or %d more in %v", hpaPods, hpaPeriod)
-		case n < have && most > n:
-			f.step("stabilization", p.Role, min(have, most), "%d was recommended within the last %v", most, hpaWindow)
-		}
-	}
+	b.Scaled = younger(b.Scaled, s.End().Add(-max(o.Up.Period, o.Down.Period)))
+	b.Last = &wanted{s.End(), s.Have}
 }
 
-// grown is the most replicas after an interval, at most n.
-func grown(have, n int, interval time.Duration) int {
-	for range max(1, interval/hpaPeriod) {
-		if have = max(2*have, have+hpaPods); have >= n {
+// younger are those that are younger than an instant; the newest of all is the last.
+func younger(all []wanted, t time.Time) []wanted {
+	for len(all) > 0 && !all[0].At.After(t) {
+		all = all[1:]
+	}
+	return all
+}
+
+// stabilized is what the recommendations within the windows leave of the newest.
+func (b *behavior) stabilized(role planner.Role, now time.Time, have, n int, o Behavior) int {
+	low, high := n, n
+	for _, r := range younger(b.Past, now.Add(-o.Up.Window)) {
+		low = min(low, r.Replicas.Of(role))
+	}
+	for _, r := range younger(b.Past, now.Add(-o.Down.Window)) {
+		high = max(high, r.Replicas.Of(role))
+	}
+	return min(max(have, low), high)
+}
+
+// limited is what the policies of a direction leave of a change to n. An interval
+// of several periods has the change of each.
+func (b *behavior) limited(role planner.Role, s planner.Situation, n int, d Scaling, up bool) int {
+	have := s.Have.Of(role)
+	at := have // at the start of the period
+	for _, c := range younger(b.Scaled, s.End().Add(-d.Period)) {
+		at -= c.Replicas.Of(role)
+	}
+	for range max(1, s.Length/d.Period) {
+		if up {
+			at = max(at+d.Pods, int(math.Ceil(float64(at)*(1+float64(d.Percent)/100))))
+		} else {
+			at = min(at-d.Pods, int(float64(at)*(1-float64(d.Percent)/100)))
+		}
+		if up && at >= n || !up && at <= n {
 			return n
 		}
 	}
-	return have
+	if up {
+		return max(have, at)
+	}
+	return min(have, at)
 }
+
+const mostPast = 1_000_000
 
 // check refuses a memory that no behavior can have.
 func (b behavior) check() error {
-	if len(b.Past) > mostPast {
-		return fmt.Errorf("it holds %d recommendations: want at most %d", len(b.Past), mostPast)
+	if len(b.Past) > mostPast || len(b.Scaled) > mostPast {
+		return fmt.Errorf("it holds %d recommendations and %d changes: want at most %d", len(b.Past), len(b.Scaled), mostPast)
 	}
-	for _, r := range b.Past {
+	all := b.Past
+	if b.Last != nil {
+		all = append(all[:len(all):len(all)], *b.Last)
+	}
+	for _, r := range all {
 		if r.Replicas.Prefill < 0 || r.Replicas.Decode < 0 || r.Replicas.Aggregated < 0 {
 			return fmt.Errorf("it holds the recommendation %s: want replicas of 0 or more", r.Replicas)
 		}

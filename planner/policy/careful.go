@@ -12,47 +12,85 @@ import (
 )
 
 // react grows a pool that breaks its promise although nothing is on the way:
-// whatever the profile says, what is observed counts.
+// whatever the profile says, what is observed counts. It grows by the share of the
+// fleet that the breach is of the promise: of 200 replicas one more mends nothing.
 func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas, d *planner.Decision) planner.Replicas {
-	e := p.engines(s.Deployment.SLA)
 	for _, pool := range s.Pools {
-		most := want.Of(pool.Role) + max(leastReaction, mostReaction*want.Of(pool.Role))
-		if pool.Changed || pool.Starting > 0 || pool.Ready == 0 {
+		if pool.Changed || p.coming(s, pool) || pool.Ready == 0 {
 			continue // figures of another fleet, or help is coming
 		}
-		why := ""
-		switch ttft, itl := s.TTFT.At(s.Deployment.SLA.Stat), s.ITL.At(s.Deployment.SLA.Stat); {
-		case pool.Role != engine.RoleDecode && s.TTFT.Count >= enoughRequests && ttft.Known && ttft.Value > s.Deployment.SLA.TTFT && e.mendsTTFT(seen):
-			why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(s.Deployment.SLA.Stat), ttft.Value, s.Deployment.SLA.TTFT)
-		case pool.Role != engine.RolePrefill && s.ITL.Count >= enoughRequests && itl.Known && itl.Value > s.Deployment.SLA.ITL && e.mendsITL(seen):
-			why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(s.Deployment.SLA.Stat), itl.Value, s.Deployment.SLA.ITL)
-		case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
-			why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
-		}
-		n := s.Have.Of(pool.Role) + 1
-		if why != "" && n > most {
-			d.Warnings = append(d.Warnings, profile.Warnf("breach_unmended", "%s, although the %s replicas are %d and the profile asks for %d: more do not seem to mend it", why, pool.Role, n-1, want.Of(pool.Role)))
+		short, why := p.breach(s, seen, pool)
+		if why == "" {
 			continue
 		}
-		if why != "" && want.Of(pool.Role) < n {
-			d.Steps = append(d.Steps, planner.Step{Rule: "observed-breach", Role: pool.Role, From: want.Of(pool.Role), To: n, Why: why})
+		have, profiled := s.Have.Of(pool.Role), want.Of(pool.Role)
+		late := p.late(s, pool.Role)
+		n := have + int(math.Ceil(min(short, mostShort)*float64(max(1, have-late))))
+		if most := late + profiled + max(leastReaction, mostReaction*profiled); n > most {
+			n = most
+		}
+		if n <= have {
+			d.Warnings = append(d.Warnings, profile.Warnf("breach_unmended", "%s, although the %s replicas are %d and the profile asks for %d: more do not seem to mend it", why, pool.Role, have, profiled))
+			continue
+		}
+		if profiled < n {
+			d.Steps = append(d.Steps, planner.Step{Rule: "observed-breach", Role: pool.Role, From: profiled, To: n, Why: why})
 			want = want.With(pool.Role, n)
 		}
 	}
 	return want
 }
 
-// What a breach adds to what the profile asks for, one replica at a time: up to
-// mostReaction times as many, leastReaction in small fleets. What still breaks its
-// promise then does so for another reason, such as a slow frontend, and would take
-// the whole budget.
+// breach is what a pool is short of, above 0 as a share of it, and why; without a
+// reason it is not.
+func (p *Default) breach(s planner.Situation, seen demand, pool planner.PoolObservation) (short float64, why string) {
+	e, sla := p.engines(s.Deployment.SLA), s.Deployment.SLA
+	ttft, itl := s.TTFT.At(sla.Stat), p.itlAt(s)
+	switch {
+	case pool.Role != engine.RoleDecode && s.TTFT.Count >= enoughRequests && p.breaksTTFT(s, seen):
+		short, _ = p.missedTTFT(s, seen)
+		why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
+	case pool.Role != engine.RolePrefill && s.ITL.Count >= enoughRequests && itl.Known && itl.Value > sla.ITL && e.mendsITL(seen):
+		short = p.itlMissed(s)
+		why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
+	case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
+		short = pool.KVMost.Value/p.o.KVHigh - 1
+		why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
+	}
+	shrinks := usable(pool.QueueOpen) && usable(pool.QueueEnd) && pool.QueueEnd.Value < pool.QueueOpen.Value
+	if !(short > 0) || shrinks { // a mean says only that there is a breach; and a queue that shrinks is being served
+		short = leastShort
+	}
+	return short, why
+}
+
+// breaksTTFT reports whether TTFT's promise was broken, as far as replicas can mend
+// it, and not by chance: a percentile is above its limit half of the time where the
+// fleet is just large enough. Broken is twice the share that may be above, if that is
+// three standard deviations off.
+func (p *Default) breaksTTFT(s planner.Situation, seen demand) bool {
+	sla := s.Deployment.SLA
+	at := s.TTFT.At(sla.Stat)
+	if !at.Known || at.Value <= sla.TTFT {
+		return false
+	}
+	missed, may := p.missedTTFT(s, seen)
+	if quantile(sla.Stat) == 0 || math.IsNaN(missed) {
+		return p.engines(sla).longPrompt(seen) < p.engines(sla).ttftLimit()
+	}
+	return missed > 2*may && missed*s.TTFT.Count > may*s.TTFT.Count+3*math.Sqrt(may*s.TTFT.Count)
+}
+
+// What a breach adds to what the profile asks for: up to mostReaction times as many,
+// leastReaction in small fleets. What still breaks its promise then does so for another
+// reason, such as a slow frontend, and would take the whole budget. At once it is at
+// least one and mostShort of the fleet at most.
 const (
 	mostReaction  = 2
 	leastReaction = 4
+	mostShort     = 0.5
+	leastShort    = 0.02
 )
-
-// mendsTTFT reports whether more replicas can help: a prompt alone is within.
-func (e engines) mendsTTFT(need demand) bool { return e.longPrompt(need) < e.sla.TTFT.Seconds() }
 
 func (e engines) mendsITL(need demand) bool {
 	return e.decode.BestThroughput(duration(e.itlLimit()), need.context()).Feasible
@@ -85,7 +123,7 @@ func (p *Default) remember(s planner.Situation, want planner.Replicas) {
 	// The newest of those that are old enough stays: it shows that the window is
 	// covered.
 	old := 0
-	for old+1 < len(p.m.Wanted) && s.End().Sub(p.m.Wanted[old+1].At) >= p.o.StableFor {
+	for old+1 < len(p.m.Wanted) && s.End().Sub(p.m.Wanted[old+1].At) >= p.hold() {
 		old++
 	}
 	p.m.Wanted = slices.Delete(p.m.Wanted, 0, old)
@@ -105,11 +143,14 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 		if most := have + p.mostUp(have); n > most {
 			note("step-limit", most, fmt.Sprintf("at most %d more at a time", most-have))
 		}
+		if at, ever := p.m.Downs[pool.Role]; n < have && ever && s.End().Sub(at) < p.o.Every && !at.After(s.End()) {
+			note("adjustment", have, fmt.Sprintf("it went down %v ago, less than %v", s.End().Sub(at), p.o.Every))
+		}
 		if n < have {
 			if stable, covered := p.stable(s, pool.Role); !covered {
-				note("stabilization", have, fmt.Sprintf("not yet observed for %v", p.o.StableFor))
+				note("stabilization", have, fmt.Sprintf("not yet observed for %v", p.hold()))
 			} else if stable > n {
-				note("stabilization", min(stable, have), fmt.Sprintf("%d were wanted within the last %v", stable, p.o.StableFor))
+				note("stabilization", min(stable, have), fmt.Sprintf("%d were wanted within the last %v", stable, p.hold()))
 			}
 		}
 		if n < have {
@@ -119,6 +160,12 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 			if to, why := p.consent(s, seen, pool.Role, n); why != "" {
 				note("hold", to, why)
 			}
+		}
+		if n < have {
+			if p.m.Downs == nil {
+				p.m.Downs = downs{}
+			}
+			p.m.Downs[pool.Role] = s.End()
 		}
 		want = want.With(pool.Role, n)
 	}
@@ -139,13 +186,22 @@ func (p *Default) mostDown(have int) int {
 	return max(1, have/2)
 }
 
+// hold is how long what was wanted counts. Whoever goes down by mistake is short of
+// replicas for as long as they start.
+func (p *Default) hold() time.Duration {
+	if p.o.StableFor == 0 {
+		return 0
+	}
+	return max(p.o.StableFor, 2*p.o.Ahead)
+}
+
 // stable is the most that was wanted within StableFor, and whether the planner
 // has been looking for that long.
 func (p *Default) stable(s planner.Situation, role planner.Role) (most int, covered bool) {
 	for _, w := range p.m.Wanted {
 		age := s.End().Sub(w.At)
-		covered = covered || age >= p.o.StableFor
-		if age < p.o.StableFor || p.o.StableFor == 0 {
+		covered = covered || age >= p.hold()
+		if age < p.hold() || p.hold() == 0 {
 			most = max(most, w.Replicas.Of(role))
 		}
 	}
@@ -157,7 +213,7 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	have := s.Have.Of(role)
 	pool, _ := s.Pool(role)
 	sla := s.Deployment.SLA
-	ttft, itl := s.TTFT.At(sla.Stat), s.ITL.At(sla.Stat)
+	ttft, itl := s.TTFT.At(sla.Stat), p.itlAt(s)
 	e, busy := p.engines(sla), seen.rate > 0 || p.m.InSystem.Or(0) > 0
 	switch {
 	case !busy:
@@ -168,7 +224,7 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
 	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
 		return have, fmt.Sprintf("ITL (%s) is missing, which does not mean that it is well", stat(sla.Stat))
-	case role != engine.RoleDecode && ttft.Known && ttft.Value > sla.TTFT && e.mendsTTFT(seen):
+	case role != engine.RoleDecode && p.breaksTTFT(s, seen):
 		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
 	case role != engine.RolePrefill && itl.Known && itl.Value > sla.ITL && e.mendsITL(seen):
 		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
@@ -179,7 +235,7 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 			least, why = kv, fmt.Sprintf("KV use of the fullest of %d replicas was %.0f %%", pool.Ready, 100*pool.KVMost.Value)
 		}
 	}
-	if least > n {
+	if least += p.late(s, role); least > n { // which of them go is not the planner's choice
 		return min(least, have), "fewer would not carry what was observed: " + why
 	}
 	return n, ""

@@ -191,24 +191,12 @@ func TestNoLengthIsMissing(t *testing.T) {
 	}
 }
 
-// jumpy is a forecaster whose errors are 0 but for one large one.
-type jumpy struct{ last }
-
-func (j *jumpy) Quantile(int, float64) float64 { return j.V }
-
-// One jump of the load makes a standard deviation that stays large for as long as
-// the window holds it; the quantile of the errors has forgotten it.
-func TestOneJumpIsForgotten(t *testing.T) {
-	p := standard(t, off, func(o *DefaultOptions) { o.Rate = &jumpy{last{SD: 10}} })
-	if got := p.Propose(minute(6, pd(1, 1))).Forecast.High.Value; got != 6 {
-		t.Errorf("sized for %v requests/s", got)
-	}
-}
-
 func TestRestoreRefusesWhatNobodySaved(t *testing.T) {
 	for _, edit := range []func(*defaultMemory){
 		func(m *defaultMemory) { m.Slower.Tail = 1e9 }, func(m *defaultMemory) { m.ISL = -1 },
 		func(m *defaultMemory) { m.CacheHit = 2 }, func(m *defaultMemory) { m.Idle = -1 },
+		func(m *defaultMemory) { m.Margin.Decode = 9 }, func(m *defaultMemory) { m.Slower.Extra = -1 },
+		func(m *defaultMemory) { m.Prompts.Past = []foreseen{{Forecast: -1}} }, func(m *defaultMemory) { m.Answers.Open = []foreseen{{Highest: -1}} },
 	} {
 		p := standard(t)
 		edit(&p.m)

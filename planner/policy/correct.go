@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
@@ -9,11 +10,15 @@ import (
 
 // correction is how much slower the fleet is than its profile, as a factor on
 // the profile's latencies, smoothed over intervals; Tail is what the SLA's
-// statistic of ITL is of its mean, 1 or more.
+// statistic of ITL is of its mean, 1 or more; Extra is what TTFT has beyond
+// prompt and queue, whatever the load: transfers, and the step that a request
+// waits for. It leaves less of the promise, and takes no engine's time: as a
+// factor it would ask for the more engines the emptier they are.
 type correction struct {
-	Prefill float64 `json:"prefill"`
-	Decode  float64 `json:"decode"`
-	Tail    float64 `json:"tail"`
+	Prefill float64       `json:"prefill"`
+	Decode  float64       `json:"decode"`
+	Tail    float64       `json:"tail"`
+	Extra   time.Duration `json:"extra_ns"`
 }
 
 const (
@@ -22,8 +27,30 @@ const (
 	learn           = 0.3 // weight of the newest interval, on the log scale
 	mostLesson      = 2.0 // of one interval, either way: an outlier moves a correction by 23 % at most
 	enoughRequests  = 20  // below, a mean of latencies says little
+	enoughSamples   = 100 // busy engines sampled, of which the mean is within a tenth
 	calmWait        = 1.0 // mean waiting over a prompt's own time above which TTFT says more of the queue than of the engine
 )
+
+// learnService takes a ratio of prompts' time in engines that was seen by samples of
+// so many busy engines: of few it says little.
+func (c *correction) learnService(ratio, seen float64) {
+	now := c.Prefill * lesson(ratio)
+	c.Prefill = within(c.Prefill*math.Pow(now/c.Prefill, learn*seen/(seen+enoughSamples)), leastCorrection, mostCorrection)
+}
+
+// learnExtra takes a TTFT that is off by so many seconds.
+func (c *correction) learnExtra(off float64, most time.Duration) {
+	c.Extra = min(max(0, c.Extra+duration(learn*math.Abs(off))*time.Duration(sign(off))), most)
+}
+
+func sign(v float64) int {
+	if v < 0 {
+		return -1
+	}
+	return 1
+}
+
+func within(v, low, high float64) float64 { return math.Min(math.Max(v, low), high) }
 
 func (c *correction) learnPrefill(ratio float64) {
 	c.Prefill = smooth(c.Prefill, c.Prefill*lesson(ratio))
@@ -38,7 +65,7 @@ func smooth(old, now float64) float64 {
 	if !(now > 0) || math.IsInf(now, 0) {
 		return old
 	}
-	return math.Min(math.Max(old*math.Pow(now/old, learn), leastCorrection), mostCorrection)
+	return within(old*math.Pow(now/old, learn), leastCorrection, mostCorrection)
 }
 
 // correct compares what was observed with what the profile says of the same
@@ -55,20 +82,98 @@ func (p *Default) correct(s planner.Situation) {
 	}
 	e, need := p.engines(s.Deployment.SLA), p.demand(rate)
 	if s.TTFT.Mean.Known && s.TTFT.Count >= enoughRequests {
-		want, calm := e.ttftSeen(s, need)
-		if ratio := s.TTFT.Mean.Value.Seconds() / want; calm || ratio < 1 {
-			p.m.Slower.learnPrefill(ratio)
-		}
+		p.correctTTFT(e, s, need)
 	}
 	if s.ITL.Mean.Known && s.ITL.Count >= enoughRequests {
 		want, ok := e.itlSeen(s, need)
 		if ratio := s.ITL.Mean.Value.Seconds() / want; ok || ratio < 1 {
 			p.m.Slower.learnDecode(ratio)
 		}
-		if at := s.ITL.At(s.Deployment.SLA.Stat); at.Known && s.ITL.Mean.Value > 0 {
-			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, float64(at.Value)/float64(s.ITL.Mean.Value)))
+		if tail := p.tail(s); tail > 0 {
+			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, tail))
 		}
 	}
+}
+
+// correctTTFT learns from TTFT what it can. Where a pool says how many prompts its
+// engines serve, their time is known by Little's law, and the rest of TTFT is no
+// engine's; an aggregated engine's prompts are as slow as its steps. Else TTFT alone
+// has to do: all of it is taken for slowness.
+func (p *Default) correctTTFT(e engines, s planner.Situation, need demand) {
+	want, calm := e.ttftSeen(s, need)
+	seen := s.TTFT.Mean.Value.Seconds()
+	pool, split := s.Pool(engine.RolePrefill)
+	switch {
+	case !split:
+		p.m.Slower.Prefill = p.m.Slower.Decode
+	case usable(pool.Running) && pool.Ready > 0:
+		p.m.Slower.learnService(pool.Running.Value/(need.rate*e.residence(need, pool.Ready)), pool.Running.Value*s.Length.Seconds())
+	default:
+		if ratio := seen / want; calm || ratio < 1 {
+			p.m.Slower.learnPrefill(ratio)
+		}
+		return
+	}
+	if off := seen - want - p.m.Slower.Extra.Seconds(); calm || off < 0 {
+		p.m.Slower.learnExtra(off, s.Deployment.SLA.TTFT)
+	}
+}
+
+// residence is the mean time of a prompt in n engines once it is served, in seconds:
+// a step that prompts share lasts longer.
+func (e engines) residence(need demand, n int) float64 {
+	service, _ := e.prompt(need)
+	if b, ok := e.batching(need); ok {
+		if each := b.shared(need.rate / float64(n)); each > 1 {
+			return b.takes(math.Min(each, b.most))
+		}
+	}
+	return service
+}
+
+// tail is the SLA's statistic of ITL over its mean, as it was seen; 0 where it was
+// not.
+func (p *Default) tail(s planner.Situation) float64 {
+	sla, mean := s.Deployment.SLA, s.ITL.Mean.Value
+	at := s.ITL.At(sla.Stat)
+	if !at.Known || mean <= 0 {
+		return 0
+	}
+	if !sla.PerRequest {
+		return float64(at.Value) / float64(mean)
+	}
+	sd, ok := p.spreadITL(s)
+	if !ok {
+		return 0
+	}
+	return 1 + normal(max(0.5, quantile(sla.Stat)))*sd/mean.Seconds()
+}
+
+// spreadITL is the standard deviation of requests' mean ITL in seconds. A promise by
+// request is about means of as many gaps as answers have, which vary by the root of
+// that less. What makes gaps vary are prompts that share a step: a gap is as the median
+// b or as the 99th percentile h, so that around the mean m its variance is (m−b)(h−m).
+func (p *Default) spreadITL(s planner.Situation) (seconds float64, ok bool) {
+	if !s.ITL.Mean.Known || !s.ITL.P50.Known || !s.ITL.P99.Known {
+		return 0, false
+	}
+	m := s.ITL.Mean.Value.Seconds()
+	variance := max(0, m-s.ITL.P50.Value.Seconds()) * max(0, s.ITL.P99.Value.Seconds()-m)
+	return math.Sqrt(variance / math.Max(1, p.m.OSL)), true
+}
+
+// itlSeenAt is the SLA's statistic of ITL in the interval, missing where it cannot
+// be told.
+func (p *Default) itlAt(s planner.Situation) planner.Figure[time.Duration] {
+	sla := s.Deployment.SLA
+	if quantile(sla.Stat) == 0 || !sla.PerRequest {
+		return s.ITL.At(sla.Stat)
+	}
+	tail := p.tail(s)
+	if tail == 0 {
+		return planner.Figure[time.Duration]{}
+	}
+	return planner.Known(duration(s.ITL.Mean.Value.Seconds() * tail))
 }
 
 // mostCacheHit bounds the share of a prompt that a prefix cache may save: its
@@ -103,6 +208,11 @@ func (e engines) ttftSeen(s planner.Situation, need demand) (seconds float64, ca
 		service = prompt
 	}
 	wait := queue{rate: need.rate, mean: service, cv2: need.spread2}.wait(pool.Ready, 0)
+	if b, known := e.batching(need); ok && known && pool.Ready > 0 {
+		if t := b.ttft(need.rate/float64(pool.Ready), false); t < service+wait {
+			wait = t - service
+		}
+	}
 	if queued := pool.Queue.Known && pool.Queue.Value > 1 || usable(s.Waiting) && s.Waiting.Value > float64(pool.Ready); queued || !(wait <= calmWait*service) {
 		return service, false
 	}

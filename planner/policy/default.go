@@ -25,8 +25,9 @@ type DefaultOptions struct {
 	// Ahead is how long a replica takes to serve, 0 to 24 h. A decision must do
 	// until the next one's replicas serve: for an interval and Ahead.
 	Ahead        time.Duration
-	Margin       float64       // standard deviations of the forecast's error that are sized for, 0 to 4
-	StableFor    time.Duration // replicas go down to the most that was wanted within it
+	Margin       float64       // standard deviations of the forecast's error that are sized for, as if it were normal, 0 to 4
+	Every        time.Duration // between steps down of a pool at least; decisions in between go up
+	StableFor    time.Duration // replicas go down to the most that was wanted within it, or within twice Ahead where that is more; 0: at once
 	MostUp       int           // replicas per pool and decision; 0: twice what there is, or 4
 	MostDown     int           // likewise; 0: half of what there is, or 1
 	LeastRatio   float64       // prefill per decode replica; 0: no bound
@@ -36,11 +37,13 @@ type DefaultOptions struct {
 	NoCorrection bool          // take the profile as it is
 }
 
-// NewDefaultOptions are the usual figures. None is from a paper: they are chosen
-// to hold the SLA first and to save second, and planner tune finds better ones.
+// NewDefaultOptions are the usual figures, chosen to hold the SLA first and to save
+// second: a reserve that one load in forty exceeds (Margin 2), and replicas that are
+// kept for twice Ahead, which is longer than StableFor here. planner tune finds better
+// ones for a load.
 func NewDefaultOptions() DefaultOptions {
 	return DefaultOptions{
-		Margin: 1, StableFor: 5 * time.Minute, KVHigh: 0.9, IdleFor: 10 * time.Minute, Ahead: 4 * time.Minute,
+		Margin: 2, StableFor: 3 * time.Minute, KVHigh: 0.9, IdleFor: 10 * time.Minute, Ahead: 2 * time.Minute,
 	}
 }
 
@@ -56,6 +59,7 @@ func (o DefaultOptions) Check() error {
 	bad(!(o.ISL > 0 && o.OSL > 0), "the workload is ISL %v, OSL %v: want tokens above 0", o.ISL, o.OSL)
 	bad(o.Ahead < 0 || o.Ahead > 24*time.Hour, "ahead is %v: want 0 to 24h", o.Ahead)
 	bad(!(o.Margin >= 0 && o.Margin <= 4), "the margin is %v: want 0 to 4 standard deviations", o.Margin)
+	bad(o.Every < 0, "the time between steps down is %v: want 0 or more", o.Every)
 	bad(o.StableFor < 0, "stable-for is %v: want 0 or more", o.StableFor)
 	bad(o.MostUp < 0 || o.MostDown < 0, "the most replicas in a step are %d up and %d down: want 0 or more", o.MostUp, o.MostDown)
 	bad(!(o.LeastRatio >= 0) || !(o.MostRatio >= 0) || o.MostRatio > 0 && o.MostRatio < o.LeastRatio, "the prefill:decode ratio is bounded by %v and %v: want 0 or more, in this order", o.LeastRatio, o.MostRatio)
@@ -69,8 +73,14 @@ func (o DefaultOptions) Check() error {
 // was observed. It goes up for any reason and down only where all agree.
 //
 // Prefill is a queue: its servers are engines that take one prompt at a time, as
-// long as the profile says. Decode is a crowd: as many requests are in flight as
-// Little's law says, and each engine carries what its surface says at the SLA.
+// long as the profile says; where it says what several at once take, and fewer
+// engines hold the TTFT so, those are enough (batching). Decode is a crowd: as many
+// requests are in flight as Little's law says, and each engine carries what its
+// surface says at the SLA.
+//
+// The load sized for is the forecast, a reserve for what loads went above their
+// forecasts (surprise), and where the SLA is a percentile a margin that follows the
+// requests that missed it (margin).
 type Default struct {
 	o DefaultOptions
 	m defaultMemory
@@ -85,10 +95,20 @@ type defaultMemory struct {
 	CacheHit  float64                 `json:"cache_hit"`  // last seen; 0: never
 	Slower    correction              `json:"slower"`
 	Idle      time.Duration           `json:"idle_ns"`
-	Ready     planner.Replicas        `json:"ready"`  // at the last interval's end
-	Mixed     planner.Replicas        `json:"mixed"`  // intervals in a row in which replicas came, of each pool
-	Wanted    []wanted                `json:"wanted"` // within StableFor, oldest first
+	Ready     planner.Replicas        `json:"ready"`   // at the last interval's end
+	Mixed     planner.Replicas        `json:"mixed"`   // intervals in a row in which replicas came, of each pool
+	Wanted    []wanted                `json:"wanted"`  // within StableFor, oldest first
+	Asked     planner.Replicas        `json:"asked"`   // by the last decision
+	Starts    []starting              `json:"starts"`  // replicas that do not serve yet
+	Downs     downs                   `json:"downs"`   // when each pool last went down
+	Watched   int                     `json:"watched"` // intervals that were decided on
+	Prompts   surprise                `json:"prompts"` // in tokens/s
+	Answers   surprise                `json:"answers"`
+	Margin    margin                  `json:"margin"`
 }
+
+// downs are instants by role.
+type downs map[planner.Role]time.Time
 
 // wanted is what was proposed at an instant.
 type wanted struct {
@@ -108,6 +128,9 @@ func NewDefault(o DefaultOptions) (*Default, error) {
 func (p *Default) Propose(s planner.Situation) planner.Decision {
 	d := planner.Decision{Want: s.Have}
 	seen, ok := p.observe(s, &d)
+	if ok && s.Warmup {
+		p.expect(s, seen, &planner.Decision{}) // the reserve is of what forecasts missed
+	}
 	if !ok || s.Warmup {
 		why := "a trace warms the forecasters"
 		if !ok {
@@ -119,6 +142,8 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 		}
 		return d
 	}
+	p.age(s, &d)
+	p.learnMargin(s, seen)
 	p.mix(s)
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
@@ -126,18 +151,22 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	sized = p.ratio(s.Deployment, sized, &d)
 	p.remember(s, sized)
 	d.Want = p.careful(s, seen, sized, &d)
+	p.m.Asked = d.Want
 	return d
 }
 
 // size is the fewest replicas for a demand.
 func (p *Default) size(s planner.Situation, need demand, d *planner.Decision) planner.Replicas {
 	engines := p.engines(s.Deployment.SLA)
-	if need.all() == 0 {
+	if need.none() {
 		return p.idle(s, d)
+	}
+	if s.Deployment.Aggregated() {
+		engines = engines.knowing(need)
 	}
 	var want planner.Replicas
 	for _, pool := range s.Deployment.Pools {
-		n, why, warn := engines.least(pool.Role, need)
+		n, why, warn := engines.least(pool.Role, p.m.Margin.sized(pool.Role, need))
 		want = want.With(pool.Role, n)
 		d.Steps = append(d.Steps, planner.Step{Rule: "demand", Role: pool.Role, From: s.Have.Of(pool.Role), To: n, Why: why})
 		d.Warnings = append(d.Warnings, warn...)
@@ -253,7 +282,10 @@ func (m defaultMemory) check() error {
 	if !(m.CacheHit >= 0 && m.CacheHit <= mostCacheHit) {
 		return fmt.Errorf("its cache hits are %v: want 0 to %v", m.CacheHit, mostCacheHit)
 	}
-	return nil
+	if c.Extra < 0 || m.Watched < 0 {
+		return fmt.Errorf("TTFT's rest is %v after %d intervals: want 0 or more", c.Extra, m.Watched)
+	}
+	return errors.Join(checkStarts(m.Starts), m.Margin.check(), m.Prompts.check(), m.Answers.check())
 }
 
 func (p *Default) restoreSeries(s defaultState) error {

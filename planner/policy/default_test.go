@@ -61,7 +61,7 @@ func standard(t testing.TB, change ...func(*DefaultOptions)) *Default {
 	t.Helper()
 	o := NewDefaultOptions()
 	o.Prefill, o.Decode = surfaces(t)
-	o.ISL, o.OSL, o.Ahead = 990, 100, 0
+	o.ISL, o.OSL, o.Ahead, o.StableFor = 990, 100, 0, 5*time.Minute
 	o.Rate, o.ISLs, o.OSLs = &last{}, &last{}, &last{}
 	for _, f := range change {
 		f(&o)
@@ -124,7 +124,7 @@ func rulesOf(d planner.Decision, role planner.Role) string {
 	return strings.Join(out, " ")
 }
 
-var off = func(o *DefaultOptions) { o.NoCorrection = true } //nolint:gochecknoglobals // an option of many tests
+var off = func(o *DefaultOptions) { o.NoCorrection, o.Margin = true, 0 } //nolint:gochecknoglobals // an option of many tests
 
 // One prompt takes 109 ms, so an engine takes 9.2 of them a second at most; at a
 // mean TTFT of 500 ms a queue may wait 391 ms. At ITL 20 ms an engine carries 50

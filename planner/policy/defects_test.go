@@ -282,7 +282,8 @@ func TestNoLoadNeverGrows(t *testing.T) {
 		for i := range 20 {
 			s := loaded(dep, have, 0, 0)
 			s.Start = s.Start.Add(time.Duration(i) * s.Length)
-			s.Arrivals, s.Pools[0].KVUsage, s.Pools[1].Running = planner.Known(0.0), planner.Known(0.0), planner.Known(0.0)
+			s.Arrivals, s.Pools[0].KVUsage = planner.Known(0.0), planner.Known(0.0)
+			s.Pools[0].Running, s.Pools[1].Running = planner.Known(0.0), planner.Known(0.0)
 			got := c.Step(s.Observation)
 			if got.Want.Prefill > have.Prefill || got.Want.Decode > have.Decode {
 				t.Errorf("%s: %+v", name, got)

@@ -16,6 +16,9 @@ type engines struct {
 	decode  interpolation.Decode
 	sla     profile.SLA
 	slower  correction
+
+	most      float64 // requests/s of an aggregated engine, where it is known
+	mostKnown bool
 }
 
 // quantile is the p that a statistic names; 0 is the mean.
@@ -52,12 +55,22 @@ func (e engines) prompt(need demand) (float64, []profile.Warning) {
 	return t.Value.Seconds() * e.slower.Prefill, t.Warnings()
 }
 
-// longPrompt is that of the prompt at the SLA's percentile, of lognormal lengths;
-// the mean prompt's where the SLA is by means or lengths are not known to vary.
+// longPrompt is that of the prompt at the SLA's percentile, and no shorter than the mean
+// one's, which it is where the SLA is by means or lengths are not known to vary.
 func (e engines) longPrompt(need demand) float64 {
-	if p := quantile(e.sla.Stat); p > 0 && need.varies {
-		sigma := math.Sqrt(math.Log1p(need.spread2))
-		need.isl *= max(1, math.Exp(sigma*normal(p)-sigma*sigma/2))
+	p := quantile(e.sla.Stat)
+	if p == 0 {
+		t, _ := e.prompt(need)
+		return t
+	}
+	return max(e.promptAt(need, normal(p)), e.promptAt(need, 0.5*need.sigma()))
+}
+
+// promptAt is the time in seconds of a prompt so many standard deviations from the
+// median, of lognormal lengths; of the mean one where they are not known to vary.
+func (e engines) promptAt(need demand, deviations float64) float64 {
+	if sigma := need.sigma(); need.varies {
+		need.isl *= math.Exp(sigma*deviations - sigma*sigma/2)
 	}
 	t, _ := e.prompt(need)
 	return t
@@ -82,7 +95,7 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 	service, warn := e.prompt(need)
 	long := e.longPrompt(need)
 	q := queue{rate: need.all(), mean: service, cv2: need.spread2}
-	limit := e.sla.TTFT.Seconds()
+	limit := e.ttftLimit()
 	left := limit - service
 	if long >= limit {
 		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s, of %.4g tokens in the mean), more than the TTFT of %v: replicas cannot mend that", 1e3*long, stat(e.sla.Stat), need.isl, e.sla.TTFT))
@@ -90,16 +103,40 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 	if left <= 0 {
 		// Replicas do not make one prompt faster (dynamo#11624): as many as keep up
 		// without much of a queue, and no more.
-		n := engineCount(q.load() / keepUp)
-		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*q.load()/float64(n)), warn
+		busy := q.load()
+		if b, ok := e.batching(need); ok {
+			busy = q.rate * b.takes(b.most) / b.most
+		}
+		n := engineCount(busy / keepUp)
+		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*busy/float64(n)), warn
 	}
 	n := max(1, q.servers(left, quantile(e.sla.Stat)))
-	if long < limit {
-		n = max(n, q.servers(limit-long, 0))
+	n = max(n, q.servers(e.waitLimit(long), 0))
+	if b, ok := e.batching(need); ok && long < limit {
+		if fewer, ttft := b.servers(q.rate, limit-(long-service), e.sla.Stat != profile.Mean && e.sla.Stat != "", n); fewer < n {
+			return fewer, fmt.Sprintf("%.4g requests/s of %.4g ms each, %.4g ms more for each that shares a step: with %d engines TTFT (%s) is %.4g ms",
+				q.rate, 1e3*service, 1e3*b.more, fewer, stat(e.sla.Stat), 1e3*ttft), warn
+		}
+	} else if !ok {
+		warn = append(warn, e.prefill.Short(need.prompt())...)
 	}
 	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %d engines TTFT (%s) is %.4g ms, of them %.4g waiting in the mean",
 		q.rate, 1e3*service, n, stat(e.sla.Stat), 1e3*e.ttft(q, n, long), 1e3*q.wait(n, 0)), warn
 }
+
+// ttftLimit is what prompt and queue may take of the TTFT promised, in seconds; 0 or
+// less where nothing is left of it.
+func (e engines) ttftLimit() float64 { return (e.sla.TTFT - e.slower.Extra).Seconds() }
+
+// waitLimit is what the mean wait behind a long prompt may take of the TTFT, in
+// seconds. More engines make waiting shorter and not the prompt: of a promise that the
+// prompt alone nearly breaks, or breaks, they are not asked for more than leastWait.
+func (e engines) waitLimit(long float64) float64 {
+	return max(e.ttftLimit()-long, leastWait*e.ttftLimit())
+}
+
+// leastWait is the share of TTFT that waiting may take in any case.
+const leastWait = 0.1
 
 // keepUp is how busy engines may be where no number of them holds the TTFT.
 const keepUp = 0.8
@@ -165,7 +202,12 @@ func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCap
 		service, _ := e.prompt(need)
 		q := queue{rate: need.rate, mean: service, cv2: need.spread2}
 		c.Rate = planner.Known(1 / service)
-		if t := e.ttft(q, n, e.longPrompt(need)); !math.IsInf(t, 1) {
+		t := e.ttft(q, n, e.longPrompt(need))
+		if b, ok := e.batching(need); ok && n > 0 {
+			c.Rate = planner.Known(b.most / b.takes(b.most))
+			t = min(t, b.ttft(need.rate/float64(n), quantile(e.sla.Stat) > 0)+e.longPrompt(need)-service)
+		}
+		if !math.IsInf(t, 1) {
 			c.Latency = planner.Known(1e3 * t)
 		}
 	case engine.RoleDecode:

@@ -2,32 +2,26 @@ package policy
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
+	"errors"
 	"time"
 
 	"plimsoll/planner"
 )
 
-// HPAOptions make an HPA.
+// HPAOptions make an HPA. Start from DefaultBehavior.
 type HPAOptions struct {
-	Targets []PoolTarget // pools without one stay as they are
+	Targets  []PoolTarget // of several of a pool the one that asks for most holds; pools without one stay as they are
+	Behavior Behavior
 }
 
 // Check says all that is wrong.
-func (o HPAOptions) Check() error { return checkTargets(o.Targets) }
+func (o HPAOptions) Check() error { return errors.Join(checkTargets(o.Targets), o.Behavior.Check()) }
 
-// HPA is the rule of Kubernetes' HorizontalPodAutoscaler on one metric per pool,
-// to compare with (kubernetes.io, Horizontal Pod Autoscaling, and
-// pkg/controller/podautoscaler/replica_calculator.go, as read in 2026):
-//
-//	replicas = ceil(ready · metric / target)
-//
-// and no change where the ratio is within 10 % of 1. Upwards, replicas that start
-// count as if they did nothing; where they alone bring the ratio within the
-// tolerance or below 1 nothing changes. Then come the limits of its default
-// behavior. Its loop runs every 15 s on the metric of then; here it runs once an
-// interval on the interval's mean, with the limit upwards of as many loops.
+// HPA is the rule of Kubernetes' HorizontalPodAutoscaler, to compare with
+// (kubernetes v1.36.3, pkg/controller/podautoscaler): each metric of a pool gives
+// replicas, the most of them holds, and the behavior block lets it come about as
+// fast as it does. Its loop of 15 s is how often Propose is called; bounds and
+// budget are the core's.
 type HPA struct {
 	o HPAOptions
 	b behavior
@@ -43,45 +37,23 @@ func NewHPA(o HPAOptions) (*HPA, error) {
 	return &HPA{o: o}, nil
 }
 
-// Propose compares each pool's metric with its target.
+// Propose compares each pool's metrics with their targets.
 func (h *HPA) Propose(s planner.Situation) planner.Decision {
-	f, ok := byPool(s, h.step)
+	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, _ planner.PoolObservation) {
+		_, ok := target(h.o.Targets, p.Role)
+		switch {
+		case !ok:
+			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no target")
+		case s.Have.Of(p.Role) == 0:
+			f.step("hold", p.Role, 0, "a pool without replicas is switched off")
+		default:
+			h.o.Behavior.most(f, n, s, p, h.o.Targets)
+		}
+	})
 	if ok {
-		h.b.settle(f, s, f.dep.Pools)
+		h.b.settle(f, s, f.dep.Pools, h.o.Behavior)
 	}
 	return f.d
-}
-
-func (h *HPA) step(f *draft, n *figures, p planner.Pool, seen planner.PoolObservation) {
-	have := f.d.From.Of(p.Role)
-	t, ok := target(h.o.Targets, p.Role)
-	switch {
-	case !ok:
-		f.step("hold", p.Role, have, "the pool has no target")
-		return
-	case have == 0:
-		f.step("hold", p.Role, 0, "a pool without replicas is switched off")
-		return
-	}
-	value := n.need(t.Metric.of(seen), fmt.Sprintf("%s of %s", t.Metric, p.Role))
-	to, why := perReplica(seen, have, value/t.Value)
-	f.step("target", p.Role, max(1, to), "%s is %.3g, the target %.3g: %s", t.Metric, value, t.Value, why)
-}
-
-// perReplica is HPA's number for a ratio of metric to target.
-func perReplica(p planner.PoolObservation, have int, ratio float64) (int, string) {
-	pods := p.Ready
-	if ratio > 1 && p.Starting > 0 {
-		pods += p.Starting
-		ratio *= float64(p.Ready) / float64(pods)
-		if ratio < 1 {
-			return have, fmt.Sprintf("with %d that start it is below", p.Starting)
-		}
-	}
-	if math.Abs(ratio-1) <= hpaNear {
-		return have, fmt.Sprintf("within %.0f %%", 100*hpaNear)
-	}
-	return whole(ratio * float64(pods)), fmt.Sprintf("%.3g times %d", ratio, pods)
 }
 
 // hpaState is what Save of HPA and KEDA write.
@@ -93,7 +65,7 @@ type hpaState struct {
 
 const hpaName = "hpa"
 
-// Save gives the recommendations within the window.
+// Save gives the recommendations and changes that it still looks at.
 func (h *HPA) Save() (json.RawMessage, error) {
 	return json.Marshal(hpaState{Policy: hpaName, behavior: h.b})
 }

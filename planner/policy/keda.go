@@ -2,9 +2,9 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"time"
 
 	"plimsoll/planner"
@@ -12,26 +12,33 @@ import (
 
 // KEDAOptions make a KEDA.
 type KEDAOptions struct {
-	Targets []PoolTarget // of the trigger: its total is divided by this; pools without one stay as they are
+	Targets  []PoolTarget // its triggers, PerReplica; of several of a pool the one that asks for most holds
+	Behavior Behavior     // of the HorizontalPodAutoscaler that it makes
 }
 
 // Check says all that is wrong.
-func (o KEDAOptions) Check() error { return checkTargets(o.Targets) }
+func (o KEDAOptions) Check() error {
+	errs := []error{checkTargets(o.Targets), o.Behavior.Check()}
+	for _, t := range o.Targets {
+		if t.As != PerReplica {
+			errs = append(errs, fmt.Errorf("the trigger on %s of %s is %q: want %q, which is KEDA's own", t.Metric, t.Role, t.As, PerReplica))
+		}
+	}
+	return errors.Join(errs...)
+}
 
-// KEDA is the rule of a KEDA ScaledObject with one trigger per pool, such as the
-// queue's length, to compare with (keda.sh 2.22, ScaledObject specification,
-// as read in 2026):
-//
-//	replicas = ceil(total / target)
-//
-// with the tolerance and the default behavior of the HPA that it drives (which
-// see), and the pool's least as minReplicaCount. A pool whose least is 0 goes to
-// 0 once the trigger was 0 for the cool-down of 300 s, and back to 1 as soon as a
-// request waits. Like HPA here it looks once an interval.
+// KEDA is the rule of a KEDA ScaledObject with prometheus triggers, to compare with
+// (kedacore/keda 8b4f083 of 2026-08-20, pkg/scaling/executor/scale_scaledobjects.go
+// and pkg/scalers/prometheus_scaler.go). Between 1 and many replicas it is the
+// HorizontalPodAutoscaler that KEDA makes, which asks for the metrics every 15 s
+// whatever the polling interval is (HPA, which see), with the pool's least as
+// minReplicaCount. KEDA itself switches a pool whose least is 0 off once all
+// triggers were 0 for its cool-down of 300 s, and on when one is not; it looks for
+// that as often as Propose is called, where its own polling interval is 30 s.
 type KEDA struct {
 	o      KEDAOptions
 	b      behavior
-	active map[planner.Role]time.Time // when the trigger was last above 0
+	active map[planner.Role]time.Time // when a trigger was last above 0
 }
 
 const (
@@ -49,63 +56,53 @@ func NewKEDA(o KEDAOptions) (*KEDA, error) {
 	return &KEDA{o: o, active: map[planner.Role]time.Time{}}, nil
 }
 
-// Propose divides each pool's total by its target.
+// Propose divides each pool's totals by their targets.
 func (k *KEDA) Propose(s planner.Situation) planner.Decision {
 	var scaled []planner.Pool // those whose number is HPA's
-	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, _ planner.PoolObservation) {
-		t, ok := target(k.o.Targets, p.Role)
-		if !ok {
+	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, seen planner.PoolObservation) {
+		if _, ok := target(k.o.Targets, p.Role); !ok {
 			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no trigger")
 			return
 		}
-		total := n.total(s, t)
-		if total > 0 || k.active[p.Role].IsZero() {
+		most := 0.0
+		for _, t := range k.o.Targets {
+			if t.Role == p.Role {
+				most = max(most, n.value(s, seen, t))
+			}
+		}
+		if most > 0 || k.active[p.Role].IsZero() {
 			k.active[p.Role] = s.End()
 		}
-		if k.trigger(f, p, t, total, s.End()) {
-			scaled = append(scaled, p)
+		if k.switches(f, p, most, s.End()) {
+			return
 		}
+		k.o.Behavior.most(f, n, s, p, k.o.Targets)
+		scaled = append(scaled, p)
 	})
 	if ok {
-		k.b.settle(f, s, scaled)
+		k.b.settle(f, s, scaled, k.o.Behavior)
 	}
 	return f.d
 }
 
-// total of a trigger over a pool. Of a pool without replicas it is what waits anywhere.
-func (n *figures) total(s planner.Situation, t PoolTarget) float64 {
-	if s.Have.Of(t.Role) == 0 {
-		return n.need(s.Waiting, "waiting requests")
-	}
-	p, _ := s.Pool(t.Role)
-	return n.need(t.Metric.of(p), fmt.Sprintf("%s of %s", t.Metric, t.Role)) * float64(p.Ready)
-}
-
-// trigger takes a step for one pool and reports whether the number is HPA's:
-// KEDA itself switches pools on and off.
-func (k *KEDA) trigger(f *draft, p planner.Pool, t PoolTarget, total float64, now time.Time) bool {
-	have := f.d.Want.Of(p.Role)
-	quiet := now.Sub(k.active[p.Role])
+// switches switches a pool on or off, and reports whether its replicas are KEDA's
+// own and not HPA's.
+func (k *KEDA) switches(f *draft, p planner.Pool, most float64, now time.Time) bool {
+	have, quiet := f.d.Want.Of(p.Role), now.Sub(k.active[p.Role])
 	switch {
-	case have == 0 && total > 0:
-		f.step("activation", p.Role, max(1, p.Min), "%.3g requests wait", total)
+	case have == 0 && most > 0:
+		f.step("activation", p.Role, max(1, p.Min), "%.3g requests wait", most)
 	case have == 0:
 		f.step("hold", p.Role, 0, "nothing waits")
-	case p.Min == 0 && total == 0 && quiet >= kedaCooldown:
-		f.step("deactivation", p.Role, 0, "%s was 0 for %v", t.Metric, quiet)
+	case p.Min == 0 && most == 0 && quiet >= kedaCooldown:
+		f.step("deactivation", p.Role, 0, "its triggers were 0 for %v", quiet)
 	default:
-		least := max(1, p.Min)
-		if ratio := total / (t.Value * float64(have)); math.Abs(ratio-1) <= hpaNear {
-			f.step("target", p.Role, max(least, have), "%s is %.3g in all, %.3g for each: within %.0f %% of the target, %.3g", t.Metric, total, total/float64(have), 100*hpaNear, t.Value)
-		} else {
-			f.step("target", p.Role, max(least, whole(total/t.Value)), "%s is %.3g in all, the target %.3g for each", t.Metric, total, t.Value)
-		}
-		return true
+		return false
 	}
-	return false
+	return true
 }
 
-// Save gives the recommendations within the window and when triggers were active.
+// Save gives what the HorizontalPodAutoscaler remembers and when triggers were active.
 func (k *KEDA) Save() (json.RawMessage, error) {
 	return json.Marshal(hpaState{kedaName, k.b, k.active})
 }

@@ -15,7 +15,11 @@ import (
 // fresh makes each policy anew.
 func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[string]func() planner.Policy {
 	t.Helper()
-	targets := []PoolTarget{{engine.RolePrefill, MetricWaiting, 1}, {engine.RoleDecode, MetricKV, 0.7}, {engine.RoleAggregated, MetricRunning, 50}}
+	targets := []PoolTarget{
+		{Role: engine.RolePrefill, Metric: MetricWaiting, Value: 1},
+		{Role: engine.RoleDecode, Metric: MetricKV, Value: 0.7},
+		{Role: engine.RoleAggregated, Metric: MetricRunning, Value: 50},
+	}
 	must := func(p planner.Policy, err error) planner.Policy {
 		if err != nil {
 			t.Fatal(err)
@@ -23,10 +27,13 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 		return p
 	}
 	return map[string]func() planner.Policy{
-		"hpa":        func() planner.Policy { h, err := NewHPA(HPAOptions{targets}); return must(h, err) },
-		"keda":       func() planner.Policy { k, err := NewKEDA(KEDAOptions{targets}); return must(k, err) },
-		"tokens":     func() planner.Policy { k, err := NewTokens(DefaultTokens(100_000)); return must(k, err) },
-		"saturation": func() planner.Policy { return Saturation{} },
+		"hpa": func() planner.Policy { h, err := NewHPA(HPAOptions{targets, DefaultBehavior()}); return must(h, err) },
+		"keda": func() planner.Policy {
+			k, err := NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
+			return must(k, err)
+		},
+		"tokens":     func() planner.Policy { return wva(t, ByTokens, WVABehavior()) },
+		"saturation": func() planner.Policy { return wva(t, ByPercentage, WVABehavior()) },
 		"static":     func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
 		"upstream":   func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
 		"default": func() planner.Policy {
@@ -36,7 +43,8 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 			q, err := NewDefault(o)
 			return must(q, err)
 		},
-		"load": func() planner.Policy { return loadOf(t, DefaultLoad()) },
+		"load":  func() planner.Policy { return loadOf(t, DefaultLoad()) },
+		"queue": func() planner.Policy { return queueDepth(t) },
 	}
 }
 

@@ -129,6 +129,7 @@ type watcher struct {
 	ready   [3]int
 	changed [3]bool
 	began   bool
+	queue   [3]float64 // at the interval's start, for each ready replica
 }
 
 // look notes whether the replicas ready changed, as sampling does.
@@ -177,7 +178,9 @@ func (w *watcher) observation(l loop, now time.Duration) planner.Observation {
 			PoolState: planner.PoolState{Role: p.Role, Want: want, Ready: p.Ready, Starting: p.Starting, Draining: p.Draining, GPUs: 1},
 			Changed:   w.changed[place(p.Role)], Running: planner.Known(p.RunningMean),
 			KVUsage: planner.Known(p.KVUse), KVMost: planner.Known(p.KVUse), Queue: planner.Known(p.WaitingMean / float64(max(1, p.Ready))),
+			QueueOpen: planner.Known(w.queue[place(p.Role)]), QueueEnd: planner.Known(float64(p.Waiting) / float64(max(1, p.Ready))),
 		})
+		w.queue[place(p.Role)] = float64(p.Waiting) / float64(max(1, p.Ready))
 	}
 	w.changed = [3]bool{}
 	o.Waiting, o.Running = planner.Known(float64(waiting)), planner.Known(float64(running))

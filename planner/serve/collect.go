@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"plimsoll/planner"
 )
 
 // Add takes an event.
@@ -39,29 +41,43 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // statusMetrics are figures of the runners themselves, read when scraped.
 type statusMetrics struct{ runners []*Runner }
 
-func (statusMetrics) Describe(chan<- *prometheus.Desc) {}
+// statusGauge is one of them.
+type statusGauge struct {
+	desc *prometheus.Desc
+	of   func(Status, planner.Deployment) float64
+}
+
+func statusGauges() []statusGauge {
+	gauge := func(name, help string, of func(Status, planner.Deployment) float64) statusGauge {
+		return statusGauge{prometheus.NewDesc(name, help, []string{"dynamo_namespace"}, nil), of}
+	}
+	return []statusGauge{
+		gauge("dynamo_planner_gpu_hours", "GPU-hours held by the deployment since the planner first saw it.", func(s Status, _ planner.Deployment) float64 { return s.GPUHours }),
+		gauge("dynamo_planner_sla_target_ttft_ms", "TTFT to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return d.SLA.TTFT.Seconds() * 1e3 }),
+		gauge("dynamo_planner_sla_target_itl_ms", "ITL to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return d.SLA.ITL.Seconds() * 1e3 }),
+		gauge("plimsoll_planner_interval_seconds", "Interval between decisions in force.", func(s Status, _ planner.Deployment) float64 { return s.Interval.Seconds() }),
+		gauge("plimsoll_planner_paused", "1 while decisions are not carried out.", func(s Status, _ planner.Deployment) float64 {
+			if s.Paused || s.Advise {
+				return 1
+			}
+			return 0
+		}),
+	}
+}
+
+// Describe sends all of them: every deployment has each.
+func (statusMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, g := range statusGauges() {
+		to <- g.desc
+	}
+}
 
 // Collect reads every runner's status.
 func (m statusMetrics) Collect(to chan<- prometheus.Metric) {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, []string{"dynamo_namespace"}, nil)
-	}
-	hours := desc("dynamo_planner_gpu_hours", "GPU-hours held by the deployment since the planner first saw it.")
-	ttft, itl := desc("dynamo_planner_sla_target_ttft_ms", "TTFT to keep, in ms."), desc("dynamo_planner_sla_target_itl_ms", "ITL to keep, in ms.")
-	paused, every := desc("plimsoll_planner_paused", "1 while decisions are not carried out."), desc("plimsoll_planner_interval_seconds", "Interval between decisions in force.")
 	for _, r := range m.runners {
 		s, d := r.Status(), r.Deployment()
-		send := func(desc *prometheus.Desc, v float64) {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, s.Name)
-		}
-		send(hours, s.GPUHours)
-		send(ttft, d.SLA.TTFT.Seconds()*1e3)
-		send(itl, d.SLA.ITL.Seconds()*1e3)
-		send(every, s.Interval.Seconds())
-		if s.Paused || s.Advise {
-			send(paused, 1)
-		} else {
-			send(paused, 0)
+		for _, g := range statusGauges() {
+			to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(s, d), s.Name)
 		}
 	}
 }

@@ -11,9 +11,8 @@ import (
 
 // decide ends the interval: observe, decide, remember, act.
 func (r *Runner) decide(ctx context.Context) {
-	start, end := r.began, time.Now()
-	r.began = end
-	o := r.observe(ctx, start, end)
+	end := time.Now()
+	o := r.observe(ctx, r.cadence.Take(end), end)
 	if ctx.Err() == nil {
 		r.settle(ctx, o, r.o.Core.StepWithin)
 	}
@@ -21,10 +20,8 @@ func (r *Runner) decide(ctx context.Context) {
 
 // bound asks at once for what bounds and budget want, whatever comes later.
 func (r *Runner) bound(ctx context.Context) {
-	o := planner.Observation{Start: r.began}
-	for _, p := range r.Status().State.Pools {
-		o.Pools = append(o.Pools, planner.PoolObservation{PoolState: p})
-	}
+	now := time.Now()
+	o := (&planner.Watch{}).Complete(planner.Observation{}, r.Status().State, now, now)
 	r.mu.Lock()
 	outside := r.o.Core.Bound(o, planner.Unshared()).Act
 	r.mu.Unlock()
@@ -73,20 +70,7 @@ func (r *Runner) observe(ctx context.Context, start, end time.Time) planner.Obse
 		r.problem(ctx, "the interval was not observed", err)
 		o = planner.Observation{Problems: []string{err.Error()}}
 	}
-	o.Start, o.Length = start, end.Sub(start)
-	st := r.Status()
-	o.Scaling = st.State.Scaling
-	pools := make([]planner.PoolObservation, 0, len(st.State.Pools))
-	for _, p := range st.State.Pools {
-		seen, _ := o.Pool(p.Role)
-		seen.PoolState = p
-		if w := r.pools[p.Role]; w != nil {
-			seen.Changed, w.changed = w.changed, false
-		}
-		pools = append(pools, seen)
-	}
-	o.Pools = pools
-	return o
+	return r.pools.Complete(o, r.Status().State, start, end)
 }
 
 // act asks the target. What fails is asked for again after the next interval, by
@@ -101,7 +85,7 @@ func (r *Runner) act(ctx context.Context, d planner.Decision, end time.Time) {
 	r.mu.Lock()
 	r.o.Core.Asked(d.Want)
 	r.mu.Unlock()
-	r.scaling = scaling{asked: time.Now(), took: r.scaling.took}
+	r.cadence.Asked(time.Now())
 	r.emit(Scaled, fmt.Sprintf("%s, from %s", d.Want, d.From), nil, &d)
 	r.save(end)
 }

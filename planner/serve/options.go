@@ -22,6 +22,7 @@ type Options struct {
 	// Blocking waits, without sampling, until a scaling is finished; otherwise
 	// decisions go on, and the interval grows where scaling outlasts it.
 	Blocking       bool
+	Steady         bool          // decisions come every Interval whatever starts: planner.Pace
 	ScalingTimeout time.Duration // after which a scaling is no longer waited for
 	CallTimeout    time.Duration // of one call of Source or Target
 	StartTimeout   time.Duration // for the deployment to be there

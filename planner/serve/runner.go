@@ -21,10 +21,10 @@ type Runner struct {
 	status Status
 
 	// Of Run's goroutine alone:
-	began     time.Time // the interval's
-	pools     map[planner.Role]*watched
-	scaling   scaling
-	trouble   string    // of the target, as it was said last
+	cadence   *planner.Cadence
+	pools     planner.Watch
+	trouble   string // of the target, as it was said last
+	placeless placeless
 	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
 }
 
@@ -101,37 +101,38 @@ func (r *Runner) run(ctx context.Context) error {
 	if err := r.restore(); err != nil {
 		return err
 	}
-	r.began = time.Now()
+	r.cadence = planner.Pace{Every: r.o.Interval, Blocking: r.o.Blocking, Timeout: r.o.ScalingTimeout, Steady: r.o.Steady}.Begin(time.Now())
+	tick := r.cadence.Due().Add(-r.o.Interval)
 	r.emit(Started, fmt.Sprintf("%s every %v", r.mode(), r.o.Interval), nil, nil)
 	defer func() {
 		r.emit(Finished, "no more decisions", nil, nil)
 	}()
 	r.sample(ctx) // counters of the first interval begin here
 	r.bound(ctx)
-	tick := r.began
-	due := r.began.Add(r.o.Interval)
-	r.set(func(s *Status) { s.Next = due })
+	r.set(func(s *Status) { s.Next = r.cadence.Due() })
 	for {
-		tick = next(tick, r.o.Pull, time.Now())
+		tick = planner.OnGrid(tick, r.o.Pull, time.Now())
 		if sleep(ctx, tick) != nil {
 			return nil
 		}
-		if !r.sample(ctx) || time.Now().Before(due) {
+		if !r.sample(ctx) {
 			continue
 		}
-		if why := r.postpone(time.Now()); why != "" {
+		ready, news := r.cadence.Ready(time.Now())
+		r.warn(news)
+		if !ready {
 			continue
 		}
 		r.decide(ctx)
-		due = next(due, r.Status().Interval, time.Now())
-		r.set(func(s *Status) { s.Next = due })
+		r.cadence.Plan(time.Now())
+		r.set(func(s *Status) { s.Next = r.cadence.Due() })
 	}
 }
 
 // forget is for a planner that leads again: what it saw while it led before is of
 // another time, in which somebody else may have scaled.
 func (r *Runner) forget() {
-	r.pools, r.scaling, r.trouble, r.usedUntil = map[planner.Role]*watched{}, scaling{}, "", time.Time{}
+	r.pools, r.trouble, r.placeless, r.usedUntil = planner.Watch{}, "", placeless{}, time.Time{}
 	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 
@@ -140,15 +141,6 @@ func (r *Runner) mode() string {
 		return "deciding, without acting,"
 	}
 	return "deciding"
-}
-
-// next is the first instant of the grid that is not past; at least one step on.
-func next(last time.Time, step time.Duration, now time.Time) time.Time {
-	n := last.Add(step)
-	if late := now.Sub(n); late > 0 {
-		n = n.Add((late + step - 1).Truncate(step))
-	}
-	return n
 }
 
 // sleep until an instant.

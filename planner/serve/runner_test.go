@@ -414,12 +414,3 @@ func TestKilledWhileItAsks(t *testing.T) {
 		}
 	})
 }
-
-func TestNext(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	for _, c := range []struct{ last, now, want int }{{0, 5, 10}, {0, 10, 10}, {0, 11, 20}, {0, 20, 20}, {0, 99, 100}} {
-		if got := next(at(c.last), 10*time.Second, at(c.now)); !got.Equal(at(c.want)) {
-			t.Errorf("after %d at %d: %d, want %d", c.last, c.now, got.Unix(), c.want)
-		}
-	}
-}

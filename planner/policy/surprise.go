@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// surprise is how far a load went above its forecasts: what the headroom is made of.
+// A decision must do until the replicas of the next one serve, so that what counts is
+// the highest load of all intervals till then over what was forecast of it. The
+// distribution of that excess, over the latest hour, is what to size for, whatever
+// makes it: Poisson noise, bursts, trends, seasons that no forecast saw.
+type surprise struct {
+	Open []foreseen `json:"open"` // whose time is not over, oldest first
+	Past []foreseen `json:"past"` // newest last
+	Kept int        `json:"kept"` // of Past, at most
+}
+
+// foreseen is a forecast, and the highest load in its time.
+type foreseen struct {
+	Forecast float64 `json:"forecast"`
+	Highest  float64 `json:"highest"`
+	Left     int     `json:"left"` // intervals
+}
+
+const (
+	// What went above forecasts is kept for memory, but of leastKept decisions, which
+	// tell what one in forty exceeds, and of mostKept at most.
+	memory    = 50 * time.Minute
+	leastKept = 100
+	mostKept  = 1000
+	// Before anything is known loads are taken to go above forecasts by a tenth, as one
+	// standard deviation of a normal distribution. That counts as much as a tenth of
+	// the decisions that are kept.
+	prior      = 0.1
+	priorShare = 10
+	// mostReserve is the most that is kept for surprises, as a share of the load: what
+	// goes further, such as a jump to several times as much, is not waited for but
+	// followed.
+	mostReserve = 0.5
+)
+
+// see takes in the load of the interval just ended, and how long that was.
+func (s *surprise) see(load float64, length time.Duration) {
+	s.Kept = min(max(leastKept, int(memory/length)), mostKept)
+	for i := range s.Open {
+		o := &s.Open[i]
+		o.Highest, o.Left = max(o.Highest, load), o.Left-1
+	}
+	for len(s.Open) > 0 && s.Open[0].Left <= 0 {
+		s.Past, s.Open = append(s.Past, s.Open[0]), s.Open[1:]
+	}
+	s.Past = s.Past[max(0, len(s.Past)-s.Kept):]
+}
+
+// expect notes a forecast for so many intervals.
+func (s *surprise) expect(load float64, intervals int) {
+	s.Open = append(s.Open, foreseen{load, 0, intervals})
+}
+
+// above is what the load exceeds a forecast by in one case of those that a normal
+// number exceeds by so many standard deviations: of n excesses that of rank
+// ⌈(n+1)·probability⌉ (conformal prediction: Lei et al., JASA 113, 2018, section 2.2).
+// What is rarer than one in n is not in them: it is the largest, as much larger as a
+// normal one were. One of a larger load counts less, by the root, as of arrivals that
+// come independently; one of a smaller load counts as it was.
+func (s *surprise) above(forecast, deviations float64) float64 {
+	if deviations <= 0 {
+		return 0
+	}
+	guesses := max(s.Kept, leastKept) / priorShare
+	all := make([]float64, 0, len(s.Past)+guesses)
+	for _, p := range s.Past {
+		scale := 1.0
+		if p.Forecast > forecast {
+			scale = math.Sqrt(forecast / p.Forecast)
+		}
+		all = append(all, scale*(p.Highest-p.Forecast))
+	}
+	for i := range guesses {
+		all = append(all, prior*forecast*normal((float64(i)+0.5)/float64(guesses)))
+	}
+	slices.Sort(all)
+	n := float64(len(all))
+	excess := 0.0
+	if rank := (n + 1) * (1 + math.Erf(deviations/math.Sqrt2)) / 2; rank > n {
+		excess = all[len(all)-1] * deviations / normal(n/(n+1))
+	} else {
+		excess = all[max(1, int(math.Ceil(rank-1e-9)))-1]
+	}
+	return within(excess, 0, mostReserve*forecast)
+}
+
+// check refuses what see and expect cannot have left.
+func (s surprise) check() error {
+	bad := func(v float64) bool { return !(v >= 0 && v <= mostOfAnything*mostOfAnything) }
+	if s.Kept < 0 || s.Kept > mostKept || len(s.Past) > max(s.Kept, leastKept) || len(s.Open) > mostAhead+1 {
+		return fmt.Errorf("it holds %d forecasts past, %d of them at most, and %d open: want at most %d and %d", len(s.Past), s.Kept, len(s.Open), mostKept, mostAhead+1)
+	}
+	for _, o := range slices.Concat(s.Past, s.Open) {
+		if bad(o.Forecast) || bad(o.Highest) {
+			return fmt.Errorf("it holds the forecast %+v: want 0 or more", o)
+		}
+	}
+	return nil
+}

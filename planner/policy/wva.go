@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"plimsoll/planner"
+)
+
+// WVAOptions make a WVA.
+type WVAOptions struct {
+	Analyzer Analyzer
+	Engines  []WVAEngine // one for each pool; pools without one stay as they are
+	Behavior Behavior    // of the HorizontalPodAutoscaler that carries it out
+}
+
+// Analyzer is how the variant autoscaler looks at replicas.
+type Analyzer string
+
+// The analyzers, by the names that its configuration has for them.
+const (
+	ByPercentage Analyzer = ""           // V1, its default: spare KV use and queue
+	ByTokens     Analyzer = "saturation" // V2: tokens
+)
+
+// WVABehavior is its chart's, which it calls the production default: 240 s of
+// stabilization either way, 10 replicas in 150 s, and Kubernetes' tolerance
+// (llm-d-workload-variant-autoscaler b08b1c7 of 2026-02-19,
+// charts/workload-variant-autoscaler/values.yaml, docs/integrations/hpa-integration.md).
+func WVABehavior() Behavior {
+	d := Scaling{Window: 240 * time.Second, Pods: 10, Period: 150 * time.Second}
+	return Behavior{Up: d, Down: d, Tolerance: DefaultBehavior().Tolerance}
+}
+
+// Check says all that is wrong, each by field and range.
+func (o WVAOptions) Check() error {
+	errs := []error{o.Behavior.Check()}
+	switch {
+	case o.Analyzer != ByPercentage && o.Analyzer != ByTokens:
+		errs = append(errs, fmt.Errorf("the analyzer is %q: want %q or %q", o.Analyzer, ByPercentage, ByTokens))
+	case len(o.Engines) == 0:
+		errs = append(errs, errors.New("no pool has an engine: want one for each"))
+	}
+	for _, e := range o.Engines {
+		errs = append(errs, e.check())
+	}
+	return errors.Join(errs...)
+}
+
+// WVA is llm-d's workload-variant-autoscaler as it is deployed, to compare with
+// (llm-d-workload-variant-autoscaler b08b1c7 of 2026-02-19): every 30 s
+// (internal/engines/saturation/engine.go) its analyzer makes replicas of what each
+// replica showed at most within a minute (internal/collector/registration:
+// max_over_time[1m]) and publishes them as wva_desired_replicas; a
+// HorizontalPodAutoscaler on that metric, AverageValue 1, carries them out, with
+// its tolerance and its behavior. Propose is the latter's loop of 15 s.
+//
+// With Kubernetes' tolerance of 10 % one replica more than 10 or more never comes
+// about. V1, which waits until what it asked for is there, then stays as it is.
+//
+// It knows no pools: each is a model of its own here, of one variant. What it asks
+// for is held within the pool's bounds and the budget, as its GPU limiter would
+// hold it. Left out: several kinds of GPU for a model, which it chooses between by
+// cost; the scheduler's queue, which holds nothing in the simulated fleet; scaling
+// to zero, which its configuration has to ask for.
+type WVA struct {
+	o    WVAOptions
+	s    wvaState
+	seen map[planner.Role][]glance // within a minute, oldest first
+}
+
+// wvaState is what Save writes, and what it remembers beside what it saw.
+type wvaState struct {
+	Policy  string                    `json:"policy"`
+	At      time.Time                 `json:"at"`      // of the last analysis
+	Desired map[planner.Role]int      `json:"desired"` // published then
+	Bounds  map[string][]float64      `json:"bounds"`  // V2, by pool and output length: tokens in use while requests queued, oldest first
+	Lengths []lengths                 `json:"lengths"` // of requests that ended within 5 min
+	Seen    map[planner.Role][]glance `json:"seen"`
+	HPA     behavior                  `json:"hpa"`
+}
+
+const (
+	wvaName  = "wva"
+	wvaEvery = 30 * time.Second // its PollingExecutor; GLOBAL_OPT_INTERVAL is read and not used
+)
+
+var _ planner.Policy = (*WVA)(nil)
+
+// NewWVA makes the policy.
+func NewWVA(o WVAOptions) (*WVA, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	return &WVA{o: o, s: emptyWVA(), seen: map[planner.Role][]glance{}}, nil
+}
+
+func emptyWVA() wvaState {
+	return wvaState{Policy: wvaName, Desired: map[planner.Role]int{}, Bounds: map[string][]float64{}}
+}
+
+// Propose analyzes where that is due, and lets the HorizontalPodAutoscaler act on
+// what is published.
+func (w *WVA) Propose(s planner.Situation) planner.Decision {
+	due := s.End().Sub(w.s.At) >= wvaEvery
+	if !s.Warmup {
+		w.s.Lengths = remembered(w.s.Lengths, s)
+	}
+	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, seen planner.PoolObservation) {
+		w.seen[p.Role] = glanced(w.seen[p.Role], s.End(), n.replicas(seen))
+		have := s.Have.Of(p.Role)
+		if have == 0 {
+			f.step("hold", p.Role, 0, "a pool without replicas is switched off")
+			return
+		}
+		if due && len(n.missing) == 0 {
+			w.analyze(f, s, p, seen)
+		}
+		desired, ok := w.s.Desired[p.Role]
+		if !ok {
+			f.step("hold", p.Role, have, "nothing is published yet")
+			return
+		}
+		to, why := w.o.Behavior.averageReplicas(float64(desired), 1, have)
+		f.step("hpa", p.Role, to, "wva_desired_replicas is %d: %s", desired, why)
+	})
+	if ok {
+		if due {
+			w.s.At = s.End()
+		}
+		w.s.HPA.settle(f, s, f.dep.Pools, w.o.Behavior)
+	}
+	return f.d
+}
+
+// analyze publishes what the analyzer wants for a pool, within bounds and budget.
+func (w *WVA) analyze(f *draft, s planner.Situation, p planner.Pool, seen planner.PoolObservation) {
+	i := slices.IndexFunc(w.o.Engines, func(e WVAEngine) bool { return e.Role == p.Role })
+	if i < 0 {
+		return
+	}
+	v := variant{
+		WVAEngine: w.o.Engines[i], have: s.Have.Of(p.Role), desired: w.s.Desired[p.Role],
+		pending: max(0, s.Have.Of(p.Role)-seen.Ready), replicas: highest(w.seen[p.Role]),
+	}
+	if len(v.replicas) == 0 {
+		return // its loop skips a model without metrics
+	}
+	var to int
+	var rule, why string
+	if w.o.Analyzer == ByTokens {
+		to, rule, why = w.tokens(v)
+	} else {
+		to, rule, why = v.saturation()
+	}
+	most := mostReplicas
+	if p.Max > 0 {
+		most = p.Max
+	}
+	if b := f.dep.Budget.Max; b >= 0 {
+		others := f.dep.GPUs(s.Have) - v.have*p.GPUs
+		most = min(most, max(p.Min, (b-others)/p.GPUs))
+	}
+	w.s.Desired[p.Role] = min(max(1, p.Min, to), most)
+	f.step(rule, p.Role, f.d.Want.Of(p.Role), "%s: it wants %d", why, w.s.Desired[p.Role])
+}
+
+// Save gives what it published, saw and learned.
+func (w *WVA) Save() (json.RawMessage, error) {
+	s := w.s
+	s.Seen = w.seen
+	return json.Marshal(s)
+}
+
+// Restore takes back what Save gave; after an error the policy is as it was.
+func (w *WVA) Restore(b json.RawMessage) error {
+	s := emptyWVA()
+	if err := restored(b, &s, &s.Policy, wvaName); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	seen := map[planner.Role][]glance{}
+	maps.Copy(seen, s.Seen)
+	kept := emptyWVA() // whose maps are there
+	maps.Copy(kept.Desired, s.Desired)
+	maps.Copy(kept.Bounds, s.Bounds)
+	s.Desired, s.Bounds, s.Seen = kept.Desired, kept.Bounds, nil
+	w.s, w.seen = s, seen
+	return nil
+}
+
+func (s wvaState) check() error {
+	for role, n := range s.Desired {
+		if n < 0 || n > mostReplicas {
+			return fmt.Errorf("it wants %d replicas of %s: want 0 to %d", n, role, mostReplicas)
+		}
+	}
+	for what, past := range s.Bounds {
+		for _, x := range past {
+			if len(past) > mostBounds || !(x > 0) {
+				return fmt.Errorf("its bounds of %s are %v: want at most %d numbers above 0", what, past, mostBounds)
+			}
+		}
+	}
+	return s.HPA.check()
+}

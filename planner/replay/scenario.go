@@ -1,0 +1,166 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/planner"
+)
+
+// Scenario is a fleet, how it is watched and scaled, and for how long. It is a
+// value.
+type Scenario struct {
+	// Fleet is the pools, with their start-up times. Its Done, SLA and Bins are
+	// replay's own, its replicas are Start's, and engine seeds are mixed with Seed.
+	// MaxInFlight 0 is DefaultMaxInFlight: one more is refused.
+	Fleet fleet.Config
+	// Deployment has the same pools; its SLA is what requests are held against.
+	Deployment planner.Deployment
+	Start      planner.Replicas // ready at virtual time 0
+	Origin     time.Time        // of virtual time 0; the zero time is that of Unix
+	// Warmup is how much of the requests is told to the core before, by intervals:
+	// virtual time 0 comes after it, and nothing of it counts.
+	Warmup time.Duration
+	Length time.Duration // no request comes at or after it, nothing is decided, no GPU counts
+	Drain  time.Duration // after Length, in which what is in flight may end
+
+	Pace   planner.Pace  // between decisions
+	Scrape time.Duration // between looks at target and metrics, at most Pace.Every
+	Delay  time.Duration // how old the metrics are that a decision sees; the target's own word is not
+	MaxAge time.Duration // metrics that are older are missing; 0 = they never are
+
+	// Lifetime is the mean time until a replica fails, exponential from its start
+	// on; 0 = none fails. Whoever runs the replicas starts another one at once.
+	Lifetime time.Duration
+	Seed     uint64 // of failures, and with the engines' own of noise and start-up times
+
+	Prices []float64     // of a GPU-hour, for each pool in order; nil = not known
+	Target float64       // share of a window's requests that is enough; 0 = DefaultTarget
+	Window time.Duration // of arrivals, for Result.UnderSLO; 0 = DefaultWindow
+	Points int           // of the timeline, whole looks each, at most; 0 = DefaultPoints
+	// On takes every decision before it is carried out, with what it was made of;
+	// nil = nobody wants to know.
+	On func(planner.Observation, planner.Decision)
+}
+
+// What a Scenario says where it says nothing.
+const (
+	DefaultMaxInFlight = 1_000_000
+	DefaultTarget      = 0.99
+	DefaultWindow      = time.Minute
+	DefaultPoints      = 2880 // a day in steps of 30 s
+)
+
+// Bounds of a Scenario.
+const (
+	mostLength  = 90 * 24 * time.Hour // virtual time has 100 days for arrivals
+	mostWindows = 10_000_000
+	mostPoints  = 1_000_000
+)
+
+// normal fills in the defaults and refuses what cannot be replayed, all complaints
+// at once.
+func (s Scenario) normal() (Scenario, error) {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	if s.Origin.IsZero() {
+		s.Origin = time.Unix(0, 0).UTC()
+	}
+	if s.Target == 0 {
+		s.Target = DefaultTarget
+	}
+	if s.Window == 0 {
+		s.Window = DefaultWindow
+	}
+	if s.Points == 0 {
+		s.Points = DefaultPoints
+	}
+	errs = append(errs, s.Deployment.Check(), s.matches())
+	bad(s.Length <= 0 || s.Length > mostLength, "the length is %v: want above 0 to %v", s.Length, mostLength)
+	bad(s.Drain < 0 || s.Drain > 24*time.Hour, "the drain is %v: want 0 to 24h", s.Drain)
+	bad(s.Warmup < 0 || s.Warmup > mostLength, "the warm-up is %v: want 0 to %v", s.Warmup, mostLength)
+	bad(s.Pace.Every < time.Second || s.Pace.Every > 24*time.Hour, "the time between decisions is %v: want 1s to 24h", s.Pace.Every)
+	bad(s.Pace.Blocking && s.Pace.Timeout <= 0, "the scaling timeout is %v: want above 0", s.Pace.Timeout)
+	bad(s.Scrape < 100*time.Millisecond || s.Scrape > s.Pace.Every, "the time between looks is %v: want 100ms to that between decisions, %v", s.Scrape, s.Pace.Every)
+	bad(s.Delay < 0 || s.Delay > 24*time.Hour, "the metrics' delay is %v: want 0 to 24h", s.Delay)
+	bad(s.MaxAge < 0, "the metrics' greatest age is %v: want above 0, or 0 for any", s.MaxAge)
+	bad(s.Lifetime != 0 && s.Lifetime < time.Minute, "a replica lives for %v on average: want 1m or more, or 0 for ever", s.Lifetime)
+	bad(len(s.Prices) != 0 && len(s.Prices) != len(s.Fleet.Pools), "%d prices for %d pools: want one of each, or none", len(s.Prices), len(s.Fleet.Pools))
+	for _, p := range s.Prices {
+		bad(!(p >= 0 && p < 1e6), "a GPU-hour costs %v: want 0 to a million", p)
+	}
+	bad(!(s.Target > 0 && s.Target <= 1), "the target is %v: want a share above 0 to 1", s.Target)
+	bad(s.Window < time.Millisecond || s.Length/s.Window > mostWindows, "windows are of %v: want 1ms or more, and %d of them at most", s.Window, mostWindows)
+	bad(s.Points < 1 || s.Points > mostPoints, "%d points of a timeline: want 1 to %d", s.Points, mostPoints)
+	if err := errors.Join(errs...); err != nil {
+		return s, fmt.Errorf("the scenario: %w", err)
+	}
+	s.Fleet = s.Simulated()
+	return s, nil
+}
+
+// matches says where the deployment is not the fleet's.
+func (s Scenario) matches() error {
+	if len(s.Fleet.Pools) != len(s.Deployment.Pools) {
+		return fmt.Errorf("the fleet has %d pools, the deployment %d", len(s.Fleet.Pools), len(s.Deployment.Pools))
+	}
+	var errs []error
+	for _, p := range s.Fleet.Pools {
+		role := roleOf(p)
+		want := s.Deployment.Pool(role)
+		if gpus := max(1, p.GPUs); gpus != want.GPUs {
+			errs = append(errs, fmt.Errorf("a replica of the %s pool has %d GPUs, in the deployment %d", role, gpus, want.GPUs))
+		}
+		if n := s.Start.Of(role); n < 0 {
+			errs = append(errs, fmt.Errorf("the %s pool starts with %d replicas: want 0 or more", role, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fits says where a planner is for another deployment.
+func (s Scenario) fits(core *planner.Core) error {
+	d := core.Deployment()
+	if d.SLA == s.Deployment.SLA && slices.Equal(d.Pools, s.Deployment.Pools) {
+		return nil
+	}
+	return fmt.Errorf("the planner is for pools %v and %+v, the scenario for %v and %+v: want the same", d.Pools, d.SLA, s.Deployment.Pools, s.Deployment.SLA)
+}
+
+// roleOf is a pool's role, which may be left empty.
+func roleOf(p fleet.Pool) planner.Role {
+	if p.Engine.Role == "" {
+		return engine.RoleAggregated
+	}
+	return p.Engine.Role
+}
+
+// Simulated is the fleet as a replay runs it: for who simulates it beside, and wants
+// each replica to start in the same time.
+func (s Scenario) Simulated() fleet.Config {
+	c := s.Fleet
+	c.SLA, c.Done, c.Bins = s.Deployment.SLA, nil, 0
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = DefaultMaxInFlight
+	}
+	c.Pools = slices.Clone(c.Pools)
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		p.Engine.Role, p.GPUs = roleOf(*p), max(1, p.GPUs)
+		p.Engine.Seed = sim.Mix(p.Engine.Seed, sim.Mix(sim.Mix(s.Seed, 0), uint64(i)))
+		p.Replicas = s.Start.Of(p.Engine.Role)
+	}
+	return c
+}
+
+// at is an instant of virtual time as the planner knows it.
+func (s Scenario) at(t engine.Picoseconds) time.Time { return s.Origin.Add(t.Duration()) }
