@@ -31,12 +31,15 @@ type streams struct {
 	out, err io.Writer
 }
 
+// argumentsKey is where the command line lies among the app's metadata.
+const argumentsKey = "arguments"
+
 // run is the whole program but for the process around it: it returns the exit
 // code, and every message it printed went to s.
 func run(ctx context.Context, args []string, s streams) int {
 	app := newApp(s)
 	own, extra := splitArguments(args)
-	app.Metadata = map[string]any{extraKey: extra}
+	app.Metadata = map[string]any{extraKey: extra, argumentsKey: args}
 	err := app.RunContext(ctx, own)
 	if err == nil {
 		return exitDone
@@ -63,8 +66,11 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	if errors.As(err, &usage) {
 		hints(w, usage.hints)
 	}
-	if errors.As(err, &hinted) {
+	switch {
+	case errors.As(err, &hinted):
 		hints(w, hinted.hints)
+	case diskFull(err):
+		say(w, "hint", "make room where that is written")
 	}
 	return code
 }
@@ -130,7 +136,7 @@ func newApp(s streams) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			profileCommand(), gpusCommand(), plotCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(),
+			profileCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
 		},
 	}
 	for _, c := range app.Commands {

@@ -136,10 +136,7 @@ func pointObservation(p profile.Point) (latency.Observation, bool) {
 		o.Kind, o.ISL, o.OSL, o.Seconds = latency.KindTTFT, p.ISL, 1, p.TTFT.Mean.Seconds()
 	} else {
 		o.Kind, o.InFlight, o.Context = latency.KindITL, int(math.Round(p.InFlight)), p.Context
-		o.Seconds = p.ITL.Mean.Seconds()
-		if p.TPOT.Mean > 0 && slices.ContainsFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "chunk_not_token" }) {
-			o.Seconds = p.TPOT.Mean.Seconds() // a chunk holds several tokens
-		}
+		o.Seconds = p.PerToken().Mean.Seconds()
 	}
-	return o, p.Failures == 0 && o.Seconds > 0
+	return o, p.Failures == 0 && p.Batch == 0 && p.Load == nil && o.Seconds > 0 // under load, steps do other things too
 }

@@ -36,7 +36,7 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 		reasons = append(reasons, s.Label+": "+s.Reason)
 	}
 	if len(cs) > 0 {
-		return cs, skips, nil
+		return d.forTraffic(o, cs), skips, nil
 	}
 	e := usagef("no layout is left: %s", strings.Join(reasons, "; "))
 	if d.model != nil && d.gpu != nil {
@@ -172,9 +172,9 @@ func (d deployment) wouldFit(e *usageError, base engine.Config, asked []engine.P
 }
 
 // layoutWarnings says which parts of the candidates' layouts a template leaves
-// out; of TP it is said at once, since there is always one.
+// out, or the latency model; of TP it is said at once, since there is always one.
 func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
-	var out []profile.Warning
+	out := d.expertWarnings(cs)
 	for _, part := range []struct {
 		name string
 		of   func(engine.Parallelism) int
@@ -190,6 +190,24 @@ func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
 		}
 	}
 	return out
+}
+
+// expertWarnings says of a latency model that it takes no notice of experts that are
+// spread over the GPUs of one replica of attention (TEP): these are as fast in it as
+// with every expert cut into as many parts (TP), and neither wins by anything.
+func (d deployment) expertWarnings(cs []engine.Config) []profile.Warning {
+	i := slices.IndexFunc(cs, func(c engine.Config) bool {
+		p := c.Parallelism.Normal()
+		return p.EP > 1 && p.DP == 1
+	})
+	if !d.modelled() || i < 0 {
+		return nil
+	}
+	tep := cs[i].Parallelism.Normal()
+	tp := tep
+	tp.EP = 1
+	return []profile.Warning{profile.Warnf("experts_alike",
+		"the latency model does not tell %s from %s, nor at other sizes: what spreading experts over the GPUs costs or gains is in none of its figures, and measuring decides between them", tep.Label(), tp.Label())}
 }
 
 // mostHinted is the most GPUs that a hint names.
@@ -246,9 +264,22 @@ type expectation struct {
 	kvTokens int
 }
 
+// Join implements sweep.Expectation.
+func (e expectation) Join(inFlight int, context float64) time.Duration {
+	b := engine.Batch{DecodeSeqs: inFlight, DecodeContext: int64(float64(inFlight) * context)}
+	alone, block := e.StepTime(b), max(e.Limits().BlockSize, 1)
+	b.AddChunk(block, max(0, int(context)-block))
+	return (e.StepTime(b) - alone).Duration()
+}
+
 func (e expectation) KVTokens() int { return orElse(e.kvTokens, e.Model.KVTokens()) }
 
 func (e expectation) TTFT(isl int) time.Duration { return e.Model.TTFT(isl, 0) }
+
+// Errors implements sweep.Expectation.
+func (e expectation) Errors() (ttft, itl profile.ModelError) {
+	return modelError(e.TTFTError()), modelError(e.ITLError())
+}
 
 func (d deployment) expect(c engine.Config) (sweep.Expectation, bool) {
 	m, err := d.speed(c)

@@ -32,10 +32,10 @@ func capacityAutoscaleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "autoscale", Usage: "GPU-hours, money and attainment of a static peak against an autoscaled fleet",
 		Description: "Sizes a fleet for the peak as capacity plan does, then simulates it through a day (--pattern, from midnight)\n" +
-			"   or through a trace: once as it is, and once for each start-up time under a simple rule. Every two minutes at\n" +
-			"   most it takes 4 GPUs more if utilisation > 0.85, misses > 1 % or queue > 100 (8 above 5 % misses), and 4 fewer if\n" +
-			"   utilisation < 0.40, no misses and queue < 10; in whole engines, each pool by itself. Rates per second, lengths in\n" +
-			"   tokens, latencies in ms, money in USD.\n\n" +
+			"or through a trace: once as it is, and once for each start-up time under a simple rule. Every two minutes at\n" +
+			"most it takes 4 GPUs more if utilisation > 0.85, misses > 1 % or queue > 100 (8 above 5 % misses), and 4 fewer if\n" +
+			"utilisation < 0.40, no misses and queue < 10; in whole engines, each pool by itself. Rates per second, lengths in\n" +
+			"tokens, latencies in ms, money in USD.\n\n" +
 			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
 		Flags: flags, Action: autoscaleCapacity,
 	}
@@ -44,7 +44,7 @@ func capacityAutoscaleCommand() *cli.Command {
 // engineFlags are those of capacity plan that say which engines to size.
 func engineFlags() []cli.Flag {
 	return slices.DeleteFunc(planFlags(), func(f cli.Flag) bool {
-		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot"}, f.Names()[0])
+		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot", "report"}, f.Names()[0])
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (d autoscaledDay) traffic() string {
 }
 
 func (d autoscaledDay) warnings() []profile.Warning {
-	ws := d.options.workload.Warnings()
+	ws := slices.Concat(d.candidate.warnings, d.options.workload.Warnings())
 	if d.options.cells > 1 {
 		ws = append(ws, profile.Warnf("cells", "one of %d equal cells is simulated: steps of 4 GPUs in each are coarser than in one fleet", d.options.cells))
 	}

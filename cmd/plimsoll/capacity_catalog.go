@@ -17,7 +17,7 @@ func capacityCatalogCommand() *cli.Command {
 	return &cli.Command{
 		Name: "catalog", Usage: "models, GPUs and prices that plans are made from, with their sources",
 		Description: "Memory in GiB, bandwidth in GB/s, peaks in dense TFLOP/s, power in W, prices in USD per GPU and hour.\n" +
-			"   A dash is what a GPU does not have, or what no source says.\n\n" +
+			"A dash is what a GPU does not have, or what no source says.\n\n" +
 			"   plimsoll capacity catalog --only gpus\n" +
 			"   plimsoll capacity catalog --only prices --prices ours.csv --format json",
 		Flags: []cli.Flag{
@@ -87,8 +87,9 @@ func (f catalogFile) text(b *bytes.Buffer) {
 }
 
 func modelRows(ms []catalog.Model) *table {
-	t := newTable("model", "parameters", "active", "layers", "attention", "experts", "context", "bf16 GB", "KV bytes/token", "source")
+	t := newTable("model", "parameters", "active", "layers", "attention", "experts", "context", "weights", "GB", "KV bytes/token", "source")
 	for _, m := range ms {
+		stored := storageOf("", m).weights
 		attention, experts := fmt.Sprintf("GQA %d/%d", m.QHeads, m.KVHeads), "–"
 		if m.MLA() {
 			attention = fmt.Sprintf("MLA %d", m.KVLoraRank)
@@ -97,7 +98,7 @@ func modelRows(ms []catalog.Model) *table {
 			experts = fmt.Sprintf("%d of %d", m.ExpertsPerToken, m.Experts)
 		}
 		t.row(m.Name, billions(m.Params), billions(m.ActiveParams), itoa(m.Layers), attention, experts, itoa(m.MaxContext),
-			fmt.Sprintf("%.1f", m.WeightBytes(engine.BF16)/1e9), fmt.Sprintf("%.0f", m.KVBytesPerToken(engine.BF16)), m.Source)
+			string(stored), fmt.Sprintf("%.1f", m.WeightBytes(stored)/1e9), fmt.Sprintf("%.0f", m.KVBytesPerToken(engine.BF16)), m.Source)
 	}
 	return t
 }

@@ -19,7 +19,7 @@ func capacityCompareCommand() *cli.Command {
 	return &cli.Command{
 		Name: "compare", Usage: "plans side by side", ArgsUsage: "A.yaml B.yaml [C.yaml] [D.yaml] [E.yaml] [F.yaml]",
 		Description: "Each file is a YAML whose keys are flags of capacity plan (rates per second, lengths in tokens, latencies in ms,\n" +
-			"   money in USD); of each, the cheapest plan is shown. --format csv gives one row for each file.\n\n" +
+			"money in USD); of each, the cheapest plan is shown. --format csv gives one row for each file.\n\n" +
 			"   plimsoll capacity compare today.yaml next-year.yaml\n" +
 			"   plimsoll capacity compare --format csv h100.yaml a100.yaml",
 		Action: comparePlans,
@@ -48,6 +48,7 @@ type comparedPlan struct {
 	Attainment   float64            `json:"attainment"` // 0 = not simulated
 	Binding      string             `json:"binding"`
 	Provenance   profile.Provenance `json:"provenance"`
+	Warnings     []profile.Warning  `json:"warnings,omitempty"`
 }
 
 func comparePlans(c *cli.Context) error {
@@ -126,7 +127,7 @@ func sizedCompared(file string, out sizedPlans) comparedPlan {
 		return c
 	}
 	p := out.Plans[0]
-	c.Strategy, c.Layout, c.Provenance = string(p.Strategy), p.Layout, p.Provenance
+	c.Strategy, c.Layout, c.Provenance, c.Warnings = string(p.Strategy), p.Layout, p.Provenance, p.Warnings
 	if p.Infeasible != nil {
 		c.Binding = p.Infeasible.Why
 		return c
@@ -157,7 +158,7 @@ func (o capacityOptions) formulaCompared(file string) (comparedPlan, error) {
 		File: file, Method: "formula", Feasible: true, Strategy: string(f.Strategy), Layout: fmt.Sprintf("TP:%d", f.Throughput.TP), GPU: f.Throughput.GPU,
 		Engines: itoa(f.Groups), TotalGPUs: f.TotalGPUsFinal, HourlyUSD: f.HourlyUSD, AnnualUSD: f.AnnualUSD, Per1kQueries: f.Per1kQueriesUSD, Per1MTokens: f.Per1MTokensUSD,
 		PeakQPS: o.workload.PeakQPS, AvgISL: o.workload.AvgISL, AvgOSL: o.workload.AvgOSL, TTFT: f.EstimatedTTFTP99Ms, ITL: f.EstimatedITLP99Ms,
-		Binding: f.Binding, Provenance: f.Provenance,
+		Binding: f.Binding, Provenance: f.Provenance, Warnings: f.Warnings,
 	}
 	if f.PrefillGroups > 0 {
 		c.Engines = fmt.Sprintf("%d and %d", f.PrefillGroups, f.DecodeGroups)
@@ -191,6 +192,9 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 	for _, p := range plans {
 		if !p.Feasible {
 			fmt.Fprintf(&b, "  %s: infeasible: %s\n", p.File, p.Binding)
+		}
+		for _, w := range p.Warnings {
+			fmt.Fprintf(&b, "  %s: warning: %s\n", p.File, w.Message)
 		}
 	}
 	return show(c, b)

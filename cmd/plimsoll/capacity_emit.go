@@ -53,6 +53,9 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "# warning: %s\n", w.Message)
+	}
 	b.Write(body)
 	return show(c, b)
 }

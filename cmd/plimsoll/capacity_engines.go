@@ -117,7 +117,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 		out = append(out, candidate{
 			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
-			source: "latency model, fit " + s.latency.Fit().Name, prices: append([]string{s.gpu.Name + ": " + first.words()}, spot...),
+			source: "latency model, fit " + s.latency.Fit().Name + s.storage.phrase(), prices: append([]string{s.gpu.Name + ": " + first.words()}, spot...),
 			warnings: append(s.storage.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
 	}
@@ -128,6 +128,7 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 	var out []candidate
 	var skips []profile.Skip
+	var refused error // of the first strategy that was left out
 	for _, strategy := range o.strategies() {
 		f := o.fleet
 		if strategy == capacity.Aggregated {
@@ -135,8 +136,8 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		}
 		s, err := readProfileSource(f)
 		if err != nil {
-			if len(o.strategies()) == 1 {
-				return nil, nil, err
+			if refused == nil {
+				refused = err
 			}
 			skips = append(skips, profile.Skip{Label: string(strategy), Reason: err.Error()})
 			continue
@@ -166,11 +167,11 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...)}
+		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...), warnings: s.rec.Caveats()}
 		out = append(out, c)
 	}
 	if len(out) == 0 {
-		return nil, skips, usagef("--profile %s: %s", o.fleet.profile, skips[0].Reason)
+		return nil, nil, refused
 	}
 	return out, skips, nil
 }

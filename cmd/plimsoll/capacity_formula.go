@@ -127,10 +127,15 @@ func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
 		return out, usagef("--profile %s: prefill was picked at %s and decode at %s: the formulas know one size", o.fleet.profile, prefill.Label, decode.Label).
 			hint("--method sized takes both")
 	}
+	rate := prefill.ThroughputPerGPU
+	if b, ok := s.prefill.Batch(o.workload.AvgISL); ok {
+		rate = b.ThroughputPerGPU
+	}
 	out.Throughput = capacity.Throughput{
 		Name: "profile " + o.fleet.profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
-		PrefillTPS: prefill.ThroughputPerGPU * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
+		PrefillTPS: rate * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
 		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.rec.Provenance,
+		Warnings: append(s.rec.Caveats(), s.prefill.Short(o.workload.AvgISL)...),
 	}
 	price, err := o.money.of(g.Name, decode.GPUs)
 	if err != nil {
@@ -195,8 +200,9 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 	}
 	var last error
 	var unmet *unmetError
+	stored := storageOf(o.fleet.weights, m)
 	for _, tp := range o.tps {
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: o.fleet.limits}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: stored.weights, Limits: o.fleet.limits}, fit)
 		if err != nil {
 			last = err
 			continue
@@ -208,8 +214,8 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
 		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
 		return capacity.Throughput{
-			Name: fmt.Sprintf("%s on %s, TP%d", m.Name, g.Name, tp), Model: m.Name, GPU: g.Name, TP: tp,
-			PrefillTPS: float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds(),
+			Name: fmt.Sprintf("%s on %s, TP%d%s", m.Name, g.Name, tp, stored.phrase()), Model: m.Name, GPU: g.Name, TP: tp,
+			PrefillTPS: modelPromptRate(l, isl),
 			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
 			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
 		}, nil
@@ -218,6 +224,21 @@ func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capaci
 		return capacity.Throughput{}, unmet
 	}
 	return capacity.Throughput{}, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
+}
+
+// modelPromptRate is the prompt tokens/s of one engine of prompts that fill its
+// steps: several at once where they are short.
+func modelPromptRate(l latency.Model, isl int) float64 {
+	most := l.Limits()
+	k := min(most.MaxNumBatchedTokens/max(isl, 1), most.MaxNumSeqs)
+	if k < 2 {
+		return float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds()
+	}
+	var b engine.Batch
+	for range k {
+		b.AddChunk(isl, 0)
+	}
+	return float64(k*isl) / l.StepTime(b).Seconds()
 }
 
 // largestBatch is the most sequences that a step within itl seconds decodes, at

@@ -15,7 +15,7 @@ func planFlags() []cli.Flag {
 		{"model", simModel, "model, a catalog `name` or a config.json"},
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: of 1, 2, 4 and 8 those that hold the model)"},
-		{"weights", "bf16", weightsUsage},
+		{"weights", published, weightsUsage},
 		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
 		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU): fewer make prompts hold up the tokens of others less"},
 		{"fit", "", fitUsage},
@@ -27,6 +27,7 @@ func planFlags() []cli.Flag {
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
 		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
+		{"report", "", "sized: the plans as one HTML page, on which rate and SLO can be moved: each of their stops is sized too, which takes as long as 45 plans, `FILE`"},
 		{"plot", "", "sized: pictures of the cheapest plan; plan.png makes plan-slo.png, plan-qps.png and plan-day.png, `FILE` (.png or .svg)"},
 	}), &cli.BoolFlag{Name: "mixed-gpus", Usage: "let prefill and decode have different ones of --gpu", Category: "engines"})
 }
@@ -45,6 +46,7 @@ type capacityOptions struct {
 	seed        uint64
 	emitAs      string // kubernetes or planner; "" = the plan itself
 	plot        string // file that names the pictures; "" = none
+	report      string // file of the page; "" = none
 	mixedGPUs   bool   // prefill and decode may have different ones
 
 	caches        caches
@@ -67,8 +69,8 @@ func parseCapacity(p *parser) capacityOptions {
 	o.published = p.choice("throughput", "model", "published") == "published"
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
-	o.emitAs, o.plot = emitted(p), p.writable("plot")
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "report")
+	o.emitAs, o.plot, o.report = emitted(p), p.writable("plot"), p.inFolder("report", p.name("report"))
 	return o
 }
 
@@ -144,6 +146,9 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 		if out, err = o.size(); err == nil && o.plot != "" {
 			err = o.drawPlan(o.plot, out)
 		}
+		if err == nil && o.report != "" {
+			err = o.writePage(o.report, out, planWords(c))
+		}
 		return err
 	})
 	finished()
@@ -168,26 +173,14 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	if o.fleet.profile == "" {
 		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
 	}
-	cs, skips, err := o.candidates()
+	z, err := o.chosen()
 	if err != nil {
-		return out, err
-	}
-	traffic, err := o.traffic()
-	if err != nil {
-		return out, err
-	}
-	out.Traffic, out.LeftOut = traffic.Words, skips
-	z := sizing{capacityOptions: o, traffic: traffic}
-	if err := z.rough(cs); err != nil {
-		return out, err
-	}
-	if err := z.exact(); err != nil {
 		return out, err
 	}
 	if err := z.addRange(); err != nil {
 		return out, err
 	}
-	out.Plans, out.LeftOut = z.plans, append(out.LeftOut, z.leftOut...)
+	out.Traffic, out.Plans, out.LeftOut = z.traffic.Words, z.plans, z.leftOut
 	out.WhatIf, err = z.whatIfs()
 	for _, w := range out.WhatIf {
 		if w.Risk != nil && w.this && w.Risk.Missed > 0.01 {

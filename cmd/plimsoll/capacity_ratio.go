@@ -21,7 +21,7 @@ func capacityRatioCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ratio", Usage: "how many prefill engines go with how many decode engines",
 		Description: "(ISL / prefill tokens/s) / (OSL / decode tokens/s), for one shape of requests (tokens) or for the five that are\n" +
-			"   used as examples, with the share of an aggregated engine's time that prefill takes.\n\n" +
+			"used as examples, with the share of an aggregated engine's time that prefill takes.\n\n" +
 			"   plimsoll capacity ratio --model llama-3.1-70b --isl 3000 --osl 150\n" +
 			"   plimsoll capacity ratio --throughput model --model llama-3.1-8b --gpu l40s --itl-p99 40",
 		Flags: stringFlags("", [][3]string{
@@ -31,7 +31,7 @@ func capacityRatioCommand() *cli.Command {
 			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
 			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: the least of 1, 2, 4 and 8 that holds the model and decodes within --itl-p99)"},
-			{"weights", "bf16", "with --throughput model: storage of the weights, `bf16|fp8|fp4`"},
+			{"weights", published, "with --throughput model: " + weightsUsage},
 			{"fit", "", fitUsage},
 			{"catalog", "", catalogUsage},
 			{"profile", "", "throughput from the profile in `DIR`, the best source there is"},
@@ -135,8 +135,19 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 	}
 }
 
-// profileThroughput is what the picks of a profile do: one prompt after the
-// other, and the largest batch whose step is within the ITL.
+// promptRate is the prompt tokens/s of one engine of a profile: of as many prompts
+// at once as fill its steps, or one after the other where that is not known.
+func promptRate(source profileSource, prefill fleet.Pool, isl float64) float64 {
+	if b, ok := source.prefill.Batch(isl); ok {
+		return b.ThroughputPerGPU * float64(prefill.GPUs)
+	}
+	var prompt engine.Batch
+	prompt.AddChunk(int(isl), 0)
+	return isl / prefill.Timer.StepTime(prompt).Seconds()
+}
+
+// profileThroughput is what the picks of a profile do: prompts that fill their
+// steps, and the largest batch whose step is within the ITL.
 func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
 	source, err := readProfileSource(o.fleet)
 	if err != nil {
@@ -154,18 +165,16 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		return capacity.Throughput{}, usagef("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.dir, prefill.GPUs, decode.GPUs).
 			hint("plimsoll capacity plan --profile %s sizes both pools", source.dir)
 	}
-	var prompt engine.Batch
-	prompt.AddChunk(int(s.ISL), 0)
 	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
 	if step > o.slo.ITLP99.Seconds() {
 		return capacity.Throughput{}, tooSlow(step, source.rec.GPU+", "+source.rec.Decode.Label, o.slo.ITLP99, source.steps.Provenance())
 	}
 	t := capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, %s", source.rec.Model, source.rec.GPU, source.rec.Decode.Label), Model: source.rec.Model, GPU: source.rec.GPU, TP: decode.GPUs,
-		PrefillTPS: s.ISL / prefill.Timer.StepTime(prompt).Seconds(), DecodeTPS: float64(n) / step, MaxBatch: n,
+		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
 		KVBytesPerToken: max(1, int64(source.kvBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
-		Provenance: source.steps.Provenance(),
+		Provenance: source.steps.Provenance(), Warnings: source.rec.Caveats(),
 	}
 	return t, nil
 }
@@ -205,5 +214,8 @@ func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 	}
 	b.WriteString(t.text("  "))
 	b.WriteString("\n" + strings.Join(why, ""))
+	for _, w := range ratios[0].Throughput.Warnings {
+		fmt.Fprintf(b, "\n  warning: %s\n", w.Message)
+	}
 	b.WriteString("\n  saved over 1:1: engines that a split by this ratio saves over as many prefill as decode engines, in large fleets\n")
 }

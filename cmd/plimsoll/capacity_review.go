@@ -25,9 +25,9 @@ func capacityReviewCommand() *cli.Command {
 	return &cli.Command{
 		Name: "review", Usage: "measured traffic against a plan, and what to change", ArgsUsage: "PLAN.json",
 		Description: "PLAN.json is what capacity plan --format json printed. Its fleet is simulated under the trace and sized again for\n" +
-			"   it, on the same engines at the same prices. Rates per second, lengths in tokens, latencies in ms.\n\n" +
-			"   With --prometheus the traffic is what a Prometheus server saw: its busiest window, mean and p99 lengths,\n" +
-			"   taken as log-normal. The latencies that it saw stand beside those that the fleet has in simulation.\n\n" +
+			"it, on the same engines at the same prices. Rates per second, lengths in tokens, latencies in ms.\n\n" +
+			"With --prometheus the traffic is what a Prometheus server saw: its busiest window, mean and p99 lengths,\n" +
+			"taken as log-normal. The latencies that it saw stand beside those that the fleet has in simulation.\n\n" +
 			"   plimsoll capacity plan --workload chatbot.yaml --format json > plan.json\n" +
 			"   plimsoll capacity review --trace azure.csv plan.json\n" +
 			"   plimsoll capacity review --prometheus http://prometheus:9090 --since 24h --served-model-name llama plan.json",

@@ -26,6 +26,23 @@ type sizing struct {
 	tooLarge error // of a candidate that was left out; nil = none was
 }
 
+// chosen sizes all candidates: the cheapest exactly.
+func (o capacityOptions) chosen() (*sizing, error) {
+	cs, skips, err := o.candidates()
+	if err != nil {
+		return nil, err
+	}
+	traffic, err := o.traffic()
+	if err != nil {
+		return nil, err
+	}
+	z := &sizing{capacityOptions: o, traffic: traffic, leftOut: skips}
+	if err := z.rough(cs); err != nil {
+		return nil, err
+	}
+	return z, z.exact()
+}
+
 // rough sizes every candidate by short trials, side by side, and then the pools
 // of different candidates that are the cheapest, together.
 func (z *sizing) rough(cs []candidate) error {

@@ -154,9 +154,21 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	}
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(b, "  busy, KV use, in flight and waiting are means over what was simulated; the last two per engine\n\n")
-	row := func(name, format string, a ...any) {
-		fmt.Fprintf(b, "  %-14s "+format+"\n", append([]any{name}, a...)...)
+	for _, d := range p.details() {
+		fmt.Fprintf(b, "  %-14s %s\n", d.name, d.text)
 	}
+	for _, warning := range p.Warnings {
+		fmt.Fprintf(b, "  %-14s %s\n", "warning", warning.Message)
+	}
+}
+
+// detail is a line of a plan at length.
+type detail struct{ name, text string }
+
+// details are what a plan does and costs, in words.
+func (p sizedPlan) details() []detail {
+	var out []detail
+	row := func(name, format string, a ...any) { out = append(out, detail{name, fmt.Sprintf(format, a...)}) }
 	row("routing", "%s: another may miss the SLO", p.routing())
 	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)
 	row("ITL", "p50 %.2f ms, p99 %.2f ms", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms)
@@ -181,7 +193,5 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
 	row("step times", "%s", p.Source)
 	row("prices", "%s", strings.Join(p.Prices, "; "))
-	for _, warning := range p.Warnings {
-		row("warning", "%s", warning.Message)
-	}
+	return out
 }

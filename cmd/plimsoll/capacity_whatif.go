@@ -150,10 +150,15 @@ func whatIfText(b *bytes.Buffer, all []whatIf) {
 		if w.this {
 			saves = "–"
 		}
-		if r := w.Risk; r != nil {
-			missed = fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d interruptions in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, time.Duration(r.Hours*float64(time.Hour)).Round(time.Minute))
+		if w.Risk != nil {
+			missed = riskWords(*w.Risk)
 		}
 		t.row(w.Name, gpus, usd, saves, missed)
 	}
 	b.WriteString(t.text("  "))
+}
+
+// riskWords say which requests miss.
+func riskWords(r capacity.Risk) string {
+	return fmt.Sprintf("%.2f %%, without interruptions %.2f %% (%d interruptions in %s)", 100*r.Missed, 100*r.MissedWithout, r.Interruptions, time.Duration(r.Hours*float64(time.Hour)).Round(time.Minute))
 }

@@ -110,7 +110,7 @@ func (d deployment) describe() string {
 // quickNote says in what a modelled engine's default plan is smaller than the
 // full one; empty where it is not.
 func quickNote(o profileOptions, d deployment, so sweep.Options) string {
-	if !d.modelled() {
+	if !d.modelled() || o.mode == sweep.Aggregated { // which has no surfaces
 		return ""
 	}
 	var parts, flags []string

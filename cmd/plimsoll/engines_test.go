@@ -98,7 +98,7 @@ func commanded(dir, command string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--command", command, "--model", simModel, "--isl", "200", "--osl", "20", "--ttft", "1000", "--itl", "100",
 		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--max-context-length", "500",
-		"--max-num-seqs", "8", "--output-dir", dir,
+		"--max-num-seqs", "8", "--verify", "never", "--output-dir", dir,
 	}, more...)
 }
 
@@ -108,7 +108,11 @@ func TestMisbehavingEngines(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	command := "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 1=slow 2=dies 4=hangs 8=garbage 16=half 32=decodes-half"
-	p := ran(t, exitDone, commanded(dir, command, "--gpu-count", "32", "--ready-timeout", "3s")...)
+	ready := "3s"
+	if raceDetector { // which the one that works is started under, too
+		ready = "8s"
+	}
+	p := ran(t, exitDone, commanded(dir, command, "--gpu-count", "32", "--ready-timeout", ready, "--search", "grid")...)
 	p.noOrphans(t)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
@@ -128,7 +132,7 @@ func TestMisbehavingEngines(t *testing.T) {
 		words []string
 	}{
 		{"TP:2", "", []string{"exited with code 3; its last log lines:\n", "| loading weights\n", "| RuntimeError: CUDA error: device-side assert triggered"}},
-		{"TP:4", "", []string{"is not ready after 3", "/health: ", "connection refused; its last log lines:\n  | waiting for rank 1 to join"}},
+		{"TP:4", "", []string{"is not ready after " + strings.TrimSuffix(ready, "s"), "/health: ", "connection refused; its last log lines:\n  | waiting for rank 1 to join"}},
 		{"TP:8", "", []string{"exited with code 4; its last log lines:\n", "@@@"}},
 		{"TP:16", profile.Prefill, []string{"engine ended at sweep/prefill/tp16/isl200: ", "exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory"}},
 		{"TP:32", profile.Decode, []string{"engine ended at sweep/decode/tp32/isl200/n", "exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory"}},
@@ -170,15 +174,15 @@ func TestNoEngineStarts(t *testing.T) {
 	p := ran(t, exitFailed, commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 1=dies 2=probed", "--gpu-count", "2")...)
 	p.noOrphans(t)
 	for _, want := range []string{
-		"plimsoll: warning: TP:1: prefill tp1 exited with code 3; its last log lines:\n", "plimsoll: warning: TP:2: trying the server: ",
-		"prefill tp2 exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory\n",
+		"plimsoll: warning: TP:1: tp1 exited with code 3; its last log lines:\n", "plimsoll: warning: TP:2: trying the server: ",
+		"tp2 exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory\n",
 		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines; once mended, --resume --retry goes on\n",
 	} {
 		if !strings.Contains(p.errout.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
 		}
 	}
-	if log := readFile(t, filepath.Join(dir, "engines", "prefill_tp1.log")); !strings.Contains(log, "RuntimeError: CUDA error") {
+	if log := readFile(t, filepath.Join(dir, "engines", "tp1.log")); !strings.Contains(log, "RuntimeError: CUDA error") {
 		t.Errorf("the log holds %q", log)
 	}
 	run, err := store.ReadRun(dir)
@@ -193,7 +197,7 @@ func TestRetry(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir, mended := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "mended")
-	args := commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 2=until:"+mended, "--gpu-count", "2")
+	args := commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 2=until:"+mended, "--gpu-count", "2", "--rank", "sustained")
 	ran(t, exitDone, args...)
 	if err := os.WriteFile(mended, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -217,7 +221,7 @@ func TestRetry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at2() < 3 || len(run.Skips) != 0 {
+	if at2() < 1 || slices.ContainsFunc(run.Skips, func(s profile.Skip) bool { return s.Phase != profile.Decode }) {
 		t.Errorf("%d points at TP:2, skips %+v", at2(), run.Skips)
 	}
 	if !strings.Contains(p.out.String(), "TP:2") {

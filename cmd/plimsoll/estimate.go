@@ -26,20 +26,35 @@ type estimator struct {
 
 // Launch implements sweep.Launcher.
 func (e estimator) Launch(_ context.Context, cfg engine.Config) (*sweep.Instance, error) {
-	model, err := e.dep.speed(cfg)
+	v, model, err := e.virtual(cfg)
 	if err != nil {
 		return nil, err
 	}
-	v, err := virtual.New(e.engine(cfg, model), model, model.Overhead())
-	if err != nil {
-		return nil, fmt.Errorf("making the engine: %w", err)
-	}
-	return &sweep.Instance{
+	in := &sweep.Instance{
 		Facts:    e.facts(v.Config(), model),
 		Measurer: virtualMeasurer{v},
+		Play:     virtualMeasurer{v}.play,
+		Busy:     v.Elapsed,
 		Died:     func() error { return nil },
 		Stop:     func(context.Context) error { return nil },
-	}, nil
+	}
+	if cfg.Parallelism.Normal().DP == 1 { // else nobody chooses the replica whose stream is canceled
+		in.Climb = virtualMeasurer{v}.climb
+	}
+	return in, nil
+}
+
+// virtual is the engine of a configuration.
+func (e estimator) virtual(cfg engine.Config) (*virtual.Engine, latency.Model, error) {
+	model, err := e.dep.speed(cfg)
+	if err != nil {
+		return nil, model, err
+	}
+	v, err := virtual.New(e.engine(cfg, model), model, model.Overhead())
+	if err != nil {
+		return nil, model, fmt.Errorf("making the engine: %w", err)
+	}
+	return v, model, nil
 }
 
 // engine is what the latency model describes, with what the flags say of it.
@@ -83,13 +98,42 @@ func (m virtualMeasurer) Measure(ctx context.Context, w profile.Workload) (sweep
 	if err != nil {
 		return out, err
 	}
+	w.Warmup = false // in virtual time nobody waits for it, and its cost is a real engine's
 	got, err := m.engine.Measure(ctx, w, due)
 	if err != nil {
 		return out, err
 	}
-	out.Requests = got.Requests
-	for _, c := range got.Running {
-		out.Running = append(out.Running, sweep.Running{At: c.At, N: float64(c.N)})
+	return virtualMeasurement(got), nil
+}
+
+func virtualMeasurement(m virtual.Measurement) sweep.Measurement {
+	out := sweep.Measurement{Requests: m.Requests, Window: m.Window, Void: m.Void}
+	for _, c := range m.Running {
+		out.Running = append(out.Running, sweep.Running{At: c.At, N: float64(c.N), Waiting: float64(c.Waiting), Preempted: float64(c.Preempted)})
 	}
-	return out, nil
+	return out
+}
+
+// climb begins stairs in virtual time.
+func (m virtualMeasurer) climb(_ context.Context, w profile.Workload) (sweep.Stairs, error) {
+	s, err := m.engine.Climb(w)
+	if err != nil {
+		return nil, err
+	}
+	return virtualStairs{s}, nil
+}
+
+// virtualStairs are streams of an engine in virtual time.
+type virtualStairs struct{ stairs *virtual.Stairs }
+
+// Level implements sweep.Stairs.
+func (s virtualStairs) Level(ctx context.Context, n, tokens int) (sweep.Measurement, error) {
+	m, err := s.stairs.Level(ctx, n, tokens)
+	return virtualMeasurement(m), err
+}
+
+// Close implements sweep.Stairs.
+func (s virtualStairs) Close(context.Context) error {
+	s.stairs.Close()
+	return nil
 }

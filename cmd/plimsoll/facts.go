@@ -15,16 +15,21 @@ import (
 	"plimsoll/profile/load"
 )
 
-// facts asks an engine that answers what it is; counts is whether its metrics
-// tell how many requests it runs.
-func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p running) (f profile.EngineFacts, counts bool, err error) {
+// told is what an engine tells while it works.
+type told struct {
+	counts bool // its metrics, how many requests it runs
+	tokens bool // its streams, how many tokens came
+}
+
+// facts asks an engine that answers what it is.
+func (l *launcher) facts(ctx context.Context, client *load.Client, url string, cfg engine.Config, p running) (f profile.EngineFacts, tells told, err error) {
 	ranks := cfg.Parallelism.Normal().DP
 	f = profile.EngineFacts{
 		Provenance: l.dep.provenance, BlockSize: cfg.Limits.BlockSize,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs * ranks, MaxModelLen: cfg.Limits.MaxModelLen, Version: "plimsoll " + buildVersion(),
 	}
-	if err := l.probe(ctx, client, cfg, &f); err != nil {
-		return f, false, err
+	if tells.tokens, err = l.probe(ctx, client, cfg, &f); err != nil {
+		return f, tells, err
 	}
 	// Read after the probe, for TensorRT-LLM tells of steps that were made.
 	metrics, err := scrape.Read(ctx, l.http, url+"/metrics")
@@ -38,33 +43,35 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 	if one {
 		metrics.KVTokens = scrape.Value{}
 	}
-	told := l.inform(ctx, &f, url, metrics.Engine)
-	if err := l.kvCapacity(&f, cfg, p, told, metrics.KVTokens.Int()); err != nil {
-		return f, false, err
+	info := l.inform(ctx, &f, url, metrics.Engine)
+	if err := l.kvCapacity(&f, cfg, p, info, metrics.KVTokens.Int()); err != nil {
+		return f, tells, err
 	}
 	if f.Version == "" {
 		f.Version = l.programVersion(ctx)
 	}
 	if l.opts.require && f.Provenance != profile.Measured {
-		return f, false, fmt.Errorf("--require measured: the server says that it is %s", f.Provenance)
+		return f, tells, fmt.Errorf("--require measured: the server says that it is %s", f.Provenance)
 	}
-	return f, metrics.Engine != "" && !one, nil
+	tells.counts = metrics.Engine != "" && !one
+	return f, tells, nil
 }
 
 // probe fills in what the measuring client finds out, or what the latency model
-// of the embedded engine is worth.
-func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Config, f *profile.EngineFacts) error {
+// of the embedded engine is worth. It reports whether a stream that is canceled
+// half-way tells how many tokens it gave: by count, or because a chunk is one.
+func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Config, f *profile.EngineFacts) (tokens bool, err error) {
 	if l.dep.kind == engine.KindSim {
 		model, err := l.dep.speed(cfg)
 		if err != nil {
-			return err
+			return false, err
 		}
 		f.TTFTError, f.ITLError = modelError(model.TTFTError()), modelError(model.ITLError())
-		return nil
+		return true, nil
 	}
 	probe, err := client.Probe(ctx)
 	if err != nil {
-		return fmt.Errorf("trying the server: %w", err)
+		return false, fmt.Errorf("trying the server: %w", err)
 	}
 	f.Version, f.Model, f.Warnings = probe.Version, probe.Model, probe.Warnings
 	if f.Version == "" && !isReal(string(l.dep.kind)) {
@@ -76,7 +83,7 @@ func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Co
 	if pr, err := profile.ParseProvenance(probe.Provenance); err == nil {
 		f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 	}
-	return nil
+	return probe.LiveUsage || probe.ExactOutput && probe.Chunks == probe.Tokens, nil
 }
 
 // kvSource is where a KV capacity is said, and what.

@@ -16,6 +16,7 @@ import (
 	"plimsoll/engine/vllm"
 	"plimsoll/profile"
 	"plimsoll/recommend"
+	"plimsoll/sweep"
 )
 
 // logged is an engine of which nothing is there but its log.
@@ -182,8 +183,8 @@ func TestThresholdsOfReplicas(t *testing.T) {
 		return recommend.Choice{Picked: recommend.Candidate{Point: pt}}
 	}
 	sla := profile.SLA{TTFT: 200 * time.Millisecond, Stat: profile.Mean}
-	one := thresholdsOf(picked(engine.TP(8)), recommend.Choice{}, sla).PrefillQueueSize
-	dep := thresholdsOf(picked(engine.Parallelism{DP: 8, EP: 8}), recommend.Choice{}, sla).PrefillQueueSize
+	one := thresholdsOf(sweep.Result{Prefill: picked(engine.TP(8))}, sla).PrefillQueueSize
+	dep := thresholdsOf(sweep.Result{Prefill: picked(engine.Parallelism{DP: 8, EP: 8})}, sla).PrefillQueueSize
 	if one.Upper <= 3 || dep.Upper != 8*one.Upper || dep.Lower != 8*one.Lower {
 		t.Errorf("TP:8 %+v, DEP:8 %+v", one, dep)
 	}

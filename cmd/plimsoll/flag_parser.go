@@ -47,8 +47,8 @@ func (p *parser) integer(name string, lo, hi, absent int) int {
 func (p *parser) millis(name string) time.Duration {
 	s := p.c.String(name)
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-	if err != nil || math.IsNaN(v) || v <= 0 || v > maxMillis {
-		p.fail(usagef("--%s %q: want milliseconds above 0, at most %d", name, s, maxMillis))
+	if err != nil || math.IsNaN(v) || v < leastMillis || v > maxMillis {
+		p.fail(usagef("--%s %q: want milliseconds from %g to %d", name, s, leastMillis, maxMillis))
 		return 0
 	}
 	return time.Duration(math.Round(v * float64(time.Millisecond)))
@@ -207,4 +207,14 @@ func (p *parser) headers(name string) []load.Header {
 		}
 	}
 	return hs
+}
+
+// typed are a flag's values as somebody would type them: several where it may be
+// repeated.
+func typed(c *cli.Context, name string) []string {
+	value := c.Value(name)
+	if many, ok := value.(cli.StringSlice); ok { // which prints as the library's own fields
+		return many.Value()
+	}
+	return []string{fmt.Sprint(value)}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,65 +28,7 @@ type job struct {
 	known   sweep.Known
 	started time.Time
 	inputs  store.Inputs
-}
-
-// openJob takes the output folder: a new one, or one to resume.
-func openJob(o profileOptions, d deployment) (*job, error) {
-	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d)}
-	var err error
-	switch {
-	case o.resume:
-		j.dir, err = store.Resume(o.dir)
-	case o.force:
-		if state, serr := store.Inspect(o.dir); serr == nil && state == store.OurRun {
-			if _, err := store.MoveAside(o.dir); err != nil {
-				return nil, folderError(fmt.Errorf("moving it aside: %w", err))
-			}
-		}
-		j.dir, err = store.Create(o.dir)
-	default:
-		j.dir, err = store.Create(o.dir)
-		if errors.Is(err, store.ErrOtherRun) && nothingIn(o.dir) {
-			j.dir, err = takeOver(o.dir)
-		}
-	}
-	if err != nil {
-		return nil, folderError(err)
-	}
-	if err := j.openJournal(); err != nil {
-		return nil, errors.Join(err, j.dir.Close())
-	}
-	return j, nil
-}
-
-func folderError(err error) error {
-	e := usagef("--output-dir: %v", err)
-	switch {
-	case errors.Is(err, store.ErrNoRun):
-		return e.hint("leave --resume out for a first run")
-	case errors.Is(err, store.ErrLocked):
-		return e.hint("wait until that run has ended, or name another folder")
-	}
-	return e
-}
-
-// nothingIn reports whether the run in dir ended before it knew anything: then
-// there is nothing to lose, and nothing to ask about.
-func nothingIn(dir string) bool {
-	log, err := store.ReadJournal(filepath.Join(dir, store.JournalFile))
-	return errors.Is(err, store.ErrNoHeader) || err == nil && len(log.Points)+len(log.Skips) == 0
-}
-
-// takeOver takes the folder of a run that knew nothing.
-func takeOver(dir string) (*store.Dir, error) {
-	d, err := store.Resume(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(filepath.Join(dir, store.JournalFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
+	client  clientCheck
 }
 
 // runInputs are what a resumed run must agree on: the flags, and what they were
@@ -97,7 +38,7 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	for k, v := range o.inputs {
 		in["--"+k] = v
 	}
-	for flag, path := range map[string]string{"--catalog": o.catalog, "--fit": o.fit, "--model": o.model, "--graph": o.graphPath} {
+	for flag, path := range map[string]string{"--catalog": o.catalog, "--fit": o.fit, "--model": o.model, "--graph": o.graphPath, "--trace": o.trace, "--dataset": o.dataset} {
 		if b, err := os.ReadFile(path); err == nil {
 			in["contents of "+flag] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 		}
@@ -111,43 +52,6 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	}
 	in["model"], in["GPU"], in["GPU count"] = d.modelName, d.gpuName, itoa(d.gpuCount)
 	return in
-}
-
-// openJournal reads what a resumed run knows, refuses changed inputs, and opens
-// the journal for more.
-func (j *job) openJournal() error {
-	path := filepath.Join(j.dir.Path, store.JournalFile)
-	fresh := !j.opts.resume
-	if !fresh {
-		log, err := store.ReadJournal(path)
-		switch {
-		case errors.Is(err, store.ErrNoHeader):
-			fresh = true
-		case err != nil:
-			return withHint(fmt.Errorf("reading the journal: %w", err), "--force moves this run aside and starts over; its files stay readable")
-		default:
-			if diff := store.DiffInputs(log.Header.Inputs, j.inputs); len(diff) > 0 {
-				return usagef("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
-					hint("ask for the same, or start over with --force")
-			}
-			j.started, j.known = log.Header.Started, knownFrom(log)
-		}
-	}
-	var err error
-	if j.journal, err = store.OpenJournal(path); err != nil {
-		return fmt.Errorf("opening the journal: %w", err)
-	}
-	if j.dep.kind == engine.KindEstimate {
-		j.journal.Lazy() // what a power failure takes is computed again in no time
-	}
-	switch {
-	case !fresh && j.opts.retry:
-		j.known.Skips = nil
-		return j.journal.Append(store.RetryEntry())
-	case !fresh:
-		return nil
-	}
-	return j.journal.Append(store.HeaderEntry(store.NewHeader(j.inputs, buildVersion(), j.started)))
 }
 
 func knownFrom(log store.JournalLog) sweep.Known {
@@ -195,12 +99,21 @@ type outcome struct {
 	dir  string
 	res  sweep.Result
 	rec  store.Recommendation
+	self *store.Client // nil in virtual time
 }
 
-// finish writes surfaces, links, recommendation, run.json and pictures.
+// finish writes surfaces, links, run.json, report.html, pictures and recommendation. Nobody
+// finds a recommendation beside files that are not of it: that of an earlier end is
+// gone before the first of them, and the new one comes when they are all there.
 func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	dir := j.dir.Path
-	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface)); err != nil {
+	if err := store.WithdrawRecommendation(dir); err != nil {
+		return outcome{}, err
+	}
+	if j.opts.mode == sweep.Aggregated {
+		return j.complete(res, j.aggregatedRecommendation(res, so))
+	}
+	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface), store.WriteBatched(dir, res.Batched)); err != nil {
 		return outcome{}, fmt.Errorf("writing the surfaces: %w", err)
 	}
 	for phase, c := range map[profile.Phase]recommend.Choice{profile.Prefill: res.Prefill, profile.Decode: res.Decode} {
@@ -208,25 +121,47 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 			return outcome{}, fmt.Errorf("linking the %s surface: %w", phase, err)
 		}
 	}
-	rec := j.recommendation(res, so)
-	if err := store.WriteRecommendation(dir, rec); err != nil {
-		return outcome{}, err
+	return j.complete(res, j.recommendation(res, so))
+}
+
+// leave writes run.json of a run that did not end. A recommendation is of the run.json
+// beside it: both stay as they are where the run was only stopped, as after a kill, and
+// what it measured since is in the journal; otherwise what is known now is another.
+func (j *job) leave(res sweep.Result, stopped bool) error {
+	dir := j.dir.Path
+	if stopped {
+		if kept, err := store.HasRecommendation(dir); kept || err != nil {
+			return err
+		}
 	}
+	if err := store.WithdrawRecommendation(dir); err != nil {
+		return err
+	}
+	run := j.runFile(res, false)
+	run.Warnings = j.ranWith(res)
+	return store.WriteRun(dir, run)
+}
+
+// complete writes run.json, report.html, pictures and, last of all, the recommendation: a
+// folder that has one has all. What cannot be drawn keeps nobody from it.
+func (j *job) complete(res sweep.Result, rec store.Recommendation) (outcome, error) {
+	dir := j.dir.Path
 	run := j.runFile(res, res.Partial == "")
 	run.Warnings = rec.Warnings
 	if err := store.WriteRun(dir, run); err != nil {
 		return outcome{}, err
 	}
-	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec}
-	return out, drawAll(dir, run, rec, res.PrefillSurface, res.DecodeSurface)
+	drawn := errors.Join(writePage(dir, run, rec, res.PrefillSurface, res.DecodeSurface), drawAll(dir, run, rec, res.PrefillSurface, res.DecodeSurface, res.Batched))
+	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec, self: run.Client}
+	return out, errors.Join(drawn, store.WriteRecommendation(dir, rec))
 }
 
 // runFile is run.json.
 func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 	r := store.Run{
 		Version: buildVersion(), Inputs: j.inputs, Seed: j.opts.seed, SLA: j.opts.sla, Started: j.started, Ended: time.Now(),
-		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
-		Client: clientVerdict(res.Points),
+		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Discarded: res.Discarded, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
+		Client: j.client.report(res.Points),
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		r.Engines = append(r.Engines, store.EngineFacts{Key: k, EngineFacts: res.Engines[k]})
@@ -254,28 +189,54 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
 		Prefill: pickOf(pre, o.sla), Decode: pickOf(dec, o.sla),
+		Verified:    verifiedOf(res, so.Open.Source, o.sla),
 		Rejected:    append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...),
 		Assumptions: assumptions(o),
 		Surfaces: store.Surfaces{
 			Prefill: &store.Surface{File: store.SurfaceNPZ(profile.Prefill), Points: len(res.PrefillSurface.Samples), Provenance: res.PrefillSurface.Provenance},
 			Decode:  &store.Surface{File: store.SurfaceNPZ(profile.Decode), Points: len(res.DecodeSurface.Samples), MaxKVTokens: res.DecodeSurface.MaxKVTokens, Provenance: res.DecodeSurface.Provenance},
 		},
-		Thresholds: thresholdsOf(pre, dec, o.sla),
+		Thresholds: thresholdsOf(res, o.sla),
 		Planner: store.PlannerSettings{
 			PrefillEngineNumGPU: pre.Picked.Point.Config.GPUs(), DecodeEngineNumGPU: dec.Picked.Point.Config.GPUs(),
 			TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
 		},
 	}
+	if v := rec.Verified; v != nil {
+		corrected(rec.Prefill, v.Prefill)
+		corrected(rec.Decode, v.Decode)
+		for _, a := range v.All() {
+			rec.Feasible = rec.Feasible && a.Holds
+		}
+	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	rec.Warnings = j.warnings(res, so)
+	cost := store.Cost(res.Cost)
+	rec.Cost = &cost
 	return rec
+}
+
+// ranWith are the caveats of a run, its engines and its loads, whatever came of it.
+func (j *job) ranWith(res sweep.Result) []profile.Warning {
+	ws := slices.Clone(j.dep.warnings)
+	for _, k := range sortedKeys(res.Engines) {
+		ws = append(ws, res.Engines[k].Warnings...)
+	}
+	if res.Partial != "" {
+		ws = append(ws, partialWarning(res))
+	}
+	return distinctWarnings(append(ws, res.Warnings...))
+}
+
+func partialWarning(res sweep.Result) profile.Warning {
+	return profile.Warnf("partial", "not everything planned was measured: %s", res.Partial)
 }
 
 // warnings gathers the caveats of everything that the recommendation rests on.
 func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 	ws := slices.Clone(j.dep.warnings)
 	if res.Partial != "" {
-		ws = append(ws, profile.Warnf("partial", "not everything planned was measured: %s", res.Partial))
+		ws = append(ws, partialWarning(res))
 	}
 	if n := quickNote(j.opts, j.dep, so); n != "" {
 		ws = append(ws, profile.Warnf("fewer_points", "%s", n))
@@ -285,10 +246,18 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 	}
 	ws = append(ws, res.Prefill.Warnings...)
 	ws = append(ws, res.Decode.Warnings...)
+	ws = append(ws, res.Aggregated.Warnings...)
 	ws = append(ws, res.Warnings...)
-	ws = append(ws, surfaceWarnings(res)...)
+	ws = append(ws, pointCaveats(restsOn(res))...)
+	if j.opts.mode == sweep.Aggregated {
+		return distinctWarnings(append(ws, aggregatedDoubts(res, j.opts.sla)...))
+	}
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.surfaceFacts(res.Prefill))...)
 	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.surfaceFacts(res.Decode))...)
+	return distinctWarnings(ws)
+}
+
+func distinctWarnings(ws []profile.Warning) []profile.Warning {
 	var out []profile.Warning
 	for _, w := range ws {
 		if !slices.Contains(out, w) {
@@ -296,54 +265,6 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 		}
 	}
 	return out
-}
-
-// surfaceWarnings sums up the caveats of the surfaces' points: one line for each
-// kind, with how many points and the first of them.
-func surfaceWarnings(res sweep.Result) []profile.Warning {
-	type kind struct {
-		n     int
-		first string
-	}
-	kinds := map[string]kind{}
-	note := func(code, first string) {
-		k := kinds[code]
-		if k.n++; k.n == 1 {
-			k.first = first
-		}
-		kinds[code] = k
-	}
-	for _, p := range res.Points {
-		if p.Stage != profile.StageSurface {
-			continue
-		}
-		if p.Failures > 0 || p.Latency(profile.Mean) <= 0 {
-			note("points_dropped", p.ID+" has failures or no latency, and is not in the surface")
-		}
-		for _, w := range p.Warnings {
-			note(w.Code, p.ID+": "+w.Message)
-		}
-	}
-	var ws []profile.Warning
-	for _, code := range sortedKeys(kinds) {
-		ws = append(ws, profile.Warnf(code, "%d surface points: %s", kinds[code].n, kinds[code].first))
-	}
-	return ws
-}
-
-// clientVerdict says whether the measuring client shows in the numbers. It is
-// not calibrated against a server that knows better, and says so.
-func clientVerdict(points []profile.Point) string {
-	var at []string
-	for _, p := range points {
-		if slices.ContainsFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "coalesced" || w.Code == "client_late" }) {
-			at = append(at, p.ID)
-		}
-	}
-	if len(at) > 0 {
-		return "client may be the bottleneck at " + strings.Join(at, ", ")
-	}
-	return "no sign of a client bottleneck (not calibrated)"
 }
 
 func (j *job) surfaceFacts(c recommend.Choice) interpolation.Facts {
@@ -386,9 +307,9 @@ func pickOf(c recommend.Choice, sla profile.SLA) *store.Pick {
 	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.ThroughputInterval(), c.Picked.Margin, c.Why
 	out.ModelError = p.ModelError
 	if c.Phase == profile.Prefill {
-		out.TTFTMillis = profile.Milliseconds(p.Latency(sla.Stat))
+		out.TTFTMillis = profile.Milliseconds(p.Latency(sla))
 	} else {
-		out.ITLMillis = profile.Milliseconds(p.Latency(sla.Stat))
+		out.ITLMillis = profile.Milliseconds(p.Latency(sla))
 	}
 	return &out
 }
@@ -412,10 +333,10 @@ func rejectedOf(c recommend.Choice, skips []profile.Skip) []store.Rejected {
 	return rs
 }
 
-func thresholdsOf(pre, dec recommend.Choice, sla profile.SLA) store.Thresholds {
-	picked := pre.Picked.Point
-	q := recommend.PrefillQueue(sla.TTFT, picked.Latency(sla.Stat), picked.Config.Parallelism.Normal().DP)
-	u := recommend.DecodeKV(dec.Picked.Point.KVUsage)
+func thresholdsOf(res sweep.Result, sla profile.SLA) store.Thresholds {
+	picked := res.Prefill.Picked.Point
+	q := recommend.PrefillQueue(sla.TTFT, picked.Latency(sla), picked.Config.Parallelism.Normal().DP)
+	u := recommend.DecodeKV(decodeUse(res))
 	return store.Thresholds{PrefillQueueSize: store.Bounds(q), DecodeKVUtilization: store.Bounds(u)}
 }
 

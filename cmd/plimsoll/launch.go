@@ -11,6 +11,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/process"
+	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/sweep"
 )
@@ -40,6 +41,10 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 	if l.dep.kind == engine.KindEndpoint {
 		return l.attach(ctx, l.opts.endpoint, cfg, nil)
 	}
+	play, err := l.virtualPlay(cfg) // before there is a process that its error would leave
+	if err != nil {
+		return nil, err
+	}
 	var last error
 	for range portTries {
 		p, argv, err := l.start(ctx, cfg)
@@ -49,6 +54,9 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 				return nil, errors.Join(err, died(ctx, p), p.Stop(context.WithoutCancel(ctx)))
 			}
 			in.Facts.Command = l.opts.redacted(argv)
+			if play != nil {
+				in.Play = play
+			}
 			return in, nil
 		}
 		if last = err; !errors.Is(err, process.ErrPortInUse) {
@@ -56,6 +64,22 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 		}
 	}
 	return nil, last
+}
+
+// player sends a load (sweep.Instance.Play).
+type player = func(context.Context, profile.Script, func(profile.Request) bool) (sweep.Measurement, error)
+
+// virtualPlay plays the loads of an embedded engine in virtual time, where they are to
+// be; nil otherwise.
+func (l *launcher) virtualPlay(cfg engine.Config) (player, error) {
+	if l.dep.kind != engine.KindSim || !l.opts.loadsVirtually(l.dep.kind) {
+		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
+	}
+	v, _, err := estimator{l.opts, l.dep}.virtual(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return virtualMeasurer{v}.play, nil
 }
 
 // running is an engine that was started, here or on a cluster.
@@ -97,7 +121,7 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	name := launchName(cfg)
+	name := l.opts.launchName(cfg)
 	at := engine.Launch{Port: port, LogPath: l.opts.engineLog(name)}
 	if len(l.dep.visible) > 0 {
 		if at.GPUs, err = process.Assign(l.dep.visible, nil, cfg.GPUs()); err != nil {
@@ -109,13 +133,19 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 	return spec, err
 }
 
-// launchName tells the engines of a run apart: the phase and the layout.
-func launchName(cfg engine.Config) string {
-	phase := "prefill"
-	if cfg.PrefixCaching {
-		phase = "decode"
+// launchName tells the engines of a run apart: the layout, and the phase where an
+// engine is for one alone.
+func (o profileOptions) launchName(cfg engine.Config) string {
+	slug := cfg.Parallelism.Slug()
+	switch {
+	case o.mode == sweep.Aggregated:
+		return slug
+	case !cfg.PrefixCaching:
+		return "prefill " + slug
+	case o.search == sweep.Grid, cfg.Kind == engine.KindDynamo:
+		return "decode " + slug
 	}
-	return phase + " " + cfg.Parallelism.Slug()
+	return slug
 }
 
 // engineLog is where an engine's log is kept.
@@ -155,19 +185,22 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, usagef("--endpoint: %v", err)
 	}
-	facts, counts, err := l.facts(ctx, client, url, cfg, p)
+	facts, told, err := l.facts(ctx, client, url, cfg, p)
 	if err != nil {
 		return nil, err
 	}
 	m := measurer{client: client, http: l.http, bases: bases, stop: stop}
-	if counts {
+	if told.counts {
 		m.url = url + "/metrics"
 	}
-	if p == nil {
-		return &sweep.Instance{
-			Facts: facts, Measurer: m, Died: func() error { return nil }, Stop: func(context.Context) error { return nil },
-		}, nil
+	in := &sweep.Instance{Facts: facts, Died: func() error { return nil }, Stop: func(context.Context) error { return nil }}
+	if p != nil {
+		m.ended, in.Died, in.Stop = p.Done(), p.Err, p.Stop
 	}
-	m.ended = p.Done()
-	return &sweep.Instance{Facts: facts, Measurer: m, Died: p.Err, Stop: p.Stop}, nil
+	in.Measurer, in.Play = m, m.play
+	// With several replicas of attention nobody chooses the one whose stream is canceled.
+	if told.tokens && cfg.Parallelism.Normal().DP == 1 {
+		in.Climb = m.climb
+	}
+	return in, nil
 }

@@ -9,11 +9,14 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
 	"plimsoll/engine/process"
 )
 
 func main() {
 	process.Main()
+	cli.HelpPrinter = helpPrinter // urfave/cli has no other place for it
 	os.Exit(run(interruptible(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 

@@ -35,7 +35,12 @@ func TestMain(m *testing.M) {
 	}
 	// Most tests wait for engines that run in real time: more at once than cores.
 	// Whoever sets -parallel has the last word; those that compare latencies run alone.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	// Under the race detector each takes several times the processor.
+	parallel := "8"
+	if raceDetector {
+		parallel = "3"
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "standin": standInMain, "affineengine": affineEngine, "dynamostandin": dynamoStandIn})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -34,24 +35,17 @@ type measurer struct {
 	ended  <-chan struct{} // closed when the engine is known to have ended; nil = nobody knows
 }
 
-// sample is a running count at an instant of the clock.
+// sample is what an engine said at an instant of the clock.
 type sample struct {
 	at time.Time
-	n  float64
+	r  scrape.Reading
 }
 
 // Measure implements sweep.Measurer. The load ends with the engine: a way to it may
 // hold requests for long that nobody will answer.
 func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
-	sending, stop := context.WithCancel(ctx)
+	sending, stop := m.untilEnd(ctx)
 	defer stop()
-	go func() {
-		select {
-		case <-m.ended:
-			stop()
-		case <-sending.Done():
-		}
-	}()
 	out, err := m.measure(sending, w)
 	broke := slices.ContainsFunc(out.Requests, func(r profile.Request) bool {
 		return r.Failure == profile.FailConnect || r.Failure == profile.FailMalformed
@@ -60,6 +54,36 @@ func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measur
 		waitEnd(ctx, m.ended)
 	}
 	return out, err
+}
+
+// untilEnd is ctx that also ends with the engine.
+func (m measurer) untilEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-m.ended:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
+}
+
+// died reports whether the engine is known to have ended; it is given a moment
+// where its streams broke.
+func (m measurer) died(ctx context.Context, err error) bool {
+	if m.ended == nil {
+		return false
+	}
+	if errors.Is(err, load.ErrBroken) {
+		waitEnd(ctx, m.ended)
+	}
+	select {
+	case <-m.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 func waitEnd(ctx context.Context, ended <-chan struct{}) {
@@ -75,19 +99,19 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	defer end()
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup {
-		rs, err := m.client.Measure(ctx, w)
-		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs)}, err
+		rs, self, err := m.client.MeasureWatched(ctx, w)
+		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}, err
 	}
 	watch, stop := context.WithCancel(ctx)
 	seen := make(chan []sample, 1)
 	go func() { seen <- m.watch(watch) }()
-	rs, err := m.client.Measure(ctx, w)
+	rs, self, err := m.client.MeasureWatched(ctx, w)
 	stop()
 	samples := <-seen
-	out := sweep.Measurement{Requests: rs, Warnings: caveats(w, rs)}
+	out := sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}
 	if base, ok := m.base(); ok {
 		for _, s := range samples {
-			out.Running = append(out.Running, sweep.Running{At: s.at.Sub(base), N: s.n})
+			out.Running = append(out.Running, runningAt(s.at.Sub(base), s.r))
 		}
 	}
 	return out, err
@@ -110,22 +134,27 @@ func (m measurer) base() (time.Time, bool) {
 	}
 }
 
-// watch reads the running count until ctx ends. An engine that does not answer
-// gives no samples: the sweep then says so.
+// watch reads the running count until ctx ends.
 func (m measurer) watch(ctx context.Context) []sample {
 	var ss []sample
+	m.look(ctx, func(at time.Time, r scrape.Reading) { ss = append(ss, sample{at, r}) })
+	return ss
+}
+
+// look reads what the engine runs until ctx ends. One that does not answer gives
+// nothing: the sweep then says so.
+func (m measurer) look(ctx context.Context, see func(at time.Time, r scrape.Reading)) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ss
-		case <-tick.C:
-		}
+	for ctx.Err() == nil {
 		asked := time.Now()
 		r, err := scrape.Read(ctx, m.http, m.url)
 		if err == nil && r.Running.Known {
-			ss = append(ss, sample{at: asked.Add(time.Since(asked) / 2), n: r.Running.V})
+			see(asked.Add(time.Since(asked)/2), r)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
 	}
 }

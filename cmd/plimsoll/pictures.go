@@ -20,13 +20,20 @@ import (
 // few points for it.
 type fits struct {
 	ttft, prefill plots.Curve
+	beside        struct{ ttft, prefill plots.Beside }
 	itl, decode   plots.Surface
 }
 
-func fit(rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) fits {
+func fit(rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface, batched profile.BatchedPrefill) fits {
 	var f fits
+	f.beside.prefill.Batched = batched
 	if p, err := interpolation.FitPrefill(ps); err == nil {
 		f.ttft, f.prefill = plots.TTFTCurve(p), plots.PrefillThroughputCurve(p)
+		f.beside.ttft.Bounds, f.beside.prefill.Bounds = plots.TTFTBounds(p), plots.PrefillThroughputBounds(p)
+		if rec.Prefill != nil {
+			f.beside.ttft.Bounds = widened(f.beside.ttft.Bounds, rec.Prefill.ModelError)
+			f.beside.prefill.Bounds = widened(f.beside.prefill.Bounds, rec.Prefill.ModelError)
+		}
 	}
 	if rec.Decode == nil {
 		return f
@@ -37,34 +44,58 @@ func fit(rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeS
 	return f
 }
 
-// drawAll writes the six pictures, each as PNG and SVG, from what the files
-// hold: the same call serves the run itself and `plimsoll plot DIR`.
-func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) error {
-	f := fit(rec, ps, ds)
-	pre, dec := captions(run, rec)
-	pictures := []struct {
-		name string
-		draw func() (*plots.Picture, error)
-	}{
+// widened are bounds that hold the error of a latency model too: what the fit goes
+// through is an estimate.
+func widened(bounds func(x float64) (low, high float64), e profile.ModelError) func(x float64) (low, high float64) {
+	if !e.Known() {
+		return bounds
+	}
+	return func(x float64) (float64, float64) {
+		low, high := bounds(x)
+		return e.Around(low).Low, e.Around(high).High
+	}
+}
+
+// picture is one to draw.
+type picture struct {
+	name string
+	draw func() (*plots.Picture, error)
+}
+
+// drawAll writes the pictures, each as PNG and SVG, from what the files hold: the
+// same call serves the run itself and `plimsoll plot DIR`. There are six, or two
+// of aggregated engines.
+func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface, batched profile.BatchedPrefill) error {
+	if rec.Mode == store.Aggregated {
+		return draw(dir, aggregatedPictures(run, rec))
+	}
+	f := fit(rec, ps, ds, batched)
+	pre, dec := captionOf(run, rec, profile.Prefill), captionOf(run, rec, profile.Decode)
+	return draw(dir, []picture{
 		{"prefill_performance", func() (*plots.Picture, error) {
-			return plots.PrefillPerformance(pre.all(), plotCandidates(run, rec, profile.Prefill))
+			cs := plotCandidates(run, rec, profile.Prefill)
+			return plots.PrefillPerformance(pre.of(cs), cs)
 		}},
 		{"decode_performance", func() (*plots.Picture, error) {
-			return plots.DecodePerformance(dec.all(), plotCandidates(run, rec, profile.Decode))
+			cs := plotCandidates(run, rec, profile.Decode)
+			return plots.DecodePerformance(dec.of(cs), cs)
 		}},
 		{"prefill_ttft_interpolation", func() (*plots.Picture, error) {
-			return plots.PrefillTTFTInterpolation(pre.Caption, ps, f.ttft)
+			return plots.PrefillTTFTInterpolation(pre.curve(f.ttft), ps, f.ttft, f.beside.ttft)
 		}},
 		{"prefill_throughput_interpolation", func() (*plots.Picture, error) {
-			return plots.PrefillThroughputInterpolation(pre.Caption, ps, f.prefill, f.ttft)
+			return plots.PrefillThroughputInterpolation(pre.curve(f.prefill), ps, f.prefill, f.ttft, f.beside.prefill)
 		}},
 		{"decode_itl_interpolation", func() (*plots.Picture, error) {
-			return plots.DecodeITLInterpolation(dec.Caption, ds, f.itl, mark(rec))
+			return plots.DecodeITLInterpolation(dec.surface(), ds, f.itl, mark(rec))
 		}},
 		{"decode_throughput_interpolation", func() (*plots.Picture, error) {
-			return plots.DecodeThroughputInterpolation(dec.Caption, ds, f.decode, f.itl, mark(rec))
+			return plots.DecodeThroughputInterpolation(dec.surface(), ds, f.decode, f.itl, mark(rec))
 		}},
-	}
+	})
+}
+
+func draw(dir string, pictures []picture) error {
 	errs := make([]error, len(pictures))
 	var all sync.WaitGroup
 	for i, p := range pictures {
@@ -95,55 +126,6 @@ func savePicture(base string, p *plots.Picture) error {
 	return nil
 }
 
-// caption is a Caption for the pictures of one configuration.
-type caption struct{ plots.Caption }
-
-// all is the caption of a picture that compares configurations.
-func (c caption) all() plots.Caption {
-	out := c.Caption
-	out.Configuration = ""
-	return out
-}
-
-func captions(run store.Run, rec store.Recommendation) (prefill, decode caption) {
-	var notes []string
-	for _, s := range run.Skips {
-		phase := ""
-		if s.Phase != "" {
-			phase = string(s.Phase) + " "
-		}
-		notes = append(notes, phase+s.Label+": "+firstLine(s.Reason))
-	}
-	base := plots.Caption{
-		Model: rec.Model, GPU: rec.GPU, Engine: strings.TrimSpace(string(rec.Engine.Kind) + " " + rec.Engine.Version),
-		ISL: rec.Workload.ISL, OSL: rec.Workload.OSL, SLA: run.SLA, Provenance: rec.Provenance, Feasible: rec.Feasible,
-		Note: strings.Join(notes, "; "),
-	}
-	prefill, decode = caption{base}, caption{base}
-	if p := rec.Prefill; p != nil {
-		prefill.Configuration = p.Label
-		prefill.setError(p.ModelError)
-	}
-	if p := rec.Decode; p != nil {
-		decode.Configuration = p.Label
-		decode.setError(p.ModelError)
-	}
-	return prefill, decode
-}
-
-// setError says what the bars of an estimate are.
-func (c *caption) setError(e profile.ModelError) {
-	if !e.Known() {
-		return
-	}
-	c.Bars = "the model's error (p90)"
-	said := "bars: the latency model's error, " + shownError(e)
-	if c.Note != "" {
-		said += "; " + c.Note
-	}
-	c.Note = said
-}
-
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
@@ -153,16 +135,18 @@ func firstLine(s string) string {
 func plotCandidates(run store.Run, rec store.Recommendation, phase profile.Phase) []plots.Candidate {
 	var cs []plots.Candidate
 	for _, p := range run.Points {
-		l := p.Latency(run.SLA.Stat)
-		if p.Stage != profile.StageSweep || p.Phase != phase || l <= 0 {
+		l := p.Latency(run.SLA)
+		if p.Stage != profile.StageSweep || p.Phase != phase || l <= 0 || p.Invalid != "" {
 			continue
 		}
 		c := plots.Candidate{
 			Label: p.Config.Parallelism.Label(), Latency: l, ThroughputPerGPU: p.ThroughputPerGPU,
-			Interval: p.ThroughputInterval(), InFlight: p.InFlight, Feasible: p.Meets(run.SLA), Picked: isPick(p, rec),
+			InFlight: inFlight(p), Feasible: p.Meets(run.SLA), Picked: isPick(p, rec),
 		}
-		i := p.LatencyInterval(run.SLA.Stat)
-		c.Low, c.High = time.Duration(i.Low), time.Duration(i.High)
+		if c.Picked || !p.ModelError.Known() { // the model's error is one factor everywhere: its bars would cover each other
+			i := p.LatencyInterval(run.SLA)
+			c.Low, c.High, c.Interval = time.Duration(i.Low), time.Duration(i.High), p.ThroughputInterval()
+		}
 		cs = append(cs, c)
 	}
 	return cs

@@ -16,7 +16,10 @@ type planJSON struct {
 	Deployment string             `json:"deployment"`
 	Steps      []stepJSON         `json:"steps"`
 	LeftOut    []profile.Skip     `json:"left_out"`
-	Memory     []preflight        `json:"memory,omitempty"` // of one GPU; absent where model or GPU are unknown
+	Memory     []preflight        `json:"memory,omitempty"`       // of one GPU; absent where model or GPU are unknown
+	Cost       searchCost         `json:"cost"`                   // of all steps, at most; without loading
+	Other      *searchCost        `json:"other_search,omitempty"` // likewise, of the search that was not asked for; absent where there is none
+	Commands   []plannedCommand   `json:"commands,omitempty"`     // of engines that are started by a command line, without credentials
 	Output     string             `json:"output"`
 }
 
@@ -27,12 +30,14 @@ type stepJSON struct {
 	Points   int           `json:"max_points"`
 	Requests int           `json:"max_requests"`
 	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
+	Cost     sweep.Cost    `json:"cost"`
 }
 
-func newPlanJSON(d deployment, steps []sweep.Step, skips []profile.Skip, rooms []preflight, output string) planJSON {
-	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Output: output}
+func newPlanJSON(d deployment, so sweep.Options, steps []sweep.Step, skips []profile.Skip, rooms []preflight, commands []plannedCommand, output string) planJSON {
+	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Commands: commands, Output: output}
+	p.Cost, p.Other = searchCosts(so)
 	for _, s := range steps {
-		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Requests}
+		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Cost.Requests, Cost: s.Cost}
 		if s.Known {
 			j.Expected = s.Expected.Seconds()
 		}
@@ -46,10 +51,14 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	steps := sweep.Plan(so)
 	output, err := outputState(o.dir)
 	if err != nil {
-		return usagef("--output-dir %s: %v", o.dir, err)
+		return folderError(err)
+	}
+	commands, err := d.commands(o, so)
+	if err != nil {
+		return err
 	}
 	if o.format == "json" {
-		return printJSON(u.out, newPlanJSON(d, steps, skips, d.preflight(o), output))
+		return printJSON(u.out, newPlanJSON(d, so, steps, skips, d.preflight(o), commands, output))
 	}
 	var b bytes.Buffer
 	prov := d.provenance.String()
@@ -67,8 +76,8 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		if s.Known {
 			cost = s.Expected.Round(100 * time.Millisecond).String()
 		}
-		t.row(string(s.Stage), string(s.Phase), label, "1", itoa(s.Points), itoa(s.Requests), cost)
-		points, requests, total, known = points+s.Points, requests+s.Requests, total+s.Expected, known && s.Known
+		t.row(string(s.Stage), string(s.Phase), label, itoa(s.Cost.Launches), itoa(s.Points), itoa(s.Cost.Requests), cost)
+		points, requests, total, known = points+s.Points, requests+s.Cost.Requests, total+s.Expected, known && s.Known
 	}
 	cost := "unknown: no latency model for this model and GPU"
 	switch {
@@ -77,13 +86,19 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	case known:
 		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
 	}
-	t.row("", "", "in all", itoa(len(steps)), itoa(points), itoa(requests), "")
+	t.row("", "", "in all", itoa(sweep.Total(steps).Launches), itoa(points), itoa(requests), "")
 	b.WriteString(t.text(""))
 	preflightTable(&b, d.preflight(o))
 	if o.parallel > 1 {
 		cost += fmt.Sprintf(", one after another; up to %d run side by side, on %d GPUs at most", so.Parallel, so.MaxGPUs)
 	}
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
+	chosen, other := searchCosts(so)
+	chosen.expected(&b, "takes", known)
+	if other != nil {
+		other.expected(&b, "would take", known)
+	}
+	commandLines(&b, commands)
 	for _, s := range skips {
 		fmt.Fprintf(&b, "Left out: %s: %s\n", s.Label, s.Reason)
 	}

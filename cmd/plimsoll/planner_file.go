@@ -149,6 +149,9 @@ func copyFlags(c *cli.Context) (*cli.Context, error) {
 	set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	for _, f := range c.Command.Flags {
+		if f == cli.HelpFlag { // which is one for all commands, and nobody asks for
+			continue
+		}
 		if err := f.Apply(set); err != nil {
 			return nil, err
 		}
@@ -156,11 +159,7 @@ func copyFlags(c *cli.Context) (*cli.Context, error) {
 	one := cli.NewContext(c.App, set, c)
 	one.Command = c.Command
 	for _, name := range c.LocalFlagNames() {
-		values := []string{fmt.Sprint(c.Value(name))}
-		if list := c.StringSlice(name); list != nil {
-			values = list
-		}
-		for _, v := range values {
+		for _, v := range typed(c, name) {
 			if err := set.Set(name, v); err != nil {
 				return nil, err
 			}

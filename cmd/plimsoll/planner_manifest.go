@@ -15,10 +15,10 @@ func plannerManifestCommand() *cli.Command {
 	return &cli.Command{
 		Name: "manifest", Usage: "what a planner needs on Kubernetes, as YAML for kubectl apply",
 		Description: "Prints a ServiceAccount, a Role with no more than the planner needs in its namespace, a RoleBinding, a\n" +
-			"   Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
+			"Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n\n" +
-			"   The profile of --profile-config-map is made by\n" +
+			"The profile of --profile-config-map is made by\n" +
 			"   kubectl create configmap NAME --from-file=profiling_results/prefill_raw_data.json --from-file=profiling_results/decode_raw_data.json --from-file=profiling_results/recommendation.json",
 		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "name", Value: "plimsoll-planner", Usage: "`NAME` of the objects, and of the Lease by which one of several planners leads"},

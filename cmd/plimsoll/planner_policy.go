@@ -10,19 +10,25 @@ import (
 	"plimsoll/profile/trace"
 )
 
-// core makes the planner's core of one deployment.
+// core makes the planner's core of one deployment, that of planner serve.
 func (s plannerSettings) core() (*planner.Core, error) {
 	rule, err := s.rule()
 	if err != nil {
 		return nil, err
 	}
+	return s.coreOf(rule, time.Now())
+}
+
+// coreOf makes the core of a policy that has not decided yet; now is the instant at
+// which it begins.
+func (s plannerSettings) coreOf(rule planner.Policy, now time.Time) (*planner.Core, error) {
 	core, err := planner.New(planner.Options{
-		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance,
+		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance, Caveats: s.surfaces.caveats(),
 	})
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
-	return core, s.warm(core)
+	return core, s.warm(core, now)
 }
 
 func (s plannerSettings) rule() (planner.Policy, error) {
@@ -60,8 +66,8 @@ func (s plannerSettings) rule() (planner.Policy, error) {
 	return d, nil
 }
 
-// warm tells the core of a trace that came before.
-func (s plannerSettings) warm(core *planner.Core) error {
+// warm tells the core of a trace that came before now.
+func (s plannerSettings) warm(core *planner.Core, now time.Time) error {
 	if s.warmup == "" {
 		return nil
 	}
@@ -75,21 +81,16 @@ func (s plannerSettings) warm(core *planner.Core) error {
 	if err != nil {
 		return bad(err)
 	}
-	intervals, err := forecast.Intervals(trace.Rebase(f.Arrivals()), s.interval)
+	intervals, err := forecast.Intervals(trace.Rebase(f.Arrivals()), s.pulse)
 	if err != nil {
 		return bad(err)
 	}
 	if len(intervals) == 0 {
 		return bad(errors.New("it holds no request"))
 	}
-	begin := time.Now().Add(-time.Duration(len(intervals)) * s.interval)
+	begin := now.Add(-time.Duration(len(intervals)) * s.pulse)
 	for i, x := range intervals {
-		o := planner.Observation{Start: begin.Add(time.Duration(i) * s.interval), Length: s.interval, Warmup: true}
-		o.Arrivals, o.Finished = planner.Known(x.Requests), planner.Known(x.Requests)
-		if x.Requests > 0 {
-			o.ISL.Mean, o.OSL.Mean = planner.Known(x.ISL), planner.Known(x.OSL)
-		}
-		core.Tell(o)
+		core.Tell(planner.Told(begin.Add(time.Duration(i)*s.pulse), s.pulse, x.Requests, x.ISL, x.OSL))
 	}
 	return nil
 }

@@ -17,6 +17,10 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	switch {
 	case err == nil:
 		s.rec, s.workload = rec, rec.Workload
+		if rec.Mode == store.Aggregated {
+			kv := rec.Thresholds.DecodeKVUtilization
+			return s, aggregatedProfile(dir).hint("by its thresholds, without it: --policy load --mode aggregated --decode-kv-scale-up-threshold %.2f --decode-kv-scale-down-threshold %.2f", kv.Upper, kv.Lower)
+		}
 	case !errors.Is(err, os.ErrNotExist):
 		return s, usagef("--profile %s: %v", dir, err)
 	}
@@ -33,7 +37,7 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	if s.rec.Decode != nil {
 		gpus = s.rec.Decode.GPUs
 	}
-	if s.prefill, err = interpolation.FitPrefill(ps); err != nil {
+	if s.prefill, err = fitPrefill(dir, ps, 0); err != nil {
 		return s, usagef("--profile %s: %v", dir, err)
 	}
 	if s.decode, err = interpolation.FitDecode(ds, gpus); err != nil {
@@ -41,6 +45,20 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	}
 	s.provenance = profile.Weakest(ps.Provenance, ds.Provenance, s.rec.Provenance)
 	return s, s.accepted(p)
+}
+
+// caveats are those of the picks; nil where there is no recommendation.
+func (s profileSurfaces) caveats() []profile.Warning {
+	if s.rec.Mode == "" {
+		return nil
+	}
+	return s.rec.Caveats()
+}
+
+// aggregatedProfile refuses a profile that says nothing of prefill and decode apart.
+func aggregatedProfile(dir string) *usageError {
+	return usagef("--profile %s: it is of aggregated engines, and has no surfaces of prefill and decode to plan by", dir).
+		hint("plimsoll profile-sla --mode disaggregated measures them")
 }
 
 // accepted refuses a profile weaker than the user accepts: somebody's fleet will

@@ -20,8 +20,8 @@ func plannerServeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "serve", Usage: "an autoscaler: observes, decides by a profile, scales, and says why",
 		Description: "Every interval it looks at the deployment's traffic, forecasts, and asks for the replicas that keep the SLA\n" +
-			"   within the GPU budget. With --no-operation it only says what it would do. SIGHUP reads --config again: SLA,\n" +
-			"   bounds and budget change at once, other keys with a restart.\n\n" +
+			"within the GPU budget. With --no-operation it only says what it would do. SIGHUP reads --config again: SLA,\n" +
+			"bounds and budget change at once, other keys with a restart.\n\n" +
 			"   plimsoll planner serve --profile profiling_results --environment kubernetes --deployment my-graph --prometheus-endpoint http://prometheus:9090 --no-operation\n" +
 			"   plimsoll planner serve --config planner.yaml",
 		Flags:  plannerFlags(),
@@ -110,6 +110,9 @@ func namesDiffer(units []*plannerUnit) error {
 	return nil
 }
 
+// scalingTimeout is how long a blocking planner waits for a scaling.
+const scalingTimeout = 30 * time.Minute
+
 // newPlannerUnit wires one deployment. The unit is to be closed after an error,
 // too, where there is one.
 func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (*plannerUnit, error) {
@@ -134,9 +137,10 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	if err != nil {
 		return u, err
 	}
+	pace := s.pace()
 	o := serve.Options{
-		Name: s.name, Model: s.model, Source: source, Target: target, Core: core, Interval: s.interval, Pull: s.pull, Blocking: s.blocking,
-		ScalingTimeout: 30 * time.Minute, CallTimeout: min(30*time.Second, max(s.pull, 10*time.Second)), StartTimeout: s.startTimeout,
+		Name: s.name, Model: s.model, Source: source, Target: target, Core: core, Interval: pace.Every, Pull: s.pull, Blocking: pace.Blocking, Steady: pace.Steady,
+		ScalingTimeout: pace.Timeout, CallTimeout: min(30*time.Second, max(s.pull, 10*time.Second)), StartTimeout: s.startTimeout,
 		Budget: shared, Priority: s.priority, Weight: s.weight, Advise: s.advise, StatePath: path, On: out.take, Lead: u.elect,
 	}
 	if u.runner, err = serve.New(o); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,9 @@ type plannerSettings struct {
 	forecast forecast.Options
 	warmup   string
 
-	interval, pull time.Duration
+	interval, pull time.Duration // between adjustments, and between looks
+	pulse          time.Duration // between decisions
+	steady         bool          // it decides whatever is under way
 	startTimeout   time.Duration
 	onLoss         planner.OnLoss
 	static         planner.Replicas
@@ -54,15 +57,21 @@ type profileSurfaces struct {
 // parsePlanner reads the settings of one deployment.
 func parsePlanner(c *cli.Context) (plannerSettings, error) {
 	p := &parser{c: c}
-	s := plannerSettings{name: p.name("namespace"), model: p.name("served-model-name"), advise: c.Bool("no-operation")}
-	if s.name == "" || strings.ContainsAny(s.name, "/ \t\n") {
-		p.fail(usagef("--namespace %q: want a name without spaces and slashes", c.String("namespace")))
-	}
-	s.policy = p.choice("policy", "default", "upstream", "load")
+	s := plannerSettings{policy: p.choice("policy", servedPolicies()...)}
 	if dir := p.name("profile"); dir != "" && p.err == nil {
 		s.surfaces, p.err = loadSurfaces(dir, p)
 	} else if s.policy != "load" {
 		p.fail(usagef("--policy %s plans by a profile: --profile is missing", s.policy).hint("plimsoll profile-sla writes one; --policy load needs none"))
+	}
+	p.fitPolicies(s.policy)
+	return s.parse(p)
+}
+
+// parse reads the settings of a deployment whose policy and surfaces are known.
+func (s plannerSettings) parse(p *parser) (plannerSettings, error) {
+	s.name, s.model, s.advise = p.name("namespace"), p.name("served-model-name"), p.c.Bool("no-operation")
+	if s.name == "" || strings.ContainsAny(s.name, "/ \t\n") {
+		p.fail(usagef("--namespace %q: want a name without spaces and slashes", p.c.String("namespace")))
 	}
 	s.deployment = parseDeployment(p, s.surfaces.rec)
 	s.parseRules(p)
@@ -82,24 +91,8 @@ func parsePlanner(c *cli.Context) (plannerSettings, error) {
 // then the defaults.
 func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	d := planner.Deployment{
-		SLA:    profile.SLA{TTFT: 500 * time.Millisecond, ITL: 50 * time.Millisecond, Stat: profile.Mean},
+		SLA:    parsePromise(p, rec),
 		Budget: planner.Budget{Max: p.integer("max-gpu-budget", -1, maxGPUs, 0), Min: p.integer("min-gpu-budget", -1, maxGPUs, 0)},
-	}
-	if rec.SLA.TTFTMillis > 0 {
-		d.SLA = rec.SLA.SLA()
-	}
-	if p.c.IsSet("ttft") {
-		d.SLA.TTFT = p.millis("ttft")
-	}
-	if p.c.IsSet("itl") {
-		d.SLA.ITL = p.millis("itl")
-	}
-	if p.c.IsSet("sla-stat") {
-		stat, err := profile.ParseStatistic(p.c.String("sla-stat"))
-		if err != nil {
-			p.fail(usagef("--sla-stat: %v", err))
-		}
-		d.SLA.Stat = stat
 	}
 	least, most := p.integer("min-endpoint", 0, maxReplicas, 1), p.integer("max-endpoint", 0, maxReplicas, 0)
 	pool := func(role engine.Role, flag string, pick *store.Pick) planner.Pool {
@@ -125,20 +118,58 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	return d
 }
 
+// parsePromise reads what planner serve keeps and planner replay plans by. A
+// percentile is one of requests, as attainment counts them; of single gaps only where
+// the profile's own SLA says so, and no flag says another.
+func parsePromise(p *parser, rec store.Recommendation) profile.SLA {
+	sla := profile.SLA{TTFT: 500 * time.Millisecond, ITL: 50 * time.Millisecond, Stat: profile.Mean}
+	if rec.SLA.TTFTMillis > 0 {
+		sla = rec.SLA.SLA()
+	}
+	if p.c.IsSet("ttft") {
+		sla.TTFT = p.millis("ttft")
+	}
+	if p.c.IsSet("itl") {
+		sla.ITL = p.millis("itl")
+	}
+	if p.c.IsSet("sla-stat") {
+		stat, err := profile.ParseStatistic(p.c.String("sla-stat"))
+		if err != nil {
+			p.fail(usagef("--sla-stat: %v", err))
+		}
+		sla.Stat, sla.PerRequest = stat, stat.Quantile() > 0
+	}
+	return sla
+}
+
+// pace is how often the planner decides.
+func (s plannerSettings) pace() planner.Pace {
+	return planner.Pace{Every: s.pulse, Blocking: s.blocking, Timeout: scalingTimeout, Steady: s.steady}
+}
+
+// fitPolicies refuses flags that none of some policies looks at.
+func (p *parser) fitPolicies(policies ...string) {
+	one := func(names ...string) bool {
+		return slices.ContainsFunc(policies, func(s string) bool { return slices.Contains(names, s) })
+	}
+	p.needs(one("default"), "with --policy default", "startup-time", "headroom", "scale-down-after", "scale-to-zero-after",
+		"max-scale-up", "max-scale-down", "min-prefill-decode-ratio", "max-prefill-decode-ratio")
+	p.needs(one("default", "upstream"), "with --policy default or upstream", "no-correction", "load-predictor", "load-prediction-window-size",
+		"load-predictor-warmup-trace", "load-predictor-log1p", "kalman-q-level", "kalman-q-trend", "kalman-r", "kalman-min-points")
+	p.needs(one("load"), "with --policy load", "decode-kv-scale-up-threshold", "decode-kv-scale-down-threshold",
+		"prefill-queue-scale-up-threshold", "prefill-queue-scale-down-threshold")
+}
+
 // parseRules reads what the policies take.
 func (s *plannerSettings) parseRules(p *parser) {
-	p.needs(s.policy == "default", "with --policy default", "startup-time", "headroom", "scale-down-after", "scale-to-zero-after",
-		"max-scale-up", "max-scale-down", "min-prefill-decode-ratio", "max-prefill-decode-ratio")
-	p.needs(s.policy != "load", "with --policy default or upstream", "no-correction", "load-predictor", "load-prediction-window-size",
-		"load-predictor-warmup-trace", "load-predictor-log1p", "kalman-q-level", "kalman-q-trend", "kalman-r", "kalman-min-points")
-	p.needs(s.policy == "load", "with --policy load", "decode-kv-scale-up-threshold", "decode-kv-scale-down-threshold",
-		"prefill-queue-scale-up-threshold", "prefill-queue-scale-down-threshold")
-	every := 180 * time.Second
-	if s.policy == "load" {
-		every = 30 * time.Second
-	}
-	s.interval, s.pull = p.inSeconds("adjustment-interval", every), p.inSeconds("metric-pulling-interval", time.Second)
+	rule := policyOf(s.policy)
+	s.steady = rule.steady
+	s.interval, s.pull = p.inSeconds("adjustment-interval", rule.every), p.inSeconds("metric-pulling-interval", rule.look)
 	s.blocking = p.c.Bool("blocking") || s.policy == "load"
+	s.pulse = s.interval
+	if s.policy == "default" {
+		s.pulse, s.steady = pulse(s.interval), true
+	}
 	s.noCorrection = p.c.Bool("no-correction")
 	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.Static), string(planner.HoldIfHigher)))
 	prefill, decode := p.integer("static-prefill", 0, maxReplicas, 1), p.integer("static-decode", 0, maxReplicas, 1)
@@ -164,13 +195,24 @@ func (s *plannerSettings) parseRules(p *parser) {
 	}
 
 	o := policy.NewDefaultOptions()
-	o.NoCorrection = s.noCorrection
+	o.NoCorrection, o.Every = s.noCorrection, s.interval
 	o.Ahead, o.Margin, o.StableFor, o.IdleFor = p.duration("startup-time"), p.number("headroom", 0, 4), p.duration("scale-down-after"), p.duration("scale-to-zero-after")
 	o.MostUp, o.MostDown = p.integer("max-scale-up", 0, maxReplicas, 0), p.integer("max-scale-down", 0, maxReplicas, 0)
 	o.LeastRatio, o.MostRatio = p.number("min-prefill-decode-ratio", 0, 1e6), p.number("max-prefill-decode-ratio", 0, 1e6)
 	o.ISL, o.OSL = float64(s.surfaces.workload.ISL), float64(s.surfaces.workload.OSL)
 	s.careful = o
 }
+
+// pulse is how often the default policy looks whether it has to go up, between the
+// adjustments at which it may go down.
+func pulse(adjust time.Duration) time.Duration {
+	return min(adjust, max(leastPulse, adjust/pulses).Truncate(time.Second))
+}
+
+const (
+	pulses     = 12
+	leastPulse = 15 * time.Second
+)
 
 func (s *plannerSettings) parseForecast(p *parser) {
 	kind := forecast.Auto
@@ -181,7 +223,7 @@ func (s *plannerSettings) parseForecast(p *parser) {
 		kind = forecast.ARIMA
 	}
 	o := forecast.DefaultOptions(kind)
-	o.Log1p, o.Interval = p.c.Bool("load-predictor-log1p"), s.interval
+	o.Log1p, o.Interval = p.c.Bool("load-predictor-log1p"), s.pulse
 	o.Window = p.integer("load-prediction-window-size", 2, 10_000, 50)
 	o.MinPoints = min(o.Window, p.integer("kalman-min-points", 1, 10_000, 5))
 	o.Noise = forecast.Noise{Level: p.number("kalman-q-level", 0, 1e12), Trend: p.number("kalman-q-trend", 0, 1e12), Measurement: p.number("kalman-r", 0, 1e12)}

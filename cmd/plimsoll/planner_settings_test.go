@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/planner"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -305,6 +307,38 @@ func TestFlagsOfOtherPoliciesAreRefused(t *testing.T) {
 	} {
 		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "has a meaning only with --policy") {
 			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// A planner by a profile whose pick missed its SLA under load, or that nothing met
+// it in, says so with every decision.
+func TestPlannerSaysThatItsProfileIsNoAnswer(t *testing.T) {
+	missed := func(r *store.Recommendation) {
+		r.Feasible = false
+		r.Verified = &store.Verified{Decode: &store.Attained{Requests: 100, Within: 0.25, AskedRPS: 4, RateRPS: 0.4}}
+	}
+	nearest := func(r *store.Recommendation) { r.Feasible, r.Prefill.Margin = false, -1 }
+	for _, c := range []struct {
+		change func(*store.Recommendation)
+		want   string
+	}{{missed, store.ProfileMissed}, {nearest, store.ProfileInfeasible}, {func(*store.Recommendation) {}, ""}} {
+		all, err := parsedPlanner(t, "--profile", plannerProfile(t, c.change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, err := all[0].core()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, d := range map[string]planner.Decision{"a decision": core.Step(planner.Observation{}), "the bounds": core.Bound(planner.Observation{}, planner.Unshared())} {
+			var got []string
+			for _, w := range d.Warnings {
+				got = append(got, w.Code)
+			}
+			if slices.Contains(got, c.want) != (c.want != "") || c.want == "" && len(got) > 0 {
+				t.Errorf("%s has the warnings %q, want %q", name, got, c.want)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,9 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 	if len(given) == 0 && where != "local" {
 		return nil, usagef("nothing to observe: want --prometheus-endpoint, or --metrics-endpoints")
 	}
+	if err := u.settings.wakes(given); err != nil {
+		return nil, err
+	}
 	list := func(context.Context) ([]observe.Endpoint, error) { return given, nil }
 	if where == "local" {
 		path, err := local.Path(u.settings.name)
@@ -87,6 +91,17 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 		list = func(context.Context) ([]observe.Endpoint, error) { return withWorkers(path, given) }
 	}
 	return observe.NewEngines(observe.EnginesOptions{Presets: observe.Presets(preset), Model: u.settings.model, List: list, Client: http.DefaultClient, PrefillQueue: p.name("prefill-queue-metric")})
+}
+
+// wakes refuses pools that may be switched off where only their engines say what comes:
+// engines that are gone say nothing, and nobody would ask for them again.
+func (s plannerSettings) wakes(given []observe.Endpoint) error {
+	off := slices.ContainsFunc(s.deployment.Pools, func(p planner.Pool) bool { return p.Min == 0 })
+	if off && !slices.ContainsFunc(given, func(e observe.Endpoint) bool { return e.Role == "" }) {
+		return usagef("--min-endpoint 0: what engines that are switched off would be asked to do is seen by no engine, and nothing would wake them").
+			hint("--metrics-endpoints frontend=http://HOST:PORT/metrics names what sees requests first, --prometheus-endpoint has its metrics, too; or --min-endpoint 1")
+	}
+	return nil
 }
 
 // withWorkers are the endpoints given and the workers of the state file that

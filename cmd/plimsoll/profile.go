@@ -11,8 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
+	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
 
@@ -98,7 +100,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		PrefillGranularity: orElse(o.islPoints, 16), DecodeGranularity: orElse(o.cells, 6),
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
-		Parallel: o.parallel, MaxGPUs: orElse(o.maxGPUs, d.gpuCount),
+		Parallel: o.parallel, MaxGPUs: orElse(o.maxGPUs, d.gpuCount), Open: o.openLoop(d),
 	}
 	if d.modelled() {
 		so.MaxContext, so.Virtual = simContext(o, *d.model), d.kind == engine.KindEstimate
@@ -107,14 +109,17 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
 		so.PrefillWarmups, so.SurfaceOSL = 1, 40
 	}
-	if o.search == sweep.Grid {
-		so.SurfaceOSL = 500 // upstream's
-	}
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
 	}
 	if d.kind == engine.KindEndpoint {
 		so.StopErrorShare = stopErrorShare
+	}
+	if d.model != nil && d.gpu != nil {
+		so.Peak = func(c engine.Config) float64 {
+			flops, _ := d.gpu.FLOPS(c.Weights)
+			return interpolation.PeakTokens(interpolation.Facts{Params: float64(d.model.ActiveParams), PeakFLOPS: flops})
+		}
 	}
 	if o.maxTime > 0 {
 		so.Deadline = time.Now().Add(o.maxTime)
@@ -131,6 +136,7 @@ func orElse(v, def int) int {
 
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
+	defer func() { err = withRoom(err, o.dir) }()
 	l, end, err := launcherOf(ctx, o, dep, ui)
 	if err != nil {
 		return err
@@ -147,6 +153,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
 	ui.resumed(j.known)
+	j.client = checkClient(ctx, dep, so, ui)
 	progress, stopBar := ui.progress()
 	res, err := j.sweep(ctx, so, l, progress)
 	stopBar()
@@ -161,10 +168,21 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	if err := errors.Join(ui.result(out), o.publish(ctx, ui)); err != nil {
 		return err
 	}
-	if !out.rec.Feasible {
-		return &infeasibleError{msg: "nothing meets the SLA"}
+	return unmet(out.rec)
+}
+
+// unmet is the error of a profile without an answer: nothing was seen to hold, or what
+// did missed under load at every rate that was tried.
+func unmet(rec store.Recommendation) error {
+	if rec.Feasible {
+		return nil
 	}
-	return nil
+	for _, a := range rec.Verified.All() {
+		if !a.Holds {
+			return &infeasibleError{msg: "no rate was found at which the pick holds the SLA under load"}
+		}
+	}
+	return &infeasibleError{msg: "nothing meets the SLA"}
 }
 
 // launcherOf is what starts engines of the deployment's kind, and what ends it
@@ -186,7 +204,7 @@ func launcherOf(ctx context.Context, o profileOptions, d deployment, ui *console
 
 // abandon keeps what is known of a run that did not end, and says how to go on.
 func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *console) error {
-	if err := store.WriteRun(j.dir.Path, j.runFile(res, false)); err != nil {
+	if err := j.leave(res, ctx.Err() != nil); err != nil {
 		return errors.Join(cause, err)
 	}
 	switch {
@@ -197,8 +215,9 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return withHint(cause, "%d points are kept: --resume with a longer --max-time goes on from there", len(res.Points))
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.unusable(res)
-		for _, p := range res.Points {
-			ui.warn(p.Warnings) // why it cannot be picked
+		ui.warn(pointCaveats(res.Points)) // why they cannot be picked
+		if errors.Is(cause, recommend.ErrUndecided) {
+			return withHint(cause, "every engine step is a sample of ITL and every request one of TTFT: raise --osl, or hold a lower percentile or the mean (--sla-stat)")
 		}
 		if j.dep.kind == engine.KindEstimate { // nothing to mend
 			return cause
@@ -245,6 +264,6 @@ func assumptions(o profileOptions) []string {
 		"no KV reuse in the workload: every prompt is new to the engine",
 		"prefill and decode run on engines of their own: no prefill is piggy-backed on decode engines",
 		"KV transfer between them takes no time",
-		"sustained prefill load: Poisson arrivals, one prompt at a time (M/D/1)",
+		"sustained prefill load: Poisson arrivals at one engine's queue (M/G/1), prompts that wait together share a step where it was measured",
 	}
 }

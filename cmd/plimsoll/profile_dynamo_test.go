@@ -258,6 +258,9 @@ func TestProfileDynamo(t *testing.T) {
 	for phase, want := range map[string]string{"prefill": "enable-prefix-caching: false", "decode": "enable-prefix-caching: true"} {
 		for _, tp := range []string{"1", "2"} {
 			b, err := os.ReadFile(filepath.Join(out, "engines", phase+"_tp"+tp+".yaml"))
+			if tp == "2" && errors.Is(err, os.ErrNotExist) {
+				continue // it could not win
+			}
 			if err != nil || !strings.Contains(string(b), want) || !strings.Contains(string(b), "tensor-parallel-size: "+tp+"\n") {
 				t.Errorf("%s at TP %s: %v\n%s\n%s\n%s", phase, tp, err, b, &p.out, &p.errout)
 			}

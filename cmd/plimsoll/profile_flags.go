@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 // Bounds of what may be asked for; beyond them is a slip of the keyboard.
 const (
 	maxTokens   = 10_000_000
+	leastMillis = 0.001
 	maxMillis   = 3_600_000
 	maxGPUs     = 4096
 	maxKVTokens = math.MaxInt32
@@ -36,6 +36,12 @@ type profileOptions struct {
 	sla      profile.SLA
 	rank     recommend.Rank
 	search   sweep.Search
+	mode     sweep.Mode
+	verify   string // auto, always or never
+	trace    string // file of arrivals and lengths; empty = Poisson arrivals of ISL and OSL
+	dataset  string // file of prompts; empty = made-up ones
+	traffic  traffic
+	loadTime time.Duration // that an open-loop load is judged for at most; 0 = the kind's default
 	seed     uint64
 
 	engine   string // a word of engineKinds
@@ -102,13 +108,18 @@ func profileFlags() []cli.Flag {
 		s("ttft", "50", "SLA: time to first token, `ms`", target),
 		s("itl", "10", "SLA: inter-token latency, `ms`", target),
 		s("sla-stat", "mean", "statistic that the SLA is held against: `mean|p50|p90|p95|p99`", target),
-		s("mode", "disaggregated", "deployment: `disaggregated` (prefill and decode engines apart)", target),
+		&cli.BoolFlag{Name: "itl-per-request", Usage: "a percentile of ITL is that of requests' mean ITL, not of single gaps between tokens", Category: target},
+		s("mode", "disaggregated", "deployment: `disaggregated|aggregated`: prefill and decode engines apart, or both on one engine, by the highest Poisson rate at which TTFT and ITL hold", target),
+		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
+		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate (default: Poisson arrivals of --isl and --osl)", target),
+		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations", target),
+		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 
 		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, the first of vllm, sglang and trtllm that is on PATH if there are GPUs and a --model, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
-		s("weights", "bf16", weightsUsage, eng),
+		s("weights", published, weightsUsage, eng),
 		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
@@ -191,7 +202,8 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{
 			TTFT: p.millis("ttft"), ITL: p.millis("itl"),
-			Stat: profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
+			Stat:       profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
+			PerRequest: c.Bool("itl-per-request"),
 		},
 		rank:   recommend.Rank(p.choice("rank", "throughput", "sustained")),
 		search: sweep.Search(p.choice("search", "adaptive", "grid")),
@@ -228,10 +240,8 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 	if c.IsSet("decode-interpolation-granularity") {
 		o.cells = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
 	}
-	if c.String("mode") == "aggregated" {
-		p.fail(usagef("--mode aggregated is not here yet: want disaggregated"))
-	}
-	p.choice("mode", "disaggregated")
+	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
+	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
 	for _, name := range []string{"command", "endpoint", "model"} {
 		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
 			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
@@ -252,7 +262,15 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 		return o, err
 	}
 	o.inputs = o.inputsOf(c)
-	return o, o.check()
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	if err := o.checkMode(c); err != nil {
+		return o, err
+	}
+	var err error
+	o.traffic, err = openTraffic(o)
+	return o, err
 }
 
 // check refuses combinations that no single flag shows.
@@ -287,6 +305,8 @@ func (o profileOptions) check() error {
 		return usagef("--engine estimate needs --gpu NAME").hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
 		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
+	case o.sla.PerRequest && o.sla.Stat == profile.Mean:
+		return usagef("--itl-per-request goes with a percentile: the mean ITL is that of requests already").hint("for example --sla-stat p90")
 	case o.retry && !o.resume:
 		return usagef("--retry goes with --resume")
 	}
@@ -301,6 +321,21 @@ func (o profileOptions) check() error {
 	}
 	if _, err := command.ParseKVPattern(o.kvPattern); err != nil {
 		return usagef("--kv-tokens-pattern: %v", err)
+	}
+	return nil
+}
+
+// checkMode refuses what has no meaning for how engines are to serve.
+func (o profileOptions) checkMode(c *cli.Context) error {
+	switch {
+	case o.mode == sweep.Aggregated && o.search == sweep.Grid:
+		return usagef("--mode aggregated searches for a rate: there is no grid of them").hint("leave --search out")
+	case o.mode == sweep.Aggregated && o.explain:
+		return usagef("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
+	case o.mode == sweep.Aggregated && c.IsSet("rank"):
+		return usagef("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
+	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
+		return usagef("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").hint("leave --verify out")
 	}
 	return nil
 }
@@ -330,7 +365,7 @@ func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 	in := map[string]string{}
 	for _, f := range c.Command.Flags {
 		if name := f.Names()[0]; !skip[name] {
-			in[name] = o.redacted([]string{fmt.Sprint(c.Value(name))})[0]
+			in[name] = strings.Join(o.redacted(typed(c, name)), " --"+name+" ")
 		}
 	}
 	return in

@@ -105,14 +105,17 @@ func (l *kubeLauncher) Launch(ctx context.Context, cfg engine.Config) (*sweep.In
 	if l.opts.kube.engines.Access == kube.ByPortForward {
 		in.Facts.Warnings = append(in.Facts.Warnings, profile.Warnf("port_forward",
 			"requests went through a port-forward: every chunk passes the API server, which adds to TTFT and ITL and limits the load: plimsoll profile-sla manifest runs the profile inside the cluster"))
-		in.Measurer = forwarded{Measurer: in.Measurer, way: e}
+		in.Measurer, in.Play = forwarded{Measurer: in.Measurer, way: e}, forwardedPlay(in.Play, e)
+		if in.Climb != nil {
+			in.Climb = (&forwardedStairs{way: e}).over(in.Climb)
+		}
 	}
 	return in, nil
 }
 
 // spec is the engine to start in a pod.
 func (l *kubeLauncher) spec(cfg engine.Config) (engine.Spec, error) {
-	name := launchName(cfg)
+	name := l.opts.launchName(cfg)
 	if l.opts.kube.model != "" {
 		cfg.Model = l.opts.kube.model
 	}

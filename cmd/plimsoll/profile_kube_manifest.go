@@ -105,11 +105,7 @@ func jobArgs(c *cli.Context, namespace string) (args []string, files map[string]
 		if !c.IsSet(name) || slices.Contains(skip, name) || slices.Contains(notInJob(), name) {
 			continue
 		}
-		values := []string{fmt.Sprint(c.Value(name))}
-		if _, many := f.(*cli.StringSliceFlag); many {
-			values = c.StringSlice(name)
-		}
-		for _, v := range values {
+		for _, v := range typed(c, name) {
 			if slices.Contains([]string{"catalog", "fit", "kube-template", "model"}, name) {
 				if v, err = carried(name, v, files); err != nil {
 					return nil, nil, err

@@ -16,7 +16,7 @@ import (
 // kubeResults are the files of a run that its ConfigMap gets: what planner serve
 // --profile reads, and what says how they came about.
 func kubeResults() []string {
-	return []string{"prefill_raw_data.json", "decode_raw_data.json", store.RecommendationFile, store.RunFile}
+	return []string{"prefill_raw_data.json", "decode_raw_data.json", store.BatchedFile, store.RecommendationFile, store.RunFile}
 }
 
 // publish puts a run's results into the ConfigMap that was asked for. What does not

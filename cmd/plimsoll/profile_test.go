@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,20 +84,25 @@ func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(log.Points) != len(run.Points) || len(log.Points) < 8 {
-		t.Errorf("%d points in the journal, %d in run.json", len(log.Points), len(run.Points))
+	if len(log.Points) != len(run.Points)+len(run.Discarded) || len(log.Points) < 8 {
+		t.Errorf("%d points in the journal, %d in run.json", len(log.Points), len(run.Points)+len(run.Discarded))
 	}
 	for _, p := range log.Points {
+		if p.Stage == profile.StageVerify {
+			continue // what is beyond its window is kept too, and one that is certain to miss is stopped
+		}
 		n := 0
 		for r, err := range store.ReadRequests(store.RequestsPath(dir, p.ID)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n++; !r.OK() {
+			if n++; !r.OK() && (p.Stage != profile.StageVerify || r.Failure != profile.FailCanceled) {
 				t.Errorf("%s: request %d: %s %s", p.ID, r.Index, r.Failure, r.Error)
 			}
 		}
-		if n != p.Requests {
+		// A verification is judged by those between its run-in and its end, and ends
+		// early where it is certain to miss.
+		if n < p.Requests || n > p.Requests && p.Stage != profile.StageVerify {
 			t.Errorf("%s: %d records of %d requests", p.ID, n, p.Requests)
 		}
 	}
@@ -214,13 +220,28 @@ func checkSuggested(t *testing.T, stdout string, rec store.Recommendation) {
 	if len(lines) < 4 || !slices.Equal(lines[len(lines)-4:], want) {
 		t.Errorf("stdout ends in\n%s\nwant\n%s", strings.Join(lines[max(0, len(lines)-4):], "\n"), strings.Join(want, "\n"))
 	}
+	rates := fmt.Sprintf("\nRecommended for each engine: prefill %s %.4g requests/s, decode %s %.4g requests/s\n", pre.Label, pre.SustainedRPS, dec.Label, dec.SustainedRPS)
+	if !strings.Contains(stdout, rates) {
+		t.Errorf("stdout lacks %q", rates)
+	}
 	if strings.Contains(stdout, "INFEASIBLE") {
 		t.Error("a feasible pick is called infeasible")
 	}
 }
 
+// spentSeconds are of the cost: what an engine took to stop is in no journal.
+var spentSeconds = regexp.MustCompile(`"(engine|gpu)_seconds": [0-9.]+`)
+
 // checkResumeOfFinished wants no engine to start and no measured file to change.
 func checkResumeOfFinished(t *testing.T, first *program, args []string, dir string) {
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raceDetector && slices.ContainsFunc(run.Points, func(p profile.Point) bool { return p.Invalid != "" }) {
+		t.Log("NOT RUN: under the race detector the client was too slow for some points, and those are measured again")
+		return
+	}
 	before := tree(t, dir)
 	p := ran(t, exitDone, args...)
 	after := tree(t, dir)
@@ -231,7 +252,7 @@ func checkResumeOfFinished(t *testing.T, first *program, args []string, dir stri
 		if name == store.RunFile { // when it ended, and what it cost
 			continue
 		}
-		if after[name] != text {
+		if spentSeconds.ReplaceAllString(after[name], "") != spentSeconds.ReplaceAllString(text, "") {
 			t.Errorf("%s changed", name)
 		}
 	}

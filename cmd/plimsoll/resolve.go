@@ -307,7 +307,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	if err != nil {
 		return usagef("--gpu: %v", err).hint("--catalog FILE adds GPUs")
 	}
-	d.gpu, d.gpuName = &g, g.Name
+	d.gpu, d.gpuName, d.weights = &g, g.Name, d.weights.on(g)
 	return nil
 }
 
@@ -358,7 +358,7 @@ func (d deployment) fitName() string {
 
 // simContext is the longest prompt and answer of a modelled engine: as asked,
 // else enough for the quick plan, since the model's own may not fit the GPU; no
-// more than --kv-tokens hold.
+// more than --kv-tokens hold. Surfaces reach as far; forTraffic gives engines more.
 func simContext(o profileOptions, m catalog.Model) int {
 	most := min(m.MaxContext, orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, m.MaxContext))
 	return orElse(o.maxContext, max(min(quickReach, most), min(o.isl+max(o.osl, 100), most)))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -60,9 +61,13 @@ func (u *console) result(out outcome) error {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
 	}
 	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
-	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.Stat)
-	prefillTable(b, out)
-	decodeTable(b, out)
+	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.SLA().By())
+	if rec.Mode == store.Aggregated {
+		aggregatedTable(b, out)
+	} else {
+		prefillTable(b, out)
+		decodeTable(b, out)
+	}
 	infeasible(b, out)
 	explainTables(b, why)
 	footer(b, out)
@@ -75,10 +80,11 @@ func prefillTable(b *bytes.Buffer, out outcome) {
 	t := newTable("config", "GPUs", "TTFT ms", "tokens/s/GPU", "sustained/GPU", "verdict")
 	ch := out.res.Prefill
 	for _, c := range ch.All {
-		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point, out.opts.sla.Stat),
+		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point, out.opts.sla),
 			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), verdict(ch, c, out.opts.sla))
 	}
 	b.WriteString(t.text("  "))
+	belowTable(b, ch)
 }
 
 func decodeTable(b *bytes.Buffer, out outcome) {
@@ -86,10 +92,32 @@ func decodeTable(b *bytes.Buffer, out outcome) {
 	t := newTable("config", "GPUs", "in flight", "KV use", "ITL ms", "tokens/s/GPU", "verdict")
 	ch := out.res.Decode
 	for _, c := range byLoad(ch.All) {
-		t.row(c.Label(), itoa(c.Point.Config.GPUs()), fmt.Sprintf("%.1f", c.Point.InFlight), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
-			plusMinus(c.Point, out.opts.sla.Stat), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
+		t.row(c.Label(), itoa(c.Point.Config.GPUs()), shownInFlight(c.Point), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
+			plusMinus(c.Point, out.opts.sla), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
 	}
 	b.WriteString(t.text("  "))
+	belowTable(b, ch)
+}
+
+// askedWithin is how near the requests in flight are to what was asked for where
+// that is shown: their mean over a window is never exactly it.
+const askedWithin = 0.01
+
+// inFlight is how many requests are said to have been in flight: as many as were
+// asked for, or the mean that was seen where it is another.
+func inFlight(p profile.Point) float64 {
+	if asked := float64(p.Asked); p.Rate == 0 && math.Abs(p.InFlight-asked) <= askedWithin*asked {
+		return asked
+	}
+	return p.InFlight
+}
+
+// shownInFlight is inFlight in a table: whole where it was asked for.
+func shownInFlight(p profile.Point) string {
+	if n := inFlight(p); n == float64(p.Asked) {
+		return itoa(p.Asked)
+	}
+	return fmt.Sprintf("%.1f", p.InFlight)
 }
 
 // byLoad orders candidates by size, at one size TP before TEP before DEP as
@@ -102,7 +130,7 @@ func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 	})
 }
 
-func plusMinus(p profile.Point, s profile.Statistic) string {
+func plusMinus(p profile.Point, s profile.SLA) string {
 	l := p.Latency(s)
 	ms := fmt.Sprintf("%.2f", profile.Milliseconds(l))
 	i := p.LatencyInterval(s)
@@ -122,28 +150,57 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 		return "picked: " + ch.Why
 	case c.Point.ID == ch.Picked.Point.ID:
 		return "nearest: " + ch.Why
+	case ch.Phase == profile.Aggregated && c.Feasible && !c.Point.Load.Surely(c.Point.Phase, sla):
+		return "held, undecided" // by its interval another load might miss, or it has none
+	case ch.Phase == profile.Aggregated && c.Feasible:
+		return "holds" // at a lower rate, or in another configuration
+	case ch.Phase == profile.Aggregated:
+		return ch.LostAggregated(c, sla).Reason
 	}
-	r := ch.Lost(c, sla)
 	best := ch.Picked.Value(ch.Rank)
 	if v := c.Value(ch.Rank); c.Feasible && ch.Feasible && v < best {
 		return fmt.Sprintf("%.0f %% throughput per GPU", 100*(v/best-1)) // the full reason is in recommendation.json
 	}
-	return r.Reason
+	return ch.Lost(c, sla).Reason
 }
 
 // infeasible says what binds, what is nearest, and what could be promised.
 func infeasible(b *bytes.Buffer, out outcome) {
-	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode} {
+	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode, out.res.Aggregated} {
+		if ch.Phase == "" {
+			continue // of the other mode
+		}
 		s, short := ch.Shortfall(out.opts.sla)
 		if !short {
 			continue
 		}
-		fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, s.Metric)
-		fmt.Fprintf(b, "  nearest: %s at %.0f in flight: %s\n", ch.Picked.Label(), ch.Picked.Point.InFlight, s)
+		if s.Undecided() {
+			fmt.Fprintf(b, "\nWhether anything meets the SLA in %s is undecided\n", ch.Phase)
+		} else {
+			fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, s.Metric)
+		}
+		fmt.Fprintf(b, "  nearest: %s at %.0f in flight: %s\n", ch.Picked.Label(), inFlight(ch.Picked.Point), s)
 		if s.Promise > 0 {
-			fmt.Fprintf(b, "  could be promised: --%s %.6g\n", strings.ToLower(s.Metric), profile.Milliseconds(s.Promise))
+			fmt.Fprintf(b, "  could be promised: %s\n", promises(ch, s))
 		}
 	}
+}
+
+// promises is what could be asked for instead: all that the nearest candidate misses
+// together, and of a load the rate at which that was seen.
+func promises(ch recommend.Choice, s recommend.Shortfall) string {
+	text := fmt.Sprintf("--%s %.6g", strings.ToLower(s.Metric), profile.Milliseconds(s.Promise))
+	if s.Besides > 0 {
+		other := map[string]string{"TTFT": "itl", "ITL": "ttft"}[s.Metric]
+		text += fmt.Sprintf(" --%s %.6g", other, profile.Milliseconds(s.Besides))
+	}
+	switch rate := ch.Picked.Point.Rate; {
+	case ch.Phase != profile.Aggregated:
+		return text
+	case rate > 0:
+		return fmt.Sprintf("%s, as seen at %.4g requests/s", text, rate)
+	}
+	return text + ", as seen of one request at a time"
 }
 
 func footer(b *bytes.Buffer, out outcome) {
@@ -151,23 +208,35 @@ func footer(b *bytes.Buffer, out outcome) {
 	for _, a := range out.rec.Assumptions {
 		fmt.Fprintf(b, "  - %s\n", a)
 	}
-	fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
-		len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
-	c := out.res.Cost
-	if out.dep.kind == engine.KindEstimate {
-		fmt.Fprintf(b, "Computed: %d requests in virtual time, by the latency model's fit %s\n", c.Requests, out.dep.fit.Name)
-	} else if c.Launches > 0 {
-		fmt.Fprintf(b, "Cost: %d launches, %.0f engine-seconds, %.0f GPU-seconds, %d requests\n", c.Launches, c.EngineSeconds, c.GPUSeconds, c.Requests)
+	verifiedText(b, out.rec)
+	if out.rec.Feasible {
+		recommendedRates(b, out.rec)
 	}
+	if out.rec.Mode == store.Disaggregated {
+		fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
+			len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
+	}
+	if out.dep.kind == engine.KindEstimate {
+		fmt.Fprintf(b, "Computed: %d requests in virtual time, by the latency model's fit %s\n", out.res.Cost.Requests, out.dep.fit.Name)
+	}
+	costLine(b, out.res.Cost, out.dep.kind)
 	if out.dep.kind == engine.KindSim {
 		fmt.Fprintf(b, "Simulated: steps take the time of the latency model's fit %s\n", out.dep.fit.Name)
-		modelErrors(b, out.rec) // the profile of an engine ends with the four lines
+		modelErrors(b, out) // the profile of an engine ends with the four lines
 	}
+	clientLine(b, out.self)
 	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
 }
 
 // suggested prints the four lines that scripts read: their words are a contract.
 func suggested(b *bytes.Buffer, out outcome) {
+	if out.rec.Mode == store.Aggregated {
+		suggestedAggregated(b, out.rec)
+		if out.dep.kind == engine.KindEstimate {
+			modelErrors(b, out)
+		}
+		return
+	}
 	p, d, th := out.rec.Prefill, out.rec.Decode, out.rec.Thresholds
 	if !out.rec.Feasible {
 		fmt.Fprintln(b, "INFEASIBLE: the lines below are the nearest candidate, not an answer")
@@ -177,12 +246,36 @@ func suggested(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
 	fmt.Fprintf(b, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
 	if out.dep.kind == engine.KindEstimate {
-		modelErrors(b, out.rec)
+		modelErrors(b, out)
+	}
+}
+
+// recommendedRates prints the rates that the picks are recommended at: those that
+// held where they were verified. The Suggested lines are of the picks' best in-flight
+// counts, and have no room for it: their words are others' contract.
+func recommendedRates(b *bytes.Buffer, rec store.Recommendation) {
+	var rates []string
+	for _, p := range []struct {
+		phase profile.Phase
+		pick  *store.Pick
+	}{{profile.Prefill, rec.Prefill}, {profile.Decode, rec.Decode}} {
+		if p.pick != nil && p.pick.SustainedRPS > 0 {
+			rates = append(rates, fmt.Sprintf("%s %s %.4g requests/s", p.phase, p.pick.Label, p.pick.SustainedRPS))
+		}
+	}
+	if len(rates) > 0 {
+		fmt.Fprintf(b, "Recommended for each engine: %s\n", strings.Join(rates, ", "))
 	}
 }
 
 // modelErrors says how far off the latency model behind the picks may be.
-func modelErrors(b *bytes.Buffer, rec store.Recommendation) {
+func modelErrors(b *bytes.Buffer, out outcome) {
+	rec := out.rec
+	if rec.Mode == store.Aggregated {
+		fmt.Fprintf(b, "Model error of TTFT: %s\n", shownError(aggregatedTTFTError(out.res)))
+		fmt.Fprintf(b, "Model error of ITL: %s\n", shownError(rec.Aggregated.ModelError))
+		return
+	}
 	fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", shownError(rec.Prefill.ModelError))
 	fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", shownError(rec.Decode.ModelError))
 }

@@ -6,6 +6,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
 
@@ -42,6 +43,20 @@ func contextRoom(m catalog.Model, g catalog.GPU, c engine.Config) int {
 		return 0
 	}
 	return l.KVTokens() / c.Parallelism.Normal().DP
+}
+
+// forTraffic gives modelled candidates a context for the longest request that is to
+// be played, as far as the model and each one's KV cache have it; surfaces reach no
+// further for that. One that was asked for stays.
+func (d deployment) forTraffic(o profileOptions, cs []engine.Config) []engine.Config {
+	if !d.modelled() || o.maxContext > 0 {
+		return cs
+	}
+	for i, c := range cs {
+		room := orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, contextRoom(*d.model, *d.gpu, c))
+		cs[i].Limits.MaxModelLen = max(c.Limits.MaxModelLen, min(o.traffic.longest(), d.model.MaxContext, room))
+	}
+	return cs
 }
 
 // smallerWeights is the largest storage below c's with which it fits; "" where

@@ -8,6 +8,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
+	"plimsoll/profile/trace"
 )
 
 // Every hint of a refusal, followed, is an engine that runs; the context hinted
@@ -125,6 +126,9 @@ func TestStorageOf(t *testing.T) {
 		{engine.BF16, catalog.Model{Weights: engine.FP8, Quantization: "fp8"}, engine.BF16, ""},
 		{"", catalog.Model{Quantization: "aqlm"}, engine.BF16, `"aqlm", which is not known here: bf16 is assumed`},
 		{engine.FP4, catalog.Model{Quantization: "aqlm"}, engine.FP4, ""},
+		{"", catalog.Model{Name: "m", Weights: engine.FP8}, engine.FP8, "weights in fp8, as m is published"},
+		{"", catalog.Model{Name: "m", Weights: engine.BF16}, engine.BF16, ""},
+		{engine.BF16, catalog.Model{Name: "m", Weights: engine.FP8}, engine.BF16, ""},
 	} {
 		s := storageOf(tt.asked, tt.m)
 		said := s.note
@@ -133,6 +137,72 @@ func TestStorageOf(t *testing.T) {
 		}
 		if s.weights != tt.want || !strings.Contains(said, tt.words) || tt.words == "" && said != "" {
 			t.Errorf("%+v: %s, %q", tt, s.weights, said)
+		}
+	}
+}
+
+// A GPU without arithmetic for the stored type computes in BF16, and that is said.
+func TestStorageOn(t *testing.T) {
+	older, newer := catalog.GPU{Name: "A", BF16FLOPS: 1}, catalog.GPU{Name: "B", BF16FLOPS: 1, FP8FLOPS: 2, FP4FLOPS: 4}
+	m := catalog.Model{Name: "m", Weights: engine.FP8}
+	if got := storageOf("", m).on(newer).note; got != "weights in fp8, as m is published" {
+		t.Error(got)
+	}
+	if got := storageOf("", m).on(older).note; got != "weights in fp8, as m is published; A has no fp8 arithmetic: only storage is in fp8, and steps are computed in bf16" {
+		t.Error(got)
+	}
+	if got := storageOf(engine.FP4, m).on(older).note; !strings.HasPrefix(got, "A has no fp4 arithmetic: ") {
+		t.Error(got)
+	}
+	if got := storageOf(engine.BF16, m).on(older).note; got != "" {
+		t.Error(got)
+	}
+}
+
+// The requests of a trace are not left out of a load for a context that the program
+// chose: each layout has what the longest one takes, as far as model and memory go.
+func TestContextForTheTrace(t *testing.T) {
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cat.Model("llama-3.1-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		gpu                string
+		longest, asked, kv int
+		want               [2]int // of TP:1 and TP:2; 0 = what the KV cache holds
+	}{
+		{"h100-sxm", 0, 0, 0, [2]int{quickReach, quickReach}},
+		{"h100-sxm", 50_000, 0, 0, [2]int{50_000, 50_000}},
+		{"h100-sxm", 500_000, 0, 0, [2]int{m.MaxContext, m.MaxContext}},
+		{"h100-sxm", 50_000, 8000, 0, [2]int{8000, 8000}},
+		{"h100-sxm", 50_000, 0, 20_000, [2]int{20_000, 20_000}},
+		{"l4", 50_000, 0, 0, [2]int{0, 50_000}},
+	} {
+		g, err := cat.GPU(c.gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := deployment{kind: engine.KindEstimate, model: &m, gpu: &g, gpuCount: 2, weights: storageOf("", m)}
+		o := profileOptions{isl: 500, osl: 100, maxContext: c.asked, kvTokens: c.kv, layouts: powersOfTwo(2), traffic: traffic{isl: 500, osl: 100, arrivals: []trace.Arrival{{ISL: 10, OSL: 10}, {ISL: c.longest - 100, OSL: 100}}}}
+		cs, skips, err := d.candidates(o)
+		if err != nil || len(cs) != 2 {
+			t.Fatalf("%s: %d candidates, %v, %v", c.gpu, len(cs), skips, err)
+		}
+		for i, got := range cs {
+			want := c.want[i]
+			if want == 0 {
+				want = contextRoom(m, g, got)
+			}
+			if got.Limits.MaxModelLen != want || latency.Check(m, g, got) != nil {
+				t.Errorf("%s, longest %d, --max-context-length %d, --kv-tokens %d: %s has a context of %d, want %d", c.gpu, c.longest, c.asked, c.kv, got.Parallelism.Label(), got.Limits.MaxModelLen, want)
+			}
+		}
+		if reach := simContext(o, m); reach > quickReach {
+			t.Errorf("surfaces reach %d tokens for the sake of a trace", reach)
 		}
 	}
 }

@@ -36,7 +36,7 @@ const unhurried = "l40s"
 func small(dir string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--engine", "sim", "--gpu", unhurried, "--tp", "1,2", "--isl", "500", "--osl", "30", "--ttft", "1000", "--itl", "100",
-		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000",
+		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000", "--verify", "never",
 		"--output-dir", dir,
 	}, more...)
 }
@@ -132,9 +132,10 @@ func timed(t *testing.T) {
 }
 
 // long leaves a test out of -short, with which races are looked for: what it runs
-// in several goroutines is what TestProfile or TestMisbehavingEngines run too, and
-// the detector makes its minute of drawing pictures of a second. Without -short it
-// runs.
+// in several goroutines is what TestProfile, TestMisbehavingEngines or
+// TestReplayedPoliciesDoNotMeet run too, and the detector makes its minute of
+// drawing pictures of a second, which others that look at real time then lack.
+// Without -short it runs.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

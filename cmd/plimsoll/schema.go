@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,15 +12,33 @@ import (
 func schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "print the JSON Schema of a file that the program writes", ArgsUsage: "NAME",
-		Description: "   plimsoll schema recommendation",
+		Description: "   plimsoll schema recommendation\n   plimsoll schema replay\n   plimsoll schema tune",
 		Action: func(c *cli.Context) error {
 			switch name := c.Args().First(); name {
 			case "recommendation":
 				_, err := fmt.Fprintf(c.App.Writer, "%s\n", store.RecommendationSchema())
 				return err
+			case "replay":
+				_, err := fmt.Fprintf(c.App.Writer, "%s\n", replaySchema())
+				return err
+			case "tune":
+				_, err := fmt.Fprintf(c.App.Writer, "%s\n", tuneSchema())
+				return err
 			default:
-				return usagef("unknown schema %q: want recommendation", name)
+				return usagef("unknown schema %q: want recommendation, replay or tune", name)
 			}
 		},
 	}
+}
+
+// replaySchema is that of replay.json.
+func replaySchema() []byte {
+	return store.Schema(reflect.TypeFor[replayFile](), replaySchemaVersion, "plimsoll replay",
+		"what planner replay found; times in the unit that the name ends in, attainment as shares from 0 to 1")
+}
+
+// tuneSchema is that of what planner tune prints as JSON.
+func tuneSchema() []byte {
+	return store.Schema(reflect.TypeFor[tuneFile](), tuneSchemaVersion, "plimsoll tune",
+		"what planner tune found; times in the unit that the name ends in, attainment as shares from 0 to 1")
 }

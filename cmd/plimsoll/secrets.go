@@ -33,9 +33,11 @@ func (o profileOptions) redacted(words []string) []string {
 	return out
 }
 
-// holdsCredential knows the flags of vLLM, SGLang and llama-server whose value is one.
-func holdsCredential(flag string) bool {
-	return slices.Contains([]string{"--api-key", "--api_key", "--admin-api-key", "--hf-token", "--hf_token", "-hft"}, flag)
+// holdsCredential knows the flags of vLLM, SGLang and llama-server whose value is
+// one, and the environment's usual names for one.
+func holdsCredential(name string) bool {
+	return slices.Contains([]string{"--api-key", "--api_key", "--admin-api-key", "--hf-token", "--hf_token", "-hft"}, name) ||
+		slices.ContainsFunc([]string{"_TOKEN", "_KEY", "_SECRET", "_PASSWORD"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // infoClient asks for metrics as the measuring client asks for answers: with

@@ -21,12 +21,12 @@ func engineSimulateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "simulate", Usage: "run a load through a fleet of simulated engines in virtual time",
 		Description: "Gives attainment of an SLA, goodput, percentiles, utilisation and queues, in seconds for millions of\n" +
-			"   requests. Step times come from the latency model (--model, --gpu, --tp), or from a profile (--profile).\n\n" +
+			"requests. Step times come from the latency model (--model, --gpu, --tp), or from a profile (--profile).\n\n" +
 			"   plimsoll engine simulate --model llama-3.1-8b --gpu h100-sxm --replicas 4 --rate 20 --isl 1024 --osl 256 --ttft 200 --itl 20\n" +
 			"   plimsoll engine simulate --profile profiling_results --prefill-replicas 2 --decode-replicas 3 --trace azure.csv --plot fleet.png\n\n" +
-			"   A trace in plain CSV has a header. It names when each request comes: arrival_s or timestamp (seconds, or a date\n" +
-			"   and time), arrival_ms, or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
-			"   prompt_tokens; and its output tokens: osl, output_tokens or completion_tokens. Other columns are passed over.",
+			"A trace in plain CSV has a header. It names when each request comes: arrival_s or timestamp (seconds, or a date\n" +
+			"and time), arrival_ms, or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
+			"prompt_tokens; and its output tokens: osl, output_tokens or completion_tokens. Other columns are passed over.",
 		Flags:  append(append(fleetFlags(), loadFlags()...), simulateFlags()...),
 		Action: simulateFleet,
 	}
@@ -82,8 +82,10 @@ func simulateFleet(c *cli.Context) error {
 }
 
 // writable is picture, whose folder has to be there before anything is computed.
-func (p *parser) writable(flag string) string {
-	file := p.picture(flag)
+func (p *parser) writable(flag string) string { return p.inFolder(flag, p.picture(flag)) }
+
+// inFolder is a file to write, of which the folder has to be there.
+func (p *parser) inFolder(flag, file string) string {
 	if file == "" {
 		return ""
 	}

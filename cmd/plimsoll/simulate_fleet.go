@@ -34,7 +34,7 @@ func fleetFlags() []cli.Flag {
 		f("profile", "", "step times from the profile in `DIR` instead of the latency model"),
 		f("model", simModel, "model, a catalog `name` or a config.json"), f("gpu", simGPU, "GPU, a catalog `name`"),
 		f("catalog", "", catalogUsage),
-		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", "bf16", weightsUsage),
+		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", published, weightsUsage),
 		f("fit", "", fitUsage),
 		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),
 		f("prefill-replicas", "", "`N` engines that only prefill, and"),
@@ -82,8 +82,16 @@ type fleetPlan struct {
 type storage struct{ bytes, perSecond float64 }
 
 func parseFleet(p *parser) fleetPlan {
+	f := readFleet(p)
+	f.check(p)
+	return f
+}
+
+// readFleet reads what the flags say of a fleet, and does not yet ask whether they
+// go together.
+func readFleet(p *parser) fleetPlan {
 	word := p.name
-	f := fleetPlan{
+	return fleetPlan{
 		profile: word("profile"), model: word("model"), gpu: word("gpu"), catalog: word("catalog"), fit: word("fit"),
 		parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
 		weights:     p.weights(),
@@ -103,8 +111,6 @@ func parseFleet(p *parser) fleetPlan {
 		seed:        uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
 		sla:         profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), Stat: profile.Mean},
 	}
-	f.check(p)
-	return f
 }
 
 const (

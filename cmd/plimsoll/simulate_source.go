@@ -60,7 +60,7 @@ func findSource(file, model, gpu, fit string) (modelSource, latency.Fit, error) 
 
 // laidOut is s as c lays it out, whose weights may be left to the model.
 func (s modelSource) laidOut(c engine.Config, fit latency.Fit) (modelSource, error) {
-	s.storage = storageOf(c.Weights, s.model)
+	s.storage = storageOf(c.Weights, s.model).on(s.gpu)
 	c.Model, c.GPU, c.Weights = s.model.Name, s.gpu.Name, s.storage.weights
 	s.config = c
 	var err error
@@ -93,19 +93,23 @@ func (s modelSource) about(f *simulatedFleet) {
 
 // profileSource times steps by a profile's surfaces.
 type profileSource struct {
-	dir    string
-	rec    store.Recommendation
-	run    store.Run
-	steps  interpolation.Steps
-	kvMax  int
-	most   int           // requests in flight that it was measured with
-	limits engine.Limits // as asked for
-	bytes  float64
-	model  catalog.Model // zero where the catalog does not know it
+	dir     string
+	rec     store.Recommendation
+	run     store.Run
+	prefill interpolation.Prefill
+	steps   interpolation.Steps
+	kvMax   int
+	most    int           // requests in flight that it was measured with
+	limits  engine.Limits // as asked for
+	bytes   float64
+	model   catalog.Model // zero where the catalog does not know it
 }
 
 func readProfileSource(f fleetPlan) (profileSource, error) {
 	s := profileSource{dir: f.profile, limits: f.limits}
+	if rec, err := store.ReadRecommendation(s.dir); err == nil && rec.Mode == store.Aggregated {
+		return s, aggregatedProfile(s.dir)
+	}
 	err := s.read(f.slower)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, usagef("--profile: %s holds no finished profile: %v", f.profile, err)
@@ -151,8 +155,7 @@ func (s *profileSource) read(slower float64) error {
 	if slower > 0 {
 		stretch(&ps, &ds, slower)
 	}
-	prefill, err := interpolation.FitPrefill(ps)
-	if err != nil {
+	if s.prefill, err = fitPrefill(s.dir, ps, max(slower, 0)); err != nil {
 		return err
 	}
 	gpus := 1
@@ -163,9 +166,29 @@ func (s *profileSource) read(slower float64) error {
 	if err != nil {
 		return err
 	}
-	s.steps, s.kvMax = interpolation.NewSteps(prefill, decode), ds.MaxKVTokens
+	s.steps, s.kvMax = interpolation.NewSteps(s.prefill, decode), ds.MaxKVTokens
 	s.most = int(math.Round(decode.MostInFlight()))
 	return nil
+}
+
+// fitPrefill fits a profile's prefill surface, with what the folder says of several
+// prompts at once; slower stretches the latter's times, 0 = not at all.
+func fitPrefill(dir string, ps profile.PrefillSurface, slower float64) (interpolation.Prefill, error) {
+	p, err := interpolation.FitPrefill(ps)
+	if err != nil {
+		return p, err
+	}
+	b, err := store.LoadBatched(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	for i := range b.Samples {
+		b.Samples[i].ThroughputPerGPU /= cmp.Or(slower, 1)
+	}
+	return p.WithBatched(b)
 }
 
 // stretch makes every time of two surfaces so many times as long.
@@ -237,9 +260,10 @@ func (s profileSource) label(role engine.Role) string {
 // facts are what the profiled engine said of itself, and the surface's KV
 // capacity where it said nothing.
 func (s profileSource) facts(phase profile.Phase, pick *store.Pick) profile.EngineFacts {
-	key := string(phase) + "/" + pick.Parallelism().Slug()
+	both := pick.Parallelism().Slug() // of an engine that served both phases
+	own := string(phase) + "/" + both
 	for _, e := range s.run.Engines {
-		if e.Key == key && e.KVTokens > 0 {
+		if (e.Key == own || e.Key == both) && e.KVTokens > 0 {
 			return e.EngineFacts
 		}
 	}
@@ -257,7 +281,5 @@ func (s profileSource) about(f *simulatedFleet) {
 	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
 	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
 	f.warnings = append(f.warnings, s.assumed()...)
-	if !s.rec.Feasible {
-		f.warnings = append(f.warnings, profile.Warnf("profile_infeasible", "nothing in the profile meets its own SLA: the engines are of the nearest configurations, %s for prefill and %s for decode", s.rec.Prefill.Label, s.rec.Decode.Label))
-	}
+	f.warnings = append(f.warnings, s.rec.Caveats()...)
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -35,7 +37,7 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 		_ = r.Close() // only read
 		return openLoad{}, usagef("--trace-block-tokens has a meaning only with a trace of format mooncake: %s is of format %s", a.file, f.Format)
 	}
-	t := trace.Rebase(f.Arrivals())
+	t := a.part(trace.Rebase(f.Arrivals()))
 	if f.Format != trace.FormatServeGen { // whose table was scaled already
 		t, err = a.scaled(t)
 	}
@@ -57,11 +59,25 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}, nil
 }
 
+// part cuts out what arrives between two instants.
+func (a arrivals) part(t trace.Trace) trace.Trace {
+	if a.from == 0 && a.to == 0 {
+		return t
+	}
+	return trace.Rebase(trace.Between(t, a.from, cmp.Or(a.to, math.MaxInt64)))
+}
+
 // played is a trace and what was made of it.
 func (a arrivals) played(f trace.Format) string {
 	words := fmt.Sprintf("%s (%s", a.file, f)
+	switch {
+	case a.to > 0:
+		words += fmt.Sprintf(", %s to %s of it", short(a.from), short(a.to))
+	case a.from > 0:
+		words += fmt.Sprintf(", from %s on", short(a.from))
+	}
 	if a.scale != 1 {
-		words += fmt.Sprintf(", %g times as many requests", a.scale)
+		words += fmt.Sprintf(", %.4g times as many requests", a.scale)
 	}
 	if a.speed != 1 {
 		words += fmt.Sprintf(", %g times as fast", a.speed)

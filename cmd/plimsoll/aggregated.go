@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
+)
+
+// aggregatedRecommendation is recommendation.json of engines that do both.
+func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store.Recommendation {
+	o, c := j.opts, res.Aggregated
+	p, pick := c.Picked.Point, aggregatedPick(res, o.sla)
+	rec := store.Recommendation{
+		Schema: store.RecommendationSchemaVersion, Mode: store.Aggregated, Feasible: c.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
+		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
+		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
+		Aggregated: pick, Rejected: rejectedOf(c, res.Skips), Assumptions: aggregatedAssumptions(res, so),
+		Verified:   verifiedOf(res, so.Open.Source, o.sla),
+		Thresholds: store.Thresholds{DecodeKVUtilization: store.Bounds(recommend.DecodeKV(pick.KVUsage))},
+		Planner: store.PlannerSettings{
+			DecodeEngineNumGPU: p.Config.GPUs(), TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
+		},
+	}
+	if rec.Verified != nil && rec.Verified.Aggregated != nil {
+		rec.Feasible = rec.Feasible && rec.Verified.Aggregated.Holds
+	}
+	rec.Provenance = p.Provenance
+	rec.Warnings = j.warnings(res, so)
+	cost := store.Cost(res.Cost)
+	rec.Cost = &cost
+	return rec
+}
+
+// aggregatedPick is the pick at the rate that it is recommended at: where it was
+// run again, the one that held then, and what it attained; where none did, the
+// figures are the search's, of a rate that is recommended no more.
+func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
+	c := res.Aggregated
+	p, rps := aggregatedAt(res)
+	out := store.NewPick(p.Config.Parallelism)
+	out.Interval, out.Why, out.ModelError = p.ThroughputInterval(), c.Why, p.ModelError
+	if rps > 0 && rps < c.Picked.RPS {
+		out.Interval = profile.Interval{Low: p.ThroughputPerGPU, High: p.ThroughputPerGPU * c.Picked.RPS / p.Rate}
+	}
+	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.ITLAt(sla)
+	out.TTFTMillis, out.ITLMillis = profile.Milliseconds(ttft), profile.Milliseconds(itl)
+	out.Margin = 1 - max(float64(ttft)/float64(sla.TTFT), float64(itl)/float64(sla.ITL))
+	out.InFlight, out.KVUsage, out.ThroughputPerGPU, out.SustainedRPS = p.InFlight, p.KVUsage, p.ThroughputPerGPU, rps
+	return &out
+}
+
+// aggregatedAt is the load that the pick's figures are of, and the rate at which it is
+// recommended.
+func aggregatedAt(res sweep.Result) (profile.Point, float64) {
+	picked := res.Aggregated.Picked
+	for _, v := range res.Verified {
+		switch {
+		case v.Phase == profile.Aggregated && v.Rate > 0:
+			return v.Point, v.Rate
+		case v.Phase == profile.Aggregated:
+			return picked.Point, 0
+		}
+	}
+	return picked.Point, picked.RPS
+}
+
+// aggregatedDoubts says where the latency model's error is wider than what is left of
+// the SLA.
+func aggregatedDoubts(res sweep.Result, sla profile.SLA) []profile.Warning {
+	if len(res.Aggregated.All) == 0 {
+		return nil
+	}
+	p, rps := aggregatedAt(res)
+	return recommend.LoadDoubts(p, rps > 0, sla, aggregatedTTFTError(res), p.ModelError)
+}
+
+// aggregatedTTFTError is the latency model's error of the pick's TTFT; that of its ITL
+// is with its points.
+func aggregatedTTFTError(res sweep.Result) profile.ModelError {
+	p := res.Aggregated.Picked.Point
+	return res.Engines[string(profile.Aggregated)+"/"+p.Config.Parallelism.Slug()].TTFTError
+}
+
+// aggregatedAssumptions are printed and stored with every such result.
+func aggregatedAssumptions(res sweep.Result, so sweep.Options) []string {
+	return []string{
+		"requests: " + so.Open.Source,
+		"no KV reuse in the workload: the engine's prefix cache is off",
+		"prefill and decode run on the same engine, interleaved as it schedules them",
+		"throughput is output tokens/s/GPU at the highest rate at which TTFT and ITL both hold" + foundTo(res),
+		"each engine has a queue of its own",
+	}
+}
+
+// foundTo says how near above the recommended rate one was judged and did not surely hold.
+func foundTo(res sweep.Result) string {
+	p, rps := aggregatedAt(res)
+	bracket := res.Aggregated.Picked.Point.Throughput95
+	switch {
+	case rps <= 0 || !res.Aggregated.Feasible:
+		return "; none held"
+	case rps < res.Aggregated.Picked.RPS:
+		return fmt.Sprintf(", found to %.2g %%", 100*(res.Aggregated.Picked.RPS/p.Rate-1))
+	case bracket.Low <= 0:
+		return "; no higher one was seen to miss"
+	}
+	return fmt.Sprintf(", found to %.2g %%", 100*(bracket.High/bracket.Low-1))
+}
+
+// aggregatedTable shows every load of every configuration.
+func aggregatedTable(b *bytes.Buffer, out outcome) {
+	ch := out.res.Aggregated
+	fmt.Fprintf(b, "\nAggregated at ISL %d, OSL %d (%s)\n", out.opts.isl, out.opts.osl, ch.Picked.Point.Provenance)
+	t := newTable("config", "GPUs", "requests/s", "in flight", "TTFT ms", "ITL ms", "tokens/s/GPU", "verdict")
+	sla := out.opts.sla
+	for _, c := range byRate(ch.All) {
+		p := c.Point
+		rate := "alone"
+		if p.Rate > 0 {
+			rate = fmt.Sprintf("%.4g", p.Rate)
+		}
+		t.row(c.Label(), itoa(p.Config.GPUs()), rate, shownInFlight(p),
+			fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.TTFT.At(sla.Stat))), fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.ITLAt(sla))),
+			fmt.Sprintf("%.2f", p.ThroughputPerGPU), verdict(ch, c, sla))
+	}
+	b.WriteString(t.text("  "))
+}
+
+func byRate(cs []recommend.Candidate) []recommend.Candidate {
+	sorted := byLoad(cs)
+	slices.SortStableFunc(sorted, func(a, b recommend.Candidate) int {
+		switch {
+		case a.Label() != b.Label():
+			return 0
+		case a.Point.Rate < b.Point.Rate:
+			return -1
+		case a.Point.Rate > b.Point.Rate:
+			return 1
+		}
+		return 0
+	})
+	return sorted
+}
+
+// suggestedAggregated prints the line that scripts read.
+func suggestedAggregated(b *bytes.Buffer, rec store.Recommendation) {
+	p := rec.Aggregated
+	if !rec.Feasible {
+		fmt.Fprintln(b, "INFEASIBLE: the line below is the nearest candidate, not an answer")
+	}
+	fmt.Fprintf(b, "Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)\n",
+		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU)
+}

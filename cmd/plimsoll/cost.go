@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"plimsoll/engine"
+	"plimsoll/sweep"
+)
+
+// costText is a sweep's cost in one line.
+func costText(c sweep.Cost) string {
+	loading := ""
+	if c.LoadingSeconds > 0 {
+		loading = fmt.Sprintf(" (%.0f without loading)", c.Measuring())
+	}
+	return fmt.Sprintf("%d launches, %.0f engine-seconds%s, %.0f GPU-seconds, %d requests, %d prompt tokens, %d output tokens",
+		c.Launches, c.EngineSeconds, loading, c.GPUSeconds, c.Requests, c.PromptTokens, c.OutputTokens)
+}
+
+// costLine says what a profile has cost; of engines in virtual time, what they
+// would have been asked for.
+func costLine(b *bytes.Buffer, c sweep.Cost, k engine.Kind) {
+	what := "Cost"
+	if k == engine.KindEstimate {
+		what = "Cost in virtual time"
+	}
+	fmt.Fprintf(b, "%s: %s\n", what, costText(c))
+}
+
+// searchCost is what a search is expected to cost, without loading; seconds are 0
+// where no latency model knows them.
+type searchCost struct {
+	Search sweep.Search `json:"search"`
+	Cost   sweep.Cost   `json:"cost"`
+}
+
+// searchCosts are those of the search that was asked for and of the other; nil in
+// aggregated mode, which has none.
+func searchCosts(so sweep.Options) (chosen searchCost, other *searchCost) {
+	chosen = searchCost{so.Search, sweep.Total(sweep.Plan(so))}
+	if so.Open.Mode == sweep.Aggregated {
+		return chosen, nil
+	}
+	elsewhere := so
+	if elsewhere.Search = sweep.Grid; so.Search == sweep.Grid {
+		elsewhere.Search = sweep.Adaptive
+	}
+	elsewhere.Open.Verify = so.Open.Verify && elsewhere.Search == sweep.Adaptive // as --verify auto
+	return chosen, &searchCost{elsewhere.Search, sweep.Total(sweep.Plan(elsewhere))}
+}
+
+// planFactor is how far the plan of the adaptive search may be off what it then
+// costs, either way, by a latency model and without verification: it holds on each
+// deployment of TestAdaptiveAgainstGrid.
+const planFactor = 2.5
+
+// expected prints it; known says whether there is a latency model.
+func (c searchCost) expected(b *bytes.Buffer, what string, known bool) {
+	text := costText(c.Cost)
+	if !known {
+		text = fmt.Sprintf("%d launches, %d requests, %d prompt tokens, %d output tokens", c.Cost.Launches, c.Cost.Requests, c.Cost.PromptTokens, c.Cost.OutputTokens)
+	}
+	off := ""
+	if c.Search == sweep.Adaptive && known {
+		off = fmt.Sprintf(" (the search to a factor of %g)", planFactor)
+	}
+	fmt.Fprintf(b, "--search %s %s about %s%s\n", c.Search, what, text, off)
+}

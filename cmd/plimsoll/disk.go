@@ -1,0 +1,19 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+)
+
+// diskFull reports whether err is of a full disk, or of a used-up quota.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// withRoom adds to an error of a full disk how a profile goes on.
+func withRoom(err error, dir string) error {
+	if !diskFull(err) {
+		return err
+	}
+	return withHint(err, "make room where %s is: what was measured is kept, and the same command with --resume goes on from there", dir)
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// plannerPolicy is a rule that a planner runs by.
+type plannerPolicy struct {
+	name   string
+	serves bool          // planner serve runs it, too; others are to compare with
+	steady bool          // it decides on and on, whatever is under way
+	every  time.Duration // between decisions, where nothing else is said
+	look   time.Duration // between samples of the metrics, likewise
+	about  string
+	source string // where it is from; empty: it is the project's own
+}
+
+// plannerPolicies are all of them, in the order in which they are compared. A rule
+// of others decides and looks as often as it does where it comes from: the loop of
+// the HorizontalPodAutoscaler, which KEDA's and the workload-variant-autoscaler's
+// decisions go through, is of 15 s, and so are the scrapes in llm-d's monitoring
+// and chart. Where a rule has settings that know no SLA, name:sla is the same rule
+// as somebody sets it who has the profile.
+func plannerPolicies() []plannerPolicy {
+	const s = time.Second
+	return []plannerPolicy{
+		{name: "static-peak", every: 180 * s, look: s, about: "replicas for the busiest minutes, always"},
+		{name: "static-mean", every: 180 * s, look: s, about: "replicas for the mean load, always"},
+		{
+			name: "hpa", steady: true, every: 15 * s, look: 15 * s,
+			about:  "HorizontalPodAutoscaler as llm-d's guide has it: 250 requests served by each replica, or 250 waiting in all; down after 300 s",
+			source: "llm-d/llm-d 1b624fa, guides/workload-autoscaling/README.hpa-epp.md; kubernetes v1.36.3",
+		},
+		{
+			name: "hpa:sla", steady: true, every: 15 * s, look: 15 * s,
+			about:  "HorizontalPodAutoscaler by Kubernetes' defaults on the requests that a replica serves",
+			source: "kubernetes v1.36.3, pkg/controller/podautoscaler; the target is the profile's",
+		},
+		{
+			name: "keda", steady: true, every: 15 * s, look: 15 * s,
+			about:  "KEDA as llm-d's guides have it",
+			source: "llm-d/llm-d 903da90, guides/workload-autoscaling/keda-epp-queue, of prefill and decode keda-epp-token-aware/pd-disaggregation; kedacore/keda 8b4f083",
+		},
+		{
+			name: "keda:sla", steady: true, every: 15 * s, look: 15 * s,
+			about:  "KEDA on the requests served and on as many waiting as TTFT has time for",
+			source: "kedacore/keda 8b4f083; the triggers' thresholds are the profile's",
+		},
+		{
+			name: "wva-v1", steady: true, every: 15 * s, look: 15 * s,
+			about:  "llm-d's variant autoscaler by spare KV use and queue every 30 s, through the HPA of its chart: 240 s of stabilization, 10 replicas in 150 s",
+			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/saturation, charts",
+		},
+		{
+			name: "wva-v1:sla", steady: true, every: 15 * s, look: 15 * s,
+			about:  "llm-d's variant autoscaler, V1, its KV threshold by the profile, through an HPA that goes up at once, without tolerance",
+			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/saturation",
+		},
+		{
+			name: "wva-v2", steady: true, every: 15 * s, look: 15 * s,
+			about:  "llm-d's variant autoscaler by tokens every 30 s, through the HPA of its chart: 240 s of stabilization, 10 replicas in 150 s",
+			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/engines/analyzers/saturation_v2, charts",
+		},
+		{
+			name: "wva-v2:sla", steady: true, every: 15 * s, look: 15 * s,
+			about:  "llm-d's variant autoscaler, V2, its KV threshold by the profile, through an HPA that goes up at once, without tolerance",
+			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/engines/analyzers/saturation_v2",
+		},
+		{name: "queue", steady: true, every: 30 * s, look: s, about: "up on utilisation, misses or queue, with a cooldown", source: "an article on capacity planning, as in capacity autoscale"},
+		{
+			name: "load", serves: true, every: 30 * s, look: s, about: "Dynamo's thresholds on queue and KV use",
+			source: "ai-dynamo/dynamo of 2025-05, examples/llm/components/planner.py",
+		},
+		{
+			name: "upstream", serves: true, every: 180 * s, look: s, about: "Dynamo's SLA planner by its own formulas",
+			source: "ai-dynamo/dynamo 0761925, components/planner/src/dynamo/planner/utils/planner_core.py, with the budget rule of e2f1e04",
+		},
+		{name: "default", serves: true, every: 180 * s, look: s, about: "sized by the profile for the load expected, corrected by what is seen"},
+	}
+}
+
+// policyOf is the rule of a name; it must be one.
+func policyOf(name string) plannerPolicy {
+	all := plannerPolicies()
+	return all[slices.IndexFunc(all, func(p plannerPolicy) bool { return p.name == name })]
+}
+
+// servedPolicies are the names that planner serve knows, its default first.
+func servedPolicies() []string {
+	var names []string
+	for _, p := range plannerPolicies() {
+		if p.serves {
+			names = append(names, p.name)
+		}
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// chosenPolicy is a rule as --policy of planner replay names it: "upstream:kalman".
+type chosenPolicy struct {
+	name      string
+	policy    string
+	predictor string // upstream's; empty: that of --load-predictor
+}
+
+// upstreamPredictors are those that upstream has.
+func upstreamPredictors() []string { return []string{"constant", "arima", "kalman", "prophet"} }
+
+// allPolicies are what "all" means: each rule once, upstream with each predictor.
+func allPolicies() []chosenPolicy {
+	var all []chosenPolicy
+	for _, p := range plannerPolicies() {
+		if p.name != "upstream" {
+			all = append(all, chosenPolicy{name: p.name, policy: p.name})
+			continue
+		}
+		for _, k := range upstreamPredictors() {
+			all = append(all, chosenPolicy{"upstream:" + k, "upstream", k})
+		}
+	}
+	return all
+}
+
+// policies reads the list of --policy.
+func (p *parser) policies() []chosenPolicy {
+	s := strings.TrimSpace(p.c.String("policy"))
+	if s == "all" {
+		return allPolicies()
+	}
+	known := append([]chosenPolicy{{name: "upstream", policy: "upstream"}}, allPolicies()...)
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = k.name
+	}
+	var out []chosenPolicy
+	for word := range strings.SplitSeq(s, ",") {
+		word = strings.TrimSpace(word)
+		i := slices.Index(names, word)
+		if i < 0 {
+			e := usagef("--policy %q: want all, or some of %s, separated by commas", word, strings.Join(names, ", "))
+			if n := nearest(word, names); n != "" && word != "" {
+				e = e.hint("did you mean %s?", n)
+			}
+			p.fail(e)
+			return nil
+		}
+		if slices.Contains(out, known[i]) {
+			p.fail(usagef("--policy %q: %s is there twice", s, word))
+			return nil
+		}
+		out = append(out, known[i])
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/plots"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+func plannerReplayCommand() *cli.Command {
+	return &cli.Command{
+		Name: "replay", Usage: "show beforehand, on a trace, what planner serve would do, beside other rules",
+		Description: "The planner of planner serve, with the same flags and the same --config, scales a simulated fleet through the\n" +
+			"requests of a trace (--trace) or of a generator (--rate …) in virtual time: replicas start in --replica-startup\n" +
+			"and drain, metrics are looked at as serve does. Every policy gets the same requests. One table says which share\n" +
+			"of them met TTFT and ITL, each request by itself, and what that took in GPU-hours, from the decision to start a\n" +
+			"replica until its process is gone. Rates are per second, latencies in ms, lengths in tokens.\n\n" +
+			"The engines are a profile's (--profile), or the latency model's (--model, --gpu, --tp). Traces may be of any\n" +
+			"format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics are, and\n" +
+			"how it serves, are read and have no effect; this help leaves them out.\n\n" +
+			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   ") + "\n\n" +
+			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
+			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5",
+		Flags:  replayFlags(),
+		Action: replayPlanner,
+	}
+}
+
+func replayPlanner(c *cli.Context) error {
+	one, err := oneDeployment(c)
+	if err != nil {
+		return err
+	}
+	arguments, _ := c.App.Metadata[argumentsKey].([]string)
+	o, err := parseReplay(&parser{c: one}, arguments)
+	if err != nil {
+		return err
+	}
+	if err := o.takeDir(); err != nil {
+		return err
+	}
+	say, done := progressLine(c)
+	var all comparison
+	err = stoppable(c.Context, func() (err error) {
+		say("reading the load")
+		if all, err = newComparison(o); err != nil {
+			return err
+		}
+		return all.run(say)
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	return all.show(c)
+}
+
+// show prints the comparison, and writes it where that was asked for.
+func (c comparison) show(ctx *cli.Context) error {
+	file := c.file()
+	if !ctx.Bool("quiet") {
+		for _, w := range file.all() {
+			say(ctx.App.ErrWriter, "warning", "%s", w.Message)
+		}
+	}
+	var err error
+	if ctx.String("format") == "json" {
+		err = printJSON(ctx.App.Writer, file)
+	} else {
+		var b bytes.Buffer
+		c.text(&b, file)
+		_, err = ctx.App.Writer.Write(b.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return c.write(file)
+}
+
+const (
+	replayFileName     = "replay.json"
+	comparisonFileName = "comparison.md"
+	reportFileName     = "report.html"
+)
+
+// takeDir makes the output folder, or refuses one that holds something.
+func (o replayOptions) takeDir() error {
+	if o.dir == "" {
+		return nil
+	}
+	bad := func(err error) error {
+		return usagef("--output-dir: %v", err).hint("name a folder that can be made and written here: --output-dir DIR")
+	}
+	entries, err := os.ReadDir(o.dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return bad(err)
+	case len(entries) == 0:
+	default:
+		_, err := os.Stat(filepath.Join(o.dir, replayFileName))
+		if err != nil {
+			return usagef("--output-dir %s: it holds something else than a replay", o.dir).hint("name another folder")
+		}
+		if !o.force {
+			return usagef("--output-dir %s: it holds a replay", o.dir).hint("--force moves it aside")
+		}
+		if err := moveAside(o.dir); err != nil {
+			return bad(err)
+		}
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // as other commands' output folders
+		return bad(err)
+	}
+	return nil
+}
+
+// moveAside renames a folder to the first free name with a number behind it.
+func moveAside(dir string) error {
+	dir = strings.TrimRight(dir, string(filepath.Separator))
+	for i := 1; ; i++ {
+		to := dir + "." + strconv.Itoa(i)
+		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {
+			return os.Rename(dir, to)
+		}
+	}
+}
+
+// write writes what --output-dir asks for.
+func (c comparison) write(file replayFile) error {
+	dir := c.options.dir
+	if dir == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := printJSON(&b, file); err != nil {
+		return err
+	}
+	if err := store.WriteFile(filepath.Join(dir, replayFileName), b.Bytes()); err != nil {
+		return err
+	}
+	b.Reset()
+	c.markdown(&b, file)
+	if err := store.WriteFile(filepath.Join(dir, comparisonFileName), b.Bytes()); err != nil {
+		return err
+	}
+	page, err := c.page(file).HTML()
+	if err != nil {
+		return err
+	}
+	if err := store.WriteFile(filepath.Join(dir, reportFileName), page); err != nil {
+		return err
+	}
+	var pictures []picture
+	for _, x := range c.outcomes {
+		pictures = append(pictures, picture{"timeline_" + strings.ReplaceAll(x.policy.name, ":", "_"), func() (*plots.Picture, error) { return c.picture(x) }})
+	}
+	return draw(dir, pictures)
+}
+
+// caveats are what a reader has to know before the figures.
+func (c *comparison) caveats() {
+	o := c.options
+	c.warnings = append(append(c.warnings, c.fleet.warnings...), c.facts.warnings...)
+	warn := func(code, format string, args ...any) {
+		c.warnings = append(c.warnings, profile.Warnf(code, format, args...))
+	}
+	sla := o.deployment().SLA
+	switch {
+	case sla.Stat.Quantile() > 0 && !sla.PerRequest:
+		warn("sla_by_gaps", "policies plan for the %s of single gaps between tokens, as the profile's SLA says, attainment is of each request by its mean gap: --sla-stat %s plans for that", sla.Stat, sla.Stat)
+	case sla.Stat.Quantile() == 0:
+		warn("sla_by_mean", "policies plan for TTFT and ITL by their means, attainment is of each request: --sla-stat p99 plans for nearly all of them")
+	}
+	if o.fluid {
+		warn("fluid", "the load is a fluid of rates per minute: on Poisson load with lognormal lengths it was off by 0.8 points of attainment, 3 %% of GPU-hours and 0.12 of the time under the SLO against requests one by one; bursts are not in it: on two public traces by up to 36 points, half of the GPU-hours, and 0.55 of that time")
+	}
+	for _, x := range c.outcomes {
+		s := x.policy.settings
+		if n := int(c.length() / s.pulse); n < leastDecisions && !strings.HasPrefix(x.policy.name, "static") {
+			warn("few_decisions", "%s decides %d times in %s, every %s: that says little of it", x.policy.name, n, short(c.length()), short(s.pulse))
+		}
+		if ahead := s.careful.Ahead; x.policy.policy == "default" && o.startUp > ahead {
+			warn("startup_underestimated", "replicas start in %s, and the default policy believes that they do in %s: --startup-time says it", short(o.startUp), short(ahead))
+		}
+	}
+}
+
+// leastDecisions are enough to see a policy at work.
+const leastDecisions = 10
+
+// notModelled is what a replay leaves out.
+func notModelled() []string {
+	return []string{
+		"GPUs that are not there when a replica is asked for", "the time that a replica is slow after it has started",
+		"clients that try again or give up", "a frontend of limited speed", "two Prometheus samples that are needed for a rate",
+		"the age of samples between scrapes, but for --metric-delay", "a scheduler that holds requests back, whose queue llm-d's rules look at: they wait at engines",
+		"a choice between kinds of GPU", "Dynamo's planner of 2026-03 on, by load every 5 s",
+	}
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+// replayLoadFlags are those of engine simulate, and which part of a trace is
+// replayed how often.
+func replayLoadFlags() []cli.Flag {
+	return append(loadFlags(), stringFlags("load", [][3]string{
+		{"from", "", "leave out what a trace has before this `time` of it"},
+		{"to", "", "and what it has from this `time` on"},
+		{"to-rate", "", "instead of --trace-scale: requests per second on average, `R`, some left out or others like them added"},
+		{"repeat", "1", "`N` times the same load, one after the other"},
+		{"warmup", "", "tell the planners of the load's first `time`, and replay what comes after"},
+	})...)
+}
+
+// replayLoad is a load that can be had as often as there are runs.
+type replayLoad struct {
+	arrivals  arrivals
+	toRate    float64 // of a trace; 0 = as --trace-scale says
+	repeat    int
+	warmup    time.Duration
+	fluid     bool // rates do
+	blockSize int
+}
+
+func parseReplayLoad(p *parser, seed uint64) replayLoad {
+	l := replayLoad{arrivals: parseLoad(p, seed), repeat: p.integer("repeat", 1, 10_000, 1), warmup: p.duration("warmup"), fluid: p.c.Bool("fluid")}
+	a := &l.arrivals
+	a.from, a.to = p.duration("from"), p.duration("to")
+	a.options.Windows.From = a.from // what comes before is not even made
+	if p.c.IsSet("to-rate") {
+		l.toRate = p.number("to-rate", 1e-6, trace.MaxRate)
+	}
+	p.needs(a.file != "", "with --trace", "from", "to", "to-rate")
+	switch {
+	case a.to > 0 && a.to <= a.from:
+		p.fail(usagef("--to %v: want more than --from, %v", a.to, a.from))
+	case l.toRate > 0 && p.c.IsSet("trace-scale"):
+		p.fail(usagef("--to-rate and --trace-scale exclude each other"))
+	}
+	return l
+}
+
+// minute is what comes in a minute, or in several.
+type minute struct{ requests, isl, osl float64 } // tokens in all
+
+func (m minute) plus(o minute) minute {
+	return minute{m.requests + o.requests, m.isl + o.isl, m.osl + o.osl}
+}
+
+// loadFacts are what is known of a load when it is over.
+type loadFacts struct {
+	words    string
+	once     bool
+	stats    trace.Stats
+	minutes  []minute
+	table    *rateTable // nil: requests came one by one
+	warnings []profile.Warning
+}
+
+// facts reads the load once, or where a fluid can do with it only its table of rates.
+func (l replayLoad) facts() (loadFacts, error) {
+	if l.fluid {
+		t, ok, err := l.table()
+		if err != nil || ok && len(t.bins) == 0 {
+			return loadFacts{}, err
+		}
+		if ok {
+			return t.facts(l.arrivals.windowed(l.arrivals.played(trace.FormatServeGen))), nil
+		}
+	}
+	f, err := l.arrivals.facts(l.blockSize)
+	if cv := f.stats.CV; l.fluid && (l.arrivals.file != "" || cv > mostPoissonCV) {
+		f.warnings = append(f.warnings, profile.Warnf("fluid_poisson", "gaps between the requests have a CV of %.2g over the whole load, those of a fluid are Poisson's about the rate of each minute, and its lengths lognormal: bursts that the load has within a minute are left out, and may be what decides; without --fluid a part of it shows by how much", cv))
+	}
+	return f, err
+}
+
+// mostPoissonCV is beyond what gaps of a Poisson process have by chance.
+const mostPoissonCV = 1.05
+
+// facts reads the load once.
+func (a arrivals) facts(blockSize int) (loadFacts, error) {
+	open, err := a.open(blockSize)
+	if err != nil {
+		return loadFacts{}, err
+	}
+	defer open.close()
+	f := loadFacts{words: open.words, once: open.once, warnings: open.warnings}
+	counted := func(yield func(trace.Arrival, error) bool) {
+		for x, err := range open.trace {
+			if err == nil {
+				f.count(x)
+			}
+			if !yield(x, err) {
+				return
+			}
+		}
+	}
+	if f.stats, err = trace.Summarize(counted, time.Minute); err != nil {
+		return f, usagef("%s", traceFlags(err))
+	}
+	if f.stats.Requests == 0 {
+		return f, usagef("the load holds no request").hint("a longer --duration, another part (--from, --to), or another --trace")
+	}
+	return f, nil
+}
+
+func (f *loadFacts) count(a trace.Arrival) {
+	i := int(a.At / time.Minute)
+	for len(f.minutes) <= i {
+		f.minutes = append(f.minutes, minute{})
+	}
+	f.minutes[i] = f.minutes[i].plus(minute{1, float64(a.ISL), float64(a.OSL)})
+}
+
+// scaled is the load at the rate asked for.
+func (l replayLoad) scaled() (replayLoad, error) {
+	if l.toRate == 0 {
+		return l, nil
+	}
+	a := &l.arrivals
+	a.scale, a.options.Windows.Scale = 1, 1
+	f, err := l.facts()
+	if err != nil {
+		return l, err
+	}
+	scale := l.toRate / f.stats.Rate
+	if !(scale >= 1e-6 && scale <= 1000) {
+		return l, usagef("--to-rate %g: the trace has %.4g requests/s, so that is %.4g times as many: want 1e-06 to 1000 times", l.toRate, f.stats.Rate, scale)
+	}
+	a.scale, a.options.Windows.Scale = scale, scale
+	return l, nil
+}
+
+// span is the time that one pass of the load takes, in whole seconds: what was
+// asked for, or up to its last request.
+func (l replayLoad) span(f loadFacts) time.Duration {
+	if w := l.arrivals.window; w != (span{}) {
+		return w.length()
+	}
+	if d := l.arrivals.spec.Duration; d > 0 && l.arrivals.spec.Requests == 0 {
+		return d.Truncate(time.Second) + time.Second*time.Duration(boolInt(d%time.Second > 0))
+	}
+	return f.stats.Duration.Truncate(time.Second) + time.Second
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// requests is the load with another seed. What is wrong with it is told to fail.
+func (l replayLoad) requests(seed uint64, span time.Duration, fail *error) iter.Seq[fleet.Request] {
+	a := l.arrivals
+	a.seed, a.spec.Seed, a.options.Windows.Seed = seed, seed, seed
+	return func(yield func(fleet.Request) bool) {
+		for k := range l.repeat {
+			open, err := a.open(l.blockSize)
+			if err != nil {
+				*fail = err
+				return
+			}
+			more := passes(open.trace, engine.FromDuration(time.Duration(k)*span), engine.FromDuration(span), fail, yield)
+			open.close()
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// passes yields one pass of a load, later by so much and not longer than its span.
+func passes(t trace.Trace, later, span engine.Picoseconds, fail *error, yield func(fleet.Request) bool) bool {
+	for x, err := range t {
+		if err != nil {
+			*fail = usagef("%s", traceFlags(err))
+			return false
+		}
+		q := requestOf(x)
+		if q.At >= span {
+			return true
+		}
+		q.At += later
+		if !yield(q) {
+			return false
+		}
+	}
+	return true
+}
+
+// mean is the mean minute.
+func (f loadFacts) mean() minute {
+	var all minute
+	for _, m := range f.minutes {
+		all = all.plus(m)
+	}
+	n := max(f.stats.Duration.Minutes(), 1)
+	return minute{all.requests / n, all.isl / n, all.osl / n}
+}
+
+// busiest are the minutes with the most requests, prompt tokens and output tokens.
+func (f loadFacts) busiest() []minute {
+	var out [3]minute
+	for _, m := range f.minutes {
+		if m.requests > out[0].requests {
+			out[0] = m
+		}
+		if m.isl > out[1].isl {
+			out[1] = m
+		}
+		if m.osl > out[2].osl {
+			out[2] = m
+		}
+	}
+	return distinct(out[:])
+}
+
+// first is the mean of the minutes from an instant on.
+func (f loadFacts) first(from time.Duration, n int) minute {
+	begin := min(int(from/time.Minute), len(f.minutes)-1)
+	part := f.minutes[begin:min(begin+n, len(f.minutes))]
+	var all minute
+	for _, m := range part {
+		all = all.plus(m)
+	}
+	k := min(float64(len(part)), math.Max(1, f.stats.Duration.Minutes()-float64(begin)))
+	return minute{all.requests / k, all.isl / k, all.osl / k}
+}
+
+func (f loadFacts) text(repeat int) string {
+	words := fmt.Sprintf("%s: %d requests in %s, %.4g/s, at most %d in a minute; ISL %.0f and OSL %.0f on average",
+		f.words, f.stats.Requests, short(f.stats.Duration.Round(time.Second)), f.stats.Rate, f.stats.Peaks[0].Requests, f.stats.ISL.Mean, f.stats.OSL.Mean)
+	if repeat > 1 {
+		words += fmt.Sprintf("; %d times over", repeat)
+	}
+	return words
+}

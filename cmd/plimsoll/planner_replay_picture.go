@@ -1,0 +1,89 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+
+	"plimsoll/planner/replay"
+	"plimsoll/plots"
+	"plimsoll/profile"
+)
+
+// picture is a policy's run with the first seed over time.
+func (c comparison) picture(x outcomeOf) (*plots.Picture, error) {
+	r, sla := x.results[0], c.options.deployment().SLA
+	points := wholePoints(r)
+	caption := plots.Caption{
+		Model: c.fleet.model, GPU: c.fleet.gpu, Configuration: strings.Join(distinct(c.fleet.labels), " + "), Engine: c.fleet.source,
+		ISL: int(math.Round(c.facts.stats.ISL.Mean)), OSL: int(math.Round(c.facts.stats.OSL.Mean)),
+		SLA: profile.SLA{TTFT: sla.TTFT, ITL: sla.ITL, Stat: profile.Mean}, EachRequest: true,
+		Provenance: r.Provenance, Feasible: true, Note: x.note(),
+	}
+	title := "Planner " + x.policy.name + ": " + c.loadName()
+	return plots.Timeline(caption, title, points[0].From, points[0].To-points[0].From, replayPanels(r, points), nil)
+}
+
+// loadName is what the load is, without the folder of a file.
+func (c comparison) loadName() string {
+	file := c.options.load.arrivals.file
+	if file == "" {
+		return c.facts.words
+	}
+	return strings.Replace(c.facts.words, file, filepath.Base(file), 1)
+}
+
+// wholePoints are a timeline's, but for a last one that is not over: its rates would
+// be those of a moment.
+func wholePoints(r replay.Result) []replay.Point {
+	points := r.Timeline
+	if n := len(points); n > 1 && points[n-1].To-points[n-1].From < points[0].To-points[0].From {
+		return points[:n-1]
+	}
+	return points
+}
+
+func replayPanels(r replay.Result, points []replay.Point) []plots.Panel {
+	line := func(name string, of func(replay.Point) float64) plots.Line {
+		l := plots.Line{Name: name, Step: true}
+		for _, p := range points {
+			l.Values = append(l.Values, of(p))
+		}
+		return l
+	}
+	met := func(of func(replay.Point) int64) func(replay.Point) float64 {
+		return func(p replay.Point) float64 {
+			if p.Arrivals == 0 {
+				return math.NaN()
+			}
+			return 100 * float64(of(p)) / float64(p.Arrivals)
+		}
+	}
+	rate := line("", func(p replay.Point) float64 { return float64(p.Arrivals) / (p.To - p.From).Seconds() })
+	rate.Filled = true
+	panels := []plots.Panel{{Title: "Requests", Unit: "per second", Lines: []plots.Line{rate}}}
+	for i, pool := range r.Pools {
+		title := "Replicas"
+		if len(r.Pools) > 1 {
+			title = strings.ToUpper(string(pool.Role[:1])) + string(pool.Role[1:]) + " replicas"
+		}
+		ready := line("ready", func(p replay.Point) float64 { return float64(p.Pools[i].Ready) })
+		ready.Filled = true
+		panels = append(panels, plots.Panel{Title: title, Lines: []plots.Line{
+			ready, line("wanted", func(p replay.Point) float64 { return float64(p.Pools[i].Wanted) }),
+		}})
+	}
+	held := line("", func(p replay.Point) float64 {
+		sum := 0.0
+		for _, x := range p.Pools {
+			sum += x.GPUs
+		}
+		return sum
+	})
+	return append(panels,
+		plots.Panel{Title: "GPUs held", Unit: "mean", Lines: []plots.Line{held}},
+		plots.Panel{Title: "Met the SLA", Unit: "%", Limits: []plots.Limit{{Name: "99 %", Value: 99}}, Lines: []plots.Line{
+			line("TTFT", met(func(p replay.Point) int64 { return p.MetTTFT })), line("ITL", met(func(p replay.Point) int64 { return p.MetITL })),
+		}},
+	)
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/planner"
+	"plimsoll/planner/observe"
+	"plimsoll/planner/replay"
+	"plimsoll/profile"
+)
+
+// comparison is every policy's way through the same load.
+type comparison struct {
+	options   replayOptions
+	fleet     simulatedFleet
+	facts     loadFacts
+	start     planner.Replicas // of all policies but the static ones
+	span      time.Duration    // of one pass of the load
+	hindsight hindsight
+	rates     []replay.Rates // of --fluid, one a seed
+	outcomes  []outcomeOf
+	warnings  []profile.Warning
+}
+
+// outcomeOf is a policy's.
+type outcomeOf struct {
+	policy  replayPolicy
+	start   planner.Replicas
+	about   string
+	results []replay.Result // one a seed
+}
+
+// newComparison reads the load once and says what every policy begins with.
+func newComparison(o replayOptions) (comparison, error) {
+	c := comparison{options: o}
+	var err error
+	if c.fleet, err = o.fleet.resolve(); err != nil {
+		return c, err
+	}
+	o.load.blockSize = c.fleet.blockSize
+	if o.load, err = o.load.scaled(); err != nil {
+		return c, err
+	}
+	if c.facts, err = o.load.facts(); err != nil {
+		return c, err
+	}
+	if c.facts.once {
+		return c, usagef("--trace %s can be read only once, and every policy reads it", o.load.arrivals.file).hint("write it to a file first")
+	}
+	c.options, c.span = o, o.load.span(c.facts)
+	if c.length() < time.Second {
+		return c, usagef("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
+	}
+	c.furnish()
+	if err := c.sizes(); err != nil {
+		return c, err
+	}
+	c.caveats()
+	return c, nil
+}
+
+// length is the time that is replayed.
+func (c comparison) length() time.Duration {
+	return c.span*time.Duration(c.options.load.repeat) - c.options.load.warmup
+}
+
+// furnish gives the pools what a scaled fleet has.
+func (c *comparison) furnish() {
+	o := c.options
+	c.fleet.MaxInFlight = 0 // replay's own
+	c.fleet.Provenance = profile.Weakest(c.fleet.Provenance, profile.Simulated)
+	for i := range c.fleet.Pools {
+		p := &c.fleet.Pools[i]
+		p.StartUp, p.StartUpSpread, p.GPUs = engine.FromDuration(o.startUp), o.spread, o.deployment().Pool(p.Engine.Role).GPUs
+		if c.fleet.steps != nil {
+			p.Timer = c.fleet.steps.Tabled(p.Engine.Limits.MaxNumSeqs, min(p.Engine.Limits.MaxModelLen, tabledContext))
+		}
+	}
+}
+
+// tabledContext is the longest mean context whose steps are looked up: beyond it
+// they are computed each time.
+const tabledContext = 16_384
+
+// sizes is what every policy begins with.
+func (c *comparison) sizes() error {
+	o, f := c.options, c.facts
+	s, p99 := o.policies[0].settings, f.stats.ISL.P99
+	var start planner.Replicas
+	if o.start != nil {
+		start = *o.start
+	} else {
+		d, err := s.sized(f.first(o.load.warmup, startMinutes), p99)
+		if err != nil {
+			return err
+		}
+		start = d.Want
+	}
+	c.start = start
+	peak, asked, err := s.peak(f.busiest(), p99)
+	if err != nil {
+		return err
+	}
+	mean, err := s.sized(f.mean(), p99)
+	if err != nil {
+		return err
+	}
+	if asked != peak {
+		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes take %s by the profile, %d GPUs; bounds and budget leave %s: --max-gpu-budget and --max-endpoint set them", asked, s.deployment.GPUs(asked), peak))
+	}
+	for _, p := range o.policies {
+		x := outcomeOf{policy: p, start: start, about: policyOf(p.policy).about, results: make([]replay.Result, o.seeds)}
+		switch p.policy {
+		case "static-peak":
+			x.start = peak
+		case "static-mean":
+			x.start = mean.Want
+		}
+		x.about += o.settingsOf(p.policy)
+		c.outcomes = append(c.outcomes, x)
+	}
+	return nil
+}
+
+// startMinutes are looked at for what the policies start with.
+const startMinutes = 5
+
+// scenario is a policy's, with a seed.
+func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
+	o, s := c.options, x.policy.settings
+	out := replay.Scenario{
+		Fleet: c.fleet.Config, Deployment: s.deployment, Start: x.start, Origin: epoch(), Warmup: o.load.warmup,
+		Length: c.length(), Drain: o.drain,
+		Pace:   s.pace(),
+		Scrape: c.scrape(s), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Lifetime: o.lifetime, Seed: seed,
+	}
+	for range out.Fleet.Pools {
+		if o.usd > 0 {
+			out.Prices = append(out.Prices, o.usd)
+		}
+	}
+	return out
+}
+
+// scrape is how often a planner looks. A fluid takes steps as long, and is fast only
+// in long ones.
+func (c comparison) scrape(s plannerSettings) time.Duration {
+	if c.options.fluid {
+		for step := fluidStep; step > s.pull; step -= time.Second {
+			if s.pulse%step == 0 {
+				return step
+			}
+		}
+	}
+	return min(s.pull, s.pulse)
+}
+
+const (
+	fluidStep = 15 * time.Second // at most
+	fluidBin  = time.Minute      // of rates
+)
+
+// flow makes rates of the load, where it is to be a fluid.
+func (c *comparison) flow() error {
+	if !c.options.fluid {
+		return nil
+	}
+	c.rates = make([]replay.Rates, c.options.seeds)
+	if t := c.facts.table; t != nil {
+		for i := range c.rates {
+			c.rates[i] = t.rates(c.options.load.repeat)
+		}
+		return nil
+	}
+	return atOnce(c.options.seeds, func(i int) error {
+		var fail, err error
+		seed := c.options.seed + uint64(i) //nolint:gosec // a seed's number is not negative
+		c.rates[i], err = replay.RatesOf(c.options.load.requests(seed, c.span, &fail), fluidBin, c.options.load.warmup+c.length())
+		return errors.Join(fail, err)
+	})
+}
+
+// run replays all policies with all seeds, as many at a time as there are
+// processors.
+func (c *comparison) run(say func(string)) error {
+	if err := c.flow(); err != nil {
+		return err
+	}
+	n := len(c.outcomes) * c.options.seeds
+	watch := progressOf{say: say, runs: n, length: c.length()}
+	err := atOnce(n, func(i int) error {
+		x, seed := &c.outcomes[i/c.options.seeds], i%c.options.seeds
+		r, err := c.one(*x, c.options.seed+uint64(seed), &watch) //nolint:gosec // a seed's number is not negative
+		if err != nil {
+			return fmt.Errorf("policy %s: %w", x.policy.name, err)
+		}
+		x.results[seed] = r
+		watch.done()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.lookBack(say)
+}
+
+func (c comparison) one(x outcomeOf, seed uint64, watch *progressOf) (replay.Result, error) {
+	rule, err := c.rule(x)
+	if err != nil {
+		return replay.Result{}, err
+	}
+	core, err := x.policy.settings.coreOf(rule, epoch().Add(-c.options.load.warmup))
+	if err != nil {
+		return replay.Result{}, err
+	}
+	s := c.scenario(x, seed)
+	if c.options.fluid {
+		return replay.RunFluid(c.rates[seed-c.options.seed], s, core)
+	}
+	var fail error
+	requests := watch.through(x.policy.name, c.options.load.requests(seed, c.span, &fail))
+	r, err := replay.Run(requests, s, core)
+	if fail != nil {
+		return r, fail
+	}
+	return r, err
+}
+
+// progressOf is how far the runs are.
+type progressOf struct {
+	mutex    sync.Mutex
+	say      func(string)
+	runs     int
+	finished int
+	length   time.Duration
+}
+
+func (p *progressOf) done() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.finished++
+}
+
+// through tells of every so many requests as they go by.
+func (p *progressOf) through(policy string, requests iter.Seq[fleet.Request]) iter.Seq[fleet.Request] {
+	return func(yield func(fleet.Request) bool) {
+		n := 0
+		for q := range requests {
+			if n++; n%1000 == 0 {
+				p.mutex.Lock()
+				p.say(fmt.Sprintf("%d of %d runs done; %s at %v of %v", p.finished, p.runs, policy, q.At.Duration().Round(time.Second), short(p.length)))
+				p.mutex.Unlock()
+			}
+			if !yield(q) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/engine/latency"
+	"plimsoll/interpolation"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+)
+
+// estimatedSurfaces are what profile-sla would find of an engine that is as the
+// latency model says: what policies plan by where there is no profile.
+func estimatedSurfaces(s modelSource) (profileSurfaces, error) {
+	pick := store.NewPick(s.config.Parallelism)
+	out := profileSurfaces{
+		provenance: profile.Estimated, workload: store.Lengths{ISL: 3000, OSL: 500}, // profile-sla's own defaults
+		rec: store.Recommendation{Provenance: profile.Estimated, Model: s.model.Name, GPU: s.gpu.Name, Prefill: &pick, Decode: &pick},
+	}
+	fail := func(err error) (profileSurfaces, error) {
+		return out, fmt.Errorf("the latency model's surfaces: %w", err)
+	}
+	limits, gpus := s.latency.Limits(), float64(pick.GPUs)
+	var err error
+	if out.prefill, err = interpolation.FitPrefill(prefillOf(s.latency, limits.MaxModelLen, gpus)); err != nil {
+		return fail(err)
+	}
+	if b := batchedOf(s.latency, limits.MaxNumBatchedTokens, limits.MaxNumSeqs, gpus); len(b.Samples) > 0 {
+		if out.prefill, err = out.prefill.WithBatched(b); err != nil {
+			return fail(err)
+		}
+	}
+	if out.decode, err = interpolation.FitDecode(decodeOf(s.latency, limits, gpus), pick.GPUs); err != nil {
+		return fail(err)
+	}
+	return out, nil
+}
+
+// rising are whole numbers from one to another, each so many times the one before.
+func rising(from, to int, by float64) []int {
+	var out []int
+	for v := float64(from); int(v) < to; v = math.Max(v+1, v*by) {
+		out = append(out, int(v))
+	}
+	return append(out, to)
+}
+
+func prefillOf(m latency.Model, longest int, gpus float64) profile.PrefillSurface {
+	s := profile.PrefillSurface{Provenance: profile.Estimated}
+	for _, isl := range rising(min(16, longest), longest, 1.4) {
+		ttft := m.TTFT(isl, 0)
+		s.Samples = append(s.Samples, profile.PrefillSample{ISL: isl, TTFT: ttft, ThroughputPerGPU: float64(isl) / ttft.Seconds() / gpus})
+	}
+	return s
+}
+
+// batchedOf is prefill of as many prompts at once as fill a step.
+func batchedOf(m latency.Model, budget, seqs int, gpus float64) profile.BatchedPrefill {
+	s := profile.BatchedPrefill{MaxBatchedTokens: budget, Provenance: profile.Estimated}
+	if seqs < 2 || budget < 32 {
+		return s
+	}
+	for _, isl := range rising(16, budget/2, 2) {
+		var b engine.Batch
+		k := min(budget/isl, seqs)
+		for range k {
+			b.AddChunk(isl, 0)
+		}
+		took := (m.StepTime(b) + m.Overhead()).Duration()
+		s.Samples = append(s.Samples, profile.BatchedSample{ISL: isl, K: k, TTFT: took, ThroughputPerGPU: float64(k*isl) / took.Seconds() / gpus})
+	}
+	return s
+}
+
+func decodeOf(m latency.Model, limits engine.Limits, gpus float64) profile.DecodeSurface {
+	s := profile.DecodeSurface{MaxKVTokens: m.KVTokens(), Provenance: profile.Estimated}
+	for _, context := range rising(min(128, limits.MaxModelLen), limits.MaxModelLen, 2) {
+		most := min(limits.MaxNumSeqs, s.MaxKVTokens/context)
+		if most < 1 {
+			break
+		}
+		for _, n := range rising(1, most, 1.5) {
+			itl := m.ITL(n, float64(context))
+			s.Samples = append(s.Samples, profile.DecodeSample{
+				KVUsage: float64(n) * float64(context) / float64(s.MaxKVTokens), Context: float64(context),
+				ITL: itl, ThroughputPerGPU: float64(n) / itl.Seconds() / gpus,
+			})
+		}
+	}
+	return s
+}
+
+// epoch is where the clock of a replay begins: any instant does.
+func epoch() time.Time { return time.Unix(0, 0).UTC() }

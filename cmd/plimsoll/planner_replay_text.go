@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// text is the comparison as people read it.
+func (c comparison) text(b *bytes.Buffer, f replayFile) {
+	for _, line := range c.head(f) {
+		fmt.Fprintln(b, line)
+	}
+	b.WriteString("\n" + c.table(f).text("") + "\n")
+	for _, line := range c.foot(f) {
+		fmt.Fprintln(b, line)
+	}
+}
+
+// markdown is the same as a page.
+func (c comparison) markdown(b *bytes.Buffer, f replayFile) {
+	fmt.Fprintf(b, "# Policies on %s\n\n", f.Load.Words)
+	for _, line := range c.head(f) {
+		fmt.Fprintf(b, "%s\\\n", line)
+	}
+	t := c.table(f)
+	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(t.head, " | "), strings.Repeat(" --- |", len(t.head)))
+	for _, r := range t.rows {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(r, " | "))
+	}
+	b.WriteString("\n")
+	for _, line := range c.foot(f) {
+		fmt.Fprintf(b, "%s\\\n", line)
+	}
+	for _, w := range f.all() {
+		fmt.Fprintf(b, "- warning: %s\n", w.Message)
+	}
+	fmt.Fprintf(b, "\n```\n%s\n```\n", f.Command)
+}
+
+// head says what was replayed, and how far to trust it.
+func (c comparison) head(f replayFile) []string {
+	o, d := c.options, c.options.deployment()
+	var engines []string
+	for i, p := range c.fleet.Pools {
+		engines = append(engines, c.fleet.labels[i]+roleWords(d, p.Engine.Role))
+	}
+	startUp := "a replica starts in " + short(o.startUp)
+	if o.spread > 0 {
+		startUp += fmt.Sprintf(" ± %.0f %%", 100*o.spread)
+	}
+	if o.lifetime > 0 {
+		startUp += fmt.Sprintf(" and fails after %s on average", short(o.lifetime))
+	}
+	budget := "no budget"
+	if d.Budget.Max >= 0 {
+		budget = fmt.Sprintf("a budget of %d GPUs", d.Budget.Max)
+	}
+	seeds := fmt.Sprintf("seed %d", f.Seeds[0])
+	if n := len(f.Seeds); n > 1 {
+		seeds = fmt.Sprintf("seeds %d to %d, the same for all policies; ± is the 95 %% interval of their mean", f.Seeds[0], f.Seeds[n-1])
+	}
+	lines := []string{
+		strings.ToUpper(f.Provenance.String()) + ", in virtual time — nothing here was measured on a GPU",
+		"Load: " + c.facts.text(o.load.repeat),
+		fmt.Sprintf("Fleet: %s of %s on %s; step times: %s; %s", strings.Join(engines, " + "), f.Fleet.Model, f.Fleet.GPU, f.Fleet.Source, startUp),
+		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms of each request; policies plan by %s, within %s", f.SLA.TTFT, f.SLA.ITL, f.SLA.Planned, budget),
+		fmt.Sprintf("Replayed: %s, %s; metrics are %s old when a decision sees them", short(c.length()), seeds, short(o.delay)),
+	}
+	if c.fleet.ttft.Known() {
+		lines = append(lines, "Model error of TTFT: "+shownError(c.fleet.ttft))
+	}
+	if c.fleet.itl.Known() {
+		lines = append(lines, "Model error of ITL: "+shownError(c.fleet.itl))
+	}
+	return lines
+}
+
+func (c comparison) table(f replayFile) *table {
+	head := []string{"policy", "attained", "TTFT", "ITL", "time under SLO", "goodput/s", "tokens/s", "GPU-hours", "scalings", "replicas"}
+	money, failures := c.options.usd > 0, c.options.lifetime > 0
+	if c.hindsight.plan {
+		head = append(head, "/ plan")
+	}
+	if failures {
+		head = append(head, "failures")
+	}
+	if money {
+		head = append(head, "USD")
+	}
+	t := newTable(head...)
+	for i, p := range f.Policies {
+		row := []string{
+			p.Name, p.Both.share(), p.TTFT.share(), p.ITL.share(), p.UnderSLO.share(), p.GoodRequests.figure(), p.GoodTokens.figure(),
+			p.GPUHours.figure(), p.Scalings.figure(), c.outcomes[i].between(),
+		}
+		if c.hindsight.plan {
+			row = append(row, p.OverPlan.figure())
+		}
+		if failures {
+			row = append(row, p.Failures.figure())
+		}
+		if money {
+			row = append(row, amount(p.Money.Mean))
+		}
+		t.row(row...)
+	}
+	return t
+}
+
+// between is the least and most replicas asked for with the first seed.
+func (x outcomeOf) between() string {
+	var parts []string
+	for _, p := range x.results[0].Pools {
+		s := itoa(p.Least)
+		if p.Most != p.Least {
+			s += "–" + itoa(p.Most)
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " + ")
+}
+
+// share is a mean share in percent.
+func (m seedMean) share() string {
+	if m.Half == nil {
+		return percent(m.Mean)
+	}
+	return fmt.Sprintf("%.2f ± %.2g %%", 100*m.Mean, 100**m.Half)
+}
+
+func (m seedMean) figure() string {
+	s := fmt.Sprintf("%.4g", m.Mean)
+	if m.Half != nil {
+		s += fmt.Sprintf(" ± %.2g", *m.Half)
+	}
+	return s
+}
+
+// foot says what the columns and the policies are, and what is left out.
+func (c comparison) foot(f replayFile) []string {
+	t := replayTerms()
+	lines := []string{t[0].text(), t[1].text() + "; " + t[2].text()}
+	if len(c.hindsight.bound) > 0 {
+		lines = append(lines, fmt.Sprintf("bound: no schedule that meets both promises of 99 %% of the requests takes less than %s GPU-hours", f.Bound.figure()))
+	}
+	for _, p := range f.Policies {
+		lines = append(lines, p.Name+": "+p.begins())
+	}
+	for _, p := range f.Policies {
+		if p.Against != nil && len(f.Seeds) > 1 {
+			lines = append(lines, fmt.Sprintf("%s less %s, seed by seed: attained %+.2f ± %.2g points, GPU-hours %+.4g ± %.2g", p.Name, p.Against.Policy,
+				100*p.Against.Both.Mean, 100**p.Against.Both.Half, p.Against.GPUHours.Mean, *p.Against.GPUHours.Half))
+		}
+	}
+	lines = append(lines, "Not modelled: "+strings.Join(f.NotModelled, "; "), "Again: "+f.Command)
+	if c.options.dir != "" {
+		lines = append(lines, fmt.Sprintf("Written to %s: %s, %s, %s and a timeline of each policy", c.options.dir, replayFileName, comparisonFileName, reportFileName))
+	}
+	return lines
+}
+
+// replayTerms are the columns' words, and what they count.
+func replayTerms() [3]meaning {
+	return [3]meaning{
+		{"attained", "requests that met both promises, of all that came; what was refused, lost or not finished missed them"},
+		{"time under SLO", "minutes with requests in which 99 % or more met both"},
+		{"GPU-hours", "from the decision to start a replica until its process is gone"},
+	}
+}
+
+// meaning is a word, and what it means.
+type meaning struct{ word, means string }
+
+func (t meaning) text() string { return t.word + ": " + t.means }
+
+// begins says what a policy is, and what it began with.
+func (p replayPolicyFile) begins() string {
+	return fmt.Sprintf("%s; every %s, from %s", p.About, short(time.Duration(p.Interval*float64(time.Second))), p.Start)
+}
+
+// note is a policy's result in one line.
+func (x outcomeOf) note() string {
+	r := x.results[0]
+	return fmt.Sprintf("%s of %d requests met both promises, with %.4g GPU-hours and %d scalings", percent(r.Attainment.Both), r.Requests, r.GPUHours, r.Scales)
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"pgregory.net/rapid"
+
+	"plimsoll/profile"
+	"plimsoll/profile/trace"
+)
+
+// tuneContext is the command line of planner tune as its action gets it.
+func tuneContext(t *testing.T, args ...string) *cli.Context {
+	t.Helper()
+	command := plannerTuneCommand()
+	set := flag.NewFlagSet("tune", flag.ContinueOnError)
+	for _, f := range command.Flags {
+		if err := f.Apply(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	c := cli.NewContext(cli.NewApp(), set, nil)
+	c.Command = command
+	return c
+}
+
+// Every parameter is a flag, and so a key of the planner's file; what is set by
+// default is found in the options; both ends of its range are values of the flag,
+// and read back as they were written.
+func TestTunables(t *testing.T) {
+	long(t)
+	t.Parallel()
+	serve := plannerFlags()
+	for _, policy := range tunedPolicies() {
+		o, err := parseTune(tuneContext(t, "--policy", policy), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.parameters = tunables(policy)
+		if err := o.space().Check(); err != nil {
+			t.Errorf("%s: %v", policy, err)
+		}
+		for _, x := range o.parameters {
+			if !slices.ContainsFunc(serve, func(f cli.Flag) bool { return f.Names()[0] == x.flag }) && policyOf(policy).serves {
+				t.Errorf("%s: planner serve has no --%s", policy, x.flag)
+			}
+			values := []float64{x.low, x.high}
+			if x.kind == tunedWord {
+				values = []float64{0, float64(len(x.words) - 1)}
+			}
+			for _, v := range values {
+				to, err := o.variant(map[string]string{x.flag: x.text(v)})
+				if err != nil {
+					t.Errorf("%s: --%s %s: %v", policy, x.flag, x.text(v), err)
+				} else if got := x.parameter(to).Default; got != v {
+					t.Errorf("%s: --%s %s is read as %v", policy, x.flag, x.text(v), got)
+				}
+			}
+		}
+	}
+	if got := tunedPolicies(); !slices.Equal(got, []string{"default", "upstream", "load", "wva-v1:sla", "keda:sla", "hpa:sla"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestParseTunables(t *testing.T) {
+	t.Parallel()
+	all := tunables("default")
+	for _, x := range []struct{ given, want, complaint string }{
+		{"", "headroom 0 to 4; scale-down-after 15s to 30m; adjustment-interval 30s to 5m; load-predictor auto|constant|arima|kalman|prophet", ""},
+		{"headroom", "headroom 0 to 4", ""},
+		{" headroom=0.5..3 , scale-down-after=1m..15m", "headroom 0.5 to 3; scale-down-after 1m to 15m", ""},
+		{"max-scale-up=2..3,load-predictor=kalman|constant", "max-scale-up 2 to 3; load-predictor kalman|constant", ""},
+		{"margin", "", `--tune "margin": want some of headroom, scale-down-after, .*`},
+		{"headroom,headroom", "", "--tune: headroom is there twice"},
+		{"headroom=1", "", "--tune headroom=1: want LOW..HIGH, such as 0..4"},
+		{"headroom=2..1", "", "--tune headroom=2..1: it goes from 2 to 1: want the first below the second"},
+		{"headroom=a..1", "", `--tune headroom=a..1: "a": want a number from 0 to 1000000`},
+		{"headroom=NaN..1", "", `.*"NaN": want a number from 0 to 1000000`},
+		{"scale-down-after=1..2", "", `.*"1": want a time such as 30m`},
+		{"max-scale-up=1.5..2", "", `.*"1.5": want a whole number from 0 to [0-9]+`},
+		{"load-predictor=kalman", "", ".*one word leaves nothing to choose: .*"},
+		{"load-predictor=kalman|kalman", "", `.*"kalman": want some of .*, each once, with \| between them`},
+		{",", "", `--tune "": want some of .*`},
+	} {
+		got, err := parseTunables(x.given, all)
+		var words []string
+		for _, p := range got {
+			words = append(words, p.flag+" "+p.searched())
+		}
+		if s := strings.Join(words, "; "); s != x.want {
+			t.Errorf("%q: %s", x.given, s)
+		}
+		if complaint := errorText(err); !regexp.MustCompile("^" + x.complaint + "$").MatchString(complaint) {
+			t.Errorf("%q: %s", x.given, complaint)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Whatever --tune says, what is taken has values that can be written and read.
+func FuzzTunables(f *testing.F) {
+	for _, s := range []string{"", "headroom", "headroom=0.5..3,scale-down-after=1m..15m", "load-predictor=kalman|auto", "adjustment-interval=30s..1h", "max-scale-up=0..1", "headroom=1e-300..1e6", "scale-down-after=0s..1ns"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseTunables(s, tunables("default"))
+		if err != nil {
+			return
+		}
+		for _, p := range got {
+			if p.kind == tunedWord {
+				continue
+			}
+			if !(p.low >= 0 && p.low < p.high && p.step > 0) {
+				t.Fatalf("%q: %s goes from %v to %v in steps of %v", s, p.flag, p.low, p.high, p.step)
+			}
+			for _, v := range []float64{p.low, p.high} {
+				if back, err := p.value(p.text(v)); err != nil || back != v {
+					t.Fatalf("%q: %v of %s is written %s and read %v, %v", s, v, p.flag, p.text(v), back, err)
+				}
+			}
+		}
+	})
+}
+
+// Whatever --fit-on says, what is taken is a part of some load, or begins somewhere.
+func FuzzSpan(f *testing.F) {
+	for _, s := range []string{"0s..30m", "30m..", "..1h", "1h..1h", "a..b", "..", "1h", "1m..2m..3m", "-1s..2s", "0\v..", "0s..9223372036854775807ns"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		w, err := parseSpan(s)
+		if err == nil && (w.from < 0 || w.to != 0 && w.to <= w.from || w == (span{}) && strings.Trim(strings.Join(strings.Fields(s), ""), "0.smhunµμ+-") != "") {
+			t.Fatalf("%q is read as %+v", s, w)
+		}
+	})
+}
+
+// The parts that are replayed never have time in common, nor go beyond the load.
+func TestHalves(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		second := func(label string) time.Duration {
+			return time.Duration(rapid.IntRange(0, 100).Draw(r, label)) * time.Second
+		}
+		given := func(label string) *span {
+			if !rapid.Bool().Draw(r, label) {
+				return nil
+			}
+			return &span{second(label + " from"), second(label + " to")}
+		}
+		fit, report, whole := given("fit"), given("report"), second("whole")
+		a, b, err := halves(fit, report, whole)
+		if err != nil {
+			return
+		}
+		if a.overlaps(b) || a.from < 0 || b.from < 0 || a.to > whole || b.to > whole || a.length() <= 0 || b.length() <= 0 {
+			r.Fatalf("%v and %v of %v are %v and %v", fit, report, whole, a, b)
+		}
+		if fit == nil && report == nil && (a.from != 0 || b.to != whole || a.to != b.from) {
+			r.Fatalf("halves of %v are %v and %v", whole, a, b)
+		}
+	})
+}
+
+// Parts of a load are its requests, each once and at its own time.
+func TestSpanOfALoad(t *testing.T) {
+	t.Parallel()
+	whole, err := trace.Generate(trace.Spec{Gaps: trace.Gaps{Process: profile.Poisson}, Rate: trace.Constant(5), Duration: time.Minute, Seed: 1, ISL: trace.Fixed(10), OSL: trace.Fixed(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(of trace.Trace, later time.Duration) (out []time.Duration) {
+		for a, err := range of {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, a.At+later)
+		}
+		return out
+	}
+	first, second := span{0, 25 * time.Second}, span{25 * time.Second, time.Minute}
+	if got, want := slices.Concat(at(first.of(whole), 0), at(second.of(whole), 25*time.Second)), at(whole, 0); !slices.Equal(got, want) {
+		t.Errorf("%d requests of %d", len(got), len(want))
+	}
+}
+
+// smallTune is a search that is over at once.
+func smallTune(more ...string) []string {
+	return append([]string{
+		"plimsoll", "planner", "tune", "--quiet", "--arrival", "sine", "--rate", "20", "--period", "3m", "--isl", "3000", "--osl", "20", "--duration", "12m",
+		"--seeds", "2", "--budget", "12", "--max-gpu-budget", "12",
+	}, more...)
+}
+
+// What is printed is as the schema says, and the schema knows every field.
+func TestTuneSchema(t *testing.T) {
+	long(t)
+	t.Parallel()
+	var schema map[string]any
+	if err := json.Unmarshal(tuneSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--policy", "hpa:sla", "--cost-per-gpu-hour", "2"}, {"--policy", "load", "--mode", "aggregated"}} {
+		var v any
+		if err := json.Unmarshal([]byte(tuned(t, append(args, "--format", "json")...)), &v); err != nil {
+			t.Fatal(err)
+		}
+		for _, complaint := range against(schema, v, "") {
+			t.Error(complaint)
+		}
+	}
+}
+
+// tuned is what planner tune prints.
+func tuned(t *testing.T, more ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(context.Background(), smallTune(more...), streams{in: strings.NewReader(""), out: &out, err: &errs})
+	if code != exitDone && code != exitInfeasible {
+		t.Fatalf("%d: %s", code, errs.String())
+	}
+	return out.String()
+}
+
+// The file that comes out is one that planner replay reads, and what it does by it is
+// what was reported; nothing that was set is lost.
+func TestTunedSettingsAreReplayed(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for _, policy := range []string{"default", "load", "hpa:sla"} {
+		file := filepath.Join(t.TempDir(), "planner.yaml")
+		var f tuneFile
+		if err := json.Unmarshal([]byte(tuned(t, "--policy", policy, "--ttft", "450", "--output", file, "--format", "json")), &f); err != nil {
+			t.Fatal(err)
+		}
+		body, err := os.ReadFile(file) //nolint:gosec // the test's own
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"# plimsoll planner tune, ", "\npolicy: " + policy + "\n", "\nttft: 450\n", "\nmax-gpu-budget: 12\n", "# again: plimsoll planner tune "} {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("%s: %q is missing in\n%s", policy, want, body)
+			}
+		}
+		// The fit part is the beginning of the load, which replay can be given alone.
+		r := replayed(t, "--config", file, "--arrival", "sine", "--rate", "20", "--period", "3m", "--isl", "3000", "--osl", "20", "--duration", "6m", "--seeds", "2")
+		want := f.Fit.Default
+		if f.Recommended {
+			want = f.Fit.Tuned
+		}
+		if got := r.Policies[0]; got.Name != policy || got.GPUHours.Mean != want.GPUHours.Mean || got.Both.Mean != want.Both.Mean {
+			t.Errorf("%s: replayed %v attained with %v GPU-hours, tuned %v with %v", got.Name, got.Both.Mean, got.GPUHours.Mean, want.Both.Mean, want.GPUHours.Mean)
+		}
+	}
+}
+
+// Twice the same is twice the same answer, on however many processors.
+func TestTuneIsDeterministic(t *testing.T) {
+	long(t)
+	t.Parallel()
+	args := []string{"--policy", "hpa:sla", "--format", "json"}
+	if a, b := tuned(t, args...), tuned(t, args...); a != b {
+		t.Errorf("%s\nand\n%s", a, b)
+	}
+}
+
+// Ctrl-C shows what was found until then.
+func TestTuneIsInterrupted(t *testing.T) {
+	long(t)
+	t.Parallel()
+	needProc(t)
+	p := start(t, nil, "planner", "tune", "--policy", "hpa:sla", "--rate", "10", "--isl", "3000", "--osl", "100", "--duration", "20m", "--seeds", "1000", "--budget", "100000")
+	poll(t, "searching", func() bool { return p.ticks(t) > 200 })
+	p.signal(t, syscall.SIGINT)
+	if code := p.wait(t); code != exitInterrupted || !strings.Contains(p.out.String(), "\nINTERRUPTED: ") {
+		t.Errorf("%d: %s\n%s", code, p.errout.String(), p.out.String())
+	}
+}

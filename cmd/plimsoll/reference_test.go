@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/profile/store"
+)
+
+// reference is where docs hold what the program says of itself.
+const referenceDir = "../../docs/reference"
+
+// TestReference holds the reference of commands against the commands. -update
+// writes it.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{}
+	var index strings.Builder
+	index.WriteString("# Commands\n\nEach with all its flags, as `--help` has them: made from the program, and held against it by its tests.\n\n")
+	for _, h := range helps(newApp(streams{})) {
+		words := strings.Fields(h.name)
+		if len(words) == 1 {
+			continue
+		}
+		file := words[1] + ".md"
+		if len(words) == 2 {
+			index.WriteString("- [" + h.name + "](" + file + "): " + h.usage + "\n")
+		}
+		want[file] += h.reference(min(len(words)-1, 2))
+	}
+	want["README.md"] = index.String() + "\nThe planner's metrics are in [metrics.md](metrics.md), a profile's files in [files.md](files.md).\n"
+	for name, text := range want {
+		checkReference(t, name, strings.TrimRight(text, "\n")+"\n")
+	}
+}
+
+// checkReference compares a file of the reference with what it has to be.
+func checkReference(t *testing.T, name, want string) {
+	t.Helper()
+	file := filepath.Join(referenceDir, name)
+	if *update {
+		if err := os.MkdirAll(referenceDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("docs/reference/%s is not what the program says: go test ./cmd/plimsoll -run TestReference -update", name)
+	}
+}
+
+// TestReferenceOfFiles holds the reference of files against the schemas of the JSON
+// files, and against what a profile leaves. -update writes it.
+func TestReferenceOfFiles(t *testing.T) {
+	t.Parallel()
+	about, err := os.ReadFile("testdata/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	b.Write(about)
+	for _, s := range []struct {
+		name   string
+		schema []byte
+	}{{"recommendation.json", store.RecommendationSchema()}, {"replay.json", replaySchema()}, {"planner tune --format json", tuneSchema()}} {
+		var schema map[string]any
+		if err := json.Unmarshal(s.schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s.\n\n| field | type |\n|---|---|\n", s.name, sentence(schema["description"].(string)))
+		fieldsOf(&b, "", schema)
+		b.WriteString("\n")
+	}
+	checkReference(t, "files.md", strings.TrimRight(b.String(), "\n")+"\n")
+
+	var known []string
+	for _, line := range strings.Split(string(about), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for i, word := range strings.Split(cells[1], "`") {
+				if i%2 == 1 {
+					known = append(known, word)
+				}
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "profile")
+	ran(t, exitDone, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--max-num-seqs", "8", "--isl", "500", "--osl", "50",
+		"--ttft", "200", "--itl", "20", "--quiet", "--output-dir", dir)
+	for file := range tree(t, dir) {
+		if !slices.ContainsFunc(known, func(pattern string) bool { ok, err := filepath.Match(pattern, file); return ok && err == nil }) {
+			t.Errorf("docs/reference/files.md does not know %s", file)
+		}
+	}
+}
+
+// fieldsOf writes a row for each value in a schema.
+func fieldsOf(b *bytes.Buffer, path string, schema map[string]any) {
+	if items, ok := schema["items"].(map[string]any); ok {
+		fieldsOf(b, path+"[]", items)
+		return
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		fieldsOf(b, strings.TrimPrefix(path+"."+name, "."), properties[name].(map[string]any))
+	}
+	if len(properties) == 0 {
+		fmt.Fprintf(b, "| `%s` | %s |\n", path, typeOf(schema))
+	}
+}
+
+// typeOf is the type of one value, with the words that it may be.
+func typeOf(schema map[string]any) string {
+	kind := strings.Trim(fmt.Sprint(schema["type"]), "[]")
+	if words, ok := schema["enum"].([]any); ok {
+		return fmt.Sprintf("%s: %s", kind, strings.Trim(fmt.Sprint(words), "[]"))
+	}
+	if values, ok := schema["additionalProperties"].(map[string]any); ok {
+		return kind + " of " + typeOf(values)
+	}
+	return kind
+}
+
+// Every page is one that man's own formatter takes without a complaint, where there
+// is one.
+func TestManuals(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "man1")
+	ran(t, exitDone, "man", dir)
+	pages, err := filepath.Glob(filepath.Join(dir, "plimsoll*.1"))
+	if err != nil || len(pages) != len(helps(newApp(streams{}))) {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	groff, err := exec.LookPath("groff")
+	for _, p := range pages {
+		text, err := os.ReadFile(p)
+		if err != nil || !bytes.Contains(text, []byte(".SH NAME")) || !bytes.Contains(text, []byte(".SH SYNOPSIS")) {
+			t.Errorf("%s: %v, %d bytes", p, err, len(text))
+		}
+		if groff == "" {
+			continue
+		}
+		if out, err := exec.CommandContext(t.Context(), groff, "-man", "-Tutf8", "-ww", "-z", p).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", p, err, out)
+		}
+	}
+	if err != nil {
+		t.Log("groff is not here: how the pages look was not checked")
+	}
+}
+
+// Help has no line beyond the terminal's width but for commands to be copied.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int{40, 60, 80, 120} {
+		for _, h := range helps(newApp(streams{})) {
+			h.about = nil
+			for line := range strings.SplitSeq(h.text(width), "\n") {
+				if n := len([]rune(line)); n > width && strings.Contains(strings.TrimSpace(line), " ") {
+					t.Errorf("%s in %d columns: %q has %d", h.name, width, line, n)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/plots/pages"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+)
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "report", Usage: "write a profile, or what two differ in, as one HTML page", ArgsUsage: "DIR [DIR]",
+		Description: "The page needs no network: charts, picks, warnings and the command that makes the profile again are in one file.\n" +
+			"Its sliders pick again among the points that were measured, by the rule of profile-sla. profile-sla writes it too.\n" +
+			"Of two profiles of one workload (two versions of an engine, two GPUs) it says what is picked, curves over each\n" +
+			"other, and differences with their intervals: where those overlap, no difference is shown.\n\n" +
+			"   plimsoll report profiling_results\n" +
+			"   plimsoll report --cost-per-gpu-hour 2.5 --output page.html profiling_results\n" +
+			"   plimsoll report --cost-per-gpu-hour 2.5,4 --output difference.html h100 h200",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: report.html in DIR; of two, difference.html in the second)"},
+			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, of two profiles one for both or two with a comma between (default: no money is shown)"},
+		},
+		Action: writeReport,
+	}
+}
+
+// differenceFileName is the page of two profiles.
+const differenceFileName = "difference.html"
+
+func writeReport(c *cli.Context) error {
+	dirs := c.Args().Slice()
+	if len(dirs) == 0 || dirs[0] == "" {
+		return usagef("report needs a folder").hint("plimsoll report profiling_results")
+	}
+	usd, err := reportPrices(c, len(dirs))
+	if err != nil {
+		return err
+	}
+	var sides []profiled
+	for i, dir := range dirs {
+		s, err := readProfiled(dir, usd[i])
+		if err != nil {
+			return err
+		}
+		sides = append(sides, s)
+	}
+	page, file := sides[0].page.HTML, filepath.Join(dirs[0], reportFileName)
+	if len(sides) > 1 {
+		both, err := compareProfiles([2]profiled(sides), commandLine(differenceArguments(c)))
+		if err != nil {
+			return err
+		}
+		page, file = both.HTML, filepath.Join(dirs[1], differenceFileName)
+	}
+	html, err := page()
+	if err != nil {
+		return err
+	}
+	if o := c.String("output"); o != "" {
+		file = o
+	}
+	if err := store.WriteFile(file, html); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", file)
+	return err
+}
+
+// reportPrices are what a GPU costs in each of n folders, 0 where nobody says.
+func reportPrices(c *cli.Context, n int) ([]float64, error) {
+	usd := make([]float64, n)
+	text := c.String("cost-per-gpu-hour")
+	if text == "" {
+		return usd, nil
+	}
+	words := strings.Split(text, ",")
+	if len(words) != 1 && len(words) != n {
+		return nil, usagef("--cost-per-gpu-hour %q: want one number, or one for each of %d folders", text, n)
+	}
+	for i := range usd {
+		word := words[min(i, len(words)-1)]
+		v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
+		if err != nil || !(v >= leastUSD && v <= mostUSD) {
+			return nil, usagef("--cost-per-gpu-hour %q: want a number from %v to %v", word, leastUSD, mostUSD)
+		}
+		usd[i] = v
+	}
+	return usd, nil
+}
+
+// What a GPU-hour may cost.
+const leastUSD, mostUSD = 1e-6, 1e6
+
+// profiled is a profile's folder.
+type profiled struct {
+	dir  string
+	run  store.Run
+	rec  store.Recommendation
+	page pages.Profile
+}
+
+// readProfiled reads a folder, or says why it holds no profile.
+func readProfiled(dir string, usd float64) (profiled, error) {
+	out, err := loadProfiled(dir, usd)
+	if errors.Is(err, os.ErrNotExist) {
+		refusal := usagef("%s holds no finished profile: %v", dir, err)
+		if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
+			return out, refusal.hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
+		}
+		return out, refusal
+	}
+	return out, err
+}
+
+func loadProfiled(dir string, usd float64) (out profiled, err error) {
+	out.dir = dir
+	if out.rec, err = store.ReadRecommendation(dir); err != nil {
+		return out, err
+	}
+	if out.run, err = store.ReadRun(dir); err != nil {
+		return out, err
+	}
+	out.page = pageOf(out.run, out.rec)
+	out.page.USD = usd
+	if out.rec.Mode == store.Aggregated {
+		return out, nil
+	}
+	weakest := profile.Published
+	if out.page.Prefill, err = store.LoadPrefill(dir, store.LoadOptions{Provenance: &weakest}); err != nil {
+		return out, err
+	}
+	out.page.Decode, err = store.LoadDecode(dir, store.LoadOptions{Provenance: &weakest})
+	return out, err
+}
+
+// pageOf is a profile as a page takes it, but for the surfaces at the picks.
+func pageOf(run store.Run, rec store.Recommendation) pages.Profile {
+	p := pages.Profile{
+		Origin: profileOrigin(run, rec), SLA: run.SLA, Rank: rankOf(run), ISL: rec.Workload.ISL, OSL: rec.Workload.OSL,
+		Points: chosenFrom(run), Verified: attainedLines(rec), Assumptions: rec.Assumptions,
+	}
+	for _, s := range run.Skips {
+		what := s.Label
+		if s.Phase != "" {
+			what += ", " + string(s.Phase)
+		}
+		p.LeftOut = append(p.LeftOut, pages.Fact{Name: what, Text: firstLine(s.Reason)})
+	}
+	return p
+}
+
+// writePage writes report.html of a profile that has just ended.
+func writePage(dir string, run store.Run, rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) error {
+	p := pageOf(run, rec)
+	p.Prefill, p.Decode = ps, ds
+	html, err := p.HTML()
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(dir, reportFileName), html)
+}
+
+// rankOf is what a profile's candidates were ranked by; one that was imported says
+// nothing of it.
+func rankOf(run store.Run) recommend.Rank {
+	return cmp.Or(recommend.Rank(run.Inputs["--rank"]), recommend.ByThroughput)
+}
+
+// chosenFrom are the points that the pick was made of: a sweep's, but for those of
+// configurations that were left out.
+func chosenFrom(run store.Run) []profile.Point {
+	var out []profile.Point
+	for _, p := range run.Points {
+		left := false
+		for _, s := range run.Skips {
+			left = left || s.Label == p.Config.Parallelism.Label() && (s.Phase == "" || s.Phase == p.Phase)
+		}
+		if p.Stage == profile.StageSweep && !left {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/sweep"
+)
+
+// notVerified is said of picks that nobody ran at their rate.
+const notVerified = "not verified under load"
+
+// verifiedOf is what the picks attained, as recommendation.json has it; nil where
+// none was run.
+func verifiedOf(res sweep.Result, source string, sla profile.SLA) *store.Verified {
+	if len(res.Verified) == 0 {
+		return nil
+	}
+	out := &store.Verified{}
+	for _, v := range res.Verified {
+		a := attainedOf(v, source, sla)
+		switch v.Phase {
+		case profile.Prefill:
+			out.Prefill = a
+		case profile.Aggregated:
+			out.Aggregated = a
+		default:
+			out.Decode = a
+		}
+	}
+	return out
+}
+
+func attainedOf(v sweep.Verification, source string, sla profile.SLA) *store.Attained {
+	l := v.Point.Load
+	a := &store.Attained{
+		Holds: v.Rate > 0, Undecided: l.Undecided(v.Phase, sla), Point: v.Point.ID, Load: source, AskedRPS: v.Asked, RateRPS: v.Point.Rate, Achieved: l.Achieved,
+		Seconds: l.Window.Seconds(), Requests: l.Requests, Failures: l.Failures,
+		TTFT: store.NewPercentiles(l.TTFT), Service: store.NewPercentiles(l.Service), ITL: store.NewPercentiles(l.ITL), TPOT: store.NewPercentiles(l.TPOT),
+		InFlight: l.InFlight, Provenance: v.Point.Provenance, Limits: append([]string{}, v.Limits...),
+	}
+	share := func(n int) float64 { return float64(n) / float64(max(l.Requests, 1)) }
+	ttft, itl := share(l.WithinTTFT), share(l.WithinITL)
+	switch v.Phase {
+	case profile.Prefill:
+		a.Within, a.Interval, a.WithinTTFT = ttft, l.InTTFT, &ttft
+	case profile.Decode:
+		a.Within, a.Interval, a.WithinITL = itl, l.InITL, &itl
+	default:
+		a.Within, a.Interval, a.WithinTTFT, a.WithinITL = share(l.Within), l.InBoth, &ttft, &itl
+	}
+	return a
+}
+
+// corrected lowers the rate of a pick that missed its SLA at the one that it was
+// recommended at.
+func corrected(p *store.Pick, a *store.Attained) {
+	switch {
+	case p == nil || a == nil:
+	case !a.Holds:
+		p.SustainedRPS = 0
+	case a.RateRPS < a.AskedRPS:
+		p.SustainedRPS = a.RateRPS
+	}
+}
+
+// decodeUse is the KV use of the decode pick at the rate that it is recommended at:
+// of as many as were in flight when that was verified, with the context that they had
+// there, otherwise as are expected.
+// A load's own figure is none, since its requests share prompts.
+func decodeUse(res sweep.Result) float64 {
+	c := res.Decode.Picked
+	together, context := c.Together, 1.0
+	for _, v := range res.Verified {
+		if v.Phase == profile.Decode && v.Rate > 0 {
+			together = v.Point.InFlight
+			if v.Point.Context > 0 && c.Point.Context > 0 {
+				context = v.Point.Context / c.Point.Context
+			}
+		}
+	}
+	if together <= 0 || c.Point.InFlight <= 0 {
+		return c.Point.KVUsage
+	}
+	return min(1, c.Point.KVUsage*context*together/c.Point.InFlight)
+}
+
+// verifiedText says what the picks attained, one line each.
+func verifiedText(b *bytes.Buffer, rec store.Recommendation) {
+	as := rec.Verified.All()
+	if len(as) == 0 {
+		fmt.Fprintf(b, "%s%s\n", strings.ToUpper(notVerified[:1]), notVerified[1:])
+		return
+	}
+	if v := rec.Verified; v != nil && rec.Mode == store.Disaggregated && (v.Prefill == nil || v.Decode == nil) {
+		missing := "prefill"
+		if v.Prefill != nil {
+			missing = "decode"
+		}
+		fmt.Fprintf(b, "The %s pick is %s\n", missing, notVerified)
+	}
+	for _, line := range attainedLines(rec) {
+		fmt.Fprintf(b, "%s\n", line)
+	}
+	fmt.Fprintf(b, "  by %s\n", as[0].Load)
+}
+
+// attainedLines are the picks under load, where they were run under one.
+func attainedLines(rec store.Recommendation) []string {
+	if rec.Verified == nil {
+		return nil
+	}
+	var out []string
+	for _, x := range []struct {
+		phase profile.Phase
+		pick  *store.Pick
+		of    *store.Attained
+	}{
+		{profile.Prefill, rec.Prefill, rec.Verified.Prefill},
+		{profile.Decode, rec.Decode, rec.Verified.Decode},
+		{profile.Aggregated, rec.Aggregated, rec.Verified.Aggregated},
+	} {
+		if x.of != nil && x.pick != nil {
+			out = append(out, attainedLine(x.phase, x.pick.Label, x.of, rec.SLA))
+		}
+	}
+	return out
+}
+
+// attainedLine is one pick under load.
+func attainedLine(phase profile.Phase, label string, a *store.Attained, sla store.SLA) string {
+	verb := "Verified under load"
+	if !a.Holds {
+		verb = "MISSES ITS SLA UNDER LOAD"
+	}
+	var figures []string
+	if a.WithinTTFT != nil && a.TTFT != nil {
+		figures = append(figures, fmt.Sprintf("TTFT %s", shownFigure(a.TTFT, sla.Stat)))
+	}
+	if a.WithinITL != nil && a.TPOT != nil {
+		p := a.TPOT
+		if sla.Stat != profile.Mean && !sla.PerRequest && a.ITL != nil {
+			p = a.ITL
+		}
+		figures = append(figures, fmt.Sprintf("ITL %s", shownFigure(p, sla.Stat)))
+	}
+	switch {
+	case a.Undecided && a.Interval == profile.Interval{}:
+		figures = append(figures, "undecided: too short to say")
+	case a.Undecided:
+		figures = append(figures, "undecided")
+	}
+	return fmt.Sprintf("%s: %s %s at %.4g requests/s for %.0f s: %s of %d requests within the SLA, %.1f in flight, %s",
+		verb, phase, label, a.RateRPS, a.Seconds, shownShare(a), a.Requests, a.InFlight, strings.Join(figures, ", "))
+}
+
+// shownShare is the share of requests within the SLA, with its 95 % interval.
+func shownShare(a *store.Attained) string {
+	if a.Interval.High == 0 {
+		return fmt.Sprintf("%.1f %%", 100*a.Within)
+	}
+	return fmt.Sprintf("%.1f %% (%.1f to %.1f)", 100*a.Within, 100*a.Interval.Low, 100*a.Interval.High)
+}
+
+// shownFigure is the statistic that the SLA speaks of, of a mean with its interval.
+func shownFigure(p *store.Percentiles, stat profile.Statistic) string {
+	switch stat {
+	case profile.P50:
+		return fmt.Sprintf("p50 %.2f ms", p.P50)
+	case profile.P90:
+		return fmt.Sprintf("p90 %.2f ms", p.P90)
+	case profile.P95:
+		return fmt.Sprintf("p95 %.2f ms", p.P95)
+	case profile.P99:
+		return fmt.Sprintf("p99 %.2f ms", p.P99)
+	case profile.Mean:
+	}
+	if p.Half95 > 0 {
+		return fmt.Sprintf("mean %.2f ± %.2f ms", p.Mean, p.Half95)
+	}
+	return fmt.Sprintf("mean %.2f ms", p.Mean)
+}
