@@ -2,6 +2,7 @@
 # check        what a change must pass: tests, races, linters, formatting, README's commands
 # integration  the same product against real servers that this project did not write
 # bench        the Go benchmarks
+# release      archives for every system in dist/, with checksums and lists of what is in them
 # fmt          format everything
 # fit          refit the latency model from its measured rows
 
@@ -14,7 +15,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build check fmt fit bench integration lint race tidy nocgo readme
+.PHONY: build check fmt fit bench integration release lint race tidy nocgo readme
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -36,6 +37,7 @@ race:
 
 lint: $(GOLANGCI)
 	go vet ./...
+	go vet -tags contest ./cmd/plimsoll
 	$(GOLANGCI) run ./...
 
 # -diff prints what tidying would change, and changes nothing.
@@ -43,9 +45,11 @@ tidy:
 	go mod tidy -diff
 	go -C testdata/integration mod tidy -diff
 	go -C testdata/integration/simulator mod tidy -diff
+	go -C deploy/sbom mod tidy -diff
 
+# -trimpath, because releases are built so: what is built here is not built again there.
 nocgo:
-	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 go build -trimpath ./...
 	CGO_ENABLED=0 go vet ./...
 
 readme:
@@ -59,6 +63,9 @@ fit:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+release:
+	deploy/release.sh $(VERSION) dist
 
 integration: build
 	testdata/integration/run.sh bin/plimsoll $(CACHE)/integration
