@@ -10,21 +10,26 @@ requests running it takes, in whole milliseconds rounded down,
 (pkg/llm-d-inference-sim/latencies.go and pkg/common/utils.go of v0.10.2). It
 sleeps, so it is never faster; what it takes longer is its own work, the timers'
 and the network's. The median of each point must be within SLACK of the formula,
+but for FEW that a busy machine may have kept waiting, which must be within LOOSE;
 and the pick must be the one that the formula says. Ends with status 1 and the
 reason at the first thing that is wrong; otherwise prints figures and a table.
 
-Prefill must run without a factor under load: the simulator counts a request as
-running only some time after it computed its TTFT, or before (v0.10.2), so that
-the factor at one in flight may be that of none, which is below 1.
+TTFT has the factor under load too. The simulator counts a request as running only
+some time after it computed its TTFT, or before (v0.10.2), so that the factor at one
+in flight may be that of none, which is below 1.
+
+Bursts of prompts (prefill_batched.json) and verifications are left out: the
+formula is of one prompt alone, and of a number in flight that does not change.
 """
 
 import re
 import statistics
 import sys
 
-from check_profile import MS, need, read
+from check_profile import MS, alone, need, read
 
 SLACK_MS, SLACK = 1.5, 0.05
+FEW, LOOSE = 2, 0.3
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
@@ -38,8 +43,12 @@ class Formula:
         self.load, self.slots = float(flags.get("--time-factor-under-load", 1)), int(flags["--max-num-seqs"])
 
     def ttft(self, isl):
-        need(self.load == 1, "prefill ran with a factor under load")
         return whole(self.overhead + isl * self.per_token)
+
+    def least_ttft(self, isl):
+        """With the factor of none in flight; its two parts are rounded apart."""
+        none = 1 - (self.load - 1) / (self.slots - 1)
+        return whole(self.overhead * none) + whole(isl * self.per_token * none)
 
     def itl(self, n):
         return whole(self.gap * (1 + (self.load - 1) * (n - 1) / (self.slots - 1)))
@@ -55,30 +64,34 @@ def whole(ms):
 
 
 def check_points(points, formulas):
-    """Every point's median; gives what it was longer at most, by metric."""
-    worst = {"TTFT": 0.0, "ITL": 0.0}
+    """Every point's median; gives what the tight ones were longer at most, by metric."""
+    worst, off = {"TTFT": 0.0, "ITL": 0.0}, []
     for p in points:
-        f = formulas[p["phase"], p["config"]["parallelism"]["tp"]]
+        f = formulas[p["config"]["parallelism"]["tp"]]
         if p["phase"] == "prefill":
-            metric, got, want = "TTFT", p["ttft"]["p50_ns"] / MS, f.ttft(p["isl"])
+            metric, got, least, want = "TTFT", p["ttft"]["p50_ns"] / MS, f.least_ttft(p["isl"]), f.ttft(p["isl"])
         else:
-            metric, got, want = "ITL", p["itl"]["p50_ns"] / MS, f.itl(p["asked_in_flight"])
-        need(want - 0.05 <= got <= want + SLACK_MS + SLACK * want,
-             "%s: %s %.2f ms, by the formula %d ms" % (p["id"], metric, got, want))
-        worst[metric] = max(worst[metric], got - want)
-    return worst
+            least = want = f.itl(p["asked_in_flight"])
+            metric, got = "ITL", p["itl"]["p50_ns"] / MS
+        what = "%s: %s %.2f ms, by the formula %d ms" % (p["id"], metric, got, want)
+        need((1 - LOOSE) * least <= got <= (1 + LOOSE) * want + SLACK_MS, what)
+        if not least - 0.05 <= got <= want + SLACK_MS + SLACK * want:
+            off.append(what)
+        else:
+            worst[metric] = max(worst[metric], got - want)
+    need(len(off) <= FEW, "; ".join(off))
+    return worst, off
 
 
 def check_picks(rec, formulas):
     """The pick is the formula's: of what meets the SLA, most tokens per second and GPU."""
     sla, isl = rec["sla"], rec["workload"]["isl"]
-    prefill = {(isl / f.ttft(isl) / tp, tp) for (phase, tp), f in formulas.items()
-               if phase == "prefill" and f.ttft(isl) <= sla["ttft_ms"]}
-    decode = {(n / f.itl(n) / tp, tp, n) for (phase, tp), f in formulas.items()
-              if phase == "decode" for n in range(1, f.slots + 1) if f.itl(n) <= sla["itl_ms"]}
+    prefill = {(isl / f.ttft(isl) / tp, tp) for tp, f in formulas.items() if f.ttft(isl) <= sla["ttft_ms"]}
+    decode = {(n / f.itl(n) / tp, tp, n) for tp, f in formulas.items()
+              for n in range(1, f.slots + 1) if f.itl(n) <= sla["itl_ms"]}
     got = rec["prefill"]["tp"], rec["decode"]["tp"], rec["decode"]["in_flight"]
     want = max(prefill)[1], max(decode)[1], max(decode)[2]
-    need(abs(got[2] - want[2]) < 0.01 and got[:2] == want[:2],
+    need(round(got[2]) == want[2] and got[:2] == want[:2],
          "picked prefill TP:%d, decode TP:%d at %.1f in flight; by the formula TP:%d, TP:%d at %d" % (*got, *want))
     return want
 
@@ -97,14 +110,14 @@ def main():
     run, rec = read(sys.argv[1], "run.json"), read(sys.argv[1], "recommendation.json")
     formulas = {}
     for e in run["engines"]:
-        phase, tp = re.fullmatch(r"(prefill|decode)/tp([0-9]+)", e["key"]).groups()
-        formulas[phase, int(tp)] = Formula(e["command"])
-    worst = check_points(run["points"], formulas)
+        formulas[int(re.fullmatch(r"tp([0-9]+)", e["key"]).group(1))] = Formula(e["command"])
+    points = [p for p in run["points"] if alone(p)]
+    worst, off = check_points(points, formulas)
     tp, decode_tp, n = check_picks(rec, formulas)
-    print("%d points within %g ms + %g %% of the formula (longer by %.1f ms of TTFT, %.1f ms of ITL at most); picks are the formula's: prefill TP:%d, decode TP:%d at %d in flight" % (
-        len(run["points"]), SLACK_MS, 100 * SLACK, worst["TTFT"], worst["ITL"], tp, decode_tp, n))
-    table(run["points"], "prefill", tp, "TTFT", "isl", formulas["prefill", tp].ttft)
-    table(run["points"], "decode", decode_tp, "ITL", "asked_in_flight", formulas["decode", decode_tp].itl)
+    print("%d of %d points within %g ms + %g %% of the formula (longer by %.1f ms of TTFT, %.1f ms of ITL at most), the others within %g %%; picks are the formula's: prefill TP:%d, decode TP:%d at %d in flight" % (
+        len(points) - len(off), len(points), SLACK_MS, 100 * SLACK, worst["TTFT"], worst["ITL"], 100 * LOOSE, tp, decode_tp, n))
+    table(points, "prefill", tp, "TTFT", "isl", formulas[tp].ttft)
+    table(points, "decode", decode_tp, "ITL", "asked_in_flight", formulas[decode_tp].itl)
 
 
 if __name__ == "__main__":

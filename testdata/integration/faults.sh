@@ -3,7 +3,7 @@
 
 # attached URL DIR OSL FLAGS… is a small profile of a server.
 attached() {
-	"${first[@]}" timeout 120 "$bin" profile-sla --endpoint "$1" --endpoint-gpus 1 --max-in-flight 4 --isl 256 --osl "$3" \
+	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$1" --endpoint-gpus 1 --max-in-flight 4 --isl 256 --osl "$3" \
 		--ttft 5000 --itl 250 --max-context-length 1024 --prefill-interpolation-granularity 2 --decode-interpolation-granularity 2 \
 		--output-dir "$2" "${@:4}" >"$2.txt" 2>"$2.err"
 }
@@ -36,7 +36,7 @@ amid() {
 	local dir=$1 osl=$2 url=$3 what=$4 pid status=0
 	attached "$url" "$dir" "$osl" &
 	pid=$!
-	wait_for 60 "a point of the decode sweep" grep -q '"id":"sweep/decode/' "$dir/journal.jsonl"
+	wait_for 240 "a point of the decode sweep" grep -q '"id":"sweep/decode/' "$dir/journal.jsonl"
 	"$what"
 	wait "$pid" || status=$?
 	says "$dir.err" "$status" "${@:5}"

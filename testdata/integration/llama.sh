@@ -16,7 +16,7 @@ template="nice -n 5 $serve -c $((slots * context)) --port {{.Port}} -t {{.TP}} -
 # Objectives that a slow, busy machine meets too.
 ttft=5000 itl=250
 target=(--isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
-	--prefill-interpolation-granularity 6 --decode-interpolation-granularity 4 --quiet)
+	--prefill-interpolation-granularity 5 --decode-interpolation-granularity 3 --verify never --quiet)
 # By its name, as users start it; and as a command, of which all is told.
 llamacpp=(profile-sla --engine llamacpp --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
 command=(profile-sla --engine command --model tiny --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
@@ -60,6 +60,35 @@ launched() {
 	judge "$work/launched" "$slots"
 }
 
+# Upstream's plan with few points, beside what the adaptive search found before.
+searches() {
+	need_server
+	if [[ ! -s $work/launched/run.json ]]; then
+		echo "not run: there is no profile by the adaptive search" >&2
+		return 1
+	fi
+	PATH=$work/bin:$PATH "${first[@]}" timeout 300 "$bin" "${llamacpp[@]}" --search grid \
+		--prefill-interpolation-granularity 3 --decode-interpolation-granularity 2 --max-context-length 448 \
+		--output-dir "$work/grid" -- --poll 0 >"$work/grid.txt"
+	none_left
+	[[ $(suggested "$work/grid.txt") == 4 ]]
+	"$python" "$here/check_searches.py" "$work/grid" "$work/launched"
+}
+
+# Both searches with as many points as they have by default: a quarter of an hour.
+contest() {
+	need_server
+	local search
+	for search in adaptive grid; do
+		PATH=$work/bin:$PATH "${first[@]}" timeout 1800 "$bin" "${llamacpp[@]}" --search "$search" \
+			--prefill-interpolation-granularity 16 --decode-interpolation-granularity 6 \
+			--output-dir "$work/contest-$search" -- --poll 0 >"$work/contest-$search.txt"
+		none_left
+		[[ $(suggested "$work/contest-$search.txt") == 4 ]]
+	done
+	"$python" "$here/check_searches.py" "$work/contest-grid" "$work/contest-adaptive" 0.3
+}
+
 # start_llama PORT CONTEXT starts the server with slots of CONTEXT tokens.
 start_llama() {
 	$serve -c $((slots * $2)) --port "$1" -t 1 -tb 1 >>"$work/llama.log" 2>&1 &
@@ -95,9 +124,10 @@ endpoint() {
 }
 
 points() { grep -c "\"type\":\"point\".*\"$1/" "$work/killed/journal.jsonl"; }
-midway() { (($(points "$1") >= 3)) && engine_runs; }
+midway() { (($(points "$1") >= 2)) && engine_runs; }
 
-# Killed twice, in the sweep and in the surfaces; the second time while it
+# Killed twice, in the first sweep and in the surfaces, which begin as soon as an
+# engine may be the pick; the second time while it
 # resumes. The points that were finished stay as they were.
 killed() {
 	need_server
@@ -105,7 +135,7 @@ killed() {
 	for stage in sweep surface; do
 		"${first[@]}" "$bin" "${command[@]}" --output-dir "$work/killed" "${extra[@]}" >"$work/killed.txt" 2>&1 &
 		pid=$!
-		wait_for 200 "3 points of the $stage" midway "$stage"
+		wait_for 200 "points of the $stage" midway "$stage"
 		kill -9 "$pid"
 		wait "$pid" 2>/dev/null || true
 		none_left
@@ -137,6 +167,10 @@ llama_faults() {
 
 check llama-server llama_server
 check llama-launched launched
+check llama-searches searches
+if [[ -n ${LONG:-} ]]; then
+	check llama-contest contest
+fi
 check llama-endpoint endpoint
 check llama-killed-and-resumed killed
 check llama-faults llama_faults

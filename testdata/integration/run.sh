@@ -10,7 +10,8 @@
 # check prints one line, "ok NAME figures" or "FAIL NAME reason"; what could not
 # be had fails by name. Ends with status 1 if anything failed, and then keeps the
 # outputs; KEEP=1 in the environment keeps them anyway, plots and all.
-# ONLY='@(python-packages|simulator*)' runs the checks of such names alone.
+# ONLY='@(python-packages|simulator*)' runs the checks of such names alone, LONG=1
+# those too that take a quarter of an hour.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -61,11 +62,15 @@ wait_for() {
 	done
 }
 
-cleanup() {
+end_ours() {
 	local pid
 	for pid in $(ours); do
 		kill -9 "$pid" 2>/dev/null || true
 	done
+}
+
+cleanup() {
+	end_ours
 	if ((failed > 0)) || [[ -n ${KEEP:-} ]]; then
 		echo "outputs are in $work" >&2
 	else
@@ -95,6 +100,7 @@ check() {
 	else
 		fail "$name $(tail -n 1 "$err")"
 		sed 's/^/    /' "$err" | tail -n 30
+		end_ours # what a check that failed left is not the next one's fault
 	fi
 }
 
@@ -126,11 +132,31 @@ first_run() {
 	echo "build $(elapsed "$begin" "$built") s, profile $(elapsed "$built" "$ended") s of 90; $(grep '^Suggested decode' "$work/first.txt")"
 }
 
+# The embedded engine over HTTP: picks under open load, at the rates that are
+# recommended.
+verified() {
+	timeout 150 "$bin" profile-sla --engine sim --gpu l40s --gpu-count 1 --tp 1 --isl 500 --osl 30 --ttft 1000 --itl 100 --quiet \
+		--prefill-interpolation-granularity 3 --decode-interpolation-granularity 2 --max-context-length 2000 --verify always --load-time 40s \
+		--output-dir "$work/verified" >"$work/verified.txt"
+	[[ $(suggested "$work/verified.txt") == 4 ]]
+	[[ $(grep -cE '^Verified under load: (prefill|decode) TP:1 at ' "$work/verified.txt") == 2 ]]
+	none_left
+	grep '^Verified under load' "$work/verified.txt" | paste -sd ';'
+}
+
 elapsed() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", b - a }'; }
 
 numpy_reads() {
 	"$python" "$here/check_npz.py" "$repo/testdata/npz" "$work/launched" "$work/simulated" "$work/profiling_results" >"$work/npz.figures"
 	paste -sd ';' "$work/npz.figures"
+}
+
+chromium() {
+	if [[ ! -x /usr/bin/chromium ]]; then
+		apt-get -qq update
+		DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends chromium >&2
+	fi
+	/usr/bin/chromium --version
 }
 
 servers() {
@@ -151,8 +177,9 @@ go_test() {
 		echo "not run: there are no servers" >&2
 		return 1
 	fi
-	PLIMSOLL=$bin PLIMSOLL_SERVERS=$(cat "$work/servers") go -C "$here" test -count=1 -timeout 10m -v "$1" >"$out" 2>&1 || {
+	PLIMSOLL=$bin PLIMSOLL_SERVERS=$(cat "$work/servers") go -C "$here" test -count=1 -timeout 15m -v "$1" >"$out" 2>&1 || {
 		grep -v '^=== \|^--- PASS' "$out" >&2
+		grep -E -A 3 '^ +[a-z_]+_test\.go:[0-9]+: |^panic: ' "$out" | tail -n 20 >&2 # what is wrong, last
 		return 1
 	}
 	passed=$(grep -c '^--- PASS' "$out")
@@ -164,8 +191,11 @@ check python-packages python_packages
 . "$here/llama.sh"
 . "$here/simulator.sh"
 check first-run first_run
+check verified verified
 check numpy-reads numpy_reads
 . "$here/prometheus.sh"
+. "$here/release.sh"
+check chromium chromium
 check servers servers
 for package in $(go -C "$here" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do
 	tests_of() { go_test "$package"; }

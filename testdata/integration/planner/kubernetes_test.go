@@ -46,7 +46,7 @@ func followsTheLoad(t *testing.T, on *cluster.Cluster, site *traffic, prometheus
 	f := newFleet(t, on, "load", "large")
 	s := f.planned(f.account(pools()), prometheus, append(pools(), "--load-predictor", "auto", "--headroom", "1")...)
 	s.decisions(1)
-	site.set(steady(30), figures)
+	site.set(steady(brisk), figures)
 	f.until(40*time.Second, "more for more", busy)
 	site.set(steady(200), figures)
 	f.until(40*time.Second, "all of the budget", func(p pair) bool { return p.Prefill+p.Decode == budget })
@@ -83,7 +83,7 @@ func onlySaysWhatItWouldDo(t *testing.T, on *cluster.Cluster, site *traffic, pro
 	s := f.planned(f.account(pools()), prometheus, append(pools(), "--no-operation")...)
 	f.until(20*time.Second, "one of each is ready", is(pair{1, 1}))
 	began := time.Now()
-	site.set(steady(30), figures)
+	site.set(steady(brisk), figures)
 	s.after(began, 30*time.Second, "its advice", ofKind("advice", "would ask for prefill=2, decode=1"))
 	for _, e := range s.decisions(3) {
 		if e.Decision.From != (pair{1, 1}) || e.warns("edited") {
@@ -103,7 +103,7 @@ func lacksARight(t *testing.T, on *cluster.Cluster, site *traffic, prometheus st
 	s := f.planned(f.account(pools(), without), prometheus, pools()...)
 	s.decisions(1)
 	began := time.Now()
-	site.set(steady(30), figures)
+	site.set(steady(brisk), figures)
 	why := s.after(began, 30*time.Second, "it says what is missing", ofKind("error", "lacks a rule"))
 	if want := `{apiGroups: ["apps"], resources: ["deployments/scale"], verbs: ["patch"]}`; !strings.Contains(why.Text, want) {
 		t.Errorf("it says %q, want %s", why.Text, want)
@@ -159,7 +159,7 @@ func twoOfThem(t *testing.T, on *cluster.Cluster, site *traffic, prometheus stri
 		leader, standby = standby, leader
 	}
 	leader.decisions(1)
-	site.set(steady(30), figures)
+	site.set(steady(brisk), figures)
 	want := f.until(30*time.Second, "the leader acts", busy)
 	if n := standby.count("started"); n > 0 {
 		t.Errorf("two lead")
@@ -233,7 +233,7 @@ func apiServerRestarts(t *testing.T, on *cluster.Cluster, site *traffic, prometh
 	s.decisions(1)
 	on.KillAPIServer()
 	gone := time.Now()
-	site.set(steady(30), figures)
+	site.set(steady(brisk), figures)
 	s.after(gone, 40*time.Second, "it says that the API server is away", ofKind("error", "the API server was not reached"))
 	blind := s.after(gone, 40*time.Second, "it decides that it would", func(e event) bool {
 		return e.Kind == "decision" && e.Decision.Want != e.Decision.From

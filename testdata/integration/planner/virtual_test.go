@@ -115,7 +115,7 @@ func TestVirtualDecisions(t *testing.T) {
 		const patience = 14 * time.Second
 		s, o := virtualPlanner(t, on, scraper, "acts", "--scaling-max-wait", patience.String())
 		s.decisions(1)
-		sites["acts"].set(steady(30), figures)
+		sites["acts"].set(steady(brisk), figures)
 		up := o.wait(0)
 		if up.ID != 1 || up.Prefill < 2 || up.Prefill+up.Decode > 8 {
 			t.Fatalf("the load rose, and it was decided %+v", up)
@@ -144,7 +144,7 @@ func TestVirtualDecisions(t *testing.T) {
 	t.Run("killed before the acknowledgement", func(t *testing.T) {
 		t.Parallel()
 		s, o := virtualPlanner(t, on, scraper, "dies")
-		sites["dies"].set(steady(30), figures)
+		sites["dies"].set(steady(brisk), figures)
 		up := o.wait(0)
 		s.Kill()
 		_, decided := o.keys()
@@ -176,7 +176,7 @@ func TestVirtualOutlivesEtcd(t *testing.T) {
 	on.Stop()
 	gone := time.Now()
 	s.after(gone, 40*time.Second, "it says that etcd is away", ofKind("error", "etcd does not answer"))
-	sites["away"].set(steady(30), figures)
+	sites["away"].set(steady(brisk), figures)
 	on.Restart()
 	if d := o.wait(0); d.ID != 1 || d.Prefill < 2 {
 		t.Errorf("with etcd back it was decided %+v", d)

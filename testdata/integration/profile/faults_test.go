@@ -59,7 +59,7 @@ func outOfMemory(t *testing.T, on *cluster.Cluster) {
 func namesTaken(t *testing.T, on *cluster.Cluster) {
 	s := newSite(t, on, "names")
 	dir := filepath.Join(t.TempDir(), "out")
-	p := program.Start(t, nil, s.onCluster(dir)...)
+	p := program.Start(t, nil, s.onCluster(dir, grid()...)...) // an engine for each phase
 	id := s.run()
 	var taken []string
 	for attempt := 2; attempt <= 3; attempt++ {
@@ -74,7 +74,7 @@ func namesTaken(t *testing.T, on *cluster.Cluster) {
 			taken = append(taken, service.Name)
 		}
 	}
-	if code := ends(t, p, 60*time.Second); code != 0 {
+	if code := ends(t, p, 4*time.Minute); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	s.nothingLeft(taken...)
@@ -102,13 +102,13 @@ func podsGo(t *testing.T, on *cluster.Cluster) {
 			t.Parallel()
 			s := newSite(t, on, name)
 			dir := filepath.Join(t.TempDir(), "out")
-			p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
+			p := program.Start(t, nil, s.onCluster(dir, grid("--tp", "1,2")...)...) // which leaves no size out
 			pod := s.pod(60*time.Second, "the engine of TP 2 is measured", func(p corev1.Pod) bool { return strings.Contains(p.Name, "decode-tp2") && ready(p) })
 			time.Sleep(500 * time.Millisecond) // into its measurement
 			if err := c.end(s, pod.Name); err != nil {
 				t.Fatal(err)
 			}
-			if code := ends(t, p, 60*time.Second); code != 0 {
+			if code := ends(t, p, 4*time.Minute); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			s.nothingLeft()

@@ -52,7 +52,7 @@ func interrupted(t *testing.T, on *cluster.Cluster) {
 func killed(t *testing.T, on *cluster.Cluster) {
 	s := newSite(t, on, "killed")
 	dir := filepath.Join(t.TempDir(), "out")
-	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1,2")...)
+	p := program.Start(t, nil, s.onCluster(dir, grid("--tp", "1,2")...)...)
 	program.Until(t, 60*time.Second, "two points", func() bool { return points(dir) >= 2 })
 	s.pod(20*time.Second, "an engine of the third", func(p corev1.Pod) bool { return strings.Contains(p.Name, "decode") && ready(p) })
 	id := s.run()
@@ -77,7 +77,7 @@ func killed(t *testing.T, on *cluster.Cluster) {
 	}
 
 	// The next run says that something is left, and keeps off it.
-	r := s.profile(dir, "--tp", "1,2", "--resume")
+	r := s.profile(dir, grid("--tp", "1,2", "--resume")...)
 	if r.Code != 0 || !strings.Contains(r.Stderr, "cleanup") {
 		t.Errorf("--resume: %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}

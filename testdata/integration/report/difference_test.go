@@ -1,0 +1,86 @@
+package report_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll/testdata/integration/browser"
+	"plimsoll/testdata/integration/program"
+)
+
+// Two profiles beside each other, of two GPUs: all lines are drawn, can be read and
+// hidden; each chart has a table; nothing is complained of.
+func TestDifferencePage(t *testing.T) {
+	b := browser.Start(t)
+	for _, mode := range []string{"disaggregated", "aggregated"} {
+		t.Run(mode, func(t *testing.T) {
+			dir := t.TempDir()
+			var dirs []string
+			for _, gpu := range []string{"h100-sxm", "h200-sxm"} {
+				dirs = append(dirs, filepath.Join(dir, gpu))
+				r := program.Run(t.Context(), t, nil, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", gpu, "--isl", "3000", "--osl", "150", "--ttft", "300", "--itl", "25",
+					"--mode", mode, "--quiet", "--output-dir", dirs[len(dirs)-1])
+				if r.Code != 0 {
+					t.Fatalf("%d: %s", r.Code, r.Stderr)
+				}
+			}
+			r := program.Run(t.Context(), t, nil, append([]string{"report", "--cost-per-gpu-hour", "2.5,4"}, dirs...)...)
+			if r.Code != 0 {
+				t.Fatalf("%d: %s", r.Code, r.Stderr)
+			}
+			b.Size(1280, 900)
+			b.Open(filepath.Join(dirs[1], "difference.html"))
+			b.Until("document.querySelector('#curves .point')")
+			overlaid(t, b)
+			looks(t, b, "difference_"+mode)
+			named(t, b)
+			if n := b.Noted(); len(n.Complaints) > 0 || len(n.Requests) != 1 {
+				t.Errorf("complaints %q, requests %q: want none but the page", n.Complaints, n.Requests)
+			}
+		})
+	}
+}
+
+// overlaid reads the charts: both sides are in each, a name hides its marks, a mark
+// says its values, and the table has as many rows as there are marks.
+func overlaid(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	var charts []struct {
+		Title      string
+		Marks      int
+		A, B, Rows int
+		Hidden     int
+	}
+	b.Eval(`(async () => {
+	  const out = [];
+	  for (const f of document.querySelectorAll('#curves figure')) {
+	    const marks = () => [...f.querySelectorAll('.point')], of = letter => marks().filter(m => m.getAttribute('aria-label').startsWith(letter)).length;
+	    const x = { title: f.querySelector('figcaption').textContent, marks: marks().length, a: of('A '), b: of('B ') + of('B,') , rows: 0, hidden: 0 };
+	    x.a += of('A,');
+	    f.querySelector('details').open = true;
+	    await new Promise(r => setTimeout(r, 50));
+	    x.rows = f.querySelectorAll('details tbody tr').length;
+	    f.querySelector('details').open = false;
+	    const button = f.querySelector('.legend button');
+	    button.click();
+	    x.hidden = x.marks - marks().length;
+	    button.click();
+	    out.push(x);
+	  }
+	  return out;
+	})()`, &charts)
+	if len(charts) < 2 {
+		t.Errorf("%d charts", len(charts))
+	}
+	for _, c := range charts {
+		if c.A == 0 || c.B == 0 || c.A+c.B != c.Marks || c.Rows != c.Marks || c.Hidden <= 0 || c.Hidden >= c.Marks {
+			t.Errorf("%+v", c)
+		}
+	}
+	b.Eval("document.querySelector('#curves .point').focus()", nil)
+	if tip := text(b, "#curves .tip:not([hidden])"); !strings.HasPrefix(tip, "A ") {
+		t.Errorf("a mark has the focus, and its tip is %q", tip)
+	}
+	b.Eval("document.activeElement.blur()", nil)
+}

@@ -1,0 +1,234 @@
+package report_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+	"plimsoll/testdata/integration/browser"
+	"plimsoll/testdata/integration/program"
+)
+
+// Whatever the promises are, the page picks what recommend picks among the same
+// points: both modes, both ranks, a mean and percentiles.
+func TestProfilePage(t *testing.T) {
+	b := browser.Start(t)
+	for name, flags := range map[string][]string{
+		"disaggregated": {"--model", "llama-3.1-70b", "--ttft", "300", "--itl", "25"},
+		"sustained":     {"--model", "llama-3.1-8b", "--ttft", "100", "--itl", "12", "--rank", "sustained", "--sla-stat", "p99"},
+		"percentile":    {"--model", "llama-3.1-8b", "--ttft", "150", "--itl", "15", "--sla-stat", "p95"},
+		"impossible":    {"--model", "llama-3.1-70b", "--ttft", "1", "--itl", "1"},
+		"aggregated":    {"--model", "llama-3.1-8b", "--ttft", "300", "--itl", "25", "--mode", "aggregated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "profile")
+			r := program.Run(t.Context(), t, nil, append([]string{"profile-sla", "--engine", "estimate", "--gpu", "h100-sxm", "--isl", "3000", "--osl", "150", "--quiet", "--output-dir", dir}, flags...)...)
+			if r.Code != 0 && (r.Code != 4 || name != "impossible") {
+				t.Fatalf("%d: %s", r.Code, r.Stderr)
+			}
+			if r := program.Run(t.Context(), t, nil, "report", "--cost-per-gpu-hour", "2.5", dir); r.Code != 0 {
+				t.Fatalf("%d: %s", r.Code, r.Stderr)
+			}
+			run, err := store.ReadRun(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Size(1280, 900)
+			b.Open(filepath.Join(dir, "report.html"))
+			b.Until("document.querySelector('#picks .pick[data-id]') && document.querySelector('#candidates .point.marked')")
+			if n := grid(t, b, run); n < 3 {
+				t.Errorf("%d different picks: that shows little", n)
+			}
+			if name == "disaggregated" || name == "aggregated" {
+				looks(t, b, "profile_"+name)
+				named(t, b)
+				slides(t, b)
+			}
+			if n := b.Noted(); len(n.Complaints) > 0 || len(n.Requests) != 1 {
+				t.Errorf("complaints %q, requests %q: want none but the page", n.Complaints, n.Requests)
+			}
+			if name == "impossible" && text(b, "#picks .missed b") == "" {
+				t.Error("nothing says that the SLA is missed")
+			}
+		})
+	}
+}
+
+// The same of points that nobody measured: ties, wide intervals, failures, too few
+// samples, figures that are not the engine's.
+func TestProfilePageOfAnything(t *testing.T) {
+	b := browser.Start(t)
+	for _, mode := range []string{"disaggregated", "aggregated"} {
+		dir := filepath.Join(t.TempDir(), mode)
+		r := program.Run(t.Context(), t, nil, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--isl", "3000", "--osl", "150", "--ttft", "300", "--itl", "25",
+			"--mode", mode, "--quiet", "--output-dir", dir)
+		if r.Code != 0 {
+			t.Fatalf("%d: %s", r.Code, r.Stderr)
+		}
+		run, err := store.ReadRun(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		different := 0
+		for seed := range uint64(6) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			run.Inputs["--rank"] = []string{"throughput", "sustained"}[seed%2]
+			run.SLA.Stat = []profile.Statistic{profile.Mean, profile.P95, profile.P99}[seed/2]
+			for i := range run.Points {
+				scramble(&run.Points[i], random, seed%2 > 0)
+			}
+			if err := store.WriteRun(dir, run); err != nil {
+				t.Fatal(err)
+			}
+			if r := program.Run(t.Context(), t, nil, "report", dir); r.Code != 0 {
+				t.Fatalf("%d: %s", r.Code, r.Stderr)
+			}
+			b.Open(filepath.Join(dir, "report.html"))
+			b.Until("document.querySelector('#picks .pick')")
+			different += grid(t, b, run)
+		}
+		if different < 12 {
+			t.Errorf("%d different picks: that shows little", different)
+		}
+		if n := b.Noted(); len(n.Complaints) > 0 {
+			t.Errorf("complaints %q", n.Complaints)
+		}
+	}
+}
+
+// scramble makes a point another, with few values so that there are ties; short
+// makes most loads too short for a percentile.
+func scramble(p *profile.Point, r *rand.Rand, short bool) {
+	spread := func(low float64) time.Duration { return time.Duration(low * float64(1+r.IntN(12))) }
+	p.ThroughputPerGPU = float64(100 * (1 + r.IntN(6)))
+	half := float64(r.IntN(3)) * 60
+	p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU - half, High: p.ThroughputPerGPU + half}
+	p.Config.Parallelism.TP = 1 << r.IntN(4)
+	p.Provenance = profile.Provenance(r.IntN(2) * 2)
+	p.Invalid, p.Failures = "", 0
+	switch r.IntN(8) {
+	case 0:
+		p.Invalid = "scrambled"
+	case 1:
+		p.Failures = 1 + r.IntN(3)
+	}
+	of := func(d *profile.Distribution) {
+		d.Mean = spread(10e6)
+		d.P95, d.P99 = d.Mean+spread(1e6), d.Mean+spread(3e6)
+		d.N, d.Half = 1000, time.Millisecond
+		d.In95, d.In99 = profile.Interval{}, profile.Interval{}
+		if r.IntN(4) > 0 { // else there are too few samples
+			d.In95, d.In99 = profile.Interval{Low: 1, High: 2}, profile.Interval{Low: 1, High: 2}
+		}
+	}
+	of(&p.TTFT)
+	of(&p.ITL)
+	of(&p.TPOT)
+	if l := p.Load; l != nil {
+		of(&l.TTFT)
+		of(&l.ITL)
+		of(&l.TPOT)
+		l.Failures, l.Growing, l.Requests = p.Failures, r.IntN(8) == 0, 5000
+		if short && r.IntN(8) > 0 {
+			l.Requests = 5
+		}
+		p.Rate = float64(r.IntN(5))
+	}
+}
+
+// picked is a pick of the page, or of recommend.
+type picked struct {
+	ID       string `json:"id"`
+	Feasible bool   `json:"feasible"`
+}
+
+// grid moves both promises over limits that the page offers, and holds the picks
+// against recommend's, of which it gives how many different ones there were.
+func grid(t *testing.T, b *browser.Browser, run store.Run) (picks int) {
+	t.Helper()
+	var got []struct {
+		TTFT, ITL int64
+		Picks     []picked
+	}
+	b.Eval(`(() => {
+	  const limits = JSON.parse(document.getElementById('data').textContent).limits, out = [];
+	  const put = (id, i) => { const f = document.getElementById(id + '-slide'); f.value = i; f.dispatchEvent(new Event('input')); return Math.round(Number(document.getElementById(id).value) * 1e6); };
+	  const some = all => all.map((_, i) => i).filter(i => i % Math.ceil(all.length / 10) === 0);
+	  for (const t of some(limits.ttft)) { const ttft = put('ttft', t);
+	    for (const i of some(limits.itl)) { const itl = put('itl', i);
+	      out.push({ ttft, itl, picks: [...document.querySelectorAll('#picks .pick[data-id]')].map(p => ({ id: p.dataset.id, feasible: p.dataset.feasible === 'true' })) }); } }
+	  return out;
+	})()`, &got)
+	different := map[string]bool{}
+	for _, g := range got {
+		sla := run.SLA
+		sla.TTFT, sla.ITL = time.Duration(g.TTFT), time.Duration(g.ITL)
+		want := choices(run, sla)
+		if fmt.Sprint(g.Picks) != fmt.Sprint(want) {
+			t.Errorf("TTFT %v, ITL %v: the page picks %v, recommend %v", sla.TTFT, sla.ITL, g.Picks, want)
+		}
+		different[fmt.Sprint(want)] = true
+	}
+	b.Eval("document.getElementById('reset').click()", nil)
+	return len(different)
+}
+
+// choices are recommend's picks among a run's points.
+func choices(run store.Run, sla profile.SLA) []picked {
+	var points []profile.Point
+	aggregated := false
+	for _, p := range run.Points {
+		left := false
+		for _, s := range run.Skips {
+			left = left || s.Label == p.Config.Parallelism.Label() && (s.Phase == "" || s.Phase == p.Phase)
+		}
+		if p.Stage == profile.StageSweep && !left {
+			points = append(points, p)
+			aggregated = aggregated || p.Phase == profile.Aggregated
+		}
+	}
+	var out []picked
+	add := func(c recommend.Choice, err error) {
+		if err == nil {
+			out = append(out, picked{c.Picked.Point.ID, c.Feasible})
+		}
+	}
+	if aggregated {
+		add(recommend.ChooseAggregated(points, sla))
+		return out
+	}
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
+		add(recommend.Choose(phase, points, sla, recommend.Rank(run.Inputs["--rank"]), 150))
+	}
+	return out
+}
+
+// slides moves a slider by keyboard, which changes the field, the line in the chart
+// and what is said of another profile; one button takes it back.
+func slides(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	before := text(b, "#candidates .limit-name")
+	b.Eval("document.getElementById('ttft-slide').focus()", nil)
+	for range 20 {
+		b.Key("ArrowRight", 39)
+	}
+	b.Until(fmt.Sprintf("document.querySelector('#candidates .limit-name')?.textContent !== %q", before))
+	if text(b, "#otherwise") == "" {
+		t.Error("nothing says that a profile for other promises may find better")
+	}
+	b.Eval("document.getElementById('reset').click()", nil)
+	b.Until(fmt.Sprintf("document.querySelector('#candidates .limit-name')?.textContent === %q", before))
+	if after := text(b, "#otherwise"); after != "" {
+		t.Errorf("as profiled, and still %q", after)
+	}
+	b.Eval("document.querySelector('#candidates .point').focus()", nil)
+	if tip := text(b, "#candidates .tip:not([hidden])"); tip == "" {
+		t.Error("a mark has the focus, and no tip is shown")
+	}
+	b.Eval("document.activeElement.blur()", nil)
+}
