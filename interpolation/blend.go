@@ -15,6 +15,7 @@ type blend struct {
 	w          float64 // of two
 	per1, per2 float64 // n of each row per n asked for
 	low, high  float64 // measured loads
+	least      float64 // ns
 }
 
 // blend prepares a context. Beyond the outermost rows the nearest one is read
@@ -43,7 +44,7 @@ func (d *Decode) blend(c float64) (blend, gap) {
 }
 
 func (d *Decode) single(r *row, per float64) blend {
-	return blend{one: r, two: r, bend: d.bend, bent: d.bent, per1: per, per2: per, low: r.min() / per, high: r.max() / per}
+	return blend{one: r, two: r, bend: d.bend, bent: d.bent, per1: per, per2: per, low: r.min() / per, high: r.max() / per, least: d.least}
 }
 
 // outer is beyond the outermost row.
@@ -62,7 +63,7 @@ func (d *Decode) between(i int, c float64) blend {
 	e := (1-λ)*n2 + λ*n1
 	b := blend{
 		one: r1, two: r2, bend: d.bend, bent: d.bent, fraction: λ, w: λ * n1 / e, per1: e / n2, per2: e / n1,
-		low: 1 / ((1-λ)/r1.min() + λ/r2.min()), high: n1 * n2 / e,
+		low: 1 / ((1-λ)/r1.min() + λ/r2.min()), high: n1 * n2 / e, least: d.least,
 	}
 	if i < len(d.gaps) {
 		b.gap = d.gaps[i]
@@ -71,14 +72,15 @@ func (d *Decode) between(i int, c float64) blend {
 }
 
 // itl is the ITL in ns at n requests in flight. A load below one on average is
-// an engine that idles in between: a request that runs has it to itself.
+// an engine that idles in between: a request that runs has it to itself. Rows of
+// wild data, read at other loads than their bend, may lead to below nothing.
 func (b *blend) itl(n float64) float64 {
 	n = max(n, min(1, b.low))
 	y := b.one.at(n * b.per1)
 	if b.w > 0 {
 		y = (1-b.w)*y + b.w*b.two.at(n*b.per2)
 	}
-	return y + b.bent*b.bend.at(n)
+	return max(y+b.bent*b.bend.at(n), b.least)
 }
 
 // unsure is the relative error at n. Beyond the highest load measured nothing

@@ -40,6 +40,7 @@ type Decode struct {
 	gaps  []float64 // variance of the relative error that being between rows i and i+1 adds, half-way
 	bend  bend
 	bent  float64 // ns: weight of the bend
+	least float64 // ns: no ITL is below
 	maxKV float64
 	gpus  float64
 	wild  []Wild
@@ -96,7 +97,7 @@ func (d *Decode) draw(samples []sample) {
 	}
 	var f *field
 	f, d.wild = fitField(p, y, doubt, terms)
-	d.bend, d.bent = f.trend.bend, f.trend.weight[len(f.trend.terms)]
+	d.bend, d.bent, d.least = f.trend.bend, f.trend.weight[len(f.trend.terms)], f.trend.least
 	for i := range d.rows {
 		d.rows[i].draw(f)
 	}

@@ -19,7 +19,8 @@ func newWeights(d *Decode, shortest float64) weights {
 	at := min(sort.SearchFloat64s(n, shortest), len(n)-1)
 	slope := func(i int) float64 { return max(0, (y[i]-y[i-1])/(n[i]-n[i-1])) }
 	if at == 0 { // one load, or none below
-		return weights{full: d.rows[0].at(0), perSeq: (y[0] - d.rows[0].at(0)) / n[0]}
+		full := max(0, d.rows[0].at(0))
+		return weights{full: full, perSeq: max(0, y[0]-full) / n[0]}
 	}
 	per := slope(at)
 	if at+1 < len(n) {
