@@ -200,7 +200,7 @@ func promises(ch recommend.Choice, s recommend.Shortfall) string {
 	case rate > 0:
 		return fmt.Sprintf("%s, as seen at %.4g requests/s", text, rate)
 	}
-	return text + ", as seen of one request at a time"
+	return text + ", as seen of one request at a time: requests that meet others take longer"
 }
 
 func footer(b *bytes.Buffer, out outcome) {
