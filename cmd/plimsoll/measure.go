@@ -47,13 +47,19 @@ func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	sending, stop := m.untilEnd(ctx)
 	defer stop()
 	out, err := m.measure(sending, w)
-	broke := slices.ContainsFunc(out.Requests, func(r profile.Request) bool {
+	m.waitIfBroken(ctx, out.Requests)
+	return out, err
+}
+
+// waitIfBroken gives an engine whose connections broke, as those of one that ends
+// do, a moment to be found dead.
+func (m measurer) waitIfBroken(ctx context.Context, rs []profile.Request) {
+	broke := slices.ContainsFunc(rs, func(r profile.Request) bool {
 		return r.Failure == profile.FailConnect || r.Failure == profile.FailMalformed
 	})
 	if broke && m.ended != nil {
 		waitEnd(ctx, m.ended)
 	}
-	return out, err
 }
 
 // untilEnd is ctx that also ends with the engine.
@@ -99,13 +105,13 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	defer end()
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup {
-		rs, self, err := m.client.MeasureWatched(ctx, w)
+		rs, self, err := m.client.Measure(ctx, w)
 		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}, err
 	}
 	watch, stop := context.WithCancel(ctx)
 	seen := make(chan []sample, 1)
 	go func() { seen <- m.watch(watch) }()
-	rs, self, err := m.client.MeasureWatched(ctx, w)
+	rs, self, err := m.client.Measure(ctx, w)
 	stop()
 	samples := <-seen
 	out := sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}

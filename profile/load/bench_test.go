@@ -18,7 +18,7 @@ func BenchmarkTokens(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	used, tokens := cpuTime(), 0
 	for b.Loop() {
-		rs, err := c.Measure(b.Context(), w)
+		rs, _, err := c.Measure(b.Context(), w)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func BenchmarkRequests(b *testing.B) {
 	w := profile.Workload{ISL: 100, OSL: 1, InFlight: 16, Requests: 2000, Arrival: profile.ClosedLoop}
 	used, n := cpuTime(), 0
 	for b.Loop() {
-		rs, err := c.Measure(b.Context(), w)
+		rs, _, err := c.Measure(b.Context(), w)
 		if err != nil || !rs[0].OK() {
 			b.Fatal(err, rs[0])
 		}

@@ -107,12 +107,12 @@ func (l *link) try(ctx context.Context, t *http.Transport, body []byte) (*http.R
 // relative to base, and gives the answer's header. It judges the protocol; the
 // counts are judged by judge.
 func (l *link) exchange(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request) http.Header {
-	return l.watch(parent, body, timeout, base, r, nil)
+	return l.follow(parent, body, timeout, base, r, nil)
 }
 
-// watch is exchange, and tells of each chunk as it comes. Where it tells it keeps
+// follow is exchange, and tells of each chunk as it comes. Where it tells it keeps
 // none: r then counts them in OutputTokens.
-func (l *link) watch(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage)) http.Header {
+func (l *link) follow(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage)) http.Header {
 	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
 	x := exchange{link: l, parent: parent, ctx: ctx, base: base, r: r, timeout: timeout, tell: tell}

@@ -18,58 +18,38 @@ const (
 	maxPrepared = 4 << 30
 )
 
-// Measure sends w and gives one record per request, ordered by Index. In a
-// closed loop a request is due at the start or when its predecessor in the
-// same place ended; in an open loop when Schedule says, however late the
-// answers are.
+// Measure sends w and gives one record per request, ordered by Index, and what
+// the client says of its own part, from the first request to the end of the last.
+// In a closed loop a request is due at the start or when its predecessor in the
+// same place ended; in an open loop when Schedule says, however late the answers
+// are. The whole process is watched: where anything else runs in it, that counts
+// as the client's.
 //
 // An error means that nothing was sent: w asks for something impossible, or
 // ctx had ended. Everything else is in the records. When ctx ends, Measure
 // returns at once; requests under way and those not yet sent are marked
 // canceled.
-func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Request, error) {
-	m, err := c.measure(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return m.records, nil
-}
-
-// MeasureWatched is Measure with what the client says of its own part, from the
-// first request to the end of the last. It watches the whole process: where
-// anything else runs in it, that counts as the client's.
-func (c *Client) MeasureWatched(ctx context.Context, w profile.Workload) ([]profile.Request, profile.Client, error) {
-	m, err := c.measure(ctx, w)
-	if err != nil {
-		return nil, profile.Client{}, err
-	}
-	return m.records, m.spent.client(m.records), nil
-}
-
-func (c *Client) measure(ctx context.Context, w profile.Workload) (*measurement, error) {
+func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Request, profile.Client, error) {
 	due, err := dueInstants(w)
 	if err != nil {
-		return nil, fmt.Errorf("workload: %w", err)
+		return nil, profile.Client{}, fmt.Errorf("workload: %w", err)
 	}
 	if w.Timeout == 0 {
 		w.Timeout = c.opt.Timeout
 	}
 	m, err := c.prepare(ctx, w)
 	if err != nil {
-		return nil, err
+		return nil, profile.Client{}, err
 	}
-	defer m.link.close()
-	m.onStart = c.opt.OnStart
-	reported := m.report(c.opt.OnDone)
-	if w.Arrival == profile.ClosedLoop {
-		m.closedLoop(ctx)
-	} else {
-		m.openLoop(ctx, due)
+	send := m.closedLoop
+	if w.Arrival != profile.ClosedLoop {
+		for i, at := range due {
+			m.records[i].Due = lead + at
+		}
+		send = m.openLoop
 	}
-	m.spent = m.watch.effort()
-	close(m.ended)
-	<-reported
-	return m, nil
+	rs, self := m.conduct(ctx, send, c.opt.OnDone)
+	return rs, self, nil
 }
 
 func dueInstants(w profile.Workload) ([]time.Duration, error) {
@@ -91,9 +71,17 @@ type measurement struct {
 	bodies  [][]byte
 	records []profile.Request
 	onStart func(base time.Time)
+	most    int      // requests in flight in an open loop; 0 = any number
 	watch   Watch    // begun with the first request
-	spent   effort   // from then to the end of the last
 	ended   chan int // indices of finished requests, never blocks
+}
+
+// newMeasurement is one of n requests, whose bodies and records are to be filled in.
+func (c *Client) newMeasurement(w profile.Workload, n int) *measurement {
+	return &measurement{
+		w: w, bodies: make([][]byte, n), records: make([]profile.Request, n),
+		onStart: c.opt.OnStart, ended: make(chan int, n),
+	}
 }
 
 // prepare does all that needs no instant: what the server takes is found out,
@@ -107,12 +95,8 @@ func (c *Client) prepare(ctx context.Context, w profile.Workload) (*measurement,
 		return nil, fmt.Errorf("workload: %d requests of %d tokens need %.1f GiB of prompts, at most %d are held: split it",
 			w.Requests, w.ISL, total/(1<<30), maxPrepared>>30)
 	}
-	m := &measurement{
-		w: w, slack: srv.alphabet.slack(w.ISL),
-		bodies:  make([][]byte, w.Requests),
-		records: make([]profile.Request, w.Requests),
-		ended:   make(chan int, w.Requests),
-	}
+	m := c.newMeasurement(w, w.Requests)
+	m.slack = srv.alphabet.slack(w.ISL)
 	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: w.OSL, stream: true}
 	serial := c.serials(w)
 	longest := 0
@@ -139,6 +123,18 @@ func (c *Client) prepare(ctx context.Context, w profile.Workload) (*measurement,
 
 // bytesPerToken is the usual length of a token id or a word with its separator.
 const bytesPerToken = 6
+
+// conduct has the load sent, calls onDone for each request as it ends, and gives
+// the records with the client's own part in them.
+func (m *measurement) conduct(ctx context.Context, send func(context.Context), onDone func(profile.Request)) ([]profile.Request, profile.Client) {
+	defer m.link.close()
+	reported := m.report(onDone)
+	send(ctx)
+	spent := m.watch.effort()
+	close(m.ended)
+	<-reported
+	return m.records, spent.client(m.records)
+}
 
 // report calls onDone for each finished request, beside the measurement, and
 // gives a channel that is closed when all have been reported.
@@ -212,19 +208,33 @@ func (m *measurement) started() {
 	}
 }
 
-// openLoop sends each request at its instant, whatever the answers do.
-func (m *measurement) openLoop(ctx context.Context, due []time.Duration) {
+// openLoop sends each request at its instant, whatever the answers do, or when
+// another has ended where no more may be in flight.
+func (m *measurement) openLoop(ctx context.Context) {
+	places := make(chan struct{}, m.most)
 	m.base = m.link.clock.now()
 	m.started()
 	var done sync.WaitGroup
-	for i := range due {
-		at := lead + due[i]
-		if err := m.link.clock.waitUntil(ctx, m.base+at); err != nil {
-			m.records[i].Due = at
+	for i := range m.records {
+		due := m.records[i].Due
+		err := m.link.clock.waitUntil(ctx, m.base+due)
+		if err == nil && m.most > 0 {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
 			m.unsent(i)
 			continue
 		}
-		done.Go(func() { m.run(ctx, i, at) })
+		done.Go(func() {
+			m.run(ctx, i, due)
+			if m.most > 0 {
+				<-places
+			}
+		})
 		yield()
 	}
 	done.Wait()

@@ -31,7 +31,7 @@ func closed(n, inFlight int) profile.Workload {
 
 func measure(t testing.TB, c *Client, w profile.Workload) []profile.Request {
 	t.Helper()
-	rs, err := c.Measure(t.Context(), w)
+	rs, _, err := c.Measure(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestCancelReturnsAtOnceWithWhatIsKnown(t *testing.T) {
 		}}
 		s := f.start(t)
 		began := time.Now()
-		rs, err := client(t, Options{BaseURL: s.URL}).Measure(ctx, w)
+		rs, _, err := client(t, Options{BaseURL: s.URL}).Measure(ctx, w)
 		if took := time.Since(began); err != nil || len(rs) != 6 || took > 10*time.Second {
 			t.Fatalf("%d records, %v after %v", len(rs), err, took)
 		}
@@ -244,7 +244,7 @@ func TestMeasureUnderAnEndedContextIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := &fake{}
-	if rs, err := client(t, Options{BaseURL: f.start(t).URL}).Measure(ctx, closed(1, 1)); err == nil || rs != nil {
+	if rs, _, err := client(t, Options{BaseURL: f.start(t).URL}).Measure(ctx, closed(1, 1)); err == nil || rs != nil {
 		t.Errorf("got %v, %v; want an error", rs, err)
 	}
 }
@@ -280,7 +280,7 @@ func TestOnDoneMayStopTheMeasurement(t *testing.T) {
 			cancel()
 		}
 	}})
-	rs, err := c.Measure(ctx, open(profile.Constant, 50, 0, 500))
+	rs, _, err := c.Measure(ctx, open(profile.Constant, 50, 0, 500))
 	if err != nil {
 		t.Fatal(err)
 	}

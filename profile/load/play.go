@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"plimsoll/profile"
@@ -14,34 +13,25 @@ import (
 // unjudged is a slack that no prompt misses its length by.
 const unjudged = math.MaxInt / 2
 
-// Play sends a script, one record per Ask in its order. Stop, where it is not
-// nil, is asked with each record as its request ends, one call at a time; once
-// it says true the load ends, and what is not finished is marked canceled, as
-// when ctx ends. A text is sent as it is, and no length that the server counts
-// for it is wrong. An error means that nothing was sent.
-func (c *Client) Play(ctx context.Context, s profile.Script, stop func(profile.Request) bool) ([]profile.Request, error) {
-	rs, _, err := c.PlayWatched(ctx, s, stop)
-	return rs, err
-}
-
-// PlayWatched is Play with what the client says of its own part, as MeasureWatched.
-func (c *Client) PlayWatched(ctx context.Context, s profile.Script, stop func(profile.Request) bool) ([]profile.Request, profile.Client, error) {
-	var self profile.Client
+// Play sends a script and gives what Measure does, one record per Ask in its
+// order. Stop, where it is not nil, is asked with each record as its request ends,
+// one call at a time; once it says true the load ends, and what is not finished is
+// marked canceled, as when ctx ends. A text is sent as it is, and no length that the
+// server counts for it is wrong. An error means that nothing was sent.
+func (c *Client) Play(ctx context.Context, s profile.Script, stop func(profile.Request) bool) ([]profile.Request, profile.Client, error) {
 	if err := checkScript(s); err != nil {
-		return nil, self, fmt.Errorf("script: %w", err)
+		return nil, profile.Client{}, fmt.Errorf("script: %w", err)
 	}
 	if s.Timeout == 0 {
 		s.Timeout = c.opt.Timeout
 	}
 	m, err := c.prepareScript(ctx, s)
 	if err != nil {
-		return nil, self, err
+		return nil, profile.Client{}, err
 	}
-	defer m.link.close()
-	m.onStart = c.opt.OnStart
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	reported := m.report(func(r profile.Request) {
+	rs, self := m.conduct(ctx, m.openLoop, func(r profile.Request) {
 		if c.opt.OnDone != nil {
 			c.opt.OnDone(r)
 		}
@@ -49,11 +39,7 @@ func (c *Client) PlayWatched(ctx context.Context, s profile.Script, stop func(pr
 			end()
 		}
 	})
-	m.playOut(ctx, s)
-	m.spent = m.watch.effort()
-	close(m.ended)
-	<-reported
-	return m.records, m.spent.client(m.records), nil
+	return rs, self, nil
 }
 
 // checkScript says what a script asks for that is impossible.
@@ -93,10 +79,8 @@ func (c *Client) prepareScript(ctx context.Context, s profile.Script) (*measurem
 	if err != nil {
 		return nil, err
 	}
-	m := &measurement{
-		w: w, bodies: make([][]byte, len(s.Asks)), records: make([]profile.Request, len(s.Asks)),
-		ended: make(chan int, len(s.Asks)),
-	}
+	m := c.newMeasurement(w, len(s.Asks))
+	m.most = s.MaxInFlight
 	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, stream: true}
 	serial := c.scriptSerials(s)
 	longest := 0
@@ -125,7 +109,6 @@ func (c *Client) prepareScript(ctx context.Context, s profile.Script) (*measurem
 		m.slack = unjudged // words were counted at one length only
 	}
 	m.link = c.open(longest, s.Warmup)
-	m.address, m.secure = c.address()
 	return m, nil
 }
 
@@ -138,36 +121,4 @@ func (c *Client) scriptSerials(s profile.Script) func(i int) uint64 {
 		}
 		return first + uint64(i)
 	}
-}
-
-// playOut sends each request at its instant, or when another has ended where
-// no more may be in flight.
-func (m *measurement) playOut(ctx context.Context, s profile.Script) {
-	places := make(chan struct{}, max(s.MaxInFlight, 1))
-	m.base = m.link.clock.now()
-	m.started()
-	var done sync.WaitGroup
-	for i := range s.Asks {
-		at := m.records[i].Due
-		err := m.link.clock.waitUntil(ctx, m.base+at)
-		if err == nil && s.MaxInFlight > 0 {
-			select {
-			case places <- struct{}{}:
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		if err != nil {
-			m.unsent(i)
-			continue
-		}
-		done.Go(func() {
-			m.run(ctx, i, at)
-			if s.MaxInFlight > 0 {
-				<-places
-			}
-		})
-		yield()
-	}
-	done.Wait()
 }

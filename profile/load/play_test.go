@@ -12,7 +12,7 @@ const msec = time.Millisecond
 
 func play(t *testing.T, c *Client, s profile.Script, stop func(profile.Request) bool) []profile.Request {
 	t.Helper()
-	rs, err := c.Play(t.Context(), s, stop)
+	rs, _, err := c.Play(t.Context(), s, stop)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestPlayRefuses(t *testing.T) {
 		{profile.Script{Asks: []profile.Ask{{ISL: 1, OSL: 1, Shared: -1}}}, "shared -1"},
 		{profile.Script{MaxInFlight: -1, Asks: []profile.Ask{{ISL: 1, OSL: 1}}}, "want none below 0"},
 	} {
-		if _, err := c.Play(t.Context(), tt.s, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := c.Play(t.Context(), tt.s, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %q", tt.s, err, tt.want)
 		}
 	}

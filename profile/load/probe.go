@@ -83,7 +83,7 @@ func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
 	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
 	r := profile.Request{CachedTokens: -1}
 	chunks, counts, last := 0, 0, 0
-	l.watch(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r,
+	l.follow(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r,
 		func(_ profile.Chunk, u usage) {
 			if chunks++; u.seen && u.completion > last {
 				counts, last = counts+1, u.completion

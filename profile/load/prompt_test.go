@@ -101,7 +101,7 @@ func TestPromptBelowTheTemplateIsRefused(t *testing.T) {
 	c := client(t, Options{BaseURL: f.start(t).URL, Endpoint: Chat})
 	w := closed(1, 1)
 	w.ISL = 20
-	if _, err := c.Measure(t.Context(), w); err == nil || !strings.Contains(err.Error(), "isl 20") {
+	if _, _, err := c.Measure(t.Context(), w); err == nil || !strings.Contains(err.Error(), "isl 20") {
 		t.Errorf("got %v, want a refusal of isl 20", err)
 	}
 }
@@ -256,7 +256,7 @@ func TestMeasureRefusesMoreThanItCanHold(t *testing.T) {
 	f := &fake{}
 	w := closed(1_000_000, 1)
 	w.ISL = 1 << 20
-	if _, err := client(t, Options{BaseURL: f.start(t).URL}).Measure(t.Context(), w); err == nil || !strings.Contains(err.Error(), "GiB") {
+	if _, _, err := client(t, Options{BaseURL: f.start(t).URL}).Measure(t.Context(), w); err == nil || !strings.Contains(err.Error(), "GiB") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if n := len(f.streams()); n > 0 {

@@ -93,7 +93,7 @@ func TestFault01EventLoopLag(t *testing.T) {
 	w.OSL = 60
 	stop := starve(t)
 	watch := StartWatch()
-	_, self, err := c.MeasureWatched(t.Context(), w)
+	_, self, err := c.Measure(t.Context(), w)
 	stop()
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestFault15StartSkew(t *testing.T) {
 	f := &fake{pace: time.Millisecond}
 	c := client(t, Options{BaseURL: f.start(t).URL})
 	stop := starve(t)
-	rs, self, err := c.MeasureWatched(t.Context(), closed(32, 32))
+	rs, self, err := c.Measure(t.Context(), closed(32, 32))
 	stop()
 	if err != nil {
 		t.Fatal(err)
