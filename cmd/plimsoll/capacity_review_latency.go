@@ -48,7 +48,7 @@ func (s seen) source() *reviewSource {
 		Window: t.Range.Window.Seconds(), Windows: len(t.Windows), Gaps: t.Gaps, PeakAt: t.PeakAt.UTC(),
 		Engines: t.Engines, Running: orNull(t.Running), Waiting: orNull(t.Waiting), KVUse: orNull(t.KVUse),
 	}
-	if s.from.Arrivals() {
+	if s.from.CountsArrivals() {
 		r.Counted = "arrivals"
 	}
 	return r

@@ -113,7 +113,7 @@ func readToken(file string) (string, error) {
 // seen is what a Prometheus server saw.
 type seen struct {
 	server  string // its URL, without a password
-	from    observe.Source
+	from    observe.History
 	traffic observe.Traffic
 
 	latencies []reviewLatency

@@ -7,7 +7,7 @@
 //
 // A review of what was takes the server's URL (Dial), which metrics to look for and
 // of which model (Find), and a range of time; it gives the traffic that came and
-// the latencies that were measured (Source.Traffic), each with what it is not known
+// the latencies that were measured (History.Traffic), each with what it is not known
 // better than: the bounds of the histogram bucket that a percentile lies in,
 // windows without samples.
 //

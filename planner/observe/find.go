@@ -22,8 +22,9 @@ type Wanted struct {
 	From, To  time.Time
 }
 
-// Source is one model's series on a server.
-type Source struct {
+// History is one model's series on a server, from which Traffic reads what came in
+// a range of time.
+type History struct {
 	Names     Names  // those that there are
 	Model     string // "" = the metrics do not say
 	Namespace string // "" = all
@@ -38,19 +39,19 @@ type Source struct {
 
 // Find looks for a model's series. It fails with a *NotFoundError, an
 // *AmbiguousError or an *Error.
-func (s *Server) Find(ctx context.Context, w Wanted) (Source, error) {
+func (s *Server) Find(ctx context.Context, w Wanted) (History, error) {
 	var there []string
 	for i, n := range w.Presets {
 		found, models, err := s.try(ctx, n, w)
 		if err != nil {
-			return Source{}, err
+			return History{}, err
 		}
 		if found != nil {
 			return *found, found.others(ctx, w.Presets[i+1:], w)
 		}
 		there = append(there, models...)
 	}
-	return Source{}, w.notFound(s, there)
+	return History{}, w.notFound(s, there)
 }
 
 // notFound says what was looked for, and the models that there are.
@@ -68,12 +69,12 @@ func (w Wanted) notFound(s *Server, there []string) error {
 
 // try looks for one preset: nil where it has no requests of the model, and the
 // models that it has.
-func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string, error) {
-	src := Source{Namespace: w.Namespace, server: s, labels: labels{}, Provenance: profile.Measured}
+func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string, error) {
+	found := History{Namespace: w.Namespace, server: s, labels: labels{}, Provenance: profile.Measured}
 	if w.Namespace != "" {
-		src.labels[n.Namespace] = w.Namespace
+		found.labels[n.Namespace] = w.Namespace
 	}
-	models, err := s.models(ctx, n, src.labels, w)
+	models, err := s.models(ctx, n, found.labels, w)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,16 +83,16 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string,
 		if !slices.Contains(models, w.Model) {
 			return nil, models, nil
 		}
-		src.Model = w.Model
+		found.Model = w.Model
 	case len(models) > 1:
 		return nil, nil, &AmbiguousError{Server: s.name, Models: models}
 	case len(models) == 1:
-		src.Model = models[0]
+		found.Model = models[0]
 	}
-	if src.Model != "" {
-		src.labels[n.Model] = src.Model
+	if found.Model != "" {
+		found.labels[n.Model] = found.Model
 	}
-	series, err := s.values(ctx, "__name__", src.labels.anyOf(append(n.all(), simulated, simulatedBehind)), w.From, w.To)
+	series, err := s.values(ctx, "__name__", found.labels.anyOf(append(n.all(), simulated, simulatedBehind)), w.From, w.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,21 +100,21 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*Source, []string,
 	for _, name := range series {
 		has[name] = true
 	}
-	src.Names = n.having(has)
-	if src.Names.requests() == "" || n.Marker != "" && !has[n.Marker] {
+	found.Names = n.having(has)
+	if found.Names.requests() == "" || n.Marker != "" && !has[n.Marker] {
 		return nil, models, nil
 	}
 	if n.PerEngine && has[simulated] || has[simulatedBehind] {
-		src.Provenance = profile.Simulated
+		found.Provenance = profile.Simulated
 	}
 	if w.Model != "" && n.Model == "" {
-		src.warn("no_model_label", "the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.Model)
+		found.warn("no_model_label", "the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.Model)
 	}
-	return &src, models, src.spread(ctx, n, w)
+	return &found, models, found.spread(ctx, n, w)
 }
 
 // others warns of requests by other names, where nobody said which model is meant.
-func (s *Source) others(ctx context.Context, presets []Names, w Wanted) error {
+func (h *History) others(ctx context.Context, presets []Names, w Wanted) error {
 	if w.Model != "" {
 		return nil
 	}
@@ -122,13 +123,13 @@ func (s *Source) others(ctx context.Context, presets []Names, w Wanted) error {
 		if w.Namespace != "" {
 			l[n.Namespace] = w.Namespace
 		}
-		models, err := s.server.models(ctx, n, l, w)
+		models, err := h.server.models(ctx, n, l, w)
 		if err != nil {
 			return err
 		}
 		// Dynamo's frontend has names in lower case.
-		if models = slices.DeleteFunc(models, func(m string) bool { return strings.EqualFold(m, s.Model) }); len(models) > 0 {
-			s.warn("other_models", "there are %s metrics too, of %q: taken are the %s metrics, of %q", n.Preset, models, s.Names.Preset, s.Model)
+		if models = slices.DeleteFunc(models, func(m string) bool { return strings.EqualFold(m, h.Model) }); len(models) > 0 {
+			h.warn("other_models", "there are %s metrics too, of %q: taken are the %s metrics, of %q", n.Preset, models, h.Names.Preset, h.Model)
 		}
 	}
 	return nil
@@ -149,21 +150,21 @@ func (s *Server) models(ctx context.Context, n Names, l labels, w Wanted) ([]str
 }
 
 // spread warns of several namespaces that are added up.
-func (s *Source) spread(ctx context.Context, n Names, w Wanted) error {
+func (h *History) spread(ctx context.Context, n Names, w Wanted) error {
 	if w.Namespace != "" || n.Namespace == "" {
 		return nil
 	}
-	all, err := s.server.values(ctx, n.Namespace, s.labels.selector(s.Names.requests()), w.From, w.To)
+	all, err := h.server.values(ctx, n.Namespace, h.labels.selector(h.Names.requests()), w.From, w.To)
 	if err == nil && len(all) > 1 {
 		slices.Sort(all)
-		s.warn("several_namespaces", "requests of %d namespaces are added up: %q", len(all), all)
+		h.warn("several_namespaces", "requests of %d namespaces are added up: %q", len(all), all)
 	}
 	return err
 }
 
-func (s *Source) warn(code, format string, args ...any) {
-	s.Warnings = append(s.Warnings, profile.Warnf(code, format, args...))
+func (h *History) warn(code, format string, args ...any) {
+	h.Warnings = append(h.Warnings, profile.Warnf(code, format, args...))
 }
 
-// Arrivals reports whether requests are counted as they arrive, not as they end.
-func (s Source) Arrivals() bool { return len(s.Names.Started) > 0 }
+// CountsArrivals reports whether requests are counted as they arrive, not as they end.
+func (h History) CountsArrivals() bool { return len(h.Names.Started) > 0 }

@@ -114,8 +114,8 @@ func TestFrontendFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if src.Names.Preset != "dynamo" || src.Model != "llama" || !src.Arrivals() || !slices.Equal(codes(src.Warnings), []string{"several_namespaces"}) {
-		t.Errorf("found %s of %q, arrivals %v, warnings %v", src.Names.Preset, src.Model, src.Arrivals(), src.Warnings)
+	if src.Names.Preset != "dynamo" || src.Model != "llama" || !src.CountsArrivals() || !slices.Equal(codes(src.Warnings), []string{"several_namespaces"}) {
+		t.Errorf("found %s of %q, arrivals %v, warnings %v", src.Names.Preset, src.Model, src.CountsArrivals(), src.Warnings)
 	}
 	got, err := src.Traffic(t.Context(), minutes())
 	if err != nil {

@@ -23,8 +23,8 @@ func (t *Traffic) parts() Range {
 }
 
 // histograms reads lengths and latencies.
-func (s Source) histograms(ctx context.Context, t *Traffic) error {
-	n := s.Names
+func (h History) histograms(ctx context.Context, t *Traffic) error {
+	n := h.Names
 	t.ISL, t.OSL = Lengths{missing(), unknown()}, Lengths{missing(), unknown()}
 	for _, x := range []struct {
 		what    string
@@ -39,15 +39,15 @@ func (s Source) histograms(ctx context.Context, t *Traffic) error {
 		{"end-to-end latency", n.E2E, nil, &t.E2E},
 	} {
 		mean, p99, count := missing(), unknown(), 0.0
-		h, ok, err := s.histogram(ctx, x.names, t.parts())
+		got, ok, err := h.histogram(ctx, x.names, t.parts())
 		switch {
 		case err != nil:
 			return err
 		case !ok:
 			t.warn("not_measured", "there is no histogram of %s with values in this range", x.what)
 		default:
-			mean, p99, count = h.Mean(), h.Quantile(0.99), h.Count
-			t.doubt(x.what, h, p99, x.length != nil)
+			mean, p99, count = got.Mean(), got.Quantile(0.99), got.Count
+			t.doubt(x.what, got, p99, x.length != nil)
 		}
 		if x.length != nil {
 			*x.length = Lengths{mean, p99}
@@ -82,13 +82,13 @@ func (t *Traffic) doubt(what string, h Histogram, p Quantile, tokens bool) {
 }
 
 // histogram is what one gained in a range; false where there is none.
-func (s Source) histogram(ctx context.Context, names []string, r Range) (Histogram, bool, error) {
+func (h History) histogram(ctx context.Context, names []string, r Range) (Histogram, bool, error) {
 	if len(names) == 0 {
 		return Histogram{}, false, nil
 	}
 	counts := map[float64]float64{}
-	query := "sum by (le) (" + fmt.Sprintf("increase(%s[%s])", s.labels.selector(names[0]+"_bucket"), model.Duration(r.Window)) + ")"
-	err := s.each(ctx, query, r, func(_ int, m model.Metric, v float64) {
+	query := "sum by (le) (" + fmt.Sprintf("increase(%s[%s])", h.labels.selector(names[0]+"_bucket"), model.Duration(r.Window)) + ")"
+	err := h.each(ctx, query, r, func(_ int, m model.Metric, v float64) {
 		bound, err := strconv.ParseFloat(string(m[model.BucketLabel]), 64)
 		if err != nil {
 			bound = math.NaN()
@@ -98,15 +98,15 @@ func (s Source) histogram(ctx context.Context, names []string, r Range) (Histogr
 	if err != nil {
 		return Histogram{}, false, err
 	}
-	sum, err := s.gained(ctx, names[0]+"_sum", r)
-	h, ok := newHistogram(counts, sum)
-	return h, ok, err
+	sum, err := h.gained(ctx, names[0]+"_sum", r)
+	got, ok := newHistogram(counts, sum)
+	return got, ok, err
 }
 
 // gained is by how much a counter rose in a range; NaN where there is none.
-func (s Source) gained(ctx context.Context, name string, r Range) (float64, error) {
+func (h History) gained(ctx context.Context, name string, r Range) (float64, error) {
 	sum, some := 0.0, false
-	err := s.along(ctx, over("sum", "increase", s.labels.selector(name), r.Window), r, func(_ int, v float64) {
+	err := h.along(ctx, over("sum", "increase", h.labels.selector(name), r.Window), r, func(_ int, v float64) {
 		sum, some = sum+v, true
 	})
 	if !some {
@@ -116,20 +116,20 @@ func (s Source) gained(ctx context.Context, name string, r Range) (float64, erro
 }
 
 // means takes those of lengths from counters of tokens where there is no histogram.
-func (s Source) means(ctx context.Context, t *Traffic) error {
+func (h History) means(ctx context.Context, t *Traffic) error {
 	for _, x := range []struct {
 		what   string
 		names  []string
 		length *Lengths
-	}{{"ISL", s.Names.PromptTokens, &t.ISL}, {"OSL", s.Names.OutputTokens, &t.OSL}} {
+	}{{"ISL", h.Names.PromptTokens, &t.ISL}, {"OSL", h.Names.OutputTokens, &t.OSL}} {
 		if !math.IsNaN(x.length.Mean) || len(x.names) == 0 {
 			continue
 		}
-		tokens, err := s.gained(ctx, x.names[0], t.parts())
+		tokens, err := h.gained(ctx, x.names[0], t.parts())
 		if err != nil {
 			return err
 		}
-		requests, err := s.gained(ctx, s.Names.requests(), t.parts())
+		requests, err := h.gained(ctx, h.Names.requests(), t.parts())
 		if err != nil {
 			return err
 		}

@@ -66,35 +66,35 @@ func (r Range) Check() error {
 // Traffic reads a range. It fails with an *Error where the server does not answer,
 // and with a *NotFoundError where nothing was counted; what else is missing is NaN,
 // and said in warnings.
-func (s Source) Traffic(ctx context.Context, r Range) (Traffic, error) {
+func (h History) Traffic(ctx context.Context, r Range) (Traffic, error) {
 	if err := r.Check(); err != nil {
 		return Traffic{}, err
 	}
-	t := Traffic{Range: r, Warnings: s.Warnings}
+	t := Traffic{Range: r, Warnings: h.Warnings}
 	var err error
-	if t.Scrapes, err = s.scrapes(ctx, r); err != nil {
+	if t.Scrapes, err = h.scrapes(ctx, r); err != nil {
 		return t, err
 	}
 	if t.Scrapes == 0 {
-		return t, &NotFoundError{Server: s.server.name, What: "samples of " + s.Names.requests()}
+		return t, &NotFoundError{Server: h.server.name, What: "samples of " + h.Names.requests()}
 	}
 	t.widen()
 	if t.Range.To.Sub(t.Range.From) < t.Range.Window {
 		return t, fmt.Errorf("a range of %v, scraped every %v: want one window of %v at least", r.To.Sub(r.From), t.Scrapes.Round(time.Millisecond), t.Range.Window)
 	}
-	if t.Windows, err = s.windows(ctx, t.Range); err != nil {
+	if t.Windows, err = h.windows(ctx, t.Range); err != nil {
 		return t, err
 	}
-	if err := t.count(s); err != nil {
+	if err := t.count(h); err != nil {
 		return t, err
 	}
-	if err := s.histograms(ctx, &t); err != nil {
+	if err := h.histograms(ctx, &t); err != nil {
 		return t, err
 	}
-	if err := s.means(ctx, &t); err != nil {
+	if err := h.means(ctx, &t); err != nil {
 		return t, err
 	}
-	return t, s.busiest(ctx, &t)
+	return t, h.busiest(ctx, &t)
 }
 
 // fewest is the least number of scrapes in a window that says something about its
@@ -114,7 +114,7 @@ func (t *Traffic) widen() {
 }
 
 // count sums the windows up.
-func (t *Traffic) count(s Source) error {
+func (t *Traffic) count(h History) error {
 	seen := 0
 	for _, w := range t.Windows {
 		if w.Gap() {
@@ -128,10 +128,10 @@ func (t *Traffic) count(s Source) error {
 		}
 	}
 	if seen == 0 {
-		return &Error{Server: s.server.name, Asked: s.Names.requests(), Err: fmt.Errorf("no window of %v has two samples of %s that are numbers", t.Range.Window, s.Names.requests()), Hint: "look at the series in Prometheus: is it scraped, and does it say NaN?"}
+		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("no window of %v has two samples of %s that are numbers", t.Range.Window, h.Names.requests()), Hint: "look at the series in Prometheus: is it scraped, and does it say NaN?"}
 	}
 	if t.Requests <= 0 {
-		return &Error{Server: s.server.name, Asked: s.Names.requests(), Err: fmt.Errorf("%s did not rise in this range: no requests came", s.Names.requests()), Hint: "another range, or another model"}
+		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("%s did not rise in this range: no requests came", h.Names.requests()), Hint: "another range, or another model"}
 	}
 	t.Rate = t.Requests / (float64(seen) * t.Range.Window.Seconds())
 	t.BusiestHour = t.busiestHour()
@@ -188,23 +188,23 @@ func (t *Traffic) busiestHour() float64 {
 const manyWaiting = 0.05
 
 // busiest reads the gauges of the busiest window.
-func (s Source) busiest(ctx context.Context, t *Traffic) error {
+func (h History) busiest(ctx context.Context, t *Traffic) error {
 	ask := func(names []string, aggregate, function string) (float64, error) {
 		if len(names) == 0 {
 			return missing(), nil
 		}
-		return s.server.at(ctx, over(aggregate, function, s.labels.selector(names[0]), t.Range.Window), t.PeakAt)
+		return h.server.at(ctx, over(aggregate, function, h.labels.selector(names[0]), t.Range.Window), t.PeakAt)
 	}
 	var errs [4]error
 	var engines float64
-	t.Running, errs[0] = ask(s.Names.Running, "sum", "max_over_time")
-	t.Waiting, errs[1] = ask(s.Names.Waiting, "sum", "max_over_time")
-	t.KVUse, errs[2] = ask(s.Names.KVUse, "max", "max_over_time")
-	engines, errs[3] = ask(s.Names.Engines, "count", "count_over_time")
+	t.Running, errs[0] = ask(h.Names.Running, "sum", "max_over_time")
+	t.Waiting, errs[1] = ask(h.Names.Waiting, "sum", "max_over_time")
+	t.KVUse, errs[2] = ask(h.Names.KVUse, "max", "max_over_time")
+	engines, errs[3] = ask(h.Names.Engines, "count", "count_over_time")
 	if engines > 0 && engines < 1e9 {
 		t.Engines = int(engines)
 	}
-	if s.Arrivals() {
+	if h.CountsArrivals() {
 		return errors.Join(errs[:]...)
 	}
 	switch in := t.Peak * t.Range.Window.Seconds(); {

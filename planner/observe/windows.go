@@ -35,14 +35,14 @@ type Window struct {
 func (w Window) Gap() bool { return math.IsNaN(w.Requests) }
 
 // windows counts requests in every window of a range.
-func (s Source) windows(ctx context.Context, r Range) ([]Window, error) {
+func (h History) windows(ctx context.Context, r Range) ([]Window, error) {
 	all := make([]Window, r.Windows())
 	for i := range all {
 		all[i] = Window{End: r.From.Add(time.Duration(i+1) * r.Window), Requests: missing()}
 	}
-	selector := s.labels.selector(s.Names.requests())
+	selector := h.labels.selector(h.Names.requests())
 	fill := func(query string, set func(*Window, float64)) error {
-		return s.along(ctx, query, r, func(i int, v float64) { set(&all[i], v) })
+		return h.along(ctx, query, r, func(i int, v float64) { set(&all[i], v) })
 	}
 	if err := fill(over("sum", "increase", selector, r.Window), func(w *Window, v float64) {
 		if v >= 0 && !math.IsInf(v, 0) { // NaN is not
@@ -58,17 +58,17 @@ func (s Source) windows(ctx context.Context, r Range) ([]Window, error) {
 }
 
 // along gives the values of a query that has one series, by window.
-func (s Source) along(ctx context.Context, query string, r Range, give func(i int, v float64)) error {
-	return s.each(ctx, query, r, func(i int, _ model.Metric, v float64) { give(i, v) })
+func (h History) along(ctx context.Context, query string, r Range, give func(i int, v float64)) error {
+	return h.each(ctx, query, r, func(i int, _ model.Metric, v float64) { give(i, v) })
 }
 
 // each gives all values of a query, by window and series.
-func (s Source) each(ctx context.Context, query string, r Range, give func(i int, m model.Metric, v float64)) error {
+func (h History) each(ctx context.Context, query string, r Range, give func(i int, m model.Metric, v float64)) error {
 	n := r.Windows()
 	if n == 0 {
 		return nil
 	}
-	m, err := s.server.along(ctx, query, r.From.Add(r.Window), r.From.Add(time.Duration(n)*r.Window), r.Window)
+	m, err := h.server.along(ctx, query, r.From.Add(r.Window), r.From.Add(time.Duration(n)*r.Window), r.Window)
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,14 @@ const enough = 8
 // series that has most. A window that begins before the series do, or ends after
 // them, makes it longer, so that short windows are looked at too, as far as they
 // have enough samples. 0 where there is no sample in the range.
-func (s Source) scrapes(ctx context.Context, r Range) (time.Duration, error) {
+func (h History) scrapes(ctx context.Context, r Range) (time.Duration, error) {
 	whole := r.To.Sub(r.From).Truncate(time.Millisecond)
 	least, most := time.Duration(0), 0.0
 	for _, window := range []time.Duration{whole, max(10*time.Minute, 10*r.Window), 10 * r.Window, r.Window} {
 		look := Range{From: r.From, To: r.To, Window: min(window, whole)}
 		samples := 0.0
-		query := over("max", "count_over_time", s.labels.selector(s.Names.requests()), look.Window)
-		if err := s.along(ctx, query, look, func(_ int, v float64) { samples = max(samples, v) }); err != nil {
+		query := over("max", "count_over_time", h.labels.selector(h.Names.requests()), look.Window)
+		if err := h.along(ctx, query, look, func(_ int, v float64) { samples = max(samples, v) }); err != nil {
 			return 0, err
 		}
 		if every := time.Duration(float64(look.Window) / samples); samples >= enough && every < least || samples > most && most < enough {
