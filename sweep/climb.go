@@ -23,7 +23,7 @@ import (
 // Prompts are computed once, before their streams begin: streams that decode while
 // others' prompts are computed would use up their tokens. After that an engine with
 // a prefix cache begins all of them within a few steps, again and again; on one
-// without, streams run out of tokens (ErrGrown), and each count is measured alone.
+// without, streams run out of tokens (profile.ErrGrown), and each count is measured alone.
 type climber struct {
 	r        *runner
 	s        *trial
@@ -84,7 +84,7 @@ func (c *climber) at(ctx context.Context, n int) (profile.Point, error) {
 			return c.r.alone(ctx, c.s, c.isl, c.osl, n)
 		}
 		p, rs, err := c.level(ctx, n)
-		if errors.Is(err, ErrGrown) { // no stairs of this length hold one level
+		if errors.Is(err, profile.ErrGrown) { // no stairs of this length hold one level
 			return c.r.alone(ctx, c.s, c.isl, c.osl, n)
 		}
 		return p, rs, err
@@ -130,7 +130,7 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		}
 		m, err = c.stairs.Level(ctx, n, tokens)
 		switch {
-		case errors.Is(err, ErrGrown):
+		case errors.Is(err, profile.ErrGrown):
 			if c.grew++; c.grew >= attempts {
 				return m, 0, errors.Join(err, c.close(ctx))
 			}

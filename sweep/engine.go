@@ -40,7 +40,7 @@ type Stairs interface {
 	// tokens more. The records hold the chunks of that window only (Before says
 	// how many there were); such a request has neither usage nor an end. Level
 	// with the same n goes on where it stopped. An error is for a level that
-	// could not be had: growth used up (ErrGrown), the engine gone.
+	// could not be had: growth used up (profile.ErrGrown), the engine gone.
 	Level(ctx context.Context, n, tokens int) (Measurement, error)
 	// Close cancels what streams, and waits until the engine is idle.
 	Close(ctx context.Context) error

@@ -62,7 +62,7 @@ func (f *flight) Level(_ context.Context, n, tokens int) (Measurement, error) {
 		most = max(most, q.OutputTokens)
 	}
 	if most+tokens >= f.w.OSL || l.grown {
-		return Measurement{}, fmt.Errorf("level %d: %w", n, ErrGrown)
+		return Measurement{}, fmt.Errorf("level %d: %w", n, profile.ErrGrown)
 	}
 	m := Measurement{Client: &profile.Client{}, Window: profile.Window{From: f.now}, Running: []Running{{At: f.now, N: float64(n)}}}
 	if f.v.measured < l.busy {

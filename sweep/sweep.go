@@ -38,10 +38,6 @@ var (
 	// Options.StopErrorShare. Run returns it wrapped.
 	ErrOverload = errors.New("too many requests failed")
 
-	// ErrGrown says that streams have no tokens left for another level: begin
-	// new Stairs. Level returns it, wrapped or not.
-	ErrGrown = profile.ErrGrown
-
 	errTimeUp = errors.New("the time allowed is used up")
 )
 

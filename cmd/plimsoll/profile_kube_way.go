@@ -144,5 +144,5 @@ func (f *forwardedStairs) Level(ctx context.Context, n, tokens int) (sweep.Measu
 	if back := f.way.Back(ctx); back != nil {
 		return m, errors.Join(err, back)
 	}
-	return m, fmt.Errorf("%w: the port-forward broke under them", sweep.ErrGrown)
+	return m, fmt.Errorf("%w: the port-forward broke under them", profile.ErrGrown)
 }

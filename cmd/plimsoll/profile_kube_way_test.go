@@ -87,7 +87,7 @@ func TestStairsOnABrokenWayAreBegunAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := s.Level(t.Context(), 2, 8)
-		if grown := errors.Is(err, sweep.ErrGrown); grown != (try == 0) || !grown && err != nil {
+		if grown := errors.Is(err, profile.ErrGrown); grown != (try == 0) || !grown && err != nil {
 			t.Errorf("level %d: %v", try, err)
 		}
 		if warned := len(m.Warnings) == 1 && m.Warnings[0].Code == "port_forward_broken"; warned != (try == 1) {

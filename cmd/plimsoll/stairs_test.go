@@ -190,10 +190,10 @@ func TestStairsGrown(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	s := steppedStairs(t, steppedMeasurer(t, url), 100)
 	checkLevel(t, s, 3, 20)
-	if m, err := s.Level(t.Context(), 3, 80); !errors.Is(err, sweep.ErrGrown) || len(m.Requests) > 0 {
+	if m, err := s.Level(t.Context(), 3, 80); !errors.Is(err, profile.ErrGrown) || len(m.Requests) > 0 {
 		t.Errorf("%v with %d records", err, len(m.Requests))
 	}
-	if _, err := s.Level(t.Context(), 3, 100); err == nil || errors.Is(err, sweep.ErrGrown) {
+	if _, err := s.Level(t.Context(), 3, 100); err == nil || errors.Is(err, profile.ErrGrown) {
 		t.Errorf("a level that no new streams could give either: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {
