@@ -1,0 +1,185 @@
+//go:build contest
+
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// heat is what rows of a fleet size and a start-up time have.
+type heat struct {
+	policies string
+	length   time.Duration // of a trace's part at most
+	seeds    int
+	plan     int // simulations
+}
+
+const (
+	fewPolicies        = "static-peak,static-mean,hpa:sla,keda:sla,wva-v2:sla,queue,default"
+	everyPolicy        = "static-peak,static-mean,hpa,hpa:sla,keda,keda:sla,wva-v1,wva-v1:sla,wva-v2,wva-v2:sla,queue,load,upstream:constant,default"
+	largePolicies      = "static-peak,static-mean,hpa:sla,wva-v2:sla,default"
+	predictingPolicies = "static-peak,static-mean,hpa:sla,upstream:constant,upstream:arima,upstream:kalman,upstream:prophet,default"
+)
+
+// contestSizes are small, middle and large fleets.
+func contestSizes() []string { return []string{"small", "middle", "large"} }
+
+// heatOf is what a trace's row of a size and a start-up time in seconds has; a row
+// that has none is not run.
+func (c contestTrace) heatOf(size, startUp int) (heat, bool) {
+	switch {
+	case size >= len(c.rates) || startUp != 60 && !slices.Contains(c.startUps, contestSizes()[size]):
+		return heat{}, false
+	case size == 0 && startUp == 60:
+		return heat{everyPolicy, 30 * time.Minute, 5, 40}, true
+	case size == 0:
+		return heat{fewPolicies, 30 * time.Minute, 5, 24}, true
+	case size == 1:
+		return heat{fewPolicies, 15 * time.Minute, 5, 24}, true
+	default:
+		return heat{largePolicies, 10 * time.Minute, 5, 8}, true
+	}
+}
+
+// contestTrace is a part of a trace, and the rates that take fleets of the sizes
+// wanted.
+type contestTrace struct {
+	name, file string
+	from, to   time.Duration
+	rates      []float64 // requests/s on average: small, middle, large
+	startUps   []string  // sizes that have 15 and 300 s too, not 60 s alone
+	args       string
+}
+
+// contestants are the traces. Those marked "held out" were never replayed while the
+// default policy was made; all others were.
+func contestants() []contestTrace {
+	const mid, image, big, h = "servegen-m-mid-10min.csv", "servegen-mm-image-10min.csv", " --model llama-3.1-70b --tp 4", time.Hour
+	small, all := contestSizes()[:1], contestSizes()
+	return []contestTrace{
+		{"azure-conv", "azure-2023-conv.csv", 0, 0, []float64{16, 100, 900}, all, big},
+		{"servegen-mid 24 h", mid, 24 * h, 26 * h, []float64{40, 200}, small, big},
+		{"servegen-mid 205 h", mid, 205 * h, 207 * h, []float64{40}, small, big},
+		{"servegen-image 6 h", image, 6 * h, 9 * h, []float64{20, 120}, small, big + " --isl 1000"},
+		{"mooncake", "mooncake-fast25-synthetic.jsonl", 0, 0, []float64{4, 20}, small, " --ttft 15000"},
+		// Three minutes long each, so that they are played ten times as slowly. The
+		// second has 17 requests, which more engines would see no other of.
+		{"mooncake-arxiv", "mooncake-arxiv-1000.jsonl", 0, 0, []float64{4, 20}, small, " --ttft 15000 --trace-speed 0.1"},
+		{"dynamo", "dynamo-request-trace-v1.jsonl.gz", 0, 0, []float64{5}, small, " --ttft 5000 --trace-speed 0.1"},
+	}
+}
+
+// scenario is one run of planner replay.
+type scenario struct {
+	name    string
+	startUp int // s
+	heat    heat
+	args    []string
+}
+
+// scenarios are all of them, cheap ones first.
+func scenarios(t *testing.T) []scenario {
+	all := contestants()
+	all = slices.DeleteFunc(all, func(c contestTrace) bool {
+		_, err := os.Stat(filepath.Join(*contestTraces, c.file))
+		if err != nil {
+			t.Logf("%s is left out: -traces %s has no %s", c.name, *contestTraces, c.file)
+		}
+		return err != nil
+	})
+	var out []scenario
+	for size, word := range contestSizes() {
+		for _, startUp := range []int{60, 15, 300} {
+			for _, c := range all {
+				h, ok := c.heatOf(size, startUp)
+				if !ok || *contestQuick && (size > 0 || startUp != 60) {
+					continue
+				}
+				part := c.part(t, h.length)
+				for _, mode := range []string{"disaggregated", "aggregated"} {
+					out = append(out, c.scenario(word, mode, c.rates[size], startUp, h, part))
+				}
+			}
+		}
+	}
+	return append(out, predictions(t)...)
+}
+
+func (c contestTrace) scenario(size, mode string, rate float64, startUp int, h heat, part []string) scenario {
+	return scenario{
+		name: size + ", " + c.name + ", " + mode, startUp: startUp, heat: h,
+		args: slices.Concat(strings.Fields(c.args+" "+*contestArgs), part, []string{
+			"--to-rate", fmt.Sprint(rate), "--mode", mode, "--sla-stat", "p99",
+			"--replica-startup", fmt.Sprintf("%ds", startUp), "--startup-time", fmt.Sprintf("%ds", max(1, startUp)),
+		}),
+	}
+}
+
+// predictions are rows long enough for upstream's predictors to differ: it decides
+// every three minutes, and a day is what Prophet has a season of. Six days after one
+// that the planners are only told of, as a fluid, for which there is no plan.
+func predictions(t *testing.T) (out []scenario) {
+	c := contestants()[1]
+	c.from, c.to = 24*time.Hour, 192*time.Hour
+	c.name, c.args = "servegen-mid six days, fluid", c.args+" --fluid --warmup 24h --replica-startup-spread 0.5"
+	if _, err := os.Stat(filepath.Join(*contestTraces, c.file)); err != nil || *contestQuick {
+		return nil
+	}
+	for _, mode := range []string{"disaggregated", "aggregated"} {
+		h := heat{policies: predictingPolicies, length: c.to - c.from, seeds: 3}
+		out = append(out, c.scenario("small", mode, c.rates[0], 60, h, c.part(t, h.length)))
+	}
+	return out
+}
+
+// part are the flags that say which part of a trace is replayed. Of a table of rates
+// the rows are cut out, a fiftieth of the rates, so that what is asked for is a scale
+// that replay takes.
+func (c contestTrace) part(t *testing.T, length time.Duration) []string {
+	name := filepath.Join(*contestTraces, c.file)
+	if c.to == 0 {
+		return []string{"--trace", name, "--to", length.String()}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := rows[:1]
+	for _, r := range rows[1:] {
+		at, wrong := strconv.ParseFloat(r[0], 64)
+		rate, wrong2 := strconv.ParseFloat(r[1], 64)
+		if wrong != nil || wrong2 != nil {
+			t.Fatalf("%s: %v", name, r)
+		}
+		if at >= c.from.Seconds() && at < min(c.to, c.from+length).Seconds() {
+			out = append(out, append([]string{fmt.Sprint(at - c.from.Seconds()), fmt.Sprint(rate / 50)}, r[2:]...))
+		}
+	}
+	if len(out) == 1 {
+		t.Fatalf("%s has nothing from %v on", name, c.from)
+	}
+	cut, err := os.Create(filepath.Join(t.TempDir(), c.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := csv.NewWriter(cut).WriteAll(out); err != nil {
+		t.Fatal(err)
+	}
+	if err := cut.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--trace", cut.Name()}
+}
