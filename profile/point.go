@@ -109,7 +109,7 @@ type Point struct {
 	// Invalid says why the figures are not the engine's: such a point is kept,
 	// never picked and in no surface. Empty: they are.
 	Invalid string `json:"invalid,omitempty"`
-	// Discarded says why another load took this one's place, under its id without
+	// Discarded says why another measurement took this one's place, under its id without
 	// the attempt: it is kept to be looked at, and nothing is made of it. Empty: it
 	// counts.
 	Discarded string `json:"discarded,omitempty"`

@@ -208,6 +208,9 @@ func TestDisturbedLoadsAreSentAgain(t *testing.T) {
 	}) {
 		t.Errorf("%s: warnings %v", first.ID, first.Warnings)
 	}
+	if d := again.Discarded; len(d) != 2 || d[0].ID != again.Points[0].ID+"/attempt1" || d[1].Discarded != "the way broke" {
+		t.Errorf("discarded %+v", d)
+	}
 	if lost, _ := verified(3); len(lost.Skips) != 1 || !strings.Contains(lost.Skips[0].Reason, "the way broke in each of 3 loads") {
 		t.Errorf("skips %+v", lost.Skips)
 	}

@@ -97,7 +97,7 @@ func (r *runner) batchedPoint(ctx context.Context, s *trial, isl, k int) (profil
 	return r.point(ctx, s, profile.StageSurface, id, r.opts.batchedCost(s.cfg, isl, k), func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		w := batchedLoad(isl, k)
 		w.Seed, w.Timeout = r.seed(id), r.opts.RequestTimeout
-		p, m, err := r.undisturbed(ctx, s, w, attempts, func(m Measurement) profile.Point { return summarizeBatched(m, s.cfg, k) })
+		p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeBatched(m, s.cfg, k) })
 		p.ISL, p.OSL = isl, 1
 		if budget, assumed := batchBudget(s.cfg); assumed {
 			p.Warnings = append(p.Warnings, profile.Warnf("batch_budget_assumed",

@@ -74,7 +74,7 @@ func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage prof
 	if err := r.warmUp(ctx, s, warm); err != nil {
 		return profile.Point{}, nil, err
 	}
-	p, m, err := r.undisturbed(ctx, s, w, attempts, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
+	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
 	p.ISL, p.OSL = isl, burstOSL
 	if stage == profile.StageSweep && p.TTFT.N > 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("replicas_busy",

@@ -124,10 +124,11 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 // slice gives tokens more of each of n streams, on new stairs where those that
 // are have grown too far. What is void is measured again, attempts times at most.
 func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, context float64, err error) {
-	for range attempts {
+	for i := range attempts {
 		if err := c.stand(ctx, n, tokens); err != nil {
 			return m, 0, err
 		}
+		began := c.r.opts.Now()
 		m, err = c.stairs.Level(ctx, n, tokens)
 		switch {
 		case errors.Is(err, profile.ErrGrown):
@@ -147,8 +148,13 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		if m.Void == "" && m.Client != nil && !m.Client.OK() {
 			m.Void = bottleneck + m.Client.Why
 		}
-		if m.Void == "" {
+		if m.Void == "" || i+1 == attempts {
 			return m, context, nil
+		}
+		p := c.summary(m, n, context)
+		p.Started, p.Elapsed = began, c.r.opts.Now().Sub(began)
+		if err := c.r.discard(c.s, p, m.Requests, m.Void); err != nil {
+			return m, 0, err
 		}
 	}
 	if m.Void == "" {

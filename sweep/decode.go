@@ -72,7 +72,7 @@ func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.
 	if err := r.warmUp(ctx, s, warm); err != nil {
 		return profile.Point{}, nil, err
 	}
-	p, m, err := r.undisturbed(ctx, s, w, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
+	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
 	p.ISL, p.OSL, p.Asked = isl, osl, n
 	return p, m.Requests, err
 }

@@ -7,13 +7,13 @@ import (
 	"plimsoll/profile"
 )
 
-// A load that says nothing of its engine is sent again, and the one that counts has
-// the point's id. The others are kept beside it, each under that id and its attempt,
-// with why it does not count: nothing that an engine did is in no file.
+// Load that says nothing of its engine is sent again, and what counts has the
+// point's id. The others are kept beside it, each under that id and its attempt,
+// with why it does not count: but for warm-ups, nothing that an engine did is in no file.
 
-// discard keeps a load that is sent again.
-func (r *runner) discard(s *trial, l openLoad, p profile.Point, rs []profile.Request, why string) error {
-	s.sign(&p, l.stage, l.id)
+// discard keeps what is sent again for the point that is measured.
+func (r *runner) discard(s *trial, p profile.Point, rs []profile.Request, why string) error {
+	s.sign(&p, s.stage, s.id)
 	p.Discarded = why
 	return r.book.discard(s, p, rs)
 }

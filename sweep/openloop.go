@@ -93,7 +93,7 @@ func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.P
 		case p.Invalid == "":
 			return p, rs, nil
 		}
-		if err := r.discard(s, l, p, rs, why); err != nil {
+		if err := r.discard(s, p, rs, why); err != nil {
 			return p, rs, err
 		}
 	}
@@ -104,7 +104,7 @@ func (r *runner) playSettled(ctx context.Context, s *trial, l openLoad) (profile
 	p, rs, err := r.playOnce(ctx, s, l)
 	if stayed := meanStay(rs); err == nil && p.Load.Stopped == "" && stayed > l.residence+l.residence/4 && (!p.Load.Growing || growsOnly(p, r.opts.SLA)) {
 		why := fmt.Sprintf("requests stayed for %v in the mean, not for %v at most: the part that is judged began too early", stayed.Round(time.Millisecond), l.residence.Round(time.Millisecond))
-		if err := r.discard(s, l, p, rs, why); err != nil {
+		if err := r.discard(s, p, rs, why); err != nil {
 			return p, rs, err
 		}
 		l.residence, l.settle = stayed+stayed/4, time.Duration(float64(l.settle)*1.25*float64(stayed)/float64(l.residence))

@@ -18,6 +18,7 @@ func (r *runner) play(ctx context.Context, s *trial, script profile.Script, judg
 		if judge != nil {
 			stop = judge()
 		}
+		began := r.opts.Now()
 		m, err := s.inst.Play(ctx, s.unseen(script), stop)
 		r.book.count(s, m.Requests)
 		switch {
@@ -28,10 +29,15 @@ func (r *runner) play(ctx context.Context, s *trial, script profile.Script, judg
 				m.Warnings = append(m.Warnings, profile.Warnf("disturbed", "sent %d times: %s in the ones before", i, disturbed))
 			}
 			return m, nil
-		case i == attempts:
-			return m, fmt.Errorf("%s in each of %d loads", m.Void, i)
 		}
 		disturbed = m.Void
+		p := profile.Point{Requests: len(m.Requests), Invalid: m.Void, Warnings: m.Warnings, Client: m.Client, Started: began, Elapsed: r.opts.Now().Sub(began)}
+		if err := r.discard(s, p, m.Requests, m.Void); err != nil {
+			return m, err
+		}
+		if i == attempts {
+			return m, fmt.Errorf("%s in each of %d loads", m.Void, i)
+		}
 	}
 }
 

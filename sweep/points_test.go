@@ -226,24 +226,26 @@ func TestPointsAreMeasuredOnce(t *testing.T) {
 	}
 }
 
-// A point that came out unusable on a busy machine gets one more chance.
+// A point that came out unusable on a busy machine gets one more chance, and what
+// came out is kept.
 func TestBlankPointIsMeasuredOnceMore(t *testing.T) {
 	l := affine(1)
 	v := &virtual{lab: newLab(nil), law: l}
-	calls := 0
-	b := newLab(three())
-	r := newRunner(options(b, 1), b, &notes{}, Known{}, nil)
-	in := &trial{host: &host{inst: &Instance{Measurer: v, Died: func() error { return nil }}}}
+	b, n := newLab(three()), &notes{}
+	r := newRunner(options(b, 1), b, n, Known{}, nil)
+	in := &trial{id: "x", host: &host{inst: &Instance{Measurer: v, Died: func() error { return nil }}}}
 	w := profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true}
-	p, _, err := r.undisturbed(t.Context(), in, w, attempts, func(m Measurement) profile.Point {
-		calls++
+	p, _, err := r.undisturbed(t.Context(), in, w, Measurement{}, attempts, func(m Measurement) profile.Point {
 		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
-		if calls == 1 {
+		if len(n.Points) == 0 {
 			p.ThroughputPerGPU = 0
 		}
 		return p
 	})
-	if err != nil || calls != 2 || p.ThroughputPerGPU <= 0 {
-		t.Errorf("measured %d times, %v tokens/s, err %v", calls, p.ThroughputPerGPU, err)
+	if err != nil || len(v.lab.measured) != 2 || p.ThroughputPerGPU <= 0 {
+		t.Errorf("measured %d times, %v tokens/s, err %v", len(v.lab.measured), p.ThroughputPerGPU, err)
+	}
+	if len(n.Points) != 1 || n.Points[0].ID != "x/attempt1" || n.Points[0].Discarded != "there were stalls" || n.Points[0].Requests != 4 {
+		t.Errorf("kept %+v", n.Points)
 	}
 }

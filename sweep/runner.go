@@ -73,6 +73,7 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 		return profile.Point{}, err
 	}
 	r.book.show(id)
+	s.stage, s.id = stage, id
 	began := r.opts.Now()
 	p, rs, err := measure(ctx)
 	if err := r.verdict(ctx, s, id, err); err != nil {

@@ -33,28 +33,37 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 }
 
 // undisturbed measures w until no stall is in it, at most so many times, and
-// says what it took. A measurement with failures is never thrown away, nor is one
-// in virtual time, where nothing can disturb.
-func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
+// says what it took; the point is of it and of what was measured before. A
+// measurement with failures always counts, and so does one in virtual time, where
+// nothing can disturb.
+func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, before Measurement, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
 	disturbed := ""
 	for i := 1; ; i++ {
-		p, m, err := r.measured(ctx, s, w, sum)
+		began := r.opts.Now()
+		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
 		doubtful := p.Client != nil && !p.Client.OK()
 		over := err != nil || p.Failures > 0 || ctx.Err() != nil || s.inst.Died() != nil || r.opts.Virtual
+		again := ""
 		switch {
 		case !over && doubtful && i < tries:
-			disturbed = "waits of the client"
-			continue
+			again = "waits of the client"
 		case !over && i < tries && (stalled(p) || blank(p) && i == 1):
-			disturbed = "stalls"
-			continue
+			again = "stalls"
 		case !over && stalled(p):
 			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
 				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), i).By(latency(p).Half.Seconds()/latency(p).Mean.Seconds()))
 		case i > 1:
 			p.Warnings = append(p.Warnings, profile.Warnf("disturbed", "measured %d times: there were %s in the ones before", i, disturbed))
 		}
-		return p, m, err
+		if again == "" {
+			return p, m, err
+		}
+		disturbed = again
+		lone := sum(m)
+		lone.ISL, lone.OSL, lone.Client, lone.Started, lone.Elapsed = w.ISL, w.OSL, m.Client, began, r.opts.Now().Sub(began)
+		if err := r.discard(s, lone, m.Requests, "there were "+again); err != nil {
+			return p, m, err
+		}
 	}
 }
 

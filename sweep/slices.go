@@ -43,9 +43,8 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 		w.Requests = k * first
 		disturbed := slices.DeleteFunc(slices.Clone(p.Warnings), func(x profile.Warning) bool { return x.Code != "disturbed" })
 		var m Measurement
-		before := all
-		p, m, err = r.undisturbed(ctx, s, w, tries, func(m Measurement) profile.Point { return summarizePrefill(after(before, m), s.cfg) })
-		all = after(before, m)
+		p, m, err = r.undisturbed(ctx, s, w, all, tries, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
+		all = after(all, m)
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
 		p.Warnings = profile.JoinWarnings(profile.JoinWarnings(p.Warnings, disturbed), all.Warnings)
 		taken += k

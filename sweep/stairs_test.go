@@ -21,7 +21,7 @@ func changed(change func(*law)) map[string]law {
 func TestVoidLevelsAreNeverUsed(t *testing.T) {
 	const from = 32
 	b := newLab(changed(func(l *law) { l.voidAt = from }))
-	res, _, err := run(t, b, options(b, 1, 2, 4), Known{})
+	res, notes, err := run(t, b, options(b, 1, 2, 4), Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,11 @@ func TestVoidLevelsAreNeverUsed(t *testing.T) {
 		if p.Phase == profile.Decode && p.Asked >= from {
 			if void++; p.Invalid == "" || !slices.Contains(codes(p.Warnings), "void") {
 				t.Errorf("%s: invalid %q, warnings %v", p.ID, p.Invalid, codes(p.Warnings))
+			}
+			for _, before := range []string{"/attempt1", "/attempt2"} {
+				if !slices.ContainsFunc(notes.Points, func(q profile.Point) bool { return q.ID == p.ID+before && q.Discarded == "2 preemptions" }) {
+					t.Errorf("%s%s is in no file", p.ID, before)
+				}
 			}
 		}
 	}

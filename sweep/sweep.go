@@ -117,7 +117,7 @@ type Known struct {
 // ran beside each other was faster.
 type Result struct {
 	Points         []profile.Point // by stage, phase and candidate, then in the order measured; known ones included
-	Discarded      []profile.Point // loads that were sent again; known ones included
+	Discarded      []profile.Point // what was sent again; known ones included
 	Skips          []profile.Skip
 	Engines        map[string]profile.EngineFacts
 	Prefill        recommend.Choice

@@ -14,6 +14,9 @@ type trial struct {
 	cfg     engine.Config
 	account account
 	*host
+
+	stage profile.Stage // of the point that is measured
+	id    string
 }
 
 // host is one engine, launched only when a point that is not yet known needs it.

@@ -28,7 +28,7 @@ type Run struct {
 	Complete   bool               `json:"complete"`         // false: stopped early, --resume goes on
 	Client     *Client            `json:"client,omitempty"` // whether the load generator kept up; nil = virtual time
 	Points     []profile.Point    `json:"points"`
-	Discarded  []profile.Point    `json:"discarded,omitempty"` // loads that were sent again, each with why it does not count
+	Discarded  []profile.Point    `json:"discarded,omitempty"` // what was sent again, each with why it does not count
 	Skips      []profile.Skip     `json:"skips"`
 	Warnings   []profile.Warning  `json:"warnings"`
 	Cost       Cost               `json:"cost"`
