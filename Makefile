@@ -1,5 +1,5 @@
 # build        the program, in bin/
-# check        what a change must pass: tests, races, linters, formatting, README's commands
+# check        what a change must pass: tests, races, linters, formatting, the commands of README and tutorial
 # integration  the same product against real servers that this project did not write
 # bench        the Go benchmarks
 # release      archives for every system in dist/, with checksums and lists of what is in them
@@ -53,7 +53,7 @@ nocgo:
 	CGO_ENABLED=0 go vet ./...
 
 readme:
-	go test -count=1 -tags readme -run TestReadme -v ./cmd/plimsoll
+	go test -count=1 -timeout 30m -tags readme -run 'TestReadme|TestTutorial' -v ./cmd/plimsoll
 
 fmt: $(GOLANGCI)
 	$(GOLANGCI) fmt ./...
