@@ -1,7 +1,8 @@
 # build        the program, in bin/
 # check        what a change must pass: tests, races, linters, formatting, the commands of README and tutorial
 # integration  the same product against real servers that this project did not write
-# bench        the Go benchmarks
+# bench        one table of the whole product's figures beside those of others, in minutes
+# bench-all    every Go benchmark
 # release      archives for every system in dist/, with checksums and lists of what is in them
 # fmt          format everything
 # fit          refit the latency model from its measured rows
@@ -15,7 +16,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build check fmt fit bench integration release lint race tidy nocgo readme
+.PHONY: build check fmt fit bench bench-all integration release lint race tidy nocgo readme
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -62,6 +63,9 @@ fit:
 	go run ./engine/latency/fit
 
 bench:
+	go run ./cmd/bench
+
+bench-all:
 	go test -run '^$$' -bench . -benchmem ./...
 
 release:

@@ -1,15 +1,21 @@
 package capacity
 
-import "testing"
+import (
+	"testing"
+
+	"plimsoll/cmd/bench/cputime"
+)
 
 func BenchmarkFormulaWithCorrections(b *testing.B) {
 	th, o := PublishedThroughputs()[1], DefaultOptions()
 	b.ReportAllocs()
+	defer cputime.Report(b)()
 	for b.Loop() {
 		p, err := Formula(chatLoad, chatbotSLO, th, o)
 		if err != nil || len(Misleads(chatLoad, chatbotSLO, th, o, p, Facts{ReplicaAvailability: 0.99})) == 0 {
 			b.Fatal(err)
 		}
+		b.ReportMetric(float64(p.TotalGPUsWithBurst), "GPUs") // before spares
 	}
 }
 

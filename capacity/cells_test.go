@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 )
@@ -100,6 +101,7 @@ func BenchmarkSize(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
+			defer cputime.Report(b)()
 			for b.Loop() {
 				b.ReportMetric(float64(size(b, c.l, c.w, c.slo).GPUs), "GPUs")
 			}

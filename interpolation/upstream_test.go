@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/cmd/bench/cputime"
 	"plimsoll/profile"
 )
 
@@ -163,6 +164,7 @@ func BenchmarkFitPrefill(b *testing.B) {
 func BenchmarkLeaveOneOutDecode(b *testing.B) {
 	_, s, _ := loadH200(b)
 	b.ReportAllocs()
+	defer cputime.Report(b)()
 	for b.Loop() {
 		if _, err := LeaveOneOutDecode(s, 1); err != nil {
 			b.Fatal(err)

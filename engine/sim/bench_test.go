@@ -3,6 +3,7 @@ package sim
 import (
 	"testing"
 
+	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
 )
 
@@ -42,8 +43,9 @@ func BenchmarkServing(b *testing.B) {
 }
 
 // BenchmarkRequest is the whole life of a request, ISL 1024 and OSL 256, with
-// ten in flight, in runs of steps: without prefix caching; with 64 blocks of
-// which every second request finds a half; and the same above two tiers.
+// ten in flight, in runs of steps: without prefix caching; the same one step after
+// another; with 64 blocks of which every second request finds a half; and that
+// above two tiers.
 func BenchmarkRequest(b *testing.B) {
 	const inFlight, isl, osl = 10, 1024, 256
 	for _, c := range []struct {
@@ -51,6 +53,7 @@ func BenchmarkRequest(b *testing.B) {
 		cfg  Config
 	}{
 		{"plain", Config{KVBlocks: 4096}},
+		{"stepped", Config{KVBlocks: 4096}},
 		{"prefix", Config{KVBlocks: 4096, PrefixCaching: true}},
 		{"tiers", Config{KVBlocks: 4096, PrefixCaching: true, DRAM: Tier{Blocks: 8192, Load: engine.Microsecond}, NVMe: Tier{Blocks: 65536, Load: engine.Millisecond}}},
 	} {
@@ -67,7 +70,7 @@ func BenchmarkRequest(b *testing.B) {
 			}
 			finish := func(n int) {
 				for n > 0 {
-					if run := e.Ahead(); run.Steps > 0 {
+					if run := e.Ahead(); run.Steps > 0 && c.name != "stepped" {
 						e.Skip(run.Steps)
 						continue
 					}
@@ -90,7 +93,9 @@ func BenchmarkRequest(b *testing.B) {
 			finish(4 * len(chains))
 			b.ReportAllocs()
 			b.ResetTimer()
+			used := cputime.Report(b)
 			finish(b.N)
+			used()
 			b.StopTimer()
 			s := e.Stats()
 			b.ReportMetric(float64(s.PrefixHits)/float64(max(s.PrefixQueries, 1)), "hits")

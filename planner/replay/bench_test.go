@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
@@ -102,6 +103,7 @@ func benchmarkDay(b *testing.B, roles ...planner.Role) {
 	s.Length = max(s.Pace.Every, min(time.Duration(at*1e9)+1, mostLength))
 	b.ReportAllocs()
 	b.ResetTimer()
+	defer cputime.Report(b)()
 	last, err := Run(func(yield func(fleet.Request) bool) {
 		for _, q := range all {
 			if !yield(q) {
@@ -137,6 +139,7 @@ func BenchmarkFluid(b *testing.B) {
 		load.Bins = append(load.Bins, RateBin{(200 + 100*wave) * math.Exp(0.05*r.NormFloat64()), 1000 * math.Exp(0.1*r.NormFloat64()), 200 * math.Exp(0.1*r.NormFloat64())})
 	}
 	b.ReportAllocs()
+	defer cputime.Report(b)()
 	for b.Loop() {
 		s, core := day(b, engine.RoleAggregated)
 		s.Length = 14 * 24 * time.Hour
@@ -146,5 +149,31 @@ func BenchmarkFluid(b *testing.B) {
 		}
 		b.ReportMetric(out.GPUHours/s.Length.Hours(), "GPUs")
 		b.ReportMetric(100*out.Attainment.Both, "%attained")
+	}
+}
+
+// BenchmarkSwing is three hours of rates that swing about 200 requests/s, one by
+// one and as a fluid, from the same start.
+func BenchmarkSwing(b *testing.B) {
+	const length = 3 * time.Hour
+	load := swing(100, 300, length, length)
+	for name, replay := range map[string]func(Scenario, *planner.Core) (Result, error){
+		"exact": func(s Scenario, c *planner.Core) (Result, error) { return Run(load.drawn(1), s, c) },
+		"fluid": func(s Scenario, c *planner.Core) (Result, error) { return RunFluid(load, s, c) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			defer cputime.Report(b)()
+			for b.Loop() {
+				s, core := day(b, engine.RoleAggregated)
+				s.Length = length
+				out, err := replay(s, core)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(out.GPUHours, "GPU-hours")
+				b.ReportMetric(100*out.Attainment.Both, "%attained")
+			}
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"plimsoll/cmd/bench/cputime"
 )
 
 func TestParseChunk(t *testing.T) {
@@ -153,6 +155,7 @@ func FuzzScan(f *testing.F) {
 func BenchmarkParseChunk(b *testing.B) {
 	in := []byte(vllmChunk)
 	b.ReportAllocs()
+	defer cputime.Report(b)()
 	for b.Loop() {
 		if c, err := parseChunk(in); err != nil || !c.content {
 			b.Fatal(c, err)
@@ -163,6 +166,7 @@ func BenchmarkParseChunk(b *testing.B) {
 func BenchmarkParseChunkEncodingJSON(b *testing.B) {
 	in := []byte(vllmChunk)
 	b.ReportAllocs()
+	defer cputime.Report(b)()
 	for b.Loop() {
 		var c struct {
 			Choices []struct {

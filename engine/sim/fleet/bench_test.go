@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
@@ -74,7 +75,9 @@ func benchmarkFleet(b *testing.B, c Config, next func() Request) {
 	f := fleetOf(b, c, next)
 	b.ReportAllocs()
 	b.ResetTimer()
+	used := cputime.Report(b)
 	offer(b, f, b.N, next)
+	used()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	b.ReportMetric(f.inFlight.area(f.now).float()/float64(f.now), "in-flight")
