@@ -57,7 +57,7 @@ func client() []row {
 }
 
 func surfaces() []row {
-	const pkg, area, dynamo = "interpolation", "surfaces", "Dynamo's formulas, by scipy 1.10.1 (not run: its errors are in `testdata/upstream.csv`)"
+	const pkg, area, dynamo = "interpolation", "surfaces", "Dynamo's formulas, not run: their errors by scipy 1.10.1 come with the tests"
 	held := func(what, name string) row {
 		b := benchmark{pkg, "HeldOut/" + name}
 		return row{area, what, b.in("%error"), dynamo, b.in("%upstream")}
@@ -65,7 +65,7 @@ func surfaces() []row {
 	return []row{
 		held("each TTFT of NVIDIA's H200 profile from the others, mean error", "prefill/measured"),
 		held("each ITL of it", "decode/measured"),
-		held("TTFT of 15 simulated engines, clean, noisy and with an outlier", "prefill/simulated"),
+		held("TTFT of five simulated engines, without noise, with it, and with an outlier", "prefill/simulated"),
 		held("ITL of them", "decode/simulated"),
 		{
 			area, "the 41 fits and predictions of the H200's ITL, processor time", benchmark{pkg, "LeaveOneOutDecode"}.in(cputime.Unit),

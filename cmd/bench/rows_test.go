@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,6 +63,21 @@ func TestRowsNameBenchmarks(t *testing.T) {
 			if f.unit != cputime.Unit && !literals[f.pkg][f.unit] {
 				t.Errorf("nothing in %s reports %q", f.pkg, f.unit)
 			}
+		}
+	}
+}
+
+// BENCHMARKS.md shows the rows of the table, in their order.
+func TestBenchmarksPageHasTheRows(t *testing.T) {
+	page, err := os.ReadFile("../../BENCHMARKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(page)
+	for _, r := range rows() {
+		var found bool
+		if _, rest, found = strings.Cut(rest, " | "+r.what+" | "); !found || !strings.Contains(rest, " | "+r.against+" | ") {
+			t.Fatalf("BENCHMARKS.md has no row %q against %q: put in what `make bench` prints", r.what, r.against)
 		}
 	}
 }
