@@ -45,7 +45,9 @@ func TestTutorial(t *testing.T) {
 			compareSample(t, b.output, out)
 			continue
 		}
-		compareLive(t, b.output, out)
+		if fault := liveFault(b.output, out); fault != "" {
+			t.Errorf("%s:\n%s\nreal:\n%s", fault, b.output, out)
+		}
 		lived = lived || upAndDown(out)
 	}
 	if *updateReadme {
@@ -100,10 +102,9 @@ func inOneShell(t *testing.T, dir string, blocks []block) []string {
 	return outs
 }
 
-// compareLive: of what processes did in real time, the same kinds of lines, and no
-// request is lost.
-func compareLive(t *testing.T, want, got string) {
-	t.Helper()
+// liveFault is what is wrong with what processes did in real time, empty if nothing:
+// lines of other kinds than in the sample, or a request that was lost.
+func liveFault(want, got string) string {
 	kinds := func(s string) (out []string) {
 		for l := range strings.Lines(s) {
 			kind, _, _ := strings.Cut(shape(l), ": ")
@@ -113,11 +114,12 @@ func compareLive(t *testing.T, want, got string) {
 		return slices.Compact(out)
 	}
 	if !slices.Equal(kinds(want), kinds(got)) {
-		t.Errorf("the sample output has other kinds of lines than the real one (go test -tags readme -run Tutorial ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", want, got)
+		return "the sample output has other kinds of lines than the real one (go test -tags readme -run Tutorial ./cmd/plimsoll -update-readme)"
 	}
 	if m := regexp.MustCompile(`([0-9]+) of ([0-9]+) requests were answered`).FindStringSubmatch(got); m != nil && m[1] != m[2] {
-		t.Errorf("requests were lost: %s", got)
+		return "requests were lost"
 	}
+	return ""
 }
 
 // upAndDown reports whether decisions added a prefill engine to one that was there,
@@ -129,4 +131,36 @@ func upAndDown(decisions string) bool {
 		most = max(most, last)
 	}
 	return most > 1 && last < most
+}
+
+// What the tutorial's test rests on can tell right from wrong.
+func TestTutorialRules(t *testing.T) {
+	const up, down = "1:00 d decision: prefill=1 becomes prefill=3, 8 GPUs\n", "1:30 d decision: prefill=3 becomes prefill=2, 6 GPUs\n"
+	for decisions, want := range map[string]bool{up + down: true, up: false, down: false, down + up: false, "": false} {
+		if upAndDown(decisions) != want {
+			t.Errorf("up and down is %v of %q", !want, decisions)
+		}
+	}
+	for got, sound := range map[string]bool{
+		"2:00 d decision: other 7 words\n":         true,
+		"2:00 d decision: a\n2:01 d decision: b\n": true,
+		"2:00 d decided: 7 words\n":                false,
+		"2:00 d decision: a\nobserved: 1\n":        false,
+		"":                                         false,
+	} {
+		if (liveFault(up, got) == "") != sound {
+			t.Errorf("%q for %q: %q", got, up, liveFault(up, got))
+		}
+	}
+	const answered = "9 of 9 requests were answered\n"
+	if liveFault(answered, answered) != "" || liveFault(answered, "8 of 9 requests were answered\n") == "" {
+		t.Error("a lost request is not told from none")
+	}
+	page := "```sh\nrun a\n```\n\nText:\n\n" + outputBegin + "x\n" + outputEnd + "\n```sh\nrun b\n```\n\n" + liveBegin + "x\n" + outputEnd + "\n"
+	blocks := shBlocks(page)
+	if len(blocks) != 2 || blocks[1].begin != liveBegin || blocks[1].withOutput(page, "x\n") != page ||
+		blocks[1].withOutput(page, "y\n") != strings.Replace(page, liveBegin+"x", liveBegin+"y", 1) ||
+		blocks[0].withOutput(page, "y\n") != strings.Replace(page, outputBegin+"x", outputBegin+"y", 1) {
+		t.Errorf("blocks %q", blocks)
+	}
 }
