@@ -90,7 +90,7 @@ func (m Manifest) YAML() ([]byte, error) {
 	if len(m.Files) > 0 {
 		data := yaml.MapSlice{}
 		for _, name := range slices.Sorted(maps.Keys(m.Files)) {
-			data = append(data, cluster.Item(name, m.Files[name]))
+			data = append(data, cluster.Item(name, cluster.Text(m.Files[name])))
 		}
 		objects = append(objects, i.Object("v1", "ConfigMap", cluster.Item("data", data)))
 	}

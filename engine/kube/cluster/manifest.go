@@ -29,8 +29,9 @@ func YAML(objects []yaml.MapSlice) ([]byte, error) {
 
 // Identity is what the objects of a manifest have in common.
 type Identity struct {
-	Name, Namespace string
-	Labels          yaml.MapSlice
+	Name      string
+	Namespace string // empty: the objects have none
+	Labels    yaml.MapSlice
 }
 
 // Object begins an object in the namespace.
@@ -62,6 +63,10 @@ func (i Identity) ClusterRights(rules []Rule) []yaml.MapSlice {
 }
 
 func (i Identity) grant(scope, name, namespace string, rules []Rule) []yaml.MapSlice {
+	account := yaml.MapSlice{Item("kind", "ServiceAccount"), Item("name", i.Name)}
+	if i.Namespace != "" {
+		account = append(account, Item("namespace", i.Namespace))
+	}
 	list := []yaml.MapSlice{}
 	for _, r := range rules {
 		list = append(list, yaml.MapSlice{Item("apiGroups", []string{r.Group}), Item("resources", r.Resources), Item("verbs", r.Verbs)})
@@ -70,7 +75,7 @@ func (i Identity) grant(scope, name, namespace string, rules []Rule) []yaml.MapS
 		i.object(name, namespace, rbac+"/v1", scope+"Role", Item("rules", list)),
 		i.object(name, namespace, rbac+"/v1", scope+"RoleBinding",
 			Item("roleRef", yaml.MapSlice{Item("apiGroup", rbac), Item("kind", scope+"Role"), Item("name", name)}),
-			Item("subjects", []yaml.MapSlice{{Item("kind", "ServiceAccount"), Item("name", i.Name), Item("namespace", i.Namespace)}})),
+			Item("subjects", []yaml.MapSlice{account})),
 	}
 }
 
