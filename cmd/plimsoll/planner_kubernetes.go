@@ -28,6 +28,7 @@ func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target
 		return nil, usagef("%v", err)
 	}
 	if lease := p.name("lease"); lease != "" {
+		u.lease = namespace + "/" + lease
 		u.elect = func(ctx context.Context, run func(context.Context) error) error {
 			return kubernetes.Election{Namespace: namespace, Name: lease, Log: slog.New(slog.NewTextHandler(out.err, nil))}.Lead(ctx, config, run)
 		}

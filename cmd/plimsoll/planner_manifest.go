@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,15 +18,19 @@ func plannerManifestCommand() *cli.Command {
 		Description: "Prints a ServiceAccount, a Role with no more than the planner needs in its namespace, a RoleBinding, a\n" +
 			"Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
-			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --config planner.yaml --profile-config-map llama-profile | kubectl apply -f -\n\n" +
+			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n" +
+			"   kubectl rollout restart deployment plimsoll-planner\n\n" +
 			"The profile of --profile-config-map is made by\n" +
 			"   kubectl create configmap NAME --from-file=profiling_results/prefill_raw_data.json --from-file=profiling_results/decode_raw_data.json --from-file=profiling_results/recommendation.json",
 		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "name", Value: "plimsoll-planner", Usage: "`NAME` of the objects, and of the Lease by which one of several planners leads"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` whose entry point is plimsoll"},
-			&cli.StringFlag{Name: "kube-namespace", Value: "default", Usage: "`NAMESPACE` of the deployment and of the planner"},
+			&cli.StringFlag{Name: "kube-namespace", Value: "default", Usage: "`NAMESPACE` of the deployment and of the planner; empty: kustomize says it"},
 			&cli.IntFlag{Name: "replicas", Value: 2, Usage: "planners; one leads, the others wait"},
 			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of metrics and probes"},
+			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of planner serve, for one deployment; flags win"},
 			&cli.StringFlag{Name: "profile-config-map", Usage: "ConfigMap `NAME` with the files of a profile"},
 			&cli.StringSliceFlag{Name: "serve", Usage: "a flag of planner serve, `FLAG=VALUE`; repeat it"},
 		),
@@ -64,19 +69,23 @@ func plannerManifest(c *cli.Context) error {
 	if c.String("format") == "json" {
 		return usagef("--format json: a manifest is YAML").hint("kubectl create --dry-run=client -o json -f FILE")
 	}
-	targets, err := kubeTargets(c.StringSlice("target"))
+	serving, config, err := manifestConfig(c)
 	if err != nil {
 		return err
 	}
-	if c.String("deployment") == "" && len(targets) == 0 {
+	targets, err := kubeTargets(serving.StringSlice("target"))
+	if err != nil {
+		return err
+	}
+	if serving.String("deployment") == "" && len(targets) == 0 {
 		return usagef("nothing to scale is named").hint("--deployment NAME, or --target ROLE=group/version/Kind/name")
 	}
 	if c.String("image") == "" {
 		return usagef("--image is missing").hint("--image registry/plimsoll:v1")
 	}
 	m := kubernetes.Manifest{
-		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"),
-		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: c.String("deployment"), Targets: targets},
+		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"), Config: config,
+		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: serving.String("deployment"), Targets: targets},
 	}
 	if m.Args, err = serveArgs(c); err != nil {
 		return err
@@ -89,14 +98,58 @@ func plannerManifest(c *cli.Context) error {
 	return err
 }
 
+// manifestConfig are the flags that planner serve will have, with its file's, and
+// the file's text.
+func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
+	path := c.String("config")
+	if path == "" {
+		return c, "", nil
+	}
+	command := plannerServeCommand()
+	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
+	for _, f := range command.Flags {
+		if err := f.Apply(set); err != nil {
+			return nil, "", err
+		}
+	}
+	serving := cli.NewContext(c.App, set, nil)
+	serving.Command = command
+	for _, name := range []string{"config", "deployment", "target"} {
+		if !c.IsSet(name) {
+			continue
+		}
+		for _, v := range typed(c, name) {
+			if err := set.Set(name, v); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	all, err := plannerContexts(serving)
+	if err != nil {
+		return nil, "", err
+	}
+	if own := all[0].String("kube-namespace"); len(all) > 1 || own != "" && own != c.String("kube-namespace") {
+		return nil, "", usagef("--config %s: a manifest is of one deployment, in the planner's own namespace", path).
+			hint("without deployments and kube-namespace; a planner for each, by --name")
+	}
+	text, err := readConfigText("config", path)
+	return all[0], string(text), err
+}
+
 // serveArgs are the container's arguments.
 func serveArgs(c *cli.Context) ([]string, error) {
 	port := c.Int("port")
 	args := []string{
-		"planner", "serve", "--environment=kubernetes", "--kube-namespace=" + c.String("kube-namespace"), "--lease=" + c.String("name"),
+		"planner", "serve", "--environment=kubernetes", "--lease=" + c.String("name"),
 		// The page stays on the pod's loopback, for kubectl port-forward. Its own port
 		// would be the one that is scraped.
 		"--listen=127.0.0.1:" + strconv.Itoa(port%65535+1), "--metrics-listen=:" + strconv.Itoa(port),
+	}
+	if n := c.String("kube-namespace"); n != "" {
+		args = append(args, "--kube-namespace="+n)
+	}
+	if c.String("config") != "" {
+		args = append(args, "--config="+kubernetes.ConfigFile)
 	}
 	if d := c.String("deployment"); d != "" {
 		args = append(args, "--deployment="+d)

@@ -37,6 +37,7 @@ type plannerUnit struct {
 	close    []func() error
 	// elect runs the runner while this process leads; nil: there is no election.
 	elect func(ctx context.Context, run func(context.Context) error) error
+	lease string // by which; empty: none
 }
 
 func servePlanner(c *cli.Context) error {
@@ -95,7 +96,7 @@ func newSharedBudget(c *cli.Context) (*serve.Budget, error) {
 }
 
 func namesDiffer(units []*plannerUnit) error {
-	seen, files := map[string]bool{}, map[string]string{}
+	seen, files, leases := map[string]bool{}, map[string]string{}, map[string]string{}
 	for _, u := range units {
 		name, file := u.settings.name, u.settings.stateFile
 		if seen[name] {
@@ -105,7 +106,11 @@ func namesDiffer(units []*plannerUnit) error {
 			return usagef("--state-file %s is of both %s and %s: each deployment needs its own", file, other, name).
 				hint("without --state-file each has one")
 		}
-		seen[name], files[file] = true, name
+		if other, ok := leases[u.lease]; ok && u.lease != "" {
+			return usagef("--lease of both %s and %s is %s: only one of them would act", other, name, u.lease).
+				hint("lease: among each deployment's own keys")
+		}
+		seen[name], files[file], leases[u.lease] = true, name, name
 	}
 	return nil
 }

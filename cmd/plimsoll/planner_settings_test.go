@@ -342,3 +342,25 @@ func TestPlannerSaysThatItsProfileIsNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// What each deployment of a process needs for itself is not shared.
+func TestDeploymentsShareNoNameFileOrLease(t *testing.T) {
+	t.Parallel()
+	unit := func(name, file, lease string) *plannerUnit {
+		return &plannerUnit{settings: plannerSettings{name: name, stateFile: file}, lease: lease}
+	}
+	first := unit("a", "a.json", "default/planner")
+	for want, second := range map[string]*plannerUnit{
+		"":             unit("b", "b.json", "default/other"),
+		"namespace":    unit("a", "b.json", "default/other"),
+		"--state-file": unit("b", "a.json", "default/other"),
+		"--lease":      unit("b", "b.json", "default/planner"),
+	} {
+		if err := namesDiffer([]*plannerUnit{first, second}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	if err := namesDiffer([]*plannerUnit{unit("a", "", ""), unit("b", "", "")}); err != nil {
+		t.Error(err)
+	}
+}

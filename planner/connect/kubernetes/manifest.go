@@ -13,18 +13,27 @@ import (
 
 // Manifest is a planner as it runs on a cluster.
 type Manifest struct {
-	Name   string  // of every object; a DNS label
-	Image  string  // with the program as its entry point
-	Target Options // whose Rules the planner is granted in Target.Namespace
+	Name  string // of every object; a DNS label
+	Image string // with the program as its entry point
+	// Target's Rules are granted in Target.Namespace. Where that is empty the objects
+	// have none: somebody else, as kustomize, says where they are.
+	Target Options
 	// Args are of the program; it must serve /healthz, /readyz and /metrics on Port.
 	Args     []string
 	Port     int
 	Replicas int    // planners, of which one leads; 1 or more
 	Profile  string // ConfigMap mounted at ProfileDir; empty: none
+	Config   string // text of a ConfigMap mounted as ConfigFile; empty: none
 }
 
-// ProfileDir is where a Manifest's profile is mounted.
-const ProfileDir = "/profile"
+// Where a Manifest's planner finds what is mounted.
+const (
+	ProfileDir = "/profile"
+	configDir  = "/config"
+	configKey  = "planner.yaml"
+	ConfigFile = configDir + "/" + configKey
+	stateDir   = "/state"
+)
 
 // Check says all that is wrong, each by field and range.
 func (m Manifest) Check() error {
@@ -35,7 +44,9 @@ func (m Manifest) Check() error {
 		}
 	}
 	bad("name", m.Name, validation.IsDNS1035Label(m.Name)) // a Service's names begin with a letter
-	bad("namespace", m.Target.Namespace, validation.IsDNS1123Label(m.Target.Namespace))
+	if m.Target.Namespace != "" {
+		bad("namespace", m.Target.Namespace, validation.IsDNS1123Label(m.Target.Namespace))
+	}
 	if m.Profile != "" {
 		bad("ConfigMap", m.Profile, validation.IsDNS1123Subdomain(m.Profile))
 	}
@@ -50,7 +61,8 @@ func (m Manifest) Check() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// YAML are the objects: ServiceAccount, Role, RoleBinding, Deployment, Service.
+// YAML are the objects: ServiceAccount, Role, RoleBinding, Deployment, Service, and
+// before those two the ConfigMap with Config.
 func (m Manifest) YAML() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -59,7 +71,11 @@ func (m Manifest) YAML() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.YAML(append(m.identity().Account(rules), m.deployment(), m.service()))
+	objects := m.identity().Account(rules)
+	if m.Config != "" {
+		objects = append(objects, m.object("v1", "ConfigMap", item("data", yaml.MapSlice{item(configKey, cluster.Text(m.Config))})))
+	}
+	return cluster.YAML(append(objects, m.deployment(), m.service()))
 }
 
 func (m Manifest) identity() cluster.Identity {
@@ -84,13 +100,15 @@ func (m Manifest) service() yaml.MapSlice {
 }
 
 func (m Manifest) deployment() yaml.MapSlice {
+	var volumes []yaml.MapSlice
+	for _, v := range m.volumes() {
+		volumes = append(volumes, yaml.MapSlice{item("name", v.name), v.source})
+	}
 	pod := yaml.MapSlice{
 		item("serviceAccountName", m.Name),
 		cluster.Unprivileged(),
 		item("containers", []yaml.MapSlice{m.container()}),
-	}
-	if m.Profile != "" {
-		pod = append(pod, item("volumes", []yaml.MapSlice{{item("name", "profile"), item("configMap", yaml.MapSlice{item("name", m.Profile)})}}))
+		item("volumes", volumes),
 	}
 	return m.object("apps/v1", "Deployment", item("spec", yaml.MapSlice{
 		item("replicas", m.Replicas),
@@ -105,12 +123,41 @@ func (m Manifest) deployment() yaml.MapSlice {
 	}))
 }
 
+// volume is something that the container mounts.
+type volume struct {
+	name, path string
+	source     yaml.MapItem
+	writable   bool
+}
+
+func (m Manifest) volumes() []volume {
+	of := func(configMap string) yaml.MapItem { return item("configMap", yaml.MapSlice{item("name", configMap)}) }
+	list := []volume{{"state", stateDir, item("emptyDir", yaml.MapSlice{item("sizeLimit", "64Mi")}), true}}
+	if m.Config != "" {
+		list = append(list, volume{name: "config", path: configDir, source: of(m.Name)})
+	}
+	if m.Profile != "" {
+		list = append(list, volume{name: "profile", path: ProfileDir, source: of(m.Profile)})
+	}
+	return list
+}
+
 func (m Manifest) container() yaml.MapSlice {
 	probe := func(path string, period int) yaml.MapSlice {
 		return yaml.MapSlice{item("httpGet", yaml.MapSlice{item("path", path), item("port", "metrics")}), item("periodSeconds", period)}
 	}
-	c := yaml.MapSlice{
+	var mounts []yaml.MapSlice
+	for _, v := range m.volumes() {
+		mount := yaml.MapSlice{item("name", v.name), item("mountPath", v.path)}
+		if !v.writable {
+			mount = append(mount, item("readOnly", true))
+		}
+		mounts = append(mounts, mount)
+	}
+	return yaml.MapSlice{
 		item("name", "planner"), item("image", m.Image), item("args", m.Args),
+		// The root, where the home is, cannot be written.
+		item("env", []yaml.MapSlice{{item("name", "XDG_STATE_HOME"), item("value", stateDir)}}),
 		item("ports", []yaml.MapSlice{{item("name", "metrics"), item("containerPort", m.Port)}}),
 		item("livenessProbe", append(probe("/healthz", 10), item("initialDelaySeconds", 10))),
 		item("readinessProbe", probe("/readyz", 5)),
@@ -119,9 +166,6 @@ func (m Manifest) container() yaml.MapSlice {
 			item("limits", yaml.MapSlice{item("memory", "512Mi")}),
 		}),
 		cluster.Confined(),
+		item("volumeMounts", mounts),
 	}
-	if m.Profile != "" {
-		c = append(c, item("volumeMounts", []yaml.MapSlice{{item("name", "profile"), item("mountPath", ProfileDir), item("readOnly", true)}}))
-	}
-	return c
 }

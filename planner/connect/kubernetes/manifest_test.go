@@ -81,6 +81,36 @@ func TestRulesAreTheLeast(t *testing.T) {
 	}
 }
 
+// A configuration comes to the planner as it was written. Without a namespace no
+// object has one.
+func TestManifestOfAConfiguration(t *testing.T) {
+	m := manifest()
+	m.Target.Namespace, m.Config = "", "# of whom\r\nttft:\t500\n \n"
+	body, err := m.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(body), "namespace") {
+		t.Errorf("there is a namespace:\n%s", body)
+	}
+	var read string
+	for doc := range strings.SplitSeq(string(body), "---\n") {
+		var o struct {
+			Kind string
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind == "ConfigMap" {
+			read = o.Data["planner.yaml"]
+		}
+	}
+	if read != m.Config {
+		t.Errorf("the configuration is %q, was %q", read, m.Config)
+	}
+}
+
 func TestManifestRefuses(t *testing.T) {
 	for field, change := range map[string]func(*Manifest){
 		"name":      func(m *Manifest) { m.Name = "Upper" },
