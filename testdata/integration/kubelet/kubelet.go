@@ -11,9 +11,11 @@
 //
 // A pod has a loopback address of its own, so that a container's port needs no
 // mapping and no privileges. What differs from a container for that:
-//   - 0.0.0.0 in arguments becomes the pod's address;
+//   - 0.0.0.0 in arguments becomes the pod's address, and so do the addresses that
+//     --…listen=:PORT and --…listen=127.0.0.1:PORT mean;
 //   - the mount paths of volumes in arguments and environment become folders here;
 //   - the service account is in KUBECONFIG, not in files under /var/run;
+//   - of a root that is read-only just the home is;
 //   - an OOM kill is by the first process's resident memory, looked at often.
 //
 // A namespace of mounts, network or processes there is not; nor init containers,

@@ -34,7 +34,8 @@ func (c *container) prepare(ctx context.Context) (*exec.Cmd, error) {
 	}
 	argv = append(append([]string{}, argv...), c.spec.Args...)
 	for i, a := range argv {
-		argv[i] = strings.ReplaceAll(volumes.rewrite(expand(a, env)), "0.0.0.0", c.pod.ip)
+		a = listening.ReplaceAllString(volumes.rewrite(expand(a, env)), "${1}"+c.pod.ip+"${2}")
+		argv[i] = strings.ReplaceAll(a, "0.0.0.0", c.pod.ip)
 	}
 	if len(argv) == 0 {
 		return nil, fmt.Errorf("no command specified")
@@ -53,6 +54,10 @@ func (c *container) prepare(ctx context.Context) (*exec.Cmd, error) {
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return process, nil
 }
+
+// listening is an address to listen at: of the pod, or of its loopback alone, which
+// is no other pod's.
+var listening = regexp.MustCompile(`^(--[a-z-]*listen=)(?:127\.0\.0\.1)?(:\d+)$`)
 
 // lookup is execvp's, in the container's PATH and not the test's.
 func lookup(name, path string) string {
@@ -90,6 +95,9 @@ func (c *container) environment(ctx context.Context, entrypoint []string, volume
 		path = filepath.Dir(entrypoint[0]) + ":" + path
 	}
 	env := map[string]string{"PATH": path, "HOME": c.pod.dir, "HOSTNAME": c.pod.object.Name}
+	if s := c.spec.SecurityContext; s != nil && s.ReadOnlyRootFilesystem != nil && *s.ReadOnlyRootFilesystem {
+		env["HOME"] = "/proc" // which nobody can write into, not even root
+	}
 	if account := c.pod.object.Spec.ServiceAccountName; account != "" {
 		kubeconfig, err := c.pod.k.options.Kubeconfig(ctx, c.pod.object.Namespace, account)
 		if err != nil {
