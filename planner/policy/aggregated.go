@@ -53,6 +53,9 @@ func (e engines) aggregatedRate(need demand) float64 {
 	}
 	holds := func(rate float64) bool {
 		itl, _, ok := e.shared(need, rate)
+		if p := quantile(e.sla.Stat); ok && e.byAnswer() {
+			return e.interrupted(need, rate, itl) <= 1-p
+		}
 		return ok && itl <= e.itlLimit()*e.slower.Decode
 	}
 	alone, _ := e.prompt(need)
@@ -81,8 +84,7 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 		return n, fmt.Sprintf("%.4g requests/s keep %d engines busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, n, 100*rate*alone/float64(n)), warn
 	}
 	fullITL, _, _ := e.shared(need, most)
-	inFlight := need.osl * fullITL // per request/s, by Little's law
-	n := engineCount(crowdHigh(rate*inFlight) / (most * inFlight))
+	n := e.spread(need, most, fullITL)
 	// More engines never wait longer; beyond twice as many nobody waits.
 	long := e.longPrompt(need)
 	if long >= e.ttftLimit() {

@@ -78,9 +78,13 @@ func (o DefaultOptions) Check() error {
 // requests are in flight as Little's law says, and each engine carries what its
 // surface says at the SLA.
 //
+// Aggregated engines do both; where the ITL promised is a percentile of answers they
+// carry what lets as many be slowed down too much by others' prompts, lengths as they
+// vary (interrupted).
+//
 // The load sized for is the forecast, a reserve for what loads went above their
-// forecasts (surprise), and where the SLA is a percentile a margin that follows the
-// requests that missed it (margin).
+// forecasts beyond what Poisson arrivals do (surprise, noise), and where the SLA is a
+// percentile a margin that follows the requests that missed it (margin).
 type Default struct {
 	o DefaultOptions
 	m defaultMemory
@@ -92,6 +96,7 @@ type defaultMemory struct {
 	ISL       float64                 `json:"isl"`       // mean last seen; 0: never
 	OSL       float64                 `json:"osl"`
 	ISLSpread planner.Figure[float64] `json:"isl_spread"` // squared coefficient of variation last seen
+	OSLSpread planner.Figure[float64] `json:"osl_spread"` // likewise
 	CacheHit  float64                 `json:"cache_hit"`  // last seen; 0: never
 	Slower    correction              `json:"slower"`
 	Idle      time.Duration           `json:"idle_ns"`
@@ -276,8 +281,8 @@ func (m defaultMemory) check() error {
 	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1 && c.Tail <= mostCorrection) {
 		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
 	}
-	if !(m.ISL >= 0 && m.ISL < mostOfAnything && m.OSL >= 0 && m.OSL < mostOfAnything) || m.ISLSpread.Value < 0 || m.Idle < 0 {
-		return fmt.Errorf("its ISL is %v, its OSL %v, the spread %v, idle for %v: want 0 or more", m.ISL, m.OSL, m.ISLSpread.Value, m.Idle)
+	if !(m.ISL >= 0 && m.ISL < mostOfAnything && m.OSL >= 0 && m.OSL < mostOfAnything) || m.ISLSpread.Value < 0 || m.OSLSpread.Value < 0 || m.Idle < 0 {
+		return fmt.Errorf("its ISL is %v, its OSL %v, their spreads %v and %v, idle for %v: want 0 or more", m.ISL, m.OSL, m.ISLSpread.Value, m.OSLSpread.Value, m.Idle)
 	}
 	if !(m.CacheHit >= 0 && m.CacheHit <= mostCacheHit) {
 		return fmt.Errorf("its cache hits are %v: want 0 to %v", m.CacheHit, mostCacheHit)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
@@ -22,6 +23,7 @@ type demand struct {
 	hit     float64 // share of a prompt's tokens that a prefix cache holds, 0 to mostCacheHit
 	spread2 float64 // squared coefficient of variation of ISL
 	varies  bool    // spread2 was seen, rather than assumed
+	answer2 float64 // squared coefficient of variation of OSL, 0 where it was not seen
 }
 
 // all is what is to be served in requests/s.
@@ -86,7 +88,7 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 
 // demand is a rate with the lengths last seen, or those of the profile.
 func (p *Default) demand(rate float64) demand {
-	need := demand{rate: rate, prompts: rate, answers: rate, isl: p.m.ISL, osl: p.m.OSL, hit: p.m.CacheHit, spread2: p.m.ISLSpread.Or(1), varies: p.m.ISLSpread.Known}
+	need := demand{rate: rate, prompts: rate, answers: rate, isl: p.m.ISL, osl: p.m.OSL, hit: p.m.CacheHit, spread2: p.m.ISLSpread.Or(1), varies: p.m.ISLSpread.Known, answer2: p.m.OSLSpread.Or(0)}
 	if need.isl == 0 {
 		need.isl = p.o.ISL
 	}
@@ -140,9 +142,13 @@ func (p *Default) lengths(s planner.Situation) {
 	}
 	take(s.ISL.Mean, &p.m.ISL, p.o.ISLs)
 	take(s.OSL.Mean, &p.m.OSL, p.o.OSLs)
-	if s.ISL.Count >= enoughRequests && usable(s.ISL.Mean) && usable(s.ISL.P99) && s.ISL.P99.Value >= s.ISL.Mean.Value && s.ISL.Mean.Value > 0 {
-		p.m.ISLSpread = planner.Known(spread2(s.ISL.Mean.Value, s.ISL.P99.Value))
+	varies := func(f planner.Spread[float64], into *planner.Figure[float64]) {
+		if f.Count >= enoughRequests && usable(f.Mean) && usable(f.P99) && f.P99.Value >= f.Mean.Value && f.Mean.Value > 0 {
+			*into = planner.Known(spread2(f.Mean.Value, f.P99.Value))
+		}
 	}
+	varies(s.ISL, &p.m.ISLSpread)
+	varies(s.OSL, &p.m.OSLSpread)
 	if usable(s.CacheHit) {
 		p.m.CacheHit = min(s.CacheHit.Value, mostCacheHit)
 	}
@@ -171,15 +177,24 @@ func (p *Default) backlog(s planner.Situation) queued {
 }
 
 // surprised adds to a demand what it may be more than forecast until the next
-// decision's replicas serve.
-func (p *Default) surprised(need *demand, ahead int) {
-	prompts, answers := need.rate*need.isl, need.rate*need.osl
-	need.prompts = need.rate + p.m.Prompts.above(prompts, p.o.Margin)/need.isl
-	need.answers = need.rate + p.m.Answers.above(answers, p.o.Margin)/need.osl
-	if p.m.Watched++; p.m.Watched > 1 { // the first interval may have begun before the load
-		p.m.Prompts.expect(prompts, ahead)
-		p.m.Answers.expect(answers, ahead)
+// decision's replicas serve, or what was just seen: a jump is no forecast's. What
+// Poisson arrivals do anyway is in neither.
+func (p *Default) surprised(need *demand, seen demand, ahead int, length time.Duration) {
+	size := func(x *surprise, tokens, spread2, just float64) float64 {
+		load := need.rate * tokens
+		n := noise{math.Sqrt(need.rate*(1+spread2)/length.Seconds()) * tokens, ahead}
+		most := load + x.above(load, p.o.Margin, n)
+		if just > load+byChance*n.each {
+			most = max(most, just)
+		}
+		if p.m.Watched > 1 { // the first interval may have begun before the load
+			x.expect(load, ahead)
+		}
+		return most / tokens
 	}
+	p.m.Watched++
+	need.prompts = size(&p.m.Prompts, need.isl, need.spread2, seen.rate*seen.isl)
+	need.answers = size(&p.m.Answers, need.osl, need.answer2, seen.rate*seen.osl)
 }
 
 // expect is the demand until the next decision's replicas serve.
@@ -198,10 +213,7 @@ func (p *Default) expect(s planner.Situation, seen demand, d *planner.Decision) 
 	if v, _ := p.o.OSLs.Forecast(1); v > 0 {
 		need.osl = v
 	}
-	p.surprised(&need, ahead)
-	// A jump is no forecast's: what was just seen is the least that comes.
-	need.prompts = max(need.prompts, seen.rate*seen.isl/need.isl)
-	need.answers = max(need.answers, seen.rate*seen.osl/need.osl)
+	p.surprised(&need, seen, ahead, s.Length)
 	if p.m.Idle >= p.o.IdleFor && mean*p.o.IdleFor.Seconds() < 1 {
 		need.rate, need.prompts, need.answers = 0, 0, 0 // the margin of errors long ago is no reason to stay
 	}

@@ -24,7 +24,7 @@ func TestReserveCoversItsShare(t *testing.T) {
 		load := 100 + 10*r.NormFloat64()
 		if i > 200 {
 			all++
-			if load <= 100+s.above(100, normal(0.9)) {
+			if load <= 100+s.above(100, normal(0.9), noise{}) {
 				within++
 			}
 		}
@@ -59,7 +59,7 @@ func TestSurpriseForgetsInTime(t *testing.T) {
 			s.expect(10, 1)
 			s.see(14, length)
 		}
-		for s.above(10, normal(0.8)) > 3 {
+		for s.above(10, normal(0.8), noise{}) > 3 {
 			s.expect(10, 1)
 			s.see(10, length)
 			passed += length
@@ -81,7 +81,7 @@ func TestHeadroomGrowsToItsEnd(t *testing.T) {
 	}
 	was := 0.0
 	for z := 0.5; z <= 4; z += 0.5 {
-		now := s.above(100, z)
+		now := s.above(100, z, noise{})
 		if now <= was || now > 1.5*(3+prior*100)*z {
 			t.Errorf("headroom %v reserves %v, %v less %v", z, now, 0.5, was)
 		}
@@ -96,14 +96,14 @@ func TestOneJumpIsForgotten(t *testing.T) {
 		s.expect(10, 1)
 		s.see(map[bool]float64{true: 45, false: 10}[i == 30], time.Minute)
 	}
-	if got := s.above(10, 2); got > 3 {
+	if got := s.above(10, 2, noise{}); got > 3 {
 		t.Errorf("%v are kept over 10", got)
 	}
 	for range 60 {
 		s.expect(10, 1)
 		s.see(45, time.Minute)
 	}
-	if got := s.above(45, 2); got > mostReserve*45 {
+	if got := s.above(45, 2, noise{}); got > mostReserve*45 {
 		t.Errorf("%v are kept over 45", got)
 	}
 }
@@ -121,11 +121,11 @@ func TestReserveLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, p := rapid.Float64Range(0, 1000).Draw(t, "f"), rapid.Float64Range(0, 4).Draw(t, "p")
-		less, more := s.above(f, p), s.above(f, p+0.1)
+		less, more := s.above(f, p, noise{}), s.above(f, p+0.1, noise{})
 		if less < 0 || more < less || more > mostReserve*f {
 			t.Fatalf("of %v: %v at %v, %v at more", f, less, p, more)
 		}
-		if high := s.above(2*f, p); high < less {
+		if high := s.above(2*f, p, noise{}); high < less {
 			t.Fatalf("of %v: %v, of twice as much: %v", f, less, high)
 		}
 	})

@@ -146,7 +146,7 @@ func TestWarmUpWarmsTheReserve(t *testing.T) {
 			t.Fatalf("a warm-up decides %+v", d)
 		}
 	}
-	if got := p.m.Prompts.above(20*990, 1.5) / (20 * 990); math.Abs(got-0.35) > 0.02 {
+	if got := p.m.Prompts.above(20*990, 1.5, noise{}) / (20 * 990); math.Abs(got-0.35) > 0.02 {
 		t.Errorf("loads that jump by 0.35 make a reserve of %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -65,32 +66,49 @@ func (s *surprise) expect(load float64, intervals int) {
 // ⌈(n+1)·probability⌉ (conformal prediction: Lei et al., JASA 113, 2018, section 2.2).
 // What is rarer than one in n is not in them: it is the largest, as much larger as a
 // normal one were. One of a larger load counts less, by the root, as of arrivals that
-// come independently; one of a smaller load counts as it was.
-func (s *surprise) above(forecast, deviations float64) float64 {
+// come independently; one of a smaller load counts as it was. Of each the noise of its
+// load is taken off.
+func (s *surprise) above(forecast, deviations float64, n noise) float64 {
 	if deviations <= 0 {
 		return 0
 	}
 	guesses := max(s.Kept, leastKept) / priorShare
-	all := make([]float64, 0, len(s.Past)+guesses)
-	for _, p := range s.Past {
-		scale := 1.0
-		if p.Forecast > forecast {
-			scale = math.Sqrt(forecast / p.Forecast)
-		}
-		all = append(all, scale*(p.Highest-p.Forecast))
-	}
+	all := s.excesses(forecast, n)
 	for i := range guesses {
 		all = append(all, prior*forecast*normal((float64(i)+0.5)/float64(guesses)))
 	}
 	slices.Sort(all)
-	n := float64(len(all))
+	count := float64(len(all))
 	excess := 0.0
-	if rank := (n + 1) * (1 + math.Erf(deviations/math.Sqrt2)) / 2; rank > n {
-		excess = all[len(all)-1] * deviations / normal(n/(n+1))
+	if rank := (count + 1) * (1 + math.Erf(deviations/math.Sqrt2)) / 2; rank > count {
+		excess = all[len(all)-1] * deviations / normal(count/(count+1))
 	} else {
 		excess = all[max(1, int(math.Ceil(rank-1e-9)))-1]
 	}
 	return within(excess, 0, mostReserve*forecast)
+}
+
+// excesses are those of the past, as for a load like the forecast, less noise of
+// their rank.
+func (s *surprise) excesses(forecast float64, n noise) []float64 {
+	all := make([]foreseen, len(s.Past))
+	for i, p := range s.Past {
+		scale := 1.0
+		if p.Forecast > forecast {
+			scale = math.Sqrt(forecast / p.Forecast)
+		}
+		all[i] = foreseen{Forecast: p.Forecast, Highest: scale * (p.Highest - p.Forecast)}
+	}
+	slices.SortStableFunc(all, func(a, b foreseen) int { return cmp.Compare(a.Highest, b.Highest) })
+	out := make([]float64, len(all))
+	for i, p := range all {
+		load := 1.0
+		if p.Forecast < forecast {
+			load = p.Forecast / forecast
+		}
+		out[i] = n.without(p.Highest, (float64(i)+0.5)/float64(len(all)), load)
+	}
+	return out
 }
 
 // check refuses what see and expect cannot have left.
