@@ -26,23 +26,6 @@ func (f Fixed) Draw(*rand.Rand) int { return int(f) }
 // Validate implements Lengths.
 func (f Fixed) Validate() error { return within("length", float64(f), 1, MaxTokens) }
 
-// Uniform is every length from Min to Max, both included, equally often.
-type Uniform struct{ Min, Max int }
-
-// Draw implements Lengths.
-func (u Uniform) Draw(r *rand.Rand) int { return u.Min + r.IntN(u.Max-u.Min+1) }
-
-// Validate implements Lengths.
-func (u Uniform) Validate() error { return validBounds(u.Min, u.Max) }
-
-func validBounds(lo, hi int) error {
-	err := errors.Join(within("shortest length", float64(lo), 1, MaxTokens), within("longest length", float64(hi), 1, MaxTokens))
-	if err == nil && lo > hi {
-		err = fmt.Errorf("shortest length %d is above the longest, %d", lo, hi)
-	}
-	return err
-}
-
 // LogNormal is exp(Mu + Sigma·N(0,1)), at most Max. Make it with NewLogNormal.
 type LogNormal struct {
 	Mu, Sigma float64 // of the logarithm of the length in tokens
@@ -87,70 +70,6 @@ func (l LogNormal) Validate() error {
 		within("mu", l.Mu, -100, 100),
 		within("sigma", l.Sigma, 0, 10),
 		within("longest length", float64(l.Max), 0, MaxTokens))
-}
-
-// Normal is the normal distribution of this mean and standard deviation with
-// its tails cut off: what lies outside Min to Max is drawn again. Cut tails
-// move the mean of the draws away from Mean, unless they are cut evenly.
-type Normal struct {
-	Mean, Std float64 // tokens, of the normal distribution before the cut
-	Min, Max  int
-}
-
-// minKept is the least share of draws that a cut may keep, so that drawing
-// again comes to an end soon.
-const minKept = 1e-3
-
-// Draw implements Lengths.
-func (n Normal) Draw(r *rand.Rand) int {
-	lo, hi := float64(n.Min)-0.5, float64(n.Max)+0.5
-	for {
-		if x := n.Mean + n.Std*r.NormFloat64(); x >= lo && x < hi {
-			return tokens(x, n.Min, n.Max)
-		}
-	}
-}
-
-// Validate implements Lengths.
-func (n Normal) Validate() error {
-	err := errors.Join(
-		within("mean length", n.Mean, 1, MaxTokens),
-		within("standard deviation", n.Std, 0, MaxTokens),
-		validBounds(n.Min, n.Max))
-	if err != nil {
-		return err
-	}
-	lo, hi := float64(n.Min)-0.5, float64(n.Max)+0.5
-	kept := 1.0
-	if n.Std > 0 {
-		below := func(x float64) float64 { return math.Erfc((n.Mean-x)/(n.Std*math.Sqrt2)) / 2 }
-		kept = below(hi) - below(lo)
-	} else if n.Mean < lo || n.Mean >= hi {
-		kept = 0
-	}
-	if kept < minKept {
-		return fmt.Errorf("lengths of mean %v and standard deviation %v lie in %d to %d with probability %.1g: want at least %v", n.Mean, n.Std, n.Min, n.Max, kept, minKept)
-	}
-	return nil
-}
-
-// Empirical draws from a list, each entry equally often.
-type Empirical []int
-
-// Draw implements Lengths.
-func (e Empirical) Draw(r *rand.Rand) int { return e[r.IntN(len(e))] }
-
-// Validate implements Lengths.
-func (e Empirical) Validate() error {
-	if len(e) == 0 {
-		return errors.New("the list of lengths is empty: want at least one")
-	}
-	for i, n := range e {
-		if err := within(fmt.Sprintf("length %d of the list,", i+1), float64(n), 1, MaxTokens); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // tokens is x as a whole number of tokens within bounds.

@@ -67,47 +67,12 @@ func TestImpossibleLogNormalsAreRefused(t *testing.T) {
 
 func TestLengthsStayInBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lo := rapid.IntRange(1, 1000).Draw(t, "lo")
-		hi := rapid.IntRange(lo, 2000).Draw(t, "hi")
+		longest := rapid.IntRange(1, 2000).Draw(t, "longest")
 		mean := rapid.Float64Range(1, 2000).Draw(t, "mean")
-		for name, l := range map[string]trace.Lengths{
-			"uniform":   trace.Uniform{Min: lo, Max: hi},
-			"normal":    trace.Normal{Mean: mean, Std: rapid.Float64Range(0, 500).Draw(t, "std"), Min: lo, Max: hi},
-			"lognormal": trace.LogNormal{Mu: math.Log(mean), Sigma: 2, Max: hi},
-		} {
-			if l.Validate() != nil {
-				continue
-			}
-			for _, x := range draws(l, 100) {
-				if x < 1 || x > float64(hi) || (name != "lognormal" && x < float64(lo)) {
-					t.Fatalf("%s: %v outside %d to %d", name, x, lo, hi)
-				}
+		for _, x := range draws(trace.LogNormal{Mu: math.Log(mean), Sigma: 2, Max: longest}, 100) {
+			if x < 1 || x > float64(longest) {
+				t.Fatalf("%v outside 1 to %d", x, longest)
 			}
 		}
 	})
-}
-
-func TestMomentsOfLengths(t *testing.T) {
-	for name, c := range map[string]struct {
-		l         trace.Lengths
-		mean, std float64
-	}{
-		"uniform":   {trace.Uniform{Min: 100, Max: 300}, 200, math.Sqrt((201*201 - 1) / 12.0)},
-		"normal":    {trace.Normal{Mean: 500, Std: 50, Min: 1, Max: 1000}, 500, math.Sqrt(50*50 + 1/12.0)},
-		"empirical": {trace.Empirical{1, 1, 4}, 2, math.Sqrt2},
-		"fixed":     {trace.Fixed(7), 7, 0},
-	} {
-		xs := draws(c.l, 200_000)
-		var sum, squares float64
-		for _, x := range xs {
-			sum += x
-			squares += (x - c.mean) * (x - c.mean)
-		}
-		if off := math.Abs(sum/200_000 - c.mean); off > 5*c.std/math.Sqrt(200_000) {
-			t.Errorf("%s: mean off by %v", name, off)
-		}
-		if std := math.Sqrt(squares / 200_000); math.Abs(std-c.std) > 0.02*c.std {
-			t.Errorf("%s: standard deviation %v, want %v", name, std, c.std)
-		}
-	}
 }

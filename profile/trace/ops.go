@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"iter"
 	"time"
 )
 
@@ -108,60 +107,4 @@ func Thin(t Trace, keep float64, seed uint64) (Trace, error) {
 			}
 		}
 	}, nil
-}
-
-func salted(ids []uint64, salt uint64) []uint64 {
-	other := make([]uint64, len(ids))
-	for i, id := range ids {
-		other[i] = uint64(chain(salt).then(id))
-	}
-	return other
-}
-
-// Relabel replaces every block id by another one, decided by salt: traces with
-// other salts share no blocks, however alike their ids were. Each trace given
-// to Merge wants its own, unless the same id means the same block in all.
-func Relabel(t Trace, salt uint64) Trace {
-	return each(t, func(a *Arrival) {
-		if a.Blocks != nil {
-			a.Blocks = salted(a.Blocks, salt)
-		}
-	})
-}
-
-// Merge is all arrivals of several traces in order of time; of those at the
-// same instant, an earlier trace's come first.
-func Merge(traces ...Trace) Trace {
-	return func(yield func(Arrival, error) bool) {
-		var heads sorter
-		nexts := make([]func() (Arrival, error, bool), len(traces))
-		for i, t := range traces {
-			next, stop := iter.Pull2(t)
-			defer stop()
-			nexts[i] = next
-		}
-		refill := func(i int) error {
-			a, err, more := nexts[i]()
-			if more && err == nil {
-				heads.push(a, i)
-			}
-			return err
-		}
-		for i := range nexts {
-			if err := refill(i); err != nil {
-				yield(Arrival{}, err)
-				return
-			}
-		}
-		for len(heads.held) > 0 {
-			a, i := heads.pop()
-			if !yield(a, nil) {
-				return
-			}
-			if err := refill(i); err != nil {
-				yield(Arrival{}, err)
-				return
-			}
-		}
-	}
 }

@@ -41,8 +41,6 @@ func TestCutsOfATrace(t *testing.T) {
 		"thinned to 0": {must[trace.Trace](t)(trace.Thin(tr, 0, 1)), []time.Duration{}},
 		"thinned to 1": {must[trace.Trace](t)(trace.Thin(tr, 1, 1)), []time.Duration{1, 2, 2, 5}},
 		"superposed":   {must[trace.Trace](t)(trace.Superpose(tr, 2, 1, 1)), []time.Duration{1, 1, 2, 2, 2, 2, 5, 5}},
-		"merged":       {trace.Merge(tr, trace.Of(), trace.Of(trace.Arrival{}, trace.Arrival{At: 3})), []time.Duration{0, 1, 2, 2, 3, 5}},
-		"merge of 0":   {trace.Merge(), []time.Duration{}},
 	} {
 		if got := times(collect(t, c.got)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -65,9 +63,7 @@ func TestOperationsPassErrorsOnAndStop(t *testing.T) {
 		"compress":  must[trace.Trace](t)(trace.Compress(torn, 2)),
 		"thin":      must[trace.Trace](t)(trace.Thin(torn, 0.5, 1)),
 		"superpose": must[trace.Trace](t)(trace.Superpose(torn, 3, 5, 1)),
-		"relabel":   trace.Relabel(torn, 1),
 		"reblocked": trace.Reblocked(torn, 16),
-		"merge":     trace.Merge(torn, trace.Of(trace.Arrival{At: 3}, trace.Arrival{At: 4})),
 	}
 	for name, op := range ops {
 		if _, err := trace.Collect(op); !errors.Is(err, errTorn) {
@@ -156,28 +152,6 @@ func TestSuperposedIsInOrder(t *testing.T) {
 			if !slices.ContainsFunc(all, func(b trace.Arrival) bool { return sameButLine(a, b) }) {
 				t.Fatalf("%v is gone", a)
 			}
-		}
-	})
-}
-
-// Merge against a dumb second implementation: concatenate and sort stably.
-func TestMergeIsAStableSort(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var traces []trace.Trace
-		var want []trace.Arrival
-		for i := range rapid.IntRange(1, 4).Draw(t, "traces") {
-			at := rapid.SliceOf(rapid.IntRange(0, 20)).Draw(t, "at")
-			slices.Sort(at)
-			var all []trace.Arrival
-			for _, x := range at {
-				all = append(all, trace.Arrival{At: time.Duration(x), ISL: i + 1})
-			}
-			traces = append(traces, trace.Of(all...))
-			want = append(want, all...)
-		}
-		slices.SortStableFunc(want, func(a, b trace.Arrival) int { return int(a.At - b.At) })
-		if got := collect(t, trace.Merge(traces...)); !slices.EqualFunc(got, want, sameButLine) {
-			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
 }

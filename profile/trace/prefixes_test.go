@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -74,7 +75,7 @@ func TestReblockOfUnknownTokens(t *testing.T) {
 func TestPrefixesAreShared(t *testing.T) {
 	const n = 20_000
 	s := poisson(1, n, 11)
-	s.ISL = trace.Uniform{Min: 10, Max: 400}
+	s.ISL = uniform{10, 400}
 	s.Prefixes = trace.Prefixes{Groups: 4, Tokens: 100, BlockTokens: 16, Share: 0.75, Zipf: 1}
 	heads := map[uint64]int{}
 	tails := map[uint64]bool{}
@@ -117,7 +118,7 @@ func TestPrefixesAreShared(t *testing.T) {
 // A prompt shorter than its group's prefix is the head of it.
 func TestShortPromptsAreHeadsOfThePrefix(t *testing.T) {
 	s := poisson(1, 500, 2)
-	s.ISL = trace.Uniform{Min: 1, Max: 200}
+	s.ISL = uniform{1, 200}
 	s.Prefixes = trace.Prefixes{Groups: 1, Tokens: 1000, BlockTokens: 8, Share: 1}
 	var longest []uint64
 	all := generate(t, s)
@@ -133,9 +134,8 @@ func TestShortPromptsAreHeadsOfThePrefix(t *testing.T) {
 	}
 }
 
-func TestRelabelledTracesShareNothing(t *testing.T) {
+func TestCopiesShareNoBlocks(t *testing.T) {
 	_, all := open(t, "testdata/mooncake.jsonl", trace.Options{})
-	one := trace.Of(all...)
 	ids := func(tr trace.Trace) map[uint64]bool {
 		seen := map[uint64]bool{}
 		for _, a := range collect(t, tr) {
@@ -145,13 +145,9 @@ func TestRelabelledTracesShareNothing(t *testing.T) {
 		}
 		return seen
 	}
-	a, b := ids(trace.Relabel(one, 1)), ids(trace.Relabel(one, 2))
-	if len(a) != len(ids(one)) {
-		t.Errorf("%d ids became %d", len(ids(one)), len(a))
-	}
-	for id := range a {
-		if b[id] {
-			t.Fatal("two salts gave the same id")
-		}
+	one := trace.Of(all...)
+	three := ids(must[trace.Trace](t)(trace.Superpose(one, 3, time.Second, 1)))
+	if want := 3 * len(ids(one)); len(three) != want {
+		t.Errorf("%d blocks of a trace and two copies of it, want %d", len(three), want)
 	}
 }

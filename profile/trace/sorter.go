@@ -17,23 +17,18 @@ type entry struct {
 	rank int
 }
 
-func (s *sorter) push(a Arrival, rank int) { heap.Push(&s.held, entry{a, rank}) }
-
-func (s *sorter) pop() (Arrival, int) {
-	e := heap.Pop(&s.held).(entry)
-	return e.Arrival, e.rank
-}
+func (s *sorter) pop() Arrival { return heap.Pop(&s.held).(entry).Arrival }
 
 // add holds a, behind those of the same instant that were added before it.
 func (s *sorter) add(a Arrival) {
-	s.push(a, s.added)
+	heap.Push(&s.held, entry{a, s.added})
 	s.added++
 }
 
 // release yields what arrives before an instant; false = the receiver is done.
 func (s *sorter) release(before time.Duration, yield func(Arrival, error) bool) bool {
 	for len(s.held) > 0 && s.held[0].At < before {
-		if a, _ := s.pop(); !yield(a, nil) {
+		if !yield(s.pop(), nil) {
 			return false
 		}
 	}

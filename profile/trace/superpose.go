@@ -87,7 +87,7 @@ func (s *superposition) add(a Arrival) {
 func (s *superposition) end(yield func(Arrival, error) bool) bool {
 	var turned sorter
 	for len(s.held.held) > 0 {
-		a, _ := s.held.pop()
+		a := s.held.pop()
 		a.At = s.first + fold(a.At-s.first, s.last-s.first)
 		turned.add(a)
 	}
@@ -103,4 +103,14 @@ func fold(d, span time.Duration) time.Duration {
 		d = 2*span - d
 	}
 	return d
+}
+
+// salted are other ids for the same blocks, decided by salt: a copy shares none with
+// what it is a copy of.
+func salted(ids []uint64, salt uint64) []uint64 {
+	other := make([]uint64, len(ids))
+	for i, id := range ids {
+		other[i] = uint64(chain(salt).then(id))
+	}
+	return other
 }

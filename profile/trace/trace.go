@@ -3,7 +3,7 @@
 // its prompt others share.
 //
 // It generates them (Generate, from a Spec and a seed) or reads them (Open,
-// from a file that someone recorded), changes them (Between, Thin, Merge, …) and
+// from a file that someone recorded), changes them (Between, Thin, Superpose, …) and
 // sums them up (Summarize). All of these speak one type, Trace, and none holds
 // more than a few arrivals at once, however long the trace is; where one does,
 // its comment says so.

@@ -53,16 +53,9 @@ func (o WindowOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// GenerateWindows is arrivals at the rates of a table: gamma gaps with the CV of
+// generateWindows is arrivals at the rates of a table: gamma gaps with the CV of
 // the window that they begin in, moved by the integral of the rate as Generate
 // does, so that nothing arrives in a window of rate 0. It holds one window.
-func GenerateWindows(windows iter.Seq2[Window, error], o WindowOptions) (Trace, error) {
-	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("generating from a table of rates: %w", err)
-	}
-	return generateWindows(windows, o), nil
-}
-
 func generateWindows(windows iter.Seq2[Window, error], o WindowOptions) Trace {
 	return func(yield func(Arrival, error) bool) {
 		g := newWindowGenerator(o)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,10 +85,9 @@ func TestGeneratedWindowsKeepTheTable(t *testing.T) {
 }
 
 func TestFixedLengthsOfWindowsKeepTheMean(t *testing.T) {
-	table := func(yield func(trace.Window, error) bool) {
-		yield(trace.Window{Length: time.Hour, Rate: 20, CV: 1, ISL: 100.25, OSL: 1}, nil)
-	}
-	all := collect(t, must[trace.Trace](t)(trace.GenerateWindows(table, trace.WindowOptions{OSL: trace.Fixed(7)})))
+	const table = "t_s,rate_rps,cv,mean_input_tokens,mean_output_tokens\n0,20,1,100.25,1\n1800,20,1,100.25,1\n"
+	opened := must[*trace.File](t)(trace.Open(strings.NewReader(table), "table.csv", trace.Options{Windows: trace.WindowOptions{OSL: trace.Fixed(7)}}))
+	all := collect(t, opened.Arrivals())
 	sum := 0.0
 	for _, a := range all {
 		if (a.ISL != 100 && a.ISL != 101) || a.OSL != 7 {
@@ -98,7 +98,7 @@ func TestFixedLengthsOfWindowsKeepTheMean(t *testing.T) {
 	if mean := sum / float64(len(all)); math.Abs(mean-100.25) > 5*0.44/math.Sqrt(float64(len(all))) {
 		t.Errorf("mean ISL %v, want 100.25", mean)
 	}
-	if _, err := trace.GenerateWindows(table, trace.WindowOptions{Scale: math.NaN()}); err == nil {
+	if _, err := trace.Open(strings.NewReader(table), "table.csv", trace.Options{Windows: trace.WindowOptions{Scale: math.NaN()}}); err == nil {
 		t.Error("scale NaN: no error")
 	}
 }
