@@ -7,7 +7,7 @@ import (
 )
 
 func BenchmarkFormulaWithCorrections(b *testing.B) {
-	th, o := PublishedThroughputs()[1], DefaultOptions()
+	th, o := PublishedThroughputs()[1], as(Disaggregated)
 	b.ReportAllocs()
 	defer cputime.Report(b)()
 	for b.Loop() {

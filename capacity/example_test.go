@@ -16,13 +16,14 @@ func ExampleFormula() {
 	}
 	slo := capacity.SLO{TTFTP99: 500 * time.Millisecond, ITLP99: 50 * time.Millisecond, Availability: 0.999}
 	llama70B := capacity.PublishedThroughputs()[1]
-	plan, err := capacity.Formula(chat, slo, llama70B, capacity.DefaultOptions())
+	options := capacity.Options{Strategy: capacity.Disaggregated, UtilizationTarget: 0.70, USDPerGPUHour: capacity.PublishedUSDPerGPUHr}
+	plan, err := capacity.Formula(chat, slo, llama70B, options)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%d + %d groups, %d GPUs, $%.0f/h, %s\n", plan.PrefillGroups, plan.DecodeGroups, plan.TotalGPUsFinal, plan.HourlyUSD, plan.Provenance)
-	for _, c := range capacity.Misleads(chat, slo, llama70B, capacity.DefaultOptions(), plan, capacity.Facts{}) {
+	for _, c := range capacity.Misleads(chat, slo, llama70B, options, plan, capacity.Facts{}) {
 		if c.Field == "total_gpus_with_burst" {
 			fmt.Printf("%s: %v, rightly %v\n", c.Field, c.Formula, c.Right)
 		}

@@ -48,9 +48,7 @@ var (
 )
 
 func as(s Strategy) Options {
-	o := DefaultOptions()
-	o.Strategy = s
-	return o
+	return Options{Strategy: s, UtilizationTarget: 0.70, USDPerGPUHour: PublishedUSDPerGPUHr}
 }
 
 func formula(t *testing.T, w Workload, slo SLO, th Throughput, o Options) FormulaPlan {

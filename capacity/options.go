@@ -36,11 +36,6 @@ type Options struct {
 	USDPerGPUHour     float64 `json:"usd_per_gpu_hour"`
 }
 
-// DefaultOptions are the formulas' own.
-func DefaultOptions() Options {
-	return Options{Strategy: Disaggregated, UtilizationTarget: 0.70, USDPerGPUHour: PublishedUSDPerGPUHr}
-}
-
 // Check says all that is wrong with o, each by field and range.
 func (o Options) Check() error {
 	_, strategy := ParseStrategy(string(o.Strategy))
