@@ -272,7 +272,7 @@ func (e expectation) Join(inFlight int, context float64) time.Duration {
 	return (e.StepTime(b) - alone).Duration()
 }
 
-func (e expectation) KVTokens() int { return orElse(e.kvTokens, e.Model.KVTokens()) }
+func (e expectation) KVTokens() int { return cmp.Or(e.kvTokens, e.Model.KVTokens()) }
 
 func (e expectation) TTFT(isl int) time.Duration { return e.Model.TTFT(isl, 0) }
 

@@ -141,15 +141,6 @@ func (p *parser) durations(name string, most time.Duration) []time.Duration {
 // mostStartUps have room in a picture beside the static fleet.
 const mostStartUps = 3
 
-// picture reads the name of a picture's file; "" where there is none.
-func (p *parser) picture(name string) string {
-	s := p.name(name)
-	if l := strings.ToLower(s); s != "" && !strings.HasSuffix(l, ".png") && !strings.HasSuffix(l, ".svg") {
-		p.fail(usagef("--%s %q: want a name that ends in .png or .svg", name, s))
-	}
-	return s
-}
-
 func autoscaleCapacity(c *cli.Context) error {
 	p := &parser{c: c}
 	o := parseAutoscale(p)

@@ -200,15 +200,6 @@ func (d *demand) readFile(ctx context.Context, file string, format trace.Format,
 	return nil
 }
 
-// required reads milliseconds that have to be given.
-func (p *parser) required(name string) time.Duration {
-	if p.name(name) == "" {
-		p.fail(usagef("--%s is missing: want milliseconds", name))
-		return 0
-	}
-	return p.millis(name)
-}
-
 // plain is a number without an exponent, to one decimal; below 1 to two digits,
 // so that a small rate is not 0.
 func plain(x float64) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -63,7 +64,7 @@ func mostStreams(so sweep.Options) int {
 			most = max(most, c.Limits.MaxNumSeqs)
 		}
 	}
-	return min(orElse(most, calibrateStreams), calibrateAtMost)
+	return min(cmp.Or(most, calibrateStreams), calibrateAtMost)
 }
 
 // report is the client's part of run.json; nil in virtual time.

@@ -114,11 +114,11 @@ func quickNote(o profileOptions, d deployment, so sweep.Options) string {
 		return ""
 	}
 	var parts, flags []string
-	if d.kind == engine.KindSim && o.islPoints == 0 {
+	if d.kind == engine.KindSim && o.prefillGranularity == 0 {
 		parts = append(parts, fmt.Sprintf("%d of 16 prompt lengths", so.PrefillGranularity))
 		flags = append(flags, "--prefill-interpolation-granularity 16")
 	}
-	if d.kind == engine.KindSim && o.cells == 0 {
+	if d.kind == engine.KindSim && o.decodeGranularity == 0 {
 		parts = append(parts, fmt.Sprintf("%d × %d of 6 × 6 decode points", so.DecodeGranularity, so.DecodeGranularity))
 		flags = append(flags, "--decode-interpolation-granularity 6")
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +31,25 @@ func (p *parser) fail(err *usageError) {
 // absent reports whether a flag was left alone and has no default.
 func (p *parser) absent(name, value string) bool { return value == "" && !p.c.IsSet(name) }
 
+// needs refuses flags that would have no effect: they mean something only where
+// the condition holds.
+func (p *parser) needs(holds bool, only string, names ...string) {
+	for _, name := range names {
+		if !holds && p.c.IsSet(name) {
+			p.fail(usagef("--%s has a meaning only %s", name, only))
+		}
+	}
+}
+
+// name reads a text that is not empty; "" where there is none.
+func (p *parser) name(flag string) string {
+	s := strings.TrimSpace(p.c.String(flag))
+	if s == "" && p.c.IsSet(flag) {
+		p.fail(usagef("--%s %q: want a name, or no such flag", flag, p.c.String(flag)))
+	}
+	return s
+}
+
 // integer reads a whole number in [lo, hi]; absent where there is none.
 func (p *parser) integer(name string, lo, hi, absent int) int {
 	s := strings.TrimSpace(p.c.String(name))
@@ -54,6 +75,23 @@ func (p *parser) millis(name string) time.Duration {
 	return time.Duration(math.Round(v * float64(time.Millisecond)))
 }
 
+// optionalMillis reads milliseconds where they are given; 0 where not.
+func (p *parser) optionalMillis(name string) time.Duration {
+	if p.absent(name, strings.TrimSpace(p.c.String(name))) {
+		return 0
+	}
+	return p.millis(name)
+}
+
+// required reads milliseconds that have to be given.
+func (p *parser) required(name string) time.Duration {
+	if p.name(name) == "" {
+		p.fail(usagef("--%s is missing: want milliseconds", name))
+		return 0
+	}
+	return p.millis(name)
+}
+
 // outputTokens reads the output length: an ITL lies between two tokens.
 func (p *parser) outputTokens(name string) int {
 	if strings.TrimSpace(p.c.String(name)) == "1" {
@@ -76,6 +114,18 @@ func (p *parser) duration(name string) time.Duration {
 	return d
 }
 
+// number reads a decimal in [lo, hi].
+func (p *parser) number(name string, lo, hi float64) float64 {
+	s := strings.TrimSpace(p.c.String(name))
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= lo && v <= hi) { // so that NaN is refused
+		p.fail(usagef("--%s %q: want a number from %g to %g", name, s, lo, hi))
+		return lo
+	}
+	return v
+}
+
+// fraction reads a part of a whole that may be nothing, and not all.
 func (p *parser) fraction(name string) float64 {
 	s := p.c.String(name)
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
@@ -96,6 +146,42 @@ func (p *parser) share(name string) float64 {
 		p.fail(usagef("--%s %q: want a fraction above 0, at most 1", name, s))
 	}
 	return v
+}
+
+// file reads the file that a flag names; empty where it names none.
+func (p *parser) file(flag string) string {
+	path := p.name(flag)
+	if path == "" {
+		return ""
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		p.fail(usagef("--%s: %v", flag, err))
+	}
+	return string(text)
+}
+
+// picture reads the name of a picture's file; "" where there is none.
+func (p *parser) picture(name string) string {
+	s := p.name(name)
+	if l := strings.ToLower(s); s != "" && !strings.HasSuffix(l, ".png") && !strings.HasSuffix(l, ".svg") {
+		p.fail(usagef("--%s %q: want a name that ends in .png or .svg", name, s))
+	}
+	return s
+}
+
+// writable is picture, whose folder has to be there before anything is computed.
+func (p *parser) writable(flag string) string { return p.inFolder(flag, p.picture(flag)) }
+
+// inFolder is a file to write, of which the folder has to be there.
+func (p *parser) inFolder(flag, file string) string {
+	if file == "" {
+		return ""
+	}
+	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
+		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)))
+	}
+	return file
 }
 
 // kvDType reads the storage of the KV cache; empty where the engine decides.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func profileCommand() *cli.Command {
 }
 
 func profileAction(c *cli.Context) error {
-	o, err := parseProfileOptions(c)
+	o, err := parseProfile(c, false)
 	if err != nil {
 		return err
 	}
@@ -97,16 +98,16 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 	so := sweep.Options{
 		Candidates: cands, ISL: o.isl, OSL: o.osl, SLA: o.sla, Rank: o.rank, Search: o.search,
 		PrefillRequests: sweep.SamplesFor(o.sla.Stat), PrefillWarmups: 2, SurfaceRequests: 3,
-		PrefillGranularity: orElse(o.islPoints, 16), DecodeGranularity: orElse(o.cells, 6),
+		PrefillGranularity: cmp.Or(o.prefillGranularity, 16), DecodeGranularity: cmp.Or(o.decodeGranularity, 6),
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
-		Parallel: o.parallel, MaxGPUs: orElse(o.maxGPUs, d.gpuCount), Open: o.openLoop(d),
+		Parallel: o.parallel, MaxGPUs: cmp.Or(o.maxGPUs, d.gpuCount), Open: o.openLoop(d),
 	}
 	if d.modelled() {
 		so.MaxContext, so.Virtual = simContext(o, *d.model), d.kind == engine.KindEstimate
 	}
 	if d.kind == engine.KindSim {
-		so.PrefillGranularity, so.DecodeGranularity = orElse(o.islPoints, quickISLs), orElse(o.cells, quickCells)
+		so.PrefillGranularity, so.DecodeGranularity = cmp.Or(o.prefillGranularity, quickPrefill), cmp.Or(o.decodeGranularity, quickDecode)
 		so.PrefillWarmups, so.SurfaceOSL = 1, 40
 	}
 	if so.MaxContext == 0 && d.model != nil {
@@ -125,13 +126,6 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		so.Deadline = time.Now().Add(o.maxTime)
 	}
 	return so
-}
-
-func orElse(v, def int) int {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // profileRun sweeps into an output folder and leaves it complete.

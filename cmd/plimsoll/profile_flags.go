@@ -2,14 +2,12 @@ package main
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
-	"plimsoll/engine/command"
 	"plimsoll/engine/dynamo"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
@@ -19,15 +17,15 @@ import (
 
 // Bounds of what may be asked for; beyond them is a slip of the keyboard.
 const (
-	maxTokens   = 10_000_000
-	leastMillis = 0.001
-	maxMillis   = 3_600_000
-	maxGPUs     = 4096
-	maxKVTokens = math.MaxInt32
-	maxGrain    = 1000
-	quickISLs   = 8     // the embedded engine's first run: fewer points,
-	quickCells  = 4     // and which is said
-	quickReach  = 16384 // tokens
+	maxTokens    = 10_000_000
+	leastMillis  = 0.001
+	maxMillis    = 3_600_000
+	maxGPUs      = 4096
+	maxKVTokens  = math.MaxInt32
+	maxGrain     = 1000
+	quickPrefill = 8     // the embedded engine's first run: fewer points,
+	quickDecode  = 4     // and which is said
+	quickReach   = 16384 // tokens
 )
 
 // profileOptions is what profile-sla was asked for, checked.
@@ -64,8 +62,9 @@ type profileOptions struct {
 	retry                 bool // what failed before
 	maxTime               time.Duration
 	maxContext            int
-	islPoints, cells      int // 0 = the kind's default
 	requestTimeout        time.Duration
+
+	prefillGranularity, decodeGranularity int // 0 = the kind's default
 
 	command    string
 	readyPath  string
@@ -187,170 +186,6 @@ func (o profileOptions) headerValue(h load.Header) string { return string(h.Valu
 // rootURL is an endpoint's address without the /v1 that people paste along.
 func rootURL(s string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(s), "/"), "/v1"), "/")
-}
-
-func parseProfileOptions(c *cli.Context) (profileOptions, error) { return parseProfile(c, false) }
-
-// parseProfile reads a profile's flags; one that is for a cluster anyway has no
-// --launcher.
-func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
-	if err := applyProfileConfig(c); err != nil {
-		return profileOptions{}, err
-	}
-	p := &parser{c: c}
-	o := profileOptions{
-		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
-		sla: profile.SLA{
-			TTFT: p.millis("ttft"), ITL: p.millis("itl"),
-			Stat:       profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
-			PerRequest: c.Bool("itl-per-request"),
-		},
-		rank:   recommend.Rank(p.choice("rank", "throughput", "sustained")),
-		search: sweep.Search(p.choice("search", "adaptive", "grid")),
-		seed:   uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative by the range
-		engine: p.choice("engine", engineKinds()...),
-		model:  c.String("model"), catalog: c.String("catalog"),
-		weights: p.weights(),
-		gpu:     c.String("gpu"), gpuCount: p.integer("gpu-count", 1, maxGPUs, 0), layouts: p.layouts(),
-		limits: engine.Limits{
-			MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
-			MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
-		},
-		memory: p.share("memory-fraction"), kv: p.kvDType(),
-		parallel: p.integer("parallel", 1, maxGPUs, 1), maxGPUs: p.integer("max-gpus", 1, maxGPUs, 0),
-		noise: p.fraction("noise"), fit: strings.TrimSpace(c.String("fit")), explain: c.Bool("explain"),
-		dir: c.String("output-dir"), resume: c.Bool("resume"), retry: c.Bool("retry"), force: c.Bool("force"), dryRun: c.Bool("dry-run"),
-		maxTime:    p.duration("max-time"),
-		maxContext: p.integer("max-context-length", 2, maxTokens, 0),
-		command:    c.String("command"), readyPath: c.String("ready-path"), readyAfter: p.duration("ready-timeout"),
-		extra:    extraArguments(c),
-		kvTokens: p.integer("kv-tokens", 1, maxKVTokens, 0), kvPattern: c.String("kv-tokens-pattern"),
-		endpoint: rootURL(c.String("endpoint")), endpointGPUs: p.integer("endpoint-gpus", 1, maxGPUs, 0),
-		maxInFlight:    p.integer("max-in-flight", 1, 1_000_000, 0),
-		api:            load.Endpoint(p.choice("api", "completions", "chat")),
-		prompts:        load.PromptMode(p.choice("prompts", "auto", "tokens", "text")),
-		apiKey:         c.String("api-key"),
-		headers:        p.headers("header"),
-		requestTimeout: p.duration("request-timeout"),
-		quiet:          c.Bool("quiet"), verbose: c.Bool("verbose"), format: c.String("format"),
-	}
-	if c.IsSet("prefill-interpolation-granularity") {
-		o.islPoints = p.integer("prefill-interpolation-granularity", 2, maxGrain, 0)
-	}
-	if c.IsSet("decode-interpolation-granularity") {
-		o.cells = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
-	}
-	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
-	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
-	for _, name := range []string{"command", "endpoint", "model"} {
-		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
-			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
-		}
-	}
-	o.kube = p.kube(onKube || p.choice("launcher", "local", "kubernetes") == "kubernetes")
-	if c.String("require") != "" {
-		o.require = p.choice("require", "measured") != ""
-	}
-	if c.String("provenance") != "" {
-		pr, err := profile.ParseProvenance(p.choice("provenance", "measured", "simulated", "estimated"))
-		o.provenance, o.provGiven = pr, err == nil
-	}
-	if p.err != nil {
-		return o, p.err
-	}
-	if err := o.readGraph(c); err != nil {
-		return o, err
-	}
-	o.inputs = o.inputsOf(c)
-	if err := o.check(); err != nil {
-		return o, err
-	}
-	if err := o.checkMode(c); err != nil {
-		return o, err
-	}
-	var err error
-	o.traffic, err = openTraffic(o)
-	return o, err
-}
-
-// check refuses combinations that no single flag shows.
-func (o profileOptions) check() error {
-	switch {
-	case o.dir == "":
-		return usagef("--output-dir is empty: want a folder")
-	case o.resume && o.force:
-		return usagef("--resume and --force exclude each other").hint("--resume continues the old run, --force moves it aside")
-	case o.endpoint != "" && o.command != "":
-		return usagef("--endpoint and --command exclude each other")
-	case o.engine == "endpoint" && o.endpoint == "":
-		return usagef("--engine endpoint needs --endpoint URL")
-	case o.engine == "command" && o.command == "":
-		return usagef("--engine command needs --command TEMPLATE").
-			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
-	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
-		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
-	case strings.HasPrefix(o.model, "-"):
-		return usagef("--model %q: an engine would take it for a flag", o.model).hint("a file of that name is ./%s", o.model)
-	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
-		return usagef("--engine %s does not go with the other kind's flag", o.engine)
-	case o.engine == "sim" && o.require:
-		return usagef("--engine sim is simulated: it can never satisfy --require measured")
-	case o.engine == "estimate" && o.require:
-		return usagef("--engine estimate is estimated: it can never satisfy --require measured")
-	case isReal(o.engine) && o.model == "":
-		return usagef("--engine %s needs --model NAME", o.engine).hint("as the engine takes it: a Hugging Face name, or a path")
-	case o.engine == "estimate" && o.model == "":
-		return usagef("--engine estimate needs --model NAME").hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
-	case o.engine == "estimate" && o.gpu == "":
-		return usagef("--engine estimate needs --gpu NAME").hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
-	case o.require && o.provGiven && o.provenance != profile.Measured:
-		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
-	case o.sla.PerRequest && o.sla.Stat == profile.Mean:
-		return usagef("--itl-per-request goes with a percentile: the mean ITL is that of requests already").hint("for example --sla-stat p90")
-	case o.retry && !o.resume:
-		return usagef("--retry goes with --resume")
-	}
-	if err := o.checkKube(); err != nil {
-		return err
-	}
-	if o.endpoint != "" {
-		return o.checkEndpoint()
-	}
-	if o.kvPattern == "" {
-		return nil
-	}
-	if _, err := command.ParseKVPattern(o.kvPattern); err != nil {
-		return usagef("--kv-tokens-pattern: %v", err)
-	}
-	return nil
-}
-
-// checkMode refuses what has no meaning for how engines are to serve.
-func (o profileOptions) checkMode(c *cli.Context) error {
-	switch {
-	case o.mode == sweep.Aggregated && o.search == sweep.Grid:
-		return usagef("--mode aggregated searches for a rate: there is no grid of them").hint("leave --search out")
-	case o.mode == sweep.Aggregated && o.explain:
-		return usagef("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
-	case o.mode == sweep.Aggregated && c.IsSet("rank"):
-		return usagef("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
-	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
-		return usagef("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").hint("leave --verify out")
-	}
-	return nil
-}
-
-func (o profileOptions) checkEndpoint() error {
-	switch {
-	case o.maxInFlight == 0:
-		return usagef("--endpoint needs --max-in-flight N").hint("it is somebody's server: say how many requests at once it may get from here")
-	case o.endpointGPUs == 0:
-		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
-	}
-	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
-		return usagef("--endpoint: %v", err)
-	}
-	return nil
 }
 
 // inputsOf are the flags that decide a run's result, by name; those that only

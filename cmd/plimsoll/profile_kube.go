@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"time"
 
@@ -110,19 +109,6 @@ func parsed[T any](p *parser, flag string, parse func(string) (T, error)) []T {
 
 func (p *parser) connection() cluster.Connection {
 	return cluster.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}
-}
-
-// file reads the file that a flag names; empty where it names none.
-func (p *parser) file(flag string) string {
-	path := p.name(flag)
-	if path == "" {
-		return ""
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		p.fail(usagef("--%s: %v", flag, err))
-	}
-	return string(text)
 }
 
 // labels reads KEY=VALUE,….

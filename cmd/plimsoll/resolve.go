@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -360,8 +361,8 @@ func (d deployment) fitName() string {
 // else enough for the quick plan, since the model's own may not fit the GPU; no
 // more than --kv-tokens hold. Surfaces reach as far; forTraffic gives engines more.
 func simContext(o profileOptions, m catalog.Model) int {
-	most := min(m.MaxContext, orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, m.MaxContext))
-	return orElse(o.maxContext, max(min(quickReach, most), min(o.isl+max(o.osl, 100), most)))
+	most := min(m.MaxContext, cmp.Or(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, m.MaxContext))
+	return cmp.Or(o.maxContext, max(min(quickReach, most), min(o.isl+max(o.osl, 100), most)))
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll/engine"
@@ -53,7 +54,7 @@ func (d deployment) forTraffic(o profileOptions, cs []engine.Config) []engine.Co
 		return cs
 	}
 	for i, c := range cs {
-		room := orElse(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, contextRoom(*d.model, *d.gpu, c))
+		room := cmp.Or(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, contextRoom(*d.model, *d.gpu, c))
 		cs[i].Limits.MaxModelLen = max(c.Limits.MaxModelLen, min(o.traffic.longest(), d.model.MaxContext, room))
 	}
 	return cs

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -79,20 +77,6 @@ func simulateFleet(c *cli.Context) error {
 		return withHint(fmt.Errorf("no request was served: all %d were too long for an engine", r.Offered), "shorter prompts and answers, or a larger --max-model-len")
 	}
 	return nil
-}
-
-// writable is picture, whose folder has to be there before anything is computed.
-func (p *parser) writable(flag string) string { return p.inFolder(flag, p.picture(flag)) }
-
-// inFolder is a file to write, of which the folder has to be there.
-func (p *parser) inFolder(flag, file string) string {
-	if file == "" {
-		return ""
-	}
-	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)))
-	}
-	return file
 }
 
 // simulation is one run: what ran, under what, and what came of it.

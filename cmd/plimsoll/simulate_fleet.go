@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -141,16 +140,6 @@ func (f *fleetPlan) check(p *parser) {
 	}
 }
 
-// needs refuses flags that would have no effect: they mean something only where
-// the condition holds.
-func (p *parser) needs(holds bool, only string, names ...string) {
-	for _, name := range names {
-		if !holds && p.c.IsSet(name) {
-			p.fail(usagef("--%s has a meaning only %s", name, only))
-		}
-	}
-}
-
 // storage reads a tier's size in GiB and its bandwidth.
 func (p *parser) storage(name string) storage {
 	s := storage{perSecond: p.number(name+"-bandwidth", 1e-3, 1e6) * 1e9}
@@ -158,23 +147,6 @@ func (p *parser) storage(name string) storage {
 		s.bytes = p.number(name, 0, 1e9) * (1 << 30)
 	}
 	return s
-}
-
-// name reads a text that is not empty; "" where there is none.
-func (p *parser) name(flag string) string {
-	s := strings.TrimSpace(p.c.String(flag))
-	if s == "" && p.c.IsSet(flag) {
-		p.fail(usagef("--%s %q: want a name, or no such flag", flag, p.c.String(flag)))
-	}
-	return s
-}
-
-// optionalMillis reads milliseconds where they are given; 0 where not.
-func (p *parser) optionalMillis(name string) time.Duration {
-	if p.absent(name, strings.TrimSpace(p.c.String(name))) {
-		return 0
-	}
-	return p.millis(name)
 }
 
 // simulatedFleet is a fleet ready to run, and what a reader has to know of it.

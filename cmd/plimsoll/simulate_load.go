@@ -3,8 +3,6 @@ package main
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -224,17 +222,6 @@ func (p *parser) lengths(name string) trace.Lengths {
 		p.fail(usagef("--%s-p99 %d: %v", name, p99, err))
 	}
 	return l
-}
-
-// number reads a decimal in [lo, hi].
-func (p *parser) number(name string, lo, hi float64) float64 {
-	s := strings.TrimSpace(p.c.String(name))
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= lo && v <= hi) { // so that NaN is refused
-		p.fail(usagef("--%s %q: want a number from %g to %g", name, s, lo, hi))
-		return lo
-	}
-	return v
 }
 
 // open makes the load for engines whose KV blocks hold blockSize tokens.

@@ -107,7 +107,7 @@ func (t traffic) asks(rate float64, n int, seed uint64) ([]profile.Ask, error) {
 		}
 		if k := len(order); k > 0 {
 			p := t.prompts[order[i%k]]
-			asks[i].Prompt, asks[i].ISL, asks[i].OSL = p.Text, p.ISL, orElse(p.OSL, t.osl)
+			asks[i].Prompt, asks[i].ISL, asks[i].OSL = p.Text, p.ISL, cmp.Or(p.OSL, t.osl)
 		}
 	}
 	return asks, nil
@@ -117,7 +117,7 @@ func (t traffic) asks(rate float64, n int, seed uint64) ([]profile.Ask, error) {
 func (t traffic) longest() int {
 	most := t.isl + t.osl
 	for _, p := range t.prompts {
-		most = max(most, p.ISL+orElse(p.OSL, t.osl))
+		most = max(most, p.ISL+cmp.Or(p.OSL, t.osl))
 	}
 	for _, a := range t.arrivals {
 		if len(t.prompts) == 0 { // else only its instants are played

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine"
+	"plimsoll/engine/command"
+	"plimsoll/profile"
+	"plimsoll/profile/load"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
+)
+
+// parseProfile reads a profile's flags; one that is for a cluster anyway has no
+// --launcher.
+func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
+	var o profileOptions
+	if err := applyProfileConfig(c); err != nil {
+		return o, err
+	}
+	p := &parser{c: c}
+	p.target(&o)
+	p.engine(&o)
+	p.endpoint(&o)
+	p.run(&o)
+	for _, name := range []string{"command", "endpoint", "model"} {
+		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
+			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
+		}
+	}
+	o.kube = p.kube(onKube || p.choice("launcher", "local", "kubernetes") == "kubernetes")
+	if p.err != nil {
+		return o, p.err
+	}
+	if err := o.readGraph(c); err != nil {
+		return o, err
+	}
+	o.inputs = o.inputsOf(c)
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	if err := o.checkMode(c); err != nil {
+		return o, err
+	}
+	var err error
+	o.traffic, err = openTraffic(o)
+	return o, err
+}
+
+// target reads what is promised, for which requests, and how the pick is found.
+func (p *parser) target(o *profileOptions) {
+	c := p.c
+	o.isl, o.osl = p.integer("isl", 1, maxTokens, 0), p.outputTokens("osl")
+	o.sla = profile.SLA{
+		TTFT: p.millis("ttft"), ITL: p.millis("itl"),
+		Stat:       profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
+		PerRequest: c.Bool("itl-per-request"),
+	}
+	o.rank = recommend.Rank(p.choice("rank", "throughput", "sustained"))
+	o.search = sweep.Search(p.choice("search", "adaptive", "grid"))
+	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
+	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
+	o.maxContext = p.integer("max-context-length", 2, maxTokens, 0)
+	if c.IsSet("prefill-interpolation-granularity") {
+		o.prefillGranularity = p.integer("prefill-interpolation-granularity", 2, maxGrain, 0)
+	}
+	if c.IsSet("decode-interpolation-granularity") {
+		o.decodeGranularity = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
+	}
+}
+
+// engine reads what is to be started.
+func (p *parser) engine(o *profileOptions) {
+	c := p.c
+	o.engine = p.choice("engine", engineKinds()...)
+	o.model, o.catalog, o.weights = c.String("model"), c.String("catalog"), p.weights()
+	o.gpu, o.gpuCount, o.layouts = c.String("gpu"), p.integer("gpu-count", 1, maxGPUs, 0), p.layouts()
+	o.limits = engine.Limits{
+		MaxNumSeqs:          p.integer("max-num-seqs", 1, 1_000_000, 0),
+		MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
+	}
+	o.memory, o.kv = p.share("memory-fraction"), p.kvDType()
+	o.parallel, o.maxGPUs = p.integer("parallel", 1, maxGPUs, 1), p.integer("max-gpus", 1, maxGPUs, 0)
+	o.noise, o.fit, o.explain = p.fraction("noise"), strings.TrimSpace(c.String("fit")), c.Bool("explain")
+	o.command, o.extra = c.String("command"), extraArguments(c)
+	o.readyPath, o.readyAfter = c.String("ready-path"), p.duration("ready-timeout")
+	o.kvTokens, o.kvPattern = p.integer("kv-tokens", 1, maxKVTokens, 0), c.String("kv-tokens-pattern")
+	if c.String("require") != "" {
+		o.require = p.choice("require", "measured") != ""
+	}
+}
+
+// endpoint reads how a server is spoken with, one that runs already among them.
+func (p *parser) endpoint(o *profileOptions) {
+	c := p.c
+	o.endpoint, o.endpointGPUs = rootURL(c.String("endpoint")), p.integer("endpoint-gpus", 1, maxGPUs, 0)
+	o.maxInFlight = p.integer("max-in-flight", 1, 1_000_000, 0)
+	o.api = load.Endpoint(p.choice("api", "completions", "chat"))
+	o.prompts = load.PromptMode(p.choice("prompts", "auto", "tokens", "text"))
+	o.apiKey, o.headers = c.String("api-key"), p.headers("header")
+	o.requestTimeout = p.duration("request-timeout")
+	if c.String("provenance") != "" {
+		pr, err := profile.ParseProvenance(p.choice("provenance", "measured", "simulated", "estimated"))
+		o.provenance, o.provGiven = pr, err == nil
+	}
+}
+
+// run reads what steers this invocation.
+func (p *parser) run(o *profileOptions) {
+	c := p.c
+	o.dir, o.resume, o.retry, o.force = c.String("output-dir"), c.Bool("resume"), c.Bool("retry"), c.Bool("force")
+	o.dryRun, o.maxTime = c.Bool("dry-run"), p.duration("max-time")
+	o.seed = uint64(p.integer("seed", 0, math.MaxInt, 0)) //nolint:gosec // not negative by the range
+	o.quiet, o.verbose, o.format = c.Bool("quiet"), c.Bool("verbose"), c.String("format")
+}
+
+// check refuses combinations that no single flag shows.
+func (o profileOptions) check() error {
+	switch {
+	case o.dir == "":
+		return usagef("--output-dir is empty: want a folder")
+	case o.resume && o.force:
+		return usagef("--resume and --force exclude each other").hint("--resume continues the old run, --force moves it aside")
+	case o.endpoint != "" && o.command != "":
+		return usagef("--endpoint and --command exclude each other")
+	case o.engine == "endpoint" && o.endpoint == "":
+		return usagef("--engine endpoint needs --endpoint URL")
+	case o.engine == "command" && o.command == "":
+		return usagef("--engine command needs --command TEMPLATE").
+			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
+	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
+		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
+	case strings.HasPrefix(o.model, "-"):
+		return usagef("--model %q: an engine would take it for a flag", o.model).hint("a file of that name is ./%s", o.model)
+	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
+		return usagef("--engine %s does not go with the other kind's flag", o.engine)
+	case o.engine == "sim" && o.require:
+		return usagef("--engine sim is simulated: it can never satisfy --require measured")
+	case o.engine == "estimate" && o.require:
+		return usagef("--engine estimate is estimated: it can never satisfy --require measured")
+	case isReal(o.engine) && o.model == "":
+		return usagef("--engine %s needs --model NAME", o.engine).hint("as the engine takes it: a Hugging Face name, or a path")
+	case o.engine == "estimate" && o.model == "":
+		return usagef("--engine estimate needs --model NAME").hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
+	case o.engine == "estimate" && o.gpu == "":
+		return usagef("--engine estimate needs --gpu NAME").hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
+	case o.require && o.provGiven && o.provenance != profile.Measured:
+		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
+	case o.sla.PerRequest && o.sla.Stat == profile.Mean:
+		return usagef("--itl-per-request goes with a percentile: the mean ITL is that of requests already").hint("for example --sla-stat p90")
+	case o.retry && !o.resume:
+		return usagef("--retry goes with --resume")
+	}
+	if err := o.checkKube(); err != nil {
+		return err
+	}
+	if o.endpoint != "" {
+		return o.checkEndpoint()
+	}
+	if o.kvPattern == "" {
+		return nil
+	}
+	if _, err := command.ParseKVPattern(o.kvPattern); err != nil {
+		return usagef("--kv-tokens-pattern: %v", err)
+	}
+	return nil
+}
+
+// checkMode refuses what has no meaning for how engines are to serve.
+func (o profileOptions) checkMode(c *cli.Context) error {
+	switch {
+	case o.mode == sweep.Aggregated && o.search == sweep.Grid:
+		return usagef("--mode aggregated searches for a rate: there is no grid of them").hint("leave --search out")
+	case o.mode == sweep.Aggregated && o.explain:
+		return usagef("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
+	case o.mode == sweep.Aggregated && c.IsSet("rank"):
+		return usagef("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
+	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
+		return usagef("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").hint("leave --verify out")
+	}
+	return nil
+}
+
+func (o profileOptions) checkEndpoint() error {
+	switch {
+	case o.maxInFlight == 0:
+		return usagef("--endpoint needs --max-in-flight N").hint("it is somebody's server: say how many requests at once it may get from here")
+	case o.endpointGPUs == 0:
+		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
+	}
+	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
+		return usagef("--endpoint: %v", err)
+	}
+	return nil
+}
