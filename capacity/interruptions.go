@@ -52,21 +52,28 @@ func Interrupted(l Layout, replicas []int, t Traffic, slo SLO, in Interruptions,
 	if err := errors.Join(l.Check(), slo.Check(), in.Check(l)); err != nil {
 		return Risk{}, fmt.Errorf("simulating interruptions: %w", err)
 	}
-	perSecond := in.PerHour / 3600 * float64(replicas[in.Pool])
 	requests := t.Requests
 	if requests == 0 {
-		requests = int(min(mostRiskRequests, max(DefaultTrialRequests, t.Rate*enoughInterruptions/max(perSecond, 1e-12))))
+		requests = int(min(mostRiskRequests, max(DefaultTrialRequests, t.Rate*enoughInterruptions/max(in.perSecond(replicas), 1e-12))))
 	}
-	with, err := l.interrupted(replicas, t, slo, in, perSecond, requests, seed)
+	with, err := l.interrupted(replicas, t, slo, in, requests, seed)
 	if err != nil {
 		return Risk{}, err
 	}
-	without, err := l.interrupted(replicas, t, slo, in, 0, requests, seed)
+	calm := in
+	calm.PerHour = 0
+	without, err := l.interrupted(replicas, t, slo, calm, requests, seed)
 	with.MissedWithout = without.Missed
 	return with, err
 }
 
-func (l Layout) interrupted(replicas []int, t Traffic, slo SLO, in Interruptions, perSecond float64, requests int, seed uint64) (Risk, error) {
+// perSecond is how often they come to a pool of that size.
+func (i Interruptions) perSecond(replicas []int) float64 {
+	return i.PerHour / 3600 * float64(replicas[i.Pool])
+}
+
+// interrupted simulates the layout once.
+func (l Layout) interrupted(replicas []int, t Traffic, slo SLO, in Interruptions, requests int, seed uint64) (Risk, error) {
 	var risk Risk
 	missed, restarted := 0, 0
 	c := l.fleet(replicas, seed)
@@ -90,6 +97,7 @@ func (l Layout) interrupted(replicas []int, t Traffic, slo SLO, in Interruptions
 		return risk, err
 	}
 	random := rand.New(rand.NewPCG(seed, 0x5907)) //nolint:gosec // a simulation
+	perSecond := in.perSecond(replicas)
 	next := after(random, 0, perSecond)
 	for r := range source {
 		for ; r.At >= next; next = after(random, next, perSecond) {

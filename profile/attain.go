@@ -60,68 +60,84 @@ type Attainment struct {
 // they would have got. Of a load that was stopped the window ends there (see Played).
 func Attain(rs []Request, w Window, s SLA, queues int) Attainment {
 	w = Played(rs, w)
-	a := Attainment{Window: w.Length()}
-	var ttft, service, tpot, e2e, gaps []time.Duration
-	var inTTFT, inITL, inBoth []bool
-	due, ended := 0, 0
-	var context, chunks float64
+	a := Attainment{Window: w.Length(), InFlight: inFlight(rs, w), Growing: grows(rs, w)}
+	var got attained
+	ended := 0
 	for _, r := range rs {
 		if r.OK() && w.holds(r.End) {
 			ended++
 		}
-		for i, c := range r.Chunks {
-			if w.holds(c.At) {
-				a.TokensPerSec += tokensPerChunk(r)
-				context += promptTokens(r) + float64(i+1)*tokensPerChunk(r)
-				chunks++
-			}
-		}
-		if !w.holds(r.Due) {
-			continue
-		}
-		if due++; r.Failure == FailCanceled {
-			continue
-		}
-		a.Requests++
-		early, quick := r.OK() && r.TTFTFromDue() <= s.TTFT, r.OK() && r.TPOT() <= s.ITL
-		inTTFT, inITL, inBoth = append(inTTFT, early), append(inITL, quick), append(inBoth, early && quick)
-		if !r.OK() {
-			a.Failures++
-			continue
-		}
-		ttft, service = append(ttft, r.TTFTFromDue()), append(service, r.TTFT())
-		e2e = append(e2e, r.Last-r.Due)
-		for i := range r.Chunks[min(1, len(r.Chunks)):] {
-			gaps = append(gaps, r.Chunks[i+1].At-r.Chunks[i].At)
-		}
-		if t := r.TPOT(); t > 0 {
-			tpot = append(tpot, t)
+		got.stream(r, w)
+		if w.holds(r.Due) {
+			got.due++
+			got.request(r, s)
 		}
 	}
-	a.InFlight = inFlight(rs, w)
+	a.Requests, a.Failures = len(got.inBoth), got.failures
 	queue, flight := queueMemory(rs, w, queues), flightMemory(a.InFlight, slackOf(rs, w))
-	if len(tpot) > 0 { // who waits for a first token waits for steps that others share
+	if len(got.tpot) > 0 { // who waits for a first token waits for steps that others share
 		queue.least = max(queue.least, flight.least)
 	}
-	a.TTFT, a.TPOT = queue.describe(ttft), flight.describe(tpot)
-	a.Service, a.E2E, a.ITL = Describe(service), Describe(e2e), Describe(gaps)
+	a.TTFT, a.TPOT = queue.describe(got.ttft), flight.describe(got.tpot)
+	a.Service, a.E2E, a.ITL = Describe(got.service), Describe(got.e2e), Describe(got.gaps)
 	a.ITL.Half = 0
 	both := a.TTFT.Neff
-	if len(tpot) > 0 {
+	if len(got.tpot) > 0 {
 		both = min(both, a.TPOT.Neff)
 	}
-	a.WithinTTFT, a.InTTFT = share(inTTFT, a.TTFT.Neff)
-	a.WithinITL, a.InITL = share(inITL, a.TPOT.Neff)
-	a.Within, a.InBoth = share(inBoth, both)
+	a.WithinTTFT, a.InTTFT = share(got.inTTFT, a.TTFT.Neff)
+	a.WithinITL, a.InITL = share(got.inITL, a.TPOT.Neff)
+	a.Within, a.InBoth = share(got.inBoth, both)
 	if secs := w.Length().Seconds(); secs > 0 {
-		a.Offered, a.Achieved, a.TokensPerSec = float64(due)/secs, float64(ended)/secs, a.TokensPerSec/secs
+		a.Offered, a.Achieved, a.TokensPerSec = float64(got.due)/secs, float64(ended)/secs, got.tokens/secs
 	}
-	if chunks > 0 {
-		a.Context = context / chunks
+	if got.chunks > 0 {
+		a.Context = got.context / got.chunks
 	}
 	a.Little = a.Achieved * a.E2E.Mean.Seconds()
-	a.Growing = grows(rs, w)
 	return a
+}
+
+// attained is what the requests of a window add up to.
+type attained struct {
+	due, failures int
+
+	ttft, service, tpot, e2e, gaps []time.Duration
+	inTTFT, inITL, inBoth          []bool // one for each request that was not canceled
+
+	tokens, context, chunks float64 // of the chunks in the window, whosever they are
+}
+
+// stream adds the chunks that a request got in the window.
+func (a *attained) stream(r Request, w Window) {
+	for i, c := range r.Chunks {
+		if w.holds(c.At) {
+			a.tokens += tokensPerChunk(r)
+			a.context += promptTokens(r) + float64(i+1)*tokensPerChunk(r)
+			a.chunks++
+		}
+	}
+}
+
+// request adds one that was due in the window.
+func (a *attained) request(r Request, s SLA) {
+	if r.Failure == FailCanceled {
+		return
+	}
+	early, quick := r.OK() && r.TTFTFromDue() <= s.TTFT, r.OK() && r.TPOT() <= s.ITL
+	a.inTTFT, a.inITL, a.inBoth = append(a.inTTFT, early), append(a.inITL, quick), append(a.inBoth, early && quick)
+	if !r.OK() {
+		a.failures++
+		return
+	}
+	a.ttft, a.service = append(a.ttft, r.TTFTFromDue()), append(a.service, r.TTFT())
+	a.e2e = append(a.e2e, r.Last-r.Due)
+	for i := range r.Chunks[min(1, len(r.Chunks)):] {
+		a.gaps = append(a.gaps, r.Chunks[i+1].At-r.Chunks[i].At)
+	}
+	if t := r.TPOT(); t > 0 {
+		a.tpot = append(a.tpot, t)
+	}
 }
 
 // Played is the part of w, from its beginning, in which a load went on: all of it, or
