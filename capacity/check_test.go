@@ -159,7 +159,7 @@ func TestMeasured(t *testing.T) {
 
 func TestParseStrategy(t *testing.T) {
 	for in, want := range map[string]Strategy{"colocated": Aggregated, "aggregated": Aggregated, "disaggregated": Disaggregated, "auto": Auto} {
-		if got, err := ParseStrategy(in); err != nil || got != want {
+		if got, err := parseStrategy(in); err != nil || got != want {
 			t.Errorf("%s is %s, %v", in, got, err)
 		}
 	}

@@ -70,7 +70,7 @@ func Formula(w Workload, slo SLO, t Throughput, o Options) (FormulaPlan, error) 
 	if err := checkAll(w, slo, t, o); err != nil {
 		return FormulaPlan{}, err
 	}
-	switch strategy, err := ParseStrategy(string(o.Strategy)); strategy {
+	switch strategy, err := parseStrategy(string(o.Strategy)); strategy {
 	case Disaggregated:
 		return disaggregated(w, slo, t, o)
 	case Aggregated:

@@ -16,8 +16,8 @@ const (
 	Auto          Strategy = "auto"
 )
 
-// ParseStrategy reads a strategy's name; "colocated" is Aggregated.
-func ParseStrategy(s string) (Strategy, error) {
+// parseStrategy reads a strategy's name; "colocated" is Aggregated.
+func parseStrategy(s string) (Strategy, error) {
 	switch st := Strategy(s); st {
 	case Disaggregated, Aggregated, Auto:
 		return st, nil
@@ -38,7 +38,7 @@ type Options struct {
 
 // Check says all that is wrong with o, each by field and range.
 func (o Options) Check() error {
-	_, strategy := ParseStrategy(string(o.Strategy))
+	_, strategy := parseStrategy(string(o.Strategy))
 	return errors.Join(strategy,
 		within("utilization_target", o.UtilizationTarget, 0.01, 1),
 		within("cost_per_gpu_hour", o.USDPerGPUHour, 0, 1e6))

@@ -84,14 +84,14 @@ func hfFamilies() map[string]hfFamily {
 	}
 }
 
-// ReadHFConfig reads a Hugging Face config.json of one of the families llama,
+// readHFConfig reads a Hugging Face config.json of one of the families llama,
 // mistral, qwen2, qwen3, qwen3_moe, mixtral, deepseek_v3, gpt_oss and gemma3,
 // whose text_config may be nested; vision parts are left out. What its
 // quantization_config says of the weights' storage is in Weights and
 // Quantization. name becomes the
 // model's name. It refuses other families, missing fields and absurd numbers,
 // all of them named at once.
-func ReadHFConfig(r io.Reader, name string) (Model, error) {
+func readHFConfig(r io.Reader, name string) (Model, error) {
 	c, err := decodeHF(r)
 	if err != nil {
 		return Model{}, fmt.Errorf("config.json of %s: %w", name, err)
@@ -112,7 +112,7 @@ func ReadHFConfig(r io.Reader, name string) (Model, error) {
 	return m, nil
 }
 
-// ReadHFFile is ReadHFConfig of the file at path. The model's name is the file's
+// ReadHFFile is readHFConfig of the file at path. The model's name is the file's
 // _name_or_path, as transformers writes it, or that of the folder.
 func ReadHFFile(path string) (Model, error) {
 	b, err := readConfig(path)
@@ -167,7 +167,7 @@ func hfFile(path string, b []byte) (Model, error) {
 		}
 		name = filepath.Base(folder)
 	}
-	m, err := ReadHFConfig(bytes.NewReader(b), name)
+	m, err := readHFConfig(bytes.NewReader(b), name)
 	if err != nil {
 		return Model{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -20,7 +20,7 @@ func TestReadHFConfigEqualsTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadHFConfig(f, name)
+		got, err := readHFConfig(f, name)
 		_ = f.Close()
 		if err != nil {
 			t.Error(err)
@@ -45,7 +45,7 @@ func TestReadHFConfigDefaults(t *testing.T) {
 	const rest = `"hidden_size":64,"num_hidden_layers":4,"num_attention_heads":8,"intermediate_size":128,"vocab_size":100,"max_position_embeddings":512`
 	read := func(text string) Model {
 		t.Helper()
-		m, err := ReadHFConfig(strings.NewReader(text), "m")
+		m, err := readHFConfig(strings.NewReader(text), "m")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestReadHFConfigRefuses(t *testing.T) {
 		"layer types": {`{"model_type":"llama","sliding_window":8,"layer_types":["full_attention"],` + rest + `}`, "config.json of m: layer_types names 1 layers, num_hidden_layers 4"},
 		"too large":   {strings.Repeat(" ", maxConfigBytes+1), "config.json of m: larger than 16 MiB"},
 	} {
-		_, err := ReadHFConfig(strings.NewReader(tc.text), "m")
+		_, err := readHFConfig(strings.NewReader(tc.text), "m")
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: got %v\nwant %s", name, err, tc.want)
 		}
@@ -99,7 +99,7 @@ func FuzzReadHFConfig(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := ReadHFConfig(strings.NewReader(string(b)), "m")
+		m, err := readHFConfig(strings.NewReader(string(b)), "m")
 		if err == nil && (m.Params <= 0 || m.ActiveParams <= 0 || m.ActiveParams > m.Params || m.KVBytesPerToken("") <= 0) {
 			t.Errorf("absurd model was taken: %+v", m)
 		}

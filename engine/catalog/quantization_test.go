@@ -42,7 +42,7 @@ func TestReadHFConfigQuantization(t *testing.T) {
 			`{` + rest + `,"quantization_config":` + tt.config + `}`,
 			`{"text_config":{` + rest + `},"quantization_config":` + tt.config + `}`,
 		} {
-			m, err := ReadHFConfig(strings.NewReader(file), "m")
+			m, err := readHFConfig(strings.NewReader(file), "m")
 			if err != nil || m.Weights != tt.want || m.Quantization != tt.words {
 				t.Errorf("%s: %q, %q, %v; want %q, %q", file, m.Weights, m.Quantization, err, tt.want, tt.words)
 			}

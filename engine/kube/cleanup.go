@@ -28,7 +28,7 @@ type Found struct {
 
 // Lives reports whether the run gave a sign of life not long before now, or while
 // Listen looked.
-func (f Found) Lives(now time.Time) bool { return f.renewed || now.Sub(f.Seen) < 2*LeaseDuration }
+func (f Found) Lives(now time.Time) bool { return f.renewed || now.Sub(f.Seen) < 2*leaseDuration }
 
 // ListenFor is a time in which every run that reaches the API server renews its Lease.
 const ListenFor = renewEvery + renewEvery/2
@@ -70,28 +70,28 @@ func Find(ctx context.Context, config *rest.Config, namespace string) ([]Found, 
 
 func (a *api) find(ctx context.Context) ([]Found, error) {
 	// Leases come last: the pods of a run that begins meanwhile are never without one.
-	pods, err := a.list(ctx, podResource(), LabelRun)
+	pods, err := a.list(ctx, podResource(), labelRun)
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.list(ctx, deployments(), LabelRun)
+	made, err := a.list(ctx, deployments(), labelRun)
 	if err != nil && !forbidden(err) { // a template without Deployments needs no right to list them
 		return nil, err
 	}
-	items, err := a.list(ctx, leases(), labelOwner+"=plimsoll,"+LabelRun)
+	items, err := a.list(ctx, leases(), labelOwner+"=plimsoll,"+labelRun)
 	if err != nil {
 		return nil, err
 	}
 	runs := map[string]*Found{}
 	for _, l := range items {
-		id := l.GetLabels()[LabelRun]
+		id := l.GetLabels()[labelRun]
 		runs[id] = &Found{
 			ID: id, About: l.GetAnnotations()[annotationAbout], kinds: parseKinds(l.GetAnnotations()[annotationKinds]), lease: l.GetName(),
 			Holder: text(l, "holderIdentity"), Began: moment(text(l, "acquireTime")), Seen: moment(text(l, "renewTime")),
 		}
 	}
 	for i, o := range append(pods, made...) {
-		id := o.GetLabels()[LabelRun]
+		id := o.GetLabels()[labelRun]
 		if runs[id] == nil {
 			runs[id] = &Found{ID: id}
 		}
@@ -133,7 +133,7 @@ func Cleanup(ctx context.Context, config *rest.Config, namespace string, run Fou
 			return nil, err
 		}
 	}
-	selector := LabelRun + "=" + run.ID
+	selector := labelRun + "=" + run.ID
 	deleted, err = a.sweep(ctx, selector, withMade(kinds))
 	if err == nil {
 		err = a.gone(ctx, selector, defaultGrace)

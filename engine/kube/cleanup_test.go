@@ -22,7 +22,7 @@ func lost(t *testing.T, now time.Time) *apiServer {
 	s := newAPIServer(t)
 	at := func(ago time.Duration) string { return now.Add(-ago).UTC().Format(metav1.RFC3339Micro) }
 	of := func(run string) map[string]any {
-		return map[string]any{LabelRun: run, LabelEngine: "e", labelOwner: "plimsoll"}
+		return map[string]any{labelRun: run, labelEngine: "e", labelOwner: "plimsoll"}
 	}
 	s.put(leased+"plimsoll-dead", "Lease", of("dead"), map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{annotationAbout: "m", annotationKinds: "deployments.v1.apps,services.v1.,leaderworkersets.v1.leaderworkerset.x-k8s.io"}},
@@ -89,7 +89,7 @@ func TestCleanup(t *testing.T) {
 func TestListen(t *testing.T) {
 	now := time.Now()
 	s := lost(t, now)
-	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", LabelRun: "slow"}, map[string]any{
+	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", labelRun: "slow"}, map[string]any{
 		"spec": map[string]any{"renewTime": now.Add(-20 * time.Minute).UTC().Format(metav1.RFC3339Micro)},
 	})
 	found, err := Find(t.Context(), s.config(), "ns")
@@ -101,7 +101,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", LabelRun: "slow"}, map[string]any{
+	s.put(leased+"plimsoll-slow", "Lease", map[string]any{labelOwner: "plimsoll", labelRun: "slow"}, map[string]any{
 		"spec": map[string]any{"renewTime": now.Add(-20*time.Minute + renewEvery).UTC().Format(metav1.RFC3339Micro)},
 	})
 	again, err := Listen(t.Context(), s.config(), "ns", found, time.Millisecond)

@@ -71,7 +71,7 @@ func (e *Engine) Breaks() int {
 }
 
 func (e *Engine) selector() string {
-	return LabelRun + "=" + e.run.id + "," + LabelEngine + "=" + e.name
+	return labelRun + "=" + e.run.id + "," + labelEngine + "=" + e.name
 }
 
 func (e *Engine) end(err error) {

@@ -168,5 +168,5 @@ func escaped(argv []string) []string {
 }
 
 func labelsOf(run, name string) map[string]string {
-	return map[string]string{labelName: "plimsoll-engine", labelOwner: "plimsoll", LabelRun: run, LabelEngine: name}
+	return map[string]string{labelName: "plimsoll-engine", labelOwner: "plimsoll", labelRun: run, labelEngine: name}
 }

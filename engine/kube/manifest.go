@@ -16,7 +16,7 @@ import (
 
 // Where a Manifest's Job has what.
 const (
-	ResultsDir = "/results" // the program's working directory
+	resultsDir = "/results" // the program's working directory
 	FilesDir   = "/files"   // Manifest.Files
 )
 
@@ -30,7 +30,7 @@ type Manifest struct {
 	Image    string            // whose entry point is the program; empty: the rights alone
 	Args     []string          // of the program
 	Files    map[string]string // name → text, to be found in FilesDir
-	Claim    string            // PersistentVolumeClaim for ResultsDir; empty: it goes with the pod
+	Claim    string            // PersistentVolumeClaim for the results; empty: it goes with the pod
 	Deadline time.Duration     // after which the Job is ended
 }
 
@@ -82,7 +82,7 @@ func (m Manifest) YAML() ([]byte, error) {
 	}}
 	objects := i.Account(rules)
 	if m.Nodes {
-		objects = append(objects, i.ClusterRights(NodeRules())...)
+		objects = append(objects, i.ClusterRights(nodeRules())...)
 	}
 	if m.Image == "" {
 		return cluster.YAML(objects)
@@ -117,12 +117,12 @@ func (m Manifest) job(i cluster.Identity) yaml.MapSlice {
 
 func (m Manifest) container() yaml.MapSlice {
 	item := cluster.Item
-	mounts := []yaml.MapSlice{{item("name", "results"), item("mountPath", ResultsDir)}}
+	mounts := []yaml.MapSlice{{item("name", "results"), item("mountPath", resultsDir)}}
 	if len(m.Files) > 0 {
 		mounts = append(mounts, yaml.MapSlice{item("name", "files"), item("mountPath", FilesDir), item("readOnly", true)})
 	}
 	return yaml.MapSlice{
-		item("name", "profile"), item("image", m.Image), item("args", escaped(m.Args)), item("workingDir", ResultsDir),
+		item("name", "profile"), item("image", m.Image), item("args", escaped(m.Args)), item("workingDir", resultsDir),
 		// The client that measures must not wait for a processor itself.
 		item("resources", yaml.MapSlice{
 			item("requests", yaml.MapSlice{item("cpu", "2"), item("memory", "1Gi")}),

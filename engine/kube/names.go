@@ -8,8 +8,8 @@ import (
 
 // Labels by which everything that a run makes is found again.
 const (
-	LabelRun    = "plimsoll.dev/run"    // the run's ID
-	LabelEngine = "plimsoll.dev/engine" // the engine's name
+	labelRun    = "plimsoll.dev/run"    // the run's ID
+	labelEngine = "plimsoll.dev/engine" // the engine's name
 	labelOwner  = "app.kubernetes.io/managed-by"
 	labelName   = "app.kubernetes.io/name"
 )

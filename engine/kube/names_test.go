@@ -84,7 +84,7 @@ func FuzzTemplate(f *testing.F) {
 		r := &Run{api: &api{namespace: "ns"}, id: "run"}
 		for _, object := range list {
 			r.own(object, fields)
-			if object.GetLabels()[LabelRun] != "run" || object.GetNamespace() != "ns" || len(object.GetOwnerReferences()) == 0 {
+			if object.GetLabels()[labelRun] != "run" || object.GetNamespace() != "ns" || len(object.GetOwnerReferences()) == 0 {
 				t.Errorf("%v is not the run's", object)
 			}
 		}

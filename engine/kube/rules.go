@@ -37,7 +37,7 @@ func (o Options) Rules() ([]cluster.Rule, error) {
 	return rules, nil
 }
 
-// NodeRules are the permissions of the whole cluster that Nodes needs.
-func NodeRules() []cluster.Rule {
+// nodeRules are the permissions of the whole cluster that Nodes needs.
+func nodeRules() []cluster.Rule {
 	return []cluster.Rule{cluster.Allow("", []string{"nodes"}, "list")}
 }

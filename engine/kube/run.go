@@ -20,11 +20,11 @@ import (
 	"plimsoll/engine/kube/cluster"
 )
 
-// LeaseDuration is how long after its last sign of life a run counts as dead.
-const LeaseDuration = 60 * time.Second
+// leaseDuration is how long after its last sign of life a run counts as dead.
+const leaseDuration = 60 * time.Second
 
 // renewals are this far apart.
-const renewEvery = LeaseDuration / 4
+const renewEvery = leaseDuration / 4
 
 // Run is one profile run on a cluster. Its methods may be called from any
 // goroutine.
@@ -90,9 +90,9 @@ func (r *Run) Close(ctx context.Context) error {
 	r.mu.Lock()
 	kinds := withMade(r.kinds)
 	r.mu.Unlock()
-	_, err := r.sweep(ctx, LabelRun+"="+r.id, kinds)
+	_, err := r.sweep(ctx, labelRun+"="+r.id, kinds)
 	if err == nil {
-		err = r.gone(ctx, LabelRun+"="+r.id, defaultGrace)
+		err = r.gone(ctx, labelRun+"="+r.id, defaultGrace)
 	}
 	if err != nil {
 		return fmt.Errorf("something of run %s may be left: %w (hint: plimsoll profile-sla cleanup --kube-namespace %s)", r.id, err, r.namespace)
@@ -117,11 +117,11 @@ func (r *Run) lease(ctx context.Context, about string) (metav1.OwnerReference, e
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 		"metadata": map[string]any{
-			"name": r.leaseName(), "labels": map[string]any{labelName: "plimsoll-profile", labelOwner: "plimsoll", LabelRun: r.id},
+			"name": r.leaseName(), "labels": map[string]any{labelName: "plimsoll-profile", labelOwner: "plimsoll", labelRun: r.id},
 			"annotations": map[string]any{annotationAbout: about},
 		},
 		"spec": map[string]any{
-			"holderIdentity": holder(), "leaseDurationSeconds": int64(LeaseDuration.Seconds()), "acquireTime": now, "renewTime": now,
+			"holderIdentity": holder(), "leaseDurationSeconds": int64(leaseDuration.Seconds()), "acquireTime": now, "renewTime": now,
 		},
 	}}
 	made, err := r.create(ctx, leases(), object)
@@ -142,7 +142,7 @@ func (r *Run) unheard(ctx context.Context, asked *unstructured.Unstructured, cau
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	found, err := r.list(after, leases(), LabelRun+"="+r.id)
+	found, err := r.list(after, leases(), labelRun+"="+r.id)
 	if err != nil {
 		return nil, cause
 	}

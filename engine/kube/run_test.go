@@ -107,7 +107,7 @@ func TestLeaseUnheardOf(t *testing.T) {
 		}
 		r := &Run{api: a, id: "abc"}
 		if c.there != "" {
-			s.put(leased+r.leaseName(), "Lease", map[string]any{LabelRun: r.id}, asked(c.there))
+			s.put(leased+r.leaseName(), "Lease", map[string]any{labelRun: r.id}, asked(c.there))
 		}
 		made, err := r.unheard(c.ctx, &unstructured.Unstructured{Object: asked("2026-01-01T00:00:00.000000Z")}, cause)
 		if (made != nil) != c.taken || (err == nil) != c.taken || err != nil && !errors.Is(err, cause) {

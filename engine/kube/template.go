@@ -175,7 +175,7 @@ func fits(list []*unstructured.Unstructured, f Fields) error {
 // selector, to what its author says.
 func selects(o *unstructured.Unstructured, f Fields) bool {
 	selector, ok, err := unstructured.NestedStringMap(o.Object, "spec", "selector")
-	return !ok && err == nil || selector[LabelEngine] == f.Name
+	return !ok && err == nil || selector[labelEngine] == f.Name
 }
 
 // holds reports whether an object, as a ConfigMap, has a text.

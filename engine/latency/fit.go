@@ -51,9 +51,9 @@ type Rows struct {
 	TPOT    int          `json:"tpot"`
 }
 
-// RowsOf counts observations by what they were measured on, in order of
+// rowsOf counts observations by what they were measured on, in order of
 // appearance.
-func RowsOf(obs []Observation) []Rows {
+func rowsOf(obs []Observation) []Rows {
 	var out []Rows
 	for _, o := range obs {
 		like := Rows{
@@ -75,7 +75,7 @@ func RowsOf(obs []Observation) []Rows {
 
 // On says of a fit which observations it is to.
 func (f Fit) On(obs []Observation) Fit {
-	f.Rows, f.Longest, f.LongestTTFT = RowsOf(obs), 0, 0
+	f.Rows, f.Longest, f.LongestTTFT = rowsOf(obs), 0, 0
 	for _, o := range obs {
 		f.Longest = max(f.Longest, o.ISL+o.OSL, int(o.Context))
 		if o.Kind.TTFT() {

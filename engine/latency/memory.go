@@ -8,9 +8,9 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// MemoryUtilization is the share of a GPU's memory that an engine takes unless
+// memoryUtilization is the share of a GPU's memory that an engine takes unless
 // engine.Config says one (vLLM's default of --gpu-memory-utilization, 0.15, 2026).
-const MemoryUtilization = 0.9
+const memoryUtilization = 0.9
 
 // Memory is what one GPU's memory goes to, in bytes.
 type Memory struct {
@@ -62,7 +62,7 @@ func memoryOf(m catalog.Model, g catalog.GPU, c engine.Config, l engine.Limits) 
 // (docs.vllm.ai cli/serve, docs.sglang.io server_arguments, TensorRT-LLM's
 // commands/trtllm-serve and examples/kvcacheconfig, read in November 2026.)
 func budget(c engine.Config, total, steps int64) (bytes int64, share float64) {
-	f := cmp.Or(c.MemoryFraction, MemoryUtilization)
+	f := cmp.Or(c.MemoryFraction, memoryUtilization)
 	bytes = int64(f * float64(total))
 	switch {
 	case c.MemoryFraction > 0 && c.Kind == engine.KindSGLang:

@@ -64,8 +64,8 @@ func TestMemoryFraction(t *testing.T) {
 		return on(t, "llama-3.1-8b", "h100-sxm", engine.Config{MemoryFraction: f}).Memory()
 	}
 	half, own, all := at(0.5), at(0), at(1)
-	if own != at(MemoryUtilization) {
-		t.Errorf("%+v by default, %+v at %g", own, at(MemoryUtilization), MemoryUtilization)
+	if own != at(memoryUtilization) {
+		t.Errorf("%+v by default, %+v at %g", own, at(memoryUtilization), memoryUtilization)
 	}
 	if all.Budget != 85018877624 || half.Budget*2 != all.Budget || all.KV-half.KV != half.Budget {
 		t.Errorf("%+v of half, %+v of all", half, all)
@@ -126,7 +126,7 @@ func TestMemoryFractionByEngine(t *testing.T) {
 		}
 	}
 	for _, kind := range []engine.Kind{engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM} { // a default is the engine's, not known here
-		if mem, _ := at(kind, 0); mem.Budget != int64(MemoryUtilization*float64(whole)) {
+		if mem, _ := at(kind, 0); mem.Budget != int64(memoryUtilization*float64(whole)) {
 			t.Errorf("%s by default: %+v", kind, mem)
 		}
 	}

@@ -41,8 +41,8 @@ const farthest = 10
 // maxError is that of a forecast, at most.
 const maxError = farthest * MaxValue
 
-// MaxSteps is how far ahead is looked: beyond, the forecast is that of MaxSteps.
-const MaxSteps = 1000
+// maxSteps is how far ahead is looked: beyond, the forecast is that of maxSteps.
+const maxSteps = 1000
 
 // Options say how a series is predicted. Values are saved with the state, and
 // a state of other options is refused.
@@ -113,7 +113,7 @@ type model interface {
 	// resume takes the window up again after the model was restored: whatever
 	// follows from window and state. It refuses a state that nothing led to.
 	resume(window []float64) error
-	// forecast is for 1 to MaxSteps ahead, after observe or resume, with the
+	// forecast is for 1 to maxSteps ahead, after observe or resume, with the
 	// standard deviation of its error in units of that of one step ahead.
 	forecast(steps int) (value, growth float64)
 }

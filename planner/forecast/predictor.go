@@ -62,7 +62,7 @@ func (p *Predictor) score(value float64) {
 func (p *Predictor) aging() float64 { return math.Sqrt(1 + float64(p.stale)) }
 
 // Forecast is what is expected steps intervals ahead (1 is the next; less is
-// taken as 1, more than MaxSteps as MaxSteps), and the standard deviation of its
+// taken as 1, more than maxSteps as maxSteps), and the standard deviation of its
 // error. The latter is the root mean square of the latest errors one step ahead,
 // as many as the window has intervals, grown as the model's grows with steps and
 // with the root of the intervals since the last value; it is 0 while there are none
@@ -114,7 +114,7 @@ func (p *Predictor) Used() Kind {
 	return p.options.Kind
 }
 
-func within(steps int) int { return min(max(1, steps), MaxSteps) }
+func within(steps int) int { return min(max(1, steps), maxSteps) }
 
 // state is what Save writes.
 type state struct {

@@ -32,7 +32,7 @@ func Link(dir string, p profile.Phase, slug string) error {
 	if old, err := os.Lstat(at); err == nil && old.Mode()&os.ModeSymlink == 0 {
 		return fmt.Errorf("linking the %s surface: %s is in the way", p, at)
 	}
-	if err := renameio.Symlink(SurfaceDir(p), at); err != nil {
+	if err := renameio.Symlink(surfaceDir(p), at); err != nil {
 		if err := copySurface(dir, p, at); err != nil {
 			return fmt.Errorf("linking the %s surface: %w", p, err)
 		}

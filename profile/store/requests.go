@@ -52,9 +52,9 @@ func requestsName(id string) string {
 	return strings.TrimLeft(name[:min(len(name), longest)], ".") + "-" + hex.EncodeToString(sum[:6])
 }
 
-// RequestWriter writes one point's raw records as they come. The file appears
+// requestWriter writes one point's raw records as they come. The file appears
 // on Close, whole; Abort leaves none.
-type RequestWriter struct {
+type requestWriter struct {
 	path string
 	lazy bool // the file may be lost in a power failure
 	f    *renameio.PendingFile
@@ -62,8 +62,8 @@ type RequestWriter struct {
 	e    *json.Encoder
 }
 
-// CreateRequests starts a file of raw records at path and makes its folder.
-func CreateRequests(path string) (*RequestWriter, error) {
+// createRequests starts a file of raw records at path and makes its folder.
+func createRequests(path string) (*requestWriter, error) {
 	if err := os.MkdirAll(filepath.Dir(path), dirPerm); err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func CreateRequests(path string) (*RequestWriter, error) {
 	}
 	z := gzip.NewWriter(f)
 	z.Comment = requestsComment
-	return &RequestWriter{path: path, f: f, z: z, e: json.NewEncoder(z)}, nil
+	return &requestWriter{path: path, f: f, z: z, e: json.NewEncoder(z)}, nil
 }
 
 // Write adds one record.
-func (w *RequestWriter) Write(r profile.Request) error {
+func (w *requestWriter) Write(r profile.Request) error {
 	if err := w.e.Encode(r); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, err)
 	}
@@ -85,7 +85,7 @@ func (w *RequestWriter) Write(r profile.Request) error {
 }
 
 // Close makes the file appear.
-func (w *RequestWriter) Close() error {
+func (w *requestWriter) Close() error {
 	if err := w.z.Close(); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, errors.Join(err, w.f.Cleanup()))
 	}
@@ -100,7 +100,7 @@ func (w *RequestWriter) Close() error {
 }
 
 // Abort drops the file; after Close it does nothing.
-func (w *RequestWriter) Abort() error { return w.f.Cleanup() }
+func (w *requestWriter) Abort() error { return w.f.Cleanup() }
 
 // WriteRequests writes one point's raw records below dir.
 func WriteRequests(dir, pointID string, records []profile.Request) error {
@@ -115,7 +115,7 @@ func WriteRequestsLazily(dir, pointID string, records []profile.Request) error {
 }
 
 func writeRequests(dir, pointID string, records []profile.Request, lazy bool) error {
-	w, err := CreateRequests(RequestsPath(dir, pointID))
+	w, err := createRequests(RequestsPath(dir, pointID))
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func TestRequestsRoundTrip(t *testing.T) {
 
 func TestRequestsAppearWholeOrNotAtAll(t *testing.T) {
 	file := RequestsPath(t.TempDir(), "a")
-	w, err := CreateRequests(file)
+	w, err := createRequests(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,11 +29,11 @@ const (
 // surfaceFile is the NPZ's name in its folder.
 const surfaceFile = "raw_data.npz"
 
-// SurfaceDir is the folder of a phase's NPZ, relative to the output folder.
-func SurfaceDir(p profile.Phase) string { return "selected_" + string(p) + "_interpolation" }
+// surfaceDir is the folder of a phase's NPZ, relative to the output folder.
+func surfaceDir(p profile.Phase) string { return "selected_" + string(p) + "_interpolation" }
 
 // SurfaceNPZ is the path of a phase's NPZ, relative to the output folder.
-func SurfaceNPZ(p profile.Phase) string { return filepath.Join(SurfaceDir(p), surfaceFile) }
+func SurfaceNPZ(p profile.Phase) string { return filepath.Join(surfaceDir(p), surfaceFile) }
 
 // SurfaceJSON is the path of a phase's JSON twin, relative to the output folder.
 func SurfaceJSON(p profile.Phase) string { return string(p) + "_raw_data.json" }
@@ -70,7 +70,7 @@ func writeSurface(dir string, p profile.Phase, c surfaceColumns) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, SurfaceDir(p)), dirPerm); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, surfaceDir(p)), dirPerm); err != nil {
 		return err
 	}
 	if err := WriteFile(filepath.Join(dir, SurfaceNPZ(p)), b); err != nil {

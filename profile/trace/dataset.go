@@ -20,10 +20,10 @@ type Prompt struct {
 
 // Bounds of a dataset: what is beyond is left out, or refused where it is one line.
 const (
-	// MaxPrompts is how many prompts are read.
-	MaxPrompts = 100_000
-	// MaxPromptBytes is how many bytes of text they have together.
-	MaxPromptBytes = 512 << 20
+	// maxPrompts is how many prompts are read.
+	maxPrompts = 100_000
+	// maxPromptBytes is how many bytes of text they have together.
+	maxPromptBytes = 512 << 20
 )
 
 // bytesPerToken is what English text has on average under the vocabularies in
@@ -31,8 +31,8 @@ const (
 // them?, 2026-08). It is for planning only; the server's usage counts.
 const bytesPerToken = 4
 
-// EstimateTokens is about how many tokens a text has, at least 1.
-func EstimateTokens(text string) int {
+// estimateTokens is about how many tokens a text has, at least 1.
+func estimateTokens(text string) int {
 	return min(max(1, (len(text)+bytesPerToken-1)/bytesPerToken), MaxTokens)
 }
 
@@ -61,7 +61,7 @@ func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 			return nil, l.fail(err)
 		}
 		p.Line = l.n
-		if total += len(p.Text); len(all) == MaxPrompts || total > MaxPromptBytes {
+		if total += len(p.Text); len(all) == maxPrompts || total > maxPromptBytes {
 			break
 		}
 		all = append(all, p)
@@ -109,14 +109,14 @@ func parsePrompt(line []byte) (Prompt, error) {
 	if strings.TrimSpace(p.Text) == "" {
 		return p, errors.New("prompt is empty")
 	}
-	p.ISL = EstimateTokens(p.Text)
+	p.ISL = estimateTokens(p.Text)
 	switch {
 	case v.OutputTokens != nil && (*v.OutputTokens < 1 || *v.OutputTokens > MaxTokens):
 		return p, fmt.Errorf("output_tokens %d is out of range: want 1 to %d", *v.OutputTokens, MaxTokens)
 	case v.OutputTokens != nil:
 		p.OSL = *v.OutputTokens
 	case answer != "":
-		p.OSL, p.Estimated = EstimateTokens(answer), true
+		p.OSL, p.Estimated = estimateTokens(answer), true
 	}
 	return p, nil
 }

@@ -25,8 +25,8 @@ type Leases struct {
 	Namespace string // a word without slashes
 }
 
-// LeasePrefix is what the keys of a namespace's workers begin with.
-func LeasePrefix(namespace string) string { return "v1/" + namespace + "/workers/" }
+// leasePrefix is what the keys of a namespace's workers begin with.
+func leasePrefix(namespace string) string { return "v1/" + namespace + "/workers/" }
 
 // Follow gives to the workers now and whenever a key changed or lost its lease,
 // until ctx is done. While etcd does not answer, the workers stay as they were.
@@ -57,7 +57,7 @@ func (l Leases) Follow(ctx context.Context, to *Frontend) {
 func (l Leases) read(ctx context.Context, logf func(string, ...any)) (int64, []Worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, leasePatience)
 	defer cancel()
-	prefix := LeasePrefix(l.Namespace)
+	prefix := leasePrefix(l.Namespace)
 	answer, err := l.Etcd.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
 		return 0, nil, err
@@ -78,7 +78,7 @@ func (l Leases) read(ctx context.Context, logf func(string, ...any)) (int64, []W
 func (l Leases) changed(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	answer, ok := <-l.Etcd.Watch(ctx, LeasePrefix(l.Namespace), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	answer, ok := <-l.Etcd.Watch(ctx, leasePrefix(l.Namespace), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	if !ok {
 		return errors.New("the watch ended")
 	}
