@@ -33,7 +33,11 @@ import (
 // Fleets on the latency model and on its own profiles (Llama 3.1 8B and 70B, H100,
 // at 30, 60 and 90 % of what they carry) differ by 5 % in mean TTFT and 6 % in mean
 // TPOT at most. Of a mixture of experts see Coarse.
-type Steps struct {
+type Steps struct{ *timing }
+
+// timing is what Steps was made of. Nothing changes it afterwards, so that a copy
+// of Steps, which the simulator makes for each step, is that of a pointer.
+type timing struct {
 	prefill  Prefill
 	decode   Decode
 	prompts  prompts
@@ -61,19 +65,20 @@ func (s Steps) Tabled(seqs, contextTokens int) Steps {
 			t.itl = append(t.itl, s.itl(n, float64(k*knot)))
 		}
 	}
-	s.ready = t
-	return s
+	with := *s.timing
+	with.ready = t
+	return Steps{&with}
 }
 
 // NewSteps times the steps of one engine from both of its surfaces.
 func NewSteps(p Prefill, d Decode) Steps {
-	s := Steps{prefill: p, decode: d, prompts: newPrompts(&p), weights: newWeights(&d, p.ttft.first())}
+	s := &timing{prefill: p, decode: d, prompts: newPrompts(&p), weights: newWeights(&d, p.ttft.first())}
 	one, _ := d.blend(1)
 	s.least = min(one.itl(1), p.ttft.at(0))
 	s.weights.full = min(s.weights.full, s.prompts.zero)
 	s.prompt = (s.prompts.zero - s.weights.full) / 2
 	s.overhead = s.prompt
-	return s
+	return Steps{s}
 }
 
 // Provenance is estimated, or published where a surface is.
@@ -126,7 +131,7 @@ func (s Steps) StepTime(b engine.Batch) engine.Picoseconds {
 // A batch knows only sums over its chunks: they are taken as equal ones whose
 // tokens stand, on average, where the batch's do. That is exact for one chunk,
 // and for any where own is quadratic.
-func (s *Steps) adds(b engine.Batch) float64 {
+func (s *timing) adds(b engine.Batch) float64 {
 	tokens := float64(b.PrefillTokens)
 	n := tokens / float64(max(b.PrefillSeqs, 1))
 	// A chunk of n after p has n·p + n·(n+1)/2 pairs of query and key.
@@ -159,14 +164,14 @@ func (s Steps) DecodeRun(seqs int, context int64) (first, growth engine.Picoseco
 }
 
 // atKnot is ITL at n sequences and k knots of mean context.
-func (s *Steps) atKnot(n, k int64) engine.Picoseconds {
+func (s *timing) atKnot(n, k int64) engine.Picoseconds {
 	if t := s.ready; t != nil && n <= t.seqs && k < t.knots {
 		return t.itl[(n-1)*t.knots+k]
 	}
 	return s.itl(n, float64(k*knot))
 }
 
-func (s *Steps) itl(n int64, context float64) engine.Picoseconds {
+func (s *timing) itl(n int64, context float64) engine.Picoseconds {
 	b, _ := s.decode.blend(max(context, 1))
 	return picoseconds(b.itl(float64(n)))
 }
