@@ -92,7 +92,9 @@ func (p *prompts) shared(beside, tokens float64) float64 {
 
 // own is what a prompt of x tokens pays for itself, in ns.
 func (p *prompts) own(x float64) float64 {
-	if low := p.ttft.ttft.first(); x < low {
+	if low := p.ttft.ttft.first(); x <= 0 {
+		return 0
+	} else if x < low {
 		return p.own(low) * x / low
 	}
 	return p.ttft.nanos(x) - p.zero - p.shared(0, x)

@@ -1,6 +1,10 @@
 package sim
 
-import "math"
+import (
+	"math"
+
+	"plimsoll/engine"
+)
 
 // Ahead is the run of steps that comes next; without any where the next step
 // must go through Begin and End, as every step must where there is noise, or
@@ -10,7 +14,11 @@ func (e *Engine) Ahead() Run {
 	if e.runs == nil || e.stepping || seqs == 0 || e.partial != nil {
 		return Run{}
 	}
-	steps := e.decoders.nextLast() - e.step
+	before := e.decoders.nextLast() - e.step // the next last token
+	if before == 0 {
+		return Run{}
+	}
+	steps := before + 1
 	if e.waiting.n > 0 && e.waiting.head.from > e.step {
 		steps = min(steps, e.waiting.head.from-e.step)
 	} else if !e.headStays() {
@@ -27,7 +35,8 @@ func (e *Engine) Ahead() Run {
 	if first < 0 || most < 1 { // Begin takes a negative time for 0
 		return Run{}
 	}
-	return Run{First: first, Growth: growth, Steps: min(int64(min(steps, math.MaxInt64)), most), Seqs: seqs}
+	n := min(int64(min(steps, math.MaxInt64)), most)
+	return Run{First: first, Growth: growth, Steps: min(n, int64(before)), Seqs: seqs, Ends: n > int64(before)}
 }
 
 // headStays reports whether no waiting request can start while nothing but
@@ -56,4 +65,19 @@ func (e *Engine) Skip(n int64) {
 	e.step += uint64(n)
 	e.stats.Steps += n
 	e.stats.OutputTokens += n * int64(len(d.heap))
+}
+
+// BeginLast begins the step after a run that Ends, all of which was skipped, as
+// Begin would, but need neither schedule nor time it. Anywhere else it is the
+// caller's bug, and panics.
+func (e *Engine) BeginLast() {
+	d := &e.decoders
+	grown := d.growing[e.step%uint64(len(d.growing))]
+	if len(d.heap) == 0 || e.stepping || d.nextLast() != e.step || grown > e.cache.available() {
+		panic("sim: BeginLast without the end of a run before it")
+	}
+	e.cache.take(grown)
+	e.batch = engine.Batch{DecodeSeqs: len(d.heap), DecodeContext: d.context(e.step)}
+	e.loading = 0
+	e.stepping = true
 }

@@ -82,6 +82,43 @@ func skipAndCompare(t *rapid.T, fast, slow *Engine, run Run) {
 		t.Fatalf("%d steps of %+v take %d, want %d", n, run, got, elapsed)
 	}
 	fast.Skip(n)
+	if run.Ends && n == run.Steps && rapid.Bool().Draw(t, "last") {
+		lastAndCompare(t, fast, slow, run)
+	}
+}
+
+// lastAndCompare takes the step in which a run ends, whose time it told.
+func lastAndCompare(t *rapid.T, fast, slow *Engine, run Run) {
+	s, ok := slow.Begin()
+	if !ok || s.Batch.DecodeSeqs != run.Seqs || s.Batch.PrefillSeqs != 0 || s.Duration != run.Whole()-run.Length(run.Steps) {
+		t.Fatalf("step %+v, %v ends the run %+v", s, ok, run)
+	}
+	fast.BeginLast()
+	if a, b := fast.End(), slow.End(); len(b) == 0 || !slices.Equal(a, b) {
+		t.Fatalf("events %v, want %v, some", a, b)
+	}
+}
+
+// TestBeginLastOnlyAtTheEnd: it panics where the run is not over.
+func TestBeginLastOnlyAtTheEnd(t *testing.T) {
+	e, err := New(Config{KVBlocks: 100}, steady{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Add(Request{ID: 1, PromptTokens: 5, OutputTokens: 10}); err != nil {
+		t.Fatal(err)
+	}
+	e.Begin()
+	e.End()
+	if run := e.Ahead(); run.Steps != 8 || !run.Ends {
+		t.Fatalf("run %+v, want 8 steps and an end", run)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("BeginLast before the end of the run")
+		}
+	}()
+	e.BeginLast()
 }
 
 func stepAndCompare(t *rapid.T, fast, slow *Engine) {

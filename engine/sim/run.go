@@ -24,6 +24,17 @@ type Run struct {
 	First, Growth engine.Picoseconds
 	Steps         int64
 	Seqs          int // requests that get a token in each step
+	// Ends says that the step after the run, which gives a last token, is known
+	// too: it only decodes, and takes First + Steps·Growth (BeginLast).
+	Ends bool
+}
+
+// Whole is how long all steps take, the one in which it Ends too.
+func (r Run) Whole() engine.Picoseconds {
+	if r.Ends {
+		return r.Length(r.Steps + 1)
+	}
+	return r.Length(r.Steps)
 }
 
 // Length is how long the first n steps take, 0 ≤ n ≤ Steps:

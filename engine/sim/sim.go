@@ -55,7 +55,8 @@
 //
 // Steps between two changes need not be taken one by one: Ahead gives a run of
 // them, whose length in time is a formula, and Skip takes any number of its
-// steps in O(block size), exactly as Begin and End would. That needs a timer
+// steps in O(block size), exactly as Begin and End would. Where the next step gives
+// a last token, BeginLast begins it, at a time known beforehand. That needs a timer
 // that is a DecodeTimer, and no noise.
 package sim
 

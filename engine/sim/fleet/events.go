@@ -42,7 +42,7 @@ func (f *Fleet) instant(t engine.Picoseconds) {
 	f.due = f.due[:0]
 	opened := false
 	for len(f.agenda) > 0 && f.agenda[0].next == t {
-		r := f.agenda[0]
+		r := f.agenda[0].r
 		if r.state == starting {
 			f.agenda.drop(r)
 			f.open(r)

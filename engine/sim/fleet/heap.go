@@ -4,15 +4,17 @@ import "plimsoll/engine"
 
 // agenda is a heap of replicas by the next instant at which something happens
 // to them, then by number.
-type agenda []*replica
+type agenda []appointment
 
-func (a agenda) less(i, j int) bool {
-	return a[i].next < a[j].next || a[i].next == a[j].next && a[i].ordinal < a[j].ordinal
+// appointment is a replica and its instant: a copy, since instants are compared
+// far more often than set.
+type appointment struct {
+	next engine.Picoseconds
+	r    *replica
 }
 
-func (a agenda) swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].slot, a[j].slot = i, j
+func (x appointment) before(y appointment) bool {
+	return x.next < y.next || x.next == y.next && x.r.ordinal < y.r.ordinal
 }
 
 // set puts r at an instant, whether the agenda holds it or not.
@@ -20,11 +22,9 @@ func (a *agenda) set(r *replica, next engine.Picoseconds) {
 	r.next = next
 	if r.slot < 0 {
 		r.slot = len(*a)
-		*a = append(*a, r)
+		*a = append(*a, appointment{})
 	}
-	if !a.down(r.slot) {
-		a.up(r.slot)
-	}
+	a.place(r.slot, appointment{next, r})
 }
 
 // drop takes r out, if it is in.
@@ -33,44 +33,58 @@ func (a *agenda) drop(r *replica) {
 	if i < 0 {
 		return
 	}
-	a.swap(i, end)
-	(*a)[end] = nil
+	moved := (*a)[end]
+	(*a)[end] = appointment{}
 	*a = (*a)[:end]
 	r.slot = -1
-	if i < end && !a.down(i) {
-		a.up(i)
+	if i < end {
+		a.place(i, moved)
 	}
 }
 
-func (a agenda) up(i int) {
+// place puts x where it belongs, from the slot i on, which is free.
+func (a agenda) place(i int, x appointment) {
+	if i > 0 && x.before(a[(i-1)/2]) {
+		a.up(i, x)
+	} else {
+		a.down(i, x)
+	}
+}
+
+// put is x at the slot i.
+func (a agenda) put(i int, x appointment) {
+	a[i] = x
+	x.r.slot = i
+}
+
+func (a agenda) up(i int, x appointment) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !a.less(i, parent) {
-			return
+		if !x.before(a[parent]) {
+			break
 		}
-		a.swap(i, parent)
+		a.put(i, a[parent])
 		i = parent
 	}
+	a.put(i, x)
 }
 
-// down reports whether it moved anything.
-func (a agenda) down(i int) bool {
-	from := i
+func (a agenda) down(i int, x appointment) {
 	for {
 		child := 2*i + 1
 		if child >= len(a) {
 			break
 		}
-		if child+1 < len(a) && a.less(child+1, child) {
+		if child+1 < len(a) && a[child+1].before(a[child]) {
 			child++
 		}
-		if !a.less(child, i) {
+		if !a[child].before(x) {
 			break
 		}
-		a.swap(i, child)
+		a.put(i, a[child])
 		i = child
 	}
-	return i > from
+	a.put(i, x)
 }
 
 // handoff is a flight on its way to a pool's router.

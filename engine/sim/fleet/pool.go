@@ -12,6 +12,7 @@ type pool struct {
 	Pool
 	live  []*replica // all, by ordinal
 	ready []*replica // of them, those that take requests
+	loads loads      // of ready, where LeastLoaded wants to know
 	turn  int32      // where RoundRobin looks on
 	held  line       // requests at the router while nobody takes them
 
@@ -72,6 +73,17 @@ func (f *Fleet) open(r *replica) {
 	p.serving.change(f.now, 1)
 	i, _ := slices.BinarySearchFunc(p.ready, r.ordinal, func(q *replica, o int32) int { return int(q.ordinal - o) })
 	p.ready = slices.Insert(p.ready, i, r)
+	p.rank()
+}
+
+// rank notes the places of the ready replicas, and their loads.
+func (p *pool) rank() {
+	for i, r := range p.ready {
+		r.place = i
+	}
+	if p.Router == LeastLoaded {
+		p.loads = newLoads(p.ready)
+	}
 }
 
 // drain takes a replica out of service.
@@ -90,6 +102,7 @@ func (f *Fleet) drain(r *replica) {
 // close makes a replica take no more requests.
 func (p *pool) close(r *replica) {
 	p.ready = slices.DeleteFunc(p.ready, func(q *replica) bool { return q == r })
+	p.rank()
 }
 
 // leave removes a replica that holds no request.

@@ -36,6 +36,7 @@ type replica struct {
 	since engine.Picoseconds
 
 	load      int                // requests that it holds
+	place     int                // while ready: its index in pool.ready
 	fresh     line               // of them, those that have not started yet, in order
 	preempted int                // of them, those that wait to start again
 	backlog   int                // prompt blocks that it has still to compute, by the KV-aware router's account
@@ -45,6 +46,14 @@ type replica struct {
 
 // empty reports whether a replica may leave.
 func (r *replica) empty() bool { return !r.busy && r.load == 0 && r.engine.Held() == 0 }
+
+// carry gives the replica so many requests more.
+func (r *replica) carry(n int) {
+	r.load += n
+	if p := r.pool; p.Router == LeastLoaded && r.state == ready {
+		p.loads.set(r.place, r.load)
+	}
+}
 
 // kvTwiceAfter is what of the step in progress is counted in pool.kvTwice, but
 // comes after an instant.
@@ -65,6 +74,9 @@ func (f *Fleet) catchUp(r *replica, at engine.Picoseconds) {
 	if r.run.Steps > 0 && r.since < at {
 		f.skip(r, r.run.Reach(at-r.since))
 	}
+	if r.run.Steps == 0 && r.run.Ends && r.since < at {
+		f.beginLast(r)
+	}
 }
 
 // skip takes n steps of the replica's run.
@@ -78,6 +90,20 @@ func (f *Fleet) skip(r *replica, n int64) {
 	r.since = sim.Plus(r.since, length)
 	r.run.First += r.run.Growth * engine.Picoseconds(n)
 	r.run.Steps -= n
+}
+
+// beginLast begins the step in which the replica's run ends, all others being
+// counted.
+func (f *Fleet) beginLast(r *replica) {
+	last := r.run
+	r.run = sim.Run{}
+	r.engine.BeginLast()
+	r.begun = true
+	used, _ := r.engine.KVBlocks()
+	f.countKV(r, last.First, used)
+	if r.pool.delivers() {
+		f.itl.Add(int64(last.First), int64(last.Seqs))
+	}
 }
 
 // countKV counts a span of KV use that began with some blocks and ends with
@@ -102,7 +128,7 @@ func (f *Fleet) proceed(r *replica) {
 	if r.run = r.engine.Ahead(); r.run.Steps > 0 {
 		r.since = f.now
 		r.used, _ = r.engine.KVBlocks()
-		f.agenda.set(r, sim.Plus(f.now, r.run.Length(r.run.Steps)))
+		f.agenda.set(r, sim.Plus(f.now, r.run.Whole()))
 		return
 	}
 	running := r.engine.Running()
@@ -177,15 +203,19 @@ func (f *Fleet) start(p *pool, x *flight) {
 
 // end finishes what is due at the replica.
 func (f *Fleet) end(r *replica) {
-	switch {
-	case r.begun:
-		r.begun = false
-		r.since = f.now
-		for _, e := range r.engine.End() {
-			f.token(r, e)
-		}
-	case r.run.Steps > 0:
+	if r.run.Steps > 0 {
 		f.skip(r, r.run.Steps)
+	}
+	if r.run.Ends {
+		f.beginLast(r)
+	}
+	if !r.begun {
+		return
+	}
+	r.begun = false
+	r.since = f.now
+	for _, e := range r.engine.End() {
+		f.token(r, e)
 	}
 }
 
@@ -206,7 +236,7 @@ func (f *Fleet) token(r *replica, e sim.Event) {
 	if !e.Last {
 		return
 	}
-	r.load--
+	r.carry(-1)
 	r.pool.running.change(f.now, -1)
 	x.replica = none
 	if r.pool.delivers() {

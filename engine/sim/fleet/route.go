@@ -27,13 +27,13 @@ func (f *Fleet) route(p *pool, i int32) {
 	x := &f.flights.slots[i]
 	r := f.choose(p, x)
 	x.replica = r.ordinal
-	r.load++
+	r.carry(1)
 	r.fresh.push(&f.flights, i)
 	f.add(r, i)
 	switch {
 	case !r.busy:
 		f.wake(r)
-	case r.run.Steps > 0: // the run ends with the step in progress
+	case r.run.Steps > 0 || r.run.Ends: // the run ends with the step in progress
 		r.run = sim.Run{}
 		f.agenda.set(r, r.since)
 	}
@@ -54,7 +54,7 @@ func (f *Fleet) add(r *replica, i int32) {
 func (f *Fleet) choose(p *pool, x *flight) *replica {
 	switch p.Router {
 	case LeastLoaded:
-		return idlest(p.ready)
+		return p.ready[p.loads.least()]
 	case KVAware:
 		return f.cheapest(p, x)
 	case RoundRobin:
@@ -65,21 +65,6 @@ func (f *Fleet) choose(p *pool, x *flight) *replica {
 	}
 	p.turn = p.ready[i].ordinal + 1
 	return p.ready[i]
-}
-
-// idlest is the replica of the least load, the lowest number where several are.
-// It does not look past one that has nothing: most of a large fleet may be idle.
-func idlest(ready []*replica) *replica {
-	best := ready[0]
-	for _, r := range ready {
-		if r.load < best.load {
-			best = r
-		}
-		if best.load == 0 {
-			break
-		}
-	}
-	return best
 }
 
 // cheapest is the replica of the least cost in blocks, the lowest number where
