@@ -22,14 +22,14 @@ import (
 // It prints one Markdown table, and fails where a row breaks what contested asks.
 // Without -traces it has the parts of ServeGen's tables that are in testdata/contest.
 // -quick takes the smallest fleets and 60 s to start, without plans; -only REGEXP some
-// scenarios by name. What all policies on all rows take is hours, so that heats leave
+// scenarios by name. What all policies on all rows take is hours, so that heatOf leaves
 // out: all of them compete on the smallest fleets with 60 s to start, the best of
 // others elsewhere, upstream's predictors in two long rows of their own, and large
 // fleets have ten minutes of Azure alone.
 //
 //nolint:gochecknoglobals // flags of a test binary
 var (
-	contestTraces   = flag.String("traces", "testdata/contest", "folder of traces; those that it lacks are left out")
+	contestTraces   = flag.String("traces", contestParts, "folder of traces; those that it lacks are left out")
 	contestQuick    = flag.Bool("quick", false, "small fleets, 60 s to start, no plan")
 	contestOnly     = flag.String("only", "", "scenarios whose name matches")
 	contestSeeds    = flag.Int("seeds", 0, "of each run; 0: the row's own")
