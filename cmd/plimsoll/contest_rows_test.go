@@ -69,6 +69,9 @@ func contestants() []contestTrace {
 		{"servegen-mid 24 h", mid, 24 * h, 26 * h, []float64{40, 200}, small, big},
 		{"servegen-mid 205 h", mid, 205 * h, 207 * h, []float64{40}, small, big},
 		{"servegen-image 6 h", image, 6 * h, 9 * h, []float64{20, 120}, small, big + " --isl 1000"},
+		{"servegen-mid 260 h, held out", mid, 260 * h, 262 * h, []float64{40, 200}, small, big},
+		{"servegen-mid 300 h, held out", mid, 300 * h, 302 * h, []float64{40}, nil, big},
+		{"servegen-image 15 h, held out", image, 15 * h, 18 * h, []float64{20, 120}, small, big + " --isl 1000"},
 		{"mooncake", "mooncake-fast25-synthetic.jsonl", 0, 0, []float64{4, 20}, small, " --ttft 15000"},
 		// Three minutes long each, so that they are played ten times as slowly. The
 		// second has 17 requests, which more engines would see no other of.
