@@ -6,8 +6,8 @@ import "math"
 // mean gap.
 func (e engines) byAnswer() bool { return quantile(e.sla.Stat) > 0 && e.sla.PerRequest }
 
-// answerSizes are the answers, of lognormal lengths and each as likely as the others,
-// by which interrupted counts: 99 of 100 is between the last two.
+// answerSizes is how many lognormal lengths, each as likely as the others, stand for
+// all answers in interrupted.
 const answerSizes = 100
 
 // interrupted is the share of answers whose mean gap breaks the ITL promised on an
