@@ -15,7 +15,7 @@ import (
 	"plimsoll/profile/store"
 )
 
-// reference is where docs hold what the program says of itself.
+// referenceDir is where docs hold what the program says of itself.
 const referenceDir = "../../docs/reference"
 
 // TestReference holds the reference of commands against the commands. -update
@@ -41,6 +41,34 @@ func TestReference(t *testing.T) {
 		checkReference(t, name, strings.TrimRight(text, "\n")+"\n")
 	}
 }
+
+// reference is a section of the reference in docs, its headings so many levels deep.
+func (h help) reference(level int) string {
+	var b strings.Builder
+	heading := strings.Repeat("#", level)
+	fmt.Fprintf(&b, "%s %s\n\n%s.\n\n```\n%s\n```\n\n", heading, h.name, sentence(unmarked(h.usage)), h.synopsis())
+	b.WriteString(h.prose())
+	for _, g := range h.groups {
+		flags := slices.DeleteFunc(slices.Clone(g.flags), func(f helpEntry) bool { return strings.HasPrefix(f.name, "--help") })
+		if len(flags) == 0 {
+			continue
+		}
+		if g.title != "" {
+			fmt.Fprintf(&b, "%s# %s\n\n", heading, g.title)
+		}
+		b.WriteString("| flag | meaning |\n|---|---|\n")
+		for _, f := range flags {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(f.name), cell(unmarked(f.text)))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// cell is text within a table's column.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // checkReference compares a file of the reference with what it has to be.
 func checkReference(t *testing.T, name, want string) {

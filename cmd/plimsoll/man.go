@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
@@ -91,29 +90,7 @@ func (h help) manual() string {
 	return b.String()
 }
 
-// reference is a section of the reference in docs, its headings so many levels deep.
-func (h help) reference(level int) string {
-	var b strings.Builder
-	heading := strings.Repeat("#", level)
-	fmt.Fprintf(&b, "%s %s\n\n%s.\n\n```\n%s\n```\n\n", heading, h.name, sentence(unmarked(h.usage)), h.synopsis())
-	b.WriteString(h.prose())
-	for _, g := range h.groups {
-		flags := slices.DeleteFunc(slices.Clone(g.flags), func(f helpEntry) bool { return strings.HasPrefix(f.name, "--help") })
-		if len(flags) == 0 {
-			continue
-		}
-		if g.title != "" {
-			fmt.Fprintf(&b, "%s# %s\n\n", heading, g.title)
-		}
-		b.WriteString("| flag | meaning |\n|---|---|\n")
-		for _, f := range flags {
-			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(f.name), cell(unmarked(f.text)))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
+// prose is what a command says of itself.
 func (h help) prose() string {
 	var b strings.Builder
 	for _, p := range h.about {
@@ -130,8 +107,3 @@ func (h help) prose() string {
 func unmarked(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "[", `\[`, "]", `\]`).Replace(text)
 }
-
-// cell is text within a table's column.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
-
-func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
