@@ -42,48 +42,16 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 // local makes worker processes of this machine.
 func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, error) {
 	o := local.Options{
-		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0),
+		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p),
 		Log: func(format string, args ...any) {
 			if !out.quiet {
 				say(out.err, "local", format, args...)
 			}
 		},
 	}
-	grace := p.duration("stop-grace")
-	for _, pool := range u.settings.deployment.Pools {
-		component := p.name("decode-component")
-		if pool.Role == engine.RolePrefill {
-			component = p.name("prefill-component")
-		}
-		flag := string(pool.Role) + "-command"
-		argv := p.name(flag)
-		if argv == "" {
-			p.fail(usagef("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
-				hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag))
-			break
-		}
-		o.Pools = append(o.Pools, local.Pool{
-			Component: component, DrainsOnTERM: p.c.Bool("drains-on-term"),
-			Config:   u.settings.engineConfig(pool),
-			Template: command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace},
-		})
-	}
-	if list := p.name("gpus"); list != "" && p.err == nil {
-		ids, err := local.ParseGPUs(list)
-		if err != nil {
-			p.fail(usagef("--gpus: %v", err))
-		}
-		o.GPUs = ids
-	}
-	if p.err != nil {
-		return nil, p.err
-	}
-	if len(o.GPUs) == 0 && o.Slots == 0 {
-		ids, err := visibleGPUs()
-		if err != nil {
-			return nil, withHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
-		}
-		o.GPUs = ids
+	var err error
+	if o.GPUs, err = p.workerGPUs(o.Slots); err != nil {
+		return nil, err
 	}
 	if p.c.IsSet("etcd-endpoints") {
 		leases, err := virtual.NewLeases(etcdOptions(p.c))
@@ -102,6 +70,51 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 	}
 	u.run, u.close = append(u.run, run), append(u.close, t.Close)
 	return t, nil
+}
+
+// localPools are the commands that start the workers of each pool.
+func (u *plannerUnit) localPools(p *parser) []local.Pool {
+	var pools []local.Pool
+	grace := p.duration("stop-grace")
+	for _, pool := range u.settings.deployment.Pools {
+		component := p.name("decode-component")
+		if pool.Role == engine.RolePrefill {
+			component = p.name("prefill-component")
+		}
+		flag := string(pool.Role) + "-command"
+		argv := p.name(flag)
+		if argv == "" {
+			p.fail(usagef("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
+				hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag))
+			break
+		}
+		pools = append(pools, local.Pool{
+			Component: component, DrainsOnTERM: p.c.Bool("drains-on-term"),
+			Config:   u.settings.engineConfig(pool),
+			Template: command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace},
+		})
+	}
+	return pools
+}
+
+// workerGPUs are those that workers may have: the ones named, or all that are
+// visible unless workers take slots and none.
+func (p *parser) workerGPUs(slots int) ([]string, error) {
+	var ids []string
+	if list := p.name("gpus"); list != "" && p.err == nil {
+		var err error
+		if ids, err = local.ParseGPUs(list); err != nil {
+			p.fail(usagef("--gpus: %v", err))
+		}
+	}
+	if p.err != nil || len(ids) > 0 || slots > 0 {
+		return ids, p.err
+	}
+	ids, err := visibleGPUs()
+	if err != nil {
+		return nil, withHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
+	}
+	return ids, nil
 }
 
 // runAndStop tends workers until ctx ends, and then stops them all, which takes
