@@ -94,3 +94,18 @@ func TestDecodeIsNumbers(t *testing.T) {
 		}
 	})
 }
+
+// TestITLOverIsITLAt: over any load, numbers or not, within what was measured or
+// beyond.
+func TestITLOverIsITLAt(t *testing.T) {
+	_, surface, _ := loadH200(t)
+	d := mustDecode(t, surface)
+	for _, context := range []float64{-1, 1, 300, 1800, 2500.5, 1e6, math.NaN()} {
+		over := d.ITLOver(context)
+		for _, n := range []float64{-1, 0, 0.3, 1, 7.5, 40, 1e4, math.Inf(1), math.NaN()} {
+			if got, want := over(n), d.ITLAt(n, context).Value; got != want {
+				t.Errorf("ITL of %v in flight at a context of %v: %v, want %v", n, context, got, want)
+			}
+		}
+	}
+}

@@ -22,13 +22,14 @@ func (e engines) shared(need demand, rate float64) (itl, prompt float64, ok bool
 		return 0, 0, false
 	}
 	_, most := e.decode.InFlight(c)
-	step := e.decode.ITLAt(1, c).Value.Seconds() * e.slower.Decode
+	itlOf := e.decode.ITLOver(c)
+	step := itlOf(1).Seconds() * e.slower.Decode
 	for range 64 {
 		crowd := rate * need.osl * step / left
 		if crowd > most {
 			return 0, 0, false
 		}
-		next := e.decode.ITLAt(math.Max(1, crowd), c).Value.Seconds() * e.slower.Decode
+		next := itlOf(math.Max(1, crowd)).Seconds() * e.slower.Decode
 		done := math.Abs(next-step) <= 1e-6*step
 		if step = next; done {
 			break
@@ -107,10 +108,11 @@ func (e engines) sharedHolds(need demand, rate, long float64, n int) bool {
 	}
 	q := queue{rate: rate, mean: prompt, cv2: need.spread2}
 	p := quantile(e.sla.Stat)
-	if prompt+q.wait(n, p) > e.ttftLimit() {
+	b := q.refused(n) // for both waits
+	if prompt+q.waitOf(n, b, p) > e.ttftLimit() {
 		return false
 	}
-	return p == 0 || q.wait(n, 0) <= e.waitLimit(long+prompt)
+	return p == 0 || q.waitOf(n, b, 0) <= e.waitLimit(long+prompt)
 }
 
 // sharedTTFT is the SLA's statistic of TTFT of n aggregated engines, in seconds;

@@ -235,13 +235,14 @@ func (e engines) decodeITL(need demand, n int) (float64, bool) {
 	}
 	c := need.context()
 	_, most := e.decode.InFlight(c)
-	itl := e.decode.ITLAt(1, c).Value.Seconds() * e.slower.Decode
+	itlOf := e.decode.ITLOver(c)
+	itl := itlOf(1).Seconds() * e.slower.Decode
 	for range 64 {
 		crowd := need.rate * need.osl * itl / float64(n)
 		if crowd > most {
 			return 0, false
 		}
-		next := e.decode.ITLAt(math.Max(1, crowd), c).Value.Seconds() * e.slower.Decode
+		next := itlOf(math.Max(1, crowd)).Seconds() * e.slower.Decode
 		if math.Abs(next-itl) <= 1e-6*itl {
 			return next, true
 		}

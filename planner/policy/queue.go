@@ -20,15 +20,20 @@ func (q queue) load() float64 { return q.rate * q.mean }
 // wait is the waiting in seconds of a pool of n servers: its mean for p = 0,
 // else its p quantile; +Inf where n servers do not keep up.
 func (q queue) wait(n int, p float64) float64 {
-	a := q.load()
-	if a == 0 {
+	if q.load() == 0 {
 		return 0
 	}
-	b := 1.0 // Erlang's B of k servers
+	return q.waitOf(n, q.refused(n), p)
+}
+
+// refused is Erlang's B of n servers: the share that finds all of them busy, if
+// nobody waited.
+func (q queue) refused(n int) float64 {
+	a, b := q.load(), 1.0
 	for k := 1; k <= n; k++ {
 		b = a * b / (float64(k) + a*b)
 	}
-	return q.waitOf(n, b, p)
+	return b
 }
 
 // waitOf is wait where Erlang's B of n servers is known.
