@@ -144,7 +144,7 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 			note("step-limit", most, fmt.Sprintf("at most %d more at a time", most-have))
 		}
 		if at, ever := p.m.Downs[pool.Role]; n < have && ever && s.End().Sub(at) < p.o.Every && !at.After(s.End()) {
-			note("adjustment", have, fmt.Sprintf("it went down %v ago, less than %v", s.End().Sub(at), p.o.Every))
+			note("adjustment", have, fmt.Sprintf("it went down %v ago, less than %v", s.End().Sub(at).Round(10*time.Millisecond), p.o.Every))
 		}
 		if n < have {
 			if stable, covered := p.stable(s, pool.Role); !covered {
