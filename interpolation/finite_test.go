@@ -109,3 +109,36 @@ func TestITLOverIsITLAt(t *testing.T) {
 		}
 	}
 }
+
+// Rows that contradict each other are read at other loads than their bend, whose
+// sum may lie below nothing: no request is that fast.
+func TestContradictingRowsPredictNoNegativeTime(t *testing.T) {
+	s := profile.DecodeSurface{MaxKVTokens: 1_000_000}
+	for _, p := range []struct {
+		kv, context float64
+		itl         time.Duration
+	}{
+		{0.001953125, 32, 42023},
+		{0.00390625, 24, 335},
+		{1, 216, 2122},
+		{0.001953125, 256, 2},
+		{1, 211.5, 1275},
+		{1, 32, 167843},
+		{0.03125, 1226, 5},
+		{0.0009765625, 16, 213},
+		{0.125, 10, 4306},
+		{0.11944580078125, 37, 270},
+		{0.0001, 128, 1},
+	} {
+		s.Samples = append(s.Samples, profile.DecodeSample{KVUsage: p.kv, Context: p.context, ITL: p.itl, ThroughputPerGPU: 1})
+	}
+	d := mustDecode(t, s)
+	for c := 1.0; c < 4000; c *= 1.3 {
+		b, _ := d.blend(c)
+		for n := 1.0; n < 100_000; n *= 3 {
+			if itl := b.itl(n); itl <= 0 {
+				t.Fatalf("ITL of %g requests at a context of %g: %g ns", n, c, itl)
+			}
+		}
+	}
+}
