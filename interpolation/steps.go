@@ -140,6 +140,9 @@ func (s *timing) adds(b engine.Batch) float64 {
 		past = float64(b.PrefillPast)
 	}
 	own := tokens / n * (s.prompts.own(past+n) - s.prompts.own(past))
+	if past > 0 { // tokens before a chunk save nothing, also where T is off the split's knee
+		own = max(0, own)
+	}
 	return s.prompt + max(0, s.prompts.shared(float64(max(b.DecodeSeqs, 0)), tokens)+own)
 }
 

@@ -343,3 +343,30 @@ func BenchmarkMixedStepTime(b *testing.B) {
 		s.StepTime(step)
 	}
 }
+
+// Near its knee a measured TTFT may leave the split's straight lines, so that what a
+// prompt pays for itself falls there: the tokens before a chunk save nothing for that.
+func TestTokensBeforeAChunkSaveNothing(t *testing.T) {
+	var p profile.PrefillSurface // the latency model's Llama-3.1-70B, TP 4 on H100
+	for _, x := range []struct {
+		isl int
+		ms  float64
+	}{{100, 26.77}, {277, 29.94}, {389, 36.01}, {547, 46.12}, {1080, 80.43}, {1517, 108.81}, {3000, 206.8}, {5909, 406.49}, {8301, 595.32}, {16383, 1216.13}} {
+		p.Samples = append(p.Samples, profile.PrefillSample{ISL: x.isl, TTFT: time.Duration(x.ms * 1e6), ThroughputPerGPU: 1})
+	}
+	d := profile.DecodeSurface{MaxKVTokens: 1_000_000, Samples: []profile.DecodeSample{{KVUsage: 0.001, Context: 1000, ITL: 18 * time.Millisecond, ThroughputPerGPU: 1}}}
+	s := stepsOf(t, p, d)
+	prompts := func(past int) engine.Batch {
+		var chunks [][2]int
+		for range 16 {
+			chunks = append(chunks, [2]int{64, past})
+		}
+		return batch(chunks, 0, 0)
+	}
+	first := s.StepTime(prompts(0))
+	for past := 10; past < 20_000; past += 10 {
+		if got := s.StepTime(prompts(past)); got < first {
+			t.Fatalf("16 chunks of 64 tokens take %v after %d tokens each, and %v as prompts' first", got.Duration(), past, first.Duration())
+		}
+	}
+}
