@@ -36,8 +36,8 @@
 //
 // A request costs a constant number of events, however many tokens it gets,
 // where the timer is a sim.DecodeTimer and there is no noise: runs of decode
-// steps are taken at once. RoundRobin looks at one replica for each request,
-// the other routers at all. Memory is that of the requests in flight.
+// steps are taken at once. RoundRobin and LeastLoaded find a request's replica
+// in the logarithm of their number, KVAware looks at all. Memory is that of the requests in flight.
 package fleet
 
 import (
