@@ -26,10 +26,10 @@ import (
 // scattered, while those of requests come together.
 //
 // Bursts are not in it, nor what lengths a trace has within a bin: on 30 min of Azure's
-// conversations of 2023 at 16/s, aggregated, 98.98 % became 97.17 %, 11.46 GPU-hours
-// 14.22, and 0.62 of the time under the SLO 0.07; on ServeGen's m-mid at 40/s the
-// attainment of static-peak became 97.1 % from 61.5 %, and the default policy's
-// GPU-hours 28.6 from 56.6.
+// conversations of 2023 at 16/s, aggregated, 99.15 % became 97.14 %, 13.57 GPU-hours
+// 14.03, and 0.67 of the time under the SLO 0.03; on two hours of ServeGen's m-mid at
+// 40/s, disaggregated, the attainment of static-peak became 97.7 % from 77.8 %, and the
+// default policy's GPU-hours 18.9 from 48.2.
 //
 // Requests that a failed replica held are misses, also where the fleet retries.
 // Scenario.Pace.Every is whole steps. Latencies are of those who got a first token
