@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -66,5 +67,37 @@ func TestLoadsOfLongerStaysAreKept(t *testing.T) {
 	}
 	if len(n.Points) != 2 || n.Points[0].ID != "x/attempt1" || !strings.HasPrefix(n.Points[0].Discarded, "requests stayed for ") || n.Points[1].ID != "x" || p.Discarded != "" {
 		t.Errorf("kept %+v", n.Points)
+	}
+}
+
+// A load that Ctrl-C cut short says nothing: it is not sent again, nor kept as one that
+// had too few requests or whose requests stayed too long.
+func TestCutShortIsNotDiscarded(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": affine(1)})
+	o := openOptions(b, Aggregated, 1)
+	o.SLA.Stat = profile.P99
+	n := &notes{}
+	r := newRunner(o, b, n, Known{}, nil)
+	s := newTrial(profile.Aggregated, o.Candidates[0])
+	r.book.begin(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := r.launch(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	play, plays := s.inst.Play, 0
+	s.inst.Play = func(ctx context.Context, script profile.Script, _ func(profile.Request) bool) (Measurement, error) {
+		plays++
+		m, err := play(ctx, script, nil)
+		for i, q := range m.Requests {
+			if i > 400 {
+				m.Requests[i] = profile.Request{Index: i, ISL: q.ISL, OSL: q.OSL, Due: q.Due, Failure: profile.FailCanceled, CachedTokens: -1}
+			}
+		}
+		cancel()
+		return m, err
+	}
+	_, err := r.openPoint(ctx, s, openLoad{stage: profile.StageSweep, id: "x", rate: 0.5, residence: 2000 * ms, settle: 4000 * ms, seed: 1})
+	if !errors.Is(err, context.Canceled) || plays != 1 || len(n.Points) > 0 {
+		t.Errorf("%v after %d loads, kept %+v", err, plays, n.Points)
 	}
 }

@@ -78,7 +78,7 @@ func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.P
 func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
 	for i := 1; ; i++ {
 		p, rs, err := r.playSettled(ctx, s, l)
-		if err != nil || i == attempts {
+		if err != nil || i == attempts || cutShort(ctx, s) {
 			return p, rs, err
 		}
 		a, why := p.Load, p.Invalid
@@ -102,7 +102,7 @@ func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.P
 // playSettled loads the engine, twice where requests stay longer than was thought.
 func (r *runner) playSettled(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
 	p, rs, err := r.playOnce(ctx, s, l)
-	if stayed := meanStay(rs); err == nil && p.Load.Stopped == "" && stayed > l.residence+l.residence/4 && (!p.Load.Growing || growsOnly(p, r.opts.SLA)) {
+	if stayed := meanStay(rs); err == nil && !cutShort(ctx, s) && p.Load.Stopped == "" && stayed > l.residence+l.residence/4 && (!p.Load.Growing || growsOnly(p, r.opts.SLA)) {
 		why := fmt.Sprintf("requests stayed for %v in the mean, not for %v at most: the part that is judged began too early", stayed.Round(time.Millisecond), l.residence.Round(time.Millisecond))
 		if err := r.discard(s, p, rs, why); err != nil {
 			return p, rs, err
@@ -112,6 +112,10 @@ func (r *runner) playSettled(ctx context.Context, s *trial, l openLoad) (profile
 	}
 	return p, rs, err
 }
+
+// cutShort reports whether the run was stopped or the engine ended: what was cut short by
+// that says nothing, of which no load is sent again.
+func cutShort(ctx context.Context, s *trial) bool { return ctx.Err() != nil || s.inst.Died() != nil }
 
 // growsOnly reports whether a load misses by nothing but its growth, which may be
 // that of an engine that was still filling when the part that counts began.

@@ -42,7 +42,7 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
 		doubtful := p.Client != nil && !p.Client.OK()
-		over := err != nil || p.Failures > 0 || ctx.Err() != nil || s.inst.Died() != nil || r.opts.Virtual
+		over := err != nil || p.Failures > 0 || cutShort(ctx, s) || r.opts.Virtual
 		again := ""
 		switch {
 		case !over && doubtful && i < tries:

@@ -48,7 +48,7 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
 		p.Warnings = profile.JoinWarnings(profile.JoinWarnings(p.Warnings, disturbed), all.Warnings)
 		taken += k
-		if err != nil || ctx.Err() != nil || s.inst.Died() != nil || r.enough(p) || stalled(p) || tooNoisy(p, taken) {
+		if err != nil || cutShort(ctx, s) || r.enough(p) || stalled(p) || tooNoisy(p, taken) {
 			break
 		}
 		if stage == profile.StageSurface { // larger slices of an engine that stalls take too long to repeat

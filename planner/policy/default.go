@@ -140,6 +140,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 		why := "a trace warms the forecasters"
 		if !ok {
 			why = "the demand is not known"
+			p.unseen(s)
 		}
 		for _, pool := range s.Deployment.Pools {
 			n := s.Have.Of(pool.Role)
@@ -158,6 +159,16 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	d.Want = p.careful(s, seen, sized, &d)
 	p.m.Asked = d.Want
 	return d
+}
+
+// unseen lets an interval go by of which nothing is known: what was asked for stays
+// wanted, so that the first look afterwards gives nothing away at once.
+func (p *Default) unseen(s planner.Situation) {
+	if len(p.m.Wanted) > 0 {
+		p.remember(s, p.m.Asked)
+	}
+	p.m.Prompts.pass()
+	p.m.Answers.pass()
 }
 
 // size is the fewest replicas for a demand.

@@ -11,7 +11,7 @@ import (
 // surprise is how far a load went above its forecasts: what the headroom is made of.
 // A decision must do until the replicas of the next one serve, so that what counts is
 // the highest load of all intervals till then over what was forecast of it. The
-// distribution of that excess, over the latest hour, is what to size for, whatever
+// distribution of that excess, over the latest memory, is what to size for, whatever
 // makes it: Poisson noise, bursts, trends, seasons that no forecast saw.
 type surprise struct {
 	Open []foreseen `json:"open"` // whose time is not over, oldest first
@@ -50,14 +50,37 @@ func (s *surprise) see(load float64, length time.Duration) {
 		o := &s.Open[i]
 		o.Highest, o.Left = max(o.Highest, load), o.Left-1
 	}
-	for len(s.Open) > 0 && s.Open[0].Left <= 0 {
-		s.Past, s.Open = append(s.Past, s.Open[0]), s.Open[1:]
-	}
+	s.over(func(o foreseen) { s.Past = append(s.Past, o) })
 	s.Past = s.Past[max(0, len(s.Past)-s.Kept):]
 }
 
-// expect notes a forecast for so many intervals.
+// pass lets an interval go by of which nothing was seen: of forecasts whose time ends
+// with it the highest load is not known.
+func (s *surprise) pass() {
+	for i := range s.Open {
+		s.Open[i].Left--
+	}
+	s.over(func(foreseen) {})
+}
+
+// over takes out the forecasts whose time is over.
+func (s *surprise) over(each func(foreseen)) {
+	s.Open = slices.DeleteFunc(s.Open, func(o foreseen) bool {
+		if o.Left <= 0 {
+			each(o)
+		}
+		return o.Left <= 0
+	})
+}
+
+// expect notes a forecast for so many intervals. Those that were made for half as many
+// more, when replicas took longer to start, answer another question.
 func (s *surprise) expect(load float64, intervals int) {
+	passed := len(s.Open) + 1 // since the oldest was made
+	s.Open = slices.DeleteFunc(s.Open, func(o foreseen) bool {
+		passed--
+		return o.Left+passed > intervals+intervals/2
+	})
 	s.Open = append(s.Open, foreseen{load, 0, intervals})
 }
 
@@ -118,8 +141,8 @@ func (s surprise) check() error {
 		return fmt.Errorf("it holds %d forecasts past, %d of them at most, and %d open: want at most %d and %d", len(s.Past), s.Kept, len(s.Open), mostKept, mostAhead+1)
 	}
 	for _, o := range slices.Concat(s.Past, s.Open) {
-		if bad(o.Forecast) || bad(o.Highest) {
-			return fmt.Errorf("it holds the forecast %+v: want 0 or more", o)
+		if bad(o.Forecast) || bad(o.Highest) || o.Left > mostAhead+1 {
+			return fmt.Errorf("it holds the forecast %+v: want 0 or more, and at most %d intervals left", o, mostAhead+1)
 		}
 	}
 	return nil
