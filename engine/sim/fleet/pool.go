@@ -12,7 +12,7 @@ type pool struct {
 	Pool
 	live  []*replica // all, by ordinal
 	ready []*replica // of them, those that take requests
-	loads loads      // of ready, where LeastLoaded wants to know
+	loads loads      // of ready, where LeastLoaded wants to know; nil: ready has changed
 	turn  int32      // where RoundRobin looks on
 	held  line       // requests at the router while nobody takes them
 
@@ -73,17 +73,19 @@ func (f *Fleet) open(r *replica) {
 	p.serving.change(f.now, 1)
 	i, _ := slices.BinarySearchFunc(p.ready, r.ordinal, func(q *replica, o int32) int { return int(q.ordinal - o) })
 	p.ready = slices.Insert(p.ready, i, r)
-	p.rank()
+	p.loads = nil
 }
 
-// rank notes the places of the ready replicas, and their loads.
-func (p *pool) rank() {
-	for i, r := range p.ready {
-		r.place = i
-	}
-	if p.Router == LeastLoaded {
+// least is the ready replica with the fewest requests. The tournament is held anew
+// only where replicas came or went, so that many that come at once cost one.
+func (p *pool) least() *replica {
+	if p.loads == nil {
+		for i, r := range p.ready {
+			r.place = i
+		}
 		p.loads = newLoads(p.ready)
 	}
+	return p.ready[p.loads.least()]
 }
 
 // drain takes a replica out of service.
@@ -102,7 +104,7 @@ func (f *Fleet) drain(r *replica) {
 // close makes a replica take no more requests.
 func (p *pool) close(r *replica) {
 	p.ready = slices.DeleteFunc(p.ready, func(q *replica) bool { return q == r })
-	p.rank()
+	p.loads = nil
 }
 
 // leave removes a replica that holds no request.

@@ -50,7 +50,7 @@ func (r *replica) empty() bool { return !r.busy && r.load == 0 && r.engine.Held(
 // carry gives the replica so many requests more.
 func (r *replica) carry(n int) {
 	r.load += n
-	if p := r.pool; p.Router == LeastLoaded && r.state == ready {
+	if p := r.pool; p.loads != nil && r.state == ready {
 		p.loads.set(r.place, r.load)
 	}
 }

@@ -54,7 +54,7 @@ func (f *Fleet) add(r *replica, i int32) {
 func (f *Fleet) choose(p *pool, x *flight) *replica {
 	switch p.Router {
 	case LeastLoaded:
-		return p.ready[p.loads.least()]
+		return p.least()
 	case KVAware:
 		return f.cheapest(p, x)
 	case RoundRobin:
