@@ -173,13 +173,16 @@ func (p *parser) picture(name string) string {
 // writable is picture, whose folder has to be there before anything is computed.
 func (p *parser) writable(flag string) string { return p.inFolder(flag, p.picture(flag)) }
 
-// inFolder is a file to write, of which the folder has to be there.
+// inFolder is a file to write: its folder has to be there, and it is none itself.
 func (p *parser) inFolder(flag, file string) string {
 	if file == "" {
 		return ""
 	}
 	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)))
+		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)).hint("make it first, or name a file in another folder"))
+	}
+	if at, err := os.Stat(file); err == nil && at.IsDir() {
+		p.fail(usagef("--%s %q: it is a folder", flag, file).hint("name a file, in that folder or elsewhere"))
 	}
 	return file
 }

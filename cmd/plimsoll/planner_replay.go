@@ -2,18 +2,12 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"plimsoll/plots"
 	"plimsoll/profile"
-	"plimsoll/profile/store"
 )
 
 func plannerReplayCommand() *cli.Command {
@@ -45,7 +39,7 @@ func replayPlanner(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.takeDir(); err != nil {
+	if _, err := o.checkDir(); err != nil {
 		return err
 	}
 	say, done := progressLine(c)
@@ -53,6 +47,9 @@ func replayPlanner(c *cli.Context) error {
 	err = stoppable(c.Context, func() (err error) {
 		say("reading the load")
 		if all, err = newComparison(o); err != nil {
+			return err
+		}
+		if err := o.takeDir(); err != nil {
 			return err
 		}
 		return all.run(say)
@@ -83,88 +80,24 @@ func (c comparison) show(ctx *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("printing the result: %w", err)
 	}
-	return c.write(file)
-}
-
-const (
-	replayFileName     = "replay.json"
-	comparisonFileName = "comparison.md"
-	reportFileName     = "report.html"
-)
-
-// takeDir makes the output folder, or refuses one that holds something.
-func (o replayOptions) takeDir() error {
-	if o.dir == "" {
+	if c.options.dir == "" {
 		return nil
 	}
-	bad := func(err error) error {
-		return usagef("--output-dir: %v", err).hint("name a folder that can be made and written here: --output-dir DIR")
+	if err := c.write(file); err != nil {
+		return err
 	}
-	entries, err := os.ReadDir(o.dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return bad(err)
-	case len(entries) == 0:
-	default:
-		_, err := os.Stat(filepath.Join(o.dir, replayFileName))
-		if err != nil {
-			return usagef("--output-dir %s: it holds something else than a replay", o.dir).hint("name another folder")
-		}
-		if !o.force {
-			return usagef("--output-dir %s: it holds a replay", o.dir).hint("--force moves it aside")
-		}
-		if err := moveAside(o.dir); err != nil {
-			return bad(err)
-		}
+	return sayWritten(ctx, fmt.Sprintf("%s: %s, %s, %s and a timeline of each policy", c.options.dir, replayFileName, comparisonFileName, reportFileName))
+}
+
+// sayWritten says what was written, below a result that people read.
+func sayWritten(c *cli.Context, what string) error {
+	if c.String("format") == "json" {
+		return nil
 	}
-	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // as other commands' output folders
-		return bad(err)
+	if _, err := fmt.Fprintf(c.App.Writer, "Written to %s\n", what); err != nil {
+		return fmt.Errorf("printing what was written: %w", err)
 	}
 	return nil
-}
-
-// moveAside renames a folder to the first free name with a number behind it.
-func moveAside(dir string) error {
-	dir = strings.TrimRight(dir, string(filepath.Separator))
-	for i := 1; ; i++ {
-		to := dir + "." + strconv.Itoa(i)
-		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {
-			return os.Rename(dir, to)
-		}
-	}
-}
-
-// write writes what --output-dir asks for.
-func (c comparison) write(file replayFile) error {
-	dir := c.options.dir
-	if dir == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := printJSON(&b, file); err != nil {
-		return err
-	}
-	if err := store.WriteFile(filepath.Join(dir, replayFileName), b.Bytes()); err != nil {
-		return err
-	}
-	b.Reset()
-	c.markdown(&b, file)
-	if err := store.WriteFile(filepath.Join(dir, comparisonFileName), b.Bytes()); err != nil {
-		return err
-	}
-	page, err := c.page(file).HTML()
-	if err != nil {
-		return err
-	}
-	if err := store.WriteFile(filepath.Join(dir, reportFileName), page); err != nil {
-		return err
-	}
-	var pictures []picture
-	for _, x := range c.outcomes {
-		pictures = append(pictures, picture{"timeline_" + strings.ReplaceAll(x.policy.name, ":", "_"), func() (*plots.Picture, error) { return c.picture(x) }})
-	}
-	return draw(dir, pictures)
 }
 
 // caveats are what a reader has to know before the figures.

@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/planner/replay"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -50,6 +51,11 @@ func parseReplayLoad(p *parser, seed uint64) replayLoad {
 		p.fail(usagef("--to %v: want more than --from, %v", a.to, a.from))
 	case l.toRate > 0 && p.c.IsSet("trace-scale"):
 		p.fail(usagef("--to-rate and --trace-scale exclude each other"))
+	case l.warmup > replay.MaxLength:
+		p.fail(usagef("--warmup %v: want %s at most", short(l.warmup), short(replay.MaxLength)).hint("--warmup %s or less", short(replay.MaxLength)))
+	}
+	if p.err == nil {
+		p.err = l.lasting()
 	}
 	return l
 }
@@ -82,7 +88,7 @@ func (l replayLoad) facts() (loadFacts, error) {
 			return t.facts(l.arrivals.windowed(l.arrivals.played(trace.FormatServeGen))), nil
 		}
 	}
-	f, err := l.arrivals.facts(l.blockSize)
+	f, err := l.arrivals.facts(l.blockSize, l.longest())
 	if cv := f.stats.CV; l.fluid && (l.arrivals.file != "" || cv > mostPoissonCV) {
 		f.warnings = append(f.warnings, profile.Warnf("fluid_poisson", "gaps between the requests have a CV of %.2g over the whole load, those of a fluid are Poisson's about the rate of each minute, and its lengths lognormal: bursts that the load has within a minute are left out, and may be what decides; without --fluid a part of it shows by how much", cv))
 	}
@@ -92,16 +98,21 @@ func (l replayLoad) facts() (loadFacts, error) {
 // mostPoissonCV is beyond what gaps of a Poisson process have by chance.
 const mostPoissonCV = 1.05
 
-// facts reads the load once.
-func (a arrivals) facts(blockSize int) (loadFacts, error) {
+// facts reads the load once, unless it takes longer than it may.
+func (a arrivals) facts(blockSize int, longest time.Duration) (loadFacts, error) {
 	open, err := a.open(blockSize)
 	if err != nil {
 		return loadFacts{}, err
 	}
 	defer open.close()
 	f := loadFacts{words: open.words, once: open.once, warnings: open.warnings}
+	var late error
 	counted := func(yield func(trace.Arrival, error) bool) {
 		for x, err := range open.trace {
+			if err == nil && x.At >= longest {
+				late = a.late(x.At, x.Line)
+				return
+			}
 			if err == nil {
 				f.count(x)
 			}
@@ -112,6 +123,9 @@ func (a arrivals) facts(blockSize int) (loadFacts, error) {
 	}
 	if f.stats, err = trace.Summarize(counted, time.Minute); err != nil {
 		return f, usagef("%s", traceFlags(err))
+	}
+	if late != nil {
+		return f, late
 	}
 	if f.stats.Requests == 0 {
 		return f, usagef("the load holds no request").hint("a longer --duration, another part (--from, --to), or another --trace")
@@ -144,25 +158,6 @@ func (l replayLoad) scaled() (replayLoad, error) {
 	}
 	a.scale, a.options.Windows.Scale = scale, scale
 	return l, nil
-}
-
-// span is the time that one pass of the load takes, in whole seconds: what was
-// asked for, or up to its last request.
-func (l replayLoad) span(f loadFacts) time.Duration {
-	if w := l.arrivals.window; w != (span{}) {
-		return w.length()
-	}
-	if d := l.arrivals.spec.Duration; d > 0 && l.arrivals.spec.Requests == 0 {
-		return d.Truncate(time.Second) + time.Second*time.Duration(boolInt(d%time.Second > 0))
-	}
-	return f.stats.Duration.Truncate(time.Second) + time.Second
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // requests is the load with another seed. What is wrong with it is told to fail.

@@ -54,6 +54,9 @@ func newComparison(o replayOptions) (comparison, error) {
 		return c, usagef("--trace %s can be read only once, and every policy reads it", o.load.arrivals.file).hint("write it to a file first")
 	}
 	c.options, c.span = o, o.load.span(c.facts)
+	if err := o.load.repeated(c.span); err != nil {
+		return c, err
+	}
 	if c.length() < time.Second {
 		return c, usagef("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
 	}

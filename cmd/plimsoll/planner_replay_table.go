@@ -48,6 +48,9 @@ func (l replayLoad) table() (rateTable, bool, error) {
 		}
 		all = append(all, w)
 	}
+	if last := all[len(all)-1]; a.lasting(all) > l.longest() {
+		return rateTable{}, true, a.late(a.lasting(all), last.Line)
+	}
 	t, err := a.tabled(all)
 	return t, true, err
 }
@@ -56,18 +59,8 @@ func (l replayLoad) table() (rateTable, bool, error) {
 // minute.
 func (a arrivals) tabled(all []trace.Window) (rateTable, error) {
 	isl, osl := lengthsOf(a.options.Windows.ISL, a.seed), lengthsOf(a.options.Windows.OSL, a.seed+1)
-	first, last := all[0].Start, all[len(all)-1]
-	end := last.Start + last.Length - first
-	if a.to > 0 {
-		end = min(end, a.to)
-	}
-	t := rateTable{span: time.Duration(float64(end-a.from) / a.speed), sigma: isl.sigma}
-	if a.duration > 0 {
-		t.span = min(t.span, a.duration)
-	}
-	if a.window != (span{}) {
-		t.span = a.window.length()
-	}
+	first := all[0].Start
+	t := rateTable{span: a.lasting(all), sigma: isl.sigma}
 	if t.span <= 0 {
 		return t, usagef("the load holds no request").hint("a longer --duration, another part (--from, --to), or another --trace")
 	}
@@ -93,6 +86,23 @@ func (a arrivals) tabled(all []trace.Window) (rateTable, error) {
 	t.cv /= max(requests, 1)
 	t.p99 = cmp.Or(isl.p99, t.highISL(requests))
 	return t, nil
+}
+
+// lasting is how long what was asked for of windows takes.
+func (a arrivals) lasting(all []trace.Window) time.Duration {
+	if a.window != (span{}) {
+		return a.window.length()
+	}
+	last := all[len(all)-1]
+	end := last.Start + last.Length - all[0].Start
+	if a.to > 0 {
+		end = min(end, a.to)
+	}
+	d := time.Duration(float64(end-a.from) / a.speed)
+	if a.duration > 0 {
+		d = min(d, a.duration)
+	}
+	return d
 }
 
 // windowsBetween is the mean load between two instants of a table, and its CV.

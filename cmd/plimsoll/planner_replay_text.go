@@ -154,11 +154,7 @@ func (c comparison) foot(f replayFile) []string {
 				100*p.Against.Both.Mean, 100**p.Against.Both.Half, p.Against.GPUHours.Mean, *p.Against.GPUHours.Half))
 		}
 	}
-	lines = append(lines, "Not modelled: "+strings.Join(f.NotModelled, "; "), "Again: "+f.Command)
-	if c.options.dir != "" {
-		lines = append(lines, fmt.Sprintf("Written to %s: %s, %s, %s and a timeline of each policy", c.options.dir, replayFileName, comparisonFileName, reportFileName))
-	}
-	return lines
+	return append(lines, "Not modelled: "+strings.Join(f.NotModelled, "; "), "Again: "+f.Command)
 }
 
 // replayTerms are the columns' words, and what they count.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -164,11 +165,16 @@ func (p *parser) fitPolicies(policies ...string) {
 func (s *plannerSettings) parseRules(p *parser) {
 	rule := policyOf(s.policy)
 	s.steady = rule.steady
-	s.interval, s.pull = p.inSeconds("adjustment-interval", rule.every), p.inSeconds("metric-pulling-interval", rule.look)
+	s.interval = p.inSeconds("adjustment-interval", time.Second, rule.every)
+	s.pull = p.inSeconds("metric-pulling-interval", 100*time.Millisecond, rule.look)
 	s.blocking = p.c.Bool("blocking") || s.policy == "load"
 	s.pulse = s.interval
 	if s.policy == "default" {
 		s.pulse, s.steady = pulse(s.interval), true
+	}
+	if p.c.IsSet("metric-pulling-interval") && s.pull > s.pulse {
+		p.fail(usagef("--metric-pulling-interval %v: --policy %s decides every %v, and has to look at least as often", s.pull, s.policy, s.pulse).
+			hint("--metric-pulling-interval %v or less, or a longer --adjustment-interval", s.pulse))
 	}
 	s.noCorrection = p.c.Bool("no-correction")
 	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.Static), string(planner.HoldIfHigher)))
@@ -235,15 +241,23 @@ func (s *plannerSettings) parseForecast(p *parser) {
 	}
 }
 
-// inSeconds reads seconds, a bare number as upstream has it or a time with its
-// unit.
-func (p *parser) inSeconds(name string, absent time.Duration) time.Duration {
+// inSeconds reads seconds up to a day, a bare number as upstream has it or a time with
+// its unit.
+func (p *parser) inSeconds(name string, least, absent time.Duration) time.Duration {
 	s := strings.TrimSpace(p.c.String(name))
 	if s == "" {
 		return absent
 	}
-	if d, err := time.ParseDuration(s); err == nil && d > 0 {
-		return d
+	d, err := time.ParseDuration(s)
+	if v, no := strconv.ParseFloat(s, 64); no == nil {
+		d, err = time.Duration(min(v, 2*maxInterval.Seconds())*float64(time.Second)), nil
 	}
-	return time.Duration(p.number(name, 0.1, 86400) * float64(time.Second))
+	if err != nil || d < least || d > maxInterval {
+		p.fail(usagef("--%s %q: want seconds from %g to %g, or a time such as 90s or 3m", name, s, least.Seconds(), maxInterval.Seconds()))
+		return absent
+	}
+	return d
 }
+
+// maxInterval is the longest between two decisions.
+const maxInterval = 24 * time.Hour

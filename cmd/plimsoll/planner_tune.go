@@ -86,6 +86,10 @@ func (t tuning) show(c *cli.Context, whole bool) error {
 		if err := t.write(file); err != nil {
 			return err
 		}
+		what := map[bool]string{true: "the tuned settings", false: "the default settings"}[file.Recommended]
+		if err := sayWritten(c, t.options.output+": "+what); err != nil {
+			return err
+		}
 	}
 	if !file.Holds {
 		return &infeasibleError{fmt.Sprintf("the settings do not hold %g %% on the report part", 100*t.options.target)}

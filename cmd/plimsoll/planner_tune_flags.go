@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ func tuneFlags() []cli.Flag {
 		{"tune", "", "`NAMES` of the policy's parameters that are searched, separated by commas, each with =LOW..HIGH or =word|word where another range is to be searched (default: those that the policy's table says)"},
 		{"attainment", fmt.Sprint(replay.DefaultTarget), "`share` of the requests that is to meet both promises"},
 		{"budget", "200", "replays of the fit part at most, `N`, one for each setting and seed"},
-	}), &cli.StringFlag{Name: "output", Usage: "also write the settings as a configuration `FILE` of planner serve and planner replay", Category: "output"})
+	}), &cli.StringFlag{Name: "output", Usage: "also write the settings as a configuration `FILE` of planner serve and planner replay; a file that is there is overwritten, but not the one of --config", Category: "output"})
 	left := []string{"oracle", "oracle-simulations", "output-dir", "from", "to", "repeat"}
 	for _, f := range replayFlags() {
 		name := f.Names()[0]
@@ -54,7 +55,7 @@ type tuneOptions struct {
 func parseTune(c *cli.Context, arguments []string) (tuneOptions, error) {
 	p := &parser{c: c}
 	o := tuneOptions{
-		context: c, fit: p.span("fit-on"), report: p.span("report-on"), target: p.number("attainment", 0.01, 1), output: p.name("output"),
+		context: c, fit: p.span("fit-on"), report: p.span("report-on"), target: p.number("attainment", 0.01, 1), output: p.output(),
 	}
 	name := p.choice("policy", tunedPolicies()...)
 	if p.err != nil {
@@ -83,6 +84,19 @@ func parseTune(c *cli.Context, arguments []string) (tuneOptions, error) {
 		}
 	}
 	return o, nil
+}
+
+// output reads where the settings go: not over those that were given.
+func (p *parser) output() string {
+	file := p.inFolder("output", p.name("output"))
+	at, err := os.Stat(file)
+	if err != nil {
+		return file // it is new
+	}
+	if given, err := os.Stat(p.name("config")); err == nil && os.SameFile(at, given) {
+		p.fail(usagef("--output %s: it is the file of --config", file).hint("name another file: what was given is what the new settings are compared with"))
+	}
+	return file
 }
 
 // span reads a part of the load; nil where there is nothing.

@@ -90,9 +90,6 @@ func (t tuning) foot(f tuneFile) []string {
 	}
 	add("Not modelled: %s", strings.Join(f.NotModelled, "; "))
 	add("Again: %s", f.Command)
-	if t.options.output != "" && f.Report != nil {
-		add("Written to %s: %s", t.options.output, map[bool]string{true: "the tuned settings", false: "the default settings"}[f.Recommended])
-	}
 	return lines
 }
 

@@ -100,7 +100,7 @@ func benchmarkDay(b *testing.B, roles ...planner.Role) {
 		at += r.ExpFloat64() / (200 + 100*math.Sin(2*math.Pi*at/86400))
 		all[i] = fleet.Request{At: engine.FromSeconds(at), ISL: lengths(r, 1000), OSL: lengths(r, 200)}
 	}
-	s.Length = max(s.Pace.Every, min(time.Duration(at*1e9)+1, mostLength))
+	s.Length = max(s.Pace.Every, min(time.Duration(at*1e9)+1, MaxLength))
 	b.ReportAllocs()
 	b.ResetTimer()
 	defer cputime.Report(b)()

@@ -56,9 +56,11 @@ const (
 	DefaultPoints      = 2880 // a day in steps of 30 s
 )
 
-// Bounds of a Scenario.
+// MaxLength bounds a replay, and a warm-up: virtual time has 100 days for arrivals.
+const MaxLength = 90 * 24 * time.Hour
+
+// Other bounds of a Scenario.
 const (
-	mostLength  = 90 * 24 * time.Hour // virtual time has 100 days for arrivals
 	mostWindows = 10_000_000
 	mostPoints  = 1_000_000
 )
@@ -85,9 +87,9 @@ func (s Scenario) normal() (Scenario, error) {
 		s.Points = DefaultPoints
 	}
 	errs = append(errs, s.Deployment.Check(), s.matches())
-	bad(s.Length <= 0 || s.Length > mostLength, "the length is %v: want above 0 to %v", s.Length, mostLength)
+	bad(s.Length <= 0 || s.Length > MaxLength, "the length is %v: want above 0 to %v", s.Length, MaxLength)
 	bad(s.Drain < 0 || s.Drain > 24*time.Hour, "the drain is %v: want 0 to 24h", s.Drain)
-	bad(s.Warmup < 0 || s.Warmup > mostLength, "the warm-up is %v: want 0 to %v", s.Warmup, mostLength)
+	bad(s.Warmup < 0 || s.Warmup > MaxLength, "the warm-up is %v: want 0 to %v", s.Warmup, MaxLength)
 	bad(s.Pace.Every < time.Second || s.Pace.Every > 24*time.Hour, "the time between decisions is %v: want 1s to 24h", s.Pace.Every)
 	bad(s.Pace.Blocking && s.Pace.Timeout <= 0, "the scaling timeout is %v: want above 0", s.Pace.Timeout)
 	bad(s.Scrape < 100*time.Millisecond || s.Scrape > s.Pace.Every, "the time between looks is %v: want 100ms to that between decisions, %v", s.Scrape, s.Pace.Every)

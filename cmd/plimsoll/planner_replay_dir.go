@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"plimsoll/plots"
+	"plimsoll/profile/store"
+)
+
+const (
+	replayFileName     = "replay.json"
+	comparisonFileName = "comparison.md"
+	reportFileName     = "report.html"
+)
+
+// checkDir says whether the output folder holds an older replay, and refuses one that
+// may not be used.
+func (o replayOptions) checkDir() (older bool, err error) {
+	if o.dir == "" {
+		return false, nil
+	}
+	entries, err := os.ReadDir(o.dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, dirError(err)
+	case len(entries) == 0:
+		return false, nil
+	}
+	if _, err := os.Stat(filepath.Join(o.dir, replayFileName)); err != nil {
+		return false, usagef("--output-dir %s: it holds something else than a replay", o.dir).hint("name another folder")
+	}
+	if !o.force {
+		return false, usagef("--output-dir %s: it holds a replay", o.dir).hint("--force moves it aside")
+	}
+	return true, nil
+}
+
+func dirError(err error) error {
+	return usagef("--output-dir: %v", err).hint("name a folder that can be made and written here: --output-dir DIR")
+}
+
+// takeDir makes the output folder, and moves an older replay aside.
+func (o replayOptions) takeDir() error {
+	older, err := o.checkDir()
+	if err != nil || o.dir == "" {
+		return err
+	}
+	if older {
+		if err := moveAside(o.dir); err != nil {
+			return dirError(err)
+		}
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil { //nolint:gosec // as other commands' output folders
+		return dirError(err)
+	}
+	return nil
+}
+
+// moveAside renames a folder to the first free name with a number behind it.
+func moveAside(dir string) error {
+	dir = strings.TrimRight(dir, string(filepath.Separator))
+	for i := 1; ; i++ {
+		to := dir + "." + strconv.Itoa(i)
+		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {
+			return os.Rename(dir, to)
+		}
+	}
+}
+
+// write writes what --output-dir asks for. replay.json is last: a folder that has it
+// is whole.
+func (c comparison) write(file replayFile) error {
+	dir := c.options.dir
+	var b bytes.Buffer
+	c.markdown(&b, file)
+	if err := store.WriteFile(filepath.Join(dir, comparisonFileName), b.Bytes()); err != nil {
+		return err
+	}
+	page, err := c.page(file).HTML()
+	if err != nil {
+		return err
+	}
+	if err := store.WriteFile(filepath.Join(dir, reportFileName), page); err != nil {
+		return err
+	}
+	var pictures []picture
+	for _, x := range c.outcomes {
+		pictures = append(pictures, picture{"timeline_" + strings.ReplaceAll(x.policy.name, ":", "_"), func() (*plots.Picture, error) { return c.picture(x) }})
+	}
+	if err := draw(dir, pictures); err != nil {
+		return err
+	}
+	b.Reset()
+	if err := printJSON(&b, file); err != nil {
+		return err
+	}
+	return store.WriteFile(filepath.Join(dir, replayFileName), b.Bytes())
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"time"
+
+	"plimsoll/planner/replay"
+)
+
+// span is the time that one pass of the load takes, in whole seconds: what was
+// asked for, or up to its last request.
+func (l replayLoad) span(f loadFacts) time.Duration {
+	if w := l.arrivals.window; w != (span{}) {
+		return w.length()
+	}
+	if d := l.arrivals.spec.Duration; d > 0 && l.arrivals.spec.Requests == 0 {
+		return d.Truncate(time.Second) + time.Second*time.Duration(boolInt(d%time.Second > 0))
+	}
+	return f.stats.Duration.Truncate(time.Second) + time.Second
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// longest is what one pass may take: a replay, and what the planners are told
+// before it.
+func (l replayLoad) longest() time.Duration { return l.warmup + replay.MaxLength }
+
+// lasting refuses a generated load that takes longer than a replay may, before any
+// request of it is made.
+func (l replayLoad) lasting() error {
+	a := l.arrivals
+	if a.file != "" {
+		return nil // which has to be read
+	}
+	if d := a.spec.Duration; d > l.longest() && a.duration > 0 && a.spec.Requests == 0 {
+		return usagef("--duration %s: a replay takes %s at most", short(d), short(replay.MaxLength)).hint("--duration %s or less", short(l.longest()))
+	}
+	until, _ := a.spec.Covered()
+	if until > l.longest() {
+		return a.slow()
+	}
+	return l.repeated(until)
+}
+
+// repeated refuses more passes of a load than a replay has time for.
+func (l replayLoad) repeated(span time.Duration) error {
+	if span <= 0 || span <= l.longest()/time.Duration(l.repeat) {
+		return nil
+	}
+	most := max(1, l.longest()/span)
+	return usagef("--repeat %d: the load takes %s each time, and a replay %s at most", l.repeat, short(span.Round(time.Second)), short(replay.MaxLength)).
+		hint("--repeat %d or less", most)
+}
+
+// slow refuses a generated load whose requests come too slowly for a replay.
+func (a arrivals) slow() error {
+	most := short(replay.MaxLength)
+	return usagef("--rate %g: the load takes longer at that rate than a replay may, %s", a.asked, most).
+		hint("a higher --rate, fewer --requests, or --duration %s", most)
+}
+
+// late refuses an arrival for which a replay has no time.
+func (a arrivals) late(at time.Duration, line int) error {
+	when, most := short(at.Round(time.Second)), short(replay.MaxLength)
+	if a.file == "" {
+		return a.slow()
+	}
+	return usagef("--trace %s:%d: the load goes on at %s, and a replay takes %s at most", a.file, line, when, most).
+		hint("--duration %s leaves out what comes later; a file's times are all since its beginning, or all since 1970", most)
+}
