@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // TestKustomizeBase holds the objects of deploy/kubernetes/base against planner
@@ -40,5 +42,27 @@ func TestKustomizeBase(t *testing.T) {
 	}
 	if string(got) != want {
 		t.Errorf("%s is not what planner manifest prints: go test ./cmd/plimsoll -run TestKustomizeBase -update", file)
+	}
+}
+
+// Whoever applies base or example as it is gets advice, and no fleet that is scaled;
+// the files that a profile's ConfigMap is made of are those that a run publishes.
+func TestKustomizeChangesNothing(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "deploy", "kubernetes")
+	for _, overlay := range []string{"base", "example"} {
+		var keys map[string]any
+		if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(root, overlay, "planner.yaml"))), &keys); err != nil {
+			t.Fatal(err)
+		}
+		if keys["no-operation"] != true {
+			t.Errorf("%s/planner.yaml: no-operation is %v: want true", overlay, keys["no-operation"])
+		}
+	}
+	text := readFile(t, filepath.Join(root, "example", "kustomization.yaml"))
+	for _, name := range kubeResults() {
+		if !strings.Contains(text, "#       - "+name) {
+			t.Errorf("example/kustomization.yaml does not name %s", name)
+		}
 	}
 }
