@@ -186,10 +186,10 @@ func (d *demand) readFile(ctx context.Context, file string, format trace.Format,
 	defer r.Close() //nolint:errcheck // only read
 	f, err := trace.Open(r, file, trace.Options{Format: format, ZeroAsOne: true})
 	if err != nil {
-		return usagef("--trace: %v", err)
+		return usagef("--trace: %s", sortedFirst(err))
 	}
 	if d.arrivals, err = collected(ctx, trace.Rebase(f.Arrivals())); err != nil {
-		return usagef("--trace: %v", err)
+		return usagef("--trace: %s", sortedFirst(err))
 	}
 	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
 		d.workload, err = capacity.Measured(d.stats, window)

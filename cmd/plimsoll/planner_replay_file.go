@@ -91,7 +91,7 @@ type replayPolicyFile struct {
 	Failures     seedMean `json:"failures"`
 	Money        seedMean `json:"usd,omitzero"`
 
-	OverPlan *seedMean         `json:"gpu_hours_over_plan,omitempty"` // a ratio, where there is a plan
+	OverPlan *seedMean         `json:"gpu_hours_over_plan,omitempty"` // a ratio, where there is a plan that meets 99 %
 	Against  *replayDifference `json:"against_last,omitempty"`        // the policy that is last in the list, seed by seed
 	Runs     []replayRunFile   `json:"runs"`
 	Warnings []profile.Warning `json:"warnings,omitempty"` // of the first seed's run
@@ -197,7 +197,7 @@ func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 		}
 		f.Against = &replayDifference{last.policy.name, less(attained), less(gpuHours)}
 	}
-	if c.hindsight.plan {
+	if c.hindsight.plan && !c.hindsight.short { // less than enough is nothing to compare with
 		over := each(x.results, gpuHours)
 		for i, plan := range c.outcomes[0].results {
 			over[i] /= plan.GPUHours

@@ -254,7 +254,21 @@ func (p *parser) replicas(name string, d planner.Deployment) *planner.Replicas {
 		p.fail(bad)
 		return nil
 	}
+	p.fitsBounds(name, out, d)
 	return &out
+}
+
+// fitsBounds refuses replicas that no planner of a deployment could ask for.
+func (p *parser) fitsBounds(name string, r planner.Replicas, d planner.Deployment) {
+	if gpus := d.GPUs(r); d.Budget.Max >= 0 && gpus > d.Budget.Max {
+		p.fail(usagef("--%s %q takes %d GPUs, and --max-gpu-budget is %d: want 0 to %d GPUs in all", name, p.name(name), gpus, d.Budget.Max, d.Budget.Max).
+			hint("a larger --max-gpu-budget, -1 for no bound, or fewer replicas"))
+	}
+	for _, pool := range d.Pools {
+		if n := r.Of(pool.Role); pool.Max > 0 && n > pool.Max {
+			p.fail(usagef("--%s %q has %d %s replicas, and --max-endpoint is %d: want 0 to %d", name, p.name(name), n, pool.Role, pool.Max, pool.Max))
+		}
+	}
 }
 
 // commandLine is a command that a shell takes as it is.

@@ -152,6 +152,10 @@ func (l replayLoad) scaled() (replayLoad, error) {
 	if err != nil {
 		return l, err
 	}
+	if f.stats.Rate <= 0 {
+		return l, usagef("--to-rate %g: all of the trace's requests (%d) come at one instant, which has no rate", l.toRate, f.stats.Requests).
+			hint("--trace-scale says how many times as many, --rate and --arrival make a load of their own")
+	}
 	scale := l.toRate / f.stats.Rate
 	if !(scale >= 1e-6 && scale <= 1000) {
 		return l, usagef("--to-rate %g: the trace has %.4g requests/s, so that is %.4g times as many: want 1e-06 to 1000 times", l.toRate, f.stats.Rate, scale)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -16,6 +17,7 @@ import (
 type hindsight struct {
 	bound []float64 // GPU-hours; empty: not asked for
 	plan  bool      // the first of the outcomes is the plan's
+	short bool      // with some seed no schedule that was tried attains the share
 }
 
 // oracleBin is how often a plan may change its mind.
@@ -52,6 +54,7 @@ func (c *comparison) lookBack(say func(string)) error {
 	}
 	plan.policy.settings.pulse = oracleBin
 	c.hindsight = hindsight{bound: make([]float64, o.seeds), plan: o.oracle == "plan"}
+	reaches := make([]bool, o.seeds)
 	err := atOnce(o.seeds, func(i int) error {
 		seed := o.seed + uint64(i) //nolint:gosec // a seed's number is not negative
 		s := c.scenario(plan, seed)
@@ -65,12 +68,13 @@ func (c *comparison) lookBack(say func(string)) error {
 		}
 		c.hindsight.bound[i] = floor.GPUHours
 		if c.hindsight.plan {
-			plan.results[i], err = c.planned(all, s, seed)
+			plan.results[i], reaches[i], err = c.planned(all, s, seed)
 		}
 		return err
 	})
 	if err == nil && c.hindsight.plan {
 		c.outcomes = append([]outcomeOf{plan}, c.outcomes...)
+		c.hindsight.short = slices.Contains(reaches, false)
 	}
 	return err
 }
@@ -103,11 +107,12 @@ func (c comparison) oracleCase(s replay.Scenario, seed uint64) (oracle.Case, err
 	return out, fail
 }
 
-// planned is what becomes of the oracle's plan in a replay.
-func (c comparison) planned(all oracle.Case, s replay.Scenario, seed uint64) (replay.Result, error) {
+// planned is what becomes of the oracle's plan in a replay, and whether it attains
+// the share.
+func (c comparison) planned(all oracle.Case, s replay.Scenario, seed uint64) (r replay.Result, reaches bool, err error) {
 	plan, err := oracle.Plan(all, all.Simulate, c.options.simulations)
 	if err != nil {
-		return replay.Result{}, fmt.Errorf("the oracle: %w", err)
+		return r, false, fmt.Errorf("the oracle: %w", err)
 	}
 	var schedule replay.Schedule
 	for bin := range all.Bins {
@@ -120,9 +125,9 @@ func (c comparison) planned(all oracle.Case, s replay.Scenario, seed uint64) (re
 		}
 	}
 	var fail error
-	r, err := replay.RunSchedule(c.options.load.requests(seed, c.span, &fail), s, schedule)
+	r, err = replay.RunSchedule(c.options.load.requests(seed, c.span, &fail), s, schedule)
 	if err = errors.Join(fail, err); err != nil {
-		return r, err
+		return r, false, err
 	}
 	switch {
 	case !plan.Reaches:
@@ -130,5 +135,5 @@ func (c comparison) planned(all oracle.Case, s replay.Scenario, seed uint64) (re
 	case !plan.Settled:
 		r.Warnings = append(r.Warnings, profile.Warnf("plan_unsettled", "%d simulations were too few to know that no replica can be spared: --oracle-simulations", plan.Simulations))
 	}
-	return r, nil
+	return r, plan.Reaches, nil
 }

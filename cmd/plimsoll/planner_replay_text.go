@@ -96,7 +96,7 @@ func (c comparison) table(f replayFile) *table {
 			p.GPUHours.figure(), p.Scalings.figure(), c.outcomes[i].between(),
 		}
 		if c.hindsight.plan {
-			row = append(row, p.OverPlan.figure())
+			row = append(row, p.overPlan())
 		}
 		if failures {
 			row = append(row, p.Failures.figure())
@@ -107,6 +107,14 @@ func (c comparison) table(f replayFile) *table {
 		t.row(row...)
 	}
 	return t
+}
+
+// overPlan is a policy's GPU-hours over the plan's, where the plan attains its share.
+func (p replayPolicyFile) overPlan() string {
+	if p.OverPlan == nil {
+		return "–"
+	}
+	return p.OverPlan.figure()
 }
 
 // between is the least and most replicas asked for with the first seed.
@@ -142,7 +150,10 @@ func (m seedMean) figure() string {
 func (c comparison) foot(f replayFile) []string {
 	t := replayTerms()
 	lines := []string{t[0].text(), t[1].text() + "; " + t[2].text()}
-	if len(c.hindsight.bound) > 0 {
+	switch {
+	case c.hindsight.short:
+		lines = append(lines, fmt.Sprintf("bound: no schedule that was tried meets both promises of 99 %% of the requests; one that did would take %s GPU-hours or more", f.Bound.figure()))
+	case len(c.hindsight.bound) > 0:
 		lines = append(lines, fmt.Sprintf("bound: no schedule that meets both promises of 99 %% of the requests takes less than %s GPU-hours", f.Bound.figure()))
 	}
 	for _, p := range f.Policies {

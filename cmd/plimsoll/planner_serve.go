@@ -129,16 +129,16 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	if err != nil {
 		return nil, err
 	}
+	path, err := s.statePath()
+	if err != nil {
+		return nil, err
+	}
 	u := &plannerUnit{settings: s}
 	target, err := u.target(c, out)
 	if err != nil {
 		return u, err
 	}
 	source, err := u.source(c)
-	if err != nil {
-		return u, err
-	}
-	path, err := s.statePath()
 	if err != nil {
 		return u, err
 	}
@@ -154,9 +154,25 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	return u, nil
 }
 
-// statePath is --state-file, or one of the deployment's own in the user's state
-// folder.
+// statePath is where the deployment remembers, checked before anything is begun;
+// empty: nowhere.
 func (s plannerSettings) statePath() (string, error) {
+	path, err := s.stateName()
+	if err != nil || path == "" {
+		return "", err
+	}
+	if err := serve.CheckState(path, s.name); err != nil {
+		return "", usagef("--state-file: %v", err).hint("%s; or a FILE in a folder that can be written", stateAdvice)
+	}
+	return path, nil
+}
+
+// stateAdvice is for a state file that cannot be taken up.
+const stateAdvice = "move it away to begin anew; --state-file none remembers nothing"
+
+// stateName is --state-file, or one of the deployment's own in the user's state
+// folder.
+func (s plannerSettings) stateName() (string, error) {
 	switch s.stateFile {
 	case "none":
 		return "", nil
@@ -206,7 +222,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site
 	err := context.Cause(ctx)
 	var memory *serve.StateFileError
 	if errors.As(err, &memory) {
-		return withHint(err, "move it away to begin anew; --state-file none remembers nothing")
+		return withHint(err, stateAdvice)
 	}
 	if !errors.Is(err, context.Canceled) {
 		return err

@@ -96,6 +96,9 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 		Budget: planner.Budget{Max: p.integer("max-gpu-budget", -1, maxGPUs, 0), Min: p.integer("min-gpu-budget", -1, maxGPUs, 0)},
 	}
 	least, most := p.integer("min-endpoint", 0, maxReplicas, 1), p.integer("max-endpoint", 0, maxReplicas, 0)
+	if least == 0 && !p.c.IsSet("min-gpu-budget") {
+		d.Budget.Min = 0 // one GPU that is kept would be half of a deployment, which serves nobody
+	}
 	pool := func(role engine.Role, flag string, pick *store.Pick) planner.Pool {
 		gpus := 1
 		if pick != nil {

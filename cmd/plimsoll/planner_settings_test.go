@@ -129,6 +129,30 @@ func TestPlannerDefaults(t *testing.T) {
 	}
 }
 
+// Where pools may be switched off, no GPU is kept that nobody asked to keep: it would
+// be half of a deployment.
+func TestPlannerKeepsNoHalfDeployment(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{nil, 1},
+		{[]string{"--min-endpoint", "0"}, 0},
+		{[]string{"--min-endpoint", "0", "--min-gpu-budget", "2"}, 2},
+		{[]string{"--config", configFile(t, "min-endpoint: 0\n")}, 0},
+		{[]string{"--config", configFile(t, "min-endpoint: 0\nmin-gpu-budget: 1\n")}, 1},
+	} {
+		all, err := parsedPlanner(t, append([]string{"--policy", "load"}, c.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all[0].deployment.Budget.Min; got != c.want {
+			t.Errorf("%q: %d GPUs are kept, want %d", c.args, got, c.want)
+		}
+	}
+}
+
 // Dynamo's graph files hold a Planner block among those of other services.
 func TestPlannerBlockOfDynamo(t *testing.T) {
 	file := configFile(t, `

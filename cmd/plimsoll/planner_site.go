@@ -44,6 +44,9 @@ func openMetrics(c *cli.Context, units []*plannerUnit, out *plannerOutputs) (*pl
 	if addr == "" {
 		return nil, nil //nolint:nilnil // there is no site
 	}
+	if err := isAddress("metrics-listen", addr); err != nil {
+		return nil, err
+	}
 	return newSite(addr, nil, serve.MetricsHandler(siteOptions(units, out)), out)
 }
 
@@ -60,6 +63,9 @@ func openSite(c *cli.Context, units []*plannerUnit, out *plannerOutputs) (*plann
 	addr := strings.TrimSpace(c.String("listen"))
 	if addr == "" {
 		return nil, nil //nolint:nilnil // there is no site
+	}
+	if err := isAddress("listen", addr); err != nil {
+		return nil, err
 	}
 	p := &parser{c: c}
 	token := p.secretFile("token-file")
@@ -99,6 +105,18 @@ func (s *plannerSite) serve(ctx context.Context) error {
 	defer stop()
 	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
+	}
+	return nil
+}
+
+// isAddress refuses what nobody can listen on.
+func isAddress(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+	}
+	if err != nil {
+		return usagef("--%s %q: want HOST:PORT, such as 127.0.0.1:9085, ports from 0 to 65535", flag, addr).hint("--%s '' does without", flag)
 	}
 	return nil
 }

@@ -22,9 +22,6 @@ func plotCommand() *cli.Command {
 			}
 			number, err := plotFolder(dir)
 			if err != nil {
-				if errors.Is(err, os.ErrNotExist) {
-					return usagef("%s holds no finished profile: %v", dir, err)
-				}
 				return err
 			}
 			_, err = fmt.Fprintf(c.App.Writer, "%s pictures in %s, as PNG and SVG\n", number, dir)
@@ -35,29 +32,16 @@ func plotCommand() *cli.Command {
 
 // plotFolder draws what a folder holds, and says how many pictures that are.
 func plotFolder(dir string) (number string, err error) {
-	rec, err := store.ReadRecommendation(dir)
+	p, err := readProfiled(dir, 0)
 	if err != nil {
 		return "", err
 	}
-	run, err := store.ReadRun(dir)
-	if err != nil {
-		return "", err
-	}
-	if rec.Mode == store.Aggregated {
-		return "two", drawAll(dir, run, rec, profile.PrefillSurface{}, profile.DecodeSurface{}, profile.BatchedPrefill{})
-	}
-	weakest := profile.Published
-	ps, err := store.LoadPrefill(dir, store.LoadOptions{Provenance: &weakest})
-	if err != nil {
-		return "", err
-	}
-	ds, err := store.LoadDecode(dir, store.LoadOptions{Provenance: &weakest})
-	if err != nil {
-		return "", err
+	if p.rec.Mode == store.Aggregated {
+		return "two", drawAll(dir, p.run, p.rec, profile.PrefillSurface{}, profile.DecodeSurface{}, profile.BatchedPrefill{})
 	}
 	batched, err := store.LoadBatched(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
+		return "", noProfile(dir, err)
 	}
-	return "six", drawAll(dir, run, rec, ps, ds, batched)
+	return "six", drawAll(dir, p.run, p.rec, p.page.Prefill, p.page.Decode, batched)
 }

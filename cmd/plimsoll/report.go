@@ -113,14 +113,22 @@ type profiled struct {
 // readProfiled reads a folder, or says why it holds no profile.
 func readProfiled(dir string, usd float64) (profiled, error) {
 	out, err := loadProfiled(dir, usd)
-	if errors.Is(err, os.ErrNotExist) {
-		refusal := usagef("%s holds no finished profile: %v", dir, err)
-		if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
-			return out, refusal.hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
-		}
-		return out, refusal
+	if err != nil {
+		return out, noProfile(dir, err)
 	}
-	return out, err
+	return out, nil
+}
+
+// noProfile refuses a folder that cannot be read as a profile.
+func noProfile(dir string, err error) error {
+	refusal := usagef("%s holds no finished profile: %v", dir, err)
+	if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
+		return refusal.hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return refusal.hint("name the --output-dir of a profile-sla that has ended")
+	}
+	return refusal.hint("name the --output-dir of a profile-sla that has ended; where its files are damaged, profile-sla --resume writes them again from its journal")
 }
 
 func loadProfiled(dir string, usd float64) (out profiled, err error) {

@@ -117,6 +117,16 @@ func traceFlags(err error) string {
 		"(hint: name the format)", "(hint: --trace-format)").Replace(err.Error())
 }
 
+// sortedFirst is an error of reading a trace where no flag puts its rows in order.
+func sortedFirst(err error) string {
+	before, rest, found := strings.Cut(err.Error(), "(hint: sort within ")
+	if !found {
+		return before
+	}
+	_, after, _ := strings.Cut(rest, ")")
+	return before + "(hint: sort the file's rows by their arrival)" + after
+}
+
 // openFile opens a trace, and says whether it can be read only once: a pipe.
 func openFile(name string) (file io.ReadCloser, once bool, err error) {
 	f, err := os.Open(name)

@@ -58,10 +58,10 @@ func (t *traffic) readTrace(name string) error {
 	defer func() { _ = r.Close() }() // only read
 	f, err := trace.Open(r, name, trace.Options{ZeroAsOne: true, SortWithin: trace.RequestTraceSort})
 	if err != nil {
-		return usagef("--trace: %v", err)
+		return usagef("--trace: %s", sortedFirst(err))
 	}
 	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals)); err != nil {
-		return usagef("--trace: %v", err)
+		return usagef("--trace: %s", sortedFirst(err))
 	}
 	n := len(t.arrivals)
 	if n < 2 || t.arrivals[n-1].At <= 0 {

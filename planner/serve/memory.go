@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -70,22 +71,12 @@ func (r *Runner) restore() error {
 	if r.o.StatePath == "" {
 		return nil
 	}
-	bad := func(format string, args ...any) error {
-		return &StateFileError{r.o.StatePath, fmt.Errorf(format, args...)}
-	}
-	b, err := os.ReadFile(r.o.StatePath)
+	m, err := readMemory(r.o.StatePath, r.o.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return bad("is not to be read: %w", err)
-	}
-	var m memory
-	if err := json.Unmarshal(b, &m); err != nil {
-		return bad("is damaged: %w", err)
-	}
-	if m.Schema != memorySchema || m.Name != r.o.Name {
-		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, r.o.Name)
+		return err
 	}
 	// Whatever becomes of the history: who paused a planner did not mean until its
 	// settings change.
@@ -100,7 +91,41 @@ func (r *Runner) restore() error {
 		return nil
 	}
 	if err != nil {
-		return bad("does not fit: %w", err)
+		return &StateFileError{r.o.StatePath, fmt.Errorf("does not fit: %w", err)}
+	}
+	return nil
+}
+
+// readMemory reads the state file of a deployment; fs.ErrNotExist where there is none.
+func readMemory(path, name string) (m memory, err error) {
+	bad := func(format string, args ...any) (memory, error) {
+		return m, &StateFileError{path, fmt.Errorf(format, args...)}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return bad("is not to be read: %w", err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return bad("is damaged: %w", err)
+	}
+	if m.Schema != memorySchema || m.Name != name {
+		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, name)
+	}
+	return m, nil
+}
+
+// CheckState says whether a deployment could remember in a file, before anything is
+// begun: what is there is its own, and a file can be written beside it.
+func CheckState(path, name string) error {
+	if _, err := readMemory(path, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".plimsoll-")
+	if err != nil {
+		return &StateFileError{path, fmt.Errorf("is not to be written: %w", err)}
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return &StateFileError{path, fmt.Errorf("is not to be written: %w", err)}
 	}
 	return nil
 }

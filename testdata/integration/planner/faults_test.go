@@ -239,7 +239,7 @@ func TestDamagedStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := program.Run(t.Context(), t, nil, s.args...)
-	if r.Code != 1 || !strings.Contains(r.Stderr, s.file+" is damaged") || !strings.Contains(r.Stderr, "hint: ") {
+	if r.Code != 2 || !strings.Contains(r.Stderr, s.file+" is damaged") || !strings.Contains(r.Stderr, "hint: ") {
 		t.Errorf("with half a state file: %+v", r)
 	}
 	if now, err := os.ReadFile(s.file); err != nil || !bytes.Equal(now, torn) {
