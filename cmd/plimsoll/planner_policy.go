@@ -71,7 +71,9 @@ func (s plannerSettings) warm(core *planner.Core, now time.Time) error {
 	if s.warmup == "" {
 		return nil
 	}
-	bad := func(err error) error { return usagef("--load-predictor-warmup-trace %s: %s", s.warmup, sortedFirst(err)) }
+	bad := func(err error) error {
+		return usagef("--load-predictor-warmup-trace %s: %s", s.warmup, sortedFirst(err))
+	}
 	r, _, err := openFile(s.warmup)
 	if err != nil {
 		return bad(err)
