@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -84,7 +83,7 @@ func TestNothingIsGivenAwayAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := core(newWatch(t).p)
-	if err := again.Restore(json.RawMessage(saved)); err != nil {
+	if err := again.Restore(saved); err != nil {
 		t.Fatal(err)
 	}
 	for range 40 { // serve tells what it missed, of which here nothing is known
