@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,19 +29,7 @@ func TestKustomizeBase(t *testing.T) {
 		t.Fatalf("it prints %d objects, %d without ConfigMaps", len(documents), len(kept))
 	}
 	want := "# " + args + " planner.yaml, without its ConfigMap\n" + strings.Join(kept, "---\n")
-	file := filepath.Join(base, "objects.yaml")
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what planner manifest prints: go test ./cmd/plimsoll -run TestKustomizeBase -update", file)
-	}
+	checkSaid(t, filepath.Join(base, "objects.yaml"), want, "TestKustomizeBase")
 }
 
 // Whoever applies base or example as it is gets advice, and no fleet that is scaled;

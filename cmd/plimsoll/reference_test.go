@@ -73,9 +73,15 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // checkReference compares a file of the reference with what it has to be.
 func checkReference(t *testing.T, name, want string) {
 	t.Helper()
-	file := filepath.Join(referenceDir, name)
+	checkSaid(t, filepath.Join(referenceDir, name), want, "TestReference")
+}
+
+// checkSaid compares a file with what the program says, and writes it where a test is
+// run with -update.
+func checkSaid(t *testing.T, file, want, test string) {
+	t.Helper()
 	if *update {
-		if err := os.MkdirAll(referenceDir, 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -87,7 +93,7 @@ func checkReference(t *testing.T, name, want string) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("docs/reference/%s is not what the program says: go test ./cmd/plimsoll -run TestReference -update", name)
+		t.Errorf("%s is not what the program says: go test ./cmd/plimsoll -run %s -update", file, test)
 	}
 }
 
