@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"math"
-	"os"
 	"testing"
 	"time"
 
@@ -12,9 +11,7 @@ import (
 )
 
 func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
-	if os.Getenv("PLIMSOLL_LONG") == "" {
-		t.Skip("NOT RUN without PLIMSOLL_LONG=1: the one fleet takes a while")
-	}
+	long(t)
 	// 4,000/s, 10 ms a prompt and 50 tokens of up to 30 ms: 40 prefill engines at
 	// least, and 40 or so decode engines.
 	l := apart(cheapPool(engine.RolePrefill, cheap{prompt: 100 * us}, 100, 1e6, 100), cheapPool(engine.RoleDecode, cheap{step: 10 * milli, seq: 100 * us}, 200, 1e6, 8192))
