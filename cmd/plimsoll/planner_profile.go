@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"plimsoll/interpolation"
@@ -43,8 +44,15 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	if s.decode, err = interpolation.FitDecode(ds, gpus); err != nil {
 		return s, usagef("--profile %s: %v", dir, err)
 	}
+	s.id = contentOf(ps, ds)
 	s.provenance = profile.Weakest(ps.Provenance, ds.Provenance, s.rec.Provenance)
 	return s, s.accepted(p)
+}
+
+// contentOf is equal for surfaces of the same points and, for all purposes, for them
+// alone: where a profile lies, and when it was written, do not matter.
+func contentOf(p profile.PrefillSurface, d profile.DecodeSurface) string {
+	return store.Inputs{"prefill": fmt.Sprint(p.Samples), "decode": fmt.Sprint(d.Samples, d.MaxKVTokens)}.Fingerprint()
 }
 
 // caveats are those of the picks; nil where there is no recommendation.

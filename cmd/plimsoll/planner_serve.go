@@ -144,7 +144,7 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	}
 	pace := s.pace()
 	o := serve.Options{
-		Name: s.name, Model: s.model, Source: source, Target: target, Core: core, Interval: pace.Every, Pull: s.pull, Blocking: pace.Blocking, Steady: pace.Steady,
+		Name: s.name, Model: s.model, Source: source, Target: target, Core: core, Profile: s.surfaces.id, Interval: pace.Every, Pull: s.pull, Blocking: pace.Blocking, Steady: pace.Steady,
 		ScalingTimeout: pace.Timeout, CallTimeout: min(30*time.Second, max(s.pull, 10*time.Second)), StartTimeout: s.startTimeout,
 		Budget: shared, Priority: s.priority, Weight: s.weight, Advise: s.advise, StatePath: path, On: out.take, Lead: u.elect,
 	}
@@ -222,7 +222,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site
 	err := context.Cause(ctx)
 	var memory *serve.StateFileError
 	if errors.As(err, &memory) {
-		return withHint(err, stateAdvice)
+		return usagef("--state-file: %v", err).hint(stateAdvice)
 	}
 	if !errors.Is(err, context.Canceled) {
 		return err

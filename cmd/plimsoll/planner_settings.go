@@ -48,6 +48,7 @@ type plannerSettings struct {
 // value is no profile.
 type profileSurfaces struct {
 	dir        string
+	id         string // of their content
 	prefill    interpolation.Prefill
 	decode     interpolation.Decode
 	rec        store.Recommendation

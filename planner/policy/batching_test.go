@@ -31,7 +31,7 @@ func shortPrompts(t *testing.T, batched bool) engines {
 			t.Fatal(err)
 		}
 	}
-	return engines{prefill: p, sla: profile.SLA{TTFT: 100 * time.Millisecond, Stat: profile.Mean}, slower: correction{Prefill: 1, Decode: 1, Tail: 1}}
+	return engines{prefill: p, sla: profile.SLA{TTFT: 100 * time.Millisecond, Stat: profile.Mean}, slower: asProfiled()}
 }
 
 // Upstream sizes prefill by the throughput of one prompt at a time, tokens of a

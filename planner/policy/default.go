@@ -126,7 +126,7 @@ func NewDefault(o DefaultOptions) (*Default, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Default{o: o, m: defaultMemory{Slower: correction{Prefill: 1, Decode: 1, Tail: 1}}}, nil
+	return &Default{o: o, m: defaultMemory{Slower: asProfiled()}}, nil
 }
 
 // Propose is the policy's answer to one interval.
@@ -211,7 +211,7 @@ func (p *Default) idle(s planner.Situation, d *planner.Decision) planner.Replica
 func (p *Default) engines(sla profile.SLA) engines {
 	e := engines{prefill: p.o.Prefill, decode: p.o.Decode, sla: sla, slower: p.m.Slower}
 	if p.o.NoCorrection {
-		e.slower = correction{Prefill: 1, Decode: 1, Tail: 1}
+		e.slower = asProfiled()
 	}
 	return e
 }
@@ -284,6 +284,13 @@ func (p *Default) Restore(b json.RawMessage) error {
 	}
 	p.m = s.Memory
 	return nil
+}
+
+// Unlearn takes the profile as it is again. What is kept beyond the formula for misses
+// stays, since bursts may be why; what is kept short of it does not.
+func (p *Default) Unlearn() {
+	p.m.Slower = asProfiled()
+	p.m.Margin.atLeast(0)
 }
 
 // check refuses a memory that no Default can have.

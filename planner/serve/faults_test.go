@@ -125,6 +125,23 @@ func TestPauseOutlastsOtherSettings(t *testing.T) {
 	}
 }
 
+// What was learned of one profile is not taken for another; the load that was seen is.
+func TestAnotherProfileUnlearns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			profile   string
+			unlearned int
+		}{{"one", 0}, {"one", 0}, {"another", 1}, {"another", 0}} {
+			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, _ *world) { o.StatePath, o.Profile = path, c.profile })
+			g.lasts(t, 2*time.Minute+time.Second)
+			if g.unlearned != c.unlearned || g.said(Warned, "learned of another profile") != (c.unlearned > 0) || g.said(Warned, "history") {
+				t.Errorf("by %s it forgot %d times, want %d: %s", c.profile, g.unlearned, c.unlearned, g.kinds())
+			}
+		}
+	})
+}
+
 // What a planner saw while it led before is of another time.
 func TestLeadingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

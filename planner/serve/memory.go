@@ -19,6 +19,7 @@ import (
 type memory struct {
 	Schema   int             `json:"schema"`
 	Name     string          `json:"deployment"`
+	Profile  string          `json:"profile"`
 	End      time.Time       `json:"end"` // of the last interval
 	Interval time.Duration   `json:"interval_ns"`
 	GPUHours float64         `json:"gpu_hours"`
@@ -43,7 +44,7 @@ func (r *Runner) save(end time.Time) {
 	r.mu.Unlock()
 	var b []byte
 	if err == nil {
-		b, err = json.Marshal(memory{memorySchema, r.o.Name, end, r.o.Interval, st.GPUHours, st.Paused, core})
+		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, st.Paused, core})
 	}
 	if err == nil {
 		err = renameio.WriteFile(r.o.StatePath, b, 0o600)
@@ -93,6 +94,9 @@ func (r *Runner) restore() error {
 	if err != nil {
 		return &StateFileError{r.o.StatePath, fmt.Errorf("does not fit: %w", err)}
 	}
+	if m.Profile != r.o.Profile {
+		r.emit(Warned, "corrections were learned of another profile: they are left behind", nil, nil)
+	}
 	return nil
 }
 
@@ -136,6 +140,9 @@ func (r *Runner) recall(m memory) error {
 	defer r.mu.Unlock()
 	if err := r.o.Core.Restore(m.Core); err != nil {
 		return err
+	}
+	if m.Profile != r.o.Profile {
+		r.o.Core.Unlearn()
 	}
 	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
 		r.o.Core.Tell(planner.Observation{Start: m.End.Add(time.Duration(i) * r.o.Interval), Length: r.o.Interval})

@@ -95,8 +95,9 @@ func (w *world) later(d time.Duration, change func()) {
 
 // plan wants a row of replicas, the last one for ever; it keeps what it saw.
 type plan struct {
-	row  []planner.Replicas
-	seen []planner.Observation
+	row       []planner.Replicas
+	seen      []planner.Observation
+	unlearned int
 }
 
 func (p *plan) Propose(s planner.Situation) planner.Decision {
@@ -109,6 +110,7 @@ func (p *plan) Propose(s planner.Situation) planner.Decision {
 }
 func (p *plan) Save() (json.RawMessage, error)  { return json.Marshal(len(p.seen)) }
 func (p *plan) Restore(b json.RawMessage) error { return json.Unmarshal(b, new(int)) }
+func (p *plan) Unlearn()                        { p.unlearned++ }
 
 type rig struct {
 	*world
