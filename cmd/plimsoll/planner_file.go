@@ -94,6 +94,14 @@ func plannerContexts(c *cli.Context) ([]*cli.Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.contexts(c)
+}
+
+// saysNothing reports whether the file has no key.
+func (f plannerFile) saysNothing() bool { return len(f.common) == 0 && len(f.deployments) == 0 }
+
+// contexts are plannerContexts of a file that is read.
+func (f plannerFile) contexts(c *cli.Context) ([]*cli.Context, error) {
 	several := len(f.deployments) > 0
 	if !several {
 		f.deployments = []yaml.MapSlice{nil}
@@ -127,10 +135,9 @@ func plannerContexts(c *cli.Context) ([]*cli.Context, error) {
 
 // sharedBudget is the budget of several deployments; ok is false where there is
 // one deployment, or no bound for all.
-func sharedBudget(c *cli.Context) (gpus int, ok bool, err error) {
-	f, err := readPlannerFile(c.String("config"))
-	if err != nil || len(f.deployments) == 0 {
-		return 0, false, err
+func (f plannerFile) sharedBudget(c *cli.Context) (gpus int, ok bool, err error) {
+	if len(f.deployments) == 0 {
+		return 0, false, nil
 	}
 	one, err := copyFlags(c)
 	if err != nil {

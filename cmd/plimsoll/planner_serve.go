@@ -41,11 +41,15 @@ type plannerUnit struct {
 }
 
 func servePlanner(c *cli.Context) error {
-	contexts, err := plannerContexts(c)
+	file, err := readPlannerFile(c.String("config"))
 	if err != nil {
 		return err
 	}
-	shared, err := newSharedBudget(c)
+	contexts, err := file.contexts(c)
+	if err != nil {
+		return err
+	}
+	shared, err := newSharedBudget(file, c)
 	if err != nil {
 		return err
 	}
@@ -87,8 +91,8 @@ func servePlanner(c *cli.Context) error {
 	return runPlanner(c, units, shared, sites, out)
 }
 
-func newSharedBudget(c *cli.Context) (*serve.Budget, error) {
-	gpus, ok, err := sharedBudget(c)
+func newSharedBudget(file plannerFile, c *cli.Context) (*serve.Budget, error) {
+	gpus, ok, err := file.sharedBudget(c)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -249,7 +253,14 @@ func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, shared *
 
 // reload checks all deployments before it changes the first.
 func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
-	contexts, err := plannerContexts(c)
+	file, err := readPlannerFile(c.String("config"))
+	if err != nil {
+		return err
+	}
+	if file.path != "" && file.saysNothing() { // an editor that is about to write it leaves it so for a moment
+		return fmt.Errorf("--config %s says nothing: all settings would become the defaults", file.path)
+	}
+	contexts, err := file.contexts(c)
 	if err != nil {
 		return err
 	}
@@ -267,7 +278,7 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		}
 		now = append(now, s)
 	}
-	gpus, ok, err := sharedBudget(c)
+	gpus, ok, err := file.sharedBudget(c)
 	if err != nil {
 		return err
 	}

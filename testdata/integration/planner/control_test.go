@@ -106,7 +106,7 @@ func TestControl(t *testing.T) {
 		s.start()
 		sites["file"].set(steady(60), figures)
 		s.wants(30*time.Second, "all of the budget", func(p pair) bool { return p.Prefill+p.Decode == 4 })
-		for bad, why := range map[string]string{"max-gpu-budget: many\n": "max-gpu-budget", "max-gpu-bugdet: 8\n": "max-gpu-bugdet", "{": file} {
+		for bad, why := range map[string]string{"max-gpu-budget: many\n": "max-gpu-budget", "max-gpu-bugdet: 8\n": "max-gpu-bugdet", "{": file, "": "says nothing", "# all of it\n": "says nothing"} {
 			before := len(s.Output())
 			write(bad)
 			s.Signal(syscall.SIGHUP)
