@@ -66,7 +66,7 @@ func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 	return out, skips, nil
 }
 
-// whatHolds names GPUs of the catalog that hold the model.
+// whatHolds names GPUs of the catalog that hold the model and a request.
 func (o capacityOptions) whatHolds() string {
 	cat, err := loadCatalog(o.fleet.catalog)
 	if err != nil {
@@ -76,10 +76,12 @@ func (o capacityOptions) whatHolds() string {
 	if err != nil {
 		return err.Error()
 	}
+	limits := o.fleet.limits
+	limits.MaxModelLen = max(limits.MaxModelLen, int(o.longest()))
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, tp := range []int{1, 2, 4, 8} {
-			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: o.fleet.limits}) == nil {
+			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: limits}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s", tp, g.Name))
 				break
 			}

@@ -11,7 +11,6 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
-	"plimsoll/engine/latency"
 	"plimsoll/profile"
 )
 
@@ -87,21 +86,15 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 	if err != nil {
 		return out, usagef("--gpu: %v", err)
 	}
+	if !o.published {
+		return o.cheapestSize(out, m, g)
+	}
 	usd := capacity.PublishedUSDPerGPUHr
 	out.Price = "published"
-	if o.published {
-		out.Throughput, err = publishedThroughput(m)
-		if o.money.fixed > 0 {
-			usd, out.Price = o.money.fixed, "as given"
-		}
-	} else {
-		if out.Throughput, err = o.modelThroughput(m, g); err == nil {
-			var price offer
-			price, err = o.money.of(g.Name, out.Throughput.TP)
-			usd, out.Price = price.usd, price.from
-		}
+	if o.money.fixed > 0 {
+		usd, out.Price = o.money.fixed, "as given"
 	}
-	if err != nil {
+	if out.Throughput, err = publishedThroughput(m); err != nil {
 		return out, err
 	}
 	return o.apply(out, m, usd)
@@ -191,71 +184,6 @@ func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
 	return capacity.Throughput{}, usagef("--throughput published has no row for %s: want %s", m.Name, orList(names)).hint("--throughput model works for every model of the catalog")
 }
 
-// modelThroughput is what one engine does at most by the latency model: prompts
-// that fill its steps, and the largest batch whose step is within the ITL.
-func (o capacityOptions) modelThroughput(m catalog.Model, g catalog.GPU) (capacity.Throughput, error) {
-	fit, err := loadFit("fit", o.fleet.fit)
-	if err != nil {
-		return capacity.Throughput{}, err
-	}
-	var last error
-	var unmet *unmetError
-	stored := storageOf(o.fleet.weights, m)
-	for _, tp := range o.tps {
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: stored.weights, Limits: o.fleet.limits}, fit)
-		if err != nil {
-			last = err
-			continue
-		}
-		if s := o.breaksAlone(l, fmt.Sprintf("%s, TP%d", g.Name, tp)); s != nil {
-			unmet = s // a larger engine may do
-			continue
-		}
-		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
-		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
-		return capacity.Throughput{
-			Name: fmt.Sprintf("%s on %s, TP%d%s", m.Name, g.Name, tp, stored.phrase()), Model: m.Name, GPU: g.Name, TP: tp,
-			PrefillTPS: modelPromptRate(l, isl),
-			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
-			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
-		}, nil
-	}
-	if unmet != nil {
-		return capacity.Throughput{}, unmet
-	}
-	return capacity.Throughput{}, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
-}
-
-// modelPromptRate is the prompt tokens/s of one engine of prompts that fill its
-// steps: several at once where they are short.
-func modelPromptRate(l latency.Model, isl int) float64 {
-	most := l.Limits()
-	k := min(most.MaxNumBatchedTokens/max(isl, 1), most.MaxNumSeqs)
-	if k < 2 {
-		return float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds()
-	}
-	var b engine.Batch
-	for range k {
-		b.AddChunk(isl, 0)
-	}
-	return float64(k*isl) / l.StepTime(b).Seconds()
-}
-
-// largestBatch is the most sequences that a step within itl seconds decodes, at
-// least 1.
-func largestBatch(l latency.Model, context, itl float64) int {
-	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokens())/context)))
-	low, high := 1, most+1
-	for high-low > 1 {
-		if n := (low + high) / 2; l.ITL(n, context).Seconds() <= itl {
-			low = n
-		} else {
-			high = n
-		}
-	}
-	return low
-}
-
 func (f formulaPlan) text(b *bytes.Buffer) {
 	if f.Throughput.Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
@@ -277,7 +205,11 @@ func (f formulaPlan) text(b *bytes.Buffer) {
 		row("auto", "%s %d GPUs, %s %d: the fewer GPUs, a tie to the former; latencies are not compared, aggregated has no formula for them", a.Strategy, a.GPUs, b.Strategy, b.GPUs)
 	}
 	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
-	row("minimum", "%d GPUs ($%.4f per 1,000 requests)", f.Minimum.TotalGPUs, f.Minimum.Per1kQueriesUSD)
+	minimum := "%d GPUs ($%.4f per 1,000 requests)"
+	if f.Strategy == capacity.Aggregated {
+		minimum += ", in disaggregated pools: the formulas have no other"
+	}
+	row("minimum", minimum, f.Minimum.TotalGPUs, f.Minimum.Per1kQueriesUSD)
 	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year (price: %s)", amount(f.HourlyUSD), amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), f.Price)
 	row("per unit", "$%.4f per 1,000 requests, $%.4f per million output tokens", f.Per1kQueriesUSD, f.Per1MTokensUSD)
 	row("binds", "%s", f.Binding)

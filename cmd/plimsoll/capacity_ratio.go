@@ -30,7 +30,7 @@ func capacityRatioCommand() *cli.Command {
 			{"throughput", "published", "`published|model`: a rule of thumb, or what the latency model says of one engine"},
 			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
-			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: the least of 1, 2, 4 and 8 that holds the model and decodes within --itl-p99)"},
+			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: of 1, 2, 4 and 8 that of the most tokens/s/GPU within --itl-p99 that holds a request)"},
 			{"weights", published, "with --throughput model: " + weightsUsage},
 			{"fit", "", fitUsage},
 			{"catalog", "", catalogUsage},
@@ -131,7 +131,11 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 			return capacity.Throughput{}, usagef("--gpu: %v", err)
 		}
 		o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
-		return o.modelThroughput(m, g)
+		sizes, err := o.modelThroughputs(m, g)
+		if err != nil {
+			return capacity.Throughput{}, err
+		}
+		return sizes[0], nil
 	}
 }
 
@@ -165,6 +169,10 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		return capacity.Throughput{}, usagef("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.dir, prefill.GPUs, decode.GPUs).
 			hint("plimsoll capacity plan --profile %s sizes both pools", source.dir)
 	}
+	o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
+	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.rec.Decode.Label); err != nil {
+		return capacity.Throughput{}, usagef("--profile %s: %v", source.dir, err).hint("--isl and --osl that it holds")
+	}
 	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
 	if step > o.slo.ITLP99.Seconds() {
 		return capacity.Throughput{}, tooSlow(step, source.rec.GPU+", "+source.rec.Decode.Label, o.slo.ITLP99, source.steps.Provenance())
@@ -190,6 +198,27 @@ func widest(p fleet.Pool, context float64, itl time.Duration) (int, float64) {
 	return n, step(n)
 }
 
+// ratioEngines names the engines, and which shapes are theirs where they differ.
+func ratioEngines(ratios []shapeRatio) string {
+	var names []string
+	shapes := map[string][]string{}
+	for _, r := range ratios {
+		n := r.Throughput.Name
+		if shapes[n] == nil {
+			names = append(names, n)
+		}
+		shapes[n] = append(shapes[n], r.Name)
+	}
+	if len(names) == 1 {
+		return "Engines: " + names[0] + "\n"
+	}
+	var b strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&b, "Engines of %s: %s\n", strings.Join(shapes[n], ", "), n)
+	}
+	return b.String()
+}
+
 func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 	weakest := profile.Measured
 	for _, r := range ratios {
@@ -198,7 +227,7 @@ func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 	if weakest != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(weakest.String()))
 	}
-	fmt.Fprintf(b, "Engines: %s\n\n", ratios[0].Throughput.Name)
+	b.WriteString(ratioEngines(ratios) + "\n")
 	t := newTable("shape", "ISL", "OSL", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
 	var why []string
 	for _, r := range ratios {

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+)
+
+// cheapestSize plans with each tensor-parallel size and takes the cheapest: of as
+// cheap ones, that of the most tokens/s/GPU.
+func (o capacityOptions) cheapestSize(out formulaPlan, m catalog.Model, g catalog.GPU) (formulaPlan, error) {
+	sizes, err := o.modelThroughputs(m, g)
+	if err != nil {
+		return out, err
+	}
+	var best formulaPlan
+	for i, t := range sizes {
+		price, err := o.money.of(g.Name, t.TP)
+		if err != nil {
+			return out, err
+		}
+		plan := out
+		plan.Throughput, plan.Price = t, price.from
+		if plan, err = o.apply(plan, m, price.usd); err != nil {
+			return out, err
+		}
+		if i == 0 || plan.HourlyUSD < best.HourlyUSD {
+			best = plan
+		}
+	}
+	return best, nil
+}
+
+// modelThroughputs are what one engine of each size does at most by the latency
+// model: prompts that fill its steps, and the largest batch whose step is within the
+// ITL. Sizes that hold no request of the workload, or break the SLO with one, are
+// left out; the most tokens/s/GPU come first, and there is at least one.
+func (o capacityOptions) modelThroughputs(m catalog.Model, g catalog.GPU) ([]capacity.Throughput, error) {
+	fit, err := loadFit("fit", o.fleet.fit)
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	var unmet *unmetError
+	var out []capacity.Throughput
+	stored := storageOf(o.fleet.weights, m)
+	for _, tp := range o.tps {
+		on := fmt.Sprintf("%s, TP%d", g.Name, tp)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: stored.weights, Limits: o.fleet.limits}, fit)
+		if err == nil {
+			err = o.roomIn(float64(l.KVTokens()), on)
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		if s := o.breaksAlone(l, on); s != nil {
+			unmet = s // a larger engine may do
+			continue
+		}
+		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
+		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
+		out = append(out, capacity.Throughput{
+			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.phrase()), Model: m.Name, GPU: g.Name, TP: tp,
+			PrefillTPS: modelPromptRate(l, isl),
+			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
+			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
+		})
+	}
+	switch {
+	case len(out) > 0:
+		slices.SortStableFunc(out, func(a, b capacity.Throughput) int {
+			return cmp.Compare(o.gpuSeconds(a), o.gpuSeconds(b))
+		})
+		return out, nil
+	case unmet != nil:
+		return nil, unmet
+	}
+	return nil, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
+}
+
+// roomIn refuses an engine whose KV cache holds no request of the workload's p99
+// lengths: by the formulas it would serve them one at a time, or not at all.
+func (o capacityOptions) roomIn(kvTokens float64, on string) error {
+	if need := o.longest(); kvTokens < need {
+		return fmt.Errorf("%s has room for %.0f tokens of KV cache, and a request takes up to %.0f", on, kvTokens, need)
+	}
+	return nil
+}
+
+// longest are the tokens of a request of the p99 lengths, or of the means.
+func (o capacityOptions) longest() float64 {
+	w := o.workload
+	return math.Ceil(max(w.AvgISL, w.P99ISL) + max(w.AvgOSL, w.P99OSL))
+}
+
+// gpuSeconds are what a request takes of a GPU's time: the least at the most
+// tokens/s/GPU of prompts and of outputs together.
+func (o capacityOptions) gpuSeconds(t capacity.Throughput) float64 {
+	return float64(t.TP) * (o.workload.AvgISL/t.PrefillTPS + o.workload.AvgOSL/t.DecodeTPS)
+}
+
+// modelPromptRate is the prompt tokens/s of one engine of prompts that fill its
+// steps: several at once where they are short.
+func modelPromptRate(l latency.Model, isl int) float64 {
+	most := l.Limits()
+	k := min(most.MaxNumBatchedTokens/max(isl, 1), most.MaxNumSeqs)
+	if k < 2 {
+		return float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds()
+	}
+	var b engine.Batch
+	for range k {
+		b.AddChunk(isl, 0)
+	}
+	return float64(k*isl) / l.StepTime(b).Seconds()
+}
+
+// largestBatch is the most sequences that a step within itl seconds decodes, at
+// least 1.
+func largestBatch(l latency.Model, context, itl float64) int {
+	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokens())/context)))
+	low, high := 1, most+1
+	for high-low > 1 {
+		if n := (low + high) / 2; l.ITL(n, context).Seconds() <= itl {
+			low = n
+		} else {
+			high = n
+		}
+	}
+	return low
+}
