@@ -49,13 +49,13 @@ func run(ctx context.Context, args []string, s streams) int {
 
 // report prints err with its hints and gives the exit code.
 func report(ctx context.Context, w io.Writer, err error) int {
-	var nothing *infeasibleError
 	var usage *usageError
 	var hinted *hintedError
+	if err = besideInfeasible(err); err == nil {
+		return exitInfeasible // its own report is printed already
+	}
 	code := exitFailed
 	switch {
-	case errors.As(err, &nothing):
-		return exitInfeasible // its own report is printed already
 	case ctx.Err() != nil:
 		code = exitInterrupted
 		err = fmt.Errorf("interrupted: %w", err)
@@ -120,6 +120,25 @@ func withHint(err error, format string, args ...any) error {
 type infeasibleError struct{ msg string }
 
 func (e *infeasibleError) Error() string { return e.msg }
+
+// besideInfeasible is err without the infeasibleError in it: what failed beside an
+// answer that nothing meets the SLA, nil where nothing did.
+func besideInfeasible(err error) error {
+	if !errors.As(err, new(*infeasibleError)) {
+		return err
+	}
+	switch e := err.(type) { //nolint:errorlint // each level is looked at
+	case interface{ Unwrap() []error }:
+		var rest []error
+		for _, part := range e.Unwrap() {
+			rest = append(rest, besideInfeasible(part))
+		}
+		return errors.Join(rest...)
+	case interface{ Unwrap() error }:
+		return besideInfeasible(e.Unwrap())
+	}
+	return nil
+}
 
 func newApp(s streams) *cli.App {
 	app := &cli.App{

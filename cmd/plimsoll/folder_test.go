@@ -13,7 +13,7 @@ import (
 // A folder that cannot be taken says what to do.
 func TestFolderErrorsHaveHints(t *testing.T) {
 	for _, err := range []error{
-		store.ErrNoRun, store.ErrLocked,
+		store.ErrNoRun, store.ErrLocked, store.ErrWorkingDir,
 		fmt.Errorf("output folder: %w", &fs.PathError{Op: "mkdir", Path: "/proc/x", Err: fs.ErrNotExist}),
 	} {
 		var e *usageError

@@ -49,6 +49,8 @@ func folderError(err error) error {
 		return e.hint("leave --resume out for a first run")
 	case errors.Is(err, store.ErrDangling):
 		return e.hint("make that folder, or name another: --output-dir DIR")
+	case errors.Is(err, store.ErrWorkingDir):
+		return e.hint("start it from another folder, or name another: --output-dir DIR")
 	case errors.Is(err, store.ErrLocked):
 		return e.hint("wait until that run has ended, or name another folder")
 	case diskFull(err):
@@ -62,6 +64,13 @@ func folderError(err error) error {
 // nothingIn reports whether the run in dir ended before it knew anything: then
 // there is nothing to lose, and nothing to ask about.
 func nothingIn(dir string) bool {
+	if kept, err := store.HasRecommendation(dir); kept || err != nil {
+		return false // an import has one, and nothing in its journal
+	}
+	run, err := store.ReadRun(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(run.Points)+len(run.Skips) > 0 {
+		return false
+	}
 	log, err := store.ReadJournal(filepath.Join(dir, store.JournalFile))
 	return errors.Is(err, store.ErrNoHeader) || err == nil && len(log.Points)+len(log.Skips) == 0
 }

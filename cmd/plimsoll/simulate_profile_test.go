@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -65,20 +64,7 @@ func TestSimulateFromProfileWithCachedPrompts(t *testing.T) {
 func TestSimulateFromImportedProfile(t *testing.T) {
 	long(t)
 	t.Parallel()
-	src, dir := t.TempDir(), filepath.Join(t.TempDir(), "prof")
-	for _, phase := range []string{"prefill", "decode"} {
-		b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "npz", "h200-8b-fp8-tp1-"+phase+".npz"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder := filepath.Join(src, "selected_"+phase+"_interpolation")
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "raw_data.npz"), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	ran(t, exitDone, "profile-sla", "import", "--tp", "1", "--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20",
 		"--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--output-dir", dir, src)
 	codes := func(f simulationFile) (cs []string) {

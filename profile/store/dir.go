@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,6 +40,9 @@ var (
 	ErrLocked = errors.New("another plimsoll is writing the folder")
 	// ErrDangling is returned for a link to a folder that is not there.
 	ErrDangling = errors.New("it is a link to a folder that does not exist")
+	// ErrWorkingDir is returned by MoveAside: who renames the folder that he stands in
+	// no longer knows where his files are.
+	ErrWorkingDir = errors.New("it is the working directory, or one above it")
 	// ErrNoRun is returned by Resume where there is nothing to resume.
 	ErrNoRun = errors.New("the folder holds no run to resume")
 )
@@ -178,8 +182,8 @@ func removeTemporary(dir string) error {
 }
 
 // MoveAside renames the run at path to path.1, or the first free number after
-// it, and returns the new name. It refuses a folder in use and one that holds
-// something else than a run. Where path is a link it stays one: the folder that it
+// it, and returns the new name. It refuses a folder in use, the working directory
+// and those above it, and one that holds something else than a run. Where path is a link it stays one: the folder that it
 // leads to is renamed, and an empty one takes its place.
 func MoveAside(path string) (string, error) {
 	abs, err := filepath.Abs(path)
@@ -191,6 +195,9 @@ func MoveAside(path string) (string, error) {
 		if abs, err = filepath.EvalSymlinks(abs); err != nil {
 			return "", fmt.Errorf("output folder: %w", err)
 		}
+	}
+	if within, err := worksWithin(abs); err != nil || within {
+		return "", cmp.Or(err, fmt.Errorf("%s: %w", path, ErrWorkingDir))
 	}
 	d, err := Resume(abs)
 	if err != nil {
@@ -210,5 +217,30 @@ func MoveAside(path string) (string, error) {
 			err = os.Mkdir(abs, dirPerm)
 		}
 		return to, errors.Join(err, syncDir(filepath.Dir(abs)), d.Close())
+	}
+}
+
+// worksWithin reports whether dir is the working directory or above it.
+func worksWithin(dir string) (bool, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return false, fmt.Errorf("working directory: %w", err)
+	}
+	there, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("output folder: %w", err)
+	}
+	for {
+		if info, err := os.Stat(here); err == nil && os.SameFile(info, there) {
+			return true, nil
+		}
+		up := filepath.Dir(here)
+		if up == here {
+			return false, nil
+		}
+		here = up
 	}
 }

@@ -268,6 +268,33 @@ func TestMoveAsideWritesThroughALink(t *testing.T) {
 	}
 }
 
+// Whoever stands in a folder, or below it, would be moved with it.
+func TestMoveAsideLeavesTheWorkingDirectory(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(base, "out")
+	begun(t, dir)
+	below := filepath.Join(dir, "plots")
+	if err := errors.Join(os.MkdirAll(below, dirPerm), os.Symlink(dir, filepath.Join(base, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, path string }{{dir, "."}, {dir, dir}, {below, ".."}, {below, "../../link"}} {
+		t.Chdir(c.from)
+		if _, err := MoveAside(c.path); !errors.Is(err, ErrWorkingDir) {
+			t.Errorf("%s from %s: %v", c.path, c.from, err)
+		}
+	}
+	if state, err := Inspect(dir); err != nil || state != OurRun {
+		t.Errorf("%v, %v", state, err)
+	}
+	t.Chdir(base)
+	if to, err := MoveAside("out"); err != nil || to != dir+".1" {
+		t.Errorf("from outside: %s, %v", to, err)
+	}
+}
+
 // A link to nothing is called that: making it a folder fails with "file exists".
 func TestDanglingLink(t *testing.T) {
 	base := t.TempDir()
