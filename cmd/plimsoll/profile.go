@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -74,7 +75,7 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dep.warnings = append(append(dep.warnings, dep.kvWarnings(o, cands)...), dep.layoutWarnings(cands)...)
+	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands), o.traffic.warnings)
 	ui := newConsole(c, o)
 	ui.deployment(dep)
 	so := sweepOptions(o, dep, cands)

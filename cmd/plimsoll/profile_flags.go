@@ -110,8 +110,8 @@ func profileFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "itl-per-request", Usage: "a percentile of ITL is that of requests' mean ITL, not of single gaps between tokens", Category: target},
 		s("mode", "disaggregated", "deployment: `disaggregated|aggregated`: prefill and decode engines apart, or both on one engine, by the highest Poisson rate at which TTFT and ITL hold", target),
 		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
-		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate (default: Poisson arrivals of --isl and --osl)", target),
-		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations", target),
+		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),
+		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations; the first 100,000 are played, or 512 MiB of text", target),
 		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
 		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
 

@@ -23,9 +23,10 @@ type traffic struct {
 	mean     time.Duration   // between them
 	prompts  []trace.Prompt  // of a dataset; nil = prompts are made up
 	source   string
+	warnings []profile.Warning
 }
 
-// mostArrivals of a trace are held.
+// mostArrivals of a trace are held; a dataset has the same bound, and 512 MiB.
 const mostArrivals = 100_000
 
 // openTraffic reads --trace and --dataset.
@@ -60,10 +61,14 @@ func (t *traffic) readTrace(name string) error {
 	if err != nil {
 		return usagef("--trace: %s", sortedFirst(err))
 	}
-	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals)); err != nil {
+	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals+1)); err != nil {
 		return usagef("--trace: %s", sortedFirst(err))
 	}
-	n := len(t.arrivals)
+	n := min(len(t.arrivals), mostArrivals)
+	if n < len(t.arrivals) {
+		t.arrivals = t.arrivals[:n]
+		t.warnings = append(t.warnings, profile.Warnf("trace_cut", "trace %s: the first %d of more requests are played", name, n))
+	}
 	if n < 2 || t.arrivals[n-1].At <= 0 {
 		return usagef("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
 	}
@@ -80,8 +85,12 @@ func (t *traffic) readDataset(name string) error {
 		return usagef("--dataset: %v", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	if t.prompts, err = trace.ReadPrompts(f, name); err != nil {
+	var more bool
+	if t.prompts, more, err = trace.ReadPrompts(f, name); err != nil {
 		return usagef("--dataset: %v", err)
+	}
+	if more {
+		t.warnings = append(t.warnings, profile.Warnf("dataset_cut", "dataset %s: the first %d of more prompts are played", name, len(t.prompts)))
 	}
 	return nil
 }

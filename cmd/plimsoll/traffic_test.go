@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,6 +73,40 @@ func TestTraceLoadComesAtItsRate(t *testing.T) {
 	tr.mean = 0
 	if _, err := tr.asks(20, 500, 1); err == nil {
 		t.Error("requests at one instant have a rate")
+	}
+}
+
+// A trace or a dataset that is longer than what is held is cut, and says so wherever the
+// numbers go; one that just fits says nothing.
+func TestTrafficThatIsCutSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, n := range []int{mostArrivals, mostArrivals + 1} {
+		var csv, jsonl strings.Builder
+		csv.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for i := range n {
+			fmt.Fprintf(&csv, "%s,10,2\n", start.Add(time.Duration(i)*time.Millisecond).Format("2006-01-02 15:04:05.0000000"))
+			jsonl.WriteString("{\"prompt\":\"a\"}\n")
+		}
+		o := profileOptions{trace: filepath.Join(dir, "t.csv"), dataset: filepath.Join(dir, "d.jsonl")}
+		if err := errors.Join(os.WriteFile(o.trace, []byte(csv.String()), 0o600), os.WriteFile(o.dataset, []byte(jsonl.String()), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := openTraffic(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []profile.Warning
+		if n > mostArrivals {
+			want = []profile.Warning{
+				{Code: "trace_cut", Message: "trace " + o.trace + ": the first 100000 of more requests are played"},
+				{Code: "dataset_cut", Message: "dataset " + o.dataset + ": the first 100000 of more prompts are played"},
+			}
+		}
+		if len(got.arrivals) != mostArrivals || len(got.prompts) != mostArrivals || !slices.Equal(got.warnings, want) {
+			t.Errorf("of %d: %d requests, %d prompts, %v", n, len(got.arrivals), len(got.prompts), got.warnings)
+		}
 	}
 }
 

@@ -44,32 +44,33 @@ func estimateTokens(text string) int {
 //
 // Of a conversation the prompt is what comes before the first answer, joined by
 // blank lines; that answer gives OSL where nothing else does. Lines without a
-// prompt are an error, as in every trace; the name is for messages only.
-func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
+// prompt are an error, as in every trace; the name is for messages only. At most
+// 100,000 prompts are read, and 512 MiB of their text: more reports that the file
+// goes on.
+func ReadPrompts(r io.Reader, name string) (all []Prompt, more bool, err error) {
 	l, err := newLines(r, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var all []Prompt
 	total := 0
 	for line, err := range l.all {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		p, err := parsePrompt(line)
 		if err != nil {
-			return nil, l.fail(err)
+			return nil, false, l.fail(err)
 		}
 		p.Line = l.n
 		if total += len(p.Text); len(all) == maxPrompts || total > maxPromptBytes {
-			break
+			return all, true, nil
 		}
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no prompts in it (hint: a dataset has one JSON object a line, with prompt, messages or conversations)", name)
+		return nil, false, fmt.Errorf("%s: no prompts in it (hint: a dataset has one JSON object a line, with prompt, messages or conversations)", name)
 	}
-	return all, nil
+	return all, false, nil
 }
 
 // turn is one message, under either convention's names.
@@ -130,9 +131,10 @@ func firstExchange(field string, turns []turn) (prompt, answer string, err error
 			return "", "", fmt.Errorf("%s[%d]: %w", field, i, err)
 		}
 		if t.answers() {
-			if answer = text; len(parts) == 0 {
+			if len(parts) == 0 {
 				continue // an answer to nothing: some conversations begin so
 			}
+			answer = text
 			break
 		}
 		parts = append(parts, text)

@@ -10,8 +10,9 @@ func TestReadPrompts(t *testing.T) {
 {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hello"}, {"type": "image_url"}]}]}
 
 {"id": "x", "conversations": [{"from": "gpt", "value": "Hi!"}, {"from": "human", "value": "Tell me more"}, {"from": "gpt", "value": "12345678"}, {"from": "human", "value": "ignored"}]}
+{"messages": [{"role": "assistant", "content": "How can I help you today?"}, {"role": "user", "content": "Hello"}]}
 `
-	ps, err := ReadPrompts(strings.NewReader(file), "f")
+	ps, more, err := ReadPrompts(strings.NewReader(file), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,9 +20,10 @@ func TestReadPrompts(t *testing.T) {
 		{Text: "Why is the sky blue?", ISL: 5, OSL: 12, Line: 1},
 		{Text: "Be brief.\n\nHello", ISL: 4, Line: 2},
 		{Text: "Tell me more", ISL: 3, OSL: 2, Estimated: true, Line: 4},
+		{Text: "Hello", ISL: 2, Line: 5}, // what was said before it answers nothing
 	}
-	if len(ps) != len(want) {
-		t.Fatalf("%+v", ps)
+	if len(ps) != len(want) || more {
+		t.Fatalf("%+v, more %v", ps, more)
 	}
 	for i := range want {
 		if ps[i] != want[i] {
@@ -46,7 +48,7 @@ func TestReadPromptsRefuses(t *testing.T) {
 		`{"conversations": [{"from": "gpt", "value": "x"}]}`: "f:1: conversations: nobody asks anything",
 		`not json`: "f:1: bad JSON",
 	} {
-		if _, err := ReadPrompts(strings.NewReader(file), "f"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, _, err := ReadPrompts(strings.NewReader(file), "f"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
 	}
@@ -58,7 +60,7 @@ func FuzzReadPrompts(f *testing.F) {
 	f.Add([]byte(`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}`))
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ps, err := ReadPrompts(strings.NewReader(string(b)), "f")
+		ps, _, err := ReadPrompts(strings.NewReader(string(b)), "f")
 		if (err == nil) != (len(ps) > 0) {
 			t.Errorf("%d prompts and %v", len(ps), err)
 		}
