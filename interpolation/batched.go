@@ -71,14 +71,20 @@ func (p Prefill) Batch(islTokens float64) (Batch, bool) {
 	return b, k >= 2
 }
 
-// Short says where prompts of isl tokens leave most of a step empty and p does not
-// know what several at once do: then its throughput, of one at a time, understates
-// the engine's.
+// leastShare is the part of a lone prompt's time, over the rest of it, that several
+// have to share for a throughput of one at a time to say too little.
+const leastShare = 0.25
+
+// Short says where a step of several prompts of isl tokens would share much of what
+// one takes, and p does not know what several at once do: then its throughput, of one
+// at a time, understates the engine's.
 func (p Prefill) Short(islTokens float64) []profile.Warning {
 	if p.together != nil || len(p.isl) < leastForKnee || !(islTokens > 0) {
 		return nil
 	}
-	if s := newPrompts(&p); 2*islTokens > s.hidden {
+	s := newPrompts(&p)
+	alone, shared := p.nanos(islTokens), s.zero-s.perToken*min(islTokens, s.hidden)
+	if shared < leastShare*(alone-shared) {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf("prefill_one_at_a_time",

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +51,22 @@ func TestKustomizeChangesNothing(t *testing.T) {
 	for _, name := range kubeResults() {
 		if !strings.Contains(text, "#       - "+name) {
 			t.Errorf("example/kustomization.yaml does not name %s", name)
+		}
+	}
+}
+
+// Whoever makes the profile's ConfigMap by hand is told all files that the planner
+// reads: without one of them it sizes otherwise.
+func TestProfileConfigMapIsWhole(t *testing.T) {
+	example, err := os.ReadFile("../../deploy/kubernetes/example/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range kubeResults() {
+		for place, text := range map[string]string{"the help of planner manifest": plannerManifestCommand().Description, "kustomization.yaml": string(example)} {
+			if !strings.Contains(text, name) {
+				t.Errorf("%s does not name %s", place, name)
+			}
 		}
 	}
 }

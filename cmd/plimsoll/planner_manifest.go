@@ -20,10 +20,12 @@ func plannerManifestCommand() *cli.Command {
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --config planner.yaml --profile-config-map llama-profile | kubectl apply -f -\n\n" +
-			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n" +
+			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n\n" +
 			"   kubectl rollout restart deployment plimsoll-planner\n\n" +
-			"The profile of --profile-config-map is made by\n" +
-			"   kubectl create configmap NAME --from-file=profiling_results/prefill_raw_data.json --from-file=profiling_results/decode_raw_data.json --from-file=profiling_results/recommendation.json",
+			"The ConfigMap of --profile-config-map is what profile-sla --results-configmap NAME writes. From a folder it is\n" +
+			"made by the following; prefill_batched.json is there unless the profile has no prompts that share a step.\n\n" +
+			"   cd profiling_results\n" +
+			"   kubectl create configmap NAME --from-file=" + strings.Join(kubeResults(), " --from-file="),
 		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "name", Value: "plimsoll-planner", Usage: "`NAME` of the objects, and of the Lease by which one of several planners leads"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` whose entry point is plimsoll"},

@@ -106,6 +106,8 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 		busy := q.load()
 		if b, ok := e.batching(need); ok {
 			busy = q.rate * b.takes(b.most) / b.most
+		} else {
+			warn = append(warn, e.prefill.Short(need.prompt())...)
 		}
 		n := engineCount(busy / keepUp)
 		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*busy/float64(n)), warn
