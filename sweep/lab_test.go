@@ -66,6 +66,7 @@ func affine(tp int) law {
 // engines work.
 type lab struct {
 	laws     map[string]law // by label
+	version  string         // of all engines
 	now      time.Time
 	running  int
 	launches []string
@@ -94,7 +95,7 @@ func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
 	b.running++
 	e := &virtual{lab: b, law: l}
 	in := &Instance{
-		Facts:    profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
+		Facts:    profile.EngineFacts{Version: b.version, KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
 		Measurer: e,
 		Play:     e.play,
 		Died:     func() error { return e.died },

@@ -130,12 +130,16 @@ func (l *ledger) launching(s *trial) {
 	l.progress(l.at("starting " + s.name))
 }
 
-// launched books the engine's facts.
+// launched books the engine's facts, and refuses those of another engine than an
+// earlier run measured.
 func (l *ledger) launched(s *trial) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.busy = s.inst.Busy
 	l.loaded(s)
+	if err := l.known.otherEngine(s); err != nil {
+		return err
+	}
 	l.engines[s.name] = s.facts
 	if err := l.rec.Engine(s.name, s.facts); err != nil {
 		return fmt.Errorf("keeping the facts of %s: %w", s.name, err)

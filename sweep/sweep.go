@@ -37,6 +37,9 @@ var (
 	// ErrOverload says that the share of failed requests passed
 	// Options.StopErrorShare. Run returns it wrapped.
 	ErrOverload = errors.New("too many requests failed")
+	// ErrOtherEngine says that an engine is not the one that an earlier run measured:
+	// points of both would be one curve of two engines. Run returns it wrapped.
+	ErrOtherEngine = errors.New("the engine is another than was measured")
 
 	errTimeUp = errors.New("the time allowed is used up")
 )

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"plimsoll/profile/store"
+	"plimsoll/sweep"
 )
 
 // A folder that cannot be taken says what to do.
@@ -20,5 +21,14 @@ func TestFolderErrorsHaveHints(t *testing.T) {
 		if got := folderError(err); !errors.As(got, &e) || !strings.Contains(e.msg, "--output-dir") || len(e.hints) == 0 {
 			t.Errorf("%v: %#v", err, got)
 		}
+	}
+}
+
+// A run that was resumed with another engine stays as it is, and says what can be done.
+func TestAnotherEngineIsWrongUsage(t *testing.T) {
+	var e *usageError
+	err := (&job{}).abandon(t.Context(), sweep.Result{}, fmt.Errorf("tp1: %w: version 0.20.0, tp1 was 0.15.1", sweep.ErrOtherEngine), nil)
+	if !errors.As(err, &e) || !strings.HasSuffix(e.msg, "version 0.20.0, tp1 was 0.15.1") || len(e.hints) != 1 {
+		t.Errorf("%#v", err)
 	}
 }

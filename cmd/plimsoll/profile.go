@@ -199,6 +199,9 @@ func launcherOf(ctx context.Context, o profileOptions, d deployment, ui *console
 
 // abandon keeps what is known of a run that did not end, and says how to go on.
 func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *console) error {
+	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
+		return usagef("--resume: %v", cause).hint("resume with the engine of then, or start over with --force, which moves this run aside")
+	}
 	if err := j.leave(res, ctx.Err() != nil); err != nil {
 		return errors.Join(cause, err)
 	}
