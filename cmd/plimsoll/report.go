@@ -156,12 +156,13 @@ func loadProfiled(dir string, usd float64) (out profiled, err error) {
 func pageOf(run store.Run, rec store.Recommendation) pages.Profile {
 	p := pages.Profile{
 		Origin: profileOrigin(run, rec), SLA: run.SLA, Rank: rankOf(run), ISL: rec.Workload.ISL, OSL: rec.Workload.OSL,
-		Points: chosenFrom(run), Verified: attainedLines(rec), Assumptions: rec.Assumptions,
+		Points: chosenFrom(run), Verified: attainedLines(rec), Assumptions: rec.Assumptions, Dropped: map[profile.Phase][]string{},
 	}
 	for _, s := range run.Skips {
 		what := s.Label
 		if s.Phase != "" {
 			what += ", " + string(s.Phase)
+			p.Dropped[s.Phase] = append(p.Dropped[s.Phase], s.Label)
 		}
 		p.LeftOut = append(p.LeftOut, pages.Fact{Name: what, Text: firstLine(s.Reason)})
 	}

@@ -10,15 +10,21 @@ import (
 	"plimsoll/recommend"
 )
 
-// limitsOf are the limits that a reader can choose, ns, rising.
+// limitsOf are the limits that there is an answer for, ns, rising. Between two of
+// them nothing changes but what a queue sustains: the lower one's answer holds.
 type limitsOf struct {
 	TTFT []time.Duration `json:"ttft"`
 	ITL  []time.Duration `json:"itl"`
 }
 
-// picks are recommend's for each limit, or for each pair of TTFT and ITL: the
-// candidate's number from 1 on, negative where it is but the nearest; 0 where no
-// point can be compared. The rule stays recommend's: a page has its answers.
+// stopsOf are the limits that sliders stop at, by their places in limitsOf.
+type stopsOf struct {
+	TTFT []int `json:"ttft"`
+	ITL  []int `json:"itl"`
+}
+
+// picks are places of answers, for each limit or for each pair of TTFT and ITL. The
+// rule stays recommend's: a page has its answers.
 type picks struct {
 	Prefill    []int   `json:"prefill,omitempty"` // by TTFT
 	Decode     []int   `json:"decode,omitempty"`  // by ITL
@@ -28,45 +34,65 @@ type picks struct {
 // As many limits as a slider tells apart; of pairs, fewer each way.
 const (
 	manyLimits = 200
-	pairLimits = 40
+	pairLimits = 30
 )
 
-// answer fills in limits around the latencies that were seen, and the picks at them.
+// answer fills in limits around the latencies that were seen, and the answers at them.
 func (p Profile) answer(d *profileData) {
 	n := manyLimits
 	if d.Aggregated {
 		n = pairLimits
 	}
-	of := func(latency func(candidateData) time.Duration, own time.Duration) []time.Duration {
-		seen := []time.Duration{own}
-		for _, c := range d.Candidates {
-			if l := latency(c); l > 0 {
-				seen = append(seen, l)
+	d.Limits.TTFT, d.Stops.TTFT = p.limits(profile.Prefill, p.SLA.TTFT, n)
+	d.Limits.ITL, d.Stops.ITL = p.limits(profile.Decode, p.SLA.ITL, n)
+	d.SLA = limits{slices.Index(d.Limits.TTFT, p.SLA.TTFT), slices.Index(d.Limits.ITL, p.SLA.ITL)}
+	if d.Aggregated {
+		at := p.answers(profile.Aggregated, d)
+		for _, ttft := range d.Limits.TTFT {
+			row := make([]int, len(d.Limits.ITL))
+			for i, itl := range d.Limits.ITL {
+				row[i] = at(ttft, itl)
+			}
+			d.Picks.Aggregated = append(d.Picks.Aggregated, row)
+		}
+		return
+	}
+	prefill, decode := p.answers(profile.Prefill, d), p.answers(profile.Decode, d)
+	for _, ttft := range d.Limits.TTFT {
+		d.Picks.Prefill = append(d.Picks.Prefill, prefill(ttft, p.SLA.ITL))
+	}
+	for _, itl := range d.Limits.ITL {
+		d.Picks.Decode = append(d.Picks.Decode, decode(p.SLA.TTFT, itl))
+	}
+}
+
+// limits are those of TTFT, prefill's, or of ITL, decode's: about n stops of a slider
+// and each at which a point begins to hold.
+func (p Profile) limits(of profile.Phase, own time.Duration, n int) (all []time.Duration, stops []int) {
+	seen := []time.Duration{own}
+	for _, x := range p.Points {
+		switch {
+		case x.Phase == of:
+			seen = append(seen, x.Latency(p.SLA))
+		case x.Load != nil && x.Phase == profile.Aggregated:
+			of := map[profile.Phase]profile.Distribution{profile.Prefill: x.Load.TTFT, profile.Decode: x.Load.ITLOf(p.SLA)}[of]
+			seen = append(seen, of.At(p.SLA.Stat))
+			if p.SLA.Stat.Quantile() == 0 {
+				seen = append(seen, of.Mean+of.Half) // from where on it surely holds
 			}
 		}
-		return around(seen, own, n)
 	}
-	d.Limits = limitsOf{
-		TTFT: of(func(c candidateData) time.Duration { return c.TTFT }, p.SLA.TTFT),
-		ITL:  of(func(c candidateData) time.Duration { return c.ITL }, p.SLA.ITL),
-	}
-	d.SLA = limits{slices.Index(d.Limits.TTFT, p.SLA.TTFT), slices.Index(d.Limits.ITL, p.SLA.ITL)}
-	for _, ttft := range d.Limits.TTFT {
-		if !d.Aggregated {
-			d.Picks.Prefill = append(d.Picks.Prefill, p.pick(profile.Prefill, ttft, p.SLA.ITL))
-			continue
-		}
-		row := make([]int, len(d.Limits.ITL))
-		for i, itl := range d.Limits.ITL {
-			row[i] = p.pick(profile.Aggregated, ttft, itl)
-		}
-		d.Picks.Aggregated = append(d.Picks.Aggregated, row)
-	}
-	if !d.Aggregated {
-		for _, itl := range d.Limits.ITL {
-			d.Picks.Decode = append(d.Picks.Decode, p.pick(profile.Decode, p.SLA.TTFT, itl))
+	seen = slices.DeleteFunc(seen, func(l time.Duration) bool { return l <= 0 })
+	round := around(seen, own, n)
+	all = slices.Concat(seen, round)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i, l := range all {
+		if _, is := slices.BinarySearch(round, l); is {
+			stops = append(stops, i)
 		}
 	}
+	return all, stops
 }
 
 // around are about n limits from half the least to twice the most, evenly by their
@@ -94,15 +120,21 @@ func (p Profile) choose(phase profile.Phase, ttft, itl time.Duration) (recommend
 	return recommend.Choose(phase, p.Points, sla, p.Rank, p.OSL)
 }
 
-// pick is the choice as a number of picks.
-func (p Profile) pick(phase profile.Phase, ttft, itl time.Duration) int {
-	ch, err := p.choose(phase, ttft, itl)
-	if err != nil {
-		return 0
+// answers gives the place of a phase's answer for limits, which it adds to the data
+// where it is new.
+func (p Profile) answers(phase profile.Phase, d *profileData) func(ttft, itl time.Duration) int {
+	own, err := p.choose(phase, p.SLA.TTFT, p.SLA.ITL)
+	at := map[string]int{}
+	return func(ttft, itl time.Duration) int {
+		a := answer{Candidate: -1}
+		if ch, none := p.choose(phase, ttft, itl); none == nil {
+			a = p.answerOf(ch, own, err == nil)
+		}
+		i, known := at[a.key()]
+		if !known {
+			i = len(d.Answers)
+			at[a.key()], d.Answers = i, append(d.Answers, a)
+		}
+		return i
 	}
-	n := 1 + slices.IndexFunc(p.Points, func(x profile.Point) bool { return x.ID == ch.Picked.Point.ID })
-	if !ch.Feasible {
-		return -n
-	}
-	return n
 }

@@ -27,7 +27,8 @@ type Profile struct {
 	Prefill profile.PrefillSurface // at the pick; empty where there is none
 	Decode  profile.DecodeSurface  // likewise
 
-	LeftOut     []Fact // configurations, and why
+	LeftOut     []Fact                     // configurations, and why
+	Dropped     map[profile.Phase][]string // of them, those that a phase was not measured of
 	Verified    []string
 	Assumptions []string
 }
@@ -69,7 +70,9 @@ type profileData struct {
 	Aggregated bool            `json:"aggregated"`
 	SLA        limits          `json:"sla"` // of the profile: where in Limits
 	Limits     limitsOf        `json:"limits"`
+	Stops      stopsOf         `json:"stops"`
 	Picks      picks           `json:"picks"`
+	Answers    []answer        `json:"answers"`
 	Stat       string          `json:"stat"`
 	ISL        int             `json:"isl"`
 	OSL        int             `json:"osl"`

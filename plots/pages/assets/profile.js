@@ -9,18 +9,21 @@ const changed = (now, was) => {
   return Math.abs(share) < .05 ? "as profiled" : (share > 0 ? "+" : "−") + Math.abs(share).toFixed(1) + " % against the profile's";
 };
 
-// gpuSeconds are what a request takes of GPUs at the picks; null where one is none.
-const gpuSeconds = picks => picks.some(p => !p || !p.feasible) ? null
+// gpuSeconds are what a request takes of GPUs at the picks; null where one is not known.
+const gpuSeconds = picks => picks.some(p => !p?.feasible || p.spans) ? null
   : picks.reduce((sum, p) => sum + (p.c.phase === "prefill" ? data.isl : data.osl) / p.c.throughput, 0);
 
-// choose is the pick of a phase for limits, given by their places: recommend's, which
-// the page holds for each limit. Null where nothing can be compared.
+// choose is the answer of a phase for limits, given by their places: recommend's,
+// which the page holds for each. Null where nothing can be compared.
 const choose = (phase, at) => {
   const n = { prefill: () => data.picks.prefill[at.ttft], decode: () => data.picks.decode[at.itl], aggregated: () => data.picks.aggregated[at.ttft][at.itl] }[phase]();
-  return n === 0 ? null : { c: data.candidates[Math.abs(n) - 1], feasible: n > 0 };
+  const a = data.answers[n];
+  return a.candidate < 0 ? null : { ...a, c: data.candidates[a.candidate] };
 };
 
-const limitNs = (what, at) => data.limits[what][at[what]];
+// promised are flags of other promises.
+const promised = ms => `--ttft ${ms.ttft} --itl ${ms.itl}`;
+const own = { ttft: inMs(data.limits.ttft[data.sla.ttft]), itl: inMs(data.limits.itl[data.sla.itl]) }; // promises of the profile, ms
 const profiled = phases.map(p => choose(p, data.sla));
 
 // charts of candidates: one for each latency that is promised.
@@ -35,8 +38,21 @@ const charts = phases.flatMap(phase => (data.aggregated ? ["ttft", "itl"] : [pha
   return { what, phase, chart: series.length ? xy(box, { title: `${phase}: throughput by ${name}`, x: `${name} ${data.stat}, ms`, y: "tokens/s/GPU", log: true, series }) : null };
 }));
 
-const card = (phase, e, was) => {
+// spanText says what a configuration may give.
+const spanText = s => {
+  if (s.low > 0) return s.high === null ? `at least ${number(s.low)}` : s.high > s.low ? `between ${number(s.low)} and ${number(s.high)}` : number(s.low);
+  return s.high === null ? "nothing measured, so any number of" : `at most ${number(s.high)}`;
+};
+
+// unknown is the card of a phase whose best load lies between points: no pick.
+const unknown = (title, phase, a, ms) => el("div", { class: "pick missed", "data-phase": phase, "data-undecided": "true", "data-label": a.label }, title,
+  el("p", { class: "label" }, a.label || "undecided"),
+  a.spans.map(s => el("p", {}, `${s.label}: ${spanText(s)} tokens/s/GPU`)),
+  el("p", {}, el("b", {}, `Not measured in between: run profile-sla with ${promised(ms)}.`)));
+
+const card = (phase, e, was, ms) => {
   const title = el("h3", {}, phase);
+  if (e?.spans) return unknown(title, phase, e, ms);
   if (!e) return el("div", { class: "pick" }, title, el("p", { class: "label" }, "none"), el("p", {}, "no point can be compared"));
   const c = e.c, facts = [];
   if (phase !== "decode") facts.push("TTFT " + msText(c.ttft_ns));
@@ -48,44 +64,48 @@ const card = (phase, e, was) => {
     el("p", {}, `${number(c.throughput)} tokens/s/GPU`, was?.feasible && e.feasible ? `: ${changed(c.throughput, was.c.throughput)}` : ""));
 };
 
-const show = at => {
+// show is told the promises in milliseconds, and the places of their answers.
+const show = (ms, at) => {
   const picks = phases.map(p => choose(p, at));
-  const cards = picks.map((e, i) => card(phases[i], e, profiled[i]));
+  const cards = picks.map((e, i) => card(phases[i], e, profiled[i], ms));
   const now = gpuSeconds(picks), was = gpuSeconds(profiled);
   cards.push(el("div", { class: "pick cost" }, el("h3", {}, "cost"), now === null ? el("p", { class: "label" }, "–") : el("p", { class: "label" }, number(Number(now.toPrecision(4))), " ", el("small", {}, "GPU-seconds a request")),
     now !== null && data.usd > 0 ? el("p", {}, number(Number((now / 3600 * data.usd * 1000).toPrecision(4))) + " USD per 1,000 requests") : "",
-    now !== null && was !== null ? el("p", {}, changed(now, was)) : el("p", {}, "not known where a promise is missed")));
+    now !== null && was !== null ? el("p", {}, changed(now, was)) : el("p", {}, picks.some(p => p?.spans) ? "not known where a pick is not" : "not known where a promise is missed")));
   document.getElementById("picks").replaceChildren(...cards);
-  document.getElementById("otherwise").textContent = at.ttft === data.sla.ttft && at.itl === data.sla.itl ? ""
-    : `This profile looked at loads for TTFT ${msText(limitNs("ttft", data.sla))} and ITL ${msText(limitNs("itl", data.sla))}. One for these promises would look at other loads, and may find better ones: --ttft ${inMs(limitNs("ttft", at))} --itl ${inMs(limitNs("itl", at))}.`;
-  redraw(at, picks.filter(Boolean).map(p => p.c.id));
+  document.getElementById("otherwise").textContent = ms.ttft === own.ttft && ms.itl === own.itl ? ""
+    : `This profile looked at loads for TTFT ${number(own.ttft)} ms and ITL ${number(own.itl)} ms. One for these promises would look at other loads, and may find better ones: ${promised(ms)}.`;
+  redraw(ms, picks.filter(p => p && !p.spans).map(p => p.c.id));
 };
 
 // redraw moves limits and rings in the charts, once for a frame.
 let waiting = null;
-const redraw = (at, marked) => {
+const redraw = (ms, marked) => {
   if (!waiting) requestAnimationFrame(() => { waiting(); waiting = null; });
-  waiting = () => { for (const c of charts) c.chart?.now([{ x: inMs(limitNs(c.what, at)), name: "SLA " + msText(limitNs(c.what, at)) }], marked); };
+  waiting = () => { for (const c of charts) c.chart?.now([{ x: ms[c.what], name: "SLA " + number(ms[c.what]) + " ms" }], marked); };
 };
 
-// control links a slider and a field to one limit: a field takes the nearest limit
-// that the page has an answer for.
+// control links a slider and a field to one promise, in milliseconds: a field keeps
+// what is typed, the slider has its stops. The place is that of the greatest limit
+// with an answer that is no greater.
 const control = (what, tell) => {
-  const field = document.getElementById(what), slide = document.getElementById(what + "-slide"), all = data.limits[what].map(inMs);
-  Object.assign(slide, { min: 0, max: all.length - 1, step: 1 });
-  const put = i => { slide.value = i; field.value = all[i]; slide.setAttribute("aria-valuetext", all[i] + " ms"); };
-  const far = (i, ms) => Math.abs(Math.log(all[i] / ms));
-  slide.addEventListener("input", () => { put(Number(slide.value)); tell(); });
-  field.addEventListener("change", () => {
-    const ms = Number(field.value);
-    put(ms > 0 ? all.reduce((best, _, i) => far(i, ms) < far(best, ms) ? i : best, 0) : Number(slide.value));
-    tell();
-  });
-  put(data.sla[what]);
-  return { at: () => Number(slide.value), reset: () => put(data.sla[what]) };
+  const field = document.getElementById(what), slide = document.getElementById(what + "-slide"), all = data.limits[what], stops = data.stops[what];
+  const last = (of, ns) => Math.max(0, of.findLastIndex(l => l <= ns));
+  let ms = own[what];
+  Object.assign(slide, { min: 0, max: stops.length - 1, step: 1 });
+  const put = v => {
+    ms = v;
+    field.value = v;
+    slide.value = last(stops.map(i => all[i]), Math.round(v * 1e6));
+    slide.setAttribute("aria-valuetext", v + " ms");
+  };
+  slide.addEventListener("input", () => { put(inMs(all[stops[slide.value]])); tell(); });
+  field.addEventListener("change", () => { put(Number(field.value) > 0 ? Number(field.value) : ms); tell(); });
+  put(ms);
+  return { ms: () => ms, at: () => last(all, Math.round(ms * 1e6)), reset: () => put(own[what]) };
 };
 
-const update = () => show({ ttft: ttft.at(), itl: itl.at() });
+const update = () => show({ ttft: ttft.ms(), itl: itl.ms() }, { ttft: ttft.at(), itl: itl.at() });
 const ttft = control("ttft", update), itl = control("itl", update);
 document.getElementById("reset").addEventListener("click", () => { ttft.reset(); itl.reset(); update(); });
 document.getElementById("sla").addEventListener("submit", e => e.preventDefault());

@@ -2,8 +2,12 @@ package report_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,12 +147,14 @@ func scramble(p *profile.Point, r *rand.Rand, short bool) {
 
 // picked is a pick of the page, or of recommend.
 type picked struct {
-	ID       string `json:"id"`
+	Phase    string `json:"phase"`
+	ID       string `json:"id"` // empty: the page has none
 	Feasible bool   `json:"feasible"`
 }
 
 // grid moves both promises over limits that the page offers, and holds the picks
-// against recommend's, of which it gives how many different ones there were.
+// against recommend's, of which it gives how many different ones there were. Where
+// the page says that it knows none, there is nothing to hold; as profiled it does.
 func grid(t *testing.T, b *browser.Browser, run store.Run) (picks int) {
 	t.Helper()
 	var got []struct {
@@ -157,18 +163,24 @@ func grid(t *testing.T, b *browser.Browser, run store.Run) (picks int) {
 	}
 	b.Eval(`(() => {
 	  const limits = JSON.parse(document.getElementById('data').textContent).limits, out = [];
-	  const put = (id, i) => { const f = document.getElementById(id + '-slide'); f.value = i; f.dispatchEvent(new Event('input')); return Math.round(Number(document.getElementById(id).value) * 1e6); };
-	  const some = all => all.map((_, i) => i).filter(i => i % Math.ceil(all.length / 10) === 0);
+	  const put = (id, ns) => { const f = document.getElementById(id); f.value = ns / 1e6; f.dispatchEvent(new Event('change')); return Math.round(Number(f.value) * 1e6); };
+	  const now = (ttft, itl) => ({ ttft, itl, picks: [...document.querySelectorAll('#picks .pick[data-phase]')].map(p => ({ phase: p.dataset.phase, id: p.dataset.id ?? '', feasible: p.dataset.feasible === 'true' })) });
+	  const some = all => all.filter((_, i) => i % Math.ceil(all.length / 12) === 0);
+	  out.push(now(Math.round(Number(document.getElementById('ttft').value) * 1e6), Math.round(Number(document.getElementById('itl').value) * 1e6)));
 	  for (const t of some(limits.ttft)) { const ttft = put('ttft', t);
-	    for (const i of some(limits.itl)) { const itl = put('itl', i);
-	      out.push({ ttft, itl, picks: [...document.querySelectorAll('#picks .pick[data-id]')].map(p => ({ id: p.dataset.id, feasible: p.dataset.feasible === 'true' })) }); } }
+	    for (const i of some(limits.itl)) out.push(now(ttft, put('itl', i))); }
 	  return out;
 	})()`, &got)
 	different := map[string]bool{}
-	for _, g := range got {
+	for i, g := range got {
 		sla := run.SLA
 		sla.TTFT, sla.ITL = time.Duration(g.TTFT), time.Duration(g.ITL)
 		want := choices(run, sla)
+		for k := range g.Picks {
+			if k < len(want) && g.Picks[k].ID == "" && g.Picks[k].Phase == want[k].Phase && i > 0 {
+				g.Picks[k] = want[k]
+			}
+		}
 		if fmt.Sprint(g.Picks) != fmt.Sprint(want) {
 			t.Errorf("TTFT %v, ITL %v: the page picks %v, recommend %v", sla.TTFT, sla.ITL, g.Picks, want)
 		}
@@ -195,7 +207,7 @@ func choices(run store.Run, sla profile.SLA) []picked {
 	var out []picked
 	add := func(c recommend.Choice, err error) {
 		if err == nil {
-			out = append(out, picked{c.Picked.Point.ID, c.Feasible})
+			out = append(out, picked{string(c.Phase), c.Picked.Point.ID, c.Feasible})
 		}
 	}
 	if aggregated {
@@ -231,4 +243,92 @@ func slides(t *testing.T, b *browser.Browser) {
 		t.Error("a mark has the focus, and no tip is shown")
 	}
 	b.Eval("document.activeElement.blur()", nil)
+}
+
+// What a profile says of promises that it was not made for is no other than what a
+// profile made for them finds: where the page names a configuration it is that one,
+// where it has figures they are within its nearness, and what it says to lie between
+// two loads does.
+func TestProfilePageOfOtherPromises(t *testing.T) {
+	b := browser.Start(t)
+	dir := t.TempDir()
+	profiled := func(itl string) (string, store.Recommendation) {
+		at := filepath.Join(dir, itl)
+		r := program.Run(t.Context(), t, nil, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-70b", "--gpu", "h100-sxm", "--isl", "3000", "--osl", "150", "--ttft", "1000", "--itl", itl, "--quiet", "--output-dir", at)
+		if r.Code != 0 {
+			t.Fatalf("%d: %s", r.Code, r.Stderr)
+		}
+		rec, err := store.ReadRecommendation(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at, rec
+	}
+	at, _ := profiled("40")
+	b.Size(1280, 900)
+	b.Open(filepath.Join(at, "report.html"))
+	b.Until("document.querySelector('#picks .pick[data-id]')")
+	for _, itl := range []string{"15", "25", "27", "30", "39.5", "40.01", "45", "60"} {
+		_, rec := profiled(itl)
+		var got struct {
+			Field, Undecided, Label, Text, Cost, Otherwise string
+		}
+		b.Eval(fmt.Sprintf(`(() => {
+		  const f = document.getElementById('itl'); f.value = %q; f.dispatchEvent(new Event('change'));
+		  const p = document.querySelector('#picks .pick[data-phase=decode]');
+		  return { field: f.value, undecided: p.dataset.undecided ?? '', label: p.dataset.label ?? p.querySelector('.label').firstChild.textContent, text: p.innerText,
+		    cost: document.querySelector('#picks .cost').innerText, otherwise: document.getElementById('otherwise').textContent };
+		})()`, itl), &got)
+		want := rec.Decode
+		if got.Field != itl || !strings.Contains(got.Otherwise, "--itl "+itl) {
+			t.Errorf("ITL %s: the field has %q, the flags are %q", itl, got.Field, got.Otherwise)
+		}
+		if label := strings.TrimSpace(got.Label); label != "" && label != want.Label {
+			t.Errorf("ITL %s: %q is named, profile-sla picks %s", itl, label, want.Label)
+		}
+		if got.Undecided == "" {
+			if v := throughputIn(t, got.Text); math.Abs(v/want.ThroughputPerGPU-1) > .05 {
+				t.Errorf("ITL %s: %v tokens/s/GPU, profile-sla finds %v", itl, v, want.ThroughputPerGPU)
+			}
+			continue
+		}
+		if !between(t, got.Text, want.Label, want.ThroughputPerGPU) {
+			t.Errorf("ITL %s: %q, profile-sla finds %s with %v", itl, got.Text, want.Label, want.ThroughputPerGPU)
+		}
+		if strings.Contains(got.Cost, "GPU-seconds") || strings.Contains(got.Cost+got.Text, "against the profile") {
+			t.Errorf("ITL %s: nothing is picked, and %q is compared, %q", itl, got.Text, got.Cost)
+		}
+		if itl == "25" {
+			looks(t, b, "profile_between")
+		}
+	}
+}
+
+// throughputIn reads "883.2 tokens/s/GPU" out of a card.
+func throughputIn(t *testing.T, card string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(`([\d,.]+) (?:\([^)]*\) )?tokens/s/GPU`).FindStringSubmatch(card)
+	if m == nil {
+		t.Fatalf("no throughput in %q", card)
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// between reports whether a card says of a configuration that it may give v.
+func between(t *testing.T, card, label string, v float64) bool {
+	t.Helper()
+	m := regexp.MustCompile(label + `: (at least|between) ([\d,.]+)(?: and ([\d,.]+))? tokens`).FindStringSubmatch(card)
+	if m == nil {
+		return false
+	}
+	number := func(s string) float64 {
+		x, _ := strconv.ParseFloat(strings.ReplaceAll(s, ",", ""), 64)
+		return x
+	}
+	const rounded = .001
+	return v >= number(m[2])*(1-rounded) && (m[1] == "at least" || v <= number(m[3])*(1+rounded))
 }
