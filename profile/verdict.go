@@ -128,14 +128,16 @@ func (a Attainment) TooShort(phase Phase, s SLA) bool {
 // pooled reports whether ITL is judged by a percentile of all gaps.
 func pooled(s SLA) bool { return s.Stat.Quantile() > 0 && !s.PerRequest }
 
-// Untold says why a load tells nothing of whether its engine holds the SLA at that
-// rate: the figures are not the engine's, the load was not the one that was meant,
+// Untold says why a measurement tells nothing of whether its engine holds the SLA at
+// that load: the figures are not the engine's, the load was not the one that was meant,
 // or too few were judged. Empty where it holds, or misses.
 func (p Point) Untold(s SLA) string {
 	a := p.Load
 	switch {
 	case p.Invalid != "":
 		return p.Invalid
+	case a == nil:
+		return p.unmeasured(s)
 	case p.Meets(s):
 		return a.Easier
 	case a.Harder != "":
@@ -148,6 +150,21 @@ func (p Point) Untold(s SLA) string {
 		return "no time between output tokens was seen"
 	case p.Phase != Decode && a.TTFT.At(s.Stat) <= 0:
 		return "no first token was seen"
+	}
+	return ""
+}
+
+// unmeasured is Untold of a measurement that is no open-loop load and not invalid.
+func (p Point) unmeasured(s SLA) string {
+	switch {
+	case p.Failures > 0:
+		return "" // an engine that fails requests misses
+	case p.Latency(s) <= 0 && len(p.Warnings) > 0:
+		return "could not be measured: " + p.Warnings[0].Message
+	case p.Latency(s) <= 0:
+		return "could not be measured"
+	case p.Undecided(s):
+		return fmt.Sprintf("%s is undecided: %.0f independent samples, %d needed", s.Stat, p.Samples(s), SamplesFor(s.Stat))
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"plimsoll/profile"
@@ -36,9 +37,9 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 		return ch, ErrNoPoints
 	}
 	firmOnly(ch.All, sla)
-	best := highestHeld(ch.All)
+	best, open := highestHeld(ch.All), ch.leftOpen(points, sla)
 	if ch.Feasible = best >= 0; ch.Feasible {
-		ch.Why = whyAggregated(ch.All, best)
+		ch.Why = whyAggregated(ch.All, best, labels(open, ch.All[best].Label()))
 	} else {
 		best = leastExcess(ch.All, sla)
 		ch.Why = "one request at a time holds the SLA, and no rate that was tried"
@@ -53,7 +54,8 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 		}
 	}
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
-	ch.Warnings = append(ch.Warnings, ch.undecided(points, sla)...)
+	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
+	ch.Warnings = append(ch.Warnings, ch.undecidedPick(sla)...)
 	return ch, nil
 }
 
@@ -159,18 +161,23 @@ func leastExcess(all []Candidate, sla profile.SLA) int {
 	return best
 }
 
-func whyAggregated(all []Candidate, best int) string {
+// whyAggregated says by how much the winner leads the best other configuration, of
+// those that are not left open.
+func whyAggregated(all []Candidate, best int, open []string) string {
 	w, second := all[best], -1
 	for i, c := range all {
-		if c.Feasible && c.Label() != w.Label() && highest(all, c) && (second < 0 || c.Point.ThroughputPerGPU > all[second].Point.ThroughputPerGPU) {
+		if c.Feasible && c.Label() != w.Label() && !slices.Contains(open, c.Label()) && highest(all, c) && (second < 0 || c.Point.ThroughputPerGPU > all[second].Point.ThroughputPerGPU) {
 			second = i
 		}
 	}
-	if second < 0 {
+	switch {
+	case second < 0 && len(open) == 0:
 		return "the only configuration that holds the SLA at any rate"
+	case second < 0:
+		return withOpen("most output tokens/s/GPU at the highest rate that was seen to hold", open)
 	}
-	return fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds, %+.0f %% against %s",
-		100*(w.Point.ThroughputPerGPU/all[second].Point.ThroughputPerGPU-1), all[second].Label())
+	return withOpen(fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds, %+.0f %% against %s",
+		100*(w.Point.ThroughputPerGPU/all[second].Point.ThroughputPerGPU-1), all[second].Label()), open)
 }
 
 // LostAggregated says why a load of ChooseAggregated is not the pick.

@@ -2,6 +2,7 @@ package recommend
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,8 +10,9 @@ import (
 	"plimsoll/profile"
 )
 
-// whyPicked says by how much the winner leads the best other configuration.
-func whyPicked(all []Candidate, best int, rank Rank) string {
+// whyPicked says by how much the winner leads the best other configuration, of those
+// that are not left open.
+func whyPicked(all []Candidate, best int, rank Rank, open []string) string {
 	w := all[best]
 	second, higher := -1, false
 	for i, c := range all {
@@ -19,21 +21,26 @@ func whyPicked(all []Candidate, best int, rank Rank) string {
 		}
 		if c.Value(rank) > w.Value(rank) {
 			higher = true
+		} else if slices.Contains(open, c.Label()) {
+			continue
 		}
 		if second < 0 || c.Value(rank) > all[second].Value(rank) {
 			second = i
 		}
 	}
+	kind := adjective(rank, w.Point.Provenance)
 	switch {
-	case second < 0:
+	case second < 0 && len(open) == 0:
 		return "the only one measured that meets the SLA"
+	case second < 0:
+		return withOpen(fmt.Sprintf("best %s throughput per GPU that was seen", kind), open)
 	case higher:
 		return fmt.Sprintf("fewer GPUs at a throughput per GPU that the measurement cannot tell from %s's", all[second].Label())
 	case all[second].Value(rank) <= 0:
-		return fmt.Sprintf("best %s throughput per GPU", adjective(rank, w.Point.Provenance))
+		return withOpen(fmt.Sprintf("best %s throughput per GPU", kind), open)
 	default:
-		return fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", adjective(rank, w.Point.Provenance),
-			100*(w.Value(rank)/all[second].Value(rank)-1), all[second].Label())
+		return withOpen(fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", kind,
+			100*(w.Value(rank)/all[second].Value(rank)-1), all[second].Label()), open)
 	}
 }
 

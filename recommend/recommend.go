@@ -119,8 +119,9 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 		sustain(ch.All, sla, osl)
 	}
 	var best int
+	open := ch.leftOpen(points, sla)
 	if best, ch.Feasible = pick(ch.All, rank, sla); ch.Feasible {
-		ch.Why = whyPicked(ch.All, best, rank)
+		ch.Why = whyPicked(ch.All, best, rank, labels(open, ch.All[best].Label()))
 	} else {
 		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
 	}
@@ -135,6 +136,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 		}
 	}
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
+	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
 	return ch, nil
 }

@@ -1,71 +1,122 @@
 package recommend
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"plimsoll/profile"
 )
 
-// undecidedRate is the code of a rate of which loads do not say whether it holds.
-const undecidedRate = "undecided_rate"
+// The codes of a rate, and of requests in flight, of which measurements do not say
+// whether they hold.
+const (
+	undecidedRate  = "undecided_rate"
+	undecidedCount = "undecided_count"
+)
 
-// undecided says what the loads of aggregated engines leave open: of which
-// configurations a rate that might be better than what was seen to hold, and whether
-// the pick's surely holds.
-func (ch Choice) undecided(points []profile.Point, sla profile.SLA) (ws []profile.Warning) {
+// leftOpen are the loads that might show a configuration to be better than it seems: of
+// each the least above what was seen to hold and below what missed whose measurement
+// says nothing of the engine.
+func (ch Choice) leftOpen(points []profile.Point, sla profile.SLA) (open []profile.Point) {
 	seen := map[string]bool{}
 	for _, p := range points {
 		label := p.Config.Parallelism.Label()
-		if p.Phase != profile.Aggregated || seen[label] {
+		if p.Phase != ch.Phase || seen[label] {
 			continue
 		}
 		seen[label] = true
-		if o, ok := leastUntold(points, label, ch.held(label), sla); ok && o.Rate < missedAbove(ch.All, label, ch.held(label), sla) {
-			ws = append(ws, profile.Warnf(undecidedRate, "%s: whether %s holds %.4g requests/s is undecided, so that it may be better than it seems: %s",
-				ch.Phase, label, o.Rate, o.Untold(sla)))
+		held := ch.held(label)
+		if o, ok := leastUntold(points, ch.Phase, label, held, sla); ok && loadOf(o) < missedAbove(ch.All, label, held, sla) {
+			open = append(open, o)
 		}
 	}
+	return open
+}
+
+// loadOf is what a configuration's points are ordered by: requests/s of open-loop
+// loads, requests in flight of others.
+func loadOf(p profile.Point) float64 {
+	if p.Phase == profile.Aggregated {
+		return p.Rate
+	}
+	return float64(p.Asked)
+}
+
+// undecided warns of what is left open.
+func (ch Choice) undecided(open []profile.Point, sla profile.SLA) (ws []profile.Warning) {
+	for _, p := range open {
+		code, what := undecidedCount, fmt.Sprintf("meets the SLA at %d in flight", p.Asked)
+		if p.Phase == profile.Aggregated {
+			code, what = undecidedRate, fmt.Sprintf("holds %.4g requests/s", p.Rate)
+		}
+		ws = append(ws, profile.Warnf(code, "%s: whether %s %s is undecided, so that it may be better than it seems: %s",
+			ch.Phase, p.Config.Parallelism.Label(), what, p.Untold(sla)))
+	}
+	return ws
+}
+
+// labels are the configurations of points but for one.
+func labels(points []profile.Point, but string) (ls []string) {
+	for _, p := range points {
+		if l := p.Config.Parallelism.Label(); l != but {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// withOpen is why something was picked, and over which configurations that says nothing.
+func withOpen(why string, open []string) string {
+	if len(open) == 0 {
+		return why
+	}
+	return fmt.Sprintf("%s; how much %s could do is undecided", why, strings.Join(open, ", "))
+}
+
+// undecidedPick warns of an aggregated pick whose load might miss in another.
+func (ch Choice) undecidedPick(sla profile.SLA) []profile.Warning {
 	p := ch.Picked.Point
 	if !ch.Feasible || p.Load.Surely(p.Phase, sla) {
-		return ws
+		return nil
 	}
 	why := "the 95 % interval of what was seen holds the limit"
 	if p.Load.TooShort(p.Phase, sla) {
 		why = "which hang together, no 95 % interval can be given"
 	}
-	return append(ws, profile.Warnf(undecidedRate, "%s: that the pick %s holds %.4g requests/s is undecided: by the %d requests that were judged, %s",
-		ch.Phase, ch.Picked.Label(), p.Rate, p.Load.Requests, why))
+	return []profile.Warning{profile.Warnf(undecidedRate, "%s: that the pick %s holds %.4g requests/s is undecided: by the %d requests that were judged, %s",
+		ch.Phase, ch.Picked.Label(), p.Rate, p.Load.Requests, why)}
 }
 
-// held is the highest rate that a configuration holds, 0 where it holds none.
-func (ch Choice) held(label string) (rate float64) {
+// held is the highest load that a configuration holds, 0 where it holds none.
+func (ch Choice) held(label string) (load float64) {
 	for _, c := range ch.All {
 		if c.Feasible && c.Label() == label {
-			rate = max(rate, c.Point.Rate)
+			load = max(load, loadOf(c.Point))
 		}
 	}
-	return rate
+	return load
 }
 
-// leastUntold is the load of a configuration at the least rate above another that says
-// nothing.
-func leastUntold(points []profile.Point, label string, rate float64, sla profile.SLA) (least profile.Point, found bool) {
+// leastUntold is the measurement of a configuration at the least load above another
+// that says nothing.
+func leastUntold(points []profile.Point, phase profile.Phase, label string, load float64, sla profile.SLA) (least profile.Point, found bool) {
 	for _, p := range points {
-		if p.Phase == profile.Aggregated && p.Load != nil && p.Config.Parallelism.Label() == label &&
-			p.Rate > rate && p.Untold(sla) != "" && (!found || p.Rate < least.Rate) {
+		if p.Phase == phase && p.Config.Parallelism.Label() == label && (p.Load != nil || phase != profile.Aggregated) &&
+			loadOf(p) > load && p.Untold(sla) != "" && (!found || loadOf(p) < loadOf(least)) {
 			least, found = p, true
 		}
 	}
 	return least, found
 }
 
-// missedAbove is the least rate above another at which a configuration did not hold,
+// missedAbove is the least load above another at which a configuration did not hold,
 // +Inf where there is none.
-func missedAbove(all []Candidate, label string, rate float64, sla profile.SLA) float64 {
+func missedAbove(all []Candidate, label string, load float64, sla profile.SLA) float64 {
 	missed := math.Inf(1)
 	for _, c := range all {
-		if p := c.Point; c.Label() == label && p.Rate > rate && !c.Feasible && p.Untold(sla) == "" {
-			missed = min(missed, p.Rate)
+		if p := c.Point; c.Label() == label && loadOf(p) > load && !c.Feasible && p.Untold(sla) == "" {
+			missed = min(missed, loadOf(p))
 		}
 	}
 	return missed

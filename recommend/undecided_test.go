@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -51,6 +52,46 @@ func TestChooseAggregatedUntold(t *testing.T) {
 		}
 		if i := ch.Picked.Point.Throughput95; i.High != c.upTo {
 			t.Errorf("%s: throughput up to %.4g, want %.4g", name, i.High, c.upTo)
+		}
+	}
+}
+
+// The same of requests in flight: nothing is said to lead what was not decided.
+func TestChooseUntold(t *testing.T) {
+	at := func(tp, n int, itl time.Duration, invalid string) profile.Point {
+		p := decode(tp, float64(n), itl)
+		p.Asked, p.Invalid = n, invalid
+		return p
+	}
+	const busy = "the client was the bottleneck"
+	for name, c := range map[string]struct {
+		points []profile.Point
+		why    string
+		want   []string
+	}{
+		"all is told": {[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, ""), at(1, 20, 30*ms, "")}, "best measured throughput per GPU, +100 % against TP:1", nil},
+		"above what holds": {
+			[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, ""), at(1, 20, 30*ms, busy)},
+			"best measured throughput per GPU that was seen; how much TP:1 could do is undecided",
+			[]string{"decode: whether TP:1 meets the SLA at 20 in flight is undecided, so that it may be better than it seems: " + busy},
+		},
+		"a third is told": {
+			[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, busy), at(4, 40, 10*ms, "")},
+			"best measured throughput per GPU, +100 % against TP:4; how much TP:1 could do is undecided",
+			[]string{"decode: whether TP:1 meets the SLA at 10 in flight is undecided"},
+		},
+		"above what misses": {[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 30*ms, ""), at(1, 20, 30*ms, busy)}, "the only one measured that meets the SLA", nil},
+		"of the pick":       {[]profile.Point{at(2, 40, 10*ms, ""), at(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: whether TP:2 meets the SLA at 80 in flight is undecided"}},
+	} {
+		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), ByThroughput, c.points...)
+		var got []string
+		for _, w := range ch.Warnings {
+			if w.Code == undecidedCount {
+				got = append(got, w.Message)
+			}
+		}
+		if ch.Picked.Label() != "TP:2" || ch.Why != c.why || !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s: picked %s: %s; said %q", name, ch.Picked.Label(), ch.Why, got)
 		}
 	}
 }

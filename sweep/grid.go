@@ -174,6 +174,9 @@ func (r *runner) gridSweep(ctx context.Context, s *trial) error {
 			return err
 		}
 		meets := p.Meets(o.SLA)
+		if !meets && p.Untold(o.SLA) != "" {
+			continue // the boundary may be on either side of it
+		}
 		if !meets && held > 0 && g.asked-held > max(attentionReplicas(s.cfg), held/20) {
 			r.book.warn(s, profile.Warnf("coarse_grid",
 				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", s.label(), held, g.asked))

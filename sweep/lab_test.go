@@ -25,6 +25,7 @@ type law struct {
 	slower          float64 // share by which decoding is slower under open-loop load
 	doubt           string  // of its records under open-loop load; empty = none
 	busyPlays       [2]int  // from the first load to before the second, counted from 1, the client is the bottleneck
+	busyFrom        int     // in-flight count of decode from which on the client is the bottleneck; 0 = never
 	busyAbove       float64 // requests/s of a load above which the client is the bottleneck; 0 = never
 	context         int     // longer requests fail under open-loop load; 0 = none does
 	forgets         bool    // its prefix cache keeps nothing under open-loop load
@@ -127,7 +128,7 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 		v.died = errors.New("exit code 137")
 	}
 	m := Measurement{Client: &profile.Client{}}
-	if !w.Warmup && v.measured < v.law.busy {
+	if !w.Warmup && v.measured < v.law.busy || w.SharedPrompts && v.law.busyFrom > 0 && w.InFlight >= v.law.busyFrom {
 		m.Client.Why = "no processor time"
 	}
 	v.measured++

@@ -82,11 +82,14 @@ const (
 // within one request or fineness, and one count beyond it, assuming that ITL does
 // not fall with load. It tries 1, then start (0: firstStep), and climbs to where
 // the straight line through the last two crosses the SLA, until one misses it;
-// then it narrows the bracket. In the end it adds the middle of what holds, for
-// the curve's shape, where it has none there.
+// then it narrows the bracket. A count whose measurement says nothing of the engine
+// bounds the search as a miss does, but no line goes through it; where it had too few
+// requests for a percentile, more in flight have more, and the search goes on above.
+// In the end it adds the middle of what holds, for the curve's shape, where it has
+// none there.
 func ascend(top, start int, sla profile.SLA, at func(n int) (profile.Point, error)) error {
 	lo, err := at(1)
-	if err != nil || top == 1 || !lo.Meets(sla) {
+	if err != nil || top == 1 || ends(lo, sla) {
 		return err // more load only makes it worse
 	}
 	if start == 0 {
@@ -99,7 +102,7 @@ func ascend(top, start int, sla profile.SLA, at func(n int) (profile.Point, erro
 		if err != nil {
 			return err
 		}
-		if !p.Meets(sla) {
+		if ends(p, sla) {
 			if a, err = narrow(a, next, lo, p, sla, at); err != nil {
 				return err
 			}
@@ -119,11 +122,20 @@ func ascend(top, start int, sla profile.SLA, at func(n int) (profile.Point, erro
 	return err
 }
 
+// ends reports whether a count bounds the search from above.
+func ends(p profile.Point, sla profile.SLA) bool { return !p.Meets(sla) && !fewRequests(p, sla) }
+
+// fewRequests reports whether a point has too few requests for the percentile of what
+// each of them got. Of gaps, which share the engine's steps, more in flight have no more.
+func fewRequests(p profile.Point, sla profile.SLA) bool {
+	return sla.PerRequest && p.Failures == 0 && p.Invalid == "" && p.Latency(sla) > 0 && p.Undecided(sla)
+}
+
 // beyond is a little more than the count above b where the line through both
 // points' latencies meets the SLA.
 func beyond(a, b int, lo, hi profile.Point, sla profile.SLA) int {
 	n := stride * b
-	if l, h := lo.Latency(sla), hi.Latency(sla); h > l {
+	if l, h := lo.Latency(sla), hi.Latency(sla); h > l && told(lo, hi, sla) {
 		at := float64(b) + float64(b-a)*float64(sla.ITL-h)/float64(h-l)
 		n = int(min(float64(n), 1+(1+fineness/2)*at))
 	}
@@ -147,10 +159,10 @@ func narrow(a, b int, lo, hi profile.Point, sla profile.SLA, at func(n int) (pro
 		if err != nil {
 			return a, err
 		}
-		if p.Meets(sla) {
-			a, lo = n, p
-		} else {
+		if ends(p, sla) {
 			b, hi = n, p
+		} else {
+			a, lo = n, p
 		}
 		slow = !slow && 2*(b-a) > width
 	}
@@ -162,10 +174,15 @@ func narrow(a, b int, lo, hi profile.Point, sla profile.SLA, at func(n int) (pro
 func crossing(a, b int, lo, hi profile.Point, sla profile.SLA) int {
 	l, h := lo.Latency(sla), hi.Latency(sla)
 	n := (a + b) / 2
-	if h > l {
+	if h > l && told(lo, hi, sla) {
 		n = a + int(float64(b-a)*float64(sla.ITL-l)/float64(h-l))
 	}
 	return min(max(n, a+1), b-1)
+}
+
+// told reports whether both points say something of their engine.
+func told(a, b profile.Point, sla profile.SLA) bool {
+	return a.Untold(sla) == "" && b.Untold(sla) == ""
 }
 
 // distinct sorts and drops repeats.

@@ -105,6 +105,47 @@ func TestAscentAgainstExhaustive(t *testing.T) {
 	})
 }
 
+// A count that says nothing bounds the search, whatever its figures would be.
+func TestAscentBelowWhatSaysNothing(t *testing.T) {
+	for from := 2; from < 60; from++ {
+		sla := profile.SLA{ITL: 20 * ms, Stat: profile.Mean}
+		best := 0
+		err := ascend(100, 0, sla, func(n int) (profile.Point, error) {
+			p := profile.Point{Phase: profile.Decode, Requests: n, ITL: profile.Distribution{Mean: 5*ms + time.Duration(n)*100*time.Microsecond}}
+			if n >= from {
+				p.Invalid, p.ITL.Mean = "the client was the bottleneck", 10*time.Second
+			} else {
+				best = max(best, n)
+			}
+			return p, nil
+		})
+		if err != nil || best != from-1 && best < from*95/100 {
+			t.Errorf("%v: %d in flight hold, and %d were found", err, from-1, best)
+		}
+	}
+}
+
+// Few requests in flight are too few for a percentile over requests: more have more.
+func TestAscentAboveTooFewRequests(t *testing.T) {
+	const few, hold = 30, 70
+	sla := profile.SLA{ITL: 20 * ms, Stat: profile.P90, PerRequest: true}
+	best := 0
+	err := ascend(200, 0, sla, func(n int) (profile.Point, error) {
+		d := profile.Distribution{N: n, Mean: 13*ms + time.Duration(n)*100*time.Microsecond, Neff: float64(n)}
+		if d.P90 = d.Mean; n >= few {
+			d.In90 = profile.Interval{Low: float64(d.P90) - 1, High: float64(d.P90) + 1}
+		}
+		p := profile.Point{Phase: profile.Decode, Requests: n, ITL: d, TPOT: d}
+		if p.Meets(sla) {
+			best = max(best, n)
+		}
+		return p, nil
+	})
+	if err != nil || best > hold || best < hold*95/100 {
+		t.Errorf("%v: %d in flight hold, and %d were found", err, hold, best)
+	}
+}
+
 func TestCandidates(t *testing.T) {
 	fits := func(c engine.Config) error {
 		if c.Parallelism.TP == 1 {

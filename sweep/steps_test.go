@@ -65,7 +65,7 @@ func (f *flight) Level(_ context.Context, n, tokens int) (Measurement, error) {
 		return Measurement{}, fmt.Errorf("level %d: %w", n, profile.ErrGrown)
 	}
 	m := Measurement{Client: &profile.Client{}, Window: profile.Window{From: f.now}, Running: []Running{{At: f.now, N: float64(n)}}}
-	if f.v.measured < l.busy {
+	if f.v.measured < l.busy || l.busyFrom > 0 && n >= l.busyFrom {
 		m.Client.Why = "no processor time"
 	}
 	f.v.measured++

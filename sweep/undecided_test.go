@@ -70,3 +70,56 @@ func TestAggregatedTooFewIsNoMiss(t *testing.T) {
 		t.Errorf("%v: picked %.4g requests/s, warnings %v", err, c.Picked.RPS, c.Warnings)
 	}
 }
+
+// Beyond what the client can send an in-flight count is no miss of the engine: nothing
+// is said to be better than a configuration whose boundary nobody saw.
+func TestDecodeClientIsTheBottleneck(t *testing.T) {
+	const from = 20
+	laws := three()
+	l := laws["TP:1"]
+	l.busyFrom = from
+	laws["TP:1"] = l
+	b := newLab(laws)
+	free, _, err := run(t, newLab(three()), options(b, 1, 2), Known{})
+	if err != nil || free.Decode.Picked.Label() != "TP:1" || free.Decode.Picked.Point.Asked <= from {
+		t.Fatalf("%v: picked %s at %d in flight where the client keeps up: this shows nothing", err, free.Decode.Picked.Label(), free.Decode.Picked.Point.Asked)
+	}
+	res, _, err := run(t, b, options(b, 1, 2), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := 0
+	for _, c := range res.Decode.All {
+		if c.Feasible && c.Label() == "TP:1" {
+			best = max(best, c.Point.Asked)
+		}
+	}
+	if best != from-1 {
+		t.Errorf("TP:1 was seen to hold %d in flight where the client sends %d", best, from-1)
+	}
+	want := "decode: whether TP:1 meets the SLA at 20 in flight is undecided, so that it may be better than it seems: the client was the bottleneck: no processor time"
+	if got := messageOf(res.Decode.Warnings, "undecided_count"); got != want {
+		t.Errorf("said: %q", got)
+	}
+	if why := res.Decode.Why; res.Decode.Picked.Label() != "TP:2" || strings.Contains(why, "against TP:1") || !strings.HasSuffix(why, "; how much TP:1 could do is undecided") {
+		t.Errorf("picked %s: %s", res.Decode.Picked.Label(), why)
+	}
+}
+
+// The grid names no boundary between a count that holds and one that says nothing.
+func TestGridClientIsTheBottleneck(t *testing.T) {
+	laws := three()
+	l := laws["TP:1"]
+	l.busyFrom = 64
+	laws["TP:1"] = l
+	b := newLab(laws)
+	o := options(b, 1)
+	o.Search, o.DecodeGranularity = Grid, 2
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := codes(res.Warnings); slices.Contains(got, "coarse_grid") || !slices.Contains(codes(res.Decode.Warnings), "undecided_count") {
+		t.Errorf("warnings %v and %v", got, res.Decode.Warnings)
+	}
+}
