@@ -119,11 +119,18 @@ func (t Traffic) blocks(a trace.Arrival) []uint64 {
 	return trace.Reblock(a, t.block)
 }
 
+// PrefixBlock is the tokens of the blocks by which its engines find what prompts
+// share; 0 = they keep nothing of them.
+func (l Layout) PrefixBlock() int {
+	if e := l.Pools[0].Engine; e.PrefixCaching {
+		return cmp.Or(e.Limits.BlockSize, prefixBlock)
+	}
+	return 0
+}
+
 // sharing is the traffic with what its requests share, for engines that look.
 func (t Traffic) sharing(l Layout) Traffic {
-	if e := l.Pools[0].Engine; e.PrefixCaching {
-		t.block = cmp.Or(e.Limits.BlockSize, prefixBlock)
-	}
+	t.block = l.PrefixBlock()
 	return t
 }
 

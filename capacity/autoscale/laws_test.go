@@ -111,7 +111,7 @@ func TestAHigherLimitIsNeverWorseOnARamp(t *testing.T) {
 // A day has the pattern's rate in every hour, within the noise of Poisson.
 func TestDay(t *testing.T) {
 	w := capacity.Workload{PeakQPS: 2.1, AvgISL: 100, P99ISL: 400, AvgOSL: 10, P99OSL: 10, Pattern: "business_hours", PeakToAverage: 2.1, PeakWindow: time.Hour}
-	requests, err := Day(w, 1)
+	requests, err := Day(w, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDay(t *testing.T) {
 			t.Errorf("hour %d: %v requests, want about %v", h, hours[h], want)
 		}
 	}
-	if _, err := Day(capacity.Workload{}, 1); err == nil {
+	if _, err := Day(capacity.Workload{}, 1, 0); err == nil {
 		t.Error("a workload of nothing has a day")
 	}
 }

@@ -166,7 +166,7 @@ func BenchmarkDay(b *testing.B) {
 	o.For = 24 * time.Hour
 	b.ReportAllocs()
 	for b.Loop() {
-		requests, err := Day(w, 1)
+		requests, err := Day(w, 1, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -268,9 +268,9 @@ func counted(requests iter.Seq[fleet.Request], seen func(requests int, at time.D
 
 func (o autoscaleOptions) requests() (iter.Seq[fleet.Request], error) {
 	if o.arrivals != nil {
-		return autoscale.Requests(trace.Of(o.arrivals...)), nil
+		return autoscale.Requests(trace.Of(o.arrivals...), 0), nil
 	}
-	return autoscale.Day(o.workload, o.seed)
+	return autoscale.Day(o.workload, o.seed, 0)
 }
 
 // run is the static fleet with the rules that may scale it.

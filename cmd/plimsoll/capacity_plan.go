@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
 
@@ -116,6 +117,28 @@ type planInputs struct {
 
 	ReplicaAvailability float64 `json:"replica_availability,omitempty"`
 	DomainGPUs          int     `json:"failure_domain,omitempty"`
+
+	Caches *planCaches `json:"caches,omitempty"` // nil: a plan from before they were recorded
+}
+
+// planCaches are caches in a file.
+type planCaches struct {
+	Reuse         bool         `json:"prefix_reuse"`
+	Router        fleet.Router `json:"router,omitempty"` // of the pool that takes prompts
+	DRAMBytes     float64      `json:"kv_dram_bytes,omitempty"`
+	DRAMPerSecond float64      `json:"kv_dram_bytes_per_second,omitempty"`
+}
+
+// recorded are caches as a file has them: of those that keep nothing only that.
+func (c caches) recorded() *planCaches {
+	if !c.reuse {
+		return &planCaches{}
+	}
+	p := &planCaches{Reuse: true, Router: c.router}
+	if c.dram.bytes > 0 {
+		p.DRAMBytes, p.DRAMPerSecond = c.dram.bytes, c.dram.perSecond
+	}
+	return p
 }
 
 // infeasiblePlan is a layout that holds the SLO at no size.
@@ -169,7 +192,7 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 }
 
 func (o capacityOptions) size() (sizedPlans, error) {
-	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.limits.MaxNumBatchedTokens, Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs}}
+	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.limits.MaxNumBatchedTokens, Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.profile == "" {
 		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
 	}

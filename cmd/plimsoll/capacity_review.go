@@ -15,7 +15,6 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/autoscale"
-	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -65,7 +64,7 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 	if p.Infeasible != nil {
 		return out, fmt.Errorf("its plan is infeasible: %s", p.Infeasible.Why)
 	}
-	errs := []error{out.Workload.Check(), out.SLO.Check()}
+	errs := []error{out.Workload.Check(), out.SLO.Check(), out.Inputs.Caches.check()}
 	want := map[capacity.Strategy]int{capacity.Aggregated: 1, capacity.Disaggregated: 2}[p.Strategy]
 	if want == 0 || len(p.Pools) != want {
 		errs = append(errs, fmt.Errorf("a plan of %d pools, %q: want one aggregated or two disaggregated", len(p.Pools), p.Strategy))
@@ -95,6 +94,8 @@ type review struct {
 	seen    *seen            // by Prometheus; nil = a trace
 	run     autoscale.Result // of the planned fleet, spares left out
 	resized sizedPlan
+
+	warnings []profile.Warning // of what the plan counts on and the traffic does not say
 }
 
 // came is what traffic is measured by, beside its lengths.
@@ -189,15 +190,7 @@ func (r *review) open() error {
 func (r *review) size() error {
 	in := r.plans.Inputs
 	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
-	o := capacityOptions{
-		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
-		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto", limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
-		strategy: r.plan.Strategy, seed: in.Seed,
-	}
-	for _, pool := range r.plan.Pools {
-		o.gpus, o.tps = append(o.gpus, pool.GPU), append(o.tps, gpusPerEngine(pool))
-	}
-	o.gpus, o.tps = distinct(o.gpus), distinct(o.tps)
+	o := r.options()
 	cs, _, err := o.candidates()
 	if err != nil {
 		return fmt.Errorf("%s: making its engines again: %w", r.file, err)
@@ -214,7 +207,7 @@ func (r *review) size() error {
 		return err
 	}
 	if r.seen != nil {
-		if err := r.compareLatencies(cand, in.Seed); err != nil {
+		if err := r.compareLatencies(cand, o.caches, in.Seed); err != nil {
 			return err
 		}
 	}
@@ -233,7 +226,7 @@ func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, err
 		pool.Replicas, pool.Engine.Seed = r.plan.Pools[i].Engines, seed
 		o.Fleet.Pools = append(o.Fleet.Pools, pool)
 	}
-	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.load...)), o)
+	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.load...), l.PrefixBlock()), o)
 	if err != nil {
 		return run, fmt.Errorf("simulating the planned fleet: %w", err)
 	}

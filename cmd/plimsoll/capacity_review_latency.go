@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/autoscale"
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner/observe"
@@ -125,7 +126,7 @@ type p99s struct{ ttft, itl, e2e float64 }
 const leastError = 1.1
 
 // compareLatencies sets what was measured beside the same fleet in simulation.
-func (r *review) compareLatencies(cand candidate, seed uint64) error {
+func (r *review) compareLatencies(cand candidate, keep caches, seed uint64) error {
 	by := cmp.Or(max(1, cand.factor), 1)
 	t := r.seen.traffic
 	quiet, err := atRate(longest(r.workload, t.ISL.P99.Low, t.OSL.P99.Low), r.workload.AverageQPS(), seed)
@@ -144,7 +145,7 @@ func (r *review) compareLatencies(cand candidate, seed uint64) error {
 	}{{r.load, 1}, {quiet, 1 / by}, {busy, by}} {
 		l := cand.layout
 		if x.slower != 1 {
-			if l, err = cand.build(x.slower, caches{}); err != nil {
+			if l, err = cand.build(x.slower, keep); err != nil {
 				return err
 			}
 		}
@@ -241,8 +242,8 @@ func percentiles(l capacity.Layout, engines []int, load []trace.Arrival, seed ui
 	if err != nil {
 		return p99s{}, fmt.Errorf("simulating the fleet that served: %w", err)
 	}
-	for i, a := range load {
-		if err := f.Offer(fleet.Request{ID: uint64(i + 1), At: engine.FromDuration(a.At), ISL: a.ISL, OSL: a.OSL}); err != nil { //nolint:gosec // i counts up
+	for q := range autoscale.Requests(trace.Of(load...), l.PrefixBlock()) {
+		if err := f.Offer(q); err != nil {
 			return p99s{}, fmt.Errorf("simulating the fleet that served: %w", err)
 		}
 	}
@@ -297,6 +298,10 @@ func (f reviewFile) latencyText(b *bytes.Buffer) {
 		t.row(l.Name, within(l.SLO, nil), within(l.Planned, nil), within(l.Simulated, nil), l.Allowed.text(), within(l.Measured, l.Between), l.Verdict)
 	}
 	b.WriteString(t.text("  "))
+}
+
+// warningText is what to know of the traffic.
+func (f reviewFile) warningText(b *bytes.Buffer) {
 	for _, w := range f.Warnings {
 		fmt.Fprintf(b, "  warning: %s\n", w.Message)
 	}

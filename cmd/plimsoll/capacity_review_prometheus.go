@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine/sim"
 	"plimsoll/planner/observe"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -205,6 +206,7 @@ func (r *review) asWorkload() error {
 			r.seen.warn("p99_as_planned", "the p99 of %s is not known: it is taken to be %.4g times the mean, as planned", x.what, x.p99/x.mean)
 		}
 	}
+	w = sharedAsPlanned(planned, w)
 	if err := w.Check(); err != nil {
 		return fmt.Errorf("--prometheus: the traffic that %s saw is no workload: %s", r.seen.server, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
@@ -224,7 +226,10 @@ const rareFor = 1800 * time.Hour
 // atRate are requests of a workload's lengths, at a rate.
 func atRate(w capacity.Workload, qps float64, seed uint64) ([]trace.Arrival, error) {
 	most := max(1, int(qps*rareFor.Seconds()))
-	spec := trace.Spec{Rate: trace.Constant(qps), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: min(manyRequests, most), Seed: seed}
+	spec := trace.Spec{Rate: trace.Constant(qps), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: min(manyRequests, most), Seed: seed, Prefixes: w.Prefixes}
+	if spec.Prefixes.Groups > 0 {
+		spec.Prefixes.BlockTokens, spec.Requests = sim.DefaultBlockSize, min(cachedRequests, most)
+	}
 	var err error
 	if spec.ISL, err = lengthsThrough(w.AvgISL, w.P99ISL); err != nil {
 		return nil, fmt.Errorf("--prometheus: ISL: %w", err)

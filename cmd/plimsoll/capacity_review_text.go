@@ -75,6 +75,7 @@ func (r *review) report() reviewFile {
 	if r.seen != nil {
 		f.Source, f.Latencies, f.Warnings = r.seen.source(), r.seen.latencies, r.seen.warnings()
 	}
+	f.Warnings = append(f.Warnings, r.warnings...)
 	f.Changes = r.changes(f)
 	return f
 }
@@ -198,6 +199,7 @@ func (f reviewFile) text(b *bytes.Buffer) {
 	}
 	b.WriteString("\n")
 	f.latencyText(b)
+	f.warningText(b)
 	b.WriteString("\nWhat to change:\n")
 	for _, c := range f.Changes {
 		fmt.Fprintf(b, "  %s\n", c)

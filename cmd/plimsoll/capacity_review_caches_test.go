@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"plimsoll/capacity"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile/trace"
+)
+
+// mustPrint is what a command prints that ends well.
+func mustPrint(t *testing.T, args ...string) []byte {
+	t.Helper()
+	var out, errout bytes.Buffer
+	if code := run(t.Context(), append([]string{"plimsoll"}, args...), streams{strings.NewReader(""), &out, &errout}); code != exitDone {
+		t.Fatalf("%s: exit code %d: %s", strings.Join(args, " "), code, &errout)
+	}
+	return out.Bytes()
+}
+
+// alikeTrace is a trace of prompts of 12 blocks in four groups, which share 11 of them.
+func alikeTrace(t *testing.T) string {
+	var b bytes.Buffer
+	for i := range 600 {
+		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":6144,"output_length":20,"hash_ids":[`, i*1000/12)
+		for block := range 11 {
+			fmt.Fprintf(&b, "%d,", i%4*100+block)
+		}
+		fmt.Fprintf(&b, "%d]}\n", 1000+i)
+	}
+	return written(t, "trace.jsonl", b.String())
+}
+
+// A plan that reuses prefixes is reviewed with its caches: on its own trace the
+// fleet stays, with what an earlier version recorded of it too.
+func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
+	traced := alikeTrace(t)
+	plan := mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated",
+		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", traced, "--kv-dram", "16", "--format", "json")
+	var read sizedPlans
+	if err := json.Unmarshal(plan, &read); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read.Inputs.Caches, (planCaches{Reuse: true, Router: fleet.KVAware, DRAMBytes: 16 << 30, DRAMPerSecond: dramGBs * 1e9}); got == nil || *got != want {
+		t.Errorf("recorded caches %+v, want %+v", got, want)
+	}
+	read.Inputs.Caches = nil
+	for _, c := range []struct{ plan, warning string }{
+		{string(plan), ""},
+		{encoded(t, read), "caches_unknown"},
+	} {
+		var f reviewFile
+		if err := json.Unmarshal(mustPrint(t, "capacity", "review", "--trace", traced, "--format", "json", written(t, "plan.json", c.plan)), &f); err != nil {
+			t.Fatal(err)
+		}
+		if last := f.Changes[len(f.Changes)-1]; !strings.HasPrefix(last, "the fleet stays: ") || !f.Fleet.HoldsSLO {
+			t.Errorf("changes %q; the planned fleet %+v", f.Changes, f.Fleet)
+		}
+		if got := fmt.Sprint(f.Warnings); (c.warning == "" && len(f.Warnings) > 0) || !strings.Contains(got, c.warning) {
+			t.Errorf("warnings %s, want %q", got, c.warning)
+		}
+	}
+}
+
+// Where the traffic does not say what prompts share, that is said, and counted as
+// planned where that is possible.
+func TestWhatIsSharedAsPlanned(t *testing.T) {
+	planned := capacity.Workload{PeakQPS: 20, AvgISL: 500, P99ISL: 500, AvgOSL: 50, P99OSL: 50, Pattern: trace.Flat, PeakToAverage: 1, Prefixes: trace.Prefixes{Groups: 4, Tokens: 400, Share: 1}}
+	measured := planned
+	measured.Prefixes, measured.AvgISL, measured.P99ISL = trace.Prefixes{}, 200, 200
+	if got := sharedAsPlanned(planned, measured).Prefixes; got != (trace.Prefixes{Groups: 4, Tokens: 200, Share: 1}) {
+		t.Errorf("of prompts of 200 tokens %+v", got)
+	}
+	arrivals, err := atRate(sharedAsPlanned(planned, measured), 20, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := trace.Summarize(trace.Of(arrivals...)); err != nil || s.Blocks.Repeated < 0.8 {
+		t.Errorf("%v of blocks are repeated, want most (%v)", s.Blocks.Repeated, err)
+	}
+
+	p := smallPlan()
+	p.Inputs.Caches = &planCaches{Reuse: true, Router: fleet.KVAware}
+	for _, c := range []struct {
+		seen     *seen
+		workload capacity.Workload
+		want     string
+	}{
+		{nil, capacity.Workload{}, "prefixes_unknown"},
+		{&seen{}, capacity.Workload{}, "prefixes_unknown"},
+		{&seen{}, sharedAsPlanned(planned, measured), "prefixes_as_planned"},
+	} {
+		r := review{plans: p, plan: p.Plans[0], seen: c.seen, demand: demand{workload: c.workload}}
+		if o := r.options(); !o.caches.reuse || len(r.warnings) != 1 || r.warnings[0].Code != c.want {
+			t.Errorf("caches %+v, warnings %v, want %s", o.caches, r.warnings, c.want)
+		}
+	}
+}
+
+func TestReadPlanRefusesCaches(t *testing.T) {
+	for _, c := range []planCaches{
+		{Reuse: true, Router: "nearest"},
+		{Reuse: true, Router: fleet.KVAware, DRAMBytes: -1},
+		{Reuse: true, Router: fleet.KVAware, DRAMBytes: 1},
+	} {
+		p := smallPlan()
+		p.Inputs.Caches = &c
+		if _, err := readPlan(strings.NewReader(encoded(t, p))); err == nil || !strings.Contains(err.Error(), "inputs.caches: ") {
+			t.Errorf("%+v: error %v", c, err)
+		}
+	}
+}

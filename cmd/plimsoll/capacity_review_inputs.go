@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+)
+
+// check says what capacity plan never writes.
+func (p *planCaches) check() error {
+	if p == nil || !p.Reuse {
+		return nil
+	}
+	if _, err := fleet.ParseRouter(string(p.Router)); err != nil {
+		return fmt.Errorf("inputs.caches: %w", err)
+	}
+	if p.DRAMBytes < 0 || p.DRAMBytes > 1e9*(1<<30) || p.DRAMBytes > 0 && !(p.DRAMPerSecond > 0 && p.DRAMPerSecond <= 1e15) {
+		return fmt.Errorf("inputs.caches: %v bytes of DRAM at %v bytes/s: want 0 or more, at a speed above 0", p.DRAMBytes, p.DRAMPerSecond)
+	}
+	return nil
+}
+
+// options are those of the plan, its layout alone, for what came.
+func (r *review) options() capacityOptions {
+	in := r.plans.Inputs
+	o := capacityOptions{
+		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
+		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto", limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		strategy: r.plan.Strategy, seed: in.Seed, caches: r.caches(),
+	}
+	for _, pool := range r.plan.Pools {
+		o.gpus, o.tps = append(o.gpus, pool.GPU), append(o.tps, gpusPerEngine(pool))
+	}
+	o.gpus, o.tps = distinct(o.gpus), distinct(o.tps)
+	return o
+}
+
+// caches are those that the plan was sized with. Of a plan that does not say it,
+// the way that requests take does: none is routed by caches that are not there.
+func (r *review) caches() caches {
+	p := r.plans.Inputs.Caches
+	switch {
+	case p == nil && r.plan.Pools[0].Router != fleet.KVAware:
+		return caches{}
+	case p == nil:
+		r.warn("caches_unknown", "%s does not say what its engines keep of prompts, an earlier version wrote it: taken to be what fits beside the weights, without --kv-dram", r.file)
+		p = &planCaches{Reuse: true, Router: fleet.KVAware}
+	case !p.Reuse:
+		return caches{}
+	}
+	r.sayWhatIsShared()
+	return caches{reuse: true, router: p.Router, dram: storage{p.DRAMBytes, p.DRAMPerSecond}}
+}
+
+// sayWhatIsShared tells where the traffic's sharing is not known: the plan counts
+// on it.
+func (r *review) sayWhatIsShared() {
+	shared := r.plans.Workload.Prefixes
+	switch {
+	case r.seen == nil && r.stats.Blocks.Blocks == 0:
+		r.warn("prefixes_unknown", "the trace does not say which prompts begin alike, and the plan reuses what they share: without that it takes more GPUs")
+	case r.seen != nil && r.workload.Prefixes.Groups > 0:
+		r.warn("prefixes_as_planned", "which prompts begin alike is not known: taken as planned, %.0f %% of them, in %d groups, by %d tokens", 100*shared.Share, shared.Groups, r.workload.Prefixes.Tokens)
+	case r.seen != nil:
+		r.warn("prefixes_unknown", "which prompts begin alike is not known, and the plan reuses what those of its trace share: without that it takes more GPUs; --trace says it")
+	}
+}
+
+// sharedAsPlanned are the prompts that begin alike in the plan, by no more than the
+// mean prompt that came has.
+func sharedAsPlanned(planned, came capacity.Workload) capacity.Workload {
+	came.Prefixes = planned.Prefixes
+	if came.Prefixes.Groups > 0 {
+		came.Prefixes.Tokens = min(came.Prefixes.Tokens, max(1, int(came.AvgISL)))
+	}
+	return came
+}
+
+func (r *review) warn(code, format string, args ...any) {
+	r.warnings = append(r.warnings, profile.Warnf(code, format, args...))
+}
