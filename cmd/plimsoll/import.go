@@ -5,12 +5,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
-	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
@@ -195,44 +193,11 @@ func (in imported) deployment(o profileOptions) (deployment, error) {
 	return d, nil
 }
 
-// points reads one operating point of each phase off the surfaces: TTFT at the
-// target ISL, and the largest load that keeps the ITL at the target context.
-func (in imported) points(o profileOptions) ([]profile.Point, []profile.Warning, error) {
-	pf, err := interpolation.FitPrefill(in.prefill)
-	if err != nil {
-		return nil, nil, usagef("import: prefill: %v", err)
-	}
-	df, err := interpolation.FitDecode(in.decode, in.layout.GPUs())
-	if err != nil {
-		return nil, nil, usagef("import: decode: %v", err)
-	}
-	cfg := engine.Config{Model: in.model, GPU: in.gpu, Parallelism: in.layout, Limits: in.limits}
-	ttft, rate := pf.TTFT(float64(o.isl)), pf.ThroughputPerGPU(float64(o.isl))
-	context := float64(o.isl) + float64(o.osl)/2
-	best := df.BestThroughput(o.sla.ITL, context)
-	one := func(d time.Duration) profile.Distribution {
-		return profile.Distribution{N: 1, Mean: d, Min: d, Max: d, P50: d, P90: d, P95: d, P99: d}
-	}
-	warnings := append(ttft.Warnings(), best.Warnings()...)
-	return []profile.Point{
-		{
-			ID: "import/prefill", Stage: profile.StageSweep, Phase: profile.Prefill, Config: cfg, Provenance: in.prefill.Provenance,
-			ISL: o.isl, OSL: 1, Asked: 1, InFlight: 1, Context: float64(o.isl), TTFT: one(ttft.Value), ThroughputPerGPU: rate.Value, Requests: 1,
-		},
-		{
-			ID: "import/decode", Stage: profile.StageSweep, Phase: profile.Decode, Config: cfg, Provenance: in.decode.Provenance,
-			ISL: o.isl, OSL: o.osl, Asked: int(best.InFlight), InFlight: best.InFlight, Context: context, KVUsage: best.KVUsage,
-			MaxKV: in.decode.MaxKVTokens, ITL: one(best.ITL), ThroughputPerGPU: best.ThroughputPerGPU, Requests: 1,
-		},
-	}, warnings, nil
-}
-
 func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) (err error) {
-	points, warnings, err := in.points(o)
+	points, err := in.points(o)
 	if err != nil {
 		return err
 	}
-	dep.warnings = append(dep.warnings, warnings...)
 	dep.warnings = append(dep.warnings, profile.Warnf("imported", "read off surfaces made elsewhere: no request was sent by this program"))
 	o.inputs = o.inputsOf(c)
 	j, err := openJob(o, dep)
@@ -249,6 +214,7 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 		return err
 	}
 	ui := newConsole(c, o)
+	ui.warn(dep.warnings)
 	if err := ui.result(out); err != nil {
 		return err
 	}

@@ -196,11 +196,22 @@ func promises(ch recommend.Choice, s recommend.Shortfall) string {
 	}
 	switch rate := ch.Picked.Point.Rate; {
 	case ch.Phase != profile.Aggregated:
-		return text
+		return text + beyondMeasured(ch.Picked.Point)
 	case rate > 0:
 		return fmt.Sprintf("%s, as seen at %.4g requests/s", text, rate)
 	}
 	return text + ", as seen of one request at a time: requests that meet others take longer"
+}
+
+// beyondMeasured is the caveat of a figure that was read off a surface beyond what was
+// measured.
+func beyondMeasured(p profile.Point) string {
+	for _, w := range p.Warnings {
+		if strings.HasSuffix(w.Code, "_out_of_range") {
+			return ", if it goes on as measured: " + w.Message
+		}
+	}
+	return ""
 }
 
 func footer(b *bytes.Buffer, out outcome) {
