@@ -3,6 +3,7 @@ package capacity
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"plimsoll/engine"
@@ -77,28 +78,31 @@ func (l Layout) GPUs(replicas []int) int {
 
 // HourlyUSD is what so many replicas cost, in whole instances.
 func (l Layout) HourlyUSD(replicas []int) float64 {
-	gpus := make([]int, len(replicas))
+	gpus := make([]float64, len(replicas))
 	for i, n := range replicas {
-		gpus[i] = n * l.Pools[i].GPUs
+		gpus[i] = float64(n * l.Pools[i].GPUs)
 	}
-	_, usd := l.billed(gpus)
+	_, usd := l.Billed(gpus)
 	return usd
 }
 
-// billed is how many GPUs are paid for where the pools have so many, and what
-// they cost an hour.
-func (l Layout) billed(gpus []int) (all int, usd float64) {
+// forgiven is what GPUs may be above whole instances: the rounding of a mean.
+const forgiven = 1e-6
+
+// Billed is how many GPUs are paid for where the pools have so many, which may be
+// a mean over a time, and what they cost an hour.
+func (l Layout) Billed(gpus []float64) (all, usd float64) {
 	shared := len(gpus) == 2 && l.Pools[0].GPU == l.Pools[1].GPU && l.Pools[0].USDPerGPUHour == l.Pools[1].USDPerGPUHour &&
 		l.Pools[0].InstanceGPUs == l.Pools[1].InstanceGPUs
 	if shared {
-		gpus = []int{gpus[0] + gpus[1]}
+		gpus = []float64{gpus[0] + gpus[1]}
 	}
 	for i, n := range gpus {
-		if instance := l.Pools[i].InstanceGPUs; instance > 0 {
-			n = (n + instance - 1) / instance * instance
+		if instance := float64(l.Pools[i].InstanceGPUs); instance > 0 {
+			n = math.Ceil((n-forgiven)/instance) * instance
 		}
 		all += n
-		usd += float64(n) * l.Pools[i].USDPerGPUHour
+		usd += n * l.Pools[i].USDPerGPUHour
 	}
 	return all, usd
 }

@@ -92,8 +92,13 @@ func TestWholeInstancesArePaidFor(t *testing.T) {
 		if got := l.HourlyUSD(tc.replicas); got != tc.usd {
 			t.Errorf("%v of %s: $%g, want $%g", tc.replicas, l.Name(), got, tc.usd)
 		}
-		if got, _ := l.billed([]int{4 * tc.replicas[0], 4 * tc.replicas[1]}); got != tc.gpus {
-			t.Errorf("%v of %s: %d GPUs paid for, want %d", tc.replicas, l.Name(), got, tc.gpus)
+		if got, _ := l.Billed([]float64{float64(4 * tc.replicas[0]), float64(4 * tc.replicas[1])}); got != float64(tc.gpus) {
+			t.Errorf("%v of %s: %v GPUs paid for, want %d", tc.replicas, l.Name(), got, tc.gpus)
+		}
+	}
+	for gpus, want := range map[float64]float64{0: 0, 0.5: 8, 8 + 1e-9: 8, 8.5: 16} { // means over a time
+		if got, _ := together(pool(engine.RoleAggregated, "H100", 2, 8)).Billed([]float64{gpus}); got != want {
+			t.Errorf("%v GPUs on average: %v paid for, want %v", gpus, got, want)
 		}
 	}
 	if err := together(pool(engine.RoleAggregated, "H100", 2, -1)).Check(); err == nil || !strings.Contains(err.Error(), "instance_gpus is -1") {

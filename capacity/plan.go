@@ -66,6 +66,9 @@ type PoolPlan struct {
 	GPUs         int         `json:"gpus"` // spares included
 	// Router is how requests find an engine of the pool: others may miss the SLO.
 	Router fleet.Router `json:"router"`
+
+	USDPerGPUHour float64 `json:"usd_per_gpu_hour"`       // of each that is billed
+	InstanceGPUs  int     `json:"instance_gpus,omitzero"` // that are rented at a time; 0 = each by itself
 	Load
 }
 
@@ -103,14 +106,15 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	if err != nil {
 		return p, err
 	}
-	var gpus []int
+	var gpus []float64
 	for i, pool := range s.Layout.Pools {
-		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i]}
+		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i],
+			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs}
 		p.Pools = append(p.Pools, pp)
 		p.Groups += pp.Engines
 		p.TotalGPUs += pp.Engines * pool.GPUs
 		p.TotalGPUsFinal += pp.GPUs
-		gpus = append(gpus, pp.GPUs)
+		gpus = append(gpus, float64(pp.GPUs))
 	}
 	p.BurstHeadroomFactor, p.TotalGPUsWithBurst = 1, p.TotalGPUs
 	p.RedundancyGPUs = p.TotalGPUsFinal - p.TotalGPUs
@@ -123,8 +127,8 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 		p.Availability = spares.Availability
 	}
 	p.latencies(s.At)
-	billed, hourly := s.Layout.billed(gpus)
-	p.BilledGPUs = billed
+	billed, hourly := s.Layout.Billed(gpus)
+	p.BilledGPUs = int(billed)
 	p.Costs = hourlyCosts(hourly, w.PeakQPS, w.PeakQPS*w.AvgOSL)
 	p.Average = hourlyCosts(hourly, w.AverageQPS(), w.AverageQPS()*w.AvgOSL)
 	return p, nil

@@ -40,6 +40,14 @@ type Result struct {
 	E2E      Kept      `json:"e2e"` // of finished requests, where promised
 	Changes  int       `json:"changes"`
 	Looks    []Look    `json:"-"` // every Options.Every
+	Held     []Held    `json:"-"` // from each look to the next, and from the last one to the end
+}
+
+// Held is how many GPUs each pool had, on average over a time: those that start or
+// drain too, as in GPUHours.
+type Held struct {
+	Hours float64
+	GPUs  []float64
 }
 
 // Kept counts latencies, and those above the SLO.
@@ -118,6 +126,7 @@ func Run(requests iter.Seq[fleet.Request], o Options) (Result, error) {
 	for _, p := range o.Fleet.Pools {
 		r.states = append(r.states, policy.State{GPUs: p.Replicas * max(1, p.GPUs)})
 	}
+	r.gpuSeconds = make([]float64, len(o.Fleet.Pools))
 	for q := range requests {
 		if q.At >= r.end {
 			break
@@ -139,6 +148,8 @@ type run struct {
 	fleet      *fleet.Fleet
 	states     []policy.State
 	every, end engine.Picoseconds
+	gpuSeconds []float64 // of each pool, up to the last of out.Held
+	heldUntil  engine.Picoseconds
 	late       Kept // requests without a first token at the end
 	out        Result
 }
@@ -171,6 +182,7 @@ func (r *run) look(at engine.Picoseconds) error {
 	if err := r.fleet.Advance(at); err != nil {
 		return fmt.Errorf("autoscaling: %w", err)
 	}
+	r.hold(at)
 	v := r.fleet.Interval()
 	l := r.count(v)
 	for i, p := range v.Pools {
@@ -191,6 +203,21 @@ func (r *run) look(at engine.Picoseconds) error {
 	}
 	r.out.Looks = append(r.out.Looks, l)
 	return nil
+}
+
+// hold notes what GPUs there were since the last time.
+func (r *run) hold(at engine.Picoseconds) {
+	seconds := (at - r.heldUntil).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	h := Held{Hours: seconds / 3600}
+	now := r.fleet.GPUSeconds()
+	for i, sum := range now {
+		h.GPUs = append(h.GPUs, (sum-r.gpuSeconds[i])/seconds)
+	}
+	r.out.Held = append(r.out.Held, h)
+	r.gpuSeconds, r.heldUntil = now, at
 }
 
 // count adds an interval to the result. Refused requests have no latency and
@@ -239,6 +266,7 @@ func (r *run) finish() (Result, error) {
 	if err := errors.Join(r.fleet.Advance(r.end), r.fleet.Finish(r.end)); err != nil {
 		return Result{}, fmt.Errorf("autoscaling: %w", err)
 	}
+	r.hold(r.end)
 	r.count(r.fleet.Interval())
 	r.out.TTFT.add(r.late)
 	for _, p := range r.fleet.Report().Pools {

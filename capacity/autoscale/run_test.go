@@ -63,6 +63,11 @@ func TestDownByHand(t *testing.T) {
 	if want := 16.*60 + 12*120 + 8*120 + 4*300; math.Abs(r.GPUHours*3600-want) > 1e-6 {
 		t.Errorf("%v GPU-seconds, want %v", r.GPUHours*3600, want)
 	}
+	for i, want := range []float64{16, 12, 12, 8, 8, 4, 4, 4, 4, 4} {
+		if h := r.Held[i]; math.Abs(h.GPUs[0]-want) > 1e-9 || math.Abs(h.Hours*60-1) > 1e-9 {
+			t.Errorf("minute %d: %+v, want %v GPUs", i, h, want)
+		}
+	}
 	if r.Changes != 3 || len(r.Looks) != 10 || r.Attainment() != 1 {
 		t.Errorf("%d changes, %d looks, attainment %v", r.Changes, len(r.Looks), r.Attainment())
 	}

@@ -165,15 +165,8 @@ func hoursMost(hours [24]float64) float64 {
 
 func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) fleetRun {
 	cells := float64(d.options.cells)
-	usd := func(r autoscale.Result) float64 {
-		sum := 0.0
-		for i, h := range r.ByPool {
-			sum += cells * h * d.candidate.layout.Pools[i].USDPerGPUHour
-		}
-		return sum
-	}
 	f := fleetRun{
-		GPUHours: cells * r.GPUHours, Saved: 1 - r.GPUHours/d.static.GPUHours, USD: usd(r), SavedUSD: usd(d.static) - usd(r), Least: math.MaxInt,
+		GPUHours: cells * r.GPUHours, Saved: 1 - r.GPUHours/d.static.GPUHours, USD: d.usd(r), SavedUSD: d.usd(d.static) - d.usd(r), Least: math.MaxInt,
 		Changes: r.Changes, Attainment: r.Attainment(), HoldsSLO: r.Attainment() >= 0.99,
 		TTFT: r.TTFT.Share(), ITL: r.ITL.Share(), E2E: r.E2E.Share(), Requests: r.Requests, result: r,
 	}
@@ -186,6 +179,31 @@ func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) flee
 		f.StartUp = &s
 	}
 	return f
+}
+
+// usd is the bill of a run: in each interval for the whole instances that its GPUs
+// on average take.
+func (d autoscaledDay) usd(r autoscale.Result) float64 {
+	sum := 0.0
+	for _, h := range r.Held {
+		gpus := make([]float64, len(h.GPUs))
+		for i, n := range h.GPUs {
+			gpus[i] = float64(d.options.cells) * n
+		}
+		_, usd := d.candidate.layout.Billed(gpus)
+		sum += h.Hours * usd
+	}
+	return sum
+}
+
+// wholeInstances says where more GPUs are paid for than there are.
+func (d autoscaledDay) wholeInstances() string {
+	for _, p := range d.candidate.layout.Pools {
+		if p.InstanceGPUs > 1 {
+			return "; $ are for whole instances"
+		}
+	}
+	return ""
 }
 
 func gpusOf(l autoscale.Look) int {
@@ -211,7 +229,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 		t.rows = append(t.rows, r.row("autoscaled", short(d.options.startUps[i])))
 	}
 	b.WriteString(t.text("  "))
-	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%\n\n", f.Hours)
+	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%%s\n\n", f.Hours, d.wholeInstances())
 	for i, r := range f.Rules {
 		fmt.Fprintf(b, "  rule, %s pool: %d to %d GPUs, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, r.Max, short(d.options.every), short(d.rules[i].Cooldown), r.Full)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/capacity"
+	"plimsoll/capacity/autoscale"
 	"plimsoll/capacity/prices"
 )
 
@@ -70,5 +72,20 @@ func TestFormulaSaysThatItIgnoresPrefixes(t *testing.T) {
 		if got := strings.Contains(out.String(), "prefixes_ignored"); got != with {
 			t.Errorf("with groups of prompts %v, warned %v", with, got)
 		}
+	}
+}
+
+// What an autoscaled day costs is the bill: in whole instances, of all cells
+// together, while its GPUs are there.
+func TestDayIsBilledInWholeInstances(t *testing.T) {
+	pool := capacity.EnginePool{GPU: "H200", USDPerGPUHour: 2, InstanceGPUs: 8}
+	d := autoscaledDay{options: autoscaleOptions{cells: 2}, candidate: candidate{layout: capacity.Layout{Strategy: capacity.Aggregated, Pools: []capacity.EnginePool{pool}}}}
+	r := autoscale.Result{Held: []autoscale.Held{{Hours: 1, GPUs: []float64{4}}, {Hours: 0.5, GPUs: []float64{4.5}}}}
+	if got, want := d.usd(r), 1*8*2+0.5*16*2.0; got != want {
+		t.Errorf("$%v, want $%v", got, want)
+	}
+	d.candidate.layout.Pools[0].InstanceGPUs = 0
+	if got, want := d.usd(r), 1*8*2+0.5*9*2.0; got != want {
+		t.Errorf("one by one $%v, want $%v", got, want)
 	}
 }

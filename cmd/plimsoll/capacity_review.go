@@ -73,6 +73,9 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 		errs = append(errs, fmt.Errorf("total_gpus_final %d and hourly_cost_usd %v: want 1 GPU at least, and a price", p.TotalGPUsFinal, p.HourlyUSD))
 	}
 	for _, pool := range p.Pools {
+		if !(pool.USDPerGPUHour >= 0 && pool.USDPerGPUHour <= 1e6) || pool.InstanceGPUs < 0 || pool.InstanceGPUs > maxGPUs {
+			errs = append(errs, fmt.Errorf("GPUs at $%v in instances of %d in the %s pool: want a price, and 0 to %d", pool.USDPerGPUHour, pool.InstanceGPUs, pool.Role, maxGPUs))
+		}
 		if pool.Engines < 1 || pool.Engines > maxReplicas || pool.SpareEngines < 0 || pool.SpareEngines > maxReplicas {
 			errs = append(errs, fmt.Errorf("%d engines and %d spare ones in the %s pool: want 1 to %d, and 0 or more", pool.Engines, pool.SpareEngines, pool.Role, maxReplicas))
 		} else if n := pool.Engines + pool.SpareEngines; pool.GPUs < n || pool.GPUs%n != 0 || pool.GPUs/n > maxGPUs {
@@ -199,6 +202,7 @@ func (r *review) size() error {
 	if !ok {
 		return usagef("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
 	}
+	r.pricedAsPlanned(&cand)
 	traffic, err := o.traffic()
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func alikeTrace(t *testing.T) string {
 // fleet stays, with what an earlier version recorded of it too.
 func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 	traced := alikeTrace(t)
-	plan := mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated",
+	plan := mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--cloud", "aws", "--tp", "1", "--strategy", "aggregated",
 		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", traced, "--kv-dram", "16", "--format", "json")
 	var read sizedPlans
 	if err := json.Unmarshal(plan, &read); err != nil {
@@ -59,6 +59,9 @@ func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 		}
 		if last := f.Changes[len(f.Changes)-1]; !strings.HasPrefix(last, "the fleet stays: ") || !f.Fleet.HoldsSLO {
 			t.Errorf("changes %q; the planned fleet %+v", f.Changes, f.Fleet)
+		}
+		if p := read.Plans[0]; f.Resized.HourlyUSD != p.HourlyUSD || f.Resized.BilledGPUs != 8 {
+			t.Errorf("$%v an hour for %d GPUs, planned $%v for %d", f.Resized.HourlyUSD, f.Resized.BilledGPUs, p.HourlyUSD, p.BilledGPUs)
 		}
 		if got := fmt.Sprint(f.Warnings); (c.warning == "" && len(f.Warnings) > 0) || !strings.Contains(got, c.warning) {
 			t.Errorf("warnings %s, want %q", got, c.warning)

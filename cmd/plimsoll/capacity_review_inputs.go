@@ -38,6 +38,21 @@ func (r *review) options() capacityOptions {
 	return o
 }
 
+// pricedAsPlanned gives a candidate the prices and instances of the plan, where it
+// says them.
+func (r *review) pricedAsPlanned(c *candidate) {
+	c.prices = r.plan.Prices
+	for i, p := range r.plan.Pools {
+		if p.USDPerGPUHour == 0 {
+			if r.plan.BilledGPUs > r.plan.TotalGPUsFinal {
+				r.warn("instances_unknown", "%s does not say in what instances its GPUs are rented, an earlier version wrote it: money is for single GPUs", r.file)
+			}
+			return
+		}
+		c.layout.Pools[i].USDPerGPUHour, c.layout.Pools[i].InstanceGPUs = p.USDPerGPUHour, p.InstanceGPUs
+	}
+}
+
 // caches are those that the plan was sized with. Of a plan that does not say it,
 // the way that requests take does: none is routed by caches that are not there.
 func (r *review) caches() caches {

@@ -60,6 +60,7 @@ func TestReadPlanRefuses(t *testing.T) {
 		{func(p *sizedPlans) { p.Plans[0].HourlyUSD = -1 }, "hourly_cost_usd -1"},
 		{func(p *sizedPlans) { p.Plans[0].Pools[0].Engines = 0 }, "0 engines and 0 spare ones in the aggregated pool"},
 		{func(p *sizedPlans) { p.Plans[0].Pools[0].SpareEngines = -2 }, "2 engines and -2 spare ones"},
+		{func(p *sizedPlans) { p.Plans[0].Pools[0].InstanceGPUs = -8 }, "GPUs at $0 in instances of -8 in the aggregated pool"},
 		{func(p *sizedPlans) { p.Plans[0].Pools[0].GPUs = 3 }, "3 GPUs of 2 engines in the aggregated pool"},
 	} {
 		p := smallPlan()
