@@ -84,6 +84,18 @@ type Range struct {
 	Factor float64 `json:"factor"` // in nine of ten comparisons the model was within it
 }
 
+// Words are the range as people read it.
+func (r Range) Words() string {
+	high := fmt.Sprintf("%d GPUs", r.High)
+	switch {
+	case r.HighAtLeast > 0:
+		high = fmt.Sprintf("at least %d GPUs", r.HighAtLeast)
+	case r.High == 0:
+		high = "no number that holds the SLO"
+	}
+	return fmt.Sprintf("%d GPUs to %s", r.Low, high)
+}
+
 // Failures say how often engines fail, and which of them together.
 type Failures struct {
 	// ReplicaAvailability is the probability that a failure domain is up.

@@ -169,7 +169,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...), warnings: s.rec.Caveats()}
+		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...), warnings: slices.Concat(s.caveats(), s.fitWarnings(o.workload))}
 		out = append(out, c)
 	}
 	if len(out) == 0 {

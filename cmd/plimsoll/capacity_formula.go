@@ -128,7 +128,7 @@ func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
 		Name: "profile " + o.fleet.profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
 		PrefillTPS: rate * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
 		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.rec.Provenance,
-		Warnings: append(s.rec.Caveats(), s.prefill.Short(o.workload.AvgISL)...),
+		Warnings: append(s.caveats(), s.prefill.Short(o.workload.AvgISL)...),
 	}
 	price, err := o.money.of(g.Name, decode.GPUs)
 	if err != nil {

@@ -182,7 +182,7 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
 		KVBytesPerToken: max(1, int64(source.kvBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
-		Provenance: source.steps.Provenance(), Warnings: source.rec.Caveats(),
+		Provenance: source.steps.Provenance(), Warnings: source.caveats(),
 	}
 	return t, nil
 }

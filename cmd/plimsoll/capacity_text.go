@@ -178,14 +178,7 @@ func (p sizedPlan) details() []detail {
 		row("availability", "%.5f that all engines needed are up", p.Availability)
 	}
 	if p.Range.Factor > 0 {
-		high := fmt.Sprintf("%d GPUs", p.Range.High)
-		switch {
-		case p.Range.HighAtLeast > 0:
-			high = fmt.Sprintf("at least %d GPUs", p.Range.HighAtLeast)
-		case p.Range.High == 0:
-			high = "no number that holds the SLO"
-		}
-		row("range", "%d GPUs to %s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Low, high, p.Range.Factor)
+		row("range", "%s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Words(), p.Range.Factor)
 	} else {
 		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/latency"
@@ -281,5 +282,19 @@ func (s profileSource) about(f *simulatedFleet) {
 	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
 	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
 	f.warnings = append(f.warnings, s.assumed()...)
-	f.warnings = append(f.warnings, s.rec.Caveats()...)
+	f.warnings = append(f.warnings, s.caveats()...)
+}
+
+// caveats are those of the picks, and what the profile warns of itself.
+func (s profileSource) caveats() []profile.Warning {
+	return append(s.rec.Caveats(), s.rec.Doubts()...)
+}
+
+// fitWarnings are those of an estimate's fit for a workload, as without a profile.
+func (s profileSource) fitWarnings(w capacity.Workload) []profile.Warning {
+	f, err := latency.FitByName(s.rec.Engine.Fit)
+	if s.rec.Engine.Fit == "" || err != nil { // a file's fit, which may be gone
+		return nil
+	}
+	return fitWarnings(f, s.rec.GPU, int(w.P99ISL), int(w.P99OSL))
 }

@@ -102,7 +102,11 @@ func (c Capacity) summary() string {
 		return "No fleet that was looked at holds the SLO."
 	}
 	p := c.Plans[0]
-	return fmt.Sprintf("%d GPUs (%s) for %s an hour hold the SLO: %s, %s.", p.TotalGPUsFinal, p.GPU, dollars(p.HourlyUSD), p.Layout, p.engines())
+	within := ""
+	if p.Range.Factor > 0 {
+		within = fmt.Sprintf(" Within the step times' error, a factor of %.2f, it is %s.", p.Range.Factor, p.Range.Words())
+	}
+	return fmt.Sprintf("%d GPUs (%s) for %s an hour hold the SLO: %s, %s.%s", p.TotalGPUsFinal, p.GPU, dollars(p.HourlyUSD), p.Layout, p.engines(), within)
 }
 
 // words is a cell as the page says it.

@@ -38,6 +38,16 @@ func plan() pages.Capacity {
 	}
 }
 
+// What the step times' error makes of the number stands beside it.
+func TestCapacityHeadlineHasItsRange(t *testing.T) {
+	t.Parallel()
+	c := plan()
+	c.Plans[0].Range = capacity.Range{Factor: 1.8, Low: 2, High: 5}
+	if page := unescaped(t, c); !strings.Contains(page, "2 engines. Within the step times' error, a factor of 1.80, it is 2 GPUs to 5 GPUs.</p>") {
+		t.Error("no range beside the headline")
+	}
+}
+
 // Sizes, cost, utilisation, alternatives and assumptions are on the page without its
 // script, and so are all plans that can be chosen.
 func TestCapacityPage(t *testing.T) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/profile"
@@ -45,6 +46,28 @@ func (r Recommendation) Caveats() []profile.Warning {
 	}
 	return ws
 }
+
+// ProfileDoubts is the code of Doubts.
+const ProfileDoubts = "profile_doubts"
+
+// Doubts are what the profile itself warns of its figures, in one line for whoever
+// builds on them: each by its code, which the profile's report says in full. Nil where
+// there is nothing.
+func (r Recommendation) Doubts() []profile.Warning {
+	var codes []string
+	for _, w := range r.Warnings {
+		if !slices.Contains(aboutTheRun(), w.Code) && !slices.Contains(codes, w.Code) {
+			codes = append(codes, w.Code)
+		}
+	}
+	if len(codes) == 0 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile warns of its own figures: %s; plimsoll report of its folder says each in full", strings.Join(codes, ", "))}
+}
+
+// aboutTheRun are the codes of what makes no figure less certain.
+func aboutTheRun() []string { return []string{"fewer_points", "tied"} }
 
 // of is what the SLA limits in a phase, in words.
 func (s SLA) of(phase profile.Phase) string {

@@ -2,8 +2,26 @@ package store
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"plimsoll/profile"
 )
+
+// Whoever builds on a profile is told in one line what it warns of itself, each kind
+// once, and nothing where that makes no figure less certain.
+func TestDoubts(t *testing.T) {
+	r := recommendation()
+	r.Warnings = []profile.Warning{{Code: "fewer_points"}, {Code: "fit_length"}, {Code: "undecided_under_load"}, {Code: "fit_length", Message: "another"}}
+	ws := r.Doubts()
+	if len(ws) != 1 || ws[0].Code != ProfileDoubts || !strings.Contains(ws[0].Message, ": fit_length, undecided_under_load;") {
+		t.Errorf("%v", ws)
+	}
+	r.Warnings = r.Warnings[:1]
+	if ws := r.Doubts(); ws != nil {
+		t.Errorf("of how many points there are: %v", ws)
+	}
+}
 
 func TestCaveats(t *testing.T) {
 	missed := &Attained{Holds: false, AskedRPS: 4, RateRPS: 0.4, Within: 0.25, Requests: 100}
