@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/urfave/cli/v2"
 )
 
@@ -161,6 +161,8 @@ func newApp(s streams) *cli.App {
 	for _, c := range app.Commands {
 		finish(c)
 	}
+	app.Commands = append(app.Commands, helpCommand())
+	app.Flags = append(app.Flags, cli.HelpFlag) // urfave/cli adds it with a help command of its own only
 	return app
 }
 
@@ -185,13 +187,8 @@ func finish(c *cli.Command) {
 	c.Flags = append(c.Flags, outputFlags()...)
 	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
 	c.Action = func(ctx *cli.Context) error {
-		if extra := ctx.Args().Slice(); len(extra) > allowed {
-			return leftOver(extra[allowed])
-		}
-		for _, a := range ctx.Args().Slice() {
-			if strings.HasPrefix(a, "-") && a != "-" {
-				return leftOver(a)
-			}
+		if err := leftOver(ctx.Args().Slice(), allowed); err != nil {
+			return err
 		}
 		if _, err := outputFormat(ctx); err != nil {
 			return err
@@ -200,12 +197,20 @@ func finish(c *cli.Command) {
 	}
 }
 
-func leftOver(arg string) error {
-	e := usagef("unexpected argument %q", arg)
-	if strings.HasPrefix(arg, "-") {
-		return e.hint("flags come before arguments")
+// leftOver refuses the first argument that is a flag, or beyond those allowed.
+func leftOver(args []string, allowed int) error {
+	isFlag := func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" }
+	for i, a := range args {
+		if i < allowed && !isFlag(a) {
+			continue
+		}
+		e := usagef("unexpected argument %q", a)
+		if slices.ContainsFunc(args, isFlag) {
+			return e.hint("flags come before arguments")
+		}
+		return e
 	}
-	return e
+	return nil
 }
 
 func usageFromFlags(c *cli.Context, err error, _ bool) error {
@@ -230,23 +235,6 @@ func commandPath(c *cli.Context) string {
 	return strings.TrimPrefix(c.Command.HelpName, "plimsoll ") + " "
 }
 
-func unknownCommand(c *cli.Context) error {
-	name := c.Args().First()
-	var names []string
-	commands := c.App.Commands
-	if c.Command != nil && len(c.Command.Subcommands) > 0 {
-		commands = c.Command.Subcommands
-	}
-	for _, cmd := range commands {
-		names = append(names, cmd.Name)
-	}
-	e := usagef("unknown command %q", name)
-	if n := nearest(name, names); n != "" {
-		return e.hint("did you mean %s?", n)
-	}
-	return e.hint("commands are %s", strings.Join(names, ", "))
-}
-
 func flagNames(c *cli.Context) []string {
 	var names []string
 	if c.Command != nil {
@@ -255,17 +243,6 @@ func flagNames(c *cli.Context) []string {
 		}
 	}
 	return names
-}
-
-// nearest is the name within a third of its length in edits; empty if none is.
-func nearest(name string, names []string) string {
-	best, least := "", len(name)/3+2
-	for _, n := range names {
-		if d := levenshtein.ComputeDistance(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
 }
 
 func outputFlags() []cli.Flag {
