@@ -36,6 +36,25 @@ type caches struct {
 
 // candidates are the layouts of a plan, and why others are none.
 func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
+	cs, skips, err := o.layouts()
+	for i := range cs {
+		cs[i].warnings = slices.Concat(cs[i].warnings, o.spotWarnings())
+	}
+	return cs, skips, err
+}
+
+// spotWarnings say what a price at spot is for.
+func (o capacityOptions) spotWarnings() []profile.Warning {
+	switch {
+	case o.spotDecode:
+		return []profile.Warning{profile.Warnf("spot", "decode GPUs are priced at spot: such GPUs are taken back at any time; what interruptions do stands beside the plan")}
+	case o.money.fixed == 0 && o.money.kind == prices.Spot:
+		return []profile.Warning{profile.Warnf("spot", "GPUs are priced at spot: such GPUs are taken back at any time, and no interruption is in this plan")}
+	}
+	return nil
+}
+
+func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
 	if o.fleet.profile != "" {
 		return o.profiled()
 	}

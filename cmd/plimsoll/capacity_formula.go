@@ -148,6 +148,7 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, usd float64) (f
 	if o.caches.reuse {
 		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas take every prompt as computed whole: prompts that begin alike are not in them; --method sized simulates their reuse"))
 	}
+	out.Warnings = append(out.Warnings, o.spotWarnings()...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, usagef("%v", flagged(err))
 	}

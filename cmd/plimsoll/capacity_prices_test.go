@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,5 +88,26 @@ func TestDayIsBilledInWholeInstances(t *testing.T) {
 	d.candidate.layout.Pools[0].InstanceGPUs = 0
 	if got, want := d.usd(r), 1*8*2+0.5*9*2.0; got != want {
 		t.Errorf("one by one $%v, want $%v", got, want)
+	}
+}
+
+// A plan at spot prices says so in every format; both kinds of spot at once are refused.
+func TestSpotIsSaid(t *testing.T) {
+	common := []string{"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated", "--cloud", "gcp",
+		"--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "500", "--itl-p99", "20"}
+	with := func(more ...string) []string { return append(slices.Clone(common), more...) }
+	const said = "such GPUs are taken back at any time"
+	for _, more := range [][]string{nil, {"--format", "json"}, {"--emit", "kubernetes"}, {"--method", "formula"}} {
+		if got := mustPrint(t, with(append(more, "--spot")...)...); !bytes.Contains(got, []byte(said)) {
+			t.Errorf("%v: not said in\n%s", more, got)
+		}
+		if got := mustPrint(t, with(more...)...); bytes.Contains(got, []byte(said)) {
+			t.Errorf("%v: said on demand in\n%s", more, got)
+		}
+	}
+	var out, errout bytes.Buffer
+	args := append([]string{"plimsoll"}, with("--strategy", "disaggregated", "--spot", "--spot-decode")...)
+	if code := run(t.Context(), args, streams{strings.NewReader(""), &out, &errout}); code != exitUsage || !strings.Contains(errout.String(), "--spot-decode and --spot: want one of them") {
+		t.Errorf("both: exit code %d, %s", code, &errout)
 	}
 }

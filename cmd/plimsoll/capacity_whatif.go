@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
 	"plimsoll/engine/sim/fleet"
 )
 
@@ -28,6 +29,9 @@ func parseWhatIf(p *parser, o *capacityOptions) {
 	o.interruptions = capacity.Interruptions{Pool: 1, PerHour: p.number("interruptions-per-hour", 0, 60), StartUp: p.duration("start-up")}
 	if o.spotDecode && o.strategy == capacity.Aggregated {
 		p.fail(usagef("--spot-decode: aggregated engines do not only decode: want --strategy disaggregated"))
+	}
+	if o.spotDecode && o.money.kind == prices.Spot {
+		p.fail(usagef("--spot-decode and --spot: want one of them").hint("--spot has all GPUs at spot prices; --spot-decode decode's alone, and says what interruptions do"))
 	}
 	if o.spotDecode && (o.money.fixed > 0 || o.money.cloud == "") {
 		p.fail(usagef("--spot-decode takes its prices from the table, all of one cloud: want --cloud NAME and no --cost-per-gpu-hour"))
