@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"time"
 
 	"plimsoll/engine"
@@ -67,14 +68,15 @@ type Point struct {
 
 	ISL      int     `json:"isl"`
 	OSL      int     `json:"osl"`
-	Asked    int     `json:"asked_in_flight"`        // in-flight requests asked for
-	Batch    int     `json:"batch,omitempty"`        // prefill of so many prompts at once (BatchedPrefill); 0 = one at a time
-	Rate     float64 `json:"rate_rps,omitempty"`     // open loop: requests/s asked for
-	InFlight float64 `json:"in_flight"`              // seen, averaged over the steady window
-	Context  float64 `json:"context_tokens"`         // mean context of a running sequence in the window
-	KVUsage  float64 `json:"kv_usage"`               // InFlight·Context/MaxKVTokens, fraction of 1; under an open load of requests that have their first token
-	MaxKV    int     `json:"max_kv_tokens"`          // capacity of the engine over all its ranks
-	MaxSeqs  int     `json:"max_num_seqs,omitempty"` // requests that the engine runs at once over all its ranks; 0 = unknown or no limit
+	Asked    int     `json:"asked_in_flight"`         // in-flight requests asked for
+	Batch    int     `json:"batch,omitempty"`         // prefill of so many prompts at once (BatchedPrefill); 0 = one at a time
+	Rate     float64 `json:"rate_rps,omitempty"`      // open loop: requests/s asked for
+	InFlight float64 `json:"in_flight"`               // seen, averaged over the steady window
+	Context  float64 `json:"context_tokens"`          // mean context of a running sequence in the window
+	KVUsage  float64 `json:"kv_usage"`                // InFlight·Context/MaxKVTokens, fraction of 1; under an open load of requests that have their first token
+	MaxKV    int     `json:"max_kv_tokens"`           // capacity of the engine over all its ranks
+	MaxSeqs  int     `json:"max_num_seqs,omitempty"`  // requests that the engine runs at once over all its ranks; 0 = unknown or no limit
+	Cap      int     `json:"max_in_flight,omitempty"` // most that were ever sent to it at once, by --max-in-flight; 0 = no such limit
 
 	TTFT Distribution `json:"ttft"` // from sending; an open loop's from the due instant too, in Load
 	ITL  Distribution `json:"itl"`  // content-chunk gaps within the window, pooled
@@ -164,6 +166,16 @@ func (p Point) LatencyInterval(s SLA) Interval {
 		return p.ModelError.Around(float64(p.Latency(s)))
 	}
 	return p.measure(s).Interval(s.Stat)
+}
+
+// Places is how many requests run at once, by the engine's limit of sequences and by
+// what is sent to it; 0 where neither is known.
+func (p Point) Places() int {
+	seqs := cmp.Or(p.MaxSeqs, p.Config.Limits.MaxNumSeqs*p.Config.Parallelism.Normal().DP)
+	if seqs > 0 && p.Cap > 0 {
+		return min(seqs, p.Cap)
+	}
+	return max(seqs, p.Cap)
 }
 
 // Undecided reports whether the SLA's statistic is a percentile of too few

@@ -137,6 +137,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	}
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
+	ch.Warnings = append(ch.Warnings, ch.atCap(points, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
 	return ch, nil
 }

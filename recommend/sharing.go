@@ -24,7 +24,14 @@ import (
 // one share: of steps that last d in the mean a share 1 − e^(−λd) is so.
 //
 // Where no more than a number of requests are decoded at once, others wait for
-// theirs to end: ITL(k)/k stays as at that number.
+// theirs to end: ITL(k)/k stays as at that number. Of who finds all places taken,
+//
+//	P(N >= places), the mean wait is 1/(μ − λ), and P(W > x) ∝ e^{−(μ−λ)x}   M/M/c
+//
+// with μ what the engine ends per second while all are taken. Who waits has no token of
+// the engine yet, however soon prefill was done, so that the wait is the user's TTFT: by
+// the SLA's statistic it may not be all of that. Answers of one length wait about half
+// as long, which is the room for loads that wait longer than the mean.
 
 // level is an in-flight count with its ITL, s: the mean, which decides how many
 // there are, and the figure that the SLA speaks of.
@@ -57,7 +64,7 @@ type station struct {
 // stationOf is a configuration's, from its measured points.
 func stationOf(all []Candidate, like profile.Point, sla profile.SLA, osl int) station {
 	s := station{most: math.Inf(1), arrivals: arrivals{float64(max(osl, 1)), like.Join.Seconds()}}
-	if k := cmp.Or(like.MaxSeqs, like.Config.Limits.MaxNumSeqs*like.Config.Parallelism.Normal().DP); k > 0 {
+	if k := like.Places(); k > 0 {
 		s.most = float64(k)
 	}
 	if like.MaxKV > 0 && like.Context > 0 {
@@ -115,6 +122,21 @@ type served struct {
 	itl      float64 // E[ITL(1+N)], s
 	std      float64 // of ITL(1+N)
 	beside   float64 // the quantile of 1+N that was asked for
+	full     float64 // share of requests that find all places taken
+	spare    float64 // requests/s that the engine ends then beyond those that come
+}
+
+// placed reports whether the wait for a place is within the SLA's TTFT.
+func (s served) placed(sla profile.SLA) bool {
+	limit, q := sla.TTFT.Seconds(), sla.Stat.Quantile()
+	switch {
+	case s.full == 0 || limit <= 0:
+		return true
+	case q > 0:
+		return s.full*math.Exp(-s.spare*limit) <= 1-q
+	default:
+		return s.full <= s.spare*limit
+	}
 }
 
 // negligible is the probability of a number of requests, relative to all below
@@ -127,46 +149,63 @@ func (s station) serve(tokens, quantile float64) (served, bool) {
 	if len(s.levels) == 0 {
 		return served{}, false
 	}
-	var sum, busy, itl, square float64
+	var sum, busy, itl, square, full, last float64
 	var weights []float64
 	for n, w := 1.0, 1.0; ; n++ { // w = P(N = n−1): of who finds n−1 others
 		d := s.step(tokens, s.at(n, meanITL))
-		weights = append(weights, w)
+		weights, last = append(weights, w), d
 		sum, busy = sum+w, busy+w*min(n-1, s.most)
 		itl, square = itl+w*d, square+w*d*d
+		if n-1 >= s.most {
+			full += w
+		}
 		next := tokens * d / min(n, s.most)
 		if next < 1 && w < negligible*sum {
 			break
 		}
-		if n > 20*(s.levels[len(s.levels)-1].n+100) { // no end in sight
-			return served{}, false
+		if n > 20*(s.levels[len(s.levels)-1].n+100) {
+			if n < s.most || next >= 1 { // no end in sight
+				return served{}, false
+			}
+			rest := w * next / (1 - next) // all that are left wait, each next as likely as the one before
+			weights = append(weights, rest)
+			sum, busy, itl, square, full = sum+rest, busy+rest*s.most, itl+rest*d, square+rest*d*d, full+rest
+			break
 		}
 		if w *= next; w > 1e200 {
 			const down = 1e-200
-			w, sum, busy, itl, square = w*down, sum*down, busy*down, itl*down, square*down
+			w, sum, busy, itl, square, full = w*down, sum*down, busy*down, itl*down, square*down, full*down
 			for i := range weights {
 				weights[i] *= down
 			}
 		}
 	}
-	out := served{inFlight: busy / sum, itl: itl / sum}
-	out.std = math.Sqrt(max(0, square/sum-out.itl*out.itl))
-	below := 0.0
-	for i, w := range weights {
-		if below += w; below >= quantile*sum {
-			out.beside = float64(i + 1)
-			break
-		}
+	out := served{inFlight: busy / sum, itl: itl / sum, full: full / sum}
+	if full > 0 {
+		out.spare = (s.most/last - tokens) / s.osl
 	}
+	out.std = math.Sqrt(max(0, square/sum-out.itl*out.itl))
+	out.beside = quantileOf(weights, quantile*sum)
 	return out, true
 }
 
+// quantileOf is 1+N where the weights up to N are so much.
+func quantileOf(weights []float64, share float64) float64 {
+	below := 0.0
+	for i, w := range weights {
+		if below += w; below >= share {
+			return float64(i + 1)
+		}
+	}
+	return 0
+}
+
 // holds reports whether requests that come with so many tokens/s are expected to
-// hold the SLA's ITL over a load (see heldOver).
+// hold the SLA's ITL over a load (see heldOver), and to find a place in time.
 func (s station) holds(tokens float64, sla profile.SLA) (served, bool) {
 	q, limit, perRequest := sla.Stat.Quantile(), sla.ITL.Seconds(), sla.PerRequest
 	got, ok := s.serve(tokens, q)
-	if !ok {
+	if !ok || !got.placed(sla) {
 		return got, false
 	}
 	slack := s.slack(got.inFlight)

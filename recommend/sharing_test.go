@@ -150,3 +150,60 @@ func TestStationOfNothing(t *testing.T) {
 		t.Errorf("%v: picked %+v", err, ch.Picked)
 	}
 }
+
+// Who finds no place waits as in M/M/c, by Erlang's formula, however near to what the
+// engine serves the load is.
+func TestStationWaitsForAPlace(t *testing.T) {
+	p := line1(0.01, 0, 0, 4)[0]
+	p.MaxSeqs = 4
+	s := stationOf([]Candidate{{Point: p}}, p, sla(0, ms), 100) // 4 places, 1 s each
+	got, ok := s.serve(320, 0)
+	if !ok || math.Abs(got.full-0.5964) > 1e-4 || math.Abs(got.spare-0.8) > 1e-9 {
+		t.Errorf("at 3.2 requests/s: %+v, %v", got, ok)
+	}
+	if got, ok := s.serve(399.99, 0); !ok || got.full < 0.9999 || math.Abs(got.spare-1e-4) > 1e-9 || math.Abs(got.inFlight-3.9999) > 1e-6 {
+		t.Errorf("all but saturated: %+v, %v", got, ok)
+	}
+	for _, tt := range []struct {
+		sla  profile.SLA
+		want bool
+	}{
+		{sla(746*ms, 0), true},
+		{sla(745*ms, 0), false}, // 0.5964/0.8 s
+		{profile.SLA{TTFT: seconds(2.233), Stat: profile.P90}, true}, // ln(0.5964/0.1)/0.8 s
+		{profile.SLA{TTFT: seconds(2.231), Stat: profile.P90}, false},
+	} {
+		if served, _ := s.serve(320, 0); served.placed(tt.sla) != tt.want {
+			t.Errorf("%+v: placed %v", tt.sla, !tt.want)
+		}
+	}
+}
+
+// A cap that binds lowers the rate to what finds a place within the TTFT; one that does
+// not changes no digit.
+func TestRecommendedDecodeRateLeavesPlaces(t *testing.T) {
+	rate := func(ttft float64, itl float64, limit func(*profile.Point)) float64 {
+		ps := line1(0.0066, 0.0002, 0.002, 1, 32, 61, 64)
+		for i := range ps {
+			limit(&ps[i])
+		}
+		ch, err := Choose(profile.Decode, ps, sla(seconds(ttft), seconds(itl)), ByThroughput, 100)
+		if err != nil || !ch.Feasible {
+			t.Fatal(err)
+		}
+		return ch.Picked.RPS
+	}
+	free := func(*profile.Point) {}
+	seqs := func(p *profile.Point) { p.MaxSeqs = 64 }
+	sent := func(p *profile.Point) { p.MaxSeqs, p.Cap = 1024, 64 }
+	most := 64 / (0.0066 + 0.0002*64) / 100
+	if got, want := rate(0.2, 0.05, seqs), rate(0.2, 0.05, sent); got != want || got > 0.94*most || got < 0.8*most {
+		t.Errorf("%.4g requests/s by the engine's limit and %.4g by ours, of %.4g that keep all places taken", got, want, most)
+	}
+	if a, b := rate(0.05, 0.05, seqs), rate(2, 0.05, seqs); a >= b {
+		t.Errorf("%.4g requests/s find a place within 50 ms, %.4g within 2 s", a, b)
+	}
+	if a, b := rate(0.2, 0.0066+0.0002*32, seqs), rate(0.2, 0.0066+0.0002*32, free); a != b {
+		t.Errorf("%v requests/s where ITL binds, %v without a cap", a, b)
+	}
+}

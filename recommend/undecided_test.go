@@ -58,7 +58,7 @@ func TestChooseAggregatedUntold(t *testing.T) {
 
 // The same of requests in flight: nothing is said to lead what was not decided.
 func TestChooseUntold(t *testing.T) {
-	at := func(tp, n int, itl time.Duration, invalid string) profile.Point {
+	point := func(tp, n int, itl time.Duration, invalid string) profile.Point {
 		p := decode(tp, float64(n), itl)
 		p.Asked, p.Invalid = n, invalid
 		return p
@@ -69,19 +69,19 @@ func TestChooseUntold(t *testing.T) {
 		why    string
 		want   []string
 	}{
-		"all is told": {[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, ""), at(1, 20, 30*ms, "")}, "best measured throughput per GPU, +100 % against TP:1", nil},
+		"all is told": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, ""), point(1, 20, 30*ms, "")}, "best measured throughput per GPU, +100 % against TP:1", nil},
 		"above what holds": {
-			[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, ""), at(1, 20, 30*ms, busy)},
+			[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, ""), point(1, 20, 30*ms, busy)},
 			"best measured throughput per GPU that was seen; how much TP:1 could do is undecided",
 			[]string{"decode: whether TP:1 meets the SLA at 20 in flight is undecided, so that it may be better than it seems: " + busy},
 		},
 		"a third is told": {
-			[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 10*ms, busy), at(4, 40, 10*ms, "")},
+			[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, busy), point(4, 40, 10*ms, "")},
 			"best measured throughput per GPU, +100 % against TP:4; how much TP:1 could do is undecided",
 			[]string{"decode: whether TP:1 meets the SLA at 10 in flight is undecided"},
 		},
-		"above what misses": {[]profile.Point{at(2, 40, 10*ms, ""), at(1, 10, 30*ms, ""), at(1, 20, 30*ms, busy)}, "the only one measured that meets the SLA", nil},
-		"of the pick":       {[]profile.Point{at(2, 40, 10*ms, ""), at(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: whether TP:2 meets the SLA at 80 in flight is undecided"}},
+		"above what misses": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 30*ms, ""), point(1, 20, 30*ms, busy)}, "the only one measured that meets the SLA", nil},
+		"of the pick":       {[]profile.Point{point(2, 40, 10*ms, ""), point(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: whether TP:2 meets the SLA at 80 in flight is undecided"}},
 	} {
 		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), ByThroughput, c.points...)
 		var got []string

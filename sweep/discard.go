@@ -13,15 +13,15 @@ import (
 
 // discard keeps what is sent again for the point that is measured.
 func (r *runner) discard(s *trial, p profile.Point, rs []profile.Request, why string) error {
-	s.sign(&p, s.stage, s.id)
+	r.sign(s, &p, s.stage, s.id)
 	p.Discarded = why
 	return r.book.discard(s, p, rs)
 }
 
 // sign says of which engine, and for what, a point is.
-func (s *trial) sign(p *profile.Point, stage profile.Stage, id string) {
+func (r *runner) sign(s *trial, p *profile.Point, stage profile.Stage, id string) {
 	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
-	p.MaxKV, p.MaxSeqs = s.facts.KVTokens, s.facts.MaxNumSeqs
+	p.MaxKV, p.MaxSeqs, p.Cap = s.facts.KVTokens, s.facts.MaxNumSeqs, r.opts.MaxInFlight
 	if p.ModelError = s.facts.ITLError; s.phase == profile.Prefill {
 		p.ModelError = s.facts.TTFTError
 	}

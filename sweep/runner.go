@@ -79,7 +79,7 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	if err := r.verdict(ctx, s, id, err); err != nil {
 		return profile.Point{}, err
 	}
-	s.sign(&p, stage, id)
+	r.sign(s, &p, stage, id)
 	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
 	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
 		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)

@@ -213,7 +213,18 @@ func (r *runner) verified(v Verification) {
 		v.warn("undecided_under_load",
 			"%s: that %s holds the SLA at %.4g requests/s under open-loop load is undecided: by the %d requests that were judged, %s, and another run may miss it", v.Phase, v.label(), v.Rate, a.Requests, why)
 	}
+	v.warnWait(sla)
 	r.book.verified(v)
+}
+
+// warnWait says where requests wait for longer than TTFT may be before a decode engine
+// takes them: what they get of prefill comes on top.
+func (v *Verification) warnWait(sla profile.SLA) {
+	ms, places := profile.Milliseconds, v.Point.Places()
+	if l := v.Point.Load.TTFT.At(sla.Stat); v.Phase == profile.Decode && v.Rate > 0 && places > 0 && l > sla.TTFT {
+		v.warn("decode_wait", "%s: at %.4g requests/s requests wait in %s, which runs %d at once: TTFT without prefill is %s %.2f ms against %.6g ms",
+			v.Phase, v.Rate, v.label(), places, sla.Stat, ms(l), ms(sla.TTFT))
+	}
 }
 
 // shortOf says by what a load misses.

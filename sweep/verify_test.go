@@ -398,3 +398,23 @@ func TestLeastVerified(t *testing.T) {
 		}
 	}
 }
+
+// What decode engines let wait for a place longer than TTFT may be is said.
+func TestDecodeWaitIsSaid(t *testing.T) {
+	sla := profile.SLA{TTFT: 200 * ms, ITL: 50 * ms, Stat: profile.Mean}
+	for _, tt := range []struct {
+		phase profile.Phase
+		ttft  time.Duration
+		want  string
+	}{
+		{profile.Decode, 600 * ms, "decode: at 20.27 requests/s requests wait in TP:1, which runs 64 at once: TTFT without prefill is mean 600.00 ms against 200 ms"},
+		{profile.Decode, 200 * ms, ""},
+		{profile.Prefill, 600 * ms, ""}, // judged, and missed
+	} {
+		v := Verification{Phase: tt.phase, Rate: 20.27, Point: profile.Point{MaxSeqs: 64, Load: &profile.Attainment{TTFT: profile.Distribution{N: 100, Mean: tt.ttft}}}}
+		v.warnWait(sla)
+		if got := messageOf(v.warnings, "decode_wait"); got != tt.want {
+			t.Errorf("%s, %v: %q", tt.phase, tt.ttft, got)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func (r *runner) verifyingLoad(s *trial) (openLoad, []string, error) {
 		limits := []string{
 			fmt.Sprintf("prefill is skipped by %d prompts that take turns and stay in the prefix cache: requests with the same one share its KV cache, so that its use is understated", len(l.fill)),
 			"nobody keeps the requests in flight at the pick's number: they vary around it",
-			"TTFT is that without prefill, and is not judged",
+			"TTFT is that without prefill: nothing is judged by it, and where it alone is above the SLA's a warning says so",
 		}
 		if long > 0 {
 			limits = append(limits, fmt.Sprintf("%d of %d prompts are longer than the engine's context of %d tokens and were left out", long, max(1, p.Asked), s.facts.MaxModelLen))

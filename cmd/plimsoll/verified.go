@@ -68,15 +68,18 @@ func corrected(p *store.Pick, a *store.Attained) {
 }
 
 // decodeUse is the KV use of the decode pick at the rate that it is recommended at:
-// of as many as were in flight when that was verified, with the context that they had
-// there, otherwise as are expected.
+// of as many as were in flight when that was verified, but for those that waited for a
+// place and hold nothing, with the context that they had there, otherwise as are
+// expected.
 // A load's own figure is none, since its requests share prompts.
 func decodeUse(res sweep.Result) float64 {
 	c := res.Decode.Picked
 	together, context := c.Together, 1.0
 	for _, v := range res.Verified {
 		if v.Phase == profile.Decode && v.Rate > 0 {
-			together = v.Point.InFlight
+			if together = v.Point.InFlight; v.Point.Places() > 0 {
+				together = min(together, float64(v.Point.Places()))
+			}
 			if v.Point.Context > 0 && c.Point.Context > 0 {
 				context = v.Point.Context / c.Point.Context
 			}

@@ -120,3 +120,19 @@ func TestDecodeUseOfOtherLengths(t *testing.T) {
 		}
 	}
 }
+
+// Requests that wait for a place hold no KV cache.
+func TestDecodeUseCountsNoneThatWait(t *testing.T) {
+	picked := profile.Point{InFlight: 64, KVUsage: 0.43, MaxSeqs: 64}
+	res := sweep.Result{
+		Decode:   recommend.Choice{Picked: recommend.Candidate{Point: picked, Together: 60}},
+		Verified: []sweep.Verification{{Phase: profile.Decode, Rate: 20, Point: profile.Point{InFlight: 72.3, MaxSeqs: 64}}},
+	}
+	if got := decodeUse(res); got != 0.43 {
+		t.Errorf("%g of the KV cache in use by the 64 that run", got)
+	}
+	res.Verified[0].Point.InFlight = 32
+	if got := decodeUse(res); got != 0.215 {
+		t.Errorf("%g of the KV cache in use by 32", got)
+	}
+}
