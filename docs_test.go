@@ -158,6 +158,33 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+// A release's archive has all pages that its README leads to: they are what
+// release.sh copies with their folders.
+func TestReleasedDocsLinks(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("deploy/release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(script), "cp -r --parents ")
+	list, _, _ := strings.Cut(after, ` "$work`)
+	copied := append(strings.Fields(list), "LICENSE", "CHANGELOG.md")
+	if !found || !slices.Contains(copied, "README.md") {
+		t.Fatal("release.sh copies no README with what it links to: is that written in another way now?")
+	}
+	within := func(path string) bool {
+		return slices.ContainsFunc(copied, func(c string) bool { return path == c || strings.HasPrefix(path, c+"/") })
+	}
+	for _, p := range append(pages(t), readPage(t, "engine/latency/FIT.md")) {
+		for _, link := range p.links() {
+			path, _, _ := strings.Cut(link, "#")
+			if to := filepath.ToSlash(filepath.Join(filepath.Dir(p.path), path)); path != "" && !within(to) {
+				t.Errorf("%s links to %s, which the archive lacks", p.path, to)
+			}
+		}
+	}
+}
+
 // flagsByCommand are the flags of each command, by the reference, which is made from
 // the program.
 func flagsByCommand(t *testing.T) map[string][]string {

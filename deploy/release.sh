@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what is released: an archive for each system, with the program, its manual
-# pages, completions, licence and those of the libraries in it; for each a CycloneDX
+# pages, completions, documentation, licence and those of the libraries in it; for each a CycloneDX
 # list of what it was built from; and checksums of all.
 #
 # usage: release.sh VERSION OUT_DIR [FLAVOUR…]
@@ -78,7 +78,9 @@ for flavour in "${flavours[@]}"; do
 	mkdir "$work/$name"
 	build "$work/$name/plimsoll"
 	licences >"$work/$name/THIRD_PARTY_LICENSES"
-	cp LICENSE README.md CHANGELOG.md "$work/$name"
+	cp LICENSE CHANGELOG.md "$work/$name"
+	# The README, and whatever it and its pages link to.
+	cp -r --parents README.md ARCHITECTURE.md BENCHMARKS.md docs engine/latency/FIT.md deploy/kubernetes "$work/$name"
 	cp -r "$work/man" "$work/completions" deploy/plimsoll-planner.service "$work/$name"
 	# Modes that no umask changes.
 	chmod -R u=rwX,go=rX "$work/$name"
