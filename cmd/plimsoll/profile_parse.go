@@ -181,8 +181,24 @@ func (o profileOptions) checkMode(c *cli.Context) error {
 		return usagef("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
 	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
 		return usagef("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").hint("leave --verify out")
+	case c.IsSet("load-time") && !o.loads():
+		return usagef("--load-time is for loads that the picks are verified by, and none is").hint("--verify always would")
+	}
+	for _, name := range []string{"prefill-interpolation-granularity", "decode-interpolation-granularity"} {
+		if o.mode == sweep.Aggregated && c.IsSet(name) {
+			return usagef("--%s has no meaning with --mode aggregated: such a profile has no surfaces", name)
+		}
 	}
 	return nil
+}
+
+// loads reports whether engines are loaded by requests that come on their own, as far
+// as flags tell.
+func (o profileOptions) loads() bool {
+	if o.endpoint != "" {
+		return o.verifies(engine.KindEndpoint)
+	}
+	return o.verifies(engine.Kind(o.engine))
 }
 
 func (o profileOptions) checkEndpoint() error {

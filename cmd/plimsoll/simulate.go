@@ -139,7 +139,7 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 		fleet: f, once: load.once, report: engines.Report(),
 		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
 	}
-	s.warnings = slices.Concat(f.warnings, load.warnings, s.report.Warnings, f.outside(s.report))
+	s.warnings = slices.Concat(f.warnings, load.warnings, s.report.Warnings, s.overrun(), fewRequests(s.report), f.outside(s.report))
 	if plan.caching && !got.shares {
 		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
 	}

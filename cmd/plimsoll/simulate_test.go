@@ -6,9 +6,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"plimsoll/profile"
 )
 
 // simulated runs engine simulate and reads what it says as JSON.
@@ -103,9 +106,9 @@ func TestSimulateLoadHasTheRateAskedFor(t *testing.T) {
 		if n := float64(f.Requests.Offered); r.Asked != 5 || n < 9000 || math.Abs(r.Offered-5) > 5*5/math.Sqrt(n) || len(f.Warnings) > 0 {
 			t.Errorf("%v: %+v in %v requests, warnings %v", arrival, r, n, f.Warnings)
 		}
-		f = simulated(t, append([]string{"--isl", "10", "--osl", "2", "--rate", "5", "--requests", "500"}, arrival...)...)
+		f = simulated(t, append([]string{"--isl", "10", "--osl", "2", "--rate", "5", "--requests", "1000"}, arrival...)...)
 		if len(f.Warnings) != 1 || f.Warnings[0].Code != "period_cut" {
-			t.Errorf("%v: warnings %v of 500 requests", arrival, f.Warnings)
+			t.Errorf("%v: warnings %v of 1000 requests", arrival, f.Warnings)
 		}
 	}
 }
@@ -120,5 +123,31 @@ func TestSimulateLinks(t *testing.T) {
 	f := simulated(t, append(load, "0.5")...)
 	if l := f.Links; l == nil || l.Utilisation < 0.95 || l.Wait.Mean < 1e4 || f.Warnings[0].Code != "links_busy" {
 		t.Errorf("a narrow link: %+v, warnings %v", l, f.Warnings)
+	}
+}
+
+// A run says where its percentiles are of too few requests, and where its latencies are
+// those of how many there are; one of enough that the fleet carries says neither.
+func TestSimulationSaysWhatItIsTooShortFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		args  []string
+		codes map[string]string // a part of what is said
+	}{
+		{"one request", []string{"--requests", "1", "--rate", "1"}, map[string]string{"few_requests": "from p50 on, percentiles of TTFT and E2E are the largest of 1 requests"}},
+		{"a hundred", []string{"--requests", "100", "--rate", "1"}, map[string]string{"few_requests": "p99.9 takes 1000 at least"}},
+		{"a thousand", []string{"--requests", "1000", "--rate", "4", "--isl", "512"}, nil},
+		{"a rate that nobody carries", []string{"--requests", "1000", "--rate", "500"}, map[string]string{"overrun": "494.2/s, and 9.866/s were served"}},
+		{"for long", []string{"--requests", "2000", "--rate", "40"}, map[string]string{"saturated": "the queue was still growing"}},
+	} {
+		f := simulated(t, c.args...)
+		for _, code := range []string{"few_requests", "overrun", "saturated"} {
+			i := slices.IndexFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == code })
+			want, wanted := c.codes[code]
+			if wanted != (i >= 0) || wanted && !strings.Contains(f.Warnings[i].Message, want) {
+				t.Errorf("%s: %s: %v, want %q", c.name, code, f.Warnings, want)
+			}
+		}
 	}
 }
