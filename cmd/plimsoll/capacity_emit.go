@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 	"plimsoll/profile/store"
 )
 
@@ -44,6 +46,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 	default:
 		doc, notes = o.deployment(p)
 	}
+	notes = append(notes, o.conditions(p)...)
 	body, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
 	if err != nil {
 		return fmt.Errorf("writing YAML: %w", err)
@@ -67,7 +70,9 @@ func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Va
 func (o capacityOptions) graphDeployment(p sizedPlan) (yaml.MapSlice, []string) {
 	names := map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}
 	var services yaml.MapSlice
-	for _, pool := range p.Pools {
+	notes := []string{"replica counts and GPUs only: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}
+	for i, pool := range p.Pools {
+		notes = append(notes, fmt.Sprintf("the plan is for a %s with %s", names[pool.Role], strings.Join(p.engineArgs(i), " ")))
 		services = append(services, item(names[pool.Role], yaml.MapSlice{
 			item("componentType", "worker"), item("subComponentType", string(pool.Role)), item("replicas", pool.Engines+pool.SpareEngines),
 			item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("gpu", itoa(gpusPerEngine(pool)))})}),
@@ -76,14 +81,14 @@ func (o capacityOptions) graphDeployment(p sizedPlan) (yaml.MapSlice, []string) 
 	return yaml.MapSlice{
 		item("apiVersion", "nvidia.com/v1alpha1"), item("kind", "DynamoGraphDeployment"),
 		item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}), item("spec", yaml.MapSlice{item("services", services)}),
-	}, []string{"replica counts and GPUs only: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}
+	}, notes
 }
 
 // deployment runs aggregated engines.
 func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 	pool := p.Pools[0]
 	labels := yaml.MapSlice{item("app", "plimsoll-plan")}
-	args := []string{"--model", o.servedModel(), "--tensor-parallel-size", itoa(gpusPerEngine(pool))}
+	args := append([]string{"--model", o.servedModel()}, p.engineArgs(0)...)
 	container := yaml.MapSlice{
 		item("name", "engine"), item("image", "vllm/vllm-openai"), item("args", args),
 		item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("nvidia.com/gpu", gpusPerEngine(pool))})}),
@@ -102,6 +107,35 @@ func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 			}),
 		}),
 	}, notes
+}
+
+// engineArgs are vLLM's, for the limits and caches that a pool's engines were sized
+// with: others have other latencies.
+func (p sizedPlan) engineArgs(pool int) []string {
+	e := p.candidate.layout.Pools[pool].Engine
+	seqs := cmp.Or(e.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
+	caching := "--no-enable-prefix-caching"
+	if e.PrefixCaching {
+		caching = "--enable-prefix-caching"
+	}
+	return []string{
+		"--tensor-parallel-size", itoa(gpusPerEngine(p.Pools[pool])), "--max-num-seqs", itoa(seqs),
+		"--max-num-batched-tokens", itoa(cmp.Or(e.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))), caching,
+	}
+}
+
+// conditions are what the plan depends on beside its engines, in words.
+func (o capacityOptions) conditions(p sizedPlan) []string {
+	var out []string
+	for _, d := range p.details() {
+		if d.name == "routing" || d.name == "range" {
+			out = append(out, d.name+": "+d.text)
+		}
+	}
+	if bytes := o.caches.dram.bytes; bytes > 0 {
+		out = append(out, fmt.Sprintf("the plan has %g GiB of the host's memory for KV below each engine that takes prompts", bytes/(1<<30)))
+	}
+	return out
 }
 
 // plannerConfig is the planner's configuration: keys are its flags.
