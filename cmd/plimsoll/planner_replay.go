@@ -22,6 +22,7 @@ func plannerReplayCommand() *cli.Command {
 			"format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics are, and\n" +
 			"how it serves, are read and have no effect; this help leaves them out.\n\n" +
 			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   ") + "\n\n" +
+			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --ttft 500 --itl 20 --sla-stat p99 --arrival sine --rate 20 --period 2h --amplitude 0.8 --isl 3000 --osl 150 --duration 2h --max-gpu-budget 32\n" +
 			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
 			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5",
 		Flags:  replayFlags(),

@@ -119,6 +119,9 @@ func TestReferenceOfFiles(t *testing.T) {
 		fieldsOf(&b, "", schema)
 		b.WriteString("\n")
 	}
+	if strings.Contains(b.String(), "<nil>") {
+		t.Error("a field has neither type nor value")
+	}
 	checkReference(t, "files.md", strings.TrimRight(b.String(), "\n")+"\n")
 
 	var known []string
@@ -158,6 +161,9 @@ func fieldsOf(b *bytes.Buffer, path string, schema map[string]any) {
 
 // typeOf is the type of one value, with the words that it may be.
 func typeOf(schema map[string]any) string {
+	if only, ok := schema["const"]; ok {
+		return fmt.Sprintf("always %v", only)
+	}
 	kind := strings.Trim(fmt.Sprint(schema["type"]), "[]")
 	if words, ok := schema["enum"].([]any); ok {
 		return fmt.Sprintf("%s: %s", kind, strings.Trim(fmt.Sprint(words), "[]"))
