@@ -147,12 +147,12 @@ func byRate(cs []recommend.Candidate) []recommend.Candidate {
 	return sorted
 }
 
-// suggestedAggregated prints the line that scripts read.
-func suggestedAggregated(b *bytes.Buffer, rec store.Recommendation) {
+// suggestedAggregated is the line that scripts read.
+func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	p := rec.Aggregated
 	if !rec.Feasible {
-		fmt.Fprintln(b, "INFEASIBLE: the line below is the nearest candidate, not an answer")
+		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}
-	fmt.Fprintf(b, "Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)\n",
-		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU)
+	return append(lines, fmt.Sprintf("Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
+		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
 }

@@ -156,7 +156,8 @@ func loadProfiled(dir string, usd float64) (out profiled, err error) {
 func pageOf(run store.Run, rec store.Recommendation) pages.Profile {
 	p := pages.Profile{
 		Origin: profileOrigin(run, rec), SLA: run.SLA, Rank: rankOf(run), ISL: rec.Workload.ISL, OSL: rec.Workload.OSL,
-		Points: chosenFrom(run), Verified: attainedLines(rec), Assumptions: rec.Assumptions, Dropped: map[profile.Phase][]string{},
+		Points: chosenFrom(run), Verified: verifiedLines(rec), Assumptions: rec.Assumptions, Dropped: map[profile.Phase][]string{},
+		Ending: endingOf(run, rec), TTFTErrors: ttftErrors(run),
 	}
 	for _, s := range run.Skips {
 		what := s.Label

@@ -68,7 +68,9 @@ func (u *console) result(out outcome) error {
 		prefillTable(b, out)
 		decodeTable(b, out)
 	}
-	infeasible(b, out)
+	for _, line := range shortfallLines([]recommend.Choice{out.res.Prefill, out.res.Decode, out.res.Aggregated}, out.opts.sla) {
+		fmt.Fprintf(b, "%s\n", line)
+	}
 	explainTables(b, why)
 	footer(b, out)
 	suggested(b, out)
@@ -164,64 +166,14 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 	return ch.Lost(c, sla).Reason
 }
 
-// infeasible says what binds, what is nearest, and what could be promised.
-func infeasible(b *bytes.Buffer, out outcome) {
-	for _, ch := range []recommend.Choice{out.res.Prefill, out.res.Decode, out.res.Aggregated} {
-		if ch.Phase == "" {
-			continue // of the other mode
-		}
-		s, short := ch.Shortfall(out.opts.sla)
-		if !short {
-			continue
-		}
-		if s.Undecided() {
-			fmt.Fprintf(b, "\nWhether anything meets the SLA in %s is undecided\n", ch.Phase)
-		} else {
-			fmt.Fprintf(b, "\nNothing meets the SLA in %s: %s binds\n", ch.Phase, s.Metric)
-		}
-		fmt.Fprintf(b, "  nearest: %s at %.0f in flight: %s\n", ch.Picked.Label(), inFlight(ch.Picked.Point), s)
-		if s.Promise > 0 {
-			fmt.Fprintf(b, "  could be promised: %s\n", promises(ch, s))
-		}
-	}
-}
-
-// promises is what could be asked for instead: all that the nearest candidate misses
-// together, and of a load the rate at which that was seen.
-func promises(ch recommend.Choice, s recommend.Shortfall) string {
-	text := fmt.Sprintf("--%s %.6g", strings.ToLower(s.Metric), profile.Milliseconds(s.Promise))
-	if s.Besides > 0 {
-		other := map[string]string{"TTFT": "itl", "ITL": "ttft"}[s.Metric]
-		text += fmt.Sprintf(" --%s %.6g", other, profile.Milliseconds(s.Besides))
-	}
-	switch rate := ch.Picked.Point.Rate; {
-	case ch.Phase != profile.Aggregated:
-		return text + beyondMeasured(ch.Picked.Point)
-	case rate > 0:
-		return fmt.Sprintf("%s, as seen at %.4g requests/s", text, rate)
-	}
-	return text + ", as seen of one request at a time: requests that meet others take longer"
-}
-
-// beyondMeasured is the caveat of a figure that was read off a surface beyond what was
-// measured.
-func beyondMeasured(p profile.Point) string {
-	for _, w := range p.Warnings {
-		if strings.HasSuffix(w.Code, "_out_of_range") {
-			return ", if it goes on as measured: " + w.Message
-		}
-	}
-	return ""
-}
-
 func footer(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "\nAssumed:\n")
 	for _, a := range out.rec.Assumptions {
 		fmt.Fprintf(b, "  - %s\n", a)
 	}
 	verifiedText(b, out.rec)
-	if out.rec.Feasible {
-		recommendedRates(b, out.rec)
+	if line := recommendedLine(out.rec); line != "" {
+		fmt.Fprintf(b, "%s\n", line)
 	}
 	if out.rec.Mode == store.Disaggregated {
 		fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
@@ -239,43 +191,13 @@ func footer(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
 }
 
-// suggested prints the four lines that scripts read: their words are a contract.
+// suggested prints the lines that scripts read.
 func suggested(b *bytes.Buffer, out outcome) {
-	if out.rec.Mode == store.Aggregated {
-		suggestedAggregated(b, out.rec)
-		if out.dep.kind == engine.KindEstimate {
-			modelErrors(b, out)
-		}
-		return
+	for _, line := range suggestedLines(out.rec) {
+		fmt.Fprintf(b, "%s\n", line)
 	}
-	p, d, th := out.rec.Prefill, out.rec.Decode, out.rec.Thresholds
-	if !out.rec.Feasible {
-		fmt.Fprintln(b, "INFEASIBLE: the lines below are the nearest candidate, not an answer")
-	}
-	fmt.Fprintf(b, "Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)\n", p.Label, p.TTFTMillis, p.ThroughputPerGPU)
-	fmt.Fprintf(b, "Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower)
-	fmt.Fprintf(b, "Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)\n", d.Label, d.ITLMillis, d.ThroughputPerGPU)
-	fmt.Fprintf(b, "Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower)
 	if out.dep.kind == engine.KindEstimate {
 		modelErrors(b, out)
-	}
-}
-
-// recommendedRates prints the rates that the picks are recommended at: those that
-// held where they were verified. The Suggested lines are of the picks' best in-flight
-// counts, and have no room for it: their words are others' contract.
-func recommendedRates(b *bytes.Buffer, rec store.Recommendation) {
-	var rates []string
-	for _, p := range []struct {
-		phase profile.Phase
-		pick  *store.Pick
-	}{{profile.Prefill, rec.Prefill}, {profile.Decode, rec.Decode}} {
-		if p.pick != nil && p.pick.SustainedRPS > 0 {
-			rates = append(rates, fmt.Sprintf("%s %s %.4g requests/s", p.phase, p.pick.Label, p.pick.SustainedRPS))
-		}
-	}
-	if len(rates) > 0 {
-		fmt.Fprintf(b, "Recommended for each engine: %s\n", strings.Join(rates, ", "))
 	}
 }
 

@@ -93,22 +93,28 @@ func decodeUse(res sweep.Result) float64 {
 
 // verifiedText says what the picks attained, one line each.
 func verifiedText(b *bytes.Buffer, rec store.Recommendation) {
-	as := rec.Verified.All()
-	if len(as) == 0 {
-		fmt.Fprintf(b, "%s%s\n", strings.ToUpper(notVerified[:1]), notVerified[1:])
-		return
+	for _, line := range verifiedLines(rec) {
+		fmt.Fprintf(b, "%s\n", line)
 	}
-	if v := rec.Verified; v != nil && rec.Mode == store.Disaggregated && (v.Prefill == nil || v.Decode == nil) {
+	if as := rec.Verified.All(); len(as) > 0 {
+		fmt.Fprintf(b, "  by %s\n", as[0].Load)
+	}
+}
+
+// verifiedLines are what the picks attained, and which of them nobody ran.
+func verifiedLines(rec store.Recommendation) (lines []string) {
+	v := rec.Verified
+	if len(v.All()) == 0 {
+		return []string{strings.ToUpper(notVerified[:1]) + notVerified[1:]}
+	}
+	if rec.Mode == store.Disaggregated && (v.Prefill == nil || v.Decode == nil) {
 		missing := "prefill"
 		if v.Prefill != nil {
 			missing = "decode"
 		}
-		fmt.Fprintf(b, "The %s pick is %s\n", missing, notVerified)
+		lines = append(lines, fmt.Sprintf("The %s pick is %s", missing, notVerified))
 	}
-	for _, line := range attainedLines(rec) {
-		fmt.Fprintf(b, "%s\n", line)
-	}
-	fmt.Fprintf(b, "  by %s\n", as[0].Load)
+	return append(lines, attainedLines(rec)...)
 }
 
 // attainedLines are the picks under load, where they were run under one.
@@ -139,7 +145,19 @@ func attainedLine(phase profile.Phase, label string, a *store.Attained, sla stor
 	if !a.Holds {
 		verb = "MISSES ITS SLA UNDER LOAD"
 	}
-	var figures []string
+	figures := attainedFigures(a, sla)
+	switch {
+	case a.Undecided && a.Interval == profile.Interval{}:
+		figures = append(figures, "undecided: too short to say")
+	case a.Undecided:
+		figures = append(figures, "undecided")
+	}
+	return fmt.Sprintf("%s: %s %s at %.4g requests/s for %.0f s: %s of %d requests within the SLA, %.1f in flight, %s",
+		verb, phase, label, a.RateRPS, a.Seconds, shownShare(a), a.Requests, a.InFlight, strings.Join(figures, ", "))
+}
+
+// attainedFigures are the latencies that the SLA speaks of, as they were under load.
+func attainedFigures(a *store.Attained, sla store.SLA) (figures []string) {
 	if a.WithinTTFT != nil && a.TTFT != nil {
 		figures = append(figures, fmt.Sprintf("TTFT %s", shownFigure(a.TTFT, sla.Stat)))
 	}
@@ -150,14 +168,7 @@ func attainedLine(phase profile.Phase, label string, a *store.Attained, sla stor
 		}
 		figures = append(figures, fmt.Sprintf("ITL %s", shownFigure(p, sla.Stat)))
 	}
-	switch {
-	case a.Undecided && a.Interval == profile.Interval{}:
-		figures = append(figures, "undecided: too short to say")
-	case a.Undecided:
-		figures = append(figures, "undecided")
-	}
-	return fmt.Sprintf("%s: %s %s at %.4g requests/s for %.0f s: %s of %d requests within the SLA, %.1f in flight, %s",
-		verb, phase, label, a.RateRPS, a.Seconds, shownShare(a), a.Requests, a.InFlight, strings.Join(figures, ", "))
+	return figures
 }
 
 // shownShare is the share of requests within the SLA, with its 95 % interval.

@@ -62,13 +62,28 @@ func (c Comparison) body() comparisonBody {
 		b.Phases = append(b.Phases, comparedPhase{phase, c.pairs(phase)})
 		b.Summary = append(b.Summary, sentence(x))
 	}
-	cost := rowOf("GPU time of a request", "GPU-seconds", c.Sides[0].gpuSeconds(), c.Sides[1].gpuSeconds())
-	costs := figureTable{"cost", []figureRow{cost}}
-	if c.Sides[0].USD > 0 && c.Sides[1].USD > 0 {
-		costs.Rows = append(costs.Rows, rowOf("Cost of 1,000 requests", "USD", c.Sides[0].usdPerThousand(), c.Sides[1].usdPerThousand()))
-	}
-	b.Picks = append(b.Picks, costs)
+	b.Picks = append(b.Picks, c.costs())
 	return b
+}
+
+// costs are what a request takes at both sides' recommended rates, or, where one has
+// none, at the load of both picks' points.
+func (c Comparison) costs() figureTable {
+	recommended := c.Sides[0].recommends() && c.Sides[1].recommends()
+	at := ", at the recommended rates"
+	if !recommended && c.Sides[0].aggregated() {
+		at = ", at the rate that held in the search"
+	} else if !recommended {
+		at = ", at full closed-loop load"
+	}
+	row := func(name, unit string, of func(Profile, bool) quantity) figureRow {
+		return rowOf(name+at, unit, of(c.Sides[0].Profile, recommended), of(c.Sides[1].Profile, recommended))
+	}
+	costs := figureTable{"cost", []figureRow{row("GPU time of a request", "GPU-seconds", Profile.gpuSeconds)}}
+	if c.Sides[0].USD > 0 && c.Sides[1].USD > 0 {
+		costs.Rows = append(costs.Rows, row("Cost of 1,000 requests", "USD", Profile.usdPerThousand))
+	}
+	return costs
 }
 
 // sentence says of a phase what was picked, and what became of its throughput.

@@ -24,9 +24,12 @@ func latencyNames(phase profile.Phase) []string {
 // latencyOf is a point's latency by the SLA's statistic, ms.
 func (p Profile) latencyOf(x profile.Point, name string) quantity {
 	c := p.candidate(x)
-	l, i := c.ITL, x.LatencyInterval(p.SLA)
+	l, i, off := c.ITL, x.LatencyInterval(p.SLA), x.ModelError
 	if name == "TTFT" {
 		l = c.TTFT
+	}
+	if own, ok := p.TTFTErrors[x.Config.Parallelism.Slug()]; ok && name == "TTFT" && x.Phase == profile.Aggregated {
+		off = own
 	}
 	if x.Phase == profile.Aggregated && !x.ModelError.Known() && x.Load != nil {
 		i = x.Load.TTFT.Interval(p.SLA.Stat)
@@ -34,8 +37,8 @@ func (p Profile) latencyOf(x profile.Point, name string) quantity {
 			i = x.Load.ITLOf(p.SLA).Interval(p.SLA.Stat)
 		}
 	}
-	if x.ModelError.Known() {
-		i = x.ModelError.Around(float64(l))
+	if off.Known() {
+		i = off.Around(float64(l))
 	}
 	ms := float64(time.Millisecond)
 	return quantity{profile.Milliseconds(l), profile.Interval{Low: i.Low / ms, High: i.High / ms}}
@@ -45,14 +48,26 @@ func throughputOf(x profile.Point) quantity {
 	return quantity{x.ThroughputPerGPU, x.ThroughputInterval()}
 }
 
-// gpuSeconds are what a request takes of GPUs at the picks; zero where one is none
-// or misses its SLA.
-func (p Profile) gpuSeconds() quantity {
+// recommends reports whether the picks have rates that they are recommended at.
+func (p Profile) recommends() bool {
+	for _, phase := range p.phases() {
+		if p.Ending.Recommended[phase].Rate <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// gpuSeconds are what a request takes of GPUs at the picks, at the rates that they are
+// recommended at or at the load of their points, which no rate of arrivals carries;
+// zero where one is none or misses its SLA.
+func (p Profile) gpuSeconds(recommended bool) quantity {
 	var sum quantity
 	known := true
 	for _, phase := range p.phases() {
 		ch, ok := p.picked(phase)
-		if !ok || !ch.Feasible || ch.Picked.Point.ThroughputPerGPU <= 0 {
+		rec := p.Ending.Recommended[phase]
+		if !ok || !ch.Feasible || ch.Picked.Point.ThroughputPerGPU <= 0 || rec.Missed && rec.Rate <= 0 {
 			return quantity{}
 		}
 		tokens := float64(p.OSL)
@@ -60,10 +75,14 @@ func (p Profile) gpuSeconds() quantity {
 			tokens = float64(p.ISL)
 		}
 		t := throughputOf(ch.Picked.Point)
-		sum.Value += tokens / t.Value
-		if known = known && t.In.Low > 0; known {
-			sum.In.Low += tokens / t.In.High
-			sum.In.High += tokens / t.In.Low
+		seconds := tokens / t.Value
+		if recommended {
+			seconds = float64(ch.Picked.Point.Config.GPUs()) / rec.Rate
+		}
+		sum.Value += seconds
+		if known = known && t.In.Low > 0; known { // a rate is off by as much as the throughput
+			sum.In.Low += seconds * t.Value / t.In.High
+			sum.In.High += seconds * t.Value / t.In.Low
 		}
 	}
 	if !known {
@@ -73,9 +92,9 @@ func (p Profile) gpuSeconds() quantity {
 }
 
 // usdPerThousand is what 1,000 requests cost at the picks; zero without a price.
-func (p Profile) usdPerThousand() quantity {
+func (p Profile) usdPerThousand(recommended bool) quantity {
 	k := p.USD * 1000 / 3600
-	q := p.gpuSeconds()
+	q := p.gpuSeconds(recommended)
 	return quantity{q.Value * k, profile.Interval{Low: q.In.Low * k, High: q.In.High * k}}
 }
 

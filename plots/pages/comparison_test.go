@@ -107,6 +107,29 @@ func TestComparisonPage(t *testing.T) {
 	}
 }
 
+// What a request costs is that at the rates which the picks are recommended at, where
+// both sides have them; a pick that held at none has no cost.
+func TestCostIsAtRecommendedRates(t *testing.T) {
+	t.Parallel()
+	c := compared(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900))
+	rates := func(prefill, decode pages.Recommended) pages.Ending {
+		return pages.Ending{Recommended: map[profile.Phase]pages.Recommended{profile.Prefill: prefill, profile.Decode: decode}}
+	}
+	c.Sides[0].Ending = rates(pages.Recommended{Rate: 4}, pages.Recommended{Rate: 2})
+	cost := func() string { return between(t, unescaped(t, c), `id="picked-cost"`, "</table>") }
+	if got := cost(); !strings.Contains(got, "GPU time of a request, at full closed-loop load") || !strings.Contains(got, ">0.5476 (") {
+		t.Errorf("one side alone has rates, and the page has not both at full load: %s", got)
+	}
+	c.Sides[1].Ending = rates(pages.Recommended{Rate: 10}, pages.Recommended{Rate: 5})
+	if got := cost(); !strings.Contains(got, "GPU time of a request, at the recommended rates") || !strings.Contains(got, ">1 (") || !strings.Contains(got, ">0.6 (") {
+		t.Errorf("want 2/4 + 1/2 and 4/10 + 1/5 GPU-seconds: %s", got)
+	}
+	c.Sides[1].Ending = rates(pages.Recommended{Rate: 10}, pages.Recommended{Missed: true})
+	if got := cost(); !strings.Contains(got, `data-name="B" data-unit="">–</td>`) {
+		t.Errorf("a pick that missed at every rate has a cost: %s", got)
+	}
+}
+
 func TestComparisonRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

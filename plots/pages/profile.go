@@ -23,14 +23,34 @@ type Profile struct {
 
 	// Points are those that the pick was made of: of the sweep, without
 	// configurations that were left out.
-	Points  []profile.Point
-	Prefill profile.PrefillSurface // at the pick; empty where there is none
-	Decode  profile.DecodeSurface  // likewise
+	Points []profile.Point
+	// TTFTErrors are of the latency model behind aggregated engines' TTFT, by slug:
+	// their points have that of ITL.
+	TTFTErrors map[string]profile.ModelError
+	Prefill    profile.PrefillSurface // at the pick; empty where there is none
+	Decode     profile.DecodeSurface  // likewise
+
+	Ending Ending // for its own SLA
 
 	LeftOut     []Fact                     // configurations, and why
 	Dropped     map[profile.Phase][]string // of them, those that a phase was not measured of
 	Verified    []string
 	Assumptions []string
+}
+
+// Ending is what a profile comes to for its own SLA.
+type Ending struct {
+	Infeasible  string   // the picks are no answer, and why; empty: they are one
+	Shortfall   []string // by what they miss, and what could be promised
+	Suggested   []string // rates and bounds
+	Recommended map[profile.Phase]Recommended
+}
+
+// Recommended is a pick at the rate that it is recommended at.
+type Recommended struct {
+	Rate     float64 `json:"rate"`     // requests/s of one engine; 0: not known, or none holds
+	Verified string  `json:"verified"` // its latencies under a load; empty: there was none
+	Missed   bool    `json:"missed"`   // that load missed the SLA
 }
 
 // HTML is the page.
@@ -67,19 +87,20 @@ func (p Profile) check() error {
 
 // profileData is what the page's script shows and draws.
 type profileData struct {
-	Aggregated bool            `json:"aggregated"`
-	SLA        limits          `json:"sla"` // of the profile: where in Limits
-	Limits     limitsOf        `json:"limits"`
-	Stops      stopsOf         `json:"stops"`
-	Picks      picks           `json:"picks"`
-	Answers    []answer        `json:"answers"`
-	Stat       string          `json:"stat"`
-	ISL        int             `json:"isl"`
-	OSL        int             `json:"osl"`
-	USD        float64         `json:"usd"`
-	Candidates []candidateData `json:"candidates"`
-	Prefill    [][3]float64    `json:"prefill"` // ISL, TTFT ms, tokens/s/GPU
-	Decode     [][4]float64    `json:"decode"`  // KV use, context, ITL ms, tokens/s/GPU
+	Aggregated  bool                          `json:"aggregated"`
+	SLA         limits                        `json:"sla"` // of the profile: where in Limits
+	Limits      limitsOf                      `json:"limits"`
+	Stops       stopsOf                       `json:"stops"`
+	Picks       picks                         `json:"picks"`
+	Answers     []answer                      `json:"answers"`
+	Stat        string                        `json:"stat"`
+	ISL         int                           `json:"isl"`
+	OSL         int                           `json:"osl"`
+	USD         float64                       `json:"usd"`
+	Recommended map[profile.Phase]Recommended `json:"recommended"`
+	Candidates  []candidateData               `json:"candidates"`
+	Prefill     [][3]float64                  `json:"prefill"` // ISL, TTFT ms, tokens/s/GPU
+	Decode      [][4]float64                  `json:"decode"`  // KV use, context, ITL ms, tokens/s/GPU
 }
 
 // limits are two places in limitsOf.
@@ -99,15 +120,22 @@ type candidateData struct {
 	TTFT       time.Duration `json:"ttft_ns"` // by the SLA's statistic; 0: none
 	ITL        time.Duration `json:"itl_ns"`  // likewise
 	Throughput float64       `json:"throughput"`
+	// Where the figures may be, ms and tokens/s/GPU; null: not known.
+	InTTFT       *[2]float64 `json:"in_ttft"`
+	InITL        *[2]float64 `json:"in_itl"`
+	InThroughput *[2]float64 `json:"in_throughput"`
+	Bar          bool        `json:"bar"` // a chart shows the throughput's
 }
 
 func (p Profile) data() (profileData, error) {
 	d := profileData{
 		Stat: p.SLA.By(), ISL: p.ISL, OSL: p.OSL, USD: p.USD,
-		Candidates: []candidateData{}, Prefill: [][3]float64{}, Decode: [][4]float64{},
+		Recommended: p.Ending.Recommended, Candidates: []candidateData{}, Prefill: [][3]float64{}, Decode: [][4]float64{},
 	}
 	for _, x := range p.Points {
 		c := p.candidate(x)
+		c.Bar, c.InThroughput = p.barred(x), pair(throughputOf(x).In)
+		c.InTTFT, c.InITL = pair(p.latencyOf(x, "TTFT").In), pair(p.latencyOf(x, "ITL").In)
 		for _, v := range []float64{c.InFlight, c.Rate, c.Throughput} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return d, fmt.Errorf("point %s has %v: want finite numbers", x.ID, v)
@@ -140,4 +168,22 @@ func (p Profile) candidate(x profile.Point) candidateData {
 		c.TTFT, c.ITL = x.Load.TTFT.At(p.SLA.Stat), x.Load.ITLAt(p.SLA)
 	}
 	return c
+}
+
+// barred reports whether a chart shows where a point's throughput may be: a model's
+// error is one factor everywhere, whose bars would cover each other but for the pick's.
+func (p Profile) barred(x profile.Point) bool {
+	if !x.ModelError.Known() {
+		return true
+	}
+	ch, ok := p.picked(x.Phase)
+	return ok && ch.Picked.Point.ID == x.ID
+}
+
+// pair is an interval as a script takes it; nil where it is not known.
+func pair(i profile.Interval) *[2]float64 {
+	if !(i.High > 0) || math.IsInf(i.High, 0) || math.IsNaN(i.Low) {
+		return nil
+	}
+	return &[2]float64{i.Low, i.High}
 }

@@ -1,7 +1,8 @@
 package pages
 
 import (
-	"time"
+	"cmp"
+	"slices"
 
 	"plimsoll/profile"
 	"plimsoll/recommend"
@@ -16,6 +17,8 @@ type profileBody struct {
 	Verified    []string
 	Assumptions []string
 	Curves      bool
+	Ending      Ending
+	Aggregated  bool
 }
 
 // phaseBody is a phase: what is picked in it for the profile's SLA, and why the
@@ -23,6 +26,7 @@ type profileBody struct {
 type phaseBody struct {
 	Phase     profile.Phase
 	Picked    string
+	Missed    bool // it is but the nearest
 	Why       string
 	Latencies []string // that the phase promises
 	Rows      []pointRow
@@ -31,25 +35,26 @@ type phaseBody struct {
 type pointRow struct {
 	Label, Load, Throughput, Verdict string
 	Latencies                        []Fact
-	Picked                           bool
+	Picked, Missed                   bool // is the pick; misses the SLA
 }
 
 func (p Profile) body(d profileData) profileBody {
 	b := profileBody{
 		TTFT: profile.Milliseconds(p.SLA.TTFT), ITL: profile.Milliseconds(p.SLA.ITL), Stat: p.SLA.By(),
 		LeftOut: p.LeftOut, Verified: p.Verified, Assumptions: p.Assumptions, Curves: len(d.Prefill)+len(d.Decode) > 0,
+		Ending: p.Ending, Aggregated: d.Aggregated,
 	}
 	phases := []profile.Phase{profile.Prefill, profile.Decode}
 	if d.Aggregated {
 		phases = []profile.Phase{profile.Aggregated}
 	}
 	for _, phase := range phases {
-		b.Phases = append(b.Phases, p.phase(phase, d))
+		b.Phases = append(b.Phases, p.phase(phase))
 	}
 	return b
 }
 
-func (p Profile) phase(phase profile.Phase, d profileData) phaseBody {
+func (p Profile) phase(phase profile.Phase) phaseBody {
 	lost := recommend.Choice.Lost
 	if phase == profile.Aggregated {
 		lost = recommend.Choice.LostAggregated
@@ -62,31 +67,40 @@ func (p Profile) phase(phase profile.Phase, d profileData) phaseBody {
 	if err != nil {
 		b.Why = err.Error()
 	} else {
-		b.Picked = ch.Picked.Label()
+		b.Picked, b.Missed = ch.Picked.Label(), !ch.Feasible || p.Ending.Recommended[phase].Missed
 		for _, c := range ch.All {
 			reasons[c.Point.ID] = lost(ch, c, p.SLA).Reason
 		}
 		reasons[ch.Picked.Point.ID] = ch.Why
 	}
-	for _, c := range d.Candidates {
-		if c.Phase != phase {
-			continue
-		}
-		r := pointRow{Label: c.Label, Load: number(c.InFlight) + " in flight", Throughput: number(c.Throughput), Verdict: reasons[c.ID], Picked: err == nil && c.ID == ch.Picked.Point.ID}
-		if c.Rate > 0 {
-			r.Load = number(c.Rate) + " requests/s"
-		}
+	for _, x := range p.byLoad(phase) {
+		r := pointRow{Label: x.Config.Parallelism.Label(), Load: loadOf(p.candidate(x)), Throughput: throughputOf(x).text(), Verdict: reasons[x.ID], Picked: err == nil && x.ID == ch.Picked.Point.ID}
+		r.Missed = r.Picked && !ch.Feasible
 		for _, name := range b.Latencies {
-			l := map[string]time.Duration{"TTFT": c.TTFT, "ITL": c.ITL}[name]
-			text := "–"
-			if l > 0 {
-				text = number(profile.Milliseconds(l))
-			}
-			r.Latencies = append(r.Latencies, Fact{name, text})
+			r.Latencies = append(r.Latencies, Fact{name, p.latencyOf(x, name).text()})
 		}
 		b.Rows = append(b.Rows, r)
 	}
 	return b
+}
+
+// byLoad are the points of a phase: configurations in the order that they were tried
+// in, the loads of each rising.
+func (p Profile) byLoad(phase profile.Phase) []profile.Point {
+	first := map[string]int{}
+	var out []profile.Point
+	for i, x := range p.Points {
+		if x.Phase == phase {
+			out = append(out, x)
+			if label := x.Config.Parallelism.Label(); first[label] == 0 {
+				first[label] = i + 1
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b profile.Point) int {
+		return cmp.Or(cmp.Compare(first[a.Config.Parallelism.Label()], first[b.Config.Parallelism.Label()]), cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.InFlight, b.InFlight))
+	})
+	return out
 }
 
 // excluded are the points of a phase that are compared with none, and why.

@@ -214,6 +214,47 @@ func TestNotMeasuredInBetween(t *testing.T) {
 	}
 }
 
+// A profile that is no answer says so, by what it misses, and marks nothing as picked.
+func TestInfeasibleProfile(t *testing.T) {
+	t.Parallel()
+	p := profiled(point(profile.Prefill, 1, 300*time.Millisecond, 9000), point(profile.Decode, 1, 30*time.Millisecond, 700))
+	p.Ending = pages.Ending{Infeasible: "the nearest candidate", Shortfall: []string{"could be promised: --ttft 300"}, Suggested: []string{"Suggested prefill TP:1"}}
+	page := unescaped(t, p)
+	body := between(t, page, "<main", "</main>")
+	for _, want := range []string{`<p class="band"><strong>infeasible</strong> – the nearest candidate</p>`, "<li>could be promised: --ttft 300</li>", "<li>Suggested prefill TP:1</li>", "TP:1 <small>nearest</small></th>", `<div class="pick missed"><h3>prefill`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page has not %q", want)
+		}
+	}
+	for _, not := range []string{"✓", "What is picked"} {
+		if strings.Contains(body, not) {
+			t.Errorf("the page has %q, and nothing is", not)
+		}
+	}
+	p.SLA.TTFT, p.SLA.ITL, p.Ending = time.Second, time.Second, pages.Ending{}
+	if page := unescaped(t, p); !strings.Contains(page, "✓") || strings.Contains(page, "infeasible</strong>") || strings.Contains(page, "<small>nearest") {
+		t.Error("a feasible profile's page has not its picks, or says that it is none")
+	}
+}
+
+// Each figure of a point is shown with where it may be, by its own error.
+func TestProfileSaysWhereFiguresMayBe(t *testing.T) {
+	t.Parallel()
+	page := unescaped(t, profiled(point(profile.Prefill, 1, 100*time.Millisecond, 9000), point(profile.Decode, 1, 10*time.Millisecond, 700)))
+	for _, want := range []string{`data-unit="ms">10 (9 to 11)</td>`, `data-unit="tokens/s/GPU">700 (690 to 710)</td>`, `"in_itl":[9,11],"in_throughput":[690,710],"bar":true`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has not %q", want)
+		}
+	}
+	modelled := point(profile.Aggregated, 1, 100*time.Millisecond, 700)
+	modelled.ModelError = profile.ModelError{Factor90: 2}
+	p := profiled(modelled)
+	p.TTFTErrors = map[string]profile.ModelError{"tp1": {Factor90: 4}}
+	if page := unescaped(t, p); !strings.Contains(page, `"in_ttft":[25,400],"in_itl":[5,20],"in_throughput":[350,1400]`) {
+		t.Error("TTFT is not by the model's error of TTFT, or ITL not by its own")
+	}
+}
+
 func TestProfileRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

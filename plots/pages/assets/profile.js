@@ -9,9 +9,11 @@ const changed = (now, was) => {
   return Math.abs(share) < .05 ? "as profiled" : (share > 0 ? "+" : "−") + Math.abs(share).toFixed(1) + " % against the profile's";
 };
 
-// gpuSeconds are what a request takes of GPUs at the picks; null where one is not known.
-const gpuSeconds = picks => picks.some(p => !p?.feasible || p.spans) ? null
-  : picks.reduce((sum, p) => sum + (p.c.phase === "prefill" ? data.isl : data.osl) / p.c.throughput, 0);
+// gpuSeconds are what a request takes of GPUs at the picks: as profiled at the rates
+// that they are recommended at, else at the load of their points; null where one is
+// not known.
+const gpuSeconds = (picks, rates) => picks.some(p => !p?.feasible || p.spans) ? null
+  : picks.reduce((sum, p) => sum + (rates ? p.c.gpus / rates[p.c.phase].rate : (p.c.phase === "prefill" ? data.isl : data.osl) / p.c.throughput), 0);
 
 // choose is the answer of a phase for limits, given by their places: recommend's,
 // which the page holds for each. Null where nothing can be compared.
@@ -24,7 +26,13 @@ const choose = (phase, at) => {
 // promised are flags of other promises.
 const promised = ms => `--ttft ${ms.ttft} --itl ${ms.itl}`;
 const own = { ttft: inMs(data.limits.ttft[data.sla.ttft]), itl: inMs(data.limits.itl[data.sla.itl]) }; // promises of the profile, ms
+const asProfiled = ms => ms.ttft === own.ttft && ms.itl === own.itl;
 const profiled = phases.map(p => choose(p, data.sla));
+
+// latency and throughput are a point's figures, with where they may be.
+const within = i => i ? ` (${number(i[0])} to ${number(i[1])})` : "";
+const latency = (c, what) => `${what.toUpperCase()} ${msText(c[what + "_ns"])}${within(c["in_" + what])}`;
+const throughput = c => `${number(c.throughput)}${within(c.in_throughput)} tokens/s/GPU`;
 
 // charts of candidates: one for each latency that is promised.
 const charts = phases.flatMap(phase => (data.aggregated ? ["ttft", "itl"] : [phase === "prefill" ? "ttft" : "itl"]).map(what => {
@@ -32,7 +40,8 @@ const charts = phases.flatMap(phase => (data.aggregated ? ["ttft", "itl"] : [pha
   const labels = [...new Set(cs.map(c => c.label))], name = what.toUpperCase();
   const series = labels.map(label => ({ name: label, points: cs.filter(c => c.label === label).map(c => ({
     id: c.id, x: inMs(c[what + "_ns"]), y: c.throughput,
-    text: `${c.label}, ${atLoad(c)}: ${name} ${msText(c[what + "_ns"])}, ${number(c.throughput)} tokens/s/GPU`,
+    low: c.bar ? c.in_throughput?.[0] : undefined, high: c.bar ? c.in_throughput?.[1] : undefined,
+    text: `${c.label}, ${atLoad(c)}: ${latency(c, what)}, ${throughput(c)}`,
   })) }));
   const box = document.getElementById("candidates");
   return { what, phase, chart: series.length ? xy(box, { title: `${phase}: throughput by ${name}`, x: `${name} ${data.stat}, ms`, y: "tokens/s/GPU", log: true, series }) : null };
@@ -55,25 +64,46 @@ const card = (phase, e, was, ms) => {
   if (e?.spans) return unknown(title, phase, e, ms);
   if (!e) return el("div", { class: "pick" }, title, el("p", { class: "label" }, "none"), el("p", {}, "no point can be compared"));
   const c = e.c, facts = [];
-  if (phase !== "decode") facts.push("TTFT " + msText(c.ttft_ns));
-  if (phase !== "prefill") facts.push("ITL " + msText(c.itl_ns));
+  if (phase !== "decode") facts.push(latency(c, "ttft"));
+  if (phase !== "prefill") facts.push(latency(c, "itl"));
   return el("div", { class: "pick" + (e.feasible ? "" : " missed"), "data-phase": phase, "data-id": c.id, "data-feasible": String(e.feasible) }, title,
     el("p", { class: "label" }, c.label, " ", el("small", {}, c.gpus + (c.gpus === 1 ? " GPU" : " GPUs"))),
     e.feasible ? "" : el("p", {}, el("b", {}, "Nothing in this profile meets it: the nearest is shown.")),
     el("p", {}, `${facts.join(", ")}, at ${atLoad(c)}`),
-    el("p", {}, `${number(c.throughput)} tokens/s/GPU`, was?.feasible && e.feasible ? `: ${changed(c.throughput, was.c.throughput)}` : ""));
+    el("p", {}, throughput(c), was?.feasible && e.feasible ? `: ${changed(c.throughput, was.c.throughput)}` : ""),
+    asProfiled(ms) ? recommended(data.recommended?.[phase]) : "");
+};
+
+// recommended is the rate of a pick as profiled, and what a load at it had.
+const recommended = r => [
+  r?.rate > 0 ? el("p", {}, `Recommended: ${number(Number(r.rate.toPrecision(4)))} requests/s for each engine`) : "",
+  r?.missed && !(r.rate > 0) ? el("p", {}, el("b", {}, "Missed its SLA under load.")) : "",
+  r?.verified ? el("p", {}, "In verification: " + r.verified) : "",
+];
+
+// costCard is the cost of the picks, at what load, and against the profile's.
+const costCard = (picks, own) => {
+  const all = phases.map(p => data.recommended?.[p]), closed = gpuSeconds(picks), was = gpuSeconds(profiled);
+  const rates = own && all.every(r => r?.rate > 0), now = own && all.some(r => r?.missed && !(r.rate > 0)) ? null : rates ? gpuSeconds(picks, data.recommended) : closed;
+  const box = el("div", { class: "pick cost" }, el("h3", {}, "cost"));
+  if (now === null) {
+    box.append(el("p", { class: "label" }, "–"), el("p", {}, picks.some(p => p?.spans) ? "not known where a pick is not" : "not known where a promise is missed"));
+    return box;
+  }
+  box.append(el("p", { class: "label" }, number(Number(now.toPrecision(4))), " ", el("small", {}, "GPU-seconds a request")),
+    el("p", {}, rates ? "at the recommended rates" : data.aggregated ? "at the rate that held in the search" : "at full closed-loop load, which no rate of arrivals carries"));
+  if (data.usd > 0) box.append(el("p", {}, number(Number((now / 3600 * data.usd * 1000).toPrecision(4))) + " USD per 1,000 requests"));
+  if (!own && was !== null) box.append(el("p", {}, changed(closed, was) + (data.aggregated ? "" : " at that load")));
+  return box;
 };
 
 // show is told the promises in milliseconds, and the places of their answers.
 const show = (ms, at) => {
   const picks = phases.map(p => choose(p, at));
   const cards = picks.map((e, i) => card(phases[i], e, profiled[i], ms));
-  const now = gpuSeconds(picks), was = gpuSeconds(profiled);
-  cards.push(el("div", { class: "pick cost" }, el("h3", {}, "cost"), now === null ? el("p", { class: "label" }, "–") : el("p", { class: "label" }, number(Number(now.toPrecision(4))), " ", el("small", {}, "GPU-seconds a request")),
-    now !== null && data.usd > 0 ? el("p", {}, number(Number((now / 3600 * data.usd * 1000).toPrecision(4))) + " USD per 1,000 requests") : "",
-    now !== null && was !== null ? el("p", {}, changed(now, was)) : el("p", {}, picks.some(p => p?.spans) ? "not known where a pick is not" : "not known where a promise is missed")));
+  cards.push(costCard(picks, asProfiled(ms)));
   document.getElementById("picks").replaceChildren(...cards);
-  document.getElementById("otherwise").textContent = ms.ttft === own.ttft && ms.itl === own.itl ? ""
+  document.getElementById("otherwise").textContent = asProfiled(ms) ? ""
     : `This profile looked at loads for TTFT ${number(own.ttft)} ms and ITL ${number(own.itl)} ms. One for these promises would look at other loads, and may find better ones: ${promised(ms)}.`;
   redraw(ms, picks.filter(p => p && !p.spans).map(p => p.c.id));
 };

@@ -45,6 +45,7 @@ func TestProfilePage(t *testing.T) {
 			b.Size(1280, 900)
 			b.Open(filepath.Join(dir, "report.html"))
 			b.Until("document.querySelector('#picks .pick[data-id]') && document.querySelector('#candidates .point.marked')")
+			ended(t, b, dir)
 			if n := grid(t, b, run); n < 3 {
 				t.Errorf("%d different picks: that shows little", n)
 			}
@@ -60,6 +61,44 @@ func TestProfilePage(t *testing.T) {
 				t.Error("nothing says that the SLA is missed")
 			}
 		})
+	}
+}
+
+// ended holds the page's cost, its rates and what it says of an SLA that is missed
+// against recommendation.json.
+func ended(t *testing.T, b *browser.Browser, dir string) {
+	t.Helper()
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := 0.0
+	for phase, p := range map[string]*store.Pick{"prefill": rec.Prefill, "decode": rec.Decode, "aggregated": rec.Aggregated} {
+		if p == nil || !rec.Feasible {
+			continue
+		}
+		seconds += float64(p.GPUs) / p.SustainedRPS
+		if want, got := fmt.Sprintf("Recommended: %.4g requests/s", p.SustainedRPS), text(b, ".pick[data-phase="+phase+"]"); !strings.Contains(got, want) || !strings.Contains(got, "In verification: ") {
+			t.Errorf("%q, want %q and what was verified", got, want)
+		}
+	}
+	cost, main := text(b, ".pick.cost"), text(b, "main")
+	if !rec.Feasible {
+		for _, want := range []string{"infeasible – ", "could be promised: --ttft ", "Not verified under load", "not known where a promise is missed"} {
+			if !strings.Contains(main, want) {
+				t.Errorf("an infeasible page has not %q", want)
+			}
+		}
+		if n := count(b, "td.holds, th .holds"); n > 0 || strings.Contains(cost, "GPU-seconds") {
+			t.Errorf("%d picks are marked, the cost is %q: want none of an infeasible profile", n, cost)
+		}
+		return
+	}
+	if want := strconv.FormatFloat(seconds, 'g', 4, 64) + " GPU-seconds a request" + "at the recommended rates"; !strings.Contains(cost, want) {
+		t.Errorf("the cost is %q, want %q", cost, want)
+	}
+	if want := "Suggested "; !strings.Contains(main, want) || strings.Contains(main, "infeasible –") {
+		t.Error("nothing is suggested, or a feasible page is infeasible")
 	}
 }
 
