@@ -52,7 +52,8 @@ type Engines struct {
 	o       EnginesOptions
 	fleet   fleet
 	ready   replicas // since the last Observe
-	workers []Names  // what engines are looked for by
+	settled settled
+	workers []Names // what engines are looked for by
 }
 
 var _ planner.Source = (*Engines)(nil)
@@ -86,6 +87,7 @@ func NewEngines(o EnginesOptions) (*Engines, error) {
 // are named by Observe.
 func (e *Engines) Sample(ctx context.Context, s planner.State) error {
 	e.ready.note(s)
+	e.settled.note(s)
 	return e.look(ctx)
 }
 
@@ -93,7 +95,9 @@ func (e *Engines) Sample(ctx context.Context, s planner.State) error {
 // anew. The first interval without a sample at its beginning has no counts.
 func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Observation, error) {
 	err := e.look(ctx)
+	e.settled.next(start, end)
 	i := e.fleet.interval(e.ready)
+	e.fleet.partly(&i, e.settled)
 	i.start, i.length = start, end.Sub(start)
 	e.fleet.next()
 	e.ready = replicas{}

@@ -83,7 +83,7 @@ func rising(perSecond float64) func(time.Duration) float64 {
 var (
 	ofWindow = regexp.MustCompile(`^(sum|max|count) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
 	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
-	atOne    = regexp.MustCompile(`^sum\((\{.*\})(?: offset (\w+))?\)$`)
+	atOne    = regexp.MustCompile(`^(sum|count)\((\{.*\})(?: offset (\w+))?\)$`)
 	newest   = regexp.MustCompile(`^max\(timestamp\((\{.*\})\)\)$`)
 	unless   = regexp.MustCompile(`^count\(count_over_time\((\{.*\})\[(\w+)\]\) unless (\{.*?\})(?: offset (\w+))?\)$`)
 	partOf   = regexp.MustCompile(`^label_replace\((.*), "part", "([^"]*)", "", ""\)$`)
@@ -201,8 +201,9 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 			}
 		})
 	} else if m := atOne.FindStringSubmatch(q); m != nil {
-		f.each(m[1], func(s fakeSeries) {
-			if _, v, ok := s.last(at - f.duration(m[2])); ok {
+		aggregate = m[1]
+		f.each(m[2], func(s fakeSeries) {
+			if _, v, ok := s.last(at - f.duration(m[3])); ok {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})

@@ -39,9 +39,11 @@ type LiveOptions struct {
 // Live is a planner.Source over a Prometheus server. It is not safe for concurrent
 // use.
 type Live struct {
-	server *Server
-	o      LiveOptions
-	ready  replicas // since the last Observe
+	server  *Server
+	o       LiveOptions
+	ready   replicas // since the last Observe
+	settled settled
+	reach   reach
 }
 
 var _ planner.Source = (*Live)(nil)
@@ -72,6 +74,7 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 // Sample notes the replicas that there are. Prometheus samples the gauges.
 func (l *Live) Sample(_ context.Context, s planner.State) error {
 	l.ready.note(s)
+	l.settled.note(s)
 	return nil
 }
 
@@ -81,29 +84,44 @@ func (l *Live) Sample(_ context.Context, s planner.State) error {
 func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Observation, error) {
 	ready := l.ready
 	l.ready = replicas{}
-	w := window{end: end, length: end.Sub(start).Truncate(time.Millisecond)}
-	if w.length <= 0 {
+	l.settled.next(start, end)
+	asked := window{end: end, length: end.Sub(start).Truncate(time.Millisecond)}
+	if asked.length <= 0 {
 		return planner.Observation{}, fmt.Errorf("an interval from %v to %v: want one millisecond at least", start, end)
 	}
-	found, err := l.find(ctx, w)
+	i, err := l.reached(ctx, asked, ready)
 	if err != nil {
 		return planner.Observation{}, err
+	}
+	i.start, i.length, i.maxAge = start, end.Sub(start), l.o.MaxAge
+	if l.o.PrefillQueueQuery != "" {
+		l.prefillQueue(ctx, asked, ready, &i)
+	}
+	return i.observation(), nil
+}
+
+// over asks for the figures of a window, and how many samples the series of requests
+// have in it.
+func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, samples float64, err error) {
+	found, err := l.find(ctx, w)
+	if err != nil {
+		return interval{}, 0, err
 	}
 	found.roles = l.roles(ready)
 	q := question{window: w.length}
 	found.ask(&q)
-	a, err := q.answer(ctx, l.server, end)
+	a, err := q.answer(ctx, l.server, w.end)
 	if err != nil {
-		return planner.Observation{}, err
+		return interval{}, 0, err
 	}
-	read := reader{results: a, end: end, window: w.length}
-	i := found.read(read, ready)
-	i.start, i.length, i.maxAge = start, end.Sub(start), l.o.MaxAge
+	i = found.read(reader{results: a, end: w.end, window: w.length}, ready)
 	i.problems = append(i.problems, found.edge.caveats...)
-	if l.o.PrefillQueueQuery != "" {
-		l.prefillQueue(ctx, w, ready, &i)
+	for _, role := range found.roles {
+		if seen, ok := a.values[string(role)+".there"]; ok {
+			i.partly(role, int(seen), l.settled.engines(role), !found.edge.names.PerEngine)
+		}
 	}
-	return i.observation(), nil
+	return i, a.values["samples"], nil
 }
 
 // window is the interval as Prometheus is asked for it.

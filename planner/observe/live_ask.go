@@ -88,6 +88,7 @@ func (s liveSeries) histograms() []struct {
 
 // ask puts all into one question.
 func (s liveSeries) ask(q *question) {
+	q.over("samples", "max", "count_over_time", s.edge.labels.selector(s.edge.names.requests()))
 	if !s.confused() {
 		s.askRequests(q)
 	}
@@ -180,5 +181,8 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.window))
 		q.ask(key+g.what+".end", "sum(%s)", selector)
 		q.over(key+g.what+".most", "max", "avg_over_time", selector)
+	}
+	if len(n.Engines) > 0 {
+		q.ask(key+".there", "count(%s)", s.engines.whole(of).selector(n.Engines[0]))
 	}
 }

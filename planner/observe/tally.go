@@ -101,6 +101,22 @@ func (f *fleet) interval(ready replicas) interval {
 	return i
 }
 
+// partly takes for missing what some engines of a role are not listed for.
+func (f *fleet) partly(i *interval, s settled) {
+	listed := map[planner.Role]int{}
+	for e, m := range f.members {
+		if m.listed {
+			listed[e.Role]++
+		}
+	}
+	for _, p := range i.pools {
+		if f.partial || listed[p.role] == 0 { // of which there is no figure
+			continue
+		}
+		i.partly(p.role, listed[p.role], s.engines(p.role), listed[""] > 0)
+	}
+}
+
 // requests are counted by the frontends where there are some; else by the engines,
 // of which those of prefill and decode count each request, both.
 func (t tally) requests(i *interval, roles map[planner.Role]bool) {

@@ -1,0 +1,106 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// reach is how far back Live looks for what rose: for an interval where that has
+// samples enough, else for longer, since one that is shorter than the time between
+// two scrapes says nothing. What rose is then brought down to the interval.
+type reach struct {
+	length time.Duration // 0: the interval's own
+	blind  time.Time     // since when it has too few samples; zero: it has not
+}
+
+const (
+	// enoughScrapes is how many samples a window is looked for to have: four of them
+	// leave two where one scrape fails and the window's ends fall badly.
+	enoughScrapes = 4
+	// leastScrapes is how many a window that is longer than the interval must have.
+	// With fewer its series have ended, and it would tell of a load that falls.
+	leastScrapes = 3
+	// longestReach is enough for a scrape a minute, which is Prometheus' default.
+	longestReach = 5 * time.Minute
+)
+
+// reached is the interval over a window in which there is something to see.
+func (l *Live) reached(ctx context.Context, asked window, ready replicas) (interval, error) {
+	w := window{end: asked.end, length: max(asked.length, l.reach.length)}
+	i, samples, err := l.over(ctx, w, ready)
+	if l.reach.length == 0 && samples < enoughScrapes && unseen(err) {
+		for wider := 2 * w.length; wider <= longestReach; wider *= 2 {
+			j, more, failed := l.over(ctx, window{end: w.end, length: wider}, ready)
+			if failed == nil && more >= enoughScrapes {
+				i, samples, err, w.length = j, more, nil, wider
+				l.reach.length = wider
+				i.problems = append(i.problems, fmt.Sprintf("requests are scraped too rarely for %v: figures are of the %v before", asked.length, wider))
+				break
+			}
+		}
+	}
+	if err != nil {
+		return interval{}, err
+	}
+	l.reach.learn(w, samples, asked.length)
+	if w.length > asked.length && samples < leastScrapes {
+		i.lose(lacking("%.0f samples in %v: want %d at least", samples, w.length, leastScrapes))
+	}
+	i.scale(asked.length.Seconds() / w.length.Seconds())
+	return i, nil
+}
+
+// unseen reports whether a longer window may have what this one has not.
+func unseen(err error) bool { return err == nil || errors.As(err, new(*NotFoundError)) }
+
+// learn makes the next window shorter where this one has samples to spare, and forgets
+// its length where it has had too few for long: what is scraped, or how often, is
+// another then.
+func (r *reach) learn(w window, samples float64, asked time.Duration) {
+	switch {
+	case samples >= leastScrapes:
+		r.blind = time.Time{}
+	case r.blind.IsZero():
+		r.blind = w.end
+	case w.end.Sub(r.blind) >= longestReach:
+		*r = reach{}
+	}
+	if samples >= 2*enoughScrapes {
+		r.length /= 2
+	}
+	if r.length <= asked {
+		r.length = 0
+	}
+}
+
+// counts are what rose in the interval.
+func (i *interval) counts() []*number {
+	out := []*number{&i.arrivals, &i.finished, &i.ended, &i.promptTokens, &i.outputTokens}
+	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+		out = append(out, &g.count, &g.sum)
+	}
+	return out
+}
+
+// lose takes what was given for missing.
+func (i *interval) lose(why number) {
+	for _, n := range i.counts() {
+		if n.given {
+			*n = why
+		}
+	}
+}
+
+// scale brings what rose in a longer window down to the interval.
+func (i *interval) scale(by float64) {
+	for _, n := range i.counts() {
+		n.v *= by
+	}
+	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+		for bound := range g.counts {
+			g.counts[bound] *= by
+		}
+	}
+}
