@@ -72,7 +72,7 @@ func forecastFlags() []cli.Flag {
 
 func metricsFlags() []cli.Flag {
 	return stringFlags("metrics", [][3]string{
-		{"prometheus-endpoint", "", "`URL` of Prometheus (default: the engines' own /metrics)"},
+		{"prometheus-endpoint", "", "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: the engines' own /metrics)"},
 		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|plimsoll|auto`"},
 		{"prometheus-bearer-token-file", "", "`FILE` with the token that Prometheus asks for"},
 		{"metrics-endpoints", "", "without Prometheus: `URLs` as role=URL, separated by commas; local workers are found by themselves"},

@@ -20,5 +20,9 @@
 // Counters are read by PromQL's increase(), which knows a counter that began again
 // at 0, and extrapolates from the samples in a window to its ends: a window of few
 // scrapes is as much rougher. The requests that a series was born with are not in
-// it.
+// it. Live looks further back than the interval where that has fewer than four scrapes,
+// and takes the interval's share.
+//
+// A sum over some of a role's engines is missing too: engines that the target has had
+// ready for long enough to be scraped are counted.
 package observe

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,32 @@ const brisk = 26
 
 // busy is what steady(brisk) needs.
 func busy(p pair) bool { return p.Prefill >= 2 && p.Prefill+p.Decode <= 8 }
+
+// A planner that decides more often than Prometheus scrapes sees the load all the
+// same: Prometheus' own default is a minute, the planner's a quarter of one.
+func TestScrapedRarely(t *testing.T) {
+	t.Parallel()
+	on := etcd.Start(t, 1)
+	acknowledged(t, on)
+	f := newTraffic(t, "rarely")
+	s := promptly(t, on, prometheusEvery(t, 3*time.Second, f.address), "rarely")
+	f.set(steady(brisk), figures)
+	begin := time.Now()
+	s.after(begin, 40*time.Second, "it says that it looks further back", func(e event) bool {
+		return slices.ContainsFunc(e.Observation.Problems, func(p string) bool { return strings.Contains(p, "scraped too rarely for 2") })
+	})
+	s.wants(30*time.Second, "what the load takes", busy)
+	time.Sleep(10 * time.Second) // nothing is looked for anew
+	blind := 0
+	for _, e := range s.decisions(5) {
+		if e.Observation.Arrivals == nil {
+			blind++
+		}
+	}
+	if blind > 0 {
+		t.Errorf("arrivals are missing in %d of 5 decisions", blind)
+	}
+}
 
 // Whatever happens to the metrics, nothing moves because of it, or to where the
 // user said.

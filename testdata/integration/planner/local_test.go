@@ -69,9 +69,14 @@ func statusOf(t *testing.T, site string) status {
 // prometheus scrapes addresses five times a second.
 func prometheus(t *testing.T, targets ...string) string {
 	t.Helper()
+	return prometheusEvery(t, 200*time.Millisecond, targets...)
+}
+
+func prometheusEvery(t *testing.T, scrape time.Duration, targets ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	text := "global: {scrape_interval: 200ms}\nscrape_configs: [{job_name: frontend, static_configs: [{targets: ['" + strings.Join(targets, "', '") + "']}]}]\n"
+	text := "global: {scrape_interval: " + fmt.Sprint(scrape.Milliseconds()) + "ms}\nscrape_configs: [{job_name: frontend, static_configs: [{targets: ['" + strings.Join(targets, "', '") + "']}]}]\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
