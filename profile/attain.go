@@ -16,11 +16,11 @@ type Attainment struct {
 	Requests int           `json:"requests"` // due in the window, and not canceled; the rest of the load brought the engine there
 	Failures int           `json:"failures"` // of them
 
-	TTFT    Distribution `json:"ttft"` // Half and Neff by queueMemory: neighbours wait in one queue
-	Service Distribution `json:"service_ttft"`
-	ITL     Distribution `json:"itl"`  // gaps between content chunks, pooled
-	TPOT    Distribution `json:"tpot"` // of each request; Half and Neff by flightMemory
-	E2E     Distribution `json:"e2e"`  // from the due instant
+	TTFT    Distribution `json:"ttft"`         // Half and Neff by queueMemory: neighbours wait in one queue
+	Service Distribution `json:"service_ttft"` // likewise
+	ITL     Distribution `json:"itl"`          // gaps between content chunks, pooled
+	TPOT    Distribution `json:"tpot"`         // of each request; Half and Neff by flightMemory
+	E2E     Distribution `json:"e2e"`          // from the due instant
 
 	WithinTTFT int `json:"within_ttft"` // requests whose TTFT is at most the SLA's
 	WithinITL  int `json:"within_itl"`  // requests whose TPOT is at most the SLA's ITL, or that have one token only
@@ -79,8 +79,9 @@ func Attain(rs []Request, w Window, s SLA, queues int) Attainment {
 		queue.least = max(queue.least, flight.least)
 	}
 	a.TTFT, a.TPOT = queue.describe(got.ttft), flight.describe(got.tpot)
-	a.Service, a.E2E, a.ITL = Describe(got.service), Describe(got.e2e), Describe(got.gaps)
-	a.ITL.Half = 0
+	a.Service = queue.describe(got.service)
+	a.E2E, a.ITL = Describe(got.e2e), Describe(got.gaps)
+	a.E2E.Half, a.ITL.Half = 0, 0 // how such samples hang together is not known
 	both := a.TTFT.Neff
 	if len(got.tpot) > 0 {
 		both = min(both, a.TPOT.Neff)

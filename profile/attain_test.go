@@ -183,3 +183,16 @@ func full(rs []Request, residence time.Duration) Window {
 	}
 	return w
 }
+
+// Requests that were sent when they were due have one TTFT, and one interval of it; what
+// hangs together in no known way has none.
+func TestAttainIntervalsOfOneQueue(t *testing.T) {
+	rs := queue(2_000, 8, 100*time.Millisecond, 1)
+	a := Attain(rs, full(rs, time.Second), SLA{TTFT: time.Second, ITL: time.Second, Stat: Mean}, 1)
+	if a.TTFT.Half <= 0 || a.Service != a.TTFT {
+		t.Errorf("from sending %v ± %v (%.0f), from due %v ± %v (%.0f)", a.Service.Mean, a.Service.Half, a.Service.Neff, a.TTFT.Mean, a.TTFT.Half, a.TTFT.Neff)
+	}
+	if a.E2E.Half != 0 || a.ITL.Half != 0 {
+		t.Errorf("end to end ± %v, ITL ± %v", a.E2E.Half, a.ITL.Half)
+	}
+}

@@ -273,9 +273,21 @@ func (ch *Choice) compareRanks(sla profile.SLA) {
 		return
 	}
 	ch.Other = &o
-	ch.Warnings = append(ch.Warnings, profile.Warnf("ranks_differ",
-		"--rank %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)",
-		other, o.Label(), o.Sustained, ch.Picked.Label(), ch.Picked.Sustained, ratio(o.Sustained, ch.Picked.Sustained)))
+	ch.Warnings = append(ch.Warnings, profile.Warnf("ranks_differ", "%s", ch.otherRank(o, other)))
+}
+
+// otherRank says what another rank picks, and why where that is not what it sustains.
+func (ch Choice) otherRank(o Candidate, other Rank) string {
+	p := ch.Picked
+	a, b, why := o.Label(), p.Label(), ""
+	if a == b {
+		a, b = fmt.Sprintf("%s at %d in flight", a, o.Point.Asked), fmt.Sprintf("%s at %d", b, p.Point.Asked)
+	}
+	if o.Value(other) < p.Value(other) {
+		why = "; they are tied, and it has fewer GPUs"
+	}
+	return fmt.Sprintf("%s: --rank %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)%s",
+		ch.Phase, other, a, o.Sustained, b, p.Sustained, ratio(o.Sustained, p.Sustained), why)
 }
 
 func ratio(a, b float64) string {

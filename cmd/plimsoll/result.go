@@ -132,17 +132,19 @@ func byLoad(cs []recommend.Candidate) []recommend.Candidate {
 	})
 }
 
+// plusMinus is a latency with its interval: by both ends where they are not as far off,
+// as those of percentiles and of a model's error.
 func plusMinus(p profile.Point, s profile.SLA) string {
-	l := p.Latency(s)
-	ms := fmt.Sprintf("%.2f", profile.Milliseconds(l))
-	i := p.LatencyInterval(s)
-	switch {
-	case p.ModelError.Known():
-		ms += fmt.Sprintf(" (%.2f to %.2f)", i.Low/float64(time.Millisecond), i.High/float64(time.Millisecond))
-	case i.High > 0:
-		ms += fmt.Sprintf(" ± %.2f", profile.Milliseconds(time.Duration(i.High)-l))
+	l, i := profile.Milliseconds(p.Latency(s)), p.LatencyInterval(s)
+	low, high := i.Low/float64(time.Millisecond), i.High/float64(time.Millisecond)
+	switch even := math.Abs(low+high-2*l) < 0.005; { // as far as is shown
+	case i.High <= 0:
+		return fmt.Sprintf("%.2f", l)
+	case even && !p.ModelError.Known():
+		return fmt.Sprintf("%.2f ± %.2f", l, high-l)
+	default:
+		return fmt.Sprintf("%.2f (%.2f to %.2f)", l, low, high)
 	}
-	return ms
 }
 
 // verdict is one cell: picked and why, or what the candidate lost by.

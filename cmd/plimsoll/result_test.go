@@ -44,6 +44,27 @@ func TestShownInFlight(t *testing.T) {
 	}
 }
 
+// An interval is shown by half of it only where that is half of it.
+func TestPlusMinus(t *testing.T) {
+	ms := time.Millisecond
+	d := profile.Distribution{N: 200, Mean: 2 * ms, Half: 125 * time.Microsecond, P90: 2270 * time.Microsecond, In90: profile.Interval{Low: 2.23e6, High: 4.13e6}}
+	for _, tt := range []struct {
+		stat  profile.Statistic
+		error profile.ModelError
+		want  string
+	}{
+		{profile.Mean, profile.ModelError{}, "2.00 ± 0.12"},
+		{profile.P90, profile.ModelError{}, "2.27 (2.23 to 4.13)"},
+		{profile.P99, profile.ModelError{}, "0.00"},
+		{profile.Mean, profile.ModelError{Factor90: 2}, "2.00 (1.00 to 4.00)"},
+	} {
+		p := profile.Point{Phase: profile.Decode, ITL: d, ModelError: tt.error}
+		if got := plusMinus(p, profile.SLA{Stat: tt.stat}); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.stat, got, tt.want)
+		}
+	}
+}
+
 // One word for each row, in every mode.
 func TestVerdict(t *testing.T) {
 	sla := profile.SLA{TTFT: time.Second, ITL: 20 * time.Millisecond, Stat: profile.Mean}
