@@ -2,6 +2,7 @@ package autoscale
 
 import (
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner/policy"
+	"plimsoll/profile/trace"
 )
 
 // Whatever comes, GPU-hours are within the bounds. Requests of a few steps have
@@ -129,5 +131,34 @@ func TestDay(t *testing.T) {
 	}
 	if _, err := Day(capacity.Workload{}, 1, 0); err == nil {
 		t.Error("a workload of nothing has a day")
+	}
+}
+
+// What the requests of a day share comes with them, in the engine's blocks, and
+// changes neither when they come nor how long they are.
+func TestDayShares(t *testing.T) {
+	w := capacity.Workload{PeakQPS: 0.05, AvgISL: 256, P99ISL: 1024, AvgOSL: 10, P99OSL: 10, Pattern: trace.Flat, PeakToAverage: 1, Prefixes: trace.Prefixes{Groups: 2, Tokens: 128, Share: 1}}
+	var days [2][]fleet.Request
+	for i, block := range []int{0, 32} {
+		requests, err := Day(w, 1, block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		days[i] = slices.Collect(requests)
+	}
+	if len(days[0]) != len(days[1]) || len(days[0]) < 1000 {
+		t.Fatalf("%d and %d requests", len(days[0]), len(days[1]))
+	}
+	heads := map[uint64]bool{}
+	for i, r := range days[1] {
+		if len(r.Prefix) != r.ISL/32 || days[0][i].Prefix != nil || r.At != days[0][i].At || r.ISL != days[0][i].ISL {
+			t.Fatalf("request %d: %d tokens in %d blocks, without blocks %+v", i, r.ISL, len(r.Prefix), days[0][i])
+		}
+		if len(r.Prefix) > 3 {
+			heads[r.Prefix[3]] = true
+		}
+	}
+	if len(heads) != 2 {
+		t.Errorf("%d beginnings of 128 tokens, want those of 2 groups", len(heads))
 	}
 }

@@ -44,7 +44,7 @@ func capacityAutoscaleCommand() *cli.Command {
 // engineFlags are those of capacity plan that say which engines to size.
 func engineFlags() []cli.Flag {
 	return slices.DeleteFunc(planFlags(), func(f cli.Flag) bool {
-		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot", "report"}, f.Names()[0])
+		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot", "report", "mixed-gpus"}, f.Names()[0])
 	})
 }
 
@@ -86,6 +86,7 @@ const mostDayRequests = 2_500_000
 func parseAutoscale(p *parser) autoscaleOptions {
 	o := autoscaleOptions{capacityOptions: capacityOptions{demand: parseDemand(p), money: parseMoney(p)}, cells: 1}
 	parseEngines(p, &o.capacityOptions)
+	o.caches = o.shared()
 	o.startUps = p.durations("start-up", maxStartUp)
 	o.least, o.most = p.integer("min-gpus", 1, maxPoolGPUs, 0), p.integer("max-gpus", 1, maxPoolGPUs, 0)
 	o.every = p.duration("interval")
@@ -199,7 +200,7 @@ func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
 			continue
 		}
 		o.sizing(cand)
-		s, err := capacity.Size(cand.layout, traffic, o.slo, capacity.SizeOptions{Seed: o.seed, AtOnce: atOnce})
+		s, err := capacity.Size(cand.layout, traffic, o.slo, o.sizeOptions(cand, capacity.SizeOptions{AtOnce: atOnce}))
 		if err != nil {
 			return cand, s, fmt.Errorf("sizing %s: %w", cand.name(), err)
 		}
@@ -233,7 +234,7 @@ func (o autoscaleOptions) day(cand candidate, sized capacity.Sized, seen func(re
 	var wg sync.WaitGroup
 	for i, r := range runs {
 		wg.Go(func() {
-			requests, err := o.requests()
+			requests, err := o.requests(cand.layout)
 			if i == 0 {
 				requests = counted(requests, seen)
 			}
@@ -266,11 +267,11 @@ func counted(requests iter.Seq[fleet.Request], seen func(requests int, at time.D
 	}
 }
 
-func (o autoscaleOptions) requests() (iter.Seq[fleet.Request], error) {
+func (o autoscaleOptions) requests(l capacity.Layout) (iter.Seq[fleet.Request], error) {
 	if o.arrivals != nil {
-		return autoscale.Requests(trace.Of(o.arrivals...), 0), nil
+		return autoscale.Requests(trace.Of(o.arrivals...), l.PrefixBlock()), nil
 	}
-	return autoscale.Day(o.workload, o.seed, 0)
+	return autoscale.Day(o.workload, o.seed, l.PrefixBlock())
 }
 
 // run is the static fleet with the rules that may scale it.

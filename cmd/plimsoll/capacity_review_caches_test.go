@@ -69,6 +69,19 @@ func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 	}
 }
 
+// A day is sized and simulated with the caches of capacity plan: without them this
+// trace takes four GPUs, and one has no chance.
+func TestAutoscaleReusesPrefixes(t *testing.T) {
+	var f autoscaleFile
+	if err := json.Unmarshal(mustPrint(t, "capacity", "autoscale", "--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--tp", "1", "--strategy", "aggregated",
+		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", alikeTrace(t), "--format", "json"), &f); err != nil {
+		t.Fatal(err)
+	}
+	if f.Static.Most != 1 || !f.Static.HoldsSLO {
+		t.Errorf("the static fleet has %d GPUs and holds the SLO: %v", f.Static.Most, f.Static.HoldsSLO)
+	}
+}
+
 // Where the traffic does not say what prompts share, that is said, and counted as
 // planned where that is possible.
 func TestWhatIsSharedAsPlanned(t *testing.T) {

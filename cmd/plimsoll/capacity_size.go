@@ -249,13 +249,18 @@ func (o capacityOptions) sizing(cand candidate) {
 	}
 }
 
-func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
-	options.Seed = o.seed
+// sizeOptions are these with the plan's seed, and what a candidate's caches take.
+func (o capacityOptions) sizeOptions(cand candidate, these capacity.SizeOptions) capacity.SizeOptions {
+	these.Seed = o.seed
 	if cand.layout.Pools[0].Engine.PrefixCaching {
-		options.Requests = cachedRequests
+		these.Requests = cachedRequests
 	}
+	return these
+}
+
+func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
 	o.sizing(cand)
-	s, err := capacity.Size(cand.layout, t, o.slo, options)
+	s, err := capacity.Size(cand.layout, t, o.slo, o.sizeOptions(cand, options))
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
 	}

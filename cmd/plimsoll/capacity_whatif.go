@@ -39,9 +39,15 @@ func parseWhatIf(p *parser, o *capacityOptions) {
 	if o.spotDecode {
 		o.strategy = capacity.Disaggregated
 	}
-	o.caches = caches{reuse: o.workload.Prefixes.Groups > 0 || o.stats.Blocks.Repeated > 0, router: fleet.KVAware, dram: p.storage("kv-dram")}
+	o.caches = o.shared()
+	o.caches.dram = p.storage("kv-dram")
 	p.needs(o.caches.reuse, "where prompts begin alike: with --prefix-groups, or a trace that says so", "kv-dram")
 	p.needs(o.caches.dram.bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
+}
+
+// shared are the caches for what the prompts of a demand share.
+func (d demand) shared() caches {
+	return caches{reuse: d.workload.Prefixes.Groups > 0 || d.stats.Blocks.Repeated > 0, router: fleet.KVAware}
 }
 
 // whatIf is the cheapest plan's layout sized with something else, or what it
