@@ -120,8 +120,10 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	}
 	var gpus []float64
 	for i, pool := range s.Layout.Pools {
-		pp := PoolPlan{Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i],
-			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs}
+		pp := PoolPlan{
+			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i],
+			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs,
+		}
 		p.Pools = append(p.Pools, pp)
 		p.Groups += pp.Engines
 		p.TotalGPUs += pp.Engines * pool.GPUs

@@ -93,8 +93,10 @@ func TestDayIsBilledInWholeInstances(t *testing.T) {
 
 // A plan at spot prices says so in every format; both kinds of spot at once are refused.
 func TestSpotIsSaid(t *testing.T) {
-	common := []string{"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated", "--cloud", "gcp",
-		"--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "500", "--itl-p99", "20"}
+	common := []string{
+		"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated", "--cloud", "gcp",
+		"--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "500", "--itl-p99", "20",
+	}
 	with := func(more ...string) []string { return append(slices.Clone(common), more...) }
 	const said = "such GPUs are taken back at any time"
 	for _, more := range [][]string{nil, {"--format", "json"}, {"--emit", "kubernetes"}, {"--method", "formula"}} {
