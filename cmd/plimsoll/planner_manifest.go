@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -89,9 +88,7 @@ func plannerManifest(c *cli.Context) error {
 		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"), Config: config,
 		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: serving.String("deployment"), Targets: targets},
 	}
-	if m.Args, err = serveArgs(c); err != nil {
-		return err
-	}
+	m.Args = serveArgs(c)
 	body, err := m.YAML()
 	if err != nil {
 		return usagef("%v", err)
@@ -104,24 +101,16 @@ func plannerManifest(c *cli.Context) error {
 // the file's text.
 func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 	path := c.String("config")
-	if path == "" {
-		return c, "", nil
+	serving, err := servedFlags(c)
+	if err != nil {
+		return nil, "", err
 	}
-	command := plannerServeCommand()
-	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
-	for _, f := range command.Flags {
-		if err := f.Apply(set); err != nil {
-			return nil, "", err
-		}
-	}
-	serving := cli.NewContext(c.App, set, nil)
-	serving.Command = command
 	for _, name := range []string{"config", "deployment", "target"} {
 		if !c.IsSet(name) {
 			continue
 		}
 		for _, v := range typed(c, name) {
-			if err := set.Set(name, v); err != nil {
+			if err := serving.Set(name, v); err != nil {
 				return nil, "", err
 			}
 		}
@@ -134,12 +123,15 @@ func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 		return nil, "", usagef("--config %s: a manifest is of one deployment, in the planner's own namespace", path).
 			hint("without deployments and kube-namespace; a planner for each, by --name")
 	}
+	if err := checkServed(all[0]); err != nil || path == "" {
+		return all[0], "", err
+	}
 	text, err := readConfigText("config", path)
 	return all[0], string(text), err
 }
 
 // serveArgs are the container's arguments.
-func serveArgs(c *cli.Context) ([]string, error) {
+func serveArgs(c *cli.Context) []string {
 	port := c.Int("port")
 	args := []string{
 		"planner", "serve", "--environment=kubernetes", "--lease=" + c.String("name"),
@@ -163,11 +155,7 @@ func serveArgs(c *cli.Context) ([]string, error) {
 		args = append(args, "--profile="+kubernetes.ProfileDir)
 	}
 	for _, f := range c.StringSlice("serve") {
-		name, _, _ := strings.Cut(f, "=")
-		if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\n") {
-			return nil, usagef("--serve %q: want FLAG=VALUE without dashes", f).hint("--serve ttft=500")
-		}
 		args = append(args, "--"+f)
 	}
-	return args, nil
+	return args
 }
