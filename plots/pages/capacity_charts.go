@@ -62,7 +62,7 @@ func (c Capacity) alternatives(latency string) chart {
 	if latency == "ITL" {
 		limit = c.SLO.ITLP99
 	}
-	out.Limits = []chartLimit{{profile.Milliseconds(limit), "SLO " + number(profile.Milliseconds(limit)) + " ms"}}
+	out.Limits = []chartLimit{{X: profile.Milliseconds(limit), Name: "SLO " + number(profile.Milliseconds(limit)) + " ms"}}
 	for i, p := range c.Plans {
 		name := string(p.Strategy) + " on " + p.GPU
 		n := slices.IndexFunc(out.Series, func(s series) bool { return s.Name == name })

@@ -40,8 +40,9 @@ type chartPoint struct {
 
 // chartLimit is a line at an x.
 type chartLimit struct {
-	X    float64 `json:"x"`
-	Name string  `json:"name"`
+	X      float64 `json:"x"`
+	Name   string  `json:"name"`
+	Colour *int    `json:"colour,omitempty"` // of the palette; nil: a limit's own
 }
 
 // in gives a point its interval, where there is one.

@@ -24,6 +24,7 @@ type comparisonBody struct {
 // figureTable is figures of both sides, under a title.
 type figureTable struct {
 	Title string
+	At    string // at what load; empty: rows say
 	Rows  []figureRow
 }
 
@@ -57,7 +58,7 @@ func (c Comparison) body() comparisonBody {
 		b.Behind[i] = sideBody{sideLetters()[i], s.Name, s.Verified, s.LeftOut, s.Assumptions, s.Command}
 	}
 	for _, phase := range c.Sides[0].phases() {
-		x := figureTable{string(phase), c.phaseRows(phase)}
+		x := figureTable{Title: string(phase), Rows: c.phaseRows(phase)}
 		b.Picks = append(b.Picks, x)
 		b.Phases = append(b.Phases, comparedPhase{phase, c.pairs(phase)})
 		b.Summary = append(b.Summary, sentence(x))
@@ -70,16 +71,16 @@ func (c Comparison) body() comparisonBody {
 // none, at the load of both picks' points.
 func (c Comparison) costs() figureTable {
 	recommended := c.Sides[0].recommends() && c.Sides[1].recommends()
-	at := ", at the recommended rates"
+	at := "at the recommended rates"
 	if !recommended && c.Sides[0].aggregated() {
-		at = ", at the rate that held in the search"
+		at = "at the rate that held in the search"
 	} else if !recommended {
-		at = ", at full closed-loop load"
+		at = "at full closed-loop load"
 	}
 	row := func(name, unit string, of func(Profile, bool) quantity) figureRow {
-		return rowOf(name+at, unit, of(c.Sides[0].Profile, recommended), of(c.Sides[1].Profile, recommended))
+		return rowOf(name, unit, of(c.Sides[0].Profile, recommended), of(c.Sides[1].Profile, recommended))
 	}
-	costs := figureTable{"cost", []figureRow{row("GPU time of a request", "GPU-seconds", Profile.gpuSeconds)}}
+	costs := figureTable{"cost", at, []figureRow{row("GPU time of a request", "GPU-seconds", Profile.gpuSeconds)}}
 	if c.Sides[0].USD > 0 && c.Sides[1].USD > 0 {
 		costs.Rows = append(costs.Rows, row("Cost of 1,000 requests", "USD", Profile.usdPerThousand))
 	}

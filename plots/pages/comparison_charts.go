@@ -62,11 +62,12 @@ func (c Comparison) candidates(phase profile.Phase, latency string) chart {
 		}
 		limit := profile.Milliseconds(map[string]profile.SLA{"TTFT": {TTFT: s.SLA.TTFT}, "ITL": {TTFT: s.SLA.ITL}}[latency].TTFT)
 		name := "SLA " + number(limit) + " ms"
-		if n := len(out.Limits); n == 0 {
-			out.Limits = []chartLimit{{limit, name}}
-		} else if out.Limits[0].X != limit {
-			out.Limits[0].Name = "A: " + out.Limits[0].Name
-			out.Limits = append(out.Limits, chartLimit{limit, "B: " + name})
+		if len(out.Limits) == 0 {
+			out.Limits = []chartLimit{{X: limit, Name: name}}
+		} else if first := &out.Limits[0]; first.X != limit {
+			colours := sideColours()
+			first.Name, first.Colour = "A: "+first.Name, &colours[0]
+			out.Limits = append(out.Limits, chartLimit{limit, "B: " + name, &colours[1]})
 		}
 	}
 	return out

@@ -84,7 +84,11 @@ func TestComparisonPage(t *testing.T) {
 				Dashed        bool
 				Points        []struct{ X, Y, Low, High float64 }
 			}
-			Limits []struct{ X float64 }
+			Limits []struct {
+				X      float64
+				Name   string
+				Colour *int
+			}
 		}
 	}
 	if err := json.Unmarshal([]byte(between(t, page, `id="data">`, "</script>")), &data); err != nil {
@@ -107,6 +111,19 @@ func TestComparisonPage(t *testing.T) {
 	}
 }
 
+// Limits that differ have their sides' colours; one that is both sides' has neither.
+func TestLimitsHaveTheirSidesColours(t *testing.T) {
+	t.Parallel()
+	c := compared(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900))
+	c.Sides[1].SLA.ITL = 30 * time.Millisecond
+	data := between(t, unescaped(t, c), `id="data">`, "</script>")
+	for _, want := range []string{`[{"x":200,"name":"SLA 200 ms"}]`, `[{"x":20,"name":"A: SLA 20 ms","colour":0},{"x":30,"name":"B: SLA 30 ms","colour":6}]`} {
+		if !strings.Contains(data, want) {
+			t.Errorf("the charts have not %q", want)
+		}
+	}
+}
+
 // What a request costs is that at the rates which the picks are recommended at, where
 // both sides have them; a pick that held at none has no cost.
 func TestCostIsAtRecommendedRates(t *testing.T) {
@@ -117,11 +134,11 @@ func TestCostIsAtRecommendedRates(t *testing.T) {
 	}
 	c.Sides[0].Ending = rates(pages.Recommended{Rate: 4}, pages.Recommended{Rate: 2})
 	cost := func() string { return between(t, unescaped(t, c), `id="picked-cost"`, "</table>") }
-	if got := cost(); !strings.Contains(got, "GPU time of a request, at full closed-loop load") || !strings.Contains(got, ">0.5476 (") {
+	if got := cost(); !strings.Contains(got, "<small>at full closed-loop load</small>") || !strings.Contains(got, ">0.5476 (") {
 		t.Errorf("one side alone has rates, and the page has not both at full load: %s", got)
 	}
 	c.Sides[1].Ending = rates(pages.Recommended{Rate: 10}, pages.Recommended{Rate: 5})
-	if got := cost(); !strings.Contains(got, "GPU time of a request, at the recommended rates") || !strings.Contains(got, ">1 (") || !strings.Contains(got, ">0.6 (") {
+	if got := cost(); !strings.Contains(got, "<small>at the recommended rates</small>") || !strings.Contains(got, ">1 (") || !strings.Contains(got, ">0.6 (") {
 		t.Errorf("want 2/4 + 1/2 and 4/10 + 1/5 GPU-seconds: %s", got)
 	}
 	c.Sides[1].Ending = rates(pages.Recommended{Rate: 10}, pages.Recommended{Missed: true})

@@ -56,7 +56,7 @@ func (p page) html(o Origin, data, body any) ([]byte, error) {
 	}
 	style, script := read("page.css"), strings.Builder{}
 	script.WriteString("\"use strict\";\n{\n")
-	for _, name := range p.scripts {
+	for _, name := range append([]string{"print.js"}, p.scripts...) {
 		script.WriteString(read(name))
 	}
 	script.WriteString("}\n")

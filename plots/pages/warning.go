@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"regexp"
 	"strings"
 
 	"plimsoll/profile"
@@ -13,24 +14,30 @@ type Warning struct {
 	Of string // "default"; empty: of all
 }
 
-// caveat is a warning, and those of others that have the same code.
+// caveat is a warning, and those of others that say the same but for numbers.
 type caveat struct {
 	Warning
 
 	Likewise []Warning
 }
 
-// caveats are the warnings, in order; the same of several policies is one of them.
+// numbers are what the same warning of another may differ in.
+func numbers() *regexp.Regexp { return regexp.MustCompile(`[0-9][0-9.,]*`) }
+
+// caveats are the warnings, in order; the same of several policies, or profiles, is one
+// of them.
 func (o Origin) caveats() []caveat {
 	var out []caveat
-	first := map[string]int{} // of a policy's, by code
+	first := map[string]int{} // of a policy's, by code and words
+	number := numbers()
 	for _, w := range o.Warnings {
-		if i, known := first[w.Code]; known && w.Of != "" {
+		says := w.Code + " " + number.ReplaceAllString(w.Message, "#")
+		if i, known := first[says]; known && w.Of != "" {
 			out[i].Likewise = append(out[i].Likewise, w)
 			continue
 		}
 		if w.Of != "" {
-			first[w.Code] = len(out)
+			first[says] = len(out)
 		}
 		out = append(out, caveat{Warning: w})
 	}

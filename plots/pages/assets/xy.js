@@ -4,9 +4,10 @@
 const decades = (lo, hi) => Array.from({ length: 40 }, (_, k) => [1, 2, 5].map(m => m * 10 ** (k - 20))).flat().filter(v => v >= lo && v <= hi);
 
 // xy draws into box. chart has a title, x and y with a name and a unit, series of
-// points {x, y, low, high, text, id}, and limits {x, name}; marked are ids to be
-// ringed. With log, x has room for each decade where there is more than one. A series
-// may say its colour and its shape, and that its line is dashed or that it has none.
+// points {x, y, low, high, text, id}, and limits {x, name, colour}; marked are ids to be
+// ringed. A bar that goes on above the chart ends in an arrow. With log, x has room for
+// each decade where there is more than one. A series may say its colour and its shape,
+// and that its line is dashed or that it has none.
 const symbol = (s, i, x, y, r) => mark(s.shape ?? i, x, y, r, s.colour ?? i);
 
 const xy = (box, chart) => {
@@ -24,9 +25,17 @@ const xy = (box, chart) => {
     const x = log ? (s => v => s(Math.log10(v)))(scale(Math.log10(begin), Math.log10(end), L, W - R)) : scale(0, end, L, W - R), y = scale(0, high, H - B, T);
     const svg = el("svg", { viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": chart.title });
     for (const v of steps(0, high, 4)) svg.append(el("line", { class: "grid", x1: L, x2: W - R, y1: y(v), y2: y(v) }), el("text", { class: "tick", x: L - 6, y: y(v) + 4, "text-anchor": "end" }, number(v)));
-    for (const v of log ? decades(begin, end) : steps(0, end, Math.max(3, W / 110))) svg.append(el("line", { class: "grid", x1: x(v), x2: x(v), y1: T, y2: H - B }), el("text", { class: "tick", x: x(v), y: H - B + 16, "text-anchor": "middle" }, number(Number(v.toPrecision(6)))));
+    let free = 0; // from where on a name of a step has room
+    for (const v of log ? decades(begin, end) : steps(0, end, Math.max(3, W / 110))) {
+      const name = number(Number(v.toPrecision(6))), half = name.length * 3.2 + 3;
+      svg.append(el("line", { class: "grid", x1: x(v), x2: x(v), y1: T, y2: H - B }));
+      if (x(v) - half < free) continue;
+      free = x(v) + half;
+      svg.append(el("text", { class: "tick", x: x(v), y: H - B + 16, "text-anchor": "middle" }, name));
+    }
     svg.append(el("text", { class: "axis", x: (L + W - R) / 2, y: H - 4, "text-anchor": "middle" }, chart.x), el("text", { class: "axis", x: 12, y: (T + H - B) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(T + H - B) / 2})` }, chart.y));
-    for (const l of limits) if (l.x <= end && l.x >= begin) svg.append(el("line", { class: "limit", x1: x(l.x), x2: x(l.x), y1: T, y2: H - B }), el("text", { class: "limit-name", x: x(l.x) - 5, y: H - B - 6, transform: `rotate(-90 ${x(l.x) - 5} ${H - B - 6})` }, l.name));
+    const tint = l => known(l.colour) ? " side " + paint(l.colour) : "";
+    for (const l of limits) if (l.x <= end && l.x >= begin) svg.append(el("line", { class: "limit" + tint(l), x1: x(l.x), x2: x(l.x), y1: T, y2: H - B }), el("text", { class: "limit-name" + tint(l), x: x(l.x) - 5, y: H - B - 6, transform: `rotate(-90 ${x(l.x) - 5} ${H - B - 6})` }, l.name));
     const there = new Map(); // marks at a place: one on others is smaller, so that all are seen
     const size = (px, py) => { const at = `${Math.round(px / 3)} ${Math.round(py / 3)}`, n = there.get(at) ?? 0; there.set(at, n + 1); return [5, 2.75][n] ?? 2; };
     chart.series.forEach((s, i) => {
@@ -36,6 +45,7 @@ const xy = (box, chart) => {
       for (const p of sorted) {
         const g = el("g", { class: "point" + (marked.includes(p.id) ? " marked" : ""), tabindex: "0", role: "img", "aria-label": p.text });
         if (known(p.low)) g.append(el("line", { class: "bar " + paint(s.colour ?? i), x1: x(p.x), x2: x(p.x), y1: y(Math.max(0, p.low)), y2: y(Math.min(high, p.high)) }));
+        if (known(p.high) && p.high > high) g.append(el("path", { class: "bar cut " + paint(s.colour ?? i), d: `M${x(p.x) - 5} ${y(high) + 8}L${x(p.x)} ${y(high)}L${x(p.x) + 5} ${y(high) + 8}` })); // it goes on
         g.append(el("circle", { class: "reach", cx: x(p.x), cy: y(p.y), r: 11 }), symbol(s, i, x(p.x), y(p.y), size(x(p.x), y(p.y))));
         tips.bind(g, p.text, x(p.x), y(p.y), W);
         svg.append(g);

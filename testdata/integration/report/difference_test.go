@@ -33,12 +33,34 @@ func TestDifferencePage(t *testing.T) {
 			b.Open(filepath.Join(dirs[1], "difference.html"))
 			b.Until("document.querySelector('#curves .point')")
 			overlaid(t, b)
+			printed(t, b)
 			looks(t, b, "difference_"+mode)
 			named(t, b)
 			if n := b.Noted(); len(n.Complaints) > 0 || len(n.Requests) != 1 {
 				t.Errorf("complaints %q, requests %q: want none but the page", n.Complaints, n.Requests)
 			}
 		})
+	}
+}
+
+// printed opens what is folded of warnings for paper, and folds it again; a bar that
+// the axis cuts is marked.
+func printed(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	var got struct{ Folded, Paper, After, Cut, Marked int }
+	b.Eval(`(() => {
+	  const closed = () => document.querySelectorAll('.warnings details:not([open])').length, folded = closed();
+	  dispatchEvent(new Event('beforeprint'));
+	  const paper = closed();
+	  dispatchEvent(new Event('afterprint'));
+	  const tops = [...document.querySelectorAll('#curves line.bar')].filter(l => Number(l.getAttribute('y2')) <= 14);
+	  return { folded, paper, after: closed(), cut: tops.length, marked: tops.filter(l => l.parentElement.querySelector('.cut')).length };
+	})()`, &got)
+	if got.Folded == 0 || got.Paper > 0 || got.After != got.Folded {
+		t.Errorf("folded, on paper and after: %+v; want all open on paper", got)
+	}
+	if got.Cut != got.Marked {
+		t.Errorf("%d bars are cut, %d marked so", got.Cut, got.Marked)
 	}
 }
 
