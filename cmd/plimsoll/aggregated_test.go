@@ -68,7 +68,7 @@ func TestAggregatedEstimateHasItsModelsError(t *testing.T) {
 	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitDone, estimated(dir, "--mode", "aggregated", "--tp", "1", "--ttft", "40", "--itl", "9")...)
+	p := ran(t, exitDone, estimatedOf(dir, "--mode", "aggregated", "--tp", "1", "--ttft", "40", "--itl", "9")...)
 	_, rec := results(t, dir)
 	for _, want := range []string{"\nModel error of TTFT: within a factor of ", "\nModel error of ITL: " + shownError(rec.Aggregated.ModelError) + "\n"} {
 		if _, after, _ := strings.Cut(p.out.String(), "\nSuggested aggregated "); !strings.Contains(after, want) {

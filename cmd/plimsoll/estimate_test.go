@@ -17,11 +17,15 @@ import (
 
 // estimated asks for a small profile by the latency model.
 func estimated(dir string, more ...string) []string {
+	return estimatedOf(dir, append([]string{"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2"}, more...)...)
+}
+
+// estimatedOf is estimated for both modes: an aggregated one has no surfaces.
+func estimatedOf(dir string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--gpu-count", "2",
 		"--isl", "500", "--osl", "40", "--ttft", "200", "--itl", "6", "--max-num-seqs", "64",
-		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000",
-		"--output-dir", dir,
+		"--max-context-length", "2000", "--output-dir", dir,
 	}, more...)
 }
 
