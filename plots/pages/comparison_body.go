@@ -44,6 +44,7 @@ type factRow struct {
 // sideBody is what stands behind a side.
 type sideBody struct {
 	Letter, Name string
+	Ending       Ending
 	Verified     []string
 	LeftOut      []Fact
 	Assumptions  []string
@@ -55,7 +56,7 @@ func (c Comparison) body() comparisonBody {
 	for i, s := range c.Sides {
 		b.Names[i] = s.Name
 		b.Estimated = b.Estimated || s.Provenance == profile.Estimated
-		b.Behind[i] = sideBody{sideLetters()[i], s.Name, s.Verified, s.LeftOut, s.Assumptions, s.Command}
+		b.Behind[i] = sideBody{sideLetters()[i], s.Name, s.Ending, s.Verified, s.LeftOut, s.Assumptions, s.Command}
 	}
 	for _, phase := range c.Sides[0].phases() {
 		x := figureTable{Title: string(phase), Rows: c.phaseRows(phase)}

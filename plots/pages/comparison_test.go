@@ -62,6 +62,8 @@ func TestComparisonPage(t *testing.T) {
 	t.Parallel()
 	c := compared(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900), point(profile.Decode, 2, 9*time.Millisecond, 500))
 	c.Sides[0].USD, c.Sides[1].USD = 2, 4
+	c.Sides[0].Ending = pages.Ending{Suggested: []string{"Suggested prefill TP:2"}}
+	c.Sides[1].Ending = pages.Ending{Infeasible: "not an answer", Shortfall: []string{"could be promised: --itl 8"}}
 	c.Sides[0].Prefill.Samples = []profile.PrefillSample{{ISL: 100, TTFT: 20 * time.Millisecond, ThroughputPerGPU: 5000}}
 	page := unescaped(t, c)
 	for _, want := range []string{
@@ -69,7 +71,7 @@ func TestComparisonPage(t *testing.T) {
 		`<tr role="row" class="odd"><th role="rowheader" scope="row">Engine <small>differs</small></th><td role="cell" class="wordy" data-name="A" data-unit="">vllm 0.9</td>`,
 		`<tr role="row"><th role="rowheader" scope="row">GPU</th>`, `Mended <small>differs</small></th><td role="cell" class="wordy" data-name="A" data-unit="">–</td>`,
 		"TP:1, 1 in flight", "No configuration was looked at under the same load in both.", "plimsoll profile-sla --tp 2", "plimsoll report a b", "USD",
-		"A is old, B is new",
+		"A is old, B is new", "<li>Suggested prefill TP:2</li>", "<strong>infeasible</strong> – not an answer", "<li>could be promised: --itl 8</li>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has not %q", want)

@@ -70,7 +70,7 @@ const card = (phase, e, was, ms) => {
     el("p", { class: "label" }, c.label, " ", el("small", {}, c.gpus + (c.gpus === 1 ? " GPU" : " GPUs"))),
     e.feasible ? "" : el("p", {}, el("b", {}, "Nothing in this profile meets it: the nearest is shown.")),
     el("p", {}, `${facts.join(", ")}, at ${atLoad(c)}`),
-    el("p", {}, throughput(c), was?.feasible && e.feasible ? `: ${changed(c.throughput, was.c.throughput)}` : ""),
+    el("p", {}, throughput(c), was?.feasible && e.feasible && !asProfiled(ms) ? `: ${changed(c.throughput, was.c.throughput)}` : ""),
     asProfiled(ms) ? recommended(data.recommended?.[phase]) : "");
 };
 
