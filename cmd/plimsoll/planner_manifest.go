@@ -16,8 +16,8 @@ func plannerManifestCommand() *cli.Command {
 		Name: "manifest", Usage: "what a planner needs on Kubernetes, as YAML for kubectl apply",
 		Description: "Prints a ServiceAccount, a Role with no more than the planner needs in its namespace, a RoleBinding, a\n" +
 			"Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
-			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
-			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --profile-config-map llama-profile --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d --serve policy=load | kubectl apply -f -\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --config planner.yaml --profile-config-map llama-profile | kubectl apply -f -\n\n" +
 			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n\n" +
 			"   kubectl rollout restart deployment plimsoll-planner\n\n" +
