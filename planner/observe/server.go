@@ -112,9 +112,9 @@ var errTooLong = fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
 
 // ask bounds a question in time, and puts words to what went wrong.
 func (s *Server) ask(ctx context.Context, what string, do func(context.Context) error) error {
+	began := time.Now() // before the time begins to run out: what was waited is all of it then
 	asked, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	began := time.Now()
 	err := do(asked)
 	if err == nil {
 		return nil
