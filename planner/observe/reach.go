@@ -24,6 +24,8 @@ const (
 	leastScrapes = 3
 	// longestReach is enough for a scrape a minute, which is Prometheus' default.
 	longestReach = 5 * time.Minute
+	// tenth is how exactly lengths are said: a ticker's intervals are never whole.
+	tenth = 100 * time.Millisecond
 )
 
 // reached is the interval over a window in which there is something to see.
@@ -36,7 +38,7 @@ func (l *Live) reached(ctx context.Context, asked window, ready replicas) (inter
 			if failed == nil && more >= enoughScrapes {
 				i, samples, err, w.length = j, more, nil, wider
 				l.reach.length = wider
-				i.problems = append(i.problems, fmt.Sprintf("requests are scraped too rarely for %v: figures are of the %v before", asked.length, wider))
+				i.problems = append(i.problems, fmt.Sprintf("requests are scraped too rarely for %v: figures are of the %v before", asked.length.Round(tenth), wider.Round(tenth)))
 				break
 			}
 		}
