@@ -69,7 +69,7 @@ func (r *reach) learn(w window, samples float64, asked time.Duration) {
 	case w.end.Sub(r.blind) >= longestReach:
 		*r = reach{}
 	}
-	if samples >= 2*enoughScrapes {
+	if samples > 2*enoughScrapes { // half of them and one: no longer window is looked for next time
 		r.length /= 2
 	}
 	if r.length <= asked {

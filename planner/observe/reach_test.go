@@ -25,13 +25,19 @@ func rarely(t *testing.T, every, until time.Duration, rate float64) *fake {
 // A planner that decides more often than metrics are scraped sees what comes.
 func TestScrapedMoreRarelyThanDecided(t *testing.T) {
 	const pulse = 15 * time.Second
-	for _, every := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute} {
-		l := live(t, rarely(t, every, hour, 10), LiveOptions{})
+	for _, every := range []time.Duration{time.Second, 4 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute} {
+		l, said := live(t, rarely(t, every, hour, 10), LiveOptions{}), 0
 		for end := half; end < half+10*time.Minute; end += pulse + 7*time.Millisecond {
 			o := observed(t, l, end, pulse)
 			known(t, fmt.Sprintf("arrivals at %v, scraped every %v", end, every), o.Arrivals, 150, 51) // the fake's increase() is of one scrape more
 			known(t, "ISL", o.ISL.Mean, 600, 0.1)
 			known(t, "running", o.Running, 3, 0)
+			if problem(o, "scraped too rarely") {
+				said++
+			}
+		}
+		if said > 1 {
+			t.Errorf("scraped every %v it looked for a longer window %d times", every, said)
 		}
 		if far := 4 * every; l.reach.length > 2*far {
 			t.Errorf("scraped every %v it looks back %v", every, l.reach.length)
