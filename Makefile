@@ -1,6 +1,9 @@
 # build        the program, in bin/
-# check        what a change must pass: tests, races, linters, formatting, the commands of README and tutorial
+# gate         what every change must pass, in minutes
+# check        tidy modules, the build without cgo, linters, races
+# guide        the commands of README and tutorial, as written, in real time
 # integration  the same product against real servers that this project did not write
+# full         all of the above and the tests tagged full: before a release
 # bench        one table of the whole product's figures beside those of others, in minutes
 # bench-all    every Go benchmark
 # release      archives for every system in dist/, with checksums and lists of what is in them
@@ -16,29 +19,26 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build check fmt fit bench bench-all integration release lint race tidy nocgo readme
+.PHONY: build gate check guide integration full fmt fit bench bench-all release lint race tidy nocgo
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
 
-check: tidy nocgo lint race readme
+gate:
+	.ci/run
 
-# The race detector can find something only where goroutines run: in packages
-# that start some, or whose tests do. (What starts none there runs beside others
-# in cmd/plimsoll, whose tests run the whole program.) The others' tests, which
-# the detector slows down tenfold, are shuffled all the same. One package at a
-# time: cmd/plimsoll's engines and clients, slowed down too, need the cores.
+check: tidy nocgo lint race
+
+# The race detector can find something only where goroutines run: in packages that
+# start some, or whose tests do. One package at a time: cmd/plimsoll's engines and
+# clients, slowed down too, need the cores.
 STARTS     := (^|[[:space:]])go (func|[a-zA-Z_.]+)\(|\.Go\(|httptest\.
 CONCURRENT  = $(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=testdata '$(STARTS)' .)))
-QUIET       = $(filter-out $(shell go list $(CONCURRENT)),$(shell go list ./...))
 
 race:
 	go test -race -short -shuffle=on -p 1 -timeout 30m $(CONCURRENT)
-	go test -short -shuffle=on $(QUIET)
 
 lint: $(GOLANGCI)
-	go vet ./...
-	go vet -tags contest ./cmd/plimsoll
 	$(GOLANGCI) run ./...
 
 # -diff prints what tidying would change, and changes nothing.
@@ -51,10 +51,12 @@ tidy:
 # -trimpath, because releases are built so: what is built here is not built again there.
 nocgo:
 	CGO_ENABLED=0 go build -trimpath ./...
-	CGO_ENABLED=0 go vet ./...
 
-readme:
-	go test -count=1 -timeout 30m -tags readme -run 'TestReadme|TestTutorial' -v ./cmd/plimsoll
+guide:
+	go test -count=1 -timeout 30m -tags full -run '^(TestReadme|TestTutorial)$$' -v ./cmd/plimsoll
+
+full: gate check guide integration
+	go test -count=1 -timeout 4h -tags full -skip '^(TestReadme|TestTutorial)$$' ./...
 
 fmt: $(GOLANGCI)
 	$(GOLANGCI) fmt ./...

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -26,18 +25,6 @@ func affineEngine() {
 	s := http.Server{Handler: e, ReadHeaderTimeout: time.Minute}
 	fmt.Fprintln(os.Stderr, s.Serve(ln))
 	os.Exit(1)
-}
-
-// serveAffine starts one and gives its address.
-func serveAffine(t *testing.T) (url string) {
-	t.Helper()
-	p := startAs(t, "affineengine", nil)
-	poll(t, "the server's address", func() bool {
-		line, _, ok := strings.Cut(p.out.String(), "\n")
-		url = line
-		return ok
-	})
-	return url
 }
 
 // How long a step of it takes: some 40 % more than the shipped fits say of

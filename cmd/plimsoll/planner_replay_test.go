@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/urfave/cli/v2"
@@ -194,16 +193,4 @@ func against(schema map[string]any, v any, at string) (out []string) {
 		out = append(out, fmt.Sprintf("%s is %v, want %v", at, v, one))
 	}
 	return out
-}
-
-// A long replay ends with Ctrl-C, at once.
-func TestReplayIsInterrupted(t *testing.T) {
-	t.Parallel()
-	needProc(t)
-	p := start(t, nil, "planner", "replay", "--rate", "2000", "--isl", "3000", "--osl", "500", "--duration", "240h", "--policy", "all", "--max-gpu-budget", "-1")
-	poll(t, "replaying", func() bool { return p.ticks(t) > 20 })
-	p.signal(t, syscall.SIGINT)
-	if code := p.wait(t); code != exitInterrupted {
-		t.Errorf("%d: %s", code, p.errout.String())
-	}
 }

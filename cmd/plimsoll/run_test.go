@@ -121,16 +121,6 @@ func ran(t *testing.T, code int, args ...string) *program {
 	return p
 }
 
-// timed ends a test of latencies under the race detector, which slows the client
-// and the engine down: it would find nothing about latencies, and the same
-// program is looked at for races in the other tests.
-func timed(t *testing.T) {
-	t.Helper()
-	if raceDetector {
-		t.Skip("NOT RUN under the race detector: it compares latencies")
-	}
-}
-
 // long leaves a test out of -short, with which races are looked for: what it runs
 // in several goroutines is what TestProfile, TestMisbehavingEngines or
 // TestReplayedPoliciesDoNotMeet run too, and the detector makes its minute of
@@ -209,16 +199,6 @@ func results(t *testing.T, dir string) (store.Run, store.Recommendation) {
 		t.Fatal(err)
 	}
 	return run, rec
-}
-
-// undisturbed is what a point has of the engine and not of the machine that it
-// shares with others, which only ever make a request later: the least TTFT, and
-// the median gap.
-func undisturbed(p profile.Point) time.Duration {
-	if p.Phase == profile.Prefill {
-		return p.TTFT.Min
-	}
-	return p.ITL.P50
 }
 
 // pointIDs are the points in a folder's journal that count, empty where there is none yet.

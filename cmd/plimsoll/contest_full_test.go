@@ -1,4 +1,4 @@
-//go:build contest
+//go:build full
 
 package main
 
@@ -17,7 +17,7 @@ import (
 // The contest is the policies of planner replay on every trace of a folder, at several
 // fleet sizes and start-up times, in both modes, beside a plan and the proved bound:
 //
-//	go test -tags contest -run TestContest -v -timeout 2h ./cmd/plimsoll -traces DIR | grep '^|'
+//	go test -tags full -run TestContest -v -timeout 2h ./cmd/plimsoll -traces DIR | grep '^|'
 //
 // It prints one Markdown table, and fails where a row breaks what contested asks.
 // Without -traces it has the parts of ServeGen's tables that are in testdata/contest.

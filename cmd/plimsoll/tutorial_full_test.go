@@ -1,4 +1,4 @@
-//go:build readme
+//go:build full
 
 package main
 
@@ -114,7 +114,7 @@ func liveFault(want, got string) string {
 		return slices.Compact(out)
 	}
 	if !slices.Equal(kinds(want), kinds(got)) {
-		return "the sample output has other kinds of lines than the real one (go test -tags readme -run Tutorial ./cmd/plimsoll -update-readme)"
+		return "the sample output has other kinds of lines than the real one (go test -tags full -run Tutorial ./cmd/plimsoll -update-readme)"
 	}
 	if m := regexp.MustCompile(`([0-9]+) of ([0-9]+) requests were answered`).FindStringSubmatch(got); m != nil && m[1] != m[2] {
 		return "requests were lost"

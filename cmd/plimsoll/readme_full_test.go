@@ -1,4 +1,4 @@
-//go:build readme
+//go:build full
 
 package main
 
@@ -172,7 +172,7 @@ func compareSample(t *testing.T, want, got string) {
 	w, ws := shapes(want)
 	g, gs := shapes(got)
 	if !slices.Equal(w, g) {
-		t.Errorf("the sample output has other lines than the real one (go test -tags readme -run Readme ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", want, got)
+		t.Errorf("the sample output has other lines than the real one (go test -tags full -run Readme ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", want, got)
 	}
 	if len(ws) != 4 || len(gs) != 4 {
 		t.Fatalf("%d and %d Suggested lines, want 4", len(ws), len(gs))

@@ -1,4 +1,4 @@
-//go:build contest
+//go:build full
 
 package main
 
