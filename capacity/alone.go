@@ -1,10 +1,12 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
 )
 
@@ -57,11 +59,14 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 	if err != nil {
 		return Sized{}, err
 	}
-	ample, _, err := s.ample()
-	if err != nil {
-		return Sized{}, err
+	var ample []int
+	var t Trial
+	if why != "" { // ample engines miss the SLO too: only their latencies are asked for
+		ample = s.times(ampleness[len(ampleness)-1])
+		t, err = s.layout.try(ample, s.traffic, s.slo, s.few(), s.seed)
+	} else if ample, _, err = s.ample(); err == nil {
+		t, err = s.whole(ample)
 	}
-	t, err := s.whole(ample)
 	if err != nil {
 		return Sized{}, err
 	}
@@ -72,8 +77,20 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 		}
 	}
 	return Sized{At: t, Infeasible: &Infeasible{
-		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
+		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL().P99.Duration(), E2EP99: t.E2E.P99.Duration(),
 	}}, nil
+}
+
+// mostPromptSteps bounds a trial that only tells latencies: a second of simulation.
+const mostPromptSteps = 1_000_000
+
+// few is how many requests such a trial has: fewer than others where each prompt
+// takes many steps.
+func (s *search) few() int {
+	p := s.layout.Pools[0].Engine
+	chunk := cmp.Or(p.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)
+	steps := 1 + s.traffic.ISL/float64(chunk)
+	return min(s.requests, max(leastRequests, int(mostPromptSteps/steps)))
 }
 
 // uncached is the 99th percentile of prompts, without what a cache may hold.

@@ -15,7 +15,7 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 		change func(*drawn)
 		want   string
 	}{
-		{func(d *drawn) { d.w.PeakQPS = 0 }, "peak_qps is 0: want 1e-09 to 1000000000"},
+		{func(d *drawn) { d.w.PeakQPS = 0 }, "peak_qps is 0: want 1e-09 to 1000000"},
 		{func(d *drawn) { d.w.PeakQPS = math.NaN() }, "peak_qps is NaN"},
 		{func(d *drawn) { d.w.PeakQPS = math.Inf(1) }, "peak_qps is +Inf"},
 		{func(d *drawn) { d.w.AvgISL = 0 }, "avg_isl is 0: want 1 to 16777216"},
@@ -64,7 +64,7 @@ func TestChecksJoin(t *testing.T) {
 }
 
 func TestTooManyGPUs(t *testing.T) {
-	w := workload(1e9, 1e6, 1e6, 1e6, 1e6, 1)
+	w := workload(1e6, 1e6, 1e6, 1e6, 1e6, 1)
 	for _, s := range []Strategy{Disaggregated, Aggregated, Auto} {
 		if _, err := Formula(w, chatbotSLO, llama(t, "405B"), as(s)); err == nil || !strings.Contains(err.Error(), "look at the units") {
 			t.Errorf("%s: %v", s, err)

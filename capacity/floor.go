@@ -9,21 +9,27 @@ import (
 )
 
 // floor is the number of replicas in each pool below which no schedule keeps up
-// with the traffic: work per second over what one engine can do. A search starts
-// there. Prompts are taken to fill steps; decode steps to hold as many sequences
-// as the KV cache, the engine and, alone, the ITL allow (by Little's law they
-// stay for OSL steps).
+// with the traffic. A search starts there.
 func (l Layout) floor(t Traffic, slo SLO) []int {
 	out := make([]int, len(l.Pools))
+	for i, work := range l.work(t, slo) {
+		out[i] = max(1, int(math.Ceil(min(work, maxReplicas)-1e-9)))
+	}
+	return out
+}
+
+// work is the least engine time that each pool takes, in seconds per second. Prompts
+// are taken to fill steps; decode steps to hold as many sequences as the KV cache, the
+// engine and, alone, the ITL allow (by Little's law they stay for OSL steps).
+func (l Layout) work(t Traffic, slo SLO) []float64 {
+	out := make([]float64, len(l.Pools))
 	for i, p := range l.Pools {
-		work := 0.0 // engine seconds per second
 		if p.Engine.Role != engine.RoleDecode {
-			work += t.Rate * p.prefillSeconds(t.ISL) * p.computed(t)
+			out[i] += t.Rate * p.prefillSeconds(t.ISL) * p.computed(t)
 		}
 		if p.Engine.Role != engine.RolePrefill {
-			work += t.Rate * t.OSL * p.tokenSeconds(t, slo.ITLP99)
+			out[i] += t.Rate * t.OSL * p.tokenSeconds(t, slo.ITLP99)
 		}
-		out[i] = max(1, int(math.Ceil(min(work, maxReplicas)-1e-9)))
 	}
 	return out
 }
@@ -70,11 +76,11 @@ func (p EnginePool) idle(t Traffic) int {
 	return int(math.Ceil(min(maxReplicas, busy+5*math.Sqrt(busy)+5)))
 }
 
-// PoolFloorsUSD is what each pool's floor costs per hour.
-func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []float64 {
-	out := make([]float64, len(l.Pools))
+// PoolFloorsUSD is what each pool's floor costs per hour at the prices of Ranked.
+func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []USD {
+	out := make([]USD, len(l.Pools))
 	for i, n := range l.floor(t, slo) {
-		out[i] = float64(n*l.Pools[i].GPUs) * l.Pools[i].USDPerGPUHour
+		out[i] = USD(n*l.Pools[i].GPUs) * l.Pools[i].ranked()
 	}
 	return out
 }
@@ -82,5 +88,6 @@ func (l Layout) PoolFloorsUSD(t Traffic, slo SLO) []float64 {
 // FloorGPUs are those of the floor.
 func (l Layout) FloorGPUs(t Traffic, slo SLO) int { return l.GPUs(l.floor(t, slo)) }
 
-// FloorUSD is what the floor costs per hour: a plan of the layout hardly costs less.
-func (l Layout) FloorUSD(t Traffic, slo SLO) float64 { return l.HourlyUSD(l.floor(t, slo)) }
+// FloorUSD is what the floor costs per hour at the prices of Ranked: a plan of the
+// layout hardly costs less.
+func (l Layout) FloorUSD(t Traffic, slo SLO) USD { return l.Ranked().HourlyUSD(l.floor(t, slo)) }

@@ -94,18 +94,18 @@ func TestGoldens(t *testing.T) {
 			near(t, "TTFT", p.EstimatedTTFTP99Ms, c.ttft, 1e-9)
 			near(t, "ITL", p.EstimatedITLP99Ms, c.itl, 1e-9)
 			near(t, "ratio", p.PrefillDecodeRatio, c.ratio, 1e-12)
-			near(t, "hourly", p.HourlyUSD, c.hourly, 1e-9)
-			near(t, "daily", p.DailyUSD, c.daily, 1e-6)
-			near(t, "monthly", p.MonthlyUSD, c.monthly, 1e-6)
-			near(t, "annual", p.AnnualUSD, c.annual, 1e-6)
-			near(t, "per 1k queries", p.Per1kQueriesUSD, c.per1k, 5e-5)
-			near(t, "per 1M tokens", p.Per1MTokensUSD, c.per1mToken, 5e-5)
+			near(t, "hourly", float64(p.HourlyUSD), c.hourly, 1e-9)
+			near(t, "daily", float64(p.DailyUSD), c.daily, 1e-6)
+			near(t, "monthly", float64(p.MonthlyUSD), c.monthly, 1e-6)
+			near(t, "annual", float64(p.AnnualUSD), c.annual, 1e-6)
+			near(t, "per 1k queries", float64(p.Per1kQueriesUSD), c.per1k, 5e-5)
+			near(t, "per 1M tokens", float64(p.Per1MTokensUSD), c.per1mToken, 5e-5)
 			m, err := Minimum(c.w, c.slo, th, as(Disaggregated))
 			if err != nil {
 				t.Fatal(err)
 			}
 			near(t, "KV bytes", m.KVCacheBytes, c.kv, 1e-3)
-			near(t, "per 1k queries at the minimum", m.Per1kQueriesUSD, c.per1kMinimum, 5e-5)
+			near(t, "per 1k queries at the minimum", float64(m.Per1kQueriesUSD), c.per1kMinimum, 5e-5)
 			if m.TotalGPUs != c.gpus {
 				t.Errorf("minimum %d GPUs, want %d", m.TotalGPUs, c.gpus)
 			}

@@ -132,7 +132,7 @@ func after(r *rand.Rand, at engine.Picoseconds, perSecond float64) engine.Picose
 // takeAway ends one engine of a role, drawn at random, and starts another.
 func takeAway(f *fleet.Fleet, role engine.Role, want int, at engine.Picoseconds, r *rand.Rand) error {
 	var numbers []int
-	for _, x := range f.Replicas() {
+	for _, x := range f.AppendReplicas(nil) {
 		if x.Role == role {
 			numbers = append(numbers, x.Number)
 		}

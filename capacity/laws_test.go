@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
 
@@ -32,7 +33,7 @@ func draw(t *rapid.T) drawn {
 			Availability: rapid.Float64Range(0, 0.9999).Draw(t, "availability"),
 		},
 		rapid.SampledFrom(PublishedThroughputs()).Draw(t, "row"),
-		Options{rapid.SampledFrom([]Strategy{Disaggregated, Aggregated, Auto}).Draw(t, "strategy"), rapid.Float64Range(0.3, 1).Draw(t, "utilization"), rapid.Float64Range(0.1, 20).Draw(t, "price")},
+		Options{rapid.SampledFrom([]Strategy{Disaggregated, Aggregated, Auto}).Draw(t, "strategy"), rapid.Float64Range(0.3, 1).Draw(t, "utilization"), USD(rapid.Float64Range(0.1, 20).Draw(t, "price"))},
 	}
 }
 
@@ -63,35 +64,39 @@ func TestFormulaLaws(t *testing.T) {
 		"more headroom":   func(_ *rapid.T, d *drawn, by float64) { d.o.UtilizationTarget /= by },
 		"larger KV cache": func(_ *rapid.T, d *drawn, by float64) { d.t.KVBytesPerToken = int64(float64(d.t.KVBytesPerToken) * by) },
 	} {
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			easy := draw(t)
-			hard := easy
-			harder(t, &hard, rapid.Float64Range(1, 10).Draw(t, "by"))
-			p, m := easy.plan(t)
-			q, n := hard.plan(t)
-			if q.TotalGPUs < p.TotalGPUs && easy.o.Strategy != Auto || q.TotalGPUsFinal < p.TotalGPUsFinal || n.TotalGPUs < m.TotalGPUs {
-				t.Fatalf("%+v takes fewer GPUs than %+v, or its minimum does: %d, %d", q, p, n.TotalGPUs, m.TotalGPUs)
-			}
-			if q.HourlyUSD < p.HourlyUSD {
-				t.Fatalf("it costs %v, less than %v", q.HourlyUSD, p.HourlyUSD)
-			}
-		}))
+		t.Run(name, func(t *testing.T) {
+			enginetest.Check(t, func(t *rapid.T) {
+				easy := draw(t)
+				hard := easy
+				harder(t, &hard, rapid.Float64Range(1, 10).Draw(t, "by"))
+				p, m := easy.plan(t)
+				q, n := hard.plan(t)
+				if q.TotalGPUs < p.TotalGPUs && easy.o.Strategy != Auto || q.TotalGPUsFinal < p.TotalGPUsFinal || n.TotalGPUs < m.TotalGPUs {
+					t.Fatalf("%+v takes fewer GPUs than %+v, or its minimum does: %d, %d", q, p, n.TotalGPUs, m.TotalGPUs)
+				}
+				if q.HourlyUSD < p.HourlyUSD {
+					t.Fatalf("it costs %v, less than %v", q.HourlyUSD, p.HourlyUSD)
+				}
+			})
+		})
 	}
-	t.Run("a lower price", rapid.MakeCheck(func(t *rapid.T) {
-		dear := draw(t)
-		cheap := dear
-		cheap.o.USDPerGPUHour *= rapid.Float64Range(0, 1).Draw(t, "by")
-		p, m := dear.plan(t)
-		q, n := cheap.plan(t)
-		if q.TotalGPUsFinal != p.TotalGPUsFinal || q.AnnualUSD > p.AnnualUSD || q.Per1MTokensUSD > p.Per1MTokensUSD || n.Per1kQueriesUSD > m.Per1kQueriesUSD {
-			t.Fatalf("%+v costs more than %+v", q, p)
-		}
-	}))
+	t.Run("a lower price", func(t *testing.T) {
+		enginetest.Check(t, func(t *rapid.T) {
+			dear := draw(t)
+			cheap := dear
+			cheap.o.USDPerGPUHour *= USD(rapid.Float64Range(0, 1).Draw(t, "by"))
+			p, m := dear.plan(t)
+			q, n := cheap.plan(t)
+			if q.TotalGPUsFinal != p.TotalGPUsFinal || q.AnnualUSD > p.AnnualUSD || q.Per1MTokensUSD > p.Per1MTokensUSD || n.Per1kQueriesUSD > m.Per1kQueriesUSD {
+				t.Fatalf("%+v costs more than %+v", q, p)
+			}
+		})
+	})
 }
 
 // The sums of a plan add up, whatever goes in, and its corrections are finite.
 func TestFormulaSums(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		p, m := d.plan(t)
 		if p.Strategy == Disaggregated && (p.Groups != p.PrefillGroups+p.DecodeGroups || p.TotalGPUs != p.PrefillGPUs+p.DecodeGPUs || m.TotalGPUs < p.TotalGPUs) ||

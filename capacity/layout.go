@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"plimsoll/engine"
@@ -19,14 +20,16 @@ type Layout struct {
 	// looked at.
 	Pools    []EnginePool
 	Transfer fleet.Transfer
+	// Chunk is the tokens of one step that its engines are told; 0 = their own.
+	Chunk int
 }
 
 // EnginePool is one pool of a Layout.
 type EnginePool struct {
 	fleet.Pool
-	Label         string  // of each engine: "TP:2"
-	GPU           string  // catalog name
-	USDPerGPUHour float64 // of each of its GPUs
+	Label         string // of each engine: "TP:2"
+	GPU           string // catalog name
+	USDPerGPUHour USD    // of each of its GPUs; 0 = they are owned, UnknownUSD = there is no price
 	// InstanceGPUs is how many are rented at a time; 0 = each by itself. Pools of
 	// the same GPU and price share instances.
 	InstanceGPUs int
@@ -43,7 +46,7 @@ func (l Layout) Check() error {
 		if p.Engine.Role != roles[i] {
 			errs = append(errs, fmt.Errorf("pool %d is %s: want %s", i+1, p.Engine.Role, roles[i]))
 		}
-		errs = append(errs, within("gpus", float64(p.GPUs), 1, maxEngineGPUs), within("usd_per_gpu_hour", p.USDPerGPUHour, 0, 1e6), within("instance_gpus", float64(p.InstanceGPUs), 0, maxEngineGPUs))
+		errs = append(errs, within("gpus", float64(p.GPUs), 1, maxEngineGPUs), checkPrice("usd_per_gpu_hour", p.USDPerGPUHour), within("instance_gpus", float64(p.InstanceGPUs), 0, maxEngineGPUs))
 	}
 	return errors.Join(errs...)
 }
@@ -51,7 +54,8 @@ func (l Layout) Check() error {
 // maxEngineGPUs bounds one engine; more is a mistake in units.
 const maxEngineGPUs = 100_000
 
-// Name is "TP:2", or "TP:1 prefill + TP:2 decode", with the GPUs where they differ.
+// Name is "TP:2", or "TP:1 prefill + TP:2 decode", with the GPUs where they differ,
+// and "TP:2, chunk 512".
 func (l Layout) Name() string {
 	var parts []string
 	for _, p := range l.Pools {
@@ -64,7 +68,11 @@ func (l Layout) Name() string {
 		}
 		parts = append(parts, s)
 	}
-	return strings.Join(parts, " + ")
+	name := strings.Join(parts, " + ")
+	if l.Chunk > 0 {
+		name += fmt.Sprintf(", chunk %d", l.Chunk)
+	}
+	return name
 }
 
 // GPUs of so many replicas.
@@ -76,8 +84,43 @@ func (l Layout) GPUs(replicas []int) int {
 	return sum
 }
 
+// leastUSD is what a GPU costs an hour where layouts are compared and it costs
+// nothing, or has no price: of such fleets the smaller one is the cheaper.
+const leastUSD = 1e-6
+
+// ranked is the price of a GPU by which the pool is compared.
+func (p EnginePool) ranked() USD {
+	if p.USDPerGPUHour > leastUSD {
+		return p.USDPerGPUHour
+	}
+	return leastUSD
+}
+
+// Priced reports whether all of its GPUs have a price.
+func (l Layout) Priced() bool {
+	return !slices.ContainsFunc(l.Pools, func(p EnginePool) bool { return !p.USDPerGPUHour.Known() })
+}
+
+// Ranked is l at the prices by which fleets are compared, all above 0: those of
+// GPUs that are free, or without a price, count the GPUs alone.
+func (l Layout) Ranked() Layout {
+	l.Pools = slices.Clone(l.Pools)
+	for i := range l.Pools {
+		l.Pools[i].USDPerGPUHour = l.Pools[i].ranked()
+	}
+	return l
+}
+
+// checkPrice refuses what no GPU costs; no price at all is none of these.
+func checkPrice(field string, usd USD) error {
+	if !usd.Known() {
+		return nil
+	}
+	return within(field, float64(usd), 0, 1e6)
+}
+
 // HourlyUSD is what so many replicas cost, in whole instances.
-func (l Layout) HourlyUSD(replicas []int) float64 {
+func (l Layout) HourlyUSD(replicas []int) USD {
 	gpus := make([]float64, len(replicas))
 	for i, n := range replicas {
 		gpus[i] = float64(n * l.Pools[i].GPUs)
@@ -91,7 +134,7 @@ const forgiven = 1e-6
 
 // Billed is how many GPUs are paid for where the pools have so many, which may be
 // a mean over a time, and what they cost an hour.
-func (l Layout) Billed(gpus []float64) (all, usd float64) {
+func (l Layout) Billed(gpus []float64) (all float64, usd USD) {
 	shared := len(gpus) == 2 && l.Pools[0].GPU == l.Pools[1].GPU && l.Pools[0].USDPerGPUHour == l.Pools[1].USDPerGPUHour &&
 		l.Pools[0].InstanceGPUs == l.Pools[1].InstanceGPUs
 	if shared {
@@ -102,7 +145,7 @@ func (l Layout) Billed(gpus []float64) (all, usd float64) {
 			n = math.Ceil((n-forgiven)/instance) * instance
 		}
 		all += n
-		usd += n * l.Pools[i].USDPerGPUHour
+		usd += USD(n) * l.Pools[i].USDPerGPUHour
 	}
 	return all, usd
 }
@@ -146,6 +189,7 @@ func (p EnginePool) room(context float64) int {
 	if limit <= 0 {
 		limit = sim.DefaultMaxNumSeqs
 	}
-	block := float64(max(1, p.Engine.Limits.BlockSize))
-	return max(1, min(limit, int(float64(p.Engine.KVBlocks)*block/max(1, context))))
+	blocks := max(1, context) / float64(max(1, p.Engine.Limits.BlockSize))
+	blocks += p.Engine.Window.Share * min(blocks, float64(p.Engine.Window.Blocks))
+	return max(1, min(limit, int(float64(p.Engine.KVBlocks)/blocks)))
 }

@@ -71,7 +71,7 @@ func TestLayoutSums(t *testing.T) {
 
 // Instances are rented whole; pools of one GPU and price share them.
 func TestWholeInstancesArePaidFor(t *testing.T) {
-	pool := func(role engine.Role, gpu string, usd float64, instance int) EnginePool {
+	pool := func(role engine.Role, gpu string, usd USD, instance int) EnginePool {
 		p := cheapPool(role, cheap{step: milli}, 1, 10, 10)
 		p.GPUs, p.GPU, p.USDPerGPUHour, p.InstanceGPUs = 4, gpu, usd, instance
 		return p
@@ -80,7 +80,7 @@ func TestWholeInstancesArePaidFor(t *testing.T) {
 		prefill, decode EnginePool
 		replicas        []int
 		gpus            int
-		usd             float64
+		usd             USD
 	}{
 		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "H100", 2, 8), []int{1, 1}, 8, 16},
 		{pool(engine.RolePrefill, "H100", 2, 8), pool(engine.RoleDecode, "H100", 2, 8), []int{1, 2}, 16, 32},

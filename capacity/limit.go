@@ -11,7 +11,7 @@ import (
 var ErrDearer = errors.New("no size within the limit holds the SLO")
 
 // hourlyUSD is what all cells cost.
-func (s *search) hourlyUSD(replicas []int) float64 {
+func (s *search) hourlyUSD(replicas []int) USD {
 	all := make([]int, len(replicas))
 	for i, n := range replicas {
 		all[i] = n * s.cells

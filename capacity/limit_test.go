@@ -47,13 +47,13 @@ func TestSizeWithinALimit(t *testing.T) {
 			if rough {
 				from = nil
 			}
-			for _, more := range []float64{0, 5} {
+			for _, more := range []USD{0, 5} {
 				got, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: rough, After: from, LimitUSD: free.HourlyUSD + more})
 				if err != nil || !slices.Equal(got.Replicas, free.Replicas) {
 					t.Errorf("%s, rough %v: %v for $%v an hour at most, %v without a limit; %v", name, rough, got.Replicas, free.HourlyUSD+more, free.Replicas, err)
 				}
 			}
-			for _, less := range []float64{1, free.HourlyUSD - 0.5} {
+			for _, less := range []USD{1, free.HourlyUSD - 0.5} {
 				got, err := Size(k.layout, traffic, k.slo, SizeOptions{Seed: 1, Rough: rough, After: from, LimitUSD: free.HourlyUSD - less})
 				if !errors.Is(err, ErrDearer) || !rough && got.Trials > 2 || got.Trials >= free.Trials {
 					t.Errorf("%s, rough %v: for $%v an hour %v after %d trials (%v, %d without a limit)", name, rough, free.HourlyUSD-less, got.Replicas, got.Trials, err, free.Trials)
@@ -70,7 +70,7 @@ func TestMostWithinALimit(t *testing.T) {
 	floor := k.layout.floor(traffic, k.slo)
 	for _, cells := range []int{1, 4} {
 		for spare := -1; spare < 20; spare++ {
-			s := search{layout: k.layout, traffic: traffic, slo: k.slo, cells: cells, limitUSD: float64(cells) * (k.layout.HourlyUSD(floor) + float64(spare))}
+			s := search{layout: k.layout, traffic: traffic, slo: k.slo, cells: cells, limitUSD: USD(cells) * (k.layout.HourlyUSD(floor) + USD(spare))}
 			got := s.most()
 			if spare < 0 {
 				if got != nil {

@@ -10,8 +10,8 @@ type MinimumPlan struct {
 	DecodeGroups        int     `json:"decode_groups"`
 	TotalGPUs           int     `json:"total_gpus"`
 	Binding             string  `json:"binding"`
-	HourlyUSD           float64 `json:"hourly_cost_usd"`
-	Per1kQueriesUSD     float64 `json:"cost_per_1k_queries_usd"`
+	HourlyUSD           USD     `json:"hourly_cost_usd"`
+	Per1kQueriesUSD     USD     `json:"cost_per_1k_queries_usd"`
 }
 
 // The shares of a group's memory that the minimum gives to weights and to the

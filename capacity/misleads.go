@@ -62,11 +62,12 @@ type inputs struct {
 }
 
 // changed is the correction, unless both figures are the same.
-func changed(field string, formula, right float64, unit, why string) []Correction {
-	if math.Abs(formula-right) <= 1e-9*math.Abs(formula) {
+func changed[T ~float64](field string, formula, right T, unit, why string) []Correction {
+	f, r := float64(formula), float64(right)
+	if !(math.Abs(f-r) > 1e-9*math.Abs(f)) { // so is what is not known
 		return nil
 	}
-	return []Correction{{field, formula, right, unit, why}}
+	return []Correction{{field, f, r, unit, why}}
 }
 
 func (in inputs) known() bool { return in.f.Model.Layers > 0 }

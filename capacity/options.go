@@ -33,7 +33,7 @@ type Options struct {
 	// UtilizationTarget is the share of a group's throughput that is planned
 	// with, above 0 to 1.
 	UtilizationTarget float64 `json:"utilization_target"`
-	USDPerGPUHour     float64 `json:"usd_per_gpu_hour"`
+	USDPerGPUHour     USD     `json:"usd_per_gpu_hour"`
 }
 
 // Check says all that is wrong with o, each by field and range.
@@ -41,5 +41,5 @@ func (o Options) Check() error {
 	_, strategy := parseStrategy(string(o.Strategy))
 	return errors.Join(strategy,
 		within("utilization_target", o.UtilizationTarget, 0.01, 1),
-		within("cost_per_gpu_hour", o.USDPerGPUHour, 0, 1e6))
+		checkPrice("cost_per_gpu_hour", o.USDPerGPUHour))
 }

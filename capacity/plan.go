@@ -39,10 +39,12 @@ type Plan struct {
 	PrefillDecodeRatio float64 `json:"prefill_decode_ratio,omitzero"` // of engines
 	EstimatedTTFTP99Ms float64 `json:"estimated_ttft_p99_ms"`
 	EstimatedITLP99Ms  float64 `json:"estimated_itl_p99_ms"`
-	EstimatedE2EP99Ms  float64 `json:"estimated_e2e_p99_ms"`
-	EstimatedTTFTP50Ms float64 `json:"estimated_ttft_p50_ms"`
-	EstimatedITLP50Ms  float64 `json:"estimated_itl_p50_ms"`
-	EstimatedE2EP50Ms  float64 `json:"estimated_e2e_p50_ms"`
+	// ITLOf says what the percentiles of ITL are taken over.
+	ITLOf              profile.ITLOf `json:"itl_of"`
+	EstimatedE2EP99Ms  float64       `json:"estimated_e2e_p99_ms"`
+	EstimatedTTFTP50Ms float64       `json:"estimated_ttft_p50_ms"`
+	EstimatedITLP50Ms  float64       `json:"estimated_itl_p50_ms"`
+	EstimatedE2EP50Ms  float64       `json:"estimated_e2e_p50_ms"`
 	// Attainment is the least share that kept one of the promises in simulation.
 	Attainment   float64 `json:"attainment"`
 	Availability float64 `json:"availability"` // that all engines needed are up; 0 = not asked for
@@ -66,9 +68,12 @@ type PoolPlan struct {
 	GPUs         int         `json:"gpus"` // spares included
 	// Router is how requests find an engine of the pool: others may miss the SLO.
 	Router fleet.Router `json:"router"`
+	// MaxModelLen is the longest prompt and output together that an engine of the
+	// pool has to hold, in tokens.
+	MaxModelLen int `json:"max_model_len"`
 
-	USDPerGPUHour float64 `json:"usd_per_gpu_hour"`       // of each that is billed
-	InstanceGPUs  int     `json:"instance_gpus,omitzero"` // that are rented at a time; 0 = each by itself
+	USDPerGPUHour USD `json:"usd_per_gpu_hour"`       // of each that is billed
+	InstanceGPUs  int `json:"instance_gpus,omitzero"` // that are rented at a time; 0 = each by itself
 	Load
 }
 
@@ -86,14 +91,14 @@ type Range struct {
 
 // Words are the range as people read it.
 func (r Range) Words() string {
-	high := fmt.Sprintf("%d GPUs", r.High)
+	high := engine.Count(r.High, "GPU")
 	switch {
 	case r.HighAtLeast > 0:
-		high = fmt.Sprintf("at least %d GPUs", r.HighAtLeast)
+		high = fmt.Sprintf("at least %s", engine.Count(r.HighAtLeast, "GPU"))
 	case r.High == 0:
 		high = "no number that holds the SLO"
 	}
-	return fmt.Sprintf("%d GPUs to %s", r.Low, high)
+	return fmt.Sprintf("%s to %s", engine.Count(r.Low, "GPU"), high)
 }
 
 // Failures say how often engines fail, and which of them together.
@@ -121,7 +126,7 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	var gpus []float64
 	for i, pool := range s.Layout.Pools {
 		pp := PoolPlan{
-			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, Load: s.At.Pools[i],
+			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, MaxModelLen: pool.Engine.Limits.MaxModelLen, Load: s.At.Pools[i],
 			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs,
 		}
 		p.Pools = append(p.Pools, pp)
@@ -151,9 +156,10 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 func (p *Plan) latencies(t Trial) {
 	ms := func(x engine.Picoseconds) float64 { return x.Milliseconds() }
 	p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms = ms(t.TTFT.P50), ms(t.TTFT.P99)
-	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL.P50), ms(t.ITL.P99)
+	p.ITLOf = t.ITLOf
+	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL().P50), ms(t.ITL().P99)
 	p.EstimatedE2EP50Ms, p.EstimatedE2EP99Ms = ms(t.E2E.P50), ms(t.E2E.P99)
-	p.Attainment = 1 - max(t.TTFT.Missed, t.ITL.Missed, t.E2E.Missed)
+	p.Attainment = 1 - max(t.TTFT.Missed, t.ITL().Missed, t.E2E.Missed)
 }
 
 // spares are those for the SLO's availability; none where it has none.

@@ -17,7 +17,7 @@ func sizedByHand() Sized {
 	for i, p := range []struct {
 		label, gpu string
 		gpus       int
-		usd        float64
+		usd        USD
 	}{{"TP:2", "H100-SXM", 2, 2}, {"TP:4", "A100-80-SXM", 4, 3}} {
 		x := &l.Pools[i]
 		x.Label, x.GPU, x.GPUs, x.USDPerGPUHour = p.label, p.gpu, p.gpus, p.usd
@@ -25,7 +25,7 @@ func sizedByHand() Sized {
 	return Sized{
 		Layout: l, Replicas: []int{3, 5}, GPUs: 26, HourlyUSD: 72, Binding: "TTFT, by the prefill pool", Trials: 9,
 		At: Trial{
-			TTFT: Latency{P50: 100 * milli, P99: 900 * milli, Missed: 0.004}, ITL: Latency{P50: 20 * milli, P99: 30 * milli, Missed: 0.006},
+			TTFT: Latency{P50: 100 * milli, P99: 900 * milli, Missed: 0.004}, TPOT: Latency{P50: 20 * milli, P99: 30 * milli, Missed: 0.006},
 			E2E: Latency{P50: 2000 * milli, P99: 9000 * milli}, Pools: []Load{{Utilisation: 0.7}, {Utilisation: 1, KVUse: 0.3}},
 		},
 		Warnings: []profile.Warning{{Code: "cells"}},
@@ -48,14 +48,14 @@ func TestPlanAddsUp(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"hourly", p.HourlyUSD, 6*2 + 20*3},
-		{"daily", p.DailyUSD, 1728},
-		{"monthly", p.MonthlyUSD, 51840},
-		{"annual", p.AnnualUSD, 630720},
-		{"per 1,000 queries", p.Per1kQueriesUSD, 72 / 360.0},
-		{"per 1M tokens", p.Per1MTokensUSD, 72e6 / (51200 * 3600)},
-		{"on average per 1,000", p.Average.Per1kQueriesUSD, 72 / 144.0},
-		{"on average per 1M", p.Average.Per1MTokensUSD, 72e6 / (20480 * 3600)},
+		{"hourly", float64(p.HourlyUSD), 6*2 + 20*3},
+		{"daily", float64(p.DailyUSD), 1728},
+		{"monthly", float64(p.MonthlyUSD), 51840},
+		{"annual", float64(p.AnnualUSD), 630720},
+		{"per 1,000 queries", float64(p.Per1kQueriesUSD), 72 / 360.0},
+		{"per 1M tokens", float64(p.Per1MTokensUSD), 72e6 / (51200 * 3600)},
+		{"on average per 1,000", float64(p.Average.Per1kQueriesUSD), 72 / 144.0},
+		{"on average per 1M", float64(p.Average.Per1MTokensUSD), 72e6 / (20480 * 3600)},
 		{"TTFT p50", p.EstimatedTTFTP50Ms, 100},
 		{"TTFT p99", p.EstimatedTTFTP99Ms, 900},
 		{"ITL p50", p.EstimatedITLP50Ms, 20},
@@ -87,13 +87,13 @@ func TestPlanWithSpares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hourly, gpus, up := 0.0, 0, 1.0
+		hourly, gpus, up := USD(0), 0, 1.0
 		for i, pool := range p.Pools {
 			l := sizedByHand().Layout.Pools[i]
 			if pool.GPUs != (pool.Engines+pool.SpareEngines)*l.GPUs {
 				t.Errorf("%+v: %+v", f, pool)
 			}
-			hourly, gpus = hourly+float64(pool.GPUs)*l.USDPerGPUHour, gpus+pool.GPUs
+			hourly, gpus = hourly+USD(pool.GPUs)*l.USDPerGPUHour, gpus+pool.GPUs
 			per := max(1, f.DomainGPUs/l.GPUs)
 			n, m := (pool.Engines+pool.SpareEngines)/per, (pool.Engines+per-1)/per
 			up *= upByEnumeration(m, n, f.ReplicaAvailability)

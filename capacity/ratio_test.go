@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestRatioText(t *testing.T) {
 
 // A ratio that is not 1 never prints as 1:1, however near.
 func TestRatioTextIsNever1To1(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		r := 1 + rapid.Float64Range(1.1e-9, 1).Draw(t, "off")
 		if a, b := ratioText(r), ratioText(1/r); a == "1:1" || b == "1:1" {
 			t.Fatalf("%v is %s, its inverse %s", r, a, b)

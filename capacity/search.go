@@ -19,7 +19,7 @@ type search struct {
 	decisive int  // in each that decides, at least
 	deciding bool // those trials that last long
 	rough    bool // none does
-	limitUSD float64
+	limitUSD USD
 	cells    int // of which one is simulated
 	done     map[[2]int]Trial
 	trials   int
@@ -48,7 +48,7 @@ func (s *search) tryAll(all [][]int) (Trial, error) {
 			continue
 		}
 		if most := slices.Max(replicas); most > maxReplicas {
-			return Trial{}, fmt.Errorf("%d engines in a pool: %w", most, ErrTooLarge)
+			return Trial{}, fmt.Errorf("%d engines in a pool, want at most %d: %w", most, maxReplicas, ErrTooLarge)
 		}
 		open = append(open, slices.Clone(replicas))
 	}
@@ -189,16 +189,22 @@ var ampleness = [...]int{8, 64}
 // ample is so many engines that more hardly help, and whether they hold.
 func (s *search) ample() (replicas []int, holds bool, err error) {
 	for _, times := range ampleness {
-		replicas = s.layout.floor(s.traffic, s.slo)
-		for i := range replicas {
-			replicas[i] = min(maxReplicas, replicas[i]*times, max(replicas[i]*ampleness[0], s.layout.Pools[i].idle(s.traffic)))
-		}
+		replicas = s.times(times)
 		t, err := s.try(replicas)
 		if err != nil || t.Holds() {
 			return replicas, err == nil, err
 		}
 	}
 	return replicas, false, nil
+}
+
+// times is the floor so many times over, but no more engines than help.
+func (s *search) times(n int) []int {
+	replicas := s.layout.floor(s.traffic, s.slo)
+	for i := range replicas {
+		replicas[i] = min(maxReplicas, replicas[i]*n, max(replicas[i]*ampleness[0], s.layout.Pools[i].idle(s.traffic)))
+	}
+	return replicas
 }
 
 // least sets pool i to the least size at which it holds, with the other pools at
@@ -277,7 +283,7 @@ func (s *search) grow(replicas, ample []int, now Trial) (best int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		gain := (now.worst().Missed - t.worst().Missed) / max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas))
+		gain := (now.worst().Missed - t.worst().Missed) / float64(max(1e-9, s.layout.HourlyUSD(larger)-s.layout.HourlyUSD(replicas)))
 		if best < 0 || gain > most {
 			best, most = i, gain
 		}
@@ -313,9 +319,17 @@ func (s *search) dearestFirst() []int {
 	for i := range order {
 		order[i] = i
 	}
-	usd := func(i int) float64 { return float64(s.layout.Pools[i].GPUs) * s.layout.Pools[i].USDPerGPUHour }
+	usd := func(i int) USD { return USD(s.layout.Pools[i].GPUs) * s.layout.Pools[i].USDPerGPUHour }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(usd(b), usd(a)) })
 	return order
+}
+
+// nearSaturation warns of a trial that may hold by luck.
+func (s *search) nearSaturation(t Trial) []profile.Warning {
+	if !s.lucky(t) || t.Independent >= manyIndependent/2 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("near_saturation", "next to saturation %d simulated requests tell as much as %.0f that do not wait for each other: one engine more may be needed", t.Requests, t.Independent)}
 }
 
 // sized tries what is below and reports.
@@ -342,9 +356,7 @@ func (s *search) sized(replicas []int, err error) (Sized, error) {
 			}
 		}
 	}
-	if n := out.At.Independent; s.lucky(out.At) && n < manyIndependent/2 {
-		out.Warnings = append(out.Warnings, profile.Warnf("near_saturation", "next to saturation %d simulated requests tell as much as %.0f that do not wait for each other: one engine more may be needed", out.At.Requests, n))
-	}
+	out.Warnings = s.nearSaturation(out.At)
 	if out.Binding == "" {
 		out.Binding = "one engine is the least that there can be"
 	}

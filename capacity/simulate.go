@@ -5,6 +5,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
 )
 
 // try simulates the layout at a size.
@@ -61,11 +62,12 @@ type observer struct {
 	arrived  int64
 	rejected int64
 
-	sizes                [batches]float64 // requests of each part
-	ttft, itl, tpot, e2e latencies
-	waits                [batches]float64 // Σ TTFT, seconds
-	squares              float64          // Σ TTFT²
-	parts                []fleet.Interval // the filling's, then those of the parts
+	sizes                 [batches]float64 // requests of each part
+	ttft, gaps, tpot, e2e latencies
+	itlOf                 profile.ITLOf
+	waits                 [batches]float64 // Σ TTFT, seconds
+	squares               float64          // Σ TTFT²
+	parts                 []fleet.Interval // the filling's, then those of the parts
 }
 
 func newObserver(t Traffic, slo SLO, requests int) *observer {
@@ -75,8 +77,8 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 		o.requests, o.filling, o.part, o.recorded = t.Requests, 0, max(1, t.Requests/batches), true
 	}
 	o.ttft.promise, o.e2e.promise = engine.FromDuration(slo.TTFTP99), engine.FromDuration(slo.E2EP99)
-	o.itl.promise = engine.FromDuration(slo.ITLP99)
-	o.tpot.promise = o.itl.promise
+	o.gaps.promise, o.tpot.promise = engine.FromDuration(slo.ITLP99), engine.FromDuration(slo.ITLP99)
+	o.itlOf = slo.ITLOf
 	for i := range o.sizes {
 		o.sizes[i] = float64(o.part)
 	}
@@ -84,6 +86,14 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 		o.sizes[batches-1] = float64(max(1, o.requests-(batches-1)*o.part))
 	}
 	return o
+}
+
+// itl is the latency that the promise for ITL is judged by, as Trial.ITL.
+func (o *observer) itl() *latencies {
+	if o.itlOf == profile.OfGap {
+		return &o.gaps
+	}
+	return &o.tpot
 }
 
 // ends reports whether a part, or the filling, ends after so many requests.
@@ -137,7 +147,7 @@ func (o *observer) done(x fleet.Outcome) {
 // interval adds the fleet's part that just ended.
 func (o *observer) interval(v fleet.Interval) {
 	if part := len(o.parts) - 1; part >= 0 {
-		o.itl.merge(part, v.ITL)
+		o.gaps.merge(part, v.ITL)
 	}
 	o.parts = append(o.parts, v)
 }
@@ -145,7 +155,7 @@ func (o *observer) interval(v fleet.Interval) {
 func (o *observer) trial(replicas []int) Trial {
 	t := Trial{
 		Replicas: replicas, Requests: o.arrived, Rejected: o.rejected,
-		TTFT: o.ttft.sum(), ITL: o.itl.sum(), TPOT: o.tpot.sum(), E2E: o.e2e.sum(),
+		TTFT: o.ttft.sum(), Gaps: o.gaps.sum(), TPOT: o.tpot.sum(), E2E: o.e2e.sum(), ITLOf: o.itlOf,
 	}
 	n, sum := 0.0, 0.0
 	for i, events := range o.ttft.events {

@@ -12,12 +12,12 @@ import (
 
 // Sized is a layout at the least size that holds the SLO.
 type Sized struct {
-	Layout    Layout  `json:"-"`
-	Replicas  []int   `json:"replicas"` // of each pool; nil where Infeasible
-	GPUs      int     `json:"gpus"`
-	HourlyUSD float64 `json:"hourly_cost_usd"`
-	Binding   string  `json:"binding"` // what one engine fewer breaks
-	At        Trial   `json:"at"`      // of Replicas
+	Layout    Layout `json:"-"`
+	Replicas  []int  `json:"replicas"` // of each pool; nil where Infeasible
+	GPUs      int    `json:"gpus"`
+	HourlyUSD USD    `json:"hourly_cost_usd"`
+	Binding   string `json:"binding"` // what one engine fewer breaks
+	At        Trial  `json:"at"`      // of Replicas
 	// Below are trials with fewer engines in one of the pools: one, or a
 	// twentieth where there are more than 20. None of them holds.
 	Below  []Trial `json:"below"`
@@ -28,6 +28,12 @@ type Sized struct {
 	Infeasible *Infeasible        `json:"infeasible,omitempty"`
 	Warnings   []profile.Warning  `json:"warnings,omitempty"`
 	Provenance profile.Provenance `json:"provenance"`
+
+	// Rate is the highest, in requests/s, that the fleet was found to hold; 0 = it was
+	// sized for the traffic's.
+	Rate float64 `json:"rate_rps,omitzero"`
+	// Variation is how it was chosen among Variants; nil where it was not.
+	Variation *Variation `json:"-"`
 
 	short map[[2]int]Trial // the trials of a rough sizing
 }
@@ -54,14 +60,17 @@ type SizeOptions struct {
 	// After is a rough sizing of the same layout, traffic and SLO with the same
 	// Requests and Seed, whose trials are not made again; nil = none.
 	After *Sized
-	// LimitUSD is what the fleet may cost an hour; 0 = no matter what. A layout of
+	// LimitUSD is what the fleet may cost an hour at the prices of Layout.Ranked;
+	// 0 = no matter what. A layout of
 	// which no size for so much holds is not sized: ErrDearer. One that is returned
 	// may cost more.
-	LimitUSD float64
+	LimitUSD USD
 	// AtOnce does n things that do not touch each other, in any order, and returns
 	// their errors: on several processors, where it wants. The result is the same.
 	// nil = one by one.
 	AtOnce func(n int, do func(i int) error) error
+	// Begin is told of each layout before Cheapest sizes it; nil = nobody is.
+	Begin func(Layout)
 }
 
 func oneByOne(n int, do func(i int) error) error {
@@ -103,13 +112,13 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	}
 	enough, cells := o.Requests, 1
 	if n := l.floor(t, slo); slices.Max(n) >= maxReplicas {
-		return Sized{}, fmt.Errorf("sizing %s: %d engines in a pool at least: %w", l.Name(), slices.Max(n), ErrTooLarge)
+		return Sized{}, fmt.Errorf("%s at %.4g requests/s takes more than %d engines in a pool: %w", l.Name(), t.Rate, maxReplicas, ErrTooLarge)
 	}
 	if t.Requests == 0 {
 		enough, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l, traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	s := search{layout: l.Ranked(), traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
 	if o.After != nil {
 		maps.Copy(s.done, o.After.short)
 	}
@@ -140,17 +149,27 @@ const mostRequests = 200_000
 // A cell has cellEngines at least, else whole engines and queues of their own
 // would cost more than the cells are worth.
 func (l Layout) enough(t Traffic, slo SLO, asked int) (requests, cells int) {
-	decode := l.Pools[len(l.Pools)-1]
-	context := t.ISL + t.OSL/2
-	step := min(slo.ITLP99.Seconds(), decode.step(decode.room(context), context)) // the slowest; prompts among them aside
-	lasts := slo.TTFTP99.Seconds() + max(t.OSL, t.P99OSL/2)*step
-	want := t.Rate * lasts * (batches + 3)
+	want := l.wanted(t, slo)
 	engines := 0
 	for _, n := range l.floor(t, slo) {
 		engines += n
 	}
 	cells = max(1, min(int(min(want, 1e12))/mostRequests+1, engines/cellEngines))
 	return max(asked, int(min(want/float64(cells), 5*mostRequests))), cells
+}
+
+// lasting is enough in one cell.
+func (l Layout) lasting(t Traffic, slo SLO, asked int) int {
+	return max(asked, int(min(l.wanted(t, slo), 5*mostRequests)))
+}
+
+// wanted is how many requests make parts long enough.
+func (l Layout) wanted(t Traffic, slo SLO) float64 {
+	decode := l.Pools[len(l.Pools)-1]
+	context := t.ISL + t.OSL/2
+	step := min(slo.ITLP99.Seconds(), decode.step(decode.room(context), context)) // the slowest; prompts among them aside
+	lasts := slo.TTFTP99.Seconds() + max(t.OSL, t.P99OSL/2)*step
+	return t.Rate * lasts * (batches + 3)
 }
 
 const cellEngines = 20

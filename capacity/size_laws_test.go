@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // task is a small fleet to size, cheap to simulate.
 type task struct {
 	apart           bool
 	prefill, decode cheap
-	prefillUSD      float64
+	prefillUSD      USD
 	seqs, kv        int
 	w               Workload
 	slo             SLO
@@ -51,7 +52,7 @@ func drawTask(t *rapid.T) task {
 	number := func(name string, from, to int) float64 { return float64(rapid.IntRange(from, to).Draw(t, name)) }
 	k := task{
 		apart: rapid.Bool().Draw(t, "apart"), prefill: timer("prefill"), decode: timer("decode"),
-		prefillUSD: number("usd", 1, 4), seqs: rapid.IntRange(8, 64).Draw(t, "seqs"), kv: rapid.IntRange(6000, 20000).Draw(t, "kv"),
+		prefillUSD: USD(number("usd", 1, 4)), seqs: rapid.IntRange(8, 64).Draw(t, "seqs"), kv: rapid.IntRange(6000, 20000).Draw(t, "kv"),
 		w: fixed(number("qps", 1, 30), rapid.IntRange(10, 500).Draw(t, "isl"), rapid.IntRange(2, 60).Draw(t, "osl")),
 	}
 	if rapid.Bool().Draw(t, "spread") {
@@ -78,10 +79,10 @@ func noMore(t *rapid.T, what string, easier, harder Sized) {
 	if easier.Infeasible != nil || harder.Infeasible != nil {
 		return
 	}
-	slack := 0.0
+	slack := USD(0)
 	for i, n := range harder.Replicas {
 		p := easier.Layout.Pools[i]
-		slack = max(slack, p.USDPerGPUHour*math.Ceil(float64(n)/10))
+		slack = max(slack, p.USDPerGPUHour*USD(math.Ceil(float64(n)/10)))
 	}
 	if easier.HourlyUSD > harder.HourlyUSD+slack {
 		t.Errorf("%s: %v costs %g, the harder one %v %g", what, easier.Replicas, easier.HourlyUSD, harder.Replicas, harder.HourlyUSD)
@@ -91,7 +92,7 @@ func noMore(t *rapid.T, what string, easier, harder Sized) {
 func TestSizedLaws(t *testing.T) {
 	long(t)
 	strict, all := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
 		base := k.size(t)
 		if base.Infeasible == nil {
@@ -139,7 +140,7 @@ func TestSizedLaws(t *testing.T) {
 func TestNoSmallerFleetHolds(t *testing.T) {
 	long(t)
 	cheapest, all := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
 		k.w.PeakQPS = math.Ceil(k.w.PeakQPS / 4)
 		s := k.size(t)
@@ -180,7 +181,7 @@ func TestNoSmallerFleetHolds(t *testing.T) {
 		if least == s.HourlyUSD {
 			cheapest++
 		}
-		dearest := 1.0
+		dearest := USD(1)
 		for _, p := range s.Layout.Pools {
 			dearest = max(dearest, p.USDPerGPUHour)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
@@ -65,7 +66,7 @@ func TestSizeOfDecodeByRoomForKV(t *testing.T) {
 		t.Errorf("%v decode engines, want 8, or 9 for preemption: %+v", got.Replicas, got.At)
 	}
 	for _, b := range got.Below {
-		if b.Holds() || b.ITL.Missed > 0 {
+		if b.Holds() || b.Gaps.Missed > 0 {
 			t.Errorf("below: %+v", b)
 		}
 	}
@@ -146,9 +147,15 @@ func TestSizeOfAggregatedEnginesThatPromptsStall(t *testing.T) {
 	// prompts and E2E 10 s · (1 + λ/N · 0.2 s): λ/N is 0.86 at most, of 10/s 12.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 1900 * us}, 100, 1e6, 100))
 	l.Pools[0].Router = fleet.RoundRobin // LeastLoaded puts prompts where fewer decode
-	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond})
+	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, ITLOf: profile.OfGap})
 	if got.Infeasible != nil || got.Replicas[0] < 11 || got.Replicas[0] > 13 {
 		t.Errorf("%v: %+v %+v", got.Replicas, got.At, got.Infeasible)
+	}
+	// The mean of a request's gaps is 10 ms · (1 + λ/N · 0.2 s)/(1 − …), far below 50 ms on
+	// as many engines as keep up: those few prompts are nothing to a request.
+	byRequest := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, ITLOf: profile.OfRequest})
+	if byRequest.Infeasible != nil || 2*byRequest.Replicas[0] > got.Replicas[0] || byRequest.At.ITL() != byRequest.At.TPOT {
+		t.Errorf("by requests %v, by gaps %v", byRequest.Replicas, got.Replicas)
 	}
 }
 
@@ -183,12 +190,22 @@ func TestWhatNoFleetHolds(t *testing.T) {
 	}
 }
 
+// An engine that takes a token a step misses the TTFT with one request: sizing
+// simulates few others to say what it could promise.
+func TestTinyChunksAreDecidedFast(t *testing.T) {
+	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli}, 1, 1e4, 1))
+	got := size(t, l, fixed(1, 3000, 10), SLO{TTFTP99: time.Second, ITLP99: time.Second})
+	if got.Infeasible == nil || got.At.Requests > leastRequests || got.Trials != 0 {
+		t.Errorf("%d requests in the trial, %d trials, %+v", got.At.Requests, got.Trials, got.Infeasible)
+	}
+}
+
 func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 	// A prompt among the decoding makes a gap of 10.1 ms, above the promise, and 1 %
 	// of the gaps may: 100/s · 10 ms / 1 % = 100 engines, where one does the work.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 10 * us}, 1000, 1e6, 8192))
 	l.Pools[0].Router = fleet.RoundRobin
-	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: 10050 * us.Duration()})
+	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: 10050 * us.Duration(), ITLOf: profile.OfGap})
 	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "at 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% still miss the ITL") {
 		t.Errorf("%v %+v", got.Replicas, got.Infeasible)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"plimsoll/profile"
 )
 
 // SLO is the promise: these latencies at the 99th percentile, and this share of
@@ -11,14 +13,33 @@ import (
 type SLO struct {
 	TTFTP99 time.Duration `json:"ttft_p99_ns"`
 	ITLP99  time.Duration `json:"itl_p99_ns"`
+	ITLOf   profile.ITLOf `json:"itl_of"`               // what the ITL's percentile is taken over; empty = requests
 	E2EP99  time.Duration `json:"e2e_p99_ns,omitempty"` // 0 = not promised
 	// Availability is a fraction of 1 below 1; 0 = not promised.
 	Availability float64 `json:"availability"`
 }
 
+// String is what is promised, in words.
+func (s SLO) String() string {
+	b := fmt.Sprintf("TTFT ≤ %v", s.TTFTP99)
+	if s.E2EP99 > 0 {
+		b += fmt.Sprintf(", end to end ≤ %v", s.E2EP99)
+	}
+	b += fmt.Sprintf(", ITL ≤ %v, %s", s.ITLP99, s.SLA().By())
+	if s.Availability > 0 {
+		b += fmt.Sprintf("; availability ≥ %v", s.Availability)
+	}
+	return b
+}
+
+// SLA is the SLO's latencies for one request or gap.
+func (s SLO) SLA() profile.SLA {
+	return profile.SLA{TTFT: s.TTFTP99, ITL: s.ITLP99, Stat: profile.P99, ITLOf: s.ITLOf}
+}
+
 // Check says all that is wrong with s, each by field and range.
 func (s SLO) Check() error {
-	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99)}
+	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99), s.ITLOf.Check()}
 	if s.E2EP99 < 0 {
 		errs = append(errs, positive("e2e_p99", s.E2EP99))
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -21,10 +22,10 @@ func upByEnumeration(needed, n int, a float64) float64 {
 	return sum
 }
 
-// Against trying every number of spares up to six in each pool, and every state
+// Against trying every number of spares up to nine in each pool, and every state
 // of every pool.
 func TestSparesAgainstEnumeration(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		pools := make([]Pool, rapid.IntRange(1, 3).Draw(t, "pools"))
 		for i := range pools {
 			pools[i] = Pool{"pool", rapid.IntRange(1, 6).Draw(t, "groups"), rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "gpus"), rapid.IntRange(1, 3).Draw(t, "per domain")}
@@ -34,6 +35,12 @@ func TestSparesAgainstEnumeration(t *testing.T) {
 		got, err := Spares(pools, a, target)
 		if err != nil {
 			t.Fatal(err)
+		}
+		ups := make([][10]float64, len(pools)) // by the spares of a pool
+		for i, p := range pools {
+			for k := range ups[i] {
+				ups[i][k] = upByEnumeration(p.domains(), p.domains()+k, a)
+			}
 		}
 		best, bestUp := math.MaxInt, 0.0
 		var try func(i, gpus int, up float64)
@@ -46,8 +53,8 @@ func TestSparesAgainstEnumeration(t *testing.T) {
 			}
 			p := pools[i]
 			m := (p.Groups + p.GroupsPerDomain - 1) / p.GroupsPerDomain
-			for k := range 7 {
-				try(i+1, gpus+(m+k)*p.GroupsPerDomain*p.GPUsPerGroup-p.Groups*p.GPUsPerGroup, up*upByEnumeration(m, m+k, a))
+			for k, alone := range ups[i] {
+				try(i+1, gpus+(m+k)*p.GroupsPerDomain*p.GPUsPerGroup-p.Groups*p.GPUsPerGroup, up*alone)
 			}
 		}
 		try(0, 0, 1)
@@ -137,7 +144,7 @@ func TestSparesLargeFleets(t *testing.T) {
 }
 
 func TestSparesLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		pools := []Pool{
 			{"prefill", rapid.IntRange(1, 200).Draw(t, "prefill"), 4, rapid.IntRange(1, 2).Draw(t, "domain")},
 			{"decode", rapid.IntRange(1, 200).Draw(t, "decode"), 8, 1},

@@ -8,7 +8,7 @@ import "plimsoll/engine/sim/fleet"
 // That is curtailment, not a statistical test, and needs no correction for having
 // looked after every request.
 func (o *observer) missed(share float64) bool {
-	return o.ttft.missed(share) || o.itl.missed(share) || o.e2e.missed(share)
+	return o.ttft.missed(share) || o.itl().missed(share) || o.e2e.missed(share)
 }
 
 const (
@@ -35,7 +35,7 @@ func (o *observer) ample() bool {
 			return false
 		}
 	}
-	for _, l := range []*latencies{&o.ttft, &o.itl, &o.e2e} {
+	for _, l := range []*latencies{&o.ttft, o.itl(), &o.e2e} {
 		if l.promise > 0 && l.sum().MissedAtMost > allowed/amply {
 			return false
 		}

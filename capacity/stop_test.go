@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // certain to miss with the whole one, of fleets from overloaded to ample.
 func TestStoppedTrialsDecideAsWholeOnes(t *testing.T) {
 	stopped, ample, all := 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
 		traffic, err := k.w.PeakTraffic()
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
@@ -24,9 +26,10 @@ type Traffic struct {
 	// had: what prefix caches could spare.
 	Shared float64
 
-	block  int     // tokens of each block that requests say they share; 0 = they say nothing
-	share  float64 // of the whole traffic that this is; 0 = all of it
-	seeded func(seed uint64, requests int, share float64) (trace.Trace, error)
+	block    int                                                                              // tokens of each block that requests say they share; 0 = they say nothing
+	share    float64                                                                          // of the whole traffic that this is; 0 = all of it
+	recorded []trace.Arrival                                                                  // a trace's requests
+	seeded   func(seed uint64, requests int, share float64, shared bool) (trace.Trace, error) // what prompts share too, or not
 }
 
 // PeakTraffic is the workload at its peak: Poisson arrivals, log-normal lengths.
@@ -47,7 +50,11 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 		Rate: qps, ISL: w.AvgISL, OSL: w.AvgOSL, P99ISL: w.P99ISL, P99OSL: w.P99OSL,
 		Words:  fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, %s", qps, w.lengthWords()),
 		Shared: prefixes.Share * float64(prefixes.Tokens),
-		seeded: func(seed uint64, requests int, share float64) (trace.Trace, error) {
+		seeded: func(seed uint64, requests int, share float64, shared bool) (trace.Trace, error) {
+			prefixes := prefixes
+			if !shared {
+				prefixes = trace.Prefixes{}
+			}
 			return trace.Generate(trace.Spec{
 				Rate: trace.Constant(qps * share), Gaps: trace.Gaps{Process: profile.Poisson}, Requests: requests, Seed: seed, ISL: isl, OSL: osl, Prefixes: prefixes,
 			})
@@ -106,9 +113,52 @@ func RecordedTraffic(arrivals []trace.Arrival, s trace.Stats) (Traffic, error) {
 	}
 	return Traffic{
 		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean), P99OSL: max(s.OSL.P99, s.OSL.Mean),
-		Shared: s.Blocks.Repeated * s.ISL.Mean, Requests: len(arrivals), Words: fmt.Sprintf("the trace's %d requests", len(arrivals)),
-		seeded: func(uint64, int, float64) (trace.Trace, error) { return trace.Of(arrivals...), nil },
+		Shared: s.Blocks.Repeated * s.ISL.Mean, Requests: len(arrivals), Words: fmt.Sprintf("the trace's %s", engine.Count(len(arrivals), "request")),
+		recorded: arrivals, seeded: recorded(arrivals),
 	}, nil
+}
+
+func recorded(arrivals []trace.Arrival) func(uint64, int, float64, bool) (trace.Trace, error) {
+	return func(_ uint64, _ int, share float64, _ bool) (trace.Trace, error) {
+		if share == 1 {
+			return trace.Of(arrivals...), nil
+		}
+		return trace.Compress(trace.Of(arrivals...), share)
+	}
+}
+
+// busiest is recorded traffic of those requests alone, n in a row, that come closest
+// together. Its rate is that of the whole.
+func (t Traffic) busiest(n int) Traffic {
+	best := 0
+	for i := range len(t.recorded) - n + 1 {
+		if t.lasts(i, n) < t.lasts(best, n) {
+			best = i
+		}
+	}
+	part := slices.Clone(t.recorded[best : best+n])
+	for i := range part {
+		part[i].At -= t.recorded[best].At
+	}
+	t.Requests, t.recorded, t.seeded = n, part, recorded(part)
+	return t
+}
+
+// lasts is how long n requests from the i-th on take to come.
+func (t Traffic) lasts(i, n int) time.Duration { return t.recorded[i+n-1].At - t.recorded[i].At }
+
+// Longest is the prompt and output of the longest request, in tokens: of a trace's,
+// or of as many as most trials that decide draw with a seed.
+func (t Traffic) Longest(seed uint64) (int, error) {
+	source, err := t.requests(seed, max(t.Requests, mostRequests))
+	if err != nil {
+		return 0, err
+	}
+	longest := 0
+	for r := range source {
+		longest = max(longest, r.ISL+r.OSL)
+	}
+	return longest, nil
 }
 
 // blocks are those of a prompt that others may have.
@@ -135,15 +185,19 @@ func (t Traffic) sharing(l Layout) Traffic {
 }
 
 // cell is one of so many equal parts of generated traffic.
-func (t Traffic) cell(of int) Traffic {
-	t.share = 1 / float64(of)
-	t.Rate *= t.share
+func (t Traffic) cell(of int) Traffic { return t.Scaled(1 / float64(of)) }
+
+// Scaled is the traffic at so many times its rate: generated in the same way, or
+// a trace whose times are divided.
+func (t Traffic) Scaled(by float64) Traffic {
+	t.share = cmp.Or(t.share, 1) * by
+	t.Rate *= by
 	return t
 }
 
 // requests are the first so many of a seed.
 func (t Traffic) requests(seed uint64, requests int) (iter.Seq[fleet.Request], error) {
-	arrivals, err := t.seeded(seed, requests, cmp.Or(t.share, 1))
+	arrivals, err := t.seeded(seed, requests, cmp.Or(t.share, 1), t.block > 0)
 	if err != nil {
 		return nil, err
 	}

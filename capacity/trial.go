@@ -5,6 +5,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
 )
 
 // Trial is what a fleet of one size did with the traffic in simulation. Of
@@ -16,11 +17,13 @@ type Trial struct {
 	Rejected int64 `json:"rejected"` // of them, too long for an engine
 
 	TTFT Latency `json:"ttft"`
-	ITL  Latency `json:"itl"` // of gaps between tokens
 	E2E  Latency `json:"e2e"`
-	// TPOT is each request's mean gap, against the promise for ITL. It has the
-	// stalls of preempted requests, which ITL has not; no plan depends on it.
-	TPOT Latency `json:"tpot"`
+	// Gaps is of gaps between tokens, TPOT of each request's mean gap, both against
+	// the promise for ITL. TPOT has the stalls of preempted requests, which Gaps has
+	// not. ITLOf says which of them is judged.
+	Gaps  Latency       `json:"gaps"`
+	TPOT  Latency       `json:"tpot"`
+	ITLOf profile.ITLOf `json:"itl_of"`
 	// Growing says that the time to the first token rose all through the trial, by
 	// a tenth of its promise at least: the fleet does not keep up.
 	Growing bool `json:"growing"`
@@ -44,6 +47,19 @@ type Latency struct {
 	Missed        float64 `json:"missed"`
 	MissedAtLeast float64 `json:"missed_at_least"`
 	MissedAtMost  float64 `json:"missed_at_most"`
+
+	mean, p90, p95 engine.Picoseconds
+}
+
+// distribution is what an SLA's statistic is taken of.
+func (l Latency) distribution() profile.Distribution {
+	return profile.Distribution{Mean: l.mean.Duration(), P50: l.P50.Duration(), P90: l.p90.Duration(), P95: l.p95.Duration(), P99: l.P99.Duration()}
+}
+
+// meets reports whether the trial as it was keeps an SLA, by its statistic.
+func (t Trial) meets(sla profile.SLA) bool {
+	a := profile.Attainment{TTFT: t.TTFT.distribution(), ITL: t.Gaps.distribution(), TPOT: t.TPOT.distribution()}
+	return !t.Growing && t.Rejected == 0 && a.TTFT.At(sla.Stat) <= sla.TTFT && a.ITLAt(sla) <= sla.ITL
 }
 
 // Load is how busy a pool was.
@@ -54,11 +70,19 @@ type Load struct {
 	Waiting     float64 `json:"waiting"`     // requests in its queues, mean
 }
 
+// ITL is the latency that the promise for ITL is judged by.
+func (t Trial) ITL() Latency {
+	if t.ITLOf == profile.OfGap {
+		return t.Gaps
+	}
+	return t.TPOT
+}
+
 // allowed is the share of requests above a p99.
 const allowed = 0.01
 
-// Holds reports whether 99 % of the requests, and of the gaps between tokens,
-// keep the promise on the upper 95 % bound, and would go on to.
+// Holds reports whether 99 % of the requests, and of what ITL is taken over, keep
+// the promise on the upper 95 % bound, and would go on to.
 func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed && !t.Growing }
 
 // worst is the latency that misses most: by its upper bound, or, of a trial that
@@ -71,7 +95,7 @@ func (t Trial) worst() Latency {
 		return l.MissedAtMost
 	}
 	worst := t.TTFT
-	for _, l := range []Latency{t.ITL, t.E2E} {
+	for _, l := range []Latency{t.ITL(), t.E2E} {
 		if misses(l) > misses(worst) {
 			worst = l
 		}
@@ -84,7 +108,7 @@ func (t Trial) binding() string {
 	switch t.worst() {
 	case t.TTFT:
 		return "TTFT"
-	case t.ITL:
+	case t.ITL():
 		return "ITL"
 	default:
 		return "end-to-end latency"
@@ -141,7 +165,8 @@ func (l *latencies) missed(share float64) bool {
 }
 
 func (l *latencies) sum() Latency {
-	out := Latency{P50: engine.Picoseconds(l.all.Quantile(0.5)), P99: engine.Picoseconds(l.all.Quantile(0.99))}
+	at := func(q float64) engine.Picoseconds { return engine.Picoseconds(l.all.Quantile(q)) }
+	out := Latency{P50: at(0.5), P99: at(0.99), mean: engine.Picoseconds(l.all.Mean()), p90: at(0.9), p95: at(0.95)}
 	if l.promise == 0 {
 		return out
 	}

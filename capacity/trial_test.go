@@ -2,11 +2,11 @@ package capacity
 
 import (
 	"math"
-	"os"
 	"testing"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile/trace"
 )
@@ -75,9 +75,9 @@ func TestIndependentRequestsOfAnMD1Queue(t *testing.T) {
 
 func TestUpperBoundCoversTheTruth(t *testing.T) {
 	long(t)
-	trials := 60
-	if os.Getenv("PLIMSOLL_LONG") != "" {
-		trials = 1000
+	trials, truthful := 60, 300_000
+	if enginetest.Full {
+		trials, truthful = 1000, 1_000_000
 	}
 	for _, c := range []struct {
 		rho, least float64 // least: of 100 bounds, those that have to cover
@@ -88,7 +88,7 @@ func TestUpperBoundCoversTheTruth(t *testing.T) {
 			w += 0.01
 		}
 		slo := SLO{TTFTP99: time.Duration((w+1)*50*float64(ms)) + ms, ITLP99: time.Second}
-		truth := try(t, line(), []int{1, 1}, fixed(c.rho/0.05, 100, 1), slo, 1_000_000, 12345).TTFT
+		truth := try(t, line(), []int{1, 1}, fixed(c.rho/0.05, 100, 1), slo, truthful, 12345).TTFT
 		covered := 0.0
 		for seed := range trials {
 			if try(t, line(), []int{1, 1}, fixed(c.rho/0.05, 100, 1), slo, DefaultTrialRequests, uint64(seed)).TTFT.MissedAtMost >= truth.Missed {
@@ -142,8 +142,8 @@ func TestStallsOfPreemptedRequestsShow(t *testing.T) {
 	// Room for 3 requests of 60 tokens at their end; each starts at 10 and grows.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli}, 100, 200, 100))
 	got := try(t, l, []int{1}, fixed(5, 10, 50), SLO{TTFTP99: time.Minute, ITLP99: 12 * ms}, 20_000, 1)
-	if got.ITL.Missed > 0 || got.TPOT.Missed < 0.01 {
-		t.Errorf("ITL %+v, TPOT %+v", got.ITL, got.TPOT)
+	if got.Gaps.Missed > 0 || got.TPOT.Missed < 0.01 {
+		t.Errorf("gaps %+v, TPOT %+v", got.Gaps, got.TPOT)
 	}
 }
 

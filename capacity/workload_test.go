@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestWorkloadJSON(t *testing.T) {
 	name := regexp.MustCompile(`"([^"]+)":`)
 	snake := regexp.MustCompile(`^[a-z0-9_]+$`)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		positive := rapid.Float64Range(1, 1e6)
 		w := Workload{
 			PeakQPS: positive.Draw(t, "qps"), AvgISL: positive.Draw(t, "isl"), P99ISL: positive.Draw(t, "p99 isl"),

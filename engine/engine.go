@@ -5,6 +5,7 @@ package engine
 
 import (
 	"iter"
+	"strconv"
 	"time"
 )
 
@@ -90,6 +91,41 @@ type Config struct {
 	// MemoryFraction is the share of each GPU's memory that the engine may take,
 	// 0 < f <= 1; 0 leaves it to the engine.
 	MemoryFraction float64 `json:"memory_fraction,omitempty"`
+	// Chunked makes Limits.MaxNumBatchedTokens part of the name: it tells this
+	// engine from others of its layout.
+	Chunked bool `json:"chunked,omitempty"`
+}
+
+// Label names the configuration among others of a model: its layout, "TP:2", and
+// "TP:2, chunk 512" where Chunked.
+func (c Config) Label() string {
+	if !c.Chunked {
+		return c.Parallelism.Label()
+	}
+	return c.Parallelism.Label() + ", chunk " + strconv.Itoa(c.Limits.MaxNumBatchedTokens)
+}
+
+// Slug is Label in lower case without punctuation, for file names: "tp2chunk512".
+func (c Config) Slug() string {
+	if !c.Chunked {
+		return c.Parallelism.Slug()
+	}
+	return c.Parallelism.Slug() + "chunk" + strconv.Itoa(c.Limits.MaxNumBatchedTokens)
+}
+
+// StepTokens is how many prompt tokens a step of the engine takes: as it was asked
+// for, else what its kind does by itself on a large GPU (vLLM's
+// max_num_batched_tokens, SGLang's chunked_prefill_size and TensorRT-LLM's
+// max_num_tokens 8192, llama.cpp's n_batch 2048; their documentation, 2026-11), which
+// is then assumed.
+func (c Config) StepTokens() (tokens int, assumed bool) {
+	switch {
+	case c.Limits.MaxNumBatchedTokens > 0:
+		return c.Limits.MaxNumBatchedTokens, false
+	case c.Kind == KindLlamaCpp:
+		return 2048, true
+	}
+	return 8192, true
 }
 
 // GPUs is the number of GPUs that the engine occupies, over all its ranks.

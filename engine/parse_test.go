@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestParseParallelism(t *testing.T) {
 
 // Every layout that an engine can have reads back from its label and its slug.
 func TestParseIsTheInverseOfLabel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 64)
 		p := Parallelism{TP: n.Draw(t, "tp"), PP: n.Draw(t, "pp"), DP: n.Draw(t, "dp"), EP: 1}
 		if rapid.Bool().Draw(t, "experts spread") {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -20,10 +21,10 @@ type Facts struct {
 
 // The codes of the warnings.
 const (
-	CodeFewPoints       = "few_points"          // fewer than a cubic needs (upstream's planner fails on them)
-	CodeTTFTNotRising   = "ttft_not_rising"     // TTFT falls with ISL somewhere
-	CodeTTFTFlat        = "ttft_flat"           // TTFT hardly grows with ISL: prompts were shorter than said, or reused
-	CodeFLOPS           = "flops_above_peak"    // faster than the GPU can compute
+	CodeFewPoints       = "few_points"      // fewer than a cubic needs (upstream's planner fails on them)
+	CodeTTFTNotRising   = "ttft_not_rising" // TTFT falls with ISL somewhere
+	CodeTTFTFlat        = profile.CodeTTFTFlat
+	CodeFLOPS           = profile.CodeFLOPS
 	CodeOneContext      = "one_context_row"     // nothing is known of other contexts (upstream's planner fails on it)
 	CodeUnmeasuredKV    = "unmeasured_kv_range" // loads up to a full KV cache were not measured (upstream fills them in)
 	CodeKVAboveOne      = "kv_usage_above_one"  // more tokens in flight than the capacity: requests waited
@@ -39,6 +40,7 @@ const (
 	flatFromISL   = 1000 // tokens; below, TTFT is mostly overhead and may be flat
 	flatRatio     = 4    // of ISLs, the least span that says anything
 	flatExponent  = 0.4  // TTFT ~ ISL^e with e below this is not a prefill: 3× over a 16× span
+	launchFloor   = 0.1  // s, assumed, not measured: launching kernels takes less, and may hide a small model's arithmetic
 	noiseFall     = 0.02 // relative fall that is noise rather than news
 	listedAtMost  = 6    // rows named in a message
 	flopsPerParam = 2    // a multiply and an add per parameter and token; attention comes on top
@@ -50,37 +52,54 @@ const (
 func CheckPrefill(s profile.PrefillSurface, f Facts) []profile.Warning {
 	var w []profile.Warning
 	if n := len(s.Samples); n < fewPoints {
-		w = append(w, profile.Warnf(CodeFewPoints, "%d prefill points, want at least %d", n, fewPoints))
+		w = append(w, profile.Warnf(CodeFewPoints, "%s, want at least %d", engine.Count(n, "prefill point"), fewPoints))
 	}
 	if p, err := FitPrefill(s); err == nil {
 		w = append(w, wildWarnings(p.wild, func(i int) string {
 			return fmt.Sprintf("TTFT %.4g ms at ISL %d", s.Samples[i].TTFT.Seconds()*1e3, s.Samples[i].ISL)
 		})...)
 	}
-	var falls, fast []string
+	var falls []string
+	var fast tooFast
 	for i, p := range s.Samples {
 		if i > 0 && float64(p.TTFT) < float64(s.Samples[i-1].TTFT)*(1-noiseFall) {
 			falls = append(falls, fmt.Sprintf("ISL %d", p.ISL))
 		}
-		if tooFast(p.ThroughputPerGPU, f) {
-			fast = append(fast, fmt.Sprintf("ISL %d", p.ISL))
-		}
+		fast.add(p.ThroughputPerGPU, f, fmt.Sprintf("ISL %d", p.ISL))
 	}
 	if falls != nil {
 		w = append(w, profile.Warnf(CodeTTFTNotRising, "TTFT falls although the prompt is longer at %s", list(falls)))
 	}
-	if fast != nil {
-		w = append(w, flopsWarning(f, fast))
-	} else if f.Params == 0 || f.PeakFLOPS == 0 {
-		w = append(w, flat(s.Samples)...)
+	if fast.at != nil {
+		w = append(w, fast.warning("prefill", f))
+	} else {
+		w = append(w, flat(s.Samples, f)...)
 	}
 	return w
 }
 
-// tooFast compares the arithmetic that a throughput implies with the GPU's peak.
-func tooFast(tokensPerGPU float64, f Facts) bool {
+// tooFast is where throughput is above the GPU's peak.
+type tooFast struct {
+	most  float64 // tokens/s/GPU
+	worst string  // where that is
+	at    []string
+}
+
+func (t *tooFast) add(tokensPerGPU float64, f Facts, where string) {
 	peak := PeakTokens(f)
-	return peak > 0 && tokensPerGPU > peak
+	if peak <= 0 || tokensPerGPU <= peak {
+		return
+	}
+	if t.at = append(t.at, where); tokensPerGPU > t.most {
+		t.most, t.worst = tokensPerGPU, where
+	}
+}
+
+func (t *tooFast) warning(phase string, f Facts) profile.Warning {
+	peak := PeakTokens(f)
+	return profile.Warnf(CodeFLOPS,
+		"%s throughput is above what the GPU can compute, at %s: %.0f tokens/s/GPU at %s are %.3g times its peak of %.0f (%.3g FLOP/s dense, %d·%.3g FLOP for each token); prompts or outputs were shorter than said, or served from a cache",
+		phase, list(t.at), t.most, t.worst, t.most/peak, peak, f.PeakFLOPS, flopsPerParam, f.Params)
 }
 
 // PeakTokens is the tokens/s/GPU beyond which a throughput implies more
@@ -92,31 +111,46 @@ func PeakTokens(f Facts) float64 {
 	return f.PeakFLOPS / (flopsPerParam * f.Params)
 }
 
-func flopsWarning(f Facts, where []string) profile.Warning {
-	return profile.Warnf(CodeFLOPS,
-		"throughput implies more than the GPU's dense peak of %.3g FLOP/s (%d·%.3g parameters·tokens/s/GPU) at %s: the prompts or outputs were not what they are said to be",
-		f.PeakFLOPS, flopsPerParam, f.Params, list(where))
-}
-
-func flat(samples []profile.PrefillSample) []profile.Warning {
+// flat looks for TTFT that hardly grows. A first sample that is slower than the next, such
+// as that of an engine's first request, is an outlier.
+func flat(samples []profile.PrefillSample, f Facts) []profile.Warning {
 	i := slices.IndexFunc(samples, func(p profile.PrefillSample) bool { return p.ISL >= flatFromISL })
 	if i < 0 || i == len(samples)-1 {
 		return nil
 	}
-	a, b := samples[i], samples[len(samples)-1]
-	span, grown := float64(b.ISL)/float64(a.ISL), float64(b.TTFT)/float64(a.TTFT)
-	if span < flatRatio || grown >= math.Pow(span, flatExponent) {
+	a, b, next := samples[i], samples[len(samples)-1], samples[i+1]
+	if next.TTFT < a.TTFT && float64(b.ISL) >= flatRatio*float64(next.ISL) {
+		a = next
+	}
+	if !levels(a, b, f) {
 		return nil
 	}
+	span, grown := float64(b.ISL)/float64(a.ISL), float64(b.TTFT)/float64(a.TTFT)
 	return []profile.Warning{profile.Warnf(CodeTTFTFlat,
-		"TTFT grows %.1f× from ISL %d to %d, %.1f× as long: the prompts may have been shorter than said or served from a cache", grown, a.ISL, b.ISL, span)}
+		"TTFT hardly grows with ISL: from %.4g ms at ISL %d to %.4g ms at ISL %d, %.1f× for a prompt %.1f× as long, where a prefill grows %.1f× or more; prompts were shorter than said, or served from a cache",
+		profile.Milliseconds(a.TTFT), a.ISL, profile.Milliseconds(b.TTFT), b.ISL, grown, span, math.Pow(span, flatExponent))}
+}
+
+// levels reports whether TTFT hardly grows from a to b. Where the peak is known, a short
+// floor may hide the prompts' arithmetic, and what TTFT grows by may be all that it takes.
+func levels(a, b profile.PrefillSample, f Facts) bool {
+	span := float64(b.ISL) / float64(a.ISL)
+	if span < flatRatio || float64(b.TTFT)/float64(a.TTFT) >= math.Pow(span, flatExponent) {
+		return false
+	}
+	peak := PeakTokens(f) * float64(max(f.GPUs, 1))
+	if peak <= 0 {
+		return true
+	}
+	floor, hidden := a.TTFT.Seconds(), float64(b.ISL)/peak
+	return (floor > launchFloor || hidden > floor) && b.TTFT.Seconds()-floor < float64(b.ISL-a.ISL)/peak
 }
 
 // CheckDecode names what is suspicious in a surface that FitDecode accepts.
 func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 	var w []profile.Warning
 	if n := len(s.Samples); n < fewPoints {
-		w = append(w, profile.Warnf(CodeFewPoints, "%d decode points, want at least %d", n, fewPoints))
+		w = append(w, profile.Warnf(CodeFewPoints, "%s, want at least %d", engine.Count(n, "decode point"), fewPoints))
 	}
 	d, err := FitDecode(s, max(f.GPUs, 1))
 	if err != nil {
@@ -129,17 +163,17 @@ func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 		p := s.Samples[i]
 		return fmt.Sprintf("row %d: ITL %.4g ms at context %s with %s in flight", i, p.ITL.Seconds()*1e3, tidy(p.Context), tidy(p.KVUsage*d.maxKV/p.Context))
 	})...)
-	w = append(w, d.kvWarnings(f)...)
+	w = append(w, d.kvWarnings(s, f)...)
 	w = append(w, d.fallWarnings(s)...)
 	return append(w, sampleWarnings(s, f)...)
 }
 
 // kvWarnings looks at how far each row reaches.
-func (d *Decode) kvWarnings(f Facts) []profile.Warning {
+func (d *Decode) kvWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
 	var short, over []string
 	for i := range d.rows {
 		r := &d.rows[i]
-		top := r.max() * r.context / d.maxKV
+		top := r.max() * r.context / float64(s.KVTokensAt(r.context))
 		full := f.MaxNumSeqs > 0 && r.max() >= measuredSeqs*float64(f.MaxNumSeqs)
 		switch {
 		case top > 1+clash:
@@ -189,7 +223,7 @@ func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
 		text string
 	}
 	var odd []oddity
-	var fast []string
+	var fast tooFast
 	for i, p := range s.Samples {
 		n := p.KVUsage * float64(s.MaxKVTokens) / p.Context
 		little := p.ThroughputPerGPU * float64(f.GPUs) * p.ITL.Seconds()
@@ -197,9 +231,7 @@ func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
 			odd = append(odd, oddity{off, fmt.Sprintf("row %d by %.0f %% (context %s: %.0f in flight by KV usage, %.0f by throughput times ITL)",
 				i, 100*off, tidy(p.Context), n, little)})
 		}
-		if tooFast(p.ThroughputPerGPU, f) {
-			fast = append(fast, fmt.Sprintf("row %d", i))
-		}
+		fast.add(p.ThroughputPerGPU, f, fmt.Sprintf("row %d", i))
 	}
 	var w []profile.Warning
 	if odd != nil {
@@ -210,8 +242,8 @@ func sampleWarnings(s profile.DecodeSurface, f Facts) []profile.Warning {
 		}
 		w = append(w, profile.Warnf(CodeThroughputClash, "throughput and KV usage disagree by more than %.0f %%: %s", 100*clash, list(rows)))
 	}
-	if fast != nil {
-		w = append(w, flopsWarning(f, fast))
+	if fast.at != nil {
+		w = append(w, fast.warning("decode", f))
 	}
 	return w
 }

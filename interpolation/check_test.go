@@ -80,6 +80,38 @@ func TestUpstreamProfileWrongByTenfold(t *testing.T) {
 	}
 }
 
+// Facts of the GPU switched the check for a flat TTFT off.
+func TestDefectFactsHideFlatTTFT(t *testing.T) {
+	of := func(floor, perToken float64) (s profile.PrefillSurface) {
+		for isl := 1117; isl <= 16372; isl += 1017 {
+			ttft := floor + perToken*float64(isl)
+			s.Samples = append(s.Samples, profile.PrefillSample{ISL: isl, TTFT: time.Duration(ttft * 1e6), ThroughputPerGPU: float64(isl) / ttft * 1e3})
+		}
+		return s
+	}
+	slow := func(s profile.PrefillSurface) profile.PrefillSurface {
+		s.Samples[0].TTFT = 498 * time.Millisecond
+		return s
+	}
+	small := Facts{GPUs: 1, Params: 5e8, PeakFLOPS: 989e12}
+	for name, c := range map[string]struct {
+		s    profile.PrefillSurface
+		f    Facts
+		want bool
+	}{
+		"no facts":              {of(400, 0.001), Facts{}, true},
+		"facts":                 {of(400, 0.001), h200Facts, true},
+		"a small model plateau": {of(20, 0.0001), small, false},
+		"a small model":         {of(20, 0.0015), small, false},
+		"a slow first sample":   {slow(of(20, 0.03)), h200Facts, false},
+		"slow and flat":         {slow(of(400, 0.001)), Facts{}, true},
+	} {
+		if got := codes(CheckPrefill(c.s, c.f)); slices.Contains(got, CodeTTFTFlat) != c.want || slices.Contains(got, CodeFLOPS) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestCheckPrefillFewAndFalling(t *testing.T) {
 	s := profile.PrefillSurface{Samples: []profile.PrefillSample{
 		{ISL: 100, TTFT: 20 * time.Millisecond}, {ISL: 1000, TTFT: 60 * time.Millisecond}, {ISL: 2000, TTFT: 40 * time.Millisecond},

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -69,7 +70,7 @@ func TestExactOnAffineEngines(t *testing.T) {
 	}
 	for name, limit := range limits {
 		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
+			enginetest.Check(t, func(t *rapid.T) {
 				e, contexts := drawAffine(t), drawContexts(t)
 				last := contexts[len(contexts)-1]
 				maxKV := int(last * rapid.Float64Range(4, 400).Draw(t, "long requests that fit"))
@@ -97,7 +98,7 @@ func TestExactOnAffineEngines(t *testing.T) {
 // TestNeverFlattersOutsideContexts: beyond the measured contexts an affine
 // engine is never faster than predicted, and the prediction says that it is one.
 func TestNeverFlattersOutsideContexts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		e, contexts := drawAffine(t), drawContexts(t)
 		first, last := contexts[0], contexts[len(contexts)-1]
 		maxKV := int(last * 50)
@@ -120,7 +121,7 @@ func TestNeverFlattersOutsideContexts(t *testing.T) {
 
 // TestSeenContexts: contexts as they are measured scatter around what was asked.
 func TestSeenContexts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		e := drawAffine(t)
 		contexts := []float64{350, 3000, 6000, 9000, 12000}[:rapid.IntRange(2, 5).Draw(t, "rows")]
 		s := e.grid(contexts, 6, 900000, func(c float64) float64 { return 900000 / c })
@@ -164,7 +165,7 @@ func drawRising(t *rapid.T) profile.DecodeSurface {
 
 // TestITLDoesNotFallWithLoad where the data does not.
 func TestITLDoesNotFallWithLoad(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := drawRising(t)
 		d := mustDecode(t, s)
 		c := rapid.Float64Range(s.Samples[0].Context*0.5, s.Samples[len(s.Samples)-1].Context*2).Draw(t, "context")
@@ -183,7 +184,7 @@ func TestITLDoesNotFallWithLoad(t *testing.T) {
 
 // TestBestThroughputIsTheLargestLoad against a scan of every load.
 func TestBestThroughputIsTheLargestLoad(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := drawRising(t)
 		d := mustDecode(t, s)
 		c := rapid.Float64Range(s.Samples[0].Context, s.Samples[len(s.Samples)-1].Context).Draw(t, "context")

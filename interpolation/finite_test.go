@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -46,7 +47,7 @@ func drawWide(t *rapid.T, most float64, name string) float64 {
 
 // TestPrefillIsNumbers: predictions of any prefill surface are numbers.
 func TestPrefillIsNumbers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lawless := rapid.Bool().Draw(t, "lawless")
 		var s []profile.PrefillSample
 		isl := 0
@@ -67,7 +68,7 @@ func TestPrefillIsNumbers(t *testing.T) {
 
 // TestDecodeIsNumbers: predictions of any decode surface are numbers.
 func TestDecodeIsNumbers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lawless := rapid.Bool().Draw(t, "lawless")
 		s := profile.DecodeSurface{MaxKVTokens: int(drawWide(t, 1e7, "capacity"))}
 		contexts := rapid.SliceOfN(rapid.Float64Range(1, 1e5), 1, 4).Draw(t, "contexts")

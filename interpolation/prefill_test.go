@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -105,7 +106,7 @@ func TestUpstreamSplineOvershootsOutlier(t *testing.T) {
 // TestPrefillShape: TTFT never falls with ISL, within the measured range or
 // beyond it, nor leaves what was measured, and errors are above 0, whatever the data.
 func TestPrefillShape(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var s []profile.PrefillSample
 		x := 0
 		least, most := time.Duration(math.MaxInt64), time.Duration(0)

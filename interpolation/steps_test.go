@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -116,7 +117,7 @@ func TestStepsAreTheSurfacesWhereTheseSayIt(t *testing.T) {
 // and the fixed part of each step more.
 func TestChunksSumToTheirPrompt(t *testing.T) {
 	s := h200Steps(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		isl := rapid.IntRange(200, 16_000).Draw(t, "isl")
 		size := rapid.IntRange(150, 9000).Draw(t, "chunk")
 		sum, more := s.Overhead(), -1
@@ -165,7 +166,7 @@ func TestStepsFindTheEngine(t *testing.T) {
 func TestNoStepIsShorterThanADecodeStep(t *testing.T) {
 	for name, s := range map[string]Steps{"h200": h200Steps(t), "dense": dense(t)} {
 		one := s.StepTime(batch(nil, 1, 1))
-		rapid.Check(t, func(t *rapid.T) {
+		enginetest.Check(t, func(t *rapid.T) {
 			b := batch([][2]int{{rapid.IntRange(1, 4000).Draw(t, "chunk"), rapid.IntRange(0, 20_000).Draw(t, "past")}}, 0, 0)
 			for range rapid.IntRange(0, 4).Draw(t, "more") {
 				b.AddChunk(rapid.IntRange(1, 100).Draw(t, "chunk"), rapid.IntRange(0, 9000).Draw(t, "past"))
@@ -180,7 +181,7 @@ func TestNoStepIsShorterThanADecodeStep(t *testing.T) {
 // Whatever was measured: a prompt that has the engine to itself takes its TTFT,
 // or a step's least time, and every step is one that virtual time can hold.
 func TestStepsOfAnySurface(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var p profile.PrefillSurface
 		isl := 0
 		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
@@ -222,7 +223,7 @@ func TestStepsOfAnySurface(t *testing.T) {
 func TestDecodeRunIsStepTime(t *testing.T) {
 	for name, s := range map[string]Steps{"h200": h200Steps(t), "dense": dense(t)} {
 		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
+			enginetest.Check(t, func(t *rapid.T) {
 				n := rapid.IntRange(1, 1200).Draw(t, "sequences")
 				c := rapid.Int64Range(0, 40_000).Draw(t, "context")*int64(n) + rapid.Int64Range(0, int64(n)-1).Draw(t, "more")
 				first, growth, steps := s.DecodeRun(n, c)
@@ -253,7 +254,7 @@ func TestTabledStepsAreTheSame(t *testing.T) {
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {8, 640}, {40, 5000}} {
 		tabled[size] = s.Tabled(size[0], size[1])
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		b := engine.Batch{DecodeSeqs: rapid.IntRange(0, 60).Draw(t, "sequences"), PrefillTokens: rapid.IntRange(0, 3).Draw(t, "chunk")}
 		b.DecodeContext = rapid.Int64Range(0, 7000).Draw(t, "context") * int64(b.DecodeSeqs)
 		b.PrefillSeqs = b.PrefillTokens
@@ -271,7 +272,7 @@ func TestTabledStepsAreTheSame(t *testing.T) {
 
 func TestStepsGrowWithTheBatch(t *testing.T) {
 	s := h200Steps(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n, p := rapid.IntRange(1, 8000).Draw(t, "chunk"), rapid.IntRange(0, 8000).Draw(t, "past")
 		seqs := rapid.IntRange(1, 300).Draw(t, "decoding")
 		context := int64(seqs) * rapid.Int64Range(1, 12_000).Draw(t, "context")

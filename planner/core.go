@@ -1,11 +1,13 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -35,6 +37,7 @@ type Core struct {
 	asked  *Replicas // by the last Decision that was carried out
 	asking *Replicas // by one that was begun, and may have been carried out
 	drift  drift
+	record *Replicas // what the target's record said when it was last seen
 }
 
 // New makes a core; the error names what is wrong with the options.
@@ -75,7 +78,7 @@ func (c *Core) Step(o Observation) Decision { return c.StepWithin(o, Unshared())
 // StepWithin decides after an interval what a share of a budget allows.
 func (c *Core) StepWithin(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent := asked(o, dep)
+	have, absent := c.have(o, dep)
 	var d Decision
 	if len(absent) > 0 {
 		d.Missing = absent
@@ -103,7 +106,7 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 // passed: a deployment may begin with none of the replicas that it must have.
 func (c *Core) Bound(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent := asked(o, dep)
+	have, absent := c.have(o, dep)
 	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Clone(c.o.Caveats)}
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
@@ -119,7 +122,7 @@ func (c *Core) Asking(r Replicas) { c.asking = &r }
 
 // Asked tells the core that a decision was carried out; without it (advice
 // only, or a target that failed) nobody is blamed for replicas that stay.
-func (c *Core) Asked(r Replicas) { c.asked, c.asking = &r, nil }
+func (c *Core) Asked(r Replicas) { c.asked, c.asking, c.record = &r, nil, &r }
 
 // edited reports whether somebody else changed the replicas.
 func (c *Core) edited(d Deployment, have Replicas) bool {
@@ -155,19 +158,29 @@ func (c *Core) withoutMetrics(have Replicas, blind bool) Replicas {
 	return want
 }
 
-// asked are the replicas asked for until now, and the pools that nobody saw.
-func asked(o Observation, d Deployment) (have Replicas, absent []string) {
+// have are the replicas asked for until now, and the pools of which that is not known:
+// those that nobody saw, or whose target has lost what it was asked for.
+func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string) {
+	lost := false
 	for _, p := range d.Pools {
 		seen, ok := o.Pool(p.Role)
+		lost = lost || seen.NoRecord
 		if !ok {
 			absent = append(absent, fmt.Sprintf("the %s pool", p.Role))
 			continue
 		}
 		n := seen.Want
-		if n < 0 { // a target that was never asked: what it runs
+		switch {
+		case seen.NoRecord && c.record != nil:
+			n = c.record.Of(p.Role)
+			absent = append(absent, fmt.Sprintf("the %s pool: the target has no decision any more, the last one was %s (put it back, or remove the planner's state file to begin anew)", p.Role, engine.Count(n, "replica")))
+		case n < 0: // a target that was never asked: what it runs
 			n = seen.Ready + seen.Starting
 		}
 		have = have.With(p.Role, n)
+	}
+	if len(absent) == 0 && !lost {
+		c.record = &have
 	}
 	return have, absent
 }
@@ -196,6 +209,7 @@ func (c *Core) Unlearn() {
 type saved struct {
 	Asked  *Replicas       `json:"asked,omitempty"`
 	Asking *Replicas       `json:"asking,omitempty"`
+	Record *Replicas       `json:"record,omitempty"`
 	Drift  drift           `json:"drift"`
 	Policy json.RawMessage `json:"policy"`
 }
@@ -206,22 +220,38 @@ func (c *Core) Save() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("saving the policy's state: %w", err)
 	}
-	return json.Marshal(saved{c.asked, c.asking, c.drift, p})
+	return json.Marshal(saved{c.asked, c.asking, c.record, c.drift, p})
 }
 
 // ErrPolicyState is wrapped by Restore where the core's own state is well and its
 // policy refuses its part: it is of another policy, or of other options.
 var ErrPolicyState = errors.New("the policy's saved state does not fit")
 
-// Restore takes back what Save gave; after an error the core is as it was before.
+// Restore takes back what Save gave. After ErrPolicyState it has the target's record
+// alone, after another error nothing.
 func (c *Core) Restore(b json.RawMessage) error {
-	var s saved
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("the saved state is not the planner's: %w", err)
+	s, err := c.restoreRecord(b)
+	if err != nil {
+		return err
 	}
 	if err := c.o.Policy.Restore(s.Policy); err != nil {
 		return fmt.Errorf("%w: %w", ErrPolicyState, err)
 	}
 	c.asked, c.asking, c.drift = s.Asked, s.Asking, s.Drift
 	return nil
+}
+
+// RestoreRecord takes back only what the target's record said: that is true of every
+// policy and interval.
+func (c *Core) RestoreRecord(b json.RawMessage) error {
+	_, err := c.restoreRecord(b)
+	return err
+}
+
+func (c *Core) restoreRecord(b json.RawMessage) (s saved, err error) {
+	if err := json.Unmarshal(b, &s); err != nil {
+		return s, fmt.Errorf("the saved state is not the planner's: %w", err)
+	}
+	c.record = cmp.Or(s.Record, s.Asked) // an older file has no record
+	return s, nil
 }

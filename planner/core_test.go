@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -236,9 +237,12 @@ func TestRebalanceWaitsForGPUs(t *testing.T) {
 	if d.Want != (Replicas{Prefill: 2, Decode: 2}) || !slices.Contains(rules(d), "draining") {
 		t.Errorf("%+v", d)
 	}
+	if !d.HeldBack() {
+		t.Errorf("the budget held nothing back: %+v", d.Steps)
+	}
 	o := seen(d.Want)
 	o.Pools[0].Draining = 4
-	if d = c.Step(o); d.Act {
+	if d = c.Step(o); d.Act || !d.HeldBack() {
 		t.Errorf("GPUs of draining replicas are given away: %+v", d)
 	}
 	o.Pools[0].Draining = 1
@@ -246,7 +250,7 @@ func TestRebalanceWaitsForGPUs(t *testing.T) {
 		t.Errorf("with one draining: %+v", d)
 	}
 	o.Pools[0].Draining = 0
-	if d = c.Step(o); d.Want != p.want {
+	if d = c.Step(o); d.Want != p.want || d.HeldBack() {
 		t.Errorf("with none: %+v", d)
 	}
 }
@@ -277,7 +281,7 @@ func drawn(t *rapid.T) Deployment {
 // Whatever a policy says: the bounds hold, the budget too, transitions
 // included, and what was within stays as it was.
 func TestBudgetIsNeverExceeded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		dep := drawn(t)
 		draw := func(name string) (r Replicas) {
 			for _, p := range dep.Pools {
@@ -350,7 +354,7 @@ func TestNewRefuses(t *testing.T) {
 		{func(o *Options) { o.Deployment.Budget.Max = 5 }, "the budget of 5 GPUs is below the 6 that the least replicas take"},
 		{func(o *Options) { o.Deployment.Pools[0].GPUs = 0 }, "want"},
 		{func(o *Options) { o.Deployment.Pools[1].Max = -1 }, "the most decode replicas are -1"},
-		{func(o *Options) { o.Deployment.SLA.ITL = 0 }, "the ITL to keep is 0s"},
+		{func(o *Options) { o.Deployment.SLA.ITL = -1 }, "the ITL to keep is -1ns"},
 		{func(o *Options) { o.Deployment.Budget.Min = 101 }, "the least GPUs are 101, above the most, 100"},
 		{func(o *Options) { o.OnLoss = "zero" }, "want hold, static or hold-if-higher"},
 		{func(o *Options) { o.OnLoss = Static }, "the static replicas"},
@@ -387,5 +391,42 @@ func TestFigureJSON(t *testing.T) {
 	}
 	if !back.Arrivals.Known || back.Finished.Known || back.TTFT.At(profile.Mean).Value != time.Second || back.TTFT.At(profile.P99).Known {
 		t.Errorf("%+v from %s", back, b)
+	}
+}
+
+// 4+2 became 1+0 when etcd had lost its keys: what was asked for and is on record no more
+// is not known, and nothing moves. A first start has no record either.
+func TestDecisionThatVanishedHolds(t *testing.T) {
+	none := seen(Replicas{})
+	for i := range none.Pools {
+		none.Pools[i].Want, none.Pools[i].NoRecord = -1, true
+	}
+	for name, p := range map[string]*scripted{
+		"metrics are missing too": {missing: []string{"arrivals"}},
+		"the load falls":          {want: Replicas{Prefill: 1, Decode: 1}},
+	} {
+		first := core(t, deployment(100), p)
+		if d := first.Bound(none, Unshared()); !d.Act || d.Want != (Replicas{Prefill: 1, Decode: 1}) {
+			t.Errorf("%s: at the first start %+v", name, d)
+		}
+		first.Asked(Replicas{Prefill: 4, Decode: 2})
+		saved, err := first.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := core(t, deployment(100), p)
+		if err := again.Restore(saved); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []Decision{first.Step(none), again.Step(none), again.Bound(none, Unshared())} {
+			if d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) || len(d.Missing) != 2 || !strings.Contains(d.Missing[1], "the last one was 2 replicas") {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+		half := seen(Replicas{Prefill: 4})
+		half.Pools[1].Want, half.Pools[1].NoRecord = -1, true
+		if d := again.Step(half); d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) {
+			t.Errorf("%s, with one key left: %+v", name, d)
+		}
 	}
 }

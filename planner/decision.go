@@ -1,8 +1,11 @@
 package planner
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -27,6 +30,18 @@ type Decision struct {
 	Provenance profile.Provenance `json:"provenance"` // of the latencies behind it
 	Warnings   []profile.Warning  `json:"warnings,omitempty"`
 }
+
+// HeldBack reports whether the budget left less than was wanted.
+func (d Decision) HeldBack() bool {
+	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Rule == budgetRule || s.Rule == drainingRule })
+}
+
+// The rules by which a budget holds a decision back: it is too small, or replicas that
+// stop still hold its GPUs.
+const (
+	budgetRule   = "budget"
+	drainingRule = "draining"
+)
 
 // Step is one rule that took or kept a pool's replicas.
 type Step struct {
@@ -58,4 +73,12 @@ type PoolCapacity struct {
 	Rate     Figure[float64] `json:"rate"`      // requests/s
 	InFlight Figure[float64] `json:"in_flight"` // requests
 	Latency  Figure[float64] `json:"latency"`   // ms predicted with Want: TTFT of prefill, ITL of decode
+}
+
+// Words are replicas of the pools that the decision is about, also where there are none.
+func (d Decision) Words(r Replicas) string {
+	if slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Role == engine.RoleAggregated }) {
+		return fmt.Sprintf("aggregated=%d", r.Aggregated)
+	}
+	return r.String()
 }

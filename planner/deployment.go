@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -13,7 +14,7 @@ import (
 type Deployment struct {
 	Pools  []Pool // prefill and decode, or aggregated
 	Budget Budget
-	SLA    profile.SLA
+	SLA    profile.SLA // a TTFT or ITL of 0 is not promised, where the policy looks at none
 }
 
 // Pool is what the planner must keep to for one role.
@@ -71,6 +72,20 @@ func (d Deployment) Least() Replicas {
 	return r
 }
 
+// Pair is one replica of each pool: the fewest that serve.
+func (d Deployment) Pair() Replicas {
+	var r Replicas
+	for _, p := range d.Pools {
+		r = r.With(p.Role, 1)
+	}
+	return r
+}
+
+// half reports whether r has replicas of one pool and none of the other: it serves nobody.
+func (d Deployment) half(r Replicas) bool {
+	return r != (Replicas{}) && slices.ContainsFunc(d.Pools, func(p Pool) bool { return r.Of(p.Role) == 0 })
+}
+
 const (
 	maxReplicas   = 1_000_000
 	maxEngineGPUs = 4096
@@ -93,11 +108,11 @@ func (d Deployment) Check() error {
 		bad(p.Max != 0 && (p.Max < max(1, p.Min) || p.Max > maxReplicas), "the most %s replicas are %d: want %d to %d, or 0 for no bound", p.Role, p.Max, max(1, p.Min), maxReplicas)
 	}
 	if least := d.GPUs(d.Least()); d.Budget.Max >= 0 && least > d.Budget.Max {
-		errs = append(errs, fmt.Errorf("the budget of %d GPUs is below the %d that the least replicas take (%s)", d.Budget.Max, least, d.Least()))
+		errs = append(errs, fmt.Errorf("the budget of %s is below the %d that the least replicas take (%s)", engine.Count(d.Budget.Max, "GPU"), least, d.Least()))
 	}
 	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
 	bad(d.Budget.Max > maxBudget || d.Budget.Min > maxBudget, "the GPUs are bounded by %d and %d: want at most %d, or below 0 for no bound", d.Budget.Min, d.Budget.Max, maxBudget)
-	bad(d.SLA.TTFT <= 0, "the TTFT to keep is %v: want above 0", d.SLA.TTFT)
-	bad(d.SLA.ITL <= 0, "the ITL to keep is %v: want above 0", d.SLA.ITL)
+	bad(d.SLA.TTFT < 0, "the TTFT to keep is %v: want above 0, or 0 for none", d.SLA.TTFT)
+	bad(d.SLA.ITL < 0, "the ITL to keep is %v: want above 0, or 0 for none", d.SLA.ITL)
 	return errors.Join(errs...)
 }

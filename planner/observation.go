@@ -1,6 +1,10 @@
 package planner
 
-import "time"
+import (
+	"time"
+
+	"plimsoll/profile"
+)
 
 // Observation is one interval of one deployment. A figure that could not be seen
 // is missing, never 0.
@@ -17,12 +21,22 @@ type Observation struct {
 	OSL      Spread[float64]       `json:"osl"`         // tokens
 	TTFT     Spread[time.Duration] `json:"ttft_ns"`     // waiting included
 	ITL      Spread[time.Duration] `json:"itl_ns"`      // gaps between tokens
+	TPOT     Spread[time.Duration] `json:"tpot_ns"`     // each request's mean of them
 	Duration Spread[time.Duration] `json:"duration_ns"` // whole requests
 	CacheHit Figure[float64]       `json:"cache_hit"`   // share of prompt tokens that a prefix cache held
 	Warmup   bool                  `json:"warmup"`      // a trace told it, before anything ran: figures of requests only
 	Problems []string              `json:"problems"`    // why figures are missing or old, in words
 	Pools    []PoolObservation     `json:"pools"`       // as the target has them, with what was seen of each
 	Scaling  string                `json:"scaling"`     // why the last scaling is under way; empty: none is
+}
+
+// Promised is the ITL that an SLA limits: a percentile is of requests' means or of gaps,
+// as the SLA says, and missing where only the other one was seen. A mean is of gaps.
+func (o Observation) Promised(sla profile.SLA) Spread[time.Duration] {
+	if sla.ByRequests() {
+		return o.TPOT
+	}
+	return o.ITL
 }
 
 // PoolObservation is one pool over the interval.

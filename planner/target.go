@@ -52,6 +52,9 @@ type PoolState struct {
 	Pending  int    // waiting for GPUs that there are not
 	Draining int    // finishing their requests
 	GPUs     int    // of one replica; 0: the target does not know
+	// NoRecord says that Want is -1 and that the target does not know what runs either:
+	// it has nothing but a record of what is asked for.
+	NoRecord bool `json:"-"`
 }
 
 // Pool is the pool of a role; ok is false where there is none.

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -66,7 +67,7 @@ func batchedSeries(c Caption, b profile.BatchedPrefill) (series, error) {
 	var errs []error
 	sr := series{name: "several prompts at once (k)", look: lookOf(1), joined: true}
 	for _, s := range b.Samples {
-		name := fmt.Sprintf("%d prompts of ISL %d", s.K, s.ISL)
+		name := fmt.Sprintf("%s of ISL %d", engine.Count(s.K, "prompt"), s.ISL)
 		errs = append(errs, drawable(name, "ISL", float64(s.ISL)), drawable(name, "throughput per GPU", s.ThroughputPerGPU))
 		sr.dots = append(sr.dots, dot{
 			x: float64(s.ISL), y: s.ThroughputPerGPU, text: fmt.Sprintf("k=%d", s.K), solid: c.SLA.TTFT <= 0 || s.TTFT <= c.SLA.TTFT,

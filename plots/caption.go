@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ type Caption struct {
 	// Provenance of the weakest number shown. Anything but measured is written
 	// across the picture.
 	Provenance profile.Provenance
+	// Implausible says which figures cannot be right; empty: none. It is the first line.
+	Implausible string
 	// Bars says what the intervals are; empty = 95 % confidence intervals.
 	Bars string
 	// Feasible is false where nothing meets the SLA and the nearest is shown.
@@ -58,7 +61,7 @@ func (c Caption) against() string {
 	if c.EachRequest {
 		return "each request"
 	}
-	return clean(c.SLA.By())
+	return clean(string(cmp.Or(c.SLA.Stat, profile.Mean)))
 }
 
 // ofMeans is the caption of samples that are means, as a profile's surfaces are:
@@ -85,6 +88,10 @@ func (c Caption) lines() []string {
 	if c.OSL > 0 {
 		asked = append(asked, fmt.Sprintf("OSL %s tokens", number(float64(c.OSL))))
 	}
+	by := c.SLA.By()
+	if c.EachRequest {
+		by = c.against()
+	}
 	var sla []string
 	if c.SLA.TTFT > 0 {
 		sla = append(sla, fmt.Sprintf("TTFT ≤ %s ms", number(ms(c.SLA.TTFT))))
@@ -93,7 +100,7 @@ func (c Caption) lines() []string {
 		sla = append(sla, fmt.Sprintf("ITL ≤ %s ms", number(ms(c.SLA.ITL))))
 	}
 	if len(sla) > 0 {
-		asked = append(asked, fmt.Sprintf("SLA: %s (%s)", strings.Join(sla, ", "), c.against()))
+		asked = append(asked, fmt.Sprintf("SLA: %s (%s)", strings.Join(sla, ", "), by))
 	}
 	return []string{what, strings.Join(asked, " · ")}
 }
@@ -101,6 +108,9 @@ func (c Caption) lines() []string {
 // bands are the warnings that nobody may miss.
 func (c Caption) bands(empty bool) []band {
 	var bs []band
+	if c.Implausible != "" {
+		bs = append(bs, band{"IMPLAUSIBLE — " + c.Implausible, true})
+	}
 	switch c.Provenance {
 	case profile.Measured:
 	case profile.Simulated:
@@ -147,7 +157,8 @@ func (c Caption) header(p pen, title string, empty bool) vg.Length {
 			colour = colourFailed()
 		}
 		p.rect(colour, vg.Rectangle{Min: vg.Point{X: 0, Y: y - bandHeight}, Max: vg.Point{X: pageWidth, Y: y}})
-		p.centred(face{13, true}, colourPaper(), vg.Point{X: pageWidth / 2, Y: y - bandHeight/2}, b.text)
+		f := face{13, true}
+		p.centred(f, colourPaper(), vg.Point{X: pageWidth / 2, Y: y - bandHeight/2}, f.fit(b.text, pageWidth-2*margin))
 		y -= bandHeight + 1
 	}
 	width := pageWidth - 2*margin

@@ -3,6 +3,7 @@ package plots
 import (
 	"image/color"
 	"math"
+	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestTicks(t *testing.T) {
 
 // Every axis shows all that it was made for, and has something to read it by.
 func TestAxesHoldTheirValues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		xs := rapid.SliceOfN(tame(), 1, 20).Draw(t, "xs")
 		ys := rapid.SliceOfN(tame(), 1, 20).Draw(t, "ys")
 		ax, ay := newAxes("", xs, "", ys)
@@ -98,7 +99,7 @@ func TestAxisScales(t *testing.T) {
 }
 
 func TestBandLevels(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		vs := rapid.SliceOfN(tame(), 3, 3).Draw(t, "values")
 		slices.Sort(vs)
 		ls := bandLevels(vs[0], vs[1], vs[2])
@@ -215,7 +216,7 @@ func TestContourStopsAtTheUnknown(t *testing.T) {
 
 // crosses against a dumb oracle: many points along the line.
 func TestCrosses(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n := rapid.Map(rapid.IntRange(0, 20), func(i int) vg.Length { return vg.Length(i) })
 		r := vg.Rectangle{Min: vg.Point{X: 5, Y: 5}, Max: vg.Point{X: 12, Y: 9}}
 		p, q := vg.Point{X: n.Draw(t, "px"), Y: n.Draw(t, "py")}, vg.Point{X: n.Draw(t, "qx"), Y: n.Draw(t, "qy")}
@@ -271,7 +272,7 @@ func TestShortenAndWrap(t *testing.T) {
 		t.Errorf("shorten gave %q", got)
 	}
 	f := face{10, false}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := clean(rapid.String().Draw(t, "text"))
 		width := vg.Length(rapid.IntRange(40, 400).Draw(t, "width"))
 		lines := f.wrap(s, width, 3)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -91,7 +92,7 @@ func (w *writer) Write(b []byte) (int, error) {
 }
 
 func TestAnyCandidatesAreRefusedOrDrawn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		numbers := rapid.SampledFrom([]*rapid.Generator[float64]{tame(), wild()}).Draw(t, "numbers")
 		cs := rapid.SliceOfN(wildCandidate(numbers), 0, 12).Draw(t, "candidates")
 		draw := rapid.SampledFrom([]func(Caption, []Candidate) (*Picture, error){PrefillPerformance, DecodePerformance}).Draw(t, "picture")
@@ -111,7 +112,7 @@ func curveOf(t *rapid.T, numbers *rapid.Generator[float64]) Curve {
 }
 
 func TestAnyPrefillSurfaceIsRefusedOrDrawn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		numbers := rapid.SampledFrom([]*rapid.Generator[float64]{tame(), wild()}).Draw(t, "numbers")
 		var s profile.PrefillSurface
 		for range rapid.IntRange(0, 8).Draw(t, "samples") {
@@ -141,7 +142,7 @@ func TestAnyPrefillSurfaceIsRefusedOrDrawn(t *testing.T) {
 }
 
 func TestAnyDecodeSurfaceIsRefusedOrDrawn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		numbers := rapid.SampledFrom([]*rapid.Generator[float64]{tame(), rapid.Float64Range(0, 1), wild()}).Draw(t, "numbers")
 		s := profile.DecodeSurface{MaxKVTokens: rapid.IntRange(0, 1<<40).Draw(t, "max kv")}
 		for range rapid.IntRange(0, 8).Draw(t, "samples") {

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -151,7 +152,7 @@ func TestTimelineRefusals(t *testing.T) {
 // What is drawn of a line goes through every value in the middle of its bin,
 // and nowhere where there is none.
 func TestLinesGoThroughTheirValues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		gappy := rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 2, math.NaN()}), rapid.Float64Range(0, 10))
 		l := Line{Values: rapid.SliceOfN(gappy, 1, 40).Draw(t, "values"), Step: rapid.Bool().Draw(t, "step")}
 		ts := timeAxis(time.Minute, time.Second, len(l.Values))
@@ -241,7 +242,7 @@ func TestLinesAreToldApart(t *testing.T) {
 }
 
 func TestAnyTimelineIsRefusedOrDrawn(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		numbers := rapid.SampledFrom([]*rapid.Generator[float64]{tame(), tame(), wild()}).Draw(t, "numbers")
 		bins := rapid.SampledFrom([]int{0, 1, 1, 2, 3, 17, 200}).Draw(t, "bins")
 		var ps []Panel

@@ -3,6 +3,7 @@ package profile
 import (
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
 
@@ -115,7 +116,7 @@ func TestFault11FailedRequestsInStatsUnderLoad(t *testing.T) {
 
 // What is counted never exceeds what it is counted of, whatever the records.
 func TestAttainProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		rs := queue(rapid.IntRange(0, 60).Draw(t, "n"), rapid.Float64Range(0.1, 100).Draw(t, "rate"), time.Duration(rapid.IntRange(1, 1e9).Draw(t, "service")), rapid.Uint64().Draw(t, "seed"))
 		for i := range rs {
 			if rapid.Bool().Draw(t, "fails") {
@@ -137,7 +138,7 @@ func TestAttainProperties(t *testing.T) {
 // than there are, wherever that is known.
 func TestFewIndependentRequests(t *testing.T) {
 	ms := time.Millisecond
-	sla := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P99, PerRequest: true}
+	sla := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P99}
 	d := func(neff float64) Distribution { return Distribution{N: 1000, P99: 10 * ms, Neff: neff} }
 	for name, c := range map[string]struct {
 		a     Attainment
@@ -155,7 +156,7 @@ func TestFewIndependentRequests(t *testing.T) {
 			t.Errorf("%s: few %v, holds %v", name, c.a.Few(c.phase, sla), c.a.Holds(c.phase, sla))
 		}
 	}
-	sla.PerRequest = false
+	sla.ITLOf = OfGap
 	if a := (Attainment{Requests: 1000, TPOT: d(50)}); a.Few(Decode, sla) {
 		t.Error("gaps are pooled, and few requests are too few")
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"plimsoll/engine"
 )
 
 // The codes of what Summarize finds in records.
@@ -39,7 +41,7 @@ func (s *Summary) warnings(rs, good []Request, w Window) {
 	}
 	if s.Failures > 0 {
 		kinds, first := failureKinds(rs)
-		warn(float64(s.Failures)/float64(s.Requests), CodeFailures, "%d of %d requests failed, in %d ways, the first: %s", s.Failures, s.Requests, kinds, first)
+		warn(float64(s.Failures)/float64(s.Requests), CodeFailures, "%d of %s failed, in %s, the first: %s", s.Failures, engine.Count(s.Requests, "request"), engine.Count(kinds, "way"), first)
 	}
 	if severalPerChunk(s.TokensPerChunk) {
 		warn(s.TokensPerChunk, CodeChunk, "%.2f tokens per streamed chunk: ITL is the gap between chunks, not tokens; see TPOT", s.TokensPerChunk)

@@ -9,9 +9,9 @@ import (
 // What misses a percentile by too few requests misses it for sure only where the whole
 // interval of their share is below it: three late ones of 190 are no miss of a P99.
 func TestFewRequestsMissOnlySurely(t *testing.T) {
-	p99 := SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: P99}
-	perRequest := p99
-	perRequest.PerRequest = true
+	perRequest := SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: P99}
+	p99 := perRequest
+	p99.ITLOf = OfGap
 	for name, c := range map[string]struct {
 		phase          Phase
 		sla            SLA

@@ -2,6 +2,8 @@ package profile
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -51,6 +53,19 @@ type ModelError struct {
 // Known reports whether e says anything.
 func (e ModelError) Known() bool { return e.Factor90 > 1 }
 
+// Words are e in one phrase: "within a factor of 1.12 in nine of ten comparisons
+// (median error 5 %; basis)".
+func (e ModelError) Words() string {
+	if !e.Known() {
+		return "not known"
+	}
+	parts := []string{fmt.Sprintf("median error %.2g %% on %s", 100*e.Median, engine.Count(e.N, "point"))}
+	if e.Basis != "" {
+		parts = append(parts, e.Basis)
+	}
+	return fmt.Sprintf("within a factor of %.2f in nine of ten comparisons (%s)", e.Factor90, strings.Join(parts, "; "))
+}
+
 // Around is v / Factor90 to v · Factor90: where the measurement was, in nine of
 // ten comparisons, around what the model had said. Not v·(1 ∓ P90): a model that
 // says twice too much is off by 100 %, and what it says is still not 0.
@@ -73,10 +88,13 @@ type Point struct {
 	Rate     float64 `json:"rate_rps,omitempty"`      // open loop: requests/s asked for
 	InFlight float64 `json:"in_flight"`               // seen, averaged over the steady window
 	Context  float64 `json:"context_tokens"`          // mean context of a running sequence in the window
-	KVUsage  float64 `json:"kv_usage"`                // InFlight·Context/MaxKVTokens, fraction of 1; under an open load of requests that have their first token
-	MaxKV    int     `json:"max_kv_tokens"`           // capacity of the engine over all its ranks
+	KVUsage  float64 `json:"kv_usage"`                // share of the KV cache in use, InFlight·Context/KVTokensAt(Context), fraction of 1; under an open load of requests that have their first token
+	MaxKV    int     `json:"max_kv_tokens"`           // capacity of the engine over all its ranks, with sliding windows at the target's length
 	MaxSeqs  int     `json:"max_num_seqs,omitempty"`  // requests that the engine runs at once over all its ranks; 0 = unknown or no limit
 	Cap      int     `json:"max_in_flight,omitempty"` // most that were ever sent to it at once, by --max-in-flight; 0 = no such limit
+
+	// WindowedKV says the capacity at every length of a model with sliding windows.
+	WindowedKV engine.WindowedKV `json:"windowed_kv,omitzero"`
 
 	TTFT Distribution `json:"ttft"` // from sending; an open loop's from the due instant too, in Load
 	ITL  Distribution `json:"itl"`  // content-chunk gaps within the window, pooled
@@ -117,12 +135,17 @@ type Point struct {
 	Discarded string `json:"discarded,omitempty"`
 }
 
+// KVTokensAt is the engine's KV capacity in tokens where every sequence has so many.
+func (p Point) KVTokensAt(context float64) int {
+	return EngineFacts{KVTokens: p.MaxKV, WindowedKV: p.WindowedKV}.KVTokensAt(context)
+}
+
 // Latency is the figure that the SLA speaks of in this point's phase, by its
 // statistic. In decode the mean is that of requests' TPOT where they are known,
 // otherwise of the gaps between chunks, which is the same where every chunk is a
-// token and streams are steady; percentiles are those of gaps, over all streams,
-// or of requests' TPOT where the SLA says so (PerRequest). The zero SLA asks for
-// the mean.
+// token and streams are steady; percentiles are those of requests' TPOT (ByRequests),
+// worked out from the steps at a fixed number in flight, or of gaps over all streams
+// (ByGaps). The zero SLA asks for the mean.
 func (p Point) Latency(s SLA) time.Duration { return p.measure(s).At(s.Stat) }
 
 // measure is the distribution that an SLA speaks of in the point's phase.
@@ -130,8 +153,10 @@ func (p Point) measure(s SLA) Distribution {
 	switch {
 	case p.Phase == Prefill:
 		return p.TTFT
-	case s.Stat.Quantile() > 0 && !s.PerRequest, p.TPOT.N == 0 && s.Stat.Quantile() == 0:
+	case s.ByGaps(), p.TPOT.N == 0 && s.Stat.Quantile() == 0:
 		return p.ITL
+	case s.ByRequests() && p.Load == nil && p.Provenance < Estimated:
+		return p.requestMeans()
 	default:
 		return p.TPOT
 	}
@@ -203,6 +228,12 @@ func (p Point) Meets(s SLA) bool {
 	return p.Failures == 0 && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
 }
 
+// Unmeasured reports whether the point says nothing of its engine: its figures are not the
+// engine's, or there are none.
+func (p Point) Unmeasured() bool {
+	return p.Invalid != "" || p.Load == nil && p.Latency(SLA{}) <= 0
+}
+
 // PrefillSample is one row of a prefill surface.
 type PrefillSample struct {
 	ISL              int
@@ -218,7 +249,7 @@ type PrefillSurface struct {
 
 // DecodeSample is one row of a decode surface.
 type DecodeSample struct {
-	KVUsage          float64 // 0..1
+	KVUsage          float64 // tokens in flight over MaxKVTokens, 0..1
 	Context          float64 // tokens, mean of a running sequence
 	ITL              time.Duration
 	Half             time.Duration // half the 95 % interval of ITL; 0 = not known, as in NPZ files
@@ -228,6 +259,14 @@ type DecodeSample struct {
 // DecodeSurface is ITL over KV use and context at one configuration.
 type DecodeSurface struct {
 	Samples     []DecodeSample
-	MaxKVTokens int // capacity of the engine over all its ranks
+	MaxKVTokens int // capacity of the engine over all its ranks; with sliding windows the largest at any sample's length
 	Provenance  Provenance
+	// WindowedKV says the capacity at every length of a model with sliding windows; NPZ
+	// files have no place for it.
+	WindowedKV engine.WindowedKV
+}
+
+// KVTokensAt is the KV capacity in tokens where every sequence has so many.
+func (s DecodeSurface) KVTokensAt(context float64) int {
+	return EngineFacts{KVTokens: s.MaxKVTokens, WindowedKV: s.WindowedKV}.KVTokensAt(context)
 }

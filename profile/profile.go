@@ -5,6 +5,7 @@
 package profile
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -93,19 +94,88 @@ type SLA struct {
 	TTFT time.Duration `json:"ttft_ns"`
 	ITL  time.Duration `json:"itl_ns"`
 	Stat Statistic     `json:"stat"`
-	// PerRequest makes a percentile of ITL that of requests' mean ITL (TPOT),
-	// not of single gaps: 99 of 100 requests, not 99 of 100 tokens.
-	PerRequest bool `json:"itl_per_request,omitempty"`
+	// ITLOf says what a percentile of ITL is taken over. A mean is that of requests.
+	ITLOf ITLOf `json:"itl_of,omitempty"`
 }
 
-// By is what the SLA is held against, in words: "mean", "p99", "p99, ITL per
-// request".
-func (s SLA) By() string {
-	switch {
-	case s.Stat == "":
-		return string(Mean)
-	case s.PerRequest:
-		return string(s.Stat) + ", ITL per request"
+// ITLOf is what the percentiles of an ITL are taken over.
+type ITLOf string
+
+const (
+	// OfRequest is each request's mean over its output tokens, which others call TPOT:
+	// 99 of 100 requests. It is the default, so that an empty ITLOf says the same.
+	OfRequest ITLOf = "request"
+	// OfGap is each gap between two tokens of any request: 99 of 100 tokens.
+	OfGap ITLOf = "gap"
+)
+
+// Words is what a percentile is of, in words.
+func (o ITLOf) Words() string {
+	if o == OfGap {
+		return "single gaps"
 	}
-	return string(s.Stat)
+	return "requests' means"
+}
+
+// Check refuses words that are none.
+func (o ITLOf) Check() error {
+	if o == "" || o == OfRequest || o == OfGap {
+		return nil
+	}
+	return fmt.Errorf("itl_of is %q: want %s or %s", o, OfRequest, OfGap)
+}
+
+// MarshalJSON always says what a percentile is taken over.
+func (s SLA) MarshalJSON() ([]byte, error) {
+	type plain SLA
+	if s.Stat.Quantile() > 0 && s.ITLOf == "" {
+		s.ITLOf = OfRequest
+	}
+	return json.Marshal(plain(s))
+}
+
+// UnmarshalJSON reads files of before ITLOf, too.
+func (s *SLA) UnmarshalJSON(b []byte) error {
+	type plain SLA
+	var old struct {
+		plain
+		OldITL
+	}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	*s = SLA(old.plain)
+	s.ITLOf = old.OldITL.ITLOf(s.ITLOf, s.Stat)
+	return s.ITLOf.Check()
+}
+
+// OldITL is the field that files had before ITLOf. Without it a percentile was of gaps.
+type OldITL struct {
+	PerRequest bool `json:"itl_per_request"`
+}
+
+// ITLOf is what a file's percentiles are of: what it says, or what it meant before it
+// had the word. It is empty for the mean.
+func (o OldITL) ITLOf(said ITLOf, stat Statistic) ITLOf {
+	switch {
+	case said != "" || stat.Quantile() == 0:
+		return said
+	case o.PerRequest:
+		return OfRequest
+	}
+	return OfGap
+}
+
+// ByGaps reports whether the ITL is judged by a percentile of single gaps.
+func (s SLA) ByGaps() bool { return s.ITLOf == OfGap && s.Stat.Quantile() > 0 }
+
+// ByRequests reports whether the ITL is judged by a percentile of requests' means.
+func (s SLA) ByRequests() bool { return s.ITLOf != OfGap && s.Stat.Quantile() > 0 }
+
+// By is what the SLA is held against, in words: "mean", "p99 of requests' means".
+func (s SLA) By() string {
+	if s.Stat.Quantile() == 0 {
+		return string(Mean)
+	}
+	return string(s.Stat) + " of " + s.ITLOf.Words()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestDescribeAgainstNumpy(t *testing.T) {
 }
 
 func TestDescribeOrderLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		v := rapid.SliceOfN(rapid.Int64Range(1, 1e12), 1, 50).Draw(t, "v")
 		xs := make([]time.Duration, len(v))
 		for i := range v {
@@ -232,12 +233,12 @@ func TestPointIntervals(t *testing.T) {
 	if l, th := p.LatencyInterval(SLA{}), p.ThroughputInterval(); l != (Interval{990, 1010}) || th != (Interval{49, 51}) {
 		t.Errorf("measured: %v, %v", l, th)
 	}
-	if l := p.LatencyInterval(SLA{Stat: P99}); l != (Interval{}) {
+	if l := p.LatencyInterval(SLA{Stat: P99, ITLOf: OfGap}); l != (Interval{}) {
 		t.Errorf("the mean's interval is given for the p99: %v", l)
 	}
 	p.Provenance = Estimated
 	p.ModelError = ModelError{Median: 0.1, P90: 0.25, Factor50: 1.1, Factor90: 1.25, N: 3, Basis: "b"}
-	if l, th := p.LatencyInterval(SLA{Stat: P99}), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
+	if l, th := p.LatencyInterval(SLA{Stat: P99, ITLOf: OfGap}), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
 		t.Errorf("estimated: %v, %v", l, th)
 	}
 	p.ModelError.Factor90 = 2.5

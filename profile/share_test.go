@@ -57,9 +57,9 @@ func TestShareOfAllCountsAsItsLatencies(t *testing.T) {
 func TestAttainmentUndecided(t *testing.T) {
 	ms := time.Millisecond
 	mean := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: Mean}
-	p90 := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P90}
-	perRequest := p90
-	perRequest.PerRequest = true
+	perRequest := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P90}
+	p90 := perRequest
+	p90.ITLOf = OfGap
 	at := func(mean, half int) Distribution {
 		d := time.Duration(mean) * ms
 		return Distribution{N: 100, Mean: d, P90: d, Half: time.Duration(half) * ms}

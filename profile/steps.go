@@ -18,10 +18,7 @@ import (
 // stepStarts are the instants at which engine steps begin to arrive, rising, from
 // the instants of each stream's chunks, rising likewise.
 func stepStarts(streams [][]time.Duration) []time.Duration {
-	var all []time.Duration
-	for _, s := range streams {
-		all = append(all, s...)
-	}
+	all := slices.Concat(streams...)
 	slices.Sort(all)
 	var starts []time.Duration
 	next := 0 // of all
@@ -94,6 +91,10 @@ func stepMeans(streams [][]time.Duration) []float64 {
 	sums, counts := make([]float64, len(starts)), make([]float64, len(starts))
 	for _, s := range streams {
 		step := 0
+		if len(s) > 1 {
+			after, _ := slices.BinarySearch(starts, s[1]+1)
+			step = after - 1
+		}
 		for i := 1; i < len(s); i++ {
 			for step+1 < len(starts) && starts[step+1] <= s[i] {
 				step++

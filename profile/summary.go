@@ -83,8 +83,12 @@ func (s *Summary) whole(rs []Request) {
 
 // streams fills what depends on instants inside the window.
 func (s *Summary) streams(rs []Request, w Window) {
-	var gaps, tpot []float64
-	var streams [][]time.Duration
+	most := 0
+	for _, r := range rs {
+		most += len(r.Chunks)
+	}
+	gaps, tpot := make([]float64, 0, most), make([]float64, 0, len(rs))
+	streams := make([][]time.Duration, 0, len(rs))
 	var context, busy float64
 	var chunks int
 	for _, r := range rs {
@@ -146,9 +150,12 @@ func (s *Summary) intervals(gaps, tpot, steps []float64) {
 // inside is when the chunks of r that w holds arrived, and how many of the
 // record's came before them.
 func inside(r Request, w Window) (at []time.Duration, before int) {
-	for _, c := range r.Chunks {
+	for i, c := range r.Chunks {
 		switch {
 		case w.holds(c.At):
+			if at == nil {
+				at = make([]time.Duration, 0, len(r.Chunks)-i)
+			}
 			at = append(at, c.At)
 		case len(at) == 0:
 			before++

@@ -3,18 +3,20 @@ package profile
 import (
 	"fmt"
 	"time"
+
+	"plimsoll/engine/field"
 )
 
 // What an open-loop load says of an SLA: that the engine holds it, surely or as far
 // as it tells, that it misses, or nothing.
 
 // ITLAt is the figure that an ITL is held against: the mean TPOT of requests, or
-// a percentile of the pooled gaps, or of TPOT where the SLA says so (PerRequest).
+// a percentile of the pooled gaps, or of TPOT where the SLA says so (ByRequests).
 func (a Attainment) ITLAt(s SLA) time.Duration { return a.ITLOf(s).At(s.Stat) }
 
 // ITLOf is the distribution that ITLAt is of.
 func (a Attainment) ITLOf(s SLA) Distribution {
-	if pooled(s) {
+	if s.ByGaps() {
 		return a.ITL
 	}
 	return a.TPOT
@@ -33,9 +35,9 @@ func (a Attainment) Few(phase Phase, s SLA) bool {
 
 // TooFew says of a load that it has too few requests to judge by.
 func (a Attainment) TooFew(phase Phase, s SLA) string {
-	more := "a longer --load-time has more"
+	more := "a longer " + field.LoadTime + " has more"
 	if a.Full {
-		more = "a longer --load-time would not help"
+		more = "a longer " + field.LoadTime + " would not help"
 	}
 	if n := a.Worth(phase, s); s.Stat.Quantile() > 0 && n < float64(a.Requests) {
 		return fmt.Sprintf("%d requests, which hang together and are worth %.0f, are too few to judge a %s by: %s", a.Requests, n, s.Stat, more)
@@ -50,7 +52,7 @@ func (a Attainment) Worth(phase Phase, s SLA) float64 {
 	if k := a.TTFT.Neff; phase != Decode && k > 0 {
 		n = min(n, k)
 	}
-	if k := a.TPOT.Neff; phase != Prefill && !pooled(s) && k > 0 {
+	if k := a.TPOT.Neff; phase != Prefill && !s.ByGaps() && k > 0 {
 		n = min(n, k)
 	}
 	return n
@@ -84,7 +86,7 @@ func (a Attainment) Undecided(phase Phase, s SLA) bool {
 		return d.Half > 0 && d.Mean-d.Half <= limit && limit < d.Mean+d.Half
 	}
 	return a.TooShort(phase, s) || phase != Decode && doubtful(a.TTFT, s.TTFT, a.InTTFT) ||
-		phase != Prefill && !pooled(s) && doubtful(a.TPOT, s.ITL, a.InITL)
+		phase != Prefill && !s.ByGaps() && doubtful(a.TPOT, s.ITL, a.InITL)
 }
 
 // Surely reports whether the load holds the SLA by its 95 % intervals: without one
@@ -98,7 +100,7 @@ func (a Attainment) Surely(phase Phase, s SLA) bool {
 // show that, too.
 func (a Attainment) surelyMisses(phase Phase, s SLA) bool {
 	below := func(within Interval) bool { return within != (Interval{}) && within.High < s.Stat.Quantile() }
-	return phase != Decode && below(a.InTTFT) || phase != Prefill && !pooled(s) && below(a.InITL)
+	return phase != Decode && below(a.InTTFT) || phase != Prefill && !s.ByGaps() && below(a.InITL)
 }
 
 // MissedBy reports whether a percentile surely misses a limit, by the share of
@@ -122,11 +124,8 @@ func (a Attainment) TooShort(phase Phase, s SLA) bool {
 		}
 		return d.Half == 0 && d.Neff == 0
 	}
-	return phase != Decode && unknown(a.TTFT, a.InTTFT) || phase != Prefill && !pooled(s) && unknown(a.TPOT, a.InITL)
+	return phase != Decode && unknown(a.TTFT, a.InTTFT) || phase != Prefill && !s.ByGaps() && unknown(a.TPOT, a.InITL)
 }
-
-// pooled reports whether ITL is judged by a percentile of all gaps.
-func pooled(s SLA) bool { return s.Stat.Quantile() > 0 && !s.PerRequest }
 
 // Untold says why a measurement tells nothing of whether its engine holds the SLA at
 // that load: the figures are not the engine's, the load was not the one that was meant,

@@ -15,6 +15,26 @@ type Warning struct {
 	Degree float64 `json:"degree,omitempty"`
 }
 
+// The codes of figures that cannot be right: whoever reads them is told so before
+// anything else.
+const (
+	CodeFLOPS    = "flops_above_peak" // faster than the GPU can compute
+	CodeTTFTFlat = "ttft_flat"        // TTFT hardly grows with ISL: prompts were shorter than said, or reused
+)
+
+// Implausible are those of the warnings that say that figures cannot be right.
+func Implausible(ws []Warning) []Warning {
+	return slices.DeleteFunc(slices.Clone(ws), func(w Warning) bool { return !w.Implausible() })
+}
+
+// Implausible reports whether w says that figures cannot be right.
+func (w Warning) Implausible() bool { return w.Code == CodeFLOPS || w.Code == CodeTTFTFlat }
+
+// ImplausibleFirst is ws with Implausible before the others, whose order stays.
+func ImplausibleFirst(ws []Warning) []Warning {
+	return append(Implausible(ws), slices.DeleteFunc(slices.Clone(ws), Warning.Implausible)...)
+}
+
 // Warnf makes a Warning.
 func Warnf(code, format string, args ...any) Warning {
 	return Warning{Code: code, Message: fmt.Sprintf(format, args...)}

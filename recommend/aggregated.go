@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -22,7 +23,7 @@ const fewRequests = "requests"
 // neither holds nor misses, which is said. Points without a load are rejected; if no
 // request was served at any, the error is ErrNoPoints.
 func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
-	ch := Choice{Phase: profile.Aggregated, Rank: ByThroughput}
+	ch := Choice{Phase: profile.Aggregated, Rank: BySingle}
 	for _, p := range points {
 		if p.Phase != profile.Aggregated {
 			continue
@@ -37,9 +38,10 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 		return ch, ErrNoPoints
 	}
 	firmOnly(ch.All, sla)
+	ch.endRates(sla)
 	best, open := highestHeld(ch.All), ch.leftOpen(points, sla)
 	if ch.Feasible = best >= 0; ch.Feasible {
-		ch.Why = whyAggregated(ch.All, best, labels(open, ch.All[best].Label()))
+		ch.Why = ch.All[best].WithEnd(whyAggregated(ch.All, best, labels(open, ch.All[best].Label())))
 	} else {
 		best = leastExcess(ch.All, sla)
 		ch.Why = "one request at a time holds the SLA, and no rate that was tried"
@@ -56,14 +58,15 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.undecidedPick(sla)...)
+	ch.Warnings = append(ch.Warnings, ch.atCap()...)
 	return ch, nil
 }
 
 // unserved says why a load of which no request was served is compared with none.
 func unserved(p profile.Point) Rejected {
 	r := Rejected{
-		Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: p.InFlight, Metric: metricFailures, Value: float64(p.Failures),
-		Reason: fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests),
+		Phase: p.Phase, Label: p.Config.Label(), InFlight: p.InFlight, Metric: metricFailures, Value: float64(p.Failures),
+		Reason: fmt.Sprintf("could not be measured: %d of %s failed", p.Failures, engine.Count(p.Requests, "request")),
 	}
 	if p.Invalid != "" {
 		r.Reason = "could not be measured: " + p.Invalid
@@ -210,7 +213,7 @@ func (ch Choice) LostAggregated(c Candidate, sla profile.SLA) Rejected {
 		r.Metric, r.Value, r.Reason = "throughput_per_gpu", p.ThroughputPerGPU, at+"it shows that the SLA can be held, not at which rate"
 	default:
 		r.Metric, r.Value = "throughput_per_gpu", p.ThroughputPerGPU
-		r.Reason = fmt.Sprintf("%slower throughput: %.2f against %.2f tokens/s/GPU", at, p.ThroughputPerGPU, ch.Picked.Point.ThroughputPerGPU)
+		r.Reason = c.WithEnd(fmt.Sprintf("%slower throughput: %.2f against %.2f tokens/s/GPU", at, p.ThroughputPerGPU, ch.Picked.Point.ThroughputPerGPU))
 	}
 	return r
 }
@@ -292,7 +295,7 @@ func fits(p profile.Point, sla profile.SLA) bool {
 func (s Shortfall) miss() string {
 	switch {
 	case s.Metric == "failures":
-		return fmt.Sprintf("%d of %d requests failed", s.Failures, s.Requests)
+		return fmt.Sprintf("%d of %s failed", s.Failures, engine.Count(s.Requests, "request"))
 	case s.Undecided():
 		return s.Why
 	case s.Latency <= s.Limit:

@@ -48,6 +48,32 @@ func TestChooseAggregated(t *testing.T) {
 	}
 }
 
+// A rate that misses because its requests wait for a place, though ITL would allow more
+// of them, is ended by that limit and not by the SLA.
+func TestAggregatedAtTheCap(t *testing.T) {
+	s := sla(200*ms, 20*ms)
+	full := func(ttft, itl time.Duration, cap int) profile.Point {
+		p := loaded(1, 3, ttft, itl, 300)
+		p.InFlight, p.MaxSeqs, p.Cap = 8, 8, cap
+		return p
+	}
+	for name, c := range map[string]struct {
+		missed profile.Point
+		want   string
+	}{
+		"places":           {full(900*ms, 10*ms, 0), "; ended by the engine's limit of 8 sequences, below the SLA (--max-num-seqs)"},
+		"what is sent":     {full(900*ms, 10*ms, 8), "; ended by the client's limit of 8 in flight, below the SLA (--max-in-flight)"},
+		"ITL misses too":   {full(900*ms, 30*ms, 0), ""},
+		"ITL alone misses": {full(90*ms, 30*ms, 0), ""},
+		"there was room":   {func() profile.Point { p := full(900*ms, 10*ms, 0); p.MaxSeqs = 64; return p }(), ""},
+	} {
+		ch, err := ChooseAggregated([]profile.Point{loaded(1, 0, 100*ms, 5*ms, 50), loaded(1, 2, 150*ms, 9*ms, 200), c.missed}, s)
+		if err != nil || !ch.Feasible || ch.Why != "the only configuration that holds the SLA at any rate"+c.want {
+			t.Errorf("%s: %v: %q", name, err, ch.Why)
+		}
+	}
+}
+
 // Requests one at a time are too few for a P99: they hold it as far as they say.
 func TestChooseAggregatedPercentiles(t *testing.T) {
 	s := sla(200*ms, 20*ms)

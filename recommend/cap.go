@@ -2,26 +2,35 @@ package recommend
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
-// atCap warns of a decode pick that nothing more could be sent to: its ITL is not the
-// boundary of the SLA, which lies where nobody measured.
-func (ch Choice) atCap(points []profile.Point, sla profile.SLA) []profile.Warning {
-	p, label := ch.Picked.Point, ch.Picked.Label()
-	if ch.Phase != profile.Decode || !ch.Feasible || !math.IsInf(missedAbove(ch.All, label, loadOf(p), sla), 1) {
+// endSearches says of each decode configuration whose highest load meets the SLA what
+// let no more requests run at once: the SLA's boundary lies where nobody measured.
+func (ch *Choice) endSearches(points []profile.Point, sla profile.SLA) {
+	for i, c := range ch.All {
+		load := loadOf(c.Point)
+		if !c.Feasible || load < ch.held(c.Label()) || !math.IsInf(missedAbove(ch.All, c.Label(), load, sla), 1) {
+			continue
+		}
+		if _, open := leastUntold(points, ch.Phase, c.Label(), load, sla); !open {
+			ch.All[i].Ended = capOf(c.Point)
+		}
+	}
+}
+
+// atCap warns of a pick whose search a limit ended.
+func (ch Choice) atCap() []profile.Warning {
+	c := ch.Picked
+	if c.Ended == "" {
 		return nil
 	}
-	if _, open := leastUntold(points, ch.Phase, label, loadOf(p), sla); open {
-		return nil
-	}
-	what := capOf(p)
-	if what == "" {
-		return nil
-	}
-	return []profile.Warning{profile.Warnf("at_cap", "%s: %d in flight is the most that %s %s: the SLA's boundary was not reached", ch.Phase, p.Asked, label, what)}
+	return []profile.Warning{profile.Warnf("at_cap", "%s: the search at %s was %s", ch.Phase, c.Label(), c.Ended)}
 }
 
 // capOf says what lets no more requests run at once than a point has, if anything does;
@@ -31,14 +40,69 @@ func capOf(p profile.Point) string {
 	full := func(most int) bool {
 		return most > 0 && p.Asked > 0 && (p.Asked == most || p.Asked+dp > most && p.Asked >= dp)
 	}
-	one := profile.EngineFacts{KVTokens: p.MaxKV / dp, BlockSize: p.Config.Limits.BlockSize}
+	one := profile.EngineFacts{KVTokens: p.MaxKV, WindowedKV: p.WindowedKV, BlockSize: p.Config.Limits.BlockSize}.Replica(dp)
+	sequences := cmp.Or(p.MaxSeqs, p.Config.Limits.MaxNumSeqs*dp)
 	switch {
 	case full(p.Cap):
-		return "is ever sent (--max-in-flight)"
-	case full(cmp.Or(p.MaxSeqs, p.Config.Limits.MaxNumSeqs*dp)):
-		return "runs at once (--max-num-seqs)"
+		return endedByClient(p.Cap)
+	case full(sequences):
+		return endedByEngine(sequences)
 	case p.MaxKV > 0 && p.ISL+p.OSL > 0 && full(dp*one.MaxInFlight(p.ISL, p.OSL, 0)):
-		return "has KV cache for"
+		return endedByKV(p)
 	}
 	return ""
+}
+
+func endedByClient(most int) string {
+	return fmt.Sprintf("ended by the client's limit of %d in flight, below the SLA ("+field.MaxInFlight+")", most)
+}
+
+func endedByEngine(most int) string {
+	return fmt.Sprintf("ended by the engine's limit of %s, below the SLA ("+field.MaxNumSeqs+")", engine.Count(most, "sequence"))
+}
+
+func endedByKV(p profile.Point) string {
+	text := fmt.Sprintf("ended by the KV cache of %d tokens, below the SLA", p.MaxKV)
+	if k := p.Config.Kind; k == engine.KindEndpoint || k == engine.KindLlamaCpp { // which have no such flag
+		return text
+	}
+	return text + " (" + field.MemoryFraction + ")"
+}
+
+// crowd is the same of an aggregated engine's load: its requests took all places and
+// others waited for one, so that TTFT misses where ITL would allow more of them at once.
+func crowd(p profile.Point, sla profile.SLA) string {
+	switch places := p.Places(); {
+	case places == 0 || p.Load == nil || p.InFlight < float64(places) || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.ITLAt(sla) > sla.ITL:
+		return ""
+	case places == p.Cap:
+		return endedByClient(places)
+	default:
+		return endedByEngine(places)
+	}
+}
+
+// endRates says the same of each aggregated configuration at the highest rate that
+// holds, by the least rate above it that missed.
+func (ch *Choice) endRates(sla profile.SLA) {
+	for i, c := range ch.All {
+		if !c.Feasible || !highest(ch.All, c) {
+			continue
+		}
+		missed := math.Inf(1)
+		for _, o := range ch.All {
+			if p := o.Point; o.Label() == c.Label() && p.Rate > c.Point.Rate && p.Rate < missed && !p.Meets(sla) && p.Untold(sla) == "" {
+				missed, ch.All[i].Ended = p.Rate, crowd(p, sla)
+			}
+		}
+	}
+}
+
+// WithEnd is a reason, and what ended the search at the candidate where that was not
+// the SLA.
+func (c Candidate) WithEnd(reason string) string {
+	if c.Ended == "" {
+		return reason
+	}
+	return reason + "; " + c.Ended
 }

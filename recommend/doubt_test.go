@@ -37,12 +37,12 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms, within a factor of 1.10 by the model's error, may yet meet the SLA of 100 ms: measure it"},
 		{"missed by more", 120 * ms, ""},
 	} {
-		c := choose(t, profile.Prefill, sla(100*ms, ms), ByThroughput, estimated(prefill(1, tt.ttft))...)
+		c := choose(t, profile.Prefill, sla(100*ms, ms), BySingle, estimated(prefill(1, tt.ttft))...)
 		if got := warned(c, "model_error_sla"); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if c := choose(t, profile.Prefill, sla(100*ms, ms), ByThroughput, prefill(1, 95*ms)); len(c.Warnings) != 0 {
+	if c := choose(t, profile.Prefill, sla(100*ms, ms), BySingle, prefill(1, 95*ms)); len(c.Warnings) != 0 {
 		t.Errorf("a point without a model's error: %v", c.Warnings)
 	}
 }
@@ -51,7 +51,7 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 // pick stays the better one all the same.
 func TestModelErrorAndRunnerUp(t *testing.T) {
 	pick := func(second time.Duration) Choice {
-		return choose(t, profile.Prefill, sla(time.Second, ms), ByThroughput, estimated(prefill(2, 100*ms), prefill(1, second))...)
+		return choose(t, profile.Prefill, sla(time.Second, ms), BySingle, estimated(prefill(2, 100*ms), prefill(1, second))...)
 	}
 	near := pick(210 * ms) // 5 % less throughput per GPU
 	if got := warned(near, "model_error_rank"); near.Picked.Label() != "TP:2" || !strings.HasPrefix(got, "prefill: TP:1 is within the model's error of the pick TP:2: 14285.71 against 15000.00 tokens/s/GPU") {

@@ -3,6 +3,7 @@ package recommend
 import (
 	"fmt"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -16,14 +17,14 @@ const (
 // excluded says why a point cannot be compared, where it cannot: it has no
 // latency, its figures are not the engine's, or its percentile is undecided.
 func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
-	r := Rejected{Phase: p.Phase, Label: p.Config.Parallelism.Label(), InFlight: float64(p.Asked)}
+	r := Rejected{Phase: p.Phase, Label: p.Config.Label(), InFlight: float64(p.Asked)}
 	switch {
 	case p.Invalid != "":
 		r.Metric, r.Value = metricInvalid, profile.Milliseconds(p.Latency(sla))
 		r.Reason = "invalid: " + p.Invalid
 	case p.Latency(sla) <= 0 || p.ThroughputPerGPU <= 0:
 		r.Metric, r.Value = metricFailures, float64(p.Failures)
-		r.Reason = fmt.Sprintf("could not be measured: %d of %d requests failed", p.Failures, p.Requests)
+		r.Reason = fmt.Sprintf("could not be measured: %d of %s failed", p.Failures, engine.Count(p.Requests, "request"))
 		for _, w := range p.Warnings {
 			r.Reason = "could not be measured: " + w.Message
 			break
@@ -54,5 +55,5 @@ func nothing(rs []Rejected, sla profile.SLA) error {
 		return ErrNoPoints
 	}
 	return fmt.Errorf("%w: %s %s is %w at every point that was measured: it takes %d independent samples, and the most there were is %.0f",
-		ErrNoPoints, sla.Stat, metricName(phase), ErrUndecided, profile.SamplesFor(sla.Stat), most)
+		ErrNoPoints, sla.Stat, metricName(phase), ErrUndecided, sla.Needed(phase), most)
 }

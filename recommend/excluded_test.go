@@ -12,23 +12,23 @@ import (
 // looks, and its reason says what it would take.
 func TestUndecidedIsNeverPicked(t *testing.T) {
 	s := sla(0, 10*ms)
-	s.Stat = profile.P99
+	s.Stat, s.ITLOf = profile.P99, profile.OfGap
 	thin, sure := decode(1, 64, 4*ms), decode(1, 8, 4*ms) // P99 is twice the mean
 	thin.ITL.Neff = 100
 	sure.ITL.Neff, sure.ITL.In99 = 400, profile.Interval{Low: 7e6, High: 9e6}
-	c := choose(t, profile.Decode, s, ByThroughput, thin, sure)
+	c := choose(t, profile.Decode, s, BySingle, thin, sure)
 	if !c.Feasible || c.Picked.Point.InFlight != 8 || len(c.Rejected) != 1 {
 		t.Fatalf("picked %v in flight, rejected %v", c.Picked.Point.InFlight, c.Rejected)
 	}
 	if r := c.Rejected[0]; r.Metric != "undecided" || r.Value != 100 || r.Reason != "p99 ITL is undecided: 100 independent samples, and it takes 368" {
 		t.Errorf("%+v", r)
 	}
-	_, err := Choose(profile.Decode, []profile.Point{thin}, s, ByThroughput, 150)
+	_, err := Choose(profile.Decode, []profile.Point{thin}, s, BySingle, 150)
 	if !errors.Is(err, ErrNoPoints) || !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "it takes 368 independent samples, and the most there were is 100") {
 		t.Errorf("all undecided: %v", err)
 	}
 	thin.Provenance = profile.Estimated // the model's percentile, not a sample's
-	if c := choose(t, profile.Decode, s, ByThroughput, thin, sure); c.Picked.Point.InFlight != 64 {
+	if c := choose(t, profile.Decode, s, BySingle, thin, sure); c.Picked.Point.InFlight != 64 {
 		t.Errorf("an estimate counts as undecided")
 	}
 }
@@ -37,11 +37,11 @@ func TestUndecidedIsNeverPicked(t *testing.T) {
 func TestInvalidIsNeverPicked(t *testing.T) {
 	bad := prefill(1, 5*ms)
 	bad.Invalid = "60 % of prompts that were to be new came from the prefix cache"
-	c := choose(t, profile.Prefill, sla(10*ms, 0), ByThroughput, bad, prefill(2, 45*ms))
+	c := choose(t, profile.Prefill, sla(10*ms, 0), BySingle, bad, prefill(2, 45*ms))
 	if c.Feasible || c.Picked.Label() != "TP:2" || c.Rejected[0].Metric != "invalid" || c.Rejected[0].Reason != "invalid: "+bad.Invalid {
 		t.Errorf("picked %s, rejected %+v", c.Picked.Label(), c.Rejected)
 	}
-	if _, err := Choose(profile.Prefill, []profile.Point{bad}, sla(10*ms, 0), ByThroughput, 150); !errors.Is(err, ErrNoPoints) || errors.Is(err, ErrUndecided) {
+	if _, err := Choose(profile.Prefill, []profile.Point{bad}, sla(10*ms, 0), BySingle, 150); !errors.Is(err, ErrNoPoints) || errors.Is(err, ErrUndecided) {
 		t.Errorf("%v", err)
 	}
 }
@@ -50,13 +50,14 @@ func TestInvalidIsNeverPicked(t *testing.T) {
 func TestPercentilePerRequest(t *testing.T) {
 	p := decode(1, 8, 4*ms)
 	p.ITL.In99 = profile.Interval{Low: 7e6, High: 9e6}
-	p.TPOT = profile.Distribution{N: 500, Mean: 4 * ms, P99: 5 * ms, In99: profile.Interval{Low: 4.9e6, High: 5.1e6}}
-	s := profile.SLA{ITL: 6 * ms, Stat: profile.P99}
-	if c := choose(t, profile.Decode, s, ByThroughput, p); c.Feasible {
+	p.OSL, p.ITL.Neff = 101, 400
+	p.TPOT = profile.Distribution{N: 500, Mean: 4 * ms, Std: 430_000} // a p99 of 5 ms
+	s := profile.SLA{ITL: 6 * ms, Stat: profile.P99, ITLOf: profile.OfGap}
+	if c := choose(t, profile.Decode, s, BySingle, p); c.Feasible {
 		t.Error("gaps of 8 ms at p99 meet 6 ms")
 	}
-	s.PerRequest = true
-	if c := choose(t, profile.Decode, s, ByThroughput, p); !c.Feasible {
+	s.ITLOf = profile.OfRequest
+	if c := choose(t, profile.Decode, s, BySingle, p); !c.Feasible {
 		t.Error("requests of 5 ms at p99 miss 6 ms")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -64,16 +65,16 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	switch {
 	case p.Failures > 0:
 		r.Metric, r.Value = "failures", float64(p.Failures)
-		r.Reason = fmt.Sprintf("%d of %d requests failed", p.Failures, p.Requests)
+		r.Reason = fmt.Sprintf("%d of %s failed", p.Failures, engine.Count(p.Requests, "request"))
 	case l > limit:
 		r.Metric, r.Value = metric, profile.Milliseconds(l)
 		r.Reason = fmt.Sprintf("misses the SLA: %s %s %s", sla.Stat, metricName(p.Phase), above(l, limit))
 	case ch.Rank == BySustained:
 		r.Metric, r.Value = "sustained_per_gpu", c.Sustained
-		r.Reason = beaten(c, ch, "sustained tokens/s/GPU")
+		r.Reason = c.WithEnd(beaten(c, ch, "sustained tokens/s/GPU"))
 	default:
 		r.Metric, r.Value = "throughput_per_gpu", p.ThroughputPerGPU
-		r.Reason = beaten(c, ch, "tokens/s/GPU")
+		r.Reason = c.WithEnd(beaten(c, ch, "tokens/s/GPU"))
 	}
 	return r
 }
@@ -92,9 +93,12 @@ func above(l, limit time.Duration) string {
 
 func beaten(c Candidate, ch Choice, unit string) string {
 	a, b := c.Value(ch.Rank), ch.Picked.Value(ch.Rank)
+	if a == b && c.Point.Config == ch.Picked.Point.Config { // whose loads come and go on their own
+		return fmt.Sprintf("as many %s as the pick, %.2f, and fewer as measured", unit, a)
+	}
 	if a >= b || c.interval(ch.Rank).High >= ch.Picked.interval(ch.Rank).Low && c.Point.Config.GPUs() > ch.Picked.Point.Config.GPUs() {
-		return fmt.Sprintf("ties within the interval at more GPUs: %.2f against %.2f %s, %d GPUs against %d",
-			a, b, unit, c.Point.Config.GPUs(), ch.Picked.Point.Config.GPUs())
+		return fmt.Sprintf("ties within the interval at more GPUs: %.2f against %.2f %s, %s against %d",
+			a, b, unit, engine.Count(c.Point.Config.GPUs(), "GPU"), ch.Picked.Point.Config.GPUs())
 	}
 	return fmt.Sprintf("lower throughput: %.2f against %.2f %s (%.0f %%)", a, b, unit, 100*(a/b-1))
 }

@@ -12,6 +12,7 @@ import (
 	"math"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -20,11 +21,22 @@ type Rank string
 
 // The ranks.
 const (
-	// ByThroughput is the documented rule: tokens/s/GPU of the point as measured.
-	ByThroughput Rank = "throughput"
-	// BySustained counts only the load that still meets the SLA with queueing.
+	// BySustained counts the load that still meets the SLA as requests come on their
+	// own, and wait for each other.
 	BySustained Rank = "sustained"
+	// BySingle is Dynamo's rule: tokens/s/GPU of one point as measured, of prompts that
+	// never wait and of as many streams as never change.
+	BySingle Rank = "single"
 )
+
+// RankNamed is the rank that a profile's files name. Profiles that name none, or
+// "throughput", its older name, were ranked by BySingle.
+func RankNamed(name string) Rank {
+	if name == "" || name == "throughput" {
+		return BySingle
+	}
+	return Rank(name)
+}
 
 // ErrNoPoints says that there is nothing to choose from: no configuration gave
 // a usable point. Choose returns it.
@@ -44,10 +56,11 @@ type Candidate struct {
 	Slack       float64 // decode: ITL alone over that of so many, by which a load is remembered
 	Sustained   float64 // tokens/s/GPU at that rate
 	Margin      float64 // (SLA − latency)/SLA; negative where it misses
+	Ended       string  // what ended the search at this load, below the SLA; empty where the SLA did
 }
 
 // Label is the configuration's name.
-func (c Candidate) Label() string { return c.Point.Config.Parallelism.Label() }
+func (c Candidate) Label() string { return c.Point.Config.Label() }
 
 // Value is the figure that rank r compares, tokens/s/GPU.
 func (c Candidate) Value(r Rank) float64 {
@@ -117,11 +130,12 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	}
 	if phase == profile.Decode {
 		sustain(ch.All, sla, osl)
+		ch.endSearches(points, sla)
 	}
 	var best int
 	open := ch.leftOpen(points, sla)
 	if best, ch.Feasible = pick(ch.All, rank, sla); ch.Feasible {
-		ch.Why = whyPicked(ch.All, best, rank, labels(open, ch.All[best].Label()))
+		ch.Why = ch.All[best].WithEnd(whyPicked(ch.All, best, rank, labels(open, ch.All[best].Label())))
 	} else {
 		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
 	}
@@ -137,7 +151,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	}
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
-	ch.Warnings = append(ch.Warnings, ch.atCap(points, sla)...)
+	ch.Warnings = append(ch.Warnings, ch.atCap()...)
 	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
 	return ch, nil
 }
@@ -265,7 +279,7 @@ func (ch *Choice) compareRanks(sla profile.SLA) {
 	}
 	other := BySustained
 	if ch.Rank == BySustained {
-		other = ByThroughput
+		other = BySingle
 	}
 	i, _ := pick(ch.All, other, sla)
 	o := ch.All[i]
@@ -286,7 +300,7 @@ func (ch Choice) otherRank(o Candidate, other Rank) string {
 	if o.Value(other) < p.Value(other) {
 		why = "; they are tied, and it has fewer GPUs"
 	}
-	return fmt.Sprintf("%s: --rank %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)%s",
+	return fmt.Sprintf("%s: "+field.Rank+" %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)%s",
 		ch.Phase, other, a, o.Sustained, b, p.Sustained, ratio(o.Sustained, p.Sustained), why)
 }
 

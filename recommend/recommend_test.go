@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -70,7 +71,7 @@ func TestThresholdsAsUpstream(t *testing.T) {
 
 // v0.2.1 printed the decode bounds swapped.
 func TestDefectDecodeBoundsSwapped(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		b := DecodeKV(rapid.Float64Range(-1, 100).Draw(t, "u"))
 		if b.Upper < b.Lower || b.Lower < 0 || b.Upper > 1 {
 			t.Fatalf("upper %v below lower %v", b.Upper, b.Lower)
@@ -95,7 +96,7 @@ func TestAMissIsShownAsOne(t *testing.T) {
 }
 
 func TestChoosePrefill(t *testing.T) {
-	c := choose(t, profile.Prefill, sla(50*ms, 10*ms), ByThroughput, prefill(1, 72*ms), prefill(2, 45*ms), prefill(4, 30*ms))
+	c := choose(t, profile.Prefill, sla(50*ms, 10*ms), BySingle, prefill(1, 72*ms), prefill(2, 45*ms), prefill(4, 30*ms))
 	if !c.Feasible || c.Picked.Label() != "TP:2" {
 		t.Fatalf("picked %s feasible %v, want TP:2", c.Picked.Label(), c.Feasible)
 	}
@@ -114,14 +115,14 @@ func TestChoosePrefill(t *testing.T) {
 }
 
 func TestChooseMeetsAtEquality(t *testing.T) {
-	c := choose(t, profile.Prefill, sla(45*ms, 10*ms), ByThroughput, prefill(2, 45*ms), prefill(4, 30*ms))
+	c := choose(t, profile.Prefill, sla(45*ms, 10*ms), BySingle, prefill(2, 45*ms), prefill(4, 30*ms))
 	if c.Picked.Label() != "TP:2" || !c.Feasible {
 		t.Errorf("picked %s: TTFT equal to the SLA must meet it", c.Picked.Label())
 	}
 }
 
 func TestChooseNothingMeets(t *testing.T) {
-	c := choose(t, profile.Decode, sla(50*ms, 1*ms), ByThroughput, decode(1, 8, 9*ms), decode(2, 1, 5*ms), decode(4, 1, 4*ms))
+	c := choose(t, profile.Decode, sla(50*ms, 1*ms), BySingle, decode(1, 8, 9*ms), decode(2, 1, 5*ms), decode(4, 1, 4*ms))
 	if c.Feasible || c.Picked.Label() != "TP:4" {
 		t.Errorf("picked %s feasible %v, want nearest TP:4, infeasible", c.Picked.Label(), c.Feasible)
 	}
@@ -130,7 +131,7 @@ func TestChooseNothingMeets(t *testing.T) {
 func TestChooseRanksDiffer(t *testing.T) {
 	// TP:1 just meets 74 ms and so can hardly queue.
 	ps := []profile.Point{prefill(1, 72*ms), prefill(2, 45*ms)}
-	c := choose(t, profile.Prefill, sla(74*ms, 10*ms), ByThroughput, ps...)
+	c := choose(t, profile.Prefill, sla(74*ms, 10*ms), BySingle, ps...)
 	if c.Picked.Label() != "TP:1" || c.Other == nil || c.Other.Label() != "TP:2" {
 		t.Fatalf("picked %s, other %v", c.Picked.Label(), c.Other)
 	}
@@ -143,11 +144,30 @@ func TestChooseRanksDiffer(t *testing.T) {
 	}
 }
 
+// Files of earlier versions say throughput, or nothing.
+func TestRankNamed(t *testing.T) {
+	for name, want := range map[string]Rank{"": BySingle, "throughput": BySingle, "single": BySingle, "sustained": BySustained} {
+		if got := RankNamed(name); got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Loads of one configuration that sustain the same are no tie of GPUs.
+func TestSameSustained(t *testing.T) {
+	ch := choose(t, profile.Decode, sla(200*ms, 20*ms), BySustained, at(1, 6), at(60, 18), at(62, 19))
+	for _, r := range ch.Rejected {
+		if strings.Contains(r.Reason, "more GPUs") || (r.InFlight == 62) != strings.HasSuffix(r.Reason, ", and fewer as measured") {
+			t.Errorf("at %.0f in flight: %s", r.InFlight, r.Reason)
+		}
+	}
+}
+
 func TestChooseTieGoesToFewerGPUs(t *testing.T) {
 	a, b := prefill(1, 41*ms), prefill(2, 20*ms) // b is 2.5 % ahead per GPU
 	a.Throughput95 = profile.Interval{Low: a.ThroughputPerGPU * 0.95, High: a.ThroughputPerGPU * 1.05}
 	b.Throughput95 = profile.Interval{Low: b.ThroughputPerGPU * 0.95, High: b.ThroughputPerGPU * 1.05}
-	c := choose(t, profile.Prefill, sla(50*ms, 0), ByThroughput, b, a)
+	c := choose(t, profile.Prefill, sla(50*ms, 0), BySingle, b, a)
 	if c.Picked.Label() != "TP:1" {
 		t.Errorf("picked %s, want TP:1", c.Picked.Label())
 	}
@@ -155,7 +175,7 @@ func TestChooseTieGoesToFewerGPUs(t *testing.T) {
 		t.Errorf("why %q; lost %q", c.Why, c.Rejected[0].Reason)
 	}
 	a.Throughput95, b.Throughput95 = profile.Interval{}, profile.Interval{}
-	if c := choose(t, profile.Prefill, sla(50*ms, 0), ByThroughput, a, b); c.Picked.Label() != "TP:2" {
+	if c := choose(t, profile.Prefill, sla(50*ms, 0), BySingle, a, b); c.Picked.Label() != "TP:2" {
 		t.Errorf("without intervals picked %s, want TP:2", c.Picked.Label())
 	}
 }
@@ -163,13 +183,13 @@ func TestChooseTieGoesToFewerGPUs(t *testing.T) {
 func TestChooseFailuresNeverWin(t *testing.T) {
 	bad := decode(1, 64, 9*ms)
 	bad.Failures = 1
-	c := choose(t, profile.Decode, sla(0, 10*ms), ByThroughput, bad, decode(1, 8, 8*ms))
+	c := choose(t, profile.Decode, sla(0, 10*ms), BySingle, bad, decode(1, 8, 8*ms))
 	if c.Picked.Point.InFlight != 8 {
 		t.Errorf("picked in-flight %v", c.Picked.Point.InFlight)
 	}
 	dead := prefill(1, 0)
 	dead.ThroughputPerGPU, dead.Failures = 0, 5
-	c2, err := Choose(profile.Prefill, []profile.Point{dead}, sla(50*ms, 0), ByThroughput, 150)
+	c2, err := Choose(profile.Prefill, []profile.Point{dead}, sla(50*ms, 0), BySingle, 150)
 	if !errors.Is(err, ErrNoPoints) || len(c2.Rejected) != 1 {
 		t.Errorf("err %v, rejected %v", err, c2.Rejected)
 	}
@@ -177,7 +197,7 @@ func TestChooseFailuresNeverWin(t *testing.T) {
 
 // The winner of a feasible choice is as good as a dumb exhaustive search's.
 func TestChooseAgainstExhaustive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
 		var ps []profile.Point
 		for range n {
@@ -185,7 +205,7 @@ func TestChooseAgainstExhaustive(t *testing.T) {
 			ps = append(ps, decode(tp, float64(rapid.IntRange(1, 64).Draw(t, "in flight")), time.Duration(rapid.IntRange(1, 40).Draw(t, "itl"))*ms))
 		}
 		limit := time.Duration(rapid.IntRange(1, 40).Draw(t, "limit")) * ms
-		c, err := Choose(profile.Decode, ps, sla(0, limit), ByThroughput, 150)
+		c, err := Choose(profile.Decode, ps, sla(0, limit), BySingle, 150)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +269,7 @@ func TestSustainableUtilizationLaws(t *testing.T) {
 	if got := at(50*ms, 100*ms, profile.Mean); got < 0.5 || got > 0.62 {
 		t.Errorf("ρ = %v, want 0.5 to 0.62", got)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.IntRange(1, 1000).Draw(t, "d")) * ms
 		a := d + time.Duration(rapid.IntRange(0, 5000).Draw(t, "slack"))*ms
 		b := a + time.Duration(rapid.IntRange(0, 5000).Draw(t, "more"))*ms
@@ -272,7 +292,7 @@ func TestSustainableUtilizationLaws(t *testing.T) {
 }
 
 func TestShortfall(t *testing.T) {
-	c := choose(t, profile.Decode, sla(50*ms, 1*ms), ByThroughput, decode(4, 1, 4326*time.Microsecond))
+	c := choose(t, profile.Decode, sla(50*ms, 1*ms), BySingle, decode(4, 1, 4326*time.Microsecond))
 	s, short := c.Shortfall(sla(50*ms, 1*ms))
 	if !short || s.Metric != "ITL" || s.Promise != 4330*time.Microsecond {
 		t.Errorf("%+v", s)
@@ -282,21 +302,21 @@ func TestShortfall(t *testing.T) {
 	}
 	bad := prefill(1, 10*ms)
 	bad.Failures = 1
-	c = choose(t, profile.Prefill, sla(50*ms, 1*ms), ByThroughput, bad)
+	c = choose(t, profile.Prefill, sla(50*ms, 1*ms), BySingle, bad)
 	if s, short := c.Shortfall(sla(50*ms, 1*ms)); !short || s.Metric != "failures" || s.Promise != 0 {
 		t.Errorf("fast but failing: %+v", s)
 	}
 	if c.Picked.RPS != 0 || c.Picked.Sustained != 0 {
 		t.Errorf("a failing point sustains %v requests/s", c.Picked.RPS)
 	}
-	if _, short := choose(t, profile.Prefill, sla(50*ms, 1*ms), ByThroughput, prefill(1, 10*ms)).Shortfall(sla(50*ms, 1*ms)); short {
+	if _, short := choose(t, profile.Prefill, sla(50*ms, 1*ms), BySingle, prefill(1, 10*ms)).Shortfall(sla(50*ms, 1*ms)); short {
 		t.Error("a feasible choice falls short")
 	}
 }
 
 // What could be promised is never below what was measured, nor 1 % above it.
 func TestPromiseRoundsUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "d"))
 		if r := roundUp(d); r < d || float64(r) > 1.01*float64(d)+1 {
 			t.Fatalf("%v rounds to %v", d, r)

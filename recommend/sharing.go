@@ -45,11 +45,17 @@ type arrivals struct{ osl, join float64 }
 // tokens/s are asked for.
 func (a arrivals) joined(tokens, step float64) float64 { return -math.Expm1(-tokens / a.osl * step) }
 
-// step is how long steps of itl are with those that join, in the mean, s.
+// step is how long steps of itl are with those that join, in the mean, s: d where
+// d = itl + j(1 − e^(−λd)), by Newton's way from itl + j downwards, where the slope
+// is 1 − λj·e^(−λd) >= 1 − 1/e.
 func (a arrivals) step(tokens, itl float64) float64 {
-	d := itl
-	for range 8 { // it converges upwards, each time by λj < 1 or the share left of 1
-		d = itl + a.join*a.joined(tokens, d)
+	d := itl + a.join
+	for range 6 {
+		none := math.Exp(-tokens / a.osl * d)
+		less := (d - itl - a.join*(1-none)) / (1 - a.join*tokens/a.osl*none)
+		if d -= less; less <= 1e-12*d {
+			break
+		}
 	}
 	return d
 }
@@ -203,7 +209,7 @@ func quantileOf(weights []float64, share float64) float64 {
 // holds reports whether requests that come with so many tokens/s are expected to
 // hold the SLA's ITL over a load (see heldOver), and to find a place in time.
 func (s station) holds(tokens float64, sla profile.SLA) (served, bool) {
-	q, limit, perRequest := sla.Stat.Quantile(), sla.ITL.Seconds(), sla.PerRequest
+	q, limit := sla.Stat.Quantile(), sla.ITL.Seconds()
 	got, ok := s.serve(tokens, q)
 	if !ok || !got.placed(sla) {
 		return got, false
@@ -217,7 +223,7 @@ func (s station) holds(tokens float64, sla profile.SLA) (served, bool) {
 		return got, false
 	}
 	itl := s.at(got.beside, judgedITL)
-	if perRequest {
+	if sla.ByRequests() {
 		itl = s.step(tokens, itl)
 	} else if s.joined(tokens, itl) > 1-q {
 		itl += s.join

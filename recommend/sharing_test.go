@@ -89,7 +89,7 @@ func TestStationAgainstSimulatedSteps(t *testing.T) {
 func TestRecommendedDecodeRateHolds(t *testing.T) {
 	const osl, loads = 100, 60
 	ps := line1(0.0066, 0.0002, 0.002, 1, 32, 61, 66)
-	ch, err := Choose(profile.Decode, ps, sla(0, seconds(0.0066+0.0002*61)), ByThroughput, osl)
+	ch, err := Choose(profile.Decode, ps, sla(0, seconds(0.0066+0.0002*61)), BySingle, osl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestStationOfNothing(t *testing.T) {
 	if _, ok := s.serve(10, 0); ok || s.slack(3) != 0 {
 		t.Errorf("it serves %v, slack %v", ok, s.slack(3))
 	}
-	ch, err := Choose(profile.Decode, []profile.Point{p}, sla(0, 20*ms), ByThroughput, 100)
+	ch, err := Choose(profile.Decode, []profile.Point{p}, sla(0, 20*ms), BySingle, 100)
 	if err != nil || !ch.Feasible || ch.Picked.RPS != 0 {
 		t.Errorf("%v: picked %+v", err, ch.Picked)
 	}
@@ -187,7 +187,7 @@ func TestRecommendedDecodeRateLeavesPlaces(t *testing.T) {
 		for i := range ps {
 			limit(&ps[i])
 		}
-		ch, err := Choose(profile.Decode, ps, sla(seconds(ttft), seconds(itl)), ByThroughput, 100)
+		ch, err := Choose(profile.Decode, ps, sla(seconds(ttft), seconds(itl)), BySingle, 100)
 		if err != nil || !ch.Feasible {
 			t.Fatal(err)
 		}

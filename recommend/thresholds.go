@@ -24,6 +24,18 @@ func PrefillQueue(sla, ttft time.Duration, replicas int) Bound {
 	return Bound{Upper: max(0.1, n*(1.2*r-1)), Lower: max(0.1, n*(0.8*r-1))}
 }
 
+// KVUse is the share of a KV cache of kvTokens that inFlight requests fill when each
+// has decoded half of its answer: inFlight·(ISL + OSL/2)/kvTokens. It is above 1 where
+// they do not fit, and not known where the capacity is not.
+//
+// Source: upstream's profile_sla.py, v0.2.1–v0.6.
+func KVUse(inFlight float64, isl, osl, kvTokens int) (use float64, known bool) {
+	if kvTokens <= 0 {
+		return 0, false
+	}
+	return inFlight * (float64(isl) + float64(osl)/2) / float64(kvTokens), true
+}
+
 // DecodeKV gives the bounds of the decode engines' KV use around the picked
 // use u, a fraction of 1: upper = min(1, u + 0.2), lower = max(0.1, u − 0.2). A use
 // outside 0 to 1, which none can have, counts as the nearer end.
@@ -32,4 +44,13 @@ func PrefillQueue(sla, ttft time.Duration, replicas int) Bound {
 func DecodeKV(u float64) Bound {
 	u = max(0, min(1, u))
 	return Bound{Upper: min(1, u+0.2), Lower: max(0.1, u-0.2)}
+}
+
+// AggregatedKV gives the bounds of an aggregated engine's KV use by the use u at the
+// highest rate that it holds: above u it has more requests than that, and below half of u
+// one of two engines would do. Upstream has no such engines; its bounds around u
+// (DecodeKV) are never left where places or the SLA keep most of the cache empty.
+func AggregatedKV(u float64) Bound {
+	u = max(0, min(1, u))
+	return Bound{Upper: u, Lower: u / 2}
 }

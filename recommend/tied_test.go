@@ -32,17 +32,17 @@ func TestTied(t *testing.T) {
 		"fewer GPUs won the tie":   {of(1, 900, 100), of(2, 1000, 100), "TP:1 and TP:2 are tied: 900.00 and 1000.00"},
 		"two loads of one config.": {of(1, 1000, 1), of(1, 999, 1), ""},
 	} {
-		got := warned(choose(t, profile.Decode, s, ByThroughput, c.one, c.two), "tied")
+		got := warned(choose(t, profile.Decode, s, BySingle, c.one, c.two), "tied")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	missing := of(2, 999, 1)
 	missing.ITL.Mean = time.Second
-	if got := warned(choose(t, profile.Decode, s, ByThroughput, of(1, 1000, 1), missing), "tied"); got != "" {
+	if got := warned(choose(t, profile.Decode, s, BySingle, of(1, 1000, 1), missing), "tied"); got != "" {
 		t.Errorf("tied with what misses the SLA: %q", got)
 	}
-	if got := warned(choose(t, profile.Decode, sla(time.Second, ms), ByThroughput, of(1, 1000, 1), of(2, 999, 1)), "tied"); got != "" {
+	if got := warned(choose(t, profile.Decode, sla(time.Second, ms), BySingle, of(1, 1000, 1), of(2, 999, 1)), "tied"); got != "" {
 		t.Errorf("tied without an answer: %q", got)
 	}
 }

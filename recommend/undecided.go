@@ -21,7 +21,7 @@ const (
 func (ch Choice) leftOpen(points []profile.Point, sla profile.SLA) (open []profile.Point) {
 	seen := map[string]bool{}
 	for _, p := range points {
-		label := p.Config.Parallelism.Label()
+		label := p.Config.Label()
 		if p.Phase != ch.Phase || seen[label] {
 			continue
 		}
@@ -51,7 +51,7 @@ func (ch Choice) undecided(open []profile.Point, sla profile.SLA) (ws []profile.
 			code, what = undecidedRate, fmt.Sprintf("holds %.4g requests/s", p.Rate)
 		}
 		ws = append(ws, profile.Warnf(code, "%s: whether %s %s is undecided, so that it may be better than it seems: %s",
-			ch.Phase, p.Config.Parallelism.Label(), what, p.Untold(sla)))
+			ch.Phase, p.Config.Label(), what, p.Untold(sla)))
 	}
 	return ws
 }
@@ -59,7 +59,7 @@ func (ch Choice) undecided(open []profile.Point, sla profile.SLA) (ws []profile.
 // labels are the configurations of points but for one.
 func labels(points []profile.Point, but string) (ls []string) {
 	for _, p := range points {
-		if l := p.Config.Parallelism.Label(); l != but {
+		if l := p.Config.Label(); l != but {
 			ls = append(ls, l)
 		}
 	}
@@ -102,7 +102,7 @@ func (ch Choice) held(label string) (load float64) {
 // that says nothing.
 func leastUntold(points []profile.Point, phase profile.Phase, label string, load float64, sla profile.SLA) (least profile.Point, found bool) {
 	for _, p := range points {
-		if p.Phase == phase && p.Config.Parallelism.Label() == label && (p.Load != nil || phase != profile.Aggregated) &&
+		if p.Phase == phase && p.Config.Label() == label && (p.Load != nil || phase != profile.Aggregated) &&
 			loadOf(p) > load && p.Untold(sla) != "" && (!found || loadOf(p) < loadOf(least)) {
 			least, found = p, true
 		}

@@ -83,7 +83,7 @@ func TestChooseUntold(t *testing.T) {
 		"above what misses": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 30*ms, ""), point(1, 20, 30*ms, busy)}, "the only one measured that meets the SLA", nil},
 		"of the pick":       {[]profile.Point{point(2, 40, 10*ms, ""), point(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: whether TP:2 meets the SLA at 80 in flight is undecided"}},
 	} {
-		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), ByThroughput, c.points...)
+		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), BySingle, c.points...)
 		var got []string
 		for _, w := range ch.Warnings {
 			if w.Code == undecidedCount {

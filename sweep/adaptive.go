@@ -28,7 +28,7 @@ func newLayout(cfg engine.Config) *layout {
 		l.prefill = newTrial(profile.Prefill, cfg)
 		return l
 	}
-	l.decode.name = l.decode.cfg.Parallelism.Slug()
+	l.decode.name = l.decode.cfg.Slug()
 	l.prefill = &trial{phase: profile.Prefill, cfg: l.decode.cfg, host: l.decode.host}
 	return l
 }
@@ -211,7 +211,7 @@ func (r *runner) hopeless(l *layout, phase profile.Phase) string {
 	why := r.cannotWin(l.of(phase), r.opts.Rank)
 	other := recommend.BySustained
 	if r.opts.Rank == recommend.BySustained {
-		other = recommend.ByThroughput
+		other = recommend.BySingle
 	}
 	runs := phase == profile.Prefill && l.prefill.host == l.decode.host &&
 		!r.book.skipped(profile.Decode, l.decode.label()) && r.cannotWin(l.decode, r.opts.Rank) == ""

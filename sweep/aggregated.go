@@ -23,8 +23,7 @@ const rateTolerance = 0.05
 const leastRate = 0.02
 
 // runAggregated does the stages of an aggregated profile: the candidates, then
-// the pick again under a load that it was not chosen by. There are no surfaces:
-// those are of prefill and decode apart, which is what this mode is not about.
+// the pick again under a load that it was not chosen by, and its surfaces.
 func (r *runner) runAggregated(ctx context.Context) error {
 	var trials []*trial
 	for _, cfg := range r.opts.Candidates {
@@ -36,13 +35,59 @@ func (r *runner) runAggregated(ctx context.Context) error {
 	if err := r.choose(); err != nil {
 		return err
 	}
+	cfg := r.res.Aggregated.Picked.Point.Config
 	if r.opts.Open.Verify {
-		pick := newTrial(profile.Aggregated, r.res.Aggregated.Picked.Point.Config)
-		if err := r.beside(ctx, []*trial{pick}, r.verifyAlone); err != nil {
+		if err := r.beside(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
 			return err
 		}
 	}
+	l := newLayout(cfg)
+	r.layouts = []*layout{l}
+	if err := r.beside(ctx, []*trial{l.decode}, func(ctx context.Context, _ *trial) error { return r.apartSurfaces(ctx, l) }); err != nil {
+		return err
+	}
 	return r.finish()
+}
+
+// apartSurfaces measures prefill and decode apart on the pick's engine, with the same
+// limits. No load tells what a step takes: these surfaces do, and with them a simulator
+// interleaves prompts and answers of any lengths. One engine serves both phases where
+// its prefix cache leaves new prompts alone: decode needs the cache to skip prefill.
+func (r *runner) apartSurfaces(ctx context.Context, l *layout) (err error) {
+	r.book.begin(l.prefill)
+	defer func() {
+		err = r.end(ctx, l.prefill, profile.StageSurface, err)
+		err = r.end(ctx, l.decode, profile.StageSurface, err)
+	}()
+	if err := r.around(ctx, l.prefill, func(ctx context.Context, _ *trial) error { return r.apartPrefill(ctx, l) }); err != nil {
+		return err
+	}
+	if s := l.prefill; s.inst != nil && (s.host != l.decode.host || s.inst.Died() != nil) {
+		if err := r.stop(ctx, s); err != nil {
+			return err
+		}
+	}
+	return r.around(ctx, l.decode, r.fillDecode)
+}
+
+// apartPrefill measures the prefill surface, the target's length first.
+func (r *runner) apartPrefill(ctx context.Context, l *layout) error {
+	if s := l.prefill; s.host == l.decode.host {
+		proven, err := r.proven(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !proven {
+			if err := r.stop(ctx, s); err != nil {
+				return err
+			}
+			l.apart()
+		}
+	}
+	if err := r.prefillSweep(ctx, l.prefill); err != nil {
+		return err
+	}
+	return r.fillPrefill(ctx, l.prefill)
 }
 
 // aggregatedSweep finds the highest rate that a configuration holds.
@@ -176,7 +221,7 @@ func summarizeAlone(m Measurement, sla profile.SLA, s *trial) profile.Point {
 		Warnings: append(profile.Summarize(m.Requests, w).Warnings, m.Warnings...),
 	}
 	if s.facts.KVTokens > 0 {
-		p.KVUsage = p.InFlight * p.Context / float64(s.facts.KVTokens)
+		p.KVUsage = s.facts.KVUse(p.InFlight, p.Context)
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -53,14 +54,50 @@ func TestAggregatedFindsTheRateThatHolds(t *testing.T) {
 	if v := res.Verified[0]; v.Rate == 0 || v.Rate > v.Asked || !v.Point.Meets(o.SLA) {
 		t.Errorf("asked %.4g, holds %.4g", v.Asked, v.Rate)
 	}
-	if len(res.PrefillSurface.Samples) > 0 {
-		t.Error("an aggregated profile has no surfaces")
+	for _, p := range res.Points {
+		if p.Stage == profile.StageSurface && p.Config.Parallelism != c.Picked.Point.Config.Parallelism {
+			t.Errorf("%s is no surface of the pick, %s", p.ID, c.Picked.Label())
+		}
+	}
+	if n, m := len(res.PrefillSurface.Samples), len(res.DecodeSurface.Samples); n < fewestISLs || m < rowLevels {
+		t.Errorf("surfaces of %d and %d points", n, m)
+	}
+	if !slices.ContainsFunc(res.PrefillSurface.Samples, func(s profile.PrefillSample) bool { return s.ISL == o.ISL }) {
+		t.Errorf("no prefill point at ISL %d: %v", o.ISL, res.PrefillSurface.Samples)
 	}
 
 	// Resumed, it measures nothing again, and finds the same.
 	again, _, err := run(t, b, o, n.Known)
 	if err != nil || again.Aggregated.Picked.Point.ID != c.Picked.Point.ID || len(again.Points) != len(res.Points) || again.Cost.Launches != res.Cost.Launches {
 		t.Errorf("resumed: %v, %s, %d points, %d launches", err, again.Aggregated.Picked.Point.ID, len(again.Points), again.Cost.Launches)
+	}
+}
+
+// Engines of one layout with other tokens in a step are candidates of their own, which
+// a run that goes on does not measure again.
+func TestAggregatedTellsChunksApart(t *testing.T) {
+	long(t)
+	b := newLab(three())
+	o := openOptions(b, Aggregated, 2)
+	chunked := o.Candidates[0]
+	chunked.Chunked, chunked.Limits.MaxNumBatchedTokens = true, 512
+	o.Candidates = append(o.Candidates, chunked)
+	res, n, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := map[string]int{}
+	ids := map[string]bool{}
+	for _, p := range res.Points {
+		points[p.Config.Label()]++
+		ids[p.ID] = true
+	}
+	if points["TP:2"] == 0 || points["TP:2, chunk 512"] == 0 || len(points) != 2 || len(ids) != len(res.Points) || len(res.Engines) != 3 { // the third measures the surfaces
+		t.Errorf("points of %v, %d ids of %d points, engines %v", points, len(ids), len(res.Points), res.Engines)
+	}
+	again, _, err := run(t, b, o, n.Known)
+	if err != nil || len(again.Points) != len(res.Points) || again.Cost.Launches != res.Cost.Launches {
+		t.Errorf("resumed: %v, %d points, %d launches", err, len(again.Points), again.Cost.Launches)
 	}
 }
 
@@ -96,6 +133,11 @@ func TestAggregatedPercentile(t *testing.T) {
 	}
 }
 
+// loads are the points of engines that do both.
+func loads(ps []profile.Point) []profile.Point {
+	return slices.DeleteFunc(slices.Clone(ps), func(p profile.Point) bool { return p.Phase != profile.Aggregated })
+}
+
 // What misses one request at a time is loaded at no rate, and what binds is said.
 func TestAggregatedInfeasible(t *testing.T) {
 	b := newLab(three())
@@ -106,7 +148,7 @@ func TestAggregatedInfeasible(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, short := res.Aggregated.Shortfall(o.SLA)
-	if !short || s.Metric != "ITL" || res.Aggregated.Picked.Label() != "TP:2" || len(res.Points) != 2 || len(res.Verified) != 0 {
+	if !short || s.Metric != "ITL" || res.Aggregated.Picked.Label() != "TP:2" || len(loads(res.Points)) != 2 || len(res.Verified) != 0 {
 		t.Errorf("%+v, %d points, verified %v", s, len(res.Points), res.Verified)
 	}
 }
@@ -121,7 +163,7 @@ func TestAggregatedStopsWhatIsCertainToMiss(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := 0
-	for _, p := range res.Points {
+	for _, p := range loads(res.Points) {
 		a := p.Load
 		if a.Stopped == "" || p.Meets(o.SLA) {
 			continue
@@ -294,7 +336,7 @@ func TestNoVerification(t *testing.T) {
 
 // highestRate against a boundary anywhere, from a start anywhere.
 func TestHighestRateProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		edge := math.Exp(rapid.Float64Range(-5, 5).Draw(t, "edge"))
 		start := edge * math.Exp(rapid.Float64Range(-4, 4).Draw(t, "start"))
 		probes := 0
@@ -310,7 +352,7 @@ func TestHighestRateProperties(t *testing.T) {
 
 // certainty never says so of a load that holds.
 func TestCertaintyIsCertain(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		sla := profile.SLA{
 			TTFT: 100 * ms, ITL: 10 * ms,
 			Stat: rapid.SampledFrom([]profile.Statistic{profile.Mean, profile.P50, profile.P90, profile.P99}).Draw(t, "stat"),

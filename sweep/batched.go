@@ -8,26 +8,13 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
 // batchRounds is how many times over the prompts of a batched point are sent, the
 // first and the last round besides what counts.
 const batchRounds = 5
-
-// batchBudget is how many prompt tokens a step of the engine takes: as it was
-// asked for, else what its kind does by itself on a large GPU (vLLM's
-// max_num_batched_tokens, SGLang's chunked_prefill_size and TensorRT-LLM's
-// max_num_tokens 8192, llama.cpp's n_batch 2048; their documentation, 2026-11).
-func batchBudget(c engine.Config) (tokens int, assumed bool) {
-	switch {
-	case c.Limits.MaxNumBatchedTokens > 0:
-		return c.Limits.MaxNumBatchedTokens, false
-	case c.Kind == engine.KindLlamaCpp:
-		return 2048, true
-	}
-	return 8192, true
-}
 
 // together is how many prompts of isl tokens fill a step within what the engine
 // and the client take at once; below 2 there is nothing to batch. An engine with
@@ -37,7 +24,7 @@ func (o Options) together(c engine.Config, f profile.EngineFacts, isl int) int {
 	if o.Search == Grid || attentionReplicas(c) > 1 {
 		return 0
 	}
-	budget, _ := batchBudget(c)
+	budget, _ := c.StepTokens()
 	k := budget / max(isl, 1)
 	for _, most := range []int{f.MaxNumSeqs, c.Limits.MaxNumSeqs, o.MaxInFlight} {
 		if most > 0 {
@@ -94,14 +81,14 @@ func (r *runner) batchedPrefill(ctx context.Context, s *trial) error {
 // by another.
 func (r *runner) batchedPoint(ctx context.Context, s *trial, isl, k int) (profile.Point, error) {
 	id := fmt.Sprintf("surface/%s/isl%d/k%d", s.key(), isl, k)
-	return r.point(ctx, s, profile.StageSurface, id, r.opts.batchedCost(s.cfg, isl, k), func(ctx context.Context) (profile.Point, []profile.Request, error) {
+	return r.point(ctx, s, profile.StageSurface, id, r.opts.at(profile.StageSurface).batchedCost(s.cfg, isl, k), func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		w := batchedLoad(isl, k)
 		w.Seed, w.Timeout = r.seed(id), r.opts.RequestTimeout
 		p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeBatched(m, s.cfg, k) })
 		p.ISL, p.OSL = isl, 1
-		if budget, assumed := batchBudget(s.cfg); assumed {
+		if budget, assumed := s.cfg.StepTokens(); assumed {
 			p.Warnings = append(p.Warnings, profile.Warnf("batch_budget_assumed",
-				"how many tokens a step of the engine takes is not known: as many prompts were sent at once as fill the usual %d; --max-num-batched-tokens says otherwise", budget))
+				"how many tokens a step of the engine takes is not known: as many prompts were sent at once as fill the usual %d; "+field.MaxNumBatchedTokens+" says otherwise", budget))
 		}
 		return p, m.Requests, err
 	})
@@ -157,7 +144,7 @@ func batchedPrefillOf(points []profile.Point, cfg engine.Config) profile.Batched
 			b.Provenance = profile.Weakest(b.Provenance, p.Provenance)
 		}
 	}
-	b.MaxBatchedTokens, _ = batchBudget(cfg)
+	b.MaxBatchedTokens, _ = cfg.StepTokens()
 	slices.SortFunc(b.Samples, func(x, y profile.BatchedSample) int { return cmp.Compare(x.ISL, y.ISL) })
 	return b
 }

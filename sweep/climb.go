@@ -48,7 +48,7 @@ const (
 // closing is how long an engine is given to become idle again.
 const closing = 30 * time.Second
 
-func (c *climber) target() float64 { return float64(c.isl) + float64(c.osl)/2 }
+func (c *climber) target() float64 { return nominalContext(c.isl, c.osl) }
 
 // band is how far from the target contexts may be.
 func (c *climber) band() float64 {
@@ -66,7 +66,7 @@ func (c *climber) workload() profile.Workload {
 
 // unit is how many tokens each stream gives in a first slice.
 func (c *climber) unit() int {
-	if c.stage != profile.StageSweep || c.r.opts.Virtual || c.r.opts.SLA.PerRequest {
+	if c.stage != profile.StageSweep || c.r.opts.Virtual || c.r.opts.SLA.ByRequests() {
 		return sliceTokens
 	}
 	return max(sliceTokens, c.r.opts.percentileSlice())
@@ -78,9 +78,8 @@ func (c *climber) most() int { return max(1, 2*c.workload().OSL/3) }
 
 // at is the point of n in flight.
 func (c *climber) at(ctx context.Context, n int) (profile.Point, error) {
-	id := fmt.Sprintf("%s/%s/isl%d/n%d", c.stage, c.s.key(), c.isl, n)
-	return c.r.point(ctx, c.s, c.stage, id, c.r.opts.levelCost(c.s.cfg, c.isl, c.osl, n), func(ctx context.Context) (profile.Point, []profile.Request, error) {
-		if c.s.inst.Climb == nil || c.grew >= attempts {
+	return c.r.point(ctx, c.s, c.stage, c.id(n), c.r.opts.at(c.stage).levelCost(c.s.cfg, c.isl, c.osl, n), func(ctx context.Context) (profile.Point, []profile.Request, error) {
+		if c.s.measuring().Climb == nil || c.grew >= attempts {
 			return c.r.alone(ctx, c.s, c.isl, c.osl, n)
 		}
 		p, rs, err := c.level(ctx, n)
@@ -89,6 +88,20 @@ func (c *climber) at(ctx context.Context, n int) (profile.Point, error) {
 		}
 		return p, rs, err
 	})
+}
+
+// id names the point of n in flight. Rows of a surface may differ by OSL alone: it is said
+// where it is not decode's, and left out where an earlier run left it out.
+func (c *climber) id(n int) string {
+	short := fmt.Sprintf("%s/%s/isl%d/n%d", c.stage, c.s.key(), c.isl, n)
+	osl := c.r.opts.decodeOSL(c.s.facts)
+	if p, ok := c.r.known[short]; ok {
+		osl = p.OSL
+	}
+	if c.osl == osl {
+		return short
+	}
+	return fmt.Sprintf("%s/%s/isl%d/osl%d/n%d", c.stage, c.s.key(), c.isl, c.osl, n)
 }
 
 // level measures n in flight in slices until its interval is tight enough.
@@ -177,7 +190,7 @@ func (c *climber) stand(ctx context.Context, n, tokens int) (err error) {
 		}
 	}
 	if c.stairs == nil {
-		c.stairs, err = c.s.inst.Climb(ctx, c.workload())
+		c.stairs, err = c.s.measuring().Climb(ctx, c.workload())
 		c.given, c.reached = map[int]int{}, 0
 	}
 	return err
@@ -246,11 +259,11 @@ func promptOf(q profile.Request) int {
 
 // summary makes a point of a level.
 func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
-	p := summarizeDecode(m, c.s.cfg, c.s.facts.KVTokens)
+	p := summarizeDecode(m, c.s.cfg, c.s.facts)
 	p.TTFT = profile.Distribution{} // of the filling, which is no load
 	p.ISL, p.OSL, p.Asked, p.Stage, p.Phase = c.isl, c.osl, n, c.stage, profile.Decode
 	p.InFlight = float64(n) // all of the window long, or it were void; joined windows cut it short at their ends
-	p.Context, p.KVUsage = context, p.InFlight*context/float64(c.s.facts.KVTokens)
+	p.Context, p.KVUsage = context, c.s.facts.KVUse(p.InFlight, context)
 	p.Client = m.Client
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "no_usage" }) // there is none before the end
 	p.Warnings = append(p.Warnings, m.Warnings...)

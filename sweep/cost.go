@@ -70,7 +70,7 @@ func (o Options) engineTime(c engine.Config, w profile.Workload, cached bool) ti
 	if cached { // but for the last block, whose token gives the first of the answer
 		prompt = min(w.ISL, max(c.Limits.BlockSize, 1))
 	}
-	round := fillTime(e, c, n, prompt) + time.Duration(w.OSL-1)*e.ITL(n, float64(w.ISL)+float64(w.OSL)/2)
+	round := fillTime(e, c, n, prompt) + time.Duration(w.OSL-1)*e.ITL(n, nominalContext(w.ISL, w.OSL))
 	return time.Duration(float64(round) * float64(w.Requests) / float64(n))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -72,7 +73,7 @@ func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.
 	if err := r.warmUp(ctx, s, warm); err != nil {
 		return profile.Point{}, nil, err
 	}
-	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts.KVTokens) })
+	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts) })
 	p.ISL, p.OSL, p.Asked = isl, osl, n
 	return p, m.Requests, err
 }
@@ -85,7 +86,7 @@ const fastestToken = 20 * time.Microsecond
 // of the one that the measurer cut.
 // InFlight, Context and KVUsage are what was seen there; where the engine's own
 // running count is lower than the client's, the engine is believed.
-func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Point {
+func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) profile.Point {
 	w, ok := m.Window, true
 	cut := w != profile.Window{} // streams whose prefill was over before
 	if !cut {
@@ -98,7 +99,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 		return p
 	case !ok || 10*s.Streaming < 9*good:
 		p.Warnings = append(p.Warnings, profile.Warnf("no_steady_part",
-			"at no time did all %d requests stream at once for long enough: raise --osl, or let the engine keep prompts in its prefix cache", len(m.Requests)))
+			"at no time did all %d requests stream at once for long enough: raise "+field.OSL+", or let the engine keep prompts in its prefix cache", len(m.Requests)))
 		return p
 	case s.ITL.P50 < fastestToken:
 		p.Warnings = append(p.Warnings, profile.Warnf("buffered",
@@ -126,7 +127,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, kvTokens int) profile.Poi
 	case s.Cached < profile.PrefillUnskip:
 		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached).By(1-s.Cached))
 	}
-	p.KVUsage = p.InFlight * p.Context / float64(kvTokens)
+	p.KVUsage = f.KVUse(p.InFlight, p.Context)
 	return p
 }
 
@@ -152,38 +153,22 @@ func runningIn(rs []Running, w profile.Window) (mean float64, n int) {
 	return mean, n
 }
 
-// has reports whether the sweep measured this very point.
+// has reports whether the sweep measured this load, or one so near that another
+// would be no news.
 func (r *runner) has(s *trial, isl, osl, n int) bool {
-	return slices.ContainsFunc(r.sweepPoints(profile.Decode), func(p profile.Point) bool {
-		return p.Config == s.cfg && p.ISL == isl && p.OSL == osl && p.Asked == n
+	return slices.ContainsFunc(r.swept(s, isl, osl), func(m int) bool {
+		return float64(max(m, n)) < sameLoad*float64(min(m, n))
 	})
 }
 
-// targetRow counts the sweep's points at the target lengths of a configuration.
-func (r *runner) targetRow(s *trial) int {
-	n := 0
+// swept are the in-flight counts of the sweep's usable points at some lengths.
+func (r *runner) swept(s *trial, isl, osl int) (counts []int) {
 	for _, p := range r.sweepPoints(profile.Decode) {
-		if p.Config == s.cfg && p.Failures == 0 && p.ITL.Mean > 0 {
-			n++
+		if p.Config == s.cfg && p.ISL == isl && p.OSL == osl && usable(p) && p.ITL.Mean > 0 {
+			counts = append(counts, p.Asked)
 		}
 	}
-	return n
-}
-
-// decodeISLs are the prompt lengths of the decode surface, evenly spaced from
-// 100 tokens to what the context leaves beside the output, without one that
-// the target row already covers.
-func decodeISLs(o Options, context, osl int) []int {
-	lo, hi := min(100, o.ISL), context-osl
-	var isls []int
-	for i := range o.DecodeGranularity {
-		isl := lo + int(float64(i)/float64(max(o.DecodeGranularity-1, 1))*float64(hi-lo))
-		if near(isl, o.ISL) || isl < 1 {
-			continue
-		}
-		isls = append(isls, isl)
-	}
-	return distinct(isls)
+	return counts
 }
 
 // near reports whether two lengths are within 2 %: two rows there would only

@@ -21,7 +21,7 @@ func (r *runner) discard(s *trial, p profile.Point, rs []profile.Request, why st
 // sign says of which engine, and for what, a point is.
 func (r *runner) sign(s *trial, p *profile.Point, stage profile.Stage, id string) {
 	p.ID, p.Stage, p.Phase, p.Config, p.Provenance = id, stage, s.phase, s.cfg, s.facts.Provenance
-	p.MaxKV, p.MaxSeqs, p.Cap = s.facts.KVTokens, s.facts.MaxNumSeqs, r.opts.MaxInFlight
+	p.MaxKV, p.WindowedKV, p.MaxSeqs, p.Cap = s.facts.KVTokens, s.facts.WindowedKV, s.facts.MaxNumSeqs, r.opts.MaxInFlight
 	if p.ModelError = s.facts.ITLError; s.phase == profile.Prefill {
 		p.ModelError = s.facts.TTFTError
 	}

@@ -90,7 +90,7 @@ func (r *runner) byArithmetic(s *trial, best recommend.Candidate, rank recommend
 				clause = ", which noise does not tell from it"
 			}
 			return fmt.Sprintf("cannot win: at most %.2f tokens/s/GPU if %s shares the work of %s no better than evenly (assumed; no measured size does), against %.2f at %s%s",
-				bound, s.label(), few[0].Config.Parallelism.Label(), best.Value(rank), best.Label(), clause)
+				bound, s.label(), few[0].Config.Label(), best.Value(rank), best.Label(), clause)
 		}
 	}
 	return ""

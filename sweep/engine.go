@@ -72,6 +72,9 @@ type Instance struct {
 	// that something else came between is Void, and may be sent again. nil where
 	// the engine cannot be loaded so.
 	Play func(ctx context.Context, s profile.Script, stop func(profile.Request) bool) (Measurement, error)
+	// Surfaces is what surfaces are measured on instead: the same engine in virtual
+	// time. nil = this one.
+	Surfaces *Instance
 	// Died returns why the engine ended, nil while it runs.
 	Died func() error
 	// Stop ends the engine; it is called exactly once.

@@ -44,7 +44,7 @@ func (o Options) expected(phase profile.Phase, c engine.Config, factor float64) 
 }
 
 func (o Options) expectedITL(e Expectation, n int) time.Duration {
-	return e.ITL(n, float64(o.ISL)+float64(o.OSL)/2)
+	return e.ITL(n, nominalContext(o.ISL, o.OSL))
 }
 
 // expectedBoundary is the largest in-flight count at which the latency model, its

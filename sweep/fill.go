@@ -46,13 +46,9 @@ func (r *returns) ended(worst float64) bool {
 	return r.since >= r.hopes
 }
 
-// The fewest points of a surface: what is less is no surface to readers of the
-// files, the planner of Dynamo among them.
-const (
-	fewestISLs   = 5
-	fewestRows   = 3
-	fewestLevels = 4
-)
+// fewestISLs are the fewest points of a prefill surface. Fewer are no surface to
+// readers of the files, the planner of Dynamo among them.
+const fewestISLs = 5
 
 // fillPrefill measures TTFT over ISL at the pick: at the ends, at the geometric
 // middles, and then where the fit is least sure.
@@ -125,25 +121,20 @@ func widest(open, tried []int) int {
 	return best
 }
 
-// fillDecode measures ITL over context and in-flight at the pick: rows at the
-// shortest context and at the longest beside the sweep's own, each at 1, the
-// middle and the top, and then levels where the fit is least sure.
+// fillDecode measures ITL over context and in-flight at the pick: the rows of
+// surfaceRows, and then levels between theirs where the fit is least sure.
 func (r *runner) fillDecode(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
-	f := &filler{r: r, s: s, budget: r.opts.DecodeGranularity * r.opts.DecodeGranularity, gain: returns{hopes: decodeHopes}}
-	for _, row := range f.rows() {
-		if err := f.fill(ctx, row, row.levels); err != nil {
+	f := &filler{r: r, s: s, rows: r.opts.surfaceRows(s.facts, s.cfg), gain: returns{hopes: decodeHopes}}
+	for _, w := range f.rows {
+		if err := f.fill(ctx, w); err != nil {
 			return err
 		}
 	}
-	for range f.budget {
-		at, ok := f.next()
-		if !ok {
-			return nil
-		}
-		if err := f.fill(ctx, at, at.levels); err != nil {
+	for w, ok := f.next(); ok; w, ok = f.next() {
+		if err := f.fill(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -152,71 +143,66 @@ func (r *runner) fillDecode(ctx context.Context, s *trial) error {
 
 // filler fills the decode surface of one engine.
 type filler struct {
-	r      *runner
-	s      *trial
-	budget int
-	gain   returns
-	tried  map[cell]bool
+	r     *runner
+	s     *trial
+	rows  []row
+	gain  returns
+	tried []cell
 }
 
 // cell is one point of a surface, before it is measured.
 type cell struct{ isl, osl, n int }
 
-// row is one context of a surface, at some in-flight counts, from the highest: a
-// staircase is filled once and then canceled down.
-type row struct {
-	isl, osl int
-	levels   []int
-}
-
-// rows are those that a surface begins with.
-func (f *filler) rows() []row {
-	o := f.r.opts
-	osl := o.surfaceOSL(f.s.facts)
-	isls := decodeISLs(o, o.context(f.s.facts), osl)
-	if n := len(isls); n > fewestRows-1 {
-		isls = []int{isls[0], isls[n-1]}
-	}
-	target := row{isl: o.ISL, osl: o.decodeOSL(f.s.facts)}
-	var rows []row
-	if f.r.targetRow(f.s) < fewestLevels { // the search stopped early there
-		rows = append(rows, target)
-	}
-	for _, isl := range isls {
-		rows = append(rows, row{isl: isl, osl: osl})
-	}
-	for i := range rows {
-		room := o.rounds(f.s.facts, f.s.cfg, rows[i].isl, rows[i].osl)
-		rows[i].levels = room.counts(spaced(room.top, fewestLevels))
-		slices.Reverse(rows[i].levels)
-	}
-	return rows
-}
-
-// fill measures a row's levels on one staircase.
-func (f *filler) fill(ctx context.Context, w row, levels []int) (err error) {
+// fill measures a row's levels on one staircase, but for those that the sweep has,
+// and then those that it takes for a spline through them not to fall.
+func (f *filler) fill(ctx context.Context, w row) (err error) {
 	room := f.r.opts.rounds(f.s.facts, f.s.cfg, w.isl, w.osl)
 	c := &climber{r: f.r, s: f.s, stage: profile.StageSurface, isl: w.isl, osl: w.osl, top: room.top * room.each}
 	defer func() { err = errors.Join(err, c.close(ctx)) }()
-	for _, n := range levels {
-		if f.tried == nil {
-			f.tried = map[cell]bool{}
-		}
-		f.tried[cell{w.isl, w.osl, n}] = true
-		if f.r.has(f.s, w.isl, w.osl, n) {
-			continue // the sweep's own
-		}
-		if _, err := c.at(ctx, n); err != nil {
+	for _, n := range w.levels {
+		if err := f.level(ctx, c, n); err != nil {
 			return err
 		}
 	}
-	return nil
+	for {
+		n, ok := smoother(f.row(w), room.each)
+		if !ok || slices.Contains(f.tried, cell{w.isl, w.osl, n}) {
+			return nil
+		}
+		if err := f.level(ctx, c, n); err != nil {
+			return err
+		}
+	}
 }
 
-// next is the point where the fit is least sure, of those that the grid would
-// have measured; none where the fit is good enough.
+func (f *filler) level(ctx context.Context, c *climber, n int) error {
+	f.tried = append(f.tried, cell{c.isl, c.osl, n})
+	if f.r.has(f.s, c.isl, c.osl, n) {
+		return nil
+	}
+	_, err := c.at(ctx, n)
+	return err
+}
+
+// row are the points of a row so far that the surface takes.
+func (f *filler) row(w row) []profile.Point {
+	var ps []profile.Point
+	for _, p := range f.r.book.points() {
+		if p.ISL == w.isl && p.OSL == w.osl && surfacePoint(p, f.s.cfg) {
+			ps = append(ps, p)
+		}
+	}
+	return apart(ps, f.r.choiceOf(profile.Decode).Picked.Point.ID)
+}
+
+// next is the point where the fit is least sure, of those half-way between two of a
+// row; none where the fit is good enough, or has as many as the grid would have.
 func (f *filler) next() (row, bool) {
-	surface := decodeSurfaceOf(f.r.book.points(), f.s.cfg)
+	open := f.open()
+	if len(open) == 0 || len(f.tried) >= f.r.opts.DecodeGranularity*f.r.opts.DecodeGranularity {
+		return row{}, false
+	}
+	surface := decodeSurfaceOf(f.r.book.points(), f.s.cfg, f.r.choiceOf(profile.Decode).Picked.Point.ID, false)
 	gpus := f.s.cfg.GPUs()
 	left, err := interpolation.LeaveOneOutDecode(surface, gpus)
 	if worst := left.Covered().Worst; err != nil || worst <= decodeError || f.gain.ended(worst) {
@@ -226,29 +212,26 @@ func (f *filler) next() (row, bool) {
 	if err != nil {
 		return row{}, false
 	}
-	var open []cell
 	var loads []interpolation.Load
-	for _, c := range f.grid() {
-		open = append(open, c)
-		loads = append(loads, interpolation.Load{InFlight: float64(c.n), Context: float64(c.isl) + float64(c.osl)/2})
-	}
-	if len(open) == 0 || len(f.tried) >= f.budget {
-		return row{}, false
+	for _, c := range open {
+		loads = append(loads, interpolation.Load{InFlight: float64(c.n), Context: nominalContext(c.isl, c.osl)})
 	}
 	i, _ := fit.Unsure(loads)
 	return row{isl: open[i].isl, osl: open[i].osl, levels: []int{open[i].n}}, true
 }
 
-// grid are the points of upstream's grid that were not tried yet.
-func (f *filler) grid() (cells []cell) {
-	o := f.r.opts
-	osl := o.surfaceOSL(f.s.facts)
-	for _, isl := range decodeISLs(o, o.context(f.s.facts), osl) {
-		room := o.rounds(f.s.facts, f.s.cfg, isl, osl)
-		for _, n := range room.counts(spaced(room.top, o.DecodeGranularity)) {
-			if c := (cell{isl, osl, n}); !f.tried[c] {
-				cells = append(cells, c)
+// open are the points half-way between those of a row.
+func (f *filler) open() (cells []cell) {
+	for _, w := range f.rows {
+		counts := f.r.swept(f.s, w.isl, w.osl)
+		for _, c := range f.tried {
+			if c.isl == w.isl && c.osl == w.osl {
+				counts = append(counts, c.n)
 			}
+		}
+		room := f.r.opts.rounds(f.s.facts, f.s.cfg, w.isl, w.osl)
+		for _, n := range halves(distinct(counts), room.each) {
+			cells = append(cells, cell{w.isl, w.osl, n})
 		}
 	}
 	return cells

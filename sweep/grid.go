@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -179,7 +180,7 @@ func (r *runner) gridSweep(ctx context.Context, s *trial) error {
 		}
 		if !meets && held > 0 && g.asked-held > max(attentionReplicas(s.cfg), held/20) {
 			r.book.warn(s, profile.Warnf("coarse_grid",
-				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: --search adaptive finds it", s.label(), held, g.asked))
+				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: "+field.Search+" adaptive finds it", s.label(), held, g.asked))
 		}
 		if held = 0; meets {
 			held = g.asked
@@ -260,7 +261,7 @@ func (r *runner) gridPoint(ctx context.Context, s *trial, g gridPoint) (profile.
 func summarizeGrid(m Measurement, s *trial) profile.Point {
 	switch {
 	case s.phase == profile.Decode:
-		return summarizeDecode(m, s.cfg, s.facts.KVTokens)
+		return summarizeDecode(m, s.cfg, s.facts)
 	case attentionReplicas(s.cfg) > 1:
 		return summarizeBurst(m, s.cfg)
 	}

@@ -14,7 +14,7 @@ func planGrid(o Options) []Step {
 	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
 		for _, c := range o.Candidates {
 			s := o.planGridTrial(newTrial(phase, c), profile.StageSweep)
-			s.Label = c.Parallelism.Label()
+			s.Label = c.Label()
 			steps = append(steps, s.finished(o, c))
 		}
 	}
@@ -49,7 +49,7 @@ func (o Options) gridCost(c engine.Config, g gridPoint) Cost {
 // gridTime is how long a point is expected to take here.
 func (o Options) gridTime(s *trial, g gridPoint) time.Duration {
 	c := o.gridCost(s.cfg, g)
-	if o.Virtual {
+	if o.at(g.stage).Virtual {
 		return c.computing()
 	}
 	if _, ok := o.expect(s.cfg); !ok {

@@ -22,5 +22,5 @@ func (r *runner) judge(p *profile.Point) {
 		return // surfaces are of means, whose interval says it all; loads say how sure they are
 	}
 	p.Warnings = append(p.Warnings, profile.Warnf("few_samples",
-		"%s is undecided: %.0f independent samples, %d needed", sla.Stat, p.Samples(sla), profile.SamplesFor(sla.Stat)).By(float64(profile.SamplesFor(sla.Stat))/max(p.Samples(sla), 1)))
+		"%s is undecided: %.0f independent samples, %d needed", sla.Stat, p.Samples(sla), sla.Needed(p.Phase)).By(float64(sla.Needed(p.Phase))/max(p.Samples(sla), 1)))
 }

@@ -18,6 +18,7 @@ const ms = time.Millisecond
 // law is an engine in virtual time: TTFT and ITL by formula, with faults.
 type law struct {
 	kv, seqs, block int
+	windowed        engine.WindowedKV // its KV cache where layers have a sliding window
 	ttft            func(isl int) time.Duration
 	itl             func(n int, context float64) time.Duration
 	launchErr       error
@@ -50,6 +51,8 @@ func (l law) ITL(n int, context float64) time.Duration { return l.itl(n, context
 func (l law) Join(int, float64) time.Duration { return 0 }
 
 func (l law) KVTokens() int { return l.kv }
+
+func (l law) WindowedKV() engine.WindowedKV { return l.windowed }
 
 func (l law) Errors() (ttft, itl profile.ModelError) { return l.errors, l.errors }
 
@@ -96,7 +99,7 @@ func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
 	b.running++
 	e := &virtual{lab: b, law: l}
 	in := &Instance{
-		Facts:    profile.EngineFacts{Version: b.version, KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
+		Facts:    profile.EngineFacts{Version: b.version, KVTokens: l.kv, WindowedKV: l.windowed, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
 		Measurer: e,
 		Play:     e.play,
 		Died:     func() error { return e.died },
@@ -217,7 +220,7 @@ func options(b *lab, tps ...int) Options {
 	}
 	return Options{
 		Candidates: cs, ISL: 3000, OSL: 150, SLA: profile.SLA{TTFT: 200 * ms, ITL: 20 * ms, Stat: profile.Mean},
-		Rank: recommend.ByThroughput, Search: Adaptive,
+		Rank: recommend.BySingle, Search: Adaptive,
 		PrefillRequests: 5, PrefillWarmups: 2, SurfaceRequests: 3, PrefillGranularity: 6, DecodeGranularity: 4,
 		SurfaceOSL: 40, MaxContext: 16384, RequestTimeout: time.Minute, Seed: 1,
 		Now:    func() time.Time { return b.now },

@@ -75,7 +75,7 @@ func (l *ledger) recallAll(s *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.known.Points {
-		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Parallelism == s.cfg.Parallelism {
+		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() {
 			s.account.points = append(s.account.points, p)
 		}
 	}

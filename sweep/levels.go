@@ -39,8 +39,7 @@ type rounds struct{ top, each int }
 
 func (o Options) rounds(f profile.EngineFacts, c engine.Config, isl, osl int) rounds {
 	dp := attentionReplicas(c)
-	one := f
-	one.KVTokens /= dp
+	one := f.Replica(dp)
 	if f.MaxNumSeqs > 0 {
 		one.MaxNumSeqs = max(f.MaxNumSeqs/dp, 1)
 	}
@@ -123,12 +122,13 @@ func ascend(top, start int, sla profile.SLA, at func(n int) (profile.Point, erro
 }
 
 // ends reports whether a count bounds the search from above.
-func ends(p profile.Point, sla profile.SLA) bool { return !p.Meets(sla) && !fewRequests(p, sla) }
+func ends(p profile.Point, sla profile.SLA) bool { return !p.Meets(sla) && !fewSteps(p, sla) }
 
-// fewRequests reports whether a point has too few requests for the percentile of what
-// each of them got. Of gaps, which share the engine's steps, more in flight have no more.
-func fewRequests(p profile.Point, sla profile.SLA) bool {
-	return sla.PerRequest && p.Failures == 0 && p.Invalid == "" && p.Latency(sla) > 0 && p.Undecided(sla)
+// fewSteps reports whether a point is within the SLA, but has too few independent steps
+// for the percentile of what requests got: another count may have more.
+func fewSteps(p profile.Point, sla profile.SLA) bool {
+	l := p.Latency(sla)
+	return sla.ByRequests() && p.Failures == 0 && p.Invalid == "" && l > 0 && l <= sla.ITL && p.Undecided(sla)
 }
 
 // beyond is a little more than the count above b where the line through both

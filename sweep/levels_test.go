@@ -1,16 +1,15 @@
 package sweep
 
 import (
-	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -49,7 +48,7 @@ func TestDefectReplicasOvershootTheirKV_Dynamo10125(t *testing.T) {
 	check(profile.EngineFacts{KVTokens: 8 * 1000}, dep, 30, 4, 8, 16, 24) // a limit is of the engine
 	check(profile.EngineFacts{KVTokens: 8 * 1000}, dep, 3, 4, 1, 2, 3)    // and may be less than a round
 	check(profile.EngineFacts{KVTokens: 8 * 1000}, engine.Config{}, 3, 4, 1, 2, 3)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		f := profile.EngineFacts{KVTokens: rapid.IntRange(0, 5000).Draw(t, "KV"), BlockSize: rapid.IntRange(0, 64).Draw(t, "block"), MaxNumSeqs: rapid.IntRange(0, 64).Draw(t, "sequences")}
 		c := engine.Config{Parallelism: engine.Parallelism{DP: rapid.IntRange(1, 9).Draw(t, "DP")}}
 		if c.Parallelism.DP == 1 {
@@ -69,7 +68,7 @@ func TestDefectReplicasOvershootTheirKV_Dynamo10125(t *testing.T) {
 // However ITL rises, the search ends within its budget at a count that holds
 // and whose successor (within the tolerance) does not.
 func TestAscentAgainstExhaustive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		top := rapid.IntRange(1, 400).Draw(t, "top")
 		a := rapid.Float64Range(1, 20).Draw(t, "a")
 		slope := rapid.Float64Range(0.001, 1).Draw(t, "slope")
@@ -125,44 +124,30 @@ func TestAscentBelowWhatSaysNothing(t *testing.T) {
 	}
 }
 
-// Few requests in flight are too few for a percentile over requests: more have more.
-func TestAscentAboveTooFewRequests(t *testing.T) {
-	const few, hold = 30, 70
-	sla := profile.SLA{ITL: 20 * ms, Stat: profile.P90, PerRequest: true}
-	best := 0
-	err := ascend(200, 0, sla, func(n int) (profile.Point, error) {
-		d := profile.Distribution{N: n, Mean: 13*ms + time.Duration(n)*100*time.Microsecond, Neff: float64(n)}
-		if d.P90 = d.Mean; n >= few {
-			d.In90 = profile.Interval{Low: float64(d.P90) - 1, High: float64(d.P90) + 1}
+// Steps of few in flight may hang together so long that they are too few for a percentile
+// over requests; where all do, the mean bounds the search.
+func TestAscentAboveTooFewSteps(t *testing.T) {
+	const hold = 70
+	sla := profile.SLA{ITL: 20 * ms, Stat: profile.P90}
+	for _, few := range []int{30, 1000} {
+		best, most := 0, 0
+		err := ascend(200, 0, sla, func(n int) (profile.Point, error) {
+			d := profile.Distribution{N: 40 * n, Mean: 13*ms + time.Duration(n)*100*time.Microsecond, Neff: 40}
+			if d.P90 = d.Mean; n < few {
+				d.Neff = 10
+			}
+			p := profile.Point{Phase: profile.Decode, OSL: 100, Requests: n, InFlight: float64(n), ITL: d, TPOT: d}
+			p.TPOT.N = n
+			if most = max(most, n); p.Meets(sla) {
+				best = max(best, n)
+			}
+			return p, nil
+		})
+		if few < hold && (err != nil || best > hold || best < hold*95/100) {
+			t.Errorf("%v: %d in flight hold, and %d were found", err, hold, best)
 		}
-		p := profile.Point{Phase: profile.Decode, Requests: n, ITL: d, TPOT: d}
-		if p.Meets(sla) {
-			best = max(best, n)
+		if most >= 2*hold {
+			t.Errorf("%d in flight were tried where %d hold", most, hold)
 		}
-		return p, nil
-	})
-	if err != nil || best > hold || best < hold*95/100 {
-		t.Errorf("%v: %d in flight hold, and %d were found", err, hold, best)
-	}
-}
-
-func TestCandidates(t *testing.T) {
-	fits := func(c engine.Config) error {
-		if c.Parallelism.TP == 1 {
-			return errors.New("weights 141 GB do not fit in 76 GB")
-		}
-		return nil
-	}
-	dep := engine.Parallelism{DP: 4, EP: 4}
-	cs, skips := Candidates(engine.Config{}, 6, []engine.Parallelism{engine.TP(1), {TP: 2}, dep}, fits)
-	if len(cs) != 1 || cs[0].Parallelism != engine.TP(2) {
-		t.Errorf("candidates %v", cs)
-	}
-	if len(skips) != 2 || skips[0].Label != "TP:1" || skips[1].Label != "DEP:4" || !strings.Contains(skips[0].Reason, "141 GB") {
-		t.Errorf("skips %v", skips)
-	}
-	cs, skips = Candidates(engine.Config{}, 4, []engine.Parallelism{engine.TP(3), {TP: 4, PP: 2}}, nil)
-	if len(cs) != 1 || len(skips) != 1 || skips[0].Label != "TP:4 PP:2" || skips[0].Reason != "needs 8 GPUs, 4 are visible" {
-		t.Errorf("candidates %v, skips %v", cs, skips)
 	}
 }

@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -13,14 +15,14 @@ const likelyCounts = 100
 
 // likely is the candidate that a latency model expects to be picked in a phase:
 // the most throughput per GPU within the SLA, the least latency where none holds
-// it. Without a model it is the last one, which has most GPUs.
+// it. Without a model it is the largest.
 func (o Options) likely(phase profile.Phase) engine.Config {
-	pick := o.Candidates[len(o.Candidates)-1]
+	pick := o.largest()
 	best, nearest := 0.0, time.Duration(0)
 	for _, c := range o.Candidates {
 		e, ok := o.expect(c)
 		if !ok {
-			return o.Candidates[len(o.Candidates)-1]
+			return o.largest()
 		}
 		rate, latency := o.likelyDecode(e, c)
 		if phase == profile.Prefill {
@@ -34,6 +36,11 @@ func (o Options) likely(phase profile.Phase) engine.Config {
 		}
 	}
 	return pick
+}
+
+// largest is the first of the candidates with most GPUs.
+func (o Options) largest() engine.Config {
+	return slices.MaxFunc(o.Candidates, func(a, b engine.Config) int { return cmp.Compare(a.GPUs(), b.GPUs()) })
 }
 
 // likelyPrefill is a candidate's throughput per GPU within the SLA, 0 where it
@@ -55,7 +62,7 @@ func (o Options) likelyDecode(e Expectation, c engine.Config) (rate float64, itl
 		counts = o.gridCounts(c, f, o.ISL, osl)
 	}
 	for i, n := range counts {
-		took := e.ITL(n, float64(o.ISL)+float64(osl)/2)
+		took := e.ITL(n, nominalContext(o.ISL, osl))
 		if i == 0 {
 			itl = took
 		}

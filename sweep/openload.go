@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -65,7 +66,7 @@ func (o Options) decidesTTFT(use, variation float64) int {
 
 func (o Options) decidesTPOT(inFlight, slack float64) int {
 	n := profile.FlightRequests(inFlight, slack)
-	if o.SLA.PerRequest {
+	if o.SLA.ByRequests() {
 		n = max(n, o.independent(profile.FlightMemory(inFlight, slack)))
 	}
 	return n
@@ -118,7 +119,7 @@ func (o Options) overlong(l openLoad) []profile.Warning {
 	if o.Open.Longest == 0 || need <= o.Open.Longest {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("load_time", "at %.4g requests/s a load is judged for %v, longer than a --load-time of %v: it takes %d requests at least",
+	return []profile.Warning{profile.Warnf("load_time", "at %.4g requests/s a load is judged for %v, longer than a "+field.LoadTime+" of %v: it takes %d requests at least",
 		l.rate, need.Round(time.Second), o.Open.Longest, leastJudged)}
 }
 
@@ -180,5 +181,5 @@ func (o Options) longer(l openLoad, rate float64, phase profile.Phase) string {
 	if o.Open.Longest == 0 || need <= o.Open.Longest || n > min(mostJudged, o.ever(phase)) {
 		return ""
 	}
-	return fmt.Sprintf(" (that takes about %d of them: --load-time %s)", n, (need + time.Second - 1).Truncate(time.Second))
+	return fmt.Sprintf(" (that takes about %d of them: "+field.LoadTime+" %s)", n, (need + time.Second - 1).Truncate(time.Second))
 }

@@ -175,7 +175,7 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 			return why != ""
 		}
 	})
-	p := summarizeOpen(m, l, s.phase, s.cfg, s.facts.KVTokens, r.opts.SLA)
+	p := summarizeOpen(m, l, s.phase, s.cfg, s.facts, r.opts.SLA)
 	p.Load.Full = r.opts.full(*p.Load, s.phase)
 	p.Load.Stopped, p.Started, p.Elapsed = why, began, r.opts.Now().Sub(began)
 	p.ISL, p.OSL = r.opts.ISL, r.opts.answer(s.phase)

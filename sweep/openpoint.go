@@ -29,7 +29,7 @@ const unsteady = 0.15
 // the load was full, prompt tokens in prefill, otherwise output tokens. Aggregated
 // engines that keep up give what is asked of them, rate × OSL: in a window of a few
 // residence times they may have given more or less.
-func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Config, kvTokens int, sla profile.SLA) profile.Point {
+func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Config, f profile.EngineFacts, sla profile.SLA) profile.Point {
 	var w profile.Window
 	if rs := m.Requests; len(rs) > 0 {
 		w = l.window(rs[0].Due, rs[len(rs)-1].Due)
@@ -41,8 +41,8 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 		Rate: l.rate, Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
 		Requests: a.Requests, Failures: a.Failures,
 	}
-	if kvTokens > 0 {
-		p.KVUsage = min(1, decoding(m.Requests, w)*p.Context/float64(kvTokens))
+	if f.KVTokens > 0 {
+		p.KVUsage = min(1, f.KVUse(decoding(m.Requests, w), p.Context))
 	}
 	ended := kept(m.Requests)
 	s := profile.Summarize(ended, w)

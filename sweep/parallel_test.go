@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/recommend"
 )
@@ -84,7 +85,7 @@ func parallelIsTheSame(t *testing.T, search Search) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		c := newCrowd(three())
 		o := c.options(1, 2, 4)
 		o.Search, o.Parallel = search, rapid.IntRange(least, 5).Draw(t, "parallel")
@@ -117,7 +118,7 @@ func parallelResumes(t *testing.T, search Search) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		c := newCrowd(three())
@@ -204,7 +205,7 @@ func (m *meeting) Launch(ctx context.Context, cfg engine.Config) (*Instance, err
 // nothing is left running, and what was measured is kept.
 func TestParallelFaults(t *testing.T) {
 	faults := []string{"launch", "die", "always die", "overload", "record", "cancel", "stop"}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		c := newCrowd(three())

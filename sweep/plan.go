@@ -33,7 +33,7 @@ func Total(plan []Step) (sum Cost) {
 
 // Plan is what Run would do: exactly on the grid, about by the adaptive search. It
 // starts nothing. Before the picks are known, the surfaces are estimated at the
-// last candidate, the one with most GPUs.
+// candidates that the latency model expects to be picked.
 func Plan(o Options) []Step {
 	if o.Open.Mode == Aggregated {
 		return planAggregated(o)
@@ -65,6 +65,10 @@ func (s *Step) addPrefill(o Options, c engine.Config, isl, n int) {
 func (s Step) finished(o Options, c engine.Config) Step {
 	_, s.Known = o.expect(c)
 	s.Cost.Launches = 1
+	if o.VirtualSurfaces && s.Stage == profile.StageSurface { // the engine waits for it in real time
+		secs := s.Expected.Seconds()
+		s.Cost.EngineSeconds, s.Cost.GPUSeconds = secs, secs*float64(c.GPUs())
+	}
 	return s
 }
 
@@ -91,7 +95,7 @@ const minOSL = 32
 // model's, whatever the number.
 func (o Options) decodeOSL(f profile.EngineFacts) int {
 	osl := max(o.OSL, minOSL)
-	if o.SLA.Stat.Quantile() > 0 && !o.SLA.PerRequest && !o.Virtual {
+	if o.SLA.ByGaps() && !o.Virtual {
 		osl = max(osl, minOSL/2+SamplesFor(o.SLA.Stat))
 	}
 	if f.MaxModelLen > 0 {
@@ -118,12 +122,18 @@ func (o Options) holds(f profile.EngineFacts) error {
 func (o Options) facts(c engine.Config) profile.EngineFacts {
 	f := profile.EngineFacts{BlockSize: c.Limits.BlockSize, MaxNumSeqs: c.Limits.MaxNumSeqs * attentionReplicas(c)} // limits are of one replica
 	if e, ok := o.expect(c); ok {
-		f.KVTokens = e.KVTokens()
+		f.KVTokens, f.WindowedKV = e.KVTokens(), e.WindowedKV()
 		return f
 	}
 	// Without a model only limits bound the plan.
 	f.KVTokens = max(f.MaxNumSeqs, o.MaxInFlight, attentionReplicas(c)) * o.context(f)
 	return f
+}
+
+// at is o in a stage.
+func (o Options) at(stage profile.Stage) Options {
+	o.Virtual = o.Virtual || o.VirtualSurfaces && stage == profile.StageSurface
+	return o
 }
 
 func (o Options) expect(c engine.Config) (Expectation, bool) {
@@ -172,5 +182,5 @@ func (o Options) decodeCost(c engine.Config, isl, osl, n int) time.Duration {
 	if c.Kind != engine.KindSim { // the embedded engine fills its cache in no time
 		fill = time.Duration(n) * e.TTFT(isl)
 	}
-	return fill + time.Duration(osl)*e.ITL(n, float64(isl)+float64(osl)/2)
+	return fill + time.Duration(osl)*e.ITL(n, nominalContext(isl, osl))
 }

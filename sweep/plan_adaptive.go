@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -12,14 +13,14 @@ import (
 func planAdaptive(o Options) []Step {
 	var prefill, decode []Step
 	for _, c := range o.Candidates {
-		p := Step{Stage: profile.StageSweep, Phase: profile.Prefill, Label: c.Parallelism.Label()}
+		p := Step{Stage: profile.StageSweep, Phase: profile.Prefill, Label: c.Label()}
 		p.addPrefill(o, c, o.ISL, o.PrefillRequests)
 		prefill = append(prefill, p.finished(o, c))
 		if l := newLayout(c); l.prefill.host == l.decode.host {
 			prefill[len(prefill)-1].Cost.Launches = 0 // it is decode's
 		}
 
-		d := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Parallelism.Label()}
+		d := Step{Stage: profile.StageSweep, Phase: profile.Decode, Label: c.Label()}
 		osl := o.decodeOSL(o.facts(c))
 		room := o.rounds(o.facts(c), c, o.ISL, osl)
 		d.climb(o, c, o.ISL, osl, room.counts(o.likelyLevels(c, room)))
@@ -29,7 +30,7 @@ func planAdaptive(o Options) []Step {
 	if len(o.Candidates) == 0 {
 		return steps
 	}
-	return append(steps, o.likelySurfaces(o.Candidates[len(o.Candidates)-1])...)
+	return append(steps, o.likelySurfaces(o.likely(profile.Prefill), o.likely(profile.Decode))...)
 }
 
 // climb adds levels of one staircase. Each is measured on streams of its own, whose
@@ -60,8 +61,10 @@ func (o Options) likelyLevels(c engine.Config, room rounds) []int {
 	return distinct([]int{1, (at + 1) / 2, at, min(room.top, at+1+at/20)})
 }
 
-func (o Options) likelySurfaces(c engine.Config) []Step {
-	f := o.facts(c)
+// likelySurfaces are the surfaces at the configurations that are likely picked.
+func (o Options) likelySurfaces(prefill, decode engine.Config) []Step {
+	o = o.at(profile.StageSurface)
+	c, f := prefill, o.facts(prefill)
 	p := Step{Stage: profile.StageSurface, Phase: profile.Prefill}
 	isls := prefillISLs(o, c, o.context(f))
 	for i, isl := range isls {
@@ -75,16 +78,10 @@ func (o Options) likelySurfaces(c engine.Config) []Step {
 		p.add(o.batchedCost(c, isl, k), o.costOf(c, batchedLoad(isl, k), false))
 	}
 	d := Step{Stage: profile.StageSurface, Phase: profile.Decode}
-	osl := o.surfaceOSL(f)
-	isls = decodeISLs(o, o.context(f), osl)
-	if n := len(isls); n > fewestRows-1 {
-		isls = []int{isls[0], isls[n-1]}
+	for _, w := range o.surfaceRows(o.facts(decode), decode) {
+		d.climb(o, decode, w.isl, w.osl, slices.Sorted(slices.Values(w.levels)))
 	}
-	for _, isl := range isls {
-		room := o.rounds(f, c, isl, osl)
-		d.climb(o, c, isl, osl, room.counts(spaced(room.top, fewestLevels)))
-	}
-	p, d = p.finished(o, c), d.finished(o, c)
+	p, d = p.finished(o, c), d.finished(o, decode)
 	p.Cost.Launches, d.Cost.Launches = 0, 0 // on the engines that run
 	return []Step{p, d}
 }
@@ -96,5 +93,5 @@ func (o Options) levelCost(c engine.Config, isl, osl, n int) time.Duration {
 	if o.Virtual || !ok {
 		return o.decodeCost(c, isl, osl, n)
 	}
-	return time.Duration(n)*e.TTFT(isl) + 2*sliceTokens*e.ITL(n, float64(isl)+float64(osl)/2)
+	return time.Duration(n)*e.TTFT(isl) + 2*sliceTokens*e.ITL(n, nominalContext(isl, osl))
 }

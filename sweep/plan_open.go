@@ -21,22 +21,32 @@ const (
 func planAggregated(o Options) []Step {
 	var steps []Step
 	for _, c := range o.Candidates {
-		s := Step{Stage: profile.StageSweep, Phase: profile.Aggregated, Label: c.Parallelism.Label()}
+		s := Step{Stage: profile.StageSweep, Phase: profile.Aggregated, Label: c.Label()}
 		for range usualProbes {
 			s.addLoad(o, c, profile.Aggregated)
 		}
 		steps = append(steps, s.finished(o, c))
 	}
-	return append(steps, planVerify(o, profile.Aggregated)...)
+	steps = append(steps, planVerify(o, profile.Aggregated)...)
+	if len(o.Candidates) == 0 {
+		return steps
+	}
+	c := o.largest()
+	surfaces := o.likelySurfaces(c, c)
+	surfaces[0].addPrefill(o, c, o.ISL, o.PrefillRequests)
+	for i := range EnginesOf(o, c)[1:] {
+		surfaces[len(surfaces)-1-i].Cost.Launches = 1
+	}
+	return append(steps, surfaces...)
 }
 
-// planVerify is the loads of the picks, expected at the last candidate: one each
+// planVerify is the loads of the picks, expected at the largest candidate: one each
 // where they hold what is recommended.
 func planVerify(o Options, phases ...profile.Phase) []Step {
 	if !o.Open.Verify || len(o.Candidates) == 0 {
 		return nil
 	}
-	c := o.Candidates[len(o.Candidates)-1]
+	c := o.largest()
 	var steps []Step
 	for _, phase := range phases {
 		s := Step{Stage: profile.StageVerify, Phase: phase}
@@ -91,7 +101,7 @@ func (o Options) modelLoad(c engine.Config, e Expectation, phase profile.Phase) 
 // a request stays.
 func (o Options) modelRate(c engine.Config, e Expectation, phase profile.Phase) (float64, time.Duration) {
 	n := o.mostWithin(o.rounds(o.facts(c), c, o.ISL, o.OSL), e)
-	ttft, itl := e.TTFT(o.ISL), e.ITL(n, float64(o.ISL)+float64(o.OSL)/2)
+	ttft, itl := e.TTFT(o.ISL), e.ITL(n, nominalContext(o.ISL, o.OSL))
 	switch decoding := time.Duration(o.OSL) * itl; phase {
 	case profile.Prefill:
 		use := recommend.SustainableUtilization(recommend.Service{Mean: ttft, At: ttft, Batch: math.Inf(1)}, o.SLA.TTFT, o.SLA.Stat)
@@ -109,7 +119,7 @@ func (o Options) mostWithin(room rounds, e Expectation) int {
 	n := 1
 	for lo, hi := 1, max(1, room.top*room.each); lo <= hi; {
 		mid := (lo + hi) / 2
-		if e.ITL(mid, float64(o.ISL)+float64(o.OSL)/2) <= o.SLA.ITL {
+		if e.ITL(mid, nominalContext(o.ISL, o.OSL)) <= o.SLA.ITL {
 			n, lo = mid, mid+1
 		} else {
 			hi = mid - 1

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"slices"
 	"testing"
 
 	"plimsoll/profile"
@@ -34,6 +35,35 @@ func TestPlannedVirtualLoadTakesNoEngineTime(t *testing.T) {
 	for _, s := range Plan(o) {
 		if got := s.Cost.EngineSeconds; s.Stage == profile.StageVerify && (got != s.Expected.Seconds() || got > 1) {
 			t.Errorf("%s: %.2f engine-seconds, %v in all", s.Phase, got, s.Expected)
+		}
+	}
+}
+
+// Where the pick is not known the plan takes the candidate with most GPUs, though one with
+// other tokens in a step may come after it.
+func TestPlanTakesTheLargestCandidate(t *testing.T) {
+	for _, mode := range []Mode{Disaggregated, Aggregated} {
+		for _, modeled := range []bool{true, false} {
+			b := newLab(three())
+			o := openOptions(b, mode, 1, 2)
+			if !modeled {
+				o.Expect = nil
+			}
+			after := func(p []Step) (loads []Step) {
+				for _, s := range p {
+					if s.Stage == profile.StageVerify || mode == Aggregated && s.Stage == profile.StageSurface || !modeled && s.Stage == profile.StageSurface {
+						loads = append(loads, s)
+					}
+				}
+				return loads
+			}
+			want := after(Plan(o))
+			chunked := o.Candidates[0]
+			chunked.Limits.MaxNumBatchedTokens = 512
+			o.Candidates = append(o.Candidates, chunked)
+			if got := after(Plan(o)); len(want) == 0 || !slices.Equal(got, want) {
+				t.Errorf("%s, modeled %v: %+v, want as of TP:2 %+v", mode, modeled, got, want)
+			}
 		}
 	}
 }

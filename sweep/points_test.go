@@ -15,7 +15,7 @@ func TestInFlightIsWhatWasSeen(t *testing.T) {
 	v := &virtual{lab: newLab(nil), law: affine(1)}
 	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 16, InFlight: 16, SharedPrompts: true})
 	m.Running[0].N = 8
-	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 	if p.InFlight != 8 || math.Abs(p.KVUsage-8*p.Context/100_000) > 1e-12 {
 		t.Errorf("in flight %v, KV %v", p.InFlight, p.KVUsage)
 	}
@@ -32,13 +32,13 @@ func TestInFlightWhereTheGaugeSaysNothing(t *testing.T) {
 	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 16, InFlight: 16, SharedPrompts: true})
 	for _, n := range []float64{0, -1, math.NaN()} {
 		m.Running[0].N = n
-		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 		if p.InFlight != 16 || !slices.Equal(codes(p.Warnings), []string{"in_flight_unverified"}) {
 			t.Errorf("it says %v: in flight %v, warnings %v", n, p.InFlight, p.Warnings)
 		}
 		p.Phase = profile.Decode
 		sla := profile.SLA{TTFT: time.Second, ITL: time.Second, Stat: profile.Mean}
-		if ch, err := recommend.Choose(profile.Decode, []profile.Point{p}, sla, recommend.ByThroughput, 100); err != nil || ch.Picked.RPS <= 0 {
+		if ch, err := recommend.Choose(profile.Decode, []profile.Point{p}, sla, recommend.BySingle, 100); err != nil || ch.Picked.RPS <= 0 {
 			t.Errorf("it says %v: %v, picked %+v", n, err, ch.Picked)
 		}
 	}
@@ -146,7 +146,7 @@ func TestShortOutputIsMeasuredLonger(t *testing.T) {
 	}
 	v := &virtual{lab: newLab(nil), law: affine(1)}
 	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 3, Requests: 16, InFlight: 16, SharedPrompts: true})
-	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 	if p.ITL.N != 0 || p.ThroughputPerGPU != 0 || !slices.Contains(codes(p.Warnings), "no_steady_part") {
 		t.Errorf("a window of two gaps gave ITL %v, %v tokens/s, warnings %v", p.ITL.Mean, p.ThroughputPerGPU, codes(p.Warnings))
 	}
@@ -162,7 +162,7 @@ func TestBufferedStreamIsNotMeasured(t *testing.T) {
 			r.Chunks[k].At = r.First + time.Duration(k)*time.Microsecond
 		}
 	}
-	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 	if p.ITL.N != 0 || p.ThroughputPerGPU != 0 || !slices.Contains(codes(p.Warnings), "buffered") {
 		t.Errorf("ITL %v, %v tokens/s, warnings %v", p.ITL.Mean, p.ThroughputPerGPU, codes(p.Warnings))
 	}
@@ -173,7 +173,7 @@ func TestForeignLoadIsSaid(t *testing.T) {
 	v := &virtual{lab: newLab(nil), law: affine(1)}
 	m, _ := v.Measure(t.Context(), profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true})
 	m.Running[0].N = 9
-	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+	p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 	if !slices.Contains(codes(p.Warnings), "foreign_load") || p.InFlight != 4 {
 		t.Errorf("in flight %v, warnings %v", p.InFlight, codes(p.Warnings))
 	}
@@ -236,7 +236,7 @@ func TestBlankPointIsMeasuredOnceMore(t *testing.T) {
 	in := &trial{id: "x", host: &host{inst: &Instance{Measurer: v, Died: func() error { return nil }}}}
 	w := profile.Workload{ISL: 1000, OSL: 100, Requests: 4, InFlight: 4, SharedPrompts: true}
 	p, _, err := r.undisturbed(t.Context(), in, w, Measurement{}, attempts, func(m Measurement) profile.Point {
-		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, 100_000)
+		p := summarizeDecode(m, engine.Config{Parallelism: engine.TP(1)}, profile.EngineFacts{KVTokens: 100_000})
 		if len(n.Points) == 0 {
 			p.ThroughputPerGPU = 0
 		}

@@ -19,20 +19,29 @@ func (r *runner) prefillSweep(ctx context.Context, s *trial) error {
 	if err := r.opts.holds(s.facts); err != nil {
 		return err
 	}
-	_, err := r.prefillPoint(ctx, s, r.prefillID(s), profile.StageSweep, r.opts.ISL, r.opts.PrefillRequests)
+	_, err := r.prefillPoint(ctx, s, r.prefillID(s), r.opts.prefillStage(), r.opts.ISL, r.opts.PrefillRequests)
 	return err
 }
 
 // prefillID names the point at the target ISL.
 func (r *runner) prefillID(s *trial) string {
-	return fmt.Sprintf("sweep/%s/isl%d", s.key(), r.opts.ISL)
+	return fmt.Sprintf("%s/%s/isl%d", r.opts.prefillStage(), s.key(), r.opts.ISL)
+}
+
+// prefillStage is what the point at the target ISL is for: aggregated engines are
+// chosen among by rates, and it belongs to the surface.
+func (o Options) prefillStage() profile.Stage {
+	if o.Open.Mode == Aggregated {
+		return profile.StageSurface
+	}
+	return profile.StageSweep
 }
 
 // prefillPoint measures requests of isl tokens, one at a time, every prompt new to
 // the engine, after warm-up requests that are thrown away; an engine with
 // attention replicas by a burst. n are those of the first slice, at most.
 func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
-	cost := r.opts.prefillCost(s.cfg, isl, n)
+	cost := r.opts.at(stage).prefillCost(s.cfg, isl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		if attentionReplicas(s.cfg) > 1 {
 			return r.burstPoint(ctx, s, id, stage, isl)

@@ -60,7 +60,7 @@ func otherShape(now, was profile.EngineFacts) (diff []string) {
 // need not be measured again.
 func (k Known) measured(name string) bool {
 	return slices.ContainsFunc(k.Points, func(p profile.Point) bool {
-		slug := p.Config.Parallelism.Slug()
+		slug := p.Config.Slug()
 		return p.Discarded == "" && usable(p) && (name == slug || name == string(p.Phase)+"/"+slug)
 	})
 }

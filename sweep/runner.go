@@ -97,7 +97,7 @@ func (r *runner) late(d time.Duration) bool {
 }
 
 // verdict turns what a measurement says about its engine into an error: the
-// program was stopped, the engine died, or the load could not be sent.
+// program was stopped, the engine died or is gone, or the load could not be sent.
 func (r *runner) verdict(ctx context.Context, s *trial, id string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -107,6 +107,9 @@ func (r *runner) verdict(ctx context.Context, s *trial, id string, err error) er
 	}
 	if errors.Is(err, ErrOverload) {
 		return err
+	}
+	if errors.Is(err, ErrGone) {
+		return fmt.Errorf("stopped at %s: %w", id, err)
 	}
 	if err != nil {
 		return &engineError{err: fmt.Errorf("measuring %s: %w", id, err)}

@@ -24,7 +24,7 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 	if w.Requests == 0 {
 		return nil
 	}
-	m, err := s.inst.Measurer.Measure(ctx, w)
+	m, err := s.measuring().Measurer.Measure(ctx, w)
 	r.book.count(s, m.Requests)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
 		doubtful := p.Client != nil && !p.Client.OK()
-		over := err != nil || p.Failures > 0 || cutShort(ctx, s) || r.opts.Virtual
+		over := err != nil || p.Failures > 0 || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
 		case !over && doubtful && i < tries:
@@ -72,7 +72,7 @@ const bottleneck = "the client was the bottleneck: "
 
 // measured sends w once. What puts it in doubt as a whole makes the point invalid.
 func (r *runner) measured(ctx context.Context, s *trial, w profile.Workload, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
-	m, err := s.inst.Measurer.Measure(ctx, w)
+	m, err := s.measuring().Measurer.Measure(ctx, w)
 	r.book.count(s, m.Requests)
 	p := sum(m)
 	p.Warnings = append(p.Warnings, m.Warnings...)

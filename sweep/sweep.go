@@ -37,6 +37,9 @@ var (
 	// ErrOverload says that the share of failed requests passed
 	// Options.StopErrorShare. Run returns it wrapped.
 	ErrOverload = errors.New("too many requests failed")
+	// ErrGone says that an engine that somebody else runs takes no connections any
+	// more, which says nothing of the configuration. Run returns it wrapped.
+	ErrGone = errors.New("the server is gone")
 	// ErrOtherEngine says that an engine is not the one that an earlier run measured:
 	// points of both would be one curve of two engines. Run returns it wrapped.
 	ErrOtherEngine = errors.New("the engine is another than was measured")
@@ -46,7 +49,7 @@ var (
 
 // Options is one sweep.
 type Options struct {
-	Candidates []engine.Config // one per parallelism, in the order to try
+	Candidates []engine.Config // in the order to try; of one parallelism there may be several, by tokens in a step
 	ISL, OSL   int             // target workload, tokens
 	SLA        profile.SLA
 	Rank       recommend.Rank
@@ -76,7 +79,10 @@ type Options struct {
 
 	// Virtual says that engines run in virtual time: a point takes what its
 	// computing takes, not what its steps would.
-	Virtual  bool
+	Virtual bool
+	// VirtualSurfaces: so do surfaces, also those of an engine in real time.
+	VirtualSurfaces bool
+
 	Deadline time.Time        // no new point that would not fit before it; zero = none
 	Now      func() time.Time // the clock
 	// Peak gives the tokens/s/GPU that a configuration's GPUs cannot exceed; nil
@@ -96,6 +102,8 @@ type Expectation interface {
 	// step of so many: see profile.Point.
 	Join(inFlight int, context float64) time.Duration
 	KVTokens() int
+	// WindowedKV is the KV cache where layers have a sliding window; else zero.
+	WindowedKV() engine.WindowedKV
 	// Errors are how far TTFT and ITL may be off; zero where that is not known.
 	Errors() (ttft, itl profile.ModelError)
 }
@@ -161,7 +169,7 @@ func (r *runner) outOfTime() error {
 	}
 	for _, c := range r.choices() {
 		for _, cfg := range r.opts.Candidates {
-			label := cfg.Parallelism.Label()
+			label := cfg.Label()
 			measured := slices.ContainsFunc(c.All, func(x recommend.Candidate) bool { return x.Label() == label })
 			if !measured && !r.book.skipped(c.Phase, label) {
 				r.book.skips = append(r.book.skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
@@ -301,13 +309,16 @@ func (r *runner) finish() error {
 	if err := r.choose(); err != nil {
 		return err
 	}
+	prefill, decode := r.res.Prefill.Picked.Point.Config, r.res.Decode.Picked.Point.Config
 	if r.opts.Open.Mode == Aggregated {
-		return nil
+		if len(r.layouts) == 0 {
+			return nil // the time was up before the surfaces
+		}
+		prefill, decode = r.layouts[0].prefill.cfg, r.layouts[0].decode.cfg
 	}
 	points := r.book.points()
-	r.res.PrefillSurface = prefillSurfaceOf(points, r.res.Prefill.Picked.Point.Config)
-	r.res.Batched = batchedPrefillOf(points, r.res.Prefill.Picked.Point.Config)
-	r.res.DecodeSurface = decodeSurfaceOf(points, r.res.Decode.Picked.Point.Config)
+	r.res.PrefillSurface, r.res.Batched = prefillSurfaceOf(points, prefill), batchedPrefillOf(points, prefill)
+	r.res.DecodeSurface = decodeSurfaceOf(points, decode, r.res.Decode.Picked.Point.ID, r.opts.Search == Grid)
 	return nil
 }
 
@@ -316,7 +327,7 @@ func (r *runner) finish() error {
 func (r *runner) sweepPoints(phase profile.Phase) []profile.Point {
 	var ps []profile.Point
 	for _, p := range r.book.points() {
-		if p.Stage == profile.StageSweep && p.Phase == phase && !r.book.skipped(phase, p.Config.Parallelism.Label()) {
+		if p.Stage == profile.StageSweep && p.Phase == phase && !r.book.skipped(phase, p.Config.Label()) {
 			ps = append(ps, p)
 		}
 	}

@@ -51,20 +51,29 @@ func newTrial(phase profile.Phase, cfg engine.Config) *trial {
 // EnginesOf are the engines that Run may start for a candidate, as it starts them: one
 // where both phases can share it.
 func EnginesOf(o Options, cfg engine.Config) []engine.Config {
-	if o.Open.Mode == Aggregated {
-		return []engine.Config{newTrial(profile.Aggregated, cfg).cfg}
+	var engines []engine.Config
+	if o.Open.Mode == Aggregated { // the surfaces' come on top
+		engines = append(engines, newTrial(profile.Aggregated, cfg).cfg)
 	}
 	prefill, decode := newTrial(profile.Prefill, cfg), newTrial(profile.Decode, cfg)
-	if l := newLayout(cfg); o.Search != Grid && l.prefill.host == l.decode.host {
-		return []engine.Config{decode.cfg}
+	if l := newLayout(cfg); o.Search == Grid || l.prefill.host != l.decode.host {
+		engines = append(engines, prefill.cfg)
 	}
-	return []engine.Config{prefill.cfg, decode.cfg}
+	return append(engines, decode.cfg)
 }
 
-func (s *trial) label() string { return s.cfg.Parallelism.Label() }
+// measuring is what measures the trial's point.
+func (s *trial) measuring() *Instance {
+	if s.stage == profile.StageSurface && s.inst.Surfaces != nil {
+		return s.inst.Surfaces
+	}
+	return s.inst
+}
+
+func (s *trial) label() string { return s.cfg.Label() }
 
 // key names the trial in point ids.
-func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Parallelism.Slug() }
+func (s *trial) key() string { return string(s.phase) + "/" + s.cfg.Slug() }
 
 // spent is the host's cost until now, a running engine included: its own time
 // where it has one of its own, otherwise the clock's.

@@ -42,11 +42,11 @@ func newVerification(c recommend.Choice) Verification {
 // of reports whether v is of the pick that c holds, not of one before it.
 func (v Verification) of(c *recommend.Choice) bool {
 	pick := newVerification(*c)
-	return v.Phase == pick.Phase && v.Config.Parallelism == pick.Config.Parallelism && v.Asked == pick.Asked
+	return v.Phase == pick.Phase && v.Config.Slug() == pick.Config.Slug() && v.Asked == pick.Asked
 }
 
 // label is the pick's.
-func (v Verification) label() string { return v.Config.Parallelism.Label() }
+func (v Verification) label() string { return v.Config.Label() }
 
 // warn keeps a caveat of the verification.
 func (v *Verification) warn(code, format string, args ...any) {
@@ -243,7 +243,7 @@ func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string 
 	case a.Stopped != "":
 		return a.Stopped
 	case a.Failures > 0:
-		return fmt.Sprintf("%d of %d requests failed", a.Failures, a.Requests)
+		return fmt.Sprintf("%d of %s failed", a.Failures, engine.Count(a.Requests, "request"))
 	case a.Growing:
 		return "the queue grew as long as the load lasted"
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/recommend"
 )
@@ -111,7 +112,12 @@ func TestVerifyMissedAndTimeUp(t *testing.T) {
 // A load of too few requests for its percentile is sent again with more of them.
 func TestFewRequestsAreSentAgain(t *testing.T) {
 	long(t)
-	for seed := range uint64(4) {
+	t.Parallel()
+	seeds := uint64(1)
+	if enginetest.Full {
+		seeds = 8
+	}
+	for seed := range seeds {
 		b := newLab(map[string]law{"TP:4": affine(4)})
 		o := openOptions(b, Aggregated, 4)
 		o.SLA.Stat, o.Open.Requests, o.Seed = profile.P99, 1, seed
@@ -320,7 +326,7 @@ func TestCachedPromptsVerifyNoPrefill(t *testing.T) {
 		})
 	}
 	at := func(phase profile.Phase, l openLoad, sla profile.SLA) string {
-		p := summarizeOpen(Measurement{Requests: rs}, l, phase, engine.Config{}, 0, sla)
+		p := summarizeOpen(Measurement{Requests: rs}, l, phase, engine.Config{}, profile.EngineFacts{}, sla)
 		p.Phase = phase
 		return p.Untold(sla)
 	}

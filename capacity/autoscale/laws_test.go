@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner/policy"
 	"plimsoll/profile/trace"
@@ -19,7 +20,7 @@ import (
 // left a draining engine long before the rule may start another, so that what
 // drains does not come on top.
 func TestGPUHoursAreWithinTheBounds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		low := rapid.IntRange(1, 8).Draw(t, "min")
 		high := low + rapid.IntRange(0, 12).Draw(t, "more")
 		o := options(rapid.IntRange(low, high).Draw(t, "start"), time.Duration(rapid.IntRange(0, 300).Draw(t, "start-up"))*time.Second, rapid.Float64Range(1, 20).Draw(t, "full"))
@@ -39,7 +40,7 @@ func TestGPUHoursAreWithinTheBounds(t *testing.T) {
 
 // A constant load and engines that start at once: the rule settles, and stays.
 func TestConstantLoadSettles(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		o := options(rapid.IntRange(4, 40).Draw(t, "start"), 0, 1)
 		o.For = 2 * time.Hour
 		r, err := Run(steady(rapid.Float64Range(0.2, 1.2).Draw(t, "rate"), 10), o)

@@ -51,6 +51,17 @@ func Default() (Table, error) {
 // All are all prices, in the order of the tables.
 func (t Table) All() []Price { return slices.Clone(t.prices) }
 
+// Clouds are those with a price, in the order of the tables.
+func (t Table) Clouds() []string {
+	var out []string
+	for _, p := range t.prices {
+		if !slices.Contains(out, p.Cloud) {
+			out = append(out, p.Cloud)
+		}
+	}
+	return out
+}
+
 // Offers are the prices of a GPU in instances of at least minGPUs, the cheapest
 // first, of equal ones the smallest instance; any cloud's where cloud is empty.
 // Letter case does not matter.

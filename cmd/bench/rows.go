@@ -25,7 +25,7 @@ type row struct {
 // rows are those of the table.
 func rows() []row {
 	var all []row
-	for _, of := range []func() []row{client, surfaces, search, latency, simulator, plans, replays} {
+	for _, of := range []func() []row{client, surfaces, search, latency, simulator, plans} {
 		all = append(all, of()...)
 	}
 	return all
@@ -111,14 +111,5 @@ func plans() []row {
 	return []row{
 		{area, "Llama-3.1-70B for 100 requests/s sized by simulation, processor time", sized.in(cputime.Unit), "the published formulas", formula.in(cputime.Unit)},
 		{area, "GPUs of that plan, before spares", sized.in("GPUs"), "the published formulas", formula.in("GPUs")},
-	}
-}
-
-func replays() []row {
-	const area = "replay"
-	fluid, exact := benchmark{"planner/replay", "Swing/fluid"}, benchmark{"planner/replay", "Swing/exact"}
-	return []row{
-		{area, "a planner over three hours of 200 requests/s as a fluid, processor time", fluid.in(cputime.Unit), "request by request", exact.in(cputime.Unit)},
-		{area, "GPU-hours by it (nearer to 1 is better)", fluid.in("GPU-hours"), "request by request", exact.in("GPU-hours")},
 	}
 }

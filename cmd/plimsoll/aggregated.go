@@ -20,16 +20,21 @@ func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store
 		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
 		Aggregated: pick, Rejected: rejectedOf(c, res.Skips), Assumptions: aggregatedAssumptions(res, so),
-		Verified:   verifiedOf(res, so.Open.Source, o.sla),
+		Verified: verifiedOf(res, so.Open.Source, o.sla), Surfaces: surfacesOf(res),
 		Thresholds: store.Thresholds{DecodeKVUtilization: store.Bounds(recommend.DecodeKV(pick.KVUsage))},
 		Planner: store.PlannerSettings{
 			DecodeEngineNumGPU: p.Config.GPUs(), TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
 		},
 	}
+	if pick.SustainedRPS > 0 && pick.KVUsage > 0 {
+		rate := store.Bounds(recommend.AggregatedKV(pick.KVUsage))
+		rec.Thresholds.DecodeKVAtRate = &rate
+	}
 	if rec.Verified != nil && rec.Verified.Aggregated != nil {
 		rec.Feasible = rec.Feasible && rec.Verified.Aggregated.Holds
+		pick.UnderLoad = rec.Verified.Aggregated.Verdict(o.sla.Stat)
 	}
-	rec.Provenance = p.Provenance
+	rec.Provenance = profile.Weakest(p.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	rec.Warnings = j.warnings(res, so)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
@@ -43,6 +48,9 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	c := res.Aggregated
 	p, rps := aggregatedAt(res)
 	out := store.NewPick(p.Config.Parallelism)
+	if p.Config.Chunked {
+		out.Label, out.MaxNumBatchedTokens = p.Config.Label(), p.Config.Limits.MaxNumBatchedTokens
+	}
 	out.Interval, out.Why, out.ModelError = p.ThroughputInterval(), c.Why, p.ModelError
 	if rps > 0 && rps < c.Picked.RPS {
 		out.Interval = profile.Interval{Low: p.ThroughputPerGPU, High: p.ThroughputPerGPU * c.Picked.RPS / p.Rate}
@@ -83,18 +91,23 @@ func aggregatedDoubts(res sweep.Result, sla profile.SLA) []profile.Warning {
 // is with its points.
 func aggregatedTTFTError(res sweep.Result) profile.ModelError {
 	p := res.Aggregated.Picked.Point
-	return res.Engines[string(profile.Aggregated)+"/"+p.Config.Parallelism.Slug()].TTFTError
+	return res.Engines[string(profile.Aggregated)+"/"+p.Config.Slug()].TTFTError
 }
 
 // aggregatedAssumptions are printed and stored with every such result.
 func aggregatedAssumptions(res sweep.Result, so sweep.Options) []string {
-	return []string{
+	all := []string{
 		"requests: " + so.Open.Source,
 		"no KV reuse in the workload: the engine's prefix cache is off",
 		"prefill and decode run on the same engine, interleaved as it schedules them",
 		"throughput is output tokens/s/GPU at the highest rate at which TTFT and ITL both hold" + foundTo(res),
 		"each engine has a queue of its own",
 	}
+	if hasSurfaces(res) {
+		all = append(all, "surfaces are of prefill and decode apart on the picked engine: engine simulate, capacity plan and the planner interleave them; "+
+			"Dynamo's planner reads them as two pools, prefill and decode, and the aggregated rate not at all")
+	}
+	return all
 }
 
 // foundTo says how near above the recommended rate one was judged and did not surely hold.
@@ -126,7 +139,7 @@ func aggregatedTable(b *bytes.Buffer, out outcome) {
 		}
 		t.row(c.Label(), itoa(p.Config.GPUs()), rate, shownInFlight(p),
 			fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.TTFT.At(sla.Stat))), fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.ITLAt(sla))),
-			fmt.Sprintf("%.2f", p.ThroughputPerGPU), verdict(ch, c, sla))
+			fmt.Sprintf("%.2f", p.ThroughputPerGPU), out.verdict(ch, c))
 	}
 	b.WriteString(t.text("  "))
 }
@@ -153,6 +166,10 @@ func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	if !rec.Feasible {
 		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}
-	return append(lines, fmt.Sprintf("Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
+	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
 		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
+	if n := p.MaxNumBatchedTokens; n > 0 {
+		lines = append(lines, "Started with "+planChunk{Flags: chunkFlags(p.Parallelism(), n)}.flags())
+	}
+	return lines
 }

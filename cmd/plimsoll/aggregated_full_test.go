@@ -13,8 +13,7 @@ import (
 )
 
 // An engine that does both, in a process of its own, is profiled by requests that
-// come over HTTP: what is recommended was run at its rate, and is refused by whoever
-// plans by surfaces.
+// come over HTTP: what is recommended was run at its rate, and its surfaces are planned by.
 func TestAggregatedProfileOfAProcess(t *testing.T) {
 	long(t)
 	timed(t)
@@ -22,17 +21,15 @@ func TestAggregatedProfileOfAProcess(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	r := ran(t, exitDone, "profile-sla", "--mode", "aggregated", "--engine", "sim", "--gpu", "l4", "--tp", "2", // whose steps take 40 ms and more
-		"--isl", "100", "--osl", "6", "--ttft", "1000", "--itl", "50", "--load-time", "12s", "--output-dir", dir)
+		"--isl", "100", "--osl", "6", "--ttft", "1000", "--itl", "50", "--load-time", "6s", "--max-num-batched-tokens", "2048",
+		"--max-context-length", "256", "--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-in-flight", "8", "--output-dir", dir)
 	r.noOrphans(t)
-	if strings.Contains(r.errout.String(), "surfaces have fewer points") {
-		t.Error("a profile without surfaces speaks of theirs")
-	}
 	run, rec := results(t, dir)
 	pick, got := rec.Aggregated, rec.Verified.All()
 	if rec.Mode != store.Aggregated || !rec.Feasible || pick == nil || pick.Label != "TP:2" || pick.GPUs != 2 || len(got) != 1 || got[0] != rec.Verified.Aggregated {
 		t.Fatalf("recommended: %+v", rec)
 	}
-	if rec.Surfaces != (store.Surfaces{}) || rec.Prefill != nil || rec.Decode != nil || rec.Provenance != profile.Simulated || rec.Cost == nil || rec.Cost.Launches < 1 {
+	if !rec.Simulates() || rec.Prefill != nil || rec.Decode != nil || rec.Provenance != profile.Simulated || rec.Cost == nil || rec.Cost.Launches < 1 {
 		t.Errorf("recommended: %+v", rec)
 	}
 	a := got[0]
@@ -51,15 +48,8 @@ func TestAggregatedProfileOfAProcess(t *testing.T) {
 	}
 
 	ran(t, exitDone, "plot", dir)
-	for _, args := range [][]string{
-		{"capacity", "plan", "--peak-qps", "10", "--avg-isl", "100", "--avg-osl", "6", "--ttft-p99", "1000", "--itl-p99", "50", "--profile", dir},
-		{"capacity", "ratio", "--profile", dir},
-		{"planner", "serve", "--environment", "virtual", "--no-operation", "--accept-provenance", "simulated", "--profile", dir},
-	} {
-		r := ran(t, exitUsage, args...)
-		want := "plimsoll: error: --profile " + dir + ": it is of aggregated engines, and has no surfaces of prefill and decode to plan by\nplimsoll: hint: plimsoll profile-sla --mode disaggregated measures them\n"
-		if !strings.HasPrefix(r.errout.String(), want) || r.out.String() != "" {
-			t.Errorf("%s:\n%s%s", strings.Join(args[:2], " "), &r.out, &r.errout)
-		}
+	ran(t, exitDone, "engine", "simulate", "--profile", dir, "--rate", "1", "--isl", "100", "--osl", "6", "--requests", "20")
+	if r := ran(t, exitUsage, "capacity", "ratio", "--profile", dir); !strings.Contains(r.errout.String(), "no engine of it was picked for prefill or decode alone") {
+		t.Errorf("capacity ratio:\n%s", &r.errout)
 	}
 }

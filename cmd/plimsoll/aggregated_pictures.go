@@ -55,7 +55,7 @@ func plotLoads(run store.Run, rec store.Recommendation, latency underLoad) []plo
 			continue
 		}
 		c := plots.Candidate{
-			Label: p.Config.Parallelism.Label(), Latency: l, Low: time.Duration(i.Low), High: time.Duration(i.High),
+			Label: p.Config.Label(), Latency: l, Low: time.Duration(i.Low), High: time.Duration(i.High),
 			ThroughputPerGPU: p.ThroughputPerGPU, InFlight: p.Rate, Feasible: p.Meets(run.SLA), Picked: p.ID == pick.ID,
 		}
 		if c.Picked {

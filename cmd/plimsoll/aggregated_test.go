@@ -17,7 +17,7 @@ func TestAggregatedEstimateHasItsModelsError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, estimatedOf(dir, "--mode", "aggregated", "--tp", "1", "--ttft", "40", "--itl", "9")...)
 	_, rec := results(t, dir)
-	for _, want := range []string{"\nModel error of TTFT: within a factor of ", "\nModel error of ITL: " + shownError(rec.Aggregated.ModelError) + "\n"} {
+	for _, want := range []string{"\nModel error of TTFT: within a factor of ", "\nModel error of ITL: " + rec.Aggregated.ModelError.Words() + "\n"} {
 		if _, after, _ := strings.Cut(p.out.String(), "\nSuggested aggregated "); !strings.Contains(after, want) {
 			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
 		}

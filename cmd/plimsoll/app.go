@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/capacity"
+	"plimsoll/engine/field"
 )
 
 // Exit codes: what a script can tell from them is a contract.
@@ -31,15 +35,18 @@ type streams struct {
 	out, err io.Writer
 }
 
-// argumentsKey is where the command line lies among the app's metadata.
+// argumentsKey is where the command line, without credentials, lies among the app's
+// metadata.
 const argumentsKey = "arguments"
 
 // run is the whole program but for the process around it: it returns the exit
 // code, and every message it printed went to s.
 func run(ctx context.Context, args []string, s streams) int {
+	hidden := credentialsIn(args, os.Environ())
+	s.out, s.err = &screen{s.out, hidden}, &screen{s.err, hidden}
 	app := newApp(s)
 	own, extra := splitArguments(args)
-	app.Metadata = map[string]any{extraKey: extra, argumentsKey: args}
+	app.Metadata = map[string]any{extraKey: extra, argumentsKey: hidden.words(args), credentialsKey: hidden}
 	err := app.RunContext(ctx, own)
 	if err == nil {
 		return exitDone
@@ -49,26 +56,31 @@ func run(ctx context.Context, args []string, s streams) int {
 
 // report prints err with its hints and gives the exit code.
 func report(ctx context.Context, w io.Writer, err error) int {
-	var usage *usageError
-	var hinted *hintedError
+	var usage *field.Error
+	var hinted *field.Failure
 	if err = besideInfeasible(err); err == nil {
 		return exitInfeasible // its own report is printed already
 	}
-	code := exitFailed
+	code, text := exitFailed, oneLine(err)
 	switch {
 	case ctx.Err() != nil:
 		code = exitInterrupted
-		err = fmt.Errorf("interrupted: %w", err)
+		if text = "interrupted: " + text; errors.Is(err, context.Canceled) {
+			text = "interrupted"
+		}
+	case errors.Is(err, capacity.ErrTooLarge):
+		err = field.WithHint(err, "look at the units of rate, lengths and SLO")
+		code = exitUsage
 	case errors.As(err, &usage):
 		code = exitUsage
 	}
-	say(w, "error", "%s", oneLine(err))
+	say(w, "error", "%s", text)
 	if errors.As(err, &usage) {
-		hints(w, usage.hints)
+		hints(w, usage.Hints)
 	}
 	switch {
 	case errors.As(err, &hinted):
-		hints(w, hinted.hints)
+		hints(w, hinted.Hints)
 	case diskFull(err):
 		say(w, "hint", "make room where that is written")
 	}
@@ -84,36 +96,6 @@ func hints(w io.Writer, hs []string) {
 // oneLine keeps the lines of a multi-line error readable under one prefix.
 func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "\nplimsoll: error: ")
-}
-
-// usageError is a wrong asking: exit 2.
-type usageError struct {
-	msg   string
-	hints []string
-}
-
-func (e *usageError) Error() string { return e.msg }
-
-func usagef(format string, args ...any) *usageError {
-	return &usageError{msg: fmt.Sprintf(format, args...)}
-}
-
-func (e *usageError) hint(format string, args ...any) *usageError {
-	e.hints = append(e.hints, fmt.Sprintf(format, args...))
-	return e
-}
-
-// hintedError is a failed doing with a word of advice: exit 1.
-type hintedError struct {
-	err   error
-	hints []string
-}
-
-func (e *hintedError) Error() string { return e.err.Error() }
-func (e *hintedError) Unwrap() error { return e.err }
-
-func withHint(err error, format string, args ...any) error {
-	return &hintedError{err: err, hints: []string{fmt.Sprintf(format, args...)}}
 }
 
 // infeasibleError says that the job is done and nothing meets the SLA: exit 4.
@@ -204,9 +186,9 @@ func leftOver(args []string, allowed int) error {
 		if i < allowed && !isFlag(a) {
 			continue
 		}
-		e := usagef("unexpected argument %q", a)
+		e := field.Errorf("unexpected argument %q", a)
 		if slices.ContainsFunc(args, isFlag) {
-			return e.hint("flags come before arguments")
+			return e.Hint("flags come before arguments")
 		}
 		return e
 	}
@@ -214,18 +196,18 @@ func leftOver(args []string, allowed int) error {
 }
 
 func usageFromFlags(c *cli.Context, err error, _ bool) error {
-	e := usagef("%v", err)
+	e := field.Errorf("%v", err)
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		name = strings.TrimLeft(name, "-")
-		e = usagef("unknown flag --%s", name)
+		e = field.Errorf("unknown flag --%s", name)
 		if says, ok := upstreamFlags()[name]; ok && c.Command != nil && c.Command.Name == profileName {
-			return e.hint("%s", says)
+			return e.Hint("%s", says)
 		}
 		if n := nearest(name, flagNames(c)); n != "" {
-			return e.hint("did you mean --%s?", n)
+			return e.Hint("did you mean --%s?", n)
 		}
 	}
-	return e.hint("see plimsoll %s--help", commandPath(c))
+	return e.Hint("see plimsoll %s--help", commandPath(c))
 }
 
 func commandPath(c *cli.Context) string {
@@ -261,7 +243,7 @@ func outputFormat(c *cli.Context) (string, error) {
 		if f == "csv" && c.Command.Name == "compare" { // whose result is a table
 			return f, nil
 		}
-		return "", usagef("--format %q: want text or json", f)
+		return "", field.Errorf("--format %q: want text or json", f)
 	}
 }
 

@@ -37,7 +37,8 @@ exec plimsoll engine serve --model "$model" --gpu l40s --tp "$tp" --port "$port"
 // With GPUs that NVML lists and vllm on PATH, auto profiles vllm on those GPUs,
 // and still believes the server that says of itself that it is simulated.
 func TestAutoTakesGPUsAndVLLM(t *testing.T) {
-	long(t) // alone: the stand-in's steps are those of two GPUs, short ones
+	long(t)
+	t.Parallel()
 	cc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("NOT RUN: a stand-in for libnvidia-ml.so.1 takes gcc, which is not here")

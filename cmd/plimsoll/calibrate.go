@@ -9,8 +9,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile/store"
 )
 
@@ -60,11 +64,11 @@ func calibrateAction(c *cli.Context) error {
 	case p.err != nil:
 		return p.err
 	case ask.from == "":
-		return usagef("calibrate needs a profile's folder or a CSV file").hint("plimsoll calibrate profiling_results")
+		return field.Errorf("calibrate needs a profile's folder or a CSV file").Hint("plimsoll calibrate profiling_results")
 	case ask.output == "":
-		return usagef("--output is empty: want a file")
+		return field.Errorf("--output is empty: want a file")
 	}
-	cat, err := loadCatalog(c.String("catalog"))
+	cat, err := catalog.Load(c.String("catalog"))
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func calibrateAction(c *cli.Context) error {
 	}
 	points, err := readPoints(ask, cat)
 	if err != nil {
-		return usagef("calibrate: %v", err)
+		return field.Errorf("calibrate: %v", err)
 	}
 	return calibrate(c, ask, points)
 }
@@ -95,13 +99,13 @@ func refuseOutput(output, from string, force bool) error {
 		return nil //nolint:nilerr // nothing is there; what else is wrong shows when it is written
 	}
 	if there.IsDir() {
-		return usagef("--output %s is a folder: want a file", output)
+		return field.Errorf("--output %s is a folder: want a file", output)
 	}
 	if in, err := os.Stat(from); err == nil && os.SameFile(in, there) {
-		return usagef("--output %s is the file of points itself: want another", output)
+		return field.Errorf("--output %s is the file of points itself: want another", output)
 	}
 	if !force {
-		return usagef("--output %s exists already", output).hint("--force writes over it")
+		return field.Errorf("--output %s exists already", output).Hint("--force writes over it")
 	}
 	return nil
 }
@@ -114,7 +118,7 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 	}
 	fit, report, err := latency.Calibrate(prior, points.obs)
 	if err != nil {
-		return usagef("calibrate %s: %v", ask.from, err)
+		return field.Errorf("calibrate %s: %v", ask.from, err)
 	}
 	if e := points.engine; e != nil {
 		fit.Engine, fit.Version = e.engine, e.version
@@ -142,7 +146,7 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 // where there is one.
 func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	if name != "" {
-		f, err := loadFit("prior", name)
+		f, err := build.LoadFit(field.Prior, name)
 		return f, "--prior names it", err
 	}
 	fits, of := latency.Fits(), ""
@@ -154,7 +158,7 @@ func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	}
 	f, err := latency.Nearest(fits, points.obs)
 	if err != nil {
-		return f, "", usagef("calibrate: %v", err)
+		return f, "", field.Errorf("calibrate: %v", err)
 	}
 	if len(fits) == 1 {
 		return f, "it is the only shipped fit" + of, nil
@@ -205,7 +209,7 @@ func fitJSON(f latency.Fit) ([]byte, error) {
 
 func (c calibration) text() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Calibrated %s on %d points\nBegun from %s: %s\n\n", c.Prior, c.Points, c.Prior, c.Why)
+	fmt.Fprintf(&b, "Calibrated %s on %s\nBegun from %s: %s\n\n", c.Prior, engine.Count(c.Points, "point"), c.Prior, c.Why)
 	t := newTable("latency", "points", "before", "after", "leave-one-out")
 	for _, row := range []struct {
 		name               string
@@ -218,7 +222,7 @@ func (c calibration) text() []byte {
 	}
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(&b, "\nMedian and p90 of the relative error. With this fit, estimates carry\n")
-	fmt.Fprintf(&b, "  TTFT       %s\n  ITL, TPOT  %s\n", shownError(modelError(c.Fit.TTFT)), shownError(modelError(c.Fit.TPOT)))
+	fmt.Fprintf(&b, "  TTFT       %s\n  ITL, TPOT  %s\n", dep.ModelError(c.Fit.TTFT).Words(), dep.ModelError(c.Fit.TPOT).Words())
 	fmt.Fprintf(&b, "File: %s (plimsoll profile-sla --engine estimate --fit %s …)\n", c.Output, c.Output)
 	return b.Bytes()
 }

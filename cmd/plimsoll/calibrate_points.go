@@ -83,7 +83,7 @@ func (on ranOn) of(p profile.Point, served string, cat catalog.Catalog) (m catal
 	if gpu == "" {
 		return m, g, errors.New("the profile does not say on which GPU: --gpu NAME does")
 	}
-	if m, err = findModel(cat, cmp.Or(on.model, p.Config.Model, served)); err != nil {
+	if m, err = cat.ModelOrFile(cmp.Or(on.model, p.Config.Model, served)); err != nil {
 		return m, g, fmt.Errorf("%w; --model NAME says which of the catalog's it is", err)
 	}
 	g, err = cat.GPU(gpu)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
 )
 
@@ -44,7 +45,7 @@ type suggestedRow struct {
 func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) error {
 	rows, err := readTableFile(ask, cat)
 	if err != nil {
-		return usagef("calibrate: %v", err)
+		return field.Errorf("calibrate: %v", err)
 	}
 	var known pointSet
 	for _, r := range rows {
@@ -63,7 +64,7 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 		say(c.App.ErrWriter, "warning", "%s:%d: left out: %s", ask.from, l.Line, l.Reason)
 	}
 	if len(out.Rows) == 0 {
-		return usagef("calibrate: %s: no row can run", ask.from)
+		return field.Errorf("calibrate: %s: no row can run", ask.from)
 	}
 	if out.able < ask.suggest {
 		say(c.App.ErrWriter, "warning", "%s", out.fewer(ask.from))

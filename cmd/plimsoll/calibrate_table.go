@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/latency"
 )
 
@@ -206,7 +207,7 @@ func (p *rowParser) number(column string) float64 {
 func (p *rowParser) precision(m catalog.Model) engine.DType {
 	switch d := engine.DType(strings.ToLower(p.row["precision"])); d {
 	case "":
-		return storageOf("", m).weights
+		return dep.StorageOf("", m).Weights
 	case engine.BF16, engine.FP8, engine.FP4:
 		return d
 	default:

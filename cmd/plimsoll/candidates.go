@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 	"plimsoll/sweep"
 )
@@ -22,62 +25,38 @@ func (d deployment) candidates(o profileOptions) ([]engine.Config, []profile.Ski
 		base.Parallelism = engine.TP(d.gpuCount)
 		return []engine.Config{base}, nil, nil
 	}
-	layouts, skips := d.layouts(o)
+	layouts, refused := d.layouts(o)
 	fits := d.fits(o)
-	cs, unfit := sweep.Candidates(base, d.gpuCount, layouts, fits)
-	skips = append(skips, unfit...)
-	slices.SortStableFunc(skips, func(a, b profile.Skip) int { return cmp.Compare(gpusIn(a.Label), gpusIn(b.Label)) })
-	reasons := make([]string, 0, len(skips))
-	for i := range skips {
-		s := &skips[i]
+	cs, unfit := dep.Candidates(base, d.gpuCount, layouts, fits)
+	refused = append(refused, unfit...)
+	dep.ByGPUs(refused)
+	var skips []profile.Skip
+	reasons := make([]string, 0, len(refused))
+	for _, r := range refused {
+		s := profile.Skip{Label: r.Parallelism.Label(), Reason: r.Err.Error()}
 		if d.model != nil {
 			s.Reason = strings.TrimPrefix(s.Reason, d.model.Name+" at "+s.Label+": ") // which is said anyway
 		}
+		skips = append(skips, s)
 		reasons = append(reasons, s.Label+": "+s.Reason)
 	}
 	if len(cs) > 0 {
 		return d.forTraffic(o, cs), skips, nil
 	}
-	e := usagef("no layout is left: %s", strings.Join(reasons, "; "))
+	e := field.Errorf("no layout is left: %s", strings.Join(reasons, "; "))
 	if d.model != nil && d.gpu != nil {
 		return nil, skips, d.wouldFit(e, base, layouts, o, fits)
 	}
 	return nil, skips, e
 }
 
-// gpusIn is how many GPUs a label's layout takes.
-func gpusIn(label string) int {
-	p, err := engine.ParseParallelism(label)
-	if err != nil {
-		return 0 // not of a label that Label wrote
-	}
-	return p.GPUs()
-}
-
-// layouts are those asked for, else those worth trying for the model, with what
-// was left out of these; powers of two of TP where the model is not known, or
-// its engine has no way to spread experts.
-func (d deployment) layouts(o profileOptions) ([]engine.Parallelism, []profile.Skip) {
+// layouts are those asked for, else those worth trying, with what was left out of
+// these.
+func (d deployment) layouts(o profileOptions) ([]engine.Parallelism, []dep.Refusal) {
 	if len(o.layouts) > 0 {
 		return o.layouts, nil
 	}
-	if d.model == nil || !d.spreadsExperts() {
-		return powersOfTwo(d.gpuCount), nil
-	}
-	fit, out := d.model.Layouts(d.gpuCount, d.weights.weights)
-	var skips []profile.Skip
-	for _, u := range out {
-		skips = append(skips, profile.Skip{Label: u.Parallelism.Label(), Reason: u.Err.Error()})
-	}
-	return fit, skips
-}
-
-func powersOfTwo(gpus int) []engine.Parallelism {
-	var out []engine.Parallelism
-	for n := 1; n <= gpus; n *= 2 {
-		out = append(out, engine.TP(n))
-	}
-	return out
+	return dep.Layouts(d.model, d.spreadsExperts(), d.gpuCount, d.weights.Weights)
 }
 
 // spreadsExperts reports whether the engine can be asked for TEP and DEP.
@@ -113,17 +92,15 @@ func (d deployment) room(o profileOptions) func(engine.Config) error {
 	switch {
 	case d.model == nil, d.gpu == nil && !d.spreadsExperts(): // such an engine may be one on the CPU, with TP threads
 		return func(engine.Config) error { return nil }
-	case d.gpu == nil:
-		return func(c engine.Config) error { return d.model.Splits(c.Parallelism, c.Weights) }
 	}
 	return func(c engine.Config) error {
 		c = o.holding(c)
-		if d.modelled() && o.kvTokens > 0 {
-			if err := kvBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
+		if d.gpu != nil && d.modelled() && o.kvTokens > 0 {
+			if err := dep.KVBeyond(*d.model, *d.gpu, c, o.kvTokens); err != nil {
 				return fmt.Errorf("--kv-tokens: %w", err)
 			}
 		}
-		return latency.Check(*d.model, *d.gpu, c)
+		return dep.Room(*d.model, d.gpu, c)
 	}
 }
 
@@ -136,37 +113,34 @@ func (o profileOptions) holding(c engine.Config) engine.Config {
 // wouldFit hints at what would have room: another layout, or the ones asked for
 // on more GPUs; and at the largest one asked for, smaller weights or a shorter
 // context.
-func (d deployment) wouldFit(e *usageError, base engine.Config, asked []engine.Parallelism, o profileOptions, fits func(engine.Config) error) error {
+func (d deployment) wouldFit(e *field.Error, base engine.Config, asked []engine.Parallelism, o profileOptions, fits func(engine.Config) error) error {
 	most := engine.TP(d.gpuCount)
 	for i, p := range asked {
 		if n := p.GPUs(); n <= d.gpuCount && (i == 0 || n >= most.GPUs()) {
 			most = p
 		}
 	}
-	others := powersOfTwo(mostHinted)
-	if d.spreadsExperts() {
-		worth, _ := d.model.Layouts(mostHinted, base.Weights)
-		others = append(worth, others...)
-	}
+	worth, _ := dep.Layouts(d.model, d.spreadsExperts(), mostHinted, base.Weights)
+	others := append(worth, dep.PowersOfTwo(mostHinted)...)
 	for _, p := range append(slices.Clone(asked), others...) {
 		if base.Parallelism = p; fits(base) != nil {
 			continue
 		}
 		if p.GPUs() <= d.gpuCount {
-			e = e.hint("%s would do", layoutFlag(p))
+			e = e.Hint("%s would do", layoutFlag(p))
 		} else {
-			e = e.hint("--gpu-count %d with %s would do", p.GPUs(), layoutFlag(p))
+			e = e.Hint("--gpu-count %d with %s would do", p.GPUs(), layoutFlag(p))
 		}
 		break
 	}
 	if base.Parallelism = most; fits(base) == nil {
 		return e
 	}
-	if w := smallerWeights(base, fits); w != "" {
-		e = e.hint("--weights %s with %s would do", w, layoutFlag(most))
+	if w := dep.SmallerWeights(base, fits); w != "" {
+		e = e.Hint("--weights %s with %s would do", w, layoutFlag(most))
 	}
-	if n := contextRoom(*d.model, *d.gpu, base); n >= o.isl+o.osl && n < base.Limits.MaxModelLen {
-		e = e.hint("--max-context-length %d with %s would do", n, layoutFlag(most))
+	if n := dep.ContextRoom(*d.model, *d.gpu, base); n >= o.isl+o.osl && n < base.Limits.MaxModelLen {
+		e = e.Hint("--max-context-length %d with %s would do", n, layoutFlag(most))
 	}
 	return e
 }
@@ -239,13 +213,13 @@ func (d deployment) checkContext(o profileOptions) error {
 	if o.maxContext > 0 && (limit == 0 || o.maxContext < limit) {
 		limit, what = o.maxContext, "--max-context-length"
 	} else if o.maxContext > limit && limit > 0 {
-		return usagef("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
+		return field.Errorf("--max-context-length %d: %s takes %d at most", o.maxContext, what, limit)
 	}
 	if d.modelled() && o.kvTokens > 0 && (limit == 0 || o.kvTokens < limit) {
 		limit, what = o.kvTokens, "--kv-tokens"
 	}
 	if limit > 0 && o.isl+o.osl > limit {
-		return usagef("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
+		return field.Errorf("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
 	}
 	return nil
 }
@@ -262,6 +236,7 @@ func (d deployment) speed(c engine.Config) (latency.Model, error) {
 type expectation struct {
 	latency.Model
 	kvTokens int
+	context  int // tokens of a sequence that runs in the engine
 }
 
 // Join implements sweep.Expectation.
@@ -272,16 +247,49 @@ func (e expectation) Join(inFlight int, context float64) time.Duration {
 	return (e.StepTime(b) - alone).Duration()
 }
 
-func (e expectation) KVTokens() int { return cmp.Or(e.kvTokens, e.Model.KVTokens()) }
+func (e expectation) KVTokens() int { return cmp.Or(e.kvTokens, e.KVTokensAt(e.context)) }
+
+// WindowedKV implements sweep.Expectation.
+func (e expectation) WindowedKV() engine.WindowedKV {
+	if e.kvTokens > 0 { // the flag says one capacity
+		return engine.WindowedKV{}
+	}
+	return e.Model.WindowedKV()
+}
 
 func (e expectation) TTFT(isl int) time.Duration { return e.Model.TTFT(isl, 0) }
 
 // Errors implements sweep.Expectation.
 func (e expectation) Errors() (ttft, itl profile.ModelError) {
-	return modelError(e.TTFTError()), modelError(e.ITLError())
+	return dep.ModelError(e.TTFTError()), dep.ModelError(e.ITLError())
 }
 
 func (d deployment) expect(c engine.Config) (sweep.Expectation, bool) {
 	m, err := d.speed(c)
-	return expectation{m, d.kvTokens}, err == nil
+	return expectation{m, d.kvTokens, d.context}, err == nil
+}
+
+// forTraffic gives modelled candidates a context for the longest request that is to
+// be played, as far as the model and each one's KV cache have it; surfaces reach no
+// further for that. One that was asked for stays.
+func (d deployment) forTraffic(o profileOptions, cs []engine.Config) []engine.Config {
+	if !d.modelled() || o.maxContext > 0 {
+		return cs
+	}
+	for i, c := range cs {
+		room := cmp.Or(o.kvBlocks(sim.DefaultBlockSize)*sim.DefaultBlockSize, dep.ContextRoom(*d.model, *d.gpu, c))
+		cs[i].Limits.MaxModelLen = max(c.Limits.MaxModelLen, min(o.traffic.longest(), d.model.MaxContext, room))
+	}
+	return cs
+}
+
+// kvWarnings are those of the candidates whose KV cache --kv-tokens says.
+func (d deployment) kvWarnings(o profileOptions, cs []engine.Config) []profile.Warning {
+	var out []profile.Warning
+	for _, c := range cs {
+		if l, err := d.speed(c); err == nil && d.modelled() && o.kvTokens > 0 {
+			out = append(out, dep.KVWarnings("--kv-tokens", l, c.Label(), o.kvTokens)...)
+		}
+	}
+	return out
 }

@@ -15,6 +15,8 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/autoscale"
 	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner/policy"
 	"plimsoll/profile"
@@ -22,7 +24,7 @@ import (
 )
 
 func capacityAutoscaleCommand() *cli.Command {
-	flags := slices.Concat(dayFlags(), sloFlags()[:3], moneyFlags(), engineFlags(), stringFlags("autoscaling", [][3]string{
+	flags := slices.Concat(dayFlags(), latencyFlags(), moneyFlags(), engineFlags(), stringFlags("autoscaling", [][3]string{
 		{"start-up", "15s,5m", "`times` from the decision to start an engine until it serves, to compare"},
 		{"min-gpus", "", "fewest `GPUs`, of all pools together (default: one engine in each)"},
 		{"max-gpus", "", "most `GPUs`, of all pools together (default: those of the static fleet)"},
@@ -44,30 +46,29 @@ func capacityAutoscaleCommand() *cli.Command {
 // engineFlags are those of capacity plan that say which engines to size.
 func engineFlags() []cli.Flag {
 	return slices.DeleteFunc(planFlags(), func(f cli.Flag) bool {
-		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot", "report", "mixed-gpus"}, f.Names()[0])
+		return slices.Contains([]string{"method", "throughput", "utilization-target", "emit", "plot", "report", "mixed-gpus", "gpu-count"}, f.Names()[0])
 	})
 }
 
 // parseEngines reads what engineFlags say.
 func parseEngines(p *parser, o *capacityOptions) {
-	o.fleet = fleetPlan{
-		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
-		weights: p.weights(), async: "auto",
-		limits: engine.Limits{
+	o.fleet = build.Options{
+		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
+		Weights: p.weights(), Async: "auto",
+		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
+			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
 		},
 	}
 	o.gpus = parseGPUs(p, o.fleet)
-	o.tps = []int{1, 2, 4, 8}
-	if p.name("tp") != "" {
-		o.tps = p.sizes("tp")
-	}
+	o.asked, o.maxEngine = p.layouts(), p.integer("max-gpus-per-engine", 1, maxGPUs, 16)
+	p.needs(o.asked == nil, "without --tp and --parallelism, which say it", "max-gpus-per-engine")
 	o.strategy = capacity.Strategy(p.choice("strategy", "disaggregated", "aggregated", "auto", "colocated"))
 	if o.strategy == "colocated" {
 		o.strategy = capacity.Aggregated
 	}
 	o.seed = uint64(p.integer("seed", 0, 1<<53, 1)) //nolint:gosec // not negative
-	p.needs(o.fleet.profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "parallelism", "max-gpus-per-engine", "weights", "fit")
 }
 
 // autoscaleOptions are what the flags ask for.
@@ -91,10 +92,10 @@ func parseAutoscale(p *parser) autoscaleOptions {
 	o.least, o.most = p.integer("min-gpus", 1, maxPoolGPUs, 0), p.integer("max-gpus", 1, maxPoolGPUs, 0)
 	o.every = p.duration("interval")
 	if o.every > time.Hour || (p.err == nil && o.every < time.Second) {
-		p.fail(usagef("--interval %v: want 1s to 1h", o.every))
+		p.fail(field.Errorf("--interval %v: want 1s to 1h", o.every))
 	}
 	if o.least > 0 && o.most > 0 && o.least > o.most {
-		p.fail(usagef("--min-gpus %d is above --max-gpus %d", o.least, o.most))
+		p.fail(field.Errorf("--min-gpus %d is above --max-gpus %d", o.least, o.most))
 	}
 	o.plot = p.writable("plot")
 	if p.err == nil && o.arrivals == nil {
@@ -126,15 +127,15 @@ func dayFlags() []cli.Flag {
 func (p *parser) durations(name string, most time.Duration) []time.Duration {
 	var out []time.Duration
 	for s := range strings.SplitSeq(p.c.String(name), ",") {
-		d, err := time.ParseDuration(strings.TrimSpace(s))
+		d, err := parseTime(s, time.Millisecond)
 		if err != nil || d < 0 || d > most {
-			p.fail(usagef("--%s %q: want times from 0s to %v, such as 15s,2m", name, s, most))
+			p.fail(field.Errorf("--%s %q: want times from 0s to %v, such as 15s,2m, or milliseconds", name, s, most))
 			return nil
 		}
 		out = append(out, d)
 	}
 	if len(out) > mostStartUps {
-		p.fail(usagef("--%s names %d times: want at most %d", name, len(out), mostStartUps))
+		p.fail(field.Errorf("--%s names %d times: want at most %d", name, len(out), mostStartUps))
 	}
 	return out
 }
@@ -193,22 +194,16 @@ func (o capacityOptions) cheapest() (candidate, capacity.Sized, error) {
 	if err != nil {
 		return candidate{}, capacity.Sized{}, err
 	}
-	byFloor(cs, traffic, o.slo)
-	best, at := capacity.Sized{}, -1
+	all := make([]capacity.Variants, len(cs))
 	for i, cand := range cs {
-		if at >= 0 && best.Infeasible == nil && cand.layout.FloorUSD(traffic, o.slo) >= best.HourlyUSD {
-			continue
-		}
-		o.sizing(cand)
-		s, err := capacity.Size(cand.layout, traffic, o.slo, o.sizeOptions(cand, capacity.SizeOptions{AtOnce: atOnce}))
-		if err != nil {
-			return cand, s, fmt.Errorf("sizing %s: %w", cand.name(), err)
-		}
-		if at < 0 || s.Infeasible == nil && (best.Infeasible != nil || s.HourlyUSD < best.HourlyUSD) {
-			best, at = s, i
-		}
+		all[i] = cand.variants()
 	}
-	return cs[at], best, nil
+	options := o.sizeOptions(cs[0], capacity.SizeOptions{AtOnce: atOnce, Begin: o.sizing})
+	at, sized, err := capacity.Cheapest(all, traffic, o.slo, options)
+	if err != nil {
+		return candidate{}, capacity.Sized{}, err
+	}
+	return cs[at].chosen(sized[at]), sized[at], nil
 }
 
 // day runs the static fleet, whose progress is seen, and the autoscaled one with
@@ -292,8 +287,8 @@ func (o autoscaleOptions) run(l capacity.Layout, sized capacity.Sized) (autoscal
 		part := float64(sized.Replicas[i]*pool.GPUs) / float64(sized.GPUs) / float64(o.cells) // of a bound on all GPUs
 		rule := policy.DefaultSimple(pool.GPUs, max(pool.GPUs, whole(part*float64(o.least))), whole(part*float64(cmp.Or(o.most, o.cells*sized.GPUs))))
 		if err := rule.Check(); err != nil {
-			return r, usagef("--min-gpus and --max-gpus leave the %s pool %d to %d GPUs: %v", pool.Engine.Role, o.cells*rule.MinGPUs, o.cells*rule.MaxGPUs, err).
-				hint("the bounds are shared as the static fleet's %d GPUs are, in whole engines", o.cells*sized.GPUs)
+			return r, field.Errorf("--min-gpus and --max-gpus leave the %s pool %d to %d GPUs: %v", pool.Engine.Role, o.cells*rule.MinGPUs, o.cells*rule.MaxGPUs, err).
+				Hint("the bounds are shared as the static fleet's %d GPUs are, in whole engines", o.cells*sized.GPUs)
 		}
 		r.Rules = append(r.Rules, rule)
 	}

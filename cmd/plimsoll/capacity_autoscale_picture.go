@@ -11,7 +11,6 @@ import (
 
 	"plimsoll/capacity/autoscale"
 	"plimsoll/plots"
-	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
 
@@ -101,7 +100,7 @@ func (d autoscaledDay) picture() (*plots.Picture, error) {
 	c := plots.Caption{
 		Model: o.servedModel(), GPU: strings.Join(distinct(f.GPUs), " and "), Configuration: f.Layout, Engine: f.Source,
 		ISL: int(math.Round(o.workload.AvgISL)), OSL: int(math.Round(o.workload.AvgOSL)),
-		SLA:        profile.SLA{TTFT: o.slo.TTFTP99, ITL: o.slo.ITLP99, Stat: profile.P99},
+		SLA:        o.slo.SLA(),
 		Provenance: d.provenance, Feasible: true, Note: d.verdict(f),
 	}
 	panels := []plots.Panel{

@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/autoscale"
+	"plimsoll/engine"
 	"plimsoll/planner/policy"
 	"plimsoll/profile"
 )
@@ -60,20 +61,20 @@ type ruleFile struct {
 
 // fleetRun is one fleet's day.
 type fleetRun struct {
-	StartUp    *float64 `json:"start_up_seconds,omitempty"` // none of the static fleet
-	GPUHours   float64  `json:"gpu_hours"`
-	Saved      float64  `json:"gpu_hours_saved"` // share of the static fleet's
-	USD        float64  `json:"cost_usd"`
-	SavedUSD   float64  `json:"cost_saved_usd"`
-	Least      int      `json:"least_gpus"`
-	Most       int      `json:"most_gpus"`
-	Changes    int      `json:"changes"`
-	Attainment float64  `json:"attainment"` // the least of those below
-	HoldsSLO   bool     `json:"holds_slo"`
-	TTFT       float64  `json:"ttft_attainment"`
-	ITL        float64  `json:"itl_attainment"`
-	E2E        float64  `json:"e2e_attainment"`
-	Requests   int64    `json:"requests"`
+	StartUp    *float64     `json:"start_up_seconds,omitempty"` // none of the static fleet
+	GPUHours   float64      `json:"gpu_hours"`
+	Saved      float64      `json:"gpu_hours_saved"` // share of the static fleet's
+	USD        capacity.USD `json:"cost_usd"`
+	SavedUSD   capacity.USD `json:"cost_saved_usd"`
+	Least      int          `json:"least_gpus"`
+	Most       int          `json:"most_gpus"`
+	Changes    int          `json:"changes"`
+	Attainment float64      `json:"attainment"` // the least of those below
+	HoldsSLO   bool         `json:"holds_slo"`
+	TTFT       float64      `json:"ttft_attainment"`
+	ITL        float64      `json:"itl_attainment"`
+	E2E        float64      `json:"e2e_attainment"`
+	Requests   int64        `json:"requests"`
 	result     autoscale.Result
 }
 
@@ -134,9 +135,9 @@ func (d autoscaledDay) hours() float64 {
 
 func (d autoscaledDay) traffic() string {
 	if d.options.arrivals != nil {
-		return fmt.Sprintf("the trace's %d requests in %.4g hours", d.static.Requests, d.hours())
+		return fmt.Sprintf("the trace's %s in %.4g hours", engine.Count(d.static.Requests, "request"), d.hours())
 	}
-	words := fmt.Sprintf("a day of %s from midnight, %d requests, Poisson at each hour's rate", d.options.workload.Pattern, d.static.Requests)
+	words := fmt.Sprintf("a day of %s from midnight, %s, Poisson at each hour's rate", d.options.workload.Pattern, engine.Count(d.static.Requests, "request"))
 	if d.options.cells > 1 {
 		words += fmt.Sprintf(", in one of %d equal cells with a router and rules of its own; GPUs and money are times %d", d.options.cells, d.options.cells)
 	}
@@ -183,15 +184,15 @@ func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) flee
 
 // usd is the bill of a run: in each interval for the whole instances that its GPUs
 // on average take.
-func (d autoscaledDay) usd(r autoscale.Result) float64 {
-	sum := 0.0
+func (d autoscaledDay) usd(r autoscale.Result) capacity.USD {
+	sum := capacity.USD(0)
 	for _, h := range r.Held {
 		gpus := make([]float64, len(h.GPUs))
 		for i, n := range h.GPUs {
 			gpus[i] = float64(d.options.cells) * n
 		}
 		_, usd := d.candidate.layout.Billed(gpus)
-		sum += h.Hours * usd
+		sum += capacity.USD(h.Hours) * usd
 	}
 	return sum
 }
@@ -216,13 +217,14 @@ func gpusOf(l autoscale.Look) int {
 
 func (d autoscaledDay) text(b *bytes.Buffer) {
 	f := d.file()
+	implausibleLines(b, f.Warnings)
 	if f.Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
 	}
 	head(b, f.Workload, f.SLO)
 	fmt.Fprintf(b, "Simulated: %s\n", f.Traffic)
-	fmt.Fprintf(b, "Static fleet, sized for the peak: %s engines of %s on %s, %d GPUs; step times: %s; prices: %s\n\n",
-		d.engines(), f.Layout, strings.Join(distinct(f.GPUs), " and "), f.Static.Most, f.Source, strings.Join(f.Prices, "; "))
+	fmt.Fprintf(b, "Static fleet, sized for the peak: %s engines of %s on %s, %s; step times: %s; prices: %s\n\n",
+		d.engines(), f.Layout, strings.Join(distinct(f.GPUs), " and "), engine.Count(f.Static.Most, "GPU"), f.Source, strings.Join(f.Prices, "; "))
 	t := newTable("fleet", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "changes", "attainment", "TTFT kept", "ITL kept", "holds the SLO")
 	t.rows = append(t.rows, f.Static.row("static", "–"))
 	for i, r := range f.Autoscaled {
@@ -231,7 +233,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%%s\n\n", f.Hours, d.wholeInstances())
 	for i, r := range f.Rules {
-		fmt.Fprintf(b, "  rule, %s pool: %d to %d GPUs, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, r.Max, short(d.options.every), short(d.rules[i].Cooldown), r.Full)
+		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(d.options.every), short(d.rules[i].Cooldown), r.Full)
 	}
 	b.WriteString("\n  " + d.verdict(f) + "\n")
 	for _, w := range f.Warnings {

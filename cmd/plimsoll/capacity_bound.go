@@ -19,7 +19,7 @@ const wave = 4
 // itself, and as the cheaper one of its pools with another candidate's.
 type bounded struct {
 	candidate
-	usd, own float64
+	usd, own capacity.USD
 	with     []candidate // its prefill pool with the cheapest decode pool, and the other way round
 }
 
@@ -27,9 +27,9 @@ type bounded struct {
 // of one may go together with the other pool of another, on the same GPU unless
 // different ones may be mixed.
 func (z *sizing) bounds(cs []candidate) []bounded {
-	floors := make([][]float64, len(cs))
+	floors := make([][]capacity.USD, len(cs))
 	for i, c := range cs {
-		floors[i] = c.layout.PoolFloorsUSD(z.traffic, z.slo)
+		floors[i] = c.variants().PoolFloorsUSD(z.traffic, z.slo)
 	}
 	// The candidate with the cheapest such pool; the same where it is no matter.
 	least := func(gpu string, pool int) int {
@@ -68,9 +68,9 @@ func (z *sizing) addCheap(cs []candidate) error {
 		for _, c := range some {
 			switch {
 			case c.usd > limit:
-				z.leaveOut(c.candidate, "no plan with it could cost less than $%s an hour, %s costs $%s", amount(c.usd), z.plans[0].candidate.name(), amount(z.plans[0].HourlyUSD))
+				z.leaveOut(c.candidate, "no plan with it could cost less than %s, %s costs %s", c.words(c.usd), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 			case c.own > limit:
-				z.leaveOut(c.candidate, "by itself it costs $%s an hour at least, %s costs $%s", amount(c.own), z.plans[0].candidate.name(), amount(z.plans[0].HourlyUSD))
+				z.leaveOut(c.candidate, "by itself it costs %s at least, %s costs %s", c.words(c.own), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 				open = append(open, c.with...)
 			default:
 				open = append(open, c.candidate)
@@ -84,11 +84,11 @@ func (z *sizing) addCheap(cs []candidate) error {
 }
 
 // limit is what a plan may cost an hour to be near the cheapest so far.
-func (z *sizing) limit() float64 {
+func (z *sizing) limit() capacity.USD {
 	if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
-		return math.Inf(1)
+		return capacity.USD(math.Inf(1))
 	}
-	return nearly * z.plans[0].HourlyUSD
+	return nearly * z.plans[0].ranked()
 }
 
 // unseen are those that are not sized yet, each once.
@@ -101,6 +101,24 @@ func (z *sizing) unseen(cs []candidate) []candidate {
 		}
 	}
 	return out
+}
+
+// words are a cost at the prices by which fleets are compared: where those count
+// GPUs, so do the words.
+func (c candidate) words(usd capacity.USD) string {
+	if c.counted() {
+		owned, gpu := "", c.layout.Ranked().Pools[0].USDPerGPUHour
+		if c.layout.Priced() {
+			owned = "owned "
+		}
+		return fmt.Sprintf("%.0f %sGPUs", math.Ceil(float64(usd/gpu)-1e-6), owned)
+	}
+	return "$" + amount(usd) + " an hour"
+}
+
+// counted reports whether the candidate's GPUs are counted, not paid for.
+func (c candidate) counted() bool {
+	return !slices.ContainsFunc(c.layout.Pools, func(p capacity.EnginePool) bool { return p.USDPerGPUHour > 0 })
 }
 
 func (z *sizing) leaveOut(c candidate, why string, args ...any) {

@@ -19,7 +19,7 @@ func (s steps) StepTime(b engine.Batch) engine.Picoseconds {
 	return engine.Millisecond + s.prompt*engine.Picoseconds(b.PrefillTokens) + s.seq*engine.Picoseconds(b.DecodeSeqs)
 }
 
-func priced(gpu string, prompt, seq engine.Picoseconds, usd float64) candidate {
+func priced(gpu string, prompt, seq engine.Picoseconds, usd capacity.USD) candidate {
 	l := capacity.Layout{Strategy: capacity.Disaggregated}
 	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
 		l.Pools = append(l.Pools, capacity.EnginePool{
@@ -42,14 +42,14 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}}}, traffic: traffic}
 	// A computes prompts fast and decodes slowly, B the other way round; C does neither.
 	cs := []candidate{priced("C", 200*us, 4000*us, 1), priced("A", 20*us, 4000*us, 1), priced("B", 200*us, 400*us, 1)}
-	of := func() map[string]float64 {
-		out := map[string]float64{}
+	of := func() map[string]capacity.USD {
+		out := map[string]capacity.USD{}
 		for _, b := range z.bounds(cs) {
 			out[b.layout.Pools[0].GPU] = b.usd
 		}
 		return out
 	}
-	own := map[string]float64{}
+	own := map[string]capacity.USD{}
 	for _, c := range cs {
 		own[c.layout.Pools[0].GPU] = c.layout.FloorUSD(traffic, z.slo)
 	}
@@ -70,20 +70,21 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 // it fails a plan only where nothing is left.
 func TestLeftOutByTrials(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const us = engine.Microsecond
-	w := capacity.Workload{PeakQPS: 100, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
+	w := capacity.Workload{PeakQPS: 10, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(limitUSD float64, cs ...candidate) (sizing, error) {
+	of := func(limitUSD capacity.USD, cs ...candidate) (sizing, error) {
 		z := sizing{capacityOptions: capacityOptions{demand: demand{workload: w, slo: capacity.SLO{TTFTP99: time.Hour, ITLP99: time.Hour}}}, traffic: traffic}
 		if limitUSD > 0 {
 			return z, z.add(cs, limitUSD)
 		}
 		return z, z.rough(cs)
 	}
-	small, huge := priced("small", 20*us, 400*us, 1), priced("huge", engine.Second, 400*us, 1)
+	small, huge := priced("small", 200*us, 4000*us, 1), priced("huge", 10*engine.Second, 400*us, 1)
 	z, err := of(0, huge, small)
 	if err != nil || len(z.plans) != 1 || z.plans[0].candidate.name() != small.name() || len(z.leftOut) != 1 ||
 		z.leftOut[0].Label != huge.name() || z.leftOut[0].Reason != "more than 100000 engines in a pool: too large to simulate" {

@@ -11,6 +11,9 @@ import (
 	"plimsoll/capacity/prices"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 )
 
 func capacityCatalogCommand() *cli.Command {
@@ -51,7 +54,7 @@ func showCatalog(c *cli.Context) error {
 
 func readCatalog(c *cli.Context) (catalogFile, error) {
 	p := &parser{c: c}
-	cat, err := loadCatalog(p.name("catalog"))
+	cat, err := catalog.Load(p.name("catalog"))
 	if err != nil {
 		return catalogFile{}, err
 	}
@@ -89,7 +92,7 @@ func (f catalogFile) text(b *bytes.Buffer) {
 func modelRows(ms []catalog.Model) *table {
 	t := newTable("model", "parameters", "active", "layers", "attention", "experts", "context", "weights", "GB", "KV bytes/token", "source")
 	for _, m := range ms {
-		stored := storageOf("", m).weights
+		stored := dep.StorageOf("", m).Weights
 		attention, experts := fmt.Sprintf("GQA %d/%d", m.QHeads, m.KVHeads), "–"
 		if m.MLA() {
 			attention = fmt.Sprintf("MLA %d", m.KVLoraRank)
@@ -132,31 +135,31 @@ func priceRows(ps []prices.Price) *table {
 
 // parseGPUs reads the GPUs to compare, and sees to it that the catalog has them
 // and the model.
-func parseGPUs(p *parser, f fleetPlan) []string {
+func parseGPUs(p *parser, f build.Options) []string {
 	names := strings.Split(p.name("gpu"), ",")
-	if p.err != nil || f.profile != "" {
+	if p.err != nil || f.Profile != "" {
 		return names
 	}
-	cat, err := loadCatalog(f.catalog)
+	cat, err := catalog.Load(f.Catalog)
 	if err != nil {
 		p.err = err
 		return names
 	}
-	if _, err := findModel(cat, f.model); err != nil {
-		p.fail(usagef("--model: %v", err))
+	if _, err := cat.ModelOrFile(f.Model); err != nil {
+		p.fail(field.Errorf("--model: %v", err))
 	}
 	found := map[string]string{}
 	for i, name := range names {
 		names[i] = strings.TrimSpace(name)
 		g, err := cat.GPU(names[i])
 		if err != nil {
-			p.fail(usagef("--gpu: %v", err))
+			p.fail(field.Errorf("--gpu: %v", err))
 			continue
 		}
 		if other, ok := found[g.Name]; ok {
-			p.fail(usagef("--gpu %q: %s and %s are the same GPU", p.name("gpu"), other, names[i]))
+			p.fail(field.Errorf("--gpu %q: %s and %s are the same GPU", p.name("gpu"), other, names[i]))
 		}
-		found[g.Name] = names[i]
+		found[g.Name], names[i] = names[i], g.Name
 	}
 	return names
 }

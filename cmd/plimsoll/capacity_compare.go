@@ -12,6 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -36,10 +38,10 @@ type comparedPlan struct {
 	GPU          string             `json:"gpu"`
 	Engines      string             `json:"engines"`
 	TotalGPUs    int                `json:"total_gpus_final"`
-	HourlyUSD    float64            `json:"hourly_cost_usd"`
-	AnnualUSD    float64            `json:"annual_cost_usd"`
-	Per1kQueries float64            `json:"cost_per_1k_queries_usd"`
-	Per1MTokens  float64            `json:"cost_per_1m_tokens_usd"`
+	HourlyUSD    capacity.USD       `json:"hourly_cost_usd"`
+	AnnualUSD    capacity.USD       `json:"annual_cost_usd"`
+	Per1kQueries capacity.USD       `json:"cost_per_1k_queries_usd"`
+	Per1MTokens  capacity.USD       `json:"cost_per_1m_tokens_usd"`
 	PeakQPS      float64            `json:"peak_qps"`
 	AvgISL       float64            `json:"avg_isl"`
 	AvgOSL       float64            `json:"avg_osl"`
@@ -54,7 +56,7 @@ type comparedPlan struct {
 func comparePlans(c *cli.Context) error {
 	files := c.Args().Slice()
 	if len(files) < 2 {
-		return usagef("compare needs two files at least, there are %d", len(files)).hint("plimsoll capacity compare today.yaml next-year.yaml")
+		return field.Errorf("compare needs two files at least, there are %d", len(files)).Hint("plimsoll capacity compare today.yaml next-year.yaml")
 	}
 	plans := make([]comparedPlan, 0, len(files))
 	feasible := false
@@ -114,8 +116,8 @@ func planOf(c *cli.Context, file string) (comparedPlan, error) {
 
 // inFile names the file that an error is about.
 func inFile(file string, err error) error {
-	if u, ok := err.(*usageError); ok && !strings.Contains(u.msg, file) { //nolint:errorlint // they are never wrapped
-		return &usageError{file + ": " + u.msg, u.hints}
+	if u, ok := err.(*field.Error); ok && !strings.Contains(u.Msg, file) { //nolint:errorlint // they are never wrapped
+		return &field.Error{Msg: file + ": " + u.Msg, Hints: u.Hints}
 	}
 	return err
 }
@@ -184,6 +186,7 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 	weakest := profile.Measured
 	for _, p := range plans {
 		weakest = profile.Weakest(weakest, p.Provenance)
+		implausibleLines(&b, p.Warnings)
 	}
 	if weakest != profile.Measured {
 		fmt.Fprintf(&b, "%s — not measured on a GPU\n\n", strings.ToUpper(weakest.String()))
@@ -208,9 +211,15 @@ func comparedRows(plans []comparedPlan) [][]string {
 	}}
 	for _, p := range plans {
 		g := func(x float64) string { return fmt.Sprintf("%.8g", x) }
+		usd := func(x capacity.USD) string {
+			if !x.Known() {
+				return ""
+			}
+			return g(float64(x))
+		}
 		rows = append(rows, []string{
-			p.File, p.Method, fmt.Sprint(p.Feasible), p.Strategy, p.Layout, p.GPU, p.Engines, itoa(p.TotalGPUs), g(p.HourlyUSD), g(p.AnnualUSD),
-			g(p.Per1kQueries), g(p.Per1MTokens), g(p.PeakQPS), g(p.AvgISL), g(p.AvgOSL), g(p.TTFT), g(p.ITL), g(p.Attainment), p.Binding, p.Provenance.String(),
+			p.File, p.Method, fmt.Sprint(p.Feasible), p.Strategy, p.Layout, p.GPU, p.Engines, itoa(p.TotalGPUs), usd(p.HourlyUSD), usd(p.AnnualUSD),
+			usd(p.Per1kQueries), usd(p.Per1MTokens), g(p.PeakQPS), g(p.AvgISL), g(p.AvgOSL), g(p.TTFT), g(p.ITL), g(p.Attainment), p.Binding, p.Provenance.String(),
 		})
 	}
 	return rows
@@ -257,8 +266,8 @@ func sideBySide(plans []comparedPlan) string {
 	row("GPUs", held(func(p comparedPlan) string { return itoa(p.TotalGPUs) }))
 	row("$/hour", held(func(p comparedPlan) string { return amount(p.HourlyUSD) }))
 	row("$/year", held(func(p comparedPlan) string { return amount(p.AnnualUSD) }))
-	row("$ per 1,000 requests", held(func(p comparedPlan) string { return fmt.Sprintf("%.4f", p.Per1kQueries) }))
-	row("$ per million tokens", held(func(p comparedPlan) string { return fmt.Sprintf("%.4f", p.Per1MTokens) }))
+	row("$ per 1,000 requests", held(func(p comparedPlan) string { return perUnit(p.Per1kQueries) }))
+	row("$ per million tokens", held(func(p comparedPlan) string { return perUnit(p.Per1MTokens) }))
 	row("TTFT p99 ms", held(func(p comparedPlan) string { return fmt.Sprintf("%.1f", p.TTFT) }))
 	row("ITL p99 ms", held(func(p comparedPlan) string { return fmt.Sprintf("%.2f", p.ITL) }))
 	row("what binds", held(func(p comparedPlan) string { return p.Binding }))

@@ -11,6 +11,8 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim"
 	"plimsoll/profile/store"
 )
@@ -22,7 +24,7 @@ func emitted(p *parser) string {
 	}
 	word := p.choice("emit", "kubernetes", "planner")
 	if p.c.String("format") != "text" {
-		p.fail(usagef("--emit %s prints YAML: --format %s has no place beside it", word, p.c.String("format")))
+		p.fail(field.Errorf("--emit %s prints YAML: --format %s has no place beside it", word, p.c.String("format")))
 	}
 	return word
 }
@@ -37,9 +39,6 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 	var notes []string
 	switch {
 	case o.emitAs == "planner":
-		if p.Strategy != capacity.Disaggregated {
-			return usagef("--emit planner: the cheapest plan is aggregated, a planner scales prefill and decode").hint("--strategy disaggregated")
-		}
 		doc, notes = o.plannerConfig(p)
 	case p.Strategy == capacity.Disaggregated:
 		doc, notes = o.graphDeployment(p)
@@ -94,8 +93,8 @@ func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 		item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("nvidia.com/gpu", gpusPerEngine(pool))})}),
 	}
 	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
-	if o.fleet.profile == "" && o.fleet.weights != "" && o.fleet.weights != engine.BF16 {
-		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.weights))
+	if o.fleet.Profile == "" && o.fleet.Weights != "" && o.fleet.Weights != engine.BF16 {
+		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.Weights))
 	}
 	return yaml.MapSlice{
 		item("apiVersion", "apps/v1"), item("kind", "Deployment"), item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}),
@@ -109,19 +108,36 @@ func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
 	}, notes
 }
 
-// engineArgs are vLLM's, for the limits and caches that a pool's engines were sized
-// with: others have other latencies.
+// engineArgs are vLLM's, for the layout, the limits and the caches that a pool's
+// engines were sized with: others have other latencies. Limits are those of one
+// attention replica.
 func (p sizedPlan) engineArgs(pool int) []string {
 	e := p.candidate.layout.Pools[pool].Engine
+	layout, err := engine.ParseParallelism(p.Pools[pool].Engine)
+	if err != nil {
+		layout = engine.TP(gpusPerEngine(p.Pools[pool]))
+	}
+	layout = layout.Normal()
 	seqs := cmp.Or(e.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
-	caching := "--no-enable-prefix-caching"
+	tokens := cmp.Or(e.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))
+	args := []string{"--tensor-parallel-size", itoa(layout.TP)}
+	if layout.PP > 1 {
+		args = append(args, "--pipeline-parallel-size", itoa(layout.PP))
+	}
+	if layout.DP > 1 {
+		args = append(args, "--data-parallel-size", itoa(layout.DP))
+	}
+	if layout.EP > 1 {
+		args = append(args, "--enable-expert-parallel")
+	}
+	args = append(args, "--max-num-seqs", itoa(max(1, seqs/layout.DP)), "--max-num-batched-tokens", itoa(max(1, tokens/layout.DP)))
+	if n := p.Pools[pool].MaxModelLen; n > 0 {
+		args = append(args, "--max-model-len", itoa(n))
+	}
 	if e.PrefixCaching {
-		caching = "--enable-prefix-caching"
+		return append(args, "--enable-prefix-caching")
 	}
-	return []string{
-		"--tensor-parallel-size", itoa(gpusPerEngine(p.Pools[pool])), "--max-num-seqs", itoa(seqs),
-		"--max-num-batched-tokens", itoa(cmp.Or(e.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))), caching,
-	}
+	return append(args, "--no-enable-prefix-caching")
 }
 
 // conditions are what the plan depends on beside its engines, in words.
@@ -132,7 +148,7 @@ func (o capacityOptions) conditions(p sizedPlan) []string {
 			out = append(out, d.name+": "+d.text)
 		}
 	}
-	if bytes := o.caches.dram.bytes; bytes > 0 {
+	if bytes := o.caches.dram.Bytes; bytes > 0 {
 		out = append(out, fmt.Sprintf("the plan has %g GiB of the host's memory for KV below each engine that takes prompts", bytes/(1<<30)))
 	}
 	return out
@@ -140,31 +156,40 @@ func (o capacityOptions) conditions(p sizedPlan) []string {
 
 // plannerConfig is the planner's configuration: keys are its flags.
 func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
-	prefill, decode := gpusPerEngine(p.Pools[0]), gpusPerEngine(p.Pools[1])
 	doc := yaml.MapSlice{
-		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
-		item("prefill-engine-num-gpu", prefill), item("decode-engine-num-gpu", decode),
-		item("min-gpu-budget", prefill+decode), item("max-gpu-budget", p.TotalGPUsFinal),
+		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"), item("itl-of", string(o.slo.ITLOf)),
 	}
-	if o.fleet.profile != "" {
-		doc = append(yaml.MapSlice{item("profile", o.fleet.profile)}, doc...)
+	if p.Strategy == capacity.Aggregated {
+		doc = append(doc, item("mode", string(store.Aggregated)))
+	}
+	least := 0
+	for _, pool := range p.Pools {
+		flag, gpus := "decode-engine-num-gpu", gpusPerEngine(pool)
+		if pool.Role == engine.RolePrefill {
+			flag = "prefill-engine-num-gpu"
+		}
+		doc, least = append(doc, item(flag, gpus)), least+gpus
+	}
+	doc = append(doc, item("min-gpu-budget", least), item("max-gpu-budget", p.TotalGPUsFinal))
+	if o.fleet.Profile != "" {
+		doc = append(yaml.MapSlice{item("profile", o.fleet.Profile)}, doc...)
 	}
 	return doc, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs"}
 }
 
 // servedModel is the profile's model, or its catalog name, or as it was given.
 func (o capacityOptions) servedModel() string {
-	if o.fleet.profile != "" {
-		if rec, err := store.ReadRecommendation(o.fleet.profile); err == nil { // it was read before
+	if o.fleet.Profile != "" {
+		if rec, err := store.ReadRecommendation(o.fleet.Profile); err == nil { // it was read before
 			return rec.Model
 		}
 	}
-	if cat, err := loadCatalog(o.fleet.catalog); err == nil {
-		if m, err := cat.Model(o.fleet.model); err == nil && !strings.HasSuffix(o.fleet.model, ".json") {
+	if cat, err := catalog.Load(o.fleet.Catalog); err == nil {
+		if m, err := cat.Model(o.fleet.Model); err == nil && !strings.HasSuffix(o.fleet.Model, ".json") {
 			return m.Name
 		}
 	}
-	return o.fleet.model
+	return o.fleet.Model
 }
 
 // gpusPerEngine is how many GPUs one engine of a pool has.

@@ -8,7 +8,10 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
 	"plimsoll/engine"
-	"plimsoll/engine/latency"
+	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
@@ -20,7 +23,14 @@ type candidate struct {
 	provenance profile.Provenance
 	source     string   // of the step times
 	prices     []string // where they are from
-	warnings   []profile.Warning
+	tokens     int      // of one step, as the engine is told; 0 = not known
+
+	parallelism engine.Parallelism // of an aggregated one
+	warnings    []profile.Warning
+
+	// chunked are the same with other tokens in a step, among them this one, the first:
+	// its engine's own. nil = that is not searched.
+	chunked []candidate
 
 	// build makes the layout otherwise: every step so many times as long, where
 	// there is a factor, and with other caches.
@@ -31,15 +41,16 @@ type candidate struct {
 type caches struct {
 	reuse  bool // of prompts that begin alike
 	router fleet.Router
-	dram   storage // below the GPU's; zero = none
+	dram   build.KVTier // below the GPU's; zero = none
 }
 
-// candidates are the layouts of a plan, and why others are none.
+// candidates are the layouts of a plan, those with a price first, and why others are none.
 func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 	cs, skips, err := o.layouts()
 	for i := range cs {
 		cs[i].warnings = slices.Concat(cs[i].warnings, o.spotWarnings())
 	}
+	slices.SortStableFunc(cs, func(a, b candidate) int { return capacity.PricedFirst(a.layout, b.layout) })
 	return cs, skips, err
 }
 
@@ -48,86 +59,143 @@ func (o capacityOptions) spotWarnings() []profile.Warning {
 	switch {
 	case o.spotDecode:
 		return []profile.Warning{profile.Warnf("spot", "decode GPUs are priced at spot: such GPUs are taken back at any time; what interruptions do stands beside the plan")}
-	case o.money.fixed == 0 && o.money.kind == prices.Spot:
+	case o.money.kind == prices.Spot:
 		return []profile.Warning{profile.Warnf("spot", "GPUs are priced at spot: such GPUs are taken back at any time, and no interruption is in this plan")}
 	}
 	return nil
 }
 
 func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
-	if o.fleet.profile != "" {
+	if o.fleet.Profile != "" {
 		return o.profiled()
+	}
+	cat, err := catalog.Load(o.fleet.Catalog)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := cat.ModelOrFile(o.fleet.Model)
+	if err != nil {
+		return nil, nil, field.Errorf("--model: %v", err)
+	}
+	if o.fleet.Limits.MaxModelLen, err = o.modelLen(m); err != nil {
+		return nil, nil, err
 	}
 	var out []candidate
 	var skips []profile.Skip
 	for _, gpu := range o.gpus {
-		for _, tp := range o.tps {
-			f := o.fleet
-			f.gpu, f.parallelism = gpu, engine.TP(tp)
-			s, err := newModelSource(f)
-			if err != nil {
-				if len(o.gpus)*len(o.tps) == 1 {
-					return nil, nil, err
-				}
-				skips = append(skips, profile.Skip{Label: fmt.Sprintf("%s on %s", f.parallelism.Label(), gpu), Reason: err.Error()})
-				continue
-			}
+		sources, refused := o.engines(m, gpu)
+		if len(o.gpus)*len(o.asked) == 1 && len(refused) == 1 {
+			return nil, nil, refused[0].Err
+		}
+		for _, r := range refused {
+			label := r.Parallelism.Label()
+			said := strings.NewReplacer(fmt.Sprintf("%s on %d × %s: ", m.Name, r.Parallelism.GPUs(), gpu), "", m.Name+" at "+label+": ", "") // which is said anyway
+			skips = append(skips, profile.Skip{Label: label + " on " + gpu, Reason: said.Replace(r.Err.Error())})
+		}
+		for _, s := range sources {
 			cs, err := o.modelled(s)
 			if err != nil {
+				return nil, nil, err
+			}
+			f := o.fleet
+			f.GPU, f.Parallelism = gpu, s.Config.Parallelism
+			if err := o.addChunks(cs, f); err != nil {
 				return nil, nil, err
 			}
 			out = append(out, cs...)
 		}
 	}
 	if len(out) == 0 {
-		return nil, skips, usagef("no GPU asked for holds %s: %s", o.fleet.model, skips[0].Reason).hint("%s", o.whatHolds())
+		return nil, skips, field.Errorf("no GPU asked for holds %s: %s", o.fleet.Model, skips[0].Reason).Hint("%s", o.whatHolds(cat, m))
 	}
 	return out, skips, nil
 }
 
+// engines are those of a model on one GPU that have room for its requests, and why
+// other layouts have none: profile-sla's candidates. A latency model that does not
+// tell experts that are spread over the ranks of TP from those cut by it makes the
+// same plan of both, so that one is left out.
+func (o capacityOptions) engines(m catalog.Model, gpu string) ([]build.Model, []dep.Refusal) {
+	layouts, refused := o.asked, []dep.Refusal(nil)
+	if layouts == nil {
+		layouts, refused = dep.Layouts(&m, true, o.maxEngine, dep.StorageOf(o.fleet.Weights, m).Weights)
+	}
+	sources := map[engine.Parallelism]build.Model{}
+	cs, unfit := dep.Candidates(engine.Config{}, max(o.maxEngine, mostAsked(o.asked)), layouts, func(c engine.Config) error {
+		p := c.Parallelism
+		if cut := engine.TP(p.TP); o.asked == nil && p.EP > 1 && p.DP == 1 && slices.Contains(layouts, cut) {
+			return fmt.Errorf("the latency model does not tell it from %s", cut.Label())
+		}
+		f := o.fleet
+		f.GPU, f.Parallelism = gpu, p
+		s, err := build.NewModel(f)
+		sources[p] = s
+		return err
+	})
+	refused = append(refused, unfit...)
+	dep.ByGPUs(refused)
+	out := make([]build.Model, 0, len(cs))
+	for _, c := range cs {
+		out = append(out, sources[c.Parallelism])
+	}
+	return out, refused
+}
+
+// mostAsked is the most GPUs of the layouts asked for.
+func mostAsked(layouts []engine.Parallelism) int {
+	most := 0
+	for _, p := range layouts {
+		most = max(most, p.GPUs())
+	}
+	return most
+}
+
+// modelLen is the prompt and output together that engines have to hold: what was
+// asked for, or the longest request that comes, as far as the model takes it.
+func (o capacityOptions) modelLen(m catalog.Model) (int, error) {
+	if n := o.fleet.Limits.MaxModelLen; n > m.MaxContext {
+		return 0, field.Errorf("--max-model-len %d: %s takes %d at most", n, m.Name, m.MaxContext)
+	} else if n > 0 {
+		return n, nil
+	}
+	t, err := o.traffic()
+	if err != nil {
+		return 0, err
+	}
+	longest, err := t.Longest(o.seed)
+	return min(m.MaxContext, build.RoundContext(longest)), err
+}
+
 // whatHolds names GPUs of the catalog that hold the model and a request.
-func (o capacityOptions) whatHolds() string {
-	cat, err := loadCatalog(o.fleet.catalog)
-	if err != nil {
-		return err.Error()
-	}
-	m, err := findModel(cat, o.fleet.model)
-	if err != nil {
-		return err.Error()
-	}
-	limits := o.fleet.limits
+func (o capacityOptions) whatHolds(cat catalog.Catalog, m catalog.Model) string {
+	limits, stored := o.fleet.Limits, dep.StorageOf(o.fleet.Weights, m).Weights
 	limits.MaxModelLen = max(limits.MaxModelLen, int(o.longest()))
+	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored)
 	var names []string
 	for _, g := range cat.GPUs() {
-		for _, tp := range []int{1, 2, 4, 8} {
-			if latency.Check(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: storageOf(o.fleet.weights, m).weights, Limits: limits}) == nil {
-				names = append(names, fmt.Sprintf("%d × %s", tp, g.Name))
+		for _, p := range layouts {
+			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, Limits: limits}) == nil {
+				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
 				break
 			}
 		}
 	}
 	if len(names) == 0 {
-		return "no GPU of the catalog holds it at TP 8 in " + string(storageOf(o.fleet.weights, m).weights) + ": --weights fp8 or fp4 takes less"
+		return fmt.Sprintf("no GPU of the catalog holds it on up to %d GPUs in %s: --weights fp8 or fp4 takes less", 2*serverGPUs, stored)
 	}
 	return "these hold it: " + strings.Join(names, ", ")
 }
 
 // modelled are the layouts of one engine by the latency model.
-func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
-	first, err := o.money.of(s.gpu.Name, s.config.GPUs())
-	if err != nil {
-		return nil, err
-	}
-	decode, spot, err := o.decodePrice(s.gpu.Name, s.config.GPUs(), first)
-	if err != nil {
-		return nil, err
-	}
+func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
+	first := o.money.of(s.GPU.Name, s.Config.GPUs())
+	decode, spot := o.decodePrice(s.GPU.Name, s.Config.GPUs(), first)
 	build := func(strategy capacity.Strategy, by float64, c caches) (capacity.Layout, error) {
 		s := s
 		if by != 1 {
-			s.latency = s.latency.Slower(by)
+			s.Latency = s.Latency.Slower(by)
 		}
-		return o.layout(s, strategy, s.gpu.Name, [...]offer{first, decode}, c)
+		return o.layout(s, strategy, s.GPU.Name, [...]offer{first, decode}, c)
 	}
 	var out []candidate
 	for _, strategy := range o.strategies() {
@@ -137,9 +205,9 @@ func (o capacityOptions) modelled(s modelSource) ([]candidate, error) {
 		}
 		out = append(out, candidate{
 			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
-			factor: max(s.latency.TTFTError().Factor90, s.latency.ITLError().Factor90), provenance: profile.Estimated,
-			source: "latency model, fit " + s.latency.Fit().Name + s.storage.phrase(), prices: append([]string{s.gpu.Name + ": " + first.words()}, spot...),
-			warnings: append(s.storage.warnings, fitWarnings(s.latency.Fit(), s.gpu.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
+			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
+			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
+			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
 	}
 	return out, nil
@@ -153,9 +221,9 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 	for _, strategy := range o.strategies() {
 		f := o.fleet
 		if strategy == capacity.Aggregated {
-			f.replicas = 1
+			f.Replicas = 1
 		}
-		s, err := readProfileSource(f)
+		s, err := build.ReadProfile(f)
 		if err != nil {
 			if refused == nil {
 				refused = err
@@ -163,32 +231,27 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 			skips = append(skips, profile.Skip{Label: string(strategy), Reason: err.Error()})
 			continue
 		}
-		_, prefill := s.pick(engine.RolePrefill)
-		_, decode := s.pick(engine.RoleDecode)
-		first, err := o.money.of(s.rec.GPU, max(prefill.GPUs, decode.GPUs))
-		if err != nil {
-			return nil, nil, err
-		}
-		second, spot, err := o.decodePrice(s.rec.GPU, decode.GPUs, first)
-		if err != nil {
-			return nil, nil, err
-		}
+		_, prefill := s.Pick(engine.RolePrefill)
+		_, decode := s.Pick(engine.RoleDecode)
+		first := o.money.of(s.Recommendation.GPU, max(prefill.GPUs, decode.GPUs))
+		second, spot := o.decodePrice(s.Recommendation.GPU, decode.GPUs, first)
+		ttft, itl := s.ModelErrors()
 		build := func(by float64, c caches) (capacity.Layout, error) {
 			s := s
 			if by != 1 {
 				f := f
-				f.slower = by
-				if s, err = readProfileSource(f); err != nil {
+				f.Slower = by
+				if s, err = build.ReadProfile(f); err != nil {
 					return capacity.Layout{}, err
 				}
 			}
-			return o.layout(s, strategy, s.rec.GPU, [...]offer{first, second}, c)
+			return o.layout(s, strategy, s.Recommendation.GPU, [...]offer{first, second}, c)
 		}
 		l, err := build(1, o.caches)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(prefill.ModelError.Factor90, decode.ModelError.Factor90), provenance: s.steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.dir, s.rec.Provenance), prices: append([]string{s.rec.GPU + ": " + first.words()}, spot...), warnings: slices.Concat(s.caveats(), s.fitWarnings(o.workload))}
+		c := candidate{layout: l, build: build, factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: slices.Concat(s.Assumed(), s.Caveats(o.slo.ITLOf), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL)))}
 		out = append(out, c)
 	}
 	if len(out) == 0 {
@@ -199,37 +262,37 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 
 // decodePrice is that of the decode pool's GPUs, spot's where it is asked for, and
 // where that is from.
-func (o capacityOptions) decodePrice(gpu string, gpus int, other offer) (offer, []string, error) {
+func (o capacityOptions) decodePrice(gpu string, gpus int, other offer) (offer, []string) {
 	if !o.spotDecode {
-		return other, nil, nil
+		return other, nil
 	}
 	m := o.money
 	m.kind = prices.Spot
-	spot, err := m.of(gpu, gpus)
-	return spot, []string{"decode on " + gpu + ": " + spot.words()}, err
+	spot := m.of(gpu, gpus)
+	return spot, []string{"decode on " + gpu + ": " + spot.words()}
 }
 
 // layout is a source's engines in pools.
-func (o capacityOptions) layout(s source, strategy capacity.Strategy, gpu string, offers [2]offer, c caches) (capacity.Layout, error) {
+func (o capacityOptions) layout(s build.Source, strategy capacity.Strategy, gpu string, offers [2]offer, c caches) (capacity.Layout, error) {
 	l := capacity.Layout{Strategy: strategy}
 	roles := []engine.Role{engine.RoleAggregated}
 	if strategy == capacity.Disaggregated {
 		roles = []engine.Role{engine.RolePrefill, engine.RoleDecode}
 	}
 	for i, role := range roles {
-		p, err := s.pool(role)
+		p, err := s.Pool(role)
 		if err != nil {
 			return l, err
 		}
 		p.Router = fleet.LeastLoaded
 		if i == 0 && c.reuse {
 			p.Engine.PrefixCaching, p.Router = true, c.router
-			p.Engine.DRAM = c.dram.tier(s.kvBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
+			p.Engine.DRAM = c.dram.Tier(s.KVBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
 		}
-		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.label(role), GPU: gpu, USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.Label(role), GPU: gpu, USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
 	}
 	if strategy == capacity.Disaggregated {
-		l.Transfer = fleet.Transfer{BytesPerToken: s.kvBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
+		l.Transfer = fleet.Transfer{BytesPerToken: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
 	}
 	return l, nil
 }
@@ -241,17 +304,64 @@ func (o capacityOptions) strategies() []capacity.Strategy {
 	return []capacity.Strategy{o.strategy}
 }
 
-// byFloor puts the candidates with the least conceivable cost first, so that
-// dearer ones need not be simulated.
-func byFloor(cs []candidate, t capacity.Traffic, slo capacity.SLO) {
-	slices.SortStableFunc(cs, func(a, b candidate) int {
-		x, y := a.layout.FloorUSD(t, slo), b.layout.FloorUSD(t, slo)
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
+// addChunks gives the aggregated ones of candidates the tokens of a step that are
+// tried, unless they are asked for.
+func (o capacityOptions) addChunks(cs []candidate, f build.Options) error {
+	i := slices.IndexFunc(cs, func(c candidate) bool { return c.layout.Strategy == capacity.Aggregated })
+	if i < 0 || f.Limits.MaxNumBatchedTokens > 0 {
+		return nil
+	}
+	own := cs[i]
+	o.strategy, cs[i].chunked = capacity.Aggregated, []candidate{own}
+	for _, f.Limits.MaxNumBatchedTokens = range capacity.Chunks() {
+		s, err := build.NewModel(f)
+		if err != nil || f.Limits.MaxNumBatchedTokens < f.Limits.MaxNumSeqs || s.Config.Limits.MaxNumBatchedTokens == own.tokens {
+			continue // its activations have no room, or it is no other one
 		}
-		return 0
-	})
+		other, err := o.modelled(s)
+		if err != nil {
+			return err
+		}
+		other[0].layout.Chunk = other[0].tokens
+		cs[i].chunked = append(cs[i].chunked, other[0])
+	}
+	return nil
+}
+
+// variants are the candidate's layouts.
+func (c candidate) variants() capacity.Variants {
+	if c.chunked == nil {
+		return capacity.Variants{c.layout}
+	}
+	var out capacity.Variants
+	for _, v := range c.chunked {
+		out = append(out, v.layout)
+	}
+	return out
+}
+
+// chosen is the candidate as it was sized.
+func (c candidate) chosen(s capacity.Sized) candidate {
+	if s.Variation == nil {
+		return c
+	}
+	v := c.chunked[s.Variation.At]
+	v.chunked, v.warnings = c.chunked, c.warnings
+	return v
+}
+
+// slower is the candidate with steps so many times as long.
+func (c candidate) slower(by float64, keep caches) (candidate, error) {
+	all := slices.Clone(c.chunked)
+	for i := range all {
+		v, err := candidate{layout: all[i].layout, build: all[i].build}.slower(by, keep)
+		if err != nil {
+			return c, err
+		}
+		all[i].layout = v.layout
+	}
+	l, err := c.build(by, keep)
+	l.Chunk = c.layout.Chunk
+	c.layout, c.chunked = l, all
+	return c, err
 }

@@ -14,13 +14,17 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
+	"plimsoll/engine/field"
+	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
+// stringFlags are rows of name, default and usage; further words of a name are aliases.
 func stringFlags(category string, rows [][3]string) []cli.Flag {
 	var out []cli.Flag
 	for _, r := range rows {
-		out = append(out, &cli.StringFlag{Name: r[0], Value: r[1], Usage: r[2], Category: category})
+		names := strings.Fields(r[0])
+		out = append(out, &cli.StringFlag{Name: names[0], Aliases: names[1:], Value: r[1], Usage: r[2], Category: category})
 	}
 	return out
 }
@@ -44,20 +48,25 @@ func workloadFlags() []cli.Flag {
 	})
 }
 
-func sloFlags() []cli.Flag {
-	return stringFlags("SLO", [][3]string{
+func latencyFlags() []cli.Flag {
+	return append(stringFlags("SLO", [][3]string{
 		{"ttft-p99", "", "time to first token, 99th percentile, `ms`"},
-		{"itl-p99", "", "gap between two tokens, 99th percentile, `ms`"},
+		{"itl-p99", "", "inter-token latency, 99th percentile, `ms`"},
 		{"e2e-p99", "", "end-to-end latency, 99th percentile, `ms` (default: not promised)"},
+	}), itlOfFlags("SLO", "request")...)
+}
+
+func sloFlags() []cli.Flag {
+	return append(latencyFlags(), stringFlags("SLO", [][3]string{
 		{"availability", "", "share of the time with all engines that the load takes, `fraction` (default: no spares)"},
 		{"replica-availability", "", "share of the time that one engine is up, `fraction`: spares follow by the binomial distribution"},
 		{"failure-domain", "", "how many `GPUs` fail together: 8 for servers of eight (default: one engine's)"},
-	})
+	})...)
 }
 
 func moneyFlags() []cli.Flag {
 	return append(stringFlags("cost", [][3]string{
-		{"cost-per-gpu-hour", "", "`USD` (default: the cheapest of the price table)"},
+		{"cost-per-gpu-hour", "", "`USD` of every GPU, or GPU=USD with commas between, 0 for those that are owned (default: the cheapest of the price table)"},
 		{"cloud", "", "prices of this cloud only, `NAME`: AWS, GCP, Azure, …"},
 		{"prices", "", "CSV `FILE` of further prices"},
 	}), &cli.BoolFlag{Name: "spot", Usage: "spot prices: such GPUs are taken back at any time", Category: "cost"})
@@ -80,7 +89,18 @@ func parseDemand(p *parser) demand {
 		}
 	}
 	var d demand
-	d.slo = capacity.SLO{TTFTP99: p.required("ttft-p99"), ITLP99: p.required("itl-p99"), E2EP99: p.optionalMillis("e2e-p99")}
+	traffic := []string{"peak-qps", "avg-isl", "avg-osl"}
+	if p.c.IsSet("gpu-count") { // which asks for the rate
+		traffic = traffic[1:]
+	}
+	hint := ""
+	if p.name("trace") != "" {
+		traffic = nil
+	} else if slices.ContainsFunc(traffic, func(name string) bool { return p.name(name) == "" }) {
+		hint = "--trace FILE measures a workload, --workload FILE.yaml holds one"
+	}
+	p.required(hint, append(traffic, "ttft-p99", "itl-p99")...)
+	d.slo = capacity.SLO{TTFTP99: p.millis("ttft-p99"), ITLP99: p.millis("itl-p99"), ITLOf: p.itlOf(profile.P99, profile.OfRequest), E2EP99: p.optionalMillis("e2e-p99")}
 	if p.c.IsSet("availability") {
 		d.slo.Availability = p.number("availability", 0, 1)
 	}
@@ -99,7 +119,7 @@ func parseDemand(p *parser) demand {
 	}
 	if p.err == nil {
 		if err := d.slo.Check(); err != nil {
-			p.fail(usagef("%v", flagged(err)))
+			p.fail(field.Errorf("%v", flagged(err)))
 		}
 	}
 	return d
@@ -112,11 +132,11 @@ func parseFailures(p *parser, availability float64) capacity.Failures {
 	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
 	if p.c.IsSet("replica-availability") {
 		if f.ReplicaAvailability = p.number("replica-availability", 0.5, 1); f.ReplicaAvailability > mostAvailable {
-			p.fail(usagef("--replica-availability %s: no engine is always up: want 0.5 to below 1, such as 0.99", p.c.String("replica-availability")))
+			p.fail(field.Errorf("--replica-availability %s: no engine is always up: want 0.5 to below 1, such as 0.99", p.c.String("replica-availability")))
 		}
 	} else if availability > 0 && p.c.String("method") != "formula" {
-		p.fail(usagef("--availability %v takes --replica-availability too: what share of the time one engine is up, such as 0.99", availability).
-			hint("without both, the plan has no spares"))
+		p.fail(field.Errorf("--availability %v takes --replica-availability too: what share of the time one engine is up, such as 0.99", availability).
+			Hint("without both, the plan has no spares"))
 	}
 	return f
 }
@@ -125,16 +145,15 @@ func parseFailures(p *parser, availability float64) capacity.Failures {
 const mostAvailable = 1 - 1e-12
 
 func parseWorkload(p *parser, window time.Duration) capacity.Workload {
-	for _, name := range []string{"peak-qps", "avg-isl", "avg-osl"} {
-		if p.name(name) == "" {
-			p.fail(usagef("--%s is missing", name).hint("--trace FILE measures a workload, --workload FILE.yaml holds one"))
-		}
-	}
+	qps := 1.0 // the highest is looked for
 	if p.err != nil {
 		return capacity.Workload{}
 	}
+	if p.name("peak-qps") != "" {
+		qps = p.number("peak-qps", 1e-6, trace.MaxRate)
+	}
 	w := capacity.Workload{
-		PeakQPS: p.number("peak-qps", 1e-6, trace.MaxRate), AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
+		PeakQPS: qps, AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
 		PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
 	}
 	w.PeakToAverage = peakToAverage(p, w.Pattern)
@@ -149,7 +168,7 @@ func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 		w.P99OSL = p.number("p99-osl", 1, maxTokens)
 	}
 	if err := w.Check(); err != nil && p.err == nil {
-		p.fail(usagef("%v", flagged(err)))
+		p.fail(field.Errorf("%v", flagged(err)))
 	}
 	return w
 }
@@ -161,7 +180,7 @@ func peakToAverage(p *parser, pattern trace.Pattern) float64 {
 	}
 	hours, err := pattern.Hours()
 	if err != nil {
-		p.fail(usagef("--pattern: %v", err))
+		p.fail(field.Errorf("--pattern: %v", err))
 	}
 	return slices.Max(hours[:])
 }
@@ -172,8 +191,11 @@ func (d *demand) read(p *parser, file string, window time.Duration) {
 	format := trace.Format(p.choice("trace-format", formatNames()...))
 	var came demand
 	err := stoppable(p.c.Context, func() error { return came.readFile(p.c.Context, file, format, window) })
-	if err != nil && p.err == nil {
-		p.err = err
+	if err != nil { // it may still be reading
+		if p.err == nil {
+			p.err = err
+		}
+		return
 	}
 	d.arrivals, d.stats, d.workload = came.arrivals, came.stats, came.workload
 }
@@ -186,26 +208,26 @@ func (d *demand) readFile(ctx context.Context, file string, format trace.Format,
 	defer r.Close() //nolint:errcheck // only read
 	f, err := trace.Open(r, file, trace.Options{Format: format, ZeroAsOne: true})
 	if err != nil {
-		return usagef("--trace: %s", sortedFirst(err))
+		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
 	if d.arrivals, err = collected(ctx, trace.Rebase(f.Arrivals())); err != nil {
-		return usagef("--trace: %s", sortedFirst(err))
+		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
 	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
 		d.workload, err = capacity.Measured(d.stats, window)
 	}
 	if err != nil {
-		return usagef("--trace %s: %v", file, err)
+		return field.Errorf("--trace %s: %v", file, err)
 	}
 	return nil
 }
 
-// plain is a number without an exponent, to one decimal; below 1 to two digits,
-// so that a small rate is not 0.
+// plain is a number without an exponent, to one decimal; below 10 to three digits,
+// those of a rate that --gpu-count finds.
 func plain(x float64) string {
 	decimals := 1
-	if x > 0 && x < 1 {
-		decimals = 1 - int(math.Floor(math.Log10(x)))
+	if x > 0 && x < 10 {
+		decimals = 2 - int(math.Floor(math.Log10(x)))
 	}
 	scale := math.Pow10(decimals)
 	return strconv.FormatFloat(math.Round(x*scale)/scale, 'f', -1, 64)
@@ -214,13 +236,13 @@ func plain(x float64) string {
 // flagged is an error about fields, in the words of flags.
 func flagged(err error) string {
 	return strings.NewReplacer("peak_qps", "--peak-qps", "avg_isl", "--avg-isl", "avg_osl", "--avg-osl", "p99_isl", "--p99-isl", "p99_osl", "--p99-osl",
-		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "e2e_p99", "--e2e-p99",
+		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "itl_of", "--itl-of", "e2e_p99", "--e2e-p99",
 		"replica_availability", "--replica-availability", "availability", "--availability", "\n", "; ").Replace(err.Error())
 }
 
 // money is what GPUs cost, as the flags say it.
 type money struct {
-	fixed float64 // USD per GPU and hour; 0 = by the table
+	said  prices.Given // what was said wins over the table
 	table prices.Table
 	cloud string
 	kind  prices.Kind
@@ -231,11 +253,12 @@ func parseMoney(p *parser) money {
 	if p.c.Bool("spot") {
 		m.kind = prices.Spot
 	}
-	if p.name("cost-per-gpu-hour") != "" {
-		m.fixed = p.number("cost-per-gpu-hour", 1e-6, 1e6)
-	}
-	p.needs(m.fixed == 0, "without --cost-per-gpu-hour", "cloud", "spot", "prices")
+	m.said = p.gpuPrices()
+	p.needs(!m.said.ForAll(), "without one --cost-per-gpu-hour for every GPU", "cloud", "spot", "prices")
 	m.table = readPrices(p)
+	if clouds := m.table.Clouds(); m.cloud != "" && !slices.ContainsFunc(clouds, func(c string) bool { return strings.EqualFold(c, m.cloud) }) {
+		p.fail(field.Errorf("--cloud %s: no price of it is known; of %s there are", m.cloud, strings.Join(clouds, ", ")).Hint("--prices FILE adds prices"))
+	}
 	return m
 }
 
@@ -252,21 +275,21 @@ func readPrices(p *parser) prices.Table {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		p.fail(usagef("--prices: %v", err))
+		p.fail(field.Errorf("--prices: %v", err))
 		return table
 	}
 	defer f.Close() //nolint:errcheck // only read
 	if table, err = table.With(file, f); err != nil {
-		p.fail(usagef("--prices: %v", err))
+		p.fail(field.Errorf("--prices: %v", err))
 	}
 	return table
 }
 
 // offer is what one GPU costs.
 type offer struct {
-	usd      float64 // per hour
-	instance int     // how many are rented at a time; 0 = one by one
-	from     string  // where the price is from
+	usd      capacity.USD // per hour
+	instance int          // how many are rented at a time; 0 = one by one
+	from     string       // where the price is from
 }
 
 // words say where the price is from, and what it is of.
@@ -277,16 +300,26 @@ func (o offer) words() string {
 	return fmt.Sprintf("%s (instances of %d)", o.from, o.instance)
 }
 
-// of is what one GPU of an engine costs.
-func (m money) of(gpu string, gpus int) (offer, error) {
-	if m.fixed > 0 {
-		return offer{usd: m.fixed, from: "as given"}, nil
+// given is what one GPU costs as somebody said it.
+func (m money) given(gpu string) (offer, bool) {
+	usd, ok := m.said.Of(gpu)
+	return offer{usd: capacity.USD(usd), from: "as given"}, ok
+}
+
+// serverGPUs is how many GPUs one server has at most: a larger engine is on several.
+const serverGPUs = 8
+
+// of is what one GPU of an engine costs; not known where neither somebody nor the
+// table says it.
+func (m money) of(gpu string, gpus int) offer {
+	if o, ok := m.given(gpu); ok {
+		return o
 	}
-	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, gpus)
+	p, err := m.table.Cheapest(m.cloud, gpu, m.kind, min(gpus, serverGPUs))
 	if err != nil {
-		return offer{}, usagef("%v", err).hint("--cost-per-gpu-hour USD, or --prices FILE.csv")
+		return offer{usd: capacity.UnknownUSD(), from: fmt.Sprintf("%v (--cost-per-gpu-hour %s=USD, or --prices FILE.csv)", err, strings.ToLower(gpu))}
 	}
-	return offer{p.USDPerGPUHour, p.GPUs, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly)}, nil
+	return offer{capacity.USD(p.USDPerGPUHour), p.GPUs, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly)}
 }
 
 // mostTraced bounds the requests of a trace that a plan simulates, again and

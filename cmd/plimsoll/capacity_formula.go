@@ -11,6 +11,9 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
 )
 
@@ -34,15 +37,15 @@ type strategyGPUs struct {
 
 // checkFormula refuses what the formulas do not look at.
 func (o capacityOptions) checkFormula(p *parser) {
-	p.needs(false, "with --method sized", "mixed-gpus", "spot-decode", "kv-dram")
-	if o.fleet.profile != "" {
+	p.needs(false, "with --method sized", "parallelism", "max-gpus-per-engine", "max-model-len", "mixed-gpus", "spot-decode", "kv-dram")
+	if o.fleet.Profile != "" {
 		p.needs(false, "without --profile, which says it", "throughput", "max-num-seqs", "max-num-batched-tokens")
 		return
 	}
 	p.needs(!o.published, "with --throughput model: a published row has its own GPU, size and price",
 		"gpu", "tp", "fit", "max-num-seqs", "max-num-batched-tokens", "cloud", "spot", "prices")
 	if len(o.gpus) > 1 {
-		p.fail(usagef("--method formula plans for one GPU, --gpu names %d", len(o.gpus)))
+		p.fail(field.Errorf("--method formula plans for one GPU, --gpu names %d", len(o.gpus)))
 	}
 }
 
@@ -71,92 +74,87 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
 	out := formulaPlan{Workload: o.workload, SLO: o.slo}
-	if o.fleet.profile != "" {
+	if o.fleet.Profile != "" {
 		return o.ofProfile(out)
 	}
-	cat, err := loadCatalog(o.fleet.catalog)
+	cat, err := catalog.Load(o.fleet.Catalog)
 	if err != nil {
 		return out, err
 	}
-	m, err := findModel(cat, o.fleet.model)
+	m, err := cat.ModelOrFile(o.fleet.Model)
 	if err != nil {
-		return out, usagef("--model: %v", err)
+		return out, field.Errorf("--model: %v", err)
 	}
 	g, err := cat.GPU(o.gpus[0])
 	if err != nil {
-		return out, usagef("--gpu: %v", err)
+		return out, field.Errorf("--gpu: %v", err)
 	}
 	if !o.published {
-		return o.cheapestSize(out, m, g)
+		return o.cheapestSize(out, cat, m, g)
 	}
-	usd := capacity.PublishedUSDPerGPUHr
-	out.Price = "published"
-	if o.money.fixed > 0 {
-		usd, out.Price = o.money.fixed, "as given"
-	}
+	price := offer{usd: capacity.PublishedUSDPerGPUHr, from: "published"}
 	if out.Throughput, err = publishedThroughput(m); err != nil {
 		return out, err
 	}
-	return o.apply(out, m, usd)
+	if given, ok := o.money.given(out.Throughput.GPU); ok {
+		price = given
+	}
+	return o.apply(out, m, price)
 }
 
 // ofProfile plans with the throughput of a profile's picks.
 func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
-	s, err := readProfileSource(o.fleet)
+	s, err := build.ReadProfile(o.fleet)
 	if err != nil {
 		return out, err
 	}
-	cat, err := loadCatalog(o.fleet.catalog)
+	cat, err := catalog.Load(o.fleet.Catalog)
 	if err != nil {
 		return out, err
 	}
-	m, errModel := cat.Model(s.rec.Model)
-	g, errGPU := cat.GPU(s.rec.GPU)
+	m, errModel := cat.Model(s.Recommendation.Model)
+	g, errGPU := cat.GPU(s.Recommendation.GPU)
 	if err := errors.Join(errModel, errGPU); err != nil {
-		return out, usagef("--profile %s: the formulas need its model's KV and its GPU's memory: %s", o.fleet.profile, oneLine(err)).hint("--catalog FILE adds both")
+		return out, field.Errorf("--profile %s: the formulas need its model's KV and its GPU's memory: %s", o.fleet.Profile, oneLine(err)).Hint("--catalog FILE adds both")
 	}
-	prefill, decode := s.rec.Prefill, s.rec.Decode
+	prefill, decode := s.Recommendation.Prefill, s.Recommendation.Decode
 	if prefill.GPUs != decode.GPUs {
-		return out, usagef("--profile %s: prefill was picked at %s and decode at %s: the formulas know one size", o.fleet.profile, prefill.Label, decode.Label).
-			hint("--method sized takes both")
+		return out, field.Errorf("--profile %s: prefill was picked at %s and decode at %s: the formulas know one size", o.fleet.Profile, prefill.Label, decode.Label).
+			Hint("--method sized takes both")
 	}
 	rate := prefill.ThroughputPerGPU
-	if b, ok := s.prefill.Batch(o.workload.AvgISL); ok {
+	if b, ok := s.Prefill.Batch(o.workload.AvgISL); ok {
 		rate = b.ThroughputPerGPU
 	}
 	out.Throughput = capacity.Throughput{
-		Name: "profile " + o.fleet.profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
+		Name: "profile " + o.fleet.Profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
 		PrefillTPS: rate * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
-		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.rec.Provenance,
-		Warnings: append(s.caveats(), s.prefill.Short(o.workload.AvgISL)...),
+		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.Recommendation.Provenance,
+		Warnings: append(s.Caveats(o.slo.ITLOf), s.Prefill.Short(o.workload.AvgISL)...),
 	}
-	price, err := o.money.of(g.Name, decode.GPUs)
-	if err != nil {
-		return out, err
-	}
-	out.Price = price.from
-	return o.apply(out, m, price.usd)
+	return o.apply(out, m, o.money.of(g.Name, decode.GPUs))
 }
 
 // apply plans with a throughput and a price.
-func (o capacityOptions) apply(out formulaPlan, m catalog.Model, usd float64) (formulaPlan, error) {
+func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (formulaPlan, error) {
 	var err error
-	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: usd}
+	out.Price = price.from
+	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: price.usd}
 	if out.FormulaPlan, err = capacity.Formula(o.workload, o.slo, out.Throughput, options); err != nil {
-		return out, usagef("%v", flagged(err))
+		return out, field.Errorf("%v", flagged(err))
 	}
 	if o.caches.reuse {
 		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas take every prompt as computed whole: prompts that begin alike are not in them; --method sized simulates their reuse"))
 	}
 	out.Warnings = append(out.Warnings, o.spotWarnings()...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
-		return out, usagef("%v", flagged(err))
+		return out, field.Errorf("%v", flagged(err))
 	}
 	if o.strategy == capacity.Auto {
 		out.Compared = o.compared(out.Throughput, options)
 	}
 	out.Corrections = capacity.Misleads(o.workload, o.slo, out.Throughput, options, out.FormulaPlan, capacity.Facts{
-		Model: m, Weights: storageOf(o.fleet.weights, m).weights, ReplicaAvailability: o.failures.ReplicaAvailability,
+		Model: m, Weights: dep.StorageOf(o.fleet.Weights, m).Weights, ReplicaAvailability: o.failures.ReplicaAvailability,
 		GroupsPerDomain: o.failures.DomainGPUs / out.Throughput.TP,
 	})
 	return out, nil
@@ -182,10 +180,11 @@ func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
 		}
 		names = append(names, t.Model)
 	}
-	return capacity.Throughput{}, usagef("--throughput published has no row for %s: want %s", m.Name, orList(names)).hint("--throughput model works for every model of the catalog")
+	return capacity.Throughput{}, field.Errorf("--throughput published has no row for %s: want %s", m.Name, orList(names)).Hint("--throughput model works for every model of the catalog")
 }
 
 func (f formulaPlan) text(b *bytes.Buffer) {
+	implausibleLines(b, f.Warnings)
 	if f.Throughput.Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
 	}
@@ -196,23 +195,30 @@ func (f formulaPlan) text(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  %-22s "+format+"\n", append([]any{name}, a...)...)
 	}
 	if f.Strategy == capacity.Disaggregated {
-		row("engines", "%d prefill + %d decode, of %d GPUs each", f.PrefillGroups, f.DecodeGroups, t.TP)
+		row("engines", "%d prefill + %d decode, of %s each", f.PrefillGroups, f.DecodeGroups, engine.Count(t.TP, "GPU"))
 		row("TTFT, ITL p99", "%.2f ms, %.2f ms by formula", f.EstimatedTTFTP99Ms, f.EstimatedITLP99Ms)
 	} else {
-		row("engines", "%d aggregated, of %d GPUs each", f.Groups, t.TP)
+		row("engines", "%d aggregated, of %s each", f.Groups, engine.Count(t.TP, "GPU"))
 	}
 	if len(f.Compared) > 1 {
 		a, b := f.Compared[0], f.Compared[1]
-		row("auto", "%s %d GPUs, %s %d: the fewer GPUs, a tie to the former; latencies are not compared, aggregated has no formula for them", a.Strategy, a.GPUs, b.Strategy, b.GPUs)
+		row("auto", "%s %s, %s %d: the fewer GPUs, a tie to the former; latencies are not compared, aggregated has no formula for them", a.Strategy, engine.Count(a.GPUs, "GPU"), b.Strategy, b.GPUs)
 	}
 	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
-	minimum := "%d GPUs ($%.4f per 1,000 requests)"
+	minimum := engine.Count(f.Minimum.TotalGPUs, "GPU")
+	if f.Minimum.Per1kQueriesUSD.Known() {
+		minimum += fmt.Sprintf(" ($%s per 1,000 requests)", perUnit(f.Minimum.Per1kQueriesUSD))
+	}
 	if f.Strategy == capacity.Aggregated {
 		minimum += ", in disaggregated pools: the formulas have no other"
 	}
-	row("minimum", minimum, f.Minimum.TotalGPUs, f.Minimum.Per1kQueriesUSD)
-	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year (price: %s)", amount(f.HourlyUSD), amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), f.Price)
-	row("per unit", "$%.4f per 1,000 requests, $%.4f per million output tokens", f.Per1kQueriesUSD, f.Per1MTokensUSD)
+	row("minimum", "%s", minimum)
+	if !f.HourlyUSD.Known() {
+		row("cost", "%s", f.Price)
+	} else {
+		row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year (price: %s)", amount(f.HourlyUSD), amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), f.Price)
+		row("per unit", "$%.4f per 1,000 requests, $%.4f per million output tokens", f.Per1kQueriesUSD, f.Per1MTokensUSD)
+	}
 	row("binds", "%s", f.Binding)
 	for _, w := range f.Warnings {
 		row("warning", "%s", w.Message)

@@ -9,53 +9,66 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
 )
 
 // cheapestSize plans with each tensor-parallel size and takes the cheapest: of as
 // cheap ones, that of the most tokens/s/GPU.
-func (o capacityOptions) cheapestSize(out formulaPlan, m catalog.Model, g catalog.GPU) (formulaPlan, error) {
-	sizes, err := o.modelThroughputs(m, g)
+func (o capacityOptions) cheapestSize(out formulaPlan, cat catalog.Catalog, m catalog.Model, g catalog.GPU) (formulaPlan, error) {
+	sizes, err := o.modelThroughputs(cat, m, g)
 	if err != nil {
 		return out, err
 	}
 	var best formulaPlan
 	for i, t := range sizes {
-		price, err := o.money.of(g.Name, t.TP)
-		if err != nil {
-			return out, err
-		}
 		plan := out
-		plan.Throughput, plan.Price = t, price.from
-		if plan, err = o.apply(plan, m, price.usd); err != nil {
+		plan.Throughput = t
+		if plan, err = o.apply(plan, m, o.money.of(g.Name, t.TP)); err != nil {
 			return out, err
 		}
-		if i == 0 || plan.HourlyUSD < best.HourlyUSD {
+		if i == 0 || plan.cheaper(best) {
 			best = plan
 		}
 	}
 	return best, nil
 }
 
+// cheaper reports whether f costs less than another plan: one whose GPUs have a
+// price before one without, of as cheap ones the one of fewer GPUs.
+func (f formulaPlan) cheaper(other formulaPlan) bool {
+	if f.HourlyUSD.Known() != other.HourlyUSD.Known() {
+		return f.HourlyUSD.Known()
+	}
+	return cmp.Or(cmp.Compare(f.HourlyUSD, other.HourlyUSD), cmp.Compare(f.TotalGPUsFinal, other.TotalGPUsFinal)) < 0
+}
+
 // modelThroughputs are what one engine of each size does at most by the latency
 // model: prompts that fill its steps, and the largest batch whose step is within the
 // ITL. Sizes that hold no request of the workload, or break the SLO with one, are
 // left out; the most tokens/s/GPU come first, and there is at least one.
-func (o capacityOptions) modelThroughputs(m catalog.Model, g catalog.GPU) ([]capacity.Throughput, error) {
-	fit, err := loadFit("fit", o.fleet.fit)
+func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, g catalog.GPU) ([]capacity.Throughput, error) {
+	fit, err := build.LoadFit(field.Fit, o.fleet.Fit)
 	if err != nil {
 		return nil, err
 	}
 	var last error
 	var unmet *unmetError
 	var out []capacity.Throughput
-	stored := storageOf(o.fleet.weights, m)
-	for _, tp := range o.tps {
+	stored := dep.StorageOf(o.fleet.Weights, m)
+	layouts := o.asked
+	if layouts == nil {
+		layouts = dep.PowersOfTwo(serverGPUs)
+	}
+	for _, layout := range layouts {
+		tp := layout.GPUs()
 		on := fmt.Sprintf("%s, TP%d", g.Name, tp)
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: engine.TP(tp), Weights: stored.weights, Limits: o.fleet.limits}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, Limits: o.fleet.Limits}, fit)
 		if err == nil {
-			err = o.roomIn(float64(l.KVTokens()), on)
+			err = o.roomIn(float64(l.LongestSequence()), on)
 		}
 		if err != nil {
 			last = err
@@ -68,7 +81,7 @@ func (o capacityOptions) modelThroughputs(m catalog.Model, g catalog.GPU) ([]cap
 		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
 		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
 		out = append(out, capacity.Throughput{
-			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.phrase()), Model: m.Name, GPU: g.Name, TP: tp,
+			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.Phrase()), Model: m.Name, GPU: g.Name, TP: tp,
 			PrefillTPS: modelPromptRate(l, isl),
 			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
 			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
@@ -83,7 +96,7 @@ func (o capacityOptions) modelThroughputs(m catalog.Model, g catalog.GPU) ([]cap
 	case unmet != nil:
 		return nil, unmet
 	}
-	return nil, usagef("%s: %v", m.Name, last).hint("%s", o.whatHolds())
+	return nil, field.Errorf("%s: %v", m.Name, last).Hint("%s", o.whatHolds(cat, m))
 }
 
 // roomIn refuses an engine whose KV cache holds no request of the workload's p99
@@ -125,7 +138,7 @@ func modelPromptRate(l latency.Model, isl int) float64 {
 // largestBatch is the most sequences that a step within itl seconds decodes, at
 // least 1.
 func largestBatch(l latency.Model, context, itl float64) int {
-	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokens())/context)))
+	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokensAt(int(context)))/context)))
 	low, high := 1, most+1
 	for high-low > 1 {
 		if n := (low + high) / 2; l.ITL(n, context).Seconds() <= itl {

@@ -45,6 +45,7 @@ func stopsAround(own float64, steps []float64) (stops []stop, at int) {
 // grid sizes the cheapest plan for every demand that a page offers: as the plan
 // itself was, so that the command of each gives the same.
 func (o capacityOptions) grid(own sizedPlans, words planCommand) (pages.CapacityGrid, error) {
+	words = words.atRate(o.workload.PeakQPS)
 	var g pages.CapacityGrid
 	var axes [3][]stop
 	rates := rateSteps()
@@ -152,6 +153,17 @@ func (p planCommand) with(at, own [3]int, axes [3][]stop) string {
 		}
 	}
 	return planCommand{flags}.line()
+}
+
+// atRate is the command for a rate that was found.
+func (p planCommand) atRate(qps float64) planCommand {
+	flags := slices.Clone(p.flags)
+	for i := range flags {
+		if flags[i][0] == "gpu-count" {
+			flags[i] = [2]string{"peak-qps", strconv.FormatFloat(qps, 'f', -1, 64)}
+		}
+	}
+	return planCommand{flags}
 }
 
 // again is the command that writes the page.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/plots/pages"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -37,6 +38,10 @@ func (o capacityOptions) page(file string, out sizedPlans, command planCommand, 
 	for i, x := range out.Plans {
 		if x.Infeasible != nil {
 			p.Unmet = append(p.Unmet, pages.Fact{Name: x.candidate.name(), Text: x.Infeasible.Why})
+			continue
+		}
+		if i > 0 && x.RPS > 0 { // of another rate
+			p.LeftOut = append(p.LeftOut, pages.Fact{Name: x.candidate.name(), Text: fmt.Sprintf("about %s requests/s at most", plain(x.RPS))})
 			continue
 		}
 		p.Plans = append(p.Plans, x.shown())
@@ -75,22 +80,19 @@ func (p sizedPlan) shown() pages.CapacityPlan {
 
 // pageFacts are the workload and the SLO.
 func (o capacityOptions) pageFacts(out sizedPlans) []pages.Fact {
-	w := o.workload
-	slo := fmt.Sprintf("99th percentiles: TTFT ≤ %v, ITL ≤ %v", o.slo.TTFTP99, o.slo.ITLP99)
-	if o.slo.E2EP99 > 0 {
-		slo += fmt.Sprintf(", end to end ≤ %v", o.slo.E2EP99)
+	w := out.Workload
+	var facts []pages.Fact
+	if len(out.Plans) > 0 && out.Plans[0].RPS > 0 {
+		facts = append(facts, pages.Fact{Name: "Answer", Text: out.Plans[0].answer()})
 	}
-	if o.slo.Availability > 0 {
-		slo += fmt.Sprintf("; availability ≥ %v", o.slo.Availability)
-	}
-	facts := []pages.Fact{
+	facts = append(facts, []pages.Fact{
 		{Name: "Workload", Text: fmt.Sprintf("%s requests/s at the peak, %s on average, the peak in windows of %s", plain(w.PeakQPS), plain(w.AverageQPS()), short(w.PeakWindow))},
 		{Name: "Lengths", Text: fmt.Sprintf("prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)", w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)},
-		{Name: "SLO", Text: slo},
+		{Name: "SLO", Text: o.slo.String()},
 		{Name: "Simulated", Text: out.Traffic},
-	}
+	}...)
 	if x := w.Prefixes; x.Groups > 0 {
-		facts = append(facts, pages.Fact{Name: "Prompts alike", Text: fmt.Sprintf("%.0f %% of them, in %d groups, by %d tokens", 100*x.Share, x.Groups, x.Tokens)})
+		facts = append(facts, pages.Fact{Name: "Prompts alike", Text: fmt.Sprintf("%.0f %% of them, in %s, by %s", 100*x.Share, engine.Count(x.Groups, "group"), engine.Count(x.Tokens, "token"))})
 	}
 	return append(facts, pages.Fact{Name: "Made", Text: time.Now().UTC().Format("2006-01-02 15:04 UTC")})
 }

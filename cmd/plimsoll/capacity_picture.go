@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/plots"
-	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
@@ -23,7 +23,10 @@ func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
 	}
 	best := out.Plans[0]
 	d := planPictures{capacityOptions: o, candidate: best.candidate, plan: best}
-	pictures := map[string]func() (*plots.Picture, error){"slo": d.costAgainstSLO, "day": d.day}
+	pictures := map[string]func() (*plots.Picture, error){"day": d.day}
+	if best.HourlyUSD > 0 { // else there is no cost to draw
+		pictures["slo"] = d.costAgainstSLO
+	}
 	if o.arrivals == nil {
 		pictures["qps"] = d.gpusAgainstQPS
 	}
@@ -51,7 +54,7 @@ func (d planPictures) caption(note string) plots.Caption {
 	return plots.Caption{
 		Model: d.servedModel(), GPU: d.plan.Pools[0].GPU, Configuration: d.plan.Layout, Engine: d.plan.Source,
 		ISL: int(math.Round(d.workload.AvgISL)), OSL: int(math.Round(d.workload.AvgOSL)),
-		SLA:        profile.SLA{TTFT: d.slo.TTFTP99, ITL: d.slo.ITLP99, Stat: profile.P99},
+		SLA:        d.slo.SLA(),
 		Provenance: d.plan.Provenance, Feasible: true, Note: note,
 	}
 }
@@ -99,10 +102,10 @@ func (d planPictures) costAgainstSLO() (*plots.Picture, error) {
 			continue
 		}
 		text := ""
-		if n := len(l.Points); (n == 0 || factor == 1) && i < len(factors) || n > 0 && l.Points[n-1].Size != p.HourlyUSD {
-			text = fmt.Sprintf("%d GPUs", p.TotalGPUsFinal)
+		if n := len(l.Points); (n == 0 || factor == 1) && i < len(factors) || n > 0 && l.Points[n-1].Size != float64(p.HourlyUSD) {
+			text = engine.Count(p.TotalGPUsFinal, "GPU")
 		}
-		l.Points = append(l.Points, plots.FleetPoint{At: factor, Size: p.HourlyUSD, Text: text, Picked: factor == 1})
+		l.Points = append(l.Points, plots.FleetPoint{At: factor, Size: float64(p.HourlyUSD), Text: text, Picked: factor == 1})
 	}
 	note := "Each line moves one latency and leaves the other as it was asked for. The ring is the plan."
 	if len(missing) > 0 {

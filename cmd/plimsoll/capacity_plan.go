@@ -1,12 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
@@ -15,14 +22,18 @@ func planFlags() []cli.Flag {
 	return append(stringFlags("engines", [][3]string{
 		{"model", simModel, "model, a catalog `name` or a config.json"},
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
-		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: of 1, 2, 4 and 8 those that hold the model)"},
+		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: the layouts that profile-sla tries, those that hold the longest request)"},
+		{"parallelism", "", "layouts to compare instead, `TP:4,TEP:8,DEP:8`"},
+		{"max-gpus-per-engine", "16", "`N` GPUs that one engine may have: more than 8 are several nodes"},
 		{"weights", published, weightsUsage},
 		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
-		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU): fewer make prompts hold up the tokens of others less"},
+		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: those with which an aggregated layout costs least; vLLM's for the GPU for others, and with --profile)"},
+		{"max-model-len", "", "prompt and output together that an engine has to hold, `tokens`: longer requests miss the SLO (default: the longest request, rounded up to 1024)"},
 		{"fit", "", fitUsage},
 		{"catalog", "", catalogUsage},
 		{"profile", "", "step times from the profile in `DIR`, the best source there is"},
 		{"strategy", "auto", "`disaggregated|aggregated|auto`: prefill on engines of its own or not (colocated = aggregated)"},
+		{"gpu-count", "", "instead of --peak-qps: the highest rate that `N` GPUs hold; a --trace is scaled to it"},
 		{"method", "sized", "`sized|formula`"},
 		{"throughput", "model", "formula: `model|published`, where throughput comes from; a published row has its own GPU, tensor-parallel size and price"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
@@ -37,18 +48,21 @@ func planFlags() []cli.Flag {
 type capacityOptions struct {
 	demand
 	money       money
-	fleet       fleetPlan // model, fit, weights, catalog, profile
+	fleet       build.Options // model, fit, weights, catalog, profile
 	gpus        []string
-	tps         []int
+	asked       []engine.Parallelism // layouts; nil = those worth trying
+	maxEngine   int                  // GPUs of one engine
 	strategy    capacity.Strategy
 	method      string
 	published   bool
 	utilization float64
 	seed        uint64
-	emitAs      string // kubernetes or planner; "" = the plan itself
-	plot        string // file that names the pictures; "" = none
-	report      string // file of the page; "" = none
-	mixedGPUs   bool   // prefill and decode may have different ones
+	emitAs      string  // kubernetes or planner; "" = the plan itself
+	plot        string  // file that names the pictures; "" = none
+	report      string  // file of the page; "" = none
+	scale       float64 // times of a trace are divided by; 0 = they stay
+	gpuCount    int     // whose highest rate is asked for; 0 = GPUs are
+	mixedGPUs   bool    // prefill and decode may have different ones
 
 	caches        caches
 	spotDecode    bool
@@ -62,17 +76,28 @@ func parseCapacity(p *parser) capacityOptions {
 	parseEngines(p, &o)
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
-	if o.mixedGPUs && o.money.fixed == 0 && o.money.cloud == "" {
-		p.fail(usagef("--mixed-gpus: both pools are of one cloud, or the KV between them would cross two: want --cloud NAME"))
+	if o.mixedGPUs && o.money.cloud == "" && !o.pricesGiven() {
+		p.fail(field.Errorf("--mixed-gpus: both pools are of one cloud, or the KV between them would cross two: want --cloud NAME"))
 	}
 	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
 	o.published = p.choice("throughput", "model", "published") == "published"
+	o.gpuCount = p.integer("gpu-count", 1, maxGPUs, 0)
+	p.needs(o.gpuCount == 0, "without --gpu-count, which asks for the rate", "peak-qps", "availability", "spot-decode", "mixed-gpus", "plot")
+	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
 	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "report")
 	o.emitAs, o.plot, o.report = emitted(p), p.writable("plot"), p.inFolder("report", p.name("report"))
 	return o
+}
+
+// pricesGiven reports whether the price of every GPU was said.
+func (o capacityOptions) pricesGiven() bool {
+	return !slices.ContainsFunc(o.gpus, func(gpu string) bool {
+		_, ok := o.money.given(gpu)
+		return !ok
+	})
 }
 
 func planCapacity(c *cli.Context) error {
@@ -92,6 +117,7 @@ type sizedPlans struct {
 	Workload capacity.Workload `json:"workload"`
 	SLO      capacity.SLO      `json:"slo"`
 	Traffic  string            `json:"traffic"`
+	GPUCount int               `json:"gpu_count,omitempty"` // whose highest rate was looked for; 0 = the rate was given
 	Inputs   planInputs        `json:"inputs"`
 	Plans    []sizedPlan       `json:"plans"`
 	WhatIf   []whatIf          `json:"what_if,omitempty"`
@@ -135,8 +161,8 @@ func (c caches) recorded() *planCaches {
 		return &planCaches{}
 	}
 	p := &planCaches{Reuse: true, Router: c.router}
-	if c.dram.bytes > 0 {
-		p.DRAMBytes, p.DRAMPerSecond = c.dram.bytes, c.dram.perSecond
+	if c.dram.Bytes > 0 {
+		p.DRAMBytes, p.DRAMPerSecond = c.dram.Bytes, c.dram.BytesPerSecond
 	}
 	return p
 }
@@ -156,9 +182,29 @@ type sizedPlan struct {
 	Source string   `json:"source"` // of step times
 	Prices []string `json:"prices"` // where they are from
 
+	Chunk *planChunk `json:"chunk,omitempty"` // nil: it was not searched
+	// RPS is the highest rate that it holds, in requests/s; 0 = it was sized for one.
+	RPS float64 `json:"highest_rps,omitzero"`
+	// TraceScale is how many times as fast as recorded a trace is at that rate.
+	TraceScale float64    `json:"trace_scale,omitzero"`
+	RateRange  *rateRange `json:"highest_rps_range,omitempty"` // nil: the step times' error is not known
+
 	candidate candidate
 	sized     capacity.Sized
 	dearer    bool // than the cheapest, by long trials
+}
+
+// ranked is what it costs an hour for comparing it, spares included: capacity.Layout.Ranked.
+func (p sizedPlan) ranked() capacity.USD {
+	if p.Infeasible != nil {
+		return 0
+	}
+	var gpus []float64
+	for _, pool := range p.Pools {
+		gpus = append(gpus, float64(pool.GPUs))
+	}
+	_, usd := p.candidate.layout.Ranked().Billed(gpus)
+	return usd
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {
@@ -166,11 +212,15 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 	var finished func()
 	o.progress, finished = progressLine(c)
 	err := stoppable(c.Context, func() (err error) {
-		if out, err = o.size(); err == nil && o.plot != "" {
+		find := o.size
+		if o.gpuCount > 0 {
+			find = o.highest
+		}
+		if out, err = find(); err == nil && o.plot != "" {
 			err = o.drawPlan(o.plot, out)
 		}
 		if err == nil && o.report != "" {
-			err = o.writePage(o.report, out, planWords(c))
+			err = o.at(out).writePage(o.report, out, planWords(c))
 		}
 		return err
 	})
@@ -191,16 +241,22 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 	return nil
 }
 
-func (o capacityOptions) size() (sizedPlans, error) {
-	out := sizedPlans{Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.limits.MaxNumBatchedTokens, Fit: o.fleet.fit, Catalog: o.fleet.catalog, Profile: o.fleet.profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
-	if o.fleet.profile == "" {
-		out.Inputs.Model, out.Inputs.Weights = o.fleet.model, o.fleet.weights
+// newPlans are the inputs of plans.
+func (o capacityOptions) newPlans() sizedPlans {
+	out := sizedPlans{GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+	if o.fleet.Profile == "" {
+		out.Inputs.Model, out.Inputs.Weights = o.fleet.Model, o.fleet.Weights
 	}
+	return out
+}
+
+func (o capacityOptions) size() (sizedPlans, error) {
+	out := o.newPlans()
 	z, err := o.chosen()
 	if err != nil {
 		return out, err
 	}
-	if err := z.addRange(); err != nil {
+	if err := errors.Join(z.addRange(), z.addDefault()); err != nil {
 		return out, err
 	}
 	out.Traffic, out.Plans, out.LeftOut = z.traffic.Words, z.plans, z.leftOut
@@ -218,20 +274,32 @@ func (o capacityOptions) traffic() (capacity.Traffic, error) {
 	if o.arrivals != nil {
 		t, err := capacity.RecordedTraffic(o.arrivals, o.stats)
 		if err != nil {
-			return t, usagef("--trace: %v", err)
+			return t, field.Errorf("--trace: %v", err)
 		}
-		return t, nil
+		return t.Scaled(cmp.Or(o.scale, 1)), nil
 	}
 	t, err := o.workload.PeakTraffic()
 	if err != nil {
-		return t, usagef("%v", flagged(err))
+		return t, field.Errorf("%v", flagged(err))
 	}
 	return t, nil
 }
 
+// perUnit is dollars per unit of work.
+func perUnit(usd capacity.USD) string {
+	if !usd.Known() {
+		return amount(usd)
+	}
+	return fmt.Sprintf("%.4f", usd)
+}
+
 // amount is dollars with as many digits as they deserve.
-func amount(usd float64) string {
-	if usd < 100 {
+func amount[T ~float64](of T) string {
+	usd := float64(of)
+	switch {
+	case math.IsNaN(usd):
+		return "no price"
+	case usd < 100:
 		return strconv.FormatFloat(usd, 'f', 2, 64)
 	}
 	s := strconv.FormatFloat(usd, 'f', 0, 64)

@@ -13,6 +13,9 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
@@ -65,7 +68,7 @@ func showRatios(c *cli.Context) error {
 		}
 		r, err := capacity.Ratio(s, t)
 		if err != nil {
-			return usagef("%v", err)
+			return field.Errorf("%v", err)
 		}
 		ratios = append(ratios, shapeRatio{r, t})
 	}
@@ -91,7 +94,7 @@ func parseShapes(p *parser) []capacity.Shape {
 	case isl == "" && osl == "":
 		return capacity.ClassicShapes()
 	case isl == "" || osl == "":
-		p.fail(usagef("--isl and --osl go together: want both or none"))
+		p.fail(field.Errorf("--isl and --osl go together: want both or none"))
 		return nil
 	}
 	return []capacity.Shape{{Name: "as given", ISL: p.number("isl", 1, maxTokens), OSL: p.number("osl", 1, maxTokens)}}
@@ -99,39 +102,39 @@ func parseShapes(p *parser) []capacity.Shape {
 
 // parseThroughput gives what one engine does with requests of a shape.
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
-	o := capacityOptions{fleet: fleetPlan{
-		profile: p.name("profile"), model: p.name("model"), catalog: p.name("catalog"), fit: p.name("fit"),
-		weights: p.weights(), async: "auto",
-	}, tps: []int{1, 2, 4, 8}}
+	o := capacityOptions{fleet: build.Options{
+		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
+		Weights: p.weights(), Async: "auto",
+	}}
 	gpu := p.name("gpu")
 	if p.name("tp") != "" {
-		o.tps = []int{p.integer("tp", 1, maxGPUs, 1)}
+		o.asked = []engine.Parallelism{engine.TP(p.integer("tp", 1, maxGPUs, 1))}
 	}
-	published := p.choice("throughput", "published", "model") == "published" && o.fleet.profile == ""
+	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
 	o.slo.ITLP99 = p.millis("itl-p99")
-	p.needs(o.fleet.profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "fit")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "fit")
 	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "fit", "itl-p99")
 	return func(s capacity.Shape) (capacity.Throughput, error) {
-		if o.fleet.profile != "" {
+		if o.fleet.Profile != "" {
 			return o.profileThroughput(s)
 		}
-		cat, err := loadCatalog(o.fleet.catalog)
+		cat, err := catalog.Load(o.fleet.Catalog)
 		if err != nil {
 			return capacity.Throughput{}, err
 		}
-		m, err := findModel(cat, o.fleet.model)
+		m, err := cat.ModelOrFile(o.fleet.Model)
 		if err != nil {
-			return capacity.Throughput{}, usagef("--model: %v", err)
+			return capacity.Throughput{}, field.Errorf("--model: %v", err)
 		}
 		if published {
 			return publishedThroughput(m)
 		}
 		g, err := cat.GPU(gpu)
 		if err != nil {
-			return capacity.Throughput{}, usagef("--gpu: %v", err)
+			return capacity.Throughput{}, field.Errorf("--gpu: %v", err)
 		}
 		o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
-		sizes, err := o.modelThroughputs(m, g)
+		sizes, err := o.modelThroughputs(cat, m, g)
 		if err != nil {
 			return capacity.Throughput{}, err
 		}
@@ -141,8 +144,8 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 
 // promptRate is the prompt tokens/s of one engine of a profile: of as many prompts
 // at once as fill its steps, or one after the other where that is not known.
-func promptRate(source profileSource, prefill fleet.Pool, isl float64) float64 {
-	if b, ok := source.prefill.Batch(isl); ok {
+func promptRate(source build.Profile, prefill fleet.Pool, isl float64) float64 {
+	if b, ok := source.Prefill.Batch(isl); ok {
 		return b.ThroughputPerGPU * float64(prefill.GPUs)
 	}
 	var prompt engine.Batch
@@ -153,36 +156,36 @@ func promptRate(source profileSource, prefill fleet.Pool, isl float64) float64 {
 // profileThroughput is what the picks of a profile do: prompts that fill their
 // steps, and the largest batch whose step is within the ITL.
 func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
-	source, err := readProfileSource(o.fleet)
+	source, err := build.ReadProfile(o.fleet)
 	if err != nil {
 		return capacity.Throughput{}, err
 	}
-	prefill, err := source.pool(engine.RolePrefill)
+	prefill, err := source.Pool(engine.RolePrefill)
 	if err != nil {
 		return capacity.Throughput{}, err
 	}
-	decode, err := source.pool(engine.RoleDecode)
+	decode, err := source.Pool(engine.RoleDecode)
 	if err != nil {
 		return capacity.Throughput{}, err
 	}
 	if prefill.GPUs != decode.GPUs {
-		return capacity.Throughput{}, usagef("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.dir, prefill.GPUs, decode.GPUs).
-			hint("plimsoll capacity plan --profile %s sizes both pools", source.dir)
+		return capacity.Throughput{}, field.Errorf("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.Dir, prefill.GPUs, decode.GPUs).
+			Hint("plimsoll capacity plan --profile %s sizes both pools", source.Dir)
 	}
 	o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
-	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.rec.Decode.Label); err != nil {
-		return capacity.Throughput{}, usagef("--profile %s: %v", source.dir, err).hint("--isl and --osl that it holds")
+	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.Recommendation.Decode.Label); err != nil {
+		return capacity.Throughput{}, field.Errorf("--profile %s: %v", source.Dir, err).Hint("--isl and --osl that it holds")
 	}
 	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
 	if step > o.slo.ITLP99.Seconds() {
-		return capacity.Throughput{}, tooSlow(step, source.rec.GPU+", "+source.rec.Decode.Label, o.slo.ITLP99, source.steps.Provenance())
+		return capacity.Throughput{}, tooSlow(step, source.Recommendation.GPU+", "+source.Recommendation.Decode.Label, o.slo.ITLP99, source.Steps.Provenance())
 	}
 	t := capacity.Throughput{
-		Name: fmt.Sprintf("%s on %s, %s", source.rec.Model, source.rec.GPU, source.rec.Decode.Label), Model: source.rec.Model, GPU: source.rec.GPU, TP: decode.GPUs,
+		Name: fmt.Sprintf("%s on %s, %s", source.Recommendation.Model, source.Recommendation.GPU, source.Recommendation.Decode.Label), Model: source.Recommendation.Model, GPU: source.Recommendation.GPU, TP: decode.GPUs,
 		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
-		KVBytesPerToken: max(1, int64(source.kvBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
-		Provenance: source.steps.Provenance(), Warnings: source.caveats(),
+		KVBytesPerToken: max(1, int64(source.KVBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
+		Provenance: source.Steps.Provenance(), Warnings: source.Caveats(profile.OfRequest),
 	}
 	return t, nil
 }
@@ -223,6 +226,9 @@ func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 	weakest := profile.Measured
 	for _, r := range ratios {
 		weakest = profile.Weakest(weakest, r.Provenance)
+	}
+	if len(ratios) > 0 {
+		implausibleLines(b, ratios[0].Throughput.Warnings)
 	}
 	if weakest != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(weakest.String()))

@@ -15,6 +15,8 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/autoscale"
+	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -52,7 +54,7 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 		return out, fmt.Errorf("more than %d MiB: that is no plan", maxPlanBytes>>20)
 	}
 	if err := json.Unmarshal(b, &out); err != nil {
-		return out, fmt.Errorf("not a plan in JSON: %w", err)
+		return out, fmt.Errorf("not a plan in JSON: %w (hint: capacity plan --format json > plan.json writes one)", engine.PlainJSON("the file", err))
 	}
 	if len(out.Plans) == 0 && len(out.Infeasible) > 0 {
 		return out, fmt.Errorf("its plan is infeasible: %s", out.Infeasible[0].Why)
@@ -69,11 +71,14 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 	if want == 0 || len(p.Pools) != want {
 		errs = append(errs, fmt.Errorf("a plan of %d pools, %q: want one aggregated or two disaggregated", len(p.Pools), p.Strategy))
 	}
-	if p.TotalGPUsFinal < 1 || !(p.HourlyUSD >= 0 && p.HourlyUSD < 1e12) {
+	if p.TotalGPUsFinal < 1 || p.HourlyUSD < 0 || p.HourlyUSD > 1e12 {
 		errs = append(errs, fmt.Errorf("total_gpus_final %d and hourly_cost_usd %v: want 1 GPU at least, and a price", p.TotalGPUsFinal, p.HourlyUSD))
 	}
+	if c := p.Chunk; c != nil && (c.Tokens < 64 || c.Tokens > maxTokens) {
+		errs = append(errs, fmt.Errorf("chunk.max_num_batched_tokens is %d: want 64 to %d", c.Tokens, int(maxTokens)))
+	}
 	for _, pool := range p.Pools {
-		if !(pool.USDPerGPUHour >= 0 && pool.USDPerGPUHour <= 1e6) || pool.InstanceGPUs < 0 || pool.InstanceGPUs > maxGPUs {
+		if pool.USDPerGPUHour < 0 || pool.USDPerGPUHour > 1e6 || pool.InstanceGPUs < 0 || pool.InstanceGPUs > maxGPUs {
 			errs = append(errs, fmt.Errorf("GPUs at $%v in instances of %d in the %s pool: want a price, and 0 to %d", pool.USDPerGPUHour, pool.InstanceGPUs, pool.Role, maxGPUs))
 		}
 		if pool.Engines < 1 || pool.Engines > maxReplicas || pool.SpareEngines < 0 || pool.SpareEngines > maxReplicas {
@@ -118,7 +123,7 @@ func reviewPlan(c *cli.Context) error {
 	p := &parser{c: c}
 	r := review{file: c.Args().First()}
 	if r.file == "" {
-		return usagef("review needs a plan").hint("plimsoll capacity review --trace azure.csv plan.json")
+		return field.Errorf("review needs a plan").Hint("plimsoll capacity review --trace azure.csv plan.json")
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -127,9 +132,9 @@ func reviewPlan(c *cli.Context) error {
 	switch {
 	case p.err != nil:
 	case file == "" && server == "":
-		p.fail(usagef("--trace is missing: want a file of the arrivals and lengths that came").hint("or --prometheus URL, of a server that counted them"))
+		p.fail(field.Errorf("--trace is missing: want a file of the arrivals and lengths that came").Hint("or --prometheus URL, of a server that counted them"))
 	case file != "" && server != "":
-		p.fail(usagef("--trace and --prometheus: want one of them"))
+		p.fail(field.Errorf("--trace and --prometheus: want one of them"))
 	}
 	p.needs(server != "", "with --prometheus", prometheusFlagNames()...)
 	p.needs(file != "", "with --trace", "trace-format")
@@ -167,7 +172,7 @@ func (r *review) measure(p *parser, file string) error {
 	windows = slices.Compact(slices.Sorted(slices.Values(windows)))
 	var err error
 	if r.stats, err = trace.Summarize(trace.Of(r.arrivals...), windows...); err != nil {
-		return usagef("--trace %s: %v", file, err)
+		return field.Errorf("--trace %s: %v", file, err)
 	}
 	r.load, r.came = r.arrivals, came{rate: r.stats.Rate, busiestHour: r.busiestHour()}
 	for i, w := range windows {
@@ -179,13 +184,16 @@ func (r *review) measure(p *parser, file string) error {
 func (r *review) open() error {
 	f, err := os.Open(r.file)
 	if err != nil {
-		return usagef("%v", err)
+		return field.Errorf("%v", err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	if r.plans, err = readPlan(f); err != nil {
-		return usagef("%s: %s", r.file, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return field.Errorf("%s: %s", r.file, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	r.plan, r.slo = r.plans.Plans[0], r.plans.SLO
+	if r.slo.ITLOf == "" { // of before the plan said so
+		r.slo.ITLOf = profile.OfGap
+	}
 	return nil
 }
 
@@ -194,13 +202,13 @@ func (r *review) size() error {
 	in := r.plans.Inputs
 	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := r.options()
-	cs, _, err := o.candidates()
+	cs, err := r.remade(o)
 	if err != nil {
-		return fmt.Errorf("%s: making its engines again: %w", r.file, err)
+		return err
 	}
 	cand, ok := find(cs, r.plan.Plan)
 	if !ok {
-		return usagef("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
+		return field.Errorf("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
 	}
 	r.pricedAsPlanned(&cand)
 	traffic, err := o.traffic()

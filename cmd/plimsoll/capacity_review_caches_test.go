@@ -38,6 +38,8 @@ func alikeTrace(t *testing.T) string {
 // A plan that reuses prefixes is reviewed with its caches: on its own trace the
 // fleet stays, with what an earlier version recorded of it too.
 func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
+	long(t)
+	t.Parallel()
 	traced := alikeTrace(t)
 	plan := mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--cloud", "aws", "--tp", "1", "--strategy", "aggregated",
 		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", traced, "--kv-dram", "16", "--format", "json")
@@ -72,6 +74,8 @@ func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 // A day is sized and simulated with the caches of capacity plan: without them this
 // trace takes four GPUs, and one has no chance.
 func TestAutoscaleReusesPrefixes(t *testing.T) {
+	long(t)
+	t.Parallel()
 	var f autoscaleFile
 	if err := json.Unmarshal(mustPrint(t, "capacity", "autoscale", "--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--tp", "1", "--strategy", "aggregated",
 		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", alikeTrace(t), "--format", "json"), &f); err != nil {

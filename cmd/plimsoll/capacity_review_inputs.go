@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
@@ -23,18 +25,47 @@ func (p *planCaches) check() error {
 	return nil
 }
 
+// remade are the plan's engines, for requests as long as those that came; for
+// the plan's own where its GPUs have no room for longer ones.
+func (r *review) remade(o capacityOptions) ([]candidate, error) {
+	planned := 0
+	for _, pool := range r.plan.Pools {
+		planned = max(planned, pool.MaxModelLen)
+	}
+	cs, _, err := o.candidates()
+	if err != nil && planned > 0 {
+		o.fleet.Limits.MaxModelLen = planned
+		cs, _, err = o.candidates()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: making its engines again: %w", r.file, err)
+	}
+	if n := cs[0].layout.Pools[0].Engine.Limits.MaxModelLen; r.seen == nil && planned > 0 && n > planned {
+		r.warn("longer_requests", "requests of up to %d tokens came, the plan's engines hold %d: sized with --max-model-len %d", n, planned, n)
+	}
+	return cs, nil
+}
+
 // options are those of the plan, its layout alone, for what came.
 func (r *review) options() capacityOptions {
 	in := r.plans.Inputs
 	o := capacityOptions{
-		demand: r.demand, money: money{fixed: max(1e-9, r.plan.HourlyUSD/float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
-		fleet:    fleetPlan{profile: in.Profile, model: in.Model, catalog: in.Catalog, fit: in.Fit, weights: in.Weights, async: "auto", limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		demand: r.demand, money: money{said: prices.Fixed(float64(r.plan.HourlyUSD) / float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
+		fleet:    build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, Async: "auto", Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		strategy: r.plan.Strategy, seed: in.Seed, caches: r.caches(),
 	}
-	for _, pool := range r.plan.Pools {
-		o.gpus, o.tps = append(o.gpus, pool.GPU), append(o.tps, gpusPerEngine(pool))
+	if r.plan.Chunk != nil {
+		o.fleet.Limits.MaxNumBatchedTokens = r.plan.Chunk.Tokens
 	}
-	o.gpus, o.tps = distinct(o.gpus), distinct(o.tps)
+	for _, pool := range r.plan.Pools {
+		layout, err := engine.ParseParallelism(pool.Engine)
+		if err != nil {
+			layout = engine.TP(gpusPerEngine(pool))
+		}
+		o.gpus, o.asked = append(o.gpus, pool.GPU), append(o.asked, layout)
+		o.maxEngine = max(o.maxEngine, layout.GPUs())
+	}
+	o.gpus, o.asked = distinct(o.gpus), distinct(o.asked)
 	return o
 }
 
@@ -43,7 +74,7 @@ func (r *review) options() capacityOptions {
 func (r *review) pricedAsPlanned(c *candidate) {
 	c.prices = r.plan.Prices
 	for i, p := range r.plan.Pools {
-		if p.USDPerGPUHour == 0 {
+		if p.USDPerGPUHour == 0 && r.plan.HourlyUSD > 0 {
 			if r.plan.BilledGPUs > r.plan.TotalGPUsFinal {
 				r.warn("instances_unknown", "%s does not say in what instances its GPUs are rented, an earlier version wrote it: money is for single GPUs", r.file)
 			}
@@ -67,7 +98,7 @@ func (r *review) caches() caches {
 		return caches{}
 	}
 	r.sayWhatIsShared()
-	return caches{reuse: true, router: p.Router, dram: storage{p.DRAMBytes, p.DRAMPerSecond}}
+	return caches{reuse: true, router: p.Router, dram: build.KVTier{Bytes: p.DRAMBytes, BytesPerSecond: p.DRAMPerSecond}}
 }
 
 // sayWhatIsShared tells where the traffic's sharing is not known: the plan counts

@@ -149,9 +149,16 @@ func (r *review) compareLatencies(cand candidate, keep caches, seed uint64) erro
 				return err
 			}
 		}
-		if at[i], err = percentiles(l, engines, x.load, seed); err != nil {
+		if at[i], err = percentiles(l, engines, x.load, r.slo.ITLOf, seed); err != nil {
 			return err
 		}
+	}
+	itl := t.TPOT
+	switch {
+	case r.slo.ITLOf == profile.OfGap:
+		itl = t.ITL
+	case t.TPOT.Count == 0 && t.ITL.Count > 0:
+		r.seen.warn("itl_of_gaps_only", "the metrics have single gaps between tokens, not requests' mean ITL, so that ITL is not compared: a plan by --itl-of gap can be")
 	}
 	for _, x := range []struct {
 		name    string
@@ -161,7 +168,7 @@ func (r *review) compareLatencies(cand candidate, keep caches, seed uint64) erro
 		seen    observe.Latency
 	}{
 		{"TTFT", r.slo.TTFTP99, r.plan.EstimatedTTFTP99Ms, func(p p99s) float64 { return p.ttft }, t.TTFT},
-		{"ITL", r.slo.ITLP99, r.plan.EstimatedITLP99Ms, func(p p99s) float64 { return p.itl }, t.ITL},
+		{"ITL", r.slo.ITLP99, r.plan.EstimatedITLP99Ms, func(p p99s) float64 { return p.itl }, itl},
 		{"E2E", r.slo.E2EP99, r.plan.EstimatedE2EP99Ms, func(p p99s) float64 { return p.e2e }, t.E2E},
 	} {
 		l := reviewLatency{
@@ -231,7 +238,7 @@ func (r *review) engines() []int {
 }
 
 // percentiles simulates engines under a load.
-func percentiles(l capacity.Layout, engines []int, load []trace.Arrival, seed uint64) (p99s, error) {
+func percentiles(l capacity.Layout, engines []int, load []trace.Arrival, itlOf profile.ITLOf, seed uint64) (p99s, error) {
 	c := fleet.Config{Transfer: l.Transfer}
 	for i, p := range l.Pools {
 		pool := p.Pool
@@ -257,7 +264,11 @@ func percentiles(l capacity.Layout, engines []int, load []trace.Arrival, seed ui
 		}
 		return inMillis(engine.Picoseconds(s.Quantile(0.99)).Duration().Seconds())
 	}
-	return p99s{of(r.TTFT), of(r.ITL), of(r.E2E)}, nil
+	itl := r.TPOT
+	if itlOf == profile.OfGap {
+		itl = r.ITL
+	}
+	return p99s{of(r.TTFT), of(itl), of(r.E2E)}, nil
 }
 
 // slower reports whether a measured latency is above what the simulation allows.

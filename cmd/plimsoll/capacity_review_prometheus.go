@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim"
 	"plimsoll/planner/observe"
 	"plimsoll/profile"
@@ -67,15 +66,9 @@ func parseLookup(p *parser) lookup {
 		l.wanted.From = p.instant("from")
 	}
 	if p.err == nil && !l.wanted.From.Before(l.wanted.To) {
-		p.fail(usagef("--from %s: want a time before %s", l.wanted.From.Format(time.RFC3339), l.wanted.To.Format(time.RFC3339)))
+		p.fail(field.Errorf("--from %s: want a time before %s", l.wanted.From.Format(time.RFC3339), l.wanted.To.Format(time.RFC3339)))
 	}
-	if file := p.name("prometheus-bearer-token-file"); file != "" && p.err == nil {
-		token, err := readToken(file)
-		if err != nil {
-			p.fail(usagef("--prometheus-bearer-token-file: %v", err))
-		}
-		l.server.BearerToken = token
-	}
+	l.server.BearerToken = p.secretFile("prometheus-bearer-token-file")
 	return l
 }
 
@@ -87,28 +80,9 @@ func (p *parser) instant(flag string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		p.fail(usagef("--%s %q: want a time as RFC 3339 has it, such as 2026-11-20T08:00:00Z", flag, s))
+		p.fail(field.Errorf("--%s %q: want a time as RFC 3339 has it, such as 2026-11-20T08:00:00Z", flag, s))
 	}
 	return t
-}
-
-// readToken reads a file that holds one token. No error says what is in it.
-func readToken(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	const most = 64 << 10
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(b))
-	if token == "" || len(b) > most {
-		return "", fmt.Errorf("%s holds no token: want one line with it", file)
-	}
-	return token, nil
 }
 
 // seen is what a Prometheus server saw.
@@ -131,11 +105,11 @@ func (r *review) observe(p *parser, window time.Duration) error {
 	}
 	server, err := observe.Dial(l.server)
 	if err != nil {
-		return usagef("--prometheus: %v", err)
+		return field.Errorf("--prometheus: %v", err)
 	}
 	asked := observe.Range{From: l.wanted.From, To: l.wanted.To, Window: window}
 	if err := asked.Check(); err != nil {
-		return usagef("--prometheus: %v", err).hint("another --since, or --from and --to")
+		return field.Errorf("--prometheus: %v", err).Hint("another --since, or --from and --to")
 	}
 	s := seen{server: server.Name()}
 	if s.from, err = server.Find(p.c.Context, l.wanted); err != nil {
@@ -166,13 +140,13 @@ func unseen(ctx context.Context, err error) error {
 	var failed *observe.Error
 	switch {
 	case errors.As(err, &several):
-		return usagef("--prometheus: %v", err).hint("--served-model-name says which")
+		return field.Errorf("--prometheus: %v", err).Hint("--served-model-name says which")
 	case errors.As(err, &no) && len(no.There) > 0:
-		return usagef("--prometheus: %v", err).hint("--served-model-name is compared exactly")
+		return field.Errorf("--prometheus: %v", err).Hint("--served-model-name is compared exactly")
 	case errors.As(err, &no):
-		return withHint(fmt.Errorf("--prometheus: %w", err), "a longer --since, or another --prometheus-preset; does Prometheus scrape the engines? look at its page /targets")
+		return field.WithHint(fmt.Errorf("--prometheus: %w", err), "a longer --since, or another --prometheus-preset; does Prometheus scrape the engines? look at its page /targets")
 	case errors.As(err, &failed) && failed.Hint != "":
-		return withHint(fmt.Errorf("--prometheus: %w", err), "%s", failed.Hint)
+		return field.WithHint(fmt.Errorf("--prometheus: %w", err), "%s", failed.Hint)
 	}
 	return fmt.Errorf("--prometheus: %w", err)
 }
@@ -197,7 +171,7 @@ func (r *review) asWorkload() error {
 		{"OSL", t.OSL, planned.AvgOSL, planned.P99OSL, &w.AvgOSL, &w.P99OSL},
 	} {
 		if math.IsNaN(x.seen.Mean) {
-			return withHint(fmt.Errorf("--prometheus: %s does not say the mean %s: a workload needs it", r.seen.server, x.what), "another --prometheus-preset, or --trace with the requests themselves")
+			return field.WithHint(fmt.Errorf("--prometheus: %s does not say the mean %s: a workload needs it", r.seen.server, x.what), "another --prometheus-preset, or --trace with the requests themselves")
 		}
 		*x.avgTo = max(1, x.seen.Mean)
 		*x.p99To = max(*x.avgTo, x.seen.P99.Value)

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -161,8 +162,11 @@ func (r *review) changes(f reviewFile) []string {
 	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
 		out = append(out, fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal))
 	default:
-		out = append(out, fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s): $%s an hour instead of $%s",
-			n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan), amount(n.HourlyUSD), amount(p.HourlyUSD)))
+		line := fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s)", n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan))
+		if n.HourlyUSD.Known() && p.HourlyUSD.Known() {
+			line += fmt.Sprintf(": $%s an hour instead of $%s", amount(n.HourlyUSD), amount(p.HourlyUSD))
+		}
+		out = append(out, line)
 		if r.seen.slower() && n.TotalGPUsFinal < p.TotalGPUsFinal {
 			out = append(out, "keep the GPUs until a profile describes this fleet: it is slower than the engines that were sized")
 		}
@@ -179,7 +183,7 @@ func moreOrLess(change float64) string {
 
 func (f reviewFile) text(b *bytes.Buffer) {
 	f.heading(b)
-	fmt.Fprintf(b, "Plan %s: %d GPUs, %s on %s\n\n", f.Plan, f.Fleet.GPUs, f.Resized.Layout, f.gpu())
+	fmt.Fprintf(b, "Plan %s: %s, %s on %s\n\n", f.Plan, engine.Count(f.Fleet.GPUs, "GPU"), f.Resized.Layout, f.gpu())
 	t := newTable("figure", "unit", "planned", "measured", "change")
 	for _, g := range f.Figures {
 		change := "–"
@@ -193,7 +197,7 @@ func (f reviewFile) text(b *bytes.Buffer) {
 	if f.Fleet.HoldsSLO {
 		holds = "holds"
 	}
-	fmt.Fprintf(b, "\nThe planned fleet, without spares, %s the SLO under this traffic: TTFT kept by %s of requests, ITL by %s of gaps", holds, percent(f.Fleet.TTFT), percent(f.Fleet.ITL))
+	fmt.Fprintf(b, "\nThe planned fleet, without spares, %s the SLO under this traffic: TTFT kept by %s of requests, ITL by %s of %s", holds, percent(f.Fleet.TTFT), percent(f.Fleet.ITL), f.SLO.ITLOf.Words())
 	if f.SLO.E2EP99 > 0 {
 		fmt.Fprintf(b, ", end to end by %s", percent(f.Fleet.E2E))
 	}
@@ -208,6 +212,7 @@ func (f reviewFile) text(b *bytes.Buffer) {
 
 // heading says what the figures are worth.
 func (f reviewFile) heading(b *bytes.Buffer) {
+	implausibleLines(b, f.Warnings)
 	fmt.Fprintf(b, "Traffic measured; latencies and sizes %s, not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
 	if f.Source != nil {
 		b.WriteString(f.Source.text())

@@ -37,10 +37,28 @@ func (o capacityOptions) chosen() (*sizing, error) {
 		return nil, err
 	}
 	z := &sizing{capacityOptions: o, traffic: traffic, leftOut: skips}
-	if err := z.rough(cs); err != nil {
-		return nil, err
+	// A price does not compare with none: those without come after the others.
+	priced := slices.IndexFunc(cs, func(c candidate) bool { return !c.layout.Priced() })
+	if priced < 0 {
+		priced = len(cs)
 	}
-	return z, z.exact()
+	for _, some := range [][]candidate{cs[:priced], cs[priced:]} {
+		part := &sizing{capacityOptions: o, traffic: traffic}
+		if err := part.rough(some); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
+			return nil, err
+		}
+		if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
+			if err := part.exact(); err != nil {
+				return nil, err
+			}
+		}
+		z.plans, z.leftOut, z.tooLarge = append(z.plans, part.plans...), append(z.leftOut, part.leftOut...), cmp.Or(z.tooLarge, part.tooLarge)
+		slices.SortStableFunc(z.plans, cheaper)
+	}
+	if len(z.plans) == 0 {
+		return nil, z.tooLarge
+	}
+	return z, nil
 }
 
 // rough sizes every candidate by short trials, side by side, and then the pools
@@ -50,7 +68,7 @@ func (z *sizing) rough(cs []candidate) error {
 		return err
 	}
 	if mixed, ok := z.mixed(); ok {
-		if err := z.add(z.unseen([]candidate{mixed}), math.Inf(1)); err != nil {
+		if err := z.add(z.unseen([]candidate{mixed}), 0); err != nil {
 			return err
 		}
 	}
@@ -62,19 +80,19 @@ func (z *sizing) rough(cs []candidate) error {
 
 // add sizes candidates by short trials and leaves those out that cost more than
 // the limit, or are too large to simulate.
-func (z *sizing) add(cs []candidate, limitUSD float64) error {
+func (z *sizing) add(cs []candidate, limit capacity.USD) error {
 	plans, errs := make([]sizedPlan, len(cs)), make([]error, len(cs))
-	if math.IsInf(limitUSD, 1) {
-		limitUSD = 0
+	if math.IsInf(float64(limit), 1) {
+		limit = 0
 	}
 	_ = atOnce(len(cs), func(i int) error { // the errors are looked at in their order
-		plans[i], errs[i] = z.sizeAs(cs[i], z.traffic, capacity.SizeOptions{Rough: true, LimitUSD: limitUSD, AtOnce: atOnce})
+		plans[i], errs[i] = z.sizeAs(cs[i], z.traffic, capacity.SizeOptions{Rough: true, LimitUSD: limit, AtOnce: atOnce})
 		return nil
 	})
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, capacity.ErrDearer):
-			z.leaveOut(cs[i], "no fleet of it for up to $%s an hour holds the SLO", amount(limitUSD))
+			z.leaveOut(cs[i], "no fleet of it for up to %s holds the SLO", cs[i].words(limit))
 		case errors.Is(err, capacity.ErrTooLarge):
 			z.tooLarge = err
 			z.leaveOut(cs[i], "more than %d engines in a pool: %v", maxReplicas, capacity.ErrTooLarge)
@@ -117,7 +135,7 @@ func atOnce(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// cheaper orders plans: feasible ones by cost, then by GPUs.
+// cheaper orders plans: feasible ones by cost, those without a price last, then by GPUs.
 func cheaper(a, b sizedPlan) int {
 	if (a.Infeasible == nil) != (b.Infeasible == nil) {
 		if a.Infeasible == nil {
@@ -125,19 +143,20 @@ func cheaper(a, b sizedPlan) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(a.HourlyUSD, b.HourlyUSD), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
+	return cmp.Or(capacity.PricedFirst(a.candidate.layout, b.candidate.layout), cmp.Compare(a.ranked(), b.ranked()), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
 }
 
 // mixed is the cheapest prefill pool with the cheapest decode pool, where they
 // are of different candidates: of one GPU, unless --mixed-gpus allows two.
 func (z *sizing) mixed() (candidate, bool) {
 	var best [2]*sizedPlan
-	usd := func(p *sizedPlan, pool int) float64 {
-		return float64(p.Pools[pool].Engines*p.candidate.layout.Pools[pool].GPUs) * p.candidate.layout.Pools[pool].USDPerGPUHour
+	usd := func(p *sizedPlan, pool int) capacity.USD {
+		l := p.candidate.layout.Ranked().Pools[pool]
+		return capacity.USD(p.Pools[pool].Engines*l.GPUs) * l.USDPerGPUHour
 	}
 	for i := range z.plans {
 		p := &z.plans[i]
-		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || z.fleet.profile != "" {
+		if p.Infeasible != nil || p.Strategy != capacity.Disaggregated || z.fleet.Profile != "" {
 			continue
 		}
 		for pool := range best {
@@ -206,14 +225,14 @@ const nearly = 1.3
 func (z *sizing) exact() error {
 	for {
 		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool {
-			return p.Rough && !p.dearer && p.Infeasible == nil && p.HourlyUSD <= nearly*z.plans[0].HourlyUSD
+			return p.Rough && !p.dearer && p.Infeasible == nil && p.ranked() <= nearly*z.plans[0].ranked()
 		})
 		if i < 0 {
 			return nil
 		}
 		options := capacity.SizeOptions{After: &z.plans[i].sized, AtOnce: atOnce}
-		if j := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return !p.Rough && p.Infeasible == nil }); j >= 0 && j < i && z.plans[j].HourlyUSD < z.plans[i].HourlyUSD {
-			options.LimitUSD = z.plans[j].HourlyUSD
+		if j := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return !p.Rough && p.Infeasible == nil }); j >= 0 && j < i && z.plans[j].ranked() < z.plans[i].ranked() {
+			options.LimitUSD = z.plans[j].ranked()
 		}
 		p, err := z.sizeAs(z.plans[i].candidate, z.traffic, options)
 		if errors.Is(err, capacity.ErrDearer) {
@@ -236,16 +255,20 @@ const promptsHoldUp = "prompts_hold_up"
 const cachedRequests = 5000
 
 // name is the layout's, on its GPU.
-func (c candidate) name() string { return c.layout.Name() + " on " + c.layout.Pools[0].GPU }
+func (c candidate) name() string { return layoutName(c.layout) }
 
+func layoutName(l capacity.Layout) string { return l.Name() + " on " + l.Pools[0].GPU }
+
+// sizeOne sizes a candidate as it is.
 func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool) (sizedPlan, error) {
+	cand.chunked = nil
 	return o.sizeAs(cand, t, capacity.SizeOptions{Rough: rough, AtOnce: atOnce})
 }
 
 // sizing tells who watches.
-func (o capacityOptions) sizing(cand candidate) {
+func (o capacityOptions) sizing(l capacity.Layout) {
 	if o.progress != nil {
-		o.progress("sizing " + cand.name())
+		o.progress("sizing " + layoutName(l))
 	}
 }
 
@@ -259,20 +282,20 @@ func (o capacityOptions) sizeOptions(cand candidate, these capacity.SizeOptions)
 }
 
 func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
-	o.sizing(cand)
-	s, err := capacity.Size(cand.layout, t, o.slo, o.sizeOptions(cand, options))
+	o.sizing(cand.layout)
+	s, err := cand.variants().Size(t, o.slo, o.sizeOptions(cand, options))
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
 	}
-	p, err := capacity.NewPlan(s, o.workload, o.slo, o.failures, cand.provenance)
+	cand = cand.chosen(s)
+	p, err := o.planOf(cand, s, options.Rough)
 	if err != nil {
-		return sizedPlan{}, usagef("%v", flagged(err)).hint("--availability takes --replica-availability too: what share of the time one engine is up")
+		return p, err
 	}
-	p.Warnings = slices.Concat(p.Warnings, cand.warnings)
-	if l := cand.layout; l.Strategy == capacity.Aggregated && strings.HasPrefix(p.Binding, "ITL") {
+	if l := cand.layout; l.Strategy == capacity.Aggregated && cand.chunked == nil && strings.HasPrefix(p.Binding, "ITL") {
 		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", cmp.Or(l.Pools[0].Engine.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)))
 	}
-	return sizedPlan{Plan: p, Rough: options.Rough, sized: s, Source: cand.source, Prices: cand.prices, candidate: cand}, nil
+	return p, nil
 }
 
 // farOff is how many times the plan's cost a range is not looked into any more.
@@ -288,16 +311,16 @@ func (z *sizing) addRange() error {
 	r := capacity.Range{Factor: best.candidate.factor}
 	var sizes [2]int
 	err := atOnce(len(sizes), func(i int) error {
-		other, by := best.candidate, [...]float64{1 / r.Factor, r.Factor}[i]
-		var err error
-		if other.layout, err = best.candidate.build(by, z.caches); err != nil {
+		by := [...]float64{1 / r.Factor, r.Factor}[i]
+		other, err := best.candidate.slower(by, z.caches)
+		if err != nil {
 			return err
 		}
-		if by > 1 && other.layout.FloorUSD(z.traffic, z.slo) > farOff*best.HourlyUSD {
+		if by > 1 && other.layout.FloorUSD(z.traffic, z.slo) > farOff*best.ranked() {
 			r.HighAtLeast = other.layout.FloorGPUs(z.traffic, z.slo)
 			return nil
 		}
-		p, err := z.sizeOne(other, z.traffic, true)
+		p, err := z.sizeAs(other, z.traffic, capacity.SizeOptions{Rough: true, AtOnce: atOnce})
 		sizes[i] = p.TotalGPUsFinal // 0 where it is infeasible
 		return err
 	})

@@ -59,7 +59,7 @@ func TestSizingStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, nil, append([]string{"capacity"}, args...)...)
-			poll(t, "sizing", func() bool { return p.ticks(t) > 50 })
+			poll(t, "sizing", func() bool { return p.ticks(t) > 100 })
 			p.signal(t, syscall.SIGINT)
 			stopped(t, p)
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -40,20 +41,27 @@ func (out sizedPlans) split() sizedPlans {
 }
 
 func (out sizedPlans) text(b *bytes.Buffer) {
+	if len(out.Plans) > 0 {
+		implausibleLines(b, out.Plans[0].Warnings)
+	}
 	if len(out.Plans) > 0 && out.Plans[0].Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(out.Plans[0].Provenance.String()))
+	}
+	if out.GPUCount > 0 {
+		out.highestText(b)
+		return
 	}
 	head(b, out.Workload, out.SLO)
 	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
 	t := newTable("layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what one engine fewer breaks")
-	rough := false
+	rough, unpriced := false, false
 	for _, p := range out.Plans {
 		if p.Infeasible != nil {
 			continue
 		}
 		bound := ""
 		if p.Rough {
-			bound, rough = "≈ ", true
+			bound, rough, unpriced = "≈ ", true, unpriced || !p.HourlyUSD.Known()
 		}
 		t.row(p.Layout, p.gpus(), bound+engineCounts(p.Plan), bound+itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
 			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
@@ -62,7 +70,11 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 		b.WriteString(t.text("  "))
 	}
 	if rough {
-		b.WriteString("  ≈: by short trials, to an engine or so: enough to see that it is dearer\n")
+		b.WriteString("  ≈: by short trials, to an engine or so: enough to see that it is dearer")
+		if unpriced {
+			b.WriteString(", if it has a price")
+		}
+		b.WriteString("\n")
 	}
 	if i := slices.IndexFunc(out.Plans, func(p sizedPlan) bool {
 		return len(p.Warnings) > 0 && p.Warnings[len(p.Warnings)-1].Code == promptsHoldUp
@@ -70,6 +82,15 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 		w := out.Plans[i].Warnings
 		fmt.Fprintf(b, "  %s\n", w[len(w)-1].Message)
 	}
+	out.notSized(b)
+	if len(t.rows) > 0 {
+		out.Plans[0].text(b)
+		whatIfText(b, out.WhatIf)
+	}
+}
+
+// notSized are the layouts that hold the SLO at no size, and those left out.
+func (out sizedPlans) notSized(b *bytes.Buffer) {
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
 			fmt.Fprintf(b, "  %s: infeasible: %s", p.candidate.name(), f.Why)
@@ -82,26 +103,15 @@ func (out sizedPlans) text(b *bytes.Buffer) {
 	for _, s := range out.LeftOut {
 		fmt.Fprintf(b, "  not sized: %s: %s\n", s.Label, s.Reason)
 	}
-	if len(t.rows) > 0 {
-		out.Plans[0].text(b)
-		whatIfText(b, out.WhatIf)
-	}
 }
 
 func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 	fmt.Fprintf(b, "Workload: %s requests/s at the peak, %s on average (the peak in windows of %v); prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)\n",
 		plain(w.PeakQPS), plain(w.AverageQPS()), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
 	if p := w.Prefixes; p.Groups > 0 {
-		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %d groups, by %d tokens\n", 100*p.Share, p.Groups, p.Tokens)
+		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %s, by %s\n", 100*p.Share, engine.Count(p.Groups, "group"), engine.Count(p.Tokens, "token"))
 	}
-	fmt.Fprintf(b, "SLO, 99th percentiles: TTFT ≤ %v, ITL ≤ %v", slo.TTFTP99, slo.ITLP99)
-	if slo.E2EP99 > 0 {
-		fmt.Fprintf(b, ", end to end ≤ %v", slo.E2EP99)
-	}
-	if slo.Availability > 0 {
-		fmt.Fprintf(b, "; availability ≥ %v", slo.Availability)
-	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "SLO: %s\n", slo)
 }
 
 // gpus are the pools' GPUs, each once.
@@ -145,7 +155,15 @@ func engineCounts(p capacity.Plan) string {
 
 // text is one plan at length.
 func (p sizedPlan) text(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nCheapest: %d GPUs, %s\n", p.TotalGPUsFinal, p.Layout)
+	best := "Cheapest"
+	if !(p.HourlyUSD > 0) {
+		best = "Fewest GPUs"
+	}
+	title := fmt.Sprintf("%s: %s, %s", best, engine.Count(p.TotalGPUsFinal, "GPU"), p.Layout)
+	if p.RPS > 0 {
+		title = "At that rate:"
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
 	t := newTable("pool", "engines", "spare", "GPUs", "busy", "KV use", "in flight", "waiting")
 	for _, pool := range p.Pools {
 		n := float64(pool.Engines)
@@ -162,6 +180,15 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	}
 }
 
+// modelLens are those of the pools.
+func (p sizedPlan) modelLens() string {
+	var out []string
+	for _, pool := range p.Pools {
+		out = append(out, itoa(pool.MaxModelLen))
+	}
+	return strings.Join(distinct(out), " and ")
+}
+
 // detail is a line of a plan at length.
 type detail struct{ name, text string }
 
@@ -169,21 +196,29 @@ type detail struct{ name, text string }
 func (p sizedPlan) details() []detail {
 	var out []detail
 	row := func(name, format string, a ...any) { out = append(out, detail{name, fmt.Sprintf(format, a...)}) }
+	if p.Chunk != nil {
+		row("chunk", "%s", p.Chunk.words())
+	}
 	row("routing", "%s: another may miss the SLO", p.routing())
 	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)
-	row("ITL", "p50 %.2f ms, p99 %.2f ms", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms)
+	row("ITL", "p50 %.2f ms, p99 %.2f ms of %s", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms, p.ITLOf.Words())
 	row("end to end", "p50 %.2f s, p99 %.2f s", p.EstimatedE2EP50Ms/1e3, p.EstimatedE2EP99Ms/1e3)
 	row("attainment", "%.2f %% (the least of those promised)", 100*p.Attainment)
 	if p.Availability > 0 {
 		row("availability", "%.5f that all engines needed are up", p.Availability)
 	}
-	if p.Range.Factor > 0 {
+	if r := p.RateRange; r != nil {
+		row("range", "%s to %s requests/s: steps a factor of %.2f slower or faster than the model, which held in nine of ten comparisons", plain(r.Low), plain(r.High), r.Factor)
+	} else if p.Range.Factor > 0 {
 		row("range", "%s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Words(), p.Range.Factor)
 	} else {
 		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
 	}
-	row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year%s", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD), p.whole())
-	row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
+	if p.HourlyUSD.Known() {
+		row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year%s", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD), p.whole())
+		row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
+	}
+	row("max-model-len", "%s tokens of prompt and output together", p.modelLens())
 	row("step times", "%s", p.Source)
 	row("prices", "%s", strings.Join(p.Prices, "; "))
 	return out

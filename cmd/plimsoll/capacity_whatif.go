@@ -10,6 +10,8 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 )
 
@@ -28,13 +30,13 @@ func parseWhatIf(p *parser, o *capacityOptions) {
 	p.needs(o.spotDecode, "with --spot-decode", "interruptions-per-hour", "start-up")
 	o.interruptions = capacity.Interruptions{Pool: 1, PerHour: p.number("interruptions-per-hour", 0, 60), StartUp: p.duration("start-up")}
 	if o.spotDecode && o.strategy == capacity.Aggregated {
-		p.fail(usagef("--spot-decode: aggregated engines do not only decode: want --strategy disaggregated"))
+		p.fail(field.Errorf("--spot-decode: aggregated engines do not only decode: want --strategy disaggregated"))
 	}
 	if o.spotDecode && o.money.kind == prices.Spot {
-		p.fail(usagef("--spot-decode and --spot: want one of them").hint("--spot has all GPUs at spot prices; --spot-decode decode's alone, and says what interruptions do"))
+		p.fail(field.Errorf("--spot-decode and --spot: want one of them").Hint("--spot has all GPUs at spot prices; --spot-decode decode's alone, and says what interruptions do"))
 	}
-	if o.spotDecode && (o.money.fixed > 0 || o.money.cloud == "") {
-		p.fail(usagef("--spot-decode takes its prices from the table, all of one cloud: want --cloud NAME and no --cost-per-gpu-hour"))
+	if o.spotDecode && (o.money.said.Any() || o.money.cloud == "") {
+		p.fail(field.Errorf("--spot-decode takes its prices from the table, all of one cloud: want --cloud NAME and no --cost-per-gpu-hour"))
 	}
 	if o.spotDecode {
 		o.strategy = capacity.Disaggregated
@@ -42,7 +44,7 @@ func parseWhatIf(p *parser, o *capacityOptions) {
 	o.caches = o.shared()
 	o.caches.dram = p.storage("kv-dram")
 	p.needs(o.caches.reuse, "where prompts begin alike: with --prefix-groups, or a trace that says so", "kv-dram")
-	p.needs(o.caches.dram.bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
+	p.needs(o.caches.dram.Bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
 }
 
 // shared are the caches for what the prompts of a demand share.
@@ -55,7 +57,7 @@ func (d demand) shared() caches {
 type whatIf struct {
 	Name      string         `json:"name"`
 	GPUs      int            `json:"gpus"` // spares included; 0 = no number holds the SLO
-	HourlyUSD float64        `json:"hourly_cost_usd"`
+	HourlyUSD capacity.USD   `json:"hourly_cost_usd"`
 	Saving    float64        `json:"saving"` // of the plan against this, a share of its cost; below 0: the plan costs more
 	Risk      *capacity.Risk `json:"risk,omitempty"`
 
@@ -81,7 +83,7 @@ func (z *sizing) whatIfs() ([]whatIf, error) {
 		}
 		w := whatIf{Name: v.name, GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD}
 		if p.Infeasible == nil {
-			w.Saving = 1 - best.HourlyUSD/p.HourlyUSD
+			w.Saving = best.saving(p.HourlyUSD, p.TotalGPUsFinal)
 		}
 		out = append(out, w)
 	}
@@ -103,9 +105,9 @@ func (z *sizing) variants() []variant {
 		return nil
 	}
 	var out []variant
-	if z.caches.dram.bytes > 0 {
+	if z.caches.dram.Bytes > 0 {
 		c := z.caches
-		c.dram = storage{}
+		c.dram = build.KVTier{}
 		out = append(out, variant{"without KV in DRAM", c})
 	}
 	c := z.caches
@@ -116,10 +118,7 @@ func (z *sizing) variants() []variant {
 // spot is the plan with its decode engines on demand, and on spot GPUs with as
 // many more as interruptions take.
 func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
-	price, err := z.money.of(best.Pools[1].GPU, best.candidate.layout.Pools[1].GPUs)
-	if err != nil {
-		return nil, err
-	}
+	price := z.money.of(best.Pools[1].GPU, best.candidate.layout.Pools[1].GPUs)
 	onDemand := best.candidate.layout
 	onDemand.Pools = slices.Clone(onDemand.Pools)
 	onDemand.Pools[1].USDPerGPUHour, onDemand.Pools[1].InstanceGPUs = price.usd, price.instance
@@ -130,7 +129,7 @@ func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
 		return nil, err
 	}
 	out := []whatIf{
-		{Name: "decode on demand", GPUs: best.TotalGPUsFinal, HourlyUSD: demand, Saving: 1 - best.HourlyUSD/demand},
+		{Name: "decode on demand", GPUs: best.TotalGPUsFinal, HourlyUSD: demand, Saving: best.saving(demand, best.TotalGPUsFinal)},
 		{Name: "this plan with interruptions", GPUs: best.TotalGPUsFinal, HourlyUSD: best.HourlyUSD, Risk: &risk, this: true},
 	}
 	more, after, err := capacity.Hardened(best.candidate.layout, replicas, z.traffic, z.slo, z.interruptions, z.seed)
@@ -142,8 +141,17 @@ func (z *sizing) spot(best sizedPlan) ([]whatIf, error) {
 	if after.Missed > 0.01 {
 		hard.Name = "half as many decode engines again, which is not enough"
 	}
-	hard.Saving = 1 - best.HourlyUSD/hard.HourlyUSD
+	hard.Saving = best.saving(hard.HourlyUSD, hard.GPUs)
 	return append(out, hard), nil
+}
+
+// saving is what the plan spares against another fleet, a share of its cost; of its
+// GPUs where these cost nothing, or have no price.
+func (p sizedPlan) saving(usd capacity.USD, gpus int) float64 {
+	if usd > 0 && p.HourlyUSD.Known() {
+		return float64(1 - p.HourlyUSD/usd)
+	}
+	return 1 - float64(p.TotalGPUsFinal)/float64(gpus)
 }
 
 func whatIfText(b *bytes.Buffer, all []whatIf) {

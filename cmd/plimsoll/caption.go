@@ -24,6 +24,9 @@ func captionOf(run store.Run, rec store.Recommendation, phase profile.Phase) cap
 		Model: rec.Model, GPU: rec.GPU, Engine: strings.TrimSpace(string(rec.Engine.Kind) + " " + rec.Engine.Version),
 		ISL: rec.Workload.ISL, OSL: rec.Workload.OSL, SLA: run.SLA, Provenance: rec.Provenance, Feasible: rec.Feasible,
 	}}
+	if ws := profile.Implausible(rec.Warnings); len(ws) > 0 {
+		c.base.Implausible = ws[0].Message
+	}
 	if p := pickIn(rec, phase); p != nil {
 		c.base.Configuration, c.error = p.Label, p.ModelError
 	}
@@ -59,10 +62,10 @@ func (c caption) of(cs []plots.Candidate) plots.Caption {
 	case !c.error.Known():
 		return c.noted("")
 	case !barred:
-		return c.noted("the latency model's error: " + shownError(c.error))
+		return c.noted("the latency model's error: " + c.error.Words())
 	}
 	c.base.Bars = "the model's error (p90)"
-	return c.noted("bars, drawn at the pick: the latency model's error, " + shownError(c.error))
+	return c.noted("bars, drawn at the pick: the latency model's error, " + c.error.Words())
 }
 
 // curve is the caption of a fit over prompt lengths, which a band surrounds.
@@ -73,7 +76,7 @@ func (c caption) curve(fit plots.Curve) plots.Caption {
 	case fit == nil:
 		return c.surface()
 	}
-	return c.noted("band: the fit's error and the latency model's, " + shownError(c.error))
+	return c.noted("band: the fit's error and the latency model's, " + c.error.Words())
 }
 
 // surface is the caption of a map, which has no place for an error.
@@ -81,7 +84,7 @@ func (c caption) surface() plots.Caption {
 	if !c.error.Known() {
 		return c.noted("")
 	}
-	return c.noted("the map does not show the latency model's error: " + shownError(c.error))
+	return c.noted("the map does not show the latency model's error: " + c.error.Words())
 }
 
 // ofLoads is the caption of a picture that compares loads of aggregated engines.
@@ -93,7 +96,7 @@ func (c caption) ofLoads(cs []plots.Candidate) plots.Caption {
 	if !c.error.Known() {
 		return c.noted("")
 	}
-	return c.noted("bars do not hold the latency model's error of ITL: " + shownError(c.error))
+	return c.noted("bars do not hold the latency model's error of ITL: " + c.error.Words())
 }
 
 // noted is the caption with its notes, one of them first.

@@ -110,7 +110,7 @@ func TestAggregatedPicturesShowIntervals(t *testing.T) {
 		t.Errorf("ITL of the rate that missed: %+v", c)
 	}
 	said := captionOf(run, rec, profile.Aggregated).ofLoads(ttft)
-	for _, s := range []string{"bars do not hold the latency model's error", "up to the least rate that missed", "TP:8 left out", "1 points are invalid"} {
+	for _, s := range []string{"bars do not hold the latency model's error", "up to the least rate that missed", "TP:8 left out", "1 point invalid"} {
 		if !strings.Contains(said.Note, s) {
 			t.Errorf("%q does not say %q", said.Note, s)
 		}

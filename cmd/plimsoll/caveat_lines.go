@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 	"plimsoll/recommend"
 	"plimsoll/sweep"
@@ -26,9 +27,16 @@ func caveatCounts(points []profile.Point) string {
 	}
 	var said []string
 	for _, code := range sortedKeys(count) {
-		said = append(said, fmt.Sprintf("%s at %d of %d points", code, count[code], len(points)))
+		said = append(said, fmt.Sprintf("%s at %d of %s", code, count[code], engine.Count(len(points), "point")))
 	}
 	return strings.Join(said, ", ")
+}
+
+// implausibleLines are the first of a result whose figures cannot be right.
+func implausibleLines(b *bytes.Buffer, ws []profile.Warning) {
+	for _, w := range profile.Implausible(ws) {
+		fmt.Fprintf(b, "IMPLAUSIBLE — %s\n", w.Message)
+	}
 }
 
 // restsOn are the points that a recommendation rests on: the picks, and those of
@@ -88,7 +96,7 @@ func pointCaveats(points []profile.Point) []profile.Warning {
 			if w.Degree > 0 {
 				which = "the worst"
 			}
-			w.Message += fmt.Sprintf(" (%s of %d points; the others: %s)", which, n+1, someOf(others, namedPoints))
+			w.Message += fmt.Sprintf(" (%s of %s; the others: %s)", which, engine.Count(n+1, "point"), someOf(others, namedPoints))
 		}
 		ws = append(ws, w)
 	}
@@ -141,7 +149,7 @@ func caveatNote(points []profile.Point, phase profile.Phase) string {
 		said = append(said, "caveats: "+c)
 	}
 	if invalid > 0 {
-		said = append(said, fmt.Sprintf("%d points are invalid and not shown", invalid))
+		said = append(said, fmt.Sprintf("%s invalid and not shown", engine.Count(invalid, "point")))
 	}
 	return strings.Join(said, "; ")
 }

@@ -28,7 +28,7 @@ func TestCaveatsTravel(t *testing.T) {
 	bad.Invalid = "the client was the bottleneck"
 	points := []profile.Point{point(time.Second, "noisy", "prefix_hit"), point(2*time.Second, "noisy", "noisy"), bad}
 	sla := profile.SLA{TTFT: time.Minute, ITL: time.Minute, Stat: profile.Mean}
-	ch, err := recommend.Choose(profile.Prefill, points, sla, recommend.ByThroughput, 1)
+	ch, err := recommend.Choose(profile.Prefill, points, sla, recommend.BySingle, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestCaveatsTravel(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("below the table:\n%swant:\n%s", b, want)
 	}
-	note := "caveats: noisy at 2 of 2 points, prefix_hit at 1 of 2 points; 1 points are invalid and not shown"
+	note := "caveats: noisy at 2 of 2 points, prefix_hit at 1 of 2 points; 1 point invalid and not shown"
 	if got := caveatNote(points, profile.Prefill); got != note {
 		t.Errorf("below the picture: %q, want %q", got, note)
 	}

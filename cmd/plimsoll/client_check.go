@@ -79,7 +79,7 @@ func (c clientCheck) report(points []profile.Point) *store.Client {
 
 // calibrated is a calibration in one phrase.
 func calibrated(c profile.Calibration) string {
-	return fmt.Sprintf("adds up to %.3f ms to an ITL (p99, %d streams)", profile.Milliseconds(c.AddedITL()), c.Streams)
+	return fmt.Sprintf("adds up to %.3f ms to an ITL (p99, %s)", profile.Milliseconds(c.AddedITL()), engine.Count(c.Streams, "stream"))
 }
 
 // clientLine is the client's verdict on the terminal.

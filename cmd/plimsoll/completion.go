@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
 )
 
 // The scripts ask the program itself for words, through urfave/cli's
@@ -60,6 +62,6 @@ func completionScript(app *cli.App, shell string) (string, error) {
 	case "fish":
 		return app.ToFishCompletion()
 	default:
-		return "", usagef("unknown shell %q: want bash, zsh or fish", shell)
+		return "", field.Errorf("unknown shell %q: want bash, zsh or fish", shell)
 	}
 }

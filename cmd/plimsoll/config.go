@@ -12,6 +12,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 )
 
 // notInFile are flags that a configuration file may not set.
@@ -39,7 +42,7 @@ const (
 // readYAML reads a configuration's one document into to.
 func readYAML(flag, path string, to any) error {
 	bad := func(format string, args ...any) error {
-		return usagef("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
+		return field.Errorf("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
 	}
 	b, err := readConfigText(flag, path)
 	if err != nil {
@@ -58,16 +61,16 @@ func readYAML(flag, path string, to any) error {
 // readConfigText reads a configuration that a YAML library can be given.
 func readConfigText(flag, path string) ([]byte, error) {
 	bad := func(format string, args ...any) ([]byte, error) {
-		return nil, usagef("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
+		return nil, field.Errorf("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usagef("--%s: %v", flag, err)
+		return nil, field.Errorf("--%s: %v", flag, err)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
 	if err != nil {
-		return nil, usagef("--%s: %v", flag, err)
+		return nil, field.Errorf("--%s: %v", flag, err)
 	}
 	if len(b) > maxConfigBytes {
 		return bad("more than %d KiB: that is no configuration", maxConfigBytes>>10)
@@ -94,23 +97,34 @@ func readConfigText(flag, path string) ([]byte, error) {
 func setFlags(c *cli.Context, items yaml.MapSlice, where string) error {
 	names := flagNames(c)
 	for _, item := range items {
-		key := fmt.Sprint(item.Key)
+		key := firstName(c, fmt.Sprint(item.Key))
 		if !slices.Contains(names, key) || slices.Contains(notInFile(), key) {
-			e := usagef("%s: unknown key %q", where, key)
+			e := field.Errorf("%s: unknown key %q", where, key)
 			if n := nearest(key, names); n != "" && n != key {
-				return e.hint("did you mean %s?", n)
+				return e.Hint("did you mean %s?", n)
 			}
-			return e.hint("keys are the flags' names, without --")
+			return e.Hint("keys are the flags' names, without --")
 		}
 		if c.IsSet(key) {
 			continue
 		}
+		credentialsOf(c).add(redact.Find([]string{"--" + key, fmt.Sprint(item.Value)})...)
 		err := setFlag(c, key, item.Value)
 		if err != nil {
-			return usagef("%s: %s: %v", where, key, err)
+			return field.Errorf("%s: %s: %v", where, key, err)
 		}
 	}
 	return nil
+}
+
+// firstName is the name of the flag that has name for an alias, else name.
+func firstName(c *cli.Context, name string) string {
+	for _, f := range c.Command.Flags {
+		if names := f.Names(); slices.Contains(names, name) {
+			return names[0]
+		}
+	}
+	return name
 }
 
 // setFlag sets one flag; one that may be repeated takes each entry of a list.

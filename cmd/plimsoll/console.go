@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ type console struct {
 
 func newConsole(c *cli.Context, o profileOptions) *console {
 	u := &console{out: c.App.Writer, err: c.App.ErrWriter, opts: o}
-	if f, ok := u.err.(*os.File); ok {
+	if f, ok := fileOf(u.err); ok {
 		u.terminal = term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor is small
 	}
 	return u
@@ -73,8 +72,8 @@ func (u *console) deployment(d deployment) {
 	for _, n := range d.notes {
 		u.notef("%s", n)
 	}
-	if d.weights.note != "" {
-		u.notef("%s", d.weights.note)
+	if d.weights.Note != "" {
+		u.notef("%s", d.weights.Note)
 	}
 	u.warn(d.warnings)
 	if d.provenance != profile.Measured {
@@ -107,32 +106,13 @@ func (d deployment) describe() string {
 	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
 }
 
-// quickNote says in what a modelled engine's default plan is smaller than the
-// full one; empty where it is not.
+// quickNote says how far a modelled engine's surfaces reach where that is less than the
+// model's context; empty where it is not.
 func quickNote(o profileOptions, d deployment, so sweep.Options) string {
-	if !d.modelled() || o.mode == sweep.Aggregated { // which has no surfaces
+	if !d.modelled() || o.maxContext > 0 || so.MaxContext >= d.model.MaxContext {
 		return ""
 	}
-	var parts, flags []string
-	if d.kind == engine.KindSim && o.prefillGranularity == 0 {
-		parts = append(parts, fmt.Sprintf("%d of 16 prompt lengths", so.PrefillGranularity))
-		flags = append(flags, "--prefill-interpolation-granularity 16")
-	}
-	if d.kind == engine.KindSim && o.decodeGranularity == 0 {
-		parts = append(parts, fmt.Sprintf("%d × %d of 6 × 6 decode points", so.DecodeGranularity, so.DecodeGranularity))
-		flags = append(flags, "--decode-interpolation-granularity 6")
-	}
-	if o.maxContext == 0 && so.MaxContext < d.model.MaxContext {
-		parts = append(parts, fmt.Sprintf("contexts up to %d of %d tokens", so.MaxContext, d.model.MaxContext))
-		flags = append(flags, fmt.Sprintf("--max-context-length %d", d.model.MaxContext))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	if d.kind == engine.KindEstimate {
-		return fmt.Sprintf("the surfaces hold %s (all: %s)", strings.Join(parts, ", "), strings.Join(flags, " "))
-	}
-	return fmt.Sprintf("the embedded engine's surfaces have fewer points: %s (all: %s)", strings.Join(parts, ", "), strings.Join(flags, " "))
+	return fmt.Sprintf("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
 }
 
 func (u *console) quickPlan(o profileOptions, d deployment, so sweep.Options) {
@@ -185,7 +165,7 @@ func (u *console) unusable(res sweep.Result) {
 // resumed says what a resumed run starts from.
 func (u *console) resumed(k sweep.Known) {
 	if n := len(k.Points); n > 0 {
-		u.notef("resuming: %d points are known", n)
+		u.notef("resuming: %s known", engine.Count(n, "point"))
 	}
 	for _, s := range k.Skips {
 		u.notef("%s stays left out (--retry tries it again): %s", s.Label, firstLine(s.Reason))

@@ -24,7 +24,7 @@ type heat struct {
 
 const (
 	fewPolicies        = "static-peak,static-mean,hpa:sla,keda:sla,wva-v2:sla,queue,default"
-	everyPolicy        = "static-peak,static-mean,hpa,hpa:sla,keda,keda:sla,wva-v1,wva-v1:sla,wva-v2,wva-v2:sla,queue,load,upstream:constant,default"
+	everyPolicy        = "static-peak,static-mean,hpa,hpa:sla,keda,keda:sla,wva-v2,wva-v2:sla,queue,load,upstream:constant,default"
 	largePolicies      = "static-peak,static-mean,hpa:sla,wva-v2:sla,default"
 	predictingPolicies = "static-peak,static-mean,hpa:sla,upstream:constant,upstream:arima,upstream:kalman,upstream:prophet,default"
 )
@@ -117,9 +117,15 @@ func scenarios(t *testing.T) []scenario {
 }
 
 func (c contestTrace) scenario(size, mode string, rate float64, startUp int, h heat, part []string) scenario {
+	given := strings.Fields(c.args + " " + *contestArgs)
+	for _, f := range [][]string{{"--ttft", "500"}, {"--itl", "50"}, {"--tp", "1"}} {
+		if !slices.Contains(given, f[0]) {
+			given = append(given, f...)
+		}
+	}
 	return scenario{
 		name: size + ", " + c.name + ", " + mode, startUp: startUp, heat: h,
-		args: slices.Concat(strings.Fields(c.args+" "+*contestArgs), part, []string{
+		args: slices.Concat(given, part, []string{
 			"--to-rate", fmt.Sprint(rate), "--mode", mode, "--sla-stat", "p99",
 			"--replica-startup", fmt.Sprintf("%ds", startUp), "--startup-time", fmt.Sprintf("%ds", max(1, startUp)),
 		}),
@@ -131,18 +137,18 @@ const contestParts = "testdata/contest"
 
 // predictions are rows long enough for upstream's predictors to differ: it decides
 // every three minutes, and Prophet has a season of a day. The planners are told of one
-// day and replay the next day and a half, before the table's first gap, as a fluid: for
-// that there is no plan, and one seed is as good as all.
+// day and replay the next day and a half, before the table's first gap. Half of the
+// rate, one seed and no plan keep that to minutes.
 func predictions(t *testing.T) (out []scenario) {
 	c := contestants()[1]
 	c.from, c.to = 24*time.Hour, 84*time.Hour
-	c.name, c.args = "servegen-mid 36 h, fluid", c.args+" --fluid --warmup 24h"
+	c.name, c.args = "servegen-mid 36 h", c.args+" --warmup 24h"
 	if _, err := os.Stat(filepath.Join(*contestTraces, c.file)); err != nil || *contestQuick || *contestTraces == contestParts {
 		return nil
 	}
 	for _, mode := range []string{"disaggregated", "aggregated"} {
 		h := heat{policies: predictingPolicies, length: c.to - c.from, seeds: 1}
-		out = append(out, c.scenario("small", mode, c.rates[0], 60, h, c.part(t, h.length)))
+		out = append(out, c.scenario("small", mode, c.rates[0]/2, 60, h, c.part(t, h.length)))
 	}
 	return out
 }

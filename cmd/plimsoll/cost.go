@@ -14,8 +14,8 @@ func costText(c sweep.Cost) string {
 	if c.LoadingSeconds > 0 {
 		loading = fmt.Sprintf(" (%.0f without loading)", c.Measuring())
 	}
-	return fmt.Sprintf("%d launches, %.0f engine-seconds%s, %.0f GPU-seconds, %d requests, %d prompt tokens, %d output tokens",
-		c.Launches, c.EngineSeconds, loading, c.GPUSeconds, c.Requests, c.PromptTokens, c.OutputTokens)
+	return fmt.Sprintf("%s, %.0f engine-seconds%s, %.0f GPU-seconds, %s, %s, %s",
+		engine.Count(c.Launches, "launch"), c.EngineSeconds, loading, c.GPUSeconds, engine.Count(c.Requests, "request"), engine.Count(c.PromptTokens, "prompt token"), engine.Count(c.OutputTokens, "output token"))
 }
 
 // costLine says what a profile has cost; of engines in virtual time, what they
@@ -59,7 +59,7 @@ const planFactor = 2.5
 func (c searchCost) expected(b *bytes.Buffer, what string, known bool) {
 	text := costText(c.Cost)
 	if !known {
-		text = fmt.Sprintf("%d launches, %d requests, %d prompt tokens, %d output tokens", c.Cost.Launches, c.Cost.Requests, c.Cost.PromptTokens, c.Cost.OutputTokens)
+		text = fmt.Sprintf("%s, %s, %s, %s", engine.Count(c.Cost.Launches, "launch"), engine.Count(c.Cost.Requests, "request"), engine.Count(c.Cost.PromptTokens, "prompt token"), engine.Count(c.Cost.OutputTokens, "output token"))
 	}
 	off := ""
 	if c.Search == sweep.Adaptive && known {

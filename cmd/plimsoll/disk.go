@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"syscall"
+
+	"plimsoll/engine/field"
 )
 
 // diskFull reports whether err is of a full disk, or of a used-up quota.
@@ -15,5 +17,5 @@ func withRoom(err error, dir string) error {
 	if !diskFull(err) {
 		return err
 	}
-	return withHint(err, "make room where %s is: what was measured is kept, and the same command with --resume goes on from there", dir)
+	return field.WithHint(err, "make room where %s is: what was measured is kept, and the same command with --resume goes on from there", dir)
 }

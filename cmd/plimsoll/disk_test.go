@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/field"
 )
 
 // A full disk is said to be one, with what is kept.
@@ -19,7 +21,7 @@ func TestFullDiskHasAHint(t *testing.T) {
 	}{
 		{full, "hint: make room where that is written"},
 		{withRoom(full, "results"), "hint: make room where results is: what was measured is kept, and the same command with --resume goes on from there"},
-		{withRoom(withHint(full, "engine logs are in results/engines"), "results"), "hint: make room where results is: "},
+		{withRoom(field.WithHint(full, "engine logs are in results/engines"), "results"), "hint: make room where results is: "},
 		{folderError(full), "hint: make room there, or name a folder on another disk: --output-dir DIR"},
 	} {
 		var out bytes.Buffer

@@ -67,7 +67,9 @@ func count(t *testing.T, to string, failEvery int64) *counter {
 			return
 		}
 		n := c.now.Add(1)
-		defer c.now.Add(-1)
+		counted := &countedAnswer{ResponseWriter: w, ends: sync.OnceFunc(func() { c.now.Add(-1) })}
+		defer counted.ends()
+		w = counted
 		for old := c.top.Load(); n > old && !c.top.CompareAndSwap(old, n); old = c.top.Load() {
 		}
 		if r.ContentLength < 1000 { // of the few that find out what the server can do
@@ -83,6 +85,62 @@ func count(t *testing.T, to string, failEvery int64) *counter {
 	}))
 	t.Cleanup(c.Close)
 	return c
+}
+
+// countedAnswer ends before its last bytes are passed on: the client may send its
+// next request before the handler has returned.
+type countedAnswer struct {
+	http.ResponseWriter
+	ends func()
+}
+
+func (a *countedAnswer) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("[DONE]")) || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/event-stream") {
+		a.ends()
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap lets the proxy flush.
+func (a *countedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// A client that sends its next request as soon as it has read the last byte never
+// has two in flight, though the server's handler still runs.
+func TestCountEndsWithTheLastByte(t *testing.T) {
+	t.Parallel()
+	var came atomic.Int64
+	second := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if came.Add(1) == 2 {
+			close(second)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-second:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(s.Close)
+	c := count(t, s.URL, 0)
+	for range 2 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.URL+"/v1/completions", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if _, err := io.ReadFull(resp.Body, make([]byte, len("data: [DONE]\n\n"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if top := c.top.Load(); top != 1 {
+		t.Errorf("%d in flight of one client", top)
+	}
 }
 
 const (
@@ -207,7 +265,9 @@ func TestEndpointServerKilled(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), ":")
 	serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching", "--port", port)
-	ran(t, exitDone, append(args, "--resume")...)
+	if p := ran(t, exitDone, append(args, "--resume")...); strings.Contains(p.errout.String(), "stays left out") {
+		t.Errorf("a configuration was left out because the server was gone:\n%s", &p.errout)
+	}
 }
 
 // A server that refuses the credentials, and repeats them as it does.

@@ -11,6 +11,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/simserver"
 )
 
@@ -81,7 +84,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	}
 	drain := p.duration("drain-timeout")
 	if drain > mostDrain {
-		p.fail(usagef("--drain-timeout %v: want at most %v", drain, mostDrain))
+		p.fail(field.Errorf("--drain-timeout %v: want at most %v", drain, mostDrain))
 	}
 	blocks, noise, seed := p.integer("kv-blocks", 1, math.MaxInt32, 0), p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
 	if p.err != nil {
@@ -91,25 +94,25 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	if err != nil {
 		return simserver.Options{}, err
 	}
-	timer := s.latency
+	timer := s.Latency
 	o := simserver.Options{
-		Model: s.model.Name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
-		DrainTimeout: drain, Timing: worth(timer), Sim: simulatedEngine(timer, cfg.Role),
+		Model: s.Model.Name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
+		DrainTimeout: drain, Timing: dep.Worth(timer), Sim: build.Engine(timer, cfg.Role),
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
 	if blocks > 0 {
-		o.Sim.KVBlocks = blocks
+		o.Sim.KVBlocks, o.Sim.Window = blocks, engine.KVWindow{}
 		tokens := blocks * o.Sim.Limits.BlockSize
-		if err := kvBeyond(s.model, s.gpu, s.config, tokens); err != nil {
-			return o, usagef("--kv-blocks %d: %v", blocks, err)
+		if err := dep.KVBeyond(s.Model, s.GPU, s.Config, tokens); err != nil {
+			return o, field.Errorf("--kv-blocks %d: %v", blocks, err)
 		}
-		s.storage.warnings = append(s.storage.warnings, kvWarnings("--kv-blocks", timer, s.label(cfg.Role), tokens)...)
+		s.Storage.Warnings = append(s.Storage.Warnings, dep.KVWarnings("--kv-blocks", timer, s.Label(cfg.Role), tokens)...)
 	}
-	for _, w := range s.storage.warnings {
+	for _, w := range s.Storage.Warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
-	if s.storage.note != "" && !c.Bool("quiet") {
-		say(c.App.ErrWriter, "note", "%s", s.storage.note)
+	if s.Storage.Note != "" && !c.Bool("quiet") {
+		say(c.App.ErrWriter, "note", "%s", s.Storage.Note)
 	}
 	if c.Bool("quiet") {
 		o.Log = nil
@@ -118,12 +121,12 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 }
 
 // servedSource is the latency model of the engine that is asked for.
-func servedSource(c *cli.Context, cfg engine.Config) (modelSource, error) {
-	s, fit, err := findSource(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
+func servedSource(c *cli.Context, cfg engine.Config) (build.Model, error) {
+	s, fit, err := build.FindModel(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
 	if err != nil {
 		return s, err
 	}
-	return s.laidOut(cfg, fit)
+	return s.LaidOut(cfg, fit)
 }
 
 // listenAndServe ends well when ctx does: TERM is how an engine is told to stop.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/engine/simserver"
 	"plimsoll/engine/simserver/frontend"
 	"plimsoll/planner/connect/local"
@@ -97,22 +98,16 @@ func parseFrontend(c *cli.Context) (frontendJob, error) {
 	job.addr = net.JoinHostPort(p.name("listen"), itoa(p.integer("port", 0, 65535, 0)))
 	for flag, d := range map[string]bool{"queue-timeout": job.opts.QueueTimeout > mostDrain, "drain-timeout": job.opts.DrainTimeout > mostDrain} {
 		if d {
-			p.fail(usagef("--%s %s: want at most %v", flag, c.String(flag), mostDrain))
+			p.fail(field.Errorf("--%s %s: want at most %v", flag, c.String(flag), mostDrain))
 		}
 	}
-	list, state, keyFile := p.name("workers"), p.name("state-file"), p.name("api-key-file")
+	list, state := p.name("workers"), p.name("state-file")
+	job.opts.APIKey = p.secretFile("api-key-file")
 	if p.err != nil {
 		return job, p.err
 	}
 	if c.Bool("quiet") {
 		job.opts.Log = nil
-	}
-	if keyFile != "" {
-		key, err := readToken(keyFile)
-		if err != nil {
-			return job, usagef("--api-key-file: %v", err)
-		}
-		job.opts.APIKey = key
 	}
 	return job, job.findWorkers(c, list, state)
 }
@@ -121,23 +116,23 @@ func parseFrontend(c *cli.Context) (frontendJob, error) {
 func (j *frontendJob) findWorkers(c *cli.Context, list, file string) error {
 	if list != "" {
 		if file != "" {
-			return usagef("--workers and --state-file: want one of them")
+			return field.Errorf("--workers and --state-file: want one of them")
 		}
 		var err error
 		if j.workers, err = frontend.ParseWorkers(list); err != nil {
-			return usagef("--workers: %v", err).hint("such as prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002")
+			return field.Errorf("--workers: %v", err).Hint("such as prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002")
 		}
 		return nil
 	}
 	path, err := local.Path(j.opts.Namespace)
 	if err != nil {
-		return usagef("--namespace: %v", err)
+		return field.Errorf("--namespace: %v", err)
 	}
 	if file == "" && c.String("etcd-endpoints") != "" {
 		// It lives as long as the program.
 		etcd, err := virtual.Dial(etcdOptions(c))
 		if err != nil {
-			return usagef("--etcd-endpoints: %v", err)
+			return field.Errorf("--etcd-endpoints: %v", err)
 		}
 		j.follow = frontend.Leases{Etcd: etcd, Namespace: j.opts.Namespace}
 		return nil
@@ -164,7 +159,7 @@ func listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil && strings.Contains(err.Error(), "address already in use") {
-		return nil, withHint(fmt.Errorf("%s is in use", addr), "choose another --port, or 0 for a free one")
+		return nil, field.WithHint(fmt.Errorf("%s is in use", addr), "choose another --port, or 0 for a free one")
 	}
 	return ln, err
 }

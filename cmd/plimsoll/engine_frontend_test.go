@@ -133,6 +133,7 @@ func TestEngineFrontendFollowsAStateFile(t *testing.T) {
 }
 
 func TestEngineFrontendRefusals(t *testing.T) {
+	long(t)
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {

@@ -65,7 +65,7 @@ func badEngine() {
 
 // embedded serves the embedded engine in this process.
 func embedded(ctx context.Context, tp, port string, caching bool) int {
-	args := []string{"plimsoll", "engine", "serve", "--gpu", unhurried, "--tp", tp, "--port", port}
+	args := []string{"plimsoll", "engine", "serve", "--gpu", "h100-sxm", "--tp", tp, "--port", port}
 	if caching {
 		args = append(args, "--enable-prefix-caching")
 	}

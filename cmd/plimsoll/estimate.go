@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/virtual"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
@@ -59,21 +61,22 @@ func (e estimator) virtual(cfg engine.Config) (*virtual.Engine, latency.Model, e
 
 // engine is what the latency model describes, with what the flags say of it.
 func (e estimator) engine(cfg engine.Config, model latency.Model) sim.Config {
-	c := simulatedEngine(model, cfg.Role)
+	c := build.Engine(model, cfg.Role)
 	c.PrefixCaching, c.Noise, c.Seed = cfg.PrefixCaching, e.opts.noise, e.opts.seed
 	if n := e.opts.kvBlocks(c.Limits.BlockSize); n > 0 {
-		c.KVBlocks = n
+		c.KVBlocks, c.Window = n, engine.KVWindow{}
 	}
 	return c
 }
 
 // facts are what is known of the engine, and what the latency model says of itself.
 func (e estimator) facts(c sim.Config, model latency.Model) profile.EngineFacts {
+	expect := expectation{model, e.opts.kvBlocks(c.Limits.BlockSize) * c.Limits.BlockSize, e.dep.context}
 	f := profile.EngineFacts{
 		Provenance: profile.Estimated, Version: "plimsoll " + buildVersion(),
-		KVTokens: c.KVBlocks * c.Limits.BlockSize, KVSource: "latency model", BlockSize: c.Limits.BlockSize,
+		KVTokens: expect.KVTokens(), WindowedKV: expect.WindowedKV(), KVSource: "latency model", BlockSize: c.Limits.BlockSize,
 		MaxNumSeqs: c.Limits.MaxNumSeqs, MaxModelLen: c.Limits.MaxModelLen,
-		TTFTError: modelError(model.TTFTError()), ITLError: modelError(model.ITLError()),
+		TTFTError: dep.ModelError(model.TTFTError()), ITLError: dep.ModelError(model.ITLError()),
 	}
 	if e.opts.kvTokens > 0 {
 		f.KVSource = "--kv-tokens"

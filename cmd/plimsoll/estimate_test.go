@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/latency"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -99,7 +100,7 @@ func checkModelError(t *testing.T, dir string, p *program, rec store.Recommendat
 		if pt.Phase == profile.Prefill {
 			want = m.TTFTError()
 		}
-		if pt.ModelError != modelError(want) || !pt.ModelError.Known() {
+		if pt.ModelError != dep.ModelError(want) || !pt.ModelError.Known() {
 			t.Errorf("%s: error %+v, the model says %+v", pt.ID, pt.ModelError, want)
 		}
 	}
@@ -108,7 +109,7 @@ func checkModelError(t *testing.T, dir string, p *program, rec store.Recommendat
 		if !e.Known() || pick.Interval != e.Around(pick.ThroughputPerGPU) {
 			t.Errorf("%s: error %+v, interval %+v", name, e, pick.Interval)
 		}
-		if line := fmt.Sprintf("Model error of %s throughput: %s\n", name, shownError(e)); !strings.Contains(p.out.String(), line) {
+		if line := fmt.Sprintf("Model error of %s throughput: %s\n", name, e.Words()); !strings.Contains(p.out.String(), line) {
 			t.Errorf("stdout lacks %q:\n%s", line, &p.out)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/connect/virtual"
 )
 
@@ -43,5 +44,5 @@ func etcdHint(ctx context.Context, err error, o virtual.Options) error {
 	if why := o.Reach(ctx); why != nil {
 		err = fmt.Errorf("%w\n%w", err, why)
 	}
-	return withHint(err, "does etcd run at %s? --etcd-endpoints or $ETCD_ENDPOINTS says where", strings.Join(o.Endpoints, ","))
+	return field.WithHint(err, "does etcd run at %s? --etcd-endpoints or $ETCD_ENDPOINTS says where", strings.Join(o.Endpoints, ","))
 }

@@ -69,7 +69,7 @@ func explainITL(m latency.Model, ch recommend.Choice) explanation {
 	seqs := int(math.Round(p.InFlight))
 	x := explanation{
 		Phase: profile.Decode, Label: ch.Picked.Label(), Fit: m.Fit().Name,
-		Latency: fmt.Sprintf("ITL of %d requests in flight, %.0f tokens of context each", seqs, p.Context),
+		Latency: fmt.Sprintf("ITL of %s in flight, %.0f tokens of context each", engine.Count(seqs, "request"), p.Context),
 	}
 	x.add(m.Terms(engine.Batch{DecodeSeqs: seqs, DecodeContext: int64(math.Round(float64(seqs) * p.Context))}))
 	return x.summed()

@@ -8,6 +8,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/field"
 )
 
 // extraKey is where the app keeps the arguments for the engine's own program,
@@ -40,8 +41,8 @@ func (d deployment) refuseExtra(extra []string) error {
 			return nil
 		}
 		if flag := argv.Owned(extra, e.owned(d)...); flag != "" {
-			return usagef("%s after --: %s is told that here, and twice would belie what is measured", flag, e.program).
-				hint("--parallelism says the layouts; with --command TEMPLATE the whole command line is yours")
+			return field.Errorf("%s after --: %s is told that here, and twice would belie what is measured", flag, e.program).
+				Hint("--parallelism says the layouts; with --command TEMPLATE the whole command line is yours")
 		}
 		return nil
 	}
@@ -49,12 +50,12 @@ func (d deployment) refuseExtra(extra []string) error {
 	for _, e := range realEngines() {
 		names = append(names, string(e.kind))
 	}
-	e := usagef("%q after -- has no effect with %s: it goes with --engine %s", extra[0], kindWord(d.kind), strings.Join(names, "|"))
+	e := field.Errorf("%q after -- has no effect with %s: it goes with --engine %s", extra[0], kindWord(d.kind), strings.Join(names, "|"))
 	switch {
 	case d.kind == engine.KindCommand:
-		return e.hint("write it in the command itself")
+		return e.Hint("write it in the command itself")
 	case len(d.notes) > 0:
-		return e.hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
+		return e.Hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/kvlog"
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
@@ -47,6 +48,9 @@ func (l *launcher) facts(ctx context.Context, client *load.Client, url string, c
 	if err := l.kvCapacity(&f, cfg, p, info, metrics.KVTokens.Int()); err != nil {
 		return f, tells, err
 	}
+	if f.WindowedKV.Known() { // the metrics say it where every layer keeps all tokens
+		f.KVTokens = f.KVTokensAt(float64(l.dep.context))
+	}
 	if f.Version == "" {
 		f.Version = l.programVersion(ctx)
 	}
@@ -66,7 +70,8 @@ func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Co
 		if err != nil {
 			return false, err
 		}
-		f.TTFTError, f.ITLError = modelError(model.TTFTError()), modelError(model.ITLError())
+		f.TTFTError, f.ITLError = dep.ModelError(model.TTFTError()), dep.ModelError(model.ITLError())
+		f.WindowedKV = expectation{model, l.opts.kvTokens, l.dep.context}.WindowedKV()
 		return true, nil
 	}
 	probe, err := client.Probe(ctx)
@@ -143,7 +148,7 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 			if len(s.caveats) == 0 && apart > slack && float64(apart) > roundedKV*float64(min(f.KVTokens, s.tokens)) {
 				f.Warnings = append(f.Warnings, profile.Warnf("kv_disagree",
 					"%s: KV capacity is %d tokens by the engine's %s and %d by its %s: the first is taken; --kv-tokens N overrules both",
-					cfg.Parallelism.Label(), f.KVTokens, f.KVSource, s.tokens, s.name))
+					cfg.Label(), f.KVTokens, f.KVSource, s.tokens, s.name))
 			}
 		}
 	}

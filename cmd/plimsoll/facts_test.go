@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/gpu"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/vllm"
@@ -142,8 +144,8 @@ func TestInstalledPrefers(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	var hinted *hintedError
-	if err := e.present(); !errors.As(err, &hinted) || !strings.Contains(hinted.hints[0], "pip install sglang") {
+	var hinted *field.Failure
+	if err := e.present(); !errors.As(err, &hinted) || !strings.Contains(hinted.Hints[0], "pip install sglang") {
 		t.Errorf("%v", err)
 	}
 }
@@ -160,7 +162,7 @@ func TestLayoutsOfEngines(t *testing.T) {
 
 // Half of what weights leave is room for TensorRT-LLM, half of the GPU is none for vLLM.
 func TestMemoryFractionIsTheEngines(t *testing.T) {
-	cat, err := loadCatalog("")
+	cat, err := catalog.Load("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +185,8 @@ func TestThresholdsOfReplicas(t *testing.T) {
 		return recommend.Choice{Picked: recommend.Candidate{Point: pt}}
 	}
 	sla := profile.SLA{TTFT: 200 * time.Millisecond, Stat: profile.Mean}
-	one := thresholdsOf(sweep.Result{Prefill: picked(engine.TP(8))}, sla).PrefillQueueSize
-	dep := thresholdsOf(sweep.Result{Prefill: picked(engine.Parallelism{DP: 8, EP: 8})}, sla).PrefillQueueSize
+	one := thresholdsOf(sweep.Result{Prefill: picked(engine.TP(8))}, profileOptions{sla: sla}).PrefillQueueSize
+	dep := thresholdsOf(sweep.Result{Prefill: picked(engine.Parallelism{DP: 8, EP: 8})}, profileOptions{sla: sla}).PrefillQueueSize
 	if one.Upper <= 3 || dep.Upper != 8*one.Upper || dep.Lower != 8*one.Lower {
 		t.Errorf("TP:8 %+v, DEP:8 %+v", one, dep)
 	}

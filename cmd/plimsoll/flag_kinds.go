@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 )
 
 // flagKinds are the kinds of engine that each flag of profile-sla has an effect
@@ -46,9 +47,9 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 			continue
 		}
 		words := kindWords(having)
-		e := usagef("--%s has no effect with %s: it goes with %s", name, kindWord(d.kind), orList(words))
+		e := field.Errorf("--%s has no effect with %s: it goes with %s", name, kindWord(d.kind), orList(words))
 		if len(d.notes) > 0 {
-			e = e.hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
+			e = e.Hint("the engine is the embedded one: %s", strings.Join(d.notes, "; "))
 		}
 		return e
 	}
@@ -57,9 +58,9 @@ func (d deployment) refuseFlags(c *cli.Context) error {
 			return err
 		}
 	}
-	for flag, field := range map[string]string{"max-num-batched-tokens": "MaxNumBatchedTokens", "kv-dtype": "KV"} {
-		if d.kind == engine.KindCommand && c.IsSet(flag) && !d.template.Uses(field) {
-			return usagef("--%s has no effect: the command does not use {{.%s}}", flag, field)
+	for flag, value := range map[string]string{"max-num-batched-tokens": "MaxNumBatchedTokens", "kv-dtype": "KV"} {
+		if d.kind == engine.KindCommand && c.IsSet(flag) && !d.template.Uses(value) {
+			return field.Errorf("--%s has no effect: the command does not use {{.%s}}", flag, value)
 		}
 	}
 	return nil

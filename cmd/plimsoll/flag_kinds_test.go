@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/command"
+	"plimsoll/engine/field"
 )
 
 // refused is what refuseFlags says of a command line.
@@ -30,8 +31,9 @@ func refused(t *testing.T, d deployment, args ...string) error {
 // Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
 // s(im), c(ommand), p (endpoint), v(LLM), l(lamacpp). A new flag has to be put here.
 func TestFlagKinds(t *testing.T) {
+	long(t)
 	want := map[string]string{
-		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "itl-per-request": "", "mode": "", "verify": "", "load-time": "", "trace": "", "dataset": "", "rank": "",
+		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "itl-of": "", "itl-per-request": "", "mode": "", "verify": "", "load-time": "", "trace": "", "dataset": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
 		"memory-fraction": "pl", "parallel": "p", "max-gpus": "p", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
 		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl", "launcher": "ep",
@@ -95,9 +97,9 @@ func TestFlagKindsBeyondTheTable(t *testing.T) {
 	if err := refused(t, own, "--max-num-batched-tokens", "512"); err == nil || !strings.Contains(err.Error(), "{{.MaxNumBatchedTokens}}") {
 		t.Error(err)
 	}
-	var e *usageError
+	var e *field.Error
 	err := refused(t, deployment{kind: engine.KindSim, notes: []string{"no GPU to measure on: none is visible"}}, "--prompts", "text")
-	if !errors.As(err, &e) || !slices.Equal(e.hints, []string{"the engine is the embedded one: no GPU to measure on: none is visible"}) {
+	if !errors.As(err, &e) || !slices.Equal(e.Hints, []string{"the engine is the embedded one: no GPU to measure on: none is visible"}) {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/profile/load"
 )
 
@@ -22,8 +25,9 @@ type parser struct {
 	err error
 }
 
-func (p *parser) fail(err *usageError) {
-	if p.err == nil {
+// fail takes a complaint; nil is none.
+func (p *parser) fail(err *field.Error) {
+	if p.err == nil && err != nil {
 		p.err = err
 	}
 }
@@ -36,7 +40,7 @@ func (p *parser) absent(name, value string) bool { return value == "" && !p.c.Is
 func (p *parser) needs(holds bool, only string, names ...string) {
 	for _, name := range names {
 		if !holds && p.c.IsSet(name) {
-			p.fail(usagef("--%s has a meaning only %s", name, only))
+			p.fail(field.Errorf("--%s has a meaning only %s", name, only))
 		}
 	}
 }
@@ -45,7 +49,7 @@ func (p *parser) needs(holds bool, only string, names ...string) {
 func (p *parser) name(flag string) string {
 	s := strings.TrimSpace(p.c.String(flag))
 	if s == "" && p.c.IsSet(flag) {
-		p.fail(usagef("--%s %q: want a name, or no such flag", flag, p.c.String(flag)))
+		p.fail(field.Errorf("--%s %q: want a name, or no such flag", flag, p.c.String(flag)))
 	}
 	return s
 }
@@ -58,21 +62,35 @@ func (p *parser) integer(name string, lo, hi, absent int) int {
 	}
 	n, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
 	if err != nil || n < lo || n > hi {
-		p.fail(usagef("--%s %q: want a whole number from %d to %d", name, s, lo, hi))
+		p.fail(field.Errorf("--%s %q: want a whole number from %d to %d", name, s, lo, hi))
 		return absent
 	}
 	return n
 }
 
-// millis reads a positive duration given in milliseconds.
+// parseTime reads a time with its unit, such as 1s or 2m30s, or a plain number of
+// the unit that a flag has of its own.
+func parseTime(text string, unit time.Duration) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return time.ParseDuration(text)
+	}
+	if v = math.Round(v * float64(unit)); !(math.Abs(v) < 1<<62) { // NaN too
+		return 0, fmt.Errorf("%q is no time", text)
+	}
+	return time.Duration(v), nil
+}
+
+// millis reads a latency: milliseconds, or a time with its unit.
 func (p *parser) millis(name string) time.Duration {
 	s := p.c.String(name)
-	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-	if err != nil || math.IsNaN(v) || v < leastMillis || v > maxMillis {
-		p.fail(usagef("--%s %q: want milliseconds from %g to %d", name, s, leastMillis, maxMillis))
+	d, err := parseTime(s, time.Millisecond)
+	if err != nil || d < leastMillis*1e6 || d > maxMillis*time.Millisecond {
+		p.fail(field.Errorf("--%s %q: want milliseconds from %g to %d, or a time such as 1s", name, s, leastMillis, maxMillis))
 		return 0
 	}
-	return time.Duration(math.Round(v * float64(time.Millisecond)))
+	return d
 }
 
 // optionalMillis reads milliseconds where they are given; 0 where not.
@@ -83,32 +101,55 @@ func (p *parser) optionalMillis(name string) time.Duration {
 	return p.millis(name)
 }
 
-// required reads milliseconds that have to be given.
-func (p *parser) required(name string) time.Duration {
-	if p.name(name) == "" {
-		p.fail(usagef("--%s is missing: want milliseconds", name))
-		return 0
+// required complains of all names without a value at once, and hints, if there is a hint.
+func (p *parser) required(hint string, names ...string) {
+	var lacking []string
+	for _, name := range names {
+		if p.name(name) == "" {
+			lacking = append(lacking, "--"+name)
+		}
 	}
-	return p.millis(name)
+	if len(lacking) == 0 || p.err != nil {
+		return
+	}
+	is := "is"
+	if n := len(lacking) - 1; n > 0 {
+		lacking, is = []string{strings.Join(lacking[:n], ", ") + " and " + lacking[n]}, "are"
+	}
+	e := field.Errorf("%s %s missing", lacking[0], is)
+	if hint != "" {
+		e = e.Hint("%s", hint)
+	}
+	p.fail(e)
 }
 
 // outputTokens reads the output length: an ITL lies between two tokens.
 func (p *parser) outputTokens(name string) int {
 	if strings.TrimSpace(p.c.String(name)) == "1" {
-		p.fail(usagef("--%s 1: one output token has no inter-token latency: want at least 2", name))
+		p.fail(field.Errorf("--%s 1: one output token has no inter-token latency: want at least 2", name))
 	}
 	return p.integer(name, 1, maxTokens, 0)
 }
 
-// duration reads a positive Go duration; 0 where there is none.
+// duration reads a positive time, a plain number in milliseconds; 0 where there is none.
 func (p *parser) duration(name string) time.Duration {
 	s := strings.TrimSpace(p.c.String(name))
 	if p.absent(name, s) {
 		return 0
 	}
-	d, err := time.ParseDuration(s)
+	d, err := parseTime(s, time.Millisecond)
 	if err != nil || d <= 0 {
-		p.fail(usagef("--%s %q: want a time above 0, such as 90s, 30m or 2h", name, s))
+		p.fail(field.Errorf("--%s %q: want a time above 0, such as 90s, 30m or 2h, or milliseconds", name, s))
+		return 0
+	}
+	return d
+}
+
+// upTo reads a time from 0 to most, a plain number in milliseconds.
+func (p *parser) upTo(name string, most time.Duration) time.Duration {
+	d, err := parseTime(p.c.String(name), time.Millisecond)
+	if err != nil || d < 0 || d > most {
+		p.fail(field.Errorf("--%s %q: want a time from 0s to %s, such as 15s or 2m, or milliseconds", name, p.c.String(name), short(most)))
 		return 0
 	}
 	return d
@@ -119,10 +160,31 @@ func (p *parser) number(name string, lo, hi float64) float64 {
 	s := strings.TrimSpace(p.c.String(name))
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= lo && v <= hi) { // so that NaN is refused
-		p.fail(usagef("--%s %q: want a number from %g to %g", name, s, lo, hi))
+		p.fail(field.Errorf("--%s %q: want a number from %g to %g", name, s, lo, hi))
 		return lo
 	}
 	return v
+}
+
+// gpuPrices reads --cost-per-gpu-hour: one price of every GPU, or some by name.
+func (p *parser) gpuPrices() prices.Given {
+	text := p.name("cost-per-gpu-hour")
+	if text == "" || p.err != nil {
+		return prices.Given{}
+	}
+	cat, err := catalog.Load(p.c.String("catalog"))
+	if err != nil {
+		p.err = err
+		return prices.Given{}
+	}
+	g, err := prices.ParseGiven(text, func(name string) (string, error) {
+		gpu, err := cat.GPU(name)
+		return gpu.Name, err
+	})
+	if err != nil {
+		p.fail(field.Errorf("--cost-per-gpu-hour %v", err))
+	}
+	return g
 }
 
 // fraction reads a part of a whole that may be nothing, and not all.
@@ -130,7 +192,7 @@ func (p *parser) fraction(name string) float64 {
 	s := p.c.String(name)
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || math.IsNaN(v) || v < 0 || v >= 1 {
-		p.fail(usagef("--%s %q: want a fraction from 0 to below 1", name, s))
+		p.fail(field.Errorf("--%s %q: want a fraction from 0 to below 1", name, s))
 	}
 	return v
 }
@@ -143,7 +205,7 @@ func (p *parser) share(name string) float64 {
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(v) || v <= 0 || v > 1 {
-		p.fail(usagef("--%s %q: want a fraction above 0, at most 1", name, s))
+		p.fail(field.Errorf("--%s %q: want a fraction above 0, at most 1", name, s))
 	}
 	return v
 }
@@ -156,7 +218,7 @@ func (p *parser) file(flag string) string {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		p.fail(usagef("--%s: %v", flag, err))
+		p.fail(field.Errorf("--%s: %v", flag, err))
 	}
 	return string(text)
 }
@@ -165,7 +227,7 @@ func (p *parser) file(flag string) string {
 func (p *parser) picture(name string) string {
 	s := p.name(name)
 	if l := strings.ToLower(s); s != "" && !strings.HasSuffix(l, ".png") && !strings.HasSuffix(l, ".svg") {
-		p.fail(usagef("--%s %q: want a name that ends in .png or .svg", name, s))
+		p.fail(field.Errorf("--%s %q: want a name that ends in .png or .svg", name, s))
 	}
 	return s
 }
@@ -179,10 +241,10 @@ func (p *parser) inFolder(flag, file string) string {
 		return ""
 	}
 	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
-		p.fail(usagef("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)).hint("make it first, or name a file in another folder"))
+		p.fail(field.Errorf("--%s %q: there is no folder %s", flag, file, filepath.Dir(file)).Hint("make it first, or name a file in another folder"))
 	}
 	if at, err := os.Stat(file); err == nil && at.IsDir() {
-		p.fail(usagef("--%s %q: it is a folder", flag, file).hint("name a file, in that folder or elsewhere"))
+		p.fail(field.Errorf("--%s %q: it is a folder", flag, file).Hint("name a file, in that folder or elsewhere"))
 	}
 	return file
 }
@@ -203,9 +265,9 @@ func (p *parser) choice(name string, words ...string) string {
 			return s
 		}
 	}
-	e := usagef("--%s %q: want %s", name, s, orList(words))
+	e := field.Errorf("--%s %q: want %s", name, s, orList(words))
 	if n := nearest(s, words); n != "" && s != "" {
-		e = e.hint("did you mean %s?", n)
+		e = e.Hint("did you mean %s?", n)
 	}
 	p.fail(e)
 	return words[0]
@@ -228,11 +290,11 @@ func (p *parser) sizes(name string) []int {
 	for f := range strings.SplitSeq(s, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(f))
 		if err != nil || n < 1 || n > maxGPUs {
-			p.fail(usagef("--%s %q: want whole numbers from 1 to %d, separated by commas", name, s, maxGPUs))
+			p.fail(field.Errorf("--%s %q: want whole numbers from 1 to %d, separated by commas", name, s, maxGPUs))
 			return nil
 		}
 		if slices.Contains(ns, n) {
-			p.fail(usagef("--%s %q: %d is there twice", name, s, n))
+			p.fail(field.Errorf("--%s %q: %d is there twice", name, s, n))
 			return nil
 		}
 		ns = append(ns, n)
@@ -251,7 +313,7 @@ func (p *parser) layouts() []engine.Parallelism {
 		return out
 	}
 	if len(out) > 0 {
-		p.fail(usagef("--tp and --parallelism exclude each other").hint("--parallelism takes plain sizes too, as TP:4"))
+		p.fail(field.Errorf("--tp and --parallelism exclude each other").Hint("--parallelism takes plain sizes too, as TP:4"))
 	}
 	for f := range strings.SplitSeq(s, ",") {
 		l, err := engine.ParseParallelism(strings.Trim(strings.TrimSpace(f), `"'`))
@@ -259,7 +321,7 @@ func (p *parser) layouts() []engine.Parallelism {
 			err = fmt.Errorf("%s is there twice", l.Label())
 		}
 		if err != nil {
-			p.fail(usagef("--parallelism: %v", err))
+			p.fail(field.Errorf("--parallelism: %v", err))
 			return nil
 		}
 		out = append(out, l)
@@ -273,11 +335,11 @@ func (p *parser) layout() engine.Parallelism {
 		return engine.TP(p.integer("tp", 1, maxGPUs, 1))
 	}
 	if p.c.IsSet("tp") {
-		p.fail(usagef("--tp and --parallelism exclude each other"))
+		p.fail(field.Errorf("--tp and --parallelism exclude each other"))
 	}
 	l, err := engine.ParseParallelism(p.c.String("parallelism"))
 	if err != nil {
-		p.fail(usagef("--parallelism: %v", err))
+		p.fail(field.Errorf("--parallelism: %v", err))
 	}
 	return l
 }
@@ -289,7 +351,7 @@ func (p *parser) headers(name string) []load.Header {
 		for line := range strings.Lines(s) {
 			h, err := load.ParseHeader(strings.TrimSpace(line))
 			if err != nil {
-				p.fail(usagef("--%s: %v", name, err)) // the error names no value
+				p.fail(field.Errorf("--%s: %v", name, err)) // the error names no value
 				continue
 			}
 			hs = append(hs, h)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile/store"
 	"plimsoll/sweep"
 )
@@ -17,8 +18,8 @@ func TestFolderErrorsHaveHints(t *testing.T) {
 		store.ErrNoRun, store.ErrLocked, store.ErrWorkingDir,
 		fmt.Errorf("output folder: %w", &fs.PathError{Op: "mkdir", Path: "/proc/x", Err: fs.ErrNotExist}),
 	} {
-		var e *usageError
-		if got := folderError(err); !errors.As(got, &e) || !strings.Contains(e.msg, "--output-dir") || len(e.hints) == 0 {
+		var e *field.Error
+		if got := folderError(err); !errors.As(got, &e) || !strings.Contains(e.Msg, "--output-dir") || len(e.Hints) == 0 {
 			t.Errorf("%v: %#v", err, got)
 		}
 	}
@@ -26,9 +27,9 @@ func TestFolderErrorsHaveHints(t *testing.T) {
 
 // A run that was resumed with another engine stays as it is, and says what can be done.
 func TestAnotherEngineIsWrongUsage(t *testing.T) {
-	var e *usageError
+	var e *field.Error
 	err := (&job{}).abandon(t.Context(), sweep.Result{}, fmt.Errorf("tp1: %w: version 0.20.0, tp1 was 0.15.1", sweep.ErrOtherEngine), nil)
-	if !errors.As(err, &e) || !strings.HasSuffix(e.msg, "version 0.20.0, tp1 was 0.15.1") || len(e.hints) != 1 {
+	if !errors.As(err, &e) || !strings.HasSuffix(e.Msg, "version 0.20.0, tp1 was 0.15.1") || len(e.Hints) != 1 {
 		t.Errorf("%#v", err)
 	}
 }

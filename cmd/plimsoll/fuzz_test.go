@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/latency"
 )
 
@@ -95,7 +96,7 @@ func FuzzFit(f *testing.F) {
 		f.Fatal(err1, err2)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fit, err := parseFit(data)
+		fit, err := latency.ParseFit(data)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "not a calibration: ") {
 				t.Fatal(err)
@@ -106,7 +107,7 @@ func FuzzFit(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := parseFit(b); err != nil || !reflect.DeepEqual(again, fit) {
+		if again, err := latency.ParseFit(b); err != nil || !reflect.DeepEqual(again, fit) {
 			t.Fatalf("%+v\nis read again as\n%+v, %v", fit, again, err)
 		}
 		m, err := latency.NewWith(model, gpu, engine.Config{Model: model.Name, GPU: gpu.Name, Parallelism: engine.TP(2)}, fit)
@@ -116,7 +117,7 @@ func FuzzFit(f *testing.F) {
 		if s := m.StepTime(engine.Batch{DecodeSeqs: 3, DecodeContext: 3000}); s <= 0 || m.Overhead() < 0 {
 			t.Fatalf("a step takes %d ps, overhead %d ps", s, m.Overhead())
 		}
-		if s := worth(m); s == "" || strings.Contains(s, "± -") || strings.Contains(s, "Inf") {
+		if s := dep.Worth(m); s == "" || strings.Contains(s, "± -") || strings.Contains(s, "Inf") {
 			t.Fatalf("%q", s)
 		}
 	})

@@ -8,6 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/engine/gpu"
 )
 
@@ -17,14 +20,14 @@ func gpusCommand() *cli.Command {
 		Description: "Through NVML, within CUDA_VISIBLE_DEVICES. Exit status 1 where NVML is not to be had.",
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "catalog", Usage: "`FILE` of further GPUs"}},
 		Action: func(c *cli.Context) error {
-			cat, err := loadCatalog(c.String("catalog"))
+			cat, err := catalog.Load(c.String("catalog"))
 			if err != nil {
 				return err
 			}
 			inv, err := localGPUs(cat)
 			if err != nil {
 				if errors.Is(err, gpu.ErrUnavailable) {
-					return withHint(err, "plimsoll profile-sla then profiles the embedded simulated engine")
+					return field.WithHint(err, "plimsoll profile-sla then profiles the embedded simulated engine")
 				}
 				return err
 			}
@@ -46,7 +49,7 @@ func gpuTable(inv gpu.Inventory) string {
 		t.row(itoa(d.Index), d.Name, dash(d.SKU), gib(d.MemoryTotal), gib(d.MemoryUsed), dash(string(d.MIG)),
 			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), itoa(d.NVLinks), dash(strings.Join(d.Throttle, ", ")), d.UUID)
 	}
-	return fmt.Sprintf("%d GPUs, driver %s, CUDA %s\n", len(inv.Devices), inv.Driver, inv.CUDA) + t.text("")
+	return fmt.Sprintf("%s, driver %s, CUDA %s\n", engine.Count(len(inv.Devices), "GPU"), inv.Driver, inv.CUDA) + t.text("")
 }
 
 func dash(s string) string {

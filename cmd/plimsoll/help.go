@@ -138,7 +138,7 @@ func widthOf(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return max(leastWidth, min(n, defaultWidth))
 	}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := fileOf(w); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return max(leastWidth, min(n, defaultWidth))
 		}

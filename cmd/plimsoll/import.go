@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
+	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
@@ -21,7 +25,9 @@ func importCommand() *cli.Command {
 		Name: "import", Usage: "turn NVIDIA Dynamo's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
 		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or the two\n" +
 			"pre-swept files (prefill and decode) of which --row or the other filters choose one configuration.\n" +
-			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n\n" +
+			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n" +
+			"Figures that cannot be right end it with exit code 2: throughput above the GPU's peak, which --model and --gpu\n" +
+			"say, or TTFT that hardly grows with the prompt. --accept implausible imports them all the same.\n\n" +
 			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
 			"   plimsoll profile-sla import --row 3 prefill.npz decode.npz",
 		Flags: []cli.Flag{
@@ -31,6 +37,7 @@ func importCommand() *cli.Command {
 			s("tp", "", "tensor-parallel size: of a folder's engine, or to choose a row, `N`"),
 			s("gpu", "", "GPU: of a folder's engine, or to choose a row, `name`"),
 			s("model", "", "model, likewise, `name`"), s("framework", "", "framework, likewise, `name`"),
+			s("accept", "", "import it although these are wrong, separated by commas: `implausible`, figures that no GPU can have; whatever reads the profile then says so first"),
 			s("provenance", "published", "how the numbers came about: `measured|simulated|estimated|published`"),
 			s("catalog", "", "`FILE` of further models or GPUs"),
 			s("output-dir", "profiling_results", "`DIR` to write"),
@@ -55,10 +62,11 @@ func importAction(c *cli.Context) error {
 	p := &parser{c: c}
 	o := profileOptions{
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
-		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean},
+		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean, ITLOf: profile.OfRequest},
 		dir: c.String("output-dir"), force: c.Bool("force"), catalog: c.String("catalog"),
 		quiet: c.Bool("quiet"), format: c.String("format"),
 	}
+	accepted := p.accepted(implausible)
 	prov, err := profile.ParseProvenance(p.choice("provenance", "published", "measured", "simulated", "estimated"))
 	if p.err != nil {
 		return p.err
@@ -67,7 +75,7 @@ func importAction(c *cli.Context) error {
 		return err
 	}
 	if !c.Args().Present() {
-		return usagef("import needs a folder or two files").hint("see plimsoll profile-sla import --help")
+		return field.Errorf("import needs a folder or two files").Hint("see plimsoll profile-sla import --help")
 	}
 	in, err := readImport(c, p, store.LoadOptions{Provenance: &prov})
 	if err != nil {
@@ -77,7 +85,52 @@ func importAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := in.plausible(&dep, slices.Contains(accepted, implausible)); err != nil {
+		return err
+	}
 	return writeImport(c, o, dep, in)
+}
+
+// implausible is the word of --accept for figures that cannot be right.
+const implausible = "implausible"
+
+// accepted reads --accept: what is taken although it is wrong.
+func (p *parser) accepted(words ...string) []string {
+	given := fields(p.c.String("accept"))
+	for _, w := range given {
+		if !slices.Contains(words, w) {
+			p.fail(field.Errorf("--accept %q: want %s", w, orList(words)))
+		}
+	}
+	return given
+}
+
+// plausible refuses figures that cannot be right, unless they are accepted: then they are
+// the first of dep's warnings. It warns where nobody can tell.
+func (in imported) plausible(dep *deployment, accepted bool) error {
+	facts := dep.surfaceFacts(engine.Config{Parallelism: in.layout, Limits: in.limits})
+	wrong := profile.Implausible(append(interpolation.CheckPrefill(in.prefill, facts), interpolation.CheckDecode(in.decode, facts)...))
+	known := dep.model != nil && dep.gpu != nil
+	if len(wrong) > 0 && !accepted {
+		var said []string
+		for _, w := range wrong {
+			said = append(said, w.Message)
+		}
+		e := field.Errorf("import: the figures cannot be right: %s", strings.Join(said, "; "))
+		if !known {
+			e = e.Hint("--model and --gpu of the catalog hold them against the GPU's peak instead")
+		}
+		return e.Hint("--accept %s imports them all the same, and whatever reads the profile says so first", implausible)
+	}
+	dep.warnings = append(wrong, dep.warnings...)
+	if !known {
+		why := fmt.Sprintf("the catalog knows no model %q on GPU %q; --model and --gpu name them, --catalog FILE adds others", in.model, in.gpu)
+		if in.model == "" && in.gpu == "" {
+			why = "no --model and --gpu were given"
+		}
+		dep.warnings = append(dep.warnings, profile.Warnf("peak_unchecked", "throughput was not held against the GPU's peak: %s", why))
+	}
+	return nil
 }
 
 func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, error) {
@@ -89,13 +142,13 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 	paths := c.Args().Slice()
 	info, err := os.Stat(paths[0])
 	if err != nil {
-		return imported{}, usagef("import: %v", err)
+		return imported{}, field.Errorf("import: %v", err)
 	}
 	if info.IsDir() {
 		return readFolder(paths[0], tp, c, lo)
 	}
 	if len(paths) != 2 {
-		return imported{}, usagef("import %s: a pre-swept file holds prefill or decode: give both", paths[0])
+		return imported{}, field.Errorf("import %s: a pre-swept file holds prefill or decode: give both", paths[0])
 	}
 	want := func(s store.SweptConfig) bool {
 		return (tp == 0 || s.TP == tp) && matches(s.GPUType, c.String("gpu")) && matches(s.Model, c.String("model")) && matches(s.Framework, c.String("framework"))
@@ -105,7 +158,7 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 	for _, path := range paths {
 		rows, err := store.ReadSwept(path, lo)
 		if err != nil {
-			return in, usagef("import: %v", err)
+			return in, field.Errorf("import: %v", err)
 		}
 		r, err := oneRow(path, store.FilterSwept(rows, want), row)
 		if err != nil {
@@ -119,10 +172,10 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 		}
 	}
 	if chosen[0].Phase == chosen[1].Phase {
-		return in, usagef("import: both files hold %s", chosen[0].Phase)
+		return in, field.Errorf("import: both files hold %s", chosen[0].Phase)
 	}
 	if chosen[0].Config.Parallelism() != chosen[1].Config.Parallelism() || chosen[0].Config.Model != chosen[1].Config.Model {
-		return in, usagef("import: the two rows differ: %s and %s", chosen[0].Config, chosen[1].Config)
+		return in, field.Errorf("import: the two rows differ: %s and %s", chosen[0].Config, chosen[1].Config)
 	}
 	s := chosen[0].Config
 	in.layout, in.gpu, in.model, in.framework, in.frameworkVersion = s.Parallelism(), s.GPUType, s.Model, s.Framework, s.FrameworkVersion
@@ -142,16 +195,16 @@ func oneRow(path string, rows []store.SweptRow, want int) (store.SweptRow, error
 	if want >= 0 {
 		i := slices.IndexFunc(rows, func(r store.SweptRow) bool { return r.Row == want })
 		if i < 0 {
-			return store.SweptRow{}, usagef("import %s: no row %d passes the filters", path, want)
+			return store.SweptRow{}, field.Errorf("import %s: no row %d passes the filters", path, want)
 		}
 		return rows[i], nil
 	}
 	if len(rows) == 1 {
 		return rows[0], nil
 	}
-	e := usagef("import %s: %d rows pass the filters: choose one with --row", path, len(rows))
+	e := field.Errorf("import %s: %d rows pass the filters: choose one with --row", path, len(rows))
 	for _, r := range rows[:min(len(rows), 20)] {
-		e = e.hint("row %d: %s", r.Row, r.Config)
+		e = e.Hint("row %d: %s", r.Row, r.Config)
 	}
 	return store.SweptRow{}, e
 }
@@ -159,20 +212,20 @@ func oneRow(path string, rows []store.SweptRow, want int) (store.SweptRow, error
 func readFolder(dir string, tp int, c *cli.Context, lo store.LoadOptions) (imported, error) {
 	in := imported{layout: engine.TP(max(tp, 1)), gpu: c.String("gpu"), model: c.String("model"), framework: c.String("framework")}
 	if tp == 0 {
-		return in, usagef("import %s: a folder does not say how many GPUs its engine has: give --tp N", dir)
+		return in, field.Errorf("import %s: a folder does not say how many GPUs its engine has: give --tp N", dir)
 	}
 	var perr, derr error
 	in.prefill, perr = store.LoadPrefill(dir, lo)
 	in.decode, derr = store.LoadDecode(dir, lo)
 	if err := errors.Join(perr, derr); err != nil {
-		return in, usagef("import: %v", err)
+		return in, field.Errorf("import: %v", err)
 	}
 	return in, nil
 }
 
 // deployment is what the imported engine was, as far as the catalog knows it.
 func (in imported) deployment(o profileOptions) (deployment, error) {
-	cat, err := loadCatalog(o.catalog)
+	cat, err := catalog.Load(o.catalog)
 	if err != nil {
 		return deployment{}, err
 	}
@@ -225,8 +278,8 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 }
 
 func recommendBoth(points []profile.Point, o profileOptions) (pre, dec recommend.Choice, err error) {
-	pre, perr := recommend.Choose(profile.Prefill, points, o.sla, recommend.ByThroughput, o.osl)
-	dec, derr := recommend.Choose(profile.Decode, points, o.sla, recommend.ByThroughput, o.osl)
+	pre, perr := recommend.Choose(profile.Prefill, points, o.sla, recommend.BySingle, o.osl)
+	dec, derr := recommend.Choose(profile.Decode, points, o.sla, recommend.BySingle, o.osl)
 	return pre, dec, errors.Join(perr, derr)
 }
 

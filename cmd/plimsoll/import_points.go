@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/interpolation"
 	"plimsoll/profile"
 )
@@ -17,11 +18,11 @@ import (
 func (in imported) points(o profileOptions) ([]profile.Point, error) {
 	pf, err := interpolation.FitPrefill(in.prefill)
 	if err != nil {
-		return nil, usagef("import: prefill: %v", err)
+		return nil, field.Errorf("import: prefill: %v", err)
 	}
 	df, err := interpolation.FitDecode(in.decode, in.layout.GPUs())
 	if err != nil {
-		return nil, usagef("import: decode: %v", err)
+		return nil, field.Errorf("import: decode: %v", err)
 	}
 	cfg := engine.Config{Model: in.model, GPU: in.gpu, Parallelism: in.layout, Limits: in.limits}
 	ttft := pf.TTFT(float64(o.isl))

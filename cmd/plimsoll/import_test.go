@@ -43,6 +43,7 @@ func importing(dir, src string, flags ...string) []string {
 // An import is no run that knew nothing, though no point is in its journal: only
 // --force replaces it, and what was there stays readable.
 func TestImportIsNotOverwritten(t *testing.T) {
+	long(t)
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
@@ -104,6 +105,7 @@ func TestImportedRateRisesWithITL(t *testing.T) {
 // What was read off beyond the measured range says so before the result and wherever
 // it is offered.
 func TestImportSaysItsCaveats(t *testing.T) {
+	long(t)
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	const beyond, context = "ISL 30000 is outside the measured 100–16372", "context 30150 is outside the measured 350–13585"
@@ -128,6 +130,156 @@ func TestImportSaysItsCaveats(t *testing.T) {
 	for _, code := range []string{"isl_out_of_range", "context_out_of_range", "imported"} {
 		if !slices.ContainsFunc(rec.Warnings, func(w profile.Warning) bool { return w.Code == code }) {
 			t.Errorf("recommendation.json lacks %s: %v", code, rec.Warnings)
+		}
+	}
+}
+
+// tenfold is a profile of which the tokenizer made prompts ten times as short as it said:
+// upstream published one. It agrees with itself.
+func tenfold(t *testing.T) string {
+	t.Helper()
+	return withPrefill(t, func(s *profile.PrefillSample) {
+		s.TTFT /= 10
+		s.ThroughputPerGPU *= 10
+	})
+}
+
+// withPrefill is Dynamo's profile with other prefill samples.
+func withPrefill(t *testing.T, change func(*profile.PrefillSample)) string {
+	t.Helper()
+	src := dynamoFolder(t)
+	s, err := store.LoadPrefill(src, store.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Samples {
+		change(&s.Samples[i])
+	}
+	if err := store.WritePrefill(src, s); err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// flatProfile is one whose prompts came from a cache.
+func flatProfile(t *testing.T) string {
+	t.Helper()
+	return withPrefill(t, func(x *profile.PrefillSample) {
+		x.TTFT = 20*time.Millisecond + time.Duration(x.ISL)*time.Microsecond
+		x.ThroughputPerGPU = float64(x.ISL) / x.TTFT.Seconds()
+	})
+}
+
+// Figures that no GPU can have end an import, by name and by how much, and nothing is
+// written. What is accepted says so first, wherever it is read.
+func TestImportRefusesTheImpossible(t *testing.T) {
+	long(t)
+	t.Parallel()
+	on := []string{"--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--ttft", "200", "--itl", "10"}
+	for name, c := range map[string]struct {
+		src   string
+		flags []string
+		want  string
+	}{
+		"tenfold": {tenfold(t), on, "prefill throughput is above what the GPU can compute, at ISL 1117, ISL 2134, "},
+		"flat":    {flatProfile(t), on[4:], "TTFT hardly grows with ISL: from 21.12 ms at ISL 1117 to 36.37 ms at ISL 16372, 1.7× for a prompt 14.7× as long, where a prefill grows 2.9× or more"},
+	} {
+		dir := filepath.Join(t.TempDir(), "prof")
+		p := ran(t, exitUsage, importing(dir, c.src, c.flags...)...)
+		if got := p.errout.String(); !strings.HasPrefix(got, "plimsoll: error: import: the figures cannot be right: "+c.want) || !strings.Contains(got, "hint: --accept implausible imports them all the same") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %s is there: %v", name, dir, err)
+		}
+		p = ran(t, exitDone, importing(dir, c.src, append([]string{"--accept", "implausible"}, c.flags...)...)...)
+		first(t, name+": stdout", p.out.String(), "IMPLAUSIBLE — "+c.want)
+		first(t, name+": stderr", p.errout.String(), "plimsoll: warning: "+c.want)
+		readers(t, name, dir, c.want)
+	}
+	if p := ran(t, exitUsage, importing(filepath.Join(t.TempDir(), "prof"), tenfold(t), "--accept", "everything")...); !strings.Contains(p.errout.String(), `--accept "everything": want implausible`) {
+		t.Error(p.errout.String())
+	}
+}
+
+// readers looks at what every command that reads a profile begins with.
+func readers(t *testing.T, name, dir, want string) {
+	t.Helper()
+	cannot := "the profile's figures cannot be right: " + want
+	for what, args := range map[string][]string{
+		"plan":     {"capacity", "plan", "--profile", dir, "--peak-qps", "2", "--avg-isl", "3000", "--avg-osl", "300", "--cost-per-gpu-hour", "2", "--ttft-p99", "1000", "--itl-p99", "50", "--strategy", "disaggregated"},
+		"simulate": {"engine", "simulate", "--profile", dir, "--prefill-replicas", "1", "--decode-replicas", "1", "--rate", "1", "--requests", "20", "--isl", "3000", "--osl", "100"},
+		"replay":   {"planner", "replay", "--profile", dir, "--rate", "1", "--duration", "3m", "--isl", "3000", "--osl", "100", "--policy", "load"},
+	} {
+		p := ran(t, exitDone, args...)
+		first(t, name+": "+what, p.out.String(), "IMPLAUSIBLE — "+cannot)
+		if what != "plan" {
+			first(t, name+": "+what, p.errout.String(), "plimsoll: warning: "+cannot)
+		}
+	}
+	for _, args := range [][]string{{"plot", dir}, {"report", dir}} {
+		first(t, name+": "+args[0], ran(t, exitDone, args...).errout.String(), "plimsoll: warning: "+dir+": "+cannot)
+	}
+	page, picture := readFile(t, filepath.Join(dir, reportFileName)), readFile(t, filepath.Join(dir, "prefill_performance.svg"))
+	if i, j := strings.Index(page, "<strong>implausible</strong> – "), strings.Index(page, "<strong>published</strong>"); i < 0 || i > j {
+		t.Errorf("%s: the page does not begin with it: at %d, the provenance at %d", name, i, j)
+	}
+	if !strings.Contains(picture, "IMPLAUSIBLE — ") {
+		t.Errorf("%s: the picture does not say it", name)
+	}
+	all, err := parsedPlanner(t, "--profile", dir, "--accept-provenance", "published")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws := all[0].surfaces.caveats("")
+	if len(ws) < 2 || !strings.HasPrefix(ws[0].Message, cannot) || ws[len(ws)-1].Code != store.ProfileDoubts {
+		t.Errorf("%s: planner serve warns of %v", name, ws)
+	}
+	p := ran(t, exitUsage, "planner", "serve", "--profile", dir, "--accept-provenance", "published", "--slots", "2", "--state-file", "none")
+	first(t, name+": serve", p.errout.String(), "plimsoll: warning: dynamo: "+cannot)
+}
+
+// first wants a text to begin with another.
+func first(t *testing.T, what, text, want string) {
+	t.Helper()
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("%s: it begins with\n%.300s\nwant\n%s", what, text, want)
+	}
+}
+
+// Surfaces without a recommendation are looked at by the planner itself, which refuses
+// what import refuses, and repeats what it doubts.
+func TestPlannerDoubtsSurfaces(t *testing.T) {
+	_, err := parsedPlanner(t, "--profile", flatProfile(t), "--accept-provenance", "published")
+	if err == nil || !strings.Contains(err.Error(), "the figures cannot be right: TTFT hardly grows with ISL") {
+		t.Errorf("%v", err)
+	}
+	all, err := parsedPlanner(t, "--profile", dynamoFolder(t), "--accept-provenance", "published", "--ttft", "500", "--itl", "50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ws := all[0].surfaces.caveats(""); !slices.ContainsFunc(ws, func(w profile.Warning) bool { return w.Code == "itl_not_rising" }) {
+		t.Errorf("%v", ws)
+	}
+}
+
+// What is suspicious and happens is imported: one slow outlier among published TTFTs.
+func TestImportTakesAnOutlier(t *testing.T) {
+	long(t)
+	t.Parallel()
+	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
+	s, err := store.LoadPrefill(src, store.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Samples[6].TTFT, s.Samples[6].ThroughputPerGPU = 498*time.Millisecond, float64(s.Samples[6].ISL)/0.498
+	if err := store.WritePrefill(src, s); err != nil {
+		t.Fatal(err)
+	}
+	p := ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
+	for _, want := range []string{"warning: TTFT falls although the prompt is longer at ISL ", "warning: throughput was not held against the GPU's peak: no --model and --gpu were given"} {
+		if !strings.Contains(p.errout.String(), want) {
+			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
 		}
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"plimsoll/engine/field"
 )
 
 // That nothing meets the SLA is said already; what failed beside it is not.
 func TestFailuresBesideInfeasible(t *testing.T) {
 	t.Parallel()
 	nothing := &infeasibleError{msg: "nothing meets the SLA"}
-	left := withHint(errors.New("deleting deployment plimsoll-tp1: forbidden"), "kubectl delete it")
+	left := field.WithHint(errors.New("deleting deployment plimsoll-tp1: forbidden"), "kubectl delete it")
 	const said = "plimsoll: error: deleting deployment plimsoll-tp1: forbidden\nplimsoll: hint: kubectl delete it\n"
 	for _, c := range []struct {
 		err  error

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -110,18 +111,41 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	if err := store.WithdrawRecommendation(dir); err != nil {
 		return outcome{}, err
 	}
+	picks := map[profile.Phase]recommend.Choice{profile.Prefill: res.Prefill, profile.Decode: res.Decode}
+	rec := j.recommendation
 	if j.opts.mode == sweep.Aggregated {
-		return j.complete(res, j.aggregatedRecommendation(res, so))
+		picks = map[profile.Phase]recommend.Choice{profile.Prefill: res.Aggregated, profile.Decode: res.Aggregated}
+		rec = j.aggregatedRecommendation
+		if !hasSurfaces(res) {
+			return j.complete(res, rec(res, so))
+		}
 	}
 	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface), store.WriteBatched(dir, res.Batched)); err != nil {
 		return outcome{}, fmt.Errorf("writing the surfaces: %w", err)
 	}
-	for phase, c := range map[profile.Phase]recommend.Choice{profile.Prefill: res.Prefill, profile.Decode: res.Decode} {
+	for phase, c := range picks {
 		if err := store.Link(dir, phase, c.Picked.Point.Config.Parallelism.Slug()); err != nil {
 			return outcome{}, fmt.Errorf("linking the %s surface: %w", phase, err)
 		}
 	}
-	return j.complete(res, j.recommendation(res, so))
+	return j.complete(res, rec(res, so))
+}
+
+// hasSurfaces reports whether there is something of both surfaces: those of an
+// aggregated profile come last, and the time or the engine may end before.
+func hasSurfaces(res sweep.Result) bool {
+	return len(res.PrefillSurface.Samples) > 0 && len(res.DecodeSurface.Samples) > 0
+}
+
+// surfacesOf points to a profile's surfaces.
+func surfacesOf(res sweep.Result) store.Surfaces {
+	if !hasSurfaces(res) {
+		return store.Surfaces{}
+	}
+	return store.Surfaces{
+		Prefill: &store.Surface{File: store.SurfaceNPZ(profile.Prefill), Points: len(res.PrefillSurface.Samples), Provenance: res.PrefillSurface.Provenance},
+		Decode:  &store.Surface{File: store.SurfaceNPZ(profile.Decode), Points: len(res.DecodeSurface.Samples), MaxKVTokens: res.DecodeSurface.MaxKVTokens, WindowedKV: res.DecodeSurface.WindowedKV, Provenance: res.DecodeSurface.Provenance},
+	}
 }
 
 // leave writes run.json of a run that did not end. A recommendation is of the run.json
@@ -191,12 +215,9 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 		Prefill: pickOf(pre, o.sla), Decode: pickOf(dec, o.sla),
 		Verified:    verifiedOf(res, so.Open.Source, o.sla),
 		Rejected:    append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...),
-		Assumptions: assumptions(o),
-		Surfaces: store.Surfaces{
-			Prefill: &store.Surface{File: store.SurfaceNPZ(profile.Prefill), Points: len(res.PrefillSurface.Samples), Provenance: res.PrefillSurface.Provenance},
-			Decode:  &store.Surface{File: store.SurfaceNPZ(profile.Decode), Points: len(res.DecodeSurface.Samples), MaxKVTokens: res.DecodeSurface.MaxKVTokens, Provenance: res.DecodeSurface.Provenance},
-		},
-		Thresholds: thresholdsOf(res, o.sla),
+		Assumptions: assumptions(o, j.dep.kind),
+		Surfaces:    surfacesOf(res),
+		Thresholds:  thresholdsOf(res, o),
 		Planner: store.PlannerSettings{
 			PrefillEngineNumGPU: pre.Picked.Point.Config.GPUs(), DecodeEngineNumGPU: dec.Picked.Point.Config.GPUs(),
 			TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
@@ -205,6 +226,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	if v := rec.Verified; v != nil {
 		corrected(rec.Prefill, v.Prefill)
 		corrected(rec.Decode, v.Decode)
+		rec.Prefill.UnderLoad, rec.Decode.UnderLoad = v.Prefill.Verdict(o.sla.Stat), v.Decode.Verdict(o.sla.Stat)
 		for _, a := range v.All() {
 			rec.Feasible = rec.Feasible && a.Holds
 		}
@@ -249,12 +271,17 @@ func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
 	ws = append(ws, res.Aggregated.Warnings...)
 	ws = append(ws, res.Warnings...)
 	ws = append(ws, pointCaveats(restsOn(res))...)
+	prefill, decode := res.Prefill.Picked.Point.Config, res.Decode.Picked.Point.Config
 	if j.opts.mode == sweep.Aggregated {
-		return distinctWarnings(append(ws, aggregatedDoubts(res, j.opts.sla)...))
+		prefill, decode = res.Aggregated.Picked.Point.Config, res.Aggregated.Picked.Point.Config
+		if ws = append(ws, aggregatedDoubts(res, j.opts.sla)...); !hasSurfaces(res) {
+			return distinctWarnings(ws)
+		}
 	}
-	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.surfaceFacts(res.Prefill))...)
-	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.surfaceFacts(res.Decode))...)
-	return distinctWarnings(ws)
+	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill))...)
+	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.dep.surfaceFacts(decode))...)
+	ws = append(ws, windowedKV(res.DecodeSurface)...)
+	return profile.ImplausibleFirst(distinctWarnings(ws))
 }
 
 func distinctWarnings(ws []profile.Warning) []profile.Warning {
@@ -267,14 +294,30 @@ func distinctWarnings(ws []profile.Warning) []profile.Warning {
 	return out
 }
 
-func (j *job) surfaceFacts(c recommend.Choice) interpolation.Facts {
-	cfg := c.Picked.Point.Config
+// windowedKV says what readers of a decode surface with one max_kv_tokens miss where
+// layers have a sliding window.
+func windowedKV(s profile.DecodeSurface) []profile.Warning {
+	if !s.WindowedKV.Known() || len(s.Samples) == 0 {
+		return nil
+	}
+	shortest := slices.MinFunc(s.Samples, func(a, b profile.DecodeSample) int { return cmp.Compare(a.Context, b.Context) }).Context
+	n := s.KVTokensAt(shortest)
+	return []profile.Warning{profile.Warnf("windowed_kv",
+		"sliding-window layers: the KV cache holds %d tokens at a context of %.0f tokens and %d (max_kv_tokens) at the longest; x_kv_usage counts tokens in flight against max_kv_tokens, so that at the shortest context the cache is full at %.2f",
+		n, shortest, s.MaxKVTokens, float64(n)/float64(s.MaxKVTokens))}
+}
+
+// surfaceFacts are what the surfaces of an engine can be held against. Where nobody says
+// which numbers it computes with, its GPU's fastest count.
+func (d deployment) surfaceFacts(cfg engine.Config) interpolation.Facts {
 	f := interpolation.Facts{GPUs: cfg.GPUs(), MaxNumSeqs: cfg.Limits.MaxNumSeqs}
-	if m := j.dep.model; m != nil {
+	if m := d.model; m != nil {
 		f.Params = float64(m.ActiveParams)
 	}
-	if g := j.dep.gpu; g != nil {
-		f.PeakFLOPS, _ = g.FLOPS(cfg.Weights)
+	if g := d.gpu; g != nil {
+		if f.PeakFLOPS, _ = g.FLOPS(cfg.Weights); cfg.Weights == "" {
+			f.PeakFLOPS = max(g.BF16FLOPS, g.FP8FLOPS, g.FP4FLOPS)
+		}
 	}
 	return f
 }
@@ -333,11 +376,21 @@ func rejectedOf(c recommend.Choice, skips []profile.Skip) []store.Rejected {
 	return rs
 }
 
-func thresholdsOf(res sweep.Result, sla profile.SLA) store.Thresholds {
-	picked := res.Prefill.Picked.Point
-	q := recommend.PrefillQueue(sla.TTFT, picked.Latency(sla), picked.Config.Parallelism.Normal().DP)
-	u := recommend.DecodeKV(decodeUse(res))
-	return store.Thresholds{PrefillQueueSize: store.Bounds(q), DecodeKVUtilization: store.Bounds(u)}
+// thresholdsOf are the bounds of the Suggested lines, and those at the recommended rate.
+// A grid's are upstream's to the digit: it takes the requests that it asked for, and knows
+// no attention replicas.
+func thresholdsOf(res sweep.Result, o profileOptions) store.Thresholds {
+	pre, dec := res.Prefill.Picked.Point, res.Decode.Picked.Point
+	n, replicas := dec.InFlight, pre.Config.Parallelism.Normal().DP
+	if o.search == sweep.Grid {
+		n, replicas = float64(dec.Asked), 1
+	}
+	t := store.Thresholds{PrefillQueueSize: store.Bounds(recommend.PrefillQueue(o.sla.TTFT, pre.Latency(o.sla), replicas))}
+	if use, known := recommend.KVUse(n, o.isl, o.osl, dec.KVTokensAt(float64(o.isl)+float64(o.osl)/2)); known {
+		rate := store.Bounds(recommend.DecodeKV(decodeUse(res)))
+		t.DecodeKVUtilization, t.DecodeKVAtRate = store.Bounds(recommend.DecodeKV(use)), &rate
+	}
+	return t
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile/store"
+	"plimsoll/recommend"
 )
 
 // openJob takes the output folder: a new one, or one to resume.
@@ -43,20 +45,20 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 }
 
 func folderError(err error) error {
-	e := usagef("--output-dir: %v", err)
+	e := field.Errorf("--output-dir: %v", err)
 	switch {
 	case errors.Is(err, store.ErrNoRun):
-		return e.hint("leave --resume out for a first run")
+		return e.Hint("leave --resume out for a first run")
 	case errors.Is(err, store.ErrDangling):
-		return e.hint("make that folder, or name another: --output-dir DIR")
+		return e.Hint("make that folder, or name another: --output-dir DIR")
 	case errors.Is(err, store.ErrWorkingDir):
-		return e.hint("start it from another folder, or name another: --output-dir DIR")
+		return e.Hint("start it from another folder, or name another: --output-dir DIR")
 	case errors.Is(err, store.ErrLocked):
-		return e.hint("wait until that run has ended, or name another folder")
+		return e.Hint("wait until that run has ended, or name another folder")
 	case diskFull(err):
-		return e.hint("make room there, or name a folder on another disk: --output-dir DIR")
+		return e.Hint("make room there, or name a folder on another disk: --output-dir DIR")
 	case errors.As(err, new(*fs.PathError)):
-		return e.hint("name a folder that can be made and written here: --output-dir DIR")
+		return e.Hint("name a folder that can be made and written here: --output-dir DIR")
 	}
 	return e
 }
@@ -100,9 +102,17 @@ func (j *job) openJournal() error {
 		case err != nil:
 			return unreadable(err)
 		default:
-			if diff := store.DiffInputs(log.Header.Inputs, j.inputs); len(diff) > 0 {
-				return usagef("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
-					hint("ask for the same, or start over with --force")
+			was := store.Inputs{} // earlier versions wrote templates down as they were given
+			for name, value := range log.Header.Inputs {
+				was[name] = j.opts.redacted([]string{value})[0]
+			}
+			was["--rank"] = string(recommend.RankNamed(was["--rank"]))
+			if diff := store.DiffInputs(was, j.inputs); len(diff) > 0 {
+				return field.Errorf("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
+					Hint("ask for the same, or start over with --force")
+			}
+			if j.opts.retry {
+				log.Retry()
 			}
 			j.started, j.known = log.Header.Started, knownFrom(log)
 		}
@@ -116,7 +126,6 @@ func (j *job) openJournal() error {
 	}
 	switch {
 	case !fresh && j.opts.retry:
-		j.known.Skips = nil
 		return j.journal.Append(store.RetryEntry())
 	case !fresh:
 		return nil
@@ -131,13 +140,13 @@ func unreadable(err error) error {
 	const over = "--force moves this run aside and starts over; its files stay readable"
 	var d *store.DamagedError
 	if !errors.As(err, &d) {
-		return withHint(said, over)
+		return field.WithHint(said, over)
 	}
 	var cut []string
 	for _, n := range d.Lines {
 		cut = append(cut, itoa(n)+"d")
 	}
-	return &hintedError{err: said, hints: []string{
+	return &field.Failure{Err: said, Hints: []string{
 		fmt.Sprintf("%d points before it and %d behind it are whole: sed -i.damaged '%s' '%s' takes out what is damaged (lines: %d), and --resume measures again what that was", d.Before, d.Behind, strings.Join(cut, ";"), d.Path, len(d.Lines)),
 		over,
 	}}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/process"
-	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/sweep"
 )
@@ -36,12 +36,17 @@ func newLauncher(o profileOptions, d deployment, note func(string, ...any)) *lau
 	return &launcher{opts: o, dep: d, note: note, http: infoClient(o)}
 }
 
-// Launch implements sweep.Launcher.
+// Launch implements sweep.Launcher. Its errors may quote an engine's log.
 func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
+	in, err := l.launch(ctx, cfg)
+	return in, l.opts.hidden.clean(err)
+}
+
+func (l *launcher) launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
 	if l.dep.kind == engine.KindEndpoint {
 		return l.attach(ctx, l.opts.endpoint, cfg, nil)
 	}
-	play, err := l.virtualPlay(cfg) // before there is a process that its error would leave
+	virtual, err := l.virtual(cfg) // before there is a process that its error would leave
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +59,11 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 				return nil, errors.Join(err, died(ctx, p), p.Stop(context.WithoutCancel(ctx)))
 			}
 			in.Facts.Command = l.opts.redacted(argv)
-			if play != nil {
-				in.Play = play
+			if virtual != nil {
+				in.Surfaces = virtual
+				if l.opts.loadsVirtually(l.dep.kind) {
+					in.Play = virtual.Play
+				}
 			}
 			return in, nil
 		}
@@ -66,20 +74,13 @@ func (l *launcher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instan
 	return nil, last
 }
 
-// player sends a load (sweep.Instance.Play).
-type player = func(context.Context, profile.Script, func(profile.Request) bool) (sweep.Measurement, error)
-
-// virtualPlay plays the loads of an embedded engine in virtual time, where they are to
-// be; nil otherwise.
-func (l *launcher) virtualPlay(cfg engine.Config) (player, error) {
-	if l.dep.kind != engine.KindSim || !l.opts.loadsVirtually(l.dep.kind) {
+// virtual is the like of an embedded engine in virtual time, for what passes there; nil
+// where nothing does.
+func (l *launcher) virtual(cfg engine.Config) (*sweep.Instance, error) {
+	if !l.opts.surfacesVirtually(l.dep.kind) {
 		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
 	}
-	v, _, err := estimator{l.opts, l.dep}.virtual(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return virtualMeasurer{v}.play, nil
+	return estimator{l.opts, l.dep}.Launch(context.Background(), cfg)
 }
 
 // running is an engine that was started, here or on a cluster.
@@ -136,8 +137,10 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 // launchName tells the engines of a run apart: the layout, and the phase where an
 // engine is for one alone.
 func (o profileOptions) launchName(cfg engine.Config) string {
-	slug := cfg.Parallelism.Slug()
+	slug := cfg.Slug()
 	switch {
+	case o.mode == sweep.Aggregated && cfg.PrefixCaching:
+		return "surfaces " + slug
 	case o.mode == sweep.Aggregated:
 		return slug
 	case !cfg.PrefixCaching:
@@ -159,6 +162,9 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	o := load.Options{
 		BaseURL: url, Model: l.dep.modelName, APIKey: load.Secret(l.opts.apiKey), Headers: l.opts.headers,
 		Endpoint: l.opts.api, Prompts: l.opts.prompts, Timeout: l.opts.requestTimeout,
+	}
+	for _, s := range l.opts.hidden.all() {
+		o.Secrets = append(o.Secrets, load.Secret(s))
 	}
 	if l.dep.kind == engine.KindSim {
 		o.Prompts = load.PromptTokens
@@ -183,7 +189,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	o.OnDone = stop.done
 	client, err := load.New(o)
 	if err != nil {
-		return nil, usagef("--endpoint: %v", err)
+		return nil, field.Errorf("--endpoint: %v", err)
 	}
 	facts, told, err := l.facts(ctx, client, url, cfg, p)
 	if err != nil {
@@ -195,7 +201,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	}
 	in := &sweep.Instance{Facts: facts, Died: func() error { return nil }, Stop: func(context.Context) error { return nil }}
 	if p != nil {
-		m.ended, in.Died, in.Stop = p.Done(), p.Err, p.Stop
+		m.ended, in.Died, in.Stop = p.Done(), func() error { return l.opts.hidden.clean(p.Err()) }, p.Stop
 	}
 	in.Measurer, in.Play = m, m.play
 	// With several replicas of attention nobody chooses the one whose stream is canceled.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,8 +17,25 @@ import (
 
 func main() {
 	process.Main()
-	cli.HelpPrinter = helpPrinter // urfave/cli has no other place for it
+	configureCLI()
 	os.Exit(run(interruptible(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// configureCLI sets what urfave/cli keeps in variables of its own.
+func configureCLI() {
+	cli.HelpPrinter = helpPrinter
+	cli.HelpFlag = sharedFlag{&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true}}
+	cli.VersionFlag = sharedFlag{&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version", DisableDefaultText: true}}
+}
+
+// sharedFlag is a flag of every command. Commands that are parsed at the same time each
+// apply a copy.
+type sharedFlag struct{ *cli.BoolFlag }
+
+// Apply defines the flag in a set.
+func (f sharedFlag) Apply(set *flag.FlagSet) error {
+	own := *f.BoolFlag
+	return own.Apply(set)
 }
 
 // interruptible is a context that the first Ctrl-C or TERM cancels; the second

@@ -8,6 +8,8 @@ import (
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
 )
 
 // manSection is that of programs that users call.
@@ -21,7 +23,7 @@ func manCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			dir := c.Args().First()
 			if dir == "" {
-				return usagef("man: want the folder to write to").hint("man looks in ~/.local/share/man/man%d", manSection)
+				return field.Errorf("man: want the folder to write to").Hint("man looks in ~/.local/share/man/man%d", manSection)
 			}
 			return writeManuals(c.App, dir)
 		},

@@ -1,6 +1,9 @@
 package main
 
-import "plimsoll/engine"
+import (
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+)
 
 // apart reports whether engines that run side by side leave each other alone:
 // those in virtual time, and those on nodes of a cluster. On one machine they
@@ -12,6 +15,6 @@ func (d deployment) checkParallel(o profileOptions) error {
 	if o.parallel <= 1 || d.apart(o) {
 		return nil
 	}
-	return usagef("--parallel %d: engines side by side on this machine would share its CPUs, and none would be measured alone", o.parallel).
-		hint("leave --parallel out; --engine estimate and --launcher kubernetes take it")
+	return field.Errorf("--parallel %d: engines side by side on this machine would share its CPUs, and none would be measured alone", o.parallel).
+		Hint("leave --parallel out; --engine estimate and --launcher kubernetes take it")
 }

@@ -140,7 +140,7 @@ func plotCandidates(run store.Run, rec store.Recommendation, phase profile.Phase
 			continue
 		}
 		c := plots.Candidate{
-			Label: p.Config.Parallelism.Label(), Latency: l, ThroughputPerGPU: p.ThroughputPerGPU,
+			Label: p.Config.Label(), Latency: l, ThroughputPerGPU: p.ThroughputPerGPU,
 			InFlight: inFlight(p), Feasible: p.Meets(run.SLA), Picked: isPick(p, rec),
 		}
 		if c.Picked || !p.ModelError.Known() { // the model's error is one factor everywhere: its bars would cover each other
@@ -167,8 +167,14 @@ func mark(rec store.Recommendation) *plots.Mark {
 	if d == nil || d.InFlight <= 0 || rec.Surfaces.Decode == nil {
 		return nil
 	}
+	most := float64(rec.Surfaces.Decode.MaxKVTokens)
+	use, context := d.KVUsage, d.KVUsage*most/d.InFlight
+	if rec.Surfaces.Decode.WindowedKV.Known() { // whose surface is over tokens in flight
+		context = float64(rec.Workload.ISL) + float64(rec.Workload.OSL)/2
+		use = d.InFlight * context / most
+	}
 	return &plots.Mark{
-		KVUsage: d.KVUsage, Context: d.KVUsage * float64(rec.Surfaces.Decode.MaxKVTokens) / d.InFlight,
+		KVUsage: use, Context: context,
 		Label: fmt.Sprintf("%s n=%.0f", d.Label, d.InFlight),
 	}
 }

@@ -16,10 +16,11 @@ type planJSON struct {
 	Deployment string             `json:"deployment"`
 	Steps      []stepJSON         `json:"steps"`
 	LeftOut    []profile.Skip     `json:"left_out"`
-	Memory     []preflight        `json:"memory,omitempty"`       // of one GPU; absent where model or GPU are unknown
-	Cost       searchCost         `json:"cost"`                   // of all steps, at most; without loading
-	Other      *searchCost        `json:"other_search,omitempty"` // likewise, of the search that was not asked for; absent where there is none
-	Commands   []plannedCommand   `json:"commands,omitempty"`     // of engines that are started by a command line, without credentials
+	Memory     []preflight        `json:"memory,omitempty"`             // of one GPU; absent where model or GPU are unknown
+	Cost       searchCost         `json:"cost"`                         // of all steps, at most; without loading
+	Other      *searchCost        `json:"other_search,omitempty"`       // likewise, of the search that was not asked for; absent where there is none
+	Commands   []plannedCommand   `json:"commands,omitempty"`           // of engines that are started by a command line, without credentials
+	Missing    string             `json:"missing_executable,omitempty"` // the engine's program, where it is not on PATH
 	Output     string             `json:"output"`
 }
 
@@ -34,7 +35,7 @@ type stepJSON struct {
 }
 
 func newPlanJSON(d deployment, so sweep.Options, steps []sweep.Step, skips []profile.Skip, rooms []preflight, commands []plannedCommand, output string) planJSON {
-	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Commands: commands, Output: output}
+	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Commands: commands, Missing: d.missing, Output: output}
 	p.Cost, p.Other = searchCosts(so)
 	for _, s := range steps {
 		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Cost.Requests, Cost: s.Cost}
@@ -90,7 +91,7 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	b.WriteString(t.text(""))
 	preflightTable(&b, d.preflight(o))
 	if o.parallel > 1 {
-		cost += fmt.Sprintf(", one after another; up to %d run side by side, on %d GPUs at most", so.Parallel, so.MaxGPUs)
+		cost += fmt.Sprintf(", one after another; up to %d run side by side, on %s at most", so.Parallel, engine.Count(so.MaxGPUs, "GPU"))
 	}
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
 	chosen, other := searchCosts(so)
@@ -99,6 +100,9 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		other.expected(&b, "would take", known)
 	}
 	commandLines(&b, commands)
+	if d.missing != "" {
+		fmt.Fprintf(&b, "Not found: %s is not on PATH\n", d.missing)
+	}
 	for _, s := range skips {
 		fmt.Fprintf(&b, "Left out: %s: %s\n", s.Label, s.Reason)
 	}

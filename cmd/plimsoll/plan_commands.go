@@ -19,7 +19,8 @@ type plannedCommand struct {
 const plannedPort = 8000
 
 // commands are the command lines of all engines that the plan may start, where a
-// program is started: one each for the layouts, two where prefill needs its own.
+// program is started: one each for the layouts, two where prefill needs its own
+// or surfaces another than rates.
 func (d deployment) commands(o profileOptions, so sweep.Options) ([]plannedCommand, error) {
 	if !d.onGPUs() {
 		return nil, nil

@@ -35,7 +35,8 @@ func TestPlanShowsCommands(t *testing.T) {
 	}
 }
 
-// Each engine of a plan has a line: two where prefill is measured on its own.
+// Each engine of a plan has a line: two where prefill is measured on its own, or
+// surfaces on another than the rates.
 func TestCommandsOfEverySearch(t *testing.T) {
 	d := deployment{kind: engine.KindVLLM, server: realServer(t, engine.KindVLLM, deployment{gpuCount: 2})}
 	for _, c := range []struct {
@@ -45,7 +46,7 @@ func TestCommandsOfEverySearch(t *testing.T) {
 	}{
 		{profileOptions{search: sweep.Adaptive}, sweep.Options{Search: sweep.Adaptive}, "tp1 tp2"},
 		{profileOptions{search: sweep.Grid}, sweep.Options{Search: sweep.Grid}, "prefill tp1,decode tp1 prefill tp2,decode tp2"},
-		{profileOptions{search: sweep.Adaptive, mode: sweep.Aggregated}, sweep.Options{Open: sweep.OpenLoop{Mode: sweep.Aggregated}}, "tp1 tp2"},
+		{profileOptions{search: sweep.Adaptive, mode: sweep.Aggregated}, sweep.Options{Open: sweep.OpenLoop{Mode: sweep.Aggregated}}, "tp1,surfaces tp1 tp2,surfaces tp2"},
 	} {
 		for _, tp := range []int{1, 2} {
 			c.so.Candidates = append(c.so.Candidates, engine.Config{Kind: engine.KindVLLM, Model: "m", Parallelism: engine.TP(tp)})
@@ -82,5 +83,30 @@ func TestExpertsAlikeIsSaid(t *testing.T) {
 		if got != 0 {
 			t.Errorf("%s: %d warnings", name, got)
 		}
+	}
+}
+
+// A plan needs no engine on PATH: it says that the program was not found. A run is
+// refused, and says how to install it.
+func TestPlanWithoutEngine(t *testing.T) {
+	long(t)
+	t.Parallel()
+	env := []string{"PATH=" + t.TempDir()}
+	for kind, s := range standIns() {
+		p := start(t, env, named("results", kind, "--dry-run")...)
+		code, out, errout := p.wait(t), p.out.String(), p.errout.String()
+		if code != exitDone || !strings.Contains(out, "\n  tp2: "+s.program+" ") || !strings.Contains(out, "\nNot found: "+s.program+" is not on PATH\n") ||
+			!strings.Contains(errout, "plimsoll: warning: --engine "+kind+": "+s.program+" is not on PATH: a dry run does without it, a run needs it (") {
+			t.Errorf("%s: exit code %d\n%s%s", kind, code, out, errout)
+		}
+		p = start(t, env, named("results", kind)...)
+		if code, errout := p.wait(t), p.errout.String(); code != exitFailed || !strings.Contains(errout, "error: --engine "+kind+": "+s.program+" is not on PATH\nplimsoll: hint: ") {
+			t.Errorf("%s: a run: exit code %d\n%s", kind, code, errout)
+		}
+	}
+	p := start(t, env, named("results", "vllm", "--dry-run", "--format", "json")...)
+	var plan planJSON
+	if code := p.wait(t); code != exitDone || json.Unmarshal([]byte(p.out.String()), &plan) != nil || plan.Missing != "vllm" || len(plan.Commands) != 1 {
+		t.Errorf("exit code %d, %+v", code, plan)
 	}
 }

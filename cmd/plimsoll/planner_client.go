@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/connect/virtual"
 )
 
@@ -55,7 +56,7 @@ func clientWaitCommand() *cli.Command {
 			}
 			s, err := client.Wait(ctx, wanted)
 			if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, virtual.ErrUnreachable) {
-				return fmt.Errorf("no new decision within %v; so far %v", c.Duration("timeout"), s)
+				return fmt.Errorf("no new decision within %v; so far %v", c.String("timeout"), s)
 			}
 			if err != nil {
 				return err
@@ -73,7 +74,7 @@ func clientCompleteCommand() *cli.Command {
 		Action: withClient(func(ctx context.Context, c *cli.Context, client *virtual.Client) error {
 			id, err := strconv.ParseInt(c.Args().First(), 10, 64)
 			if err != nil || id < 0 {
-				return usagef("decision %q: want its number", c.Args().First()).hint("plimsoll planner client get shows it")
+				return field.Errorf("decision %q: want its number", c.Args().First()).Hint("plimsoll planner client get shows it")
 			}
 			if err := client.Complete(ctx, id); err != nil {
 				return err
@@ -88,18 +89,19 @@ func clientCompleteCommand() *cli.Command {
 }
 
 func clientFlags(timeout time.Duration, usage string) []cli.Flag {
-	return append(etcdFlags(), &cli.DurationFlag{Name: "timeout", Value: timeout, Usage: usage})
+	return append(etcdFlags(), &cli.StringFlag{Name: "timeout", Value: timeout.String(), Usage: usage})
 }
 
 // withClient connects, and gives up after --timeout.
 func withClient(do func(context.Context, *cli.Context, *virtual.Client) error) cli.ActionFunc {
 	return func(c *cli.Context) (err error) {
-		ctx, o, timeout := c.Context, etcdOptions(c), c.Duration("timeout")
-		if timeout < 0 {
-			return usagef("--timeout %v: want 0 or more", timeout)
+		p := &parser{c: c}
+		ctx, o, timeout := c.Context, etcdOptions(c), p.upTo("timeout", maxStartUp)
+		if p.err != nil {
+			return p.err
 		}
 		if err := o.Check(); err != nil {
-			return usagef("%v", err)
+			return field.Errorf("%v", err)
 		}
 		if timeout > 0 {
 			var cancel context.CancelFunc

@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
 )
 
 // plannerFile is a planner's configuration: settings for all deployments, and
@@ -35,7 +37,7 @@ func readPlannerFile(path string) (plannerFile, error) {
 		if item.Key == "Planner" {
 			block, ok := item.Value.(yaml.MapSlice)
 			if !ok {
-				return f, usagef("--config %s: Planner: want a mapping", path)
+				return f, field.Errorf("--config %s: Planner: want a mapping", path)
 			}
 			f.common = dynamoKeys(block)
 			return f, nil
@@ -48,12 +50,12 @@ func readPlannerFile(path string) (plannerFile, error) {
 		}
 		list, ok := item.Value.([]any)
 		if !ok || len(list) == 0 {
-			return f, usagef("--config %s: deployments: want a list of mappings", path)
+			return f, field.Errorf("--config %s: deployments: want a list of mappings", path)
 		}
 		for i, x := range list {
 			m, ok := x.(yaml.MapSlice)
 			if !ok {
-				return f, usagef("--config %s: deployments[%d]: want a mapping whose keys are flags", path, i)
+				return f, field.Errorf("--config %s: deployments[%d]: want a mapping whose keys are flags", path, i)
 			}
 			f.deployments = append(f.deployments, m)
 		}
@@ -65,7 +67,7 @@ func readPlannerFile(path string) (plannerFile, error) {
 // service that runs it, not of the planner, are left out.
 func dynamoKeys(block yaml.MapSlice) yaml.MapSlice {
 	other := map[string]string{ // its names since 2026-03, and ours
-		"ttft-ms": "ttft", "itl-ms": "itl", "profile-results-dir": "profile", "throughput-adjustment-interval-seconds": "adjustment-interval",
+		"ttft-ms": "ttft", "itl-ms": "itl", "throughput-adjustment-interval-seconds": "adjustment-interval",
 		"load-predictor-kalman-q-level": "kalman-q-level", "load-predictor-kalman-q-trend": "kalman-q-trend", "load-predictor-kalman-r": "kalman-r",
 	}
 	var out yaml.MapSlice
@@ -114,7 +116,7 @@ func (f plannerFile) contexts(c *cli.Context) ([]*cli.Context, error) {
 		}
 		for _, item := range own {
 			if slices.Contains(ofProcess(), fmt.Sprint(item.Key)) {
-				return nil, usagef("--config %s: deployments[%d]: %v is for the whole planner: want it beside deployments", f.path, i, item.Key)
+				return nil, field.Errorf("--config %s: deployments[%d]: %v is for the whole planner: want it beside deployments", f.path, i, item.Key)
 			}
 		}
 		where := "--config " + f.path
@@ -156,9 +158,6 @@ func copyFlags(c *cli.Context) (*cli.Context, error) {
 	set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	for _, f := range c.Command.Flags {
-		if f == cli.HelpFlag { // which is one for all commands, and nobody asks for
-			continue
-		}
 		if err := f.Apply(set); err != nil {
 			return nil, err
 		}

@@ -15,12 +15,12 @@ func plannerFlags() []cli.Flag {
 func deploymentFlags() []cli.Flag {
 	return append(stringFlags("deployment", [][3]string{
 		{"config", "", "YAML `FILE` whose keys are these flags; flags win. A list under deployments: makes several under one budget"},
-		{"profile", "", "`DIR` of profile-sla: engines, SLA, thresholds and surfaces come from it"},
-		{"served-model-name", "", "`MODEL` that metrics and the deployment must name (default: the one that is served)"},
+		{"profile profile-results-dir", "", "`DIR` of profile-sla: engines, SLA, thresholds and surfaces come from it"},
+		{"served-model-name model-name", "", "`MODEL` that metrics and the deployment must name (default: the one that is served)"},
 		{"mode", "", "`disaggregated|aggregated` (default: the profile's)"},
-		{"ttft", "", "TTFT to keep, `ms` (default: the profile's, or 500)"},
-		{"itl", "", "ITL to keep, `ms` (default: the profile's, or 50)"},
-		{"sla-stat", "", "what of both is promised: `mean|p50|p90|p95|p99`; a percentile is of requests, by their mean ITL (default: the profile's, or mean)"},
+		{"ttft", "", "TTFT to keep, `ms` (default: the profile's; needed without it, but for --policy load)"},
+		{"itl", "", "ITL to keep, `ms` (default: the profile's; needed without it, but for --policy load)"},
+		{"sla-stat", "", "what of both is promised: `mean|p50|p90|p95|p99` (default: the profile's, or mean)"},
 		{"prefill-engine-num-gpu", "", "`GPUs` of a prefill engine (default: the profile's, or 1)"},
 		{"decode-engine-num-gpu", "", "`GPUs` of a decode engine, or of an aggregated one (default: the profile's, or 1)"},
 		{"max-gpu-budget", "8", "`GPUs` that are never exceeded; -1: no bound"},
@@ -30,13 +30,13 @@ func deploymentFlags() []cli.Flag {
 		{"accept-provenance", "measured", "weakest profile to plan by: `measured|simulated|estimated|published`"},
 		{"priority", "0", "among deployments under one budget, higher is served first, `N`"},
 		{"weight", "1", "share of the budget among equal priorities, `N`"},
-	}), &cli.StringFlag{Name: "namespace", Value: "dynamo", Usage: "`NAME` of the deployment", EnvVars: []string{"DYN_NAMESPACE"}, Category: "deployment"},
-		&cli.BoolFlag{Name: "no-operation", Usage: "decide and say so, change nothing", Category: "deployment"})
+	}), append(itlOfFlags("deployment", "the profile's; request where --sla-stat is given"), &cli.StringFlag{Name: "namespace", Value: "dynamo", Usage: "`NAME` of the deployment", EnvVars: []string{"DYN_NAMESPACE"}, Category: "deployment"},
+		&cli.BoolFlag{Name: "no-operation", Usage: "decide and say so, change nothing; local workers are then only looked at, where no command says how they are started", Category: "deployment"})...)
 }
 
 func ruleFlags() []cli.Flag {
 	return append(stringFlags("policy", [][3]string{
-		{"policy", "default", "`default|upstream|load`"},
+		{"policy", "default", "`default|upstream|load`; without --profile it is load"},
 		{"adjustment-interval", "", "`seconds` between decisions (default: 30 for load, else 180); the default policy may go up twelve times as often, every 15 s at most"},
 		{"metric-pulling-interval", "1", "`seconds` between looks at replicas and gauges"},
 		{"on-metrics-loss", "hold", "without metrics: `hold|static|hold-if-higher`"},
@@ -72,7 +72,7 @@ func forecastFlags() []cli.Flag {
 
 func metricsFlags() []cli.Flag {
 	return stringFlags("metrics", [][3]string{
-		{"prometheus-endpoint", "", "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: the engines' own /metrics)"},
+		{"prometheus-endpoint metric-pulling-prometheus-endpoint", "", "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: the engines' own /metrics)"},
 		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|plimsoll|auto`"},
 		{"prometheus-bearer-token-file", "", "`FILE` with the token that Prometheus asks for"},
 		{"metrics-endpoints", "", "without Prometheus: `URLs` as role=URL, separated by commas; local workers are found by themselves"},
@@ -95,6 +95,7 @@ func environmentFlags() []cli.Flag {
 		{"prefill-command", "", "local: command `TEMPLATE` of a prefill worker, as of profile-sla --command"},
 		{"decode-command", "", "local: `TEMPLATE` of a decode worker"},
 		{"aggregated-command", "", "local: `TEMPLATE` of an aggregated worker"},
+		{"env-from", "", "local: `NAMES` of variables with credentials, separated by commas, that workers take from the planner's own environment; written to no file"},
 		{"ready-path", "/health", "local: URL `path` that answers 2xx when a worker is ready"},
 		{"stop-grace", "24h", "local: `time` between TERM and KILL of a worker that has no request any more"},
 		{"prefill-component", "PrefillWorker", "local: `NAME` of prefill workers in the state file"},

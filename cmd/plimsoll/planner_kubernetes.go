@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube/cluster"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/kubernetes"
@@ -14,7 +15,7 @@ import (
 func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target, error) {
 	config, namespace, err := cluster.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}.Config()
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	targets, err := kubeTargets(p.c.StringSlice("target"))
 	if err != nil {
@@ -25,7 +26,7 @@ func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target
 		Log: slog.New(slog.NewTextHandler(out.err, nil)),
 	})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	if lease := p.name("lease"); lease != "" {
 		u.lease = namespace + "/" + lease

@@ -8,6 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 	"plimsoll/planner/connect/kubernetes"
 )
 
@@ -55,11 +57,11 @@ func kubeTargets(flags []string) (map[engine.Role]string, error) {
 		r := engine.Role(role)
 		switch {
 		case !ok || name == "":
-			return nil, usagef("--target %q: want ROLE=group/version/Kind/name", f).hint("--target decode=apps/v1/Deployment/decode")
+			return nil, field.Errorf("--target %q: want ROLE=group/version/Kind/name", f).Hint("--target decode=apps/v1/Deployment/decode")
 		case r != engine.RolePrefill && r != engine.RoleDecode && r != engine.RoleAggregated:
-			return nil, usagef("--target %q: role %q is none of prefill, decode, aggregated", f, role)
+			return nil, field.Errorf("--target %q: role %q is none of prefill, decode, aggregated", f, role)
 		case targets[r] != "":
-			return nil, usagef("--target %q: %s is given twice", f, role)
+			return nil, field.Errorf("--target %q: %s is given twice", f, role)
 		}
 		targets[r] = name
 	}
@@ -68,7 +70,7 @@ func kubeTargets(flags []string) (map[engine.Role]string, error) {
 
 func plannerManifest(c *cli.Context) error {
 	if c.String("format") == "json" {
-		return usagef("--format json: a manifest is YAML").hint("kubectl create --dry-run=client -o json -f FILE")
+		return field.Errorf("--format json: a manifest is YAML").Hint("kubectl create --dry-run=client -o json -f FILE")
 	}
 	serving, config, err := manifestConfig(c)
 	if err != nil {
@@ -79,19 +81,23 @@ func plannerManifest(c *cli.Context) error {
 		return err
 	}
 	if serving.String("deployment") == "" && len(targets) == 0 {
-		return usagef("nothing to scale is named").hint("--deployment NAME, or --target ROLE=group/version/Kind/name")
+		return field.Errorf("nothing to scale is named").Hint("--deployment NAME, or --target ROLE=group/version/Kind/name")
 	}
 	if c.String("image") == "" {
-		return usagef("--image is missing").hint("--image registry/plimsoll:v1")
+		return field.Errorf("--image is missing").Hint("--image registry/plimsoll:v1")
 	}
 	m := kubernetes.Manifest{
 		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"), Config: config,
 		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: serving.String("deployment"), Targets: targets},
 	}
 	m.Args = serveArgs(c)
+	if len(redact.Find(m.Args)) > 0 || redact.Text(config) != config {
+		return field.Errorf("a manifest is no place for a credential, and one of --serve or --config is").
+			Hint("--serve prometheus-bearer-token-file=FILE reads a mounted Secret")
+	}
 	body, err := m.YAML()
 	if err != nil {
-		return usagef("%v", err)
+		return field.Errorf("%v", err)
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s", body)
 	return err
@@ -120,8 +126,8 @@ func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 		return nil, "", err
 	}
 	if own := all[0].String("kube-namespace"); len(all) > 1 || own != "" && own != c.String("kube-namespace") {
-		return nil, "", usagef("--config %s: a manifest is of one deployment, in the planner's own namespace", path).
-			hint("without deployments and kube-namespace; a planner for each, by --name")
+		return nil, "", field.Errorf("--config %s: a manifest is of one deployment, in the planner's own namespace", path).
+			Hint("without deployments and kube-namespace; a planner for each, by --name")
 	}
 	if err := checkServed(all[0]); err != nil || path == "" {
 		return all[0], "", err

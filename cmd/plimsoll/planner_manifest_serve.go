@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
 )
 
 // manifestSets are the flags of planner serve that a manifest gives itself, and what
@@ -40,34 +44,34 @@ func servedFlags(c *cli.Context) (*cli.Context, error) {
 	for _, f := range c.StringSlice("serve") {
 		name, value, valued := strings.Cut(f, "=")
 		if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\n") {
-			return nil, usagef("--serve %q: want FLAG=VALUE without dashes", f).hint("--serve ttft=500")
+			return nil, field.Errorf("--serve %q: want FLAG=VALUE without dashes", f).Hint("--serve ttft=500")
 		}
 		if set.Lookup(name) == nil {
 			return nil, unknownServed(f, name, serving)
 		}
 		if instead, ok := sets[name]; ok {
-			return nil, usagef("--serve %q: the manifest sets --%s itself", f, name).hint("%s", instead)
+			return nil, field.Errorf("--serve %q: the manifest sets --%s itself", f, name).Hint("%s", instead)
 		}
 		switch {
 		case valued:
 		case isBool(command.Flags, name):
 			value = "true"
 		default:
-			return nil, usagef("--serve %q: --%s takes a value: want %s=VALUE", f, name, name)
+			return nil, field.Errorf("--serve %q: --%s takes a value: want %s=VALUE", f, name, name)
 		}
 		if err := serving.Set(name, value); err != nil {
-			return nil, usagef("--serve %q: %v", f, err)
+			return nil, field.Errorf("--serve %q: %v", f, err)
 		}
 	}
 	return serving, nil
 }
 
 func unknownServed(said, name string, serving *cli.Context) error {
-	e := usagef("--serve %q: planner serve has no flag --%s", said, name)
+	e := field.Errorf("--serve %q: planner serve has no flag --%s", said, name)
 	if n := nearest(name, flagNames(serving)); n != "" {
-		return e.hint("did you mean %s?", n)
+		return e.Hint("did you mean %s?", n)
 	}
-	return e.hint("see plimsoll planner serve --help")
+	return e.Hint("see plimsoll planner serve --help")
 }
 
 func isBool(flags []cli.Flag, name string) bool {
@@ -82,6 +86,7 @@ func isBool(flags []cli.Flag, name string) bool {
 func checkServed(c *cli.Context) error {
 	p := &parser{c: c}
 	s := plannerSettings{policy: p.choice("policy", servedPolicies()...)}
+	s.surfaces.rec.SLA = store.SLA{TTFTMillis: 1, ITLMillis: 1, Stat: profile.Mean} // the profile may have one
 	p.fitPolicies(s.policy)
 	if _, err := s.parse(p); err != nil && strings.HasPrefix(err.Error(), "--") { // others are of engines that only the profile knows
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/serve"
 	"plimsoll/planner/tensorboard"
@@ -26,6 +27,7 @@ type plannerOutputs struct {
 	out, err io.Writer
 	asJSON   bool
 	quiet    bool
+	hidden   *credentials
 	history  *serve.History
 	metrics  *serve.Metrics
 
@@ -38,14 +40,17 @@ type plannerOutputs struct {
 
 func openOutputs(c *cli.Context) (*plannerOutputs, error) {
 	o := &plannerOutputs{
-		out: c.App.Writer, err: c.App.ErrWriter, asJSON: c.String("format") == "json", quiet: c.Bool("quiet"),
+		out: c.App.Writer, err: c.App.ErrWriter, asJSON: c.String("format") == "json", quiet: c.Bool("quiet"), hidden: credentialsOf(c),
 		history: serve.NewHistory(historyEvents), metrics: serve.NewMetrics(),
 		boards: c.String("log-dir"), open: map[string]*tensorboard.Writer{}, steps: map[string]int64{},
 	}
 	if path := c.String("event-log"); path != "" {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, usagef("--event-log: %v", err)
+			return nil, field.Errorf("--event-log: %v", err)
+		}
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			_ = f.Chmod(0o600) // another user's file stays as its owner has it
 		}
 		o.log = f
 	}
@@ -78,6 +83,7 @@ func (o *plannerOutputs) complainLocked(err error) {
 
 // take is every event's way out. Writing fails on a full disk; planning goes on.
 func (o *plannerOutputs) take(e serve.Event) {
+	e.Text = o.hidden.text(e.Text) // a target's errors may quote a worker's log
 	o.history.Add(e)
 	o.metrics.Add(e)
 	o.mu.Lock()
@@ -117,9 +123,9 @@ func described(e serve.Event) string {
 		return strings.TrimSpace(string(e.Kind) + " " + e.Text)
 	}
 	d := e.Decision
-	what := "stays at " + d.Want.String()
+	what := "stays at " + d.Words(d.Want)
 	if d.Act {
-		what = fmt.Sprintf("%s becomes %s, %d GPUs", d.From, d.Want, d.GPUs)
+		what = fmt.Sprintf("%s becomes %s, %s", d.Words(d.From), d.Words(d.Want), engine.Count(d.GPUs, "GPU"))
 	}
 	var lines strings.Builder
 	fmt.Fprintf(&lines, "decision: %s", what)

@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
 )
 
 // plannerPolicy is a rule that a planner runs by.
@@ -47,16 +51,6 @@ func plannerPolicies() []plannerPolicy {
 			name: "keda:sla", steady: true, every: 15 * s, look: 15 * s,
 			about:  "KEDA on the requests served and on as many waiting as TTFT has time for",
 			source: "kedacore/keda 8b4f083; the triggers' thresholds are the profile's",
-		},
-		{
-			name: "wva-v1", steady: true, every: 15 * s, look: 15 * s,
-			about:  "llm-d's variant autoscaler by spare KV use and queue every 30 s, through the HPA of its chart: 240 s of stabilization, 10 replicas in 150 s",
-			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/saturation, charts",
-		},
-		{
-			name: "wva-v1:sla", steady: true, every: 15 * s, look: 15 * s,
-			about:  "llm-d's variant autoscaler, V1, its KV threshold by the profile, through an HPA that goes up at once, without tolerance",
-			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/saturation",
 		},
 		{
 			name: "wva-v2", steady: true, every: 15 * s, look: 15 * s,
@@ -124,9 +118,18 @@ func allPolicies() []chosenPolicy {
 	return all
 }
 
-// policies reads the list of --policy.
+// comparedPolicies are those that a replay compares where nobody says which: the
+// planner's own, and what most fleets have instead of it.
+func comparedPolicies() []string { return []string{"default", "hpa:sla", "static-peak"} }
+
+// policies reads the list of --policy. The one that a file for planner serve names
+// stands in for the default one.
 func (p *parser) policies() []chosenPolicy {
 	s := strings.TrimSpace(p.c.String("policy"))
+	typed := slices.ContainsFunc(p.c.Lineage()[1:], func(c *cli.Context) bool { return c.IsSet("policy") })
+	if !typed && slices.Contains(servedPolicies(), s) {
+		s = strings.Join(append([]string{s}, comparedPolicies()[1:]...), ",")
+	}
 	if s == "all" {
 		return allPolicies()
 	}
@@ -140,15 +143,15 @@ func (p *parser) policies() []chosenPolicy {
 		word = strings.TrimSpace(word)
 		i := slices.Index(names, word)
 		if i < 0 {
-			e := usagef("--policy %q: want all, or some of %s, separated by commas", word, strings.Join(names, ", "))
+			e := field.Errorf("--policy %q: want all, or some of %s, separated by commas", word, strings.Join(names, ", "))
 			if n := nearest(word, names); n != "" && word != "" {
-				e = e.hint("did you mean %s?", n)
+				e = e.Hint("did you mean %s?", n)
 			}
 			p.fail(e)
 			return nil
 		}
 		if slices.Contains(out, known[i]) {
-			p.fail(usagef("--policy %q: %s is there twice", s, word))
+			p.fail(field.Errorf("--policy %q: %s is there twice", s, word))
 			return nil
 		}
 		out = append(out, known[i])

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/forecast"
 	"plimsoll/planner/policy"
@@ -23,10 +24,10 @@ func (s plannerSettings) core() (*planner.Core, error) {
 // which it begins.
 func (s plannerSettings) coreOf(rule planner.Policy, now time.Time) (*planner.Core, error) {
 	core, err := planner.New(planner.Options{
-		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance, Caveats: s.surfaces.caveats(),
+		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance, Caveats: s.surfaces.caveats(s.deployment.SLA.ITLOf),
 	})
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	return core, s.warm(core, now)
 }
@@ -35,7 +36,7 @@ func (s plannerSettings) rule() (planner.Policy, error) {
 	if s.policy == "load" {
 		l, err := policy.NewLoad(s.load)
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, field.Errorf("%v", err)
 		}
 		return l, nil
 	}
@@ -43,7 +44,7 @@ func (s plannerSettings) rule() (planner.Policy, error) {
 	for i := range series {
 		f, err := forecast.New(s.forecast)
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, field.Errorf("%v", err)
 		}
 		series[i] = f
 	}
@@ -53,15 +54,16 @@ func (s plannerSettings) rule() (planner.Policy, error) {
 			Interval: s.interval, NoCorrection: s.noCorrection,
 		})
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, field.Errorf("%v", err)
 		}
 		return u, nil
 	}
 	o := s.careful
 	o.Prefill, o.Decode, o.Rate, o.ISLs, o.OSLs = s.surfaces.prefill, s.surfaces.decode, series[0], series[1], series[2]
+	o.Rated = s.surfaces.rated()
 	d, err := policy.NewDefault(o)
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	return d, nil
 }
@@ -72,7 +74,7 @@ func (s plannerSettings) warm(core *planner.Core, now time.Time) error {
 		return nil
 	}
 	bad := func(err error) error {
-		return usagef("--load-predictor-warmup-trace %s: %s", s.warmup, sortedFirst(err))
+		return field.Errorf("--load-predictor-warmup-trace %s: %s", s.warmup, sortedFirst(err))
 	}
 	r, _, err := openFile(s.warmup)
 	if err != nil {

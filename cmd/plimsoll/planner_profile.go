@@ -4,8 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/interpolation"
+	"plimsoll/planner/policy"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -18,31 +23,36 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	switch {
 	case err == nil:
 		s.rec, s.workload = rec, rec.Workload
-		if rec.Mode == store.Aggregated {
-			kv := rec.Thresholds.DecodeKVUtilization
-			return s, aggregatedProfile(dir).hint("by its thresholds, without it: --policy load --mode aggregated --decode-kv-scale-up-threshold %.2f --decode-kv-scale-down-threshold %.2f", kv.Upper, kv.Lower)
+		if rec.Mode == store.Aggregated && !rec.Simulates() {
+			kv := rec.Thresholds.LoadKV()
+			return s, build.NoSurfaces(dir).Hint("by its thresholds, without it: --policy load --mode aggregated --decode-kv-scale-up-threshold %.2f --decode-kv-scale-down-threshold %.2f", kv.Upper, kv.Lower)
 		}
 	case !errors.Is(err, os.ErrNotExist):
-		return s, usagef("--profile %s: %v", dir, err)
+		return s, field.Errorf("--profile %s: %v", dir, err)
 	}
 	published := profile.Published
 	ps, err := store.LoadPrefill(dir, store.LoadOptions{Provenance: &published})
 	if err != nil {
-		return s, usagef("--profile %s: %v", dir, err).hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import reads others'")
+		return s, field.Errorf("--profile %s: %v", dir, err).Hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import reads others'")
 	}
 	ds, err := store.LoadDecode(dir, store.LoadOptions{Provenance: &published})
 	if err != nil {
-		return s, usagef("--profile %s: %v", dir, err)
+		return s, field.Errorf("--profile %s: %v", dir, err)
+	}
+	if s.rec.Mode == "" {
+		if err := s.check(ps, ds); err != nil {
+			return s, err
+		}
 	}
 	gpus := p.integer("decode-engine-num-gpu", 1, maxGPUs, 1)
-	if s.rec.Decode != nil {
-		gpus = s.rec.Decode.GPUs
+	if pick := s.rec.PickOf(engine.RoleDecode); pick != nil {
+		gpus = pick.GPUs
 	}
-	if s.prefill, err = fitPrefill(dir, ps, 0); err != nil {
-		return s, usagef("--profile %s: %v", dir, err)
+	if s.prefill, err = build.FitPrefill(dir, ps, 0); err != nil {
+		return s, field.Errorf("--profile %s: %v", dir, err)
 	}
 	if s.decode, err = interpolation.FitDecode(ds, gpus); err != nil {
-		return s, usagef("--profile %s: %v", dir, err)
+		return s, field.Errorf("--profile %s: %v", dir, err)
 	}
 	s.id = contentOf(ps, ds)
 	s.provenance = profile.Weakest(ps.Provenance, ds.Provenance, s.rec.Provenance)
@@ -55,18 +65,33 @@ func contentOf(p profile.PrefillSurface, d profile.DecodeSurface) string {
 	return store.Inputs{"prefill": fmt.Sprint(p.Samples), "decode": fmt.Sprint(d.Samples, d.MaxKVTokens)}.Fingerprint()
 }
 
-// caveats are those of the picks; nil where there is no recommendation.
-func (s profileSurfaces) caveats() []profile.Warning {
-	if s.rec.Mode == "" {
-		return nil
+// check looks at surfaces that nobody has looked at: those without a recommendation.
+// Figures that cannot be right are refused, as import refuses them.
+func (s *profileSurfaces) check(ps profile.PrefillSurface, ds profile.DecodeSurface) error {
+	s.doubts = append(interpolation.CheckPrefill(ps, interpolation.Facts{}), interpolation.CheckDecode(ds, interpolation.Facts{})...)
+	for _, w := range profile.Implausible(s.doubts) {
+		return field.Errorf("--profile %s: the figures cannot be right: %s", s.dir, w.Message).
+			Hint("plimsoll profile-sla import --accept %s makes a profile of them all the same, which says so first", implausible)
 	}
-	return s.rec.Caveats()
+	return nil
 }
 
-// aggregatedProfile refuses a profile that says nothing of prefill and decode apart.
-func aggregatedProfile(dir string) *usageError {
-	return usagef("--profile %s: it is of aggregated engines, and has no surfaces of prefill and decode to plan by", dir).
-		hint("plimsoll profile-sla --mode disaggregated measures them")
+// caveats are those of the picks and what the profile warns of itself, or what is
+// suspicious in surfaces without a recommendation.
+func (s profileSurfaces) caveats(of profile.ITLOf) []profile.Warning {
+	if s.rec.Mode == "" {
+		return s.doubts
+	}
+	return slices.Concat(s.rec.Caveats(), s.rec.Doubts(), s.rec.OtherITL(of))
+}
+
+// rated is the rate that the pick of an aggregated profile was measured to hold.
+func (s profileSurfaces) rated() policy.Rated {
+	pick := s.rec.Aggregated
+	if pick == nil {
+		return policy.Rated{}
+	}
+	return policy.Rated{RPS: pick.SustainedRPS, ISL: float64(s.rec.Workload.ISL), OSL: float64(s.rec.Workload.OSL), SLA: s.rec.SLA.SLA()}
 }
 
 // accepted refuses a profile weaker than the user accepts: somebody's fleet will
@@ -76,6 +101,6 @@ func (s profileSurfaces) accepted(p *parser) error {
 	if err != nil || s.provenance <= weakest {
 		return err
 	}
-	return usagef("--profile %s: its latencies are %s, not measured on the engine that is to be scaled", s.dir, s.provenance).
-		hint("--accept-provenance %s plans by them all the same", s.provenance)
+	return field.Errorf("--profile %s: its latencies are %s, not measured on the engine that is to be scaled", s.dir, s.provenance).
+		Hint("--accept-provenance %s plans by them all the same", s.provenance)
 }

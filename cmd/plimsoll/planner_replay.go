@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -18,11 +19,12 @@ func plannerReplayCommand() *cli.Command {
 			"and drain, metrics are looked at as serve does. Every policy gets the same requests. One table says which share\n" +
 			"of them met TTFT and ITL, each request by itself, and what that took in GPU-hours, from the decision to start a\n" +
 			"replica until its process is gone. Rates are per second, latencies in ms, lengths in tokens.\n\n" +
-			"The engines are a profile's (--profile), or the latency model's (--model, --gpu, --tp). Traces may be of any\n" +
-			"format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics are, and\n" +
+			"The engines are a profile's (--profile), or the latency model's (--model, --gpu). Without --tp their size is the\n" +
+			"one that holds the SLA at the load's busiest minute with the fewest GPUs. Nothing bounds the fleet unless\n" +
+			"--max-gpu-budget does. Traces may be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics are, and\n" +
 			"how it serves, are read and have no effect; this help leaves them out.\n\n" +
 			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   ") + "\n\n" +
-			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --ttft 500 --itl 20 --sla-stat p99 --arrival sine --rate 20 --period 2h --amplitude 0.8 --isl 3000 --osl 150 --duration 2h --max-gpu-budget 32\n" +
+			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --ttft 500 --itl 20 --sla-stat p99 --arrival sine --rate 20 --period 2h --amplitude 0.8 --isl 3000 --osl 150 --duration 2h\n" +
 			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
 			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5",
 		Flags:  replayFlags(),
@@ -104,24 +106,25 @@ func sayWritten(c *cli.Context, what string) error {
 // caveats are what a reader has to know before the figures.
 func (c *comparison) caveats() {
 	o := c.options
-	c.warnings = append(append(c.warnings, c.fleet.warnings...), c.facts.warnings...)
+	c.warnings = profile.ImplausibleFirst(append(append(c.warnings, c.fleet.Warnings...), c.facts.warnings...))
 	warn := func(code, format string, args ...any) {
 		c.warnings = append(c.warnings, profile.Warnf(code, format, args...))
 	}
 	sla := o.deployment().SLA
 	switch {
-	case sla.Stat.Quantile() > 0 && !sla.PerRequest:
-		warn("sla_by_gaps", "policies plan for the %s of single gaps between tokens, as the profile's SLA says, attainment is of each request by its mean gap: --sla-stat %s plans for that", sla.Stat, sla.Stat)
+	case sla.ByGaps():
+		other := ": --itl-of request plans for that"
+		if o.fleet.Profile != "" { // whose picks may be by gaps too
+			other = ""
+		}
+		warn("sla_by_gaps", "policies plan for the %s of single gaps between tokens, attainment is of each request by its mean gap%s", sla.Stat, other)
 	case sla.Stat.Quantile() == 0:
 		warn("sla_by_mean", "policies plan for TTFT and ITL by their means, attainment is of each request: --sla-stat p99 plans for nearly all of them")
-	}
-	if o.fluid {
-		warn("fluid", "the load is a fluid of rates per minute: on Poisson load with lognormal lengths it was off by 0.8 points of attainment, 3 %% of GPU-hours and 0.12 of the time under the SLO against requests one by one; bursts are not in it: on two public traces by up to 36 points, half of the GPU-hours, and 0.55 of that time")
 	}
 	for _, x := range c.outcomes {
 		s := x.policy.settings
 		if n := int(c.length() / s.pulse); n < leastDecisions && !strings.HasPrefix(x.policy.name, "static") {
-			warn("few_decisions", "%s decides %d times in %s, every %s: that says little of it", x.policy.name, n, short(c.length()), short(s.pulse))
+			warn("few_decisions", "%s decides %s in %s, every %s: that says little of it", x.policy.name, engine.Count(n, "time"), short(c.length()), short(s.pulse))
 		}
 		if ahead := s.careful.Ahead; x.policy.policy == "default" && o.startUp > ahead {
 			warn("startup_underestimated", "replicas start in %s, and the default policy believes that they do in %s: --startup-time says it", short(o.startUp), short(ahead))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plimsoll/engine/field"
 	"plimsoll/plots"
 	"plimsoll/profile/store"
 )
@@ -34,16 +35,16 @@ func (o replayOptions) checkDir() (older bool, err error) {
 		return false, nil
 	}
 	if _, err := os.Stat(filepath.Join(o.dir, replayFileName)); err != nil {
-		return false, usagef("--output-dir %s: it holds something else than a replay", o.dir).hint("name another folder")
+		return false, field.Errorf("--output-dir %s: it holds something else than a replay", o.dir).Hint("name another folder")
 	}
 	if !o.force {
-		return false, usagef("--output-dir %s: it holds a replay", o.dir).hint("--force moves it aside")
+		return false, field.Errorf("--output-dir %s: it holds a replay", o.dir).Hint("--force moves it aside")
 	}
 	return true, nil
 }
 
 func dirError(err error) error {
-	return usagef("--output-dir: %v", err).hint("name a folder that can be made and written here: --output-dir DIR")
+	return field.Errorf("--output-dir: %v", err).Hint("name a folder that can be made and written here: --output-dir DIR")
 }
 
 // takeDir makes the output folder, and moves an older replay aside.

@@ -15,6 +15,7 @@ import (
 // A replay that cannot be written whole has no replay.json, and does not say that it
 // was written; its figures are shown all the same.
 func TestReplayIsWrittenWhole(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	command := plannerReplayCommand()
@@ -24,7 +25,7 @@ func TestReplayIsWrittenWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := set.Parse([]string{"--rate", "20", "--osl", "20", "--duration", "1m", "--policy", "static-peak", "--output-dir", dir}); err != nil {
+	if err := set.Parse([]string{"--ttft", "500", "--itl", "50", "--rate", "20", "--osl", "20", "--duration", "1m", "--policy", "static-peak", "--output-dir", dir}); err != nil {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer

@@ -26,7 +26,6 @@ type replayFile struct {
 	Seeds       []int              `json:"seeds"`
 	USD         float64            `json:"usd_per_gpu_hour,omitempty"`
 	NotModelled []string           `json:"not_modelled"`
-	Bound       seedMean           `json:"gpu_hours_bound,omitzero"` // that no schedule goes below which meets 99 %
 	Policies    []replayPolicyFile `json:"policies"`
 	Warnings    []profile.Warning  `json:"warnings"`
 }
@@ -46,7 +45,8 @@ type replayLoadFile struct {
 type replayFleetFile struct {
 	Model         string             `json:"model"`
 	GPU           string             `json:"gpu"`
-	Source        string             `json:"source"` // of the step times
+	Source        string             `json:"source"`           // of the step times
+	Chosen        string             `json:"chosen,omitempty"` // which engines were chosen and why, where no flag says them
 	TTFTError     profile.ModelError `json:"ttft_error,omitzero"`
 	ITLError      profile.ModelError `json:"itl_error,omitzero"`
 	Pools         []replayPoolFile   `json:"pools"`
@@ -71,6 +71,7 @@ type replaySLAFile struct {
 	TTFT    float64           `json:"ttft_ms"`
 	ITL     float64           `json:"itl_ms"`
 	Planned profile.Statistic `json:"planned_by"` // by the policies; attainment is of each request
+	ITLOf   profile.ITLOf     `json:"itl_of"`     // what a percentile of the policies is taken over
 }
 
 // replayPolicyFile is one policy; figures are means over the seeds.
@@ -89,6 +90,7 @@ type replayPolicyFile struct {
 	UnderSLO     seedMean `json:"time_under_slo"`
 	Scalings     seedMean `json:"scalings"`
 	Failures     seedMean `json:"failures"`
+	HeldBack     seedMean `json:"held_back_by_budget,omitzero"` // share of the decisions
 	Money        seedMean `json:"usd,omitzero"`
 
 	OverPlan *seedMean         `json:"gpu_hours_over_plan,omitempty"` // a ratio, where there is a plan that meets 99 %
@@ -152,20 +154,17 @@ func (c comparison) file() replayFile {
 			ISL: s.ISL.Mean, OSL: s.OSL.Mean, Repeat: o.load.repeat, Warmup: o.load.warmup.Seconds(),
 		},
 		Fleet: replayFleetFile{
-			Model: c.fleet.model, GPU: c.fleet.gpu, Source: c.fleet.source, TTFTError: c.fleet.ttft, ITLError: c.fleet.itl, StartUp: o.startUp.Seconds(), StartUpSpread: o.spread, Lifetime: o.lifetime.Seconds(),
-			Drain: o.drain.Seconds(), MetricDelay: o.delay.Seconds(), Noise: o.fleet.noise, BudgetGPUs: d.Budget.Max,
+			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.startUp.Seconds(), StartUpSpread: o.spread, Lifetime: o.lifetime.Seconds(),
+			Drain: o.drain.Seconds(), MetricDelay: o.delay.Seconds(), Noise: o.fleet.Noise, BudgetGPUs: d.Budget.Max,
 		},
-		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat},
+		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat, d.SLA.ITLOf},
 		Provenance: c.fleet.Provenance, Warnings: append([]profile.Warning{}, c.warnings...),
 	}
 	for i := range o.seeds {
 		f.Seeds = append(f.Seeds, int(o.seed)+i) //nolint:gosec // as it was read
 	}
 	for i, p := range c.fleet.Pools {
-		f.Fleet.Pools = append(f.Fleet.Pools, replayPoolFile{p.Engine.Role, c.fleet.labels[i], p.GPUs, string(p.Router), p.Engine.KVBlocks * p.Engine.Limits.BlockSize})
-	}
-	if len(c.hindsight.bound) > 0 {
-		f.Bound = meanOf(c.hindsight.bound)
+		f.Fleet.Pools = append(f.Fleet.Pools, replayPoolFile{p.Engine.Role, c.fleet.Labels[i], p.GPUs, string(p.Router), p.Engine.KVTokens()})
 	}
 	for _, x := range c.outcomes {
 		f.Policies = append(f.Policies, c.policyFile(x, f.Seeds))
@@ -182,7 +181,7 @@ func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 		GoodRequests: over(func(r replay.Result) float64 { return r.GoodRequests }), GoodTokens: over(func(r replay.Result) float64 { return r.GoodTokens }),
 		GPUHours: over(gpuHours), UnderSLO: over(func(r replay.Result) float64 { return r.UnderSLO }),
 		Scalings: over(func(r replay.Result) float64 { return float64(r.Scales) }), Failures: over(func(r replay.Result) float64 { return float64(r.Failures) }),
-		Warnings: x.results[0].Warnings,
+		HeldBack: over(heldBack), Warnings: x.results[0].Warnings,
 	}
 	if c.options.usd > 0 {
 		f.Money = over(func(r replay.Result) float64 { return r.Money })
@@ -215,6 +214,9 @@ func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 }
 
 func attained(r replay.Result) float64 { return r.Attainment.Both }
+
+// heldBack is the share of the decisions that the budget held back.
+func heldBack(r replay.Result) float64 { return float64(r.HeldBack) / float64(max(1, r.Decisions)) }
 
 func gpuHours(r replay.Result) float64 { return r.GPUHours }
 

@@ -9,10 +9,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
 	"plimsoll/profile"
+	"plimsoll/profile/store"
 )
 
 // replayFlags are those of planner serve, so that its file does for both, those of
@@ -25,35 +30,41 @@ func replayFlags() []cli.Flag {
 		{"drain-time", "10m", "`time` after the load in which what is in flight may end"},
 		{"metric-delay", "0s", "how old the metrics are that a decision sees, `time`; as planner serve, policies take none older than 1m30s"},
 		{"start-replicas", "", "what the policies start with, but for the static ones: `prefill=2,decode=3` or aggregated=4 (default: what the profile asks for the load's first 5 minutes)"},
-		{"hpa-utilization", "0.8", "hpa:sla, keda:sla and wva-v1:sla: requests served to keep, as a `fraction` of those that fill a replica by the profile"},
+		{"hpa-utilization", fmt.Sprint(defaultUtilization), "hpa:sla, keda:sla and wva-v2:sla: requests served to keep, as a `fraction` of those that fill a replica by the profile"},
 		{"keda-queue", "1", "keda, aggregated: waiting `requests` for which there is a replica"},
-		{"oracle", "none", "what somebody who knows all arrivals could do: `none|bound|plan`: GPU-hours that no schedule goes below, and also a schedule that meets both promises of 99 % of the requests, with a simulation for each try"},
+		{"oracle", "none", "what somebody who knows all arrivals could do, `none|plan`: a schedule that meets both promises of 99 % of the requests, with a simulation for each try"},
 		{"oracle-simulations", "0", "of a plan at most, `N`; 0: the oracle's own number"},
 		{"seed", "1", "seed of arrivals, lengths, start-up times, failures and noise, `N`"},
 		{"seeds", "1", "`N` runs of each policy with seeds from --seed on, the same for all: means with their 95 % intervals"},
-		{"cost-per-gpu-hour", "", "`USD` (default: no money is shown)"},
+		{"cost-per-gpu-hour", "", "`USD`, or GPU=USD with commas between (default: no money is shown)"},
 	}),
-		&cli.BoolFlag{Name: "fluid", Usage: "serve rates per minute instead of requests one by one, a table of rates as it is: weeks in seconds, less exactly", Category: "replay"},
+		&cli.BoolFlag{Name: "fluid", Hidden: true},
 		&cli.StringFlag{Name: "output-dir", Usage: "also write replay.json, comparison.md, report.html and a picture of each policy into `DIR`", Category: "output"},
 		&cli.BoolFlag{Name: "force", Usage: "move what another replay left in --output-dir aside", Category: "output"})
 	simulated := slices.Concat(own, replayLoadFlags(), fleetFlags())
+	known := map[string]bool{} // urfave/cli works a flag's name out on each call
+	for _, f := range simulated {
+		known[f.Names()[0]] = true
+	}
 	serving := plannerFlags()
 	for _, f := range serving {
-		if !slices.ContainsFunc(simulated, func(o cli.Flag) bool { return o.Names()[0] == f.Names()[0] }) {
+		if !known[f.Names()[0]] {
 			hideServing(f)
 		}
 	}
-	flags := slices.Concat(own, serving, simulated)
+	taken := map[string]bool{"replicas": true, "prefill-replicas": true, "decode-replicas": true, "max-waiting": true} // not replay's
 	var out []cli.Flag
-	for _, f := range flags {
-		name := f.Names()[0]
-		twice := slices.ContainsFunc(out, func(o cli.Flag) bool { return o.Names()[0] == name })
-		if !twice && !slices.Contains([]string{"replicas", "prefill-replicas", "decode-replicas", "max-waiting"}, name) {
+	for _, f := range slices.Concat(own, serving, simulated) {
+		if name := f.Names()[0]; !taken[name] {
+			taken[name] = true
 			out = append(out, replayDefault(f))
 		}
 	}
 	return out
 }
+
+// defaultUtilization is that of --hpa-utilization.
+const defaultUtilization = 0.8
 
 // replayDefault is a flag of another command as it is here.
 func replayDefault(f cli.Flag) cli.Flag {
@@ -64,12 +75,19 @@ func replayDefault(f cli.Flag) cli.Flag {
 	switch s.Name {
 	case "policy":
 		s.Usage = "`POLICIES` to compare, separated by commas, or all: " + strings.Join(policyWords(), ", ")
+		s.Value = strings.Join(comparedPolicies(), ",")
+	case "ttft", "itl":
+		s.Usage = strings.ToUpper(s.Name) + " to keep, `ms` (default: the profile's; needed without it)"
+	case "max-gpu-budget":
+		s.Value, s.Usage = "-1", "`GPUs` that are never exceeded; -1: no bound (planner serve has 8 where nothing is said)"
 	case "adjustment-interval":
 		s.Usage = "`seconds` between decisions of all policies (default: each policy's own)"
 	case "metric-pulling-interval":
 		s.Value, s.Usage = "", "`seconds` between looks at replicas and gauges of all policies (default: each policy's own)"
 	case "accept-provenance": // nobody's fleet is scaled
 		s.Value = profile.Published.String()
+	case "tp":
+		s.Value, s.Usage = "", "tensor-parallel size of each engine, `N` (default: of 1, 2, 4 and 8 the one that holds the SLA at the load's busiest minute with the fewest GPUs)"
 	case "router":
 		s.Value = string(fleet.LeastLoaded)
 	}
@@ -90,8 +108,11 @@ func policyWords() []string {
 
 // replayOptions are what is replayed, as the flags say it.
 type replayOptions struct {
+	context     *cli.Context // the flags and the file together
 	policies    []replayPolicy
-	fleet       fleetPlan
+	fleet       build.Options
+	sizes       []int  // tensor-parallel sizes to choose from; nil: one is said, or chosen
+	chosen      string // which one was, and why
 	load        replayLoad
 	startUp     time.Duration
 	spread      float64
@@ -103,7 +124,6 @@ type replayOptions struct {
 	queue       float64
 	seed        uint64
 	seeds       int
-	fluid       bool
 	oracle      string
 	simulations int
 	usd         float64 // of a GPU-hour; 0 = not known
@@ -129,29 +149,53 @@ func parseReplay(p *parser, arguments []string) (replayOptions, error) {
 	return o, err
 }
 
+// ofOneGPU is the price of a fleet's GPU.
+func (p *parser) ofOneGPU(said prices.Given, f build.Options) float64 {
+	gpu := f.GPU
+	if rec, err := store.ReadRecommendation(f.Profile); f.Profile != "" && err == nil {
+		gpu = rec.GPU // of a folder that holds none, whoever reads it complains
+	} else if cat, err := catalog.Load(f.Catalog); err == nil {
+		if g, err := cat.GPU(gpu); err == nil {
+			gpu = g.Name
+		}
+	}
+	usd, ok := said.Of(gpu)
+	if !ok && p.err == nil {
+		p.fail(field.Errorf("--cost-per-gpu-hour %q has no price of %s, which the fleet has", p.name("cost-per-gpu-hour"), gpu))
+	}
+	return usd
+}
+
 // parseReplayed reads what is replayed by some policies.
 func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replayOptions, error) {
 	o := replayOptions{
 		fleet:   readFleet(p),
-		startUp: p.startUp("replica-startup"), spread: p.number("replica-startup-spread", 0, 1), lifetime: p.duration("replica-lifetime"),
-		drain: p.startUp("drain-time"), delay: p.startUp("metric-delay"),
-		seeds: p.integer("seeds", 1, 1000, 1), fluid: p.c.Bool("fluid"), command: commandLine(arguments),
+		startUp: p.upTo("replica-startup", maxStartUp), spread: p.number("replica-startup-spread", 0, 1), lifetime: p.duration("replica-lifetime"),
+		drain: p.upTo("drain-time", maxStartUp), delay: p.upTo("metric-delay", maxStartUp),
+		context: p.c, seeds: p.integer("seeds", 1, 1000, 1), command: commandLine(arguments),
+	}
+	if p.c.IsSet("fluid") {
+		p.fail(field.Errorf("--fluid is no flag any more").Hint("--to-rate R makes a long --trace cheap: it leaves out some of the requests"))
 	}
 	o.parseOthers(p)
+	said := func(name string) bool { return p.c.IsSet(name) }
+	if !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said) {
+		o.sizes = tensorSizes()
+	}
 	if o.lifetime > 0 && o.lifetime < time.Minute {
-		p.fail(usagef("--replica-lifetime %v: want 1m or more", o.lifetime))
+		p.fail(field.Errorf("--replica-lifetime %v: want 1m or more", o.lifetime))
 	}
-	if p.name("cost-per-gpu-hour") != "" {
-		o.usd = p.number("cost-per-gpu-hour", 1e-6, 1e6)
+	if said := p.gpuPrices(); said.Any() {
+		o.usd = p.ofOneGPU(said, o.fleet)
 	}
-	o.seed = o.fleet.seed
+	o.seed = o.fleet.Seed
 	o.load = parseReplayLoad(p, o.seed)
 	names := make([]string, len(chosen))
 	for i, k := range chosen {
 		names[i] = k.policy
 	}
 	p.fitPolicies(names...)
-	p.needs(slices.ContainsFunc(names, func(n string) bool { return slices.Contains([]string{"hpa:sla", "keda:sla", "wva-v1:sla"}, n) }), "with --policy hpa:sla, keda:sla or wva-v1:sla", "hpa-utilization")
+	p.needs(slices.ContainsFunc(names, func(n string) bool { return slices.Contains([]string{"hpa:sla", "keda:sla", "wva-v2:sla"}, n) }), "with --policy hpa:sla, keda:sla or wva-v2:sla", "hpa-utilization")
 	p.needs(slices.Contains(names, "keda"), "with --policy keda", "keda-queue")
 	if p.err != nil {
 		return o, p.err
@@ -159,9 +203,18 @@ func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replay
 	if err := o.settings(p, chosen); err != nil {
 		return o, err
 	}
-	o.start = p.replicas("start-replicas", o.deployment())
-	o.fleet.check(p)
+	checkFleet(p, &o.fleet)
 	return o, p.err
+}
+
+// resettle reads what depends on the engines again, when others are chosen.
+func (o *replayOptions) resettle() error {
+	var chosen []chosenPolicy
+	for _, k := range o.policies {
+		chosen = append(chosen, k.chosenPolicy)
+	}
+	o.policies, o.sizes = nil, nil
+	return o.settings(&parser{c: o.context}, chosen)
 }
 
 // parseOthers reads what the rules of others take.
@@ -177,6 +230,10 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 	surfaces, err := o.surfaces(p)
 	if err != nil {
 		return err
+	}
+	// Whatever the policy, attainment is of it.
+	if p.fail(notPromised(parsePromise(p, surfaces.rec))); p.err != nil {
+		return p.err
 	}
 	for _, k := range chosen {
 		one, err := copyFlags(p.c)
@@ -196,34 +253,26 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 		}
 		o.policies = append(o.policies, replayPolicy{k, s})
 	}
+	o.fleet.SLA.ITLOf = o.deployment().SLA.ITLOf // the profile's, where no flag says it
 	if o.deployment().Aggregated() {
-		o.fleet.replicas = 1
+		o.fleet.Replicas = 1
 	} else {
-		o.fleet.prefill, o.fleet.decode = 1, 1
+		o.fleet.Prefill, o.fleet.Decode = 1, 1
 	}
-	return nil
+	o.start = p.replicas("start-replicas", o.deployment())
+	return p.err
 }
 
 // surfaces are what the policies plan by: a profile's, or the latency model's.
 func (o *replayOptions) surfaces(p *parser) (profileSurfaces, error) {
-	if o.fleet.profile != "" {
-		return loadSurfaces(o.fleet.profile, p)
+	if o.fleet.Profile != "" {
+		return loadSurfaces(o.fleet.Profile, p)
 	}
-	source, err := newModelSource(o.fleet)
+	source, err := o.smallest()
 	if err != nil {
 		return profileSurfaces{}, err
 	}
 	return estimatedSurfaces(source)
-}
-
-// startUp reads a time that may be 0.
-func (p *parser) startUp(name string) time.Duration {
-	d, err := time.ParseDuration(strings.TrimSpace(p.c.String(name)))
-	if err != nil || d < 0 || d > maxStartUp {
-		p.fail(usagef("--%s %q: want a time from 0s to %s, such as 15s or 2m", name, p.c.String(name), short(maxStartUp)))
-		return 0
-	}
-	return d
 }
 
 // replicas reads "prefill=2,decode=3"; nil where there is nothing.
@@ -236,7 +285,7 @@ func (p *parser) replicas(name string, d planner.Deployment) *planner.Replicas {
 	for _, pool := range d.Pools {
 		want = append(want, string(pool.Role)+"=N")
 	}
-	bad := usagef("--%s %q: want %s, replicas from 0 to %d", name, s, strings.Join(want, ","), maxReplicas)
+	bad := field.Errorf("--%s %q: want %s, replicas from 0 to %d", name, s, strings.Join(want, ","), maxReplicas)
 	var out planner.Replicas
 	seen := map[engine.Role]bool{}
 	for word := range strings.SplitSeq(s, ",") {
@@ -261,12 +310,12 @@ func (p *parser) replicas(name string, d planner.Deployment) *planner.Replicas {
 // fitsBounds refuses replicas that no planner of a deployment could ask for.
 func (p *parser) fitsBounds(name string, r planner.Replicas, d planner.Deployment) {
 	if gpus := d.GPUs(r); d.Budget.Max >= 0 && gpus > d.Budget.Max {
-		p.fail(usagef("--%s %q takes %d GPUs, and --max-gpu-budget is %d: want 0 to %d GPUs in all", name, p.name(name), gpus, d.Budget.Max, d.Budget.Max).
-			hint("a larger --max-gpu-budget, -1 for no bound, or fewer replicas"))
+		p.fail(field.Errorf("--%s %q takes %d GPUs, and --max-gpu-budget is %d: want 0 to %d GPUs in all", name, p.name(name), gpus, d.Budget.Max, d.Budget.Max).
+			Hint("a larger --max-gpu-budget, -1 for no bound, or fewer replicas"))
 	}
 	for _, pool := range d.Pools {
 		if n := r.Of(pool.Role); pool.Max > 0 && n > pool.Max {
-			p.fail(usagef("--%s %q has %d %s replicas, and --max-endpoint is %d: want 0 to %d", name, p.name(name), n, pool.Role, pool.Max, pool.Max))
+			p.fail(field.Errorf("--%s %q has %d %s replicas, and --max-endpoint is %d: want 0 to %d", name, p.name(name), n, pool.Role, pool.Max, pool.Max))
 		}
 	}
 }
@@ -292,8 +341,8 @@ func oneDeployment(c *cli.Context) (*cli.Context, error) {
 		return nil, err
 	}
 	if len(contexts) > 1 {
-		return nil, usagef("--config %s: it has %d deployments: one is replayed at a time", c.String("config"), len(contexts)).
-			hint("a file of its own for each")
+		return nil, field.Errorf("--config %s: it has %d deployments: one is replayed at a time", c.String("config"), len(contexts)).
+			Hint("a file of its own for each")
 	}
 	return contexts[0], nil
 }

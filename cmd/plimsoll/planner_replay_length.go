@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/replay"
 )
 
@@ -37,7 +38,7 @@ func (l replayLoad) lasting() error {
 		return nil // which has to be read
 	}
 	if d := a.spec.Duration; d > l.longest() && a.duration > 0 && a.spec.Requests == 0 {
-		return usagef("--duration %s: a replay takes %s at most", short(d), short(replay.MaxLength)).hint("--duration %s or less", short(l.longest()))
+		return field.Errorf("--duration %s: a replay takes %s at most", short(d), short(replay.MaxLength)).Hint("--duration %s or less", short(l.longest()))
 	}
 	until, _ := a.spec.Covered()
 	if until > l.longest() {
@@ -52,15 +53,15 @@ func (l replayLoad) repeated(span time.Duration) error {
 		return nil
 	}
 	most := max(1, l.longest()/span)
-	return usagef("--repeat %d: the load takes %s each time, and a replay %s at most", l.repeat, short(span.Round(time.Second)), short(replay.MaxLength)).
-		hint("--repeat %d or less", most)
+	return field.Errorf("--repeat %d: the load takes %s each time, and a replay %s at most", l.repeat, short(span.Round(time.Second)), short(replay.MaxLength)).
+		Hint("--repeat %d or less", most)
 }
 
 // slow refuses a generated load whose requests come too slowly for a replay.
 func (a arrivals) slow() error {
 	most := short(replay.MaxLength)
-	return usagef("--rate %g: the load takes longer at that rate than a replay may, %s", a.asked, most).
-		hint("a higher --rate, fewer --requests, or --duration %s", most)
+	return field.Errorf("--rate %g: the load takes longer at that rate than a replay may, %s", a.asked, most).
+		Hint("a higher --rate, fewer --requests, or --duration %s", most)
 }
 
 // late refuses an arrival for which a replay has no time.
@@ -69,6 +70,6 @@ func (a arrivals) late(at time.Duration, line int) error {
 	if a.file == "" {
 		return a.slow()
 	}
-	return usagef("--trace %s:%d: the load goes on at %s, and a replay takes %s at most", a.file, line, when, most).
-		hint("--duration %s leaves out what comes later; a file's times are all since its beginning, or all since 1970", most)
+	return field.Errorf("--trace %s:%d: the load goes on at %s, and a replay takes %s at most", a.file, line, when, most).
+		Hint("--duration %s leaves out what comes later; a file's times are all since its beginning, or all since 1970", most)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner/replay"
 	"plimsoll/profile"
@@ -33,12 +34,11 @@ type replayLoad struct {
 	toRate    float64 // of a trace; 0 = as --trace-scale says
 	repeat    int
 	warmup    time.Duration
-	fluid     bool // rates do
 	blockSize int
 }
 
 func parseReplayLoad(p *parser, seed uint64) replayLoad {
-	l := replayLoad{arrivals: parseLoad(p, seed), repeat: p.integer("repeat", 1, 10_000, 1), warmup: p.duration("warmup"), fluid: p.c.Bool("fluid")}
+	l := replayLoad{arrivals: parseLoad(p, seed), repeat: p.integer("repeat", 1, 10_000, 1), warmup: p.duration("warmup")}
 	a := &l.arrivals
 	a.from, a.to = p.duration("from"), p.duration("to")
 	a.options.Windows.From = a.from // what comes before is not even made
@@ -48,11 +48,11 @@ func parseReplayLoad(p *parser, seed uint64) replayLoad {
 	p.needs(a.file != "", "with --trace", "from", "to", "to-rate")
 	switch {
 	case a.to > 0 && a.to <= a.from:
-		p.fail(usagef("--to %v: want more than --from, %v", a.to, a.from))
+		p.fail(field.Errorf("--to %v: want more than --from, %v", a.to, a.from))
 	case l.toRate > 0 && p.c.IsSet("trace-scale"):
-		p.fail(usagef("--to-rate and --trace-scale exclude each other"))
+		p.fail(field.Errorf("--to-rate and --trace-scale exclude each other"))
 	case l.warmup > replay.MaxLength:
-		p.fail(usagef("--warmup %v: want %s at most", short(l.warmup), short(replay.MaxLength)).hint("--warmup %s or less", short(replay.MaxLength)))
+		p.fail(field.Errorf("--warmup %v: want %s at most", short(l.warmup), short(replay.MaxLength)).Hint("--warmup %s or less", short(replay.MaxLength)))
 	}
 	if p.err == nil {
 		p.err = l.lasting()
@@ -73,34 +73,12 @@ type loadFacts struct {
 	once     bool
 	stats    trace.Stats
 	minutes  []minute
-	table    *rateTable // nil: requests came one by one
 	warnings []profile.Warning
 }
 
-// facts reads the load once, or where a fluid can do with it only its table of rates.
-func (l replayLoad) facts() (loadFacts, error) {
-	if l.fluid {
-		t, ok, err := l.table()
-		if err != nil || ok && len(t.bins) == 0 {
-			return loadFacts{}, err
-		}
-		if ok {
-			return t.facts(l.arrivals.windowed(l.arrivals.played(trace.FormatServeGen))), nil
-		}
-	}
-	f, err := l.arrivals.facts(l.blockSize, l.longest())
-	if cv := f.stats.CV; l.fluid && (l.arrivals.file != "" || cv > mostPoissonCV) {
-		f.warnings = append(f.warnings, profile.Warnf("fluid_poisson", "gaps between the requests have a CV of %.2g over the whole load, those of a fluid are Poisson's about the rate of each minute, and its lengths lognormal: bursts that the load has within a minute are left out, and may be what decides; without --fluid a part of it shows by how much", cv))
-	}
-	return f, err
-}
-
-// mostPoissonCV is beyond what gaps of a Poisson process have by chance.
-const mostPoissonCV = 1.05
-
 // facts reads the load once, unless it takes longer than it may.
-func (a arrivals) facts(blockSize int, longest time.Duration) (loadFacts, error) {
-	open, err := a.open(blockSize)
+func (l replayLoad) facts() (loadFacts, error) {
+	open, err := l.arrivals.open(l.blockSize)
 	if err != nil {
 		return loadFacts{}, err
 	}
@@ -109,8 +87,8 @@ func (a arrivals) facts(blockSize int, longest time.Duration) (loadFacts, error)
 	var late error
 	counted := func(yield func(trace.Arrival, error) bool) {
 		for x, err := range open.trace {
-			if err == nil && x.At >= longest {
-				late = a.late(x.At, x.Line)
+			if err == nil && x.At >= l.longest() {
+				late = l.arrivals.late(x.At, x.Line)
 				return
 			}
 			if err == nil {
@@ -122,13 +100,13 @@ func (a arrivals) facts(blockSize int, longest time.Duration) (loadFacts, error)
 		}
 	}
 	if f.stats, err = trace.Summarize(counted, time.Minute); err != nil {
-		return f, usagef("%s", traceFlags(err))
+		return f, field.Errorf("%s", traceFlags(err))
 	}
 	if late != nil {
 		return f, late
 	}
 	if f.stats.Requests == 0 {
-		return f, usagef("the load holds no request").hint("a longer --duration, another part (--from, --to), or another --trace")
+		return f, field.Errorf("the load holds no request").Hint("a longer --duration, another part (--from, --to), or another --trace")
 	}
 	return f, nil
 }
@@ -153,12 +131,12 @@ func (l replayLoad) scaled() (replayLoad, error) {
 		return l, err
 	}
 	if f.stats.Rate <= 0 {
-		return l, usagef("--to-rate %g: all of the trace's requests (%d) come at one instant, which has no rate", l.toRate, f.stats.Requests).
-			hint("--trace-scale says how many times as many, --rate and --arrival make a load of their own")
+		return l, field.Errorf("--to-rate %g: all of the trace's requests (%d) come at one instant, which has no rate", l.toRate, f.stats.Requests).
+			Hint("--trace-scale says how many times as many, --rate and --arrival make a load of their own")
 	}
 	scale := l.toRate / f.stats.Rate
 	if !(scale >= 1e-6 && scale <= 1000) {
-		return l, usagef("--to-rate %g: the trace has %.4g requests/s, so that is %.4g times as many: want 1e-06 to 1000 times", l.toRate, f.stats.Rate, scale)
+		return l, field.Errorf("--to-rate %g: the trace has %.4g requests/s, so that is %.4g times as many: want 1e-06 to 1000 times", l.toRate, f.stats.Rate, scale)
 	}
 	a.scale, a.options.Windows.Scale = scale, scale
 	return l, nil
@@ -188,7 +166,7 @@ func (l replayLoad) requests(seed uint64, span time.Duration, fail *error) iter.
 func passes(t trace.Trace, later, span engine.Picoseconds, fail *error, yield func(fleet.Request) bool) bool {
 	for x, err := range t {
 		if err != nil {
-			*fail = usagef("%s", traceFlags(err))
+			*fail = field.Errorf("%s", traceFlags(err))
 			return false
 		}
 		q := requestOf(x)
@@ -243,10 +221,10 @@ func (f loadFacts) first(from time.Duration, n int) minute {
 }
 
 func (f loadFacts) text(repeat int) string {
-	words := fmt.Sprintf("%s: %d requests in %s, %.4g/s, at most %d in a minute; ISL %.0f and OSL %.0f on average",
-		f.words, f.stats.Requests, short(f.stats.Duration.Round(time.Second)), f.stats.Rate, f.stats.Peaks[0].Requests, f.stats.ISL.Mean, f.stats.OSL.Mean)
+	words := fmt.Sprintf("%s: %s in %s, %.4g/s, at most %d in a minute; ISL %.0f and OSL %.0f on average",
+		f.words, engine.Count(f.stats.Requests, "request"), short(f.stats.Duration.Round(time.Second)), f.stats.Rate, f.stats.Peaks[0].Requests, f.stats.ISL.Mean, f.stats.OSL.Mean)
 	if repeat > 1 {
-		words += fmt.Sprintf("; %d times over", repeat)
+		words += fmt.Sprintf("; %s over", engine.Count(repeat, "time"))
 	}
 	return words
 }

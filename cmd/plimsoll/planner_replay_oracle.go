@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/replay"
 	"plimsoll/planner/replay/oracle"
 	"plimsoll/profile"
 )
 
-// hindsight is what somebody who knew all arrivals could have done, by seed.
+// hindsight is what somebody who knew all arrivals could have done.
 type hindsight struct {
-	bound []float64 // GPU-hours; empty: not asked for
-	plan  bool      // the first of the outcomes is the plan's
-	short bool      // with some seed no schedule that was tried attains the share
+	plan  bool // the first of the outcomes is the plan's
+	short bool // with some seed no schedule that was tried attains the share
 }
 
 // oracleBin is how often a plan may change its mind.
@@ -25,7 +25,7 @@ const oracleBin = time.Minute
 
 // parseOracle refuses what an oracle cannot know.
 func (p *parser) parseOracle(o replayOptions) string {
-	which := p.choice("oracle", "none", "bound", "plan")
+	which := p.choice("oracle", "none", "plan")
 	if which == "none" {
 		p.needs(false, "with --oracle plan", "oracle-simulations")
 		return which
@@ -33,9 +33,9 @@ func (p *parser) parseOracle(o replayOptions) string {
 	for _, off := range []struct {
 		wrong bool
 		flag  string
-	}{{o.fleet.noise > 0, "noise"}, {o.lifetime > 0, "replica-lifetime"}, {o.fluid, "fluid"}} {
+	}{{o.fleet.Noise > 0, "noise"}, {o.lifetime > 0, "replica-lifetime"}} {
 		if off.wrong {
-			p.fail(usagef("--oracle %s knows all that comes, which --%s leaves to chance", which, off.flag).hint("--oracle none, or no --%s", off.flag))
+			p.fail(field.Errorf("--oracle %s knows all that comes, which --%s leaves to chance", which, off.flag).Hint("--oracle none, or no --%s", off.flag))
 		}
 	}
 	return which
@@ -53,7 +53,6 @@ func (c *comparison) lookBack(say func(string)) error {
 		about: fmt.Sprintf("what somebody who knew all arrivals could have done for %g %%", 100*replay.DefaultTarget), results: make([]replay.Result, o.seeds),
 	}
 	plan.policy.settings.pulse = oracleBin
-	c.hindsight = hindsight{bound: make([]float64, o.seeds), plan: o.oracle == "plan"}
 	reaches := make([]bool, o.seeds)
 	err := atOnce(o.seeds, func(i int) error {
 		seed := o.seed + uint64(i) //nolint:gosec // a seed's number is not negative
@@ -62,19 +61,12 @@ func (c *comparison) lookBack(say func(string)) error {
 		if err != nil {
 			return err
 		}
-		floor, err := oracle.Bound(all)
-		if err != nil {
-			return fmt.Errorf("the oracle: %w", err)
-		}
-		c.hindsight.bound[i] = floor.GPUHours
-		if c.hindsight.plan {
-			plan.results[i], reaches[i], err = c.planned(all, s, seed)
-		}
+		plan.results[i], reaches[i], err = c.planned(all, s, seed)
 		return err
 	})
-	if err == nil && c.hindsight.plan {
+	if err == nil {
 		c.outcomes = append([]outcomeOf{plan}, c.outcomes...)
-		c.hindsight.short = slices.Contains(reaches, false)
+		c.hindsight = hindsight{plan: true, short: slices.Contains(reaches, false)}
 	}
 	return err
 }

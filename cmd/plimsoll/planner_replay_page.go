@@ -31,9 +31,6 @@ func (c comparison) page(f replayFile) pages.Replay {
 	for _, t := range replayTerms() {
 		r.Terms = append(r.Terms, pages.Fact{Name: t.word, Text: t.means})
 	}
-	if len(c.hindsight.bound) > 0 {
-		r.Bound = f.Bound.shown()
-	}
 	for i, p := range f.Policies {
 		r.Policies = append(r.Policies, c.pageOf(p, c.outcomes[i], c.hindsight.plan && i == 0))
 	}

@@ -15,9 +15,9 @@ func (c comparison) picture(x outcomeOf) (*plots.Picture, error) {
 	r, sla := x.results[0], c.options.deployment().SLA
 	points := wholePoints(r)
 	caption := plots.Caption{
-		Model: c.fleet.model, GPU: c.fleet.gpu, Configuration: strings.Join(distinct(c.fleet.labels), " + "), Engine: c.fleet.source,
+		Model: c.fleet.Model, GPU: c.fleet.GPU, Configuration: strings.Join(distinct(c.fleet.Labels), " + "), Engine: c.fleet.Source,
 		ISL: int(math.Round(c.facts.stats.ISL.Mean)), OSL: int(math.Round(c.facts.stats.OSL.Mean)),
-		SLA: profile.SLA{TTFT: sla.TTFT, ITL: sla.ITL, Stat: profile.Mean}, EachRequest: true,
+		SLA: profile.SLA{TTFT: sla.TTFT, ITL: sla.ITL, Stat: profile.Mean, ITLOf: profile.OfRequest}, EachRequest: true,
 		Provenance: r.Provenance, Feasible: true, Note: x.note(),
 	}
 	title := "Planner " + x.policy.name + ": " + c.loadName()

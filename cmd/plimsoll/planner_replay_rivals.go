@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/policy"
 )
@@ -13,7 +14,7 @@ import (
 // settingsOf are the settings of a rule that flags or the fleet say, in words.
 func (o replayOptions) settingsOf(name string) string {
 	switch {
-	case name == "hpa:sla" || name == "keda:sla" || name == "wva-v1:sla":
+	case name == "hpa:sla" || name == "keda:sla" || name == "wva-v2:sla":
 		return fmt.Sprintf(", %.0f %% of what fills a replica by the profile", 100*o.hpaFull)
 	case name == "keda" && o.deployment().Aggregated():
 		return fmt.Sprintf(": a replica for each 16 requests served and for each %g waiting; twice as many in 15 s, down after 300 s", o.queue)
@@ -30,7 +31,7 @@ func (c comparison) rule(x outcomeOf) (planner.Policy, error) {
 		return x.policy.settings.rule()
 	}
 	if err != nil {
-		return nil, usagef("--policy %s: %v", x.policy.name, err)
+		return nil, field.Errorf("--policy %s: %v", x.policy.name, err)
 	}
 	return rule, nil
 }
@@ -40,7 +41,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	s := x.policy.settings
 	switch name := x.policy.policy; name {
 	case "static-peak", "static-mean":
-		static := policy.Static{Replicas: x.start}
+		static := policy.Static{Replicas: x.static}
 		return static, static.Check()
 	case "queue":
 		d, err := c.meanSized(s)
@@ -58,7 +59,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior})
 		}
 		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior})
-	case "wva-v1", "wva-v1:sla", "wva-v2", "wva-v2:sla":
+	case "wva-v2", "wva-v2:sla":
 		o, err := c.variantAutoscaler(name, s)
 		if err != nil {
 			return nil, err
@@ -147,11 +148,10 @@ func (c comparison) meanSized(s plannerSettings) (planner.Decision, error) {
 // variantAutoscaler is llm-d's, by its chart, or as one sets it up for an SLA: a
 // replica is saturated at the KV use that it has when it is full by the profile, and
 // its HPA goes up at once, down as Kubernetes does, and in single steps at any size.
+// It keeps a replica at 0.70 to 0.85 of saturation. The default of --hpa-utilization
+// lies between these; another value moves the threshold in proportion.
 func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WVAOptions, error) {
 	o := policy.WVAOptions{Behavior: policy.WVABehavior()}
-	if strings.HasPrefix(name, "wva-v2") {
-		o.Analyzer = policy.ByTokens
-	}
 	d, err := c.meanSized(s)
 	if err != nil {
 		return o, err
@@ -160,14 +160,13 @@ func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WV
 	for i, p := range c.fleet.Pools {
 		l := p.Engine.Limits
 		e := policy.WVAEngine{
-			Role: p.Engine.Role, KVTokens: p.Engine.KVBlocks * l.BlockSize, MaxBatchedTokens: l.MaxNumBatchedTokens, MaxSeqs: l.MaxNumSeqs,
-			KVThreshold: policy.DefaultKVThreshold, KVSpare: policy.DefaultKVSpare,
+			Role: p.Engine.Role, KVTokens: p.Engine.KVTokens(), MaxBatchedTokens: l.MaxNumBatchedTokens, MaxSeqs: l.MaxNumSeqs,
+			KVThreshold: policy.DefaultKVThreshold,
 		}
-		if strings.HasSuffix(name, ":sla") {
+		if name == "wva-v2:sla" {
 			o.Behavior = policy.DefaultBehavior()
 			o.Behavior.Tolerance = 0
-			e.KVThreshold = min(e.KVThreshold, full[i].Value*c.context(e.Role)/float64(e.KVTokens))
-			e.KVSpare = (1 - c.options.hpaFull) * e.KVThreshold
+			e.KVThreshold = min(e.KVThreshold, full[i].Value*c.context(e.Role)/float64(e.KVTokens)) * (c.options.hpaFull / defaultUtilization)
 		}
 		o.Engines = append(o.Engines, e)
 	}

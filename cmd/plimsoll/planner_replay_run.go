@@ -1,13 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"sync"
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
 	"plimsoll/planner/observe"
@@ -18,12 +19,11 @@ import (
 // comparison is every policy's way through the same load.
 type comparison struct {
 	options   replayOptions
-	fleet     simulatedFleet
+	fleet     build.Fleet
 	facts     loadFacts
 	start     planner.Replicas // of all policies but the static ones
 	span      time.Duration    // of one pass of the load
 	hindsight hindsight
-	rates     []replay.Rates // of --fluid, one a seed
 	outcomes  []outcomeOf
 	warnings  []profile.Warning
 }
@@ -32,6 +32,7 @@ type comparison struct {
 type outcomeOf struct {
 	policy  replayPolicy
 	start   planner.Replicas
+	static  planner.Replicas // what a static policy asks for, whatever the budget leaves of it
 	about   string
 	results []replay.Result // one a seed
 }
@@ -40,10 +41,10 @@ type outcomeOf struct {
 func newComparison(o replayOptions) (comparison, error) {
 	c := comparison{options: o}
 	var err error
-	if c.fleet, err = o.fleet.resolve(); err != nil {
+	if c.fleet, err = o.fleet.Build(); err != nil {
 		return c, err
 	}
-	o.load.blockSize = c.fleet.blockSize
+	o.load.blockSize = c.fleet.BlockSize
 	if o.load, err = o.load.scaled(); err != nil {
 		return c, err
 	}
@@ -51,14 +52,22 @@ func newComparison(o replayOptions) (comparison, error) {
 		return c, err
 	}
 	if c.facts.once {
-		return c, usagef("--trace %s can be read only once, and every policy reads it", o.load.arrivals.file).hint("write it to a file first")
+		return c, field.Errorf("--trace %s can be read only once, and every policy reads it", o.load.arrivals.file).Hint("write it to a file first")
 	}
 	c.options, c.span = o, o.load.span(c.facts)
 	if err := o.load.repeated(c.span); err != nil {
 		return c, err
 	}
 	if c.length() < time.Second {
-		return c, usagef("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
+		return c, field.Errorf("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
+	}
+	if len(o.sizes) > 0 {
+		if c.warnings, err = c.options.chooseEngines(c.facts); err != nil {
+			return c, err
+		}
+		if c.fleet, err = c.options.fleet.Build(); err != nil {
+			return c, err
+		}
 	}
 	c.furnish()
 	if err := c.sizes(); err != nil {
@@ -81,8 +90,8 @@ func (c *comparison) furnish() {
 	for i := range c.fleet.Pools {
 		p := &c.fleet.Pools[i]
 		p.StartUp, p.StartUpSpread, p.GPUs = engine.FromDuration(o.startUp), o.spread, o.deployment().Pool(p.Engine.Role).GPUs
-		if c.fleet.steps != nil {
-			p.Timer = c.fleet.steps.Tabled(p.Engine.Limits.MaxNumSeqs, min(p.Engine.Limits.MaxModelLen, tabledContext))
+		if c.fleet.Steps != nil {
+			p.Timer = c.fleet.Steps.Tabled(p.Engine.Limits.MaxNumSeqs, min(p.Engine.Limits.MaxModelLen, tabledContext))
 		}
 	}
 }
@@ -115,15 +124,15 @@ func (c *comparison) sizes() error {
 		return err
 	}
 	if asked != peak {
-		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes take %s by the profile, %d GPUs; bounds and budget leave %s: --max-gpu-budget and --max-endpoint set them", asked, s.deployment.GPUs(asked), peak))
+		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes take %s by the profile, %s; bounds and budget leave %s: --max-gpu-budget and --max-endpoint set them", asked, engine.Count(s.deployment.GPUs(asked), "GPU"), peak))
 	}
 	for _, p := range o.policies {
 		x := outcomeOf{policy: p, start: start, about: policyOf(p.policy).about, results: make([]replay.Result, o.seeds)}
 		switch p.policy {
 		case "static-peak":
-			x.start = peak
+			x.start, x.static = peak, asked
 		case "static-mean":
-			x.start = mean.Want
+			x.start, x.static = mean.Want, mean.Proposed
 		}
 		x.about += o.settingsOf(p.policy)
 		c.outcomes = append(c.outcomes, x)
@@ -141,7 +150,7 @@ func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
 		Fleet: c.fleet.Config, Deployment: s.deployment, Start: x.start, Origin: epoch(), Warmup: o.load.warmup,
 		Length: c.length(), Drain: o.drain,
 		Pace:   s.pace(),
-		Scrape: c.scrape(s), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Lifetime: o.lifetime, Seed: seed,
+		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Lifetime: o.lifetime, Seed: seed,
 	}
 	for range out.Fleet.Pools {
 		if o.usd > 0 {
@@ -151,50 +160,9 @@ func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
 	return out
 }
 
-// scrape is how often a planner looks. A fluid takes steps as long, and is fast only
-// in long ones.
-func (c comparison) scrape(s plannerSettings) time.Duration {
-	if c.options.fluid {
-		for step := fluidStep; step > s.pull; step -= time.Second {
-			if s.pulse%step == 0 {
-				return step
-			}
-		}
-	}
-	return min(s.pull, s.pulse)
-}
-
-const (
-	fluidStep = 15 * time.Second // at most
-	fluidBin  = time.Minute      // of rates
-)
-
-// flow makes rates of the load, where it is to be a fluid.
-func (c *comparison) flow() error {
-	if !c.options.fluid {
-		return nil
-	}
-	c.rates = make([]replay.Rates, c.options.seeds)
-	if t := c.facts.table; t != nil {
-		for i := range c.rates {
-			c.rates[i] = t.rates(c.options.load.repeat)
-		}
-		return nil
-	}
-	return atOnce(c.options.seeds, func(i int) error {
-		var fail, err error
-		seed := c.options.seed + uint64(i) //nolint:gosec // a seed's number is not negative
-		c.rates[i], err = replay.RatesOf(c.options.load.requests(seed, c.span, &fail), fluidBin, c.options.load.warmup+c.length())
-		return errors.Join(fail, err)
-	})
-}
-
 // run replays all policies with all seeds, as many at a time as there are
 // processors.
 func (c *comparison) run(say func(string)) error {
-	if err := c.flow(); err != nil {
-		return err
-	}
 	n := len(c.outcomes) * c.options.seeds
 	watch := progressOf{say: say, runs: n, length: c.length()}
 	err := atOnce(n, func(i int) error {
@@ -218,14 +186,12 @@ func (c comparison) one(x outcomeOf, seed uint64, watch *progressOf) (replay.Res
 	if err != nil {
 		return replay.Result{}, err
 	}
+	x.policy.settings.surfaces.rec.Warnings = nil // the fleet has them, once for all policies
 	core, err := x.policy.settings.coreOf(rule, epoch().Add(-c.options.load.warmup))
 	if err != nil {
 		return replay.Result{}, err
 	}
 	s := c.scenario(x, seed)
-	if c.options.fluid {
-		return replay.RunFluid(c.rates[seed-c.options.seed], s, core)
-	}
 	var fail error
 	requests := watch.through(x.policy.name, c.options.load.requests(seed, c.span, &fail))
 	r, err := replay.Run(requests, s, core)
@@ -257,7 +223,7 @@ func (p *progressOf) through(policy string, requests iter.Seq[fleet.Request]) it
 		for q := range requests {
 			if n++; n%1000 == 0 {
 				p.mutex.Lock()
-				p.say(fmt.Sprintf("%d of %d runs done; %s at %v of %v", p.finished, p.runs, policy, q.At.Duration().Round(time.Second), short(p.length)))
+				p.say(fmt.Sprintf("%d of %s done; %s at %v of %v", p.finished, engine.Count(p.runs, "run"), policy, q.At.Duration().Round(time.Second), short(p.length)))
 				p.mutex.Unlock()
 			}
 			if !yield(q) {

@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
+	"plimsoll/engine/sim/build"
 	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -14,26 +15,26 @@ import (
 
 // estimatedSurfaces are what profile-sla would find of an engine that is as the
 // latency model says: what policies plan by where there is no profile.
-func estimatedSurfaces(s modelSource) (profileSurfaces, error) {
-	pick := store.NewPick(s.config.Parallelism)
+func estimatedSurfaces(s build.Model) (profileSurfaces, error) {
+	pick := store.NewPick(s.Config.Parallelism)
 	out := profileSurfaces{
 		provenance: profile.Estimated, workload: store.Lengths{ISL: 3000, OSL: 500}, // profile-sla's own defaults
-		rec: store.Recommendation{Provenance: profile.Estimated, Model: s.model.Name, GPU: s.gpu.Name, Prefill: &pick, Decode: &pick},
+		rec: store.Recommendation{Provenance: profile.Estimated, Model: s.Model.Name, GPU: s.GPU.Name, Prefill: &pick, Decode: &pick},
 	}
 	fail := func(err error) (profileSurfaces, error) {
 		return out, fmt.Errorf("the latency model's surfaces: %w", err)
 	}
-	limits, gpus := s.latency.Limits(), float64(pick.GPUs)
+	limits, gpus := s.Latency.Limits(), float64(pick.GPUs)
 	var err error
-	if out.prefill, err = interpolation.FitPrefill(prefillOf(s.latency, limits.MaxModelLen, gpus)); err != nil {
+	if out.prefill, err = interpolation.FitPrefill(prefillOf(s.Latency, limits.MaxModelLen, gpus)); err != nil {
 		return fail(err)
 	}
-	if b := batchedOf(s.latency, limits.MaxNumBatchedTokens, limits.MaxNumSeqs, gpus); len(b.Samples) > 0 {
+	if b := batchedOf(s.Latency, limits.MaxNumBatchedTokens, limits.MaxNumSeqs, gpus); len(b.Samples) > 0 {
 		if out.prefill, err = out.prefill.WithBatched(b); err != nil {
 			return fail(err)
 		}
 	}
-	if out.decode, err = interpolation.FitDecode(decodeOf(s.latency, limits, gpus), pick.GPUs); err != nil {
+	if out.decode, err = interpolation.FitDecode(decodeOf(s.Latency, limits, gpus), pick.GPUs); err != nil {
 		return fail(err)
 	}
 	return out, nil
@@ -76,9 +77,9 @@ func batchedOf(m latency.Model, budget, seqs int, gpus float64) profile.BatchedP
 }
 
 func decodeOf(m latency.Model, limits engine.Limits, gpus float64) profile.DecodeSurface {
-	s := profile.DecodeSurface{MaxKVTokens: m.KVTokens(), Provenance: profile.Estimated}
+	s := profile.DecodeSurface{MaxKVTokens: m.KVTokensAt(limits.MaxModelLen), Provenance: profile.Estimated}
 	for _, context := range rising(min(128, limits.MaxModelLen), limits.MaxModelLen, 2) {
-		most := min(limits.MaxNumSeqs, s.MaxKVTokens/context)
+		most := min(limits.MaxNumSeqs, m.KVTokensAt(context)/context)
 		if most < 1 {
 			break
 		}

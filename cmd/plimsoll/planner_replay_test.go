@@ -13,12 +13,20 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"pgregory.net/rapid"
+
+	"plimsoll/engine/enginetest"
+	"plimsoll/profile"
 )
 
 // replayJSON is what planner replay prints as JSON.
 func replayJSON(t failing, args ...string) []byte {
 	var out, errs bytes.Buffer
 	args = append([]string{"plimsoll", "planner", "replay", "--format", "json", "--quiet"}, args...)
+	for _, f := range [][2]string{{"--ttft", "500"}, {"--itl", "50"}} {
+		if !slices.Contains(args, f[0]) && !slices.Contains(args, "--config") {
+			args = append(args, f[0], f[1])
+		}
+	}
 	if code := run(context.Background(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}); code != exitDone {
 		t.Fatalf("%v: %d\n%s", args, code, errs.String())
 	}
@@ -41,7 +49,7 @@ func replayed(t failing, args ...string) replayFile {
 func TestReplayOfAStaticFleet(t *testing.T) {
 	long(t)
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		tp := rapid.SampledFrom([]int{1, 2}).Draw(r, "tp")
 		mode := rapid.SampledFrom([]string{"aggregated", "disaggregated"}).Draw(r, "mode")
 		minutes := rapid.IntRange(1, 3).Draw(r, "minutes")
@@ -62,6 +70,78 @@ func TestReplayOfAStaticFleet(t *testing.T) {
 			r.Fatalf("the busiest minutes take %v GPU-hours, the mean %v", peak.GPUHours.Mean, mean.GPUHours.Mean)
 		}
 	})
+}
+
+// A budget that is too small for the load holds every policy back, whoever keeps it; no
+// budget holds back none.
+func TestReplaySaysWhatTheBudgetHeldBack(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for _, mode := range []string{"aggregated", "disaggregated"} {
+		load := []string{"--mode", mode, "--tp", "1", "--policy", "all", "--rate", "40", "--isl", "3000", "--osl", "100", "--duration", "5m"}
+		for _, p := range replayed(t, load...).Policies {
+			if p.HeldBack.Mean != 0 {
+				t.Errorf("%s, %s: no budget held it back in %v of its decisions", mode, p.Name, p.HeldBack.Mean)
+			}
+		}
+		for _, p := range replayed(t, append(load, "--max-gpu-budget", "2")...).Policies {
+			if !(p.HeldBack.Mean > 0 && p.HeldBack.Mean <= 1) {
+				t.Errorf("%s, %s: the budget held it back in %v of its decisions", mode, p.Name, p.HeldBack.Mean)
+			}
+		}
+	}
+}
+
+// Less of what fills a replica takes more replicas, by each rule that it is said to.
+func TestUtilizationMovesTheRules(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for _, rule := range []string{"hpa:sla", "keda:sla", "wva-v2:sla"} {
+		hours := func(utilization string) float64 {
+			return replayed(t, "--tp", "1", "--policy", rule, "--hpa-utilization", utilization, "--rate", "20", "--isl", "3000", "--osl", "100", "--duration", "10m").Policies[0].GPUHours.Mean
+		}
+		if few, many := hours("1"), hours("0.4"); many < 1.2*few {
+			t.Errorf("%s: %v GPU-hours at 0.4, %v at 1", rule, many, few)
+		}
+	}
+}
+
+// Engines that nobody named are of the size that takes the fewest GPUs at the load's
+// busiest minute. No other size that attains 99 % takes fewer than nine tenths of them:
+// static-peak sizes by the profile, the choice by simulation.
+func TestReplayChoosesTheCheapestEngines(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for _, c := range []struct{ model, mode string }{{"llama-3.1-8b", "disaggregated"}, {"llama-3.1-70b", "disaggregated"}, {"llama-3.1-70b", "aggregated"}} {
+		load := []string{
+			"--model", c.model, "--gpu", "h100-sxm", "--mode", c.mode, "--ttft", "1000", "--itl", "60", "--sla-stat", "p99",
+			"--rate", "60", "--isl", "2000", "--osl", "100", "--duration", "2m", "--policy", "static-peak",
+		}
+		chosen := replayed(t, load...)
+		if chosen.Fleet.Chosen == "" {
+			t.Fatalf("%+v: nothing says what was chosen", c)
+		}
+		gpus := chosen.Policies[0].GPUHours.Mean
+		fits := 0
+		for _, tp := range tensorSizes() {
+			var out, errs bytes.Buffer
+			args := append([]string{"plimsoll", "planner", "replay", "--format", "json", "--quiet", "--tp", itoa(tp)}, load...)
+			if run(context.Background(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}) != exitDone {
+				continue // no room
+			}
+			fits++
+			var one replayFile
+			if err := json.Unmarshal(out.Bytes(), &one); err != nil {
+				t.Fatal(err)
+			}
+			if x := one.Policies[0]; x.Both.Mean >= 0.99 && x.GPUHours.Mean < 0.9*gpus {
+				t.Errorf("%+v: TP:%d attains %v with %v GPU-hours, the engines chosen (%s) take %v", c, tp, x.Both.Mean, x.GPUHours.Mean, chosen.Fleet.Chosen, gpus)
+			}
+		}
+		if fits == 0 || strings.Contains(c.model, "70b") == (fits == len(tensorSizes())) {
+			t.Errorf("%+v: %d sizes fit", c, fits)
+		}
+	}
 }
 
 // A policy's outcome is its own: not that of those that run beside it, nor of their
@@ -110,7 +190,7 @@ func TestReplayReadsWhatServeReads(t *testing.T) {
 	long(t)
 	t.Parallel()
 	replay := plannerReplayCommand().Flags
-	changed := []string{"policy", "accept-provenance", "adjustment-interval", "metric-pulling-interval"}
+	changed := []string{"ttft", "itl", "max-gpu-budget", "policy", "accept-provenance", "adjustment-interval", "metric-pulling-interval"}
 	for _, f := range plannerFlags() {
 		name := f.Names()[0]
 		i := slices.IndexFunc(replay, func(o cli.Flag) bool { return o.Names()[0] == name })
@@ -133,7 +213,7 @@ func TestReplaySchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"--policy", "default,keda", "--seeds", "3", "--cost-per-gpu-hour", "2", "--replica-lifetime", "2m"},
+		{"--policy", "default,keda", "--seeds", "3", "--cost-per-gpu-hour", "2", "--replica-lifetime", "2m", "--max-gpu-budget", "2"},
 		{"--policy", "static-mean", "--mode", "aggregated"},
 	} {
 		var v any
@@ -193,4 +273,42 @@ func against(schema map[string]any, v any, at string) (out []string) {
 		out = append(out, fmt.Sprintf("%s is %v, want %v", at, v, one))
 	}
 	return out
+}
+
+// Engines hold the longest request that comes, as a plan's do: one GPU that has no room
+// for the model's whole context is chosen where its requests fit.
+func TestReplayChoosesEnginesThatHoldTheLoad(t *testing.T) {
+	long(t)
+	t.Parallel()
+	load := []string{
+		"--model", "qwen3-32b", "--gpu", "h100-sxm", "--mode", "aggregated", "--ttft", "3000", "--itl", "100", "--sla-stat", "p99",
+		"--rate", "0.5", "--isl", "3000", "--osl", "150", "--duration", "2m", "--policy", "static-peak",
+	}
+	f := replayed(t, load...)
+	if f.Fleet.Pools[0].GPUs != 1 || f.Policies[0].Both.Mean < 0.99 || !strings.Contains(f.Fleet.Chosen, "--max-model-len 4096") {
+		t.Errorf("%+v: %s, %v attained", f.Fleet.Pools, f.Fleet.Chosen, f.Policies[0].Both.Mean)
+	}
+	f = replayed(t, append(load, "--max-model-len", "40960")...) // which was asked for
+	if f.Fleet.Pools[0].GPUs == 1 || strings.Contains(f.Fleet.Chosen, "--max-model-len") {
+		t.Errorf("%+v: %s", f.Fleet.Pools, f.Fleet.Chosen)
+	}
+}
+
+// A replay plans by the profile's percentile of ITL where no flag says another, and then
+// does not warn that it takes the other one.
+func TestReplayPlansByTheProfilesITL(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir := estimatedProfile(t, "--sla-stat", "p95", "--itl-of", "gap")
+	for _, of := range []string{"", "gap", "request"} {
+		args := []string{"--profile", dir, "--rate", "2", "--isl", "400", "--osl", "40", "--duration", "1m", "--policy", "static-peak"}
+		if of != "" {
+			args = append(args, "--itl-of", of)
+		}
+		f := replayed(t, args...)
+		other := slices.ContainsFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == "other_itl" })
+		if gaps := f.SLA.ITLOf == profile.OfGap; gaps != (of != "request") || other == gaps {
+			t.Errorf("--itl-of %q: plans by %s, warns of another: %v", of, f.SLA.ITLOf, other)
+		}
+	}
 }

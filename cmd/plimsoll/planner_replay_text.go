@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"plimsoll/engine"
 )
 
 // text is the comparison as people read it.
 func (c comparison) text(b *bytes.Buffer, f replayFile) {
+	implausibleLines(b, f.Warnings)
 	for _, line := range c.head(f) {
 		fmt.Fprintln(b, line)
 	}
@@ -44,7 +47,7 @@ func (c comparison) head(f replayFile) []string {
 	o, d := c.options, c.options.deployment()
 	var engines []string
 	for i, p := range c.fleet.Pools {
-		engines = append(engines, c.fleet.labels[i]+roleWords(d, p.Engine.Role))
+		engines = append(engines, c.fleet.Labels[i]+roleWords(d, p.Engine.Role))
 	}
 	startUp := "a replica starts in " + short(o.startUp)
 	if o.spread > 0 {
@@ -53,9 +56,13 @@ func (c comparison) head(f replayFile) []string {
 	if o.lifetime > 0 {
 		startUp += fmt.Sprintf(" and fails after %s on average", short(o.lifetime))
 	}
-	budget := "no budget"
+	budget := "without a GPU budget"
 	if d.Budget.Max >= 0 {
-		budget = fmt.Sprintf("a budget of %d GPUs", d.Budget.Max)
+		budget = fmt.Sprintf("within a budget of %s", engine.Count(d.Budget.Max, "GPU"))
+	}
+	of := "of each request"
+	if from := o.policies[0].settings.promise; from != "" {
+		of += " (" + from + ")"
 	}
 	seeds := fmt.Sprintf("seed %d", f.Seeds[0])
 	if n := len(f.Seeds); n > 1 {
@@ -65,14 +72,17 @@ func (c comparison) head(f replayFile) []string {
 		strings.ToUpper(f.Provenance.String()) + ", in virtual time — nothing here was measured on a GPU",
 		"Load: " + c.facts.text(o.load.repeat),
 		fmt.Sprintf("Fleet: %s of %s on %s; step times: %s; %s", strings.Join(engines, " + "), f.Fleet.Model, f.Fleet.GPU, f.Fleet.Source, startUp),
-		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms of each request; policies plan by %s, within %s", f.SLA.TTFT, f.SLA.ITL, f.SLA.Planned, budget),
+		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms %s; policies plan by %s, %s", f.SLA.TTFT, f.SLA.ITL, of, d.SLA.By(), budget),
 		fmt.Sprintf("Replayed: %s, %s; metrics are %s old when a decision sees them", short(c.length()), seeds, short(o.delay)),
 	}
-	if c.fleet.ttft.Known() {
-		lines = append(lines, "Model error of TTFT: "+shownError(c.fleet.ttft))
+	if o.chosen != "" {
+		lines = append(lines, "Engines: "+o.chosen)
 	}
-	if c.fleet.itl.Known() {
-		lines = append(lines, "Model error of ITL: "+shownError(c.fleet.itl))
+	if c.fleet.TTFTError.Known() {
+		lines = append(lines, "Model error of TTFT: "+c.fleet.TTFTError.Words())
+	}
+	if c.fleet.ITLError.Known() {
+		lines = append(lines, "Model error of ITL: "+c.fleet.ITLError.Words())
 	}
 	return lines
 }
@@ -150,12 +160,6 @@ func (m seedMean) figure() string {
 func (c comparison) foot(f replayFile) []string {
 	t := replayTerms()
 	lines := []string{t[0].text(), t[1].text() + "; " + t[2].text()}
-	switch {
-	case c.hindsight.short:
-		lines = append(lines, fmt.Sprintf("bound: no schedule that was tried meets both promises of 99 %% of the requests; one that did would take %s GPU-hours or more", f.Bound.figure()))
-	case len(c.hindsight.bound) > 0:
-		lines = append(lines, fmt.Sprintf("bound: no schedule that meets both promises of 99 %% of the requests takes less than %s GPU-hours", f.Bound.figure()))
-	}
 	for _, p := range f.Policies {
 		lines = append(lines, p.Name+": "+p.begins())
 	}
@@ -184,11 +188,15 @@ func (t meaning) text() string { return t.word + ": " + t.means }
 
 // begins says what a policy is, and what it began with.
 func (p replayPolicyFile) begins() string {
-	return fmt.Sprintf("%s; every %s, from %s", p.About, short(time.Duration(p.Interval*float64(time.Second))), p.Start)
+	s := fmt.Sprintf("%s; every %s, from %s", p.About, short(time.Duration(p.Interval*float64(time.Second))), p.Start)
+	if p.HeldBack.Mean > 0 {
+		s += "; the budget held it back in " + p.HeldBack.share() + " of decisions"
+	}
+	return s
 }
 
 // note is a policy's result in one line.
 func (x outcomeOf) note() string {
 	r := x.results[0]
-	return fmt.Sprintf("%s of %d requests met both promises, with %.4g GPU-hours and %d scalings", percent(r.Attainment.Both), r.Requests, r.GPUHours, r.Scales)
+	return fmt.Sprintf("%s of %s met both promises, with %.4g GPU-hours and %s", percent(r.Attainment.Both), engine.Count(r.Requests, "request"), r.GPUHours, engine.Count(r.Scales, "scaling"))
 }

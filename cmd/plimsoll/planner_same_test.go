@@ -65,13 +65,13 @@ func replaySeen(t *testing.T, file string) (s plannerSettings, scenario replay.S
 }
 
 // promise changes what a profile says was promised.
-func promise(t *testing.T, dir string, stat profile.Statistic, perRequest bool) {
+func promise(t *testing.T, dir string, stat profile.Statistic, of profile.ITLOf) {
 	t.Helper()
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.SLA.Stat, rec.SLA.PerRequest = stat, perRequest
+	rec.SLA.Stat, rec.SLA.ITLOf = stat, of
 	if err := store.WriteRecommendation(dir, rec); err != nil {
 		t.Fatal(err)
 	}
@@ -80,32 +80,34 @@ func promise(t *testing.T, dir string, stat profile.Statistic, perRequest bool) 
 // One configuration file makes planner serve and planner replay promise the same,
 // decide as often, and decide the same on the same observations.
 func TestServeAndReplayJudgeAlike(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := estimatedProfile(t)
 	for _, c := range []struct {
-		name       string
-		stat       profile.Statistic // the profile's
-		gaps       bool
-		more       string
-		perRequest bool
+		name     string
+		stat     profile.Statistic // the profile's
+		of       profile.ITLOf
+		more     string
+		promised profile.ITLOf
 	}{
-		{"a profile by gaps", profile.P99, true, "", false},
-		{"a profile by requests", profile.P99, false, "", true},
-		{"a profile by means", profile.Mean, true, "", false},
-		{"a profile by means, told another promise", profile.Mean, true, "sla-stat: p99\n", true},
-		{"a profile by gaps, told another promise", profile.P99, true, "sla-stat: p95\n", true},
-		{"by load", profile.P99, false, "policy: load\n", true},
-		{"by Dynamo's", profile.P99, false, "policy: upstream\nadjustment-interval: 30\n", true},
+		{"a profile by gaps", profile.P99, profile.OfGap, "", profile.OfGap},
+		{"a profile by requests", profile.P99, profile.OfRequest, "", profile.OfRequest},
+		{"a profile by requests, told gaps", profile.P99, profile.OfRequest, "itl-of: gap\n", profile.OfGap},
+		{"a profile by means", profile.Mean, profile.OfRequest, "", profile.OfRequest},
+		{"a profile by means, told another promise", profile.Mean, profile.OfRequest, "sla-stat: p99\n", profile.OfRequest},
+		{"a profile by gaps, told another promise", profile.P99, profile.OfGap, "sla-stat: p95\n", profile.OfRequest},
+		{"by load", profile.P99, profile.OfRequest, "policy: load\n", profile.OfRequest},
+		{"by Dynamo's", profile.P99, profile.OfRequest, "policy: upstream\nadjustment-interval: 30\n", profile.OfRequest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			promise(t, dir, c.stat, !c.gaps)
+			promise(t, dir, c.stat, c.of)
 			file := configFile(t, "profile: "+dir+"\naccept-provenance: estimated\nmax-gpu-budget: 60\n"+c.more)
 			served, err := parsedPlanner(t, "--config", file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s, scenario, seen := replaySeen(t, file)
-			if got := served[0].deployment; got.SLA.PerRequest != c.perRequest || !reflect.DeepEqual(got, s.deployment) {
+			if got := served[0].deployment; got.SLA.ITLOf != c.promised || !reflect.DeepEqual(got, s.deployment) {
 				t.Errorf("serve keeps %+v, replay %+v", got, s.deployment)
 			}
 			if got := served[0].pace(); got != scenario.Pace {

@@ -13,7 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
+	"plimsoll/planner/policy"
 	"plimsoll/planner/serve"
+	"plimsoll/profile"
 )
 
 func plannerServeCommand() *cli.Command {
@@ -79,6 +82,9 @@ func servePlanner(c *cli.Context) error {
 	if err := namesDiffer(units); err != nil {
 		return err
 	}
+	for _, name := range shared.Without() {
+		say(out.err, "warning", "%s gets no replica: the shared budget is too small for one replica of each of its pools beside the other deployments", name)
+	}
 	sites, err := openSites(whole, units, out)
 	defer func() {
 		for _, s := range sites {
@@ -104,15 +110,15 @@ func namesDiffer(units []*plannerUnit) error {
 	for _, u := range units {
 		name, file := u.settings.name, u.settings.stateFile
 		if seen[name] {
-			return usagef("two deployments are of the namespace %q: each needs its own", name)
+			return field.Errorf("two deployments are of the namespace %q: each needs its own", name)
 		}
 		if other, ok := files[file]; ok && file != "" && file != "none" {
-			return usagef("--state-file %s is of both %s and %s: each deployment needs its own", file, other, name).
-				hint("without --state-file each has one")
+			return field.Errorf("--state-file %s is of both %s and %s: each deployment needs its own", file, other, name).
+				Hint("without --state-file each has one")
 		}
 		if other, ok := leases[u.lease]; ok && u.lease != "" {
-			return usagef("--lease of both %s and %s is %s: only one of them would act", other, name, u.lease).
-				hint("lease: among each deployment's own keys")
+			return field.Errorf("--lease of both %s and %s is %s: only one of them would act", other, name, u.lease).
+				Hint("lease: among each deployment's own keys")
 		}
 		seen[name], files[file], leases[u.lease] = true, name, name
 	}
@@ -128,6 +134,24 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	s, err := parsePlanner(c)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case s.surfaces.dir != "":
+	case !s.advise && !c.IsSet("policy"):
+		which := "thresholds"
+		if s.load == policy.DefaultLoad() {
+			which = "default thresholds"
+		}
+		say(out.err, "warning", "%s: no --profile: replicas follow the %s of --policy load, on queue (%g, %g) and KV use (%g, %g), and no SLA", s.name, which, s.load.QueueUp, s.load.QueueDown, s.load.KVUp, s.load.KVDown)
+		say(out.err, "hint", "give --profile DIR of profile-sla, or --policy load to choose this")
+	case !out.quiet:
+		say(out.err, "note", "%s: without --profile the policy is load: it scales by thresholds on queue (%g, %g) and KV use (%g, %g), and knows no SLA", s.name, s.load.QueueUp, s.load.QueueDown, s.load.KVUp, s.load.KVDown)
+	}
+	for _, w := range profile.Implausible(s.surfaces.caveats(s.deployment.SLA.ITLOf)) {
+		say(out.err, "warning", "%s: %s", s.name, w.Message)
+	}
+	if sla := s.deployment.SLA; s.promise != "" && s.policy != "load" && !out.quiet {
+		say(out.err, "note", "%s: keeps TTFT %g ms and ITL %g ms: %s", s.name, profile.Milliseconds(sla.TTFT), profile.Milliseconds(sla.ITL), s.promise)
 	}
 	core, err := s.core()
 	if err != nil {
@@ -153,7 +177,7 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 		Budget: shared, Priority: s.priority, Weight: s.weight, Advise: s.advise, StatePath: path, On: out.take, Lead: u.elect,
 	}
 	if u.runner, err = serve.New(o); err != nil {
-		return u, usagef("%v", err)
+		return u, field.Errorf("%v", err)
 	}
 	return u, nil
 }
@@ -166,7 +190,7 @@ func (s plannerSettings) statePath() (string, error) {
 		return "", err
 	}
 	if err := serve.CheckState(path, s.name); err != nil {
-		return "", usagef("--state-file: %v", err).hint("%s; or a FILE in a folder that can be written", stateAdvice)
+		return "", field.Errorf("--state-file: %v", err).Hint("%s; or a FILE in a folder that can be written", stateAdvice)
 	}
 	return path, nil
 }
@@ -188,13 +212,13 @@ func (s plannerSettings) stateName() (string, error) {
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usagef("there is no home directory to remember in: %v", err).hint("--state-file FILE, or --state-file none")
+			return "", field.Errorf("there is no home directory to remember in: %v", err).Hint("--state-file FILE, or --state-file none")
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
 	dir := filepath.Join(base, "plimsoll")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", withHint(fmt.Errorf("the folder of the state file: %w", err), "--state-file FILE, or --state-file none")
+		return "", field.WithHint(fmt.Errorf("the folder of the state file: %w", err), "--state-file FILE, or --state-file none")
 	}
 	return filepath.Join(dir, "planner-"+s.name+".json"), nil
 }
@@ -226,7 +250,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site
 	err := context.Cause(ctx)
 	var memory *serve.StateFileError
 	if errors.As(err, &memory) {
-		return usagef("--state-file: %v", err).hint(stateAdvice)
+		return field.Errorf("--state-file: %v", err).Hint(stateAdvice)
 	}
 	if !errors.Is(err, context.Canceled) {
 		return err

@@ -2,13 +2,13 @@ package main
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
 	"plimsoll/planner/forecast"
@@ -22,6 +22,7 @@ type plannerSettings struct {
 	name       string
 	model      string // empty: whichever is served
 	deployment planner.Deployment
+	promise    string // whose the SLA is; empty: the flags'
 	advise     bool
 	blocking   bool
 	priority   int
@@ -54,16 +55,21 @@ type profileSurfaces struct {
 	rec        store.Recommendation
 	provenance profile.Provenance
 	workload   store.Lengths
+	doubts     []profile.Warning // of surfaces without a recommendation
 }
 
 // parsePlanner reads the settings of one deployment.
 func parsePlanner(c *cli.Context) (plannerSettings, error) {
 	p := &parser{c: c}
 	s := plannerSettings{policy: p.choice("policy", servedPolicies()...)}
-	if dir := p.name("profile"); dir != "" && p.err == nil {
+	dir := p.name("profile")
+	if dir == "" && !p.c.IsSet("policy") {
+		s.policy = "load" // the only one that needs none
+	}
+	if dir != "" && p.err == nil {
 		s.surfaces, p.err = loadSurfaces(dir, p)
 	} else if s.policy != "load" {
-		p.fail(usagef("--policy %s plans by a profile: --profile is missing", s.policy).hint("plimsoll profile-sla writes one; --policy load needs none"))
+		p.fail(field.Errorf("--policy %s plans by a profile: --profile is missing", s.policy).Hint("plimsoll profile-sla writes one; --policy load needs none"))
 	}
 	p.fitPolicies(s.policy)
 	return s.parse(p)
@@ -73,24 +79,27 @@ func parsePlanner(c *cli.Context) (plannerSettings, error) {
 func (s plannerSettings) parse(p *parser) (plannerSettings, error) {
 	s.name, s.model, s.advise = p.name("namespace"), p.name("served-model-name"), p.c.Bool("no-operation")
 	if s.name == "" || strings.ContainsAny(s.name, "/ \t\n") {
-		p.fail(usagef("--namespace %q: want a name without spaces and slashes", p.c.String("namespace")))
+		p.fail(field.Errorf("--namespace %q: want a name without spaces and slashes", p.c.String("namespace")))
 	}
-	s.deployment = parseDeployment(p, s.surfaces.rec)
+	s.deployment, s.promise = parseDeployment(p, s.surfaces.rec), promiseFrom(p.c)
 	s.parseRules(p)
 	s.parseForecast(p)
 	s.startTimeout = p.duration("start-timeout")
 	s.priority, s.weight = p.integer("priority", -1000, 1000, 0), p.integer("weight", 1, 1000, 1)
 	s.stateFile = p.name("state-file")
+	if s.policy != "load" { // which looks at no SLA
+		p.fail(notPromised(s.deployment.SLA))
+	}
 	if p.err == nil {
 		if err := s.deployment.Check(); err != nil {
-			p.fail(usagef("%v", err))
+			p.fail(field.Errorf("%v", err))
 		}
 	}
 	return s, p.err
 }
 
-// parseDeployment reads pools, budget and SLA: flags first, then the profile,
-// then the defaults.
+// parseDeployment reads pools, budget and SLA: flags first, then the profile, then,
+// but for the SLA, the defaults.
 func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	d := planner.Deployment{
 		SLA:    parsePromise(p, rec),
@@ -112,12 +121,12 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 		mode = store.Mode(p.choice("mode", string(store.Disaggregated), string(store.Aggregated)))
 	}
 	if mode == store.Aggregated {
-		pick := rec.Aggregated
-		if pick == nil {
-			pick = rec.Decode
-		}
-		d.Pools = []planner.Pool{pool(engine.RoleAggregated, "decode-engine-num-gpu", pick)}
+		d.Pools = []planner.Pool{pool(engine.RoleAggregated, "decode-engine-num-gpu", rec.PickOf(engine.RoleAggregated))}
 		return d
+	}
+	if rec.Mode == store.Aggregated {
+		p.fail(field.Errorf("--mode disaggregated: the profile %s is of aggregated engines, and has no picks of prefill and decode", p.name("profile")).
+			Hint("leave --mode out, or plimsoll profile-sla --mode disaggregated picks those"))
 	}
 	d.Pools = []planner.Pool{pool(engine.RolePrefill, "prefill-engine-num-gpu", rec.Prefill), pool(engine.RoleDecode, "decode-engine-num-gpu", rec.Decode)}
 	return d
@@ -125,9 +134,9 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 
 // parsePromise reads what planner serve keeps and planner replay plans by. A
 // percentile is one of requests, as attainment counts them; of single gaps only where
-// the profile's own SLA says so, and no flag says another.
+// a flag says so, or the profile's own SLA and no flag says another. What nobody says is 0.
 func parsePromise(p *parser, rec store.Recommendation) profile.SLA {
-	sla := profile.SLA{TTFT: 500 * time.Millisecond, ITL: 50 * time.Millisecond, Stat: profile.Mean}
+	sla := profile.SLA{Stat: profile.Mean, ITLOf: profile.OfRequest}
 	if rec.SLA.TTFTMillis > 0 {
 		sla = rec.SLA.SLA()
 	}
@@ -140,11 +149,42 @@ func parsePromise(p *parser, rec store.Recommendation) profile.SLA {
 	if p.c.IsSet("sla-stat") {
 		stat, err := profile.ParseStatistic(p.c.String("sla-stat"))
 		if err != nil {
-			p.fail(usagef("--sla-stat: %v", err))
+			p.fail(field.Errorf("--sla-stat: %v", err))
 		}
-		sla.Stat, sla.PerRequest = stat, stat.Quantile() > 0
+		sla.Stat, sla.ITLOf = stat, profile.OfRequest
 	}
+	sla.ITLOf = p.itlOf(sla.Stat, sla.ITLOf)
 	return sla
+}
+
+// notPromised refuses an SLA of which something is missing; nil where nothing is.
+func notPromised(sla profile.SLA) *field.Error {
+	var missing []string
+	if sla.TTFT == 0 {
+		missing = append(missing, "--ttft")
+	}
+	if sla.ITL == 0 {
+		missing = append(missing, "--itl")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return field.Errorf("%s missing: which latencies are to be kept, in ms", strings.Join(missing, " and ")+map[int]string{1: " is", 2: " are"}[len(missing)]).
+		Hint("for example --ttft 500 --itl 50; a profile of profile-sla has those that it was made for")
+}
+
+// promiseFrom says which part of an SLA is the profile's; empty where flags say both.
+func promiseFrom(c *cli.Context) string {
+	switch ttft, itl := c.IsSet("ttft"), c.IsSet("itl"); {
+	case ttft && itl:
+		return ""
+	case ttft:
+		return "the ITL is the profile's"
+	case itl:
+		return "the TTFT is the profile's"
+	default:
+		return "both are the profile's"
+	}
 }
 
 // pace is how often the planner decides.
@@ -177,8 +217,8 @@ func (s *plannerSettings) parseRules(p *parser) {
 		s.pulse, s.steady = pulse(s.interval), true
 	}
 	if p.c.IsSet("metric-pulling-interval") && s.pull > s.pulse {
-		p.fail(usagef("--metric-pulling-interval %v: --policy %s decides every %v, and has to look at least as often", s.pull, s.policy, s.pulse).
-			hint("--metric-pulling-interval %v or less, or a longer --adjustment-interval", s.pulse))
+		p.fail(field.Errorf("--metric-pulling-interval %v: --policy %s decides every %v, and has to look at least as often", s.pull, s.policy, s.pulse).
+			Hint("--metric-pulling-interval %v or less, or a longer --adjustment-interval", s.pulse))
 	}
 	s.noCorrection = p.c.Bool("no-correction")
 	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.Static), string(planner.HoldIfHigher)))
@@ -189,11 +229,12 @@ func (s *plannerSettings) parseRules(p *parser) {
 	}
 
 	s.load = policy.DefaultLoad()
-	if t := s.surfaces.rec.Thresholds; t.DecodeKVUtilization.Upper > 0 {
-		s.load = policy.LoadOptions{
-			KVUp: t.DecodeKVUtilization.Upper, KVDown: t.DecodeKVUtilization.Lower,
-			QueueUp: t.PrefillQueueSize.Upper, QueueDown: t.PrefillQueueSize.Lower,
-		}
+	t := s.surfaces.rec.Thresholds
+	if kv := t.LoadKV(); kv.Upper > 0 {
+		s.load.KVUp, s.load.KVDown = kv.Upper, kv.Lower
+	}
+	if queue := t.PrefillQueueSize; queue.Upper > 0 {
+		s.load.QueueUp, s.load.QueueDown = queue.Upper, queue.Lower
 	}
 	for flag, to := range map[string]*float64{
 		"decode-kv-scale-up-threshold": &s.load.KVUp, "decode-kv-scale-down-threshold": &s.load.KVDown,
@@ -240,7 +281,7 @@ func (s *plannerSettings) parseForecast(p *parser) {
 	s.forecast, s.warmup = o, p.name("load-predictor-warmup-trace")
 	if p.err == nil {
 		if err := o.Check(); err != nil {
-			p.fail(usagef("%v", err))
+			p.fail(field.Errorf("%v", err))
 		}
 	}
 }
@@ -252,12 +293,9 @@ func (p *parser) inSeconds(name string, least, absent time.Duration) time.Durati
 	if s == "" {
 		return absent
 	}
-	d, err := time.ParseDuration(s)
-	if v, no := strconv.ParseFloat(s, 64); no == nil {
-		d, err = time.Duration(min(v, 2*maxInterval.Seconds())*float64(time.Second)), nil
-	}
+	d, err := parseTime(s, time.Second)
 	if err != nil || d < least || d > maxInterval {
-		p.fail(usagef("--%s %q: want seconds from %g to %g, or a time such as 90s or 3m", name, s, least.Seconds(), maxInterval.Seconds()))
+		p.fail(field.Errorf("--%s %q: want seconds from %g to %g, or a time such as 90s or 3m", name, s, least.Seconds(), maxInterval.Seconds()))
 		return absent
 	}
 	return d

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,11 +122,37 @@ func TestPlannerDefaults(t *testing.T) {
 	if s.interval != 30*time.Second || s.pull != time.Second || s.name != "dynamo" || !s.blocking {
 		t.Errorf("%+v", s)
 	}
-	if d := s.deployment; d.Budget.Max != 8 || d.Budget.Min != 1 || d.SLA.TTFT != 500*time.Millisecond || d.SLA.ITL != 50*time.Millisecond || d.Pools[0].Min != 1 || d.Pools[1].GPUs != 1 {
+	if d := s.deployment; d.Budget.Max != 8 || d.Budget.Min != 1 || d.SLA.TTFT != 0 || d.SLA.ITL != 0 || d.Pools[0].Min != 1 || d.Pools[1].GPUs != 1 {
 		t.Errorf("%+v", d)
 	}
 	if l := s.load; l.KVUp != 0.9 || l.KVDown != 0.5 || l.QueueUp != 0.5 || l.QueueDown != 0.2 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// Latencies that neither a flag nor the profile states are asked for, all at once, where
+// the policy plans by them.
+func TestPlannerAsksForTheSLA(t *testing.T) {
+	t.Parallel()
+	dir := dynamoFolder(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--ttft and --itl are missing: "},
+		{[]string{"--ttft", "500"}, "--itl is missing: "},
+		{[]string{"--itl", "50", "--policy", "upstream"}, "--ttft is missing: "},
+		{[]string{"--itl", "50", "--ttft", "500"}, ""},
+		{[]string{"--policy", "load"}, ""},
+	} {
+		_, err := parsedPlanner(t, append([]string{"--profile", dir, "--accept-provenance", "published"}, c.args...)...)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%q: %v, want %q", c.args, err, c.want)
+		}
+	}
+	all, err := parsedPlanner(t, "--profile", plannerProfile(t), "--itl", "30")
+	if err != nil || all[0].deployment.SLA.TTFT == 0 || all[0].promise != "the TTFT is the profile's" {
+		t.Errorf("%v: %+v", err, all)
 	}
 }
 
@@ -204,7 +231,7 @@ func TestPlannerRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "--profile is missing"},
+		{[]string{"--policy", "default"}, "--profile is missing"},
 		{[]string{"--profile", t.TempDir()}, "--profile"},
 		{[]string{"--profile", weak}, "its latencies are estimated, not measured"},
 		{[]string{"--profile", dir, "--max-gpu-budget", "2"}, "the budget of 2 GPUs is below the 3"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/serve"
 )
 
@@ -74,8 +75,8 @@ func openSite(c *cli.Context, units []*plannerUnit, out *plannerOutputs) (*plann
 		return nil, p.err
 	}
 	if !loopback(addr) && token == "" && (tlsConfig == nil || tlsConfig.ClientCAs == nil) {
-		return nil, usagef("--listen %s is reached from other machines, and whoever reaches it scales the fleet", addr).
-			hint("--token-file FILE, or --tls-cert, --tls-key and --tls-client-ca; --listen 127.0.0.1:9085 is for this machine only")
+		return nil, field.Errorf("--listen %s is reached from other machines, and whoever reaches it scales the fleet", addr).
+			Hint("--token-file FILE, or --tls-cert, --tls-key and --tls-client-ca; --listen 127.0.0.1:9085 is for this machine only")
 	}
 	o := siteOptions(units, out)
 	o.Token, o.Hosts = token, fields(c.String("allow-host"))
@@ -87,7 +88,7 @@ func newSite(addr string, tlsConfig *tls.Config, h http.Handler, out *plannerOut
 	var config net.ListenConfig
 	ln, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, withHint(err, "--listen and --metrics-listen take other addresses; --listen '' does without page and control")
+		return nil, field.WithHint(err, "--listen and --metrics-listen take other addresses; --listen '' does without page and control")
 	}
 	scheme := "http"
 	if tlsConfig != nil {
@@ -116,7 +117,7 @@ func isAddress(flag, addr string) error {
 		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 	}
 	if err != nil {
-		return usagef("--%s %q: want HOST:PORT, such as 127.0.0.1:9085, ports from 0 to 65535", flag, addr).hint("--%s '' does without", flag)
+		return field.Errorf("--%s %q: want HOST:PORT, such as 127.0.0.1:9085, ports from 0 to 65535", flag, addr).Hint("--%s '' does without", flag)
 	}
 	return nil
 }
@@ -136,24 +137,6 @@ func fields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// secretFile reads a file that holds one secret; "" where no file is named.
-func (p *parser) secretFile(name string) string {
-	path := p.name(name)
-	if path == "" || p.err != nil {
-		return ""
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		p.fail(usagef("--%s: %v", name, err))
-		return ""
-	}
-	secret := strings.TrimSpace(string(b))
-	if secret == "" || strings.ContainsAny(secret, "\r\n") {
-		p.fail(usagef("--%s %s: want one line with the secret", name, path))
-	}
-	return secret
-}
-
 // tls is the site's encryption; nil where there is none.
 func (p *parser) tls() *tls.Config {
 	cert, key, ca := p.name("tls-cert"), p.name("tls-key"), p.name("tls-client-ca")
@@ -161,27 +144,28 @@ func (p *parser) tls() *tls.Config {
 		return nil
 	}
 	if cert == "" || key == "" {
-		p.fail(usagef("--tls-cert and --tls-key go together, and --tls-client-ca needs both"))
+		p.fail(field.Errorf("--tls-cert and --tls-key go together, and --tls-client-ca needs both"))
 		return nil
 	}
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		p.fail(usagef("--tls-cert %s, --tls-key %s: %v", cert, key, err))
+		p.fail(field.Errorf("--tls-cert %s, --tls-key %s: %v", cert, key, err))
 		return nil
 	}
+	p.warnReadable("tls-key", key)
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if ca == "" {
 		return config
 	}
 	b, err := os.ReadFile(ca)
 	if err != nil {
-		p.fail(usagef("--tls-client-ca: %v", err))
+		p.fail(field.Errorf("--tls-client-ca: %v", err))
 		return nil
 	}
 	// Probes come without a certificate; everything else is refused without one.
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 	if !config.ClientCAs.AppendCertsFromPEM(b) {
-		p.fail(usagef("--tls-client-ca %s: it holds no certificate", ca))
+		p.fail(field.Errorf("--tls-client-ca %s: it holds no certificate", ca))
 	}
 	return config
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 	"plimsoll/planner/observe"
@@ -34,7 +35,7 @@ func (u *plannerUnit) source(c *cli.Context) (planner.Source, error) {
 	}
 	server, err := observe.Dial(observe.Options{URL: endpoint, BearerToken: p.secretFile("prometheus-bearer-token-file"), Timeout: 10 * time.Second})
 	if err != nil {
-		p.fail(usagef("--prometheus-endpoint: %v", err))
+		p.fail(field.Errorf("--prometheus-endpoint: %v", err))
 	}
 	selectors := map[planner.Role]map[string]string{}
 	for _, pool := range u.settings.deployment.Pools {
@@ -61,7 +62,7 @@ func (p *parser) selector(role string) map[string]string {
 	for _, pair := range fields(p.c.String(flag)) {
 		label, value, ok := strings.Cut(pair, "=")
 		if !ok || label == "" {
-			p.fail(usagef("--%s %q: want label=value, several separated by commas", flag, pair))
+			p.fail(field.Errorf("--%s %q: want label=value, several separated by commas", flag, pair))
 			return nil
 		}
 		out[label] = strings.Trim(value, `"`)
@@ -77,7 +78,7 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 	}
 	where := p.c.String("environment")
 	if len(given) == 0 && where != "local" {
-		return nil, usagef("nothing to observe: want --prometheus-endpoint, or --metrics-endpoints")
+		return nil, field.Errorf("nothing to observe: want --prometheus-endpoint, or --metrics-endpoints")
 	}
 	if err := u.settings.wakes(given); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 	if where == "local" {
 		path, err := local.Path(u.settings.name)
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, field.Errorf("%v", err)
 		}
 		list = func(context.Context) ([]observe.Endpoint, error) { return withWorkers(path, given) }
 	}
@@ -98,8 +99,8 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 func (s plannerSettings) wakes(given []observe.Endpoint) error {
 	off := slices.ContainsFunc(s.deployment.Pools, func(p planner.Pool) bool { return p.Min == 0 })
 	if off && !slices.ContainsFunc(given, func(e observe.Endpoint) bool { return e.Role == "" }) {
-		return usagef("--min-endpoint 0: what engines that are switched off would be asked to do is seen by no engine, and nothing would wake them").
-			hint("--metrics-endpoints frontend=http://HOST:PORT/metrics names what sees requests first, --prometheus-endpoint has its metrics, too; or --min-endpoint 1")
+		return field.Errorf("--min-endpoint 0: what engines that are switched off would be asked to do is seen by no engine, and nothing would wake them").
+			Hint("--metrics-endpoints frontend=http://HOST:PORT/metrics names what sees requests first, --prometheus-endpoint has its metrics, too; or --min-endpoint 1")
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func metricsEndpoints(s string) ([]observe.Endpoint, error) {
 	for _, pair := range fields(s) {
 		role, address, ok := strings.Cut(pair, "=")
 		bad := func(why string) error {
-			return usagef("--metrics-endpoints %q: %s", pair, why).hint("frontend=http://HOST:PORT/metrics, prefill=…, decode=…, aggregated=…")
+			return field.Errorf("--metrics-endpoints %q: %s", pair, why).Hint("frontend=http://HOST:PORT/metrics, prefill=…, decode=…, aggregated=…")
 		}
 		if !ok {
 			return nil, bad("want role=URL")

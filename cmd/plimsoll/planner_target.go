@@ -2,13 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/command"
+	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 	"plimsoll/planner/connect/virtual"
@@ -23,7 +29,7 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 	only := func(environment string, flags ...string) {
 		p.needs(where == environment, "with --environment "+environment, flags...)
 	}
-	only("local", "prefill-command", "decode-command", "aggregated-command", "ready-path", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
+	only("local", "prefill-command", "decode-command", "aggregated-command", "env-from", "ready-path", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
 	only("kubernetes", "kubeconfig", "context", "kube-namespace", "deployment", "target", "lease")
 	only("virtual", "scaling-max-wait")
 	if p.err != nil {
@@ -41,8 +47,11 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 
 // local makes worker processes of this machine.
 func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, error) {
+	if u.settings.advise && !p.anyWorkerCommand() {
+		return u.reader(out)
+	}
 	o := local.Options{
-		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p),
+		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p), Secrets: p.fromEnvironment("env-from"),
 		Log: func(format string, args ...any) {
 			if !out.quiet {
 				say(out.err, "local", format, args...)
@@ -56,13 +65,13 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 	if p.c.IsSet("etcd-endpoints") {
 		leases, err := virtual.NewLeases(etcdOptions(p.c))
 		if err != nil {
-			return nil, usagef("%v", err)
+			return nil, field.Errorf("%v", err)
 		}
 		o.Leases, u.close = leases, append(u.close, leases.Close)
 	}
 	t, err := local.New(o)
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	run := t.Run
 	if p.c.Bool("stop-workers") {
@@ -70,6 +79,27 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 	}
 	u.run, u.close = append(u.run, run), append(u.close, t.Close)
 	return t, nil
+}
+
+// anyWorkerCommand reports whether a flag says how a worker is started.
+func (p *parser) anyWorkerCommand() bool {
+	return p.c.IsSet("prefill-command") || p.c.IsSet("decode-command") || p.c.IsSet("aggregated-command")
+}
+
+// reader looks at the workers that other programs run here, for advice alone.
+func (u *plannerUnit) reader(out *plannerOutputs) (planner.Target, error) {
+	path, err := local.Path(u.settings.name)
+	if err != nil {
+		return nil, field.Errorf("%v", err)
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !out.quiet {
+		say(out.err, "note", "%s: no state file at %s: how many replicas run is not known, and decisions count from 0", u.settings.name, path)
+	}
+	r := local.Reader{Path: path}
+	for _, pool := range u.settings.deployment.Pools {
+		r.Roles = append(r.Roles, pool.Role)
+	}
+	return r, nil
 }
 
 // localPools are the commands that start the workers of each pool.
@@ -84,17 +114,42 @@ func (u *plannerUnit) localPools(p *parser) []local.Pool {
 		flag := string(pool.Role) + "-command"
 		argv := p.name(flag)
 		if argv == "" {
-			p.fail(usagef("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
-				hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag))
+			without := "--no-operation observes without one"
+			if u.settings.advise {
+				without = "--no-operation needs no command: leave out the other worker commands too"
+			}
+			p.fail(field.Errorf("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
+				Hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag).
+				Hint("%s", without))
 			break
 		}
+		template := command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace}
+		credentialsOf(p.c).add(template.Secrets()...)
+		warnLiteral(p.c, "--"+flag, template.Secrets(), "--env-from NAME: workers take the variable from the planner's own environment")
 		pools = append(pools, local.Pool{
 			Component: component, DrainsOnTERM: p.c.Bool("drains-on-term"),
-			Config:   u.settings.engineConfig(pool),
-			Template: command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace},
+			Config: u.settings.engineConfig(pool), Template: template,
 		})
 	}
 	return pools
+}
+
+// fromEnvironment are the values of the variables that a flag names: workers inherit
+// them, and nothing else may hold them. Each has to be there, since a worker without
+// its token fails later and elsewhere.
+func (p *parser) fromEnvironment(flag string) []string {
+	var values []string
+	for _, name := range fields(p.c.String(flag)) {
+		value := os.Getenv(name)
+		if value == "" {
+			p.fail(field.Errorf("--%s: the variable %q of the environment is not set, or empty", flag, redact.Text(name)).
+				Hint("export %s=… before the planner starts, or leave it out of --%s", redact.Text(name), flag))
+			return nil
+		}
+		values = append(values, value)
+	}
+	credentialsOf(p.c).add(values...)
+	return values
 }
 
 // workerGPUs are those that workers may have: the ones named, or all that are
@@ -104,7 +159,7 @@ func (p *parser) workerGPUs(slots int) ([]string, error) {
 	if list := p.name("gpus"); list != "" && p.err == nil {
 		var err error
 		if ids, err = local.ParseGPUs(list); err != nil {
-			p.fail(usagef("--gpus: %v", err))
+			p.fail(field.Errorf("--gpus: %v", err))
 		}
 	}
 	if p.err != nil || len(ids) > 0 || slots > 0 {
@@ -112,7 +167,7 @@ func (p *parser) workerGPUs(slots int) ([]string, error) {
 	}
 	ids, err := visibleGPUs()
 	if err != nil {
-		return nil, withHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
+		return nil, field.WithHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
 	}
 	return ids, nil
 }
@@ -165,7 +220,7 @@ func (s plannerSettings) engineConfig(pool planner.Pool) engine.Config {
 
 // visibleGPUs are this machine's, within CUDA_VISIBLE_DEVICES.
 func visibleGPUs() ([]string, error) {
-	cat, err := loadCatalog("")
+	cat, err := catalog.Load("")
 	if err != nil {
 		return nil, err
 	}

@@ -19,11 +19,11 @@ func (t tuning) config(f tuneFile) ([]byte, error) {
 	if f.Recommended {
 		tuned = t.options.changed(t.found.Best.Setting)
 	}
-	c := t.options.context
+	c := t.options.replay.context
 	for _, name := range configKeys(c.Command.Flags, t.options.parameters) {
 		if v, ok := tuned[name]; ok {
 			doc = append(doc, item(name, yamlValue(v)))
-		} else if c.IsSet(name) {
+		} else if c.IsSet(name) || name == "max-gpu-budget" { // whose default is another one in planner serve
 			doc = append(doc, item(name, yamlValue(c.Value(name))))
 		}
 	}
@@ -101,7 +101,7 @@ func (t tuning) provenance(f tuneFile) []string {
 	for _, w := range f.Warnings {
 		lines = append(lines, "warning: "+w.Message)
 	}
-	if t.options.replay.fleet.profile == "" {
+	if t.options.replay.fleet.Profile == "" {
 		lines = append(lines, "the engines were the latency model's: planner serve wants a --profile of its own")
 	}
 	if !policyOf(f.Policy).serves {

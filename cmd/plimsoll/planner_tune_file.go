@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/planner/replay"
 	"plimsoll/planner/tune"
 	"plimsoll/profile"
@@ -72,7 +73,8 @@ type tuneFiguresFile struct {
 	GPUHours seedMean `json:"gpu_hours"`
 	Money    seedMean `json:"usd,omitzero"`
 	Scalings seedMean `json:"scalings"`
-	Holds    bool     `json:"holds"` // the target, with all of the interval
+	HeldBack seedMean `json:"held_back_by_budget,omitzero"` // share of the decisions
+	Holds    bool     `json:"holds"`                        // the target, with all of the interval
 }
 
 // tuneDifferenceFile is paired by seed.
@@ -159,7 +161,7 @@ func (t tuning) figuresFile(results []replay.Result) tuneFiguresFile {
 		Both: over(attained), TTFT: over(func(r replay.Result) float64 { return r.Attainment.TTFT }),
 		ITL:      over(func(r replay.Result) float64 { return r.Attainment.ITL }),
 		UnderSLO: over(func(r replay.Result) float64 { return r.UnderSLO }), GPUHours: over(gpuHours),
-		Scalings: over(func(r replay.Result) float64 { return float64(r.Scales) }), Holds: t.holds(results),
+		Scalings: over(func(r replay.Result) float64 { return float64(r.Scales) }), HeldBack: over(heldBack), Holds: t.holds(results),
 	}
 	if t.options.replay.usd > 0 {
 		f.Money = over(func(r replay.Result) float64 { return r.Money })
@@ -182,10 +184,10 @@ func (t tuning) caveats(f tuneFile) (out []profile.Warning) {
 			}
 		}
 		if n := t.decisions(part.comparison); n < leastDecisions && t.changed() {
-			warn("few_decisions", "%s with the tuned settings decides %d times in %s: that says little of them", f.Policy, n, short(part.length()))
+			warn("few_decisions", "%s with the tuned settings decides %s in %s: that says little of them", f.Policy, engine.Count(n, "time"), short(part.length()))
 		}
 		if part.load.Requests < leastRequests {
-			warn("few_requests", "the %s part has %d requests: fewer than %d do not tell 1 %% of misses from 2 %%", part.name, part.load.Requests, leastRequests)
+			warn("few_requests", "the %s part has %s: fewer than %d do not tell 1 %% of misses from 2 %%", part.name, engine.Count(part.load.Requests, "request"), leastRequests)
 		}
 	}
 	if t.options.fit.from >= t.options.report.to {

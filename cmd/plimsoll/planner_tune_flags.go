@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/replay"
 	"plimsoll/planner/tune"
 )
@@ -31,7 +32,7 @@ func tuneFlags() []cli.Flag {
 		if s, ok := f.(*cli.StringFlag); ok {
 			switch name {
 			case "policy":
-				s.Usage = "`POLICY` to tune: " + strings.Join(tunedPolicies(), ", ")
+				s.Value, s.Usage = "default", "`POLICY` to tune: "+strings.Join(tunedPolicies(), ", ")
 			case "seeds":
 				s.Value, s.Usage = "5", "`N` runs of each setting with seeds from --seed on, the same for all; a budget buys fewer settings with more of them"
 			}
@@ -44,8 +45,7 @@ func tuneFlags() []cli.Flag {
 // tuneOptions are what is tuned, as the flags say it.
 type tuneOptions struct {
 	replay      replayOptions
-	context     *cli.Context // the flags and the file together
-	fit, report *span        // nil: not said
+	fit, report *span // nil: not said
 	parameters  []tunable
 	target      float64
 	budget      int
@@ -55,7 +55,7 @@ type tuneOptions struct {
 func parseTune(c *cli.Context, arguments []string) (tuneOptions, error) {
 	p := &parser{c: c}
 	o := tuneOptions{
-		context: c, fit: p.span("fit-on"), report: p.span("report-on"), target: p.number("attainment", 0.01, 1), output: p.output(),
+		fit: p.span("fit-on"), report: p.span("report-on"), target: p.number("attainment", 0.01, 1), output: p.output(),
 	}
 	name := p.choice("policy", tunedPolicies()...)
 	if p.err != nil {
@@ -66,7 +66,7 @@ func parseTune(c *cli.Context, arguments []string) (tuneOptions, error) {
 		return o, err
 	}
 	if n := o.replay.seeds; n < 2 {
-		return o, usagef("--seeds %d: settings are compared by the interval of their differences, which one run does not give: want 2 or more", n)
+		return o, field.Errorf("--seeds %d: settings are compared by the interval of their differences, which one run does not give: want 2 or more", n)
 	}
 	o.budget = p.integer("budget", 2*o.replay.seeds, 100_000, 0)
 	if p.err != nil {
@@ -79,7 +79,7 @@ func parseTune(c *cli.Context, arguments []string) (tuneOptions, error) {
 		o.parameters[i] = t.with(o.replay)
 		for _, end := range []float64{t.low, t.high} {
 			if _, err := o.variant(map[string]string{t.flag: t.text(end)}); err != nil && t.kind != tunedWord {
-				return o, usagef("--tune %s: %v", t.flag, err)
+				return o, field.Errorf("--tune %s: %v", t.flag, err)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (p *parser) output() string {
 		return file // it is new
 	}
 	if given, err := os.Stat(p.name("config")); err == nil && os.SameFile(at, given) {
-		p.fail(usagef("--output %s: it is the file of --config", file).hint("name another file: what was given is what the new settings are compared with"))
+		p.fail(field.Errorf("--output %s: it is the file of --config", file).Hint("name another file: what was given is what the new settings are compared with"))
 	}
 	return file
 }
@@ -107,7 +107,7 @@ func (p *parser) span(name string) *span {
 	}
 	w, err := parseSpan(s)
 	if err != nil {
-		p.fail(usagef("--%s %q: %v", name, s, err))
+		p.fail(field.Errorf("--%s %q: %v", name, s, err))
 	}
 	return &w
 }
@@ -115,7 +115,7 @@ func (p *parser) span(name string) *span {
 // variant are the options with some flags set otherwise.
 func (o tuneOptions) variant(flags map[string]string) (replayOptions, error) {
 	out := o.replay
-	one, err := copyFlags(o.context)
+	one, err := copyFlags(o.replay.context)
 	if err != nil {
 		return out, err
 	}

@@ -13,7 +13,7 @@ func TestTuneIsInterrupted(t *testing.T) {
 	long(t)
 	t.Parallel()
 	needProc(t)
-	p := start(t, nil, "planner", "tune", "--policy", "hpa:sla", "--rate", "10", "--isl", "3000", "--osl", "100", "--duration", "20m", "--seeds", "1000", "--budget", "100000")
+	p := start(t, nil, "planner", "tune", "--ttft", "500", "--itl", "50", "--policy", "hpa:sla", "--rate", "10", "--isl", "3000", "--osl", "100", "--duration", "20m", "--seeds", "1000", "--budget", "100000")
 	poll(t, "searching", func() bool { return p.ticks(t) > 200 })
 	p.signal(t, syscall.SIGINT)
 	if code := p.wait(t); code != exitInterrupted || !strings.Contains(p.out.String(), "\nINTERRUPTED: ") {

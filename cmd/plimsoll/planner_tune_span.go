@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile/trace"
 )
 
@@ -28,7 +29,7 @@ func parseSpan(s string) (span, error) {
 		if text == "" {
 			continue
 		}
-		d, err := time.ParseDuration(text)
+		d, err := parseTime(text, time.Millisecond)
 		if err != nil || d < 0 {
 			return span{}, bad
 		}
@@ -84,16 +85,16 @@ func halves(fit, report *span, whole time.Duration) (a, b span, err error) {
 		}
 		switch {
 		case x.part.to > whole:
-			return a, b, usagef("--%s: it ends at %s, and the load at %s", x.flag, short(x.part.to), short(whole))
+			return a, b, field.Errorf("--%s: it ends at %s, and the load at %s", x.flag, short(x.part.to), short(whole))
 		case x.part.length() <= 0 && x.given == nil:
-			return a, b, usagef("nothing is left for --%s of a load of %s", x.flag, short(whole)).hint("name both parts: --fit-on, --report-on")
+			return a, b, field.Errorf("nothing is left for --%s of a load of %s", x.flag, short(whole)).Hint("name both parts: --fit-on, --report-on")
 		case x.part.length() <= 0:
-			return a, b, usagef("--%s: it begins at %s, and the load ends at %s", x.flag, short(x.part.from), short(whole))
+			return a, b, field.Errorf("--%s: it begins at %s, and the load ends at %s", x.flag, short(x.part.from), short(whole))
 		}
 	}
 	if a.overlaps(b) {
-		return a, b, usagef("--fit-on %s..%s and --report-on %s..%s overlap: settings would be praised for what they were chosen by",
-			short(a.from), short(a.to), short(b.from), short(b.to)).hint("parts that have no time in common")
+		return a, b, field.Errorf("--fit-on %s..%s and --report-on %s..%s overlap: settings would be praised for what they were chosen by",
+			short(a.from), short(a.to), short(b.from), short(b.to)).Hint("parts that have no time in common")
 	}
 	return a, b, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner/tune"
 )
 
@@ -92,7 +93,7 @@ func tunables(policy string) []tunable {
 			number("prefill-queue-scale-down-threshold", 0.01, 2, 0.01, func(o replayOptions) float64 { return o.policies[0].settings.load.QueueDown }).orders(),
 			every(15*time.Second, 2*time.Minute),
 		}
-	case "hpa:sla", "keda:sla", "wva-v1:sla":
+	case "hpa:sla", "keda:sla", "wva-v2:sla":
 		return []tunable{number("hpa-utilization", 0.2, 1, 0.02, func(o replayOptions) float64 { return o.hpaFull })}
 	default:
 		return nil
@@ -177,20 +178,20 @@ func parseTunables(s string, all []tunable) ([]tunable, error) {
 		name, values, given := strings.Cut(strings.TrimSpace(word), "=")
 		i := slices.Index(names, name)
 		if i < 0 {
-			e := usagef("--tune %q: want some of %s, separated by commas, each with =LOW..HIGH where another range is to be searched", word, strings.Join(names, ", "))
+			e := field.Errorf("--tune %q: want some of %s, separated by commas, each with =LOW..HIGH where another range is to be searched", word, strings.Join(names, ", "))
 			if n := nearest(name, names); n != "" && name != "" {
-				e = e.hint("did you mean %s?", n)
+				e = e.Hint("did you mean %s?", n)
 			}
 			return nil, e
 		}
 		if slices.ContainsFunc(out, func(t tunable) bool { return t.flag == name }) {
-			return nil, usagef("--tune: %s is there twice", name)
+			return nil, field.Errorf("--tune: %s is there twice", name)
 		}
 		t := all[i]
 		if given {
 			var err error
 			if t, err = t.within(values); err != nil {
-				return nil, usagef("--tune %s: %v", word, err)
+				return nil, field.Errorf("--tune %s: %v", word, err)
 			}
 		}
 		out = append(out, t)

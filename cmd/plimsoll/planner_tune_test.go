@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -30,7 +31,7 @@ func tuneContext(t *testing.T, args ...string) *cli.Context {
 			t.Fatal(err)
 		}
 	}
-	if err := set.Parse(args); err != nil {
+	if err := set.Parse(append([]string{"--ttft", "500", "--itl", "50"}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	c := cli.NewContext(cli.NewApp(), set, nil)
@@ -72,7 +73,7 @@ func TestTunables(t *testing.T) {
 			}
 		}
 	}
-	if got := tunedPolicies(); !slices.Equal(got, []string{"default", "upstream", "load", "wva-v1:sla", "keda:sla", "hpa:sla"}) {
+	if got := tunedPolicies(); !slices.Equal(got, []string{"default", "upstream", "load", "wva-v2:sla", "keda:sla", "hpa:sla"}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -91,7 +92,7 @@ func TestParseTunables(t *testing.T) {
 		{"headroom=2..1", "", "--tune headroom=2..1: it goes from 2 to 1: want the first below the second"},
 		{"headroom=a..1", "", `--tune headroom=a..1: "a": want a number from 0 to 1000000`},
 		{"headroom=NaN..1", "", `.*"NaN": want a number from 0 to 1000000`},
-		{"scale-down-after=1..2", "", `.*"1": want a time such as 30m`},
+		{"scale-down-after=1x..2x", "", `.*"1x": want a time such as 30m.*`},
 		{"max-scale-up=1.5..2", "", `.*"1.5": want a whole number from 0 to [0-9]+`},
 		{"load-predictor=kalman", "", ".*one word leaves nothing to choose: .*"},
 		{"load-predictor=kalman|kalman", "", `.*"kalman": want some of .*, each once, with \| between them`},
@@ -160,7 +161,7 @@ func FuzzSpan(f *testing.F) {
 // The parts that are replayed never have time in common, nor go beyond the load.
 func TestHalves(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		second := func(label string) time.Duration {
 			return time.Duration(rapid.IntRange(0, 100).Draw(r, label)) * time.Second
 		}
@@ -210,7 +211,7 @@ func TestSpanOfALoad(t *testing.T) {
 func smallTune(more ...string) []string {
 	return append([]string{
 		"plimsoll", "planner", "tune", "--quiet", "--arrival", "sine", "--rate", "20", "--period", "3m", "--isl", "3000", "--osl", "20", "--duration", "12m",
-		"--seeds", "2", "--budget", "12", "--max-gpu-budget", "12",
+		"--seeds", "2", "--budget", "12", "--max-gpu-budget", "12", "--ttft", "450", "--itl", "50",
 	}, more...)
 }
 
@@ -252,7 +253,7 @@ func TestTunedSettingsAreReplayed(t *testing.T) {
 	for _, policy := range []string{"default", "load", "hpa:sla"} {
 		file := filepath.Join(t.TempDir(), "planner.yaml")
 		var f tuneFile
-		if err := json.Unmarshal([]byte(tuned(t, "--policy", policy, "--ttft", "450", "--output", file, "--format", "json")), &f); err != nil {
+		if err := json.Unmarshal([]byte(tuned(t, "--policy", policy, "--output", file, "--format", "json")), &f); err != nil {
 			t.Fatal(err)
 		}
 		body, err := os.ReadFile(file) //nolint:gosec // the test's own

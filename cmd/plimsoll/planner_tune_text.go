@@ -48,24 +48,34 @@ func (t tuning) figuresTable(f tuneFile) *table {
 		}
 		out.row(cells...)
 	}
+	t.each(f, row)
+	return out
+}
+
+// each goes through the parts' settings, as they are shown.
+func (t tuning) each(f tuneFile, do func(part, settings string, x tuneFiguresFile)) {
 	parts := []tunePartFile{f.Fit}
 	if f.Report != nil {
 		parts = append(parts, *f.Report)
 	}
 	for i, x := range parts {
 		name := []string{"fit", "report"}[i]
-		row(name, "default", x.Default)
+		do(name, "default", x.Default)
 		if t.changed() {
-			row(name, "tuned", x.Tuned)
+			do(name, "tuned", x.Tuned)
 		}
 	}
-	return out
 }
 
 // foot says what is to be made of the figures.
 func (t tuning) foot(f tuneFile) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	t.each(f, func(part, settings string, x tuneFiguresFile) {
+		if x.HeldBack.Mean > 0 {
+			add("%s, %s settings: the budget held them back in %s of decisions", part, settings, x.HeldBack.share())
+		}
+	})
 	if t.changed() {
 		add("tuned less default on the fit part, seed by seed: %s", f.Fit.Less.words(f.Cost))
 		if f.Report != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/virtual"
 )
@@ -19,7 +20,7 @@ func (u *plannerUnit) virtual(p *parser, out *plannerOutputs) (planner.Target, e
 	}
 	t, err := virtual.NewPlanner(o)
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	u.close = append(u.close, t.Close)
 	return t, nil

@@ -7,6 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity/prices"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -18,9 +20,9 @@ func plotCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			dir := c.Args().First()
 			if dir == "" {
-				return usagef("plot needs a folder").hint("plimsoll plot profiling_results")
+				return field.Errorf("plot needs a folder").Hint("plimsoll plot profiling_results")
 			}
-			number, err := plotFolder(dir)
+			number, err := plotFolder(c, dir)
 			if err != nil {
 				return err
 			}
@@ -31,11 +33,12 @@ func plotCommand() *cli.Command {
 }
 
 // plotFolder draws what a folder holds, and says how many pictures that are.
-func plotFolder(dir string) (number string, err error) {
-	p, err := readProfiled(dir, 0)
+func plotFolder(c *cli.Context, dir string) (number string, err error) {
+	p, err := readProfiled(dir, prices.Given{})
 	if err != nil {
 		return "", err
 	}
+	p.sayImplausible(c)
 	if p.rec.Mode == store.Aggregated {
 		return "two", drawAll(dir, p.run, p.rec, profile.PrefillSurface{}, profile.DecodeSurface{}, profile.BatchedPrefill{})
 	}

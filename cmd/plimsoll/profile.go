@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
 	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -50,7 +51,7 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cat, err := loadCatalog(o.catalog)
+	cat, err := catalog.Load(o.catalog)
 	if err != nil {
 		return err
 	}
@@ -75,6 +76,9 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if cands, err = dep.withChunks(o, cands); err != nil {
+		return err
+	}
 	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands), o.traffic.warnings)
 	ui := newConsole(c, o)
 	ui.deployment(dep)
@@ -93,8 +97,8 @@ func profileAction(c *cli.Context) error {
 	return profileRun(ctx, o, dep, so, skips, ui)
 }
 
-// sweepOptions fills in what the kind of engine decides: the embedded one gets
-// a quick plan unless told otherwise, an endpoint is never overloaded.
+// sweepOptions fills in what the kind of engine decides: an endpoint is never
+// overloaded.
 func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.Options {
 	so := sweep.Options{
 		Candidates: cands, ISL: o.isl, OSL: o.osl, SLA: o.sla, Rank: o.rank, Search: o.search,
@@ -105,11 +109,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		Parallel: o.parallel, MaxGPUs: cmp.Or(o.maxGPUs, d.gpuCount), Open: o.openLoop(d),
 	}
 	if d.modelled() {
-		so.MaxContext, so.Virtual = simContext(o, *d.model), d.kind == engine.KindEstimate
-	}
-	if d.kind == engine.KindSim {
-		so.PrefillGranularity, so.DecodeGranularity = cmp.Or(o.prefillGranularity, quickPrefill), cmp.Or(o.decodeGranularity, quickDecode)
-		so.PrefillWarmups, so.SurfaceOSL = 1, 40
+		so.MaxContext, so.Virtual, so.VirtualSurfaces = simContext(o, *d.model), d.kind == engine.KindEstimate, o.surfacesVirtually(d.kind)
 	}
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
@@ -200,44 +200,36 @@ func launcherOf(ctx context.Context, o profileOptions, d deployment, ui *console
 // abandon keeps what is known of a run that did not end, and says how to go on.
 func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *console) error {
 	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
-		return usagef("--resume: %v", cause).hint("resume with the engine of then, or start over with --force, which moves this run aside")
+		return field.Errorf("--resume: %v", cause).Hint("resume with the engine of then, or start over with --force, which moves this run aside")
 	}
 	if err := j.leave(res, ctx.Err() != nil); err != nil {
 		return errors.Join(cause, err)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return withHint(fmt.Errorf("stopped after %d points", len(res.Points)), "the same command with --resume goes on from there")
+		return field.WithHint(fmt.Errorf("stopped after %s", engine.Count(len(res.Points), "point")), "the same command with --resume goes on from there")
 	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
 		ui.unusable(res)
-		return withHint(cause, "%d points are kept: --resume with a longer --max-time goes on from there", len(res.Points))
+		return field.WithHint(cause, "--resume with a longer --max-time goes on from what is kept: %s", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.unusable(res)
 		ui.warn(pointCaveats(res.Points)) // why they cannot be picked
 		if errors.Is(cause, recommend.ErrUndecided) {
-			return withHint(cause, "every engine step is a sample of ITL and every request one of TTFT: raise --osl, or hold a lower percentile or the mean (--sla-stat)")
+			return field.WithHint(cause, "every engine step is a sample of ITL and every request one of TTFT: raise --osl, or hold a lower percentile or the mean (--sla-stat)")
 		}
 		if j.dep.kind == engine.KindEstimate { // nothing to mend
 			return cause
 		}
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
-			return withHint(cause, "once the server is mended, the same command with --resume --retry goes on")
+			return field.WithHint(cause, "once the server is mended, the same command with --resume --retry goes on")
 		}
-		return withHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
+		return field.WithHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
+	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload) && j.serverGone(ctx):
+		return field.WithHint(cause, "nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the %s kept", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrOverload):
-		return j.overloaded(ctx, cause, len(res.Points))
+		return field.WithHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; if not, the same command with --resume goes on from the %s kept", engine.Count(len(res.Points), "point"))
 	}
 	return cause
-}
-
-// overloaded says how to go on after a server failed too often: of one that is
-// gone, overload is not what is known.
-func (j *job) overloaded(ctx context.Context, cause error, kept int) error {
-	again := fmt.Sprintf("the same command with --resume goes on from the %d points that are kept", kept)
-	if j.serverGone(ctx) {
-		return withHint(cause, "nothing listens at the endpoint any more: once the server is back, %s", again)
-	}
-	return withHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; if not, %s", again)
 }
 
 // serverGone reports whether the endpoint takes no connections.
@@ -251,17 +243,20 @@ func (j *job) serverGone(ctx context.Context) bool {
 		_ = resp.Body.Close()
 		return false
 	}
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return gone(err)
 }
 
 // assumptions are printed and stored with every result.
-func assumptions(o profileOptions) []string {
-	return []string{
+func assumptions(o profileOptions, kind engine.Kind) []string {
+	as := []string{
 		fmt.Sprintf("every request has ISL %d and OSL %d", o.isl, o.osl),
 		"no KV reuse in the workload: every prompt is new to the engine",
 		"prefill and decode run on engines of their own: no prefill is piggy-backed on decode engines",
 		"KV transfer between them takes no time",
 		"sustained prefill load: Poisson arrivals at one engine's queue (M/G/1), prompts that wait together share a step where it was measured",
 	}
+	if o.surfacesVirtually(kind) {
+		as = append(as, "surfaces are those of the same engine in virtual time")
+	}
+	return as
 }

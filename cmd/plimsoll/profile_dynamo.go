@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 )
@@ -67,9 +68,9 @@ func applyProfileConfig(c *cli.Context) error {
 	}
 	switch {
 	case c.String("engine") != string(engine.KindDynamo):
-		return usagef("--config %s: it holds components, as the configuration of a graph of Dynamo does, and no flags", path).hint("--engine dynamo profiles such a graph")
+		return field.Errorf("--config %s: it holds components, as the configuration of a graph of Dynamo does, and no flags", path).Hint("--engine dynamo profiles such a graph")
 	case c.IsSet("graph"):
-		return usagef("--config %s: it is the configuration of a graph, and --graph names another", path).hint("--config may hold flags beside --graph")
+		return field.Errorf("--config %s: it is the configuration of a graph, and --graph names another", path).Hint("--config may hold flags beside --graph")
 	}
 	return c.Set("graph", path)
 }
@@ -83,12 +84,12 @@ func mixedError(path string, component any) error {
 	if _, err := dynamo.Read(text); errors.Is(err, dynamo.ErrManifest) {
 		return manifestError("config", path)
 	}
-	return usagef("--config %s: it is neither flags by their names, since %v holds a mapping, nor the configuration of a graph, where each key holds one", path, component)
+	return field.Errorf("--config %s: it is neither flags by their names, since %v holds a mapping, nor the configuration of a graph, where each key holds one", path, component)
 }
 
 func manifestError(flag, path string) error {
-	return usagef("--%s %s: it is a manifest for Kubernetes, and dynamo serve runs on this machine", flag, path).
-		hint("apply it, and profile its frontend: kubectl port-forward, then --endpoint URL --endpoint-gpus N --max-in-flight N --api chat")
+	return field.Errorf("--%s %s: it is a manifest for Kubernetes, and dynamo serve runs on this machine", flag, path).
+		Hint("apply it, and profile its frontend: kubectl port-forward, then --endpoint URL --endpoint-gpus N --max-in-flight N --api chat")
 }
 
 // readGraph reads --graph and takes from it what it says itself: the model's name,
@@ -100,7 +101,7 @@ func (o *profileOptions) readGraph(c *cli.Context) error {
 	}
 	if path == "" {
 		if o.engine == string(engine.KindDynamo) {
-			return usagef("--engine dynamo needs --graph FILE").hint("the file of dynamo serve -f; --config FILE takes it too")
+			return field.Errorf("--engine dynamo needs --graph FILE").Hint("the file of dynamo serve -f; --config FILE takes it too")
 		}
 		return nil
 	}
@@ -119,24 +120,24 @@ func (o *profileOptions) readGraph(c *cli.Context) error {
 	case errors.Is(err, dynamo.ErrManifest):
 		return manifestError("graph", path)
 	case err != nil:
-		return usagef("--graph %s: %v", path, err)
+		return field.Errorf("--graph %s: %v", path, err)
 	case g.Model() == "":
-		return usagef("--graph %s: Frontend.served_model_name is missing: requests name the model by it", path)
+		return field.Errorf("--graph %s: Frontend.served_model_name is missing: requests name the model by it", path)
 	case o.model != "" && o.model != g.Model():
-		return usagef("--model %s: the graph serves %s", o.model, g.Model()).hint("leave --model out")
+		return field.Errorf("--model %s: the graph serves %s", o.model, g.Model()).Hint("leave --model out")
 	}
 	if o.parallel > 1 { // cli/serving.py, clear_namespace
-		return usagef("--parallel %d: dynamo serve empties its namespace in etcd and NATS as it starts, and with it the graph beside it", o.parallel)
+		return field.Errorf("--parallel %d: dynamo serve empties its namespace in etcd and NATS as it starts, and with it the graph beside it", o.parallel)
 	}
 	for _, p := range o.layouts {
 		if p != engine.TP(p.Normal().TP) {
-			return usagef("--parallelism %s: the workers of a graph take tensor parallelism alone", p.Label())
+			return field.Errorf("--parallelism %s: the workers of a graph take tensor parallelism alone", p.Label())
 		}
 	}
 	if most := g.MaxModelLen(); o.maxContext == 0 && most > 0 {
 		if o.isl+o.osl > most {
-			return usagef("--isl %d and --osl %d are %d tokens together: max-model-len of the graph's workers is %d", o.isl, o.osl, o.isl+o.osl, most).
-				hint("--max-context-length N gives them another one")
+			return field.Errorf("--isl %d and --osl %d are %d tokens together: max-model-len of the graph's workers is %d", o.isl, o.osl, o.isl+o.osl, most).
+				Hint("--max-context-length N gives them another one")
 		}
 		o.maxContext = most
 	}
@@ -162,13 +163,13 @@ func graphWarnings(o profileOptions) []profile.Warning {
 func (o *profileOptions) checkGraphDir(dir string) error {
 	o.graphDir = dir
 	if _, err := os.Stat(filepath.Join(dir, "graphs", "agg.py")); err != nil {
-		return usagef("--graph-dir %s: there is no graphs/agg.py, the graph of one worker that is profiled", dir).
-			hint("--graph-dir DIR is the folder in which dynamo serve graphs.agg:Frontend works, such as examples/llm of Dynamo's repository")
+		return field.Errorf("--graph-dir %s: there is no graphs/agg.py, the graph of one worker that is profiled", dir).
+			Hint("--graph-dir DIR is the folder in which dynamo serve graphs.agg:Frontend works, such as examples/llm of Dynamo's repository")
 	}
 	diverting := dynamo.Diverting()
 	for _, name := range sortedKeys(diverting) {
 		if _, set := os.LookupEnv(name); set {
-			return usagef("%s is set, which %s: dynamo serve would not run what is to be measured", name, diverting[name]).hint("unset %s", name)
+			return field.Errorf("%s is set, which %s: dynamo serve would not run what is to be measured", name, diverting[name]).Hint("unset %s", name)
 		}
 	}
 	return nil

@@ -234,7 +234,7 @@ func TestProfileDynamo(t *testing.T) {
 	file, out := filepath.Join(dir, "disagg.yaml"), filepath.Join(dir, "results")
 	p := start(t, []string{"PATH=" + bin + ":" + os.Getenv("PATH")}, "profile-sla", "--engine", "dynamo", "--config", file, "--example-dir", dir,
 		"--output-dir", out, "--gpu", "l40s", "--gpu-count", "2", "--isl", "200", "--osl", "20", "--ttft", "5000", "--itl", "1000",
-		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--quiet")
+		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--max-num-seqs", "8", "--verify", "never", "--quiet")
 	if code := p.wait(t); code != exitDone {
 		t.Fatalf("exit code %d\nstdout:\n%s\nstderr:\n%s\n%s", code, &p.out, &p.errout, logs(t, out))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,15 +18,13 @@ import (
 
 // Bounds of what may be asked for; beyond them is a slip of the keyboard.
 const (
-	maxTokens    = 10_000_000
-	leastMillis  = 0.001
-	maxMillis    = 3_600_000
-	maxGPUs      = 4096
-	maxKVTokens  = math.MaxInt32
-	maxGrain     = 1000
-	quickPrefill = 8     // the embedded engine's first run: fewer points,
-	quickDecode  = 4     // and which is said
-	quickReach   = 16384 // tokens
+	maxTokens   = 10_000_000
+	leastMillis = 0.001
+	maxMillis   = 3_600_000
+	maxGPUs     = 4096
+	maxKVTokens = math.MaxInt32
+	maxGrain    = 1000
+	quickReach  = 16384 // tokens of a modelled engine's surfaces, which is said
 )
 
 // profileOptions is what profile-sla was asked for, checked.
@@ -88,6 +87,7 @@ type profileOptions struct {
 	prompts      load.PromptMode
 	apiKey       string
 	headers      []load.Header
+	hidden       *credentials
 
 	kube kubeOptions
 
@@ -101,19 +101,20 @@ func profileFlags() []cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: cat}
 	}
 	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
+	itlOf := itlOfFlags(target, "request")
 	return append([]cli.Flag{
 		s("isl", "3000", "input sequence length, `tokens`", target),
 		s("osl", "500", "output sequence length, `tokens`", target),
 		s("ttft", "50", "SLA: time to first token, `ms`", target),
 		s("itl", "10", "SLA: inter-token latency, `ms`", target),
 		s("sla-stat", "mean", "statistic that the SLA is held against: `mean|p50|p90|p95|p99`", target),
-		&cli.BoolFlag{Name: "itl-per-request", Usage: "a percentile of ITL is that of requests' mean ITL, not of single gaps between tokens", Category: target},
+		itlOf[0], itlOf[1],
 		s("mode", "disaggregated", "deployment: `disaggregated|aggregated`: prefill and decode engines apart, or both on one engine, by the highest Poisson rate at which TTFT and ITL hold", target),
 		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
 		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),
 		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations; the first 100,000 are played, or 512 MiB of text", target),
 		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
-		s("rank", "throughput", "rule of the pick: `throughput|sustained`", target),
+		s("rank", "sustained", "rule of the pick: `sustained|single`: most tokens/s/GPU that hold the SLA with queueing, or at one operating point as measured, as Dynamo's profiler picks (--search grid: single)", target),
 
 		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, the first of vllm, sglang and trtllm that is on PATH if there are GPUs and a --model, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
@@ -123,7 +124,7 @@ func profileFlags() []cli.Flag {
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),
-		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim: 64; estimate: vLLM's default for the GPU)", eng),
+		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm (default: the engine's own; the plan then takes 0.9 of the whole)", eng),
 		s("parallel", "1", "profile `N` candidates side by side, on GPUs of their own; with --engine estimate or --launcher kubernetes", eng),
@@ -150,13 +151,13 @@ func profileFlags() []cli.Flag {
 		s("request-timeout", "10m", "`time` for one request", ep),
 
 		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim, estimate: 16384)", grid),
-		s("prefill-interpolation-granularity", "16", "ISLs of the prefill surface, `N` (sim without this flag: 8)", grid),
-		s("decode-interpolation-granularity", "6", "contexts and in-flight counts of the decode surface, `N` each (sim without this flag: 4)", grid),
+		s("prefill-interpolation-granularity", "16", "ISLs of the prefill surface, `N`", grid),
+		s("decode-interpolation-granularity", "6", "contexts and in-flight counts of the decode surface, `N` each", grid),
 		s("search", "adaptive", "in-flight counts by `adaptive|grid` search", grid),
 
 		s("output-dir", "profiling_results", "`DIR` for everything that is written", runs),
 		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
-		&cli.BoolFlag{Name: "retry", Usage: "with --resume: try configurations again that failed before", Category: runs},
+		&cli.BoolFlag{Name: "retry", Usage: "with --resume: try again what failed before", Category: runs},
 		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
 		&cli.BoolFlag{Name: "explain", Usage: "sim, estimate: show what the picks' TTFT and ITL are made of", Category: runs},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
@@ -200,7 +201,11 @@ func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
 	in := map[string]string{}
 	for _, f := range c.Command.Flags {
 		if name := f.Names()[0]; !skip[name] {
-			in[name] = strings.Join(o.redacted(typed(c, name)), " --"+name+" ")
+			words := typed(c, name)
+			if _, err := strconv.ParseFloat(strings.Join(words, " "), 64); err != nil { // a figure is no credential
+				words = o.redacted(words)
+			}
+			in[name] = strings.Join(words, " --"+name+" ")
 		}
 	}
 	return in

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube"
 	"plimsoll/engine/kube/cluster"
 )
@@ -70,7 +71,7 @@ func (p *parser) kube(on bool) kubeOptions {
 	if !on {
 		for _, f := range kubeFlags() {
 			if name := f.Names()[0]; p.c.IsSet(name) {
-				p.fail(usagef("--%s goes with --launcher kubernetes", name))
+				p.fail(field.Errorf("--%s goes with --launcher kubernetes", name))
 			}
 		}
 		return kubeOptions{}
@@ -100,7 +101,7 @@ func parsed[T any](p *parser, flag string, parse func(string) (T, error)) []T {
 	for _, text := range p.c.StringSlice(flag) {
 		v, err := parse(text)
 		if err != nil {
-			p.fail(usagef("--%s %q: %v", flag, text, err))
+			p.fail(field.Errorf("--%s %q: %v", flag, text, err))
 		}
 		all = append(all, v)
 	}
@@ -119,7 +120,7 @@ func (p *parser) labels(flag string) map[string]string {
 	}
 	all, err := kube.ParseLabels(text)
 	if err != nil {
-		p.fail(usagef("--%s: %v", flag, err))
+		p.fail(field.Errorf("--%s: %v", flag, err))
 	}
 	return all
 }
@@ -144,21 +145,21 @@ func (o profileOptions) checkKube() error {
 	case !k.on:
 		return nil
 	case o.engine == "auto" && o.command == "" && o.endpoint == "":
-		return usagef("--launcher kubernetes needs --engine NAME or --command TEMPLATE").hint("a cluster does not tell which engine --image holds")
+		return field.Errorf("--launcher kubernetes needs --engine NAME or --command TEMPLATE").Hint("a cluster does not tell which engine --image holds")
 	case o.engine == "estimate":
-		return usagef("--launcher kubernetes: --engine estimate launches nothing: it computes")
+		return field.Errorf("--launcher kubernetes: --engine estimate launches nothing: it computes")
 	case o.endpoint != "":
-		return usagef("--launcher kubernetes: --endpoint runs already, and nothing is launched")
+		return field.Errorf("--launcher kubernetes: --endpoint runs already, and nothing is launched")
 	case o.engine == string(engine.KindDynamo):
-		return usagef("--launcher kubernetes: Dynamo's frontend, workers and etcd are objects of its own operator").
-			hint("profile-sla --endpoint URL measures a DynamoGraphDeployment that runs")
+		return field.Errorf("--launcher kubernetes: Dynamo's frontend, workers and etcd are objects of its own operator").
+			Hint("profile-sla --endpoint URL measures a DynamoGraphDeployment that runs")
 	case k.engines.Image == "":
-		return usagef("--launcher kubernetes needs --image IMAGE").hint("such as --image vllm/vllm-openai:latest for --engine vllm")
+		return field.Errorf("--launcher kubernetes needs --image IMAGE").Hint("such as --image vllm/vllm-openai:latest for --engine vllm")
 	case o.engine == "sim" && (o.catalog != "" || strings.HasSuffix(o.model, ".json") || strings.ContainsAny(o.fit, "/.")):
-		return usagef("--engine sim on a cluster knows no files of this machine").hint("names from the built-in catalog, and of a shipped fit")
+		return field.Errorf("--engine sim on a cluster knows no files of this machine").Hint("names from the built-in catalog, and of a shipped fit")
 	}
 	if err := k.engines.Filled().Check(); err != nil {
-		return usagef("--launcher kubernetes: %v", err)
+		return field.Errorf("--launcher kubernetes: %v", err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube"
 	"plimsoll/engine/kube/cluster"
 )
@@ -52,21 +53,21 @@ func kubeCleanup(c *cli.Context) error {
 	p := &parser{c: c}
 	connection, only := p.connection(), p.name("run")
 	if c.Bool("force") && only == "" {
-		p.fail(usagef("--force goes with --run ID").hint("--dry-run lists the runs"))
+		p.fail(field.Errorf("--force goes with --run ID").Hint("--dry-run lists the runs"))
 	}
 	if p.err != nil {
 		return p.err
 	}
 	config, namespace, err := connection.Config()
 	if err != nil {
-		return usagef("%v", err)
+		return field.Errorf("%v", err)
 	}
 	runs, err := runsLeft(c, connection, only)
 	if err != nil {
 		return err
 	}
 	if only != "" && len(runs) == 0 {
-		return withHint(fmt.Errorf("there is no run %s in namespace %s", only, namespace), "--dry-run lists those that there are")
+		return field.WithHint(fmt.Errorf("there is no run %s in namespace %s", only, namespace), "--dry-run lists those that there are")
 	}
 	var errs []error
 	for i := range runs {
@@ -74,7 +75,7 @@ func kubeCleanup(c *cli.Context) error {
 		switch {
 		case c.Bool("dry-run"):
 		case r.Lives && only != "" && !c.Bool("force"):
-			return withHint(fmt.Errorf("run %s lives: %s renewed its Lease %s ago", r.Run, r.Holder, age(r.SeenS)), "--force ends it all the same")
+			return field.WithHint(fmt.Errorf("run %s lives: %s renewed its Lease %s ago", r.Run, r.Holder, age(r.SeenS)), "--force ends it all the same")
 		case !r.Lives || c.Bool("force"):
 			deleted, err := kube.Cleanup(c.Context, config, namespace, r.found)
 			r.Deleted, errs = append(r.Deleted, deleted...), append(errs, err)
@@ -88,7 +89,7 @@ func kubeCleanup(c *cli.Context) error {
 func runsLeft(c *cli.Context, on cluster.Connection, only string) ([]cleaned, error) {
 	config, namespace, err := on.Config()
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	others := func(f kube.Found) bool { return only != "" && f.ID != only }
 	found, err := kube.Find(c.Context, config, namespace)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/gpu"
 	"plimsoll/engine/kube"
 	"plimsoll/profile"
@@ -43,7 +44,7 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 func launchOnKube(ctx context.Context, o profileOptions, d deployment, ui *console) (*kubeLauncher, error) {
 	config, namespace, err := o.kube.connection.Config()
 	if err != nil {
-		return nil, usagef("%v", err)
+		return nil, field.Errorf("%v", err)
 	}
 	engines := o.kube.engines
 	engines.Note = ui.verbosef
@@ -86,8 +87,13 @@ func remains(runs []kube.Found, namespace string) []profile.Warning {
 // Close deletes what is left of the run.
 func (l *kubeLauncher) Close(ctx context.Context) error { return l.run.Close(ctx) }
 
-// Launch implements sweep.Launcher.
+// Launch implements sweep.Launcher. Its errors may quote an engine's log.
 func (l *kubeLauncher) Launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
+	in, err := l.launch(ctx, cfg)
+	return in, l.opts.hidden.clean(err)
+}
+
+func (l *kubeLauncher) launch(ctx context.Context, cfg engine.Config) (*sweep.Instance, error) {
 	spec, err := l.spec(cfg)
 	if err != nil {
 		return nil, err

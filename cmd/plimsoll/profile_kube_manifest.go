@@ -9,7 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube"
+	"plimsoll/engine/redact"
 )
 
 func kubeManifestCommand() *cli.Command {
@@ -43,7 +45,7 @@ func notInJob() []string { return []string{"launcher", "kubeconfig", "context", 
 
 func kubeManifest(c *cli.Context) error {
 	if c.String("format") == "json" {
-		return usagef("--format json: a manifest is YAML").hint("kubectl create --dry-run=client -o json -f FILE")
+		return field.Errorf("--format json: a manifest is YAML").Hint("kubectl create --dry-run=client -o json -f FILE")
 	}
 	if c.Bool("template") {
 		_, err := fmt.Fprint(c.App.Writer, kube.DefaultTemplate())
@@ -55,7 +57,7 @@ func kubeManifest(c *cli.Context) error {
 	}
 	body, err := m.YAML()
 	if err != nil {
-		return usagef("%v", err)
+		return field.Errorf("%v", err)
 	}
 	_, err = c.App.Writer.Write(body)
 	return err
@@ -88,6 +90,10 @@ func kubeManifestOf(c *cli.Context) (kube.Manifest, error) {
 	}
 	m.Nodes = o.engine != string(engine.KindSim) && !o.saysGPUs()
 	m.Args, m.Files, err = jobArgs(c, m.Namespace)
+	if err == nil && len(redact.Find(m.Args)) > 0 {
+		return m, field.Errorf("a manifest is no place for a credential, and a flag or what follows -- holds one").
+			Hint("--kube-secret-env NAME=SECRET/KEY takes a variable of the engine from a Secret")
+	}
 	return m, err
 }
 
@@ -127,11 +133,11 @@ func carried(flag, value string, files map[string]string) (string, error) {
 		if flag == "model" && !strings.HasSuffix(value, ".json") || flag == "fit" {
 			return value, nil // a name
 		}
-		return "", usagef("--%s %q: want a file", flag, value)
+		return "", field.Errorf("--%s %q: want a file", flag, value)
 	}
 	text, err := os.ReadFile(value)
 	if err != nil {
-		return "", usagef("--%s: %v", flag, err)
+		return "", field.Errorf("--%s: %v", flag, err)
 	}
 	name := flag
 	if i := strings.LastIndexByte(value, '.'); i >= 0 && !strings.Contains(value[i:], "/") {

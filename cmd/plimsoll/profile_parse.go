@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/command"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/recommend"
@@ -18,7 +19,7 @@ import (
 // parseProfile reads a profile's flags; one that is for a cluster anyway has no
 // --launcher.
 func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
-	var o profileOptions
+	o := profileOptions{hidden: credentialsOf(c)}
 	if err := applyProfileConfig(c); err != nil {
 		return o, err
 	}
@@ -29,7 +30,7 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 	p.run(&o)
 	for _, name := range []string{"command", "endpoint", "model"} {
 		if c.IsSet(name) && strings.TrimSpace(c.String(name)) == "" {
-			p.fail(usagef("--%s is empty: was a shell variable not set?", name))
+			p.fail(field.Errorf("--%s is empty: was a shell variable not set?", name))
 		}
 	}
 	o.kube = p.kube(onKube || p.choice("launcher", "local", "kubernetes") == "kubernetes")
@@ -39,7 +40,9 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 	if err := o.readGraph(c); err != nil {
 		return o, err
 	}
+	o.confide(c)
 	o.inputs = o.inputsOf(c)
+	o.inputs["rank"] = string(o.rank) // as other flags decide it
 	if err := o.check(); err != nil {
 		return o, err
 	}
@@ -53,24 +56,43 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 
 // target reads what is promised, for which requests, and how the pick is found.
 func (p *parser) target(o *profileOptions) {
-	c := p.c
 	o.isl, o.osl = p.integer("isl", 1, maxTokens, 0), p.outputTokens("osl")
 	o.sla = profile.SLA{
 		TTFT: p.millis("ttft"), ITL: p.millis("itl"),
-		Stat:       profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
-		PerRequest: c.Bool("itl-per-request"),
+		Stat: profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
 	}
-	o.rank = recommend.Rank(p.choice("rank", "throughput", "sustained"))
+	o.sla.ITLOf = p.itlOf(o.sla.Stat, profile.OfRequest)
 	o.search = sweep.Search(p.choice("search", "adaptive", "grid"))
 	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
+	o.rank = p.rank(o)
 	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
 	o.maxContext = p.integer("max-context-length", 2, maxTokens, 0)
-	if c.IsSet("prefill-interpolation-granularity") {
+	if p.c.IsSet("prefill-interpolation-granularity") {
 		o.prefillGranularity = p.integer("prefill-interpolation-granularity", 2, maxGrain, 0)
 	}
-	if c.IsSet("decode-interpolation-granularity") {
+	if p.c.IsSet("decode-interpolation-granularity") {
 		o.decodeGranularity = p.integer("decode-interpolation-granularity", 2, maxGrain, 0)
 	}
+}
+
+// rank reads the rule of the pick, unless none is given and others decide it.
+func (p *parser) rank(o *profileOptions) recommend.Rank {
+	switch {
+	case p.c.String("rank") == "throughput":
+		p.fail(field.Errorf("--rank throughput: want sustained or single").Hint("--rank single is its name now"))
+	case !p.c.IsSet("rank"):
+		return impliedRank(o.search, o.mode)
+	}
+	return recommend.Rank(p.choice("rank", "sustained", "single"))
+}
+
+// impliedRank is the rule of the pick where none is given: a grid's is Dynamo's, and
+// loads of an aggregated engine are what they sustain.
+func impliedRank(search sweep.Search, mode sweep.Mode) recommend.Rank {
+	if search == sweep.Grid || mode == sweep.Aggregated {
+		return recommend.BySingle
+	}
+	return recommend.BySustained
 }
 
 // engine reads what is to be started.
@@ -122,38 +144,36 @@ func (p *parser) run(o *profileOptions) {
 func (o profileOptions) check() error {
 	switch {
 	case o.dir == "":
-		return usagef("--output-dir is empty: want a folder")
+		return field.Errorf("--output-dir is empty: want a folder")
 	case o.resume && o.force:
-		return usagef("--resume and --force exclude each other").hint("--resume continues the old run, --force moves it aside")
+		return field.Errorf("--resume and --force exclude each other").Hint("--resume continues the old run, --force moves it aside")
 	case o.endpoint != "" && o.command != "":
-		return usagef("--endpoint and --command exclude each other")
+		return field.Errorf("--endpoint and --command exclude each other")
 	case o.engine == "endpoint" && o.endpoint == "":
-		return usagef("--engine endpoint needs --endpoint URL")
+		return field.Errorf("--engine endpoint needs --endpoint URL")
 	case o.engine == "command" && o.command == "":
-		return usagef("--engine command needs --command TEMPLATE").
-			hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
+		return field.Errorf("--engine command needs --command TEMPLATE").
+			Hint(`for example --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'`)
 	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
-		return usagef("--engine %s takes neither --endpoint nor --command", o.engine)
+		return field.Errorf("--engine %s takes neither --endpoint nor --command", o.engine)
 	case strings.HasPrefix(o.model, "-"):
-		return usagef("--model %q: an engine would take it for a flag", o.model).hint("a file of that name is ./%s", o.model)
+		return field.Errorf("--model %q: an engine would take it for a flag", o.model).Hint("a file of that name is ./%s", o.model)
 	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
-		return usagef("--engine %s does not go with the other kind's flag", o.engine)
+		return field.Errorf("--engine %s does not go with the other kind's flag", o.engine)
 	case o.engine == "sim" && o.require:
-		return usagef("--engine sim is simulated: it can never satisfy --require measured")
+		return field.Errorf("--engine sim is simulated: it can never satisfy --require measured")
 	case o.engine == "estimate" && o.require:
-		return usagef("--engine estimate is estimated: it can never satisfy --require measured")
+		return field.Errorf("--engine estimate is estimated: it can never satisfy --require measured")
 	case isReal(o.engine) && o.model == "":
-		return usagef("--engine %s needs --model NAME", o.engine).hint("as the engine takes it: a Hugging Face name, or a path")
+		return field.Errorf("--engine %s needs --model NAME", o.engine).Hint("as the engine takes it: a Hugging Face name, or a path")
 	case o.engine == "estimate" && o.model == "":
-		return usagef("--engine estimate needs --model NAME").hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
+		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
 	case o.engine == "estimate" && o.gpu == "":
-		return usagef("--engine estimate needs --gpu NAME").hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
+		return field.Errorf("--engine estimate needs --gpu NAME").Hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
-		return usagef("--provenance %s can never satisfy --require measured", o.provenance)
-	case o.sla.PerRequest && o.sla.Stat == profile.Mean:
-		return usagef("--itl-per-request goes with a percentile: the mean ITL is that of requests already").hint("for example --sla-stat p90")
+		return field.Errorf("--provenance %s can never satisfy --require measured", o.provenance)
 	case o.retry && !o.resume:
-		return usagef("--retry goes with --resume")
+		return field.Errorf("--retry goes with --resume")
 	}
 	if err := o.checkKube(); err != nil {
 		return err
@@ -165,7 +185,7 @@ func (o profileOptions) check() error {
 		return nil
 	}
 	if _, err := command.ParseKVPattern(o.kvPattern); err != nil {
-		return usagef("--kv-tokens-pattern: %v", err)
+		return field.Errorf("--kv-tokens-pattern: %v", err)
 	}
 	return nil
 }
@@ -174,20 +194,15 @@ func (o profileOptions) check() error {
 func (o profileOptions) checkMode(c *cli.Context) error {
 	switch {
 	case o.mode == sweep.Aggregated && o.search == sweep.Grid:
-		return usagef("--mode aggregated searches for a rate: there is no grid of them").hint("leave --search out")
+		return field.Errorf("--mode aggregated searches for a rate: there is no grid of them").Hint("leave --search out")
 	case o.mode == sweep.Aggregated && o.explain:
-		return usagef("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
+		return field.Errorf("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
 	case o.mode == sweep.Aggregated && c.IsSet("rank"):
-		return usagef("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
+		return field.Errorf("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
 	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
-		return usagef("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").hint("leave --verify out")
+		return field.Errorf("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").Hint("leave --verify out")
 	case c.IsSet("load-time") && !o.loads():
-		return usagef("--load-time is for loads that the picks are verified by, and none is").hint("--verify always would")
-	}
-	for _, name := range []string{"prefill-interpolation-granularity", "decode-interpolation-granularity"} {
-		if o.mode == sweep.Aggregated && c.IsSet(name) {
-			return usagef("--%s has no meaning with --mode aggregated: such a profile has no surfaces", name)
-		}
+		return field.Errorf("--load-time is for loads that the picks are verified by, and none is").Hint("--verify always would")
 	}
 	return nil
 }
@@ -204,12 +219,12 @@ func (o profileOptions) loads() bool {
 func (o profileOptions) checkEndpoint() error {
 	switch {
 	case o.maxInFlight == 0:
-		return usagef("--endpoint needs --max-in-flight N").hint("it is somebody's server: say how many requests at once it may get from here")
+		return field.Errorf("--endpoint needs --max-in-flight N").Hint("it is somebody's server: say how many requests at once it may get from here")
 	case o.endpointGPUs == 0:
-		return usagef("--endpoint needs --endpoint-gpus N").hint("throughput is per GPU, and an endpoint does not say how many it has")
+		return field.Errorf("--endpoint needs --endpoint-gpus N").Hint("throughput is per GPU, and an endpoint does not say how many it has")
 	}
 	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
-		return usagef("--endpoint: %v", err)
+		return field.Errorf("--endpoint: %v", err)
 	}
 	return nil
 }

@@ -4,6 +4,9 @@ import (
 	"archive/zip"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
 	"maps"
 	"os"
@@ -13,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/plots"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -106,13 +110,25 @@ func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
 	}
 	checkSurfaces(t, dir, rec)
 	for _, name := range pictures() {
-		if png := readFile(t, filepath.Join(dir, name+".png")); !strings.HasPrefix(png, "\x89PNG\r\n\x1a\n") || len(png) < 10_000 {
-			t.Errorf("%s.png: %d bytes", name, len(png))
+		if img, err := png.Decode(strings.NewReader(readFile(t, filepath.Join(dir, name+".png")))); err != nil {
+			t.Errorf("%s.png: %v", name, err)
+		} else if n := coloursOf(img); img.Bounds().Dx() != 1200*plots.DPI/96 || n < 20 {
+			t.Errorf("%s.png: %v, %d colours", name, img.Bounds(), n)
 		}
 		if svg := readFile(t, filepath.Join(dir, name+".svg")); !strings.Contains(svg, "<svg") || !strings.HasSuffix(strings.TrimSpace(svg), "</svg>") {
 			t.Errorf("%s.svg: %d bytes", name, len(svg))
 		}
 	}
+}
+
+func coloursOf(img image.Image) int {
+	colours := map[color.Color]bool{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			colours[img.At(x, y)] = true
+		}
+	}
+	return len(colours)
 }
 
 // checkSurfaces wants the NPZ, its JSON twin and its link to hold the same.

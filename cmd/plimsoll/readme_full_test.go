@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,7 +39,9 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := copyTracked(t, root)
-	text, samples := string(readme), 0
+	text := string(readme)
+	var faults []string // said last, where an excerpt of the log still has them
+	samples := 0
 	for _, b := range shBlocks(text) {
 		started := time.Now()
 		out := sh(t, dir, b.commands)
@@ -47,10 +50,23 @@ func TestReadme(t *testing.T) {
 			continue
 		}
 		samples++
+		if !*updateReadme && samples == 1 && len(sampleFaults(b.output, out)) > 0 { // a machine that was busy for a moment
+			t.Logf("once more: %q", sampleFaults(b.output, out))
+			if err := os.RemoveAll(filepath.Join(dir, "profiling_results")); err != nil {
+				t.Fatal(err)
+			}
+			out = sh(t, dir, b.commands)
+		}
+		if samples == 1 {
+			t.Parallel() // what measures in real time had the machine to itself
+		}
 		text = b.withOutput(text, out)
 		if !*updateReadme {
-			compareSample(t, b.output, out)
+			faults = append(faults, sampleFaults(b.output, out)...)
 		}
+	}
+	for _, fault := range faults {
+		t.Error(fault)
 	}
 	if samples == 0 {
 		t.Fatal("README.md has no sh block with output")
@@ -102,11 +118,24 @@ func copyTracked(t *testing.T, root string) string {
 	return dir
 }
 
+// aloneOnPorts is what a block of one page that starts a fleet begins with: that of the
+// other page has the same ports.
+func aloneOnPorts(block string) string {
+	if !strings.Contains(block, "--port 8800") {
+		return ""
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
+	}
+	return "exec 9< '" + filepath.Join(root, "go.mod") + "'; flock 9\n"
+}
+
 func sh(t *testing.T, dir, block string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", block)
+	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", aloneOnPorts(block)+block)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES=", "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES=", "GOFLAGS=-trimpath -buildvcs=false")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -145,16 +174,15 @@ func shape(line string) string {
 	return strings.Join(append(strings.Fields(number.ReplaceAllString(line, "#")), labels...), " ")
 }
 
-// compareSample: what ran in virtual time is the same to the byte. Of what ran
-// in real time, the same kinds of lines, and in the Suggested lines the same
-// configurations with figures within 10 %.
-func compareSample(t *testing.T, want, got string) {
-	t.Helper()
+// sampleFaults is how real output differs from the sample. What ran in virtual time
+// is the same to the byte. What ran in real time has the same kinds of lines, and in
+// the Suggested lines the same configurations with figures within 10 %.
+func sampleFaults(want, got string) []string {
 	if !strings.HasPrefix(want, "SIMULATED") {
 		if want != got {
-			t.Errorf("the sample output is\n%s\nreal:\n%s", want, got)
+			return []string{fmt.Sprintf("the sample output is\n%s\nreal:\n%s", want, got)}
 		}
-		return
+		return nil
 	}
 	shapes := func(s string) (out []string, suggested []string) {
 		for l := range strings.Lines(s) {
@@ -169,13 +197,17 @@ func compareSample(t *testing.T, want, got string) {
 		slices.Sort(out)
 		return slices.Compact(out), suggested
 	}
+	var faults []string
 	w, ws := shapes(want)
 	g, gs := shapes(got)
 	if !slices.Equal(w, g) {
-		t.Errorf("the sample output has other lines than the real one (go test -tags full -run Readme ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", want, got)
+		without := func(lines, others []string) string {
+			return strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return slices.Contains(others, l) }), "\n")
+		}
+		faults = append(faults, fmt.Sprintf("the sample output has other lines than the real one (go test -tags full -run Readme ./cmd/plimsoll -update-readme):\n%s\nreal:\n%s", without(w, g), without(g, w)))
 	}
 	if len(ws) != 4 || len(gs) != 4 {
-		t.Fatalf("%d and %d Suggested lines, want 4", len(ws), len(gs))
+		return append(faults, fmt.Sprintf("%d and %d Suggested lines, want 4", len(ws), len(gs)))
 	}
 	for i := range ws {
 		a, b := number.FindAllString(ws[i], -1), number.FindAllString(gs[i], -1)
@@ -183,9 +215,10 @@ func compareSample(t *testing.T, want, got string) {
 			x, _ := strconv.ParseFloat(a[k], 64)
 			y, _ := strconv.ParseFloat(b[k], 64)
 			if x < 0.9*y || x > 1.1*y {
-				t.Errorf("sample %q, real %q", ws[i], gs[i])
+				faults = append(faults, fmt.Sprintf("sample %q, real %q", ws[i], gs[i]))
 				break
 			}
 		}
 	}
+	return faults
 }

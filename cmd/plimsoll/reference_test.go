@@ -100,6 +100,7 @@ func checkSaid(t *testing.T, file, want, test string) {
 // TestReferenceOfFiles holds the reference of files against the schemas of the JSON
 // files, and against what a profile leaves. -update writes it.
 func TestReferenceOfFiles(t *testing.T) {
+	long(t)
 	t.Parallel()
 	about, err := os.ReadFile("testdata/files.md")
 	if err != nil {
@@ -177,6 +178,7 @@ func typeOf(schema map[string]any) string {
 // Every page is one that man's own formatter takes without a complaint, where there
 // is one.
 func TestManuals(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man1")
 	ran(t, exitDone, "man", dir)

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity/prices"
+	"plimsoll/engine/field"
 	"plimsoll/plots/pages"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -29,7 +30,7 @@ func reportCommand() *cli.Command {
 			"   plimsoll report --cost-per-gpu-hour 2.5,4 --output difference.html h100 h200",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: report.html in DIR; of two, difference.html in the second)"},
-			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, of two profiles one for both or two with a comma between (default: no money is shown)"},
+			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, of two profiles one for both or two with a comma between, or GPU=USD (default: no money is shown)"},
 		},
 		Action: writeReport,
 	}
@@ -41,7 +42,7 @@ const differenceFileName = "difference.html"
 func writeReport(c *cli.Context) error {
 	dirs := c.Args().Slice()
 	if len(dirs) == 0 || dirs[0] == "" {
-		return usagef("report needs a folder").hint("plimsoll report profiling_results")
+		return field.Errorf("report needs a folder").Hint("plimsoll report profiling_results")
 	}
 	usd, err := reportPrices(c, len(dirs))
 	if err != nil {
@@ -53,6 +54,7 @@ func writeReport(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		s.sayImplausible(c)
 		sides = append(sides, s)
 	}
 	page, file := sides[0].page.HTML, filepath.Join(dirs[0], reportFileName)
@@ -77,30 +79,27 @@ func writeReport(c *cli.Context) error {
 	return err
 }
 
-// reportPrices are what a GPU costs in each of n folders, 0 where nobody says.
-func reportPrices(c *cli.Context, n int) ([]float64, error) {
-	usd := make([]float64, n)
+// reportPrices are what GPUs cost in each of n folders.
+func reportPrices(c *cli.Context, n int) ([]prices.Given, error) {
 	text := c.String("cost-per-gpu-hour")
-	if text == "" {
-		return usd, nil
+	if p := (&parser{c: c}); text == "" || strings.Contains(text, "=") || !strings.Contains(text, ",") {
+		said := p.gpuPrices()
+		return slices.Repeat([]prices.Given{said}, n), p.err
 	}
 	words := strings.Split(text, ",")
-	if len(words) != 1 && len(words) != n {
-		return nil, usagef("--cost-per-gpu-hour %q: want one number, or one for each of %d folders", text, n)
+	if len(words) != n {
+		return nil, field.Errorf("--cost-per-gpu-hour %q: want one number, or one for each of %d folders", text, n)
 	}
-	for i := range usd {
-		word := words[min(i, len(words)-1)]
-		v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
-		if err != nil || !(v >= leastUSD && v <= mostUSD) {
-			return nil, usagef("--cost-per-gpu-hour %q: want a number from %v to %v", word, leastUSD, mostUSD)
+	var out []prices.Given
+	for _, word := range words {
+		said, err := prices.ParseGiven(word, nil)
+		if err != nil {
+			return nil, field.Errorf("--cost-per-gpu-hour %v", err)
 		}
-		usd[i] = v
+		out = append(out, said)
 	}
-	return usd, nil
+	return out, nil
 }
-
-// What a GPU-hour may cost.
-const leastUSD, mostUSD = 1e-6, 1e6
 
 // profiled is a profile's folder.
 type profiled struct {
@@ -111,7 +110,7 @@ type profiled struct {
 }
 
 // readProfiled reads a folder, or says why it holds no profile.
-func readProfiled(dir string, usd float64) (profiled, error) {
+func readProfiled(dir string, usd prices.Given) (profiled, error) {
 	out, err := loadProfiled(dir, usd)
 	if err != nil {
 		return out, noProfile(dir, err)
@@ -119,19 +118,26 @@ func readProfiled(dir string, usd float64) (profiled, error) {
 	return out, nil
 }
 
-// noProfile refuses a folder that cannot be read as a profile.
-func noProfile(dir string, err error) error {
-	refusal := usagef("%s holds no finished profile: %v", dir, err)
-	if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
-		return refusal.hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
+// sayImplausible says which of the folder's figures cannot be right.
+func (p profiled) sayImplausible(c *cli.Context) {
+	for _, w := range profile.Implausible(p.rec.Warnings) {
+		say(c.App.ErrWriter, "warning", "%s: the profile's figures cannot be right: %s", p.dir, w.Message)
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return refusal.hint("name the --output-dir of a profile-sla that has ended")
-	}
-	return refusal.hint("name the --output-dir of a profile-sla that has ended; where its files are damaged, profile-sla --resume writes them again from its journal")
 }
 
-func loadProfiled(dir string, usd float64) (out profiled, err error) {
+// noProfile refuses a folder that cannot be read as a profile.
+func noProfile(dir string, err error) error {
+	refusal := field.Errorf("%s holds no finished profile: %v", dir, err)
+	if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
+		return refusal.Hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return refusal.Hint("name the --output-dir of a profile-sla that has ended")
+	}
+	return refusal.Hint("name the --output-dir of a profile-sla that has ended; where its files are damaged, profile-sla --resume writes them again from its journal")
+}
+
+func loadProfiled(dir string, usd prices.Given) (out profiled, err error) {
 	out.dir = dir
 	if out.rec, err = store.ReadRecommendation(dir); err != nil {
 		return out, err
@@ -140,7 +146,7 @@ func loadProfiled(dir string, usd float64) (out profiled, err error) {
 		return out, err
 	}
 	out.page = pageOf(out.run, out.rec)
-	out.page.USD = usd
+	out.page.USD, _ = usd.Of(out.rec.GPU)
 	if out.rec.Mode == store.Aggregated {
 		return out, nil
 	}
@@ -173,7 +179,9 @@ func pageOf(run store.Run, rec store.Recommendation) pages.Profile {
 // writePage writes report.html of a profile that has just ended.
 func writePage(dir string, run store.Run, rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface) error {
 	p := pageOf(run, rec)
-	p.Prefill, p.Decode = ps, ds
+	if rec.Mode != store.Aggregated { // whose page is of loads
+		p.Prefill, p.Decode = ps, ds
+	}
 	html, err := p.HTML()
 	if err != nil {
 		return err
@@ -184,7 +192,7 @@ func writePage(dir string, run store.Run, rec store.Recommendation, ps profile.P
 // rankOf is what a profile's candidates were ranked by; one that was imported says
 // nothing of it.
 func rankOf(run store.Run) recommend.Rank {
-	return cmp.Or(recommend.Rank(run.Inputs["--rank"]), recommend.ByThroughput)
+	return recommend.RankNamed(run.Inputs["--rank"])
 }
 
 // chosenFrom are the points that the pick was made of: a sweep's, but for those of
@@ -194,7 +202,7 @@ func chosenFrom(run store.Run) []profile.Point {
 	for _, p := range run.Points {
 		left := false
 		for _, s := range run.Skips {
-			left = left || s.Label == p.Config.Parallelism.Label() && (s.Phase == "" || s.Phase == p.Phase)
+			left = left || s.Label == p.Config.Label() && (s.Phase == "" || s.Phase == p.Phase)
 		}
 		if p.Stage == profile.StageSweep && !left {
 			out = append(out, p)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/plots/pages"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -22,7 +23,7 @@ import (
 func compareProfiles(sides [2]profiled, command string) (pages.Comparison, error) {
 	a, b := sides[0], sides[1]
 	if sameFolder(a.dir, b.dir) {
-		return pages.Comparison{}, usagef("%s and %s are one folder: want two profiles", a.dir, b.dir)
+		return pages.Comparison{}, field.Errorf("%s and %s are one folder: want two profiles", a.dir, b.dir)
 	}
 	for _, f := range []struct {
 		field string
@@ -33,8 +34,8 @@ func compareProfiles(sides [2]profiled, command string) (pages.Comparison, error
 		{"osl", func(p profiled) string { return strconv.Itoa(p.rec.Workload.OSL) }},
 	} {
 		if x, y := f.of(a), f.of(b); x != y {
-			return pages.Comparison{}, usagef("%s and %s differ in --%s, %s and %s: their figures answer different questions", a.dir, b.dir, f.field, x, y).
-				hint("profile both with the same --%s, or write a page of each", f.field)
+			return pages.Comparison{}, field.Errorf("%s and %s differ in --%s, %s and %s: their figures answer different questions", a.dir, b.dir, f.field, x, y).
+				Hint("profile both with the same --%s, or write a page of each", f.field)
 		}
 	}
 	out := pages.Comparison{Origin: pages.Origin{

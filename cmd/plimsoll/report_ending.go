@@ -12,10 +12,7 @@ import (
 // endingOf is what a profile comes to, as its page shows it: what the terminal says.
 func endingOf(run store.Run, rec store.Recommendation) pages.Ending {
 	e := pages.Ending{Recommended: map[profile.Phase]pages.Recommended{}}
-	if line := recommendedLine(rec); line != "" {
-		e.Suggested = append(e.Suggested, line)
-	}
-	e.Suggested = append(e.Suggested, suggestedLines(rec)...)
+	e.Suggested = append(recommendedLines(rec), suggestedLines(rec)...)
 	v := rec.Verified
 	if v == nil {
 		v = &store.Verified{}
@@ -28,7 +25,7 @@ func endingOf(run store.Run, rec store.Recommendation) pages.Ending {
 		if x.pick == nil {
 			continue
 		}
-		r := pages.Recommended{Rate: x.pick.SustainedRPS}
+		r := pages.Recommended{Rate: x.pick.SustainedRPS, UnderLoad: loadVerdict(x.pick)}
 		if x.of != nil {
 			r.Verified, r.Missed = strings.Join(attainedFigures(x.of, rec.SLA), ", "), !x.of.Holds
 		}

@@ -10,6 +10,8 @@ import (
 	"plimsoll/plots/pages"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
 )
 
 // profileOrigin is where a profile comes from.
@@ -23,7 +25,7 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		{Name: "GPU", Text: orWord(rec.GPU, "not known")},
 		{Name: "Engine", Text: engine},
 		{Name: "Workload", Text: fmt.Sprintf("ISL %d, OSL %d tokens; %s", rec.Workload.ISL, rec.Workload.OSL, rec.Mode)},
-		{Name: "SLA", Text: fmt.Sprintf("TTFT %g ms and ITL %g ms by %s", rec.SLA.TTFTMillis, rec.SLA.ITLMillis, run.SLA.By())},
+		{Name: "SLA", Text: fmt.Sprintf("TTFT ≤ %g ms, ITL ≤ %g ms, %s", rec.SLA.TTFTMillis, rec.SLA.ITLMillis, run.SLA.By())},
 		{Name: "Made", Text: fmt.Sprintf("%s to %s", run.Started.UTC().Format("2006-01-02 15:04"), run.Ended.UTC().Format("2006-01-02 15:04 UTC"))},
 	}
 	for _, x := range []struct {
@@ -31,7 +33,7 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		pick *store.Pick
 	}{{"TTFT", rec.Prefill}, {"ITL", rec.Decode}, {"latency", rec.Aggregated}} {
 		if x.pick != nil && x.pick.ModelError.Known() {
-			facts = append(facts, pages.Fact{Name: "Model error of " + x.name, Text: shownError(x.pick.ModelError)})
+			facts = append(facts, pages.Fact{Name: "Model error of " + x.name, Text: x.pick.ModelError.Words()})
 		}
 	}
 	command, lost := profileAgain(run.Inputs)
@@ -42,7 +44,7 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		Title: "Profile of " + orWord(rec.Model, "an engine"), Provenance: rec.Provenance, Virtual: rec.Provenance == profile.Estimated,
 		Version: run.Version, Command: command, Facts: facts,
 	}
-	for _, w := range rec.Warnings {
+	for _, w := range profile.ImplausibleFirst(rec.Warnings) {
 		o.Warnings = append(o.Warnings, pages.Warning{Warning: w})
 	}
 	return o
@@ -55,6 +57,15 @@ func orWord(s, word string) string {
 	return s
 }
 
+// rankAgain is the rank that a run's command has to name; empty where it is implied.
+func rankAgain(in store.Inputs) string {
+	rank := recommend.RankNamed(in["--rank"])
+	if rank == impliedRank(sweep.Search(in["--search"]), sweep.Mode(in["--mode"])) {
+		return ""
+	}
+	return string(rank)
+}
+
 // profileAgain is the command of a run, and the flags that its inputs do not keep as
 // they were written.
 func profileAgain(in store.Inputs) (command string, lost []string) {
@@ -62,9 +73,12 @@ func profileAgain(in store.Inputs) (command string, lost []string) {
 	for _, f := range profileFlags() {
 		name := "--" + f.Names()[0]
 		v := in[name]
+		if name == "--rank" && v != "" {
+			v = rankAgain(in)
+		}
 		switch f := f.(type) {
 		case *cli.StringFlag:
-			if v != "" && v != f.Value {
+			if v != "" && (v != f.Value || name == "--rank") {
 				words = append(words, name, v)
 			}
 		case *cli.BoolFlag:

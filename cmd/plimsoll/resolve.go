@@ -11,18 +11,20 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/command"
+	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
 	"plimsoll/engine/gpu"
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
 )
 
 // What the embedded engine simulates unless told otherwise.
 const (
-	simModel   = "meta-llama/Meta-Llama-3.1-8B"
-	simGPU     = "H100-SXM"
-	simGPUs    = 4
-	simMaxSeqs = 64
+	simModel = "meta-llama/Meta-Llama-3.1-8B"
+	simGPU   = "H100-SXM"
+	simGPUs  = 4
 )
 
 // deployment is what will be profiled: which engine, model and GPUs.
@@ -32,7 +34,7 @@ type deployment struct {
 	template   command.Template // kind command
 	model      *catalog.Model   // nil where the catalog does not know it
 	modelName  string           // as the engine is asked for it; may be empty for a server with one model
-	weights    weightStorage
+	weights    dep.Storage
 	gpu        *catalog.GPU // nil where unknown
 	fit        latency.Fit  // of the latency model
 	gpuName    string       // as shown
@@ -41,7 +43,9 @@ type deployment struct {
 	perNode    int      // GPUs of the largest machine; 0 where unknown
 	cpu        bool     // the engine runs on the CPU: its GPUs are threads
 	driver     string
-	kvTokens   int // of one engine, as asked for; 0 = what is there
+	kvTokens   int    // of one engine, as asked for; 0 = what is there
+	context    int    // tokens of a request
+	missing    string // the engine's program, where it is not on PATH; only a dry run goes on without it
 	provenance profile.Provenance
 	notes      []string // how it came to this, for stderr
 	warnings   []profile.Warning
@@ -56,33 +60,9 @@ func localGPUs(cat catalog.Catalog) (gpu.Inventory, error) {
 	return gpu.List(env, set, cat)
 }
 
-func loadCatalog(path string) (catalog.Catalog, error) {
-	cat, err := catalog.Default()
-	if err != nil {
-		return cat, fmt.Errorf("reading the built-in catalog: %w", err)
-	}
-	if path == "" {
-		return cat, nil
-	}
-	cat, err = cat.WithFile(path)
-	if err != nil {
-		return cat, usagef("--catalog: %v", err)
-	}
-	return cat, nil
-}
-
-// findModel is the catalog's model of that name, or what a Hugging Face
-// config.json says where the name is the path of one.
-func findModel(cat catalog.Catalog, name string) (catalog.Model, error) {
-	if strings.HasSuffix(name, ".json") {
-		return catalog.ReadHFFile(name)
-	}
-	return cat.Model(name)
-}
-
 // resolve turns what was asked for into what will be run.
 func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment, error) {
-	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens}
+	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens, context: o.isl + o.osl}
 	switch {
 	case o.endpoint != "":
 		d.kind = engine.KindEndpoint
@@ -95,7 +75,12 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	}
 	if real, ok := realEngineOf(engine.Kind(o.engine)); ok {
 		d.kind = real.kind
-		if err := real.present(); err != nil && !o.kube.on { // an image has its own
+		switch err := real.present(); {
+		case err == nil || o.kube.on: // an image has its own
+		case o.dryRun: // its command line is known without it
+			d.missing = real.program
+			d.warnings = append(d.warnings, profile.Warnf("engine_missing", "%v: a dry run does without it, a run needs it (%s)", err, real.install))
+		default:
 			return d, err
 		}
 	}
@@ -111,10 +96,10 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		d.auto(o, found, noGPUs)
 	}
 	if d.kind == engine.KindSim && o.require {
-		return d, withHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
+		return d, field.WithHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
 	}
 	var err error
-	if d.fit, err = loadFit("fit", o.fit); err != nil {
+	if d.fit, err = build.LoadFit(field.Fit, o.fit); err != nil {
 		return d, err
 	}
 	if err := d.setModel(o, cat); err != nil {
@@ -124,7 +109,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		return d, err
 	}
 	if d.modelled() {
-		d.warnings = append(d.warnings, fitWarnings(d.fit, d.gpu.Name, o.isl, o.osl)...)
+		d.warnings = append(d.warnings, dep.FitWarnings(d.fit, d.gpu.Name, o.isl, o.osl)...)
 	}
 	if err := d.setServer(o); err != nil {
 		return d, err
@@ -165,12 +150,12 @@ func (d *deployment) setServer(o profileOptions) error {
 		if o.kvPattern != "" {
 			re, err := command.ParseKVPattern(o.kvPattern)
 			if err != nil {
-				return usagef("--kv-tokens-pattern: %v", err)
+				return field.Errorf("--kv-tokens-pattern: %v", err)
 			}
 			d.template.KVPattern = re
 		}
 		if err := d.template.Validate(); err != nil {
-			return usagef("--command: %v", err)
+			return field.Errorf("--command: %v", err)
 		}
 		d.server = d.template
 		d.templateWarnings()
@@ -199,7 +184,7 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
 	case len(found.Devices) == 0:
 		d.notes = append(d.notes, "no GPU to measure on: none is visible")
 	case missing != nil:
-		d.notes = append(d.notes, fmt.Sprintf("%d GPUs but no engine: %v, and there is neither --command nor --endpoint", len(found.Devices), missing))
+		d.notes = append(d.notes, fmt.Sprintf("%s but no engine: %v, and there is neither --command nor --endpoint", engine.Count(len(found.Devices), "GPU"), missing))
 	case o.model == "":
 		d.notes = append(d.notes, fmt.Sprintf("GPUs and %s are here, but no --model says what to serve", real.program))
 	default:
@@ -210,22 +195,22 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
-	d.modelName, d.weights = o.model, storageOf(o.weights, catalog.Model{})
+	d.modelName, d.weights = o.model, dep.StorageOf(o.weights, catalog.Model{})
 	if d.kind == engine.KindSim && o.model == "" {
 		d.modelName = simModel
 	}
 	if d.modelName == "" {
 		return nil
 	}
-	m, err := findModel(cat, d.modelName)
+	m, err := cat.ModelOrFile(d.modelName)
 	switch {
 	case err == nil:
-		d.model, d.weights = &m, storageOf(o.weights, m)
-		d.warnings = append(d.warnings, d.weights.warnings...)
+		d.model, d.weights = &m, dep.StorageOf(o.weights, m)
+		d.warnings = append(d.warnings, d.weights.Warnings...)
 		d.modelName = d.asLoaded(m)
 		return nil
 	case d.modelled():
-		return usagef("--model: %v", err).hint("--catalog FILE adds models")
+		return field.Errorf("--model: %v", err).Hint("--catalog FILE adds models")
 	default: // a real engine may know what the catalog does not
 		d.warnings = append(d.warnings, profile.Warnf("model_unknown",
 			"%s is not in the catalog: whether it fits is left to the engine, and throughput is not checked against the GPU's peak", d.modelName))
@@ -286,7 +271,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	}
 	if o.gpuCount > 0 && d.kind != engine.KindEndpoint {
 		if len(d.visible) > 0 && o.gpuCount > len(d.visible) {
-			return usagef("--gpu-count %d: only %d are visible", o.gpuCount, len(d.visible))
+			return field.Errorf("--gpu-count %d: only %d are visible", o.gpuCount, len(d.visible))
 		}
 		d.gpuCount = o.gpuCount
 		if len(d.visible) > 0 {
@@ -306,9 +291,9 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	}
 	g, err := cat.GPU(name)
 	if err != nil {
-		return usagef("--gpu: %v", err).hint("--catalog FILE adds GPUs")
+		return field.Errorf("--gpu: %v", err).Hint("--catalog FILE adds GPUs")
 	}
-	d.gpu, d.gpuName, d.weights = &g, g.Name, d.weights.on(g)
+	d.gpu, d.gpuName, d.weights = &g, g.Name, d.weights.On(g)
 	return nil
 }
 
@@ -317,23 +302,20 @@ const cpuThread = "CPU thread"
 
 // noGPUs asks for what NVML does not tell.
 func (d deployment) noGPUs() error {
-	e := usagef("no GPU was found: say how many the engine may count on with --gpu-count N")
+	e := field.Errorf("no GPU was found: say how many the engine may count on with --gpu-count N")
 	switch {
 	case d.cpu:
-		return e.hint("llama-server then runs on the CPU, and they are threads")
+		return e.Hint("llama-server then runs on the CPU, and they are threads")
 	case d.kind == engine.KindCommand:
-		return e.hint("for an engine on the CPU, let {{.TP}} mean threads")
+		return e.Hint("for an engine on the CPU, let {{.TP}} mean threads")
 	}
 	return e
 }
 
 // base is the configuration that every candidate starts from.
 func (d deployment) base(o profileOptions) engine.Config {
-	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.weights, KV: o.kv, MemoryFraction: o.memory}
+	c := engine.Config{Kind: d.kind, Model: d.modelName, GPU: d.gpuName, Limits: o.limits, Weights: d.weights.Weights, KV: o.kv, MemoryFraction: o.memory}
 	if d.modelled() {
-		if d.kind == engine.KindSim && c.Limits.MaxNumSeqs == 0 {
-			c.Limits.MaxNumSeqs = simMaxSeqs // what a client on one machine can feed in real time
-		}
 		c.Limits.MaxModelLen = simContext(o, *d.model)
 		c.Limits = latency.Limits(*d.model, *d.gpu, c.Limits)
 		return c

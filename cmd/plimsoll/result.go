@@ -57,11 +57,12 @@ func (u *console) result(out outcome) error {
 	}
 	b := &bytes.Buffer{}
 	rec := out.rec
+	implausibleLines(b, rec.Warnings)
 	if rec.Provenance != profile.Measured {
 		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
 	}
 	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
-	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms (%s)\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.SLA().By())
+	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms, %s\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.SLA().By())
 	if rec.Mode == store.Aggregated {
 		aggregatedTable(b, out)
 	} else {
@@ -83,7 +84,7 @@ func prefillTable(b *bytes.Buffer, out outcome) {
 	ch := out.res.Prefill
 	for _, c := range ch.All {
 		t.row(c.Label(), itoa(c.Point.Config.GPUs()), plusMinus(c.Point, out.opts.sla),
-			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), verdict(ch, c, out.opts.sla))
+			fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), out.verdict(ch, c))
 	}
 	b.WriteString(t.text("  "))
 	belowTable(b, ch)
@@ -91,11 +92,11 @@ func prefillTable(b *bytes.Buffer, out outcome) {
 
 func decodeTable(b *bytes.Buffer, out outcome) {
 	fmt.Fprintf(b, "\nDecode at ISL %d, OSL %d (%s)\n", out.opts.isl, out.opts.osl, out.res.Decode.Picked.Point.Provenance)
-	t := newTable("config", "GPUs", "in flight", "KV use", "ITL ms", "tokens/s/GPU", "verdict")
+	t := newTable("config", "GPUs", "in flight", "KV use", "ITL ms", "tokens/s/GPU", "sustained/GPU", "verdict")
 	ch := out.res.Decode
 	for _, c := range byLoad(ch.All) {
 		t.row(c.Label(), itoa(c.Point.Config.GPUs()), shownInFlight(c.Point), fmt.Sprintf("%.1f %%", 100*c.Point.KVUsage),
-			plusMinus(c.Point, out.opts.sla), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), verdict(ch, c, out.opts.sla))
+			plusMinus(c.Point, out.opts.sla), fmt.Sprintf("%.2f", c.Point.ThroughputPerGPU), fmt.Sprintf("%.0f", c.Sustained), out.verdict(ch, c))
 	}
 	b.WriteString(t.text("  "))
 	belowTable(b, ch)
@@ -147,7 +148,16 @@ func plusMinus(p profile.Point, s profile.SLA) string {
 	}
 }
 
-// verdict is one cell: picked and why, or what the candidate lost by.
+// verdict is one cell of the tables, the pick's with what it did under load.
+func (o outcome) verdict(ch recommend.Choice, c recommend.Candidate) string {
+	v := verdict(ch, c, o.opts.sla)
+	if load := loadVerdict(o.rec.PhasePick(ch.Phase)); load != "" && c.Point.ID == ch.Picked.Point.ID {
+		v += "; " + load
+	}
+	return v
+}
+
+// verdict is the same without the load: picked and why, or what the candidate lost by.
 func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string {
 	switch {
 	case c.Point.ID == ch.Picked.Point.ID && ch.Feasible:
@@ -155,15 +165,19 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 	case c.Point.ID == ch.Picked.Point.ID:
 		return "nearest: " + ch.Why
 	case ch.Phase == profile.Aggregated && c.Feasible && !c.Point.Load.Surely(c.Point.Phase, sla):
-		return "held, undecided" // by its interval another load might miss, or it has none
+		return c.WithEnd("held, undecided") // by its interval another load might miss, or it has none
 	case ch.Phase == profile.Aggregated && c.Feasible:
-		return "holds" // at a lower rate, or in another configuration
+		return c.WithEnd("holds") // at a lower rate, or in another configuration
 	case ch.Phase == profile.Aggregated:
 		return ch.LostAggregated(c, sla).Reason
 	}
 	best := ch.Picked.Value(ch.Rank)
-	if v := c.Value(ch.Rank); c.Feasible && ch.Feasible && v < best {
-		return fmt.Sprintf("%.0f %% throughput per GPU", 100*(v/best-1)) // the full reason is in recommendation.json
+	if v := c.Value(ch.Rank); c.Feasible && ch.Feasible && (v < best || v == best && c.Point.Config == ch.Picked.Point.Config) {
+		kind := "" // the full reason is in recommendation.json
+		if ch.Rank == recommend.BySustained {
+			kind = "sustained "
+		}
+		return c.WithEnd(fmt.Sprintf("-%.0f %% %sthroughput per GPU", 100*(1-v/best), kind))
 	}
 	return ch.Lost(c, sla).Reason
 }
@@ -174,15 +188,15 @@ func footer(b *bytes.Buffer, out outcome) {
 		fmt.Fprintf(b, "  - %s\n", a)
 	}
 	verifiedText(b, out.rec)
-	if line := recommendedLine(out.rec); line != "" {
-		fmt.Fprintf(b, "%s\n", line)
+	for _, line := range recommendedLines(out.rec) {
+		fmt.Fprintln(b, line)
 	}
-	if out.rec.Mode == store.Disaggregated {
-		fmt.Fprintf(b, "Surfaces: %d prefill points at %s, %d decode points at %s\n", len(out.res.PrefillSurface.Samples), out.rec.Prefill.Label,
-			len(out.res.DecodeSurface.Samples), out.rec.Decode.Label)
+	if hasSurfaces(out.res) {
+		fmt.Fprintf(b, "Surfaces: %s at %s, %s at %s\n", engine.Count(len(out.res.PrefillSurface.Samples), "prefill point"), out.rec.PickOf(engine.RolePrefill).Label,
+			engine.Count(len(out.res.DecodeSurface.Samples), "decode point"), out.rec.PickOf(engine.RoleDecode).Label)
 	}
 	if out.dep.kind == engine.KindEstimate {
-		fmt.Fprintf(b, "Computed: %d requests in virtual time, by the latency model's fit %s\n", out.res.Cost.Requests, out.dep.fit.Name)
+		fmt.Fprintf(b, "Computed: %s in virtual time, by the latency model's fit %s\n", engine.Count(out.res.Cost.Requests, "request"), out.dep.fit.Name)
 	}
 	costLine(b, out.res.Cost, out.dep.kind)
 	if out.dep.kind == engine.KindSim {
@@ -207,10 +221,10 @@ func suggested(b *bytes.Buffer, out outcome) {
 func modelErrors(b *bytes.Buffer, out outcome) {
 	rec := out.rec
 	if rec.Mode == store.Aggregated {
-		fmt.Fprintf(b, "Model error of TTFT: %s\n", shownError(aggregatedTTFTError(out.res)))
-		fmt.Fprintf(b, "Model error of ITL: %s\n", shownError(rec.Aggregated.ModelError))
+		fmt.Fprintf(b, "Model error of TTFT: %s\n", aggregatedTTFTError(out.res).Words())
+		fmt.Fprintf(b, "Model error of ITL: %s\n", rec.Aggregated.ModelError.Words())
 		return
 	}
-	fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", shownError(rec.Prefill.ModelError))
-	fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", shownError(rec.Decode.ModelError))
+	fmt.Fprintf(b, "Model error of TTFT and prefill throughput: %s\n", rec.Prefill.ModelError.Words())
+	fmt.Fprintf(b, "Model error of ITL and decode throughput: %s\n", rec.Decode.ModelError.Words())
 }

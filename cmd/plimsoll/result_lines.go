@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/profile"
@@ -76,12 +77,19 @@ func suggestedLines(rec store.Recommendation) []string {
 		fmt.Sprintf("Suggested prefill %s (TTFT %.2f ms, throughput %.2f tokens/s/GPU)", p.Label, p.TTFTMillis, p.ThroughputPerGPU),
 		fmt.Sprintf("Suggested planner upper/lower bound for prefill queue size: %.2f/%.2f", th.PrefillQueueSize.Upper, th.PrefillQueueSize.Lower),
 		fmt.Sprintf("Suggested decode %s (ITL %.2f ms, throughput %.2f tokens/s/GPU)", d.Label, d.ITLMillis, d.ThroughputPerGPU),
-		fmt.Sprintf("Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f", th.DecodeKVUtilization.Upper, th.DecodeKVUtilization.Lower),
+	}
+	if kv := th.DecodeKVUtilization; kv.Upper > 0 { // where the capacity is known
+		lines = append(lines, fmt.Sprintf("Suggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f", kv.Upper, kv.Lower))
 	}
 	if !rec.Feasible {
 		lines = append([]string{infeasibleLine}, lines...)
 	}
 	return lines
+}
+
+// recommendedLines are the lines of what is recommended that are there.
+func recommendedLines(rec store.Recommendation) []string {
+	return slices.DeleteFunc([]string{recommendedLine(rec), underLoadLine(rec), atRateLine(rec)}, func(line string) bool { return line == "" })
 }
 
 // recommendedLine is the rates that the picks are recommended at: those that held
@@ -101,4 +109,17 @@ func recommendedLine(rec store.Recommendation) string {
 		return ""
 	}
 	return "Recommended for each engine: " + strings.Join(rates, ", ")
+}
+
+// atRateLine is the bounds that planner serve --policy load takes from the profile; empty
+// where they are those of the Suggested line.
+func atRateLine(rec store.Recommendation) string {
+	b := rec.Thresholds.DecodeKVAtRate
+	if b == nil {
+		return ""
+	}
+	if rec.Mode == store.Aggregated {
+		return fmt.Sprintf("KV use at the recommended rate: scale up above %.3g, down below %.3g (planner serve --policy load)", b.Upper, b.Lower)
+	}
+	return fmt.Sprintf("Decode KV use at the recommended rate: scale up above %.2f, down below %.2f (planner serve --policy load)", b.Upper, b.Lower)
 }

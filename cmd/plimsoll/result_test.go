@@ -59,7 +59,7 @@ func TestPlusMinus(t *testing.T) {
 		{profile.Mean, profile.ModelError{Factor90: 2}, "2.00 (1.00 to 4.00)"},
 	} {
 		p := profile.Point{Phase: profile.Decode, ITL: d, ModelError: tt.error}
-		if got := plusMinus(p, profile.SLA{Stat: tt.stat}); got != tt.want {
+		if got := plusMinus(p, profile.SLA{Stat: tt.stat, ITLOf: profile.OfGap}); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.stat, got, tt.want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestVerdict(t *testing.T) {
 			rate = 3
 		}
 		pick, less, misses := at("a", phase, rate, 10*ms, 100), at("b", phase, rate, 9*ms, 90), at("c", phase, rate, 30*ms, 120)
-		ch := recommend.Choice{Phase: phase, Picked: pick, Feasible: true, Why: "because", Rank: recommend.ByThroughput}
+		ch := recommend.Choice{Phase: phase, Picked: pick, Feasible: true, Why: "because", Rank: recommend.BySingle}
 		want := []string{"picked: because", "-10 % throughput per GPU", "misses the SLA: mean ITL 30.00 ms > 20.00 ms"}
 		if phase == profile.Aggregated {
 			want[1], want[2] = "held, undecided", "at 3 requests/s: misses the SLA: ITL 30.00 ms > 20.00 ms"
@@ -102,6 +102,37 @@ func TestVerdict(t *testing.T) {
 		if ch.Feasible = false; verdict(ch, pick, sla) != "nearest: because" {
 			t.Errorf("%s: %q", phase, verdict(ch, pick, sla))
 		}
+	}
+}
+
+// What is sustained decides, and what ended a search and missed under load is said.
+func TestVerdictOfTheSustained(t *testing.T) {
+	at := func(id string, sustained float64) recommend.Candidate {
+		p := profile.Point{ID: id, Phase: profile.Decode, TPOT: profile.Distribution{N: 9, Mean: time.Millisecond}, ThroughputPerGPU: 2 * sustained}
+		return recommend.Candidate{Point: p, Feasible: true, Sustained: sustained}
+	}
+	pick, same, less := at("a", 100), at("b", 100), at("c", 90)
+	less.Ended = "ended by a limit"
+	ch := recommend.Choice{Phase: profile.Decode, Picked: pick, Feasible: true, Why: "because", Rank: recommend.BySustained}
+	out := outcome{opts: profileOptions{sla: profile.SLA{TTFT: time.Second, ITL: time.Second, Stat: profile.Mean}}}
+	decode := store.NewPick(engine.TP(1))
+	out.rec.Decode = &decode
+	for load, want := range map[*store.UnderLoad]string{
+		nil: "picked: because",
+		{Holds: true, Misses: 0.204, Limit: "ITL", Stat: profile.P99}: "picked: because; under load 20 % of requests miss ITL (--sla-stat p99 sizes for them)",
+		{Holds: true, Limit: "ITL"}:                                   "picked: because; under load no request misses ITL",
+		{Misses: 0.5, Limit: "ITL"}:                                   "picked: because; under load 50 % of requests miss ITL",
+	} {
+		out.rec.Decode.UnderLoad = load
+		if got := out.verdict(ch, pick); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := out.verdict(ch, same); got != "-0 % sustained throughput per GPU" {
+		t.Errorf("as much as the pick: %q", got)
+	}
+	if got := out.verdict(ch, less); got != "-10 % sustained throughput per GPU; ended by a limit" {
+		t.Errorf("less: %q", got)
 	}
 }
 

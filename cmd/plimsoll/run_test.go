@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,11 +33,12 @@ const patience = 30 * time.Second
 const unhurried = "l40s"
 
 // small asks for a profile of the embedded engine that takes seconds, nearly all
-// of them waiting.
+// of them waiting: few requests in flight keep the processors free for the tests
+// that wait at the same time.
 func small(dir string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--engine", "sim", "--gpu", unhurried, "--tp", "1,2", "--isl", "500", "--osl", "30", "--ttft", "1000", "--itl", "100",
-		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000", "--verify", "never",
+		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "700", "--max-num-seqs", "8", "--verify", "never",
 		"--output-dir", dir,
 	}, more...)
 }
@@ -111,11 +113,18 @@ func (p *program) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// ran runs plimsoll to its end and wants an exit code.
+// ran runs plimsoll to its end and wants an exit code. On a machine so busy that a
+// phase cannot be measured it does what the hint says, twice at most.
 func ran(t *testing.T, code int, args ...string) *program {
 	t.Helper()
 	p := start(t, nil, args...)
-	if got := p.wait(t); got != code {
+	got := p.wait(t)
+	for tries := 0; tries < 2 && code == exitDone && got == exitFailed && strings.Contains(p.errout.String(), "no configuration could be measured\n"); tries++ {
+		t.Logf("the machine is too busy: with --resume --retry again after\n%s", &p.errout)
+		p = start(t, nil, append(slices.Clone(args), "--resume", "--retry")...)
+		got = p.wait(t)
+	}
+	if got != code {
 		t.Fatalf("plimsoll %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), got, code, &p.out, &p.errout)
 	}
 	return p

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile/store"
 )
 
@@ -25,7 +26,7 @@ func schemaCommand() *cli.Command {
 				_, err := fmt.Fprintf(c.App.Writer, "%s\n", tuneSchema())
 				return err
 			default:
-				return usagef("unknown schema %q: want recommendation, replay or tune", name)
+				return field.Errorf("unknown schema %q: want recommendation, replay or tune", name)
 			}
 		},
 	}

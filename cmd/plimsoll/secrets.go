@@ -1,43 +1,214 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/command"
+	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 )
 
-// redacted is words without the credentials that this run was given, and without
-// those that an engine's own flags hold: what is shown or written may be read by
-// anybody.
-func (o profileOptions) redacted(words []string) []string {
-	secrets := []string{o.apiKey}
-	for _, h := range o.headers {
-		secrets = append(secrets, o.headerValue(h))
+// credentials are what the program was told in confidence, by flags, files and the
+// environment: nothing that it prints or writes down holds them. A nil one knows none.
+type credentials struct {
+	mu    sync.Mutex
+	found []string
+	known redact.Values
+}
+
+// credentialsKey is where they lie among the app's metadata.
+const credentialsKey = "credentials"
+
+// leastVariable is the length in bytes from which a variable of the environment is
+// looked for in all that is printed: in many an environment API_KEY=none is a setting.
+const leastVariable = 8
+
+// credentialsIn are those of a command line and of the environment.
+func credentialsIn(args, environment []string) *credentials {
+	found := redact.Certain(args)
+	for _, kv := range environment {
+		name, value, _ := strings.Cut(kv, "=")
+		if len(value) >= leastVariable && (redact.Secret(name) || strings.Contains(value, "://")) {
+			found = append(found, redact.Find([]string{kv})...)
+		}
 	}
-	out := make([]string, len(words))
-	for i, w := range words {
-		for _, s := range secrets {
-			if s != "" {
-				w = strings.ReplaceAll(w, s, "[redacted]")
-			}
-		}
-		switch name, _, joined := strings.Cut(w, "="); {
-		case joined && holdsCredential(name):
-			w = name + "=[redacted]"
-		case i > 0 && holdsCredential(words[i-1]):
-			w = "[redacted]"
-		}
-		out[i] = w
+	k := &credentials{}
+	k.add(found...)
+	return k
+}
+
+func credentialsOf(c *cli.Context) *credentials {
+	k, _ := c.App.Metadata[credentialsKey].(*credentials)
+	return k
+}
+
+// add makes further ones known.
+func (k *credentials) add(found ...string) {
+	if k == nil || len(found) == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.found = append(k.found, found...)
+	k.known = redact.Of(k.found...)
+}
+
+func (k *credentials) all() []string {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.found)
+}
+
+// text is s without them.
+func (k *credentials) text(s string) string {
+	if k == nil {
+		return s
+	}
+	k.mu.Lock()
+	known := k.known
+	k.mu.Unlock()
+	return known.Text(s)
+}
+
+// words are a command line without them, and without those that it holds itself.
+func (k *credentials) words(words []string) []string {
+	out := redact.Words(words)
+	for i, w := range out {
+		out[i] = k.text(w)
 	}
 	return out
 }
 
-// holdsCredential knows the flags of vLLM, SGLang and llama-server whose value is
-// one, and the environment's usual names for one.
-func holdsCredential(name string) bool {
-	return slices.Contains([]string{"--api-key", "--api_key", "--admin-api-key", "--hf-token", "--hf_token", "-hft"}, name) ||
-		slices.ContainsFunc([]string{"_TOKEN", "_KEY", "_SECRET", "_PASSWORD"}, func(end string) bool { return strings.HasSuffix(name, end) })
+// clean is err without them in its text.
+func (k *credentials) clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := k.text(err.Error()); text != err.Error() {
+		return cleanError{err, text}
+	}
+	return err
+}
+
+type cleanError struct {
+	err  error
+	text string
+}
+
+func (e cleanError) Error() string { return e.text }
+func (e cleanError) Unwrap() error { return e.err }
+
+// screen is an output of the program, without credentials.
+type screen struct {
+	io.Writer
+	hidden *credentials
+}
+
+// Write implements io.Writer. A message is one call.
+func (s *screen) Write(p []byte) (int, error) {
+	text := string(p)
+	clean := s.hidden.text(text)
+	if clean == text {
+		return s.Writer.Write(p)
+	}
+	_, err := io.WriteString(s.Writer, clean)
+	return len(p), err
+}
+
+// fileOf is the file behind an output, if there is one: a terminal, perhaps.
+func fileOf(w io.Writer) (*os.File, bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.Writer
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
+
+// redacted is words without credentials.
+func (o profileOptions) redacted(words []string) []string { return o.hidden.words(words) }
+
+// confide makes known what the profile's flags hold in confidence, beyond what the
+// command line shows.
+func (o profileOptions) confide(c *cli.Context) {
+	o.hidden.add(o.apiKey)
+	for _, h := range o.headers {
+		if redact.Header(h.Name, o.headerValue(h)) {
+			o.hidden.add(o.headerValue(h))
+		}
+	}
+	template := command.Template{Argv: o.command}
+	o.hidden.add(template.Secrets()...)
+	o.hidden.add(redact.Find(o.extra)...)
+	advice := "an engine has the program's own environment: export VLLM_API_KEY=… or HF_TOKEN=… instead"
+	if o.kube.on {
+		advice = "--kube-secret-env NAME=SECRET/KEY takes it from a Secret"
+	}
+	warnLiteral(c, "--command", template.Secrets(), advice)
+	warnLiteral(c, "what follows --", redact.Find(o.extra), advice)
+}
+
+// warnLiteral says that a template holds credentials.
+func warnLiteral(c *cli.Context, where string, found []string, advice string) {
+	if len(found) == 0 {
+		return
+	}
+	say(c.App.ErrWriter, "warning", "%s holds a credential: it is written to no file, but everybody on the machine sees it in ps", where)
+	say(c.App.ErrWriter, "hint", "%s", advice)
+}
+
+// secretFile reads a file that holds one secret; "" where no file is named.
+func (p *parser) secretFile(name string) string {
+	path := p.name(name)
+	if path == "" || p.err != nil {
+		return ""
+	}
+	secret, err := readSecret(path)
+	if err != nil {
+		p.fail(field.Errorf("--%s: %v", name, err))
+		return ""
+	}
+	credentialsOf(p.c).add(secret)
+	p.warnReadable(name, path)
+	return secret
+}
+
+// warnReadable says that others than the user may read a file with a secret.
+func (p *parser) warnReadable(name, path string) {
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		say(p.c.App.ErrWriter, "warning", "--%s %s: others may read it, its mode is %#o", name, path, info.Mode().Perm())
+		say(p.c.App.ErrWriter, "hint", "chmod 600 %s", path)
+	}
+}
+
+// readSecret reads one line.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	const most = 64 << 10
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(b))
+	if secret == "" || len(b) > most || strings.ContainsAny(secret, "\r\n") {
+		return "", fmt.Errorf("%s holds no token: want one line with it", path)
+	}
+	return secret, nil
 }
 
 // infoClient asks for metrics as the measuring client asks for answers: with

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	dep "plimsoll/engine/deployment"
 )
 
 // engineServer is a `plimsoll engine serve` of the test's own.
@@ -98,7 +99,7 @@ func TestEngineServe(t *testing.T) {
 	late := regexp.MustCompile(`(?m)^simulated engine: warning: a step ended \S+ late \(\d+ late steps so far\): this machine is too busy, latencies are not those of the model\n`)
 	log = late.ReplaceAllString(log, "")
 	want := `simulated engine: serving meta-llama/Meta-Llama-3.1-8B on URL, role aggregated, max-num-seqs 1024, max-num-batched-tokens 8192, prefix caching true, asynchronous scheduling true: every latency is simulated
-simulated engine: ` + worth(modelOf(t, engine.Config{Model: simModel, GPU: simGPU, Parallelism: engine.TP(2)})) + `
+simulated engine: ` + dep.Worth(modelOf(t, engine.Config{Model: simModel, GPU: simGPU, Parallelism: engine.TP(2)})) + `
 simulated engine: GPU KV cache size: 957,456 tokens
 simulated engine: Maximum concurrency for 131,072 tokens per request: 7.30x
 simulated engine: stopping: waiting up to 30s for the requests in flight

@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/sglang"
@@ -106,7 +107,7 @@ func isReal(word string) bool {
 // present says what to do where the engine's program is not on PATH.
 func (e realEngine) present() error {
 	if _, err := exec.LookPath(e.program); err != nil {
-		return withHint(fmt.Errorf("--engine %s: %s is not on PATH", e.kind, e.program), "%s", e.install)
+		return field.WithHint(fmt.Errorf("--engine %s: %s is not on PATH", e.kind, e.program), "%s", e.install)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -34,18 +36,18 @@ func simulateFlags() []cli.Flag {
 	f := func(name, def, usage string) cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "judgement"}
 	}
-	return []cli.Flag{
+	return append(itlOfFlags("judgement", "request"),
 		f("ttft", "", "SLA: time to first token of each request, `ms` (default: none, or the profile's)"),
-		f("itl", "", "SLA: inter-token latency, each request's mean, `ms` (default: none, or the profile's)"),
+		f("itl", "", "SLA: inter-token latency, `ms` (default: none, or the profile's)"),
 		f("seed", "1", "seed of arrivals, lengths, prefixes and jitter, `N`"),
 		f("plot", "", "also draw the run over time into `FILE`, .png or .svg"),
-	}
+	)
 }
 
 func simulateFleet(c *cli.Context) error {
 	p := &parser{c: c}
 	plan := parseFleet(p)
-	arrivals := parseLoad(p, plan.seed)
+	arrivals := parseLoad(p, plan.Seed)
 	plot := p.writable("plot")
 	if p.err != nil {
 		return p.err
@@ -59,8 +61,8 @@ func simulateFleet(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.fleet.note != "" && !c.Bool("quiet") {
-		say(c.App.ErrWriter, "note", "%s", s.fleet.note)
+	if s.fleet.Note != "" && !c.Bool("quiet") {
+		say(c.App.ErrWriter, "note", "%s", s.fleet.Note)
 	}
 	for _, w := range s.warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)
@@ -74,14 +76,14 @@ func simulateFleet(c *cli.Context) error {
 		}
 	}
 	if r := s.report; r.Rejected == r.Offered {
-		return withHint(fmt.Errorf("no request was served: all %d were too long for an engine", r.Offered), "shorter prompts and answers, or a larger --max-model-len")
+		return field.WithHint(fmt.Errorf("no request was served: all %d were too long for an engine", r.Offered), "shorter prompts and answers, or a larger --max-model-len")
 	}
 	return nil
 }
 
 // simulation is one run: what ran, under what, and what came of it.
 type simulation struct {
-	fleet    simulatedFleet
+	fleet    build.Fleet
 	load     simulatedLoad
 	report   fleet.Report
 	once     bool // the load cannot be had again
@@ -106,19 +108,19 @@ type otherSpeed struct {
 // progress hears now and then how many requests have come, and when the last did.
 type progress func(requests int, at time.Duration)
 
-func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) (simulation, error) {
-	f, err := plan.resolve()
+func runFleet(ctx context.Context, plan build.Options, arrivals arrivals, seen progress) (simulation, error) {
+	f, err := plan.Build()
 	if err != nil {
 		return simulation{}, err
 	}
-	load, err := arrivals.open(f.blockSize)
+	load, err := arrivals.open(f.BlockSize)
 	if err != nil {
 		return simulation{}, err
 	}
 	defer load.close()
 	engines, err := fleet.New(f.Config)
 	if err != nil {
-		return simulation{}, usagef("%v", err)
+		return simulation{}, field.Errorf("%v", err)
 	}
 	var got offered
 	fed := make(chan error, 1)
@@ -139,8 +141,8 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 		fleet: f, once: load.once, report: engines.Report(),
 		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
 	}
-	s.warnings = slices.Concat(f.warnings, load.warnings, s.report.Warnings, s.overrun(), fewRequests(s.report), f.outside(s.report))
-	if plan.caching && !got.shares {
+	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.overrun(), fewRequests(s.report), f.Outside(s.report)))
+	if plan.Caching && !got.shares {
 		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
 	}
 	return s, nil
@@ -149,8 +151,8 @@ func runFleet(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progr
 // bracket runs the load again on engines that are slower and faster by the
 // latency model's median error, the larger of TTFT's and ITL's: an attainment
 // without it would sound certain.
-func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arrivals, seen progress) error {
-	off := max(s.fleet.ttft.Factor50, s.fleet.itl.Factor50)
+func (s *simulation) bracket(ctx context.Context, plan build.Options, arrivals arrivals, seen progress) error {
+	off := max(s.fleet.TTFTError.Factor50, s.fleet.ITLError.Factor50)
 	if off <= 1 || !s.judged() {
 		return nil
 	}
@@ -159,7 +161,7 @@ func (s *simulation) bracket(ctx context.Context, plan fleetPlan, arrivals arriv
 		return nil
 	}
 	for _, by := range []float64{off, 1 / off} {
-		plan.slower = by
+		plan.Slower = by
 		other, err := runFleet(ctx, plan, arrivals, seen)
 		if over, ok := errors.AsType[*fleet.OverloadError](err); ok {
 			s.warnings = append(s.warnings, profile.Warnf("overloaded_if_slower", "if every step took %.3g times as long, the load would not come to an end: %v", by, over))
@@ -216,7 +218,7 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 	var o offered
 	for a, err := range t {
 		if err != nil {
-			return o, usagef("%s", traceFlags(err))
+			return o, field.Errorf("%s", traceFlags(err))
 		}
 		if err := f.Offer(requestOf(a)); err != nil {
 			return o, notTaken(a, err)
@@ -230,7 +232,7 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 		}
 	}
 	if o.n == 0 {
-		return o, usagef("the load holds no request").hint("a longer --duration, or another --trace")
+		return o, field.Errorf("the load holds no request").Hint("a longer --duration, or another --trace")
 	}
 	if err := f.Finish(fleet.Forever); err != nil {
 		return o, fmt.Errorf("after %d requests: %w", o.n, err)
@@ -242,13 +244,13 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 func notTaken(a trace.Arrival, err error) error {
 	over, ok := errors.AsType[*fleet.OverloadError](err)
 	if !ok {
-		return usagef("%s%v", lineOf(a), err)
+		return field.Errorf("%s%v", lineOf(a), err)
 	}
 	replicas := "more replicas"
 	if served := over.ServedPerSecond(); served > 0 {
 		replicas = fmt.Sprintf("%.3g times the replicas", over.OfferedPerSecond()/served)
 	}
-	return withHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), a shorter load (--duration, --requests), or a larger --max-waiting", replicas)
+	return field.WithHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), a shorter load (--duration, --requests), or a larger --max-waiting", replicas)
 }
 
 func lineOf(a trace.Arrival) string {

@@ -49,7 +49,7 @@ func fewRequests(r fleet.Report) []profile.Warning {
 		quantile float64
 	}{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}} {
 		if need := int64(math.Round(1 / (1 - p.quantile))); n < need {
-			return []profile.Warning{profile.Warnf("few_requests", "from %s on, percentiles of TTFT and E2E are the largest of %d requests or near it: %s takes %d at least", p.name, n, p.name, need)}
+			return []profile.Warning{profile.Warnf("few_requests", "from %s on, percentiles of TTFT and E2E are the largest of %s or near it: %s takes %d at least", p.name, engine.Count(n, "request"), p.name, need)}
 		}
 	}
 	return nil

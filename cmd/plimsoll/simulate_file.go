@@ -81,6 +81,8 @@ func attainmentOf(a fleet.Attainment) attainmentFile {
 type slaFile struct {
 	TTFT float64 `json:"ttft_ms"` // 0 = no bound
 	ITL  float64 `json:"itl_ms"`
+	// ITLOf says what attainment of ITL is the share of.
+	ITLOf profile.ITLOf `json:"itl_of"`
 }
 
 // spread is a distribution in milliseconds.
@@ -146,7 +148,7 @@ type binFile struct {
 func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
-		Provenance: r.Provenance, Model: f.model, GPU: f.gpu, Source: f.source, Scheduling: f.scheduling(), TTFTError: f.ttft, ITLError: f.itl,
+		Provenance: r.Provenance, Model: f.Model, GPU: f.GPU, Source: f.Source, Scheduling: f.Scheduling(), TTFTError: f.TTFTError, ITLError: f.ITLError,
 		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Seconds: r.At.Seconds(), OtherSpeed: s.others,
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
@@ -154,9 +156,9 @@ func (s simulation) file() simulationFile {
 		},
 		Rates: rates{
 			Requests: r.Requests, OutputTokens: r.Tokens,
-			TokensPerGPU: r.Tokens / float64(max(f.gpus(), 1)),
+			TokensPerGPU: r.Tokens / float64(max(f.GPUs(), 1)),
 		},
-		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL)},
+		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL), f.SLA.ITLOf},
 		Latency: map[string]spread{"ttft": spreadOf(r.TTFT), "itl": spreadOf(r.ITL), "tpot": spreadOf(r.TPOT), "e2e": spreadOf(r.E2E)},
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
@@ -166,7 +168,7 @@ func (s simulation) file() simulationFile {
 		out.Rates.GoodRequests, out.Rates.GoodTokens = &r.GoodRequests, &r.GoodTokens
 	}
 	for i, p := range r.Pools {
-		out.Pools = append(out.Pools, poolFileOf(f.Pools[i], f.labels[i], p))
+		out.Pools = append(out.Pools, poolFileOf(f.Pools[i], f.Labels[i], p))
 	}
 	if len(r.Pools) > 1 {
 		out.Links = &linksFile{r.Links.Utilisation, spreadOf(r.Links.Wait), spreadOf(r.Links.Move)}
@@ -183,7 +185,7 @@ func (s simulation) file() simulationFile {
 func poolFileOf(c fleet.Pool, label string, p fleet.PoolReport) poolFile {
 	return poolFile{
 		Role: p.Role, Label: label, Replicas: c.Replicas, GPUs: c.Replicas * c.GPUs, Router: string(c.Router),
-		MaxNumSeqs: c.Engine.Limits.MaxNumSeqs, MaxTokens: c.Engine.Limits.MaxNumBatchedTokens, MaxModelLen: c.Engine.Limits.MaxModelLen, KVTokens: c.Engine.KVBlocks * c.Engine.Limits.BlockSize,
+		MaxNumSeqs: c.Engine.Limits.MaxNumSeqs, MaxTokens: c.Engine.Limits.MaxNumBatchedTokens, MaxModelLen: c.Engine.Limits.MaxModelLen, KVTokens: c.Engine.KVTokens(),
 		Utilisation: p.Utilisation, KVUseMean: p.KVUseMean, KVUsePeak: p.KVUsePeak, RunningMean: p.RunningMean, RunningPeak: p.RunningPeak,
 		WaitingMean: p.WaitingMean, WaitingPeak: p.WaitingPeak, Wait: spreadOf(p.Wait),
 		PrefixHitHBM: p.PrefixHits.HBM, PrefixHitRAM: p.PrefixHits.DRAM, PrefixHitSSD: p.PrefixHits.NVMe,

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -185,7 +186,7 @@ func (a *arrivals) rate(p *parser) {
 		a.spec.Rate, err = trace.Daily(trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")), mean)
 	}
 	if err != nil {
-		p.fail(usagef("--arrival %s: %v", a.process, err))
+		p.fail(field.Errorf("--arrival %s: %v", a.process, err))
 	}
 }
 
@@ -205,8 +206,8 @@ func (a *arrivals) prefixes(p *parser) {
 		flag = "isl-p99"
 	}
 	if n := p.integer(flag, 1, maxTokens, 0); a.spec.Prefixes.Tokens > n {
-		p.fail(usagef("--prefix-tokens %d: prompts have --%s %d, so that they would be nothing but prefix", a.spec.Prefixes.Tokens, flag, n).
-			hint("--prefix-tokens %d or less", n))
+		p.fail(field.Errorf("--prefix-tokens %d: prompts have --%s %d, so that they would be nothing but prefix", a.spec.Prefixes.Tokens, flag, n).
+			Hint("--prefix-tokens %d or less", n))
 	}
 }
 
@@ -219,7 +220,7 @@ func (p *parser) lengths(name string) trace.Lengths {
 	}
 	l, err := trace.NewLogNormal(float64(mean), float64(p99), 0)
 	if err != nil {
-		p.fail(usagef("--%s-p99 %d: %v", name, p99, err))
+		p.fail(field.Errorf("--%s-p99 %d: %v", name, p99, err))
 	}
 	return l
 }
@@ -250,7 +251,7 @@ func (a arrivals) whole(blockSize int) (openLoad, error) {
 	}
 	t, err := trace.Generate(a.spec)
 	if err != nil {
-		return openLoad{}, usagef("%v", err)
+		return openLoad{}, field.Errorf("%v", err)
 	}
 	return openLoad{trace: t, words: a.process + " arrivals", asked: a.asked, warnings: a.cut(), close: func() {}}, nil
 }

@@ -23,7 +23,7 @@ func (s simulation) draw(file string) error {
 func (s simulation) picture() (*plots.Picture, error) {
 	f, bins := s.fleet, s.report.Series
 	c := plots.Caption{
-		Model: f.model, GPU: f.gpu, Configuration: f.layout(), Engine: f.source,
+		Model: f.Model, GPU: f.GPU, Configuration: f.Layout(), Engine: f.Source,
 		ISL: int(math.Round(s.report.ISL.Mean())), OSL: int(math.Round(s.report.OSL.Mean())),
 		SLA: profile.SLA{TTFT: f.SLA.TTFT, ITL: f.SLA.ITL, Stat: profile.Mean}, Provenance: s.report.Provenance,
 		EachRequest: true, Feasible: true, Note: s.note(),
@@ -41,7 +41,7 @@ func (s simulation) picture() (*plots.Picture, error) {
 // note is the result in one line.
 func (s simulation) note() string {
 	r := s.report
-	n := fmt.Sprintf("%d requests, %.4g per second", r.Finished, r.Requests)
+	n := fmt.Sprintf("%s, %.4g per second", engine.Count(r.Finished, "request"), r.Requests)
 	if s.judged() {
 		n += fmt.Sprintf("; %s met the SLA", percent(r.Attainment.Both))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -99,5 +100,29 @@ func TestSimulateFromInfeasibleProfile(t *testing.T) {
 	f := simulated(t, "--profile", dir, "--requests", "50")
 	if !slices.ContainsFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == "profile_infeasible" }) {
 		t.Errorf("warnings %v", f.Warnings)
+	}
+}
+
+// An engine that does both, simulated by its own profile's surfaces, does what the model
+// behind that profile does, with the places and chunks that it was profiled with.
+func TestSimulateFromAggregatedProfileIsNearItsModel(t *testing.T) {
+	long(t)
+	t.Parallel()
+	limits := []string{"--max-num-seqs", "32", "--max-num-batched-tokens", "2048"}
+	dir := estimatedProfile(t, append([]string{"--mode", "aggregated"}, limits...)...)
+	_, rec := results(t, dir)
+	for share, tolerance := range map[float64]struct{ ttft, itl float64 }{0.1: {0.03, 0.02}, 0.7: {0.05, 0.04}} {
+		load := []string{"--isl", "1024", "--osl", "128", "--requests", "3000", "--ttft", "200", "--itl", "20", "--rate", fmt.Sprintf("%.4g", share*rec.Aggregated.SustainedRPS)}
+		model := simulated(t, append(limits, load...)...)
+		surfaces := simulated(t, append([]string{"--profile", dir}, load...)...)
+		if a, b := surfaces.Pools[0], model.Pools[0]; a.MaxNumSeqs != b.MaxNumSeqs || a.MaxTokens != b.MaxTokens {
+			t.Errorf("limits %+v, profiled with %+v", a, b)
+		}
+		for what, near := range map[string]float64{"ttft": tolerance.ttft, "itl": tolerance.itl} {
+			got, want := surfaces.Latency[what].Mean, model.Latency[what].Mean
+			if math.Abs(got/want-1) > near {
+				t.Errorf("%.0f %% of the rate that holds: mean %s %.3f ms on the surfaces, %.3f on the model: want within %.0f %%", 100*share, what, got, want, 100*near)
+			}
+		}
 	}
 }

@@ -2,18 +2,19 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"plimsoll/engine"
 )
 
 // progressLine is a line on stderr that says what is under way; none where nobody
 // watches.
 func progressLine(c *cli.Context) (say func(what string), done func()) {
-	f, ok := c.App.ErrWriter.(*os.File)
+	f, ok := fileOf(c.App.ErrWriter)
 	if !ok || c.Bool("quiet") || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
 		return func(string) {}, func() {}
 	}
@@ -31,6 +32,6 @@ func progressLine(c *cli.Context) (say func(what string), done func()) {
 func simulationProgress(c *cli.Context) (seen func(requests int, at time.Duration), done func()) {
 	say, done := progressLine(c)
 	return func(requests int, at time.Duration) {
-		say(fmt.Sprintf("%d requests, %v of virtual time", requests, at.Round(time.Second)))
+		say(fmt.Sprintf("%s, %v of virtual time", engine.Count(requests, "request"), at.Round(time.Second)))
 	}, done
 }

@@ -13,19 +13,20 @@ import (
 // text is the result as people read it.
 func (s simulation) text(b *bytes.Buffer) {
 	r, f := s.report, s.fleet
-	fmt.Fprintf(b, "%s of %s on %s: %s\n", f.layout(), f.model, f.gpu, r.Provenance)
-	fmt.Fprintf(b, "Step times: %s; %s scheduling\n", f.source, f.scheduling())
-	fmt.Fprintf(b, "Each engine: %s\nRouting: %s\n", f.pools(engineWords), f.routing())
-	if f.ttft.Known() {
-		fmt.Fprintf(b, "Model error of TTFT: %s\n", shownError(f.ttft))
+	implausibleLines(b, s.warnings)
+	fmt.Fprintf(b, "%s of %s on %s: %s\n", f.Layout(), f.Model, f.GPU, r.Provenance)
+	fmt.Fprintf(b, "Step times: %s; %s scheduling\n", f.Source, f.Scheduling())
+	fmt.Fprintf(b, "Each engine: %s\nRouting: %s\n", f.PoolWords(engineWords), f.Routing())
+	if f.TTFTError.Known() {
+		fmt.Fprintf(b, "Model error of TTFT: %s\n", f.TTFTError.Words())
 	}
-	if f.itl.Known() {
-		fmt.Fprintf(b, "Model error of ITL: %s\n", shownError(f.itl))
+	if f.ITLError.Known() {
+		fmt.Fprintf(b, "Model error of ITL: %s\n", f.ITLError.Words())
 	}
 	fmt.Fprintf(b, "Load: %s, ISL %.0f and OSL %.0f on average\n\n", s.load.text(), r.ISL.Mean(), r.OSL.Mean())
 
-	fmt.Fprintf(b, "Finished %d of %d requests in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU\n",
-		r.Finished, r.Offered, seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.gpus(), 1)))
+	fmt.Fprintf(b, "Finished %d of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU\n",
+		r.Finished, engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))
 	s.attainment(b)
 	b.WriteString("\n" + latencyTable(r).text("") + "\n" + s.poolTable().text(""))
 	if len(r.Pools) > 1 {
@@ -37,14 +38,6 @@ func (s simulation) text(b *bytes.Buffer) {
 	}
 }
 
-func (f simulatedFleet) gpus() int {
-	n := 0
-	for _, p := range f.Pools {
-		n += p.Replicas * p.GPUs
-	}
-	return n
-}
-
 // text is a load in a line: what was asked for, and what came.
 func (l simulatedLoad) text() string {
 	asked := ""
@@ -54,31 +47,14 @@ func (l simulatedLoad) text() string {
 	if l.perSecond() == 0 { // no time passed between them
 		return fmt.Sprintf("%s%s: %d at once", l.words, asked, l.n)
 	}
-	return fmt.Sprintf("%s%s: %d requests in %s, %.4g/s", l.words, asked, l.n, seconds(engine.FromDuration(l.last)), l.perSecond())
+	return fmt.Sprintf("%s%s: %s in %s, %.4g/s", l.words, asked, engine.Count(l.n, "request"), seconds(engine.FromDuration(l.last)), l.perSecond())
 }
 
 // engineWords are the limits of a pool's engines.
 func engineWords(p fleet.Pool) string {
 	l := p.Engine.Limits
 	return fmt.Sprintf("max-num-seqs %d, max-num-batched-tokens %d, max-model-len %d, KV cache of %d tokens",
-		l.MaxNumSeqs, l.MaxNumBatchedTokens, l.MaxModelLen, p.Engine.KVBlocks*l.BlockSize)
-}
-
-// routing is how each pool picks a replica.
-func (f simulatedFleet) routing() string {
-	s := f.pools(func(p fleet.Pool) string { return string(p.Router) })
-	if f.Pools[0].Router == fleet.KVAware && len(f.Pools) > 1 {
-		s += ", as its engines cache no prefixes"
-	}
-	return s
-}
-
-// scheduling is how the engines schedule, in a word.
-func (f simulatedFleet) scheduling() string {
-	if f.Pools[0].Engine.AsyncScheduling {
-		return "asynchronous"
-	}
-	return "synchronous"
+		l.MaxNumSeqs, l.MaxNumBatchedTokens, l.MaxModelLen, p.Engine.KVTokens())
 }
 
 // attainment says what share of the requests met the SLA, where there is one.
@@ -93,9 +69,13 @@ func (s simulation) attainment(b *bytes.Buffer) {
 		fmt.Fprintf(b, " TTFT ≤ %g ms %s,", profile.Milliseconds(sla.TTFT), percent(a.TTFT))
 	}
 	if sla.ITL > 0 {
-		fmt.Fprintf(b, " ITL ≤ %g ms %s,", profile.Milliseconds(sla.ITL), percent(a.ITL))
+		fmt.Fprintf(b, " ITL ≤ %g ms %s of %s,", profile.Milliseconds(sla.ITL), percent(a.ITL), sla.ITLOf.Words())
 	}
-	fmt.Fprintf(b, " both %s of %d requests\n", percent(a.Both), a.Requests)
+	both := "both"
+	if sla.ITLOf == profile.OfGap {
+		both = "both, by requests' means,"
+	}
+	fmt.Fprintf(b, " %s %s of %s\n", both, percent(a.Both), engine.Count(a.Requests, "request"))
 	for _, o := range s.others {
 		fmt.Fprintf(b, "If every step took %.2f times as long%s: TTFT %s, ITL %s, both %s\n",
 			o.Factor, bracketWords, percent(o.Attainment.TTFT), percent(o.Attainment.ITL), percent(o.Attainment.Both))
@@ -132,8 +112,8 @@ func latencyTable(r fleet.Report) *table {
 		t.row(append(cells, millis(s.Max()))...)
 	}
 	row("TTFT", r.TTFT)
-	row("ITL", r.ITL)
-	row("TPOT", r.TPOT)
+	row("ITL, requests' means", r.TPOT)
+	row("ITL, single gaps", r.ITL)
 	row("E2E", r.E2E)
 	for _, p := range r.Pools {
 		name := "wait"
@@ -173,34 +153,4 @@ func (s simulation) poolTable() *table {
 			fmt.Sprint(p.Preemptions), fmt.Sprintf("%.4g", p.GPUSeconds/3600))
 	}
 	return t
-}
-
-// outside says what of a run lies beyond the rows or the profile behind it.
-func (f simulatedFleet) outside(r fleet.Report) []profile.Warning {
-	switch {
-	case r.ISL.Count() == 0:
-		return nil
-	case f.fit != nil:
-		isl, osl := f.longest(r)
-		return fitWarnings(*f.fit, f.gpu, isl, osl)
-	case f.steps == nil:
-		return nil
-	}
-	last := len(r.Pools) - 1
-	each := func(running float64) float64 { return running / float64(max(f.Pools[last].Replicas, 1)) }
-	context := r.ISL.Mean() + r.OSL.Mean()/2
-	return append(f.steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
-		f.steps.Coarse(each(r.Pools[last].RunningMean), context)...)
-}
-
-// longest are the longest prompt and answer that there may have been, together no
-// longer than an engine takes.
-func (f simulatedFleet) longest(r fleet.Report) (isl, osl int) {
-	isl, osl = int(r.ISL.Max()), int(r.OSL.Max())
-	for _, p := range f.Pools {
-		most := p.Engine.Limits.MaxModelLen
-		isl = min(isl, most)
-		osl = min(osl, most-isl)
-	}
-	return isl, osl
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile/trace"
 )
@@ -23,7 +24,7 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}
 	fail := func(err error) (openLoad, error) {
 		_ = r.Close() // only read
-		return openLoad{}, usagef("--trace: %s", traceFlags(err))
+		return openLoad{}, field.Errorf("--trace: %s", traceFlags(err))
 	}
 	f, err := trace.Open(r, a.file, a.options)
 	if err != nil {
@@ -31,11 +32,11 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}
 	if w := a.options.Windows; f.Format != trace.FormatServeGen && (w.ISL != nil || w.OSL != nil) {
 		_ = r.Close() // only read
-		return openLoad{}, usagef("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
+		return openLoad{}, field.Errorf("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
 	}
 	if a.options.BlockTokens > 0 && f.Format != trace.FormatMooncake {
 		_ = r.Close() // only read
-		return openLoad{}, usagef("--trace-block-tokens has a meaning only with a trace of format mooncake: %s is of format %s", a.file, f.Format)
+		return openLoad{}, field.Errorf("--trace-block-tokens has a meaning only with a trace of format mooncake: %s is of format %s", a.file, f.Format)
 	}
 	t := a.part(trace.Rebase(f.Arrivals()))
 	if f.Format != trace.FormatServeGen { // whose table was scaled already
@@ -131,14 +132,14 @@ func sortedFirst(err error) string {
 func openFile(name string) (file io.ReadCloser, once bool, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, false, usagef("--trace: there is no file %s", name)
+		return nil, false, field.Errorf("--trace: there is no file %s", name)
 	}
 	if err != nil {
-		return nil, false, usagef("--trace: %v", err)
+		return nil, false, field.Errorf("--trace: %v", err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, false, errors.Join(usagef("--trace: %v", err), f.Close())
+		return nil, false, errors.Join(field.Errorf("--trace: %v", err), f.Close())
 	}
 	return f, !info.Mode().IsRegular(), nil
 }

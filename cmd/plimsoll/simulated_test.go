@@ -8,6 +8,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/engine/simserver"
 )
@@ -50,6 +51,11 @@ func TestOneSimulatedEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := d.base(o)
+			embedded := d
+			embedded.kind = engine.KindSim
+			if got := embedded.base(o).Limits; got != cfg.Limits {
+				t.Errorf("--engine sim runs %+v, estimate %+v", got, cfg.Limits)
+			}
 			cfg.Parallelism, cfg.PrefixCaching = engine.TP(tt.tp), true
 			model, err := d.speed(cfg)
 			if err != nil {
@@ -69,11 +75,11 @@ func TestOneSimulatedEngine(t *testing.T) {
 				t.Errorf("--engine sim serves\n%+v, estimate has\n%+v", got, want)
 			}
 
-			plan := fleetPlan{
-				model: tt.model, gpu: tt.gpu, fit: tt.fit, parallelism: engine.TP(tt.tp), weights: engine.BF16, limits: cfg.Limits,
-				replicas: 1, router: fleet.RoundRobin, caching: true, async: "auto", noise: 0.1, seed: 3,
+			plan := build.Options{
+				Model: tt.model, GPU: tt.gpu, Fit: tt.fit, Parallelism: engine.TP(tt.tp), Weights: engine.BF16, Limits: cfg.Limits,
+				Replicas: 1, Router: fleet.RoundRobin, Caching: true, Async: "auto", Noise: 0.1, Seed: 3,
 			}
-			f, err := plan.resolve()
+			f, err := plan.Build()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,8 +99,8 @@ func TestOneSimulatedEngine(t *testing.T) {
 
 // What nobody asked for is the same too.
 func TestDefaultLimitsOfServeAndSimulate(t *testing.T) {
-	plan := fleetPlan{model: simModel, gpu: simGPU, parallelism: engine.TP(1), weights: engine.BF16, replicas: 1, router: fleet.RoundRobin, async: "auto", seed: 1}
-	f, err := plan.resolve()
+	plan := build.Options{Model: simModel, GPU: simGPU, Parallelism: engine.TP(1), Weights: engine.BF16, Replicas: 1, Router: fleet.RoundRobin, Async: "auto", Seed: 1}
+	f, err := plan.Build()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"time"
 
 	"plimsoll/engine/scrape"
@@ -63,11 +64,19 @@ func (s *stairs) Level(ctx context.Context, n, tokens int) (sweep.Measurement, e
 	case errors.As(err, &void):
 		out.Void = void.why
 		return out, nil
+	case s.m.ended == nil && gone(err):
+		return out, fmt.Errorf("%w: %w", sweep.ErrGone, err)
 	case errors.Is(err, load.ErrNotAll), errors.Is(err, load.ErrBroken) && !errors.Is(err, load.ErrUnreachable):
 		out.Void = err.Error()
 		return out, nil
 	}
 	return out, err
+}
+
+// gone reports whether nothing takes connections there.
+func gone(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, load.ErrUnreachable) || ok && op.Op == "dial"
 }
 
 func (s *stairs) level(ctx context.Context, n, tokens int) (sweep.Measurement, error) {

@@ -47,17 +47,23 @@ func steppedStairs(t *testing.T, m measurer, osl int) *stairs {
 
 // checkLevel wants a level that counts: n records cut to the window, the engine's
 // own count always n, and its step time between tokens, at the sixth try where
-// the machine is too busy for the engine.
+// the machine is too busy for the engine or to ask it.
 func checkLevel(t *testing.T, s sweep.Stairs, n, tokens int) (m sweep.Measurement) {
 	t.Helper()
 	for range 6 {
 		m = levelOf(t, s, n, tokens)
+		if m.Void == "" && len(m.Running) == 0 {
+			continue // the engine was not asked in time
+		}
 		checkRecords(t, m, n, tokens)
 		if t.Failed() || inStep(m.Requests, m.Window, n) {
 			return m
 		}
 	}
-	t.Errorf("%d streams: median ITL %v, a step takes %v", n, profile.Summarize(m.Requests, m.Window).ITL.P50, step(n))
+	checkRecords(t, m, n, tokens)
+	if !t.Failed() {
+		t.Errorf("%d streams: median ITL %v, a step takes %v", n, profile.Summarize(m.Requests, m.Window).ITL.P50, step(n))
+	}
 	return m
 }
 
@@ -81,10 +87,24 @@ func checkRecords(t *testing.T, m sweep.Measurement, n, tokens int) {
 	}
 }
 
+// stairsTests are of streams that are ended and begun between levels.
+func stairsTests() map[string]func(*testing.T) {
+	return map[string]func(*testing.T){
+		"up and down":    stairsUpAndDown,
+		"grown":          stairsGrown,
+		"preempted":      stairsPreempted,
+		"not taken in":   stairsNotTakenIn,
+		"engine dies":    stairsEngineDies,
+		"aborts ignored": stairsAbortsIgnored,
+		"foreign load":   stairsForeignLoad,
+		"without counts": stairsWithoutCounts,
+		"canceled":       stairsCanceled,
+	}
+}
+
 // Up, down, the same again, and up once more: each level is what the classical
 // measurement of as many requests in flight gives.
-func TestStairs(t *testing.T) {
-	t.Parallel()
+func stairsUpAndDown(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	m := steppedMeasurer(t, url)
 	s := steppedStairs(t, m, 400)
@@ -138,26 +158,25 @@ func classical(t *testing.T, m measurer, w profile.Workload) {
 
 // Streams without tokens for another level are refused before anything is
 // measured; new ones go on.
-func TestStairsGrown(t *testing.T) {
-	t.Parallel()
+func stairsGrown(t *testing.T) {
+	const lasts = 300 // tokens: a busy machine takes a level again
 	url, _ := steppedEngine(t, steppedConfig())
-	s := steppedStairs(t, steppedMeasurer(t, url), 100)
+	s := steppedStairs(t, steppedMeasurer(t, url), lasts)
 	checkLevel(t, s, 3, 20)
-	if m, err := s.Level(t.Context(), 3, 80); !errors.Is(err, profile.ErrGrown) || len(m.Requests) > 0 {
+	if m, err := s.Level(t.Context(), 3, lasts-20); !errors.Is(err, profile.ErrGrown) || len(m.Requests) > 0 {
 		t.Errorf("%v with %d records", err, len(m.Requests))
 	}
-	if _, err := s.Level(t.Context(), 3, 100); err == nil || errors.Is(err, profile.ErrGrown) {
+	if _, err := s.Level(t.Context(), 3, lasts); err == nil || errors.Is(err, profile.ErrGrown) {
 		t.Errorf("a level that no new streams could give either: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	checkLevel(t, steppedStairs(t, steppedMeasurer(t, url), 100), 3, 20)
+	checkLevel(t, steppedStairs(t, steppedMeasurer(t, url), lasts), 3, 20)
 }
 
 // Contexts outgrow a small KV cache: the engine's own counter voids the level.
-func TestStairsPreempted(t *testing.T) {
-	t.Parallel()
+func stairsPreempted(t *testing.T) {
 	c := steppedConfig()
 	c.KVBlocks = 26 // four streams of 64 tokens may grow by 40
 	url, _ := steppedEngine(t, c)
@@ -172,8 +191,7 @@ func TestStairsPreempted(t *testing.T) {
 }
 
 // The engine has places for three: it says so, and three are measured.
-func TestStairsNotTakenIn(t *testing.T) {
-	t.Parallel()
+func stairsNotTakenIn(t *testing.T) {
 	c := steppedConfig()
 	c.Limits.MaxNumSeqs = 3
 	url, _ := steppedEngine(t, c)
@@ -186,8 +204,7 @@ func TestStairsNotTakenIn(t *testing.T) {
 
 // An engine that dies is an error where it is known to have ended; of somebody's
 // server the streams break, and the next level finds nobody.
-func TestStairsEngineDies(t *testing.T) {
-	t.Parallel()
+func stairsEngineDies(t *testing.T) {
 	for _, ours := range []bool{true, false} {
 		url, kill := steppedEngine(t, steppedConfig())
 		m := steppedMeasurer(t, url)
@@ -253,20 +270,18 @@ func deafTo(t *testing.T, url string) string {
 
 // A server that goes on with what was canceled runs more than the level: no
 // window is opened there, and Close says that it is not idle.
-func TestStairsAbortsIgnored(t *testing.T) {
-	t.Parallel()
+func stairsAbortsIgnored(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	s := steppedStairs(t, steppedMeasurer(t, deafTo(t, url)), 200)
 	s.patience = 300 * time.Millisecond
-	checkLevel(t, s, 4, 5)
+	checkLevel(t, s, 4, 20)
 	if m := levelOf(t, s, 2, 5); !strings.HasPrefix(m.Void, "the engine runs 4 of 2: 0 wait") || len(m.Requests) > 0 {
 		t.Errorf("void %q, %d records", m.Void, len(m.Requests))
 	}
 }
 
 // Somebody else's requests beside the streams void a level too.
-func TestStairsForeignLoad(t *testing.T) {
-	t.Parallel()
+func stairsForeignLoad(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	s, other := steppedStairs(t, steppedMeasurer(t, url), 3000), steppedStairs(t, steppedMeasurer(t, url), 3000)
 	go func() {
@@ -280,14 +295,16 @@ func TestStairsForeignLoad(t *testing.T) {
 
 // An engine without metrics is measured once its streams have settled; nobody
 // knows then what it ran.
-func TestStairsWithoutCounts(t *testing.T) {
-	t.Parallel()
+func stairsWithoutCounts(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	m := steppedMeasurer(t, url)
 	m.url = ""
 	s := steppedStairs(t, m, 400)
 	for _, n := range []int{4, 2} {
 		got := levelOf(t, s, n, 20)
+		for tries := 1; tries < 6 && !inStep(got.Requests, got.Window, n); tries++ {
+			got = levelOf(t, s, n, 20)
+		}
 		if len(got.Running) > 0 || got.Void != "" || !inStep(got.Requests, got.Window, n) {
 			t.Errorf("%d streams: %d counts, void %q, %v", n, len(got.Running), got.Void, profile.Summarize(got.Requests, got.Window).ITL)
 		}
@@ -298,8 +315,7 @@ func TestStairsWithoutCounts(t *testing.T) {
 }
 
 // A level ends with its context, and the engine is idle after Close.
-func TestStairsCanceled(t *testing.T) {
-	t.Parallel()
+func stairsCanceled(t *testing.T) {
 	url, _ := steppedEngine(t, steppedConfig())
 	m := steppedMeasurer(t, url)
 	s := steppedStairs(t, m, 3000)

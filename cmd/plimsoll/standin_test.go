@@ -191,7 +191,7 @@ func withStandIns(t *testing.T) []string {
 func named(dir, kind string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--engine", kind, "--model", "models/m.gguf", "--gpu-count", "2", "--tp", "2", "--isl", "200", "--osl", "20", "--ttft", "1000", "--itl", "100",
-		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--max-context-length", "500", "--max-num-seqs", "8", "--output-dir", dir,
+		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--max-context-length", "500", "--max-num-seqs", "8", "--verify", "never", "--output-dir", dir,
 	}, more...)
 }
 

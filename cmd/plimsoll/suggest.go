@@ -6,6 +6,8 @@ import (
 
 	"github.com/agnivade/levenshtein"
 	"github.com/urfave/cli/v2"
+
+	"plimsoll/engine/field"
 )
 
 // unknownCommand is the error for a word that is no command here.
@@ -24,13 +26,13 @@ func noCommand(app *cli.App, name string, commands []*cli.Command) error {
 		names = append(names, c.Name)
 	}
 	if len(names) == 0 {
-		return usagef("unexpected argument %q", name).hint("the command before it has no commands of its own")
+		return field.Errorf("unexpected argument %q", name).Hint("the command before it has no commands of its own")
 	}
-	e := usagef("unknown command %q", name)
+	e := field.Errorf("unknown command %q", name)
 	if s := suggestions(app, name, names); len(s) > 0 {
-		return e.hint("did you mean %s?", orList(s))
+		return e.Hint("did you mean %s?", orList(s))
 	}
-	return e.hint("commands are %s", strings.Join(names, ", "))
+	return e.Hint("commands are %s", strings.Join(names, ", "))
 }
 
 // leastPrefix is how much of a name has to be there to be taken for its beginning.

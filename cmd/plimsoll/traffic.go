@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/profile/trace"
@@ -59,10 +60,10 @@ func (t *traffic) readTrace(name string) error {
 	defer func() { _ = r.Close() }() // only read
 	f, err := trace.Open(r, name, trace.Options{ZeroAsOne: true, SortWithin: trace.RequestTraceSort})
 	if err != nil {
-		return usagef("--trace: %s", sortedFirst(err))
+		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
 	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals+1)); err != nil {
-		return usagef("--trace: %s", sortedFirst(err))
+		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
 	n := min(len(t.arrivals), mostArrivals)
 	if n < len(t.arrivals) {
@@ -70,7 +71,7 @@ func (t *traffic) readTrace(name string) error {
 		t.warnings = append(t.warnings, profile.Warnf("trace_cut", "trace %s: the first %d of more requests are played", name, n))
 	}
 	if n < 2 || t.arrivals[n-1].At <= 0 {
-		return usagef("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
+		return field.Errorf("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
 	}
 	t.mean = t.arrivals[n-1].At / time.Duration(n-1)
 	return nil
@@ -79,15 +80,15 @@ func (t *traffic) readTrace(name string) error {
 func (t *traffic) readDataset(name string) error {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return usagef("--dataset: there is no file %s", name)
+		return field.Errorf("--dataset: there is no file %s", name)
 	}
 	if err != nil {
-		return usagef("--dataset: %v", err)
+		return field.Errorf("--dataset: %v", err)
 	}
 	defer func() { _ = f.Close() }() // only read
 	var more bool
 	if t.prompts, more, err = trace.ReadPrompts(f, name); err != nil {
-		return usagef("--dataset: %v", err)
+		return field.Errorf("--dataset: %v", err)
 	}
 	if more {
 		t.warnings = append(t.warnings, profile.Warnf("dataset_cut", "dataset %s: the first %d of more prompts are played", name, len(t.prompts)))
@@ -208,6 +209,13 @@ func (o profileOptions) openLoop(d deployment) sweep.OpenLoop {
 // can be given, and shows nothing more.
 func (o profileOptions) loadsVirtually(kind engine.Kind) bool {
 	return kind == engine.KindEstimate || kind == engine.KindSim && !o.kube.on && o.mode != sweep.Aggregated && o.loadTime == 0
+}
+
+// surfacesVirtually reports whether the surfaces of an engine in real time are measured
+// in virtual time: with the sequences of a real engine they take hundreds of streams
+// and minutes, and show nothing of the embedded one that virtual time does not.
+func (o profileOptions) surfacesVirtually(kind engine.Kind) bool {
+	return kind == engine.KindSim && !o.kube.on && o.mode != sweep.Aggregated
 }
 
 // ownTraffic reports whether the loads are of requests that the user gave.

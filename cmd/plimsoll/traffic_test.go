@@ -79,6 +79,7 @@ func TestTraceLoadComesAtItsRate(t *testing.T) {
 // A trace or a dataset that is longer than what is held is cut, and says so wherever the
 // numbers go; one that just fits says nothing.
 func TestTrafficThatIsCutSaysSo(t *testing.T) {
+	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	for _, n := range []int{mostArrivals, mostArrivals + 1} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/sweep"
@@ -81,7 +82,8 @@ func decodeUse(res sweep.Result) float64 {
 				together = min(together, float64(v.Point.Places()))
 			}
 			if v.Point.Context > 0 && c.Point.Context > 0 {
-				context = v.Point.Context / c.Point.Context
+				p := c.Point
+				context = v.Point.Context / p.Context * float64(p.KVTokensAt(p.Context)) / float64(p.KVTokensAt(v.Point.Context))
 			}
 		}
 	}
@@ -152,8 +154,52 @@ func attainedLine(phase profile.Phase, label string, a *store.Attained, sla stor
 	case a.Undecided:
 		figures = append(figures, "undecided")
 	}
-	return fmt.Sprintf("%s: %s %s at %.4g requests/s for %.0f s: %s of %d requests within the SLA, %.1f in flight, %s",
-		verb, phase, label, a.RateRPS, a.Seconds, shownShare(a), a.Requests, a.InFlight, strings.Join(figures, ", "))
+	return fmt.Sprintf("%s: %s %s at %.4g requests/s for %.0f s: %s of %s within the SLA, %.1f in flight, %s",
+		verb, phase, label, a.RateRPS, a.Seconds, shownShare(a), engine.Count(a.Requests, "request"), a.InFlight, strings.Join(figures, ", "))
+}
+
+// loadVerdict is what a pick did under load, as its verdict says it; empty where it was
+// run under none.
+func loadVerdict(p *store.Pick) string {
+	if p == nil || p.UnderLoad == nil {
+		return ""
+	}
+	u := p.UnderLoad
+	text := "under load " + missedShare(u) + " " + u.Limit
+	if u.Stat != "" {
+		text += fmt.Sprintf(" (--sla-stat %s sizes for them)", u.Stat)
+	}
+	return text
+}
+
+// missedShare is "21 % of requests miss".
+func missedShare(u *store.UnderLoad) string {
+	switch share := 100 * u.Misses; {
+	case share == 0:
+		return "no request misses"
+	case share < 10:
+		return fmt.Sprintf("%.2g %% of requests miss", share)
+	default:
+		return fmt.Sprintf("%.0f %% of requests miss", share)
+	}
+}
+
+// underLoadLine is that of all picks; empty where none was run.
+func underLoadLine(rec store.Recommendation) string {
+	var picks []string
+	hint := ""
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode, profile.Aggregated} {
+		if p := rec.PhasePick(phase); p != nil && p.UnderLoad != nil {
+			picks = append(picks, fmt.Sprintf("%s %s at %s %s", missedShare(p.UnderLoad), p.UnderLoad.Limit, phase, p.Label))
+			if p.UnderLoad.Stat != "" {
+				hint = fmt.Sprintf(" (--sla-stat %s sizes for them)", p.UnderLoad.Stat)
+			}
+		}
+	}
+	if len(picks) == 0 {
+		return ""
+	}
+	return "Under load: " + strings.Join(picks, ", ") + hint
 }
 
 // attainedFigures are the latencies that the SLA speaks of, as they were under load.
@@ -163,7 +209,7 @@ func attainedFigures(a *store.Attained, sla store.SLA) (figures []string) {
 	}
 	if a.WithinITL != nil && a.TPOT != nil {
 		p := a.TPOT
-		if sla.Stat != profile.Mean && !sla.PerRequest && a.ITL != nil {
+		if sla.SLA().ByGaps() && a.ITL != nil {
 			p = a.ITL
 		}
 		figures = append(figures, fmt.Sprintf("ITL %s", shownFigure(p, sla.Stat)))

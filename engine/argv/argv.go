@@ -66,7 +66,7 @@ func Fraction(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 // "decode tp2".
 func (l Line) Spec(cfg engine.Config, at engine.Launch, readyPath string, readyTimeout time.Duration) engine.Spec {
 	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
+		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Slug()),
 		Argv: l, Port: at.Port, GPUs: at.GPUs, LogPath: at.LogPath, Dir: at.Dir,
 		ReadyPath: readyPath, ReadyTimeout: readyTimeout,
 	}

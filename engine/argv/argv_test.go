@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/argv"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/llamacpp"
 	"plimsoll/engine/sglang"
 	"plimsoll/engine/trtllm"
@@ -66,7 +67,7 @@ func TestEnginesOwnTheirLayout(t *testing.T) {
 		}
 		return flags
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 2, 4})
 		cfg := engine.Config{Model: "m", Parallelism: engine.TP(1), PrefixCaching: true}
 		other := engine.Config{Model: "m", Parallelism: engine.Parallelism{TP: size.Draw(t, "tp"), PP: size.Draw(t, "pp"), DP: size.Draw(t, "dp"), EP: size.Draw(t, "ep")}}
@@ -131,7 +132,7 @@ func gpusOf(kind string, words []string) int {
 // Whatever the layout, an engine refuses it or takes as many GPUs as it is given,
 // and a user's own arguments come last.
 func TestEnginesTakeTheirGPUs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{0, 1, 2, 4, 8})
 		p := engine.Parallelism{TP: size.Draw(t, "tp"), PP: size.Draw(t, "pp"), DP: size.Draw(t, "dp"), EP: size.Draw(t, "ep")}
 		cfg := engine.Config{

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"plimsoll/engine/field"
 )
 
 //go:embed models.csv
@@ -32,6 +34,21 @@ func Default() (Catalog, error) {
 		return Catalog{}, err
 	}
 	return c.With("gpus.csv", strings.NewReader(gpusCSV))
+}
+
+// Load is the built-in catalog, with a file's rows on top where there is one.
+func Load(path string) (Catalog, error) {
+	c, err := Default()
+	if err != nil {
+		return c, fmt.Errorf("reading the built-in catalog: %w", err)
+	}
+	if path == "" {
+		return c, nil
+	}
+	if c, err = c.WithFile(path); err != nil {
+		return c, field.Errorf(field.Catalog+": %v", err)
+	}
+	return c, nil
 }
 
 // WithFile is With on the file at path, which may also be a Hugging Face

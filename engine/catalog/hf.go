@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"plimsoll/engine"
 )
 
 // maxConfigBytes bounds a config.json: real ones are a few kB, some hundred
@@ -112,6 +114,15 @@ func readHFConfig(r io.Reader, name string) (Model, error) {
 	return m, nil
 }
 
+// ModelOrFile is the model of that name, or what a Hugging Face config.json says
+// where the name is the path of one.
+func (c Catalog) ModelOrFile(name string) (Model, error) {
+	if strings.HasSuffix(name, ".json") {
+		return ReadHFFile(name)
+	}
+	return c.Model(name)
+}
+
 // ReadHFFile is readHFConfig of the file at path. The model's name is the file's
 // _name_or_path, as transformers writes it, or that of the folder.
 func ReadHFFile(path string) (Model, error) {
@@ -154,7 +165,7 @@ func hfFile(path string, b []byte) (Model, error) {
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	if err := json.Unmarshal(b, &file); err != nil {
-		return Model{}, fmt.Errorf("%s: %w", path, err)
+		return Model{}, fmt.Errorf("%s: no model's config.json: %w", path, engine.PlainJSON("the file", err))
 	}
 	if file.ModelType == "" && file.Architectures == nil && file.Hidden == nil {
 		return Model{}, fmt.Errorf("%s: JSON, but no model's config.json: it has none of model_type, architectures and hidden_size", path)
@@ -187,7 +198,7 @@ func decodeHF(r io.Reader) (hfConfig, error) {
 		Text *hfConfig `json:"text_config"`
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return hfConfig{}, err
+		return hfConfig{}, engine.PlainJSON("the file", err)
 	}
 	if file.Text == nil {
 		return file.hfConfig, nil

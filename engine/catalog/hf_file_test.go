@@ -60,7 +60,7 @@ func TestWithHFFileRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"a": 1}`:                "no model's config.json: it has none of model_type, architectures and hidden_size",
-		`{"hidden_size": 4096`:    "unexpected end of JSON",
+		`{"hidden_size": 4096`:    "no model's config.json: bad JSON: the file ends within a value",
 		`{"model_type": "mamba"}`: `model_type is "mamba": want one of deepseek_v3`,
 		`{"model_type": "llama", "hidden_size": 4096}`:   "missing num_hidden_layers",
 		`{"architectures": ["LlamaForCausalLM"]}`:        `model_type is ""`,

@@ -65,16 +65,16 @@ func TestReadHFConfigDefaults(t *testing.T) {
 func TestReadHFConfigRefuses(t *testing.T) {
 	const rest = `"hidden_size":64,"num_hidden_layers":4,"num_attention_heads":8,"intermediate_size":128,"vocab_size":100,"max_position_embeddings":512`
 	for name, tc := range map[string]struct{ text, want string }{
-		"not json":    {"hello", "config.json of m: invalid character"},
-		"empty":       {"", "config.json of m: unexpected end of JSON input"},
-		"list":        {"[]", "config.json of m: json: cannot unmarshal array"},
+		"not json":    {"hello", "config.json of m: bad JSON: invalid character"},
+		"empty":       {"", "config.json of m: bad JSON: the file ends within a value"},
+		"list":        {"[]", "config.json of m: the file: got a list, want an object"},
 		"no family":   {"{}", `config.json of m: model_type is "": want one of deepseek_v3, gemma3, `},
 		"family":      {`{"model_type":"mamba"}`, `config.json of m: model_type is "mamba"`},
 		"missing":     {`{"model_type":"llama","hidden_size":64}`, "config.json of m: missing num_hidden_layers, num_attention_heads, intermediate_size, vocab_size, max_position_embeddings"},
 		"experts":     {`{"model_type":"mixtral",` + rest + `}`, "config.json of m: missing the number of experts, num_experts_per_tok"},
 		"absurd":      {`{"model_type":"llama",` + strings.Replace(rest, "64", "-64", 1) + `}`, "config.json of m: hidden_size is -64: want 1 to 200000"},
 		"heads":       {`{"model_type":"llama","num_key_value_heads":3,` + rest + `}`, "config.json of m: num_attention_heads 8 is not a multiple of num_key_value_heads 3"},
-		"fraction":    {`{"model_type":"llama","hidden_size":1.5}`, "config.json of m: json: cannot unmarshal number 1.5 into Go struct field"},
+		"fraction":    {`{"model_type":"llama","hidden_size":1.5}`, "config.json of m: hidden_size: got number 1.5, want a whole number"},
 		"interleaved": {`{"model_type":"qwen3_moe","num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":8,"decoder_sparse_step":2,` + rest + `}`, "config.json of m: decoder_sparse_step is 2: only 1 is understood"},
 		"layer types": {`{"model_type":"llama","sliding_window":8,"layer_types":["full_attention"],` + rest + `}`, "config.json of m: layer_types names 1 layers, num_hidden_layers 4"},
 		"too large":   {strings.Repeat(" ", maxConfigBytes+1), "config.json of m: larger than 16 MiB"},

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 func labels(ps []engine.Parallelism) string {
@@ -110,7 +111,7 @@ func drawn(t *rapid.T) Model {
 // count, passes the filters as upstream words them, and is there once; each of
 // the mappings is either there or left out with a reason.
 func TestLayoutsHoldTheirFilters(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		m, gpus := drawn(t), rapid.IntRange(0, 64).Draw(t, "GPUs")
 		weights := rapid.SampledFrom([]engine.DType{"", engine.BF16, engine.FP8, engine.FP4}).Draw(t, "weights")
 		fit, out := m.Layouts(gpus, weights)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/redact"
 )
 
 // Template is how one engine program is started, whatever the configuration.
@@ -73,10 +74,10 @@ func Fields() []string {
 func (t Template) Validate() error {
 	c, err := compile(t.Argv)
 	if err != nil {
-		return fmt.Errorf("engine command %q: %w", t.Argv, err)
+		return fmt.Errorf("engine command %q: %w", t, err)
 	}
 	if !c.uses["Port"] {
-		return fmt.Errorf("engine command %q: it has no {{.Port}}: the port is chosen at each start, so write it where the engine takes it, such as --port {{.Port}}", t.Argv)
+		return fmt.Errorf("engine command %q: it has no {{.Port}}: the port is chosen at each start, so write it where the engine takes it, such as --port {{.Port}}", t)
 	}
 	// Blocks are taken or not by their values: try both ends of each.
 	for _, f := range samples() {
@@ -85,7 +86,7 @@ func (t Template) Validate() error {
 			err = checkProgram(argv)
 		}
 		if err != nil {
-			return fmt.Errorf("engine command %q: %w", t.Argv, err)
+			return fmt.Errorf("engine command %q: %w", t, err)
 		}
 		if _, err := expandEnv(t.Env, f); err != nil {
 			return fmt.Errorf("engine command: %w", err)
@@ -98,6 +99,20 @@ func (t Template) Validate() error {
 		return fmt.Errorf("engine command: time-outs cannot be negative: ready %v, grace %v", t.ReadyTimeout, t.Grace)
 	}
 	return nil
+}
+
+// String is t's command line without credentials.
+func (t Template) String() string { return redact.Of(t.Secrets()...).Clean(t.Argv) }
+
+// Secrets are the credentials that t's command line and environment hold literally.
+func (t Template) Secrets() []string {
+	found := redact.Find(t.Env)
+	if c, err := compile(t.Argv); err == nil {
+		if words, err := c.words(samples()[0]); err == nil {
+			return append(found, redact.Find(words)...)
+		}
+	}
+	return append(found, redact.Find([]string{"sh", "-c", t.Argv})...) // it does not split
 }
 
 // Uses reports whether t's command line or environment names a field, so that a
@@ -129,14 +144,14 @@ func (t Template) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) 
 		err = checkProgram(argv)
 	}
 	if err != nil {
-		return engine.Spec{}, fmt.Errorf("engine command %q: %w", t.Argv, err)
+		return engine.Spec{}, fmt.Errorf("engine command %q: %w", t, err)
 	}
 	env, err := expandEnv(t.Env, f)
 	if err != nil {
 		return engine.Spec{}, fmt.Errorf("engine command: %w", err)
 	}
 	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
+		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Slug()),
 		Argv: argv, Env: env, Dir: l.Dir, Port: l.Port, GPUs: l.GPUs,
 		ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout, Grace: t.Grace, LogPath: l.LogPath,
 	}, nil
@@ -173,7 +188,7 @@ func checkProgram(argv []string) error {
 		return errors.New("it names no program")
 	}
 	if name, _, ok := strings.Cut(argv[0], "="); ok && isName(name) {
-		return fmt.Errorf("it begins with the setting %q, and no shell is there to apply it: write env %s …", argv[0], argv[0])
+		return fmt.Errorf("it begins with the setting %q, and no shell is there to apply it: write env %[1]s …", redact.Text(argv[0]))
 	}
 	return nil
 }
@@ -194,7 +209,7 @@ func expandEnv(env []string, f fields) ([]string, error) {
 	for _, kv := range env {
 		name, _, ok := strings.Cut(kv, "=")
 		if !ok || !isName(name) {
-			return nil, fmt.Errorf("setting %q: want KEY=value", kv)
+			return nil, fmt.Errorf("setting %q: want KEY=value", redact.Text(kv))
 		}
 		c, err := compile(kv)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/command"
+	"plimsoll/engine/enginetest"
 )
 
 var cfg = engine.Config{
@@ -164,7 +165,7 @@ func TestName(t *testing.T) {
 
 // Whatever a model is called, it is one argument.
 func TestValuesStayWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		c := cfg
 		c.Model = strings.ReplaceAll(rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("'\"\\ \t\n$`|&;<>*~{}#")), rapid.Rune())).Draw(t, "model"), "\x00", "")
 		tm := command.Template{Argv: `e {{.Model}}. "{{.Model}}" '{{.Model}}' "a{{.Model}}b" \{{.Model}}. {{.Port}}`}
@@ -187,7 +188,7 @@ func TestSplitsAsShell(t *testing.T) {
 		t.Log("no sh here: the comparison did not run")
 		return
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		line := rapid.StringOfN(rapid.SampledFrom([]rune("ab'\"\\ \t-=,.")), 0, 20, -1).Draw(t, "line")
 		s, err := command.Template{Argv: "e {{.Port}} " + line}.Spec(cfg, launch)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine/dynamo"
+	"plimsoll/engine/enginetest"
 )
 
 type object = map[string]any
@@ -177,7 +178,7 @@ func checkVariants(t rapid.TB, text string) {
 }
 
 func TestVariantsAgainstOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		checkVariants(t, graphs(t))
 	})
 }

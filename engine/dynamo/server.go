@@ -58,7 +58,7 @@ func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	base := strings.TrimSuffix(l.LogPath, filepath.Ext(l.LogPath))
 	argv := []string{cmp.Or(s.Program, "dynamo"), "serve", "graphs.agg:Frontend", "-f", base + ".yaml"}
 	return engine.Spec{
-		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Parallelism.Slug()),
+		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Slug()),
 		Argv: append(argv, s.Extra...), Env: environment(base, l), Dir: cmp.Or(s.Dir, l.Dir),
 		Port: l.Port, GPUs: l.GPUs, LogPath: l.LogPath,
 		Files:     []engine.File{{Path: base + ".yaml", Text: text}},

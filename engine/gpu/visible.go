@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"plimsoll/engine"
 )
 
 // visible are the devices that CUDA would offer under CUDA_VISIBLE_DEVICES=env,
@@ -85,6 +87,6 @@ func begins(entry string, devices []Device) (d Device, why string) {
 	case 1:
 		return d, ""
 	default:
-		return Device{}, fmt.Sprintf("fits %d GPUs", fits)
+		return Device{}, fmt.Sprintf("fits %s", engine.Count(fits, "GPU"))
 	}
 }

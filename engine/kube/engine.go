@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/kube/cluster"
+	"plimsoll/engine/redact"
 )
 
 // Engine is one that was started on the cluster. Its methods may be called from
@@ -182,7 +184,7 @@ func (e *Engine) tail(ctx context.Context, pod string) []string {
 		text, _ := io.ReadAll(io.LimitReader(r, tailBytes)) // what came, came
 		_ = r.Close()
 		cancel()
-		if found := lastLines(string(text)); len(found) > 0 {
+		if found := lastLines(e.secrets().Clean(string(text))); len(found) > 0 {
 			return found
 		}
 	}
@@ -224,13 +226,38 @@ func (e *Engine) copyLog(ctx context.Context, pod string) error {
 		return err
 	}
 	defer func() { _ = r.Close() }()
-	if err := os.MkdirAll(filepath.Dir(e.spec.LogPath), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(e.spec.LogPath), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(e.spec.LogPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(e.spec.LogPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, io.LimitReader(r, mostLog))
-	return errors.Join(err, f.Close())
+	return errors.Join(e.copyClean(f, io.LimitReader(r, mostLog)), f.Close())
+}
+
+// copyClean copies a log line by line, without credentials.
+func (e *Engine) copyClean(w io.Writer, r io.Reader) error {
+	known := e.secrets()
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadString('\n')
+		if _, werr := io.WriteString(w, known.Clean(line)); werr != nil {
+			return werr
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// secrets are the credentials that the engine was started with.
+func (e *Engine) secrets() redact.Values {
+	var env []string
+	for _, kv := range e.run.o.Env {
+		env = append(env, kv.Name+"="+kv.Value)
+	}
+	return redact.Told(e.spec.Argv, e.spec.Env, env)
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestNames(t *testing.T) {
 
 // Whatever an engine is called, its name is a Service's, and no two attempts share it.
 func TestLawsOfNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		id, what := newID(), rapid.String().Draw(t, "what")
 		n := rapid.IntRange(1, 100_000).Draw(t, "attempt")
 		a, b := nameOf(id, n, what), nameOf(id, n+1, what)

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"plimsoll/engine/field"
 )
 
 // defaultReadyTimeout is for an image and weights of hundreds of gigabytes.
@@ -80,9 +82,9 @@ func (w *waiter) over(now time.Time) *PodError {
 			e := *w.trouble
 			return &e
 		}
-		return &PodError{Reason: "no pod got a node in " + w.schedule.String(), Hint: "--schedule-timeout allows more"}
+		return &PodError{Reason: "no pod got a node in " + w.schedule.String(), Hint: field.ScheduleTimeout + " allows more"}
 	case !w.placed.IsZero() && now.Sub(w.placed) >= w.ready:
-		return &PodError{Pod: w.pod, Reason: "not ready " + w.ready.String() + " after it got a node", Message: w.waiting, Hint: "--ready-timeout allows more"}
+		return &PodError{Pod: w.pod, Reason: "not ready " + w.ready.String() + " after it got a node", Message: w.waiting, Hint: field.ReadyTimeout + " allows more"}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"maps"
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func kubelet(text string) string {
 
 // An engine gets its arguments as they were given, whatever dollars they have.
 func TestLawOfEscapes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("$()Xa'"))).Draw(t, "text")
 		if got := kubelet(escape(text)); got != text {
 			t.Fatalf("%q arrives as %q", text, got)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"plimsoll/engine/field"
 )
 
 // reachWithin is how long an engine whose pod serves may take to be reached from
@@ -15,10 +17,10 @@ const reachWithin = 60 * time.Second
 func (e *Engine) reach(ctx context.Context) error {
 	if e.run.o.Access == ByService {
 		if e.service == "" {
-			return fmt.Errorf("the template makes no Service, so that there is no name to reach it by (hint: --kube-access port-forward)")
+			return fmt.Errorf("the template makes no Service, so that there is no name to reach it by (hint: " + field.KubeAccess + " port-forward)")
 		}
 		e.url = fmt.Sprintf("http://%s.%s.svc:%d", e.service, e.run.namespace, e.spec.Port)
-		return e.answers(ctx, reachWithin, "is the program in the cluster? --kube-access port-forward works from everywhere")
+		return e.answers(ctx, reachWithin, "is the program in the cluster? "+field.KubeAccess+" port-forward works from everywhere")
 	}
 	way, err := e.run.forward(ctx, e.pod, e.spec.Port)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube/cluster"
 )
 
@@ -130,7 +131,7 @@ func exited(what string, c corev1.ContainerStatus, t *corev1.ContainerStateTermi
 	}
 	switch {
 	case t.Reason == "OOMKilled":
-		e.Hint = "the container used more than its memory limit, or the node has no more: a --kube-template without a limit, or a larger node"
+		e.Hint = "the container used more than its memory limit, or the node has no more: a " + field.KubeTemplate + " without a limit, or a larger node"
 	case t.ExitCode == 137:
 		e.Hint = "it was killed: often the kernel, out of memory"
 	}
@@ -142,10 +143,10 @@ func exited(what string, c corev1.ContainerStatus, t *corev1.ContainerStateTermi
 func unplacedHint(message string) string {
 	var hints []string
 	for _, h := range []struct{ word, hint string }{
-		{"untolerated taint", "--toleration KEY=VALUE:EFFECT lets it run on tainted nodes"},
-		{"Insufficient", "fewer GPUs with --tp, another --node-selector, a smaller --cpu-request or --memory-request, or a longer --schedule-timeout where an autoscaler adds nodes"},
-		{"node affinity", "kubectl get nodes --show-labels shows what --node-selector may ask for"},
-		{"persistentvolumeclaim", "kubectl get pvc shows what --model-pvc may name"},
+		{"untolerated taint", field.Toleration + " KEY=VALUE:EFFECT lets it run on tainted nodes"},
+		{"Insufficient", "fewer GPUs with " + field.TP + ", another " + field.NodeSelector + ", a smaller " + field.CPURequest + " or " + field.MemoryRequest + ", or a longer " + field.ScheduleTimeout + " where an autoscaler adds nodes"},
+		{"node affinity", "kubectl get nodes --show-labels shows what " + field.NodeSelector + " may ask for"},
+		{"persistentvolumeclaim", "kubectl get pvc shows what " + field.ModelPVC + " may name"},
 	} {
 		if strings.Contains(message, h.word) {
 			hints = append(hints, h.hint)
@@ -159,9 +160,9 @@ func refusedHint(message string) string {
 	case strings.Contains(message, "exceeded quota"):
 		return "kubectl describe resourcequota shows what is left of the namespace's quota"
 	case strings.Contains(message, "must specify"): // a quota's, of a resource that the pod does not ask for
-		return "the namespace's quota counts a resource that the pods do not ask for: a --kube-template with it under resources"
+		return "the namespace's quota counts a resource that the pods do not ask for: a " + field.KubeTemplate + " with it under resources"
 	case strings.Contains(message, "violates PodSecurity"):
-		return "a --kube-template with the securityContext that it names, for an image that runs so; or a namespace for the profile with the label pod-security.kubernetes.io/enforce=baseline"
+		return "a " + field.KubeTemplate + " with the securityContext that it names, for an image that runs so; or a namespace for the profile with the label pod-security.kubernetes.io/enforce=baseline"
 	}
 	return ""
 }
@@ -169,9 +170,9 @@ func refusedHint(message string) string {
 func waitingHint(reason, message string) string {
 	switch {
 	case reason == "ErrImagePull" || reason == "ImagePullBackOff" || reason == "InvalidImageName":
-		return "is --image right, and does the registry want an --image-pull-secret?"
+		return "is " + field.Image + " right, and does the registry want an " + field.ImagePullSecret + "?"
 	case reason == "CreateContainerConfigError" && strings.Contains(message, "runAsNonRoot"):
-		return "the image's user is root: a --kube-template with a runAsUser that the image can run as"
+		return "the image's user is root: a " + field.KubeTemplate + " with a runAsUser that the image can run as"
 	case reason == "CreateContainerConfigError":
 		return "does the Secret or ConfigMap that it names exist, with that key?"
 	}

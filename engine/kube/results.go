@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"plimsoll/engine/field"
 )
 
 // MostResults is what a ConfigMap takes, in bytes
@@ -35,7 +37,7 @@ func WriteResults(ctx context.Context, config *rest.Config, namespace, name stri
 		data[key] = string(files[key])
 	}
 	if total > MostResults {
-		return fmt.Errorf("ConfigMap %s: the results have %d bytes, and one takes %d (hint: a PersistentVolumeClaim takes them: profile-sla manifest --results-pvc CLAIM)", name, total, MostResults)
+		return fmt.Errorf("ConfigMap %s: the results have %d bytes, and one takes %d (hint: a PersistentVolumeClaim takes them: profile-sla manifest "+field.ResultsPVC+" CLAIM)", name, total, MostResults)
 	}
 	a, err := connect(config, namespace)
 	if err != nil {
@@ -66,7 +68,7 @@ func (a *api) replace(ctx context.Context, at schema.GroupVersionResource, o *un
 		return err
 	}
 	if old.GetLabels()[labelResults] != "true" {
-		return fmt.Errorf("%s %s in namespace %s is somebody else's: it has no label %s=true (hint: another --results-configmap)", at.Resource, name, a.namespace, labelResults)
+		return fmt.Errorf("%s %s in namespace %s is somebody else's: it has no label %s=true (hint: another "+field.ResultsConfigmap+")", at.Resource, name, a.namespace, labelResults)
 	}
 	gone := map[string]any{}
 	had, _, _ := unstructured.NestedMap(old.Object, "data") // none where there are none

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"plimsoll/engine/field"
 	"plimsoll/engine/kube/cluster"
 )
 
@@ -95,7 +96,7 @@ func (r *Run) Close(ctx context.Context) error {
 		err = r.gone(ctx, labelRun+"="+r.id, defaultGrace)
 	}
 	if err != nil {
-		return fmt.Errorf("something of run %s may be left: %w (hint: plimsoll profile-sla cleanup --kube-namespace %s)", r.id, err, r.namespace)
+		return fmt.Errorf("something of run %s may be left: %w (hint: plimsoll profile-sla cleanup "+field.KubeNamespace+" %s)", r.id, err, r.namespace)
 	}
 	return r.remove(ctx, leases(), r.leaseName())
 }
@@ -212,7 +213,7 @@ func (r *Run) renew(ctx context.Context, every time.Duration) {
 		}
 		err := r.renewOnce(ctx)
 		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
-			r.lose(fmt.Errorf("the Lease %s was deleted by somebody, and what the run made goes with it (hint: --resume goes on in a new run)", r.leaseName()))
+			r.lose(fmt.Errorf("the Lease %s was deleted by somebody, and what the run made goes with it (hint: "+field.Resume+" goes on in a new run)", r.leaseName()))
 			return
 		}
 		if err != nil && ctx.Err() == nil {

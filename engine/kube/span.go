@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 )
 
 // spanning are the commands of an engine over several nodes, of the pod that
@@ -26,7 +27,7 @@ func spanning(kind engine.Kind, argv []string) (leader, worker []string, err err
 		all := append(escaped(argv), "--dist-init-addr", "$(LWS_LEADER_ADDRESS):20000", "--nnodes", "$(LWS_GROUP_SIZE)", "--node-rank", "$(LWS_WORKER_INDEX)")
 		return all, all, nil
 	default:
-		return nil, nil, fmt.Errorf("%s spans nodes in no way that the program knows (hint: --tp with at most as many GPUs as --gpus-per-node, or a --kube-template that does it for one node)", kind)
+		return nil, nil, fmt.Errorf("%s spans nodes in no way that the program knows (hint: "+field.TP+" with at most as many GPUs as "+field.GPUsPerNode+", or a "+field.KubeTemplate+" that does it for one node)", kind)
 	}
 }
 

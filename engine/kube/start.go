@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"plimsoll/engine/redact"
 )
 
 // createTries is how many names are tried where one is taken.
@@ -26,7 +28,7 @@ func (r *Run) Start(ctx context.Context, l Launch) (*Engine, error) {
 
 func (r *Run) start(ctx context.Context, l Launch) (*Engine, error) {
 	if l.Spec.Port < 1 || l.Spec.Port > 65535 || len(l.Spec.Argv) == 0 {
-		return nil, fmt.Errorf("it has no command or no port: %q, %d", l.Spec.Argv, l.Spec.Port)
+		return nil, fmt.Errorf("it has no command or no port: %q, %d", redact.Words(l.Spec.Argv), l.Spec.Port)
 	}
 	var last error
 	for range createTries {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"plimsoll/engine"
 )
 
 // FactorSpread and SpanSpread are how far, as a standard deviation of its
@@ -93,7 +95,7 @@ func report(prior, k Coefficients, ss []sample) Report {
 	of := func(basis string, predicted func(Residual) float64) Held {
 		return Summarize(basis, r.Residuals, predicted)
 	}
-	points := fmt.Sprintf("%d points", len(ss))
+	points := engine.Count(len(ss), "point")
 	r.Before = of("the prior on "+points, func(r Residual) float64 { return r.Before })
 	r.After = of("in sample, "+points, func(r Residual) float64 { return r.After })
 	if len(ss) > 1 {

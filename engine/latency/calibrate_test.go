@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/enginetest"
 )
 
 // points are loads of every kind at two sizes, as an engine with coefficients k
@@ -212,7 +213,7 @@ func TestCalibrateRefuses(t *testing.T) {
 func TestCalibrateStaysPossible(t *testing.T) {
 	prior := DefaultFit()
 	all := points(t, prior.Coefficients, "gpt-oss-20b", engine.FP4)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var obs []Observation
 		for range rapid.IntRange(1, 4).Draw(t, "points") {
 			o := rapid.SampledFrom(all).Draw(t, "point")

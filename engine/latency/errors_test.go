@@ -2,6 +2,7 @@ package latency
 
 import (
 	"math"
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestUnlikeOnlyWidens(t *testing.T) {
 		w := rapid.Float64Range(1, 4).Draw(t, "spread")
 		return Error{Median: m, Mean: m, P90: w * m, Factor50: 1 + m, Factor90: 1 + w*m, N: rapid.IntRange(1, 99).Draw(t, "n"), Basis: rapid.StringMatching("[a-z]{3}").Draw(t, "basis")}
 	})
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		base, a, b := draw.Draw(t, "base"), draw.Draw(t, "a"), draw.Draw(t, "b")
 		one, both, turned := base.unlike(a), base.unlike(a, b), base.unlike(b, a)
 		for _, pair := range [][2]float64{

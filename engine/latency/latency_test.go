@@ -11,6 +11,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/enginetest"
 )
 
 func tables(t testing.TB) catalog.Catalog {
@@ -138,7 +139,7 @@ func anyBatch(t *rapid.T) engine.Batch {
 
 func TestStepTimeIsMonotone(t *testing.T) {
 	cat := tables(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lm, b := anyModel(t, cat), anyBatch(t)
 		if b.Empty() {
 			b.DecodeSeqs = 1
@@ -174,7 +175,7 @@ func TestStepTimeIsMonotone(t *testing.T) {
 
 func TestTermsAreTheStep(t *testing.T) {
 	cat := tables(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lm, b := anyModel(t, cat), anyBatch(t)
 		var sum engine.Picoseconds
 		for _, term := range lm.Terms(b) {
@@ -191,7 +192,7 @@ func TestTermsAreTheStep(t *testing.T) {
 
 func TestMoreGPUsAreNoSlower(t *testing.T) {
 	cat := tables(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lm := anyModel(t, cat)
 		c := lm.about.config
 		c.Parallelism.DP *= 2

@@ -3,6 +3,7 @@ package latency
 import (
 	"cmp"
 	"fmt"
+	"sort"
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
@@ -127,14 +128,103 @@ func kvShare(m catalog.Model, c engine.Config) float64 {
 func (m Model) Memory() Memory { return m.about.memory }
 
 // KVTokens is how many tokens of context the KV cache holds, whole blocks, over
-// all ranks of the engine. Every layer is taken to keep all tokens: for a model
-// with a sliding window that is a lower bound (see catalog.Model.KVBytesPerToken).
+// all ranks of the engine, where every layer keeps all of them: what engines print.
+// With a sliding window it is the room for sequences within the window; KVTokensAt
+// is that for longer ones.
 func (m Model) KVTokens() int { return m.about.kvTokens() }
 
 func (a *about) kvTokens() int {
-	perBlock := kvShare(a.model, a.config) * float64(a.limits.BlockSize)
-	blocks := int(float64(a.memory.KV) / perBlock)
-	return blocks * a.limits.BlockSize * a.config.Parallelism.DP
+	blocks, w := a.kvCache()
+	return int(float64(blocks)/(1+w.Share)) * a.limits.BlockSize * a.config.Parallelism.DP
+}
+
+// kvCache is the KV cache of one rank in blocks of tokens, and what a sequence
+// takes of them for layers with a window. It is vLLM's hybrid KV cache manager: the
+// layers are in groups of as many as there are of the rarer kind (of the other one
+// where that is less than a quarter more), the last group filled up; a page holds a
+// block of tokens for one group, and pages of all groups come from one pool; a layer
+// with a window frees what has left it. A block here is a page for each group of
+// layers without a window. (vllm/v1/core/kv_cache_utils.py,
+// _get_kv_cache_groups_uniform_page_size, and v1/kv_cache_interface.py,
+// SlidingWindowSpec, as of 2025; recalled, not read again.) An engine all of whose
+// layers have a window is taken to keep all tokens.
+func (a *about) kvCache() (blocks int, w engine.KVWindow) {
+	m, perBlock := a.model, kvShare(a.model, a.config)*float64(a.limits.BlockSize)
+	full, windowed := m.FullAttentionLayers, m.Layers-m.FullAttentionLayers
+	if m.SlidingWindow <= 0 || full <= 0 || windowed <= 0 {
+		return int(float64(a.memory.KV) / perBlock), engine.KVWindow{}
+	}
+	group := min(full, windowed)
+	if most := max(full, windowed); 4*most < 5*group {
+		group = most
+	}
+	groups := (full + group - 1) / group
+	w = engine.KVWindow{Blocks: a.windowBlocks(0), Share: float64((windowed+group-1)/group) / float64(groups)}
+	return int(float64(a.memory.KV) / (perBlock * float64(group*groups) / float64(m.Layers))), w
+}
+
+// windowBlocks is how many blocks a layer with a window keeps of a sequence in a
+// step with so many tokens of its prompt. The window begins within a block.
+func (a *about) windowBlocks(chunk int) int {
+	size := a.limits.BlockSize
+	return (a.model.SlidingWindow-1+chunk+size-1)/size + 1
+}
+
+// promptBlocks is what layers with a window take, beside what a sequence of so many
+// tokens keeps in them, while a step computes its prompt: they free nothing before
+// the step's end.
+func (a *about) promptBlocks(w engine.KVWindow, tokens int) int {
+	blocks := a.blocks(tokens)
+	during := engine.KVWindow{Blocks: min(a.windowBlocks(a.limits.MaxNumBatchedTokens), blocks+1), Share: w.Share}
+	return max(0, during.Extra(during.Blocks)-w.Extra(blocks))
+}
+
+// blocks are those of so many tokens.
+func (a *about) blocks(tokens int) int { return (tokens + a.limits.BlockSize - 1) / a.limits.BlockSize }
+
+// KVCache is the KV cache of an engine as a scheduler has it: blocks over all ranks,
+// without those that prompts take while they are computed, and what each sequence
+// takes for layers with a window.
+func (m Model) KVCache(role engine.Role) (blocks int, w engine.KVWindow) {
+	a := m.about
+	blocks, w = a.kvCache()
+	if w.Share > 0 && role != engine.RoleDecode {
+		blocks = max(1+w.Extra(1), blocks-a.promptBlocks(w, a.limits.MaxModelLen))
+	}
+	return blocks * a.config.Parallelism.DP, w
+}
+
+// KVTokensAt is how many tokens the KV cache holds over all ranks where every
+// sequence has so many.
+func (m Model) KVTokensAt(context int) int {
+	if c := m.WindowedKV(); c.Known() && context > 0 {
+		return c.TokensAt(float64(context))
+	}
+	return m.about.kvTokens()
+}
+
+// WindowedKV is the KV cache over all ranks where layers have a sliding window; zero
+// where none has.
+func (m Model) WindowedKV() engine.WindowedKV {
+	blocks, w := m.KVCache(m.about.config.Role)
+	if w.Share == 0 {
+		return engine.WindowedKV{}
+	}
+	return engine.WindowedKV{Blocks: blocks, BlockSize: m.about.limits.BlockSize, Window: w}
+}
+
+// LongestSequence is the longest sequence that one rank's KV cache holds, in tokens.
+func (m Model) LongestSequence() int { return m.about.longest() }
+
+func (a *about) longest() int {
+	blocks, w := a.kvCache()
+	if w.Share == 0 {
+		return blocks * a.limits.BlockSize
+	}
+	return a.limits.BlockSize * sort.Search(blocks, func(i int) bool {
+		tokens := (i + 1) * a.limits.BlockSize
+		return i+1+w.Extra(i+1)+a.promptBlocks(w, tokens) > blocks
+	})
 }
 
 // fits refuses an engine without room for its weights, or for the KV cache of
@@ -147,7 +237,7 @@ func (a *about) fits() error {
 			gb(mem.Budget), 100*float64(mem.Budget)/float64(a.gpu.MemoryBytes), gb(a.gpu.MemoryBytes))
 	}
 	need := max(a.config.Limits.MaxModelLen, a.limits.BlockSize)
-	if have := a.kvTokens() / p.DP; have < need {
+	if have := a.longest(); have < need {
 		return fmt.Errorf("%s at %s: weights %s + %s activations and %s buffers leave %s per GPU for KV cache: room for %d tokens of the %d that one sequence may have",
 			a.model.Name, p.Label(), gb(mem.Weights), gb(mem.Activation), gb(mem.NonTorch), gb(mem.KV), have, need)
 	}

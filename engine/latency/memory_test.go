@@ -158,3 +158,59 @@ func TestKVTokens(t *testing.T) {
 		t.Errorf("Llama-3.1-8B on an H100 has room for %d tokens", n)
 	}
 }
+
+// A KV cache with windows holds what a count layer by layer finds room for: each
+// layer keeps all tokens or those of its window, in pages of a group of layers.
+func TestWindowsLayerByLayer(t *testing.T) {
+	for _, tc := range []struct {
+		model   string
+		weights engine.DType
+	}{{"gemma-3-27b", engine.BF16}, {"gemma-3-12b", engine.BF16}, {"gpt-oss-20b", engine.FP4}, {"gpt-oss-120b", engine.FP4}} {
+		for _, context := range []int{64, 1000, 4096, 30_000} {
+			lm := on(t, tc.model, "h200", engine.Config{Weights: tc.weights, Limits: engine.Limits{MaxModelLen: 32768}})
+			m, l := lm.about.model, lm.Limits()
+			bytes := 0.0 // that the layers keep of one sequence
+			for layer := range m.Layers {
+				tokens := context
+				if layer >= m.FullAttentionLayers {
+					tokens = min(tokens, m.SlidingWindow)
+				}
+				bytes += float64(tokens*m.KVElementsPerLayer()) * engine.BF16.Bytes()
+			}
+			blocks, w := lm.KVCache(engine.RoleDecode)
+			n := (context + l.BlockSize - 1) / l.BlockSize
+			fit := float64(blocks) / float64(n+w.Extra(n)) // sequences
+			// Whole blocks, the block in which a window begins, and groups that are filled
+			// up cost something, up to a seventh for groups.
+			most, paged := float64(lm.Memory().KV)/bytes, float64(n*l.BlockSize)/float64(context)
+			edge := float64(2*l.BlockSize) / float64(min(context, m.SlidingWindow))
+			if fit > most || fit < most/(1.16*paged*(1+edge)) {
+				t.Errorf("%s: %.1f sequences of %d tokens, the layers have room for %.1f", tc.model, fit, context, most)
+			}
+			if got := lm.KVTokensAt(context); got <= 0 || float64(got) > fit*float64(n*l.BlockSize)+1 {
+				t.Errorf("%s: %d tokens in sequences of %d, %.0f while no prompt is computed", tc.model, got, context, fit*float64(n*l.BlockSize))
+			}
+		}
+	}
+}
+
+// The longest sequence that fits is the longest that is not refused, and with few
+// layers that keep all tokens it is longer than if every layer did.
+func TestLongestSequence(t *testing.T) {
+	for _, tc := range []struct {
+		model   string
+		weights engine.DType
+	}{{"gemma-3-27b", engine.BF16}, {"gpt-oss-120b", engine.FP4}, {"qwen3-32b", engine.BF16}} {
+		lm := on(t, tc.model, "h100-sxm", engine.Config{Weights: tc.weights})
+		n := lm.LongestSequence()
+		for tokens, fits := range map[int]bool{n: true, n + 1: false} {
+			c := engine.Config{Weights: tc.weights, Limits: engine.Limits{MaxModelLen: tokens}}
+			if err := Check(lm.about.model, lm.about.gpu, c); (err == nil) != fits {
+				t.Errorf("%s: %d tokens of %d at most: %v", tc.model, tokens, n, err)
+			}
+		}
+		if windows := lm.about.model.SlidingWindow > 0; windows && n <= lm.KVTokens() || !windows && n != lm.KVTokens() {
+			t.Errorf("%s: the longest sequence has %d tokens, %d if every layer keeps all", tc.model, n, lm.KVTokens())
+		}
+	}
+}

@@ -7,12 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // Every model, layout and window: a run's steps are StepTime's, bit for bit.
 func TestDecodeRunIsStepTime(t *testing.T) {
 	cat := tables(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		lm := anyModel(t, cat)
 		seqs := rapid.IntRange(0, 5000).Draw(t, "seqs")
 		context := rapid.OneOf(

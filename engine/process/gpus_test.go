@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 )
 
@@ -44,7 +45,7 @@ func TestAssign(t *testing.T) {
 }
 
 func TestAssignLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 9), strconv.Itoa), 0, 10)
 		visible, busy, n := ids.Draw(t, "visible"), ids.Draw(t, "busy"), rapid.IntRange(0, 10).Draw(t, "n")
 		free := map[string]bool{}

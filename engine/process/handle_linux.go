@@ -77,7 +77,7 @@ func (h Handle) Leads() bool {
 // Members are the living processes of h's session, h itself among them, whose
 // leader wrote to the log at logPath. Once h itself is gone its number might
 // lead another session, so that only those count that still write to that log. A
-// process that left the session is no member.
+// process with a session of its own (setsid) is no member.
 func (h Handle) Members(logPath string) []Handle {
 	if boot, err := bootID(); err != nil || boot != h.Boot || h.PID <= 1 {
 		return nil

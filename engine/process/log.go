@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"plimsoll/engine/redact"
 )
 
 const (
@@ -17,12 +19,13 @@ const (
 )
 
 // openLog opens the log for writing at its end, with its folder, and says where
-// that end is. What an earlier run left there stays.
+// that end is. What an earlier run left there stays. Nobody else may read it: the
+// engine writes there what it likes, which may be the arguments that it was given.
 func openLog(path string) (*os.File, int64, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), privateDir); err != nil {
 		return nil, 0, fmt.Errorf("creating the log's folder: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	f, err := openPrivate(path, os.O_APPEND)
 	if err != nil {
 		return nil, 0, fmt.Errorf("opening the log: %w", err)
 	}
@@ -50,14 +53,16 @@ func (p *Process) Log() (io.ReadCloser, error) {
 
 // Tail is the last n non-empty lines that this process wrote, or fewer: it looks
 // at the last 64 KiB only, cuts long lines, and leaves out terminal control. A
-// log that cannot be read has no lines.
-func (p *Process) Tail(n int) []string { return tail(p.spec.LogPath, p.logStart, n) }
+// log that cannot be read has no lines. Credentials are left out.
+func (p *Process) Tail(n int) []string {
+	return tail(p.spec.LogPath, p.logStart, n, redact.Told(p.spec.Argv, p.spec.Env))
+}
 
 // Tail is the last n lines of a log, as Process.Tail gives them; those of the
 // process that wrote last, and of earlier ones where it wrote fewer.
-func Tail(path string, n int) []string { return tail(path, 0, n) }
+func Tail(path string, n int) []string { return tail(path, 0, n, redact.Values{}) }
 
-func tail(path string, start int64, n int) []string {
+func tail(path string, start int64, n int, known redact.Values) []string {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -72,14 +77,14 @@ func tail(path string, start int64, n int) []string {
 	if err != nil {
 		return nil
 	}
-	return lastLines(string(text), n)
+	return lastLines(string(text), n, known)
 }
 
-func lastLines(text string, n int) []string {
+func lastLines(text string, n int, known redact.Values) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = cleanLine(line); line != "" {
-			lines = append(lines, line)
+			lines = append(lines, known.Clean(line))
 		}
 	}
 	return lines[max(0, len(lines)-max(n, 0)):]

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/redact"
 )
 
 const (
@@ -156,7 +157,7 @@ func validate(s engine.Spec) error {
 	}
 	for _, a := range slices.Concat(s.Argv, s.Env) {
 		if strings.ContainsRune(a, 0) {
-			return fmt.Errorf("argument or variable %q contains a zero byte", a)
+			return fmt.Errorf("argument or variable %q contains a zero byte", redact.Text(a))
 		}
 	}
 	if s.Dir == "" {

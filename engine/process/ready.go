@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"plimsoll/engine/redact"
 )
 
 const (
@@ -110,7 +112,7 @@ func probe(ctx context.Context, client *http.Client, url, body string) (ready bo
 		return true, resp.Status
 	}
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only for a message: what came, came
-	return false, strings.TrimSpace(resp.Status + " " + cleanLine(strings.ReplaceAll(string(said), "\n", " ")))
+	return false, strings.TrimSpace(resp.Status + " " + redact.Text(cleanLine(strings.ReplaceAll(string(said), "\n", " "))))
 }
 
 // confirm makes sure that the server which answered is this engine.

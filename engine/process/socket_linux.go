@@ -1,7 +1,10 @@
 package process
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -22,27 +25,44 @@ var reachable = []string{
 // their port being another process's tells nothing.
 var proxies = []string{"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "conmon", "containerd-shim", "gvproxy", "ssh"}
 
-// inodes is the sockets that answer at 127.0.0.1:port, as "socket:[INODE]".
-func inodes(port int) []string {
-	var out []string
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // no IPv6, or no /proc
-		}
-		for line := range strings.Lines(string(text)) {
-			// sl local_address rem_address st queues timer retrnsmt uid timeout inode
-			f := strings.Fields(line)
-			if len(f) < 10 || f[3] != listening {
-				continue
-			}
-			addr, hex, _ := strings.Cut(f[1], ":")
-			if p, err := strconv.ParseUint(hex, 16, 16); err == nil && int(p) == port && slices.Contains(reachable, addr) {
-				out = append(out, "socket:["+f[9]+"]")
+// sockets are those that answer at 127.0.0.1:port, as "socket:[INODE]".
+func sockets(port int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			if f, err := os.Open(file); err == nil { // otherwise no IPv6, or no /proc
+				more := socketsIn(f, port, yield)
+				_ = f.Close() // it was only read
+				if !more {
+					return
+				}
 			}
 		}
 	}
-	return out
+}
+
+// socketsIn reads no further than to the last listening socket, which come first, and
+// in small pieces: the kernel looks through a large table for the first connection.
+func socketsIn(f io.Reader, port int, yield func(string) bool) bool {
+	lines := bufio.NewReaderSize(f, 256)
+	for header := true; ; header = false {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return true
+		}
+		if header {
+			continue
+		}
+		// sl local_address rem_address st queues timer retrnsmt uid timeout inode
+		words := strings.Fields(line)
+		if len(words) < 10 || words[3] != listening {
+			return true
+		}
+		addr, hex, _ := strings.Cut(words[1], ":")
+		p, err := strconv.ParseUint(hex, 16, 16)
+		if err == nil && int(p) == port && slices.Contains(reachable, addr) && !yield("socket:["+words[9]+"]") {
+			return false
+		}
+	}
 }
 
 // holds reports whether pid has one of the sockets open; false also where it may not be asked.
@@ -60,11 +80,17 @@ func holds(pid int, sockets []string) bool {
 
 // foreignListener says who listens on port, if it is certain that none of tree does.
 func foreignListener(tree []int, port int) (who string, foreign bool) {
-	sockets := inodes(port)
-	if len(sockets) == 0 || slices.ContainsFunc(tree, func(pid int) bool { return holds(pid, sockets) }) {
+	var others []string
+	for s := range sockets(port) {
+		if slices.ContainsFunc(tree, func(pid int) bool { return holds(pid, []string{s}) }) {
+			return "", false
+		}
+		others = append(others, s)
+	}
+	if len(others) == 0 {
 		return "", false
 	}
-	pid, name, found := holder(sockets)
+	pid, name, found := holder(others)
 	if !found || slices.Contains(tree, pid) || slices.Contains(proxies, name) {
 		return "", false
 	}
@@ -73,8 +99,8 @@ func foreignListener(tree []int, port int) (who string, foreign bool) {
 
 // listenerOn describes the process that listens on port; empty where that cannot be told.
 func listenerOn(port int) string {
-	if sockets := inodes(port); len(sockets) > 0 {
-		if pid, name, found := holder(sockets); found {
+	if listeners := slices.Collect(sockets(port)); len(listeners) > 0 {
+		if pid, name, found := holder(listeners); found {
 			return describe(pid, name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // shrinking takes less time for more context, and below zero in the end.
@@ -24,7 +25,7 @@ func (shrinking) DecodeRun(seqs int, context int64) (first, growth engine.Picose
 // TestSkipIsEveryStep runs two engines side by side through random workloads:
 // one takes parts of its runs at once, the other every step by itself.
 func TestSkipIsEveryStep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		timer := rapid.SampledFrom([]DecodeTimer{linear{}, steady{}, shrinking{}}).Draw(t, "timer")
 		fast, err := New(c, timer)
@@ -138,7 +139,7 @@ func stepAndCompare(t *rapid.T, fast, slow *Engine) {
 // TestRunsAreWhole: where nobody waits, a run ends right before a first or last
 // token or a preemption.
 func TestRunsAreWhole(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		e, err := New(drawConfig(t), steady{})
 		if err != nil {
 			t.Fatal(err)

@@ -26,6 +26,11 @@ type Config struct {
 	Limits engine.Limits
 	// KVBlocks is the capacity of the KV cache in blocks; at least 1.
 	KVBlocks int
+	// Window is what each sequence takes of them for layers with a sliding window;
+	// zero = there are none. It is taken when the sequence starts, for as long as it
+	// will be: an engine that takes it as the sequence grows has, at most, a little
+	// more room while sequences are shorter than the window.
+	Window engine.KVWindow
 	// PrefixCaching keeps the KV of prompts for later requests.
 	PrefixCaching bool
 	// DRAM and NVMe take what the prefix cache evicts; zero = there is none.
@@ -85,6 +90,7 @@ func (c Config) Normal() (Config, error) {
 	default:
 		complain(true, "role %q: want aggregated, prefill or decode", c.Role)
 	}
+	complain(c.KVBlocks > 0 && c.Window.Longest(c.KVBlocks) < 1, "kv cache of %d blocks: too few for one token in every layer", c.KVBlocks)
 	complain(c.KVBlocks < 1, "kv cache of %d blocks: want at least 1", c.KVBlocks)
 	complain(l.MaxNumSeqs < 1, "max-num-seqs %d: want at least 1", l.MaxNumSeqs)
 	complain(l.BlockSize < 1, "block size %d: want at least 1", l.BlockSize)
@@ -113,7 +119,16 @@ func orDefault(n, d int) int {
 // MaxTokens is the largest prompt plus output that one request may have, in
 // tokens: the model's length or the whole KV cache, whichever is less. The
 // Config must be Normal.
-func (c Config) MaxTokens() int { return min(c.Limits.MaxModelLen, c.KVBlocks*c.Limits.BlockSize) }
+func (c Config) MaxTokens() int {
+	return min(c.Limits.MaxModelLen, c.Window.Longest(c.KVBlocks)*c.Limits.BlockSize)
+}
+
+// KVTokens is the capacity of the KV cache in tokens where every layer keeps all of
+// them, which is what vLLM prints; long sequences have more room beside a window.
+// The block size must be set.
+func (c Config) KVTokens() int {
+	return int(float64(c.KVBlocks)/(1+c.Window.Share)) * c.Limits.BlockSize
+}
 
 // Output is how many of the wanted tokens the engine produces: all of them,
 // but one where its role is prefill.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,7 +9,7 @@ import (
 
 // TestDecodersKnowTheirNextLast holds the heap against a look at everyone.
 func TestDecodersKnowTheirNextLast(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		d := decoders{growing: make([]int, 4)}
 		var in []*sequence
 		last := map[*sequence]uint64{}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"plimsoll/engine"
@@ -40,7 +41,7 @@ type oracleSeq struct {
 	Request
 	known, computed    int
 	best               int // the most tokens that it ever had in KV
-	blocks             []*oracleBlock
+	blocks, window     []*oracleBlock
 	started, recompute bool
 	decodes            bool // since its last start it produced a token, or its prompt was transferred
 	cached             int
@@ -87,8 +88,21 @@ func (o *oracle) available() int {
 	return n
 }
 
-// allocate gives s a block: one without a name, or the one let go longest ago.
-func (o *oracle) allocate(s *oracleSeq) {
+// allocate gives s a block.
+func (o *oracle) allocate(s *oracleSeq) { s.blocks = append(s.blocks, o.any()) }
+
+// ofWindow is how many blocks s takes for layers with a window: a share of each of
+// the first blocks that it will ever have.
+func (o *oracle) ofWindow(s *oracleSeq) int {
+	share, size := 0.0, o.cfg.Limits.BlockSize
+	for i := 0; i < o.cfg.Window.Blocks && i*size < s.PromptTokens+s.OutputTokens; i++ {
+		share += o.cfg.Window.Share
+	}
+	return int(math.Ceil(share))
+}
+
+// any is a block: one without a name, or the one let go longest ago.
+func (o *oracle) any() *oracleBlock {
 	var best *oracleBlock
 	for _, b := range o.blocks {
 		if b.refs > 0 {
@@ -102,7 +116,7 @@ func (o *oracle) allocate(s *oracleSeq) {
 		o.evict(best.name)
 	}
 	*best = oracleBlock{refs: 1}
-	s.blocks = append(s.blocks, best)
+	return best
 }
 
 // evict hands a name down, tier by tier, to where it pushes nobody out.
@@ -123,7 +137,10 @@ func (o *oracle) free(s *oracleSeq) {
 		b.refs--
 		b.used = o.use
 	}
-	s.blocks, s.computed, s.decodes = nil, 0, false
+	for _, b := range s.window {
+		b.refs--
+	}
+	s.blocks, s.window, s.computed, s.decodes = nil, nil, 0, false
 }
 
 func (o *oracle) named(name uint64) *oracleBlock {
@@ -283,12 +300,15 @@ func (o *oracle) admit(budget int, idle bool) {
 		if o.cfg.ReserveFullPrompt {
 			must = s.known
 		}
-		if o.need(s, must)-o.inUse(hits) > o.available() {
+		if o.need(s, must)-o.inUse(hits)+o.ofWindow(s) > o.available() {
 			return
 		}
 		o.take(s, hits)
 		o.waiting = o.waiting[1:]
 		o.running = append(o.running, s)
+		for range o.ofWindow(s) {
+			s.window = append(s.window, o.any())
+		}
 		o.compute(s, n)
 		switch {
 		case s.WarmUp:

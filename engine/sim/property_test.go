@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // linear is a step timer whose time tells the batch apart.
@@ -32,6 +33,10 @@ func drawConfig(t *rapid.T) Config {
 
 		AsyncScheduling:   rapid.Bool().Draw(t, "async scheduling"),
 		ReserveFullPrompt: rapid.Bool().Draw(t, "reserve full prompt"),
+	}
+	if rapid.Bool().Draw(t, "sliding window") { // shares that add up without rounding
+		c.Window = engine.KVWindow{Blocks: rapid.IntRange(1, 12).Draw(t, "window"), Share: rapid.SampledFrom([]float64{0.25, 1, 6}).Draw(t, "share")}
+		c.KVBlocks += c.Window.Extra(c.Window.Blocks)
 	}
 	if c.PrefixCaching && rapid.Bool().Draw(t, "tiers") {
 		c.DRAM = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "dram"), Load: 3 * engine.Microsecond}
@@ -61,7 +66,7 @@ func drawRequest(t *rapid.T, c Config, id uint64) Request {
 // cancelations between and within steps, against the dumb scheduler, and both
 // against the laws of an engine.
 func TestAgainstOracle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		c.HoldKV = rapid.Bool().Draw(t, "hold KV")
 		e, err := New(c, linear{})

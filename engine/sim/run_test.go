@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // DecodeRun makes linear a DecodeTimer whose runs are cut short at odd places.
@@ -57,7 +58,7 @@ func lengthOracle(r Run, n int64) engine.Picoseconds {
 // TestRunLengthAndReach holds Length against big integers and Reach against
 // its definition.
 func TestRunLengthAndReach(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		r := drawRun(t)
 		n := rapid.Int64Range(0, r.Steps).Draw(t, "n")
 		if got, want := r.Length(n), lengthOracle(r, n); got != want {

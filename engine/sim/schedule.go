@@ -82,7 +82,8 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 		n = min(n, budget)
 	}
 	need := e.blocks(found+n) - len(s.shared)
-	if e.mustFit(s, found+n)-len(s.shared)+e.cache.idle(s.shared) > e.cache.available() {
+	window := e.cfg.Window.Extra(e.blocks(s.PromptTokens + s.OutputTokens))
+	if e.mustFit(s, found+n)-len(s.shared)+e.cache.idle(s.shared)+window > e.cache.available() {
 		e.blocked = budget
 		if e.cfg.ReserveFullPrompt {
 			e.blocked = 1 // the budget makes no difference
@@ -97,6 +98,8 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	e.countStart(s, loaded)
 	s.named, s.held, s.computed = len(s.shared), len(s.shared), found
 	e.hold(s, need)
+	s.window = window
+	e.cache.take(window)
 	e.waiting.remove(s)
 	e.running.pushBack(s)
 	e.compute(s, n)
@@ -208,8 +211,8 @@ func (e *Engine) release(s *sequence) {
 	}
 	s.lost = max(s.lost, s.computed)
 	e.cache.drop(s.shared)
-	e.cache.give(s.held - len(s.shared))
-	s.shared, s.named, s.held, s.computed = s.shared[:0], 0, 0, 0
+	e.cache.give(s.held - len(s.shared) + s.window)
+	s.shared, s.named, s.held, s.window, s.computed = s.shared[:0], 0, 0, 0, 0
 	e.blocked = 0
 }
 

@@ -13,7 +13,8 @@ type sequence struct {
 	target    int     // tokens to compute before the next one comes out: prompt and output so far
 	computed  int     // of them
 	held      int     // blocks that are its own or shared, while not decoding
-	shared    []int32 // of them, indices of those that the cache knows
+	window    int     // blocks for layers with a sliding window, while it runs
+	shared    []int32 // of held, indices of those that the cache knows
 	named     int     // full prompt blocks offered to the cache
 	cached    int     // prompt tokens found in the cache at the first start
 	started   bool    // was running before: counted in the prefix statistics

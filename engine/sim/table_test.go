@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,7 +10,7 @@ import (
 // TestTableIsAMap holds a table against the built-in map, with few keys, some
 // of which collide.
 func TestTableIsAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var got table[int32]
 		want := map[uint64]int32{}
 		stride := rapid.SampledFrom([]uint64{1, 16, 1 << 60, 0xf1de83e19937733d}).Draw(t, "stride") // the last undoes the hash: homes in a row

@@ -146,6 +146,7 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 		if ev.Last {
 			d.token(st, now)
 			m.ended(st.finish, now.Sub(st.arrived), st.promptTokens(), st.outputTokens())
+			m.tpot.observe(st.last.Sub(st.began) / time.Duration(max(1, st.produced.Load()-1))) // vLLM counts 0 for a single token
 			delete(d.streams, ev.ID)
 		}
 	}
@@ -158,6 +159,7 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 // token hands one token to a stream. The metrics are locked.
 func (d *driver) token(st *stream, now time.Time) {
 	if st.last.IsZero() {
+		st.began = now
 		d.metrics.ttft.observe(now.Sub(st.arrived))
 	} else {
 		d.metrics.itl.observe(now.Sub(st.last))

@@ -35,7 +35,8 @@ type stream struct {
 
 	queued instant            // when it reaches the engine: the overhead after arrived, or later
 	first  engine.Picoseconds // when the first token came out, for the record; the driver's
-	last   time.Time          // of the last token; the driver's
+	began  time.Time          // when the first token was handed out; the driver's
+	last   time.Time          // likewise the last one
 }
 
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) {

@@ -57,6 +57,7 @@ type metrics struct {
 	lateSteps int
 	ttft      *histogram // seconds from arrival to first token
 	itl       *histogram // between tokens of a request
+	tpot      *histogram // mean of these, of each request
 	e2e       *histogram // from arrival to last token
 	isl, osl  *histogram // tokens of requests that got their last token
 	late      *histogram // by which steps ended after their instant
@@ -84,6 +85,7 @@ func newMetrics(model string, c sim.Config) *metrics {
 		finished: map[finish]int{finishStop: 0, finishLength: 0, finishAbort: 0},
 		ttft:     newHistogram(ttftBounds),
 		itl:      newHistogram(itlBounds),
+		tpot:     newHistogram(itlBounds),
 		e2e:      newHistogram(e2eBounds),
 		isl:      newHistogram(tokenBounds(c.MaxTokens())),
 		osl:      newHistogram(tokenBounds(c.MaxTokens())),
@@ -92,7 +94,7 @@ func newMetrics(model string, c sim.Config) *metrics {
 		cacheInfo: prometheus.MustNewConstMetric(
 			desc("vllm:cache_config_info", "Configuration of the KV cache.", "block_size", "num_gpu_blocks", "enable_prefix_caching", "cache_dtype"),
 			prometheus.GaugeValue, 1,
-			strconv.Itoa(c.Limits.BlockSize), strconv.Itoa(c.KVBlocks), pythonBool(c.PrefixCaching), "auto"),
+			strconv.Itoa(c.Limits.BlockSize), strconv.Itoa(c.KVTokens()/c.Limits.BlockSize), pythonBool(c.PrefixCaching), "auto"),
 	}
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	kvUse := func() float64 { return float64(m.stats.KVUsed) / float64(c.KVBlocks) }
@@ -113,6 +115,7 @@ func newMetrics(model string, c sim.Config) *metrics {
 		{desc("vllm:time_to_first_token_seconds", "Time from arrival to first token."), m.ttft},
 		{desc("vllm:inter_token_latency_seconds", "Time between tokens of a request."), m.itl},
 		{desc("vllm:time_per_output_token_seconds", "Former name of vllm:inter_token_latency_seconds."), m.itl},
+		{desc("vllm:request_time_per_output_token_seconds", "Mean time between tokens of a request that ended."), m.tpot},
 		{desc("vllm:e2e_request_latency_seconds", "Time from arrival to last token."), m.e2e},
 		{desc("vllm:request_prompt_tokens", "Prompt tokens of a request."), m.isl},
 		{desc("vllm:request_generation_tokens", "Output tokens of a request."), m.osl},

@@ -73,26 +73,27 @@ func TestMetricsHaveVLLMsNamesAndTypes(t *testing.T) {
 	s.post("/v1/completions", `{"prompt":"a b c","max_tokens":5,"ignore_eos":true}`)
 	const gauge, counter, histogram = "GAUGE", "COUNTER", "HISTOGRAM"
 	want := map[string]string{
-		"vllm:num_requests_running":          gauge,
-		"vllm:num_requests_waiting":          gauge,
-		"vllm:kv_cache_usage_perc":           gauge,
-		"vllm:gpu_cache_usage_perc":          gauge,
-		"vllm:cache_config_info":             gauge,
-		"vllm:prompt_tokens_total":           counter,
-		"vllm:generation_tokens_total":       counter,
-		"vllm:request_success_total":         counter,
-		"vllm:num_preemptions_total":         counter,
-		"vllm:prefix_cache_queries_total":    counter,
-		"vllm:prefix_cache_hits_total":       counter,
-		"vllm:time_to_first_token_seconds":   histogram,
-		"vllm:inter_token_latency_seconds":   histogram,
-		"vllm:time_per_output_token_seconds": histogram,
-		"vllm:e2e_request_latency_seconds":   histogram,
-		"vllm:request_prompt_tokens":         histogram,
-		"vllm:request_generation_tokens":     histogram,
-		"plimsoll_sim_lateness_seconds":      histogram,
-		"plimsoll_sim_late_steps_total":      counter,
-		"plimsoll_sim_steps_total":           counter,
+		"vllm:num_requests_running":                  gauge,
+		"vllm:num_requests_waiting":                  gauge,
+		"vllm:kv_cache_usage_perc":                   gauge,
+		"vllm:gpu_cache_usage_perc":                  gauge,
+		"vllm:cache_config_info":                     gauge,
+		"vllm:prompt_tokens_total":                   counter,
+		"vllm:generation_tokens_total":               counter,
+		"vllm:request_success_total":                 counter,
+		"vllm:num_preemptions_total":                 counter,
+		"vllm:prefix_cache_queries_total":            counter,
+		"vllm:prefix_cache_hits_total":               counter,
+		"vllm:time_to_first_token_seconds":           histogram,
+		"vllm:inter_token_latency_seconds":           histogram,
+		"vllm:time_per_output_token_seconds":         histogram,
+		"vllm:request_time_per_output_token_seconds": histogram,
+		"vllm:e2e_request_latency_seconds":           histogram,
+		"vllm:request_prompt_tokens":                 histogram,
+		"vllm:request_generation_tokens":             histogram,
+		"plimsoll_sim_lateness_seconds":              histogram,
+		"plimsoll_sim_late_steps_total":              counter,
+		"plimsoll_sim_steps_total":                   counter,
 	}
 	got := map[string]string{}
 	for name, f := range s.families() {
@@ -133,13 +134,14 @@ func TestMetricsCount(t *testing.T) {
 	}
 	f := s.families()
 	for name, want := range map[string]uint64{
-		"vllm:time_to_first_token_seconds":   2,
-		"vllm:inter_token_latency_seconds":   8,
-		"vllm:time_per_output_token_seconds": 8,
-		"vllm:e2e_request_latency_seconds":   2,
-		"vllm:request_prompt_tokens":         2,
-		"vllm:request_generation_tokens":     2,
-		"plimsoll_sim_lateness_seconds":      10,
+		"vllm:time_to_first_token_seconds":           2,
+		"vllm:inter_token_latency_seconds":           8,
+		"vllm:time_per_output_token_seconds":         8,
+		"vllm:request_time_per_output_token_seconds": 2,
+		"vllm:e2e_request_latency_seconds":           2,
+		"vllm:request_prompt_tokens":                 2,
+		"vllm:request_generation_tokens":             2,
+		"plimsoll_sim_lateness_seconds":              10,
 	} {
 		if h := f[name].samples[0]; h.count != want || h.fit != want {
 			t.Errorf("%s has %d samples, %d of them within its bounds, want %d", name, h.count, h.fit, want)

@@ -127,7 +127,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 // logStart says what is served, the KV capacity in vLLM's words.
 func (s *Server) logStart(addr net.Addr) {
 	l := s.cfg.Limits
-	tokens := s.cfg.KVBlocks * l.BlockSize
+	tokens := s.cfg.KVTokens()
 	s.log.Printf("serving %s on http://%s, role %s, max-num-seqs %d, max-num-batched-tokens %d, prefix caching %v, asynchronous scheduling %v: every latency is simulated",
 		s.opts.Model, addr, s.cfg.Role, l.MaxNumSeqs, l.MaxNumBatchedTokens, s.cfg.PrefixCaching, s.cfg.AsyncScheduling)
 	if s.opts.Timing != "" {

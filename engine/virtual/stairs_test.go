@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
@@ -72,7 +73,7 @@ func checkLevel(t interface {
 // Up, down, the same again, and up: every gap is the step time at that level and
 // context, whatever was there before.
 func TestStairsExact(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	enginetest.Check(t, func(rt *rapid.T) {
 		c := sim.Config{KVBlocks: 4000, Limits: engine.Limits{MaxNumSeqs: 16, MaxNumBatchedTokens: 64, BlockSize: 16}}
 		c.AsyncScheduling, c.PrefixCaching = rapid.Bool().Draw(rt, "async"), rapid.Bool().Draw(rt, "caching")
 		e := make1(t, c, engine.Picoseconds(rapid.Int64Range(0, int64(5*engine.Millisecond)).Draw(rt, "overhead")))

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
@@ -217,7 +218,7 @@ func TestTimeoutBeforeTheEngine(t *testing.T) {
 // in the midst of a step or before the engine has seen the one given up; and
 // never are more in flight than asked for.
 func TestTimeoutInAClosedLoop(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	enginetest.Check(t, func(rt *rapid.T) {
 		overhead := engine.Picoseconds(rapid.Int64Range(0, int64(20*engine.Millisecond)).Draw(rt, "overhead"))
 		w := closed(rapid.IntRange(1, 100).Draw(rt, "isl"), rapid.IntRange(1, 60).Draw(rt, "osl"),
 			rapid.IntRange(1, 30).Draw(rt, "requests"), rapid.IntRange(1, 12).Draw(rt, "in flight"))
@@ -287,7 +288,7 @@ func TestRefuses(t *testing.T) {
 // Whatever the load, preemptions included: every request gets its tokens at
 // rising instants, and equal calls give equal records.
 func TestRecords(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	enginetest.Check(t, func(rt *rapid.T) {
 		c := small()
 		c.KVBlocks = rapid.IntRange(10, 60).Draw(rt, "blocks") // few enough to preempt
 		c.PrefixCaching = rapid.Bool().Draw(rt, "caching")

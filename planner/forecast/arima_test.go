@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -103,7 +104,7 @@ func TestKPSSIsUrcas(t *testing.T) {
 // ARMA's covariances, values missing or not: by dense matrices, from the moving
 // average that the process is.
 func TestLikelihoodIsTheNormalOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		o := order{P: rapid.IntRange(0, maxOrder).Draw(t, "p"), Q: rapid.IntRange(0, maxOrder).Draw(t, "q")}
 		params := rapid.SliceOfN(rapid.Float64Range(-1.2, 1.2), o.P+o.Q, o.P+o.Q).Draw(t, "params")
 		values := rapid.SliceOfN(rapid.Float64Range(-2, 2), 2, 12).Draw(t, "values")
@@ -170,7 +171,7 @@ func normalLikelihood(phi, theta coefficients, values []float64) float64 {
 // Whatever the partial autocorrelations, the roots are outside the unit circle:
 // the eigenvalues of the companion matrix say so too.
 func TestRootsAreEigenvalues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, maxOrder).Draw(t, "n")
 		c := fromPartial(rapid.SliceOfN(rapid.Float64Range(-0.999, 0.999), n, n).Draw(t, "partial"))
 		radius := rapid.Float64Range(0.5, 3).Draw(t, "radius")

@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,7 +44,7 @@ func regret(t interface{ Fatalf(string, ...any) }, a *auto, n int, next func(i i
 // No series makes auto err more than 5 % more than the last value, of late or in
 // all: random ones, and ones made against it.
 func TestAutoIsBoundedByTheLastValue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		values := anySeries(150).Draw(t, "series")
 		contrary := rapid.SliceOfN(rapid.Bool(), len(values), len(values)).Draw(t, "contrary")
 		var total, totalLast, largest float64

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -54,7 +55,7 @@ func begun(t *rapid.T, o Options) *Predictor {
 
 // No forecast is negative, missing or without bound, nor is its spread.
 func TestForecastsAreFinite(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		p := begun(t, anyOptions().Draw(t, "options"))
 		for _, v := range anySeries(30).Draw(t, "series") {
 			p.Observe(v)
@@ -81,7 +82,7 @@ func checkFinite(t interface{ Fatalf(string, ...any) }, p *Predictor, steps int)
 // A predictor restored from what another saved goes on as that one does, to the
 // last bit; and so does one that saw the same series.
 func TestSavedStatesGoOnAlike(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		o := anyOptions().Draw(t, "options")
 		a, b, twin := begun(t, o), begun(t, o), begun(t, o)
 		for _, v := range anySeries(25).Draw(t, "before") {
@@ -113,7 +114,7 @@ func TestSavedStatesGoOnAlike(t *testing.T) {
 // high, or 1024 times, has forecasts as much higher. Powers of two, which round
 // nothing, keep it exact. Prophet's scaling does round.
 func TestForecastsScaleWithTheSeries(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		o := DefaultOptions(rapid.SampledFrom([]Kind{Constant, ARIMA, Kalman, Prophet}).Draw(t, "kind"))
 		factor := math.Ldexp(1, rapid.IntRange(-20, 20).Draw(t, "exponent"))
 		a, b := begun(t, o), begun(t, o)

@@ -76,6 +76,10 @@ func (q Quantile) Known() bool { return !math.IsNaN(q.Value) }
 // Unbounded reports whether the value is somewhere above Low.
 func (q Quantile) Unbounded() bool { return math.IsInf(q.High, 1) }
 
+// rounding is the relative error of sums that are taken for equal: Prometheus'
+// smallDeltaTolerance (promql/quantile.go, v3.5).
+const rounding = 1e-12
+
 // Quantile of p, from 0 to 1. Values are taken to be above 0, as lengths and
 // latencies are.
 func (h Histogram) Quantile(p float64) Quantile {
@@ -83,7 +87,7 @@ func (h Histogram) Quantile(p float64) Quantile {
 		return unknown()
 	}
 	rank := p * h.Count
-	i := slices.IndexFunc(h.buckets, func(b bucket) bool { return b.count >= rank && b.count > 0 })
+	i := slices.IndexFunc(h.buckets, func(b bucket) bool { return b.count >= rank*(1-rounding) && b.count > 0 })
 	if i < 0 { // rank rounded above the count
 		i = len(h.buckets) - 1
 	}
@@ -97,7 +101,7 @@ func (h Histogram) Quantile(p float64) Quantile {
 	}
 	share := 1.0
 	if b.count > below {
-		share = max(0, (rank-below)/(b.count-below))
+		share = min(1, max(0, (rank-below)/(b.count-below)))
 	}
 	return Quantile{Value: low + share*(b.bound-low), Low: low, High: b.bound}
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"math"
+	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 
 // The quantile of the values themselves lies between the bounds that buckets give.
 func TestQuantileHoldsTheTrueOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0.001, 100), 1, 300).Draw(t, "values")
 		bounds := rapid.SliceOfNDistinct(rapid.Float64Range(0.01, 90), 0, 12, rapid.ID[float64]).Draw(t, "bounds")
 		p := rapid.Float64Range(0.01, 0.999).Draw(t, "p")

@@ -18,10 +18,15 @@
 // does, ranges that it could not answer, and answers that are no numbers.
 //
 // Counters are read by PromQL's increase(), which knows a counter that began again
-// at 0, and extrapolates from the samples in a window to its ends: a window of few
-// scrapes is as much rougher. The requests that a series was born with are not in
-// it. Live looks further back than the interval where that has fewer than four scrapes,
-// and takes the interval's share.
+// at 0. It extrapolates from the samples to a window's ends, by half a scrape at most,
+// and so makes a window that is scraped in part look like a load that fell. Live
+// therefore asks for the samples of requests themselves: it reads counters from the first
+// scrape in the window to the last, and brings that to the window. Figures are missing
+// where more than one scrape is missing at an end, or where series that begin, end or are
+// not there may have had more than a tenth of the requests. A target that
+// Prometheus no longer lists (series up) no longer serves. Live looks further back than
+// the interval where that has fewer than four scrapes, or begins in a gap, and takes the
+// interval's share.
 //
 // A sum over some of a role's engines is missing too: engines that the target has had
 // ready for long enough to be scraped are counted.

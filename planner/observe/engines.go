@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll/engine/redact"
 	"plimsoll/planner"
 )
 
@@ -24,7 +25,9 @@ type Endpoint struct {
 	URL  string       // of its metrics: http://HOST:PORT/metrics
 }
 
-func (e Endpoint) String() string { return cmp.Or(string(e.Role), "frontend") + " " + e.URL }
+func (e Endpoint) String() string {
+	return cmp.Or(string(e.Role), "frontend") + " " + redact.Text(e.URL)
+}
 
 // EnginesOptions say what to scrape.
 type EnginesOptions struct {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine/redact"
+
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 )
@@ -147,9 +149,7 @@ func (s *Server) said(e *v1.Error) (hint string, err error) {
 // shown is the first line of an answer, as far as it can be shown.
 func (s *Server) shown(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if s.token != "" {
-		line = strings.ReplaceAll(line, s.token, "[redacted]")
-	}
+	line = redact.Of(s.secrets...).Clean(line)
 	line = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '

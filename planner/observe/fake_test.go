@@ -24,13 +24,13 @@ type fakeSeries struct {
 	labels map[string]string
 	at     []time.Duration
 	values []float64
-	stale  bool // its target ended after the last sample
+	stale  bool            // its target ended after the last sample
+	marks  []time.Duration // staleness markers: scrapes that failed
 }
 
 // fake speaks as much of Prometheus' HTTP API and of PromQL as this package uses,
-// over series that a test made. Its increase() is exact where Prometheus'
-// extrapolates: what it misses between samples is no error of ours. The
-// integration suite asks a real server.
+// over series that a test made. Its increase() extrapolates as Prometheus' does.
+// The integration suite asks a real server.
 type fake struct {
 	t      testing.TB
 	series []fakeSeries
@@ -84,6 +84,10 @@ var (
 	ofWindow = regexp.MustCompile(`^(sum|max|count) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
 	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
 	atOne    = regexp.MustCompile(`^(sum|count)\((\{.*\})(?: offset (\w+))?\)$`)
+	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((\{.*\})\)\)$`)
+	samples  = regexp.MustCompile(`^(\{.*\})\[(\w+)\]$`)
+	targets  = regexp.MustCompile(`^(last_over_time\(up\[\w+\]\)|up) and on \(job, instance\) last_over_time\((\{.*\})\[(\w+)\]\)$`)
+	listed   = regexp.MustCompile(`^up(\{.*\})$`)
 	newest   = regexp.MustCompile(`^max\(timestamp\((\{.*\})\)\)$`)
 	unless   = regexp.MustCompile(`^count\(count_over_time\((\{.*\})\[(\w+)\]\) unless (\{.*?\})(?: offset (\w+))?\)$`)
 	partOf   = regexp.MustCompile(`^label_replace\((.*), "part", "([^"]*)", "", ""\)$`)
@@ -101,6 +105,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, r.Form.Get("query"))
 	if r.URL.Path == "/api/v1/query" {
 		result := []map[string]any{}
+		if m := samples.FindStringSubmatch(r.Form.Get("query")); m != nil {
+			at := f.instant(r, "time")
+			f.each(m[1], func(s fakeSeries) {
+				if points := s.points(at-f.duration(m[2]), at); len(points) > 0 {
+					result = append(result, map[string]any{"metric": s.labels, "values": points})
+				}
+			})
+			f.answer(w, map[string]any{"resultType": "matrix", "result": result})
+			return
+		}
 		for labels, v := range f.eval(r.Form.Get("query"), f.instant(r, "time")) {
 			result = append(result, map[string]any{"metric": json.RawMessage(labels), "value": v})
 		}
@@ -207,6 +221,39 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
+	} else if m := ofEach.FindStringSubmatch(q); m != nil {
+		each := map[[2]string]bool{}
+		f.each(m[1], func(s fakeSeries) {
+			if _, _, ok := s.last(at); ok {
+				each[[2]string{s.labels["job"], s.labels["instance"]}] = true
+			}
+		})
+		if len(each) > 0 {
+			groups["{}"] = []float64{float64(len(each))}
+		}
+	} else if m := targets.FindStringSubmatch(q); m != nil {
+		of := func(s fakeSeries) [2]string { return [2]string{s.labels["job"], s.labels["instance"]} }
+		wanted := map[[2]string]bool{}
+		f.each(m[2], func(s fakeSeries) {
+			if _, ok := s.over("last_over_time", at-f.duration(m[3]), at); ok {
+				wanted[of(s)] = true
+			}
+		})
+		f.each(`{__name__="up"}`, func(s fakeSeries) {
+			_, v, ok := s.last(at)
+			if m[1] != "up" {
+				v, ok = s.over("last_over_time", at-f.duration(m[3]), at)
+			}
+			if ok && wanted[of(s)] {
+				groups[encode(map[string]string{"job": of(s)[0], "instance": of(s)[1]})] = []float64{v}
+			}
+		})
+	} else if m := listed.FindStringSubmatch(q); m != nil {
+		f.each(m[1], func(s fakeSeries) {
+			if _, v, ok := s.last(at); ok && s.labels["__name__"] == "up" {
+				groups[encode(s.labels)] = []float64{v}
+			}
+		})
 	} else if m := newest.FindStringSubmatch(q); m != nil {
 		aggregate = "max"
 		f.each(m[1], func(s fakeSeries) {
@@ -240,8 +287,9 @@ func aggregated(how string, vs []float64) float64 {
 }
 
 func (f *fake) each(selector string, do func(fakeSeries)) {
+	wanted := matching(f.t, selector)
 	for _, s := range f.series {
-		if matches(f.t, s.labels, selector) {
+		if wanted(s.labels) {
 			do(s)
 		}
 	}
@@ -262,7 +310,7 @@ func (f *fake) duration(s string) time.Duration {
 const lookback = 5 * time.Minute
 
 // last is the sample that there is at an instant; a target that
-// ended leaves none.
+// ended, or a scrape that failed, leaves none.
 func (s fakeSeries) last(at time.Duration) (when time.Duration, v float64, ok bool) {
 	i, found := slices.BinarySearch(s.at, at)
 	if !found {
@@ -271,87 +319,89 @@ func (s fakeSeries) last(at time.Duration) (when time.Duration, v float64, ok bo
 	if i < 0 || at-s.at[i] > lookback || s.stale && i == len(s.at)-1 && at > s.at[i] {
 		return 0, 0, false
 	}
+	if k, _ := slices.BinarySearch(s.marks, s.at[i]); k < len(s.marks) && s.marks[k] <= at {
+		return 0, 0, false
+	}
 	return s.at[i], s.values[i], true
+}
+
+// between are the indices of the samples in (from, to].
+func (s fakeSeries) between(from, to time.Duration) (first, end int) {
+	first, _ = slices.BinarySearch(s.at, from+1)
+	end, _ = slices.BinarySearch(s.at, to+1)
+	return first, end
+}
+
+// points are the samples in (from, to], as [time, value].
+func (s fakeSeries) points(from, to time.Duration) []any {
+	var out []any
+	for i, end := s.between(from, to); i < end; i++ {
+		out = append(out, []any{float64(begin.Unix()) + s.at[i].Seconds(), strconv.FormatFloat(s.values[i], 'g', -1, 64)})
+	}
+	return out
 }
 
 // over is a function of the samples in (from, to].
 func (s fakeSeries) over(function string, from, to time.Duration) (float64, bool) {
-	n, before, gained, most, sum, last := 0, math.NaN(), 0.0, math.Inf(-1), 0.0, 0.0
-	first, _ := slices.BinarySearch(s.at, from)
-	for i := max(0, first-1); i < len(s.at) && s.at[i] <= to; i++ {
-		at, v := s.at[i], s.values[i]
-		if at > from {
-			n++
-			most, sum, last = max(most, v), sum+v, v
-			switch {
-			case math.IsNaN(before): // the first sample says where it begins
-				gained += 0 * v
-			case v < before: // it began again at 0
-				gained += v
-			default:
-				gained += v - before
-			}
-		}
-		if at <= from || !math.IsNaN(v) {
-			before = v
-		}
-		if math.IsNaN(v) && at > from {
-			gained = math.NaN()
-		}
+	first, end := s.between(from, to)
+	n := end - first
+	if n <= 0 {
+		return 0, false
+	}
+	values := s.values[first:end]
+	sum, most := 0.0, math.Inf(-1)
+	for _, v := range values {
+		sum, most = sum+v, max(most, v)
 	}
 	switch function {
 	case "count_over_time":
-		return float64(n), n > 0
+		return float64(n), true
 	case "max_over_time":
-		return most, n > 0
+		return most, true
 	case "sum_over_time":
-		return sum, n > 0
+		return sum, true
 	case "avg_over_time":
-		return sum / float64(n), n > 0
+		return sum / float64(n), true
 	case "last_over_time":
-		return last, n > 0
+		return values[n-1], true
 	}
-	return gained, n >= 2
+	if n < 2 {
+		return 0, false
+	}
+	return increase(s.at[first:end], values, from, to), true
 }
 
-var matcher = regexp.MustCompile(`^,?(\w+)(=~|=)`)
-
-// matches reads a selector with Go's own reader of quoted strings.
-func matches(t testing.TB, labels map[string]string, selector string) bool {
-	rest := strings.TrimSuffix(strings.TrimPrefix(selector, "{"), "}")
-	all := true
-	for rest != "" {
-		m := matcher.FindStringSubmatch(rest)
-		if m == nil {
-			t.Errorf("no matcher: %s", rest)
-			return false
+// increase is extrapolatedRate of Prometheus' promql/functions.go, v3.5, for a counter.
+func increase(at []time.Duration, values []float64, from, to time.Duration) float64 {
+	n := len(at)
+	rose := values[n-1] - values[0]
+	for i := 1; i < n; i++ {
+		if values[i] < values[i-1] {
+			rose += values[i-1]
 		}
-		quoted, err := strconv.QuotedPrefix(rest[len(m[0]):])
-		if err != nil {
-			t.Errorf("%v: %s", err, rest)
-			return false
-		}
-		value, err := strconv.Unquote(quoted)
-		if err != nil {
-			t.Error(err)
-		}
-		if m[2] == "=" {
-			all = all && labels[m[1]] == value
-		} else {
-			all = all && regexp.MustCompile("^(?:"+value+")$").MatchString(labels[m[1]])
-		}
-		rest = rest[len(m[0])+len(quoted):]
 	}
-	return all
+	sampled := (at[n-1] - at[0]).Seconds()
+	average := sampled / float64(n-1)
+	toStart, toEnd := (at[0] - from).Seconds(), (to - at[n-1]).Seconds()
+	if toStart >= 1.1*average {
+		toStart = average / 2
+	}
+	if rose > 0 && values[0] >= 0 {
+		toStart = min(toStart, sampled*values[0]/rose) // no counter was below 0
+	}
+	if toEnd >= 1.1*average {
+		toEnd = average / 2
+	}
+	return rose * (sampled + toStart + toEnd) / sampled
 }
 
 func (f *fake) labelValues(label, match string) []string {
 	out := []string{}
-	for _, s := range f.series {
-		if v, ok := s.labels[label]; ok && matches(f.t, s.labels, match) {
+	f.each(match, func(s fakeSeries) {
+		if v, ok := s.labels[label]; ok {
 			out = append(out, v)
 		}
-	}
+	})
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -33,6 +33,10 @@ type pool struct {
 	waiting                                             number // in all, at the end
 }
 
+func (p *pool) gauges() []*number {
+	return []*number{&p.running, &p.kvMean, &p.kvMost, &p.queue, &p.queueOpen, &p.queueEnd, &p.waiting}
+}
+
 // interval is what metrics came to, before it is looked at whether they can be
 // believed. Latencies are in seconds.
 type interval struct {
@@ -40,12 +44,13 @@ type interval struct {
 	length   time.Duration
 	maxAge   time.Duration // 0 = any
 	problems []string
+	stale    number // why nothing is known of its end, if so
 
 	arrivals, finished, running, waiting number
 	ended                                number // as finished, where requests come in
 	promptTokens, outputTokens           number // for lengths without a histogram
 	edgeWaiting                          bool   // waiting is as a frontend has it
-	isl, osl, ttft, itl, e2e             gain
+	isl, osl, ttft, itl, tpot, e2e       gain
 	pools                                []pool
 }
 
@@ -59,6 +64,10 @@ func (i interval) observation() planner.Observation {
 	o.ISL, o.OSL = spread[float64](&f, "ISL", "tokens", i.isl), spread[float64](&f, "OSL", "tokens", i.osl)
 	o.TTFT = spread[time.Duration](&f, "TTFT", "s", i.ttft)
 	o.ITL = spread[time.Duration](&f, "ITL", "s", i.itl)
+	o.TPOT = spread[time.Duration](&f, "requests' mean ITL", "s", i.tpot)
+	if o.ITL.Count == 0 { // the mean of requests' means is near that of gaps; percentiles are not
+		o.ITL = planner.Spread[time.Duration]{Count: o.TPOT.Count, Mean: o.TPOT.Mean}
+	}
 	o.Duration = spread[time.Duration](&f, "request duration", "s", i.e2e)
 	f.mean("ISL", &o.ISL, i.promptTokens, i.ended)
 	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)

@@ -40,10 +40,10 @@ func FuzzSelector(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, metric, value string) {
 		l := labels{"model_name": value}
-		if !matches(t, map[string]string{"__name__": metric, "model_name": value}, l.selector(metric)) {
+		if !matching(t, l.selector(metric))(map[string]string{"__name__": metric, "model_name": value}) {
 			t.Errorf("%q and %q make %s", metric, value, l.selector(metric))
 		}
-		if matches(t, map[string]string{"__name__": metric, "model_name": value + "x"}, l.selector(metric)) {
+		if matching(t, l.selector(metric))(map[string]string{"__name__": metric, "model_name": value + "x"}) {
 			t.Errorf("%s takes another model", l.selector(metric))
 		}
 	})

@@ -33,7 +33,7 @@ type member struct {
 	late     int // looks that had been missed at its beginning
 	gained   map[counterKey]float64
 	compared bool // gained is of two readings at least, or of all that a new one counted
-	blind    bool // what it counted began before the interval did
+	blind    bool // what it counted began before the interval did, or was lost in it
 	restarts int
 	failures int
 	failure  error
@@ -118,6 +118,8 @@ func (m *member) look(l glance, before int) {
 	default:
 		if l.reading.another(m.last) && len(m.last.counters) > 0 {
 			m.restarts++
+			// What the process before counted while nobody saw it is not known.
+			m.blind = m.blind || float64(m.missed) > tolerance*float64(before)
 		}
 		for key, v := range l.reading.since(m.last) {
 			m.gained[key] += v

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // truth is one worker as it is, and what of it was seen.
@@ -23,7 +24,7 @@ type truth struct {
 // saw, each once: of a process that is new all, of one that was there before what
 // came since.
 func TestFleetCountsEachRequestOnce(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		var f fleet
 		workers := make([]*truth, 4)
 		for i := range workers {
@@ -126,5 +127,45 @@ func TestOneLookThatFails(t *testing.T) {
 	}
 	if n := interval(); !n.given || n.v != 21 { // one of twenty looks is from before
 		t.Errorf("after it %+v", n)
+	}
+}
+
+// A process that ends while it is not seen takes with it what it counted since the last
+// look: that is no load that fell.
+func TestRestartWhileAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		away  int
+		known bool
+	}{"seen all the time": {0, true}, "away for one look of twenty": {1, true}, "away for eight": {8, false}} {
+		var f fleet
+		w := &truth{endpoint: Endpoint{engine.RoleAggregated, "a"}, began: 1}
+		look := func(err error) {
+			w.finished += 10
+			f.looked([]glance{{endpoint: w.endpoint, reading: w.reading(), err: err}})
+		}
+		for range 20 {
+			look(nil)
+		}
+		f.next()
+		for range 5 {
+			look(nil)
+		}
+		for range c.away {
+			look(errors.New("down"))
+		}
+		w.began, w.finished = 2, 0
+		for range 15 - c.away {
+			look(nil)
+		}
+		if n := f.interval(replicas{}).finished; n.given != c.known {
+			t.Errorf("%s: %+v", name, n)
+		}
+		f.next()
+		for range 20 {
+			look(nil)
+		}
+		if n := f.interval(replicas{}).finished; !n.given || n.v != 200 {
+			t.Errorf("%s, in the next interval: %+v", name, n)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 )
 
@@ -55,7 +56,7 @@ func TestAnySplitIsTheSame(t *testing.T) {
 	for i := range parts {
 		parts[i] = startWorker(t, engine.RoleAggregated)
 	}
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		split := make([][]request, len(parts))
 		var whole []request
 		for range rapid.IntRange(0, 40).Draw(r, "requests") {

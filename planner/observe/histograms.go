@@ -36,6 +36,7 @@ func (h History) histograms(ctx context.Context, t *Traffic) error {
 		{"OSL", n.OSL, &t.OSL, nil},
 		{"TTFT", n.TTFT, nil, &t.TTFT},
 		{"ITL", n.ITL, nil, &t.ITL},
+		{"requests' mean ITL", n.TPOT, nil, &t.TPOT},
 		{"end-to-end latency", n.E2E, nil, &t.E2E},
 	} {
 		mean, p99, count := missing(), unknown(), 0.0
@@ -43,6 +44,7 @@ func (h History) histograms(ctx context.Context, t *Traffic) error {
 		switch {
 		case err != nil:
 			return err
+		case !ok && len(x.names) == 0 && (x.latency == &t.TPOT || x.latency == &t.ITL && len(n.TPOT) > 0): // it has the other one
 		case !ok:
 			t.warn("not_measured", "there is no histogram of %s with values in this range", x.what)
 		default:

@@ -18,6 +18,10 @@ import (
 // DefaultMaxAge is one and a half of Prometheus' own scrape interval, a minute.
 const DefaultMaxAge = 90 * time.Second
 
+// lateness is how late samples may come, by a delay of ingestion or another clock. They
+// fake no load that falls: the rate is that from the first scrape to the last.
+const lateness = 15 * time.Second
+
 // LiveOptions say what to read from a Prometheus server.
 type LiveOptions struct {
 	// Presets are the names to look for, the first choice first. Requests are
@@ -32,7 +36,8 @@ type LiveOptions struct {
 	// PrefillQueueQuery is PromQL for the requests that wait for prefill in all,
 	// its series added up; "" = the prefill engines' own queues.
 	PrefillQueueQuery string
-	// MaxAge is how old the newest sample behind a figure may be; 0 = DefaultMaxAge.
+	// MaxAge is how old the newest sample behind a figure may be; 0 = so old that one
+	// scrape is missing, and DefaultMaxAge at most.
 	MaxAge time.Duration
 }
 
@@ -44,6 +49,9 @@ type Live struct {
 	ready   replicas // since the last Observe
 	settled settled
 	reach   reach
+	there   map[planner.Role]int // engines at the last sample, those that start or drain too
+	of      string               // the selector of the requests that known had
+	known   map[target]traced    // that had requests lately; nil before the first look
 }
 
 var _ planner.Source = (*Live)(nil)
@@ -65,9 +73,6 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 			bad(!model.LegacyValidation.IsValidLabelName(name), "%q of the %s engines is no name of a label", name, role)
 		}
 	}
-	if o.MaxAge == 0 {
-		o.MaxAge = DefaultMaxAge
-	}
 	return &Live{server: server, o: o, ready: replicas{}}, errors.Join(errs...)
 }
 
@@ -75,6 +80,10 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 func (l *Live) Sample(_ context.Context, s planner.State) error {
 	l.ready.note(s)
 	l.settled.note(s)
+	l.there = map[planner.Role]int{}
+	for _, p := range s.Pools {
+		l.there[p.Role] = p.Ready + p.Starting + p.Draining
+	}
 	return nil
 }
 
@@ -93,35 +102,63 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if err != nil {
 		return planner.Observation{}, err
 	}
-	i.start, i.length, i.maxAge = start, end.Sub(start), l.o.MaxAge
+	i.start, i.length, i.maxAge = start, end.Sub(start), cmp.Or(l.o.MaxAge, DefaultMaxAge)
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
+	i.lose(i.stale)
+	i.loseGauges(i.stale)
 	return i.observation(), nil
 }
 
-// over asks for the figures of a window, and how many samples the series of requests
-// have in it.
-func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, samples float64, err error) {
+// over asks for the figures of a window, and what its scrapes span. The figures are of
+// the time from the first scrape to the last, brought to the window: what increase() makes
+// of a window that is not scraped to its ends is too low.
+func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, s span, err error) {
 	found, err := l.find(ctx, w)
 	if err != nil {
-		return interval{}, 0, err
+		return interval{}, span{}, err
 	}
 	found.roles = l.roles(ready)
-	q := question{window: w.length}
-	found.ask(&q)
-	a, err := q.answer(ctx, l.server, w.end)
-	if err != nil {
-		return interval{}, 0, err
+	if s, err = l.spanned(ctx, found, w); err != nil {
+		return interval{}, span{}, err
 	}
-	i = found.read(reader{results: a, end: w.end, window: w.length}, ready)
+	of := w
+	if s.scraped.length > 0 {
+		of = s.scraped
+	}
+	q := question{window: of.length, back: of.end.Sub(w.start())}
+	found.ask(&q)
+	a, err := q.answer(ctx, l.server, of.end)
+	if err != nil {
+		return interval{}, span{}, err
+	}
+	i = found.read(reader{results: a, end: w.end, window: w.length, stretch: q.reach().Seconds() / of.length.Seconds()}, ready)
+	i.scale(w.length.Seconds() / q.reach().Seconds())
 	i.problems = append(i.problems, found.edge.caveats...)
+	all, engines := found.edge.names.PerEngine, 0
 	for _, role := range found.roles {
-		if seen, ok := a.values[string(role)+".there"]; ok {
+		seen, ok := a.values[string(role)+".there"]
+		if ok {
 			i.partly(role, int(seen), l.settled.engines(role), !found.edge.names.PerEngine)
 		}
+		all, engines = all && ok && l.there[role] > 0 && seen >= float64(l.there[role]), engines+l.there[role]
 	}
-	return i, a.values["samples"], nil
+	all = all && s.fresh() >= engines // Prometheus answers with samples of up to five minutes ago
+	if s.late() {
+		i.lose(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
+	}
+	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && beyond(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
+		i.stale = lacking("no samples of %s in the last %v, where there is one every %v: metrics are not scraped", found.edge.names.requests(), tail.Round(tenth), s.every)
+	}
+	share, such, err := l.lost(ctx, found, s, all)
+	if found.apart() { // both roles count each request, and all of it may be lost of one
+		share *= 2
+	}
+	if share > mostUnseen {
+		i.lose(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*share, such))
+	}
+	return i, s, err
 }
 
 // window is the interval as Prometheus is asked for it.
@@ -129,6 +166,8 @@ type window struct {
 	end    time.Time
 	length time.Duration
 }
+
+func (w window) start() time.Time { return w.end.Add(-w.length) }
 
 // roles are the pools that the deployment has: those that the target showed, or
 // that have labels, or a single one.

@@ -60,6 +60,14 @@ func (s liveSeries) side(role planner.Role) labels {
 	return s.edge.labels
 }
 
+// answering is the role whose engines give a request's tokens but the first.
+func answering(roles []planner.Role) planner.Role {
+	if slices.Contains(roles, engine.RoleDecode) {
+		return engine.RoleDecode
+	}
+	return engine.RoleAggregated
+}
+
 // whole are labels of a gauge that is split beside its whole.
 func (c choice) whole(l labels) labels {
 	if c.names.Shares == "" {
@@ -74,6 +82,10 @@ func (s liveSeries) histograms() []struct {
 	at        labels
 } {
 	n := s.edge.names
+	tpot, ends := first(n.TPOT), s.back()
+	if role := answering(s.roles); tpot == "" && s.known(role) { // a frontend counts gaps only
+		tpot, ends = first(s.engines.names.TPOT), s.engines.labels.with(s.selectors[role])
+	}
 	return []struct {
 		key, name string
 		at        labels
@@ -82,13 +94,13 @@ func (s liveSeries) histograms() []struct {
 		{"osl", first(n.OSL), s.back()},
 		{"ttft", first(n.TTFT), s.front()},
 		{"itl", first(n.ITL), s.back()},
+		{"tpot", tpot, ends},
 		{"e2e", first(n.E2E), s.edge.labels},
 	}
 }
 
 // ask puts all into one question.
 func (s liveSeries) ask(q *question) {
-	q.over("samples", "max", "count_over_time", s.edge.labels.selector(s.edge.names.requests()))
 	if !s.confused() {
 		s.askRequests(q)
 	}
@@ -120,7 +132,7 @@ func (s liveSeries) askRequests(q *question) {
 		if h.name == "" {
 			continue
 		}
-		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.window))
+		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.reach()))
 		q.counter(h.key+".count", h.name+"_count", h.at)
 		q.over(h.key+".sum", "sum", "increase", h.at.selector(h.name+"_sum"))
 	}
@@ -138,7 +150,7 @@ func (s liveSeries) askRequests(q *question) {
 	if len(n.Engines) > 0 {
 		name = n.Engines[0]
 	}
-	seen := l.selector(name) + "[" + promDuration(q.window) + "]"
+	seen := l.selector(name) + "[" + promDuration(q.reach()) + "]"
 	q.ask("came", "count(count_over_time(%s) unless %s offset %s)", seen, l.selector(name), promDuration(q.window))
 	q.ask("went", "count(count_over_time(%s) unless %s)", seen, l.selector(name))
 }
@@ -178,11 +190,11 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 		q.over(key+g.what+".all", "sum", "count_over_time", selector)
 		q.over(key+g.what+".looks", "max", "count_over_time", selector)
 		q.ask(key+g.what+".at", "max(timestamp(%s))", selector)
-		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.window))
+		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.back))
 		q.ask(key+g.what+".end", "sum(%s)", selector)
 		q.over(key+g.what+".most", "max", "avg_over_time", selector)
 	}
 	if len(n.Engines) > 0 {
-		q.ask(key+".there", "count(%s)", s.engines.whole(of).selector(n.Engines[0]))
+		q.ask(key+".there", "count(count by (job, instance) (%s))", s.engines.whole(of).selector(n.Engines[0]))
 	}
 }

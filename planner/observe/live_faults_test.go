@@ -181,7 +181,7 @@ func TestLiveRestarts(t *testing.T) {
 	vllmSeries(f, "vllm:num_requests_running", constant(0))
 	vllmSeries(f, "vllm:num_requests_waiting", constant(0))
 	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
-	known(t, "finished", o.Finished, 2*10+4*15, 1e-6) // what came in the scrape before is lost
+	known(t, "finished", o.Finished, (2*5+4*15)*30./25, 1e-6) // of 25 s: what came in the scrape before is lost
 	from := len(f.series)
 	f.add("vllm:num_requests_running", scrape, hour, constant(1), "model_name", "m", "instance", "new")
 	s := &f.series[from]

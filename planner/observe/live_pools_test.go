@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
+	"plimsoll/profile"
 )
 
 // twoPools are prefill and decode engines, both of which count each request: twice
@@ -123,6 +126,10 @@ func TestFrontendAndEngines(t *testing.T) {
 		f.add("vllm:num_requests_running", scrape, hour, constant(3), l...)
 		f.add("vllm:num_requests_waiting", scrape, hour, constant(1), l...)
 		f.add("vllm:kv_cache_usage_perc", scrape, hour, constant(0.25), l...)
+		of := map[string]map[string]float64{ // a prefill worker's requests have one token, and no time between any
+			"VllmPrefillWorker": {"0.01": 4, "0.025": 4, "+Inf": 4}, "VllmDecodeWorker": {"0.01": 0, "0.025": 4, "+Inf": 4},
+		}[worker]
+		f.histogram("vllm:request_time_per_output_token_seconds", scrape, hour, of, 0.06*of["+Inf"]/4, l...)
 	}
 	for _, model := range []string{"", "Qwen/Q", "qwen/q"} {
 		l := live(t, f, LiveOptions{Model: model, Namespace: "ns", Selectors: map[planner.Role]map[string]string{
@@ -137,6 +144,15 @@ func TestFrontendAndEngines(t *testing.T) {
 		if p, _ := o.Pool(engine.RoleDecode); p.KVUsage.Value != 0.25 {
 			t.Errorf("decode pool %+v", p)
 		}
+		// A frontend counts gaps; what a percentile of requests takes, the decode engines do.
+		byRequests := profile.SLA{Stat: profile.P99}
+		if got := o.Promised(byRequests); math.Abs(got.Count-120) > 1e-6 || got.P99.Value < 10*time.Millisecond || !got.P99.Known {
+			t.Errorf("requests' mean ITL: %+v", got)
+		}
+		byRequests.ITLOf = profile.OfGap
+		if got := o.Promised(byRequests); got.P99.Known {
+			t.Errorf("gaps that nobody counted: %+v", got)
+		}
 	}
 }
 
@@ -149,7 +165,7 @@ func TestLiveFindsNamesAgain(t *testing.T) {
 		f.series[i].stale = true
 	}
 	l := live(t, f, LiveOptions{})
-	if o := observed(t, l, at, thirty); !o.ITL.Mean.Known || !o.Arrivals.Known {
+	if o := observed(t, l, at, thirty); !o.ITL.Mean.Known || !o.ITL.P99.Known || !o.Arrivals.Known || o.Promised(profile.SLA{Stat: profile.P99}).P99.Known {
 		t.Errorf("before: %+v", o)
 	}
 	from := len(f.series)
@@ -169,7 +185,7 @@ func TestLiveFindsNamesAgain(t *testing.T) {
 // However requests are split over engines, Prometheus' figures are those of one
 // engine with all of them.
 func TestLiveAnySplitIsTheSame(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		all, split := &fake{t: t}, &fake{t: t}
 		shares := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 6).Draw(r, "requests per second")
 		buckets := rapid.SliceOfN(rapid.IntRange(0, 9), 4, 4).Draw(r, "weights")

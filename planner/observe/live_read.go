@@ -11,8 +11,9 @@ import (
 // reader turns results into numbers.
 type reader struct {
 	results
-	end    time.Time
-	window time.Duration
+	end     time.Time
+	window  time.Duration
+	stretch float64 // the range that increase() is of over the time between the scrapes
 }
 
 // age is of a key's newest sample; what has none at the end is missing.
@@ -84,7 +85,7 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 		i.arrivals = s.arrived(r)
 	}
 	i.promptTokens, i.outputTokens = r.counter("prompt", first(n.PromptTokens)), r.counter("output", first(n.OutputTokens))
-	for k, into := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+	for k, into := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		h := s.histograms()[k]
 		into.count = r.counter(h.key+".count", h.name)
 		into.sum = number{v: r.values[h.key+".sum"], given: into.count.given, age: into.count.age}
@@ -120,7 +121,7 @@ func (s liveSeries) arrived(r reader) number {
 		}
 		held, before = held+now, before+r.values[key+".before"]
 	}
-	return given(max(0, ended.v+held-before), ended.age)
+	return given(max(0, ended.v+(held-before)*r.stretch), ended.age)
 }
 
 func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {

@@ -27,7 +27,8 @@ type Names struct {
 
 	// Histograms in seconds.
 	TTFT []string `yaml:"ttft,omitempty"`
-	ITL  []string `yaml:"itl,omitempty"`
+	ITL  []string `yaml:"itl,omitempty"`  // gaps between tokens
+	TPOT []string `yaml:"tpot,omitempty"` // one value for each request: its mean gap
 	E2E  []string `yaml:"e2e,omitempty"`
 
 	Running []string `yaml:"running,omitempty"` // requests now
@@ -57,7 +58,7 @@ type Names struct {
 // lists are all lists of names: those of single series, and those of histograms.
 func (n *Names) lists() (single, histograms []*[]string) {
 	return []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Running, &n.Waiting, &n.KVUse, &n.Engines},
-		[]*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.E2E}
+		[]*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.TPOT, &n.E2E}
 }
 
 // With is n where over says nothing, and over where it does: a configuration's own

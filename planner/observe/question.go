@@ -17,7 +17,8 @@ const partLabel = "part"
 // question is many queries in one, so that one evaluation results all of them, or
 // none.
 type question struct {
-	window time.Duration
+	window time.Duration // from scrape to scrape
+	back   time.Duration // to the beginning of what is asked for, which is before
 	parts  []string
 }
 
@@ -27,6 +28,10 @@ type results struct {
 	buckets map[string]map[float64]float64
 }
 
+// reach is a range that has the sample at its beginning too: Prometheus' ranges are open
+// there from its version 3 on.
+func (q *question) reach() time.Duration { return q.window + time.Millisecond }
+
 // ask adds a part; the expression has no label but le.
 func (q *question) ask(key, expr string, args ...any) {
 	q.parts = append(q.parts, fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", fmt.Sprintf(expr, args...), partLabel, key))
@@ -34,7 +39,7 @@ func (q *question) ask(key, expr string, args ...any) {
 
 // over adds a function of the window, all series together.
 func (q *question) over(key, aggregate, function, selector string) {
-	q.ask(key, "%s", over(aggregate, function, selector, q.window))
+	q.ask(key, "%s", over(aggregate, function, selector, q.reach()))
 }
 
 // String is the question in PromQL.

@@ -28,27 +28,41 @@ const (
 	tenth = 100 * time.Millisecond
 )
 
-// reached is the interval over a window in which there is something to see.
+// reached is the interval over a window in which there is something to see, to a scrape
+// at its beginning.
 func (l *Live) reached(ctx context.Context, asked window, ready replicas) (interval, error) {
 	w := window{end: asked.end, length: max(asked.length, l.reach.length)}
-	i, samples, err := l.over(ctx, w, ready)
-	if l.reach.length == 0 && samples < enoughScrapes && unseen(err) {
-		for wider := 2 * w.length; wider <= longestReach; wider *= 2 {
+	i, s, err := l.over(ctx, w, ready)
+	rare := l.reach.length == 0 && s.samples < enoughScrapes
+	if (rare || s.late()) && i.stale.why == "" && unseen(err) {
+		most := longestReach
+		if s.late() { // to before the gap
+			most = max(most, 2*asked.length)
+		}
+		for wider := 2 * w.length; wider <= most; wider *= 2 {
 			j, more, failed := l.over(ctx, window{end: w.end, length: wider}, ready)
-			if failed == nil && more >= enoughScrapes {
-				i, samples, err, w.length = j, more, nil, wider
-				l.reach.length = wider
-				i.problems = append(i.problems, fmt.Sprintf("requests are scraped too rarely for %v: figures are of the %v before", asked.length.Round(tenth), wider.Round(tenth)))
+			if failed == nil && err != nil && j.stale.why != "" { // the series are known, and were not scraped lately
+				i, s, err, w.length = j, more, nil, wider
 				break
 			}
+			if failed != nil || more.samples < enoughScrapes || more.late() || j.stale.why != "" {
+				continue
+			}
+			why := "are not there for all of"
+			if rare && !s.late() {
+				why, l.reach.length = "are scraped too rarely for", wider
+			}
+			i, s, err, w.length = j, more, nil, wider
+			i.problems = append(i.problems, fmt.Sprintf("requests %s %v: figures are of the %v before", why, asked.length.Round(tenth), wider.Round(tenth)))
+			break
 		}
 	}
 	if err != nil {
 		return interval{}, err
 	}
-	l.reach.learn(w, samples, asked.length)
-	if w.length > asked.length && samples < leastScrapes {
-		i.lose(lacking("%.0f samples in %v: want %d at least", samples, w.length, leastScrapes))
+	l.reach.learn(w, s.samples, asked.length)
+	if w.length > asked.length && s.samples < leastScrapes {
+		i.lose(lacking("%d samples in %v: want %d at least", s.samples, w.length, leastScrapes))
 	}
 	i.scale(asked.length.Seconds() / w.length.Seconds())
 	return i, nil
@@ -60,7 +74,7 @@ func unseen(err error) bool { return err == nil || errors.As(err, new(*NotFoundE
 // learn makes the next window shorter where this one has samples to spare, and forgets
 // its length where it has had too few for long: what is scraped, or how often, is
 // another then.
-func (r *reach) learn(w window, samples float64, asked time.Duration) {
+func (r *reach) learn(w window, samples int, asked time.Duration) {
 	switch {
 	case samples >= leastScrapes:
 		r.blind = time.Time{}
@@ -80,16 +94,27 @@ func (r *reach) learn(w window, samples float64, asked time.Duration) {
 // counts are what rose in the interval.
 func (i *interval) counts() []*number {
 	out := []*number{&i.arrivals, &i.finished, &i.ended, &i.promptTokens, &i.outputTokens}
-	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		out = append(out, &g.count, &g.sum)
 	}
 	return out
 }
 
-// lose takes what was given for missing.
-func (i *interval) lose(why number) {
-	for _, n := range i.counts() {
-		if n.given {
+// lose takes what was given for missing, if there is a reason.
+func (i *interval) lose(why number) { lose(i.counts(), why) }
+
+// loseGauges does so for what is at the end.
+func (i *interval) loseGauges(why number) {
+	gauges := []*number{&i.running, &i.waiting}
+	for k := range i.pools {
+		gauges = append(gauges, i.pools[k].gauges()...)
+	}
+	lose(gauges, why)
+}
+
+func lose(numbers []*number, why number) {
+	for _, n := range numbers {
+		if n.given && why.why != "" {
 			*n = why
 		}
 	}
@@ -100,7 +125,7 @@ func (i *interval) scale(by float64) {
 	for _, n := range i.counts() {
 		n.v *= by
 	}
-	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.e2e} {
+	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		for bound := range g.counts {
 			g.counts[bound] *= by
 		}

@@ -39,7 +39,7 @@ func (c choice) read(e exposition, prefillQueue string) reading {
 		r.count(x.what, byName[x.name])
 	}
 	for _, h := range []struct{ what, name string }{
-		{"isl", first(n.ISL)}, {"osl", first(n.OSL)}, {"ttft", first(n.TTFT)}, {"itl", first(n.ITL)}, {"e2e", first(n.E2E)},
+		{"isl", first(n.ISL)}, {"osl", first(n.OSL)}, {"ttft", first(n.TTFT)}, {"itl", first(n.ITL)}, {"tpot", first(n.TPOT)}, {"e2e", first(n.E2E)},
 	} {
 		r.count(h.what+".count", byName[h.name+"_count"])
 		r.count(h.what+".sum", byName[h.name+"_sum"])

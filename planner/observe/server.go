@@ -37,8 +37,8 @@ type Options struct {
 // use.
 type Server struct {
 	api     v1.API
-	name    string // the URL without its password
-	token   string
+	name    string   // the URL without its password
+	secrets []string // that it is asked with
 	timeout time.Duration
 }
 
@@ -51,13 +51,14 @@ func Dial(o Options) (*Server, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q: want http://HOST:9090 or https://…, without a query", u.Redacted())
 	}
-	if _, basic := u.User.Password(); basic && o.BearerToken != "" {
+	password, basic := u.User.Password()
+	if basic && o.BearerToken != "" {
 		return nil, errors.New("a password in the URL and a bearer token: want one of them")
 	}
 	if strings.ContainsFunc(o.BearerToken, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the bearer token has blanks or other characters that no header takes")
 	}
-	s := &Server{name: u.Redacted(), token: o.BearerToken, timeout: cmp.Or(o.Timeout, DefaultTimeout)}
+	s := &Server{name: u.Redacted(), secrets: []string{o.BearerToken, password}, timeout: cmp.Or(o.Timeout, DefaultTimeout)}
 	client, err := api.NewClient(api.Config{Address: o.URL, Client: &http.Client{
 		Transport: guarded{token: o.BearerToken},
 		// Credentials stay with the host they are for, and a query that was posted
@@ -137,17 +138,27 @@ func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, e
 
 // vector is a query at an instant.
 func (s *Server) vector(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	var out model.Vector
+	return ask[model.Vector](ctx, s, "a vector", query, at)
+}
+
+// samples are those of a range, as they were scraped.
+func (s *Server) samples(ctx context.Context, query string, at time.Time) (model.Matrix, error) {
+	return ask[model.Matrix](ctx, s, "a matrix", query, at)
+}
+
+// ask is a query at an instant whose answer has a type.
+func ask[T model.Value](ctx context.Context, s *Server, want, query string, at time.Time) (T, error) {
+	var out T
 	err := s.ask(ctx, query, func(ctx context.Context) error {
 		v, _, _, err := s.api.Query(ctx, query, at, v1.WithTimeout(s.timeout))
 		if err != nil {
 			return err
 		}
-		vector, ok := v.(model.Vector)
+		typed, ok := v.(T)
 		if !ok {
-			return &shapeError{want: "a vector", got: v}
+			return &shapeError{want: want, got: v}
 		}
-		out = vector
+		out = typed
 		return nil
 	})
 	return out, err

@@ -24,6 +24,18 @@ func answers(t *testing.T, status int, body string) string {
 
 const secret = "s3cr3t-t0ken"
 
+// A server that repeats what it was asked with shows neither a password of the URL.
+func TestPasswordsOfURLsAreHidden(t *testing.T) {
+	url := strings.Replace(answers(t, 401, "no "+secret), "//", "//me:"+secret+"@", 1)
+	s := dial(t, Options{URL: url, Timeout: time.Minute})
+	if _, err := s.Find(t.Context(), wanted("m")); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "401: no [redacted]") {
+		t.Error(err)
+	}
+	if e := (Endpoint{URL: url}).String(); strings.Contains(e, secret) || !strings.Contains(e, "me:[redacted]@") {
+		t.Error(e)
+	}
+}
+
 // A query that is answered by what is none of its kind.
 func TestAnswersOfAnotherShape(t *testing.T) {
 	s := dial(t, Options{URL: answers(t, 200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`)})

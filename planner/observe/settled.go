@@ -82,7 +82,7 @@ func (i *interval) partly(role planner.Role, seen, ready int, frontends bool) {
 	}
 	for k := range i.pools {
 		if p := &i.pools[k]; p.role == role {
-			for _, n := range []*number{&p.running, &p.kvMean, &p.kvMost, &p.queue, &p.queueOpen, &p.queueEnd, &p.waiting} {
+			for _, n := range p.gauges() {
 				*n = why
 			}
 		}

@@ -132,6 +132,13 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 	i.promptTokens, i.outputTokens = front.count("prompt"), back.count("output")
 	i.isl, i.osl = front.histogram("isl"), back.histogram("osl")
 	i.ttft, i.itl, i.e2e = front.histogram("ttft"), back.histogram("itl"), front.histogram("e2e")
+	i.tpot = back.histogram("tpot")
+	if roles[""] && !i.tpot.count.given { // a frontend counts gaps only
+		i.tpot = t.of(answering(slices.Collect(maps.Keys(roles)))).histogram("tpot")
+	}
+	if !i.tpot.count.given {
+		i.tpot = gain{} // few servers have it: it is missing without a word
+	}
 	if apart {
 		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
 	}

@@ -38,8 +38,9 @@ type Traffic struct {
 	// less than 23 hours, or where half of an hour is not known.
 	BusiestHour float64
 
-	ISL, OSL       Lengths
-	TTFT, ITL, E2E Latency
+	ISL, OSL  Lengths
+	TTFT, E2E Latency
+	ITL, TPOT Latency // of gaps between tokens, and of each request's mean of them
 
 	// In the busiest window: the most requests in all engines, and in all queues;
 	// the highest KV use of an engine, as a fraction of 1; and the engines. NaN,

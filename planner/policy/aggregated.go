@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 
+	"plimsoll/engine"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -74,6 +75,55 @@ func (e engines) aggregatedRate(need demand) float64 {
 	return low
 }
 
+// Rated is the highest rate at which one aggregated engine was measured to hold an SLA,
+// by requests that came on their own. Nothing else says how prompts and answers of one
+// engine slow each other down, its scheduler's doing; surfaces are of each alone, and say
+// how the rate changes with lengths and SLA.
+type Rated struct {
+	RPS      float64 // requests/s; 0: none was measured
+	ISL, OSL float64 // tokens, mean
+	SLA      profile.SLA
+}
+
+// over is the measured rate over what an engine's surfaces say of the same load; 0 where
+// nothing was measured, or they hold it at no rate.
+func (r Rated) over(e engines) float64 {
+	e.sla = r.SLA
+	if r.RPS == 0 {
+		return 0
+	}
+	said := e.single(demand{isl: r.ISL, osl: r.OSL, varies: true})
+	if said == 0 {
+		return 0
+	}
+	return r.RPS / said
+}
+
+// ratedRate is the most requests/s of one engine of a demand by what was measured; 0
+// where nothing was, or no rate holds.
+func (e engines) ratedRate(need demand) float64 {
+	if e.rated == 0 {
+		return 0
+	}
+	return e.rated * e.single(need)
+}
+
+// single is the most requests/s at which one engine with a queue of its own holds both
+// promises, by the surfaces; 0 where none does.
+func (e engines) single(need demand) float64 {
+	low, high := 0.0, e.aggregatedRate(need)
+	prompt, _ := e.prompt(need)
+	long := e.longPrompt(need) - prompt
+	for range 30 {
+		if mid := (low + high) / 2; e.sharedHolds(need, mid, long, 1) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
 // leastAggregated is the fewest engines that keep both promises.
 func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	alone, warn := e.prompt(need)
@@ -82,7 +132,12 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	if _, least, ok := e.shared(need, 0); most == 0 || !ok || least >= e.ttftLimit() {
 		n := engineCount(rate * alone / keepUp)
 		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
-		return n, fmt.Sprintf("%.4g requests/s keep %d engines busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, n, 100*rate*alone/float64(n)), warn
+		return n, fmt.Sprintf("%.4g requests/s keep %s busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, engine.Count(n, "engine"), 100*rate*alone/float64(n)), warn
+	}
+	if measured := e.ratedRate(need); measured > 0 {
+		n := engineCount(rate / measured)
+		itl, _, _ := e.shared(need, rate/float64(n))
+		return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within the SLA (as measured, at the lengths seen): with %s ITL is %.4g ms", rate, measured, engine.Count(n, "engine"), 1e3*itl), warn
 	}
 	fullITL, _, _ := e.shared(need, most)
 	n := e.spread(need, most, fullITL)
@@ -95,8 +150,8 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	n += sort.Search(min(n+1000, mostEngines-n), func(more int) bool { return holds(n + more) })
 	itl, _, _ := e.shared(need, rate/float64(n))
 	ttft, _ := e.sharedTTFT(need, rate, n)
-	return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %d engines TTFT (%s) is %.4g ms, ITL %.4g ms",
-		rate, most, n, stat(e.sla.Stat), 1e3*ttft, 1e3*itl), warn
+	return n, fmt.Sprintf("%.4g requests/s, an engine carries %.4g within ITL: with %s TTFT (%s) is %.4g ms, ITL %.4g ms",
+		rate, most, engine.Count(n, "engine"), stat(e.sla.Stat), 1e3*ttft, 1e3*itl), warn
 }
 
 // sharedHolds reports whether n aggregated engines hold TTFT, as far as engines can: the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -45,14 +46,14 @@ func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas,
 // reason it is not.
 func (p *Default) breach(s planner.Situation, seen demand, pool planner.PoolObservation) (short float64, why string) {
 	e, sla := p.engines(s.Deployment.SLA), s.Deployment.SLA
-	ttft, itl := s.TTFT.At(sla.Stat), p.itlAt(s)
+	ttft, itl := s.TTFT.At(sla.Stat), s.Promised(sla)
 	switch {
 	case pool.Role != engine.RoleDecode && s.TTFT.Count >= enoughRequests && p.breaksTTFT(s, seen):
 		short, _ = p.missedTTFT(s, seen)
 		why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
-	case pool.Role != engine.RolePrefill && s.ITL.Count >= enoughRequests && itl.Known && itl.Value > sla.ITL && e.mendsITL(seen):
-		short = p.itlMissed(s)
-		why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
+	case pool.Role != engine.RolePrefill && itl.Count >= enoughRequests && breaksITL(s) && e.mendsITL(seen):
+		short = itlMissed(s)
+		why = fmt.Sprintf("ITL (%s) was %v, above %v", sla.By(), itl.At(sla.Stat).Value, sla.ITL)
 	case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
 		short = pool.KVMost.Value/p.o.KVHigh - 1
 		why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
@@ -78,7 +79,24 @@ func (p *Default) breaksTTFT(s planner.Situation, seen demand) bool {
 	if quantile(sla.Stat) == 0 || math.IsNaN(missed) {
 		return p.engines(sla).longPrompt(seen) < p.engines(sla).ttftLimit()
 	}
-	return missed > 2*may && missed*s.TTFT.Count > may*s.TTFT.Count+3*math.Sqrt(may*s.TTFT.Count)
+	return surelyMore(missed, may, s.TTFT.Count)
+}
+
+// surelyMore reports whether a share of n requests is not by chance above what it may be.
+func surelyMore(missed, may, n float64) bool {
+	return missed > 2*may && missed*n > may*n+3*math.Sqrt(may*n)
+}
+
+// breaksITL is breaksTTFT for ITL. It allows nothing for chance, because there are many gaps.
+func breaksITL(s planner.Situation) bool {
+	sla := s.Deployment.SLA
+	itl := s.Promised(sla)
+	at := itl.At(sla.Stat)
+	if !at.Known || at.Value <= sla.ITL {
+		return false
+	}
+	missed := itlMissed(s)
+	return !sla.ByRequests() || math.IsNaN(missed) || surelyMore(missed, 1-quantile(sla.Stat), itl.Count)
 }
 
 // What a breach adds to what the profile asks for: up to mostReaction times as many,
@@ -213,7 +231,7 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	have := s.Have.Of(role)
 	pool, _ := s.Pool(role)
 	sla := s.Deployment.SLA
-	ttft, itl := s.TTFT.At(sla.Stat), p.itlAt(s)
+	ttft, itl := s.TTFT.At(sla.Stat), s.Promised(sla).At(sla.Stat)
 	e, busy := p.engines(sla), seen.rate > 0 || p.m.InSystem.Or(0) > 0
 	switch {
 	case !busy:
@@ -223,16 +241,20 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:
 		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
 	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
-		return have, fmt.Sprintf("ITL (%s) is missing, which does not mean that it is well", stat(sla.Stat))
+		why := "which does not mean that it is well"
+		if s.ITL.At(sla.Stat).Known {
+			why = "the metrics have single gaps only: plan by those (" + field.ITLOf + " gap), or by the mean"
+		}
+		return have, fmt.Sprintf("ITL (%s) is missing, %s", sla.By(), why)
 	case role != engine.RoleDecode && p.breaksTTFT(s, seen):
 		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
-	case role != engine.RolePrefill && itl.Known && itl.Value > sla.ITL && e.mendsITL(seen):
-		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
+	case role != engine.RolePrefill && breaksITL(s) && e.mendsITL(seen):
+		return have, fmt.Sprintf("ITL (%s) was %v, above %v", sla.By(), itl.Value, sla.ITL)
 	}
 	least, why, _ := e.least(role, seen)
 	if role != engine.RolePrefill && pool.KVMost.Known {
 		if kv := int(math.Ceil(pool.KVMost.Value * float64(pool.Ready) / p.o.KVHigh)); kv > least {
-			least, why = kv, fmt.Sprintf("KV use of the fullest of %d replicas was %.0f %%", pool.Ready, 100*pool.KVMost.Value)
+			least, why = kv, fmt.Sprintf("KV use of the fullest of %s was %.0f %%", engine.Count(pool.Ready, "replica"), 100*pool.KVMost.Value)
 		}
 	}
 	if least += p.late(s, role); least > n { // which of them go is not the planner's choice

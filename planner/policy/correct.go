@@ -92,8 +92,8 @@ func (p *Default) correct(s planner.Situation) {
 		if ratio := s.ITL.Mean.Value.Seconds() / want; ok || ratio < 1 {
 			p.m.Slower.learnDecode(ratio)
 		}
-		if tail := p.tail(s); tail > 0 {
-			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, tail))
+		if seen := tail(s); seen > 0 && s.Promised(s.Deployment.SLA).Count >= enoughRequests {
+			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, seen))
 		}
 	}
 }
@@ -136,47 +136,13 @@ func (e engines) residence(need demand, n int) float64 {
 
 // tail is the SLA's statistic of ITL over its mean, as it was seen; 0 where it was
 // not.
-func (p *Default) tail(s planner.Situation) float64 {
-	sla, mean := s.Deployment.SLA, s.ITL.Mean.Value
-	at := s.ITL.At(sla.Stat)
+func tail(s planner.Situation) float64 {
+	sla := s.Deployment.SLA
+	at, mean := s.Promised(sla).At(sla.Stat), s.ITL.Mean.Value
 	if !at.Known || mean <= 0 {
 		return 0
 	}
-	if !sla.PerRequest {
-		return float64(at.Value) / float64(mean)
-	}
-	sd, ok := p.spreadITL(s)
-	if !ok {
-		return 0
-	}
-	return 1 + normal(max(0.5, quantile(sla.Stat)))*sd/mean.Seconds()
-}
-
-// spreadITL is the standard deviation of requests' mean ITL in seconds. A promise by
-// request is about means of as many gaps as answers have, which vary by the root of
-// that less. What makes gaps vary are prompts that share a step: a gap is as the median
-// b or as the 99th percentile h, so that around the mean m its variance is (m−b)(h−m).
-func (p *Default) spreadITL(s planner.Situation) (seconds float64, ok bool) {
-	if !s.ITL.Mean.Known || !s.ITL.P50.Known || !s.ITL.P99.Known {
-		return 0, false
-	}
-	m := s.ITL.Mean.Value.Seconds()
-	variance := max(0, m-s.ITL.P50.Value.Seconds()) * max(0, s.ITL.P99.Value.Seconds()-m)
-	return math.Sqrt(variance / math.Max(1, p.m.OSL)), true
-}
-
-// itlSeenAt is the SLA's statistic of ITL in the interval, missing where it cannot
-// be told.
-func (p *Default) itlAt(s planner.Situation) planner.Figure[time.Duration] {
-	sla := s.Deployment.SLA
-	if quantile(sla.Stat) == 0 || !sla.PerRequest {
-		return s.ITL.At(sla.Stat)
-	}
-	tail := p.tail(s)
-	if tail == 0 {
-		return planner.Figure[time.Duration]{}
-	}
-	return planner.Known(duration(s.ITL.Mean.Value.Seconds() * tail))
+	return float64(at.Value) / float64(mean)
 }
 
 // mostCacheHit bounds the share of a prompt that a prefix cache may save: its

@@ -19,6 +19,7 @@ type DefaultOptions struct {
 	Decode  interpolation.Decode
 	ISL     float64 // tokens: the profile's workload, until lengths were seen
 	OSL     float64
+	Rated   Rated // of one aggregated engine; zero: sized by the surfaces alone
 
 	Rate, ISLs, OSLs planner.Forecaster // requests/s, mean tokens
 
@@ -57,6 +58,7 @@ func (o DefaultOptions) Check() error {
 	}
 	bad(o.Rate == nil || o.ISLs == nil || o.OSLs == nil, "a forecaster is missing: want one each of rate, ISL and OSL")
 	bad(!(o.ISL > 0 && o.OSL > 0), "the workload is ISL %v, OSL %v: want tokens above 0", o.ISL, o.OSL)
+	bad(!(o.Rated.RPS >= 0) || o.Rated.RPS > 0 && !(o.Rated.ISL > 0 && o.Rated.OSL > 0), "an engine is rated at %v requests/s of ISL %v, OSL %v: want 0 or more, of tokens above 0", o.Rated.RPS, o.Rated.ISL, o.Rated.OSL)
 	bad(o.Ahead < 0 || o.Ahead > 24*time.Hour, "ahead is %v: want 0 to 24h", o.Ahead)
 	bad(!(o.Margin >= 0 && o.Margin <= 4), "the margin is %v: want 0 to 4 standard deviations", o.Margin)
 	bad(o.Every < 0, "the time between steps down is %v: want 0 or more", o.Every)
@@ -78,7 +80,8 @@ func (o DefaultOptions) Check() error {
 // requests are in flight as Little's law says, and each engine carries what its
 // surface says at the SLA.
 //
-// Aggregated engines do both; where the ITL promised is a percentile of answers they
+// Aggregated engines do both. Where a rate was measured that one of them holds (Rated)
+// they are as many as that takes; else, where the ITL promised is a percentile of answers they
 // carry what lets as many be slowed down too much by others' prompts, lengths as they
 // vary (interrupted).
 //
@@ -86,8 +89,9 @@ func (o DefaultOptions) Check() error {
 // forecasts beyond what Poisson arrivals do (surprise, noise), and where the SLA is a
 // percentile a margin that follows the requests that missed it (margin).
 type Default struct {
-	o DefaultOptions
-	m defaultMemory
+	o     DefaultOptions
+	m     defaultMemory
+	rated float64 // see Rated.over
 }
 
 // defaultMemory survives a restart, the forecasters beside it.
@@ -126,7 +130,9 @@ func NewDefault(o DefaultOptions) (*Default, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Default{o: o, m: defaultMemory{Slower: asProfiled()}}, nil
+	p := &Default{o: o, m: defaultMemory{Slower: asProfiled()}}
+	p.rated = o.Rated.over(engines{prefill: o.Prefill, decode: o.Decode, slower: asProfiled()})
+	return p, nil
 }
 
 // Propose is the policy's answer to one interval.
@@ -209,7 +215,7 @@ func (p *Default) idle(s planner.Situation, d *planner.Decision) planner.Replica
 
 // engines are the profile's, as slow as they were seen to be.
 func (p *Default) engines(sla profile.SLA) engines {
-	e := engines{prefill: p.o.Prefill, decode: p.o.Decode, sla: sla, slower: p.m.Slower}
+	e := engines{prefill: p.o.Prefill, decode: p.o.Decode, sla: sla, slower: p.m.Slower, rated: p.rated}
 	if p.o.NoCorrection {
 		e.slower = asProfiled()
 	}

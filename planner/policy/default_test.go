@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
 	"plimsoll/profile"
@@ -340,7 +341,7 @@ func TestAggregated(t *testing.T) {
 // More demand never asks for less, and the same observations after a restart
 // give the same decisions.
 func TestDefaultLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		have := planner.Replicas{Prefill: rapid.IntRange(1, 9).Draw(t, "p"), Decode: rapid.IntRange(1, 9).Draw(t, "d")}
 		rate := rapid.Float64Range(0, 100).Draw(t, "rate")
 		build := func() *Default {
@@ -392,5 +393,44 @@ func TestDefaultRefuses(t *testing.T) {
 		if err := p.Restore(json.RawMessage(bad)); err == nil {
 			t.Errorf("%q is restored", bad)
 		}
+	}
+}
+
+// An aggregated pool of whose engine a rate was measured is as many engines as that takes,
+// at other lengths in proportion to what the surfaces say.
+func TestRated(t *testing.T) {
+	dep := promise()
+	rated := Rated{RPS: 2, ISL: 990, OSL: 100, SLA: dep.SLA}
+	e := standard(t, off, func(o *DefaultOptions) { o.Rated = rated }).engines(dep.SLA)
+	profiled := demand{isl: 990, osl: 100, varies: true}
+	if got := e.ratedRate(profiled); math.Abs(got/2-1) > 1e-6 {
+		t.Errorf("at the profile's lengths an engine carries %v requests/s, want the 2 that were measured", got)
+	}
+	for rate, want := range map[float64]int{0.5: 1, 3.9: 2, 4.1: 3, 39.9: 20} {
+		need := profiled
+		need.rate = rate
+		if n, why, _ := e.leastAggregated(need); n != want {
+			t.Errorf("%v requests/s: %d engines, want %d: %s", rate, n, want, why)
+		}
+		if c := e.capacity(engine.RoleAggregated, need, want); math.Abs(c.Rate.Value/2-1) > 1e-6 {
+			t.Errorf("an engine is said to carry %v", c.Rate)
+		}
+	}
+	longer, varied, slow := profiled, profiled, e
+	longer.isl, varied.spread2, slow.slower.Prefill = 1980, 1, 2
+	for what, got := range map[string]float64{"longer prompts": e.ratedRate(longer), "prompts that vary": e.ratedRate(varied), "slower prompts": slow.ratedRate(profiled)} {
+		if !(got > 0 && got < 2) {
+			t.Errorf("%s: an engine carries %v requests/s, 2 without", what, got)
+		}
+	}
+	strict := e
+	strict.sla.TTFT /= 2
+	if got := strict.ratedRate(profiled); !(got < 2) {
+		t.Errorf("with half the TTFT an engine carries %v requests/s", got)
+	}
+	o := standard(t, off).o
+	o.Rated = Rated{RPS: 2}
+	if o.Check() == nil {
+		t.Error("a rate of no lengths is taken")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -80,7 +81,7 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 	p.correct(s)
 	d.Correction = planner.Correction{Prefill: planner.Known(p.m.Slower.Prefill), Decode: planner.Known(p.m.Slower.Decode)}
 	if stat := s.Deployment.SLA.Stat; quantile(stat) > 0 && s.TTFT.Mean.Known && !s.TTFT.At(stat).Known {
-		d.Warnings = append(d.Warnings, profile.Warnf("statistic_unseen", "the SLA is by %s, and the source gives means only: the fleet grows by the profile and never shrinks while it is busy; another source, or --sla-stat mean, mends that", stat))
+		d.Warnings = append(d.Warnings, profile.Warnf("statistic_unseen", "the SLA is by %s, and the source gives means only: the fleet grows by the profile and never shrinks while it is busy; another source, or "+field.SLAStat+" mean, mends that", stat))
 	}
 	d.Steps = append(d.Steps, planner.Step{Rule: "observed", Why: fmt.Sprintf("%.4g requests/s (%s)", rate, how)})
 	return p.demand(rate), true
@@ -220,6 +221,6 @@ func (p *Default) expect(s planner.Situation, seen demand, d *planner.Decision) 
 	need.queued = p.backlog(s)
 	high := max(need.prompts, need.answers)
 	d.Forecast = planner.Demand{Rate: planner.Known(mean), High: planner.Known(high), ISL: planner.Known(need.isl), OSL: planner.Known(need.osl)}
-	d.Steps = append(d.Steps, planner.Step{Rule: "forecast", Why: fmt.Sprintf("%.4g requests/s within the next %d intervals, %.4g with the margin, ISL %.4g, OSL %.4g", mean, ahead, high, need.isl, need.osl)})
+	d.Steps = append(d.Steps, planner.Step{Rule: "forecast", Why: fmt.Sprintf("%.4g requests/s within the next %s, %.4g with the margin, ISL %.4g, OSL %.4g", mean, engine.Count(ahead, "interval"), high, need.isl, need.osl)})
 	return need
 }

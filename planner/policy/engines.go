@@ -19,6 +19,8 @@ type engines struct {
 
 	most      float64 // requests/s of an aggregated engine, where it is known
 	mostKnown bool
+
+	rated float64 // what was measured of an aggregated engine over what surfaces say; 0: nothing was
 }
 
 // quantile is the p that a statistic names; 0 is the mean.
@@ -110,20 +112,20 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 			warn = append(warn, e.prefill.Short(need.prompt())...)
 		}
 		n := engineCount(busy / keepUp)
-		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %d engines %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, n, 100*busy/float64(n)), warn
+		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %s %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, engine.Count(n, "engine"), 100*busy/float64(n)), warn
 	}
 	n := max(1, q.servers(left, quantile(e.sla.Stat)))
 	n = max(n, q.servers(e.waitLimit(long), 0))
 	if b, ok := e.batching(need); ok && long < limit {
 		if fewer, ttft := b.servers(q.rate, limit-(long-service), e.sla.Stat != profile.Mean && e.sla.Stat != "", n); fewer < n {
-			return fewer, fmt.Sprintf("%.4g requests/s of %.4g ms each, %.4g ms more for each that shares a step: with %d engines TTFT (%s) is %.4g ms",
-				q.rate, 1e3*service, 1e3*b.more, fewer, stat(e.sla.Stat), 1e3*ttft), warn
+			return fewer, fmt.Sprintf("%.4g requests/s of %.4g ms each, %.4g ms more for each that shares a step: with %s TTFT (%s) is %.4g ms",
+				q.rate, 1e3*service, 1e3*b.more, engine.Count(fewer, "engine"), stat(e.sla.Stat), 1e3*ttft), warn
 		}
 	} else if !ok {
 		warn = append(warn, e.prefill.Short(need.prompt())...)
 	}
-	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %d engines TTFT (%s) is %.4g ms, of them %.4g waiting in the mean",
-		q.rate, 1e3*service, n, stat(e.sla.Stat), 1e3*e.ttft(q, n, long), 1e3*q.wait(n, 0)), warn
+	return n, fmt.Sprintf("%.4g requests/s of %.4g ms each: with %s TTFT (%s) is %.4g ms, of them %.4g waiting in the mean",
+		q.rate, 1e3*service, engine.Count(n, "engine"), stat(e.sla.Stat), 1e3*e.ttft(q, n, long), 1e3*q.wait(n, 0)), warn
 }
 
 // ttftLimit is what prompt and queue may take of the TTFT promised, in seconds; 0 or
@@ -221,6 +223,9 @@ func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCap
 		}
 	default:
 		c.Rate = planner.Known(e.aggregatedRate(need))
+		if measured := e.ratedRate(need); measured > 0 {
+			c.Rate = planner.Known(measured)
+		}
 		if itl, _, ok := e.shared(need, need.rate/float64(max(1, n))); ok {
 			c.Latency = planner.Known(1e3 * itl)
 		}

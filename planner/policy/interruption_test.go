@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -14,7 +15,7 @@ import (
 // byAnswers are engines with an ITL of 20 ms promised to 99 of 100 answers.
 func byAnswers(t testing.TB) engines {
 	e := standard(t, off).engines(promise().SLA)
-	e.sla.Stat, e.sla.PerRequest = profile.P99, true
+	e.sla.Stat = profile.P99
 	return e
 }
 
@@ -73,7 +74,7 @@ func TestInterruptedIsWhatIsDrawn(t *testing.T) {
 // fewer; and no more are asked for than keep each request alone.
 func TestSpreadLaws(t *testing.T) {
 	e := byAnswers(t)
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		need := demand{
 			rate: rapid.Float64Range(0.1, 50).Draw(t, "rate"), isl: rapid.Float64Range(100, 8000).Draw(t, "isl"),
 			osl: rapid.Float64Range(20, 400).Draw(t, "osl"), spread2: rapid.Float64Range(0, 3).Draw(t, "c2"), answer2: rapid.Float64Range(0, 3).Draw(t, "answers"),

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
 )
@@ -32,10 +33,9 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 			k, err := NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
 			return must(k, err)
 		},
-		"tokens":     func() planner.Policy { return wva(t, ByTokens, WVABehavior()) },
-		"saturation": func() planner.Policy { return wva(t, ByPercentage, WVABehavior()) },
-		"static":     func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
-		"upstream":   func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
+		"wva":      func() planner.Policy { return wva(t, WVABehavior()) },
+		"static":   func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
+		"upstream": func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
 		"default": func() planner.Policy {
 			o := NewDefaultOptions()
 			o.Prefill, o.Decode, o.ISL, o.OSL, o.StableFor = p, d, 3000, 150, time.Minute
@@ -103,7 +103,7 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 	p, d := h200(t)
 	for name, fresh := range fresh(t, p, d) {
 		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(r *rapid.T) {
+			enginetest.Check(t, func(r *rapid.T) {
 				dep := anyDeployment(r)
 				c, err := planner.New(planner.Options{Deployment: dep, Policy: fresh(), OnLoss: planner.Hold})
 				if err != nil {
@@ -129,7 +129,7 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 // are more by a replica's capacity ask for as few.
 func TestUpstreamMoreDemandNeverFewer(t *testing.T) {
 	p, d := h200(t)
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		dep := split(1, 1, -1)
 		if rapid.Bool().Draw(r, "aggregated") {
 			dep = single(1, -1)

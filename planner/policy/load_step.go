@@ -89,7 +89,7 @@ func (l *Load) aggregated(f *draft, seen pressure) {
 // shrink takes a replica that decodes away, unless one was just added.
 func (l *Load) shrink(f *draft, role planner.Role, why string) {
 	if l.grace > 0 {
-		f.step("grace", role, f.d.Want.Of(role), "%s, but a replica was just added: it stays for %d intervals more", why, l.grace)
+		f.step("grace", role, f.d.Want.Of(role), "%s, but a replica was just added: it stays for %s more", why, engine.Count(l.grace, "interval"))
 		return
 	}
 	f.one("down", role, -1, "%s", why)
@@ -113,7 +113,7 @@ func (f *draft) one(rule string, role planner.Role, by int, format string, args 
 	case by > 0 && pool.Max > 0 && n >= pool.Max:
 		f.step("bounds", role, n, "%s, but %d is the most", why, pool.Max)
 	case by > 0 && f.dep.Budget.Max >= 0 && more > f.dep.Budget.Max:
-		f.step("budget", role, n, "%s, but one more makes %d GPUs, more than the budget of %d", why, more, f.dep.Budget.Max)
+		f.step("budget", role, n, "%s, but one more makes %s, more than the budget of %d", why, engine.Count(more, "GPU"), f.dep.Budget.Max)
 	default:
 		f.step(rule, role, n+by, "%s", why)
 		return true

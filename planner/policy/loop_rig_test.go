@@ -138,7 +138,7 @@ func (w *watcher) look(t testing.TB, at time.Duration) {
 		t.Fatal(err)
 	}
 	var ready [3]int
-	for _, r := range w.f.Replicas() {
+	for _, r := range w.f.AppendReplicas(nil) {
 		if r.State == "ready" {
 			ready[place(r.Role)]++
 		}
@@ -165,7 +165,7 @@ func (w *watcher) observation(l loop, now time.Duration) planner.Observation {
 	o := planner.Observation{
 		Start: time.Unix(0, 0).Add(now - l.interval), Length: l.interval,
 		Arrivals: planner.Known(float64(v.Arrivals)), Finished: planner.Known(float64(v.Finished)),
-		TTFT: times(v.TTFT), ITL: times(v.ITL), Duration: times(v.E2E), ISL: tokens(v.ISL), OSL: tokens(v.OSL),
+		TTFT: times(v.TTFT), ITL: times(v.ITL), TPOT: times(v.TPOT), Duration: times(v.E2E), ISL: tokens(v.ISL), OSL: tokens(v.OSL),
 	}
 	waiting, running := 0, 0
 	for _, p := range v.Pools {

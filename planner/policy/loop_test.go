@@ -86,7 +86,7 @@ func TestLoopHoldsTheSLAForLessThanStaticPeak(t *testing.T) {
 		for _, startUp := range []time.Duration{30 * time.Second, 120 * time.Second} {
 			t.Run(c.name+", start-up "+startUp.String(), func(t *testing.T) {
 				t.Parallel()
-				c.dep.SLA.Stat, c.dep.SLA.PerRequest = profile.P99, true
+				c.dep.SLA.Stat = profile.P99
 				l := loop{
 					dep: c.dep, peak: 45, rate: jump, startUp: startUp, interval: c.interval, slower: c.slower,
 					start: planner.Replicas{Prefill: 2, Decode: 2, Aggregated: 4},
@@ -113,7 +113,7 @@ func TestLoopHoldsTheSLAForLessThanStaticPeak(t *testing.T) {
 // The fleet that is compared with carries the peak, and is not much too large.
 func TestLoopStaticPeak(t *testing.T) {
 	dep := promise()
-	dep.SLA.Stat, dep.SLA.PerRequest = profile.P99, true
+	dep.SLA.Stat = profile.P99
 	l := loop{dep: dep, peak: 45, rate: sine(30 * time.Minute), interval: time.Minute}
 	l.start = l.static(t)
 	if k := l.run(t, coreOf(t, dep, Static{l.start})); k.share() < 0.97 {

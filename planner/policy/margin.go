@@ -121,7 +121,7 @@ func (p *Default) learnMargin(s planner.Situation, seen demand) {
 	ttft /= may
 	itl := math.NaN()
 	if p.engines(sla).mendsITL(seen) {
-		itl = p.itlMissed(s) / (1 - q)
+		itl = itlMissed(s) / (1 - q)
 	}
 	for _, pool := range s.Pools {
 		missed := ttft

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -111,7 +112,7 @@ func TestOneJumpIsForgotten(t *testing.T) {
 // A reserve is never below 0 nor above its bound, grows with the probability and, at
 // no larger a forecast, never by more than the load.
 func TestReserveLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var s surprise
 		for range rapid.IntRange(0, 150).Draw(t, "decisions") {
 			s.expect(rapid.Float64Range(0, 1000).Draw(t, "forecast"), rapid.IntRange(1, 5).Draw(t, "intervals"))
@@ -176,26 +177,23 @@ func TestRestOfTTFTIsNoSlowEngine(t *testing.T) {
 	}
 }
 
-// A promise by request is not broken by single gaps: the means of gaps of which one
-// in twenty holds a prompt vary little.
+// A promise by request is not broken by single gaps, and not kept by them: where the
+// metrics have those only, nothing is known of it.
 func TestGapsAreNoRequests(t *testing.T) {
 	s := minute(4, pd(2, 2), func(s *planner.Situation) {
-		s.Deployment.SLA.Stat = profile.P99
+		s.Deployment.SLA.Stat, s.Deployment.SLA.ITLOf = profile.P99, profile.OfGap
 		s.ITL.Mean, s.ITL.P50, s.ITL.P99 = planner.Known(15*ms), planner.Known(10*ms), planner.Known(110*ms)
 	})
-	p := standard(t)
-	p.Propose(s)
-	if at := p.itlAt(s); at.Value != 110*ms {
-		t.Errorf("of gaps: %v", at.Value)
+	if got := tail(s); math.Abs(got-110.0/15) > 1e-9 || !breaksITL(s) {
+		t.Errorf("of gaps: %v times the mean, broken %v", got, breaksITL(s))
 	}
-	s.Deployment.SLA.PerRequest = true
-	// A standard deviation of √(5·95) = 21.8 ms is 2.18 of 100 gaps' mean.
-	if at := p.itlAt(s); math.Abs(at.Value.Seconds()-(0.015+z99*0.00218)) > 1e-4 {
-		t.Errorf("of requests: %v", at.Value)
+	s.Deployment.SLA.ITLOf = profile.OfRequest
+	if got := tail(s); got != 0 || breaksITL(s) || !math.IsNaN(itlMissed(s)) {
+		t.Errorf("of requests that nobody saw: %v times the mean, broken %v, %v missed", got, breaksITL(s), itlMissed(s))
 	}
-	s.ITL.P50 = planner.Figure[time.Duration]{}
-	if at := p.itlAt(s); at.Known {
-		t.Errorf("without a median: %v", at.Value)
+	s.TPOT = planner.Spread[time.Duration]{Count: 1000, P50: planner.Known(14 * ms), P99: planner.Known(18 * ms)}
+	if got := tail(s); math.Abs(got-18.0/15) > 1e-9 || breaksITL(s) {
+		t.Errorf("of requests: %v times the mean, broken %v", got, breaksITL(s))
 	}
 }
 
@@ -245,7 +243,7 @@ func TestConstantLoadSettles(t *testing.T) {
 // Whatever the load does, replicas that are taken away were not needed for what was
 // just observed, and a pool goes down once in an adjustment interval.
 func TestNeverBelowTheLoadObserved(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		rates := rapid.SliceOfN(rapid.Float64Range(0.5, 60), 40, 40).Draw(r, "rates")
 		e := standard(&quietTB{}, off).engines(promise().SLA)
 		have, down := planner.Replicas{Prefill: 4, Decode: 4}, -100

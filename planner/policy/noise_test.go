@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 )
 
@@ -64,7 +65,7 @@ func TestNoiseQuantile(t *testing.T) {
 // Noise that is taken off never makes a reserve larger, and more headroom never makes
 // it smaller.
 func TestReserveWithoutNoiseLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var s surprise
 		for range rapid.IntRange(0, 150).Draw(t, "decisions") {
 			s.expect(rapid.Float64Range(0, 1000).Draw(t, "forecast"), rapid.IntRange(1, 5).Draw(t, "intervals"))

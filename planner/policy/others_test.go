@@ -80,16 +80,15 @@ func TestOthersCheck(t *testing.T) {
 		{HPAOptions{aggregatedTarget(MetricKV, 1), Behavior{Tolerance: math.NaN()}}.Check(), "the tolerance is NaN"},
 		{KEDAOptions{aggregatedTarget(MetricWaiting, 5), DefaultBehavior()}.Check(), `is "": want "AverageValue"`},
 		{WVAOptions{Behavior: WVABehavior()}.Check(), "no pool has an engine"},
-		{WVAOptions{"third", wvaEngines(100), WVABehavior()}.Check(), `the analyzer is "third"`},
-		{WVAOptions{ByTokens, wvaEngines(0), WVABehavior()}.Check(), "holds 0 tokens"},
-		{WVAOptions{ByTokens, []WVAEngine{{engine.RoleDecode, 1, 1, 1, 0.8, 0.9}}, WVABehavior()}.Check(), "0.8 and is to leave 0.9"},
+		{WVAOptions{wvaEngines(0), WVABehavior()}.Check(), "holds 0 tokens"},
+		{WVAOptions{[]WVAEngine{{engine.RoleDecode, 1, 1, 1, 1.5}}, WVABehavior()}.Check(), "at a KV use of 1.5: want above 0 to 1"},
 		{Static{planner.Replicas{Decode: -1}}.Check(), "static replicas are prefill=0, decode=-1: want 0 to"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("error %v lacks %q", c.err, c.want)
 		}
 	}
-	for _, err := range []error{hpaOf(aggregatedTarget(MetricKV, 1)), WVAOptions{ByTokens, wvaEngines(1), WVABehavior()}.Check(), Static{}.Check()} {
+	for _, err := range []error{hpaOf(aggregatedTarget(MetricKV, 1)), WVAOptions{wvaEngines(1), WVABehavior()}.Check(), Static{}.Check()} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -99,11 +98,11 @@ func TestOthersCheck(t *testing.T) {
 func TestOthersRestoreRefuses(t *testing.T) {
 	p, d := h200(t)
 	all := fresh(t, p, d)
-	for name, state := range map[string]string{
-		"hpa":        `{"policy":"hpa","past":[{"replicas":{"decode":-1}}]}`,
-		"keda":       `{"policy":"keda","past":[{"replicas":{"prefill":-1}}]}`,
-		"tokens":     `{"policy":"wva","bounds":{"decode short":[0]}}`,
-		"saturation": `{"policy":"wva","desired":{"decode":-1}}`,
+	for state, name := range map[string]string{
+		`{"policy":"hpa","past":[{"replicas":{"decode":-1}}]}`:   "hpa",
+		`{"policy":"keda","past":[{"replicas":{"prefill":-1}}]}`: "keda",
+		`{"policy":"wva","bounds":{"decode short":[0]}}`:         "wva",
+		`{"policy":"wva","desired":{"decode":-1}}`:               "wva",
 	} {
 		if err := all[name]().Restore(json.RawMessage(state)); err == nil {
 			t.Errorf("%s takes %s", name, state)

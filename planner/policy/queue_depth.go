@@ -91,8 +91,10 @@ func (q *QueueDepth) step(f *draft, s planner.Situation, pool planner.Pool, full
 	if pool.Max > 0 {
 		rule.MaxGPUs = pool.Max * pool.GPUs
 	}
-	if most := s.Deployment.Budget.Max; most >= pool.GPUs {
-		rule.MaxGPUs = min(rule.MaxGPUs, most)
+	most := s.Deployment.Budget.Max
+	budgeted := most >= pool.GPUs && most < rule.MaxGPUs
+	if budgeted {
+		rule.MaxGPUs = most
 	}
 	last, ever := q.changed[pool.Role]
 	seen, _ := s.Pool(pool.Role)
@@ -104,6 +106,9 @@ func (q *QueueDepth) step(f *draft, s planner.Situation, pool planner.Pool, full
 		Utilization: utilization(seen, full), Misses: missed(s.Observation, s.Deployment.SLA, pool.Role), Queue: depth(seen),
 	})
 	for _, r := range reasons {
+		if budgeted && r.Rule == "bounds" && r.To+pool.GPUs > most {
+			r.Rule = "budget"
+		}
 		f.step(r.Rule, pool.Role, r.To/pool.GPUs, "%s", r.Why)
 	}
 	if next.GPUs != state.GPUs {

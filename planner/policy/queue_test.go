@@ -3,6 +3,7 @@ package policy
 import (
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestQueueAgainstSimulation(t *testing.T) {
 
 // servers is what trying every number gives, and never fewer for more work.
 func TestServers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		q := queue{rate: rapid.Float64Range(0.01, 200).Draw(t, "rate"), mean: rapid.Float64Range(0.01, 1).Draw(t, "mean"), cv2: rapid.Float64Range(0, 3).Draw(t, "cv2")}
 		p := rapid.SampledFrom([]float64{0, 0.5, 0.9, 0.99}).Draw(t, "p")
 		limit := rapid.Float64Range(0.001, 2).Draw(t, "limit")

@@ -77,20 +77,9 @@ const leastAllowed = 0.25
 
 // itlMissed is the share of requests, or of gaps, above the ITL promised; NaN where it
 // cannot be told.
-func (p *Default) itlMissed(s planner.Situation) float64 {
+func itlMissed(s planner.Situation) float64 {
 	sla := s.Deployment.SLA
-	if !sla.PerRequest {
-		return share(s.ITL, sla.ITL)
-	}
-	sd, ok := p.spreadITL(s)
-	if !ok {
-		return math.NaN()
-	}
-	off := (sla.ITL - s.ITL.Mean.Value).Seconds()
-	if sd == 0 {
-		return map[bool]float64{true: 1}[off < 0]
-	}
-	return math.Erfc(off/sd/math.Sqrt2) / 2
+	return share(s.Promised(sla), sla.ITL)
 }
 
 // missedTTFT is the share of requests that missed TTFT and the one that may, as far as

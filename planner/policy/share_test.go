@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -24,7 +25,7 @@ func exponential(base, wait time.Duration, count float64) planner.Spread[time.Du
 // The share above a limit is exact of exponential waits, also below 1 %, where a
 // percentile says only whether it is kept.
 func TestShareOfExponentialWaits(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		base := time.Duration(rapid.IntRange(1, 1000).Draw(r, "base")) * ms
 		wait := time.Duration(rapid.IntRange(10, 1000).Draw(r, "wait")) * ms
 		want := math.Exp(-rapid.Float64Range(0.7, 9).Draw(r, "waits"))

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func TestCheck(t *testing.T) {
 // Whatever is seen, GPUs are whole groups within the bounds, every reason
 // begins where the one before ended, and two changes are a cooldown apart.
 func TestLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		r := DefaultSimple(rapid.IntRange(1, 16).Draw(t, "group"), rapid.IntRange(0, 100).Draw(t, "min"), rapid.IntRange(1, 300).Draw(t, "max"))
 		if r.Check() != nil {
 			t.Skip("no such rule")

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 )
 
@@ -19,7 +20,7 @@ func TestRestoredDecidesAlike(t *testing.T) {
 	p, d := h200(t)
 	for name, fresh := range fresh(t, p, d) {
 		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(r *rapid.T) {
+			enginetest.Check(t, func(r *rapid.T) {
 				dep := anyDeployment(r)
 				on, other := fresh(), fresh()
 				s := anySituation(r, dep, planner.Replicas{}, time.Unix(1_000_000, 0))

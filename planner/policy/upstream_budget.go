@@ -15,9 +15,9 @@ func (f *draft) budget() {
 	switch {
 	case !ok:
 		least := f.dep.Least()
-		f.d.Warnings = append(f.d.Warnings, profile.Warnf("budget_below_least", "the budget of %d GPUs is below the %d that the least replicas take (%s): nothing is changed", f.dep.Budget.Max, f.dep.GPUs(least), least))
+		f.d.Warnings = append(f.d.Warnings, profile.Warnf("budget_below_least", "the budget of %s is below the %d that the least replicas take (%s): nothing is changed", engine.Count(f.dep.Budget.Max, "GPU"), f.dep.GPUs(least), least))
 		for _, p := range f.dep.Pools {
-			f.step("hold", p.Role, f.d.From.Of(p.Role), "the budget of %d GPUs does not hold the least replicas, %s: upstream asks for none then, which would end the service", f.dep.Budget.Max, least)
+			f.step("hold", p.Role, f.d.From.Of(p.Role), "the budget of %s does not hold the least replicas, %s: upstream asks for none then, which would end the service", engine.Count(f.dep.Budget.Max, "GPU"), least)
 		}
 	case to != want:
 		for _, p := range f.dep.Pools {

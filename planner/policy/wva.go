@@ -8,24 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/planner"
 )
 
 // WVAOptions make a WVA.
 type WVAOptions struct {
-	Analyzer Analyzer
 	Engines  []WVAEngine // one for each pool; pools without one stay as they are
 	Behavior Behavior    // of the HorizontalPodAutoscaler that carries it out
 }
-
-// Analyzer is how the variant autoscaler looks at replicas.
-type Analyzer string
-
-// The analyzers, by the names that its configuration has for them.
-const (
-	ByPercentage Analyzer = ""           // V1, its default: spare KV use and queue
-	ByTokens     Analyzer = "saturation" // V2: tokens
-)
 
 // WVABehavior is its chart's, which it calls the production default: 240 s of
 // stabilization either way, 10 replicas in 150 s, and Kubernetes' tolerance
@@ -39,10 +30,7 @@ func WVABehavior() Behavior {
 // Check says all that is wrong, each by field and range.
 func (o WVAOptions) Check() error {
 	errs := []error{o.Behavior.Check()}
-	switch {
-	case o.Analyzer != ByPercentage && o.Analyzer != ByTokens:
-		errs = append(errs, fmt.Errorf("the analyzer is %q: want %q or %q", o.Analyzer, ByPercentage, ByTokens))
-	case len(o.Engines) == 0:
+	if len(o.Engines) == 0 {
 		errs = append(errs, errors.New("no pool has an engine: want one for each"))
 	}
 	for _, e := range o.Engines {
@@ -53,14 +41,15 @@ func (o WVAOptions) Check() error {
 
 // WVA is llm-d's workload-variant-autoscaler as it is deployed, to compare with
 // (llm-d-workload-variant-autoscaler b08b1c7 of 2026-02-19): every 30 s
-// (internal/engines/saturation/engine.go) its analyzer makes replicas of what each
-// replica showed at most within a minute (internal/collector/registration:
-// max_over_time[1m]) and publishes them as wva_desired_replicas; a
-// HorizontalPodAutoscaler on that metric, AverageValue 1, carries them out, with
-// its tolerance and its behavior. Propose is the latter's loop of 15 s.
+// (internal/engines/saturation/engine.go) its analyzer by tokens, V2, makes replicas
+// of what each replica showed at most within a minute
+// (internal/collector/registration: max_over_time[1m]) and publishes them as
+// wva_desired_replicas; a HorizontalPodAutoscaler on that metric, AverageValue 1,
+// carries them out, with its tolerance and its behavior. Propose is the latter's loop
+// of 15 s.
 //
 // With Kubernetes' tolerance of 10 % one replica more than 10 or more never comes
-// about. V1, which waits until what it asked for is there, then stays as it is.
+// about. Its other analyzer, V1 by percentages of KV use, is not here.
 //
 // It knows no pools: each is a model of its own here, of one variant. What it asks
 // for is held within the pool's bounds and the budget, as its GPU limiter would
@@ -78,7 +67,7 @@ type wvaState struct {
 	Policy  string                    `json:"policy"`
 	At      time.Time                 `json:"at"`      // of the last analysis
 	Desired map[planner.Role]int      `json:"desired"` // published then
-	Bounds  map[string][]float64      `json:"bounds"`  // V2, by pool and output length: tokens in use while requests queued, oldest first
+	Bounds  map[string][]float64      `json:"bounds"`  // by pool and output length: tokens in use while requests queued, oldest first
 	Lengths []lengths                 `json:"lengths"` // of requests that ended within 5 min
 	Seen    map[planner.Role][]glance `json:"seen"`
 	HPA     behavior                  `json:"hpa"`
@@ -144,26 +133,25 @@ func (w *WVA) analyze(f *draft, s planner.Situation, p planner.Pool, seen planne
 		return
 	}
 	v := variant{
-		WVAEngine: w.o.Engines[i], have: s.Have.Of(p.Role), desired: w.s.Desired[p.Role],
+		WVAEngine: w.o.Engines[i], have: s.Have.Of(p.Role),
 		pending: max(0, s.Have.Of(p.Role)-seen.Ready), replicas: highest(w.seen[p.Role]),
 	}
 	if len(v.replicas) == 0 {
 		return // its loop skips a model without metrics
 	}
-	var to int
-	var rule, why string
-	if w.o.Analyzer == ByTokens {
-		to, rule, why = w.tokens(v)
-	} else {
-		to, rule, why = v.saturation()
-	}
+	to, rule, why := w.tokens(v)
 	most := mostReplicas
 	if p.Max > 0 {
 		most = p.Max
 	}
 	if b := f.dep.Budget.Max; b >= 0 {
 		others := f.dep.GPUs(s.Have) - v.have*p.GPUs
-		most = min(most, max(p.Min, (b-others)/p.GPUs))
+		if room := max(p.Min, (b-others)/p.GPUs); room < most {
+			most = room
+			if to > room {
+				rule, why = "budget", fmt.Sprintf("%s, and the budget of %s has room for %d", why, engine.Count(b, "GPU"), room)
+			}
+		}
 	}
 	w.s.Desired[p.Role] = min(max(1, p.Min, to), most)
 	f.step(rule, p.Role, f.d.Want.Of(p.Role), "%s: it wants %d", why, w.s.Desired[p.Role])

@@ -16,7 +16,13 @@ type WVAEngine struct {
 	MaxSeqs          int // --max-num-seqs
 
 	KVThreshold float64 // kvCacheThreshold: the KV use that saturates it, above 0 to 1
-	KVSpare     float64 // kvSpareTrigger, of V1: what is to be left up to there, 0 to KVThreshold
+}
+
+// variant is one pool to the variant autoscaler.
+type variant struct {
+	WVAEngine
+	have, pending int // replicas asked for, and those of them that are not ready
+	replicas      []planner.ReplicaObservation
 }
 
 const mostKVTokens = 1 << 40
@@ -25,22 +31,25 @@ func (e WVAEngine) check() error {
 	if e.KVTokens < 1 || e.KVTokens > mostKVTokens || e.MaxBatchedTokens < 1 || e.MaxSeqs < 1 {
 		return fmt.Errorf("an engine of %s holds %d tokens, %d in a step and %d sequences: want each 1 or more, and %d tokens at most", e.Role, e.KVTokens, e.MaxBatchedTokens, e.MaxSeqs, mostKVTokens)
 	}
-	if !(e.KVThreshold > 0 && e.KVThreshold <= 1 && e.KVSpare >= 0 && e.KVSpare <= e.KVThreshold) {
-		return fmt.Errorf("an engine of %s is saturated at a KV use of %v and is to leave %v: want above 0 to 1, and 0 to as much", e.Role, e.KVThreshold, e.KVSpare)
+	if !(e.KVThreshold > 0 && e.KVThreshold <= 1) {
+		return fmt.Errorf("an engine of %s is saturated at a KV use of %v: want above 0 to 1", e.Role, e.KVThreshold)
 	}
 	return nil
 }
 
-// Its defaults (internal/interfaces/saturation_scaling.go).
+// Its defaults (config/manager/configmap-saturation-scaling.yaml,
+// internal/interfaces/saturation_scaling.go).
 const (
-	tokensUp   = 0.85
-	tokensDown = 0.70
+	DefaultKVThreshold = 0.80
+	saturatedQueue     = 5.0 // requests waiting at a replica
+	tokensUp           = 0.85
+	tokensDown         = 0.70
 )
 
 // mostBounds is its RollingAverageWindowSize.
 const mostBounds = 10
 
-// tokens is V2's analysis (internal/engines/analyzers/saturation_v2/analyzer.go,
+// tokens is its analysis (internal/engines/analyzers/saturation_v2/analyzer.go,
 // internal/engines/pipeline/cost_aware_optimizer.go):
 //
 //	demand   = sum over replicas of tokens in the KV cache + requests waiting · ISL

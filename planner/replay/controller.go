@@ -23,6 +23,7 @@ type controller struct {
 	tick    engine.Picoseconds
 
 	decisions, unseen int
+	heldBack          int               // decisions, by the budget
 	warnings          []profile.Warning // the first of each code
 }
 
@@ -36,20 +37,9 @@ func (c *controller) tell(q fleet.Request) { c.warmup.add(q, c.core) }
 
 // act takes one look, and decides where that is due.
 func (c *controller) act(r *run) error {
-	all := r.replicas()
+	all, at := r.replicas(), r.fleet.Now()
 	c.source.look(r.fleet, all, r.score.out.Refused)
-	return c.turn(r.fleet.Now(), stateOf(c.s, all, r.asked), c.source, r.scale)
-}
-
-// eyes are what a planner sees metrics with.
-type eyes interface {
-	note(s planner.State) // takes in the replicas that the target has
-	observe() planner.Observation
-}
-
-// turn is one of serve's loop, at an instant and with what the target says.
-func (c *controller) turn(at engine.Picoseconds, state planner.State, metrics eyes, scale func(planner.Replicas) error) error {
-	now, first := c.s.at(at), at == 0
+	state, now, first := stateOf(c.s, all, r.asked), c.s.at(at), at == 0
 	c.tick = at + engine.FromDuration(c.s.Scrape)
 	if first {
 		c.warmup.end(c.core)
@@ -59,26 +49,26 @@ func (c *controller) turn(at engine.Picoseconds, state planner.State, metrics ey
 	if wait, _ := c.cadence.See(state, now); wait {
 		return nil
 	}
-	metrics.note(state)
+	c.source.note(state)
 	if first {
 		o := (&planner.Watch{}).Complete(planner.Observation{}, state, now, now)
 		if d := c.core.Bound(o, planner.Unshared()); d.Act {
-			return c.carryOut(o, d, scale)
+			return c.carryOut(o, d, r)
 		}
 		return nil
 	}
 	if ready, _ := c.cadence.Ready(now); !ready {
 		return nil
 	}
-	o := c.watch.Complete(metrics.observe(), state, c.cadence.Take(now), now)
+	o := c.watch.Complete(c.source.observe(), state, c.cadence.Take(now), now)
 	d := c.core.Step(o)
 	c.cadence.Plan(now)
 	c.note(d)
-	return c.carryOut(o, d, scale)
+	return c.carryOut(o, d, r)
 }
 
 // carryOut asks for what was decided.
-func (c *controller) carryOut(o planner.Observation, d planner.Decision, scale func(planner.Replicas) error) error {
+func (c *controller) carryOut(o planner.Observation, d planner.Decision, r *run) error {
 	if c.s.On != nil {
 		c.s.On(o, d)
 	}
@@ -86,7 +76,7 @@ func (c *controller) carryOut(o planner.Observation, d planner.Decision, scale f
 		return nil
 	}
 	c.core.Asking(d.Want)
-	if err := scale(d.Want); err != nil {
+	if err := r.scale(d.Want); err != nil {
 		return err
 	}
 	c.core.Asked(d.Want)
@@ -99,6 +89,9 @@ func (c *controller) note(d planner.Decision) {
 	c.decisions++
 	if len(d.Missing) > 0 {
 		c.unseen++
+	}
+	if d.HeldBack() {
+		c.heldBack++
 	}
 	for _, w := range d.Warnings {
 		known := false
@@ -114,15 +107,17 @@ func (c *controller) note(d planner.Decision) {
 
 // sumUp adds what was decided.
 func (c *controller) sumUp(out *Result) {
-	out.Decisions, out.Unseen = c.decisions, c.unseen
+	out.Decisions, out.Unseen, out.HeldBack = c.decisions, c.unseen, c.heldBack
 	out.Warnings = append(out.Warnings, c.warnings...)
 }
 
 // stateOf is the fleet as a target says it.
 func stateOf(s Scenario, all []fleet.Replica, asked planner.Replicas) planner.State {
 	counts := make([]planner.PoolState, len(s.Fleet.Pools))
+	var under []string
 	for i, p := range s.Fleet.Pools {
 		one := &counts[i]
+		one.Role, one.Want, one.GPUs = p.Engine.Role, asked.Of(p.Engine.Role), p.GPUs
 		for _, r := range all {
 			if r.Role != p.Engine.Role {
 				continue
@@ -136,16 +131,6 @@ func stateOf(s Scenario, all []fleet.Replica, asked planner.Replicas) planner.St
 				one.Draining++
 			}
 		}
-	}
-	return state(s, counts, asked)
-}
-
-// state completes counts of replicas, by pool.
-func state(s Scenario, counts []planner.PoolState, asked planner.Replicas) planner.State {
-	var under []string
-	for i, p := range s.Fleet.Pools {
-		one := &counts[i]
-		one.Role, one.Want, one.GPUs = p.Engine.Role, asked.Of(p.Engine.Role), p.GPUs
 		if one.Starting+one.Draining > 0 {
 			under = append(under, fmt.Sprintf("%s: %d start, %d drain", one.Role, one.Starting, one.Draining))
 		}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
 )
@@ -73,7 +74,7 @@ func (d *recorded) act(r *run) error {
 // to the whole, GPU-hours are within what was asked for and what drained; and the
 // same decisions as a schedule, and a dumb account of them, give the same.
 func TestLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := drawn(t)
 		requests := steady(rapid.Float64Range(0, 12).Draw(t, "rate"))
 		whole, err := s.normal()
@@ -225,7 +226,7 @@ func dumb(t *rapid.T, requests iter.Seq[fleet.Request], s Scenario, plan Schedul
 			switch what {
 			case "look":
 				must(f.Advance(when))
-				for _, r := range f.Replicas() {
+				for _, r := range f.AppendReplicas(nil) {
 					for _, p := range c.Pools {
 						if p.Engine.Role == r.Role {
 							a.gpuSeconds += blink.Seconds() * float64(p.GPUs)

@@ -11,6 +11,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
+	"plimsoll/planner/policy"
 )
 
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
@@ -80,6 +81,19 @@ func TestTimelineShowsStartUp(t *testing.T) {
 	s.Scrape, s.Points = 7*time.Second, 5
 	if r := mustSchedule(t, steady(1), s, nil); len(r.Timeline) != 5 || r.Timeline[0].To != 126*time.Second || r.Timeline[4].To != s.Length {
 		t.Errorf("points of whole looks: %+v", r.Timeline)
+	}
+}
+
+// Decisions that the budget holds back are counted: none without one, and all of a
+// policy that always wants more than there may be.
+func TestDecisionsHeldBackByTheBudget(t *testing.T) {
+	for _, c := range []struct{ budget, held int }{{-1, 0}, {3, 0}, {2, 19}} {
+		s := aggregated(2)
+		s.Deployment.Budget.Max = c.budget
+		r := mustRun(t, steady(1), s, policy.Static{Replicas: agg(3)})
+		if r.Decisions != 19 || r.HeldBack != c.held {
+			t.Errorf("a budget of %d: %d of %d decisions are held back, want %d", c.budget, r.HeldBack, r.Decisions, c.held)
+		}
 	}
 }
 

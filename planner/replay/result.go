@@ -41,11 +41,12 @@ type Result struct {
 
 	Decisions int `json:"decisions"`
 	Unseen    int `json:"decisions_without_metrics"`
+	HeldBack  int `json:"decisions_held_back_by_budget"`
 	Scales    int `json:"scalings"` // decisions that changed what is asked for
 	Failures  int `json:"failures"` // of replicas
 
 	Timeline []Point `json:"timeline"`
-	// Events are the changes of each pool's size, and its failures; a fluid has none.
+	// Events are the changes of each pool's size, and its failures.
 	Events   []fleet.ScaleEvent `json:"-"`
 	Warnings []profile.Warning  `json:"warnings,omitempty"`
 }

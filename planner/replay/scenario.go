@@ -87,6 +87,8 @@ func (s Scenario) normal() (Scenario, error) {
 		s.Points = DefaultPoints
 	}
 	errs = append(errs, s.Deployment.Check(), s.matches())
+	bad(s.Deployment.SLA.TTFT == 0, "the TTFT to keep is 0s: want above 0")
+	bad(s.Deployment.SLA.ITL == 0, "the ITL to keep is 0s: want above 0")
 	bad(s.Length <= 0 || s.Length > MaxLength, "the length is %v: want above 0 to %v", s.Length, MaxLength)
 	bad(s.Drain < 0 || s.Drain > 24*time.Hour, "the drain is %v: want 0 to 24h", s.Drain)
 	bad(s.Warmup < 0 || s.Warmup > MaxLength, "the warm-up is %v: want 0 to %v", s.Warmup, MaxLength)

@@ -93,31 +93,23 @@ func (x *score) refuse(at engine.Picoseconds) {
 
 // arrived counts a request where it arrived.
 func (x *score) arrived(at engine.Picoseconds, ttft, itl bool) {
-	c := met{arrivals: 1}
+	w, p := &x.windows[at/x.window], &x.points[at/x.width]
+	x.out.Requests++
+	w.arrivals++
+	p.Arrivals++
 	if ttft {
-		c.ttft = 1
+		x.met[0]++
+		p.MetTTFT++
 	}
 	if itl {
-		c.itl = 1
+		x.met[1]++
+		p.MetITL++
 	}
 	if ttft && itl {
-		c.both = 1
+		x.met[2]++
+		p.MetBoth++
+		w.met++
 	}
-	x.add(at, c)
-}
-
-// met counts requests, and those of them that met the SLA.
-type met struct{ arrivals, ttft, itl, both int64 }
-
-// add counts requests where they arrived.
-func (x *score) add(at engine.Picoseconds, c met) {
-	w, p := &x.windows[at/x.window], &x.points[at/x.width]
-	x.out.Requests += c.arrivals
-	w.arrivals, w.met = w.arrivals+c.arrivals, w.met+c.both
-	p.Arrivals += c.arrivals
-	x.met[0], p.MetTTFT = x.met[0]+c.ttft, p.MetTTFT+c.ttft
-	x.met[1], p.MetITL = x.met[1]+c.itl, p.MetITL+c.itl
-	x.met[2], p.MetBoth = x.met[2]+c.both, p.MetBoth+c.both
 }
 
 // edge is where the next point ends, before the end; never.

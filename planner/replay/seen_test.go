@@ -138,7 +138,7 @@ func TestDelayedMetricsAreTheSame(t *testing.T) {
 			scrub(f)
 		}
 		o.ISL, o.OSL = ageless(o.ISL), ageless(o.OSL)
-		o.TTFT, o.ITL, o.Duration = ageless(o.TTFT), ageless(o.ITL), ageless(o.Duration)
+		o.TTFT, o.ITL, o.TPOT, o.Duration = ageless(o.TTFT), ageless(o.ITL), ageless(o.TPOT), ageless(o.Duration)
 		for i := range o.Pools {
 			p := &o.Pools[i]
 			for _, f := range []*planner.Figure[float64]{&p.Running, &p.KVUsage, &p.KVMost, &p.Queue, &p.QueueOpen, &p.QueueEnd} {
@@ -173,26 +173,17 @@ func TestDelayedMetricsAreTheSame(t *testing.T) {
 // Metrics that are older than a planner takes are missing, as in serve, and the
 // target's own word is not.
 func TestOldMetricsAreMissing(t *testing.T) {
-	for name, replay := range map[string]func(Scenario, *spy){
-		"requests": func(s Scenario, p *spy) { mustRun(t, steady(5), s, p) },
-		"fluid": func(s Scenario, p *spy) {
-			if _, err := RunFluid(Rates{Every: s.Length, Bins: []RateBin{{5, 100, 10}}}, s, coreOf(t, s, p)); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		for delay, known := range map[time.Duration]bool{time.Minute: true, 90 * time.Second: true, 95 * time.Second: false} {
-			s := aggregated(3)
-			s.Delay, s.MaxAge = delay, 90*time.Second
-			p := &spy{}
-			replay(s, p)
-			o := p.seen[len(p.seen)-1]
-			if o.Arrivals.Known != known || o.TTFT.Mean.Known != known || o.Pools[0].Running.Known != known || o.Pools[0].Ready != 3 {
-				t.Errorf("%s, %v late: %+v", name, delay, o)
-			}
-			if said := "the newest sample is 1m35s old, more than 1m30s"; !known && !slices.Equal(o.Problems, []string{said}) {
-				t.Errorf("%s, %v late: %q, want %q", name, delay, o.Problems, said)
-			}
+	for delay, known := range map[time.Duration]bool{time.Minute: true, 90 * time.Second: true, 95 * time.Second: false} {
+		s := aggregated(3)
+		s.Delay, s.MaxAge = delay, 90*time.Second
+		p := &spy{}
+		mustRun(t, steady(5), s, p)
+		o := p.seen[len(p.seen)-1]
+		if o.Arrivals.Known != known || o.TTFT.Mean.Known != known || o.Pools[0].Running.Known != known || o.Pools[0].Ready != 3 {
+			t.Errorf("%v late: %+v", delay, o)
+		}
+		if said := "the newest sample is 1m35s old, more than 1m30s"; !known && !slices.Equal(o.Problems, []string{said}) {
+			t.Errorf("%v late: %q, want %q", delay, o.Problems, said)
 		}
 	}
 }

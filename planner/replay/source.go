@@ -105,12 +105,12 @@ func fresh(o planner.Observation, age, most time.Duration) planner.Observation {
 
 // sums are what was seen.
 type sums struct {
-	looks                     int
-	last                      engine.Picoseconds
-	arrivals, finished        float64
-	ttft, itl, e2e, isl, osl  fleet.Sketch
-	pools                     []poolSums
-	running, waiting, serving int // at the last look, over all pools
+	looks                          int
+	last                           engine.Picoseconds
+	arrivals, finished             float64
+	ttft, itl, tpot, e2e, isl, osl fleet.Sketch
+	pools                          []poolSums
+	running, waiting, serving      int // at the last look, over all pools
 }
 
 // poolSums are those of a pool's engines that serve.
@@ -144,6 +144,7 @@ func (x *sums) count(v fleet.Interval) {
 	x.arrivals, x.finished = x.arrivals+float64(v.Arrivals), x.finished+float64(v.Finished+v.Rejected+v.Lost)
 	x.ttft.Merge(v.TTFT)
 	x.itl.Merge(v.ITL)
+	x.tpot.Merge(v.TPOT)
 	x.e2e.Merge(v.E2E)
 	x.isl.Merge(v.ISL)
 	x.osl.Merge(v.OSL)
@@ -213,7 +214,7 @@ func (x *sums) observation(ready []mean, now engine.Picoseconds) planner.Observa
 	if x.serving > 0 {
 		o.Running, o.Waiting = known(float64(x.running)), known(float64(x.waiting))
 	}
-	o.TTFT, o.ITL, o.Duration = latencies(x.ttft, age), latencies(x.itl, age), latencies(x.e2e, age)
+	o.TTFT, o.ITL, o.TPOT, o.Duration = latencies(x.ttft, age), latencies(x.itl, age), latencies(x.tpot, age), latencies(x.e2e, age)
 	o.ISL, o.OSL = tokens(x.isl, age), tokens(x.osl, age)
 	return o
 }

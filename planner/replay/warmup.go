@@ -40,17 +40,6 @@ func (w *warmup) add(q fleet.Request, core *planner.Core) {
 	w.requests, w.isl, w.osl = w.requests+1, w.isl+float64(q.ISL), w.osl+float64(q.OSL)
 }
 
-// pour tells of rates, drawing how many requests came of a mean.
-func (w *warmup) pour(load Rates, core *planner.Core, draw func(mean float64) int) {
-	for w.told < w.intervals {
-		from := w.first + w.every*engine.Picoseconds(w.told)
-		b := load.mean(from, from+w.every)
-		w.requests = float64(draw(b.Rate * w.every.Seconds()))
-		w.isl, w.osl = w.requests*b.ISL, w.requests*b.OSL
-		w.tell(core)
-	}
-}
-
 // end tells of what is left.
 func (w *warmup) end(core *planner.Core) {
 	for w.told < w.intervals {

@@ -31,14 +31,40 @@ func (b *Budget) Set(gpus int) {
 	b.gpus = gpus
 }
 
-// join makes a deployment known, before anybody decides.
-func (b *Budget) join(name string, priority, weight, least int) {
+// join makes a deployment known, before anybody decides: priority, weight, pair and least
+// are those of its ask.
+func (b *Budget) join(name string, ask planner.Ask) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asks[name] = planner.Ask{Priority: priority, Weight: weight, Least: least, Want: least}
+	ask.Want = ask.Least
+	b.asks[name] = ask
+}
+
+// Without names the deployments that get nothing while all others that were made under
+// the budget serve: it does not hold one replica of each of their pools.
+func (b *Budget) Without() []string {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := slices.Sorted(maps.Keys(b.asks))
+	var asks []planner.Ask
+	for _, n := range names {
+		a := b.asks[n]
+		a.Want = max(a.Want, a.Pair)
+		asks = append(asks, a)
+	}
+	var out []string
+	for i, gpus := range planner.Shares(b.gpus, asks) {
+		if gpus == 0 {
+			out = append(out, names[i])
+		}
+	}
+	return out
 }
 
 // holds takes in the GPUs that a deployment has now or was asked for, those that
@@ -69,7 +95,8 @@ func (b *Budget) decide(name string, least int, step func(planner.Share) (wanted
 	b.decided(name, wanted, granted)
 }
 
-// share is what a deployment may have now. While some were not seen yet nobody
+// share is what a deployment may have now. One that was not seen yet may serve: it is
+// taken to hold its pair, or its least where that is more. Until all were seen nobody
 // knows what is free, and nobody grows beyond its least.
 func (b *Budget) share(name string, least int) planner.Share {
 	b.mu.Lock()
@@ -81,15 +108,18 @@ func (b *Budget) share(name string, least int) planner.Share {
 	var asks []planner.Ask
 	free, unseen := b.gpus, false
 	for _, n := range names {
-		if _, ok := b.held[n]; !ok {
-			unseen = true
-		}
 		a := b.asks[n]
+		held, ok := b.held[n]
+		if !ok && n != name { // it may serve already
+			unseen, held = true, max(a.Pair, a.Least)
+			a.Want = max(a.Want, held)
+		}
+		a.Serves = held >= a.Pair
 		if n == name {
 			a.Want = b.gpus // what it would want is not known yet: all that others leave
 		}
 		asks = append(asks, a)
-		free -= b.held[n]
+		free -= held
 	}
 	if unseen {
 		free = min(free, ask.Least-b.held[name])

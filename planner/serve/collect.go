@@ -2,7 +2,9 @@ package serve
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -41,7 +43,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // statusMetrics are figures of the runners themselves, read when scraped.
 type statusMetrics struct{ runners []*Runner }
 
-// statusGauge is one of them.
+// statusGauge is one of them; of is NaN where there is no figure.
 type statusGauge struct {
 	desc *prometheus.Desc
 	of   func(Status, planner.Deployment) float64
@@ -53,8 +55,8 @@ func statusGauges() []statusGauge {
 	}
 	return []statusGauge{
 		gauge("dynamo_planner_gpu_hours", "GPU-hours held by the deployment since the planner first saw it.", func(s Status, _ planner.Deployment) float64 { return s.GPUHours }),
-		gauge("dynamo_planner_sla_target_ttft_ms", "TTFT to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return d.SLA.TTFT.Seconds() * 1e3 }),
-		gauge("dynamo_planner_sla_target_itl_ms", "ITL to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return d.SLA.ITL.Seconds() * 1e3 }),
+		gauge("dynamo_planner_sla_target_ttft_ms", "TTFT to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return promised(d.SLA.TTFT) }),
+		gauge("dynamo_planner_sla_target_itl_ms", "ITL to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return promised(d.SLA.ITL) }),
 		gauge("plimsoll_planner_interval_seconds", "Interval between decisions in force.", func(s Status, _ planner.Deployment) float64 { return s.Interval.Seconds() }),
 		gauge("plimsoll_planner_paused", "1 while decisions are not carried out.", func(s Status, _ planner.Deployment) float64 {
 			if s.Paused || s.Advise {
@@ -65,7 +67,15 @@ func statusGauges() []statusGauge {
 	}
 }
 
-// Describe sends all of them: every deployment has each.
+// promised is a latency in ms; NaN where none is promised.
+func promised(d time.Duration) float64 {
+	if d == 0 {
+		return math.NaN()
+	}
+	return d.Seconds() * 1e3
+}
+
+// Describe sends all of them.
 func (statusMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, g := range statusGauges() {
 		to <- g.desc
@@ -77,7 +87,9 @@ func (m statusMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, r := range m.runners {
 		s, d := r.Status(), r.Deployment()
 		for _, g := range statusGauges() {
-			to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(s, d), s.Name)
+			if v := g.of(s, d); !math.IsNaN(v) {
+				to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, v, s.Name)
+			}
 		}
 	}
 }

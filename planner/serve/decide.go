@@ -57,7 +57,7 @@ func (r *Runner) settle(ctx context.Context, o planner.Observation, step func(pl
 	case acts:
 		r.act(ctx, d, end)
 	case d.Act:
-		r.emit(Advised, "would ask for "+d.Want.String(), nil, &d)
+		r.emit(Advised, "would ask for "+d.Words(d.Want), nil, &d)
 	}
 }
 
@@ -79,14 +79,14 @@ func (r *Runner) act(ctx context.Context, d planner.Decision, end time.Time) {
 	call, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
 	defer cancel()
 	if err := r.o.Target.Scale(call, d.Want, reason(d)); err != nil {
-		r.problem(ctx, "scaling to "+d.Want.String(), err)
+		r.problem(ctx, "scaling to "+d.Words(d.Want), err)
 		return
 	}
 	r.mu.Lock()
 	r.o.Core.Asked(d.Want)
 	r.mu.Unlock()
 	r.cadence.Asked(time.Now())
-	r.emit(Scaled, fmt.Sprintf("%s, from %s", d.Want, d.From), nil, &d)
+	r.emit(Scaled, fmt.Sprintf("%s, from %s", d.Words(d.Want), d.Words(d.From)), nil, &d)
 	r.save(end)
 }
 

@@ -23,7 +23,7 @@ import (
 func TestSharedBudgetAtOneInstant(t *testing.T) {
 	shared := NewBudget(10)
 	for _, name := range []string{"a", "b"} {
-		shared.join(name, 0, 1, 2)
+		shared.join(name, planner.Ask{Weight: 1, Pair: 2, Least: 2})
 		shared.holds(name, 2)
 	}
 	var other sync.WaitGroup
@@ -49,8 +49,8 @@ func TestSharedBudgetAtOneInstant(t *testing.T) {
 // A deployment whose replicas nobody saw yet may hold the rest of the budget.
 func TestUnseenDeploymentsKeepTheirGPUs(t *testing.T) {
 	b := NewBudget(10)
-	b.join("a", 0, 1, 2)
-	b.join("b", 0, 1, 2)
+	b.join("a", planner.Ask{Weight: 1, Pair: 2, Least: 2})
+	b.join("b", planner.Ask{Weight: 1, Pair: 2, Least: 2})
 	b.holds("a", 1)
 	if s := b.share("a", 2); s.Free != 1 {
 		t.Errorf("%d GPUs are free: want what a needs for its least", s.Free)

@@ -95,7 +95,7 @@ func TestControl(t *testing.T) {
 		{"PATCH", base, `{"ttft_ms":250,"max_gpu_budget":6,"max_endpoint":4}`, 200, `"ttft_ms":250`},
 		{"PATCH", base, `{"ttft_ms":-1}`, 422, "ttft_ms is -1"},
 		{"PATCH", base, `{"itl_ms":1e300}`, 422, "itl_ms is"},
-		{"PATCH", base, `{"max_gpu_budget":1}`, 422, "the budget of 1 GPUs is below the 2"},
+		{"PATCH", base, `{"max_gpu_budget":1}`, 422, "the budget of 1 GPU is below the 2"},
 		{"PATCH", base, `{"budget":1}`, 400, "unknown field"},
 		{"PATCH", base, `{`, 400, "not to be read"},
 		{"PATCH", s.URL + "/api/v1/deployments/other", `{}`, 404, "no deployment"},

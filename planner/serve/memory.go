@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"plimsoll/engine"
 	"plimsoll/planner"
 )
 
@@ -47,11 +48,24 @@ func (r *Runner) save(end time.Time) {
 		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, st.Paused, core})
 	}
 	if err == nil {
-		err = renameio.WriteFile(r.o.StatePath, b, 0o600)
+		err = replace(r.o.StatePath, b)
 	}
 	if err != nil {
 		r.emit(Failed, fmt.Sprintf("writing the state file: %v", err), nil, nil)
 	}
+}
+
+// replace makes b the file at path, which is the user's own then. renameio.WriteFile
+// would keep the mode that the file had.
+func replace(path string, b []byte) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(b); err != nil {
+		return errors.Join(err, f.Cleanup())
+	}
+	return f.CloseAtomicallyReplace()
 }
 
 // StateFileError is a state file that cannot be taken up. It is left as it is.
@@ -84,6 +98,9 @@ func (r *Runner) restore() error {
 	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
 	if m.Interval != r.o.Interval {
 		r.emit(Warned, fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval), nil, nil)
+		if err := r.o.Core.RestoreRecord(m.Core); err != nil {
+			return &StateFileError{r.o.StatePath, fmt.Errorf("does not fit: %w", err)}
+		}
 		return nil
 	}
 	err = r.recall(m)
@@ -110,7 +127,7 @@ func readMemory(path, name string) (m memory, err error) {
 		return bad("is not to be read: %w", err)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return bad("is damaged: %w", err)
+		return bad("is damaged: %w", engine.PlainJSON("the file", err))
 	}
 	if m.Schema != memorySchema || m.Name != name {
 		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, name)

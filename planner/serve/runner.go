@@ -53,7 +53,7 @@ func New(o Options) (*Runner, error) {
 	r := &Runner{o: o}
 	r.status = Status{Name: o.Name, Advise: o.Advise, Interval: o.Interval}
 	d := o.Core.Deployment()
-	o.Budget.join(o.Name, o.Priority, o.Weight, d.GPUs(d.Least()))
+	o.Budget.join(o.Name, planner.Ask{Priority: o.Priority, Weight: o.Weight, Pair: d.GPUs(d.Pair()), Least: d.GPUs(d.Least())})
 	return r, nil
 }
 

@@ -23,8 +23,13 @@ type Settings struct {
 }
 
 func settingsOf(d planner.Deployment) Settings {
-	ttft, itl := profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL)
-	s := Settings{TTFT: &ttft, ITL: &itl, MaxGPU: &d.Budget.Max, MinGPU: &d.Budget.Min}
+	s := Settings{MaxGPU: &d.Budget.Max, MinGPU: &d.Budget.Min}
+	if ttft := profile.Milliseconds(d.SLA.TTFT); ttft > 0 {
+		s.TTFT = &ttft
+	}
+	if itl := profile.Milliseconds(d.SLA.ITL); itl > 0 {
+		s.ITL = &itl
+	}
 	if len(d.Pools) > 0 {
 		s.Min, s.Max = &d.Pools[0].Min, &d.Pools[0].Max
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
 
@@ -145,7 +146,7 @@ func drawn(r *rapid.T) (Options, world) {
 }
 
 func TestSearchLaws(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		o, w := drawn(r)
 		one, two := &runner{world: w}, &runner{world: w}
 		found, err := Search(o, one.run)
@@ -187,7 +188,7 @@ func TestSearchLaws(t *testing.T) {
 // A search that ends early gives what it has: never worse than the default by the
 // means, and nothing at all only where nothing is known.
 func TestSearchIsInterrupted(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		o, w := drawn(r)
 		left := rapid.IntRange(0, o.Budget-1).Draw(r, "trials")
 		found, err := Search(o, func(batch []Trial) ([]Figures, error) {
@@ -251,7 +252,7 @@ func TestSearchRefuses(t *testing.T) {
 
 // A halving takes what it says, and begins with as many as fit.
 func TestRungs(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	enginetest.Check(t, func(r *rapid.T) {
 		o := unit(rapid.IntRange(1, 4).Draw(r, "parameters"))
 		o.Seeds = rapid.IntRange(2, 20).Draw(r, "seeds")
 		o.Budget = rapid.IntRange(2*o.Seeds, 1000).Draw(r, "budget")

@@ -37,7 +37,7 @@ type CapacityPlan struct {
 type CapacityVariant struct {
 	Name      string
 	GPUs      int // 0: no number holds the SLO
-	HourlyUSD float64
+	HourlyUSD capacity.USD
 	Saving    string // of the plan against it
 	Missed    string // requests that miss, where that was looked at
 }

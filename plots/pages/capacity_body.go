@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 )
 
@@ -33,17 +34,17 @@ type capacityControl struct {
 
 // cellData is a cell in words, so that the page only shows them.
 type cellData struct {
-	Key     string  `json:"key"`  // of its marks in charts
-	GPUs    int     `json:"gpus"` // 0: none holds
-	USD     float64 `json:"usd"`  // an hour
-	Layout  string  `json:"layout"`
-	Fleet   string  `json:"fleet"`
-	Cost    string  `json:"cost"`
-	Against string  `json:"against"` // what was asked for
-	Latency string  `json:"latency"`
-	Breaks  string  `json:"breaks"`
-	Why     string  `json:"why"`
-	Command string  `json:"command"`
+	Key     string       `json:"key"`  // of its marks in charts
+	GPUs    int          `json:"gpus"` // 0: none holds
+	USD     capacity.USD `json:"usd"`  // an hour; null: not known
+	Layout  string       `json:"layout"`
+	Fleet   string       `json:"fleet"`
+	Cost    string       `json:"cost"`
+	Against string       `json:"against"` // what was asked for
+	Latency string       `json:"latency"`
+	Breaks  string       `json:"breaks"`
+	Why     string       `json:"why"`
+	Command string       `json:"command"`
 }
 
 type poolRow struct {
@@ -106,7 +107,11 @@ func (c Capacity) summary() string {
 	if p.Range.Factor > 0 {
 		within = fmt.Sprintf(" Within the step times' error, a factor of %.2f, it is %s.", p.Range.Factor, p.Range.Words())
 	}
-	return fmt.Sprintf("%d GPUs (%s) for %s an hour hold the SLO: %s, %s.%s", p.TotalGPUsFinal, p.GPU, dollars(p.HourlyUSD), p.Layout, p.engines(), within)
+	hold := "hold"
+	if p.TotalGPUsFinal == 1 {
+		hold = "holds"
+	}
+	return fmt.Sprintf("%s (%s) for %s an hour %s the SLO: %s, %s.%s", engine.Count(p.TotalGPUsFinal, "GPU"), p.GPU, dollars(p.HourlyUSD), hold, p.Layout, p.engines(), within)
 }
 
 // words is a cell as the page says it.
@@ -123,7 +128,11 @@ func (c Capacity) words(q, t, k int) cellData {
 	d.Latency = fmt.Sprintf("TTFT p99 %s ms, ITL p99 %s ms, end to end p99 %s s", number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), number(p.EstimatedE2EP99Ms/1e3))
 	d.Breaks = p.Binding
 	if own := c.Grid.own(); own.Why == "" && c.Grid.Own != [3]int{q, t, k} {
-		d.Against = percent(p.HourlyUSD/own.Plan.HourlyUSD-1) + " against what was asked for"
+		ratio, of := float64(p.HourlyUSD/own.Plan.HourlyUSD), ""
+		if !(own.Plan.HourlyUSD > 0 && p.HourlyUSD.Known()) {
+			ratio, of = float64(p.TotalGPUsFinal)/float64(own.Plan.TotalGPUsFinal), " of the GPUs"
+		}
+		d.Against = percent(ratio-1) + of + " against what was asked for"
 	}
 	return d
 }
@@ -135,9 +144,9 @@ func key(q, t, k int) string { return fmt.Sprintf("%d-%d-%d", q, t, k) }
 func (p CapacityPlan) engines() string {
 	var parts []string
 	for _, pool := range p.Pools {
-		s := fmt.Sprintf("%d %s", pool.Engines, plural(pool.Engines, "engine"))
+		s := engine.Count(pool.Engines, "engine")
 		if pool.Role != engine.RoleAggregated {
-			s = fmt.Sprintf("%d %s %s", pool.Engines, pool.Role, plural(pool.Engines, "engine"))
+			s = engine.Count(pool.Engines, string(pool.Role)+" engine")
 		}
 		if pool.SpareEngines > 0 {
 			s += fmt.Sprintf(" and %d spare", pool.SpareEngines)
@@ -147,16 +156,12 @@ func (p CapacityPlan) engines() string {
 	return strings.Join(parts, ", ")
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
 // dollars are with as many digits as they deserve.
-func dollars(usd float64) string {
+func dollars(of capacity.USD) string {
+	usd := float64(of)
 	switch {
+	case !of.Known():
+		return "no price"
 	case usd < 1:
 		return "$" + number(usd)
 	case usd < 100:
@@ -185,10 +190,16 @@ func (p CapacityPlan) row(picked bool) planRow {
 	of := func(name, unit, text string, value float64) cell {
 		return cell{Name: name, Unit: unit, Text: text, Value: value, Known: true}
 	}
+	money := func(unit string, usd capacity.USD) cell {
+		if !usd.Known() {
+			return cell{Name: "Cost", Unit: unit, Text: dollars(usd)}
+		}
+		return of("Cost", unit, dollars(usd), float64(usd))
+	}
 	return planRow{Layout: p.Layout, GPU: p.GPU, Picked: picked, Breaks: p.Binding, Cells: []cell{
 		{Name: "Engines", Text: about + p.engines()},
 		of("GPUs", "", about+whole(float64(p.TotalGPUsFinal)), float64(p.TotalGPUsFinal)),
-		of("Cost", "$/hour", dollars(p.HourlyUSD), p.HourlyUSD), of("Cost", "$/year", dollars(p.AnnualUSD), p.AnnualUSD),
+		money("$/hour", p.HourlyUSD), money("$/year", p.AnnualUSD),
 		of("TTFT p99", "ms", number(p.EstimatedTTFTP99Ms), p.EstimatedTTFTP99Ms), of("ITL p99", "ms", number(p.EstimatedITLP99Ms), p.EstimatedITLP99Ms),
 		of("E2E p99", "s", number(p.EstimatedE2EP99Ms/1e3), p.EstimatedE2EP99Ms),
 	}}

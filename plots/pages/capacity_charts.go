@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -44,11 +45,11 @@ func (c Capacity) costs(title, x string, stops []float64, lines int, of string, 
 		for i, v := range stops {
 			q, t, k := place(i, line)
 			w := c.words(q, t, k)
-			if w.Why != "" {
+			if w.Why != "" || !w.USD.Known() {
 				continue // there is nothing to pay for; the table says why
 			}
-			text := fmt.Sprintf("%s requests/s, TTFT ≤ %s ms, ITL ≤ %s ms: %d GPUs, %s an hour, %s", number(c.Grid.QPS[q]), number(c.Grid.TTFT[t]), number(c.Grid.ITL[k]), w.GPUs, dollars(w.USD), w.Fleet)
-			s.Points = append(s.Points, chartPoint{X: v, Y: w.USD, Text: text, ID: w.Key})
+			text := fmt.Sprintf("%s requests/s, TTFT ≤ %s ms, ITL ≤ %s ms: %s, %s an hour, %s", number(c.Grid.QPS[q]), number(c.Grid.TTFT[t]), number(c.Grid.ITL[k]), engine.Count(w.GPUs, "GPU"), dollars(w.USD), w.Fleet)
+			s.Points = append(s.Points, chartPoint{X: v, Y: float64(w.USD), Text: text, ID: w.Key})
 		}
 		out.Series = append(out.Series, s)
 	}
@@ -64,6 +65,9 @@ func (c Capacity) alternatives(latency string) chart {
 	}
 	out.Limits = []chartLimit{{X: profile.Milliseconds(limit), Name: "SLO " + number(profile.Milliseconds(limit)) + " ms"}}
 	for i, p := range c.Plans {
+		if !p.HourlyUSD.Known() {
+			continue
+		}
 		name := string(p.Strategy) + " on " + p.GPU
 		n := slices.IndexFunc(out.Series, func(s series) bool { return s.Name == name })
 		if n < 0 {
@@ -74,8 +78,8 @@ func (c Capacity) alternatives(latency string) chart {
 		if latency == "ITL" {
 			ms = p.EstimatedITLP99Ms
 		}
-		text := fmt.Sprintf("%s on %s: %d GPUs, %s an hour, %s p99 %s ms", p.Layout, p.GPU, p.TotalGPUsFinal, dollars(p.HourlyUSD), latency, number(ms))
-		out.Series[n].Points = append(out.Series[n].Points, chartPoint{X: ms, Y: p.HourlyUSD, Text: text, ID: fmt.Sprintf("plan %d", i)})
+		text := fmt.Sprintf("%s on %s: %s, %s an hour, %s p99 %s ms", p.Layout, p.GPU, engine.Count(p.TotalGPUsFinal, "GPU"), dollars(p.HourlyUSD), latency, number(ms))
+		out.Series[n].Points = append(out.Series[n].Points, chartPoint{X: ms, Y: float64(p.HourlyUSD), Text: text, ID: fmt.Sprintf("plan %d", i)})
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // fleet is a plan of so many aggregated engines.
-func fleet(layout string, engines int, usd float64) pages.CapacityPlan {
+func fleet(layout string, engines int, usd capacity.USD) pages.CapacityPlan {
 	return pages.CapacityPlan{GPU: "H100-SXM", Plan: capacity.Plan{
 		Strategy: capacity.Aggregated, Layout: layout, TotalGPUsFinal: engines, Binding: "ITL, by the aggregated pool", Costs: capacity.Costs{HourlyUSD: usd, AnnualUSD: usd * 8760, Per1kQueriesUSD: usd / 36},
 		Pools:              []capacity.PoolPlan{{Role: engine.RoleAggregated, Engine: layout, GPU: "H100-SXM", Engines: engines, GPUs: engines, Load: capacity.Load{Utilisation: .42, KVUse: .1, Running: 3, Waiting: .5}}},
@@ -156,7 +156,7 @@ func TestCapacityRefused(t *testing.T) {
 		{"order", func(c *pages.Capacity) { c.Grid.QPS[0] = 30 }, "that rise"},
 		{"not a number", func(c *pages.Capacity) { c.Grid.ITL[1] = math.NaN() }, "that rise"},
 		{"empty", func(c *pages.Capacity) { c.Grid.Cells[2].Why = "" }, "does not say why"},
-		{"money", func(c *pages.Capacity) { c.Plans[1].HourlyUSD = math.Inf(1) }, "+Inf"},
+		{"money", func(c *pages.Capacity) { c.Plans[1].HourlyUSD = capacity.USD(math.Inf(1)) }, "+Inf"},
 	} {
 		x := plan()
 		c.change(&x)

@@ -43,7 +43,7 @@ func (c Comparison) candidates(phase profile.Phase, latency string) chart {
 			if x.Phase != phase || x.Invalid != "" || l.Value <= 0 || t.Value <= 0 {
 				continue
 			}
-			label := x.Config.Parallelism.Label()
+			label := x.Config.Label()
 			if !slices.Contains(labels, label) {
 				labels = append(labels, label)
 			}

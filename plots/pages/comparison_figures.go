@@ -28,7 +28,7 @@ func (p Profile) latencyOf(x profile.Point, name string) quantity {
 	if name == "TTFT" {
 		l = c.TTFT
 	}
-	if own, ok := p.TTFTErrors[x.Config.Parallelism.Slug()]; ok && name == "TTFT" && x.Phase == profile.Aggregated {
+	if own, ok := p.TTFTErrors[x.Config.Slug()]; ok && name == "TTFT" && x.Phase == profile.Aggregated {
 		off = own
 	}
 	if x.Phase == profile.Aggregated && !x.ModelError.Known() && x.Load != nil {
@@ -172,7 +172,7 @@ func (c Comparison) pairs(phase profile.Phase) []pointPair {
 			continue
 		}
 		b := c.Sides[1].Points[i]
-		x := pointPair{Label: a.Config.Parallelism.Label(), Load: fmt.Sprintf("%d in flight", a.Asked)}
+		x := pointPair{Label: a.Config.Label(), Load: fmt.Sprintf("%d in flight", a.Asked)}
 		if a.Rate > 0 {
 			x.Load = number(a.Rate) + " requests/s"
 		}

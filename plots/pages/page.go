@@ -64,7 +64,7 @@ func (p page) html(o Origin, data, body any) ([]byte, error) {
 		Origin: o, Style: template.CSS(style), Script: template.JS(script.String()), Data: data, Body: body, //nolint:gosec // files of this package
 		Policy: "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script.String()) + "; img-src data:; base-uri 'none'; form-action 'none'",
 	}
-	t, err := template.New("shell.html").Funcs(template.FuncMap{"standing": standing, "caveats": Origin.caveats}).ParseFS(assets, "assets/shell.html", "assets/"+p.template)
+	t, err := template.New("shell.html").Funcs(template.FuncMap{"standing": standing, "caveats": Origin.caveats, "implausible": Origin.implausible}).ParseFS(assets, "assets/shell.html", "assets/"+p.template)
 	if err != nil {
 		return nil, fmt.Errorf("page %q: %w", o.Title, err)
 	}

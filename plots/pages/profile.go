@@ -51,6 +51,8 @@ type Recommended struct {
 	Rate     float64 `json:"rate"`     // requests/s of one engine; 0: not known, or none holds
 	Verified string  `json:"verified"` // its latencies under a load; empty: there was none
 	Missed   bool    `json:"missed"`   // that load missed the SLA
+	// UnderLoad is the verdict on that load: how many requests missed a limit.
+	UnderLoad string `json:"under_load"`
 }
 
 // HTML is the page.
@@ -70,8 +72,8 @@ func (p Profile) check() error {
 	if p.SLA.TTFT <= 0 || p.SLA.ITL <= 0 {
 		return fmt.Errorf("an SLA of TTFT %v and ITL %v: want both above 0", p.SLA.TTFT, p.SLA.ITL)
 	}
-	if p.Rank != recommend.ByThroughput && p.Rank != recommend.BySustained {
-		return fmt.Errorf("rank %q: want %s or %s", p.Rank, recommend.ByThroughput, recommend.BySustained)
+	if p.Rank != recommend.BySingle && p.Rank != recommend.BySustained {
+		return fmt.Errorf("rank %q: want %s or %s", p.Rank, recommend.BySustained, recommend.BySingle)
 	}
 	if p.ISL <= 0 || p.OSL <= 0 {
 		return fmt.Errorf("ISL %d and OSL %d: want both above 0", p.ISL, p.OSL)
@@ -158,7 +160,7 @@ func (p Profile) data() (profileData, error) {
 }
 
 func (p Profile) candidate(x profile.Point) candidateData {
-	c := candidateData{ID: x.ID, Phase: x.Phase, Label: x.Config.Parallelism.Label(), GPUs: x.Config.GPUs(), InFlight: x.InFlight, Rate: x.Rate, Throughput: x.ThroughputPerGPU}
+	c := candidateData{ID: x.ID, Phase: x.Phase, Label: x.Config.Label(), GPUs: x.Config.GPUs(), InFlight: x.InFlight, Rate: x.Rate, Throughput: x.ThroughputPerGPU}
 	switch {
 	case x.Phase == profile.Prefill:
 		c.TTFT = x.Latency(p.SLA)

@@ -28,6 +28,7 @@ type phaseBody struct {
 	Picked    string
 	Missed    bool // it is but the nearest
 	Why       string
+	UnderLoad string   // of the pick
 	Latencies []string // that the phase promises
 	Rows      []pointRow
 }
@@ -67,14 +68,18 @@ func (p Profile) phase(phase profile.Phase) phaseBody {
 	if err != nil {
 		b.Why = err.Error()
 	} else {
-		b.Picked, b.Missed = ch.Picked.Label(), !ch.Feasible || p.Ending.Recommended[phase].Missed
+		r := p.Ending.Recommended[phase]
+		b.Picked, b.Missed, b.UnderLoad = ch.Picked.Label(), !ch.Feasible || r.Missed, r.UnderLoad
 		for _, c := range ch.All {
 			reasons[c.Point.ID] = lost(ch, c, p.SLA).Reason
 		}
 		reasons[ch.Picked.Point.ID] = ch.Why
+		if b.UnderLoad != "" {
+			reasons[ch.Picked.Point.ID] += "; " + b.UnderLoad
+		}
 	}
 	for _, x := range p.byLoad(phase) {
-		r := pointRow{Label: x.Config.Parallelism.Label(), Load: loadOf(p.candidate(x)), Throughput: throughputOf(x).text(), Verdict: reasons[x.ID], Picked: err == nil && x.ID == ch.Picked.Point.ID}
+		r := pointRow{Label: x.Config.Label(), Load: loadOf(p.candidate(x)), Throughput: throughputOf(x).text(), Verdict: reasons[x.ID], Picked: err == nil && x.ID == ch.Picked.Point.ID}
 		r.Missed = r.Picked && !ch.Feasible
 		for _, name := range b.Latencies {
 			r.Latencies = append(r.Latencies, Fact{name, p.latencyOf(x, name).text()})
@@ -92,13 +97,13 @@ func (p Profile) byLoad(phase profile.Phase) []profile.Point {
 	for i, x := range p.Points {
 		if x.Phase == phase {
 			out = append(out, x)
-			if label := x.Config.Parallelism.Label(); first[label] == 0 {
+			if label := x.Config.Label(); first[label] == 0 {
 				first[label] = i + 1
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b profile.Point) int {
-		return cmp.Or(cmp.Compare(first[a.Config.Parallelism.Label()], first[b.Config.Parallelism.Label()]), cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.InFlight, b.InFlight))
+		return cmp.Or(cmp.Compare(first[a.Config.Label()], first[b.Config.Label()]), cmp.Compare(a.Rate, b.Rate), cmp.Compare(a.InFlight, b.InFlight))
 	})
 	return out
 }

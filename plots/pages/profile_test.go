@@ -31,7 +31,7 @@ func point(phase profile.Phase, tp int, latency time.Duration, throughput float6
 func profiled(points ...profile.Point) pages.Profile {
 	return pages.Profile{
 		Origin: pages.Origin{Title: "Profile of a model", Provenance: profile.Measured, Version: "v0", Command: "plimsoll profile-sla"},
-		SLA:    profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: profile.Mean}, Rank: recommend.ByThroughput, ISL: 3000, OSL: 150, Points: points,
+		SLA:    profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: profile.Mean}, Rank: recommend.BySingle, ISL: 3000, OSL: 150, Points: points,
 	}
 }
 

@@ -11,7 +11,6 @@ type Replay struct {
 
 	Seeds       int     // runs of each policy
 	Target      float64 // share of requests that is asked for, from 0 to 1
-	Bound       *Figure // GPU-hours that no schedule goes below which reaches Target; nil: not known
 	Policies    []Policy
 	Terms       []Fact // what the columns count, in words
 	NotModelled []string
@@ -64,9 +63,6 @@ func (r Replay) check() error {
 		return fmt.Errorf("a target of %v: want a share above 0 and below 1", r.Target)
 	}
 	var errs []error
-	if r.Bound != nil {
-		errs = append(errs, r.Bound.check("the bound"))
-	}
 	for _, p := range r.Policies {
 		errs = append(errs, p.Timeline.check(p.Name))
 		for _, c := range columns() {
@@ -79,14 +75,6 @@ func (r Replay) check() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// overBound is how a policy's GPU-hours compare with the bound; nil without one.
-func (r Replay) overBound(p Policy) *Figure {
-	if r.Bound == nil || r.Bound.Mean <= 0 {
-		return nil
-	}
-	return &Figure{Mean: p.GPUHours.Mean / r.Bound.Mean}
 }
 
 // summary is the answer in one sentence: the cheapest policy that did what was
@@ -104,8 +92,6 @@ func (r Replay) summary() string {
 	s := fmt.Sprintf("Both promises of %s: met by %d of %d policies. %s takes the least GPU-hours of those that meet them, %s", target, held, online, best.Name, best.GPUHours.text())
 	if best.OverPlan != nil {
 		s += ", " + best.OverPlan.text() + " times the plan's"
-	} else if over := r.overBound(best); over != nil {
-		s += ", " + over.text() + " times the bound"
 	}
 	return s + "."
 }

@@ -36,7 +36,6 @@ type replayBody struct {
 	Rows        []row
 	Differences []row
 	Than        string // what Differences are against
-	Bound       string
 	Policies    []Policy
 	Seeds       int
 	Terms       []Fact
@@ -63,9 +62,6 @@ type cell struct {
 
 func (r Replay) body() replayBody {
 	b := replayBody{Summary: r.summary(), Policies: r.Policies, Seeds: r.Seeds, Terms: r.Terms, NotModelled: r.NotModelled}
-	if r.Bound != nil {
-		b.Bound = r.Bound.text()
-	}
 	cs := r.columns()
 	for _, c := range cs {
 		b.Head = append(b.Head, headCell{c.name, c.unit})
@@ -89,9 +85,6 @@ func (r Replay) body() replayBody {
 func (r Replay) columns() []column {
 	var out []column
 	for _, c := range columns() {
-		if c.name == "Scalings" && r.Bound != nil {
-			out = append(out, column{"GPU-hours", "over bound", 1, -1, r.overBound})
-		}
 		for _, p := range r.Policies {
 			if c.of(p) != nil {
 				out = append(out, c)
@@ -125,7 +118,6 @@ func (c cell) signed() cell {
 // replayData is what the page's script draws.
 type replayData struct {
 	Target   float64      `json:"target"`
-	Bound    *Figure      `json:"bound"`
 	Policies []policyData `json:"policies"`
 	Open     []string     `json:"open"` // whose timelines are shown at first
 }
@@ -139,7 +131,7 @@ type policyData struct {
 }
 
 func (r Replay) data() replayData {
-	d := replayData{Target: r.Target, Bound: r.Bound}
+	d := replayData{Target: r.Target}
 	for _, p := range r.Policies {
 		d.Policies = append(d.Policies, policyData{p.Name, p.Clairvoyant, p.Both, p.GPUHours, p.Timeline.data()})
 	}

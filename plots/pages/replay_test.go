@@ -133,16 +133,16 @@ func TestComparison(t *testing.T) {
 			t.Errorf("the page has not %q", want)
 		}
 	}
-	for _, no := range []string{"Money", "Failures", "over bound", "over plan", "seed by seed", "warnings"} {
+	for _, no := range []string{"Money", "Failures", "over plan", "seed by seed", "warnings"} {
 		if strings.Contains(between(t, page, "<body>", "<script>"), no) {
 			t.Errorf("the page has %q", no)
 		}
 	}
 	usd, over := pages.Figure{Mean: 54.194}, pages.Figure{Mean: 1.25}
 	r := replay(p, policy("hpa", .8, 20))
-	r.Policies[0].Money, r.Policies[1].OverPlan, r.Bound = &usd, &over, &pages.Figure{Mean: 10}
+	r.Policies[0].Money, r.Policies[1].OverPlan = &usd, &over
 	page = made(t, r)
-	for _, want := range []string{`data-unit="USD" data-value="54.194">54.19<`, `data-unit="USD">–<`, `data-unit="over plan&#39;s" data-value="1.25">1.25<`, `data-unit="over bound" data-value="2">2<`, "less than 10 GPU-hours (bound)"} {
+	for _, want := range []string{`data-unit="USD" data-value="54.194">54.19<`, `data-unit="USD">–<`, `data-unit="over plan&#39;s" data-value="1.25">1.25<`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has not %q", want)
 		}
@@ -216,7 +216,6 @@ func TestRefused(t *testing.T) {
 		{"provenance", func(r *pages.Replay) { r.Provenance = 9 }, "provenance"},
 		{"not a number", func(r *pages.Replay) { r.Policies[0].TTFT.Mean = math.NaN() }, "a: TTFT met is NaN"},
 		{"interval", func(r *pages.Replay) { x := math.Inf(1); r.Policies[0].GPUHours.Half = &x }, "a: GPU-hours's interval is +Inf"},
-		{"bound", func(r *pages.Replay) { r.Bound = &pages.Figure{Mean: math.Inf(-1)} }, "the bound is -Inf"},
 		{"difference", func(r *pages.Replay) {
 			r.Policies[0].Against = &pages.Difference{Policy: "b", Both: pages.Figure{Mean: math.NaN()}}
 		}, "a less b is NaN"},

@@ -55,9 +55,12 @@ func (p Profile) answerOf(ch, own recommend.Choice, ownFound bool) answer {
 		}
 		return a
 	}
-	pick := spans[best]
+	pick, least := spans[best], spans[best].Low
+	if p.Rank != recommend.BySingle { // an engine sustains no more than it gives at one load alone
+		least = min(least, ch.Picked.Sustained)
+	}
 	rivals := slices.DeleteFunc(slices.Clone(spans), func(s span) bool {
-		return s.Label != pick.Label && (s.exact() || s.below(pick.Low)) // which the choice compared, or which cannot be better
+		return s.Label != pick.Label && (p.Rank == recommend.BySingle && s.exact() || s.below(least)) // which the choice compared, or which cannot be better
 	})
 	switch {
 	case len(rivals) > 1:

@@ -44,6 +44,16 @@ func (o Origin) caveats() []caveat {
 	return out
 }
 
+// implausible are the warnings that figures cannot be right: the page begins with them.
+func (o Origin) implausible() (out []Warning) {
+	for _, w := range o.Warnings {
+		if w.Implausible() {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
 // Others names those that it is also of.
 func (c caveat) Others() string {
 	names := make([]string, len(c.Likewise))

@@ -82,6 +82,7 @@ type Options struct {
 	Model    string         // empty: the only model that the server has
 	APIKey   Secret         // sent as a bearer token
 	Headers  []Header       // sent with every request
+	Secrets  []Secret       // further credentials that no text of a server may show
 	Endpoint Endpoint       // empty: Completions
 	Prompts  PromptMode     // empty: PromptAuto
 	Timeout  time.Duration  // of one request whose Workload has none; 0: DefaultTimeout
@@ -110,7 +111,7 @@ type Client struct {
 	base    *url.URL // ends in /v1, without a final slash
 	opt     Options
 	header  http.Header // of every request; never written after New
-	secrets redactor
+	secrets secrets
 	clock   clock
 
 	calls atomic.Uint64 // prompts handed out so far, so that no two are alike
@@ -145,7 +146,7 @@ func New(o Options) (*Client, error) {
 		o.Nonce = binary.LittleEndian.Uint64(b[:])
 	}
 	return &Client{
-		base: base, opt: o, header: header, secrets: newRedactor(o),
+		base: base, opt: o, header: header, secrets: secretsOf(o),
 		clock: clock{epoch: time.Now()}, turn: make(chan struct{}, 1), words: map[int]int{},
 	}, nil
 }

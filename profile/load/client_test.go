@@ -88,7 +88,7 @@ func TestParseHeader(t *testing.T) {
 }
 
 func TestSecretsDoNotPrint(t *testing.T) {
-	o := Options{BaseURL: "http://h", APIKey: "hunter2hunter2", Headers: []Header{{Name: "X-Key", Value: "swordfish"}}}
+	o := Options{BaseURL: "http://h", APIKey: "hunter2hunter2", Headers: []Header{{Name: "X-Key", Value: "swordfish"}}, Secrets: []Secret{"swordfish2"}}
 	c := client(t, o)
 	asJSON, _ := json.Marshal(o.Headers)
 	for _, text := range []string{
@@ -100,8 +100,10 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
-// echo answers with all that it was sent, in several spellings.
+// echo answers with all that it was sent, in several spellings, and with what it
+// knows from elsewhere.
 func echo(w http.ResponseWriter, r *http.Request) {
+	sayf(w, "told-in-confidence ")
 	for _, values := range r.Header {
 		for _, v := range values {
 			quoted, _ := json.Marshal(v)
@@ -112,7 +114,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func TestCredentialsAreNeverInRecordsOrErrors(t *testing.T) {
 	const key, other = `sk-qzx"wvk\2<x>`, "swordfish swordfish2"
-	o := Options{APIKey: key, Headers: []Header{{Name: "X-Other", Value: other}}}
+	o := Options{APIKey: key, Headers: []Header{{Name: "X-Other", Value: other}}, Secrets: []Secret{"told-in-confidence"}}
 	headers := func(r *http.Request) string { return r.Header.Get("Authorization") + r.Header.Get("X-Other") }
 	for name, do := range map[string]http.HandlerFunc{
 		"status": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403); echo(w, r) },
@@ -145,7 +147,7 @@ func TestCredentialsAreNeverInRecordsOrErrors(t *testing.T) {
 		s.Close()
 		text, _ := json.Marshal(rs)
 		for _, said := range []string{string(text), fmt.Sprint(rs), fmt.Sprint(err)} {
-			for _, secret := range []string{"qzx", "wvk", "swordfish"} {
+			for _, secret := range []string{"qzx", "wvk", "swordfish", "told-in-confidence"} {
 				if strings.Contains(said, secret) {
 					t.Errorf("%s: %q in %s", name, secret, said)
 				}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"net/http"
+	"plimsoll/engine/enginetest"
 	"runtime"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestArrival(t *testing.T) {
 // Fault 7: the wall clock. Whatever steps it makes, instants stay between what
 // went before and the read, never fall, and one that no step was near is exact.
 func TestFault07WallClock(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var now, last time.Duration
 		var wall int64 = 1e18 // at the instant 0
 		for range rapid.IntRange(1, 50).Draw(t, "reads") {

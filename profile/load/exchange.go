@@ -19,7 +19,7 @@ import (
 // link is the connections of one measurement.
 type link struct {
 	clock   clock
-	secrets redactor
+	secrets secrets
 	url     string
 	header  http.Header
 

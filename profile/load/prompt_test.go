@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -183,7 +184,7 @@ func TestPromptsAreDeterministicForANonce(t *testing.T) {
 }
 
 func TestSequence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 200_000).Draw(t, "size")
 		n := rapid.IntRange(1, 100).Draw(t, "n")
 		serial := rapid.Uint64().Draw(t, "serial")

@@ -78,7 +78,7 @@ func (c *Client) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, err)
 	}
-	return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, c.secrets.clean(err.Error()))
+	return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, c.secrets.Text(err.Error()))
 }
 
 // accepted is nil for status 200.
@@ -147,7 +147,7 @@ func (c *Client) chooseModel(models []Model) (string, error) {
 	}
 	has := "it has none"
 	if len(names) > 0 {
-		has = "it has " + c.secrets.clean(strings.Join(names, ", "))
+		has = "it has " + c.secrets.Text(strings.Join(names, ", "))
 	}
 	want := c.opt.Model
 	switch {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -74,7 +75,7 @@ func TestGammaOfVariationOneIsPoisson(t *testing.T) {
 }
 
 func TestScheduleIsAFunctionOfItsSeed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		w := open(rapid.SampledFrom([]profile.Arrival{profile.Constant, profile.Poisson, profile.Gamma}).Draw(t, "arrival"),
 			rapid.Float64Range(1e-3, MaxRate).Draw(t, "rate"), rapid.Float64Range(0.01, MaxCV).Draw(t, "cv"), rapid.IntRange(1, 50).Draw(t, "n"))
 		w.Seed = rapid.Uint64().Draw(t, "seed")

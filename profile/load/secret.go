@@ -1,31 +1,27 @@
 package load
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"plimsoll/engine/redact"
 )
 
 // Secret is a string that does not print itself.
 type Secret string
 
-const hidden = "[redacted]"
-
 // String is the same for every Secret.
-func (Secret) String() string { return hidden }
+func (Secret) String() string { return redact.Mark }
 
 // GoString is String.
-func (Secret) GoString() string { return hidden }
+func (Secret) GoString() string { return redact.Mark }
 
 // MarshalText is String.
-func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+func (Secret) MarshalText() ([]byte, error) { return []byte(redact.Mark), nil }
 
 // Header is one HTTP header to send.
 type Header struct {
@@ -94,48 +90,19 @@ func requestHeader(o Options) (http.Header, error) {
 	return h, errors.Join(errs...)
 }
 
-// redactor takes credentials out of text that came from elsewhere. It is safe
-// for concurrent use.
-type redactor struct {
-	words   []string // longest first
-	longest int      // bytes
-}
+// secrets are what no text that came from elsewhere may show.
+type secrets struct{ redact.Values }
 
-// newRedactor knows every header value, the words inside it ("Bearer KEY"),
-// and each of them as JSON, Go and URLs write it.
-func newRedactor(o Options) redactor {
-	var words []string
-	add := func(s string) {
-		if len(s) < 3 { // too short to hide without mangling ordinary words
-			return
-		}
-		quoted, _ := json.Marshal(s) // a string always marshals
-		words = append(words, s, unquoted(string(quoted)), unquoted(strconv.Quote(s)), url.QueryEscape(s))
+// secretsOf are the API key, every header's value, and what the caller knows besides.
+func secretsOf(o Options) secrets {
+	words := []string{string(o.APIKey)}
+	for _, s := range o.Secrets {
+		words = append(words, string(s))
 	}
-	add(string(o.APIKey))
 	for _, h := range o.Headers {
-		add(string(h.Value))
-		for _, f := range strings.Fields(string(h.Value)) {
-			add(f)
-		}
+		words = append(words, string(h.Value))
 	}
-	slices.SortFunc(words, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	words = slices.Compact(words)
-	r := redactor{words: words}
-	if len(words) > 0 {
-		r.longest = len(words[0])
-	}
-	return r
-}
-
-func unquoted(s string) string { return s[1 : len(s)-1] }
-
-// clean hides every credential in s.
-func (r redactor) clean(s string) string {
-	for _, w := range r.words {
-		s = strings.ReplaceAll(s, w, hidden)
-	}
-	return s
+	return secrets{redact.Of(words...)}
 }
 
 const (
@@ -145,10 +112,10 @@ const (
 
 // excerpt is the beginning of a server's text on one line, without
 // credentials. cut says that b is only the beginning of what was sent.
-func (r redactor) excerpt(b []byte, cut bool) string {
-	s := r.clean(strings.ToValidUTF8(string(b), "?"))
+func (known secrets) excerpt(b []byte, cut bool) string {
+	s := known.Text(strings.ToValidUTF8(string(b), "?"))
 	if cut { // the last credential may have lost its end and so gone unseen
-		s = s[:max(0, len(s)-r.longest)]
+		s = s[:max(0, len(s)-known.Longest())]
 	}
 	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f }), " ")
 	if len(s) <= excerptKept {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"testing"
@@ -152,7 +153,7 @@ func checkEvents(t interface{ Errorf(string, ...any) }, in string, seed uint64) 
 }
 
 func TestEventsEqualTheStandard(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		part := rapid.SampledFrom([]string{"data:", "data: ", "data", "event: x", ":", "x", " ", "\n", "\r", "\r\n", "\n\n", "\xef\xbb\xbf", "{}"})
 		in := strings.Join(rapid.SliceOfN(part, 0, 30).Draw(t, "parts"), "")
 		checkEvents(t, in, rapid.Uint64().Draw(t, "seed"))

@@ -12,12 +12,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
 func TestBatchedRoundTrip(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		b := profile.BatchedPrefill{
 			MaxBatchedTokens: rapid.IntRange(1, 1<<40).Draw(t, "budget"), Provenance: profile.Provenance(rapid.IntRange(0, 3).Draw(t, "provenance")),
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -14,13 +15,23 @@ const (
 	ProfileMissed     = "profile_missed"
 )
 
-// Caveats are what whoever builds on the picks has to be told: that they are no
-// answer, because nothing met the SLA and they are the nearest, or because they
-// missed it when they were run under load. Nil where they are one.
+// Caveats are what whoever builds on the picks has to be told: first that figures
+// behind them cannot be right (profile.Implausible), then that they are no answer,
+// because nothing met the SLA and they are the nearest, or because they missed it when
+// they were run under load. Nil where there is nothing to tell.
 func (r Recommendation) Caveats() []profile.Warning {
-	if r.Feasible {
-		return nil
+	ws := profile.Implausible(r.Warnings)
+	for i := range ws {
+		ws[i].Message = "the profile's figures cannot be right: " + ws[i].Message
 	}
+	if r.Feasible {
+		return ws
+	}
+	return append(ws, r.infeasible()...)
+}
+
+// infeasible says why the picks are no answer.
+func (r Recommendation) infeasible() []profile.Warning {
 	v := Verified{}
 	if r.Verified != nil {
 		v = *r.Verified
@@ -55,8 +66,8 @@ const ProfileDoubts = "profile_doubts"
 // there is nothing.
 func (r Recommendation) Doubts() []profile.Warning {
 	var codes []string
-	for _, w := range r.Warnings {
-		if !slices.Contains(aboutTheRun(), w.Code) && !slices.Contains(codes, w.Code) {
+	for _, w := range r.Warnings { // Caveats has those that are implausible in full
+		if !w.Implausible() && !slices.Contains(aboutTheRun(), w.Code) && !slices.Contains(codes, w.Code) {
 			codes = append(codes, w.Code)
 		}
 	}
@@ -64,6 +75,16 @@ func (r Recommendation) Doubts() []profile.Warning {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile warns of its own figures: %s; plimsoll report of its folder says each in full", strings.Join(codes, ", "))}
+}
+
+// OtherITL warns where the profile's picks are by another percentile of ITL than what is
+// built on it: of requests' means, or of single gaps.
+func (r Recommendation) OtherITL(of profile.ITLOf) []profile.Warning {
+	sla := r.SLA.SLA()
+	if sla.Stat.Quantile() == 0 || sla.ByGaps() == (of == profile.OfGap) {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("other_itl", "the profile's picks are by the %s, this is by %s: "+field.ITLOf+" %s judges as the profile does", sla.By(), of.Words(), sla.ITLOf)}
 }
 
 // aboutTheRun are the codes of what makes no figure less certain.

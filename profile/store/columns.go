@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -138,7 +139,7 @@ func (c columns) set(name string, a array) {
 func jsonColumns(b []byte) (columns, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil {
-		return columns{}, fmt.Errorf("not a JSON surface: %w", err)
+		return columns{}, fmt.Errorf("not a JSON surface: %w", engine.PlainJSON("the file", err))
 	}
 	c := columns{num: map[string][]float64{}, text: map[string][]string{}}
 	for name, v := range raw {
@@ -152,7 +153,7 @@ func jsonColumns(b []byte) (columns, error) {
 		}
 		var nums []*float64 // a null would otherwise read as 0
 		if err := json.Unmarshal(v, &nums); err != nil {
-			return columns{}, fmt.Errorf("%s: want numbers: %w", name, err)
+			return columns{}, fmt.Errorf("%s: want numbers: %w", name, engine.PlainJSON("the list", err))
 		}
 		c.num[name] = []float64{}
 		for i, n := range nums {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"plimsoll/engine/field"
 )
 
 // lockFile is held with flock while a run writes the folder. The kernel lets go
@@ -33,9 +35,9 @@ const (
 // The refusals of an output folder.
 var (
 	// ErrOtherRun is returned by Create: the folder holds a run, to be resumed or moved aside.
-	ErrOtherRun = errors.New("the folder holds another run: --resume continues it, --force moves it aside")
+	ErrOtherRun = errors.New("the folder holds another run: " + field.Resume + " continues it, " + field.Force + " moves it aside")
 	// ErrForeign is returned for a folder that holds something else than a run.
-	ErrForeign = errors.New("the folder holds something that is not a plimsoll run: choose another --output-dir")
+	ErrForeign = errors.New("the folder holds something that is not a plimsoll run: choose another " + field.OutputDir)
 	// ErrLocked is returned while another process writes the folder.
 	ErrLocked = errors.New("another plimsoll is writing the folder")
 	// ErrDangling is returned for a link to a folder that is not there.

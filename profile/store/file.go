@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"plimsoll/engine"
 )
 
 // Names in an output folder.
@@ -111,7 +113,7 @@ func decodeStrict(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return err
+		return engine.PlainJSON("the file", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON value")

@@ -8,8 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -25,7 +28,7 @@ const (
 	EntryPoint  EntryType = "point"
 	EntrySkip   EntryType = "skip"
 	EntryEngine EntryType = "engine"
-	EntryRetry  EntryType = "retry" // what was skipped before is tried again
+	EntryRetry  EntryType = "retry" // what failed before is tried again
 )
 
 // Entry is one journal line; exactly the field that Type names is set, and with
@@ -65,7 +68,7 @@ func PointEntry(p profile.Point, spent Cost) Entry {
 	return Entry{Type: EntryPoint, Point: &p, Cost: &spent}
 }
 
-// RetryEntry forgets the skips before it.
+// RetryEntry forgets the skips before it, and the points that could not be measured.
 func RetryEntry() Entry { return Entry{Type: EntryRetry} }
 
 // SkipEntry wraps a Skip for Append.
@@ -84,7 +87,7 @@ func (e Entry) check() error {
 	case EntryHeader:
 		set = e.Header != nil
 		if set && e.Header.Schema != JournalSchema {
-			return fmt.Errorf("journal schema %d is not %d: use the plimsoll version that wrote it, or start over with --force", e.Header.Schema, JournalSchema)
+			return fmt.Errorf("journal schema %d is not %d: use the plimsoll version that wrote it, or start over with "+field.Force, e.Header.Schema, JournalSchema)
 		}
 	case EntryPoint:
 		set = e.Point != nil
@@ -95,7 +98,7 @@ func (e Entry) check() error {
 	case EntryRetry:
 		set = true
 	default:
-		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with --force", e.Type, JournalSchema)
+		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with "+field.Force, e.Type, JournalSchema)
 	}
 	if !set {
 		return fmt.Errorf("entry of type %q holds no %s", e.Type, e.Type)
@@ -227,7 +230,7 @@ func ReadJournal(path string) (JournalLog, error) {
 		err := json.Unmarshal(line, &e)
 		switch {
 		case err != nil && i == 0:
-			return JournalLog{}, fmt.Errorf("%s:1: %w", path, err)
+			return JournalLog{}, fmt.Errorf("%s:1: %w", path, engine.PlainJSON("the line", err))
 		case err != nil && damaged == nil:
 			damaged = &DamagedError{Path: path, Before: len(log.Points), Err: err}
 		}
@@ -249,6 +252,12 @@ func ReadJournal(path string) (JournalLog, error) {
 	return log, nil
 }
 
+// Retry forgets what failed: the skips, and the points that could not be measured.
+func (l *JournalLog) Retry() {
+	l.Skips = nil
+	l.Points = slices.DeleteFunc(l.Points, profile.Point.Unmeasured)
+}
+
 func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 	if err := e.check(); err != nil {
 		return err
@@ -265,7 +274,11 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 	case EntrySkip:
 		l.Skips = append(l.Skips, *e.Skip)
 	case EntryRetry:
-		l.Skips = nil
+		l.Retry()
+		clear(seen)
+		for i, p := range l.Points {
+			seen[p.ID] = i
+		}
 	case EntryEngine:
 		l.Engines = append(l.Engines, *e.Engine)
 	case EntryPoint:

@@ -51,7 +51,11 @@ func TestJournalRoundTrip(t *testing.T) {
 	facts := EngineFacts{Key: "decode/tp2", EngineFacts: profile.EngineFacts{KVTokens: 490000, Version: "sim 1", Provenance: profile.Simulated}}
 	again := point("b")
 	again.InFlight = 7
-	file := journal(t, header(), SkipEntry(profile.Skip{Label: "TP:8", Reason: "tried again later"}), RetryEntry(), EngineEntry(facts), PointEntry(point("a"), Cost{}), SkipEntry(skip), PointEntry(point("b"), Cost{}), PointEntry(again, Cost{Launches: 2, Requests: 7}))
+	failed := point("c")
+	failed.Invalid = "the load was not steady"
+	unseen := point("d")
+	unseen.ITL = profile.Distribution{} // its chunks came together
+	file := journal(t, header(), SkipEntry(profile.Skip{Label: "TP:8", Reason: "tried again later"}), PointEntry(failed, Cost{}), PointEntry(unseen, Cost{}), RetryEntry(), EngineEntry(facts), PointEntry(point("a"), Cost{}), SkipEntry(skip), PointEntry(point("b"), Cost{}), PointEntry(again, Cost{Launches: 2, Requests: 7}))
 	log, err := ReadJournal(file)
 	if err != nil {
 		t.Fatal(err)

@@ -64,21 +64,39 @@ type SLA struct {
 	TTFTMillis float64           `json:"ttft_ms"`
 	ITLMillis  float64           `json:"itl_ms"`
 	Stat       profile.Statistic `json:"stat"`
-	// PerRequest: a percentile of ITL is that of requests' TPOT, not of gaps.
-	PerRequest bool `json:"itl_per_request,omitempty"`
+	// ITLOf says what a percentile of ITL is taken over.
+	ITLOf profile.ITLOf `json:"itl_of,omitempty"`
+}
+
+// UnmarshalJSON reads files of before ITLOf, too.
+func (s *SLA) UnmarshalJSON(b []byte) error {
+	type plain SLA
+	var old struct {
+		plain
+		profile.OldITL
+	}
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	*s = SLA(old.plain)
+	s.ITLOf = old.OldITL.ITLOf(s.ITLOf, s.Stat)
+	return s.ITLOf.Check()
 }
 
 // SLA converts back to base units.
 func (s SLA) SLA() profile.SLA {
 	return profile.SLA{
 		TTFT: time.Duration(math.Round(s.TTFTMillis * float64(time.Millisecond))),
-		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat, PerRequest: s.PerRequest,
+		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat, ITLOf: s.ITLOf,
 	}
 }
 
 // NewSLA converts to the file's units.
 func NewSLA(s profile.SLA) SLA {
-	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, PerRequest: s.PerRequest}
+	if s.Stat.Quantile() > 0 && s.ITLOf == "" {
+		s.ITLOf = profile.OfRequest
+	}
+	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, ITLOf: s.ITLOf}
 }
 
 // Lengths is the workload: fixed prompt and output lengths, in tokens.
@@ -89,12 +107,16 @@ type Lengths struct {
 
 // Pick is the chosen configuration of one pool and what it was seen to do.
 type Pick struct {
-	Label            string           `json:"label"` // "TP:4"
-	TP               int              `json:"tp"`
-	PP               int              `json:"pp"`
-	DP               int              `json:"dp"`
-	EP               int              `json:"ep"`
-	GPUs             int              `json:"gpus"`               // of one engine, over all its ranks
+	Label string `json:"label"` // "TP:4"
+	TP    int    `json:"tp"`
+	PP    int    `json:"pp"`
+	DP    int    `json:"dp"`
+	EP    int    `json:"ep"`
+	GPUs  int    `json:"gpus"` // of one engine, over all its ranks
+	// MaxNumBatchedTokens is the tokens of one step that the engine was told, where
+	// several were tried; 0 = its own, or as it was asked for.
+	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
+
 	InFlight         float64          `json:"in_flight"`          // requests, seen
 	KVUsage          float64          `json:"kv_usage"`           // fraction of 1
 	TTFTMillis       float64          `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none
@@ -104,8 +126,14 @@ type Pick struct {
 	Interval         profile.Interval `json:"interval"`           // of ThroughputPerGPU: 95 %, or what ModelError makes of it
 	Margin           float64          `json:"margin"`             // (SLA − latency)/SLA of the binding latency; negative = missed
 	Why              string           `json:"why"`
+	UnderLoad        *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
 	// ModelError is of the latency model behind TTFTMillis or ITLMillis.
 	ModelError profile.ModelError `json:"model_error,omitzero"`
+}
+
+// PhasePick is the pick of a phase; nil where the mode has none.
+func (r Recommendation) PhasePick(phase profile.Phase) *Pick {
+	return map[profile.Phase]*Pick{profile.Prefill: r.Prefill, profile.Decode: r.Decode, profile.Aggregated: r.Aggregated}[phase]
 }
 
 // NewPick fills in what the layout decides.
@@ -119,6 +147,24 @@ func (p Pick) Parallelism() engine.Parallelism {
 	return engine.Parallelism{TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP}
 }
 
+// PickOf is the pick for engines of a role: of an aggregated profile its one pick,
+// whatever the role; else an aggregated engine's is that of decode.
+func (r Recommendation) PickOf(role engine.Role) *Pick {
+	switch {
+	case r.Mode == Aggregated:
+		return r.Aggregated
+	case role == engine.RolePrefill:
+		return r.Prefill
+	}
+	return r.Decode
+}
+
+// Simulates reports whether there are surfaces to make a simulator's step times from.
+// Earlier versions measured none for aggregated engines.
+func (r Recommendation) Simulates() bool {
+	return r.Surfaces.Prefill != nil && r.Surfaces.Decode != nil
+}
+
 // Rejected is a candidate that lost, and on what.
 type Rejected struct {
 	Phase  profile.Phase `json:"phase"`
@@ -130,8 +176,24 @@ type Rejected struct {
 
 // Thresholds are the bounds for a load-based planner, by upstream's formulas.
 type Thresholds struct {
-	PrefillQueueSize    Bounds `json:"prefill_queue_size"`    // requests waiting per prefill engine
-	DecodeKVUtilization Bounds `json:"decode_kv_utilization"` // fraction of 1
+	PrefillQueueSize Bounds `json:"prefill_queue_size"` // requests waiting per prefill engine
+	// DecodeKVUtilization is around the KV use of the pick, a fraction of 1. It is zero,
+	// and not in the file, where the KV cache's capacity is not known.
+	DecodeKVUtilization Bounds `json:"decode_kv_utilization,omitzero"`
+	// DecodeKVAtRate is around the KV use at the rate that the decode pick is recommended
+	// at; of an aggregated pick that use, and half of it. Nil: DecodeKVUtilization is at
+	// that rate, or the file is older.
+	DecodeKVAtRate *Bounds `json:"decode_kv_utilization_at_rate,omitempty"`
+}
+
+// LoadKV are the bounds of decode KV use that a load planner scales by: those at the
+// recommended rate, where the file has them. At the pick an engine is as full as the SLA
+// allows, so bounds around that ask for another engine only once this one misses.
+func (t Thresholds) LoadKV() Bounds {
+	if t.DecodeKVAtRate != nil {
+		return *t.DecodeKVAtRate
+	}
+	return t.DecodeKVUtilization
 }
 
 // Bounds are a pair to scale up at and down at.
@@ -140,7 +202,8 @@ type Bounds struct {
 	Lower float64 `json:"lower"`
 }
 
-// Surfaces points to the interpolation data; a missing one was not measured.
+// Surfaces points to the interpolation data; a missing one was not measured. Those of an
+// aggregated profile are of prefill and decode apart on the pick's engine.
 type Surfaces struct {
 	Prefill *Surface `json:"prefill,omitempty"`
 	Decode  *Surface `json:"decode,omitempty"`
@@ -152,6 +215,7 @@ type Surface struct {
 	Points      int                `json:"points"`
 	MaxKVTokens int                `json:"max_kv_tokens,omitempty"` // decode
 	Provenance  profile.Provenance `json:"provenance"`
+	WindowedKV  engine.WindowedKV  `json:"windowed_kv,omitzero"` // decode: the capacity at every length of a model with sliding windows
 }
 
 // PlannerSettings is what the planner's configuration takes from the profile.
@@ -194,7 +258,7 @@ func WithdrawRecommendation(dir string) error {
 // or its folder.
 func ReadRecommendation(at string) (Recommendation, error) {
 	file := at
-	if filepath.Base(at) != RecommendationFile && filepath.Ext(at) != ".json" {
+	if info, err := os.Stat(at); err == nil && info.IsDir() {
 		file = path(at, RecommendationFile)
 	}
 	b, err := readFile(file)
@@ -227,7 +291,7 @@ func checkSchema(b []byte, want int) error {
 	}
 	switch err := json.Unmarshal(b, &v); {
 	case err != nil:
-		return err
+		return engine.PlainJSON("the file", err)
 	case v.Schema == nil:
 		return fmt.Errorf("%w: no \"schema\" key, want %d", ErrSchema, want)
 	case *v.Schema != want:
@@ -268,6 +332,9 @@ func (r Recommendation) Validate() error {
 	errs.add(r.Verified.validate(), "verified")
 	errs.add(r.Thresholds.PrefillQueueSize.validate(), "thresholds.prefill_queue_size")
 	errs.add(r.Thresholds.DecodeKVUtilization.validate(), "thresholds.decode_kv_utilization")
+	if b := r.Thresholds.DecodeKVAtRate; b != nil {
+		errs.add(b.validate(), "thresholds.decode_kv_utilization_at_rate")
+	}
 	errs.add(r.Surfaces.Prefill.validate(), "surfaces.prefill")
 	errs.add(r.Surfaces.Decode.validate(), "surfaces.decode")
 	return errors.Join(errs...)
@@ -276,7 +343,8 @@ func (r Recommendation) Validate() error {
 func (p Pick) validate() error {
 	var errs complaints
 	errs.unless(p.TP >= 1 && p.PP >= 1 && p.DP >= 1 && p.EP >= 1, "tp, pp, dp, ep are %d, %d, %d, %d, want at least 1", p.TP, p.PP, p.DP, p.EP)
-	errs.unless(p.Label == p.Parallelism().Label(), "label is %.40q where the layout is %q", p.Label, p.Parallelism().Label())
+	c := engine.Config{Parallelism: p.Parallelism(), Limits: engine.Limits{MaxNumBatchedTokens: p.MaxNumBatchedTokens}, Chunked: p.MaxNumBatchedTokens > 0}
+	errs.unless(p.Label == c.Label(), "label is %.40q where the layout is %q", p.Label, c.Label())
 	errs.unless(p.GPUs == p.Parallelism().GPUs(), "gpus is %d where the layout holds %d", p.GPUs, p.Parallelism().GPUs())
 	for _, f := range []struct {
 		key   string

@@ -37,7 +37,10 @@ func recommendation() Recommendation {
 }
 
 func TestRecommendationRoundTrip(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "folder.json") // a name that looks like a file's
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	want := recommendation()
 	if err := WriteRecommendation(dir, want); err != nil {
 		t.Fatal(err)
@@ -277,7 +280,7 @@ func TestRunRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	want := Run{
 		Schema: 1, Program: "plimsoll", Version: "v0", Inputs: Inputs{"--isl": "3000"}, Seed: 1, Provenance: profile.Simulated,
-		SLA: profile.SLA{TTFT: time.Second, ITL: time.Millisecond, Stat: profile.P99}, Started: journalStart, Ended: journalStart.Add(time.Minute),
+		SLA: profile.SLA{TTFT: time.Second, ITL: time.Millisecond, Stat: profile.P99, ITLOf: profile.OfRequest}, Started: journalStart, Ended: journalStart.Add(time.Minute),
 		Engines: []EngineFacts{}, GPUs: []Device{{Name: "h100-sxm", MemoryBytes: 80 << 30, Simulated: true}}, Points: []profile.Point{point("a")},
 		Skips: []profile.Skip{}, Warnings: []profile.Warning{}, Cost: Cost{Launches: 3, PromptTokens: 1 << 40},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -79,7 +80,7 @@ func TestMaxKVTokensOfAnOlderFile(t *testing.T) {
 
 // TestRoundTrip: what was written is what is read, from NPZ and from JSON.
 func TestRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		p := profile.PrefillSurface{Provenance: profile.Provenance(rapid.IntRange(0, 3).Draw(t, "provenance"))}
 		d := profile.DecodeSurface{Provenance: p.Provenance, MaxKVTokens: rapid.IntRange(1, maxTokens).Draw(t, "max kv")}
 		isl := 0

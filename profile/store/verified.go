@@ -41,6 +41,38 @@ type Attained struct {
 	Limits     []string           `json:"limits"` // what the load does not show
 }
 
+// UnderLoad is the verdict on a pick that was run under open-loop load: a mean within
+// the SLA leaves requests beyond it.
+type UnderLoad struct {
+	Holds  bool    `json:"holds"`  // the SLA, by its statistic
+	Misses float64 `json:"misses"` // share of requests beyond the limit
+	Limit  string  `json:"limit"`  // "TTFT", "ITL", or "TTFT or ITL"
+	// Stat is the statistic by which the SLA sizes for those requests, too; empty where
+	// its own one allows no more of them.
+	Stat profile.Statistic `json:"sla_stat,omitempty"`
+}
+
+// mostMissed is the share of requests that may miss an SLA that is held for all of them.
+const mostMissed = 0.01
+
+// Verdict is what a has to say beside its pick; nil where a is.
+func (a *Attained) Verdict(stat profile.Statistic) *UnderLoad {
+	if a == nil {
+		return nil
+	}
+	u := &UnderLoad{Holds: a.Holds, Misses: 1 - a.Within, Limit: "TTFT or ITL"}
+	switch {
+	case a.WithinITL == nil:
+		u.Limit = "TTFT"
+	case a.WithinTTFT == nil:
+		u.Limit = "ITL"
+	}
+	if a.Holds && u.Misses > mostMissed && (stat == profile.Mean || stat == profile.P50) {
+		u.Stat = profile.P99
+	}
+	return u
+}
+
 // Percentiles of a latency, in milliseconds.
 type Percentiles struct {
 	Mean   float64 `json:"mean"`

@@ -1,11 +1,11 @@
 package trace
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+
+	"plimsoll/engine"
 )
 
 // detect names the format of a trace by its first line.
@@ -47,36 +47,12 @@ func detectJSON(first []byte) (Format, error) {
 	return "", errors.New("a JSON line with neither timestamp and input_length nor schema (hint: name the format)")
 }
 
-// plainJSON says what encoding/json complains about without Go's names.
+// plainJSON says what is wrong with a line of JSON.
 func plainJSON(err error) error {
-	var (
-		syntax *json.SyntaxError
-		kind   *json.UnmarshalTypeError
-	)
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("bad JSON: %w at byte %d (hint: a trace has one JSON object a line)", syntax, syntax.Offset)
-	case errors.As(err, &kind):
-		field := cmp.Or(kind.Field[strings.LastIndex(kind.Field, ".")+1:], "the line")
-		return fmt.Errorf("%s: got %s, want %s", field, kind.Value, wanted(kind.Type.String()))
+	var syntax *json.SyntaxError
+	plain := engine.PlainJSON("the line", err)
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("%w (hint: a trace has one JSON object a line)", plain)
 	}
-	return err
-}
-
-// wanted is what a field of a Go type takes.
-func wanted(goType string) string {
-	switch goType {
-	case "int":
-		return "a whole number"
-	case "uint64":
-		return "a whole number from 0"
-	case "float64":
-		return "a number"
-	case "string":
-		return "a string"
-	}
-	if strings.HasPrefix(goType, "[]") {
-		return "a list"
-	}
-	return "an object"
+	return plain
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -118,7 +119,7 @@ func TestSineReachIsScipys(t *testing.T) {
 
 // Reach inverts the integral of At, by a midpoint sum.
 func TestReachInvertsTheRate(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var steps []trace.Step
 		for range rapid.IntRange(1, 5).Draw(t, "steps") {
 			steps = append(steps, trace.Step{For: time.Duration(rapid.IntRange(1, 20).Draw(t, "for")) * time.Second, Rate: float64(rapid.IntRange(0, 3).Draw(t, "rate"))})
@@ -170,7 +171,7 @@ func TestPatternsHaveMeanOne(t *testing.T) {
 }
 
 func TestSameSeedSameTrace(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := poisson(10, 200, rapid.Uint64().Draw(t, "seed"))
 		s.Prefixes = trace.Prefixes{Groups: 3, Tokens: 100, BlockTokens: 16, Share: 0.5, Zipf: 1}
 		tr := must[trace.Trace](t)(trace.Generate(s))
@@ -192,7 +193,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 }
 
 func TestArrivalsAreInOrderAndWithinDuration(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		s := poisson(1, 300, rapid.Uint64().Draw(t, "seed"))
 		s.Gaps = trace.Gaps{Process: profile.Gamma, CV: rapid.Float64Range(0.01, 20).Draw(t, "cv")}
 		s.Rate = trace.Sine{

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
 
@@ -66,7 +67,7 @@ func TestImpossibleLogNormalsAreRefused(t *testing.T) {
 }
 
 func TestLengthsStayInBounds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		longest := rapid.IntRange(1, 2000).Draw(t, "longest")
 		mean := rapid.Float64Range(1, 2000).Draw(t, "mean")
 		for _, x := range draws(trace.LogNormal{Mu: math.Log(mean), Sigma: 2, Max: longest}, 100) {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
 
@@ -140,7 +141,7 @@ func TestSuperposingIsEvenToTheEnds(t *testing.T) {
 }
 
 func TestSuperposedIsInOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		base := must[trace.Trace](t)(trace.Generate(poisson(10, 100, rapid.Uint64().Draw(t, "seed"))))
 		jitter := time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "jitter"))
 		all := collect(t, must[trace.Trace](t)(trace.Superpose(base, rapid.Float64Range(1, 5).Draw(t, "factor"), jitter, 1)))

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile/trace"
 )
 
@@ -22,7 +23,7 @@ func common(a, b []uint64) int {
 }
 
 func TestReblockingKeepsSharing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		coarse := rapid.SampledFrom([]int{16, 24, 512}).Draw(t, "coarse")
 		fine := rapid.SampledFrom([]int{1, 16, 17, 512, 700}).Draw(t, "fine")
 		prompt := func(name string) trace.Arrival {

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxRate bounds a rate, in requests per second.
-const MaxRate = 1e9
+const MaxRate = 1e6
 
 // A Rate is the mean number of requests per second, over time.
 type Rate interface {

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -26,7 +27,7 @@ func TestSummaryOfLittle(t *testing.T) {
 
 // Peaks against a dumb count: windows start at the first arrival.
 func TestPeaksAreTheFullestWindow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		at := time.Duration(rapid.IntRange(0, 50).Draw(t, "start"))
 		window := time.Duration(rapid.IntRange(1, 9).Draw(t, "window"))
 		var all []trace.Arrival

@@ -3,7 +3,6 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"strconv"
@@ -25,20 +24,9 @@ type Window struct {
 	Line     int     // of File
 }
 
-// ReadWindows reads FormatServeGen, gzip or not: a CSV with the columns t_s,
+// readWindows reads FormatServeGen: a CSV with the columns t_s,
 // rate_rps, rate_weighted_cv (or cv), mean_input_tokens and mean_output_tokens.
 // Rows have to be equally far apart; the last lasts as long as the others.
-func ReadWindows(r io.Reader, name string) iter.Seq2[Window, error] {
-	return func(yield func(Window, error) bool) {
-		l, err := newLines(r, name)
-		if err != nil {
-			yield(Window{}, err)
-			return
-		}
-		readWindows(l)(yield)
-	}
-}
-
 func readWindows(l *lines) iter.Seq2[Window, error] {
 	return func(yield func(Window, error) bool) {
 		var t windowTable

@@ -199,7 +199,7 @@ def check_kv_bounds(kv, decode, seats):
         need(abs(got - want) < 1e-6, "%s KV utilization is %.6f, by upstream's formula %.6f" % (what, got, want))
 
 
-def check_recommendation(folder, rec, schema, seats, args):
+def check_recommendation(folder, rec, schema, seats, points, args):
     try:
         jsonschema.validate(rec, schema)
     except jsonschema.ValidationError as e:
@@ -214,7 +214,12 @@ def check_recommendation(folder, rec, schema, seats, args):
         (queue["lower"], max(0.1, 0.8 * args.ttft / p["ttft_ms"] - 1), "lower queue size"),
     ]:
         need(abs(got - want) < 1e-6, "%s is %.6f, by upstream's formula %.6f" % (what, got, want))
-    check_kv_bounds(rec["thresholds"]["decode_kv_utilization"], d, seats)
+    kv = rec["thresholds"]["decode_kv_utilization"]
+    pick = [x for x in points if x["phase"] == "decode" and x["in_flight"] == d["in_flight"] and x["throughput_per_gpu"] == d["throughput_per_gpu"]][0]
+    use = d["in_flight"] * (rec["workload"]["isl"] + rec["workload"]["osl"] / 2) / pick["max_kv_tokens"]
+    for got, want, what in [(kv["upper"], min(1, use + 0.2), "upper"), (kv["lower"], max(0.1, use - 0.2), "lower")]:
+        need(abs(got - want) < 1e-6, "%s KV utilization at the pick is %.6f, by upstream's formula %.6f" % (what, got, want))
+    check_kv_bounds(rec["thresholds"]["decode_kv_utilization_at_rate"], d, seats)
     for phase in "prefill", "decode":
         surface = rec["surfaces"][phase]
         need(os.path.getsize(os.path.join(folder, surface["file"])) > 0, "no %s" % surface["file"])
@@ -254,7 +259,7 @@ def main():
 
     run, rec = read(args.dir, "run.json"), read(args.dir, "recommendation.json")
     check_run(args.dir, run, args)
-    check_recommendation(args.dir, rec, read(args.schema), run["engines"][0]["max_num_seqs"], args)
+    check_recommendation(args.dir, rec, read(args.schema), run["engines"][0]["max_num_seqs"], run["points"], args)
     check_records(args.dir, run["points"])
     check_pictures(args.dir, args.provenance)
 

@@ -3,7 +3,7 @@
 
 # attached URL DIR OSL FLAGS… is a small profile of a server.
 attached() {
-	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$1" --endpoint-gpus 1 --max-in-flight 4 --isl 256 --osl "$3" \
+	"${first[@]}" timeout 600 "$bin" profile-sla --endpoint "$1" --endpoint-gpus 1 --max-in-flight 4 --isl 256 --osl "$3" \
 		--ttft 5000 --itl 250 --max-context-length 1024 --prefill-interpolation-granularity 2 --decode-interpolation-granularity 2 \
 		--output-dir "$2" "${@:4}" >"$2.txt" 2>"$2.err"
 }
@@ -66,6 +66,6 @@ faults() {
 	kill_server
 	none_left
 	[[ $(suggested "$dir.txt") == 4 ]]
-	grep -qF "resuming: $kept points are known" "$dir.err"
+	grep -qF "resuming: $kept points known" "$dir.err"
 	echo "context of 256 tokens, unknown model, kill -9 amid the sweep: said; $kept points kept, ended with $(grep -c '"type":"point"' "$dir/journal.jsonl")"
 }

@@ -18,7 +18,7 @@ ttft=5000 itl=250
 target=(--isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
 	--prefill-interpolation-granularity 5 --decode-interpolation-granularity 3 --verify never --quiet)
 # By its name, as users start it; and as a command, of which all is told.
-llamacpp=(profile-sla --engine llamacpp --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
+llamacpp=(profile-sla --engine llamacpp --rank single --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
 command=(profile-sla --engine command --model tiny --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
 
 engine_runs() { [[ -n $(processes "*/usr/bin/llama-server -m $model*") ]]; }
@@ -48,31 +48,42 @@ need_server() {
 
 # judge DIR IN_FLIGHT: files, statistics, plausibility.
 judge() {
-	"$python" "$here/check_profile.py" "$1" "$work/schema.json" --ttft "$ttft" --itl "$itl" \
+	"$python" "$here/check_profile.py" "$1" "$root/schema.json" --ttft "$ttft" --itl "$itl" \
 		--version "llama.cpp b" --kv-tokens $((slots * context)) --kv-source log,props --in-flight "$2"
 }
 
 launched() {
 	need_server
-	PATH=$work/bin:$PATH "${first[@]}" timeout 300 "$bin" "${llamacpp[@]}" --output-dir "$work/launched" -- --poll 0 >"$work/launched.txt"
+	PATH=$work/bin:$PATH "${first[@]}" timeout 600 "$bin" "${llamacpp[@]}" --output-dir "$work/launched" -- --poll 0 >"$work/launched.txt"
 	none_left
 	[[ $(suggested "$work/launched.txt") == 4 ]]
 	judge "$work/launched" "$slots"
 }
 
-# Upstream's plan with few points, beside what the adaptive search found before.
+# Upstream's plan with few points, beside what the adaptive search found before. Other
+# checks disturb this machine: where the two differ, both measure again, twice at most.
 searches() {
 	need_server
 	if [[ ! -s $work/launched/run.json ]]; then
 		echo "not run: there is no profile by the adaptive search" >&2
 		return 1
 	fi
-	PATH=$work/bin:$PATH "${first[@]}" timeout 300 "$bin" "${llamacpp[@]}" --search grid \
-		--prefill-interpolation-granularity 3 --decode-interpolation-granularity 2 --max-context-length 448 \
-		--output-dir "$work/grid" -- --poll 0 >"$work/grid.txt"
-	none_left
-	[[ $(suggested "$work/grid.txt") == 4 ]]
-	"$python" "$here/check_searches.py" "$work/grid" "$work/launched"
+	local adaptive=$work/launched try
+	for try in 1 2 3; do
+		PATH=$work/bin:$PATH "${first[@]}" timeout 600 "$bin" "${llamacpp[@]}" --search grid \
+			--prefill-interpolation-granularity 3 --decode-interpolation-granularity 2 --max-context-length 448 \
+			--output-dir "$work/grid-$try" -- --poll 0 >"$work/grid.txt"
+		none_left
+		[[ $(suggested "$work/grid.txt") == 4 ]]
+		if "$python" "$here/check_searches.py" "$work/grid-$try" "$adaptive"; then
+			return
+		fi
+		adaptive=$work/adaptive-$try
+		PATH=$work/bin:$PATH "${first[@]}" timeout 600 "$bin" "${llamacpp[@]}" --output-dir "$adaptive" -- --poll 0 >"$work/adaptive.txt"
+		none_left
+	done
+	echo "three times they found different answers" >&2
+	return 1
 }
 
 # Both searches with as many points as they have by default: a quarter of an hour.
@@ -103,7 +114,7 @@ endpoint() {
 	port=$(free_port)
 	url=http://127.0.0.1:$port
 	start_llama "$port" "$context"
-	"${first[@]}" timeout 300 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 --model tiny "${target[@]}" \
+	"${first[@]}" timeout 600 "$bin" profile-sla --endpoint "$url" --endpoint-gpus 1 --max-in-flight 4 --model tiny "${target[@]}" \
 		--output-dir "$work/endpoint" >"$work/endpoint.txt" &
 	while kill -0 $! 2>/dev/null; do
 		n=$(get "$url/metrics" | sed -n 's/^llamacpp:requests_processing //p')
@@ -143,7 +154,7 @@ killed() {
 	done
 	grep '"type":"point"' "$work/killed/journal.jsonl" >"$work/before.jsonl"
 	kept=$(wc -l <"$work/before.jsonl")
-	"${first[@]}" timeout 300 "$bin" "${command[@]}" --output-dir "$work/killed" --resume >"$work/killed.txt"
+	"${first[@]}" timeout 600 "$bin" "${command[@]}" --output-dir "$work/killed" --resume >"$work/killed.txt"
 	none_left
 	grep '"type":"point"' "$work/killed/journal.jsonl" >"$work/after.jsonl"
 	if ! head -n "$kept" "$work/after.jsonl" | diff -q - "$work/before.jsonl" >&2; then
@@ -164,13 +175,3 @@ llama_faults() {
 	need_server
 	faults start_llama 600
 }
-
-check llama-server llama_server
-check llama-launched launched
-check llama-searches searches
-if [[ -n ${LONG:-} ]]; then
-	check llama-contest contest
-fi
-check llama-endpoint endpoint
-check llama-killed-and-resumed killed
-check llama-faults llama_faults

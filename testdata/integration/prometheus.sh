@@ -4,9 +4,7 @@
 
 install_prometheus() {
 	if [[ ! -x /usr/bin/prometheus ]]; then
-		apt-get -qq update
-		# Debian starts a server of its own at installation; nobody asked for it.
-		RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends prometheus >&2
+		install_packages prometheus
 	fi
 	/usr/bin/prometheus --version 2>&1 | head -n 1
 }

@@ -37,10 +37,10 @@ need_simulator() {
 
 simulator_launched() {
 	need_simulator
-	"${first[@]}" timeout 300 "$bin" "${simulated[@]}" --command "$sim_template" --output-dir "$work/simulated" >"$work/simulated.txt"
+	"${first[@]}" timeout 600 "$bin" "${simulated[@]}" --command "$sim_template" --output-dir "$work/simulated" >"$work/simulated.txt"
 	none_left
 	[[ $(suggested "$work/simulated.txt") == 4 ]]
-	"$python" "$here/check_profile.py" "$work/simulated" "$work/schema.json" --ttft 50 --itl 27.5 \
+	"$python" "$here/check_profile.py" "$work/simulated" "$root/schema.json" --ttft 50 --itl 27.5 \
 		--provenance simulated --version fasthttp --kv-tokens "$sim_kv" --kv-source metrics --in-flight "$sim_slots" >"$work/simulated.figures"
 	"$python" "$here/check_formula.py" "$work/simulated" >"$work/formula.figures"
 	echo "$(head -n 1 "$work/simulated.figures"); $(head -n 1 "$work/formula.figures")"

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"plimsoll/engine/field"
 )
 
 // Connection says where the cluster is. The zero value is kubectl's choice:
@@ -30,12 +32,12 @@ func (c Connection) Config() (*rest.Config, string, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("finding the cluster: %w (hint: --kubeconfig FILE, --context NAME; in a pod its service account is taken)", err)
+		return nil, "", fmt.Errorf("finding the cluster: %w (hint: "+field.Kubeconfig+" FILE, "+field.Context+" NAME; in a pod its service account is taken)", err)
 	}
 	namespace := c.Namespace
 	if namespace == "" {
 		if namespace, _, err = loader.Namespace(); err != nil {
-			return nil, "", fmt.Errorf("finding the namespace: %w (hint: --kube-namespace NAME)", err)
+			return nil, "", fmt.Errorf("finding the namespace: %w (hint: "+field.KubeNamespace+" NAME)", err)
 		}
 	}
 	config.Timeout = requestTimeout

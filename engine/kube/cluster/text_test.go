@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -11,7 +12,7 @@ import (
 // A text comes back as it was from whichever YAML library.
 func TestText(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.SampledFrom([]rune("\n\n\n  \t\r#:-|ab'\"\\é\u2028\x01")), 0, 12, -1).Draw(t, "text")
 		body, err := YAML([]yaml.MapSlice{{Item("data", yaml.MapSlice{Item("planner.yaml", Text(text)), Item("next", "x")})}})
 		if err != nil {

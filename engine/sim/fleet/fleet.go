@@ -124,9 +124,6 @@ func New(c Config) (*Fleet, error) {
 // Now is the instant up to which the fleet was simulated.
 func (f *Fleet) Now() engine.Picoseconds { return f.now }
 
-// InFlight is how many requests are in the fleet.
-func (f *Fleet) InFlight() int { return f.flights.n }
-
 // Offer brings a request to the fleet, which advances to its arrival. A request
 // that is too long for an engine is counted as rejected, which is no error. One
 // that would be more than MaxInFlight is refused: an *OverloadError, after which

@@ -251,7 +251,7 @@ func TestAskingChangesNothing(t *testing.T) {
 					}
 					f.Report()
 					f.Interval()
-					f.Replicas()
+					f.AppendReplicas(nil)
 				}
 				return nil
 			}

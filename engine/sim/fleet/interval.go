@@ -8,11 +8,11 @@ type Interval struct {
 	From, To engine.Picoseconds
 	// Requests in the interval.
 	Arrivals, Finished, Rejected, Lost int64
-	// TTFT of first tokens in it (picoseconds), ITL of steps that began in it,
+	// TTFT of first tokens in it (picoseconds), ITL of steps that began in it, TPOT,
 	// E2E and OSL of requests that finished in it, ISL of those that arrived.
 	// Their minima and maxima are within SketchError.
-	TTFT, ITL, E2E, ISL, OSL Sketch
-	Pools                    []PoolInterval
+	TTFT, ITL, TPOT, E2E, ISL, OSL Sketch
+	Pools                          []PoolInterval
 }
 
 // PoolInterval is a pool in an interval.
@@ -27,10 +27,10 @@ type PoolInterval struct {
 
 // snapshot is what an Interval counts from.
 type snapshot struct {
-	at                       engine.Picoseconds
-	tally                    tally
-	ttft, itl, e2e, isl, osl Sketch
-	pools                    []poolSnapshot
+	at                             engine.Picoseconds
+	tally                          tally
+	ttft, itl, tpot, e2e, isl, osl Sketch
+	pools                          []poolSnapshot
 }
 
 type poolSnapshot struct{ waiting, running, kvTwice, capacity, busy, serving wide }
@@ -39,7 +39,7 @@ type poolSnapshot struct{ waiting, running, kvTwice, capacity, busy, serving wid
 func (f *Fleet) snapshot() snapshot {
 	s := snapshot{
 		at: f.now, tally: f.tally,
-		ttft: f.ttft.Clone(), itl: f.itl.Clone(), e2e: f.e2e.Clone(), isl: f.isl.Clone(), osl: f.osl.Clone(),
+		ttft: f.ttft.Clone(), itl: f.itl.Clone(), tpot: f.tpot.Clone(), e2e: f.e2e.Clone(), isl: f.isl.Clone(), osl: f.osl.Clone(),
 	}
 	for _, p := range f.pools {
 		s.pools = append(s.pools, poolSnapshot{
@@ -60,7 +60,7 @@ func (f *Fleet) Interval() Interval {
 		From: from.at, To: to.at,
 		Arrivals: to.tally.offered - from.tally.offered, Finished: to.tally.finished - from.tally.finished,
 		Rejected: to.tally.rejected - from.tally.rejected, Lost: to.tally.lost - from.tally.lost,
-		TTFT: to.ttft.Since(from.ttft), ITL: to.itl.Since(from.itl), E2E: to.e2e.Since(from.e2e),
+		TTFT: to.ttft.Since(from.ttft), ITL: to.itl.Since(from.itl), TPOT: to.tpot.Since(from.tpot), E2E: to.e2e.Since(from.e2e),
 		ISL: to.isl.Since(from.isl), OSL: to.osl.Since(from.osl),
 	}
 	for i, p := range f.pools {
@@ -106,10 +106,7 @@ const (
 	Draining ReplicaState = "draining" // takes no new requests, and leaves after its last one
 )
 
-// Replicas are all that are not gone, by pool and number.
-func (f *Fleet) Replicas() []Replica { return f.AppendReplicas(nil) }
-
-// AppendReplicas adds Replicas to a slice, for those who look often.
+// AppendReplicas adds to a slice all replicas that are not gone, by pool and number.
 func (f *Fleet) AppendReplicas(to []Replica) []Replica {
 	f.catchUpAll(f.now)
 	names := [...]ReplicaState{starting: Starting, ready: Ready, draining: Draining}

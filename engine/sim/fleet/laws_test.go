@@ -176,10 +176,10 @@ func TestConservation(t *testing.T) {
 func conserved(t *testing.T, seed uint64, f *Fleet) {
 	t.Helper()
 	c := f.tally
-	if n := c.finished + c.rejected + c.lost + c.unfinished + int64(f.InFlight()); n != c.offered || f.inFlight.value != int64(f.InFlight()) {
+	if n := c.finished + c.rejected + c.lost + c.unfinished + int64(f.flights.n); n != c.offered || f.inFlight.value != int64(f.flights.n) {
 		t.Fatalf("seed %d: %d requests offered, %d accounted for", seed, c.offered, n)
 	}
-	shown, keeps := f.Replicas(), map[*replica]int{}
+	shown, keeps := f.AppendReplicas(nil), map[*replica]int{}
 	for i := range f.flights.slots {
 		if x := &f.flights.slots[i]; x.live && x.holder != nil {
 			keeps[x.holder]++

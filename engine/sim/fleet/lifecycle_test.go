@@ -131,7 +131,7 @@ func TestScalingByHand(t *testing.T) {
 	scale(3, 20*s)                                  // two more, ready at 30 s
 	scale(2, 29*s)                                  // one of them goes at once: 9 s
 	scale(0, 31*s)                                  // the idle one goes: 11 s; the other drains until 35 s: 30 s
-	if got := f.Replicas(); len(got) != 1 || got[0] != (Replica{Number: 0, Role: engine.RoleAggregated, State: Draining, Requests: 1, Running: 1, KVUse: 0.01}) {
+	if got := f.AppendReplicas(nil); len(got) != 1 || got[0] != (Replica{Number: 0, Role: engine.RoleAggregated, State: Draining, Requests: 1, Running: 1, KVUse: 0.01}) {
 		t.Errorf("replicas %+v", got)
 	}
 	if err := f.Finish(Forever); err != nil {
@@ -198,7 +198,7 @@ func TestCostIsIndependentOfOSL(t *testing.T) {
 	}
 	instants := 0
 	offerAll(t, f, Request{ISL: 100, OSL: 1_000_000})
-	for f.InFlight() > 0 {
+	for f.flights.n > 0 {
 		f.instant(f.nextInstant())
 		instants++
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,7 +9,7 @@ import (
 
 // TestLoadsFindTheLeast: as a look at all replicas does, the first of equals.
 func TestLoadsFindTheLeast(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		ready := make([]*replica, rapid.IntRange(1, 40).Draw(t, "replicas"))
 		for i := range ready {
 			ready[i] = &replica{load: rapid.IntRange(0, 3).Draw(t, "load")}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 )
 
@@ -69,8 +70,8 @@ func TestOverload(t *testing.T) {
 			if err == nil {
 				return
 			}
-			if err.InFlight != c.most || f.InFlight() != c.most {
-				t.Errorf("%d in flight, the fleet has %d, want %d", err.InFlight, f.InFlight(), c.most)
+			if err.InFlight != c.most || f.flights.n != c.most {
+				t.Errorf("%d in flight, the fleet has %d, want %d", err.InFlight, f.flights.n, c.most)
 			}
 			if math.Abs(err.OfferedPerSecond()-c.offered) > 0.05*c.offered || math.Abs(err.ServedPerSecond()-c.served) > 0.05*c.served {
 				t.Errorf("offered %v/s, served %v/s, want %v and %v", err.OfferedPerSecond(), err.ServedPerSecond(), c.offered, c.served)
@@ -90,7 +91,7 @@ func TestOverload(t *testing.T) {
 // leaves the fleet as it was.
 func TestOverloadLaws(t *testing.T) {
 	refused := 0
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		most, left := rapid.IntRange(1, 20).Draw(t, "most"), 0
 		f := clerks(t, rapid.IntRange(1, 3).Draw(t, "replicas"), most, func(Outcome) { left++ })
 		var at, since engine.Picoseconds
@@ -100,7 +101,7 @@ func TestOverloadLaws(t *testing.T) {
 			if err := f.Advance(at); err != nil {
 				t.Fatal(err)
 			}
-			n := f.InFlight()
+			n := f.flights.n
 			if n == most/2 {
 				since, cameThen, leftThen = at, came, left
 			}
@@ -123,8 +124,8 @@ func TestOverloadLaws(t *testing.T) {
 			if over.Offered != int64(came-cameThen) || over.Served != int64(left-leftThen) {
 				t.Errorf("%+v: want %d offered and %d served", over, came-cameThen, left-leftThen)
 			}
-			if f.InFlight() != n {
-				t.Errorf("%d in flight after a refusal, %d before", f.InFlight(), n)
+			if f.flights.n != n {
+				t.Errorf("%d in flight after a refusal, %d before", f.flights.n, n)
 			}
 		}
 		if err := f.Finish(Forever); err != nil {

@@ -48,6 +48,8 @@ type Report struct {
 // Attainment is the share of requests that met the SLA, from 0 to 1; 0 of none.
 // A request meets it by its own TTFT and its own mean ITL (TPOT). Rejected and
 // lost requests miss it, and unfinished ones; those in flight do not count yet.
+// Where the SLA's ITL is of gaps, ITL is the share of gaps that met it, and Both is
+// of requests all the same.
 type Attainment struct {
 	Requests        int64
 	TTFT, ITL, Both float64
@@ -98,6 +100,9 @@ func (f *Fleet) Report() Report {
 		Attainment: t.attainment(int64(f.flights.n)),
 		Series:     f.bins(),
 		Scales:     append([]ScaleEvent(nil), f.scales...),
+	}
+	if n := float64(r.ITL.Count()); f.sla.ITLOf == profile.OfGap && f.sla.ITL > 0 && n > 0 {
+		r.Attainment.ITL = 1 - r.ITL.Above(int64(engine.FromDuration(f.sla.ITL)))/n
 	}
 	if s := f.now.Seconds(); s > 0 {
 		r.Requests, r.Tokens = float64(t.finished)/s, float64(t.tokens)/s

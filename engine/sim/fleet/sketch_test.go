@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"plimsoll/engine/enginetest"
 	"reflect"
 	"slices"
 	"testing"
@@ -84,7 +85,7 @@ func TestBucketsTile(t *testing.T) {
 }
 
 func TestAddRunIsManyAdds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var run, one Sketch
 		for range rapid.IntRange(1, 4).Draw(t, "runs") {
 			n := rapid.Int64Range(0, 400).Draw(t, "n")
@@ -107,7 +108,7 @@ func TestAddRunIsManyAdds(t *testing.T) {
 }
 
 func TestMergeIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		var parts [3]Sketch
 		var all Sketch
 		for i := range parts {

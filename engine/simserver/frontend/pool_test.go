@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 func ready(role engine.Role, names ...string) []Worker {
@@ -54,7 +55,7 @@ func TestTiesGoRound(t *testing.T) {
 // Whatever happens, a place is at the least loaded worker that takes requests,
 // counts never disagree with a plain tally, and nobody waits where there is room.
 func TestLeastLoaded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		concurrency := rapid.IntRange(1, 3).Draw(t, "concurrency")
 		role := rapid.SampledFrom([]engine.Role{engine.RoleAggregated, engine.RolePrefill}).Draw(t, "role")
 		all := ready(role, "a", "b", "c", "d")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 )
 
@@ -99,7 +100,7 @@ func TestStateOfAPool(t *testing.T) {
 
 // What holds for whatever pods there are.
 func TestLawsOfAPool(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		words := []string{"ready", "unplaced", "stops", "crashes", "Succeeded", "Failed"}
 		var pods []pod
 		for i := range rapid.IntRange(0, 12).Draw(t, "pods") {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/google/renameio/v2"
+
+	"plimsoll/engine"
 )
 
 // maxDocument bounds a state file: ten thousand workers stay below it.
@@ -53,7 +55,7 @@ func parseDocument(text []byte) (*document, error) {
 	}
 	d := &document{entries: map[string]*entry{}, text: text}
 	if err := json.Unmarshal(text, &d.top); err != nil {
-		return nil, fmt.Errorf("not a JSON object: %w", err)
+		return nil, fmt.Errorf("not a JSON object: %w", engine.PlainJSON("the file", err))
 	}
 	if d.top == nil {
 		return nil, errors.New("not a JSON object: null")
@@ -94,17 +96,18 @@ func (d *document) bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// write replaces the file at path, whole and synced, unless nothing changed.
+// write replaces the file at path, whole and synced, unless nothing changed. It is
+// the user's own then, whoever might read it before.
 func (d *document) write(path string) error {
 	text, err := d.bytes()
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if bytes.Equal(text, d.text) {
-		return nil
+		return tighten(path)
 	}
 	dir := filepath.Dir(path)
-	if err := renameio.WriteFile(path, text, 0o644, renameio.WithTempDir(dir), renameio.WithExistingPermissions()); err != nil {
+	if err := replace(path, text); err != nil {
 		return fmt.Errorf("writing %s: %w", path, stateDirError(err))
 	}
 	d.text = text
@@ -113,6 +116,19 @@ func (d *document) write(path string) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return errors.Join(folder.Sync(), folder.Close()) // so that the new name survives a power failure
+}
+
+// replace makes text the file at path. renameio.WriteFile would keep the mode that
+// the file had.
+func replace(path string, text []byte) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(privateFile))
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		return errors.Join(err, f.Cleanup())
+	}
+	return f.CloseAtomicallyReplace()
 }
 
 // base is the first entry of a pool, made where there is none.

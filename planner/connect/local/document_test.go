@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"plimsoll/engine/enginetest"
 	"reflect"
 	"slices"
 	"strings"
@@ -222,7 +223,7 @@ func FuzzDocument(f *testing.F) {
 
 // A pool's names are its own, whatever their number, and never another pool's.
 func TestNames(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		base := rapid.StringMatching(`[a-z][a-z_]{0,8}[a-z]`).Draw(t, "base")
 		d := &document{top: object{}, entries: map[string]*entry{}}
 		given := map[string]bool{}

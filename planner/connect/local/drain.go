@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plimsoll/engine"
 	"plimsoll/engine/process"
 )
 
@@ -78,7 +79,7 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 	case over && seen && !s.known:
 		return wait("process %d has not ended %v after TERM, and whether it serves cannot be told (%v): it is not killed; where it has no requests, kill it by hand", o.PID, r.now.Sub(o.TermAt).Round(time.Second), s.why)
 	case seen && s.known && !idle:
-		return wait("%d requests", s.requests)
+		return wait("%s", engine.Count(s.requests, "request"))
 	default:
 		return wait("ends")
 	}
@@ -107,7 +108,7 @@ func (r *turn) due(name string, e *entry, s sight, seen, unserved bool) step {
 	case !s.known:
 		return wait("whether it serves cannot be told: %v", s.why)
 	case s.requests > 0:
-		return wait("%d requests", s.requests)
+		return wait("%s", engine.Count(s.requests, "request"))
 	default:
 		term.why = "it is idle"
 		return term

@@ -49,7 +49,7 @@ func TestNoKillWhileRequestsRun(t *testing.T) {
 	f.scale(0)
 	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
 	f.still(func(s planner.State) bool {
-		return s.Pools[0].Draining == 1 && strings.Contains(s.Trouble, "1 requests")
+		return s.Pools[0].Draining == 1 && strings.Contains(s.Trouble, "1 request")
 	})
 	finish(t, file, answer)
 	f.settled(0)

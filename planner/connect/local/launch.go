@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/process"
+	"plimsoll/engine/redact"
 )
 
 // portTries is how often a start is tried again with another port, which
@@ -75,8 +76,8 @@ func (r *turn) place(p Pool) (launch, error) {
 	if l.spec, err = r.spec(l, gpus, port); err != nil {
 		return launch{}, err
 	}
-	e := r.doc.base(name, p.Template.Argv)
-	e.occupy(name, quote(l.spec.Argv), gpus)
+	e := r.doc.base(name, p.Template.String())
+	e.occupy(name, quote(redact.Words(l.spec.Argv)), gpus)
 	o := e.own
 	e.own = record{
 		Role: p.Config.Role, State: Starting, Boot: r.self.Boot, Host: r.host, Port: port, URL: urlOf(port), Log: l.spec.LogPath,
@@ -138,7 +139,7 @@ func (r *turn) start(ctx context.Context, l launch, e *entry) (p *process.Proces
 			return nil, h, err
 		}
 		e.own.Port, e.own.URL = port, urlOf(port)
-		e.occupy(l.name, quote(l.spec.Argv), e.gpus)
+		e.occupy(l.name, quote(redact.Words(l.spec.Argv)), e.gpus)
 	}
 	if err != nil {
 		return nil, h, err

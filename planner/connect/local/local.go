@@ -20,6 +20,11 @@
 // that says that it is idle; metrics that cannot be read do not mean that. A
 // worker that never was ready has nothing to finish and is killed after 30 s.
 //
+// The state file holds command lines without credentials (engine/redact): workers
+// are known by their process, and a later run starts further ones by its own
+// templates. Nobody but the user may read it, nor the workers' logs, which are
+// written by the workers themselves.
+//
 // It works on Linux. Other systems do not tell when a process started; there New
 // refuses (process.ErrNoHandles). A worker's descendants are seen as long as they
 // stay in its session. Planners of several namespaces on one machine do not know
@@ -28,6 +33,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -36,6 +42,7 @@ import (
 	"time"
 
 	"plimsoll/engine/process"
+	"plimsoll/engine/redact"
 	"plimsoll/planner"
 )
 
@@ -48,6 +55,8 @@ type Target struct {
 	self   process.Handle
 	host   string
 	client *http.Client
+	// secrets are those that the templates hold and those of Options.
+	secrets redact.Values
 
 	mu      sync.Mutex // one turn at a time; guards all below
 	adopted bool       // what earlier runs left was looked at
@@ -70,8 +79,13 @@ func New(o Options) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local workers: %w", err)
 	}
+	known := slices.Clone(o.Secrets)
+	for _, p := range o.Pools {
+		known = append(known, p.Template.Secrets()...)
+	}
 	return &Target{
-		opts: o, self: self, host: host, client: probeClient(),
+		secrets: redact.Of(known...),
+		opts:    o, self: self, host: host, client: probeClient(),
 		started: map[string]*process.Process{}, stuck: map[string]string{},
 	}, nil
 }
@@ -91,7 +105,7 @@ func (t *Target) Scale(ctx context.Context, want planner.Replicas, reason string
 	_, err := t.turn(ctx, nil, func(d *document) {
 		for _, p := range t.opts.Pools {
 			n := want.Of(p.Config.Role)
-			if b := d.base(t.opts.base(p), p.Template.Argv); b.own.Want == nil || *b.own.Want != n {
+			if b := d.base(t.opts.base(p), p.Template.String()); b.own.Want == nil || *b.own.Want != n {
 				b.own.Want = &n
 				t.note("%s: %d wanted: %s", p.Component, n, reason)
 			}
@@ -181,6 +195,9 @@ func (t *Target) own() (err error) {
 func (t *Target) adopt(d *document) {
 	for _, name := range d.names() {
 		e := d.entries[name]
+		if e.ours() {
+			t.clean(e)
+		}
 		if e.own.State == "" || !e.own.handle().Leads() {
 			continue
 		}
@@ -195,9 +212,18 @@ func (t *Target) adopt(d *document) {
 	}
 }
 
+// clean takes out what earlier versions wrote down.
+func (t *Target) clean(e *entry) {
+	var cmd string
+	if json.Unmarshal(e.rest[keyCmd], &cmd) == nil {
+		e.rest[keyCmd] = encode(t.secrets.Clean(cmd))
+	}
+	e.own.Failure = t.secrets.Text(e.own.Failure)
+}
+
 func (t *Target) note(format string, args ...any) {
 	if t.opts.Log != nil {
-		t.opts.Log(format, args...)
+		t.opts.Log("%s", t.secrets.Text(fmt.Sprintf(format, args...)))
 	}
 }
 

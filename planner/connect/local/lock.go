@@ -62,13 +62,32 @@ func lockOwner(path string) (*os.File, error) {
 	return f, nil
 }
 
+// The state file, its locks and their folder are the user's own.
+const (
+	privateFile = 0o600
+	privateDir  = 0o700
+)
+
+// tighten takes a file's rights from everybody else; one that is not ours stays as
+// its owner has it.
+func tighten(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&^privateFile == 0 {
+		return err
+	}
+	if err := os.Chmod(path, privateFile); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
 // flock opens and locks the file at path, or fails with EWOULDBLOCK.
 func flock(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), privateDir); err != nil {
 		return nil, stateDirError(err)
 	}
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, privateFile)
 		if err != nil {
 			return nil, stateDirError(err)
 		}

@@ -153,7 +153,7 @@ func options(dir, mode string) local.Options {
 		Path: filepath.Join(dir, "state", "dynamo.json"), Namespace: "dynamo",
 		Pools:  []local.Pool{pool(engine.RoleDecode, "VllmDecodeWorker", mode, 1, dir)},
 		GPUs:   []string{"0", "1", "2", "3", "4", "5", "6", "7"},
-		Settle: time.Millisecond, Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Every: 10 * time.Millisecond,
+		Settle: time.Millisecond, Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Every: 30 * time.Millisecond,
 	}
 }
 
@@ -329,7 +329,7 @@ func workers(dir string) []int {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
 		if ok() {
 			return
 		}

@@ -48,6 +48,10 @@ type Options struct {
 	MaxBackoff time.Duration // 0: 5 min; what was ready for longer begins with Backoff again
 	Every      time.Duration // Run's interval; 0: 1 s
 
+	// Secrets are credentials that workers take from the environment: what is written
+	// down and logged does not hold them, nor those in a template.
+	Secrets []string
+
 	Leases Leases                           // nil: leases that are recorded are not revoked
 	Log    func(format string, args ...any) // what was done and why; it calls no method of the Target; nil: none
 }

@@ -167,7 +167,7 @@ func TestNeverMoreGPUsThanThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := f.until("two decode workers", func(p planner.PoolState) bool { return p.Ready == 2 })
-	if p, _ := s.Pool(engine.RoleDecode); p.Starting != 2 || p.Pending != 2 || !strings.Contains(s.Trouble, "2 Decode wait for 1 GPUs each") {
+	if p, _ := s.Pool(engine.RoleDecode); p.Starting != 2 || p.Pending != 2 || !strings.Contains(s.Trouble, "2 Decode wait for 1 GPU each") {
 		t.Errorf("%+v, %s", p, s.Trouble)
 	}
 	eventually(t, "a prefill worker", func() bool { p, _ := f.state().Pool(engine.RolePrefill); return p.Ready == 1 })

@@ -140,6 +140,7 @@ func (r *turn) died(name string, e *entry) {
 // fail notes the failure of a pool's worker and puts the next start off: twice
 // as long as the last time, unless this one was ready for long.
 func (r *turn) fail(name string, ready time.Time, how string) {
+	how = r.secrets.Text(how) // it is written down, too
 	r.note("%s", how)
 	base, _ := split(name)
 	b := r.doc.entries[base]

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/process"
 	"plimsoll/planner"
 )
@@ -83,7 +84,7 @@ func (t *Target) viewPool(d *document, p Pool, taken *[]string, r *report) plann
 		*taken = slices.Concat(*taken, gpus)
 	}
 	if s.Pending > 0 {
-		r.add(true, "%d %s wait for %d GPUs each", s.Pending, p.Component, s.GPUs)
+		r.add(true, "%d %s wait for %s each", s.Pending, p.Component, engine.Count(s.GPUs, "GPU"))
 	}
 	if missing > s.Pending {
 		r.add(failing, "%d %s are to be started%s", missing-s.Pending, p.Component, setback(own))

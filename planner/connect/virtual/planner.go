@@ -27,6 +27,10 @@ type PlannerOptions struct {
 // ErrPending is when the last decision was not carried out yet.
 var ErrPending = errors.New("the last decision is not acknowledged")
 
+// ErrVanished is when a decision that this planner has written or read is not in etcd
+// any more. It stays unknown until its keys are back.
+var ErrVanished = errors.New("the last decision is not in etcd any more")
+
 // Planner is the side that decides: it implements planner.Target.
 type Planner struct {
 	store
@@ -60,6 +64,14 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 	return &Planner{store: s, aggregated: o.Aggregated, maxWait: o.MaxWait, log: o.Log, scaled: Decision{ID: None}}, nil
 }
 
+// known fails with ErrVanished where r lacks what this planner knows to have been there.
+func (p *Planner) known(r record) error {
+	if p.seen == nil || !p.seen.vanished(r) {
+		return nil
+	}
+	return fmt.Errorf("reading %s from etcd: %w: it was %v; hint: put the keys back, or begin anew with a planner that has no state file", p.prefix, ErrVanished, p.seen.Decision)
+}
+
 // State implements planner.Target. What runs is not in etcd: replicas count as
 // ready once their decision is acknowledged, or its time is over.
 func (p *Planner) State(ctx context.Context) (planner.State, error) {
@@ -69,6 +81,9 @@ func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.known(r); err != nil {
+		return planner.State{}, err
+	}
 	p.see(r)
 	var s planner.State
 	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
@@ -97,7 +112,7 @@ func pool(role planner.Role, want, scaled int, scaledID int64) planner.PoolState
 	if scaledID == None {
 		have = max(0, want)
 	}
-	s := planner.PoolState{Role: role, Name: string(role), Want: want, Ready: min(have, max(0, want))}
+	s := planner.PoolState{Role: role, Name: string(role), Want: want, NoRecord: want == None, Ready: min(have, max(0, want))}
 	s.Starting, s.Draining = max(0, want-have), max(0, have-max(0, want))
 	return s
 }
@@ -112,8 +127,8 @@ func (p *Planner) see(r record) {
 
 // Scale implements planner.Target: it writes a decision, unless the last one
 // asks for the same. It refuses with ErrPending while the last one is not
-// acknowledged and its time not over, and with ErrConflict where somebody wrote
-// a decision since State.
+// acknowledged and its time not over, with ErrConflict where somebody wrote
+// a decision since State, and with ErrVanished where the last one is gone.
 func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason string) error {
 	r, _, err := p.read(ctx)
 	if err != nil {
@@ -121,6 +136,9 @@ func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason strin
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.known(r); err != nil {
+		return fmt.Errorf("asking for %v: %w", want, err)
+	}
 	d, needed := r.next(p.counts(want))
 	if !needed {
 		p.log.Info(fmt.Sprintf("No scaling needed (prefill=%d, decode=%d)", d.Prefill, d.Decode))

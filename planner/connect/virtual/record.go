@@ -144,6 +144,13 @@ func (r record) sameDecision(o record) bool {
 	return r.prefill == o.prefill && r.decode == o.decode && r.id == o.id
 }
 
+// vanished reports whether a key of a decision that was there in r is not in now. etcd
+// lost it, or somebody removed it: what was asked for is not known any more.
+func (r record) vanished(now record) bool {
+	gone := func(was, is int64) bool { return was > 0 && is == 0 }
+	return gone(r.prefill, now.prefill) || gone(r.decode, now.decode) || gone(r.id, now.id)
+}
+
 // next is the decision that asks for these counts, None for what is not to be
 // touched; needed is false where the last one does already.
 //

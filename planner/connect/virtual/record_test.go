@@ -1,6 +1,8 @@
 package virtual
 
 import (
+	"errors"
+	"plimsoll/engine/enginetest"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,7 +143,7 @@ func TestNext(t *testing.T) {
 // Whatever was there: what is written asks for what is wanted, is new to
 // whoever acknowledged anything before, and is not written twice.
 func TestLawsOfNext(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(None, 5)
 		id := rapid.Int64Range(None, 9)
 		revision := rapid.Int64Range(0, 4)
@@ -168,6 +170,40 @@ func TestLawsOfNext(t *testing.T) {
 			t.Fatalf("asked for again, %v is written twice", d)
 		}
 	})
+}
+
+// A decision that was there and is not there any more is not known; one that was never
+// made, or was made again, is no loss.
+func TestDecisionThatVanished(t *testing.T) {
+	whole := record{Status: Status{Decision{4, 2, 3}, 3}, prefill: 9, decode: 9, id: 9, scaled: 10}
+	without := func(change func(*record)) record {
+		r := whole
+		change(&r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		was, now record
+		want     bool
+	}{
+		"nothing yet":            {record{}, record{}, false},
+		"the first":              {record{}, whole, false},
+		"the same":               {whole, whole, false},
+		"a later one":            {whole, without(func(r *record) { r.prefill, r.id = 12, 12 }), false},
+		"restored from a backup": {whole, without(func(r *record) { r.prefill, r.decode, r.id = 2, 2, 2 }), false},
+		"the acknowledgement":    {whole, without(func(r *record) { r.scaled = 0 }), false},
+		"all keys":               {whole, record{}, true},
+		"prefill":                {whole, without(func(r *record) { r.prefill = 0 }), true},
+		"decode":                 {whole, without(func(r *record) { r.decode = 0 }), true},
+		"the ID":                 {whole, without(func(r *record) { r.id = 0 }), true},
+	} {
+		if c.was.vanished(c.now) != c.want {
+			t.Errorf("%s: %v, want %v", name, !c.want, c.want)
+		}
+		p := Planner{seen: &c.was}
+		if err := p.known(c.now); errors.Is(err, ErrVanished) != c.want {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
 }
 
 func FuzzReadRecord(f *testing.F) {

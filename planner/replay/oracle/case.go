@@ -78,15 +78,6 @@ func (c Case) keep() int {
 // gpus are those of one replica of a pool.
 func (c Case) gpus(pool int) int { return max(1, c.Fleet.Pools[pool].GPUs) }
 
-// startUp is the least time that starting a replica of a pool takes.
-func (c Case) startUp(pool int) engine.Picoseconds {
-	p := c.Fleet.Pools[pool]
-	if p.StartUpSpread == 0 {
-		return p.StartUp
-	}
-	return engine.Picoseconds(float64(p.StartUp) * (1 - p.StartUpSpread) * (1 - slack))
-}
-
 // Check says what is wrong with c; the fleet's own faults come from its New.
 func (c Case) Check() error {
 	var errs []error
@@ -117,21 +108,4 @@ func (c Case) Check() error {
 		before = r.At
 	}
 	return errors.Join(errs...)
-}
-
-// allows reports whether a schedule keeps bounds and budget.
-func (c Case) allows(s Schedule) bool {
-	for b := range c.Bins {
-		gpus := 0
-		for i, n := range s {
-			if n[b] < c.Bounds[i].Min || n[b] > c.Bounds[i].Max {
-				return false
-			}
-			gpus += n[b] * c.gpus(i)
-		}
-		if c.Budget > 0 && gpus > c.Budget {
-			return false
-		}
-	}
-	return true
 }

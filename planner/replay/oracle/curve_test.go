@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"plimsoll/engine/enginetest"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,7 +9,7 @@ import (
 
 // A curve is concave and nowhere above the values; concave values stay as they are.
 func TestConcaveIsBelowItsValues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
 		at, values := make([]int, n), make([]float64, n)
 		slope := 50.0

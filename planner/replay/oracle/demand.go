@@ -1,10 +1,79 @@
 package oracle
 
 import (
+	"fmt"
 	"math"
 
 	"plimsoll/engine"
 )
+
+// tariffs are the best of each pool's.
+func (c Case) tariffs() ([]tariff, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	var out []tariff
+	low, high := c.contexts()
+	for i, p := range c.Fleet.Pools {
+		m, err := machineOf(p)
+		if err != nil {
+			return nil, fmt.Errorf("pool %d: %w", i+1, err)
+		}
+		s := shopper{machine: &m, of: c.sample(), pool: i, low: low, high: high}
+		out = append(out, newTariff(&m, m.prices(s.best(), nodes(low, high, manyNodes), tolerance), c, i, low, high))
+	}
+	return out, nil
+}
+
+// contexts are the least and the greatest that any request decodes at.
+func (c Case) contexts() (low, high int) {
+	low = math.MaxInt
+	for _, r := range c.Requests {
+		if r.OSL > 1 {
+			low, high = min(low, r.ISL+1), max(high, r.ISL+r.OSL-1)
+		}
+	}
+	if high == 0 {
+		return 1, 1
+	}
+	return low, high
+}
+
+// How many contexts decode tokens are priced at, to try prices and to use them.
+const (
+	fewNodes  = 8
+	manyNodes = 24
+)
+
+// nodes are contexts from low to high in equal ratios, multiples of 64, at which
+// profiles are read, but for the first.
+func nodes(low, high, n int) []int {
+	const grid = 64
+	out := []int{low / grid * grid}
+	ratio := math.Pow(float64(high)/float64(low), 1/float64(n))
+	for i := 1; i <= n; i++ {
+		c := int(math.Ceil(float64(low)*math.Pow(ratio, float64(i))/grid)) * grid
+		if c > out[len(out)-1] {
+			out = append(out, c)
+		}
+	}
+	if last := (high + grid - 1) / grid * grid; last > out[len(out)-1] {
+		out = append(out, last)
+	}
+	return out
+}
+
+// sample is the case with evenly spread requests only: enough to choose prices by.
+func (c Case) sample() Case {
+	const enough = 4000
+	every := max(1, len(c.Requests)/enough)
+	some := c.Requests[:0:0]
+	for i := 0; i < len(c.Requests); i += every {
+		some = append(some, c.Requests[i])
+	}
+	c.Requests = some
+	return c
+}
 
 // demand is how many engines of each pool would do for each bin if they were used
 // as well as prices say: demand[pool][bin].

@@ -22,8 +22,8 @@ type machine struct {
 	block     int
 }
 
-// machineOf reads a pool; the error says that the timer is not one that the bound
-// is proved for.
+// machineOf reads a pool; the error says that the timer is not one that prices hold
+// for.
 func machineOf(p fleet.Pool) (machine, error) {
 	e, err := p.Engine.Normal()
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *machine) leastPair() float64 {
 	return max(0, least)
 }
 
-// deepest is how much less a step may take for more and still be bounded; what
+// deepest is how much less a step may take for more and still be priced; what
 // noise of measurements does to a profile is a few percent.
 const deepest = 0.15
 
@@ -123,7 +123,7 @@ func (m *machine) fall() (float64, error) {
 				continue
 			}
 			if most = max(most, 1-u/t); most > deepest && err == nil {
-				err = fmt.Errorf("a step of the %s engines with %+v takes %.0f ps, one with %+v takes %.0f ps: nothing is proved for engines that take so much less for more, as those with data-parallel attention may",
+				err = fmt.Errorf("a step of the %s engines with %+v takes %.0f ps, one with %+v takes %.0f ps: prices do not hold for engines that take so much less for more, as those with data-parallel attention may",
 					m.role, b, t, more, u)
 			}
 		}

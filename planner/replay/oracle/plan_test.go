@@ -41,12 +41,9 @@ func TestPlanStartsBeforeTheNeed(t *testing.T) {
 	if s[15] != 1 || s[22] < 4 || s[45] != 1 {
 		t.Errorf("plan %v: want 1 replica until about 40 s, 5 or so from then to 70 s, and 1 again", s)
 	}
-	f, err := Bound(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Outcome.GPUHours > 1.25*f.GPUHours {
-		t.Errorf("the plan takes %v GPU s, %v are proved", 3600*p.Outcome.GPUHours, 3600*f.GPUHours)
+	// One replica for 100 s, and four more for 20 s, that start in 10 s each.
+	if got := 3600 * p.Outcome.GPUHours; got > 1.1*220 {
+		t.Errorf("the plan takes %v GPU s, want 220 or so", got)
 	}
 }
 
@@ -108,19 +105,8 @@ func TestCheck(t *testing.T) {
 		if c.Check() == nil {
 			t.Errorf("%s: no complaint", name)
 		}
-		if _, err := Bound(c); err == nil {
-			t.Errorf("%s: a bound was given", name)
-		}
 		if _, err := Plan(c, c.Simulate, 1); err == nil {
 			t.Errorf("%s: a plan was given", name)
 		}
-	}
-}
-
-// So many schedules are not tried.
-func TestExhaustiveRefusesLargeCases(t *testing.T) {
-	c := burst(0)
-	if _, err := Exhaustive(c, c.Simulate); err == nil {
-		t.Error("20⁵⁰ schedules were tried")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
 )
 
@@ -14,7 +15,7 @@ import (
 // step's time.
 func TestNoStepIsCheaperThanItsPieces(t *testing.T) {
 	pools := map[string]fleet.Pool{"model": llama8B(t, engine.RoleAggregated, 0), "profile": measured(t, engine.RoleAggregated)}
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		pool, ok := pools[rapid.SampledFrom([]string{"model", "profile", "small"}).Draw(t, "engine")]
 		if !ok {
 			pool = smallPool(t, engine.RoleAggregated)

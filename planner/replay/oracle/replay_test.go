@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
 	"plimsoll/planner/replay"
@@ -16,7 +17,7 @@ import (
 
 // A schedule takes as much here as where policies are replayed.
 func TestSimulateIsRunSchedule(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	enginetest.Check(t, func(t *rapid.T) {
 		c := smallCase(t)
 		if c.Fleet.SLA.ITL == 0 {
 			c.Fleet.SLA.ITL = time.Second

@@ -2,12 +2,13 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"plimsoll/engine"
 )
 
 // shopper looks for the prices of one pool at which its kept requests cost the
-// most: any prices are a bound, the dearest are the best one.
+// most: those say best how many engines they need.
 type shopper struct {
 	*machine
 	of        Case
@@ -77,4 +78,14 @@ func golden(low, high float64, tries int, try func(float64) float64) {
 			fa = try(a)
 		}
 	}
+}
+
+// cheapest is the sum of the k least.
+func cheapest(costs []float64, k int) float64 {
+	slices.Sort(costs)
+	sum := 0.0
+	for _, x := range costs[:k] {
+		sum += x
+	}
+	return sum
 }

@@ -123,3 +123,20 @@ func caseOf(pools []fleet.Pool, requests []fleet.Request, every, end engine.Pico
 	}
 	return c
 }
+
+// steady is an engine of one prompt a step, without anything hidden.
+func steady(every engine.Picoseconds) fleet.Pool {
+	return fleet.Pool{
+		Engine: sim.Config{KVBlocks: 64, Limits: engine.Limits{MaxNumSeqs: 4, MaxNumBatchedTokens: 64, BlockSize: 4}},
+		Timer:  affine{token: every / 64}, Replicas: 1,
+	}
+}
+
+// prompts of 64 tokens, one every so often.
+func evenly(every, end engine.Picoseconds) []fleet.Request {
+	var out []fleet.Request
+	for at := engine.Picoseconds(0); at < end; at += every {
+		out = append(out, fleet.Request{At: at, ISL: 64, OSL: 1})
+	}
+	return out
+}

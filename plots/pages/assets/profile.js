@@ -78,7 +78,7 @@ const card = (phase, e, was, ms) => {
 const recommended = r => [
   r?.rate > 0 ? el("p", {}, `Recommended: ${number(Number(r.rate.toPrecision(4)))} requests/s for each engine`) : "",
   r?.missed && !(r.rate > 0) ? el("p", {}, el("b", {}, "Missed its SLA under load.")) : "",
-  r?.verified ? el("p", {}, "In verification: " + r.verified) : "",
+  r?.verified ? el("p", {}, "In verification: " + r.verified + (r.under_load ? "; " + r.under_load : "")) : "",
 ];
 
 // costCard is the cost of the picks, at what load, and against the profile's.

@@ -16,8 +16,7 @@ const scatter = (box, data) => {
     el("label", { class: "choice" }, even, " the same room for each percent (else for each nine)")));
 
   // words is what a mark says.
-  const words = p => `${p.name}: ${figure(p.attained, 100)} % attained, ${figure(p.gpu_hours)} GPU-hours` +
-    (data.bound ? `, ${round(p.gpu_hours.mean / data.bound.mean, 4)} × bound` : "");
+  const words = p => `${p.name}: ${figure(p.attained, 100)} % attained, ${figure(p.gpu_hours)} GPU-hours`;
 
   const front = shown => {
     const online = shown.filter(p => !p.clairvoyant).sort((a, b) => a.gpu_hours.mean - b.gpu_hours.mean || b.attained.mean - a.attained.mean);
@@ -29,7 +28,7 @@ const scatter = (box, data) => {
     const W = Math.max(width, 240), H = Math.min(440, Math.max(300, W * .55)), L = 52, R = 14, T = 12, B = 40;
     const shown = data.policies.filter((_, i) => !hidden.has(i));
     const y = even.checked ? scale(0, 1, H - B, T) : (s => v => s(bend(v)))(scale(0, nines + .5, H - B, T));
-    const most = Math.max(...data.policies.map(p => p.gpu_hours.mean), data.bound?.mean ?? 0) * 1.06 || 1;
+    const most = Math.max(...data.policies.map(p => p.gpu_hours.mean)) * 1.06 || 1;
     const x = scale(0, most, L, W - R);
     const svg = el("svg", { viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": "Attainment of both promises by GPU-hours, one mark for each policy" });
     const shares = even.checked ? [0, .2, .4, .6, .8, 1] : [0, .5, ...Array.from({ length: nines }, (_, k) => 1 - 10 ** -(k + 1)), 1];
@@ -43,8 +42,6 @@ const scatter = (box, data) => {
       el("text", { class: "axis", x: 12, y: (T + H - B) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(T + H - B) / 2})` }, "attained, %"));
     svg.append(el("line", { class: "limit", x1: L, x2: W - R, y1: y(data.target), y2: y(data.target) }),
       el("text", { class: "limit-name", x: L + 4, y: y(data.target) - 5 }, "target " + number(100 * data.target) + " %"));
-    if (data.bound) svg.append(el("line", { class: "limit", x1: x(data.bound.mean), x2: x(data.bound.mean), y1: T, y2: H - B }),
-      el("text", { class: "limit-name", x: x(data.bound.mean) - 5, y: T + 4, "text-anchor": "end", transform: `rotate(-90 ${x(data.bound.mean) - 5} ${T + 4})` }, "bound " + round(data.bound.mean, 4)));
     const edge = front(shown);
     svg.append(el("path", { class: "front", d: edge.map((p, i) => `${i ? "H" + x(p.gpu_hours.mean).toFixed(1) + "V" : "M" + x(p.gpu_hours.mean).toFixed(1) + " "}${y(p.attained.mean).toFixed(1)}`).join("") }));
     marks(svg, shown, x, y, W, H, { L, R, T, B });

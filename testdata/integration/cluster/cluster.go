@@ -7,10 +7,12 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,7 +137,10 @@ func (c *Cluster) startWorkloads(o Options) {
 // certificate.
 func (c *Cluster) connect() {
 	c.await("the API server's certificate", 60*time.Second, func(context.Context) error {
-		_, err := os.Stat(filepath.Join(c.certificates(), certificate))
+		// The key is written last: without it the certificate may be a part of itself,
+		// which nobody would trust.
+		file := filepath.Join(c.certificates(), certificate)
+		_, err := tls.LoadX509KeyPair(file, strings.TrimSuffix(file, ".crt")+".key")
 		return err
 	})
 	c.Kubeconfig = c.KubeconfigOf("")

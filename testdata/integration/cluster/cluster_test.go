@@ -18,6 +18,7 @@ import (
 // A node of eight GPUs has room for four pods of two: the fifth stays Pending
 // until there is another node, as in life.
 func TestDeploymentGetsTheGPUsThatThereAre(t *testing.T) {
+	t.Parallel()
 	const startup = 2 * time.Second
 	c := cluster.Start(t, cluster.Options{Workloads: true, PodStartup: startup})
 	c.AddNode("first", 8)
@@ -40,6 +41,7 @@ func TestDeploymentGetsTheGPUsThatThereAre(t *testing.T) {
 
 // A user other than the administrator may do nothing.
 func TestUsersHaveNoRights(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	config := c.ConfigOf("system:serviceaccount:default:planner")
 	user, err := kubernetes.NewForConfig(config)

@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -13,11 +17,12 @@ import (
 // is stopped and started again would now and then find one of those in its place.
 const first, last = 15_000, 32_000
 
-// given are the ports of this process' tests, none of which is given twice: tests
-// that run beside each other listen some time after they ask.
+// given are the locked files of the ports that this process gave, one for each. Tests
+// listen some time after they ask, and other processes ask meanwhile: a lock lasts as
+// long as its process, and nobody else gets the port.
 var given struct {
 	mu    sync.Mutex
-	ports map[int]bool
+	files []*os.File
 }
 
 // Address is a free one of 127.0.0.1, another at each call.
@@ -25,7 +30,7 @@ func Address(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := first + rand.IntN(last-first) //nolint:gosec // any will do
-		if address := fmt.Sprintf("127.0.0.1:%d", port); isNew(port) && isFree(t, address) {
+		if address := fmt.Sprintf("127.0.0.1:%d", port); isNew(t, port) && isFree(t, address) {
 			return address
 		}
 	}
@@ -33,16 +38,24 @@ func Address(t testing.TB) string {
 	return ""
 }
 
-func isNew(port int) bool {
-	given.mu.Lock()
-	defer given.mu.Unlock()
-	if given.ports[port] {
+// isNew locks the port for this process, and says whether nobody had.
+func isNew(t testing.TB, port int) bool {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "plimsoll-test-ports")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor is small
+		_ = f.Close() // it is another's
 		return false
 	}
-	if given.ports == nil {
-		given.ports = map[int]bool{}
-	}
-	given.ports[port] = true
+	given.mu.Lock()
+	defer given.mu.Unlock()
+	given.files = append(given.files, f)
 	return true
 }
 

@@ -58,6 +58,7 @@ func pool(t *testing.T, on *kubernetes.Target, what string, ok func(planner.Pool
 // Upstream's planner waited for ever for pods that had no GPUs, and scaled
 // nothing down meanwhile (dynamo#14251).
 func TestPendingPodsKeepNobodyFromScalingDown(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true, PodStartup: time.Second})
 	c.AddNode("eight", 8)
 	create(t, c, engines(1, 2))
@@ -85,6 +86,7 @@ func TestPendingPodsKeepNobodyFromScalingDown(t *testing.T) {
 
 // Pods that a quota keeps from being made are as pending as those without a node.
 func TestQuotaIsSeen(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true})
 	c.AddNode("eight", 8)
 	hard := corev1.ResourceList{"requests.nvidia.com/gpu": resource.MustParse("4")}
@@ -98,6 +100,15 @@ func TestQuotaIsSeen(t *testing.T) {
 	if _, err := c.Client.CoreV1().ResourceQuotas(namespace).UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	large := corev1.Container{Name: "large", Image: "engine", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("5")}}}
+	eventually(t, "the quota counts", func(ctx context.Context) error { // the API server's admission reads it from a cache
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Spec: corev1.PodSpec{Containers: []corev1.Container{large}}}
+		_, err := c.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+			return fmt.Errorf("a pod beyond the quota: error is %w", err)
+		}
+		return nil
+	})
 	create(t, c, engines(3, 2))
 	on := target(t, granted(t, c, aggregated()), aggregated())
 	s := pool(t, on, "one is refused", func(p planner.PoolState) bool { return p.Ready == 2 && p.Pending == 1 })
@@ -110,6 +121,7 @@ func TestQuotaIsSeen(t *testing.T) {
 
 // Pods that stop hold their GPUs: they are counted until they are gone.
 func TestDrainingPodsAreCounted(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true})
 	c.AddNode("eight", 8)
 	create(t, c, engines(3, 2))

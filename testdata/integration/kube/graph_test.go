@@ -73,6 +73,7 @@ func replicas(t *testing.T, c *cluster.Cluster, version string) (string, *unstru
 
 // Both versions of Dynamo's API, with the rights of the manifest's Role alone.
 func TestGraphDeployment(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		t.Run(version, func(t *testing.T) {
 			c := withGraph(t, version)
@@ -139,6 +140,7 @@ func events(t *testing.T, c *cluster.Cluster, kind string, want ...string) {
 
 // The adapter is written where there is one, and the deployment is not.
 func TestScalingAdapter(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		t.Run(version, func(t *testing.T) {
 			c := withGraph(t, version)

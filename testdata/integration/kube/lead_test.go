@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,9 +21,11 @@ import (
 
 const (
 	candidate   = "PLIMSOLL_CANDIDATE" // the kubeconfig of a child that is a candidate
-	leaseInTest = 3 * time.Second
+	leaseInTest = 9 * time.Second      // longer than a busy API server takes to answer
 )
 
+// TestMain is a candidate where a test asks for one, and lets tests wait at the same
+// time: each has a control plane of its own, which is busy for little of its time.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(candidate); path != "" {
 		if err := leadForEver(path); err != nil {
@@ -30,6 +33,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -54,26 +61,18 @@ func leadForEver(kubeconfig string) error {
 // The other candidate leads once the Lease of one that was killed has run out,
 // and not before.
 func TestKilledLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	config := granted(t, c, aggregated())
-	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(os.Environ(), candidate+"="+c.KubeconfigOf(planners))
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "leads\n" {
+	child, said := startCandidate(t, c)
+	if line, err := said.ReadString('\n'); line != "leads\n" {
 		t.Fatalf("the child said %q, %v", line, err)
 	}
 	led := make(chan time.Time, 1)
 	finished := lead(t.Context(), config, "other", led)
 	select {
 	case <-led:
-		t.Fatal("two lead")
+		t.Fatal("two lead, or the child could not renew its Lease in time: see its error")
 	case <-time.After(2 * leaseInTest): // the child renews
 	}
 	killed := time.Now()
@@ -90,6 +89,21 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 	case <-time.After(60 * time.Second):
 		t.Fatal("nobody leads")
 	}
+}
+
+// startCandidate starts a candidate in a process of its own.
+func startCandidate(t *testing.T, c *cluster.Cluster) (*exec.Cmd, *bufio.Reader) {
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), candidate+"="+c.KubeconfigOf(planners))
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return child, bufio.NewReader(out)
 }
 
 // lead is a candidate in this process; it works until it may not, and is told
@@ -109,6 +123,7 @@ func lead(ctx context.Context, config *rest.Config, name string, led chan<- time
 // A leader that ends gives the Lease back once its work has returned, and the
 // next one need not wait until it runs out.
 func TestLeaderHandsOver(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	config := granted(t, c, aggregated())
 	long := election("first")
@@ -146,6 +161,7 @@ func TestLeaderHandsOver(t *testing.T) {
 }
 
 func TestWorkThatEndsOrFails(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	config := granted(t, c, aggregated())
 	broken := errors.New("broken")

@@ -34,6 +34,7 @@ func applies(t *testing.T, c *cluster.Cluster, text []byte, options metav1.Apply
 
 // What the program prints is what a cluster takes.
 func TestPrintedManifestsApply(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	dry := metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}
 	for _, target := range [][]string{
@@ -52,6 +53,7 @@ func TestPrintedManifestsApply(t *testing.T) {
 // The two forms of a plan: a Deployment of aggregated engines, and Dynamo's
 // services.
 func TestPrintedPlansApply(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	create(t, c, file(t, "graph-v1alpha1.yaml"))
 	for _, strategy := range []string{"aggregated", "disaggregated"} {

@@ -11,6 +11,7 @@ import (
 // While the API server is away nothing is said of the replicas, in particular
 // not that there are none; what is asked for during its start arrives.
 func TestAPIServerRestarts(t *testing.T) {
+	t.Parallel()
 	c := withGraph(t, "v1alpha1")
 	o := kubernetes.Options{Namespace: namespace, Deployment: "llama"}
 	on := target(t, granted(t, c, o), o)

@@ -21,6 +21,7 @@ import (
 // Each verb of each rule is needed, and the error or the log says which one is
 // missing.
 func TestEveryRightIsNeededAndNamed(t *testing.T) {
+	t.Parallel()
 	c := withGraph(t, "v1alpha1")
 	create(t, c, file(t, "adapter.yaml"))
 	create(t, c, []byte(`

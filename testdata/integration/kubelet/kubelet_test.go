@@ -23,6 +23,7 @@ const namespace = "default"
 
 // What becomes of a pod's process is in its status, in a kubelet's words.
 func TestPodsAreProcesses(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true, Images: map[string][]string{"shell": {"/bin/sh", "-c"}}})
 	c.AddNode("first", 8)
 	tests := map[string]struct {
@@ -118,6 +119,7 @@ func reason(want string) func(*corev1.Pod) error {
 // Engines with one port each, on one machine: ready by their probe, reached
 // through the API server, gone with their pods.
 func TestEnginesServe(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true, Images: map[string][]string{
 		"plimsoll": {os.Getenv("PLIMSOLL")}, "stubborn": {"/bin/sh", "-c", `trap "" TERM; while :; do sleep 0.1; done`},
 	}})
@@ -171,6 +173,7 @@ func follows(t *testing.T, c *cluster.Cluster, name string) {
 
 // A Job's pod has the rights of its account, and is not started twice.
 func TestJobHasItsAccount(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Workloads: true, Images: map[string][]string{"shell": {"/bin/sh", "-c"}}})
 	c.AddNode("first", 0)
 	if _, err := c.Client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "profiler"}}, metav1.CreateOptions{}); err != nil {

@@ -102,7 +102,9 @@ func (f *fleet) look(ctx context.Context) (instant, error) {
 	if err != nil {
 		return now, err
 	}
-	now.pods = len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == "" }))
+	now.pods = len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Spec.NodeName == "" || p.Labels["app.kubernetes.io/instance"] == deployed // a planner takes no GPU
+	}))
 	for _, d := range deployments.Items {
 		switch d.Name {
 		case "prefill":

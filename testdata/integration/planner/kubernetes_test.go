@@ -57,12 +57,10 @@ func followsTheLoad(t *testing.T, on *cluster.Cluster, site *traffic, prometheus
 	if waited := time.Since(fell); waited < 5*time.Second {
 		t.Errorf("it fell after %v, before it was stable", waited)
 	}
-	notes := strings.Join(f.events("Deployment"), "\n")
-	for _, want := range []string{"prefill prefill from 1 to ", "decode decode from 1 to ", "requests/s"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("the Deployments' events lack %q:\n%s", want, notes)
-		}
-	}
+	program.Until(t, 10*time.Second, "events that say why", func() bool {
+		notes := strings.Join(f.events("Deployment"), "\n")
+		return strings.Contains(notes, "prefill prefill from 1 to ") && strings.Contains(notes, "decode decode from 1 to ") && strings.Contains(notes, "requests/s")
+	})
 
 	edited := time.Now()
 	if err := f.set(t.Context(), "decode", 3); err != nil {
@@ -218,9 +216,9 @@ spec:
 	f.until(40*time.Second, "more for more", is(pair{4, 2}))
 	site.set(steady(2), figures)
 	f.until(60*time.Second, "less for less", is(pair{1, 1}))
-	if notes := strings.Join(f.events("DynamoGraphDeployment"), "\n"); !strings.Contains(notes, "prefill prefill from 1 to 4: ") {
-		t.Errorf("the deployment's events are\n%s", notes)
-	}
+	program.Until(t, 10*time.Second, "an event that says why", func() bool {
+		return strings.Contains(strings.Join(f.events("DynamoGraphDeployment"), "\n"), "prefill prefill from 1 to 4: ")
+	})
 	f.kept()
 }
 

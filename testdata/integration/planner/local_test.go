@@ -74,6 +74,19 @@ func prometheus(t *testing.T, targets ...string) string {
 
 func prometheusEvery(t *testing.T, scrape time.Duration, targets ...string) string {
 	t.Helper()
+	return newScraper(t, scrape, targets...).url
+}
+
+// scraper is a Prometheus that can be started again, over the same data.
+type scraper struct {
+	*program.Background
+	t    *testing.T
+	url  string
+	args []string
+}
+
+func newScraper(t *testing.T, scrape time.Duration, targets ...string) *scraper {
+	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := "global: {scrape_interval: " + fmt.Sprint(scrape.Milliseconds()) + "ms}\nscrape_configs: [{job_name: frontend, static_configs: [{targets: ['" + strings.Join(targets, "', '") + "']}]}]\n"
@@ -81,10 +94,15 @@ func prometheusEvery(t *testing.T, scrape time.Duration, targets ...string) stri
 		t.Fatal(err)
 	}
 	addr := free.Address(t)
-	program.StartOther(t, nil, "/usr/bin/prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr)
-	url := "http://" + addr
-	program.Until(t, 30*time.Second, "Prometheus is ready", func() bool { _, err := get(url + "/-/ready"); return err == nil })
-	return url
+	s := &scraper{t: t, url: "http://" + addr, args: []string{"--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", addr}}
+	s.start()
+	return s
+}
+
+func (s *scraper) start() {
+	s.t.Helper()
+	s.Background = program.StartOther(s.t, nil, "/usr/bin/prometheus", s.args...)
+	program.Until(s.t, 30*time.Second, "Prometheus is ready", func() bool { _, err := get(s.url + "/-/ready"); return err == nil })
 }
 
 // profiled is an estimated profile of the engines that are scaled.
@@ -227,5 +245,26 @@ func browse(t *testing.T, url string) {
 	}
 	if strings.Contains(errs.String(), "CONSOLE") {
 		t.Errorf("the page complains: %s", errs.String())
+	}
+}
+
+// The example of Dynamo's planner observes a real Prometheus server without a profile and
+// without a command of workers, and changes nothing.
+func TestWatchesPrometheusAlone(t *testing.T) {
+	t.Parallel()
+	dir, site, f := t.TempDir(), free.Address(t), newTraffic(t, "watched")
+	f.set(steady(brisk), figures)
+	p := program.Start(t, []string{"DYN_LOCAL_STATE_DIR=" + dir + "/workers", "XDG_STATE_HOME=" + dir}, "planner", "serve", "--namespace=watched", "--no-operation",
+		"--log-dir="+dir+"/log", "--backend", "dynamo", "--metrics-namespace", "watched", "--metric-pulling-prometheus-endpoint", prometheusEvery(t, time.Second, f.address),
+		"--adjustment-interval", "5", "--listen", site)
+	program.Until(t, 60*time.Second, "it sees the load", func() bool {
+		body, err := get("http://" + site + "/metrics")
+		return err == nil && strings.Contains(body, "dynamo_planner_observed_requests_per_second{")
+	})
+	if code := p.Stop(); code != 0 {
+		t.Errorf("it ended with %d", code)
+	}
+	if _, err := os.Stat(dir + "/workers"); !os.IsNotExist(err) {
+		t.Errorf("something was written for workers: %v", err)
 	}
 }

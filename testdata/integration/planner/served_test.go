@@ -36,6 +36,7 @@ type event struct {
 	Observation struct {
 		Problems []string
 		Arrivals *float64
+		Length   time.Duration `json:"length_ns"`
 	}
 	Decision struct {
 		From, Want pair

@@ -22,7 +22,7 @@ type traffic struct {
 	now      load
 	moved    time.Time // the counters are of this instant
 	requests float64
-	series   [4]histogram // of now's figures
+	series   [5]histogram // of now's figures
 	answers  answers
 	server   *http.Server
 }
@@ -63,7 +63,7 @@ func (f *traffic) start(t *testing.T) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.moved, f.requests, f.series = time.Now(), 0, [4]histogram{}
+	f.moved, f.requests, f.series = time.Now(), 0, [5]histogram{}
 	f.server = &http.Server{Handler: http.HandlerFunc(f.scrape)}
 	go func(s *http.Server) { _ = s.Serve(l) }(f.server) // until stop
 }
@@ -83,14 +83,14 @@ func (f *traffic) set(now load, a answers) {
 }
 
 // bound is one bucket of each histogram: below it all of steady's values are.
-func bound() [4]float64 { return [4]float64{4096, 256, 0.1, 0.01} }
+func bound() [5]float64 { return [5]float64{4096, 256, 0.1, 0.01, 1} }
 
 // move brings the counters to this instant.
 func (f *traffic) move() {
 	at := time.Now()
 	n := f.now.rate * at.Sub(f.moved).Seconds()
 	f.moved, f.requests = at, f.requests+n
-	for i, v := range [4]float64{f.now.isl, f.now.osl, f.now.ttft, f.now.itl} {
+	for i, v := range [5]float64{f.now.isl, f.now.osl, f.now.ttft, f.now.itl, f.now.ttft + f.now.itl*f.now.osl} {
 		h := &f.series[i]
 		h.sum, h.count = h.sum+n*v, h.count+n
 		if v <= bound()[i] {
@@ -117,7 +117,7 @@ func (f *traffic) scrape(w http.ResponseWriter, _ *http.Request) {
 	}
 	line("requests_started_total", "", f.requests)
 	line("requests_total", "", f.requests)
-	for i, name := range [4]string{"input_sequence_tokens", "output_sequence_tokens", "time_to_first_token_seconds", "inter_token_latency_seconds"} {
+	for i, name := range [5]string{"input_sequence_tokens", "output_sequence_tokens", "time_to_first_token_seconds", "inter_token_latency_seconds", "request_duration_seconds"} {
 		h := f.series[i]
 		line(name+"_bucket", fmt.Sprintf(",le=%q", fmt.Sprint(bound()[i])), h.below)
 		line(name+"_bucket", `,le="+Inf"`, h.count)

@@ -136,7 +136,7 @@ func picks(t *testing.T, on *cluster.Cluster) {
 			}
 		}
 	}
-	if got.Prefill.Label != want.Prefill.Label || got.Decode.Label != want.Decode.Label || math.Round(got.Decode.InFlight) != math.Round(want.Decode.InFlight) {
+	if got.Prefill.Label != want.Prefill.Label || got.Decode.Label != want.Decode.Label || math.Abs(got.Decode.InFlight-want.Decode.InFlight) > want.Decode.InFlight/5 { // both are means over time
 		t.Errorf("the picks are %+v and %+v, want %+v and %+v", got.Prefill, got.Decode, want.Prefill, want.Decode)
 	}
 }

@@ -165,7 +165,7 @@ func repeated(t *testing.T, dir string) bool {
 func apiServerRestarts(t *testing.T, on *cluster.Cluster) {
 	s := newSite(t, on, "restart")
 	dir := filepath.Join(t.TempDir(), "out")
-	p := program.Start(t, nil, s.onCluster(dir, "--tp", "1", "--osl", "200")...)
+	p := program.Start(t, nil, s.onCluster(dir, "--osl", "200", "--max-num-seqs", "64", "--max-context-length", "2000")...)
 	program.Until(t, 60*time.Second, "the first point of decode", func() bool {
 		return slices.ContainsFunc(journal(dir), func(line string) bool { return strings.Contains(line, `"id":"sweep/decode/`) })
 	})

@@ -63,15 +63,15 @@ func (s *site) manifest() []*unstructured.Unstructured {
 // steps take so long that a busy machine decides nothing; its picks are not verified.
 func short(dir string, more ...string) []string {
 	return append([]string{
-		"profile-sla", "--engine", "sim", "--gpu", "l40s", "--gpu-count", "8", "--tp", "1", "--isl", "500", "--osl", "30", "--ttft", "1000", "--itl", "100",
-		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "2000", "--verify", "never", "--output-dir", dir,
+		"profile-sla", "--engine", "sim", "--gpu", "l40s", "--gpu-count", "8", "--tp", "1", "--isl", "500", "--osl", "30", "--ttft", "1000", "--itl", "100", "--max-num-seqs", "16",
+		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "700", "--verify", "never", "--output-dir", dir,
 	}, more...)
 }
 
 // grid has more measured by upstream's plan, in a context of which its output
 // tokens, a quarter, are few.
 func grid(more ...string) []string {
-	return append([]string{"--search", "grid", "--max-context-length", "640"}, more...)
+	return append([]string{"--search", "grid", "--isl", "200", "--osl", "20", "--max-context-length", "256"}, more...)
 }
 
 // onCluster is the same with engines that are pods here.

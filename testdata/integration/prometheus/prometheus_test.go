@@ -29,6 +29,10 @@ import (
 // scrapes is how often Prometheus looks.
 const scrapes = 200 * time.Millisecond
 
+// settles makes an interval long enough: increase() extrapolates by up to 1.1 scrapes at
+// either end, a tenth of an interval of 4.4 s.
+const settles = 5 * time.Second
+
 // step takes the same time, whatever is in it.
 type step time.Duration
 
@@ -187,7 +191,7 @@ func TestLive(t *testing.T) {
 	send(t, engines[0], 30, 200, 4)
 	send(t, engines[1], 10, 600, 8)
 	until(t, url, "sum(vllm:request_success_total)", "40")
-	time.Sleep(2 * time.Second)
+	time.Sleep(settles)
 	o := observed()
 	near(t, "arrivals", o.Arrivals, 40, 4)
 	near(t, "finished", o.Finished, 40, 4)
@@ -206,7 +210,7 @@ func TestLive(t *testing.T) {
 	until(t, url, "sum(vllm:request_success_total)", "30")
 	send(t, engines[1], 20, 100, 4) // more than it had counted before
 	until(t, url, "sum(vllm:request_success_total)", "50")
-	time.Sleep(time.Second)
+	time.Sleep(settles)
 	o = observed()
 	near(t, "arrivals after a restart", o.Arrivals, 20, 3)
 	near(t, "ISL after a restart", o.ISL.Mean, 100, 1)

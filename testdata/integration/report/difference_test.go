@@ -1,6 +1,8 @@
 package report_test
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,22 +11,46 @@ import (
 	"plimsoll/testdata/integration/program"
 )
 
+// estimates is the folder of the profiles that several tests read.
+var estimates string
+
+func TestMain(m *testing.M) {
+	var err error
+	if estimates, err = os.MkdirTemp("", "estimates"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(estimates); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// estimated is an estimate of 8B in a folder of the test's own.
+func estimated(t *testing.T, gpu, mode string) string {
+	t.Helper()
+	made := filepath.Join(estimates, gpu+"-"+mode)
+	if _, err := os.Stat(made); err != nil {
+		r := program.Run(t.Context(), t, nil, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", gpu, "--isl", "3000", "--osl", "150", "--ttft", "300", "--itl", "25",
+			"--mode", mode, "--quiet", "--output-dir", made)
+		if r.Code != 0 {
+			t.Fatalf("%d: %s", r.Code, r.Stderr)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), gpu)
+	if err := exec.CommandContext(t.Context(), "cp", "-a", made, dir).Run(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Two profiles beside each other, of two GPUs: all lines are drawn, can be read and
 // hidden; each chart has a table; nothing is complained of.
 func TestDifferencePage(t *testing.T) {
 	b := browser.Start(t)
 	for _, mode := range []string{"disaggregated", "aggregated"} {
 		t.Run(mode, func(t *testing.T) {
-			dir := t.TempDir()
-			var dirs []string
-			for _, gpu := range []string{"h100-sxm", "h200-sxm"} {
-				dirs = append(dirs, filepath.Join(dir, gpu))
-				r := program.Run(t.Context(), t, nil, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", gpu, "--isl", "3000", "--osl", "150", "--ttft", "300", "--itl", "25",
-					"--mode", mode, "--quiet", "--output-dir", dirs[len(dirs)-1])
-				if r.Code != 0 {
-					t.Fatalf("%d: %s", r.Code, r.Stderr)
-				}
-			}
+			dirs := []string{estimated(t, "h100-sxm", mode), estimated(t, "h200-sxm", mode)}
 			r := program.Run(t.Context(), t, nil, append([]string{"report", "--cost-per-gpu-hour", "2.5,4"}, dirs...)...)
 			if r.Code != 0 {
 				t.Fatalf("%d: %s", r.Code, r.Stderr)

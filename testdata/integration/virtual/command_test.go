@@ -20,6 +20,7 @@ import (
 )
 
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	env := []string{"ETCD_ENDPOINTS=" + c.Endpoints[0]}
 	client := func(code int, stdout, stderr string, args ...string) {
@@ -60,6 +61,7 @@ func TestCommand(t *testing.T) {
 
 // etcd's users, by the names that Dynamo has in its environment.
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	for _, do := range []func() error{
@@ -93,6 +95,7 @@ func TestUsers(t *testing.T) {
 
 // TLS with a certificate of the client's: the server's own here.
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	made, err := transport.SelfCert(zap.NewNop(), dir, []string{"127.0.0.1:0"}, 1, x509.ExtKeyUsageClientAuth)
 	if err != nil {

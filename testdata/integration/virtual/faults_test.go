@@ -51,6 +51,7 @@ func (l *log) wants(t *testing.T, text string) {
 const short = 300 * time.Millisecond
 
 func TestEtcdComesLate(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	c.Stop()
 	o := options(c)
@@ -85,6 +86,7 @@ func eventually(t *testing.T, do func(context.Context) error) {
 // The deployment waits on while etcd goes away and comes back, and is told of
 // what is decided then.
 func TestWaitOutlastsEtcd(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	o := options(c)
 	o.Timeout = short
@@ -114,6 +116,7 @@ func TestWaitOutlastsEtcd(t *testing.T) {
 
 // Without a leader nothing is read or written, and after it all goes on.
 func TestLeaderLoss(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 3)
 	o := options(c)
 	p := newPlanner(t, virtual.PlannerOptions{Options: o})
@@ -141,6 +144,7 @@ func TestLeaderLoss(t *testing.T) {
 // Numbers that make no sense stop the planner before it acts on them; Dynamo's
 // took them for 0.
 func TestDynamoGarbageIsZero(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw, p := c.Client(), newPlanner(t, virtual.PlannerOptions{Options: options(c)})
 	for _, key := range []string{"num_prefill_workers", "num_decode_workers", "decision_id"} {
@@ -169,6 +173,7 @@ func TestDynamoGarbageIsZero(t *testing.T) {
 // Of many planners that decide at once upon the same state, one does; every ID
 // is one decision, and its numbers are of one planner.
 func TestConcurrentPlanners(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	const planners, rounds = 8, 12
 	watch := c.Client().Watch(t.Context(), prefix+"decision_id", clientv3.WithRev(1))
@@ -218,6 +223,7 @@ func TestConcurrentPlanners(t *testing.T) {
 // A planner that is killed after it decided, and a deployment that is killed
 // before it acknowledges: both start again, and nothing is decided twice.
 func TestKilledBetweenDecideAndAcknowledge(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	first := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
@@ -258,6 +264,7 @@ func TestKilledBetweenDecideAndAcknowledge(t *testing.T) {
 // An answer that is lost leaves open whether it was written. Asked again, the
 // planner finds out.
 func TestLostAnswer(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	o := options(c)
@@ -265,7 +272,8 @@ func TestLostAnswer(t *testing.T) {
 	o.Endpoints, o.Timeout = []string{way.url}, time.Second
 	p := newPlanner(t, virtual.PlannerOptions{Options: o})
 	state(t, p)
-	written := raw.Watch(t.Context(), prefix+"decision_id")
+	// From a revision on: a watch that begins after the write would never see it.
+	written := raw.Watch(t.Context(), prefix+"decision_id", clientv3.WithRev(revision(t, raw)+1))
 	way.loseAnswersOf("num_prefill_workers")
 	if err := p.Scale(t.Context(), replicas(2, 3), "test"); !errors.Is(err, virtual.ErrUnreachable) {
 		t.Errorf("error is %v, want ErrUnreachable", err)
@@ -276,5 +284,51 @@ func TestLostAnswer(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return p.Scale(ctx, replicas(2, 3), "test") })
 	if revision(t, raw) != before {
 		t.Error("the decision was written twice")
+	}
+}
+
+// etcd loses its keys, all or some: what was asked for is not known then, and nothing is
+// asked for until they are back. A planner that never saw them begins anew.
+func TestKeysThatVanish(t *testing.T) {
+	t.Parallel()
+	c := etcd.Start(t, 1)
+	raw := c.Client()
+	for _, lost := range []string{"", "num_prefill_workers", "num_decode_workers", "decision_id"} {
+		if _, err := raw.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+		p := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
+		state(t, p)
+		scale(t, p, 4, 2)
+		put(t, raw, "scaled_decision_id", "0")
+		reads := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
+		state(t, reads)
+		was := keys(t, raw)
+		var all []clientv3.OpOption
+		if lost == "" {
+			all = append(all, clientv3.WithPrefix())
+		}
+		if _, err := raw.Delete(t.Context(), prefix+lost, all...); err != nil {
+			t.Fatal(err)
+		}
+		left := keys(t, raw)
+		for name, p := range map[string]*virtual.Planner{"who wrote": p, "who read": reads} {
+			for range 2 {
+				if s, err := p.State(t.Context()); !errors.Is(err, virtual.ErrVanished) || !strings.Contains(err.Error(), "prefill=4, decode=2") {
+					t.Errorf("without %q, %s: %+v, %v", lost, name, s, err)
+				}
+			}
+			if err := p.Scale(t.Context(), replicas(1, 1), "test"); !errors.Is(err, virtual.ErrVanished) {
+				t.Errorf("without %q, %s scales: %v", lost, name, err)
+			}
+		}
+		wantKeys(t, raw, left)
+		for key, value := range was {
+			put(t, raw, strings.TrimPrefix(key, prefix), value)
+		}
+		if s := state(t, p); s.Pools[0].Ready != 4 || s.Pools[1].Ready != 2 {
+			t.Errorf("with %q back: %+v", lost, s)
+		}
+		scale(t, p, 3, 2)
 	}
 }

@@ -12,6 +12,7 @@ import (
 // A revoked lease takes its keys along, for routers to see; one that is gone
 // already is no error.
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	lease, err := raw.Grant(t.Context(), 600)

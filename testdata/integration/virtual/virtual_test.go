@@ -100,6 +100,7 @@ func state(t *testing.T, p *virtual.Planner) planner.State {
 
 // Byte for byte what Dynamo's planner leaves and its client answers.
 func TestProtocol(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw, p, client := c.Client(), newPlanner(t, virtual.PlannerOptions{Options: options(c)}), newClient(t, options(c))
 
@@ -107,7 +108,7 @@ func TestProtocol(t *testing.T) {
 	if got, err := client.Get(t.Context()); err != nil || got != none {
 		t.Errorf("before the first decision: %+v, %v", got, err)
 	}
-	if s := state(t, p); s.Scaling != "" || s.Pools[0] != (planner.PoolState{Role: engine.RolePrefill, Name: "prefill", Want: -1}) {
+	if s := state(t, p); s.Scaling != "" || s.Pools[0] != (planner.PoolState{Role: engine.RolePrefill, Name: "prefill", Want: -1, NoRecord: true}) {
 		t.Errorf("before the first decision: %+v", s)
 	}
 	wantKeys(t, raw, map[string]string{})
@@ -152,6 +153,7 @@ func TestProtocol(t *testing.T) {
 }
 
 func TestOnePoolStandsAsDecode(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), Aggregated: true})
 	if err := p.Scale(t.Context(), planner.Replicas{Aggregated: 3}, "test"); err != nil {
@@ -166,6 +168,7 @@ func TestOnePoolStandsAsDecode(t *testing.T) {
 // Dynamo wrote its three keys one by one: a client in between saw numbers of
 // two decisions, and a planner that died there left them.
 func TestDynamoThreeKeyWrite(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw, p := c.Client(), newPlanner(t, virtual.PlannerOptions{Options: options(c)})
 	watch := raw.Watch(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithRev(1))
@@ -194,6 +197,7 @@ func TestDynamoThreeKeyWrite(t *testing.T) {
 }
 
 func TestNoScalingNeeded(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	log, logger := newLog()
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), Log: logger})
@@ -216,6 +220,7 @@ func revision(t *testing.T, c *clientv3.Client) int64 {
 }
 
 func TestPendingDecisionIsNotReplaced(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
@@ -241,6 +246,7 @@ func TestPendingDecisionIsNotReplaced(t *testing.T) {
 
 // A planner knows its own decisions from those of others.
 func TestOthersDecisionsAreNoticed(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	log, logger := newLog()
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), MaxWait: time.Nanosecond, Log: logger})
@@ -265,6 +271,7 @@ func TestOthersDecisionsAreNoticed(t *testing.T) {
 }
 
 func TestGoesOnWithoutAcknowledgement(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	log, logger := newLog()
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), MaxWait: time.Nanosecond, Log: logger})
@@ -282,6 +289,7 @@ func TestGoesOnWithoutAcknowledgement(t *testing.T) {
 // Dynamo's wait asked its 180 times at once while an old acknowledgement was
 // there.
 func TestDynamoSpinOnStaleAcknowledgement(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
 	put(t, raw, "num_prefill_workers", "1")
@@ -303,6 +311,7 @@ func TestDynamoSpinOnStaleAcknowledgement(t *testing.T) {
 
 // A wait sees what came before it, each change, and the acknowledgement.
 func TestWaitMissesNothing(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	client := newClient(t, options(c))
 	p := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
@@ -340,6 +349,7 @@ func TestWaitMissesNothing(t *testing.T) {
 }
 
 func TestAcknowledgementsNeverGoBack(t *testing.T) {
+	t.Parallel()
 	c := etcd.Start(t, 1)
 	client := newClient(t, options(c))
 	if err := client.Complete(t.Context(), 0); err == nil {

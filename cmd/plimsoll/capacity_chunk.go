@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/sglang"
+	"plimsoll/engine/trtllm"
+	"plimsoll/engine/vllm"
+)
+
+// planChunk is the tokens of one step that an aggregated plan's engines are told, and
+// what their default would cost.
+type planChunk struct {
+	Tokens  int                    `json:"max_num_batched_tokens"`
+	Default int                    `json:"engine_default"`
+	Flags   map[engine.Kind]string `json:"flags"` // in each engine's words
+	// AtDefault is the cheapest plan's layout at the default, by short trials; nil
+	// where it is the default, or a plan that lost.
+	AtDefault *defaultChunk `json:"at_default,omitempty"`
+}
+
+// defaultChunk is a plan with the engine's own tokens in a step.
+type defaultChunk struct {
+	GPUs      int          `json:"gpus"` // spares included; 0 = no number of engines holds the SLO
+	HourlyUSD capacity.USD `json:"hourly_cost_usd"`
+	RPS       float64      `json:"highest_rps,omitzero"` // that it holds, where that was asked for
+}
+
+// chunk is that of a candidate whose chunk was searched; nil = it was not.
+func (c candidate) chunk() *planChunk {
+	if c.chunked == nil {
+		return nil
+	}
+	return &planChunk{Tokens: c.tokens, Default: c.chunked[0].tokens, Flags: chunkFlags(c.parallelism, c.tokens)}
+}
+
+// chunkEngines are the engines whose flags are known, in the order of their mention.
+var chunkEngines = []struct {
+	kind   engine.Kind
+	name   string
+	server server
+}{
+	{engine.KindVLLM, "vLLM", vllm.Server{}}, {engine.KindSGLang, "SGLang", sglang.Server{}}, {engine.KindTRTLLM, "TensorRT-LLM", trtllm.Server{}},
+}
+
+// chunkFlags is each engine's flag for so many tokens in a step, of those that run
+// the layout: what their command lines have more than without.
+func chunkFlags(p engine.Parallelism, tokens int) map[engine.Kind]string {
+	out := map[engine.Kind]string{}
+	for _, e := range chunkEngines {
+		own := engine.Config{Model: "model", Parallelism: p}
+		told := own
+		told.Limits.MaxNumBatchedTokens = tokens
+		at := engine.Launch{Port: 1, LogPath: "engine.log"}
+		without, err := e.server.Spec(own, at)
+		with, err2 := e.server.Spec(told, at)
+		if err != nil || err2 != nil {
+			continue // it has no such layout
+		}
+		more := slices.DeleteFunc(slices.Clone(with.Argv), func(word string) bool { return slices.Contains(without.Argv, word) })
+		out[e.kind] = strings.Join(more, " ")
+	}
+	return out
+}
+
+// words are what the chunk is and what the default would cost.
+func (p planChunk) words() string {
+	if p.Tokens == p.Default {
+		return fmt.Sprintf("%d tokens in a step, the engine's default: none of the others tried takes less", p.Tokens)
+	}
+	s := fmt.Sprintf("%d tokens in a step: %s", p.Tokens, p.flags())
+	switch d := p.AtDefault; {
+	case d == nil:
+	case d.RPS > 0:
+		s += fmt.Sprintf("; at the default of %d it holds ≈ %s requests/s", p.Default, plain(d.RPS))
+	case d.GPUs == 0:
+		s += fmt.Sprintf("; at the default of %d no number of engines holds the SLO", p.Default)
+	default:
+		s += fmt.Sprintf("; at the default of %d it takes ≈ %s, $%s an hour", p.Default, engine.Count(d.GPUs, "GPU"), amount(d.HourlyUSD))
+	}
+	return s
+}
+
+// flags are those of all engines.
+func (p planChunk) flags() string {
+	var flags []string
+	for _, e := range chunkEngines {
+		if flag := p.Flags[e.kind]; flag != "" {
+			flags = append(flags, e.name+" "+flag)
+		}
+	}
+	return strings.Join(flags, ", ")
+}
+
+// addDefault says of the cheapest plan what its engines' own tokens in a step take.
+func (z *sizing) addDefault() error {
+	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || z.plans[0].candidate.layout.Chunk == 0 {
+		return nil
+	}
+	best := &z.plans[0]
+	own := best.sized.Variation.Own
+	if own == nil {
+		p, err := z.sizeOne(best.candidate.chunked[0], z.traffic, true)
+		if err != nil {
+			return err
+		}
+		own = &p.sized
+	}
+	p, err := capacity.NewPlan(*own, z.workload, z.slo, z.failures, best.Provenance)
+	best.Chunk.AtDefault = &defaultChunk{GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD}
+	return err
+}

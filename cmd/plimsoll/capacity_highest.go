@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"plimsoll/capacity"
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/profile"
+)
+
+// rateRange is how the highest rate moves with the error of the step times, in
+// requests/s by short trials.
+type rateRange struct {
+	Low    float64 `json:"low"` // 0 = no rate holds the SLO then
+	High   float64 `json:"high"`
+	Factor float64 `json:"factor"`
+}
+
+// nearBest is the share of the best rate so far from which a layout is shown, undecided
+// that of the best short trials' from which they do not tell it from the best.
+const nearBest, undecided = 0.7, 0.93
+
+// highest is what a fleet of so many GPUs holds, by each layout that comes near the
+// best, which is the first.
+func (o capacityOptions) highest() (sizedPlans, error) {
+	out := o.newPlans()
+	cs, skips, err := o.candidates()
+	if err != nil {
+		return out, err
+	}
+	z := &sizing{capacityOptions: o, leftOut: skips}
+	if z.traffic, err = o.traffic(); err != nil {
+		return out, err
+	}
+	if err := z.roughRates(cs); err != nil {
+		return out, err
+	}
+	if len(z.plans) == 0 {
+		return out, field.Errorf("--gpu-count %d: no layout has room: %s", o.gpuCount, z.leftOut[0].Reason).Hint("--gpu-count %d would do", leastGPUs(cs))
+	}
+	from := undecided * z.plans[0].RPS // 0 where short trials hold nothing
+	for {
+		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return p.Rough && p.RPS >= min(from, z.plans[0].RPS) })
+		if i < 0 {
+			break
+		}
+		if z.plans[i], err = z.highestOf(z.plans[i].candidate, 0, false); err != nil {
+			return out, err
+		}
+		slices.SortStableFunc(z.plans, faster)
+	}
+	if best := &z.plans[0]; best.Infeasible == nil {
+		if best.RateRange, err = z.rateRange(*best); err != nil {
+			return out, err
+		}
+		if best.candidate.layout.Chunk > 0 {
+			own, err := z.highestOf(best.candidate.chunked[0], 0, false)
+			if err != nil {
+				return out, err
+			}
+			best.Chunk.AtDefault = &defaultChunk{own.TotalGPUsFinal, own.HourlyUSD, own.RPS}
+		}
+		out.Workload = z.workloadAt(best.RPS)
+		z.traffic.Words = z.wordsAt(best.RPS)
+	}
+	out.Traffic, out.Plans, out.LeftOut = z.traffic.Words, z.plans, z.leftOut
+	return out, nil
+}
+
+// leastGPUs is what the smallest fleet of any candidate takes.
+func leastGPUs(cs []candidate) int {
+	least := maxGPUs
+	for _, c := range cs {
+		ones := make([]int, len(c.layout.Pools))
+		for i := range ones {
+			ones[i] = 1
+		}
+		least = min(least, c.layout.GPUs(ones))
+	}
+	return least
+}
+
+// faster orders plans: those of the highest rate first, of equals the cheapest.
+func faster(a, b sizedPlan) int { return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cheaper(a, b)) }
+
+// roughRates finds the rates of all layouts by short trials, of those first that no
+// schedule keeps from the highest.
+func (z *sizing) roughRates(cs []candidate) error {
+	own := slices.Clone(cs)
+	for _, a := range own {
+		for _, b := range own {
+			if a.layout.Strategy == capacity.Disaggregated && b.layout.Strategy == a.layout.Strategy && a.name() != b.name() && a.layout.Pools[0].GPU == b.layout.Pools[0].GPU {
+				cs = append(cs, pair(a, b))
+			}
+		}
+	}
+	most := func(c candidate) float64 { return c.variants().MostRate(z.gpuCount, z.traffic, z.slo) }
+	slices.SortStableFunc(cs, func(a, b candidate) int { return -cmp.Compare(most(a), most(b)) })
+	for _, c := range cs {
+		least := 0.0
+		if len(z.plans) > 0 {
+			least = nearBest * z.plans[0].RPS
+		}
+		p, err := z.highestOf(c, least, true)
+		paired := !slices.ContainsFunc(own, func(o candidate) bool { return o.name() == c.name() })
+		switch {
+		case paired && (errors.Is(err, capacity.ErrFewGPUs) || errors.Is(err, capacity.ErrLess)):
+		case errors.Is(err, capacity.ErrFewGPUs):
+			z.leaveOut(c, "one engine in each pool takes more than %s", engine.Count(z.gpuCount, "GPU"))
+		case errors.Is(err, capacity.ErrLess):
+			z.leaveOut(c, "less than %s requests/s on %s", plain(least), engine.Count(z.gpuCount, "GPU"))
+		case err != nil:
+			return err
+		default:
+			z.plans = append(z.plans, p)
+			slices.SortStableFunc(z.plans, faster)
+		}
+	}
+	return nil
+}
+
+// highestOf is a candidate at its highest rate above least.
+func (z *sizing) highestOf(c candidate, least float64, rough bool) (sizedPlan, error) {
+	z.sizing(c.layout)
+	s, err := c.variants().Highest(z.gpuCount, least, z.traffic, z.slo, z.sizeOptions(c, capacity.SizeOptions{Rough: rough}))
+	if err != nil {
+		return sizedPlan{}, fmt.Errorf("the highest rate of %s: %w", c.name(), err)
+	}
+	o := z.capacityOptions
+	o.workload = z.workloadAt(s.Rate)
+	p, err := o.planOf(c.chosen(s), s, rough)
+	p.RPS = s.Rate
+	if z.arrivals != nil {
+		p.TraceScale = s.Rate / z.traffic.Rate
+	}
+	return p, err
+}
+
+// workloadAt is the workload at another rate.
+func (z *sizing) workloadAt(rps float64) capacity.Workload {
+	w := z.workload
+	w.PeakQPS *= rps / z.traffic.Rate
+	return w
+}
+
+// wordsAt are the traffic's at another rate.
+func (z *sizing) wordsAt(rps float64) string {
+	if z.arrivals != nil {
+		return fmt.Sprintf("%s at %.4g times their rate, %.4g requests/s on average", z.traffic.Words, rps/z.traffic.Rate, rps)
+	}
+	t, err := z.workloadAt(rps).PeakTraffic()
+	if err != nil {
+		return z.traffic.Words
+	}
+	return t.Words
+}
+
+// rateRange is the rate of the plan's layout with steps that are as much slower and
+// faster as nine of ten comparisons allow.
+func (z *sizing) rateRange(p sizedPlan) (*rateRange, error) {
+	factor := p.candidate.factor
+	if factor <= 1 {
+		return nil, nil //nolint:nilnil // not known
+	}
+	var rates [2]float64
+	err := atOnce(len(rates), func(i int) error {
+		c, err := p.candidate.slower([...]float64{factor, 1 / factor}[i], z.caches)
+		if err != nil {
+			return err
+		}
+		at, err := z.highestOf(c, 0, true)
+		rates[i] = at.RPS
+		return err
+	})
+	return &rateRange{rates[0], rates[1], factor}, err
+}
+
+// highestText is the answer, and then what it rests on.
+func (out sizedPlans) highestText(b *bytes.Buffer) {
+	best := out.Plans[0]
+	if best.Infeasible != nil {
+		fmt.Fprintf(b, "No rate holds the SLO on %s\n\n", engine.Count(out.GPUCount, "GPU"))
+		out.notSized(b)
+		return
+	}
+	fmt.Fprintf(b, "%s\n\n", best.answer())
+	head(b, out.Workload, out.SLO)
+	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
+	t := newTable("layout", "GPU", "engines", "GPUs", "requests/s", "$/hour", "$ per 1M tokens", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what a higher rate breaks")
+	rough := false
+	for _, p := range out.Plans {
+		if p.Infeasible != nil {
+			continue
+		}
+		bound := ""
+		if p.Rough {
+			bound, rough = "≈ ", true
+		}
+		t.row(p.Layout, p.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), bound+plain(p.RPS), amount(p.HourlyUSD), fmt.Sprintf("%.4f", p.Per1MTokensUSD),
+			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
+	}
+	b.WriteString(t.text("  "))
+	if rough {
+		b.WriteString("  ≈: by short trials, to some percent: enough to see that it is less\n")
+	}
+	out.notSized(b)
+	best.text(b)
+}
+
+// answer is the rate, the layout and its price.
+func (p sizedPlan) answer() string {
+	rate := plain(p.RPS) + " requests/s"
+	if p.TraceScale > 0 {
+		rate += fmt.Sprintf(" on average, the trace at %.3g times its rate,", p.TraceScale)
+	}
+	return fmt.Sprintf("Highest rate: %s on %d × %s, %s, $%s an hour", rate, p.TotalGPUsFinal, p.gpus(), p.Layout, amount(p.HourlyUSD))
+}
+
+// planOf is the plan of a sized candidate.
+func (o capacityOptions) planOf(cand candidate, s capacity.Sized, rough bool) (sizedPlan, error) {
+	p, err := capacity.NewPlan(s, o.workload, o.slo, o.failures, cand.provenance)
+	if err != nil {
+		return sizedPlan{}, field.Errorf("%v", flagged(err)).Hint("--availability takes --replica-availability too: what share of the time one engine is up")
+	}
+	p.Warnings = profile.ImplausibleFirst(slices.Concat(p.Warnings, cand.warnings))
+	return sizedPlan{Plan: p, Rough: rough, sized: s, Chunk: cand.chunk(), Source: cand.source, Prices: cand.prices, candidate: cand}, nil
+}
+
+// at are the options with the rate that was found.
+func (o capacityOptions) at(out sizedPlans) capacityOptions {
+	if o.gpuCount > 0 {
+		o.scale, o.workload = out.Workload.PeakQPS/o.workload.PeakQPS, out.Workload
+	}
+	return o
+}

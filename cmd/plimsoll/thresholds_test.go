@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+	"plimsoll/sweep"
+)
+
+// The Suggested line has the KV use at the pick, by upstream's formula; the bounds at the
+// recommended rate have a key of their own. A grid takes the requests that it asked for,
+// and no attention replicas, as upstream does.
+func TestThresholdsAreUpstreams(t *testing.T) {
+	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
+	res := sweep.Result{
+		Prefill: recommend.Choice{Picked: recommend.Candidate{Point: profile.Point{
+			Phase: profile.Prefill, Config: engine.Config{Parallelism: engine.Parallelism{TP: 1, DP: 4, EP: 4}}, TTFT: profile.Distribution{N: 1, Mean: ms(80)},
+		}}},
+		Decode: recommend.Choice{Picked: recommend.Candidate{
+			Point:    profile.Point{Phase: profile.Decode, Asked: 61, InFlight: 60.5, MaxKV: 457_500, KVUsage: 0.4, Context: 3075},
+			Together: 51,
+		}},
+	}
+	for search, want := range map[sweep.Search]store.Thresholds{
+		sweep.Grid:     {PrefillQueueSize: store.Bounds{Upper: 1.2*200/80 - 1, Lower: 0.8*200/80 - 1}, DecodeKVUtilization: store.Bounds{Upper: 0.61, Lower: 0.21}},
+		sweep.Adaptive: {PrefillQueueSize: store.Bounds{Upper: 8, Lower: 4}, DecodeKVUtilization: store.Bounds{Upper: 0.2 + 60.5*3075/457_500, Lower: 60.5*3075/457_500 - 0.2}},
+	} {
+		got := thresholdsOf(res, profileOptions{isl: 3000, osl: 150, search: search, sla: profile.SLA{TTFT: ms(200), Stat: profile.Mean}})
+		for what, x := range map[string][2]store.Bounds{
+			"queue": {got.PrefillQueueSize, want.PrefillQueueSize}, "KV": {got.DecodeKVUtilization, want.DecodeKVUtilization},
+			"KV at the rate": {*got.DecodeKVAtRate, store.Bounds{Upper: 0.2 + 0.4*51/60.5, Lower: 0.4*51/60.5 - 0.2}},
+		} {
+			if math.Abs(x[0].Upper-x[1].Upper) > 0.001 || math.Abs(x[0].Lower-x[1].Lower) > 0.001 {
+				t.Errorf("%s: %s: %+v, want %+v", search, what, x[0], x[1])
+			}
+		}
+	}
+}
+
+// Bounds around a KV use of 0 were suggested where the KV cache's capacity was not known.
+func TestDefectBoundsOfUnknownCapacity(t *testing.T) {
+	res := sweep.Result{
+		Prefill: recommend.Choice{Picked: recommend.Candidate{Point: profile.Point{Phase: profile.Prefill, TTFT: profile.Distribution{N: 1, Mean: 80 * time.Millisecond}}}},
+		Decode:  recommend.Choice{Picked: recommend.Candidate{Point: profile.Point{Phase: profile.Decode, Asked: 61, InFlight: 60.5, Context: 3075}, Together: 51}},
+	}
+	for _, search := range []sweep.Search{sweep.Grid, sweep.Adaptive} {
+		got := thresholdsOf(res, profileOptions{isl: 3000, osl: 150, search: search, sla: profile.SLA{TTFT: 200 * time.Millisecond, Stat: profile.Mean}})
+		if got.DecodeKVUtilization != (store.Bounds{}) || got.DecodeKVAtRate != nil || got.PrefillQueueSize.Upper == 0 {
+			t.Errorf("%s: %+v", search, got)
+		}
+		written, err := json.Marshal(got)
+		if err != nil || strings.Contains(string(written), "decode_kv") {
+			t.Errorf("%s: %s, %v", search, written, err)
+		}
+		lines := strings.Join(suggestedLines(store.Recommendation{Feasible: true, Prefill: &store.Pick{}, Decode: &store.Pick{}, Thresholds: got}), "\n")
+		if strings.Contains(lines, "kv cache") || !strings.Contains(lines, "Suggested decode") {
+			t.Errorf("%s: %s", search, lines)
+		}
+	}
+}
+
+// A whole grid: both lines are upstream's formulas over its own points, to the digit.
+func TestGridSuggestsUpstreamsBounds(t *testing.T) {
+	long(t)
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--search", "grid",
+		"--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20", "--prefill-interpolation-granularity", "4", "--decode-interpolation-granularity", "2",
+		"--max-context-length", "8000", "--output-dir", dir)
+	run, err := store.ReadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ttft, n, kv float64 // of what upstream picks: the most throughput within the SLA
+	best := map[profile.Phase]float64{}
+	for _, x := range run.Points {
+		if x.Stage != profile.StageSweep || !x.Meets(run.SLA) || x.ThroughputPerGPU <= best[x.Phase] {
+			continue
+		}
+		best[x.Phase] = x.ThroughputPerGPU
+		if x.Phase == profile.Prefill {
+			ttft = profile.Milliseconds(x.TTFT.Mean)
+		} else {
+			n, kv = float64(x.Asked), float64(x.MaxKV)
+		}
+	}
+	use := n * (3000 + 150.0/2) / kv
+	for _, want := range []string{
+		fmt.Sprintf("\nSuggested planner upper/lower bound for prefill queue size: %.2f/%.2f\n", max(0.1, 200*1.2/ttft-1), max(0.1, 200*0.8/ttft-1)),
+		fmt.Sprintf("\nSuggested planner upper/lower bound for decode kv cache utilization: %.2f/%.2f\n", min(1, use+0.2), max(0.1, use-0.2)),
+	} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
+		}
+	}
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := rec.Thresholds.DecodeKVAtRate
+	if b == nil || *b == rec.Thresholds.DecodeKVUtilization || *b != rec.Thresholds.LoadKV() {
+		t.Fatalf("at the recommended rate: %+v, at the pick %+v", b, rec.Thresholds.DecodeKVUtilization)
+	}
+	if want := fmt.Sprintf("\nDecode KV use at the recommended rate: scale up above %.2f, down below %.2f ", b.Upper, b.Lower); !strings.Contains(p.out.String(), want) {
+		t.Errorf("stdout lacks %q", want)
+	}
+}
+
+// The load policy scales by the bounds at the recommended rate, and by the only ones that
+// there are where a profile is older.
+func TestLoadPolicyTakesBoundsAtRate(t *testing.T) {
+	at := plannerProfile(t, func(r *store.Recommendation) {
+		r.Thresholds.DecodeKVAtRate = &store.Bounds{Upper: 0.55, Lower: 0.15}
+	})
+	for dir, want := range map[string][2]float64{at: {0.55, 0.15}, plannerProfile(t): {0.8, 0.4}} {
+		all, err := parsedPlanner(t, "--profile", dir, "--policy", "load")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := all[0].load; got.KVUp != want[0] || got.KVDown != want[1] {
+			t.Errorf("%+v, want %v", got, want)
+		}
+	}
+}

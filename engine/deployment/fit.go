@@ -1,0 +1,49 @@
+package deployment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/engine/latency"
+	"plimsoll/profile"
+)
+
+// ModelError is a latency model's error as points and files carry it.
+func ModelError(e latency.Error) profile.ModelError {
+	return profile.ModelError{Median: e.Median, P90: e.P90, Factor50: e.Factor50, Factor90: e.Factor90, N: e.N, Basis: e.Basis}
+}
+
+// Worth says in a line how far off a latency model's numbers may be.
+func Worth(m latency.Model) string {
+	return fmt.Sprintf("latency model's fit %s: TTFT %s, ITL %s",
+		m.Fit().Name, ModelError(m.TTFTError()).Words(), ModelError(m.ITLError()).Words())
+}
+
+// FitWarnings says where a fit has no row of the GPU, or none so long: the errors
+// that it states are those on others.
+func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
+	var out []profile.Warning
+	var names []string
+	for _, r := range f.Rows {
+		if !slices.Contains(names, r.GPU) {
+			names = append(names, r.GPU)
+		}
+	}
+	if len(names) > 0 && !slices.Contains(names, gpu) {
+		out = append(out, profile.Warnf("fit_gpu",
+			"no row behind the fit %s was measured on %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
+			f.Name, gpu, strings.Join(names, ", ")))
+	}
+	for _, c := range f.Caveats {
+		out = append(out, profile.Warnf("fit_caveat", "fit %s: %s", f.Name, c))
+	}
+	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {
+		out = append(out, profile.Warnf("fit_length",
+			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
+	} else if f.LongestTTFT > 0 && isl > f.LongestTTFT {
+		out = append(out, profile.Warnf("fit_length",
+			"no TTFT behind the fit %s is of a prompt longer than %d tokens: its error is that on shorter ones than %d, and these may be further off", f.Name, f.LongestTTFT, isl))
+	}
+	return out
+}

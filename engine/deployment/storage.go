@@ -1,0 +1,62 @@
+package deployment
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/field"
+	"plimsoll/profile"
+)
+
+// Storage is how a model's weights are stored, and who says so.
+type Storage struct {
+	Weights  engine.DType
+	Note     string // what is not as asked for, or not in BF16 all the way
+	Warnings []profile.Warning
+}
+
+// StorageOf is what is asked for, else how the model is published by its
+// config.json or the catalog, else BF16.
+func StorageOf(asked engine.DType, m catalog.Model) Storage {
+	s := Storage{Weights: cmp.Or(asked, m.Weights, engine.BF16)}
+	switch {
+	case asked != "":
+	case m.Quantization == "":
+		if s.Weights != engine.BF16 {
+			s.Note = fmt.Sprintf("weights in %s, as %s is published", s.Weights, m.Name)
+		}
+	case m.Weights == "":
+		s.Warnings = append(s.Warnings, profile.Warnf("weights_assumed",
+			"the config.json of %s says %q, which is not known here: bf16 is assumed; "+field.Weights+" says otherwise", m.Name, m.Quantization))
+	default:
+		s.Note = fmt.Sprintf("weights in %s, as the config.json of %s has it (%s)", s.Weights, m.Name, m.Quantization)
+		if strings.Contains(m.Quantization, "integers") {
+			s.Note += fmt.Sprintf(": integers count as %s, which has their size", s.Weights)
+		}
+	}
+	return s
+}
+
+// On is s where g computes: a GPU without arithmetic for the stored type keeps
+// the weights in it and computes in BF16, which the note then says.
+func (s Storage) On(g catalog.GPU) Storage {
+	if _, native := g.FLOPS(s.Weights); native {
+		return s
+	}
+	if s.Note != "" {
+		s.Note += "; "
+	}
+	s.Note += fmt.Sprintf("%s has no %s arithmetic: only storage is in %s, and steps are computed in bf16", g.Name, s.Weights, s.Weights)
+	return s
+}
+
+// Phrase is s after the name of what it was assumed for; empty for BF16.
+func (s Storage) Phrase() string {
+	if s.Weights == engine.BF16 {
+		return ""
+	}
+	return ", weights in " + string(s.Weights)
+}

@@ -1,0 +1,89 @@
+package build
+
+import (
+	"fmt"
+
+	"plimsoll/engine"
+	"plimsoll/engine/catalog"
+	"plimsoll/engine/deployment"
+	"plimsoll/engine/field"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/sim/fleet"
+)
+
+// Model times steps by the latency model.
+type Model struct {
+	Model   catalog.Model
+	GPU     catalog.GPU
+	Config  engine.Config
+	Storage deployment.Storage
+	Latency latency.Model
+}
+
+// NewModel finds the model and lays its engine out.
+func NewModel(f Options) (Model, error) {
+	s, fit, err := FindModel(f.Catalog, f.Model, f.GPU, f.Fit)
+	if err != nil {
+		return s, err
+	}
+	s, err = s.LaidOut(engine.Config{
+		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
+	}, fit)
+	if err == nil && f.Slower > 0 {
+		s.Latency = s.Latency.Slower(f.Slower)
+	}
+	return s, err
+}
+
+// FindModel looks up model, GPU and fit by name or file.
+func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
+	s := Model{}
+	cat, err := catalog.Load(file)
+	if err != nil {
+		return s, latency.Fit{}, err
+	}
+	if s.Model, err = cat.ModelOrFile(model); err != nil {
+		return s, latency.Fit{}, field.Errorf(field.Model+": %v", err)
+	}
+	if s.GPU, err = cat.GPU(gpu); err != nil {
+		return s, latency.Fit{}, field.Errorf(field.GPU+": %v", err)
+	}
+	f, err := LoadFit(field.Fit, fit)
+	return s, f, err
+}
+
+// LaidOut is s as c lays it out, whose weights may be left to the model.
+func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
+	s.Storage = deployment.StorageOf(c.Weights, s.Model).On(s.GPU)
+	c.Model, c.GPU, c.Weights = s.Model.Name, s.GPU.Name, s.Storage.Weights
+	s.Config = c
+	var err error
+	if s.Latency, err = latency.NewWith(s.Model, s.GPU, c, fit); err != nil {
+		return s, deployment.NoRoom(s.Model, s.GPU, c, err)
+	}
+	return s, nil
+}
+
+// Pool implements Source.
+func (s Model) Pool(role engine.Role) (fleet.Pool, error) {
+	p := fleet.Pool{Engine: Engine(s.Latency, role), Timer: s.Latency, GPUs: s.Config.GPUs()}
+	if role != engine.RoleDecode { // its requests have paid it before prefill
+		p.Overhead = s.Latency.Overhead()
+	}
+	return p, nil
+}
+
+// Label implements Source.
+func (s Model) Label(engine.Role) string { return s.Config.Parallelism.Label() }
+
+// KVBytes implements Source.
+func (s Model) KVBytes() float64 { return s.Model.KVBytesPerToken(s.Config.KV) }
+
+func (s Model) about(f *Fleet) {
+	f.Model, f.GPU = s.Model.Name, s.GPU.Name
+	f.Source = fmt.Sprintf("latency model, fit %s", s.Latency.Fit().Name)
+	f.TTFTError, f.ITLError = deployment.ModelError(s.Latency.TTFTError()), deployment.ModelError(s.Latency.ITLError())
+	fit := s.Latency.Fit()
+	f.Fit = &fit
+	f.Note, f.Warnings = s.Storage.Note, append(f.Warnings, s.Storage.Warnings...)
+}

@@ -1,0 +1,133 @@
+// Package build makes a fleet that engine/sim/fleet can simulate: of the latency model, or
+// of a measured profile. Commands that simulate engines begin here, so that all of them
+// answer for the same ones.
+package build
+
+import (
+	"math"
+
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/fleet"
+	"plimsoll/profile"
+)
+
+// ContextStep is what an engine's context is rounded up to.
+const ContextStep = 1024
+
+// RoundContext is the context of an engine that holds a request of so many tokens.
+func RoundContext(longest int) int { return (longest + ContextStep - 1) / ContextStep * ContextStep }
+
+// Options say which fleet is wanted.
+type Options struct {
+	Profile                  string // folder of a profile; "" = the latency model times steps
+	Model, GPU, Catalog, Fit string // for the latency model, by name or file
+
+	Parallelism engine.Parallelism
+	Weights     engine.DType  // "" = as the model says
+	Limits      engine.Limits // zero fields take the source's
+
+	Replicas, Prefill, Decode int // engines of the aggregated pool, or of two pools
+	Router                    fleet.Router
+	Caching                   bool   // of prompts that begin alike
+	Async                     string // scheduling: "auto", "on" or "off"
+	DRAM, NVMe                KVTier
+	LinkBytes                 float64 // per second and GPU
+	LinkLatency               engine.Picoseconds
+	MaxWaiting                int     // requests in the fleet beyond those that its engines hold
+	Noise                     float64 // relative jitter of a step, 0 to below 1
+	Seed                      uint64
+	SLA                       profile.SLA
+	Slower                    float64 // all steps of the latency model, by this factor; 0 = as they are
+}
+
+// KVTier is memory below the KV cache of one engine's GPUs.
+type KVTier struct{ Bytes, BytesPerSecond float64 }
+
+// Tier is the same in blocks of so many bytes; none where either is 0.
+func (s KVTier) Tier(block float64) sim.Tier {
+	if s.Bytes == 0 || block == 0 {
+		return sim.Tier{}
+	}
+	return sim.Tier{Blocks: int(min(s.Bytes/block, math.MaxInt32)), Load: engine.FromSeconds(block / s.BytesPerSecond)}
+}
+
+// Build makes the fleet.
+func (f Options) Build() (Fleet, error) {
+	s, err := f.Source()
+	if err != nil {
+		return Fleet{}, err
+	}
+	out := Fleet{Config: fleet.Config{SLA: f.SLA, Provenance: profile.Estimated, MaxInFlight: f.MaxWaiting}}
+	s.about(&out)
+	roles := []engine.Role{engine.RoleAggregated}
+	if f.Prefill > 0 {
+		roles = []engine.Role{engine.RolePrefill, engine.RoleDecode}
+	}
+	for _, role := range roles {
+		p, err := s.Pool(role)
+		if err != nil {
+			return out, err
+		}
+		p.Replicas = map[engine.Role]int{engine.RoleAggregated: f.Replicas, engine.RolePrefill: f.Prefill, engine.RoleDecode: f.Decode}[role]
+		if p.Engine, err = p.Engine.Normal(); err != nil {
+			return out, field.Errorf("%v", err)
+		}
+		out.MaxInFlight += p.Replicas * p.Engine.Limits.MaxNumSeqs
+		out.Pools = append(out.Pools, f.finish(p, s.KVBytes()))
+		out.Labels = append(out.Labels, s.Label(role))
+	}
+	out.BlockSize = out.Pools[0].Engine.Limits.BlockSize
+	if s.KVBytes() == 0 && (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) {
+		return out, field.Errorf(field.KVDRAM+" and "+field.KVNVMe+": the catalog does not know %s, so how many tokens they hold is not known", out.Model).
+			Hint(field.Catalog + " FILE adds models")
+	}
+	if f.Prefill > 0 {
+		out.Transfer = fleet.Transfer{
+			Latency: f.LinkLatency, BytesPerToken: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
+		}
+		if s.KVBytes() == 0 {
+			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in %v whatever its size", out.Model, f.LinkLatency.Duration()))
+		}
+	}
+	return out, nil
+}
+
+// Source is what times the fleet's steps.
+func (f Options) Source() (Source, error) {
+	if f.Profile != "" {
+		return ReadProfile(f)
+	}
+	return NewModel(f)
+}
+
+// finish gives a pool what is asked for of every engine.
+func (f Options) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
+	p.Router = f.Router
+	if p.Engine.Role == engine.RoleDecode && f.Router == fleet.KVAware {
+		p.Router = fleet.LeastLoaded // what it gets, it gets whole
+	}
+	p.Engine.Noise, p.Engine.Seed = f.Noise, f.Seed
+	if f.Async != "auto" {
+		p.Engine.AsyncScheduling = f.Async == "on"
+	}
+	p.Engine.PrefixCaching = f.Caching && p.Engine.Role != engine.RoleDecode
+	if !p.Engine.PrefixCaching {
+		return p
+	}
+	block := kvBytes * float64(p.Engine.Limits.BlockSize)
+	p.Engine.DRAM, p.Engine.NVMe = f.DRAM.Tier(block), f.NVMe.Tier(block)
+	return p
+}
+
+// Sized is the fleet with engines of a tensor-parallel size. If they have no room for
+// the model's context and no other is asked for, they hold a request of so many
+// tokens, as a plan's do.
+func (f Options) Sized(tp, longest int) Options {
+	f.Parallelism = engine.TP(tp)
+	if _, err := NewModel(f); err != nil && f.Limits.MaxModelLen == 0 {
+		f.Limits.MaxModelLen = RoundContext(longest)
+	}
+	return f
+}

@@ -1,0 +1,145 @@
+package observe
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/planner"
+)
+
+// never asserts that no interval shows less than the load, and gives how many are missing.
+func never(t *testing.T, l *Live, from, to, length time.Duration, load float64, state *planner.State) (missing int) {
+	t.Helper()
+	for end := from; end <= to; end += length {
+		if state != nil {
+			sampled(t, l, *state)
+		}
+		o, err := l.Observe(t.Context(), begin.Add(end-length), begin.Add(end))
+		switch rate := o.Arrivals.Value / length.Seconds(); {
+		case err != nil || !o.Arrivals.Known:
+			missing++
+		case rate < 0.9*load:
+			t.Errorf("at %v: %.4g requests/s are seen of %.4g", end, rate, load)
+		}
+	}
+	return missing
+}
+
+func fleetState(ready, starting, draining int) *planner.State {
+	return &planner.State{Pools: []planner.PoolState{{Role: engine.RoleAggregated, Ready: ready, Starting: starting, Draining: draining}}}
+}
+
+// Of two ready engines one is not scraped. Two others drain, or start, and are scraped:
+// they were counted as the missing one, and half of the load was seen.
+func TestOtherEnginesDoNotStandForALostOne(t *testing.T) {
+	for name, state := range map[string]*planner.State{"drain": fleetState(2, 0, 2), "start": fleetState(2, 2, 0)} {
+		s := scrapes{every: 5 * time.Second, engine: true, ups: true, until: 20 * time.Minute}
+		away := []stretch{{15 * time.Minute, 19 * time.Minute}}
+		pods := []pod{{rate: 10, counted: 1e6}, {rate: 10, counted: 1e6, away: away}, {counted: 1e6}, {counted: 1e6}}
+		l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), pods), LiveOptions{})
+		t.Run(name, func(t *testing.T) { never(t, l, 14*time.Minute, 17*time.Minute, 15*time.Second, 20, state) })
+	}
+}
+
+// An engine of two data-parallel ranks has each series twice, and is one engine: of two
+// such engines, the ranks of one were taken for both.
+func TestRanksAreOneEngine(t *testing.T) {
+	f := &fake{t: t}
+	for e := range 2 {
+		for rank := range 2 {
+			s := scrapes{every: 5 * time.Second, engine: true, ups: rank == 0, until: 20 * time.Minute}
+			p := pod{rate: 5, counted: 1e6}
+			if e == 1 {
+				p.away = []stretch{{15 * time.Minute, 19 * time.Minute}}
+			}
+			for _, x := range s.fake(t, rand.New(rand.NewPCG(7, uint64(e))), []pod{p}).series {
+				x.labels["instance"] = fmt.Sprint("p", e)
+				if x.labels["__name__"] != "up" {
+					x.labels["engine"] = fmt.Sprint(rank)
+				}
+				f.series = append(f.series, x)
+			}
+		}
+	}
+	l := live(t, f, LiveOptions{})
+	never(t, l, 10*time.Minute, 17*time.Minute, 15*time.Second, 20, fleetState(2, 0, 0))
+	sampled(t, l, *fleetState(2, 0, 0))
+	o := observed(t, l, 17*time.Minute+15*time.Second, 15*time.Second)
+	if o.Arrivals.Known || !problem(o, "1 of 2 ready engines are seen") {
+		t.Errorf("%v, arrivals %+v", o.Problems, o.Arrivals)
+	}
+}
+
+// Samples that come late, by a delay of ingestion or by another clock, are no outage.
+func TestLateSamplesAreSeen(t *testing.T) {
+	for _, c := range []struct{ every, late time.Duration }{{time.Second, 2500 * time.Millisecond}, {5 * time.Second, 12 * time.Second}, {15 * time.Second, 20 * time.Second}} {
+		const length = 15 * time.Second
+		s := scrapes{every: c.every, ups: true, until: 15 * time.Minute}
+		l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}}), LiveOptions{})
+		o := observed(t, l, s.until+c.late, length)
+		known(t, fmt.Sprintf("arrivals, scraped every %v and %v late", c.every, c.late), o.Arrivals, 150, 5)
+	}
+}
+
+// Engines told of requests until the frontend's series came: engines are not lost then,
+// since nobody reads requests from them any more.
+func TestOtherMetricOfRequests(t *testing.T) {
+	s := scrapes{every: 5 * time.Second, engine: true, ups: true, until: 22 * time.Minute}
+	f := s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}, {rate: 10, counted: 1e6}})
+	s.engine = false
+	for _, x := range s.fake(t, rand.New(rand.NewPCG(8, 7)), []pod{{rate: 20, begin: 15 * time.Minute}}).series {
+		x.labels["instance"] = "front"
+		f.series = append(f.series, x)
+	}
+	l := live(t, f, LiveOptions{})
+	never(t, l, 14*time.Minute, 16*time.Minute, 15*time.Second, 20, nil)
+	if missing := never(t, l, 16*time.Minute+15*time.Second, 22*time.Minute, 15*time.Second, 20, nil); missing > 0 {
+		t.Errorf("%d intervals are missing after the frontend's series came", missing)
+	}
+}
+
+// An interval of three minutes has three scrapes of one a minute: that is enough, and no
+// window of six minutes tells of a load twice as late.
+func TestRareScrapesDoNotWidenALongInterval(t *testing.T) {
+	s := scrapes{every: time.Minute, ups: true, until: 30 * time.Minute}
+	l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}}), LiveOptions{})
+	for end := 15 * time.Minute; end <= s.until; end += 3 * time.Minute {
+		o := observed(t, l, end, 3*time.Minute)
+		known(t, "arrivals", o.Arrivals, 1800, 1)
+		if problem(o, "scraped too rarely") {
+			t.Errorf("at %v: %v", end, o.Problems)
+		}
+	}
+}
+
+// Scrapes that end before the interval are said to have ended: the problem was "no series
+// of requests" though the server had them.
+func TestScrapesThatEndAreStale(t *testing.T) {
+	s := scrapes{every: 5 * time.Second, ups: true, until: 15 * time.Minute}
+	l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}}), LiveOptions{})
+	o := observed(t, l, s.until+40*time.Second, 15*time.Second)
+	if o.Arrivals.Known || !problem(o, "metrics are not scraped") {
+		t.Errorf("%v, arrivals %+v", o.Problems, o.Arrivals)
+	}
+}
+
+// A target that serves and is not scraped is a load that fell only once Prometheus no
+// longer lists it: after 15 minutes 10 requests/s were seen of 20.
+func TestListedTargetIsNeverForgotten(t *testing.T) {
+	pods := []pod{{rate: 10, counted: 1e6}, {rate: 10, counted: 1e6, away: []stretch{{15 * time.Minute, time.Hour}}}}
+	s := scrapes{every: 5 * time.Second, ups: true, until: 45 * time.Minute}
+	l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), pods), LiveOptions{})
+	never(t, l, 14*time.Minute, 44*time.Minute, 15*time.Second, 20, nil)
+	if o := observed(t, l, 45*time.Minute, 15*time.Second); o.Arrivals.Known || !problem(o, `job="j", instance="p1"`) {
+		t.Errorf("%v, arrivals %+v", o.Problems, o.Arrivals)
+	}
+	pods[1].end = 35 * time.Minute // it leaves the list
+	l = live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), pods), LiveOptions{})
+	never(t, l, 14*time.Minute, 35*time.Minute, 15*time.Second, 20, nil)
+	if missing := never(t, l, 36*time.Minute, 44*time.Minute, 15*time.Second, 10, nil); missing > 0 {
+		t.Errorf("%d intervals are missing after it left the list", missing)
+	}
+}

@@ -1,0 +1,52 @@
+package planner
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+)
+
+// A planner that never had to scale holds too when the target has lost its record: 4+2
+// became 1+1 after a restart. So does one with another policy or another interval.
+func TestLostRecordHoldsWithoutADecision(t *testing.T) {
+	have := Replicas{Prefill: 4, Decode: 2}
+	first := core(t, deployment(100), &scripted{want: have})
+	if d := first.Step(seen(have)); d.Act {
+		t.Fatalf("it scales: %+v", d)
+	}
+	saved, err := first.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := seen(Replicas{})
+	for i := range none.Pools {
+		none.Pools[i].Want, none.Pools[i].NoRecord = -1, true
+	}
+	for name, restore := range map[string]func(*Core) error{
+		"the same planner": func(c *Core) error { return c.Restore(saved) },
+		"another interval": func(c *Core) error { return c.RestoreRecord(saved) },
+		"another policy": func(c *Core) error {
+			c.o.Policy = refusing{c.o.Policy}
+			if err := c.Restore(saved); !errors.Is(err, ErrPolicyState) {
+				t.Errorf("error %v", err)
+			}
+			return nil
+		},
+		"an older state file": func(c *Core) error { return c.RestoreRecord(json.RawMessage(`{"asked":{"prefill":4,"decode":2}}`)) },
+	} {
+		again := core(t, deployment(100), &scripted{want: Replicas{Prefill: 1, Decode: 1}})
+		if err := restore(again); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, d := range []Decision{again.Bound(none, Unshared()), again.Step(none)} {
+			if d.Act || d.Want != have || len(d.Missing) != 2 {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+	}
+}
+
+// refusing is a policy that another one's state does not fit.
+type refusing struct{ Policy }
+
+func (refusing) Restore(json.RawMessage) error { return errors.New("of another policy") }
