@@ -36,7 +36,7 @@ STARTS     := (^|[[:space:]])go (func|[a-zA-Z_.]+)\(|\.Go\(|httptest\.
 CONCURRENT  = $(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=testdata '$(STARTS)' .)))
 
 race:
-	go test -race -short -shuffle=on -p 1 -timeout 30m $(CONCURRENT)
+	go test -race -shuffle=on -p 1 -timeout 30m $(CONCURRENT)
 
 lint: $(GOLANGCI)
 	$(GOLANGCI) run ./...

@@ -43,12 +43,3 @@ func engines(t testing.TB, model, gpu string, tp int, role engine.Role) EnginePo
 func chatbot() Workload {
 	return Workload{PeakQPS: 100, AvgISL: 256, AvgOSL: 512, P99ISL: 1024, P99OSL: 2048, PeakToAverage: 2.5, PeakWindow: time.Minute, Pattern: "flat"}
 }
-
-// long leaves a test out of -short, with which races are looked for: it simulates
-// for seconds in one goroutine. Without -short it runs.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("NOT RUN with -short: it simulates for seconds, and races need goroutines")
-	}
-}

@@ -171,7 +171,6 @@ func interval(xs []float64) share {
 }
 
 func TestSizedFleetsHold(t *testing.T) {
-	long(t)
 	// Every sixteenth scene, and with the tag full all of them for seven times as long.
 	requests, every := 60_000, 16
 	if enginetest.Full {

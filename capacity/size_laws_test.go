@@ -90,7 +90,6 @@ func noMore(t *rapid.T, what string, easier, harder Sized) {
 }
 
 func TestSizedLaws(t *testing.T) {
-	long(t)
 	strict, all := 0, 0
 	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
@@ -138,7 +137,6 @@ func TestSizedLaws(t *testing.T) {
 }
 
 func TestNoSmallerFleetHolds(t *testing.T) {
-	long(t)
 	cheapest, all := 0, 0
 	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)

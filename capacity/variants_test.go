@@ -43,7 +43,6 @@ var mixes = []scene{
 
 // The oracle sizes every chunk with all care: every fifth case, and with the tag full all.
 func TestSearchedChunkIsNearTheBestOfAll(t *testing.T) {
-	long(t)
 	stride := 5
 	if enginetest.Full {
 		stride = 1
@@ -87,7 +86,6 @@ func TestSearchedChunkIsNearTheBestOfAll(t *testing.T) {
 }
 
 func TestSearchedChunkTakesFarFewerEnginesThanTheDefault(t *testing.T) {
-	long(t)
 	all := chunked(t, mixes[0])
 	traffic, err := mixes[0].workload().PeakTraffic()
 	if err != nil {

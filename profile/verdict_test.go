@@ -1,7 +1,6 @@
 package profile_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,12 +9,19 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/virtual"
 	"plimsoll/profile"
 )
 
-var seeds = flag.Uint64("verdicts", 25, "loads of each kind that TestVerdictsUnderLoad plays; its table is of 200")
+// seeds are the loads of each kind that TestVerdictsUnderLoad plays.
+func seeds() uint64 {
+	if enginetest.Full {
+		return 200
+	}
+	return 25
+}
 
 // stepped is an engine whose steps take 6.6 ms, 0.2 ms for each sequence and 20 µs for
 // each prompt token: about those of an 8B model on an H100.
@@ -58,15 +64,15 @@ func (l trialLoad) played(t *testing.T, rate float64, before, n int, seed uint64
 // Verdicts of loads that are as long as an interval takes, at a share of what an
 // engine serves, against the truth of a very long one: the table in docs/modes.md.
 func TestVerdictsUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("NOT RUN with -short: it plays many loads")
-	}
 	for _, l := range []trialLoad{
 		{profile.Prefill, engine.RolePrefill, 1, 1 / 0.0666},
 		{profile.Decode, engine.RoleDecode, 150, 256 / (6.6e-3 + 0.2e-3*256) / 150},
 		{profile.Aggregated, engine.RoleAggregated, 150, 11.03}, // by an overload of it
 	} {
 		for _, use := range []float64{0.5, 0.8, 0.95} {
+			if !enginetest.Full && (use != 0.8 || l.phase != profile.Prefill) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%.2f", l.phase, use), func(t *testing.T) { l.verdicts(t, use) })
 		}
 	}
@@ -74,9 +80,6 @@ func TestVerdictsUnderLoad(t *testing.T) {
 
 // verdicts plays loads at a share of what the engine serves.
 func (l trialLoad) verdicts(t *testing.T, use float64) {
-	if (use != 0.8 || l.phase == profile.Aggregated) && *seeds < 200 {
-		t.Skip("NOT RUN but for the table")
-	}
 	rate := use * l.most
 	long, w := l.played(t, rate, 10_000, 60_000, 99)
 	truth := profile.Attain(long, w, profile.SLA{Stat: profile.Mean}, 1)
@@ -99,7 +102,7 @@ func (l trialLoad) verdicts(t *testing.T, use float64) {
 		return profile.SLA{TTFT: f(truth.TTFT.Mean), ITL: f(truth.TPOT.Mean), Stat: profile.Mean}
 	}
 	in := func(d profile.Distribution, mean time.Duration) bool { return (d.Mean - mean).Abs() <= d.Half }
-	for seed := range *seeds {
+	for seed := range seeds() {
 		rs, w := l.played(t, rate, before, n, seed+1)
 		above, below := at(1.1), at(0.9)
 		a := profile.Attain(rs, w, above, 1)
@@ -120,12 +123,12 @@ func (l trialLoad) verdicts(t *testing.T, use float64) {
 	}
 	pc := func(k, of int) float64 { return 100 * float64(k) / float64(max(of, 1)) }
 	t.Logf("%-10s used %.2f: %5d requests, %5.1f in flight: %3.0f %% have intervals, %3.0f %% of which hold the truth; %3.0f %% miss an SLA a tenth above it, %3.0f %% surely hold one a tenth below",
-		l.phase, use, n, truth.InFlight, pc(given, int(*seeds)), pc(held, given), pc(missed, given), pc(passed, given))
+		l.phase, use, n, truth.InFlight, pc(given, int(seeds())), pc(held, given), pc(missed, given), pc(passed, given))
 	cover := map[bool]float64{true: 0.85, false: 0.9}[l.phase == profile.Aggregated]
 	for what, c := range map[string]struct {
 		n, of int
 		want  float64
-	}{"have an interval": {given, int(*seeds), 0.8}, "whose interval holds the truth": {held, given, cover}} {
+	}{"have an interval": {given, int(seeds()), 0.8}, "whose interval holds the truth": {held, given, cover}} {
 		if use < 0.9 && fewer(c.n, c.of, c.want) {
 			t.Errorf("of %d loads, %d %s: want %.0f %%", c.of, c.n, what, 100*c.want)
 		}

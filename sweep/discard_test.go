@@ -13,7 +13,6 @@ import (
 // A load that is sent again is kept under its attempt with why, and nothing is made
 // of it; a resumed run still has it.
 func TestDiscardedLoadsAreKept(t *testing.T) {
-	long(t)
 	l := affine(4)
 	l.busyPlays = [2]int{2, 4} // the first two of the first rate: the one before asked one at a time
 	b := newLab(map[string]law{"TP:4": l})

@@ -254,12 +254,3 @@ func codes(ws []profile.Warning) (out []string) {
 	}
 	return out
 }
-
-// long leaves a test out of -short, with which races are looked for: its trials run
-// one after the other, and take ten times as long under the detector.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("NOT RUN with -short: nothing runs beside anything")
-	}
-}

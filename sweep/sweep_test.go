@@ -118,7 +118,6 @@ func TestRunNothingWorks(t *testing.T) {
 // Stopped after a point, each fifth of them and under the tag full every one, a resumed run
 // measures only the rest, and ends with the same picks; on the grid with the same of all.
 func TestResumeContinuesExactly(t *testing.T) {
-	long(t)
 	for _, search := range []Search{Grid, Adaptive} {
 		resumes(t, search)
 	}

@@ -12,7 +12,6 @@ import (
 // Above what the client can send nothing is known of the engine: the search looks
 // below, keeps what held there, and says that the rest is undecided.
 func TestAggregatedClientIsTheBottleneck(t *testing.T) {
-	long(t)
 	search := func(l law) Result {
 		b := newLab(map[string]law{"TP:2": affine(2), "TP:4": l})
 		o := openOptions(b, Aggregated, 2, 4)
@@ -51,7 +50,6 @@ func TestAggregatedClientIsTheBottleneck(t *testing.T) {
 // Too few requests for the percentile decide nothing: of a higher rate there are more
 // in the same time. Before the fix the search went down from there, and found nothing.
 func TestAggregatedTooFewIsNoMiss(t *testing.T) {
-	long(t)
 	b := newLab(map[string]law{"TP:4": affine(4)})
 	o := openOptions(b, Aggregated, 4)
 	o.SLA.ITLOf = profile.OfGap

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 )
@@ -11,7 +12,7 @@ import (
 func serveAffine(t *testing.T) (url string) {
 	t.Helper()
 	p := startAs(t, "affineengine", nil)
-	poll(t, "the server's address", func() bool {
+	enginetest.Eventually(t, "the server's address", func() bool {
 		line, _, ok := strings.Cut(p.out.String(), "\n")
 		url = line
 		return ok

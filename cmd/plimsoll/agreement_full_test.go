@@ -24,9 +24,6 @@ const (
 // simulated engine. These tests wait nearly all of their time, so they run at the same
 // time, and before everything else.
 func TestLatenciesOverHTTP(t *testing.T) {
-	if apart(t, -10) {
-		return
-	}
 	for name, f := range map[string]func(*testing.T){
 		"estimate and sim": estimateAgreesWithSim, "calibrated model and server": calibratedModelAgrees,
 		"model below 20 in flight": engineAgreesBelow20, "model above 20 in flight": engineAgreesAbove20,

@@ -112,7 +112,7 @@ func seenErrors(t *testing.T, points []profile.Point, fit latency.Fit) map[strin
 func unseenErrors(t *testing.T, more ...string) map[string]float64 {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "estimated")
-	ran(t, exitDone, append([]string{
+	executed(t, exitDone, append([]string{
 		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
 		"--isl", "1200", "--osl", "40", "--ttft", "200", "--itl", "15", "--max-num-seqs", "24", "--quiet",
 		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "3", "--max-context-length", "1800", "--verify", "never", "--output-dir", dir,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -63,37 +62,5 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 	}
 	if first := z.bounds(cs)[0]; !slices.Contains([]string{"A", "B"}, first.layout.Pools[0].GPU) {
 		t.Errorf("%s comes first", first.layout.Pools[0].GPU)
-	}
-}
-
-// What is too large to simulate, or costs more than a limit, is left out by name;
-// it fails a plan only where nothing is left.
-func TestLeftOutByTrials(t *testing.T) {
-	long(t)
-	t.Parallel()
-	const us = engine.Microsecond
-	w := capacity.Workload{PeakQPS: 10, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
-	traffic, err := w.PeakTraffic()
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := func(limitUSD capacity.USD, cs ...candidate) (sizing, error) {
-		z := sizing{capacityOptions: capacityOptions{demand: demand{workload: w, slo: capacity.SLO{TTFTP99: time.Hour, ITLP99: time.Hour}}}, traffic: traffic}
-		if limitUSD > 0 {
-			return z, z.add(cs, limitUSD)
-		}
-		return z, z.rough(cs)
-	}
-	small, huge := priced("small", 200*us, 4000*us, 1), priced("huge", 10*engine.Second, 400*us, 1)
-	z, err := of(0, huge, small)
-	if err != nil || len(z.plans) != 1 || z.plans[0].candidate.name() != small.name() || len(z.leftOut) != 1 ||
-		z.leftOut[0].Label != huge.name() || z.leftOut[0].Reason != "more than 100000 engines in a pool: too large to simulate" {
-		t.Errorf("plans %v, left out %v, %v", z.plans, z.leftOut, err)
-	}
-	if _, err := of(0, huge); !errors.Is(err, capacity.ErrTooLarge) {
-		t.Errorf("a plan of nothing but what is too large: %v", err)
-	}
-	if z, err := of(2, small); err != nil || len(z.plans) != 0 || len(z.leftOut) != 1 || z.leftOut[0].Reason != "no fleet of it for up to $2.00 an hour holds the SLO" {
-		t.Errorf("plans %v, left out %v, %v", z.plans, z.leftOut, err)
 	}
 }

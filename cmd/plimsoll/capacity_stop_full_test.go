@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http/httptest"
+	"plimsoll/engine/enginetest"
 	"syscall"
 	"testing"
 )
@@ -47,7 +48,6 @@ func heavyPrometheus(t *testing.T) string {
 // half done is printed.
 func TestSizingStops(t *testing.T) {
 	t.Parallel()
-	needProc(t)
 	workload, plan := written(t, "workload.yaml", heavy), heavyPlan(t)
 	for name, args := range map[string][]string{
 		"plan":                   {"plan", "--workload", workload},
@@ -59,7 +59,7 @@ func TestSizingStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, nil, append([]string{"capacity"}, args...)...)
-			poll(t, "sizing", func() bool { return p.ticks(t) > 100 })
+			enginetest.Eventually(t, "sizing", func() bool { return p.ticks(t) > 100 })
 			p.signal(t, syscall.SIGINT)
 			stopped(t, p)
 		})

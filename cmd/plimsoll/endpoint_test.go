@@ -9,17 +9,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
-
-	"plimsoll/profile"
-	"plimsoll/profile/store"
 )
 
 // counter is a proxy in front of a server that counts what passes.
@@ -154,120 +148,6 @@ func endpoint(dir, url string, more ...string) []string {
 		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "1000",
 		"--output-dir", dir,
 	}, more...)
-}
-
-// A server that already runs, with credentials in front: it never gets more at
-// once than it may, says itself that it is simulated whatever the user claims,
-// and what it was let in with is written nowhere.
-func TestEndpoint(t *testing.T) {
-	if !raceDetector { // engine, proxy and client are slowed down by it: they need the machine
-		t.Parallel()
-	}
-	s := serveEmbedded(t, "--gpu", unhurried, "--tp", "2", "--enable-prefix-caching")
-	c := count(t, s.url, 0)
-	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitDone, endpoint(dir, c.URL, "--max-in-flight", "6", "--provenance", "measured", "--verbose",
-		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
-	if top := c.top.Load(); top != 6 {
-		t.Errorf("at most %d completions were in flight, want 6 reached and not passed", top)
-	}
-	for got, n := range c.keys {
-		if got != "Bearer "+secretKey {
-			t.Errorf("%d requests had Authorization %q", n, got)
-		}
-	}
-	for got, n := range c.marks {
-		if got != secretTenant {
-			t.Errorf("%d requests had X-Tenant %q", n, got)
-		}
-	}
-	rec, err := store.ReadRecommendation(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rec.Provenance != profile.Simulated || rec.Engine.Kind != "endpoint" || rec.Decode.GPUs != 2 || rec.Model != simModel {
-		t.Errorf("provenance %s, kind %s, %d GPUs, model %s", rec.Provenance, rec.Engine.Kind, rec.Decode.GPUs, rec.Model)
-	}
-	checkSimulatedFiles(t, dir)
-	if !strings.HasPrefix(p.out.String(), "SIMULATED — not measured on a GPU\n") {
-		t.Errorf("stdout:\n%s", &p.out)
-	}
-	checkFiles(t, dir, rec)
-	noSecrets(t, dir, p)
-	// The server is somebody's: it still runs.
-	if code, _, err := get(t, s.url+"/health"); code != http.StatusOK {
-		t.Errorf("afterwards the server answers %d, %v", code, err)
-	}
-	// A resumed run has the secrets from the environment, and is the same run.
-	r := start(t, []string{"PLIMSOLL_API_KEY=" + secretKey, "PLIMSOLL_HEADERS=X-Tenant: " + secretTenant},
-		endpoint(dir, c.URL, "--max-in-flight", "6", "--provenance", "measured", "--resume", "--verbose")...)
-	if code := r.wait(t); code != exitDone {
-		t.Errorf("exit code %d on --resume\n%s", code, &r.errout)
-	}
-	noSecrets(t, dir, r)
-}
-
-// Every tenth request fails: the run stops early, says how many failed and why,
-// and what the server said about the credentials is written nowhere.
-func TestEndpointStopsOnErrors(t *testing.T) {
-	t.Parallel()
-	s := serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching")
-	c := count(t, s.url, 10)
-	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitFailed, endpoint(dir, c.URL, "--max-in-flight", "32", "--verbose",
-		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
-	stderr := p.errout.String()
-	failed, sent := between(stderr, "too many requests failed: ", " of "), ""
-	if _, rest, ok := strings.Cut(stderr, "too many requests failed: "+failed+" of "); ok {
-		sent = rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })]
-	}
-	n, err1 := strconv.Atoi(failed)
-	all, err2 := strconv.Atoi(sent)
-	if err1 != nil || err2 != nil || 20*n < all {
-		t.Errorf("%q failed of %q", failed, sent)
-	}
-	if !strings.Contains(stderr, "status 503") {
-		t.Errorf("stderr does not say why they failed:\n%s", stderr)
-	}
-	if !strings.Contains(stderr, "plimsoll: hint: if the server was overloaded, lower --max-in-flight") {
-		t.Errorf("stderr:\n%s", stderr)
-	}
-	if got := c.all.Load(); got > 50 {
-		t.Errorf("%d requests were sent before it stopped", got)
-	}
-	run, err := store.ReadRun(dir)
-	if err != nil || run.Complete {
-		t.Errorf("run.json: complete %v, %v", run.Complete, err)
-	}
-	noSecrets(t, dir, p)
-}
-
-// A server that is killed amid the sweep: that is what the hint speaks of, and
-// once it is back the same command goes on.
-func TestEndpointServerKilled(t *testing.T) {
-	t.Parallel()
-	s := serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching")
-	dir := filepath.Join(t.TempDir(), "results")
-	args := endpoint(dir, s.url, "--max-in-flight", "8")
-	p := start(t, nil, args...)
-	poll(t, "a point of the decode sweep", func() bool {
-		b, err := os.ReadFile(filepath.Join(dir, "journal.jsonl"))
-		return err == nil && bytes.Contains(b, []byte(`"id":"sweep/decode/`))
-	})
-	s.signal(t, syscall.SIGKILL)
-	s.wait(t)
-	if code := p.wait(t); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
-	}
-	stderr := p.errout.String()
-	if !strings.Contains(stderr, "hint: nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the ") {
-		t.Errorf("stderr:\n%s", stderr)
-	}
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), ":")
-	serveEmbedded(t, "--gpu", unhurried, "--enable-prefix-caching", "--port", port)
-	if p := ran(t, exitDone, append(args, "--resume")...); strings.Contains(p.errout.String(), "stays left out") {
-		t.Errorf("a configuration was left out because the server was gone:\n%s", &p.errout)
-	}
 }
 
 // A server that refuses the credentials, and repeats them as it does.

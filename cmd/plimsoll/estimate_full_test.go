@@ -3,9 +3,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"plimsoll/profile"
@@ -75,4 +78,55 @@ func disagreements(t *testing.T, estimates, points map[string]profile.Point) []s
 		out = append(out, fmt.Sprintf("only %d of %d points are in both runs", both, len(estimates)))
 	}
 	return out
+}
+
+// With --format json stdout is recommendation.json, with the terms of the picks
+// where they were asked for; they add up to the latencies.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "results")
+	p := ran(t, exitDone, estimated(dir, "--format", "json", "--explain")...)
+	var got explained
+	if err := json.Unmarshal([]byte(p.out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Explain) != 2 || got.Prefill == nil {
+		t.Fatalf("stdout:\n%s", &p.out)
+	}
+	for i, want := range []float64{got.Prefill.TTFTMillis, got.Decode.ITLMillis} {
+		x := got.Explain[i]
+		sum, share := 0.0, 0.0
+		for _, term := range x.Terms {
+			sum, share = sum+term.Millis, share+term.Share
+			if term.Formula == "" || term.Millis <= 0 {
+				t.Errorf("%s: %+v", x.Phase, term)
+			}
+		}
+		if math.Abs(sum/want-1) > 0.005 || math.Abs(share-1) > 1e-9 || math.Abs(sum-x.Millis) > 1e-9 {
+			t.Errorf("%s: the terms add up to %.4f ms (%.4f, shares %.4f), the pick has %.4f ms", x.Phase, sum, x.Millis, share, want)
+		}
+	}
+	text := ran(t, exitDone, estimated(dir, "--resume", "--explain")...).out.String()
+	for _, want := range []string{"\nWhere TTFT of one prompt of 500 tokens goes at TP:", "\nWhere ITL of ", "term", "formula"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("stdout lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// Two runs are the same byte for byte, but for when they ran.
+func TestEstimateIsDeterministic(t *testing.T) {
+	t.Parallel()
+	when := regexp.MustCompile(`"(started|ended|elapsed_ns)":\s*("[^"]*"|[0-9.e+-]+)|<dt>Made</dt><dd>[^<]*`)
+	trees := make([]map[string]string, 2)
+	for i := range trees {
+		dir := filepath.Join(t.TempDir(), "results")
+		p := ran(t, exitDone, estimated(dir, "--noise", "0.05")...)
+		trees[i] = tree(t, dir)
+		trees[i]["stdout"] = strings.ReplaceAll(p.out.String(), dir, "DIR")
+		for name, text := range trees[i] {
+			trees[i][name] = when.ReplaceAllString(text, `"$1":0`)
+		}
+	}
+	same(t, trees[0], trees[1])
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +31,6 @@ func estimatedOf(dir string, more ...string) []string {
 // The whole job in virtual time: the same files as of a real engine, the word
 // in each, and the error beside the picks.
 func TestEstimate(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, estimated(dir)...)
@@ -135,28 +132,9 @@ func checkDoubts(t *testing.T, p *program, rec store.Recommendation) {
 	}
 }
 
-// Two runs are the same byte for byte, but for when they ran.
-func TestEstimateIsDeterministic(t *testing.T) {
-	long(t)
-	t.Parallel()
-	when := regexp.MustCompile(`"(started|ended|elapsed_ns)":\s*("[^"]*"|[0-9.e+-]+)|<dt>Made</dt><dd>[^<]*`)
-	trees := make([]map[string]string, 2)
-	for i := range trees {
-		dir := filepath.Join(t.TempDir(), "results")
-		p := ran(t, exitDone, estimated(dir, "--noise", "0.05")...)
-		trees[i] = tree(t, dir)
-		trees[i]["stdout"] = strings.ReplaceAll(p.out.String(), dir, "DIR")
-		for name, text := range trees[i] {
-			trees[i][name] = when.ReplaceAllString(text, `"$1":0`)
-		}
-	}
-	same(t, trees[0], trees[1])
-}
-
 // Nothing meets the SLA: exit 4, everything is written, and the four lines say
 // that they are no answer.
 func TestEstimateInfeasible(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitInfeasible, estimated(dir, "--ttft", "1", "--itl", "0.5")...)
@@ -165,39 +143,4 @@ func TestEstimateInfeasible(t *testing.T) {
 		t.Errorf("feasible %v, %v\n%s", rec.Feasible, err, &p.out)
 	}
 	checkEstimated(t, dir, p)
-}
-
-// With --format json stdout is recommendation.json, with the terms of the picks
-// where they were asked for; they add up to the latencies.
-func TestExplain(t *testing.T) {
-	long(t)
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitDone, estimated(dir, "--format", "json", "--explain")...)
-	var got explained
-	if err := json.Unmarshal([]byte(p.out.String()), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Explain) != 2 || got.Prefill == nil {
-		t.Fatalf("stdout:\n%s", &p.out)
-	}
-	for i, want := range []float64{got.Prefill.TTFTMillis, got.Decode.ITLMillis} {
-		x := got.Explain[i]
-		sum, share := 0.0, 0.0
-		for _, term := range x.Terms {
-			sum, share = sum+term.Millis, share+term.Share
-			if term.Formula == "" || term.Millis <= 0 {
-				t.Errorf("%s: %+v", x.Phase, term)
-			}
-		}
-		if math.Abs(sum/want-1) > 0.005 || math.Abs(share-1) > 1e-9 || math.Abs(sum-x.Millis) > 1e-9 {
-			t.Errorf("%s: the terms add up to %.4f ms (%.4f, shares %.4f), the pick has %.4f ms", x.Phase, sum, x.Millis, share, want)
-		}
-	}
-	text := ran(t, exitDone, estimated(dir, "--resume", "--explain")...).out.String()
-	for _, want := range []string{"\nWhere TTFT of one prompt of 500 tokens goes at TP:", "\nWhere ITL of ", "term", "formula"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("stdout lacks %q:\n%s", want, text)
-		}
-	}
 }

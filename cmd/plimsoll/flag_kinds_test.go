@@ -31,7 +31,6 @@ func refused(t *testing.T, d deployment, args ...string) error {
 // Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
 // s(im), c(ommand), p (endpoint), v(LLM), l(lamacpp). A new flag has to be put here.
 func TestFlagKinds(t *testing.T) {
-	long(t)
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "itl-of": "", "itl-per-request": "", "mode": "", "verify": "", "load-time": "", "trace": "", "dataset": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",

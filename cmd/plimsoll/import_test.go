@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -43,7 +44,6 @@ func importing(dir, src string, flags ...string) []string {
 // An import is no run that knew nothing, though no point is in its journal: only
 // --force replaces it, and what was there stays readable.
 func TestImportIsNotOverwritten(t *testing.T) {
-	long(t)
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
@@ -105,7 +105,6 @@ func TestImportedRateRisesWithITL(t *testing.T) {
 // What was read off beyond the measured range says so before the result and wherever
 // it is offered.
 func TestImportSaysItsCaveats(t *testing.T) {
-	long(t)
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	const beyond, context = "ISL 30000 is outside the measured 100–16372", "context 30150 is outside the measured 350–13585"
@@ -173,7 +172,6 @@ func flatProfile(t *testing.T) string {
 // Figures that no GPU can have end an import, by name and by how much, and nothing is
 // written. What is accepted says so first, wherever it is read.
 func TestImportRefusesTheImpossible(t *testing.T) {
-	long(t)
 	t.Parallel()
 	on := []string{"--model", "llama-3.1-8b", "--gpu", "h200-sxm", "--ttft", "200", "--itl", "10"}
 	for name, c := range map[string]struct {
@@ -195,6 +193,9 @@ func TestImportRefusesTheImpossible(t *testing.T) {
 		p = ran(t, exitDone, importing(dir, c.src, append([]string{"--accept", "implausible"}, c.flags...)...)...)
 		first(t, name+": stdout", p.out.String(), "IMPLAUSIBLE — "+c.want)
 		first(t, name+": stderr", p.errout.String(), "plimsoll: warning: "+c.want)
+		if !enginetest.Full {
+			continue // a dozen commands read each
+		}
 		readers(t, name, dir, c.want)
 	}
 	if p := ran(t, exitUsage, importing(filepath.Join(t.TempDir(), "prof"), tenfold(t), "--accept", "everything")...); !strings.Contains(p.errout.String(), `--accept "everything": want implausible`) {
@@ -265,7 +266,6 @@ func TestPlannerDoubtsSurfaces(t *testing.T) {
 
 // What is suspicious and happens is imported: one slow outlier among published TTFTs.
 func TestImportTakesAnOutlier(t *testing.T) {
-	long(t)
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	s, err := store.LoadPrefill(src, store.LoadOptions{})

@@ -30,9 +30,9 @@ func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group b
 	t.Helper()
 	p := start(t, nil, small(dir)...)
 	if n > 0 {
-		poll(t, "an engine", func() bool { return len(p.family(t)) > 0 })
+		enginetest.Eventually(t, "an engine", func() bool { return len(p.family(t)) > 0 })
 	}
-	poll(t, "stage "+stage, func() bool { return reached(t, dir, stage, n) })
+	enginetest.Eventually(t, "stage "+stage, func() bool { return reached(t, dir, stage, n) })
 	if group {
 		if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil {
 			t.Fatal(err)
@@ -48,9 +48,8 @@ func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group b
 // and the same picks as a run that nothing disturbed.
 func TestKilledAndResumed(t *testing.T) {
 	t.Parallel()
-	needProc(t)
 	whole := filepath.Join(t.TempDir(), "results")
-	ran(t, exitDone, small(whole)...)
+	executed(t, exitDone, small(whole)...)
 	want := slices.Sorted(slices.Values(pointIDs(t, whole)))
 	picked, err := store.ReadRecommendation(whole)
 	if err != nil {
@@ -60,19 +59,16 @@ func TestKilledAndResumed(t *testing.T) {
 		name, stage string
 		n           int
 	}{
+		{"decode sweep", "sweep/decode/", 2},
 		{"before the first point", "", 0},
 		{"prefill sweep", "sweep/prefill/", 1},
-		{"decode sweep", "sweep/decode/", 2},
 		{"prefill surface", "surface/prefill/", 1},
 		{"decode surface", "surface/decode/", 2},
 	} {
+		if tt.name != "decode sweep" && !enginetest.Full { // each profiles twice
+			break
+		}
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.name != "decode sweep" {
-				long(t) // killed elsewhere, it races no differently
-				if tt.name != "prefill surface" && !enginetest.Full {
-					t.Skip("NOT RUN without the tag full: it profiles twice")
-				}
-			}
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
 			p := interrupt(t, dir, tt.stage, tt.n, syscall.SIGKILL, false)
@@ -91,7 +87,7 @@ func TestKilledAndResumed(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, store.JournalFile)); err == nil {
 				again = append(again, "--resume") // else there is nothing to resume, and nothing in the way
 			}
-			r := ran(t, exitDone, small(dir, again...)...)
+			r := executed(t, exitDone, small(dir, again...)...)
 			r.noOrphans(t)
 			if ids := pointIDs(t, dir); !slices.Equal(ids[:len(known)], known) {
 				t.Errorf("what was known, %v, is now %v", known, ids)
@@ -124,7 +120,11 @@ func checkCompleted(t *testing.T, dir string, want []string, picked store.Recomm
 // the engines, keeps what was measured and says how to go on.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	signals := []syscall.Signal{syscall.SIGINT}
+	if enginetest.Full {
+		signals = append(signals, syscall.SIGTERM)
+	}
+	for _, s := range signals {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
@@ -149,7 +149,7 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%d points in the journal, %d in run.json", n, len(run.Points))
 			}
 			if s == syscall.SIGINT {
-				ran(t, exitDone, small(dir, "--resume", "--quiet")...)
+				executed(t, exitDone, small(dir, "--resume", "--quiet")...)
 			}
 		})
 	}

@@ -19,7 +19,6 @@ import (
 // resumed and stopped leaves both as they were, and one that ends in an error leaves
 // its run.json alone. The recommendation is the last thing that is written.
 func TestRecommendationIsOfItsRun(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	ran(t, exitDone, estimated(dir, "--verify", "never", "--quiet")...)

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -22,28 +24,9 @@ import (
 // gpusFromStub is set where a test brings its own NVML along.
 const gpusFromStub = "PLIMSOLL_TEST_GPUS_FROM_STUB"
 
-// priority is the nice value of a process, where it is not that of the tests.
-const priority = "PLIMSOLL_TEST_PRIORITY"
-
-// prioritize sets the priority of all threads that the process has so far; those to
-// come, and children, inherit it. Only root may raise it.
-func prioritize(nice int) {
-	threads, _ := filepath.Glob("/proc/self/task/*")
-	for _, thread := range threads {
-		if id, err := strconv.Atoi(filepath.Base(thread)); err == nil {
-			_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, nice) // a thread may have ended
-		}
-	}
-}
-
 // The test binary is also the program: scripts and the engines that the program
 // launches execute it again, so that every child process is a real one.
 func TestMain(m *testing.M) {
-	if nice, err := strconv.Atoi(os.Getenv(priority)); err == nil {
-		prioritize(nice)
-	} else if !raceDetector { // tests that wait for engines go before other packages and compilers
-		prioritize(-5)
-	}
 	process.Main()
 	configureCLI()
 	// No GPU of the machine that runs the tests may decide what they see, and
@@ -58,32 +41,32 @@ func TestMain(m *testing.M) {
 		}
 	}
 	plots.DPI = 12
-	// Most tests wait for engines that run in real time: more at once than cores.
-	// Whoever sets -parallel has the last word. Two of them only wait for processes of
-	// their own. Under the race detector each takes several times the processor.
-	parallel := "10"
-	if raceDetector {
-		parallel = "6"
-	}
-	if err := flag.Set("test.parallel", parallel); err != nil {
+	// Tests that run engines wait for them: more at once than cores.
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"plimsoll": main, "badengine": badEngine, "standin": standInMain, "affineengine": affineEngine, "dynamostandin": dynamoStandIn})
 }
 
+// serial runs scripts one after the other: the program runs in this process, whose
+// folder and environment they change.
+type serial struct{ *testing.T }
+
+func (serial) Parallel()     {}
+func (serial) Verbose() bool { return testing.Verbose() }
+func (s serial) Run(name string, f func(testscript.T)) {
+	s.T.Run(name, func(t *testing.T) { f(serial{t}) })
+}
+
+const scripts = "testdata/script"
+
 func TestScripts(t *testing.T) {
-	update := os.Getenv("UPDATE_SCRIPTS") != ""
-	if apart(t, 5, "-test.parallel=3") {
-		return
-	}
-	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+	testscript.RunT(serial{t}, testscript.Params{
+		Dir: scripts,
 		Setup: func(e *testscript.Env) error {
 			for _, k := range []string{"CUDA_VISIBLE_DEVICES", "GORACE"} {
 				e.Setenv(k, os.Getenv(k))
 			}
-			e.Setenv(priority, "5")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -101,32 +84,88 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-		UpdateScripts: update,
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }
 
-// exits runs a program and wants an exit code: `exits 2 plimsoll gpus --x`. A
-// wrong asking must leave nothing on stdout.
+// exits runs plimsoll and wants an exit code: `exits 2 plimsoll gpus --x`. It does so
+// in this process, or with `exits -process 0 plimsoll …`, as what starts engines must
+// run, in another. A wrong asking must leave nothing on stdout.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits code program [args…]")
+	process := len(args) > 0 && args[0] == "-process"
+	if process {
+		args = args[1:]
+	}
+	if neg || len(args) < 2 || args[1] != "plimsoll" {
+		ts.Fatalf("usage: exits [-process] code plimsoll [args…]")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok {
-			ts.Check(err)
-		}
-		got = exit.ExitCode()
+	var got int
+	var out string
+	if process {
+		got = inAnother(ts, args[2:])
+		out = ts.ReadFile("stdout")
+	} else {
+		got, out = inProcess(ts, args[2:])
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
-	if out := ts.ReadFile("stdout"); got == exitUsage && out != "" {
+	if got == exitUsage && out != "" {
 		ts.Fatalf("wrong usage, yet stdout holds %q", out)
 	}
+}
+
+// inAnother runs plimsoll as a process of its own.
+func inAnother(ts *testscript.TestScript, args []string) int {
+	err := ts.Exec("plimsoll", args...)
+	if err == nil {
+		return exitDone
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		ts.Check(err)
+	}
+	return exit.ExitCode()
+}
+
+// set finds the variables that a script sets.
+var set = regexp.MustCompile(`(?m)^env ([A-Z_]+)=`)
+
+// inProcess runs plimsoll in the script's folder with its environment.
+func inProcess(ts *testscript.TestScript, args []string) (int, string) {
+	script, err := os.ReadFile(filepath.Join(scripts, ts.Name()+".txt"))
+	ts.Check(err)
+	names := []string{"HOME", "PATH", "TMPDIR", "WORK", "CUDA_VISIBLE_DEVICES"}
+	for _, m := range set.FindAllStringSubmatch(string(script), -1) {
+		names = append(names, m[1])
+	}
+	folder, err := os.Getwd()
+	ts.Check(err)
+	environment := os.Environ()
+	defer func() {
+		os.Clearenv()
+		for _, kv := range environment {
+			k, v, _ := strings.Cut(kv, "=")
+			ts.Check(os.Setenv(k, v))
+		}
+		ts.Check(os.Chdir(folder))
+	}()
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	os.Clearenv()
+	for _, name := range names {
+		if value := ts.Getenv(name); value != "" {
+			ts.Check(os.Setenv(name, value))
+		}
+	}
+	var out, errout buffer
+	code := run(context.Background(), append([]string{"plimsoll"}, args...), streams{strings.NewReader(""), &out, &errout})
+	_, err = io.WriteString(ts.Stdout(), out.String())
+	ts.Check(err)
+	_, err = io.WriteString(ts.Stderr(), errout.String())
+	ts.Check(err)
+	return code, out.String()
 }
 
 // says compares the whole of stderr with its arguments, one for each line

@@ -89,7 +89,6 @@ func TestExpertsAlikeIsSaid(t *testing.T) {
 // A plan needs no engine on PATH: it says that the program was not found. A run is
 // refused, and says how to install it.
 func TestPlanWithoutEngine(t *testing.T) {
-	long(t)
 	t.Parallel()
 	env := []string{"PATH=" + t.TempDir()}
 	for kind, s := range standIns() {

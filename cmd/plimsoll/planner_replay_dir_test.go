@@ -15,7 +15,6 @@ import (
 // A replay that cannot be written whole has no replay.json, and does not say that it
 // was written; its figures are shown all the same.
 func TestReplayIsWrittenWhole(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	command := plannerReplayCommand()

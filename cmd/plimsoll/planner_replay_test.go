@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -47,7 +46,6 @@ func replayed(t failing, args ...string) replayFile {
 // A static fleet's GPU-hours are its replicas' GPUs times the length, whatever the
 // load and the seed are, and every request counts once.
 func TestReplayOfAStaticFleet(t *testing.T) {
-	long(t)
 	t.Parallel()
 	enginetest.Check(t, func(r *rapid.T) {
 		tp := rapid.SampledFrom([]int{1, 2}).Draw(r, "tp")
@@ -72,29 +70,8 @@ func TestReplayOfAStaticFleet(t *testing.T) {
 	})
 }
 
-// A budget that is too small for the load holds every policy back, whoever keeps it; no
-// budget holds back none.
-func TestReplaySaysWhatTheBudgetHeldBack(t *testing.T) {
-	long(t)
-	t.Parallel()
-	for _, mode := range []string{"aggregated", "disaggregated"} {
-		load := []string{"--mode", mode, "--tp", "1", "--policy", "all", "--rate", "40", "--isl", "3000", "--osl", "100", "--duration", "5m"}
-		for _, p := range replayed(t, load...).Policies {
-			if p.HeldBack.Mean != 0 {
-				t.Errorf("%s, %s: no budget held it back in %v of its decisions", mode, p.Name, p.HeldBack.Mean)
-			}
-		}
-		for _, p := range replayed(t, append(load, "--max-gpu-budget", "2")...).Policies {
-			if !(p.HeldBack.Mean > 0 && p.HeldBack.Mean <= 1) {
-				t.Errorf("%s, %s: the budget held it back in %v of its decisions", mode, p.Name, p.HeldBack.Mean)
-			}
-		}
-	}
-}
-
 // Less of what fills a replica takes more replicas, by each rule that it is said to.
 func TestUtilizationMovesTheRules(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, rule := range []string{"hpa:sla", "keda:sla", "wva-v2:sla"} {
 		hours := func(utilization string) float64 {
@@ -106,88 +83,9 @@ func TestUtilizationMovesTheRules(t *testing.T) {
 	}
 }
 
-// Engines that nobody named are of the size that takes the fewest GPUs at the load's
-// busiest minute. No other size that attains 99 % takes fewer than nine tenths of them:
-// static-peak sizes by the profile, the choice by simulation.
-func TestReplayChoosesTheCheapestEngines(t *testing.T) {
-	long(t)
-	t.Parallel()
-	for _, c := range []struct{ model, mode string }{{"llama-3.1-8b", "disaggregated"}, {"llama-3.1-70b", "disaggregated"}, {"llama-3.1-70b", "aggregated"}} {
-		load := []string{
-			"--model", c.model, "--gpu", "h100-sxm", "--mode", c.mode, "--ttft", "1000", "--itl", "60", "--sla-stat", "p99",
-			"--rate", "60", "--isl", "2000", "--osl", "100", "--duration", "2m", "--policy", "static-peak",
-		}
-		chosen := replayed(t, load...)
-		if chosen.Fleet.Chosen == "" {
-			t.Fatalf("%+v: nothing says what was chosen", c)
-		}
-		gpus := chosen.Policies[0].GPUHours.Mean
-		fits := 0
-		for _, tp := range tensorSizes() {
-			var out, errs bytes.Buffer
-			args := append([]string{"plimsoll", "planner", "replay", "--format", "json", "--quiet", "--tp", itoa(tp)}, load...)
-			if run(context.Background(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}) != exitDone {
-				continue // no room
-			}
-			fits++
-			var one replayFile
-			if err := json.Unmarshal(out.Bytes(), &one); err != nil {
-				t.Fatal(err)
-			}
-			if x := one.Policies[0]; x.Both.Mean >= 0.99 && x.GPUHours.Mean < 0.9*gpus {
-				t.Errorf("%+v: TP:%d attains %v with %v GPU-hours, the engines chosen (%s) take %v", c, tp, x.Both.Mean, x.GPUHours.Mean, chosen.Fleet.Chosen, gpus)
-			}
-		}
-		if fits == 0 || strings.Contains(c.model, "70b") == (fits == len(tensorSizes())) {
-			t.Errorf("%+v: %d sizes fit", c, fits)
-		}
-	}
-}
-
-// A policy's outcome is its own: not that of those that run beside it, nor of their
-// order. Seeds are the same for all.
-func TestReplayedPoliciesDoNotMeet(t *testing.T) {
-	if !raceDetector { // it takes all processors, which others that look at real time need
-		t.Parallel()
-	}
-	load := []string{"--arrival", "gamma", "--rate", "30", "--isl", "3000", "--osl", "50", "--duration", "10m", "--seeds", "2", "--replica-lifetime", "4m"}
-	of := func(policies string) map[string]replayPolicyFile {
-		out := map[string]replayPolicyFile{}
-		for _, p := range replayed(t, append(slices.Clone(load), "--policy", policies)...).Policies {
-			p.Against = nil
-			out[p.Name] = p
-		}
-		return out
-	}
-	all, alone, turned := of("all"), of("default"), of("default,upstream:kalman,queue,hpa")
-	maps.Copy(turned, alone)
-	for name, p := range turned {
-		if !bytes.Equal(marshaled(t, p), marshaled(t, all[name])) {
-			t.Errorf("%s depends on its company", name)
-		}
-	}
-	for name, p := range all {
-		for i, r := range p.Runs {
-			if r.Seed != i+1 || r.Outcome.Requests != all["default"].Runs[i].Outcome.Requests {
-				t.Errorf("%s: run %d is of seed %d with %d requests", name, i, r.Seed, r.Outcome.Requests)
-			}
-		}
-	}
-}
-
-func marshaled(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // Whatever planner serve reads, planner replay reads the same way: its file does
 // for both.
 func TestReplayReadsWhatServeReads(t *testing.T) {
-	long(t)
 	t.Parallel()
 	replay := plannerReplayCommand().Flags
 	changed := []string{"ttft", "itl", "max-gpu-budget", "policy", "accept-provenance", "adjustment-interval", "metric-pulling-interval"}
@@ -206,7 +104,6 @@ func TestReplayReadsWhatServeReads(t *testing.T) {
 
 // What is printed is as the schema says, and the schema knows every field.
 func TestReplaySchema(t *testing.T) {
-	long(t)
 	t.Parallel()
 	var schema map[string]any
 	if err := json.Unmarshal(replaySchema(), &schema); err != nil {
@@ -278,7 +175,6 @@ func against(schema map[string]any, v any, at string) (out []string) {
 // Engines hold the longest request that comes, as a plan's do: one GPU that has no room
 // for the model's whole context is chosen where its requests fit.
 func TestReplayChoosesEnginesThatHoldTheLoad(t *testing.T) {
-	long(t)
 	t.Parallel()
 	load := []string{
 		"--model", "qwen3-32b", "--gpu", "h100-sxm", "--mode", "aggregated", "--ttft", "3000", "--itl", "100", "--sla-stat", "p99",
@@ -297,7 +193,6 @@ func TestReplayChoosesEnginesThatHoldTheLoad(t *testing.T) {
 // A replay plans by the profile's percentile of ITL where no flag says another, and then
 // does not warn that it takes the other one.
 func TestReplayPlansByTheProfilesITL(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := estimatedProfile(t, "--sla-stat", "p95", "--itl-of", "gap")
 	for _, of := range []string{"", "gap", "request"} {

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"plimsoll/engine/enginetest"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -37,13 +38,13 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 				"--listen", "127.0.0.1:0", "--adjustment-interval", "1",
 			}, more...)...)
 			address, url := regexp.MustCompile(`listening: (http://127\.0\.0\.1:\d+)`), ""
-			poll(t, "the page's address", func() bool {
+			enginetest.Eventually(t, "the page's address", func() bool {
 				if m := address.FindStringSubmatch(p.errout.String()); m != nil {
 					url = m[1]
 				}
 				return url != ""
 			})
-			poll(t, "two decisions", func() bool { return strings.Count(p.out.String(), "dynamo decision: ") >= 2 })
+			enginetest.Eventually(t, "two decisions", func() bool { return strings.Count(p.out.String(), "dynamo decision: ") >= 2 })
 			if code, page, err := get(t, url); err != nil || code != http.StatusOK || !strings.Contains(page, "<html") {
 				t.Errorf("the page: %d, %v", code, err)
 			}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/plots"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
@@ -34,7 +35,7 @@ func pictures() []string {
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitDone, small(dir)...)
+	p := executed(t, exitDone, small(dir)...)
 	p.noOrphans(t)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
@@ -46,7 +47,7 @@ func TestProfile(t *testing.T) {
 	t.Run("suggested", func(t *testing.T) { checkSuggested(t, p.out.String(), rec) })
 	t.Run("again", func(t *testing.T) {
 		before := tree(t, dir)
-		p := ran(t, exitUsage, small(dir)...)
+		p := executed(t, exitUsage, small(dir)...)
 		want := "plimsoll: error: --output-dir: " + dir + ": the folder holds another run: --resume continues it, --force moves it aside\n"
 		if !strings.HasSuffix(p.errout.String(), want) {
 			t.Errorf("stderr:\n%s", &p.errout)
@@ -55,7 +56,7 @@ func TestProfile(t *testing.T) {
 	})
 	t.Run("changed input", func(t *testing.T) {
 		before := tree(t, dir)
-		p := ran(t, exitUsage, small(dir, "--resume", "--isl", "600", "--seed", "7")...)
+		p := executed(t, exitUsage, small(dir, "--resume", "--isl", "600", "--seed", "7")...)
 		for _, want := range []string{"--isl was 500, now 600", "--seed was 1, now 7"} {
 			if !strings.Contains(p.errout.String(), want) {
 				t.Errorf("stderr does not name %q:\n%s", want, &p.errout)
@@ -66,8 +67,11 @@ func TestProfile(t *testing.T) {
 	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, small(dir, "--resume"), dir) })
 	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
 	t.Run("force", func(t *testing.T) {
+		if !enginetest.Full {
+			return // it is another profile
+		}
 		before := tree(t, dir)
-		ran(t, exitDone, small(dir, "--force", "--quiet")...)
+		executed(t, exitDone, small(dir, "--force", "--quiet")...)
 		same(t, before, tree(t, dir+".1"))
 		if _, err := store.ReadRecommendation(dir); err != nil {
 			t.Error(err)

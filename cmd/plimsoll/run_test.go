@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/sweep"
@@ -43,7 +42,7 @@ func small(dir string, more ...string) []string {
 	}, more...)
 }
 
-// program is one run of plimsoll, a process of its own.
+// program is one run of plimsoll.
 type program struct {
 	cmd         *exec.Cmd
 	mark        string
@@ -78,21 +77,14 @@ func start(t *testing.T, env []string, args ...string) *program {
 // startAs is start of a given executable.
 func startAs(t *testing.T, path string, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.CommandContext(t.Context(), path, args...)}
+	p := &program{cmd: enginetest.Command(t, path, args...)}
 	p.mark = fmt.Sprintf("%s=%p-%d", markVar, p, os.Getpid())
 	p.cmd.Env = append(append(os.Environ(), p.mark), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errout
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = patience
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("starting plimsoll: %v", err)
 	}
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill() // it may have ended meanwhile
-			_ = p.cmd.Wait()         // it was killed
-		}
-	})
 	return p
 }
 
@@ -113,42 +105,27 @@ func (p *program) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// ran runs plimsoll to its end and wants an exit code. On a machine so busy that a
-// phase cannot be measured it does what the hint says, twice at most.
+// ran runs plimsoll in this process to its end and wants an exit code.
 func ran(t *testing.T, code int, args ...string) *program {
 	t.Helper()
-	p := start(t, nil, args...)
-	got := p.wait(t)
-	for tries := 0; tries < 2 && code == exitDone && got == exitFailed && strings.Contains(p.errout.String(), "no configuration could be measured\n"); tries++ {
-		t.Logf("the machine is too busy: with --resume --retry again after\n%s", &p.errout)
-		p = start(t, nil, append(slices.Clone(args), "--resume", "--retry")...)
-		got = p.wait(t)
-	}
-	if got != code {
-		t.Fatalf("plimsoll %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), got, code, &p.out, &p.errout)
-	}
+	p := &program{}
+	p.want(t, code, run(t.Context(), append([]string{"plimsoll"}, args...), streams{strings.NewReader(""), &p.out, &p.errout}), args)
 	return p
 }
 
-// long leaves a test out of -short, with which races are looked for: what it runs
-// in several goroutines is what TestProfile, TestMisbehavingEngines or
-// TestReplayedPoliciesDoNotMeet run too, and the detector makes its minute of
-// drawing pictures of a second, which others that look at real time then lack.
-// Without -short it runs.
-func long(t *testing.T) {
+// executed runs plimsoll, a process of its own, to its end and wants an exit code:
+// what starts the embedded engine, which is another process of the same program.
+func executed(t *testing.T, code int, args ...string) *program {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("NOT RUN with -short: it would race as other tests do")
-	}
+	p := start(t, nil, args...)
+	p.want(t, code, p.wait(t), args)
+	return p
 }
 
-// poll waits until ok.
-func poll(t *testing.T, what string, ok func() bool) {
+func (p *program) want(t *testing.T, code, got int, args []string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
+	if got != code {
+		t.Fatalf("plimsoll %s: exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), got, code, &p.out, &p.errout)
 	}
 }
 
@@ -176,24 +153,7 @@ func (p *program) family(t *testing.T) []string {
 // noOrphans waits until nothing that the run started is left.
 func (p *program) noOrphans(t *testing.T) {
 	t.Helper()
-	needProc(t)
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		left := p.family(t)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("still running:\n%s", strings.Join(left, "\n"))
-		}
-	}
-}
-
-// needProc ends a test that looks for processes where /proc does not show them.
-func needProc(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("NOT RUN: processes are looked for in Linux's /proc")
-	}
+	enginetest.Eventually(t, "every process that it started ends", func() bool { return len(p.family(t)) == 0 })
 }
 
 // results are a folder's points and what they come to.

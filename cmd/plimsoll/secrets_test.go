@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner/connect/local"
 	"plimsoll/profile/store"
 )
@@ -72,7 +73,6 @@ const shows = `sh -c 'echo args: "$@"; env | grep -E "TOKEN|KEY|SECRET"; true --
 // and of another size that prints them and dies: none is in a file or an output. The
 // run is gone on with by another key.
 func TestNoCredentialOfAProfileReachesAFile(t *testing.T) {
-	long(t)
 	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "results")
@@ -225,10 +225,10 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 		}, more...)...)
 	}
 	p := serve()
-	poll(t, "a decision, and a worker that died", func() bool {
+	enginetest.Eventually(t, "a decision, and a worker that died", func() bool {
 		return strings.Contains(p.out.String(), "decision") && strings.Contains(p.errout.String(), "CUDA error")
 	})
-	poll(t, "a worker that serves", func() bool {
+	enginetest.Eventually(t, "a worker that serves", func() bool {
 		workers, err := local.Workers(state)
 		return err == nil && slices.ContainsFunc(workers, func(w local.Worker) bool { return w.State == local.Ready })
 	})
@@ -281,7 +281,6 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 
 // Ordinary words and numbers were looked for in the output: `--format json` was no JSON.
 func TestDefectOrdinaryWordsWereHidden(t *testing.T) {
-	long(t)
 	t.Parallel()
 	standIns := withStandIns(t)
 	estimate := []string{

@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/enginetest"
 )
 
 // engineServer is a `plimsoll engine serve` of the test's own.
@@ -25,13 +26,13 @@ func serveEmbedded(t *testing.T, args ...string) engineServer {
 	t.Helper()
 	s := engineServer{program: start(t, nil, append([]string{"engine", "serve", "--port", "0"}, args...)...)}
 	address := regexp.MustCompile(`on (http://127\.0\.0\.1:\d+),`)
-	poll(t, "the engine's address", func() bool {
+	enginetest.Eventually(t, "the engine's address", func() bool {
 		if m := address.FindStringSubmatch(s.errout.String()); m != nil {
 			s.url = m[1]
 		}
 		return s.url != ""
 	})
-	poll(t, "the engine's health", func() bool {
+	enginetest.Eventually(t, "the engine's health", func() bool {
 		code, _, err := get(t, s.url+"/health")
 		return err == nil && code == http.StatusOK
 	})

@@ -94,7 +94,6 @@ func TestSimulateStops(t *testing.T) {
 // A load whose rate repeats has the mean that was asked for, since it ends with
 // a period; a bound that cuts one is named.
 func TestSimulateLoadHasTheRateAskedFor(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, arrival := range [][]string{
 		{"--arrival", "burst", "--period", "30m", "--burst-length", "5m", "--burst-factor", "10"},

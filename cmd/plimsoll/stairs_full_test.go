@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/sweep"
@@ -231,7 +232,7 @@ func stairsEngineDies(t *testing.T) {
 			t.Errorf("%v, void %q", err, got.Void)
 		}
 		<-ended
-		poll(t, "an error of the server that is gone", func() bool {
+		enginetest.Eventually(t, "an error of the server that is gone", func() bool {
 			_, err := s.Level(t.Context(), 2, 5) // void while a broken stream is yet to be noticed
 			return errors.Is(err, load.ErrUnreachable)
 		})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // All that is missing is said at once, and nothing is made.
@@ -130,9 +131,7 @@ func TestLeaseDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.renewed.Go(func() { r.renew(t.Context(), time.Millisecond) })
-	for deadline := time.Now().Add(20 * time.Second); r.lasts() == nil && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	enginetest.Eventually(t, "the run ends", func() bool { return r.lasts() != nil })
 	_, err = r.Start(t.Context(), Launch{Kind: engine.KindVLLM, GPUs: 1, Spec: engine.Spec{Name: "decode tp1", Argv: []string{"e"}, Port: 8000}})
 	if err == nil || !strings.Contains(err.Error(), r.leaseName()+" was deleted by somebody") {
 		t.Errorf("got %v", err)

@@ -1,15 +1,14 @@
 package process_test
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 )
 
@@ -117,7 +116,7 @@ func TestMembersOutliveTheirLeader(t *testing.T) {
 		}
 	})
 	h := handleOf(t, p.PID())
-	eventually(t, "two members", func() bool { return len(h.Members(s.LogPath)) == 2 }) // the third has its own session
+	enginetest.Eventually(t, "two members", func() bool { return len(h.Members(s.LogPath)) == 2 }) // the third has its own session
 	if err := h.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +131,12 @@ func TestMembersOutliveTheirLeader(t *testing.T) {
 	if err := left[0].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "none left", func() bool { return len(h.Members(s.LogPath)) == 0 })
+	enginetest.Eventually(t, "none left", func() bool { return len(h.Members(s.LogPath)) == 0 })
 }
 
 // A zombie does not live.
 func TestHandleOfZombie(t *testing.T) {
-	c := exec.CommandContext(context.Background(), testBinary(t))
+	c := enginetest.Command(t, testBinary(t))
 	c.Env = append(os.Environ(), modeVar+"=never")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -146,7 +145,7 @@ func TestHandleOfZombie(t *testing.T) {
 	if err := h.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its end", func() bool { return !h.Leads() })
+	enginetest.Eventually(t, "its end", func() bool { return !h.Leads() })
 	if err := c.Wait(); err == nil {
 		t.Error("it ended well")
 	}

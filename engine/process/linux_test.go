@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"os"
+	"plimsoll/engine/enginetest"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +24,7 @@ func TestProgramKilled(t *testing.T) {
 			}
 			_ = c.Wait()
 			for _, pid := range family {
-				eventually(t, "the end of process "+strconv.Itoa(pid), func() bool { return !alive(pid) })
+				enginetest.Eventually(t, "the end of process "+strconv.Itoa(pid), func() bool { return !alive(pid) })
 			}
 		})
 	}
@@ -66,7 +67,7 @@ func TestSupervisorKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
-	eventually(t, "the end of the engine", func() bool { return !alive(p.PID()) })
+	enginetest.Eventually(t, "the end of the engine", func() bool { return !alive(p.PID()) })
 	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "supervisor was killed") {
 		t.Errorf("Err() = %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 )
 
@@ -242,17 +243,6 @@ func canceled() context.Context {
 	return ctx
 }
 
-// eventually waits for a condition that other processes make true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatal("did not happen: " + what)
-}
-
 // alive reports whether pid is a process that is no zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -273,7 +263,7 @@ func pids(t *testing.T, s engine.Spec, n int) []int {
 		}
 	}
 	var out []int
-	eventually(t, fmt.Sprintf("%d processes of the family", n), func() bool {
+	enginetest.Eventually(t, fmt.Sprintf("%d processes of the family", n), func() bool {
 		out = nil
 		f, err := os.Open(path)
 		if err != nil {

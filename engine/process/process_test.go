@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 )
 
@@ -337,7 +338,7 @@ func logOf(t *testing.T, p *process.Process) string {
 func startProgram(t *testing.T, detached bool) (*exec.Cmd, engine.Spec) {
 	t.Helper()
 	s := spec(t, "program")
-	c := exec.CommandContext(context.Background(), testBinary(t))
+	c := enginetest.Command(t, testBinary(t))
 	c.Env = append(os.Environ(), s.Env...)
 	if detached {
 		c.Env = append(c.Env, "PROCESS_TEST_DETACHED=1")

@@ -3,12 +3,12 @@ package process_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 )
 
@@ -51,7 +51,7 @@ func TestNotReady(t *testing.T) {
 			s := spec(t, mode)
 			p := start(t, s)
 			if mode == "unready" { // wait until there is something to answer
-				eventually(t, "an answer", func() bool { return get(t, p.URL()) != "" })
+				enginetest.Eventually(t, "an answer", func() bool { return get(t, p.URL()) != "" })
 			}
 			// The time-out is short only now, so that a slow machine has an answer.
 			s.ReadyTimeout = 500 * time.Millisecond
@@ -73,16 +73,6 @@ func TestNotReady(t *testing.T) {
 			default:
 			}
 		})
-	}
-}
-
-func TestNotReadyShowsLastAnswer(t *testing.T) {
-	s := spec(t, "unready")
-	s.ReadyTimeout = 3 * time.Second
-	err := start(t, s).Ready(t.Context())
-	var late *process.NotReadyError
-	if !errors.As(err, &late) || late.Answer != "503 Service Unavailable model is loading" {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -108,25 +98,5 @@ func TestPortInUse(t *testing.T) {
 	_, err := process.Start(t.Context(), s)
 	if !errors.Is(err, process.ErrPortInUse) || !strings.Contains(err.Error(), "this program") {
 		t.Errorf("got %v, want ErrPortInUse that names this program", err)
-	}
-}
-
-// A server that took the port after the check must not pass for the engine.
-func TestAnotherServerAnswers(t *testing.T) {
-	for _, mode := range []string{"bindlate", "never"} {
-		t.Run(mode, func(t *testing.T) {
-			s := spec(t, mode)
-			p := start(t, s)
-			l := listenOn(t, s.Port)
-			go func() {
-				_ = http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) //nolint:gosec // ends with the listener
-			}()
-			err := p.Ready(t.Context())
-			var exited *process.ExitError
-			died := mode == "bindlate" && errors.As(err, &exited) && exited.Code == 98
-			if !died && !errors.Is(err, process.ErrPortInUse) {
-				t.Errorf("Ready: %v", err)
-			}
-		})
 	}
 }

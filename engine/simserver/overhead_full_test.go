@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // While a request waits for its instant, another comes in whole that arrived
@@ -48,9 +49,9 @@ func overtaken(t *testing.T) (records []Record, inTime bool) {
 	send, read := slowRequest(t, s, `{"prompt":[1,2,3],"max_tokens":1,"ignore_eos":true}`)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.post("/v1/completions", `{"prompt":[4,5,6,7],"max_tokens":1,"ignore_eos":true}`) })
-	eventually(t, "the second request is there", func() bool { _, ok := s.server.driver.in.first(); return ok || len(recorded()) > 0 })
+	enginetest.Eventually(t, "the second request is there", func() bool { _, ok := s.server.driver.in.first(); return ok || len(recorded()) > 0 })
 	send()
-	eventually(t, "so is the first one", func() bool { return s.server.driver.in.length() != 1 || len(recorded()) > 0 })
+	enginetest.Eventually(t, "so is the first one", func() bool { return s.server.driver.in.length() != 1 || len(recorded()) > 0 })
 	inTime = time.Since(begun) < o.Overhead.Duration()
 	read()
 	wg.Wait()

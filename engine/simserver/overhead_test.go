@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // recorded serves o and returns with the server what it has recorded so far.
@@ -62,7 +63,7 @@ func TestOverheadCanceled(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Fatal("an answer before the overhead was over")
 	}
-	eventually(t, "the request is canceled", func() bool { return len(records()) == 1 })
+	enginetest.Eventually(t, "the request is canceled", func() bool { return len(records()) == 1 })
 	if r := records()[0]; !r.Canceled || r.First != 0 || r.Last != r.Queued || r.Queued != r.Arrived+o.Overhead {
 		t.Errorf("%+v", r)
 	}
@@ -82,7 +83,7 @@ func TestOverheadAndStop(t *testing.T) {
 			t.Errorf("status %d", code)
 		}
 	})
-	eventually(t, "the request is there", func() bool { _, ok := s.server.driver.in.first(); return ok })
+	enginetest.Eventually(t, "the request is there", func() bool { _, ok := s.server.driver.in.first(); return ok })
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 )
 
@@ -114,7 +115,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	eventually(t, "the server refuses connections", func() bool {
+	enginetest.Eventually(t, "the server refuses connections", func() bool {
 		var d net.Dialer
 		c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 		if err == nil {
@@ -224,13 +225,13 @@ func TestDisconnectFreesThePlace(t *testing.T) {
 					_ = resp.Body.Close()
 				}
 			}()
-			eventually(t, "the request runs", func() bool { return s.metric("vllm:num_requests_running") == 1 })
+			enginetest.Eventually(t, "the request runs", func() bool { return s.metric("vllm:num_requests_running") == 1 })
 			cancel()
 			<-gone
 			if status, _ := s.post("/v1/completions", `{"prompt":"b","max_tokens":2}`); status != http.StatusOK {
 				t.Errorf("the next request: status %d", status)
 			}
-			eventually(t, "the engine is empty", func() bool {
+			enginetest.Eventually(t, "the engine is empty", func() bool {
 				return s.metric("vllm:num_requests_running") == 0 && s.metric("vllm:kv_cache_usage_perc") == 0 &&
 					s.metric(`vllm:request_success_total{finished_reason="abort"}`) == 1
 			})

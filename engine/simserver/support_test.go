@@ -197,13 +197,3 @@ func events(t testing.TB, body string) []string {
 	}
 	return all
 }
-
-// eventually polls until ok or the deadline.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came about that %s", what)
-		}
-	}
-}

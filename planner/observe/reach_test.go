@@ -24,7 +24,6 @@ func rarely(t *testing.T, every, until time.Duration, rate float64) *fake {
 
 // A planner that decides more often than metrics are scraped sees what comes.
 func TestScrapedMoreRarelyThanDecided(t *testing.T) {
-	playsLong(t)
 	const pulse = 15 * time.Second
 	for _, every := range []time.Duration{time.Second, 4 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, 45 * time.Second, time.Minute} {
 		l, said := live(t, rarely(t, every, hour, 10), LiveOptions{}), 0

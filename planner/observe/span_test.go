@@ -124,18 +124,9 @@ func intervals() []time.Duration {
 	return []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute}
 }
 
-// playsLong leaves out what asks for hours of intervals, one after the other.
-func playsLong(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("NOT RUN with -short: it asks as other tests do, for hours of virtual time")
-	}
-}
-
 // Prometheus is away for a while, whenever that is: 35 requests/s were seen as 4.154, and
 // afterwards they are seen again.
 func TestPrometheusAwayIsNoFallingLoad(t *testing.T) {
-	playsLong(t)
 	for _, length := range []time.Duration{15 * time.Second, 3 * time.Minute} {
 		for from := 14 * time.Minute; from < 17*time.Minute; from += 7 * time.Second {
 			s := scrapes{every: 5 * time.Second, away: []stretch{{from, from + 40*time.Second}}, until: 22 * time.Minute}
@@ -158,7 +149,6 @@ func TestPrometheusAwayIsNoFallingLoad(t *testing.T) {
 // Prometheus comes back, and has scraped some engines again and others not yet, which it
 // still answers for with what they said before: 9.86 requests/s were seen as 7.68.
 func TestHalfTheEnginesScrapedAgain(t *testing.T) {
-	playsLong(t)
 	const back = 10*time.Minute + 30*time.Second
 	pods := []pod{{rate: 1}, {rate: 2, counted: 1e6}, {rate: 1, counted: 1e6}, {rate: 6, counted: 1e6}}
 	for early := time.Duration(0); early < time.Second; early += 50 * time.Millisecond {
@@ -220,7 +210,6 @@ func TestNoGapsLookLikeFallingLoad(t *testing.T) {
 
 // What happens every day leaves the planner its sight.
 func TestEverydayScrapesAreEnough(t *testing.T) {
-	playsLong(t)
 	const at, until = 15 * time.Minute, 25 * time.Minute
 	old := func(rate float64) pod { return pod{rate: rate, counted: 1e6} }
 	failing := func(n int, every time.Duration) pod {

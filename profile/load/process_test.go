@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
 )
@@ -53,7 +53,7 @@ func pacedElsewhere(t testing.TB, p pacing) elsewhere {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := enginetest.Command(t, os.Args[0])
 	cmd.Env = append(os.Environ(), pacedEnv+"="+string(spec))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -19,9 +18,7 @@ type process struct{ cmd *exec.Cmd }
 
 func startChild(t *testing.T, job string) process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd := enginetest.Command(t, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+job)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -46,15 +43,6 @@ func (p process) kill(t *testing.T) {
 	var exit *exec.ExitError
 	if err := p.cmd.Wait(); !errors.As(err, &exit) {
 		t.Fatal(err)
-	}
-}
-
-func waitFor(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen")
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 )
 
@@ -202,7 +203,7 @@ func TestJournalSurvivesKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, func() bool {
+		enginetest.Eventually(t, "the child goes on", func() bool {
 			log, err := ReadJournal(file)
 			return err == nil && len(log.Points) >= max(len(before.Points), 5)
 		})

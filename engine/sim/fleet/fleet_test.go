@@ -11,15 +11,16 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim"
 )
 
 // cases is how many random fleets a test looks at.
 func cases() uint64 {
-	if testing.Short() {
-		return 300
+	if enginetest.Full {
+		return 2400
 	}
-	return 2400
+	return 300
 }
 
 // TestAgainstOracle holds every instant of every request in random small

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 )
 
 // handled is a worker that is a handler.
@@ -227,7 +228,7 @@ func TestBackpressure(t *testing.T) {
 	}
 	// It goes on until the buffers on the way are full, and then stands still.
 	last, since := int64(-1), time.Now()
-	eventually(t, "the worker stands still", func() bool {
+	enginetest.Eventually(t, "the worker stands still", func() bool {
 		if now := sent.Load(); now != last || now == 0 {
 			last, since = now, time.Now()
 		}
@@ -239,5 +240,5 @@ func TestBackpressure(t *testing.T) {
 	if _, err := bufio.NewReader(conn).Discard(1 << 20); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the worker goes on", func() bool { return sent.Load() > last })
+	enginetest.Eventually(t, "the worker goes on", func() bool { return sent.Load() > last })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner/connect/local"
 )
 
@@ -82,14 +83,14 @@ func TestFollowStateFile(t *testing.T) {
 			return fmt.Sprint(got) == want
 		}
 	}
-	eventually(t, "no file is no worker", func() bool { return slices.Contains(log.all(), "frontend: no workers: requests wait") })
+	enginetest.Eventually(t, "no file is no worker", func() bool { return slices.Contains(log.all(), "frontend: no workers: requests wait") })
 	write(stateText(t, worker1("w", Starting)))
-	eventually(t, "one starts", is("[w:starting]"))
+	enginetest.Eventually(t, "one starts", is("[w:starting]"))
 	write(stateText(t, worker1("w", Ready)))
-	eventually(t, "it is ready", is("[w:ready]"))
+	enginetest.Eventually(t, "it is ready", is("[w:ready]"))
 	whole := stateText(t, worker1("w", Draining))
 	write(whole[:len(whole)/2])
-	eventually(t, "it is said that the file is torn", func() bool { return len(log.with("stay as they were")) > 0 })
+	enginetest.Eventually(t, "it is said that the file is torn", func() bool { return len(log.with("stay as they were")) > 0 })
 	if !is("[w:ready]")() {
 		t.Errorf("%+v", f.pool.load().members)
 	}
@@ -98,11 +99,11 @@ func TestFollowStateFile(t *testing.T) {
 		t.Errorf("it was said %d times", n)
 	}
 	write(whole)
-	eventually(t, "it drains", is("[w:draining]"))
+	enginetest.Eventually(t, "it drains", is("[w:draining]"))
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is gone", is("[]"))
+	enginetest.Eventually(t, "it is gone", is("[]"))
 }
 
 // A file that changes faster than its times: the last state is seen, whether it is
@@ -173,7 +174,7 @@ func TestReadersNeverSeeHalfAList(t *testing.T) {
 			}
 		}
 	}}
-	eventually(t, "many lists were read", func() bool { s.look(time.Now()); return lists > 100 })
+	enginetest.Eventually(t, "many lists were read", func() bool { s.look(time.Now()); return lists > 100 })
 	cancel()
 	writers.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner/observe"
 )
 
@@ -50,7 +51,7 @@ func TestNoRequestIsDroppedWhileWorkersComeAndGo(t *testing.T) {
 			}
 			more := func() {
 				from := well.Load()
-				eventually(t, "requests are answered", func() bool { return t.Failed() || well.Load() >= from+10 })
+				enginetest.Eventually(t, "requests are answered", func() bool { return t.Failed() || well.Load() >= from+10 })
 			}
 			set := func() {
 				list := make([]Worker, len(now))
@@ -129,7 +130,7 @@ func TestFullQueue(t *testing.T) {
 	s := serve(t, Options{MaxQueue: 1})
 	waits := make(chan answered, 1)
 	go func() { waits <- s.post(t.Context(), "/v1/completions", ask("a", 2, false)) }()
-	eventually(t, "one waits", func() bool { return s.metric("plimsoll_frontend_waiting_requests") == 1 })
+	enginetest.Eventually(t, "one waits", func() bool { return s.metric("plimsoll_frontend_waiting_requests") == 1 })
 	if a := s.post(t.Context(), "/v1/completions", ask("a", 2, true)); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("status %d, %v", a.status, a.header)
 	}
@@ -161,16 +162,16 @@ func TestClientThatLeavesFreesTheEngine(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan answered, 1)
 		go func() { gone <- s.post(ctx, "/v1/completions", c.body) }()
-		eventually(t, "the request is at "+c.at.Name, func() bool {
+		enginetest.Eventually(t, "the request is at "+c.at.Name, func() bool {
 			return s.metric("plimsoll_frontend_worker_inflight_requests", fmt.Sprintf("worker=%q", c.at.Name)) == 1
 		})
 		cancel()
 		if a := <-gone; a.err == nil {
 			t.Errorf("%s: %+v", c.at.Name, a)
 		}
-		eventually(t, c.at.Name+" is free", func() bool { return aborted(c.at) })
+		enginetest.Eventually(t, c.at.Name+" is free", func() bool { return aborted(c.at) })
 	}
-	eventually(t, "both are counted", func() bool {
+	enginetest.Eventually(t, "both are counted", func() bool {
 		return s.metric("dynamo_frontend_requests_total", `error_type="cancelled"`) == 2 && s.metric("dynamo_frontend_inflight_requests") == 0
 	})
 	if got := s.metric("dynamo_frontend_disconnected_clients"); got != 2 {
@@ -296,7 +297,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	for range 3 {
 		go func() { got <- s.post(t.Context(), "/v1/completions", ask("a", 30, true)) }()
 	}
-	eventually(t, "two wait", func() bool { return s.metric("plimsoll_frontend_prefill_queue") == 2 })
+	enginetest.Eventually(t, "two wait", func() bool { return s.metric("plimsoll_frontend_prefill_queue") == 2 })
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/engine/process"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
@@ -59,7 +59,7 @@ func TestAdoption(t *testing.T) {
 	f.scale(0)
 	f.restart() // marked, TERM not sent
 	f.scale(0)
-	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
+	enginetest.Eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
 	f.restart() // TERM sent, request in flight
 	f.scale(0)
 	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
@@ -76,7 +76,7 @@ func TestDiedWhileNobodyLooked(t *testing.T) {
 	f := drained(t, "serve", func(*local.Options) {})
 	f.restart()
 	kill(t, f, first)
-	eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
+	enginetest.Eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
 	f.scale(1)
 	f.settled(1)
 	if !strings.Contains(f.log(), "started by an earlier run") {
@@ -105,7 +105,7 @@ func TestKilledWhileStarting(t *testing.T) {
 		t.Errorf("it was started twice\n%s", f.log())
 	}
 	kill(t, f, first)
-	eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
+	enginetest.Eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
 	f.restart()
 	f.edit(first, forget)
 	f.scale(1)
@@ -135,7 +135,7 @@ func TestKilledBeforeTERM(t *testing.T) {
 // the file does not know is not touched.
 func TestStalePIDIsNeverSignalled(t *testing.T) {
 	f := drained(t, "serve", func(*local.Options) {})
-	stranger := exec.CommandContext(context.Background(), "sleep", "600")
+	stranger := enginetest.Command(t, "sleep", "600")
 	stranger.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
@@ -222,11 +222,11 @@ func TestRun(t *testing.T) {
 			return got == n && len(workers(dir)) == n
 		}
 	}
-	eventually(t, "two ready workers", ready(2))
+	enginetest.Eventually(t, "two ready workers", ready(2))
 	kill(t, f, second)
-	eventually(t, "another in its place", func() bool { return ready(2)() && strings.Contains(f.log(), "SIGKILL") })
+	enginetest.Eventually(t, "another in its place", func() bool { return ready(2)() && strings.Contains(f.log(), "SIGKILL") })
 	f.scale(0)
-	eventually(t, "none", ready(0))
+	enginetest.Eventually(t, "none", ready(0))
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 )
 
@@ -19,7 +20,7 @@ func TestCrashLoopIsBounded(t *testing.T) {
 	f := newFixture(t, dir, o)
 	f.scale(1)
 	var s planner.State
-	eventually(t, "three failures", func() bool { s = f.state(); return strings.Contains(s.Trouble, "after 3 failures") })
+	enginetest.Eventually(t, "three failures", func() bool { s = f.state(); return strings.Contains(s.Trouble, "after 3 failures") })
 	if s.Scaling != "" || !strings.Contains(s.Trouble, "exited with code 3") || !strings.Contains(f.log(), "fatal: no such tensor") {
 		t.Errorf("%+v\n%s", s, f.log())
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 )
@@ -47,7 +48,7 @@ func TestNoKillWhileRequestsRun(t *testing.T) {
 	file := filepath.Join(f.dir, "release")
 	answer := hold(t, f.found()[0].URL, file)
 	f.scale(0)
-	eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
+	enginetest.Eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
 	f.still(func(s planner.State) bool {
 		return s.Pools[0].Draining == 1 && strings.Contains(s.Trouble, "1 request")
 	})
@@ -158,7 +159,7 @@ func TestWrapperDiesBeforeItsEngine(t *testing.T) {
 	file := filepath.Join(f.dir, "release")
 	answer := hold(t, f.found()[0].URL, file)
 	f.scale(0)
-	eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
+	enginetest.Eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
 	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
 	finish(t, file, answer)
 	f.settled(0)

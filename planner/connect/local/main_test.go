@@ -19,6 +19,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/command"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 )
@@ -175,7 +176,7 @@ func folder(t *testing.T) string {
 		for _, pid := range workers(dir) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		eventually(t, "the end of all workers", func() bool { return len(workers(dir)) == 0 })
+		enginetest.Eventually(t, "the end of all workers", func() bool { return len(workers(dir)) == 0 })
 	})
 	return dir
 }
@@ -242,7 +243,7 @@ func (f *fixture) state() planner.State {
 func (f *fixture) until(what string, ok func(planner.PoolState) bool) planner.State {
 	f.t.Helper()
 	var s planner.State
-	eventually(f.t, what, func() bool {
+	enginetest.Eventually(f.t, what, func() bool {
 		s = f.state()
 		p, _ := s.Pool(engine.RoleDecode)
 		return ok(p)
@@ -325,15 +326,4 @@ func workers(dir string) []int {
 		}
 	}
 	return out
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(25 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Error("did not happen: " + what)
-	t.FailNow()
 }

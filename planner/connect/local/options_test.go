@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 )
@@ -167,7 +167,7 @@ func TestPermissionDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := exec.CommandContext(t.Context(), "/proc/self/exe", "planner", dir, "1")
+	c := enginetest.Command(t, "/proc/self/exe", "planner", dir, "1")
 	c.Dir = "/"
 	if os.Geteuid() == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -188,7 +188,7 @@ func TestRolesAreApart(t *testing.T) {
 		if err := f.Scale(t.Context(), want, "test"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, fmt.Sprint(want), func() bool {
+		enginetest.Eventually(t, fmt.Sprint(want), func() bool {
 			s := f.state()
 			p, _ := s.Pool(engine.RolePrefill)
 			d, _ := s.Pool(engine.RoleDecode)

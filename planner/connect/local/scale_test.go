@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 )
@@ -170,7 +171,7 @@ func TestNeverMoreGPUsThanThereAre(t *testing.T) {
 	if p, _ := s.Pool(engine.RoleDecode); p.Starting != 2 || p.Pending != 2 || !strings.Contains(s.Trouble, "2 Decode wait for 1 GPU each") {
 		t.Errorf("%+v, %s", p, s.Trouble)
 	}
-	eventually(t, "a prefill worker", func() bool { p, _ := f.state().Pool(engine.RolePrefill); return p.Ready == 1 })
+	enginetest.Eventually(t, "a prefill worker", func() bool { p, _ := f.state().Pool(engine.RolePrefill); return p.Ready == 1 })
 	if s := f.state(); s.Scaling != "" {
 		t.Errorf("who waits for GPUs is said to be under way: %s", s.Scaling)
 	}

@@ -1,3 +1,5 @@
+//go:build full
+
 package main
 
 import (
@@ -21,7 +23,6 @@ import (
 // An aggregated engine is started again with the latency model's best chunks, of a
 // measured run no more than two over all layouts.
 func TestAggregatedEnginesAreStartedAgainWithOtherChunks(t *testing.T) {
-	long(t)
 	t.Parallel()
 	cat, err := catalog.Load("")
 	if err != nil {
@@ -95,7 +96,6 @@ func TestAggregatedEnginesAreStartedAgainWithOtherChunks(t *testing.T) {
 // By single gaps another chunk holds a multiple of the default's rate, and the files
 // say which; a value that is given is kept.
 func TestAggregatedEstimateFindsAChunk(t *testing.T) {
-	long(t)
 	t.Parallel()
 	rps := map[string]float64{}
 	for _, chunk := range []string{"", "8192"} {

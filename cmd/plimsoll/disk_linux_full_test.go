@@ -1,3 +1,5 @@
+//go:build full && linux
+
 package main
 
 import (
@@ -11,7 +13,6 @@ import (
 // On a disk that is really full: a file system of 48 KiB, where this user may have
 // one.
 func TestProfileOnAFullDisk(t *testing.T) {
-	long(t)
 	disk := t.TempDir()
 	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=48k"); err != nil {
 		t.Skipf("NOT RUN: %v", err)

@@ -1,3 +1,5 @@
+//go:build full
+
 package capacity
 
 import (
@@ -88,7 +90,6 @@ func (m measuredSteps) best(tp int, limit float64) float64 {
 // and so on down, wherever the table tells them apart by more than a quarter: engines are
 // whole, and the last one is seldom full.
 func TestMeasuredTablesRankAsTheySay(t *testing.T) {
-	long(t)
 	compared := 0
 	for _, table := range []struct{ family, isl, osl string }{
 		{"vllm-0.12", "1024", "1024"}, {"vllm-0.12", "4096", "128"}, {"trtllm-1.0.0rc3", "1024", "512"},

@@ -1,3 +1,5 @@
+//go:build full
+
 package main
 
 import (
@@ -24,7 +26,6 @@ func experts(dir string, more ...string) []string {
 // A mixture of experts, from the candidates to the pictures: every name is that
 // of the mapping.
 func TestEstimateOfExperts(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, experts(dir)...)
@@ -129,7 +130,6 @@ func checkSideBySide(t *testing.T, dir string) {
 // that is the time of steps with a prompt on each; a prompt alone on its replica
 // has the exchange between experts for itself and takes less, as TP is measured.
 func TestBurstAgainstTheModel(t *testing.T) {
-	long(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	ran(t, exitDone, append(experts(dir, "--parallelism", "DEP:8"), "--ttft", "1000", "--prefill-interpolation-granularity", "5")...)

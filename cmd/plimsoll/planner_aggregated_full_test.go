@@ -1,3 +1,5 @@
+//go:build full
+
 package main
 
 import (
@@ -6,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"plimsoll/engine/enginetest"
 	"plimsoll/planner/connect/local"
 	"plimsoll/profile/store"
 )
@@ -14,8 +17,6 @@ import (
 // started by one command, and by --policy load it scales at the use of the rate that was
 // measured.
 func TestServeAggregatedProfile(t *testing.T) {
-	long(t)
-	needProc(t)
 	t.Parallel()
 	profile := estimatedProfile(t, "--mode", "aggregated", "--max-num-seqs", "16")
 	rec, err := store.ReadRecommendation(profile)
@@ -33,11 +34,11 @@ func TestServeAggregatedProfile(t *testing.T) {
 				"planner", "serve", "--profile", profile, "--policy", policy, "--accept-provenance", "estimated", "--slots", "3", "--max-gpu-budget", "3",
 				"--aggregated-command", "plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp {{.TP}} --max-num-seqs 16 --port {{.Port}}",
 				"--stop-workers", "--adjustment-interval", "1", "--listen", "", "--event-log", dir+"/events.jsonl")
-			poll(t, "a worker that serves", func() bool {
+			enginetest.Eventually(t, "a worker that serves", func() bool {
 				ws, err := local.Workers(filepath.Join(dir, "workers", "dynamo.json"))
 				return err == nil && len(ws) == 1 && ws[0].State == local.Ready && ws[0].Role == "aggregated"
 			})
-			poll(t, "a decision by what it says", func() bool { return strings.Contains(p.out.String(), "decision: stays at aggregated=1") })
+			enginetest.Eventually(t, "a decision by what it says", func() bool { return strings.Contains(p.out.String(), "decision: stays at aggregated=1") })
 			p.signal(t, syscall.SIGINT)
 			if code := p.wait(t); code != exitDone {
 				t.Errorf("it ended with %d:\n%s", code, &p.errout)

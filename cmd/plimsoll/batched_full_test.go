@@ -1,3 +1,5 @@
+//go:build full
+
 package main
 
 import (
@@ -12,7 +14,6 @@ import (
 // Prompts of 100 tokens are profiled several at once, several times faster than
 // one at a time, as the simulated engine's own steps have them.
 func TestBatchedPrefillOfAnEstimate(t *testing.T) {
-	long(t)
 	dir := filepath.Join(t.TempDir(), "results")
 	ran(t, exitDone, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
 		"--isl", "100", "--osl", "100", "--ttft", "200", "--itl", "20", "--max-context-length", "8192", "--quiet", "--output-dir", dir)
