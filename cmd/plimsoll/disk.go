@@ -17,5 +17,5 @@ func withRoom(err error, dir string) error {
 	if !diskFull(err) {
 		return err
 	}
-	return field.WithHint(err, "make room where %s is: what was measured is kept, and the same command with --resume goes on from there", dir)
+	return field.WithHint(err, "free some space where %s is, then run the same command with --resume: finished points are kept", dir)
 }

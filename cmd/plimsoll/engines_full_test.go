@@ -37,7 +37,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 	p.noOrphans(t)
 	if len(pointIDs(t, dir)) == 0 {
-		t.Error("what was measured is lost")
+		t.Error("finished points are lost")
 	}
 }
 

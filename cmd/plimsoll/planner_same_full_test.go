@@ -132,6 +132,6 @@ func stepAlike(t *testing.T, core *planner.Core, seen []seenDecision) {
 		}
 	}
 	if len(seen) < 5 || changes == 0 {
-		t.Errorf("%d decisions, of which %d changed something", len(seen), changes)
+		t.Errorf("%d decisions, %d of them changed something", len(seen), changes)
 	}
 }

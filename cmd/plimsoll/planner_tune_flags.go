@@ -94,7 +94,7 @@ func (p *parser) output() string {
 		return file // it is new
 	}
 	if given, err := os.Stat(p.name("config")); err == nil && os.SameFile(at, given) {
-		p.fail(field.Errorf("--output %s: it is the file of --config", file).Hint("name another file: what was given is what the new settings are compared with"))
+		p.fail(field.Errorf("--output %s: it is the file of --config", file).Hint("name another file: the new settings are compared with those in this one"))
 	}
 	return file
 }

@@ -32,8 +32,8 @@ func TestEmbeddedEngineIsVerified(t *testing.T) {
 	}
 }
 
-// A trace or a dataset that is longer than what is held is cut, and says so wherever the
-// numbers go; one that just fits says nothing.
+// A trace or dataset that is too long is cut, and the cut is stated beside every number
+// that it touches; one that just fits says nothing.
 func TestTrafficThatIsCutSaysSo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -43,7 +43,7 @@ func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
 	} else if f.LongestTTFT > 0 && isl > f.LongestTTFT {
 		out = append(out, profile.Warnf("fit_length",
-			"no TTFT behind the fit %s is of a prompt longer than %d tokens: its error is that on shorter ones than %d, and these may be further off", f.Name, f.LongestTTFT, isl))
+			"the fit %s saw no TTFT of prompts longer than %d tokens: its error is for prompts shorter than %d, and these may be further off", f.Name, f.LongestTTFT, isl))
 	}
 	return out
 }

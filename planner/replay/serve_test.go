@@ -189,6 +189,6 @@ func compare(t *testing.T, got, want []planner.Decision) {
 		}
 	}
 	if len(got) != len(want) || changes == 0 {
-		t.Errorf("serve made %d decisions, replay %d, of which %d changed something", len(got), len(want), changes)
+		t.Errorf("serve made %d decisions, replay %d; %d changed something", len(got), len(want), changes)
 	}
 }
