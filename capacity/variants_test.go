@@ -43,7 +43,7 @@ var mixes = []scene{
 
 // The oracle sizes every chunk with all care: every fifth case, and with the tag full all.
 func TestSearchedChunkIsNearTheBestOfAll(t *testing.T) {
-	stride := 5
+	stride := 7
 	if enginetest.Full {
 		stride = 1
 	}

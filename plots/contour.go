@@ -119,8 +119,8 @@ func clip(line []xy, k mask) [][]xy {
 			part = append(part, b)
 			continue
 		}
-		for s := range fine + 1 {
-			t := float64(s) / fine
+		for s := range fine() + 1 {
+			t := float64(s) / float64(fine())
 			q := xy{a.x + t*(b.x-a.x), a.y + t*(b.y-a.y)}
 			if !k.at(q) {
 				flush()

@@ -25,14 +25,15 @@ type heatMap struct {
 	failed bool      // the ITL SLA, somewhere
 }
 
-// Steps of the lattice, and of the mask within one step of it. Together they
-// are about a pixel; the fit is asked at every crossing of the lattice, and
-// finer only along the border of what was measured.
+// Steps of the lattice. The fit is asked at every crossing of it, and finer only
+// along the border of what was measured.
 const (
 	latticeX = 150
 	latticeY = 100
-	fine     = 5
 )
+
+// fine are the steps of the mask within one step of the lattice: one is about a pixel.
+func fine() int { return max(1, 5*DPI/96) }
 
 // mask says which pixels of a map are painted.
 type mask struct {
@@ -42,7 +43,8 @@ type mask struct {
 
 // at is the pixel at a position of the lattice.
 func (k mask) at(q xy) bool {
-	x, y := int(q.x*fine), int(q.y*fine)
+	n := float64(fine())
+	x, y := int(q.x*n), int(q.y*n)
 	return x >= 0 && y >= 0 && x < k.w && y < k.h && k.on[y*k.w+x]
 }
 
@@ -105,6 +107,7 @@ func (m *heatMap) place(x, y float64) (kv, context float64) {
 
 // outline asks the fit, pixel by pixel, only where crossings around it disagree.
 func (m *heatMap) outline(f Surface) mask {
+	fine := fine()
 	k := mask{w: latticeX * fine, h: latticeY * fine}
 	k.on = make([]bool, k.w*k.h)
 	for y := range k.h {
@@ -118,7 +121,7 @@ func (m *heatMap) outline(f Surface) mask {
 			}
 			on := known == 4
 			if known > 0 && known < 4 {
-				kv, context := m.place((float64(x)+0.5)/fine, (float64(y)+0.5)/fine)
+				kv, context := m.place((float64(x)+0.5)/float64(fine), (float64(y)+0.5)/float64(fine))
 				_, on = f(kv, context)
 			}
 			k.on[y*k.w+x] = on
@@ -192,10 +195,11 @@ func (m *heatMap) band(v float64) int {
 // pixels is the map as an image, clear where nothing was measured.
 func (m *heatMap) pixels() image.Image {
 	colours := ramp(len(m.levels) - 1)
+	n := float64(fine())
 	img := image.NewNRGBA(image.Rect(0, 0, m.mask.w, m.mask.h))
 	for y := range m.mask.h {
 		for x := range m.mask.w {
-			v := m.shown.cell((float64(x)+0.5)/fine, (float64(y)+0.5)/fine)
+			v := m.shown.cell((float64(x)+0.5)/n, (float64(y)+0.5)/n)
 			if m.mask.on[y*m.mask.w+x] && !math.IsNaN(v) {
 				img.SetNRGBA(x, m.mask.h-1-y, colours[m.band(v)])
 			}

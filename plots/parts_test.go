@@ -127,7 +127,7 @@ func TestMapPaintsWhatTheFitSays(t *testing.T) {
 	painted, wrong, total := 0, 0, 0
 	for y := 0; y < m.mask.h; y += 3 {
 		for x := 0; x < m.mask.w; x += 3 {
-			kv, context := m.place((float64(x)+0.5)/fine, (float64(y)+0.5)/fine)
+			kv, context := m.place((float64(x)+0.5)/float64(fine()), (float64(y)+0.5)/float64(fine()))
 			v, inRange := itlSurface()(kv, context)
 			want := color.NRGBA{}
 			if inRange {

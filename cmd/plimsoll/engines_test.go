@@ -94,7 +94,7 @@ func dieAfter(requests int32, port string, caching bool) {
 // commanded asks for a small profile of an engine given by a command.
 func commanded(dir, command string, more ...string) []string {
 	return append([]string{
-		"profile-sla", "--command", command, "--model", simModel, "--isl", "200", "--osl", "20", "--ttft", "1000", "--itl", "100",
+		"profile-sla", "--command", command, "--model", simModel, "--isl", "200", "--osl", "120", "--ttft", "1000", "--itl", "100",
 		"--prefill-interpolation-granularity", "2", "--decode-interpolation-granularity", "2", "--max-context-length", "500",
 		"--max-num-seqs", "8", "--verify", "never", "--output-dir", dir,
 	}, more...)

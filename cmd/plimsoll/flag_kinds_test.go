@@ -19,13 +19,19 @@ import (
 func refused(t *testing.T, d deployment, args ...string) error {
 	t.Helper()
 	var got error
+	asked(t, args, func(c *cli.Context) { got = d.refuseFlags(c) })
+	return got
+}
+
+// asked runs f with profile-sla's context of these arguments.
+func asked(t *testing.T, args []string, f func(*cli.Context)) {
+	t.Helper()
 	cmd := profileCommand()
-	cmd.Subcommands, cmd.Action = nil, func(c *cli.Context) error { got = d.refuseFlags(c); return nil }
+	cmd.Subcommands, cmd.Action = nil, func(c *cli.Context) error { f(c); return nil }
 	finish(cmd)
 	if err := (&cli.App{Commands: []*cli.Command{cmd}, DisableSliceFlagSeparator: true}).Run(append([]string{"plimsoll", "profile-sla"}, args...)); err != nil {
 		t.Fatal(err)
 	}
-	return got
 }
 
 // Every flag of profile-sla, with which kinds of engine it is refused: e(stimate),
@@ -62,15 +68,17 @@ func TestFlagKinds(t *testing.T) {
 		} else if name == "format" {
 			arg = "--format=json"
 		}
-		for letter, kind := range kinds {
-			err := refused(t, deployment{kind: kind, template: command.Template{Argv: "e {{.Port}} {{.MaxNumBatchedTokens}} {{.KV}}"}}, arg)
-			if (err != nil) != strings.Contains(letters, letter) {
-				t.Errorf("--%s with %s: %v", name, kind, err)
+		asked(t, []string{arg}, func(c *cli.Context) {
+			for letter, kind := range kinds {
+				err := deployment{kind: kind, template: command.Template{Argv: "e {{.Port}} {{.MaxNumBatchedTokens}} {{.KV}}"}}.refuseFlags(c)
+				if (err != nil) != strings.Contains(letters, letter) {
+					t.Errorf("--%s with %s: %v", name, kind, err)
+				}
+				if err != nil && (!strings.HasPrefix(err.Error(), "--"+name+" has no effect with "+kindWord(kind)+": it goes with ") || exitOf(err) != exitUsage) {
+					t.Errorf("--%s with %s: %v", name, kind, err)
+				}
 			}
-			if err != nil && (!strings.HasPrefix(err.Error(), "--"+name+" has no effect with "+kindWord(kind)+": it goes with ") || exitOf(err) != exitUsage) {
-				t.Errorf("--%s with %s: %v", name, kind, err)
-			}
-		}
+		})
 	}
 	for name := range want {
 		if !slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == name }) {

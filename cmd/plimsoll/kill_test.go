@@ -26,9 +26,9 @@ func reached(t *testing.T, dir, prefix string, n int) bool {
 
 // interrupt starts a small profile into dir and signals it, by its process
 // group if asked, as soon as n points of a stage are known.
-func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group bool) *program {
+func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group bool, more ...string) *program {
 	t.Helper()
-	p := start(t, nil, small(dir)...)
+	p := start(t, nil, small(dir, more...)...)
 	if n > 0 {
 		enginetest.Eventually(t, "an engine", func() bool { return len(p.family(t)) > 0 })
 	}
@@ -43,114 +43,60 @@ func interrupt(t *testing.T, dir, stage string, n int, s syscall.Signal, group b
 	return p
 }
 
-// Killed in the middle of each stage, the program leaves no process, a journal
-// that can be read, and a folder that --resume completes to the same points
-// and the same picks as a run that nothing disturbed.
-func TestKilledAndResumed(t *testing.T) {
+// Stopped by Ctrl-C, which a terminal sends to the whole process group, the program
+// stops the engines, keeps what was measured and says how to go on. Killed after that,
+// it leaves no process, a journal that can be read and no recommendation, and --resume
+// completes it.
+func TestInterruptedKilledAndResumed(t *testing.T) {
 	t.Parallel()
-	whole := filepath.Join(t.TempDir(), "results")
-	executed(t, exitDone, small(whole)...)
-	want := slices.Sorted(slices.Values(pointIDs(t, whole)))
-	picked, err := store.ReadRecommendation(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		name, stage string
-		n           int
-	}{
-		{"decode sweep", "sweep/decode/", 2},
-		{"before the first point", "", 0},
-		{"prefill sweep", "sweep/prefill/", 1},
-		{"prefill surface", "surface/prefill/", 1},
-		{"decode surface", "surface/decode/", 2},
-	} {
-		if tt.name != "decode sweep" && !enginetest.Full { // each profiles twice
-			break
-		}
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "results")
-			p := interrupt(t, dir, tt.stage, tt.n, syscall.SIGKILL, false)
-			if code := p.wait(t); code != -1 {
-				t.Fatalf("it had ended by itself with %d\n%s", code, &p.errout)
-			}
-			p.noOrphans(t)
-			known := pointIDs(t, dir)
-			if len(known) >= len(want) {
-				t.Fatalf("all %d points were known: not the middle of a stage", len(known))
-			}
-			if _, err := os.Stat(filepath.Join(dir, store.RecommendationFile)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("an unfinished run recommends something: %v", err)
-			}
-			again := []string{}
-			if _, err := os.Stat(filepath.Join(dir, store.JournalFile)); err == nil {
-				again = append(again, "--resume") // else there is nothing to resume, and nothing in the way
-			}
-			r := executed(t, exitDone, small(dir, again...)...)
-			r.noOrphans(t)
-			if ids := pointIDs(t, dir); !slices.Equal(ids[:len(known)], known) {
-				t.Errorf("what was known, %v, is now %v", known, ids)
-			}
-			checkCompleted(t, dir, want, picked)
-		})
-	}
-}
+	dir := filepath.Join(t.TempDir(), "results")
+	p := interrupt(t, dir, "sweep/decode/", 2, syscall.SIGINT, true)
+	checkInterrupted(t, p, dir)
+	stopped := pointIDs(t, dir)
 
-func checkCompleted(t *testing.T, dir string, want []string, picked store.Recommendation) {
-	t.Helper()
-	// What the search does next hangs on what it measured, and with it what it
-	// leaves out: only the beginning is the same in every run.
-	first := want[slices.IndexFunc(want, func(id string) bool { return strings.HasPrefix(id, "sweep/prefill/") })]
-	if ids := pointIDs(t, dir); !slices.Contains(ids, first) || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
-		t.Errorf("points\n%v\nof the undisturbed run\n%v", ids, want)
+	p = interrupt(t, dir, "surface/decode/", 1, syscall.SIGKILL, false, "--resume")
+	if code := p.wait(t); code != -1 {
+		t.Fatalf("it had ended by itself with %d\n%s", code, &p.errout)
+	}
+	p.noOrphans(t)
+	known := pointIDs(t, dir)
+	if !slices.Equal(known[:len(stopped)], stopped) {
+		t.Errorf("what was known, %v, is now %v", stopped, known)
+	}
+	if _, err := os.Stat(filepath.Join(dir, store.RecommendationFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an unfinished run recommends something: %v", err)
+	}
+
+	executed(t, exitDone, small(dir, "--resume", "--quiet")...).noOrphans(t)
+	if ids := pointIDs(t, dir); !slices.Equal(ids[:len(known)], known) || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+		t.Errorf("what was known, %v, is now %v", known, ids)
 	}
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Under the race detector latencies are the processor's, not the engine's.
-	if !raceDetector && (rec.Prefill.TP != picked.Prefill.TP || rec.Decode.TP != picked.Decode.TP || !rec.Feasible) {
-		t.Errorf("picked TP %d and %d, the undisturbed run %d and %d", rec.Prefill.TP, rec.Decode.TP, picked.Prefill.TP, picked.Decode.TP)
-	}
 	checkFiles(t, dir, rec)
 }
 
-// The first Ctrl-C, which a terminal sends to the whole process group, stops
-// the engines, keeps what was measured and says how to go on.
-func TestInterrupted(t *testing.T) {
-	t.Parallel()
-	signals := []syscall.Signal{syscall.SIGINT}
-	if enginetest.Full {
-		signals = append(signals, syscall.SIGTERM)
+func checkInterrupted(t *testing.T, p *program, dir string) {
+	t.Helper()
+	if code := p.wait(t); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d\n%s", code, exitInterrupted, &p.errout)
 	}
-	for _, s := range signals {
-		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "results")
-			p := interrupt(t, dir, "sweep/decode/", 2, s, s == syscall.SIGINT)
-			if code := p.wait(t); code != exitInterrupted {
-				t.Errorf("exit code %d, want %d\n%s", code, exitInterrupted, &p.errout)
-			}
-			p.noOrphans(t)
-			stderr := p.errout.String()
-			if !strings.Contains(stderr, "plimsoll: error: interrupted: stopped after ") ||
-				!strings.HasSuffix(stderr, "plimsoll: hint: the same command with --resume goes on from there\n") {
-				t.Errorf("stderr:\n%s", stderr)
-			}
-			if p.out.String() != "" {
-				t.Errorf("stdout:\n%s", &p.out)
-			}
-			run, err := store.ReadRun(dir)
-			if err != nil || run.Complete {
-				t.Errorf("run.json: complete %v, %v", run.Complete, err)
-			}
-			if n := len(pointIDs(t, dir)); n < 3 || n != len(run.Points) { // a prefill's, and two of decode
-				t.Errorf("%d points in the journal, %d in run.json", n, len(run.Points))
-			}
-			if s == syscall.SIGINT {
-				executed(t, exitDone, small(dir, "--resume", "--quiet")...)
-			}
-		})
+	p.noOrphans(t)
+	stderr := p.errout.String()
+	if !strings.Contains(stderr, "plimsoll: error: interrupted: stopped after ") ||
+		!strings.HasSuffix(stderr, "plimsoll: hint: the same command with --resume goes on from there\n") {
+		t.Errorf("stderr:\n%s", stderr)
+	}
+	if p.out.String() != "" {
+		t.Errorf("stdout:\n%s", &p.out)
+	}
+	run, err := store.ReadRun(dir)
+	if err != nil || run.Complete {
+		t.Errorf("run.json: complete %v, %v", run.Complete, err)
+	}
+	if n := len(pointIDs(t, dir)); n < 3 || n != len(run.Points) { // a prefill's, and two of decode
+		t.Errorf("%d points in the journal, %d in run.json", n, len(run.Points))
 	}
 }

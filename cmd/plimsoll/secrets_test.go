@@ -285,7 +285,7 @@ func TestDefectOrdinaryWordsWereHidden(t *testing.T) {
 	standIns := withStandIns(t)
 	estimate := []string{
 		"--engine", "estimate", "--model", "llama-3.1-8b", "--tp", "1", "--isl", "3000", "--osl", "150",
-		"--ttft", "200", "--itl", "20", "--verify", "never", "--output-dir",
+		"--ttft", "200", "--itl", "20", "--max-num-seqs", "8", "--verify", "never", "--output-dir",
 	}
 	dry := []string{"--engine", "vllm", "--model", simModel, "--gpu-count", "1", "--dry-run"}
 	for _, c := range []struct{ env, args []string }{

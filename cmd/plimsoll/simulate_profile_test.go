@@ -10,11 +10,16 @@ import (
 func estimatedProfile(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "prof")
-	ran(t, exitDone, append([]string{
-		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
-		"--isl", "1024", "--osl", "128", "--ttft", "200", "--itl", "20", "--quiet", "--output-dir", dir,
-	}, args...)...)
+	ran(t, exitDone, estimate(dir, args...)...)
 	return dir
+}
+
+// estimate asks for a profile of small engines.
+func estimate(dir string, args ...string) []string {
+	return append([]string{
+		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1",
+		"--isl", "1024", "--osl", "128", "--ttft", "200", "--itl", "20", "--max-num-seqs", "16", "--verify", "never", "--quiet", "--output-dir", dir,
+	}, args...)
 }
 
 // A profile that says nothing of its engine: what is assumed is shown, and a
