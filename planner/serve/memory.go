@@ -187,5 +187,8 @@ func (r *Runner) own() (release func(), err error) {
 		}
 		return nil, fmt.Errorf("%s: %w", r.o.StatePath, errors.Join(err, f.Close()))
 	}
-	return func() { _ = f.Close() }, nil // nothing was written
+	return func() {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor
+		_ = f.Close()                                   // nothing was written
+	}, nil
 }

@@ -153,8 +153,11 @@ func Resume(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Close lets the next run in.
-func (d *Dir) Close() error { return d.lock.Close() }
+// Close lets the next run in, even while a process that was forked meanwhile has not
+// yet closed its copy of the lock's file.
+func (d *Dir) Close() error {
+	return errors.Join(syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN), d.lock.Close())
+}
 
 // hold locks the folder, which also shows that it can be written.
 func hold(path string) (*Dir, error) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"plimsoll/engine/enginetest"
@@ -382,5 +383,28 @@ func TestLinkWhereThereAreCopies(t *testing.T) {
 	}
 	if err := Link(dir, profile.Prefill, "tp1"); err == nil || !strings.Contains(err.Error(), "is in the way") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A process that is being forked holds the lock's file until it runs its program.
+func TestDefectLockOutlivedItsHolder(t *testing.T) {
+	d, err := Create(filepath.Join(t.TempDir(), "results"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := syscall.Dup(int(d.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(copied) }()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := hold(d.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
