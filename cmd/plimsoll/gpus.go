@@ -27,7 +27,7 @@ func gpusCommand() *cli.Command {
 			inv, err := localGPUs(cat)
 			if err != nil {
 				if errors.Is(err, gpu.ErrUnavailable) {
-					return field.WithHint(err, "plimsoll profile-sla then profiles the embedded simulated engine")
+					return field.WithHint(err, "here plimsoll profile-sla profiles the embedded simulated engine")
 				}
 				return err
 			}

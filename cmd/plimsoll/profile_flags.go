@@ -116,7 +116,7 @@ func profileFlags() []cli.Flag {
 		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
 		s("rank", "sustained", "rule of the pick: `sustained|single`: most tokens/s/GPU that hold the SLA with queueing, or at one operating point as measured, as Dynamo's profiler picks (--search grid: single)", target),
 
-		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, the first of vllm, sglang and trtllm that is on PATH if there are GPUs and a --model, else the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
+		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, on a machine with GPUs the first of vllm, sglang and trtllm on PATH with --model, on one without the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
 		s("weights", published, weightsUsage, eng),

@@ -168,8 +168,6 @@ func (o profileOptions) check() error {
 		return field.Errorf("--engine %s needs --model NAME", o.engine).Hint("as the engine takes it: a Hugging Face name, or a path")
 	case o.engine == "estimate" && o.model == "":
 		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
-	case o.engine == "estimate" && o.gpu == "":
-		return field.Errorf("--engine estimate needs --gpu NAME").Hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
 		return field.Errorf("--provenance %s can never satisfy --require measured", o.provenance)
 	case o.retry && !o.resume:

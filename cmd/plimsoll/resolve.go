@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,14 +87,16 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	}
 	var found gpu.Inventory
 	var noGPUs error
-	if d.kind == "" || d.onGPUs() {
+	if d.kind == "" || d.onGPUs() || d.kind == engine.KindEstimate && o.gpu == "" {
 		found, noGPUs = list(cat)
 	}
 	if noGPUs != nil && o.kube.on {
 		return d, noGPUs
 	}
 	if d.kind == "" {
-		d.auto(o, found, noGPUs)
+		if err := d.auto(o, found, noGPUs); err != nil {
+			return d, err
+		}
 	}
 	if d.kind == engine.KindSim && o.require {
 		return d, field.WithHint(fmt.Errorf("--require measured: %s", strings.Join(d.notes, "; ")), "give --command TEMPLATE or --endpoint URL")
@@ -174,24 +177,51 @@ func (d *deployment) templateWarnings() {
 	}
 }
 
-// auto chooses an engine: a real one on real GPUs, else the embedded one, and
-// says why.
-func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) {
+// auto chooses an engine: a real one on a machine with GPUs, the embedded one on a
+// machine without, and says why. GPUs that nothing can run on are an error: they are
+// never simulated unless that is asked for.
+func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) error {
 	real, missing := installed()
+	n := len(found.Devices)
 	switch {
-	case noGPUs != nil:
+	case errors.Is(noGPUs, gpu.ErrUnavailable):
 		d.notes = append(d.notes, "no GPU to measure on: "+noGPUs.Error())
-	case len(found.Devices) == 0:
+	case noGPUs != nil:
+		return unmeasured(o, found, noGPUs.Error())
+	case n == 0 && len(found.Warnings) > 0:
+		return unmeasured(o, found, "no GPU can be used: "+strings.Join(found.Warnings, "; "))
+	case n == 0:
 		d.notes = append(d.notes, "no GPU to measure on: none is visible")
-	case missing != nil:
-		d.notes = append(d.notes, fmt.Sprintf("%s but no engine: %v, and there is neither --command nor --endpoint", engine.Count(len(found.Devices), "GPU"), missing))
 	case o.model == "":
-		d.notes = append(d.notes, fmt.Sprintf("GPUs and %s are here, but no --model says what to serve", real.program))
+		return unmeasured(o, found, fmt.Sprintf("--model is missing: this machine has %s, and nothing says what they are to serve", shownGPUs(found)))
+	case missing != nil:
+		return unmeasured(o, found, fmt.Sprintf("no engine is installed: this machine has %s, and %v", shownGPUs(found), missing))
 	default:
 		d.kind = real.kind
-		return
+		return nil
 	}
 	d.kind = engine.KindSim
+	return nil
+}
+
+// unmeasured is the error of a machine with GPUs that are not measured, with the ways
+// to go on.
+func unmeasured(o profileOptions, found gpu.Inventory, why string) error {
+	model := cmp.Or(o.model, "NAME")
+	estimate := "--engine estimate --model " + model
+	if len(found.Devices) == 0 || found.Devices[0].SKU == "" {
+		estimate += " --gpu NAME"
+	}
+	return field.Errorf("%s", why).
+		Hint("to measure: --model %s and an engine on PATH (vllm, sglang or trtllm-serve) or --command TEMPLATE; or --endpoint URL of a server", model).
+		Hint("to estimate these GPUs without running anything: %s", estimate).
+		Hint("to simulate 4 × H100-SXM instead: --engine sim")
+}
+
+// shownGPUs are a machine's GPUs: 8 × H100-SXM.
+func shownGPUs(found gpu.Inventory) string {
+	d := found.Devices[0]
+	return fmt.Sprintf("%d × %s", len(found.Devices), cmp.Or(d.SKU, d.Name))
 }
 
 func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
@@ -249,6 +279,13 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		d.gpuCount = simGPUs
 	case engine.KindEstimate:
 		d.gpuCount = estimateGPUs
+		if name != "" {
+			break
+		}
+		if len(found.Devices) == 0 || found.Devices[0].SKU == "" {
+			return field.Errorf("--engine estimate needs --gpu NAME").Hint("a name from the catalog, such as h100-sxm; --catalog FILE adds GPUs")
+		}
+		name, d.gpuCount = found.Devices[0].SKU, len(found.Devices)
 	case engine.KindEndpoint:
 		d.gpuCount = o.endpointGPUs
 	default:

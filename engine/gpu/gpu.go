@@ -9,13 +9,26 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 )
 
-// ErrUnavailable is in every error of List that means that this machine, or
-// this build, has no NVML: no library, no driver, no cgo. A driver that is
-// there but refuses to answer is another matter and another error.
+// ErrUnavailable is in every error of List that means that this machine has no NVIDIA
+// GPU: no library, no driver and no device. A driver that is there but refuses to answer,
+// or a device that this build cannot ask about, is another error.
 var ErrUnavailable = errors.New("no NVIDIA GPUs can be seen")
+
+// deviceFiles are the files that the NVIDIA driver makes, one for each GPU.
+const deviceFiles = "/dev/nvidia[0-9]*"
+
+// unavailable says why NVML cannot be asked. It is ErrUnavailable unless device files
+// show that GPUs are here.
+func unavailable(files, why string) error {
+	if found, _ := filepath.Glob(files); len(found) > 0 {
+		return fmt.Errorf("this machine has NVIDIA GPUs (%s), but they cannot be asked: %s", strings.Join(found, ", "), why)
+	}
+	return fmt.Errorf("%w: %s", ErrUnavailable, why)
+}
 
 // Inventory is the GPUs that a program started now would see.
 type Inventory struct {

@@ -21,7 +21,7 @@ func List(env string, set bool, cat catalog.Catalog) (Inventory, error) {
 
 func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Inventory, error) {
 	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return Inventory{}, initError(ret)
+		return Inventory{}, initError(ret, deviceFiles)
 	}
 	defer func() { _ = lib.Shutdown() }() // nothing was changed that could be lost
 	r := reader{lib: lib, cat: cat}
@@ -45,13 +45,14 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 	return inv, nil
 }
 
-// initError is what a failed start of NVML means to a person.
-func initError(ret nvml.Return) error {
+// initError is what a failed start of NVML means to a person, on a machine with these
+// device files.
+func initError(ret nvml.Return, files string) error {
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return fmt.Errorf("%w: the library libnvidia-ml.so.1 is not there: no NVIDIA driver is installed, or the container was started without it", ErrUnavailable)
+		return unavailable(files, "the library libnvidia-ml.so.1 is not there: no NVIDIA driver is installed, or the container was started without it")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return fmt.Errorf("%w: the NVIDIA driver is not loaded", ErrUnavailable)
+		return unavailable(files, "the NVIDIA driver is not loaded")
 	case nvml.ERROR_NO_PERMISSION:
 		return errors.New("NVML refuses to answer: no permission to open the NVIDIA devices: check the rights on /dev/nvidiactl and /dev/nvidia*")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:

@@ -5,6 +5,8 @@ package gpu
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,9 +110,13 @@ func TestListUnknownKind(t *testing.T) {
 	}
 }
 
-// Each way in which NVML does not start has its own words, and only absence is
-// ErrUnavailable. NVML is not shut down: its library may not be there.
-func TestListWhereNVMLDoesNotStart(t *testing.T) {
+// Each way in which NVML does not start has its own words, and only a machine without
+// GPUs is ErrUnavailable: one with device files has some.
+func TestNVMLDoesNotStart(t *testing.T) {
+	without, with := filepath.Join(t.TempDir(), "nvidia*"), filepath.Join(t.TempDir(), "nvidia*")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(with), "nvidia0"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for ret, want := range map[nvml.Return]struct {
 		words  string
 		absent bool
@@ -121,10 +127,10 @@ func TestListWhereNVMLDoesNotStart(t *testing.T) {
 		nvml.ERROR_LIB_RM_VERSION_MISMATCH: {"of different versions", false},
 		nvml.ERROR_UNKNOWN:                 {"starting NVML: NVML error 999", false},
 	} {
-		lib := &mock.Interface{InitFunc: func() nvml.Return { return ret }}
-		_, err := list(lib, "", false, catalog.Catalog{})
-		if err == nil || !strings.Contains(err.Error(), want.words) || errors.Is(err, ErrUnavailable) != want.absent {
-			t.Errorf("return %d: %v", ret, err)
+		for files, absent := range map[string]bool{without: want.absent, with: false} {
+			if err := initError(ret, files); !strings.Contains(err.Error(), want.words) || errors.Is(err, ErrUnavailable) != absent {
+				t.Errorf("return %d, %s: %v", ret, files, err)
+			}
 		}
 	}
 }
