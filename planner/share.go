@@ -2,8 +2,10 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Ask is what one of several deployments under one budget would have, in GPUs.
@@ -18,6 +20,22 @@ type Ask struct {
 
 // first is what an ask has to get before any other deployment gets more than that.
 func (a Ask) first() int { return min(a.Pair, a.Want) }
+
+// PairsFit is an error unless a budget of GPUs holds one replica of each pool of every
+// deployment. It names what each takes.
+func PairsFit(budget int, names []string, of []Deployment) error {
+	sum := 0
+	var each []string
+	for i, d := range of {
+		gpus := d.GPUs(d.Pair())
+		sum += gpus
+		each = append(each, fmt.Sprintf("%s takes %d", names[i], gpus))
+	}
+	if sum <= budget {
+		return nil
+	}
+	return fmt.Errorf("%d GPUs do not hold one replica of each pool of every deployment: %s, %d in all", budget, strings.Join(each, ", "), sum)
+}
 
 // Shares divides a budget of GPUs, which the shares never exceed.
 //

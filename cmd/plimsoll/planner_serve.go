@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/field"
+	"plimsoll/planner"
 	"plimsoll/planner/policy"
 	"plimsoll/planner/serve"
 	"plimsoll/profile"
@@ -82,8 +83,12 @@ func servePlanner(c *cli.Context) error {
 	if err := namesDiffer(units); err != nil {
 		return err
 	}
-	for _, name := range shared.Without() {
-		say(out.err, "warning", "%s gets no replica: the shared budget is too small for one replica of each of its pools beside the other deployments", name)
+	var settings []plannerSettings
+	for _, u := range units {
+		settings = append(settings, u.settings)
+	}
+	if err := pairsFit(file, c, settings); err != nil {
+		return err
 	}
 	sites, err := openSites(whole, units, out)
 	defer func() {
@@ -103,6 +108,23 @@ func newSharedBudget(file plannerFile, c *cli.Context) (*serve.Budget, error) {
 		return nil, err
 	}
 	return serve.NewBudget(gpus), nil
+}
+
+// pairsFit refuses a shared budget that leaves a deployment without a working pair.
+func pairsFit(file plannerFile, c *cli.Context, settings []plannerSettings) error {
+	gpus, ok, err := file.sharedBudget(c)
+	if err != nil || !ok {
+		return err
+	}
+	var names []string
+	var of []planner.Deployment
+	for _, s := range settings {
+		names, of = append(names, s.name), append(of, s.deployment)
+	}
+	if err := planner.PairsFit(gpus, names, of); err != nil {
+		return field.Errorf("max-gpu-budget: %v", err).Hint("a larger max-gpu-budget, or fewer deployments")
+	}
+	return nil
 }
 
 func namesDiffer(units []*plannerUnit) error {
@@ -308,6 +330,9 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 	}
 	if ok != (shared != nil) {
 		return errors.New("a budget for several deployments came or went: that takes a restart")
+	}
+	if err := pairsFit(file, c, now); err != nil {
+		return err
 	}
 	for i, u := range units {
 		if err := u.runner.Reset(now[i].deployment); err != nil {

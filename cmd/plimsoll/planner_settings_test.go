@@ -15,6 +15,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/planner"
+	"plimsoll/planner/serve"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -413,5 +414,44 @@ func TestDeploymentsShareNoNameFileOrLease(t *testing.T) {
 	}
 	if err := namesDiffer([]*plannerUnit{unit("a", "", ""), unit("b", "", "")}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Three GPUs gave the second of two deployments one decode engine, which serves nobody.
+func TestDefectBudgetHeldNoPairForAll(t *testing.T) {
+	const deployments = `
+environment: virtual
+policy: load
+no-operation: true
+metrics-endpoints: frontend=http://127.0.0.1:1/metrics
+deployments: [{namespace: a}, {namespace: b}]
+`
+	const want = "max-gpu-budget: 3 GPUs do not hold one replica of each pool of every deployment: a takes 2, b takes 2, 4 in all"
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	small := configFile(t, "max-gpu-budget: 3"+deployments)
+	p := ran(t, exitUsage, "planner", "serve", "--config", small, "--listen", "")
+	if !strings.Contains(p.errout.String(), want) || p.out.String() != "" {
+		t.Errorf("stdout %q, stderr %q", &p.out, &p.errout)
+	}
+	if all, err := parsedPlanner(t, "--config", configFile(t, "max-gpu-budget: 4"+deployments)); err != nil || len(all) != 2 {
+		t.Errorf("four GPUs: %d deployments, %v", len(all), err)
+	}
+
+	// A budget that shrinks while the planner runs is refused, too.
+	command := plannerServeCommand()
+	var got error
+	command.Action = func(c *cli.Context) error {
+		units := []*plannerUnit{{settings: plannerSettings{name: "a"}}, {settings: plannerSettings{name: "b"}}}
+		got = reload(c, units, serve.NewBudget(4))
+		return nil
+	}
+	app := newApp(streams{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+	app.Commands = []*cli.Command{command}
+	finish(command)
+	if err := app.RunContext(t.Context(), []string{"plimsoll", "serve", "--config", small}); err != nil {
+		t.Fatal(err)
+	}
+	if got == nil || !strings.Contains(got.Error(), want) {
+		t.Errorf("reloaded: %v", got)
 	}
 }

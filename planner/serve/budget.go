@@ -43,30 +43,6 @@ func (b *Budget) join(name string, ask planner.Ask) {
 	b.asks[name] = ask
 }
 
-// Without names the deployments that get nothing while all others that were made under
-// the budget serve: it does not hold one replica of each of their pools.
-func (b *Budget) Without() []string {
-	if b == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	names := slices.Sorted(maps.Keys(b.asks))
-	var asks []planner.Ask
-	for _, n := range names {
-		a := b.asks[n]
-		a.Want = max(a.Want, a.Pair)
-		asks = append(asks, a)
-	}
-	var out []string
-	for i, gpus := range planner.Shares(b.gpus, asks) {
-		if gpus == 0 {
-			out = append(out, names[i])
-		}
-	}
-	return out
-}
-
 // holds takes in the GPUs that a deployment has now or was asked for, those that
 // drain included.
 func (b *Budget) holds(name string, gpus int) {
