@@ -71,8 +71,11 @@ func forecastFlags() []cli.Flag {
 }
 
 func metricsFlags() []cli.Flag {
-	return stringFlags("metrics", [][3]string{
-		{"prometheus-endpoint metric-pulling-prometheus-endpoint", "", "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: the engines' own /metrics)"},
+	prometheus := cli.StringFlag{
+		Name: "prometheus-endpoint", Aliases: []string{"metric-pulling-prometheus-endpoint"}, Category: "metrics",
+		Usage: "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: with worker commands or --metrics-endpoints the engines' own /metrics, else as Dynamo's planner $PROMETHEUS_ENDPOINT, " + localPrometheus + ", or in a cluster the server of the monitoring namespace)",
+	}
+	return append([]cli.Flag{&prometheus}, stringFlags("metrics", [][3]string{
 		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|plimsoll|auto`"},
 		{"prometheus-bearer-token-file", "", "`FILE` with the token that Prometheus asks for"},
 		{"metrics-endpoints", "", "without Prometheus: `URLs` as role=URL, separated by commas; local workers are found by themselves"},
@@ -81,7 +84,7 @@ func metricsFlags() []cli.Flag {
 		{"decode-selector", "", "Prometheus: likewise of the decode pool, or of aggregated engines"},
 		{"prefill-queue-metric", "", "without Prometheus: `NAME` of a frontend's gauge of requests waiting for prefill, such as plimsoll_frontend_prefill_queue (default: the engines' own queues)"},
 		{"prefill-queue-query", "", "Prometheus: `PromQL` that gives the requests waiting for prefill in all, such as plimsoll_frontend_prefill_queue (default: the engines' own queues)"},
-	})
+	})...)
 }
 
 func environmentFlags() []cli.Flag {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 	"plimsoll/planner"
 	"plimsoll/planner/serve"
 	"plimsoll/planner/tensorboard"
@@ -83,7 +85,7 @@ func (o *plannerOutputs) complainLocked(err error) {
 
 // take is every event's way out. Writing fails on a full disk; planning goes on.
 func (o *plannerOutputs) take(e serve.Event) {
-	e.Text = o.hidden.text(e.Text) // a target's errors may quote a worker's log
+	e = o.redacted(e)
 	o.history.Add(e)
 	o.metrics.Add(e)
 	o.mu.Lock()
@@ -101,6 +103,37 @@ func (o *plannerOutputs) take(e serve.Event) {
 		o.complainLocked(o.board(e))
 	}
 	o.print(e, line)
+}
+
+// redacted is an event without credentials: its texts may quote a worker's log, or a
+// server's address.
+func (o *plannerOutputs) redacted(e serve.Event) serve.Event {
+	clean := func(s string) string { return redact.Text(o.hidden.text(s)) }
+	all := func(texts []string) []string {
+		out := slices.Clone(texts)
+		for i := range out {
+			out[i] = clean(out[i])
+		}
+		return out
+	}
+	e.Text = clean(e.Text)
+	if e.Observation != nil {
+		seen := *e.Observation
+		seen.Problems = all(seen.Problems)
+		e.Observation = &seen
+	}
+	if e.Decision != nil {
+		d := *e.Decision
+		d.Missing, d.Steps, d.Warnings = all(d.Missing), slices.Clone(d.Steps), slices.Clone(d.Warnings)
+		for i := range d.Steps {
+			d.Steps[i].Why = clean(d.Steps[i].Why)
+		}
+		for i := range d.Warnings {
+			d.Warnings[i].Message = clean(d.Warnings[i].Message)
+		}
+		e.Decision = &d
+	}
+	return e
 }
 
 func (o *plannerOutputs) print(e serve.Event, line []byte) {
@@ -127,9 +160,13 @@ func described(e serve.Event) string {
 	if d.Act {
 		what = fmt.Sprintf("%s becomes %s, %s", d.Words(d.From), d.Words(d.Want), engine.Count(d.GPUs, "GPU"))
 	}
+	steps := d.Steps
+	if e.Observation != nil && len(e.Observation.Pools) == 0 { // what runs is not known
+		what, steps = "none: no workers are seen", nil
+	}
 	var lines strings.Builder
 	fmt.Fprintf(&lines, "decision: %s", what)
-	for _, s := range d.Steps {
+	for _, s := range steps {
 		fmt.Fprintf(&lines, "\n    %s", stepLine(s))
 	}
 	if e.Observation != nil {

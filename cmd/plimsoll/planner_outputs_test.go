@@ -18,7 +18,7 @@ import (
 func TestPlannerOutput(t *testing.T) {
 	e := serve.Event{
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Name: "dynamo", Kind: serve.Decided,
-		Observation: &planner.Observation{Length: time.Minute, Problems: []string{"no series of requests"}},
+		Observation: &planner.Observation{Length: time.Minute, Problems: []string{"no series of requests"}, Pools: make([]planner.PoolObservation, 2)},
 		Decision: &planner.Decision{
 			From: planner.Replicas{Prefill: 1, Decode: 1}, Want: planner.Replicas{Prefill: 1, Decode: 2}, Act: true, GPUs: 3,
 			Steps:    []planner.Step{{Rule: "demand", Role: engine.RoleDecode, From: 1, To: 2, Why: "a crowd"}, {Rule: "observed", Why: "much"}},
@@ -48,5 +48,20 @@ func TestPlannerOutput(t *testing.T) {
 	e = serve.Event{Name: "dynamo", Kind: serve.Failed, Text: "refused"}
 	if _, errs := print(func(o *plannerOutputs) { o.quiet = true }); errs != "plimsoll: error: dynamo: refused\n" {
 		t.Errorf("%q", errs)
+	}
+}
+
+// A server's address is in what could not be seen, and in what follows from it.
+func TestDefectEventsHeldCredentials(t *testing.T) {
+	const address = "http://me:Conf1dential@host:9090"
+	e := serve.Event{
+		Kind: serve.Decided, Text: address, Observation: &planner.Observation{Problems: []string{address}},
+		Decision: &planner.Decision{Missing: []string{address}, Steps: []planner.Step{{Why: address}}, Warnings: []profile.Warning{{Message: address}}},
+	}
+	var out, errs bytes.Buffer
+	o := &plannerOutputs{out: &out, err: &errs, history: serve.NewHistory(1), metrics: serve.NewMetrics(), asJSON: true, hidden: &credentials{}}
+	o.take(e)
+	if strings.Contains(out.String()+errs.String(), "Conf1dential") || strings.Count(out.String(), "http://me:[redacted]@host:9090") != 5 {
+		t.Errorf("%s%s", &out, &errs)
 	}
 }

@@ -188,7 +188,7 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	if err != nil {
 		return u, err
 	}
-	source, err := u.source(c)
+	source, err := u.source(c, out)
 	if err != nil {
 		return u, err
 	}

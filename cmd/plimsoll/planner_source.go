@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +17,45 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/field"
+	"plimsoll/engine/redact"
 	"plimsoll/planner"
 	"plimsoll/planner/connect/local"
 	"plimsoll/planner/observe"
 )
 
+// The Prometheus server of Dynamo's planner (planner/defaults.py of its releases of 2025;
+// planner/config/defaults.py of main, read in November 2026): in its local environment, and
+// in a cluster.
+const (
+	prometheusVar     = "PROMETHEUS_ENDPOINT"
+	localPrometheus   = "http://localhost:9090"
+	clusterPrometheus = "http://prometheus-kube-prometheus-prometheus.monitoring.svc.cluster.local:9090"
+)
+
+// prometheus is the server to ask, and whether that is only the default.
+func (p *parser) prometheus() (endpoint string, assumed bool) {
+	where := p.c.String("environment")
+	switch {
+	case p.c.IsSet("prometheus-endpoint") || p.c.IsSet("metrics-endpoints"), where == "local" && p.anyWorkerCommand():
+		return p.name("prometheus-endpoint"), false
+	case where == "local":
+		return cmp.Or(os.Getenv(prometheusVar), localPrometheus), true
+	default:
+		return cmp.Or(os.Getenv(prometheusVar), clusterPrometheus), true
+	}
+}
+
 // source makes what the deployment is observed by.
-func (u *plannerUnit) source(c *cli.Context) (planner.Source, error) {
+func (u *plannerUnit) source(c *cli.Context, out *plannerOutputs) (planner.Source, error) {
 	p := &parser{c: c}
 	preset := p.choice("backend", append([]string{"trtllm"}, observe.Words()...)...)
-	endpoint := p.name("prometheus-endpoint")
+	endpoint, assumed := p.prometheus()
+	if assumed && !c.IsSet("backend") {
+		preset = "auto"
+	}
+	if assumed && !out.quiet {
+		say(out.err, "note", "%s: metrics come from Prometheus at %s (--prometheus-endpoint or $%s names another, --metrics-endpoints the engines)", u.settings.name, redact.Text(endpoint), prometheusVar)
+	}
 	p.needs(endpoint != "", "with --prometheus-endpoint", "prometheus-bearer-token-file", "prefill-queue-query", "prefill-selector", "decode-selector", "metrics-namespace")
 	p.needs(endpoint == "", "without --prometheus-endpoint", "metrics-endpoints", "prefill-queue-metric")
 	if p.err != nil {
@@ -77,9 +108,6 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 		return nil, err
 	}
 	where := p.c.String("environment")
-	if len(given) == 0 && where != "local" {
-		return nil, field.Errorf("nothing to observe: want --prometheus-endpoint, or --metrics-endpoints")
-	}
 	if err := u.settings.wakes(given); err != nil {
 		return nil, err
 	}

@@ -26,14 +26,14 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 	}))
 	t.Cleanup(there.Close)
 	for name, more := range map[string][]string{
-		"as it stands":         nil,
+		"as it stands":         nil, // by the environment's server
 		"Prometheus is absent": {"--metric-pulling-prometheus-endpoint", "http://127.0.0.1:1"},
 		"Prometheus is there":  {"--metric-pulling-prometheus-endpoint", there.URL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := start(t, []string{"XDG_STATE_HOME=" + dir + "/state", "DYN_LOCAL_STATE_DIR=" + dir + "/workers"}, append([]string{
+			p := start(t, []string{"PROMETHEUS_ENDPOINT=http://127.0.0.1:2", "XDG_STATE_HOME=" + dir + "/state", "DYN_LOCAL_STATE_DIR=" + dir + "/workers"}, append([]string{
 				"planner", "serve", "--namespace=dynamo", "--served-model-name=vllm", "--no-operation", "--log-dir=" + dir + "/log/planner",
 				"--listen", "127.0.0.1:0", "--adjustment-interval", "1",
 			}, more...)...)
@@ -44,7 +44,18 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 				}
 				return url != ""
 			})
-			enginetest.Eventually(t, "two decisions", func() bool { return strings.Count(p.out.String(), "dynamo decision: ") >= 2 })
+			enginetest.Eventually(t, "two decisions", func() bool { return strings.Count(p.out.String(), "dynamo decision: none: no workers are seen\n") >= 2 })
+			fleet := `{"components":{`
+			for i, role := range []string{"prefill", "decode"} {
+				fleet += strings.Repeat(",", i) + `"dynamo_` + role + `":{"role":"` + role + `","state":"ready","pid":7,"port":9,"url":"http://127.0.0.1:1","log":"/l/x.log","start_ticks":1,"boot_id":"b"}`
+			}
+			if err := os.MkdirAll(dir+"/workers", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(dir+"/workers/dynamo.json", []byte(fleet+"}}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			enginetest.Eventually(t, "a decision about them", func() bool { return strings.Contains(p.out.String(), "dynamo decision: stays at prefill=1, decode=1") })
 			if code, page, err := get(t, url); err != nil || code != http.StatusOK || !strings.Contains(page, "<html") {
 				t.Errorf("the page: %d, %v", code, err)
 			}
@@ -54,13 +65,15 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 			}
 			out, errout := p.out.String(), p.errout.String()
 			first(t, "stderr", errout, "plimsoll: note: dynamo: without --profile the policy is load: it scales by thresholds on queue (0.5, 0.2) and KV use (0.9, 0.5), and knows no SLA\n")
-			if note := "plimsoll: note: dynamo: no state file at " + dir + "/workers/"; strings.Count(errout, note) != 1 || !strings.Contains(errout, ": how many replicas run is not known, and decisions count from 0\n") {
+			if note := "plimsoll: note: dynamo: no state file at " + dir + "/workers/"; strings.Count(errout, note) != 1 || !strings.Contains(errout, ": decisions wait until workers are in it\n") ||
+				!strings.Contains(errout, "waiting for the deployment: it has no prefill workers\n") {
 				t.Errorf("nothing says that no state file is there:\n%s", errout)
 			}
-			if !strings.Contains(out, "metrics-loss: missing: ") || !strings.Contains(out, "stays at prefill=0, decode=0") || strings.Contains(out, "dynamo scaled") {
+			if !strings.Contains(out, "metrics-loss: missing: ") || strings.Contains(out, "prefill=0") || strings.Contains(out, "dynamo scaled") {
 				t.Errorf("what is missing:\n%s", out)
 			}
-			if refused := strings.Contains(out, "connection refused"); refused != strings.Contains(name, "absent") {
+			port := map[string]string{"as it stands": "2", "Prometheus is absent": "1", "Prometheus is there": ""}[name]
+			if refused := strings.Contains(out, "dial tcp 127.0.0.1:"+port+": connect: connection refused"); refused != (port != "") {
 				t.Errorf("of the server:\n%s%s", out, errout)
 			}
 			if answered := strings.Contains(out, "has no series of requests of the model \"vllm\""); answered != strings.Contains(name, "there") {
@@ -73,8 +86,8 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 			if info, err := os.Stat(logs[0]); err != nil || info.Size() == 0 {
 				t.Errorf("%s: %v", logs[0], err)
 			}
-			if _, err := os.Stat(dir + "/workers"); !os.IsNotExist(err) {
-				t.Errorf("something was written for workers: %v", err)
+			if files, err := os.ReadDir(dir + "/workers"); err != nil || len(files) != 1 || readFile(t, dir+"/workers/dynamo.json") != fleet+"}}" {
+				t.Errorf("something was written for workers: %v, %v", files, err)
 			}
 		})
 	}

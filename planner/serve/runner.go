@@ -156,7 +156,7 @@ func sleep(ctx context.Context, until time.Time) error {
 }
 
 // await polls until the deployment has all pools, and checks that it is the one
-// that is meant.
+// that is meant. Advice begins without: it says what is waited for, and observes.
 func (r *Runner) await(ctx context.Context) error {
 	deadline, said := time.Now().Add(r.o.StartTimeout), ""
 	for {
@@ -164,7 +164,10 @@ func (r *Runner) await(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case why == "":
+		case why == "" || r.o.Advise:
+			if why != "" {
+				r.emit(Warned, waiting+why, nil, nil)
+			}
 			r.set(func(s *Status) { s.Ready = true })
 			return nil
 		case ctx.Err() != nil:
@@ -172,7 +175,7 @@ func (r *Runner) await(ctx context.Context) error {
 		case time.Now().After(deadline):
 			return fmt.Errorf("the deployment %s is not there after %v: %s", r.o.Name, r.o.StartTimeout, why)
 		case why != said:
-			r.emit(Warned, "waiting for the deployment: "+why, nil, nil)
+			r.emit(Warned, waiting+why, nil, nil)
 			said = why
 		}
 		if err := sleep(ctx, time.Now().Add(r.o.Pull)); err != nil {
@@ -180,6 +183,8 @@ func (r *Runner) await(ctx context.Context) error {
 		}
 	}
 }
+
+const waiting = "waiting for the deployment: "
 
 // ErrWrongModel says that the deployment serves another model than is planned for.
 var ErrWrongModel = errors.New("the deployment serves another model")

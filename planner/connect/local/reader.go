@@ -14,7 +14,8 @@ import (
 var _ planner.Target = Reader{}
 
 // Reader is a planner.Target that only looks at a state file, for advice: it needs no
-// command and no GPU. Without a file State counts none, and what runs is not known.
+// command and no GPU. Until a worker is in the file, what runs is not known, and State has
+// no pool.
 type Reader struct {
 	Path  string // of the state file
 	Roles []engine.Role
@@ -27,15 +28,16 @@ func (r Reader) State(context.Context) (planner.State, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return planner.State{}, fmt.Errorf("reading local workers: %w", err)
 	}
+	workers = slices.DeleteFunc(workers, func(w Worker) bool { return !slices.Contains(r.Roles, w.Role) })
+	if len(workers) == 0 {
+		return planner.State{}, nil
+	}
 	var s planner.State
 	for _, role := range r.Roles {
 		s.Pools = append(s.Pools, planner.PoolState{Role: role, Want: -1})
 	}
 	for _, w := range workers {
 		i := slices.IndexFunc(s.Pools, func(p planner.PoolState) bool { return p.Role == w.Role })
-		if i < 0 {
-			continue
-		}
 		switch p := &s.Pools[i]; w.State {
 		case Starting:
 			p.Starting++

@@ -10,8 +10,9 @@ import (
 	"plimsoll/planner"
 )
 
-// A reader counts the workers of a state file by role and phase, finds none where there
-// is no file, refuses what is no such file, and never scales.
+// A reader counts the workers of a state file by role and phase. Without a file, or with
+// none of its workers in it, what runs is not known. It refuses what is no such file, and
+// never scales.
 func TestReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ns.json")
 	r := Reader{Path: path, Roles: []engine.Role{engine.RolePrefill, engine.RoleDecode}}
@@ -23,9 +24,17 @@ func TestReader(t *testing.T) {
 		}
 		return s.Pools[0], s.Pools[1]
 	}
-	if p, d := counts(); p != (planner.PoolState{Role: engine.RolePrefill, Want: -1}) || d != (planner.PoolState{Role: engine.RoleDecode, Want: -1}) {
-		t.Errorf("without a file: %+v, %+v", p, d)
+	unknown := func(name string) {
+		t.Helper()
+		if s, err := r.State(t.Context()); err != nil || len(s.Pools) != 0 {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
 	}
+	unknown("without a file")
+	if err := os.WriteFile(path, []byte(`{"components":{"ns_P":{"watcher_name":"p"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unknown("with another program's workers")
 	text := `{"components":{"ns_P":{"role":"prefill","state":"ready","pid":7,"port":9,"url":"http://h:9","log":"/l/x.log","start_ticks":1,"boot_id":"b"},"ns_D":{"role":"decode","state":"starting","pid":8,"port":9,"url":"http://h:9","log":"/l/x.log","start_ticks":1,"boot_id":"b"},
 		"ns_D_1":{"role":"decode","state":"draining","pid":9,"port":9,"url":"http://h:9","log":"/l/x.log","start_ticks":1,"boot_id":"b"},"ns_D_2":{"role":"decode","state":"ready","pid":10,"port":9,"url":"http://h:9","log":"/l/x.log","start_ticks":1,"boot_id":"b"},"ns_A":{"role":"aggregated","state":"ready","pid":11,"port":9,"url":"http://h:9","log":"/l/x.log","start_ticks":1,"boot_id":"b"}}}`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
