@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -87,4 +88,18 @@ func FuzzReadPlan(f *testing.F) {
 			t.Errorf("%d GPUs an engine, %d in all, %v requests/s", gpus, p.Plans[0].TotalGPUsFinal, p.Workload.AverageQPS())
 		}
 	})
+}
+
+// A plan of engines whose profile cannot be right says so before what its traffic shows.
+func TestReviewSaysTheImplausibleFirst(t *testing.T) {
+	p := smallPlan()
+	r := review{plans: p, plan: p.Plans[0], resized: p.Plans[0], warnings: []profile.Warning{{Code: "other", Message: "other"}}}
+	r.resized.Warnings = []profile.Warning{{Code: "third"}, {Code: profile.CodeTTFTFlat, Message: "TTFT hardly grows"}}
+	var b bytes.Buffer
+	f := r.report()
+	f.heading(&b)
+	first(t, "review", b.String(), "IMPLAUSIBLE — TTFT hardly grows")
+	if len(f.Warnings) != 2 {
+		t.Errorf("%+v", f.Warnings)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ func (r *review) report() reviewFile {
 	if r.seen != nil {
 		f.Source, f.Latencies, f.Warnings = r.seen.source(), r.seen.latencies, r.seen.warnings()
 	}
-	f.Warnings = append(f.Warnings, r.warnings...)
+	f.Warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, r.warnings, profile.Implausible(r.resized.Warnings)))
 	f.Changes = r.changes(f)
 	return f
 }

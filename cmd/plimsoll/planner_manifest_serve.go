@@ -49,7 +49,7 @@ func servedFlags(c *cli.Context) (*cli.Context, error) {
 		if set.Lookup(name) == nil {
 			return nil, unknownServed(f, name, serving)
 		}
-		if instead, ok := sets[name]; ok {
+		if instead, ok := sets[firstName(serving, name)]; ok {
 			return nil, field.Errorf("--serve %q: the manifest sets --%s itself", f, name).Hint("%s", instead)
 		}
 		switch {

@@ -27,6 +27,11 @@ func TestTablesAreWhole(t *testing.T) {
 	if m, g := len(c.Models()), len(c.GPUs()); m != 29 || g != 16 {
 		t.Errorf("%d models and %d GPUs, want 29 and 16", m, g)
 	}
+	for _, g := range c.GPUs() {
+		if source := strings.ToLower(g.Source); source == "" || strings.Contains(source, "unverified") || strings.Contains(source, "recalled") {
+			t.Errorf("%s comes from %q", g.Name, g.Source)
+		}
+	}
 	for _, m := range c.Models() {
 		if m.Source == "" || m.MaxContext < 32768 || m.ActiveParams > m.Params {
 			t.Errorf("row is odd: %+v", m)
