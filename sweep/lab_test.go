@@ -34,6 +34,7 @@ type law struct {
 	voids           int     // the first so many loads under open-loop load are void
 	dieAt           int     // in-flight count at which the engine ends; 0 = never
 	failEvery       int     // every k-th measured request fails; 0 = never
+	failOnce        int     // the first request of the measurement of that number fails; 0 = never
 	busy            int     // in the first so many measurements the client is the bottleneck
 	errors          profile.ModelError
 	noise           float64 // relative spread of a step and of a prefill
@@ -176,7 +177,7 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 			}
 			r.Last = r.Chunks[len(r.Chunks)-1].At
 		}
-		if v.law.failEvery > 0 && (i+1)%v.law.failEvery == 0 {
+		if v.law.failEvery > 0 && (i+1)%v.law.failEvery == 0 || v.law.failOnce > 0 && v.measured == v.law.failOnce && i == 0 {
 			r.Failure = profile.FailStatus
 		}
 		m.Requests = append(m.Requests, r)

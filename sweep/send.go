@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"plimsoll/profile"
@@ -34,22 +33,24 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 
 // undisturbed measures w until no stall is in it, at most so many times, and
 // says what it took; the point is of it and of what was measured before. A
-// measurement with failures always counts, and so does one in virtual time, where
-// nothing can disturb.
+// measurement with failures counts, but for the few that somebody's server may have, and
+// so does one in virtual time, where nothing can disturb.
 func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, before Measurement, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
 	disturbed := ""
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
 		doubtful := p.Client != nil && !p.Client.OK()
-		over := err != nil || p.Failures > 0 || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
+		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
-		case !over && doubtful && i < tries:
+		case !over && p.Failures > 0 && i < tries && r.opts.Failing.patient():
+			again = "failed requests"
+		case !over && p.Failures == 0 && doubtful && i < tries:
 			again = "waits of the client"
-		case !over && i < tries && (stalled(p) || blank(p) && i == 1):
+		case !over && p.Failures == 0 && i < tries && (stalled(p) || blank(p) && i == 1):
 			again = "stalls"
-		case !over && stalled(p):
+		case !over && p.Failures == 0 && stalled(p):
 			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
 				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), i).By(latency(p).Half.Seconds()/latency(p).Mean.Seconds()))
 		case i > 1:
@@ -111,20 +112,7 @@ func stalled(p profile.Point) bool {
 	return d.Mean-d.P50 > limit && d.Half > limit
 }
 
-// overload stops a sweep of somebody's server once a load fails by more than
-// the allowed share. Requests that were stopped for it are no failures of it.
+// overload stops a sweep of somebody's server that is failing.
 func (r *runner) overload(at string, rs []profile.Request) error {
-	failed, first := 0, profile.Request{}
-	for _, q := range rs {
-		if q.OK() || q.Failure == profile.FailCanceled {
-			continue
-		}
-		if failed++; failed == 1 {
-			first = q
-		}
-	}
-	if m := r.opts.StopErrorShare; m > 0 && failed > 0 && float64(failed) >= m*float64(len(rs)) {
-		return fmt.Errorf("%w: %d of %d, stopped at %s; the first: %s: %s", ErrOverload, failed, len(rs), at, first.Failure, first.Error)
-	}
-	return nil
+	return r.opts.Failing.after(at, rs)
 }

@@ -34,8 +34,8 @@ var (
 	// ErrNothing says that a phase has no usable point at all. Run returns it
 	// wrapped, beside a Result that holds the reasons.
 	ErrNothing = errors.New("no configuration could be measured")
-	// ErrOverload says that the share of failed requests passed
-	// Options.StopErrorShare. Run returns it wrapped.
+	// ErrOverload says that somebody's server was failing by Options.Failing. Run
+	// returns it wrapped.
 	ErrOverload = errors.New("too many requests failed")
 	// ErrGone says that an engine that somebody else runs takes no connections any
 	// more, which says nothing of the configuration. Run returns it wrapped.
@@ -65,7 +65,7 @@ type Options struct {
 	MaxInFlight        int // never more at once; 0 = the engine's own limits
 
 	RequestTimeout time.Duration
-	StopErrorShare float64 // stop everything above this share of failed requests; 0 = never
+	Failing        *Failing // stops everything where too many requests fail; nil = never
 	Seed           uint64
 
 	Open OpenLoop // how picks are verified, and aggregated engines are loaded

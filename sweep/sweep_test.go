@@ -193,14 +193,38 @@ func TestRunStopsOverloadingAServer(t *testing.T) {
 	l.failEvery = 3
 	b := newLab(map[string]law{"TP:1": l})
 	o := options(b, 1)
-	o.StopErrorShare = 0.05
+	o.Failing = &Failing{Share: 0.05}
 	_, n, err := run(t, b, o, Known{})
 	if !errors.Is(err, ErrOverload) {
 		t.Fatalf("err %v", err)
 	}
+	failed := 0
 	for _, p := range n.Points[:len(n.Points)-1] {
+		failed += p.Failures
+	}
+	if failed > 3 { // of at most 80 requests
+		t.Errorf("went on after %d requests failed", failed)
+	}
+}
+
+// One request that fails leaves no mark on what somebody's server is said to do: its load
+// is measured again.
+func TestOneFailedRequestIsMeasuredAgain(t *testing.T) {
+	l := affine(1)
+	l.failOnce = 4
+	b := newLab(map[string]law{"TP:1": l})
+	o := options(b, 1)
+	o.Failing = &Failing{Share: 0.05}
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Discarded) == 0 {
+		t.Error("nothing was measured again")
+	}
+	for _, p := range res.Points {
 		if p.Failures > 0 {
-			t.Errorf("went on after %s had failures", p.ID)
+			t.Errorf("%s has %d failures", p.ID, p.Failures)
 		}
 	}
 }

@@ -182,11 +182,10 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 		default: // a probe's, which nobody asks for
 		}
 	}
-	stop := &errorStop{}
-	if l.dep.kind == engine.KindEndpoint {
-		stop.share = stopErrorShare
+	stop := l.dep.failing
+	if stop != nil {
+		o.OnDone = stop.Done
 	}
-	o.OnDone = stop.done
 	client, err := load.New(o)
 	if err != nil {
 		return nil, field.Errorf("--endpoint: %v", err)

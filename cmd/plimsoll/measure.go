@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"plimsoll/engine/scrape"
@@ -31,7 +29,7 @@ type measurer struct {
 	http   *http.Client
 	url    string          // of the engine's metrics; empty = do not watch
 	bases  chan time.Time  // what the client's records count from, one per measurement
-	stop   *errorStop      // ends a load that fails too often
+	stop   *sweep.Failing  // ends a load that fails too often; nil = never
 	ended  <-chan struct{} // closed when the engine is known to have ended; nil = nobody knows
 }
 
@@ -101,7 +99,7 @@ func waitEnd(ctx context.Context, ended <-chan struct{}) {
 }
 
 func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
-	ctx, end := m.stop.guard(ctx, w)
+	ctx, end := m.guard(ctx, w.Requests)
 	defer end()
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup {
@@ -121,6 +119,15 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 		}
 	}
 	return out, err
+}
+
+// guard is the context of a load, which ends where too many requests fail.
+func (m measurer) guard(ctx context.Context, requests int) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(ctx)
+	if m.stop != nil {
+		m.stop.Begin(requests, end)
+	}
+	return ctx, end
 }
 
 // caveats is what the client doubts of its own records. Being late is none in a
@@ -162,37 +169,5 @@ func (m measurer) look(ctx context.Context, see func(at time.Time, r scrape.Read
 		case <-ctx.Done():
 		case <-tick.C:
 		}
-	}
-}
-
-// stopErrorShare of failed requests ends a load on somebody's server.
-const stopErrorShare = 0.05
-
-// errorStop ends the load under way once too many of its requests failed. It is
-// told of each as it ends, by one goroutine.
-type errorStop struct {
-	share   float64 // 0 = never
-	mu      sync.Mutex
-	cancel  context.CancelFunc
-	allowed int // failures left
-}
-
-// guard gives the context of the next load, and what to call when it is over.
-func (e *errorStop) guard(ctx context.Context, w profile.Workload) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.cancel, e.allowed = cancel, int(math.Ceil(e.share*float64(w.Requests)))-1
-	return ctx, cancel
-}
-
-func (e *errorStop) done(r profile.Request) {
-	if e.share == 0 || r.OK() || r.Failure == profile.FailCanceled {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.allowed--; e.allowed < 0 && e.cancel != nil {
-		e.cancel()
 	}
 }

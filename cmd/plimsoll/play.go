@@ -13,7 +13,7 @@ import (
 func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.Request) bool) (sweep.Measurement, error) {
 	sending, cancel := m.untilEnd(ctx)
 	defer cancel()
-	guarded, end := m.stop.guard(sending, profile.Workload{Requests: len(s.Asks)})
+	guarded, end := m.guard(sending, len(s.Asks))
 	defer end()
 	rs, self, err := m.client.Play(guarded, s, stop)
 	m.base() // nobody asks what these records count from

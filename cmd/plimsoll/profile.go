@@ -106,16 +106,13 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		PrefillGranularity: cmp.Or(o.prefillGranularity, 16), DecodeGranularity: cmp.Or(o.decodeGranularity, 6),
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
-		Parallel: o.parallel, MaxGPUs: cmp.Or(o.maxGPUs, d.gpuCount), Open: o.openLoop(d),
+		Parallel: o.parallel, MaxGPUs: cmp.Or(o.maxGPUs, d.gpuCount), Open: o.openLoop(d), Failing: d.failing,
 	}
 	if d.modelled() {
 		so.MaxContext, so.Virtual, so.VirtualSurfaces = simContext(o, *d.model), d.kind == engine.KindEstimate, o.surfacesVirtually(d.kind)
 	}
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
-	}
-	if d.kind == engine.KindEndpoint {
-		so.StopErrorShare = stopErrorShare
 	}
 	if d.model != nil && d.gpu != nil {
 		so.Peak = func(c engine.Config) float64 {

@@ -19,6 +19,7 @@ import (
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
+	"plimsoll/sweep"
 )
 
 // What the embedded engine simulates unless told otherwise.
@@ -27,6 +28,9 @@ const (
 	simGPU   = "H100-SXM"
 	simGPUs  = 4
 )
+
+// failingShare of failed requests ends a profile of somebody's server.
+const failingShare = 0.05
 
 // deployment is what will be profiled: which engine, model and GPUs.
 type deployment struct {
@@ -44,9 +48,10 @@ type deployment struct {
 	perNode    int      // GPUs of the largest machine; 0 where unknown
 	cpu        bool     // the engine runs on the CPU: its GPUs are threads
 	driver     string
-	kvTokens   int    // of one engine, as asked for; 0 = what is there
-	context    int    // tokens of a request
-	missing    string // the engine's program, where it is not on PATH; only a dry run goes on without it
+	kvTokens   int            // of one engine, as asked for; 0 = what is there
+	context    int            // tokens of a request
+	failing    *sweep.Failing // of somebody's server; nil = of an engine of our own
+	missing    string         // the engine's program, where it is not on PATH; only a dry run goes on without it
 	provenance profile.Provenance
 	notes      []string // how it came to this, for stderr
 	warnings   []profile.Warning
@@ -66,7 +71,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens, context: o.isl + o.osl}
 	switch {
 	case o.endpoint != "":
-		d.kind = engine.KindEndpoint
+		d.kind, d.failing = engine.KindEndpoint, &sweep.Failing{Share: failingShare}
 	case o.command != "":
 		d.kind = engine.KindCommand
 	case o.engine == "sim":

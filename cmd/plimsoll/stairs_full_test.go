@@ -32,7 +32,7 @@ func steppedMeasurer(t *testing.T, url string) measurer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return measurer{client: client, http: http.DefaultClient, url: url + "/metrics", bases: make(chan time.Time, 1), stop: &errorStop{}}
+	return measurer{client: client, http: http.DefaultClient, url: url + "/metrics", bases: make(chan time.Time, 1)}
 }
 
 func steppedStairs(t *testing.T, m measurer, osl int) *stairs {
