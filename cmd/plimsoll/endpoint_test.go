@@ -166,23 +166,30 @@ func TestEndpointRefusesKey(t *testing.T) {
 	noSecrets(t, dir, p)
 }
 
+// unpacked is a file's text, also of a packed one.
+func unpacked(t *testing.T, name, text string) string {
+	t.Helper()
+	if filepath.Ext(name) != ".gz" {
+		return text
+	}
+	z, err := gzip.NewReader(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // noSecrets looks for the credentials in everything written, unpacked too.
 func noSecrets(t *testing.T, dir string, p *program) {
 	t.Helper()
 	texts := tree(t, dir)
 	texts["stdout"], texts["stderr"] = p.out.String(), p.errout.String()
 	for name, text := range texts {
-		if filepath.Ext(name) == ".gz" {
-			z, err := gzip.NewReader(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := io.ReadAll(z)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(b)
-		}
+		text = unpacked(t, name, text)
 		for _, secret := range []string{secretKey, secretTenant} {
 			if bytes.Contains([]byte(text), []byte(secret)) {
 				t.Errorf("%s holds a secret", name)

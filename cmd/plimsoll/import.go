@@ -252,7 +252,7 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 		return err
 	}
 	dep.warnings = append(dep.warnings, profile.Warnf("imported", "read off surfaces made elsewhere: no request was sent by this program"))
-	o.inputs = o.inputsOf(c)
+	o.inputs, _ = o.inputsOf(c)
 	j, err := openJob(o, dep)
 	if err != nil {
 		return err

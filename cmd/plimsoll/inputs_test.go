@@ -13,7 +13,7 @@ func inputsAsTyped(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	var got map[string]string
 	cmd := profileCommand()
-	cmd.Subcommands, cmd.Action = nil, func(c *cli.Context) error { got = profileOptions{}.inputsOf(c); return nil }
+	cmd.Subcommands, cmd.Action = nil, func(c *cli.Context) error { got, _ = profileOptions{}.inputsOf(c); return nil }
 	finish(cmd)
 	if err := (&cli.App{Commands: []*cli.Command{cmd}, DisableSliceFlagSeparator: true}).Run(append([]string{"plimsoll", "profile-sla"}, args...)); err != nil {
 		t.Fatal(err)

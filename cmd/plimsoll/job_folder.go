@@ -107,7 +107,7 @@ func (j *job) openJournal() error {
 				was[name] = j.opts.redacted([]string{value})[0]
 			}
 			was["--rank"] = string(recommend.RankNamed(was["--rank"]))
-			if diff := store.DiffInputs(was, j.inputs); len(diff) > 0 {
+			if diff := append(store.DiffInputs(was, j.inputs), log.Header.DiffCredentials(j.opts.secret)...); len(diff) > 0 {
 				return field.Errorf("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
 					Hint("ask for the same, or start over with --force")
 			}
@@ -130,7 +130,7 @@ func (j *job) openJournal() error {
 	case !fresh:
 		return nil
 	}
-	return j.journal.Append(store.HeaderEntry(store.NewHeader(j.inputs, buildVersion(), j.started)))
+	return j.journal.Append(store.HeaderEntry(store.NewHeader(j.inputs, buildVersion(), j.started).Sealed(j.opts.secret)))
 }
 
 // unreadable is for a journal that cannot be gone on from as it is. Of one with

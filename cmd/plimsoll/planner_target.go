@@ -51,7 +51,7 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 		return u.reader(out)
 	}
 	o := local.Options{
-		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p), Secrets: p.fromEnvironment("env-from"),
+		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p), Secrets: append(p.fromEnvironment("env-from"), credentialsOf(p.c).all()...),
 		Log: func(format string, args ...any) {
 			if !out.quiet {
 				say(out.err, "local", format, args...)

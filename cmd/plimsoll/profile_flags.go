@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"plimsoll/engine/dynamo"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
+	"plimsoll/profile/store"
 	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
@@ -94,6 +96,7 @@ type profileOptions struct {
 	format         string
 	quiet, verbose bool
 	inputs         map[string]string // what a resumed run must agree on
+	secret         store.Inputs      // as they were typed, those that hold credentials
 }
 
 func profileFlags() []cli.Flag {
@@ -190,23 +193,32 @@ func rootURL(s string) string {
 }
 
 // inputsOf are the flags that decide a run's result, by name; those that only
-// steer this invocation are left out, secrets too.
-func (o profileOptions) inputsOf(c *cli.Context) map[string]string {
+// steer this invocation are left out. Credentials are taken out of them; secret are those
+// that held some, as they were typed.
+func (o profileOptions) inputsOf(c *cli.Context) (in map[string]string, secret store.Inputs) {
 	skip := map[string]bool{
 		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
 		"kubeconfig": true, "context": true, "schedule-timeout": true, "results-configmap": true,
 		"parallel": true, "max-gpus": true,
 	}
-	in := map[string]string{}
+	in, secret = map[string]string{}, store.Inputs{}
 	for _, f := range c.Command.Flags {
-		if name := f.Names()[0]; !skip[name] {
-			words := typed(c, name)
-			if _, err := strconv.ParseFloat(strings.Join(words, " "), 64); err != nil { // a figure is no credential
-				words = o.redacted(words)
-			}
-			in[name] = strings.Join(words, " --"+name+" ")
+		name := f.Names()[0]
+		if skip[name] {
+			continue
+		}
+		words, between := typed(c, name), " --"+name+" "
+		in[name] = strings.Join(words, between)
+		if _, err := strconv.ParseFloat(in[name], 64); err == nil { // a figure is no credential
+			continue
+		}
+		if clean := o.redacted(words); !slices.Equal(clean, words) {
+			secret["--"+name], in[name] = in[name], strings.Join(clean, between)
 		}
 	}
-	return in
+	if clean := o.redacted(o.extra); !slices.Equal(clean, o.extra) {
+		secret["engine arguments"] = strings.Join(o.extra, " ")
+	}
+	return in, secret
 }

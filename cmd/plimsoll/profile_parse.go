@@ -41,7 +41,7 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 		return o, err
 	}
 	o.confide(c)
-	o.inputs = o.inputsOf(c)
+	o.inputs, o.secret = o.inputsOf(c)
 	o.inputs["rank"] = string(o.rank) // as other flags decide it
 	if err := o.check(); err != nil {
 		return o, err

@@ -2,10 +2,15 @@ package store
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +54,41 @@ type Header struct {
 	Inputs      Inputs    `json:"inputs"`
 	Version     string    `json:"version"` // of this program
 	Started     time.Time `json:"started"`
+
+	// What inputs were before credentials were taken out: HMAC-SHA256 by Salt, which is
+	// random, of those that held some. Both are hexadecimal.
+	Salt        string            `json:"salt,omitempty"`
+	Credentials map[string]string `json:"credentials,omitempty"`
+}
+
+// Sealed is the header with the hashes of inputs that hold credentials, by name.
+func (h Header) Sealed(secret Inputs) Header {
+	if len(secret) > 0 {
+		h.Salt = rand.Text()
+		h.Credentials = map[string]string{}
+		for name, value := range secret {
+			h.Credentials[name] = h.sealed(value)
+		}
+	}
+	return h
+}
+
+func (h Header) sealed(value string) string {
+	mac := hmac.New(sha256.New, []byte(h.Salt))
+	mac.Write([]byte(value))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// DiffCredentials says which inputs hold other credentials than the header's run, one
+// line each, sorted. Headers of earlier versions have no hashes, and differ in none.
+func (h Header) DiffCredentials(secret Inputs) []string {
+	var diff []string
+	for _, name := range slices.Sorted(maps.Keys(h.Credentials)) {
+		if h.Credentials[name] != h.sealed(secret[name]) {
+			diff = append(diff, name+" holds another credential")
+		}
+	}
+	return diff
 }
 
 // EngineFacts is what one launched engine said of itself. Key is the sweep's

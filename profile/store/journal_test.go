@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -294,5 +295,24 @@ func TestLazyJournal(t *testing.T) {
 	log, err := ReadJournal(file)
 	if err != nil || len(log.Points) != 1 || len(log.Skips) != 1 || log.Cost.Requests != 2 {
 		t.Errorf("%+v, %v", log, err)
+	}
+}
+
+// Two runs whose inputs differ in a credential alone differ; the header holds neither.
+func TestHeaderSealsCredentials(t *testing.T) {
+	secret := Inputs{"--command": "engine --api-key first"}
+	h := NewHeader(Inputs{"--command": "engine --api-key [redacted]"}, "v0", journalStart).Sealed(secret)
+	text, err := json.Marshal(h)
+	if err != nil || strings.Contains(string(text), "first") || h.Salt == NewHeader(nil, "v0", journalStart).Sealed(secret).Salt {
+		t.Errorf("%s, %v", text, err)
+	}
+	if diff := h.DiffCredentials(secret); diff != nil {
+		t.Errorf("the same: %v", diff)
+	}
+	if diff := h.DiffCredentials(Inputs{"--command": "engine --api-key second"}); !slices.Equal(diff, []string{"--command holds another credential"}) {
+		t.Errorf("another: %v", diff)
+	}
+	if diff := NewHeader(nil, "v0", journalStart).DiffCredentials(secret); diff != nil {
+		t.Errorf("an earlier version's: %v", diff)
 	}
 }
