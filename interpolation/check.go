@@ -30,6 +30,7 @@ const (
 	CodeKVAboveOne      = "kv_usage_above_one"  // more tokens in flight than the capacity: requests waited
 	CodeThroughputClash = "throughput_mismatch" // throughput times ITL is not the requests in flight
 	CodeITLNotRising    = "itl_not_rising"      // ITL falls with load somewhere
+	CodeUnevenRows      = "uneven_rows"         // contexts of a row differ, or little load was not measured (upstream's planner interpolates badly)
 )
 
 const (
@@ -163,9 +164,33 @@ func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 		p := s.Samples[i]
 		return fmt.Sprintf("row %d: ITL %.4g ms at context %s with %s in flight", i, p.ITL.Seconds()*1e3, tidy(p.Context), tidy(p.KVUsage*d.maxKV/p.Context))
 	})...)
+	w = append(w, d.unevenWarnings(f)...)
 	w = append(w, d.kvWarnings(s, f)...)
 	w = append(w, d.fallWarnings(s)...)
 	return append(w, sampleWarnings(s, f)...)
+}
+
+// unevenWarnings looks at what Dynamo's planner makes of the rows: it interpolates between
+// samples by KV use and context, unscaled, and takes the nearest one outside their hull.
+func (d *Decode) unevenWarnings(f Facts) []profile.Warning {
+	var thin, loaded []string
+	for i := range d.rows {
+		r := &d.rows[i]
+		if r.high > r.low {
+			thin = append(thin, fmt.Sprintf("%s to %s", tidy(r.low), tidy(r.high)))
+		}
+		if corner := i == 0 || i == len(d.rows)-1; corner && r.min() > float64(max(f.GPUs, 1))*(1+clash) { // a request on each attention replica
+			loaded = append(loaded, fmt.Sprintf("%s in flight at context %s", tidy(r.min()), tidy(r.context)))
+		}
+	}
+	var w []profile.Warning
+	if thin != nil {
+		w = append(w, profile.Warnf(CodeUnevenRows, "contexts differ within a row: %s: the triangles of Dynamo's interpolator are slivers there, and its ITL and throughput may be far off or below 0", list(thin)))
+	}
+	if loaded != nil {
+		w = append(w, profile.Warnf(CodeUnevenRows, "low load was not measured: the least is %s: below it Dynamo's interpolator takes the nearest sample, as if an idle engine were as slow", list(loaded)))
+	}
+	return w
 }
 
 // kvWarnings looks at how far each row reaches.

@@ -15,7 +15,10 @@ type EngineFacts struct {
 	Command     []string   `json:"command,omitempty"`   // argv, without credentials
 	TTFTError   ModelError `json:"ttft_error,omitzero"` // of the latency model behind it
 	ITLError    ModelError `json:"itl_error,omitzero"`
-	Warnings    []Warning  `json:"warnings,omitempty"`
+	// StartUpSeconds is from a launch until the engine answered, the longest of its
+	// launches; 0 = it was not launched, or only in virtual time.
+	StartUpSeconds float64   `json:"start_up_seconds,omitempty"`
+	Warnings       []Warning `json:"warnings,omitempty"`
 	// WindowedKV says the KV capacity at every length of a model with sliding windows.
 	WindowedKV engine.WindowedKV `json:"windowed_kv,omitzero"`
 }

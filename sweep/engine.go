@@ -59,6 +59,8 @@ type Running struct {
 type Instance struct {
 	Facts    profile.EngineFacts
 	Measurer Measurer
+	// Found: it ran before, and nothing was started.
+	Found bool
 	// Climb begins Stairs: w.ISL and w.OSL are of each stream, OSL the most that
 	// it may give before the stairs end; w.InFlight is the most at once. nil
 	// where the engine cannot.

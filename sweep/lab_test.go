@@ -72,6 +72,7 @@ func affine(tp int) law {
 type lab struct {
 	laws     map[string]law // by label
 	version  string         // of all engines
+	found    bool           // all engines ran before
 	now      time.Time
 	running  int
 	launches []string
@@ -101,10 +102,10 @@ func (b *lab) Launch(_ context.Context, cfg engine.Config) (*Instance, error) {
 	e := &virtual{lab: b, law: l}
 	in := &Instance{
 		Facts:    profile.EngineFacts{Version: b.version, KVTokens: l.kv, WindowedKV: l.windowed, BlockSize: l.block, MaxNumSeqs: l.seqs, MaxModelLen: l.context, Provenance: profile.Simulated},
-		Measurer: e,
-		Play:     e.play,
-		Died:     func() error { return e.died },
-		Stop:     func(context.Context) error { b.running--; return nil },
+		Measurer: e, Found: b.found,
+		Play: e.play,
+		Died: func() error { return e.died },
+		Stop: func(context.Context) error { b.running--; return nil },
 	}
 	if !l.unstable {
 		in.Climb = e.Climb

@@ -131,7 +131,7 @@ func (l *ledger) launching(s *trial) {
 }
 
 // launched books the engine's facts, and refuses those of another engine than an
-// earlier run measured.
+// earlier run measured. Of several launches the longest start-up is kept.
 func (l *ledger) launched(s *trial) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,6 +139,9 @@ func (l *ledger) launched(s *trial) error {
 	l.loaded(s)
 	if err := l.known.otherEngine(s); err != nil {
 		return err
+	}
+	if s.busy == nil && !s.inst.Found {
+		s.facts.StartUpSeconds = max(l.loading.Seconds(), l.engines[s.name].StartUpSeconds)
 	}
 	l.engines[s.name] = s.facts
 	if err := l.rec.Engine(s.name, s.facts); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -48,6 +49,11 @@ func timeless(r Result) Result {
 		r.Discarded[i] = plain(r.Discarded[i])
 	}
 	r.Prefill, r.Decode = choice(r.Prefill), choice(r.Decode)
+	r.Engines = maps.Clone(r.Engines)
+	for key, f := range r.Engines {
+		f.StartUpSeconds = 0
+		r.Engines[key] = f
+	}
 	r.Cost.EngineSeconds, r.Cost.LoadingSeconds, r.Cost.GPUSeconds = 0, 0, 0
 	return r
 }

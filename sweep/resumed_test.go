@@ -70,3 +70,45 @@ func TestResumeWantsOneVersion(t *testing.T) {
 		t.Errorf("nothing was measured: %v", err)
 	}
 }
+
+// Of each layout the longest of its launches is kept, those of an earlier run included;
+// an engine that was found running has none.
+func TestStartUpOfALayout(t *testing.T) {
+	b := newLab(three())
+	_, n, err := run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := n.Known
+	again.Points = slices.Clone(n.Points[:len(n.Points)/2])
+	for name, c := range map[string]struct {
+		before float64
+		found  bool
+		want   float64
+	}{
+		"first":            {0, false, 1},
+		"slower before":    {7, false, 7},
+		"faster before":    {0.5, false, 1},
+		"found running":    {0, true, 0},
+		"found, then slow": {7, true, 0},
+	} {
+		b := newLab(three())
+		b.found = c.found
+		for key, f := range again.Engines {
+			f.StartUpSeconds = c.before
+			again.Engines[key] = f
+		}
+		res, notes, err := run(t, b, options(b, 1), again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(notes.Engines) == 0 || len(notes.Engines) != len(res.Engines) {
+			t.Fatalf("%s: engines %v, kept %v", name, res.Engines, notes.Engines)
+		}
+		for key, f := range res.Engines {
+			if f.StartUpSeconds != c.want || notes.Engines[key].StartUpSeconds != c.want {
+				t.Errorf("%s: %s starts in %v s, the recorder has %v, want %v", name, key, f.StartUpSeconds, notes.Engines[key].StartUpSeconds, c.want)
+			}
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store
 		pick.UnderLoad = rec.Verified.Aggregated.Verdict(o.sla.Stat)
 	}
 	rec.Provenance = profile.Weakest(p.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
+	startUps(&rec, res.Engines, so.Candidates)
 	rec.Warnings = j.warnings(res, so)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost

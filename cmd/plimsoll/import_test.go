@@ -282,3 +282,48 @@ func TestImportTakesAnOutlier(t *testing.T) {
 		}
 	}
 }
+
+// An import whose rows Dynamo's planner interpolates badly is taken, and says so: contexts
+// as they were seen, or rows that begin at a high load.
+func TestImportWarnsOfUnevenRows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, want string
+		change     func([]profile.DecodeSample) []profile.DecodeSample
+	}{
+		{"as published", "", func(s []profile.DecodeSample) []profile.DecodeSample { return s }},
+		{"contexts as seen", "contexts differ within a row: ", func(s []profile.DecodeSample) []profile.DecodeSample {
+			for i := range s {
+				s[i].Context *= 1 + float64(i%5)/1000
+			}
+			return s
+		}},
+		{"no low load", "low load was not measured: the least is ", func(s []profile.DecodeSample) []profile.DecodeSample {
+			return slices.DeleteFunc(s, func(p profile.DecodeSample) bool { return p.Context > 10_000 && p.KVUsage < 0.2 })
+		}},
+	} {
+		src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
+		s, err := store.LoadDecode(src, store.LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Samples = c.change(s.Samples)
+		if err := store.WriteDecode(src, s); err != nil {
+			t.Fatal(err)
+		}
+		ran(t, exitDone, importing(dir, src, "--isl", "3000", "--ttft", "200", "--itl", "10", "--quiet")...)
+		rec, err := store.ReadRecommendation(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, w := range rec.Warnings {
+			if w.Code == "uneven_rows" {
+				said += w.Message + "; "
+			}
+		}
+		if !strings.HasPrefix(said, c.want) || c.want == "" && said != "" {
+			t.Errorf("%s: %q, want %q", c.name, said, c.want)
+		}
+	}
+}

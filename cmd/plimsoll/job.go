@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -232,10 +233,32 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 		}
 	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
+	startUps(&rec, res.Engines, so.Candidates)
 	rec.Warnings = j.warnings(res, so)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
 	return rec
+}
+
+// startUps fills in what the slowest launch of each layout took. The time of an engine
+// that is not real says nothing.
+func startUps(rec *store.Recommendation, engines map[string]profile.EngineFacts, candidates []engine.Config) {
+	took := map[string]float64{} // by label
+	for _, c := range candidates {
+		for key, f := range engines {
+			if path.Base(key) == c.Slug() && f.Provenance == profile.Measured {
+				took[c.Label()] = max(took[c.Label()], f.StartUpSeconds)
+			}
+		}
+	}
+	for _, p := range []*store.Pick{rec.Prefill, rec.Decode, rec.Aggregated} {
+		if p != nil {
+			p.StartUpSeconds = took[p.Label]
+		}
+	}
+	for i := range rec.Rejected {
+		rec.Rejected[i].StartUpSeconds = took[rec.Rejected[i].Label]
+	}
 }
 
 // ranWith are the caveats of a run, its engines and its loads, whatever came of it.

@@ -198,7 +198,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if told.counts {
 		m.url = url + "/metrics"
 	}
-	in := &sweep.Instance{Facts: facts, Died: func() error { return nil }, Stop: func(context.Context) error { return nil }}
+	in := &sweep.Instance{Facts: facts, Found: p == nil, Died: func() error { return nil }, Stop: func(context.Context) error { return nil }}
 	if p != nil {
 		m.ended, in.Died, in.Stop = p.Done(), func() error { return l.opts.hidden.clean(p.Err()) }, p.Stop
 	}

@@ -46,7 +46,7 @@ func ruleFlags() []cli.Flag {
 		{"decode-kv-scale-down-threshold", "", "load: to shrink at, `fraction` (default: the profile's, or 0.5)"},
 		{"prefill-queue-scale-up-threshold", "", "load: requests waiting per prefill engine, mean of the interval, to grow at, `N` (default: the profile's, or 0.5)"},
 		{"prefill-queue-scale-down-threshold", "", "load: to shrink at, `N` (default: the profile's, or 0.2)"},
-		{"startup-time", "120s", "default: `time` from asking for a replica to its serving"},
+		{"startup-time", "120s", "default: `time` from asking for a replica to its serving; where this is not given, the profile's, if its launches were measured"},
 		{"headroom", "2", "default: standard deviations of the forecast's error to size for, `N`"},
 		{"scale-down-after", "3m", "default: shrink to the most that was wanted within this `time`, or twice --startup-time, where that is longer; 0: at once"},
 		{"scale-to-zero-after", "10m", "default, with --min-endpoint 0: switch off after this `time` without a request"},

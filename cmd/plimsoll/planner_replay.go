@@ -126,8 +126,8 @@ func (c *comparison) caveats() {
 		if n := int(c.length() / s.pulse); n < leastDecisions && !strings.HasPrefix(x.policy.name, "static") {
 			warn("few_decisions", "%s decides %s in %s, every %s: that says little of it", x.policy.name, engine.Count(n, "time"), short(c.length()), short(s.pulse))
 		}
-		if ahead := s.careful.Ahead; x.policy.policy == "default" && o.startUp > ahead {
-			warn("startup_underestimated", "replicas start in %s, and the default policy believes that they do in %s: --startup-time says it", short(o.startUp), short(ahead))
+		if ahead := s.careful.Ahead; x.policy.policy == "default" && o.slowestStart() > ahead {
+			warn("startup_underestimated", "replicas start in %s, and the default policy believes that they do in %s: --startup-time says it", short(o.slowestStart()), short(ahead))
 		}
 	}
 }

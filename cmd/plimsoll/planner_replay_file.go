@@ -50,7 +50,7 @@ type replayFleetFile struct {
 	TTFTError     profile.ModelError `json:"ttft_error,omitzero"`
 	ITLError      profile.ModelError `json:"itl_error,omitzero"`
 	Pools         []replayPoolFile   `json:"pools"`
-	StartUp       float64            `json:"startup_seconds"`
+	StartUp       float64            `json:"startup_seconds"` // of the slowest pool
 	StartUpSpread float64            `json:"startup_spread"`
 	Lifetime      float64            `json:"lifetime_seconds,omitempty"` // mean; none = for ever
 	Drain         float64            `json:"drain_seconds"`
@@ -154,7 +154,7 @@ func (c comparison) file() replayFile {
 			ISL: s.ISL.Mean, OSL: s.OSL.Mean, Repeat: o.load.repeat, Warmup: o.load.warmup.Seconds(),
 		},
 		Fleet: replayFleetFile{
-			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.startUp.Seconds(), StartUpSpread: o.spread, Lifetime: o.lifetime.Seconds(),
+			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.slowestStart().Seconds(), StartUpSpread: o.spread, Lifetime: o.lifetime.Seconds(),
 			Drain: o.drain.Seconds(), MetricDelay: o.delay.Seconds(), Noise: o.fleet.Noise, BudgetGPUs: d.Budget.Max,
 		},
 		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat, d.SLA.ITLOf},

@@ -24,7 +24,7 @@ import (
 // engine simulate that say what a fleet and a load are, and replay's own.
 func replayFlags() []cli.Flag {
 	own := append(stringFlags("replay", [][3]string{
-		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; --startup-time is what the default policy believes"},
+		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; where this is not given, each pool's own by the profile, if its launches were measured; --startup-time is what the default policy believes"},
 		{"replica-startup-spread", "0", "how far each replica's own start-up lies from that at most, `fraction` from 0 to 1"},
 		{"replica-lifetime", "", "mean `time` until a replica fails and another starts (default: none fails)"},
 		{"drain-time", "10m", "`time` after the load in which what is in flight may end"},
@@ -224,6 +224,38 @@ func (o *replayOptions) parseOthers(p *parser) {
 
 // deployment is what all policies plan for.
 func (o replayOptions) deployment() planner.Deployment { return o.policies[0].settings.deployment }
+
+// startUpOf is how long a replica of a role takes to start: what --replica-startup says,
+// then what the profile measured, then the flag's default.
+func (o replayOptions) startUpOf(role planner.Role) time.Duration {
+	if d := o.policies[0].settings.surfaces.rec.StartUp(role); d > 0 && !o.context.IsSet("replica-startup") {
+		return d
+	}
+	return o.startUp
+}
+
+// slowestStart is the longest of startUpOf.
+func (o replayOptions) slowestStart() (longest time.Duration) {
+	for _, pool := range o.deployment().Pools {
+		longest = max(longest, o.startUpOf(pool.Role))
+	}
+	return longest
+}
+
+// startUpWords say how long replicas take to start, and by what.
+func (o replayOptions) startUpWords() string {
+	var each []string
+	measured := false
+	for _, pool := range o.deployment().Pools {
+		d := short(o.startUpOf(pool.Role))
+		each = append(each, d+roleWords(o.deployment(), pool.Role))
+		measured = measured || o.startUpOf(pool.Role) != o.startUp
+	}
+	if !measured {
+		return "a replica starts in " + short(o.startUp)
+	}
+	return "a replica starts in " + strings.Join(each, ", ") + " by the profile's launches"
+}
 
 // settings reads those of each policy, and gives the fleet the deployment's pools.
 func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {

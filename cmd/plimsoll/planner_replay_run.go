@@ -89,7 +89,7 @@ func (c *comparison) furnish() {
 	c.fleet.Provenance = profile.Weakest(c.fleet.Provenance, profile.Simulated)
 	for i := range c.fleet.Pools {
 		p := &c.fleet.Pools[i]
-		p.StartUp, p.StartUpSpread, p.GPUs = engine.FromDuration(o.startUp), o.spread, o.deployment().Pool(p.Engine.Role).GPUs
+		p.StartUp, p.StartUpSpread, p.GPUs = engine.FromDuration(o.startUpOf(p.Engine.Role)), o.spread, o.deployment().Pool(p.Engine.Role).GPUs
 		if c.fleet.Steps != nil {
 			p.Timer = c.fleet.Steps.Tabled(p.Engine.Limits.MaxNumSeqs, min(p.Engine.Limits.MaxModelLen, tabledContext))
 		}

@@ -49,7 +49,7 @@ func (c comparison) head(f replayFile) []string {
 	for i, p := range c.fleet.Pools {
 		engines = append(engines, c.fleet.Labels[i]+roleWords(d, p.Engine.Role))
 	}
-	startUp := "a replica starts in " + short(o.startUp)
+	startUp := o.startUpWords()
 	if o.spread > 0 {
 		startUp += fmt.Sprintf(" ± %.0f %%", 100*o.spread)
 	}

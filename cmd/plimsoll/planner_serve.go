@@ -175,6 +175,9 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	if sla := s.deployment.SLA; s.promise != "" && s.policy != "load" && !out.quiet {
 		say(out.err, "note", "%s: keeps TTFT %g ms and ITL %g ms: %s", s.name, profile.Milliseconds(sla.TTFT), profile.Milliseconds(sla.ITL), s.promise)
 	}
+	if s.policy == "default" && !out.quiet {
+		say(out.err, "note", "%s: %s", s.name, s.startUpWords(c.IsSet("startup-time")))
+	}
 	core, err := s.core()
 	if err != nil {
 		return nil, err

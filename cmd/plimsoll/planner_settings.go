@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type plannerSettings struct {
 	policy   string
 	load     policy.LoadOptions
 	careful  policy.DefaultOptions // without surfaces and forecasters
+	measured bool                  // careful.Ahead is what the profile's launches took
 	forecast forecast.Options
 	warmup   string
 
@@ -251,7 +253,33 @@ func (s *plannerSettings) parseRules(p *parser) {
 	o.MostUp, o.MostDown = p.integer("max-scale-up", 0, maxReplicas, 0), p.integer("max-scale-down", 0, maxReplicas, 0)
 	o.LeastRatio, o.MostRatio = p.number("min-prefill-decode-ratio", 0, 1e6), p.number("max-prefill-decode-ratio", 0, 1e6)
 	o.ISL, o.OSL = float64(s.surfaces.workload.ISL), float64(s.surfaces.workload.OSL)
+	if !p.c.IsSet("startup-time") {
+		if d := s.slowestStart(); d > 0 {
+			o.Ahead, s.measured = d, true
+		}
+	}
 	s.careful = o
+}
+
+// startUpWords say how long a replica is believed to take, and by what.
+func (s plannerSettings) startUpWords(said bool) string {
+	from := "the default: the profile has no measured launch, and --startup-time says it"
+	switch {
+	case said:
+		from = "by --startup-time"
+	case s.measured:
+		from = "by the profile, the slowest of its launches"
+	}
+	return fmt.Sprintf("a replica is taken to start in %s: %s", short(s.careful.Ahead), from)
+}
+
+// slowestStart is the longest that the profile's engines took to start; 0 where no
+// launch of them was measured.
+func (s plannerSettings) slowestStart() (longest time.Duration) {
+	for _, pool := range s.deployment.Pools {
+		longest = max(longest, s.surfaces.rec.StartUp(pool.Role))
+	}
+	return longest
 }
 
 // pulse is how often the default policy looks whether it has to go up, between the

@@ -20,6 +20,7 @@ import (
 	"plimsoll/plots"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
+	"plimsoll/sweep"
 )
 
 // pictures are the six that a profile draws, each as PNG and SVG.
@@ -113,6 +114,11 @@ func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
 		}
 	}
 	checkSurfaces(t, dir, rec)
+	engines := map[string]profile.EngineFacts{}
+	for _, e := range run.Engines {
+		engines[e.Key] = e.EngineFacts
+	}
+	rowsHold(t, dir, run.Points, engines, sweep.Adaptive)
 	for _, name := range pictures() {
 		if img, err := png.Decode(strings.NewReader(readFile(t, filepath.Join(dir, name+".png")))); err != nil {
 			t.Errorf("%s.png: %v", name, err)

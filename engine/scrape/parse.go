@@ -189,7 +189,8 @@ func (fs families) ranks(names []string) map[string]float64 {
 			if labelOf(m, "priority") != "" { // SGLang's share of one priority; the whole has ""
 				continue
 			}
-			rank := labelOf(m, "engine") + "\x00" + labelOf(m, "dp_rank") + "\x00" + labelOf(m, "model_name")
+			// cache_source splits SGLang's cached tokens; the parts are added.
+			rank := labelOf(m, "cache_source") + "\x00" + labelOf(m, "engine") + "\x00" + labelOf(m, "dp_rank") + "\x00" + labelOf(m, "model_name")
 			if old, seen := ranks[rank]; !seen || v > old {
 				ranks[rank] = v
 			}

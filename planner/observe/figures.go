@@ -49,6 +49,7 @@ type interval struct {
 	arrivals, finished, running, waiting number
 	ended                                number // as finished, where requests come in
 	promptTokens, outputTokens           number // for lengths without a histogram
+	lookups, hits                        number // tokens in the prefix cache, where prompts come in
 	edgeWaiting                          bool   // waiting is as a frontend has it
 	isl, osl, ttft, itl, tpot, e2e       gain
 	pools                                []pool
@@ -71,6 +72,7 @@ func (i interval) observation() planner.Observation {
 	o.Duration = spread[time.Duration](&f, "request duration", "s", i.e2e)
 	f.mean("ISL", &o.ISL, i.promptTokens, i.ended)
 	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)
+	o.CacheHit = f.share("prefix cache's hits", i.hits, i.lookups)
 	for _, p := range i.pools {
 		of := func(what string, n number) planner.Figure[float64] { return f.figure(string(p.role)+" "+what, n) }
 		o.Pools = append(o.Pools, planner.PoolObservation{
@@ -111,6 +113,26 @@ func (f *figures) figure(what string, n number) planner.Figure[float64] {
 	}
 	return planner.Figure[float64]{}
 }
+
+// share is a part of a whole, missing where either is or nothing was counted.
+func (f *figures) share(what string, part, whole number) planner.Figure[float64] {
+	if !part.given || !whole.given { // few servers say both
+		return planner.Figure[float64]{}
+	}
+	a, b := f.figure(what, part), f.figure(what, whole)
+	switch {
+	case !a.Known || !b.Known || b.Value == 0:
+		return planner.Figure[float64]{}
+	case a.Value > b.Value*(1+mostOver):
+		f.say("%s: %.4g tokens of %.4g, which is no share", what, a.Value, b.Value)
+		return planner.Figure[float64]{}
+	}
+	return planner.Figure[float64]{Value: min(a.Value/b.Value, 1), Known: true, Age: max(a.Age, b.Age)}
+}
+
+// mostOver is by how much what increase() extrapolates may be above the whole that it is
+// a part of.
+const mostOver = 0.05
 
 // spread is a histogram's mean and percentiles. Where nothing was counted they are
 // missing without a word.

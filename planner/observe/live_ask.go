@@ -68,6 +68,14 @@ func answering(roles []planner.Role) planner.Role {
 	return engine.RoleAggregated
 }
 
+// asking is the role whose engines read a request's prompt.
+func asking(roles []planner.Role) planner.Role {
+	if slices.Contains(roles, engine.RolePrefill) {
+		return engine.RolePrefill
+	}
+	return engine.RoleAggregated
+}
+
 // whole are labels of a gauge that is split beside its whole.
 func (c choice) whole(l labels) labels {
 	if c.names.Shares == "" {
@@ -99,6 +107,16 @@ func (s liveSeries) histograms() []struct {
 	}
 }
 
+// cache are the names of the counters of the prefix cache, where prompts come in: decode
+// engines look up what they were handed. Of a frontend that has none, the engines'.
+func (s liveSeries) cache() (lookups, hits string, at labels) {
+	n, at := s.edge.names, s.front()
+	if role := asking(s.roles); len(n.Hits) == 0 && s.known(role) {
+		n, at = s.engines.names, s.engines.labels.with(s.selectors[role])
+	}
+	return first(n.Lookups), first(n.Hits), at
+}
+
 // ask puts all into one question.
 func (s liveSeries) ask(q *question) {
 	if !s.confused() {
@@ -128,6 +146,9 @@ func (s liveSeries) askRequests(q *question) {
 	q.counter("finished", first(n.Finished), s.back())
 	q.counter("prompt", first(n.PromptTokens), s.front())
 	q.counter("output", first(n.OutputTokens), s.back())
+	lookups, hits, prompts := s.cache()
+	q.counter("lookups", lookups, prompts)
+	q.counter("hits", hits, prompts)
 	for _, h := range s.histograms() {
 		if h.name == "" {
 			continue

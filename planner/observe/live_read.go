@@ -85,6 +85,8 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 		i.arrivals = s.arrived(r)
 	}
 	i.promptTokens, i.outputTokens = r.counter("prompt", first(n.PromptTokens)), r.counter("output", first(n.OutputTokens))
+	lookups, hits, _ := s.cache()
+	i.lookups, i.hits = r.counter("lookups", lookups), r.counter("hits", hits)
 	for k, into := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		h := s.histograms()[k]
 		into.count = r.counter(h.key+".count", h.name)

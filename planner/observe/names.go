@@ -25,6 +25,11 @@ type Names struct {
 	PromptTokens []string `yaml:"prompt-tokens,omitempty"`
 	OutputTokens []string `yaml:"output-tokens,omitempty"`
 
+	// Counters of prompt tokens: those that were looked up in a prefix cache, and of
+	// them those that it held.
+	Lookups []string `yaml:"cache-lookups,omitempty"`
+	Hits    []string `yaml:"cache-hits,omitempty"`
+
 	// Histograms in seconds.
 	TTFT []string `yaml:"ttft,omitempty"`
 	ITL  []string `yaml:"itl,omitempty"`  // gaps between tokens
@@ -57,7 +62,7 @@ type Names struct {
 
 // lists are all lists of names: those of single series, and those of histograms.
 func (n *Names) lists() (single, histograms []*[]string) {
-	return []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Running, &n.Waiting, &n.KVUse, &n.Engines},
+	return []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Lookups, &n.Hits, &n.Running, &n.Waiting, &n.KVUse, &n.Engines},
 		[]*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.TPOT, &n.E2E}
 }
 

@@ -130,6 +130,11 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 	i.arrivals, i.ended, i.finished = front.count(arrived), front.count("finished"), back.count("finished")
 	i.arrivals.v = max(0, i.arrivals.v)
 	i.promptTokens, i.outputTokens = front.count("prompt"), back.count("output")
+	i.lookups, i.hits = front.count("lookups"), front.count("hits")
+	if roles[""] && !i.hits.given { // a frontend that does not count what caches held
+		prompts := t.of(asking(slices.Collect(maps.Keys(roles))))
+		i.lookups, i.hits = prompts.count("lookups"), prompts.count("hits")
+	}
 	i.isl, i.osl = front.histogram("isl"), back.histogram("osl")
 	i.ttft, i.itl, i.e2e = front.histogram("ttft"), back.histogram("itl"), front.histogram("e2e")
 	i.tpot = back.histogram("tpot")

@@ -346,3 +346,29 @@ func TestReplicasSeen(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// The share of prompts that prefix caches held is that of the engines that read prompts:
+// 5 blocks of 16 tokens of each prompt of 100 are the same. Without a cache nobody knows.
+func TestCacheHitsAreSeen(t *testing.T) {
+	shared := func(yield func(fleet.Request) bool) {
+		for q := range steady(5) {
+			if q.Prefix = []uint64{1, 2, 3, 4, 5}; !yield(q) {
+				return
+			}
+		}
+	}
+	for _, s := range []Scenario{aggregated(2), disaggregated(2, 2)} {
+		for _, caches := range []bool{true, false} {
+			for i := range s.Fleet.Pools {
+				s.Fleet.Pools[i].Engine.PrefixCaching = caches
+			}
+			p := &spy{}
+			mustRun(t, shared, s, p)
+			for _, o := range p.seen[1:] {
+				if o.CacheHit.Known != caches || caches && !near(o.CacheHit.Value, 0.8, 1e-9) {
+					t.Fatalf("%d pools, caches %v: %+v", len(s.Fleet.Pools), caches, o.CacheHit)
+				}
+			}
+		}
+	}
+}

@@ -108,6 +108,7 @@ type sums struct {
 	looks                          int
 	last                           engine.Picoseconds
 	arrivals, finished             float64
+	lookups, hits                  float64 // tokens in the prefix caches of engines that read prompts
 	ttft, itl, tpot, e2e, isl, osl fleet.Sketch
 	pools                          []poolSums
 	running, waiting, serving      int // at the last look, over all pools
@@ -148,6 +149,11 @@ func (x *sums) count(v fleet.Interval) {
 	x.e2e.Merge(v.E2E)
 	x.isl.Merge(v.ISL)
 	x.osl.Merge(v.OSL)
+	for _, p := range v.Pools {
+		if p.Role != engine.RoleDecode { // whose prompts were read elsewhere
+			x.lookups, x.hits = x.lookups+float64(p.Lookups), x.hits+float64(p.Hits)
+		}
+	}
 }
 
 // add takes a look in.
@@ -216,6 +222,9 @@ func (x *sums) observation(ready []mean, now engine.Picoseconds) planner.Observa
 	}
 	o.TTFT, o.ITL, o.TPOT, o.Duration = latencies(x.ttft, age), latencies(x.itl, age), latencies(x.tpot, age), latencies(x.e2e, age)
 	o.ISL, o.OSL = tokens(x.isl, age), tokens(x.osl, age)
+	if x.lookups > 0 {
+		o.CacheHit = known(x.hits / x.lookups)
+	}
 	return o
 }
 

@@ -50,7 +50,7 @@ func header() Entry { return HeaderEntry(NewHeader(Inputs{"--isl": "3000"}, "v0"
 
 func TestJournalRoundTrip(t *testing.T) {
 	skip := profile.Skip{Phase: profile.Prefill, Label: "TP:4", Reason: "out of memory"}
-	facts := EngineFacts{Key: "decode/tp2", EngineFacts: profile.EngineFacts{KVTokens: 490000, Version: "sim 1", Provenance: profile.Simulated}}
+	facts := EngineFacts{Key: "decode/tp2", EngineFacts: profile.EngineFacts{KVTokens: 490000, Version: "sim 1", StartUpSeconds: 93.5, Provenance: profile.Simulated}}
 	again := point("b")
 	again.InFlight = 7
 	failed := point("c")

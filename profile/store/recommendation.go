@@ -127,6 +127,9 @@ type Pick struct {
 	Margin           float64          `json:"margin"`             // (SLA − latency)/SLA of the binding latency; negative = missed
 	Why              string           `json:"why"`
 	UnderLoad        *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
+	// StartUpSeconds is what the slowest of the engine's launches took until it
+	// answered; 0 = no real engine was launched.
+	StartUpSeconds float64 `json:"start_up_seconds,omitempty"`
 	// ModelError is of the latency model behind TTFTMillis or ITLMillis.
 	ModelError profile.ModelError `json:"model_error,omitzero"`
 }
@@ -159,6 +162,15 @@ func (r Recommendation) PickOf(role engine.Role) *Pick {
 	return r.Decode
 }
 
+// StartUp is how long the picked engine of a role took to start; 0 where no launch of
+// a real one was measured.
+func (r Recommendation) StartUp(role engine.Role) time.Duration {
+	if p := r.PickOf(role); p != nil {
+		return time.Duration(p.StartUpSeconds * float64(time.Second)).Round(time.Millisecond)
+	}
+	return 0
+}
+
 // Simulates reports whether there are surfaces to make a simulator's step times from.
 // Earlier versions measured none for aggregated engines.
 func (r Recommendation) Simulates() bool {
@@ -172,6 +184,8 @@ type Rejected struct {
 	Reason string        `json:"reason"`
 	Metric string        `json:"metric"` // "ttft_ms", "throughput_per_gpu", … ; empty where it never ran
 	Value  float64       `json:"value"`  // of Metric
+	// StartUpSeconds is Pick.StartUpSeconds of this layout.
+	StartUpSeconds float64 `json:"start_up_seconds,omitempty"`
 }
 
 // Thresholds are the bounds for a load-based planner, by upstream's formulas.
@@ -356,6 +370,7 @@ func (p Pick) validate() error {
 		{"itl_ms", p.ITLMillis},
 		{"throughput_per_gpu", p.ThroughputPerGPU},
 		{"sustained_rps", p.SustainedRPS},
+		{"start_up_seconds", p.StartUpSeconds},
 	} {
 		errs.unless(f.value >= 0 && !math.IsInf(f.value, 0), "%s is %v, want a finite number that is not negative", f.key, f.value)
 	}

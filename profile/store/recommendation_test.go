@@ -25,7 +25,7 @@ func recommendation() Recommendation {
 		Schema: 1, Provenance: profile.Simulated, Mode: Disaggregated, Feasible: true, Model: "meta-llama/Llama-3.1-8B", GPU: "h100-sxm",
 		Engine: EngineName{Kind: engine.KindSim, Version: "1"},
 		SLA:    NewSLA(profile.SLA{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Stat: profile.Mean}), Workload: Lengths{3000, 150},
-		Prefill: &p, Decode: &d, Rejected: []Rejected{{profile.Prefill, "TP:1", "TTFT above the SLA", "ttft_ms", 120}},
+		Prefill: &p, Decode: &d, Rejected: []Rejected{{profile.Prefill, "TP:1", "TTFT above the SLA", "ttft_ms", 120, 0}},
 		Thresholds: Thresholds{PrefillQueueSize: Bounds{0.24, 0.10}, DecodeKVUtilization: Bounds{0.20, 0.10}},
 		Surfaces: Surfaces{
 			Prefill: &Surface{File: "selected_prefill_interpolation/raw_data.npz", Points: 16, Provenance: profile.Simulated},
@@ -42,6 +42,7 @@ func TestRecommendationRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := recommendation()
+	want.Prefill.StartUpSeconds, want.Rejected[0].StartUpSeconds = 93.25, 41
 	if err := WriteRecommendation(dir, want); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,9 @@ func TestRecommendationRoundTrip(t *testing.T) {
 		if got, err := ReadRecommendation(at); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", at, got, err)
 		}
+	}
+	if p, d := want.StartUp(engine.RolePrefill), want.StartUp(engine.RoleDecode); p != 93250*time.Millisecond || d != 0 {
+		t.Errorf("prefill starts in %v, decode in %v", p, d)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, RecommendationFile))
 	if err != nil {

@@ -8,11 +8,13 @@ upstream.py is upstream's interpolation before it is applied to the profiles in
 DIR…. ANSWERS is the program of folder answers, which says what this program's
 planner reads. Each profile: exactly the documented keys, types and shapes;
 finite; stored, not deflated; the same numbers in *_raw_data.json; one context
-to a row; upstream's interpolation gives finite numbers, and inside the measured
-hull it never gives one at or below 0 or 1.5 times above every sample, its ITL
-does not fall with KV use, and at five operating points it agrees with this
-program's. Ends with status 1 and the reason at the first thing that is wrong;
-otherwise prints figures, one line a profile.
+to a row, the one that was asked for; little load at the shortest and the longest;
+upstream's interpolation gives finite numbers, and inside the measured hull, and
+between the measured ISLs, it never gives one at or below 0 or 1.5 times above every
+sample, its ITL does not fall with KV use, and at five operating points it agrees with
+this program's. Ends with status 1 and the reason at the first thing that is wrong;
+otherwise prints figures, one line a profile. An import is somebody else's: of its rows
+and cells only figures are printed.
 """
 
 import json
@@ -35,9 +37,11 @@ DECODE = {"x_kv_usage": "<f8", "y_context_length": "<f8", "z_itl": "<f8", "z_thp
           "max_kv_tokens": "<i8", "provenance": "|i1"}
 # Dynamo's own plan of points has rows so far apart that its reader falls below 0
 # near idle, in its published H200 profile too (0.05 % of cells). What has that plan
-# (--search grid, and imports), or is measured with noise, may do so in this share of
-# cells; ours in none.
+# (--search grid), or is measured with noise, may do so in this share of cells; ours
+# in none.
 UPSTREAMS_PLAN = 0.01
+# How far a reader may be above the largest sample.
+ABOVE = 1.5
 # How far ITL may fall, and upstream's answers be from this program's, relative,
 # beyond how far samples are off this program's fit, which is their noise.
 FALL = 0.03
@@ -129,23 +133,44 @@ def own(answers, folder, at, best):
     return json.loads(subprocess.run([answers, folder], input=ask, capture_output=True, text=True, check=True).stdout)
 
 
-def check_rows(folder, d):
-    """Samples are rows of one context each."""
-    y = np.unique(d["y_context_length"])
-    need(np.all(y[1:] >= ROW * y[:-1]), "%s: contexts of one row differ: %s" % (folder, y))
+def check_rows(folder, d, run):
+    """Samples are rows of one context each, as asked for, and the hull has its corners."""
+    x, y = d["x_kv_usage"], d["y_context_length"]
+    contexts = np.unique(y)
+    need(np.all(contexts[1:] >= ROW * contexts[:-1]), "%s: contexts of one row differ: %s" % (folder, contexts))
+    asked = [p for p in run["points"] if p["phase"] == "decode"]
+    if provenance(d) != "measured":  # an engine that counts tokens of its own has the contexts seen
+        meant = {p["isl"] + p["osl"] / 2 for p in asked}
+        need(set(contexts) <= meant, "%s: contexts that no point was asked at: %s" % (folder, sorted(set(contexts) - meant)))
+    ranks = max(max(p["config"]["parallelism"]["dp"], 1) for p in asked)
+    for context in (contexts[0], contexts[-1]):
+        least = x[y == context].min() * d["max_kv_tokens"][0] / context
+        need(least <= 1.05 * ranks, "%s: the least load at context %g is %.1f requests on %d ranks" % (folder, context, least, ranks))
 
 
-def check_cells(folder, d, decode, hull, theirs, noise):
-    """No cell within the hull is absurd; returns the share at or below 0."""
-    low = np.mean((decode.itl[hull] <= 0) | (decode.throughput[hull] <= 0))
-    need(low <= (UPSTREAMS_PLAN if theirs else 0),
-         "%s: %.1f %% of upstream's cells within the hull are at or below 0" % (folder, 100 * low))
-    high = np.mean((decode.itl[hull] > 1.5 * d["z_itl"].max()) | (decode.throughput[hull] > 1.5 * d["z_thpt_per_gpu"].max()))
-    need(high == 0, "%s: %.1f %% of upstream's cells are above 1.5 times the largest sample" % (folder, 100 * high))
-    for row, measured in zip(decode.itl, hull):
-        need(fall(row[measured]) <= FALL + noise, "%s: upstream's ITL falls with KV use by %.1f %%, noise is %.1f %%" % (
-            folder, 100 * fall(row[measured]), 100 * noise))
-    return low
+def figures(p, d, prefill, decode, hull):
+    """Shares of upstream's answers within the measured range that are at or below 0 and
+    far above every sample, and by how much its ITL falls with KV use."""
+    itl, throughput = decode.itl[hull], decode.throughput[hull]
+    low = np.mean((itl <= 0) | (throughput <= 0))
+    high = np.mean((itl > ABOVE * d["z_itl"].max()) | (throughput > ABOVE * d["z_thpt_per_gpu"].max()))
+    lowest, highest = [], []
+    for curve, samples in ((prefill.ttft, p["prefill_ttft"]), (prefill.throughput, p["prefill_thpt_per_gpu"])):
+        values = curve(np.linspace(prefill.isl[0], prefill.isl[-1], 1000))
+        lowest.append(np.mean(values <= 0))
+        highest.append(np.mean(values > ABOVE * samples.max()))
+    falls = max(fall(row[measured]) for row, measured in zip(decode.itl, hull))
+    return low, high, max(lowest), max(highest), falls
+
+
+def check_cells(folder, figures, allowed, noise):
+    """No answer within the measured range is absurd."""
+    low, high, lowest, highest, falls = figures
+    need(low <= allowed, "%s: %.1f %% of upstream's cells within the hull are at or below 0" % (folder, 100 * low))
+    need(high == 0, "%s: %.1f %% of upstream's cells are above %g times the largest sample" % (folder, 100 * high, ABOVE))
+    need(lowest == 0, "%s: %.1f %% of upstream's prefill curves are at or below 0" % (folder, 100 * lowest))
+    need(highest == 0, "%s: %.1f %% of upstream's prefill curves are above %g times the largest sample" % (folder, 100 * highest, ABOVE))
+    need(falls <= FALL + noise, "%s: upstream's ITL falls with KV use by %.1f %%, noise is %.1f %%" % (folder, 100 * falls, 100 * noise))
 
 
 def fall(itl):
@@ -207,18 +232,23 @@ def check(folder, answers):
     need(len(np.unique(y)) >= 2, "%s: one context row is no surface: %s" % (folder, y))
 
     with open(os.path.join(folder, "run.json")) as f:
-        inputs = json.load(f)["inputs"]
-    theirs = inputs.get("--search", "import") != "adaptive"
+        run = json.load(f)
+    search = run["inputs"].get("--search", "import")
+    theirs, imported = search != "adaptive", search == "import"
 
     prefill, decode = upstream.Prefill(p), upstream.Decode(d)
     hull = inside(decode, d)
-    check_rows(folder, d)
+    if not imported:
+        check_rows(folder, d, run)
     noise = scatter(folder, d, answers)
     need(provenance(d) != "estimated" or noise <= 0.05, "%s: samples without noise are off the fit by %.1f %%" % (folder, 100 * noise))
     if provenance(d) == "measured":
         noise = max(noise, MEASURED)
-    low = check_cells(folder, d, decode, hull, theirs or provenance(d) == "measured", noise)
-    worst = check_operating_points(folder, decode, hull, theirs, noise, answers)
+    seen = figures(p, d, prefill, decode, hull)
+    low, high, lowest, highest, falls = seen
+    if not imported:
+        check_cells(folder, seen, UPSTREAMS_PLAN if theirs or provenance(d) == "measured" else 0, noise)
+    worst = check_operating_points(folder, decode, hull, theirs, float("inf") if imported else noise, answers)
     numbers = []
     for q in (isl[0] // 2, isl[0], (isl[0] + isl[-1]) // 2, isl[-1], 2 * isl[-1]):
         numbers += prefill.at(q)
@@ -232,8 +262,8 @@ def check(folder, answers):
     ttft, _ = prefill.at(mid)
     throughput, itl, usage = decode.best(d["z_itl"].mean(), y.mean())
     print("%s: %s, %d + %d points; upstream's planner reads TTFT %.1f ms at ISL %d, %.0f tokens/s/GPU at ITL %.2f ms (KV %.2f); "
-          "%.2f %% of cells in the hull at or below 0, off this program's answers by %.1f %% at most, samples by %.1f %%"
-          % (os.path.basename(folder), provenance(p), len(isl), len(x), ttft, mid, throughput, itl, usage, 100 * low, 100 * worst, 100 * noise))
+          "%.2f %% of cells in the hull at or below 0, %.2f %% far above the samples, of the prefill curves %.2f %% and %.2f %%, ITL falls by %.1f %%, off this program's answers by %.1f %% at most, samples by %.1f %%"
+          % (os.path.basename(folder), provenance(p), len(isl), len(x), ttft, mid, throughput, itl, usage, 100 * low, 100 * high, 100 * lowest, 100 * highest, 100 * falls, 100 * worst, 100 * noise))
 
 
 def main():

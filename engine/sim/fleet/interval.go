@@ -23,6 +23,7 @@ type PoolInterval struct {
 	WaitingMean, RunningMean  float64
 	KVUse                     float64 // share of the KV blocks of replicas in service in use, from 0 to 1, on average
 	Utilisation               float64 // share of the time of replicas in service that was spent in steps
+	Lookups, Hits             int64   // prompt tokens looked up in the prefix caches, and those found there
 }
 
 // snapshot is what an Interval counts from.
@@ -33,7 +34,10 @@ type snapshot struct {
 	pools                          []poolSnapshot
 }
 
-type poolSnapshot struct{ waiting, running, kvTwice, capacity, busy, serving wide }
+type poolSnapshot struct {
+	waiting, running, kvTwice, capacity, busy, serving wide
+	lookups, hits                                      int64
+}
 
 // snapshot is the fleet now, its replicas caught up.
 func (f *Fleet) snapshot() snapshot {
@@ -42,7 +46,9 @@ func (f *Fleet) snapshot() snapshot {
 		ttft: f.ttft.Clone(), itl: f.itl.Clone(), tpot: f.tpot.Clone(), e2e: f.e2e.Clone(), isl: f.isl.Clone(), osl: f.osl.Clone(),
 	}
 	for _, p := range f.pools {
+		stats := p.stats()
 		s.pools = append(s.pools, poolSnapshot{
+			lookups: stats.PrefixQueries, hits: stats.PrefixHits,
 			waiting: p.waiting.area(f.now), running: p.running.area(f.now),
 			kvTwice: p.kvTwiceAt(f.now), capacity: p.capacity(f.now),
 			busy: p.busy.area(f.now), serving: p.serving.area(f.now),
@@ -69,7 +75,8 @@ func (f *Fleet) Interval() Interval {
 			Role: p.role(), Ready: len(p.ready), Starting: int(p.starting.value), Draining: p.draining(),
 			Waiting: int(p.waiting.value), Running: int(p.running.value),
 			WaitingMean: per(b.waiting.minus(a.waiting), span), RunningMean: per(b.running.minus(a.running), span),
-			KVUse:       share(b.kvTwice.minus(a.kvTwice), b.capacity.minus(a.capacity)) / 2,
+			KVUse:   share(b.kvTwice.minus(a.kvTwice), b.capacity.minus(a.capacity)) / 2,
+			Lookups: b.lookups - a.lookups, Hits: b.hits - a.hits,
 			Utilisation: share(b.busy.minus(a.busy), b.serving.minus(a.serving)),
 		})
 	}

@@ -126,11 +126,17 @@ func (t tally) attainment(inFlight int64) Attainment {
 	return a
 }
 
-func (p *pool) report(now engine.Picoseconds) PoolReport {
-	stats := p.gone
+// stats are those of all replicas that there are or were.
+func (p *pool) stats() sim.Stats {
+	all := p.gone
 	for _, r := range p.live {
-		stats = sum(stats, r.engine.Stats())
+		all = sum(all, r.engine.Stats())
 	}
+	return all
+}
+
+func (p *pool) report(now engine.Picoseconds) PoolReport {
+	stats := p.stats()
 	r := PoolReport{
 		Role: p.role(), Ready: len(p.ready), Starting: int(p.starting.value), Draining: p.draining(), Failed: p.failed,
 		Utilisation: share(p.busy.area(now), p.serving.area(now)),
