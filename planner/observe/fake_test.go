@@ -81,15 +81,14 @@ func rising(perSecond float64) func(time.Duration) float64 {
 // One part of a question, as this package writes them; the names of what a part is
 // about are groups.
 var (
-	ofWindow = regexp.MustCompile(`^(sum|max|count) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+	ofWindow = regexp.MustCompile(`^(sum|max|count|avg) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*?\})\[(\w+)\]\)(?: (and|unless) (\{.*?\})(?: offset (\w+))?)?\)$`)
 	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
 	atOne    = regexp.MustCompile(`^(sum|count)\((\{.*\})(?: offset (\w+))?\)$`)
-	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((\{.*\})\)\)$`)
+	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((?:avg_over_time\((\{.*?\})\[(\w+)\]\) and )?(\{.*\})\)\)$`)
 	samples  = regexp.MustCompile(`^(\{.*\})\[(\w+)\]$`)
 	targets  = regexp.MustCompile(`^(last_over_time\(up\[\w+\]\)|up) and on \(job, instance\) last_over_time\((\{.*\})\[(\w+)\]\)$`)
 	listed   = regexp.MustCompile(`^up(\{.*\})$`)
 	newest   = regexp.MustCompile(`^max\(timestamp\((\{.*\})\)\)$`)
-	unless   = regexp.MustCompile(`^count\(count_over_time\((\{.*\})\[(\w+)\]\) unless (\{.*?\})(?: offset (\w+))?\)$`)
 	partOf   = regexp.MustCompile(`^label_replace\((.*), "part", "([^"]*)", "", ""\)$`)
 )
 
@@ -189,7 +188,8 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 	if m := ofWindow.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[3], func(s fakeSeries) {
-			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok {
+			_, _, there := s.last(at - f.duration(m[7])) // the other selector's are the same series
+			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok && (m[5] == "" || there == (m[5] == "and")) {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
@@ -206,14 +206,6 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 				groups[encode(by)] = append(groups[encode(by)], v)
 			}
 		})
-	} else if m := unless.FindStringSubmatch(q); m != nil {
-		aggregate = "count"
-		f.each(m[1], func(s fakeSeries) {
-			_, _, there := s.last(at - f.duration(m[4]))
-			if _, ok := s.over("count_over_time", at-f.duration(m[2]), at); ok && !there {
-				groups["{}"] = append(groups["{}"], 1)
-			}
-		})
 	} else if m := atOne.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[2], func(s fakeSeries) {
@@ -223,8 +215,9 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 		})
 	} else if m := ofEach.FindStringSubmatch(q); m != nil {
 		each := map[[2]string]bool{}
-		f.each(m[1], func(s fakeSeries) {
-			if _, _, ok := s.last(at); ok {
+		f.each(m[3], func(s fakeSeries) {
+			_, sampled := s.over("count_over_time", at-f.duration(m[2]), at)
+			if _, _, ok := s.last(at); ok && (m[1] == "" || sampled) {
 				each[[2]string{s.labels["job"], s.labels["instance"]}] = true
 			}
 		})
@@ -279,6 +272,8 @@ func aggregated(how string, vs []float64) float64 {
 			v = max(v, x)
 		case "count":
 			v++
+		case "avg":
+			v += x / float64(len(vs))
 		default:
 			v += x
 		}

@@ -106,8 +106,7 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
-	i.lose(i.stale)
-	i.loseGauges(i.stale)
+	i.loseAll(i.stale)
 	return i.observation(), nil
 }
 
@@ -146,17 +145,23 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	}
 	all = all && s.fresh() >= engines // Prometheus answers with samples of up to five minutes ago
 	if s.late() {
-		i.lose(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
+		i.loseAll(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
 	}
-	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && beyond(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
+	if beyond(s.gap, s.every) {
+		i.loseGauges(lacking("no samples of %s for %v within %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.gap.Round(tenth), w.length.Round(tenth), s.every))
+	}
+	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && short(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
 		i.stale = lacking("no samples of %s in the last %v, where there is one every %v: metrics are not scraped", found.edge.names.requests(), tail.Round(tenth), s.every)
 	}
-	share, such, err := l.lost(ctx, found, s, all)
+	lost, such, err := l.lost(ctx, found, s, all)
 	if found.apart() { // both roles count each request, and all of it may be lost of one
-		share *= 2
+		lost.share *= 2
 	}
-	if share > mostUnseen {
-		i.lose(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*share, such))
+	if lost.share > mostUnseen {
+		i.loseAll(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*lost.share, such))
+	}
+	if s.scraped.length > 0 {
+		found.begun(&i, lost.began, w.length.Seconds()/s.scraped.length.Seconds())
 	}
 	return i, s, err
 }

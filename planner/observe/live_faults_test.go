@@ -133,9 +133,11 @@ func TestLLMD769(t *testing.T) {
 	from := len(f.series)
 	f.engine("m", "b", half-15*time.Second, 1, 100)
 	f.add("vllm:num_requests_waiting", scrape, half-15*time.Second, constant(50), "model_name", "m", "instance", "c")
+	f.add("up", scrape, half-15*time.Second, constant(1), "instance", "b")
 	for i := range f.series[from:] {
 		f.series[from+i].stale = true
 	}
+	f.add("up", scrape, hour, constant(1), "instance", "a")
 	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
 	known(t, "waiting", o.Waiting, 0, 0)
 	known(t, "running", o.Running, 3, 0)

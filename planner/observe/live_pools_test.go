@@ -27,7 +27,9 @@ func twoPools(f *fake) {
 		l := []string{"model_name", "m", "role", c.role}
 		f.add("vllm:request_success_total", scrape, hour, rising(c.rate), l...)
 		f.add("vllm:num_requests_running", scrape, hour, constant(2), l...)
-		f.add("vllm:num_requests_waiting", scrape, hour, constant(c.queue), l...)
+		for _, instance := range []string{"a", "b", "c", "d"} {
+			f.add("vllm:num_requests_waiting", scrape, hour, constant(c.queue/4), append(l[:4:4], "instance", instance)...)
+		}
 		f.add("vllm:kv_cache_usage_perc", scrape, hour, constant(c.rate/4), l...)
 		f.histogram("vllm:request_prompt_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.isl, l...)
 		f.histogram("vllm:request_generation_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.osl, l...)

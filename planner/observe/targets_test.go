@@ -101,16 +101,16 @@ func TestOtherMetricOfRequests(t *testing.T) {
 	}
 }
 
-// An interval of three minutes has three scrapes of one a minute: that is enough, and no
-// window of six minutes tells of a load twice as late.
-func TestRareScrapesDoNotWidenALongInterval(t *testing.T) {
+// An interval of three minutes has three scrapes of one a minute: it is widened to four,
+// and no further than to five.
+func TestThreeScrapesAreWidenedToFour(t *testing.T) {
 	s := scrapes{every: time.Minute, ups: true, until: 30 * time.Minute}
 	l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}}), LiveOptions{})
 	for end := 15 * time.Minute; end <= s.until; end += 3 * time.Minute {
 		o := observed(t, l, end, 3*time.Minute)
 		known(t, "arrivals", o.Arrivals, 1800, 1)
-		if problem(o, "scraped too rarely") {
-			t.Errorf("at %v: %v", end, o.Problems)
+		if said := problem(o, "scraped too rarely for 3m0s: figures are of the 5m0s before"); said != (end == 15*time.Minute) || l.reach.length != 5*time.Minute {
+			t.Errorf("at %v it looks back %v: %v", end, l.reach.length, o.Problems)
 		}
 	}
 }
