@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -35,6 +36,8 @@ type fake struct {
 	t      testing.TB
 	series []fakeSeries
 	asked  []string // every query
+	// lookback is how old a sample may be that an instant is said to have; 0: 5 min.
+	lookback time.Duration
 }
 
 func (f *fake) serve() *Server {
@@ -130,6 +133,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	points := map[string][]any{}
+	if d := r.Form.Get("lookback_delta"); d != "" {
+		defer func(was time.Duration) { f.lookback = was }(f.lookback)
+		f.lookback, err = time.ParseDuration(d)
+		if err != nil {
+			f.t.Error(err)
+		}
+	}
 	for at := start; at <= end; at += time.Duration(step * 1e9) {
 		for labels, v := range f.eval(r.Form.Get("query"), at) {
 			points[labels] = append(points[labels], v)
@@ -188,7 +198,7 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 	if m := ofWindow.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[3], func(s fakeSeries) {
-			_, _, there := s.last(at - f.duration(m[7])) // the other selector's are the same series
+			_, _, there := f.last(s, at-f.duration(m[7])) // the other selector's are the same series
 			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok && (m[5] == "" || there == (m[5] == "and")) {
 				groups["{}"] = append(groups["{}"], v)
 			}
@@ -209,7 +219,7 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 	} else if m := atOne.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[2], func(s fakeSeries) {
-			if _, v, ok := s.last(at - f.duration(m[3])); ok {
+			if _, v, ok := f.last(s, at-f.duration(m[3])); ok {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
@@ -217,7 +227,7 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 		each := map[[2]string]bool{}
 		f.each(m[3], func(s fakeSeries) {
 			_, sampled := s.over("count_over_time", at-f.duration(m[2]), at)
-			if _, _, ok := s.last(at); ok && (m[1] == "" || sampled) {
+			if _, _, ok := f.last(s, at); ok && (m[1] == "" || sampled) {
 				each[[2]string{s.labels["job"], s.labels["instance"]}] = true
 			}
 		})
@@ -233,7 +243,7 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 			}
 		})
 		f.each(`{__name__="up"}`, func(s fakeSeries) {
-			_, v, ok := s.last(at)
+			_, v, ok := f.last(s, at)
 			if m[1] != "up" {
 				v, ok = s.over("last_over_time", at-f.duration(m[3]), at)
 			}
@@ -243,14 +253,14 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 		})
 	} else if m := listed.FindStringSubmatch(q); m != nil {
 		f.each(m[1], func(s fakeSeries) {
-			if _, v, ok := s.last(at); ok && s.labels["__name__"] == "up" {
+			if _, v, ok := f.last(s, at); ok && s.labels["__name__"] == "up" {
 				groups[encode(s.labels)] = []float64{v}
 			}
 		})
 	} else if m := newest.FindStringSubmatch(q); m != nil {
 		aggregate = "max"
 		f.each(m[1], func(s fakeSeries) {
-			if when, _, ok := s.last(at); ok {
+			if when, _, ok := f.last(s, at); ok {
 				groups["{}"] = append(groups["{}"], float64(begin.Unix())+when.Seconds())
 			}
 		})
@@ -301,17 +311,14 @@ func (f *fake) duration(s string) time.Duration {
 	return time.Duration(d)
 }
 
-// lookback is how old a sample may be that an instant is said to have.
-const lookback = 5 * time.Minute
-
 // last is the sample that there is at an instant; a target that
 // ended, or a scrape that failed, leaves none.
-func (s fakeSeries) last(at time.Duration) (when time.Duration, v float64, ok bool) {
+func (f *fake) last(s fakeSeries, at time.Duration) (when time.Duration, v float64, ok bool) {
 	i, found := slices.BinarySearch(s.at, at)
 	if !found {
 		i--
 	}
-	if i < 0 || at-s.at[i] > lookback || s.stale && i == len(s.at)-1 && at > s.at[i] {
+	if i < 0 || at-s.at[i] > cmp.Or(f.lookback, 5*time.Minute) || s.stale && i == len(s.at)-1 && at > s.at[i] {
 		return 0, 0, false
 	}
 	if k, _ := slices.BinarySearch(s.marks, s.at[i]); k < len(s.marks) && s.marks[k] <= at {

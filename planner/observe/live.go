@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
 	"plimsoll/engine"
@@ -245,8 +246,12 @@ func (l *Live) prefillQueue(ctx context.Context, w window, ready replicas, i *in
 	const looks = 30
 	step := max(time.Second, w.length/looks).Truncate(time.Millisecond)
 	first := w.end.Add(-w.length.Truncate(step))
-	matrix, err := l.server.along(ctx, l.o.PrefillQueueQuery, first, w.end, step)
+	// An instant has the newest sample of five minutes, unless a shorter time is asked for.
+	matrix, err := l.server.along(ctx, l.o.PrefillQueueQuery, first, w.end, step, v1.WithLookbackDelta(i.maxAge))
 	queue := queueOf(matrix, w.end)
+	if queue.mean.age > step {
+		queue = queues{why: fmt.Sprintf("the query for it has no sample newer than %v", i.maxAge)}
+	}
 	if err != nil {
 		queue = queues{why: fmt.Sprintf("the query for it failed: %v", err)}
 	}

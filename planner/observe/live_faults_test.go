@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,4 +225,17 @@ func TestLiveTakesOneModel(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", c.o, err, c.want)
 		}
 	}
+}
+
+// A histogram without its sum has no mean, and not one of 0: with outputs of no tokens
+// decode would need no engine.
+func TestAMissingSumIsNoMeanOfZero(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 1, 600)
+	f.series = slices.DeleteFunc(f.series, func(s fakeSeries) bool { return strings.HasSuffix(s.labels["__name__"], "_sum") })
+	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
+	if o.ISL.Mean.Known || o.OSL.Mean.Known || o.TTFT.Mean.Known || o.ITL.Mean.Known || !problem(o, "mean of OSL: no samples of vllm:request_generation_tokens_sum") {
+		t.Errorf("ISL %+v, OSL %+v, TTFT %+v, ITL %+v: %q", o.ISL, o.OSL, o.TTFT, o.ITL, o.Problems)
+	}
+	known(t, "p50 of ISL", o.ISL.P50, 500, 1e-6)
 }

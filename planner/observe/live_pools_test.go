@@ -102,6 +102,16 @@ func TestPrefillQueueQuery(t *testing.T) {
 	if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || o.Waiting.Known || !o.Arrivals.Known || !problem(o, "prefill queue: the query for it has no answer") {
 		t.Errorf("observation %+v", o)
 	}
+
+	f.add("old_queue", scrape, half-100*time.Second, constant(0)) // its exporter went
+	l = live(t, f, LiveOptions{Selectors: byRole(), PrefillQueueQuery: `sum({__name__="old_queue"})`})
+	for _, length := range []time.Duration{thirty, 2 * time.Minute} {
+		sampled(t, l, roles(2, 1))
+		o = observed(t, l, half, length)
+		if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || prefill.QueueEnd.Known || o.Waiting.Known {
+			t.Errorf("a queue of 100 s ago, %v: %+v", length, prefill)
+		}
+	}
 }
 
 // A frontend sees each request once, in lower case and with what waits among what

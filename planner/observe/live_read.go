@@ -98,9 +98,12 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 	if s.apart() {
 		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
 	}
-	for _, x := range []struct{ key, did string }{{"came", "came"}, {"went", "went"}} {
+	for _, x := range []struct{ key, unknown string }{
+		{"came", "came within the interval: lengths and latencies before their first samples are not known"},
+		{"went", "went within the interval: what they counted after their last samples is not known"},
+	} {
 		if v := r.values[x.key]; v > 0 {
-			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s within the interval: what they counted outside their samples is not known", v, x.did))
+			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s", v, x.unknown))
 		}
 	}
 }

@@ -171,7 +171,8 @@ type unseen struct {
 	began []begun // those of targets that were new
 }
 
-// begun is what a target counted before its first sample, which increase() leaves out.
+// begun is what a target counted before its first sample, and after its last one where
+// that is the first, which increase() leaves out.
 type begun struct {
 	labels   model.Metric
 	requests float64
@@ -197,15 +198,17 @@ func (s span) unseen(known map[target]traced, went func(target) bool) (out unsee
 		// A process counts from 0: no more came before its first sample than it says. One
 		// that was found late may have served for long: no more than it serves now.
 		before := math.Min(rate*outside(c.first.Sub(begin), c.every), math.Max(0, c.value-rate*c.every.Seconds()/2))
-		if lost += c.reset; known[c.of].begins(c) {
-			out.began = append(out.began, begun{c.labels, before})
-			seen += before
+		after, tail := 0.0, s.scraped.end.Sub(c.last)
+		if tail > 0 && !went(c.of) {
+			after = rate * outside(tail, c.every)
+		}
+		if known[c.of].begins(c) && !short(tail, s.every) { // its next scrape is still to come
+			out.began = append(out.began, begun{c.labels, before + after})
+			seen += before + after
 		} else {
-			lost += before
+			lost += before + after
 		}
-		if tail := s.scraped.end.Sub(c.last); tail > 0 && !went(c.of) {
-			lost += rate * outside(tail, c.every)
-		}
+		lost += c.reset
 	}
 	for t, k := range known {
 		if !here[t] && !went(t) {
