@@ -67,7 +67,8 @@ func plimsoll() Names {
 // sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its
 // main branch, read in November 2026, with --enable-metrics;
 // num_requests_received_total from its test/registered/observability, which wants
-// it there. Older versions have time_per_output_token_seconds only.
+// it there. Older versions have time_per_output_token_seconds only, which is not taken: it
+// observed a running mean for each chunk of an answer, neither a gap nor a request's mean.
 func sgLang() Names {
 	return Names{
 		Preset:       "sglang",
@@ -78,7 +79,7 @@ func sgLang() Names {
 		PromptTokens: []string{"sglang:prompt_tokens_total"},
 		OutputTokens: []string{"sglang:generation_tokens_total"},
 		TTFT:         []string{"sglang:time_to_first_token_seconds"},
-		ITL:          []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
+		ITL:          []string{"sglang:inter_token_latency_seconds"},
 		E2E:          []string{"sglang:e2e_request_latency_seconds"},
 		Running:      []string{"sglang:num_running_reqs"},
 		Waiting:      []string{"sglang:num_queue_reqs"},
