@@ -19,8 +19,9 @@ import (
 // DefaultMaxAge is one and a half of Prometheus' own scrape interval, a minute.
 const DefaultMaxAge = 90 * time.Second
 
-// lateness is how late samples may come, by a delay of ingestion or another clock. They
-// fake no load that falls: the rate is that from the first scrape to the last.
+// lateness is how late samples may come at a window's end, beyond mostEnd, by a delay of
+// ingestion or another clock. They fake no load that falls: rates and means are of the time
+// from the first scrape to the last.
 const lateness = 15 * time.Second
 
 // LiveOptions say what to read from a Prometheus server.
