@@ -259,13 +259,13 @@ func (p *Default) missing(s planner.Situation, pool planner.PoolObservation) str
 }
 
 // note remembers which figures of pools a source gives.
-func (p *Default) note(s planner.Situation) {
-	if p.m.Gives == nil {
-		p.m.Gives = map[planner.Role]gives{}
+func (m *defaultMemory) note(s planner.Situation) {
+	if m.Gives == nil {
+		m.Gives = map[planner.Role]gives{}
 	}
 	for _, pool := range s.Pools {
-		ever := p.m.Gives[pool.Role]
-		p.m.Gives[pool.Role] = gives{ever.Running || usable(pool.Running), ever.KV || usable(pool.KVMost), ever.Queue || usable(pool.Queue)}
+		ever := m.Gives[pool.Role]
+		m.Gives[pool.Role] = gives{ever.Running || usable(pool.Running), ever.KV || usable(pool.KVMost), ever.Queue || usable(pool.Queue)}
 	}
 }
 

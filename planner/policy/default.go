@@ -158,7 +158,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	p.age(s, &d)
 	p.learnMargin(s, seen)
 	p.mix(s)
-	p.note(s)
+	p.m.note(s)
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
