@@ -39,7 +39,7 @@ func ruleFlags() []cli.Flag {
 		{"policy", "default", "`default|upstream|load`; without --profile it is load"},
 		{"adjustment-interval", "", "`seconds` between decisions (default: 30 for load, else 180); the default policy may go up twelve times as often, every 15 s at most"},
 		{"metric-pulling-interval", "1", "`seconds` between looks at replicas and gauges"},
-		{"on-metrics-loss", "hold", "without metrics: `hold|static|hold-if-higher`"},
+		{"on-metrics-loss", "hold", "without metrics: `hold|static|hold-if-higher`; static scales down to its replicas then, hold and hold-if-higher never do"},
 		{"static-prefill", "1", "`replicas` that static means"},
 		{"static-decode", "1", "`replicas` that static means, aggregated ones too"},
 		{"decode-kv-scale-up-threshold", "", "load: KV use of decode to grow at, `fraction` (default: the profile's, or 0.9)"},

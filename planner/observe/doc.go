@@ -21,10 +21,14 @@
 // at 0. It extrapolates from the samples to a window's ends, by half a scrape at most,
 // and so makes a window that is scraped in part look like a load that fell. Live
 // therefore asks for the samples of requests themselves: it reads counters from the first
-// scrape in the window to the last, and brings that to the window. Figures are missing
-// where more than one scrape is missing at an end, or where series that begin, end or are
-// not there may have had more than a tenth of the requests. A target that
-// Prometheus no longer lists (series up) no longer serves. Live looks further back than
+// scrape in the window to the last, and brings that to the window. A target that
+// was not known before counts from its start. All figures are missing where the first or
+// the last scrape is more than 1.5 intervals from its end of the window (the last one 15 s
+// more, since samples may be ingested late), or where targets that went or are not there may
+// have had more than a tenth of the requests. Means of gauges are missing too where no
+// scrape came for 2.5 intervals in between: a counter rises over such a gap by all that
+// came, and a gauge says nothing of it. A target that Prometheus no longer lists (series up)
+// no longer serves. Live looks further back than
 // the interval where that has fewer than four scrapes, or begins in a gap, and takes the
 // interval's share.
 //

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -35,6 +36,8 @@ type fake struct {
 	t      testing.TB
 	series []fakeSeries
 	asked  []string // every query
+	// lookback is how old a sample may be that an instant is said to have; 0: 5 min.
+	lookback time.Duration
 }
 
 func (f *fake) serve() *Server {
@@ -81,15 +84,14 @@ func rising(perSecond float64) func(time.Duration) float64 {
 // One part of a question, as this package writes them; the names of what a part is
 // about are groups.
 var (
-	ofWindow = regexp.MustCompile(`^(sum|max|count) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+	ofWindow = regexp.MustCompile(`^(sum|max|count|avg) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*?\})\[(\w+)\]\)(?: (and|unless) (\{.*?\})(?: offset (\w+))?)?\)$`)
 	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
 	atOne    = regexp.MustCompile(`^(sum|count)\((\{.*\})(?: offset (\w+))?\)$`)
-	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((\{.*\})\)\)$`)
+	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((?:avg_over_time\((\{.*?\})\[(\w+)\]\) and )?(\{.*\})\)\)$`)
 	samples  = regexp.MustCompile(`^(\{.*\})\[(\w+)\]$`)
 	targets  = regexp.MustCompile(`^(last_over_time\(up\[\w+\]\)|up) and on \(job, instance\) last_over_time\((\{.*\})\[(\w+)\]\)$`)
 	listed   = regexp.MustCompile(`^up(\{.*\})$`)
 	newest   = regexp.MustCompile(`^max\(timestamp\((\{.*\})\)\)$`)
-	unless   = regexp.MustCompile(`^count\(count_over_time\((\{.*\})\[(\w+)\]\) unless (\{.*?\})(?: offset (\w+))?\)$`)
 	partOf   = regexp.MustCompile(`^label_replace\((.*), "part", "([^"]*)", "", ""\)$`)
 )
 
@@ -131,6 +133,13 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	points := map[string][]any{}
+	if d := r.Form.Get("lookback_delta"); d != "" {
+		defer func(was time.Duration) { f.lookback = was }(f.lookback)
+		f.lookback, err = time.ParseDuration(d)
+		if err != nil {
+			f.t.Error(err)
+		}
+	}
 	for at := start; at <= end; at += time.Duration(step * 1e9) {
 		for labels, v := range f.eval(r.Form.Get("query"), at) {
 			points[labels] = append(points[labels], v)
@@ -189,7 +198,8 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 	if m := ofWindow.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[3], func(s fakeSeries) {
-			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok {
+			_, _, there := f.last(s, at-f.duration(m[7])) // the other selector's are the same series
+			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok && (m[5] == "" || there == (m[5] == "and")) {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
@@ -206,25 +216,18 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 				groups[encode(by)] = append(groups[encode(by)], v)
 			}
 		})
-	} else if m := unless.FindStringSubmatch(q); m != nil {
-		aggregate = "count"
-		f.each(m[1], func(s fakeSeries) {
-			_, _, there := s.last(at - f.duration(m[4]))
-			if _, ok := s.over("count_over_time", at-f.duration(m[2]), at); ok && !there {
-				groups["{}"] = append(groups["{}"], 1)
-			}
-		})
 	} else if m := atOne.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[2], func(s fakeSeries) {
-			if _, v, ok := s.last(at - f.duration(m[3])); ok {
+			if _, v, ok := f.last(s, at-f.duration(m[3])); ok {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
 	} else if m := ofEach.FindStringSubmatch(q); m != nil {
 		each := map[[2]string]bool{}
-		f.each(m[1], func(s fakeSeries) {
-			if _, _, ok := s.last(at); ok {
+		f.each(m[3], func(s fakeSeries) {
+			_, sampled := s.over("count_over_time", at-f.duration(m[2]), at)
+			if _, _, ok := f.last(s, at); ok && (m[1] == "" || sampled) {
 				each[[2]string{s.labels["job"], s.labels["instance"]}] = true
 			}
 		})
@@ -240,7 +243,7 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 			}
 		})
 		f.each(`{__name__="up"}`, func(s fakeSeries) {
-			_, v, ok := s.last(at)
+			_, v, ok := f.last(s, at)
 			if m[1] != "up" {
 				v, ok = s.over("last_over_time", at-f.duration(m[3]), at)
 			}
@@ -250,14 +253,14 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 		})
 	} else if m := listed.FindStringSubmatch(q); m != nil {
 		f.each(m[1], func(s fakeSeries) {
-			if _, v, ok := s.last(at); ok && s.labels["__name__"] == "up" {
+			if _, v, ok := f.last(s, at); ok && s.labels["__name__"] == "up" {
 				groups[encode(s.labels)] = []float64{v}
 			}
 		})
 	} else if m := newest.FindStringSubmatch(q); m != nil {
 		aggregate = "max"
 		f.each(m[1], func(s fakeSeries) {
-			if when, _, ok := s.last(at); ok {
+			if when, _, ok := f.last(s, at); ok {
 				groups["{}"] = append(groups["{}"], float64(begin.Unix())+when.Seconds())
 			}
 		})
@@ -279,6 +282,8 @@ func aggregated(how string, vs []float64) float64 {
 			v = max(v, x)
 		case "count":
 			v++
+		case "avg":
+			v += x / float64(len(vs))
 		default:
 			v += x
 		}
@@ -306,17 +311,14 @@ func (f *fake) duration(s string) time.Duration {
 	return time.Duration(d)
 }
 
-// lookback is how old a sample may be that an instant is said to have.
-const lookback = 5 * time.Minute
-
 // last is the sample that there is at an instant; a target that
 // ended, or a scrape that failed, leaves none.
-func (s fakeSeries) last(at time.Duration) (when time.Duration, v float64, ok bool) {
+func (f *fake) last(s fakeSeries, at time.Duration) (when time.Duration, v float64, ok bool) {
 	i, found := slices.BinarySearch(s.at, at)
 	if !found {
 		i--
 	}
-	if i < 0 || at-s.at[i] > lookback || s.stale && i == len(s.at)-1 && at > s.at[i] {
+	if i < 0 || at-s.at[i] > cmp.Or(f.lookback, 5*time.Minute) || s.stale && i == len(s.at)-1 && at > s.at[i] {
 		return 0, 0, false
 	}
 	if k, _ := slices.BinarySearch(s.marks, s.at[i]); k < len(s.marks) && s.marks[k] <= at {

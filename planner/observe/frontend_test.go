@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
@@ -201,4 +202,52 @@ func FuzzExposition(f *testing.F) {
 			}
 		}
 	})
+}
+
+// tpotText is what an engine writes of n requests that ended, each with a mean gap of 0.02 s.
+func tpotText(prefix, name string, n int) string {
+	const l = `model_name="m"`
+	name = prefix + name
+	return fmt.Sprintf("%srequest_success_total{%s} %d\n%snum_requests_running{%s} 0\n%snum_requests_waiting{%s} 0\n", prefix, l, n, prefix, l, prefix, l) +
+		fmt.Sprintf("# TYPE %s histogram\n%s_bucket{%s,le=\"0.02\"} %d\n%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %v\n%s_count{%s} %d\n", name, name, l, n, name, l, n, name, l, 0.02*float64(n), name, l, n)
+}
+
+// Requests' mean gaps are read of each kind of engine that has them: of bare ones, where
+// prefill and decode are apart of decode alone, and of the engines behind a frontend, which
+// counts gaps only.
+func TestMeanGapsOfRequests(t *testing.T) {
+	for prefix, name := range map[string]string{"vllm:": "request_time_per_output_token_seconds", "trtllm_": "time_per_output_token_seconds"} {
+		for what, roles := range map[string][]planner.Role{
+			"one":               {engine.RoleAggregated},
+			"apart":             {engine.RolePrefill, engine.RoleDecode},
+			"behind a frontend": {"", engine.RolePrefill, engine.RoleDecode},
+		} {
+			var workers []*worker
+			says := func(n int) {
+				for i, role := range roles {
+					text := tpotText(prefix, name, n)
+					if role == engine.RolePrefill { // a prompt has no gaps
+						text = tpotText(prefix, name, 0)
+					}
+					if role == "" {
+						text = dynamoText(n, n, 0, 0, 0)
+					}
+					workers[i].says(text)
+				}
+			}
+			for _, role := range roles {
+				workers = append(workers, startWorker(t, role))
+			}
+			e := watch(t, EnginesOptions{}, workers...)
+			says(0)
+			e.look()
+			says(40)
+			o := e.observe()
+			known(t, what+": requests of "+name, planner.Known(o.TPOT.Count), 40, 0)
+			latency(t, what+": mean of "+name, o.TPOT.Mean, 20*time.Millisecond, time.Microsecond)
+			if !o.TPOT.P99.Known || o.TPOT.P99.Value > 20*time.Millisecond || o.ITL.Mean != o.TPOT.Mean || o.ITL.P99.Known {
+				t.Errorf("%s: p99 of %s is %+v, ITL %+v", what, name, o.TPOT.P99, o.ITL)
+			}
+		}
+	}
 }

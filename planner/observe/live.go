@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 
 	"plimsoll/engine"
@@ -18,8 +19,9 @@ import (
 // DefaultMaxAge is one and a half of Prometheus' own scrape interval, a minute.
 const DefaultMaxAge = 90 * time.Second
 
-// lateness is how late samples may come, by a delay of ingestion or another clock. They
-// fake no load that falls: the rate is that from the first scrape to the last.
+// lateness is how late samples may come at a window's end, beyond mostEnd, by a delay of
+// ingestion or another clock. They fake no load that falls: rates and means are of the time
+// from the first scrape to the last.
 const lateness = 15 * time.Second
 
 // LiveOptions say what to read from a Prometheus server.
@@ -106,8 +108,7 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
-	i.lose(i.stale)
-	i.loseGauges(i.stale)
+	i.loseAll(i.stale)
 	return i.observation(), nil
 }
 
@@ -146,17 +147,23 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	}
 	all = all && s.fresh() >= engines // Prometheus answers with samples of up to five minutes ago
 	if s.late() {
-		i.lose(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
+		i.loseAll(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
 	}
-	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && beyond(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
+	if beyond(s.gap, s.every) {
+		i.loseGauges(lacking("no samples of %s for %v within %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.gap.Round(tenth), w.length.Round(tenth), s.every))
+	}
+	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && short(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
 		i.stale = lacking("no samples of %s in the last %v, where there is one every %v: metrics are not scraped", found.edge.names.requests(), tail.Round(tenth), s.every)
 	}
-	share, such, err := l.lost(ctx, found, s, all)
+	lost, such, err := l.lost(ctx, found, s, all)
 	if found.apart() { // both roles count each request, and all of it may be lost of one
-		share *= 2
+		lost.share *= 2
 	}
-	if share > mostUnseen {
-		i.lose(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*share, such))
+	if lost.share > mostUnseen {
+		i.loseAll(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*lost.share, such))
+	}
+	if s.scraped.length > 0 {
+		found.begun(&i, lost.began, w.length.Seconds()/s.scraped.length.Seconds())
 	}
 	return i, s, err
 }
@@ -240,8 +247,12 @@ func (l *Live) prefillQueue(ctx context.Context, w window, ready replicas, i *in
 	const looks = 30
 	step := max(time.Second, w.length/looks).Truncate(time.Millisecond)
 	first := w.end.Add(-w.length.Truncate(step))
-	matrix, err := l.server.along(ctx, l.o.PrefillQueueQuery, first, w.end, step)
+	// An instant has the newest sample of five minutes, unless a shorter time is asked for.
+	matrix, err := l.server.along(ctx, l.o.PrefillQueueQuery, first, w.end, step, v1.WithLookbackDelta(i.maxAge))
 	queue := queueOf(matrix, w.end)
+	if queue.mean.age > step {
+		queue = queues{why: fmt.Sprintf("the query for it has no sample newer than %v", i.maxAge)}
+	}
 	if err != nil {
 		queue = queues{why: fmt.Sprintf("the query for it failed: %v", err)}
 	}

@@ -207,8 +207,13 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 			continue
 		}
 		selector := g.at.selector(g.name)
-		q.over(key+g.what, "sum", "sum_over_time", selector)
-		q.over(key+g.what+".all", "sum", "count_over_time", selector)
+		// The mean of what is there now is over its own samples: fewer of them, of an engine
+		// that was not scraped all the time, are no lower load.
+		window := selector + "[" + promDuration(q.reach()) + "]"
+		q.ask(key+g.what, "sum(avg_over_time(%s) and %s)", window, selector)
+		q.ask(key+g.what+".mean", "avg(avg_over_time(%s) and %s)", window, selector)
+		q.ask(key+g.what+".here", "count(count by (job, instance) (avg_over_time(%s) and %s))", window, selector)
+		q.ask(key+g.what+".went", "sum(sum_over_time(%s) unless %s)", window, selector)
 		q.over(key+g.what+".looks", "max", "count_over_time", selector)
 		q.ask(key+g.what+".at", "max(timestamp(%s))", selector)
 		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.back))

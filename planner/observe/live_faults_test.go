@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,9 +134,11 @@ func TestLLMD769(t *testing.T) {
 	from := len(f.series)
 	f.engine("m", "b", half-15*time.Second, 1, 100)
 	f.add("vllm:num_requests_waiting", scrape, half-15*time.Second, constant(50), "model_name", "m", "instance", "c")
+	f.add("up", scrape, half-15*time.Second, constant(1), "instance", "b")
 	for i := range f.series[from:] {
 		f.series[from+i].stale = true
 	}
+	f.add("up", scrape, hour, constant(1), "instance", "a")
 	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
 	known(t, "waiting", o.Waiting, 0, 0)
 	known(t, "running", o.Running, 3, 0)
@@ -222,4 +225,17 @@ func TestLiveTakesOneModel(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", c.o, err, c.want)
 		}
 	}
+}
+
+// A histogram without its sum has no mean, and not one of 0: with outputs of no tokens
+// decode would need no engine.
+func TestAMissingSumIsNoMeanOfZero(t *testing.T) {
+	f := &fake{t: t}
+	f.engine("m", "a", hour, 1, 600)
+	f.series = slices.DeleteFunc(f.series, func(s fakeSeries) bool { return strings.HasSuffix(s.labels["__name__"], "_sum") })
+	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
+	if o.ISL.Mean.Known || o.OSL.Mean.Known || o.TTFT.Mean.Known || o.ITL.Mean.Known || !problem(o, "mean of OSL: no samples of vllm:request_generation_tokens_sum") {
+		t.Errorf("ISL %+v, OSL %+v, TTFT %+v, ITL %+v: %q", o.ISL, o.OSL, o.TTFT, o.ITL, o.Problems)
+	}
+	known(t, "p50 of ISL", o.ISL.P50, 500, 1e-6)
 }

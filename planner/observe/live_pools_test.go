@@ -27,7 +27,9 @@ func twoPools(f *fake) {
 		l := []string{"model_name", "m", "role", c.role}
 		f.add("vllm:request_success_total", scrape, hour, rising(c.rate), l...)
 		f.add("vllm:num_requests_running", scrape, hour, constant(2), l...)
-		f.add("vllm:num_requests_waiting", scrape, hour, constant(c.queue), l...)
+		for _, instance := range []string{"a", "b", "c", "d"} {
+			f.add("vllm:num_requests_waiting", scrape, hour, constant(c.queue/4), append(l[:4:4], "instance", instance)...)
+		}
 		f.add("vllm:kv_cache_usage_perc", scrape, hour, constant(c.rate/4), l...)
 		f.histogram("vllm:request_prompt_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.isl, l...)
 		f.histogram("vllm:request_generation_tokens", scrape, hour, map[string]float64{"1000": c.rate, "+Inf": c.rate}, c.rate*c.osl, l...)
@@ -99,6 +101,16 @@ func TestPrefillQueueQuery(t *testing.T) {
 	o = observed(t, l, half, thirty)
 	if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || o.Waiting.Known || !o.Arrivals.Known || !problem(o, "prefill queue: the query for it has no answer") {
 		t.Errorf("observation %+v", o)
+	}
+
+	f.add("old_queue", scrape, half-100*time.Second, constant(0)) // its exporter went
+	l = live(t, f, LiveOptions{Selectors: byRole(), PrefillQueueQuery: `sum({__name__="old_queue"})`})
+	for _, length := range []time.Duration{thirty, 2 * time.Minute} {
+		sampled(t, l, roles(2, 1))
+		o = observed(t, l, half, length)
+		if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || prefill.QueueEnd.Known || o.Waiting.Known {
+			t.Errorf("a queue of 100 s ago, %v: %+v", length, prefill)
+		}
 	}
 }
 

@@ -90,16 +90,54 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 	for k, into := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		h := s.histograms()[k]
 		into.count = r.counter(h.key+".count", h.name)
-		into.sum = number{v: r.values[h.key+".sum"], given: into.count.given, age: into.count.age}
+		if sum, ok := r.values[h.key+".sum"]; into.count.given && ok {
+			into.sum = given(sum, into.count.age)
+		} else if into.count.given && into.count.v > 0 {
+			into.sum = lacking("no samples of %s_sum", h.name)
+		}
 		into.counts = r.buckets[h.key+".bucket"]
 	}
 	if s.apart() {
 		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
 	}
-	for _, x := range []struct{ key, did string }{{"came", "came"}, {"went", "went"}} {
+	for _, x := range []struct{ key, unknown string }{
+		{"came", "came within the interval: lengths and latencies before their first samples are not known"},
+		{"went", "went within the interval: what they counted after their last samples is not known"},
+	} {
 		if v := r.values[x.key]; v > 0 {
-			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s within the interval: what they counted outside their samples is not known", v, x.did))
+			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s", v, x.unknown))
 		}
+	}
+}
+
+// begun adds what targets counted before their first sample, times a factor. Tokens and
+// latencies are there for their means, and stay as they are.
+func (s liveSeries) begun(i *interval, began []begun, by float64) {
+	front, back := 0.0, 0.0
+	for _, b := range began {
+		of := map[string]string{}
+		for name, value := range b.labels {
+			of[string(name)] = string(value)
+		}
+		if s.front().match(of) {
+			front += by * b.requests
+		}
+		if s.back().match(of) {
+			back += by * b.requests
+		}
+	}
+	i.arrivals.v += front
+	if len(s.edge.names.Started) > 0 {
+		return // how many of them ended is not known
+	}
+	for _, side := range []struct {
+		requests, tokens *number
+		more             float64
+	}{{&i.ended, &i.promptTokens, front}, {&i.finished, &i.outputTokens, back}} {
+		if side.requests.v > 0 {
+			side.tokens.v *= 1 + side.more/side.requests.v
+		}
+		side.requests.v += side.more
 	}
 }
 
@@ -137,23 +175,23 @@ func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {
 		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
 		return p
 	}
-	over := func(what, by, name string) number {
+	sum := func(what, name string) number { // what went counts for as long as it was there
 		sum := r.gauge(key+what, key+what, name)
-		if count := r.values[key+what+by]; sum.given {
-			sum.v /= count
+		if went, ok := r.values[key+what+".went"]; ok && sum.given {
+			sum.v += went / r.values[key+what+".looks"]
 		}
 		return sum
 	}
-	p.running = over(".running", ".looks", first(n.Running))
-	p.kvMean = over(".kv", ".all", first(n.KVUse))
+	p.running = sum(".running", first(n.Running))
+	p.kvMean = r.gauge(key+".kv.mean", key+".kv", first(n.KVUse))
 	p.kvMost = r.gauge(key+".kv.most", key+".kv", first(n.KVUse))
 	queue := func(part string) number { return r.gauge(key+".queue"+part, key+".queue", first(n.Waiting)) }
 	p.waiting = queue(".end")
-	engines := r.values[key+".queue.all"] / r.values[key+".queue.looks"]
-	if ready != nil {
+	engines := r.values[key+".queue.here"]
+	if ready != nil && !(ready.value() > engines) { // the others are not seen, and may have a queue too
 		engines = ready.value()
 	}
-	p.queue = perReplica(over(".queue", ".looks", first(n.Waiting)), engines, "")
+	p.queue = perReplica(sum(".queue", first(n.Waiting)), engines, "")
 	p.queueOpen = perReplica(queue(".open"), engines, "")
 	p.queueEnd = perReplica(p.waiting, engines, "")
 	return p

@@ -69,7 +69,8 @@ func plimsoll() Names {
 // sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its
 // main branch, read in November 2026, with --enable-metrics;
 // num_requests_received_total from its test/registered/observability, which wants
-// it there. Older versions have time_per_output_token_seconds only.
+// it there. Older versions have time_per_output_token_seconds only, which is not taken: it
+// observed a running mean for each chunk of an answer, neither a gap nor a request's mean.
 func sgLang() Names {
 	return Names{
 		Preset:       "sglang",
@@ -82,7 +83,7 @@ func sgLang() Names {
 		Lookups:      []string{"sglang:prompt_tokens_total"},
 		Hits:         []string{"sglang:cached_tokens_total"}, // a series for each cache_source
 		TTFT:         []string{"sglang:time_to_first_token_seconds"},
-		ITL:          []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
+		ITL:          []string{"sglang:inter_token_latency_seconds"},
 		E2E:          []string{"sglang:e2e_request_latency_seconds"},
 		Running:      []string{"sglang:num_running_reqs"},
 		Waiting:      []string{"sglang:num_queue_reqs"},

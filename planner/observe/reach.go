@@ -22,7 +22,8 @@ const (
 	// leastScrapes is how many a window that is longer than the interval must have.
 	// With fewer its series have ended, and it would tell of a load that falls.
 	leastScrapes = 3
-	// longestReach is enough for a scrape a minute, which is Prometheus' default.
+	// longestReach is enough for a scrape a minute, which is Prometheus' default. Rarer
+	// ones take one interval more than enoughScrapes.
 	longestReach = 5 * time.Minute
 	// tenth is how exactly lengths are said: a ticker's intervals are never whole.
 	tenth = 100 * time.Millisecond
@@ -34,15 +35,17 @@ func (l *Live) reached(ctx context.Context, asked window, ready replicas) (inter
 	w := window{end: asked.end, length: max(asked.length, l.reach.length)}
 	i, s, err := l.over(ctx, w, ready)
 	rare := l.reach.length == 0 && s.samples < enoughScrapes
-	if (rare || s.late()) && i.stale.why == "" && unseen(err) {
-		most := longestReach
+	if (rare || s.late()) && i.stale.why == "" && wider(err) {
+		most := max(longestReach, (enoughScrapes+1)*s.every)
 		if s.late() { // to before the gap
 			most = max(most, 2*asked.length)
 		}
-		for wider := 2 * w.length; wider <= most; wider *= 2 {
-			j, more, failed := l.over(ctx, window{end: w.end, length: wider}, ready)
+		for length := w.length; length < most; {
+			length = min(2*length, most)
+			j, more, failed := l.over(ctx, window{end: w.end, length: length}, ready)
+			most = max(most, (enoughScrapes+1)*more.every)
 			if failed == nil && err != nil && j.stale.why != "" { // the series are known, and were not scraped lately
-				i, s, err, w.length = j, more, nil, wider
+				i, s, err, w.length = j, more, nil, length
 				break
 			}
 			if failed != nil || more.samples < enoughScrapes || more.late() || j.stale.why != "" {
@@ -50,10 +53,10 @@ func (l *Live) reached(ctx context.Context, asked window, ready replicas) (inter
 			}
 			why := "are not there for all of"
 			if rare && !s.late() {
-				why, l.reach.length = "are scraped too rarely for", wider
+				why, l.reach.length = "are scraped too rarely for", length
 			}
-			i, s, err, w.length = j, more, nil, wider
-			i.problems = append(i.problems, fmt.Sprintf("requests %s %v: figures are of the %v before", why, asked.length.Round(tenth), wider.Round(tenth)))
+			i, s, err, w.length = j, more, nil, length
+			i.problems = append(i.problems, fmt.Sprintf("requests %s %v: figures are of the %v before", why, asked.length.Round(tenth), length.Round(tenth)))
 			break
 		}
 	}
@@ -68,8 +71,8 @@ func (l *Live) reached(ctx context.Context, asked window, ready replicas) (inter
 	return i, nil
 }
 
-// unseen reports whether a longer window may have what this one has not.
-func unseen(err error) bool { return err == nil || errors.As(err, new(*NotFoundError)) }
+// wider reports whether a longer window may have what this one has not.
+func wider(err error) bool { return err == nil || errors.As(err, new(*NotFoundError)) }
 
 // learn makes the next window shorter where this one has samples to spare, and forgets
 // its length where it has had too few for long: what is scraped, or how often, is
@@ -103,7 +106,13 @@ func (i *interval) counts() []*number {
 // lose takes what was given for missing, if there is a reason.
 func (i *interval) lose(why number) { lose(i.counts(), why) }
 
-// loseGauges does so for what is at the end.
+// loseAll does so for what rose and for gauges.
+func (i *interval) loseAll(why number) {
+	i.lose(why)
+	i.loseGauges(why)
+}
+
+// loseGauges does so for the means of gauges and for what they are at the end.
 func (i *interval) loseGauges(why number) {
 	gauges := []*number{&i.running, &i.waiting}
 	for k := range i.pools {

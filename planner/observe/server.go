@@ -170,7 +170,7 @@ const mostPoints = 11_000
 
 // along is a query at every step from first to last, both included; in pieces
 // that the server answers.
-func (s *Server) along(ctx context.Context, query string, first, last time.Time, step time.Duration) (model.Matrix, error) {
+func (s *Server) along(ctx context.Context, query string, first, last time.Time, step time.Duration, more ...v1.Option) (model.Matrix, error) {
 	var out model.Matrix
 	for from := first; !from.After(last); from = from.Add(mostPoints * step) {
 		to := from.Add((mostPoints - 1) * step)
@@ -178,7 +178,7 @@ func (s *Server) along(ctx context.Context, query string, first, last time.Time,
 			to = last
 		}
 		err := s.ask(ctx, query, func(ctx context.Context) error {
-			v, _, _, err := s.api.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step}, v1.WithTimeout(s.timeout))
+			v, _, _, err := s.api.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step}, append(more, v1.WithTimeout(s.timeout))...)
 			if err != nil {
 				return err
 			}

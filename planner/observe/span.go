@@ -29,6 +29,7 @@ func targetOf(m model.Metric) target {
 // counted is one series of requests in a window.
 type counted struct {
 	of          target
+	labels      model.Metric
 	first, last time.Time     // samples in the window
 	every       time.Duration // the mean between them; 0 of one
 	value       float64       // at first
@@ -41,13 +42,16 @@ type span struct {
 	asked   window
 	scraped window        // from the first scrape to the last; zero where there are no two
 	every   time.Duration // the median between two scrapes of a series
+	gap     time.Duration // the longest without a sample of any series
 	samples int           // of the series that has most
 	series  []counted
 }
 
-// slack is how many times the usual scrape interval may pass without a sample at a
-// window's end: one scrape fails, and others come late.
-const slack = 2.2
+// How many times the usual scrape interval may pass without a sample.
+const (
+	mostEnd = 1.5 // at a window's beginning or end
+	mostGap = 2.5 // within it: one scrape fails, and the next comes late
+)
 
 // mostUnseen is the share of the requests that may lie outside the samples.
 const mostUnseen = 0.1
@@ -68,7 +72,23 @@ func (l *Live) spanned(ctx context.Context, found liveSeries, w window) (span, e
 	first := slices.MinFunc(s.series, func(a, b counted) int { return a.first.Compare(b.first) }).first
 	s.scraped.end = slices.MaxFunc(s.series, func(a, b counted) int { return a.last.Compare(b.last) }).last
 	s.scraped.length = s.scraped.end.Sub(first)
+	s.gap = longestGap(matrix)
 	return s, err
+}
+
+// longestGap is the longest time between two samples of whatever series.
+func longestGap(matrix model.Matrix) (longest time.Duration) {
+	var at []model.Time
+	for _, series := range matrix {
+		for _, v := range series.Values {
+			at = append(at, v.Timestamp)
+		}
+	}
+	slices.Sort(at)
+	for i := 1; i < len(at); i++ {
+		longest = max(longest, at[i].Sub(at[i-1]))
+	}
+	return longest
 }
 
 // countAll is what series counted, and the median between two samples of one; nothing
@@ -97,7 +117,7 @@ func countAll(matrix model.Matrix) (out []counted, every time.Duration) {
 func count(series *model.SampleStream, usual time.Duration) counted {
 	vs := series.Values
 	n := len(vs)
-	c := counted{of: targetOf(series.Metric), first: vs[0].Timestamp.Time(), last: vs[n-1].Timestamp.Time(), value: float64(vs[0].Value), rate: math.NaN()}
+	c := counted{of: targetOf(series.Metric), labels: series.Metric, first: vs[0].Timestamp.Time(), last: vs[n-1].Timestamp.Time(), value: float64(vs[0].Value), rate: math.NaN()}
 	if n == 1 {
 		return c
 	}
@@ -121,7 +141,10 @@ func count(series *model.SampleStream, usual time.Duration) counted {
 }
 
 // beyond reports whether more than one scrape is missing in a gap.
-func beyond(gap, every time.Duration) bool { return float64(gap) > slack*float64(every) }
+func beyond(gap, every time.Duration) bool { return float64(gap) > mostGap*float64(every) }
+
+// short reports whether scrapes begin or end too far from a window's end.
+func short(gap, every time.Duration) bool { return float64(gap) > mostEnd*float64(every) }
 
 // fresh counts the targets whose samples reach the last scrape.
 func (s span) fresh() int {
@@ -140,12 +163,24 @@ func (s span) head() time.Duration {
 }
 
 // late reports whether scrapes begin too late for the window.
-func (s span) late() bool { return s.scraped.length > 0 && beyond(s.head(), s.every) }
+func (s span) late() bool { return s.scraped.length > 0 && short(s.head(), s.every) }
 
-// unseen is the share of requests that are not between the samples of their series:
-// of engines and frontends that came, or are not scraped any more. went reports targets
-// that no longer serve. Nothing of theirs is missing.
-func (s span) unseen(known map[target]traced, went func(target) bool) float64 {
+// unseen are requests that are not between the samples of their series.
+type unseen struct {
+	share float64 // of all, those of targets that were not scraped
+	began []begun // those of targets that were new
+}
+
+// begun is what a target counted before its first sample, and after its last one where
+// that is the first, which increase() leaves out.
+type begun struct {
+	labels   model.Metric
+	requests float64
+}
+
+// unseen are the requests of engines and frontends that came, or are not scraped any
+// more. went reports targets that no longer serve. Nothing of theirs is missing.
+func (s span) unseen(known map[target]traced, went func(target) bool) (out unseen) {
 	seen, lost, rates, n := 0.0, 0.0, 0.0, 0.0
 	here, begin := map[target]bool{}, s.scraped.start()
 	for _, c := range s.series {
@@ -160,21 +195,30 @@ func (s span) unseen(known map[target]traced, went func(target) bool) float64 {
 		if math.IsNaN(rate) {
 			rate = rates / n
 		}
-		// A process counts from 0: no more came before its first sample than it says.
-		lost += c.reset + math.Min(rate*outside(c.first.Sub(begin), c.every), math.Max(0, c.value))
-		if tail := s.scraped.end.Sub(c.last); tail > 0 && !went(c.of) {
-			lost += rate * outside(tail, c.every)
+		// A process counts from 0: no more came before its first sample than it says. One
+		// that was found late may have served for long: no more than it serves now.
+		before := math.Min(rate*outside(c.first.Sub(begin), c.every), math.Max(0, c.value-rate*c.every.Seconds()/2))
+		after, tail := 0.0, s.scraped.end.Sub(c.last)
+		if tail > 0 && !went(c.of) {
+			after = rate * outside(tail, c.every)
 		}
+		if known[c.of].begins(c) && !short(tail, s.every) { // its next scrape is still to come
+			out.began = append(out.began, begun{c.labels, before + after})
+			seen += before + after
+		} else {
+			lost += before + after
+		}
+		lost += c.reset
 	}
 	for t, k := range known {
 		if !here[t] && !went(t) {
 			lost += k.rate * s.scraped.length.Seconds()
 		}
 	}
-	if !(lost > 0) {
-		return 0
+	if lost > 0 {
+		out.share = lost / (lost + seen)
 	}
-	return lost / (lost + seen)
+	return out
 }
 
 // outside is how many seconds of a gap between a series' samples and a window's end
@@ -191,9 +235,13 @@ func outside(gap, every time.Duration) float64 {
 // traced is what is remembered of a target: its rate and when its requests were last seen.
 type traced struct {
 	rate   float64 // requests/s
+	first  time.Time
 	last   time.Time
 	listed bool // Prometheus still had it as a target when that was asked last
 }
+
+// begins reports whether the first sample of a target is that of a series.
+func (k traced) begins(c counted) bool { return !k.first.Before(c.first) }
 
 // traces is for how long a target is remembered whose requests are not seen any more. One
 // that Prometheus still lists may serve, and is remembered as long as that.
@@ -209,31 +257,49 @@ func (l *Live) recall(ctx context.Context, found liveSeries, end time.Time) erro
 	l.known = map[target]traced{}
 	series, _ := countAll(matrix)
 	l.trace(series)
-	usual := 0.0
-	for _, k := range l.known {
-		usual += k.rate / float64(len(l.known))
-	}
-	for _, c := range series {
-		if _, ok := l.known[c.of]; !ok { // of one sample
-			l.known[c.of] = traced{rate: usual, last: c.last}
-		}
-	}
 	return nil
 }
 
-// trace remembers targets, each with the rate of all its series.
+// trace remembers targets, each with the rate of all its series. One with too few samples
+// for a rate has that which it had, or the others'.
 func (l *Live) trace(series []counted) {
 	now := map[target]traced{}
 	for _, c := range series {
-		if k := now[c.of]; !math.IsNaN(c.rate) {
-			k.rate += c.rate
-			if c.last.After(k.last) {
-				k.last = c.last
+		k, ok := now[c.of]
+		if !ok {
+			k = traced{rate: math.NaN(), first: c.first}
+			if was, known := l.known[c.of]; known {
+				k.first = was.first
 			}
-			now[c.of] = k
+		}
+		if !math.IsNaN(c.rate) {
+			if math.IsNaN(k.rate) {
+				k.rate = 0
+			}
+			k.rate += c.rate
+		}
+		if c.first.Before(k.first) {
+			k.first = c.first
+		}
+		if c.last.After(k.last) {
+			k.last = c.last
+		}
+		now[c.of] = k
+	}
+	var usual mean
+	for _, k := range now {
+		if !math.IsNaN(k.rate) {
+			usual.add(k.rate)
 		}
 	}
-	maps.Copy(l.known, now)
+	for t, k := range now {
+		if was, known := l.known[t]; math.IsNaN(k.rate) && known {
+			k.rate = was.rate
+		} else if math.IsNaN(k.rate) {
+			k.rate = usual.value()
+		}
+		l.known[t] = k
+	}
 }
 
 // forget drops the targets whose time is over.
@@ -241,30 +307,30 @@ func (l *Live) forget(s span) {
 	maps.DeleteFunc(l.known, func(_ target, k traced) bool { return !k.listed && s.asked.end.Sub(k.last) > traces })
 }
 
-// lost is the share of requests that a span does not show. Where all engines that exist
-// are seen, nothing else serves. Otherwise only a target that Prometheus no longer lists
-// does not serve.
-func (l *Live) lost(ctx context.Context, found liveSeries, s span, all bool) (share float64, of string, err error) {
+// lost are the requests that a span does not show. Where all engines that exist are
+// seen, nothing else serves. Otherwise only a target that Prometheus no longer lists does
+// not serve.
+func (l *Live) lost(ctx context.Context, found liveSeries, s span, all bool) (lost unseen, of string, err error) {
 	if s.scraped.length <= 0 {
-		return 0, "", nil
+		return unseen{}, "", nil
 	}
 	if now := found.requests(); now != l.of {
 		l.of, l.known = now, nil // other series, of other targets
 	}
 	if l.known == nil {
 		if err := l.recall(ctx, found, s.asked.end); err != nil {
-			return 0, "", err
+			return unseen{}, "", err
 		}
 	}
 	l.forget(s)
 	l.trace(s.series)
 	if all {
 		maps.DeleteFunc(l.known, func(_ target, k traced) bool { return !s.has(k) })
-		return s.unseen(nil, func(target) bool { return true }), "", nil
+		return s.unseen(l.known, func(target) bool { return true }), "", nil
 	}
 	nobody := func(target) bool { return false }
-	if share := s.unseen(l.known, nobody); share <= mostUnseen/2 {
-		return share, "", nil
+	if lost = s.unseen(l.known, nobody); lost.share <= mostUnseen/2 {
+		return lost, "", nil
 	}
 	gone, err := l.gone(ctx, found, s)
 	l.forget(s)

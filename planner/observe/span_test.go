@@ -23,6 +23,7 @@ type pod struct {
 	counted    float64       // before begin: it may have run for long
 	restart    time.Duration // it counts from 0 again; 0: never
 	away       []stretch     // its scrapes fail
+	queue, kv  float64
 }
 
 // stretch is a part of the time.
@@ -65,6 +66,7 @@ func (s scrapes) fake(t testing.TB, r *rand.Rand, pods []pod) *fake {
 			return out
 		}
 		requests, running, up := of(name), of("sglang:num_running_reqs"), of("up")
+		queue, kv := of("sglang:num_queue_reqs"), of("sglang:token_usage")
 		delete(up.labels, "model")
 		delete(up.labels, "model_name")
 		offset := time.Duration(r.Float64() * float64(s.every))
@@ -73,21 +75,23 @@ func (s scrapes) fake(t testing.TB, r *rand.Rand, pods []pod) *fake {
 			switch {
 			case in(at, s.away) || at < p.begin:
 			case p.end > 0 && at >= p.end: // discovery has noticed
-				for _, x := range []*fakeSeries{&requests, &running, &up} {
+				for _, x := range []*fakeSeries{&requests, &running, &up, &queue, &kv} {
 					x.marks = append(x.marks, at)
 				}
 			case in(at, p.away):
-				requests.marks, running.marks = append(requests.marks, at), append(running.marks, at)
+				for _, x := range []*fakeSeries{&requests, &running, &queue, &kv} {
+					x.marks = append(x.marks, at)
+				}
 				up.at, up.values = append(up.at, at), append(up.values, 0)
 			default:
-				for x, v := range map[*fakeSeries]float64{&requests: p.value(at), &running: 1, &up: 1} {
+				for x, v := range map[*fakeSeries]float64{&requests: p.value(at), &running: 1, &up: 1, &queue: p.queue, &kv: p.kv} {
 					x.at, x.values = append(x.at, at), append(x.values, v)
 				}
 			}
 		}
 		f.series = append(f.series, requests)
 		if s.engine {
-			f.series = append(f.series, running)
+			f.series = append(f.series, running, queue, kv)
 		}
 		if s.ups {
 			f.series = append(f.series, up)
@@ -98,26 +102,33 @@ func (s scrapes) fake(t testing.TB, r *rand.Rand, pods []pod) *fake {
 
 // seen are the rates, 1/s, of intervals that follow each other; NaN of those that are
 // missing.
-func (s scrapes) seen(t testing.TB, f *fake, length time.Duration, ready func(at time.Duration) int) []float64 {
+func (s scrapes) seen(t testing.TB, f *fake, length time.Duration, ready func(at time.Duration) int) (rates []float64) {
+	for _, o := range s.observed(t, f, length, ready) {
+		rate := math.NaN()
+		if o.Arrivals.Known {
+			rate = o.Arrivals.Value / length.Seconds()
+		}
+		rates = append(rates, rate)
+	}
+	return rates
+}
+
+// observed are intervals that follow each other; empty where the source fails.
+func (s scrapes) observed(t testing.TB, f *fake, length time.Duration, ready func(at time.Duration) int) (all []planner.Observation) {
 	l, err := NewLive(f.serve(), LiveOptions{Presets: Presets("auto")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []float64
 	for end := 10 * time.Minute; end <= s.until; end += length {
 		if ready != nil {
 			for _, at := range []time.Duration{end - length/2, end} {
 				sampled(t, l, planner.State{Pools: []planner.PoolState{{Role: engine.RoleAggregated, Ready: ready(at)}}})
 			}
 		}
-		o, err := l.Observe(t.Context(), begin.Add(end-length), begin.Add(end))
-		rate := math.NaN()
-		if err == nil && o.Arrivals.Known {
-			rate = o.Arrivals.Value / length.Seconds()
-		}
-		out = append(out, rate)
+		o, _ := l.Observe(t.Context(), begin.Add(end-length), begin.Add(end))
+		all = append(all, o)
 	}
-	return out
+	return all
 }
 
 func intervals() []time.Duration {
@@ -191,7 +202,7 @@ func TestNoGapsLookLikeFallingLoad(t *testing.T) {
 		s.away = rapid.SliceOfN(gaps, 0, 3).Draw(r, "Prometheus is away")
 		pods, all := []pod{}, 0.0
 		for range rapid.IntRange(1, 4).Draw(r, "targets") {
-			p := pod{rate: rapid.Float64Range(1, 20).Draw(r, "rate"), counted: rapid.SampledFrom([]float64{0, 1e6}).Draw(r, "counted"), away: rapid.SliceOfN(gaps, 0, 2).Draw(r, "its scrapes fail")}
+			p := pod{queue: 0.6, kv: 0.7, rate: rapid.Float64Range(1, 20).Draw(r, "rate"), counted: rapid.SampledFrom([]float64{0, 1e6}).Draw(r, "counted"), away: rapid.SliceOfN(gaps, 0, 2).Draw(r, "its scrapes fail")}
 			pods, all = append(pods, p), all+p.rate
 		}
 		f := s.fake(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0)), pods)
@@ -200,9 +211,14 @@ func TestNoGapsLookLikeFallingLoad(t *testing.T) {
 		if rapid.Bool().Draw(r, "the target says what is ready") {
 			ready = func(time.Duration) int { return len(pods) }
 		}
-		for i, rate := range s.seen(t, f, length, ready) {
-			if rate < 0.9*all || rate > 1.11*all {
+		for i, o := range s.observed(t, f, length, ready) {
+			if rate := o.Arrivals.Value / length.Seconds(); o.Arrivals.Known && (rate < 0.9*all || rate > 1.11*all) {
 				r.Fatalf("interval %d of %v: %.4g requests/s are seen of %.4g", i, length, rate, all)
+			}
+			for _, p := range o.Pools {
+				if p.Queue.Known && p.Queue.Value < 0.9*0.6 || p.KVUsage.Known && p.KVUsage.Value < 0.9*0.7 || p.KVMost.Known && p.KVMost.Value < 0.9*0.7 {
+					r.Fatalf("interval %d of %v: a queue of %v is seen of 0.6, KV use of %v of 0.7", i, length, p.Queue, p.KVUsage)
+				}
 			}
 		}
 	})

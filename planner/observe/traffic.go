@@ -139,10 +139,24 @@ func (t *Traffic) count(h History) error {
 	if t.Gaps > 0 {
 		t.warn("gaps", "of %d windows of %v, %d have no samples, or none that are numbers: they are left out, not taken as idle", len(t.Windows), t.Range.Window, t.Gaps)
 	}
+	if n := t.partly(); n > 0 {
+		t.warn("partly_scraped", "in %d of %d windows more than two scrapes in a row are missing, of one every %v: what came outside the samples is not counted, and rates there are too low", n, len(t.Windows), t.Scrapes.Round(time.Millisecond))
+	}
 	if n := dips(t.Windows); n > 0 {
 		t.warn("fewer_series", "in %d of %d windows there were fewer series than before and after: scrapes that failed, or engines that were away; requests that they had are not counted", n, len(t.Windows))
 	}
 	return nil
+}
+
+// partly counts the windows with so few samples that a gap above mostGap may be in them.
+func (t *Traffic) partly() (n int) {
+	least := t.Range.Window.Seconds()/t.Scrapes.Seconds() - mostGap
+	for _, w := range t.Windows {
+		if !w.Gap() && float64(w.Samples) < least {
+			n++
+		}
+	}
+	return n
 }
 
 // dips are the windows with fewer series than both some earlier and some later one

@@ -158,6 +158,19 @@ func TestOneEngineAwayIsSaid(t *testing.T) {
 	}
 }
 
+// Windows that scrapes cover in part are not gaps, and not whole either.
+func TestPartlyScrapedWindowsAreSaid(t *testing.T) {
+	for _, away := range []time.Duration{0, 30 * time.Second} {
+		f := &fake{t: t}
+		f.engine("m", "a", hour, 2, 100)
+		s := &f.series[0]
+		s.at, s.values = slices.Delete(s.at, 245, 245+int(away/scrape)), slices.Delete(s.values, 245, 245+int(away/scrape))
+		if said := slices.Contains(codes(look(t, f).Warnings), "partly_scraped"); said != (away > 0) {
+			t.Errorf("without scrapes for %v it is said: %v", away, said)
+		}
+	}
+}
+
 func TestWindowsShorterThanScrapesAreSaid(t *testing.T) {
 	f := &fake{t: t}
 	f.engine("m", "a", hour, 2, 100)

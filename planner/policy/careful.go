@@ -226,16 +226,62 @@ func (p *Default) stable(s planner.Situation, role planner.Role) (most int, cove
 	return most, covered
 }
 
+// gives are the figures of a pool that a source has given. One that never did is planned
+// without; one that does not any more has lost them.
+type gives struct {
+	Running bool `json:"running"`
+	KV      bool `json:"kv"`
+	Queue   bool `json:"queue"`
+}
+
+// missing names a figure without which a pool may be busier than it looks; empty where
+// there is none.
+func (p *Default) missing(s planner.Situation, pool planner.PoolObservation) string {
+	now, ever := gives{usable(pool.Running), usable(pool.KVMost), usable(pool.Queue)}, p.m.Gives[pool.Role]
+	ended := s.Finished.Or(1) > 0
+	switch {
+	case !p.waits(s, pool.Role).Known:
+		return "the number of requests that wait is missing"
+	case ever.Running && !now.Running:
+		return "the number of running requests is missing"
+	case ever.KV && !now.KV:
+		return "KV use is missing"
+	case ever.Queue && !now.Queue:
+		return "the queue is missing"
+	case ended && p.m.ISL > 0 && !usable(s.ISL.Mean):
+		return "ISL is missing"
+	case ended && p.m.OSL > 0 && !usable(s.OSL.Mean):
+		return "OSL is missing"
+	case ended && p.m.CacheHit > 0 && !usable(s.CacheHit):
+		return "the share of cache hits is missing"
+	}
+	return ""
+}
+
+// note remembers which figures of pools a source gives.
+func (m *defaultMemory) note(s planner.Situation) {
+	if m.Gives == nil {
+		m.Gives = map[planner.Role]gives{}
+	}
+	for _, pool := range s.Pools {
+		ever := m.Gives[pool.Role]
+		m.Gives[pool.Role] = gives{ever.Running || usable(pool.Running), ever.KV || usable(pool.KVMost), ever.Queue || usable(pool.Queue)}
+	}
+}
+
 // consent is the replicas that a pool may go down to, n or more, and why not n.
 func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n int) (int, string) {
 	have := s.Have.Of(role)
 	pool, _ := s.Pool(role)
 	sla := s.Deployment.SLA
 	ttft, itl := s.TTFT.At(sla.Stat), s.Promised(sla).At(sla.Stat)
-	e, busy := p.engines(sla), seen.rate > 0 || p.m.InSystem.Or(0) > 0
+	e, busy := p.engines(sla), seen.rate > 0 || p.m.InSystem.Or(1) > 0 // what is not known may be busy
+	missing := p.missing(s, pool)
 	switch {
 	case !busy:
 		return n, ""
+	case missing != "":
+		return have, missing + ", which does not mean that it is low"
 	case p.mixed(s, role):
 		return have, "replicas came within the interval: its figures are of a mixture"
 	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:

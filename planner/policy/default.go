@@ -104,14 +104,15 @@ type defaultMemory struct {
 	CacheHit  float64                 `json:"cache_hit"`  // last seen; 0: never
 	Slower    correction              `json:"slower"`
 	Idle      time.Duration           `json:"idle_ns"`
-	Ready     planner.Replicas        `json:"ready"`   // at the last interval's end
-	Mixed     planner.Replicas        `json:"mixed"`   // intervals in a row in which replicas came, of each pool
-	Wanted    []wanted                `json:"wanted"`  // within StableFor, oldest first
-	Asked     planner.Replicas        `json:"asked"`   // by the last decision
-	Starts    []starting              `json:"starts"`  // replicas that do not serve yet
-	Downs     downs                   `json:"downs"`   // when each pool last went down
-	Watched   int                     `json:"watched"` // intervals that were decided on
-	Prompts   surprise                `json:"prompts"` // in tokens/s
+	Gives     map[planner.Role]gives  `json:"gives,omitempty"` // what was ever seen of each pool
+	Ready     planner.Replicas        `json:"ready"`           // at the last interval's end
+	Mixed     planner.Replicas        `json:"mixed"`           // intervals in a row in which replicas came, of each pool
+	Wanted    []wanted                `json:"wanted"`          // within StableFor, oldest first
+	Asked     planner.Replicas        `json:"asked"`           // by the last decision
+	Starts    []starting              `json:"starts"`          // replicas that do not serve yet
+	Downs     downs                   `json:"downs"`           // when each pool last went down
+	Watched   int                     `json:"watched"`         // intervals that were decided on
+	Prompts   surprise                `json:"prompts"`         // in tokens/s
 	Answers   surprise                `json:"answers"`
 	Margin    margin                  `json:"margin"`
 }
@@ -157,6 +158,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	p.age(s, &d)
 	p.learnMargin(s, seen)
 	p.mix(s)
+	p.m.note(s)
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
@@ -173,6 +175,7 @@ func (p *Default) unseen(s planner.Situation) {
 	if len(p.m.Wanted) > 0 {
 		p.remember(s, p.m.Asked)
 	}
+	p.m.Idle = 0
 	p.m.Prompts.pass()
 	p.m.Answers.pass()
 }

@@ -284,6 +284,7 @@ func TestNoLoadNeverGrows(t *testing.T) {
 			s.Start = s.Start.Add(time.Duration(i) * s.Length)
 			s.Arrivals, s.Pools[0].KVUsage = planner.Known(0.0), planner.Known(0.0)
 			s.Pools[0].Running, s.Pools[1].Running = planner.Known(0.0), planner.Known(0.0)
+			s.Finished, s.Running, s.Waiting = planner.Known(0.0), planner.Known(0.0), planner.Known(0.0)
 			got := c.Step(s.Observation)
 			if got.Want.Prefill > have.Prefill || got.Want.Decode > have.Decode {
 				t.Errorf("%s: %+v", name, got)

@@ -73,7 +73,7 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 	p.lengths(s)
 	p.m.Prompts.see(rate*p.demand(rate).isl, s.Length)
 	p.m.Answers.see(rate*p.demand(rate).osl, s.Length)
-	if arrivals > 0 || p.m.InSystem.Or(0) > 0 {
+	if arrivals > 0 || p.m.InSystem.Or(1) > 0 { // what is not known may be busy
 		p.m.Idle = 0
 	} else {
 		p.m.Idle += s.Length
@@ -161,20 +161,23 @@ func (p *Default) lengths(s planner.Situation) {
 // some pool starts.
 func (p *Default) backlog(s planner.Situation) queued {
 	within := (s.Length + p.o.Ahead).Seconds()
-	some := slices.ContainsFunc(s.Pools, func(pool planner.PoolObservation) bool { return p.coming(s, pool) })
-	each := func(role planner.Role) float64 {
-		pool, ok := s.Pool(role)
-		switch {
-		case !ok || p.coming(s, pool):
-			return 0
-		case usable(pool.QueueEnd):
-			return pool.QueueEnd.Value * float64(pool.Ready) / within
-		case usable(s.Waiting) && !some:
-			return s.Waiting.Value / within
-		}
-		return 0
-	}
+	each := func(role planner.Role) float64 { return p.waits(s, role).Or(0) / within }
 	return queued{each(engine.RolePrefill), each(engine.RoleDecode), each(engine.RoleAggregated)}
+}
+
+// waits is the requests that wait for a pool.
+func (p *Default) waits(s planner.Situation, role planner.Role) planner.Figure[float64] {
+	pool, ok := s.Pool(role)
+	some := slices.ContainsFunc(s.Pools, func(pool planner.PoolObservation) bool { return p.coming(s, pool) })
+	switch {
+	case !ok || p.coming(s, pool):
+		return planner.Known(0.0)
+	case usable(pool.QueueEnd):
+		return planner.Known(pool.QueueEnd.Value * float64(pool.Ready))
+	case usable(s.Waiting) && (!some || s.Waiting.Value == 0):
+		return planner.Known(s.Waiting.Value)
+	}
+	return planner.Figure[float64]{}
 }
 
 // surprised adds to a demand what it may be more than forecast until the next

@@ -140,6 +140,9 @@ func (w *WVA) analyze(f *draft, s planner.Situation, p planner.Pool, seen planne
 		return // its loop skips a model without metrics
 	}
 	to, rule, why := w.tokens(v)
+	if !knowsLengths(s) && to < v.have {
+		to, rule, why = v.have, "hold", why+": ISL or OSL is missing"
+	}
 	most := mostReplicas
 	if p.Max > 0 {
 		most = p.Max

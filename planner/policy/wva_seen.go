@@ -87,6 +87,13 @@ func remembered(all []lengths, s planner.Situation) []lengths {
 	return all
 }
 
+// knowsLengths reports whether an interval in which requests ended tells their lengths.
+func knowsLengths(s planner.Situation) bool {
+	_, isl := number(s.ISL.Mean)
+	_, osl := number(s.OSL.Mean)
+	return isl && osl || s.Finished.Or(1) == 0
+}
+
 const maxLength = 1e9 // tokens of a request; more is a mistake
 
 // meanLengths are 0 where no request ended: it estimates nothing by them then.

@@ -27,8 +27,8 @@ type PlannerOptions struct {
 // ErrPending is when the last decision was not carried out yet.
 var ErrPending = errors.New("the last decision is not acknowledged")
 
-// ErrVanished is when a decision that this planner has written or read is not in etcd
-// any more. It stays unknown until its keys are back.
+// ErrVanished is when a decision that this planner has written or read, or that was
+// acknowledged, is not in etcd any more. It stays unknown until its keys are back.
 var ErrVanished = errors.New("the last decision is not in etcd any more")
 
 // Planner is the side that decides: it implements planner.Target.
@@ -64,8 +64,12 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 	return &Planner{store: s, aggregated: o.Aggregated, maxWait: o.MaxWait, log: o.Log, scaled: Decision{ID: None}}, nil
 }
 
-// known fails with ErrVanished where r lacks what this planner knows to have been there.
+// known fails with ErrVanished where r lacks what this planner knows to have been there:
+// it saw it, or somebody has acknowledged it.
 func (p *Planner) known(r record) error {
+	if r.id == 0 && r.Scaled != None {
+		return fmt.Errorf("reading %s from etcd: %w: decision %d was acknowledged; hint: put the keys back, or remove %s too to begin anew", p.prefix, ErrVanished, r.Scaled, keyScaled)
+	}
 	if p.seen == nil || !p.seen.vanished(r) {
 		return nil
 	}

@@ -175,6 +175,7 @@ func TestLawsOfNext(t *testing.T) {
 // A decision that was there and is not there any more is not known; one that was never
 // made, or was made again, is no loss.
 func TestDecisionThatVanished(t *testing.T) {
+	none := record{Status: Status{Decision{None, None, None}, None}}
 	whole := record{Status: Status{Decision{4, 2, 3}, 3}, prefill: 9, decode: 9, id: 9, scaled: 10}
 	without := func(change func(*record)) record {
 		r := whole
@@ -185,13 +186,13 @@ func TestDecisionThatVanished(t *testing.T) {
 		was, now record
 		want     bool
 	}{
-		"nothing yet":            {record{}, record{}, false},
-		"the first":              {record{}, whole, false},
+		"nothing yet":            {none, none, false},
+		"the first":              {none, whole, false},
 		"the same":               {whole, whole, false},
 		"a later one":            {whole, without(func(r *record) { r.prefill, r.id = 12, 12 }), false},
 		"restored from a backup": {whole, without(func(r *record) { r.prefill, r.decode, r.id = 2, 2, 2 }), false},
 		"the acknowledgement":    {whole, without(func(r *record) { r.scaled = 0 }), false},
-		"all keys":               {whole, record{}, true},
+		"all keys":               {whole, none, true},
 		"prefill":                {whole, without(func(r *record) { r.prefill = 0 }), true},
 		"decode":                 {whole, without(func(r *record) { r.decode = 0 }), true},
 		"the ID":                 {whole, without(func(r *record) { r.id = 0 }), true},
@@ -202,6 +203,18 @@ func TestDecisionThatVanished(t *testing.T) {
 		p := Planner{seen: &c.was}
 		if err := p.known(c.now); errors.Is(err, ErrVanished) != c.want {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	// A planner that has just begun, without a state file, has seen nothing.
+	acknowledged, unreadable := none, none
+	acknowledged.Scaled, acknowledged.scaled = 3, 10
+	unreadable.scaled, unreadable.unreadable = 10, "it is no number"
+	for _, c := range []struct {
+		now  record
+		want bool
+	}{{none, false}, {whole, false}, {acknowledged, true}, {unreadable, false}} {
+		if err := (&Planner{}).known(c.now); errors.Is(err, ErrVanished) != c.want {
+			t.Errorf("at its first look at %+v: error %v", c.now, err)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"plimsoll/testdata/integration/program"
 )
 
-// Prometheus is away twenty times, stopped and continued or killed and started again over
-// its data, while a steady load comes: nothing scales down, and no rate that is taken for
+// Prometheus, which scrapes every 10 s, is away twenty times, stopped and continued or
+// killed and started again over its data, while a steady load comes: nothing scales down, and no rate that is taken for
 // known is too low. (35 requests/s were seen as 4.154, and two prefill engines became one. The rate here is far from one that fewer would serve.)
 func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 		sites[p].set(steady(rate), figures)
 		addresses = append(addresses, sites[p].address)
 	}
-	scraper := newScraper(t, 200*time.Millisecond, addresses...)
+	scraper := newScraper(t, 10*time.Second, addresses...)
 	planners, enough := map[string]*served{}, map[string]pair{}
 	for _, p := range policies {
 		s := plan(t, p, "--environment", "virtual", "--etcd-endpoints", on.Endpoints[0], "--prometheus-endpoint", scraper.url, "--policy", p)
@@ -43,15 +43,18 @@ func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 		planners[p] = s
 	}
 	for _, p := range policies {
-		enough[p] = planners[p].wants(40*time.Second, "enough for the load", busy)
+		enough[p] = planners[p].wants(2*time.Minute, "enough for the load", busy)
 		planners[p].decisions(1)
 	}
 
 	begin := time.Now()
 	r := rand.New(rand.NewPCG(20, 11))
 	for i := range times {
-		time.Sleep(time.Second + time.Duration(r.Int64N(int64(2*time.Second))))
-		away := 300*time.Millisecond + time.Duration(r.Int64N(int64(3*time.Second)))
+		time.Sleep(2*time.Second + time.Duration(r.Int64N(int64(6*time.Second))))
+		away := time.Second + time.Duration(r.Int64N(int64(12*time.Second)))
+		if i%5 == 4 { // longer than figures may be old
+			away += 24 * time.Second
+		}
 		if i%4 == 3 {
 			scraper.Kill()
 			time.Sleep(away)
@@ -62,7 +65,7 @@ func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 		time.Sleep(away)
 		scraper.Signal(syscall.SIGCONT)
 	}
-	time.Sleep(5 * time.Second)
+	time.Sleep(15 * time.Second)
 
 	for _, p := range policies {
 		known, missing := 0, 0
@@ -78,9 +81,7 @@ func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 				continue
 			}
 			known++
-			// A scrape that a busy machine answers late moves a rate over two seconds by some
-			// percent: the property in planner/observe, in virtual time, asks for 0.9.
-			if seen := *e.Observation.Arrivals / e.Observation.Length.Seconds(); seen < 0.85*rate {
+			if seen := *e.Observation.Arrivals / e.Observation.Length.Seconds(); seen < 0.9*rate {
 				t.Errorf("%s: %.4g requests/s are seen of %v: %q", p, seen, rate, e.Observation.Problems)
 			}
 		}
