@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"plimsoll/engine"
+	"plimsoll/planner/statefile"
 )
 
 // maxDocument bounds a state file: ten thousand workers stay below it.
@@ -107,7 +106,7 @@ func (d *document) write(path string) error {
 		return tighten(path)
 	}
 	dir := filepath.Dir(path)
-	if err := replace(path, text); err != nil {
+	if err := statefile.Replace(path, text); err != nil {
 		return fmt.Errorf("writing %s: %w", path, stateDirError(err))
 	}
 	d.text = text
@@ -116,19 +115,6 @@ func (d *document) write(path string) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return errors.Join(folder.Sync(), folder.Close()) // so that the new name survives a power failure
-}
-
-// replace makes text the file at path. renameio.WriteFile would keep the mode that
-// the file had.
-func replace(path string, text []byte) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(privateFile))
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Cleanup())
-	}
-	return f.CloseAtomicallyReplace()
 }
 
 // base is the first entry of a pool, made where there is none.
