@@ -31,18 +31,23 @@ type document struct {
 	text    []byte // as it was read; nil where there was no file
 }
 
+func newDocument() *document { return &document{top: object{}, entries: map[string]*entry{}} }
+
+// errDamaged is wrapped where a file is no state file.
+var errDamaged = errors.New("is damaged")
+
 // readDocument reads a state file; where there is none, it is empty.
 func readDocument(path string) (*document, error) {
 	text, err := readAll(path, maxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &document{top: object{}, entries: map[string]*entry{}}, nil
+		return newDocument(), nil
 	}
 	if err != nil {
 		return nil, stateDirError(err)
 	}
 	d, err := parseDocument(text)
 	if err != nil {
-		return nil, fmt.Errorf("state file %s: %w: it is left as it is; mend it, or move it away where no worker runs any more", path, err)
+		return nil, fmt.Errorf("the state file %s %w: %w", path, errDamaged, err)
 	}
 	return d, nil
 }
