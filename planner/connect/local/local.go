@@ -106,6 +106,9 @@ func (t *Target) Scale(ctx context.Context, want planner.Replicas, reason string
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := ctx.Err(); err != nil { // while it waited its caller may have been told to end
+		return fmt.Errorf("scaling local workers: %w", err)
+	}
 	if err := t.own(); err != nil {
 		return fmt.Errorf("scaling local workers: %w", err)
 	}
