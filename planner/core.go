@@ -38,6 +38,7 @@ type Core struct {
 	asking *Replicas // by one that was begun, and may have been carried out
 	drift  drift
 	record *Replicas // what the target's record said when it was last seen
+	forgot bool      // there was such a record, and this planner lost it
 }
 
 // New makes a core; the error names what is wrong with the options.
@@ -124,6 +125,10 @@ func (c *Core) Asking(r Replicas) { c.asking = &r }
 // only, or a target that failed) nobody is blamed for replicas that stay.
 func (c *Core) Asked(r Replicas) { c.asked, c.asking, c.record = &r, nil, &r }
 
+// Forgot tells the core that what it had saved is lost: its last decision is not known.
+// Until the target's own record is seen, a pool without one holds.
+func (c *Core) Forgot() { c.forgot = true }
+
 // edited reports whether somebody else changed the replicas.
 func (c *Core) edited(d Deployment, have Replicas) bool {
 	if c.asking != nil && have == *c.asking {
@@ -174,6 +179,9 @@ func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string
 		case seen.NoRecord && c.record != nil:
 			n = c.record.Of(p.Role)
 			absent = append(absent, fmt.Sprintf("the %s pool: the target has no decision any more, the last one was %s (put it back, or remove the planner's state file to begin anew)", p.Role, engine.Count(n, "replica")))
+		case seen.NoRecord && c.forgot:
+			absent = append(absent, fmt.Sprintf("the %s pool: neither the target nor the planner knows the last decision any more (put it back, or remove the planner's state file to begin anew)", p.Role))
+			n = max(0, n)
 		case n < 0: // a target that was never asked: what it runs
 			n = seen.Ready + seen.Starting
 		}
@@ -210,6 +218,7 @@ type saved struct {
 	Asked  *Replicas       `json:"asked,omitempty"`
 	Asking *Replicas       `json:"asking,omitempty"`
 	Record *Replicas       `json:"record,omitempty"`
+	Forgot bool            `json:"forgot,omitempty"`
 	Drift  drift           `json:"drift"`
 	Policy json.RawMessage `json:"policy"`
 }
@@ -220,7 +229,7 @@ func (c *Core) Save() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("saving the policy's state: %w", err)
 	}
-	return json.Marshal(saved{c.asked, c.asking, c.record, c.drift, p})
+	return json.Marshal(saved{c.asked, c.asking, c.record, c.forgot, c.drift, p})
 }
 
 // ErrPolicyState is wrapped by Restore where the core's own state is well and its
@@ -252,6 +261,6 @@ func (c *Core) restoreRecord(b json.RawMessage) (s saved, err error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return s, fmt.Errorf("the saved state is not the planner's: %w", err)
 	}
-	c.record = cmp.Or(s.Record, s.Asked) // an older file has no record
+	c.record, c.forgot = cmp.Or(s.Record, s.Asked), s.Forgot // an older file has no record
 	return s, nil
 }

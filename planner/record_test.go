@@ -50,3 +50,30 @@ func TestLostRecordHoldsWithoutADecision(t *testing.T) {
 type refusing struct{ Policy }
 
 func (refusing) Restore(json.RawMessage) error { return errors.New("of another policy") }
+
+// A planner that lost its own memory holds too where the target has no record, also after
+// a restart, until somebody puts a record back.
+func TestForgottenDecisionHolds(t *testing.T) {
+	none, want := seen(Replicas{}), Replicas{Prefill: 1, Decode: 1}
+	for i := range none.Pools {
+		none.Pools[i].Want, none.Pools[i].NoRecord = -1, true
+	}
+	first := core(t, deployment(100), &scripted{want: want})
+	first.Forgot()
+	saved, err := first.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := core(t, deployment(100), &scripted{want: want})
+	if err := again.Restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []Decision{first.Bound(none, Unshared()), first.Step(none), again.Bound(none, Unshared()), again.Step(none)} {
+		if d.Act || len(d.Missing) != 2 {
+			t.Errorf("without any record: %+v", d)
+		}
+	}
+	if d := again.Step(seen(Replicas{Prefill: 4, Decode: 2})); !d.Act || d.Want != want {
+		t.Errorf("with a record: %+v", d)
+	}
+}

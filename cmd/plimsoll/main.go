@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -38,18 +39,38 @@ func (f sharedFlag) Apply(set *flag.FlagSet) error {
 	return own.Apply(set)
 }
 
-// interruptible is a context that the first Ctrl-C or TERM cancels; the second
-// quits at once. It does not leave that to the default handling, which is to do
-// nothing where a script started the program in the background.
+// interruptible is a context that the first Ctrl-C or TERM cancels; a later one ends the
+// program with all its engines. It does not leave that to the default handling, which is
+// to do nothing where a script started the program in the background.
 func interruptible() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-signals
-		cancel()
-		<-signals
+	go heed(signals, cancel, func() {
+		within, stop := context.WithTimeout(context.Background(), killPatience)
+		defer stop()
+		process.KillAll(within)
 		os.Exit(exitInterrupted)
-	}()
+	})
 	return ctx
+}
+
+const (
+	// oneSignal is how long after a signal another is the same one: GNU timeout sends two.
+	oneSignal = time.Second
+	// killPatience is how long engines may take to go once they were killed.
+	killPatience = 15 * time.Second
+)
+
+// heed stops at the first signal and quits at one that comes a second or more later.
+func heed(signals <-chan os.Signal, stop, quit func()) {
+	<-signals
+	first := time.Now()
+	stop()
+	for range signals {
+		if time.Since(first) >= oneSignal {
+			quit()
+			return
+		}
+	}
 }

@@ -184,19 +184,17 @@ func runAndStop(ctx context.Context, t *local.Target) error {
 		return err
 	case <-ctx.Done():
 	}
-	if err := t.Scale(tending, planner.Replicas{}, "the planner ends"); err != nil {
-		return fmt.Errorf("stopping the workers: %w", err)
-	}
-	for {
-		s, err := t.State(tending)
-		if err != nil {
+	for { // what fails now may work later; another signal ends the program
+		err := t.Scale(tending, planner.Replicas{}, "the planner ends")
+		if errors.Is(err, local.ErrOwned) {
 			return fmt.Errorf("stopping the workers: %w", err)
 		}
+		s, unseen := t.State(tending)
 		left := 0
 		for _, p := range s.Pools {
 			left += p.Ready + p.Starting + p.Draining
 		}
-		if left == 0 {
+		if err == nil && unseen == nil && left == 0 {
 			return nil
 		}
 		time.Sleep(200 * time.Millisecond)

@@ -16,6 +16,13 @@ type Handle struct {
 	Boot  string // the boot of the machine that it belongs to
 }
 
+// Mark is the leader of a session and the variable of its environment by which it was
+// found.
+type Mark struct {
+	Handle
+	Value string // of the variable; not empty
+}
+
 // Foreign reports whether port belongs to a process for certain that is none of
 // h's, which wrote to the log at logPath, and says who that is. Where nobody
 // listens, or that cannot be told, it is false.

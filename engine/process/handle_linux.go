@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -36,20 +37,48 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Find looks for a Detached engine that writes to the log at path: the leader of
-// a session whose output goes there. It finds what was started by a program
-// that was killed before it could write down which process that was.
-func Find(path string) (Handle, bool) {
+// Marked are the sessions of this user whose leader was started with the environment
+// variable name, the oldest first. A Detached engine leads such a session; so it is
+// found where nothing was written down of it. The program itself is left out.
+func Marked(name string) []Mark {
 	boot, err := bootID()
 	if err != nil {
-		return Handle{}, false
+		return nil
 	}
+	var out []Mark
 	for _, s := range processes() {
-		if s.session == s.pid && !s.zombie && writesTo(s.pid, path) {
-			return s.handle(boot), true
+		if s.session != s.pid || s.zombie || s.pid == os.Getpid() {
+			continue
+		}
+		if v := environment(s.pid, name); v != "" {
+			out = append(out, Mark{s.handle(boot), v})
 		}
 	}
-	return Handle{}, false
+	slices.SortFunc(out, func(a, b Mark) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
+	return out
+}
+
+// environment is a variable that a process of this user was started with; empty where
+// that cannot be told.
+func environment(pid int, name string) string {
+	path := "/proc/" + strconv.Itoa(pid)
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {
+		return ""
+	}
+	text, err := os.ReadFile(path + "/environ")
+	if err != nil {
+		return ""
+	}
+	for kv := range strings.SplitSeq(string(text), "\x00") {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 // writesTo reports whether one of pid's standard outputs is the file at path.

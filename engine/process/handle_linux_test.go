@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,12 +33,6 @@ func handleOf(t *testing.T, pid int) process.Handle {
 func TestHandleFindsAndEnds(t *testing.T) {
 	p, s := detached(t, "polite")
 	h := handleOf(t, p.PID())
-	if found, ok := process.Find(s.LogPath); !ok || found != h {
-		t.Errorf("Find: %+v %v, want %+v", found, ok, h)
-	}
-	if _, ok := process.Find(s.LogPath + "x"); ok {
-		t.Error("found by a log that is not there")
-	}
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,5 +143,29 @@ func TestHandleOfZombie(t *testing.T) {
 	enginetest.Eventually(t, "its end", func() bool { return !h.Leads() })
 	if err := c.Wait(); err == nil {
 		t.Error("it ended well")
+	}
+}
+
+// A detached engine is found by a variable of its environment; what shares that variable
+// without a session of its own is not.
+func TestMarked(t *testing.T) {
+	const name = "PROCESS_TEST_MARK"
+	s := spec(t, "family")
+	s.Detached, s.Env = true, append(s.Env, name+"=this one")
+	p := start(t, s)
+	t.Cleanup(func() {
+		for _, pid := range pids(t, s, 3) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	family := pids(t, s, 3)
+	var got []process.Handle
+	for _, m := range process.Marked(name) {
+		if m.Value == "this one" && slices.Contains(family, m.PID) {
+			got = append(got, m.Handle)
+		}
+	}
+	if len(got) != 2 || got[0] != handleOf(t, p.PID()) { // its child with a session of its own comes after it
+		t.Errorf("found %+v, want %d first, of %v", got, p.PID(), family)
 	}
 }

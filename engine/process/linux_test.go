@@ -1,6 +1,8 @@
 package process_test
 
 import (
+	"bufio"
+	"errors"
 	"os"
 	"plimsoll/engine/enginetest"
 	"strconv"
@@ -27,6 +29,35 @@ func TestProgramKilled(t *testing.T) {
 				enginetest.Eventually(t, "the end of process "+strconv.Itoa(pid), func() bool { return !alive(pid) })
 			}
 		})
+	}
+}
+
+// When KillAll returns, nothing is left of an engine whose processes ignore TERM, and no
+// other one is started.
+func TestKillAll(t *testing.T) {
+	s := spec(t, "ending")
+	c := enginetest.Command(t, testBinary(t))
+	c.Env = append(os.Environ(), s.Env...)
+	out, err1 := c.StdoutPipe()
+	in, err2 := c.StdinPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(out)
+	if !said.Scan() || !strings.HasPrefix(said.Text(), "started ") {
+		t.Fatalf("it says %q", said.Text())
+	}
+	family := pids(t, s, 3)
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !said.Scan() || said.Text() != "true" {
+		t.Fatalf("it says %q", said.Text())
+	}
+	for _, pid := range family {
+		if alive(pid) {
+			t.Errorf("process %d is left", pid)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -98,6 +99,8 @@ func misbehave(mode string) int {
 		note(os.Getpid())
 	case "program":
 		program()
+	case "ending":
+		ending()
 	default:
 		fmt.Fprintln(os.Stderr, "no such mode:", mode)
 		return 99
@@ -173,6 +176,20 @@ func note(pid int) {
 	}
 	_, _ = fmt.Fprintln(f, pid)
 	_ = f.Close()
+}
+
+// ending is a program that ends its engines when its input ends, says what came of it,
+// and stays.
+func ending() {
+	program()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	waits := make(chan struct{})
+	process.OnKillAll(func(context.Context) { close(waits) })
+	process.OnKillAll(func(context.Context) { panic("it was removed") })()
+	process.KillAll(context.Background())
+	<-waits
+	_, err := process.Start(context.Background(), engine.Spec{Argv: []string{os.Args[0]}, Port: 1, LogPath: os.DevNull})
+	fmt.Println(errors.Is(err, process.ErrEnding))
 }
 
 // program is a program that uses the package and will be killed.

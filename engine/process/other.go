@@ -30,8 +30,8 @@ func HandleOf(int) (Handle, error) {
 	return Handle{}, fmt.Errorf("%w: %s", ErrNoHandles, runtime.GOOS)
 }
 
-// Find finds nothing on this system.
-func Find(string) (Handle, bool) { return Handle{}, false }
+// Marked finds nothing on this system.
+func Marked(string) []Mark { return nil }
 
 // Leads is false on this system, which has no Handle.
 func (h Handle) Leads() bool { return false }

@@ -10,7 +10,7 @@
 // second time as a small supervisor between itself and the engine (see Main),
 // which takes down the engine and all its descendants, whatever session they
 // moved to, when its pipe from the program closes. Elsewhere the engine is
-// merely a process group of its own, which Stop ends.
+// merely a process group of its own, which Stop and KillAll end.
 //
 // Processes that another server starts on the engine's behalf (a container
 // engine, a batch system) are nobody's descendants here and are not seen. If
@@ -95,6 +95,11 @@ func start(ctx context.Context, spec engine.Spec) (*Process, error) {
 	if err := validate(spec); err != nil {
 		return nil, err
 	}
+	done, ok := live.begin()
+	if !ok {
+		return nil, ErrEnding
+	}
+	defer done()
 	path, err := lookPath(spec.Argv[0])
 	if err != nil {
 		return nil, err
@@ -121,7 +126,12 @@ func start(ctx context.Context, spec engine.Spec) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{spec: spec, child: c, logStart: at, done: make(chan struct{})}
+	ends := !spec.Detached && !live.add(p)
 	go p.watch()
+	if ends {
+		p.kill()
+		return nil, ErrEnding
+	}
 	return p, nil
 }
 
@@ -231,7 +241,20 @@ func (p *Process) watch() {
 	default:
 		p.err = &ExitError{Name: p.spec.Name, Code: e.code, Signal: e.signal, Tail: p.Tail(errorLines)}
 	}
+	live.remove(p)
 	close(p.done)
+}
+
+// kill ends the engine without grace.
+func (p *Process) kill() {
+	select {
+	case <-p.done:
+		return
+	default:
+	}
+	p.stopping.Store(true)
+	p.child.kill()
+	<-p.done
 }
 
 // Done is closed when the engine and all its descendants are gone.

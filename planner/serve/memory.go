@@ -10,10 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"plimsoll/engine"
 	"plimsoll/planner"
+	"plimsoll/planner/statefile"
 )
 
 // memory is the state file: what a restart must not lose.
@@ -48,24 +47,11 @@ func (r *Runner) save(end time.Time) {
 		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, st.Paused, core})
 	}
 	if err == nil {
-		err = replace(r.o.StatePath, b)
+		err = statefile.Replace(r.o.StatePath, b)
 	}
 	if err != nil {
 		r.emit(Failed, fmt.Sprintf("writing the state file: %v", err), nil, nil)
 	}
-}
-
-// replace makes b the file at path, which is the user's own then. renameio.WriteFile
-// would keep the mode that the file had.
-func replace(path string, b []byte) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o600))
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(b); err != nil {
-		return errors.Join(err, f.Cleanup())
-	}
-	return f.CloseAtomicallyReplace()
 }
 
 // StateFileError is a state file that cannot be taken up. It is left as it is.
@@ -80,40 +66,64 @@ func (e *StateFileError) Error() string { return fmt.Sprintf("the state file %s 
 // Unwrap is the cause.
 func (e *StateFileError) Unwrap() error { return e.Err }
 
+// errDamaged is wrapped where a state file is none that a planner wrote whole.
+var errDamaged = errors.New("is damaged")
+
 // restore takes back the state file, if there is one. The time since then is
-// made known as intervals without figures.
+// made known as intervals without figures. A damaged file is set aside.
 func (r *Runner) restore() error {
 	if r.o.StatePath == "" {
 		return nil
 	}
 	m, err := readMemory(r.o.StatePath, r.o.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err == nil {
+		err = r.resume(m)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, errDamaged):
+		return r.setAside(err)
+	default:
 		return err
 	}
+}
+
+// resume goes on from what was remembered.
+func (r *Runner) resume(m memory) error {
 	// Whatever becomes of the history: who paused a planner did not mean until its
 	// settings change.
 	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
+	why, err := "", error(nil)
 	if m.Interval != r.o.Interval {
-		r.emit(Warned, fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval), nil, nil)
-		if err := r.o.Core.RestoreRecord(m.Core); err != nil {
-			return &StateFileError{r.o.StatePath, fmt.Errorf("does not fit: %w", err)}
-		}
-		return nil
-	}
-	err = r.recall(m)
-	if errors.Is(err, planner.ErrPolicyState) {
-		r.emit(Warned, fmt.Sprintf("history is left behind: %v", err), nil, nil)
-		return nil
+		why = fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval)
+		err = r.o.Core.RestoreRecord(m.Core)
+	} else if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
+		why, err = fmt.Sprintf("history is left behind: %v", err), nil
+	} else if m.Profile != r.o.Profile {
+		why = "corrections were learned of another profile: they are left behind"
 	}
 	if err != nil {
-		return &StateFileError{r.o.StatePath, fmt.Errorf("does not fit: %w", err)}
+		return &StateFileError{r.o.StatePath, fmt.Errorf("%w: %w", errDamaged, err)}
 	}
-	if m.Profile != r.o.Profile {
-		r.emit(Warned, "corrections were learned of another profile: they are left behind", nil, nil)
+	if why != "" {
+		r.emit(Warned, why, nil, nil)
 	}
+	return nil
+}
+
+// setAside moves a damaged state file out of the way, and goes on without it: a planner
+// that refused would be started again and again, and do nothing. This planner has the
+// file's lock.
+func (r *Runner) setAside(damage error) error {
+	to, err := statefile.SetAside(r.o.StatePath)
+	if err != nil {
+		return &StateFileError{r.o.StatePath, fmt.Errorf("%w, and cannot be moved aside: %w", errDamaged, err)}
+	}
+	r.mu.Lock()
+	r.o.Core.Forgot()
+	r.mu.Unlock()
+	r.emit(Warned, fmt.Sprintf("%v: it is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown; a pause may be, too: the planner goes on from the replicas that it sees", damage, to), nil, nil)
 	return nil
 }
 
@@ -127,7 +137,10 @@ func readMemory(path, name string) (m memory, err error) {
 		return bad("is not to be read: %w", err)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return bad("is damaged: %w", engine.PlainJSON("the file", err))
+		return bad("%w: %w", errDamaged, engine.PlainJSON("the file", err))
+	}
+	if m.Schema > memorySchema {
+		return bad("is of schema %d, and this version reads up to %d: run the version that wrote it", m.Schema, memorySchema)
 	}
 	if m.Schema != memorySchema || m.Name != name {
 		return bad("is of schema %d, deployment %q: want schema %d, %q", m.Schema, m.Name, memorySchema, name)
@@ -136,9 +149,10 @@ func readMemory(path, name string) (m memory, err error) {
 }
 
 // CheckState says whether a deployment could remember in a file, before anything is
-// begun: what is there is its own, and a file can be written beside it.
+// begun: what is there is its own, and a file can be written beside it. A damaged file
+// is no obstacle: Run sets it aside.
 func CheckState(path, name string) error {
-	if _, err := readMemory(path, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readMemory(path, name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".plimsoll-")

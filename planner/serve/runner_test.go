@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -371,17 +372,63 @@ func TestRestart(t *testing.T) {
 			t.Errorf("asked again for %v", g.asked)
 		}
 	})
-	for _, bad := range []string{"", "{", `{"schema":2}`, `{"schema":1,"deployment":"other"}`, `{"schema":1,"deployment":"test","interval_ns":60000000000,"core":7}`} {
+}
+
+// A damaged state file is set aside, with what is unknown after it, and the planner goes
+// on: under a supervisor it would be started again for ever.
+func TestDamagedStateIsSetAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	own := func(rest string) string {
+		return `{"schema":1,"deployment":"test","profile":"","gpu_hours":2,"paused":true` + rest
+	}
+	for i, bad := range []string{"", "\x00\x00", "{", own(`,"interval_ns":6000`), own(`,"interval_ns":60000000000,"core":7}`), own(`,"interval_ns":6000000,"core":7}`), own(`,"end":"yesterday"}`)} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if err := CheckState(path, "test"); err != nil {
+			t.Errorf("%q: %v", bad, err)
+		}
+		to := path + ".damaged"
+		if i > 0 {
+			to += "." + strconv.Itoa(i+1)
+		}
 		synctest.Test(t, func(t *testing.T) {
-			if err := newRig(t, []planner.Replicas{pd(1, 1)}, with).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "state file") {
-				t.Errorf("%q: %v", bad, err)
+			g := newRig(t, []planner.Replicas{pd(4, 2)}, func(o *Options, w *world) { o.StatePath, w.want, w.have = path, pd(4, 2), pd(4, 2) })
+			g.lasts(t, time.Minute+time.Second)
+			if len(g.asked) != 0 || len(g.seen) != 1 || !g.said(Warned, to) || !g.said(Warned, "last decision") {
+				t.Errorf("%q: asked for %v: %+v", bad, g.asked, g.events)
 			}
 		})
-		if b, _ := os.ReadFile(path); string(b) != bad {
-			t.Errorf("a damaged state file is overwritten: %q became %q", bad, b)
+		if b, err := os.ReadFile(to); err != nil || string(b) != bad {
+			t.Errorf("%s holds %q, %v: want %q", to, b, err, bad)
+		}
+		if m, err := readMemory(path, "test"); err != nil || !strings.Contains(string(m.Core), `"forgot":true`) {
+			t.Errorf("afterwards: %+v, %v", m, err)
+		}
+	}
+}
+
+// What is not damaged and not this planner's to use stays as it is.
+func TestStateOfOthersIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	for text, want := range map[string]string{
+		`{"schema":2,"deployment":"test"}`:  "run the version that wrote it",
+		`{"schema":1,"deployment":"other"}`: `deployment "other"`,
+		`{"name":"of something else"}`:      "schema 0",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, _ *world) { o.StatePath = path })
+			for _, err := range []error{CheckState(path, "test"), g.Run(t.Context())} {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v lacks %q", text, err, want)
+				}
+			}
+		})
+		if b, err := os.ReadFile(path); err != nil || string(b) != text {
+			t.Errorf("%s became %q, %v", text, b, err)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package local_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -165,6 +167,87 @@ func TestStalePIDIsNeverSignalled(t *testing.T) {
 	if !slices.Contains(workers(f.dir), unknown) {
 		t.Error("a worker that the file does not know was ended")
 	}
+}
+
+// gone removes the state file, or the whole folder.
+func (f *fixture) gone(whole bool) {
+	f.t.Helper()
+	remove, path := os.Remove, f.opts.Path
+	if whole {
+		remove, path = os.RemoveAll, filepath.Dir(path)
+	}
+	if err := remove(path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A state file that is removed under a planner is written again: its workers serve or
+// drain as before, and no other planner acts.
+func TestFileIsGone(t *testing.T) {
+	for name, whole := range map[string]bool{"the file": false, "its folder": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t)
+			f := newFixture(t, dir, options(dir, "drain"))
+			f.scale(2)
+			f.settled(2)
+			file, ws := filepath.Join(dir, "release"), f.found()
+			answer := hold(t, ws[1].URL, file)
+			f.scale(1)
+			f.until("draining", func(p planner.PoolState) bool { return p.Draining == 1 })
+			f.gone(whole)
+			if p := f.state().Pools[0]; p.Want != 1 || p.Ready != 1 || p.Draining != 1 || len(workers(dir)) != 2 {
+				t.Errorf("%+v, %d processes\n%s", p, len(workers(dir)), f.log())
+			}
+			if other := newFixture(t, dir, f.opts); !errors.Is(other.Scale(t.Context(), planner.Replicas{}, "test"), local.ErrOwned) {
+				t.Error("another planner acts on the file")
+			}
+			finish(t, file, answer)
+			f.settled(1)
+			if now := f.found(); len(now) != 1 || now[0] != ws[0] {
+				t.Errorf("%+v became %+v", ws, now)
+			}
+		})
+	}
+}
+
+// A planner that starts without the state file finds its workers by their mark, with
+// their GPUs, and none of another namespace.
+func TestWorkersAreFoundByTheirMark(t *testing.T) {
+	dir := folder(t)
+	o := options(dir, "serve")
+	o.GPUs = []string{"3", "1"}
+	f := newFixture(t, dir, o)
+	f.scale(2)
+	f.settled(2)
+	elsewhere := options(dir, "serve")
+	elsewhere.Path, elsewhere.GPUs = filepath.Join(dir, "state", "other.json"), []string{"7"}
+	other := newFixture(t, dir, elsewhere)
+	other.scale(1)
+	other.settled(1)
+
+	before := f.found()
+	pids := []int{pidOf(f, first), pidOf(f, second)}
+	gpus := func() string { return fmt.Sprint(f.entries()[first]["resources"], f.entries()[second]["resources"]) }
+	had := gpus()
+	f.restart()
+	f.gone(false)
+	if p := f.state().Pools[0]; p.Starting != 2 || p.Want != -1 {
+		t.Errorf("before it acts it sees %+v", p)
+	}
+	if _, err := os.Stat(f.opts.Path); err == nil {
+		t.Error("a look wrote the file")
+	}
+	f.scale(3)
+	s := f.until("two of three", func(p planner.PoolState) bool { return p.Ready == 2 })
+	if s.Pools[0].Pending != 1 || len(workers(dir)) != 3 {
+		t.Errorf("%+v, %d processes\n%s", s, len(workers(dir)), f.log())
+	}
+	if now := []int{pidOf(f, first), pidOf(f, second)}; !slices.Equal(now, pids) || !slices.Equal(f.found(), before) || gpus() != had {
+		t.Errorf("%v %+v %s became %v %+v %s", pids, before, had, now, f.found(), gpus())
+	}
+	f.scale(0)
+	f.settled(0)
+	other.settled(1)
 }
 
 // Workers of another machine's planner are none of ours.

@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"plimsoll/engine"
+	"plimsoll/planner/statefile"
 )
 
 // maxDocument bounds a state file: ten thousand workers stay below it.
@@ -32,18 +31,23 @@ type document struct {
 	text    []byte // as it was read; nil where there was no file
 }
 
+func newDocument() *document { return &document{top: object{}, entries: map[string]*entry{}} }
+
+// errDamaged is wrapped where a file is no state file.
+var errDamaged = errors.New("is damaged")
+
 // readDocument reads a state file; where there is none, it is empty.
 func readDocument(path string) (*document, error) {
 	text, err := readAll(path, maxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &document{top: object{}, entries: map[string]*entry{}}, nil
+		return newDocument(), nil
 	}
 	if err != nil {
 		return nil, stateDirError(err)
 	}
 	d, err := parseDocument(text)
 	if err != nil {
-		return nil, fmt.Errorf("state file %s: %w: it is left as it is; mend it, or move it away where no worker runs any more", path, err)
+		return nil, fmt.Errorf("the state file %s %w: %w", path, errDamaged, err)
 	}
 	return d, nil
 }
@@ -107,7 +111,7 @@ func (d *document) write(path string) error {
 		return tighten(path)
 	}
 	dir := filepath.Dir(path)
-	if err := replace(path, text); err != nil {
+	if err := statefile.Replace(path, text); err != nil {
 		return fmt.Errorf("writing %s: %w", path, stateDirError(err))
 	}
 	d.text = text
@@ -116,19 +120,6 @@ func (d *document) write(path string) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return errors.Join(folder.Sync(), folder.Close()) // so that the new name survives a power failure
-}
-
-// replace makes text the file at path. renameio.WriteFile would keep the mode that
-// the file had.
-func replace(path string, text []byte) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(privateFile))
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Cleanup())
-	}
-	return f.CloseAtomicallyReplace()
 }
 
 // base is the first entry of a pool, made where there is none.

@@ -93,6 +93,8 @@ func (t *Target) spec(l launch, gpus []string, port int) (engine.Spec, error) {
 	}
 	s, err := l.pool.Template.Spec(l.pool.Config, at)
 	s.Name, s.Detached = l.name, true
+	m := mark{File: t.fileID(), Name: l.name, Role: l.pool.Config.Role, Port: port, Log: s.LogPath, GPUs: gpus}
+	s.Env = append(s.Env, m.environ()...)
 	return s, err
 }
 

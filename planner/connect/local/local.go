@@ -4,14 +4,17 @@
 //
 // It takes Options: the pools with their templates, and the GPUs (or slots) that
 // workers may have; it gives replicas, GPU assignment, and Workers for a
-// frontend. It refuses a state file that it does not understand and leaves it
-// alone, a file that another planner acts on, and more GPUs than there are: a
-// worker without room waits (PoolState.Pending).
+// frontend. It refuses a file that another planner acts on, and more GPUs than there
+// are: a worker without room waits (PoolState.Pending).
 //
 // A worker outlives the program. A later run adopts it by its process number
 // and the instant of its start, which no other process shares, so that nothing
 // is signalled that was not started here, and nothing is started twice, wherever
 // the program was killed: what is about to be done is on disk before it is done.
+//
+// A state file that is gone is written again as it was; a damaged one is set aside
+// first. A run that never wrote it finds the workers by a mark in their environment and
+// adopts them. Neither starts a second worker on the same GPUs.
 //
 // Stopping drops no request. The newest worker is marked as draining first,
 // its lease is revoked, then, after Options.Settle, it gets TERM: at once where
@@ -34,6 +37,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -41,9 +45,11 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/process"
 	"plimsoll/engine/redact"
 	"plimsoll/planner"
+	"plimsoll/planner/statefile"
 )
 
 var _ planner.Target = (*Target)(nil)
@@ -60,6 +66,7 @@ type Target struct {
 
 	mu      sync.Mutex // one turn at a time; guards all below
 	adopted bool       // what earlier runs left was looked at
+	written []byte     // the state file, as this run wrote it last; nil: it did not yet
 	owner   *os.File   // lock that says that this Target acts on the file; nil: it only looks
 	started map[string]*process.Process
 	stuck   map[string]string // by worker: why its stop is not finished
@@ -99,6 +106,9 @@ func (t *Target) Scale(ctx context.Context, want planner.Replicas, reason string
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := ctx.Err(); err != nil { // while it waited its caller may have been told to end
+		return fmt.Errorf("scaling local workers: %w", err)
+	}
 	if err := t.own(); err != nil {
 		return fmt.Errorf("scaling local workers: %w", err)
 	}
@@ -133,13 +143,41 @@ func (t *Target) State(ctx context.Context) (planner.State, error) {
 // look is one turn, or for a Target that does not act the file as it is.
 func (t *Target) look(ctx context.Context) (*document, error) {
 	d, err := readDocument(t.opts.Path)
-	if err != nil {
+	switch {
+	case err == nil && d.text == nil, t.owner != nil && errors.Is(err, errDamaged):
+		d = t.withoutFile()
+	case err != nil:
 		return nil, err
 	}
 	if t.owner == nil {
 		return d, nil
 	}
 	return t.turn(ctx, t.see(ctx, d), nil)
+}
+
+// load reads the state file for a turn, which has its lock. One that is damaged is set
+// aside: a planner that refused it would leave its workers alone for ever.
+func (t *Target) load() (*document, error) {
+	d, err := readDocument(t.opts.Path)
+	switch {
+	case errors.Is(err, errDamaged):
+		to, moved := statefile.SetAside(t.opts.Path)
+		if moved != nil {
+			return nil, errors.Join(err, moved)
+		}
+		t.note("%v: it is now %s; what other programs wrote there is unknown, the GPUs of their workers included", err, to)
+	case err != nil:
+		return nil, err
+	case d.text != nil:
+		return d, nil
+	case t.written != nil:
+		t.note("the state file %s is gone: it is written again", t.opts.Path)
+	}
+	d = t.withoutFile()
+	if n := len(d.entries); t.written == nil && n > 0 {
+		t.note("without a state file, %s found by the mark in their environment", engine.Count(n, "worker"))
+	}
+	return d, nil
 }
 
 // Run brings about what is due every Options.Every until ctx ends, as State does
@@ -178,12 +216,15 @@ func (t *Target) Close() error {
 		return nil
 	}
 	err := t.owner.Close()
-	t.owner, t.adopted = nil, false
+	t.owner, t.adopted, t.written = nil, false, nil
 	return err
 }
 
-// own makes t the one that acts on the file.
+// own makes t the one that acts on the file. A lock whose file is gone keeps nobody out.
 func (t *Target) own() (err error) {
+	if t.owner != nil && !same(t.owner, t.opts.Path+".owner") {
+		_, t.owner = t.owner.Close(), nil
+	}
 	if t.owner == nil {
 		t.owner, err = lockOwner(t.opts.Path)
 	}

@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,35 +87,42 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A file that is refused is refused by every way in, and kept; mended, it is taken.
-func TestCorruptedFile(t *testing.T) {
+// A file that is cut off is set aside; the planner that runs writes it again as it was,
+// and one that starts finds the workers by their mark.
+func TestDamagedFile(t *testing.T) {
 	dir := folder(t)
 	f := newFixture(t, dir, options(dir, "serve"))
-	f.scale(1)
-	f.settled(1)
+	f.scale(2)
+	f.settled(2)
+	before := f.found()
 	whole, err := os.ReadFile(f.opts.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(f.opts.Path, whole[:len(whole)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.State(t.Context()); err == nil || !strings.Contains(err.Error(), "it is left as it is") {
-		t.Errorf("State: %v", err)
-	}
-	if err := f.Scale(t.Context(), planner.Replicas{}, "test"); err == nil || !strings.Contains(err.Error(), "mend it") {
-		t.Errorf("Scale: %v", err)
-	}
-	if after, err := os.ReadFile(f.opts.Path); err != nil || string(after) != string(whole[:len(whole)/2]) || len(workers(dir)) != 1 {
-		t.Errorf("%q, %v, %d workers", after, err, len(workers(dir)))
-	}
-	if err := errors.Join(os.WriteFile(f.opts.Path, whole, 0o600), os.Chmod(f.opts.Path, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	f.settled(1)
-	f.scale(2)
-	if info, err := os.Stat(f.opts.Path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v: want the permissions that it had", info.Mode(), err)
+	torn := whole[:len(whole)/2]
+	for i, aside := range []string{".damaged", ".damaged.2"} {
+		if err := os.WriteFile(f.opts.Path, torn, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			f.restart()
+			if _, err := f.State(t.Context()); err == nil || !strings.Contains(err.Error(), "is damaged") {
+				t.Errorf("one that only looks: %v", err)
+			}
+			f.scale(2)
+		}
+		if s := f.settled(2); s.Pools[0].Want != 2 {
+			t.Errorf("%+v", s)
+		}
+		if now, err := os.ReadFile(f.opts.Path + aside); err != nil || string(now) != string(torn) || !strings.Contains(f.log(), "it is now "+f.opts.Path+aside) {
+			t.Errorf("set aside is %q, %v\n%s", now, err, f.log())
+		}
+		if now := f.found(); !slices.Equal(now, before) || len(workers(dir)) != 2 {
+			t.Errorf("%+v became %+v, %d processes run", before, now, len(workers(dir)))
+		}
+		if info, err := os.Stat(f.opts.Path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
 	}
 }
 

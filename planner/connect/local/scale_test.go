@@ -1,6 +1,8 @@
 package local_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -219,5 +221,19 @@ func TestScaleRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(f.opts.Path); err == nil {
 		t.Error("it left a file")
+	}
+}
+
+// A call whose time is over asks for nothing: the workers may have been told to end.
+func TestScaleAfterItsTime(t *testing.T) {
+	dir := folder(t)
+	f := newFixture(t, dir, options(dir, "serve"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Scale(ctx, planner.Replicas{Decode: 1}, "test"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n := len(workers(dir)); n != 0 {
+		t.Errorf("%d workers were started", n)
 	}
 }

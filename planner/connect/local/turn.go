@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,7 +41,10 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if d, err = readDocument(t.opts.Path); err != nil {
+	if err := t.own(); err != nil {
+		return nil, err
+	}
+	if d, err = t.load(); err != nil {
 		return nil, err
 	}
 	if err := t.checkHost(d); err != nil {
@@ -68,6 +72,7 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 		r.launch(context.WithoutCancel(ctx), launches)
 		err = errors.Join(err, d.write(t.opts.Path))
 	}
+	t.written = d.text
 	return d, err
 }
 
@@ -115,12 +120,15 @@ func (r *turn) found(name string, e *entry) bool {
 	if e.own.PID != 0 {
 		return true
 	}
-	h, ok := process.Find(e.own.Log)
-	if ok {
-		r.note("%s: found as process %d, which was not written down", name, h.PID)
-		e.own.PID, e.own.Start, e.own.Boot = h.PID, h.Start, h.Boot
+	for _, m := range slices.Backward(r.marked()) {
+		if m.Name == name && m.Log == e.own.Log {
+			r.note("%s: found as process %d, which was not written down", name, m.of.PID)
+			e.own.PID, e.own.Start, e.own.Boot = m.of.PID, m.of.Start, m.of.Boot
+			e.own.Port, e.own.URL = m.Port, urlOf(m.Port)
+			return true
+		}
 	}
-	return ok
+	return false
 }
 
 // died reports the end of a worker that nobody asked to.
