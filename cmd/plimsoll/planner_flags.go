@@ -108,7 +108,7 @@ func environmentFlags() []cli.Flag {
 	})
 	return append(flags,
 		&cli.BoolFlag{Name: "drains-on-term", Usage: "local: a worker that gets TERM takes no new request and finishes what it has", Category: "environment"},
-		&cli.BoolFlag{Name: "stop-workers", Usage: "local: on exit stop the workers too, when their requests are finished", Category: "environment"})
+		&cli.BoolFlag{Name: "stop-workers", Usage: "local: on exit stop the workers too, when their requests are finished; a second signal kills them", Category: "environment"})
 }
 
 func runningFlags() []cli.Flag {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -75,7 +73,7 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 	}
 	run := t.Run
 	if p.c.Bool("stop-workers") {
-		run = func(ctx context.Context) error { return runAndStop(ctx, t) }
+		run = t.RunAndStop
 	}
 	u.run, u.close = append(u.run, run), append(u.close, t.Close)
 	return t, nil
@@ -170,35 +168,6 @@ func (p *parser) workerGPUs(slots int) ([]string, error) {
 		return nil, field.WithHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
 	}
 	return ids, nil
-}
-
-// runAndStop tends workers until ctx ends, and then stops them all, which takes
-// as long as their requests.
-func runAndStop(ctx context.Context, t *local.Target) error {
-	tending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- t.Run(tending) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	for { // what fails now may work later; another signal ends the program
-		err := t.Scale(tending, planner.Replicas{}, "the planner ends")
-		if errors.Is(err, local.ErrOwned) {
-			return fmt.Errorf("stopping the workers: %w", err)
-		}
-		s, unseen := t.State(tending)
-		left := 0
-		for _, p := range s.Pools {
-			left += p.Ready + p.Starting + p.Draining
-		}
-		if err == nil && unseen == nil && left == 0 {
-			return nil
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
 }
 
 // engineConfig is one engine of a pool: as profiled, or TP over its GPUs.

@@ -50,6 +50,8 @@ import (
 	"plimsoll/engine/redact"
 	"plimsoll/planner"
 	"plimsoll/planner/statefile"
+
+	"golang.org/x/sys/unix"
 )
 
 var _ planner.Target = (*Target)(nil)
@@ -215,7 +217,8 @@ func (t *Target) Close() error {
 	if t.owner == nil {
 		return nil
 	}
-	err := t.owner.Close()
+	// A process that is being forked has the file open until it runs its program.
+	err := errors.Join(unix.Flock(int(t.owner.Fd()), unix.LOCK_UN), t.owner.Close()) //nolint:gosec // a descriptor
 	t.owner, t.adopted, t.written = nil, false, nil
 	return err
 }
