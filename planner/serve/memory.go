@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +136,9 @@ func readMemory(path, name string) (m memory, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return bad("is not to be read: %w", err)
+	}
+	if begin := bytes.Trim(b, "\x00 \n"); len(begin) > 0 && begin[0] != '{' {
+		return bad("is no state file of a planner")
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return bad("%w: %w", errDamaged, engine.PlainJSON("the file", err))

@@ -415,6 +415,7 @@ func TestStateOfOthersIsRefused(t *testing.T) {
 		`{"schema":2,"deployment":"test"}`:  "run the version that wrote it",
 		`{"schema":1,"deployment":"other"}`: `deployment "other"`,
 		`{"name":"of something else"}`:      "schema 0",
+		"arrival_s,isl,osl\n1,100,10\n":     "is no state file of a planner",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
