@@ -100,5 +100,9 @@ func (f *Failing) after(at string, rs []profile.Request) error {
 	if !f.reached {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of the last %d, %d of them in a row, stopped at %s; the last: %s: %s", ErrOverload, f.failed, f.ended, f.row, at, f.last.Failure, f.last.Error)
+	why := fmt.Sprintf("%d of the last %d", f.failed, f.ended)
+	if f.row >= failingRow {
+		why = fmt.Sprintf("%d in a row", f.row)
+	}
+	return fmt.Errorf("%w: %s, stopped at %s; the last: %s: %s", ErrOverload, why, at, f.last.Failure, f.last.Error)
 }

@@ -46,10 +46,14 @@ func interruptible() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go heed(signals, cancel, func() {
+	go heed(signals, func() {
+		cancel()
+		time.AfterFunc(oneSignal, func() { say(os.Stderr, "note", "stopping; another signal kills all engines at once") })
+	}, func() {
 		within, stop := context.WithTimeout(context.Background(), killPatience)
 		defer stop()
 		process.KillAll(within)
+		say(os.Stderr, "error", "killed by a second signal; what was finished before is kept")
 		os.Exit(exitInterrupted)
 	})
 	return ctx

@@ -66,7 +66,11 @@ func (u *plannerUnit) source(c *cli.Context, out *plannerOutputs) (planner.Sourc
 	}
 	server, err := observe.Dial(observe.Options{URL: endpoint, BearerToken: p.secretFile("prometheus-bearer-token-file"), Timeout: 10 * time.Second})
 	if err != nil {
-		p.fail(field.Errorf("--prometheus-endpoint: %v", err))
+		name := "--prometheus-endpoint"
+		if assumed {
+			name = "$" + prometheusVar
+		}
+		p.fail(field.Errorf("%s: %v", name, err))
 	}
 	selectors := map[planner.Role]map[string]string{}
 	for _, pool := range u.settings.deployment.Pools {

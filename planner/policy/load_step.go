@@ -63,9 +63,9 @@ func (l *Load) disaggregated(f *draft, seen pressure) {
 	}
 	if seen.queue > l.o.QueueUp {
 		if seen.ahead > l.o.QueueUp {
-			f.one("up", engine.RolePrefill, +1, "%s, above %.3g, and %.3g %d intervals on", queue, l.o.QueueUp, seen.ahead, queueAhead)
+			f.one("up", engine.RolePrefill, +1, "%s, above %.3g, and %.3g expected in %d intervals", queue, l.o.QueueUp, seen.ahead, queueAhead)
 		} else {
-			f.step("trend", engine.RolePrefill, f.d.Want.Prefill, "%s, above %.3g, but the queue goes away: %.3g %d intervals on", queue, l.o.QueueUp, seen.ahead, queueAhead)
+			f.step("trend", engine.RolePrefill, f.d.Want.Prefill, "%s, above %.3g, but the queue goes away: %.3g expected in %d intervals", queue, l.o.QueueUp, seen.ahead, queueAhead)
 		}
 	}
 	if seen.kv > l.o.KVUp {
@@ -76,7 +76,7 @@ func (l *Load) disaggregated(f *draft, seen pressure) {
 }
 
 func (l *Load) aggregated(f *draft, seen pressure) {
-	why := fmt.Sprintf("KV use with what waits is %.3g and %.3g requests wait per replica, %.3g %d intervals on", seen.kv, seen.queue, seen.ahead, queueAhead)
+	why := fmt.Sprintf("KV use with what waits is %.3g and %.3g requests wait per replica, %.3g expected in %d intervals", seen.kv, seen.queue, seen.ahead, queueAhead)
 	if seen.kv < l.o.KVDown && seen.queue < l.o.QueueDown {
 		l.shrink(f, engine.RoleAggregated, fmt.Sprintf("%s: below %.3g and %.3g", why, l.o.KVDown, l.o.QueueDown))
 	}
