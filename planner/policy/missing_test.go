@@ -140,7 +140,7 @@ func TestUnknownIsBusy(t *testing.T) {
 		s.TTFT, s.ITL, s.Running = planner.Spread[time.Duration]{}, planner.Spread[time.Duration]{}, planner.Figure[float64]{}
 	})
 	if d := after(p, repeat(30, idle)...); d.Want != pd(1, 1) {
-		t.Errorf("half an hour without arrivals, of which nobody knows what ran: %s", d.Want)
+		t.Errorf("no arrivals for half an hour, and running requests unknown: %s", d.Want)
 	}
 	w := wva(t, WVABehavior())
 	s := halfMinute(one(1), 0, 2, 4, 0.1)

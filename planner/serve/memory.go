@@ -152,9 +152,9 @@ func readMemory(path, name string) (m memory, err error) {
 	return m, nil
 }
 
-// CheckState says whether a deployment could remember in a file, before anything is
-// begun: what is there is its own, and a file can be written beside it. A damaged file
-// is no obstacle: Run sets it aside.
+// CheckState reports, before anything is begun, whether a deployment can keep its memory
+// in a file: the file must be its own, or absent, and its folder writable. A damaged file
+// passes: Run sets it aside.
 func CheckState(path, name string) error {
 	if _, err := readMemory(path, name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errDamaged) {
 		return err
