@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,9 +31,7 @@ func TestMain(m *testing.M) {
 	process.Main()
 	configureCLI()
 	// No GPU of the machine that runs the tests may decide what they see, and
-	// under the race detector no exit needs to sleep for a second. Collecting garbage
-	// less often saves a quarter of the time.
-	debug.SetGCPercent(400)
+	// under the race detector no exit needs to sleep for a second.
 	fixed := map[string]string{"CUDA_VISIBLE_DEVICES": "", "GORACE": "atexit_sleep_ms=0", "GOGC": "400"}
 	if os.Getenv(gpusFromStub) != "" {
 		delete(fixed, "CUDA_VISIBLE_DEVICES")
