@@ -1,12 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,85 +19,44 @@ import (
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "write a profile, or what two differ in, as one HTML page", ArgsUsage: "DIR [DIR]",
+		Name: "report", Usage: "write a profile as one HTML page", ArgsUsage: "DIR",
 		Description: "The page needs no network: charts, picks, warnings and the command that makes the profile again are in one file.\n" +
-			"Its sliders pick again among the points that were measured, by the rule of profile-sla. profile-sla writes it too.\n" +
-			"Of two profiles of one workload (two versions of an engine, two GPUs) it says what is picked, curves over each\n" +
-			"other, and differences with their intervals: where those overlap, no difference is shown.\n\n" +
+			"Its sliders pick again among the points that were measured, by the rule of profile-sla. profile-sla writes it too.\n\n" +
 			"   plimsoll report profiling_results\n" +
-			"   plimsoll report --cost-per-gpu-hour 2.5 --output page.html profiling_results\n" +
-			"   plimsoll report --cost-per-gpu-hour 2.5,4 --output difference.html h100 h200",
+			"   plimsoll report --cost-per-gpu-hour 2.5 --output page.html profiling_results",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: report.html in DIR; of two, difference.html in the second)"},
-			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, of two profiles one for both or two with a comma between, or GPU=USD (default: no money is shown)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: report.html in DIR)"},
+			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, or GPU=USD (default: no money is shown)"},
 		},
 		Action: writeReport,
 	}
 }
 
-// differenceFileName is the page of two profiles.
-const differenceFileName = "difference.html"
-
 func writeReport(c *cli.Context) error {
-	dirs := c.Args().Slice()
-	if len(dirs) == 0 || dirs[0] == "" {
+	dir := c.Args().First()
+	if dir == "" {
 		return field.Errorf("report needs a folder").Hint("plimsoll report profiling_results")
 	}
-	usd, err := reportPrices(c, len(dirs))
+	p := &parser{c: c}
+	usd := p.gpuPrices()
+	if p.err != nil {
+		return p.err
+	}
+	of, err := readProfiled(dir, usd)
 	if err != nil {
 		return err
 	}
-	var sides []profiled
-	for i, dir := range dirs {
-		s, err := readProfiled(dir, usd[i])
-		if err != nil {
-			return err
-		}
-		s.sayImplausible(c)
-		sides = append(sides, s)
-	}
-	page, file := sides[0].page.HTML, filepath.Join(dirs[0], reportFileName)
-	if len(sides) > 1 {
-		both, err := compareProfiles([2]profiled(sides), commandLine(differenceArguments(c)))
-		if err != nil {
-			return err
-		}
-		page, file = both.HTML, filepath.Join(dirs[1], differenceFileName)
-	}
-	html, err := page()
+	of.sayImplausible(c)
+	html, err := of.page.HTML()
 	if err != nil {
 		return err
 	}
-	if o := c.String("output"); o != "" {
-		file = o
-	}
+	file := cmp.Or(c.String("output"), filepath.Join(dir, reportFileName))
 	if err := store.WriteFile(file, html); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", file)
 	return err
-}
-
-// reportPrices are what GPUs cost in each of n folders.
-func reportPrices(c *cli.Context, n int) ([]prices.Given, error) {
-	text := c.String("cost-per-gpu-hour")
-	if p := (&parser{c: c}); text == "" || strings.Contains(text, "=") || !strings.Contains(text, ",") {
-		said := p.gpuPrices()
-		return slices.Repeat([]prices.Given{said}, n), p.err
-	}
-	words := strings.Split(text, ",")
-	if len(words) != n {
-		return nil, field.Errorf("--cost-per-gpu-hour %q: want one number, or one for each of %d folders", text, n)
-	}
-	var out []prices.Given
-	for _, word := range words {
-		said, err := prices.ParseGiven(word, nil)
-		if err != nil {
-			return nil, field.Errorf("--cost-per-gpu-hour %v", err)
-		}
-		out = append(out, said)
-	}
-	return out, nil
 }
 
 // profiled is a profile's folder.
@@ -162,14 +120,13 @@ func loadProfiled(dir string, usd prices.Given) (out profiled, err error) {
 func pageOf(run store.Run, rec store.Recommendation) pages.Profile {
 	p := pages.Profile{
 		Origin: profileOrigin(run, rec), SLA: run.SLA, Rank: rankOf(run), ISL: rec.Workload.ISL, OSL: rec.Workload.OSL,
-		Points: chosenFrom(run), Verified: verifiedLines(rec), Assumptions: rec.Assumptions, Dropped: map[profile.Phase][]string{},
+		Points: chosenFrom(run), Verified: verifiedLines(rec), Assumptions: rec.Assumptions,
 		Ending: endingOf(run, rec), TTFTErrors: ttftErrors(run),
 	}
 	for _, s := range run.Skips {
 		what := s.Label
 		if s.Phase != "" {
 			what += ", " + string(s.Phase)
-			p.Dropped[s.Phase] = append(p.Dropped[s.Phase], s.Label)
 		}
 		p.LeftOut = append(p.LeftOut, pages.Fact{Name: what, Text: firstLine(s.Reason)})
 	}

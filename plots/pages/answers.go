@@ -110,6 +110,13 @@ func around(seen []time.Duration, own time.Duration, n int) []time.Duration {
 	return slices.Compact(out)
 }
 
+// picked is the choice in a phase for its own SLA; ok is false where nothing
+// can be compared there.
+func (p Profile) picked(phase profile.Phase) (ch recommend.Choice, ok bool) {
+	ch, err := p.choose(phase, p.SLA.TTFT, p.SLA.ITL)
+	return ch, err == nil
+}
+
 // choose is recommend's choice for other limits.
 func (p Profile) choose(phase profile.Phase, ttft, itl time.Duration) (recommend.Choice, error) {
 	sla := p.SLA
@@ -120,20 +127,25 @@ func (p Profile) choose(phase profile.Phase, ttft, itl time.Duration) (recommend
 	return recommend.Choose(phase, p.Points, sla, p.Rank, p.OSL)
 }
 
+// answer is what is picked for limits.
+type answer struct {
+	Candidate int  `json:"candidate"` // its place; −1: no point can be compared
+	Feasible  bool `json:"feasible"`  // else it is but the nearest
+}
+
 // answers gives the place of a phase's answer for limits, which it adds to the data
 // where it is new.
 func (p Profile) answers(phase profile.Phase, d *profileData) func(ttft, itl time.Duration) int {
-	own, err := p.choose(phase, p.SLA.TTFT, p.SLA.ITL)
-	at := map[string]int{}
 	return func(ttft, itl time.Duration) int {
 		a := answer{Candidate: -1}
-		if ch, none := p.choose(phase, ttft, itl); none == nil {
-			a = p.answerOf(ch, own, err == nil)
+		if ch, err := p.choose(phase, ttft, itl); err == nil {
+			a.Candidate = slices.IndexFunc(p.Points, func(x profile.Point) bool { return x.ID == ch.Picked.Point.ID })
+			a.Feasible = ch.Feasible
 		}
-		i, known := at[a.key()]
-		if !known {
+		i := slices.Index(d.Answers, a)
+		if i < 0 {
 			i = len(d.Answers)
-			at[a.key()], d.Answers = i, append(d.Answers, a)
+			d.Answers = append(d.Answers, a)
 		}
 		return i
 	}

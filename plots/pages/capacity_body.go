@@ -204,3 +204,18 @@ func (p CapacityPlan) row(picked bool) planRow {
 		of("E2E p99", "s", number(p.EstimatedE2EP99Ms/1e3), p.EstimatedE2EP99Ms),
 	}}
 }
+
+// percent is a share with its sign, to a tenth of a percent.
+func percent(share float64) string {
+	s := apart(fmt.Sprintf("%.1f", 100*share))
+	switch {
+	case strings.Trim(s, "−0.") == "":
+		return "±0.0 %"
+	case share > 0:
+		return "+" + s + " %"
+	}
+	return s + " %"
+}
+
+// whole is a number of tokens.
+func whole(v float64) string { return Figure{Mean: v}.fixed(0) }

@@ -32,8 +32,7 @@ type Profile struct {
 
 	Ending Ending // for its own SLA
 
-	LeftOut     []Fact                     // configurations, and why
-	Dropped     map[profile.Phase][]string // of them, those that a phase was not measured of
+	LeftOut     []Fact // configurations, and why
 	Verified    []string
 	Assumptions []string
 }
@@ -170,6 +169,58 @@ func (p Profile) candidate(x profile.Point) candidateData {
 		c.TTFT, c.ITL = x.Load.TTFT.At(p.SLA.Stat), x.Load.ITLAt(p.SLA)
 	}
 	return c
+}
+
+// quantity is a figure, and where it may be; the zero interval: not known.
+type quantity struct {
+	Value float64
+	In    profile.Interval
+}
+
+// text is the figure with its interval.
+func (q quantity) text() string {
+	switch {
+	case q.Value <= 0:
+		return "–"
+	case q.In.High <= 0:
+		return number(q.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(q.Value), number(q.In.Low), number(q.In.High))
+}
+
+// latencyOf is a point's latency by the SLA's statistic, ms.
+func (p Profile) latencyOf(x profile.Point, name string) quantity {
+	c := p.candidate(x)
+	l, i, off := c.ITL, x.LatencyInterval(p.SLA), x.ModelError
+	if name == "TTFT" {
+		l = c.TTFT
+	}
+	if own, ok := p.TTFTErrors[x.Config.Slug()]; ok && name == "TTFT" && x.Phase == profile.Aggregated {
+		off = own
+	}
+	if x.Phase == profile.Aggregated && !x.ModelError.Known() && x.Load != nil {
+		i = x.Load.TTFT.Interval(p.SLA.Stat)
+		if name == "ITL" {
+			i = x.Load.ITLOf(p.SLA).Interval(p.SLA.Stat)
+		}
+	}
+	if off.Known() {
+		i = off.Around(float64(l))
+	}
+	ms := float64(time.Millisecond)
+	return quantity{profile.Milliseconds(l), profile.Interval{Low: i.Low / ms, High: i.High / ms}}
+}
+
+func throughputOf(x profile.Point) quantity {
+	return quantity{x.ThroughputPerGPU, x.ThroughputInterval()}
+}
+
+// loadOf is a candidate's load in words.
+func loadOf(c candidateData) string {
+	if c.Rate > 0 {
+		return number(c.Rate) + " requests/s"
+	}
+	return number(c.InFlight) + " in flight"
 }
 
 // barred reports whether a chart shows where a point's throughput may be: a model's

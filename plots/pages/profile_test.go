@@ -93,12 +93,6 @@ type answers struct {
 	Answers []struct {
 		Candidate int
 		Feasible  bool
-		Label     string
-		Spans     []struct {
-			Label string
-			Low   float64
-			High  *float64
-		}
 	}
 	Candidates []struct{ ID string }
 }
@@ -154,63 +148,6 @@ func TestAnswers(t *testing.T) {
 	p := profiled(point(profile.Prefill, 8, 0, 0))
 	if d := answersOf(t, p); d.Answers[d.Picks.Prefill[0]].Candidate != -1 || !strings.Contains(unescaped(t, p), "could not be measured") {
 		t.Error("a point without a latency is picked, or nothing says why it is not")
-	}
-}
-
-// Between two loads that a search left far apart nothing is picked that a load which
-// nobody measured might beat: the page has what each configuration may give.
-func TestNotMeasuredInBetween(t *testing.T) {
-	t.Parallel()
-	at := func(tp, load, ms int, throughput float64) profile.Point {
-		x := point(profile.Decode, tp, time.Duration(ms)*time.Millisecond, throughput)
-		x.Asked, x.InFlight, x.MaxKV = load, float64(load), 1_000_000
-		return x
-	}
-	p := profiled(
-		at(1, 1, 10, 100), at(1, 60, 15, 600), at(1, 90, 19, 800), at(1, 100, 21, 820),
-		at(2, 1, 6, 50), at(2, 150, 14, 700), at(2, 200, 19, 780), at(2, 220, 22, 800),
-	)
-	d := answersOf(t, p)
-	for _, c := range []struct {
-		itl  float64 // ms
-		want string
-	}{
-		{20, "TP:1, known"},
-		{19.5, "TP:1, known"},                  // the same points hold
-		{5, "TP:2, known"},                     // none holds: the nearest
-		{7, "TP:2, not known: TP:2 50 to 700"}, // TP:1 holds nothing
-		{12, ", not known: TP:1 100 to 600 TP:2 50 to 700"},
-		{14.5, "TP:2, not known: TP:2 700 to 780"}, // TP:1 has less above than TP:2 here
-		{15.5, ", not known: TP:1 600 to 800 TP:2 700 to 780"},
-		{21.5, "TP:1, not known: TP:1 820 or more"},
-		{23, ", not known: TP:1 820 or more TP:2 800 or more"},
-	} {
-		i := 0
-		for i+1 < len(d.Limits.ITL) && float64(d.Limits.ITL[i+1]) <= c.itl*1e6 {
-			i++
-		}
-		a := d.Answers[d.Picks.Decode[i]]
-		got := a.Label + ", known"
-		if len(a.Spans) > 0 {
-			got = a.Label + ", not known:"
-		}
-		for _, s := range a.Spans {
-			if got += fmt.Sprintf(" %s %v", s.Label, s.Low); s.High == nil {
-				got += " or more"
-			} else {
-				got += fmt.Sprintf(" to %v", *s.High)
-			}
-		}
-		if got != c.want {
-			t.Errorf("ITL %v ms: %q, want %q", c.itl, got, c.want)
-		}
-	}
-	p.Dropped = map[profile.Phase][]string{profile.Decode: {"TP:8"}}
-	d = answersOf(t, p)
-	for i, n := range d.Picks.Decode {
-		if a := d.Answers[n]; d.Limits.ITL[i] < 18*time.Millisecond && a.Label != "" {
-			t.Fatalf("ITL %v: %s is picked, and TP:8 might have been better", d.Limits.ITL[i], a.Label)
-		}
 	}
 }
 

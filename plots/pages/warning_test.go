@@ -13,7 +13,7 @@ import (
 // numbers, and under no other of the same kind.
 func TestWarningsAreFoldedByWhatTheySay(t *testing.T) {
 	t.Parallel()
-	c := compared(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900))
+	c := profiled(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900))
 	for _, w := range [][2]string{
 		{"A", "prefill: TP:8 is within a factor of 2.10"},
 		{"A", "decode: TP:4 is within a factor of 1.80"},

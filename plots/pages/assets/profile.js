@@ -12,7 +12,7 @@ const changed = (now, was) => {
 // gpuSeconds are what a request takes of GPUs at the picks: as profiled at the rates
 // that they are recommended at, else at the load of their points; null where one is
 // not known.
-const gpuSeconds = (picks, rates) => picks.some(p => !p?.feasible || p.spans) ? null
+const gpuSeconds = (picks, rates) => picks.some(p => !p?.feasible) ? null
   : picks.reduce((sum, p) => sum + (rates ? p.c.gpus / rates[p.c.phase].rate : (p.c.phase === "prefill" ? data.isl : data.osl) / p.c.throughput), 0);
 
 // choose is the answer of a phase for limits, given by their places: recommend's,
@@ -47,21 +47,8 @@ const charts = phases.flatMap(phase => (data.aggregated ? ["ttft", "itl"] : [pha
   return { what, phase, chart: series.length ? xy(box, { title: `${phase}: throughput by ${name}`, x: `${name} ${data.stat}, ms`, y: "tokens/s/GPU", log: true, series }) : null };
 }));
 
-// spanText says what a configuration may give.
-const spanText = s => {
-  if (s.low > 0) return s.high === null ? `at least ${number(s.low)}` : s.high > s.low ? `between ${number(s.low)} and ${number(s.high)}` : number(s.low);
-  return s.high === null ? "nothing measured, so any number of" : `at most ${number(s.high)}`;
-};
-
-// unknown is the card of a phase whose best load lies between points: no pick.
-const unknown = (title, phase, a, ms) => el("div", { class: "pick missed", "data-phase": phase, "data-undecided": "true", "data-label": a.label }, title,
-  el("p", { class: "label" }, a.label || "undecided"),
-  a.spans.map(s => el("p", {}, `${s.label}: ${spanText(s)} tokens/s/GPU`)),
-  el("p", {}, el("b", {}, `Not measured in between: run profile-sla with ${promised(ms)}.`)));
-
 const card = (phase, e, was, ms) => {
   const title = el("h3", {}, phase);
-  if (e?.spans) return unknown(title, phase, e, ms);
   if (!e) return el("div", { class: "pick" }, title, el("p", { class: "label" }, "none"), el("p", {}, "no point can be compared"));
   const c = e.c, facts = [];
   if (phase !== "decode") facts.push(latency(c, "ttft"));
@@ -87,7 +74,7 @@ const costCard = (picks, own) => {
   const rates = own && all.every(r => r?.rate > 0), now = own && all.some(r => r?.missed && !(r.rate > 0)) ? null : rates ? gpuSeconds(picks, data.recommended) : closed;
   const box = el("div", { class: "pick cost" }, el("h3", {}, "cost"));
   if (now === null) {
-    box.append(el("p", { class: "label" }, "–"), el("p", {}, picks.some(p => p?.spans) ? "not known where a pick is not" : "not known where a promise is missed"));
+    box.append(el("p", { class: "label" }, "–"), el("p", {}, "not known where a promise is missed"));
     return box;
   }
   box.append(el("p", { class: "label" }, number(Number(now.toPrecision(4))), " ", el("small", {}, "GPU-seconds a request")),
@@ -105,7 +92,7 @@ const show = (ms, at) => {
   document.getElementById("picks").replaceChildren(...cards);
   document.getElementById("otherwise").textContent = asProfiled(ms) ? ""
     : `This profile looked at loads for TTFT ${number(own.ttft)} ms and ITL ${number(own.itl)} ms. One for these promises would look at other loads, and may find better ones: ${promised(ms)}.`;
-  redraw(ms, picks.filter(p => p && !p.spans).map(p => p.c.id));
+  redraw(ms, picks.filter(p => p).map(p => p.c.id));
 };
 
 // redraw moves limits and rings in the charts, once for a frame.

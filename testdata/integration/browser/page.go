@@ -90,21 +90,10 @@ func (b *Browser) Key(name string, code int) {
 func (b *Browser) Screenshot(path string) {
 	b.t.Helper()
 	b.frames()
-	b.file("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, path)
-}
-
-// PDF writes the page as it is printed.
-func (b *Browser) PDF(path string) {
-	b.t.Helper()
-	b.file("Page.printToPDF", map[string]any{"printBackground": true, "preferCSSPageSize": true}, path)
-}
-
-func (b *Browser) file(method string, params any, path string) {
-	b.t.Helper()
 	var out struct {
 		Data []byte `json:"data"`
 	}
-	b.call(method, params, &out)
+	b.call("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, &out)
 	if err := os.WriteFile(path, out.Data, 0o600); err != nil {
 		b.t.Fatal(err)
 	}

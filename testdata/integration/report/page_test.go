@@ -13,7 +13,7 @@ import (
 // pictures is the environment variable that names a folder for screenshots.
 const pictures = "PLIMSOLL_PICTURES"
 
-// looks tries what people look with: a phone, a wide window, light, dark and paper.
+// looks tries what people look with: a phone, a wide window, light and dark.
 // Nothing may be wider than the window, and texts have to stand out.
 func looks(t *testing.T, b *browser.Browser, name string) {
 	dir := os.Getenv(pictures)
@@ -40,11 +40,6 @@ func looks(t *testing.T, b *browser.Browser, name string) {
 		}
 	}
 	b.Media("", "light")
-	paper := filepath.Join(dir, name+".pdf")
-	b.PDF(paper)
-	if text, err := os.ReadFile(paper); err != nil || !strings.HasPrefix(string(text), "%PDF-") {
-		t.Errorf("no paper: %v", err)
-	}
 }
 
 // contrastOf is WCAG 2.2's contrast ratio of an element's text with what is behind it.

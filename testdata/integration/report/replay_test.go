@@ -37,12 +37,12 @@ type replayed struct {
 	} `json:"policies"`
 }
 
-// replay makes a page of three policies and a plan, and reads what is beside it.
+// replay makes a page of three policies, and reads what is beside it.
 func replay(t *testing.T) (page string, all replayed) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "replay")
 	r := program.Run(t.Context(), t, nil, "planner", "replay", "--ttft", "500", "--itl", "50", "--arrival", "sine", "--rate", "20", "--period", "10m", "--isl", "3000", "--osl", "50", "--duration", "20m",
-		"--policy", "static-peak,hpa,default", "--sla-stat", "p99", "--max-gpu-budget", "16", "--seeds", "2", "--oracle", "plan", "--oracle-simulations", "10", "--cost-per-gpu-hour", "2.5",
+		"--policy", "static-peak,hpa,default", "--sla-stat", "p99", "--max-gpu-budget", "16", "--seeds", "2",
 		"--quiet", "--output-dir", dir)
 	if r.Code != 0 {
 		t.Fatalf("%d: %s", r.Code, r.Stderr)
@@ -78,33 +78,7 @@ func TestReplayPage(t *testing.T) {
 			t.Errorf("the first of the most GPU-hours is %q, want %s", got, most.Name)
 		}
 	})
-	t.Run("toggles", func(t *testing.T) {
-		for what, drawn := range map[string]string{"#scatter": "#scatter .point", "details[open] figure": "details[open] figure .chart .line"} {
-			before := count(b, drawn)
-			b.Eval(fmt.Sprintf("document.querySelector(%q).click()", what+" .legend button"), nil)
-			if off := count(b, drawn); off != before-1 || text(b, what+` .legend button[aria-pressed="false"]`) == "" {
-				t.Errorf("%s: %d drawn of %d, want one less and a button that says so", what, off, before)
-			}
-			b.Eval(fmt.Sprintf("document.querySelector(%q).click()", what+" .legend button"), nil)
-			if on := count(b, drawn); on != before {
-				t.Errorf("%s: %d drawn, want %d again", what, on, before)
-			}
-		}
-	})
-	t.Run("marks", func(t *testing.T) {
-		if n := count(b, "#scatter .point"); n != len(all.Policies) {
-			t.Errorf("%d marks, want %d", n, len(all.Policies))
-		}
-		for _, p := range all.Policies {
-			b.Eval(fmt.Sprintf("document.querySelector('#scatter .point[data-policy=%q]').focus()", p.Name), nil)
-			if tip := text(b, "#scatter .tip:not([hidden])"); !strings.HasPrefix(tip, p.Name+": ") || !strings.Contains(tip, "GPU-hours") {
-				t.Errorf("%s is focused, and the tip says %q", p.Name, tip)
-			}
-		}
-		b.Eval("document.activeElement.blur()", nil)
-	})
 	t.Run("values", func(t *testing.T) { values(t, b, all) })
-	t.Run("zooms", func(t *testing.T) { zooms(t, b) })
 	if n := b.Noted(); len(n.Complaints) > 0 || len(n.Requests) != 1 {
 		t.Errorf("complaints %q, requests %q: want none but the page", n.Complaints, n.Requests)
 	}
@@ -163,25 +137,4 @@ func values(t *testing.T, b *browser.Browser, all replayed) {
 		return
 	}
 	t.Errorf("%q is open, which is no policy", name)
-}
-
-// zooms drags over a chart, and shows all again.
-func zooms(t *testing.T, b *browser.Browser) {
-	chart := "details.policy[open] .chart"
-	shown := func() string { return text(b, ".tools .clock") }
-	all := shown()
-	var at struct{ Left, Top, Width, Height float64 }
-	b.Eval(fmt.Sprintf("document.querySelector('%s').scrollIntoView({block: 'center'})", chart), nil)
-	b.Eval(fmt.Sprintf("(({left, top, width, height}) => ({left, top, width, height}))(document.querySelector('%s').getBoundingClientRect())", chart), &at)
-	y := at.Top + at.Height/2
-	b.Mouse("mousePressed", at.Left+at.Width*.4, y)
-	b.Mouse("mouseMoved", at.Left+at.Width*.5, y)
-	b.Mouse("mouseReleased", at.Left+at.Width*.6, y)
-	if shown() == all {
-		t.Errorf("after a drag still %s is shown", all)
-	}
-	b.Eval("document.querySelector('.tools [aria-label=\"Show all times\"]').click()", nil)
-	if shown() != all {
-		t.Errorf("%s is shown, want %s again", shown(), all)
-	}
 }
