@@ -23,8 +23,6 @@ func descendants(int) []int { return nil }
 
 func foreignListener([]int, int) (string, bool) { return "", false }
 
-func listenerOn(int) string { return "" }
-
 // HandleOf refuses: only Linux tells when a process started.
 func HandleOf(int) (Handle, error) {
 	return Handle{}, fmt.Errorf("%w: %s", ErrNoHandles, runtime.GOOS)

@@ -36,9 +36,6 @@ func checkPort(ctx context.Context, port int) error {
 	l, err := listen(ctx, port)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		if who := listenerOn(port); who != "" {
-			return fmt.Errorf("%w: %d is held by %s: stop it, or choose another port", ErrPortInUse, port, who)
-		}
 		return fmt.Errorf("%w: %d: choose another port", ErrPortInUse, port)
 	case err != nil:
 		return fmt.Errorf("checking port %d: %w", port, err)

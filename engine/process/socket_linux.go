@@ -97,16 +97,6 @@ func foreignListener(tree []int, port int) (who string, foreign bool) {
 	return describe(pid, name), true
 }
 
-// listenerOn describes the process that listens on port; empty where that cannot be told.
-func listenerOn(port int) string {
-	if listeners := slices.Collect(sockets(port)); len(listeners) > 0 {
-		if pid, name, found := holder(listeners); found {
-			return describe(pid, name)
-		}
-	}
-	return ""
-}
-
 func holder(sockets []string) (pid int, name string, found bool) {
 	for _, s := range processes() {
 		if !s.zombie && holds(s.pid, sockets) {
