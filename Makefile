@@ -4,9 +4,8 @@
 # guide        the commands of README and tutorial, as written, in real time
 # integration  the same product against real servers that this project did not write
 # full         all of the above and the tests tagged full: before a release
-# bench        one table of the whole product's figures beside those of others, in minutes
-# bench-all    every Go benchmark
-# release      archives for every system in dist/, with checksums and lists of what is in them
+# bench        every Go benchmark, six times, for benchstat
+# release      archives for every system in dist/, with checksums
 # fmt          format everything
 # fit          refit the latency model from its measured rows
 
@@ -19,7 +18,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build gate check guide integration full fmt fit bench bench-all release lint race tidy nocgo
+.PHONY: build gate check guide integration full fmt fit bench release lint race tidy nocgo
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -45,8 +44,6 @@ lint: $(GOLANGCI)
 tidy:
 	go mod tidy -diff
 	go -C testdata/integration mod tidy -diff
-	go -C testdata/integration/simulator mod tidy -diff
-	go -C deploy/sbom mod tidy -diff
 
 # -trimpath, because releases are built so: what is built here is not built again there.
 nocgo:
@@ -65,10 +62,7 @@ fit:
 	go run ./engine/latency/fit
 
 bench:
-	go run ./cmd/bench
-
-bench-all:
-	go test -run '^$$' -bench . -benchmem ./...
+	GOGC=100 go test -run '^$$' -bench . -benchmem -count 6 ./...
 
 release:
 	deploy/release.sh $(VERSION) dist

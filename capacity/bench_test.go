@@ -3,7 +3,7 @@ package capacity
 import (
 	"testing"
 
-	"plimsoll/cmd/bench/cputime"
+	"plimsoll/engine/enginetest/cputime"
 )
 
 func BenchmarkFormulaWithCorrections(b *testing.B) {

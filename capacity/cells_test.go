@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest/cputime"
 	"plimsoll/engine/sim/fleet"
 )
 

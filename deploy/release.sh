@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Builds what is released: an archive for each system, with the program, its manual
-# pages, completions, documentation, licence and those of the libraries in it; for each a CycloneDX
-# list of what it was built from; and checksums of all.
+# pages, completions, documentation, licence and those of the libraries in it; and checksums of all.
 #
 # usage: release.sh VERSION OUT_DIR [FLAVOUR…]
 #
@@ -66,7 +65,6 @@ mkdir "$work/completions"
 for shell in bash zsh fish; do
 	"$work/here" completion "$shell" >"$work/completions/plimsoll.$shell"
 done
-go -C deploy/sbom build -o "$work/sbom" .
 
 for flavour in "${flavours[@]}"; do
 	IFS=_ read -r system architecture static <<<"$flavour"
@@ -78,16 +76,15 @@ for flavour in "${flavours[@]}"; do
 	mkdir "$work/$name"
 	build "$work/$name/plimsoll"
 	licences >"$work/$name/THIRD_PARTY_LICENSES"
-	cp LICENSE CHANGELOG.md "$work/$name"
+	cp LICENSE "$work/$name"
 	# The README, and whatever it and its pages link to.
-	cp -r --parents README.md ARCHITECTURE.md BENCHMARKS.md docs engine/latency/FIT.md deploy/kubernetes "$work/$name"
+	cp -r --parents README.md ARCHITECTURE.md BENCHMARKS.md docs engine/latency/FIT.md "$work/$name"
 	cp -r "$work/man" "$work/completions" deploy/plimsoll-planner.service "$work/$name"
 	# Modes that no umask changes.
 	chmod -R u=rwX,go=rX "$work/$name"
 	tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu -c "$name" | gzip -n -9 >"$out/$name.tar.gz"
-	"$work/sbom" "$work/$name/plimsoll" "$version" >"$out/$name.cdx.json"
 done
 unset GOOS GOARCH CGO_ENABLED
 
-(cd "$out" && sha256sum -- *.tar.gz *.cdx.json >SHA256SUMS)
+(cd "$out" && sha256sum -- *.tar.gz >SHA256SUMS)
 (cd "$out" && ls -l)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"plimsoll/cmd/bench/cputime"
+	"plimsoll/engine/enginetest/cputime"
 )
 
 // heldOut are errors of samples left out, and upstream's of the same samples.

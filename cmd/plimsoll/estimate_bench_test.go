@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/cmd/bench/cputime"
+	"plimsoll/engine/enginetest/cputime"
 	"plimsoll/profile/store"
 )
 

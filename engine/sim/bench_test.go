@@ -3,8 +3,8 @@ package sim
 import (
 	"testing"
 
-	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest/cputime"
 )
 
 // BenchmarkDecodeStep shows that a step costs the same whatever the batch.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
+	"plimsoll/engine/enginetest/cputime"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/interpolation"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll/cmd/bench/cputime"
+	"plimsoll/engine/enginetest/cputime"
 )
 
 func TestParseChunk(t *testing.T) {

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds what the tests start, and prints the folder that it is in.
 #
-# usage: build.sh CACHE_DIR              the servers of a cluster: servers/go.mod and, for etcd, go.mod
-#        build.sh CACHE_DIR simulator    llm-d's vLLM simulator: simulator/go.mod
+# usage: build.sh CACHE_DIR    the servers of a cluster: servers/go.mod and, for etcd, go.mod
 #
 # Once built they are reused until a version changes. They are built one after
 # the other, and by one build.sh at a time: the API server alone takes 2 GB of
@@ -11,7 +10,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=$(realpath -m "$1")
-what=${2:-servers}
 # The product's own flags are not for these.
 export GOFLAGS="" CGO_ENABLED=0
 etcd=go.etcd.io/etcd/server/v3
@@ -39,30 +37,24 @@ build_servers() {
 	done
 }
 
-build_simulator() { build "$here/simulator" . simulator; }
-
 # sources prints all that decides what is built.
 sources() {
-	cat "$here/build.sh" "$here/$what"/go.mod "$here/$what"/go.sum
-	case $what in
-	servers) go -C "$here" list -m "$etcd" ;;
-	simulator) cat "$here"/simulator/*.go ;;
-	*) echo "build.sh: no $what" >&2 && return 2 ;;
-	esac
+	cat "$here/build.sh" "$here"/servers/go.mod "$here"/servers/go.sum
+	go -C "$here" list -m "$etcd"
 }
 
 key=$(sources | sha256sum | cut -c 1-16)
-built=$cache/$what/$key
-mkdir -p "$cache/$what"
-exec 9>"$cache/$what/lock"
+built=$cache/servers/$key
+mkdir -p "$cache/servers"
+exec 9>"$cache/servers/lock"
 flock 9
 
 if [[ ! -d $built ]]; then
-	part=$(mktemp -d "$cache/$what/part.XXXXXX")
+	part=$(mktemp -d "$cache/servers/part.XXXXXX")
 	trap 'rm -rf "$part"' EXIT
-	"build_$what"
+	build_servers
 	# Versions that nobody used for two weeks go.
-	find "$cache/$what" -mindepth 1 -maxdepth 1 -type d -mtime +14 -exec rm -rf {} +
+	find "$cache/servers" -mindepth 1 -maxdepth 1 -type d -mtime +14 -exec rm -rf {} +
 	chmod 755 "$part"
 	mv "$part" "$built"
 fi

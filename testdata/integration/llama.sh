@@ -86,20 +86,6 @@ searches() {
 	return 1
 }
 
-# Both searches with as many points as they have by default: a quarter of an hour.
-contest() {
-	need_server
-	local search
-	for search in adaptive grid; do
-		PATH=$work/bin:$PATH "${first[@]}" timeout 1800 "$bin" "${llamacpp[@]}" --search "$search" \
-			--prefill-interpolation-granularity 16 --decode-interpolation-granularity 6 \
-			--output-dir "$work/contest-$search" -- --poll 0 >"$work/contest-$search.txt"
-		none_left
-		[[ $(suggested "$work/contest-$search.txt") == 4 ]]
-	done
-	"$python" "$here/check_searches.py" "$work/contest-grid" "$work/contest-adaptive" 0.3
-}
-
 # start_llama PORT CONTEXT starts the server with slots of CONTEXT tokens.
 start_llama() {
 	$serve -c $((slots * $2)) --port "$1" -t 1 -tb 1 >>"$work/llama.log" 2>&1 &

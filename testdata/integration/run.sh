@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The product against parts that this project did not write: llama.cpp's server
-# on the CPU, llm-d's vLLM simulator, numpy and scipy as readers of its files,
+# on the CPU, numpy and scipy as readers of its files,
 # Prometheus, and, in the Go tests of this folder's module, etcd and a Kubernetes
 # control plane.
 #
@@ -10,8 +10,7 @@
 # check prints one line, "ok NAME figures" or "FAIL NAME reason"; what could not
 # be had fails by name. Ends with status 1 if anything failed, and then keeps the
 # outputs; KEEP=1 in the environment keeps them anyway, plots and all.
-# ONLY='@(python-packages|simulator*)' runs the checks of such names alone, LONG=1
-# those too that take a quarter of an hour.
+# ONLY='@(python-packages|llama*)' runs the checks of such names alone.
 #
 # What compares latencies of a real engine runs first, alone. Then checks run in three
 # lanes at the same time, each in a folder of its own: those that keep the processors
@@ -194,7 +193,7 @@ numpy_reads() {
 	done
 	"$bin" profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 --output-dir "$work/import" "$upstream" >/dev/null
 	go -C "$here" build -o "$work/answers" ./answers
-	"$python" "$here/check_npz.py" "$repo/testdata/npz" "$work/answers" "$work/launched" "$work/simulated" "$work/profiling_results" \
+	"$python" "$here/check_npz.py" "$repo/testdata/npz" "$work/answers" "$work/launched" "$work/profiling_results" \
 		"$work"/estimate-* "$work/import" >"$work/npz.figures"
 	paste -sd ';' "$work/npz.figures"
 }
@@ -248,9 +247,6 @@ alone() {
 	check llama-searches searches
 	check llama-endpoint endpoint
 	check llama-killed-and-resumed killed
-	if [[ -n ${LONG:-} ]]; then
-		check llama-contest contest
-	fi
 }
 
 # busy checks share what the first ones, and those that ran alone, profile, so they run
@@ -259,7 +255,6 @@ busy() {
 	. "$here/faults.sh"
 	. "$here/llama.sh"
 	check llama-faults llama_faults
-	. "$here/simulator.sh"
 	check first-run first_run
 	check numpy-reads numpy_reads
 	check verified verified

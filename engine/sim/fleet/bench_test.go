@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"plimsoll/cmd/bench/cputime"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/enginetest/cputime"
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim"
 )
