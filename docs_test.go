@@ -195,16 +195,32 @@ func flagsByCommand(t *testing.T) map[string][]string {
 	}
 	out := map[string][]string{}
 	for _, file := range files {
-		command := ""
+		command, several := "", false
 		for line := range strings.Lines(readPage(t, file).text) {
 			if title := strings.TrimSpace(strings.TrimLeft(line, "#")); strings.HasPrefix(line, "#") && strings.HasPrefix(title, "plimsoll ") {
-				command = title
-				out[command] = []string{"--help", "-h"}
+				command, several = title, false
+				out[command] = append(out[command], "--help", "-h")
 			}
-			if row := flagRow.FindStringSubmatch(line); row != nil && command != "" {
-				for word := range strings.FieldsSeq(row[1]) {
-					if name := flagName.FindString(word); name != "" {
-						out[command] = append(out[command], name)
+			several = several || strings.HasPrefix(line, "## Flags of several commands")
+			row := flagRow.FindStringSubmatch(line)
+			if row == nil || command == "" {
+				continue
+			}
+			of := []string{command}
+			if several { // whose commands are in the last column, without the file's first one
+				cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), " |"), " | ")
+				of = nil
+				for name := range strings.SplitSeq(cells[len(cells)-1], ", ") {
+					if name != command {
+						name = command + " " + name
+					}
+					of = append(of, name)
+				}
+			}
+			for word := range strings.FieldsSeq(row[1]) {
+				if name := flagName.FindString(word); name != "" {
+					for _, c := range of {
+						out[c] = append(out[c], name)
 					}
 				}
 			}

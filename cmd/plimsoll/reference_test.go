@@ -21,7 +21,7 @@ const referenceDir = "../../docs/reference"
 // writes it.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	want := map[string]string{}
+	want, all := map[string]string{}, map[string][]help{}
 	var index strings.Builder
 	index.WriteString("# Commands\n\nEach with all its flags, as `--help` has them: made from the program, and held against it by its tests.\n\n")
 	for _, h := range helps(newApp(streams{})) {
@@ -33,7 +33,16 @@ func TestReference(t *testing.T) {
 		if len(words) == 2 {
 			index.WriteString("- [" + h.name + "](" + file + "): " + h.usage + "\n")
 		}
-		want[file] += h.reference(min(len(words)-1, 2))
+		all[file] = append(all[file], h)
+	}
+	for file, hs := range all {
+		shared := sharedFlags(hs)
+		for i, h := range hs {
+			want[file] += h.reference(min(strings.Count(h.name, " "), 2), shared)
+			if i == 0 {
+				want[file] += sharedReference(hs, shared)
+			}
+		}
 	}
 	want["README.md"] = index.String() + "\nThe planner's metrics are in [metrics.md](metrics.md), a profile's files in [files.md](files.md).\n"
 	for name, text := range want {
@@ -41,14 +50,47 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// reference is a section of the reference in docs, its headings so many levels deep.
-func (h help) reference(level int) string {
+// sharedFlags are the flags that several commands have with the same meaning, in
+// order, and those commands.
+func sharedFlags(hs []help) map[helpEntry][]string {
+	of := map[helpEntry][]string{}
+	for _, h := range hs {
+		for _, g := range h.groups {
+			for _, f := range g.flags {
+				of[f] = append(of[f], h.name)
+			}
+		}
+	}
+	maps.DeleteFunc(of, func(f helpEntry, names []string) bool { return len(names) < 2 || strings.HasPrefix(f.name, "--help") })
+	return of
+}
+
+// sharedReference is the table of flags that several commands have.
+func sharedReference(hs []help, shared map[helpEntry][]string) string {
+	if len(shared) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("## Flags of several commands\n\n| flag | meaning | commands |\n|---|---|---|\n")
+	for _, f := range slices.SortedFunc(maps.Keys(shared), func(a, b helpEntry) int { return strings.Compare(a.name+a.text, b.name+b.text) }) {
+		var names []string
+		for _, name := range shared[f] {
+			names = append(names, strings.TrimPrefix(name, hs[0].name+" "))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", cell(f.name), cell(unmarked(f.text)), strings.Join(names, ", "))
+	}
+	return b.String() + "\n"
+}
+
+// reference is a section of the reference in docs, its headings so many levels deep;
+// flags that other commands have too are not in it.
+func (h help) reference(level int, shared map[helpEntry][]string) string {
 	var b strings.Builder
 	heading := strings.Repeat("#", level)
 	fmt.Fprintf(&b, "%s %s\n\n%s.\n\n```\n%s\n```\n\n", heading, h.name, sentence(unmarked(h.usage)), h.synopsis())
 	b.WriteString(h.prose())
 	for _, g := range h.groups {
-		flags := slices.DeleteFunc(slices.Clone(g.flags), func(f helpEntry) bool { return strings.HasPrefix(f.name, "--help") })
+		flags := slices.DeleteFunc(slices.Clone(g.flags), func(f helpEntry) bool { return strings.HasPrefix(f.name, "--help") || shared[f] != nil })
 		if len(flags) == 0 {
 			continue
 		}
@@ -60,6 +102,15 @@ func (h help) reference(level int) string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", cell(f.name), cell(unmarked(f.text)))
 		}
 		b.WriteString("\n")
+	}
+	if n := len(slices.Collect(func(yield func(string) bool) {
+		for _, names := range shared {
+			if slices.Contains(names, h.name) && !yield(h.name) {
+				return
+			}
+		}
+	})); n > 0 {
+		fmt.Fprintf(&b, "Besides, %d [flags of several commands](#flags-of-several-commands).\n\n", n)
 	}
 	return b.String()
 }
