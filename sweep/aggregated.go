@@ -29,7 +29,7 @@ func (r *runner) runAggregated(ctx context.Context) error {
 	for _, cfg := range r.opts.Candidates {
 		trials = append(trials, newTrial(profile.Aggregated, cfg))
 	}
-	if err := r.beside(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, r.aggregatedSweep) }); err != nil {
+	if err := r.each(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, r.aggregatedSweep) }); err != nil {
 		return err
 	}
 	if err := r.choose(); err != nil {
@@ -37,13 +37,13 @@ func (r *runner) runAggregated(ctx context.Context) error {
 	}
 	cfg := r.res.Aggregated.Picked.Point.Config
 	if r.opts.Open.Verify {
-		if err := r.beside(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
+		if err := r.each(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
 			return err
 		}
 	}
 	l := newLayout(cfg)
 	r.layouts = []*layout{l}
-	if err := r.beside(ctx, []*trial{l.decode}, func(ctx context.Context, _ *trial) error { return r.apartSurfaces(ctx, l) }); err != nil {
+	if err := r.each(ctx, []*trial{l.decode}, func(ctx context.Context, _ *trial) error { return r.apartSurfaces(ctx, l) }); err != nil {
 		return err
 	}
 	return r.finish()

@@ -137,7 +137,7 @@ func newApp(s streams) *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			profileCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
+			profileCommand(), copyCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
 		},
 	}
 	for _, c := range app.Commands {

@@ -48,7 +48,7 @@ func TestKustomizeChangesNothing(t *testing.T) {
 		}
 	}
 	text := readFile(t, filepath.Join(root, "example", "kustomization.yaml"))
-	for _, name := range kubeResults() {
+	for _, name := range resultFiles() {
 		if !strings.Contains(text, "#       - "+name) {
 			t.Errorf("example/kustomization.yaml does not name %s", name)
 		}
@@ -62,7 +62,7 @@ func TestProfileConfigMapIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range kubeResults() {
+	for _, name := range resultFiles() {
 		for place, text := range map[string]string{"the help of planner manifest": plannerManifestCommand().Description, "kustomization.yaml": string(example)} {
 			if !strings.Contains(text, name) {
 				t.Errorf("%s does not name %s", place, name)

@@ -163,7 +163,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		"metrics endpoints":       {exitUsage, []string{"planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--metrics-endpoints", "frontend=ftp://me:" + hiddenIn("metrics") + "@h"}, "[redacted]@h"},
 		"left over":               {exitUsage, []string{"gpus", "--token=" + hiddenIn("unknown")}, ""},
 		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--serve", "prometheus-endpoint=http://me:" + hiddenIn("manifest") + "@h:9090", "--serve", "policy=load"}, "a manifest is no place for a credential"},
-		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--job-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--kube-env", "HF_TOKEN=" + hiddenIn("job")}, "hint: --kube-secret-env NAME=SECRET/KEY"},
+		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--plimsoll-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--", "--api-key", hiddenIn("job")}, "hint: --secret-env NAME=SECRET/KEY"},
 		"environment":             {exitUsage, []string{"planner", "serve", "--policy", "load", "--slots", "2", "--state-file", "none", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--env-from", "NOT_THERE"}, `--env-from: the variable "NOT_THERE" of the environment is not set, or empty`},
 	} {
 		p := start(t, env, c.args...)

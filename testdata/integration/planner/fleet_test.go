@@ -103,7 +103,7 @@ func (f *fleet) look(ctx context.Context) (instant, error) {
 		return now, err
 	}
 	now.pods = len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.Spec.NodeName == "" || p.Labels["app.kubernetes.io/instance"] == deployed // a planner takes no GPU
+		return p.Spec.NodeName == ""
 	}))
 	for _, d := range deployments.Items {
 		switch d.Name {
