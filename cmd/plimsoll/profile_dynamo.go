@@ -73,13 +73,14 @@ func setWorker(c *cli.Context, w dynamo.Worker, path string) error {
 }
 
 // dynamoWarnings say what of a deployment is measured otherwise than it is deployed.
-func dynamoWarnings(w dynamo.Worker) []profile.Warning {
+func dynamoWarnings(o profileOptions) []profile.Warning {
 	var ws []profile.Warning
-	if w.Prefill != w.Decode {
-		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's engine has other arguments (%s) than the decode worker's (%s), with which both phases are measured", w.Prefill, w.Decode))
+	w, shown := o.dynamo, func(words []string) string { return strings.Join(o.redacted(words), " ") }
+	if !slices.Equal(w.Prefill, w.Decode) {
+		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's engine has other arguments (%s) than the decode worker's (%s), with which both phases are measured", shown(w.Prefill), shown(w.Decode)))
 	}
 	if len(w.LeftOut) > 0 {
-		ws = append(ws, profile.Warnf("dynamo_left_out", "left out of the worker's arguments, as Dynamo's own or the profile's to decide: %s", strings.Join(w.LeftOut, "; ")))
+		ws = append(ws, profile.Warnf("dynamo_left_out", "left out of the worker's arguments, as Dynamo's own or the profile's to decide: %s", shown(w.LeftOut)))
 	}
 	return ws
 }

@@ -118,7 +118,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if err := d.setServer(o); err != nil {
 		return d, err
 	}
-	d.warnings = append(d.warnings, dynamoWarnings(o.dynamo)...)
+	d.warnings = append(d.warnings, dynamoWarnings(o)...)
 	switch {
 	case d.kind == engine.KindSim:
 		d.provenance = profile.Simulated

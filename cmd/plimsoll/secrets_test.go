@@ -148,6 +148,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		return path
 	}
 	unread := write("profile.yaml", "command: srv {{.Port}} {{.TP}} --api-key "+hiddenIn("config")+"\n", 0o644)
+	graph := write("graph.yaml", "VllmWorker: {model: m, endpoint: 'http://me:"+hiddenIn("graph")+"@h', api-key: "+hiddenIn("graph2")+"}\nPrefillWorker: {model: m, api-key: "+hiddenIn("graph3")+"}\n", 0o644)
 	for name, c := range map[string]struct {
 		code int
 		args []string
@@ -158,6 +159,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		"header":                  {exitUsage, []string{"profile-sla", "--header", hiddenIn("bareheader")}, "--header"},
 		"config":                  {exitDone, []string{"profile-sla", "--config", unread, "--gpu-count", "1", "--dry-run", "--verbose"}, "--api-key [redacted]"},
 		"configured and wrong":    {exitUsage, []string{"profile-sla", "--config", unread, "--gpu-count", "1", "--tp", "x"}, ""},
+		"of Dynamo":               {exitDone, []string{"profile-sla", "--config", graph, "--gpu", "h100-sxm", "--gpu-count", "1", "--dry-run"}, "--endpoint http://me:[redacted]@h"},
 		"after --":                {exitDone, []string{"profile-sla", "--engine", "vllm", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "1", "--dry-run", "--", "--api-key", hiddenIn("extra"), hiddenIn("extra2")}, "--api-key [redacted] [redacted]"},
 		"prometheus":              {exitUsage, []string{"capacity", "review", "--prometheus", "http://me:" + hiddenIn("prometheus") + "@127.0.0.1:1?x=y", "plan.json"}, ""},
 		"metrics endpoints":       {exitUsage, []string{"planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--metrics-endpoints", "frontend=ftp://me:" + hiddenIn("metrics") + "@h"}, "[redacted]@h"},

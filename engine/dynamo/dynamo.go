@@ -31,7 +31,7 @@ type Worker struct {
 	LeftOut []string
 	// Prefill are the arguments for the engine of the prefill worker, where there is one
 	// and they are others; Decode then are this one's.
-	Prefill, Decode string
+	Prefill, Decode []string
 }
 
 // ErrOther is what Read returns of a document that is none of Dynamo's.
@@ -143,6 +143,9 @@ func (m mapping) component(name string) []option {
 	own := m.at(name)
 	var all []option
 	add := func(key string, value any) {
+		if _, nested := value.(yaml.MapSlice); nested || key == "common-configs" { // no flags: ServiceArgs and what to take from Common
+			return
+		}
 		switch text := fmt.Sprint(value); text {
 		case "false", "no", "off", "<nil>": // as PyYAML, which Dynamo has, reads them
 		case "true", "yes", "on":

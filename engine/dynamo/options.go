@@ -58,14 +58,13 @@ func dynamosOwn() []string {
 		"--multimodal-processor", "--multimodal-encode-worker", "--multimodal-worker", "--use-sglang-tokenizer", "--use-vllm-tokenizer",
 		// of graphs
 		"--remote-prefill", "--conditional-disagg", "--max-local-prefill-length", "--max-prefill-queue-size", "--router", "--router-num-threads",
-		"--ServiceArgs", "--common-configs", "--enable-disagg",
+		"--enable-disagg",
 	}
 }
 
 // newWorker sorts the options of a worker.
 func newWorker(kind engine.Kind, all []option) Worker {
 	w := Worker{Kind: kind}
-	var said []string
 	for _, o := range all {
 		name := hyphens(o.name)
 		switch {
@@ -74,10 +73,10 @@ func newWorker(kind engine.Kind, all []option) Worker {
 			continue
 		case strings.HasPrefix(name, "--dyn-"), slices.Contains(dynamosOwn(), name),
 			slices.ContainsFunc(owned(kind), func(f string) bool { return same(f, name) }), name == "--extra-engine-args", name == "--override-engine-args":
-			w.LeftOut = append(w.LeftOut, strings.Join(o.words(), " "))
+			w.LeftOut = append(w.LeftOut, o.words()...)
 			continue
 		}
-		said = append(said, strings.Join(o.words(), " "))
+		w.Decode = append(w.Decode, o.words()...)
 		if w.limit(name, o.value()) {
 			continue
 		}
@@ -86,7 +85,6 @@ func newWorker(kind engine.Kind, all []option) Worker {
 		}
 		w.Args = append(w.Args, o.words()...)
 	}
-	w.Decode = strings.Join(said, " ")
 	return w
 }
 
@@ -115,10 +113,10 @@ func (w *Worker) limit(name, value string) bool {
 
 // beside is w, knowing what its prefill worker says to the engine.
 func (w Worker) beside(kind engine.Kind, prefill []option) Worker {
-	if p := newWorker(kind, prefill); len(prefill) > 0 && p.Decode != w.Decode {
+	if p := newWorker(kind, prefill); len(prefill) > 0 && !slices.Equal(p.Decode, w.Decode) {
 		w.Prefill = p.Decode
 		return w
 	}
-	w.Decode = ""
+	w.Decode = nil
 	return w
 }
