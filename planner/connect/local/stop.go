@@ -83,5 +83,8 @@ func (t *Target) living() []process.Handle {
 	for _, m := range t.marked() {
 		out = append(out, m.of.Members(m.Log)...)
 	}
+	for _, m := range t.marks() {
+		out = append(out, m.of)
+	}
 	return out
 }
