@@ -167,7 +167,7 @@ func (t *Target) load() (*document, error) {
 		if moved != nil {
 			return nil, errors.Join(err, moved)
 		}
-		t.note("%v: it is now %s; what other programs wrote there is unknown, the GPUs of their workers included", err, to)
+		t.note("%v, and is now %s; what other programs wrote there is unknown, the GPUs of their workers included", err, to)
 	case err != nil:
 		return nil, err
 	case d.text != nil:
