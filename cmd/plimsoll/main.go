@@ -35,7 +35,6 @@ type ending struct {
 // with exits with what code gives, unless that was begun before: then it waits.
 func (e *ending) with(code func() int) { e.once.Do(func() { e.exit(code()) }) }
 
-
 // configureCLI sets what urfave/cli keeps in variables of its own.
 func configureCLI() {
 	cli.HelpPrinter = helpPrinter
