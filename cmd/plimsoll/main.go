@@ -14,12 +14,17 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/process"
+	"plimsoll/profile/store"
 )
 
 func main() {
 	process.Main()
 	configureCLI()
-	os.Exit(run(interruptible(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
+	code := run(interruptible(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr})
+	if code == exitInterrupted { // a command that was abandoned may be writing
+		store.Settle()
+	}
+	os.Exit(code)
 }
 
 // configureCLI sets what urfave/cli keeps in variables of its own.
