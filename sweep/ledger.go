@@ -17,7 +17,8 @@ import (
 // gives back is in the order of the trials, whichever of them finished first.
 type ledger struct {
 	now      func() time.Time
-	known    Known // of an earlier run
+	deadline time.Time // zero = none
+	known    Known     // of an earlier run
 	rec      Recorder
 	progress func(Progress)
 
@@ -45,7 +46,7 @@ func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *l
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	l := &ledger{now: o.Now, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
+	l := &ledger{now: o.Now, deadline: o.Deadline, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
 	for k, f := range known.Engines {
 		l.engines[k] = f
 	}
@@ -277,7 +278,7 @@ func (l *ledger) spent() Cost {
 }
 
 // at is where the run stands. Trials that run beside each other share the time
-// that is left.
+// that is left, which the deadline bounds.
 func (l *ledger) at(text string) Progress {
 	running := 0
 	for _, h := range l.hosts {
@@ -287,6 +288,9 @@ func (l *ledger) at(text string) Progress {
 	}
 	p := l.meter.at(text)
 	p.Remaining /= time.Duration(max(running, 1))
+	if !l.deadline.IsZero() {
+		p.Remaining = min(p.Remaining, max(0, l.deadline.Sub(l.now())))
+	}
 	return p
 }
 

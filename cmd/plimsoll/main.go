@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/process"
+	"plimsoll/profile/store"
 )
 
 func main() {
@@ -22,7 +23,12 @@ func main() {
 	configureCLI()
 	end := ending{exit: os.Exit}
 	code := run(interruptible(&end), os.Args, streams{os.Stdin, os.Stdout, os.Stderr})
-	end.with(func() int { return code })
+	end.with(func() int {
+		if code == exitInterrupted { // a command that was abandoned may be writing
+			store.Settle()
+		}
+		return code
+	})
 }
 
 // ending ends the program once: what is killed lets its command return, too, whose exit

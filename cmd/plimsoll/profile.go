@@ -94,6 +94,9 @@ func profileAction(c *cli.Context) error {
 		ctx, stop = untilHangup(ctx)
 		defer stop()
 	}
+	if err := endsItself(ctx); err != nil {
+		return err
+	}
 	return profileRun(ctx, o, dep, so, skips, ui)
 }
 

@@ -62,6 +62,9 @@ func kubeCleanup(c *cli.Context) error {
 	if err != nil {
 		return field.Errorf("%v", err)
 	}
+	if err := endsItself(c.Context); err != nil {
+		return err
+	}
 	runs, err := runsLeft(c, connection, only)
 	if err != nil {
 		return err
