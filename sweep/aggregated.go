@@ -202,7 +202,9 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: 1, Timeout: r.opts.RequestTimeout}, nil)
 		rs := m.Requests
 		m.Requests = nil
-		for _, q := range rs[min(r.opts.PrefillWarmups, max(len(rs)-1, 0)):] {
+		warm := min(r.opts.PrefillWarmups, max(len(rs)-1, 0))
+		s.warmUps = append(s.warmUps, rs[:warm]...)
+		for _, q := range rs[warm:] {
 			q.Due = q.Sent // nobody waits in a closed loop
 			m.Requests = append(m.Requests, q)
 		}

@@ -16,7 +16,8 @@ import (
 // trials were begun.
 type ledger struct {
 	now      func() time.Time
-	known    Known // of an earlier run
+	deadline time.Time // zero = none
+	known    Known     // of an earlier run
 	rec      Recorder
 	progress func(Progress)
 
@@ -43,7 +44,7 @@ func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *l
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	l := &ledger{now: o.Now, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
+	l := &ledger{now: o.Now, deadline: o.Deadline, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
 	for k, f := range known.Engines {
 		l.engines[k] = f
 	}
@@ -80,7 +81,7 @@ func (l *ledger) keep(s *trial, p profile.Point, rs []profile.Request, expected 
 	}
 	s.account.points = append(s.account.points, p)
 	l.meter.done(s.step(p.Stage), expected, p.Elapsed)
-	l.progress(l.meter.at(p.ID))
+	l.progress(l.at(p.ID))
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (l *ledger) launching(s *trial) {
 	}
 	s.begun = l.now()
 	s.cost.Launches++
-	l.progress(l.meter.at("starting " + s.name))
+	l.progress(l.at("starting " + s.name))
 }
 
 // launched books the engine's facts, and refuses those of another engine than an
@@ -177,7 +178,7 @@ func (l *ledger) spend(s *trial, c Cost) {
 
 // show reports what a trial is about to do.
 func (l *ledger) show(text string) {
-	l.progress(l.meter.at(text))
+	l.progress(l.at(text))
 }
 
 // close drops what was still expected of a trial.
@@ -228,6 +229,15 @@ func (l *ledger) spent() Cost {
 		c = c.plus(h.spent(l.now()))
 	}
 	return c.rounded()
+}
+
+// at is where the run stands; the deadline bounds the time that is left.
+func (l *ledger) at(text string) Progress {
+	p := l.meter.at(text)
+	if !l.deadline.IsZero() {
+		p.Remaining = min(p.Remaining, max(0, l.deadline.Sub(l.now())))
+	}
+	return p
 }
 
 // verified keeps what a pick attained under load.

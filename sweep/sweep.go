@@ -76,7 +76,7 @@ type Options struct {
 	// VirtualSurfaces: so do surfaces, also those of an engine in real time.
 	VirtualSurfaces bool
 
-	Deadline time.Time        // no new point that would not fit before it; zero = none
+	Deadline time.Time        // no new point that would not fit before it, and one under way is ended by it; zero = none
 	Now      func() time.Time // the clock
 	// Peak gives the tokens/s/GPU that a configuration's GPUs cannot exceed; nil
 	// or 0 where that is not known.
@@ -139,6 +139,11 @@ type Result struct {
 // Result holds what is known.
 func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) (Result, error) {
 	r := newRunner(o, l, rec, known, progress)
+	if !o.Deadline.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, o.Deadline.Sub(o.Now()), errTimeUp)
+		defer stop()
+	}
 	err := r.run(ctx)
 	if errors.Is(err, errTimeUp) {
 		err = r.outOfTime()

@@ -82,6 +82,9 @@ func profileAction(c *cli.Context) error {
 	if o.dryRun {
 		return ui.plan(o, dep, so, skips)
 	}
+	if err := endsItself(c.Context); err != nil {
+		return err
+	}
 	return profileRun(c.Context, o, dep, so, skips, ui)
 }
 
