@@ -16,7 +16,7 @@ import (
 // pace their answers, programs that a test runs as its children, and what has to be
 // given the time to go wrong.
 var sleepers = []string{
-	"cmd/plimsoll/affine_test.go", "cmd/plimsoll/engines_test.go", "cmd/plimsoll/profile_dynamo_test.go", "cmd/plimsoll/servers_test.go",
+	"cmd/plimsoll/affine_test.go", "cmd/plimsoll/engines_test.go", "cmd/plimsoll/servers_test.go",
 	"engine/process/main_test.go", "engine/simserver/frontend/file_test.go",
 	"planner/connect/kubernetes/lead_test.go", "planner/connect/local/main_test.go",
 	"profile/load/clock_test.go", "profile/load/fake_test.go", "profile/load/faults_test.go", "profile/load/measure_test.go",
@@ -26,7 +26,7 @@ var sleepers = []string{
 
 // starters are the files of the gate that start processes by themselves: programs that
 // a test runs as its children, and the one that asks go for the packages.
-var starters = []string{"architecture_test.go", "cmd/plimsoll/profile_dynamo_test.go", "engine/process/main_test.go"}
+var starters = []string{"architecture_test.go", "engine/process/main_test.go"}
 
 // A test of the gate waits for events, starts processes through enginetest, draws its
 // cases by enginetest's seed, and runs wherever Go does: what else it does belongs into

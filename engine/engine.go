@@ -24,8 +24,6 @@ const (
 	KindSGLang   Kind = "sglang"
 	KindTRTLLM   Kind = "trtllm"
 	KindLlamaCpp Kind = "llamacpp"
-	// KindDynamo is a graph of NVIDIA Dynamo, which starts workers of its own.
-	KindDynamo Kind = "dynamo"
 	// KindCommand is any engine started from an argv template.
 	KindCommand Kind = "command"
 	// KindEndpoint is a server that already runs; nothing is launched.
@@ -133,11 +131,9 @@ func (c Config) GPUs() int { return c.Parallelism.GPUs() }
 
 // Launch is what is particular to one start of an engine, whatever its Config.
 type Launch struct {
-	Host    string   // address to listen on; empty: 127.0.0.1
-	Port    int      // to listen on
+	Port    int      // of 127.0.0.1, to listen on
 	GPUs    []string // device ids; nil: the engine sees what the program sees
 	LogPath string
-	Dir     string
 	Name    string // of the one worker, where there are several; else empty
 }
 
@@ -146,12 +142,10 @@ type Spec struct {
 	Name         string        // short, for messages and the log's name: "decode tp2"
 	Argv         []string      // program and arguments
 	Env          []string      // KEY=value, added to the program's own environment
-	Dir          string        // working directory; empty = the program's own
 	Port         int           // 127.0.0.1 port that the engine will listen on
 	GPUs         []string      // device indices or UUIDs, given as CUDA_VISIBLE_DEVICES; nil leaves it alone
 	Files        []File        // written before it starts, in place of what is there
 	ReadyPath    string        // URL path that answers 2xx when the engine is ready
-	ReadyBody    string        // JSON that is posted there; empty: the path is got
 	ReadyTimeout time.Duration // how long to wait for it
 	Grace        time.Duration // between TERM and KILL
 	LogPath      string        // file that takes stdout and stderr

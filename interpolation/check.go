@@ -25,6 +25,7 @@ const (
 	CodeTTFTNotRising   = "ttft_not_rising" // TTFT falls with ISL somewhere
 	CodeTTFTFlat        = profile.CodeTTFTFlat
 	CodeFLOPS           = profile.CodeFLOPS
+	CodeKVUsage         = profile.CodeKVUsage
 	CodeOneContext      = "one_context_row"     // nothing is known of other contexts (upstream's planner fails on it)
 	CodeUnmeasuredKV    = "unmeasured_kv_range" // loads up to a full KV cache were not measured (upstream fills them in)
 	CodeKVAboveOne      = "kv_usage_above_one"  // more tokens in flight than the capacity: requests waited
@@ -36,6 +37,7 @@ const (
 const (
 	fewPoints     = 4    // a cubic spline through fewer is not determined
 	clash         = 0.05 // relative, of throughput·GPUs·ITL to the requests in flight
+	mostKV        = 2    // KV usage beyond which no queue explains it
 	measuredKV    = 0.80 // top of a row below which "the full cache" is an extrapolation
 	measuredSeqs  = 0.95 // of MaxNumSeqs: the engine cannot be loaded further
 	flatFromISL   = 1000 // tokens; below, TTFT is mostly overhead and may be flat
@@ -167,7 +169,30 @@ func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 	w = append(w, d.unevenWarnings(f)...)
 	w = append(w, d.kvWarnings(s, f)...)
 	w = append(w, d.fallWarnings(s)...)
-	return append(w, sampleWarnings(s, f)...)
+	w = append(w, sampleWarnings(s, f)...)
+	return append(w, overfull(s)...)
+}
+
+// overfull looks for KV usage that no engine has, such as one in percent.
+func overfull(s profile.DecodeSurface) []profile.Warning {
+	var at []string
+	var most float64
+	var worst string
+	for i, p := range s.Samples {
+		share := p.KVUsage * float64(s.MaxKVTokens) / float64(s.KVTokensAt(p.Context))
+		if share <= mostKV {
+			continue
+		}
+		if at = append(at, fmt.Sprintf("row %d", i)); share > most {
+			most, worst = share, fmt.Sprintf("row %d (context %s)", i, tidy(p.Context))
+		}
+	}
+	if at == nil {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf(CodeKVUsage,
+		"KV usage is above %d, at %s: %s uses %.3g times what the cache holds; the figures may be in percent, or the capacity another engine's",
+		mostKV, list(at), worst, most)}
 }
 
 // unevenWarnings looks at what Dynamo's planner makes of the rows: it interpolates between
@@ -201,6 +226,7 @@ func (d *Decode) kvWarnings(s profile.DecodeSurface, f Facts) []profile.Warning 
 		top := r.max() * r.context / float64(s.KVTokensAt(r.context))
 		full := f.MaxNumSeqs > 0 && r.max() >= measuredSeqs*float64(f.MaxNumSeqs)
 		switch {
+		case top > mostKV: // overfull says it
 		case top > 1+clash:
 			over = append(over, fmt.Sprintf("%.2f at context %s", top, tidy(r.context)))
 		case top < measuredKV && !full:

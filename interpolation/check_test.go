@@ -136,6 +136,13 @@ func TestCheckDecodeShortAndFull(t *testing.T) {
 	if w := CheckDecode(over, Facts{GPUs: 1}); !slices.Equal(codes(w), []string{CodeKVAboveOne}) {
 		t.Errorf("warnings %v", w)
 	}
+	percent := profile.DecodeSurface{Samples: slices.Clone(over.Samples), MaxKVTokens: over.MaxKVTokens}
+	for i := range percent.Samples {
+		percent.Samples[i].KVUsage *= 100
+	}
+	if w := CheckDecode(percent, Facts{}); len(profile.Implausible(w)) != 1 || slices.Contains(codes(w), CodeKVAboveOne) || !strings.Contains(profile.Implausible(w)[0].Message, " uses 150 times what the cache holds") {
+		t.Errorf("warnings %v", w)
+	}
 	for i := range over.Samples {
 		over.Samples[i].ThroughputPerGPU *= 1e6
 	}

@@ -18,8 +18,9 @@ type Warning struct {
 // The codes of figures that cannot be right: whoever reads them is told so before
 // anything else.
 const (
-	CodeFLOPS    = "flops_above_peak" // faster than the GPU can compute
-	CodeTTFTFlat = "ttft_flat"        // TTFT hardly grows with ISL: prompts were shorter than said, or reused
+	CodeFLOPS    = "flops_above_peak"  // faster than the GPU can compute
+	CodeTTFTFlat = "ttft_flat"         // TTFT hardly grows with ISL: prompts were shorter than said, or reused
+	CodeKVUsage  = "kv_usage_too_high" // far more tokens in use than the KV cache holds
 )
 
 // Implausible are those of the warnings that say that figures cannot be right.
@@ -28,7 +29,9 @@ func Implausible(ws []Warning) []Warning {
 }
 
 // Implausible reports whether w says that figures cannot be right.
-func (w Warning) Implausible() bool { return w.Code == CodeFLOPS || w.Code == CodeTTFTFlat }
+func (w Warning) Implausible() bool {
+	return slices.Contains([]string{CodeFLOPS, CodeTTFTFlat, CodeKVUsage}, w.Code)
+}
 
 // ImplausibleFirst is ws with Implausible before the others, whose order stays.
 func ImplausibleFirst(ws []Warning) []Warning {

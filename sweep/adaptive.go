@@ -21,10 +21,10 @@ type layout struct {
 
 // newLayout makes the trials of a candidate. Prefix caching stays on for both:
 // prompts of prefill are new to the engine each time. Attention replicas need an
-// engine of another shape for prefill, and a graph of Dynamo has another worker.
+// engine of another shape for prefill.
 func newLayout(cfg engine.Config) *layout {
 	l := &layout{decode: newTrial(profile.Decode, cfg), done: map[profile.Phase]bool{}}
-	if attentionReplicas(cfg) > 1 || cfg.Kind == engine.KindDynamo {
+	if attentionReplicas(cfg) > 1 {
 		l.prefill = newTrial(profile.Prefill, cfg)
 		return l
 	}
@@ -66,7 +66,7 @@ func (r *runner) adaptive(ctx context.Context) error {
 		heads = append(heads, l.decode)
 		byHead[l.decode] = l
 	}
-	if err := r.beside(ctx, heads, func(ctx context.Context, s *trial) error { return r.layout(ctx, byHead[s]) }); err != nil {
+	if err := r.each(ctx, heads, func(ctx context.Context, s *trial) error { return r.layout(ctx, byHead[s]) }); err != nil {
 		return err
 	}
 	if err := r.choose(); err != nil {
@@ -110,9 +110,6 @@ func (r *runner) layout(ctx context.Context, l *layout) (err error) {
 		err = r.end(ctx, l.prefill, profile.StageSweep, err)
 		err = r.end(ctx, l.decode, profile.StageSweep, err)
 	}()
-	if err := r.tooLarge(l.decode); err != nil {
-		return r.book.skip(l.decode, profile.Skip{Label: l.decode.label(), Reason: err.Error()})
-	}
 	later, err := r.prefillOf(ctx, l)
 	if err != nil {
 		return err
@@ -189,14 +186,10 @@ func (r *runner) failedIn(ctx context.Context, l *layout, s *trial, err error) e
 
 // mark says that nothing more is to be known of a layout in a phase.
 func (r *runner) mark(l *layout, phase profile.Phase) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	l.done[phase] = true
 }
 
 func (r *runner) marked(l *layout, phase profile.Phase) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return l.done[phase]
 }
 
@@ -240,9 +233,6 @@ func (r *runner) pass(l *layout, phase profile.Phase) error {
 // settledOn reports whether s is the pick of its phase and will stay it, as far as
 // is known or expected. With a deadline, sweeps come first.
 func (r *runner) settledOn(s *trial) bool {
-	if r.opts.Parallel > 1 {
-		return false
-	}
 	best, ok := r.best(s.phase, r.opts.Rank)
 	if !ok || best.Point.Config.Parallelism != s.cfg.Parallelism {
 		return false
@@ -262,9 +252,7 @@ func (r *runner) settledOn(s *trial) bool {
 
 // surfaceOn measures the surface of a phase at the configuration of s, on its engine.
 func (r *runner) surfaceOn(ctx context.Context, s *trial) error {
-	r.mu.Lock()
 	r.surfaced = append(r.surfaced, s)
-	r.mu.Unlock()
 	at := &trial{phase: s.phase, cfg: s.cfg, host: s.host}
 	r.book.begin(at)
 	err := r.around(ctx, at, r.surfaceOf(at.phase))
@@ -301,7 +289,7 @@ func (r *runner) remaining(ctx context.Context) error {
 		heads = append(heads, at)
 		todo[at] = []*trial{at}
 	}
-	return r.beside(ctx, heads, func(ctx context.Context, head *trial) (err error) {
+	return r.each(ctx, heads, func(ctx context.Context, head *trial) (err error) {
 		defer func() { err = r.end(ctx, head, profile.StageSurface, err) }()
 		for _, at := range todo[head] {
 			r.book.begin(at)
@@ -348,7 +336,7 @@ func (r *runner) proven(ctx context.Context, s *trial) (bool, error) {
 	if err := r.verdict(ctx, s, "warm-up/"+s.key(), err); err != nil {
 		return false, err
 	}
-	if err := r.overload("warm-up", m.Requests); err != nil {
+	if err := r.warmed(s, m.Requests); err != nil {
 		return false, err
 	}
 	s.warm = r.opts.ISL

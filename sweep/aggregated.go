@@ -29,7 +29,7 @@ func (r *runner) runAggregated(ctx context.Context) error {
 	for _, cfg := range r.opts.Candidates {
 		trials = append(trials, newTrial(profile.Aggregated, cfg))
 	}
-	if err := r.beside(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, r.aggregatedSweep) }); err != nil {
+	if err := r.each(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, r.aggregatedSweep) }); err != nil {
 		return err
 	}
 	if err := r.choose(); err != nil {
@@ -37,13 +37,13 @@ func (r *runner) runAggregated(ctx context.Context) error {
 	}
 	cfg := r.res.Aggregated.Picked.Point.Config
 	if r.opts.Open.Verify {
-		if err := r.beside(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
+		if err := r.each(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
 			return err
 		}
 	}
 	l := newLayout(cfg)
 	r.layouts = []*layout{l}
-	if err := r.beside(ctx, []*trial{l.decode}, func(ctx context.Context, _ *trial) error { return r.apartSurfaces(ctx, l) }); err != nil {
+	if err := r.each(ctx, []*trial{l.decode}, func(ctx context.Context, _ *trial) error { return r.apartSurfaces(ctx, l) }); err != nil {
 		return err
 	}
 	return r.finish()
@@ -202,7 +202,9 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: 1, Timeout: r.opts.RequestTimeout}, nil)
 		rs := m.Requests
 		m.Requests = nil
-		for _, q := range rs[min(r.opts.PrefillWarmups, max(len(rs)-1, 0)):] {
+		warm := min(r.opts.PrefillWarmups, max(len(rs)-1, 0))
+		s.warmUps = append(s.warmUps, rs[:warm]...)
+		for _, q := range rs[warm:] {
 			q.Due = q.Sent // nobody waits in a closed loop
 			m.Requests = append(m.Requests, q)
 		}

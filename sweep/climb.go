@@ -144,6 +144,8 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		began := c.r.opts.Now()
 		m, err = c.stairs.Level(ctx, n, tokens)
 		switch {
+		case ctx.Err() != nil: // its streams ended with it, which says nothing of the engine
+			return m, 0, ctx.Err()
 		case errors.Is(err, profile.ErrGrown):
 			if c.grew++; c.grew >= attempts {
 				return m, 0, errors.Join(err, c.close(ctx))
@@ -207,12 +209,13 @@ func (c *climber) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// close ends the stairs, if there are any, also of a run that was stopped.
+// close ends the stairs, if there are any. Where the run was stopped nobody waits until
+// the engine is idle.
 func (c *climber) close(ctx context.Context) error {
 	if c.stairs == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	ctx, cancel := context.WithTimeout(ctx, closing)
 	defer cancel()
 	stairs := c.stairs
 	c.stairs = nil

@@ -35,8 +35,8 @@ func (c Cost) plus(o Cost) Cost {
 	}
 }
 
-// rounded is c with its seconds to the nanosecond, so that they do not tell in
-// which order engines that ran beside each other were added up.
+// rounded is c with its seconds to the nanosecond, so that they do not depend on
+// the order in which engines were added up.
 func (c Cost) rounded() Cost {
 	for _, s := range []*float64{&c.EngineSeconds, &c.LoadingSeconds, &c.GPUSeconds} {
 		*s = math.Round(*s*1e9) / 1e9

@@ -4,30 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
-// crowd is a lab whose engines run beside each other: it counts what runs, and
-// goes wrong where it is told to. Every call to it or to its recorder is an event.
+// crowd is a lab that counts what runs, and goes wrong where it is told to. Every
+// call to it or to its recorder is an event.
 type crowd struct {
 	lab *lab
 
-	mu            sync.Mutex
-	running, used int // engines, their GPUs
-	most, widest  int // of each, at any time
-	stops         map[int]int
-	launched      int
-	events        int
-	fault         string // what happens at event number at
-	at            int
-	cancel        context.CancelFunc
-	notes         notes
+	running  int // engines
+	most     int // of them, at any time
+	stops    map[int]int
+	launched int
+	events   int
+	fault    string // what happens at event number at
+	at       int
+	cancel   context.CancelFunc
+	notes    notes
 }
 
 func newCrowd(laws map[string]law) *crowd {
@@ -36,8 +32,7 @@ func newCrowd(laws map[string]law) *crowd {
 
 var errInjected = errors.New("injected")
 
-// event reports whether the fault strikes here. It is called with mu held, and
-// lets the others go first now and then.
+// event reports whether the fault strikes here.
 func (c *crowd) event(kinds ...string) error {
 	c.events++
 	if c.events-1 < c.at || c.at < 0 || !slices.Contains(kinds, c.fault) {
@@ -54,9 +49,6 @@ func (c *crowd) event(kinds ...string) error {
 }
 
 func (c *crowd) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
-	runtime.Gosched()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err := c.event("launch", "cancel"); err != nil {
 		return nil, err
 	}
@@ -64,21 +56,16 @@ func (c *crowd) Launch(ctx context.Context, cfg engine.Config) (*Instance, error
 	if err != nil {
 		return nil, err
 	}
-	id, gpus := c.launched, cfg.GPUs()
+	id := c.launched
 	c.launched++
-	c.running, c.used = c.running+1, c.used+gpus
-	c.most, c.widest = max(c.most, c.running), max(c.widest, c.used)
+	c.running++
+	c.most = max(c.most, c.running)
 	inner, died := in.Measurer, in.Died
 	var dead error
 	in.Died = func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		return errors.Join(dead, died())
 	}
 	in.Measurer = measureFunc(func(ctx context.Context, w profile.Workload) (Measurement, error) {
-		runtime.Gosched()
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		if err := c.event("die", "always die", "cancel", "overload"); err != nil {
 			if c.fault == "overload" {
 				return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, err)
@@ -89,17 +76,13 @@ func (c *crowd) Launch(ctx context.Context, cfg engine.Config) (*Instance, error
 	})
 	if climb := in.Climb; climb != nil {
 		in.Climb = func(ctx context.Context, w profile.Workload) (Stairs, error) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
 			s, err := climb(ctx, w)
 			return watched{s, c, &dead}, err
 		}
 	}
 	in.Stop = func(context.Context) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		c.stops[id]++
-		c.running, c.used = c.running-1, c.used-gpus
+		c.running--
 		return c.event("stop", "cancel")
 	}
 	return in, nil
@@ -113,9 +96,6 @@ type watched struct {
 }
 
 func (s watched) Level(ctx context.Context, n, tokens int) (Measurement, error) {
-	runtime.Gosched()
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
 	if err := s.c.event("die", "always die", "cancel", "overload"); err != nil {
 		if s.c.fault == "overload" {
 			return Measurement{}, fmt.Errorf("%w: %w", ErrOverload, err)
@@ -132,38 +112,27 @@ func (f measureFunc) Measure(ctx context.Context, w profile.Workload) (Measureme
 }
 
 func (c *crowd) Point(p profile.Point, rs []profile.Request, spent Cost) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return errors.Join(c.event("record", "cancel"), c.notes.Point(p, rs, spent))
 }
 
 func (c *crowd) Skip(s profile.Skip) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return errors.Join(c.event("record", "cancel"), c.notes.Skip(s))
 }
 
 func (c *crowd) Engine(k string, f profile.EngineFacts) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return errors.Join(c.event("record", "cancel"), c.notes.Engine(k, f))
 }
 
 func (c *crowd) options(tps ...int) Options {
 	o := options(c.lab, tps...)
-	o.Now = func() time.Time {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.lab.now
-	}
 	// Few points keep a thousand runs short.
 	o.PrefillGranularity, o.DecodeGranularity, o.MaxContext = 3, 2, 4000
 	return o
 }
 
-// check wants every engine stopped once, and no more of them than allowed.
-func (c *crowd) check(t interface{ Fatalf(string, ...any) }, o Options) {
-	if c.running != 0 || c.used != 0 || len(c.stops) != c.launched {
+// check wants every engine stopped once, and no two of them at once.
+func (c *crowd) check(t interface{ Fatalf(string, ...any) }) {
+	if c.running != 0 || len(c.stops) != c.launched {
 		t.Fatalf("%d engines left running, %d of %d stopped", c.running, len(c.stops), c.launched)
 	}
 	for id, n := range c.stops {
@@ -171,7 +140,7 @@ func (c *crowd) check(t interface{ Fatalf(string, ...any) }, o Options) {
 			t.Fatalf("engine %d was stopped %d times", id, n)
 		}
 	}
-	if c.most > max(o.Parallel, 1) || o.MaxGPUs > 0 && c.widest > o.MaxGPUs {
-		t.Fatalf("%d engines on %d GPUs at once, allowed %d on %d", c.most, c.widest, o.Parallel, o.MaxGPUs)
+	if c.most > 1 {
+		t.Fatalf("%d engines at once", c.most)
 	}
 }

@@ -29,8 +29,6 @@ func (r *runner) sign(s *trial, p *profile.Point, stage profile.Stage, id string
 
 // discard records a load that does not count.
 func (l *ledger) discard(s *trial, p profile.Point, rs []profile.Request) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	attempt := 1
 	for _, q := range l.allDiscarded() {
 		if strings.HasPrefix(q.ID, p.ID+"/attempt") {

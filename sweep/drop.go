@@ -25,12 +25,8 @@ import (
 
 // cannotWin says why a trial's configuration need not be measured: it has no
 // chance by the rule of the run against what was measured until now. Empty: it
-// may win, or nothing is known. While engines run beside each other, what was
-// measured first is chance, and nothing is dropped by it.
+// may win, or nothing is known.
 func (r *runner) cannotWin(s *trial, rank recommend.Rank) string {
-	if r.opts.Parallel > 1 {
-		return ""
-	}
 	best, ok := r.best(s.phase, rank)
 	if !ok || best.Point.Config.Parallelism == s.cfg.Parallelism || !clearOf(best.Point, r.opts.SLA) {
 		return ""

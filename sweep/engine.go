@@ -66,8 +66,7 @@ type Instance struct {
 	// where the engine cannot.
 	Climb func(ctx context.Context, w profile.Workload) (Stairs, error)
 	// Busy is for how long the engine has worked, or was held, in its own time
-	// since its start; nil = as long as the clock on the wall says. With
-	// Options.Parallel above 1 it is asked for while a load is on.
+	// since its start; nil = as long as the clock on the wall says.
 	Busy func() time.Duration
 	// Play sends requests at instants of their own, one record each; stop is asked
 	// after each that ended, one call at a time, and ends the load by true. A load

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"plimsoll/profile"
@@ -13,17 +12,17 @@ import (
 )
 
 // ledger is what the trials of a run share: what each found, what it all cost,
-// how far it is, and the recorder. It is safe for concurrent use, and what it
-// gives back is in the order of the trials, whichever of them finished first.
+// how far it is, and the recorder. What it gives back is in the order in which the
+// trials were begun.
 type ledger struct {
 	now      func() time.Time
-	known    Known // of an earlier run
+	deadline time.Time // zero = none
+	known    Known     // of an earlier run
 	rec      Recorder
 	progress func(Progress)
 
-	mu        sync.Mutex
 	meter     meter
-	trials    []*trial // in the order in which they were begun, which is the candidates'
+	trials    []*trial // in the order in which they were begun
 	hosts     []*host  // theirs
 	skips     []profile.Skip
 	engines   map[string]profile.EngineFacts
@@ -45,7 +44,7 @@ func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *l
 	if progress == nil {
 		progress = func(Progress) {}
 	}
-	l := &ledger{now: o.Now, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
+	l := &ledger{now: o.Now, deadline: o.Deadline, known: known, rec: rec, progress: progress, meter: newMeter(Plan(o)), engines: map[string]profile.EngineFacts{}}
 	for k, f := range known.Engines {
 		l.engines[k] = f
 	}
@@ -54,8 +53,6 @@ func newLedger(o Options, rec Recorder, known Known, progress func(Progress)) *l
 
 // begin opens the account of a trial, unless it is open.
 func (l *ledger) begin(s *trial) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !slices.Contains(l.trials, s) {
 		l.trials = append(l.trials, s)
 	}
@@ -63,8 +60,6 @@ func (l *ledger) begin(s *trial) {
 
 // recall books a point that an earlier run measured.
 func (l *ledger) recall(s *trial, stage profile.Stage, p profile.Point, expected time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.account.points = append(s.account.points, p)
 	l.meter.done(s.step(stage), expected, 0)
 }
@@ -72,8 +67,6 @@ func (l *ledger) recall(s *trial, stage profile.Stage, p profile.Point, expected
 // recallAll books the known points of a configuration that was dropped earlier:
 // they stay in the files, though they cannot be picked.
 func (l *ledger) recallAll(s *trial) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, p := range l.known.Points {
 		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() {
 			s.account.points = append(s.account.points, p)
@@ -83,8 +76,6 @@ func (l *ledger) recallAll(s *trial) {
 
 // keep records a point that was measured now.
 func (l *ledger) keep(s *trial, p profile.Point, rs []profile.Request, expected time.Duration) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := l.rec.Point(p, rs, l.spent()); err != nil {
 		return fmt.Errorf("keeping point %s: %w", p.ID, err)
 	}
@@ -96,16 +87,12 @@ func (l *ledger) keep(s *trial, p profile.Point, rs []profile.Request, expected 
 
 // skip records why a trial's configuration is left out.
 func (l *ledger) skip(s *trial, sk profile.Skip) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.account.skips = append(s.account.skips, sk)
 	return l.rec.Skip(sk)
 }
 
 // skipped reports whether a configuration is left out in a phase.
 func (l *ledger) skipped(phase profile.Phase, label string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.allSkips(), func(s profile.Skip) bool {
 		return s.Label == label && (s.Phase == "" || s.Phase == phase)
 	})
@@ -113,15 +100,11 @@ func (l *ledger) skipped(phase profile.Phase, label string) bool {
 
 // warn keeps a caveat of the whole run.
 func (l *ledger) warn(s *trial, w profile.Warning) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.account.warnings = append(s.account.warnings, w)
 }
 
 // launching says that the trial's engine is being started.
 func (l *ledger) launching(s *trial) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !slices.Contains(l.hosts, s.host) {
 		l.hosts = append(l.hosts, s.host)
 	}
@@ -133,8 +116,6 @@ func (l *ledger) launching(s *trial) {
 // launched books the engine's facts, and refuses those of another engine than an
 // earlier run measured. Of several launches the longest start-up is kept.
 func (l *ledger) launched(s *trial) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.busy = s.inst.Busy
 	l.loaded(s)
 	if err := l.known.otherEngine(s); err != nil {
@@ -152,15 +133,11 @@ func (l *ledger) launched(s *trial) error {
 
 // ended books what the trial's engine cost.
 func (l *ledger) ended(s *trial) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.bill(l.now())
 }
 
 // failed books a launch that gave no engine.
 func (l *ledger) failed(s *trial) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.loaded(s)
 	s.bill(l.now())
 }
@@ -175,23 +152,17 @@ func (l *ledger) loaded(s *trial) {
 
 // loads is how long the last launch took.
 func (l *ledger) loads() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return l.loading
 }
 
 // factsOf are the facts of an engine that ran, or did in an earlier run.
 func (l *ledger) factsOf(s *trial) (profile.EngineFacts, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	f, ok := l.engines[s.name]
 	return f, ok
 }
 
 // count adds requests to what the trial spent.
 func (l *ledger) count(s *trial, rs []profile.Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	c := &s.cost
 	c.Requests += len(rs)
 	for _, q := range rs {
@@ -202,36 +173,26 @@ func (l *ledger) count(s *trial, rs []profile.Request) {
 
 // spend adds to what the trial spent.
 func (l *ledger) spend(s *trial, c Cost) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	s.cost = s.cost.plus(c)
 }
 
 // show reports what a trial is about to do.
 func (l *ledger) show(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.progress(l.at(text))
 }
 
 // close drops what was still expected of a trial.
 func (l *ledger) close(s *trial, stage profile.Stage) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.meter.close(s.step(stage))
 }
 
 // scaled corrects an expected duration by how long the points took so far.
 func (l *ledger) scaled(d time.Duration) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return l.meter.scaled(d)
 }
 
 // missing notes why something planned was not done; s is nil for the run as a whole.
 func (l *ledger) missing(s *trial, why string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if s == nil {
 		l.why = append(l.why, why)
 		return
@@ -240,13 +201,7 @@ func (l *ledger) missing(s *trial, why string) {
 }
 
 // points are all points so far, in the order of the trials.
-func (l *ledger) points() []profile.Point {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.allPoints()
-}
-
-func (l *ledger) allPoints() (ps []profile.Point) {
+func (l *ledger) points() (ps []profile.Point) {
 	for _, s := range l.trials {
 		ps = append(ps, s.account.points...)
 	}
@@ -276,24 +231,17 @@ func (l *ledger) spent() Cost {
 	return c.rounded()
 }
 
-// at is where the run stands. Trials that run beside each other share the time
-// that is left.
+// at is where the run stands; the deadline bounds the time that is left.
 func (l *ledger) at(text string) Progress {
-	running := 0
-	for _, h := range l.hosts {
-		if !h.begun.IsZero() {
-			running++
-		}
-	}
 	p := l.meter.at(text)
-	p.Remaining /= time.Duration(max(running, 1))
+	if !l.deadline.IsZero() {
+		p.Remaining = min(p.Remaining, max(0, l.deadline.Sub(l.now())))
+	}
 	return p
 }
 
 // verified keeps what a pick attained under load.
 func (l *ledger) verified(v Verification) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.underLoad = append(l.underLoad, v)
 }
 
@@ -312,9 +260,7 @@ func (l *ledger) ofPicks(r *Result) (vs []Verification) {
 
 // into fills in what the trials found.
 func (l *ledger) into(r *Result) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.Points, r.Skips, r.Engines, r.Cost = l.allPoints(), l.allSkips(), l.engines, l.spent()
+	r.Points, r.Skips, r.Engines, r.Cost = l.points(), l.allSkips(), l.engines, l.spent()
 	r.Discarded = l.allDiscarded()
 	r.Warnings, r.Verified = nil, nil
 	var why []string

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"sync"
 	"time"
 
 	"plimsoll/profile"
@@ -20,8 +19,7 @@ type runner struct {
 	res      Result // picks and surfaces, set between stages
 
 	layouts  []*layout // of the adaptive search, in the order to try
-	mu       sync.Mutex
-	surfaced []*trial // whose surface was measured, or tried
+	surfaced []*trial  // whose surface was measured, or tried
 }
 
 func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) *runner {
@@ -30,6 +28,17 @@ func newRunner(o Options, l Launcher, rec Recorder, known Known, progress func(P
 		r.known[p.ID] = p // one that was discarded has an id that nobody asks for
 	}
 	return r
+}
+
+// each does the trials in their order, until one fails or the time is up.
+func (r *runner) each(ctx context.Context, trials []*trial, do func(context.Context, *trial) error) error {
+	for _, s := range trials {
+		r.book.begin(s)
+		if err := do(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // engineError is a failure of one engine: the configuration is dropped and the
@@ -84,6 +93,8 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
 		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)
 	}
+	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
+	s.warmUps = nil
 	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {
 		return profile.Point{}, err
@@ -136,7 +147,7 @@ func (r *runner) launch(ctx context.Context, s *trial) error {
 		if stop := inst.Stop(context.WithoutCancel(ctx)); stop != nil {
 			return errors.Join(cause, fmt.Errorf("stopping %s: %w", s.name, stop))
 		}
-		return cause // as it is: beside knows it again
+		return cause
 	}
 	if err != nil {
 		r.book.failed(s)

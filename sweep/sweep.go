@@ -70,20 +70,13 @@ type Options struct {
 
 	Open OpenLoop // how picks are verified, and aggregated engines are loaded
 
-	// Parallel is how many engines may run beside each other, in stages that allow
-	// it: the candidates of a phase, then the two surfaces. 0 = 1.
-	Parallel int
-	// MaxGPUs is how many GPUs they may have together; a candidate that needs
-	// more is left out. 0 = no limit.
-	MaxGPUs int
-
 	// Virtual says that engines run in virtual time: a point takes what its
 	// computing takes, not what its steps would.
 	Virtual bool
 	// VirtualSurfaces: so do surfaces, also those of an engine in real time.
 	VirtualSurfaces bool
 
-	Deadline time.Time        // no new point that would not fit before it; zero = none
+	Deadline time.Time        // no new point that would not fit before it, and one under way is ended by it; zero = none
 	Now      func() time.Time // the clock
 	// Peak gives the tokens/s/GPU that a configuration's GPUs cannot exceed; nil
 	// or 0 where that is not known.
@@ -124,8 +117,7 @@ type Known struct {
 	Cost    Cost
 }
 
-// Result is what a sweep found. It does not depend on which of the engines that
-// ran beside each other was faster.
+// Result is what a sweep found.
 type Result struct {
 	Points         []profile.Point // by stage, phase and candidate, then in the order measured; known ones included
 	Discarded      []profile.Point // what was sent again; known ones included
@@ -143,11 +135,15 @@ type Result struct {
 	Partial        string            // why not everything planned was measured; empty = all was
 }
 
-// Run sweeps. On cancellation and on ErrNothing the Result holds what is known.
-// The Launcher is called from several goroutines where Options.Parallel is above
-// 1, the Recorder and progress by one at a time.
+// Run sweeps, with one engine at a time. On cancellation and on ErrNothing the
+// Result holds what is known.
 func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) (Result, error) {
 	r := newRunner(o, l, rec, known, progress)
+	if !o.Deadline.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, o.Deadline.Sub(o.Now()), errTimeUp)
+		defer stop()
+	}
 	err := r.run(ctx)
 	if errors.Is(err, errTimeUp) {
 		err = r.outOfTime()
@@ -200,7 +196,7 @@ func (r *runner) stages(ctx context.Context, sweep, surface func(context.Context
 		for _, cfg := range r.opts.Candidates {
 			trials = append(trials, newTrial(phase, cfg))
 		}
-		if err := r.beside(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, sweep) }); err != nil {
+		if err := r.each(ctx, trials, func(ctx context.Context, s *trial) error { return r.candidate(ctx, s, sweep) }); err != nil {
 			return err
 		}
 	}
@@ -211,7 +207,7 @@ func (r *runner) stages(ctx context.Context, sweep, surface func(context.Context
 		newTrial(profile.Prefill, r.res.Prefill.Picked.Point.Config),
 		newTrial(profile.Decode, r.res.Decode.Picked.Point.Config),
 	}
-	if err := r.beside(ctx, picks, func(ctx context.Context, s *trial) error { return r.surface(ctx, s, surface) }); err != nil {
+	if err := r.each(ctx, picks, func(ctx context.Context, s *trial) error { return r.surface(ctx, s, surface) }); err != nil {
 		return err
 	}
 	return r.finish()
@@ -226,9 +222,7 @@ func (r *runner) candidate(ctx context.Context, s *trial, measure func(context.C
 		return nil
 	}
 	defer func() { err = r.end(ctx, s, profile.StageSweep, err) }()
-	if err = r.tooLarge(s); err == nil {
-		err = measure(ctx, s)
-	}
+	err = measure(ctx, s)
 	var failed *engineError
 	if errors.As(err, &failed) {
 		return r.book.skip(s, r.skipOf(failed, s))

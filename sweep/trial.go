@@ -7,8 +7,7 @@ import (
 	"plimsoll/profile"
 )
 
-// trial is one configuration in one phase. One goroutine has it; its account is
-// the ledger's.
+// trial is one configuration in one phase; its account is the ledger's.
 type trial struct {
 	phase   profile.Phase
 	cfg     engine.Config
@@ -17,6 +16,8 @@ type trial struct {
 
 	stage profile.Stage // of the point that is measured
 	id    string
+
+	warmUps []profile.Request // sent since the last point was measured
 }
 
 // host is one engine, launched only when a point that is not yet known needs it.
@@ -29,7 +30,7 @@ type host struct {
 	warm  int               // prompt length of the latest prefill on it; 0 = none yet
 	sent  map[uint64]uint64 // how often a script of that seed was sent to it
 
-	// The ledger's, under its lock: others' costs are summed while this engine starts.
+	// The ledger's.
 	cost  Cost
 	begun time.Time            // of the engine that runs; zero = none does
 	busy  func() time.Duration // its own time; nil = the clock's

@@ -136,9 +136,7 @@ func newApp(s streams) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		Commands: []*cli.Command{
-			profileCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
-		},
+		Commands: commands(),
 	}
 	for _, c := range app.Commands {
 		finish(c)
@@ -148,9 +146,15 @@ func newApp(s streams) *cli.App {
 	return app
 }
 
+func commands() []*cli.Command {
+	return []*cli.Command{
+		profileCommand(), copyCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
+	}
+}
+
 // finish gives a command and its subcommands what all of them share: the
-// output flags, errors on stderr, and the refusal of left-over arguments
-// (urfave/cli hands flags that come after an argument over as arguments).
+// output flags, errors on stderr, an end at a signal, and the refusal of left-over
+// arguments (urfave/cli hands flags that come after an argument over as arguments).
 func finish(c *cli.Command) {
 	for _, sub := range c.Subcommands {
 		finish(sub)
@@ -168,7 +172,7 @@ func finish(c *cli.Command) {
 	}
 	c.Flags = append(c.Flags, outputFlags()...)
 	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
-	c.Action = func(ctx *cli.Context) error {
+	c.Action = endedBySignal(func(ctx *cli.Context) error {
 		if err := leftOver(ctx.Args().Slice(), allowed); err != nil {
 			return err
 		}
@@ -176,7 +180,7 @@ func finish(c *cli.Command) {
 			return err
 		}
 		return action(ctx)
-	}
+	})
 }
 
 // leftOver refuses the first argument that is a flag, or beyond those allowed.

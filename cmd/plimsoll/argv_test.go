@@ -18,7 +18,6 @@ var update = flag.Bool("update", false, "rewrite the expected command lines")
 func launches() []struct {
 	name string
 	cfg  engine.Config
-	host string
 } {
 	layout := func(tp, pp, dp, ep int) engine.Config {
 		return engine.Config{Model: "org/model", Role: engine.RoleAggregated, Parallelism: engine.Parallelism{TP: tp, PP: pp, DP: dp, EP: ep}}
@@ -34,26 +33,24 @@ func launches() []struct {
 	return []struct {
 		name string
 		cfg  engine.Config
-		host string
 	}{
-		{"prefill TP:1", layout(1, 1, 1, 1), ""},
-		{"prefill TP:2", layout(2, 1, 1, 1), ""},
-		{"decode TP:4", cached, ""},
-		{"decode TP:4, limits", limited, ""},
-		{"TP:1 PP:2", layout(1, 2, 1, 1), ""},
-		{"TP:2 PP:2", layout(2, 2, 1, 1), ""},
-		{"TEP:8", layout(8, 1, 1, 8), ""},
-		{"DEP:8", layout(1, 1, 8, 8), ""},
-		{"DEP:8, limits", replicas, ""},
-		{"TP:1 DP:4", layout(1, 1, 4, 1), ""},
-		{"TP:2 DP:2", layout(2, 1, 2, 1), ""},
-		{"TP:2 DP:2 EP:4", layout(2, 1, 2, 4), ""},
-		{"TP:4 EP:3", layout(4, 1, 1, 3), ""},
-		{"blocks", blocks, ""},
-		{"fp8 KV", fp8, ""},
-		{"memory", share, ""},
-		{"any address", layout(1, 1, 1, 1), "0.0.0.0"},
-		{"no model", engine.Config{}, ""},
+		{"prefill TP:1", layout(1, 1, 1, 1)},
+		{"prefill TP:2", layout(2, 1, 1, 1)},
+		{"decode TP:4", cached},
+		{"decode TP:4, limits", limited},
+		{"TP:1 PP:2", layout(1, 2, 1, 1)},
+		{"TP:2 PP:2", layout(2, 2, 1, 1)},
+		{"TEP:8", layout(8, 1, 1, 8)},
+		{"DEP:8", layout(1, 1, 8, 8)},
+		{"DEP:8, limits", replicas},
+		{"TP:1 DP:4", layout(1, 1, 4, 1)},
+		{"TP:2 DP:2", layout(2, 1, 2, 1)},
+		{"TP:2 DP:2 EP:4", layout(2, 1, 2, 4)},
+		{"TP:4 EP:3", layout(4, 1, 1, 3)},
+		{"blocks", blocks},
+		{"fp8 KV", fp8},
+		{"memory", share},
+		{"no model", engine.Config{}},
 	}
 }
 
@@ -62,15 +59,12 @@ func launches() []struct {
 func TestCommandLines(t *testing.T) {
 	servers := map[string]server{"llamacpp-cpu": realServer(t, engine.KindLlamaCpp, deployment{cpu: true}, "--no-warmup")}
 	for _, e := range realEngines() {
-		if e.kind == engine.KindDynamo { // its command line is the same for every configuration, its file is not
-			continue
-		}
 		servers[string(e.kind)] = realServer(t, e.kind, deployment{gpuCount: 8, visible: []string{"GPU-0"}}, "--seed", "1")
 	}
 	for name, s := range servers {
 		var b strings.Builder
 		for _, l := range launches() {
-			spec, err := s.Spec(l.cfg, engine.Launch{Port: 8123, Host: l.host, LogPath: "engines/x.log"})
+			spec, err := s.Spec(l.cfg, engine.Launch{Port: 8123, LogPath: "engines/x.log"})
 			fmt.Fprintf(&b, "# %s\n", l.name)
 			if err != nil {
 				fmt.Fprintf(&b, "refused: %v\n\n", err)

@@ -64,7 +64,7 @@ func (d deployment) spreadsExperts() bool {
 	switch d.kind { //nolint:exhaustive // the others can
 	case engine.KindCommand:
 		return d.template.Uses("EP") && d.template.Uses("DP")
-	case engine.KindLlamaCpp, engine.KindDynamo:
+	case engine.KindLlamaCpp:
 		return false
 	}
 	return true
@@ -75,9 +75,6 @@ func (d deployment) spreadsExperts() bool {
 func (d deployment) fits(o profileOptions) func(engine.Config) error {
 	known := d.room(o)
 	return func(c engine.Config) error {
-		if o.maxGPUs > 0 && c.GPUs() > o.maxGPUs {
-			return fmt.Errorf("needs %d GPUs, --max-gpus allows %d at once", c.GPUs(), o.maxGPUs)
-		}
 		if isReal(string(d.kind)) { // whether it has such a layout at all
 			if _, err := d.server.Spec(c, engine.Launch{Port: 1, LogPath: "trial.log"}); err != nil {
 				return err
@@ -87,7 +84,7 @@ func (d deployment) fits(o profileOptions) func(engine.Config) error {
 	}
 }
 
-// room is fits without --max-gpus.
+// room is fits as far as memory decides it.
 func (d deployment) room(o profileOptions) func(engine.Config) error {
 	switch {
 	case d.model == nil, d.gpu == nil && !d.spreadsExperts(): // such an engine may be one on the CPU, with TP threads

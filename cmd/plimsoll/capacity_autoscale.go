@@ -151,12 +151,7 @@ func autoscaleCapacity(c *cli.Context) error {
 	}
 	var finished func()
 	o.progress, finished = progressLine(c)
-	var cand candidate
-	var sized capacity.Sized
-	err := stoppable(c.Context, func() (err error) {
-		cand, sized, err = o.cheapest()
-		return err
-	})
+	cand, sized, err := o.cheapest()
 	finished()
 	if err != nil {
 		return err
@@ -165,12 +160,8 @@ func autoscaleCapacity(c *cli.Context) error {
 		fmt.Fprintf(c.App.Writer, "no static fleet holds the SLO: %s: %s\n", cand.name(), sized.Infeasible.Why) //nolint:errcheck // the exit code says it
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
-	var d autoscaledDay
 	seen, simulated := simulationProgress(c)
-	err = stoppable(c.Context, func() (err error) {
-		d, err = o.day(cand, sized, seen)
-		return err
-	})
+	d, err := o.day(cand, sized, seen)
 	simulated()
 	if err != nil {
 		return err

@@ -61,11 +61,7 @@ func comparePlans(c *cli.Context) error {
 	plans := make([]comparedPlan, 0, len(files))
 	feasible := false
 	for _, file := range files {
-		var p comparedPlan
-		err := stoppable(c.Context, func() (err error) {
-			p, err = planOf(c, file)
-			return err
-		})
+		p, err := planOf(c, file)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -185,22 +184,15 @@ func peakToAverage(p *parser, pattern trace.Pattern) float64 {
 	return slices.Max(hours[:])
 }
 
-// read measures a trace. Ctrl-C ends it, even where the file is a pipe that
-// nobody writes.
+// read measures a trace.
 func (d *demand) read(p *parser, file string, window time.Duration) {
 	format := trace.Format(p.choice("trace-format", formatNames()...))
-	var came demand
-	err := stoppable(p.c.Context, func() error { return came.readFile(p.c.Context, file, format, window) })
-	if err != nil { // it may still be reading
-		if p.err == nil {
-			p.err = err
-		}
-		return
+	if err := d.readFile(file, format, window); p.err == nil {
+		p.err = err
 	}
-	d.arrivals, d.stats, d.workload = came.arrivals, came.stats, came.workload
 }
 
-func (d *demand) readFile(ctx context.Context, file string, format trace.Format, window time.Duration) error {
+func (d *demand) readFile(file string, format trace.Format, window time.Duration) error {
 	r, _, err := openFile(file)
 	if err != nil {
 		return err
@@ -210,7 +202,7 @@ func (d *demand) readFile(ctx context.Context, file string, format trace.Format,
 	if err != nil {
 		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
-	if d.arrivals, err = collected(ctx, trace.Rebase(f.Arrivals())); err != nil {
+	if d.arrivals, err = collected(trace.Rebase(f.Arrivals())); err != nil {
 		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
 	if d.stats, err = trace.Summarize(trace.Of(d.arrivals...), window); err == nil {
@@ -327,14 +319,12 @@ func (m money) of(gpu string, gpus int) offer {
 const mostTraced = 5_000_000
 
 // collected are the requests of a trace.
-func collected(ctx context.Context, t trace.Trace) ([]trace.Arrival, error) {
+func collected(t trace.Trace) ([]trace.Arrival, error) {
 	var out []trace.Arrival
 	for a, err := range t {
 		switch {
 		case err != nil:
 			return nil, err
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
 		case len(out) == mostTraced:
 			return nil, fmt.Errorf("more than %d requests in its first %v: want a shorter part of it, such as the busiest hours", mostTraced, a.At.Round(time.Minute))
 		}

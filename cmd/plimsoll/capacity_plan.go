@@ -208,22 +208,19 @@ func (p sizedPlan) ranked() capacity.USD {
 }
 
 func (o capacityOptions) planSized(c *cli.Context) error {
-	var out sizedPlans
 	var finished func()
 	o.progress, finished = progressLine(c)
-	err := stoppable(c.Context, func() (err error) {
-		find := o.size
-		if o.gpuCount > 0 {
-			find = o.highest
-		}
-		if out, err = find(); err == nil && o.plot != "" {
-			err = o.drawPlan(o.plot, out)
-		}
-		if err == nil && o.report != "" {
-			err = o.at(out).writePage(o.report, out, planWords(c))
-		}
-		return err
-	})
+	find := o.size
+	if o.gpuCount > 0 {
+		find = o.highest
+	}
+	out, err := find()
+	if err == nil && o.plot != "" {
+		err = o.drawPlan(o.plot, out)
+	}
+	if err == nil && o.report != "" {
+		err = o.at(out).writePage(o.report, out, planWords(c))
+	}
 	finished()
 	if err != nil {
 		return err

@@ -141,13 +141,10 @@ func reviewPlan(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	err := stoppable(c.Context, func() error {
-		if err := r.measure(p, file); err != nil {
-			return err
-		}
-		return r.size()
-	})
-	if err != nil {
+	if err := r.measure(p, file); err != nil {
+		return err
+	}
+	if err := r.size(); err != nil {
 		return err
 	}
 	if err := r.show(c); err != nil {

@@ -215,7 +215,7 @@ func atRate(w capacity.Workload, qps float64, seed uint64) ([]trace.Arrival, err
 	if err != nil {
 		return nil, err
 	}
-	return collected(context.Background(), all)
+	return collected(all)
 }
 
 // lengthsThrough are log-normal lengths; all equal where the p99 is the mean.

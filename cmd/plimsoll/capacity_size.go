@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -104,19 +103,6 @@ func (z *sizing) add(cs []candidate, limit capacity.USD) error {
 	}
 	slices.SortStableFunc(z.plans, cheaper)
 	return nil
-}
-
-// stoppable does what cannot be stopped by itself: where the context ends
-// first, what is under way ends with the program.
-func stoppable(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // atOnce does n things, as many at a time as there are processors.

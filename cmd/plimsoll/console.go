@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -23,7 +22,6 @@ type console struct {
 	out, err io.Writer
 	opts     profileOptions
 	terminal bool
-	mu       sync.Mutex // engines that start side by side have notes
 }
 
 func newConsole(c *cli.Context, o profileOptions) *console {
@@ -36,8 +34,6 @@ func newConsole(c *cli.Context, o profileOptions) *console {
 
 func (u *console) notef(format string, args ...any) {
 	if !u.opts.quiet {
-		u.mu.Lock()
-		defer u.mu.Unlock()
 		say(u.err, "note", format, args...)
 	}
 }

@@ -66,6 +66,9 @@ func serveEngine(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the engine: %w", err)
 	}
+	if err := endsItself(c.Context); err != nil {
+		return err
+	}
 	return listenAndServe(c.Context, srv, net.JoinHostPort(c.String("host"), itoa(port)))
 }
 

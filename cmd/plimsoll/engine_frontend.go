@@ -70,6 +70,9 @@ func serveFrontend(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := endsItself(c.Context); err != nil {
+		return err
+	}
 	ln, err := listenOn(c.Context, job.addr)
 	if err != nil {
 		return err

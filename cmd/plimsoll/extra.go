@@ -37,9 +37,6 @@ func extraArguments(c *cli.Context) []string {
 // something else than what is measured.
 func (d deployment) refuseExtra(extra []string) error {
 	if e, real := realEngineOf(d.kind); real {
-		if e.owned == nil {
-			return nil
-		}
 		if flag := argv.Owned(extra, e.owned(d)...); flag != "" {
 			return field.Errorf("%s after --: %s is told that here, and twice would belie what is measured", flag, e.program).
 				Hint("--parallelism says the layouts; with --command TEMPLATE the whole command line is yours")

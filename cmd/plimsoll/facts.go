@@ -187,11 +187,11 @@ func (l *launcher) kvFromLog(cfg engine.Config, p running) (int, error) {
 // versionPatience is for a Python program that imports half of its world first.
 const versionPatience = 30 * time.Second
 
-// programVersion is what the engine's program says of itself; empty where it is
-// not on this machine, or says nothing.
+// programVersion is what the engine's program says of itself; empty where it says
+// nothing.
 func (l *launcher) programVersion(ctx context.Context) string {
 	e, real := realEngineOf(l.dep.kind)
-	if !real || l.opts.kube.on {
+	if !real {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)

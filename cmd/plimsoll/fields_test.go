@@ -51,7 +51,7 @@ func TestFieldsAreFlags(t *testing.T) {
 // othersFlags are the files that name flags of other programs, which may be called as
 // ours are.
 var othersFlags = []string{
-	"engine/argv/", "engine/command/", "engine/kube/cluster/request.go", "engine/kube/sweep.go", "engine/llamacpp/", "engine/redact/",
+	"engine/argv/", "engine/command/", "engine/dynamo/", "engine/kube/cluster/request.go", "engine/llamacpp/", "engine/redact/",
 	"engine/sglang/", "engine/trtllm/", "engine/vllm/", "planner/connect/kubernetes/template.go",
 }
 

@@ -23,13 +23,12 @@ func flagKinds() map[string][]engine.Kind {
 	launched, foreign := append([]engine.Kind{sim}, processes...), append(slices.Clone(processes), endpoint)
 	started := append([]engine.Kind{estimate}, launched...)
 	return map[string][]engine.Kind{
-		"tp": started, "parallelism": started, "parallel": started, "max-gpus": started, "gpu-count": started, "max-num-batched-tokens": started,
-		"memory-fraction": {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, engine.KindDynamo, command}, // of a command, what the plan counts with
+		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
+		"memory-fraction": {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command}, // of a command, what the plan counts with
 		"kv-dtype":        {engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
 		"noise":           modelled, "fit": modelled, "explain": modelled,
-		"launcher": launched, "ready-timeout": processes,
-		"graph": {engine.KindDynamo}, "graph-dir": {engine.KindDynamo},
-		"command": {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
+		"ready-timeout": processes,
+		"command":       {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
 		"endpoint": {endpoint}, "endpoint-gpus": {endpoint},
 		"provenance": foreign, "prompts": foreign, "api-key": foreign, "header": foreign,
 		"api": append([]engine.Kind{sim}, foreign...),

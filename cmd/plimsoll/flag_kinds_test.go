@@ -40,17 +40,13 @@ func TestFlagKinds(t *testing.T) {
 	want := map[string]string{
 		"isl": "", "osl": "", "ttft": "", "itl": "", "sla-stat": "", "itl-of": "", "itl-per-request": "", "mode": "", "verify": "", "load-time": "", "trace": "", "dataset": "", "rank": "",
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
-		"memory-fraction": "pl", "parallel": "p", "max-gpus": "p", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
-		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl", "launcher": "ep",
+		"memory-fraction": "pl", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
+		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl",
 		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
-		"graph": "escpvl", "graph-dir": "escpvl",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
-		"output-dir": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
+		"output-dir": "", "results-configmap": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
 		"format": "", "quiet": "", "verbose": "",
-	}
-	for _, f := range kubeFlags() { // they go with --launcher kubernetes
-		want[f.Names()[0]] = ""
 	}
 	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM, "l": engine.KindLlamaCpp}
 	cmd := profileCommand()

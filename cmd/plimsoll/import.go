@@ -27,7 +27,7 @@ func importCommand() *cli.Command {
 			"pre-swept files (prefill and decode) of which --row or the other filters choose one configuration.\n" +
 			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n" +
 			"Figures that cannot be right end it with exit code 2: throughput above the GPU's peak, which --model and --gpu\n" +
-			"say, or TTFT that hardly grows with the prompt. --accept implausible imports them all the same.\n\n" +
+			"say, TTFT that hardly grows with the prompt, or KV use above 2. --accept implausible imports them all the same.\n\n" +
 			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
 			"   plimsoll profile-sla import --row 3 prefill.npz decode.npz",
 		Flags: []cli.Flag{

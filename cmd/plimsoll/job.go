@@ -40,7 +40,7 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 	for k, v := range o.inputs {
 		in["--"+k] = v
 	}
-	for flag, path := range map[string]string{"--catalog": o.catalog, "--fit": o.fit, "--model": o.model, "--graph": o.graphPath, "--trace": o.trace, "--dataset": o.dataset} {
+	for flag, path := range map[string]string{"--catalog": o.catalog, "--fit": o.fit, "--model": o.model, "--trace": o.trace, "--dataset": o.dataset} {
 		if b, err := os.ReadFile(path); err == nil {
 			in["contents of "+flag] = fmt.Sprintf("%.6x", sha256.Sum256(b))
 		}

@@ -83,7 +83,7 @@ func (l *launcher) virtual(cfg engine.Config) (*sweep.Instance, error) {
 	return estimator{l.opts, l.dep}.Launch(context.Background(), cfg)
 }
 
-// running is an engine that was started, here or on a cluster.
+// running is an engine that was started.
 type running interface {
 	URL() string
 	Log() (io.ReadCloser, error)
@@ -145,7 +145,7 @@ func (o profileOptions) launchName(cfg engine.Config) string {
 		return slug
 	case !cfg.PrefixCaching:
 		return "prefill " + slug
-	case o.search == sweep.Grid, cfg.Kind == engine.KindDynamo:
+	case o.search == sweep.Grid:
 		return "decode " + slug
 	}
 	return slug

@@ -96,34 +96,6 @@ func TestEstimateOfExperts(t *testing.T) {
 	})
 	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
 	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, experts(dir, "--resume"), dir) })
-	t.Run("side by side", func(t *testing.T) { checkSideBySide(t, dir) })
-}
-
-// checkSideBySide wants the same of candidates that run beside each other, whichever
-// is faster: nothing but what says when is different.
-// The adaptive search leaves out by what it has measured only where that is one after
-// the other, so that it is the grid that is the same.
-func checkSideBySide(t *testing.T, dir string) {
-	t.Helper()
-	beside := filepath.Join(filepath.Dir(dir), "beside")
-	dir = filepath.Join(filepath.Dir(dir), "alone")
-	one := ran(t, exitDone, experts(dir, "--search", "grid")...)
-	p := ran(t, exitDone, experts(beside, "--search", "grid", "--parallel", "4", "--max-gpus", "100")...)
-	if got := strings.ReplaceAll(p.out.String(), beside, dir); got != one.out.String() {
-		t.Errorf("side by side:\n%s\nalone:\n%s", got, &one.out)
-	}
-	want, got := tree(t, dir), tree(t, beside)
-	for name := range want {
-		switch {
-		case name == "run.json" || name == store.JournalFile: // they say when
-		case ofThisRun.ReplaceAllString(got[name], "") != ofThisRun.ReplaceAllString(want[name], ""):
-			t.Errorf("%s differs", name)
-		}
-		delete(got, name)
-	}
-	for name := range got {
-		t.Errorf("%s is there too", name)
-	}
 }
 
 // A burst measures one prefill while every replica has one. By the latency model

@@ -8,19 +8,38 @@ import (
 	"flag"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/process"
+	"plimsoll/profile/store"
 )
 
 func main() {
 	process.Main()
 	configureCLI()
-	os.Exit(run(interruptible(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
+	end := ending{exit: os.Exit}
+	code := run(interruptible(&end), os.Args, streams{os.Stdin, os.Stdout, os.Stderr})
+	end.with(func() int {
+		if code == exitInterrupted { // a command that was abandoned may be writing
+			store.Settle()
+		}
+		return code
+	})
 }
+
+// ending ends the program once: what is killed lets its command return, too, whose exit
+// code is not the program's any more.
+type ending struct {
+	exit func(code int)
+	once sync.Once
+}
+
+// with exits with what code gives, unless that was begun before: then it waits.
+func (e *ending) with(code func() int) { e.once.Do(func() { e.exit(code()) }) }
 
 // configureCLI sets what urfave/cli keeps in variables of its own.
 func configureCLI() {
@@ -42,7 +61,7 @@ func (f sharedFlag) Apply(set *flag.FlagSet) error {
 // interruptible is a context that the first Ctrl-C or TERM cancels; a later one ends the
 // program with all its engines. It does not leave that to the default handling, which is
 // to do nothing where a script started the program in the background.
-func interruptible() context.Context {
+func interruptible(end *ending) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -50,11 +69,13 @@ func interruptible() context.Context {
 		cancel()
 		time.AfterFunc(oneSignal, func() { say(os.Stderr, "note", "stopping; another signal kills all engines at once") })
 	}, func() {
-		within, stop := context.WithTimeout(context.Background(), killPatience)
-		defer stop()
-		process.KillAll(within)
-		say(os.Stderr, "error", "killed by a second signal; what was finished before is kept")
-		os.Exit(exitInterrupted)
+		end.with(func() int {
+			within, stop := context.WithTimeout(context.Background(), killPatience)
+			defer stop()
+			process.KillAll(within)
+			say(os.Stderr, "error", "killed by a second signal; what was finished before is kept")
+			return exitInterrupted
+		})
 	})
 	return ctx
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/field"
+	"plimsoll/profile/store"
 )
 
 // manSection is that of programs that users call.
@@ -37,7 +38,7 @@ func writeManuals(app *cli.App, dir string) error {
 	}
 	for _, h := range helps(app) {
 		file := filepath.Join(dir, fmt.Sprintf("%s.%d", h.fileName(), manSection))
-		if err := os.WriteFile(file, md2man.Render([]byte(h.manual())), 0o644); err != nil { //nolint:gosec // everybody may read a manual
+		if err := store.WriteFile(file, md2man.Render([]byte(h.manual()))); err != nil {
 			return fmt.Errorf("manual pages: %w", err)
 		}
 	}

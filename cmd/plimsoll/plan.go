@@ -90,9 +90,6 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	t.row("", "", "in all", itoa(sweep.Total(steps).Launches), itoa(points), itoa(requests), "")
 	b.WriteString(t.text(""))
 	preflightTable(&b, d.preflight(o))
-	if o.parallel > 1 {
-		cost += fmt.Sprintf(", one after another; up to %d run side by side, on %s at most", so.Parallel, engine.Count(so.MaxGPUs, "GPU"))
-	}
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
 	chosen, other := searchCosts(so)
 	chosen.expected(&b, "takes", known)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -23,10 +25,11 @@ func plannerManifestCommand() *cli.Command {
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --config planner.yaml --profile-config-map llama-profile | kubectl apply -f -\n\n" +
 			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n\n" +
 			"   kubectl rollout restart deployment plimsoll-planner\n\n" +
+			"The claim of --profile-pvc is the one of profile-sla manifest --results-pvc.\n" +
 			"The ConfigMap of --profile-config-map is what profile-sla --results-configmap NAME writes. From a folder it is\n" +
 			"made by the following; prefill_batched.json is there unless the profile has no prompts that share a step.\n\n" +
 			"   cd profiling_results\n" +
-			"   kubectl create configmap NAME --from-file=" + strings.Join(kubeResults(), " --from-file="),
+			"   kubectl create configmap NAME --from-file=" + strings.Join(resultFiles(), " --from-file="),
 		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "name", Value: "plimsoll-planner", Usage: "`NAME` of the objects, and of the Lease by which one of several planners leads"},
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` whose entry point is plimsoll"},
@@ -35,6 +38,7 @@ func plannerManifestCommand() *cli.Command {
 			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of metrics and probes"},
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of planner serve, for one deployment; flags win"},
 			&cli.StringFlag{Name: "profile-config-map", Usage: "ConfigMap `NAME` with the files of a profile"},
+			&cli.StringFlag{Name: "profile-pvc", Usage: "PersistentVolumeClaim with a profile's folder, `CLAIM[:FOLDER]`, mounted read-only (default folder: " + profileFolder + ", where profile-sla manifest has it)"},
 			&cli.StringSliceFlag{Name: "serve", Usage: "a flag of planner serve, `FLAG=VALUE`; repeat it"},
 		),
 		Action: plannerManifest,
@@ -86,11 +90,15 @@ func plannerManifest(c *cli.Context) error {
 	if c.String("image") == "" {
 		return field.Errorf("--image is missing").Hint("--image registry/plimsoll:v1")
 	}
+	claim, folder, err := profileClaim(c)
+	if err != nil {
+		return err
+	}
 	m := kubernetes.Manifest{
-		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"), Config: config,
+		Name: c.String("name"), Image: c.String("image"), Port: c.Int("port"), Replicas: c.Int("replicas"), Profile: c.String("profile-config-map"), Claim: claim, Config: config,
 		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: serving.String("deployment"), Targets: targets},
 	}
-	m.Args = serveArgs(c)
+	m.Args = serveArgs(c, folder)
 	if len(redact.Find(m.Args)) > 0 || redact.Text(config) != config {
 		return field.Errorf("a manifest is no place for a credential, and one of --serve or --config is").
 			Hint("--serve prometheus-bearer-token-file=FILE reads a mounted Secret")
@@ -106,7 +114,7 @@ func plannerManifest(c *cli.Context) error {
 // manifestConfig are the flags that planner serve will have, with its file's, and
 // the file's text.
 func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
-	path := c.String("config")
+	file := c.String("config")
 	serving, err := servedFlags(c)
 	if err != nil {
 		return nil, "", err
@@ -126,18 +134,41 @@ func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 		return nil, "", err
 	}
 	if own := all[0].String("kube-namespace"); len(all) > 1 || own != "" && own != c.String("kube-namespace") {
-		return nil, "", field.Errorf("--config %s: a manifest is of one deployment, in the planner's own namespace", path).
+		return nil, "", field.Errorf("--config %s: a manifest is of one deployment, in the planner's own namespace", file).
 			Hint("without deployments and kube-namespace; a planner for each, by --name")
 	}
-	if err := checkServed(all[0]); err != nil || path == "" {
+	if err := checkServed(all[0]); err != nil || file == "" {
 		return all[0], "", err
 	}
-	text, err := readConfigText("config", path)
+	text, err := readConfigText("config", file)
 	return all[0], string(text), err
 }
 
-// serveArgs are the container's arguments.
-func serveArgs(c *cli.Context) []string {
+// profileFolder is where a profile is in its claim, unless it is said.
+const profileFolder = "profiling_results"
+
+// profileClaim reads --profile-pvc.
+func profileClaim(c *cli.Context) (claim, folder string, err error) {
+	text := c.String("profile-pvc")
+	if text == "" {
+		return "", "", nil
+	}
+	if c.String("profile-config-map") != "" {
+		return "", "", field.Errorf("--profile-pvc and --profile-config-map exclude each other")
+	}
+	claim, folder, said := strings.Cut(text, ":")
+	if !said {
+		folder = profileFolder
+	}
+	if !filepath.IsLocal(folder) {
+		return "", "", field.Errorf("--profile-pvc %q: want CLAIM[:FOLDER] with a folder in the claim", text)
+	}
+	return claim, folder, nil
+}
+
+// serveArgs are the container's arguments; folder is the profile's in its claim, if it
+// is in one.
+func serveArgs(c *cli.Context, folder string) []string {
 	port := c.Int("port")
 	args := []string{
 		"planner", "serve", "--environment=kubernetes", "--lease=" + c.String("name"),
@@ -157,8 +188,8 @@ func serveArgs(c *cli.Context) []string {
 	for _, t := range c.StringSlice("target") {
 		args = append(args, "--target="+t)
 	}
-	if c.String("profile-config-map") != "" {
-		args = append(args, "--profile="+kubernetes.ProfileDir)
+	if c.String("profile-config-map") != "" || folder != "" {
+		args = append(args, "--profile="+path.Join(kubernetes.ProfileDir, folder))
 	}
 	for _, f := range c.StringSlice("serve") {
 		args = append(args, "--"+f)

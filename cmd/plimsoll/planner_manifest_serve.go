@@ -24,6 +24,9 @@ func manifestSets(c *cli.Context) map[string]string {
 	if c.String("profile-config-map") != "" {
 		sets["profile"] = "--profile-config-map holds it"
 	}
+	if c.String("profile-pvc") != "" {
+		sets["profile"] = "--profile-pvc holds it"
+	}
 	return sets
 }
 

@@ -46,17 +46,14 @@ func replayPlanner(c *cli.Context) error {
 		return err
 	}
 	say, done := progressLine(c)
-	var all comparison
-	err = stoppable(c.Context, func() (err error) {
-		say("reading the load")
-		if all, err = newComparison(o); err != nil {
-			return err
-		}
-		if err := o.takeDir(); err != nil {
-			return err
-		}
-		return all.run(say)
-	})
+	say("reading the load")
+	all, err := newComparison(o)
+	if err == nil {
+		err = o.takeDir()
+	}
+	if err == nil {
+		err = all.run(say)
+	}
 	done()
 	if err != nil {
 		return err

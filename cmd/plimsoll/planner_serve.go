@@ -57,6 +57,9 @@ func servePlanner(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := endsItself(c.Context); err != nil {
+		return err
+	}
 	whole := contexts[0] // whose flags of the whole process are those of any
 	out, err := openOutputs(whole)
 	if err != nil {

@@ -39,13 +39,12 @@ func tunePlanner(c *cli.Context) error {
 		return err
 	}
 	say, done := progressLine(c)
-	var t tuning
+	say("reading the load")
+	t, err := newTuning(o)
 	ctx := c.Context
-	err = stoppable(ctx, func() (err error) {
-		say("reading the load")
-		t, err = newTuning(o)
-		return err
-	})
+	if err == nil {
+		err = endsItself(ctx)
+	}
 	if err != nil {
 		done()
 		return err

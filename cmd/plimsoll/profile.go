@@ -35,19 +35,17 @@ func profileCommand() *cli.Command {
 			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B -- --quantization fp8\n" +
 			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
 			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n" +
-			"   plimsoll profile-sla --engine dynamo --config disagg.yaml --graph-dir examples/llm --ttft 200 --itl 20\n" +
-			"   plimsoll profile-sla --launcher kubernetes --kube-namespace inference --image vllm/vllm-openai:latest --engine vllm \\\n" +
-			"     --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20\n\n" +
+			"   plimsoll profile-sla --config disagg.yaml --isl 3000 --osl 150 --ttft 200 --itl 20\n\n" +
 			"What follows -- goes to the engine's own program, after what is said to it here.\n\n" +
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),
 		Action:      profileAction,
-		Subcommands: []*cli.Command{importCommand(), kubeCleanupCommand(), kubeManifestCommand()},
+		Subcommands: []*cli.Command{importCommand(), profileManifestCommand()},
 	}
 }
 
 func profileAction(c *cli.Context) error {
-	o, err := parseProfile(c, false)
+	o, err := parseProfile(c)
 	if err != nil {
 		return err
 	}
@@ -55,11 +53,10 @@ func profileAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	list := localGPUs
-	if o.kube.on {
-		list = clusterGPUs(c.Context, o)
+	if err := o.checkResults(); err != nil {
+		return err
 	}
-	dep, err := resolve(o, cat, list)
+	dep, err := resolve(o, cat, localGPUs)
 	if err != nil {
 		return err
 	}
@@ -67,9 +64,6 @@ func profileAction(c *cli.Context) error {
 		return err
 	}
 	if err := dep.checkContext(o); err != nil {
-		return err
-	}
-	if err := dep.checkParallel(o); err != nil {
 		return err
 	}
 	cands, skips, err := dep.candidates(o)
@@ -88,13 +82,10 @@ func profileAction(c *cli.Context) error {
 	if o.dryRun {
 		return ui.plan(o, dep, so, skips)
 	}
-	ctx := c.Context
-	if o.kube.on {
-		var stop context.CancelFunc
-		ctx, stop = untilHangup(ctx)
-		defer stop()
+	if err := endsItself(c.Context); err != nil {
+		return err
 	}
-	return profileRun(ctx, o, dep, so, skips, ui)
+	return profileRun(c.Context, o, dep, so, skips, ui)
 }
 
 // sweepOptions fills in what the kind of engine decides: an endpoint is never
@@ -106,7 +97,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 		PrefillGranularity: cmp.Or(o.prefillGranularity, 16), DecodeGranularity: cmp.Or(o.decodeGranularity, 6),
 		SurfaceOSL: 100, MaxContext: o.maxContext, MaxInFlight: o.maxInFlight,
 		RequestTimeout: o.requestTimeout, Seed: o.seed, Now: time.Now, Expect: d.expect,
-		Parallel: o.parallel, MaxGPUs: cmp.Or(o.maxGPUs, d.gpuCount), Open: o.openLoop(d), Failing: d.failing,
+		Open: o.openLoop(d), Failing: d.failing,
 	}
 	if d.modelled() {
 		so.MaxContext, so.Virtual, so.VirtualSurfaces = simContext(o, *d.model), d.kind == engine.KindEstimate, o.surfacesVirtually(d.kind)
@@ -129,11 +120,7 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 // profileRun sweeps into an output folder and leaves it complete.
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
 	defer func() { err = withRoom(err, o.dir) }()
-	l, end, err := launcherOf(ctx, o, dep, ui)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end(context.WithoutCancel(ctx))) }()
+	l := launcherOf(o, dep, ui)
 	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
 			return err
@@ -177,21 +164,12 @@ func unmet(rec store.Recommendation) error {
 	return &infeasibleError{msg: "nothing meets the SLA"}
 }
 
-// launcherOf is what starts engines of the deployment's kind, and what ends it
-// when all engines are stopped.
-func launcherOf(ctx context.Context, o profileOptions, d deployment, ui *console) (l sweep.Launcher, end func(context.Context) error, err error) {
-	end = func(context.Context) error { return nil }
-	switch {
-	case d.kind == engine.KindEstimate:
-		return estimator{opts: o, dep: d}, end, nil
-	case o.kube.on:
-		k, err := launchOnKube(ctx, o, d, ui)
-		if err != nil {
-			return nil, nil, err
-		}
-		return k, k.Close, nil
+// launcherOf is what starts engines of the deployment's kind.
+func launcherOf(o profileOptions, d deployment, ui *console) sweep.Launcher {
+	if d.kind == engine.KindEstimate {
+		return estimator{opts: o, dep: d}
 	}
-	return newLauncher(o, d, ui.verbosef), end, nil
+	return newLauncher(o, d, ui.verbosef)
 }
 
 // abandon keeps what is known of a run that did not end, and says how to go on.

@@ -51,14 +51,13 @@ type profileOptions struct {
 	gpuCount int
 	layouts  []engine.Parallelism // to try, by --tp or --parallelism; nil = those of the model
 	limits   engine.Limits
-	parallel int // engines at once
-	maxGPUs  int // that they may have together; 0 = the GPU count
 	noise    float64
 	fit      string // of the latency model; empty = the default
 	explain  bool
 	require  bool // measured or nothing
 
 	dir                   string
+	results               string // ConfigMap for the results; empty = none
 	resume, force, dryRun bool
 	retry                 bool // what failed before
 	maxTime               time.Duration
@@ -76,9 +75,7 @@ type profileOptions struct {
 	kvTokens   int
 	kvPattern  string
 
-	graph     dynamo.Graph // kind dynamo
-	graphPath string
-	graphDir  string
+	dynamo dynamo.Worker // of --config; zero = it is none of Dynamo's
 
 	endpoint     string
 	endpointGPUs int
@@ -90,8 +87,6 @@ type profileOptions struct {
 	apiKey       string
 	headers      []load.Header
 	hidden       *credentials
-
-	kube kubeOptions
 
 	format         string
 	quiet, verbose bool
@@ -105,7 +100,7 @@ func profileFlags() []cli.Flag {
 	}
 	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
 	itlOf := itlOfFlags(target, "request")
-	return append([]cli.Flag{
+	return []cli.Flag{
 		s("isl", "3000", "input sequence length, `tokens`", target),
 		s("osl", "500", "output sequence length, `tokens`", target),
 		s("ttft", "50", "SLA: time to first token, `ms`", target),
@@ -130,8 +125,6 @@ func profileFlags() []cli.Flag {
 		s("max-num-seqs", "", "sequences that the engine runs at once, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("max-num-batched-tokens", "", "tokens in one engine step, `N` (sim, estimate: vLLM's default for the GPU)", eng),
 		s("memory-fraction", "", "share of each GPU's memory that the engine may take, `fraction`: vllm: of the whole, for everything; sglang: of the whole, for weights and KV cache; trtllm: of what weights leave free, for the KV cache; others: as vllm (default: the engine's own; the plan then takes 0.9 of the whole)", eng),
-		s("parallel", "1", "profile `N` candidates side by side, on GPUs of their own; with --engine estimate or --launcher kubernetes", eng),
-		s("max-gpus", "", "`GPUs` in use at once, over all candidates (default: --gpu-count)", eng),
 		s("kv-dtype", "", "storage of the KV cache, `bf16|fp8` (default: the engine's)", eng),
 		s("noise", "0", "sim, estimate: relative jitter of each step, `fraction`", eng),
 		s("fit", "", fitUsage, eng),
@@ -140,7 +133,6 @@ func profileFlags() []cli.Flag {
 		s("ready-timeout", "30m", "`time` for an engine to become ready", eng),
 		s("kv-tokens", "", "KV cache capacity of one engine, `tokens` (default: from its log or /metrics; sim, estimate: what the GPU's memory holds)", eng),
 		s("kv-tokens-pattern", "", "`REGEX` with one group that finds the KV capacity in the engine's log", eng),
-		s("launcher", "local", "where engines run: `local|kubernetes`", eng),
 		s("require", "", "`measured`: fail instead of falling back to the simulated engine", eng),
 
 		s("endpoint", "", "`URL` of a server that already runs; nothing is launched", ep),
@@ -166,8 +158,9 @@ func profileFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
 		s("seed", "1", "seed of prompts and noise, `N`", runs),
-		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win; with --engine dynamo also a graph's", runs),
-	}, append(dynamoFlags(eng), kubeFlags()...)...)
+		s("config", "", "YAML `FILE` whose keys are these flags' names; flags win. Or a file of Dynamo's, a graph of dynamo serve or a DynamoGraphDeployment: engine, model and arguments are its decode worker's", runs),
+		s("results-configmap", "", "ConfigMap `NAME` that gets the results too, for planner manifest --profile-config-map; in a Job of profile-sla manifest", runs),
+	}
 }
 
 // catalogUsage is of --catalog, wherever it is.
@@ -199,8 +192,7 @@ func (o profileOptions) inputsOf(c *cli.Context) (in map[string]string, secret s
 	skip := map[string]bool{
 		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
-		"kubeconfig": true, "context": true, "schedule-timeout": true, "results-configmap": true,
-		"parallel": true, "max-gpus": true,
+		"results-configmap": true,
 	}
 	in, secret = map[string]string{}, store.Inputs{}
 	for _, f := range c.Command.Flags {

@@ -16,11 +16,10 @@ import (
 	"plimsoll/sweep"
 )
 
-// parseProfile reads a profile's flags; one that is for a cluster anyway has no
-// --launcher.
-func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
-	o := profileOptions{hidden: credentialsOf(c)}
-	if err := applyProfileConfig(c); err != nil {
+// parseProfile reads a profile's flags.
+func parseProfile(c *cli.Context) (o profileOptions, err error) {
+	o.hidden = credentialsOf(c)
+	if o.dynamo, err = applyProfileConfig(c); err != nil {
 		return o, err
 	}
 	p := &parser{c: c}
@@ -33,12 +32,8 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 			p.fail(field.Errorf("--%s is empty: was a shell variable not set?", name))
 		}
 	}
-	o.kube = p.kube(onKube || p.choice("launcher", "local", "kubernetes") == "kubernetes")
 	if p.err != nil {
 		return o, p.err
-	}
-	if err := o.readGraph(c); err != nil {
-		return o, err
 	}
 	o.confide(c)
 	o.inputs, o.secret = o.inputsOf(c)
@@ -49,7 +44,6 @@ func parseProfile(c *cli.Context, onKube bool) (profileOptions, error) {
 	if err := o.checkMode(c); err != nil {
 		return o, err
 	}
-	var err error
 	o.traffic, err = openTraffic(o)
 	return o, err
 }
@@ -106,7 +100,6 @@ func (p *parser) engine(o *profileOptions) {
 		MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 	}
 	o.memory, o.kv = p.share("memory-fraction"), p.kvDType()
-	o.parallel, o.maxGPUs = p.integer("parallel", 1, maxGPUs, 1), p.integer("max-gpus", 1, maxGPUs, 0)
 	o.noise, o.fit, o.explain = p.fraction("noise"), strings.TrimSpace(c.String("fit")), c.Bool("explain")
 	o.command, o.extra = c.String("command"), extraArguments(c)
 	o.readyPath, o.readyAfter = c.String("ready-path"), p.duration("ready-timeout")
@@ -135,6 +128,7 @@ func (p *parser) endpoint(o *profileOptions) {
 func (p *parser) run(o *profileOptions) {
 	c := p.c
 	o.dir, o.resume, o.retry, o.force = c.String("output-dir"), c.Bool("resume"), c.Bool("retry"), c.Bool("force")
+	o.results = p.name("results-configmap")
 	o.dryRun, o.maxTime = c.Bool("dry-run"), p.duration("max-time")
 	o.seed = uint64(p.integer("seed", 0, math.MaxInt, 0)) //nolint:gosec // not negative by the range
 	o.quiet, o.verbose, o.format = c.Bool("quiet"), c.Bool("verbose"), c.String("format")
@@ -172,9 +166,6 @@ func (o profileOptions) check() error {
 		return field.Errorf("--provenance %s can never satisfy --require measured", o.provenance)
 	case o.retry && !o.resume:
 		return field.Errorf("--retry goes with --resume")
-	}
-	if err := o.checkKube(); err != nil {
-		return err
 	}
 	if o.endpoint != "" {
 		return o.checkEndpoint()

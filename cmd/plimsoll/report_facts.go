@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -85,21 +84,16 @@ func profileAgain(in store.Inputs) (command string, lost []string) {
 			if v == "true" {
 				words = append(words, name)
 			}
-		default:
-			if v != "" && !strings.HasPrefix(v, "{[]") { // an empty list
-				lost = append(lost, name)
-			}
 		}
 	}
-	slices.Sort(lost)
 	command = commandLine(words)
 	if extra := in["engine arguments"]; extra != "" {
 		// They are kept as one text, whose words are known where none is quoted.
 		fields := strings.Fields(extra)
 		if quoted := commandLine(append([]string{""}, fields...)); quoted != "plimsoll "+extra {
-			return command, append(lost, "engine arguments "+extra)
+			return command, []string{"engine arguments " + extra}
 		}
 		command += " -- " + extra
 	}
-	return command, lost
+	return command, nil
 }

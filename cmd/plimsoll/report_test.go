@@ -16,13 +16,12 @@ func TestProfileAgain(t *testing.T) {
 		want string
 		lost []string
 	}{
-		{"defaults", store.Inputs{"--isl": "3000", "--osl": "500", "--itl-of": "", "--toleration": "{[] { true true} false false}", "engine kind": "sim"}, "plimsoll profile-sla", nil},
+		{"defaults", store.Inputs{"--isl": "3000", "--osl": "500", "--itl-of": "", "engine kind": "sim"}, "plimsoll profile-sla", nil},
 		{"changed", store.Inputs{"--isl": "4000", "--model": "a b", "--itl-of": "gap"}, "plimsoll profile-sla --isl 4000 --itl-of gap --model 'a b'", nil},
 		{"implied ranks", store.Inputs{"--rank": "sustained", "--search": "adaptive"}, "plimsoll profile-sla", nil},
 		{"a grid's", store.Inputs{"--rank": "throughput", "--search": "grid"}, "plimsoll profile-sla --search grid", nil},
 		{"other ranks", store.Inputs{"--rank": "throughput", "--search": "adaptive"}, "plimsoll profile-sla --rank single", nil},
 		{"aggregated", store.Inputs{"--rank": "throughput", "--mode": "aggregated"}, "plimsoll profile-sla --mode aggregated", nil},
-		{"a list", store.Inputs{"--toleration": "{[gpu] { true true} true false}"}, "plimsoll profile-sla", []string{"--toleration"}},
 		{"engine's own", store.Inputs{"engine arguments": "--quantization fp8"}, "plimsoll profile-sla -- --quantization fp8", nil},
 		{"engine's own, in quotes", store.Inputs{"engine arguments": `--x {"a": 1}`}, "plimsoll profile-sla", []string{`engine arguments --x {"a": 1}`}},
 	} {

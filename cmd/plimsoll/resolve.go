@@ -45,7 +45,6 @@ type deployment struct {
 	gpuName    string       // as shown
 	gpuCount   int
 	visible    []string // device ids, nil where none are assigned
-	perNode    int      // GPUs of the largest machine; 0 where unknown
 	cpu        bool     // the engine runs on the CPU: its GPUs are threads
 	driver     string
 	kvTokens   int            // of one engine, as asked for; 0 = what is there
@@ -82,7 +81,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if real, ok := realEngineOf(engine.Kind(o.engine)); ok {
 		d.kind = real.kind
 		switch err := real.present(); {
-		case err == nil || o.kube.on: // an image has its own
+		case err == nil:
 		case o.dryRun: // its command line is known without it
 			d.missing = real.program
 			d.warnings = append(d.warnings, profile.Warnf("engine_missing", "%v: a dry run does without it, a run needs it (%s)", err, real.install))
@@ -94,9 +93,6 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	var noGPUs error
 	if d.kind == "" || d.onGPUs() || d.kind == engine.KindEstimate && o.gpu == "" {
 		found, noGPUs = list(cat)
-	}
-	if noGPUs != nil && o.kube.on {
-		return d, noGPUs
 	}
 	if d.kind == "" {
 		if err := d.auto(o, found, noGPUs); err != nil {
@@ -122,7 +118,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if err := d.setServer(o); err != nil {
 		return d, err
 	}
-	d.warnings = append(d.warnings, graphWarnings(o)...)
+	d.warnings = append(d.warnings, dynamoWarnings(o)...)
 	switch {
 	case d.kind == engine.KindSim:
 		d.provenance = profile.Simulated
@@ -301,12 +297,8 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		}
 		for _, dev := range found.Devices {
 			d.visible = append(d.visible, dev.UUID)
-			d.perNode = max(d.perNode, dev.Index+1)
 		}
-		if o.kube.on { // no engine spans nodes unless it is asked for
-			d.gpuCount = d.perNode
-		}
-		d.cpu = d.kind == engine.KindLlamaCpp && !o.kube.on && len(found.Devices) == 0 && name == ""
+		d.cpu = d.kind == engine.KindLlamaCpp && len(found.Devices) == 0 && name == ""
 		for _, w := range found.Warnings {
 			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))
 		}

@@ -151,12 +151,13 @@ func (o profileOptions) confide(c *cli.Context) {
 	template := command.Template{Argv: o.command}
 	o.hidden.add(template.Secrets()...)
 	o.hidden.add(redact.Find(o.extra)...)
-	advice := "an engine has the program's own environment: export VLLM_API_KEY=… or HF_TOKEN=… instead"
-	if o.kube.on {
-		advice = "--kube-secret-env NAME=SECRET/KEY takes it from a Secret"
-	}
+	const advice = "an engine has the program's own environment: export VLLM_API_KEY=… or HF_TOKEN=… instead"
 	warnLiteral(c, "--command", template.Secrets(), advice)
-	warnLiteral(c, "what follows --", redact.Find(o.extra), advice)
+	where := "what follows --"
+	if len(o.dynamo.Args) > 0 {
+		where = "--config, or what follows --,"
+	}
+	warnLiteral(c, where, redact.Find(o.extra), advice)
 }
 
 // warnLiteral says that a template holds credentials.

@@ -148,6 +148,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		return path
 	}
 	unread := write("profile.yaml", "command: srv {{.Port}} {{.TP}} --api-key "+hiddenIn("config")+"\n", 0o644)
+	graph := write("graph.yaml", "VllmWorker: {model: m, endpoint: 'http://me:"+hiddenIn("graph")+"@h', api-key: "+hiddenIn("graph2")+"}\nPrefillWorker: {model: m, api-key: "+hiddenIn("graph3")+"}\n", 0o644)
 	for name, c := range map[string]struct {
 		code int
 		args []string
@@ -158,12 +159,13 @@ func TestNoCredentialIsShown(t *testing.T) {
 		"header":                  {exitUsage, []string{"profile-sla", "--header", hiddenIn("bareheader")}, "--header"},
 		"config":                  {exitDone, []string{"profile-sla", "--config", unread, "--gpu-count", "1", "--dry-run", "--verbose"}, "--api-key [redacted]"},
 		"configured and wrong":    {exitUsage, []string{"profile-sla", "--config", unread, "--gpu-count", "1", "--tp", "x"}, ""},
+		"of Dynamo":               {exitDone, []string{"profile-sla", "--config", graph, "--gpu", "h100-sxm", "--gpu-count", "1", "--dry-run"}, "--endpoint http://me:[redacted]@h"},
 		"after --":                {exitDone, []string{"profile-sla", "--engine", "vllm", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "1", "--dry-run", "--", "--api-key", hiddenIn("extra"), hiddenIn("extra2")}, "--api-key [redacted] [redacted]"},
 		"prometheus":              {exitUsage, []string{"capacity", "review", "--prometheus", "http://me:" + hiddenIn("prometheus") + "@127.0.0.1:1?x=y", "plan.json"}, ""},
 		"metrics endpoints":       {exitUsage, []string{"planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--metrics-endpoints", "frontend=ftp://me:" + hiddenIn("metrics") + "@h"}, "[redacted]@h"},
 		"left over":               {exitUsage, []string{"gpus", "--token=" + hiddenIn("unknown")}, ""},
 		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--serve", "prometheus-endpoint=http://me:" + hiddenIn("manifest") + "@h:9090", "--serve", "policy=load"}, "a manifest is no place for a credential"},
-		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--job-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--kube-env", "HF_TOKEN=" + hiddenIn("job")}, "hint: --kube-secret-env NAME=SECRET/KEY"},
+		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--plimsoll-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--", "--api-key", hiddenIn("job")}, "hint: --secret-env NAME=SECRET/KEY"},
 		"environment":             {exitUsage, []string{"planner", "serve", "--policy", "load", "--slots", "2", "--state-file", "none", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--env-from", "NOT_THERE"}, `--env-from: the variable "NOT_THERE" of the environment is not set, or empty`},
 	} {
 		p := start(t, env, c.args...)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"plimsoll/engine"
-	"plimsoll/engine/dynamo"
 	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 	"plimsoll/engine/llamacpp"
@@ -32,7 +31,7 @@ type realEngine struct {
 	program string                      // looked for on PATH
 	install string                      // what to do where it is not there
 	asked   bool                        // taken only where it is asked for
-	owned   func(d deployment) []string // flags that are said to it here; nil: none
+	owned   func(d deployment) []string // flags that are said to it here
 	server  func(o profileOptions, d deployment) server
 }
 
@@ -67,13 +66,6 @@ func realEngines() []realEngine {
 			owned: func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
 			server: func(o profileOptions, d deployment) server {
 				return llamacpp.Server{CPU: d.cpu, Extra: o.extra, ReadyTimeout: o.readyAfter}
-			},
-		},
-		{
-			// It is asked for by its graph.
-			kind: engine.KindDynamo, program: "dynamo", asked: true, install: dynamoInstall,
-			server: func(o profileOptions, _ deployment) server {
-				return graphServer{dynamo.Server{Graph: o.graph, Dir: o.graphDir, Extra: o.extra, ReadyTimeout: o.readyAfter}}
 			},
 		},
 	}
@@ -145,9 +137,6 @@ func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error
 	argv = append(argv, layoutArgs(cfg.Parallelism)...)
 	if f := cfg.MemoryFraction; f > 0 {
 		argv = append(argv, "--memory-fraction", fmt.Sprint(f))
-	}
-	if at.Host != "" {
-		argv = append(argv, "--host", at.Host)
 	}
 	if n := o.kvBlocks(cfg.Limits.BlockSize); n > 0 {
 		argv = append(argv, "--kv-blocks", itoa(n))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -26,4 +27,22 @@ func TestSignalsWithinASecondAreOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A command that returns because its engines are killed does not say how the program ends.
+func TestKillingEndsTheProgram(t *testing.T) {
+	var codes []int
+	end := ending{exit: func(code int) { codes = append(codes, code) }}
+	begun, killed := make(chan struct{}), make(chan struct{})
+	go end.with(func() int {
+		close(begun)
+		<-killed
+		return exitInterrupted
+	})
+	<-begun
+	close(killed)
+	end.with(func() int { return exitDone })
+	if !slices.Equal(codes, []int{exitInterrupted}) {
+		t.Errorf("it ended with %v", codes)
+	}
 }

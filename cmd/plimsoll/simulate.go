@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,9 +52,9 @@ func simulateFleet(c *cli.Context) error {
 		return p.err
 	}
 	seen, done := simulationProgress(c)
-	s, err := runFleet(c.Context, plan, arrivals, seen)
+	s, err := runFleet(plan, arrivals, seen)
 	if err == nil {
-		err = s.bracket(c.Context, plan, arrivals, seen)
+		err = s.bracket(plan, arrivals, seen)
 	}
 	done()
 	if err != nil {
@@ -108,7 +107,7 @@ type otherSpeed struct {
 // progress hears now and then how many requests have come, and when the last did.
 type progress func(requests int, at time.Duration)
 
-func runFleet(ctx context.Context, plan build.Options, arrivals arrivals, seen progress) (simulation, error) {
+func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation, error) {
 	f, err := plan.Build()
 	if err != nil {
 		return simulation{}, err
@@ -122,18 +121,7 @@ func runFleet(ctx context.Context, plan build.Options, arrivals arrivals, seen p
 	if err != nil {
 		return simulation{}, field.Errorf("%v", err)
 	}
-	var got offered
-	fed := make(chan error, 1)
-	go func() {
-		var err error
-		got, err = feed(engines, load.trace, seen)
-		fed <- err
-	}()
-	select {
-	case err = <-fed:
-	case <-ctx.Done(): // what is under way ends with the program
-		err = ctx.Err()
-	}
+	got, err := feed(engines, load.trace, seen)
 	if err != nil {
 		return simulation{}, err
 	}
@@ -151,7 +139,7 @@ func runFleet(ctx context.Context, plan build.Options, arrivals arrivals, seen p
 // bracket runs the load again on engines that are slower and faster by the
 // latency model's median error, the larger of TTFT's and ITL's: an attainment
 // without it would sound certain.
-func (s *simulation) bracket(ctx context.Context, plan build.Options, arrivals arrivals, seen progress) error {
+func (s *simulation) bracket(plan build.Options, arrivals arrivals, seen progress) error {
 	off := max(s.fleet.TTFTError.Factor50, s.fleet.ITLError.Factor50)
 	if off <= 1 || !s.judged() {
 		return nil
@@ -162,7 +150,7 @@ func (s *simulation) bracket(ctx context.Context, plan build.Options, arrivals a
 	}
 	for _, by := range []float64{off, 1 / off} {
 		plan.Slower = by
-		other, err := runFleet(ctx, plan, arrivals, seen)
+		other, err := runFleet(plan, arrivals, seen)
 		if over, ok := errors.AsType[*fleet.OverloadError](err); ok {
 			s.warnings = append(s.warnings, profile.Warnf("overloaded_if_slower", "if every step took %.3g times as long, the load would not come to an end: %v", by, over))
 			continue

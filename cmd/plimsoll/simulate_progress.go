@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -14,17 +15,26 @@ import (
 // progressLine is a line on stderr that says what is under way; none where nobody
 // watches.
 func progressLine(c *cli.Context) (say func(what string), done func()) {
-	f, ok := fileOf(c.App.ErrWriter)
-	if !ok || c.Bool("quiet") || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a file descriptor is small
+	f, ok := terminalOf(c)
+	if !ok || c.Bool("quiet") {
 		return func(string) {}, func() {}
 	}
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(f), progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetElapsedTime(false))
 	say = func(what string) {
+		if c.Context.Err() != nil {
+			return // the command may be abandoned, and its line cleared
+		}
 		bar.Describe(what)
 		ignoreTerminal(bar.Add(1))
 	}
 	return say, func() { ignoreTerminal(bar.Finish()) }
+}
+
+// terminalOf is the terminal behind stderr, if there is one.
+func terminalOf(c *cli.Context) (*os.File, bool) {
+	f, ok := fileOf(c.App.ErrWriter)
+	return f, ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor is small
 }
 
 // simulationProgress says how far a simulation is. Where it ends is often not

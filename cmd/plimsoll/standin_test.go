@@ -213,8 +213,8 @@ func TestExtraArgumentsThatBelie(t *testing.T) {
 func TestExtraArguments(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`"--x" after -- has no effect with --engine sim: it goes with --engine vllm|sglang|trtllm|llamacpp|dynamo`: {"--engine", "sim", "--", "--x"},
-		`"--x" after -- has no effect with --command: it goes with --engine vllm|sglang|trtllm|llamacpp|dynamo`:    {"--gpu-count", "1", "--command", "e {{.TP}} {{.Port}}", "--", "--x"},
+		`"--x" after -- has no effect with --engine sim: it goes with --engine vllm|sglang|trtllm|llamacpp`: {"--engine", "sim", "--", "--x"},
+		`"--x" after -- has no effect with --command: it goes with --engine vllm|sglang|trtllm|llamacpp`:    {"--gpu-count", "1", "--command", "e {{.TP}} {{.Port}}", "--", "--x"},
 		`unexpected argument "x"`: {"--engine", "sim", "x", "--", "--x"},
 	} {
 		p := ran(t, exitUsage, append([]string{"profile-sla", "--dry-run"}, args...)...)

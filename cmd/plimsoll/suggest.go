@@ -23,7 +23,9 @@ func unknownCommand(c *cli.Context) error {
 func noCommand(app *cli.App, name string, commands []*cli.Command) error {
 	var names []string
 	for _, c := range commands {
-		names = append(names, c.Name)
+		if !c.Hidden {
+			names = append(names, c.Name)
+		}
 	}
 	if len(names) == 0 {
 		return field.Errorf("unexpected argument %q", name).Hint("the command before it has no commands of its own")

@@ -208,14 +208,14 @@ func (o profileOptions) openLoop(d deployment) sweep.OpenLoop {
 // may last: it is the same engine, which in real time takes minutes until an interval
 // can be given, and shows nothing more.
 func (o profileOptions) loadsVirtually(kind engine.Kind) bool {
-	return kind == engine.KindEstimate || kind == engine.KindSim && !o.kube.on && o.mode != sweep.Aggregated && o.loadTime == 0
+	return kind == engine.KindEstimate || kind == engine.KindSim && o.mode != sweep.Aggregated && o.loadTime == 0
 }
 
 // surfacesVirtually reports whether the surfaces of an engine in real time are measured
 // in virtual time: with the sequences of a real engine they take hundreds of streams
 // and minutes, and show nothing of the embedded one that virtual time does not.
 func (o profileOptions) surfacesVirtually(kind engine.Kind) bool {
-	return kind == engine.KindSim && !o.kube.on && o.mode != sweep.Aggregated
+	return kind == engine.KindSim && o.mode != sweep.Aggregated
 }
 
 // ownTraffic reports whether the loads are of requests that the user gave.

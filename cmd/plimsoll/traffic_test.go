@@ -72,8 +72,8 @@ func TestTraceLoadComesAtItsRate(t *testing.T) {
 }
 
 // What verifies picks of the embedded engine passes in virtual time, as long as an
-// interval takes, and says so; by HTTP where it is said how long it may last, where
-// loads are what is measured, and on a cluster.
+// interval takes, and says so; by HTTP where it is said how long it may last, and where
+// loads are what is measured.
 func TestLoadsOfTheEmbeddedEngine(t *testing.T) {
 	for _, c := range []struct {
 		kind    engine.Kind
@@ -84,7 +84,6 @@ func TestLoadsOfTheEmbeddedEngine(t *testing.T) {
 		{engine.KindSim, func(*profileOptions) {}, true, 0},
 		{engine.KindSim, func(o *profileOptions) { o.loadTime = 5 * time.Second }, false, 5 * time.Second},
 		{engine.KindSim, func(o *profileOptions) { o.mode = sweep.Aggregated }, false, longestSim},
-		{engine.KindSim, func(o *profileOptions) { o.kube.on = true }, false, longestSim},
 		{engine.KindEstimate, func(*profileOptions) {}, true, 0},
 		{engine.KindEstimate, func(o *profileOptions) { o.loadTime = time.Minute }, true, time.Minute},
 		{engine.KindVLLM, func(*profileOptions) {}, false, longestReal},

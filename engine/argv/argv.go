@@ -4,7 +4,6 @@
 package argv
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ func (l *Line) Words(words ...string) { *l = append(*l, words...) }
 
 // Address adds where the server is to listen.
 func (l *Line) Address(at engine.Launch) {
-	l.Words("--host", cmp.Or(at.Host, "127.0.0.1"), "--port", strconv.Itoa(at.Port))
+	l.Words("--host", "127.0.0.1", "--port", strconv.Itoa(at.Port))
 }
 
 // Number adds a flag with a whole number, unless that is zero.
@@ -67,7 +66,7 @@ func Fraction(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 func (l Line) Spec(cfg engine.Config, at engine.Launch, readyPath string, readyTimeout time.Duration) engine.Spec {
 	return engine.Spec{
 		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Slug()),
-		Argv: l, Port: at.Port, GPUs: at.GPUs, LogPath: at.LogPath, Dir: at.Dir,
+		Argv: l, Port: at.Port, GPUs: at.GPUs, LogPath: at.LogPath,
 		ReadyPath: readyPath, ReadyTimeout: readyTimeout,
 	}
 }

@@ -11,7 +11,6 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -152,7 +151,7 @@ func (t Template) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) 
 	}
 	return engine.Spec{
 		Name: strings.TrimSpace(string(cfg.Role) + " " + cfg.Slug()),
-		Argv: argv, Env: env, Dir: l.Dir, Port: l.Port, GPUs: l.GPUs,
+		Argv: argv, Env: env, Port: l.Port, GPUs: l.GPUs,
 		ReadyPath: t.ReadyPath, ReadyTimeout: t.ReadyTimeout, Grace: t.Grace, LogPath: l.LogPath,
 	}, nil
 }
@@ -161,7 +160,7 @@ func fieldsOf(cfg engine.Config, l engine.Launch) fields {
 	p := cfg.Parallelism.Normal()
 	return fields{
 		TP: p.TP, PP: p.PP, DP: p.DP, EP: p.EP,
-		Host: cmp.Or(l.Host, "127.0.0.1"), Port: l.Port, Model: cfg.Model, GPUs: strings.Join(l.GPUs, ","), PrefixCaching: cfg.PrefixCaching,
+		Host: "127.0.0.1", Port: l.Port, Model: cfg.Model, GPUs: strings.Join(l.GPUs, ","), PrefixCaching: cfg.PrefixCaching,
 		MaxNumSeqs: cfg.Limits.MaxNumSeqs, MaxNumBatchedTokens: cfg.Limits.MaxNumBatchedTokens,
 		MaxModelLen: cfg.Limits.MaxModelLen, BlockSize: cfg.Limits.BlockSize,
 		KV: string(cfg.KV), Role: string(cfg.Role), Name: l.Name,

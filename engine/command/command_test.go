@@ -19,7 +19,7 @@ var cfg = engine.Config{
 	Parallelism: engine.TP(4), PrefixCaching: true, Limits: engine.Limits{MaxNumSeqs: 64, MaxModelLen: 4096},
 }
 
-var launch = engine.Launch{Port: 8123, GPUs: []string{"0", "1", "2", "3"}, LogPath: "logs/a.log", Dir: "work"}
+var launch = engine.Launch{Port: 8123, GPUs: []string{"0", "1", "2", "3"}, LogPath: "logs/a.log"}
 
 func TestArgv(t *testing.T) {
 	for _, c := range []struct {
@@ -67,8 +67,8 @@ func TestSpec(t *testing.T) {
 	}
 	want := engine.Spec{
 		Name: "decode tp4", Argv: []string{"engine", "--port", "8123"},
-		Env: []string{"MODEL=meta-llama/Llama-3.1-8B x", `RAW="$HOME"`, "EMPTY="},
-		Dir: "work", Port: 8123, GPUs: launch.GPUs, ReadyPath: "/ready", ReadyTimeout: time.Minute, Grace: time.Second, LogPath: "logs/a.log",
+		Env:  []string{"MODEL=meta-llama/Llama-3.1-8B x", `RAW="$HOME"`, "EMPTY="},
+		Port: 8123, GPUs: launch.GPUs, ReadyPath: "/ready", ReadyTimeout: time.Minute, Grace: time.Second, LogPath: "logs/a.log",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -102,7 +102,6 @@ func TestMemoryFractionByEngine(t *testing.T) {
 		kv       func(Memory) int64 // 0: refused
 	}{
 		{engine.KindVLLM, 0.5, nil},
-		{engine.KindDynamo, 0.5, nil},
 		{engine.KindCommand, 0.5, nil},
 		{engine.KindEstimate, 0.5, nil},
 		{engine.KindSGLang, 0.5, nil},

@@ -16,7 +16,6 @@ type launch struct {
 	Path string
 	Argv []string
 	Env  []string
-	Dir  string
 }
 
 // direct is a child without a supervisor: a process group, or a session where
@@ -31,7 +30,7 @@ type direct struct {
 func startDirect(l launch, log *os.File, detached bool) (child, error) {
 	// The child's life is Stop's business and no context's.
 	cmd := exec.CommandContext(context.Background(), l.Path)
-	cmd.Args, cmd.Env, cmd.Dir = l.Argv, l.Env, l.Dir
+	cmd.Args, cmd.Env = l.Argv, l.Env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: detached, Setpgid: !detached}
 	if err := cmd.Start(); err != nil {

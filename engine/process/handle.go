@@ -16,19 +16,17 @@ type Handle struct {
 	Boot  string // the boot of the machine that it belongs to
 }
 
-// Mark is the leader of a session and the variable of its environment by which it was
-// found.
+// Mark is a process and the variable of its environment by which it was found.
 type Mark struct {
 	Handle
 	Value string // of the variable; not empty
 }
 
-// Foreign reports whether port belongs to a process for certain that is none of
-// h's, which wrote to the log at logPath, and says who that is. Where nobody
-// listens, or that cannot be told, it is false.
-func (h Handle) Foreign(port int, logPath string) (who string, foreign bool) {
+// Foreign reports whether port belongs for certain to a process that is none of the
+// members, and says who that is. Where nobody listens, or that cannot be told, it is false.
+func Foreign(members []Handle, port int) (who string, foreign bool) {
 	var tree []int
-	for _, m := range h.Members(logPath) {
+	for _, m := range members {
 		tree = append(tree, m.PID)
 	}
 	return foreignListener(tree, port)

@@ -37,9 +37,9 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// Marked are the sessions of this user whose leader was started with the environment
-// variable name, the oldest first. A Detached engine leads such a session; so it is
-// found where nothing was written down of it. The program itself is left out.
+// Marked are the processes of this user that were started with the environment variable
+// name, the oldest first. A Detached engine and what it starts are found so where nothing
+// was written down of them. The program itself is left out.
 func Marked(name string) []Mark {
 	boot, err := bootID()
 	if err != nil {
@@ -47,7 +47,7 @@ func Marked(name string) []Mark {
 	}
 	var out []Mark
 	for _, s := range processes() {
-		if s.session != s.pid || s.zombie || s.pid == os.Getpid() {
+		if s.zombie || s.pid == os.Getpid() {
 			continue
 		}
 		if v := environment(s.pid, name); v != "" {
@@ -106,7 +106,7 @@ func (h Handle) Leads() bool {
 // Members are the living processes of h's session, h itself among them, whose
 // leader wrote to the log at logPath. Once h itself is gone its number might
 // lead another session, so that only those count that still write to that log. A
-// process with a session of its own (setsid) is no member.
+// process with a session of its own (setsid) is no member; Marked finds it.
 func (h Handle) Members(logPath string) []Handle {
 	if boot, err := bootID(); err != nil || boot != h.Boot || h.PID <= 1 {
 		return nil

@@ -36,7 +36,7 @@ func TestHandleFindsAndEnds(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if who, foreign := h.Foreign(s.Port, s.LogPath); foreign {
+	if who, foreign := process.Foreign(h.Members(s.LogPath), s.Port); foreign {
 		t.Errorf("its own port is said to be %s", who)
 	}
 	own := listenOn(t, mustPort(t))
@@ -45,7 +45,7 @@ func TestHandleFindsAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if who, foreign := h.Foreign(n, s.LogPath); !foreign || !strings.Contains(who, strconv.Itoa(os.Getpid())) {
+	if who, foreign := process.Foreign(h.Members(s.LogPath), n); !foreign || !strings.Contains(who, strconv.Itoa(os.Getpid())) {
 		t.Errorf("the port of this test is said to be %q, foreign %v", who, foreign)
 	}
 	if err := h.Signal(syscall.SIGTERM); err != nil {
@@ -146,8 +146,8 @@ func TestHandleOfZombie(t *testing.T) {
 	}
 }
 
-// A detached engine is found by a variable of its environment; what shares that variable
-// without a session of its own is not.
+// A detached engine is found by a variable of its environment, and so is all that it
+// started, in its session and in others.
 func TestMarked(t *testing.T) {
 	const name = "PROCESS_TEST_MARK"
 	s := spec(t, "family")
@@ -165,7 +165,7 @@ func TestMarked(t *testing.T) {
 			got = append(got, m.Handle)
 		}
 	}
-	if len(got) != 2 || got[0] != handleOf(t, p.PID()) { // its child with a session of its own comes after it
+	if len(got) != 3 || got[0] != handleOf(t, p.PID()) { // its children come after it
 		t.Errorf("found %+v, want %d first, of %v", got, p.PID(), family)
 	}
 }

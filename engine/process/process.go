@@ -115,7 +115,7 @@ func start(ctx context.Context, spec engine.Spec) (*Process, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own copy
-	l := launch{Path: path, Argv: spec.Argv, Env: environ(os.Environ(), spec), Dir: spec.Dir, Name: spec.Name}
+	l := launch{Path: path, Argv: spec.Argv, Env: environ(os.Environ(), spec), Name: spec.Name}
 	var c child
 	if spec.Detached {
 		c, err = startDirect(l, log, true)
@@ -170,19 +170,10 @@ func validate(s engine.Spec) error {
 			return fmt.Errorf("argument or variable %q contains a zero byte", redact.Text(a))
 		}
 	}
-	if s.Dir == "" {
-		return nil
-	}
-	if info, err := os.Stat(s.Dir); err != nil {
-		return fmt.Errorf("working directory: %w", err)
-	} else if !info.IsDir() {
-		return fmt.Errorf("working directory %s: not a directory", s.Dir)
-	}
 	return nil
 }
 
-// lookPath finds program as a shell would from the program's own directory, so
-// that Spec.Dir does not change which file is meant.
+// lookPath finds program as a shell would.
 func lookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	switch {

@@ -19,9 +19,8 @@ const (
 	answerBytes  = 300                    // how much of an answer is kept for messages
 )
 
-// Ready waits until the engine answers 2xx at its ReadyPath, got or, where there is
-// a ReadyBody, posted to, and makes sure,
-// where the system lets it, that the answer is the engine's and not that of
+// Ready waits until the engine answers 2xx at its ReadyPath, and makes sure, where the
+// system lets it, that the answer is the engine's and not that of
 // another server on the same port. It returns an *ExitError if the engine ends
 // first, a *NotReadyError after Spec.ReadyTimeout, an error that wraps
 // ErrPortInUse if another process answers, or the end of ctx. The engine is not
@@ -37,7 +36,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + p.spec.ReadyPath
 	answer := "no answer"
 	for pause := firstProbe; ; pause = min(pause*3/2, slowestProbe) {
-		ready, got := probe(limit, client, url, p.spec.ReadyBody)
+		ready, got := probe(limit, client, url)
 		if got != "" {
 			answer = got
 		}
@@ -88,17 +87,10 @@ func probeClient() *http.Client {
 }
 
 // probe asks once; answer is empty where the asking was cut short.
-func probe(ctx context.Context, client *http.Client, url, body string) (ready bool, answer string) {
-	method := http.MethodGet
-	if body != "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+func probe(ctx context.Context, client *http.Client, url string) (ready bool, answer string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return false, err.Error()
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := client.Do(req)
 	if err != nil {

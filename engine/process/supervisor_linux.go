@@ -81,7 +81,6 @@ func forkEngine(l launch) (int, error) {
 	}
 	defer func() { _ = null.Close() }()
 	return syscall.ForkExec(l.Path, l.Argv, &syscall.ProcAttr{
-		Dir:   l.Dir,
 		Env:   l.Env,
 		Files: []uintptr{null.Fd(), 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},

@@ -26,6 +26,8 @@ func secretName(name string) bool {
 		return last != "pwd" || variable && prev != "" || flag // PWD is a folder
 	case "pass":
 		return variable && prev != "" || flag && len(parts) == 1 || slices.Contains([]string{"db", "user", "proxy", "http", "redis"}, prev)
+	case "pgpass": // ~/.pgpass is a file
+		return variable
 	case "secret":
 		return prev != "pull" // the name of a Secret of Kubernetes
 	case "token":

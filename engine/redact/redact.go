@@ -78,7 +78,7 @@ func Header(name, value string) bool {
 // Text is s without credentials.
 func Text(s string) string {
 	for range 8 { // what is taken out may have hidden another: mostly the second look finds none
-		clean := cut(s, inText(s))
+		clean := cut(s, append(inText(s), inScript(s, true)...))
 		if clean == s {
 			break
 		}
@@ -95,7 +95,7 @@ func inWord(before []string, w string) []span {
 		last = before[len(before)-1]
 	}
 	if shellFlag.MatchString(last) {
-		return append(inText(w), inScript(w)...)
+		return append(inText(w), inScript(w, false)...)
 	}
 	if x := byProgram(before, w); x != nil {
 		return append(x, inText(w)...)

@@ -31,10 +31,12 @@ func TestWords(t *testing.T) {
 		{"srv prefill=http://u:p@h1:1,decode=http://u:q@h2:2/m redis://:pw@h https://abcdefghijklmnopqrst@h", "srv prefill=http://u:#@h1:1,decode=http://u:#@h2:2/m redis://:#@h https://#@h"},
 		{"srv http://u:p@ss/w@h http://u:pa/ss@h/x", "srv http://u:#@ss/w@h http://u:#@h/x"}, // such a / has to be written %2F
 		{"curl -u me:k --user me:k --user=me:k -ume:k --proxy-user p:k http://h", "curl -u me:# --user me:# --user=me:# -ume:# --proxy-user p:# http://h"},
+		{"srv -u me:k --user me:k --user=me:k --auth me:k --auth=me:1234 PGPASS=k", "srv -u me:# --user me:# --user=me:# --auth me:# --auth=me:# PGPASS=#"},
 		{"/usr/bin/sshpass -p k ssh -p 22 h", "/usr/bin/sshpass -p # ssh -p 22 h"},
 		{"sshpass -pk ssh h", "sshpass -p# ssh h"},
 		{"docker login -u me -p k", "docker login -u me -p #"},
-		{"docker run -u me:you -p 80:80 i", "docker run -u me:you -p 80:80 i"},
+		{"docker run -u me:you --user=me:you -p 80:80 i", "docker run -u me:you --user=me:you -p 80:80 i"},
+		{"srv -u 1000640000:1000640000 --user 0:0 -u h:80 -u http://h:80/a --user me --auth basic --user --x=a:b -u", "srv -u 1000640000:1000640000 --user 0:0 -u h:80 -u http://h:80/a --user me --auth basic --user --x=a:b -u"},
 		{"srv --api-keys k --tokens-secret k --password2=k --jwt k --bearer k --hfToken=k --openai-key k --hf-key k --pass=k", "srv --api-keys # --tokens-secret # --password2=# --jwt # --bearer # --hfToken=# --openai-key # --hf-key # --pass=#"},
 		{"env API_KEYS=k HF_TOKENS=k API_KEY_1=k API_KEY2=k HF_TOKEN_READ=k API_KEY_PROD=k CLIENT_SECRET_VALUE=k", "env API_KEYS=# HF_TOKENS=# API_KEY_1=# API_KEY2=# HF_TOKEN_READ=# API_KEY_PROD=# CLIENT_SECRET_VALUE=#"},
 		{"env DB_PASS=k JWT=k BEARER=k HFTOKEN=k openai_key=k REDISCLI_AUTH=k NUM_TOKENS=5", "env DB_PASS=# JWT=# BEARER=# HFTOKEN=# openai_key=# REDISCLI_AUTH=# NUM_TOKENS=5"},
@@ -123,6 +125,10 @@ func TestText(t *testing.T) {
 		"vllm serve --api-key \\\n   k1 \\\n   --port 80":              "vllm serve --api-key \\\n   # \\\n   --port 80",
 		"vllm serve --api-key \\\r\n   k1\\\r\n   --port 80":           "vllm serve --api-key \\\r\n   #\\\r\n   --port 80",
 		`"vllm serve --api-key \\\n   k1 --port 80"`:                   `"vllm serve --api-key \\\n   # --port 80"`,
+		"it ran srv --auth me:k1 -u 'me:k2' and failed":                "it ran srv --auth me:# -u 'me:#' and failed",
+		`it's sh -c "curl -u me:k1" that didn't run`:                   `it's sh -c "curl -u me:#" that didn't run`,
+		`argv ["curl","-u","me:k1"], PGPASS=k2`:                        `argv ["curl","-u","me:#"], PGPASS=#`,
+		"reading .pgpass: denied; --user name: docker run -u me:you i": "reading .pgpass: denied; --user name: docker run -u me:you i",
 		"time to first token: 12.5 ms; per output token: 4 ms":         "time to first token: 12.5 ms; per output token: 4 ms",
 		`unexpected token: '}' in {"first_token": 5}`:                  `unexpected token: '}' in {"first_token": 5}`,
 		"": "",
@@ -162,6 +168,10 @@ func TestNoCredentialSurvives(t *testing.T) {
 			{"sh", "-c", fmt.Sprintf(`bash -c "run --%s '%s'" && true`, name, secret)},
 			{"nvapi-" + secret[:9]},
 			{"Bearer " + secret},
+			{"--auth", "me:" + secret},
+			{"--user=me:" + secret},
+			{"sh", "-c", "run -u me:" + secret},
+			{"PGPASS=" + secret},
 		}).Draw(t, "placed")
 		ordinary := rapid.SliceOf(rapid.SampledFrom([]string{"vllm", "serve", "--port", "8000", "--tokenizer", "Qwen/Qwen3-8B", "--max-num-batched-tokens=8192", "--host", "0.0.0.0", "it's", `{"a":1}`}))
 		before, after := ordinary.Draw(t, "before"), ordinary.Draw(t, "after")

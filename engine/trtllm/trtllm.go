@@ -28,7 +28,7 @@ type Server struct {
 }
 
 // Spec is the process that runs cfg. Its configuration file is written beside the
-// log, or in the launch's folder where there is no log.
+// log.
 func (s Server) Spec(cfg engine.Config, l engine.Launch) (engine.Spec, error) {
 	if err := check(cfg); err != nil {
 		return engine.Spec{}, fmt.Errorf("trtllm: %w", err)
@@ -59,14 +59,10 @@ func Owned() []string {
 }
 
 func configPath(l engine.Launch) (string, error) {
-	switch {
-	case l.LogPath != "":
-		return strings.TrimSuffix(l.LogPath, filepath.Ext(l.LogPath)) + ".yaml", nil
-	case l.Dir != "":
-		return filepath.Join(l.Dir, "trtllm.yaml"), nil
-	default:
-		return "", errors.New("neither a log file nor a folder is given, where its configuration could be written")
+	if l.LogPath == "" {
+		return "", errors.New("no log file is given, beside which its configuration is written")
 	}
+	return strings.TrimSuffix(l.LogPath, filepath.Ext(l.LogPath)) + ".yaml", nil
 }
 
 func check(cfg engine.Config) error {

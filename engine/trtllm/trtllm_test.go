@@ -36,12 +36,12 @@ func TestConfigOfItsOwn(t *testing.T) {
 	if err != nil || len(decode.Files) != 1 || decode.Files[0].Path != "engines/decode_tp1.yaml" {
 		t.Fatalf("%v: %+v", err, decode.Files)
 	}
-	at.LogPath, at.Dir = "", "/srv"
+	at.LogPath = "engines/prefill_tp1.log"
 	prefill, err := trtllm.Server{}.Spec(engine.Config{Model: "m"}, at)
-	if err != nil || len(prefill.Files) != 1 || prefill.Files[0].Path != "/srv/trtllm.yaml" || strings.Contains(prefill.Files[0].Text, "fraction") {
+	if err != nil || len(prefill.Files) != 1 || prefill.Files[0].Path != "engines/prefill_tp1.yaml" || strings.Contains(prefill.Files[0].Text, "fraction") {
 		t.Fatalf("%v: %+v", err, prefill.Files)
 	}
 	if _, err := (trtllm.Server{}).Spec(engine.Config{Model: "m"}, engine.Launch{Port: 1}); err == nil {
-		t.Error("a launch without any folder has a file")
+		t.Error("a launch without a log has a file")
 	}
 }

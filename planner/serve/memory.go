@@ -105,7 +105,7 @@ func (r *Runner) resume(m memory) error {
 		why = "corrections were learned of another profile: they are left behind"
 	}
 	if err != nil {
-		return &StateFileError{r.o.StatePath, fmt.Errorf("%w: %w", errDamaged, err)}
+		return &StateFileError{r.o.StatePath, fmt.Errorf("%w (%w)", errDamaged, err)}
 	}
 	if why != "" {
 		r.emit(Warned, why, nil, nil)
@@ -124,7 +124,7 @@ func (r *Runner) setAside(damage error) error {
 	r.mu.Lock()
 	r.o.Core.Forgot()
 	r.mu.Unlock()
-	r.emit(Warned, fmt.Sprintf("%v: it is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown; a pause may be, too: the planner goes on from the replicas that it sees", damage, to), nil, nil)
+	r.emit(Warned, fmt.Sprintf("%v, and is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown, and a pause may be. The planner goes on from the replicas that it sees", damage, to), nil, nil)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func readMemory(path, name string) (m memory, err error) {
 		return bad("is no state file of a planner")
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		return bad("%w: %w", errDamaged, engine.PlainJSON("the file", err))
+		return bad("%w (%w)", errDamaged, engine.PlainJSON("the file", err))
 	}
 	if m.Schema > memorySchema {
 		return bad("is of schema %d, and this version reads up to %d: run the version that wrote it", m.Schema, memorySchema)

@@ -103,9 +103,10 @@ func (r *Runner) run(ctx context.Context) error {
 	}
 	r.cadence = planner.Pace{Every: r.o.Interval, Blocking: r.o.Blocking, Timeout: r.o.ScalingTimeout, Steady: r.o.Steady}.Begin(time.Now())
 	tick := r.cadence.Due().Add(-r.o.Interval)
-	r.emit(Started, fmt.Sprintf("%s every %v", r.mode(), r.o.Interval), nil, nil)
+	doing, each := r.mode()
+	r.emit(Started, fmt.Sprintf("%s every %v%s", doing, r.o.Interval, each), nil, nil)
 	defer func() {
-		r.emit(Finished, "no more decisions", nil, nil)
+		r.emit(Finished, doing, nil, nil)
 	}()
 	r.sample(ctx) // counters of the first interval begin here
 	r.bound(ctx)
@@ -136,11 +137,12 @@ func (r *Runner) forget() {
 	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 
-func (r *Runner) mode() string {
+// mode is what the planner does, and what else to say of it.
+func (r *Runner) mode() (doing, each string) {
 	if r.o.Advise {
-		return "deciding, without acting,"
+		return "observing", ": decisions are advice, and nothing is scaled"
 	}
-	return "deciding"
+	return "deciding", ""
 }
 
 // sleep until an instant.

@@ -374,6 +374,22 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// What a planner does is named when it begins and when it ends.
+func TestBeginAndEndAreNamed(t *testing.T) {
+	for advise, want := range map[bool][2]string{
+		false: {"deciding every 1m0s", "deciding"},
+		true:  {"observing every 1m0s: decisions are advice, and nothing is scaled", "observing"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, []planner.Replicas{pd(4, 2)}, func(o *Options, _ *world) { o.Advise = advise })
+			g.lasts(t, time.Second)
+			if !g.said(Started, want[0]) || !g.said(Finished, want[1]) {
+				t.Errorf("%+v", g.events)
+			}
+		})
+	}
+}
+
 // A damaged state file is set aside, with what is unknown after it, and the planner goes
 // on: under a supervisor it would be started again for ever.
 func TestDamagedStateIsSetAside(t *testing.T) {
@@ -395,7 +411,7 @@ func TestDamagedStateIsSetAside(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, []planner.Replicas{pd(4, 2)}, func(o *Options, w *world) { o.StatePath, w.want, w.have = path, pd(4, 2), pd(4, 2) })
 			g.lasts(t, time.Minute+time.Second)
-			if len(g.asked) != 0 || len(g.seen) != 1 || !g.said(Warned, to) || !g.said(Warned, "last decision") {
+			if len(g.asked) != 0 || len(g.seen) != 1 || !g.said(Warned, "the state file "+path+" is damaged (") || !g.said(Warned, "), and is now "+to+". ") || !g.said(Warned, "last decision") {
 				t.Errorf("%q: asked for %v: %+v", bad, g.asked, g.events)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/google/renameio/v2"
 
@@ -55,9 +56,18 @@ func commitLazily(f *renameio.PendingFile, path string) error {
 	return nil
 }
 
+// writing is held by whoever writes a file, and for ever by Settle.
+var writing sync.RWMutex //nolint:gochecknoglobals // of the process
+
+// Settle waits for the files that WriteFile is writing, and lets it write no more: a
+// program that ends then leaves no temporary file.
+func Settle() { writing.Lock() }
+
 // WriteFile writes data to path whole or not at all; a power failure leaves the
 // old file or the new one.
 func WriteFile(path string, data []byte) error {
+	writing.RLock()
+	defer writing.RUnlock()
 	f, err := pending(path)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

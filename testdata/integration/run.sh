@@ -283,14 +283,14 @@ again() {
 	done <"$root/again.list"
 }
 
-clusters() { go_checks cluster kubelet kube profile; }
+clusters() { go_checks cluster kube profile; }
 
 # All other folders with tests are here, new ones too.
 waiting() {
 	local folder others=()
 	for folder in $(go -C "$here" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./...); do
 		folder=$(basename "$folder")
-		[[ $folder == @(cluster|kubelet|kube|profile) ]] || others+=("$folder")
+		[[ $folder == @(cluster|kube|profile) ]] || others+=("$folder")
 	done
 	. "$here/prometheus.sh"
 	go_checks "${others[@]}"

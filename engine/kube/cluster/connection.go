@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -44,14 +43,4 @@ func (c Connection) Config() (*rest.Config, string, error) {
 	config.UserAgent = Manager
 	config.WarningHandler = rest.NoWarnings{} // of deprecated versions; both are known here
 	return config, namespace, nil
-}
-
-// Inside reports whether the program runs in a pod and would act as its service
-// account: then it is in the cluster that it speaks with.
-func (c Connection) Inside() bool {
-	if c.Kubeconfig != "" || c.Context != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-		return false
-	}
-	_, err := rest.InClusterConfig()
-	return err == nil
 }

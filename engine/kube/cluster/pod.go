@@ -39,7 +39,7 @@ func Why(p *corev1.Pod) string {
 	if message, unplaced := Unplaced(p); unplaced {
 		return message
 	}
-	for _, c := range Containers(p) {
+	for _, c := range containers(p) {
 		if w := c.State.Waiting; w != nil && w.Reason != "" && !starts(w.Reason) {
 			return w.Reason
 		}
@@ -50,9 +50,9 @@ func Why(p *corev1.Pod) string {
 // starts is a reason to wait that every container has at first.
 func starts(reason string) bool { return reason == "ContainerCreating" || reason == "PodInitializing" }
 
-// Containers are the states of a pod's containers, in the order in which they
+// containers are the states of a pod's containers, in the order in which they
 // run: those that initialise it come first.
-func Containers(p *corev1.Pod) []corev1.ContainerStatus {
+func containers(p *corev1.Pod) []corev1.ContainerStatus {
 	return append(append([]corev1.ContainerStatus{}, p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...)
 }
 

@@ -18,19 +18,12 @@ type Request struct {
 	Verb        string // get, list, watch, create, update, patch, delete
 	Resource    schema.GroupVersionResource
 	Subresource string
-	Namespace   string // empty: of the whole cluster
+	Namespace   string
 	Name        string // empty for lists
 	// Manifest is the command that prints a Role with the rule that is missing;
 	// empty: none does.
 	Manifest string
-	// Permitted says that the right was there before: an API server that has just
-	// started knows no Roles for a moment and refuses everything.
-	Permitted bool
 }
-
-// StartsWithin is how long an API server that has just started may refuse what is
-// permitted.
-const StartsWithin = 20 * time.Second
 
 func (r Request) plural() string {
 	if r.Subresource != "" {
@@ -43,9 +36,6 @@ func (r Request) String() string {
 	what := r.plural()
 	if r.Name != "" {
 		what += " " + r.Name
-	}
-	if r.Namespace == "" {
-		return r.Verb + " " + what
 	}
 	return fmt.Sprintf("%s %s in namespace %s", r.Verb, what, r.Namespace)
 }
@@ -63,7 +53,7 @@ func (r Request) hint(err error) string {
 	var network net.Error
 	switch {
 	case apierrors.IsForbidden(err) && r.denied(err):
-		return r.Lacks()
+		return fmt.Sprintf(" (hint: the Role lacks a rule: {apiGroups: [%q], resources: [%q], verbs: [%q]}%s)", r.Resource.Group, r.plural(), r.Verb, r.printed())
 	case overQuota(err):
 		return fmt.Sprintf(" (hint: kubectl describe resourcequota --namespace %s shows what is left)", r.Namespace)
 	case apierrors.IsForbidden(err):
@@ -80,19 +70,6 @@ func (r Request) hint(err error) string {
 		return " (hint: the API server was not reached: is the kubeconfig's server the right one?)"
 	}
 	return ""
-}
-
-// Lacks is the hint that a right is missing for the request, and which.
-func (r Request) Lacks() string {
-	return fmt.Sprintf(" (hint: the %s lacks a rule: {apiGroups: [%q], resources: [%q], verbs: [%q]}%s)",
-		r.role(), r.Resource.Group, r.plural(), r.Verb, r.printed())
-}
-
-func (r Request) role() string {
-	if r.Namespace == "" {
-		return "ClusterRole"
-	}
-	return "Role"
 }
 
 func (r Request) printed() string {
@@ -142,17 +119,9 @@ func passing(err error) bool {
 func (r Request) Do(ctx context.Context, patience time.Duration, do func(context.Context) error) error {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var refused time.Time // since when
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := do(ctx)
-		again := passing(err)
-		if r.Permitted && apierrors.IsForbidden(err) && r.denied(err) {
-			if refused.IsZero() {
-				refused = time.Now()
-			}
-			again = time.Since(refused) < StartsWithin
-		}
-		if err == nil || !again {
+		if err == nil || !passing(err) {
 			return r.Explain(err)
 		}
 		select {

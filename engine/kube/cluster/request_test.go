@@ -30,11 +30,6 @@ func TestExplain(t *testing.T) {
 			apierrors.NewForbidden(deployments.GroupResource(), "a", errors.New(`User "u" cannot create resource "deployments"`)),
 			`the Role lacks a rule: {apiGroups: ["apps"], resources: ["deployments"], verbs: ["create"]}; plimsoll x prints a Role that has it)`,
 		},
-		"a missing rule of the whole cluster": {
-			cluster.Request{Verb: "list", Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}},
-			apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(`cannot list resource "nodes"`)),
-			`list nodes: nodes is forbidden: cannot list resource "nodes" (hint: the ClusterRole lacks a rule: {apiGroups: [""], resources: ["nodes"], verbs: ["list"]})`,
-		},
 		"a quota": {
 			cluster.Request{Verb: "create", Resource: pods(), Namespace: "ns"},
 			apierrors.NewForbidden(pods().GroupResource(), "a", errors.New("exceeded quota: gpus, requested: requests.nvidia.com/gpu=2")),
@@ -81,37 +76,6 @@ func TestDo(t *testing.T) {
 			})
 			if tries != c.tries || (err == nil) != c.ok {
 				t.Errorf("%s: %d tries, %v; want %d", name, tries, err, c.tries)
-			}
-		})
-	}
-}
-
-// A fresh API server refused to stop an engine (RBAC: clusterrole "…" not found)
-// until it had read its Roles.
-func TestDoAfterTheAPIServerStarted(t *testing.T) {
-	refusal := apierrors.NewForbidden(pods().GroupResource(), "", errors.New(`User "u" cannot list resource "pods"`))
-	for name, c := range map[string]struct {
-		permitted bool
-		err       error
-		fails     int
-		ok        bool
-		within    time.Duration
-	}{
-		"it learns":                     {true, refusal, 4, true, 2 * time.Second},
-		"the right was taken away":      {true, refusal, 1000, false, 30 * time.Second},
-		"the right was never there":     {false, refusal, 1000, false, 0},
-		"an admission policy is itself": {true, apierrors.NewForbidden(pods().GroupResource(), "a", errors.New("violates PodSecurity")), 1000, false, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			tries, began := 0, time.Now()
-			err := cluster.Request{Verb: "list", Resource: pods(), Permitted: c.permitted}.Do(t.Context(), time.Hour, func(context.Context) error {
-				if tries++; tries <= c.fails {
-					return c.err
-				}
-				return nil
-			})
-			if took := time.Since(began); (err == nil) != c.ok || took > c.within {
-				t.Errorf("%s: %v after %v", name, err, took)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import "regexp"
 type Rule struct {
 	Group     string   // "": the core group
 	Resources []string // plurals, with subresource: deployments/scale
+	Names     []string // of objects; empty: of all
 	Verbs     []string
 }
 

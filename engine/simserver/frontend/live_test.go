@@ -162,9 +162,7 @@ func TestClientThatLeavesFreesTheEngine(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan answered, 1)
 		go func() { gone <- s.post(ctx, "/v1/completions", c.body) }()
-		enginetest.Eventually(t, "the request is at "+c.at.Name, func() bool {
-			return s.metric("plimsoll_frontend_worker_inflight_requests", fmt.Sprintf("worker=%q", c.at.Name)) == 1
-		})
+		enginetest.Eventually(t, "the request is at "+c.at.Name, func() bool { return at(c.at).metric("vllm:num_requests_running") == 1 })
 		cancel()
 		if a := <-gone; a.err == nil {
 			t.Errorf("%s: %+v", c.at.Name, a)

@@ -23,6 +23,7 @@ type Manifest struct {
 	Port     int
 	Replicas int    // planners, of which one leads; 1 or more
 	Profile  string // ConfigMap mounted at ProfileDir; empty: none
+	Claim    string // PersistentVolumeClaim mounted there instead, read-only; empty: none
 	Config   string // text of a ConfigMap mounted as ConfigFile; empty: none
 }
 
@@ -49,6 +50,9 @@ func (m Manifest) Check() error {
 	}
 	if m.Profile != "" {
 		bad("ConfigMap", m.Profile, validation.IsDNS1123Subdomain(m.Profile))
+	}
+	if m.Claim != "" {
+		bad("PersistentVolumeClaim", m.Claim, validation.IsDNS1123Subdomain(m.Claim))
 	}
 	if !cluster.Image(m.Image) {
 		bad("image", m.Image, []string{"want a container image, as registry/plimsoll:v1"})
@@ -138,6 +142,10 @@ func (m Manifest) volumes() []volume {
 	}
 	if m.Profile != "" {
 		list = append(list, volume{name: "profile", path: ProfileDir, source: of(m.Profile)})
+	}
+	if m.Claim != "" {
+		claim := yaml.MapSlice{item("claimName", m.Claim), item("readOnly", true)}
+		list = append(list, volume{name: "profile", path: ProfileDir, source: item("persistentVolumeClaim", claim)})
 	}
 	return list
 }

@@ -113,13 +113,14 @@ func TestManifestOfAConfiguration(t *testing.T) {
 
 func TestManifestRefuses(t *testing.T) {
 	for field, change := range map[string]func(*Manifest){
-		"name":      func(m *Manifest) { m.Name = "Upper" },
-		"namespace": func(m *Manifest) { m.Target.Namespace = "a/b" },
-		"ConfigMap": func(m *Manifest) { m.Profile = "a b" },
-		"image":     func(m *Manifest) { m.Image = "x\n y: z" },
-		"port":      func(m *Manifest) { m.Port = 70000 },
-		"replicas":  func(m *Manifest) { m.Replicas = 0 },
-		"target of": func(m *Manifest) { m.Target.Targets = map[engine.Role]string{engine.RoleAggregated: "a/b"} },
+		"name":                  func(m *Manifest) { m.Name = "Upper" },
+		"namespace":             func(m *Manifest) { m.Target.Namespace = "a/b" },
+		"ConfigMap":             func(m *Manifest) { m.Profile = "a b" },
+		"PersistentVolumeClaim": func(m *Manifest) { m.Claim = "a b" },
+		"image":                 func(m *Manifest) { m.Image = "x\n y: z" },
+		"port":                  func(m *Manifest) { m.Port = 70000 },
+		"replicas":              func(m *Manifest) { m.Replicas = 0 },
+		"target of":             func(m *Manifest) { m.Target.Targets = map[engine.Role]string{engine.RoleAggregated: "a/b"} },
 	} {
 		m := manifest()
 		change(&m)

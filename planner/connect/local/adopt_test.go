@@ -150,7 +150,7 @@ func TestStalePIDIsNeverSignalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(map[string]any){
-		"start": func(e map[string]any) { e["pid"], e["start_ticks"] = h.PID, h.Start-1 },
+		"start": func(e map[string]any) { e["pid"], e["start_ticks"] = h.PID, h.Start+1 },
 		"boot":  func(e map[string]any) { e["pid"], e["start_ticks"], e["boot_id"] = h.PID, h.Start, "another" },
 	} {
 		f.restart()

@@ -47,7 +47,7 @@ func readDocument(path string) (*document, error) {
 	}
 	d, err := parseDocument(text)
 	if err != nil {
-		return nil, fmt.Errorf("the state file %s %w: %w", path, errDamaged, err)
+		return nil, fmt.Errorf("the state file %s %w (%w)", path, errDamaged, err)
 	}
 	return d, nil
 }

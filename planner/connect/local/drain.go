@@ -33,7 +33,7 @@ func (r *turn) drain() {
 		if seen && s.revoked != "" && s.revoked == string(e.rest[keyLease]) {
 			delete(e.rest, keyLease)
 		}
-		left := e.own.handle().Members(e.own.Log)
+		left := r.members(e.own)
 		step := r.step(name, e, s, seen, left)
 		r.stuck[name] = step.why
 		if step.sig == 0 {

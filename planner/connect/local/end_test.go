@@ -150,19 +150,42 @@ func TestLeaseThatChanges(t *testing.T) {
 	}
 }
 
-// A shell in front of the engine dies of TERM; the engine behind it drains.
+// wrapped puts a shell in front of the engine.
+func wrapped(o *local.Options) {
+	argv := &o.Pools[0].Template.Argv
+	*argv = "sh -c '" + *argv + "; true'"
+}
+
+// A shell in front of the engine dies of TERM; the engine behind it drains, in the
+// shell's session or in its own.
 func TestWrapperDiesBeforeItsEngine(t *testing.T) {
-	f := drained(t, "drain", func(o *local.Options) {
-		argv := &o.Pools[0].Template.Argv
-		*argv = "sh -c '" + *argv + "; true'"
-	})
-	file := filepath.Join(f.dir, "release")
-	answer := hold(t, f.found()[0].URL, file)
-	f.scale(0)
-	enginetest.Eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
-	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
-	finish(t, file, answer)
-	f.settled(0)
+	for _, mode := range []string{"drain", "away-drain"} {
+		t.Run(mode, func(t *testing.T) {
+			f := drained(t, mode, wrapped)
+			file := filepath.Join(f.dir, "release")
+			answer := hold(t, f.found()[0].URL, file)
+			f.scale(0)
+			enginetest.Eventually(t, "TERM to the rest", func() bool { f.state(); return strings.Contains(f.log(), "its leader ended, and these did not") })
+			f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
+			finish(t, file, answer)
+			f.settled(0)
+			if left := workers(f.dir); len(left) != 0 {
+				t.Errorf("%v are left", left)
+			}
+		})
+	}
+}
+
+// What left the session of a worker that died is killed before another takes its place.
+func TestWrapperDiesWithoutItsEngine(t *testing.T) {
+	f := drained(t, "away-stubborn", wrapped)
+	before := workers(f.dir)
+	kill(t, f, first) // the shell
+	enginetest.Eventually(t, "KILL", func() bool { f.state(); return strings.Contains(f.log(), "SIGKILL: its leader died") })
+	f.settled(1)
+	if now := workers(f.dir); len(now) != 1 || slices.Equal(now, before) {
+		t.Errorf("%v became %v\n%s", before, now, f.log())
+	}
 }
 
 // What was ready and dies is replaced; when the cause is gone the pool is whole again.

@@ -30,7 +30,7 @@
 //
 // It works on Linux. Other systems do not tell when a process started; there New
 // refuses (process.ErrNoHandles). A worker's descendants are seen as long as they
-// stay in its session. Planners of several namespaces on one machine do not know
+// stay in its session or keep its mark: a worker ends with the last of them. Planners of several namespaces on one machine do not know
 // of each other: give each its own GPUs.
 package local
 
@@ -167,7 +167,7 @@ func (t *Target) load() (*document, error) {
 		if moved != nil {
 			return nil, errors.Join(err, moved)
 		}
-		t.note("%v: it is now %s; what other programs wrote there is unknown, the GPUs of their workers included", err, to)
+		t.note("%v, and is now %s; what other programs wrote there is unknown, the GPUs of their workers included", err, to)
 	case err != nil:
 		return nil, err
 	case d.text != nil:
@@ -245,7 +245,7 @@ func (t *Target) adopt(d *document) {
 		if e.own.State == "" || !e.own.handle().Leads() {
 			continue
 		}
-		if who, foreign := e.own.handle().Foreign(e.own.Port, e.own.Log); foreign && e.own.State == Ready {
+		if who, foreign := t.foreign(e.own); foreign && e.own.State == Ready {
 			t.note("%s: its port %d belongs to %s", name, e.own.Port, who)
 			e.own.State, e.own.StartedAt = Starting, now()
 		}

@@ -46,6 +46,12 @@ func TestMain(m *testing.M) {
 func work(mode, port, dir string) int {
 	term, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if left, ok := strings.CutPrefix(mode, "away-"); ok { // leaves the session that it was started in
+		if _, err := syscall.Setsid(); err != nil {
+			return 96
+		}
+		mode = left
+	}
 	switch mode {
 	case "exit3":
 		fmt.Println("fatal: no such tensor")
@@ -142,7 +148,7 @@ func self() string {
 // pool is a pool of workers in a mode.
 func pool(role engine.Role, component, mode string, gpus int, dir string) local.Pool {
 	return local.Pool{
-		Component: component, DrainsOnTERM: mode == "drain",
+		Component: component, DrainsOnTERM: strings.HasSuffix(mode, "drain"),
 		Config:   engine.Config{Model: "some/model", Role: role, Parallelism: engine.TP(gpus)},
 		Template: command.Template{Argv: self() + " worker " + mode + " {{.Port}} " + dir + " {{.Name}} {{.GPUs}}", Grace: time.Minute},
 	}

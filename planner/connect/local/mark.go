@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 
 	"plimsoll/engine"
 	"plimsoll/engine/process"
@@ -40,20 +41,48 @@ func (t *Target) fileID() string {
 	return filepath.Join(dir, file)
 }
 
+// marks are the living processes that carry a mark of this state file, the oldest first.
+func (t *Target) marks() []mark {
+	var out []mark
+	file := t.fileID()
+	for _, found := range process.Marked(markVar) {
+		m := mark{of: found.Handle}
+		if json.Unmarshal([]byte(found.Value), &m) == nil && m.File == file {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // marked are the workers of this state file that live, the oldest first. What a worker
 // started has the same mark and is younger.
 func (t *Target) marked() []mark {
 	var out []mark
-	seen, file := map[string]bool{}, t.fileID()
-	for _, found := range process.Marked(markVar) {
-		m := mark{of: found.Handle}
-		if json.Unmarshal([]byte(found.Value), &m) != nil || m.File != file || seen[found.Value] {
-			continue
+	seen := map[string]bool{}
+	for _, m := range t.marks() {
+		if value := string(encode(m)); !seen[value] {
+			seen[value] = true
+			out = append(out, m)
 		}
-		seen[found.Value] = true
-		out = append(out, m)
 	}
 	return out
+}
+
+// members are the living processes of a worker: those of its session, and those with its
+// mark that left it.
+func (t *Target) members(o record) []process.Handle {
+	out := o.handle().Members(o.Log)
+	for _, m := range t.marks() {
+		if o.PID != 0 && m.of.Boot == o.Boot && m.of.Start >= o.Start && m.Log == o.Log && m.Port == o.Port && !slices.Contains(out, m.of) {
+			out = append(out, m.of)
+		}
+	}
+	return out
+}
+
+// foreign reports whether the port of a worker belongs to another process for certain.
+func (t *Target) foreign(o record) (who string, foreign bool) {
+	return process.Foreign(t.members(o), o.Port)
 }
 
 // entry is the worker as the state file has it: whether it is ready is yet to be seen.

@@ -114,7 +114,7 @@ func TestDamagedFile(t *testing.T) {
 		if s := f.settled(2); s.Pools[0].Want != 2 {
 			t.Errorf("%+v", s)
 		}
-		if now, err := os.ReadFile(f.opts.Path + aside); err != nil || string(now) != string(torn) || !strings.Contains(f.log(), "it is now "+f.opts.Path+aside) {
+		if now, err := os.ReadFile(f.opts.Path + aside); err != nil || string(now) != string(torn) || !strings.Contains(f.log(), "), and is now "+f.opts.Path+aside) {
 			t.Errorf("set aside is %q, %v\n%s", now, err, f.log())
 		}
 		if now := f.found(); !slices.Equal(now, before) || len(workers(dir)) != 2 {

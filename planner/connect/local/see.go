@@ -80,7 +80,7 @@ func (t *Target) seeOne(ctx context.Context, name string, e *entry) sight {
 		return s
 	}
 	s.revoked, s.unrevoke = t.revoke(ctx, e)
-	if who, foreign := e.own.handle().Foreign(e.own.Port, e.own.Log); foreign {
+	if who, foreign := t.foreign(e.own); foreign {
 		s.why = fmt.Errorf("its port %d belongs to %s", e.own.Port, who)
 		return s
 	}
@@ -105,7 +105,7 @@ func (t *Target) answers(ctx context.Context, name string, r record) bool {
 	if err := resp.Body.Close(); err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return false
 	}
-	_, foreign := r.handle().Foreign(r.Port, r.Log)
+	_, foreign := t.foreign(r)
 	return !foreign
 }
 

@@ -57,10 +57,14 @@ func (t *Target) stopped(ctx context.Context) (left int, err error) {
 
 // Kill ends all workers at once, and returns when none is left or ctx ends.
 func (t *Target) Kill(ctx context.Context) {
-	for ctx.Err() == nil {
+	for said := false; ctx.Err() == nil; {
 		living := t.living()
 		if len(living) == 0 {
 			return
+		}
+		if !said {
+			said = true
+			t.note("SIGKILL to all workers: the planner ends at once")
 		}
 		for _, h := range living {
 			_ = h.Signal(syscall.SIGKILL) // one that has gone is what is wanted
@@ -82,6 +86,9 @@ func (t *Target) living() []process.Handle {
 	}
 	for _, m := range t.marked() {
 		out = append(out, m.of.Members(m.Log)...)
+	}
+	for _, m := range t.marks() {
+		out = append(out, m.of)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"plimsoll/engine/enginetest"
@@ -37,6 +38,9 @@ func TestKill(t *testing.T) {
 			}
 			f.Kill(t.Context())
 			enginetest.Eventually(t, "no worker", func() bool { return len(workers(f.dir)) == 0 })
+			if !strings.Contains(f.log(), "SIGKILL to all workers") {
+				t.Error(f.log())
+			}
 		})
 	}
 }

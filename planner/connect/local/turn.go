@@ -95,7 +95,7 @@ func (r *turn) bury() {
 		if e.own.State == "" || r.found(name, e) && e.own.handle().Leads() {
 			continue
 		}
-		left := e.own.handle().Members(e.own.Log)
+		left := r.members(e.own)
 		if e.own.State != Draining && e.own.PID != 0 {
 			r.died(name, e)
 			if len(left) > 0 { // no use without their leader, as engine/process has it

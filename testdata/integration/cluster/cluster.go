@@ -1,8 +1,7 @@
 // Package cluster runs a real Kubernetes control plane for tests: etcd and the
 // API server, and as asked the controllers, the scheduler, and nodes whose GPUs
-// are made up. The pods on them are made up too, by kwok, or are processes of
-// this machine, by package kubelet. All of it listens on 127.0.0.1, takes free
-// ports, and ends with the test.
+// are made up; so are the pods on them, by kwok. All of it listens on 127.0.0.1,
+// takes free ports, and ends with the test.
 package cluster
 
 import (
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plimsoll/testdata/integration/free"
-	"plimsoll/testdata/integration/kubelet"
 )
 
 // Servers is the environment variable that names the folder of the servers'
@@ -32,12 +30,8 @@ type Options struct {
 	// Workloads runs the controllers, the scheduler and kwok too: deployments
 	// become pods, and pods on fake nodes become ready.
 	Workloads bool
-	// Images make pods processes: what runs for an image's name where the
-	// container gives no command (kubelet.Options). Nil leaves them to kwok. With
-	// Workloads only.
-	Images map[string][]string
-	// PodStartup is how long a pod takes from its node to being ready, or to its
-	// process; 0 is at once. With Workloads only.
+	// PodStartup is how long a pod takes from its node to being ready; 0 is at
+	// once. With Workloads only.
 	PodStartup time.Duration
 }
 
@@ -48,8 +42,6 @@ type Cluster struct {
 	Config *rest.Config
 	// Kubeconfig is the path of the administrator's.
 	Kubeconfig string
-	// Kubelet runs the pods, where they are processes.
-	Kubelet *kubelet.Kubelet
 
 	t       testing.TB
 	dir     string // of data, credentials and logs
@@ -122,15 +114,9 @@ func (c *Cluster) startWorkloads(o Options) {
 	c.run("kube-controller-manager", "--kubeconfig", c.Kubeconfig, "--leader-elect=false", "--secure-port=0",
 		// Without the node lifecycle, new nodes stay tainted as not ready.
 		"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,node-lifecycle-controller,"+
-			"garbage-collector-controller,namespace-controller,disruption-controller,job-controller,resourcequota-controller")
+			"garbage-collector-controller,namespace-controller,disruption-controller,resourcequota-controller")
 	c.run("kube-scheduler", "--kubeconfig", c.Kubeconfig, "--leader-elect=false", "--secure-port=0")
-	if o.Images == nil {
-		c.run("kwok", "--kubeconfig", c.Kubeconfig, "--config", c.writeKwok(o.PodStartup))
-		return
-	}
-	c.Kubelet = kubelet.Start(c.t, kubelet.Options{
-		Client: c.Client, Dir: filepath.Join(c.dir, "pods"), Images: o.Images, Startup: o.PodStartup, Kubeconfig: c.kubeconfigOfAccount,
-	})
+	c.run("kwok", "--kubeconfig", c.Kubeconfig, "--config", c.writeKwok(o.PodStartup))
 }
 
 // connect makes the administrator's client, once the API server has written its

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -38,17 +37,13 @@ func (c *Cluster) KubeconfigOf(user string) string {
 // own as its pods have; its namespace is the account's.
 func (c *Cluster) KubeconfigOfAccount(namespace, name string) string {
 	c.t.Helper()
-	return c.must(c.kubeconfigOfAccount(c.t.Context(), namespace, name))
-}
-
-func (c *Cluster) kubeconfigOfAccount(ctx context.Context, namespace, name string) (string, error) {
 	seconds := int64(3600)
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	made, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	made, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(c.t.Context(), name, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", err
+		c.t.Fatal(err)
 	}
-	return c.writeKubeconfig(namespace+"/"+name, namespace, api.AuthInfo{Token: made.Status.Token})
+	return c.must(c.writeKubeconfig(namespace+"/"+name, namespace, api.AuthInfo{Token: made.Status.Token}))
 }
 
 func (c *Cluster) writeKubeconfig(name, namespace string, as api.AuthInfo) (string, error) {

@@ -33,10 +33,6 @@ func (c *Cluster) AddNode(name string, gpus int64) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
 	}
-	if c.Kubelet != nil {
-		c.Kubelet.AddNode(node)
-		return
-	}
 	if _, err := c.Client.CoreV1().Nodes().Create(c.t.Context(), node, metav1.CreateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}

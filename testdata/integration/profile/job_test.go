@@ -1,124 +1,121 @@
+// Package profile tests the Job that profile-sla manifest prints.
 package profile
 
 import (
-	"context"
-	"fmt"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"plimsoll/testdata/integration/cluster"
 	"plimsoll/testdata/integration/program"
 )
 
-// What profile-sla manifest prints runs a profile inside the cluster, with the
-// rights that it prints, and a planner takes its results out of the ConfigMap.
-// (Engines are reached by port-forward: the test's pods share this machine, where
-// no DNS knows Services.)
-func runsInside(t *testing.T, on *cluster.Cluster) {
-	s := &site{t: t, on: on, namespace: "inside"}
-	on.Create("", namespace(s.namespace))
-	args := short("profile", "--kube-namespace", s.namespace, "--name", "llama", "--job-image", "plimsoll", "--image", "plimsoll",
-		"--gpu-resource", string(cluster.GPU), "--kube-access", "port-forward", "--results-configmap", "llama-profile", "--schedule-timeout", "20s")
-	list := s.prints(append([]string{"profile-sla", "manifest"}, args[1:]...)...)
-	for _, o := range list {
-		resource := on.Dynamic().Resource(cluster.ResourceOf(o)).Namespace(s.namespace)
-		if _, err := resource.Create(t.Context(), o, metav1.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}}); err != nil {
-			t.Errorf("a dry run of %s: %v", o.GetKind(), err)
-		}
-	}
-	on.Create(s.namespace, list...)
-	s.await(120*time.Second, "the Job is complete", func(ctx context.Context) error {
-		job, err := on.Client.BatchV1().Jobs(s.namespace).Get(ctx, "llama", metav1.GetOptions{})
-		if err == nil && job.Status.Succeeded != 1 {
-			err = fmt.Errorf("%+v; its pod says\n%s", job.Status, s.log("job-name=llama"))
-		}
-		return err
-	})
-	results, err := on.Client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "llama-profile", metav1.GetOptions{})
+const namespace = "profiles"
+
+// A real API server takes what profile-sla manifest prints, whatever it is asked for.
+// The containers' commands, run as they stand with the rights of the account and with
+// its volumes as folders, leave a profile in the ConfigMap and in the claim.
+func TestJob(t *testing.T) {
+	on := cluster.Start(t, cluster.Options{})
+	on.Create("", &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}})
+	taken(t, on, printed(t, "profile-sla", "manifest", "--kube-namespace", namespace, "--image", "vllm/vllm-openai:v1", "--plimsoll-image", "plimsoll:v1", "--results-pvc", "profiles",
+		"--engine", "vllm", "--model", "Qwen/Qwen3-8B", "--gpu", "h100-sxm", "--gpu-count", "8", "--secret-env", "HF_TOKEN=hf/token", "--", "--quantization", "fp8"))
+	taken(t, on, printed(t, "planner", "manifest", "--image", "plimsoll:v1", "--kube-namespace", namespace, "--deployment", "llama", "--profile-pvc", "profiles"))
+
+	list := printed(t, "profile-sla", "manifest", "--kube-namespace", namespace, "--name", "llama", "--image", "engine:v1", "--plimsoll-image", "plimsoll:v1",
+		"--results-pvc", "profiles", "--results-configmap", "llama-profile", "--engine", "sim", "--gpu", "l40s", "--gpu-count", "2", "--tp", "1", "--isl", "500", "--osl", "30",
+		"--ttft", "1000", "--itl", "100", "--max-num-seqs", "16", "--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--max-context-length", "700", "--verify", "never")
+	taken(t, on, list)
+	on.Create(namespace, list...)
+	pod := podOf(t, list)
+	dirs := volumes(t, pod)
+	run(t, dirs, os.Getenv(program.Path), pod.InitContainers[0], "")
+	run(t, dirs, "", pod.Containers[0], "KUBECONFIG="+on.KubeconfigOfAccount(namespace, pod.ServiceAccountName))
+
+	results, err := on.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "llama-profile", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"prefill_raw_data.json", "decode_raw_data.json", "recommendation.json", "run.json"} {
-		if !strings.HasPrefix(results.Data[name], "{") {
+		if !json.Valid([]byte(results.Data[name])) {
 			t.Errorf("%s of the ConfigMap is %q", name, results.Data[name])
 		}
-	}
-
-	for _, pool := range []string{"prefill", "decode"} {
-		on.Create(s.namespace, deployment(pool))
-	}
-	on.Create(s.namespace, s.prints("planner", "manifest", "--image", "plimsoll", "--kube-namespace", s.namespace, "--replicas", "1", "--profile-config-map", "llama-profile",
-		"--target", "prefill=apps/v1/Deployment/prefill", "--target", "decode=apps/v1/Deployment/decode", "--serve", "accept-provenance=simulated", "--serve", "no-operation=true",
-		"--serve", "prometheus-endpoint=http://127.0.0.1:9", "--serve", "adjustment-interval=2")...)
-	s.await(30*time.Second, "the planner decides by the profile", func(context.Context) error {
-		if log := s.log("app.kubernetes.io/instance=plimsoll-planner"); !strings.Contains(log, "dynamo decision: ") {
-			return fmt.Errorf("it says\n%s", log)
+		if text, err := os.ReadFile(filepath.Join(dirs["/results"], "profiling_results", name)); err != nil || string(text) != results.Data[name] {
+			t.Errorf("%s of the claim is %q, %v", name, text, err)
 		}
-		return nil
-	})
+	}
 }
 
-// prints is what the program prints as objects.
-func (s *site) prints(args ...string) []*unstructured.Unstructured {
-	s.t.Helper()
-	r := program.Run(s.t.Context(), s.t, nil, args...)
+// printed is what the program prints as objects.
+func printed(t *testing.T, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	r := program.Run(t.Context(), t, nil, args...)
 	if r.Code != 0 {
-		s.t.Fatalf("plimsoll %v: %d\n%s", args, r.Code, r.Stderr)
+		t.Fatalf("plimsoll %v: %d\n%s", args, r.Code, r.Stderr)
 	}
 	list, err := cluster.Objects([]byte(r.Stdout))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return list
 }
 
-// log is of the pods with a label.
-func (s *site) log(label string) string {
-	pods := s.on.Client.CoreV1().Pods(s.namespace)
-	list, err := pods.List(s.t.Context(), metav1.ListOptions{LabelSelector: label})
-	if err != nil {
-		return err.Error()
-	}
-	text := ""
-	for _, p := range list.Items {
-		log, err := pods.GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(s.t.Context())
-		text += string(log)
-		if err != nil {
-			text += err.Error()
+// taken wants a strict API server to take the objects, in a dry run.
+func taken(t *testing.T, on *cluster.Cluster, list []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range list {
+		resource := on.Dynamic().Resource(cluster.ResourceOf(o)).Namespace(namespace)
+		if _, err := resource.Create(t.Context(), o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return text
 }
 
-func (s *site) await(within time.Duration, what string, done func(context.Context) error) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), within)
-	defer cancel()
-	if err := cluster.Poll(ctx, done); err != nil {
-		s.t.Fatalf("%s: %v", what, err)
+func podOf(t *testing.T, list []*unstructured.Unstructured) corev1.PodSpec {
+	t.Helper()
+	var job batchv1.Job
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list[len(list)-1].Object, &job); err != nil {
+		t.Fatal(err)
 	}
+	return job.Spec.Template.Spec
 }
 
-func namespace(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+// volumes are folders for what the profile's container mounts, by its path there.
+func volumes(t *testing.T, pod corev1.PodSpec) map[string]string {
+	t.Helper()
+	dirs := map[string]string{}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		dirs[m.MountPath] = t.TempDir()
+	}
+	return dirs
 }
 
-// deployment is a pool without replicas.
-func deployment(name string) *unstructured.Unstructured {
-	labels := map[string]any{"app": name}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{
-			"replicas": int64(0), "selector": map[string]any{"matchLabels": labels},
-			"template": map[string]any{
-				"metadata": map[string]any{"labels": labels},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "engine", "image": "plimsoll"}}},
-			},
-		},
-	}}
+// run runs a container's command as it stands; entry is its image's, where it gives none.
+func run(t *testing.T, dirs map[string]string, entry string, c corev1.Container, env string) {
+	t.Helper()
+	argv := append(append([]string{}, c.Command...), c.Args...)
+	if len(c.Command) == 0 {
+		argv = append([]string{entry}, argv...)
+	}
+	for i, word := range argv {
+		for path, dir := range dirs {
+			if strings.HasPrefix(word, path+"/") {
+				argv[i] = dir + strings.TrimPrefix(word, path)
+			}
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dirs[c.WorkingDir], append(os.Environ(), env)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", argv, err, out)
+	}
 }

@@ -1,0 +1,135 @@
+package sweep
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// hanging is a launcher of engines that answer for so many loads, and then never again.
+type hanging struct {
+	*lab
+	loads int
+}
+
+func (h *hanging) Launch(ctx context.Context, cfg engine.Config) (*Instance, error) {
+	in, err := h.lab.Launch(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	measure, climb := in.Measurer, in.Climb
+	in.Measurer = measurerFunc(func(ctx context.Context, w profile.Workload) (Measurement, error) {
+		if h.hangs(ctx) {
+			return Measurement{Requests: []profile.Request{{Failure: profile.FailCanceled}}}, nil
+		}
+		return measure.Measure(ctx, w)
+	})
+	if climb != nil {
+		in.Climb = func(ctx context.Context, w profile.Workload) (Stairs, error) {
+			s, err := climb(ctx, w)
+			return &hangingStairs{s, h}, err
+		}
+	}
+	return in, nil
+}
+
+// hangs takes a load, and waits for its end where the engine answers no more.
+func (h *hanging) hangs(ctx context.Context) bool {
+	if h.loads--; h.loads >= 0 {
+		return false
+	}
+	<-ctx.Done()
+	return true
+}
+
+type hangingStairs struct {
+	Stairs
+	h *hanging
+}
+
+func (s *hangingStairs) Level(ctx context.Context, n, tokens int) (Measurement, error) {
+	if s.h.hangs(ctx) {
+		return Measurement{Void: "a stream ended"}, nil
+	}
+	return s.Stairs.Level(ctx, n, tokens)
+}
+
+type measurerFunc func(context.Context, profile.Workload) (Measurement, error)
+
+func (f measurerFunc) Measure(ctx context.Context, w profile.Workload) (Measurement, error) {
+	return f(ctx, w)
+}
+
+// A point under way ends with the time allowed. What was measured before is kept and
+// picked from, nothing of the point is, and a resumed run measures the rest.
+func TestDeadlineEndsThePointUnderWay(t *testing.T) {
+	for name, change := range map[string]func(*law){"on stairs": func(*law) {}, "alone": func(l *law) { l.unstable = true }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { deadlineEndsThePoint(t, change) })
+		})
+	}
+}
+
+func deadlineEndsThePoint(t *testing.T, change func(*law)) {
+	const allowed = 20 * time.Second
+	laws := changed(change)
+	o := options(newLab(laws), 1)
+	o.Now = time.Now
+	var whole notes
+	if _, err := Run(t.Context(), o, newLab(laws), &whole, Known{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b, began, n := newLab(laws), time.Now(), &notes{}
+	o.Deadline = began.Add(allowed)
+	res, err := Run(t.Context(), o, &hanging{b, 25}, n, Known{}, nil)
+	if err != nil || b.running != 0 {
+		t.Fatalf("%v, %d engines left running", err, b.running)
+	}
+	if took := time.Since(began); took != allowed {
+		t.Errorf("took %v of the %v allowed", took, allowed)
+	}
+	last := n.Points[len(n.Points)-1]
+	if res.Partial != "the time allowed was used up" || len(res.Discarded) > 0 || last.Phase != profile.Decode || last.Invalid != "" {
+		t.Errorf("partial %q, discarded %+v, the last point %+v", res.Partial, res.Discarded, last)
+	}
+	o.Deadline = time.Time{}
+	again := &notes{}
+	if res, err = Run(t.Context(), o, newLab(laws), again, n.Known, nil); err != nil || res.Partial != "" {
+		t.Errorf("resumed: %v, partial %q", err, res.Partial)
+	}
+	if got := append(ids(n.Points), ids(again.Points)...); !slices.Equal(got, ids(whole.Points)) {
+		t.Errorf("measured\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(ids(whole.Points), "\n"))
+	}
+}
+
+// No more time is said to be left than is allowed.
+func TestDeadlineBoundsTheTimeLeft(t *testing.T) {
+	b := newLab(three())
+	o := options(b, 1, 2, 4)
+	o.Deadline = b.now.Add(24 * time.Second)
+	said := 0
+	_, err := Run(t.Context(), o, b, &notes{}, Known{}, func(p Progress) {
+		if p.Remaining > 0 {
+			said++
+		}
+		if left := o.Deadline.Sub(b.now); p.Remaining > max(left, 0) {
+			t.Errorf("%s: %v left of %v", p.Text, p.Remaining, left)
+		}
+	})
+	if err != nil || said == 0 {
+		t.Errorf("%v, said %d times", err, said)
+	}
+}
+
+func ids(ps []profile.Point) (out []string) {
+	for _, p := range ps {
+		out = append(out, p.ID)
+	}
+	return out
+}
