@@ -38,7 +38,6 @@ func replayFlags() []cli.Flag {
 		{"seeds", "1", "`N` runs of each policy with seeds from --seed on, the same for all: means with their 95 % intervals"},
 		{"cost-per-gpu-hour", "", "`USD`, or GPU=USD with commas between (default: no money is shown)"},
 	}),
-		&cli.BoolFlag{Name: "fluid", Hidden: true},
 		&cli.StringFlag{Name: "output-dir", Usage: "also write replay.json, comparison.md, report.html and a picture of each policy into `DIR`", Category: "output"},
 		&cli.BoolFlag{Name: "force", Usage: "move what another replay left in --output-dir aside", Category: "output"})
 	simulated := slices.Concat(own, replayLoadFlags(), fleetFlags())
@@ -174,10 +173,7 @@ func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replay
 		drain: p.upTo("drain-time", maxStartUp), delay: p.upTo("metric-delay", maxStartUp),
 		context: p.c, seeds: p.integer("seeds", 1, 1000, 1), command: commandLine(arguments),
 	}
-	if p.c.IsSet("fluid") {
-		p.fail(field.Errorf("--fluid is no flag any more").Hint("--to-rate R makes a long --trace cheap: it leaves out some of the requests"))
-	}
-	o.parseOthers(p)
+	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 	said := func(name string) bool { return p.c.IsSet(name) }
 	if !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said) {
 		o.sizes = tensorSizes()
@@ -215,11 +211,6 @@ func (o *replayOptions) resettle() error {
 	}
 	o.policies, o.sizes = nil, nil
 	return o.settings(&parser{c: o.context}, chosen)
-}
-
-// parseOthers reads what the rules of others take.
-func (o *replayOptions) parseOthers(p *parser) {
-	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 }
 
 // deployment is what all policies plan for.

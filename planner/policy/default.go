@@ -40,8 +40,7 @@ type DefaultOptions struct {
 
 // NewDefaultOptions are the usual figures, chosen to hold the SLA first and to save
 // second: a reserve that one load in forty exceeds (Margin 2), and replicas that are
-// kept for twice Ahead, which is longer than StableFor here. planner tune finds better
-// ones for a load.
+// kept for twice Ahead, which is longer than StableFor here.
 func NewDefaultOptions() DefaultOptions {
 	return DefaultOptions{
 		Margin: 2, StableFor: 3 * time.Minute, KVHigh: 0.9, IdleFor: 10 * time.Minute, Ahead: 2 * time.Minute,
