@@ -43,12 +43,6 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	case "static-peak", "static-mean":
 		static := policy.Static{Replicas: x.static}
 		return static, static.Check()
-	case "queue":
-		d, err := c.meanSized(s)
-		if err != nil {
-			return nil, err
-		}
-		return policy.NewQueueDepth(policy.QueueDepthOptions{Rule: policy.DefaultSimple(1, 1, 1), Full: fullLoads(s, d)})
 	case "hpa", "hpa:sla", "keda", "keda:sla":
 		targets, err := c.targets(name, s)
 		if err != nil {

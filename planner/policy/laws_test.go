@@ -43,8 +43,7 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 			q, err := NewDefault(o)
 			return must(q, err)
 		},
-		"load":  func() planner.Policy { return loadOf(t, DefaultLoad()) },
-		"queue": func() planner.Policy { return queueDepth(t) },
+		"load": func() planner.Policy { return loadOf(t, DefaultLoad()) },
 	}
 }
 
