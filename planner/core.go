@@ -220,14 +220,17 @@ type saved struct {
 	Record *Replicas       `json:"record,omitempty"`
 	Forgot bool            `json:"forgot,omitempty"`
 	Drift  drift           `json:"drift"`
-	Policy json.RawMessage `json:"policy"`
+	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
 // Save gives what the core and its policy remember.
 func (c *Core) Save() (json.RawMessage, error) {
-	p, err := c.o.Policy.Save()
-	if err != nil {
-		return nil, fmt.Errorf("saving the policy's state: %w", err)
+	var p json.RawMessage
+	if s, ok := c.o.Policy.(Stateful); ok {
+		var err error
+		if p, err = s.Save(); err != nil {
+			return nil, fmt.Errorf("saving the policy's state: %w", err)
+		}
 	}
 	return json.Marshal(saved{c.asked, c.asking, c.record, c.forgot, c.drift, p})
 }
@@ -243,8 +246,10 @@ func (c *Core) Restore(b json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := c.o.Policy.Restore(s.Policy); err != nil {
-		return fmt.Errorf("%w: %w", ErrPolicyState, err)
+	if p, ok := c.o.Policy.(Stateful); ok {
+		if err := p.Restore(s.Policy); err != nil {
+			return fmt.Errorf("%w: %w", ErrPolicyState, err)
+		}
 	}
 	c.asked, c.asking, c.drift = s.Asked, s.Asking, s.Drift
 	return nil
