@@ -199,20 +199,6 @@ func (c *Core) Tell(o Observation) {
 	c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment})
 }
 
-// learner is a policy that learns how far the fleet is from its profile.
-type learner interface {
-	// Unlearn forgets that, and nothing else: of the load it remembers all.
-	Unlearn()
-}
-
-// Unlearn forgets what was learned of a profile: that one is no longer decided by.
-func (c *Core) Unlearn() {
-	c.drift = drift{}
-	if l, ok := c.o.Policy.(learner); ok {
-		l.Unlearn()
-	}
-}
-
 // saved is what survives a restart.
 type saved struct {
 	Asked  *Replicas       `json:"asked,omitempty"`

@@ -294,13 +294,6 @@ func (p *Default) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// Unlearn takes the profile as it is again. What is kept beyond the formula for misses
-// stays, since bursts may be why; what is kept short of it does not.
-func (p *Default) Unlearn() {
-	p.m.Slower = asProfiled()
-	p.m.Margin.atLeast(0)
-}
-
 // check refuses a memory that no Default can have.
 func (m defaultMemory) check() error {
 	c := m.Slower

@@ -91,32 +91,6 @@ func TestRestoreWithoutCorrection(t *testing.T) {
 	}
 }
 
-// Of another profile nothing was learned; the load is remembered, and what misses
-// asked for beyond the formula.
-func TestUnlearn(t *testing.T) {
-	p, d := h200(t)
-	u := upstreamOf(t, p, d, time.Minute)
-	s := busy(loaded(split(1, 1, -1), planner.Replicas{Prefill: 2, Decode: 2}, 5, 0.95), 100, 3000, 150)
-	s.ITL.Mean = planner.Known(900 * time.Millisecond)
-	learned := u.Propose(s)
-	u.Unlearn()
-	if u.by != (correctionFactors{1, 1}) || learned.Correction.Decode.Value < 2 {
-		t.Errorf("upstream's policy corrects by %+v, learned was %+v", u.by, learned.Correction)
-	}
-	if again := u.Propose(s); again.Forecast != learned.Forecast {
-		t.Errorf("it expects %+v, before %+v", again.Forecast, learned.Forecast)
-	}
-
-	q := standard(t)
-	q.Propose(s)
-	want := q.m
-	q.m.Slower, q.m.Margin.Prefill, q.m.Margin.Decode = correction{Prefill: 2, Decode: 0.5, Tail: 3, Extra: time.Second}, -0.1, 0.3
-	want.Slower, want.Margin.Prefill, want.Margin.Decode = asProfiled(), 0, 0.3
-	if q.Unlearn(); !reflect.DeepEqual(q.m, want) {
-		t.Errorf("the default policy remembers %+v, want %+v", q.m, want)
-	}
-}
-
 // mute is a forecaster that cannot be saved.
 type mute struct{ last }
 

@@ -125,19 +125,21 @@ func TestPauseOutlastsOtherSettings(t *testing.T) {
 	}
 }
 
-// What was learned of one profile is not taken for another; the load that was seen is.
-func TestAnotherProfileUnlearns(t *testing.T) {
+// History by one profile is not taken for another; what was held under it counts on.
+func TestAnotherProfileBeginsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	synctest.Test(t, func(t *testing.T) {
+		hours := 0.0
 		for _, c := range []struct {
-			profile   string
-			unlearned int
-		}{{"one", 0}, {"one", 0}, {"another", 1}, {"another", 0}} {
+			profile string
+			anew    bool
+		}{{"one", false}, {"one", false}, {"another", true}, {"another", false}} {
 			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, _ *world) { o.StatePath, o.Profile = path, c.profile })
 			g.lasts(t, 2*time.Minute+time.Second)
-			if g.unlearned != c.unlearned || g.said(Warned, "learned of another profile") != (c.unlearned > 0) || g.said(Warned, "history") {
-				t.Errorf("by %s it forgot %d times, want %d: %s", c.profile, g.unlearned, c.unlearned, g.kinds())
+			if restored := g.restored > 0; restored == c.anew && hours > 0 || g.said(Warned, "by another profile") != c.anew || g.Status().GPUHours <= hours {
+				t.Errorf("by %s it took its history up %d times: %s", c.profile, g.restored, g.kinds())
 			}
+			hours = g.Status().GPUHours
 		}
 	})
 }

@@ -96,13 +96,17 @@ func (r *Runner) resume(m memory) error {
 	// settings change.
 	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
 	why, err := "", error(nil)
-	if m.Interval != r.o.Interval {
+	switch {
+	case m.Interval != r.o.Interval:
 		why = fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval)
 		err = r.o.Core.RestoreRecord(m.Core)
-	} else if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
-		why, err = fmt.Sprintf("history is left behind: %v", err), nil
-	} else if m.Profile != r.o.Profile {
-		why = "corrections were learned of another profile: they are left behind"
+	case m.Profile != r.o.Profile:
+		why = "history is by another profile: it is left behind"
+		err = r.o.Core.RestoreRecord(m.Core)
+	default:
+		if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
+			why, err = fmt.Sprintf("history is left behind: %v", err), nil
+		}
 	}
 	if err != nil {
 		return &StateFileError{r.o.StatePath, fmt.Errorf("%w: %w", errDamaged, err)}
@@ -175,9 +179,6 @@ func (r *Runner) recall(m memory) error {
 	defer r.mu.Unlock()
 	if err := r.o.Core.Restore(m.Core); err != nil {
 		return err
-	}
-	if m.Profile != r.o.Profile {
-		r.o.Core.Unlearn()
 	}
 	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
 		r.o.Core.Tell(planner.Observation{Start: m.End.Add(time.Duration(i) * r.o.Interval), Length: r.o.Interval})

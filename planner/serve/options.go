@@ -16,8 +16,8 @@ type Options struct {
 	Source planner.Source
 	Target planner.Target
 	Core   *planner.Core
-	// Profile identifies the content of the profile that the core decides by: what
-	// was learned of another is not taken up again. Empty: there is none.
+	// Profile identifies the content of the profile that the core decides by: history
+	// by another is not taken up again. Empty: there is none.
 	Profile string
 
 	Interval time.Duration // between decisions

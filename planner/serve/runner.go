@@ -23,8 +23,7 @@ type Runner struct {
 	// Of Run's goroutine alone:
 	cadence   *planner.Cadence
 	pools     planner.Watch
-	trouble   string // of the target, as it was said last
-	placeless placeless
+	trouble   string    // of the target, as it was said last
 	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
 }
 
@@ -132,7 +131,7 @@ func (r *Runner) run(ctx context.Context) error {
 // forget is for a planner that leads again: what it saw while it led before is of
 // another time, in which somebody else may have scaled.
 func (r *Runner) forget() {
-	r.pools, r.trouble, r.placeless, r.usedUntil = planner.Watch{}, "", placeless{}, time.Time{}
+	r.pools, r.trouble, r.usedUntil = planner.Watch{}, "", time.Time{}
 	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 

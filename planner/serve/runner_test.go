@@ -96,9 +96,9 @@ func (w *world) later(d time.Duration, change func()) {
 
 // plan wants a row of replicas, the last one for ever; it keeps what it saw.
 type plan struct {
-	row       []planner.Replicas
-	seen      []planner.Observation
-	unlearned int
+	row      []planner.Replicas
+	seen     []planner.Observation
+	restored int
 }
 
 func (p *plan) Propose(s planner.Situation) planner.Decision {
@@ -109,9 +109,11 @@ func (p *plan) Propose(s planner.Situation) planner.Decision {
 	}
 	return d
 }
-func (p *plan) Save() (json.RawMessage, error)  { return json.Marshal(len(p.seen)) }
-func (p *plan) Restore(b json.RawMessage) error { return json.Unmarshal(b, new(int)) }
-func (p *plan) Unlearn()                        { p.unlearned++ }
+func (p *plan) Save() (json.RawMessage, error) { return json.Marshal(len(p.seen)) }
+func (p *plan) Restore(b json.RawMessage) error {
+	p.restored++
+	return json.Unmarshal(b, new(int))
+}
 
 type rig struct {
 	*world
