@@ -24,7 +24,6 @@ type memory struct {
 	End      time.Time       `json:"end"` // of the last interval
 	Interval time.Duration   `json:"interval_ns"`
 	GPUHours float64         `json:"gpu_hours"`
-	Paused   bool            `json:"paused"`
 	Core     json.RawMessage `json:"core"`
 }
 
@@ -45,7 +44,7 @@ func (r *Runner) save(end time.Time) {
 	r.mu.Unlock()
 	var b []byte
 	if err == nil {
-		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, st.Paused, core})
+		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, core})
 	}
 	if err == nil {
 		err = statefile.Replace(r.o.StatePath, b)
@@ -92,9 +91,7 @@ func (r *Runner) restore() error {
 
 // resume goes on from what was remembered.
 func (r *Runner) resume(m memory) error {
-	// Whatever becomes of the history: who paused a planner did not mean until its
-	// settings change.
-	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
+	r.set(func(s *Status) { s.GPUHours = m.GPUHours }) // whatever becomes of the history
 	why, err := "", error(nil)
 	switch {
 	case m.Interval != r.o.Interval:
@@ -128,7 +125,7 @@ func (r *Runner) setAside(damage error) error {
 	r.mu.Lock()
 	r.o.Core.Forgot()
 	r.mu.Unlock()
-	r.emit(Warned, fmt.Sprintf("%v: it is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown; a pause may be, too: the planner goes on from the replicas that it sees", damage, to), nil, nil)
+	r.emit(Warned, fmt.Sprintf("%v: it is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown: the planner goes on from the replicas that it sees", damage, to), nil, nil)
 	return nil
 }
 

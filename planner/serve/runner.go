@@ -32,7 +32,6 @@ type Status struct {
 	Name     string            `json:"deployment"`
 	Ready    bool              `json:"ready"`   // the deployment is there and was seen
 	Standby  bool              `json:"standby"` // another planner leads
-	Paused   bool              `json:"paused"`
 	Advise   bool              `json:"advisory"`
 	State    planner.State     `json:"state"`
 	SeenAt   time.Time         `json:"state_seen_at"`
@@ -136,7 +135,7 @@ func (r *Runner) forget() {
 }
 
 func (r *Runner) mode() string {
-	if r.o.Advise {
+	if r.Status().Advise {
 		return "deciding, without acting,"
 	}
 	return "deciding"
@@ -163,7 +162,7 @@ func (r *Runner) await(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case why == "" || r.o.Advise:
+		case why == "" || r.Status().Advise:
 			if why != "" {
 				r.emit(Warned, waiting+why, nil, nil)
 			}

@@ -3,6 +3,8 @@ package profile
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,9 +54,12 @@ func runsInside(t *testing.T, on *cluster.Cluster) {
 	for _, pool := range []string{"prefill", "decode"} {
 		on.Create(s.namespace, deployment(pool))
 	}
+	config := filepath.Join(t.TempDir(), "planner.yaml")
+	if err := os.WriteFile(config, []byte("accept-provenance: simulated\nno-operation: true\nprometheus-endpoint: http://127.0.0.1:9\nadjustment-interval: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	on.Create(s.namespace, s.prints("planner", "manifest", "--image", "plimsoll", "--kube-namespace", s.namespace, "--replicas", "1", "--profile-config-map", "llama-profile",
-		"--target", "prefill=apps/v1/Deployment/prefill", "--target", "decode=apps/v1/Deployment/decode", "--serve", "accept-provenance=simulated", "--serve", "no-operation=true",
-		"--serve", "prometheus-endpoint=http://127.0.0.1:9", "--serve", "adjustment-interval=2")...)
+		"--target", "prefill=apps/v1/Deployment/prefill", "--target", "decode=apps/v1/Deployment/decode", "--config", config)...)
 	s.await(30*time.Second, "the planner decides by the profile", func(context.Context) error {
 		if log := s.log("app.kubernetes.io/instance=plimsoll-planner"); !strings.Contains(log, "dynamo decision: ") {
 			return fmt.Errorf("it says\n%s", log)
