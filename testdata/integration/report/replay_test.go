@@ -42,7 +42,7 @@ func replay(t *testing.T) (page string, all replayed) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "replay")
 	r := program.Run(t.Context(), t, nil, "planner", "replay", "--ttft", "500", "--itl", "50", "--arrival", "sine", "--rate", "20", "--period", "10m", "--isl", "3000", "--osl", "50", "--duration", "20m",
-		"--policy", "static-peak,hpa,default", "--sla-stat", "p99", "--max-gpu-budget", "16", "--seeds", "2", "--oracle", "plan", "--oracle-simulations", "10", "--cost-per-gpu-hour", "2.5",
+		"--policy", "static-peak,hpa,default", "--sla-stat", "p99", "--max-gpu-budget", "16", "--seeds", "2", "--oracle", "plan", "--oracle-simulations", "10",
 		"--quiet", "--output-dir", dir)
 	if r.Code != 0 {
 		t.Fatalf("%d: %s", r.Code, r.Stderr)
