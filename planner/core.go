@@ -199,20 +199,6 @@ func (c *Core) Tell(o Observation) {
 	c.o.Policy.Propose(Situation{Observation: o, Deployment: c.o.Deployment})
 }
 
-// learner is a policy that learns how far the fleet is from its profile.
-type learner interface {
-	// Unlearn forgets that, and nothing else: of the load it remembers all.
-	Unlearn()
-}
-
-// Unlearn forgets what was learned of a profile: that one is no longer decided by.
-func (c *Core) Unlearn() {
-	c.drift = drift{}
-	if l, ok := c.o.Policy.(learner); ok {
-		l.Unlearn()
-	}
-}
-
 // saved is what survives a restart.
 type saved struct {
 	Asked  *Replicas       `json:"asked,omitempty"`
@@ -220,14 +206,17 @@ type saved struct {
 	Record *Replicas       `json:"record,omitempty"`
 	Forgot bool            `json:"forgot,omitempty"`
 	Drift  drift           `json:"drift"`
-	Policy json.RawMessage `json:"policy"`
+	Policy json.RawMessage `json:"policy,omitempty"`
 }
 
 // Save gives what the core and its policy remember.
 func (c *Core) Save() (json.RawMessage, error) {
-	p, err := c.o.Policy.Save()
-	if err != nil {
-		return nil, fmt.Errorf("saving the policy's state: %w", err)
+	var p json.RawMessage
+	if s, ok := c.o.Policy.(Stateful); ok {
+		var err error
+		if p, err = s.Save(); err != nil {
+			return nil, fmt.Errorf("saving the policy's state: %w", err)
+		}
 	}
 	return json.Marshal(saved{c.asked, c.asking, c.record, c.forgot, c.drift, p})
 }
@@ -243,8 +232,10 @@ func (c *Core) Restore(b json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := c.o.Policy.Restore(s.Policy); err != nil {
-		return fmt.Errorf("%w: %w", ErrPolicyState, err)
+	if p, ok := c.o.Policy.(Stateful); ok {
+		if err := p.Restore(s.Policy); err != nil {
+			return fmt.Errorf("%w: %w", ErrPolicyState, err)
+		}
 	}
 	c.asked, c.asking, c.drift = s.Asked, s.Asking, s.Drift
 	return nil

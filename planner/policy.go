@@ -8,6 +8,11 @@ type Policy interface {
 	// Capacity, Warnings, and Missing where it cannot say. Want may exceed bounds
 	// and budget: the core keeps those.
 	Propose(Situation) Decision
+}
+
+// Stateful is a policy that outlasts a restart: each one that serves is.
+type Stateful interface {
+	Policy
 	// Save gives what the policy remembers; Restore takes it back after a
 	// restart, and refuses what it cannot have saved.
 	Save() (json.RawMessage, error)

@@ -26,7 +26,7 @@ func TestLostRecordHoldsWithoutADecision(t *testing.T) {
 		"the same planner": func(c *Core) error { return c.Restore(saved) },
 		"another interval": func(c *Core) error { return c.RestoreRecord(saved) },
 		"another policy": func(c *Core) error {
-			c.o.Policy = refusing{c.o.Policy}
+			c.o.Policy = refusing{c.o.Policy.(Stateful)}
 			if err := c.Restore(saved); !errors.Is(err, ErrPolicyState) {
 				t.Errorf("error %v", err)
 			}
@@ -47,7 +47,7 @@ func TestLostRecordHoldsWithoutADecision(t *testing.T) {
 }
 
 // refusing is a policy that another one's state does not fit.
-type refusing struct{ Policy }
+type refusing struct{ Stateful }
 
 func (refusing) Restore(json.RawMessage) error { return errors.New("of another policy") }
 

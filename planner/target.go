@@ -36,8 +36,8 @@ type State struct {
 	// acknowledgement that is awaited); empty where nothing is under way.
 	Scaling string
 	// Trouble is what keeps the replicas from those asked for and does not pass by
-	// itself: no GPUs are free, a worker keeps dying. Nothing is gained by waiting
-	// for it, so that it is no Scaling; empty where there is none.
+	// itself: no GPUs are free, a worker keeps dying. It is said once; empty where
+	// there is none.
 	Trouble string
 	Model   string // name that is served, where the target knows; else empty
 }

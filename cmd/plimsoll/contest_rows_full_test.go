@@ -23,8 +23,8 @@ type heat struct {
 }
 
 const (
-	fewPolicies        = "static-peak,static-mean,hpa:sla,keda:sla,wva-v2:sla,queue,default"
-	everyPolicy        = "static-peak,static-mean,hpa,hpa:sla,keda,keda:sla,wva-v2,wva-v2:sla,queue,load,upstream:constant,default"
+	fewPolicies        = "static-peak,static-mean,hpa:sla,keda:sla,wva-v2:sla,default"
+	everyPolicy        = "static-peak,static-mean,hpa,hpa:sla,keda,keda:sla,wva-v2,wva-v2:sla,load,upstream:constant,default"
 	largePolicies      = "static-peak,static-mean,hpa:sla,wva-v2:sla,default"
 	predictingPolicies = "static-peak,static-mean,hpa:sla,upstream:constant,upstream:arima,upstream:kalman,upstream:prophet,default"
 )

@@ -86,7 +86,7 @@ func dynamoKeys(block yaml.MapSlice) yaml.MapSlice {
 
 // ofProcess are the flags that a whole process has once.
 func ofProcess() []string {
-	return []string{"listen", "metrics-listen", "token-file", "tls-cert", "tls-key", "tls-client-ca", "allow-host", "event-log", "log-dir"}
+	return []string{"listen", "allow-host", "event-log", "log-dir"}
 }
 
 // plannerContexts are the flags of each deployment: the command line wins over
@@ -155,21 +155,30 @@ func (f plannerFile) sharedBudget(c *cli.Context) (gpus int, ok bool, err error)
 
 // copyFlags is a context of its own with the command line's flags.
 func copyFlags(c *cli.Context) (*cli.Context, error) {
-	set := flag.NewFlagSet(c.Command.Name, flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	for _, f := range c.Command.Flags {
-		if err := f.Apply(set); err != nil {
-			return nil, err
-		}
+	one, err := flagsOf(c.Command, c.App, c)
+	if err != nil {
+		return nil, err
 	}
-	one := cli.NewContext(c.App, set, c)
-	one.Command = c.Command
 	for _, name := range c.LocalFlagNames() {
 		for _, v := range typed(c, name) {
-			if err := set.Set(name, v); err != nil {
+			if err := one.Set(name, v); err != nil {
 				return nil, err
 			}
 		}
 	}
+	return one, nil
+}
+
+// flagsOf is a context of a command none of whose flags is set.
+func flagsOf(command *cli.Command, app *cli.App, parent *cli.Context) (*cli.Context, error) {
+	set := flag.NewFlagSet(command.Name, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range command.Flags {
+		if err := f.Apply(set); err != nil {
+			return nil, err
+		}
+	}
+	one := cli.NewContext(app, set, parent)
+	one.Command = command
 	return one, nil
 }

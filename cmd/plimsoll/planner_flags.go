@@ -113,13 +113,8 @@ func environmentFlags() []cli.Flag {
 
 func runningFlags() []cli.Flag {
 	return stringFlags("running", [][3]string{
-		{"listen", "127.0.0.1:9085", "`ADDRESS` of page, metrics and control; empty: none"},
-		{"metrics-listen", "", "`ADDRESS` of metrics and probes alone, for others to scrape; empty: none"},
-		{"token-file", "", "`FILE` with the token that page, metrics and control ask for; wanted beyond loopback, or --tls-client-ca"},
-		{"tls-cert", "", "`FILE` with the certificate of --listen"},
-		{"tls-key", "", "`FILE` with its key"},
-		{"tls-client-ca", "", "`FILE` with the authority that clients' certificates must be of"},
-		{"allow-host", "", "`NAMES` by which a browser may reach the planner where there is no token, separated by commas"},
+		{"listen", "127.0.0.1:9085", "`ADDRESS` of the read-only page, metrics and probes; empty: none"},
+		{"allow-host", "", "`NAMES` by which a browser may reach the planner, separated by commas (addresses and localhost always may)"},
 		{"state-file", "", "`FILE` that remembers over a restart (default: in $XDG_STATE_HOME/plimsoll); none: nothing"},
 		{"event-log", "", "`FILE` that every event is appended to, as a line of JSON"},
 		{"log-dir", "", "`DIR` for TensorBoard"},

@@ -13,6 +13,8 @@ import (
 	"plimsoll/engine/field"
 	"plimsoll/engine/redact"
 	"plimsoll/planner/connect/kubernetes"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
 )
 
 func plannerManifestCommand() *cli.Command {
@@ -20,10 +22,11 @@ func plannerManifestCommand() *cli.Command {
 		Name: "manifest", Usage: "what a planner needs on Kubernetes, as YAML for kubectl apply",
 		Description: "Prints a ServiceAccount, a Role with no more than the planner needs in its namespace, a RoleBinding, a\n" +
 			"Deployment of planner serve, and a Service for its metrics. Nothing is asked of a cluster.\n\n" +
-			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --profile-config-map llama-profile --serve ttft=500 --serve itl=50 | kubectl apply -f -\n" +
-			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d --serve policy=load | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --deployment llama --kube-namespace serving --profile-config-map llama-profile | kubectl apply -f -\n" +
+			"   plimsoll planner manifest --image registry/plimsoll:v1 --target prefill=apps/v1/Deployment/p --target decode=apps/v1/Deployment/d | kubectl apply -f -\n" +
 			"   plimsoll planner manifest --image registry/plimsoll:v1 --config planner.yaml --profile-config-map llama-profile | kubectl apply -f -\n\n" +
-			"A file of --config becomes a ConfigMap, and says what is scaled. Planners read it again when they start:\n\n" +
+			"A file of --config becomes a ConfigMap, and says how planner serve runs and, without --deployment and\n" +
+			"--target, what is scaled. Planners read it again when they start:\n\n" +
 			"   kubectl rollout restart deployment plimsoll-planner\n\n" +
 			"The claim of --profile-pvc is the one of profile-sla manifest --results-pvc.\n" +
 			"The ConfigMap of --profile-config-map is what profile-sla --results-configmap NAME writes. From a folder it is\n" +
@@ -35,11 +38,10 @@ func plannerManifestCommand() *cli.Command {
 			&cli.StringFlag{Name: "image", Usage: "container `IMAGE` whose entry point is plimsoll"},
 			&cli.StringFlag{Name: "kube-namespace", Value: "default", Usage: "`NAMESPACE` of the deployment and of the planner; empty: kustomize says it"},
 			&cli.IntFlag{Name: "replicas", Value: 2, Usage: "planners; one leads, the others wait"},
-			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of metrics and probes"},
+			&cli.IntFlag{Name: "port", Value: 9085, Usage: "of the page, metrics and probes"},
 			&cli.StringFlag{Name: "config", Usage: "YAML `FILE` of planner serve, for one deployment; flags win"},
 			&cli.StringFlag{Name: "profile-config-map", Usage: "ConfigMap `NAME` with the files of a profile"},
 			&cli.StringFlag{Name: "profile-pvc", Usage: "PersistentVolumeClaim with a profile's folder, `CLAIM[:FOLDER]`, mounted read-only (default folder: " + profileFolder + ", where profile-sla manifest has it)"},
-			&cli.StringSliceFlag{Name: "serve", Usage: "a flag of planner serve, `FLAG=VALUE`; repeat it"},
 		),
 		Action: plannerManifest,
 	}
@@ -99,9 +101,9 @@ func plannerManifest(c *cli.Context) error {
 		Target: kubernetes.Options{Namespace: c.String("kube-namespace"), Deployment: serving.String("deployment"), Targets: targets},
 	}
 	m.Args = serveArgs(c, folder)
-	if len(redact.Find(m.Args)) > 0 || redact.Text(config) != config {
-		return field.Errorf("a manifest is no place for a credential, and one of --serve or --config is").
-			Hint("--serve prometheus-bearer-token-file=FILE reads a mounted Secret")
+	if redact.Text(config) != config {
+		return field.Errorf("a manifest is no place for a credential, and --config holds one").
+			Hint("prometheus-bearer-token-file: FILE reads a mounted Secret")
 	}
 	body, err := m.YAML()
 	if err != nil {
@@ -114,8 +116,8 @@ func plannerManifest(c *cli.Context) error {
 // manifestConfig are the flags that planner serve will have, with its file's, and
 // the file's text.
 func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
-	file := c.String("config")
-	serving, err := servedFlags(c)
+	file, command := c.String("config"), plannerServeCommand()
+	serving, err := flagsOf(command, c.App, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -144,6 +146,19 @@ func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 	return all[0], string(text), err
 }
 
+// checkServed says what planner serve will say of its file, as far as that needs no
+// profile. What it refuses would show only as a pod that ends again and again.
+func checkServed(c *cli.Context) error {
+	p := &parser{c: c}
+	s := plannerSettings{policy: p.choice("policy", servedPolicies()...)}
+	s.surfaces.rec.SLA = store.SLA{TTFTMillis: 1, ITLMillis: 1, Stat: profile.Mean} // the profile may have one
+	p.fitPolicies(s.policy)
+	if _, err := s.parse(p); err != nil && strings.HasPrefix(err.Error(), "--") { // others are of engines that only the profile knows
+		return err
+	}
+	return nil
+}
+
 // profileFolder is where a profile is in its claim, unless it is said.
 const profileFolder = "profiling_results"
 
@@ -169,12 +184,9 @@ func profileClaim(c *cli.Context) (claim, folder string, err error) {
 // serveArgs are the container's arguments; folder is the profile's in its claim, if it
 // is in one.
 func serveArgs(c *cli.Context, folder string) []string {
-	port := c.Int("port")
 	args := []string{
 		"planner", "serve", "--environment=kubernetes", "--lease=" + c.String("name"),
-		// The page stays on the pod's loopback, for kubectl port-forward. Its own port
-		// would be the one that is scraped.
-		"--listen=127.0.0.1:" + strconv.Itoa(port%65535+1), "--metrics-listen=:" + strconv.Itoa(port),
+		"--listen=:" + strconv.Itoa(c.Int("port")),
 	}
 	if n := c.String("kube-namespace"); n != "" {
 		args = append(args, "--kube-namespace="+n)
@@ -190,9 +202,6 @@ func serveArgs(c *cli.Context, folder string) []string {
 	}
 	if c.String("profile-config-map") != "" || folder != "" {
 		args = append(args, "--profile="+path.Join(kubernetes.ProfileDir, folder))
-	}
-	for _, f := range c.StringSlice("serve") {
-		args = append(args, "--"+f)
 	}
 	return args
 }

@@ -62,7 +62,6 @@ func plannerPolicies() []plannerPolicy {
 			about:  "llm-d's variant autoscaler, V2, its KV threshold by the profile, through an HPA that goes up at once, without tolerance",
 			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/engines/analyzers/saturation_v2",
 		},
-		{name: "queue", steady: true, every: 30 * s, look: s, about: "up on utilisation, misses or queue, with a cooldown", source: "an article on capacity planning, as in capacity autoscale"},
 		{
 			name: "load", serves: true, every: 30 * s, look: s, about: "Dynamo's thresholds on queue and KV use",
 			source: "ai-dynamo/dynamo of 2025-05, examples/llm/components/planner.py",

@@ -32,7 +32,7 @@ func (s plannerSettings) coreOf(rule planner.Policy, now time.Time) (*planner.Co
 	return core, s.warm(core, now)
 }
 
-func (s plannerSettings) rule() (planner.Policy, error) {
+func (s plannerSettings) rule() (planner.Stateful, error) {
 	if s.policy == "load" {
 		l, err := policy.NewLoad(s.load)
 		if err != nil {

@@ -86,7 +86,7 @@ func (c comparison) show(ctx *cli.Context) error {
 	if err := c.write(file); err != nil {
 		return err
 	}
-	return sayWritten(ctx, fmt.Sprintf("%s: %s, %s, %s and a timeline of each policy", c.options.dir, replayFileName, comparisonFileName, reportFileName))
+	return sayWritten(ctx, fmt.Sprintf("%s: %s and %s", c.options.dir, replayFileName, reportFileName))
 }
 
 // sayWritten says what was written, below a result that people read.

@@ -9,14 +9,12 @@ import (
 	"strings"
 
 	"plimsoll/engine/field"
-	"plimsoll/plots"
 	"plimsoll/profile/store"
 )
 
 const (
-	replayFileName     = "replay.json"
-	comparisonFileName = "comparison.md"
-	reportFileName     = "report.html"
+	replayFileName = "replay.json"
+	reportFileName = "report.html"
 )
 
 // checkDir says whether the output folder holds an older replay, and refuses one that
@@ -79,11 +77,6 @@ func moveAside(dir string) error {
 // is whole.
 func (c comparison) write(file replayFile) error {
 	dir := c.options.dir
-	var b bytes.Buffer
-	c.markdown(&b, file)
-	if err := store.WriteFile(filepath.Join(dir, comparisonFileName), b.Bytes()); err != nil {
-		return err
-	}
 	page, err := c.page(file).HTML()
 	if err != nil {
 		return err
@@ -91,14 +84,7 @@ func (c comparison) write(file replayFile) error {
 	if err := store.WriteFile(filepath.Join(dir, reportFileName), page); err != nil {
 		return err
 	}
-	var pictures []picture
-	for _, x := range c.outcomes {
-		pictures = append(pictures, picture{"timeline_" + strings.ReplaceAll(x.policy.name, ":", "_"), func() (*plots.Picture, error) { return c.picture(x) }})
-	}
-	if err := draw(dir, pictures); err != nil {
-		return err
-	}
-	b.Reset()
+	var b bytes.Buffer
 	if err := printJSON(&b, file); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -149,7 +148,7 @@ func (o replayOptions) layouts(longest int) (out []capacity.Variants, left reaso
 		}
 		l := capacity.Layout{Strategy: strategy, Transfer: all.Transfer}
 		for i, p := range all.Pools {
-			l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: all.Labels[i], GPU: all.GPU, USDPerGPUHour: capacity.USD(cmp.Or(o.usd, 1))})
+			l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: all.Labels[i], GPU: all.GPU, USDPerGPUHour: 1})
 		}
 		out = append(out, capacity.Variants{l})
 	}

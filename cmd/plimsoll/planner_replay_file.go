@@ -24,7 +24,6 @@ type replayFile struct {
 	SLA         replaySLAFile      `json:"sla"`
 	Seconds     float64            `json:"seconds"` // replayed
 	Seeds       []int              `json:"seeds"`
-	USD         float64            `json:"usd_per_gpu_hour,omitempty"`
 	NotModelled []string           `json:"not_modelled"`
 	Policies    []replayPolicyFile `json:"policies"`
 	Warnings    []profile.Warning  `json:"warnings"`
@@ -43,20 +42,18 @@ type replayLoadFile struct {
 }
 
 type replayFleetFile struct {
-	Model         string             `json:"model"`
-	GPU           string             `json:"gpu"`
-	Source        string             `json:"source"`           // of the step times
-	Chosen        string             `json:"chosen,omitempty"` // which engines were chosen and why, where no flag says them
-	TTFTError     profile.ModelError `json:"ttft_error,omitzero"`
-	ITLError      profile.ModelError `json:"itl_error,omitzero"`
-	Pools         []replayPoolFile   `json:"pools"`
-	StartUp       float64            `json:"startup_seconds"` // of the slowest pool
-	StartUpSpread float64            `json:"startup_spread"`
-	Lifetime      float64            `json:"lifetime_seconds,omitempty"` // mean; none = for ever
-	Drain         float64            `json:"drain_seconds"`
-	MetricDelay   float64            `json:"metric_delay_seconds"`
-	Noise         float64            `json:"noise"`
-	BudgetGPUs    int                `json:"max_gpu_budget"` // below 0: no bound
+	Model       string             `json:"model"`
+	GPU         string             `json:"gpu"`
+	Source      string             `json:"source"`           // of the step times
+	Chosen      string             `json:"chosen,omitempty"` // which engines were chosen and why, where no flag says them
+	TTFTError   profile.ModelError `json:"ttft_error,omitzero"`
+	ITLError    profile.ModelError `json:"itl_error,omitzero"`
+	Pools       []replayPoolFile   `json:"pools"`
+	StartUp     float64            `json:"startup_seconds"` // of the slowest pool
+	Drain       float64            `json:"drain_seconds"`
+	MetricDelay float64            `json:"metric_delay_seconds"`
+	Noise       float64            `json:"noise"`
+	BudgetGPUs  int                `json:"max_gpu_budget"` // below 0: no bound
 }
 
 type replayPoolFile struct {
@@ -89,9 +86,7 @@ type replayPolicyFile struct {
 	GPUHours     seedMean `json:"gpu_hours"`
 	UnderSLO     seedMean `json:"time_under_slo"`
 	Scalings     seedMean `json:"scalings"`
-	Failures     seedMean `json:"failures"`
 	HeldBack     seedMean `json:"held_back_by_budget,omitzero"` // share of the decisions
-	Money        seedMean `json:"usd,omitzero"`
 
 	OverPlan *seedMean         `json:"gpu_hours_over_plan,omitempty"` // a ratio, where there is a plan that meets 99 %
 	Against  *replayDifference `json:"against_last,omitempty"`        // the policy that is last in the list, seed by seed
@@ -148,13 +143,13 @@ func (c comparison) file() replayFile {
 	o, d := c.options, c.options.deployment()
 	s := c.facts.stats
 	f := replayFile{
-		Schema: replaySchemaVersion, Version: buildVersion(), Command: o.command, Seconds: c.length().Seconds(), USD: o.usd, NotModelled: notModelled(),
+		Schema: replaySchemaVersion, Version: buildVersion(), Command: o.command, Seconds: c.length().Seconds(), NotModelled: notModelled(),
 		Load: replayLoadFile{
 			Words: c.facts.words, Requests: s.Requests, Seconds: s.Duration.Seconds(), Rate: s.Rate, BusiestMinute: s.Peaks[0].Requests,
 			ISL: s.ISL.Mean, OSL: s.OSL.Mean, Repeat: o.load.repeat, Warmup: o.load.warmup.Seconds(),
 		},
 		Fleet: replayFleetFile{
-			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.slowestStart().Seconds(), StartUpSpread: o.spread, Lifetime: o.lifetime.Seconds(),
+			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.slowestStart().Seconds(),
 			Drain: o.drain.Seconds(), MetricDelay: o.delay.Seconds(), Noise: o.fleet.Noise, BudgetGPUs: d.Budget.Max,
 		},
 		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat, d.SLA.ITLOf},
@@ -180,11 +175,8 @@ func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 		ITL:          over(func(r replay.Result) float64 { return r.Attainment.ITL }),
 		GoodRequests: over(func(r replay.Result) float64 { return r.GoodRequests }), GoodTokens: over(func(r replay.Result) float64 { return r.GoodTokens }),
 		GPUHours: over(gpuHours), UnderSLO: over(func(r replay.Result) float64 { return r.UnderSLO }),
-		Scalings: over(func(r replay.Result) float64 { return float64(r.Scales) }), Failures: over(func(r replay.Result) float64 { return float64(r.Failures) }),
+		Scalings: over(func(r replay.Result) float64 { return float64(r.Scales) }),
 		HeldBack: over(heldBack), Warnings: x.results[0].Warnings,
-	}
-	if c.options.usd > 0 {
-		f.Money = over(func(r replay.Result) float64 { return r.Money })
 	}
 	if last := c.outcomes[len(c.outcomes)-1]; last.policy.name != x.policy.name {
 		less := func(of func(replay.Result) float64) seedMean {

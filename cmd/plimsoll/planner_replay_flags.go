@@ -9,15 +9,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"plimsoll/capacity/prices"
 	"plimsoll/engine"
-	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
 	"plimsoll/profile"
-	"plimsoll/profile/store"
 )
 
 // replayFlags are those of planner serve, so that its file does for both, those of
@@ -25,8 +22,6 @@ import (
 func replayFlags() []cli.Flag {
 	own := append(stringFlags("replay", [][3]string{
 		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; where this is not given, each pool's own by the profile, if its launches were measured; --startup-time is what the default policy believes"},
-		{"replica-startup-spread", "0", "how far each replica's own start-up lies from that at most, `fraction` from 0 to 1"},
-		{"replica-lifetime", "", "mean `time` until a replica fails and another starts (default: none fails)"},
 		{"drain-time", "10m", "`time` after the load in which what is in flight may end"},
 		{"metric-delay", "0s", "how old the metrics are that a decision sees, `time`; as planner serve, policies take none older than 1m30s"},
 		{"start-replicas", "", "what the policies start with, but for the static ones: `prefill=2,decode=3` or aggregated=4 (default: what the profile asks for the load's first 5 minutes)"},
@@ -34,12 +29,10 @@ func replayFlags() []cli.Flag {
 		{"keda-queue", "1", "keda, aggregated: waiting `requests` for which there is a replica"},
 		{"oracle", "none", "what somebody who knows all arrivals could do, `none|plan`: a schedule that meets both promises of 99 % of the requests, with a simulation for each try"},
 		{"oracle-simulations", "0", "of a plan at most, `N`; 0: the oracle's own number"},
-		{"seed", "1", "seed of arrivals, lengths, start-up times, failures and noise, `N`"},
+		{"seed", "1", "seed of arrivals, lengths and noise, `N`"},
 		{"seeds", "1", "`N` runs of each policy with seeds from --seed on, the same for all: means with their 95 % intervals"},
-		{"cost-per-gpu-hour", "", "`USD`, or GPU=USD with commas between (default: no money is shown)"},
 	}),
-		&cli.BoolFlag{Name: "fluid", Hidden: true},
-		&cli.StringFlag{Name: "output-dir", Usage: "also write replay.json, comparison.md, report.html and a picture of each policy into `DIR`", Category: "output"},
+		&cli.StringFlag{Name: "output-dir", Usage: "also write replay.json and report.html into `DIR`", Category: "output"},
 		&cli.BoolFlag{Name: "force", Usage: "move what another replay left in --output-dir aside", Category: "output"})
 	simulated := slices.Concat(own, replayLoadFlags(), fleetFlags())
 	known := map[string]bool{} // urfave/cli works a flag's name out on each call
@@ -115,8 +108,6 @@ type replayOptions struct {
 	chosen      string // which one was, and why
 	load        replayLoad
 	startUp     time.Duration
-	spread      float64
-	lifetime    time.Duration
 	drain       time.Duration
 	delay       time.Duration
 	start       *planner.Replicas // nil: as the profile says
@@ -126,7 +117,6 @@ type replayOptions struct {
 	seeds       int
 	oracle      string
 	simulations int
-	usd         float64 // of a GPU-hour; 0 = not known
 	dir         string
 	force       bool
 	command     string
@@ -149,44 +139,17 @@ func parseReplay(p *parser, arguments []string) (replayOptions, error) {
 	return o, err
 }
 
-// ofOneGPU is the price of a fleet's GPU.
-func (p *parser) ofOneGPU(said prices.Given, f build.Options) float64 {
-	gpu := f.GPU
-	if rec, err := store.ReadRecommendation(f.Profile); f.Profile != "" && err == nil {
-		gpu = rec.GPU // of a folder that holds none, whoever reads it complains
-	} else if cat, err := catalog.Load(f.Catalog); err == nil {
-		if g, err := cat.GPU(gpu); err == nil {
-			gpu = g.Name
-		}
-	}
-	usd, ok := said.Of(gpu)
-	if !ok && p.err == nil {
-		p.fail(field.Errorf("--cost-per-gpu-hour %q has no price of %s, which the fleet has", p.name("cost-per-gpu-hour"), gpu))
-	}
-	return usd
-}
-
 // parseReplayed reads what is replayed by some policies.
 func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replayOptions, error) {
 	o := replayOptions{
 		fleet:   readFleet(p),
-		startUp: p.upTo("replica-startup", maxStartUp), spread: p.number("replica-startup-spread", 0, 1), lifetime: p.duration("replica-lifetime"),
-		drain: p.upTo("drain-time", maxStartUp), delay: p.upTo("metric-delay", maxStartUp),
+		startUp: p.upTo("replica-startup", maxStartUp), drain: p.upTo("drain-time", maxStartUp), delay: p.upTo("metric-delay", maxStartUp),
 		context: p.c, seeds: p.integer("seeds", 1, 1000, 1), command: commandLine(arguments),
 	}
-	if p.c.IsSet("fluid") {
-		p.fail(field.Errorf("--fluid is no flag any more").Hint("--to-rate R makes a long --trace cheap: it leaves out some of the requests"))
-	}
-	o.parseOthers(p)
+	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 	said := func(name string) bool { return p.c.IsSet(name) }
 	if !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said) {
 		o.sizes = tensorSizes()
-	}
-	if o.lifetime > 0 && o.lifetime < time.Minute {
-		p.fail(field.Errorf("--replica-lifetime %v: want 1m or more", o.lifetime))
-	}
-	if said := p.gpuPrices(); said.Any() {
-		o.usd = p.ofOneGPU(said, o.fleet)
 	}
 	o.seed = o.fleet.Seed
 	o.load = parseReplayLoad(p, o.seed)
@@ -215,11 +178,6 @@ func (o *replayOptions) resettle() error {
 	}
 	o.policies, o.sizes = nil, nil
 	return o.settings(&parser{c: o.context}, chosen)
-}
-
-// parseOthers reads what the rules of others take.
-func (o *replayOptions) parseOthers(p *parser) {
-	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 }
 
 // deployment is what all policies plan for.

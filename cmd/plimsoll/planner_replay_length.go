@@ -10,9 +10,6 @@ import (
 // span is the time that one pass of the load takes, in whole seconds: what was
 // asked for, or up to its last request.
 func (l replayLoad) span(f loadFacts) time.Duration {
-	if w := l.arrivals.window; w != (span{}) {
-		return w.length()
-	}
 	if d := l.arrivals.spec.Duration; d > 0 && l.arrivals.spec.Requests == 0 {
 		return d.Truncate(time.Second) + time.Second*time.Duration(boolInt(d%time.Second > 0))
 	}

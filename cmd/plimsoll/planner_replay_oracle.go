@@ -30,13 +30,8 @@ func (p *parser) parseOracle(o replayOptions) string {
 		p.needs(false, "with --oracle plan", "oracle-simulations")
 		return which
 	}
-	for _, off := range []struct {
-		wrong bool
-		flag  string
-	}{{o.fleet.Noise > 0, "noise"}, {o.lifetime > 0, "replica-lifetime"}} {
-		if off.wrong {
-			p.fail(field.Errorf("--oracle %s knows all that comes, which --%s leaves to chance", which, off.flag).Hint("--oracle none, or no --%s", off.flag))
-		}
+	if o.fleet.Noise > 0 {
+		p.fail(field.Errorf("--oracle %s knows all that comes, which --noise leaves to chance", which).Hint("--oracle none, or no --noise"))
 	}
 	return which
 }

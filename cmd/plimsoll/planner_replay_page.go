@@ -46,12 +46,6 @@ func (c comparison) pageOf(p replayPolicyFile, x outcomeOf, plan bool) pages.Pol
 		GoodRequests: pages.Figure(p.GoodRequests), GoodTokens: pages.Figure(p.GoodTokens), GPUHours: pages.Figure(p.GPUHours), Scalings: pages.Figure(p.Scalings),
 		Timeline: pages.Timeline{Start: points[0].From, Width: points[0].To - points[0].From, Panels: replayPanels(first, points)},
 	}
-	if c.options.lifetime > 0 {
-		out.Failures = p.Failures.shown()
-	}
-	if c.options.usd > 0 {
-		out.Money = p.Money.shown()
-	}
 	if p.OverPlan != nil {
 		out.OverPlan = p.OverPlan.shown()
 	}

@@ -7,22 +7,7 @@ import (
 
 	"plimsoll/planner/replay"
 	"plimsoll/plots"
-	"plimsoll/profile"
 )
-
-// picture is a policy's run with the first seed over time.
-func (c comparison) picture(x outcomeOf) (*plots.Picture, error) {
-	r, sla := x.results[0], c.options.deployment().SLA
-	points := wholePoints(r)
-	caption := plots.Caption{
-		Model: c.fleet.Model, GPU: c.fleet.GPU, Configuration: strings.Join(distinct(c.fleet.Labels), " + "), Engine: c.fleet.Source,
-		ISL: int(math.Round(c.facts.stats.ISL.Mean)), OSL: int(math.Round(c.facts.stats.OSL.Mean)),
-		SLA: profile.SLA{TTFT: sla.TTFT, ITL: sla.ITL, Stat: profile.Mean, ITLOf: profile.OfRequest}, EachRequest: true,
-		Provenance: r.Provenance, Feasible: true, Note: x.note(),
-	}
-	title := "Planner " + x.policy.name + ": " + c.loadName()
-	return plots.Timeline(caption, title, points[0].From, points[0].To-points[0].From, replayPanels(r, points), nil)
-}
 
 // loadName is what the load is, without the folder of a file.
 func (c comparison) loadName() string {

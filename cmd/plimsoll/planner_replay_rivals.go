@@ -41,14 +41,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	s := x.policy.settings
 	switch name := x.policy.policy; name {
 	case "static-peak", "static-mean":
-		static := policy.Static{Replicas: x.static}
-		return static, static.Check()
-	case "queue":
-		d, err := c.meanSized(s)
-		if err != nil {
-			return nil, err
-		}
-		return policy.NewQueueDepth(policy.QueueDepthOptions{Rule: policy.DefaultSimple(1, 1, 1), Full: fullLoads(s, d)})
+		return policy.Static{Replicas: x.static}, nil
 	case "hpa", "hpa:sla", "keda", "keda:sla":
 		targets, err := c.targets(name, s)
 		if err != nil {
@@ -56,15 +49,15 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 		}
 		behavior := c.kubernetesBehavior(name)
 		if strings.HasPrefix(name, "hpa") {
-			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior})
+			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior}), nil
 		}
-		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior})
+		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior}), nil
 	case "wva-v2", "wva-v2:sla":
 		o, err := c.variantAutoscaler(name, s)
 		if err != nil {
 			return nil, err
 		}
-		return policy.NewWVA(o)
+		return policy.NewWVA(o), nil
 	}
 	return nil, nil
 }

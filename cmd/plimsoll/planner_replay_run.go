@@ -89,7 +89,7 @@ func (c *comparison) furnish() {
 	c.fleet.Provenance = profile.Weakest(c.fleet.Provenance, profile.Simulated)
 	for i := range c.fleet.Pools {
 		p := &c.fleet.Pools[i]
-		p.StartUp, p.StartUpSpread, p.GPUs = engine.FromDuration(o.startUpOf(p.Engine.Role)), o.spread, o.deployment().Pool(p.Engine.Role).GPUs
+		p.StartUp, p.GPUs = engine.FromDuration(o.startUpOf(p.Engine.Role)), o.deployment().Pool(p.Engine.Role).GPUs
 		if c.fleet.Steps != nil {
 			p.Timer = c.fleet.Steps.Tabled(p.Engine.Limits.MaxNumSeqs, min(p.Engine.Limits.MaxModelLen, tabledContext))
 		}
@@ -146,18 +146,12 @@ const startMinutes = 5
 // scenario is a policy's, with a seed.
 func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
 	o, s := c.options, x.policy.settings
-	out := replay.Scenario{
+	return replay.Scenario{
 		Fleet: c.fleet.Config, Deployment: s.deployment, Start: x.start, Origin: epoch(), Warmup: o.load.warmup,
 		Length: c.length(), Drain: o.drain,
 		Pace:   s.pace(),
-		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Lifetime: o.lifetime, Seed: seed,
+		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Seed: seed,
 	}
-	for range out.Fleet.Pools {
-		if o.usd > 0 {
-			out.Prices = append(out.Prices, o.usd)
-		}
-	}
-	return out
 }
 
 // run replays all policies with all seeds, as many at a time as there are

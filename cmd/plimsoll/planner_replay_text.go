@@ -21,27 +21,6 @@ func (c comparison) text(b *bytes.Buffer, f replayFile) {
 	}
 }
 
-// markdown is the same as a page.
-func (c comparison) markdown(b *bytes.Buffer, f replayFile) {
-	fmt.Fprintf(b, "# Policies on %s\n\n", f.Load.Words)
-	for _, line := range c.head(f) {
-		fmt.Fprintf(b, "%s\\\n", line)
-	}
-	t := c.table(f)
-	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(t.head, " | "), strings.Repeat(" --- |", len(t.head)))
-	for _, r := range t.rows {
-		fmt.Fprintf(b, "| %s |\n", strings.Join(r, " | "))
-	}
-	b.WriteString("\n")
-	for _, line := range c.foot(f) {
-		fmt.Fprintf(b, "%s\\\n", line)
-	}
-	for _, w := range f.all() {
-		fmt.Fprintf(b, "- warning: %s\n", w.Message)
-	}
-	fmt.Fprintf(b, "\n```\n%s\n```\n", f.Command)
-}
-
 // head says what was replayed, and how far to trust it.
 func (c comparison) head(f replayFile) []string {
 	o, d := c.options, c.options.deployment()
@@ -50,12 +29,6 @@ func (c comparison) head(f replayFile) []string {
 		engines = append(engines, c.fleet.Labels[i]+roleWords(d, p.Engine.Role))
 	}
 	startUp := o.startUpWords()
-	if o.spread > 0 {
-		startUp += fmt.Sprintf(" ± %.0f %%", 100*o.spread)
-	}
-	if o.lifetime > 0 {
-		startUp += fmt.Sprintf(" and fails after %s on average", short(o.lifetime))
-	}
 	budget := "without a GPU budget"
 	if d.Budget.Max >= 0 {
 		budget = fmt.Sprintf("within a budget of %s", engine.Count(d.Budget.Max, "GPU"))
@@ -89,15 +62,8 @@ func (c comparison) head(f replayFile) []string {
 
 func (c comparison) table(f replayFile) *table {
 	head := []string{"policy", "attained", "TTFT", "ITL", "time under SLO", "goodput/s", "tokens/s", "GPU-hours", "scalings", "replicas"}
-	money, failures := c.options.usd > 0, c.options.lifetime > 0
 	if c.hindsight.plan {
 		head = append(head, "/ plan")
-	}
-	if failures {
-		head = append(head, "failures")
-	}
-	if money {
-		head = append(head, "USD")
 	}
 	t := newTable(head...)
 	for i, p := range f.Policies {
@@ -107,12 +73,6 @@ func (c comparison) table(f replayFile) *table {
 		}
 		if c.hindsight.plan {
 			row = append(row, p.overPlan())
-		}
-		if failures {
-			row = append(row, p.Failures.figure())
-		}
-		if money {
-			row = append(row, amount(p.Money.Mean))
 		}
 		t.row(row...)
 	}
@@ -175,7 +135,7 @@ func (c comparison) foot(f replayFile) []string {
 // replayTerms are the columns' words, and what they count.
 func replayTerms() [3]meaning {
 	return [3]meaning{
-		{"attained", "requests that met both promises, of all that came; what was refused, lost or not finished missed them"},
+		{"attained", "requests that met both promises, of all that came; what was refused or not finished missed them"},
 		{"time under SLO", "minutes with requests in which 99 % or more met both"},
 		{"GPU-hours", "from the decision to start a replica until its process is gone"},
 	}
@@ -193,10 +153,4 @@ func (p replayPolicyFile) begins() string {
 		s += "; the budget held it back in " + p.HeldBack.share() + " of decisions"
 	}
 	return s
-}
-
-// note is a policy's result in one line.
-func (x outcomeOf) note() string {
-	r := x.results[0]
-	return fmt.Sprintf("%s of %s met both promises, with %.4g GPU-hours and %s", percent(r.Attainment.Both), engine.Count(r.Requests, "request"), r.GPUHours, engine.Count(r.Scales, "scaling"))
 }

@@ -25,7 +25,7 @@ func plannerServeCommand() *cli.Command {
 		Name: "serve", Usage: "an autoscaler: observes, decides by a profile, scales, and says why",
 		Description: "Every interval it looks at the deployment's traffic, forecasts, and asks for the replicas that keep the SLA\n" +
 			"within the GPU budget. With --no-operation it only says what it would do. SIGHUP reads --config again: SLA,\n" +
-			"bounds and budget change at once, other keys with a restart.\n\n" +
+			"bounds, budget and no-operation change at once, other keys with a restart.\n\n" +
 			"   plimsoll planner serve --profile profiling_results --environment kubernetes --deployment my-graph --prometheus-endpoint http://prometheus:9090 --no-operation\n" +
 			"   plimsoll planner serve --config planner.yaml",
 		Flags:  plannerFlags(),
@@ -42,6 +42,7 @@ type plannerUnit struct {
 	// elect runs the runner while this process leads; nil: there is no election.
 	elect func(ctx context.Context, run func(context.Context) error) error
 	lease string // by which; empty: none
+	reads bool   // its target cannot scale
 }
 
 func servePlanner(c *cli.Context) error {
@@ -93,16 +94,11 @@ func servePlanner(c *cli.Context) error {
 	if err := pairsFit(file, c, settings); err != nil {
 		return err
 	}
-	sites, err := openSites(whole, units, out)
-	defer func() {
-		for _, s := range sites {
-			_ = s.listener.Close() // a server that ran has closed it
-		}
-	}()
+	site, err := openSite(whole, units, out)
 	if err != nil {
 		return err
 	}
-	return runPlanner(c, units, shared, sites, out)
+	return runPlanner(c, units, shared, site, out)
 }
 
 func newSharedBudget(file plannerFile, c *cli.Context) (*serve.Budget, error) {
@@ -252,7 +248,7 @@ func (s plannerSettings) stateName() (string, error) {
 }
 
 // runPlanner runs everything until the first failure or a signal; replicas stay.
-func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, sites []*plannerSite, out *plannerOutputs) error {
+func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site *plannerSite, out *plannerOutputs) error {
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -269,8 +265,8 @@ func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site
 			launch(f)
 		}
 	}
-	for _, s := range sites {
-		launch(s.serve)
+	if site != nil {
+		launch(site.serve)
 	}
 	launch(func(ctx context.Context) error { return reloads(ctx, c, units, shared, out) })
 	<-ctx.Done()
@@ -328,6 +324,9 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		if s.name != units[i].settings.name {
 			return fmt.Errorf("deployment %d is %s, was %s: that takes a restart", i, s.name, units[i].settings.name)
 		}
+		if units[i].reads && !s.advise {
+			return fmt.Errorf("%s: its workers are only looked at: to scale them takes a restart, with commands that start them", s.name)
+		}
 		now = append(now, s)
 	}
 	gpus, ok, err := file.sharedBudget(c)
@@ -341,7 +340,7 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		return err
 	}
 	for i, u := range units {
-		if err := u.runner.Reset(now[i].deployment); err != nil {
+		if err := u.runner.Reset(now[i].deployment, now[i].advise); err != nil {
 			return err
 		}
 	}

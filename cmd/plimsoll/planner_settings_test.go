@@ -275,8 +275,7 @@ func FuzzPlannerFile(f *testing.F) {
 func TestPlannerFileOfTheProcess(t *testing.T) {
 	for text, want := range map[string]string{
 		"event-log: /nowhere/at/all.jsonl": "--event-log: ",
-		"listen: 0.0.0.0:0":                "--listen 0.0.0.0:0 is reached from other machines",
-		"token-file: /nowhere":             "--token-file: ",
+		"listen: 9085":                     "--listen \"9085\": want HOST:PORT",
 	} {
 		var out, errs bytes.Buffer
 		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--state-file", "none", "--config", configFile(t, text)}
@@ -291,7 +290,6 @@ func TestManifestRunsServe(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(t.Context(), []string{
 		"plimsoll", "planner", "manifest", "--image", "x", "--deployment", "graph", "--target", "prefill=apps/v1/Deployment/p", "--target", "decode=apps/v1/Deployment/d",
-		"--serve", "policy=load", "--serve", "prometheus-endpoint=http://prometheus:9090",
 	}, streams{in: strings.NewReader(""), out: &out, err: &errs})
 	if code != 0 {
 		t.Fatal(errs.String())

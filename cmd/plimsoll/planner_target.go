@@ -46,6 +46,7 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 // local makes worker processes of this machine.
 func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, error) {
 	if u.settings.advise && !p.anyWorkerCommand() {
+		u.reads = true
 		return u.reader(out)
 	}
 	o := local.Options{

@@ -160,7 +160,7 @@ func TestReferenceOfFiles(t *testing.T) {
 	for _, s := range []struct {
 		name   string
 		schema []byte
-	}{{"recommendation.json", store.RecommendationSchema()}, {"replay.json", replaySchema()}, {"planner tune --format json", tuneSchema()}} {
+	}{{"recommendation.json", store.RecommendationSchema()}, {"replay.json", replaySchema()}} {
 		var schema map[string]any
 		if err := json.Unmarshal(s.schema, &schema); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 func schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "print the JSON Schema of a file that the program writes", ArgsUsage: "NAME",
-		Description: "   plimsoll schema recommendation\n   plimsoll schema replay\n   plimsoll schema tune",
+		Description: "   plimsoll schema recommendation\n   plimsoll schema replay",
 		Action: func(c *cli.Context) error {
 			switch name := c.Args().First(); name {
 			case "recommendation":
@@ -22,11 +22,8 @@ func schemaCommand() *cli.Command {
 			case "replay":
 				_, err := fmt.Fprintf(c.App.Writer, "%s\n", replaySchema())
 				return err
-			case "tune":
-				_, err := fmt.Fprintf(c.App.Writer, "%s\n", tuneSchema())
-				return err
 			default:
-				return field.Errorf("unknown schema %q: want recommendation, replay or tune", name)
+				return field.Errorf("unknown schema %q: want recommendation or replay", name)
 			}
 		},
 	}
@@ -36,10 +33,4 @@ func schemaCommand() *cli.Command {
 func replaySchema() []byte {
 	return store.Schema(reflect.TypeFor[replayFile](), replaySchemaVersion, "plimsoll replay",
 		"what planner replay found; times in the unit that the name ends in, attainment as shares from 0 to 1")
-}
-
-// tuneSchema is that of what planner tune prints as JSON.
-func tuneSchema() []byte {
-	return store.Schema(reflect.TypeFor[tuneFile](), tuneSchemaVersion, "plimsoll tune",
-		"what planner tune found; times in the unit that the name ends in, attainment as shares from 0 to 1")
 }

@@ -181,16 +181,12 @@ func (p *parser) secretFile(name string) string {
 		return ""
 	}
 	credentialsOf(p.c).add(secret)
-	p.warnReadable(name, path)
-	return secret
-}
-
-// warnReadable says that others than the user may read a file with a secret.
-func (p *parser) warnReadable(name, path string) {
+	// Others than the user may read it.
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		say(p.c.App.ErrWriter, "warning", "--%s %s: others may read it, its mode is %#o", name, path, info.Mode().Perm())
 		say(p.c.App.ErrWriter, "hint", "chmod 600 %s", path)
 	}
+	return secret
 }
 
 // readSecret reads one line.

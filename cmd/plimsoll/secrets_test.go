@@ -147,6 +147,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		}
 		return path
 	}
+	served := write("served.yaml", "prometheus-endpoint: http://me:"+hiddenIn("manifest")+"@h:9090\npolicy: load\n", 0o644)
 	unread := write("profile.yaml", "command: srv {{.Port}} {{.TP}} --api-key "+hiddenIn("config")+"\n", 0o644)
 	graph := write("graph.yaml", "VllmWorker: {model: m, endpoint: 'http://me:"+hiddenIn("graph")+"@h', api-key: "+hiddenIn("graph2")+"}\nPrefillWorker: {model: m, api-key: "+hiddenIn("graph3")+"}\n", 0o644)
 	for name, c := range map[string]struct {
@@ -164,7 +165,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		"prometheus":              {exitUsage, []string{"capacity", "review", "--prometheus", "http://me:" + hiddenIn("prometheus") + "@127.0.0.1:1?x=y", "plan.json"}, ""},
 		"metrics endpoints":       {exitUsage, []string{"planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--metrics-endpoints", "frontend=ftp://me:" + hiddenIn("metrics") + "@h"}, "[redacted]@h"},
 		"left over":               {exitUsage, []string{"gpus", "--token=" + hiddenIn("unknown")}, ""},
-		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--serve", "prometheus-endpoint=http://me:" + hiddenIn("manifest") + "@h:9090", "--serve", "policy=load"}, "a manifest is no place for a credential"},
+		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--config", served}, "a manifest is no place for a credential"},
 		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--plimsoll-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--", "--api-key", hiddenIn("job")}, "hint: --secret-env NAME=SECRET/KEY"},
 		"environment":             {exitUsage, []string{"planner", "serve", "--policy", "load", "--slots", "2", "--state-file", "none", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--env-from", "NOT_THERE"}, `--env-from: the variable "NOT_THERE" of the environment is not set, or empty`},
 	} {
@@ -202,11 +203,6 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 		return path
 	}
 	state, memory, events := filepath.Join(root, "state", "dynamo.json"), filepath.Join(root, "memory", "m.json"), write("out/events.jsonl", "", 0o644)
-	secretDir := t.TempDir()
-	token := filepath.Join(secretDir, "token")
-	if err := os.WriteFile(token, []byte(hiddenIn("tokenfile")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	if err := os.Mkdir(filepath.Dir(memory), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +218,7 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 		return start(t, env, append([]string{
 			"planner", "serve", "--policy", "load", "--slots", "4", "--max-gpu-budget", "4", "--prefill-engine-num-gpu", "1", "--decode-engine-num-gpu", "1",
 			"--prefill-command", strings.Replace(worker(hiddenIn("prefill")), "1=dies", "", 1), "--decode-command", worker(hiddenIn("decode")),
-			"--env-from", "MY_WORKER_TOKEN,PLAIN", "--token-file", token, "--listen", "127.0.0.1:0", "--stop-workers", "--start-timeout", "30s",
+			"--env-from", "MY_WORKER_TOKEN,PLAIN", "--listen", "127.0.0.1:0", "--stop-workers", "--start-timeout", "30s",
 			"--prometheus-endpoint", strings.Replace(prometheus.URL, "//", "//me:"+hiddenIn("basic")+"@", 1),
 			"--state-file", memory, "--event-log", events, "--log-dir", filepath.Join(root, "boards"), "--adjustment-interval", "1", "--metric-pulling-interval", "1",
 		}, more...)...)
@@ -245,7 +241,6 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+hiddenIn("tokenfile"))
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -268,7 +263,6 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 	said := p.errout.String()
 	for _, want := range []string{
 		"plimsoll: warning: --prefill-command holds a credential: it is written to no file, but everybody on the machine sees it in ps\nplimsoll: hint: --env-from NAME: ",
-		"plimsoll: warning: --token-file " + token + ": others may read it, its mode is 0644\nplimsoll: hint: chmod 600 " + token + "\n",
 	} {
 		if strings.Count(said, want) != 1 {
 			t.Errorf("want once %q in\n%s", want, said)
@@ -280,6 +274,21 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 	}
 	p.noOrphans(t)
 	leaks(t, root, p.out.String(), p.errout.String())
+}
+
+// A file with a token that others may read is warned of, once, and the token is not shown.
+func TestTokenThatOthersMayRead(t *testing.T) {
+	t.Parallel()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(hiddenIn("tokenfile")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said := ran(t, exitUsage, "planner", "serve", "--no-operation", "--policy", "load", "--state-file", "none",
+		"--prometheus-endpoint", "http://127.0.0.1:1", "--prometheus-bearer-token-file", token, "--listen", "nonsense").errout.String()
+	want := "plimsoll: warning: --prometheus-bearer-token-file " + token + ": others may read it, its mode is 0644\nplimsoll: hint: chmod 600 " + token + "\n"
+	if strings.Count(said, want) != 1 || strings.Contains(said, hiddenIn("tokenfile")) {
+		t.Errorf("want once %q in\n%s", want, said)
+	}
 }
 
 // Ordinary words and numbers were looked for in the output: `--format json` was no JSON.

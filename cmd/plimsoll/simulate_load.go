@@ -55,7 +55,6 @@ type arrivals struct {
 	file         string
 	options      trace.Options
 	from, to     time.Duration // of the file, before anything is made of it; 0 = from its beginning, to its end
-	window       span          // of what is made of it
 	speed, scale float64
 	seed         uint64
 	requests     int
@@ -227,22 +226,6 @@ func (p *parser) lengths(name string) trace.Lengths {
 
 // open makes the load for engines whose KV blocks hold blockSize tokens.
 func (a arrivals) open(blockSize int) (openLoad, error) {
-	l, err := a.whole(blockSize)
-	if err == nil && a.window != (span{}) {
-		l.trace, l.words = a.window.of(l.trace), a.windowed(l.words)
-	}
-	return l, err
-}
-
-// windowed is a load in words, and which part of it.
-func (a arrivals) windowed(words string) string {
-	if a.window == (span{}) {
-		return words
-	}
-	return words + ", " + a.window.String()
-}
-
-func (a arrivals) whole(blockSize int) (openLoad, error) {
 	if a.file != "" {
 		return a.read(blockSize)
 	}

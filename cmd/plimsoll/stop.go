@@ -45,16 +45,3 @@ func endedBySignal(action cli.ActionFunc) cli.ActionFunc {
 		return ctx.Err()
 	}
 }
-
-// stoppable does what cannot be stopped by itself: where the context ends
-// first, what is under way ends with the program.
-func stoppable(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -178,4 +178,4 @@ func (e engines) sharedTTFT(need demand, rate float64, n int) (float64, bool) {
 	return e.ttft(queue{rate: rate, mean: prompt, cv2: need.spread2}, n, e.longPrompt(need)+prompt-alone), ok
 }
 
-var _ planner.Policy = (*Default)(nil)
+var _ planner.Stateful = (*Default)(nil)

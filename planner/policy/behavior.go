@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -37,34 +35,15 @@ func DefaultBehavior() Behavior {
 	}
 }
 
-const longestWindow = time.Hour // of Kubernetes' validation, of windows; of periods it is 30 min
-
-// Check says all that is wrong, each by field and range.
-func (o Behavior) Check() error {
-	var errs []error
-	for name, d := range map[string]Scaling{"up": o.Up, "down": o.Down} {
-		if d.Window < 0 || d.Window > longestWindow || d.Period < time.Second || d.Period > longestWindow/2 {
-			errs = append(errs, fmt.Errorf("the behavior %s has a window of %v and a period of %v: want 0 to %v, and 1s to %v", name, d.Window, d.Period, longestWindow, longestWindow/2))
-		}
-		if d.Pods < 0 || d.Percent < 0 || d.Pods+d.Percent < 1 || d.Pods > mostReplicas || d.Percent > mostReplicas {
-			errs = append(errs, fmt.Errorf("the behavior %s allows %d pods or %d %%: want 0 to %d, and one of them above 0", name, d.Pods, d.Percent, mostReplicas))
-		}
-	}
-	if !(o.Tolerance >= 0 && o.Tolerance <= 1) {
-		errs = append(errs, fmt.Errorf("the tolerance is %v: want 0 to 1", o.Tolerance))
-	}
-	return errors.Join(errs...)
-}
-
 // near reports whether a ratio of metric to target changes nothing; both ends are
 // within, in floating point as there.
 func (o Behavior) near(ratio float64) bool { return 1-o.Tolerance <= ratio && ratio <= 1+o.Tolerance }
 
 // behavior is what a HorizontalPodAutoscaler remembers.
 type behavior struct {
-	Past   []wanted `json:"past"`             // recommendations within the windows, oldest first
-	Scaled []wanted `json:"scaled,omitempty"` // changes within the periods, as differences
-	Last   *wanted  `json:"last,omitempty"`   // what it found the last time
+	Past   []wanted // recommendations within the windows, oldest first
+	Scaled []wanted // changes within the periods, as differences
+	Last   *wanted  // what it found the last time
 }
 
 // settle brings recommendations for pools about, as far as the behavior lets it
@@ -146,23 +125,4 @@ func (b *behavior) limited(role planner.Role, s planner.Situation, n int, d Scal
 		return max(have, at)
 	}
 	return min(have, at)
-}
-
-const mostPast = 1_000_000
-
-// check refuses a memory that no behavior can have.
-func (b behavior) check() error {
-	if len(b.Past) > mostPast || len(b.Scaled) > mostPast {
-		return fmt.Errorf("it holds %d recommendations and %d changes: want at most %d", len(b.Past), len(b.Scaled), mostPast)
-	}
-	all := b.Past
-	if b.Last != nil {
-		all = append(all[:len(all):len(all)], *b.Last)
-	}
-	for _, r := range all {
-		if r.Replicas.Prefill < 0 || r.Replicas.Decode < 0 || r.Replicas.Aggregated < 0 {
-			return fmt.Errorf("it holds the recommendation %s: want replicas of 0 or more", r.Replicas)
-		}
-	}
-	return nil
 }

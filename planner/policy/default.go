@@ -40,8 +40,7 @@ type DefaultOptions struct {
 
 // NewDefaultOptions are the usual figures, chosen to hold the SLA first and to save
 // second: a reserve that one load in forty exceeds (Margin 2), and replicas that are
-// kept for twice Ahead, which is longer than StableFor here. planner tune finds better
-// ones for a load.
+// kept for twice Ahead, which is longer than StableFor here.
 func NewDefaultOptions() DefaultOptions {
 	return DefaultOptions{
 		Margin: 2, StableFor: 3 * time.Minute, KVHigh: 0.9, IdleFor: 10 * time.Minute, Ahead: 2 * time.Minute,
@@ -293,13 +292,6 @@ func (p *Default) Restore(b json.RawMessage) error {
 	}
 	p.m = s.Memory
 	return nil
-}
-
-// Unlearn takes the profile as it is again. What is kept beyond the formula for misses
-// stays, since bursts may be why; what is kept short of it does not.
-func (p *Default) Unlearn() {
-	p.m.Slower = asProfiled()
-	p.m.Margin.atLeast(0)
 }
 
 // check refuses a memory that no Default can have.

@@ -3,10 +3,9 @@
 //
 //   - Default, the project's own;
 //   - Upstream and Load, NVIDIA Dynamo's planners by profile and by load;
-//   - HPA, KEDA, WVA, QueueDepth and Static, the rules of others and of nobody, to
-//     compare with.
+//   - HPA, KEDA, WVA and Static, the rules of others and of nobody, to compare with.
 //
-// What a policy remembers is its own, saved and restored as JSON. Simple is older
-// and smaller: one pool's GPUs, for capacity/autoscale and for QueueDepth.
-// Everything is pure: time comes with what was seen.
+// What a policy remembers is its own; those that serve save and restore it as JSON.
+// Simple is older and smaller: one pool's GPUs, for capacity/autoscale. Everything is
+// pure: time comes with what was seen.
 package policy

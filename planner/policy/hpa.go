@@ -1,21 +1,12 @@
 package policy
 
-import (
-	"encoding/json"
-	"errors"
-	"time"
-
-	"plimsoll/planner"
-)
+import "plimsoll/planner"
 
 // HPAOptions make an HPA. Start from DefaultBehavior.
 type HPAOptions struct {
 	Targets  []PoolTarget // of several of a pool the one that asks for most holds; pools without one stay as they are
 	Behavior Behavior
 }
-
-// Check says all that is wrong.
-func (o HPAOptions) Check() error { return errors.Join(checkTargets(o.Targets), o.Behavior.Check()) }
 
 // HPA is the rule of Kubernetes' HorizontalPodAutoscaler, to compare with
 // (kubernetes v1.36.3, pkg/controller/podautoscaler): each metric of a pool gives
@@ -30,12 +21,7 @@ type HPA struct {
 var _ planner.Policy = (*HPA)(nil)
 
 // NewHPA makes the policy.
-func NewHPA(o HPAOptions) (*HPA, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
-	return &HPA{o: o}, nil
-}
+func NewHPA(o HPAOptions) *HPA { return &HPA{o: o} }
 
 // Propose compares each pool's metrics with their targets.
 func (h *HPA) Propose(s planner.Situation) planner.Decision {
@@ -54,34 +40,4 @@ func (h *HPA) Propose(s planner.Situation) planner.Decision {
 		h.b.settle(f, s, f.dep.Pools, h.o.Behavior)
 	}
 	return f.d
-}
-
-// hpaState is what Save of HPA and KEDA write.
-type hpaState struct {
-	Policy string `json:"policy"`
-	behavior
-	Active map[planner.Role]time.Time `json:"active,omitempty"` // KEDA: when a trigger was last above 0
-}
-
-const hpaName = "hpa"
-
-// Save gives the recommendations and changes that it still looks at.
-func (h *HPA) Save() (json.RawMessage, error) {
-	return json.Marshal(hpaState{Policy: hpaName, behavior: h.b})
-}
-
-// Restore takes back what Save gave; after an error the policy is as it was.
-func (h *HPA) Restore(b json.RawMessage) error {
-	s, err := restoredHPA(b, hpaName)
-	if err == nil {
-		h.b = s.behavior
-	}
-	return err
-}
-
-func restoredHPA(b json.RawMessage, policy string) (s hpaState, err error) {
-	if err = restored(b, &s, &s.Policy, policy); err == nil {
-		err = s.check()
-	}
-	return s, err
 }

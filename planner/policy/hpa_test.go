@@ -9,14 +9,7 @@ import (
 	"plimsoll/planner"
 )
 
-func newHPA(t testing.TB, b Behavior, targets ...PoolTarget) *HPA {
-	t.Helper()
-	h, err := NewHPA(HPAOptions{targets, b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
+func newHPA(b Behavior, targets ...PoolTarget) *HPA { return NewHPA(HPAOptions{targets, b}) }
 
 // unlimited is a behavior that lets everything come about at once.
 func unlimited() Behavior {
@@ -62,7 +55,7 @@ func TestHPAReplicas(t *testing.T) {
 		if p.As == PerPod {
 			s.Pools[0].Running.Value *= float64(c.have)
 		}
-		d := newHPA(t, unlimited(), p).Propose(s)
+		d := newHPA(unlimited(), p).Propose(s)
 		chained(t, s, d)
 		if d.Want.Aggregated != c.want {
 			t.Errorf("%s: %s, want %d: %+v", c.name, d.Want, c.want, d.Steps)
@@ -72,7 +65,7 @@ func TestHPAReplicas(t *testing.T) {
 
 // Of several metrics that which asks for most holds.
 func TestHPATakesTheMost(t *testing.T) {
-	h := newHPA(t, unlimited(), PoolTarget{engine.RoleAggregated, MetricRunning, 10, PerReplica}, PoolTarget{engine.RoleAggregated, MetricWaiting, 1, PerReplica})
+	h := newHPA(unlimited(), PoolTarget{engine.RoleAggregated, MetricRunning, 10, PerReplica}, PoolTarget{engine.RoleAggregated, MetricWaiting, 1, PerReplica})
 	for _, c := range []struct {
 		running, queue float64 // queue of each of 2
 		want           int
@@ -95,13 +88,13 @@ func TestHPAMetrics(t *testing.T) {
 		value  float64
 		want   int
 	}{{MetricHeld, 4, 8}, {MetricKV, 0.25, 8}, {MetricWaiting, 2, 6}, {MetricRunning, 2, 10}} {
-		h := newHPA(t, unlimited(), PoolTarget{engine.RoleAggregated, c.metric, c.value, PerReplica})
+		h := newHPA(unlimited(), PoolTarget{engine.RoleAggregated, c.metric, c.value, PerReplica})
 		if d := h.Propose(s); d.Want.Aggregated != c.want {
 			t.Errorf("%v: %s", c, d.Want)
 		}
 	}
 	s.Pools[0].Queue = planner.Figure[float64]{}
-	if d := newHPA(t, unlimited(), PoolTarget{engine.RoleAggregated, MetricHeld, 4, PerReplica}).Propose(s); len(d.Missing) != 1 {
+	if d := newHPA(unlimited(), PoolTarget{engine.RoleAggregated, MetricHeld, 4, PerReplica}).Propose(s); len(d.Missing) != 1 {
 		t.Errorf("without a queue: %+v", d)
 	}
 }
@@ -109,14 +102,14 @@ func TestHPAMetrics(t *testing.T) {
 // Another autoscaler took ceil(observed/target) of a metric per replica for the
 // number of replicas (AIBrix #485): 16 replicas at 0.49 of a target of 0.7 became one.
 func TestPerReplicaMetricIsNotATotal(t *testing.T) {
-	h := newHPA(t, unlimited(), PoolTarget{Role: engine.RoleAggregated, Metric: MetricKV, Value: 0.7})
+	h := newHPA(unlimited(), PoolTarget{Role: engine.RoleAggregated, Metric: MetricKV, Value: 0.7})
 	if d := h.Propose(halfMinute(one(1), 0, 16, 0, 0.49)); d.Want.Aggregated != 12 { // 16·0.7 = 11.2
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestHPALeavesPoolsAlone(t *testing.T) {
-	h := newHPA(t, unlimited(), PoolTarget{Role: engine.RoleDecode, Metric: MetricRunning, Value: 10})
+	h := newHPA(unlimited(), PoolTarget{Role: engine.RoleDecode, Metric: MetricRunning, Value: 10})
 	s := loaded(split(1, 1, -1), pd(3, 2), 9, 0.5)
 	s.Pools[1].Running = planner.Known(60.0) // 30 each
 	d := h.Propose(s)
@@ -132,10 +125,7 @@ func TestHPALeavesPoolsAlone(t *testing.T) {
 
 // The trigger's total over the target, whatever there is; to 0 and back.
 func TestKEDARule(t *testing.T) {
-	k, err := NewKEDA(KEDAOptions{[]PoolTarget{{engine.RoleAggregated, MetricWaiting, 5, PerReplica}}, DefaultBehavior()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := NewKEDA(KEDAOptions{[]PoolTarget{{engine.RoleAggregated, MetricWaiting, 5, PerReplica}}, DefaultBehavior()})
 	i := -1
 	next := func(have int, queue float64) int {
 		t.Helper()
@@ -175,10 +165,7 @@ func TestKEDARule(t *testing.T) {
 func TestKEDAStaysOn(t *testing.T) {
 	dep := split(1, 1, -1)
 	dep.Pools[0].Min = 0
-	k, err := NewKEDA(KEDAOptions{triggers(MetricWaiting, 5, MetricRunning, 5), DefaultBehavior()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := NewKEDA(KEDAOptions{triggers(MetricWaiting, 5, MetricRunning, 5), DefaultBehavior()})
 	have := pd(1, 9)
 	for i := range 13 {
 		s := loaded(dep, have, 0, 0)

@@ -1,10 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"time"
 
 	"plimsoll/planner"
@@ -14,17 +10,6 @@ import (
 type KEDAOptions struct {
 	Targets  []PoolTarget // its triggers, PerReplica; of several of a pool the one that asks for most holds
 	Behavior Behavior     // of the HorizontalPodAutoscaler that it makes
-}
-
-// Check says all that is wrong.
-func (o KEDAOptions) Check() error {
-	errs := []error{checkTargets(o.Targets), o.Behavior.Check()}
-	for _, t := range o.Targets {
-		if t.As != PerReplica {
-			errs = append(errs, fmt.Errorf("the trigger on %s of %s is %q: want %q, which is KEDA's own", t.Metric, t.Role, t.As, PerReplica))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // KEDA is the rule of a KEDA ScaledObject with prometheus triggers, to compare with
@@ -41,19 +26,13 @@ type KEDA struct {
 	active map[planner.Role]time.Time // when a trigger was last above 0
 }
 
-const (
-	kedaName     = "keda"
-	kedaCooldown = 300 * time.Second
-)
+const kedaCooldown = 300 * time.Second
 
 var _ planner.Policy = (*KEDA)(nil)
 
 // NewKEDA makes the policy.
-func NewKEDA(o KEDAOptions) (*KEDA, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
-	return &KEDA{o: o, active: map[planner.Role]time.Time{}}, nil
+func NewKEDA(o KEDAOptions) *KEDA {
+	return &KEDA{o: o, active: map[planner.Role]time.Time{}}
 }
 
 // Propose divides each pool's totals by their targets.
@@ -100,20 +79,4 @@ func (k *KEDA) switches(f *draft, p planner.Pool, most float64, now time.Time) b
 		return false
 	}
 	return true
-}
-
-// Save gives what the HorizontalPodAutoscaler remembers and when triggers were active.
-func (k *KEDA) Save() (json.RawMessage, error) {
-	return json.Marshal(hpaState{kedaName, k.b, k.active})
-}
-
-// Restore takes back what Save gave; after an error the policy is as it was.
-func (k *KEDA) Restore(b json.RawMessage) error {
-	s, err := restoredHPA(b, kedaName)
-	if err != nil {
-		return err
-	}
-	k.b, k.active = s.behavior, map[planner.Role]time.Time{}
-	maps.Copy(k.active, s.Active)
-	return nil
 }

@@ -21,19 +21,12 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 		{Role: engine.RoleDecode, Metric: MetricKV, Value: 0.7},
 		{Role: engine.RoleAggregated, Metric: MetricRunning, Value: 50},
 	}
-	must := func(p planner.Policy, err error) planner.Policy {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	return map[string]func() planner.Policy{
-		"hpa": func() planner.Policy { h, err := NewHPA(HPAOptions{targets, DefaultBehavior()}); return must(h, err) },
+		"hpa": func() planner.Policy { return NewHPA(HPAOptions{targets, DefaultBehavior()}) },
 		"keda": func() planner.Policy {
-			k, err := NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
-			return must(k, err)
+			return NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
 		},
-		"wva":      func() planner.Policy { return wva(t, WVABehavior()) },
+		"wva":      func() planner.Policy { return wva(WVABehavior()) },
 		"static":   func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
 		"upstream": func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
 		"default": func() planner.Policy {
@@ -41,10 +34,12 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 			o.Prefill, o.Decode, o.ISL, o.OSL, o.StableFor = p, d, 3000, 150, time.Minute
 			o.Rate, o.ISLs, o.OSLs = &last{}, &last{}, &last{}
 			q, err := NewDefault(o)
-			return must(q, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
 		},
-		"load":  func() planner.Policy { return loadOf(t, DefaultLoad()) },
-		"queue": func() planner.Policy { return queueDepth(t) },
+		"load": func() planner.Policy { return loadOf(t, DefaultLoad()) },
 	}
 }
 

@@ -77,7 +77,7 @@ const (
 	kvPerWaiting   = 0.02 // of a KV cache, upstream's guess
 )
 
-var _ planner.Policy = (*Load)(nil)
+var _ planner.Stateful = (*Load)(nil)
 
 // NewLoad makes the policy.
 func NewLoad(o LoadOptions) (*Load, error) {

@@ -48,11 +48,6 @@ const (
 	mostMargin  = 0.5
 )
 
-// atLeast leaves no pool less.
-func (m *margin) atLeast(least float64) {
-	m.Prefill, m.Decode, m.Aggregated = max(m.Prefill, least), max(m.Decode, least), max(m.Aggregated, least)
-}
-
 func (m *margin) of(role planner.Role) *float64 {
 	switch role {
 	case engine.RolePrefill:

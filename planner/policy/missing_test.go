@@ -84,10 +84,7 @@ func TestMissingNeverScalesDown(t *testing.T) {
 				for range rapid.IntRange(1, 8).Draw(r, "intervals") {
 					s = complete(r, dep, have, s)
 					all.Propose(s)
-				}
-				state, err := all.Save()
-				if err != nil || some.Restore(state) != nil {
-					r.Fatal(err)
+					some.Propose(s)
 				}
 				s = complete(r, dep, have, s)
 				want := all.Propose(s).Want
@@ -142,7 +139,7 @@ func TestUnknownIsBusy(t *testing.T) {
 	if d := after(p, repeat(30, idle)...); d.Want != pd(1, 1) {
 		t.Errorf("no arrivals for half an hour, and running requests unknown: %s", d.Want)
 	}
-	w := wva(t, WVABehavior())
+	w := wva(WVABehavior())
 	s := halfMinute(one(1), 0, 2, 4, 0.1)
 	s.ISL.Mean = planner.Figure[float64]{}
 	if w.Propose(s); w.s.Desired["aggregated"] < 2 {

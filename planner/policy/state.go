@@ -15,13 +15,3 @@ func restored(b json.RawMessage, into any, policy *string, want string) error {
 	}
 	return nil
 }
-
-// named is the state of a policy without memory, and forgetful takes it back.
-func named(policy string) (json.RawMessage, error) {
-	return json.Marshal(map[string]string{"policy": policy})
-}
-
-func forgetful(b json.RawMessage, policy string) error {
-	var s struct{ Policy string }
-	return restored(b, &s, &s.Policy, policy)
-}

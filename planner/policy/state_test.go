@@ -19,10 +19,13 @@ import (
 func TestRestoredDecidesAlike(t *testing.T) {
 	p, d := h200(t)
 	for name, fresh := range fresh(t, p, d) {
+		if _, ok := fresh().(planner.Stateful); !ok {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			enginetest.Check(t, func(r *rapid.T) {
 				dep := anyDeployment(r)
-				on, other := fresh(), fresh()
+				on, other := fresh(), fresh().(planner.Stateful)
 				s := anySituation(r, dep, planner.Replicas{}, time.Unix(1_000_000, 0))
 				for range rapid.IntRange(1, 12).Draw(r, "intervals") {
 					a, b := on.Propose(s), other.Propose(s)
@@ -34,7 +37,7 @@ func TestRestoredDecidesAlike(t *testing.T) {
 					if err != nil {
 						r.Fatal(err)
 					}
-					other = fresh()
+					other = fresh().(planner.Stateful)
 					if err := other.Restore(state); err != nil {
 						r.Fatal(err)
 					}
@@ -49,7 +52,10 @@ func TestRestoredDecidesAlike(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	p, d := h200(t)
 	for name, fresh := range fresh(t, p, d) {
-		policy := fresh()
+		policy, ok := fresh().(planner.Stateful)
+		if !ok {
+			continue
+		}
 		dep := split(1, 1, -1)
 		policy.Propose(busy(loaded(dep, planner.Replicas{Prefill: 2, Decode: 2}, 5, 0.95), 100, 3000, 150))
 		before, err := policy.Save()
@@ -82,32 +88,6 @@ func TestRestoreWithoutCorrection(t *testing.T) {
 	}
 	if u.by != (correctionFactors{1, 1}) {
 		t.Errorf("corrections %+v", u.by)
-	}
-}
-
-// Of another profile nothing was learned; the load is remembered, and what misses
-// asked for beyond the formula.
-func TestUnlearn(t *testing.T) {
-	p, d := h200(t)
-	u := upstreamOf(t, p, d, time.Minute)
-	s := busy(loaded(split(1, 1, -1), planner.Replicas{Prefill: 2, Decode: 2}, 5, 0.95), 100, 3000, 150)
-	s.ITL.Mean = planner.Known(900 * time.Millisecond)
-	learned := u.Propose(s)
-	u.Unlearn()
-	if u.by != (correctionFactors{1, 1}) || learned.Correction.Decode.Value < 2 {
-		t.Errorf("upstream's policy corrects by %+v, learned was %+v", u.by, learned.Correction)
-	}
-	if again := u.Propose(s); again.Forecast != learned.Forecast {
-		t.Errorf("it expects %+v, before %+v", again.Forecast, learned.Forecast)
-	}
-
-	q := standard(t)
-	q.Propose(s)
-	want := q.m
-	q.m.Slower, q.m.Margin.Prefill, q.m.Margin.Decode = correction{Prefill: 2, Decode: 0.5, Tail: 3, Extra: time.Second}, -0.1, 0.3
-	want.Slower, want.Margin.Prefill, want.Margin.Decode = asProfiled(), 0, 0.3
-	if q.Unlearn(); !reflect.DeepEqual(q.m, want) {
-		t.Errorf("the default policy remembers %+v, want %+v", q.m, want)
 	}
 }
 

@@ -1,28 +1,12 @@
 package policy
 
-import (
-	"encoding/json"
-	"fmt"
-
-	"plimsoll/planner"
-)
+import "plimsoll/planner"
 
 // Static asks for the same replicas whatever is seen: a fleet without a planner,
 // to compare with.
 type Static struct{ Replicas planner.Replicas }
 
 var _ planner.Policy = Static{}
-
-// Check says what is wrong.
-func (p Static) Check() error {
-	r := p.Replicas
-	for _, n := range []int{r.Prefill, r.Decode, r.Aggregated} {
-		if n < 0 || n > mostReplicas {
-			return fmt.Errorf("the static replicas are %s: want 0 to %d of each pool", r, mostReplicas)
-		}
-	}
-	return nil
-}
 
 // Propose is always the same.
 func (p Static) Propose(s planner.Situation) planner.Decision {
@@ -32,11 +16,3 @@ func (p Static) Propose(s planner.Situation) planner.Decision {
 	}
 	return f.d
 }
-
-const staticName = "static"
-
-// Save gives nothing but the name: there is nothing to remember.
-func (Static) Save() (json.RawMessage, error) { return named(staticName) }
-
-// Restore refuses what another policy saved.
-func (Static) Restore(b json.RawMessage) error { return forgetful(b, staticName) }

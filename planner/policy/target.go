@@ -1,11 +1,8 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
-	"plimsoll/engine"
 	"plimsoll/planner"
 )
 
@@ -58,35 +55,6 @@ func (m Metric) of(p planner.PoolObservation) planner.Figure[float64] {
 		}
 		return planner.Figure[float64]{}
 	}
-}
-
-// checkTargets says all that is wrong, each by pool and range.
-func checkTargets(targets []PoolTarget) error {
-	var errs []error
-	type what struct {
-		role   planner.Role
-		metric Metric
-	}
-	seen := map[what]bool{}
-	for _, t := range targets {
-		if !slices.Contains([]planner.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated}, t.Role) || seen[what{t.Role, t.Metric}] {
-			errs = append(errs, fmt.Errorf("a target is for the pool %q: want prefill, decode or aggregated, each once for a metric", t.Role))
-		}
-		seen[what{t.Role, t.Metric}] = true
-		if !slices.Contains([]TargetType{PerPod, PerReplica, InAll}, t.As) || t.As == InAll && t.Metric == MetricKV {
-			errs = append(errs, fmt.Errorf("the target of %s is the %q of %s: want %q or %q, which %s has not, or nothing for the mean", t.Role, t.As, t.Metric, PerReplica, InAll, MetricKV))
-		}
-		if !slices.Contains([]Metric{MetricKV, MetricWaiting, MetricRunning, MetricHeld}, t.Metric) {
-			errs = append(errs, fmt.Errorf("the target of %s is for %q: want kv_usage, waiting, running or held", t.Role, t.Metric))
-		}
-		if most := map[bool]float64{true: 1, false: mostQueue}[t.Metric == MetricKV]; !(t.Value > 0 && t.Value <= most) {
-			errs = append(errs, fmt.Errorf("the target of %s is %v: want above 0 to %.0f", t.Role, t.Value, most))
-		}
-	}
-	if len(targets) == 0 {
-		errs = append(errs, errors.New("no pool has a target: want one for each that is to change"))
-	}
-	return errors.Join(errs...)
 }
 
 // target is the first of a role; ok is false where it has none.

@@ -83,7 +83,7 @@ type correctionFactors struct {
 	Decode  float64 `json:"decode"`
 }
 
-var _ planner.Policy = (*Upstream)(nil)
+var _ planner.Stateful = (*Upstream)(nil)
 
 // NewUpstream makes the policy; its corrections begin at 1.
 func NewUpstream(o UpstreamOptions) (*Upstream, error) {

@@ -54,9 +54,6 @@ func (u *Upstream) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// Unlearn takes the profile as it is again.
-func (u *Upstream) Unlearn() { u.by = correctionFactors{1, 1} }
-
 func (u *Upstream) restoreForecasters(s upstreamState) error {
 	return errors.Join(u.o.Requests.Restore(s.Requests), u.o.ISL.Restore(s.ISL), u.o.OSL.Restore(s.OSL))
 }

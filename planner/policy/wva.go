@@ -1,10 +1,7 @@
 package policy
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -27,18 +24,6 @@ func WVABehavior() Behavior {
 	return Behavior{Up: d, Down: d, Tolerance: DefaultBehavior().Tolerance}
 }
 
-// Check says all that is wrong, each by field and range.
-func (o WVAOptions) Check() error {
-	errs := []error{o.Behavior.Check()}
-	if len(o.Engines) == 0 {
-		errs = append(errs, errors.New("no pool has an engine: want one for each"))
-	}
-	for _, e := range o.Engines {
-		errs = append(errs, e.check())
-	}
-	return errors.Join(errs...)
-}
-
 // WVA is llm-d's workload-variant-autoscaler as it is deployed, to compare with
 // (llm-d-workload-variant-autoscaler b08b1c7 of 2026-02-19): every 30 s
 // (internal/engines/saturation/engine.go) its analyzer by tokens, V2, makes replicas
@@ -57,39 +42,27 @@ func (o WVAOptions) Check() error {
 // cost; the scheduler's queue, which holds nothing in the simulated fleet; scaling
 // to zero, which its configuration has to ask for.
 type WVA struct {
-	o    WVAOptions
-	s    wvaState
-	seen map[planner.Role][]glance // within a minute, oldest first
+	o WVAOptions
+	s wvaState
 }
 
-// wvaState is what Save writes, and what it remembers beside what it saw.
+// wvaState is what it remembers.
 type wvaState struct {
-	Policy  string                    `json:"policy"`
-	At      time.Time                 `json:"at"`      // of the last analysis
-	Desired map[planner.Role]int      `json:"desired"` // published then
-	Bounds  map[string][]float64      `json:"bounds"`  // by pool and output length: tokens in use while requests queued, oldest first
-	Lengths []lengths                 `json:"lengths"` // of requests that ended within 5 min
-	Seen    map[planner.Role][]glance `json:"seen"`
-	HPA     behavior                  `json:"hpa"`
+	At      time.Time                 // of the last analysis
+	Desired map[planner.Role]int      // published then
+	Bounds  map[string][]float64      // by pool and output length: tokens in use while requests queued, oldest first
+	Lengths []lengths                 // of requests that ended within 5 min
+	Seen    map[planner.Role][]glance // within a minute, oldest first
+	HPA     behavior
 }
 
-const (
-	wvaName  = "wva"
-	wvaEvery = 30 * time.Second // its PollingExecutor; GLOBAL_OPT_INTERVAL is read and not used
-)
+const wvaEvery = 30 * time.Second // its PollingExecutor; GLOBAL_OPT_INTERVAL is read and not used
 
 var _ planner.Policy = (*WVA)(nil)
 
 // NewWVA makes the policy.
-func NewWVA(o WVAOptions) (*WVA, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
-	return &WVA{o: o, s: emptyWVA(), seen: map[planner.Role][]glance{}}, nil
-}
-
-func emptyWVA() wvaState {
-	return wvaState{Policy: wvaName, Desired: map[planner.Role]int{}, Bounds: map[string][]float64{}}
+func NewWVA(o WVAOptions) *WVA {
+	return &WVA{o: o, s: wvaState{Desired: map[planner.Role]int{}, Bounds: map[string][]float64{}, Seen: map[planner.Role][]glance{}}}
 }
 
 // Propose analyzes where that is due, and lets the HorizontalPodAutoscaler act on
@@ -100,7 +73,7 @@ func (w *WVA) Propose(s planner.Situation) planner.Decision {
 		w.s.Lengths = remembered(w.s.Lengths, s)
 	}
 	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, seen planner.PoolObservation) {
-		w.seen[p.Role] = glanced(w.seen[p.Role], s.End(), n.replicas(seen))
+		w.s.Seen[p.Role] = glanced(w.s.Seen[p.Role], s.End(), n.replicas(seen))
 		have := s.Have.Of(p.Role)
 		if have == 0 {
 			f.step("hold", p.Role, 0, "a pool without replicas is switched off")
@@ -134,7 +107,7 @@ func (w *WVA) analyze(f *draft, s planner.Situation, p planner.Pool, seen planne
 	}
 	v := variant{
 		WVAEngine: w.o.Engines[i], have: s.Have.Of(p.Role),
-		pending: max(0, s.Have.Of(p.Role)-seen.Ready), replicas: highest(w.seen[p.Role]),
+		pending: max(0, s.Have.Of(p.Role)-seen.Ready), replicas: highest(w.s.Seen[p.Role]),
 	}
 	if len(v.replicas) == 0 {
 		return // its loop skips a model without metrics
@@ -158,46 +131,4 @@ func (w *WVA) analyze(f *draft, s planner.Situation, p planner.Pool, seen planne
 	}
 	w.s.Desired[p.Role] = min(max(1, p.Min, to), most)
 	f.step(rule, p.Role, f.d.Want.Of(p.Role), "%s: it wants %d", why, w.s.Desired[p.Role])
-}
-
-// Save gives what it published, saw and learned.
-func (w *WVA) Save() (json.RawMessage, error) {
-	s := w.s
-	s.Seen = w.seen
-	return json.Marshal(s)
-}
-
-// Restore takes back what Save gave; after an error the policy is as it was.
-func (w *WVA) Restore(b json.RawMessage) error {
-	s := emptyWVA()
-	if err := restored(b, &s, &s.Policy, wvaName); err != nil {
-		return err
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	seen := map[planner.Role][]glance{}
-	maps.Copy(seen, s.Seen)
-	kept := emptyWVA() // whose maps are there
-	maps.Copy(kept.Desired, s.Desired)
-	maps.Copy(kept.Bounds, s.Bounds)
-	s.Desired, s.Bounds, s.Seen = kept.Desired, kept.Bounds, nil
-	w.s, w.seen = s, seen
-	return nil
-}
-
-func (s wvaState) check() error {
-	for role, n := range s.Desired {
-		if n < 0 || n > mostReplicas {
-			return fmt.Errorf("it wants %d replicas of %s: want 0 to %d", n, role, mostReplicas)
-		}
-	}
-	for what, past := range s.Bounds {
-		for _, x := range past {
-			if len(past) > mostBounds || !(x > 0) {
-				return fmt.Errorf("its bounds of %s are %v: want at most %d numbers above 0", what, past, mostBounds)
-			}
-		}
-	}
-	return s.HPA.check()
 }

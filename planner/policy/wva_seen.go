@@ -10,8 +10,8 @@ import (
 
 // glance is what a pool's replicas showed in an interval.
 type glance struct {
-	At       time.Time                    `json:"at"`
-	Replicas []planner.ReplicaObservation `json:"replicas"`
+	At       time.Time
+	Replicas []planner.ReplicaObservation
 }
 
 const (
@@ -67,10 +67,10 @@ func (n *figures) replicas(p planner.PoolObservation) []planner.ReplicaObservati
 
 // lengths are the requests that ended in an interval, and their mean tokens.
 type lengths struct {
-	At       time.Time `json:"at"`
-	Requests float64   `json:"requests"`
-	ISL      float64   `json:"isl"`
-	OSL      float64   `json:"osl"`
+	At       time.Time
+	Requests float64
+	ISL      float64
+	OSL      float64
 }
 
 // remembered adds an interval's lengths, and forgets those older than 5 min. An

@@ -17,14 +17,7 @@ func wvaEngines(kvTokens int) (out []WVAEngine) {
 	return out
 }
 
-func wva(t testing.TB, b Behavior) *WVA {
-	t.Helper()
-	w, err := NewWVA(WVAOptions{wvaEngines(16_000), b})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
+func wva(b Behavior) *WVA { return NewWVA(WVAOptions{wvaEngines(16_000), b}) }
 
 // replicasOf are numbered from 0.
 func replicasOf(kvAndQueue ...[2]float64) (out []planner.ReplicaObservation) {
@@ -50,7 +43,7 @@ func TestTokensCapacity(t *testing.T) {
 		// 100 tokens in a step: 100·100/600 = 16.7 sequences of 550 tokens.
 		{"derived from a small step", 5000, 2, 500, 100, 100, 9166},
 	} {
-		w := wva(t, WVABehavior())
+		w := wva(WVABehavior())
 		w.o.Engines[2].MaxBatchedTokens = int(c.batched)
 		if c.osl > 0 {
 			w.s.Lengths = []lengths{{Requests: 1, ISL: c.isl, OSL: c.osl}}
@@ -82,7 +75,7 @@ func TestTokensRule(t *testing.T) {
 		{"below 0.70", 4, 0, 0.41, 0, 3},                  // 51200 − 26240/0.7 = 13714: 1.07
 		{"idle", 4, 0, 0, 0, 1},
 	} {
-		w := wva(t, WVABehavior())
+		w := wva(WVABehavior())
 		w.s.Lengths = []lengths{{Requests: 1, ISL: 1000, OSL: 100}}
 		v := variant{WVAEngine: w.o.Engines[2], have: c.have, pending: c.pending}
 		for i := range c.have - c.pending {
@@ -97,7 +90,7 @@ func TestTokensRule(t *testing.T) {
 // What a replica had in use while requests queued is its capacity from then on, for
 // outputs of that length: the mean of the last 10. Of several the median counts.
 func TestTokensLearnsTheComputeBound(t *testing.T) {
-	w := wva(t, WVABehavior())
+	w := wva(WVABehavior())
 	e := w.o.Engines[2]
 	see := func(kv, queue, osl float64) float64 {
 		r := planner.ReplicaObservation{KVUsage: kv, Waiting: queue}
@@ -139,7 +132,7 @@ func quarter(n, have int, replicas ...[2]float64) planner.Situation {
 
 // It analyzes every 30 s, by the highest of a minute of each replica that is there.
 func TestWVASeesAMinute(t *testing.T) {
-	w := wva(t, unlimited())
+	w := wva(unlimited())
 	busy, idle := [2]float64{0.75, 4}, [2]float64{0.1, 0}
 	var got []int
 	for i, queue := range [][2]float64{idle, busy, idle, idle, idle, idle, idle} {
@@ -163,7 +156,7 @@ func TestWVAStepsWithinTheTolerance(t *testing.T) {
 	for tolerance, want := range map[float64]int{0.1: 11, 0: 12} {
 		b := unlimited()
 		b.Tolerance = tolerance
-		w := wva(t, b)
+		w := wva(b)
 		// 121440/0.85 = 142871 of 140800.
 		if got := w.Propose(quarter(0, 11, slices.Repeat([][2]float64{{0.69, 0}}, 11)...)).Want.Aggregated; got != want {
 			t.Errorf("tolerance %v: %d, want %d", tolerance, got, want)
@@ -173,7 +166,7 @@ func TestWVAStepsWithinTheTolerance(t *testing.T) {
 
 // What it asks for is within the budget; and a source that shows pools only gives it their means.
 func TestWVAWithinTheBudget(t *testing.T) {
-	w := wva(t, unlimited())
+	w := wva(unlimited())
 	s := halfMinute(single(2, 9), 0, 4, 9, 0.9)
 	if d := w.Propose(s); d.Want.Aggregated != 4 || w.s.Desired[engine.RoleAggregated] != 4 {
 		t.Errorf("%+v", d.Steps)

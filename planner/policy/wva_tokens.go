@@ -25,18 +25,6 @@ type variant struct {
 	replicas      []planner.ReplicaObservation
 }
 
-const mostKVTokens = 1 << 40
-
-func (e WVAEngine) check() error {
-	if e.KVTokens < 1 || e.KVTokens > mostKVTokens || e.MaxBatchedTokens < 1 || e.MaxSeqs < 1 {
-		return fmt.Errorf("an engine of %s holds %d tokens, %d in a step and %d sequences: want each 1 or more, and %d tokens at most", e.Role, e.KVTokens, e.MaxBatchedTokens, e.MaxSeqs, mostKVTokens)
-	}
-	if !(e.KVThreshold > 0 && e.KVThreshold <= 1) {
-		return fmt.Errorf("an engine of %s is saturated at a KV use of %v: want above 0 to 1", e.Role, e.KVThreshold)
-	}
-	return nil
-}
-
 // Its defaults (config/manager/configmap-saturation-scaling.yaml,
 // internal/interfaces/saturation_scaling.go).
 const (

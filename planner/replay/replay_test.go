@@ -29,7 +29,7 @@ func TestScheduleByHand(t *testing.T) {
 		{At: 601 * engine.Second, ISL: 100_000_000, OSL: 1000}, // not looked at
 	})
 	r := mustSchedule(t, requests, s, Schedule{{time.Minute, agg(2)}, {3 * time.Minute, agg(1)}})
-	if r.Requests != 3 || r.Finished != 3 || r.Unfinished+r.Rejected+r.Refused+r.Lost != 0 {
+	if r.Requests != 3 || r.Finished != 3 || r.Unfinished+r.Rejected+r.Refused != 0 {
 		t.Errorf("requests %+v", r)
 	}
 	if a := r.Attainment; !near(a.TTFT, 2.0/3, 1e-12) || a.ITL != 1 || !near(a.Both, 2.0/3, 1e-12) {
@@ -220,7 +220,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"the scaling timeout":              func(s *Scenario) { s.Pace.Blocking = true },
 		"the time between looks":           func(s *Scenario) { s.Scrape = time.Minute },
 		"the metrics' delay":               func(s *Scenario) { s.Delay = -1 },
-		"a replica lives for 1s":           func(s *Scenario) { s.Lifetime = time.Second },
 		"2 prices for 1 pools":             func(s *Scenario) { s.Prices = []float64{1, 2} },
 		"a GPU-hour costs -1":              func(s *Scenario) { s.Prices = []float64{-1} },
 		"the target is 2":                  func(s *Scenario) { s.Target = 2 },
@@ -230,7 +229,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"has 2 GPUs, in the deployment 1":  func(s *Scenario) { s.Fleet.Pools[0].GPUs = 2 },
 		"has 1 GPUs, in the deployment 0":  func(s *Scenario) { s.Deployment.Pools[0].Role = engine.RoleDecode },
 		"1 pools, the deployment 2":        func(s *Scenario) { s.Deployment = disaggregated(1, 1).Deployment },
-		"start-up spread 2":                func(s *Scenario) { s.Fleet.Pools[0].StartUpSpread = 2 },
 		"the TTFT to keep is 0s":           func(s *Scenario) { s.Deployment.SLA.TTFT = 0 },
 		"request 1: ISL of 0 tokens":       func(*Scenario) {},
 		"change 1 is at 10m0s":             func(*Scenario) {},

@@ -9,7 +9,7 @@ import (
 )
 
 // Result is what a replay took and gave. Requests are those that arrived in
-// Scenario.Length: Requests = Finished + Rejected + Refused + Lost + Unfinished.
+// Scenario.Length: Requests = Finished + Rejected + Refused + Unfinished.
 type Result struct {
 	Provenance profile.Provenance `json:"provenance"`
 	Length     time.Duration      `json:"length_ns"`
@@ -18,7 +18,6 @@ type Result struct {
 	Finished   int64 `json:"finished"`
 	Rejected   int64 `json:"rejected"`   // too long for an engine
 	Refused    int64 `json:"refused"`    // came when as many were in flight as may be
-	Lost       int64 `json:"lost"`       // with a replica that failed
 	Unfinished int64 `json:"unfinished"` // when the drain ended
 
 	Attainment Attainment `json:"attainment"`
@@ -43,10 +42,9 @@ type Result struct {
 	Unseen    int `json:"decisions_without_metrics"`
 	HeldBack  int `json:"decisions_held_back_by_budget"`
 	Scales    int `json:"scalings"` // decisions that changed what is asked for
-	Failures  int `json:"failures"` // of replicas
 
 	Timeline []Point `json:"timeline"`
-	// Events are the changes of each pool's size, and its failures.
+	// Events are the changes of each pool's size.
 	Events   []fleet.ScaleEvent `json:"-"`
 	Warnings []profile.Warning  `json:"warnings,omitempty"`
 }
@@ -65,7 +63,6 @@ type PoolResult struct {
 	Money    float64      `json:"money,omitempty"`
 	Ups      int          `json:"ups"` // decisions that asked for more
 	Downs    int          `json:"downs"`
-	Failures int          `json:"failures"`
 	Most     int          `json:"most"` // replicas asked for
 	Least    int          `json:"least"`
 }

@@ -50,15 +50,14 @@ type warmed interface{ tell(q fleet.Request) }
 
 // run is a replay so far.
 type run struct {
-	s        Scenario
-	end      engine.Picoseconds
-	fleet    *fleet.Fleet
-	driver   driver
-	failures failures
-	score    *score
-	asked    planner.Replicas
-	due      engine.Picoseconds // when something is to be done besides requests
-	looked   []fleet.Replica    // for those who look often
+	s      Scenario
+	end    engine.Picoseconds
+	fleet  *fleet.Fleet
+	driver driver
+	score  *score
+	asked  planner.Replicas
+	due    engine.Picoseconds // when something is to be done besides requests
+	looked []fleet.Replica    // for those who look often
 }
 
 func replay(requests iter.Seq[fleet.Request], s Scenario, d driver) (Result, error) {
@@ -69,8 +68,6 @@ func replay(requests iter.Seq[fleet.Request], s Scenario, d driver) (Result, err
 	if r.fleet, err = fleet.New(config); err != nil {
 		return Result{}, fmt.Errorf("the fleet: %w", err)
 	}
-	r.failures = newFailures(s)
-	r.failures.adopt(r.replicas(), 0)
 	if err := r.offer(requests); err != nil {
 		return Result{}, err
 	}
@@ -106,28 +103,21 @@ func (r *run) offer(requests iter.Seq[fleet.Request]) error {
 	return r.until(r.end - 1)
 }
 
-// until does all that is due up to an instant: first what fails, then the
-// timeline's points end, then the driver acts.
+// until does all that is due up to an instant: first the timeline's points end,
+// then the driver acts.
 func (r *run) until(at engine.Picoseconds) error {
 	for {
-		fails, edge, drives := r.failures.next(), r.score.edge(), r.driver.next()
-		now := min(fails, edge, drives)
+		edge := r.score.edge()
+		now := min(edge, r.driver.next())
 		if r.due = now; now > at {
 			return nil
 		}
 		if err := r.fleet.Advance(now); err != nil {
 			return fmt.Errorf("replaying: %w", err)
 		}
-		var err error
-		switch now {
-		case fails:
-			err = r.fail(now)
-		case edge:
+		if now == edge {
 			r.close()
-		default:
-			err = r.driver.act(r)
-		}
-		if err != nil {
+		} else if err := r.driver.act(r); err != nil {
 			return err
 		}
 	}
@@ -158,25 +148,6 @@ func (r *run) scale(want planner.Replicas) error {
 		r.score.out.Scales++
 	}
 	r.asked = want
-	r.failures.adopt(r.replicas(), now)
-	return nil
-}
-
-// fail ends the replica whose time has come, if it is still there; another starts.
-func (r *run) fail(now engine.Picoseconds) error {
-	number := r.failures.pop()
-	for _, x := range r.replicas() {
-		if x.Number != number {
-			continue
-		}
-		r.score.failed(x.Role)
-		err := errors.Join(r.fleet.Fail(number, now), r.fleet.Scale(x.Role, r.asked.Of(x.Role), now))
-		if err != nil {
-			return fmt.Errorf("replaying: %w", err)
-		}
-		r.failures.adopt(r.replicas(), now)
-		break
-	}
 	return nil
 }
 

@@ -34,10 +34,7 @@ type Scenario struct {
 	Delay  time.Duration // how old the metrics are that a decision sees; the target's own word is not
 	MaxAge time.Duration // metrics that are older are missing; 0 = they never are
 
-	// Lifetime is the mean time until a replica fails, exponential from its start
-	// on; 0 = none fails. Whoever runs the replicas starts another one at once.
-	Lifetime time.Duration
-	Seed     uint64 // of failures, and with the engines' own of noise and start-up times
+	Seed uint64 // of noise, with the engines' own
 
 	Prices []float64     // of a GPU-hour, for each pool in order; nil = not known
 	Target float64       // share of a window's requests that is enough; 0 = DefaultTarget
@@ -97,7 +94,6 @@ func (s Scenario) normal() (Scenario, error) {
 	bad(s.Scrape < 100*time.Millisecond || s.Scrape > s.Pace.Every, "the time between looks is %v: want 100ms to that between decisions, %v", s.Scrape, s.Pace.Every)
 	bad(s.Delay < 0 || s.Delay > 24*time.Hour, "the metrics' delay is %v: want 0 to 24h", s.Delay)
 	bad(s.MaxAge < 0, "the metrics' greatest age is %v: want above 0, or 0 for any", s.MaxAge)
-	bad(s.Lifetime != 0 && s.Lifetime < time.Minute, "a replica lives for %v on average: want 1m or more, or 0 for ever", s.Lifetime)
 	bad(len(s.Prices) != 0 && len(s.Prices) != len(s.Fleet.Pools), "%d prices for %d pools: want one of each, or none", len(s.Prices), len(s.Fleet.Pools))
 	for _, p := range s.Prices {
 		bad(!(p >= 0 && p < 1e6), "a GPU-hour costs %v: want 0 to a million", p)

@@ -69,8 +69,6 @@ func (x *score) done(o fleet.Outcome) {
 	switch o.Status {
 	case fleet.Rejected:
 		x.out.Rejected++
-	case fleet.Lost:
-		x.out.Lost++
 	case fleet.Unfinished:
 		x.out.Unfinished++
 	case fleet.Finished:
@@ -142,15 +140,6 @@ func (x *score) scaled(pool, from, to int) {
 		p.Ups++
 	case to < from:
 		p.Downs++
-	}
-}
-
-func (x *score) failed(role planner.Role) {
-	x.out.Failures++
-	for i := range x.out.Pools {
-		if p := &x.out.Pools[i]; p.Role == role {
-			p.Failures++
-		}
 	}
 }
 

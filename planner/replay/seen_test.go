@@ -293,43 +293,6 @@ func TestScalingIsSeen(t *testing.T) {
 	}
 }
 
-// Replicas fail at the rate said, whoever runs them starts others, and what they
-// held is lost, or starts again.
-func TestFailures(t *testing.T) {
-	s := aggregated(10)
-	s.Length, s.Lifetime = 2*time.Hour, 10*time.Minute
-	failed := 0
-	for seed := range uint64(5) {
-		s.Seed = seed
-		p := &spy{}
-		r := mustRun(t, steady(20), s, p)
-		failed += r.Failures
-		if r.Failures != r.Pools[0].Failures || r.Lost == 0 || r.Scales != 0 || !near(r.GPUHours, 20, 1e-6) || r.Pools[0].Least != 10 || slices.ContainsFunc(r.Warnings, coded("edited")) {
-			t.Errorf("%d failures, %d lost, %v GPU-hours, %+v, %+v", r.Failures, r.Lost, r.GPUHours, r.Pools[0], r.Warnings)
-		}
-		if !slices.ContainsFunc(p.seen, func(o planner.Observation) bool { return o.Pools[0].Changed && o.Pools[0].Want == 10 }) {
-			t.Error("nobody saw that a replica failed")
-		}
-	}
-	// 10 replicas for 2 h are 120 lifetimes, and their number is Poisson's.
-	if want := 5 * 120.0; math.Abs(float64(failed)-want) > 3*math.Sqrt(want) {
-		t.Errorf("%d failures, want %v", failed, want)
-	}
-	more := mustSchedule(t, steady(20), withStart(s, 0), Schedule{{0, agg(10)}})
-	if want := 120.0; math.Abs(float64(more.Failures)-want) > 4*math.Sqrt(want) {
-		t.Errorf("%d failures of replicas that came later, want %v", more.Failures, want)
-	}
-	s.Fleet.Retry = true
-	if r := mustSchedule(t, steady(20), s, nil); r.Lost != 0 || r.Failures == 0 || r.Unfinished != 0 {
-		t.Errorf("%d lost and %d unfinished of those that start again", r.Lost, r.Unfinished)
-	}
-}
-
-func withStart(s Scenario, n int) Scenario {
-	s.Start = agg(n)
-	return s
-}
-
 // Each replica that serves is seen by itself: the highest of an interval's looks. One
 // that is gone at the last look is not.
 func TestReplicasSeen(t *testing.T) {

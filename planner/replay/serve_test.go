@@ -104,7 +104,6 @@ func TestServeDecidesTheSame(t *testing.T) {
 		"plain":                     func(*Scenario) {},
 		"start-up of two intervals": func(s *Scenario) { slowStart(s, 65) },
 		"late metrics":              func(s *Scenario) { s.Delay = 45 * time.Second },
-		"failures":                  func(s *Scenario) { s.Lifetime = 3 * time.Minute },
 		"blocking": func(s *Scenario) {
 			slowStart(s, 65)
 			s.Pace.Blocking, s.Pace.Timeout = true, time.Minute

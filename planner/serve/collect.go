@@ -59,7 +59,7 @@ func statusGauges() []statusGauge {
 		gauge("dynamo_planner_sla_target_itl_ms", "ITL to keep, in ms.", func(_ Status, d planner.Deployment) float64 { return promised(d.SLA.ITL) }),
 		gauge("plimsoll_planner_interval_seconds", "Interval between decisions in force.", func(s Status, _ planner.Deployment) float64 { return s.Interval.Seconds() }),
 		gauge("plimsoll_planner_paused", "1 while decisions are not carried out.", func(s Status, _ planner.Deployment) float64 {
-			if s.Paused || s.Advise {
+			if s.Advise {
 				return 1
 			}
 			return 0

@@ -6,20 +6,6 @@ import (
 	"plimsoll/planner"
 )
 
-// Pause makes decisions advice only, until it is called with false.
-func (r *Runner) Pause(paused bool) {
-	was := false
-	r.set(func(s *Status) { was, s.Paused = s.Paused, paused })
-	if was == paused {
-		return
-	}
-	what := "resumed"
-	if paused {
-		what = "paused: decisions are not carried out"
-	}
-	r.emit(Changed, what, nil, nil)
-}
-
 // Deployment is what is planned for now.
 func (r *Runner) Deployment() planner.Deployment {
 	r.mu.Lock()
@@ -27,29 +13,25 @@ func (r *Runner) Deployment() planner.Deployment {
 	return r.o.Core.Deployment()
 }
 
-// Change edits bounds, budget and SLA, in force from the next decision on; after
-// an error nothing is changed.
-func (r *Runner) Change(edit func(planner.Deployment) (planner.Deployment, error)) error {
-	was, now, err := r.edit(edit)
+// Reset changes bounds, budget and SLA, and whether decisions are carried out, in
+// force from the next decision on; after an error nothing is changed.
+func (r *Runner) Reset(d planner.Deployment, advise bool) error {
+	r.mu.Lock()
+	was, advised := r.o.Core.Deployment(), r.status.Advise
+	err := r.o.Core.SetDeployment(d)
+	if err == nil {
+		r.status.Advise = advise
+	}
+	r.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	r.emit(Changed, changes(was, now), nil, nil)
+	r.emit(Changed, changes(was, d, advised, advise), nil, nil)
 	return nil
 }
 
-func (r *Runner) edit(edit func(planner.Deployment) (planner.Deployment, error)) (was, now planner.Deployment, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was = r.o.Core.Deployment()
-	if now, err = edit(was); err != nil {
-		return was, now, err
-	}
-	return was, now, r.o.Core.SetDeployment(now)
-}
-
 // changes names what differs.
-func changes(was, now planner.Deployment) string {
+func changes(was, now planner.Deployment, advised, advise bool) string {
 	text := ""
 	note := func(what string, a, b any) {
 		if a != b {
@@ -65,14 +47,9 @@ func changes(was, now planner.Deployment) string {
 		note("the least "+string(p.Role)+" replicas", was.Pools[i].Min, p.Min)
 		note("the most "+string(p.Role)+" replicas", was.Pools[i].Max, p.Max)
 	}
+	note("advice alone", advised, advise)
 	if text == "" {
 		return "nothing changed"
 	}
 	return text[2:]
-}
-
-// Reset makes d what is planned for, in force from the next decision on; after an
-// error nothing is changed.
-func (r *Runner) Reset(d planner.Deployment) error {
-	return r.Change(func(planner.Deployment) (planner.Deployment, error) { return d, nil })
 }

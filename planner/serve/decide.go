@@ -44,7 +44,7 @@ func (r *Runner) settle(ctx context.Context, o planner.Observation, step func(pl
 		d.Act = false
 		d.Steps = append(d.Steps, planner.Step{Rule: "hold", Why: "the target could not be read: " + st.Problem})
 	}
-	acts := d.Act && !st.Paused && !r.o.Advise
+	acts := d.Act && !st.Advise
 	if acts {
 		r.mu.Lock()
 		r.o.Core.Asking(d.Want)

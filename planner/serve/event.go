@@ -14,10 +14,10 @@ const (
 	Started  Kind = "started"
 	Decided  Kind = "decision" // with Observation and Decision
 	Scaled   Kind = "scaled"   // the target took Decision.Want
-	Advised  Kind = "advice"   // it would have been asked, but for advisory mode or a pause
+	Advised  Kind = "advice"   // it would have been asked, but for advisory mode
 	Failed   Kind = "error"
 	Warned   Kind = "warning"
-	Changed  Kind = "changed" // somebody changed what the planner keeps to, or paused it
+	Changed  Kind = "changed" // somebody changed what the planner keeps to
 	Finished Kind = "stopped"
 )
 

@@ -105,12 +105,12 @@ func TestOneStateFileOnePlanner(t *testing.T) {
 	})
 }
 
-// Another policy, or another interval, leaves the history behind; a pause stays.
-func TestPauseOutlastsOtherSettings(t *testing.T) {
+// Another policy, or another interval, leaves the history behind, and not what was held.
+func TestGPUHoursOutlastOtherSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, bad := range []string{
-		`{"schema":1,"deployment":"test","interval_ns":60000000000,"paused":true,"gpu_hours":7,"core":{"policy":"other"}}`,
-		`{"schema":1,"deployment":"test","interval_ns":1,"paused":true,"gpu_hours":7,"core":{"policy":1}}`,
+		`{"schema":1,"deployment":"test","interval_ns":60000000000,"gpu_hours":7,"core":{"policy":"other"}}`,
+		`{"schema":1,"deployment":"test","interval_ns":1,"gpu_hours":7,"core":{"policy":1}}`,
 	} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
@@ -118,26 +118,28 @@ func TestPauseOutlastsOtherSettings(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, []planner.Replicas{pd(4, 4)}, func(o *Options, _ *world) { o.StatePath = path })
 			g.lasts(t, 90*time.Second)
-			if s := g.Status(); !s.Paused || s.GPUHours < 7 || len(g.asked) > 0 || !g.said(Warned, "left behind") {
+			if s := g.Status(); s.GPUHours < 7 || !g.said(Warned, "left behind") {
 				t.Errorf("%s: %+v, asked for %v", bad, s, g.asked)
 			}
 		})
 	}
 }
 
-// What was learned of one profile is not taken for another; the load that was seen is.
-func TestAnotherProfileUnlearns(t *testing.T) {
+// History by one profile is not taken for another; what was held under it counts on.
+func TestAnotherProfileBeginsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	synctest.Test(t, func(t *testing.T) {
+		hours := 0.0
 		for _, c := range []struct {
-			profile   string
-			unlearned int
-		}{{"one", 0}, {"one", 0}, {"another", 1}, {"another", 0}} {
+			profile string
+			anew    bool
+		}{{"one", false}, {"one", false}, {"another", true}, {"another", false}} {
 			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, _ *world) { o.StatePath, o.Profile = path, c.profile })
 			g.lasts(t, 2*time.Minute+time.Second)
-			if g.unlearned != c.unlearned || g.said(Warned, "learned of another profile") != (c.unlearned > 0) || g.said(Warned, "history") {
-				t.Errorf("by %s it forgot %d times, want %d: %s", c.profile, g.unlearned, c.unlearned, g.kinds())
+			if restored := g.restored > 0; restored == c.anew && hours > 0 || g.said(Warned, "by another profile") != c.anew || g.Status().GPUHours <= hours {
+				t.Errorf("by %s it took its history up %d times: %s", c.profile, g.restored, g.kinds())
 			}
+			hours = g.Status().GPUHours
 		}
 	})
 }

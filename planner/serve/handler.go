@@ -1,10 +1,8 @@
 package serve
 
 import (
-	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"plimsoll/planner"
+	"plimsoll/profile"
 )
 
 //go:embed page.html
@@ -25,91 +26,43 @@ type HandlerOptions struct {
 	Runners []*Runner
 	History *History
 	Metrics *Metrics
-	Token   string // that everything but the probes asks for; empty: none
-	// Certificates asks everything but the probes for a client's certificate,
-	// which the listener has verified.
-	Certificates bool
-	// Hosts are the names under which a browser may reach the planner where there
-	// is no token; loopback names are allowed always. It keeps a foreign page from
-	// reaching the planner through a name of its own (DNS rebinding).
+	// Hosts are the names under which a browser may reach the planner; loopback names
+	// and addresses are allowed always. It keeps a foreign page from reading the planner
+	// through a name of its own (DNS rebinding).
 	Hosts []string
 }
 
-// Handler serves the page at /, /metrics, /healthz, /readyz, and the API:
-//
-//	GET   /api/v1/status
-//	GET   /api/v1/events?since=N
-//	POST  /api/v1/deployments/NAME/pause, …/resume
-//	PATCH /api/v1/deployments/NAME         {"ttft_ms":…, "max_gpu_budget":…}
+// Handler serves the page at /, /metrics, /healthz, /readyz, /api/v1/status and
+// /api/v1/events?since=N. All of it is read only.
 func Handler(o HandlerOptions) http.Handler {
 	h := handler{o}
-	guarded := http.NewServeMux()
-	guarded.HandleFunc("GET /{$}", h.page)
-	guarded.Handle("GET /metrics", h.metrics())
-	guarded.HandleFunc("GET /api/v1/status", h.status)
-	guarded.HandleFunc("GET /api/v1/events", h.events)
-	guarded.HandleFunc("POST /api/v1/deployments/{name}/pause", h.pause(true))
-	guarded.HandleFunc("POST /api/v1/deployments/{name}/resume", h.pause(false))
-	guarded.HandleFunc("PATCH /api/v1/deployments/{name}", h.change)
-	mux := h.probes()
-	mux.Handle("/", h.guard(http.NewCrossOriginProtection().Handler(guarded)))
-	return mux
-}
-
-// MetricsHandler serves /metrics, /healthz and /readyz, and asks nobody for
-// anything: there is nothing to control.
-func MetricsHandler(o HandlerOptions) http.Handler {
-	h := handler{o}
-	mux := h.probes()
-	mux.Handle("GET /metrics", h.metrics())
-	return mux
-}
-
-func (h handler) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(h.Metrics, statusMetrics{h.Runners})
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-}
-
-func (h handler) probes() *http.ServeMux {
+	guarded := http.NewServeMux()
+	guarded.HandleFunc("GET /{$}", h.page)
+	guarded.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	guarded.HandleFunc("GET /api/v1/status", h.status)
+	guarded.HandleFunc("GET /api/v1/events", h.events)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { well(w) })
 	mux.HandleFunc("GET /readyz", h.ready)
+	mux.Handle("/", h.guard(guarded))
 	return mux
 }
 
 type handler struct{ HandlerOptions }
 
-// guard asks for the token, and where there is none for a name that is ours.
+// guard asks for a name that is ours.
 func (h handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
-		if h.Certificates && (r.TLS == nil || len(r.TLS.PeerCertificates) == 0) {
-			refuse(w, http.StatusUnauthorized, errors.New("a client certificate is wanted"))
-			return
-		}
-		if h.Token == "" {
-			if !h.Certificates && !h.ours(r.Host) {
-				refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not the planner's", r.Host))
-				return
-			}
-		} else if !h.knows(r) {
-			w.Header().Set("WWW-Authenticate", `Basic realm="plimsoll planner", charset="UTF-8"`)
-			refuse(w, http.StatusUnauthorized, errors.New("a token is wanted: Authorization: Bearer TOKEN, or any user with it as password"))
+		if !h.ours(r.Host) {
+			refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not the planner's: ask by its address, or let it allow the name", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// knows compares the token, a bearer's or a browser's password.
-func (h handler) knows(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		_, given, ok = r.BasicAuth()
-	}
-	return ok && subtle.ConstantTimeCompare([]byte(given), []byte(h.Token)) == 1
 }
 
 // ours reports whether a Host header names this planner.
@@ -166,7 +119,31 @@ func refuse(w http.ResponseWriter, code int, err error) {
 // statusAnswer is a deployment as the API shows it.
 type statusAnswer struct {
 	Status
-	Settings
+	settings
+}
+
+// settings are what is planned for, under the names of the planner's flags.
+type settings struct {
+	TTFT   *float64 `json:"ttft_ms,omitempty"`
+	ITL    *float64 `json:"itl_ms,omitempty"`
+	MaxGPU *int     `json:"max_gpu_budget,omitempty"`
+	MinGPU *int     `json:"min_gpu_budget,omitempty"`
+	Min    *int     `json:"min_endpoint,omitempty"` // of every pool
+	Max    *int     `json:"max_endpoint,omitempty"` // of every pool; 0: no bound
+}
+
+func settingsOf(d planner.Deployment) settings {
+	s := settings{MaxGPU: &d.Budget.Max, MinGPU: &d.Budget.Min}
+	if ttft := profile.Milliseconds(d.SLA.TTFT); ttft > 0 {
+		s.TTFT = &ttft
+	}
+	if itl := profile.Milliseconds(d.SLA.ITL); itl > 0 {
+		s.ITL = &itl
+	}
+	if len(d.Pools) > 0 {
+		s.Min, s.Max = &d.Pools[0].Min, &d.Pools[0].Max
+	}
+	return s
 }
 
 func (h handler) status(w http.ResponseWriter, _ *http.Request) {

@@ -24,7 +24,6 @@ type memory struct {
 	End      time.Time       `json:"end"` // of the last interval
 	Interval time.Duration   `json:"interval_ns"`
 	GPUHours float64         `json:"gpu_hours"`
-	Paused   bool            `json:"paused"`
 	Core     json.RawMessage `json:"core"`
 }
 
@@ -45,7 +44,7 @@ func (r *Runner) save(end time.Time) {
 	r.mu.Unlock()
 	var b []byte
 	if err == nil {
-		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, st.Paused, core})
+		b, err = json.Marshal(memory{memorySchema, r.o.Name, r.o.Profile, end, r.o.Interval, st.GPUHours, core})
 	}
 	if err == nil {
 		err = statefile.Replace(r.o.StatePath, b)
@@ -92,17 +91,19 @@ func (r *Runner) restore() error {
 
 // resume goes on from what was remembered.
 func (r *Runner) resume(m memory) error {
-	// Whatever becomes of the history: who paused a planner did not mean until its
-	// settings change.
-	r.set(func(s *Status) { s.GPUHours, s.Paused = m.GPUHours, m.Paused })
+	r.set(func(s *Status) { s.GPUHours = m.GPUHours }) // whatever becomes of the history
 	why, err := "", error(nil)
-	if m.Interval != r.o.Interval {
+	switch {
+	case m.Interval != r.o.Interval:
 		why = fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval)
 		err = r.o.Core.RestoreRecord(m.Core)
-	} else if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
-		why, err = fmt.Sprintf("history is left behind: %v", err), nil
-	} else if m.Profile != r.o.Profile {
-		why = "corrections were learned of another profile: they are left behind"
+	case m.Profile != r.o.Profile:
+		why = "history is by another profile: it is left behind"
+		err = r.o.Core.RestoreRecord(m.Core)
+	default:
+		if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
+			why, err = fmt.Sprintf("history is left behind: %v", err), nil
+		}
 	}
 	if err != nil {
 		return &StateFileError{r.o.StatePath, fmt.Errorf("%w (%w)", errDamaged, err)}
@@ -124,7 +125,7 @@ func (r *Runner) setAside(damage error) error {
 	r.mu.Lock()
 	r.o.Core.Forgot()
 	r.mu.Unlock()
-	r.emit(Warned, fmt.Sprintf("%v, and is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown, and a pause may be. The planner goes on from the replicas that it sees", damage, to), nil, nil)
+	r.emit(Warned, fmt.Sprintf("%v, and is now %s. The last decision, the history of the load, corrections and earlier GPU-hours are unknown. The planner goes on from the replicas that it sees", damage, to), nil, nil)
 	return nil
 }
 
@@ -175,9 +176,6 @@ func (r *Runner) recall(m memory) error {
 	defer r.mu.Unlock()
 	if err := r.o.Core.Restore(m.Core); err != nil {
 		return err
-	}
-	if m.Profile != r.o.Profile {
-		r.o.Core.Unlearn()
 	}
 	for i := range min(maxGaps, int(time.Since(m.End)/r.o.Interval)) {
 		r.o.Core.Tell(planner.Observation{Start: m.End.Add(time.Duration(i) * r.o.Interval), Length: r.o.Interval})

@@ -16,8 +16,8 @@ type Options struct {
 	Source planner.Source
 	Target planner.Target
 	Core   *planner.Core
-	// Profile identifies the content of the profile that the core decides by: what
-	// was learned of another is not taken up again. Empty: there is none.
+	// Profile identifies the content of the profile that the core decides by: history
+	// by another is not taken up again. Empty: there is none.
 	Profile string
 
 	Interval time.Duration // between decisions
@@ -38,7 +38,7 @@ type Options struct {
 	// again; nil: it may always.
 	Lead func(ctx context.Context, run func(context.Context) error) error
 
-	Advise    bool   // decide and say so, ask for nothing
+	Advise    bool   // decide and say so, ask for nothing, until Reset says otherwise
 	StatePath string // file that remembers over a restart; empty: nothing is remembered
 	// On takes every event, one at a time, and must return at once.
 	On func(Event)

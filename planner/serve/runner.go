@@ -23,8 +23,7 @@ type Runner struct {
 	// Of Run's goroutine alone:
 	cadence   *planner.Cadence
 	pools     planner.Watch
-	trouble   string // of the target, as it was said last
-	placeless placeless
+	trouble   string    // of the target, as it was said last
 	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
 }
 
@@ -33,7 +32,6 @@ type Status struct {
 	Name     string            `json:"deployment"`
 	Ready    bool              `json:"ready"`   // the deployment is there and was seen
 	Standby  bool              `json:"standby"` // another planner leads
-	Paused   bool              `json:"paused"`
 	Advise   bool              `json:"advisory"`
 	State    planner.State     `json:"state"`
 	SeenAt   time.Time         `json:"state_seen_at"`
@@ -133,13 +131,13 @@ func (r *Runner) run(ctx context.Context) error {
 // forget is for a planner that leads again: what it saw while it led before is of
 // another time, in which somebody else may have scaled.
 func (r *Runner) forget() {
-	r.pools, r.trouble, r.placeless, r.usedUntil = planner.Watch{}, "", placeless{}, time.Time{}
+	r.pools, r.trouble, r.usedUntil = planner.Watch{}, "", time.Time{}
 	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 
 // mode is what the planner does, and what else to say of it.
 func (r *Runner) mode() (doing, each string) {
-	if r.o.Advise {
+	if r.Status().Advise {
 		return "observing", ": decisions are advice, and nothing is scaled"
 	}
 	return "deciding", ""
@@ -166,7 +164,7 @@ func (r *Runner) await(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case why == "" || r.o.Advise:
+		case why == "" || r.Status().Advise:
 			if why != "" {
 				r.emit(Warned, waiting+why, nil, nil)
 			}

@@ -96,9 +96,9 @@ func (w *world) later(d time.Duration, change func()) {
 
 // plan wants a row of replicas, the last one for ever; it keeps what it saw.
 type plan struct {
-	row       []planner.Replicas
-	seen      []planner.Observation
-	unlearned int
+	row      []planner.Replicas
+	seen     []planner.Observation
+	restored int
 }
 
 func (p *plan) Propose(s planner.Situation) planner.Decision {
@@ -109,9 +109,11 @@ func (p *plan) Propose(s planner.Situation) planner.Decision {
 	}
 	return d
 }
-func (p *plan) Save() (json.RawMessage, error)  { return json.Marshal(len(p.seen)) }
-func (p *plan) Restore(b json.RawMessage) error { return json.Unmarshal(b, new(int)) }
-func (p *plan) Unlearn()                        { p.unlearned++ }
+func (p *plan) Save() (json.RawMessage, error) { return json.Marshal(len(p.seen)) }
+func (p *plan) Restore(b json.RawMessage) error {
+	p.restored++
+	return json.Unmarshal(b, new(int))
+}
 
 type rig struct {
 	*world
@@ -232,23 +234,25 @@ func TestAdvisoryAsksForNothing(t *testing.T) {
 	})
 }
 
-func TestPauseAndChange(t *testing.T) {
+// What bounds, budget and SLA become holds from the next decision on, and so does that
+// decisions are carried out at all.
+func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, []planner.Replicas{pd(2, 2)})
-		g.Pause(true)
+		g := newRig(t, []planner.Replicas{pd(2, 2)}, func(o *Options, _ *world) { o.Advise = true })
 		go func() {
 			time.Sleep(2*time.Minute + time.Second)
-			one, three := 1, 3
-			if err := g.Change(Settings{MaxGPU: &one}.apply); err == nil {
+			d := g.Deployment()
+			d.Budget.Max = 1
+			if err := g.Reset(d, false); err == nil || !g.Status().Advise {
 				t.Error("a budget below the least is taken")
 			}
-			if err := g.Change(Settings{MaxGPU: &three}.apply); err != nil {
+			d.Budget.Max = 3
+			if err := g.Reset(d, false); err != nil {
 				t.Error(err)
 			}
-			g.Pause(false)
 		}()
 		g.lasts(t, 4*time.Minute+time.Second)
-		if !slices.Equal(g.asked, []planner.Replicas{pd(1, 2)}) || !g.said(Changed, "the most GPUs 10 became 3") || !g.said(Advised, "prefill=2") {
+		if !slices.Equal(g.asked, []planner.Replicas{pd(1, 2)}) || !g.said(Changed, "the most GPUs 10 became 3, advice alone true became false") || !g.said(Advised, "prefill=2") {
 			t.Errorf("asked for %v: %s", g.asked, g.kinds())
 		}
 	})
@@ -395,7 +399,7 @@ func TestBeginAndEndAreNamed(t *testing.T) {
 func TestDamagedStateIsSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	own := func(rest string) string {
-		return `{"schema":1,"deployment":"test","profile":"","gpu_hours":2,"paused":true` + rest
+		return `{"schema":1,"deployment":"test","profile":"","gpu_hours":2` + rest
 	}
 	for i, bad := range []string{"", "\x00\x00", "{", own(`,"interval_ns":6000`), own(`,"interval_ns":60000000000,"core":7}`), own(`,"interval_ns":6000000,"core":7}`), own(`,"end":"yesterday"}`)} {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {

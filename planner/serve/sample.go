@@ -27,7 +27,6 @@ func (r *Runner) sample(ctx context.Context) bool {
 	wait, news := r.cadence.See(s, time.Now())
 	r.set(func(st *Status) { st.Interval = r.cadence.Interval() })
 	r.warn(news)
-	r.warn(r.placeless.see(s, time.Now(), r.o.Interval))
 	if wait {
 		return false
 	}

@@ -31,9 +31,7 @@ type Policy struct {
 	GoodTokens   Figure // per second
 	GPUHours     Figure
 	Scalings     Figure
-	Failures     *Figure // nil where none can be
 	OverPlan     *Figure // GPU-hours over those of the plan; nil without one
-	Money        *Figure // USD; nil without a price
 
 	Against  *Difference // nil without seeds to pair
 	Timeline Timeline    // of the first seed

@@ -24,8 +24,6 @@ func columns() []column {
 		{"GPU-hours", "total", 1, -1, shown(func(p Policy) Figure { return p.GPUHours })},
 		{"GPU-hours", "over plan's", 1, -1, func(p Policy) *Figure { return p.OverPlan }},
 		{"Scalings", "number", 1, -1, shown(func(p Policy) Figure { return p.Scalings })},
-		{"Failures", "number", 1, -1, func(p Policy) *Figure { return p.Failures }},
-		{"Money", "USD", 1, 2, func(p Policy) *Figure { return p.Money }},
 	}
 }
 

@@ -56,10 +56,6 @@ type Pool struct {
 	// StartUp is the time from the decision to start a replica until it takes
 	// requests. Those of New have it behind them.
 	StartUp engine.Picoseconds
-	// StartUpSpread is how far each replica's own start-up lies from StartUp at
-	// most, as a share of it, from 0 to 1: uniform, decided by the engine's seed
-	// and the replica's number.
-	StartUpSpread float64
 }
 
 // Router names the rule that picks a replica.
@@ -202,9 +198,6 @@ func (p Pool) normal() (Pool, error) {
 	}
 	if p.Overhead < 0 || p.StartUp < 0 {
 		errs = append(errs, fmt.Errorf("overhead %v, start-up %v: want none below 0", p.Overhead.Duration(), p.StartUp.Duration()))
-	}
-	if !(p.StartUpSpread >= 0 && p.StartUpSpread <= 1) {
-		errs = append(errs, fmt.Errorf("start-up spread %v: want a share from 0 to 1", p.StartUpSpread))
 	}
 	return p, errors.Join(errs...)
 }

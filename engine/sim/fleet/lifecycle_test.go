@@ -155,40 +155,6 @@ func TestScalingByHand(t *testing.T) {
 	}
 }
 
-// Each replica has a start-up time of its own, the same for its number and seed
-// whatever else happens; on average they are as long as said.
-func TestStartUpSpread(t *testing.T) {
-	const s, replicas = engine.Second, 1000
-	took := func(seed uint64, spread float64) (all []float64) {
-		f, err := New(Config{Pools: []Pool{{Engine: sim.Config{KVBlocks: 10, Seed: seed}, Timer: steady(s), StartUp: 100 * s, StartUpSpread: spread}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Scale(engine.RoleAggregated, replicas, 0); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range f.pools[0].live {
-			all = append(all, r.next.Seconds())
-		}
-		return all
-	}
-	all := took(1, 0.3)
-	sum := 0.0
-	for _, x := range all {
-		sum += x
-	}
-	// A uniform one of 70 to 130 has a standard deviation of 60/√12.
-	if least, most, off := slices.Min(all), slices.Max(all), math.Abs(sum/replicas-100); least < 70 || least > 71 || most > 130 || most < 129 || off > 3*60/math.Sqrt(12*replicas) {
-		t.Errorf("start-up takes %v to %v s, off by %v on average", least, most, off)
-	}
-	if !slices.Equal(all, took(1, 0.3)) || slices.Equal(all, took(2, 0.3)) {
-		t.Error("start-up times are not those of the seed")
-	}
-	if none := took(1, 0); slices.Min(none) != 100 || slices.Max(none) != 100 {
-		t.Errorf("without a spread: %v to %v s", slices.Min(none), slices.Max(none))
-	}
-}
-
 // A decode-only run of many tokens costs few events: a request of a million
 // tokens is simulated at once.
 func TestCostIsIndependentOfOSL(t *testing.T) {
@@ -225,7 +191,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"unknown router \"x\"":          {Pools: change(func(p *Pool) { p.Router = "x" })},
 		"kv_aware without prefix":       {Pools: change(func(p *Pool) { p.Router = KVAware })},
 		"overhead -1ns":                 {Pools: change(func(p *Pool) { p.Overhead = -engine.Nanosecond })},
-		"start-up spread":               {Pools: change(func(p *Pool) { p.StartUpSpread = 1.1 })},
 		"kv cache of 0 blocks":          {Pools: change(func(p *Pool) { p.Engine.KVBlocks = 0 })},
 		"1 bins":                        {Pools: []Pool{good}, Bins: 1},
 		"transfer bytes per token":      {Pools: []Pool{good}, Transfer: Transfer{BytesPerToken: math.NaN()}},

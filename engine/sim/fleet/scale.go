@@ -36,7 +36,7 @@ func (f *Fleet) Scale(role engine.Role, n int, at engine.Picoseconds) error {
 	from := p.size()
 	for p.size() < n {
 		r := f.spawn(p)
-		f.agenda.set(r, sim.Plus(at, p.startUp(r)))
+		f.agenda.set(r, sim.Plus(at, p.StartUp))
 	}
 	for p.size() > n {
 		f.drain(p.leastNeeded())
@@ -46,18 +46,6 @@ func (f *Fleet) Scale(role engine.Role, n int, at engine.Picoseconds) error {
 	}
 	return nil
 }
-
-// startUp is how long a replica takes to start.
-func (p *pool) startUp(r *replica) engine.Picoseconds {
-	if p.StartUpSpread == 0 {
-		return p.StartUp
-	}
-	u := float64(sim.Mix(r.engine.Config().Seed, startUpSalt)>>11) / (1 << 53) // from 0 to below 1
-	return engine.FromSeconds(p.StartUp.Seconds() * (1 + p.StartUpSpread*(2*u-1)))
-}
-
-// startUpSalt makes start-ups other numbers of a replica's seed than its steps.
-const startUpSalt = 0x5374617274557000
 
 // size is how many replicas take requests or will.
 func (p *pool) size() int { return len(p.ready) + int(p.starting.value) }

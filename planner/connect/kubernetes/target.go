@@ -111,7 +111,7 @@ func (t *Target) State(ctx context.Context) (planner.State, error) {
 		return planner.State{}, err
 	}
 	var s planner.State
-	var under []string
+	var under, stuck []string
 	for _, p := range pools {
 		pods, err := t.pods(ctx, p.selector)
 		if err != nil {
@@ -122,9 +122,12 @@ func (t *Target) State(ctx context.Context) (planner.State, error) {
 		if scaling != "" {
 			under = append(under, scaling)
 		}
+		if seen.Pending > 0 {
+			stuck = append(stuck, scaling)
+		}
 		s.Model = cmp.Or(s.Model, p.model)
 	}
-	s.Scaling = strings.Join(under, "; ")
+	s.Scaling, s.Trouble = strings.Join(under, "; "), strings.Join(stuck, "; ")
 	return s, nil
 }
 

@@ -27,6 +27,7 @@ func TestStateCountsPodsOfObjects(t *testing.T) {
 			{Role: engine.RoleDecode, Name: "decode", Want: 2, Ready: 1, Starting: 1, Pending: 1, GPUs: 4},
 		},
 		Scaling: "prefill: 1 without a place (4 Insufficient nvidia.com/gpu); decode: 1 without a place (4 Insufficient nvidia.com/gpu)",
+		Trouble: "prefill: 1 without a place (4 Insufficient nvidia.com/gpu); decode: 1 without a place (4 Insufficient nvidia.com/gpu)",
 		Model:   "m",
 	}
 	if !reflect.DeepEqual(got, want) {

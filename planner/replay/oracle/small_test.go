@@ -42,9 +42,8 @@ func smallPool(t *rapid.T, role engine.Role) fleet.Pool {
 			pair: ms("pair", 0, 1) / 8, context: ms("context", 0, 1),
 		},
 		GPUs: rapid.IntRange(1, 2).Draw(t, "gpus"), Replicas: rapid.IntRange(0, 2).Draw(t, "replicas"),
-		Router:        rapid.SampledFrom([]fleet.Router{fleet.RoundRobin, fleet.LeastLoaded}).Draw(t, "router"),
-		StartUp:       rapid.SampledFrom([]engine.Picoseconds{0, 700 * engine.Millisecond, 2 * engine.Second, 5 * engine.Second}).Draw(t, "start-up"),
-		StartUpSpread: rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "spread"),
+		Router:  rapid.SampledFrom([]fleet.Router{fleet.RoundRobin, fleet.LeastLoaded}).Draw(t, "router"),
+		StartUp: rapid.SampledFrom([]engine.Picoseconds{0, 700 * engine.Millisecond, 2 * engine.Second, 5 * engine.Second}).Draw(t, "start-up"),
 	}
 }
 

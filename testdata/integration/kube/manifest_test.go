@@ -39,7 +39,7 @@ func TestPrintedManifestsApply(t *testing.T) {
 	dry := metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}}
 	for _, target := range [][]string{
 		{"--deployment", "llama"},
-		{"--target", "prefill=apps/v1/Deployment/p", "--target", "decode=apps/v1/StatefulSet/d", "--profile-config-map", "llama-profile", "--serve", "ttft=500"},
+		{"--target", "prefill=apps/v1/Deployment/p", "--target", "decode=apps/v1/StatefulSet/d", "--profile-config-map", "llama-profile"},
 	} {
 		text := printed(t, append([]string{"planner", "manifest", "--image", "registry/plimsoll:v1", "--name", "planner"}, target...)...)
 		if n := len(objects(t, text)); n != 5 {
