@@ -133,9 +133,6 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		out.Replicas[i] *= cells
 	}
 	out.GPUs, out.HourlyUSD = l.GPUs(out.Replicas), l.HourlyUSD(out.Replicas)
-	if cells > 1 {
-		out.Warnings = append(out.Warnings, profile.Warnf("cells", "sized as %d equal cells with a router each: one router over all engines may need a little less", cells))
-	}
 	return out, err
 }
 

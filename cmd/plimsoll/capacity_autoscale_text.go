@@ -96,7 +96,7 @@ func (d autoscaledDay) file() autoscaleFile {
 	f := autoscaleFile{
 		Provenance: d.provenance, Workload: d.workload(), SLO: o.slo, Traffic: d.traffic(), Layout: d.candidate.layout.Name(),
 		Source: d.candidate.source, Prices: d.candidate.prices, Hours: d.hours(), Cells: o.cells,
-		Static: d.fleetRun(d.static, nil), Claim: claim, Warnings: d.warnings(), Series: d.series(),
+		Static: d.fleetRun(d.static, nil), Claim: claim, Warnings: slices.Concat(d.candidate.warnings, d.options.workload.Warnings()), Series: d.series(),
 	}
 	for i, p := range d.candidate.layout.Pools {
 		f.GPUs = append(f.GPUs, p.GPU)
@@ -142,18 +142,6 @@ func (d autoscaledDay) traffic() string {
 		words += fmt.Sprintf(", in one of %d equal cells with a router and rules of its own; GPUs and money are times %d", d.options.cells, d.options.cells)
 	}
 	return words
-}
-
-func (d autoscaledDay) warnings() []profile.Warning {
-	ws := slices.Concat(d.candidate.warnings, d.options.workload.Warnings())
-	if d.options.cells > 1 {
-		ws = append(ws, profile.Warnf("cells", "one of %d equal cells is simulated: steps of 4 GPUs in each are coarser than in one fleet", d.options.cells))
-	}
-	hours, err := d.options.workload.Pattern.Hours()
-	if busiest := hoursMost(hours); err == nil && d.options.arrivals == nil && busiest < 0.999*d.options.workload.PeakToAverage {
-		ws = append(ws, profile.Warnf("peak_above_day", "the static fleet is for %.4g times the mean, the day's busiest hour has %.4g times: the peaks in between are not simulated", d.options.workload.PeakToAverage, busiest))
-	}
-	return ws
 }
 
 func hoursMost(hours [24]float64) float64 {

@@ -141,7 +141,7 @@ func runFleet(ctx context.Context, plan build.Options, arrivals arrivals, seen p
 		fleet: f, once: load.once, report: engines.Report(),
 		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
 	}
-	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.overrun(), fewRequests(s.report), f.Outside(s.report)))
+	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {
 		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
 	}
