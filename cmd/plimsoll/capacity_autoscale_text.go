@@ -102,7 +102,7 @@ func (d autoscaledDay) file() autoscaleFile {
 		f.GPUs = append(f.GPUs, p.GPU)
 		r := d.rules[i]
 		f.Rules = append(f.Rules, ruleFile{
-			Pool: string(p.Engine.Role), Every: o.every.Seconds(), Cooldown: r.Cooldown.Seconds(),
+			Pool: string(p.Engine.Role), Every: ruleEvery.Seconds(), Cooldown: r.Cooldown.Seconds(),
 			Min: o.cells * r.MinGPUs, Max: o.cells * r.MaxGPUs, Full: utilisationWords(len(d.rules) > 1 && i == 0),
 		})
 	}
@@ -221,7 +221,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%%s\n\n", f.Hours, d.wholeInstances())
 	for i, r := range f.Rules {
-		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(d.options.every), short(d.rules[i].Cooldown), r.Full)
+		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(ruleEvery), short(d.rules[i].Cooldown), r.Full)
 	}
 	b.WriteString("\n  " + d.verdict(f) + "\n")
 	for _, w := range f.Warnings {

@@ -2,16 +2,24 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
+	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
+	"plimsoll/profile/trace"
 )
 
 // simulated runs engine simulate and reads what it says as JSON.
@@ -122,6 +130,30 @@ func TestSimulateLinks(t *testing.T) {
 	f := simulated(t, append(load, "0.5")...)
 	if l := f.Links; l == nil || l.Utilisation < 0.95 || l.Wait.Mean < 1e4 || f.Warnings[0].Code != "links_busy" {
 		t.Errorf("a narrow link: %+v, warnings %v", l, f.Warnings)
+	}
+}
+
+// A load that piles up is given up, before the memory is: it says what came, what the
+// fleet can do, and how many wait.
+func TestSimulationGivesUp(t *testing.T) {
+	t.Parallel()
+	overload := func(waiting, seqs int, load trace.Spec) error {
+		plan := build.Options{
+			Model: simModel, GPU: simGPU, Parallelism: engine.TP(1), Replicas: 1, Router: fleet.RoundRobin, MaxWaiting: waiting,
+			Limits: engine.Limits{MaxNumSeqs: seqs},
+		}
+		load.Gaps, load.ISL, load.OSL = trace.Gaps{Process: profile.Constant}, trace.Fixed(512), trace.Fixed(16)
+		_, err := runFleet(t.Context(), plan, arrivals{spec: load}, func(int, time.Duration) {})
+		return err
+	}
+	var f *field.Failure
+	err := overload(500, 4, trace.Spec{Rate: trace.Constant(100), Requests: 1_000_000_000})
+	if !errors.As(err, &f) || !regexp.MustCompile(`^the fleet is overloaded: at [0-9.]+s it holds 504 requests, of which 500 wait; since [0-9.]+s [0-9.]+/s were offered and [0-9.]+/s served$`).MatchString(f.Err.Error()) ||
+		!regexp.MustCompile(`^[1-9][0-9.]* times the replicas, a lower rate \(--rate; --trace-speed or --trace-scale below 1\), or a shorter load \(--duration, --requests\)$`).MatchString(f.Hints[0]) {
+		t.Errorf("error %v, hints %v", err, f)
+	}
+	if err := overload(500, 4, trace.Spec{Rate: trace.Constant(100), Requests: 504}); err != nil {
+		t.Errorf("as many as may wait: %v", err)
 	}
 }
 
