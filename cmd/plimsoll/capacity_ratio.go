@@ -127,7 +127,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 			return capacity.Throughput{}, field.Errorf("--model: %v", err)
 		}
 		if published {
-			return publishedThroughput(m)
+			return publishedThroughput(m, "--throughput model works for every model of the catalog")
 		}
 		g, err := cat.GPU(gpu)
 		if err != nil {
