@@ -33,9 +33,6 @@ func TestCellsAreHardlyMoreThanOneFleet(t *testing.T) {
 	if rounding := float64(2 * cells.Cells); a < b*0.98 || a > b*1.05+rounding {
 		t.Errorf("%d cells take %v, one router %v", cells.Cells, cells.Replicas, whole.Replicas)
 	}
-	if len(cells.Warnings) != 1 || cells.Warnings[0].Code != "cells" {
-		t.Errorf("warnings %v", cells.Warnings)
-	}
 	for i, n := range cells.At.Replicas {
 		if n*cells.Cells != cells.Replicas[i] {
 			t.Errorf("%v in each of %d cells, %v in all", cells.At.Replicas, cells.Cells, cells.Replicas)

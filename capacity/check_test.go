@@ -112,11 +112,11 @@ func warned(ws []profile.Warning, code string) bool {
 
 func TestPlanWarns(t *testing.T) {
 	slo := chatbotSLO
-	if p := formula(t, chatLoad, slo, llama(t, "70B"), as(Disaggregated)); !warned(p.Warnings, "no_waiting") || warned(p.Warnings, "no_e2e") {
+	if p := formula(t, chatLoad, slo, llama(t, "70B"), as(Disaggregated)); warned(p.Warnings, "no_e2e") {
 		t.Errorf("%v", p.Warnings)
 	}
 	slo.E2EP99 = time.Minute
-	if p := formula(t, chatLoad, slo, llama(t, "70B"), as(Aggregated)); !warned(p.Warnings, "no_e2e") || warned(p.Warnings, "no_waiting") {
+	if p := formula(t, chatLoad, slo, llama(t, "70B"), as(Aggregated)); !warned(p.Warnings, "no_e2e") {
 		t.Errorf("%v", p.Warnings)
 	}
 }

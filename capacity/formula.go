@@ -115,8 +115,6 @@ func disaggregated(w Workload, slo SLO, t Throughput, o Options) (FormulaPlan, e
 	}
 	perGroup := plan.PrefillGPUs / plan.PrefillGroups
 	plan.RedundancyGPUs = redundant(slo, 2*perGroup+2, perGroup+1)
-	plan.Warnings = append(plan.Warnings, profile.Warnf("no_waiting",
-		"the TTFT estimate has no time in the queue in it: at %.0f %% utilization requests wait", 100*o.UtilizationTarget))
 	return plan.finish(w, slo, t, o), nil
 }
 

@@ -12,28 +12,27 @@ import (
 
 // Sized is a layout at the least size that holds the SLO.
 type Sized struct {
-	Layout    Layout `json:"-"`
-	Replicas  []int  `json:"replicas"` // of each pool; nil where Infeasible
-	GPUs      int    `json:"gpus"`
-	HourlyUSD USD    `json:"hourly_cost_usd"`
-	Binding   string `json:"binding"` // what one engine fewer breaks
-	At        Trial  `json:"at"`      // of Replicas
+	Layout    Layout
+	Replicas  []int // of each pool; nil where Infeasible
+	GPUs      int
+	HourlyUSD USD
+	Binding   string // what one engine fewer breaks
+	At        Trial  // of Replicas
 	// Below are trials with fewer engines in one of the pools: one, or a
 	// twentieth where there are more than 20. None of them holds.
-	Below  []Trial `json:"below"`
-	Trials int     `json:"trials"` // sizes simulated
+	Below  []Trial
+	Trials int // sizes simulated
 	// Cells are the equal parts, each with a router of its own, in which a fleet
 	// is sized whose requests are too many to simulate; At and Below are of one.
-	Cells      int                `json:"cells"`
-	Infeasible *Infeasible        `json:"infeasible,omitempty"`
-	Warnings   []profile.Warning  `json:"warnings,omitempty"`
-	Provenance profile.Provenance `json:"provenance"`
+	Cells      int
+	Infeasible *Infeasible
+	Warnings   []profile.Warning
 
 	// Rate is the highest, in requests/s, that the fleet was found to hold; 0 = it was
 	// sized for the traffic's.
-	Rate float64 `json:"rate_rps,omitzero"`
+	Rate float64
 	// Variation is how it was chosen among Variants; nil where it was not.
-	Variation *Variation `json:"-"`
+	Variation *Variation
 
 	short map[[2]int]Trial // the trials of a rough sizing
 }
@@ -134,9 +133,6 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		out.Replicas[i] *= cells
 	}
 	out.GPUs, out.HourlyUSD = l.GPUs(out.Replicas), l.HourlyUSD(out.Replicas)
-	if cells > 1 {
-		out.Warnings = append(out.Warnings, profile.Warnf("cells", "sized as %d equal cells with a router each: one router over all engines may need a little less", cells))
-	}
 	return out, err
 }
 

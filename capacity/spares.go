@@ -1,11 +1,9 @@
 package capacity
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 
 	"gonum.org/v1/gonum/mathext"
@@ -24,20 +22,20 @@ type Pool struct {
 // PoolSpares is a pool with its spares. Whole failure domains are added, and
 // the last one needed is filled up.
 type PoolSpares struct {
-	Name         string  `json:"name"`
-	Domains      int     `json:"domains"`       // failure domains in all
-	SpareDomains int     `json:"spare_domains"` // of them, those that may be down
-	Groups       int     `json:"groups"`
-	GPUs         int     `json:"gpus"`
-	SpareGPUs    int     `json:"spare_gpus"`   // GPUs beyond those of the groups needed
-	Availability float64 `json:"availability"` // that enough domains are up
+	Name         string
+	Domains      int // failure domains in all
+	SpareDomains int // of them, those that may be down
+	Groups       int
+	GPUs         int
+	SpareGPUs    int     // GPUs beyond those of the groups needed
+	Availability float64 // that enough domains are up
 }
 
 // Redundancy is what has to be added for an availability.
 type Redundancy struct {
-	Pools        []PoolSpares `json:"pools"` // in the order given
-	SpareGPUs    int          `json:"spare_gpus"`
-	Availability float64      `json:"availability"` // of all pools at once
+	Pools        []PoolSpares // in the order given
+	SpareGPUs    int
+	Availability float64 // of all pools at once
 }
 
 // Spares is the cheapest set of spares, in GPUs, with which all pools have
@@ -49,7 +47,7 @@ type Redundancy struct {
 //	P(at least m of n) = 1 − I(1−a; n−m+1, m),
 //
 // the binomial's tail by the regularized incomplete beta function (Abramowitz &
-// Stegun 26.5.24), and all pools with the product. The target is 0 to below 1.
+// Stegun 26.5.24), and both pools with the product. The target is 0 to below 1.
 //
 // Failures that take more than a domain down at once, such as a network's or a
 // bad release's, are not in it, nor is the time that a spare takes to start: it
@@ -61,15 +59,15 @@ func Spares(needed []Pool, replicaAvailability, target float64) (Redundancy, err
 	// log(target) is compared with sums of logarithms, and the product of two
 	// availabilities may miss it by rounding alone.
 	want := math.Log(target) * (1 + 1e-12)
-	best := cheapest(needed, 1-replicaAvailability, want)
-	r := Redundancy{Availability: math.Exp(best.logUp)}
+	spares, logUp := cheapest(needed, 1-replicaAvailability, want)
+	r := Redundancy{Availability: math.Exp(logUp)}
 	for i, p := range needed {
-		n := p.domains() + best.spares[i]
+		n := p.domains() + spares[i]
 		s := PoolSpares{
-			Name: p.Name, Domains: n, SpareDomains: best.spares[i],
+			Name: p.Name, Domains: n, SpareDomains: spares[i],
 			Groups: n * p.GroupsPerDomain, GPUs: n * p.domainGPUs(),
 			SpareGPUs:    n*p.domainGPUs() - p.Groups*p.GPUsPerGroup,
-			Availability: math.Exp(p.logUp(best.spares[i], 1-replicaAvailability)),
+			Availability: math.Exp(p.logUp(spares[i], 1-replicaAvailability)),
 		}
 		r.Pools = append(r.Pools, s)
 		r.SpareGPUs += s.SpareGPUs
@@ -79,7 +77,7 @@ func Spares(needed []Pool, replicaAvailability, target float64) (Redundancy, err
 
 func checkSpares(needed []Pool, replicaAvailability, target float64) error {
 	errs := []error{
-		within("the number of pools", float64(len(needed)), 1, 64),
+		within("the number of pools", float64(len(needed)), 1, 2),
 		within("replica_availability", replicaAvailability, 0.5, 1-1e-12),
 		within("availability", target, 0, 1-1e-12),
 	}
@@ -104,64 +102,38 @@ func (p Pool) logUp(spares int, down float64) float64 {
 	return math.Log1p(-mathext.RegIncBeta(float64(spares+1), float64(p.domains()), down))
 }
 
-// fewest spares with which the pool alone is up with at least exp(want).
-func (p Pool) fewest(down, want float64) int {
+// fewest spares with which the pool is up with at least exp(want), where the logarithm
+// of the others' probability is given.
+func (p Pool) fewest(down, want, others float64) int {
 	high := 1
-	for p.logUp(high, down) < want {
+	for others+p.logUp(high, down) < want {
 		high *= 2
 	}
-	return sort.Search(high, func(k int) bool { return p.logUp(k, down) >= want })
-}
-
-// split is a number of spares for each of the first pools.
-type split struct {
-	spares []int
-	gpus   int
-	logUp  float64
+	return sort.Search(high, func(k int) bool { return others+p.logUp(k, down) >= want })
 }
 
 // surelyUp is the logarithm of a probability next to 1 in float64: no spare
 // beyond it adds anything.
 const surelyUp = -1e-15
 
-// cheapest looks at every split that is not worse than another one in both GPUs
-// and availability, pool by pool. No pool needs more than what all of them can
-// have when each reaches its equal share of the target: that bounds the search.
-func cheapest(needed []Pool, down, want float64) split {
-	least := make([]int, len(needed))
-	bound, floor := 0, 0
-	for i, p := range needed {
-		least[i] = p.fewest(down, want)
-		floor += least[i] * p.domainGPUs()
-		bound += p.fewest(down, want/float64(len(needed))) * p.domainGPUs()
+// cheapest looks at each number of spares in the first pool that can pay, and takes
+// the fewest that then do in the second, where there is one.
+func cheapest(needed []Pool, down, want float64) (spares []int, logUp float64) {
+	first := needed[0]
+	k := first.fewest(down, want, 0)
+	if len(needed) == 1 {
+		return []int{k}, first.logUp(k, down)
 	}
-	front := []split{{}}
-	for i, p := range needed {
-		most := min(least[i]+(bound-floor)/p.domainGPUs(), p.fewest(down, max(want, surelyUp)))
-		var next []split
-		for k := least[i]; k <= most; k++ {
-			up := p.logUp(k, down)
-			for _, s := range front {
-				next = append(next, split{append(slices.Clone(s.spares), k), s.gpus + k*p.domainGPUs(), s.logUp + up})
-			}
-		}
-		front = undominated(next, bound)
-	}
-	i := slices.IndexFunc(front, func(s split) bool { return s.logUp >= want })
-	return front[i] // the equal shares are in it, or what is better than they are
-}
-
-// undominated are the splits within the bound that have none that is as cheap
-// and as available, in order of GPUs.
-func undominated(all []split, bound int) []split {
-	slices.SortFunc(all, func(a, b split) int {
-		return cmp.Or(cmp.Compare(a.gpus, b.gpus), cmp.Compare(b.logUp, a.logUp))
-	})
-	var front []split
-	for _, s := range all {
-		if s.gpus <= bound && (len(front) == 0 || s.logUp > front[len(front)-1].logUp) {
-			front = append(front, s)
+	second := needed[1]
+	least, most := second.fewest(down, want, 0), second.fewest(down, surelyUp, 0)
+	best := math.MaxInt // GPUs
+	for last := first.fewest(down, surelyUp, 0); k <= last && k*first.domainGPUs()+least*second.domainGPUs() <= best; k++ {
+		up := first.logUp(k, down)
+		more := second.fewest(down, want, up)
+		gpus, all := k*first.domainGPUs()+more*second.domainGPUs(), up+second.logUp(more, down)
+		if more <= most && (gpus < best || gpus == best && all >= logUp) {
+			best, spares, logUp = gpus, []int{k, more}, all
 		}
 	}
-	return front
+	return spares, logUp
 }

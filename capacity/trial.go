@@ -12,41 +12,41 @@ import (
 // generated traffic the requests count that came after the fleet had filled, with
 // all that became of them later; of a trace all do.
 type Trial struct {
-	Replicas []int `json:"replicas"` // of each pool
-	Requests int64 `json:"requests"` // that count
-	Rejected int64 `json:"rejected"` // of them, too long for an engine
+	Replicas []int // of each pool
+	Requests int64 // that count
+	Rejected int64 // of them, too long for an engine
 
-	TTFT Latency `json:"ttft"`
-	E2E  Latency `json:"e2e"`
+	TTFT Latency
+	E2E  Latency
 	// Gaps is of gaps between tokens, TPOT of each request's mean gap, both against
 	// the promise for ITL. TPOT has the stalls of preempted requests, which Gaps has
 	// not. ITLOf says which of them is judged.
-	Gaps  Latency       `json:"gaps"`
-	TPOT  Latency       `json:"tpot"`
-	ITLOf profile.ITLOf `json:"itl_of"`
+	Gaps  Latency
+	TPOT  Latency
+	ITLOf profile.ITLOf
 	// Growing says that the time to the first token rose all through the trial, by
 	// a tenth of its promise at least: the fleet does not keep up.
-	Growing bool `json:"growing"`
+	Growing bool
 	// Stopped says that the trial ended before its last request, when it was certain
 	// that it misses the SLO. Its figures are of what it saw.
-	Stopped bool `json:"stopped,omitempty"`
+	Stopped bool
 	// Independent is how many requests would tell as much about the mean TTFT if
 	// those after each other did not wait in the same queue. Next to saturation it
 	// is a thousandth of Requests, and the bounds are too narrow.
-	Independent float64 `json:"independent_requests"`
+	Independent float64
 
-	Pools []Load `json:"pools"`
+	Pools []Load
 }
 
 // Latency is how one latency kept its promise.
 type Latency struct {
-	P50 engine.Picoseconds `json:"p50_ps"`
-	P99 engine.Picoseconds `json:"p99_ps"`
+	P50 engine.Picoseconds
+	P99 engine.Picoseconds
 	// Missed is the share above the promise, with its lower and its upper 95 %
 	// bound; 0 where nothing was promised.
-	Missed        float64 `json:"missed"`
-	MissedAtLeast float64 `json:"missed_at_least"`
-	MissedAtMost  float64 `json:"missed_at_most"`
+	Missed        float64
+	MissedAtLeast float64
+	MissedAtMost  float64
 
 	mean, p90, p95 engine.Picoseconds
 }

@@ -28,7 +28,6 @@ func capacityAutoscaleCommand() *cli.Command {
 		{"start-up", "15s,5m", "`times` from the decision to start an engine until it serves, to compare"},
 		{"min-gpus", "", "fewest `GPUs`, of all pools together (default: one engine in each)"},
 		{"max-gpus", "", "most `GPUs`, of all pools together (default: those of the static fleet)"},
-		{"interval", "30s", "how often the rule looks, `time`"},
 		{"plot", "", "picture of the day into `FILE`, .png or .svg"},
 	}))
 	return &cli.Command{
@@ -54,7 +53,7 @@ func engineFlags() []cli.Flag {
 func parseEngines(p *parser, o *capacityOptions) {
 	o.fleet = build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(), Async: "auto",
+		Weights: p.weights(),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -76,10 +75,12 @@ type autoscaleOptions struct {
 	capacityOptions
 	startUps    []time.Duration
 	least, most int // GPUs; 0 = the defaults
-	every       time.Duration
 	plot        string
 	cells       int // equal parts of the traffic, of which one is simulated
 }
+
+// ruleEvery is how often the rule looks.
+const ruleEvery = 30 * time.Second
 
 // mostDayRequests bounds what one run simulates: some seconds of it.
 const mostDayRequests = 2_500_000
@@ -90,10 +91,6 @@ func parseAutoscale(p *parser) autoscaleOptions {
 	o.caches = o.shared()
 	o.startUps = p.durations("start-up", maxStartUp)
 	o.least, o.most = p.integer("min-gpus", 1, maxPoolGPUs, 0), p.integer("max-gpus", 1, maxPoolGPUs, 0)
-	o.every = p.duration("interval")
-	if o.every > time.Hour || (p.err == nil && o.every < time.Second) {
-		p.fail(field.Errorf("--interval %v: want 1s to 1h", o.every))
-	}
 	if o.least > 0 && o.most > 0 && o.least > o.most {
 		p.fail(field.Errorf("--min-gpus %d is above --max-gpus %d", o.least, o.most))
 	}
@@ -262,9 +259,9 @@ func (o autoscaleOptions) requests(l capacity.Layout) (iter.Seq[fleet.Request], 
 
 // run is the static fleet with the rules that may scale it.
 func (o autoscaleOptions) run(l capacity.Layout, sized capacity.Sized) (autoscale.Options, error) {
-	r := autoscale.Options{SLO: o.slo, Every: o.every, For: 24 * time.Hour, Fleet: fleet.Config{Transfer: l.Transfer}}
+	r := autoscale.Options{SLO: o.slo, Every: ruleEvery, For: 24 * time.Hour, Fleet: fleet.Config{Transfer: l.Transfer}}
 	if o.arrivals != nil {
-		r.For = o.stats.Duration.Truncate(o.every) + o.every
+		r.For = o.stats.Duration.Truncate(ruleEvery) + ruleEvery
 	}
 	for i, p := range l.Pools {
 		pool := p.Pool

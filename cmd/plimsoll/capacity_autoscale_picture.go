@@ -130,5 +130,5 @@ func (d autoscaledDay) picture() (*plots.Picture, error) {
 	if o.arrivals != nil {
 		title = "Static peak and autoscaled fleets: a trace"
 	}
-	return plots.Timeline(c, title, 0, time.Duration(d.binWidth())*o.every, panels, nil)
+	return plots.Timeline(c, title, 0, time.Duration(d.binWidth())*ruleEvery, panels, nil)
 }

@@ -96,13 +96,13 @@ func (d autoscaledDay) file() autoscaleFile {
 	f := autoscaleFile{
 		Provenance: d.provenance, Workload: d.workload(), SLO: o.slo, Traffic: d.traffic(), Layout: d.candidate.layout.Name(),
 		Source: d.candidate.source, Prices: d.candidate.prices, Hours: d.hours(), Cells: o.cells,
-		Static: d.fleetRun(d.static, nil), Claim: claim, Warnings: d.warnings(), Series: d.series(),
+		Static: d.fleetRun(d.static, nil), Claim: claim, Warnings: slices.Concat(d.candidate.warnings, d.options.workload.Warnings()), Series: d.series(),
 	}
 	for i, p := range d.candidate.layout.Pools {
 		f.GPUs = append(f.GPUs, p.GPU)
 		r := d.rules[i]
 		f.Rules = append(f.Rules, ruleFile{
-			Pool: string(p.Engine.Role), Every: o.every.Seconds(), Cooldown: r.Cooldown.Seconds(),
+			Pool: string(p.Engine.Role), Every: ruleEvery.Seconds(), Cooldown: r.Cooldown.Seconds(),
 			Min: o.cells * r.MinGPUs, Max: o.cells * r.MaxGPUs, Full: utilisationWords(len(d.rules) > 1 && i == 0),
 		})
 	}
@@ -142,18 +142,6 @@ func (d autoscaledDay) traffic() string {
 		words += fmt.Sprintf(", in one of %d equal cells with a router and rules of its own; GPUs and money are times %d", d.options.cells, d.options.cells)
 	}
 	return words
-}
-
-func (d autoscaledDay) warnings() []profile.Warning {
-	ws := slices.Concat(d.candidate.warnings, d.options.workload.Warnings())
-	if d.options.cells > 1 {
-		ws = append(ws, profile.Warnf("cells", "one of %d equal cells is simulated: steps of 4 GPUs in each are coarser than in one fleet", d.options.cells))
-	}
-	hours, err := d.options.workload.Pattern.Hours()
-	if busiest := hoursMost(hours); err == nil && d.options.arrivals == nil && busiest < 0.999*d.options.workload.PeakToAverage {
-		ws = append(ws, profile.Warnf("peak_above_day", "the static fleet is for %.4g times the mean, the day's busiest hour has %.4g times: the peaks in between are not simulated", d.options.workload.PeakToAverage, busiest))
-	}
-	return ws
 }
 
 func hoursMost(hours [24]float64) float64 {
@@ -233,7 +221,7 @@ func (d autoscaledDay) text(b *bytes.Buffer) {
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%%s\n\n", f.Hours, d.wholeInstances())
 	for i, r := range f.Rules {
-		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(d.options.every), short(d.rules[i].Cooldown), r.Full)
+		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(ruleEvery), short(d.rules[i].Cooldown), r.Full)
 	}
 	b.WriteString("\n  " + d.verdict(f) + "\n")
 	for _, w := range f.Warnings {

@@ -21,10 +21,9 @@ func capacityCatalogCommand() *cli.Command {
 		Name: "catalog", Usage: "models, GPUs and prices that plans are made from, with their sources",
 		Description: "Memory in GiB, bandwidth in GB/s, peaks in dense TFLOP/s, power in W, prices in USD per GPU and hour.\n" +
 			"A dash is what a GPU does not have, or what no source says.\n\n" +
-			"   plimsoll capacity catalog --only gpus\n" +
-			"   plimsoll capacity catalog --only prices --prices ours.csv --format json",
+			"   plimsoll capacity catalog\n" +
+			"   plimsoll capacity catalog --prices ours.csv --format json",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "only", Usage: "`models|gpus|prices` instead of all three"},
 			&cli.StringFlag{Name: "catalog", Usage: catalogUsage},
 			&cli.StringFlag{Name: "prices", Usage: "CSV `FILE` of further prices"},
 		},
@@ -32,11 +31,11 @@ func capacityCatalogCommand() *cli.Command {
 	}
 }
 
-// catalogFile is what a plan is made from; a part that was not asked for is nil.
+// catalogFile is what a plan is made from.
 type catalogFile struct {
-	Models []catalog.Model `json:"models,omitempty"`
-	GPUs   []catalog.GPU   `json:"gpus,omitempty"`
-	Prices []prices.Price  `json:"prices,omitempty"`
+	Models []catalog.Model `json:"models"`
+	GPUs   []catalog.GPU   `json:"gpus"`
+	Prices []prices.Price  `json:"prices"`
 }
 
 func showCatalog(c *cli.Context) error {
@@ -58,27 +57,12 @@ func readCatalog(c *cli.Context) (catalogFile, error) {
 	if err != nil {
 		return catalogFile{}, err
 	}
-	table, only := readPrices(p), p.name("only")
-	if only != "" {
-		only = p.choice("only", "models", "gpus", "prices")
-	}
-	out := catalogFile{Models: cat.Models(), GPUs: cat.GPUs(), Prices: table.All()}
-	switch only {
-	case "models":
-		out = catalogFile{Models: out.Models}
-	case "gpus":
-		out = catalogFile{GPUs: out.GPUs}
-	case "prices":
-		out = catalogFile{Prices: out.Prices}
-	}
-	return out, p.err
+	table := readPrices(p)
+	return catalogFile{Models: cat.Models(), GPUs: cat.GPUs(), Prices: table.All()}, p.err
 }
 
 func (f catalogFile) text(b *bytes.Buffer) {
 	part := func(title string, t *table) {
-		if len(t.rows) == 0 {
-			return
-		}
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}

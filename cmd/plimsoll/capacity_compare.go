@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -143,12 +142,6 @@ func sizedCompared(file string, out sizedPlans) comparedPlan {
 
 func (o capacityOptions) formulaCompared(file string) (comparedPlan, error) {
 	f, err := o.byFormula()
-	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
-		return comparedPlan{
-			File: file, Method: "formula", Strategy: string(o.strategy), PeakQPS: o.workload.PeakQPS, AvgISL: o.workload.AvgISL, AvgOSL: o.workload.AvgOSL,
-			Binding: unmet.Why, Provenance: unmet.Provenance,
-		}, nil
-	}
 	if err != nil {
 		return comparedPlan{}, inFile(file, err)
 	}

@@ -13,7 +13,7 @@ import (
 // replicas, and engines over several nodes; what it emits starts such an engine.
 func TestPlansTryTheProfilersLayouts(t *testing.T) {
 	t.Parallel()
-	o := capacityOptions{fleet: build.Options{Model: "deepseek-r1", Weights: "", Async: "auto"}, maxEngine: 16, gpus: []string{"H200-SXM"}}
+	o := capacityOptions{fleet: build.Options{Model: "deepseek-r1", Weights: ""}, maxEngine: 16, gpus: []string{"H200-SXM"}}
 	cat, err := catalog.Load("")
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -13,7 +14,6 @@ import (
 	"plimsoll/engine/catalog"
 	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/field"
-	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
 )
 
@@ -37,16 +37,30 @@ type strategyGPUs struct {
 
 // checkFormula refuses what the formulas do not look at.
 func (o capacityOptions) checkFormula(p *parser) {
-	p.needs(false, "with --method sized", "parallelism", "max-gpus-per-engine", "max-model-len", "mixed-gpus", "spot-decode", "kv-dram")
-	if o.fleet.Profile != "" {
-		p.needs(false, "without --profile, which says it", "throughput", "max-num-seqs", "max-num-batched-tokens")
-		return
+	p.needs(false, "with --method sized", "parallelism", "max-gpus-per-engine", "max-num-batched-tokens", "max-model-len", "fit", "profile", "mixed-gpus", "spot-decode", "kv-dram")
+	p.needs(o.given != nil, "with tokens/s in --throughput: a published row has its own GPU, size and price",
+		"gpu", "tp", "max-num-seqs", "cloud", "spot", "prices")
+	if len(o.gpus) > 1 || len(o.asked) > 1 {
+		p.fail(field.Errorf("--method formula plans for one kind of engine: --gpu and --tp take one word each"))
 	}
-	p.needs(!o.published, "with --throughput model: a published row has its own GPU, size and price",
-		"gpu", "tp", "fit", "max-num-seqs", "max-num-batched-tokens", "cloud", "spot", "prices")
-	if len(o.gpus) > 1 {
-		p.fail(field.Errorf("--method formula plans for one GPU, --gpu names %d", len(o.gpus)))
+}
+
+// givenThroughput are the tokens/s of an engine in prefill and in decode.
+type givenThroughput struct{ prefill, decode float64 }
+
+// throughput reads published, which is nil, or the tokens/s of an engine.
+func (p *parser) throughput() *givenThroughput {
+	word := p.name("throughput")
+	if word == "published" {
+		return nil
 	}
+	prefill, decode, _ := strings.Cut(word, ",")
+	a, errA := strconv.ParseFloat(prefill, 64)
+	b, errB := strconv.ParseFloat(decode, 64)
+	if errA != nil || errB != nil || !(min(a, b) >= 1 && max(a, b) <= 1e9) {
+		p.fail(field.Errorf("--throughput %q: want published, or an engine's tokens/s in prefill and in decode, such as 50000,8000", word))
+	}
+	return &givenThroughput{a, b}
 }
 
 func (o capacityOptions) planByFormula(c *cli.Context) error {
@@ -55,9 +69,6 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 		return p.err
 	}
 	f, err := o.byFormula()
-	if unmet := (*unmetError)(nil); errors.As(err, &unmet) {
-		return showUnmet(c, unmet)
-	}
 	if err != nil {
 		return err
 	}
@@ -66,17 +77,11 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	f.text(&b)
-	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("printing the plan: %w", err)
-	}
-	return nil
+	return show(c, b)
 }
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
 	out := formulaPlan{Workload: o.workload, SLO: o.slo}
-	if o.fleet.Profile != "" {
-		return o.ofProfile(out)
-	}
 	cat, err := catalog.Load(o.fleet.Catalog)
 	if err != nil {
 		return out, err
@@ -85,15 +90,16 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 	if err != nil {
 		return out, field.Errorf("--model: %v", err)
 	}
-	g, err := cat.GPU(o.gpus[0])
-	if err != nil {
-		return out, field.Errorf("--gpu: %v", err)
-	}
-	if !o.published {
-		return o.cheapestSize(out, cat, m, g)
+	if o.given != nil {
+		g, err := cat.GPU(o.gpus[0])
+		if err != nil {
+			return out, field.Errorf("--gpu: %v", err)
+		}
+		out.Throughput = o.givenEngine(m, g)
+		return o.apply(out, m, o.money.of(g.Name, out.Throughput.TP))
 	}
 	price := offer{usd: capacity.PublishedUSDPerGPUHr, from: "published"}
-	if out.Throughput, err = publishedThroughput(m); err != nil {
+	if out.Throughput, err = publishedThroughput(m, "--throughput PREFILL,DECODE gives the tokens/s of an engine"); err != nil {
 		return out, err
 	}
 	if given, ok := o.money.given(out.Throughput.GPU); ok {
@@ -102,37 +108,20 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 	return o.apply(out, m, price)
 }
 
-// ofProfile plans with the throughput of a profile's picks.
-func (o capacityOptions) ofProfile(out formulaPlan) (formulaPlan, error) {
-	s, err := build.ReadProfile(o.fleet)
-	if err != nil {
-		return out, err
+// givenEngine is an engine that does what was given, with as many sequences at once
+// as the ITL lets it have. Nobody says where the figures are from: they count as
+// published.
+func (o capacityOptions) givenEngine(m catalog.Model, g catalog.GPU) capacity.Throughput {
+	layout := engine.TP(1)
+	if o.asked != nil {
+		layout = o.asked[0]
 	}
-	cat, err := catalog.Load(o.fleet.Catalog)
-	if err != nil {
-		return out, err
+	return capacity.Throughput{
+		Name: fmt.Sprintf("%s on %s, TP%d, as given", m.Name, g.Name, layout.TP), Model: m.Name, GPU: g.Name, TP: layout.GPUs(),
+		PrefillTPS: o.given.prefill, DecodeTPS: o.given.decode,
+		MaxBatch:        cmp.Or(o.fleet.Limits.MaxNumSeqs, max(1, int(o.given.decode*o.slo.ITLP99.Seconds()))),
+		KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Published,
 	}
-	m, errModel := cat.Model(s.Recommendation.Model)
-	g, errGPU := cat.GPU(s.Recommendation.GPU)
-	if err := errors.Join(errModel, errGPU); err != nil {
-		return out, field.Errorf("--profile %s: the formulas need its model's KV and its GPU's memory: %s", o.fleet.Profile, oneLine(err)).Hint("--catalog FILE adds both")
-	}
-	prefill, decode := s.Recommendation.Prefill, s.Recommendation.Decode
-	if prefill.GPUs != decode.GPUs {
-		return out, field.Errorf("--profile %s: prefill was picked at %s and decode at %s: the formulas know one size", o.fleet.Profile, prefill.Label, decode.Label).
-			Hint("--method sized takes both")
-	}
-	rate := prefill.ThroughputPerGPU
-	if b, ok := s.Prefill.Batch(o.workload.AvgISL); ok {
-		rate = b.ThroughputPerGPU
-	}
-	out.Throughput = capacity.Throughput{
-		Name: "profile " + o.fleet.Profile + ", " + decode.Label, Model: m.Name, GPU: g.Name, TP: decode.GPUs,
-		PrefillTPS: rate * float64(prefill.GPUs), DecodeTPS: decode.ThroughputPerGPU * float64(decode.GPUs),
-		MaxBatch: max(1, int(decode.InFlight)), KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: s.Recommendation.Provenance,
-		Warnings: append(s.Caveats(o.slo.ITLOf), s.Prefill.Short(o.workload.AvgISL)...),
-	}
-	return o.apply(out, m, o.money.of(g.Name, decode.GPUs))
 }
 
 // apply plans with a throughput and a price.
@@ -172,7 +161,7 @@ func (o capacityOptions) compared(t capacity.Throughput, options capacity.Option
 	return out
 }
 
-func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
+func publishedThroughput(m catalog.Model, otherwise string) (capacity.Throughput, error) {
 	var names []string
 	for _, t := range capacity.PublishedThroughputs() {
 		if t.Model == m.Name {
@@ -180,7 +169,7 @@ func publishedThroughput(m catalog.Model) (capacity.Throughput, error) {
 		}
 		names = append(names, t.Model)
 	}
-	return capacity.Throughput{}, field.Errorf("--throughput published has no row for %s: want %s", m.Name, orList(names)).Hint("--throughput model works for every model of the catalog")
+	return capacity.Throughput{}, field.Errorf("--throughput published has no row for %s: want %s", m.Name, orList(names)).Hint("%s", otherwise)
 }
 
 func (f formulaPlan) text(b *bytes.Buffer) {

@@ -35,7 +35,7 @@ func planFlags() []cli.Flag {
 		{"strategy", "auto", "`disaggregated|aggregated|auto`: prefill on engines of its own or not (colocated = aggregated)"},
 		{"gpu-count", "", "instead of --peak-qps: the highest rate that `N` GPUs hold; a --trace is scaled to it"},
 		{"method", "sized", "`sized|formula`"},
-		{"throughput", "model", "formula: `model|published`, where throughput comes from; a published row has its own GPU, tensor-parallel size and price"},
+		{"throughput", "published", "formula: `published|PREFILL,DECODE`, a published row, which has its own GPU, tensor-parallel size and price, or an engine's tokens/s"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
 		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
@@ -54,7 +54,7 @@ type capacityOptions struct {
 	maxEngine   int                  // GPUs of one engine
 	strategy    capacity.Strategy
 	method      string
-	published   bool
+	given       *givenThroughput // nil = a published row's
 	utilization float64
 	seed        uint64
 	emitAs      string  // kubernetes or planner; "" = the plan itself
@@ -81,7 +81,7 @@ func parseCapacity(p *parser) capacityOptions {
 	}
 	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
-	o.published = p.choice("throughput", "model", "published") == "published"
+	o.given = p.throughput()
 	o.gpuCount = p.integer("gpu-count", 1, maxGPUs, 0)
 	p.needs(o.gpuCount == 0, "without --gpu-count, which asks for the rate", "peak-qps", "availability", "spot-decode", "mixed-gpus", "plot")
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")

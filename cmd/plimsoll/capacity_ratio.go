@@ -104,7 +104,7 @@ func parseShapes(p *parser) []capacity.Shape {
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
 	o := capacityOptions{fleet: build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(), Async: "auto",
+		Weights: p.weights(),
 	}}
 	gpu := p.name("gpu")
 	if p.name("tp") != "" {
@@ -127,7 +127,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 			return capacity.Throughput{}, field.Errorf("--model: %v", err)
 		}
 		if published {
-			return publishedThroughput(m)
+			return publishedThroughput(m, "--throughput model works for every model of the catalog")
 		}
 		g, err := cat.GPU(gpu)
 		if err != nil {

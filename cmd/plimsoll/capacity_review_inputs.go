@@ -51,7 +51,7 @@ func (r *review) options() capacityOptions {
 	in := r.plans.Inputs
 	o := capacityOptions{
 		demand: r.demand, money: money{said: prices.Fixed(float64(r.plan.HourlyUSD) / float64(max(r.plan.BilledGPUs, r.plan.TotalGPUsFinal)))},
-		fleet:    build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, Async: "auto", Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		fleet:    build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		strategy: r.plan.Strategy, seed: in.Seed, caches: r.caches(),
 	}
 	if r.plan.Chunk != nil {

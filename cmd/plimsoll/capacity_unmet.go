@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"plimsoll/engine/latency"
 	"plimsoll/profile"
 )
 
@@ -20,20 +19,6 @@ type unmetError struct {
 }
 
 func (e *unmetError) Error() string { return e.Why }
-
-// breaksAlone is an engine with one request; nil = it holds the SLO.
-func (o capacityOptions) breaksAlone(l latency.Model, on string) *unmetError {
-	step := l.ITL(1, o.workload.AvgISL+o.workload.AvgOSL/2).Seconds()
-	if step > o.slo.ITLP99.Seconds() {
-		return tooSlow(step, on, o.slo.ITLP99, profile.Estimated)
-	}
-	// A prefix may be in the cache; the ratio promises no TTFT.
-	isl := max(1, int(o.workload.P99ISL)-o.workload.Prefixes.Tokens)
-	if ttft := l.TTFT(isl, 0); o.slo.TTFTP99 > 0 && ttft > o.slo.TTFTP99 {
-		return &unmetError{fmt.Sprintf("a prompt of %d tokens alone takes %.4g ms on %s: above %.4g ms", isl, ttft.Seconds()*1e3, on, o.slo.TTFTP99.Seconds()*1e3), profile.Estimated}
-	}
-	return nil
-}
 
 // tooSlow is an engine whose steps of so many seconds with one sequence break
 // the ITL.

@@ -31,9 +31,6 @@ func engineFrontendCommand() *cli.Command {
 			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode"),
 			s("state-file", "", "without --workers, those in the state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
 			s("listen", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
-			s("prefill-concurrency", itoa(frontend.DefaultPrefillConcurrency), "requests at a time that each prefill worker takes, `N`"),
-			s("max-queue", itoa(frontend.DefaultMaxQueue), "requests that may wait for a worker, `N`; one more gets 503"),
-			s("queue-timeout", frontend.DefaultQueueTimeout.String(), "how long a request may wait for a worker before it gets 503, `time`, up to 24h"),
 			s("drain-timeout", simserver.DefaultDrainTimeout.String(), "after TERM, let the requests in flight run for at most this `time`, up to 24h"),
 			s("api-key-file", "", "`file` with the bearer token that /v1 asks for; it goes on to the workers"),
 		},
@@ -92,17 +89,13 @@ func serveFrontend(c *cli.Context) error {
 func parseFrontend(c *cli.Context) (frontendJob, error) {
 	p := &parser{c: c}
 	job := frontendJob{opts: frontend.Options{
-		Namespace:          p.name("namespace"),
-		PrefillConcurrency: p.integer("prefill-concurrency", 1, 1_000_000, 0),
-		MaxQueue:           p.integer("max-queue", 1, 10_000_000, 0),
-		QueueTimeout:       p.duration("queue-timeout"), DrainTimeout: p.duration("drain-timeout"),
-		Log: c.App.ErrWriter,
+		Namespace:    p.name("namespace"),
+		DrainTimeout: p.duration("drain-timeout"),
+		Log:          c.App.ErrWriter,
 	}}
 	job.addr = net.JoinHostPort(p.name("listen"), itoa(p.integer("port", 0, 65535, 0)))
-	for flag, d := range map[string]bool{"queue-timeout": job.opts.QueueTimeout > mostDrain, "drain-timeout": job.opts.DrainTimeout > mostDrain} {
-		if d {
-			p.fail(field.Errorf("--%s %s: want at most %v", flag, c.String(flag), mostDrain))
-		}
+	if job.opts.DrainTimeout > mostDrain {
+		p.fail(field.Errorf("--drain-timeout %s: want at most %v", c.String("drain-timeout"), mostDrain))
 	}
 	list, state := p.name("workers"), p.name("state-file")
 	job.opts.APIKey = p.secretFile("api-key-file")

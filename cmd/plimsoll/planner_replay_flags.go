@@ -45,7 +45,7 @@ func replayFlags() []cli.Flag {
 			hideServing(f)
 		}
 	}
-	taken := map[string]bool{"replicas": true, "prefill-replicas": true, "decode-replicas": true, "max-waiting": true} // not replay's
+	taken := map[string]bool{"replicas": true, "prefill-replicas": true, "decode-replicas": true} // not replay's
 	var out []cli.Flag
 	for _, f := range slices.Concat(own, serving, simulated) {
 		if name := f.Names()[0]; !taken[name] {

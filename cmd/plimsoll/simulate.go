@@ -53,9 +53,6 @@ func simulateFleet(c *cli.Context) error {
 	}
 	seen, done := simulationProgress(c)
 	s, err := runFleet(plan, arrivals, seen)
-	if err == nil {
-		err = s.bracket(plan, arrivals, seen)
-	}
 	done()
 	if err != nil {
 		return err
@@ -85,9 +82,7 @@ type simulation struct {
 	fleet    build.Fleet
 	load     simulatedLoad
 	report   fleet.Report
-	once     bool // the load cannot be had again
 	warnings []profile.Warning
-	others   []otherSpeed // where the latency model's error says so
 }
 
 // simulatedLoad is a load as it came.
@@ -96,12 +91,6 @@ type simulatedLoad struct {
 	asked        float64 // requests per second; 0 = nobody asked
 	speed, scale float64 // of a trace; 1 otherwise
 	offered
-}
-
-// otherSpeed is what would come of it if every step took so many times as long.
-type otherSpeed struct {
-	Factor     float64        `json:"steps_times"`
-	Attainment attainmentFile `json:"attainment"`
 }
 
 // progress hears now and then how many requests have come, and when the last did.
@@ -126,41 +115,23 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 		return simulation{}, err
 	}
 	s := simulation{
-		fleet: f, once: load.once, report: engines.Report(),
+		fleet: f, report: engines.Report(),
 		load: simulatedLoad{words: load.words, asked: load.asked, speed: arrivals.speed, scale: arrivals.scale, offered: got},
 	}
-	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.overrun(), fewRequests(s.report), f.Outside(s.report)))
+	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {
 		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
 	}
 	return s, nil
 }
 
-// bracket runs the load again on engines that are slower and faster by the
-// latency model's median error, the larger of TTFT's and ITL's: an attainment
-// without it would sound certain.
-func (s *simulation) bracket(plan build.Options, arrivals arrivals, seen progress) error {
-	off := max(s.fleet.TTFTError.Factor50, s.fleet.ITLError.Factor50)
-	if off <= 1 || !s.judged() {
-		return nil
+// factor is the latency model's median error, the larger of TTFT's and ITL's: an
+// attainment without it would sound certain. 0 = it is not known, or nothing is judged.
+func (s *simulation) factor() float64 {
+	if off := max(s.fleet.TTFTError.Factor50, s.fleet.ITLError.Factor50); off > 1 && s.judged() {
+		return off
 	}
-	if s.once {
-		s.warnings = append(s.warnings, profile.Warnf("load_read_once", "%s can be read only once: what the model's error does to attainment is not known", s.load.words))
-		return nil
-	}
-	for _, by := range []float64{off, 1 / off} {
-		plan.Slower = by
-		other, err := runFleet(plan, arrivals, seen)
-		if over, ok := errors.AsType[*fleet.OverloadError](err); ok {
-			s.warnings = append(s.warnings, profile.Warnf("overloaded_if_slower", "if every step took %.3g times as long, the load would not come to an end: %v", by, over))
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("with steps %.2g times as long: %w", by, err)
-		}
-		s.others = append(s.others, otherSpeed{by, attainmentOf(other.report.Attainment)})
-	}
-	return nil
+	return 0
 }
 
 // judged reports whether there is an SLA.
@@ -238,7 +209,7 @@ func notTaken(a trace.Arrival, err error) error {
 	if served := over.ServedPerSecond(); served > 0 {
 		replicas = fmt.Sprintf("%.3g times the replicas", over.OfferedPerSecond()/served)
 	}
-	return field.WithHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), a shorter load (--duration, --requests), or a larger --max-waiting", replicas)
+	return field.WithHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), or a shorter load (--duration, --requests)", replicas)
 }
 
 func lineOf(a trace.Arrival) string {

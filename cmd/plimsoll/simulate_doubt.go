@@ -13,15 +13,15 @@ import (
 // which all came, of so many requests at least: those before it are then what it waits
 // for, and more of them would make it wait longer.
 const (
-	longWait        = 0.5
-	overrunRequests = 10
+	longWait       = 0.5
+	enoughRequests = 10
 )
 
-// overrun says where latencies are those of how many requests there are. Of loads that
+// saturated says where latencies are those of how many requests there are. Of loads that
 // last for longer fleet.Report says by itself that the queue grows.
-func (s simulation) overrun() []profile.Warning {
+func (s simulation) saturated() []profile.Warning {
 	r, came := s.report, engine.FromDuration(s.load.last)
-	if s.load.n < overrunRequests || came == 0 || slices.ContainsFunc(r.Warnings, func(w profile.Warning) bool { return w.Code == "saturated" }) {
+	if s.load.n < enoughRequests || came == 0 || slices.ContainsFunc(r.Warnings, func(w profile.Warning) bool { return w.Code == "saturated" }) {
 		return nil
 	}
 	wait := engine.Picoseconds(0)
@@ -33,7 +33,7 @@ func (s simulation) overrun() []profile.Warning {
 	if float64(wait) <= longWait*float64(came) {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("overrun", "%d requests came within %s, %.4g/s, and %.4g/s were served: one waited %s, and latencies depend on how many there are, not on the rate",
+	return []profile.Warning{profile.Warnf("saturated", "%d requests came within %s, %.4g/s, and %.4g/s were served: one waited %s, and latencies depend on how many there are, not on the rate",
 		s.load.n, seconds(came), s.load.perSecond(), r.Requests, seconds(wait))}
 }
 

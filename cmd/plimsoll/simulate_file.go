@@ -21,8 +21,7 @@ type simulationFile struct {
 	Requests   requestCounts      `json:"requests"`
 	Rates      rates              `json:"per_second"`
 	SLA        slaFile            `json:"sla"`
-	Attainment *attainmentFile    `json:"attainment,omitempty"`    // none without an SLA
-	OtherSpeed []otherSpeed       `json:"attainment_if,omitempty"` // the model is off by its median error
+	Attainment *attainmentFile    `json:"attainment,omitempty"` // none without an SLA
 	Latency    map[string]spread  `json:"latency_ms"`
 	Pools      []poolFile         `json:"pools"`
 	Links      *linksFile         `json:"links,omitempty"` // from prefill to decode engines
@@ -149,7 +148,7 @@ func (s simulation) file() simulationFile {
 	r, f := s.report, s.fleet
 	out := simulationFile{
 		Provenance: r.Provenance, Model: f.Model, GPU: f.GPU, Source: f.Source, Scheduling: f.Scheduling(), TTFTError: f.TTFTError, ITLError: f.ITLError,
-		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Seconds: r.At.Seconds(), OtherSpeed: s.others,
+		Load: s.load.words, LoadRate: loadRate{s.load.asked, s.load.perSecond(), s.load.speed, s.load.scale}, Seconds: r.At.Seconds(),
 		Requests: requestCounts{
 			Offered: r.Offered, Finished: r.Finished, Rejected: r.Rejected, Lost: r.Lost, Unfinished: r.Unfinished,
 			MeanISL: r.ISL.Mean(), MeanOSL: r.OSL.Mean(), InFlight: r.MeanInFlight,

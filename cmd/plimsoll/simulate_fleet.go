@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -41,14 +40,11 @@ func fleetFlags() []cli.Flag {
 		f("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU; with a profile 8192)"),
 		f("max-model-len", "", "prompt and answer together, `tokens` (default: the model's, or the profiled engine's)"),
 		&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests", Category: "fleet"},
-		f("async-scheduling", "auto", "`auto|on|off`: schedule each step while the one before it runs, so that a request that comes to a busy engine waits one step more (auto: as vLLM from 0.14 on, and with a profile)"),
 		f("kv-dram", "", "memory of the host below each engine's KV cache, `GiB`, with prefix caching"),
 		f("kv-dram-bandwidth", itoa(dramGBs), "from there, `GB/s` per engine"),
 		f("kv-nvme", "", "disk below that, `GiB`"),
 		f("kv-nvme-bandwidth", itoa(nvmeGBs), "from there, `GB/s` per engine"),
 		f("transfer-bandwidth", itoa(linkGBs), "of KV from a prefill engine, `GB/s` per GPU"),
-		f("transfer-latency", "0", "of each such transfer, `ms`"),
-		f("max-waiting", itoa(maxWaiting), "give up when so many `requests` more are in the fleet than --max-num-seqs lets its engines hold: each takes some 800 bytes, and 8 for each block of a prompt that is shared"),
 		f("noise", "0", "relative jitter of each step, `fraction` from 0 to below 1"),
 	}
 }
@@ -75,20 +71,20 @@ func readFleet(p *parser) build.Options {
 		Decode: p.integer("decode-replicas", 1, maxReplicas, 0),
 		Router: fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware))),
 
-		Caching: p.c.Bool("enable-prefix-caching"), Async: p.choice("async-scheduling", "auto", "on", "off"), DRAM: p.storage("kv-dram"), NVMe: p.storage("kv-nvme"),
-		LinkBytes:   p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
-		LinkLatency: engine.FromDuration(p.upTo("transfer-latency", maxMillis*time.Millisecond)),
-		MaxWaiting:  p.integer("max-waiting", 1, math.MaxInt32, 0),
-		Noise:       p.fraction("noise"),
-		Seed:        uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
-		SLA:         profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), ITLOf: p.itlOf(profile.P99, profile.OfRequest), Stat: profile.Mean},
+		Caching: p.c.Bool("enable-prefix-caching"), DRAM: p.storage("kv-dram"), NVMe: p.storage("kv-nvme"),
+		LinkBytes:  p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
+		MaxWaiting: maxWaiting,
+		Noise:      p.fraction("noise"),
+		Seed:       uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
+		SLA:        profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), ITLOf: p.itlOf(profile.P99, profile.OfRequest), Stat: profile.Mean},
 	}
 }
 
 const (
 	// maxReplicas bounds a pool.
 	maxReplicas = 100_000
-	// maxWaiting is a queue of hours in most fleets, and some 2 GB.
+	// maxWaiting is a queue of hours in most fleets, and some 2 GB: 800 bytes a request,
+	// and 8 for each block of a prompt that is shared.
 	maxWaiting = 2_000_000
 )
 
@@ -105,7 +101,7 @@ func checkFleet(p *parser, f *build.Options) {
 		p.fail(field.Errorf("--kv-dram and --kv-nvme keep what the prefix cache lets go: there is none").Hint("add --enable-prefix-caching"))
 	}
 	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
-	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth", "transfer-latency")
+	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth")
 	p.needs(f.DRAM.Bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
 	p.needs(f.NVMe.Bytes > 0, "with --kv-nvme", "kv-nvme-bandwidth")
 	if f.Prefill == 0 {

@@ -42,8 +42,6 @@ func loadFlags() []cli.Flag {
 		f("duration", "", "only what arrives in this `time`: 90s, 2h"),
 		f("trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"),
 		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"),
-		f("trace-sort-within", "", "put rows in order that are early by up to so much `time`"),
-		f("trace-block-tokens", "512", "mooncake: `tokens` that one of hash_ids stands for"),
 		f("trace-speed", "1", "play the trace `N` times as fast"),
 		f("trace-scale", "1", "`N` times as many requests in the same time: some left out, or others like them added"),
 	}
@@ -83,7 +81,7 @@ func parseLoad(p *parser, seed uint64) arrivals {
 	p.needs(a.file == "", "without --trace, whose file has arrivals and lengths",
 		"rate", "arrival", "cv", "amplitude", "period", "burst-factor", "burst-length", "pattern",
 		"prefix-groups", "prefix-tokens", "prefix-share")
-	p.needs(a.file != "", "with --trace", "trace-format", "trace-sort-within", "trace-block-tokens", "trace-speed", "trace-scale")
+	p.needs(a.file != "", "with --trace", "trace-format", "trace-speed", "trace-scale")
 	if a.file != "" {
 		a.traceOptions(p)
 		return a
@@ -104,10 +102,7 @@ func parseLoad(p *parser, seed uint64) arrivals {
 func (a *arrivals) traceOptions(p *parser) {
 	a.options = trace.Options{
 		Format: trace.Format(p.choice("trace-format", formatNames()...)), ZeroAsOne: true,
-		SortWithin: p.duration("trace-sort-within"), Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
-	}
-	if p.c.IsSet("trace-block-tokens") {
-		a.options.BlockTokens = p.integer("trace-block-tokens", 1, trace.MaxTokens, 0)
+		Windows: trace.WindowOptions{Seed: a.seed, Scale: a.scale},
 	}
 	if p.c.IsSet("isl") || p.c.IsSet("isl-p99") {
 		a.options.Windows.ISL = p.lengths("isl")

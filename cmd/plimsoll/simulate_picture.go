@@ -45,11 +45,8 @@ func (s simulation) note() string {
 	if s.judged() {
 		n += fmt.Sprintf("; %s met the SLA", percent(r.Attainment.Both))
 	}
-	for _, o := range s.others {
-		n += fmt.Sprintf(", %s if every step took %.2f times as long", percent(o.Attainment.Both), o.Factor)
-	}
-	if len(s.others) > 0 {
-		n += bracketWords
+	if off := s.factor(); off > 0 {
+		n += fmt.Sprintf(" (half of the model's errors of TTFT or of ITL are larger than a factor of %.2f)", off)
 	}
 	for _, w := range s.warnings {
 		n += "; " + w.Message

@@ -76,15 +76,11 @@ func (s simulation) attainment(b *bytes.Buffer) {
 		both = "both, by requests' means,"
 	}
 	fmt.Fprintf(b, " %s %s of %s\n", both, percent(a.Both), engine.Count(a.Requests, "request"))
-	for _, o := range s.others {
-		fmt.Fprintf(b, "If every step took %.2f times as long%s: TTFT %s, ITL %s, both %s\n",
-			o.Factor, bracketWords, percent(o.Attainment.TTFT), percent(o.Attainment.ITL), percent(o.Attainment.Both))
+	if off := s.factor(); off > 0 {
+		fmt.Fprintf(b, "Attainment moves with the step times: half of the model's errors of TTFT or of ITL are larger than a factor of %.2f\n", off)
 	}
 	fmt.Fprintf(b, "Goodput: %.4g requests/s, %.4g output tokens/s\n", s.report.GoodRequests, s.report.GoodTokens)
 }
-
-// bracketWords say where the factor of another speed comes from.
-const bracketWords = " (half of the model's errors of TTFT or of ITL are larger)"
 
 // percent never rounds a miss away, nor the last success.
 func percent(share float64) string {

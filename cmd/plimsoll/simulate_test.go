@@ -2,16 +2,24 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"plimsoll/engine"
+	"plimsoll/engine/field"
+	"plimsoll/engine/sim/build"
+	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
+	"plimsoll/profile/trace"
 )
 
 // simulated runs engine simulate and reads what it says as JSON.
@@ -125,6 +133,30 @@ func TestSimulateLinks(t *testing.T) {
 	}
 }
 
+// A load that piles up is given up, before the memory is: it says what came, what the
+// fleet can do, and how many wait.
+func TestSimulationGivesUp(t *testing.T) {
+	t.Parallel()
+	overload := func(waiting, seqs int, load trace.Spec) error {
+		plan := build.Options{
+			Model: simModel, GPU: simGPU, Parallelism: engine.TP(1), Replicas: 1, Router: fleet.RoundRobin, MaxWaiting: waiting,
+			Limits: engine.Limits{MaxNumSeqs: seqs},
+		}
+		load.Gaps, load.ISL, load.OSL = trace.Gaps{Process: profile.Constant}, trace.Fixed(512), trace.Fixed(16)
+		_, err := runFleet(plan, arrivals{spec: load}, func(int, time.Duration) {})
+		return err
+	}
+	var f *field.Failure
+	err := overload(500, 4, trace.Spec{Rate: trace.Constant(100), Requests: 1_000_000_000})
+	if !errors.As(err, &f) || !regexp.MustCompile(`^the fleet is overloaded: at [0-9.]+s it holds 504 requests, of which 500 wait; since [0-9.]+s [0-9.]+/s were offered and [0-9.]+/s served$`).MatchString(f.Err.Error()) ||
+		!regexp.MustCompile(`^[1-9][0-9.]* times the replicas, a lower rate \(--rate; --trace-speed or --trace-scale below 1\), or a shorter load \(--duration, --requests\)$`).MatchString(f.Hints[0]) {
+		t.Errorf("error %v, hints %v", err, f)
+	}
+	if err := overload(500, 4, trace.Spec{Rate: trace.Constant(100), Requests: 504}); err != nil {
+		t.Errorf("as many as may wait: %v", err)
+	}
+}
+
 // A run says where its percentiles are of too few requests, and where its latencies are
 // those of how many there are; one of enough that the fleet carries says neither.
 func TestSimulationSaysWhatItIsTooShortFor(t *testing.T) {
@@ -137,11 +169,11 @@ func TestSimulationSaysWhatItIsTooShortFor(t *testing.T) {
 		{"one request", []string{"--requests", "1", "--rate", "1"}, map[string]string{"few_requests": "from p50 on, percentiles of TTFT and E2E are the largest of 1 request"}},
 		{"a hundred", []string{"--requests", "100", "--rate", "1"}, map[string]string{"few_requests": "p99.9 takes 1000 at least"}},
 		{"a thousand", []string{"--requests", "1000", "--rate", "4", "--isl", "512"}, nil},
-		{"a rate that nobody carries", []string{"--requests", "1000", "--rate", "500"}, map[string]string{"overrun": "494.2/s, and 9.866/s were served"}},
+		{"a rate that nobody carries", []string{"--requests", "1000", "--rate", "500"}, map[string]string{"saturated": "494.2/s, and 9.866/s were served"}},
 		{"for long", []string{"--requests", "2000", "--rate", "40"}, map[string]string{"saturated": "the queue was still growing"}},
 	} {
 		f := simulated(t, c.args...)
-		for _, code := range []string{"few_requests", "overrun", "saturated"} {
+		for _, code := range []string{"few_requests", "saturated"} {
 			i := slices.IndexFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == code })
 			want, wanted := c.codes[code]
 			if wanted != (i >= 0) || wanted && !strings.Contains(f.Warnings[i].Message, want) {

@@ -34,10 +34,6 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 		_ = r.Close() // only read
 		return openLoad{}, field.Errorf("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
 	}
-	if a.options.BlockTokens > 0 && f.Format != trace.FormatMooncake {
-		_ = r.Close() // only read
-		return openLoad{}, field.Errorf("--trace-block-tokens has a meaning only with a trace of format mooncake: %s is of format %s", a.file, f.Format)
-	}
 	t := a.part(trace.Rebase(f.Arrivals()))
 	if f.Format != trace.FormatServeGen { // whose table was scaled already
 		t, err = a.scaled(t)
@@ -114,11 +110,10 @@ func requestOf(a trace.Arrival) fleet.Request {
 
 // traceFlags is an error of reading a trace, whose hints name flags.
 func traceFlags(err error) string {
-	return strings.NewReplacer("(hint: sort within ", "(hint: --trace-sort-within ", "(hint: another block size)", "(hint: --trace-block-tokens)",
-		"(hint: name the format)", "(hint: --trace-format)").Replace(err.Error())
+	return strings.ReplaceAll(sortedFirst(err), "(hint: name the format)", "(hint: --trace-format)")
 }
 
-// sortedFirst is an error of reading a trace where no flag puts its rows in order.
+// sortedFirst is an error of reading a trace, whose rows no flag puts in order.
 func sortedFirst(err error) string {
 	before, rest, found := strings.Cut(err.Error(), "(hint: sort within ")
 	if !found {

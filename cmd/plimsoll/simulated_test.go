@@ -77,7 +77,7 @@ func TestOneSimulatedEngine(t *testing.T) {
 
 			plan := build.Options{
 				Model: tt.model, GPU: tt.gpu, Fit: tt.fit, Parallelism: engine.TP(tt.tp), Weights: engine.BF16, Limits: cfg.Limits,
-				Replicas: 1, Router: fleet.RoundRobin, Caching: true, Async: "auto", Noise: 0.1, Seed: 3,
+				Replicas: 1, Router: fleet.RoundRobin, Caching: true, Noise: 0.1, Seed: 3,
 			}
 			f, err := plan.Build()
 			if err != nil {
@@ -99,7 +99,7 @@ func TestOneSimulatedEngine(t *testing.T) {
 
 // What nobody asked for is the same too.
 func TestDefaultLimitsOfServeAndSimulate(t *testing.T) {
-	plan := build.Options{Model: simModel, GPU: simGPU, Parallelism: engine.TP(1), Weights: engine.BF16, Replicas: 1, Router: fleet.RoundRobin, Async: "auto", Seed: 1}
+	plan := build.Options{Model: simModel, GPU: simGPU, Parallelism: engine.TP(1), Weights: engine.BF16, Replicas: 1, Router: fleet.RoundRobin, Seed: 1}
 	f, err := plan.Build()
 	if err != nil {
 		t.Fatal(err)

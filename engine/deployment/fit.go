@@ -35,9 +35,6 @@ func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 			"no row behind the fit %s was measured on %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
 			f.Name, gpu, strings.Join(names, ", ")))
 	}
-	for _, c := range f.Caveats {
-		out = append(out, profile.Warnf("fit_caveat", "fit %s: %s", f.Name, c))
-	}
 	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {
 		out = append(out, profile.Warnf("fit_length",
 			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))

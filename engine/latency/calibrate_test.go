@@ -260,8 +260,8 @@ func TestRepeatedLoadsSayNothingNew(t *testing.T) {
 	if report.LeaveOneOut.TPOT.Median < 0.1 {
 		t.Errorf("copies predict each other: %+v", report.LeaveOneOut.TPOT)
 	}
-	if !strings.Contains(strings.Join(repeated.Caveats, "\n"), "6 points are of 1 different loads") {
-		t.Errorf("caveats %q", repeated.Caveats)
+	if !strings.Contains(strings.Join(report.Warnings, "\n"), "6 points are of 1 different loads") {
+		t.Errorf("warnings %q", report.Warnings)
 	}
 }
 

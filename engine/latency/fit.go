@@ -25,7 +25,6 @@ type Fit struct {
 	Longest      int          `json:"longest"`              // context in the rows, tokens: beyond it nothing was compared
 	LongestTTFT  int          `json:"longest_ttft"`         // prompt in the rows that have a TTFT, tokens
 	Calibrated   int          `json:"calibrated,omitempty"` // own loads that Calibrate had
-	Caveats      []string     `json:"caveats,omitempty"`    // what its points could not tell
 
 	// Held-out errors for more of the same: each row left out in turn.
 	TTFT Error `json:"ttft"`

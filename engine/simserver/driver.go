@@ -127,7 +127,7 @@ func (d *driver) receive(end instant, idle bool) (start instant) {
 		if d.core.Cancel(id) {
 			d.note([]sim.Event{{ID: id, CachedTokens: d.streams[id].cached}}, start)
 			delete(d.streams, id)
-			d.metrics.aborted()
+			d.metrics.finished.WithLabelValues(string(finishAbort)).Inc()
 		}
 	}
 	return start
@@ -146,7 +146,7 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 		if ev.Last {
 			d.token(st, now)
 			m.ended(st.finish, now.Sub(st.arrived), st.promptTokens(), st.outputTokens())
-			m.tpot.observe(st.last.Sub(st.began) / time.Duration(max(1, st.produced.Load()-1))) // vLLM counts 0 for a single token
+			m.tpot.Observe((st.last.Sub(st.began) / time.Duration(max(1, st.produced.Load()-1))).Seconds()) // vLLM counts 0 for a single token
 			delete(d.streams, ev.ID)
 		}
 	}
@@ -160,9 +160,11 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 func (d *driver) token(st *stream, now time.Time) {
 	if st.last.IsZero() {
 		st.began = now
-		d.metrics.ttft.observe(now.Sub(st.arrived))
+		d.metrics.ttft.Observe(now.Sub(st.arrived).Seconds())
 	} else {
-		d.metrics.itl.observe(now.Sub(st.last))
+		for _, h := range d.metrics.itl {
+			h.Observe(now.Sub(st.last).Seconds())
+		}
 	}
 	st.last = now
 	st.produced.Add(1)
@@ -176,10 +178,11 @@ func (d *driver) token(st *stream, now time.Time) {
 // next one starts: where this one should have ended, unless it is hopeless.
 func (d *driver) judge(end instant, now time.Time) instant {
 	late := now.Sub(end.at)
-	d.metrics.stepEnded(late, late > lateLimit)
+	d.metrics.late.Observe(max(late, 0).Seconds())
 	if late <= lateLimit {
 		return end
 	}
+	d.metrics.lateSteps.Inc()
 	d.late++
 	if now.Sub(d.lastLog) > lateWarnEvery {
 		d.lastLog = now

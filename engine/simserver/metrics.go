@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"plimsoll/engine/sim"
@@ -43,84 +44,72 @@ const (
 	finishAbort  finish = "abort"  // the client went away; never seen in an answer
 )
 
-// metrics is what the server counts, collected by Prometheus under vLLM's
-// names. The driver is its only writer.
+// metrics is what the server counts, under vLLM's names. The driver is its only
+// writer.
 type metrics struct {
-	cacheInfo  prometheus.Metric
-	success    *prometheus.Desc
-	samples    []sample
-	histograms []histogramOf
+	registry *prometheus.Registry
 
-	mu        sync.Mutex // guards all below and what the lists above read
+	mu        sync.Mutex // guards what a scrape reads: all of it is of one instant
 	stats     sim.Stats
-	finished  map[finish]int
-	lateSteps int
-	ttft      *histogram // seconds from arrival to first token
-	itl       *histogram // between tokens of a request
-	tpot      *histogram // mean of these, of each request
-	e2e       *histogram // from arrival to last token
-	isl, osl  *histogram // tokens of requests that got their last token
-	late      *histogram // by which steps ended after their instant
-}
+	finished  *prometheus.CounterVec // by reason
+	lateSteps prometheus.Counter
 
-// sample is a metric with one value, read under the lock.
-type sample struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func() float64
-}
-
-// histogramOf is a histogram under one of its names.
-type histogramOf struct {
-	desc *prometheus.Desc
-	data *histogram
+	ttft prometheus.Histogram    // seconds from arrival to first token
+	itl  [2]prometheus.Histogram // between tokens of a request, under both names
+	tpot prometheus.Histogram    // mean of these, of each request
+	e2e  prometheus.Histogram    // from arrival to last token
+	isl  prometheus.Histogram    // tokens of requests that got their last token
+	osl  prometheus.Histogram
+	late prometheus.Histogram // by which steps ended after their instant
 }
 
 func newMetrics(model string, c sim.Config) *metrics {
-	labels := prometheus.Labels{"model_name": model, "engine": "0"}
-	desc := func(name, help string, variable ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, variable, labels)
+	m := &metrics{registry: prometheus.NewRegistry()}
+	to := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"model_name": model, "engine": "0"}, m.registry))
+	gauge := func(name, help string, of func(sim.Stats) float64) {
+		to.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return of(m.stats) })
 	}
-	m := &metrics{
-		finished: map[finish]int{finishStop: 0, finishLength: 0, finishAbort: 0},
-		ttft:     newHistogram(ttftBounds),
-		itl:      newHistogram(itlBounds),
-		tpot:     newHistogram(itlBounds),
-		e2e:      newHistogram(e2eBounds),
-		isl:      newHistogram(tokenBounds(c.MaxTokens())),
-		osl:      newHistogram(tokenBounds(c.MaxTokens())),
-		late:     newHistogram(lateBounds),
-		success:  desc("vllm:request_success_total", "Requests that ended, by reason.", "finished_reason"),
-		cacheInfo: prometheus.MustNewConstMetric(
-			desc("vllm:cache_config_info", "Configuration of the KV cache.", "block_size", "num_gpu_blocks", "enable_prefix_caching", "cache_dtype"),
-			prometheus.GaugeValue, 1,
-			strconv.Itoa(c.Limits.BlockSize), strconv.Itoa(c.KVTokens()/c.Limits.BlockSize), pythonBool(c.PrefixCaching), "auto"),
+	counter := func(name, help string, of func(sim.Stats) int64) {
+		to.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(of(m.stats)) })
 	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	kvUse := func() float64 { return float64(m.stats.KVUsed) / float64(c.KVBlocks) }
-	m.samples = []sample{
-		{desc("vllm:num_requests_running", "Requests in the running batch."), gauge, func() float64 { return float64(m.stats.Running) }},
-		{desc("vllm:num_requests_waiting", "Requests waiting to run."), gauge, func() float64 { return float64(m.stats.Waiting) }},
-		{desc("vllm:kv_cache_usage_perc", "Fraction of KV blocks held by running requests, 1 = all."), gauge, kvUse},
-		{desc("vllm:gpu_cache_usage_perc", "Former name of vllm:kv_cache_usage_perc."), gauge, kvUse},
-		{desc("vllm:prompt_tokens_total", "Prompt tokens of requests that got their first token."), counter, func() float64 { return float64(m.stats.PromptTokens) }},
-		{desc("vllm:generation_tokens_total", "Output tokens."), counter, func() float64 { return float64(m.stats.OutputTokens) }},
-		{desc("vllm:num_preemptions_total", "Preemptions."), counter, func() float64 { return float64(m.stats.Preemptions) }},
-		{desc("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache."), counter, func() float64 { return float64(m.stats.PrefixQueries) }},
-		{desc("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache."), counter, func() float64 { return float64(m.stats.PrefixHits) }},
-		{desc("plimsoll_sim_steps_total", "Forward steps."), counter, func() float64 { return float64(m.stats.Steps) }},
-		{desc("plimsoll_sim_late_steps_total", "Steps that ended more than 5 ms late: the machine is too busy."), counter, func() float64 { return float64(m.lateSteps) }},
+	histogram := func(name, help string, bounds []float64) prometheus.Histogram {
+		return to.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds})
 	}
-	m.histograms = []histogramOf{
-		{desc("vllm:time_to_first_token_seconds", "Time from arrival to first token."), m.ttft},
-		{desc("vllm:inter_token_latency_seconds", "Time between tokens of a request."), m.itl},
-		{desc("vllm:time_per_output_token_seconds", "Former name of vllm:inter_token_latency_seconds."), m.itl},
-		{desc("vllm:request_time_per_output_token_seconds", "Mean time between tokens of a request that ended."), m.tpot},
-		{desc("vllm:e2e_request_latency_seconds", "Time from arrival to last token."), m.e2e},
-		{desc("vllm:request_prompt_tokens", "Prompt tokens of a request."), m.isl},
-		{desc("vllm:request_generation_tokens", "Output tokens of a request."), m.osl},
-		{desc("plimsoll_sim_lateness_seconds", "How late a step of the simulated engine ended in real time."), m.late},
+	to.NewGauge(prometheus.GaugeOpts{
+		Name: "vllm:cache_config_info", Help: "Configuration of the KV cache.",
+		ConstLabels: prometheus.Labels{
+			"block_size": strconv.Itoa(c.Limits.BlockSize), "num_gpu_blocks": strconv.Itoa(c.KVTokens() / c.Limits.BlockSize),
+			"enable_prefix_caching": pythonBool(c.PrefixCaching), "cache_dtype": "auto",
+		},
+	}).Set(1)
+	m.finished = to.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Requests that ended, by reason."}, []string{"finished_reason"})
+	for _, f := range []finish{finishStop, finishLength, finishAbort} {
+		m.finished.WithLabelValues(string(f))
 	}
+	kvUse := func(s sim.Stats) float64 { return float64(s.KVUsed) / float64(c.KVBlocks) }
+	gauge("vllm:num_requests_running", "Requests in the running batch.", func(s sim.Stats) float64 { return float64(s.Running) })
+	gauge("vllm:num_requests_waiting", "Requests waiting to run.", func(s sim.Stats) float64 { return float64(s.Waiting) })
+	gauge("vllm:kv_cache_usage_perc", "Fraction of KV blocks held by running requests, 1 = all.", kvUse)
+	gauge("vllm:gpu_cache_usage_perc", "Former name of vllm:kv_cache_usage_perc.", kvUse)
+	counter("vllm:prompt_tokens_total", "Prompt tokens of requests that got their first token.", func(s sim.Stats) int64 { return s.PromptTokens })
+	counter("vllm:generation_tokens_total", "Output tokens.", func(s sim.Stats) int64 { return s.OutputTokens })
+	counter("vllm:num_preemptions_total", "Preemptions.", func(s sim.Stats) int64 { return s.Preemptions })
+	counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", func(s sim.Stats) int64 { return s.PrefixQueries })
+	counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", func(s sim.Stats) int64 { return s.PrefixHits })
+	counter("plimsoll_sim_steps_total", "Forward steps.", func(s sim.Stats) int64 { return s.Steps })
+	m.lateSteps = to.NewCounter(prometheus.CounterOpts{Name: "plimsoll_sim_late_steps_total", Help: "Steps that ended more than 5 ms late: the machine is too busy."})
+
+	tokens := tokenBounds(c.MaxTokens())
+	m.ttft = histogram("vllm:time_to_first_token_seconds", "Time from arrival to first token.", ttftBounds)
+	m.itl = [2]prometheus.Histogram{
+		histogram("vllm:inter_token_latency_seconds", "Time between tokens of a request.", itlBounds),
+		histogram("vllm:time_per_output_token_seconds", "Former name of vllm:inter_token_latency_seconds.", itlBounds),
+	}
+	m.tpot = histogram("vllm:request_time_per_output_token_seconds", "Mean time between tokens of a request that ended.", itlBounds)
+	m.e2e = histogram("vllm:e2e_request_latency_seconds", "Time from arrival to last token.", e2eBounds)
+	m.isl = histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens)
+	m.osl = histogram("vllm:request_generation_tokens", "Output tokens of a request.", tokens)
+	m.late = histogram("plimsoll_sim_lateness_seconds", "How late a step of the simulated engine ended in real time.", lateBounds)
 	return m
 }
 
@@ -132,47 +121,18 @@ func pythonBool(b bool) string {
 	return "False"
 }
 
-// handler answers /metrics from a registry of its own.
+// handler answers /metrics.
 func (m *metrics) handler() http.Handler {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(m)
-	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(prometheus.GathererFunc(locked(&m.mu, m.registry.Gather)), promhttp.HandlerOpts{})
 }
 
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- m.cacheInfo.Desc()
-	ch <- m.success
-	for _, s := range m.samples {
-		ch <- s.desc
+// locked is a function that holds a lock while it runs.
+func locked[T any](mu *sync.Mutex, f func() (T, error)) func() (T, error) {
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return f()
 	}
-	for _, h := range m.histograms {
-		ch <- h.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, v := range m.snapshot() {
-		ch <- v
-	}
-}
-
-// snapshot is every metric as of one instant.
-func (m *metrics) snapshot() []prometheus.Metric {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := []prometheus.Metric{m.cacheInfo}
-	for f, n := range m.finished {
-		all = append(all, prometheus.MustNewConstMetric(m.success, prometheus.CounterValue, float64(n), string(f)))
-	}
-	for _, s := range m.samples {
-		all = append(all, prometheus.MustNewConstMetric(s.desc, s.kind, s.value()))
-	}
-	for _, h := range m.histograms {
-		all = append(all, h.data.metric(h.desc))
-	}
-	return all
 }
 
 // publish replaces the engine's state.
@@ -182,27 +142,10 @@ func (m *metrics) publish(s sim.Stats) {
 	m.stats = s
 }
 
-// aborted counts a request whose client went away.
-func (m *metrics) aborted() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.finished[finishAbort]++
-}
-
 // ended counts a request that got its last token. The caller holds the lock.
 func (m *metrics) ended(f finish, e2e time.Duration, isl, osl int) {
-	m.finished[f]++
-	m.e2e.observe(e2e)
-	m.isl.observeTokens(isl)
-	m.osl.observeTokens(osl)
-}
-
-// stepEnded counts how late a step ended.
-func (m *metrics) stepEnded(late time.Duration, tooLate bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.late.observe(max(late, 0))
-	if tooLate {
-		m.lateSteps++
-	}
+	m.finished.WithLabelValues(string(f)).Inc()
+	m.e2e.Observe(e2e.Seconds())
+	m.isl.Observe(float64(isl))
+	m.osl.Observe(float64(osl))
 }

@@ -64,10 +64,9 @@ func TestErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"no input_length", `{"timestamp":1}`, trace.Options{}, "t:1: input_length is missing"},
 		{"no output_length", `{"timestamp":1,"input_length":1}`, trace.Options{}, "t:1: output_length is missing"},
 		{"early", `{"timestamp":-1,"input_length":1,"output_length":1}`, trace.Options{}, "t:1: timestamp -1 is out of range: want milliseconds from 0"},
-		{"too many ids", `{"timestamp":1,"input_length":655,"output_length":52,"hash_ids":[0,1,2]}`, trace.Options{}, "t:1: 3 block ids for 655 tokens: blocks of 512 give at most 2 (hint: another block size)"},
+		{"too many ids", `{"timestamp":1,"input_length":655,"output_length":52,"hash_ids":[0,1,2]}`, trace.Options{}, "t:1: 3 block ids for 655 tokens: blocks of 512 give at most 2 (hint: a request-trace says its own block size)"},
 
-		{"too few ids", `{"timestamp":1,"input_length":1200,"output_length":52,"hash_ids":[0]}`, trace.Options{}, "t:1: 1 block ids for 1200 tokens: blocks of 512 give at least 2 (hint: another block size)"},
-		{"ids of other blocks", `{"timestamp":1,"input_length":1024,"output_length":52,"hash_ids":[0,1]}`, trace.Options{BlockTokens: 100}, "t:1: 2 block ids for 1024 tokens: blocks of 100 give at least 10 (hint: another block size)"},
+		{"too few ids", `{"timestamp":1,"input_length":1200,"output_length":52,"hash_ids":[0]}`, trace.Options{}, "t:1: 1 block ids for 1200 tokens: blocks of 512 give at least 2 (hint: a request-trace says its own block size)"},
 
 		{"schema", `{"schema":"dynamo.request.trace.v2"}`, trace.Options{}, `t:1: schema "dynamo.request.trace.v2" is unknown: want "dynamo.request.trace.v1"`},
 		{"tools only", `{"schema":"dynamo.request.trace.v1","event_type":"tool_end"}`, trace.Options{}, "t: no requests in it (hint: a trace has at least one)"},

@@ -12,10 +12,7 @@ const mooncakeBlock = 512
 
 // mooncake parses lines of FormatMooncake. Some writers give an id to the part
 // of a block at a prompt's end and some do not: both are read.
-type mooncake struct {
-	blockTokens int
-	zeroAsOne   bool
-}
+type mooncake struct{ zeroAsOne bool }
 
 func (m mooncake) parse(line []byte) (Arrival, bool, error) {
 	var v struct {
@@ -40,7 +37,7 @@ func (m mooncake) parse(line []byte) (Arrival, bool, error) {
 		return Arrival{}, false, fmt.Errorf("timestamp %v is out of range: want milliseconds from 0", *v.Timestamp)
 	}
 	a := Arrival{At: at, ISL: *v.InputLength, OSL: *v.OutputLength}
-	return withBlocks(a, v.HashIDs, m.blockTokens, m.zeroAsOne)
+	return withBlocks(a, v.HashIDs, mooncakeBlock, m.zeroAsOne)
 }
 
 // withBlocks is a with the ids of its blocks, checked.
@@ -50,10 +47,10 @@ func withBlocks(a Arrival, ids []uint64, blockTokens int, zeroAsOne bool) (Arriv
 		return a, ok, err
 	}
 	if most := (a.ISL + blockTokens - 1) / blockTokens; len(ids) > most {
-		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at most %d (hint: another block size)", len(ids), a.ISL, blockTokens, most)
+		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at most %d (hint: a request-trace says its own block size)", len(ids), a.ISL, blockTokens, most)
 	}
 	if least := a.ISL / blockTokens; len(ids) < least {
-		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at least %d (hint: another block size)", len(ids), a.ISL, blockTokens, least)
+		return a, false, fmt.Errorf("%d block ids for %d tokens: blocks of %d give at least %d (hint: a request-trace says its own block size)", len(ids), a.ISL, blockTokens, least)
 	}
 	a.Blocks, a.BlockTokens = ids, blockTokens
 	return a, true, nil

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,8 +59,6 @@ type Options struct {
 	// ZeroAsOne counts a length of 0 tokens, which some traces have for
 	// requests that failed, as 1. Otherwise it is an error.
 	ZeroAsOne bool
-	// BlockTokens is how many tokens one of Mooncake's hash_ids stands for; 0 = 512.
-	BlockTokens int
 	// Windows says how to generate arrivals from a table of rates.
 	Windows WindowOptions
 }
@@ -75,7 +72,7 @@ func (o Options) Validate() error {
 	if o.SortWithin < 0 {
 		errs = append(errs, fmt.Errorf("sort within %v is out of range: want 0 or more", o.SortWithin))
 	}
-	errs = append(errs, within("block tokens", float64(o.BlockTokens), 0, MaxTokens), o.Windows.Validate())
+	errs = append(errs, o.Windows.Validate())
 	return errors.Join(errs...)
 }
 
@@ -130,7 +127,7 @@ func Open(r io.Reader, name string, o Options) (*File, error) {
 func (f *File) begin(first []byte) error {
 	switch f.Format {
 	case FormatMooncake:
-		f.parse = mooncake{cmp.Or(f.opts.BlockTokens, mooncakeBlock), f.opts.ZeroAsOne}.parse
+		f.parse = mooncake{f.opts.ZeroAsOne}.parse
 	case FormatRequestTrace:
 		f.parse = requestTrace{f.opts.ZeroAsOne}.parse
 		if f.opts.SortWithin == 0 {

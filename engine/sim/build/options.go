@@ -30,11 +30,9 @@ type Options struct {
 
 	Replicas, Prefill, Decode int // engines of the aggregated pool, or of two pools
 	Router                    fleet.Router
-	Caching                   bool   // of prompts that begin alike
-	Async                     string // scheduling: "auto", "on" or "off"
+	Caching                   bool // of prompts that begin alike
 	DRAM, NVMe                KVTier
 	LinkBytes                 float64 // per second and GPU
-	LinkLatency               engine.Picoseconds
 	MaxWaiting                int     // requests in the fleet beyond those that its engines hold
 	Noise                     float64 // relative jitter of a step, 0 to below 1
 	Seed                      uint64
@@ -85,10 +83,10 @@ func (f Options) Build() (Fleet, error) {
 	}
 	if f.Prefill > 0 {
 		out.Transfer = fleet.Transfer{
-			Latency: f.LinkLatency, BytesPerToken: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
+			BytesPerToken: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
 		}
 		if s.KVBytes() == 0 {
-			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in %v whatever its size", out.Model, f.LinkLatency.Duration()))
+			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in no time", out.Model))
 		}
 	}
 	return out, nil
@@ -109,9 +107,6 @@ func (f Options) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
 		p.Router = fleet.LeastLoaded // what it gets, it gets whole
 	}
 	p.Engine.Noise, p.Engine.Seed = f.Noise, f.Seed
-	if f.Async != "auto" {
-		p.Engine.AsyncScheduling = f.Async == "on"
-	}
 	p.Engine.PrefixCaching = f.Caching && p.Engine.Role != engine.RoleDecode
 	if !p.Engine.PrefixCaching {
 		return p

@@ -43,7 +43,6 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -195,16 +194,6 @@ func (f *Fleet) reject(o Outcome, why *sim.TooLongError) {
 		o.Status = Rejected
 		f.done(o)
 	}
-}
-
-// Run offers all requests of a sequence.
-func (f *Fleet) Run(requests iter.Seq[Request]) error {
-	for r := range requests {
-		if err := f.Offer(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Advance simulates all that happens before an instant. What happens at it is

@@ -52,7 +52,7 @@ func TestAgainstOracle(t *testing.T) {
 		unfinished, retried = unfinished+int(r.Unfinished), retried+int(r.Retries)
 		for _, p := range r.Pools {
 			preempted += p.Preemptions
-			if p.Stalled > 0 {
+			if p.stalled > 0 {
 				stalled++
 			}
 		}
@@ -74,14 +74,14 @@ func compareOutcomes(s scenario, r Report, got []Outcome, want []*dumbRequest) e
 		}
 		// The dumb fleet knows the start of what is computed in one piece and
 		// gets its first token; what is neither must at least be in order.
-		if w.Started == 0 || !inOnePiece(s, r) {
-			if g.Started != 0 && (g.Started < g.At || w.Started != 0 && g.Started > w.Started) {
+		if w.started == 0 || !inOnePiece(s, r) {
+			if g.started != 0 && (g.started < g.At || w.started != 0 && g.started > w.started) {
 				return fmt.Errorf("request %+v starts at an odd instant", g)
 			}
-			w.Started = g.Started
+			w.started = g.started
 		}
-		if w.DecodeStart == 0 || !inOnePiece(s, r) {
-			w.DecodeStart = g.DecodeStart
+		if w.decodeStart == 0 || !inOnePiece(s, r) {
+			w.decodeStart = g.decodeStart
 		}
 		if g != w {
 			return fmt.Errorf("outcome\n%+v, want\n%+v", g, w)
@@ -120,7 +120,7 @@ func compareReport(s scenario, r Report, d *dumb) error {
 		if c.Role == engine.RolePrefill {
 			slack, held, stalled = 0, d.heldArea, d.stalledArea // no runs
 		}
-		if err := errors.Join(near("held", p.HeldMean, held/span, 1e-9), near("stalled", p.Stalled, stalled/serving, 1e-9)); err != nil {
+		if err := errors.Join(near("held", p.heldMean, held/span, 1e-9), near("stalled", p.stalled, stalled/serving, 1e-9)); err != nil {
 			return err
 		}
 		if err := near("KV use", p.KVUseMean, d.kvArea[i]/float64(c.KVBlocks)/serving, slack+1e-9); err != nil {
@@ -189,7 +189,7 @@ func compareCounters(r Report, d *dumb) error {
 		q := math.Max(float64(stats.PrefixQueries), 1)
 		want := PrefixHits{DRAM: float64(stats.PrefixHitsDRAM) / q, NVMe: float64(stats.PrefixHitsNVMe) / q}
 		want.HBM = float64(stats.PrefixHits-stats.PrefixHitsDRAM-stats.PrefixHitsNVMe) / q
-		if p.PrefixHits != want || p.Steps != stats.Steps || p.Preemptions != stats.Preemptions || p.Recomputed != stats.Recomputed {
+		if p.PrefixHits != want || p.Steps != stats.Steps || p.Preemptions != stats.Preemptions || p.recomputed != stats.Recomputed {
 			return fmt.Errorf("pool %d: hits %+v, %d steps, %d preemptions; want %+v, %d, %d",
 				i, p.PrefixHits, p.Steps, p.Preemptions, want, stats.Steps, stats.Preemptions)
 		}

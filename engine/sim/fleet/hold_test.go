@@ -31,8 +31,8 @@ func TestDecodeHoldsBackPrefill(t *testing.T) {
 		}
 		r := f.Report()
 		p := r.Pools[0]
-		if r.Finished != 200 || slices.Contains(codes(r), "held_back") != c.back || p.HeldPeak > 4 {
-			t.Errorf("%d decoders: %d finished, at most %v held, stalled %v, warnings %v", c.decoders, r.Finished, p.HeldPeak, p.Stalled, r.Warnings)
+		if r.Finished != 200 || slices.Contains(codes(r), "held_back") != c.back || p.heldPeak > 4 {
+			t.Errorf("%d decoders: %d finished, at most %v held, stalled %v, warnings %v", c.decoders, r.Finished, p.heldPeak, p.stalled, r.Warnings)
 		}
 	}
 }

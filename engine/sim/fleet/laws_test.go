@@ -100,7 +100,7 @@ func TestLittlesLaw(t *testing.T) {
 		s.config.Done = func(o Outcome) {
 			if o.Status == Finished {
 				stay = stay.plus(product(int64(o.E2E()), 1))
-				held = held.plus(product(int64(o.DecodeStart-o.Prefilled), 1))
+				held = held.plus(product(int64(o.decodeStart-o.prefilled), 1))
 			}
 		}
 		f, err := New(s.config)

@@ -42,8 +42,8 @@ func TestDisaggregatedByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Outcome{
-		{Number: 1, ID: 7, ISL: 10, OSL: 3, Status: Finished, Started: s, Prefilled: 3 * s, Moved: 9 * s, DecodeStart: 9 * s, First: 10 * s, Last: 12 * s},
-		{Number: 2, ID: 8, ISL: 10, OSL: 1, Status: Finished, Started: s, Prefilled: 3 * s, Moved: 12 * s, DecodeStart: 12 * s, First: 13 * s, Last: 13 * s},
+		{Number: 1, ID: 7, ISL: 10, OSL: 3, Status: Finished, started: s, prefilled: 3 * s, Moved: 9 * s, decodeStart: 9 * s, First: 10 * s, Last: 12 * s},
+		{Number: 2, ID: 8, ISL: 10, OSL: 1, Status: Finished, started: s, prefilled: 3 * s, Moved: 12 * s, decodeStart: 12 * s, First: 13 * s, Last: 13 * s},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("outcomes\n%+v, want\n%+v", got, want)

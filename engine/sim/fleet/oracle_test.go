@@ -251,13 +251,13 @@ func (d *dumb) end(r *dumbReplica) {
 		x := d.find(r, e.ID)
 		x.need = 0
 		if r.pool == 0 {
-			x.out.Cached = e.CachedTokens
+			x.out.cached = e.CachedTokens
 		}
 		if e.First { // of a prompt that was computed, or moved, in one piece
 			if r.pool == 0 {
-				x.out.Started = r.begin
+				x.out.started = r.begin
 			} else {
-				x.out.DecodeStart = r.begin
+				x.out.decodeStart = r.begin
 			}
 		}
 		if d.delivers(r.pool) && x.out.First == 0 {
@@ -272,7 +272,7 @@ func (d *dumb) end(r *dumbReplica) {
 			d.leave(x, Finished)
 			continue
 		}
-		x.out.Prefilled = d.now
+		x.out.prefilled = d.now
 		x.holder = r
 		t := d.cfg.Transfer
 		span, begin := engine.Picoseconds(0), d.now

@@ -28,12 +28,13 @@ type Outcome struct {
 	Retries  int
 
 	At          engine.Picoseconds // arrival
-	Started     engine.Picoseconds // its first step in the first pool began
-	Prefilled   engine.Picoseconds // a prefill engine had computed the prompt
 	Moved       engine.Picoseconds // its KV was at the decode pool's router
-	DecodeStart engine.Picoseconds // its first step in the decode pool began
 	First, Last engine.Picoseconds // tokens; First is the first that any attempt gave
-	Cached      int                // prompt tokens that the first pool's engine had cached
+
+	started     engine.Picoseconds // its first step in the first pool began
+	prefilled   engine.Picoseconds // a prefill engine had computed the prompt
+	decodeStart engine.Picoseconds // its first step in the decode pool began
+	cached      int                // prompt tokens that the first pool's engine had cached
 }
 
 // TTFT is the time from arrival to the first token.

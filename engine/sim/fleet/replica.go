@@ -194,9 +194,9 @@ func (f *Fleet) starts(r *replica, grown int) int {
 // start notes that a request's first step in a pool begins.
 func (f *Fleet) start(p *pool, x *flight) {
 	if p.role() == engine.RoleDecode {
-		x.DecodeStart = f.now
+		x.decodeStart = f.now
 	} else {
-		x.Started = f.now
+		x.started = f.now
 	}
 	p.wait.Add(int64(f.now-x.entered), 1)
 }
@@ -226,7 +226,7 @@ func (f *Fleet) token(r *replica, e sim.Event) {
 	r.backlog -= x.need
 	x.need = 0
 	if r.pool == f.pools[0] {
-		x.Cached = e.CachedTokens
+		x.cached = e.CachedTokens
 	}
 	if r.pool.delivers() && x.First == 0 {
 		x.First = f.now

@@ -69,15 +69,15 @@ type PoolReport struct {
 	Wait                     Sketch // from the router to the first step; picoseconds
 	PrefixHits               PrefixHits
 	Steps, Preemptions       int64
-	// PromptTokens are of requests that got their first token here, Recomputed
-	// those that were computed again because a preemption had lost their KV.
-	PromptTokens, Recomputed int64
-	// Held is computed prompts whose KV a prefill engine keeps until a decode
-	// engine starts them; Stalled the share of the time of ready and draining
+	PromptTokens             int64 // of requests that got their first token here
+	GPUSeconds               float64
+
+	recomputed int64 // prompt tokens computed again because a preemption had lost their KV
+	// held is computed prompts whose KV a prefill engine keeps until a decode
+	// engine starts them; stalled the share of the time of ready and draining
 	// replicas in which it left no room for the next one and nothing ran.
-	HeldMean, HeldPeak float64
-	Stalled            float64
-	GPUSeconds         float64
+	heldMean, heldPeak float64
+	stalled            float64
 }
 
 // PrefixHits is the share of prompt tokens that the prefix caches held, by the
@@ -145,9 +145,9 @@ func (p *pool) report(now engine.Picoseconds) PoolReport {
 		WaitingMean: per(p.waiting.area(now), now), WaitingPeak: float64(p.waiting.peak),
 		RunningMean: per(p.running.area(now), now), RunningPeak: float64(p.running.peak),
 		Wait:  p.wait.Clone(),
-		Steps: stats.Steps, Preemptions: stats.Preemptions, PromptTokens: stats.PromptTokens, Recomputed: stats.Recomputed,
-		HeldMean: per(p.holding.area(now), now), HeldPeak: float64(p.holding.peak),
-		Stalled:    share(p.stalled.area(now), p.serving.area(now)),
+		Steps: stats.Steps, Preemptions: stats.Preemptions, PromptTokens: stats.PromptTokens, recomputed: stats.Recomputed,
+		heldMean: per(p.holding.area(now), now), heldPeak: float64(p.holding.peak),
+		stalled:    share(p.stalled.area(now), p.serving.area(now)),
 		GPUSeconds: p.gpuSeconds(now),
 	}
 	if q := float64(stats.PrefixQueries); q > 0 {
@@ -205,7 +205,7 @@ const (
 // warnings is what is wrong with a pool's KV caches.
 func (p PoolReport) warnings(e sim.Config) []profile.Warning {
 	var ws []profile.Warning
-	again := float64(p.Recomputed) / max(float64(p.PromptTokens), 1)
+	again := float64(p.recomputed) / max(float64(p.PromptTokens), 1)
 	if again > muchRecomputed || float64(p.Preemptions) > manyPreempted*float64(p.Wait.Count()) {
 		remedy := "more KV per engine, fewer requests at once (max-num-seqs) or more engines"
 		if !e.ReserveFullPrompt {
@@ -214,9 +214,9 @@ func (p PoolReport) warnings(e sim.Config) []profile.Warning {
 		ws = append(ws, profile.Warnf("thrash", "the %s engines lack KV for what they run: %d preemptions of %d requests, and tokens computed again are %.0f %% of the prompts' (hint: %s)",
 			p.Role, p.Preemptions, p.Wait.Count(), 100*again, remedy))
 	}
-	if p.Stalled > longStalled {
+	if p.stalled > longStalled {
 		ws = append(ws, profile.Warnf("held_back", "prefill stood still %.1f %% of the time: the KV of computed prompts, up to %.0f of them, waits for the decode pool and fills the prefill engines' caches (hint: more decode engines, or a lower rate)",
-			100*p.Stalled, p.HeldPeak))
+			100*p.stalled, p.heldPeak))
 	}
 	return ws
 }

@@ -90,8 +90,8 @@ func binOf(outcomes []Outcome, from, to engine.Picoseconds, last bool) Bin {
 			sum += float64(o.TTFT())
 			b.TTFTMax = max(b.TTFTMax, o.TTFT())
 		}
-		b.Waiting += within(o.At, o.Started) / float64(to-from)
-		b.Running += within(o.Started, o.Last) / float64(to-from)
+		b.Waiting += within(o.At, o.started) / float64(to-from)
+		b.Running += within(o.started, o.Last) / float64(to-from)
 	}
 	if b.FirstTokens > 0 {
 		b.TTFTMean = engine.Picoseconds(sum/float64(b.FirstTokens) + 0.5)

@@ -38,7 +38,7 @@ func (t Transfer) span(isl int) engine.Picoseconds {
 // move sends a computed prompt from its prefill engine to the decode pool.
 func (f *Fleet) move(r *replica, i int32) {
 	x := &f.flights.slots[i]
-	x.Prefilled = f.now
+	x.prefilled = f.now
 	span, begin := f.transfer.span(x.ISL), f.now
 	if f.transfer.Serial {
 		begin = max(begin, r.link)

@@ -20,9 +20,9 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultPrefillConcurrency = 1
-	DefaultMaxQueue           = 4096
-	DefaultQueueTimeout       = 30 * time.Second
+	prefillConcurrency = 1
+	maxQueue           = 4096
+	queueTimeout       = 30 * time.Second
 )
 
 // connectTimeout bounds how long a worker may take to accept a connection.
@@ -62,9 +62,9 @@ func New(o Options) (*Frontend, error) {
 	case o.QueueTimeout < 0 || o.DrainTimeout < 0:
 		return nil, fmt.Errorf("frontend: queue timeout %v and drain timeout %v: want more than 0", o.QueueTimeout, o.DrainTimeout)
 	}
-	o.PrefillConcurrency = cmp.Or(o.PrefillConcurrency, DefaultPrefillConcurrency)
-	o.MaxQueue = cmp.Or(o.MaxQueue, DefaultMaxQueue)
-	o.QueueTimeout = cmp.Or(o.QueueTimeout, DefaultQueueTimeout)
+	o.PrefillConcurrency = cmp.Or(o.PrefillConcurrency, prefillConcurrency)
+	o.MaxQueue = cmp.Or(o.MaxQueue, maxQueue)
+	o.QueueTimeout = cmp.Or(o.QueueTimeout, queueTimeout)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, simserver.DefaultDrainTimeout)
 	if o.Log == nil {
 		o.Log = io.Discard

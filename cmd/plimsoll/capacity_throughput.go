@@ -16,36 +16,6 @@ import (
 	"plimsoll/profile"
 )
 
-// cheapestSize plans with each tensor-parallel size and takes the cheapest: of as
-// cheap ones, that of the most tokens/s/GPU.
-func (o capacityOptions) cheapestSize(out formulaPlan, cat catalog.Catalog, m catalog.Model, g catalog.GPU) (formulaPlan, error) {
-	sizes, err := o.modelThroughputs(cat, m, g)
-	if err != nil {
-		return out, err
-	}
-	var best formulaPlan
-	for i, t := range sizes {
-		plan := out
-		plan.Throughput = t
-		if plan, err = o.apply(plan, m, o.money.of(g.Name, t.TP)); err != nil {
-			return out, err
-		}
-		if i == 0 || plan.cheaper(best) {
-			best = plan
-		}
-	}
-	return best, nil
-}
-
-// cheaper reports whether f costs less than another plan: one whose GPUs have a
-// price before one without, of as cheap ones the one of fewer GPUs.
-func (f formulaPlan) cheaper(other formulaPlan) bool {
-	if f.HourlyUSD.Known() != other.HourlyUSD.Known() {
-		return f.HourlyUSD.Known()
-	}
-	return cmp.Or(cmp.Compare(f.HourlyUSD, other.HourlyUSD), cmp.Compare(f.TotalGPUsFinal, other.TotalGPUsFinal)) < 0
-}
-
 // modelThroughputs are what one engine of each size does at most by the latency
 // model: prompts that fill its steps, and the largest batch whose step is within the
 // ITL. Sizes that hold no request of the workload, or break the SLO with one, are
@@ -74,8 +44,8 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 			last = err
 			continue
 		}
-		if s := o.breaksAlone(l, on); s != nil {
-			unmet = s // a larger engine may do
+		if step := l.ITL(1, o.workload.AvgISL+o.workload.AvgOSL/2).Seconds(); step > o.slo.ITLP99.Seconds() {
+			unmet = tooSlow(step, on, o.slo.ITLP99, profile.Estimated) // a larger engine may do
 			continue
 		}
 		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
