@@ -245,7 +245,7 @@ func TestPlanJSON(t *testing.T) {
 	for _, key := range strings.Fields(`strategy groups utilization_target prefill_groups decode_groups prefill_gpus decode_gpus
 		total_gpus burst_headroom_factor total_gpus_with_burst redundancy_gpus total_gpus_final prefill_decode_ratio
 		estimated_ttft_p99_ms estimated_itl_p99_ms hourly_cost_usd daily_cost_usd monthly_cost_usd annual_cost_usd
-		cost_per_1k_queries_usd cost_per_1m_tokens_usd provenance binding warnings`) {
+		cost_per_1k_queries_usd cost_per_1m_tokens_usd provenance binding`) {
 		if _, ok := fields[key]; !ok {
 			t.Errorf("%s is missing in %s", key, text)
 		}

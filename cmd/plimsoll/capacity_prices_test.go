@@ -55,7 +55,7 @@ func TestInterruptedPlans(t *testing.T) {
 }
 
 func TestFormulaSaysThatItIgnoresPrefixes(t *testing.T) {
-	args := []string{"plimsoll", "capacity", "plan", "--method", "formula", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--peak-qps", "20", "--avg-isl", "512", "--avg-osl", "256", "--ttft-p99", "500", "--itl-p99", "50", "--format", "json"}
+	args := []string{"plimsoll", "capacity", "plan", "--method", "formula", "--throughput", "published", "--model", "llama-3.1-70b", "--peak-qps", "20", "--avg-isl", "512", "--avg-osl", "256", "--ttft-p99", "500", "--itl-p99", "50", "--format", "json"}
 	for _, with := range []bool{false, true} {
 		var out, errout bytes.Buffer
 		if with {
