@@ -1,9 +1,10 @@
 package capacity
 
 import (
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -4,9 +4,10 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -1,9 +1,10 @@
 package capacity
 
 import (
-	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -3,10 +3,11 @@ package plots
 import (
 	"image/color"
 	"math"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"

@@ -3,9 +3,10 @@ package profile
 import (
 	"math"
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

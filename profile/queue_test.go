@@ -2,9 +2,10 @@ package profile
 
 import (
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 )
 
 const service = 100 * time.Millisecond

@@ -3,9 +3,10 @@
 package main
 
 import (
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 )
 
 // serveAffine starts one and gives its address.

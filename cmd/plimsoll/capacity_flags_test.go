@@ -1,10 +1,11 @@
 package main
 
 import (
-	"plimsoll/engine/enginetest"
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -6,9 +6,10 @@ import (
 	"bytes"
 	"fmt"
 	"net/http/httptest"
-	"plimsoll/engine/enginetest"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 )
 
 // heavy is a workload whose sizing takes minutes, so that a signal always comes

@@ -7,11 +7,12 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"plimsoll/engine/enginetest"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"github.com/google/renameio/v2"
 )

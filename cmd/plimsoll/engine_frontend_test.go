@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 )
 
 func (s engineServer) serves(t *testing.T) {

@@ -5,14 +5,15 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"plimsoll/engine/enginetest"
-	"plimsoll/profile"
-	"plimsoll/profile/store"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
 )
 
 // An engine that ignores TERM: the first Ctrl-C waits for it, the second does

@@ -210,19 +210,6 @@ func (p *parser) share(name string) float64 {
 	return v
 }
 
-// file reads the file that a flag names; empty where it names none.
-func (p *parser) file(flag string) string {
-	path := p.name(flag)
-	if path == "" {
-		return ""
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		p.fail(field.Errorf("--%s: %v", flag, err))
-	}
-	return string(text)
-}
-
 // picture reads the name of a picture's file; "" where there is none.
 func (p *parser) picture(name string) string {
 	s := p.name(name)

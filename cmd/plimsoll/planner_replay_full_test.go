@@ -7,11 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 )
 
 // A long replay ends with Ctrl-C, at once.

@@ -5,12 +5,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"plimsoll/engine/enginetest"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 )
 
 // The example of Dynamo's planner runs as it stands: without a profile and without a

@@ -22,7 +22,7 @@ func progressLine(c *cli.Context) (say func(what string), done func()) {
 	bar := progressbar.NewOptions(-1, progressbar.OptionSetWriter(f), progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetElapsedTime(false))
 	say = func(what string) {
-		if c.Context.Err() != nil {
+		if c.Err() != nil {
 			return // the command may be abandoned, and its line cleared
 		}
 		bar.Describe(what)

@@ -68,7 +68,7 @@ func TestACommandEndsItself(t *testing.T) {
 			if err := endsItself(c.Context); err != nil {
 				return err
 			}
-			<-c.Context.Done()
+			<-c.Done()
 			<-clean
 			return cleaned
 		})

@@ -2,9 +2,10 @@ package latency
 
 import (
 	"math"
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"os"
-	"plimsoll/engine/enginetest"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"golang.org/x/sys/unix"
 )

@@ -1,8 +1,9 @@
 package sim
 
 import (
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"

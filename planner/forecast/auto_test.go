@@ -3,8 +3,9 @@ package forecast
 import (
 	"math"
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

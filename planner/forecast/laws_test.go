@@ -2,8 +2,9 @@ package forecast
 
 import (
 	"math"
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -2,9 +2,10 @@ package observe
 
 import (
 	"math"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

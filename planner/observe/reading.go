@@ -34,8 +34,12 @@ func (c choice) read(e exposition, prefillQueue string) reading {
 		}
 	}
 	for _, x := range []struct{ what, name string }{
-		{"started", first(n.Started)}, {"finished", first(n.Finished)}, {"prompt", first(n.PromptTokens)}, {"output", first(n.OutputTokens)},
-		{"lookups", first(n.Lookups)}, {"hits", first(n.Hits)},
+		{"started", first(n.Started)},
+		{"finished", first(n.Finished)},
+		{"prompt", first(n.PromptTokens)},
+		{"output", first(n.OutputTokens)},
+		{"lookups", first(n.Lookups)},
+		{"hits", first(n.Hits)},
 	} {
 		r.count(x.what, byName[x.name])
 	}

@@ -26,9 +26,8 @@ func NewHPA(o HPAOptions) *HPA { return &HPA{o: o} }
 // Propose compares each pool's metrics with their targets.
 func (h *HPA) Propose(s planner.Situation) planner.Decision {
 	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, _ planner.PoolObservation) {
-		_, ok := target(h.o.Targets, p.Role)
 		switch {
-		case !ok:
+		case !hasTarget(h.o.Targets, p.Role):
 			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no target")
 		case s.Have.Of(p.Role) == 0:
 			f.step("hold", p.Role, 0, "a pool without replicas is switched off")

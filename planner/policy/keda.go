@@ -39,7 +39,7 @@ func NewKEDA(o KEDAOptions) *KEDA {
 func (k *KEDA) Propose(s planner.Situation) planner.Decision {
 	var scaled []planner.Pool // those whose number is HPA's
 	f, ok := byPool(s, func(f *draft, n *figures, p planner.Pool, seen planner.PoolObservation) {
-		if _, ok := target(k.o.Targets, p.Role); !ok {
+		if !hasTarget(k.o.Targets, p.Role) {
 			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no trigger")
 			return
 		}

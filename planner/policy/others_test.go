@@ -26,10 +26,6 @@ func halfMinute(dep planner.Deployment, n, have int, queue, kv float64) planner.
 	return s
 }
 
-func aggregatedTarget(m Metric, v float64) []PoolTarget {
-	return []PoolTarget{{Role: engine.RoleAggregated, Metric: m, Value: v}}
-}
-
 // triggers are two PerReplica targets of every pool.
 func triggers(m Metric, v float64, other Metric, w float64) (out []PoolTarget) {
 	for _, r := range []planner.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated} {

@@ -3,9 +3,10 @@ package policy
 import (
 	"math"
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

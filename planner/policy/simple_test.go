@@ -2,10 +2,11 @@ package policy
 
 import (
 	"math"
-	"plimsoll/engine/enginetest"
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

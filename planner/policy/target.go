@@ -57,11 +57,7 @@ func (m Metric) of(p planner.PoolObservation) planner.Figure[float64] {
 	}
 }
 
-// target is the first of a role; ok is false where it has none.
-func target(targets []PoolTarget, role planner.Role) (PoolTarget, bool) {
-	i := slices.IndexFunc(targets, func(t PoolTarget) bool { return t.Role == role })
-	if i < 0 {
-		return PoolTarget{}, false
-	}
-	return targets[i], true
+// hasTarget reports whether a role has a target.
+func hasTarget(targets []PoolTarget, role planner.Role) bool {
+	return slices.ContainsFunc(targets, func(t PoolTarget) bool { return t.Role == role })
 }

@@ -71,6 +71,7 @@ func (x *score) done(o fleet.Outcome) {
 		x.out.Rejected++
 	case fleet.Unfinished:
 		x.out.Unfinished++
+	case fleet.Lost: // no replica fails
 	case fleet.Finished:
 		x.out.Finished++
 		ttft, itl := o.TTFT() <= x.ttft, o.TPOT() <= x.itl

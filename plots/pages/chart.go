@@ -3,8 +3,6 @@ package pages
 import (
 	"fmt"
 	"math"
-
-	"plimsoll/profile"
 )
 
 // chart is one of marks by two figures, as xy.js draws it.
@@ -43,14 +41,6 @@ type chartLimit struct {
 	X      float64 `json:"x"`
 	Name   string  `json:"name"`
 	Colour *int    `json:"colour,omitempty"` // of the palette; nil: a limit's own
-}
-
-// in gives a point its interval, where there is one.
-func (p chartPoint) in(i profile.Interval) chartPoint {
-	if i.High > 0 {
-		p.Low, p.High = &i.Low, &i.High
-	}
-	return p
 }
 
 // check refuses what cannot be drawn.

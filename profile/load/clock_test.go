@@ -2,10 +2,11 @@ package load
 
 import (
 	"net/http"
-	"plimsoll/engine/enginetest"
 	"runtime"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

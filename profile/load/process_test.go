@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"plimsoll/engine/enginetest"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 )
 
 // pacedEnv holds the pacing of a paced server in a process of its own.

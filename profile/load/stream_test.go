@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

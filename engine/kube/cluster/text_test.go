@@ -1,8 +1,9 @@
 package cluster
 
 import (
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"github.com/goccy/go-yaml"
 	"pgregory.net/rapid"

@@ -1,8 +1,9 @@
 package fleet
 
 import (
-	"plimsoll/engine/enginetest"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

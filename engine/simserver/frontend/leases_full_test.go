@@ -5,10 +5,11 @@ package frontend
 import (
 	"context"
 	"net"
-	"plimsoll/engine/enginetest"
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"

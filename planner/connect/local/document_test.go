@@ -7,12 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"plimsoll/engine/enginetest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )

@@ -2,10 +2,11 @@ package virtual
 
 import (
 	"errors"
-	"plimsoll/engine/enginetest"
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/enginetest"
 
 	"pgregory.net/rapid"
 )
