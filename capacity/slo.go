@@ -32,6 +32,14 @@ func (s SLO) String() string {
 	return b
 }
 
+// Times is the SLO with every latency multiplied.
+func (s SLO) Times(by float64) SLO {
+	for _, d := range []*time.Duration{&s.TTFTP99, &s.ITLP99, &s.E2EP99} {
+		*d = time.Duration(float64(*d) * by)
+	}
+	return s
+}
+
 // SLA is the SLO's latencies for one request or gap.
 func (s SLO) SLA() profile.SLA {
 	return profile.SLA{TTFT: s.TTFTP99, ITL: s.ITLP99, Stat: profile.P99, ITLOf: s.ITLOf}

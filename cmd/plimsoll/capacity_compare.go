@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -29,27 +28,10 @@ func capacityCompareCommand() *cli.Command {
 
 // comparedPlan is the cheapest plan of a file.
 type comparedPlan struct {
-	File         string             `json:"file"`
-	Method       string             `json:"method"`
-	Feasible     bool               `json:"feasible"`
-	Strategy     string             `json:"strategy"`
-	Layout       string             `json:"layout"`
-	GPU          string             `json:"gpu"`
-	Engines      string             `json:"engines"`
-	TotalGPUs    int                `json:"total_gpus_final"`
-	HourlyUSD    capacity.USD       `json:"hourly_cost_usd"`
-	AnnualUSD    capacity.USD       `json:"annual_cost_usd"`
-	Per1kQueries capacity.USD       `json:"cost_per_1k_queries_usd"`
-	Per1MTokens  capacity.USD       `json:"cost_per_1m_tokens_usd"`
-	PeakQPS      float64            `json:"peak_qps"`
-	AvgISL       float64            `json:"avg_isl"`
-	AvgOSL       float64            `json:"avg_osl"`
-	TTFT         float64            `json:"estimated_ttft_p99_ms"`
-	ITL          float64            `json:"estimated_itl_p99_ms"`
-	Attainment   float64            `json:"attainment"` // 0 = not simulated
-	Binding      string             `json:"binding"`
-	Provenance   profile.Provenance `json:"provenance"`
-	Warnings     []profile.Warning  `json:"warnings,omitempty"`
+	File   string  `json:"file"`
+	Method string  `json:"method"`
+	RPS    float64 `json:"peak_qps"`
+	capacity.Plan
 }
 
 func comparePlans(c *cli.Context) error {
@@ -58,19 +40,21 @@ func comparePlans(c *cli.Context) error {
 		return field.Errorf("compare needs two files at least, there are %d", len(files)).Hint("plimsoll capacity compare today.yaml next-year.yaml")
 	}
 	plans := make([]comparedPlan, 0, len(files))
-	feasible := false
+	infeasible := 0
 	for _, file := range files {
 		p, err := planOf(c, file)
 		if err != nil {
 			return err
 		}
-		feasible = feasible || p.Feasible
+		if p.Infeasible != nil {
+			infeasible++
+		}
 		plans = append(plans, p)
 	}
 	if err := showCompared(c, plans); err != nil {
 		return err
 	}
-	if !feasible {
+	if infeasible == len(plans) {
 		return &infeasibleError{"no fleet holds any of the SLOs"}
 	}
 	return nil
@@ -100,13 +84,17 @@ func planOf(c *cli.Context, file string) (comparedPlan, error) {
 		if o.checkFormula(p); p.err != nil {
 			return comparedPlan{}, inFile(file, p.err)
 		}
-		return o.formulaCompared(file)
+		f, err := o.byFormula()
+		if err != nil {
+			return comparedPlan{}, inFile(file, err)
+		}
+		return comparedPlan{file, o.method, o.workload.PeakQPS, f.plan()}, nil
 	}
-	plans, err := o.size()
+	out, err := o.find()
 	if err != nil {
 		return comparedPlan{}, inFile(file, err)
 	}
-	return sizedCompared(file, plans), nil
+	return comparedPlan{file, o.method, out.Workload.PeakQPS, out.Plans[0].Plan}, nil
 }
 
 // inFile names the file that an error is about.
@@ -117,44 +105,46 @@ func inFile(file string, err error) error {
 	return err
 }
 
-func sizedCompared(file string, out sizedPlans) comparedPlan {
-	w := out.Workload
-	c := comparedPlan{File: file, Method: "sized", PeakQPS: w.PeakQPS, AvgISL: w.AvgISL, AvgOSL: w.AvgOSL}
-	if len(out.Plans) == 0 {
-		return c
+// plan is a plan by formulas in the words of one that was simulated.
+func (f formulaPlan) plan() capacity.Plan {
+	pool := capacity.PoolPlan{Engine: fmt.Sprintf("TP:%d", f.Throughput.TP), GPU: f.Throughput.GPU, Engines: f.Groups}
+	pools := []capacity.PoolPlan{pool}
+	if f.PrefillGroups > 0 {
+		pools = append(pools, pool)
+		pools[0].Engines, pools[1].Engines = f.PrefillGroups, f.DecodeGroups
 	}
-	p := out.Plans[0]
-	c.Strategy, c.Layout, c.Provenance, c.Warnings = string(p.Strategy), p.Layout, p.Provenance, p.Warnings
-	if p.Infeasible != nil {
-		c.Binding = p.Infeasible.Why
-		return c
+	return capacity.Plan{
+		Strategy: f.Strategy, Layout: pool.Engine, Pools: pools, Groups: f.Groups, TotalGPUs: f.TotalGPUs, TotalGPUsFinal: f.TotalGPUsFinal,
+		RedundancyGPUs: f.RedundancyGPUs, EstimatedTTFTP99Ms: f.EstimatedTTFTP99Ms, EstimatedITLP99Ms: f.EstimatedITLP99Ms,
+		Costs: f.Costs, Binding: f.Binding, Provenance: f.Provenance, Warnings: f.Warnings,
 	}
-	c.Feasible, c.Engines, c.TotalGPUs, c.Binding, c.Attainment = true, engineCounts(p.Plan), p.TotalGPUsFinal, p.Binding, p.Attainment
-	gpus := make([]string, 0, len(p.Pools))
-	for _, pool := range p.Pools {
-		gpus = append(gpus, pool.GPU)
-	}
-	c.GPU = strings.Join(distinct(gpus), " and ")
-	c.HourlyUSD, c.AnnualUSD, c.Per1kQueries, c.Per1MTokens = p.HourlyUSD, p.AnnualUSD, p.Per1kQueriesUSD, p.Per1MTokensUSD
-	c.TTFT, c.ITL = p.EstimatedTTFTP99Ms, p.EstimatedITLP99Ms
-	return c
 }
 
-func (o capacityOptions) formulaCompared(file string) (comparedPlan, error) {
-	f, err := o.byFormula()
-	if err != nil {
-		return comparedPlan{}, inFile(file, err)
+// comparedRow is a plan as a row of the table or of the CSV. An infeasible one has
+// no figures.
+func comparedRow(p comparedPlan, asCSV bool) []string {
+	number, usd, none := plain, amount[capacity.USD], "–"
+	if asCSV {
+		number = func(x float64) string { return fmt.Sprintf("%.8g", x) }
+		usd = func(x capacity.USD) string {
+			if !x.Known() {
+				return ""
+			}
+			return number(float64(x))
+		}
+		none = ""
 	}
-	c := comparedPlan{
-		File: file, Method: "formula", Feasible: true, Strategy: string(f.Strategy), Layout: fmt.Sprintf("TP:%d", f.Throughput.TP), GPU: f.Throughput.GPU,
-		Engines: itoa(f.Groups), TotalGPUs: f.TotalGPUsFinal, HourlyUSD: f.HourlyUSD, AnnualUSD: f.AnnualUSD, Per1kQueries: f.Per1kQueriesUSD, Per1MTokens: f.Per1MTokensUSD,
-		PeakQPS: o.workload.PeakQPS, AvgISL: o.workload.AvgISL, AvgOSL: o.workload.AvgOSL, TTFT: f.EstimatedTTFTP99Ms, ITL: f.EstimatedITLP99Ms,
-		Binding: f.Binding, Provenance: f.Provenance, Warnings: f.Warnings,
+	row := []string{
+		p.File, p.Method, number(p.RPS), p.Layout, sizedPlan{Plan: p.Plan}.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), usd(p.HourlyUSD), usd(p.AnnualUSD),
+		usd(p.Per1kQueriesUSD), number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), p.Provenance.String(), p.Binding,
 	}
-	if f.PrefillGroups > 0 {
-		c.Engines = fmt.Sprintf("%d and %d", f.PrefillGroups, f.DecodeGroups)
+	if f := p.Infeasible; f != nil {
+		for i := 4; i < 12; i++ {
+			row[i] = none
+		}
+		row[13] = "infeasible: " + f.Why
 	}
-	return c, nil
+	return row
 }
 
 func showCompared(c *cli.Context, plans []comparedPlan) error {
@@ -164,101 +154,33 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 		return printJSON(c.App.Writer, plans)
 	case "csv":
 		w := csv.NewWriter(&b)
-		for _, r := range comparedRows(plans) {
-			if err := w.Write(r); err != nil {
-				return fmt.Errorf("writing CSV: %w", err)
-			}
+		rows := [][]string{{
+			"file", "method", "peak_qps", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
+			"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding",
+		}}
+		for _, p := range plans {
+			rows = append(rows, comparedRow(p, true))
 		}
-		w.Flush()
+		if err := w.WriteAll(rows); err != nil {
+			return fmt.Errorf("writing CSV: %w", err)
+		}
 		return show(c, b)
 	}
 	weakest := profile.Measured
+	t := newTable("file", "method", "requests/s", "layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "$ per 1,000 requests", "TTFT p99 ms", "ITL p99 ms", "provenance", "what binds")
 	for _, p := range plans {
-		weakest = profile.Weakest(weakest, p.Provenance)
 		implausibleLines(&b, p.Warnings)
+		weakest = profile.Weakest(weakest, p.Provenance)
+		t.row(comparedRow(p, false)...)
 	}
 	if weakest != profile.Measured {
 		fmt.Fprintf(&b, "%s — not measured on a GPU\n\n", strings.ToUpper(weakest.String()))
 	}
-	b.WriteString(sideBySide(plans))
+	b.WriteString(t.text("  "))
 	for _, p := range plans {
-		if !p.Feasible {
-			fmt.Fprintf(&b, "  %s: infeasible: %s\n", p.File, p.Binding)
-		}
 		for _, w := range p.Warnings {
 			fmt.Fprintf(&b, "  %s: warning: %s\n", p.File, w.Message)
 		}
 	}
 	return show(c, b)
-}
-
-// comparedRows are a header and one row for each plan.
-func comparedRows(plans []comparedPlan) [][]string {
-	rows := [][]string{{
-		"file", "method", "feasible", "strategy", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
-		"cost_per_1k_queries_usd", "cost_per_1m_tokens_usd", "peak_qps", "avg_isl", "avg_osl", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "attainment", "binding", "provenance",
-	}}
-	for _, p := range plans {
-		g := func(x float64) string { return fmt.Sprintf("%.8g", x) }
-		usd := func(x capacity.USD) string {
-			if !x.Known() {
-				return ""
-			}
-			return g(float64(x))
-		}
-		rows = append(rows, []string{
-			p.File, p.Method, fmt.Sprint(p.Feasible), p.Strategy, p.Layout, p.GPU, p.Engines, itoa(p.TotalGPUs), usd(p.HourlyUSD), usd(p.AnnualUSD),
-			usd(p.Per1kQueries), usd(p.Per1MTokens), g(p.PeakQPS), g(p.AvgISL), g(p.AvgOSL), g(p.TTFT), g(p.ITL), g(p.Attainment), p.Binding, p.Provenance.String(),
-		})
-	}
-	return rows
-}
-
-// sideBySide has a column for each plan.
-func sideBySide(plans []comparedPlan) string {
-	head := []string{""}
-	for _, p := range plans {
-		head = append(head, strings.TrimSuffix(filepath.Base(p.File), filepath.Ext(p.File)))
-	}
-	t := newTable(head...)
-	row := func(name string, of func(comparedPlan) string) {
-		cells := []string{name}
-		for _, p := range plans {
-			cells = append(cells, of(p))
-		}
-		t.row(cells...)
-	}
-	held := func(of func(comparedPlan) string) func(comparedPlan) string {
-		return func(p comparedPlan) string {
-			if !p.Feasible {
-				return "–"
-			}
-			return of(p)
-		}
-	}
-	row("requests/s at the peak", func(p comparedPlan) string { return plain(p.PeakQPS) })
-	row("ISL, OSL", func(p comparedPlan) string { return plain(p.AvgISL) + ", " + plain(p.AvgOSL) })
-	row("method", func(p comparedPlan) string { return p.Method })
-	row("provenance", func(p comparedPlan) string { return p.Provenance.String() })
-	row("holds the SLO", func(p comparedPlan) string {
-		if !p.Feasible {
-			return "no: infeasible"
-		}
-		if p.Method == "formula" {
-			return "not simulated"
-		}
-		return "yes"
-	})
-	row("layout", func(p comparedPlan) string { return p.Layout })
-	row("GPU", held(func(p comparedPlan) string { return p.GPU }))
-	row("engines", held(func(p comparedPlan) string { return p.Engines }))
-	row("GPUs", held(func(p comparedPlan) string { return itoa(p.TotalGPUs) }))
-	row("$/hour", held(func(p comparedPlan) string { return amount(p.HourlyUSD) }))
-	row("$/year", held(func(p comparedPlan) string { return amount(p.AnnualUSD) }))
-	row("$ per 1,000 requests", held(func(p comparedPlan) string { return perUnit(p.Per1kQueries) }))
-	row("$ per million tokens", held(func(p comparedPlan) string { return perUnit(p.Per1MTokens) }))
-	row("TTFT p99 ms", held(func(p comparedPlan) string { return fmt.Sprintf("%.1f", p.TTFT) }))
-	row("ITL p99 ms", held(func(p comparedPlan) string { return fmt.Sprintf("%.2f", p.ITL) }))
-	row("what binds", held(func(p comparedPlan) string { return p.Binding }))
-	return t.text("  ")
 }

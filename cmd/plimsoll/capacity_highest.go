@@ -230,11 +230,3 @@ func (o capacityOptions) planOf(cand candidate, s capacity.Sized, rough bool) (s
 	p.Warnings = profile.ImplausibleFirst(slices.Concat(p.Warnings, cand.warnings))
 	return sizedPlan{Plan: p, Rough: rough, sized: s, Chunk: cand.chunk(), Source: cand.source, Prices: cand.prices, candidate: cand}, nil
 }
-
-// at are the options with the rate that was found.
-func (o capacityOptions) at(out sizedPlans) capacityOptions {
-	if o.gpuCount > 0 {
-		o.scale, o.workload = out.Workload.PeakQPS/o.workload.PeakQPS, out.Workload
-	}
-	return o
-}

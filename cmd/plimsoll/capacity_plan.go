@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -39,8 +38,7 @@ func planFlags() []cli.Flag {
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
 		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
-		{"report", "", "sized: the plans as one HTML page, on which rate and SLO can be moved: each of their stops is sized too, which takes as long as 45 plans, `FILE`"},
-		{"plot", "", "sized: pictures of the cheapest plan; plan.png makes plan-slo.png, plan-qps.png and plan-day.png, `FILE` (.png or .svg)"},
+		{"plot", "", "sized: picture of the GPUs that the cheapest layout takes at other rates and within other latencies, `FILE` (.png or .svg)"},
 	}), &cli.BoolFlag{Name: "mixed-gpus", Usage: "let prefill and decode have different ones of --gpu", Category: "engines"})
 }
 
@@ -57,12 +55,10 @@ type capacityOptions struct {
 	given       *givenThroughput // nil = a published row's
 	utilization float64
 	seed        uint64
-	emitAs      string  // kubernetes or planner; "" = the plan itself
-	plot        string  // file that names the pictures; "" = none
-	report      string  // file of the page; "" = none
-	scale       float64 // times of a trace are divided by; 0 = they stay
-	gpuCount    int     // whose highest rate is asked for; 0 = GPUs are
-	mixedGPUs   bool    // prefill and decode may have different ones
+	emitAs      string // kubernetes or planner; "" = the plan itself
+	plot        string // file of the picture; "" = none
+	gpuCount    int    // whose highest rate is asked for; 0 = GPUs are
+	mixedGPUs   bool   // prefill and decode may have different ones
 
 	caches        caches
 	spotDecode    bool
@@ -87,8 +83,8 @@ func parseCapacity(p *parser) capacityOptions {
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "report")
-	o.emitAs, o.plot, o.report = emitted(p), p.writable("plot"), p.inFolder("report", p.name("report"))
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
+	o.emitAs, o.plot = emitted(p), p.writable("plot")
 	return o
 }
 
@@ -210,16 +206,9 @@ func (p sizedPlan) ranked() capacity.USD {
 func (o capacityOptions) planSized(c *cli.Context) error {
 	var finished func()
 	o.progress, finished = progressLine(c)
-	find := o.size
-	if o.gpuCount > 0 {
-		find = o.highest
-	}
-	out, err := find()
+	out, err := o.find()
 	if err == nil && o.plot != "" {
 		err = o.drawPlan(o.plot, out)
-	}
-	if err == nil && o.report != "" {
-		err = o.at(out).writePage(o.report, out, planWords(c))
 	}
 	finished()
 	if err != nil {
@@ -236,6 +225,14 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
 	return nil
+}
+
+// find sizes the fleet, or looks for the highest rate of the one that there is.
+func (o capacityOptions) find() (sizedPlans, error) {
+	if o.gpuCount > 0 {
+		return o.highest()
+	}
+	return o.size()
 }
 
 // newPlans are the inputs of plans.
@@ -273,7 +270,7 @@ func (o capacityOptions) traffic() (capacity.Traffic, error) {
 		if err != nil {
 			return t, field.Errorf("--trace: %v", err)
 		}
-		return t.Scaled(cmp.Or(o.scale, 1)), nil
+		return t, nil
 	}
 	t, err := o.workload.PeakTraffic()
 	if err != nil {

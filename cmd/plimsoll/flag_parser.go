@@ -220,10 +220,8 @@ func (p *parser) picture(name string) string {
 }
 
 // writable is picture, whose folder has to be there before anything is computed.
-func (p *parser) writable(flag string) string { return p.inFolder(flag, p.picture(flag)) }
-
-// inFolder is a file to write: its folder has to be there, and it is none itself.
-func (p *parser) inFolder(flag, file string) string {
+func (p *parser) writable(flag string) string {
+	file := p.picture(flag)
 	if file == "" {
 		return ""
 	}

@@ -1,10 +1,5 @@
 package pages
 
-import (
-	"fmt"
-	"math"
-)
-
 // chart is one of marks by two figures, as xy.js draws it.
 type chart struct {
 	Title  string       `json:"title"`
@@ -41,33 +36,4 @@ type chartLimit struct {
 	X      float64 `json:"x"`
 	Name   string  `json:"name"`
 	Colour *int    `json:"colour,omitempty"` // of the palette; nil: a limit's own
-}
-
-// check refuses what cannot be drawn.
-func (c chart) check() error {
-	for _, s := range c.Series {
-		for _, p := range s.Points {
-			for _, v := range []float64{p.X, p.Y} {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					return fmt.Errorf("%s: %s has a point at (%v, %v): want finite numbers", c.Title, s.Name, p.X, p.Y)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// drawable are the charts that have a point.
-func drawable(all []chart) []chart {
-	out := []chart{}
-	for _, c := range all {
-		n := 0
-		for _, s := range c.Series {
-			n += len(s.Points)
-		}
-		if n > 0 {
-			out = append(out, c)
-		}
-	}
-	return out
 }

@@ -20,7 +20,7 @@ func TestGoldens(t *testing.T) {
 	t.Parallel()
 	one := profiled(point(profile.Prefill, 4, 80*time.Millisecond, 9000), point(profile.Decode, 1, 8*time.Millisecond, 900))
 	one.USD = 2
-	for name, page := range map[string]string{"profile": unescaped(t, one), "capacity": unescaped(t, plan())} {
+	for name, page := range map[string]string{"profile": unescaped(t, one)} {
 		_, body, _ := strings.Cut(page, "<body>")
 		body, _, _ = strings.Cut(body, "\n<script>")
 		file := filepath.Join("testdata", name+".html")
