@@ -8,6 +8,7 @@
 # release      archives for every system in dist/, with checksums
 # fmt          format everything
 # fit          refit the latency model from its measured rows
+# lines        lines of Go by room, without tests and of tests
 
 GOLANGCI_VERSION := v2.15.0
 CACHE            ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plimsoll
@@ -18,7 +19,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build gate check guide integration full fmt fit bench release lint race tidy nocgo
+.PHONY: build gate check guide integration full fmt fit lines bench release lint race tidy nocgo
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -72,3 +73,9 @@ integration: build
 
 $(GOLANGCI):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+lines:
+	@printf '%-14s %7s %7s\n' room code tests
+	@git ls-files -z '*.go' | xargs -0 wc -l | awk '$$2 != "total" { room = "."; if (index($$2, "/")) { split($$2, path, "/"); room = path[1] } \
+		n[room, $$2 ~ /_test\.go$$/] += $$1; n["all", $$2 ~ /_test\.go$$/] += $$1; rooms[room]; rooms["all"] } \
+		END { for (room in rooms) printf "%-14s %7d %7d\n", room, n[room, 0], n[room, 1] }' | sort -k 2n
