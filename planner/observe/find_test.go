@@ -201,14 +201,3 @@ func TestWordsAreKnown(t *testing.T) {
 		t.Error("an unknown word is known, or auto is not all")
 	}
 }
-
-// A configuration's names win over a preset's, and leave the rest as it is.
-func TestNamesWith(t *testing.T) {
-	n := vLLM().With(Names{ITL: []string{"vllm:itl"}, Started: []string{"gateway:requests_total"}, Model: "served"})
-	if n.ITL[0] != "vllm:itl" || n.Started[0] != "gateway:requests_total" || n.Model != "served" || n.TTFT[0] != vLLM().TTFT[0] || !n.PerEngine || n.Namespace != "namespace" {
-		t.Errorf("names %+v", n)
-	}
-	if got := vLLM(); len(got.ITL) != 2 || got.Started != nil {
-		t.Errorf("the preset is now %+v", got)
-	}
-}
