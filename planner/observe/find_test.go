@@ -164,11 +164,6 @@ func TestSimulatedIsSaid(t *testing.T) {
 			t.Errorf("%s: %s by %s, %v, want %s", model, src.Provenance, src.Names.Preset, err, want)
 		}
 	}
-	w := wanted("real")
-	w.Presets = Presets("plimsoll")
-	if _, err := s.Find(t.Context(), w); !errors.As(err, new(*NotFoundError)) {
-		t.Errorf("a real engine is found as a simulated one: %v", err)
-	}
 }
 
 // A frontend of simulated engines wears Dynamo's names, and is no measurement.

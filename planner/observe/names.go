@@ -48,8 +48,6 @@ type Names struct {
 	// elsewhere.
 	LowerCase bool
 
-	// Marker is a metric that must be there too, with the same model; "" = none.
-	Marker string
 	// PerEngine says that each engine counts the requests that it saw: with
 	// prefill and decode apart a request is counted in both.
 	PerEngine bool
@@ -74,9 +72,6 @@ func (n Names) all() []string {
 		for _, h := range *list {
 			out = append(out, h+"_count")
 		}
-	}
-	if n.Marker != "" {
-		out = append(out, n.Marker)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
