@@ -16,7 +16,7 @@ type Options struct {
 	Deployment Deployment
 	Policy     Policy
 	OnLoss     OnLoss
-	Static     Replicas           // for OnLoss other than Hold
+	Static     Replicas           // for HoldIfHigher
 	Provenance profile.Provenance // of the profile that the policy decides by
 	Caveats    []profile.Warning  // of that profile; every decision has them
 }
@@ -27,7 +27,6 @@ type OnLoss string
 // What may be done without metrics.
 const (
 	Hold         OnLoss = "hold"           // nothing
-	Static       OnLoss = "static"         // Options.Static
 	HoldIfHigher OnLoss = "hold-if-higher" // Options.Static, or what there is where that is more
 )
 
@@ -46,10 +45,10 @@ func New(o Options) (*Core, error) {
 	if err := o.Deployment.Check(); err != nil {
 		return nil, err
 	}
-	if !slices.Contains([]OnLoss{Hold, Static, HoldIfHigher}, o.OnLoss) {
-		return nil, fmt.Errorf("on-metrics-loss is %q: want hold, static or hold-if-higher", o.OnLoss)
+	if !slices.Contains([]OnLoss{Hold, HoldIfHigher}, o.OnLoss) {
+		return nil, fmt.Errorf("on-metrics-loss is %q: want hold or hold-if-higher", o.OnLoss)
 	}
-	if o.OnLoss != Hold {
+	if o.OnLoss == HoldIfHigher {
 		if kept, _ := within(o.Deployment, o.Static); kept != o.Static {
 			return nil, fmt.Errorf("the static replicas %s are outside the bounds or the budget: the nearest within are %s", o.Static, kept)
 		}
@@ -154,11 +153,7 @@ func (c *Core) withoutMetrics(have Replicas, blind bool) Replicas {
 		return want
 	}
 	for _, p := range c.o.Deployment.Pools {
-		n := c.o.Static.Of(p.Role)
-		if c.o.OnLoss == HoldIfHigher {
-			n = max(n, have.Of(p.Role))
-		}
-		want = want.With(p.Role, n)
+		want = want.With(p.Role, max(c.o.Static.Of(p.Role), have.Of(p.Role)))
 	}
 	return want
 }

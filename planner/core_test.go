@@ -94,7 +94,6 @@ func TestMissingMetricsAreNotZeroDemand(t *testing.T) {
 		want Replicas
 	}{
 		{Hold, have},
-		{Static, Replicas{Prefill: 2, Decode: 4}},
 		{HoldIfHigher, Replicas{Prefill: 3, Decode: 4}},
 	} {
 		d := core(t, deployment(40), p, func(o *Options) { o.OnLoss, o.Static = c.loss, Replicas{Prefill: 2, Decode: 4} }).Step(seen(have))
@@ -108,7 +107,7 @@ func TestPoolThatNobodySeesIsLeftAlone(t *testing.T) {
 	o := seen(Replicas{Prefill: 3, Decode: 3})
 	o.Pools = o.Pools[:1]
 	p := &scripted{}
-	d := core(t, deployment(40), p, func(o *Options) { o.OnLoss, o.Static = Static, Replicas{Prefill: 1, Decode: 1} }).Step(o)
+	d := core(t, deployment(40), p, func(o *Options) { o.OnLoss, o.Static = HoldIfHigher, Replicas{Prefill: 4, Decode: 4} }).Step(o)
 	if d.Act || p.seen != 0 || !slices.Equal(d.Missing, []string{"the decode pool"}) {
 		t.Errorf("%+v", d)
 	}
@@ -356,8 +355,8 @@ func TestNewRefuses(t *testing.T) {
 		{func(o *Options) { o.Deployment.Pools[1].Max = -1 }, "the most decode replicas are -1"},
 		{func(o *Options) { o.Deployment.SLA.ITL = -1 }, "the ITL to keep is -1ns"},
 		{func(o *Options) { o.Deployment.Budget.Min = 101 }, "the least GPUs are 101, above the most, 100"},
-		{func(o *Options) { o.OnLoss = "zero" }, "want hold, static or hold-if-higher"},
-		{func(o *Options) { o.OnLoss = Static }, "the static replicas"},
+		{func(o *Options) { o.OnLoss = "zero" }, "want hold or hold-if-higher"},
+		{func(o *Options) { o.OnLoss = HoldIfHigher }, "the static replicas"},
 	} {
 		o := Options{Deployment: deployment(100), Policy: &scripted{}, OnLoss: Hold}
 		c.change(&o)

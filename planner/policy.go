@@ -31,9 +31,9 @@ type Forecaster interface {
 	// Observe adds the value of the interval just ended; NaN is a gap, which is
 	// not 0.
 	Observe(value float64)
-	// Forecast is what is expected steps intervals ahead (1 is the next) and the
-	// standard deviation of its error; both 0 before anything was observed.
-	Forecast(steps int) (value, sd float64)
+	// Forecast is what is expected steps intervals ahead (1 is the next); 0 before
+	// anything was observed.
+	Forecast(steps int) float64
 	Save() (json.RawMessage, error)
 	Restore(json.RawMessage) error
 }

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
-	"plimsoll/engine/field"
 	"plimsoll/planner/connect/virtual"
 )
 
@@ -34,15 +28,4 @@ func etcdOptions(c *cli.Context) virtual.Options {
 		User:      c.String("etcd-user"), Password: c.String("etcd-password"),
 		CA: c.String("etcd-ca"), Cert: c.String("etcd-cert"), Key: c.String("etcd-key"),
 	}
-}
-
-// etcdHint says where to look when etcd does not answer.
-func etcdHint(ctx context.Context, err error, o virtual.Options) error {
-	if !errors.Is(err, virtual.ErrUnreachable) {
-		return err
-	}
-	if why := o.Reach(ctx); why != nil {
-		err = fmt.Errorf("%w\n%w", err, why)
-	}
-	return field.WithHint(err, "does etcd run at %s? --etcd-endpoints or $ETCD_ENDPOINTS says where", strings.Join(o.Endpoints, ","))
 }

@@ -111,10 +111,10 @@ func withClient(do func(context.Context, *cli.Context, *virtual.Client) error) c
 		}
 		client, err := virtual.NewClient(o)
 		if err != nil {
-			return etcdHint(c.Context, err, o)
+			return err
 		}
 		defer func() { err = errors.Join(err, client.Close()) }()
-		return etcdHint(c.Context, do(ctx, c, client), o)
+		return do(ctx, c, client)
 	}
 }
 

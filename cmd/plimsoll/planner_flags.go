@@ -39,9 +39,9 @@ func ruleFlags() []cli.Flag {
 		{"policy", "default", "`default|upstream|load`; without --profile it is load"},
 		{"adjustment-interval", "", "`seconds` between decisions (default: 30 for load, else 180); the default policy may go up twelve times as often, every 15 s at most"},
 		{"metric-pulling-interval", "1", "`seconds` between looks at replicas and gauges"},
-		{"on-metrics-loss", "hold", "without metrics: `hold|static|hold-if-higher`; static scales down to its replicas then, hold and hold-if-higher never do"},
-		{"static-prefill", "1", "`replicas` that static means"},
-		{"static-decode", "1", "`replicas` that static means, aggregated ones too"},
+		{"on-metrics-loss", "hold", "without metrics: `hold|hold-if-higher`; hold-if-higher scales up to its replicas then, and neither scales down"},
+		{"static-prefill", "1", "`replicas` that hold-if-higher has at least"},
+		{"static-decode", "1", "`replicas` that hold-if-higher has at least, aggregated ones too"},
 		{"decode-kv-scale-up-threshold", "", "load: KV use of decode to grow at, `fraction` (default: the profile's, or 0.9)"},
 		{"decode-kv-scale-down-threshold", "", "load: to shrink at, `fraction` (default: the profile's, or 0.5)"},
 		{"prefill-queue-scale-up-threshold", "", "load: requests waiting per prefill engine, mean of the interval, to grow at, `N` (default: the profile's, or 0.5)"},
@@ -76,7 +76,7 @@ func metricsFlags() []cli.Flag {
 		Usage: "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: with worker commands or --metrics-endpoints the engines' own /metrics, else as Dynamo's planner $PROMETHEUS_ENDPOINT, " + localPrometheus + ", or in a cluster the server of the monitoring namespace)",
 	}
 	return append([]cli.Flag{&prometheus}, stringFlags("metrics", [][3]string{
-		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|plimsoll|auto`"},
+		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|auto`"},
 		{"prometheus-bearer-token-file", "", "`FILE` with the token that Prometheus asks for"},
 		{"metrics-endpoints", "", "without Prometheus: `URLs` as role=URL, separated by commas; local workers are found by themselves"},
 		{"metrics-namespace", "", "Prometheus: `NAME` in the metrics' own namespace label (default: all)"},

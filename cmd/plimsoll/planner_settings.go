@@ -223,7 +223,7 @@ func (s *plannerSettings) parseRules(p *parser) {
 			Hint("--metric-pulling-interval %v or less, or a longer --adjustment-interval", s.pulse))
 	}
 	s.noCorrection = p.c.Bool("no-correction")
-	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.Static), string(planner.HoldIfHigher)))
+	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.HoldIfHigher)))
 	prefill, decode := p.integer("static-prefill", 0, maxReplicas, 1), p.integer("static-decode", 0, maxReplicas, 1)
 	s.static = planner.Replicas{Prefill: prefill, Decode: decode}
 	if s.deployment.Aggregated() {

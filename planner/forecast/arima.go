@@ -50,9 +50,8 @@ func (a *arima) surprised(v float64) bool {
 	if a.Age == 0 || math.IsNaN(v) {
 		return false
 	}
-	expected, _ := a.forecast(1)
 	_, _, variance := a.filter.expected()
-	return math.Abs(v-expected) > surprise*a.scale*math.Sqrt(a.filter.sigma2()*variance)
+	return math.Abs(v-a.forecast(1)) > surprise*a.scale*math.Sqrt(a.filter.sigma2()*variance)
 }
 
 // enter brings the window to values of about 1: by a power of two, which rounds
@@ -102,16 +101,22 @@ func (a *arima) resume(window []float64) error {
 	return nil
 }
 
-func (a *arima) forecast(steps int) (value, growth float64) {
+func (a *arima) forecast(steps int) float64 {
 	if a.equal {
-		return a.origin, 1
+		return a.origin
 	}
 	f := a.filter
-	_, _, one := f.expected()
 	for range steps - 1 {
 		f.advance()
 	}
-	y, x, variance := f.expected()
-	beta := f.beta()
-	return a.origin + a.scale*(y+beta*(f.regressor()-x)), math.Sqrt(variance / one)
+	y, x, _ := f.expected()
+	return a.origin + a.scale*(y+f.beta()*(f.regressor()-x))
+}
+
+// finite is v, or other where v is none.
+func finite(v, other float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return other
+	}
+	return v
 }

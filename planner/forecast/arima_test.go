@@ -14,12 +14,12 @@ import (
 
 type arimaFixture struct {
 	Selected map[string]struct {
-		Values           gapped
-		P, D, Q          int
-		Constant         bool
-		Differences      int
-		AICc, KPSS       float64
-		Forecast, Growth []float64
+		Values      gapped
+		P, D, Q     int
+		Constant    bool
+		Differences int
+		AICc, KPSS  float64
+		Forecast    []float64
 	}
 	Likelihoods []struct {
 		Series         string
@@ -28,7 +28,6 @@ type arimaFixture struct {
 		Coefs          []float64
 		LogLik, Sigma2 float64
 		Forecast       []float64
-		Growth         []float64
 	}
 }
 
@@ -50,18 +49,16 @@ func TestLikelihoodIsRs(t *testing.T) {
 		logLik := a.filter.logLikelihood() - float64(a.filter.used)*math.Log(a.scale)
 		near(t, name+" log-likelihood", logLik, l.LogLik, 1, 2e-6)
 		near(t, name+" variance", a.filter.sigma2()*a.scale*a.scale, l.Sigma2, 0, 2e-5)
-		forecastsAre(t, name, &a, l.Forecast, l.Growth, 1e-4)
+		forecastsAre(t, name, &a, l.Forecast, 1e-4)
 	}
 }
 
-// forecastsAre fails unless a model's forecasts, one step ahead and more, and the
-// growth of their errors are those given.
-func forecastsAre(t *testing.T, name string, m model, forecasts, growths []float64, tolerance float64) {
+// forecastsAre fails unless a model's forecasts, one step ahead and more, are those
+// given.
+func forecastsAre(t *testing.T, name string, m model, forecasts []float64, tolerance float64) {
 	t.Helper()
-	for i := range forecasts {
-		value, growth := m.forecast(i + 1)
-		near(t, fmt.Sprint(name, " forecast ", i+1), value, forecasts[i], 0, tolerance)
-		near(t, fmt.Sprint(name, " growth ", i+1), growth, growths[i], 0, tolerance)
+	for i, want := range forecasts {
+		near(t, fmt.Sprint(name, " forecast ", i+1), m.forecast(i+1), want, 0, tolerance)
 	}
 }
 
@@ -84,7 +81,7 @@ func TestSelectionIsRs(t *testing.T) {
 			continue
 		}
 		a.filter = f.filter
-		forecastsAre(t, name, &a, s.Forecast, s.Growth, 2e-3)
+		forecastsAre(t, name, &a, s.Forecast, 2e-3)
 	}
 }
 

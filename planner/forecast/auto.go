@@ -3,6 +3,7 @@ package forecast
 import (
 	"errors"
 	"math"
+	"slices"
 )
 
 const (
@@ -40,22 +41,21 @@ type auto struct {
 	Losses []float64 `json:"losses"`
 	Excess float64   `json:"excess"` // R
 
-	kinds []Kind // of Losses
+	experts int // how many Experts there are
 }
 
 func newAuto(o Options) *auto {
-	a := &auto{kinds: []Kind{Constant}}
-	add := func(k Kind, m *guarded) {
-		a.kinds, a.Experts = append(a.kinds, k), append(a.Experts, m)
-	}
-	for _, weight := range []float64{0.75, 0.5} {
-		add(Smoothed, newGuarded(&smoothed{weight: weight}, o))
-	}
-	add(Kalman, newGuarded(newKalman(o.Noise), o))
-	add(ARIMA, newGuarded(&arima{}, o))
-	add(Prophet, newGuarded(&prophet{interval: o.Interval}, o))
-	a.Losses = make([]float64, len(a.kinds))
-	return a
+	return mixOf(
+		newGuarded(&smoothed{weight: 0.75}, o),
+		newGuarded(&smoothed{weight: 0.5}, o),
+		newGuarded(newKalman(o.Noise), o),
+		newGuarded(&arima{}, o),
+		newGuarded(&prophet{interval: o.Interval}, o),
+	)
+}
+
+func mixOf(experts ...*guarded) *auto {
+	return &auto{Experts: experts, Losses: make([]float64, len(experts)+1), experts: len(experts)}
 }
 
 func (a *auto) observe(window []float64) {
@@ -70,72 +70,46 @@ func (a *auto) observe(window []float64) {
 
 // score adds the errors of the forecasts of y.
 func (a *auto) score(y float64) {
-	mine, _ := a.forecast(1)
+	mine := a.forecast(1)
 	last := math.Abs(y - a.Last.Last)
 	a.Excess = decay*a.Excess + math.Abs(y-mine) - last
 	a.Losses[0] = decay*a.Losses[0] + last
 	for i, e := range a.Experts {
-		f, _ := e.forecast(1)
-		a.Losses[i+1] = decay*a.Losses[i+1] + math.Abs(y-f)
+		a.Losses[i+1] = decay*a.Losses[i+1] + math.Abs(y-e.forecast(1))
 	}
-}
-
-// best is the place in Losses of the least; the earlier of equals.
-func (a *auto) best() int {
-	best := 0
-	for i, l := range a.Losses {
-		if l < a.Losses[best] {
-			best = i
-		}
-	}
-	return best
-}
-
-// used is what has the most weight.
-func (a *auto) used() Kind {
-	i := a.best()
-	if i > 0 && !a.Experts[i-1].ready() {
-		return Constant
-	}
-	return a.kinds[i]
 }
 
 // mixed is the weighted mean of all predictors.
-func (a *auto) mixed(steps int) (value, growth float64) {
-	least := a.Losses[a.best()]
+func (a *auto) mixed(steps int) float64 {
+	least := slices.Min(a.Losses)
 	typical := (1 - decay) * a.Losses[0]
-	value, growth = a.Last.forecast(steps)
 	weights := math.Exp(-eagerness * (a.Losses[0] - least) / typical)
-	value, growth = value*weights, growth*weights
+	value := a.Last.Last * weights
 	for i, e := range a.Experts {
 		w := math.Exp(-eagerness * (a.Losses[i+1] - least) / typical)
-		v, g := e.forecast(steps)
 		weights += w
-		value += w * v
-		growth += w * g
+		value += w * e.forecast(steps)
 	}
-	return value / weights, growth / weights
+	return value / weights
 }
 
 // forecast goes from the last value towards the mean of all as far as the bound
 // allows one step ahead, and by the same share further ahead.
-func (a *auto) forecast(steps int) (value, growth float64) {
-	last, root := a.Last.forecast(steps)
+func (a *auto) forecast(steps int) float64 {
+	last := a.Last.Last
 	budget := decay * (slack*a.Losses[0] - a.Excess)
 	if !(budget > 0) || (1-decay)*a.Losses[0] == 0 {
-		return last, root // nothing to gain on it, or only rounding
+		return last // nothing to gain on it, or only rounding
 	}
-	one, _ := a.mixed(1)
 	share := 1.0
-	if off := math.Abs(one - last); off > budget {
+	if off := math.Abs(a.mixed(1) - last); off > budget {
 		share = budget / off
 	}
-	value, growth = a.mixed(steps)
-	return last + share*(value-last), root + share*(growth-root)
+	return last + share*(a.mixed(steps)-last)
 }
 
 func (a *auto) resume(window []float64) error {
-	if len(a.Experts) != len(a.kinds)-1 || len(a.Losses) != len(a.kinds) {
+	if len(a.Experts) != a.experts || len(a.Losses) != a.experts+1 {
 		return errors.New("auto: wrong number of predictors")
 	}
 	const most = maxError / (1 - decay)

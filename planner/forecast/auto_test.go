@@ -12,11 +12,7 @@ import (
 
 // cheap is auto without ARIMA and Prophet: the bound does not depend on what is
 // mixed.
-func cheap(o Options) *auto {
-	a := newAuto(o)
-	a.kinds, a.Experts, a.Losses = a.kinds[:4], a.Experts[:3], a.Losses[:4]
-	return a
-}
+func cheap(o Options) *auto { return mixOf(newAuto(o).Experts[:3]...) }
 
 // rounding is what errors may be off by, as a share of errors and of values.
 const rounding = 1e-12
@@ -34,8 +30,8 @@ func regret(t interface{ Fatalf(string, ...any) }, a *auto, n int, next func(i i
 		}
 		window = append(window, y)[max(0, len(window)-49):]
 		a.observe(window)
-		mine, _ = a.forecast(1)
-		last, _ = a.Last.forecast(1)
+		mine = a.forecast(1)
+		last = a.Last.forecast(1)
 		if recent > (1+slack+rounding)*recentLast+rounding*max(mine, last) {
 			t.Fatalf("after %d values: auto's recent error %v, the last value's %v", i+1, recent, recentLast)
 		}
@@ -88,7 +84,7 @@ func TestAutoFindsWhatIsRight(t *testing.T) {
 		for i := range 200 {
 			y := series(i)
 			if i > 50 {
-				f, _ := p.Forecast(1)
+				f := p.Forecast(1)
 				mine += math.Abs(y - f)
 				last += math.Abs(y - before)
 			}
@@ -105,19 +101,5 @@ func TestAutoFindsWhatIsRight(t *testing.T) {
 		if mine, last := wape(series); mine > 0.85*last {
 			t.Errorf("%s: auto errs %.0f, the last value %.0f", name, mine, last)
 		}
-	}
-}
-
-// Auto says whether its mix goes most by the last value.
-func TestAutoSaysWhatItUses(t *testing.T) {
-	p := of(t, DefaultOptions(Auto), 5)
-	if p.Used() != Constant {
-		t.Errorf("used %s after one value", p.Used())
-	}
-	for i := range 60 {
-		p.Observe(100 + 50*float64(i))
-	}
-	if p.Used() == Constant || p.Used() == Smoothed {
-		t.Errorf("used %s on a line", p.Used())
 	}
 }

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// constant predicts the last value: right for a random walk, whose error grows
-// with the root of the steps.
+// constant predicts the last value: right for a random walk.
 type constant struct {
 	Last float64 `json:"last"`
 }
@@ -24,6 +23,4 @@ func (c *constant) resume([]float64) error {
 	return nil
 }
 
-func (c *constant) forecast(steps int) (value, growth float64) {
-	return c.Last, math.Sqrt(float64(steps))
-}
+func (c *constant) forecast(int) float64 { return c.Last }

@@ -1,8 +1,8 @@
 // Package forecast predicts the next intervals of a series: requests per
 // interval, mean ISL, mean OSL. It takes one value per interval, in order, NaN
-// where it is missing, and gives the expected value some intervals ahead with
-// the spread of its error. Each series has a Predictor of its own. It is pure:
-// an interval is over when its value is observed.
+// where it is missing, and gives the expected value some intervals ahead. Each
+// series has a Predictor of its own. It is pure: an interval is over when its
+// value is observed.
 package forecast
 
 import (
@@ -23,10 +23,6 @@ const (
 	Prophet  Kind = "prophet"  // piecewise linear trend and Fourier seasons
 	Auto     Kind = "auto"     // all of them, by how they erred of late
 )
-
-// Smoothed is what Used says where Auto goes most by an exponentially smoothed
-// level. It is no predictor of its own.
-const Smoothed Kind = "smoothed"
 
 // Kinds are all ways to predict.
 func Kinds() []Kind { return []Kind{Constant, ARIMA, Kalman, Prophet, Auto} }
@@ -113,9 +109,8 @@ type model interface {
 	// resume takes the window up again after the model was restored: whatever
 	// follows from window and state. It refuses a state that nothing led to.
 	resume(window []float64) error
-	// forecast is for 1 to maxSteps ahead, after observe or resume, with the
-	// standard deviation of its error in units of that of one step ahead.
-	forecast(steps int) (value, growth float64)
+	// forecast is for 1 to maxSteps ahead, after observe or resume.
+	forecast(steps int) float64
 }
 
 // newModel is what predicts by kind, guarded.

@@ -54,20 +54,16 @@ func (g *guarded) enter(window []float64) {
 	}
 }
 
-// ready says whether there are values enough for more than the last one.
-func (g *guarded) ready() bool { return g.points >= g.minPoints }
-
-func (g *guarded) forecast(steps int) (value, growth float64) {
-	last, root := g.Constant.forecast(steps)
-	if !g.ready() {
-		return last, root
+func (g *guarded) forecast(steps int) float64 {
+	if g.points < g.minPoints {
+		return g.Constant.Last
 	}
-	value, growth = g.Model.forecast(steps)
+	value := g.Model.forecast(steps)
 	if g.log1p {
 		value = math.Expm1(value)
 	}
-	if math.IsNaN(value) || !(growth <= math.MaxFloat64) {
-		return last, root
+	if math.IsNaN(value) {
+		return g.Constant.Last
 	}
-	return min(max(0, value), farthest*g.largest), max(1, growth)
+	return min(max(0, value), farthest*g.largest)
 }

@@ -72,11 +72,4 @@ func (k *kalman) resume([]float64) error {
 	return nil
 }
 
-func (k *kalman) forecast(steps int) (value, growth float64) {
-	p := k.P.next(k.noise)
-	one := p[0] + k.noise.Measurement
-	for range steps - 1 {
-		p = p.next(k.noise)
-	}
-	return k.Level + k.Trend*float64(steps), math.Sqrt((p[0] + k.noise.Measurement) / one)
-}
+func (k *kalman) forecast(steps int) float64 { return k.Level + k.Trend*float64(steps) }

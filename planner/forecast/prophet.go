@@ -124,14 +124,14 @@ func (p *prophet) resume(window []float64) error {
 	return nil
 }
 
-// forecast goes on with the last slope. Errors of a regression do not grow with
-// the steps while its trend holds.
-func (p *prophet) forecast(steps int) (value, growth float64) {
+// forecast goes on with the last slope.
+func (p *prophet) forecast(steps int) float64 {
 	if p.scale == 0 {
-		return math.NaN(), 1
+		return math.NaN()
 	}
+	var value float64
 	for i, x := range p.features(float64(p.size - 1 + steps)) {
 		value += p.b[i] * x
 	}
-	return value * p.scale, 1
+	return value * p.scale
 }

@@ -37,7 +37,7 @@ func TestProphetIsProphets(t *testing.T) {
 			tolerance = 0.02
 		}
 		for i, want := range f.Forecast {
-			got, _ := p.forecast(i + 1)
+			got := p.forecast(i + 1)
 			near(t, fmt.Sprint(name, " forecast ", i+1), got, want, p.scale, tolerance)
 		}
 	}
@@ -49,7 +49,7 @@ func (p *prophet) cost(window []float64) float64 {
 	var n, squares float64
 	for i, v := range window {
 		if !math.IsNaN(v) {
-			fitted, _ := p.forecast(i + 1 - len(window))
+			fitted := p.forecast(i + 1 - len(window))
 			n++
 			e := (v - fitted) / p.scale
 			squares += e * e
@@ -85,7 +85,7 @@ func TestDynamo7208SeasonsAreOfTheNextInterval(t *testing.T) {
 		p.Observe(v)
 	}
 	for steps := 1; steps <= 24; steps++ {
-		got, _ := p.Forecast(steps)
+		got := p.Forecast(steps)
 		near(t, fmt.Sprint(steps, " ahead"), got, day(89+steps), 0, 0.01)
 	}
 }

@@ -15,15 +15,12 @@ func TestAutoOnTraces(t *testing.T) {
 		values := column(t, c.file, c.name)
 		values = values[:min(len(values), 432)]
 		o := DefaultOptions(Constant)
-		last, _ := score(t, o, values)
+		last := score(t, o, values)
 		o.Kind, o.Interval = Auto, c.interval
-		auto, covered := score(t, o, values)
-		t.Logf("%s %s: last value %.2f %%, auto %.2f %%, within the 90 %% quantile %.1f %%", c.file, c.name, 100*last, 100*auto, 100*covered)
+		auto := score(t, o, values)
+		t.Logf("%s %s: last value %.2f %%, auto %.2f %%", c.file, c.name, 100*last, 100*auto)
 		if auto > 1.02*last {
 			t.Errorf("%s %s: auto errs %.2f %%, the last value %.2f %%", c.file, c.name, 100*auto, 100*last)
-		}
-		if covered < 0.85 || covered > 0.96 {
-			t.Errorf("%s %s: %.1f %% are within the 90 %% quantile", c.file, c.name, 100*covered)
 		}
 		mean += auto / last / float64(len(traces))
 	}

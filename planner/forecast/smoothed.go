@@ -33,7 +33,4 @@ func (s *smoothed) resume([]float64) error {
 	return nil
 }
 
-// forecast has the growth of ARIMA(0,1,1) with θ = weight − 1.
-func (s *smoothed) forecast(steps int) (value, growth float64) {
-	return s.Level, math.Sqrt(1 + float64(steps-1)*s.weight*s.weight)
-}
+func (s *smoothed) forecast(int) float64 { return s.Level }

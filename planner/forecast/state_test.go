@@ -33,7 +33,6 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 		{Constant, json.RawMessage("{}"), "options"},
 		{Constant, replaced(Constant, `"last":7`, `"last":-7`), "last value"},
 		{Constant, replaced(Constant, `[5,6,8`, `[-5,6,8`), "value -5"},
-		{Constant, replaced(Constant, `"errors":[1`, `"errors":[null`), "error"},
 		{Constant, replaced(Constant, `"model":{"last":7}`, `"model":null`), "no model"},
 		{Kalman, replaced(Kalman, `"begun":true`, `"begun":false`), "not begun"},
 		{Kalman, replaced(Kalman, `"p":[`, `"p":[-`), "negative variance"},

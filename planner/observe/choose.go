@@ -86,7 +86,7 @@ func (w wish) try(n Names, namespace string, all series, by []string) (*choice, 
 			has[s["__name__"]] = true
 		}
 	}
-	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) || n.Marker != "" && !has[n.Marker] {
+	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) {
 		return nil, models, nil
 	}
 	return &choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil

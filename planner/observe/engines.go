@@ -44,9 +44,6 @@ type EnginesOptions struct {
 	// in all; "" = the prefill engines' own queues.
 	PrefillQueue string
 	Timeout      time.Duration // of one endpoint; 0 = DefaultScrapeTimeout
-	// Partial takes figures that lack some endpoints, which are too low, where
-	// otherwise they are missing.
-	Partial bool
 }
 
 // Engines is a planner.Source over the metrics of engines and frontends
@@ -78,10 +75,7 @@ func NewEngines(o EnginesOptions) (*Engines, error) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}
 		o.Client = &http.Client{Transport: transport}
 	}
-	e := &Engines{
-		o: o, ready: replicas{}, workers: perEngine(o.Presets),
-		fleet: fleet{partial: o.Partial, queue: o.PrefillQueue != ""},
-	}
+	e := &Engines{o: o, ready: replicas{}, workers: perEngine(o.Presets), fleet: fleet{queue: o.PrefillQueue != ""}}
 	return e, errors.Join(errs...)
 }
 

@@ -101,7 +101,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 		has[name] = true
 	}
 	found.Names = n.having(has)
-	if found.Names.requests() == "" || n.Marker != "" && !has[n.Marker] {
+	if found.Names.requests() == "" {
 		return nil, models, nil
 	}
 	if n.PerEngine && has[simulated] || has[simulatedBehind] {
@@ -140,11 +140,7 @@ func (s *Server) models(ctx context.Context, n Names, l labels, w Wanted) ([]str
 	if n.Model == "" {
 		return nil, nil
 	}
-	counters := n.requestNames()
-	if n.Marker != "" {
-		counters = []string{n.Marker}
-	}
-	models, err := s.values(ctx, n.Model, l.anyOf(counters), w.From, w.To)
+	models, err := s.values(ctx, n.Model, l.anyOf(n.requestNames()), w.From, w.To)
 	slices.Sort(models)
 	return models, err
 }

@@ -164,11 +164,6 @@ func TestSimulatedIsSaid(t *testing.T) {
 			t.Errorf("%s: %s by %s, %v, want %s", model, src.Provenance, src.Names.Preset, err, want)
 		}
 	}
-	w := wanted("real")
-	w.Presets = Presets("plimsoll")
-	if _, err := s.Find(t.Context(), w); !errors.As(err, new(*NotFoundError)) {
-		t.Errorf("a real engine is found as a simulated one: %v", err)
-	}
 }
 
 // A frontend of simulated engines wears Dynamo's names, and is no measurement.
@@ -199,16 +194,5 @@ func TestWordsAreKnown(t *testing.T) {
 	}
 	if Presets("x") != nil || len(Presets("auto")) != 5 {
 		t.Error("an unknown word is known, or auto is not all")
-	}
-}
-
-// A configuration's names win over a preset's, and leave the rest as it is.
-func TestNamesWith(t *testing.T) {
-	n := vLLM().With(Names{ITL: []string{"vllm:itl"}, Started: []string{"gateway:requests_total"}, Model: "served"})
-	if n.ITL[0] != "vllm:itl" || n.Started[0] != "gateway:requests_total" || n.Model != "served" || n.TTFT[0] != vLLM().TTFT[0] || !n.PerEngine || n.Namespace != "namespace" {
-		t.Errorf("names %+v", n)
-	}
-	if got := vLLM(); len(got.ITL) != 2 || got.Started != nil {
-		t.Errorf("the preset is now %+v", got)
 	}
 }

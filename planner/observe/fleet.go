@@ -9,8 +9,7 @@ import (
 
 // fleet is what was seen of all endpoints.
 type fleet struct {
-	partial bool // sums that lack some endpoints are taken
-	queue   bool // the frontends have a gauge of the prefill queue
+	queue bool // the frontends have a gauge of the prefill queue
 
 	members map[Endpoint]*member
 	pools   map[planner.Role]*poolLooks // since the last interval; "" = the frontends
@@ -44,7 +43,7 @@ type member struct {
 // them answered.
 type poolLooks struct {
 	running, waiting, prefillQueue gauge
-	partial                        bool // the last look lacked some, and that matters
+	partial                        bool // the last look lacked some
 }
 
 // gauge is a sum of gauges over an interval.
@@ -164,7 +163,8 @@ func (f *fleet) sum(looks []glance) {
 			p = &poolLooks{}
 			f.pools[role] = p
 		}
-		if p.partial = s.partial && !f.partial; p.partial {
+		p.partial = s.partial
+		if s.partial {
 			continue
 		}
 		p.running.add(s.running)

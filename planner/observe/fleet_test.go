@@ -146,8 +146,8 @@ func TestWorkersComeAndGo(t *testing.T) {
 	}
 }
 
-// An endpoint that does not answer makes what it counts too low: missing, unless
-// that is wanted (dynamo#14765).
+// An endpoint that does not answer makes what it counts too low: it is missing
+// (dynamo#14765).
 func TestEndpointsThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*worker)
@@ -160,31 +160,29 @@ func TestEndpointsThatFail(t *testing.T) {
 		"too long":      {func(w *worker) { w.says(strings.Repeat("#\n", maxExposition)) }, "8 MiB"},
 		"hangs":         {func(w *worker) { w.mu.Lock(); w.hang = true; w.mu.Unlock() }, "deadline exceeded"},
 	} {
-		for _, partial := range []bool{false, true} {
-			a, b := startWorker(t, engine.RoleAggregated), startWorker(t, engine.RoleAggregated)
-			o := EnginesOptions{Model: "m", Partial: partial}
-			if name == "hangs" {
-				o.Timeout = 300 * time.Millisecond
+		a, b := startWorker(t, engine.RoleAggregated), startWorker(t, engine.RoleAggregated)
+		o := EnginesOptions{Model: "m"}
+		if name == "hangs" {
+			o.Timeout = 300 * time.Millisecond
+		}
+		e := watch(t, o, a, b)
+		a.says(vllmText(state{model: "m"}, nil))
+		b.says(vllmText(state{model: "m"}, nil))
+		e.look()
+		a.says(vllmText(state{model: "m", running: 3}, some(5)))
+		c.fail(b)
+		seen := e.observe()
+		if name == "truncated" { // what is there counts, what is not is no 0
+			if seen.ITL.Mean.Known {
+				t.Errorf("%s: ITL %+v", name, seen.ITL)
 			}
-			e := watch(t, o, a, b)
-			a.says(vllmText(state{model: "m"}, nil))
-			b.says(vllmText(state{model: "m"}, nil))
-			e.look()
-			a.says(vllmText(state{model: "m", running: 3}, some(5)))
-			c.fail(b)
-			seen := e.observe()
-			if name == "truncated" { // what is there counts, what is not is no 0
-				if seen.ITL.Mean.Known && !partial {
-					t.Errorf("%s: ITL %+v", name, seen.ITL)
-				}
-				continue
-			}
-			if seen.Arrivals.Known != partial || seen.ISL.Mean.Known != partial || seen.Running.Known != partial || partial && seen.Arrivals.Value != 8 {
-				t.Errorf("%s, partial %v: %+v", name, partial, seen)
-			}
-			if !problem(seen, b.endpoint.URL) || !problem(seen, c.want) {
-				t.Errorf("%s: problems %q", name, seen.Problems)
-			}
+			continue
+		}
+		if seen.Arrivals.Known || seen.ISL.Mean.Known || seen.Running.Known {
+			t.Errorf("%s: %+v", name, seen)
+		}
+		if !problem(seen, b.endpoint.URL) || !problem(seen, c.want) {
+			t.Errorf("%s: problems %q", name, seen.Problems)
 		}
 	}
 }

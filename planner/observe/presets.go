@@ -9,11 +9,11 @@ const simulated = "plimsoll_sim_steps_total"
 const simulatedBehind = "plimsoll_frontend_simulated_requests_total"
 
 // Words are what Presets knows.
-func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dynamo", "plimsoll"} }
+func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dynamo"} }
 
 // Presets are the names that a word stands for, the first choice first: what sees
 // a request once, at the edge, before the engines behind it. Nil for an unknown
-// word. The simulated engine, which wears vLLM's names, is found by auto as vllm.
+// word. The simulated engine, which wears vLLM's names, is found as vllm.
 func Presets(word string) []Names {
 	switch word {
 	case "auto":
@@ -26,8 +26,6 @@ func Presets(word string) []Names {
 		return []Names{sgLang()}
 	case "trtllm":
 		return []Names{trtLLM()}
-	case "plimsoll":
-		return []Names{plimsoll()}
 	}
 	return nil
 }
@@ -57,13 +55,6 @@ func vLLM() Names {
 		Engines:      []string{"vllm:num_requests_running"},
 		Model:        "model_name", Namespace: "namespace", PerEngine: true,
 	}
-}
-
-// plimsoll is our own simulated engine, which wears vLLM's names.
-func plimsoll() Names {
-	n := vLLM()
-	n.Preset, n.Marker = "plimsoll", simulated
-	return n
 }
 
 // sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its

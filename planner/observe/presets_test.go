@@ -24,9 +24,6 @@ func TestPresetsAreDocumented(t *testing.T) {
 	}
 	for _, n := range presets {
 		cells := rows[n.Preset]
-		if n.Preset == "plimsoll" { // vLLM's names
-			cells = rows["vllm"]
-		}
 		if len(cells) != 6 {
 			t.Errorf("%s has %d cells: %q", n.Preset, len(cells), cells)
 			continue

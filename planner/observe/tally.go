@@ -10,17 +10,14 @@ import (
 )
 
 // tally adds up what endpoints counted.
-type tally struct {
-	members []*member
-	partial bool
-}
+type tally []*member
 
 // of are the endpoints of some roles.
 func (t tally) of(roles ...planner.Role) tally {
-	out := tally{partial: t.partial}
-	for _, m := range t.members {
+	var out tally
+	for _, m := range t {
 		if slices.Contains(roles, m.endpoint.Role) {
-			out.members = append(out.members, m)
+			out = append(out, m)
 		}
 	}
 	return out
@@ -32,7 +29,7 @@ func (t tally) count(what string) number {
 		return lost
 	}
 	sum, some := 0.0, false
-	for _, m := range t.members {
+	for _, m := range t {
 		v, ok := m.gained[counterKey{what: what}]
 		sum, some = sum+v, some || ok
 	}
@@ -42,18 +39,17 @@ func (t tally) count(what string) number {
 	return given(sum, 0)
 }
 
-// lost are the endpoints of which something is not known, in words; where the
-// others suffice, only if that is all.
+// lost are the endpoints of which something is not known, in words.
 func (t tally) lost(unknown func(*member) bool) number {
 	var names []string
-	for _, m := range t.members {
+	for _, m := range t {
 		if unknown(m) {
 			names = append(names, m.endpoint.String())
 		}
 	}
 	const most = 5
 	switch n := len(names); {
-	case n == 0 || t.partial && n < len(t.members):
+	case n == 0:
 		return number{}
 	case n > most:
 		return lacking("not known of %s and %d more", strings.Join(names[:most], ", "), n-most)
@@ -67,7 +63,7 @@ func (t tally) histogram(what string) gain {
 	if g.count.why != "" {
 		g.sum.why = ""
 	}
-	for _, m := range t.members {
+	for _, m := range t {
 		for key, v := range m.gained {
 			if key.what == what+".bucket" {
 				g.counts[key.bound] += v
@@ -79,10 +75,10 @@ func (t tally) histogram(what string) gain {
 
 // interval is what was seen since the last one.
 func (f *fleet) interval(ready replicas) interval {
-	t := tally{members: f.seen(), partial: f.partial}
+	t := tally(f.seen())
 	i := interval{}
 	roles := map[planner.Role]bool{}
-	for _, m := range t.members {
+	for _, m := range t {
 		i.problems = append(i.problems, m.problems(f.looks)...)
 		roles[m.endpoint.Role] = true
 	}
@@ -110,7 +106,7 @@ func (f *fleet) partly(i *interval, s settled) {
 		}
 	}
 	for _, p := range i.pools {
-		if f.partial || listed[p.role] == 0 { // of which there is no figure
+		if listed[p.role] == 0 { // of which there is no figure
 			continue
 		}
 		i.partly(p.role, listed[p.role], s.engines(p.role), listed[""] > 0)
@@ -195,7 +191,7 @@ func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
 		return p
 	}
-	engines := float64(len(t.members))
+	engines := float64(len(t))
 	if ready != nil {
 		engines = ready.value()
 	}
@@ -221,7 +217,7 @@ func (t tally) kv() (avg, most number) {
 	}
 	var all mean
 	highest := 0.0
-	for _, m := range t.members {
+	for _, m := range t {
 		all.sum, all.n = all.sum+m.kv.sum, all.n+m.kv.n
 		if m.most.n > 0 {
 			highest = max(highest, m.most.value())

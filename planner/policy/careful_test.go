@@ -54,7 +54,7 @@ func TestBacklogCountsOnce(t *testing.T) {
 // A forecaster that erred long ago keeps a margin; it does not keep replicas that
 // nobody has called for IdleFor.
 func TestMarginDoesNotKeepTheIdle(t *testing.T) {
-	p := standard(t, off, func(o *DefaultOptions) { o.Rate = &last{SD: 3} })
+	p := standard(t, off, func(o *DefaultOptions) { o.Rate = &last{} })
 	idle := minute(0, pd(1, 1), func(s *planner.Situation) {
 		s.Deployment.Pools = []planner.Pool{{Role: "prefill", GPUs: 1}, {Role: "decode", GPUs: 1}}
 		s.TTFT, s.ITL = planner.Spread[time.Duration]{}, planner.Spread[time.Duration]{}

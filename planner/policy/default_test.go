@@ -18,14 +18,14 @@ import (
 )
 
 // last predicts the last value.
-type last struct{ V, SD float64 }
+type last struct{ V float64 }
 
 func (l *last) Observe(v float64) {
 	if !math.IsNaN(v) {
 		l.V = v
 	}
 }
-func (l *last) Forecast(int) (float64, float64) { return l.V, l.SD }
+func (l *last) Forecast(int) float64            { return l.V }
 func (l *last) Save() (json.RawMessage, error)  { return json.Marshal(l) }
 func (l *last) Restore(b json.RawMessage) error { return json.Unmarshal(b, l) }
 
@@ -345,7 +345,7 @@ func TestDefaultLaws(t *testing.T) {
 		have := planner.Replicas{Prefill: rapid.IntRange(1, 9).Draw(t, "p"), Decode: rapid.IntRange(1, 9).Draw(t, "d")}
 		rate := rapid.Float64Range(0, 100).Draw(t, "rate")
 		build := func() *Default {
-			return standard(&quietTB{}, func(o *DefaultOptions) { o.Rate = &last{SD: 1} })
+			return standard(&quietTB{}, func(o *DefaultOptions) { o.Rate = &last{} })
 		}
 		less, more := build().Propose(minute(rate, have)), build().Propose(minute(rate*1.3, have))
 		if more.Want.Prefill < less.Want.Prefill || more.Want.Decode < less.Want.Decode {

@@ -56,7 +56,7 @@ func TestPrometheusFailureIsNotZeroDemand(t *testing.T) {
 		if got.Act || got.Want != pd(3, 5) || !slices.Contains(got.Missing, "arrivals") {
 			t.Errorf("%+v", got)
 		}
-		if next, _ := u.o.Requests.Forecast(1); next != 2000 {
+		if next := u.o.Requests.Forecast(1); next != 2000 {
 			t.Errorf("the failure was learned as %v requests", next)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNoTrafficScalesDown(t *testing.T) {
 		if got.Want != c.want || len(got.Missing) > 0 || len(got.Warnings) > 0 {
 			t.Errorf("%+v", got)
 		}
-		if next, _ := u.o.ISL.Forecast(1); next != 3000 {
+		if next := u.o.ISL.Forecast(1); next != 3000 {
 			t.Errorf("the idle interval was learned as an ISL of %v", next)
 		}
 	}

@@ -206,15 +206,14 @@ func (p *Default) expect(s planner.Situation, seen demand, d *planner.Decision) 
 	ahead := 1 + int(min(math.Ceil(p.o.Ahead.Seconds()/s.Length.Seconds()), mostAhead))
 	mean := 0.0
 	for h := 1; h <= ahead; h++ {
-		v, _ := p.o.Rate.Forecast(h)
-		mean = max(mean, v)
+		mean = max(mean, p.o.Rate.Forecast(h))
 	}
 	need := seen
 	need.rate = mean
-	if v, _ := p.o.ISLs.Forecast(1); v > 0 {
+	if v := p.o.ISLs.Forecast(1); v > 0 {
 		need.isl = v
 	}
-	if v, _ := p.o.OSLs.Forecast(1); v > 0 {
+	if v := p.o.OSLs.Forecast(1); v > 0 {
 		need.osl = v
 	}
 	p.surprised(&need, seen, ahead, s.Length)

@@ -84,10 +84,10 @@ func TestGrowthIsForWhatWasSeen(t *testing.T) {
 // constant forecasts a value whatever was seen.
 type constant struct{ value float64 }
 
-func (constant) Observe(float64)                    {}
-func (c constant) Forecast(int) (value, sd float64) { return c.value, 0 }
-func (constant) Save() (json.RawMessage, error)     { return json.RawMessage("{}"), nil }
-func (constant) Restore(json.RawMessage) error      { return nil }
+func (constant) Observe(float64)                {}
+func (c constant) Forecast(int) float64         { return c.value }
+func (constant) Save() (json.RawMessage, error) { return json.RawMessage("{}"), nil }
+func (constant) Restore(json.RawMessage) error  { return nil }
 
 // What waits for decode asks for no prefill replica, and replicas of one pool that start
 // are no help to the other.

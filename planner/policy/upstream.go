@@ -166,7 +166,7 @@ func (n *figures) latencies(s planner.Situation, osl float64) {
 func (u *Upstream) forecast() (traffic, []string) {
 	var missing []string
 	next := func(f planner.Forecaster, name string) float64 {
-		v, _ := f.Forecast(1)
+		v := f.Forecast(1)
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			missing = append(missing, fmt.Sprintf("a forecast of %s (it is %v)", name, v))
 		}

@@ -198,7 +198,7 @@ func TestUpstreamWarmup(t *testing.T) {
 	if got := u.Propose(s); got.Want != s.Have || got.Missing != nil || ruledBy(got, engine.RolePrefill)[0] != "warm-up" {
 		t.Errorf("%+v", got)
 	}
-	if next, _ := u.o.Requests.Forecast(1); next != 1200 {
+	if next := u.o.Requests.Forecast(1); next != 1200 {
 		t.Errorf("the forecaster saw %v", next)
 	}
 }

@@ -34,7 +34,7 @@ func drawn(t *rapid.T) Scenario {
 	s.Delay = time.Duration(rapid.SampledFrom([]int{0, 3, 40}).Draw(t, "delay")) * time.Second
 	s.Scrape = time.Duration(rapid.SampledFrom([]int{1, 5, 7}).Draw(t, "scrape")) * time.Second
 	s.Fleet.Retry = rapid.Bool().Draw(t, "retry")
-	s.Points, s.Seed = rapid.IntRange(1, 30).Draw(t, "points"), rapid.Uint64().Draw(t, "seed")
+	s.Seed = rapid.Uint64().Draw(t, "seed")
 	s.Prices = make([]float64, len(s.Fleet.Pools))
 	for i := range s.Prices {
 		s.Prices[i] = 2

@@ -20,7 +20,8 @@ func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 // hand.
 func TestScheduleByHand(t *testing.T) {
 	s := aggregated(1)
-	s.Prices, s.Window, s.Points = []float64{36}, 5*time.Minute, 4
+	s.Prices = []float64{36}
+	s.Pace.Every, s.Scrape = 150*time.Second, 150*time.Second
 	requests := slices.Values([]fleet.Request{
 		{At: engine.Second, ISL: 100, OSL: 10},                 // TTFT 0.11 s, gaps of 10 ms
 		{At: 400 * engine.Second, ISL: 2000, OSL: 10},          // TTFT 2.01 s: misses
@@ -35,7 +36,7 @@ func TestScheduleByHand(t *testing.T) {
 	if a := r.Attainment; !near(a.TTFT, 2.0/3, 1e-12) || a.ITL != 1 || !near(a.Both, 2.0/3, 1e-12) {
 		t.Errorf("attainment %+v", a)
 	}
-	if r.Windows != 2 || r.UnderSLO != 0.5 || !near(r.GoodRequests, 2.0/600, 1e-12) || !near(r.GoodTokens, 1010.0/600, 1e-12) {
+	if r.Windows != 3 || !near(r.UnderSLO, 2.0/3, 1e-12) || !near(r.GoodRequests, 2.0/600, 1e-12) || !near(r.GoodTokens, 1010.0/600, 1e-12) {
 		t.Errorf("%d windows, %v under the SLO, goodput %v and %v", r.Windows, r.UnderSLO, r.GoodRequests, r.GoodTokens)
 	}
 	if !near(r.GPUHours*3600, 600+120, 1e-6) || !near(r.Money, 7.2, 1e-9) || r.Scales != 2 || r.Decisions != 0 {
@@ -78,9 +79,13 @@ func TestTimelineShowsStartUp(t *testing.T) {
 			t.Errorf("up to %v: %+v, want %+v", p.To, p.Pools[0], want)
 		}
 	}
-	s.Scrape, s.Points = 7*time.Second, 5
-	if r := mustSchedule(t, steady(1), s, nil); len(r.Timeline) != 5 || r.Timeline[0].To != 126*time.Second || r.Timeline[4].To != s.Length {
+	s.Scrape = 7 * time.Second
+	if r := mustSchedule(t, steady(1), s, nil); len(r.Timeline) != 86 || r.Timeline[0].To != 7*time.Second || r.Timeline[85].To != s.Length {
 		t.Errorf("points of whole looks: %+v", r.Timeline)
+	}
+	s.Length = 10 * 24 * time.Hour
+	if got := s.point(); got != 43*7*time.Second {
+		t.Errorf("points of %v in ten days", got)
 	}
 }
 
@@ -222,9 +227,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"the metrics' delay":               func(s *Scenario) { s.Delay = -1 },
 		"2 prices for 1 pools":             func(s *Scenario) { s.Prices = []float64{1, 2} },
 		"a GPU-hour costs -1":              func(s *Scenario) { s.Prices = []float64{-1} },
-		"the target is 2":                  func(s *Scenario) { s.Target = 2 },
-		"windows are of":                   func(s *Scenario) { s.Window = 1 },
-		"-1 points":                        func(s *Scenario) { s.Points = -1 },
 		"starts with -1 replicas":          func(s *Scenario) { s.Start.Aggregated = -1 },
 		"has 2 GPUs, in the deployment 1":  func(s *Scenario) { s.Fleet.Pools[0].GPUs = 2 },
 		"has 1 GPUs, in the deployment 0":  func(s *Scenario) { s.Deployment.Pools[0].Role = engine.RoleDecode },

@@ -21,10 +21,10 @@ type Result struct {
 	Unfinished int64 `json:"unfinished"` // when the drain ended
 
 	Attainment Attainment `json:"attainment"`
-	// UnderSLO is the share of the windows with arrivals in which at least
-	// Scenario.Target of them met both; 1 of none.
+	// UnderSLO is the share of the windows, minutes with arrivals, in which at least
+	// DefaultTarget of them met both; 1 of none.
 	UnderSLO float64 `json:"time_under_slo"`
-	Windows  int     `json:"windows"` // with arrivals
+	Windows  int     `json:"windows"`
 
 	// Per second of Length: requests that met both, and their output tokens.
 	GoodRequests float64 `json:"goodput_requests"`

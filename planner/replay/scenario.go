@@ -36,31 +36,20 @@ type Scenario struct {
 
 	Seed uint64 // of noise, with the engines' own
 
-	Prices []float64     // of a GPU-hour, for each pool in order; nil = not known
-	Target float64       // share of a window's requests that is enough; 0 = DefaultTarget
-	Window time.Duration // of arrivals, for Result.UnderSLO; 0 = DefaultWindow
-	Points int           // of the timeline, whole looks each, at most; 0 = DefaultPoints
+	Prices []float64 // of a GPU-hour, for each pool in order; nil = not known
 	// On takes every decision before it is carried out, with what it was made of;
 	// nil = nobody wants to know.
 	On func(planner.Observation, planner.Decision)
 }
 
-// What a Scenario says where it says nothing.
-const (
-	DefaultMaxInFlight = 1_000_000
-	DefaultTarget      = 0.99
-	DefaultWindow      = time.Minute
-	DefaultPoints      = 2880 // a day in steps of 30 s
-)
+// DefaultMaxInFlight is how many requests are in flight at most where Fleet does not say.
+const DefaultMaxInFlight = 1_000_000
+
+// DefaultTarget is the share of a minute's requests that is enough.
+const DefaultTarget = 0.99
 
 // MaxLength bounds a replay, and a warm-up: virtual time has 100 days for arrivals.
 const MaxLength = 90 * 24 * time.Hour
-
-// Other bounds of a Scenario.
-const (
-	mostWindows = 10_000_000
-	mostPoints  = 1_000_000
-)
 
 // normal fills in the defaults and refuses what cannot be replayed, all complaints
 // at once.
@@ -73,15 +62,6 @@ func (s Scenario) normal() (Scenario, error) {
 	}
 	if s.Origin.IsZero() {
 		s.Origin = time.Unix(0, 0).UTC()
-	}
-	if s.Target == 0 {
-		s.Target = DefaultTarget
-	}
-	if s.Window == 0 {
-		s.Window = DefaultWindow
-	}
-	if s.Points == 0 {
-		s.Points = DefaultPoints
 	}
 	errs = append(errs, s.Deployment.Check(), s.matches())
 	bad(s.Deployment.SLA.TTFT == 0, "the TTFT to keep is 0s: want above 0")
@@ -98,9 +78,6 @@ func (s Scenario) normal() (Scenario, error) {
 	for _, p := range s.Prices {
 		bad(!(p >= 0 && p < 1e6), "a GPU-hour costs %v: want 0 to a million", p)
 	}
-	bad(!(s.Target > 0 && s.Target <= 1), "the target is %v: want a share above 0 to 1", s.Target)
-	bad(s.Window < time.Millisecond || s.Length/s.Window > mostWindows, "windows are of %v: want 1ms or more, and %d of them at most", s.Window, mostWindows)
-	bad(s.Points < 1 || s.Points > mostPoints, "%d points of a timeline: want 1 to %d", s.Points, mostPoints)
 	if err := errors.Join(errs...); err != nil {
 		return s, fmt.Errorf("the scenario: %w", err)
 	}

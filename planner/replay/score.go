@@ -16,7 +16,6 @@ type score struct {
 	out       Result
 	met       [3]int64 // TTFT, ITL, both
 	tokens    int64    // of requests that met both
-	window    engine.Picoseconds
 	windows   []window
 	width     engine.Picoseconds // of points
 	points    []Point
@@ -24,15 +23,14 @@ type score struct {
 	gpus      []float64 // GPU-seconds up to the last one's end
 }
 
-// window counts requests by their arrival.
+// window counts requests by the minute of their arrival.
 type window struct{ arrivals, met int64 }
 
 func newScore(s Scenario) *score {
 	x := &score{
 		s: s, ttft: engine.FromDuration(s.Deployment.SLA.TTFT), itl: engine.FromDuration(s.Deployment.SLA.ITL),
-		window: engine.FromDuration(s.Window), gpus: make([]float64, len(s.Fleet.Pools)),
+		gpus: make([]float64, len(s.Fleet.Pools)), windows: make([]window, above(s.Length, time.Minute)),
 	}
-	x.windows = make([]window, above(s.Length, s.Window))
 	step := s.point()
 	x.width = engine.FromDuration(step)
 	x.points = make([]Point, above(s.Length, step))
@@ -52,14 +50,16 @@ func newScore(s Scenario) *score {
 // replicas start and drain between them.
 func (s Scenario) point() time.Duration {
 	looks := max(
-		(above(s.Length, s.Scrape)+s.Points-1)/s.Points,
+		(above(s.Length, s.Scrape)+mostPoints-1)/mostPoints,
 		above(min(leastPoint, s.Pace.Every), s.Scrape),
 	)
 	return s.Scrape * time.Duration(looks)
 }
 
-// leastPoint is the shortest point of a timeline.
-const leastPoint = 5 * time.Second
+const (
+	leastPoint = 5 * time.Second // the shortest point of a timeline
+	mostPoints = 2880            // of a timeline: a day in steps of 30 s
+)
 
 // above is a/b rounded up.
 func above(a, b time.Duration) int { return int((a + b - 1) / b) }
@@ -92,7 +92,7 @@ func (x *score) refuse(at engine.Picoseconds) {
 
 // arrived counts a request where it arrived.
 func (x *score) arrived(at engine.Picoseconds, ttft, itl bool) {
-	w, p := &x.windows[at/x.window], &x.points[at/x.width]
+	w, p := &x.windows[at/(60*engine.Second)], &x.points[at/x.width]
 	x.out.Requests++
 	w.arrivals++
 	p.Arrivals++
@@ -158,7 +158,7 @@ func (x *score) result(gpus []float64, f fleet.Report) Result {
 			continue
 		}
 		out.Windows++
-		if float64(w.met) >= x.s.Target*float64(w.arrivals) {
+		if float64(w.met) >= DefaultTarget*float64(w.arrivals) {
 			under++
 		}
 	}

@@ -70,7 +70,7 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, body []byte) 
 		notFound(w, at)
 		return
 	}
-	if r.Method == http.MethodPatch && strings.HasSuffix(at, "/scale") && r.URL.Query().Get("dryRun") == "" {
+	if r.Method == http.MethodPatch && strings.HasSuffix(at, "/scale") {
 		var patch scale
 		_ = json.Unmarshal(body, &patch)
 		object = scaleJSON(patch.Spec.Replicas, "app=x")

@@ -33,8 +33,6 @@ type Options struct {
 	Targets map[engine.Role]string
 	// Least are replicas below which Scale refuses to go, whoever asks.
 	Least planner.Replicas
-	// DryRun asks the API server to check each change without making it.
-	DryRun bool
 	// Log hears of what failed and keeps nobody from scaling; nil: nobody.
 	Log *slog.Logger
 }

@@ -58,22 +58,6 @@ func TestScaleShrinksFirst(t *testing.T) {
 	}
 }
 
-func TestDryRun(t *testing.T) {
-	s := newAPIServer(t, twoDeployments())
-	target := newTarget(t, s, func(o *Options) { o.DryRun = true })
-	if err := target.Scale(t.Context(), planner.Replicas{Prefill: 2, Decode: 5}, "r"); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range append(s.patches(), s.requests(http.MethodPost)...) {
-		if !strings.Contains(r, "dryRun=All") {
-			t.Errorf("not a dry run: %s", r)
-		}
-	}
-	if len(s.patches()) != 1 {
-		t.Errorf("patches: %q", s.patches())
-	}
-}
-
 func TestScaleRefuses(t *testing.T) {
 	s := newAPIServer(t, twoDeployments())
 	target := newTarget(t, s, func(o *Options) { o.Least = planner.Replicas{Prefill: 1, Decode: 2} })

@@ -49,7 +49,7 @@ func (t *Target) write(ctx context.Context, p pool, n int) error {
 
 func (t *Target) patch(ctx context.Context, p pool, n int) error {
 	c := p.patch(n)
-	options := metav1.PatchOptions{FieldManager: cluster.Manager, DryRun: t.dryRun()}
+	options := metav1.PatchOptions{FieldManager: cluster.Manager}
 	var sub []string
 	if p.at.subresource != "" {
 		sub = []string{p.at.subresource}
@@ -58,13 +58,6 @@ func (t *Target) patch(ctx context.Context, p pool, n int) error {
 		_, err := t.client.Resource(p.at.resource).Namespace(t.o.Namespace).Patch(ctx, p.at.name, c.kind, c.body, options, sub...)
 		return err
 	})
-}
-
-func (t *Target) dryRun() []string {
-	if t.o.DryRun {
-		return []string{metav1.DryRunAll}
-	}
-	return nil
 }
 
 // longestNote is what the API server takes, in bytes.
@@ -86,7 +79,7 @@ func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
 			"namespace": p.about.Metadata.Namespace, "uid": p.about.Metadata.UID,
 		},
 	}}
-	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: cluster.Manager, DryRun: t.dryRun()})
+	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: cluster.Manager})
 	if err != nil {
 		r := t.request("create", resource, "", "")
 		t.log.Warn("no Event was written on the deployment", "error", r.Explain(err))

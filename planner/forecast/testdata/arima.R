@@ -25,8 +25,7 @@ selected <- lapply(series, function(x) {
   f <- forecast(m, h = 5)
   list(values = x, p = o[[1]], d = o[[2]], q = o[[3]], constant = any(c("intercept", "drift") %in% names(coef(m))),
        differences = ndiffs(x), kpss = urca::ur.kpss(na.omit(x), type = "mu", use.lag = trunc(3 * sqrt(length(na.omit(x))) / 13))@teststat,
-       aicc = m$aicc, forecast = as.numeric(f$mean),
-       growth = as.numeric(f$upper[, 1] - f$mean) / as.numeric(f$upper[1, 1] - f$mean[1]))
+       aicc = m$aicc, forecast = as.numeric(f$mean))
 })
 
 # Likelihoods of given coefficients: the variance, and the mean or drift, are of
@@ -39,7 +38,7 @@ given <- function(name, order, coefs, constant) {
   n <- if (constant) if (order[2] == 0) rep(1, 5) else length(x) - 1 + 1:5 else NULL
   p <- if (constant) predict(m, 5, newxreg = n) else predict(m, 5)
   list(series = name, p = order[1], d = order[2], q = order[3], constant = constant, coefs = I(coefs),
-       loglik = m$loglik, sigma2 = m$sigma2, forecast = as.numeric(p$pred), growth = as.numeric(p$se / p$se[1]))
+       loglik = m$loglik, sigma2 = m$sigma2, forecast = as.numeric(p$pred))
 }
 likelihoods <- list(
   given("nile", c(1, 0, 0), 0.5, TRUE), given("nile", c(0, 1, 1), -0.7, FALSE), given("nile", c(1, 1, 1), c(0.25, -0.87), TRUE),

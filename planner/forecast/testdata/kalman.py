@@ -25,8 +25,7 @@ def case(values, level, trend, noise):
     r = m.smooth([noise, level, trend])
     p = r.get_forecast(5)
     return {"values": [None if np.isnan(v) else v for v in y], "level": level, "trend": trend, "noise": noise,
-            "one_step": list(r.filter_results.forecasts[0]), "forecast": list(p.predicted_mean),
-            "growth": list(p.se_mean / p.se_mean[0])}
+            "one_step": list(r.filter_results.forecasts[0]), "forecast": list(p.predicted_mean)}
 
 
 mid = column("m-mid.csv", "rate_rps", 60)

@@ -80,10 +80,6 @@ func TestGraphDeployment(t *testing.T) {
 			o := kubernetes.Options{Namespace: namespace, Deployment: "llama", Least: planner.Replicas{Prefill: 1, Decode: 1}}
 			config := granted(t, c, o)
 			on := target(t, config, o)
-
-			dry := o
-			dry.DryRun = true
-			scaled(t, target(t, config, dry), planner.Replicas{Prefill: 9, Decode: 9}, "a dry run")
 			wants(t, on, planner.Replicas{Prefill: 2, Decode: 3})
 
 			scaled(t, on, planner.Replicas{Prefill: 3, Decode: 1}, "more prefill is wanted")

@@ -122,7 +122,7 @@ func TestMetricsFaults(t *testing.T) {
 	t.Parallel()
 	on := etcd.Start(t, 1)
 	acknowledged(t, on)
-	names := []string{"refused", "slow", "empty", "nan", "gone", "reset", "static", "higher"}
+	names := []string{"refused", "slow", "empty", "nan", "gone", "reset", "higher"}
 	sites, scraper := frontends(t, names...)
 	for _, c := range []struct {
 		name        string
@@ -139,10 +139,6 @@ func TestMetricsFaults(t *testing.T) {
 		{name: "nan", breaks: func(f *traffic, _ *gate) { f.set(steady(brisk), notNumbers) }, said: "NaN"},
 		{name: "gone", breaks: func(f *traffic, _ *gate) { f.set(steady(brisk), nothing) }, said: "no samples of dynamo_frontend_requests_started_total|has no series of"},
 		{name: "reset", breaks: func(f *traffic, _ *gate) { f.stop(); f.start(t) }, keepsFigure: true},
-		{
-			name: "static", args: []string{"--on-metrics-loss", "static", "--static-prefill", "3", "--static-decode", "1"},
-			breaks: func(_ *traffic, g *gate) { g.fate.Store(refuses) }, said: "EOF", want: func(_, now pair) bool { return now == pair{3, 1} },
-		},
 		{
 			name: "higher", args: []string{"--on-metrics-loss", "hold-if-higher", "--static-prefill", "1", "--static-decode", "4"},
 			breaks: func(_ *traffic, g *gate) { g.fate.Store(refuses) }, said: "EOF", want: func(was, now pair) bool { return now == pair{was.Prefill, 4} },
