@@ -144,14 +144,6 @@ func (d autoscaledDay) traffic() string {
 	return words
 }
 
-func hoursMost(hours [24]float64) float64 {
-	most := 0.0
-	for _, h := range hours {
-		most = max(most, h)
-	}
-	return most
-}
-
 func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) fleetRun {
 	cells := float64(d.options.cells)
 	f := fleetRun{
