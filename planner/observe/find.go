@@ -25,10 +25,9 @@ type Wanted struct {
 // History is one model's series on a server, from which Traffic reads what came in
 // a range of time.
 type History struct {
-	Names     Names  // those that there are
-	Model     string // "" = the metrics do not say
-	Namespace string // "" = all
-	Warnings  []profile.Warning
+	Names    Names  // those that there are
+	Model    string // "" = the metrics do not say
+	Warnings []profile.Warning
 
 	server *Server
 	labels labels
@@ -67,7 +66,7 @@ func (w Wanted) notFound(s *Server, there []string) error {
 // try looks for one preset: nil where it has no requests of the model, and the
 // models that it has.
 func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string, error) {
-	found := History{Namespace: w.Namespace, server: s, labels: labels{}}
+	found := History{server: s, labels: labels{}}
 	if w.Namespace != "" {
 		found.labels[n.Namespace] = w.Namespace
 	}
