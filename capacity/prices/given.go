@@ -16,16 +16,13 @@ type Given struct {
 // mostUSD bounds a price; more is a mistake in units.
 const mostUSD = 1e6
 
-// Fixed is one price for every GPU.
-func Fixed(usd float64) Given { return Given{all: &usd} }
-
 // ParseGiven reads "2.5", or "h100-sxm=2.5,l4=0": 0 is for GPUs that are owned.
 // canonical gives a GPU the name by which it is asked for later, or says why there
 // is none.
 func ParseGiven(text string, canonical func(string) (string, error)) (Given, error) {
 	if !strings.Contains(text, "=") {
 		usd, err := parseUSD(text)
-		return Fixed(usd), err
+		return Given{all: &usd}, err
 	}
 	g := Given{byGPU: map[string]float64{}}
 	for part := range strings.SplitSeq(text, ",") {

@@ -144,14 +144,6 @@ func (d autoscaledDay) traffic() string {
 	return words
 }
 
-func hoursMost(hours [24]float64) float64 {
-	most := 0.0
-	for _, h := range hours {
-		most = max(most, h)
-	}
-	return most
-}
-
 func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) fleetRun {
 	cells := float64(d.options.cells)
 	f := fleetRun{
@@ -205,10 +197,7 @@ func gpusOf(l autoscale.Look) int {
 
 func (d autoscaledDay) text(b *bytes.Buffer) {
 	f := d.file()
-	implausibleLines(b, f.Warnings)
-	if f.Provenance != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
-	}
+	doubtLines(b, f.Warnings, f.Provenance)
 	head(b, f.Workload, f.SLO)
 	fmt.Fprintf(b, "Simulated: %s\n", f.Traffic)
 	fmt.Fprintf(b, "Static fleet, sized for the peak: %s engines of %s on %s, %s; step times: %s; prices: %s\n\n",

@@ -173,10 +173,7 @@ func publishedThroughput(m catalog.Model, otherwise string) (capacity.Throughput
 }
 
 func (f formulaPlan) text(b *bytes.Buffer) {
-	implausibleLines(b, f.Warnings)
-	if f.Throughput.Provenance != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(f.Throughput.Provenance.String()))
-	}
+	doubtLines(b, f.Warnings, f.Throughput.Provenance)
 	head(b, f.Workload, f.SLO)
 	t := f.Throughput
 	fmt.Fprintf(b, "Throughput of one engine (%s): %s: prefill %.0f, decode %.0f tokens/s\n\n", t.Provenance, t.Name, t.PrefillTPS, t.DecodeTPS)

@@ -140,7 +140,7 @@ type planInputs struct {
 	ReplicaAvailability float64 `json:"replica_availability,omitempty"`
 	DomainGPUs          int     `json:"failure_domain,omitempty"`
 
-	Caches *planCaches `json:"caches,omitempty"` // nil: a plan from before they were recorded
+	Caches planCaches `json:"caches"`
 }
 
 // planCaches are caches in a file.
@@ -152,11 +152,11 @@ type planCaches struct {
 }
 
 // recorded are caches as a file has them: of those that keep nothing only that.
-func (c caches) recorded() *planCaches {
+func (c caches) recorded() planCaches {
 	if !c.reuse {
-		return &planCaches{}
+		return planCaches{}
 	}
-	p := &planCaches{Reuse: true, Router: c.router}
+	p := planCaches{Reuse: true, Router: c.router}
 	if c.dram.Bytes > 0 {
 		p.DRAMBytes, p.DRAMPerSecond = c.dram.Bytes, c.dram.BytesPerSecond
 	}

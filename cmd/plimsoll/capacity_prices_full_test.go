@@ -32,7 +32,7 @@ func TestNoPriceIsNoMoney(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		append([]string{"plan"}, common...), append([]string{"plan", "--method", "formula"}, common...), append([]string{"plan", "--method", "formula", "--format", "json"}, common...),
+		append([]string{"plan"}, common...), append([]string{"plan", "--method", "formula", "--throughput", "50000,8000"}, common...), append([]string{"plan", "--method", "formula", "--throughput", "50000,8000", "--format", "json"}, common...),
 		append([]string{"autoscale", "--format", "json"}, common...), append([]string{"autoscale"}, common...),
 		{"compare", demand, demand},
 		{"compare", "--format", "csv", demand, demand},
@@ -54,7 +54,7 @@ func TestSpotIsSaid(t *testing.T) {
 	}
 	with := func(more ...string) []string { return append(slices.Clone(common), more...) }
 	const said = "such GPUs are taken back at any time"
-	for _, more := range [][]string{nil, {"--format", "json"}, {"--emit", "kubernetes"}, {"--method", "formula"}} {
+	for _, more := range [][]string{nil, {"--format", "json"}, {"--emit", "kubernetes"}, {"--method", "formula", "--throughput", "50000,8000"}} {
 		if got := mustPrint(t, with(append(more, "--spot")...)...); !bytes.Contains(got, []byte(said)) {
 			t.Errorf("%v: not said in\n%s", more, got)
 		}

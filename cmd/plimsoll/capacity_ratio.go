@@ -228,10 +228,7 @@ func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
 		weakest = profile.Weakest(weakest, r.Provenance)
 	}
 	if len(ratios) > 0 {
-		implausibleLines(b, ratios[0].Throughput.Warnings)
-	}
-	if weakest != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(weakest.String()))
+		doubtLines(b, ratios[0].Throughput.Warnings, weakest)
 	}
 	b.WriteString(ratioEngines(ratios) + "\n")
 	t := newTable("shape", "ISL", "OSL", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")

@@ -2,10 +2,7 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -14,114 +11,52 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
-	"plimsoll/capacity/autoscale"
 	"plimsoll/engine"
 	"plimsoll/engine/field"
-	"plimsoll/engine/sim/fleet"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile"
-	"plimsoll/profile/trace"
 )
 
 func capacityReviewCommand() *cli.Command {
 	return &cli.Command{
 		Name: "review", Usage: "measured traffic against a plan, and what to change", ArgsUsage: "PLAN.json",
-		Description: "PLAN.json is what capacity plan --format json printed. Its fleet is simulated under the trace and sized again for\n" +
-			"it, on the same engines at the same prices. Rates per second, lengths in tokens, latencies in ms.\n\n" +
-			"With --prometheus the traffic is what a Prometheus server saw: its busiest window, mean and p99 lengths,\n" +
-			"taken as log-normal. The latencies that it saw stand beside those that the fleet has in simulation.\n\n" +
+		Description: "PLAN.json is what capacity plan --format json printed. Its engines are sized again, at the same prices, for the\n" +
+			"requests of a trace, or for what a Prometheus server saw: its busiest window, mean and p99 lengths, taken as\n" +
+			"log-normal. Rates per second, lengths in tokens.\n\n" +
 			"   plimsoll capacity plan --workload chatbot.yaml --format json > plan.json\n" +
 			"   plimsoll capacity review --trace azure.csv plan.json\n" +
 			"   plimsoll capacity review --prometheus http://prometheus:9090 --since 24h --served-model-name llama plan.json",
 		Flags: append(stringFlags("", [][3]string{
 			{"trace", "", "arrivals and lengths that came, from `FILE`, gzip or not"},
 			{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
-		}), prometheusFlags()...),
+		}), stringFlags("Prometheus", [][3]string{
+			{"prometheus", "", "traffic from the server at `URL`, http://USER:PASSWORD@HOST:9090 with basic authentication"},
+			{"since", "24h", "look so far back, `time`"},
+			{"served-model-name", "", "the model's `NAME` in the metrics, exactly (default: the only one there)"},
+			{"prometheus-namespace", "", "only this `NAMESPACE`, exactly (default: all)"},
+			{"prometheus-bearer-token-file", "", "bearer token for the server, in `FILE`"},
+		})...),
 		Action: reviewPlan,
 	}
 }
 
-// maxPlanBytes bounds a file that holds a plan; more is another file.
-const maxPlanBytes = 64 << 20
-
-// readPlan reads what capacity plan printed, and refuses what it never prints.
-func readPlan(r io.Reader) (sizedPlans, error) {
-	var out sizedPlans
-	b, err := io.ReadAll(io.LimitReader(r, maxPlanBytes+1))
-	if err != nil {
-		return out, fmt.Errorf("reading the plan: %w", err)
-	}
-	if len(b) > maxPlanBytes {
-		return out, fmt.Errorf("more than %d MiB: that is no plan", maxPlanBytes>>20)
-	}
-	if err := json.Unmarshal(b, &out); err != nil {
-		return out, fmt.Errorf("not a plan in JSON: %w (hint: capacity plan --format json > plan.json writes one)", engine.PlainJSON("the file", err))
-	}
-	if len(out.Plans) == 0 && len(out.Infeasible) > 0 {
-		return out, fmt.Errorf("its plan is infeasible: %s", out.Infeasible[0].Why)
-	}
-	if len(out.Plans) == 0 {
-		return out, errors.New("it holds no sized plan: want what capacity plan --format json prints with --method sized")
-	}
-	p := out.Plans[0]
-	if p.Infeasible != nil {
-		return out, fmt.Errorf("its plan is infeasible: %s", p.Infeasible.Why)
-	}
-	errs := []error{out.Workload.Check(), out.SLO.Check(), out.Inputs.Caches.check()}
-	want := map[capacity.Strategy]int{capacity.Aggregated: 1, capacity.Disaggregated: 2}[p.Strategy]
-	if want == 0 || len(p.Pools) != want {
-		errs = append(errs, fmt.Errorf("a plan of %d pools, %q: want one aggregated or two disaggregated", len(p.Pools), p.Strategy))
-	}
-	if p.TotalGPUsFinal < 1 || p.HourlyUSD < 0 || p.HourlyUSD > 1e12 {
-		errs = append(errs, fmt.Errorf("total_gpus_final %d and hourly_cost_usd %v: want 1 GPU at least, and a price", p.TotalGPUsFinal, p.HourlyUSD))
-	}
-	if c := p.Chunk; c != nil && (c.Tokens < 64 || c.Tokens > maxTokens) {
-		errs = append(errs, fmt.Errorf("chunk.max_num_batched_tokens is %d: want 64 to %d", c.Tokens, int(maxTokens)))
-	}
-	for _, pool := range p.Pools {
-		if pool.USDPerGPUHour < 0 || pool.USDPerGPUHour > 1e6 || pool.InstanceGPUs < 0 || pool.InstanceGPUs > maxGPUs {
-			errs = append(errs, fmt.Errorf("GPUs at $%v in instances of %d in the %s pool: want a price, and 0 to %d", pool.USDPerGPUHour, pool.InstanceGPUs, pool.Role, maxGPUs))
-		}
-		if pool.Engines < 1 || pool.Engines > maxReplicas || pool.SpareEngines < 0 || pool.SpareEngines > maxReplicas {
-			errs = append(errs, fmt.Errorf("%d engines and %d spare ones in the %s pool: want 1 to %d, and 0 or more", pool.Engines, pool.SpareEngines, pool.Role, maxReplicas))
-		} else if n := pool.Engines + pool.SpareEngines; pool.GPUs < n || pool.GPUs%n != 0 || pool.GPUs/n > maxGPUs {
-			errs = append(errs, fmt.Errorf("%d GPUs of %d engines in the %s pool: want as many for each, 1 to %d", pool.GPUs, n, pool.Role, maxGPUs))
-		}
-	}
-	return out, errors.Join(errs...)
-}
-
 // review is a plan and the traffic that came.
 type review struct {
-	file  string
-	plans sizedPlans
-	plan  sizedPlan
-	demand
+	file   string
+	plans  sizedPlans
+	plan   sizedPlan
+	demand // the traffic that came, within the plan's SLO
 
-	came    came
-	load    []trace.Arrival  // that the planned fleet is simulated under
-	seen    *seen            // by Prometheus; nil = a trace
-	run     autoscale.Result // of the planned fleet, spares left out
-	resized sizedPlan
-
-	warnings []profile.Warning // of what the plan counts on and the traffic does not say
-}
-
-// came is what traffic is measured by, beside its lengths.
-type came struct {
-	rate        float64 // requests/s
-	peaks       []peak
-	busiestHour float64 // over the mean; NaN = not known
-}
-
-// peak is the highest rate in windows of one length.
-type peak struct {
-	window time.Duration
-	rate   float64 // requests/s
+	rate     float64           // requests/s, the mean
+	source   string            // of the traffic, in words; "" = a trace
+	assumed  map[string]string // by figure: how one is filled in that the traffic does not say
+	warnings []profile.Warning
+	resized  sizedPlan
 }
 
 func reviewPlan(c *cli.Context) error {
 	p := &parser{c: c}
-	r := review{file: c.Args().First()}
+	r := review{file: c.Args().First(), assumed: map[string]string{}}
 	if r.file == "" {
 		return field.Errorf("review needs a plan").Hint("plimsoll capacity review --trace azure.csv plan.json")
 	}
@@ -136,13 +71,16 @@ func reviewPlan(c *cli.Context) error {
 	case file != "" && server != "":
 		p.fail(field.Errorf("--trace and --prometheus: want one of them"))
 	}
-	p.needs(server != "", "with --prometheus", prometheusFlagNames()...)
+	p.needs(server != "", "with --prometheus", "since", "served-model-name", "prometheus-namespace", "prometheus-bearer-token-file")
 	p.needs(file != "", "with --trace", "trace-format")
+	if window := cmp.Or(r.plans.Workload.PeakWindow, time.Minute); server != "" && p.err == nil {
+		p.err = r.observe(p, window)
+	} else if p.err == nil {
+		r.read(p, file, window)
+		r.rate = r.stats.Rate
+	}
 	if p.err != nil {
 		return p.err
-	}
-	if err := r.measure(p, file); err != nil {
-		return err
 	}
 	if err := r.size(); err != nil {
 		return err
@@ -152,28 +90,6 @@ func reviewPlan(c *cli.Context) error {
 	}
 	if r.resized.Infeasible != nil {
 		return &infeasibleError{"no number of these engines holds the SLO under this traffic"}
-	}
-	return nil
-}
-
-// measure reads what came: the file of a trace, or else Prometheus.
-func (r *review) measure(p *parser, file string) error {
-	window := cmp.Or(r.plans.Workload.PeakWindow, time.Minute)
-	if file == "" {
-		return r.observe(p, window)
-	}
-	if r.read(p, file, window); p.err != nil {
-		return p.err
-	}
-	windows := append([]time.Duration{window}, trace.PeakWindows()...)
-	windows = slices.Compact(slices.Sorted(slices.Values(windows)))
-	var err error
-	if r.stats, err = trace.Summarize(trace.Of(r.arrivals...), windows...); err != nil {
-		return field.Errorf("--trace %s: %v", file, err)
-	}
-	r.load, r.came = r.arrivals, came{rate: r.stats.Rate, busiestHour: r.busiestHour()}
-	for i, w := range windows {
-		r.came.peaks = append(r.came.peaks, peak{w, float64(r.stats.Peaks[i].Requests) / w.Seconds()})
 	}
 	return nil
 }
@@ -188,63 +104,67 @@ func (r *review) open() error {
 		return field.Errorf("%s: %s", r.file, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	r.plan, r.slo = r.plans.Plans[0], r.plans.SLO
-	if r.slo.ITLOf == "" { // of before the plan said so
-		r.slo.ITLOf = profile.OfGap
-	}
+	r.failures = capacity.Failures{ReplicaAvailability: r.plans.Inputs.ReplicaAvailability, DomainGPUs: r.plans.Inputs.DomainGPUs}
 	return nil
 }
 
-// size simulates the planned fleet under the trace, and sizes its engines for it.
+// size sizes the plan's engines for the traffic, at the plan's prices. They hold the
+// longest request that came; where their GPUs have no room for it, that of the plan.
 func (r *review) size() error {
-	in := r.plans.Inputs
-	r.failures = capacity.Failures{ReplicaAvailability: in.ReplicaAvailability, DomainGPUs: in.DomainGPUs}
 	o := r.options()
-	cs, err := r.remade(o)
+	cs, _, err := o.candidates()
+	if planned := r.plan.Pools[0].MaxModelLen; err != nil && planned > 0 {
+		o.fleet.Limits.MaxModelLen = planned
+		cs, _, err = o.candidates()
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: making its engines again: %w", r.file, err)
 	}
 	cand, ok := find(cs, r.plan.Plan)
 	if !ok {
 		return field.Errorf("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
 	}
-	r.pricedAsPlanned(&cand)
+	cand.prices = r.plan.Prices
+	for i, p := range r.plan.Pools {
+		cand.layout.Pools[i].USDPerGPUHour, cand.layout.Pools[i].InstanceGPUs = p.USDPerGPUHour, p.InstanceGPUs
+	}
+	r.sayWhatIsShared()
 	traffic, err := o.traffic()
 	if err != nil {
 		return err
 	}
-	if r.resized, err = o.sizeOne(cand, traffic, false); err != nil {
-		return err
-	}
-	if r.seen != nil {
-		if err := r.compareLatencies(cand, o.caches, in.Seed); err != nil {
-			return err
-		}
-	}
-	r.run, err = r.simulate(cand.layout, in.Seed)
+	r.resized, err = o.sizeOne(cand, traffic, false)
 	return err
 }
 
-// simulate is the planned fleet under the traffic, without its spares.
-func (r *review) simulate(l capacity.Layout, seed uint64) (autoscale.Result, error) {
-	o := autoscale.Options{
-		Fleet: fleet.Config{Transfer: l.Transfer}, Full: make([]float64, len(l.Pools)), SLO: r.slo,
-		Every: time.Minute, For: r.load[len(r.load)-1].At.Truncate(time.Minute) + time.Minute,
+// options are those of the plan, its layout alone, for what came.
+func (r *review) options() capacityOptions {
+	in := r.plans.Inputs
+	o := capacityOptions{
+		demand: r.demand, strategy: r.plan.Strategy, seed: in.Seed,
+		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
+		caches: caches{reuse: in.Caches.Reuse, router: in.Caches.Router, dram: build.KVTier{Bytes: in.Caches.DRAMBytes, BytesPerSecond: in.Caches.DRAMPerSecond}},
 	}
-	for i, p := range l.Pools {
-		pool := p.Pool
-		pool.Replicas, pool.Engine.Seed = r.plan.Pools[i].Engines, seed
-		o.Fleet.Pools = append(o.Fleet.Pools, pool)
+	if r.plan.Chunk != nil {
+		o.fleet.Limits.MaxNumBatchedTokens = r.plan.Chunk.Tokens
 	}
-	run, err := autoscale.Run(autoscale.Requests(trace.Of(r.load...), l.PrefixBlock()), o)
-	if err != nil {
-		return run, fmt.Errorf("simulating the planned fleet: %w", err)
+	for _, pool := range r.plan.Pools {
+		o.gpus = append(o.gpus, pool.GPU)
+		if layout, err := engine.ParseParallelism(pool.Engine); err == nil { // a profile's may have another name
+			o.asked = append(o.asked, layout)
+		}
 	}
-	return run, nil
+	o.gpus, o.asked = distinct(o.gpus), distinct(o.asked)
+	return o
 }
 
-// provenance of the review's latencies.
-func (r *review) provenance() profile.Provenance {
-	return profile.Weakest(profile.Simulated, r.resized.Provenance)
+// sayWhatIsShared warns where the plan counts on what prompts share, and the traffic
+// does not say it.
+func (r *review) sayWhatIsShared() {
+	if r.plans.Inputs.Caches.Reuse && r.stats.Blocks.Blocks == 0 && r.workload.Prefixes.Groups == 0 {
+		r.warnings = append(r.warnings, profile.Warnf("prefixes_unknown",
+			"which prompts begin alike is not known, and the plan reuses what they share: without that it takes more GPUs; a --trace with hashes of their blocks says it"))
+	}
 }
 
 // distinct drops what is there before.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // A plan that reuses prefixes is reviewed with its caches: on its own trace the
-// fleet stays, with what an earlier version recorded of it too.
+// fleet stays.
 func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 	t.Parallel()
 	traced := alikeTrace(t)
@@ -22,26 +21,17 @@ func TestReviewOfItsOwnTraceKeepsTheFleet(t *testing.T) {
 	if err := json.Unmarshal(plan, &read); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := read.Inputs.Caches, (planCaches{Reuse: true, Router: fleet.KVAware, DRAMBytes: 16 << 30, DRAMPerSecond: dramGBs * 1e9}); got == nil || *got != want {
+	if got, want := read.Inputs.Caches, (planCaches{Reuse: true, Router: fleet.KVAware, DRAMBytes: 16 << 30, DRAMPerSecond: dramGBs * 1e9}); got != want {
 		t.Errorf("recorded caches %+v, want %+v", got, want)
 	}
-	read.Inputs.Caches = nil
-	for _, c := range []struct{ plan, warning string }{
-		{string(plan), ""},
-		{encoded(t, read), "caches_unknown"},
-	} {
-		var f reviewFile
-		if err := json.Unmarshal(mustPrint(t, "capacity", "review", "--trace", traced, "--format", "json", written(t, "plan.json", c.plan)), &f); err != nil {
-			t.Fatal(err)
-		}
-		if last := f.Changes[len(f.Changes)-1]; !strings.HasPrefix(last, "the fleet stays: ") || !f.Fleet.HoldsSLO {
-			t.Errorf("changes %q; the planned fleet %+v", f.Changes, f.Fleet)
-		}
-		if p := read.Plans[0]; f.Resized.HourlyUSD != p.HourlyUSD || f.Resized.BilledGPUs != 8 {
-			t.Errorf("$%v an hour for %d GPUs, planned $%v for %d", f.Resized.HourlyUSD, f.Resized.BilledGPUs, p.HourlyUSD, p.BilledGPUs)
-		}
-		if got := fmt.Sprint(f.Warnings); (c.warning == "" && len(f.Warnings) > 0) || !strings.Contains(got, c.warning) {
-			t.Errorf("warnings %s, want %q", got, c.warning)
-		}
+	var f reviewFile
+	if err := json.Unmarshal(mustPrint(t, "capacity", "review", "--trace", traced, "--format", "json", written(t, "plan.json", string(plan))), &f); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(f.Answer, "the fleet stays: ") || len(f.Warnings) > 0 {
+		t.Errorf("answer %q, warnings %v", f.Answer, f.Warnings)
+	}
+	if p := read.Plans[0]; f.Resized.HourlyUSD != p.HourlyUSD || f.Resized.BilledGPUs != 8 {
+		t.Errorf("$%v an hour for %d GPUs, planned $%v for %d", f.Resized.HourlyUSD, f.Resized.BilledGPUs, p.HourlyUSD, p.BilledGPUs)
 	}
 }

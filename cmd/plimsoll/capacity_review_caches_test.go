@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
-	"plimsoll/capacity"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/planner/observe"
 	"plimsoll/profile/trace"
 )
 
@@ -52,34 +54,24 @@ func TestAutoscaleReusesPrefixes(t *testing.T) {
 // Where the traffic does not say what prompts share, that is said, and counted as
 // planned where that is possible.
 func TestWhatIsSharedAsPlanned(t *testing.T) {
-	planned := capacity.Workload{PeakQPS: 20, AvgISL: 500, P99ISL: 500, AvgOSL: 50, P99OSL: 50, Pattern: trace.Flat, PeakToAverage: 1, Prefixes: trace.Prefixes{Groups: 4, Tokens: 400, Share: 1}}
-	measured := planned
-	measured.Prefixes, measured.AvgISL, measured.P99ISL = trace.Prefixes{}, 200, 200
-	if got := sharedAsPlanned(planned, measured).Prefixes; got != (trace.Prefixes{Groups: 4, Tokens: 200, Share: 1}) {
-		t.Errorf("of prompts of 200 tokens %+v", got)
-	}
-	arrivals, err := atRate(sharedAsPlanned(planned, measured), 20, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := trace.Summarize(trace.Of(arrivals...)); err != nil || s.Blocks.Repeated < 0.8 {
-		t.Errorf("%v of blocks are repeated, want most (%v)", s.Blocks.Repeated, err)
-	}
-
 	p := smallPlan()
-	p.Inputs.Caches = &planCaches{Reuse: true, Router: fleet.KVAware}
-	for _, c := range []struct {
-		seen     *seen
-		workload capacity.Workload
-		want     string
-	}{
-		{nil, capacity.Workload{}, "prefixes_unknown"},
-		{&seen{}, capacity.Workload{}, "prefixes_unknown"},
-		{&seen{}, sharedAsPlanned(planned, measured), "prefixes_as_planned"},
-	} {
-		r := review{plans: p, plan: p.Plans[0], seen: c.seen, demand: demand{workload: c.workload}}
-		if o := r.options(); !o.caches.reuse || len(r.warnings) != 1 || r.warnings[0].Code != c.want {
-			t.Errorf("caches %+v, warnings %v, want %s", o.caches, r.warnings, c.want)
+	p.Inputs.Caches = planCaches{Reuse: true, Router: fleet.KVAware}
+	for _, planned := range []trace.Prefixes{{}, {Groups: 4, Tokens: 400, Share: 1}} {
+		p.Workload.Prefixes = planned
+		r := review{plans: p, plan: p.Plans[0], assumed: map[string]string{}}
+		length := observe.Lengths{Mean: 200, P99: observe.Quantile{Value: math.NaN()}}
+		if err := r.asWorkload("server", observe.Traffic{Range: observe.Range{Window: time.Minute}, Rate: 20, Peak: 20, ISL: length, OSL: length}); err != nil {
+			t.Fatal(err)
+		}
+		r.sayWhatIsShared()
+		switch got := r.workload.Prefixes; {
+		case planned.Groups > 0 && (got != trace.Prefixes{Groups: 4, Tokens: 200, Share: 1} || len(r.warnings) > 0 || r.assumed["prompts begin alike by"] == ""):
+			t.Errorf("of prompts of 200 tokens %+v, assumed %v, warnings %v", got, r.assumed, r.warnings)
+		case planned.Groups == 0 && (got != trace.Prefixes{} || len(r.warnings) != 1 || r.warnings[0].Code != "prefixes_unknown"):
+			t.Errorf("prefixes %+v, warnings %v", got, r.warnings)
+		}
+		if o := r.options(); !o.caches.reuse || o.caches.router != fleet.KVAware {
+			t.Errorf("caches %+v", o.caches)
 		}
 	}
 }
@@ -91,7 +83,7 @@ func TestReadPlanRefusesCaches(t *testing.T) {
 		{Reuse: true, Router: fleet.KVAware, DRAMBytes: 1},
 	} {
 		p := smallPlan()
-		p.Inputs.Caches = &c
+		p.Inputs.Caches = c
 		if _, err := readPlan(strings.NewReader(encoded(t, p))); err == nil || !strings.Contains(err.Error(), "inputs.caches: ") {
 			t.Errorf("%+v: error %v", c, err)
 		}

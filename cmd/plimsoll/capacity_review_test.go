@@ -97,7 +97,7 @@ func TestReviewSaysTheImplausibleFirst(t *testing.T) {
 	r.resized.Warnings = []profile.Warning{{Code: "third"}, {Code: profile.CodeTTFTFlat, Message: "TTFT hardly grows"}}
 	var b bytes.Buffer
 	f := r.report()
-	f.heading(&b)
+	f.text(&b, r.plan)
 	first(t, "review", b.String(), "IMPLAUSIBLE — TTFT hardly grows")
 	if len(f.Warnings) != 2 {
 		t.Errorf("%+v", f.Warnings)

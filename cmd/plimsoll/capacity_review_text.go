@@ -6,54 +6,37 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/profile"
-	"plimsoll/profile/trace"
 )
 
 // reviewFile is the result as --format json prints it.
 type reviewFile struct {
 	Plan       string             `json:"plan"`
-	Provenance profile.Provenance `json:"provenance"` // of latencies and sizes; the traffic is measured
+	Provenance profile.Provenance `json:"provenance"` // of the size; the traffic is measured
+	Answer     string             `json:"answer"`
 	Planned    capacity.Workload  `json:"planned"`
 	Measured   capacity.Workload  `json:"measured"`
 	SLO        capacity.SLO       `json:"slo"`
 	Figures    []reviewFigure     `json:"figures"`
-	Fleet      reviewFleet        `json:"planned_fleet"`
 	Resized    sizedPlan          `json:"resized"`
-	Changes    []string           `json:"changes"`
-
-	Source    *reviewSource     `json:"source,omitempty"`    // of the traffic; none of a trace
-	Latencies []reviewLatency   `json:"latencies,omitempty"` // that were measured with it
-	Warnings  []profile.Warning `json:"warnings,omitempty"`  // of the traffic
+	Source     string             `json:"source,omitempty"` // of the traffic; none of a trace
+	Warnings   []profile.Warning  `json:"warnings,omitempty"`
 }
 
-// reviewFigure is what was planned and what came; NaN is not known.
+// reviewFigure is what was planned and what came, or what that takes; null is not known.
 type reviewFigure struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"`
-	Planned  *float64 `json:"planned"` // null: the plan does not say
+	Planned  *float64 `json:"planned"`
 	Measured *float64 `json:"measured"`
-	Between  *bounds  `json:"measured_between,omitempty"` // of the histogram bucket that it is in
+	Change   *float64 `json:"change"`            // measured over planned, less 1
+	Assumed  string   `json:"assumed,omitempty"` // how Measured is filled in where it is not known
 }
-
-// reviewFleet is what the planned fleet would have done with the traffic.
-type reviewFleet struct {
-	GPUs       int     `json:"gpus"` // spares included
-	Attainment float64 `json:"attainment"`
-	TTFT       float64 `json:"ttft_attainment"`
-	ITL        float64 `json:"itl_attainment"`
-	E2E        float64 `json:"e2e_attainment"`
-	HoldsSLO   bool    `json:"holds_slo"`
-}
-
-// noteworthy is the relative change of a figure that is worth a word.
-const noteworthy = 0.1
 
 func (r *review) show(c *cli.Context) error {
 	f := r.report()
@@ -61,58 +44,64 @@ func (r *review) show(c *cli.Context) error {
 		return printJSON(c.App.Writer, f)
 	}
 	var b bytes.Buffer
-	f.text(&b)
+	f.text(&b, r.plan)
 	return show(c, b)
 }
 
 func (r *review) report() reviewFile {
-	f := reviewFile{
-		Plan: r.file, Provenance: r.provenance(), Planned: r.plans.Workload, Measured: r.workload, SLO: r.slo, Figures: r.figures(),
-		Fleet: reviewFleet{
-			GPUs: r.plan.TotalGPUsFinal, Attainment: r.run.Attainment(), TTFT: r.run.TTFT.Share(), ITL: r.run.ITL.Share(), E2E: r.run.E2E.Share(),
-			HoldsSLO: r.run.Attainment() >= 0.99,
-		},
-		Resized: r.resized,
+	return reviewFile{
+		Plan: r.file, Provenance: profile.Weakest(profile.Simulated, r.resized.Provenance), Answer: r.answer(),
+		Planned: r.plans.Workload, Measured: r.workload, SLO: r.slo, Figures: r.figures(), Resized: r.resized, Source: r.source,
+		Warnings: profile.ImplausibleFirst(slices.Concat(r.warnings, profile.Implausible(r.resized.Warnings))),
 	}
-	if r.seen != nil {
-		f.Source, f.Latencies, f.Warnings = r.seen.source(), r.seen.latencies, r.seen.warnings()
+}
+
+// answer is what to change.
+func (r *review) answer() string {
+	p, n := r.plan, r.resized
+	switch {
+	case n.Infeasible != nil:
+		return "no number of these engines holds the SLO under this traffic: " + n.Infeasible.Why
+	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
+		return fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal)
 	}
-	f.Warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, r.warnings, profile.Implausible(r.resized.Warnings)))
-	f.Changes = r.changes(f)
-	return f
+	line := fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s)", n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan))
+	if n.HourlyUSD.Known() && p.HourlyUSD.Known() {
+		line += fmt.Sprintf(": $%s an hour instead of $%s", amount(n.HourlyUSD), amount(p.HourlyUSD))
+	}
+	return line
 }
 
 func (r *review) figures() []reviewFigure {
 	w, m := r.plans.Workload, r.workload
+	planned := w.PeakQPS
+	if w.PeakWindow != m.PeakWindow {
+		planned = math.NaN()
+	}
 	fs := []reviewFigure{
-		figure("mean rate", "requests/s", w.AverageQPS(), r.came.rate),
-	}
-	for _, p := range r.came.peaks {
-		planned := math.NaN()
-		if p.window == w.PeakWindow {
-			planned = w.PeakQPS
-		}
-		fs = append(fs, figure("peak in windows of "+short(p.window), "requests/s", planned, p.rate))
-	}
-	hours, err := w.Pattern.Hours()
-	planned := math.NaN()
-	if err == nil {
-		planned = hoursMost(hours)
-	}
-	fs = append(fs,
-		figure("busiest hour over the mean ("+string(w.Pattern)+")", "", planned, r.came.busiestHour),
+		figure("mean rate", "requests/s", w.AverageQPS(), r.rate),
+		figure("peak in windows of "+short(m.PeakWindow), "requests/s", planned, m.PeakQPS),
 		figure("ISL, mean", "tokens", w.AvgISL, m.AvgISL), figure("ISL, p99", "tokens", w.P99ISL, m.P99ISL),
 		figure("OSL, mean", "tokens", w.AvgOSL, m.AvgOSL), figure("OSL, p99", "tokens", w.P99OSL, m.P99OSL),
-	)
-	if r.seen != nil {
-		n := len(fs)
-		fs[n-3].Between, fs[n-1].Between = boundsOf(r.seen.traffic.ISL.P99), boundsOf(r.seen.traffic.OSL.P99)
+	}
+	if m.Prefixes.Groups > 0 {
+		fs = append(fs, figure("prompts begin alike by", "tokens", float64(w.Prefixes.Tokens), float64(m.Prefixes.Tokens)))
+	}
+	if p, n := r.plan, r.resized; n.Infeasible == nil {
+		fs = append(fs, figure("max-model-len", "tokens", float64(p.Pools[0].MaxModelLen), float64(n.Pools[0].MaxModelLen)))
+		for i, pool := range p.Pools {
+			fs = append(fs, figure(string(pool.Role)+" engines", "", float64(pool.Engines+pool.SpareEngines), float64(n.Pools[i].Engines+n.Pools[i].SpareEngines)))
+		}
+		fs = append(fs, figure("GPUs", "", float64(p.TotalGPUsFinal), float64(n.TotalGPUsFinal)), figure("cost", "USD/hour", float64(p.HourlyUSD), float64(n.HourlyUSD)))
+	}
+	for i := range fs {
+		fs[i].Assumed = r.assumed[fs[i].Name]
 	}
 	return fs
 }
 
 func figure(name, unit string, planned, measured float64) reviewFigure {
-	return reviewFigure{Name: name, Unit: unit, Planned: orNull(planned), Measured: orNull(measured)}
+	return reviewFigure{Name: name, Unit: unit, Planned: orNull(planned), Measured: orNull(measured), Change: orNull(measured/planned - 1)}
 }
 
 // orNull is x, or nil where it is no number.
@@ -123,107 +112,36 @@ func orNull(x float64) *float64 {
 	return &x
 }
 
-// busiestHour is the most that one hour of the trace has over the mean; NaN of a
-// trace shorter than a day.
-func (r *review) busiestHour() float64 {
-	if r.stats.Duration < 23*time.Hour {
-		return math.NaN()
+// said is a figure to four digits, "–" where it is not known.
+func said(x *float64) string {
+	switch {
+	case x == nil:
+		return "–"
+	case *x >= 1000:
+		return fmt.Sprintf("%.0f", *x)
 	}
-	s, err := trace.Summarize(trace.Of(r.arrivals...), time.Hour)
-	if err != nil {
-		return math.NaN()
-	}
-	return s.Peaks[0].Ratio
+	return fmt.Sprintf("%.4g", *x)
 }
 
-// change is measured over planned less 1; NaN where one of them is not known, and
-// where the plan's lies between the bounds that are known of the measured one.
-func (f reviewFigure) change() float64 {
-	if f.Planned == nil || f.Measured == nil || *f.Planned == 0 {
-		return math.NaN()
+func (f reviewFile) text(b *bytes.Buffer, plan sizedPlan) {
+	implausibleLines(b, f.Warnings)
+	fmt.Fprintf(b, "Traffic measured; sizes %s, not measured on a GPU\n%s\n\n", strings.ToUpper(f.Provenance.String()), f.Answer)
+	fmt.Fprintf(b, "Plan %s: %s, %s on %s\n", f.Plan, engine.Count(plan.TotalGPUsFinal, "GPU"), plan.Layout, plan.gpus())
+	if f.Source != "" {
+		fmt.Fprintf(b, "From %s\n", f.Source)
 	}
-	if b := f.Between; b != nil && *f.Planned >= b.Low && (b.High == nil || *f.Planned <= *b.High) {
-		return math.NaN()
-	}
-	return *f.Measured / *f.Planned - 1
-}
-
-// changes are what to change, and why.
-func (r *review) changes(f reviewFile) []string {
-	var out []string
-	for _, g := range f.Figures {
-		if c := g.change(); math.Abs(c) >= noteworthy {
-			out = append(out, fmt.Sprintf("%s is %s, %s than the %.4g planned", g.Name, within(g.Measured, g.Between), moreOrLess(c), *g.Planned))
-		}
-	}
-	out = append(out, r.latencyChanges()...)
-	switch p, n := r.plan, r.resized; {
-	case n.Infeasible != nil:
-		out = append(out, "no number of these engines holds the SLO under this traffic: "+n.Infeasible.Why)
-	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
-		out = append(out, fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal))
-	default:
-		line := fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s)", n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan))
-		if n.HourlyUSD.Known() && p.HourlyUSD.Known() {
-			line += fmt.Sprintf(": $%s an hour instead of $%s", amount(n.HourlyUSD), amount(p.HourlyUSD))
-		}
-		out = append(out, line)
-		if r.seen.slower() && n.TotalGPUsFinal < p.TotalGPUsFinal {
-			out = append(out, "keep the GPUs until a profile describes this fleet: it is slower than the engines that were sized")
-		}
-	}
-	return out
-}
-
-func moreOrLess(change float64) string {
-	if change > 0 {
-		return fmt.Sprintf("%.0f %% more", 100*change)
-	}
-	return fmt.Sprintf("%.0f %% less", -100*change)
-}
-
-func (f reviewFile) text(b *bytes.Buffer) {
-	f.heading(b)
-	fmt.Fprintf(b, "Plan %s: %s, %s on %s\n\n", f.Plan, engine.Count(f.Fleet.GPUs, "GPU"), f.Resized.Layout, f.gpu())
 	t := newTable("figure", "unit", "planned", "measured", "change")
 	for _, g := range f.Figures {
 		change := "–"
-		if c := g.change(); !math.IsNaN(c) {
-			change = fmt.Sprintf("%+.0f %%", 100*c)
+		if g.Assumed != "" {
+			change = g.Assumed
+		} else if g.Change != nil {
+			change = fmt.Sprintf("%+.0f %%", 100**g.Change)
 		}
-		t.row(g.Name, g.Unit, within(g.Planned, nil), within(g.Measured, g.Between), change)
+		t.row(g.Name, g.Unit, said(g.Planned), said(g.Measured), change)
 	}
 	b.WriteString(t.text("  "))
-	holds := "does not hold"
-	if f.Fleet.HoldsSLO {
-		holds = "holds"
+	for _, w := range f.Warnings {
+		fmt.Fprintf(b, "  warning: %s\n", w.Message)
 	}
-	fmt.Fprintf(b, "\nThe planned fleet, without spares, %s the SLO under this traffic: TTFT kept by %s of requests, ITL by %s of %s", holds, percent(f.Fleet.TTFT), percent(f.Fleet.ITL), f.SLO.ITLOf.Words())
-	if f.SLO.E2EP99 > 0 {
-		fmt.Fprintf(b, ", end to end by %s", percent(f.Fleet.E2E))
-	}
-	b.WriteString("\n")
-	f.latencyText(b)
-	f.warningText(b)
-	b.WriteString("\nWhat to change:\n")
-	for _, c := range f.Changes {
-		fmt.Fprintf(b, "  %s\n", c)
-	}
-}
-
-// heading says what the figures are worth.
-func (f reviewFile) heading(b *bytes.Buffer) {
-	implausibleLines(b, f.Warnings)
-	fmt.Fprintf(b, "Traffic measured; latencies and sizes %s, not measured on a GPU\n", strings.ToUpper(f.Provenance.String()))
-	if f.Source != nil {
-		b.WriteString(f.Source.text())
-	}
-}
-
-// gpu is the kind of the plan's GPUs.
-func (f reviewFile) gpu() string {
-	if len(f.Resized.Pools) == 0 {
-		return "its GPUs"
-	}
-	return f.Resized.Pools[0].GPU
 }

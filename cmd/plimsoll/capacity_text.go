@@ -10,7 +10,6 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
-	"plimsoll/profile"
 )
 
 func showPlans(c *cli.Context, out sizedPlans) error {
@@ -42,10 +41,7 @@ func (out sizedPlans) split() sizedPlans {
 
 func (out sizedPlans) text(b *bytes.Buffer) {
 	if len(out.Plans) > 0 {
-		implausibleLines(b, out.Plans[0].Warnings)
-	}
-	if len(out.Plans) > 0 && out.Plans[0].Provenance != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(out.Plans[0].Provenance.String()))
+		doubtLines(b, out.Plans[0].Warnings, out.Plans[0].Provenance)
 	}
 	if out.GPUCount > 0 {
 		out.highestText(b)

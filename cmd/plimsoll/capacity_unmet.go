@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -35,9 +34,7 @@ func showUnmet(c *cli.Context, u *unmetError) error {
 		return &infeasibleError{u.Why}
 	}
 	var b bytes.Buffer
-	if u.Provenance != profile.Measured {
-		fmt.Fprintf(&b, "%s — not measured on a GPU\n", strings.ToUpper(u.Provenance.String()))
-	}
+	doubtLines(&b, nil, u.Provenance)
 	fmt.Fprintf(&b, "infeasible: %s\n", u.Why)
 	if err := show(c, b); err != nil {
 		return err

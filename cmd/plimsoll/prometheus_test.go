@@ -27,14 +27,13 @@ type cannedValue struct {
 	value string
 }
 
-// steadyPrometheus has 20 requests/s, of 200 and 20 tokens, that got their first
-// token after more than 2.5 s.
+// steadyPrometheus has 20 requests/s, of 200 and 20 tokens.
 func steadyPrometheus() cannedPrometheus {
 	return cannedPrometheus{
 		models: []string{"llama", "qwen"},
 		names: []string{
 			"vllm:request_success_total", "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:request_prompt_tokens_count",
-			"vllm:request_generation_tokens_count", "vllm:time_to_first_token_seconds_count", "vllm:inter_token_latency_seconds_count",
+			"vllm:request_generation_tokens_count",
 		},
 		values: []cannedValue{
 			{[]string{"increase", "success"}, "1200"},
@@ -44,16 +43,11 @@ func steadyPrometheus() cannedPrometheus {
 			{[]string{"count(count_over_time"}, "2"},
 			{[]string{"prompt_tokens_sum"}, "240000"},
 			{[]string{"generation_tokens_sum"}, "24000"},
-			{[]string{"first_token_seconds_sum"}, "3600"},
-			{[]string{"inter_token_latency_seconds_sum"}, "240"},
-			{[]string{"max_over_time", "running"}, "31"},
 			{[]string{"max_over_time", "waiting"}, "0"},
 		},
 		buckets: map[string]map[string]string{
-			"prompt_tokens":       {"100": "0", "200": "900", "500": "1200", "+Inf": "1200"},
-			"generation_tokens":   {"10": "0", "20": "1180", "50": "1200", "+Inf": "1200"},
-			"time_to_first_token": {"1": "0", "2.5": "600", "5": "1200", "+Inf": "1200"},
-			"inter_token_latency": {"0.01": "20000", "0.025": "22800", "+Inf": "22800"},
+			"prompt_tokens":     {"100": "0", "200": "900", "500": "1200", "+Inf": "1200"},
+			"generation_tokens": {"10": "0", "20": "1180", "50": "1200", "+Inf": "1200"},
 		},
 	}
 }

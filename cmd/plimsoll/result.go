@@ -57,10 +57,7 @@ func (u *console) result(out outcome) error {
 	}
 	b := &bytes.Buffer{}
 	rec := out.rec
-	implausibleLines(b, rec.Warnings)
-	if rec.Provenance != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(rec.Provenance.String()))
-	}
+	doubtLines(b, rec.Warnings, rec.Provenance)
 	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms, %s\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.SLA().By())
 	if rec.Mode == store.Aggregated {

@@ -6,10 +6,9 @@
 // above the last bucket, an endpoint that did not answer.
 //
 // A review of what was takes the server's URL (Dial), which metrics to look for and
-// of which model (Find), and a range of time; it gives the traffic that came and
-// the latencies that were measured (History.Traffic), each with what it is not known
-// better than: the bounds of the histogram bucket that a percentile lies in,
-// windows without samples.
+// of which model (Find), and a range of time; it gives the traffic that came
+// (History.Traffic), with what it is not known better than: the bounds of the
+// histogram bucket that a percentile lies in, windows without samples.
 //
 // What is missing stays missing: a window without samples is a gap and no zero, a
 // metric that the server lacks is NaN, and no answer is an error. Means and

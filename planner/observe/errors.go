@@ -100,7 +100,7 @@ func (s *Server) explain(asked string, waited time.Duration, err error) error {
 	case errors.As(err, &api):
 		e.Hint, e.Err = s.said(api)
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Err, e.Hint = fmt.Errorf("no answer within %v", min(waited, s.timeout).Round(time.Millisecond)), "a shorter range, or more time for a query"
+		e.Err, e.Hint = fmt.Errorf("no answer within %v", min(waited, s.timeout).Round(time.Millisecond)), "a shorter range"
 	default:
 		e.Err, e.Hint = cause(err), "is Prometheus running there? try it: curl URL/-/ready"
 	}

@@ -25,13 +25,9 @@ type Wanted struct {
 // History is one model's series on a server, from which Traffic reads what came in
 // a range of time.
 type History struct {
-	Names     Names  // those that there are
-	Model     string // "" = the metrics do not say
-	Namespace string // "" = all
-	// Provenance is Simulated where the series are of our own simulated engine,
-	// whatever they are called; else Measured.
-	Provenance profile.Provenance
-	Warnings   []profile.Warning
+	Names    Names  // those that there are
+	Model    string // "" = the metrics do not say
+	Warnings []profile.Warning
 
 	server *Server
 	labels labels
@@ -70,7 +66,7 @@ func (w Wanted) notFound(s *Server, there []string) error {
 // try looks for one preset: nil where it has no requests of the model, and the
 // models that it has.
 func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string, error) {
-	found := History{Namespace: w.Namespace, server: s, labels: labels{}, Provenance: profile.Measured}
+	found := History{server: s, labels: labels{}}
 	if w.Namespace != "" {
 		found.labels[n.Namespace] = w.Namespace
 	}
@@ -92,7 +88,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 	if found.Model != "" {
 		found.labels[n.Model] = found.Model
 	}
-	series, err := s.values(ctx, "__name__", found.labels.anyOf(append(n.all(), simulated, simulatedBehind)), w.From, w.To)
+	series, err := s.values(ctx, "__name__", found.labels.anyOf(n.all()), w.From, w.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,9 +99,6 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 	found.Names = n.having(has)
 	if found.Names.requests() == "" {
 		return nil, models, nil
-	}
-	if n.PerEngine && has[simulated] || has[simulatedBehind] {
-		found.Provenance = profile.Simulated
 	}
 	if w.Model != "" && n.Model == "" {
 		found.warn("no_model_label", "the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.Model)

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"plimsoll/profile"
 )
 
 // hostile are names that would end a string of PromQL, or a regular expression.
@@ -149,38 +147,6 @@ func TestRouterHasNoModel(t *testing.T) {
 	}
 	if src.Names.Preset != "dynamo-router" || !slices.Equal(codes(src.Warnings), []string{"no_model_label"}) {
 		t.Errorf("found %s with %v", src.Names.Preset, src.Warnings)
-	}
-}
-
-// A simulated engine wears vLLM's names, and is not taken for a real one.
-func TestSimulatedIsSaid(t *testing.T) {
-	f := &fake{t: t}
-	f.engine("sim", "a", hour, 1, 100)
-	f.add("plimsoll_sim_steps_total", scrape, hour, rising(50), "model_name", "sim")
-	f.engine("real", "b", hour, 1, 100)
-	s := f.serve()
-	for model, want := range map[string]profile.Provenance{"sim": profile.Simulated, "real": profile.Measured} {
-		if src, err := s.Find(t.Context(), wanted(model)); err != nil || src.Provenance != want || src.Names.Preset != "vllm" {
-			t.Errorf("%s: %s by %s, %v, want %s", model, src.Provenance, src.Names.Preset, err, want)
-		}
-	}
-}
-
-// A frontend of simulated engines wears Dynamo's names, and is no measurement.
-func TestSimulatedBehindAFrontendIsSaid(t *testing.T) {
-	f := &fake{t: t}
-	for _, model := range []string{"sim", "real"} {
-		f.add("dynamo_frontend_requests_started_total", scrape, hour, rising(1), "model", model)
-		f.add("dynamo_frontend_requests_total", scrape, hour, rising(1), "model", model)
-	}
-	f.add("plimsoll_frontend_simulated_requests_total", scrape, hour, rising(1), "model", "sim")
-	s := f.serve()
-	for model, want := range map[string]profile.Provenance{"sim": profile.Simulated, "real": profile.Measured} {
-		w := wanted(model)
-		w.Presets = Presets("dynamo")
-		if src, err := s.Find(t.Context(), w); err != nil || src.Provenance != want {
-			t.Errorf("%s: %s, %v, want %s", model, src.Provenance, err, want)
-		}
 	}
 }
 

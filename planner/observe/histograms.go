@@ -22,39 +22,23 @@ func (t *Traffic) parts() Range {
 	return r
 }
 
-// histograms reads lengths and latencies.
-func (h History) histograms(ctx context.Context, t *Traffic) error {
-	n := h.Names
-	t.ISL, t.OSL = Lengths{missing(), unknown()}, Lengths{missing(), unknown()}
+// lengths reads those of prompts and outputs.
+func (h History) lengths(ctx context.Context, t *Traffic) error {
 	for _, x := range []struct {
-		what    string
-		names   []string
-		length  *Lengths
-		latency *Latency
-	}{
-		{"ISL", n.ISL, &t.ISL, nil},
-		{"OSL", n.OSL, &t.OSL, nil},
-		{"TTFT", n.TTFT, nil, &t.TTFT},
-		{"ITL", n.ITL, nil, &t.ITL},
-		{"requests' mean ITL", n.TPOT, nil, &t.TPOT},
-		{"end-to-end latency", n.E2E, nil, &t.E2E},
-	} {
-		mean, p99, count := missing(), unknown(), 0.0
+		what   string
+		names  []string
+		length *Lengths
+	}{{"ISL", h.Names.ISL, &t.ISL}, {"OSL", h.Names.OSL, &t.OSL}} {
+		*x.length = Lengths{missing(), unknown()}
 		got, ok, err := h.histogram(ctx, x.names, t.parts())
 		switch {
 		case err != nil:
 			return err
-		case !ok && len(x.names) == 0 && (x.latency == &t.TPOT || x.latency == &t.ITL && len(n.TPOT) > 0): // it has the other one
 		case !ok:
 			t.warn("not_measured", "there is no histogram of %s with values in this range", x.what)
 		default:
-			mean, p99, count = got.Mean(), got.Quantile(0.99), got.Count
-			t.doubt(x.what, got, p99, x.length != nil)
-		}
-		if x.length != nil {
-			*x.length = Lengths{mean, p99}
-		} else {
-			*x.latency = Latency{count, mean, p99}
+			*x.length = Lengths{got.Mean(), got.Quantile(0.99)}
+			t.doubt(x.what, got, x.length.P99)
 		}
 	}
 	return nil
@@ -66,17 +50,13 @@ const manyBent = 0.01
 // wide is how far apart the bounds of lengths may be without a word.
 const wide = 1.5
 
-// doubt says how far a percentile can be off; of latencies the bounds alone do.
-func (t *Traffic) doubt(what string, h Histogram, p Quantile, tokens bool) {
-	unit := "s"
-	if tokens {
-		unit = "tokens"
-	}
+// doubt says how far a percentile can be off.
+func (t *Traffic) doubt(what string, h Histogram, p Quantile) {
 	switch {
 	case p.Unbounded():
-		t.warn("above_buckets", "the p99 of %s is above %.4g %s, the histogram's highest bound: how far above is not known", what, p.Low, unit)
-	case tokens && p.High > wide*p.Low:
-		t.warn("wide_bucket", "the p99 of %s lies anywhere between %.4g and %.4g %s, the bounds of its bucket", what, p.Low, p.High, unit)
+		t.warn("above_buckets", "the p99 of %s is above %.4g tokens, the histogram's highest bound: how far above is not known", what, p.Low)
+	case p.High > wide*p.Low:
+		t.warn("wide_bucket", "the p99 of %s lies anywhere between %.4g and %.4g tokens, the bounds of its bucket", what, p.Low, p.High)
 	}
 	if h.bent > manyBent {
 		t.warn("buckets_differ", "the buckets of %s do not add up, by %.0f %% of its values: series with different bounds are mixed", what, 100*h.bent)

@@ -1,13 +1,5 @@
 package observe
 
-// simulated is the metric by which our own simulated engine gives itself away
-// where it wears vLLM's names (engine/simserver).
-const simulated = "plimsoll_sim_steps_total"
-
-// simulatedBehind counts the answers of a frontend whose engines said that they
-// are simulated (engine/simserver/frontend).
-const simulatedBehind = "plimsoll_frontend_simulated_requests_total"
-
 // Words are what Presets knows.
 func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dynamo"} }
 

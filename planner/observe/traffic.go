@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -16,14 +15,7 @@ type Lengths struct {
 	P99  Quantile
 }
 
-// Latency is of one kind, in seconds.
-type Latency struct {
-	Count float64 // of requests, or of gaps between tokens; 0 = not known
-	Mean  float64 // NaN = not known
-	P99   Quantile
-}
-
-// Traffic is what came in a range, and how it was served.
+// Traffic is what came in a range.
 type Traffic struct {
 	Range   Range         // whose windows may be longer than those asked for
 	Scrapes time.Duration // from one sample to the next
@@ -34,19 +26,8 @@ type Traffic struct {
 	Rate     float64 // requests per second, the mean of all windows but the gaps
 	Peak     float64 // requests per second, in the window that had most
 	PeakAt   time.Time
-	// BusiestHour is the busiest hour's rate over the mean of all hours; NaN of
-	// less than 23 hours, or where half of an hour is not known.
-	BusiestHour float64
 
-	ISL, OSL  Lengths
-	TTFT, E2E Latency
-	ITL, TPOT Latency // of gaps between tokens, and of each request's mean of them
-
-	// In the busiest window: the most requests in all engines, and in all queues;
-	// the highest KV use of an engine, as a fraction of 1; and the engines. NaN,
-	// and 0 engines, where that is not known.
-	Running, Waiting, KVUse float64
-	Engines                 int
+	ISL, OSL Lengths
 
 	Warnings []profile.Warning
 }
@@ -89,13 +70,13 @@ func (h History) Traffic(ctx context.Context, r Range) (Traffic, error) {
 	if err := t.count(h); err != nil {
 		return t, err
 	}
-	if err := h.histograms(ctx, &t); err != nil {
+	if err := h.lengths(ctx, &t); err != nil {
 		return t, err
 	}
 	if err := h.means(ctx, &t); err != nil {
 		return t, err
 	}
-	return t, h.busiest(ctx, &t)
+	return t, h.waited(ctx, &t)
 }
 
 // fewest is the least number of scrapes in a window that says something about its
@@ -135,7 +116,6 @@ func (t *Traffic) count(h History) error {
 		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("%s did not rise in this range: no requests came", h.Names.requests()), Hint: "another range, or another model"}
 	}
 	t.Rate = t.Requests / (float64(seen) * t.Range.Window.Seconds())
-	t.BusiestHour = t.busiestHour()
 	if t.Gaps > 0 {
 		t.warn("gaps", "of %d windows of %v, %d have no samples, or none that are numbers: they are left out, not taken as idle", len(t.Windows), t.Range.Window, t.Gaps)
 	}
@@ -176,59 +156,29 @@ func dips(ws []Window) int {
 	return n
 }
 
-// busiestHour is that of the range's hours, counted from its beginning.
-func (t *Traffic) busiestHour() float64 {
-	const day = 23
-	per := int(time.Hour / t.Range.Window)
-	if per < 1 || len(t.Windows) < day*per {
-		return missing()
-	}
-	var most, sum, hours float64
-	for from := 0; from+per <= len(t.Windows); from += per {
-		requests, seen := 0.0, 0.0
-		for _, w := range t.Windows[from : from+per] {
-			if !w.Gap() {
-				requests, seen = requests+w.Requests, seen+1
-			}
-		}
-		if seen < float64(per)/2 {
-			return missing()
-		}
-		most, sum, hours = max(most, requests/seen), sum+requests/seen, hours+1
-	}
-	return most / (sum / hours)
-}
-
 // manyWaiting is the share of a window's requests that may wait without a word.
 const manyWaiting = 0.05
 
-// busiest reads the gauges of the busiest window.
-func (h History) busiest(ctx context.Context, t *Traffic) error {
-	ask := func(names []string, aggregate, function string) (float64, error) {
-		if len(names) == 0 {
-			return missing(), nil
-		}
-		return h.server.at(ctx, over(aggregate, function, h.labels.selector(names[0]), t.Range.Window), t.PeakAt)
-	}
-	var errs [4]error
-	var engines float64
-	t.Running, errs[0] = ask(h.Names.Running, "sum", "max_over_time")
-	t.Waiting, errs[1] = ask(h.Names.Waiting, "sum", "max_over_time")
-	t.KVUse, errs[2] = ask(h.Names.KVUse, "max", "max_over_time")
-	engines, errs[3] = ask(h.Names.Engines, "count", "count_over_time")
-	if engines > 0 && engines < 1e9 {
-		t.Engines = int(engines)
-	}
+// waited warns of requests that waited in the busiest window, where they are counted as
+// they end.
+func (h History) waited(ctx context.Context, t *Traffic) error {
 	if h.CountsArrivals() {
-		return errors.Join(errs[:]...)
+		return nil
+	}
+	waiting := missing()
+	if names := h.Names.Waiting; len(names) > 0 {
+		var err error
+		if waiting, err = h.server.at(ctx, over("sum", "max_over_time", h.labels.selector(names[0]), t.Range.Window), t.PeakAt); err != nil {
+			return err
+		}
 	}
 	switch in := t.Peak * t.Range.Window.Seconds(); {
-	case math.IsNaN(t.Waiting):
+	case math.IsNaN(waiting):
 		t.warn("counted_at_end", "requests are counted as they end, which are no more than the engines can do: if requests waited, more came")
-	case t.Waiting > manyWaiting*in:
-		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window: more came than the %.4g requests/s that ended, by which they are counted", t.Waiting, t.Peak)
+	case waiting > manyWaiting*in:
+		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window: more came than the %.4g requests/s that ended, by which they are counted", waiting, t.Peak)
 	}
-	return errors.Join(errs[:]...)
+	return nil
 }
 
 func (t *Traffic) warn(code, format string, args ...any) {

@@ -97,7 +97,7 @@ func TestSummariesOfExcerptsAreNumpys(t *testing.T) {
 		if format != c.format {
 			t.Errorf("%s: detected %s", c.path, format)
 		}
-		s, err := trace.Summarize(trace.Of(all...), trace.PeakWindows()...)
+		s, err := trace.Summarize(trace.Of(all...), time.Second, 10*time.Second, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

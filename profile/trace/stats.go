@@ -52,11 +52,6 @@ type BlockStats struct {
 	Exact    bool
 }
 
-// PeakWindows are the windows that capacity planning asks about.
-func PeakWindows() []time.Duration {
-	return []time.Duration{time.Second, 10 * time.Second, time.Minute}
-}
-
 // Summarize sums up a trace in one pass, with peaks in the windows given (each
 // above 0). Its memory grows with the number of different lengths, and with
 // that of different blocks up to a million, not with the trace.

@@ -21,7 +21,7 @@ func TestWholeTraces(t *testing.T) {
 	path := func(name string) string { return filepath.Join(root, "traces", name) }
 	summarize := func(name string) trace.Stats {
 		_, all := open(t, path(name), trace.Options{})
-		return must[trace.Stats](t)(trace.Summarize(trace.Of(all...), trace.PeakWindows()...))
+		return must[trace.Stats](t)(trace.Summarize(trace.Of(all...), time.Second, 10*time.Second, time.Minute))
 	}
 	// Azure: numpy 1.24 on the same file.
 	s := summarize("azure-2023-conv.csv")

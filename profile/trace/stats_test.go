@@ -124,7 +124,7 @@ func BenchmarkRead(b *testing.B) {
 func BenchmarkSummarize(b *testing.B) {
 	tr := must[trace.Trace](b)(trace.Generate(poisson(1000, b.N, 1)))
 	b.ReportAllocs()
-	s := must[trace.Stats](b)(trace.Summarize(tr, trace.PeakWindows()...))
+	s := must[trace.Stats](b)(trace.Summarize(tr, time.Second, 10*time.Second, time.Minute))
 	if s.Requests != b.N {
 		b.Fatal(s.Requests)
 	}

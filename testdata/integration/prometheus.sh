@@ -46,8 +46,7 @@ prometheus_review() {
 
 	# What it says where it cannot answer.
 	refused "$dir" 'models there: "meta-llama/' --prometheus "$url" --served-model-name no-such-model
-	refused "$dir" 'no series of requests' --prometheus "$url" --prometheus-preset sglang
-	refused "$dir" 'no series of requests' --prometheus "$url" --from 2020-01-01T00:00:00Z --to 2020-01-02T00:00:00Z
+	refused "$dir" 'no series of requests' --prometheus "$url" --prometheus-namespace elsewhere
 	refused "$dir" 'is Prometheus running there' --prometheus http://127.0.0.1:9
 	kill "${engines[@]}" "$server"
 	none_left
