@@ -81,7 +81,7 @@ func Dial(o Options) (*clientv3.Client, error) {
 		Logger: zap.NewNop(), // what fails comes back as an error
 	})
 	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(o.Endpoints, ","), describe(err))
+		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(o.Endpoints, ","), err)
 	}
 	return etcd, nil
 }
@@ -104,7 +104,7 @@ func (s store) read(ctx context.Context) (record, int64, error) {
 	defer cancel()
 	answer, err := s.etcd.Get(ctx, s.prefix, clientv3.WithPrefix())
 	if err != nil {
-		return record{}, 0, fmt.Errorf("reading %s from etcd: %w", s.prefix, describe(err))
+		return record{}, 0, fmt.Errorf("reading %s from etcd: %w", s.prefix, s.describe(err))
 	}
 	entries := make([]entry, len(answer.Kvs))
 	for i, kv := range answer.Kvs {
@@ -132,7 +132,7 @@ func (s store) write(ctx context.Context, unchanged map[string]int64, pairs ...[
 	}
 	answer, err := s.etcd.Txn(ctx).If(conditions...).Then(puts...).Commit()
 	if err != nil {
-		return 0, fmt.Errorf("writing %s to etcd: %w", s.prefix, describe(err))
+		return 0, fmt.Errorf("writing %s to etcd: %w", s.prefix, s.describe(err))
 	}
 	if !answer.Succeeded {
 		return 0, nil
@@ -165,12 +165,12 @@ func (s store) changed(ctx context.Context, revision int64, pause time.Duration)
 	}
 }
 
-// describe says ErrUnreachable of what may pass by itself.
-func describe(err error) error {
+// describe says ErrUnreachable, and where, of what may pass by itself.
+func (s store) describe(err error) error {
 	if refused(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%w (%w)", ErrUnreachable, err)
+	return fmt.Errorf("%w at %s (%w)", ErrUnreachable, strings.Join(s.etcd.Endpoints(), ","), err)
 }
 
 // refused reports whether etcd itself said no, in a way that asking again does

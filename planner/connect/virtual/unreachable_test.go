@@ -40,7 +40,7 @@ func TestUnreachable(t *testing.T) {
 				t.Fatal(err) // etcd may come later
 			}
 			defer func() { _ = p.Close() }()
-			if _, err := p.State(t.Context()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "reading v1/dynamo/planner/") {
+			if _, err := p.State(t.Context()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "reading v1/dynamo/planner/ from etcd: etcd does not answer at http") {
 				t.Errorf("State: %v", err)
 			}
 			if err := p.Scale(t.Context(), planner.Replicas{Prefill: 1, Decode: 1}, "test"); !errors.Is(err, ErrUnreachable) {
