@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
+	"plimsoll/profile/store"
 	"plimsoll/sweep"
 )
 
@@ -159,11 +161,14 @@ func (u *console) unusable(res sweep.Result) {
 }
 
 // resumed says what a resumed run starts from.
-func (u *console) resumed(k sweep.Known) {
-	if n := len(k.Points); n > 0 {
+func (u *console) resumed(j *job) {
+	for _, n := range j.damaged {
+		say(u.err, "warning", "%s:%d is damaged: what it held is measured again", filepath.Join(j.dir.Path, store.JournalFile), n)
+	}
+	if n := len(j.known.Points); n > 0 {
 		u.notef("resuming: %s known", engine.Count(n, "point"))
 	}
-	for _, s := range k.Skips {
+	for _, s := range j.known.Skips {
 		u.notef("%s stays left out (--retry tries it again): %s", s.Label, firstLine(s.Reason))
 	}
 }

@@ -28,6 +28,7 @@ type job struct {
 	dir     *store.Dir
 	journal *store.Journal
 	known   sweep.Known
+	damaged []int // lines of the journal that could not be read
 	started time.Time
 	inputs  store.Inputs
 	client  clientCheck

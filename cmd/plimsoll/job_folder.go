@@ -100,7 +100,7 @@ func (j *job) openJournal() error {
 		case errors.Is(err, store.ErrNoHeader):
 			fresh = true
 		case err != nil:
-			return unreadable(err)
+			return field.WithHint(fmt.Errorf("reading the journal: %w", err), "--force moves this run aside and starts over; its files stay readable")
 		default:
 			was := store.Inputs{} // earlier versions wrote templates down as they were given
 			for name, value := range log.Header.Inputs {
@@ -114,7 +114,7 @@ func (j *job) openJournal() error {
 			if j.opts.retry {
 				log.Retry()
 			}
-			j.started, j.known = log.Header.Started, knownFrom(log)
+			j.started, j.known, j.damaged = log.Header.Started, knownFrom(log), log.Damaged
 		}
 	}
 	var err error
@@ -131,23 +131,4 @@ func (j *job) openJournal() error {
 		return nil
 	}
 	return j.journal.Append(store.HeaderEntry(store.NewHeader(j.inputs, buildVersion(), j.started).Sealed(j.opts.secret)))
-}
-
-// unreadable is for a journal that cannot be gone on from as it is. Of one with
-// damaged lines all points that are whole can be kept, by the user's own hand alone.
-func unreadable(err error) error {
-	said := fmt.Errorf("reading the journal: %w", err)
-	const over = "--force moves this run aside and starts over; its files stay readable"
-	var d *store.DamagedError
-	if !errors.As(err, &d) {
-		return field.WithHint(said, over)
-	}
-	var cut []string
-	for _, n := range d.Lines {
-		cut = append(cut, itoa(n)+"d")
-	}
-	return &field.Failure{Err: said, Hints: []string{
-		fmt.Sprintf("%d points before it and %d behind it are whole: sed -i.damaged '%s' '%s' takes out what is damaged (lines: %d), and --resume measures again what that was", d.Before, d.Behind, strings.Join(cut, ";"), d.Path, len(d.Lines)),
-		over,
-	}}
 }

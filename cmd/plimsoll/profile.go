@@ -131,7 +131,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		return err
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
-	ui.resumed(j.known)
+	ui.resumed(j)
 	j.client = checkClient(ctx, dep, so, ui)
 	progress, stopBar := ui.progress()
 	res, err := j.sweep(ctx, so, l, progress)

@@ -230,32 +230,17 @@ type JournalLog struct {
 	Points  []profile.Point // a point measured again replaces the earlier one
 	Skips   []profile.Skip
 	Engines []EngineFacts
-	Cost    Cost // until and with the last point
-	Torn    bool // the last line was cut off by a kill and dropped
+	Cost    Cost  // until and with the last point
+	Torn    bool  // the last line was cut off by a kill and dropped
+	Damaged []int // lines before it that are not what was written, from 1, and dropped
 }
 
 // ErrNoHeader is returned by ReadJournal for a journal that was killed before
 // its header was on disk: nothing was measured, the run starts from the start.
 var ErrNoHeader = errors.New("the journal has no header yet")
 
-// DamagedError is a journal in which lines behind the header are not what was
-// written, whereas the others are whole.
-type DamagedError struct {
-	Path   string
-	Lines  []int // of the damage, from 1
-	Before int   // points before the first of them
-	Behind int   // points behind it
-	Err    error // of the first
-}
-
-func (e *DamagedError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Lines[0], e.Err) }
-
-// Unwrap gives what is wrong with the first line.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// ReadJournal reads what was finished. A torn last line is what a kill leaves
-// and is dropped; a bad line before it is corruption and an error that names it, a
-// *DamagedError where all else can be read.
+// ReadJournal reads what was finished. A torn last line, which a kill leaves, and lines
+// behind the header that are damaged are dropped: their points are measured again.
 func ReadJournal(path string) (JournalLog, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -264,18 +249,13 @@ func ReadJournal(path string) (JournalLog, error) {
 	whole, rest := lines(b)
 	log := JournalLog{Torn: len(rest) > 0}
 	seen := map[string]int{}
-	var damaged *DamagedError
 	for i, line := range whole {
 		var e Entry
-		err := json.Unmarshal(line, &e)
-		switch {
+		switch err := json.Unmarshal(line, &e); {
 		case err != nil && i == 0:
 			return JournalLog{}, fmt.Errorf("%s:1: %w", path, engine.PlainJSON("the line", err))
-		case err != nil && damaged == nil:
-			damaged = &DamagedError{Path: path, Before: len(log.Points), Err: err}
-		}
-		if err != nil {
-			damaged.Lines = append(damaged.Lines, i+1)
+		case err != nil:
+			log.Damaged = append(log.Damaged, i+1)
 			continue
 		}
 		if err := log.add(e, i == 0, seen); err != nil {
@@ -284,10 +264,6 @@ func ReadJournal(path string) (JournalLog, error) {
 	}
 	if len(whole) == 0 {
 		return JournalLog{}, fmt.Errorf("%s: %w", path, ErrNoHeader)
-	}
-	if damaged != nil {
-		damaged.Behind = len(log.Points) - damaged.Before
-		return JournalLog{}, damaged
 	}
 	return log, nil
 }
