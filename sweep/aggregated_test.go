@@ -202,9 +202,9 @@ func TestVerifyEngineDies(t *testing.T) {
 		t.Errorf("%v, partial %q", err, res.Partial)
 	}
 	b = newLab(map[string]law{"TP:2": l})
-	_, n, err := run(t, b, openOptions(b, Aggregated, 2), Known{})
-	if !errors.Is(err, ErrNothing) || len(n.Skips) != 1 {
-		t.Errorf("aggregated: %v, %v", err, n.Skips)
+	res, _, err = run(t, b, openOptions(b, Aggregated, 2), Known{})
+	if !errors.Is(err, ErrNothing) || len(res.Skips) != 1 {
+		t.Errorf("aggregated: %v, %v", err, res.Skips)
 	}
 }
 

@@ -64,8 +64,8 @@ func (l *ledger) recall(s *trial, stage profile.Stage, p profile.Point, expected
 	l.meter.done(s.step(stage), expected, 0)
 }
 
-// recallAll books the known points of a configuration that was dropped earlier:
-// they stay in the files, though they cannot be picked.
+// recallAll books the known points of a configuration that is dropped: they stay in
+// the files, though they cannot be picked.
 func (l *ledger) recallAll(s *trial) {
 	for _, p := range l.known.Points {
 		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() {
@@ -85,10 +85,9 @@ func (l *ledger) keep(s *trial, p profile.Point, rs []profile.Request, expected 
 	return nil
 }
 
-// skip records why a trial's configuration is left out.
-func (l *ledger) skip(s *trial, sk profile.Skip) error {
+// skip books why a trial's configuration is left out.
+func (l *ledger) skip(s *trial, sk profile.Skip) {
 	s.account.skips = append(s.account.skips, sk)
-	return l.rec.Skip(sk)
 }
 
 // skipped reports whether a configuration is left out in a phase.
@@ -213,9 +212,8 @@ func (l *ledger) points() (ps []profile.Point) {
 	return ps
 }
 
-// allSkips are those of an earlier run, of the trials, and then l.skips.
-func (l *ledger) allSkips() []profile.Skip {
-	out := slices.Clone(l.known.Skips)
+// allSkips are those of the trials, and then l.skips.
+func (l *ledger) allSkips() (out []profile.Skip) {
 	for _, s := range l.trials {
 		out = append(out, s.account.skips...)
 	}

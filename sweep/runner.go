@@ -63,9 +63,9 @@ func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 }
 
 // usable reports whether a point of an earlier run need not be measured again:
-// requests that failed and figures that cannot be right may have been an outage's,
-// or a busy client's.
-func usable(p profile.Point) bool { return p.Failures == 0 && p.Invalid == "" }
+// requests that failed, figures that cannot be right and missing ones may have been an
+// outage's, or a busy client's.
+func usable(p profile.Point) bool { return p.Failures == 0 && !p.Unmeasured() }
 
 // point gives the point of that id: a known one, or one measured now.
 func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration,

@@ -168,9 +168,6 @@ func (u *console) resumed(j *job) {
 	if n := len(j.known.Points); n > 0 {
 		u.notef("resuming: %s known", engine.Count(n, "point"))
 	}
-	for _, s := range j.known.Skips {
-		u.notef("%s stays left out (--retry tries it again): %s", s.Label, firstLine(s.Reason))
-	}
 }
 
 func (u *console) skips(skips []profile.Skip) {

@@ -58,7 +58,7 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 }
 
 func knownFrom(log store.JournalLog) sweep.Known {
-	k := sweep.Known{Points: log.Points, Skips: log.Skips, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
+	k := sweep.Known{Points: log.Points, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
 	for _, e := range log.Engines {
 		k.Engines[e.Key] = e.EngineFacts
 	}
@@ -78,9 +78,6 @@ func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) err
 	}
 	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
 }
-
-// Skip implements sweep.Recorder.
-func (j *job) Skip(s profile.Skip) error { return j.journal.Append(store.SkipEntry(s)) }
 
 // Engine implements sweep.Recorder.
 func (j *job) Engine(key string, f profile.EngineFacts) error {

@@ -23,9 +23,6 @@ func outputState(dir string) (string, error) {
 	}
 	switch st {
 	case store.OurRun:
-		if nothingIn(dir) {
-			return dir, nil
-		}
 		return dir + " holds a run: --resume continues it, --force moves it aside", nil
 	case store.Foreign:
 		return dir + " holds something else and would be refused", nil

@@ -31,9 +31,7 @@ type EntryType string
 const (
 	EntryHeader EntryType = "header" // the first line, once
 	EntryPoint  EntryType = "point"
-	EntrySkip   EntryType = "skip"
 	EntryEngine EntryType = "engine"
-	EntryRetry  EntryType = "retry" // what failed before is tried again
 )
 
 // Entry is one journal line; exactly the field that Type names is set, and with
@@ -43,7 +41,6 @@ type Entry struct {
 	Header *Header        `json:"header,omitempty"`
 	Point  *profile.Point `json:"point,omitempty"`
 	Cost   *Cost          `json:"cost,omitempty"` // of the run until and with Point
-	Skip   *profile.Skip  `json:"skip,omitempty"`
 	Engine *EngineFacts   `json:"engine,omitempty"`
 }
 
@@ -108,12 +105,6 @@ func PointEntry(p profile.Point, spent Cost) Entry {
 	return Entry{Type: EntryPoint, Point: &p, Cost: &spent}
 }
 
-// RetryEntry forgets the skips before it, and the points that could not be measured.
-func RetryEntry() Entry { return Entry{Type: EntryRetry} }
-
-// SkipEntry wraps a Skip for Append.
-func SkipEntry(s profile.Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
-
 // EngineEntry wraps EngineFacts for Append.
 func EngineEntry(f EngineFacts) Entry { return Entry{Type: EntryEngine, Engine: &f} }
 
@@ -131,12 +122,8 @@ func (e Entry) check() error {
 		}
 	case EntryPoint:
 		set = e.Point != nil
-	case EntrySkip:
-		set = e.Skip != nil
 	case EntryEngine:
 		set = e.Engine != nil
-	case EntryRetry:
-		set = true
 	default:
 		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with "+field.Force, e.Type, JournalSchema)
 	}
@@ -228,7 +215,6 @@ func (j *Journal) rewind() error {
 type JournalLog struct {
 	Header  Header
 	Points  []profile.Point // a point measured again replaces the earlier one
-	Skips   []profile.Skip
 	Engines []EngineFacts
 	Cost    Cost  // until and with the last point
 	Torn    bool  // the last line was cut off by a kill and dropped
@@ -268,12 +254,6 @@ func ReadJournal(path string) (JournalLog, error) {
 	return log, nil
 }
 
-// Retry forgets what failed: the skips, and the points that could not be measured.
-func (l *JournalLog) Retry() {
-	l.Skips = nil
-	l.Points = slices.DeleteFunc(l.Points, profile.Point.Unmeasured)
-}
-
 func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 	if err := e.check(); err != nil {
 		return err
@@ -286,14 +266,6 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 		l.Header = *e.Header
 		if l.Header.Inputs.Fingerprint() != l.Header.Fingerprint {
 			return errors.New("the header's fingerprint is not that of its inputs")
-		}
-	case EntrySkip:
-		l.Skips = append(l.Skips, *e.Skip)
-	case EntryRetry:
-		l.Retry()
-		clear(seen)
-		for i, p := range l.Points {
-			seen[p.ID] = i
 		}
 	case EntryEngine:
 		l.Engines = append(l.Engines, *e.Engine)

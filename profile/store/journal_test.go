@@ -49,22 +49,17 @@ func journal(t *testing.T, entries ...Entry) string {
 func header() Entry { return HeaderEntry(NewHeader(Inputs{"--isl": "3000"}, "v0", journalStart)) }
 
 func TestJournalRoundTrip(t *testing.T) {
-	skip := profile.Skip{Phase: profile.Prefill, Label: "TP:4", Reason: "out of memory"}
 	facts := EngineFacts{Key: "decode/tp2", EngineFacts: profile.EngineFacts{KVTokens: 490000, Version: "sim 1", StartUpSeconds: 93.5, Provenance: profile.Simulated}}
 	again := point("b")
 	again.InFlight = 7
-	failed := point("c")
-	failed.Invalid = "the load was not steady"
-	unseen := point("d")
-	unseen.ITL = profile.Distribution{} // its chunks came together
-	file := journal(t, header(), SkipEntry(profile.Skip{Label: "TP:8", Reason: "tried again later"}), PointEntry(failed, Cost{}), PointEntry(unseen, Cost{}), RetryEntry(), EngineEntry(facts), PointEntry(point("a"), Cost{}), SkipEntry(skip), PointEntry(point("b"), Cost{}), PointEntry(again, Cost{Launches: 2, Requests: 7}))
+	file := journal(t, header(), EngineEntry(facts), PointEntry(point("a"), Cost{}), PointEntry(point("b"), Cost{}), PointEntry(again, Cost{Launches: 2, Requests: 7}))
 	log, err := ReadJournal(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := JournalLog{
 		Header: NewHeader(Inputs{"--isl": "3000"}, "v0", journalStart),
-		Points: []profile.Point{point("a"), again}, Skips: []profile.Skip{skip}, Engines: []EngineFacts{facts},
+		Points: []profile.Point{point("a"), again}, Engines: []EngineFacts{facts},
 		Cost: Cost{Launches: 2, Requests: 7},
 	}
 	if !reflect.DeepEqual(log, want) {
@@ -274,7 +269,7 @@ func TestLazyJournal(t *testing.T) {
 	}
 	j.Lazy()
 	header := NewHeader(Inputs{"--isl": "1"}, "v", time.Unix(1, 0).UTC())
-	for _, e := range []Entry{HeaderEntry(header), PointEntry(profile.Point{ID: "a"}, Cost{Requests: 2}), SkipEntry(profile.Skip{Label: "TP:2", Reason: "r"})} {
+	for _, e := range []Entry{HeaderEntry(header), PointEntry(profile.Point{ID: "a"}, Cost{Requests: 2})} {
 		if err := j.Append(e); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +278,7 @@ func TestLazyJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, err := ReadJournal(file)
-	if err != nil || len(log.Points) != 1 || len(log.Skips) != 1 || log.Cost.Requests != 2 {
+	if err != nil || len(log.Points) != 1 || log.Cost.Requests != 2 {
 		t.Errorf("%+v, %v", log, err)
 	}
 }
