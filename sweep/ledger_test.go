@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,15 +124,5 @@ func TestPlanOfReplicas(t *testing.T) {
 	}
 	if d := steps[1]; d.Phase != profile.Decode || d.Points != 2 || d.Cost.Requests != 2*(4+8)+2*2*12 { // 4 and 8 in flight, each twice, each time warmed up
 		t.Errorf("%+v", d)
-	}
-	// A grid whose steps are rounds is as fine as can be.
-	steep := affine(4)
-	steep.seqs = 8
-	steep.itl = func(n int, _ float64) time.Duration { return time.Duration(n) * 4 * ms }
-	steep.ttft = func(int) time.Duration { return time.Second }
-	b.laws["DEP:4"] = steep
-	res, _, err := run(t, b, o, Known{})
-	if err != nil || strings.Contains(strings.Join(codes(res.Warnings), " "), "coarse_grid") {
-		t.Errorf("%v, warnings %v", err, res.Warnings)
 	}
 }

@@ -308,19 +308,6 @@ func TestProgressReachesTheEnd(t *testing.T) {
 	}
 }
 
-func TestGridSaysWhereItIsTooCoarse(t *testing.T) {
-	b := newLab(three())
-	o := options(b, 1)
-	o.Search, o.DecodeGranularity = Grid, 2
-	res, _, err := run(t, b, o, Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(codes(res.Warnings), "coarse_grid") {
-		t.Errorf("between n=1 and n=64 lies the answer, and the warnings are %v", res.Warnings)
-	}
-}
-
 // Where time ran out, sizes that were never reached are named, not beaten.
 func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 	b := newLab(three())
