@@ -36,7 +36,6 @@ type account struct {
 	points    []profile.Point
 	discarded []profile.Point
 	skips     []profile.Skip
-	warnings  []profile.Warning
 	partial   string
 }
 
@@ -95,11 +94,6 @@ func (l *ledger) skipped(phase profile.Phase, label string) bool {
 	return slices.ContainsFunc(l.allSkips(), func(s profile.Skip) bool {
 		return s.Label == label && (s.Phase == "" || s.Phase == phase)
 	})
-}
-
-// warn keeps a caveat of the whole run.
-func (l *ledger) warn(s *trial, w profile.Warning) {
-	s.account.warnings = append(s.account.warnings, w)
 }
 
 // launching says that the trial's engine is being started.
@@ -263,11 +257,6 @@ func (l *ledger) into(r *Result) {
 	r.Warnings, r.Verified = nil, nil
 	var why []string
 	for _, s := range l.trials {
-		for _, w := range s.account.warnings {
-			if !slices.Contains(r.Warnings, w) {
-				r.Warnings = append(r.Warnings, w)
-			}
-		}
 		if s.account.partial != "" {
 			why = append(why, s.account.partial)
 		}

@@ -42,11 +42,11 @@ func TestRecommendationIsOfItsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }() // only read
-	if err := (&job{dir: d}).leave(sweep.Result{Points: whole.Points[:1], Warnings: []profile.Warning{{Code: "disturbed"}}}, false); err != nil {
+	if err := (&job{dir: d}).leave(sweep.Result{Points: whole.Points[:1], Warnings: []profile.Warning{{Code: "void"}}}, false); err != nil {
 		t.Fatal(err)
 	}
 	left, err := store.ReadRun(dir)
-	if err != nil || left.Complete || len(left.Points) != 1 || len(left.Warnings) != 1 || left.Warnings[0].Code != "disturbed" {
+	if err != nil || left.Complete || len(left.Points) != 1 || len(left.Warnings) != 1 || left.Warnings[0].Code != "void" {
 		t.Errorf("failed: complete %v, %d points, warnings %v, %v", left.Complete, len(left.Points), left.Warnings, err)
 	}
 	if _, err := store.ReadRecommendation(dir); !errors.Is(err, os.ErrNotExist) {
