@@ -232,7 +232,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res, so)
+	rec.Warnings = j.warnings(res)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
 	return rec
@@ -276,13 +276,10 @@ func partialWarning(res sweep.Result) profile.Warning {
 }
 
 // warnings gathers the caveats of everything that the recommendation rests on.
-func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
+func (j *job) warnings(res sweep.Result) []profile.Warning {
 	ws := slices.Clone(j.dep.warnings)
 	if res.Partial != "" {
 		ws = append(ws, partialWarning(res))
-	}
-	if n := quickNote(j.opts, j.dep, so); n != "" {
-		ws = append(ws, profile.Warnf("fewer_points", "%s", n))
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		ws = append(ws, res.Engines[k].Warnings...)

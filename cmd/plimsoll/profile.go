@@ -73,7 +73,7 @@ func profileAction(c *cli.Context) error {
 	if cands, err = dep.withChunks(o, cands); err != nil {
 		return err
 	}
-	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands), o.traffic.warnings)
+	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands))
 	ui := newConsole(c, o)
 	ui.deployment(dep)
 	so := sweepOptions(o, dep, cands)
