@@ -136,7 +136,7 @@ func TestAggregatedReasons(t *testing.T) {
 		}
 	}
 	spoilt := loaded(1, 1, 50*ms, 5*ms, 10)
-	spoilt.Invalid, spoilt.Warnings = "the client was the bottleneck", []profile.Warning{{Code: "not_steady", Message: "wandering"}}
+	spoilt.Invalid, spoilt.Warnings = "the client was the bottleneck", []profile.Warning{{Code: "few_samples", Message: "wandering"}}
 	ch, err := ChooseAggregated([]profile.Point{spoilt, loaded(1, 0, 50*ms, 5*ms, 10)}, s)
 	if err != nil || ch.Rejected[0].Reason != "could not be measured: the client was the bottleneck" {
 		t.Errorf("%v: rejected %+v", err, ch.Rejected)

@@ -2,7 +2,6 @@ package recommend
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,21 +43,6 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 	}
 	if c := choose(t, profile.Prefill, sla(100*ms, ms), BySingle, prefill(1, 95*ms)); len(c.Warnings) != 0 {
 		t.Errorf("a point without a model's error: %v", c.Warnings)
-	}
-}
-
-// The runner-up is named where the error could turn the order round, and the
-// pick stays the better one all the same.
-func TestModelErrorAndRunnerUp(t *testing.T) {
-	pick := func(second time.Duration) Choice {
-		return choose(t, profile.Prefill, sla(time.Second, ms), BySingle, estimated(prefill(2, 100*ms), prefill(1, second))...)
-	}
-	near := pick(210 * ms) // 5 % less throughput per GPU
-	if got := warned(near, "model_error_rank"); near.Picked.Label() != "TP:2" || !strings.HasPrefix(got, "prefill: TP:1 is within the model's error of the pick TP:2: 14285.71 against 15000.00 tokens/s/GPU") {
-		t.Errorf("picked %s, %q", near.Picked.Label(), got)
-	}
-	if got := warned(pick(230*ms), "model_error_rank"); got != "" { // 13 % less
-		t.Errorf("%q", got)
 	}
 }
 

@@ -8,11 +8,9 @@ package recommend
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 
 	"plimsoll/engine"
-	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -102,7 +100,6 @@ type Choice struct {
 	Picked   Candidate
 	Feasible bool              // false: nothing meets the SLA, and Picked is the nearest (least latency)
 	Why      string            // why it was picked, one line
-	Other    *Candidate        // what the other rank would have picked, where it differs
 	Rejected []Rejected        // every other point, in the order given
 	All      []Candidate       // every usable point, Picked included, in the order given
 	Warnings []profile.Warning // of the choosing; points carry their own
@@ -143,7 +140,6 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	if sf, short := ch.Shortfall(sla); short {
 		ch.Why = sf.String()
 	}
-	ch.compareRanks(sla)
 	for i, c := range ch.All {
 		if i != best {
 			ch.Rejected = append(ch.Rejected, ch.Lost(c, sla))
@@ -270,45 +266,6 @@ func nearer(a, b Candidate, sla profile.SLA) bool {
 		return la < lb
 	}
 	return a.Point.ThroughputPerGPU > b.Point.ThroughputPerGPU
-}
-
-// compareRanks records what the other rank would have picked, loudly.
-func (ch *Choice) compareRanks(sla profile.SLA) {
-	if !ch.Feasible {
-		return
-	}
-	other := BySustained
-	if ch.Rank == BySustained {
-		other = BySingle
-	}
-	i, _ := pick(ch.All, other, sla)
-	o := ch.All[i]
-	if o.Point.ID == ch.Picked.Point.ID {
-		return
-	}
-	ch.Other = &o
-	ch.Warnings = append(ch.Warnings, profile.Warnf("ranks_differ", "%s", ch.otherRank(o, other)))
-}
-
-// otherRank says what another rank picks, and why where that is not what it sustains.
-func (ch Choice) otherRank(o Candidate, other Rank) string {
-	p := ch.Picked
-	a, b, why := o.Label(), p.Label(), ""
-	if a == b {
-		a, b = fmt.Sprintf("%s at %d in flight", a, o.Point.Asked), fmt.Sprintf("%s at %d", b, p.Point.Asked)
-	}
-	if o.Value(other) < p.Value(other) {
-		why = "; they are tied, and it has fewer GPUs"
-	}
-	return fmt.Sprintf("%s: "+field.Rank+" %s picks %s: it sustains %.0f tokens/s/GPU within the SLA, %s sustains %.0f (%s)%s",
-		ch.Phase, other, a, o.Sustained, b, p.Sustained, ratio(o.Sustained, p.Sustained), why)
-}
-
-func ratio(a, b float64) string {
-	if b <= 0 {
-		return "against nothing"
-	}
-	return fmt.Sprintf("%.2f×", a/b)
 }
 
 func metricName(p profile.Phase) string {

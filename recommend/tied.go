@@ -34,3 +34,13 @@ func (ch Choice) tied() []profile.Warning {
 	return []profile.Warning{profile.Warnf("tied", "%s: %s and %s are tied: %.2f and %.2f tokens/s/GPU are within %s; what else tells them apart may decide",
 		ch.Phase, p.Label(), o.Label(), p.Value(ch.Rank), o.Value(ch.Rank), within)}
 }
+
+// runnerUp is the best feasible candidate of another configuration.
+func (ch Choice) runnerUp() (best Candidate, found bool) {
+	for _, c := range ch.All {
+		if c.Feasible && c.Label() != ch.Picked.Label() && (!found || c.Value(ch.Rank) > best.Value(ch.Rank)) {
+			best, found = c, true
+		}
+	}
+	return best, found
+}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -56,26 +55,6 @@ func TestTiedAggregated(t *testing.T) {
 		ch, err := ChooseAggregated(points(second), sla(200*ms, 20*ms))
 		if got := warned(ch, "tied"); err != nil || (got != "") != want {
 			t.Errorf("300 against %v: %q, %v", second, got, err)
-		}
-	}
-}
-
-// What the other rank picks is said with its phase, and with why it is not what the
-// figures say.
-func TestOtherRank(t *testing.T) {
-	at := func(tp, n int, sustained float64) Candidate {
-		return Candidate{Point: profile.Point{Asked: n, Config: engine.Config{Parallelism: engine.TP(tp)}}, Sustained: sustained}
-	}
-	for _, tt := range []struct {
-		picked, other Candidate
-		want          string
-	}{
-		{at(4, 64, 2644), at(2, 60, 2618), "decode: --rank sustained picks TP:2: it sustains 2618 tokens/s/GPU within the SLA, TP:4 sustains 2644 (0.99×); they are tied, and it has fewer GPUs"},
-		{at(4, 64, 2000), at(2, 60, 2618), "decode: --rank sustained picks TP:2: it sustains 2618 tokens/s/GPU within the SLA, TP:4 sustains 2000 (1.31×)"},
-		{at(2, 64, 2000), at(2, 60, 2618), "decode: --rank sustained picks TP:2 at 60 in flight: it sustains 2618 tokens/s/GPU within the SLA, TP:2 at 64 sustains 2000 (1.31×)"},
-	} {
-		if got := (Choice{Phase: profile.Decode, Picked: tt.picked}).otherRank(tt.other, BySustained); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
 }

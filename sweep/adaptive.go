@@ -138,7 +138,8 @@ func (r *runner) prefillOf(ctx context.Context, l *layout) (later bool, err erro
 		return false, r.stop(ctx, s)
 	}
 	if !r.wanted(l, profile.Prefill) {
-		return false, r.pass(l, profile.Prefill)
+		r.pass(l, profile.Prefill)
+		return false, nil
 	}
 	proven, err := r.proven(ctx, s)
 	if err != nil {
@@ -155,7 +156,8 @@ func (r *runner) prefillOf(ctx context.Context, l *layout) (later bool, err erro
 func (r *runner) phase(ctx context.Context, l *layout, phase profile.Phase) error {
 	s := l.of(phase)
 	if !r.wanted(l, phase) {
-		return r.pass(l, phase)
+		r.pass(l, phase)
+		return nil
 	}
 	sweep := r.decodeSweep
 	if phase == profile.Prefill {
@@ -181,7 +183,8 @@ func (r *runner) failedIn(ctx context.Context, l *layout, s *trial, err error) e
 		return err
 	}
 	r.mark(l, s.phase)
-	return errors.Join(r.book.skip(s, r.skipOf(failed, s)), r.stop(ctx, s))
+	r.book.skip(s, r.skipOf(failed, s))
+	return r.stop(ctx, s)
 }
 
 // mark says that nothing more is to be known of a layout in a phase.
@@ -214,20 +217,17 @@ func (r *runner) hopeless(l *layout, phase profile.Phase) string {
 	return why
 }
 
-// pass books a layout that is not measured in a phase: dropped now, or in an
-// earlier run.
-func (r *runner) pass(l *layout, phase profile.Phase) error {
+// pass books a layout that is not measured in a phase.
+func (r *runner) pass(l *layout, phase profile.Phase) {
 	s := l.of(phase)
 	defer r.mark(l, phase)
-	if r.book.skipped(phase, s.label()) {
-		r.book.recallAll(s)
-		r.book.close(s, profile.StageSweep)
-		return nil
-	}
-	why := r.hopeless(l, phase)
 	r.book.close(s, profile.StageSweep)
-	r.book.show("leaving out " + s.key())
-	return r.book.skip(s, profile.Skip{Phase: phase, Label: s.label(), Reason: why})
+	if !r.book.skipped(phase, s.label()) {
+		why := r.hopeless(l, phase)
+		r.book.show("leaving out " + s.key())
+		r.book.skip(s, profile.Skip{Phase: phase, Label: s.label(), Reason: why})
+	}
+	r.book.recallAll(s)
 }
 
 // settledOn reports whether s is the pick of its phase and will stay it, as far as
@@ -336,7 +336,7 @@ func (r *runner) proven(ctx context.Context, s *trial) (bool, error) {
 	if err := r.verdict(ctx, s, "warm-up/"+s.key(), err); err != nil {
 		return false, err
 	}
-	if err := r.warmed(s, m.Requests); err != nil {
+	if err := r.overload("warm-up", m.Requests); err != nil {
 		return false, err
 	}
 	s.warm = r.opts.ISL

@@ -44,11 +44,6 @@ func TestDisturbedLoadsAreSentAgain(t *testing.T) {
 	if resent != sent+2 || again.Aggregated.Picked.RPS != whole.Aggregated.Picked.RPS || again.Verified[0].Rate != whole.Verified[0].Rate {
 		t.Errorf("%d loads instead of %d; picked %.4g instead of %.4g", resent, sent, again.Aggregated.Picked.RPS, whole.Aggregated.Picked.RPS)
 	}
-	if first := again.Points[0]; !slices.ContainsFunc(first.Warnings, func(w profile.Warning) bool {
-		return w.Code == "disturbed" && w.Message == "sent 3 times: the way broke in the ones before"
-	}) {
-		t.Errorf("%s: warnings %v", first.ID, first.Warnings)
-	}
 	if d := again.Discarded; len(d) != 2 || d[0].ID != again.Points[0].ID+"/attempt1" || d[1].Discarded != "the way broke" {
 		t.Errorf("discarded %+v", d)
 	}

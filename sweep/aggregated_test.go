@@ -72,23 +72,6 @@ func TestAggregatedFindsTheRateThatHolds(t *testing.T) {
 	}
 }
 
-// A load of prompts that are far from the target's ISL says so.
-func TestOtherLengths(t *testing.T) {
-	o := Options{ISL: 3000}
-	for isl, want := range map[int]int{7: 1, 1900: 1, 2500: 0, 3000: 0, 4400: 0, 4600: 1} {
-		if got := o.otherLengths([]profile.Ask{{ISL: isl}, {ISL: isl}}, profile.Prefill); len(got) != want {
-			t.Errorf("ISL %d: %v, want %d warnings", isl, got, want)
-		}
-	}
-	b := newLab(three())
-	p := openOptions(b, Disaggregated, 2)
-	p.Open.Traffic = poisson(7, p.OSL)
-	res, _, err := run(t, b, p, Known{})
-	if err != nil || !slices.Contains(codes(res.Warnings), "other_lengths") {
-		t.Errorf("%v: warnings %v of picks verified by prompts of 7 tokens", err, codes(res.Warnings))
-	}
-}
-
 // loads are the points of engines that do both.
 func loads(ps []profile.Point) []profile.Point {
 	return slices.DeleteFunc(slices.Clone(ps), func(p profile.Point) bool { return p.Phase != profile.Aggregated })
@@ -202,9 +185,9 @@ func TestVerifyEngineDies(t *testing.T) {
 		t.Errorf("%v, partial %q", err, res.Partial)
 	}
 	b = newLab(map[string]law{"TP:2": l})
-	_, n, err := run(t, b, openOptions(b, Aggregated, 2), Known{})
-	if !errors.Is(err, ErrNothing) || len(n.Skips) != 1 {
-		t.Errorf("aggregated: %v, %v", err, n.Skips)
+	res, _, err = run(t, b, openOptions(b, Aggregated, 2), Known{})
+	if !errors.Is(err, ErrNothing) || len(res.Skips) != 1 {
+		t.Errorf("aggregated: %v, %v", err, res.Skips)
 	}
 }
 

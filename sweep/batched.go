@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -86,10 +85,6 @@ func (r *runner) batchedPoint(ctx context.Context, s *trial, isl, k int) (profil
 		w.Seed, w.Timeout = r.seed(id), r.opts.RequestTimeout
 		p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeBatched(m, s.cfg, k) })
 		p.ISL, p.OSL = isl, 1
-		if budget, assumed := s.cfg.StepTokens(); assumed {
-			p.Warnings = append(p.Warnings, profile.Warnf("batch_budget_assumed",
-				"how many tokens a step of the engine takes is not known: as many prompts were sent at once as fill the usual %d; "+field.MaxNumBatchedTokens+" says otherwise", budget))
-		}
 		return p, m.Requests, err
 	})
 }
@@ -123,8 +118,7 @@ func summarizeBatched(m Measurement, cfg engine.Config, k int) profile.Point {
 	}
 	round := profile.Describe(rounds)
 	if round.Mean <= 0 {
-		p.Warnings = append(p.Warnings, profile.Warnf("batch_at_once", "the first tokens of all %d rounds came at the same time: there is no rate in that", len(rounds)))
-		return p
+		return p // there is no rate in that
 	}
 	rate := func(d time.Duration) float64 { return float64(k) * tokens / d.Seconds() / float64(cfg.GPUs()) }
 	p.TTFT, p.Context, p.InFlight, p.ThroughputPerGPU = profile.Describe(ttfts), tokens, float64(k), rate(round.Mean)

@@ -63,7 +63,7 @@ func (o Options) prefillLoad(c engine.Config, n int) (requests, warmups int) {
 }
 
 // burstPoint measures a prefill point of an engine with attention replicas.
-func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl int) (profile.Point, []profile.Request, error) {
+func (r *runner) burstPoint(ctx context.Context, s *trial, id string, isl int) (profile.Point, []profile.Request, error) {
 	requests, warmups := r.opts.prefillLoad(s.cfg, 0)
 	w := profile.Workload{
 		ISL: isl, OSL: burstOSL, Requests: requests, InFlight: requests, Arrival: profile.ClosedLoop,
@@ -76,10 +76,6 @@ func (r *runner) burstPoint(ctx context.Context, s *trial, id string, stage prof
 	}
 	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeBurst(m, s.cfg) })
 	p.ISL, p.OSL = isl, burstOSL
-	if stage == profile.StageSweep && p.TTFT.N > 0 {
-		p.Warnings = append(p.Warnings, profile.Warnf("replicas_busy",
-			"%s: TTFT is of %d prompts at once, one on each replica: a prompt that has the engine to itself takes less", s.label(), attentionReplicas(s.cfg)))
-	}
 	return p, m.Requests, err
 }
 

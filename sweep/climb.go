@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -38,11 +37,11 @@ type climber struct {
 	grew    int         // how often in a row streams had no tokens left
 }
 
-// offTarget is how far a level's mean context may be off the one that is meant,
-// and contextSaid from where on that is said.
+// offTarget is how far a level's mean context may be off the one that is meant, and
+// contextSeen from where on a surface has the one that was seen.
 const (
 	offTarget   = 0.015
-	contextSaid = 0.02
+	contextSeen = 0.02
 )
 
 // closing is how long an engine is given to become idle again.
@@ -130,7 +129,6 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 			break
 		}
 	}
-	p.Warnings = append(p.Warnings, c.r.uncertain(p)...)
 	return p, all.Requests, nil
 }
 
@@ -270,9 +268,6 @@ func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
 	p.Client = m.Client
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "no_usage" }) // there is none before the end
 	p.Warnings = append(p.Warnings, m.Warnings...)
-	if off := context/c.target() - 1; p.ITL.N > 0 && math.Abs(off) > contextSaid {
-		p.Warnings = append(p.Warnings, profile.Warnf("context_off", "measured at a mean context of %.0f tokens, %+.1f %% from the %.0f meant", context, 100*off, c.target()).By(math.Abs(off)))
-	}
 	return p
 }
 

@@ -115,10 +115,6 @@ func (c *crowd) Point(p profile.Point, rs []profile.Request, spent Cost) error {
 	return errors.Join(c.event("record", "cancel"), c.notes.Point(p, rs, spent))
 }
 
-func (c *crowd) Skip(s profile.Skip) error {
-	return errors.Join(c.event("record", "cancel"), c.notes.Skip(s))
-}
-
 func (c *crowd) Engine(k string, f profile.EngineFacts) error {
 	return errors.Join(c.event("record", "cancel"), c.notes.Engine(k, f))
 }

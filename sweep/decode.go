@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -28,9 +29,6 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) (err error) {
 	if room.top < 1 {
 		return tooSmall(s, o.ISL, osl)
 	}
-	if osl != o.OSL {
-		r.book.warn(s, oslRaised(osl, o.OSL))
-	}
 	start := 0
 	if e, ok := o.expect(s.cfg); ok {
 		start = o.expectedBoundary(e, s.cfg, 1) / room.each / 2
@@ -46,10 +44,6 @@ func (r *runner) decodeSweep(ctx context.Context, s *trial) (err error) {
 		tried[k] = p
 		return p, err
 	})
-}
-
-func oslRaised(osl, target int) profile.Warning {
-	return profile.Warnf("osl_raised", "decode is measured with %d output tokens: %d give too few steps to measure", osl, target)
 }
 
 // tooSmall says that not one request has room.
@@ -112,8 +106,9 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 		ratio := func(d time.Duration) float64 { return float64(s.ITL.Mean) / float64(d) }
 		p.Throughput95 = profile.Interval{Low: p.ThroughputPerGPU * ratio(s.ITL.Mean+h), High: p.ThroughputPerGPU * ratio(max(s.ITL.Mean-h, s.ITL.Mean/100))}
 	}
+	var untold []string
 	if seen, n := runningIn(m.Running, w); n == 0 || !(seen > 0) { // a gauge that says 0 while streams run says nothing
-		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_unverified", "the engine's own running count was not to be had: in-flight is the client's"))
+		untold = append(untold, "how many requests it runs")
 	} else if seen < 0.95*p.InFlight {
 		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight).By(1-seen/p.InFlight))
 		p.InFlight = seen
@@ -123,12 +118,25 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 	switch {
 	case cut:
 	case math.IsNaN(s.Cached):
-		p.Warnings = append(p.Warnings, profile.Warnf("prefill_skip_unverified", "the engine does not tell how much of a prompt came from its prefix cache"))
+		untold = append(untold, cachedShare)
 	case s.Cached < profile.PrefillUnskip:
 		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached).By(1-s.Cached))
 	}
+	p.Warnings = append(p.Warnings, unverified(untold...)...)
 	p.KVUsage = f.KVUse(p.InFlight, p.Context)
 	return p
+}
+
+// cachedShare is what an engine may not tell of a prompt.
+const cachedShare = "how much of a prompt came from its prefix cache"
+
+// unverified says what an engine does not tell of itself: it is as it was asked for, by
+// the client's word alone.
+func unverified(untold ...string) []profile.Warning {
+	if len(untold) == 0 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("unverified", "the engine does not tell %s: that is taken to be as it was asked for", strings.Join(untold, ", nor "))}
 }
 
 // foreignLoad warns where the engine runs clearly more than was sent to it.

@@ -31,10 +31,6 @@ func timeless(r Result) Result {
 		for i := range c.All {
 			c.All[i].Point = plain(c.All[i].Point)
 		}
-		if c.Other != nil {
-			other := *c.Other
-			other.Point, c.Other = plain(other.Point), &other
-		}
 		return c
 	}
 	r.Points = slices.Clone(r.Points)

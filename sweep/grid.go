@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"plimsoll/engine"
-	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -153,8 +152,7 @@ func stepped(lo, hi, step int) (v []int) {
 	return v
 }
 
-// gridSweep measures one configuration at the target lengths, and says where the
-// grid is too coarse for the SLA.
+// gridSweep measures one configuration at the target lengths.
 func (r *runner) gridSweep(ctx context.Context, s *trial) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
@@ -167,45 +165,12 @@ func (r *runner) gridSweep(ctx context.Context, s *trial) error {
 	if len(points) == 0 {
 		return tooSmall(s, o.ISL, o.decodeOSL(s.facts))
 	}
-	r.gridNotes(s)
-	held := 0
 	for _, g := range points {
-		p, err := r.gridPoint(ctx, s, g)
-		if err != nil {
+		if _, err := r.gridPoint(ctx, s, g); err != nil {
 			return err
-		}
-		meets := p.Meets(o.SLA)
-		if !meets && p.Untold(o.SLA) != "" {
-			continue // the boundary may be on either side of it
-		}
-		if !meets && held > 0 && g.asked-held > max(attentionReplicas(s.cfg), held/20) {
-			r.book.warn(s, profile.Warnf("coarse_grid",
-				"%s: the SLA's boundary lies between %d and %d in flight, and the grid has nothing between: "+field.Search+" adaptive finds it", s.label(), held, g.asked))
-		}
-		if held = 0; meets {
-			held = g.asked
 		}
 	}
 	return nil
-}
-
-// gridNotes says what makes this grid another than upstream's, or its figures
-// less than they seem.
-func (r *runner) gridNotes(s *trial) {
-	o := r.opts
-	if osl := o.decodeOSL(s.facts); s.phase == profile.Decode && osl != o.OSL {
-		r.book.warn(s, oslRaised(osl, o.OSL))
-	}
-	switch {
-	case s.phase == profile.Decode:
-	case attentionReplicas(s.cfg) > 1 && o.SLA.Stat != profile.Mean:
-		r.book.warn(s, profile.Warnf("grid_one_burst", "%s: one burst gives one TTFT: %s of it is not known", s.label(), o.SLA.Stat))
-	case o.SLA.Stat != profile.Mean:
-		r.book.warn(s, profile.Warnf("grid_percentile",
-			"%s of TTFT takes %d requests on the grid, where upstream sends one and takes its mean", o.SLA.Stat, SamplesFor(o.SLA.Stat)))
-	default:
-		r.book.warn(s, profile.Warnf("grid_one_request", "the grid's TTFT is of one request, as upstream's: it has no interval"))
-	}
 }
 
 // gridSurface measures around a pick.

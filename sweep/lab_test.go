@@ -205,8 +205,6 @@ func (n *notes) Point(p profile.Point, _ []profile.Request, spent Cost) error {
 	return nil
 }
 
-func (n *notes) Skip(s profile.Skip) error { n.Skips = append(n.Skips, s); return nil }
-
 func (n *notes) Engine(k string, f profile.EngineFacts) error {
 	if n.Engines == nil {
 		n.Engines = map[string]profile.EngineFacts{}

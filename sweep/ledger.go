@@ -36,7 +36,6 @@ type account struct {
 	points    []profile.Point
 	discarded []profile.Point
 	skips     []profile.Skip
-	warnings  []profile.Warning
 	partial   string
 }
 
@@ -64,8 +63,8 @@ func (l *ledger) recall(s *trial, stage profile.Stage, p profile.Point, expected
 	l.meter.done(s.step(stage), expected, 0)
 }
 
-// recallAll books the known points of a configuration that was dropped earlier:
-// they stay in the files, though they cannot be picked.
+// recallAll books the known points of a configuration that is dropped: they stay in
+// the files, though they cannot be picked.
 func (l *ledger) recallAll(s *trial) {
 	for _, p := range l.known.Points {
 		if p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() {
@@ -85,10 +84,9 @@ func (l *ledger) keep(s *trial, p profile.Point, rs []profile.Request, expected 
 	return nil
 }
 
-// skip records why a trial's configuration is left out.
-func (l *ledger) skip(s *trial, sk profile.Skip) error {
+// skip books why a trial's configuration is left out.
+func (l *ledger) skip(s *trial, sk profile.Skip) {
 	s.account.skips = append(s.account.skips, sk)
-	return l.rec.Skip(sk)
 }
 
 // skipped reports whether a configuration is left out in a phase.
@@ -96,11 +94,6 @@ func (l *ledger) skipped(phase profile.Phase, label string) bool {
 	return slices.ContainsFunc(l.allSkips(), func(s profile.Skip) bool {
 		return s.Label == label && (s.Phase == "" || s.Phase == phase)
 	})
-}
-
-// warn keeps a caveat of the whole run.
-func (l *ledger) warn(s *trial, w profile.Warning) {
-	s.account.warnings = append(s.account.warnings, w)
 }
 
 // launching says that the trial's engine is being started.
@@ -213,9 +206,8 @@ func (l *ledger) points() (ps []profile.Point) {
 	return ps
 }
 
-// allSkips are those of an earlier run, of the trials, and then l.skips.
-func (l *ledger) allSkips() []profile.Skip {
-	out := slices.Clone(l.known.Skips)
+// allSkips are those of the trials, and then l.skips.
+func (l *ledger) allSkips() (out []profile.Skip) {
 	for _, s := range l.trials {
 		out = append(out, s.account.skips...)
 	}
@@ -265,11 +257,6 @@ func (l *ledger) into(r *Result) {
 	r.Warnings, r.Verified = nil, nil
 	var why []string
 	for _, s := range l.trials {
-		for _, w := range s.account.warnings {
-			if !slices.Contains(r.Warnings, w) {
-				r.Warnings = append(r.Warnings, w)
-			}
-		}
 		if s.account.partial != "" {
 			why = append(why, s.account.partial)
 		}

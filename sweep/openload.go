@@ -113,16 +113,6 @@ func (o Options) ever(phase profile.Phase) int {
 	return min(n, max(leastJudged, profile.SamplesFor(o.SLA.Stat), mostTokens/max(o.OSL, 1)))
 }
 
-// overlong says of a load that it is judged for longer than it should be.
-func (o Options) overlong(l openLoad) []profile.Warning {
-	need := time.Duration(leastJudged / l.rate * float64(time.Second))
-	if o.Open.Longest == 0 || need <= o.Open.Longest {
-		return nil
-	}
-	return []profile.Warning{profile.Warnf("load_time", "at %.4g requests/s a load is judged for %v, longer than a "+field.LoadTime+" of %v: it takes %d requests at least",
-		l.rate, need.Round(time.Second), o.Open.Longest, leastJudged)}
-}
-
 // asked is how many requests it takes for so many to be judged. Where those beside
 // them are so many that chance in their arrivals could take half of the window, that
 // is added.

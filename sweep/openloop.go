@@ -136,7 +136,7 @@ func (r *runner) fill(ctx context.Context, s *trial, asks []profile.Ask) error {
 	if err != nil {
 		return fmt.Errorf("filling the prefix cache: %w", err)
 	}
-	return r.warmed(s, m.Requests)
+	return r.overload("warm-up", m.Requests)
 }
 
 // orOne is the cap on requests in flight where there is one, otherwise all.
@@ -180,8 +180,6 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 	p.Load.Stopped, p.Started, p.Elapsed = why, began, r.opts.Now().Sub(began)
 	p.ISL, p.OSL = r.opts.ISL, r.opts.answer(s.phase)
 	p.Warnings = append(p.Warnings, m.Warnings...)
-	p.Warnings = append(p.Warnings, r.opts.otherLengths(asks, s.phase)...)
-	p.Warnings = append(p.Warnings, r.opts.overlong(l)...)
 	p.Client = m.Client
 	if c := m.Client; c != nil && !c.OK() && p.Invalid == "" {
 		p.Invalid = "the client was the bottleneck: " + c.Why
@@ -190,36 +188,6 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 		p.Warnings = append(p.Warnings, profile.Warnf("too_long", "%d of %d requests of the load are longer than the engine's context of %d tokens and were left out", long, long+len(asks), s.facts.MaxModelLen))
 	}
 	return p, m.Requests, err
-}
-
-// lengthsApart is the factor between the mean lengths of a load and those that the
-// target speaks of above which they are said not to be of one workload.
-const lengthsApart = 1.5
-
-// otherLengths warns where a load is of other lengths than was measured: the
-// rate that holds is then another's. Prompts decide it, and answers but in
-// prefill, where all are of one token.
-func (o Options) otherLengths(asks []profile.Ask, phase profile.Phase) []profile.Warning {
-	isl, osl := 0.0, 0.0
-	for _, a := range asks {
-		isl += float64(a.ISL) / float64(len(asks))
-		osl += float64(a.OSL) / float64(len(asks))
-	}
-	figures := ", and so are all figures of it"
-	if phase != profile.Aggregated {
-		figures = fmt.Sprintf(", the pick's latency, requests in flight and throughput are of ISL %d and OSL %d", o.ISL, o.OSL)
-	}
-	var ws []profile.Warning
-	warn := func(what, name string, mean float64, want int) {
-		if f := mean / float64(want); f > lengthsApart || f < 1/lengthsApart {
-			ws = append(ws, profile.Warnf("other_lengths", "the load's %s have %.0f tokens in the mean, where %s is %d: the rate that holds is that of the load's%s", what, mean, name, want, figures))
-		}
-	}
-	warn("prompts", "ISL", isl, o.ISL)
-	if phase != profile.Prefill {
-		warn("answers", "OSL", osl, o.OSL)
-	}
-	return ws
 }
 
 // scriptSeed decides the prompts: those that fill put into the cache, or new ones.

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"plimsoll/engine"
@@ -20,10 +19,6 @@ func meanStay(rs []profile.Request) time.Duration {
 	}
 	return time.Duration(sum / float64(max(n, 1)))
 }
-
-// unsteady is by how much the requests in flight may differ from what Little's
-// law makes of rate and latency before the load is said not to have been steady.
-const unsteady = 0.15
 
 // summarizeOpen makes a point of a load: throughput is that of the window in which
 // the load was full, prompt tokens in prefill, otherwise output tokens. Aggregated
@@ -53,10 +48,6 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 		p.ThroughputPerGPU = a.Achieved * tokens / gpus
 	} else if tokens := answers(ended, w); phase == profile.Aggregated && tokens > 0 && a.Failures == 0 && !a.Growing && w == planned {
 		p.ThroughputPerGPU = l.rate * tokens / gpus
-	}
-	if off := a.InFlight - a.Little; l.rate > 0 && !a.Growing && w == planned && math.Abs(off) > unsteady*a.Little && math.Abs(off) > 1 {
-		p.Warnings = append(p.Warnings, profile.Warnf("not_steady",
-			"%.1f requests were in flight where rate and latency make %.1f (Little's law): the load was not steady", a.InFlight, a.Little))
 	}
 	if s.Cached > 0.05 && len(l.fill) == 0 {
 		hit := profile.Warnf("prefix_hit", "%.0f %% of the prompts came from the prefix cache: TTFT is understated", 100*s.Cached)

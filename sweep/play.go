@@ -12,7 +12,6 @@ import (
 // neither its doing nor the load's, at most attempts times. Each time judge gives
 // who may end it; nil = nobody may.
 func (r *runner) play(ctx context.Context, s *trial, script profile.Script, judge func() func(profile.Request) bool) (Measurement, error) {
-	disturbed := ""
 	for i := 1; ; i++ {
 		var stop func(profile.Request) bool
 		if judge != nil {
@@ -25,12 +24,8 @@ func (r *runner) play(ctx context.Context, s *trial, script profile.Script, judg
 		case err != nil || ctx.Err() != nil:
 			return m, err
 		case m.Void == "":
-			if i > 1 {
-				m.Warnings = append(m.Warnings, profile.Warnf("disturbed", "sent %d times: %s in the ones before", i, disturbed))
-			}
 			return m, nil
 		}
-		disturbed = m.Void
 		p := profile.Point{Requests: len(m.Requests), Invalid: m.Void, Warnings: m.Warnings, Client: m.Client, Started: began, Elapsed: r.opts.Now().Sub(began)}
 		if err := r.discard(s, p, m.Requests, m.Void); err != nil {
 			return m, err

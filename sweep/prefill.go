@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/interpolation"
 	"plimsoll/profile"
 )
 
@@ -44,7 +43,7 @@ func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage pr
 	cost := r.opts.at(stage).prefillCost(s.cfg, isl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		if attentionReplicas(s.cfg) > 1 {
-			return r.burstPoint(ctx, s, id, stage, isl)
+			return r.burstPoint(ctx, s, id, isl)
 		}
 		return r.prefillSlices(ctx, s, id, stage, isl, n)
 	})
@@ -91,7 +90,7 @@ func doubtPrompts(p *profile.Point, m Measurement, s profile.Summary, sent float
 		p.Warnings = append(p.Warnings, foreignLoad(seen, sent)...)
 	}
 	if math.IsNaN(s.Cached) {
-		p.Warnings = append(p.Warnings, profile.Warnf("prefix_unverified", "the engine does not tell whether a prompt came from its prefix cache"))
+		p.Warnings = append(p.Warnings, unverified(cachedShare)...)
 	}
 	if s.Cached > profile.PrefixShare {
 		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",
@@ -119,8 +118,6 @@ func doubtClock(p *profile.Point, rs []profile.Request, w profile.Window, gpus i
 	clock := float64(tokens) / w.Length().Seconds() / float64(gpus)
 	if clock > 2*p.ThroughputPerGPU {
 		p.Invalid = "requests that were to follow one another overlapped"
-		p.Warnings = append(p.Warnings, profile.Warnf(interpolation.CodeThroughputClash,
-			"%.0f prompt tokens/s/GPU by the clock, and TTFT allows %.0f: requests overlapped, or TTFT holds time that the engine did not take", clock, p.ThroughputPerGPU))
 	}
 }
 

@@ -63,9 +63,9 @@ func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 }
 
 // usable reports whether a point of an earlier run need not be measured again:
-// requests that failed and figures that cannot be right may have been an outage's,
-// or a busy client's.
-func usable(p profile.Point) bool { return p.Failures == 0 && p.Invalid == "" }
+// requests that failed, figures that cannot be right and missing ones may have been an
+// outage's, or a busy client's.
+func usable(p profile.Point) bool { return p.Failures == 0 && !p.Unmeasured() }
 
 // point gives the point of that id: a known one, or one measured now.
 func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration,
@@ -93,8 +93,6 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
 		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)
 	}
-	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
-	s.warmUps = nil
 	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {
 		return profile.Point{}, err

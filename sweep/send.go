@@ -2,10 +2,8 @@ package sweep
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -30,33 +28,14 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 	if err != nil {
 		return err
 	}
-	return r.warmed(s, m.Requests)
+	return r.overload("warm-up", m.Requests)
 }
 
-// warmed takes in requests of a warm-up: their failures are told with the point that is
-// measured next.
-func (r *runner) warmed(s *trial, rs []profile.Request) error {
-	s.warmUps = append(s.warmUps, rs...)
-	return r.overload("warm-up", rs)
-}
-
-// warmUpFailures is the caveat of a point whose warm-up failed in part.
-func warmUpFailures(rs []profile.Request) []profile.Warning {
-	failed := slices.DeleteFunc(slices.Clone(rs), profile.Request.OK)
-	if len(failed) == 0 {
-		return nil
-	}
-	last := failed[len(failed)-1]
-	return []profile.Warning{profile.Warnf("warm_up_failures", "%d of %s failed, which count in no other figure; the last: %s: %s",
-		len(failed), engine.Count(len(rs), "warm-up request"), last.Failure, last.Error).By(float64(len(failed)) / float64(len(rs)))}
-}
-
-// undisturbed measures w until no stall is in it, at most so many times, and
-// says what it took; the point is of it and of what was measured before. A
+// undisturbed measures w until no stall is in it, at most so many times; the point is
+// of it and of what was measured before. A
 // measurement with failures counts, but for the few that somebody's server may have, and
 // so does one in virtual time, where nothing can disturb.
 func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, before Measurement, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
-	disturbed := ""
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
@@ -70,16 +49,9 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 			again = "waits of the client"
 		case !over && p.Failures == 0 && i < tries && (stalled(p) || blank(p) && i == 1):
 			again = "stalls"
-		case !over && p.Failures == 0 && stalled(p):
-			p.Warnings = append(p.Warnings, profile.Warnf("noisy", "%s %v ± %v, with stalls in each of %d measurements",
-				latencyName(p), latency(p).Mean.Round(10*time.Microsecond), latency(p).Half.Round(10*time.Microsecond), i).By(latency(p).Half.Seconds()/latency(p).Mean.Seconds()))
-		case i > 1:
-			p.Warnings = append(p.Warnings, profile.Warnf("disturbed", "measured %d times: there were %s in the ones before", i, disturbed))
-		}
-		if again == "" {
+		default:
 			return p, m, err
 		}
-		disturbed = again
 		lone := sum(m)
 		lone.ISL, lone.OSL, lone.Client, lone.Started, lone.Elapsed = w.ISL, w.OSL, m.Client, began, r.opts.Now().Sub(began)
 		if err := r.discard(s, lone, m.Requests, "there were "+again); err != nil {
@@ -112,13 +84,6 @@ func latency(p profile.Point) profile.Distribution {
 		return p.ITL
 	}
 	return p.TTFT
-}
-
-func latencyName(p profile.Point) string {
-	if p.ITL.N > 0 {
-		return "ITL"
-	}
-	return "TTFT"
 }
 
 // blank reports whether a point came out unusable though nothing failed: once

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"slices"
 
 	"plimsoll/profile"
 )
@@ -41,12 +40,11 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 	taken, tries := 0, attempts
 	for _, k := range looks {
 		w.Requests = k * first
-		disturbed := slices.DeleteFunc(slices.Clone(p.Warnings), func(x profile.Warning) bool { return x.Code != "disturbed" })
 		var m Measurement
 		p, m, err = r.undisturbed(ctx, s, w, all, tries, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
 		all = after(all, m)
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
-		p.Warnings = profile.JoinWarnings(profile.JoinWarnings(p.Warnings, disturbed), all.Warnings)
+		p.Warnings = profile.JoinWarnings(p.Warnings, all.Warnings)
 		taken += k
 		if err != nil || cutShort(ctx, s) || r.enough(p) || stalled(p) || tooNoisy(p, taken) {
 			break
@@ -55,6 +53,5 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 			tries = 1
 		}
 	}
-	p.Warnings = append(p.Warnings, r.uncertain(p)...)
 	return p, all.Requests, err
 }

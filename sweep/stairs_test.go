@@ -93,20 +93,3 @@ func TestUnprovenPrefillHasItsOwnEngine(t *testing.T) {
 		t.Errorf("proven, and launched apart: %v", cached.launches)
 	}
 }
-
-// An ITL at the SLA itself, with noise, is on both sides of it to the end.
-func TestBoundaryIsSaidToBeUncertain(t *testing.T) {
-	l := affine(1)
-	l.seqs, l.noise = 1, 0.5
-	b := newLab(map[string]law{"TP:1": l})
-	o := options(b, 1)
-	o.SLA.ITL = l.itl(1, 3075) * 113 / 100 // the mean of exp(0.5·N(0,1)) is 1.133
-	res, _, err := run(t, b, o, Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := res.Decode.Picked.Point
-	if !slices.Contains(codes(p.Warnings), "boundary_uncertain") {
-		t.Errorf("ITL %v ± %v of %v: %v", p.ITL.Mean, p.ITL.Half, o.SLA.ITL, codes(p.Warnings))
-	}
-}

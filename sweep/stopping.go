@@ -113,15 +113,3 @@ func (r *runner) enough(p profile.Point) bool {
 	i, ok := spread(p, r.opts.SLA)
 	return ok && (halfWidth(i) <= tight || clearOf(p, r.opts.SLA))
 }
-
-// uncertain is the caveat of a sweep's point that is still on both sides of the
-// SLA when there are no more slices.
-func (r *runner) uncertain(p profile.Point) []profile.Warning {
-	sla := r.opts.SLA
-	i, ok := spread(p, sla)
-	if p.Stage != profile.StageSweep || !ok || halfWidth(i) <= tight || clearOf(p, sla) {
-		return nil
-	}
-	return []profile.Warning{profile.Warnf("boundary_uncertain", "%s %s is %.2f to %.2f ms after %d samples, on both sides of the SLA of %.6g ms",
-		sla.Stat, latencyName(p), i.Low/1e6, i.High/1e6, latency(p).N, profile.Milliseconds(limitOf(p, sla)))}
-}

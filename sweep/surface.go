@@ -27,7 +27,7 @@ func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.Prefill
 // one context each, ordered by context and load. Points of one row were asked for at
 // one length. Their streams grow, so the mean contexts seen differ by a few tokens:
 // the row has the one that was meant, ISL + OSL/2, or the mean seen where that is
-// further off than contextSaid, as of an engine that counts tokens of its own. Each
+// further off than contextSeen, as of an engine that counts tokens of its own. Each
 // sample has the in-flight count seen: x = n·y/max_kv, whatever the context, so that
 // readers find n. With sliding windows max_kv is the largest capacity of any row, and
 // x is at most 1. Of points at nearly one load
@@ -61,7 +61,7 @@ func decodeSurfaceOf(points []profile.Point, cfg engine.Config, pick string, gri
 		for _, p := range row {
 			seen += p.Context / float64(len(row))
 		}
-		if math.Abs(seen/r.context-1) > contextSaid {
+		if math.Abs(seen/r.context-1) > contextSeen {
 			r.context = seen
 		}
 		r.picked = slices.ContainsFunc(row, func(p profile.Point) bool { return p.ID == pick })

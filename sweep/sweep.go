@@ -105,14 +105,12 @@ type Expectation interface {
 type Recorder interface {
 	// Point comes with what the sweep has cost until then.
 	Point(p profile.Point, rs []profile.Request, spent Cost) error
-	Skip(s profile.Skip) error
 	Engine(key string, f profile.EngineFacts) error
 }
 
 // Known is what an earlier run of the same inputs left.
 type Known struct {
 	Points  []profile.Point
-	Skips   []profile.Skip
 	Engines map[string]profile.EngineFacts // by trial key
 	Cost    Cost
 }
@@ -225,7 +223,8 @@ func (r *runner) candidate(ctx context.Context, s *trial, measure func(context.C
 	err = measure(ctx, s)
 	var failed *engineError
 	if errors.As(err, &failed) {
-		return r.book.skip(s, r.skipOf(failed, s))
+		r.book.skip(s, r.skipOf(failed, s))
+		return nil
 	}
 	return err
 }

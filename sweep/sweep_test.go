@@ -82,16 +82,16 @@ func TestDefectOneFailureEndsTheSweep(t *testing.T) {
 	two.dieAt, four.launchErr = 30, errors.New("not ready after 2s")
 	laws["TP:2"], laws["TP:4"] = two, four
 	b := newLab(laws)
-	res, n, err := run(t, b, options(b, 1, 2, 4), Known{})
+	res, _, err := run(t, b, options(b, 1, 2, 4), Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if res.Decode.Picked.Label() != "TP:1" {
 		t.Errorf("picked %s", res.Decode.Picked.Label())
 	}
-	want := []string{"decode/TP:2: engine ended at sweep/decode/tp2/isl3000/n32: exit code 137", "/TP:4: not ready after 2s"}
+	want := []string{"/TP:4: not ready after 2s", "decode/TP:2: engine ended at sweep/decode/tp2/isl3000/n32: exit code 137"}
 	var got []string
-	for _, s := range n.Skips {
+	for _, s := range res.Skips {
 		got = append(got, fmt.Sprintf("%s/%s: %s", s.Phase, s.Label, s.Reason))
 	}
 	if !slices.Equal(got, want) {
@@ -308,19 +308,6 @@ func TestProgressReachesTheEnd(t *testing.T) {
 	}
 }
 
-func TestGridSaysWhereItIsTooCoarse(t *testing.T) {
-	b := newLab(three())
-	o := options(b, 1)
-	o.Search, o.DecodeGranularity = Grid, 2
-	res, _, err := run(t, b, o, Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(codes(res.Warnings), "coarse_grid") {
-		t.Errorf("between n=1 and n=64 lies the answer, and the warnings are %v", res.Warnings)
-	}
-}
-
 // Where time ran out, sizes that were never reached are named, not beaten.
 func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 	b := newLab(three())
@@ -341,8 +328,8 @@ func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 	}
 }
 
-// A resumed run may try again what failed before, and only what failed.
-func TestResumeKeepsSkips(t *testing.T) {
+// A resumed run tries again what failed before, and only what failed.
+func TestResumeTriesAgain(t *testing.T) {
 	laws := three()
 	bad := laws["TP:2"]
 	bad.launchErr = errors.New("not ready")
@@ -352,15 +339,14 @@ func TestResumeKeepsSkips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newLab(three())
-	if _, _, err := run(t, again, options(again, 1, 2), n.Known); err != nil || len(again.launches) != 0 {
-		t.Errorf("err %v, launched %v, want nothing: the skip is kept", err, again.launches)
-	}
-	known := n.Known
-	known.Skips = nil
-	again = newLab(three())
-	res, _, err := run(t, again, options(again, 1, 2), known)
-	if err != nil || len(res.Skips) != 0 || !slices.Equal(again.launches, []string{"TP:2 cache=true"}) {
-		t.Errorf("err %v, skips %v, launched %v", err, res.Skips, again.launches)
+	for _, c := range []struct {
+		laws  map[string]law
+		skips int
+	}{{laws, 1}, {three(), 0}} {
+		again := newLab(c.laws)
+		res, _, err := run(t, again, options(again, 1, 2), n.Known)
+		if err != nil || len(res.Skips) != c.skips || !slices.Equal(again.launches, []string{"TP:2 cache=true"}) {
+			t.Errorf("err %v, skips %v, launched %v", err, res.Skips, again.launches)
+		}
 	}
 }

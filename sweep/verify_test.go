@@ -169,17 +169,6 @@ func TestVerifyAllPromptsLong(t *testing.T) {
 	}
 }
 
-// Azure's answers are of other lengths than a target's of 100 tokens.
-func TestOtherLengthsOfAnswers(t *testing.T) {
-	o := Options{ISL: 3000, OSL: 100}
-	asks := []profile.Ask{{ISL: 3000, OSL: 265}}
-	for phase, want := range map[profile.Phase]int{profile.Prefill: 0, profile.Decode: 1, profile.Aggregated: 1} {
-		if got := o.otherLengths(asks, phase); len(got) != want {
-			t.Errorf("%s: %v", phase, got)
-		}
-	}
-}
-
 // What is verified, and said of it, is of the pick: one that was the best for a
 // while, and was loaded on the engine that ran, is no part of the result.
 func TestVerifySupersededPick(t *testing.T) {

@@ -85,7 +85,6 @@ func (s seeker) options(t testing.TB, search sweep.Search) sweep.Options {
 type forgetful struct{}
 
 func (forgetful) Point(profile.Point, []profile.Request, sweep.Cost) error { return nil }
-func (forgetful) Skip(profile.Skip) error                                  { return nil }
 func (forgetful) Engine(string, profile.EngineFacts) error                 { return nil }
 
 func (s seeker) search(t testing.TB, how sweep.Search) sweep.Result {

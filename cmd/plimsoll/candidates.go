@@ -142,14 +142,13 @@ func (d deployment) wouldFit(e *field.Error, base engine.Config, asked []engine.
 	return e
 }
 
-// layoutWarnings says which parts of the candidates' layouts a template leaves
-// out, or the latency model; of TP it is said at once, since there is always one.
-func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
-	out := d.expertWarnings(cs)
+// layoutWarnings says which parts of the candidates' layouts a template leaves out.
+func (d deployment) layoutWarnings(cs []engine.Config) (out []profile.Warning) {
 	for _, part := range []struct {
 		name string
 		of   func(engine.Parallelism) int
 	}{
+		{"TP", func(p engine.Parallelism) int { return p.TP }},
 		{"PP", func(p engine.Parallelism) int { return p.PP }},
 		{"DP", func(p engine.Parallelism) int { return p.DP }},
 		{"EP", func(p engine.Parallelism) int { return p.EP }},
@@ -161,24 +160,6 @@ func (d deployment) layoutWarnings(cs []engine.Config) []profile.Warning {
 		}
 	}
 	return out
-}
-
-// expertWarnings says of a latency model that it takes no notice of experts that are
-// spread over the GPUs of one replica of attention (TEP): these are as fast in it as
-// with every expert cut into as many parts (TP), and neither wins by anything.
-func (d deployment) expertWarnings(cs []engine.Config) []profile.Warning {
-	i := slices.IndexFunc(cs, func(c engine.Config) bool {
-		p := c.Parallelism.Normal()
-		return p.EP > 1 && p.DP == 1
-	})
-	if !d.modelled() || i < 0 {
-		return nil
-	}
-	tep := cs[i].Parallelism.Normal()
-	tp := tep
-	tp.EP = 1
-	return []profile.Warning{profile.Warnf("experts_alike",
-		"the latency model does not tell %s from %s, nor at other sizes: what spreading experts over the GPUs costs or gains is in none of its figures, and measuring decides between them", tep.Label(), tp.Label())}
 }
 
 // mostHinted is the most GPUs that a hint names.

@@ -26,7 +26,7 @@ func TestCaveatsTravel(t *testing.T) {
 	}
 	bad := point(time.Millisecond, "invalid")
 	bad.Invalid = "the client was the bottleneck"
-	points := []profile.Point{point(time.Second, "noisy", "prefix_hit"), point(2*time.Second, "noisy", "noisy"), bad}
+	points := []profile.Point{point(time.Second, "few_samples", "prefix_hit"), point(2*time.Second, "few_samples", "few_samples"), bad}
 	sla := profile.SLA{TTFT: time.Minute, ITL: time.Minute, Stat: profile.Mean}
 	ch, err := recommend.Choose(profile.Prefill, points, sla, recommend.BySingle, 1)
 	if err != nil {
@@ -34,11 +34,11 @@ func TestCaveatsTravel(t *testing.T) {
 	}
 	b := &bytes.Buffer{}
 	belowTable(b, ch)
-	want := "  caveats: noisy at 2 of 2 points, prefix_hit at 1 of 2 points\n  not compared: TP:1 at 1 in flight: invalid: the client was the bottleneck\n"
+	want := "  caveats: few_samples at 2 of 2 points, prefix_hit at 1 of 2 points\n  not compared: TP:1 at 1 in flight: invalid: the client was the bottleneck\n"
 	if b.String() != want {
 		t.Errorf("below the table:\n%swant:\n%s", b, want)
 	}
-	note := "caveats: noisy at 2 of 2 points, prefix_hit at 1 of 2 points; 1 point invalid and not shown"
+	note := "caveats: few_samples at 2 of 2 points, prefix_hit at 1 of 2 points; 1 point invalid and not shown"
 	if got := caveatNote(points, profile.Prefill); got != note {
 		t.Errorf("below the picture: %q, want %q", got, note)
 	}
@@ -58,12 +58,12 @@ func TestCaveatsOfPointsAreGrouped(t *testing.T) {
 	}
 	points[3].Warnings = append(points[3].Warnings, profile.Warnf("no_usage", "the server sent no usage"))
 	points[5].Warnings = append(points[5].Warnings, profile.Warnf("no_usage", "the server sent no usage"))
-	points[9].Warnings = append(points[9].Warnings, profile.Warnf("disturbed", "measured 2 times"))
+	points[9].Warnings = append(points[9].Warnings, profile.Warnf("foreign_load", "9 requests ran"))
 	want := []string{
 		"sweep/decode/tp1/isl500/n8: 59 % of chunks came together (the worst of 60 points; the others: sweep/decode/tp1/isl500/n1, sweep/decode/tp1/isl500/n2, " +
 			"sweep/decode/tp1/isl500/n3, sweep/decode/tp1/isl500/n4 and 55 more)",
 		"sweep/decode/tp1/isl500/n4: the server sent no usage (one of 2 points; the others: sweep/decode/tp1/isl500/n6)",
-		"sweep/decode/tp1/isl500/n10: measured 2 times",
+		"sweep/decode/tp1/isl500/n10: 9 requests ran",
 	}
 	got := pointCaveats(points)
 	if len(got) != len(want) {

@@ -19,7 +19,7 @@ import (
 
 // notInFile are flags that a configuration file may not set.
 func notInFile() []string {
-	return []string{"config", "workload", "help", "format", "quiet", "verbose", "resume", "retry", "force", "dry-run", "api-key"}
+	return []string{"config", "workload", "help", "format", "quiet", "verbose", "resume", "force", "dry-run", "api-key"}
 }
 
 // applyConfig sets, from a YAML file whose keys are the flags' names, every

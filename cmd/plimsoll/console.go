@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
+	"plimsoll/profile/store"
 	"plimsoll/sweep"
 )
 
@@ -102,18 +104,11 @@ func (d deployment) describe() string {
 	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
 }
 
-// quickNote says how far a modelled engine's surfaces reach where that is less than the
-// model's context; empty where it is not.
-func quickNote(o profileOptions, d deployment, so sweep.Options) string {
-	if !d.modelled() || o.maxContext > 0 || so.MaxContext >= d.model.MaxContext {
-		return ""
-	}
-	return fmt.Sprintf("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
-}
-
+// quickPlan says how far a modelled engine's surfaces reach where that is less than the
+// model's context.
 func (u *console) quickPlan(o profileOptions, d deployment, so sweep.Options) {
-	if n := quickNote(o, d, so); n != "" {
-		u.notef("%s", n)
+	if d.modelled() && o.maxContext == 0 && so.MaxContext < d.model.MaxContext {
+		u.notef("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
 	}
 }
 
@@ -159,12 +154,12 @@ func (u *console) unusable(res sweep.Result) {
 }
 
 // resumed says what a resumed run starts from.
-func (u *console) resumed(k sweep.Known) {
-	if n := len(k.Points); n > 0 {
-		u.notef("resuming: %s known", engine.Count(n, "point"))
+func (u *console) resumed(j *job) {
+	for _, n := range j.damaged {
+		say(u.err, "warning", "%s:%d is damaged: what it held is measured again", filepath.Join(j.dir.Path, store.JournalFile), n)
 	}
-	for _, s := range k.Skips {
-		u.notef("%s stays left out (--retry tries it again): %s", s.Label, firstLine(s.Reason))
+	if n := len(j.known.Points); n > 0 {
+		u.notef("resuming: %s known", engine.Count(n, "point"))
 	}
 }
 

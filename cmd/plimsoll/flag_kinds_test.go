@@ -45,7 +45,7 @@ func TestFlagKinds(t *testing.T) {
 		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
-		"output-dir": "", "results-configmap": "", "resume": "", "retry": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
+		"output-dir": "", "results-configmap": "", "resume": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
 		"format": "", "quiet": "", "verbose": "",
 	}
 	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM, "l": engine.KindLlamaCpp}

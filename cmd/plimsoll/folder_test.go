@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // A folder that cannot be taken says what to do.
 func TestFolderErrorsHaveHints(t *testing.T) {
 	for _, err := range []error{
-		store.ErrNoRun, store.ErrLocked, store.ErrWorkingDir,
+		store.ErrNoRun, store.ErrLocked, &os.LinkError{Op: "rename", Old: ".", New: "..1", Err: fs.ErrPermission},
 		fmt.Errorf("output folder: %w", &fs.PathError{Op: "mkdir", Path: "/proc/x", Err: fs.ErrNotExist}),
 	} {
 		var e *field.Error

@@ -28,6 +28,7 @@ type job struct {
 	dir     *store.Dir
 	journal *store.Journal
 	known   sweep.Known
+	damaged []int // lines of the journal that could not be read
 	started time.Time
 	inputs  store.Inputs
 	client  clientCheck
@@ -57,7 +58,7 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 }
 
 func knownFrom(log store.JournalLog) sweep.Known {
-	k := sweep.Known{Points: log.Points, Skips: log.Skips, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
+	k := sweep.Known{Points: log.Points, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
 	for _, e := range log.Engines {
 		k.Engines[e.Key] = e.EngineFacts
 	}
@@ -77,9 +78,6 @@ func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) err
 	}
 	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
 }
-
-// Skip implements sweep.Recorder.
-func (j *job) Skip(s profile.Skip) error { return j.journal.Append(store.SkipEntry(s)) }
 
 // Engine implements sweep.Recorder.
 func (j *job) Engine(key string, f profile.EngineFacts) error {
@@ -234,7 +232,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res, so)
+	rec.Warnings = j.warnings(res)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
 	return rec
@@ -278,13 +276,10 @@ func partialWarning(res sweep.Result) profile.Warning {
 }
 
 // warnings gathers the caveats of everything that the recommendation rests on.
-func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
+func (j *job) warnings(res sweep.Result) []profile.Warning {
 	ws := slices.Clone(j.dep.warnings)
 	if res.Partial != "" {
 		ws = append(ws, partialWarning(res))
-	}
-	if n := quickNote(j.opts, j.dep, so); n != "" {
-		ws = append(ws, profile.Warnf("fewer_points", "%s", n))
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		ws = append(ws, res.Engines[k].Warnings...)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,15 +42,37 @@ func TestRecommendationIsOfItsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }() // only read
-	if err := (&job{dir: d}).leave(sweep.Result{Points: whole.Points[:1], Warnings: []profile.Warning{{Code: "disturbed"}}}, false); err != nil {
+	if err := (&job{dir: d}).leave(sweep.Result{Points: whole.Points[:1], Warnings: []profile.Warning{{Code: "void"}}}, false); err != nil {
 		t.Fatal(err)
 	}
 	left, err := store.ReadRun(dir)
-	if err != nil || left.Complete || len(left.Points) != 1 || len(left.Warnings) != 1 || left.Warnings[0].Code != "disturbed" {
+	if err != nil || left.Complete || len(left.Points) != 1 || len(left.Warnings) != 1 || left.Warnings[0].Code != "void" {
 		t.Errorf("failed: complete %v, %d points, warnings %v, %v", left.Complete, len(left.Points), left.Warnings, err)
 	}
 	if _, err := store.ReadRecommendation(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("failed: it recommends what is not of its run: %v", err)
+	}
+}
+
+// A damaged line of a journal keeps nobody from going on: its point is measured again.
+func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "results")
+	args := estimated(dir, "--verify", "never", "--quiet", "--itl", "20", "--gpu-count", "1")
+	ran(t, exitDone, args...)
+	journal, want := filepath.Join(dir, store.JournalFile), slices.Sorted(slices.Values(pointIDs(t, dir)))
+	lines := strings.SplitAfter(readFile(t, journal), "\n")
+	n := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, `"type":"point"`) })
+	lines[n] = lines[n][:30] + "\n"
+	if err := os.WriteFile(journal, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := ran(t, exitDone, append(args, "--resume")...)
+	if said := "plimsoll: warning: " + journal + ":" + itoa(n+1) + " is damaged: what it held is measured again\n"; !strings.Contains(p.errout.String(), said) {
+		t.Errorf("stderr lacks %q:\n%s", said, &p.errout)
+	}
+	if got := slices.Sorted(slices.Values(pointIDs(t, dir))); !slices.Equal(got, want) {
+		t.Errorf("points %v, want %v", got, want)
 	}
 }
 

@@ -73,7 +73,7 @@ func profileAction(c *cli.Context) error {
 	if cands, err = dep.withChunks(o, cands); err != nil {
 		return err
 	}
-	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands), o.traffic.warnings)
+	dep.warnings = slices.Concat(dep.warnings, dep.kvWarnings(o, cands), dep.layoutWarnings(cands))
 	ui := newConsole(c, o)
 	ui.deployment(dep)
 	so := sweepOptions(o, dep, cands)
@@ -131,7 +131,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		return err
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
-	ui.resumed(j.known)
+	ui.resumed(j)
 	j.client = checkClient(ctx, dep, so, ui)
 	progress, stopBar := ui.progress()
 	res, err := j.sweep(ctx, so, l, progress)
@@ -196,9 +196,9 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 			return cause
 		}
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
-			return field.WithHint(cause, "once the server is mended, the same command with --resume --retry goes on")
+			return field.WithHint(cause, "once the server is mended, the same command with --resume goes on")
 		}
-		return field.WithHint(cause, "engine logs are in %s/engines; once mended, --resume --retry goes on", j.dir.Path)
+		return field.WithHint(cause, "engine logs are in %s/engines; once mended, --resume goes on", j.dir.Path)
 	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload) && j.serverGone(ctx):
 		return field.WithHint(cause, "nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the %s kept", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrOverload):

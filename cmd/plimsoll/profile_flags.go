@@ -59,7 +59,6 @@ type profileOptions struct {
 	dir                   string
 	results               string // ConfigMap for the results; empty = none
 	resume, force, dryRun bool
-	retry                 bool // what failed before
 	maxTime               time.Duration
 	maxContext            int
 	requestTimeout        time.Duration
@@ -152,7 +151,6 @@ func profileFlags() []cli.Flag {
 
 		s("output-dir", "profiling_results", "`DIR` for everything that is written", runs),
 		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
-		&cli.BoolFlag{Name: "retry", Usage: "with --resume: try again what failed before", Category: runs},
 		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
 		&cli.BoolFlag{Name: "explain", Usage: "sim, estimate: show what the picks' TTFT and ITL are made of", Category: runs},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
@@ -190,7 +188,7 @@ func rootURL(s string) string {
 // that held some, as they were typed.
 func (o profileOptions) inputsOf(c *cli.Context) (in map[string]string, secret store.Inputs) {
 	skip := map[string]bool{
-		"output-dir": true, "resume": true, "retry": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
+		"output-dir": true, "resume": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
 		"results-configmap": true,
 	}

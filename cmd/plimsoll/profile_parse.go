@@ -127,7 +127,7 @@ func (p *parser) endpoint(o *profileOptions) {
 // run reads what steers this invocation.
 func (p *parser) run(o *profileOptions) {
 	c := p.c
-	o.dir, o.resume, o.retry, o.force = c.String("output-dir"), c.Bool("resume"), c.Bool("retry"), c.Bool("force")
+	o.dir, o.resume, o.force = c.String("output-dir"), c.Bool("resume"), c.Bool("force")
 	o.results = p.name("results-configmap")
 	o.dryRun, o.maxTime = c.Bool("dry-run"), p.duration("max-time")
 	o.seed = uint64(p.integer("seed", 0, math.MaxInt, 0)) //nolint:gosec // not negative by the range
@@ -164,8 +164,6 @@ func (o profileOptions) check() error {
 		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
 		return field.Errorf("--provenance %s can never satisfy --require measured", o.provenance)
-	case o.retry && !o.resume:
-		return field.Errorf("--retry goes with --resume")
 	}
 	if o.endpoint != "" {
 		return o.checkEndpoint()

@@ -75,11 +75,6 @@ func (r *besideRecorder) Point(p profile.Point, rs []profile.Request, spent swee
 	return r.later(func() error { return r.to.Point(p, rs, spent) })
 }
 
-// Skip implements sweep.Recorder.
-func (r *besideRecorder) Skip(s profile.Skip) error {
-	return r.later(func() error { return r.to.Skip(s) })
-}
-
 // Engine implements sweep.Recorder.
 func (r *besideRecorder) Engine(key string, f profile.EngineFacts) error {
 	return r.later(func() error { return r.to.Engine(key, f) })

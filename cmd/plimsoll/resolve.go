@@ -84,7 +84,6 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 		case err == nil:
 		case o.dryRun: // its command line is known without it
 			d.missing = real.program
-			d.warnings = append(d.warnings, profile.Warnf("engine_missing", "%v: a dry run does without it, a run needs it (%s)", err, real.install))
 		default:
 			return d, err
 		}
@@ -162,20 +161,8 @@ func (d *deployment) setServer(o profileOptions) error {
 			return field.Errorf("--command: %v", err)
 		}
 		d.server = d.template
-		d.templateWarnings()
 	}
 	return nil
-}
-
-// templateWarnings says what a template leaves to the engine.
-func (d *deployment) templateWarnings() {
-	if !d.template.Uses("TP") {
-		d.warnings = append(d.warnings, profile.Warnf("template_tp", "the command does not use {{.TP}}: every size starts the same engine"))
-	}
-	if !d.template.Uses("PrefixCaching") {
-		d.warnings = append(d.warnings, profile.Warnf("template_prefix_caching",
-			"the command does not use {{.PrefixCaching}}: prefill and decode are measured with the same caching; cached tokens are checked where the engine tells them"))
-	}
 }
 
 // auto chooses an engine: a real one on a machine with GPUs, the embedded one on a

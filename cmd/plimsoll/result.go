@@ -23,9 +23,6 @@ func outputState(dir string) (string, error) {
 	}
 	switch st {
 	case store.OurRun:
-		if nothingIn(dir) {
-			return dir, nil
-		}
 		return dir + " holds a run: --resume continues it, --force moves it aside", nil
 	case store.Foreign:
 		return dir + " holds something else and would be refused", nil
@@ -38,7 +35,7 @@ func outputState(dir string) (string, error) {
 func (u *console) result(out outcome) error {
 	u.skips(out.res.Skips)
 	for _, w := range out.rec.Warnings {
-		if w.Code != "fewer_points" && !slices.Contains(out.dep.warnings, w) { // those were said at the start
+		if !slices.Contains(out.dep.warnings, w) { // those were said at the start
 			u.warn([]profile.Warning{w})
 		}
 	}

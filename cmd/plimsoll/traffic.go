@@ -24,7 +24,6 @@ type traffic struct {
 	mean     time.Duration   // between them
 	prompts  []trace.Prompt  // of a dataset; nil = prompts are made up
 	source   string
-	warnings []profile.Warning
 }
 
 // mostArrivals of a trace are held; a dataset has the same bound, and 512 MiB.
@@ -62,14 +61,10 @@ func (t *traffic) readTrace(name string) error {
 	if err != nil {
 		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
-	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals+1)); err != nil {
+	if t.arrivals, err = trace.Collect(trace.Limit(trace.Rebase(f.Arrivals()), mostArrivals)); err != nil {
 		return field.Errorf("--trace: %s", sortedFirst(err))
 	}
-	n := min(len(t.arrivals), mostArrivals)
-	if n < len(t.arrivals) {
-		t.arrivals = t.arrivals[:n]
-		t.warnings = append(t.warnings, profile.Warnf("trace_cut", "trace %s: the first %d of more requests are played", name, n))
-	}
+	n := len(t.arrivals)
 	if n < 2 || t.arrivals[n-1].At <= 0 {
 		return field.Errorf("--trace %s: %d requests at one instant have no rate: want two at least, apart", name, n)
 	}
@@ -86,12 +81,8 @@ func (t *traffic) readDataset(name string) error {
 		return field.Errorf("--dataset: %v", err)
 	}
 	defer func() { _ = f.Close() }() // only read
-	var more bool
-	if t.prompts, more, err = trace.ReadPrompts(f, name); err != nil {
+	if t.prompts, err = trace.ReadPrompts(f, name); err != nil {
 		return field.Errorf("--dataset: %v", err)
-	}
-	if more {
-		t.warnings = append(t.warnings, profile.Warnf("dataset_cut", "dataset %s: the first %d of more prompts are played", name, len(t.prompts)))
 	}
 	return nil
 }

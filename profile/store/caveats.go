@@ -66,8 +66,8 @@ const ProfileDoubts = "profile_doubts"
 // there is nothing.
 func (r Recommendation) Doubts() []profile.Warning {
 	var codes []string
-	for _, w := range r.Warnings { // Caveats has those that are implausible in full
-		if !w.Implausible() && !slices.Contains(aboutTheRun(), w.Code) && !slices.Contains(codes, w.Code) {
+	for _, w := range r.Warnings { // Caveats has those that are implausible in full; a tie makes no figure less certain
+		if !w.Implausible() && w.Code != "tied" && !slices.Contains(codes, w.Code) {
 			codes = append(codes, w.Code)
 		}
 	}
@@ -86,9 +86,6 @@ func (r Recommendation) OtherITL(of profile.ITLOf) []profile.Warning {
 	}
 	return []profile.Warning{profile.Warnf("other_itl", "the profile's picks are by the %s, this is by %s: "+field.ITLOf+" %s judges as the profile does", sla.By(), of.Words(), sla.ITLOf)}
 }
-
-// aboutTheRun are the codes of what makes no figure less certain.
-func aboutTheRun() []string { return []string{"fewer_points", "tied"} }
 
 // of is what the SLA limits in a phase, in words.
 func (s SLA) of(phase profile.Phase) string {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,11 +39,6 @@ var (
 	ErrForeign = errors.New("the folder holds something that is not a plimsoll run: choose another " + field.OutputDir)
 	// ErrLocked is returned while another process writes the folder.
 	ErrLocked = errors.New("another plimsoll is writing the folder")
-	// ErrDangling is returned for a link to a folder that is not there.
-	ErrDangling = errors.New("it is a link to a folder that does not exist")
-	// ErrWorkingDir is returned by MoveAside: who renames the folder that he stands in
-	// no longer knows where his files are.
-	ErrWorkingDir = errors.New("it is the working directory, or one above it")
 	// ErrNoRun is returned by Resume where there is nothing to resume.
 	ErrNoRun = errors.New("the folder holds no run to resume")
 )
@@ -60,9 +54,6 @@ func Inspect(path string) (State, error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if to, err := os.Readlink(path); err == nil { // else it is no link
-			return 0, fmt.Errorf("%s: %w: %s", path, ErrDangling, to)
-		}
 		return Absent, nil
 	case err != nil:
 		return 0, fmt.Errorf("output folder: %w", err)
@@ -186,66 +177,25 @@ func removeTemporary(dir string) error {
 	})
 }
 
-// MoveAside renames the run at path to path.1, or the first free number after
-// it, and returns the new name. It refuses a folder in use, the working directory
-// and those above it, and one that holds something else than a run. Where path is a link it stays one: the folder that it
-// leads to is renamed, and an empty one takes its place.
+// MoveAside renames the run at path, or the link to it, to path.1, or the first free
+// number after it, and returns the new name. It refuses a folder in use, and one that
+// holds something else than a run.
 func MoveAside(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	_, noLink := os.Readlink(abs)
-	if noLink == nil {
-		if abs, err = filepath.EvalSymlinks(abs); err != nil {
-			return "", fmt.Errorf("output folder: %w", err)
-		}
-	}
-	if within, err := worksWithin(abs); err != nil || within {
-		return "", cmp.Or(err, fmt.Errorf("%s: %w", path, ErrWorkingDir))
-	}
-	d, err := Resume(abs)
+	path = filepath.Clean(path)
+	d, err := Resume(path)
 	if err != nil {
 		return "", err
 	}
 	for i := 1; ; i++ {
-		to := abs + "." + strconv.Itoa(i)
+		to := path + "." + strconv.Itoa(i)
 		if taken, err := exists(to); err != nil {
 			return "", errors.Join(err, d.Close())
 		} else if taken {
 			continue
 		}
-		if err := os.Rename(abs, to); err != nil {
+		if err := os.Rename(path, to); err != nil {
 			return "", errors.Join(fmt.Errorf("moving the old run aside: %w", err), d.Close())
 		}
-		if noLink == nil {
-			err = os.Mkdir(abs, dirPerm)
-		}
-		return to, errors.Join(err, syncDir(filepath.Dir(abs)), d.Close())
-	}
-}
-
-// worksWithin reports whether dir is the working directory or above it.
-func worksWithin(dir string) (bool, error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return false, fmt.Errorf("working directory: %w", err)
-	}
-	there, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("output folder: %w", err)
-	}
-	for {
-		if info, err := os.Stat(here); err == nil && os.SameFile(info, there) {
-			return true, nil
-		}
-		up := filepath.Dir(here)
-		if up == here {
-			return false, nil
-		}
-		here = up
+		return to, errors.Join(syncDir(filepath.Dir(path)), d.Close())
 	}
 }

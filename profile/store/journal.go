@@ -31,9 +31,7 @@ type EntryType string
 const (
 	EntryHeader EntryType = "header" // the first line, once
 	EntryPoint  EntryType = "point"
-	EntrySkip   EntryType = "skip"
 	EntryEngine EntryType = "engine"
-	EntryRetry  EntryType = "retry" // what failed before is tried again
 )
 
 // Entry is one journal line; exactly the field that Type names is set, and with
@@ -43,7 +41,6 @@ type Entry struct {
 	Header *Header        `json:"header,omitempty"`
 	Point  *profile.Point `json:"point,omitempty"`
 	Cost   *Cost          `json:"cost,omitempty"` // of the run until and with Point
-	Skip   *profile.Skip  `json:"skip,omitempty"`
 	Engine *EngineFacts   `json:"engine,omitempty"`
 }
 
@@ -108,12 +105,6 @@ func PointEntry(p profile.Point, spent Cost) Entry {
 	return Entry{Type: EntryPoint, Point: &p, Cost: &spent}
 }
 
-// RetryEntry forgets the skips before it, and the points that could not be measured.
-func RetryEntry() Entry { return Entry{Type: EntryRetry} }
-
-// SkipEntry wraps a Skip for Append.
-func SkipEntry(s profile.Skip) Entry { return Entry{Type: EntrySkip, Skip: &s} }
-
 // EngineEntry wraps EngineFacts for Append.
 func EngineEntry(f EngineFacts) Entry { return Entry{Type: EntryEngine, Engine: &f} }
 
@@ -131,12 +122,8 @@ func (e Entry) check() error {
 		}
 	case EntryPoint:
 		set = e.Point != nil
-	case EntrySkip:
-		set = e.Skip != nil
 	case EntryEngine:
 		set = e.Engine != nil
-	case EntryRetry:
-		set = true
 	default:
 		return fmt.Errorf("unknown entry type %.40q: the journal is not of schema %d; use the plimsoll version that wrote it, or start over with "+field.Force, e.Type, JournalSchema)
 	}
@@ -228,34 +215,18 @@ func (j *Journal) rewind() error {
 type JournalLog struct {
 	Header  Header
 	Points  []profile.Point // a point measured again replaces the earlier one
-	Skips   []profile.Skip
 	Engines []EngineFacts
-	Cost    Cost // until and with the last point
-	Torn    bool // the last line was cut off by a kill and dropped
+	Cost    Cost  // until and with the last point
+	Torn    bool  // the last line was cut off by a kill and dropped
+	Damaged []int // lines before it that are not what was written, from 1, and dropped
 }
 
 // ErrNoHeader is returned by ReadJournal for a journal that was killed before
 // its header was on disk: nothing was measured, the run starts from the start.
 var ErrNoHeader = errors.New("the journal has no header yet")
 
-// DamagedError is a journal in which lines behind the header are not what was
-// written, whereas the others are whole.
-type DamagedError struct {
-	Path   string
-	Lines  []int // of the damage, from 1
-	Before int   // points before the first of them
-	Behind int   // points behind it
-	Err    error // of the first
-}
-
-func (e *DamagedError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Lines[0], e.Err) }
-
-// Unwrap gives what is wrong with the first line.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// ReadJournal reads what was finished. A torn last line is what a kill leaves
-// and is dropped; a bad line before it is corruption and an error that names it, a
-// *DamagedError where all else can be read.
+// ReadJournal reads what was finished. A torn last line, which a kill leaves, and lines
+// behind the header that are damaged are dropped: their points are measured again.
 func ReadJournal(path string) (JournalLog, error) {
 	b, err := readFile(path)
 	if err != nil {
@@ -264,18 +235,13 @@ func ReadJournal(path string) (JournalLog, error) {
 	whole, rest := lines(b)
 	log := JournalLog{Torn: len(rest) > 0}
 	seen := map[string]int{}
-	var damaged *DamagedError
 	for i, line := range whole {
 		var e Entry
-		err := json.Unmarshal(line, &e)
-		switch {
+		switch err := json.Unmarshal(line, &e); {
 		case err != nil && i == 0:
 			return JournalLog{}, fmt.Errorf("%s:1: %w", path, engine.PlainJSON("the line", err))
-		case err != nil && damaged == nil:
-			damaged = &DamagedError{Path: path, Before: len(log.Points), Err: err}
-		}
-		if err != nil {
-			damaged.Lines = append(damaged.Lines, i+1)
+		case err != nil:
+			log.Damaged = append(log.Damaged, i+1)
 			continue
 		}
 		if err := log.add(e, i == 0, seen); err != nil {
@@ -285,17 +251,7 @@ func ReadJournal(path string) (JournalLog, error) {
 	if len(whole) == 0 {
 		return JournalLog{}, fmt.Errorf("%s: %w", path, ErrNoHeader)
 	}
-	if damaged != nil {
-		damaged.Behind = len(log.Points) - damaged.Before
-		return JournalLog{}, damaged
-	}
 	return log, nil
-}
-
-// Retry forgets what failed: the skips, and the points that could not be measured.
-func (l *JournalLog) Retry() {
-	l.Skips = nil
-	l.Points = slices.DeleteFunc(l.Points, profile.Point.Unmeasured)
 }
 
 func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
@@ -310,14 +266,6 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 		l.Header = *e.Header
 		if l.Header.Inputs.Fingerprint() != l.Header.Fingerprint {
 			return errors.New("the header's fingerprint is not that of its inputs")
-		}
-	case EntrySkip:
-		l.Skips = append(l.Skips, *e.Skip)
-	case EntryRetry:
-		l.Retry()
-		clear(seen)
-		for i, p := range l.Points {
-			seen[p.ID] = i
 		}
 	case EntryEngine:
 		l.Engines = append(l.Engines, *e.Engine)

@@ -23,7 +23,8 @@ import (
 
 const npyMagic = "\x93NUMPY"
 
-// array is one .npy array in C order. Numbers are held as float64, which is
+// array is one .npy array, of a type that numpy gives numbers and text by itself, or int8.
+// Numbers are held as float64, which is
 // exact for every token count (|n| ≤ 2^53, checked on reading).
 type array struct {
 	descr string // of the file; what encode writes
@@ -65,8 +66,8 @@ func cast[T int8 | int64](v []float64) []T {
 var (
 	reDescr = regexp.MustCompile(`'descr'\s*:\s*'([^']*)'`)
 	reOrder = regexp.MustCompile(`'fortran_order'\s*:\s*(True|False)`)
-	reShape = regexp.MustCompile(`'shape'\s*:\s*\(([0-9L, ]*)\)`)
-	reDType = regexp.MustCompile(`^([<>|=]?)([fiuU])([1-9][0-9]{0,5})$`)
+	reShape = regexp.MustCompile(`'shape'\s*:\s*\(([0-9, ]*)\)`)
+	reText  = regexp.MustCompile(`^<U([1-9][0-9]{0,5})$`)
 )
 
 // decodeNPY reads versions 1 to 3; b is the whole member, so that lengths can
@@ -85,15 +86,10 @@ func decodeNPY(b []byte) (array, error) {
 	if err != nil {
 		return array{}, err
 	}
-	if err := a.decodeData(data, n); err != nil {
-		return array{}, err
-	}
 	if string(order[1]) == "True" {
-		if err := a.toCOrder(); err != nil {
-			return array{}, err
-		}
+		return array{}, fmt.Errorf("fortran order is not read: save it in C order")
 	}
-	return a, nil
+	return a, a.decodeData(data, n)
 }
 
 func splitNPY(b []byte) (dict, data []byte, err error) {
@@ -123,8 +119,7 @@ func (a *array) setShape(s string) (int, error) {
 	n := 1
 	a.shape = []int{}
 	for f := range strings.SplitSeq(s, ",") {
-		f = strings.TrimSuffix(strings.TrimSpace(f), "L") // Python 2 wrote 41L
-		if f == "" {
+		if f = strings.TrimSpace(f); f == "" {
 			continue
 		}
 		d, err := strconv.Atoi(f)
@@ -138,116 +133,60 @@ func (a *array) setShape(s string) (int, error) {
 }
 
 func (a *array) decodeData(data []byte, n int) error {
-	m := reDType.FindStringSubmatch(a.descr)
-	if m == nil {
-		if strings.HasSuffix(a.descr, "O") {
-			return fmt.Errorf("dtype object holds pickled Python objects, which are not read: save the column as numbers or text")
+	width := 8
+	switch text := reText.FindStringSubmatch(a.descr); {
+	case a.descr == "<f8", a.descr == "<i8":
+	case a.descr == "|i1":
+		width = 1
+	case text != nil:
+		runes, err := strconv.Atoi(text[1])
+		if err != nil {
+			return fmt.Errorf("unsupported dtype %.20q", a.descr)
 		}
-		return fmt.Errorf("unsupported dtype %.20q: want int, float or unicode text", a.descr)
-	}
-	size, err := strconv.Atoi(m[3])
-	if err != nil {
-		return fmt.Errorf("unsupported dtype %.20q", a.descr)
-	}
-	width := size
-	if m[2] == "U" {
-		width = 4 * size // UTF-32
+		width = 4 * runes // UTF-32
+	case strings.HasSuffix(a.descr, "O"):
+		return fmt.Errorf("dtype object holds pickled Python objects, which are not read: save the column as numbers or text")
+	default:
+		return fmt.Errorf("unsupported dtype %.20q: want int64, float64 or unicode text, little-endian", a.descr)
 	}
 	if want := int64(n) * int64(width); int64(len(data)) != want {
 		return fmt.Errorf("holds %d bytes of data where dtype %s and shape %v need %d", len(data), a.descr, a.shape, want)
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if m[1] == ">" {
-		order = binary.BigEndian
-	}
-	if m[2] == "U" {
-		a.text = decodeText(data, n, width, order)
+	if a.descr[1] == 'U' {
+		a.text = decodeText(data, n, width)
 		return nil
 	}
 	a.nums = make([]float64, n)
 	for i := range n {
-		v, ok := number(data[i*width:(i+1)*width], m[2], order)
-		if !ok {
-			return fmt.Errorf("unsupported dtype %.20q or a value beyond 2^53", a.descr)
+		switch b := data[i*width:]; a.descr {
+		case "<f8":
+			a.nums[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		case "|i1":
+			a.nums[i] = float64(int8(b[0]))
+		default:
+			v := int64(binary.LittleEndian.Uint64(b))
+			if v < -(1<<53) || v > 1<<53 {
+				return fmt.Errorf("holds %d, which is beyond 2^53", v)
+			}
+			a.nums[i] = float64(v)
 		}
-		a.nums[i] = v
 	}
 	return nil
 }
 
-// number widens one element to float64; not ok for a type it does not know and
-// for integers that float64 cannot hold exactly.
-func number(b []byte, kind string, order binary.ByteOrder) (float64, bool) {
-	var u uint64
-	switch len(b) {
-	case 1:
-		u = uint64(b[0])
-	case 2:
-		u = uint64(order.Uint16(b))
-	case 4:
-		u = uint64(order.Uint32(b))
-	case 8:
-		u = order.Uint64(b)
-	default:
-		return 0, false
-	}
-	switch {
-	case kind == "f" && len(b) == 8:
-		return math.Float64frombits(u), true
-	case kind == "f" && len(b) == 4:
-		return float64(math.Float32frombits(uint32(u))), true
-	case kind == "f":
-		return 0, false
-	case kind == "u":
-		return float64(u), u <= 1<<53
-	default:
-		shift := 64 - 8*len(b)
-		v := int64(u<<shift) >> shift // sign of the narrow type
-		return float64(v), v >= -(1<<53) && v <= 1<<53
-	}
-}
-
 // decodeText reads UTF-32 of a fixed width, padded with zeros.
-func decodeText(data []byte, n, width int, order binary.ByteOrder) []string {
+func decodeText(data []byte, n, width int) []string {
 	out := make([]string, n)
 	for i := range out {
 		var b []byte
 		for c := range slices.Chunk(data[i*width:(i+1)*width], 4) {
-			r := rune(order.Uint32(c))
+			r := rune(binary.LittleEndian.Uint32(c))
 			if r < 0 || !utf8.ValidRune(r) {
 				r = utf8.RuneError
 			}
 			b = utf8.AppendRune(b, r)
 		}
 		out[i] = string(bytes.TrimRight(b, "\x00"))
-	}
-	return out
-}
-
-// toCOrder turns the data of a Fortran-order array around; one dimension reads
-// the same both ways.
-func (a *array) toCOrder() error {
-	if len(a.shape) < 2 {
-		return nil
-	}
-	if len(a.shape) > 2 {
-		return fmt.Errorf("fortran order with %d dimensions is not read", len(a.shape))
-	}
-	rows, cols := a.shape[0], a.shape[1]
-	if a.nums != nil {
-		a.nums = transpose(a.nums, rows, cols)
-	} else {
-		a.text = transpose(a.text, rows, cols)
-	}
-	return nil
-}
-
-func transpose[T any](v []T, rows, cols int) []T {
-	out := make([]T, len(v))
-	for r := range rows {
-		for c := range cols {
-			out[r*cols+c] = v[c*rows+r]
-		}
 	}
 	return out
 }

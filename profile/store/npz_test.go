@@ -34,7 +34,9 @@ func TestRefusesBadNPZ(t *testing.T) {
 		"object":     "prefill_ttft: dtype object holds pickled Python objects",
 		"complex":    `prefill_ttft: unsupported dtype "<c16"`,
 		"structured": "prefill_ttft: unsupported .npy header",
-		"huge":       "prefill_isl: unsupported dtype \"<i8\" or a value beyond 2^53",
+		"huge":       "prefill_isl: holds 4611686018427387904, which is beyond 2^53",
+		"narrow":     `prefill_isl: unsupported dtype "<i4": want int64, float64 or unicode text, little-endian`,
+		"bigendian":  `prefill_isl: unsupported dtype ">i8"`,
 		"twodims":    "has shape [1 3], want one dimension: a file of several configurations is imported, not loaded",
 		"provenance": "provenance is not one of 0 (measured) to 3 (published)",
 	} {

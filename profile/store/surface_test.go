@@ -32,7 +32,7 @@ var (
 )
 
 func TestReadsWhatNumpyWrote(t *testing.T) {
-	for _, name := range []string{"prefill", "prefill_bigendian", "prefill_float_isl", "prefill_unsorted"} {
+	for _, name := range []string{"prefill", "prefill_float_isl", "prefill_unsorted"} {
 		s, err := ReadPrefill("testdata/numpy/"+name+".npz", LoadOptions{})
 		if err != nil || !reflect.DeepEqual(s, numpyPrefill) {
 			t.Errorf("%s: %+v, %v", name, s, err)
@@ -43,10 +43,6 @@ func TestReadsWhatNumpyWrote(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(s, numpyDecode) {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
-	}
-	narrow, err := ReadPrefill("testdata/numpy/prefill_narrow.npz", LoadOptions{})
-	if err != nil || narrow.Samples[2].ISL != 2134 || math.Abs(narrow.Samples[2].ThroughputPerGPU-42573.5) > 0.01 {
-		t.Errorf("int32 and float32: %+v, %v", narrow, err)
 	}
 }
 

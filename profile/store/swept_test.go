@@ -11,7 +11,7 @@ import (
 )
 
 func TestReadSwept(t *testing.T) {
-	for _, name := range []string{"swept_prefill", "swept_prefill_fortran", "swept_prefill_flat_config"} {
+	for _, name := range []string{"swept_prefill", "swept_prefill_flat_config"} {
 		rows, err := ReadSwept("testdata/numpy/"+name+".npz", LoadOptions{})
 		if err != nil || len(rows) != 2 {
 			t.Fatalf("%s: %v, %v", name, rows, err)
@@ -52,11 +52,12 @@ func TestReadSweptDecodeAndSingle(t *testing.T) {
 
 func TestReadSweptRefuses(t *testing.T) {
 	for name, want := range map[string]string{
-		"bad_swept_config": "missing or unusable model (text), tp (whole number above 0)",
-		"bad_swept_object": "gpu_type: dtype object",
-		"bad_swept_rows":   "gpu_type has shape [3 1] where the file has 2 rows",
-		"prefill":          "missing or unusable gpu_type (text)",
-		"bad_missing":      "missing or unusable gpu_type (text)",
+		"bad_swept_config":  "missing or unusable model (text), tp (whole number above 0)",
+		"bad_swept_object":  "gpu_type: dtype object",
+		"bad_swept_fortran": "prefill_isl: fortran order is not read",
+		"bad_swept_rows":    "gpu_type has shape [3 1] where the file has 2 rows",
+		"prefill":           "missing or unusable gpu_type (text)",
+		"bad_missing":       "missing or unusable gpu_type (text)",
 	} {
 		if _, err := ReadSwept("testdata/numpy/"+name+".npz", LoadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)

@@ -45,32 +45,31 @@ func estimateTokens(text string) int {
 // Of a conversation the prompt is what comes before the first answer, joined by
 // blank lines; that answer gives OSL where nothing else does. Lines without a
 // prompt are an error, as in every trace; the name is for messages only. At most
-// 100,000 prompts are read, and 512 MiB of their text: more reports that the file
-// goes on.
-func ReadPrompts(r io.Reader, name string) (all []Prompt, more bool, err error) {
+// 100,000 prompts are read, and 512 MiB of their text.
+func ReadPrompts(r io.Reader, name string) (all []Prompt, err error) {
 	l, err := newLines(r, name)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	total := 0
 	for line, err := range l.all {
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		p, err := parsePrompt(line)
 		if err != nil {
-			return nil, false, l.fail(err)
+			return nil, l.fail(err)
 		}
 		p.Line = l.n
 		if total += len(p.Text); len(all) == maxPrompts || total > maxPromptBytes {
-			return all, true, nil
+			return all, nil
 		}
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		return nil, false, fmt.Errorf("%s: no prompts in it (hint: a dataset has one JSON object a line, with prompt, messages or conversations)", name)
+		return nil, fmt.Errorf("%s: no prompts in it (hint: a dataset has one JSON object a line, with prompt, messages or conversations)", name)
 	}
-	return all, false, nil
+	return all, nil
 }
 
 // turn is one message, under either convention's names.

@@ -12,7 +12,7 @@ func TestReadPrompts(t *testing.T) {
 {"id": "x", "conversations": [{"from": "gpt", "value": "Hi!"}, {"from": "human", "value": "Tell me more"}, {"from": "gpt", "value": "12345678"}, {"from": "human", "value": "ignored"}]}
 {"messages": [{"role": "assistant", "content": "How can I help you today?"}, {"role": "user", "content": "Hello"}]}
 `
-	ps, more, err := ReadPrompts(strings.NewReader(file), "f")
+	ps, err := ReadPrompts(strings.NewReader(file), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,8 +22,8 @@ func TestReadPrompts(t *testing.T) {
 		{Text: "Tell me more", ISL: 3, OSL: 2, Estimated: true, Line: 4},
 		{Text: "Hello", ISL: 2, Line: 5}, // what was said before it answers nothing
 	}
-	if len(ps) != len(want) || more {
-		t.Fatalf("%+v, more %v", ps, more)
+	if len(ps) != len(want) {
+		t.Fatalf("%+v", ps)
 	}
 	for i := range want {
 		if ps[i] != want[i] {
@@ -48,7 +48,7 @@ func TestReadPromptsRefuses(t *testing.T) {
 		`{"conversations": [{"from": "gpt", "value": "x"}]}`: "f:1: conversations: nobody asks anything",
 		`not json`: "f:1: bad JSON",
 	} {
-		if _, _, err := ReadPrompts(strings.NewReader(file), "f"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ReadPrompts(strings.NewReader(file), "f"); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
 	}
@@ -60,7 +60,7 @@ func FuzzReadPrompts(f *testing.F) {
 	f.Add([]byte(`{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}`))
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ps, _, err := ReadPrompts(strings.NewReader(string(b)), "f")
+		ps, err := ReadPrompts(strings.NewReader(string(b)), "f")
 		if (err == nil) != (len(ps) > 0) {
 			t.Errorf("%d prompts and %v", len(ps), err)
 		}

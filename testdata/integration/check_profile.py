@@ -104,8 +104,8 @@ def check_stream_lengths(p, rs):
     """Streams of a level are one for each in flight, and at the mean context that is meant."""
     need(len(rs) == p["asked_in_flight"], "%s: %d streams" % (p["id"], len(rs)))
     meant = p["isl"] + p["osl"] / 2
-    said = any(w["code"] == "context_off" for w in p.get("warnings", []))
-    need(said or not streamed(p) or abs(p["context_tokens"] / meant - 1) <= 0.021, "%s: a mean context of %.0f tokens, %.0f are meant" % (p["id"], p["context_tokens"], meant))
+    near = max(0.021 * meant, 17)  # a slice of 32 tokens may lie on one side of it
+    need(not streamed(p) or abs(p["context_tokens"] - meant) <= near, "%s: a mean context of %.0f tokens, %.0f are meant" % (p["id"], p["context_tokens"], meant))
 
 
 def gaps(p, rs):

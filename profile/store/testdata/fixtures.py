@@ -28,9 +28,9 @@ np.savez(OUT + "prefill.npz", **prefill)
 np.savez(OUT + "decode.npz", **decode)
 np.savez_compressed(OUT + "decode_compressed.npz", **decode)
 np.savez(OUT + "decode_provenance.npz", provenance=np.array([1], dtype=np.int8), **decode)
-np.savez(OUT + "prefill_narrow.npz", prefill_isl=prefill["prefill_isl"].astype("i4"),
+np.savez(OUT + "bad_narrow.npz", prefill_isl=prefill["prefill_isl"].astype("i4"),
          prefill_ttft=prefill["prefill_ttft"].astype("f4"), prefill_thpt_per_gpu=prefill["prefill_thpt_per_gpu"].astype("f4"))
-np.savez(OUT + "prefill_bigendian.npz", **{k: v.astype(v.dtype.newbyteorder(">")) for k, v in prefill.items()})
+np.savez(OUT + "bad_bigendian.npz", **{k: v.astype(v.dtype.newbyteorder(">")) for k, v in prefill.items()})
 np.savez(OUT + "prefill_float_isl.npz", **but(prefill, prefill_isl=prefill["prefill_isl"].astype(float)))
 np.savez(OUT + "prefill_unsorted.npz", **{k: v[::-1].copy() for k, v in prefill.items()})
 np.savez(OUT + "decode_scalar_kv.npz", **but(decode, max_kv_tokens=np.int64(945029)))
@@ -75,7 +75,7 @@ def merge(rows):
 two = but(prefill, prefill_ttft=prefill["prefill_ttft"] / 2)
 rows = [{**prefill, **config(1)}, {**two, **config(2, framework_version="0.11.0")}]
 np.savez_compressed(OUT + "swept_prefill.npz", **merge(rows))
-np.savez_compressed(OUT + "swept_prefill_fortran.npz", **{k: np.asfortranarray(v) for k, v in merge(rows).items()})
+np.savez_compressed(OUT + "bad_swept_fortran.npz", **{k: np.asfortranarray(v) for k, v in merge(rows).items()})
 np.savez_compressed(OUT + "swept_prefill_flat_config.npz",
                     **{k: v[:, 0] if v.shape[1] == 1 else v for k, v in merge(rows).items()})
 np.savez_compressed(OUT + "swept_decode.npz",
