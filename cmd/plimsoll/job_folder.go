@@ -17,7 +17,7 @@ import (
 
 // openJob takes the output folder: a new one, or one to resume.
 func openJob(o profileOptions, d deployment) (*job, error) {
-	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d)}
+	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d), estimate: d.kind == engine.KindEstimate}
 	var err error
 	switch {
 	case o.resume:
@@ -121,9 +121,7 @@ func (j *job) openJournal() error {
 	if j.journal, err = store.OpenJournal(path); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
-	if j.dep.kind == engine.KindEstimate {
-		j.journal.Lazy() // what a power failure takes is computed again in no time
-	}
+	j.journal.Unsynced = j.estimate
 	switch {
 	case !fresh && j.opts.retry:
 		return j.journal.Append(store.RetryEntry())

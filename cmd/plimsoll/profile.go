@@ -134,7 +134,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	ui.resumed(j.known)
 	j.client = checkClient(ctx, dep, so, ui)
 	progress, stopBar := ui.progress()
-	res, err := j.sweep(ctx, so, l, progress)
+	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
 	stopBar()
 	res.Skips = append(append([]profile.Skip{}, skips...), res.Skips...)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -97,6 +98,12 @@ func checkFiles(t *testing.T, dir string, rec store.Recommendation) {
 		t.Errorf("%d points in the journal, %d in run.json", len(log.Points), len(run.Points)+len(run.Discarded))
 	}
 	for _, p := range log.Points {
+		if p.Provenance == profile.Estimated {
+			if _, err := os.Stat(filepath.Join(dir, store.RequestsDir)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("an estimate keeps records: %v", err)
+			}
+			break
+		}
 		if p.Stage == profile.StageVerify {
 			continue // what is beyond its window is kept too, and one that is certain to miss is stopped
 		}

@@ -56,7 +56,6 @@ func requestsName(id string) string {
 // on Close, whole; Abort leaves none.
 type requestWriter struct {
 	path string
-	lazy bool // the file may be lost in a power failure
 	f    *renameio.PendingFile
 	z    *gzip.Writer
 	e    *json.Encoder
@@ -89,11 +88,7 @@ func (w *requestWriter) Close() error {
 	if err := w.z.Close(); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, errors.Join(err, w.f.Cleanup()))
 	}
-	put := commit
-	if w.lazy {
-		put = commitLazily
-	}
-	if err := put(w.f, w.path); err != nil {
+	if err := commit(w.f, w.path); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, err)
 	}
 	return nil
@@ -104,46 +99,16 @@ func (w *requestWriter) Abort() error { return w.f.Cleanup() }
 
 // WriteRequests writes one point's raw records below dir.
 func WriteRequests(dir, pointID string, records []profile.Request) error {
-	return writeRequests(dir, pointID, records, false)
-}
-
-// WriteRequestsLazily is WriteRequests without waiting for the disk: for records
-// that could be computed again. Only a power failure before SyncRequests can tell
-// the two apart.
-func WriteRequestsLazily(dir, pointID string, records []profile.Request) error {
-	return writeRequests(dir, pointID, records, true)
-}
-
-func writeRequests(dir, pointID string, records []profile.Request, lazy bool) error {
 	w, err := createRequests(RequestsPath(dir, pointID))
 	if err != nil {
 		return err
 	}
-	w.lazy = lazy
 	for _, r := range records {
 		if err := w.Write(r); err != nil {
 			return errors.Join(err, w.Abort())
 		}
 	}
 	return w.Close()
-}
-
-// SyncRequests brings all raw records below dir onto the disk, and their names.
-func SyncRequests(dir string) error {
-	dir = filepath.Join(dir, RequestsDir)
-	files, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // no point is finished yet
-	}
-	if err != nil {
-		return fmt.Errorf("syncing the raw records: %w", err)
-	}
-	for _, f := range files {
-		if err := syncFile(filepath.Join(dir, f.Name())); err != nil {
-			return fmt.Errorf("syncing the raw records: %w", err)
-		}
-	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
 // maxRecord bounds one line: a request of a million chunks is below it.

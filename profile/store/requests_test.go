@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"io/fs"
@@ -160,46 +159,4 @@ func FuzzRequests(f *testing.F) {
 			failed = err != nil
 		}
 	})
-}
-
-// Records written lazily are the same file, and leave nothing beside it.
-func TestRequestsLazily(t *testing.T) {
-	dir := t.TempDir()
-	if err := WriteRequests(dir, "a", records(20)); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteRequestsLazily(dir, "b", records(20)); err != nil {
-		t.Fatal(err)
-	}
-	a, err := os.ReadFile(RequestsPath(dir, "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(RequestsPath(dir, "b"))
-	if err != nil || !bytes.Equal(a, b) {
-		t.Errorf("%d bytes, want the %d of the other: %v", len(b), len(a), err)
-	}
-	if all, err := os.ReadDir(filepath.Join(dir, RequestsDir)); err != nil || len(all) != 2 {
-		t.Errorf("%v, %v", all, err)
-	}
-}
-
-// Syncing takes every file, none being no error, and says which one it cannot.
-func TestSyncRequests(t *testing.T) {
-	dir := t.TempDir()
-	if err := SyncRequests(dir); err != nil {
-		t.Error(err)
-	}
-	if err := WriteRequestsLazily(dir, "a", records(3)); err != nil {
-		t.Fatal(err)
-	}
-	if err := SyncRequests(dir); err != nil {
-		t.Error(err)
-	}
-	if err := os.Symlink("nowhere", RequestsPath(dir, "z")); err != nil {
-		t.Fatal(err)
-	}
-	if err := SyncRequests(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), RequestsPath(dir, "z")) {
-		t.Errorf("%v", err)
-	}
 }
