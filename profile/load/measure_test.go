@@ -187,10 +187,10 @@ func TestThreeHundredStreamsAtOnce(t *testing.T) {
 		sent = append(sent, r.Sent)
 	}
 	q := Assess(rs)
-	if want := slices.Max(sent) - slices.Min(sent); q.StartSkew != want || q.Sent != n {
-		t.Errorf("start skew %v of %d, want %v of %d", q.StartSkew, q.Sent, want, n)
+	if want := slices.Max(sent) - slices.Min(sent); q.StartSkew != want {
+		t.Errorf("start skew %v, want %v", q.StartSkew, want)
 	}
-	t.Logf("start skew of %d streams: %v, lateness p50 %v p99 %v", n, q.StartSkew, q.LateP50, q.LateP99)
+	t.Logf("start skew of %d streams: %v, lateness p99 %v", n, q.StartSkew, q.LateP99)
 }
 
 // Fault 7: wall clocks. Instants are small, positive, and rise from the base.
@@ -315,10 +315,7 @@ func TestAssess(t *testing.T) {
 		{Due: 9e6, Sent: 10e6, Failure: profile.FailShort, Chunks: at(11, 11), OutputTokens: 99},
 		{Failure: profile.FailCanceled},
 	})
-	want := Quality{
-		Sent: 3, Failures: 2, StartSkew: 2e6, LateP50: 1e6, LateP99: 2960000, LateMax: 3e6,
-		Coalesced: 0.5, TokensPerChunk: 2,
-	}
+	want := Quality{StartSkew: 2e6, LateP99: 2960000, Coalesced: 0.5}
 	if q != want {
 		t.Errorf("got %+v, want %+v", q, want)
 	}

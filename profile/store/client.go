@@ -1,9 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -51,22 +48,4 @@ func NewClient(points []profile.Point) *Client {
 		c.Verdict = "client was the bottleneck at " + strings.Join(c.Points, ", ")
 	}
 	return &c
-}
-
-// UnmarshalJSON also takes the verdict alone, as files had it before 2026-11-22.
-func (c *Client) UnmarshalJSON(b []byte) error {
-	*c = Client{}
-	if bytes.HasPrefix(b, []byte{'"'}) {
-		if err := json.Unmarshal(b, &c.Verdict); err != nil {
-			return fmt.Errorf("client: %w", err)
-		}
-		return nil
-	}
-	type plain Client
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode((*plain)(c)); err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	return nil
 }
