@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"plimsoll/profile"
@@ -121,9 +120,6 @@ func (d *Decode) gap(f *field, i int) float64 {
 	}
 	return most
 }
-
-// Wild names the samples that the others contradict.
-func (d Decode) Wild() []Wild { return slices.Clone(d.wild) }
 
 // scatter is how much efficiencies may differ, as logarithms, where throughput is
 // what requests in flight and ITL make it.

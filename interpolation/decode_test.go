@@ -303,7 +303,7 @@ func TestThroughputIsAsMeasured(t *testing.T) {
 			t.Errorf("row %d: %v, %v to %v, measured %v", i, got.Value, low, high, p.ThroughputPerGPU)
 		}
 	}
-	if w := d.Wild(); len(w) != 3 || w[0].Index != 6 || w[0].Off > -0.4 || w[1].Index != 5 || w[2].Index != 22 {
+	if w := d.wild; len(w) != 3 || w[0].Index != 6 || w[0].Off > -0.4 || w[1].Index != 5 || w[2].Index != 22 {
 		t.Errorf("wild: %+v, want the two mislabelled worst and 11.7 ms at 19 in flight, where 9.8 is usual", w)
 	}
 }

@@ -77,9 +77,6 @@ func (p *Prefill) draw(f *field, low, high float64) {
 	}
 }
 
-// Wild names the samples that the others contradict.
-func (p Prefill) Wild() []Wild { return slices.Clone(p.wild) }
-
 // Provenance is the surface's.
 func (p Prefill) Provenance() profile.Provenance { return p.from }
 

@@ -94,7 +94,7 @@ func TestUpstreamSplineOvershootsOutlier(t *testing.T) {
 			t.Fatalf("TTFT(%v) = %v", x, v)
 		}
 	}
-	if w := p.Wild(); len(w) != 1 || w[0].Index != 3 || w[0].Off < 0.7 || w[0].Off > 1.3 {
+	if w := p.wild; len(w) != 1 || w[0].Index != 3 || w[0].Off < 0.7 || w[0].Off > 1.3 {
 		t.Errorf("wild samples: %+v, want the fourth, twice as slow as it should be", w)
 	}
 	m := find(CheckPrefill(surface, Facts{}), CodeWild)

@@ -73,8 +73,8 @@ func TestUpstreamThroughputOfABurst(t *testing.T) {
 	}
 	d := mustDecode(t, s)
 	got := d.ThroughputAt(30, 3000)
-	if want := 0.8 * 30 / e.itl(30, 3000) * 1e9; !within(got.Value, want, 1e-4) || d.Wild() != nil {
-		t.Errorf("throughput %v, want %v; wild %v", got.Value, want, d.Wild())
+	if want := 0.8 * 30 / e.itl(30, 3000) * 1e9; !within(got.Value, want, 1e-4) || d.wild != nil {
+		t.Errorf("throughput %v, want %v; wild %v", got.Value, want, d.wild)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestOneWildSampleDoesNotBend(t *testing.T) {
 		bad.Samples[i].ITL *= 3
 		bad.Samples[i].ThroughputPerGPU /= 3
 		after := mustDecode(t, bad)
-		if w := after.Wild(); len(w) == 0 || w[0].Index != i || w[0].Off < 1 {
+		if w := after.wild; len(w) == 0 || w[0].Index != i || w[0].Off < 1 {
 			t.Errorf("sample %d is not named: %+v", i, w)
 		}
 		for _, l := range []Load{{3, 500}, {50, 2000}, {40, 5000}, {30, 9000}, {20, 13_000}} {

@@ -44,7 +44,7 @@ func burst(t *testing.T, timer sim.StepTimer, noise float64, seed uint64, n, osl
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := e.Measure(t.Context(), profile.Workload{ISL: 100, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop}, nil)
+	m, err := e.Measure(t.Context(), profile.Workload{ISL: 100, OSL: osl, Requests: n, InFlight: n})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,27 +2,24 @@ package profile
 
 import "time"
 
-// Arrival names how an open-loop schedule spaces its requests.
+// Arrival names how requests that come on their own are spaced.
 type Arrival string
 
-// The arrival processes; ClosedLoop keeps a fixed number in flight instead.
+// The arrival processes.
 const (
-	ClosedLoop Arrival = "closed"
-	Constant   Arrival = "constant"
-	Poisson    Arrival = "poisson"
-	Gamma      Arrival = "gamma"
+	Constant Arrival = "constant"
+	Poisson  Arrival = "poisson"
+	Gamma    Arrival = "gamma"
 )
 
-// Workload is one load to send to one engine.
+// Workload is one load to send to one engine: a closed loop, in which a request is
+// sent when another one ends.
 type Workload struct {
-	ISL      int     `json:"isl"`       // prompt tokens, exactly
-	OSL      int     `json:"osl"`       // output tokens, exactly (ignore_eos)
-	Requests int     `json:"requests"`  // how many in all
-	InFlight int     `json:"in_flight"` // closed loop: how many at once
-	Arrival  Arrival `json:"arrival"`
-	Rate     float64 `json:"rate_rps,omitempty"` // open loop: requests per second
-	CV       float64 `json:"cv,omitempty"`       // gamma: coefficient of variation of the gaps
-	Seed     uint64  `json:"seed"`               // with ISL, decides every prompt and gap
+	ISL      int    `json:"isl"`       // prompt tokens, exactly
+	OSL      int    `json:"osl"`       // output tokens, exactly (ignore_eos)
+	Requests int    `json:"requests"`  // how many in all
+	InFlight int    `json:"in_flight"` // how many at once
+	Seed     uint64 `json:"seed"`      // with ISL, decides every prompt
 
 	// SharedPrompts makes request i reuse the prompt that request i of any
 	// other workload with the same Seed had, as far as both reach, so that a

@@ -91,7 +91,7 @@ func (r *runner) batchedPoint(ctx context.Context, s *trial, isl, k int) (profil
 
 // batchedLoad is what a batched point sends.
 func batchedLoad(isl, k int) profile.Workload {
-	return profile.Workload{ISL: isl, OSL: 1, InFlight: k, Requests: batchRounds * k, Arrival: profile.ClosedLoop}
+	return profile.Workload{ISL: isl, OSL: 1, InFlight: k, Requests: batchRounds * k}
 }
 
 // summarizeBatched makes a point of k prompts at once. What counts lies between

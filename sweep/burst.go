@@ -66,7 +66,7 @@ func (o Options) prefillLoad(c engine.Config, n int) (requests, warmups int) {
 func (r *runner) burstPoint(ctx context.Context, s *trial, id string, isl int) (profile.Point, []profile.Request, error) {
 	requests, warmups := r.opts.prefillLoad(s.cfg, 0)
 	w := profile.Workload{
-		ISL: isl, OSL: burstOSL, Requests: requests, InFlight: requests, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: burstOSL, Requests: requests, InFlight: requests,
 		Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
 	}
 	warm := w

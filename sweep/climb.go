@@ -58,7 +58,7 @@ func (c *climber) band() float64 {
 func (c *climber) workload() profile.Workload {
 	isl := max(1, int(c.target()-c.band()))
 	return profile.Workload{
-		ISL: isl, OSL: c.isl + c.osl - isl, Requests: c.top, InFlight: c.top, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: c.isl + c.osl - isl, Requests: c.top, InFlight: c.top,
 		Seed: c.r.opts.Seed, SharedPrompts: true, Timeout: c.r.opts.RequestTimeout,
 	}
 }

@@ -59,7 +59,7 @@ func tooSmall(s *trial, isl, osl int) error {
 // prefix cache first so that prefill is skipped, over the part where all stream.
 func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.Point, []profile.Request, error) {
 	w := profile.Workload{
-		ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: osl, Requests: n, InFlight: n,
 		Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
 	}
 	warm := w

@@ -86,7 +86,7 @@ func (o Options) gridPoints(s *trial, stage profile.Stage, f profile.EngineFacts
 func (o Options) gridPrefill(s *trial, stage profile.Stage, isl int) gridPoint {
 	g := gridPoint{id: fmt.Sprintf("%s/%s/isl%d", stage, s.key(), isl), stage: stage, isl: isl, osl: gridPrefillOSL, asked: 1}
 	w := profile.Workload{
-		ISL: isl, OSL: gridPrefillOSL, Requests: 1, InFlight: 1, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: gridPrefillOSL, Requests: 1, InFlight: 1,
 		Seed: o.seed(g.id), Timeout: o.RequestTimeout,
 	}
 	if stage == profile.StageSweep && o.SLA.Stat != profile.Mean {
@@ -108,7 +108,7 @@ func (o Options) gridPrefill(s *trial, stage profile.Stage, isl int) gridPoint {
 func (o Options) gridDecode(s *trial, stage profile.Stage, isl, osl, n int) gridPoint {
 	g := gridPoint{id: fmt.Sprintf("%s/%s/isl%d/n%d", stage, s.key(), isl, n), stage: stage, isl: isl, osl: osl, asked: n}
 	w := profile.Workload{
-		ISL: isl, OSL: osl, Requests: n, InFlight: n, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: osl, Requests: n, InFlight: n,
 		Seed: o.seed(g.id), SharedPrompts: true, Timeout: o.RequestTimeout,
 	}
 	warm := w

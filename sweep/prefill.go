@@ -53,7 +53,7 @@ func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage pr
 // new to the engine.
 func (r *runner) prompts(id string, isl int) profile.Workload {
 	return profile.Workload{
-		ISL: isl, OSL: 1, InFlight: 1, Arrival: profile.ClosedLoop,
+		ISL: isl, OSL: 1, InFlight: 1,
 		Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
 	}
 }

@@ -112,7 +112,7 @@ func (s seeker) noiseless(t testing.TB, cfg engine.Config, role engine.Role) *sw
 func (s seeker) itl(t testing.TB, cfg engine.Config, isl, osl, n int) time.Duration {
 	t.Helper()
 	m := s.noiseless(t, cfg, engine.RoleAggregated).Measurer
-	w := profile.Workload{ISL: isl, OSL: 1, Requests: n, InFlight: n, Arrival: profile.ClosedLoop, Seed: 7, SharedPrompts: true, Timeout: time.Hour}
+	w := profile.Workload{ISL: isl, OSL: 1, Requests: n, InFlight: n, Seed: 7, SharedPrompts: true, Timeout: time.Hour}
 	if _, err := m.Measure(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (s seeker) itl(t testing.TB, cfg engine.Config, isl, osl, n int) time.Durat
 func (s seeker) carries(t testing.TB, p profile.Point) float64 {
 	t.Helper()
 	n := int(math.Round(p.InFlight))
-	w := profile.Workload{ISL: contestISL, OSL: contestOSL, Requests: 20 * n, InFlight: n, Arrival: profile.ClosedLoop, Seed: 7, Timeout: time.Hour}
+	w := profile.Workload{ISL: contestISL, OSL: contestOSL, Requests: 20 * n, InFlight: n, Seed: 7, Timeout: time.Hour}
 	got, err := s.noiseless(t, p.Config, engine.RoleDecode).Measurer.Measure(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func (s seeker) carries(t testing.TB, p profile.Point) float64 {
 // prefill is the TTFT of one prompt, without noise.
 func (s seeker) prefill(t testing.TB, cfg engine.Config, isl int) time.Duration {
 	t.Helper()
-	w := profile.Workload{ISL: isl, OSL: 1, Requests: 1, InFlight: 1, Arrival: profile.ClosedLoop, Timeout: time.Hour}
+	w := profile.Workload{ISL: isl, OSL: 1, Requests: 1, InFlight: 1, Timeout: time.Hour}
 	got, err := s.noiseless(t, cfg, engine.RoleAggregated).Measurer.Measure(t.Context(), w)
 	if err != nil || !got.Requests[0].OK() {
 		t.Fatalf("%v, %+v", err, got.Requests)

@@ -60,7 +60,7 @@ func TestInfeasible(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A real client measured, however well it kept up here: it says so of itself.
-	if c := run.Client; c == nil || c.Verdict == "" || c.Calibration == nil || c.Calibration.Streams < 1 || c.CPU <= 0 {
+	if c := run.Client; c == nil || c.Verdict == "" || c.CPU <= 0 {
 		t.Errorf("client %+v", run.Client)
 	}
 	pre, dec := leastOf(run, profile.Prefill), leastOf(run, profile.Decode)

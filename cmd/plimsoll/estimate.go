@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"plimsoll/engine"
 	dep "plimsoll/engine/deployment"
@@ -93,16 +92,8 @@ func (m virtualMeasurer) Measure(ctx context.Context, w profile.Workload) (sweep
 	if err := load.Validate(w); err != nil {
 		return out, fmt.Errorf("workload: %w", err)
 	}
-	var due []time.Duration // none in a closed loop
-	var err error
-	if w.Arrival != profile.ClosedLoop {
-		due, err = load.Schedule(w)
-	}
-	if err != nil {
-		return out, err
-	}
 	w.Warmup = false // in virtual time nobody waits for it, and its cost is a real engine's
-	got, err := m.engine.Measure(ctx, w, due)
+	got, err := m.engine.Measure(ctx, w)
 	if err != nil {
 		return out, err
 	}

@@ -32,6 +32,8 @@ type job struct {
 	started time.Time
 	inputs  store.Inputs
 	client  clientCheck
+
+	estimate bool // no raw records, and a journal that waits for no disk: all of it can be computed again
 }
 
 // runInputs are what a resumed run must agree on: the flags, and what they were
@@ -65,16 +67,14 @@ func knownFrom(log store.JournalLog) sweep.Known {
 	return k
 }
 
-// Point implements sweep.Recorder: the raw records are written before the journal
-// says that the point is done, and of an engine that is there they are on disk;
-// those of an estimate are brought there at the end, before its journal is.
+// Point implements sweep.Recorder: the raw records are on disk before the journal
+// says that the point is done. Those of an estimate are not kept: its seed makes them
+// again.
 func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) error {
-	write := store.WriteRequests
-	if j.dep.kind == engine.KindEstimate {
-		write = store.WriteRequestsLazily
-	}
-	if err := write(j.dir.Path, p.ID, rs); err != nil {
-		return err
+	if !j.estimate {
+		if err := store.WriteRequests(j.dir.Path, p.ID, rs); err != nil {
+			return err
+		}
 	}
 	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
 }
@@ -84,13 +84,7 @@ func (j *job) Engine(key string, f profile.EngineFacts) error {
 	return j.journal.Append(store.EngineEntry(store.EngineFacts{Key: key, EngineFacts: f}))
 }
 
-func (j *job) close() error {
-	var err error
-	if j.dep.kind == engine.KindEstimate {
-		err = store.SyncRequests(j.dir.Path)
-	}
-	return errors.Join(err, j.journal.Close(), j.dir.Close())
-}
+func (j *job) close() error { return errors.Join(j.journal.Close(), j.dir.Close()) }
 
 // outcome is everything that a finished profile shows.
 type outcome struct {

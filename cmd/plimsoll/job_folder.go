@@ -17,7 +17,7 @@ import (
 
 // openJob takes the output folder: a new one, or one to resume.
 func openJob(o profileOptions, d deployment) (*job, error) {
-	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d)}
+	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d), estimate: d.kind == engine.KindEstimate}
 	take := store.Create
 	if o.resume {
 		take = store.Resume
@@ -81,9 +81,7 @@ func (j *job) openJournal() error {
 	if j.journal, err = store.OpenJournal(path); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
-	if j.dep.kind == engine.KindEstimate {
-		j.journal.Lazy() // what a power failure takes is computed again in no time
-	}
+	j.journal.Unsynced = j.estimate
 	if !fresh {
 		return nil
 	}

@@ -104,7 +104,7 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	m.base() // of an earlier load that nobody asked about
 	if m.url == "" || w.Warmup {
 		rs, self, err := m.client.Measure(ctx, w)
-		return sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}, err
+		return sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self}, err
 	}
 	watch, stop := context.WithCancel(ctx)
 	seen := make(chan []sample, 1)
@@ -112,7 +112,7 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	rs, self, err := m.client.Measure(ctx, w)
 	stop()
 	samples := <-seen
-	out := sweep.Measurement{Requests: rs, Warnings: caveats(w, rs), Client: &self}
+	out := sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self}
 	if base, ok := m.base(); ok {
 		for _, s := range samples {
 			out.Running = append(out.Running, runningAt(s.at.Sub(base), s.r))
@@ -132,9 +132,9 @@ func (m measurer) guard(ctx context.Context, requests int) (context.Context, con
 
 // caveats is what the client doubts of its own records. Being late is none in a
 // closed loop: there TTFT counts from sending, and ITL from when all stream.
-func caveats(w profile.Workload, rs []profile.Request) []profile.Warning {
+func caveats(rs []profile.Request) []profile.Warning {
 	return slices.DeleteFunc(load.Assess(rs).Warnings(), func(x profile.Warning) bool {
-		return x.Code == "client_late" && w.Arrival == profile.ClosedLoop
+		return x.Code == "client_late"
 	})
 }
 

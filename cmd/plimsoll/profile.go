@@ -132,9 +132,9 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
 	ui.resumed(j)
-	j.client = checkClient(ctx, dep, so, ui)
+	j.client = checkClient(dep, ui)
 	progress, stopBar := ui.progress()
-	res, err := j.sweep(ctx, so, l, progress)
+	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
 	stopBar()
 	res.Skips = append(append([]profile.Skip{}, skips...), res.Skips...)
 	if err != nil {

@@ -13,11 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/engine/enginetest"
-	"plimsoll/profile"
 	"plimsoll/profile/store"
-	"plimsoll/sweep"
 )
 
 // markVar marks a run of the program: its engines inherit it, so that what a
@@ -222,24 +219,4 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// The raw records of an estimate, which do not wait for the disk, are brought
-// there before the run ends; those of an engine are there already.
-func TestRecordsAreSyncedAtTheEnd(t *testing.T) {
-	for kind, synced := range map[engine.Kind]bool{engine.KindEstimate: true, engine.KindSim: false} {
-		j, err := openJob(profileOptions{dir: filepath.Join(t.TempDir(), "results")}, deployment{kind: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.Point(profile.Point{ID: "a"}, []profile.Request{{}}, sweep.Cost{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("nowhere", store.RequestsPath(j.dir.Path, "b")); err != nil { // cannot be synced
-			t.Fatal(err)
-		}
-		if err := j.close(); errors.Is(err, os.ErrNotExist) != synced {
-			t.Errorf("%s: %v", kind, err)
-		}
-	}
 }

@@ -153,7 +153,7 @@ func (s *stairs) window(ctx context.Context, tokens int) (sweep.Measurement, err
 	watch := load.StartWatch()
 	rs, w, err := s.streams.Window(ctx, tokens)
 	self := watch.Client(rs)
-	return sweep.Measurement{Requests: rs, Window: w, Client: &self, Warnings: caveats(profile.Workload{Arrival: profile.ClosedLoop}, rs)}, err
+	return sweep.Measurement{Requests: rs, Window: w, Client: &self, Warnings: caveats(rs)}, err
 }
 
 // watched measures while the engine is asked what it runs, and ends when that is

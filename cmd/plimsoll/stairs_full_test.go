@@ -37,7 +37,7 @@ func steppedMeasurer(t *testing.T, url string) measurer {
 
 func steppedStairs(t *testing.T, m measurer, osl int) *stairs {
 	t.Helper()
-	s, err := m.climb(t.Context(), profile.Workload{ISL: 64, OSL: osl, InFlight: 16, Arrival: profile.ClosedLoop, Timeout: 20 * time.Second})
+	s, err := m.climb(t.Context(), profile.Workload{ISL: 64, OSL: osl, InFlight: 16, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func stairsUpAndDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{4, 8} {
-		w := profile.Workload{ISL: 64, OSL: 30, Requests: n, InFlight: n, Arrival: profile.ClosedLoop, SharedPrompts: true, Timeout: time.Minute}
+		w := profile.Workload{ISL: 64, OSL: 30, Requests: n, InFlight: n, SharedPrompts: true, Timeout: time.Minute}
 		warm := w
 		warm.OSL, warm.Warmup = 1, true
 		if _, err := m.Measure(t.Context(), warm); err != nil {

@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/field"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
-	"plimsoll/profile/load"
 	"plimsoll/profile/trace"
 	"plimsoll/sweep"
 )
@@ -139,12 +140,11 @@ func (t traffic) first(seed uint64) int {
 
 // due are n rising instants from 0, at a mean rate of requests/s.
 func (t traffic) due(rate float64, n int, seed uint64) ([]time.Duration, error) {
-	w := profile.Workload{ISL: t.isl, OSL: t.osl, Requests: n, Arrival: profile.Poisson, Rate: rate, Seed: seed}
-	if len(t.arrivals) == 0 {
-		return load.Schedule(w)
+	if !(rate > 0 && rate <= trace.MaxRate) { // so that NaN is refused
+		return nil, fmt.Errorf("rate %v is out of range: want above 0, at most %v requests per second", rate, float64(trace.MaxRate))
 	}
-	if err := load.Validate(w); err != nil {
-		return nil, err
+	if len(t.arrivals) == 0 {
+		return t.poisson(rate, n, seed), nil
 	}
 	// The part that is played may be calmer or busier than the trace: it is scaled by
 	// its own mean, so that the load comes at the rate that it is said to.
@@ -166,6 +166,20 @@ func (t traffic) due(rate float64, n int, seed uint64) ([]time.Duration, error) 
 	}
 	return due, nil
 }
+
+// poisson are n Poisson arrivals, the first at 0.
+func (t traffic) poisson(rate float64, n int, seed uint64) []time.Duration {
+	rng := rand.New(rand.NewPCG(seed, sim.Mix(sim.Mix(0, gapDomain), uint64(t.isl)))) //nolint:gosec // a length is not negative
+	due, at := make([]time.Duration, n), 0.0                                          // in mean gaps
+	for i := 1; i < n; i++ {
+		at += rng.ExpFloat64()
+		due[i] = time.Duration(math.Round(min(at/rate*float64(time.Second), math.MaxInt64/2)))
+	}
+	return due
+}
+
+// gapDomain keeps the random numbers of gaps apart from others of the seed.
+const gapDomain = 0x7363686564756c65
 
 // What a load is judged by at least, in requests, and at most, in time, where it is
 // not told: in virtual time there is no reason to end before something is decided.

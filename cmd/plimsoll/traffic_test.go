@@ -10,6 +10,8 @@ import (
 	"plimsoll/engine"
 	"plimsoll/profile/trace"
 	"plimsoll/sweep"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Requests that a user gives are for verifying the picks, wherever that is not
@@ -68,6 +70,58 @@ func TestTraceLoadComesAtItsRate(t *testing.T) {
 	tr.mean = 0
 	if _, err := tr.asks(20, 500, 1); err == nil {
 		t.Error("requests at one instant have a rate")
+	}
+}
+
+// Poisson gaps have the mean that was asked for and vary as much as it is.
+func TestPoissonGaps(t *testing.T) {
+	const n, rate = 200_000, 50.0
+	due, err := traffic{isl: 32}.due(rate, n, 7)
+	if err != nil || len(due) != n || due[0] != 0 || !slices.IsSorted(due) {
+		t.Fatalf("%d instants from %v, sorted %v, %v", len(due), due[0], slices.IsSorted(due), err)
+	}
+	gaps := make([]float64, n-1)
+	for i := range gaps {
+		gaps[i] = (due[i+1] - due[i]).Seconds()
+	}
+	mean, std := stat.MeanStdDev(gaps, nil)
+	if math.Abs(mean*rate-1) > 5/math.Sqrt(n) || math.Abs(std/mean-1) > 0.03 {
+		t.Errorf("mean gap %v, want %v; variation %v", mean, 1/rate, std/mean)
+	}
+	for _, q := range []float64{0.1, 0.5, 0.9} { // as exponential ones
+		below := 0
+		for _, g := range gaps {
+			if g < -math.Log(1-q)/rate {
+				below++
+			}
+		}
+		if got := float64(below) / (n - 1); math.Abs(got-q) > 0.01 {
+			t.Errorf("fraction of gaps below the %v quantile: %v", q, got)
+		}
+	}
+}
+
+// Poisson arrivals are a function of seed and length, and a longer load begins like
+// a shorter one; no rate is out of reach of the clock.
+func TestPoissonIsAFunctionOfItsSeed(t *testing.T) {
+	due := func(rate float64, n int, seed uint64) []time.Duration {
+		d, err := traffic{isl: 32}.due(rate, n, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	a := due(3, 50, 1)
+	if !slices.Equal(a, due(3, 50, 1)) || !slices.Equal(a, due(3, 51, 1)[:50]) || slices.Equal(a, due(3, 50, 2)) {
+		t.Errorf("%v", a)
+	}
+	if got := due(1e-300, 1000, 1); !slices.IsSorted(got) || got[999] < 0 {
+		t.Errorf("last instant %v", got[999])
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := (traffic{isl: 32}).due(bad, 1, 1); err == nil {
+			t.Errorf("a rate of %v is taken", bad)
+		}
 	}
 }
 

@@ -23,7 +23,6 @@ type load struct {
 	overhead engine.Picoseconds
 	firstID  uint64                     // of request 0
 	prompt   func(i int) uint64         // decides the prompt of request i
-	held     bool                       // requests are held back until another ends
 	stop     func(profile.Request) bool // asked after each request that ended; may be nil
 	stopped  bool                       // it said so
 
@@ -169,7 +168,7 @@ func (l *load) over(i int, at engine.Picoseconds) {
 	if l.stop != nil && l.stop(l.records[i]) {
 		l.stopped = true
 	}
-	if k := len(l.entries); (l.held || l.w.Arrival == profile.ClosedLoop) && k < l.w.Requests {
+	if k := len(l.entries); k < l.w.Requests {
 		l.send(max(at, engine.FromDuration(l.records[k].Due)))
 	}
 }

@@ -30,7 +30,7 @@ func (e *Engine) Play(ctx context.Context, s profile.Script, stop func(profile.R
 		}
 		last = a.Due
 	}
-	l := e.begin(profile.Workload{Requests: len(s.Asks), Seed: s.Seed, Warmup: s.Warmup, Timeout: s.Timeout, Arrival: profile.Poisson})
+	l := e.begin(profile.Workload{Requests: len(s.Asks), Seed: s.Seed, Warmup: s.Warmup, Timeout: s.Timeout})
 	fresh := l.prompt
 	l.prompt = func(i int) uint64 { return scriptPrompt(s, i, fresh) }
 	l.stop = stop
@@ -39,8 +39,8 @@ func (e *Engine) Play(ctx context.Context, s profile.Script, stop func(profile.R
 		r.ISL, r.OSL, r.Due = a.ISL, a.OSL, (lead + engine.FromDuration(a.Due)).Duration()
 	}
 	first := len(s.Asks)
-	if s.MaxInFlight > 0 && s.MaxInFlight < first {
-		first, l.held = s.MaxInFlight, true
+	if s.MaxInFlight > 0 {
+		first = min(first, s.MaxInFlight)
 	}
 	for _, r := range l.records[:first] {
 		l.send(engine.FromDuration(r.Due))

@@ -8,25 +8,25 @@ import (
 	"plimsoll/profile"
 )
 
-// A script of equal asks is a workload: the same records.
+// A script of equal asks of which no more than so many may be in flight is a
+// workload: the same records, but that all are due at once.
 func TestPlayIsMeasure(t *testing.T) {
-	due := []time.Duration{0, 30 * time.Millisecond, 31 * time.Millisecond, 90 * time.Millisecond}
-	w := profile.Workload{ISL: 100, OSL: 7, Requests: len(due), Arrival: profile.Poisson, Rate: 1, Seed: 3}
-	want := measure(t, make1(t, small(), 0), w, due).Requests
-	s := profile.Script{Seed: 3}
-	for _, d := range due {
-		s.Asks = append(s.Asks, profile.Ask{Due: d, ISL: 100, OSL: 7})
+	w := closed(100, 7, 4, 2)
+	want := measure(t, make1(t, small(), 0), w).Requests
+	s := profile.Script{Seed: 3, MaxInFlight: w.InFlight}
+	for range want {
+		s.Asks = append(s.Asks, profile.Ask{ISL: 100, OSL: 7})
 	}
 	e := make1(t, small(), 0)
 	got, err := e.Play(t.Context(), s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := got.Requests[len(due)-1].Last - time.Millisecond; e.Elapsed() < last || e.Elapsed() > last+10*time.Millisecond {
+	if last := got.Requests[len(want)-1].Last - time.Millisecond; e.Elapsed() < last || e.Elapsed() > last+10*time.Millisecond {
 		t.Errorf("the engine was held for %v, its last answer ended after %v", e.Elapsed(), last)
 	}
 	for i, r := range got.Requests {
-		if x := want[i]; r.Due != x.Due || r.First != x.First || r.Last != x.Last || r.OutputTokens != 7 || !r.OK() {
+		if x := want[i]; r.Due != want[0].Due || r.Sent != x.Sent || r.First != x.First || r.Last != x.Last || r.OutputTokens != 7 || !r.OK() {
 			t.Errorf("request %d: %+v, want %+v", i, r, x)
 		}
 	}
@@ -54,8 +54,8 @@ func TestPlayLengthsAndCache(t *testing.T) {
 		}
 	}
 	// Another script's shared prompts are those of workloads that share.
-	w := profile.Workload{ISL: 64, OSL: 1, Requests: 1, InFlight: 1, Arrival: profile.ClosedLoop, Seed: 1, SharedPrompts: true}
-	if r := measure(t, e, w, nil).Requests[0]; r.CachedTokens == 0 {
+	w := profile.Workload{ISL: 64, OSL: 1, Requests: 1, InFlight: 1, Seed: 1, SharedPrompts: true}
+	if r := measure(t, e, w).Requests[0]; r.CachedTokens == 0 {
 		t.Error("the prompt of Shared 1 is not the first of the shared ones")
 	}
 }

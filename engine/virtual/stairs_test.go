@@ -105,7 +105,7 @@ func TestStairsAgreeWithLoad(t *testing.T) {
 		c := small()
 		c.Noise = noise
 		m := level(t, climb(t, make1(t, c, 0), 200, 100, n), n, tokens)
-		whole := measure(t, make1(t, c, 0), closed(200, 100, n, n), nil)
+		whole := measure(t, make1(t, c, 0), closed(200, 100, n, n))
 		for i, r := range whole.Requests {
 			got := m.Requests[i]
 			if want := r.Chunks[got.Before : got.Before+tokens+1]; !reflect.DeepEqual(got.Chunks, want) || got.First != r.First || got.Sent != r.Sent {

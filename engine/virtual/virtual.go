@@ -71,30 +71,20 @@ type Count struct {
 // instant is 0.
 const lead = engine.Millisecond
 
-// Measure runs w to its end. Requests are sent at the instants of due, which
-// rise from 0, one for each request; in a closed loop (due is nil) InFlight of
-// them at the start, and each further one when one ends. When ctx ends, what is
-// not finished is marked canceled.
-func (e *Engine) Measure(ctx context.Context, w profile.Workload, due []time.Duration) (Measurement, error) {
+// Measure runs w to its end: InFlight requests are sent at the start, and each
+// further one when one ends. When ctx ends, what is not finished is marked canceled.
+func (e *Engine) Measure(ctx context.Context, w profile.Workload) (Measurement, error) {
 	switch {
 	case w.Requests < 1:
 		return Measurement{}, fmt.Errorf("workload: %d requests: want at least 1", w.Requests)
 	case w.ISL < 1 || w.OSL < 1:
 		return Measurement{}, fmt.Errorf("workload: ISL %d and OSL %d: want at least 1 token each", w.ISL, w.OSL)
-	case w.Arrival == profile.ClosedLoop && w.InFlight < 1:
+	case w.InFlight < 1:
 		return Measurement{}, fmt.Errorf("workload: %d requests in flight: want at least 1", w.InFlight)
-	case w.Arrival != profile.ClosedLoop && len(due) != w.Requests:
-		return Measurement{}, fmt.Errorf("workload: %d requests are due at %d instants: want one for each", w.Requests, len(due))
 	}
 	l := e.begin(w)
-	if w.Arrival == profile.ClosedLoop {
-		for range min(w.InFlight, w.Requests) {
-			l.send(lead)
-		}
-	} else {
-		for _, d := range due {
-			l.send(lead + engine.FromDuration(d))
-		}
+	for range min(w.InFlight, w.Requests) {
+		l.send(lead)
 	}
 	l.run(ctx)
 	e.elapsed += max(l.now-lead, 0)

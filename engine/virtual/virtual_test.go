@@ -37,9 +37,9 @@ func make1(t testing.TB, c sim.Config, overhead engine.Picoseconds) *Engine {
 	return e
 }
 
-func measure(t testing.TB, e *Engine, w profile.Workload, due []time.Duration) Measurement {
+func measure(t testing.TB, e *Engine, w profile.Workload) Measurement {
 	t.Helper()
-	m, err := e.Measure(context.Background(), w, due)
+	m, err := e.Measure(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,21 @@ func measure(t testing.TB, e *Engine, w profile.Workload, due []time.Duration) M
 }
 
 func closed(isl, osl, requests, inFlight int) profile.Workload {
-	return profile.Workload{ISL: isl, OSL: osl, Requests: requests, InFlight: inFlight, Arrival: profile.ClosedLoop, Seed: 1}
+	return profile.Workload{ISL: isl, OSL: osl, Requests: requests, InFlight: inFlight, Seed: 1}
+}
+
+// played are the records of requests of one length that are due at these instants.
+func played(t testing.TB, e *Engine, isl, osl int, due ...time.Duration) []profile.Request {
+	t.Helper()
+	s := profile.Script{Seed: 3}
+	for _, d := range due {
+		s.Asks = append(s.Asks, profile.Ask{Due: d, ISL: isl, OSL: osl})
+	}
+	m, err := e.Play(context.Background(), s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Requests
 }
 
 // A prompt of 300 tokens takes steps of 256 and of 44 tokens; then each token's
@@ -55,7 +69,7 @@ func closed(isl, osl, requests, inFlight int) profile.Workload {
 func TestOneRequest(t *testing.T) {
 	const us = time.Microsecond
 	for _, overhead := range []time.Duration{0, 3 * time.Millisecond} {
-		r := measure(t, make1(t, small(), engine.FromDuration(overhead)), closed(300, 3, 1, 1), nil).Requests[0]
+		r := measure(t, make1(t, small(), engine.FromDuration(overhead)), closed(300, 3, 1, 1)).Requests[0]
 		ttft := overhead + 1256*us + 1044*us
 		if r.TTFT() != ttft || r.Due != time.Millisecond || r.Sent != r.Due || !r.OK() {
 			t.Errorf("TTFT %v, want %v; %+v", r.TTFT(), ttft, r)
@@ -75,9 +89,8 @@ func TestOneRequest(t *testing.T) {
 // step, the wait for an arrival included.
 func TestElapsed(t *testing.T) {
 	e := make1(t, small(), 0)
-	first := measure(t, e, closed(20, 5, 1, 1), nil).Requests[0].E2E()
-	w := profile.Workload{ISL: 20, OSL: 5, Requests: 2, Arrival: profile.Constant, Rate: 1}
-	measure(t, e, w, []time.Duration{0, time.Second})
+	first := measure(t, e, closed(20, 5, 1, 1)).Requests[0].E2E()
+	played(t, e, 20, 5, 0, time.Second)
 	if got, want := e.Elapsed(), time.Second+2*first; got < want-10 || got > want+10 { // instants are cut to nanoseconds
 		t.Errorf("%v passed, want %v", got, want)
 	}
@@ -86,7 +99,7 @@ func TestElapsed(t *testing.T) {
 // In a closed loop a request is sent when another one ends, never more than
 // asked for at once.
 func TestClosedLoop(t *testing.T) {
-	m := measure(t, make1(t, small(), 0), closed(20, 5, 7, 3), nil)
+	m := measure(t, make1(t, small(), 0), closed(20, 5, 7, 3))
 	var ends []time.Duration
 	for i, r := range m.Requests {
 		if i < 3 {
@@ -107,9 +120,8 @@ func TestClosedLoop(t *testing.T) {
 
 // In an open loop a request is sent when it is due, whatever the others do.
 func TestOpenLoop(t *testing.T) {
-	w := profile.Workload{ISL: 100, OSL: 50, Requests: 4, Arrival: profile.Poisson, Rate: 100}
 	due := []time.Duration{0, time.Millisecond, 2 * time.Second, 2 * time.Second}
-	rs := measure(t, make1(t, small(), 0), w, due).Requests
+	rs := played(t, make1(t, small(), 0), 100, 50, due...)
 	for i, r := range rs {
 		if r.Due != time.Millisecond+due[i] || r.Sent != r.Due || !r.OK() {
 			t.Errorf("request %d is due at %v: %+v", i, due[i], r)
@@ -129,8 +141,7 @@ func TestAsynchronousScheduling(t *testing.T) {
 	ttfts := func(async bool) (lone, late time.Duration) {
 		c := small()
 		c.AsyncScheduling = async
-		w := profile.Workload{ISL: 100, OSL: 50, Requests: 2, Arrival: profile.Poisson, Rate: 100}
-		rs := measure(t, make1(t, c, 0), w, []time.Duration{0, 10 * time.Millisecond}).Requests
+		rs := played(t, make1(t, c, 0), 100, 50, 0, 10*time.Millisecond)
 		return rs[0].TTFT(), rs[1].TTFT()
 	}
 	lone, late := ttfts(false)
@@ -149,20 +160,20 @@ func TestPrefixCache(t *testing.T) {
 	e := make1(t, c, 0)
 	w := closed(100, 1, 2, 2)
 	w.SharedPrompts, w.Warmup = true, true
-	for _, r := range measure(t, e, w, nil).Requests {
+	for _, r := range measure(t, e, w).Requests {
 		if r.TTFT() != 0 || !r.OK() {
 			t.Errorf("a warm-up took %v: %+v", r.TTFT(), r)
 		}
 	}
 	w.Warmup = false
-	for _, r := range measure(t, e, w, nil).Requests {
+	for _, r := range measure(t, e, w).Requests {
 		if r.CachedTokens != 96 {
 			t.Errorf("%d tokens cached, want the 6 full blocks", r.CachedTokens)
 		}
 	}
 	w.SharedPrompts = false
 	for range 2 {
-		for _, r := range measure(t, e, w, nil).Requests {
+		for _, r := range measure(t, e, w).Requests {
 			if r.CachedTokens != 0 {
 				t.Errorf("%d tokens of a new prompt are cached", r.CachedTokens)
 			}
@@ -174,7 +185,7 @@ func TestPrefixCache(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	c := small()
 	c.Limits.MaxModelLen = 50
-	for _, r := range measure(t, make1(t, c, 0), closed(40, 20, 5, 2), nil).Requests {
+	for _, r := range measure(t, make1(t, c, 0), closed(40, 20, 5, 2)).Requests {
 		if r.Failure != profile.FailStatus || r.Status != 400 || r.End == 0 || len(r.Chunks) != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -186,13 +197,13 @@ func TestTimeout(t *testing.T) {
 	e := make1(t, small(), 0)
 	w := closed(20, 100, 6, 2)
 	w.Timeout = 10 * time.Millisecond
-	for _, r := range measure(t, e, w, nil).Requests {
+	for _, r := range measure(t, e, w).Requests {
 		if r.Failure != profile.FailTimeout || r.End != r.Sent+w.Timeout || r.OutputTokens != len(r.Chunks) || len(r.Chunks) == 0 {
 			t.Errorf("%+v", r)
 		}
 	}
 	w.Timeout = time.Minute
-	for _, r := range measure(t, e, w, nil).Requests { // the engine is empty again
+	for _, r := range measure(t, e, w).Requests { // the engine is empty again
 		if !r.OK() {
 			t.Errorf("%+v", r)
 		}
@@ -203,7 +214,7 @@ func TestTimeout(t *testing.T) {
 func TestTimeoutBeforeTheEngine(t *testing.T) {
 	w := closed(20, 5, 6, 2)
 	w.Timeout = 10 * time.Millisecond
-	m := measure(t, make1(t, small(), 20*engine.Millisecond), w, nil)
+	m := measure(t, make1(t, small(), 20*engine.Millisecond), w)
 	if len(m.Running) > 0 {
 		t.Errorf("the engine ran in %d steps", len(m.Running))
 	}
@@ -226,7 +237,7 @@ func TestTimeoutInAClosedLoop(t *testing.T) {
 		c := small()
 		c.AsyncScheduling = rapid.Bool().Draw(rt, "async")
 		e := make1(t, c, overhead)
-		m := measure(t, e, w, nil)
+		m := measure(t, e, w)
 		var ends []time.Duration
 		for i, r := range m.Requests {
 			ends = append(ends, r.End)
@@ -244,7 +255,7 @@ func TestTimeoutInAClosedLoop(t *testing.T) {
 			}
 		}
 		w.Timeout = time.Minute
-		for _, r := range measure(t, e, w, nil).Requests { // the engine is empty again
+		for _, r := range measure(t, e, w).Requests { // the engine is empty again
 			if !r.OK() {
 				rt.Fatalf("%+v", r)
 			}
@@ -256,7 +267,7 @@ func TestCanceled(t *testing.T) {
 	e := make1(t, small(), 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m, err := e.Measure(ctx, closed(20, 5, 4, 2), nil)
+	m, err := e.Measure(ctx, closed(20, 5, 4, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +276,7 @@ func TestCanceled(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := measure(t, e, closed(20, 5, 1, 1), nil).Requests[0]; !r.OK() {
+	if r := measure(t, e, closed(20, 5, 1, 1)).Requests[0]; !r.OK() {
 		t.Errorf("%+v", r)
 	}
 }
@@ -277,9 +288,8 @@ func TestRefuses(t *testing.T) {
 	if _, err := New(small(), steady{}, -1); err == nil {
 		t.Error("a negative overhead is taken")
 	}
-	open := profile.Workload{ISL: 1, OSL: 1, Requests: 2, Arrival: profile.Constant, Rate: 1}
-	for _, w := range []profile.Workload{closed(0, 1, 1, 1), closed(1, 0, 1, 1), closed(1, 1, 0, 1), closed(1, 1, 1, 0), open} {
-		if _, err := make1(t, small(), 0).Measure(t.Context(), w, []time.Duration{0}); err == nil {
+	for _, w := range []profile.Workload{closed(0, 1, 1, 1), closed(1, 0, 1, 1), closed(1, 1, 0, 1), closed(1, 1, 1, 0)} {
+		if _, err := make1(t, small(), 0).Measure(t.Context(), w); err == nil {
 			t.Errorf("%+v is taken", w)
 		}
 	}
@@ -297,7 +307,7 @@ func TestRecords(t *testing.T) {
 			rapid.IntRange(1, 20).Draw(rt, "requests"), rapid.IntRange(1, 20).Draw(rt, "in flight"))
 		w.SharedPrompts = rapid.Bool().Draw(rt, "shared")
 		overhead := engine.Picoseconds(rapid.Int64Range(0, int64(5*engine.Millisecond)).Draw(rt, "overhead"))
-		a, b := measure(t, make1(t, c, overhead), w, nil), measure(t, make1(t, c, overhead), w, nil)
+		a, b := measure(t, make1(t, c, overhead), w), measure(t, make1(t, c, overhead), w)
 		if !reflect.DeepEqual(a, b) {
 			rt.Fatal("two equal calls differ")
 		}
@@ -321,7 +331,7 @@ func BenchmarkDecode(b *testing.B) {
 	w.SharedPrompts = true
 	b.ReportAllocs()
 	for b.Loop() {
-		measure(b, e, w, nil)
+		measure(b, e, w)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*256*150), "ns/token")
 }

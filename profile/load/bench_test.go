@@ -13,7 +13,7 @@ import (
 func BenchmarkTokens(b *testing.B) {
 	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1000}
 	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
-	w := profile.Workload{ISL: 100, OSL: 1000, InFlight: 8, Requests: 64, Arrival: profile.ClosedLoop}
+	w := profile.Workload{ISL: 100, OSL: 1000, InFlight: 8, Requests: 64}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	used, tokens := cpuTime(), 0
@@ -38,7 +38,7 @@ func BenchmarkTokens(b *testing.B) {
 func BenchmarkRequests(b *testing.B) {
 	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1}
 	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
-	w := profile.Workload{ISL: 100, OSL: 1, InFlight: 16, Requests: 2000, Arrival: profile.ClosedLoop}
+	w := profile.Workload{ISL: 100, OSL: 1, InFlight: 16, Requests: 2000}
 	used, n := cpuTime(), 0
 	for b.Loop() {
 		rs, _, err := c.Measure(b.Context(), w)

@@ -54,9 +54,6 @@ func TestFault02ChunkIsNotToken(t *testing.T) {
 	if !r.OK() || len(r.Chunks) != 2 || r.OutputTokens != 8 || r.TPOT() != (r.Last-r.First)/7 {
 		t.Errorf("record %+v", r)
 	}
-	if q := Assess([]profile.Request{r}); q.TokensPerChunk != 4 {
-		t.Errorf("%v tokens per chunk, want 4", q.TokensPerChunk)
-	}
 }
 
 // Fault 3: a buffered answer comes in one read. It must not look like fast
@@ -289,13 +286,16 @@ func TestFault11FailedRequestsInStats(t *testing.T) {
 		return false
 	}
 	rs := measure(t, client(t, Options{BaseURL: f.start(t).URL}), closed(30, 3))
-	q := Assess(rs)
-	if q.Failures != 10 || q.Sent != 30 || q.TokensPerChunk != 1 {
-		t.Errorf("quality %+v", q)
-	}
+	failed := 0
 	for _, r := range rs {
+		if !r.OK() {
+			failed++
+		}
 		if !r.OK() && (r.TTFT() != 0 || r.Failure != profile.FailStatus) {
 			t.Errorf("failed record %+v has a TTFT", r)
 		}
+	}
+	if failed != 10 || len(rs) != 30 {
+		t.Errorf("%d of %d requests failed, want 10 of 30", failed, len(rs))
 	}
 }

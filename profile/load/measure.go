@@ -20,9 +20,8 @@ const (
 
 // Measure sends w and gives one record per request, ordered by Index, and what
 // the client says of its own part, from the first request to the end of the last.
-// In a closed loop a request is due at the start or when its predecessor in the
-// same place ended; in an open loop when Schedule says, however late the answers
-// are. The whole process is watched: where anything else runs in it, that counts
+// A request is due at the start or when its predecessor in the same place ended.
+// The whole process is watched: where anything else runs in it, that counts
 // as the client's.
 //
 // An error means that nothing was sent: w asks for something impossible, or
@@ -30,8 +29,7 @@ const (
 // returns at once; requests under way and those not yet sent are marked
 // canceled.
 func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Request, profile.Client, error) {
-	due, err := dueInstants(w)
-	if err != nil {
+	if err := Validate(w); err != nil {
 		return nil, profile.Client{}, fmt.Errorf("workload: %w", err)
 	}
 	if w.Timeout == 0 {
@@ -41,22 +39,8 @@ func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Req
 	if err != nil {
 		return nil, profile.Client{}, err
 	}
-	send := m.closedLoop
-	if w.Arrival != profile.ClosedLoop {
-		for i, at := range due {
-			m.records[i].Due = lead + at
-		}
-		send = m.openLoop
-	}
-	rs, self := m.conduct(ctx, send, c.opt.OnDone)
+	rs, self := m.conduct(ctx, m.closedLoop, c.opt.OnDone)
 	return rs, self, nil
-}
-
-func dueInstants(w profile.Workload) ([]time.Duration, error) {
-	if w.Arrival == profile.ClosedLoop {
-		return nil, Validate(w)
-	}
-	return Schedule(w)
 }
 
 // measurement is one Measure under way. Each record is written by one
@@ -111,10 +95,8 @@ func (c *Client) prepare(ctx context.Context, w profile.Workload) (*measurement,
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("preparing %d requests: %w", w.Requests, err)
 	}
-	if w.Arrival == profile.ClosedLoop {
-		if err := allowFiles(min(w.InFlight, w.Requests)); err != nil {
-			return nil, fmt.Errorf("workload: %w", err)
-		}
+	if err := allowFiles(min(w.InFlight, w.Requests)); err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
 	}
 	m.link = c.open(longest, w.Warmup)
 	m.address, m.secure = c.address()

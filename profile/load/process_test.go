@@ -88,3 +88,29 @@ func pacedElsewhere(t testing.TB, p pacing) elsewhere {
 	e.stop = func() { _ = in.Close(); _ = cmd.Wait() }
 	return e
 }
+
+// clientEnv holds a paced server that a process of its own is to measure.
+const clientEnv = "PLIMSOLL_TEST_CLIENT"
+
+type clientSpec struct {
+	URL    string
+	Pacing pacing
+}
+
+// clientProcess measures and prints what the client says of itself.
+func clientProcess(text string) int {
+	var spec clientSpec
+	if err := json.Unmarshal([]byte(text), &spec); err != nil {
+		return 2
+	}
+	watch := StartWatch()
+	rs, err := streamPaced(context.Background(), machineClock(), spec.URL, spec.Pacing)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 3
+	}
+	if json.NewEncoder(os.Stdout).Encode(watch.Client(rs)) != nil {
+		return 4
+	}
+	return 0
+}

@@ -61,9 +61,8 @@ var letters = strings.Fields("b d f g k l m n p r s t v z")
 
 // Domains keep the random numbers of different uses apart.
 const (
-	scheduleDomain = 0x7363686564756c65
-	sharedDomain   = 0x736861726564
-	uniqueDomain   = 0x756e69717565
+	sharedDomain = 0x736861726564
+	uniqueDomain = 0x756e69717565
 )
 
 // mix hashes words into one (splitmix64's finaliser, Steele et al., OOPSLA 2014).

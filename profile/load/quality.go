@@ -11,19 +11,12 @@ import (
 // stream came: what to look at before believing the latencies. All of it can
 // be recomputed from the records.
 type Quality struct {
-	Sent     int // requests that went out
-	Failures int // records with a failure, unsent ones included
-
 	StartSkew time.Duration // between the first and the last send of those due first
-	LateP50   time.Duration // Sent − Due, over all requests that went out
-	LateP99   time.Duration
-	LateMax   time.Duration
+	LateP99   time.Duration // Sent − Due, over all requests that went out
 
 	// Coalesced is the fraction of gaps between content chunks that are 0
-	// because one read brought both; it is over successful requests, as is
-	// TokensPerChunk, the output tokens for each content chunk.
-	Coalesced      float64
-	TokensPerChunk float64
+	// because one read brought both; it is over successful requests.
+	Coalesced float64
 }
 
 // Assess judges the records of one Measure.
@@ -31,11 +24,8 @@ func Assess(rs []profile.Request) Quality {
 	var q Quality
 	var late, first []time.Duration
 	start := time.Duration(-1)
-	var gaps, zero, chunks, tokens int
+	var gaps, zero int
 	for _, r := range rs {
-		if !r.OK() {
-			q.Failures++
-		}
 		if r.Sent > 0 {
 			late = append(late, r.Sent-r.Due)
 			switch {
@@ -48,8 +38,6 @@ func Assess(rs []profile.Request) Quality {
 		if !r.OK() || len(r.Chunks) == 0 {
 			continue
 		}
-		chunks += len(r.Chunks)
-		tokens += r.OutputTokens - r.Before
 		for i := range r.Chunks[1:] {
 			gaps++
 			if r.Chunks[i+1].At == r.Chunks[i].At {
@@ -57,13 +45,11 @@ func Assess(rs []profile.Request) Quality {
 			}
 		}
 	}
-	q.Sent = len(late)
-	if q.Sent > 0 {
-		d := profile.Describe(late)
-		q.LateP50, q.LateP99, q.LateMax = d.P50, d.P99, d.Max
+	if len(late) > 0 {
+		q.LateP99 = profile.Describe(late).P99
 		q.StartSkew = slices.Max(first) - slices.Min(first)
 	}
-	q.Coalesced, q.TokensPerChunk = ratio(zero, gaps), ratio(tokens, chunks)
+	q.Coalesced = ratio(zero, gaps)
 	return q
 }
 
@@ -75,16 +61,13 @@ func ratio(a, b int) float64 {
 }
 
 // Bounds beyond which Quality warns. They are measures of the client's part in
-// the numbers: 1.05 tokens per chunk is where chunk gaps and token gaps part
-// by 5 %; a lateness of 5 ms is beyond what a healthy machine shows.
+// the numbers: a lateness of 5 ms is beyond what a healthy machine shows.
 const (
-	maxTokensPerChunk = 1.05
-	maxCoalesced      = 0.05
-	maxLate           = 5 * time.Millisecond
+	maxCoalesced = 0.05
+	maxLate      = 5 * time.Millisecond
 )
 
-// Warnings says what of q puts the latencies in doubt. (Chunks of several tokens
-// are profile.Summarize's to warn of.)
+// Warnings says what of q puts the latencies in doubt.
 func (q Quality) Warnings() []profile.Warning {
 	var ws []profile.Warning
 	if q.Coalesced > maxCoalesced {

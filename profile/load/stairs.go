@@ -57,7 +57,7 @@ type Stairs struct {
 // continuous_usage_stats), where Probe found that it does; otherwise a chunk is
 // a token: Probe tells whether that is so. Streams end with ctx at the latest; nothing is sent yet.
 func (c *Client) Climb(ctx context.Context, w profile.Workload) (*Stairs, error) {
-	w.Requests, w.Arrival, w.Warmup = w.InFlight, profile.ClosedLoop, false
+	w.Requests, w.Warmup = w.InFlight, false
 	if err := Validate(w); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}

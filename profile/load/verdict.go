@@ -19,7 +19,9 @@ const (
 	lagFloor = time.Millisecond
 	// With them a wait is in no latency, until the next chunk comes before the
 	// last was read: the two then share an instant. The mean still holds, and
-	// percentiles are wrong by what share of chunks it is.
+	// percentiles are wrong by what share of chunks it is. One read brings both,
+	// and the kernel tells of the last alone: how late it was read is then
+	// anything from nothing to a gap.
 	mergedAllowed = 0.05
 	// Above four fifths of its cores waits grow without bound (M/M/1: five times
 	// the service time at 0.8), and the load itself is no longer what was asked.
@@ -54,6 +56,8 @@ func bottleneck(c profile.Client, e effort, rs []profile.Request) string {
 		limit = max(lagFloor, gap)
 		if c.Lag.P95 > limit {
 			add("more than %.0f %% of chunks were read %s or more after they came, when the next were there", 100*mergedAllowed, short(c.Lag.P95))
+		} else if share := overtaken(rs, limit/2); share > mergedAllowed {
+			add("%.0f %% of chunks were read together with the one before, and %s or more after they came", 100*share, short(limit/2))
 		}
 	case e.waited > limit:
 		add("1 %% of its goroutines waited %s or more to run, and every wait is in the latencies", short(e.waited))
@@ -106,6 +110,20 @@ func lagsOf(rs []profile.Request) (known bool, lags []time.Duration) {
 		}
 	}
 	return len(lags) > 0, lags
+}
+
+// overtaken is the share of chunks that one read brought together with the one
+// before, so late that they were not sent together.
+func overtaken(rs []profile.Request, late time.Duration) float64 {
+	chunks, n := 0, 0
+	for _, r := range rs {
+		for i, c := range r.Chunks {
+			if chunks++; i > 0 && c.At == r.Chunks[i-1].At && c.Read-c.At >= late {
+				n++
+			}
+		}
+	}
+	return ratio(n, chunks)
 }
 
 // growthMin is how many lags a third must have for its median to say anything.

@@ -32,6 +32,16 @@ func steady(n, chunks int, gap time.Duration, lag func(i int) time.Duration) []p
 	return rs
 }
 
+// together has every so many-th chunk come with the one before.
+func together(rs []profile.Request, every int) []profile.Request {
+	for _, r := range rs {
+		for i := every; i < len(r.Chunks); i += every {
+			r.Chunks[i-1] = r.Chunks[i]
+		}
+	}
+	return rs
+}
+
 func TestBottleneck(t *testing.T) {
 	const ms = time.Millisecond
 	idle := effort{elapsed: 10 * time.Second, cpu: 2 * time.Second, cores: 2}
@@ -45,6 +55,9 @@ func TestBottleneck(t *testing.T) {
 		"idle":                           {steady(10, 100, 20*ms, always(ms/10)), nil, ""},
 		"lag below the gap":              {steady(10, 100, 20*ms, always(19*ms)), nil, ""},
 		"lag above the gap":              {steady(10, 100, 20*ms, always(21*ms)), nil, "read 21ms or more after they came"},
+		"one read for two, late":         {together(steady(10, 100, 20*ms, always(11*ms)), 9), nil, "11 % of chunks were read together with the one before, and 10ms or more after they came"},
+		"one read for two, at once":      {together(steady(10, 100, 20*ms, always(ms)), 2), nil, ""},
+		"one read for two, seldom":       {together(steady(10, 100, 20*ms, always(11*ms)), 25), nil, ""},
 		"lag of a fast engine":           {steady(10, 100, ms/10, always(ms/2)), nil, ""},
 		"lag grows":                      {steady(10, 100, 20*ms, rising), nil, "its lag grew from"},
 		"waits without stamps":           {steady(10, 100, 20*ms, nil), func(e *effort) { e.waited = 2 * ms }, "every wait is in the latencies"},

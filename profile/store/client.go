@@ -1,9 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,16 +12,15 @@ const ClientOK = "client ok"
 
 // Client is what run.json says of the measuring client's own part.
 type Client struct {
-	Verdict     string               `json:"verdict"`               // ClientOK, or at which points it was the bottleneck
-	Rule        string               `json:"rule,omitempty"`        // by which the verdict is given, in words
-	Points      []string             `json:"points,omitempty"`      // ids of those points; they are invalid
-	Kernel      bool                 `json:"kernel_stamps"`         // instants are the kernel's: LagP99 is in no latency
-	Calibration *profile.Calibration `json:"calibration,omitempty"` // of before the run; nil = there was none
-	LagP99      time.Duration        `json:"lag_p99_ns"`            // the worst of any point; 0 = not known
-	CPU         float64              `json:"cpu_share"`             // likewise, 0..1 of the cores that it may use
-	GCPause     time.Duration        `json:"gc_pause_ns"`           // likewise
-	StartSkew   time.Duration        `json:"start_skew_ns"`         // likewise
-	Governor    string               `json:"cpu_governor,omitempty"`
+	Verdict   string        `json:"verdict"`          // ClientOK, or at which points it was the bottleneck
+	Rule      string        `json:"rule,omitempty"`   // by which the verdict is given, in words
+	Points    []string      `json:"points,omitempty"` // ids of those points; they are invalid
+	Kernel    bool          `json:"kernel_stamps"`    // instants are the kernel's: LagP99 is in no latency
+	LagP99    time.Duration `json:"lag_p99_ns"`       // the worst of any point; 0 = not known
+	CPU       float64       `json:"cpu_share"`        // likewise, 0..1 of the cores that it may use
+	GCPause   time.Duration `json:"gc_pause_ns"`      // likewise
+	StartSkew time.Duration `json:"start_skew_ns"`    // likewise
+	Governor  string        `json:"cpu_governor,omitempty"`
 }
 
 // NewClient sums up what the client said of itself at each point; nil where it
@@ -52,22 +48,4 @@ func NewClient(points []profile.Point) *Client {
 		c.Verdict = "client was the bottleneck at " + strings.Join(c.Points, ", ")
 	}
 	return &c
-}
-
-// UnmarshalJSON also takes the verdict alone, as files had it before 2026-11-22.
-func (c *Client) UnmarshalJSON(b []byte) error {
-	*c = Client{}
-	if bytes.HasPrefix(b, []byte{'"'}) {
-		if err := json.Unmarshal(b, &c.Verdict); err != nil {
-			return fmt.Errorf("client: %w", err)
-		}
-		return nil
-	}
-	type plain Client
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode((*plain)(c)); err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	return nil
 }

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"encoding/json"
 	"testing"
-	"time"
 
 	"plimsoll/profile"
 )
@@ -23,28 +21,6 @@ func TestNewClient(t *testing.T) {
 	points[0].Client.Why = "late"
 	if c = NewClient(points); c.Verdict != "client was the bottleneck at a" || len(c.Points) != 1 {
 		t.Errorf("%+v", c)
-	}
-}
-
-// run.json of before held the verdict alone.
-func TestClientOfOlderRuns(t *testing.T) {
-	var c Client
-	if err := json.Unmarshal([]byte(`"no sign"`), &c); err != nil || c.Verdict != "no sign" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	c = Client{Verdict: ClientOK, LagP99: time.Second, Calibration: &profile.Calibration{Streams: 3}}
-	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back Client
-	if err := json.Unmarshal(b, &back); err != nil || back.LagP99 != c.LagP99 || back.Calibration.Streams != 3 {
-		t.Errorf("%s: %+v, %v", b, back, err)
-	}
-	for _, bad := range []string{`{"verdict":"x","other":1}`, `3`, `"`} {
-		if err := json.Unmarshal([]byte(bad), &back); err == nil {
-			t.Errorf("%s is taken", bad)
-		}
 	}
 }
 

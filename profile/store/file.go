@@ -47,15 +47,6 @@ func commit(f *renameio.PendingFile, path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// commitLazily makes f the file at path, whole for every reader, without
-// waiting for the disk.
-func commitLazily(f *renameio.PendingFile, path string) error {
-	if err := errors.Join(f.File.Close(), os.Rename(f.Name(), path)); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
 // writing is held by whoever writes a file, and for ever by Settle.
 var writing sync.RWMutex //nolint:gochecknoglobals // of the process
 
@@ -132,11 +123,8 @@ func decodeStrict(data []byte, v any) error {
 }
 
 // syncDir makes renames and new names in dir last through a power failure.
-func syncDir(dir string) error { return syncFile(dir) }
-
-// syncFile brings what a file or folder holds onto the disk.
-func syncFile(path string) error {
-	f, err := os.Open(path)
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

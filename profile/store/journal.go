@@ -133,12 +133,13 @@ func (e Entry) check() error {
 	return nil
 }
 
-// Journal appends entries, each on disk before Append returns, unless Lazy. It is not for
-// concurrent use.
+// Journal appends entries, each on disk before Append returns. It is not for concurrent
+// use.
 type Journal struct {
+	Unsynced bool // Append does not wait for the disk: what is lost can be computed again
+
 	f    *os.File
 	size int64 // end of the last whole line
-	lazy bool  // Close syncs, Append does not
 }
 
 // OpenJournal opens or creates a journal for appending. What a killed run left
@@ -163,10 +164,6 @@ func OpenJournal(path string) (*Journal, error) {
 	return j, nil
 }
 
-// Lazy leaves syncing to Close: for a run that loses nothing that it could not
-// compute again.
-func (j *Journal) Lazy() { j.lazy = true }
-
 // Append writes one line and syncs it. After a failure (a full disk) the
 // journal holds what it held before.
 func (j *Journal) Append(e Entry) error {
@@ -181,27 +178,17 @@ func (j *Journal) Append(e Entry) error {
 	if _, err := j.f.Write(b); err != nil {
 		return fmt.Errorf("appending to %s: %w", j.f.Name(), errors.Join(err, j.rewind()))
 	}
-	if err := j.sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", j.f.Name(), errors.Join(err, j.rewind()))
+	if !j.Unsynced {
+		if err := j.f.Sync(); err != nil {
+			return fmt.Errorf("syncing %s: %w", j.f.Name(), errors.Join(err, j.rewind()))
+		}
 	}
 	j.size += int64(len(b))
 	return nil
 }
 
-func (j *Journal) sync() error {
-	if j.lazy {
-		return nil
-	}
-	return j.f.Sync()
-}
-
-// Close closes the file; everything appended is then on disk.
-func (j *Journal) Close() error {
-	if j.lazy {
-		return errors.Join(j.f.Sync(), j.f.Close())
-	}
-	return j.f.Close()
-}
+// Close closes the file.
+func (j *Journal) Close() error { return j.f.Close() }
 
 func (j *Journal) rewind() error {
 	if err := j.f.Truncate(j.size); err != nil {

@@ -260,29 +260,6 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// A lazy journal holds the same, though it was not synced line by line.
-func TestLazyJournal(t *testing.T) {
-	file := filepath.Join(t.TempDir(), JournalFile)
-	j, err := OpenJournal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.Lazy()
-	header := NewHeader(Inputs{"--isl": "1"}, "v", time.Unix(1, 0).UTC())
-	for _, e := range []Entry{HeaderEntry(header), PointEntry(profile.Point{ID: "a"}, Cost{Requests: 2})} {
-		if err := j.Append(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	log, err := ReadJournal(file)
-	if err != nil || len(log.Points) != 1 || log.Cost.Requests != 2 {
-		t.Errorf("%+v, %v", log, err)
-	}
-}
-
 // Two runs whose inputs differ in a credential alone differ; the header holds neither.
 func TestHeaderSealsCredentials(t *testing.T) {
 	secret := Inputs{"--command": "engine --api-key first"}

@@ -1,16 +1,12 @@
 package store
 
 import (
-	"bufio"
-	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,10 +20,10 @@ import (
 // nothing else (zcat | jq) and still say their version.
 const requestsComment = "plimsoll requests schema 1"
 
-// RequestsPath is the file of a point's raw records below the output folder.
+// requestsPath is the file of a point's raw records below the output folder.
 // Slashes become underscores; an identifier with anything else that a file
 // name should not hold, or too long for one, is told apart by its hash.
-func RequestsPath(dir, pointID string) string {
+func requestsPath(dir, pointID string) string {
 	return filepath.Join(dir, RequestsDir, requestsName(pointID)+".jsonl.gz")
 }
 
@@ -56,7 +52,6 @@ func requestsName(id string) string {
 // on Close, whole; Abort leaves none.
 type requestWriter struct {
 	path string
-	lazy bool // the file may be lost in a power failure
 	f    *renameio.PendingFile
 	z    *gzip.Writer
 	e    *json.Encoder
@@ -89,11 +84,7 @@ func (w *requestWriter) Close() error {
 	if err := w.z.Close(); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, errors.Join(err, w.f.Cleanup()))
 	}
-	put := commit
-	if w.lazy {
-		put = commitLazily
-	}
-	if err := put(w.f, w.path); err != nil {
+	if err := commit(w.f, w.path); err != nil {
 		return fmt.Errorf("writing %s: %w", w.path, err)
 	}
 	return nil
@@ -104,98 +95,14 @@ func (w *requestWriter) Abort() error { return w.f.Cleanup() }
 
 // WriteRequests writes one point's raw records below dir.
 func WriteRequests(dir, pointID string, records []profile.Request) error {
-	return writeRequests(dir, pointID, records, false)
-}
-
-// WriteRequestsLazily is WriteRequests without waiting for the disk: for records
-// that could be computed again. Only a power failure before SyncRequests can tell
-// the two apart.
-func WriteRequestsLazily(dir, pointID string, records []profile.Request) error {
-	return writeRequests(dir, pointID, records, true)
-}
-
-func writeRequests(dir, pointID string, records []profile.Request, lazy bool) error {
-	w, err := createRequests(RequestsPath(dir, pointID))
+	w, err := createRequests(requestsPath(dir, pointID))
 	if err != nil {
 		return err
 	}
-	w.lazy = lazy
 	for _, r := range records {
 		if err := w.Write(r); err != nil {
 			return errors.Join(err, w.Abort())
 		}
 	}
 	return w.Close()
-}
-
-// SyncRequests brings all raw records below dir onto the disk, and their names.
-func SyncRequests(dir string) error {
-	dir = filepath.Join(dir, RequestsDir)
-	files, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // no point is finished yet
-	}
-	if err != nil {
-		return fmt.Errorf("syncing the raw records: %w", err)
-	}
-	for _, f := range files {
-		if err := syncFile(filepath.Join(dir, f.Name())); err != nil {
-			return fmt.Errorf("syncing the raw records: %w", err)
-		}
-	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
-}
-
-// maxRecord bounds one line: a request of a million chunks is below it.
-const maxRecord = 64 << 20
-
-// ReadRequests yields the records of a file in order. An error names the line,
-// is yielded once and ends the sequence.
-func ReadRequests(path string) iter.Seq2[profile.Request, error] {
-	return func(yield func(profile.Request, error) bool) {
-		if err := readRequests(path, yield); err != nil {
-			yield(profile.Request{}, err)
-		}
-	}
-}
-
-func readRequests(path string, yield func(profile.Request, error) bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	z, err := gzip.NewReader(bufio.NewReader(f))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if z.Comment != requestsComment {
-		return fmt.Errorf("%s: header says %.60q, want %q", path, z.Comment, requestsComment)
-	}
-	s := bufio.NewScanner(z)
-	s.Buffer(nil, maxRecord)
-	line := 0
-	for s.Scan() {
-		line++
-		var r profile.Request
-		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
-			// The scanner gives what it has of a broken file's last line first.
-			return lineError(path, line, cmp.Or(s.Err(), err))
-		}
-		if !yield(r, nil) {
-			return nil
-		}
-	}
-	return lineError(path, line+1, s.Err())
-}
-
-func lineError(path string, line int, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s:%d: the file is truncated: %w", path, line, err)
-	default:
-		return fmt.Errorf("%s:%d: %w", path, line, err)
-	}
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -31,8 +30,6 @@ func (g Gaps) Validate() error {
 			return fmt.Errorf("cv %v is out of range: want above 0, at most %v", g.CV, MaxCV)
 		}
 		return nil
-	case profile.ClosedLoop:
-		return errors.New("a closed loop has no arrivals of its own: want constant, poisson or gamma")
 	default:
 		return fmt.Errorf("arrival %q is unknown: want constant, poisson or gamma", g.Process)
 	}
@@ -44,7 +41,7 @@ func (g Gaps) Draw(r *rand.Rand) float64 {
 	case profile.Gamma:
 		shape := 1 / (g.CV * g.CV)
 		return gamma(r, shape) / shape
-	case profile.Constant, profile.ClosedLoop:
+	case profile.Constant:
 		return 1
 	default:
 		return r.ExpFloat64()

@@ -222,7 +222,6 @@ func TestSpecsOutOfRangeAreRefused(t *testing.T) {
 		"amplitude 2 is out of range: want 0 to 1":  func(s *trace.Spec) { s.Rate = trace.Sine{Mean: 1, Amplitude: 2, Period: 1} },
 		"period 0s is out of range":                 func(s *trace.Spec) { s.Rate = trace.Sine{Mean: 1} },
 		"gaps: arrival \"\" is unknown":             func(s *trace.Spec) { s.Gaps.Process = "" },
-		"gaps: a closed loop has no arrivals":       func(s *trace.Spec) { s.Gaps.Process = profile.ClosedLoop },
 		"gaps: cv 0 is out of range: want above 0":  func(s *trace.Spec) { s.Gaps.Process = profile.Gamma },
 		"osl: length 0 is out of range":             func(s *trace.Spec) { s.OSL = trace.Fixed(0) },
 		"0 requests in 0s: want a number":           func(s *trace.Spec) { s.Requests = 0 },

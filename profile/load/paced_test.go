@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -47,8 +49,6 @@ type pacedServer struct {
 	pacing
 	clock  clock
 	listen net.Listener
-	thread time.Duration // processor time that the writing took; 0 where not known
-	whole  time.Duration // processor time of the process meanwhile
 
 	mu    sync.Mutex
 	conns []net.Conn // by stream
@@ -151,9 +151,8 @@ func (s *pacedServer) write(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	all := cpuTime()
-	used, release := ownThread()
-	defer release()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	event := fmt.Appendf(nil, "%x\r\n%s\r\n", len(pacedEvent), pacedEvent)
 	start := s.clock.now()
 	for k := range s.Chunks {
@@ -167,7 +166,6 @@ func (s *pacedServer) write(ctx context.Context) {
 			}
 		}
 	}
-	s.thread, s.whole = used(), cpuTime()-all
 	s.finish()
 }
 
@@ -177,5 +175,22 @@ func (s *pacedServer) finish() {
 	last := fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(text), text)
 	for _, c := range s.conns {
 		_, _ = c.Write(last) // a client that is gone says so in its records
+	}
+}
+
+// A paced server keeps its beat: no chunk is written before it is due.
+func TestPacingIsDueInOrder(t *testing.T) {
+	for _, stepped := range []bool{false, true} {
+		p := pacing{Streams: 7, Chunks: 5, Gap: 10 * time.Millisecond, Stepped: stepped}
+		last := time.Duration(0)
+		for k := range p.Chunks {
+			for i := range p.Streams {
+				d := p.due(i, k)
+				if d < last || d < time.Duration(k+1)*p.Gap || d >= time.Duration(k+2)*p.Gap {
+					t.Errorf("stepped %v, stream %d, chunk %d: %v after %v", stepped, i, k, d, last)
+				}
+				last = d
+			}
+		}
 	}
 }
