@@ -336,7 +336,7 @@ func (r *runner) proven(ctx context.Context, s *trial) (bool, error) {
 	if err := r.verdict(ctx, s, "warm-up/"+s.key(), err); err != nil {
 		return false, err
 	}
-	if err := r.overload("warm-up", m.Requests); err != nil {
+	if err := r.warmed(s, m.Requests); err != nil {
 		return false, err
 	}
 	s.warm = r.opts.ISL

@@ -203,6 +203,7 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		rs := m.Requests
 		m.Requests = nil
 		warm := min(r.opts.PrefillWarmups, max(len(rs)-1, 0))
+		s.warmUps = append(s.warmUps, rs[:warm]...)
 		for _, q := range rs[warm:] {
 			q.Due = q.Sent // nobody waits in a closed loop
 			m.Requests = append(m.Requests, q)

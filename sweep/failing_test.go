@@ -2,8 +2,11 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -60,6 +63,39 @@ func TestDefectOneFailedRequestEndedAProfile(t *testing.T) {
 	}
 	if err := (*Failing)(nil).after("a point", []profile.Request{{Failure: profile.FailStatus}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A warm-up request that failed is told with the point that came next, and with no other.
+func TestWarmUpFailuresAreTold(t *testing.T) {
+	whole := newLab(map[string]law{"TP:1": affine(1)})
+	if _, _, err := run(t, whole, options(whole, 1), Known{}); err != nil {
+		t.Fatal(err)
+	}
+	fill := 1 + slices.IndexFunc(whole.measured, func(w profile.Workload) bool { return w.Warmup })
+	for phase, at := range map[profile.Phase]int{profile.Prefill: 1, profile.Decode: fill} {
+		l := affine(1)
+		l.failOnce = at
+		b := newLab(map[string]law{"TP:1": l})
+		res, _, err := run(t, b, options(b, 1), Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []profile.Point
+		for _, p := range res.Points {
+			if slices.Contains(codes(p.Warnings), "warm_up_failures") {
+				told = append(told, p)
+			}
+		}
+		if len(told) != 1 || told[0].Phase != phase || told[0].Stage != profile.StageSweep || told[0].Failures != 0 {
+			t.Errorf("%s: told with %+v", phase, told)
+			continue
+		}
+		i := slices.IndexFunc(told[0].Warnings, func(w profile.Warning) bool { return w.Code == "warm_up_failures" })
+		want := fmt.Sprintf("1 of %s failed, which count in no other figure; the last: status: ", engine.Count(whole.measured[at-1].Requests, "warm-up request"))
+		if got := told[0].Warnings[i].Message; got != want {
+			t.Errorf("%s: %q, want %q", phase, got, want)
+		}
 	}
 }
 

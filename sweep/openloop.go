@@ -136,7 +136,7 @@ func (r *runner) fill(ctx context.Context, s *trial, asks []profile.Ask) error {
 	if err != nil {
 		return fmt.Errorf("filling the prefix cache: %w", err)
 	}
-	return r.overload("warm-up", m.Requests)
+	return r.warmed(s, m.Requests)
 }
 
 // orOne is the cap on requests in flight where there is one, otherwise all.

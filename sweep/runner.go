@@ -93,6 +93,8 @@ func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id st
 	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
 		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)
 	}
+	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
+	s.warmUps = nil
 	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {
 		return profile.Point{}, err

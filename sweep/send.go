@@ -2,8 +2,10 @@ package sweep
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -28,7 +30,25 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 	if err != nil {
 		return err
 	}
-	return r.overload("warm-up", m.Requests)
+	return r.warmed(s, m.Requests)
+}
+
+// warmed takes in requests of a warm-up: their failures are told with the point that is
+// measured next.
+func (r *runner) warmed(s *trial, rs []profile.Request) error {
+	s.warmUps = append(s.warmUps, rs...)
+	return r.overload("warm-up", rs)
+}
+
+// warmUpFailures is the caveat of a point whose warm-up failed in part.
+func warmUpFailures(rs []profile.Request) []profile.Warning {
+	failed := slices.DeleteFunc(slices.Clone(rs), profile.Request.OK)
+	if len(failed) == 0 {
+		return nil
+	}
+	last := failed[len(failed)-1]
+	return []profile.Warning{profile.Warnf("warm_up_failures", "%d of %s failed, which count in no other figure; the last: %s: %s",
+		len(failed), engine.Count(len(rs), "warm-up request"), last.Failure, last.Error).By(float64(len(failed)) / float64(len(rs)))}
 }
 
 // undisturbed measures w until no stall is in it, at most so many times; the point is

@@ -16,6 +16,8 @@ type trial struct {
 
 	stage profile.Stage // of the point that is measured
 	id    string
+
+	warmUps []profile.Request // sent since the last point was measured
 }
 
 // host is one engine, launched only when a point that is not yet known needs it.
