@@ -36,7 +36,7 @@ func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store
 	}
 	rec.Provenance = profile.Weakest(p.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res, so)
+	rec.Warnings = j.warnings(res)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
 	return rec

@@ -102,18 +102,11 @@ func (d deployment) describe() string {
 	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
 }
 
-// quickNote says how far a modelled engine's surfaces reach where that is less than the
-// model's context; empty where it is not.
-func quickNote(o profileOptions, d deployment, so sweep.Options) string {
-	if !d.modelled() || o.maxContext > 0 || so.MaxContext >= d.model.MaxContext {
-		return ""
-	}
-	return fmt.Sprintf("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
-}
-
+// quickPlan says how far a modelled engine's surfaces reach where that is less than
+// the model's context.
 func (u *console) quickPlan(o profileOptions, d deployment, so sweep.Options) {
-	if n := quickNote(o, d, so); n != "" {
-		u.notef("%s", n)
+	if d.modelled() && o.maxContext == 0 && so.MaxContext < d.model.MaxContext {
+		u.notef("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
 	}
 }
 

@@ -30,7 +30,6 @@ type job struct {
 	known   sweep.Known
 	started time.Time
 	inputs  store.Inputs
-	client  clientCheck
 
 	estimate bool // no raw records, and a journal that waits for no disk: all of it can be computed again
 }
@@ -180,7 +179,7 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 	r := store.Run{
 		Version: buildVersion(), Inputs: j.inputs, Seed: j.opts.seed, SLA: j.opts.sla, Started: j.started, Ended: time.Now(),
 		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Discarded: res.Discarded, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
-		Client: j.client.report(res.Points),
+		Client: clientReport(res.Points),
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		r.Engines = append(r.Engines, store.EngineFacts{Key: k, EngineFacts: res.Engines[k]})
@@ -228,7 +227,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	}
 	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
 	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res, so)
+	rec.Warnings = j.warnings(res)
 	cost := store.Cost(res.Cost)
 	rec.Cost = &cost
 	return rec
@@ -272,13 +271,10 @@ func partialWarning(res sweep.Result) profile.Warning {
 }
 
 // warnings gathers the caveats of everything that the recommendation rests on.
-func (j *job) warnings(res sweep.Result, so sweep.Options) []profile.Warning {
+func (j *job) warnings(res sweep.Result) []profile.Warning {
 	ws := slices.Clone(j.dep.warnings)
 	if res.Partial != "" {
 		ws = append(ws, partialWarning(res))
-	}
-	if n := quickNote(j.opts, j.dep, so); n != "" {
-		ws = append(ws, profile.Warnf("fewer_points", "%s", n))
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		ws = append(ws, res.Engines[k].Warnings...)

@@ -38,7 +38,7 @@ func outputState(dir string) (string, error) {
 func (u *console) result(out outcome) error {
 	u.skips(out.res.Skips)
 	for _, w := range out.rec.Warnings {
-		if w.Code != "fewer_points" && !slices.Contains(out.dep.warnings, w) { // those were said at the start
+		if !slices.Contains(out.dep.warnings, w) { // those were said at the start
 			u.warn([]profile.Warning{w})
 		}
 	}

@@ -67,7 +67,7 @@ const ProfileDoubts = "profile_doubts"
 func (r Recommendation) Doubts() []profile.Warning {
 	var codes []string
 	for _, w := range r.Warnings { // Caveats has those that are implausible in full
-		if !w.Implausible() && !slices.Contains(aboutTheRun(), w.Code) && !slices.Contains(codes, w.Code) {
+		if !w.Implausible() && w.Code != aboutTheChoice && !slices.Contains(codes, w.Code) {
 			codes = append(codes, w.Code)
 		}
 	}
@@ -87,8 +87,8 @@ func (r Recommendation) OtherITL(of profile.ITLOf) []profile.Warning {
 	return []profile.Warning{profile.Warnf("other_itl", "the profile's picks are by the %s, this is by %s: "+field.ITLOf+" %s judges as the profile does", sla.By(), of.Words(), sla.ITLOf)}
 }
 
-// aboutTheRun are the codes of what makes no figure less certain.
-func aboutTheRun() []string { return []string{"fewer_points", "tied"} }
+// aboutTheChoice is the code of what makes no figure less certain.
+const aboutTheChoice = "tied"
 
 // of is what the SLA limits in a phase, in words.
 func (s SLA) of(phase profile.Phase) string {

@@ -12,14 +12,14 @@ import (
 // once, and nothing where that makes no figure less certain.
 func TestDoubts(t *testing.T) {
 	r := recommendation()
-	r.Warnings = []profile.Warning{{Code: "fewer_points"}, {Code: "fit_length"}, {Code: "undecided_under_load"}, {Code: "fit_length", Message: "another"}}
+	r.Warnings = []profile.Warning{{Code: "tied"}, {Code: "fit_length"}, {Code: "undecided_under_load"}, {Code: "fit_length", Message: "another"}}
 	ws := r.Doubts()
 	if len(ws) != 1 || ws[0].Code != ProfileDoubts || !strings.Contains(ws[0].Message, ": fit_length, undecided_under_load;") {
 		t.Errorf("%v", ws)
 	}
 	r.Warnings = r.Warnings[:1]
 	if ws := r.Doubts(); ws != nil {
-		t.Errorf("of how many points there are: %v", ws)
+		t.Errorf("of what was chosen: %v", ws)
 	}
 }
 
