@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +53,14 @@ func bundling(t *testing.T, tokens int) string {
 			http.NotFound(w, r)
 			return
 		}
+		var q struct {
+			Prompt []int
+			Stream bool
+		}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || !q.Stream { // how many tokens a prompt has
+			_, _ = fmt.Fprintf(w, `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, len(q.Prompt))
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 16 / tokens {
 			_, _ = fmt.Fprint(w, "data: {\"choices\":[{\"text\":\"x\"}]}\n\n") // to a client that may be gone
@@ -78,7 +87,7 @@ func TestClimbEndpoint(t *testing.T) {
 		{"four tokens in each chunk", bundling(t, 4), 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := profileOptions{endpoint: tt.url, prompts: "tokens", kvTokens: 1000}
+			o := profileOptions{endpoint: tt.url, kvTokens: 1000}
 			l := newLauncher(o, deployment{kind: engine.KindEndpoint, modelName: "m"}, t.Logf)
 			in, err := l.Launch(t.Context(), layout(tt.dp))
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,12 +31,7 @@ func applyConfig(c *cli.Context, flag, path string) error {
 	return setFlags(c, doc, "--"+flag+" "+path)
 }
 
-const (
-	maxConfigBytes = 256 << 10
-	maxConfigDepth = 64 // of brackets: the YAML library takes ages over thousands
-	// maxConfigAliases keeps aliases of aliases from filling the memory.
-	maxConfigAliases = 10
-)
+const maxConfigBytes = 256 << 10
 
 // readYAML reads a configuration's one document into to.
 func readYAML(flag, path string, to any) error {
@@ -58,11 +52,8 @@ func readYAML(flag, path string, to any) error {
 	return nil
 }
 
-// readConfigText reads a configuration that a YAML library can be given.
+// readConfigText reads a configuration's text.
 func readConfigText(flag, path string) ([]byte, error) {
-	bad := func(format string, args ...any) ([]byte, error) {
-		return nil, field.Errorf("--%s %s: %s", flag, path, fmt.Sprintf(format, args...))
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, field.Errorf("--%s: %v", flag, err)
@@ -73,22 +64,7 @@ func readConfigText(flag, path string) ([]byte, error) {
 		return nil, field.Errorf("--%s: %v", flag, err)
 	}
 	if len(b) > maxConfigBytes {
-		return bad("more than %d KiB: that is no configuration", maxConfigBytes>>10)
-	}
-	depth := 0
-	for _, c := range b {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth--
-		}
-		if depth > maxConfigDepth {
-			return bad("more than %d brackets within each other: that is no configuration", maxConfigDepth)
-		}
-	}
-	if n := len(regexp.MustCompile(`(?m)(^|[\s\[,:-])\*[A-Za-z0-9_]`).FindAll(b, maxConfigAliases+1)); n > maxConfigAliases {
-		return bad("more than %d aliases (*name): that is no configuration", maxConfigAliases)
+		return nil, field.Errorf("--%s %s: more than %d KiB: that is no configuration", flag, path, maxConfigBytes>>10)
 	}
 	return b, nil
 }

@@ -30,7 +30,7 @@ func flagKinds() map[string][]engine.Kind {
 		"ready-timeout": processes,
 		"command":       {command}, "ready-path": {command}, "kv-tokens-pattern": {command},
 		"endpoint": {endpoint}, "endpoint-gpus": {endpoint},
-		"provenance": foreign, "prompts": foreign, "api-key": foreign, "header": foreign,
+		"provenance": foreign, "api-key": foreign, "header": foreign,
 		"api": append([]engine.Kind{sim}, foreign...),
 	}
 }

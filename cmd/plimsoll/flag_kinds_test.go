@@ -42,7 +42,7 @@ func TestFlagKinds(t *testing.T) {
 		"engine": "", "model": "", "catalog": "", "weights": "", "gpu": "", "max-num-seqs": "", "kv-tokens": "", "require": "",
 		"memory-fraction": "pl", "kv-dtype": "espl", "gpu-count": "p", "tp": "p", "parallelism": "p", "max-num-batched-tokens": "p", "noise": "cpvl", "fit": "cpvl", "explain": "cpvl",
 		"command": "espvl", "ready-path": "espvl", "ready-timeout": "esp", "kv-tokens-pattern": "espvl",
-		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "prompts": "es", "api-key": "es", "header": "es", "api": "e",
+		"endpoint": "escvl", "endpoint-gpus": "escvl", "provenance": "es", "api-key": "es", "header": "es", "api": "e",
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
 		"output-dir": "", "results-configmap": "", "resume": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
@@ -101,7 +101,7 @@ func TestFlagKindsBeyondTheTable(t *testing.T) {
 		t.Error(err)
 	}
 	var e *field.Error
-	err := refused(t, deployment{kind: engine.KindSim, notes: []string{"no GPU to measure on: none is visible"}}, "--prompts", "text")
+	err := refused(t, deployment{kind: engine.KindSim, notes: []string{"no GPU to measure on: none is visible"}}, "--provenance", "simulated")
 	if !errors.As(err, &e) || !slices.Equal(e.Hints, []string{"the engine is the embedded one: no GPU to measure on: none is visible"}) {
 		t.Error(err)
 	}

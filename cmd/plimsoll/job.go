@@ -31,7 +31,6 @@ type job struct {
 	damaged []int // lines of the journal that could not be read
 	started time.Time
 	inputs  store.Inputs
-	client  clientCheck
 
 	estimate bool // no raw records, and a journal that waits for no disk: all of it can be computed again
 }
@@ -178,7 +177,7 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 	r := store.Run{
 		Version: buildVersion(), Inputs: j.inputs, Seed: j.opts.seed, SLA: j.opts.sla, Started: j.started, Ended: time.Now(),
 		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Discarded: res.Discarded, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
-		Client: j.client.report(res.Points),
+		Client: clientReport(res.Points),
 	}
 	for _, k := range sortedKeys(res.Engines) {
 		r.Engines = append(r.Engines, store.EngineFacts{Key: k, EngineFacts: res.Engines[k]})

@@ -161,13 +161,10 @@ func (o profileOptions) engineLog(name string) string {
 func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p running) (*sweep.Instance, error) {
 	o := load.Options{
 		BaseURL: url, Model: l.dep.modelName, APIKey: load.Secret(l.opts.apiKey), Headers: l.opts.headers,
-		Endpoint: l.opts.api, Prompts: l.opts.prompts, Timeout: l.opts.requestTimeout,
+		Endpoint: l.opts.api, TokenIDs: l.dep.kind == engine.KindSim, Timeout: l.opts.requestTimeout,
 	}
 	for _, s := range l.opts.hidden.all() {
 		o.Secrets = append(o.Secrets, load.Secret(s))
-	}
-	if l.dep.kind == engine.KindSim {
-		o.Prompts = load.PromptTokens
 	}
 	if l.dep.model != nil {
 		o.Vocab = l.dep.model.Vocab

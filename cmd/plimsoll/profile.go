@@ -132,7 +132,6 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
 	ui.resumed(j)
-	j.client = checkClient(dep, ui)
 	progress, stopBar := ui.progress()
 	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
 	stopBar()

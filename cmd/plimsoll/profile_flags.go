@@ -82,7 +82,6 @@ type profileOptions struct {
 	provenance   profile.Provenance
 	provGiven    bool
 	api          load.Endpoint
-	prompts      load.PromptMode
 	apiKey       string
 	headers      []load.Header
 	hidden       *credentials
@@ -139,7 +138,6 @@ func profileFlags() []cli.Flag {
 		s("max-in-flight", "", "never send more than `N` requests at once (required with --endpoint)", ep),
 		s("provenance", "", "what the endpoint's answers are: `measured|simulated|estimated`", ep),
 		s("api", "completions", "API to call: `completions|chat`", ep),
-		s("prompts", "auto", "prompts as `auto|tokens|text`", ep),
 		&cli.StringFlag{Name: "api-key", Usage: "bearer token; written to no file", EnvVars: []string{"PLIMSOLL_API_KEY"}, Category: ep},
 		&cli.StringSliceFlag{Name: "header", Usage: "extra `\"Name: value\"` header, may repeat; written to no file", EnvVars: []string{"PLIMSOLL_HEADERS"}, Category: ep},
 		s("request-timeout", "10m", "`time` for one request", ep),

@@ -115,7 +115,6 @@ func (p *parser) endpoint(o *profileOptions) {
 	o.endpoint, o.endpointGPUs = rootURL(c.String("endpoint")), p.integer("endpoint-gpus", 1, maxGPUs, 0)
 	o.maxInFlight = p.integer("max-in-flight", 1, 1_000_000, 0)
 	o.api = load.Endpoint(p.choice("api", "completions", "chat"))
-	o.prompts = load.PromptMode(p.choice("prompts", "auto", "tokens", "text"))
 	o.apiKey, o.headers = c.String("api-key"), p.headers("header")
 	o.requestTimeout = p.duration("request-timeout")
 	if c.String("provenance") != "" {

@@ -28,7 +28,7 @@ func inStep(rs []profile.Request, w profile.Window, n int) bool {
 
 func steppedMeasurer(t *testing.T, url string) measurer {
 	t.Helper()
-	client, err := load.New(load.Options{BaseURL: url, Model: "m", Prompts: load.PromptTokens})
+	client, err := load.New(load.Options{BaseURL: url, Model: "m", TokenIDs: true})
 	if err != nil {
 		t.Fatal(err)
 	}

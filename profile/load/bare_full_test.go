@@ -18,7 +18,7 @@ func TestInstantsFollowAPacedServer(t *testing.T) {
 		k := clock{epoch: time.Now()}
 		p := &bareServer{clock: k, chunks: 100, gap: 10 * time.Millisecond}
 		url := p.start(t)
-		c := client(t, Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
+		c := client(t, Options{BaseURL: url, Model: "m", TokenIDs: true})
 		l := c.open(1000, false)
 		records := make([]profile.Request, streams)
 		var wg sync.WaitGroup

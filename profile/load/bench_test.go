@@ -12,7 +12,7 @@ import (
 // included: processor time and allocations for each.
 func BenchmarkTokens(b *testing.B) {
 	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1000}
-	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
+	c := client(b, Options{BaseURL: p.start(b), Model: "m", TokenIDs: true})
 	w := profile.Workload{ISL: 100, OSL: 1000, InFlight: 8, Requests: 64}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -37,7 +37,7 @@ func BenchmarkTokens(b *testing.B) {
 // BenchmarkRequests is the cost of a request with one token, server included.
 func BenchmarkRequests(b *testing.B) {
 	p := &bareServer{clock: clock{epoch: time.Now()}, chunks: 1}
-	c := client(b, Options{BaseURL: p.start(b), Model: "m", Prompts: PromptTokens})
+	c := client(b, Options{BaseURL: p.start(b), Model: "m", TokenIDs: true})
 	w := profile.Workload{ISL: 100, OSL: 1, InFlight: 16, Requests: 2000}
 	used, n := cpuTime(), 0
 	for b.Loop() {

@@ -53,16 +53,6 @@ const (
 	Chat        Endpoint = "chat"        // /v1/chat/completions
 )
 
-// PromptMode says what prompts are made of.
-type PromptMode string
-
-// The prompt modes.
-const (
-	PromptAuto   PromptMode = "auto"   // token ids where the server takes them, else text; the default
-	PromptTokens PromptMode = "tokens" // token ids: the length is exact by construction
-	PromptText   PromptMode = "text"   // words, their number found through the server's usage
-)
-
 // Header names that the embedded engine knows and no other engine needs to.
 const (
 	// WarmupHeader is set to "true" on the requests of a Workload with Warmup;
@@ -84,9 +74,12 @@ type Options struct {
 	Headers  []Header       // sent with every request
 	Secrets  []Secret       // further credentials that no text of a server may show
 	Endpoint Endpoint       // empty: Completions
-	Prompts  PromptMode     // empty: PromptAuto
 	Timeout  time.Duration  // of one request whose Workload has none; 0: DefaultTimeout
 	RootCAs  *x509.CertPool // whom to trust for https; nil: whom the system trusts
+	// TokenIDs: Completions is known to take prompts of token ids, whose length is exact
+	// by construction, and is not asked. Otherwise words are tried where it refuses ids,
+	// and their number is found through its usage.
+	TokenIDs bool
 	// Vocab is the model's vocabulary size, in tokens: prompt ids stay below
 	// it. 0: unknown, and ids are kept to a range that almost every model has.
 	Vocab int
@@ -134,9 +127,6 @@ func New(o Options) (*Client, error) {
 	if o.Endpoint == "" {
 		o.Endpoint = Completions
 	}
-	if o.Prompts == "" {
-		o.Prompts = PromptAuto
-	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
@@ -174,15 +164,6 @@ func checkOptions(o Options) error {
 	case "", Completions, Chat:
 	default:
 		errs = append(errs, fmt.Errorf("endpoint %q is unknown: want completions or chat", o.Endpoint))
-	}
-	switch o.Prompts {
-	case "", PromptAuto, PromptText:
-	case PromptTokens:
-		if o.Endpoint == Chat {
-			errs = append(errs, errors.New("prompts: a chat endpoint takes no token ids: want text or auto"))
-		}
-	default:
-		errs = append(errs, fmt.Errorf("prompts %q are unknown: want auto, tokens or text", o.Prompts))
 	}
 	if o.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("timeout %v is negative", o.Timeout))

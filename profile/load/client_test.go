@@ -34,8 +34,6 @@ func TestNewRefuses(t *testing.T) {
 		{Options{BaseURL: "http://user:hunter2@h:port"}, "cannot be parsed"},
 		{Options{BaseURL: "http://h?key=hunter2"}, "query"},
 		{Options{BaseURL: good, Endpoint: "embeddings"}, `endpoint "embeddings"`},
-		{Options{BaseURL: good, Prompts: "words"}, `prompts "words"`},
-		{Options{BaseURL: good, Prompts: PromptTokens, Endpoint: Chat}, "takes no token ids"},
 		{Options{BaseURL: good, Timeout: -time.Second}, "timeout -1s"},
 		{Options{BaseURL: good, Vocab: -1}, "vocab -1"},
 		{Options{BaseURL: good, Headers: header("", "hunter2")}, "header name"},
@@ -186,7 +184,7 @@ func TestUntrustedCertificateIsAConnectFailure(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	defer s.Close()
-	r := measure(t, client(t, Options{BaseURL: s.URL, Model: "m", Prompts: PromptTokens}), closed(1, 1))[0]
+	r := measure(t, client(t, Options{BaseURL: s.URL, Model: "m", TokenIDs: true}), closed(1, 1))[0]
 	if r.Failure != profile.FailConnect || !strings.Contains(r.Error, "certificate") {
 		t.Errorf("record %+v", r)
 	}

@@ -64,7 +64,7 @@ func giveAnswer(w io.Writer) {
 
 // known is a client that needs to ask nothing.
 func known(t *testing.T, url string) *Client {
-	return client(t, Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
+	return client(t, Options{BaseURL: url, Model: "m", TokenIDs: true})
 }
 
 // Components' trap 1: llama-server closes a connection that it promised to

@@ -15,7 +15,7 @@ import (
 // streamPaced measures all streams of a paced server at once. Instants of the
 // records are on k.
 func streamPaced(ctx context.Context, k clock, url string, p pacing) ([]profile.Request, error) {
-	c, err := New(Options{BaseURL: url, Model: "m", Prompts: PromptTokens})
+	c, err := New(Options{BaseURL: url, Model: "m", TokenIDs: true})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestFault08ConnectionLimits(t *testing.T) {
 		}
 	}
 
-	c := client(t, Options{BaseURL: "http://127.0.0.1:1", Model: "m", Prompts: PromptTokens})
+	c := client(t, Options{BaseURL: "http://127.0.0.1:1", Model: "m", TokenIDs: true})
 	w := profile.Workload{ISL: 1, OSL: 2, InFlight: 1 << 22, Requests: 1 << 22}
 	if err := allowFiles(w.InFlight); err == nil || !strings.Contains(err.Error(), "ulimit -n") {
 		t.Errorf("error %v", err)

@@ -63,14 +63,14 @@ func (c *Client) fit(ctx context.Context, w profile.Workload) (server, int, erro
 // guess is what is taken for granted where nothing could be learned.
 func (c *Client) guess() server {
 	s := server{model: c.opt.Model, alphabet: alphabet{words: letters, cost: 1, approx: true}}
-	if c.opt.Endpoint == Completions && c.opt.Prompts != PromptText {
+	if c.opt.Endpoint == Completions {
 		s.alphabet = idRanges(c.opt.Vocab)[0]
 	}
 	return s
 }
 
 // learn asks the server once what Measure needs to know. With a model and
-// PromptTokens given that is nothing.
+// TokenIDs given that is nothing.
 func (c *Client) learn(ctx context.Context, timeout time.Duration) (server, error) {
 	if err := c.lock(ctx); err != nil {
 		return server{}, err
@@ -93,7 +93,7 @@ func (c *Client) learn(ctx context.Context, timeout time.Duration) (server, erro
 			return server{}, err
 		}
 	}
-	if c.opt.Prompts != PromptTokens {
+	if !c.opt.TokenIDs || c.opt.Endpoint == Chat {
 		a, err := c.findAlphabet(ctx, l, srv.model)
 		if err != nil {
 			return server{}, err
@@ -108,7 +108,7 @@ func (c *Client) learn(ctx context.Context, timeout time.Duration) (server, erro
 // tokens is exact, else the nearest.
 func (c *Client) findAlphabet(ctx context.Context, l *link, model string) (alphabet, error) {
 	t := tally{client: c, link: l, model: model}
-	if c.opt.Endpoint == Completions && c.opt.Prompts == PromptAuto {
+	if c.opt.Endpoint == Completions {
 		for _, a := range idRanges(c.opt.Vocab) {
 			err := t.calibrate(ctx, &a)
 			if err == nil && !a.approx {

@@ -336,7 +336,7 @@ func TestOnStartGivesTheBase(t *testing.T) {
 	f := &fake{}
 	srv := f.start(t)
 	var bases []time.Time
-	c := client(t, Options{BaseURL: srv.URL, Model: f.name(), Prompts: PromptTokens, OnStart: func(b time.Time) { bases = append(bases, b) }, OnDone: func(profile.Request) { arrived = time.Now() }})
+	c := client(t, Options{BaseURL: srv.URL, Model: f.name(), TokenIDs: true, OnStart: func(b time.Time) { bases = append(bases, b) }, OnDone: func(profile.Request) { arrived = time.Now() }})
 	for name, send := range map[string]func() profile.Request{
 		"closed": func() profile.Request { return measure(t, c, closed(1, 1))[0] },
 		"open":   func() profile.Request { return play(t, c, spaced(1, 0), nil)[0] },

@@ -24,7 +24,7 @@ func play(t *testing.T, c *Client, s profile.Script, stop func(profile.Request) 
 
 func TestPlayLengthsAndInstants(t *testing.T) {
 	f := &fake{}
-	c := client(t, Options{BaseURL: f.start(t).URL, Prompts: PromptTokens, Model: "m"})
+	c := client(t, Options{BaseURL: f.start(t).URL, TokenIDs: true, Model: "m"})
 	rs := play(t, c, profile.Script{Seed: 1, Asks: []profile.Ask{
 		{ISL: 10, OSL: 2}, {ISL: 20, OSL: 3, Due: 20 * msec}, {ISL: 20, OSL: 1, Due: 20 * msec, Shared: 2}, {ISL: 20, OSL: 1, Due: 40 * msec, Shared: 2},
 	}}, nil)
@@ -66,7 +66,7 @@ func TestPlayText(t *testing.T) {
 // No more than so many at once, and who waits for a place waits on the clock
 // that counts: from when it was due.
 func TestPlayMaxInFlight(t *testing.T) {
-	c := client(t, Options{BaseURL: (&fake{stall: 30 * msec}).start(t).URL, Prompts: PromptTokens, Model: "m"})
+	c := client(t, Options{BaseURL: (&fake{stall: 30 * msec}).start(t).URL, TokenIDs: true, Model: "m"})
 	rs := play(t, c, profile.Script{MaxInFlight: 1, Asks: []profile.Ask{{ISL: 8, OSL: 1}, {ISL: 8, OSL: 1}, {ISL: 8, OSL: 1}}}, nil)
 	for i, r := range rs {
 		if !r.OK() || i > 0 && r.Sent < rs[i-1].End {
@@ -79,7 +79,7 @@ func TestPlayMaxInFlight(t *testing.T) {
 }
 
 func TestPlayStops(t *testing.T) {
-	c := client(t, Options{BaseURL: (&fake{}).start(t).URL, Prompts: PromptTokens, Model: "m"})
+	c := client(t, Options{BaseURL: (&fake{}).start(t).URL, TokenIDs: true, Model: "m"})
 	asks := make([]profile.Ask, 50)
 	for i := range asks {
 		asks[i] = profile.Ask{ISL: 8, OSL: 1, Due: time.Duration(i) * 100 * msec}
@@ -101,7 +101,7 @@ func TestPlayStops(t *testing.T) {
 // cache unless the script says so, not even from an equal script before.
 func TestFault13PrefixCacheAccidentallyHitByAScript(t *testing.T) {
 	f := &fake{}
-	c := client(t, Options{BaseURL: f.start(t).URL, Prompts: PromptTokens, Model: "m"})
+	c := client(t, Options{BaseURL: f.start(t).URL, TokenIDs: true, Model: "m"})
 	s := profile.Script{Seed: 1, Asks: []profile.Ask{{ISL: 64, OSL: 1}, {ISL: 64, OSL: 1}, {ISL: 64, OSL: 1}}}
 	play(t, c, s, nil)
 	play(t, c, s, nil)

@@ -109,9 +109,9 @@ func TestPromptBelowTheTemplateIsRefused(t *testing.T) {
 
 // Fault 13 of load generators: a prefix cache hit by accident.
 func TestFault13PrefixCacheHit(t *testing.T) {
-	for _, o := range []Options{{}, {Prompts: PromptText}} {
-		f := &fake{}
-		o.BaseURL = f.start(t).URL
+	for _, words := range []bool{false, true} {
+		f := &fake{noIDs: words}
+		o := Options{BaseURL: f.start(t).URL}
 		w := closed(40, 4)
 		for range 2 { // two runs of a program, two calls in each
 			c := client(t, o)
@@ -127,7 +127,7 @@ func TestFault13PrefixCacheHit(t *testing.T) {
 			}
 		}
 		if len(blocks) != 160 {
-			t.Errorf("%s: %d different first blocks among 160 prompts", o.Prompts, len(blocks))
+			t.Errorf("words %v: %d different first blocks among 160 prompts", words, len(blocks))
 		}
 	}
 }

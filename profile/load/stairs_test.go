@@ -15,7 +15,7 @@ import (
 // climb begins stairs on a fake.
 func climb(t *testing.T, f *fake, osl, most int) *Stairs {
 	t.Helper()
-	c := client(t, Options{BaseURL: f.start(t).URL, Model: "m", Prompts: PromptTokens})
+	c := client(t, Options{BaseURL: f.start(t).URL, Model: "m", TokenIDs: true})
 	if _, err := c.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestProbeLiveUsage(t *testing.T) {
 		}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := client(t, Options{BaseURL: tt.f.start(t).URL, Model: "m", Prompts: PromptTokens}).Probe(t.Context())
+			p, err := client(t, Options{BaseURL: tt.f.start(t).URL, Model: "m", TokenIDs: true}).Probe(t.Context())
 			if err != nil || p.LiveUsage != tt.want {
 				t.Errorf("%v, %v; want %v", p.LiveUsage, err, tt.want)
 			}
@@ -178,7 +178,7 @@ func TestStairsCanceled(t *testing.T) {
 }
 
 func TestClimbRefuses(t *testing.T) {
-	c := client(t, Options{BaseURL: "http://127.0.0.1:1", Model: "m", Prompts: PromptTokens})
+	c := client(t, Options{BaseURL: "http://127.0.0.1:1", Model: "m", TokenIDs: true})
 	for _, w := range []profile.Workload{{OSL: 1, InFlight: 1}, {ISL: 1, InFlight: 1}, {ISL: 1, OSL: 1}} {
 		if _, err := c.Climb(t.Context(), w); err == nil {
 			t.Errorf("%+v is taken", w)

@@ -20,7 +20,6 @@ type Client struct {
 	CPU       float64       `json:"cpu_share"`        // likewise, 0..1 of the cores that it may use
 	GCPause   time.Duration `json:"gc_pause_ns"`      // likewise
 	StartSkew time.Duration `json:"start_skew_ns"`    // likewise
-	Governor  string        `json:"cpu_governor,omitempty"`
 }
 
 // NewClient sums up what the client said of itself at each point; nil where it

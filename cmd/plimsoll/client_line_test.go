@@ -18,7 +18,7 @@ func TestClientLineSaysItsRule(t *testing.T) {
 			p.Client.Lag = profile.Distribution{N: 100, P99: 49 * time.Millisecond}
 		}
 		b := &bytes.Buffer{}
-		clientLine(b, clientCheck{}.report([]profile.Point{p}))
+		clientLine(b, clientReport([]profile.Point{p}))
 		has, not := []string{"Measuring: client ok; lag p99 at most 49.00 ms, which is in no latency; at most 7 % of its cores\n", "by this rule: ", "kernel received", "5 % of chunks", "80 %"}, []string{"read, so that every wait"}
 		if !kernel {
 			has, not = []string{"Measuring: client ok; at most 7 % of its cores\n", "by this rule: ", "every wait of the client is in the latencies", "1ms"}, []string{"lag p99", "kernel"}
