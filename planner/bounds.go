@@ -16,7 +16,14 @@ func (d *Decision) keep(dep Deployment, o Observation, free int) {
 	}
 }
 
-// within is the replicas nearest to want inside the pools' bounds and the budget.
+// Within is the replicas nearest to want inside the pools' bounds and the budget.
+func (d Deployment) Within(want Replicas) Replicas {
+	to, _ := within(d, want)
+	return to
+}
+
+// within is the replicas nearest to want inside the pools' bounds and the budget, and
+// each rule that took part.
 func within(dep Deployment, want Replicas) (Replicas, []Step) {
 	var d Decision
 	to := dep.bounded(want)

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/replay"
-	"plimsoll/planner/replay/oracle"
 	"plimsoll/profile"
 )
 
@@ -48,79 +45,43 @@ func (c *comparison) lookBack(say func(string)) error {
 		about: fmt.Sprintf("what somebody who knew all arrivals could have done for %g %%", 100*replay.DefaultTarget), results: make([]replay.Result, o.seeds),
 	}
 	plan.policy.settings.pulse = oracleBin
-	reaches := make([]bool, o.seeds)
-	err := atOnce(o.seeds, func(i int) error {
-		seed := o.seed + uint64(i) //nolint:gosec // a seed's number is not negative
-		s := c.scenario(plan, seed)
-		all, err := c.oracleCase(s, seed)
-		if err != nil {
-			return err
-		}
-		plan.results[i], reaches[i], err = c.planned(all, s, seed)
+	all := make([]replay.Hindsight, o.seeds)
+	err := atOnce(o.seeds, func(i int) (err error) {
+		all[i], err = c.planned(plan, o.seed+uint64(i)) //nolint:gosec // a seed's number is not negative
 		return err
 	})
-	if err == nil {
-		c.outcomes = append([]outcomeOf{plan}, c.outcomes...)
-		c.hindsight = hindsight{plan: true, short: slices.Contains(reaches, false)}
-	}
-	return err
-}
-
-// oracleCase is a scenario as an oracle takes it.
-func (c comparison) oracleCase(s replay.Scenario, seed uint64) (oracle.Case, error) {
-	bins := int((s.Length + oracleBin - 1) / oracleBin)
-	out := oracle.Case{
-		Fleet: s.Simulated(), Every: engine.FromDuration(s.Length) / engine.Picoseconds(bins), Bins: bins,
-		Drain: engine.FromDuration(s.Drain), Attainment: replay.DefaultTarget, Budget: max(0, s.Deployment.Budget.Max),
-	}
-	for _, p := range out.Fleet.Pools {
-		pool := s.Deployment.Pool(p.Engine.Role)
-		most := pool.Max
-		if most == 0 {
-			most = maxReplicas
-		}
-		if s.Deployment.Budget.Max >= 0 {
-			most = min(most, s.Deployment.Budget.Max/pool.GPUs)
-		}
-		out.Bounds = append(out.Bounds, oracle.Bounds{Min: pool.Min, Max: most})
-	}
-	var fail error
-	before, end := engine.FromDuration(s.Warmup), out.Every*engine.Picoseconds(bins)
-	for q := range c.options.load.requests(seed, c.span, &fail) {
-		if q.At -= before; q.At >= 0 && q.At < end {
-			out.Requests = append(out.Requests, q)
-		}
-	}
-	return out, fail
-}
-
-// planned is what becomes of the oracle's plan in a replay, and whether it attains
-// the share.
-func (c comparison) planned(all oracle.Case, s replay.Scenario, seed uint64) (r replay.Result, reaches bool, err error) {
-	plan, err := oracle.Plan(all, all.Simulate, c.options.simulations)
 	if err != nil {
-		return r, false, fmt.Errorf("the oracle: %w", err)
+		return err
 	}
-	var schedule replay.Schedule
-	for bin := range all.Bins {
-		var want planner.Replicas
-		for i, p := range s.Fleet.Pools {
-			want = want.With(p.Engine.Role, plan.Schedule[i][bin])
-		}
-		if bin == 0 || want != schedule[len(schedule)-1].Want {
-			schedule = append(schedule, replay.Change{At: (all.Every * engine.Picoseconds(bin)).Duration(), Want: want})
-		}
+	c.hindsight.plan = true
+	for i, h := range all {
+		plan.results[i], plan.policy.settings.pulse = h.Result, h.Every
+		c.hindsight.short = c.hindsight.short || !h.Reaches
+	}
+	c.outcomes = append([]outcomeOf{plan}, c.outcomes...)
+	return nil
+}
+
+// planned is the oracle's plan with a seed.
+func (c comparison) planned(plan outcomeOf, seed uint64) (replay.Hindsight, error) {
+	settings, p99 := plan.policy.settings, c.facts.stats.ISL.P99
+	size := func(requests, isl, osl float64) (planner.Replicas, error) {
+		d, err := settings.sized(minute{requests, isl, osl}, p99)
+		return d.Want, err
 	}
 	var fail error
-	r, err = replay.RunSchedule(c.options.load.requests(seed, c.span, &fail), s, schedule)
-	if err = errors.Join(fail, err); err != nil {
-		return r, false, err
+	requests := slices.Collect(c.options.load.requests(seed, c.span, &fail))
+	if fail != nil {
+		return replay.Hindsight{}, fail
 	}
+	h, err := replay.LookBack(requests, c.scenario(plan, seed), size, replay.DefaultTarget, c.options.simulations)
 	switch {
-	case !plan.Reaches:
-		r.Warnings = append(r.Warnings, profile.Warnf("plan_short", "no schedule that was tried meets both promises of %g %% of the requests: this is the largest", 100*all.Attainment))
-	case !plan.Settled:
-		r.Warnings = append(r.Warnings, profile.Warnf("plan_unsettled", "%d simulations were too few to know that no replica can be spared: --oracle-simulations", plan.Simulations))
+	case err != nil:
+		return h, err
+	case !h.Reaches:
+		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_short", "no schedule that was tried meets both promises of %g %% of the requests: this one comes closest", 100*replay.DefaultTarget))
+	case !h.Settled:
+		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_unsettled", "%d simulations were too few to know that no replica can be spared: --oracle-simulations", h.Simulations))
 	}
-	return r, plan.Reaches, nil
+	return h, nil
 }

@@ -90,17 +90,23 @@ func lengths(r *rand.Rand, mean float64) int {
 	return max(2, int(mean*math.Exp(0.5*r.NormFloat64()-0.125)))
 }
 
+// swinging are n requests at a rate that swings by a half over a period in seconds.
+func swinging(n int, rate, period float64) []fleet.Request {
+	r := rand.New(rand.NewPCG(1, 1))
+	all := make([]fleet.Request, n)
+	at := 0.0
+	for i := range all {
+		at += r.ExpFloat64() / (rate * (1 + math.Sin(2*math.Pi*at/period)/2))
+		all[i] = fleet.Request{At: engine.FromSeconds(at), ISL: lengths(r, 1000), OSL: lengths(r, 200)}
+	}
+	return all
+}
+
 // benchmarkDay replays b.N requests of the day: a part of it, or more.
 func benchmarkDay(b *testing.B, roles ...planner.Role) {
 	s, core := day(b, roles...)
-	r := rand.New(rand.NewPCG(1, 1))
-	all := make([]fleet.Request, b.N) // a trace is read, not drawn
-	at := 0.0
-	for i := range all {
-		at += r.ExpFloat64() / (200 + 100*math.Sin(2*math.Pi*at/86400))
-		all[i] = fleet.Request{At: engine.FromSeconds(at), ISL: lengths(r, 1000), OSL: lengths(r, 200)}
-	}
-	s.Length = max(s.Pace.Every, min(time.Duration(at*1e9)+1, MaxLength))
+	all := swinging(b.N, 200, 86400) // a trace is read, not drawn
+	s.Length = max(s.Pace.Every, min(all[b.N-1].At.Duration()+1, MaxLength))
 	b.ReportAllocs()
 	b.ResetTimer()
 	defer cputime.Report(b)()
@@ -127,4 +133,21 @@ func BenchmarkDay(b *testing.B) { benchmarkDay(b, engine.RoleAggregated) }
 // BenchmarkDayDisaggregated is a day in a disaggregated one.
 func BenchmarkDayDisaggregated(b *testing.B) {
 	benchmarkDay(b, engine.RolePrefill, engine.RoleDecode)
+}
+
+// BenchmarkHindsight plans an hour of 20 requests/s.
+func BenchmarkHindsight(b *testing.B) {
+	s, _ := day(b, engine.RolePrefill, engine.RoleDecode)
+	s.Length, s.Pace.Every, s.Start = time.Hour, time.Minute, planner.Replicas{Prefill: 3, Decode: 3}
+	requests := swinging(72_000, 20, 3600)
+	size := func(requests, isl, osl float64) (planner.Replicas, error) {
+		return planner.Replicas{Prefill: 1 + int(isl/400_000), Decode: 1 + int(osl/100_000)}, nil
+	}
+	b.ReportAllocs()
+	for range b.N {
+		h := mustLookBack(b, requests, s, size, DefaultTarget, 0)
+		b.ReportMetric(h.Result.GPUHours, "GPU-hours")
+		b.ReportMetric(100*h.Result.Attainment.Both, "%attained")
+		b.ReportMetric(float64(h.Simulations), "simulations")
+	}
 }

@@ -25,4 +25,10 @@
 // not finished when the drain ended, miss all of it. A GPU counts from the decision
 // to start its replica until the process is gone, or until Scenario.Length: what is
 // in flight then is served to its end by the fleet as it stands, on nobody's bill.
+//
+// # Hindsight
+//
+// LookBack makes a Schedule of somebody who knows all requests: a reference against
+// which a policy's GPU-hours are measured. A better one may exist: the tests try all
+// schedules of small scenarios, and come near the best of them.
 package replay
