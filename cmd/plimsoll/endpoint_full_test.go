@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,14 +29,12 @@ func TestEndpointStopsOnErrors(t *testing.T) {
 	p := ran(t, exitFailed, endpoint(dir, c.URL, "--max-in-flight", "32", "--verbose",
 		"--api-key", secretKey, "--header", "X-Tenant: "+secretTenant)...)
 	stderr := p.errout.String()
-	failed, sent := between(stderr, "too many requests failed: ", " of the last "), ""
-	if _, rest, ok := strings.Cut(stderr, "too many requests failed: "+failed+" of the last "); ok {
-		sent = rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })]
-	}
-	n, err1 := strconv.Atoi(failed)
-	all, err2 := strconv.Atoi(sent)
-	if err1 != nil || err2 != nil || 20*n < all {
-		t.Errorf("%q failed of %q", failed, sent)
+	if m := regexp.MustCompile(`too many requests failed: (\d+) (?:of the last (\d+)|in a row)`).FindStringSubmatch(stderr); m == nil {
+		t.Errorf("stderr does not say how many failed:\n%s", stderr)
+	} else if n, err := strconv.Atoi(m[1]); err != nil || n == 0 {
+		t.Errorf("%q failed", m[1])
+	} else if all, err := strconv.Atoi(cmp.Or(m[2], m[1])); err != nil || 20*n < all {
+		t.Errorf("%d failed of %d", n, all)
 	}
 	if !strings.Contains(stderr, "status 503") {
 		t.Errorf("stderr does not say why they failed:\n%s", stderr)
