@@ -123,7 +123,7 @@ func (f formulaPlan) plan() capacity.Plan {
 // comparedRow is a plan as a row of the table or of the CSV. An infeasible one has
 // no figures.
 func comparedRow(p comparedPlan, asCSV bool) []string {
-	number, usd, none := plain, amount[capacity.USD], "–"
+	number, usd, unit, none := plain, amount[capacity.USD], perUnit, "–"
 	if asCSV {
 		number = func(x float64) string { return fmt.Sprintf("%.8g", x) }
 		usd = func(x capacity.USD) string {
@@ -132,11 +132,11 @@ func comparedRow(p comparedPlan, asCSV bool) []string {
 			}
 			return number(float64(x))
 		}
-		none = ""
+		unit, none = usd, ""
 	}
 	row := []string{
 		p.File, p.Method, number(p.RPS), p.Layout, sizedPlan{Plan: p.Plan}.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), usd(p.HourlyUSD), usd(p.AnnualUSD),
-		usd(p.Per1kQueriesUSD), number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), p.Provenance.String(), p.Binding,
+		unit(p.Per1kQueriesUSD), number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), p.Provenance.String(), p.Binding,
 	}
 	if f := p.Infeasible; f != nil {
 		for i := 4; i < 12; i++ {

@@ -103,3 +103,21 @@ func TestReviewSaysTheImplausibleFirst(t *testing.T) {
 		t.Errorf("%+v", f.Warnings)
 	}
 }
+
+// A fleet that stays still needs engines that take the longest request that came.
+func TestReviewSaysALongerContext(t *testing.T) {
+	t.Parallel()
+	of := func(context int) sizedPlan {
+		return sizedPlan{Plan: capacity.Plan{TotalGPUsFinal: 1, Pools: []capacity.PoolPlan{{Engines: 1, MaxModelLen: context}}}}
+	}
+	for _, c := range []struct {
+		planned, now int
+		assumed      string
+		said         bool
+	}{{2048, 4096, "", true}, {2048, 2048, "", false}, {4096, 2048, "", false}, {0, 4096, "", false}, {2048, 4096, "not known", false}} {
+		r := review{plan: of(c.planned), resized: of(c.now), assumed: map[string]string{"max-model-len": c.assumed}}
+		if a := r.answer(); strings.Contains(a, "--max-model-len 4096") != c.said || !strings.HasPrefix(a, "the fleet stays") {
+			t.Errorf("%+v: %q", c, a)
+		}
+	}
+}

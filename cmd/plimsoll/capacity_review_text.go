@@ -59,10 +59,20 @@ func (r *review) report() reviewFile {
 // answer is what to change.
 func (r *review) answer() string {
 	p, n := r.plan, r.resized
-	switch {
-	case n.Infeasible != nil:
+	if n.Infeasible != nil {
 		return "no number of these engines holds the SLO under this traffic: " + n.Infeasible.Why
-	case n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan):
+	}
+	line := r.gpus()
+	if now, planned := n.Pools[0].MaxModelLen, p.Pools[0].MaxModelLen; r.assumed["max-model-len"] == "" && planned > 0 && now > planned {
+		line += fmt.Sprintf("; the engines need --max-model-len %d, for requests longer than the %d tokens that they were planned with", now, planned)
+	}
+	return line
+}
+
+// gpus is how many GPUs to have instead of those planned.
+func (r *review) gpus() string {
+	p, n := r.plan, r.resized
+	if n.TotalGPUsFinal == p.TotalGPUsFinal && engineCounts(n.Plan) == engineCounts(p.Plan) {
 		return fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal)
 	}
 	line := fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s)", n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan))

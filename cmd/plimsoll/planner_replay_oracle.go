@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -81,7 +82,7 @@ func (c comparison) planned(plan outcomeOf, seed uint64) (replay.Hindsight, erro
 	case !h.Reaches:
 		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_short", "no schedule that was tried meets both promises of %g %% of the requests: this one comes closest", 100*replay.DefaultTarget))
 	case !h.Settled:
-		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_unsettled", "%d simulations were too few to know that no replica can be spared: --oracle-simulations", h.Simulations))
+		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_unsettled", "--oracle-simulations %d were too few to know that no replica can be spared", cmp.Or(c.options.simulations, replay.DefaultSimulations)))
 	}
 	return h, nil
 }

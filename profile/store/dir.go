@@ -39,6 +39,8 @@ var (
 	ErrForeign = errors.New("the folder holds something that is not a plimsoll run: choose another " + field.OutputDir)
 	// ErrLocked is returned while another process writes the folder.
 	ErrLocked = errors.New("another plimsoll is writing the folder")
+	// ErrLink is returned by MoveAside.
+	ErrLink = errors.New("it is a link, and what it leads to is not moved aside")
 	// ErrNoRun is returned by Resume where there is nothing to resume.
 	ErrNoRun = errors.New("the folder holds no run to resume")
 )
@@ -177,11 +179,14 @@ func removeTemporary(dir string) error {
 	})
 }
 
-// MoveAside renames the run at path, or the link to it, to path.1, or the first free
-// number after it, and returns the new name. It refuses a folder in use, and one that
-// holds something else than a run.
+// MoveAside renames the run at path to path.1, or the first free number after it, and
+// returns the new name. It refuses a folder in use, one that holds something else than
+// a run, and a link: what it led to would no longer be where the link says.
 func MoveAside(path string) (string, error) {
 	path = filepath.Clean(path)
+	if _, err := os.Readlink(path); err == nil {
+		return "", fmt.Errorf("%s: %w", path, ErrLink)
+	}
 	d, err := Resume(path)
 	if err != nil {
 		return "", err
