@@ -172,7 +172,7 @@ func TestEndpointsThatFail(t *testing.T) {
 		a.says(vllmText(state{model: "m", running: 3}, some(5)))
 		c.fail(b)
 		seen := e.observe()
-		if name == "truncated" { // what is there counts, what is not is no 0
+		if name == "truncated" { // the metrics before the cut count; those after it are missing, not 0
 			if seen.ITL.Mean.Known {
 				t.Errorf("%s: ITL %+v", name, seen.ITL)
 			}
