@@ -67,13 +67,13 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 // known fails with ErrVanished where r lacks what this planner knows to have been there:
 // it saw it, or somebody has acknowledged it.
 func (p *Planner) known(r record) error {
+	if p.seen != nil && p.seen.vanished(r) {
+		return fmt.Errorf("reading %s from etcd: %w: it was %v; hint: put the keys back, or begin anew with a planner that has no state file", p.prefix, ErrVanished, p.seen.Decision)
+	}
 	if r.id == 0 && r.Scaled != None {
 		return fmt.Errorf("reading %s from etcd: %w: decision %d was acknowledged; hint: put the keys back, or remove %s too to begin anew", p.prefix, ErrVanished, r.Scaled, keyScaled)
 	}
-	if p.seen == nil || !p.seen.vanished(r) {
-		return nil
-	}
-	return fmt.Errorf("reading %s from etcd: %w: it was %v; hint: put the keys back, or begin anew with a planner that has no state file", p.prefix, ErrVanished, p.seen.Decision)
+	return nil
 }
 
 // State implements planner.Target. What runs is not in etcd: replicas count as

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -117,6 +118,8 @@ func (f *traffic) scrape(w http.ResponseWriter, _ *http.Request) {
 	}
 	line("requests_started_total", "", f.requests)
 	line("requests_total", "", f.requests)
+	line("queued_requests", "", math.Round(f.now.rate*f.now.ttft)) // those without a first token
+	line("active_requests", "", math.Round(f.now.rate*(f.now.ttft+f.now.itl*f.now.osl)))
 	for i, name := range [5]string{"input_sequence_tokens", "output_sequence_tokens", "time_to_first_token_seconds", "inter_token_latency_seconds", "request_duration_seconds"} {
 		h := f.series[i]
 		line(name+"_bucket", fmt.Sprintf(",le=%q", fmt.Sprint(bound()[i])), h.below)
