@@ -25,6 +25,7 @@ func (s *search) alone() (string, error) {
 	}{
 		{s.uncached(), 2, fleet.Outcome.TTFT, "a TTFT", s.slo.TTFTP99},
 		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "an ITL", s.slo.ITLP99},
+		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "gaps between tokens", s.slo.StallP99},
 		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "an end-to-end latency", s.slo.E2EP99},
 	} {
 		var got fleet.Outcome
@@ -77,7 +78,7 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 		}
 	}
 	return Sized{At: t, Infeasible: &Infeasible{
-		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL().P99.Duration(), E2EP99: t.E2E.P99.Duration(),
+		Why: why, Replicas: ample, TTFTP99: t.TTFT.P99.Duration(), ITLP99: t.ITL.P99.Duration(), GapP99: t.Gaps.P99.Duration(), E2EP99: t.E2E.P99.Duration(),
 	}}, nil
 }
 

@@ -89,7 +89,7 @@ func (s Sized) before(o Sized, slo SLO) bool {
 // beyond is how many times the promise the latency is that misses it most.
 func (i Infeasible) beyond(slo SLO) float64 {
 	most := 0.0
-	for _, x := range []struct{ got, promise time.Duration }{{i.TTFTP99, slo.TTFTP99}, {i.ITLP99, slo.ITLP99}, {i.E2EP99, slo.E2EP99}} {
+	for _, x := range []struct{ got, promise time.Duration }{{i.TTFTP99, slo.TTFTP99}, {i.ITLP99, slo.ITLP99}, {i.GapP99, slo.StallP99}, {i.E2EP99, slo.E2EP99}} {
 		if x.promise > 0 {
 			most = max(most, x.got.Seconds()/x.promise.Seconds())
 		}

@@ -28,7 +28,7 @@ func (l Layout) work(t Traffic, slo SLO) []float64 {
 			out[i] += t.Rate * p.prefillSeconds(t.ISL) * p.computed(t)
 		}
 		if p.Engine.Role != engine.RolePrefill {
-			out[i] += t.Rate * t.OSL * p.tokenSeconds(t, slo.ITLP99)
+			out[i] += t.Rate * t.OSL * p.tokenSeconds(t, slo.step())
 		}
 	}
 	return out

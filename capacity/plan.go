@@ -39,12 +39,11 @@ type Plan struct {
 	PrefillDecodeRatio float64 `json:"prefill_decode_ratio,omitzero"` // of engines
 	EstimatedTTFTP99Ms float64 `json:"estimated_ttft_p99_ms"`
 	EstimatedITLP99Ms  float64 `json:"estimated_itl_p99_ms"`
-	// ITLOf says what the percentiles of ITL are taken over.
-	ITLOf              profile.ITLOf `json:"itl_of"`
-	EstimatedE2EP99Ms  float64       `json:"estimated_e2e_p99_ms"`
-	EstimatedTTFTP50Ms float64       `json:"estimated_ttft_p50_ms"`
-	EstimatedITLP50Ms  float64       `json:"estimated_itl_p50_ms"`
-	EstimatedE2EP50Ms  float64       `json:"estimated_e2e_p50_ms"`
+	EstimatedGapP99Ms  float64 `json:"estimated_gap_p99_ms"` // of single gaps between tokens
+	EstimatedE2EP99Ms  float64 `json:"estimated_e2e_p99_ms"`
+	EstimatedTTFTP50Ms float64 `json:"estimated_ttft_p50_ms"`
+	EstimatedITLP50Ms  float64 `json:"estimated_itl_p50_ms"`
+	EstimatedE2EP50Ms  float64 `json:"estimated_e2e_p50_ms"`
 	// Attainment is the least share that kept one of the promises in simulation.
 	Attainment   float64 `json:"attainment"`
 	Availability float64 `json:"availability"` // that all engines needed are up; 0 = not asked for
@@ -156,10 +155,10 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 func (p *Plan) latencies(t Trial) {
 	ms := func(x engine.Picoseconds) float64 { return x.Milliseconds() }
 	p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms = ms(t.TTFT.P50), ms(t.TTFT.P99)
-	p.ITLOf = t.ITLOf
-	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL().P50), ms(t.ITL().P99)
+	p.EstimatedITLP50Ms, p.EstimatedITLP99Ms = ms(t.ITL.P50), ms(t.ITL.P99)
+	p.EstimatedGapP99Ms = ms(t.Gaps.P99)
 	p.EstimatedE2EP50Ms, p.EstimatedE2EP99Ms = ms(t.E2E.P50), ms(t.E2E.P99)
-	p.Attainment = 1 - max(t.TTFT.Missed, t.ITL().Missed, t.E2E.Missed)
+	p.Attainment = 1 - t.missed()
 }
 
 // spares are those for the SLO's availability; none where it has none.

@@ -25,7 +25,7 @@ func sizedByHand() Sized {
 	return Sized{
 		Layout: l, Replicas: []int{3, 5}, GPUs: 26, HourlyUSD: 72, Binding: "TTFT, by the prefill pool", Trials: 9,
 		At: Trial{
-			TTFT: Latency{P50: 100 * milli, P99: 900 * milli, Missed: 0.004}, TPOT: Latency{P50: 20 * milli, P99: 30 * milli, Missed: 0.006},
+			TTFT: Latency{P50: 100 * milli, P99: 900 * milli, Missed: 0.004}, ITL: Latency{P50: 20 * milli, P99: 30 * milli, Missed: 0.006},
 			E2E: Latency{P50: 2000 * milli, P99: 9000 * milli}, Pools: []Load{{Utilisation: 0.7}, {Utilisation: 1, KVUse: 0.3}},
 		},
 		Warnings: []profile.Warning{{Code: "cells"}},

@@ -5,7 +5,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
-	"plimsoll/profile"
 )
 
 // try simulates the layout at a size.
@@ -62,12 +61,11 @@ type observer struct {
 	arrived  int64
 	rejected int64
 
-	sizes                 [batches]float64 // requests of each part
-	ttft, gaps, tpot, e2e latencies
-	itlOf                 profile.ITLOf
-	waits                 [batches]float64 // Σ TTFT, seconds
-	squares               float64          // Σ TTFT²
-	parts                 []fleet.Interval // the filling's, then those of the parts
+	sizes                [batches]float64 // requests of each part
+	ttft, itl, gaps, e2e latencies
+	waits                [batches]float64 // Σ TTFT, seconds
+	squares              float64          // Σ TTFT²
+	parts                []fleet.Interval // the filling's, then those of the parts
 }
 
 func newObserver(t Traffic, slo SLO, requests int) *observer {
@@ -77,8 +75,7 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 		o.requests, o.filling, o.part, o.recorded = t.Requests, 0, max(1, t.Requests/batches), true
 	}
 	o.ttft.promise, o.e2e.promise = engine.FromDuration(slo.TTFTP99), engine.FromDuration(slo.E2EP99)
-	o.gaps.promise, o.tpot.promise = engine.FromDuration(slo.ITLP99), engine.FromDuration(slo.ITLP99)
-	o.itlOf = slo.ITLOf
+	o.itl.promise, o.gaps.promise = engine.FromDuration(slo.ITLP99), engine.FromDuration(slo.StallP99)
 	for i := range o.sizes {
 		o.sizes[i] = float64(o.part)
 	}
@@ -88,12 +85,9 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 	return o
 }
 
-// itl is the latency that the promise for ITL is judged by, as Trial.ITL.
-func (o *observer) itl() *latencies {
-	if o.itlOf == profile.OfGap {
-		return &o.gaps
-	}
-	return &o.tpot
+// latencies are all that are judged.
+func (o *observer) latencies() []*latencies {
+	return []*latencies{&o.ttft, &o.itl, &o.gaps, &o.e2e}
 }
 
 // ends reports whether a part, or the filling, ends after so many requests.
@@ -137,7 +131,7 @@ func (o *observer) done(x fleet.Outcome) {
 	o.ttft.add(part, o.sizes[part], x.TTFT())
 	o.e2e.add(part, o.sizes[part], x.E2E())
 	if x.OSL > 1 {
-		o.tpot.add(part, o.sizes[part], x.TPOT())
+		o.itl.add(part, o.sizes[part], x.TPOT())
 	}
 	wait := x.TTFT().Seconds()
 	o.waits[part] += wait
@@ -155,7 +149,7 @@ func (o *observer) interval(v fleet.Interval) {
 func (o *observer) trial(replicas []int) Trial {
 	t := Trial{
 		Replicas: replicas, Requests: o.arrived, Rejected: o.rejected,
-		TTFT: o.ttft.sum(), Gaps: o.gaps.sum(), TPOT: o.tpot.sum(), E2E: o.e2e.sum(), ITLOf: o.itlOf,
+		TTFT: o.ttft.sum(), ITL: o.itl.sum(), Gaps: o.gaps.sum(), E2E: o.e2e.sum(),
 	}
 	n, sum := 0.0, 0.0
 	for i, events := range o.ttft.events {

@@ -43,6 +43,7 @@ type Infeasible struct {
 	Why      string        `json:"why"`
 	TTFTP99  time.Duration `json:"ttft_p99_ns"`
 	ITLP99   time.Duration `json:"itl_p99_ns"`
+	GapP99   time.Duration `json:"gap_p99_ns"` // of single gaps between tokens
 	E2EP99   time.Duration `json:"e2e_p99_ns"`
 	Replicas []int         `json:"replicas"` // with which those were found
 }

@@ -10,7 +10,6 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
-	"plimsoll/profile"
 )
 
 // scene is a fleet and traffic to size it for.
@@ -86,23 +85,13 @@ func (s scene) layout(t testing.TB) Layout {
 
 // shares are those that miss the promise, each with a 95 % interval of both
 // sides, worked out from single requests.
-type shares struct {
-	ttft, gaps, tpot, e2e share
-	itlOf                 profile.ITLOf
-}
-
-func (s shares) itl() share {
-	if s.itlOf == profile.OfGap {
-		return s.gaps
-	}
-	return s.tpot
-}
+type shares struct{ ttft, itl, gaps, e2e share }
 
 type share struct{ mean, half float64 }
 
 func (s shares) worst() share {
 	w := s.ttft
-	for _, x := range []share{s.itl(), s.e2e} {
+	for _, x := range []share{s.itl, s.e2e} {
 		if x.mean > w.mean {
 			w = x
 		}
@@ -156,7 +145,7 @@ func longRun(t testing.TB, l Layout, replicas []int, traffic Traffic, slo SLO, r
 		}
 		return interval(misses)
 	}
-	return shares{late(slo.TTFTP99, fleet.Outcome.TTFT), interval(gaps), late(slo.ITLP99, fleet.Outcome.TPOT), late(slo.E2EP99, fleet.Outcome.E2E), slo.ITLOf}
+	return shares{ttft: late(slo.TTFTP99, fleet.Outcome.TTFT), itl: late(slo.ITLP99, fleet.Outcome.TPOT), gaps: interval(gaps), e2e: late(slo.E2EP99, fleet.Outcome.E2E)}
 }
 
 func interval(xs []float64) share {
@@ -194,8 +183,8 @@ func TestSizedFleetsHold(t *testing.T) {
 			}
 			at := longRun(t, l, got.Replicas, traffic, slo, requests, 99)
 			t.Logf("%v: TTFT %.2f ± %.2f %%, ITL %.2f ± %.2f, E2E %.2f ± %.2f; single gaps %.2f; itself %.2f, %.2f, %.2f; %v", got.Replicas,
-				100*at.ttft.mean, 100*at.ttft.half, 100*at.itl().mean, 100*at.itl().half, 100*at.e2e.mean, 100*at.e2e.half, 100*at.gaps.mean,
-				100*got.At.TTFT.Missed, 100*got.At.ITL().Missed, 100*got.At.E2E.Missed, got.Warnings)
+				100*at.ttft.mean, 100*at.ttft.half, 100*at.itl.mean, 100*at.itl.half, 100*at.e2e.mean, 100*at.e2e.half, 100*at.gaps.mean,
+				100*got.At.TTFT.Missed, 100*got.At.ITL.Missed, 100*got.At.E2E.Missed, got.Warnings)
 			if w := at.worst(); w.mean-w.half > allowed {
 				t.Errorf("%v misses %.2f ± %.2f %%", got.Replicas, 100*w.mean, 100*w.half)
 			}

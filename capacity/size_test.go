@@ -11,7 +11,6 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/enginetest"
 	"plimsoll/engine/sim/fleet"
-	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
@@ -151,15 +150,15 @@ func TestSizeOfAggregatedEnginesThatPromptsStall(t *testing.T) {
 	// prompts and E2E 10 s · (1 + λ/N · 0.2 s): λ/N is 0.86 at most, of 10/s 12.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 1900 * us}, 100, 1e6, 100))
 	l.Pools[0].Router = fleet.RoundRobin // LeastLoaded puts prompts where fewer decode
-	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, ITLOf: profile.OfGap})
+	got := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, StallP99: 50 * time.Millisecond})
 	if got.Infeasible != nil || got.Replicas[0] < 11 || got.Replicas[0] > 13 {
 		t.Errorf("%v: %+v %+v", got.Replicas, got.At, got.Infeasible)
 	}
 	// The mean of a request's gaps is 10 ms · (1 + λ/N · 0.2 s)/(1 − …), far below 50 ms on
 	// as many engines as keep up: those few prompts are nothing to a request.
-	byRequest := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond, ITLOf: profile.OfRequest})
-	if byRequest.Infeasible != nil || 2*byRequest.Replicas[0] > got.Replicas[0] || byRequest.At.ITL() != byRequest.At.TPOT {
-		t.Errorf("by requests %v, by gaps %v", byRequest.Replicas, got.Replicas)
+	byRequest := size(t, l, fixed(10, 100, 1000), SLO{TTFTP99: 2 * time.Second, ITLP99: 50 * time.Millisecond})
+	if byRequest.Infeasible != nil || 2*byRequest.Replicas[0] > got.Replicas[0] {
+		t.Errorf("%v, with stalls promised %v", byRequest.Replicas, got.Replicas)
 	}
 }
 
@@ -209,8 +208,8 @@ func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 	// of the gaps may: 100/s · 10 ms / 1 % = 100 engines, where one does the work.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 10 * us}, 1000, 1e6, 8192))
 	l.Pools[0].Router = fleet.RoundRobin
-	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: 10050 * us.Duration(), ITLOf: profile.OfGap})
-	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "at 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% still miss the ITL") {
+	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: time.Second, StallP99: 10050 * us.Duration()})
+	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "at 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% still miss the gap between tokens") {
 		t.Errorf("%v %+v", got.Replicas, got.Infeasible)
 	}
 }

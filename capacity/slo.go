@@ -12,20 +12,19 @@ import (
 // the time with all the replicas that they take.
 type SLO struct {
 	TTFTP99 time.Duration `json:"ttft_p99_ns"`
-	ITLP99  time.Duration `json:"itl_p99_ns"`
-	ITLOf   profile.ITLOf `json:"itl_of"`               // what the ITL's percentile is taken over; empty = requests
-	E2EP99  time.Duration `json:"e2e_p99_ns,omitempty"` // 0 = not promised
+	ITLP99   time.Duration `json:"itl_p99_ns"`             // each request's mean over its output tokens
+	StallP99 time.Duration `json:"stall_p99_ns,omitempty"` // single gaps between tokens; 0 = not promised
+	E2EP99   time.Duration `json:"e2e_p99_ns,omitempty"`   // 0 = not promised
 	// Availability is a fraction of 1 below 1; 0 = not promised.
 	Availability float64 `json:"availability"`
 }
 
 // String is what is promised, in words.
 func (s SLO) String() string {
-	b := fmt.Sprintf("TTFT ≤ %v", s.TTFTP99)
+	b := s.SLA().String()
 	if s.E2EP99 > 0 {
-		b += fmt.Sprintf(", end to end ≤ %v", s.E2EP99)
+		b += fmt.Sprintf(", p99 E2E ≤ %.6g ms", profile.Milliseconds(s.E2EP99))
 	}
-	b += fmt.Sprintf(", ITL ≤ %v, %s", s.ITLP99, s.SLA().By())
 	if s.Availability > 0 {
 		b += fmt.Sprintf("; availability ≥ %v", s.Availability)
 	}
@@ -34,20 +33,31 @@ func (s SLO) String() string {
 
 // Times is the SLO with every latency multiplied.
 func (s SLO) Times(by float64) SLO {
-	for _, d := range []*time.Duration{&s.TTFTP99, &s.ITLP99, &s.E2EP99} {
+	for _, d := range []*time.Duration{&s.TTFTP99, &s.ITLP99, &s.StallP99, &s.E2EP99} {
 		*d = time.Duration(float64(*d) * by)
 	}
 	return s
 }
 
-// SLA is the SLO's latencies for one request or gap.
+// SLA is the SLO's latencies for one request.
 func (s SLO) SLA() profile.SLA {
-	return profile.SLA{TTFT: s.TTFTP99, ITL: s.ITLP99, Stat: profile.P99, ITLOf: s.ITLOf}
+	return profile.SLA{TTFT: s.TTFTP99, ITL: s.ITLP99, Stall: s.StallP99, Stat: profile.P99}
+}
+
+// step is the longest that most decode steps may take.
+func (s SLO) step() time.Duration {
+	if s.StallP99 > 0 {
+		return min(s.ITLP99, s.StallP99)
+	}
+	return s.ITLP99
 }
 
 // Check says all that is wrong with s, each by field and range.
 func (s SLO) Check() error {
-	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99), s.ITLOf.Check()}
+	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99)}
+	if s.StallP99 < 0 {
+		errs = append(errs, positive("stall_p99", s.StallP99))
+	}
 	if s.E2EP99 < 0 {
 		errs = append(errs, positive("e2e_p99", s.E2EP99))
 	}

@@ -1,6 +1,10 @@
 package capacity
 
-import "plimsoll/engine/sim/fleet"
+import (
+	"slices"
+
+	"plimsoll/engine/sim/fleet"
+)
 
 // missed reports whether of one latency a larger share than this will have missed
 // its promise at the end, whatever comes. A trial that stops there decides as it
@@ -8,7 +12,7 @@ import "plimsoll/engine/sim/fleet"
 // That is curtailment, not a statistical test, and needs no correction for having
 // looked after every request.
 func (o *observer) missed(share float64) bool {
-	return o.ttft.missed(share) || o.itl().missed(share) || o.e2e.missed(share)
+	return slices.ContainsFunc(o.latencies(), func(l *latencies) bool { return l.missed(share) })
 }
 
 const (
@@ -35,7 +39,7 @@ func (o *observer) ample() bool {
 			return false
 		}
 	}
-	for _, l := range []*latencies{&o.ttft, o.itl(), &o.e2e} {
+	for _, l := range o.latencies() {
 		if l.promise > 0 && l.sum().MissedAtMost > allowed/amply {
 			return false
 		}

@@ -18,12 +18,11 @@ type Trial struct {
 
 	TTFT Latency
 	E2E  Latency
-	// Gaps is of gaps between tokens, TPOT of each request's mean gap, both against
-	// the promise for ITL. TPOT has the stalls of preempted requests, which Gaps has
-	// not. ITLOf says which of them is judged.
-	Gaps  Latency
-	TPOT  Latency
-	ITLOf profile.ITLOf
+	// ITL is of each request's mean over its output tokens, against the promise for ITL;
+	// Gaps is of single gaps between tokens, against the promise for stalls. ITL has the
+	// stalls of preempted requests, which Gaps has not.
+	ITL  Latency
+	Gaps Latency
 	// Growing says that the time to the first token rose all through the trial, by
 	// a tenth of its promise at least: the fleet does not keep up.
 	Growing bool
@@ -58,8 +57,8 @@ func (l Latency) distribution() profile.Distribution {
 
 // meets reports whether the trial as it was keeps an SLA, by its statistic.
 func (t Trial) meets(sla profile.SLA) bool {
-	a := profile.Attainment{TTFT: t.TTFT.distribution(), ITL: t.Gaps.distribution(), TPOT: t.TPOT.distribution()}
-	return !t.Growing && t.Rejected == 0 && a.TTFT.At(sla.Stat) <= sla.TTFT && a.ITLAt(sla) <= sla.ITL
+	return !t.Growing && t.Rejected == 0 && t.TTFT.distribution().At(sla.Stat) <= sla.TTFT && t.ITL.distribution().At(sla.Stat) <= sla.ITL &&
+		(sla.Stall == 0 || t.Gaps.P99.Duration() <= sla.Stall)
 }
 
 // Load is how busy a pool was.
@@ -70,20 +69,17 @@ type Load struct {
 	Waiting     float64 `json:"waiting"`     // requests in its queues, mean
 }
 
-// ITL is the latency that the promise for ITL is judged by.
-func (t Trial) ITL() Latency {
-	if t.ITLOf == profile.OfGap {
-		return t.Gaps
-	}
-	return t.TPOT
-}
-
 // allowed is the share of requests above a p99.
 const allowed = 0.01
 
-// Holds reports whether 99 % of the requests, and of what ITL is taken over, keep
-// the promise on the upper 95 % bound, and would go on to.
+// Holds reports whether 99 % of the requests, and of the gaps if stalls are promised, keep
+// each promise on the upper 95 % bound, and would go on to.
 func (t Trial) Holds() bool { return t.worst().MissedAtMost <= allowed && !t.Growing }
+
+// missed is the largest share that misses a promise.
+func (t Trial) missed() float64 {
+	return max(t.TTFT.Missed, t.ITL.Missed, t.Gaps.Missed, t.E2E.Missed)
+}
 
 // worst is the latency that misses most: by its upper bound, or, of a trial that
 // stopped and has seen little, by its share.
@@ -95,7 +91,7 @@ func (t Trial) worst() Latency {
 		return l.MissedAtMost
 	}
 	worst := t.TTFT
-	for _, l := range []Latency{t.ITL(), t.E2E} {
+	for _, l := range []Latency{t.ITL, t.Gaps, t.E2E} {
 		if misses(l) > misses(worst) {
 			worst = l
 		}
@@ -108,8 +104,10 @@ func (t Trial) binding() string {
 	switch t.worst() {
 	case t.TTFT:
 		return "TTFT"
-	case t.ITL():
+	case t.ITL:
 		return "ITL"
+	case t.Gaps:
+		return "gap between tokens"
 	default:
 		return "end-to-end latency"
 	}

@@ -116,8 +116,8 @@ func TestStallsOfPreemptedRequestsShow(t *testing.T) {
 	// Room for 3 requests of 60 tokens at their end; each starts at 10 and grows.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli}, 100, 200, 100))
 	got := try(t, l, []int{1}, fixed(5, 10, 50), SLO{TTFTP99: time.Minute, ITLP99: 12 * ms}, 20_000, 1)
-	if got.Gaps.Missed > 0 || got.TPOT.Missed < 0.01 {
-		t.Errorf("gaps %+v, TPOT %+v", got.Gaps, got.TPOT)
+	if got.Gaps.Missed > 0 || got.ITL.Missed < 0.01 {
+		t.Errorf("gaps %+v, ITL %+v", got.Gaps, got.ITL)
 	}
 }
 

@@ -195,7 +195,7 @@ func (v Variants) Best(w Workload, sla profile.SLA, seed uint64) (order []int, r
 	if err != nil {
 		return nil, nil, err
 	}
-	slo := SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, ITLOf: sla.ITLOf}
+	slo := SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, StallP99: sla.Stall}
 	by := judge{(*observer).ample, func(t Trial) bool { return t.meets(sla) }}
 	rates = make([]float64, len(v))
 	for i, l := range v {
@@ -221,7 +221,7 @@ type judge struct {
 var byShare = judge{
 	func(o *observer) bool { return o.missed(allowed) || o.ample() },
 	func(t Trial) bool {
-		return max(t.TTFT.Missed, t.ITL().Missed, t.E2E.Missed) <= allowed && !t.Growing
+		return t.missed() <= allowed && !t.Growing
 	},
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/enginetest"
-	"plimsoll/profile"
 )
 
 // chunked are a scene's aggregated engines with the default and every other chunk.
@@ -48,11 +47,13 @@ func TestSearchedChunkIsNearTheBestOfAll(t *testing.T) {
 		stride = 1
 	}
 	for i := 0; i < 2*len(mixes); i += stride {
-		s, of := mixes[i/2], [...]profile.ITLOf{profile.OfRequest, profile.OfGap}[i%2]
-		t.Run(s.name()+" "+string(of), func(t *testing.T) {
+		s, stalls := mixes[i/2], i%2 == 1
+		t.Run(fmt.Sprintf("%s stalls promised: %v", s.name(), stalls), func(t *testing.T) {
 			t.Parallel()
 			all, slo := chunked(t, s), s.slo()
-			slo.ITLOf = of
+			if stalls {
+				slo.StallP99 = slo.ITLP99
+			}
 			traffic, err := s.workload().PeakTraffic()
 			if err != nil {
 				t.Fatal(err)
@@ -92,7 +93,7 @@ func TestSearchedChunkTakesFarFewerEnginesThanTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	slo := mixes[0].slo()
-	slo.ITLOf = profile.OfGap
+	slo.StallP99 = slo.ITLP99
 	own, err := Size(all[0], traffic, slo, SizeOptions{Seed: 1, Rough: true})
 	if err != nil {
 		t.Fatal(err)

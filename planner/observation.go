@@ -30,13 +30,13 @@ type Observation struct {
 	Scaling  string                `json:"scaling"`     // why the last scaling is under way; empty: none is
 }
 
-// Promised is the ITL that an SLA limits: a percentile is of requests' means or of gaps,
-// as the SLA says, and missing where only the other one was seen. A mean is of gaps.
+// Promised is the ITL that an SLA limits: of requests' means. Where only gaps were seen,
+// their mean is near that of requests; a percentile is missing then.
 func (o Observation) Promised(sla profile.SLA) Spread[time.Duration] {
-	if sla.ByRequests() {
-		return o.TPOT
+	if sla.Stat.Quantile() == 0 && !o.TPOT.Mean.Known {
+		return o.ITL
 	}
-	return o.ITL
+	return o.TPOT
 }
 
 // PoolObservation is one pool over the interval.

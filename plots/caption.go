@@ -88,19 +88,19 @@ func (c Caption) lines() []string {
 	if c.OSL > 0 {
 		asked = append(asked, fmt.Sprintf("OSL %s tokens", number(float64(c.OSL))))
 	}
-	by := c.SLA.By()
+	stat, of := c.against()+" ", ""
 	if c.EachRequest {
-		by = c.against()
+		stat, of = "", " ("+c.against()+")"
 	}
 	var sla []string
 	if c.SLA.TTFT > 0 {
-		sla = append(sla, fmt.Sprintf("TTFT ≤ %s ms", number(ms(c.SLA.TTFT))))
+		sla = append(sla, fmt.Sprintf("%sTTFT ≤ %s ms", stat, number(ms(c.SLA.TTFT))))
 	}
 	if c.SLA.ITL > 0 {
-		sla = append(sla, fmt.Sprintf("ITL ≤ %s ms", number(ms(c.SLA.ITL))))
+		sla = append(sla, fmt.Sprintf("%sITL ≤ %s ms", stat, number(ms(c.SLA.ITL))))
 	}
 	if len(sla) > 0 {
-		asked = append(asked, fmt.Sprintf("SLA: %s (%s)", strings.Join(sla, ", "), by))
+		asked = append(asked, "SLA: "+strings.Join(sla, ", ")+of)
 	}
 	return []string{what, strings.Join(asked, " · ")}
 }

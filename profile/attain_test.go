@@ -157,10 +157,6 @@ func TestFewIndependentRequests(t *testing.T) {
 			t.Errorf("%s: few %v, holds %v", name, c.a.Few(c.phase, sla), c.a.Holds(c.phase, sla))
 		}
 	}
-	sla.ITLOf = OfGap
-	if a := (Attainment{Requests: 1000, TPOT: d(50)}); a.Few(Decode, sla) {
-		t.Error("gaps are pooled, and few requests are too few")
-	}
 	sla.Stat = Mean
 	for n, few := range map[int]bool{0: true, 1: true, 4: true, 5: false} {
 		a := Attainment{Requests: n, TTFT: Distribution{N: n, Mean: ms}}

@@ -144,7 +144,7 @@ func TestStreamsShareSteps(t *testing.T) {
 		t.Errorf("%d gaps of %d steps are worth %.0f samples", s.ITL.N, s.Steps, s.ITL.Neff)
 	}
 	p := profile.Point{Phase: profile.Decode, Requests: 500, ITL: s.ITL, TPOT: s.TPOT}
-	sla := profile.SLA{ITL: time.Second, Stat: profile.P99, ITLOf: profile.OfGap}
+	sla := profile.SLA{ITL: time.Second, Stat: profile.P99}
 	if !p.Undecided(sla) || p.Meets(sla) || p.LatencyInterval(sla) != (profile.Interval{}) {
 		t.Errorf("p99 of 100 steps is taken for known: %v", p.LatencyInterval(sla))
 	}

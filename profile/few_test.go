@@ -9,9 +9,7 @@ import (
 // What misses a percentile by too few requests misses it for sure only where the whole
 // interval of their share is below it: three late ones of 190 are no miss of a P99.
 func TestFewRequestsMissOnlySurely(t *testing.T) {
-	perRequest := SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: P99}
-	p99 := perRequest
-	p99.ITLOf = OfGap
+	p99 := SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: P99}
 	for name, c := range map[string]struct {
 		phase          Phase
 		sla            SLA
@@ -24,11 +22,10 @@ func TestFewRequestsMissOnlySurely(t *testing.T) {
 		"eight late that hang together":   {Prefill, p99, 8, 0, 12, 0, false},
 		"all late, as far as nobody says": {Prefill, p99, 190, 0, 0, 0, false},
 		"late where TTFT is not asked":    {Decode, p99, 190, 0, 190, 190, false},
-		"three slow":                      {Decode, perRequest, 0, 3, 0, 190, false},
-		"eight slow":                      {Decode, perRequest, 0, 8, 0, 190, true},
-		"eight slow, gaps are judged":     {Decode, p99, 0, 8, 0, 190, false},
-		"eight late, aggregated":          {Aggregated, perRequest, 8, 0, 190, 190, true},
-		"eight slow, aggregated":          {Aggregated, perRequest, 0, 8, 190, 190, true},
+		"three slow":                      {Decode, p99, 0, 3, 0, 190, false},
+		"eight slow":                      {Decode, p99, 0, 8, 0, 190, true},
+		"eight late, aggregated":          {Aggregated, p99, 8, 0, 190, 190, true},
+		"eight slow, aggregated":          {Aggregated, p99, 0, 8, 190, 190, true},
 	} {
 		of := func(missed int, neff float64) (d Distribution, i Interval) {
 			d = Distribution{N: 190, P99: time.Second, Neff: neff}

@@ -143,9 +143,8 @@ func (p Point) KVTokensAt(context float64) int {
 // Latency is the figure that the SLA speaks of in this point's phase, by its
 // statistic. In decode the mean is that of requests' TPOT where they are known,
 // otherwise of the gaps between chunks, which is the same where every chunk is a
-// token and streams are steady; percentiles are those of requests' TPOT (ByRequests),
-// worked out from the steps at a fixed number in flight, or of gaps over all streams
-// (ByGaps). The zero SLA asks for the mean.
+// token and streams are steady; percentiles are those of requests' TPOT, worked out
+// from the steps at a fixed number in flight. The zero SLA asks for the mean.
 func (p Point) Latency(s SLA) time.Duration { return p.measure(s).At(s.Stat) }
 
 // measure is the distribution that an SLA speaks of in the point's phase.
@@ -153,9 +152,9 @@ func (p Point) measure(s SLA) Distribution {
 	switch {
 	case p.Phase == Prefill:
 		return p.TTFT
-	case s.ByGaps(), p.TPOT.N == 0 && s.Stat.Quantile() == 0:
+	case p.TPOT.N == 0 && s.Stat.Quantile() == 0:
 		return p.ITL
-	case s.ByRequests() && p.Load == nil && p.Provenance < Estimated:
+	case s.Stat.Quantile() > 0 && p.Load == nil && p.Provenance < Estimated:
 		return p.requestMeans()
 	default:
 		return p.TPOT

@@ -5,7 +5,7 @@
 package profile
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -89,93 +89,22 @@ func ParseStatistic(s string) (Statistic, error) {
 	return "", fmt.Errorf("unknown statistic %q: want mean, p50, p90, p95 or p99", s)
 }
 
-// SLA is the promise: TTFT and ITL at most these, by Stat.
+// SLA is the promise: TTFT and ITL at most these, by Stat over requests. A request's ITL
+// is the mean over its output tokens, which others call TPOT.
 type SLA struct {
 	TTFT time.Duration `json:"ttft_ns"`
 	ITL  time.Duration `json:"itl_ns"`
 	Stat Statistic     `json:"stat"`
-	// ITLOf says what a percentile of ITL is taken over. A mean is that of requests.
-	ITLOf ITLOf `json:"itl_of,omitempty"`
+	// Stall bounds the 99th percentile of single gaps between tokens under load; 0 = not
+	// promised.
+	Stall time.Duration `json:"stall_p99_ns,omitempty"`
 }
 
-// ITLOf is what the percentiles of an ITL are taken over.
-type ITLOf string
-
-const (
-	// OfRequest is each request's mean over its output tokens, which others call TPOT:
-	// 99 of 100 requests. It is the default, so that an empty ITLOf says the same.
-	OfRequest ITLOf = "request"
-	// OfGap is each gap between two tokens of any request: 99 of 100 tokens.
-	OfGap ITLOf = "gap"
-)
-
-// Words is what a percentile is of, in words.
-func (o ITLOf) Words() string {
-	if o == OfGap {
-		return "single gaps"
+// String is the promise in words: "p99 TTFT ≤ 400 ms, p99 ITL ≤ 30 ms".
+func (s SLA) String() string {
+	b := fmt.Sprintf("%s TTFT ≤ %.6g ms, %[1]s ITL ≤ %.6[3]g ms", cmp.Or(s.Stat, Mean), Milliseconds(s.TTFT), Milliseconds(s.ITL))
+	if s.Stall > 0 {
+		b += fmt.Sprintf(", p99 gap between tokens ≤ %.6g ms", Milliseconds(s.Stall))
 	}
-	return "requests' means"
-}
-
-// Check refuses words that are none.
-func (o ITLOf) Check() error {
-	if o == "" || o == OfRequest || o == OfGap {
-		return nil
-	}
-	return fmt.Errorf("itl_of is %q: want %s or %s", o, OfRequest, OfGap)
-}
-
-// MarshalJSON always says what a percentile is taken over.
-func (s SLA) MarshalJSON() ([]byte, error) {
-	type plain SLA
-	if s.Stat.Quantile() > 0 && s.ITLOf == "" {
-		s.ITLOf = OfRequest
-	}
-	return json.Marshal(plain(s))
-}
-
-// UnmarshalJSON reads files of before ITLOf, too.
-func (s *SLA) UnmarshalJSON(b []byte) error {
-	type plain SLA
-	var old struct {
-		plain
-		OldITL
-	}
-	if err := json.Unmarshal(b, &old); err != nil {
-		return err
-	}
-	*s = SLA(old.plain)
-	s.ITLOf = old.OldITL.ITLOf(s.ITLOf, s.Stat)
-	return s.ITLOf.Check()
-}
-
-// OldITL is the field that files had before ITLOf. Without it a percentile was of gaps.
-type OldITL struct {
-	PerRequest bool `json:"itl_per_request"`
-}
-
-// ITLOf is what a file's percentiles are of: what it says, or what it meant before it
-// had the word. It is empty for the mean.
-func (o OldITL) ITLOf(said ITLOf, stat Statistic) ITLOf {
-	switch {
-	case said != "" || stat.Quantile() == 0:
-		return said
-	case o.PerRequest:
-		return OfRequest
-	}
-	return OfGap
-}
-
-// ByGaps reports whether the ITL is judged by a percentile of single gaps.
-func (s SLA) ByGaps() bool { return s.ITLOf == OfGap && s.Stat.Quantile() > 0 }
-
-// ByRequests reports whether the ITL is judged by a percentile of requests' means.
-func (s SLA) ByRequests() bool { return s.ITLOf != OfGap && s.Stat.Quantile() > 0 }
-
-// By is what the SLA is held against, in words: "mean", "p99 of requests' means".
-func (s SLA) By() string {
-	if s.Stat.Quantile() == 0 {
-		return string(Mean)
-	}
-	return string(s.Stat) + " of " + s.ITLOf.Words()
+	return b
 }

@@ -234,12 +234,13 @@ func TestPointIntervals(t *testing.T) {
 	if l, th := p.LatencyInterval(SLA{}), p.ThroughputInterval(); l != (Interval{990, 1010}) || th != (Interval{49, 51}) {
 		t.Errorf("measured: %v, %v", l, th)
 	}
-	if l := p.LatencyInterval(SLA{Stat: P99, ITLOf: OfGap}); l != (Interval{}) {
+	if l := p.LatencyInterval(SLA{Stat: P99}); l != (Interval{}) {
 		t.Errorf("the mean's interval is given for the p99: %v", l)
 	}
 	p.Provenance = Estimated
 	p.ModelError = ModelError{Median: 0.1, P90: 0.25, Factor50: 1.1, Factor90: 1.25, N: 3, Basis: "b"}
-	if l, th := p.LatencyInterval(SLA{Stat: P99, ITLOf: OfGap}), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
+	p.TPOT = p.ITL
+	if l, th := p.LatencyInterval(SLA{Stat: P99}), p.ThroughputInterval(); l != (Interval{1600, 2500}) || th != (Interval{40, 62.5}) {
 		t.Errorf("estimated: %v, %v", l, th)
 	}
 	p.ModelError.Factor90 = 2.5

@@ -14,7 +14,7 @@ const leastSteps = 20
 // Needed is how many independent samples the SLA's percentile takes of a phase at a fixed
 // number in flight.
 func (s SLA) Needed(phase Phase) int {
-	if phase == Decode && s.ByRequests() {
+	if phase == Decode && s.Stat.Quantile() > 0 {
 		return leastSteps
 	}
 	return SamplesFor(s.Stat)

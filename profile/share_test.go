@@ -57,9 +57,7 @@ func TestShareOfAllCountsAsItsLatencies(t *testing.T) {
 func TestAttainmentUndecided(t *testing.T) {
 	ms := time.Millisecond
 	mean := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: Mean}
-	perRequest := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P90}
-	p90 := perRequest
-	p90.ITLOf = OfGap
+	p90 := SLA{TTFT: 100 * ms, ITL: 20 * ms, Stat: P90}
 	at := func(mean, half int) Distribution {
 		d := time.Duration(mean) * ms
 		return Distribution{N: 100, Mean: d, P90: d, Half: time.Duration(half) * ms}
@@ -82,8 +80,7 @@ func TestAttainmentUndecided(t *testing.T) {
 		"aggregated, by ITL":         {Attainment{TTFT: at(50, 1), TPOT: at(20, 1)}, Aggregated, mean, true},
 		"a percentile":               {Attainment{TTFT: at(90, 0), InTTFT: wide}, Prefill, p90, true},
 		"a percentile, clearly":      {Attainment{TTFT: at(90, 0), InTTFT: high}, Prefill, p90, false},
-		"pooled gaps":                {Attainment{InITL: wide}, Decode, p90, false},
-		"a percentile per request":   {Attainment{InITL: wide}, Decode, perRequest, true},
+		"a percentile per request":   {Attainment{InITL: wide}, Decode, p90, true},
 		"with a failure":             {Attainment{TTFT: at(95, 10), Failures: 1}, Prefill, mean, false},
 		"growing":                    {Attainment{TTFT: at(95, 10), Growing: true}, Prefill, mean, false},
 	} {

@@ -10,18 +10,6 @@ import (
 // What an open-loop load says of an SLA: that the engine holds it, surely or as far
 // as it tells, that it misses, or nothing.
 
-// ITLAt is the figure that an ITL is held against: the mean TPOT of requests, or
-// a percentile of the pooled gaps, or of TPOT where the SLA says so (ByRequests).
-func (a Attainment) ITLAt(s SLA) time.Duration { return a.ITLOf(s).At(s.Stat) }
-
-// ITLOf is the distribution that ITLAt is of.
-func (a Attainment) ITLOf(s SLA) Distribution {
-	if s.ByGaps() {
-		return a.ITL
-	}
-	return a.TPOT
-}
-
 // Few reports whether the SLA's statistic rests on fewer requests than it takes
 // (SamplesFor), as far as phase goes: a percentile on fewer independent ones where
 // their count is known. How many those of a mean are worth is in its interval.
@@ -46,13 +34,13 @@ func (a Attainment) TooFew(phase Phase, s SLA) string {
 }
 
 // Worth is how many independent requests a judged figure rests on, the fewest where
-// there are two: all of them where that is not known, or gaps are pooled.
+// there are two: all of them where that is not known.
 func (a Attainment) Worth(phase Phase, s SLA) float64 {
 	n := float64(a.Requests)
 	if k := a.TTFT.Neff; phase != Decode && k > 0 {
 		n = min(n, k)
 	}
-	if k := a.TPOT.Neff; phase != Prefill && !s.ByGaps() && k > 0 {
+	if k := a.TPOT.Neff; phase != Prefill && k > 0 {
 		n = min(n, k)
 	}
 	return n
@@ -65,15 +53,23 @@ func (a Attainment) Holds(phase Phase, s SLA) bool {
 	if a.Failures > 0 || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
 		return false
 	}
-	ttft, itl := a.TTFT.At(s.Stat), a.ITLAt(s)
-	return (phase == Decode || ttft > 0 && ttft <= s.TTFT) && (phase == Prefill || itl > 0 && itl <= s.ITL)
+	ttft, itl := a.TTFT.At(s.Stat), a.TPOT.At(s.Stat)
+	return (phase == Decode || ttft > 0 && ttft <= s.TTFT) && (phase == Prefill || itl > 0 && itl <= s.ITL && a.stalls(s) <= 0)
+}
+
+// stalls is by how much the p99 gap between tokens is above the SLA's; 0 or below where it
+// holds, or none is promised.
+func (a Attainment) stalls(s SLA) time.Duration {
+	if s.Stall == 0 {
+		return 0
+	}
+	return a.ITL.P99 - s.Stall
 }
 
 // Undecided reports whether a load that the engine served could as well have been
 // on the other side of the SLA: where the 95 % interval of a judged figure holds
 // its limit, or is not known (TooShort). A percentile's is that of the share of
-// requests within the limit, which is the percentile's own at the limit. One of
-// pooled gaps has none here.
+// requests within the limit, which is the percentile's own at the limit.
 func (a Attainment) Undecided(phase Phase, s SLA) bool {
 	if a.Failures > 0 || a.Requests == 0 || a.Growing || a.Stopped != "" {
 		return false
@@ -86,7 +82,7 @@ func (a Attainment) Undecided(phase Phase, s SLA) bool {
 		return d.Half > 0 && d.Mean-d.Half <= limit && limit < d.Mean+d.Half
 	}
 	return a.TooShort(phase, s) || phase != Decode && doubtful(a.TTFT, s.TTFT, a.InTTFT) ||
-		phase != Prefill && !s.ByGaps() && doubtful(a.TPOT, s.ITL, a.InITL)
+		phase != Prefill && doubtful(a.TPOT, s.ITL, a.InITL)
 }
 
 // Surely reports whether the load holds the SLA by its 95 % intervals: without one
@@ -100,7 +96,7 @@ func (a Attainment) Surely(phase Phase, s SLA) bool {
 // show that, too.
 func (a Attainment) surelyMisses(phase Phase, s SLA) bool {
 	below := func(within Interval) bool { return within != (Interval{}) && within.High < s.Stat.Quantile() }
-	return phase != Decode && below(a.InTTFT) || phase != Prefill && !s.ByGaps() && below(a.InITL)
+	return phase != Decode && below(a.InTTFT) || phase != Prefill && below(a.InITL)
 }
 
 // MissedBy reports whether a percentile surely misses a limit, by the share of
@@ -124,7 +120,7 @@ func (a Attainment) TooShort(phase Phase, s SLA) bool {
 		}
 		return d.Half == 0 && d.Neff == 0
 	}
-	return phase != Decode && unknown(a.TTFT, a.InTTFT) || phase != Prefill && !s.ByGaps() && unknown(a.TPOT, a.InITL)
+	return phase != Decode && unknown(a.TTFT, a.InTTFT) || phase != Prefill && unknown(a.TPOT, a.InITL)
 }
 
 // Untold says why a measurement tells nothing of whether its engine holds the SLA at
@@ -145,7 +141,7 @@ func (p Point) Untold(s SLA) string {
 		return ""
 	case a.Requests == 0 || a.Few(p.Phase, s) && !a.surelyMisses(p.Phase, s):
 		return a.TooFew(p.Phase, s)
-	case p.Phase != Prefill && a.ITLAt(s) <= 0:
+	case p.Phase != Prefill && a.TPOT.At(s.Stat) <= 0:
 		return "no time between output tokens was seen"
 	case p.Phase != Decode && a.TTFT.At(s.Stat) <= 0:
 		return "no first token was seen"

@@ -103,9 +103,13 @@ func firmOnly(all []Candidate, sla profile.SLA) {
 	}
 }
 
-// excess is the larger of TTFT and ITL, each over its limit.
+// excess is the largest of what is promised, each over its limit.
 func excess(p profile.Point, sla profile.SLA) float64 {
-	return max(float64(p.Load.TTFT.At(sla.Stat))/float64(sla.TTFT), float64(p.Load.ITLAt(sla))/float64(sla.ITL))
+	x := max(float64(p.Load.TTFT.At(sla.Stat))/float64(sla.TTFT), float64(p.Load.TPOT.At(sla.Stat))/float64(sla.ITL))
+	if sla.Stall > 0 {
+		x = max(x, float64(p.Load.ITL.P99)/float64(sla.Stall))
+	}
+	return x
 }
 
 // highestHeld is the index of the feasible load of most tokens/s/GPU among the
@@ -200,6 +204,8 @@ func (ch Choice) LostAggregated(c Candidate, sla profile.SLA) Rejected {
 			r.Metric, r.Value = "ttft_ms", profile.Milliseconds(s.Latency)
 		case "ITL":
 			r.Metric, r.Value = "itl_ms", profile.Milliseconds(s.Latency)
+		case Stall:
+			r.Metric, r.Value = "gap_ms", profile.Milliseconds(s.Latency)
 		case fewRequests:
 			r.Metric, r.Value = metricUndecided, float64(p.Load.Requests)
 		default:
@@ -225,8 +231,11 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 	}
 	a := p.Load
 	s := Shortfall{Metric: "TTFT", Latency: a.TTFT.At(sla.Stat), Limit: sla.TTFT, Failures: a.Failures, Requests: a.Requests}
-	if itl := a.ITLAt(sla); float64(itl)/float64(sla.ITL) > float64(s.Latency)/float64(s.Limit) {
+	if itl := a.TPOT.At(sla.Stat); float64(itl)/float64(sla.ITL) > float64(s.Latency)/float64(s.Limit) {
 		s.Metric, s.Latency, s.Limit = "ITL", itl, sla.ITL
+	}
+	if gap := a.ITL.P99; sla.Stall > 0 && float64(gap)/float64(sla.Stall) > float64(s.Latency)/float64(s.Limit) {
+		s.Metric, s.Latency, s.Limit = Stall, gap, sla.Stall
 	}
 	if a.Failures > 0 {
 		s.Metric = "failures"
@@ -239,6 +248,9 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 	if s.Latency > s.Limit {
 		if !a.Growing && a.Stopped == "" && !a.Few(p.Phase, sla) {
 			s.Promise, s.Besides = roundUp(s.Latency), besides(p, sla)
+			if s.Metric == Stall && (a.TTFT.At(sla.Stat) > sla.TTFT || a.TPOT.At(sla.Stat) > sla.ITL) {
+				s.Promise, s.Besides = 0, 0
+			}
 		}
 		return s, true
 	}
@@ -249,7 +261,7 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 		s.Why = a.Stopped
 	case a.TTFT.At(sla.Stat) <= 0:
 		s.Why = "no first token was seen, so that TTFT is unknown"
-	case a.ITLAt(sla) <= 0:
+	case a.TPOT.At(sla.Stat) <= 0:
 		s.Metric, s.Latency, s.Limit = "ITL", 0, sla.ITL
 		s.Why = "no time between output tokens was seen, so that ITL is unknown"
 	default:
@@ -274,7 +286,7 @@ func tooFew(p profile.Point, sla profile.SLA) bool {
 // besides is what could be promised of the metric that does not bind, where a load
 // misses both; 0 where it misses one.
 func besides(p profile.Point, sla profile.SLA) time.Duration {
-	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.ITLAt(sla)
+	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.TPOT.At(sla.Stat)
 	switch {
 	case ttft <= sla.TTFT || itl <= sla.ITL:
 		return 0

@@ -73,7 +73,7 @@ func endedByKV(p profile.Point) string {
 // others waited for one, so that TTFT misses where ITL would allow more of them at once.
 func crowd(p profile.Point, sla profile.SLA) string {
 	switch places := p.Places(); {
-	case places == 0 || p.Load == nil || p.InFlight < float64(places) || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.ITLAt(sla) > sla.ITL:
+	case places == 0 || p.Load == nil || p.InFlight < float64(places) || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.TPOT.At(sla.Stat) > sla.ITL:
 		return ""
 	case places == p.Cap:
 		return endedByClient(places)

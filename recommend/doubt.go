@@ -34,7 +34,7 @@ func (ch Choice) doubts(sla profile.SLA) []profile.Warning {
 // held says whether the load is recommended.
 func LoadDoubts(p profile.Point, held bool, sla profile.SLA, ttft, itl profile.ModelError) (ws []profile.Warning) {
 	for _, d := range []doubt{
-		{p.Phase, "TTFT", p.Load.TTFT.At(sla.Stat), sla.TTFT, ttft}, {p.Phase, "ITL", p.Load.ITLAt(sla), sla.ITL, itl},
+		{p.Phase, "TTFT", p.Load.TTFT.At(sla.Stat), sla.TTFT, ttft}, {p.Phase, "ITL", p.Load.TPOT.At(sla.Stat), sla.ITL, itl},
 	} {
 		l := d.error.Around(float64(d.latency))
 		switch known := d.error.Known() && d.latency > 0; {

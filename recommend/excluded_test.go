@@ -12,7 +12,7 @@ import (
 // looks, and its reason says what it would take.
 func TestUndecidedIsNeverPicked(t *testing.T) {
 	s := sla(0, 10*ms)
-	s.Stat, s.ITLOf = profile.P99, profile.OfGap
+	s.Stat = profile.P99
 	thin, sure := decode(1, 64, 4*ms), decode(1, 8, 4*ms) // P99 is twice the mean
 	thin.ITL.Neff = 100
 	sure.ITL.Neff, sure.ITL.In99 = 400, profile.Interval{Low: 7e6, High: 9e6}
@@ -46,17 +46,12 @@ func TestInvalidIsNeverPicked(t *testing.T) {
 	}
 }
 
-// A percentile of ITL is of gaps, or of requests where the SLA says so.
-func TestPercentilePerRequest(t *testing.T) {
+// A percentile of ITL is of requests' means: gaps of 8 ms at p99 break none of 6 ms.
+func TestPercentileOfITLIsOfRequests(t *testing.T) {
 	p := decode(1, 8, 4*ms)
-	p.ITL.In99 = profile.Interval{Low: 7e6, High: 9e6}
 	p.OSL, p.ITL.Neff = 101, 400
 	p.TPOT = profile.Distribution{N: 500, Mean: 4 * ms, Std: 430_000} // a p99 of 5 ms
-	s := profile.SLA{ITL: 6 * ms, Stat: profile.P99, ITLOf: profile.OfGap}
-	if c := choose(t, profile.Decode, s, BySingle, p); c.Feasible {
-		t.Error("gaps of 8 ms at p99 meet 6 ms")
-	}
-	s.ITLOf = profile.OfRequest
+	s := profile.SLA{ITL: 6 * ms, Stat: profile.P99}
 	if c := choose(t, profile.Decode, s, BySingle, p); !c.Feasible {
 		t.Error("requests of 5 ms at p99 miss 6 ms")
 	}

@@ -223,7 +223,7 @@ func (s station) holds(tokens float64, sla profile.SLA) (served, bool) {
 		return got, false
 	}
 	itl := s.at(got.beside, judgedITL)
-	if sla.ByRequests() {
+	if sla.Stat.Quantile() > 0 {
 		itl = s.step(tokens, itl)
 	} else if s.joined(tokens, itl) > 1-q {
 		itl += s.join

@@ -10,7 +10,7 @@ import (
 
 // Shortfall says by what the nearest candidate misses the SLA.
 type Shortfall struct {
-	Metric   string        // what binds: TTFT, ITL or failures
+	Metric   string        // what binds: TTFT, ITL, Stall or failures
 	Latency  time.Duration // of the nearest candidate
 	Limit    time.Duration // of the SLA
 	Failures int           // of Requests, where failures bind
@@ -25,6 +25,9 @@ type Shortfall struct {
 	// Why says what else is wrong, where neither a latency nor failures bind.
 	Why string
 }
+
+// Stall is the metric of the 99th percentile of single gaps between tokens.
+const Stall = "p99 gap between tokens"
 
 // Shortfall is false for a feasible choice.
 func (ch Choice) Shortfall(sla profile.SLA) (Shortfall, bool) {

@@ -259,7 +259,7 @@ func TestCertaintyIsCertain(t *testing.T) {
 		a := profile.Attain(rs, l.window(rs[0].Due, rs[len(rs)-1].Due), sla, 1)
 		a.Growing = false
 		if why != "" && a.Holds(profile.Aggregated, sla) {
-			t.Errorf("it holds (TTFT %v, ITL %v), and was said to be %s", a.TTFT.At(sla.Stat), a.ITLAt(sla), why)
+			t.Errorf("it holds (TTFT %v, ITL %v), and was said to be %s", a.TTFT.At(sla.Stat), a.TPOT.At(sla.Stat), why)
 		}
 	})
 }

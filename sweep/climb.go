@@ -63,14 +63,6 @@ func (c *climber) workload() profile.Workload {
 	}
 }
 
-// unit is how many tokens each stream gives in a first slice.
-func (c *climber) unit() int {
-	if c.stage != profile.StageSweep || c.r.opts.Virtual || c.r.opts.SLA.ByRequests() {
-		return sliceTokens
-	}
-	return max(sliceTokens, c.r.opts.percentileSlice())
-}
-
 // most is how many tokens a slice may take: it has to fit on new stairs, some of
 // whose streams decode while others are still filled.
 func (c *climber) most() int { return max(1, 2*c.workload().OSL/3) }
@@ -111,7 +103,7 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 	tokens := 0
 	want, taken := 0, 0
 	for _, k := range looks {
-		for want += k * c.unit(); tokens < want; {
+		for want += k * sliceTokens; tokens < want; {
 			t := min(want-tokens, c.most())
 			m, mean, err := c.slice(ctx, n, t)
 			if err != nil {

@@ -66,7 +66,7 @@ func (o Options) decidesTTFT(use, variation float64) int {
 
 func (o Options) decidesTPOT(inFlight, slack float64) int {
 	n := profile.FlightRequests(inFlight, slack)
-	if o.SLA.ByRequests() {
+	if o.SLA.Stat.Quantile() > 0 {
 		n = max(n, o.independent(profile.FlightMemory(inFlight, slack)))
 	}
 	return n

@@ -90,14 +90,9 @@ func (o Options) context(f profile.EngineFacts) int {
 const minOSL = 32
 
 // decodeOSL is the output length that decode is measured with: the target's,
-// unless that is too short to measure, within the engine's context. A percentile
-// of gaps takes as many steps as it takes samples; in virtual time it is the
-// model's, whatever the number.
+// unless that is too short to measure, within the engine's context.
 func (o Options) decodeOSL(f profile.EngineFacts) int {
 	osl := max(o.OSL, minOSL)
-	if o.SLA.ByGaps() && !o.Virtual {
-		osl = max(osl, minOSL/2+SamplesFor(o.SLA.Stat))
-	}
 	if f.MaxModelLen > 0 {
 		osl = min(osl, f.MaxModelLen-o.ISL)
 	}

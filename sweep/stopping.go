@@ -46,9 +46,6 @@ const sliceTokens = 32
 // percentileSlice is how many samples are in the first slice of a point whose
 // percentile counts: what it needs comes with the third.
 func (o Options) percentileSlice() int {
-	if o.SLA.Stat.Quantile() == 0 {
-		return 0
-	}
 	return SamplesFor(o.SLA.Stat) / 4
 }
 

@@ -231,7 +231,7 @@ func (v *Verification) warnWait(sla profile.SLA) {
 func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string {
 	ms := profile.Milliseconds
 	figure := ""
-	if l := a.ITLAt(sla); phase != profile.Prefill && l > sla.ITL {
+	if l := a.TPOT.At(sla.Stat); phase != profile.Prefill && l > sla.ITL {
 		figure = fmt.Sprintf("ITL %.2f ms against %.6g ms", ms(l), ms(sla.ITL))
 	}
 	if l := a.TTFT.At(sla.Stat); phase != profile.Decode && l > sla.TTFT {

@@ -230,13 +230,9 @@ func (r *run) count(v fleet.Interval) Look {
 		}
 		return Kept{s.Count() + refused, s.Above(int64(engine.FromDuration(promise))) + float64(refused)}
 	}
-	itl := v.TPOT
-	if slo.ITLOf == profile.OfGap {
-		itl = v.ITL
-	}
 	l := Look{
 		From: v.From.Duration(), To: v.To.Duration(), Arrivals: v.Arrivals,
-		TTFT: above(v.TTFT, slo.TTFTP99, v.Rejected), ITL: above(itl, slo.ITLP99, 0),
+		TTFT: above(v.TTFT, slo.TTFTP99, v.Rejected), ITL: above(v.TPOT, slo.ITLP99, 0),
 	}
 	r.out.TTFT.add(l.TTFT)
 	r.out.ITL.add(l.ITL)

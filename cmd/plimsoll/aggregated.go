@@ -56,7 +56,7 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	if rps > 0 && rps < c.Picked.RPS {
 		out.Interval = profile.Interval{Low: p.ThroughputPerGPU, High: p.ThroughputPerGPU * c.Picked.RPS / p.Rate}
 	}
-	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.ITLAt(sla)
+	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.TPOT.At(sla.Stat)
 	out.TTFTMillis, out.ITLMillis = profile.Milliseconds(ttft), profile.Milliseconds(itl)
 	out.Margin = 1 - max(float64(ttft)/float64(sla.TTFT), float64(itl)/float64(sla.ITL))
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU, out.SustainedRPS = p.InFlight, p.KVUsage, p.ThroughputPerGPU, rps
@@ -139,7 +139,7 @@ func aggregatedTable(b *bytes.Buffer, out outcome) {
 			rate = fmt.Sprintf("%.4g", p.Rate)
 		}
 		t.row(c.Label(), itoa(p.Config.GPUs()), rate, shownInFlight(p),
-			fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.TTFT.At(sla.Stat))), fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.ITLAt(sla))),
+			fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.TTFT.At(sla.Stat))), fmt.Sprintf("%.2f", profile.Milliseconds(p.Load.TPOT.At(sla.Stat))),
 			fmt.Sprintf("%.2f", p.ThroughputPerGPU), out.verdict(ch, c))
 	}
 	b.WriteString(t.text("  "))

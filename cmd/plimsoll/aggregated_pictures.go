@@ -38,7 +38,7 @@ func ttftUnderLoad(sla profile.SLA) underLoad {
 func itlUnderLoad(sla profile.SLA) underLoad {
 	return func(p profile.Point) (time.Duration, profile.Interval) {
 		p.ModelError = profile.ModelError{} // no noise of a load
-		return p.Load.ITLAt(sla), p.LatencyInterval(sla)
+		return p.Load.TPOT.At(sla.Stat), p.LatencyInterval(sla)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestAggregatedEnginesAreStartedAgainWithOtherChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gaps := profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: profile.P99, ITLOf: profile.OfGap}
+	gaps := profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: profile.P99, Stall: 20 * time.Millisecond}
 	of := func(kind engine.Kind, change func(*profileOptions, *deployment)) []engine.Config {
 		t.Helper()
 		o := profileOptions{mode: sweep.Aggregated, isl: 3000, osl: 150, sla: gaps, layouts: dep.PowersOfTwo(2), traffic: traffic{isl: 3000, osl: 150}}
@@ -93,14 +93,14 @@ func TestAggregatedEnginesAreStartedAgainWithOtherChunks(t *testing.T) {
 	}
 }
 
-// By single gaps another chunk holds a multiple of the default's rate, and the files
+// Where stalls are promised another chunk holds a multiple of the default's rate, and the files
 // say which; a value that is given is kept.
 func TestAggregatedEstimateFindsAChunk(t *testing.T) {
 	t.Parallel()
 	rps := map[string]float64{}
 	for _, chunk := range []string{"", "8192"} {
 		dir := filepath.Join(t.TempDir(), "results")
-		args := []string{"--mode", "aggregated", "--tp", "1", "--isl", "3000", "--osl", "40", "--ttft", "400", "--itl", "30", "--sla-stat", "p99", "--itl-of", "gap", "--max-context-length", "4000"}
+		args := []string{"--mode", "aggregated", "--tp", "1", "--isl", "3000", "--osl", "40", "--ttft", "400", "--itl", "30", "--sla-stat", "p99", "--stall-p99", "30", "--max-context-length", "4000"}
 		if chunk != "" {
 			args = append(args, "--max-num-batched-tokens", chunk)
 		}

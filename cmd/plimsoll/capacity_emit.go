@@ -157,7 +157,7 @@ func (o capacityOptions) conditions(p sizedPlan) []string {
 // plannerConfig is the planner's configuration: keys are its flags.
 func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
 	doc := yaml.MapSlice{
-		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"), item("itl-of", string(o.slo.ITLOf)),
+		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
 	}
 	if p.Strategy == capacity.Aggregated {
 		doc = append(doc, item("mode", string(store.Aggregated)))

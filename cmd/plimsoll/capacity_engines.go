@@ -251,7 +251,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(o.slo.ITLOf), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
+		c := candidate{layout: l, build: build, factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
 		out = append(out, c)
 	}
 	if len(out) == 0 {

@@ -14,7 +14,6 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
 	"plimsoll/engine/field"
-	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
@@ -48,11 +47,12 @@ func workloadFlags() []cli.Flag {
 }
 
 func latencyFlags() []cli.Flag {
-	return append(stringFlags("SLO", [][3]string{
+	return stringFlags("SLO", [][3]string{
 		{"ttft-p99", "", "time to first token, 99th percentile, `ms`"},
-		{"itl-p99", "", "inter-token latency, 99th percentile, `ms`"},
+		{"itl-p99", "", "inter-token latency, each request's mean over its output tokens, 99th percentile, `ms`"},
+		{"stall-p99", "", "single gaps between tokens, 99th percentile, `ms` (default: not promised)"},
 		{"e2e-p99", "", "end-to-end latency, 99th percentile, `ms` (default: not promised)"},
-	}), itlOfFlags("SLO", "request")...)
+	})
 }
 
 func sloFlags() []cli.Flag {
@@ -99,7 +99,7 @@ func parseDemand(p *parser) demand {
 		hint = "--trace FILE measures a workload, --workload FILE.yaml holds one"
 	}
 	p.required(hint, append(traffic, "ttft-p99", "itl-p99")...)
-	d.slo = capacity.SLO{TTFTP99: p.millis("ttft-p99"), ITLP99: p.millis("itl-p99"), ITLOf: p.itlOf(profile.P99, profile.OfRequest), E2EP99: p.optionalMillis("e2e-p99")}
+	d.slo = capacity.SLO{TTFTP99: p.millis("ttft-p99"), ITLP99: p.millis("itl-p99"), StallP99: p.optionalMillis("stall-p99"), E2EP99: p.optionalMillis("e2e-p99")}
 	if p.c.IsSet("availability") {
 		d.slo.Availability = p.number("availability", 0, 1)
 	}
@@ -228,7 +228,7 @@ func plain(x float64) string {
 // flagged is an error about fields, in the words of flags.
 func flagged(err error) string {
 	return strings.NewReplacer("peak_qps", "--peak-qps", "avg_isl", "--avg-isl", "avg_osl", "--avg-osl", "p99_isl", "--p99-isl", "p99_osl", "--p99-osl",
-		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "itl_of", "--itl-of", "e2e_p99", "--e2e-p99",
+		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "stall_p99", "--stall-p99", "e2e_p99", "--e2e-p99",
 		"replica_availability", "--replica-availability", "availability", "--availability", "\n", "; ").Replace(err.Error())
 }
 

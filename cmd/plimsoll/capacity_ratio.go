@@ -185,7 +185,7 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
 		KVBytesPerToken: max(1, int64(source.KVBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
-		Provenance: source.Steps.Provenance(), Warnings: source.Caveats(profile.OfRequest),
+		Provenance: source.Steps.Provenance(), Warnings: source.Caveats(profile.P99),
 	}
 	return t, nil
 }

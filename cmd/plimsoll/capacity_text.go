@@ -197,7 +197,7 @@ func (p sizedPlan) details() []detail {
 	}
 	row("routing", "%s: another may miss the SLO", p.routing())
 	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)
-	row("ITL", "p50 %.2f ms, p99 %.2f ms of %s", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms, p.ITLOf.Words())
+	row("ITL", "p50 %.2f ms, p99 %.2f ms; p99 of single gaps between tokens %.2f ms", p.EstimatedITLP50Ms, p.EstimatedITLP99Ms, p.EstimatedGapP99Ms)
 	row("end to end", "p50 %.2f s, p99 %.2f s", p.EstimatedE2EP50Ms/1e3, p.EstimatedE2EP99Ms/1e3)
 	row("attainment", "%.2f %% (the least of those promised)", 100*p.Attainment)
 	if p.Availability > 0 {

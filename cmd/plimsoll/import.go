@@ -62,7 +62,7 @@ func importAction(c *cli.Context) error {
 	p := &parser{c: c}
 	o := profileOptions{
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
-		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean, ITLOf: profile.OfRequest},
+		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean},
 		dir: c.String("output-dir"), force: c.Bool("force"), catalog: c.String("catalog"),
 		quiet: c.Bool("quiet"), format: c.String("format"),
 	}

@@ -19,7 +19,7 @@ func deploymentFlags() []cli.Flag {
 		{"served-model-name model-name", "", "`MODEL` that metrics and the deployment must name (default: the one that is served)"},
 		{"mode", "", "`disaggregated|aggregated` (default: the profile's)"},
 		{"ttft", "", "TTFT to keep, `ms` (default: the profile's; needed without it, but for --policy load)"},
-		{"itl", "", "ITL to keep, `ms` (default: the profile's; needed without it, but for --policy load)"},
+		{"itl", "", "ITL to keep, each request's mean over its output tokens, `ms` (default: the profile's; needed without it, but for --policy load)"},
 		{"sla-stat", "", "what of both is promised: `mean|p50|p90|p95|p99` (default: the profile's, or mean)"},
 		{"prefill-engine-num-gpu", "", "`GPUs` of a prefill engine (default: the profile's, or 1)"},
 		{"decode-engine-num-gpu", "", "`GPUs` of a decode engine, or of an aggregated one (default: the profile's, or 1)"},
@@ -30,8 +30,8 @@ func deploymentFlags() []cli.Flag {
 		{"accept-provenance", "measured", "weakest profile to plan by: `measured|simulated|estimated|published`"},
 		{"priority", "0", "among deployments under one budget, higher is served first, `N`"},
 		{"weight", "1", "share of the budget among equal priorities, `N`"},
-	}), append(itlOfFlags("deployment", "the profile's; request where --sla-stat is given"), &cli.StringFlag{Name: "namespace", Value: "dynamo", Usage: "`NAME` of the deployment", EnvVars: []string{"DYN_NAMESPACE"}, Category: "deployment"},
-		&cli.BoolFlag{Name: "no-operation", Usage: "decide and say so, change nothing; local workers are then only looked at, where no command says how they are started", Category: "deployment"})...)
+	}), &cli.StringFlag{Name: "namespace", Value: "dynamo", Usage: "`NAME` of the deployment", EnvVars: []string{"DYN_NAMESPACE"}, Category: "deployment"},
+		&cli.BoolFlag{Name: "no-operation", Usage: "decide and say so, change nothing; local workers are then only looked at, where no command says how they are started", Category: "deployment"})
 }
 
 func ruleFlags() []cli.Flag {

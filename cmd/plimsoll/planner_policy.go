@@ -24,7 +24,7 @@ func (s plannerSettings) core() (*planner.Core, error) {
 // which it begins.
 func (s plannerSettings) coreOf(rule planner.Policy, now time.Time) (*planner.Core, error) {
 	core, err := planner.New(planner.Options{
-		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance, Caveats: s.surfaces.caveats(s.deployment.SLA.ITLOf),
+		Deployment: s.deployment, Policy: rule, OnLoss: s.onLoss, Static: s.static, Provenance: s.surfaces.provenance, Caveats: s.surfaces.caveats(s.deployment.SLA.Stat),
 	})
 	if err != nil {
 		return nil, field.Errorf("%v", err)

@@ -76,13 +76,13 @@ func (s *profileSurfaces) check(ps profile.PrefillSurface, ds profile.DecodeSurf
 	return nil
 }
 
-// caveats are those of the picks and what the profile warns of itself, or what is
-// suspicious in surfaces without a recommendation.
-func (s profileSurfaces) caveats(of profile.ITLOf) []profile.Warning {
+// caveats are those of the picks, what the profile warns of itself, and of a plan by
+// another statistic, or what is suspicious in surfaces without a recommendation.
+func (s profileSurfaces) caveats(by profile.Statistic) []profile.Warning {
 	if s.rec.Mode == "" {
 		return s.doubts
 	}
-	return slices.Concat(s.rec.Caveats(), s.rec.Doubts(), s.rec.OtherITL(of))
+	return slices.Concat(s.rec.Caveats(), s.rec.Doubts(), s.rec.OtherStat(by))
 }
 
 // rated is the rate that the pick of an aggregated profile was measured to hold.

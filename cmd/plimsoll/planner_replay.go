@@ -107,15 +107,7 @@ func (c *comparison) caveats() {
 	warn := func(code, format string, args ...any) {
 		c.warnings = append(c.warnings, profile.Warnf(code, format, args...))
 	}
-	sla := o.deployment().SLA
-	switch {
-	case sla.ByGaps():
-		other := ": --itl-of request plans for that"
-		if o.fleet.Profile != "" { // whose picks may be by gaps too
-			other = ""
-		}
-		warn("sla_by_gaps", "policies plan for the %s of single gaps between tokens, attainment is of each request by its mean gap%s", sla.Stat, other)
-	case sla.Stat.Quantile() == 0:
+	if o.deployment().SLA.Stat.Quantile() == 0 {
 		warn("sla_by_mean", "policies plan for TTFT and ITL by their means, attainment is of each request: --sla-stat p99 plans for nearly all of them")
 	}
 	for _, x := range c.outcomes {

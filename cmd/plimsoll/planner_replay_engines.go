@@ -63,7 +63,7 @@ func (o *replayOptions) chooseEngines(f loadFacts) ([]profile.Warning, error) {
 		return nil, fmt.Errorf("choosing --tp for the load: %w", err)
 	}
 	sla := o.deployment().SLA
-	best, sized, err := capacity.Cheapest(layouts, traffic, capacity.SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, ITLOf: sla.ITLOf}, capacity.SizeOptions{Seed: o.seed, Rough: true, AtOnce: atOnce})
+	best, sized, err := capacity.Cheapest(layouts, traffic, capacity.SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL}, capacity.SizeOptions{Seed: o.seed, Rough: true, AtOnce: atOnce})
 	if err != nil {
 		return nil, field.WithHint(fmt.Errorf("choosing --tp for the load: %w", err), "--tp says it")
 	}

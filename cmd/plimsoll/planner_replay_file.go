@@ -68,7 +68,6 @@ type replaySLAFile struct {
 	TTFT    float64           `json:"ttft_ms"`
 	ITL     float64           `json:"itl_ms"`
 	Planned profile.Statistic `json:"planned_by"` // by the policies; attainment is of each request
-	ITLOf   profile.ITLOf     `json:"itl_of"`     // what a percentile of the policies is taken over
 }
 
 // replayPolicyFile is one policy; figures are means over the seeds.
@@ -152,7 +151,7 @@ func (c comparison) file() replayFile {
 			Model: c.fleet.Model, GPU: c.fleet.GPU, Source: c.fleet.Source, Chosen: o.chosen, TTFTError: c.fleet.TTFTError, ITLError: c.fleet.ITLError, StartUp: o.slowestStart().Seconds(),
 			Drain: o.drain.Seconds(), MetricDelay: o.delay.Seconds(), Noise: o.fleet.Noise, BudgetGPUs: d.Budget.Max,
 		},
-		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat, d.SLA.ITLOf},
+		SLA:        replaySLAFile{profile.Milliseconds(d.SLA.TTFT), profile.Milliseconds(d.SLA.ITL), d.SLA.Stat},
 		Provenance: c.fleet.Provenance, Warnings: append([]profile.Warning{}, c.warnings...),
 	}
 	for i := range o.seeds {

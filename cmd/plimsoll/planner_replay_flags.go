@@ -243,7 +243,6 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 		}
 		o.policies = append(o.policies, replayPolicy{k, s})
 	}
-	o.fleet.SLA.ITLOf = o.deployment().SLA.ITLOf // the profile's, where no flag says it
 	if o.deployment().Aggregated() {
 		o.fleet.Replicas = 1
 	} else {

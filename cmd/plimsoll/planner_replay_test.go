@@ -190,20 +190,19 @@ func TestReplayChoosesEnginesThatHoldTheLoad(t *testing.T) {
 	}
 }
 
-// A replay plans by the profile's percentile of ITL where no flag says another, and then
-// does not warn that it takes the other one.
-func TestReplayPlansByTheProfilesITL(t *testing.T) {
+// A replay plans by the profile's statistic where no flag says another, and else says so.
+func TestReplayPlansByTheProfilesStatistic(t *testing.T) {
 	t.Parallel()
-	dir := estimatedProfile(t, "--sla-stat", "p95", "--itl-of", "gap")
-	for _, of := range []string{"", "gap", "request"} {
+	dir := estimatedProfile(t, "--sla-stat", "p95")
+	for stat, want := range map[string]profile.Statistic{"": profile.P95, "p95": profile.P95, "p99": profile.P99} {
 		args := []string{"--profile", dir, "--rate", "2", "--isl", "400", "--osl", "40", "--duration", "1m", "--policy", "static-peak"}
-		if of != "" {
-			args = append(args, "--itl-of", of)
+		if stat != "" {
+			args = append(args, "--sla-stat", stat)
 		}
 		f := replayed(t, args...)
-		other := slices.ContainsFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == "other_itl" })
-		if gaps := f.SLA.ITLOf == profile.OfGap; gaps != (of != "request") || other == gaps {
-			t.Errorf("--itl-of %q: plans by %s, warns of another: %v", of, f.SLA.ITLOf, other)
+		other := slices.ContainsFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == "other_stat" })
+		if f.SLA.Planned != want || other != (want != profile.P95) {
+			t.Errorf("--sla-stat %q: plans by %s, warns of another: %v", stat, f.SLA.Planned, other)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c comparison) head(f replayFile) []string {
 		strings.ToUpper(f.Provenance.String()) + ", in virtual time — nothing here was measured on a GPU",
 		"Load: " + c.facts.text(o.load.repeat),
 		fmt.Sprintf("Fleet: %s of %s on %s; step times: %s; %s", strings.Join(engines, " + "), f.Fleet.Model, f.Fleet.GPU, f.Fleet.Source, startUp),
-		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms %s; policies plan by %s, %s", f.SLA.TTFT, f.SLA.ITL, of, d.SLA.By(), budget),
+		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms %s; policies plan by the %s, %s", f.SLA.TTFT, f.SLA.ITL, of, d.SLA.Stat, budget),
 		fmt.Sprintf("Replayed: %s, %s; metrics are %s old when a decision sees them", short(c.length()), seeds, short(o.delay)),
 	}
 	if o.chosen != "" {

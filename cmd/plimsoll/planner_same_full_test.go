@@ -73,28 +73,24 @@ func TestServeAndReplayJudgeAlike(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		stat     profile.Statistic // the profile's
-		of       profile.ITLOf
 		more     string
-		promised profile.ITLOf
+		promised profile.Statistic
 	}{
-		{"a profile by gaps", profile.P99, profile.OfGap, "", profile.OfGap},
-		{"a profile by requests", profile.P99, profile.OfRequest, "", profile.OfRequest},
-		{"a profile by requests, told gaps", profile.P99, profile.OfRequest, "itl-of: gap\n", profile.OfGap},
-		{"a profile by means", profile.Mean, profile.OfRequest, "", profile.OfRequest},
-		{"a profile by means, told another promise", profile.Mean, profile.OfRequest, "sla-stat: p99\n", profile.OfRequest},
-		{"a profile by gaps, told another promise", profile.P99, profile.OfGap, "sla-stat: p95\n", profile.OfRequest},
-		{"by load", profile.P99, profile.OfRequest, "policy: load\n", profile.OfRequest},
-		{"by Dynamo's", profile.P99, profile.OfRequest, "policy: upstream\nadjustment-interval: 30\n", profile.OfRequest},
+		{"a profile by requests", profile.P99, "", profile.P99},
+		{"a profile by means", profile.Mean, "", profile.Mean},
+		{"a profile by means, told another promise", profile.Mean, "sla-stat: p99\n", profile.P99},
+		{"by load", profile.P99, "policy: load\n", profile.P99},
+		{"by Dynamo's", profile.P99, "policy: upstream\nadjustment-interval: 30\n", profile.P99},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			promise(t, dir, c.stat, c.of)
+			promise(t, dir, c.stat)
 			file := configFile(t, "profile: "+dir+"\naccept-provenance: estimated\nmax-gpu-budget: 60\n"+c.more)
 			served, err := parsedPlanner(t, "--config", file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s, scenario, seen := replaySeen(t, file)
-			if got := served[0].deployment; got.SLA.ITLOf != c.promised || !reflect.DeepEqual(got, s.deployment) {
+			if got := served[0].deployment; got.SLA.Stat != c.promised || !reflect.DeepEqual(got, s.deployment) {
 				t.Errorf("serve keeps %+v, replay %+v", got, s.deployment)
 			}
 			if got := served[0].pace(); got != scenario.Pace {

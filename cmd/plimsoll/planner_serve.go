@@ -168,7 +168,7 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	case !out.quiet:
 		say(out.err, "note", "%s: without --profile the policy is load: it scales by thresholds on queue (%g, %g) and KV use (%g, %g), and knows no SLA", s.name, s.load.QueueUp, s.load.QueueDown, s.load.KVUp, s.load.KVDown)
 	}
-	for _, w := range profile.Implausible(s.surfaces.caveats(s.deployment.SLA.ITLOf)) {
+	for _, w := range profile.Implausible(s.surfaces.caveats(s.deployment.SLA.Stat)) {
 		say(out.err, "warning", "%s: %s", s.name, w.Message)
 	}
 	if sla := s.deployment.SLA; s.promise != "" && s.policy != "load" && !out.quiet {

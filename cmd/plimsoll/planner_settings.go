@@ -134,11 +134,10 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	return d
 }
 
-// parsePromise reads what planner serve keeps and planner replay plans by. A
-// percentile is one of requests, as attainment counts them; of single gaps only where
-// a flag says so, or the profile's own SLA and no flag says another. What nobody says is 0.
+// parsePromise reads what planner serve keeps and planner replay plans by. What nobody
+// says is 0.
 func parsePromise(p *parser, rec store.Recommendation) profile.SLA {
-	sla := profile.SLA{Stat: profile.Mean, ITLOf: profile.OfRequest}
+	sla := profile.SLA{Stat: profile.Mean}
 	if rec.SLA.TTFTMillis > 0 {
 		sla = rec.SLA.SLA()
 	}
@@ -153,9 +152,8 @@ func parsePromise(p *parser, rec store.Recommendation) profile.SLA {
 		if err != nil {
 			p.fail(field.Errorf("--sla-stat: %v", err))
 		}
-		sla.Stat, sla.ITLOf = stat, profile.OfRequest
+		sla.Stat = stat
 	}
-	sla.ITLOf = p.itlOf(sla.Stat, sla.ITLOf)
 	return sla
 }
 

@@ -97,14 +97,13 @@ func profileFlags() []cli.Flag {
 		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: cat}
 	}
 	const target, eng, runs, grid, ep = "target", "engine", "run", "points", "endpoint"
-	itlOf := itlOfFlags(target, "request")
 	return []cli.Flag{
 		s("isl", "3000", "input sequence length, `tokens`", target),
 		s("osl", "500", "output sequence length, `tokens`", target),
 		s("ttft", "50", "SLA: time to first token, `ms`", target),
-		s("itl", "10", "SLA: inter-token latency, `ms`", target),
+		s("itl", "10", "SLA: inter-token latency, each request's mean over its output tokens, `ms`", target),
 		s("sla-stat", "mean", "statistic that the SLA is held against: `mean|p50|p90|p95|p99`", target),
-		itlOf[0], itlOf[1],
+		s("stall-p99", "", "SLA: single gaps between tokens, 99th percentile, `ms`; with --mode aggregated (default: not promised)", target),
 		s("mode", "disaggregated", "deployment: `disaggregated|aggregated`: prefill and decode engines apart, or both on one engine, by the highest Poisson rate at which TTFT and ITL hold", target),
 		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
 		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),

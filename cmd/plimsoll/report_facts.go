@@ -24,7 +24,7 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		{Name: "GPU", Text: orWord(rec.GPU, "not known")},
 		{Name: "Engine", Text: engine},
 		{Name: "Workload", Text: fmt.Sprintf("ISL %d, OSL %d tokens; %s", rec.Workload.ISL, rec.Workload.OSL, rec.Mode)},
-		{Name: "SLA", Text: fmt.Sprintf("TTFT ≤ %g ms, ITL ≤ %g ms, %s", rec.SLA.TTFTMillis, rec.SLA.ITLMillis, run.SLA.By())},
+		{Name: "SLA", Text: rec.SLA.SLA().String()},
 		{Name: "Made", Text: fmt.Sprintf("%s to %s", run.Started.UTC().Format("2006-01-02 15:04"), run.Ended.UTC().Format("2006-01-02 15:04 UTC"))},
 	}
 	for _, x := range []struct {

@@ -16,8 +16,8 @@ func TestProfileAgain(t *testing.T) {
 		want string
 		lost []string
 	}{
-		{"defaults", store.Inputs{"--isl": "3000", "--osl": "500", "--itl-of": "", "engine kind": "sim"}, "plimsoll profile-sla", nil},
-		{"changed", store.Inputs{"--isl": "4000", "--model": "a b", "--itl-of": "gap"}, "plimsoll profile-sla --isl 4000 --itl-of gap --model 'a b'", nil},
+		{"defaults", store.Inputs{"--isl": "3000", "--osl": "500", "engine kind": "sim"}, "plimsoll profile-sla", nil},
+		{"changed", store.Inputs{"--isl": "4000", "--model": "a b", "--stall-p99": "100"}, "plimsoll profile-sla --isl 4000 --stall-p99 100 --model 'a b'", nil},
 		{"implied ranks", store.Inputs{"--rank": "sustained", "--search": "adaptive"}, "plimsoll profile-sla", nil},
 		{"a grid's", store.Inputs{"--rank": "throughput", "--search": "grid"}, "plimsoll profile-sla --search grid", nil},
 		{"other ranks", store.Inputs{"--rank": "throughput", "--search": "adaptive"}, "plimsoll profile-sla --rank single", nil},

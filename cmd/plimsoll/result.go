@@ -56,7 +56,7 @@ func (u *console) result(out outcome) error {
 	rec := out.rec
 	doubtLines(b, rec.Warnings, rec.Provenance)
 	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
-	fmt.Fprintf(b, "Target: ISL %d, OSL %d, TTFT ≤ %.6g ms, ITL ≤ %.6g ms, %s\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.TTFTMillis, rec.SLA.ITLMillis, rec.SLA.SLA().By())
+	fmt.Fprintf(b, "Target: ISL %d, OSL %d, %s\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.SLA())
 	if rec.Mode == store.Aggregated {
 		aggregatedTable(b, out)
 	} else {

@@ -39,7 +39,8 @@ func shortfallLines(all []recommend.Choice, sla profile.SLA) (lines []string) {
 // promises is what could be asked for instead: all that the nearest candidate misses
 // together, and of a load the rate at which that was seen.
 func promises(ch recommend.Choice, s recommend.Shortfall) string {
-	text := fmt.Sprintf("--%s %.6g", strings.ToLower(s.Metric), profile.Milliseconds(s.Promise))
+	names := map[string]string{"TTFT": "ttft", "ITL": "itl", recommend.Stall: "stall-p99"}
+	text := fmt.Sprintf("--%s %.6g", names[s.Metric], profile.Milliseconds(s.Promise))
 	if s.Besides > 0 {
 		other := map[string]string{"TTFT": "itl", "ITL": "ttft"}[s.Metric]
 		text += fmt.Sprintf(" --%s %.6g", other, profile.Milliseconds(s.Besides))

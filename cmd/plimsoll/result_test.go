@@ -59,7 +59,7 @@ func TestPlusMinus(t *testing.T) {
 		{profile.Mean, profile.ModelError{Factor90: 2}, "2.00 (1.00 to 4.00)"},
 	} {
 		p := profile.Point{Phase: profile.Decode, ITL: d, ModelError: tt.error}
-		if got := plusMinus(p, profile.SLA{Stat: tt.stat, ITLOf: profile.OfGap}); got != tt.want {
+		if got := plusMinus(p, profile.SLA{Stat: tt.stat}); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.stat, got, tt.want)
 		}
 	}

@@ -80,8 +80,6 @@ func attainmentOf(a fleet.Attainment) attainmentFile {
 type slaFile struct {
 	TTFT float64 `json:"ttft_ms"` // 0 = no bound
 	ITL  float64 `json:"itl_ms"`
-	// ITLOf says what attainment of ITL is the share of.
-	ITLOf profile.ITLOf `json:"itl_of"`
 }
 
 // spread is a distribution in milliseconds.
@@ -157,7 +155,7 @@ func (s simulation) file() simulationFile {
 			Requests: r.Requests, OutputTokens: r.Tokens,
 			TokensPerGPU: r.Tokens / float64(max(f.GPUs(), 1)),
 		},
-		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL), f.SLA.ITLOf},
+		SLA:     slaFile{profile.Milliseconds(f.SLA.TTFT), profile.Milliseconds(f.SLA.ITL)},
 		Latency: map[string]spread{"ttft": spreadOf(r.TTFT), "itl": spreadOf(r.ITL), "tpot": spreadOf(r.TPOT), "e2e": spreadOf(r.E2E)},
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}

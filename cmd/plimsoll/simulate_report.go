@@ -69,13 +69,9 @@ func (s simulation) attainment(b *bytes.Buffer) {
 		fmt.Fprintf(b, " TTFT ≤ %g ms %s,", profile.Milliseconds(sla.TTFT), percent(a.TTFT))
 	}
 	if sla.ITL > 0 {
-		fmt.Fprintf(b, " ITL ≤ %g ms %s of %s,", profile.Milliseconds(sla.ITL), percent(a.ITL), sla.ITLOf.Words())
+		fmt.Fprintf(b, " ITL ≤ %g ms %s,", profile.Milliseconds(sla.ITL), percent(a.ITL))
 	}
-	both := "both"
-	if sla.ITLOf == profile.OfGap {
-		both = "both, by requests' means,"
-	}
-	fmt.Fprintf(b, " %s %s of %s\n", both, percent(a.Both), engine.Count(a.Requests, "request"))
+	fmt.Fprintf(b, " both %s of %s\n", percent(a.Both), engine.Count(a.Requests, "request"))
 	if off := s.factor(); off > 0 {
 		fmt.Fprintf(b, "Attainment moves with the step times: half of the model's errors of TTFT or of ITL are larger than a factor of %.2f\n", off)
 	}

@@ -208,11 +208,7 @@ func attainedFigures(a *store.Attained, sla store.SLA) (figures []string) {
 		figures = append(figures, fmt.Sprintf("TTFT %s", shownFigure(a.TTFT, sla.Stat)))
 	}
 	if a.WithinITL != nil && a.TPOT != nil {
-		p := a.TPOT
-		if sla.SLA().ByGaps() && a.ITL != nil {
-			p = a.ITL
-		}
-		figures = append(figures, fmt.Sprintf("ITL %s", shownFigure(p, sla.Stat)))
+		figures = append(figures, fmt.Sprintf("ITL %s", shownFigure(a.TPOT, sla.Stat)))
 	}
 	return figures
 }

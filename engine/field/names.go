@@ -11,7 +11,6 @@ const (
 	Fit                 = prefix + "fit"
 	Force               = prefix + "force"
 	GPU                 = prefix + "gpu"
-	ITLOf               = prefix + "itl-of"
 	KubeNamespace       = prefix + "kube-namespace"
 	Kubeconfig          = prefix + "kubeconfig"
 	KVDRAM              = prefix + "kv-dram"

@@ -161,10 +161,6 @@ func TestFrontendAndEngines(t *testing.T) {
 		if got := o.Promised(byRequests); math.Abs(got.Count-120) > 1e-6 || got.P99.Value < 10*time.Millisecond || !got.P99.Known {
 			t.Errorf("requests' mean ITL: %+v", got)
 		}
-		byRequests.ITLOf = profile.OfGap
-		if got := o.Promised(byRequests); got.P99.Known {
-			t.Errorf("gaps that nobody counted: %+v", got)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"plimsoll/engine"
-	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -53,7 +52,7 @@ func (p *Default) breach(s planner.Situation, seen demand, pool planner.PoolObse
 		why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
 	case pool.Role != engine.RolePrefill && itl.Count >= enoughRequests && breaksITL(s) && e.mendsITL(seen):
 		short = itlMissed(s)
-		why = fmt.Sprintf("ITL (%s) was %v, above %v", sla.By(), itl.At(sla.Stat).Value, sla.ITL)
+		why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.At(sla.Stat).Value, sla.ITL)
 	case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
 		short = pool.KVMost.Value/p.o.KVHigh - 1
 		why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
@@ -96,7 +95,7 @@ func breaksITL(s planner.Situation) bool {
 		return false
 	}
 	missed := itlMissed(s)
-	return !sla.ByRequests() || math.IsNaN(missed) || surelyMore(missed, 1-quantile(sla.Stat), itl.Count)
+	return sla.Stat.Quantile() == 0 || math.IsNaN(missed) || surelyMore(missed, 1-quantile(sla.Stat), itl.Count)
 }
 
 // What a breach adds to what the profile asks for: up to mostReaction times as many,
@@ -289,13 +288,13 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
 		why := "which does not mean that it is well"
 		if s.ITL.At(sla.Stat).Known {
-			why = "the metrics have single gaps only: plan by those (" + field.ITLOf + " gap), or by the mean"
+			why = "the metrics have single gaps only, not requests' means: plan by the mean"
 		}
-		return have, fmt.Sprintf("ITL (%s) is missing, %s", sla.By(), why)
+		return have, fmt.Sprintf("ITL (%s) is missing, %s", stat(sla.Stat), why)
 	case role != engine.RoleDecode && p.breaksTTFT(s, seen):
 		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
 	case role != engine.RolePrefill && breaksITL(s) && e.mendsITL(seen):
-		return have, fmt.Sprintf("ITL (%s) was %v, above %v", sla.By(), itl.Value, sla.ITL)
+		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
 	}
 	least, why, _ := e.least(role, seen)
 	if role != engine.RolePrefill && pool.KVMost.Known {

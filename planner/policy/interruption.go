@@ -4,7 +4,7 @@ import "math"
 
 // byAnswer reports whether the ITL promised is a percentile of answers, each by its
 // mean gap.
-func (e engines) byAnswer() bool { return e.sla.ByRequests() }
+func (e engines) byAnswer() bool { return e.sla.Stat.Quantile() > 0 }
 
 // answerSizes is how many lognormal lengths, each as likely as the others, stand for
 // all answers in interrupted.

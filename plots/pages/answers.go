@@ -75,7 +75,7 @@ func (p Profile) limits(of profile.Phase, own time.Duration, n int) (all []time.
 		case x.Phase == of:
 			seen = append(seen, x.Latency(p.SLA))
 		case x.Load != nil && x.Phase == profile.Aggregated:
-			of := map[profile.Phase]profile.Distribution{profile.Prefill: x.Load.TTFT, profile.Decode: x.Load.ITLOf(p.SLA)}[of]
+			of := map[profile.Phase]profile.Distribution{profile.Prefill: x.Load.TTFT, profile.Decode: x.Load.TPOT}[of]
 			seen = append(seen, of.At(p.SLA.Stat))
 			if p.SLA.Stat.Quantile() == 0 {
 				seen = append(seen, of.Mean+of.Half) // from where on it surely holds

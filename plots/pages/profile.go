@@ -130,7 +130,7 @@ type candidateData struct {
 
 func (p Profile) data() (profileData, error) {
 	d := profileData{
-		Stat: p.SLA.By(), ISL: p.ISL, OSL: p.OSL, USD: p.USD,
+		Stat: string(p.SLA.Stat), ISL: p.ISL, OSL: p.OSL, USD: p.USD,
 		Recommended: p.Ending.Recommended, Candidates: []candidateData{}, Prefill: [][3]float64{}, Decode: [][4]float64{},
 	}
 	for _, x := range p.Points {
@@ -166,7 +166,7 @@ func (p Profile) candidate(x profile.Point) candidateData {
 	case x.Phase == profile.Decode:
 		c.ITL = x.Latency(p.SLA)
 	case x.Load != nil:
-		c.TTFT, c.ITL = x.Load.TTFT.At(p.SLA.Stat), x.Load.ITLAt(p.SLA)
+		c.TTFT, c.ITL = x.Load.TTFT.At(p.SLA.Stat), x.Load.TPOT.At(p.SLA.Stat)
 	}
 	return c
 }
@@ -201,7 +201,7 @@ func (p Profile) latencyOf(x profile.Point, name string) quantity {
 	if x.Phase == profile.Aggregated && !x.ModelError.Known() && x.Load != nil {
 		i = x.Load.TTFT.Interval(p.SLA.Stat)
 		if name == "ITL" {
-			i = x.Load.ITLOf(p.SLA).Interval(p.SLA.Stat)
+			i = x.Load.TPOT.Interval(p.SLA.Stat)
 		}
 	}
 	if off.Known() {

@@ -41,7 +41,7 @@ type pointRow struct {
 
 func (p Profile) body(d profileData) profileBody {
 	b := profileBody{
-		TTFT: profile.Milliseconds(p.SLA.TTFT), ITL: profile.Milliseconds(p.SLA.ITL), Stat: p.SLA.By(),
+		TTFT: profile.Milliseconds(p.SLA.TTFT), ITL: profile.Milliseconds(p.SLA.ITL), Stat: string(p.SLA.Stat),
 		LeftOut: p.LeftOut, Verified: p.Verified, Assumptions: p.Assumptions, Curves: len(d.Prefill)+len(d.Decode) > 0,
 		Ending: p.Ending, Aggregated: d.Aggregated,
 	}

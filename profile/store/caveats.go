@@ -77,24 +77,23 @@ func (r Recommendation) Doubts() []profile.Warning {
 	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile warns of its own figures: %s; plimsoll report of its folder says each in full", strings.Join(codes, ", "))}
 }
 
-// OtherITL warns where the profile's picks are by another percentile of ITL than what is
-// built on it: of requests' means, or of single gaps.
-func (r Recommendation) OtherITL(of profile.ITLOf) []profile.Warning {
-	sla := r.SLA.SLA()
-	if sla.Stat.Quantile() == 0 || sla.ByGaps() == (of == profile.OfGap) {
+// OtherStat warns where the profile's picks hold the SLA by another statistic than what is
+// built on it; an empty one is by none.
+func (r Recommendation) OtherStat(by profile.Statistic) []profile.Warning {
+	if by == "" || r.SLA.Stat == "" || by == r.SLA.Stat {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("other_itl", "the profile's picks are by the %s, this is by %s: "+field.ITLOf+" %s judges as the profile does", sla.By(), of.Words(), sla.ITLOf)}
+	return []profile.Warning{profile.Warnf("other_stat", "the profile's picks hold the SLA by the %s, this plans by the %s: profile with "+field.SLAStat+" %[2]s to pick by it", r.SLA.Stat, by)}
 }
 
 // of is what the SLA limits in a phase, in words.
 func (s SLA) of(phase profile.Phase) string {
 	var limits []string
 	if phase != profile.Decode {
-		limits = append(limits, fmt.Sprintf("TTFT <= %.6g ms", s.TTFTMillis))
+		limits = append(limits, fmt.Sprintf("%s TTFT ≤ %.6g ms", s.Stat, s.TTFTMillis))
 	}
 	if phase != profile.Prefill {
-		limits = append(limits, fmt.Sprintf("ITL <= %.6g ms", s.ITLMillis))
+		limits = append(limits, fmt.Sprintf("%s ITL ≤ %.6g ms", s.Stat, s.ITLMillis))
 	}
-	return strings.Join(append(limits, s.SLA().By()), ", ")
+	return strings.Join(limits, ", ")
 }

@@ -62,21 +62,17 @@ func TestCaveats(t *testing.T) {
 	}
 }
 
-// What is built on a profile of the other percentile of ITL says so.
-func TestOtherITL(t *testing.T) {
+// What is built on a profile by another statistic than its picks' says so.
+func TestOtherStat(t *testing.T) {
 	for _, c := range []struct {
-		picked, built profile.ITLOf
-		stat          profile.Statistic
-		want          int
+		picked, by profile.Statistic
+		want       int
 	}{
-		{profile.OfGap, profile.OfRequest, profile.P99, 1},
-		{profile.OfRequest, profile.OfGap, profile.P99, 1},
-		{profile.OfGap, profile.OfGap, profile.P99, 0},
-		{profile.OfRequest, profile.OfRequest, profile.P99, 0},
-		{profile.OfGap, profile.OfRequest, profile.Mean, 0},
+		{profile.Mean, profile.P99, 1}, {profile.P95, profile.P99, 1}, {profile.P99, profile.Mean, 1},
+		{profile.P99, profile.P99, 0}, {profile.Mean, profile.Mean, 0}, {profile.Mean, "", 0}, {"", profile.P99, 0},
 	} {
-		rec := Recommendation{SLA: SLA{TTFTMillis: 1, ITLMillis: 1, Stat: c.stat, ITLOf: c.picked}}
-		if got := rec.OtherITL(c.built); len(got) != c.want || c.want > 0 && got[0].Code != "other_itl" {
+		rec := Recommendation{SLA: SLA{TTFTMillis: 1, ITLMillis: 1, Stat: c.picked}}
+		if got := rec.OtherStat(c.by); len(got) != c.want || c.want > 0 && got[0].Code != "other_stat" {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -62,41 +62,22 @@ type EngineName struct {
 // SLA is profile.SLA in milliseconds.
 type SLA struct {
 	TTFTMillis float64           `json:"ttft_ms"`
-	ITLMillis  float64           `json:"itl_ms"`
+	ITLMillis  float64           `json:"itl_ms"` // each request's mean over its output tokens
 	Stat       profile.Statistic `json:"stat"`
-	// ITLOf says what a percentile of ITL is taken over.
-	ITLOf profile.ITLOf `json:"itl_of,omitempty"`
-}
-
-// UnmarshalJSON reads files of before ITLOf, too.
-func (s *SLA) UnmarshalJSON(b []byte) error {
-	type plain SLA
-	var old struct {
-		plain
-		profile.OldITL
-	}
-	if err := json.Unmarshal(b, &old); err != nil {
-		return err
-	}
-	*s = SLA(old.plain)
-	s.ITLOf = old.OldITL.ITLOf(s.ITLOf, s.Stat)
-	return s.ITLOf.Check()
+	// StallMillis bounds the 99th percentile of single gaps between tokens; 0 = not
+	// promised.
+	StallMillis float64 `json:"stall_p99_ms,omitempty"`
 }
 
 // SLA converts back to base units.
 func (s SLA) SLA() profile.SLA {
-	return profile.SLA{
-		TTFT: time.Duration(math.Round(s.TTFTMillis * float64(time.Millisecond))),
-		ITL:  time.Duration(math.Round(s.ITLMillis * float64(time.Millisecond))), Stat: s.Stat, ITLOf: s.ITLOf,
-	}
+	of := func(ms float64) time.Duration { return time.Duration(math.Round(ms * float64(time.Millisecond))) }
+	return profile.SLA{TTFT: of(s.TTFTMillis), ITL: of(s.ITLMillis), Stat: s.Stat, Stall: of(s.StallMillis)}
 }
 
 // NewSLA converts to the file's units.
 func NewSLA(s profile.SLA) SLA {
-	if s.Stat.Quantile() > 0 && s.ITLOf == "" {
-		s.ITLOf = profile.OfRequest
-	}
-	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, ITLOf: s.ITLOf}
+	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, StallMillis: profile.Milliseconds(s.Stall)}
 }
 
 // Lengths is the workload: fixed prompt and output lengths, in tokens.

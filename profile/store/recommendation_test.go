@@ -284,7 +284,7 @@ func TestRunRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	want := Run{
 		Schema: 1, Program: "plimsoll", Version: "v0", Inputs: Inputs{"--isl": "3000"}, Seed: 1, Provenance: profile.Simulated,
-		SLA: profile.SLA{TTFT: time.Second, ITL: time.Millisecond, Stat: profile.P99, ITLOf: profile.OfRequest}, Started: journalStart, Ended: journalStart.Add(time.Minute),
+		SLA: profile.SLA{TTFT: time.Second, ITL: time.Millisecond, Stat: profile.P99}, Started: journalStart, Ended: journalStart.Add(time.Minute),
 		Engines: []EngineFacts{}, GPUs: []Device{{Name: "h100-sxm", MemoryBytes: 80 << 30, Simulated: true}}, Points: []profile.Point{point("a")},
 		Skips: []profile.Skip{}, Warnings: []profile.Warning{}, Cost: Cost{Launches: 3, PromptTokens: 1 << 40},
 	}

@@ -270,12 +270,13 @@ func (s Profile) about(f *Fleet) {
 	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
 	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
 	f.Warnings = append(f.Warnings, s.Assumed()...)
-	f.Warnings = append(f.Warnings, s.Caveats(f.SLA.ITLOf)...)
+	f.Warnings = append(f.Warnings, s.Caveats("")...)
 }
 
-// Caveats are those of the picks, and what the profile warns of itself.
-func (s Profile) Caveats(of profile.ITLOf) []profile.Warning {
-	return slices.Concat(s.Recommendation.Caveats(), s.Recommendation.Doubts(), s.Recommendation.OtherITL(of))
+// Caveats are those of the picks, what the profile warns of itself, and of a plan by
+// another statistic than the picks'.
+func (s Profile) Caveats(by profile.Statistic) []profile.Warning {
+	return slices.Concat(s.Recommendation.Caveats(), s.Recommendation.Doubts(), s.Recommendation.OtherStat(by))
 }
 
 // FitWarnings are those of an estimate's fit for a workload, as without a profile.

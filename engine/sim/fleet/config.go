@@ -19,8 +19,8 @@ type Config struct {
 	// Retry sends the requests of a failed replica to the first pool's router
 	// again, where their prompt is computed anew; without it they are lost.
 	Retry bool
-	// SLA is what requests are held against, one by one; 0 = no bound. Of its
-	// statistic only ITLOf counts: by gaps, Attainment.ITL is the share of those.
+	// SLA is what requests are held against, one by one; 0 = no bound. Its
+	// statistic is ignored.
 	SLA profile.SLA
 	// Provenance is that of the step timers, for the report: simulated at best.
 	Provenance profile.Provenance

@@ -101,9 +101,6 @@ func (f *Fleet) Report() Report {
 		Series:     f.bins(),
 		Scales:     append([]ScaleEvent(nil), f.scales...),
 	}
-	if n := float64(r.ITL.Count()); f.sla.ITLOf == profile.OfGap && f.sla.ITL > 0 && n > 0 {
-		r.Attainment.ITL = 1 - r.ITL.Above(int64(engine.FromDuration(f.sla.ITL)))/n
-	}
 	if s := f.now.Seconds(); s > 0 {
 		r.Requests, r.Tokens = float64(t.finished)/s, float64(t.tokens)/s
 		r.GoodRequests, r.GoodTokens = float64(t.metBoth)/s, float64(t.goodTokens)/s
