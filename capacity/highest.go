@@ -22,7 +22,8 @@ type allotment struct {
 	at       int
 	replicas []int
 	most     float64
-	rate     float64 // the highest that it holds in short trials
+	rate     float64            // the highest that it holds in short trials
+	gap      engine.Picoseconds // the p99 gap between tokens there
 }
 
 // allotments are the ways to use so many GPUs, those of the highest conceivable rate
@@ -77,7 +78,7 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 	var found []allotment
 	for _, a := range all {
 		var err error
-		if a.rate, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, byShare, o.Seed); err != nil {
+		if a.rate, a.gap, err = v[a.at].highestRate(a.replicas, max(least*(1+rateTolerance), nearRate*best), a.most, t, slo, byShare, o.Seed); err != nil {
 			return Sized{}, err
 		}
 		if a.rate > 0 {
@@ -97,20 +98,34 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 	return v.best(found, t, slo, o)
 }
 
-// best decides among the first few of those found: short trials tell near ones badly apart.
+// best decides among the first few of those found, which short trials tell badly apart,
+// and takes one of smaller gaps between tokens within nearRate of them.
 func (v Variants) best(found []allotment, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
-	n := min(contend+1, len(found)) // the engine's own value may be one of them
+	fast, smooth := found[:min(contend+1, len(found))], []allotment(nil)
 	if o.Rough {
-		n = 1
+		fast = fast[:1]
+	}
+	if len(v[0].Pools) == 1 {
+		smooth = slices.DeleteFunc(slices.Clone(found), func(a allotment) bool { return a.rate < nearRate*found[0].rate || a.gap >= found[0].gap })
+		slices.SortStableFunc(smooth, func(a, b allotment) int { return cmp.Compare(a.gap, b.gap) })
 	}
 	var best Sized
-	for i, a := range found[:n] {
+	for i, a := range fast {
 		s, err := v.decided(a, t, slo, o)
 		if err != nil {
 			return s, err
 		}
 		if i == 0 || s.Infeasible == nil && (best.Infeasible != nil || s.Rate > best.Rate) {
 			best = s
+		}
+	}
+	for _, a := range smooth {
+		s, err := v.decided(a, t, slo, o)
+		if err != nil {
+			return s, err
+		}
+		if s.Infeasible == nil && s.Rate >= nearRate*best.Rate && s.At.Gaps.P99 < best.At.Gaps.P99 {
+			return s, nil
 		}
 	}
 	return best, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -19,8 +20,7 @@ type Variants []Layout
 
 // Variation is how one of several variants was chosen.
 type Variation struct {
-	At  int    // place of the chosen one
-	Own *Sized // the first by short trials; nil where it costs more than it might
+	At int // place of the chosen one
 
 	finalists []finalist
 }
@@ -42,9 +42,9 @@ func (v Variants) PoolFloorsUSD(t Traffic, slo SLO) []USD {
 	return out
 }
 
-// Size sizes the variant that takes least. Short trials of a few engines say which
-// hold the highest rates; of these the best are sized, and the engine's own setting,
-// which wins a tie.
+// Size sizes the variants that hold the highest rates in short trials of a few engines,
+// and takes of those that cost hardly more than the cheapest the one of the smallest
+// gaps between tokens.
 func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	if len(v) == 1 {
 		return Size(v[0], t, slo, o)
@@ -61,11 +61,11 @@ func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		}
 		o.After = &after
 	}
-	before := o.After.Variation
-	out := contest{own: before.Own}
-	for _, f := range before.finalists {
-		o.After = &f.sized
-		if err := out.add(v, f.at, t, slo, o); err != nil {
+	var out contest
+	for _, f := range o.After.Variation.finalists {
+		after := f.sized
+		o.After = &after
+		if _, err := out.add(v, f.at, t, slo, o); err != nil {
 			return Sized{}, err
 		}
 	}
@@ -74,52 +74,60 @@ func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 
 // rough sizes by short trials.
 func (v Variants) rough(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
-	var out contest
-	if err := out.add(v, 0, t, slo, o); err != nil {
-		return Sized{}, err
-	}
-	if len(out.finalists) > 0 {
-		own := out.finalists[0].sized
-		if out.own = &own; own.Infeasible == nil && own.Replicas[0] <= v.least(t, slo) {
-			return out.sized() // no other can take less
-		}
-	}
-	order, err := v.contenders(t, slo, o)
+	fast, smooth, err := v.contenders(t, slo, o)
 	if err != nil {
 		return Sized{}, err
 	}
-	for _, i := range order {
-		if err := out.add(v, i, t, slo, o); err != nil {
+	var out contest
+	for _, i := range fast {
+		if _, err := out.add(v, i, t, slo, o); err != nil {
 			return Sized{}, err
+		}
+	}
+	for _, i := range smooth {
+		holds, err := out.add(v, i, t, slo, o)
+		if err != nil {
+			return Sized{}, err
+		}
+		if holds {
+			break
 		}
 	}
 	return out.sized()
 }
 
-// contest is the variants sized so far.
+// contest is the variants sized so far, the cheapest first.
 type contest struct {
-	own       *Sized
-	finalists []finalist // the cheapest first
-	large     error      // of those that are too large to simulate
+	finalists []finalist
+	large     error // of those that are too large to simulate
 }
 
-// add sizes one more, unless it costs more than the cheapest so far.
-func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) error {
-	if len(c.finalists) > 0 {
-		if best := c.finalists[0].sized; best.Infeasible == nil && (o.LimitUSD == 0 || best.ranked() < o.LimitUSD) {
-			o.LimitUSD = best.ranked()
-		}
+// near is what a variant may cost an hour to be taken for its smaller gaps: 5 % more
+// than the cheapest, and no more than one engine more.
+func (c *contest) near() USD {
+	best := c.finalists[0].sized
+	return min(1.05*best.ranked(), best.ranked()+best.Layout.Ranked().HourlyUSD([]int{1}))
+}
+
+// add sizes one more, and reports whether it holds at hardly more than the cheapest
+// so far.
+func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) (bool, error) {
+	if slices.ContainsFunc(c.finalists, func(f finalist) bool { return f.at == at }) {
+		return true, nil
+	}
+	if len(c.finalists) > 0 && c.finalists[0].sized.Infeasible == nil && (o.LimitUSD == 0 || c.near() < o.LimitUSD) {
+		o.LimitUSD = c.near()
 	}
 	s, err := Size(v[at], t, slo, o)
 	if errors.Is(err, ErrTooLarge) {
 		c.large = cmp.Or(c.large, err)
-		return nil
+		return false, nil
 	}
 	if errors.Is(err, ErrDearer) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	c.finalists = append(c.finalists, finalist{at, s})
 	slices.SortStableFunc(c.finalists, func(a, b finalist) int {
@@ -127,18 +135,25 @@ func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) err
 		if (x.Infeasible == nil) != (y.Infeasible == nil) {
 			return map[bool]int{true: -1, false: 1}[x.Infeasible == nil]
 		}
-		return cmp.Or(cmp.Compare(x.ranked(), y.ranked()), cmp.Compare(x.GPUs, y.GPUs), cmp.Compare(min(a.at, 1), min(b.at, 1)))
+		return cmp.Or(cmp.Compare(x.ranked(), y.ranked()), cmp.Compare(x.GPUs, y.GPUs), cmp.Compare(x.At.Gaps.P99, y.At.Gaps.P99))
 	})
-	return nil
+	return s.Infeasible == nil, nil
 }
 
-// sized is the cheapest, and how it was found.
+// sized is the one of the smallest gaps among those near the cheapest, and how it was
+// found.
 func (c *contest) sized() (Sized, error) {
 	if len(c.finalists) == 0 {
 		return Sized{}, cmp.Or(c.large, ErrDearer)
 	}
-	out := c.finalists[0].sized
-	out.Variation = &Variation{At: c.finalists[0].at, Own: c.own, finalists: c.finalists}
+	best := c.finalists[0]
+	for _, f := range c.finalists[1:] {
+		if f.sized.Infeasible == nil && f.sized.ranked() <= c.near() && f.sized.At.Gaps.P99 < best.sized.At.Gaps.P99 {
+			best = f
+		}
+	}
+	out := best.sized
+	out.Variation = &Variation{At: best.at, finalists: c.finalists}
 	return out, nil
 }
 
@@ -147,35 +162,38 @@ const (
 	// ratedRequests how many requests, at least.
 	mostRated, ratedRequests = 4, 2000
 	// rateTolerance is how near the highest rate is found, and nearRate the share
-	// of the best variant's from which another is looked at.
-	rateTolerance, nearRate = 0.03, 0.93
-	// roomy is how many times the traffic is as good as more.
-	roomy = 1.25
-	// contend is how many variants are sized.
+	// of the best variant's from which one of smaller gaps is taken.
+	rateTolerance, nearRate = 0.03, 0.95
+	// contend is how many variants are sized for their rates.
 	contend = 2
 )
 
-// contenders are the variants beside the first of which few engines hold the highest
-// rates, the best first.
-func (v Variants) contenders(t Traffic, slo SLO, o SizeOptions) ([]int, error) {
-	rates := make([]float64, len(v))
+// contenders are the variants of which few engines hold the highest rates, the best
+// first, and those within nearRate of the best whose gaps are smaller, the smallest
+// first. Where none holds any rate it is the first variant.
+func (v Variants) contenders(t Traffic, slo SLO, o SizeOptions) (fast, smooth []int, err error) {
+	rates, gaps := make([]float64, len(v)), make([]engine.Picoseconds, len(v))
 	best := 0.0
 	engines := min(mostRated, v.least(t, slo))
-	var order []int
-	for i, l := range v[1:] {
-		i++
-		var err error
-		// What holds so much has room for the traffic: more is as good.
-		most := min(roomy, float64(engines)/l.work(t, slo)[0]) * t.Rate
-		if rates[i], err = l.highestRate([]int{engines}, nearRate*best, most, t, slo, byShare, o.Seed); err != nil {
-			return nil, err
+	for i, l := range v {
+		most := float64(engines) / l.work(t, slo)[0] * t.Rate
+		if rates[i], gaps[i], err = l.highestRate([]int{engines}, nearRate*best, most, t, slo, byShare, o.Seed); err != nil {
+			return nil, nil, err
 		}
 		best = max(best, rates[i])
-		order = append(order, i)
+		if rates[i] > 0 {
+			fast = append(fast, i)
+		}
 	}
-	order = slices.DeleteFunc(order, func(i int) bool { return rates[i] == 0 || rates[i] < nearRate*best })
-	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(rates[a], rates[b]) })
-	return order[:min(contend, len(order))], nil
+	if len(fast) == 0 {
+		return []int{0}, nil, nil
+	}
+	fast = slices.DeleteFunc(fast, func(i int) bool { return rates[i] < nearRate*best })
+	slices.SortStableFunc(fast, func(a, b int) int { return -cmp.Compare(rates[a], rates[b]) })
+	smooth = slices.Clone(fast[1:])
+	slices.SortStableFunc(smooth, func(a, b int) int { return cmp.Compare(gaps[a], gaps[b]) })
+	smooth = slices.DeleteFunc(smooth, func(i int) bool { return gaps[i] >= gaps[fast[0]] })
+	return fast[:min(contend, len(fast))], smooth, nil
 }
 
 // least is the fewest engines that any variant could take.
@@ -188,8 +206,9 @@ func (v Variants) least(t Traffic, slo SLO) int {
 }
 
 // Best compares one engine of each variant in short trials. It returns the places of the
-// variants that hold a higher rate within the SLA than the first, best first, and the
-// rates of all, in requests/s.
+// variants that hold a higher rate within the SLA than the first, or nearly the best one
+// with smaller gaps, and the rates of all, in requests/s. Those within nearRate of the best
+// come first, the smallest gaps first, then the others by their rates.
 func (v Variants) Best(w Workload, sla profile.SLA, seed uint64) (order []int, rates []float64, err error) {
 	t, err := w.PeakTraffic()
 	if err != nil {
@@ -197,16 +216,29 @@ func (v Variants) Best(w Workload, sla profile.SLA, seed uint64) (order []int, r
 	}
 	slo := SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL, StallP99: sla.Stall}
 	by := judge{(*observer).ample, func(t Trial) bool { return t.meets(sla) }}
-	rates = make([]float64, len(v))
+	rates, gaps := make([]float64, len(v)), make([]engine.Picoseconds, len(v))
+	best := 0.0
 	for i, l := range v {
-		if rates[i], err = l.highestRate([]int{1}, rates[0]*(1+rateTolerance), t.Rate/l.work(t, slo)[0], t, slo, by, seed); err != nil {
+		if rates[i], gaps[i], err = l.highestRate([]int{1}, nearRate*rates[0], t.Rate/l.work(t, slo)[0], t, slo, by, seed); err != nil {
 			return nil, nil, err
 		}
-		if i > 0 && rates[i] > 0 {
+		best = max(best, rates[i])
+		if i > 0 && rates[i] > 0 && (rates[i] > rates[0]*(1+rateTolerance) || gaps[i] < gaps[0]) {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(rates[a], rates[b]) })
+	far := func(i int) int {
+		if rates[i] >= nearRate*best {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if far(a) == 0 && far(b) == 0 {
+			return cmp.Compare(gaps[a], gaps[b])
+		}
+		return cmp.Or(cmp.Compare(far(a), far(b)), -cmp.Compare(rates[a], rates[b]))
+	})
 	return order, rates, nil
 }
 
@@ -226,10 +258,11 @@ var byShare = judge{
 }
 
 // highestRate is the highest rate above least and up to most that so many engines
-// hold in short trials, to rateTolerance; 0 where none does.
-func (l Layout) highestRate(replicas []int, least, most float64, t Traffic, slo SLO, by judge, seed uint64) (float64, error) {
+// hold in short trials, to rateTolerance, and the p99 gap between tokens there; 0 where
+// none does.
+func (l Layout) highestRate(replicas []int, least, most float64, t Traffic, slo SLO, by judge, seed uint64) (rate float64, gap engine.Picoseconds, err error) {
 	if most <= least {
-		return 0, nil
+		return 0, 0, nil
 	}
 	holds := func(rate float64) (bool, error) {
 		part := t.Scaled(rate / t.Rate)
@@ -238,9 +271,14 @@ func (l Layout) highestRate(replicas []int, least, most float64, t Traffic, slo 
 			part = part.busiest(requests)
 		}
 		trial, err := l.tryUntil(by.enough, replicas, part, slo, requests, seed)
-		return by.holds(trial), err
+		if !by.holds(trial) {
+			return false, err
+		}
+		gap = trial.Gaps.P99 // each rate that holds is above those before
+		return true, err
 	}
-	return highest(least, most, rateTolerance, holds)
+	rate, err = highest(least, most, rateTolerance, holds)
+	return rate, gap, err
 }
 
 // highest is the highest rate up to most that holds, to a share tol of it; 0 where

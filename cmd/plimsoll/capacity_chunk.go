@@ -102,15 +102,11 @@ func (z *sizing) addDefault() error {
 		return nil
 	}
 	best := &z.plans[0]
-	own := best.sized.Variation.Own
-	if own == nil {
-		p, err := z.sizeOne(best.candidate.chunked[0], z.traffic, true)
-		if err != nil {
-			return err
-		}
-		own = &p.sized
+	own, err := z.sizeOne(best.candidate.chunked[0], z.traffic, true)
+	if err != nil {
+		return err
 	}
-	p, err := capacity.NewPlan(*own, z.workload, z.slo, z.failures, best.Provenance)
+	p, err := capacity.NewPlan(own.sized, z.workload, z.slo, z.failures, best.Provenance)
 	best.Chunk.AtDefault = &defaultChunk{GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD}
 	return err
 }
