@@ -170,7 +170,7 @@ func TestWordsOnThePictures(t *testing.T) {
 	everywhere := []string{
 		"SIMULATED — not measured on a GPU", "SIMULATED",
 		"meta-llama/Llama-3.1-8B-Instruct", "H100 SXM 80GB", "embedded engine",
-		"ISL 3,000 tokens · OSL 150 tokens · SLA: TTFT ≤ 200 ms, ITL ≤ 20 ms (mean)",
+		"ISL 3,000 tokens · OSL 150 tokens · SLA: mean TTFT ≤ 200 ms, mean ITL ≤ 20 ms",
 	}
 	want := map[string][]string{
 		"prefill_performance":              {"TP:1 (picked)", "TP:2", "TP:4", "SLA TTFT 200 ms (mean)", "TTFT (ms, mean)", "Prefill throughput (prompt tokens/s/GPU)", "95 % confidence interval", "feasible: TTFT ≤ 200 ms", "TP:8 was left out: this machine has 4 GPUs"},

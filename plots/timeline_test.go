@@ -54,7 +54,7 @@ func TestSLAOfEachRequestIsCalledSo(t *testing.T) {
 		t.Errorf("caption %q, want %q", got, want)
 	}
 	c.EachRequest = false
-	if got, want := c.lines()[1], "SLA: TTFT ≤ 200 ms (mean)"; got != want {
+	if got, want := c.lines()[1], "SLA: mean TTFT ≤ 200 ms"; got != want {
 		t.Errorf("caption %q, want %q", got, want)
 	}
 }
@@ -63,7 +63,7 @@ func TestWordsOnTimelines(t *testing.T) {
 	want := map[string][]string{
 		"timeline": {
 			"SIMULATED — not measured on a GPU", ">SIMULATED<", "TP:1 × 2 to 4 replicas", "H100 SXM 80GB",
-			"SLA: TTFT ≤ 200 ms, ITL ≤ 20 ms (mean)", "Requests (per second)", "arrived", "finished",
+			"SLA: mean TTFT ≤ 200 ms, mean ITL ≤ 20 ms", "Requests (per second)", "arrived", "finished",
 			"TTFT (ms) — log scale", "SLA 200 ms", "SLA 20 ms", "Replicas", "Time (hours)", "share at or below (%)",
 		},
 		"timeline_gaps":          {"nothing to show", "E2E (s)", "Time (minutes)"},
