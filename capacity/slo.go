@@ -11,7 +11,7 @@ import (
 // SLO is the promise: these latencies at the 99th percentile, and this share of
 // the time with all the replicas that they take.
 type SLO struct {
-	TTFTP99 time.Duration `json:"ttft_p99_ns"`
+	TTFTP99  time.Duration `json:"ttft_p99_ns"`
 	ITLP99   time.Duration `json:"itl_p99_ns"`             // each request's mean over its output tokens
 	StallP99 time.Duration `json:"stall_p99_ns,omitempty"` // single gaps between tokens; 0 = not promised
 	E2EP99   time.Duration `json:"e2e_p99_ns,omitempty"`   // 0 = not promised

@@ -54,6 +54,15 @@ type Attainment struct {
 	Harder string `json:"harder,omitempty"`
 }
 
+// MostRequests is the share of requests that a profile's second rate has within the SLA.
+const MostRequests = 0.95
+
+// Share is the share of requests within what a phase is held to.
+func (a Attainment) Share(phase Phase) float64 {
+	n := map[Phase]int{Prefill: a.WithinTTFT, Decode: a.WithinITL, Aggregated: a.Within}[phase]
+	return float64(n) / float64(max(a.Requests, 1))
+}
+
 // Attain judges the requests, ordered by Due, that were due inside w, of an engine
 // in which so many queues, at least 1, are waited in for a first token: one for each
 // attention replica. Requests that were canceled are left out: nobody knows what

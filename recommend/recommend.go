@@ -192,6 +192,22 @@ func sustain(all []Candidate, sla profile.SLA, osl int) {
 	}
 }
 
+// MostRPS is the rate that one engine of the pick is expected to sustain within another
+// SLA, no more than within its own; 0 where it holds none, or of an aggregated engine,
+// whose rates are measured.
+func (ch Choice) MostRPS(sla profile.SLA, osl int) float64 {
+	p := ch.Picked.Point
+	switch ch.Phase {
+	case profile.Prefill:
+		return min(ch.Picked.RPS, evaluate(p, sla).RPS)
+	case profile.Decode:
+		tokens, _ := stationOf(ch.All, p, sla, osl).rate(ch.Picked.RPS*float64(max(osl, 1)), sla)
+		return tokens / float64(max(osl, 1))
+	case profile.Aggregated:
+	}
+	return 0
+}
+
 // evaluate turns a point into a candidate.
 func evaluate(p profile.Point, sla profile.SLA) Candidate {
 	limit, l := sla.ITL, p.Latency(sla)

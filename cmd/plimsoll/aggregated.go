@@ -60,6 +60,9 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	out.TTFTMillis, out.ITLMillis = profile.Milliseconds(ttft), profile.Milliseconds(itl)
 	out.Margin = 1 - max(float64(ttft)/float64(sla.TTFT), float64(itl)/float64(sla.ITL))
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU, out.SustainedRPS = p.InFlight, p.KVUsage, p.ThroughputPerGPU, rps
+	for _, v := range res.Verified {
+		out.MostRPS = v.Most
+	}
 	return &out
 }
 

@@ -204,7 +204,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: pre.Feasible && dec.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
 		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
-		Prefill: pickOf(pre, o.sla), Decode: pickOf(dec, o.sla),
+		Prefill: pickOf(pre, o), Decode: pickOf(dec, o),
 		Verified:    verifiedOf(res, so.Open.Source, o.sla),
 		Rejected:    append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...),
 		Assumptions: assumptions(o, j.dep.kind),
@@ -354,12 +354,17 @@ func engineVersion(res sweep.Result) string {
 	return ""
 }
 
-func pickOf(c recommend.Choice, sla profile.SLA) *store.Pick {
+func pickOf(c recommend.Choice, o profileOptions) *store.Pick {
 	p := c.Picked.Point
 	out := store.NewPick(p.Config.Parallelism)
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU = p.InFlight, p.KVUsage, p.ThroughputPerGPU
 	out.SustainedRPS, out.Interval, out.Margin, out.Why = c.Picked.RPS, p.ThroughputInterval(), c.Picked.Margin, c.Why
-	out.ModelError = p.ModelError
+	sla := o.sla
+	if out.ModelError = p.ModelError; c.Feasible && sla.Stat.Quantile() < profile.MostRequests {
+		most := sla
+		most.Stat = profile.P95
+		out.MostRPS = c.MostRPS(most, o.osl)
+	}
 	if c.Phase == profile.Prefill {
 		out.TTFTMillis = profile.Milliseconds(p.Latency(sla))
 	} else {

@@ -98,18 +98,29 @@ func recommendedLines(rec store.Recommendation) []string {
 // picks' best in-flight counts, and have no room for it: their words are others' contract.
 func recommendedLine(rec store.Recommendation) string {
 	var rates []string
-	for _, p := range []struct {
-		phase profile.Phase
-		pick  *store.Pick
-	}{{profile.Prefill, rec.Prefill}, {profile.Decode, rec.Decode}} {
-		if rec.Feasible && p.pick != nil && p.pick.SustainedRPS > 0 {
-			rates = append(rates, fmt.Sprintf("%s %s %.4g requests/s", p.phase, p.pick.Label, p.pick.SustainedRPS))
+	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode, profile.Aggregated} {
+		p := rec.PhasePick(phase)
+		if !rec.Feasible || p == nil || p.SustainedRPS <= 0 {
+			continue
 		}
+		rate := fmt.Sprintf("%s %s %.4g requests/s with %s within the SLA", phase, p.Label, p.SustainedRPS, statWords(rec.SLA.Stat))
+		if p.MostRPS > 0 {
+			rate += fmt.Sprintf(", %.4g with %g %% of requests within it", p.MostRPS, 100*profile.MostRequests)
+		}
+		rates = append(rates, rate)
 	}
 	if len(rates) == 0 {
 		return ""
 	}
-	return "Recommended for each engine: " + strings.Join(rates, ", ")
+	return "Recommended for each engine: " + strings.Join(rates, "; ")
+}
+
+// statWords is a statistic of both latencies.
+func statWords(s profile.Statistic) string {
+	if s.Quantile() == 0 {
+		return "means"
+	}
+	return "the " + string(s)
 }
 
 // atRateLine is the bounds that planner serve --policy load takes from the profile; empty

@@ -38,29 +38,30 @@ func verifiedOf(res sweep.Result, source string, sla profile.SLA) *store.Verifie
 func attainedOf(v sweep.Verification, source string, sla profile.SLA) *store.Attained {
 	l := v.Point.Load
 	a := &store.Attained{
-		Holds: v.Rate > 0, Undecided: l.Undecided(v.Phase, sla), Point: v.Point.ID, Load: source, AskedRPS: v.Asked, RateRPS: v.Point.Rate, Achieved: l.Achieved,
+		Holds: v.Rate > 0, Undecided: l.Undecided(v.Phase, sla), Point: v.Point.ID, Load: source, AskedRPS: v.Asked, RateRPS: v.Point.Rate, MostRPS: v.Most, Achieved: l.Achieved,
 		Seconds: l.Window.Seconds(), Requests: l.Requests, Failures: l.Failures,
 		TTFT: store.NewPercentiles(l.TTFT), Service: store.NewPercentiles(l.Service), ITL: store.NewPercentiles(l.ITL), TPOT: store.NewPercentiles(l.TPOT),
 		InFlight: l.InFlight, Provenance: v.Point.Provenance, Limits: append([]string{}, v.Limits...),
 	}
-	share := func(n int) float64 { return float64(n) / float64(max(l.Requests, 1)) }
-	ttft, itl := share(l.WithinTTFT), share(l.WithinITL)
-	switch v.Phase {
+	ttft, itl := l.Share(profile.Prefill), l.Share(profile.Decode)
+	switch a.Within = l.Share(v.Phase); v.Phase {
 	case profile.Prefill:
-		a.Within, a.Interval, a.WithinTTFT = ttft, l.InTTFT, &ttft
+		a.Interval, a.WithinTTFT = l.InTTFT, &ttft
 	case profile.Decode:
-		a.Within, a.Interval, a.WithinITL = itl, l.InITL, &itl
+		a.Interval, a.WithinITL = l.InITL, &itl
 	default:
-		a.Within, a.Interval, a.WithinTTFT, a.WithinITL = share(l.Within), l.InBoth, &ttft, &itl
+		a.Interval, a.WithinTTFT, a.WithinITL = l.InBoth, &ttft, &itl
 	}
 	return a
 }
 
 // corrected lowers the rate of a pick that missed its SLA at the one that it was
-// recommended at.
+// recommended at, and takes the rate that most requests held.
 func corrected(p *store.Pick, a *store.Attained) {
-	switch {
-	case p == nil || a == nil:
+	if p == nil || a == nil {
+		return
+	}
+	switch p.MostRPS = a.MostRPS; {
 	case !a.Holds:
 		p.SustainedRPS = 0
 	case a.RateRPS < a.AskedRPS:

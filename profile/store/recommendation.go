@@ -98,16 +98,19 @@ type Pick struct {
 	// several were tried; 0 = its own, or as it was asked for.
 	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
 
-	InFlight         float64          `json:"in_flight"`          // requests, seen
-	KVUsage          float64          `json:"kv_usage"`           // fraction of 1
-	TTFTMillis       float64          `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none
-	ITLMillis        float64          `json:"itl_ms"`             // likewise
-	ThroughputPerGPU float64          `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens for prefill, else output tokens
-	SustainedRPS     float64          `json:"sustained_rps"`      // requests/s of one engine that still meet the SLA with queueing
-	Interval         profile.Interval `json:"interval"`           // of ThroughputPerGPU: 95 %, or what ModelError makes of it
-	Margin           float64          `json:"margin"`             // (SLA − latency)/SLA of the binding latency; negative = missed
-	Why              string           `json:"why"`
-	UnderLoad        *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
+	InFlight         float64 `json:"in_flight"`          // requests, seen
+	KVUsage          float64 `json:"kv_usage"`           // fraction of 1
+	TTFTMillis       float64 `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none
+	ITLMillis        float64 `json:"itl_ms"`             // likewise
+	ThroughputPerGPU float64 `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens for prefill, else output tokens
+	SustainedRPS     float64 `json:"sustained_rps"`      // requests/s of one engine that still meet the SLA with queueing
+	// MostRPS is the rate at which 95 % of requests are within the SLA, no more than
+	// SustainedRPS; 0 where that is not known, or the SLA is by that percentile or a higher.
+	MostRPS   float64          `json:"p95_rps,omitempty"`
+	Interval  profile.Interval `json:"interval"` // of ThroughputPerGPU: 95 %, or what ModelError makes of it
+	Margin    float64          `json:"margin"`   // (SLA − latency)/SLA of the binding latency; negative = missed
+	Why       string           `json:"why"`
+	UnderLoad *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
 	// StartUpSeconds is what the slowest of the engine's launches took until it
 	// answered; 0 = no real engine was launched.
 	StartUpSeconds float64 `json:"start_up_seconds,omitempty"`
@@ -351,6 +354,7 @@ func (p Pick) validate() error {
 		{"itl_ms", p.ITLMillis},
 		{"throughput_per_gpu", p.ThroughputPerGPU},
 		{"sustained_rps", p.SustainedRPS},
+		{"p95_rps", p.MostRPS},
 		{"start_up_seconds", p.StartUpSeconds},
 	} {
 		errs.unless(f.value >= 0 && !math.IsInf(f.value, 0), "%s is %v, want a finite number that is not negative", f.key, f.value)

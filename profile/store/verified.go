@@ -18,12 +18,13 @@ type Verified struct {
 // Attained is one pick under load. Shares are of the requests that were due while
 // the load was at its full rate; latencies are theirs, TTFT from the due instant.
 type Attained struct {
-	Holds      bool               `json:"holds"`     // the SLA, by its statistic
-	Undecided  bool               `json:"undecided"` // the 95 % interval of a judged figure holds its limit, or is not known
-	Point      string             `json:"point"`     // its id in run.json
-	Load       string             `json:"load"`      // what the requests were
-	AskedRPS   float64            `json:"asked_rps"` // requests/s of one engine that were recommended before
-	RateRPS    float64            `json:"rate_rps"`  // requests/s of one engine that were sent here
+	Holds      bool               `json:"holds"`             // the SLA, by its statistic
+	Undecided  bool               `json:"undecided"`         // the 95 % interval of a judged figure holds its limit, or is not known
+	Point      string             `json:"point"`             // its id in run.json
+	Load       string             `json:"load"`              // what the requests were
+	AskedRPS   float64            `json:"asked_rps"`         // requests/s of one engine that were recommended before
+	RateRPS    float64            `json:"rate_rps"`          // requests/s of one engine that were sent here
+	MostRPS    float64            `json:"p95_rps,omitempty"` // see Pick
 	Achieved   float64            `json:"achieved_rps"`
 	Seconds    float64            `json:"seconds"` // that count
 	Requests   int                `json:"requests"`
