@@ -93,6 +93,9 @@ func (v Variants) rough(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 			break
 		}
 	}
+	if _, err := out.add(v, 0, t, slo, o); err != nil { // where nothing is gained, an engine is left as it is
+		return Sized{}, err
+	}
 	return out.sized()
 }
 
@@ -140,15 +143,16 @@ func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) (bo
 	return s.Infeasible == nil, nil
 }
 
-// sized is the one of the smallest gaps among those near the cheapest, and how it was
-// found.
+// sized is the one of the smallest gaps among those near the cheapest, of equals the
+// engine's own, and how it was found.
 func (c *contest) sized() (Sized, error) {
 	if len(c.finalists) == 0 {
 		return Sized{}, cmp.Or(c.large, ErrDearer)
 	}
 	best := c.finalists[0]
 	for _, f := range c.finalists[1:] {
-		if f.sized.Infeasible == nil && f.sized.ranked() <= c.near() && f.sized.At.Gaps.P99 < best.sized.At.Gaps.P99 {
+		gap, least := f.sized.At.Gaps.P99, best.sized.At.Gaps.P99
+		if f.sized.Infeasible == nil && f.sized.ranked() <= c.near() && (gap < least || gap == least && f.at == 0) {
 			best = f
 		}
 	}

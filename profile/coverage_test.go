@@ -137,22 +137,15 @@ type flat struct{}
 
 func (flat) StepTime(engine.Batch) engine.Picoseconds { return 10 * engine.Millisecond }
 
-// 500 streams of 100 steps are 100 samples, and no p99.
+// 500 streams of 100 steps are 100 samples.
 func TestStreamsShareSteps(t *testing.T) {
 	s := burst(t, flat{}, 0.1, 3, 500, 101)
 	if s.ITL.N != 50_000 || s.Steps != 100 || s.ITL.Neff < 60 || s.ITL.Neff > 100 {
 		t.Errorf("%d gaps of %d steps are worth %.0f samples", s.ITL.N, s.Steps, s.ITL.Neff)
 	}
 	p := profile.Point{Phase: profile.Decode, Requests: 500, ITL: s.ITL, TPOT: s.TPOT}
-	sla := profile.SLA{ITL: time.Second, Stat: profile.P99}
-	if !p.Undecided(sla) || p.Meets(sla) || p.LatencyInterval(sla) != (profile.Interval{}) {
-		t.Errorf("p99 of 100 steps is taken for known: %v", p.LatencyInterval(sla))
-	}
-	for _, stat := range []profile.Statistic{profile.Mean, profile.P50, profile.P90, profile.P95} {
-		sla.Stat = stat
-		l, i := float64(p.Latency(sla)), p.LatencyInterval(sla)
-		if p.Undecided(sla) || !p.Meets(sla) || i.Low > l || i.High < l || i.Low == i.High {
-			t.Errorf("%s %v in %v", stat, p.Latency(sla), i)
-		}
+	sla := profile.SLA{ITL: time.Second, Stat: profile.Mean}
+	if l, i := float64(p.Latency(sla)), p.LatencyInterval(sla); !p.Meets(sla) || i.Low > l || i.High < l || i.Low == i.High {
+		t.Errorf("mean %v in %v", p.Latency(sla), i)
 	}
 }

@@ -113,7 +113,8 @@ func excess(p profile.Point, sla profile.SLA) float64 {
 }
 
 // highestHeld is the index of the feasible load of most tokens/s/GPU among the
-// highest of each configuration, −1 where there is none. Fewer GPUs win a tie.
+// highest of each configuration, or of nearly as many and smaller gaps, −1 where there is
+// none. Fewer GPUs win a tie.
 func highestHeld(all []Candidate) int {
 	best := -1
 	for i, c := range all {
@@ -125,7 +126,29 @@ func highestHeld(all []Candidate) int {
 			best = i
 		}
 	}
-	return best
+	if best < 0 {
+		return best
+	}
+	return smoothest(all, best)
+}
+
+// nearMost is the share of the best throughput from which smaller gaps between tokens are
+// preferred to it.
+const nearMost = 0.95
+
+// smoothest is, of the best load and those of the same layout with other tokens in a step
+// that give nearly as much, the one of the smallest p99 gap between tokens.
+func smoothest(all []Candidate, best int) int {
+	out := best
+	for i, c := range all {
+		if !c.Feasible || !highest(all, c) || c.Point.Config.Parallelism != all[best].Point.Config.Parallelism || c.Point.ThroughputPerGPU < nearMost*all[best].Point.ThroughputPerGPU {
+			continue
+		}
+		if gap := c.Point.Load.ITL.P99; gap > 0 && gap < all[out].Point.Load.ITL.P99 {
+			out = i
+		}
+	}
+	return out
 }
 
 // highest reports whether no load of c's configuration holds at a higher rate.
@@ -182,6 +205,11 @@ func whyAggregated(all []Candidate, best int, open []string) string {
 		return "the only configuration that holds the SLA at any rate"
 	case second < 0:
 		return withOpen("most output tokens/s/GPU at the highest rate that was seen to hold", open)
+	}
+	if s := all[second].Point; s.ThroughputPerGPU > w.Point.ThroughputPerGPU && s.Config.Parallelism == w.Point.Config.Parallelism {
+		ms := profile.Milliseconds
+		return withOpen(fmt.Sprintf("p99 gap between tokens of %.1f ms against %.1f ms of %s, which gives %.0f %% more output tokens/s/GPU",
+			ms(w.Point.Load.ITL.P99), ms(s.Load.ITL.P99), all[second].Label(), 100*(s.ThroughputPerGPU/w.Point.ThroughputPerGPU-1)), open)
 	}
 	return withOpen(fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds, %+.0f %% against %s",
 		100*(w.Point.ThroughputPerGPU/all[second].Point.ThroughputPerGPU-1), all[second].Label()), open)

@@ -160,3 +160,44 @@ func TestChooseAggregatedSurely(t *testing.T) {
 		t.Errorf("of nothing that is sure, %v: picked %+v", err, ch.Picked)
 	}
 }
+
+// Of tokens in a step that give nearly the most, those of the smallest gaps are picked; of
+// other layouts the throughput alone decides.
+func TestSmallestGapWithinFivePercent(t *testing.T) {
+	s := sla(200*ms, 20*ms)
+	of := func(tp, chunk int, throughput float64, gap time.Duration) profile.Point {
+		p := loaded(tp, 2, 150*ms, 9*ms, throughput)
+		p.Config.Limits.MaxNumBatchedTokens, p.Config.Chunked = chunk, chunk > 0
+		p.Load.ITL = profile.Distribution{N: 1000, P99: gap}
+		return p
+	}
+	for want, points := range map[string][]profile.Point{
+		"TP:1, chunk 512":  {of(1, 0, 940, 200*ms), of(1, 1024, 1000, 90*ms), of(1, 512, 960, 45*ms)},
+		"TP:1, chunk 1024": {of(1, 0, 940, 20*ms), of(1, 1024, 1000, 90*ms), of(1, 512, 940, 45*ms), of(2, 0, 990, 10*ms)},
+		"TP:1":             {of(1, 0, 960, 45*ms), of(1, 1024, 1000, 90*ms)},
+	} {
+		ch, err := ChooseAggregated(points, s)
+		if err != nil || ch.Picked.Label() != want {
+			t.Errorf("%v: picked %s, want %s", err, ch.Picked.Label(), want)
+		}
+		if gives := strings.Contains(ch.Why, "4 % more output tokens/s/GPU"); gives != (want != "TP:1, chunk 1024") {
+			t.Errorf("%s: %q", want, ch.Why)
+		}
+	}
+}
+
+// A promise of stalls that is missed binds, and says what could be promised.
+func TestStallBinds(t *testing.T) {
+	s := sla(200*ms, 20*ms)
+	s.Stall = 40 * ms
+	p := loaded(1, 2, 150*ms, 9*ms, 100)
+	p.Load.ITL = profile.Distribution{N: 1000, P99: 80 * ms}
+	ch, err := ChooseAggregated([]profile.Point{p}, s)
+	sf, short := ch.Shortfall(s)
+	if err != nil || ch.Feasible || !short || sf.Metric != Stall || sf.Promise != 80*ms {
+		t.Errorf("%v: %+v", err, sf)
+	}
+	if r := ch.LostAggregated(ch.All[0], s); r.Metric != "gap_ms" || !strings.Contains(r.Reason, "p99 gap between tokens 80.00 ms > 40.00 ms") {
+		t.Errorf("%+v", r)
+	}
+}

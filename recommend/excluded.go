@@ -31,7 +31,7 @@ func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
 		}
 	case p.Failures == 0 && p.Undecided(sla):
 		r.Metric, r.Value = metricUndecided, p.Samples(sla)
-		r.Reason = fmt.Sprintf("%s %s is undecided: %.0f independent samples, and it takes %d", sla.Stat, metricName(p.Phase), p.Samples(sla), profile.SamplesFor(sla.Stat))
+		r.Reason = fmt.Sprintf("%s %s is undecided: %.0f independent samples, and it takes %d", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))
 	default:
 		return Rejected{}, false
 	}

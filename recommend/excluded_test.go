@@ -14,17 +14,18 @@ func TestUndecidedIsNeverPicked(t *testing.T) {
 	s := sla(0, 10*ms)
 	s.Stat = profile.P99
 	thin, sure := decode(1, 64, 4*ms), decode(1, 8, 4*ms) // P99 is twice the mean
-	thin.ITL.Neff = 100
-	sure.ITL.Neff, sure.ITL.In99 = 400, profile.Interval{Low: 7e6, High: 9e6}
+	thin.ITL.Neff = 10
+	sure.ITL.Neff, sure.ITL.Std, sure.OSL = 400, ms, 101
+	thin.TPOT, sure.TPOT = thin.ITL, sure.ITL
 	c := choose(t, profile.Decode, s, BySingle, thin, sure)
 	if !c.Feasible || c.Picked.Point.InFlight != 8 || len(c.Rejected) != 1 {
 		t.Fatalf("picked %v in flight, rejected %v", c.Picked.Point.InFlight, c.Rejected)
 	}
-	if r := c.Rejected[0]; r.Metric != "undecided" || r.Value != 100 || r.Reason != "p99 ITL is undecided: 100 independent samples, and it takes 368" {
+	if r := c.Rejected[0]; r.Metric != "undecided" || r.Value != 10 || r.Reason != "p99 ITL is undecided: 10 independent samples, and it takes 20" {
 		t.Errorf("%+v", r)
 	}
 	_, err := Choose(profile.Decode, []profile.Point{thin}, s, BySingle, 150)
-	if !errors.Is(err, ErrNoPoints) || !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "it takes 368 independent samples, and the most there were is 100") {
+	if !errors.Is(err, ErrNoPoints) || !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "it takes 20 independent samples, and the most there were is 10") {
 		t.Errorf("all undecided: %v", err)
 	}
 	thin.Provenance = profile.Estimated // the model's percentile, not a sample's

@@ -52,7 +52,7 @@ func TestAggregatedClientIsTheBottleneck(t *testing.T) {
 func TestAggregatedTooFewIsNoMiss(t *testing.T) {
 	b := newLab(map[string]law{"TP:4": affine(4)})
 	o := openOptions(b, Aggregated, 4)
-	o.SLA.Stat, o.Expect, o.Open.Longest = profile.P90, nil, 10*time.Second // where the search begins, some 15 requests come in that
+	o.SLA.Stat, o.Expect, o.Open.Longest = profile.P90, nil, 80*time.Second // where the search begins, too few requests come in that
 	res, _, err := run(t, b, o, Known{})
 	if err != nil {
 		t.Fatal(err)
