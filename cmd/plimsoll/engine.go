@@ -14,6 +14,7 @@ import (
 	dep "plimsoll/engine/deployment"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
+	"plimsoll/engine/sim/fleet"
 	"plimsoll/engine/simserver"
 )
 
@@ -32,7 +33,8 @@ func engineServeCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
 		Name: "serve", Usage: "serve the simulated engine behind OpenAI's HTTP interface, in real time",
-		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once.\n\n" +
+		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once. " +
+			"A decode engine gets the KV of a prompt from a prefill engine at " + itoa(linkGBs) + " GB/s for each of its GPUs.\n\n" +
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: []cli.Flag{
 			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
@@ -94,13 +96,16 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		return simserver.Options{}, p.err
 	}
 	s, err := servedSource(c, cfg)
+	var pool fleet.Pool
+	if err == nil {
+		pool, err = s.Pool(cfg.Role)
+	}
 	if err != nil {
 		return simserver.Options{}, err
 	}
-	timer := s.Latency
 	o := simserver.Options{
-		Model: s.Model.Name, Timer: timer, Overhead: timer.Overhead(), Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(),
-		DrainTimeout: drain, Timing: dep.Worth(timer), Sim: build.Engine(timer, cfg.Role),
+		Model: s.Model.Name, Timer: pool.Timer, Overhead: pool.Overhead, Transfer: engine.FromSeconds(s.KVBytes() / (linkGBs * 1e9 * float64(pool.GPUs))),
+		Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(), DrainTimeout: drain, Timing: dep.Worth(s.Latency), Sim: pool.Engine,
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
 	if blocks > 0 {
@@ -109,7 +114,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		if err := dep.KVBeyond(s.Model, s.GPU, s.Config, tokens); err != nil {
 			return o, field.Errorf("--kv-blocks %d: %v", blocks, err)
 		}
-		s.Storage.Warnings = append(s.Storage.Warnings, dep.KVWarnings("--kv-blocks", timer, s.Label(cfg.Role), tokens)...)
+		s.Storage.Warnings = append(s.Storage.Warnings, dep.KVWarnings("--kv-blocks", s.Latency, s.Label(cfg.Role), tokens)...)
 	}
 	for _, w := range s.Storage.Warnings {
 		say(c.App.ErrWriter, "warning", "%s", w.Message)

@@ -226,7 +226,7 @@ func assumptions(o profileOptions, kind engine.Kind) []string {
 		fmt.Sprintf("every request has ISL %d and OSL %d", o.isl, o.osl),
 		"no KV reuse in the workload: every prompt is new to the engine",
 		"prefill and decode run on engines of their own: no prefill is piggy-backed on decode engines",
-		"KV transfer between them takes no time",
+		"TTFT is prefill's: KV transfer and the decode step that gives the first token are not in it",
 		"sustained prefill load: Poisson arrivals at one engine's queue (M/G/1), prompts that wait together share a step where it was measured",
 	}
 	if o.surfacesVirtually(kind) {

@@ -13,6 +13,26 @@ import (
 	"plimsoll/engine/simserver"
 )
 
+// Prefill and decode engines that are served are a fleet's, with its way for KV.
+func TestServedRolesAreAFleets(t *testing.T) {
+	plan := build.Options{Model: simModel, GPU: simGPU, Parallelism: engine.TP(2), Weights: engine.BF16, Prefill: 1, Decode: 1, Router: fleet.RoundRobin, LinkBytes: linkGBs * 1e9, Seed: 1}
+	f, err := plan.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
+		s, p := served(t, "--tp", "2", "--role", string(role)), f.Pools[i]
+		got, want := normal(t, s.Sim), normal(t, p.Engine)
+		want.HoldKV = false // a served engine is told of no one who has read it
+		if got != want || s.Overhead != p.Overhead {
+			t.Errorf("%s: engine serve has\n%+v and %v before the queue, a fleet\n%+v and %v", role, got, s.Overhead, want, p.Overhead)
+		}
+		if x := f.Transfer; s.Transfer <= 0 || s.Transfer != engine.FromSeconds(x.BytesPerToken/x.BytesPerSecond) {
+			t.Errorf("%s: the KV of a token takes %v, in a fleet %v bytes at %v/s", role, s.Transfer.Duration(), x.BytesPerToken, x.BytesPerSecond)
+		}
+	}
+}
+
 // served are the options that `plimsoll engine serve` makes of its flags.
 func served(t *testing.T, args ...string) simserver.Options {
 	t.Helper()

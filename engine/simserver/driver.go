@@ -145,7 +145,7 @@ func (d *driver) deliver(events []sim.Event, now time.Time) {
 		}
 		if ev.Last {
 			d.token(st, now)
-			m.ended(st.finish, now.Sub(st.arrived), st.promptTokens(), st.outputTokens())
+			m.ended(st.finish, now.Sub(st.arrived), st.req.PromptTokens, st.req.OutputTokens)
 			m.tpot.Observe((st.last.Sub(st.began) / time.Duration(max(1, st.produced.Load()-1))).Seconds()) // vLLM counts 0 for a single token
 			delete(d.streams, ev.ID)
 		}

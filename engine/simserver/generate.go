@@ -27,7 +27,7 @@ type stream struct {
 	req     sim.Request
 	arrived time.Time
 	finish  finish
-	before  int // output tokens that another engine gave; the request's prompt has them too
+	moves   engine.Picoseconds // how long its KV takes from the engine that computed the prompt
 
 	wake     chan struct{} // holds one; full = there are new tokens
 	produced atomic.Int64  // tokens so far
@@ -62,13 +62,13 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 	st.arrived = arrived
 	e := envelope{
 		ID:      d.idPrefix + cmp.Or(requestID(r), fmt.Sprintf("%016x", st.req.ID)),
-		Created: cmp.Or(q.handover.Created, arrived.Unix()),
+		Created: arrived.Unix(),
 		Model:   s.opts.Model,
 	}
 	a := newAnswer(s.cfg.Seed, q.prompt)
 	s.driver.in.add(st)
 	if q.stream {
-		s.stream(w, r, st, newChunks(d, e, a, st.outputTokens(), st.finish), q)
+		s.stream(w, r, st, newChunks(d, e, a, st.req.OutputTokens, st.finish), q)
 		return
 	}
 	n, ok := s.await(r, st, st.req.OutputTokens)
@@ -77,17 +77,13 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, par
 	}
 	var text []byte
 	for i := range n {
-		text = a.appendWord(text, st.before+i)
+		text = a.appendWord(text, i)
 	}
-	writeJSON(w, http.StatusOK, whole(d, e, string(text), st.finish, newUsage(st.promptTokens(), st.before+n, st.cached), q.handover.next(st.before+n, e.Created)))
-}
-
-// next is what the engine is told that goes on after n tokens; nil where none does.
-func (t transfer) next(n int, created int64) *transfer {
-	if !t.DoRemoteDecode {
-		return nil
+	var next *transfer
+	if q.handover.DoRemoteDecode {
+		next = &transfer{DoRemotePrefill: true}
 	}
-	return &transfer{DoRemotePrefill: true, ProducedTokens: n, Created: created}
+	writeJSON(w, http.StatusOK, whole(d, e, string(text), st.finish, newUsage(st.req.PromptTokens, n, st.cached), next))
 }
 
 // requestID is the one that the client gave, as vLLM takes it over; empty = none.
@@ -98,10 +94,6 @@ func requestID(r *http.Request) string {
 	}
 	return id
 }
-
-// promptTokens is the client's prompt, outputTokens all that the client gets.
-func (st *stream) promptTokens() int { return st.req.PromptTokens - st.before }
-func (st *stream) outputTokens() int { return st.req.OutputTokens + st.before }
 
 // accept reads a request and refuses what the engine cannot do.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byte) (query, error)) (query, *stream, error) {
@@ -149,9 +141,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func (s *Server) plan(q query, warmUp bool) (*stream, error) {
 	r := sim.Request{
 		ID:           s.requests.Add(1),
-		PromptTokens: len(q.prompt) + q.handover.ProducedTokens,
+		PromptTokens: len(q.prompt),
 		Prefix:       s.prefix(q.prompt),
-		OutputTokens: q.maxTokens - q.handover.ProducedTokens,
+		OutputTokens: q.maxTokens,
 		WarmUp:       warmUp,
 	}
 	if q.maxTokens == 0 {
@@ -165,17 +157,17 @@ func (s *Server) plan(q query, warmUp bool) (*stream, error) {
 		return nil, err
 	}
 	f := finishLength
-	end := max(newAnswer(s.cfg.Seed, q.prompt).end(), q.minTokens)
-	if left := max(1, end-q.handover.ProducedTokens); !q.ignoreEOS && left < r.OutputTokens {
-		r.OutputTokens, f = left, finishStop
+	if end := max(newAnswer(s.cfg.Seed, q.prompt).end(), q.minTokens); !q.ignoreEOS && end < r.OutputTokens {
+		r.OutputTokens, f = end, finishStop
 	}
 	if n := s.cfg.Output(r.OutputTokens); n < r.OutputTokens {
 		r.OutputTokens, f = n, finishLength
 	}
-	if q.handover.DoRemoteDecode && !q.ignoreEOS && end <= r.OutputTokens {
-		f = finishStop // otherwise another engine would go on after the end
+	st := &stream{req: r, finish: f, wake: make(chan struct{}, 1)}
+	if q.handover.DoRemotePrefill && s.cfg.Role == engine.RoleDecode { // any other computes it again
+		st.moves = engine.Picoseconds(r.PromptTokens) * s.opts.Transfer
 	}
-	return &stream{req: r, finish: f, before: q.handover.ProducedTokens, wake: make(chan struct{}, 1)}, nil
+	return st, nil
 }
 
 // prefix is what the prefix cache knows a prompt by.
@@ -225,10 +217,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, st *stream, c ch
 		}
 		buf = buf[:0]
 		for ; sent < have; sent++ {
-			buf = c.appendToken(buf, st.before+sent, usageIf(q.liveUsage, st, st.before+sent+1))
+			buf = c.appendToken(buf, sent, usageIf(q.liveUsage, st, sent+1))
 		}
 		if sent == total {
-			buf = c.appendEnd(buf, usageIf(q.usage, st, st.outputTokens()))
+			buf = c.appendEnd(buf, usageIf(q.usage, st, total))
 		}
 		if !write(buf) {
 			return
@@ -241,6 +233,6 @@ func usageIf(wanted bool, st *stream, tokens int) *usage {
 	if !wanted {
 		return nil
 	}
-	u := newUsage(st.promptTokens(), tokens, st.cached)
+	u := newUsage(st.req.PromptTokens, tokens, st.cached)
 	return &u
 }

@@ -18,11 +18,11 @@ type inbox struct {
 	wake     chan struct{}      // holds one; full = there is something
 }
 
-// add queues a stream the overhead after its arrival, or right behind what the
-// driver took in while the request was being read.
+// add queues a stream the overhead after its arrival, and as long as its KV moves, or
+// right behind what the driver took in while the request was being read.
 func (b *inbox) add(st *stream) {
 	b.mu.Lock()
-	st.queued = instant{at: st.arrived}.add(b.overhead)
+	st.queued = instant{at: st.arrived}.add(b.overhead).add(st.moves)
 	if !st.queued.after(b.taken) {
 		st.queued = b.taken.add(1)
 	}

@@ -29,14 +29,10 @@ type query struct {
 
 // transfer is what prefill and decode apart tell each other through a router, in
 // vLLM's words (kv_transfer_params of its NixlConnector; tests/v1/kv_connector/
-// nixl_integration/toy_proxy_server.py of its main branch, November 2026) and two
-// of our own: vLLM's decode workers sample the first token once more, and a
-// simulated one goes on after it.
+// nixl_integration/toy_proxy_server.py of its main branch, November 2026).
 type transfer struct {
-	DoRemoteDecode  bool  `json:"do_remote_decode"`  // another engine will decode: answer with what it is to be told
-	DoRemotePrefill bool  `json:"do_remote_prefill"` // another engine has computed the prompt
-	ProducedTokens  int   `json:"produced_tokens"`   // output tokens that it has given to the client
-	Created         int64 `json:"created"`           // its answer's Unix time, so that one stream has one; 0 = now
+	DoRemoteDecode  bool `json:"do_remote_decode"`  // another engine will decode: answer with what it is to be told
+	DoRemotePrefill bool `json:"do_remote_prefill"` // another engine has computed the prompt
 }
 
 // body is what the two endpoints take. Sampling options that change which
@@ -135,26 +131,13 @@ func parseBody(data []byte) (body, query, error) {
 		return body{}, query{}, badRequest("min_tokens is %d: want at least 0", b.MinTokens)
 	case limit != nil && b.MinTokens > *limit:
 		return body{}, query{}, badRequest("min_tokens is %d: want at most max_tokens, which is %d", b.MinTokens, *limit)
+	case q.handover.DoRemoteDecode && q.stream:
+		return body{}, query{}, badRequest("kv_transfer_params.do_remote_decode of a stream: the parameters come with a whole answer")
 	}
 	if limit != nil {
 		q.maxTokens = *limit
 	}
-	return b, q, q.handover.check(limit, q.stream)
-}
-
-// check refuses what cannot be handed over; limit is max_tokens, nil = none.
-func (t transfer) check(limit *int, stream bool) error {
-	switch {
-	case t.DoRemoteDecode && stream:
-		return badRequest("kv_transfer_params.do_remote_decode of a stream: the parameters come with a whole answer")
-	case t.ProducedTokens < 0 || t.ProducedTokens > 0 && !t.DoRemotePrefill:
-		return badRequest("kv_transfer_params.produced_tokens is %d: want 0, or more with do_remote_prefill", t.ProducedTokens)
-	case limit != nil && t.ProducedTokens >= *limit:
-		return badRequest("kv_transfer_params.produced_tokens is %d: want less than max_tokens, which is %d", t.ProducedTokens, *limit)
-	case t.ProducedTokens > maxBody:
-		return badRequest("kv_transfer_params.produced_tokens is %d: want at most %d", t.ProducedTokens, maxBody)
-	}
-	return nil
+	return b, q, nil
 }
 
 // asksFor reports whether a field asks for anything: clients send what they do

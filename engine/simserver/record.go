@@ -19,7 +19,7 @@ type Record struct {
 	Request      sim.Request
 	CachedTokens int                // prompt tokens that the prefix cache held
 	Arrived      engine.Picoseconds // at the server
-	Queued       engine.Picoseconds // in the engine: Options.Overhead after Arrived, or later where it was not read before the step that began then
+	Queued       engine.Picoseconds // in the engine: Options.Overhead and Transfer after Arrived, or later where it was not read before the step that began then
 	First        engine.Picoseconds // end of the step that gave the first token; 0 = there was none
 	Last         engine.Picoseconds // of the one that gave the last token, or before the next of which it was canceled
 	Canceled     bool               // the client went away; with tokens out, CachedTokens holds, otherwise it is 0

@@ -62,25 +62,3 @@ func TestSameAnswerFromOneWorkerOrTwo(t *testing.T) {
 		})
 	}
 }
-
-// An answer that ends at its first token comes from the prefill worker alone.
-func TestAnswerThatEndsAtItsFirstToken(t *testing.T) {
-	s := serve(t, Options{}, engineAt(t, "p", engine.RolePrefill, quick), engineAt(t, "d", engine.RoleDecode, quick))
-	body := func(prompt string, stream bool) string {
-		return strings.Replace(ask(prompt, 4, stream), `"ignore_eos":true,`, "", 1)
-	}
-	for i := range 3000 {
-		prompt := "w" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
-		a := s.post(t.Context(), "/v1/completions", body(prompt, false))
-		got := read(t, a.body)
-		if got.osl != 1 {
-			continue
-		}
-		st := read(t, s.post(t.Context(), "/v1/completions", body(prompt, true)).body)
-		if got.finish != "stop" || st.finish != "stop" || st.text != got.text || !st.done || st.usages != 1 || st.osl != 1 || st.isl != got.isl {
-			t.Errorf("whole %+v, streamed %+v", got, st)
-		}
-		return
-	}
-	t.Error("no prompt has an answer of one token")
-}

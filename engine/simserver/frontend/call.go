@@ -36,7 +36,7 @@ type call struct {
 	r         *http.Request
 	q         query
 	t         *meter
-	id        string // the same at all workers, so that their chunks have one id
+	id        string // the same at all workers, as vLLM's own router has it
 	committed bool   // the client has a status
 }
 
@@ -111,7 +111,7 @@ func (c *call) finish(err error) {
 // run takes the request to where it is answered.
 func (c *call) run() error {
 	a, err := c.send(first, func(role engine.Role) ([]byte, error) {
-		if c.handsOver(role) {
+		if role == engine.RolePrefill {
 			return c.q.prefill()
 		}
 		return c.q.counted(nil)
@@ -120,16 +120,10 @@ func (c *call) run() error {
 		return err
 	}
 	defer a.done()
-	if c.handsOver(a.member.Role) && a.resp.StatusCode == http.StatusOK {
+	if a.member.Role == engine.RolePrefill && a.resp.StatusCode == http.StatusOK {
 		return c.handOver(a)
 	}
-	return c.pass(a, nil)
-}
-
-// handsOver reports whether a decode worker goes on after the first one: an
-// answer of one token needs none.
-func (c *call) handsOver(role engine.Role) bool {
-	return role == engine.RolePrefill && c.q.limit() != 1
+	return c.pass(a)
 }
 
 // answer is a worker's, being read; done ends it and gives its place back.
@@ -248,16 +242,13 @@ func passedOn(h http.Header) http.Header {
 }
 
 // commit gives the client a worker's header, once.
-func (c *call) commit(from *http.Response, contentType string) {
+func (c *call) commit(from *http.Response) {
 	if c.committed {
 		return
 	}
 	c.committed = true
 	for name, values := range passedOn(from.Header) {
 		c.w.Header()[name] = values
-	}
-	if contentType != "" {
-		c.w.Header().Set("Content-Type", contentType)
 	}
 	if from.Header.Get(simserver.ProvenanceHeader) == profile.Simulated.String() {
 		c.f.metrics.simulated.WithLabelValues(c.t.model).Inc()
@@ -268,10 +259,8 @@ func (c *call) commit(from *http.Response, contentType string) {
 // write passes bytes on at once. A client that does not read is waited for, and
 // the worker with it.
 func (c *call) write(b []byte) error {
-	if len(b) > 0 {
-		if _, err := c.w.Write(b); err != nil {
-			return &failure{kind: errCancelled, message: err.Error()}
-		}
+	if _, err := c.w.Write(b); err != nil {
+		return &failure{kind: errCancelled, message: err.Error()}
 	}
 	if err := http.NewResponseController(c.w).Flush(); err != nil {
 		return &failure{kind: errCancelled, message: err.Error()}

@@ -15,14 +15,11 @@
 // With a prefill and a decode worker ready, requests go through both; aggregated
 // workers serve where one of the two kinds is missing. Requests wait in one FIFO
 // queue, from which each prefill worker takes Options.PrefillConcurrency at a
-// time. It is asked for one token, as vLLM's own routers do it, and answers with
-// kv_transfer_params, which the least loaded decode worker gets with the request.
-//
-// A simulated decode worker goes on after the first token, so that the client has
-// it as soon as prefill gives it (kv_transfer_params.produced_tokens). A real vLLM
-// samples the first token once more: there the client gets the decode worker's
-// stream alone, as with vLLM's routers, since the two first tokens need not be
-// the same. A request for one token needs no decode worker, and gets none.
+// time. It is asked for one token, and answers with kv_transfer_params, which the
+// least loaded decode worker gets with the request. As with vLLM's own routers, the
+// client gets the decode worker's answer alone, from its first token on, also where it
+// asks for one token only: TTFT has the transfer and the first decode step in it, as in
+// engine/sim/fleet.
 //
 // # Workers that go
 //

@@ -63,7 +63,7 @@ func newMetrics(namespace string, p *pool) *metrics {
 		ended:        counter(dynamo+"requests_total", "Requests as they end.", "model", "endpoint", "request_type", "status", "error_type"),
 		inFlight:     gauge(dynamo+"inflight_requests", "Requests now, from their arrival to the end of their answer.", "model"),
 		active:       gauge(dynamo+"active_requests", "The same as dynamo_frontend_inflight_requests.", "model"),
-		queued:       gauge(dynamo+"queued_requests", "Requests now that have no answer yet: those that wait and those in prefill.", "model"),
+		queued:       gauge(dynamo+"queued_requests", "Requests now that have no token yet: those that wait, those in prefill, and those that decode has not begun.", "model"),
 		ttft:         histogram("time_to_first_token_seconds", "From a streamed request's arrival to the passing on of its first token.", rising(0.001, 1000, 5)),
 		itl:          histogram("inter_token_latency_seconds", "Between a stream's chunks with content.", rising(0.0005, 10, 10)),
 		duration:     histogram("request_duration_seconds", "From arrival to the end of the answer.", rising(0.01, 10_000, 5)),

@@ -26,8 +26,8 @@ var (
 type need int
 
 const (
-	first  need = iota // the worker that gives the first token: prefill or aggregated
-	second             // a decode worker for the rest
+	first  need = iota // the worker that computes the prompt: prefill or aggregated
+	second             // a decode worker
 	needs
 )
 
@@ -95,8 +95,8 @@ func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bo
 			return m, nil
 		}
 	}
-	// A request that has its first token is not sent away: its kind is bounded by
-	// the places at the workers that give it.
+	// A request whose prompt is computed is not sent away: its kind is bounded by the
+	// places at the workers that compute it.
 	if n == first && !again && len(p.waiting[n]) >= p.maxQueue {
 		p.mu.Unlock()
 		return nil, errQueueFull

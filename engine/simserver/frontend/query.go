@@ -13,9 +13,7 @@ type query struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	MaxTokens           int `json:"max_tokens"`
 	MaxCompletionTokens int `json:"max_completion_tokens"`
-	MinTokens           int `json:"min_tokens"`
 
 	body   []byte // as it came
 	fields object // the same, taken apart where it must be changed
@@ -32,14 +30,6 @@ func parseQuery(body []byte) (query, error) {
 		return query{}, fmt.Errorf("the body is not a valid request: %w", err)
 	}
 	return q, nil
-}
-
-// limit is how many tokens are asked for; 0 = not said.
-func (q *query) limit() int {
-	if q.MaxCompletionTokens != 0 {
-		return q.MaxCompletionTokens
-	}
-	return q.MaxTokens
 }
 
 // with is the body with other values of some fields; nil takes one out.
@@ -85,8 +75,8 @@ func (q *query) counted(changes map[string]any) ([]byte, error) {
 	return q.with(all)
 }
 
-// prefill is the body for a prefill worker: one token, not streamed, and the KV
-// kept for another (vLLM, tests/v1/kv_connector/nixl_integration/
+// prefill is the body for a prefill worker: one token, which nobody gets, and the KV
+// kept for another worker (vLLM, tests/v1/kv_connector/nixl_integration/
 // toy_proxy_server.py of its main branch, November 2026).
 func (q *query) prefill() ([]byte, error) {
 	changes := map[string]any{
@@ -98,9 +88,6 @@ func (q *query) prefill() ([]byte, error) {
 	}
 	if q.MaxCompletionTokens != 0 {
 		changes["max_completion_tokens"] = 1
-	}
-	if q.MinTokens > 1 {
-		changes["ignore_eos"] = true // min_tokens may not be above max_tokens
 	}
 	return q.with(changes)
 }

@@ -13,12 +13,8 @@ import (
 	"time"
 )
 
-// streamType is the content type of server-sent events.
-const streamType = "text/event-stream; charset=utf-8"
-
-// pass gives the client a worker's answer. before is the prefill worker's, whose
-// text comes first; nil = none.
-func (c *call) pass(a answer, before *firstAnswer) error {
+// pass gives the client a worker's answer.
+func (c *call) pass(a answer) error {
 	if isStream(a.resp) {
 		return c.relay(a)
 	}
@@ -26,33 +22,22 @@ func (c *call) pass(a answer, before *firstAnswer) error {
 	if err != nil {
 		return err
 	}
-	if c.committed { // a stream that began elsewhere
-		return &failure{status: a.resp.StatusCode, kind: kindOf(a.resp.StatusCode), message: fmt.Sprintf("worker %s goes on with no stream: status %s: %.500s", a.member.Name, a.resp.Status, data)}
-	}
 	if a.resp.StatusCode == http.StatusOK {
-		if data, err = before.prepend(data); err != nil {
-			return broken(a.member, err)
-		}
 		var e event
 		if json.Unmarshal(data, &e) == nil {
 			c.count(e)
 		}
 	}
 	c.t.unqueue()
-	if err := c.writeWhole(a, data); err != nil {
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	c.commit(a.resp)
+	if err := c.write(data); err != nil {
 		return err
 	}
 	if kind := kindOf(a.resp.StatusCode); kind != noError {
 		return &failure{kind: kind, message: "the worker refused it", told: true}
 	}
 	return nil
-}
-
-// writeWhole gives the client an answer that is not streamed.
-func (c *call) writeWhole(a answer, data []byte) error {
-	c.w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	c.commit(a.resp, "")
-	return c.write(data)
 }
 
 // readAll reads an answer that is not streamed.
@@ -119,12 +104,8 @@ func (c *call) count(e event) {
 }
 
 // relay passes the events of a stream on as they come, those that came together
-// in one write, and fails where it ends before its end.
+// in one write, the header with the first, and fails where it ends before its end.
 func (c *call) relay(a answer) error {
-	c.commit(a.resp, "")
-	if err := c.write(nil); err != nil {
-		return err
-	}
 	s := relayed{call: c}
 	buf := make([]byte, 0, 4096)
 	var out []byte
@@ -145,7 +126,7 @@ func (c *call) relay(a answer) error {
 		}
 		buf = append(buf[:0], rest...)
 		if len(out) > 0 {
-			if err := s.send(out); err != nil {
+			if err := s.send(a, out); err != nil {
 				return err
 			}
 		}
@@ -218,7 +199,8 @@ func (s *relayed) event(out, ev []byte) []byte {
 }
 
 // send writes what came together, and counts its tokens at the instant after it.
-func (s *relayed) send(out []byte) error {
+func (s *relayed) send(a answer, out []byte) error {
+	s.call.commit(a.resp)
 	if err := s.call.write(out); err != nil {
 		return err
 	}

@@ -40,18 +40,28 @@ type worker struct {
 	stop func() error
 }
 
-// engineAt starts a simulated engine of a role.
-func engineAt(t testing.TB, name string, role engine.Role, timer stepTimer) worker {
-	t.Helper()
-	s, err := simserver.New(simserver.Options{
+// engineOf is a simulated engine of a role.
+func engineOf(role engine.Role, timer stepTimer) simserver.Options {
+	return simserver.Options{
 		Model: "test/model", Timer: timer, DrainTimeout: 20 * time.Second,
 		Sim: sim.Config{Role: role, KVBlocks: 25_600, Seed: 7, Limits: engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 256, MaxModelLen: 131_072}},
-	})
+	}
+}
+
+// engineAt starts one.
+func engineAt(t testing.TB, name string, role engine.Role, timer stepTimer) worker {
+	t.Helper()
+	return start(t, name, engineOf(role, timer))
+}
+
+func start(t testing.TB, name string, o simserver.Options) worker {
+	t.Helper()
+	s, err := simserver.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	url, stop := listen(t, s.Serve)
-	return worker{Worker{Name: name, Role: role, URL: url, State: Ready}, t, stop}
+	return worker{Worker{Name: name, Role: o.Sim.Role, URL: url, State: Ready}, t, stop}
 }
 
 // listen runs a server until the test ends, or stop is called.
