@@ -173,7 +173,7 @@ func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
 		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
 	if n := p.MaxNumBatchedTokens; n > 0 {
-		lines = append(lines, "Started with "+planChunk{Flags: chunkFlags(p.Parallelism(), n)}.flags())
+		lines = append(lines, "Started with "+flagWords(chunkFlags(p.Parallelism(), n)))
 	}
 	return lines
 }

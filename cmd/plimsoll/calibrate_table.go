@@ -20,7 +20,7 @@ import (
 // The columns of a table of points.
 const (
 	requiredColumns = "model, gpu, tp, isl, osl, loop"
-	optionalColumns = "backend, version, precision, concurrency, rate_rps, ttft_ms, tpot_ms"
+	optionalColumns = "backend, version, precision, kv_dtype, concurrency, rate_rps, ttft_ms, tpot_ms"
 )
 
 // tableRow is a row of a table: what its load can measure, Seconds 0 where the
@@ -140,7 +140,9 @@ func (p *rowParser) read(cat catalog.Catalog) (tableRow, error) {
 		return row, err
 	}
 	o.Config = engine.Config{
-		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")), Weights: p.precision(o.Model),
+		Kind: engine.KindEstimate, Model: o.Model.Name, GPU: o.GPU.Name, Parallelism: engine.TP(p.integer("tp")),
+		Weights: p.storage("precision", dep.StorageOf("", o.Model).Weights, "bf16", "fp8", "fp4"),
+		KV:      p.storage("kv_dtype", "", "bf16", "fp8"),
 	}
 	o.ISL, o.OSL = p.integer("isl"), p.integer("osl")
 	ttft, tpot := p.number("ttft_ms")/1e3, p.number("tpot_ms")/1e3
@@ -203,15 +205,14 @@ func (p *rowParser) number(column string) float64 {
 	return v
 }
 
-// precision is that of the weights; where the cell is empty, as the model says.
-func (p *rowParser) precision(m catalog.Model) engine.DType {
-	switch d := engine.DType(strings.ToLower(p.row["precision"])); d {
-	case "":
-		return dep.StorageOf("", m).Weights
-	case engine.BF16, engine.FP8, engine.FP4:
-		return d
-	default:
-		p.fail("precision", "bf16, fp8 or fp4")
-		return d
+// storage is one of some types; another where the cell is empty.
+func (p *rowParser) storage(column string, empty engine.DType, types ...string) engine.DType {
+	d := strings.ToLower(p.row[column])
+	if d == "" {
+		return empty
 	}
+	if !slices.Contains(types, d) {
+		p.fail(column, orList(types))
+	}
+	return engine.DType(d)
 }

@@ -53,7 +53,7 @@ func engineFlags() []cli.Flag {
 func parseEngines(p *parser, o *capacityOptions) {
 	o.fleet = build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(),
+		Weights: p.weights(), KV: p.kvDType(),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -67,7 +67,7 @@ func parseEngines(p *parser, o *capacityOptions) {
 		o.strategy = capacity.Aggregated
 	}
 	o.seed = uint64(p.integer("seed", 0, 1<<53, 1)) //nolint:gosec // not negative
-	p.needs(o.fleet.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "parallelism", "max-gpus-per-engine", "weights", "fit")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "parallelism", "max-gpus-per-engine", "weights", "kv-dtype", "fit")
 }
 
 // autoscaleOptions are what the flags ask for.

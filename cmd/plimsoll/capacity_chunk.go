@@ -38,8 +38,8 @@ func (c candidate) chunk() *planChunk {
 	return &planChunk{Tokens: c.tokens, Default: c.chunked[0].tokens, Flags: chunkFlags(c.parallelism, c.tokens)}
 }
 
-// chunkEngines are the engines whose flags are known, in the order of their mention.
-var chunkEngines = []struct {
+// toldEngines are the engines whose flags are known, in the order of their mention.
+var toldEngines = []struct {
 	kind   engine.Kind
 	name   string
 	server server
@@ -48,23 +48,51 @@ var chunkEngines = []struct {
 }
 
 // chunkFlags is each engine's flag for so many tokens in a step, of those that run
-// the layout: what their command lines have more than without.
+// the layout.
 func chunkFlags(p engine.Parallelism, tokens int) map[engine.Kind]string {
+	return flagsFor(engine.Config{Parallelism: p}, engine.Config{Parallelism: p, Limits: engine.Limits{MaxNumBatchedTokens: tokens}})
+}
+
+// kvFlags is each engine's flag for the storage of the KV cache; none for its own.
+func kvFlags(kv engine.DType) map[engine.Kind]string {
+	return flagsFor(engine.Config{}, engine.Config{KV: kv})
+}
+
+// flagsFor is what the command line of each engine, and the file that it reads, have
+// more for one configuration than for another, of those that run both.
+func flagsFor(own, told engine.Config) map[engine.Kind]string {
 	out := map[engine.Kind]string{}
-	for _, e := range chunkEngines {
-		own := engine.Config{Model: "model", Parallelism: p}
-		told := own
-		told.Limits.MaxNumBatchedTokens = tokens
+	own.Model, told.Model = "model", "model"
+	for _, e := range toldEngines {
 		at := engine.Launch{Port: 1, LogPath: "engine.log"}
 		without, err := e.server.Spec(own, at)
 		with, err2 := e.server.Spec(told, at)
 		if err != nil || err2 != nil {
 			continue // it has no such layout
 		}
-		more := slices.DeleteFunc(slices.Clone(with.Argv), func(word string) bool { return slices.Contains(without.Argv, word) })
+		have := configWords(without)
+		more := slices.DeleteFunc(configWords(with), func(word string) bool { return slices.Contains(have, word) })
 		out[e.kind] = strings.Join(more, " ")
 	}
 	return out
+}
+
+// configWords are a command line's words, and the values of its files with the mapping
+// that they are in.
+func configWords(s engine.Spec) []string {
+	words, mapping := slices.Clone(s.Argv), ""
+	for _, f := range s.Files {
+		for line := range strings.Lines(f.Text) {
+			if !strings.HasPrefix(line, " ") {
+				mapping = ""
+			}
+			words = append(words, mapping+strings.TrimSpace(line))
+			if strings.HasSuffix(line, ":\n") {
+				mapping = strings.TrimSpace(line) + " "
+			}
+		}
+	}
+	return words
 }
 
 // words are what the chunk is and what the default would cost.
@@ -72,7 +100,7 @@ func (p planChunk) words() string {
 	if p.Tokens == p.Default {
 		return fmt.Sprintf("%d tokens in a step, the engine's default: none of the others tried takes less", p.Tokens)
 	}
-	s := fmt.Sprintf("%d tokens in a step: %s", p.Tokens, p.flags())
+	s := fmt.Sprintf("%d tokens in a step: %s", p.Tokens, flagWords(p.Flags))
 	switch d := p.AtDefault; {
 	case d == nil:
 	case d.RPS > 0:
@@ -85,11 +113,11 @@ func (p planChunk) words() string {
 	return s
 }
 
-// flags are those of all engines.
-func (p planChunk) flags() string {
+// flagWords are those of all engines.
+func flagWords(of map[engine.Kind]string) string {
 	var flags []string
-	for _, e := range chunkEngines {
-		if flag := p.Flags[e.kind]; flag != "" {
+	for _, e := range toldEngines {
+		if flag := of[e.kind]; flag != "" {
 			flags = append(flags, e.name+" "+flag)
 		}
 	}

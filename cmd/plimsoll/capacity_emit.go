@@ -134,6 +134,9 @@ func (p sizedPlan) engineArgs(pool int) []string {
 	if n := p.Pools[pool].MaxModelLen; n > 0 {
 		args = append(args, "--max-model-len", itoa(n))
 	}
+	if flag := kvFlags(p.candidate.kv)[engine.KindVLLM]; flag != "" {
+		args = append(args, strings.Fields(flag)...)
+	}
 	if e.PrefixCaching {
 		return append(args, "--enable-prefix-caching")
 	}

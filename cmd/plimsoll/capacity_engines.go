@@ -26,6 +26,7 @@ type candidate struct {
 	tokens     int      // of one step, as the engine is told; 0 = not known
 
 	parallelism engine.Parallelism // of an aggregated one
+	kv          engine.DType       // storage of the KV cache; "" = BF16
 	warnings    []profile.Warning
 
 	// chunked are the same with other tokens in a step, among them this one, the first:
@@ -174,7 +175,7 @@ func (o capacityOptions) whatHolds(cat catalog.Catalog, m catalog.Model) string 
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, p := range layouts {
-			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, Limits: limits}) == nil {
+			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, KV: o.fleet.KV, Limits: limits}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
 				break
 			}
@@ -205,7 +206,7 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 		}
 		out = append(out, candidate{
 			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
-			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
+			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
 			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
 		})
@@ -251,7 +252,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
+		c := candidate{layout: l, build: build, kv: s.KV(), factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
 		out = append(out, c)
 	}
 	if len(out) == 0 {

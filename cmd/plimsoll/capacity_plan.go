@@ -25,6 +25,7 @@ func planFlags() []cli.Flag {
 		{"parallelism", "", "layouts to compare instead, `TP:4,TEP:8,DEP:8`"},
 		{"max-gpus-per-engine", "16", "`N` GPUs that one engine may have: more than 8 are several nodes"},
 		{"weights", published, weightsUsage},
+		{"kv-dtype", "", kvUsage},
 		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
 		{"max-num-batched-tokens", "", "tokens in one step, `N` (default: those with which an aggregated layout costs least; vLLM's for the GPU for others, and with --profile)"},
 		{"max-model-len", "", "prompt and output together that an engine has to hold, `tokens`: longer requests miss the SLO (default: the longest request, rounded up to 1024)"},
@@ -46,7 +47,7 @@ func planFlags() []cli.Flag {
 type capacityOptions struct {
 	demand
 	money       money
-	fleet       build.Options // model, fit, weights, catalog, profile
+	fleet       build.Options // model, fit, storage, catalog, profile
 	gpus        []string
 	asked       []engine.Parallelism // layouts; nil = those worth trying
 	maxEngine   int                  // GPUs of one engine
@@ -128,6 +129,7 @@ type sizedPlans struct {
 type planInputs struct {
 	Model   string       `json:"model,omitempty"`
 	Weights engine.DType `json:"weights,omitempty"`
+	KV      engine.DType `json:"kv,omitempty"`
 
 	MaxNumSeqs          int `json:"max_num_seqs,omitempty"`
 	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
@@ -239,7 +241,7 @@ func (o capacityOptions) find() (sizedPlans, error) {
 func (o capacityOptions) newPlans() sizedPlans {
 	out := sizedPlans{GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
-		out.Inputs.Model, out.Inputs.Weights = o.fleet.Model, o.fleet.Weights
+		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}
 	return out
 }

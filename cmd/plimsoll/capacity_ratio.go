@@ -35,6 +35,7 @@ func capacityRatioCommand() *cli.Command {
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
 			{"tp", "", "with --throughput model: tensor-parallel size, `N` (default: of 1, 2, 4 and 8 that of the most tokens/s/GPU within --itl-p99 that holds a request)"},
 			{"weights", published, "with --throughput model: " + weightsUsage},
+			{"kv-dtype", "", "with --throughput model: " + kvUsage},
 			{"fit", "", fitUsage},
 			{"catalog", "", catalogUsage},
 			{"profile", "", "throughput from the profile in `DIR`, the best source there is"},
@@ -104,7 +105,7 @@ func parseShapes(p *parser) []capacity.Shape {
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
 	o := capacityOptions{fleet: build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(),
+		Weights: p.weights(), KV: p.kvDType(),
 	}}
 	gpu := p.name("gpu")
 	if p.name("tp") != "" {
@@ -112,8 +113,8 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 	}
 	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
 	o.slo.ITLP99 = p.millis("itl-p99")
-	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "fit")
-	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "fit", "itl-p99")
+	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
+	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "fit", "itl-p99")
 	return func(s capacity.Shape) (capacity.Throughput, error) {
 		if o.fleet.Profile != "" {
 			return o.profileThroughput(s)

@@ -215,6 +215,9 @@ func (p sizedPlan) details() []detail {
 		row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
 	}
 	row("max-model-len", "%s tokens of prompt and output together", p.modelLens())
+	if kv := p.candidate.kv; kv.Bytes() < engine.BF16.Bytes() {
+		row("KV cache", "in %s: %s", kv, flagWords(kvFlags(kv)))
+	}
 	row("step times", "%s", p.Source)
 	row("prices", "%s", strings.Join(p.Prices, "; "))
 	return out

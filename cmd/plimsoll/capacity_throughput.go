@@ -29,6 +29,7 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 	var unmet *unmetError
 	var out []capacity.Throughput
 	stored := dep.StorageOf(o.fleet.Weights, m)
+	stored.KV = o.fleet.KV
 	layouts := o.asked
 	if layouts == nil {
 		layouts = dep.PowersOfTwo(serverGPUs)
@@ -36,7 +37,7 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 	for _, layout := range layouts {
 		tp := layout.GPUs()
 		on := fmt.Sprintf("%s, TP%d", g.Name, tp)
-		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, Limits: o.fleet.Limits}, fit)
+		l, err := latency.NewWith(m, g, engine.Config{Parallelism: layout, Weights: stored.Weights, KV: stored.KV, Limits: o.fleet.Limits}, fit)
 		if err == nil {
 			err = o.roomIn(float64(l.LongestSequence()), on)
 		}
@@ -54,7 +55,7 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.Phrase()), Model: m.Name, GPU: g.Name, TP: tp,
 			PrefillTPS: modelPromptRate(l, isl),
 			DecodeTPS:  float64(batch) / l.ITL(batch, context).Seconds(), MaxBatch: batch,
-			KVBytesPerToken: int64(m.KVBytesPerToken(engine.BF16)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
+			KVBytesPerToken: int64(m.KVBytesPerToken(stored.KV)), GPUMemoryBytes: g.MemoryBytes, Provenance: profile.Estimated,
 		})
 	}
 	switch {

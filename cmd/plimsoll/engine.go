@@ -38,7 +38,7 @@ func engineServeCommand() *cli.Command {
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
 		Flags: []cli.Flag{
 			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
-			s("tp", "1", "tensor-parallel size, `N`"), s("parallelism", "", "`layout` instead of a plain size, such as TEP:8, DEP:8 or TP:4 PP:2"), s("weights", published, weightsUsage),
+			s("tp", "1", "tensor-parallel size, `N`"), s("parallelism", "", "`layout` instead of a plain size, such as TEP:8, DEP:8 or TP:4 PP:2"), s("weights", published, weightsUsage), s("kv-dtype", "", kvUsage),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
 			s("role", "aggregated", "`aggregated|prefill|decode`"),
 			s("max-num-seqs", "", "sequences at once, `N` (default: vLLM's for the GPU)"), s("max-num-batched-tokens", "", "tokens in one step, `N` (default: vLLM's for the GPU)"),
@@ -79,8 +79,8 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	p := &parser{c: c}
 	cfg := engine.Config{
 		Kind: engine.KindSim, Parallelism: p.layout(),
-		Weights: p.weights(),
-		Role:    engine.Role(p.choice("role", "aggregated", "prefill", "decode")),
+		Weights: p.weights(), KV: p.kvDType(),
+		Role: engine.Role(p.choice("role", "aggregated", "prefill", "decode")),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),

@@ -25,7 +25,7 @@ func flagKinds() map[string][]engine.Kind {
 	return map[string][]engine.Kind{
 		"tp": started, "parallelism": started, "gpu-count": started, "max-num-batched-tokens": started,
 		"memory-fraction": {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command}, // of a command, what the plan counts with
-		"kv-dtype":        {engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
+		"kv-dtype":        {estimate, sim, engine.KindVLLM, engine.KindSGLang, engine.KindTRTLLM, command},
 		"noise":           modelled, "fit": modelled, "explain": modelled,
 		"ready-timeout": processes,
 		"command":       {command}, "ready-path": {command}, "kv-tokens-pattern": {command},

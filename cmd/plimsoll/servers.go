@@ -135,6 +135,9 @@ func (s simulator) Spec(cfg engine.Config, at engine.Launch) (engine.Spec, error
 		"--noise", fmt.Sprint(o.noise), "--seed", fmt.Sprint(o.seed),
 	}
 	argv = append(argv, layoutArgs(cfg.Parallelism)...)
+	if cfg.KV != "" {
+		argv = append(argv, "--kv-dtype", string(cfg.KV))
+	}
 	if f := cfg.MemoryFraction; f > 0 {
 		argv = append(argv, "--memory-fraction", fmt.Sprint(f))
 	}

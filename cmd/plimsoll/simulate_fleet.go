@@ -31,6 +31,7 @@ func fleetFlags() []cli.Flag {
 		f("model", simModel, "model, a catalog `name` or a config.json"), f("gpu", simGPU, "GPU, a catalog `name`"),
 		f("catalog", "", catalogUsage),
 		f("tp", "1", "tensor-parallel size of each engine, `N`"), f("weights", published, weightsUsage),
+		f("kv-dtype", "", kvUsage),
 		f("fit", "", fitUsage),
 		f("replicas", "", "`N` engines that prefill and decode (default: 1)"),
 		f("prefill-replicas", "", "`N` engines that only prefill, and"),
@@ -62,7 +63,7 @@ func readFleet(p *parser) build.Options {
 	return build.Options{
 		Profile: word("profile"), Model: word("model"), GPU: word("gpu"), Catalog: word("catalog"), Fit: word("fit"),
 		Parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
-		Weights:     p.weights(),
+		Weights:     p.weights(), KV: p.kvDType(),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
@@ -100,7 +101,7 @@ func checkFleet(p *parser, f *build.Options) {
 	case (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) && !f.Caching:
 		p.fail(field.Errorf("--kv-dram and --kv-nvme keep what the prefix cache lets go: there is none").Hint("add --enable-prefix-caching"))
 	}
-	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "fit")
+	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
 	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth")
 	p.needs(f.DRAM.Bytes > 0, "with --kv-dram", "kv-dram-bandwidth")
 	p.needs(f.NVMe.Bytes > 0, "with --kv-nvme", "kv-nvme-bandwidth")

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/sim"
@@ -45,8 +48,65 @@ func served(t *testing.T, args ...string) simserver.Options {
 	return o
 }
 
-// An estimated, a served and a fleet's engine are one: the same limits, KV
-// capacity and scheduling, and the same time before the first step.
+// parsed calls f with the context of a command and these flags.
+func parsed(t *testing.T, cmd *cli.Command, f func(*cli.Context) error, args ...string) {
+	t.Helper()
+	cmd.Action = f
+	if err := (&cli.App{Commands: []*cli.Command{cmd}}).Run(append([]string{"plimsoll", cmd.Name}, args...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fleetEngines are the aggregated engines that the commands which simulate fleets make
+// of the same flags, by command.
+func fleetEngines(t *testing.T, args ...string) map[string]fleet.Pool {
+	t.Helper()
+	out := map[string]fleet.Pool{}
+	planned := func(name string, cmd *cli.Command, parse func(*parser) capacityOptions) {
+		parsed(t, cmd, func(c *cli.Context) error {
+			p := &parser{c: c}
+			o := parse(p)
+			if p.err != nil {
+				return p.err
+			}
+			cs, _, err := o.candidates()
+			if err == nil {
+				out[name] = cs[0].layout.Pools[0].Pool
+			}
+			return err
+		}, append([]string{"--strategy", "aggregated", "--peak-qps", "1", "--avg-isl", "100", "--avg-osl", "10", "--ttft-p99", "500", "--itl-p99", "50"}, args...)...)
+	}
+	planned("capacity plan", capacityPlanCommand(), parseCapacity)
+	planned("capacity autoscale", capacityAutoscaleCommand(), func(p *parser) capacityOptions { return parseAutoscale(p).capacityOptions })
+	fleets := func(name string, cmd *cli.Command, parse func(*cli.Context) (build.Options, error), args ...string) {
+		parsed(t, cmd, func(c *cli.Context) error {
+			o, err := parse(c)
+			if err != nil {
+				return err
+			}
+			f, err := o.Build()
+			if err == nil {
+				out[name] = f.Pools[0]
+			}
+			return err
+		}, args...)
+	}
+	fleets("engine simulate", engineSimulateCommand(), func(c *cli.Context) (build.Options, error) {
+		p := &parser{c: c}
+		return parseFleet(p), p.err
+	}, args...)
+	fleets("planner replay", plannerReplayCommand(), func(c *cli.Context) (build.Options, error) {
+		o, err := parseReplay(&parser{c: c}, nil)
+		return o.fleet, err
+	}, append([]string{"--mode", "aggregated", "--policy", "static-peak", "--ttft", "500", "--itl", "50", "--rate", "1", "--isl", "100", "--osl", "10", "--duration", "1m"}, args...)...)
+	return out
+}
+
+// decodeStep is a step that reads much of the KV cache.
+var decodeStep = engine.Batch{DecodeSeqs: 16, DecodeContext: 16 * 4000}
+
+// An estimated, a served and every fleet's engine are one: the same limits, KV
+// capacity and scheduling, the same step, and the same time before the first one.
 func TestOneSimulatedEngine(t *testing.T) {
 	cat, err := catalog.Default()
 	if err != nil {
@@ -55,17 +115,19 @@ func TestOneSimulatedEngine(t *testing.T) {
 	for _, tt := range []struct {
 		name, model, gpu, fit string
 		tp                    int
+		kv                    engine.DType
 		limits                engine.Limits
 		kvTokens              int
 		async                 bool
 	}{
-		{"defaults", "llama-3.1-8b", "h100-sxm", "", 1, engine.Limits{}, 0, true},
-		{"before asynchronous scheduling", "llama-3.1-8b", "h100-sxm", "vllm-0.12", 2, engine.Limits{}, 0, false},
-		{"small limits", "llama-3.1-8b", "a100-40-sxm", "", 1, engine.Limits{MaxNumSeqs: 8, MaxNumBatchedTokens: 512}, 0, true},
-		{"given KV cache", "qwen3-32b", "h200-sxm", "", 2, engine.Limits{}, 100_001, true},
+		{"defaults", "llama-3.1-8b", "h100-sxm", "", 1, "", engine.Limits{}, 0, true},
+		{"half of the KV cache's bytes", "llama-3.1-8b", "h100-sxm", "", 1, engine.FP8, engine.Limits{}, 0, true},
+		{"before asynchronous scheduling", "llama-3.1-8b", "h100-sxm", "vllm-0.12", 2, "", engine.Limits{}, 0, false},
+		{"small limits", "llama-3.1-8b", "a100-40-sxm", "", 1, "", engine.Limits{MaxNumSeqs: 8, MaxNumBatchedTokens: 512}, 0, true},
+		{"given KV cache", "qwen3-32b", "h200-sxm", "", 2, "", engine.Limits{}, 100_001, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := profileOptions{engine: "estimate", model: tt.model, gpu: tt.gpu, fit: tt.fit, weights: engine.BF16, limits: tt.limits, kvTokens: tt.kvTokens, maxContext: 8192, noise: 0.1, seed: 3}
+			o := profileOptions{engine: "estimate", model: tt.model, gpu: tt.gpu, fit: tt.fit, weights: engine.BF16, kv: tt.kv, limits: tt.limits, kvTokens: tt.kvTokens, maxContext: 8192, noise: 0.1, seed: 3}
 			d, err := resolve(o, cat, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -95,23 +157,31 @@ func TestOneSimulatedEngine(t *testing.T) {
 				t.Errorf("--engine sim serves\n%+v, estimate has\n%+v", got, want)
 			}
 
-			plan := build.Options{
-				Model: tt.model, GPU: tt.gpu, Fit: tt.fit, Parallelism: engine.TP(tt.tp), Weights: engine.BF16, Limits: cfg.Limits,
-				Replicas: 1, Router: fleet.RoundRobin, Caching: true, Noise: 0.1, Seed: 3,
+			if s.Overhead != model.Overhead() || s.Timer.StepTime(decodeStep) != model.StepTime(decodeStep) {
+				t.Errorf("served, a step takes %v after %v; of the model %v after %v", s.Timer.StepTime(decodeStep), s.Overhead, model.StepTime(decodeStep), model.Overhead())
 			}
-			f, err := plan.Build()
-			if err != nil {
-				t.Fatal(err)
+
+			args := []string{
+				"--model", tt.model, "--gpu", tt.gpu, "--tp", itoa(tt.tp), "--weights", "bf16",
+				"--max-num-seqs", itoa(cfg.Limits.MaxNumSeqs), "--max-num-batched-tokens", itoa(cfg.Limits.MaxNumBatchedTokens), "--max-model-len", itoa(cfg.Limits.MaxModelLen),
 			}
-			got := normal(t, f.Pools[0].Engine)
-			if tt.kvTokens > 0 {
-				got.KVBlocks = want.KVBlocks // engine simulate takes what the memory holds
+			for flag, value := range map[string]string{"--fit": tt.fit, "--kv-dtype": string(tt.kv)} {
+				if value != "" {
+					args = append(args, flag, value)
+				}
 			}
-			if got != want {
-				t.Errorf("engine simulate has\n%+v, estimate\n%+v", got, want)
-			}
-			if s.Overhead != model.Overhead() || f.Pools[0].Overhead != model.Overhead() {
-				t.Errorf("overhead: served %v, in a fleet %v, of the model %v", s.Overhead, f.Pools[0].Overhead, model.Overhead())
+			for name, pool := range fleetEngines(t, args...) {
+				got := normal(t, pool.Engine)
+				got.PrefixCaching, got.Noise, got.Seed = true, want.Noise, want.Seed // which is the fleet's to say
+				if tt.kvTokens > 0 {
+					got.KVBlocks = want.KVBlocks // a fleet takes what the memory holds
+				}
+				if got != want {
+					t.Errorf("%s has\n%+v, estimate\n%+v", name, got, want)
+				}
+				if pool.Overhead != model.Overhead() || pool.Timer.StepTime(decodeStep) != model.StepTime(decodeStep) {
+					t.Errorf("%s: a step takes %v after %v; of the model %v after %v", name, pool.Timer.StepTime(decodeStep), pool.Overhead, model.StepTime(decodeStep), model.Overhead())
+				}
 			}
 		})
 	}
@@ -126,6 +196,37 @@ func TestDefaultLimitsOfServeAndSimulate(t *testing.T) {
 	}
 	if got, want := normal(t, served(t).Sim), normal(t, f.Pools[0].Engine); got != want || got.Limits.MaxNumSeqs != 1024 {
 		t.Errorf("engine serve has\n%+v, engine simulate\n%+v", got, want)
+	}
+}
+
+// Half of the KV cache's bytes are twice the tokens and shorter decode steps, wherever
+// step times come from the latency model; emitted engines are told of it.
+func TestKVDType(t *testing.T) {
+	args := []string{"--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--max-model-len", "8192"}
+	plain, half := fleetEngines(t, args...), fleetEngines(t, append(args, "--kv-dtype", "fp8")...)
+	for name, p := range plain {
+		h := half[name]
+		if more := float64(h.Engine.KVBlocks) / float64(p.Engine.KVBlocks); more < 1.99 || more > 2.01 || h.Timer.StepTime(decodeStep) >= p.Timer.StepTime(decodeStep) {
+			t.Errorf("%s: %.3f times the KV blocks; a step takes %v of %v", name, more, h.Timer.StepTime(decodeStep), p.Timer.StepTime(decodeStep))
+		}
+	}
+	ratio := func(kv string) capacity.Throughput {
+		var all []shapeRatio
+		if err := json.Unmarshal(mustPrint(t, append([]string{"capacity", "ratio", "--throughput", "model", "--isl", "4000", "--osl", "500", "--format", "json", "--kv-dtype", kv}, args[:6]...)...), &all); err != nil {
+			t.Fatal(err)
+		}
+		return all[0].Throughput
+	}
+	if p, h := ratio("bf16"), ratio("fp8"); h.KVBytesPerToken*2 != p.KVBytesPerToken || h.DecodeTPS <= p.DecodeTPS {
+		t.Errorf("capacity ratio: %d and %d bytes a token, %.0f and %.0f tokens/s", p.KVBytesPerToken, h.KVBytesPerToken, p.DecodeTPS, h.DecodeTPS)
+	}
+	if want := (map[engine.Kind]string{
+		engine.KindVLLM: "--kv-cache-dtype fp8", engine.KindSGLang: "--kv-cache-dtype fp8_e4m3", engine.KindTRTLLM: "kv_cache_config: dtype: fp8",
+	}); !maps.Equal(kvFlags(engine.FP8), want) {
+		t.Errorf("flags %q, want %q", kvFlags(engine.FP8), want)
+	}
+	if got := flagWords(kvFlags(engine.BF16)); got != "" {
+		t.Errorf("of the engines' own storage: %q", got)
 	}
 }
 

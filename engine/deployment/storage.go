@@ -11,10 +11,11 @@ import (
 	"plimsoll/profile"
 )
 
-// Storage is how a model's weights are stored, and who says so.
+// Storage is how a model's weights are stored, and who says so, and how its KV cache is.
 type Storage struct {
 	Weights  engine.DType
-	Note     string // what is not as asked for, or not in BF16 all the way
+	KV       engine.DType // "" = BF16
+	Note     string       // what is not as asked for, or not in BF16 all the way
 	Warnings []profile.Warning
 }
 
@@ -55,8 +56,12 @@ func (s Storage) On(g catalog.GPU) Storage {
 
 // Phrase is s after the name of what it was assumed for; empty for BF16.
 func (s Storage) Phrase() string {
-	if s.Weights == engine.BF16 {
-		return ""
+	words := ""
+	if s.Weights != engine.BF16 {
+		words = ", weights in " + string(s.Weights)
 	}
-	return ", weights in " + string(s.Weights)
+	if s.KV.Bytes() < engine.BF16.Bytes() {
+		words += ", KV cache in " + string(s.KV)
+	}
+	return words
 }

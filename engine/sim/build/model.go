@@ -27,7 +27,7 @@ func NewModel(f Options) (Model, error) {
 		return s, err
 	}
 	s, err = s.LaidOut(engine.Config{
-		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
+		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
 	}, fit)
 	if err == nil && f.Slower > 0 {
 		s.Latency = s.Latency.Slower(f.Slower)
@@ -55,6 +55,7 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 // LaidOut is s as c lays it out, whose weights may be left to the model.
 func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 	s.Storage = deployment.StorageOf(c.Weights, s.Model).On(s.GPU)
+	s.Storage.KV = c.KV
 	c.Model, c.GPU, c.Weights = s.Model.Name, s.GPU.Name, s.Storage.Weights
 	s.Config = c
 	var err error

@@ -26,6 +26,7 @@ type Options struct {
 
 	Parallelism engine.Parallelism
 	Weights     engine.DType  // "" = as the model says
+	KV          engine.DType  // of the KV cache; "" = BF16
 	Limits      engine.Limits // zero fields take the source's
 
 	Replicas, Prefill, Decode int // engines of the aggregated pool, or of two pools

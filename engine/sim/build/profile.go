@@ -31,7 +31,6 @@ type Profile struct {
 	kvMax          int
 	most           int           // requests in flight that it was measured with
 	Limits         engine.Limits // as asked for
-	bytes          float64
 	Model          catalog.Model // zero where the catalog does not know it
 }
 
@@ -68,7 +67,7 @@ func ReadProfile(f Options) (Profile, error) {
 		return s, err
 	}
 	if m, err := cat.Model(s.Recommendation.Model); err == nil {
-		s.Model, s.bytes = m, m.KVBytesPerToken(engine.BF16)
+		s.Model = m
 	}
 	return s, nil
 }
@@ -259,7 +258,15 @@ func (s Profile) facts(phase profile.Phase, pick *store.Pick) profile.EngineFact
 }
 
 // KVBytes implements Source.
-func (s Profile) KVBytes() float64 { return s.bytes }
+func (s Profile) KVBytes() float64 { return s.Model.KVBytesPerToken(s.KV()) }
+
+// KV is how the profiled engines store the KV cache; "" = BF16, or not known.
+func (s Profile) KV() engine.DType {
+	if len(s.run.Points) == 0 {
+		return ""
+	}
+	return s.run.Points[0].Config.KV // one for all of a run
+}
 
 func (s Profile) about(f *Fleet) {
 	f.Model, f.GPU = s.Recommendation.Model, s.Recommendation.GPU
