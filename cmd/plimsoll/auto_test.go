@@ -84,3 +84,21 @@ func TestEstimateTakesTheMachinesGPUs(t *testing.T) {
 		t.Errorf("%d × %s, %v", d.gpuCount, d.gpuName, err)
 	}
 }
+
+// What the latency model is asked for of a measured engine, such as the chunks to try,
+// it answers by the fit to that engine.
+func TestProfileTakesTheFitOfItsEngine(t *testing.T) {
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{"vllm": "vllm", "sglang": "vllm for sglang", "trtllm": "trtllm-1.0.0rc3 for trtllm"} {
+		o := profileOptions{engine: kind, model: "llama-3.1-8b", isl: 1000, osl: 100, dryRun: true}
+		d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
+			return gpu.Inventory{Devices: []gpu.Device{{SKU: "H100-SXM"}}}, nil
+		})
+		if err != nil || d.fit.Name != want {
+			t.Errorf("%s: %s, %v; want %s", kind, d.fit.Name, err, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
@@ -53,6 +54,9 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 	}
 	known.nameEngine(ask.from, rows)
 	prior, why := latency.DefaultFit(), "nothing is measured yet: it is the default"
+	if e := known.engine; e != nil && e.engine != "" {
+		prior, why = latency.FitFor(engine.Kind(e.engine), e.version), "nothing is measured yet: it is the nearest to the engine that the rows name"
+	}
 	if ask.prior != "" || len(known.obs) > 0 {
 		if prior, why, err = priorFor(ask.prior, known); err != nil {
 			return err

@@ -76,7 +76,7 @@ func metricsFlags() []cli.Flag {
 		Usage: "`URL` of Prometheus, which is best to scrape every 5s; where it scrapes more rarely than decisions come, load is seen as of the last four scrapes (default: with worker commands or --metrics-endpoints the engines' own /metrics, else as Dynamo's planner $PROMETHEUS_ENDPOINT, " + localPrometheus + ", or in a cluster the server of the monitoring namespace)",
 	}
 	return append([]cli.Flag{&prometheus}, stringFlags("metrics", [][3]string{
-		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|auto`"},
+		{"backend", "vllm", "whose metric names: `vllm|sglang|trtllm|dynamo|auto`; in a replay without --profile and --fit, whose step times"},
 		{"prometheus-bearer-token-file", "", "`FILE` with the token that Prometheus asks for"},
 		{"metrics-endpoints", "", "without Prometheus: `URLs` as role=URL, separated by commas; local workers are found by themselves"},
 		{"metrics-namespace", "", "Prometheus: `NAME` in the metrics' own namespace label (default: all)"},

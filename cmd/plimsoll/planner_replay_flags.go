@@ -81,6 +81,8 @@ func replayDefault(f cli.Flag) cli.Flag {
 		s.Value = profile.Published.String()
 	case "tp":
 		s.Value, s.Usage = "", "tensor-parallel size of each engine, `N` (default: of 1, 2, 4 and 8 the one that holds the SLA at the load's busiest minute with the fewest GPUs)"
+	case "backend":
+		s.Category, s.Hidden = "fleet", false
 	case "router":
 		s.Value = string(fleet.LeastLoaded)
 	}
@@ -150,6 +152,9 @@ func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replay
 	said := func(name string) bool { return p.c.IsSet(name) }
 	if !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said) {
 		o.sizes = tensorSizes()
+	}
+	if b := p.name("backend"); o.fleet.Fit == "" && o.fleet.Profile == "" && isReal(b) {
+		o.fleet.Fit = b // the engine that is named
 	}
 	o.seed = o.fleet.Seed
 	o.load = parseReplayLoad(p, o.seed)

@@ -161,8 +161,8 @@ func profileFlags() []cli.Flag {
 // catalogUsage is of --catalog, wherever it is.
 const catalogUsage = "`FILE` of further models or GPUs on top of the built-in ones: CSV rows, or a model's Hugging Face config.json"
 
-// fitUsage is of --fit, here and of plimsoll engine serve.
-const fitUsage = "coefficients of the latency model: a shipped fit's `NAME`, or the file that plimsoll calibrate wrote (default: recent vLLM)"
+// fitUsage is of --fit, wherever it is.
+const fitUsage = "coefficients of the latency model: an `ENGINE` and its version, such as trtllm or vllm-0.19, whose nearest fit is taken; a shipped fit's name; or the file that plimsoll calibrate wrote (default: recent vLLM)"
 
 // kvBlocks is --kv-tokens in blocks, at least one; 0 where it was not given.
 func (o profileOptions) kvBlocks(blockSize int) int {

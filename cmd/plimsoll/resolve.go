@@ -105,6 +105,9 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	if d.fit, err = build.LoadFit(field.Fit, o.fit); err != nil {
 		return d, err
 	}
+	if isReal(string(d.kind)) {
+		d.fit = latency.FitFor(d.kind, "")
+	}
 	if err := d.setModel(o, cat); err != nil {
 		return d, err
 	}

@@ -230,6 +230,20 @@ func TestKVDType(t *testing.T) {
 	}
 }
 
+// The engine that a replay's --backend names is the one whose fit times its steps, unless
+// --fit says another.
+func TestReplayTakesTheFitOfItsBackend(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"vllm": nil, "trtllm-1.0.0rc3 for trtllm": {"--backend", "trtllm"}, "vllm for sglang": {"--backend", "sglang"},
+		"vllm-0.12": {"--backend", "sglang", "--fit", "vllm-0.12"},
+	} {
+		all := replayReady(t, append(flags, "--tp", "1", "--policy", "static-peak", "--ttft", "500", "--itl", "50", "--rate", "1", "--isl", "100", "--osl", "10", "--duration", "1m")...)
+		if got := all.fleet.Fit.Name; got != want {
+			t.Errorf("%q: fit %s, want %s", flags, got, want)
+		}
+	}
+}
+
 func normal(t *testing.T, c sim.Config) sim.Config {
 	t.Helper()
 	c, err := c.Normal()

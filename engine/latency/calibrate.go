@@ -202,7 +202,7 @@ const sixPoints = 6
 
 func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
 	f := prior
-	f.Coefficients, f.Calibrated = k, loads(ss)
+	f.Coefficients, f.Calibrated, f.Other = k, loads(ss), false
 	f.Name = prior.Name + ", calibrated"
 	f.Source = fmt.Sprintf("%d loads of the engine itself, from the fit %s", f.Calibrated, prior.Name)
 	obs := make([]Observation, len(ss))

@@ -138,7 +138,7 @@ func (a *about) held(same Error, of func(Held) Error, kind func(Rows) bool) Erro
 			others = append(others, of(h))
 		}
 	}
-	add(f.Version == "" && f.Calibrated == 0, f.OtherVersion)
+	add((f.Version == "" || f.Other) && f.Calibrated == 0, f.OtherVersion)
 	// Kernels of another precision were not compared: they are taken to be as
 	// unlike as another version's.
 	add(!seen(func(r Rows) bool { return r.Weights == weights && r.KV == kv }), f.OtherVersion)

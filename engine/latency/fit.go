@@ -17,7 +17,8 @@ import (
 type Fit struct {
 	Name    string `json:"name"`
 	Engine  string `json:"engine"`
-	Version string `json:"version,omitempty"` // empty: rows of several versions together
+	Version string `json:"version,omitempty"` // empty: rows of several versions together, or one that nobody said
+	Other   bool   `json:"other,omitempty"`   // its rows are of another engine or version: FitFor took the nearest
 	Source  string `json:"source"`
 
 	Coefficients Coefficients `json:"coefficients"`

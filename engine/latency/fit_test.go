@@ -104,3 +104,68 @@ func TestErrorsWiden(t *testing.T) {
 		t.Errorf("TTFT of an unknown version: %+v", m.TTFTError())
 	}
 }
+
+// An engine gets the fit to its version, else that of its nearest one, which says so
+// and is as far off as on a version that it has not seen; an engine without any gets the
+// default.
+func TestFitFor(t *testing.T) {
+	if f := FitFor(engine.KindVLLM, "2023"); f.Name != "vllm-2023" || f.Other {
+		t.Errorf("a year: %s", f.Name)
+	}
+	for _, tt := range []struct {
+		kind          engine.Kind
+		version, want string
+		other         bool
+	}{
+		{"vllm", "0.15.1", "vllm-0.15.1", false},
+		{"vllm", "v0.12", "vllm-0.12", false},
+		{"vllm", "0.13.0", "vllm-0.12 for vllm 0.13.0", true},
+		{"vllm", "0.19.1", "vllm-0.15.1 for vllm 0.19.1", true},
+		{"vllm", "1.2", "vllm-0.15.1 for vllm 1.2", true},
+		{"vllm", "", "vllm", false},
+		{"vllm", "nightly", "vllm", false},
+		{"trtllm", "1.0.0rc3", "trtllm-1.0.0rc3", false},
+		{"trtllm", "1.2", "trtllm-1.0.0rc3 for trtllm 1.2", true},
+		{"trtllm", "", "trtllm-1.0.0rc3 for trtllm", true},
+		{"sglang", "0.5.9", "vllm for sglang 0.5.9", true},
+		{"", "", "vllm", false},
+	} {
+		f := FitFor(tt.kind, tt.version)
+		if f.Name != tt.want || f.Other != tt.other || tt.other && (f.Engine != string(tt.kind) || f.Version != tt.version) {
+			t.Errorf("%s %q: %s of %s %q, other %v", tt.kind, tt.version, f.Name, f.Engine, f.Version, f.Other)
+		}
+		base, err := FitByName(strings.Split(f.Name, " for ")[0])
+		if err != nil || f.Coefficients != base.Coefficients {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		row := f.Rows[0] // on which nothing else is unlike
+		m := on(t, row.Model, row.GPU, engine.Config{Parallelism: engine.TP(row.TP), Weights: row.Weights})
+		if m, err = NewWith(m.about.model, m.about.gpu, m.about.config, f); err != nil {
+			t.Fatal(err)
+		}
+		if e := m.ITLError(); tt.other && e.Factor90 < f.OtherVersion.TPOT.Factor90 || f.Version != "" && !tt.other && e != f.TPOT {
+			t.Errorf("%s: an error of %+v", f.Name, e)
+		}
+		k, _, err := Calibrate(f, points(t, f.Coefficients, "llama-3.1-8b", engine.BF16)[:8])
+		if err != nil || k.Other || k.Version != f.Version {
+			t.Errorf("%s, calibrated: %v, %+v", f.Name, err, k)
+		}
+	}
+}
+
+// What is known of a version is what its engine does, whichever rows stand for it.
+func TestFitForSchedulesAsTheVersion(t *testing.T) {
+	does := func(version string) (async, reserve bool) {
+		m := on(t, "llama-3.1-8b", "h100-sxm", engine.Config{Parallelism: engine.TP(1)})
+		m, err := NewWith(m.about.model, m.about.gpu, m.about.config, FitFor(engine.KindVLLM, version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.AsyncScheduling(), m.ReserveFullPrompt()
+	}
+	for version, want := range map[string][2]bool{"0.13.0": {false, false}, "0.15.1": {true, false}, "0.19.1": {true, true}, "nightly": {true, true}} {
+		if async, reserve := does(version); async != want[0] || reserve != want[1] {
+			t.Errorf("vllm %s schedules ahead: %v, waits for a whole prompt's blocks: %v; want %v", version, async, reserve, want)
+		}
+	}
+}

@@ -1,7 +1,5 @@
 package latency
 
-import "fmt"
-
 // Slower is m with every time multiplied by a factor, its overhead too: what
 // answers look like if the model is off by so much. The factor is above 0; what
 // is faster than the data sheet is allowed here, since the question is not
@@ -42,9 +40,6 @@ func (m Model) ReserveFullPrompt() bool {
 
 // since reports whether a version of vLLM is 0.least or later; one that is empty is.
 func since(version string, least int) bool {
-	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 0 {
-		return version == ""
-	}
-	return major < firstYear && (major > 0 || minor >= least)
+	v, known := release(version)
+	return version == "" || known && v >= 1000*least
 }

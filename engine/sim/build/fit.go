@@ -3,13 +3,20 @@ package build
 import (
 	"errors"
 	"os"
+	"regexp"
+	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/latency"
 )
 
-// LoadFit gives the latency model's coefficients that a field names: a
-// shipped fit, or a file that plimsoll calibrate wrote. Empty = the default.
+// engineVersion is an engine, and its version where it is said: trtllm, vllm-0.19.1.
+var engineVersion = regexp.MustCompile(`^(vllm|sglang|trtllm)(?:-v?([0-9]+(?:\.[0-9]+)*(?:\.?(?:rc|post|dev)[0-9]+)*))?$`)
+
+// LoadFit gives the latency model's coefficients that a field names: a shipped fit, a
+// file that plimsoll calibrate wrote, or an engine, whose nearest fit is taken. Empty =
+// the default.
 func LoadFit(of, name string) (latency.Fit, error) {
 	if name == "" {
 		return latency.DefaultFit(), nil
@@ -20,7 +27,10 @@ func LoadFit(of, name string) (latency.Fit, error) {
 	}
 	b, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return f, field.Errorf("%s: %v", of, unknown).Hint("or the file that plimsoll calibrate wrote; there is none of that name")
+		if named := engineVersion.FindStringSubmatch(strings.ToLower(name)); named != nil {
+			return latency.FitFor(engine.Kind(named[1]), named[2]), nil
+		}
+		return f, field.Errorf("%s: %v", of, unknown).Hint("or an engine and its version, such as sglang or vllm-0.19; or the file that plimsoll calibrate wrote: there is none of that name")
 	}
 	if err == nil {
 		f, err = latency.ParseFit(b)

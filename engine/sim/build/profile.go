@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -288,8 +289,9 @@ func (s Profile) Caveats(by profile.Statistic) []profile.Warning {
 
 // FitWarnings are those of an estimate's fit for a workload, as without a profile.
 func (s Profile) FitWarnings(isl, osl int) []profile.Warning {
-	f, err := latency.FitByName(s.Recommendation.Engine.Fit)
-	if s.Recommendation.Engine.Fit == "" || err != nil { // a file's fit, which may be gone
+	name, _, _ := strings.Cut(s.Recommendation.Engine.Fit, " for ") // an engine that has no fit of its own
+	f, err := latency.FitByName(name)
+	if name == "" || err != nil { // a file's fit, which may be gone
 		return nil
 	}
 	return deployment.FitWarnings(f, s.Recommendation.GPU, isl, osl)
