@@ -25,13 +25,14 @@ func calibrateCommand() *cli.Command {
 		Description: "DIR is a profile's folder. FILE is a table, CSV with the columns model, gpu, tp, isl, osl, loop (closed or\n" +
 			"open), and where known precision (bf16, fp8, fp4), kv_dtype (bf16, fp8), backend, version, concurrency (closed),\n" +
 			"rate_rps (open), ttft_ms, tpot_ms. Lengths are tokens, rates requests per second. A closed loop's ttft_ms counts at\n" +
-			"concurrency 1 only: beyond, it is mostly how the client's requests bunch. The result is for --fit.\n\n" +
+			"concurrency 1 only: beyond, it is mostly how the client's requests bunch. A point that the\n" +
+			"others contradict counts for little, and is named. The result is for --fit.\n\n" +
 			"   plimsoll calibrate profiling_results\n" +
 			"   plimsoll calibrate --suggest 6 planned.csv\n" +
 			"   plimsoll calibrate --prior vllm --output ours.json points.csv\n" +
 			"   plimsoll profile-sla --engine estimate --fit ours.json --model llama-3.1-70b --gpu h200-sxm --ttft 500 --itl 30",
 		Flags: []cli.Flag{
-			s("prior", "", "coefficients to begin from: a shipped fit's `NAME` or a file of this command's (default: the shipped one under which the points are likeliest)"),
+			s("prior", "", "coefficients to begin from: a shipped fit's `NAME`, an engine and its version, or a file of this command's (default: the shipped one under which the points are likeliest)"),
 			s("model", "", "model that the profile's engine ran, a catalog `name` or a config.json (default: as the profile says)"),
 			s("gpu", "", "GPU that it ran on, a catalog `name` (default: as the profile says)"),
 			s("output", "calibration.json", "`FILE` to write"),

@@ -64,9 +64,9 @@ func Estimate(prior Coefficients, obs []Observation) (Coefficients, error) {
 
 // Calibrate moves prior to where measured points of one engine want it. One
 // point scales what it depends on; more determine more; what they do not
-// determine stays with the prior. The result is for other models, sizes and
-// lengths on the same engine too. It refuses points that cannot be, naming the
-// field.
+// determine stays with the prior. A point that the others contradict counts for
+// little. The result is for other models, sizes and lengths on the same engine too.
+// It refuses points that cannot be, naming the field.
 func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
 	if len(obs) == 0 {
 		return Fit{}, Report{}, errors.New("calibrating: no points: want one at least")
@@ -79,6 +79,10 @@ func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
 		return Fit{}, Report{}, fmt.Errorf("calibrating %q: %w", prior.Name, err)
 	}
 	k := solve(prior.Coefficients, prior.Coefficients, ss)
+	for i := range ss {
+		ss[i].robust = true
+	}
+	k = solve(prior.Coefficients, k, ss)
 	r := report(prior.Coefficients, k, ss)
 	return calibrated(prior, k, ss, r), r, nil
 }
@@ -146,6 +150,7 @@ func warnings(prior Coefficients, r Report, ss []sample) []string {
 		out = append(out, fmt.Sprintf("point %d: %d tokens are more than the context of %s, %d", long+1, o.ISL+o.OSL, o.Model.Name, o.Model.MaxContext))
 	}
 	out = append(out, unexplained(r)...)
+	out = append(out, contradicted(r)...)
 	out = append(out, saturated(prior, ss)...)
 	if len(r.Undetermined) > 0 {
 		out = append(out, "the points do not determine "+strings.Join(r.Undetermined, ", "))
@@ -175,6 +180,21 @@ func unexplained(r Report) []string {
 		}
 	}
 	return out
+}
+
+// contradicted names points that the fit takes for spoilt; where all are, unexplained
+// speaks.
+func contradicted(r Report) []string {
+	var points []string
+	for i, x := range r.Residuals {
+		if off := max(x.After/x.Measured, x.Measured/x.After); math.Log(off) > 2*outlier*rowError { // a fifth of its weight is left
+			points = append(points, fmt.Sprintf("%d (by a factor of %.2g)", i+1, off))
+		}
+	}
+	if len(points) == 0 || len(points) == len(r.Residuals) {
+		return nil
+	}
+	return []string{fmt.Sprintf("point %s: off what the others say, so that it counts for little: measure it again, or leave it out", strings.Join(points, ", "))}
 }
 
 // saturated names open loops that come faster than the engine answers: what

@@ -65,7 +65,7 @@ func samples(obs []Observation) ([]sample, error) {
 			if a, err = layOut(o.Model, o.GPU, o.Config); err == nil {
 				err = a.fits()
 			}
-			out = append(out, sample{&a, o})
+			out = append(out, sample{about: &a, obs: o})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("point %d: %w", i+1, err)

@@ -14,17 +14,40 @@ const rowError = 0.04
 // sample is an observation with its model laid out, so that only coefficients
 // remain to be put in.
 type sample struct {
-	about *about
-	obs   Observation
+	about  *about
+	obs    Observation
+	robust bool // it may be spoilt, and then counts for little
 }
 
 func (s sample) predict(k Coefficients) float64 {
 	return s.about.at(k).Predict(s.obs)
 }
 
+// outlier is from how many rowErrors on a robust sample counts for less than half.
+const outlier = 2.5
+
+// loss is what a residual r in units of rowError costs, and its weight: half of the
+// cost's slope over r. It is r² at weight 1; where the sample is robust that of
+// Student's t, outlier²·ln(1 + (r/outlier)²), which is as r² for small residuals, and
+// grows ever less for large ones (K. L. Lange, R. J. A. Little and J. M. G. Taylor,
+// Robust statistical modeling using the t distribution, Journal of the American
+// Statistical Association 84, 1989).
+func (s sample) loss(r float64) (cost, weight float64) {
+	if !s.robust {
+		return r * r, 1
+	}
+	x := square(r / outlier)
+	return outlier * outlier * math.Log1p(x), 1 / (1 + x)
+}
+
+// residual is ln(predicted/measured) in units of rowError.
+func (s sample) residual(k Coefficients) float64 {
+	return math.Log(s.predict(k)/s.obs.Seconds) / rowError
+}
+
 // solve finds coefficients that minimise
 //
-//	Σ (ln(predicted/measured) / rowError)² + Σ (ln(k/prior) / spread)²
+//	Σ loss(ln(predicted/measured) / rowError) + Σ (ln(k/prior) / spread)²
 //
 // by Levenberg and Marquardt's method (Numerical Recipes, 3rd ed., 15.5.2) over
 // ln k: every coefficient stays positive, and one that no row depends on stays
@@ -39,7 +62,8 @@ func solve(prior, start Coefficients, samples []sample) Coefficients {
 		}
 		k := exps(at)
 		for _, s := range samples {
-			sum += square(math.Log(s.predict(k)/s.obs.Seconds) / rowError)
+			c, _ := s.loss(s.residual(k))
+			sum += c
 		}
 		return sum
 	}
@@ -69,7 +93,8 @@ func solve(prior, start Coefficients, samples []sample) Coefficients {
 	return exps(x).bounded()
 }
 
-// slope is a sample's residual in units of rowError and its derivatives.
+// slope is a sample's residual in units of rowError and its derivatives, all by the
+// root of its weight.
 type slope struct {
 	residual float64
 	by       [numCoefficients]float64
@@ -90,9 +115,11 @@ func slopes(x [numCoefficients]float64, samples []sample) []slope {
 	k := exps(x)
 	out := make([]slope, len(samples))
 	for n, s := range samples {
-		out[n].residual = math.Log(s.predict(k)/s.obs.Seconds) / rowError
+		r := s.residual(k)
+		_, weight := s.loss(r)
+		out[n].residual = math.Sqrt(weight) * r
 		for i := range x {
-			out[n].by[i] = math.Log(s.predict(up[i])/s.predict(down[i])) / (2 * h * rowError)
+			out[n].by[i] = math.Sqrt(weight) * math.Log(s.predict(up[i])/s.predict(down[i])) / (2 * h * rowError)
 		}
 	}
 	return out
