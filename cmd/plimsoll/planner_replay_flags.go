@@ -248,6 +248,7 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 		}
 		o.policies = append(o.policies, replayPolicy{k, s})
 	}
+	o.fleet.SLA.Stat = o.deployment().SLA.Stat // by which policies plan
 	if o.deployment().Aggregated() {
 		o.fleet.Replicas = 1
 	} else {

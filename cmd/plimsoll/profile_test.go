@@ -275,7 +275,8 @@ func checkSuggested(t *testing.T, stdout string, rec store.Recommendation) {
 	if len(lines) < 4 || !slices.Equal(lines[len(lines)-4:], want) {
 		t.Errorf("stdout ends in\n%s\nwant\n%s", strings.Join(lines[max(0, len(lines)-4):], "\n"), strings.Join(want, "\n"))
 	}
-	rates := fmt.Sprintf("\nRecommended for each engine: prefill %s %.4g requests/s, decode %s %.4g requests/s\n", pre.Label, pre.SustainedRPS, dec.Label, dec.SustainedRPS)
+	rates := fmt.Sprintf("\nRecommended for each engine: prefill %s %.4g requests/s with means within the SLA, %.4g with 95 %% of requests within it; decode %s %.4g requests/s with means within the SLA, %.4g with 95 %% of requests within it\n",
+		pre.Label, pre.SustainedRPS, pre.MostRPS, dec.Label, dec.SustainedRPS, dec.MostRPS)
 	if !strings.Contains(stdout, rates) {
 		t.Errorf("stdout lacks %q", rates)
 	}

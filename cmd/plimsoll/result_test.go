@@ -58,7 +58,7 @@ func TestPlusMinus(t *testing.T) {
 		{profile.P99, profile.ModelError{}, "0.00"},
 		{profile.Mean, profile.ModelError{Factor90: 2}, "2.00 (1.00 to 4.00)"},
 	} {
-		p := profile.Point{Phase: profile.Decode, ITL: d, ModelError: tt.error}
+		p := profile.Point{Phase: profile.Prefill, TTFT: d, ModelError: tt.error}
 		if got := plusMinus(p, profile.SLA{Stat: tt.stat}); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.stat, got, tt.want)
 		}

@@ -77,7 +77,7 @@ func readFleet(p *parser) build.Options {
 		MaxWaiting: maxWaiting,
 		Noise:      p.fraction("noise"),
 		Seed:       uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
-		SLA:        profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl"), Stat: profile.Mean},
+		SLA:        profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl")},
 	}
 }
 

@@ -278,7 +278,7 @@ func (s Profile) about(f *Fleet) {
 	f.SLA.TTFT = cmp.Or(f.SLA.TTFT, s.run.SLA.TTFT)
 	f.SLA.ITL = cmp.Or(f.SLA.ITL, s.run.SLA.ITL)
 	f.Warnings = append(f.Warnings, s.Assumed()...)
-	f.Warnings = append(f.Warnings, s.Caveats("")...)
+	f.Warnings = append(f.Warnings, s.Caveats(f.SLA.Stat)...)
 }
 
 // Caveats are those of the picks, what the profile warns of itself, and of a plan by
