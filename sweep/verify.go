@@ -140,18 +140,17 @@ func (r *runner) verifyPick(ctx context.Context, s *trial) error {
 // verifyMost finds the rate at which most requests are within the SLA, below the one that
 // holds it by its statistic.
 func (r *runner) verifyMost(ctx context.Context, s *trial, l openLoad, v *Verification) error {
-	own := r.opts.SLA
-	if v.Rate == 0 || own.Stat.Quantile() >= profile.MostRequests {
+	if v.Rate == 0 || r.opts.SLA.Stat.Quantile() >= profile.MostRequests {
 		return nil
 	}
 	if v.Point.Load.Share(v.Phase) >= profile.MostRequests {
 		v.Most = v.Rate
 		return nil
 	}
-	r.opts.SLA.Stat = profile.P95 // which says how many requests tell
-	defer func() { r.opts.SLA = own }()
+	most := r.opts.SLA
+	most.Stat = profile.P95
 	asked := v.Rate * (1 - verifyTolerance)
-	if guess := r.choiceOf(s.phase).MostRPS(r.opts.SLA, r.opts.OSL); guess > 0 {
+	if guess := r.choiceOf(s.phase).MostRPS(most, r.opts.OSL); guess > 0 {
 		asked = min(asked, guess)
 	}
 	asked = fourDigits(asked)

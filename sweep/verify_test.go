@@ -64,7 +64,7 @@ func TestVerifyInvalidCorrection(t *testing.T) {
 	l := affine(2)
 	l.slower = 20
 	_, b := verifiedLab(t, l, func(o *Options) { o.Open.Requests = 20 })
-	l.busyPlays = [2]int{10, 1000} // after prefill's loads, the fill and decode's first
+	l.busyPlays = [2]int{6, 1000} // after prefill's loads, the fill and decode's first
 	res, c := verifiedLab(t, l, func(o *Options) { o.Open.Requests = 20 })
 	if len(res.Verified) != 2 || res.Verified[1].Rate != 0 || c.plays <= b.plays {
 		t.Errorf("verified %+v after %d loads instead of %d", res.Verified, c.plays, b.plays)
@@ -205,7 +205,7 @@ func TestVerifySupersededPick(t *testing.T) {
 // first one missed, which is enough not to recommend it.
 func TestVerifyEngineDiesWhileCorrecting(t *testing.T) {
 	l := affine(2)
-	l.slower, l.diesAtPlay = 20, 10 // after prefill's loads, the fill and decode's first
+	l.slower, l.diesAtPlay = 20, 6 // after prefill's loads, the fill and decode's first
 	res, _ := verifiedLab(t, l, nil)
 	if len(res.Verified) != 2 || res.Verified[1].Rate != 0 || !strings.Contains(res.Partial, "the verification of the decode pick TP:2 under load is incomplete: engine ended") {
 		t.Errorf("verified %+v, partial %q", res.Verified, res.Partial)
