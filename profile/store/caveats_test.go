@@ -68,8 +68,13 @@ func TestOtherStat(t *testing.T) {
 		picked, by profile.Statistic
 		want       int
 	}{
-		{profile.Mean, profile.P99, 1}, {profile.P95, profile.P99, 1}, {profile.P99, profile.Mean, 1},
-		{profile.P99, profile.P99, 0}, {profile.Mean, profile.Mean, 0}, {profile.Mean, "", 0}, {"", profile.P99, 0},
+		{profile.Mean, profile.P99, 1},
+		{profile.P95, profile.P99, 1},
+		{profile.P99, profile.Mean, 1},
+		{profile.P99, profile.P99, 0},
+		{profile.Mean, profile.Mean, 0},
+		{profile.Mean, "", 0},
+		{"", profile.P99, 0},
 	} {
 		rec := Recommendation{SLA: SLA{TTFTMillis: 1, ITLMillis: 1, Stat: c.picked}}
 		if got := rec.OtherStat(c.by); len(got) != c.want || c.want > 0 && got[0].Code != "other_stat" {
