@@ -14,6 +14,7 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
 	"plimsoll/engine/field"
+	"plimsoll/profile/store"
 	"plimsoll/profile/trace"
 )
 
@@ -31,8 +32,8 @@ func workloadFlags() []cli.Flag {
 	return stringFlags("workload", [][3]string{
 		{"workload", "", "YAML `FILE` whose keys are flags of this command; flags win"},
 		{"peak-qps", "", "requests per second at the peak, `R`"},
-		{"avg-isl", "", "prompt `tokens`, the mean"},
-		{"avg-osl", "", "output `tokens`, the mean"},
+		{"avg-isl", "", "prompt `tokens`, the mean (default: the profile's)"},
+		{"avg-osl", "", "output `tokens`, the mean (default: the profile's)"},
 		{"p99-isl", "", "99th percentile of prompts, `tokens`: lengths are log-normal (default: all have the mean)"},
 		{"p99-osl", "", "99th percentile of outputs, `tokens`: likewise"},
 		{"peak-to-average", "", "the peak's rate over the day's mean, `N` (default: the pattern's own)"},
@@ -48,9 +49,9 @@ func workloadFlags() []cli.Flag {
 
 func latencyFlags() []cli.Flag {
 	return stringFlags("SLO", [][3]string{
-		{"ttft-p99", "", "time to first token, 99th percentile, `ms`"},
-		{"itl-p99", "", "inter-token latency, each request's mean over its output tokens, 99th percentile, `ms`"},
-		{"stall-p99", "", "single gaps between tokens, 99th percentile, `ms` (default: not promised)"},
+		{"ttft-p99", "", "time to first token, 99th percentile, `ms` (default: the profile's)"},
+		{"itl-p99", "", "inter-token latency, each request's mean over its output tokens, 99th percentile, `ms` (default: the profile's)"},
+		{"stall-p99", "", "single gaps between tokens, 99th percentile, `ms` (default: the profile's, or not promised)"},
 		{"e2e-p99", "", "end-to-end latency, 99th percentile, `ms` (default: not promised)"},
 	})
 }
@@ -87,6 +88,7 @@ func parseDemand(p *parser) demand {
 			p.err = err
 		}
 	}
+	p.profileDemand()
 	var d demand
 	traffic := []string{"peak-qps", "avg-isl", "avg-osl"}
 	if p.c.IsSet("gpu-count") { // which asks for the rate
@@ -122,6 +124,28 @@ func parseDemand(p *parser) demand {
 		}
 	}
 	return d
+}
+
+// profileDemand sets the lengths and latencies that nobody gave to those that the profile
+// was made for. One that cannot be read is an error where its engines are.
+func (p *parser) profileDemand() {
+	dir := p.name("profile")
+	if dir == "" || p.err != nil {
+		return
+	}
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		return
+	}
+	defaults := map[string]float64{"ttft-p99": rec.SLA.TTFTMillis, "itl-p99": rec.SLA.ITLMillis, "stall-p99": rec.SLA.StallMillis}
+	if p.name("trace") == "" {
+		defaults["avg-isl"], defaults["avg-osl"] = float64(rec.Workload.ISL), float64(rec.Workload.OSL)
+	}
+	for name, v := range defaults {
+		if v > 0 && !p.c.IsSet(name) && p.err == nil {
+			p.err = p.c.Set(name, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+	}
 }
 
 // parseFailures reads how engines fail. Spares by the binomial distribution need
