@@ -52,11 +52,11 @@ func TestLostAtTheCap(t *testing.T) {
 		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), rank, append(capped, better)...)
 		for _, r := range ch.Rejected {
 			if said := strings.Contains(r.Reason, "; ended by the engine's limit of 64 sequences, below the SLA (--max-num-seqs)"); said != (r.InFlight == 64) {
-				t.Errorf("--rank %s: at %.0f in flight: %q", rank, r.InFlight, r.Reason)
+				t.Errorf("%s: at %.0f in flight: %q", rank, r.InFlight, r.Reason)
 			}
 		}
 		if ch.Picked.Label() != "TP:2" || warned(ch, "at_cap") != "" {
-			t.Errorf("--rank %s: picked %s, warned %q", rank, ch.Picked.Label(), warned(ch, "at_cap"))
+			t.Errorf("%s: picked %s, warned %q", rank, ch.Picked.Label(), warned(ch, "at_cap"))
 		}
 	}
 }

@@ -27,15 +27,6 @@ const (
 	BySingle Rank = "single"
 )
 
-// RankNamed is the rank that a profile's files name. Profiles that name none, or
-// "throughput", its older name, were ranked by BySingle.
-func RankNamed(name string) Rank {
-	if name == "" || name == "throughput" {
-		return BySingle
-	}
-	return Rank(name)
-}
-
 // ErrNoPoints says that there is nothing to choose from: no configuration gave
 // a usable point. Choose returns it.
 var ErrNoPoints = errors.New("no configuration gave a usable point")

@@ -141,15 +141,6 @@ func TestChooseRanksDiffer(t *testing.T) {
 	}
 }
 
-// Files of earlier versions say throughput, or nothing.
-func TestRankNamed(t *testing.T) {
-	for name, want := range map[string]Rank{"": BySingle, "throughput": BySingle, "single": BySingle, "sustained": BySustained} {
-		if got := RankNamed(name); got != want {
-			t.Errorf("%q is %s, want %s", name, got, want)
-		}
-	}
-}
-
 // Loads of one configuration that sustain the same are no tie of GPUs.
 func TestSameSustained(t *testing.T) {
 	ch := choose(t, profile.Decode, sla(200*ms, 20*ms), BySustained, at(1, 6), at(60, 18), at(62, 19))

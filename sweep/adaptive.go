@@ -9,7 +9,6 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
-	"plimsoll/recommend"
 )
 
 // layout is one candidate of the adaptive search: both phases are measured on one
@@ -196,25 +195,9 @@ func (r *runner) marked(l *layout, phase profile.Phase) bool {
 	return l.done[phase]
 }
 
-// wanted reports whether a layout is to be measured in a phase. Prefill on an
-// engine that runs for decode anyway costs a few requests: it is left out only
-// where it cannot win by any rank, so that what another would pick is known.
+// wanted reports whether a layout is to be measured in a phase.
 func (r *runner) wanted(l *layout, phase profile.Phase) bool {
-	return !r.book.skipped(phase, l.decode.label()) && r.hopeless(l, phase) == ""
-}
-
-func (r *runner) hopeless(l *layout, phase profile.Phase) string {
-	why := r.cannotWin(l.of(phase), r.opts.Rank)
-	other := recommend.BySustained
-	if r.opts.Rank == recommend.BySustained {
-		other = recommend.BySingle
-	}
-	runs := phase == profile.Prefill && l.prefill.host == l.decode.host &&
-		!r.book.skipped(profile.Decode, l.decode.label()) && r.cannotWin(l.decode, r.opts.Rank) == ""
-	if why != "" && runs && r.cannotWin(l.prefill, other) == "" {
-		return ""
-	}
-	return why
+	return !r.book.skipped(phase, l.decode.label()) && r.cannotWin(l.of(phase), r.opts.Rank) == ""
 }
 
 // pass books a layout that is not measured in a phase.
@@ -223,7 +206,7 @@ func (r *runner) pass(l *layout, phase profile.Phase) {
 	defer r.mark(l, phase)
 	r.book.close(s, profile.StageSweep)
 	if !r.book.skipped(phase, s.label()) {
-		why := r.hopeless(l, phase)
+		why := r.cannotWin(s, r.opts.Rank)
 		r.book.show("leaving out " + s.key())
 		r.book.skip(s, profile.Skip{Phase: phase, Label: s.label(), Reason: why})
 	}

@@ -223,7 +223,7 @@ func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
 		r := newRunner(o, b, &notes{}, Known{}, nil)
 		bound, ok := r.prefillBound(p, two.Config, 2, rank)
 		if v := r.value(two, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
-			t.Errorf("--rank %s: at most %.0f tokens/s/GPU (%v), evenly shared it is %.0f", rank, bound, ok, v)
+			t.Errorf("%s: at most %.0f tokens/s/GPU (%v), evenly shared it is %.0f", rank, bound, ok, v)
 		}
 		o := o
 		o.SLA.TTFT = 49500 * time.Microsecond
@@ -233,7 +233,7 @@ func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
 		wild := p
 		wild.TTFT.Half, wild.TTFT.Max = 100*ms, 300*ms
 		if _, ok := r.prefillBound(wild, two.Config, 2, rank); ok {
-			t.Errorf("--rank %s: there is a bound of what may be nothing", rank)
+			t.Errorf("%s: there is a bound of what may be nothing", rank)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func agreementRun(t *testing.T, sla profile.SLA, best map[string]deviation) []st
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "results")
 	ms := func(d time.Duration) string { return fmt.Sprint(float64(d) / float64(time.Millisecond)) }
-	p := start(t, nil, "profile-sla", "--engine", "sim", "--rank", "single", "--max-num-seqs", "64", "--isl", itoa(agreementISL), "--osl", itoa(agreementOSL),
+	p := start(t, nil, "profile-sla", "--engine", "sim", "--max-num-seqs", "64", "--isl", itoa(agreementISL), "--osl", itoa(agreementOSL),
 		"--ttft", ms(sla.TTFT), "--itl", ms(sla.ITL), "--prefill-interpolation-granularity", "4", "--decode-interpolation-granularity", "2",
 		"--max-context-length", itoa(agreementISL+agreementOSL), "--verify", "never", "--output-dir", dir, "--quiet")
 	if code := p.wait(t); code != exitDone { // 4 too: points that could not be measured

@@ -46,7 +46,7 @@ func TestSecondInterrupt(t *testing.T) {
 func TestResumeTriesAgain(t *testing.T) {
 	t.Parallel()
 	dir, mended := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "mended")
-	args := commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 2=until:"+mended, "--gpu-count", "2", "--rank", "sustained")
+	args := commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 2=until:"+mended, "--gpu-count", "2")
 	executed(t, exitDone, args...)
 	if err := os.WriteFile(mended, nil, 0o600); err != nil {
 		t.Fatal(err)

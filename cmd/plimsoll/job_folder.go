@@ -12,7 +12,6 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile/store"
-	"plimsoll/recommend"
 )
 
 // openJob takes the output folder: a new one, or one to resume.
@@ -71,7 +70,6 @@ func (j *job) openJournal() error {
 			for name, value := range log.Header.Inputs {
 				was[name] = j.opts.redacted([]string{value})[0]
 			}
-			was["--rank"] = string(recommend.RankNamed(was["--rank"]))
 			if diff := append(store.DiffInputs(was, j.inputs), log.Header.DiffCredentials(j.opts.secret)...); len(diff) > 0 {
 				return field.Errorf("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
 					Hint("ask for the same, or start over with --force")

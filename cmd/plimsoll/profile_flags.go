@@ -109,7 +109,6 @@ func profileFlags() []cli.Flag {
 		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),
 		s("dataset", "", "`FILE` of prompts for those loads: JSONL with prompt and output_tokens, OpenAI's messages or ShareGPT's conversations; the first 100,000 are played, or 512 MiB of text", target),
 		s("load-time", "", "judge each of those loads for at most this `time`, such as 5m: the busier the engine, the longer it takes to be sure (default: 1m; sim: as long as it takes, in virtual time, with --mode aggregated 40s in real time; estimate: as long as it takes)", target),
-		s("rank", "sustained", "rule of the pick: `sustained|single`: most tokens/s/GPU that hold the SLA with queueing, or at one operating point as measured, as Dynamo's profiler picks (--search grid: single)", target),
 
 		s("engine", "auto", "`KIND`: "+orList(engineKinds())+"; auto takes --command or --endpoint if given, on a machine with GPUs the first of vllm, sglang and trtllm on PATH with --model, on one without the embedded simulated engine; estimate computes it all in virtual time, in seconds, for any --model and --gpu of the catalog", eng),
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),

@@ -37,7 +37,6 @@ func parseProfile(c *cli.Context) (o profileOptions, err error) {
 	}
 	o.confide(c)
 	o.inputs, o.secret = o.inputsOf(c)
-	o.inputs["rank"] = string(o.rank) // as other flags decide it
 	if err := o.check(); err != nil {
 		return o, err
 	}
@@ -59,7 +58,7 @@ func (p *parser) target(o *profileOptions) {
 	p.needs(p.c.String("mode") == "aggregated", "with --mode aggregated", "stall-p99")
 	o.search = sweep.Search(p.choice("search", "adaptive", "grid"))
 	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")
-	o.rank = p.rank(o)
+	o.rank = ruleOf(o.search, o.mode)
 	o.trace, o.dataset, o.loadTime = p.name("trace"), p.name("dataset"), p.duration("load-time")
 	o.maxContext = p.integer("max-context-length", 2, maxTokens, 0)
 	if p.c.IsSet("prefill-interpolation-granularity") {
@@ -70,20 +69,9 @@ func (p *parser) target(o *profileOptions) {
 	}
 }
 
-// rank reads the rule of the pick, unless none is given and others decide it.
-func (p *parser) rank(o *profileOptions) recommend.Rank {
-	switch {
-	case p.c.String("rank") == "throughput":
-		p.fail(field.Errorf("--rank throughput: want sustained or single").Hint("--rank single is its name now"))
-	case !p.c.IsSet("rank"):
-		return impliedRank(o.search, o.mode)
-	}
-	return recommend.Rank(p.choice("rank", "sustained", "single"))
-}
-
-// impliedRank is the rule of the pick where none is given: a grid's is Dynamo's, and
-// loads of an aggregated engine are what they sustain.
-func impliedRank(search sweep.Search, mode sweep.Mode) recommend.Rank {
+// ruleOf is the rule of the pick: a grid's is Dynamo's, and loads of an aggregated engine
+// are what they sustain.
+func ruleOf(search sweep.Search, mode sweep.Mode) recommend.Rank {
 	if search == sweep.Grid || mode == sweep.Aggregated {
 		return recommend.BySingle
 	}
@@ -184,8 +172,6 @@ func (o profileOptions) checkMode(c *cli.Context) error {
 		return field.Errorf("--mode aggregated searches for a rate: there is no grid of them").Hint("leave --search out")
 	case o.mode == sweep.Aggregated && o.explain:
 		return field.Errorf("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
-	case o.mode == sweep.Aggregated && c.IsSet("rank"):
-		return field.Errorf("--rank has no meaning with --mode aggregated: engines are ranked by output tokens/s/GPU at the highest rate that holds")
 	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
 		return field.Errorf("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").Hint("leave --verify out")
 	case c.IsSet("load-time") && !o.loads():

@@ -15,6 +15,7 @@ import (
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
+	"plimsoll/sweep"
 )
 
 func reportCommand() *cli.Command {
@@ -149,7 +150,10 @@ func writePage(dir string, run store.Run, rec store.Recommendation, ps profile.P
 // rankOf is what a profile's candidates were ranked by; one that was imported says
 // nothing of it.
 func rankOf(run store.Run) recommend.Rank {
-	return recommend.RankNamed(run.Inputs["--rank"])
+	if run.Inputs["--search"] == "" {
+		return recommend.BySingle
+	}
+	return ruleOf(sweep.Search(run.Inputs["--search"]), sweep.Mode(run.Inputs["--mode"]))
 }
 
 // chosenFrom are the points that the pick was made of: a sweep's, but for those of

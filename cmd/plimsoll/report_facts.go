@@ -9,8 +9,6 @@ import (
 	"plimsoll/plots/pages"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
-	"plimsoll/recommend"
-	"plimsoll/sweep"
 )
 
 // profileOrigin is where a profile comes from.
@@ -56,15 +54,6 @@ func orWord(s, word string) string {
 	return s
 }
 
-// rankAgain is the rank that a run's command has to name; empty where it is implied.
-func rankAgain(in store.Inputs) string {
-	rank := recommend.RankNamed(in["--rank"])
-	if rank == impliedRank(sweep.Search(in["--search"]), sweep.Mode(in["--mode"])) {
-		return ""
-	}
-	return string(rank)
-}
-
 // profileAgain is the command of a run, and the flags that its inputs do not keep as
 // they were written.
 func profileAgain(in store.Inputs) (command string, lost []string) {
@@ -72,12 +61,9 @@ func profileAgain(in store.Inputs) (command string, lost []string) {
 	for _, f := range profileFlags() {
 		name := "--" + f.Names()[0]
 		v := in[name]
-		if name == "--rank" && v != "" {
-			v = rankAgain(in)
-		}
 		switch f := f.(type) {
 		case *cli.StringFlag:
-			if v != "" && (v != f.Value || name == "--rank") {
+			if v != "" && v != f.Value {
 				words = append(words, name, v)
 			}
 		case *cli.BoolFlag:

@@ -18,10 +18,6 @@ func TestProfileAgain(t *testing.T) {
 	}{
 		{"defaults", store.Inputs{"--isl": "3000", "--osl": "500", "engine kind": "sim"}, "plimsoll profile-sla", nil},
 		{"changed", store.Inputs{"--isl": "4000", "--model": "a b", "--stall-p99": "100"}, "plimsoll profile-sla --isl 4000 --stall-p99 100 --model 'a b'", nil},
-		{"implied ranks", store.Inputs{"--rank": "sustained", "--search": "adaptive"}, "plimsoll profile-sla", nil},
-		{"a grid's", store.Inputs{"--rank": "throughput", "--search": "grid"}, "plimsoll profile-sla --search grid", nil},
-		{"other ranks", store.Inputs{"--rank": "throughput", "--search": "adaptive"}, "plimsoll profile-sla --rank single", nil},
-		{"aggregated", store.Inputs{"--rank": "throughput", "--mode": "aggregated"}, "plimsoll profile-sla --mode aggregated", nil},
 		{"engine's own", store.Inputs{"engine arguments": "--quantization fp8"}, "plimsoll profile-sla -- --quantization fp8", nil},
 		{"engine's own, in quotes", store.Inputs{"engine arguments": `--x {"a": 1}`}, "plimsoll profile-sla", []string{`engine arguments --x {"a": 1}`}},
 	} {

@@ -28,7 +28,6 @@ const (
 	PrefillReplicas     = prefix + "prefill-replicas"
 	Prior               = prefix + "prior"
 	Profile             = prefix + "profile"
-	Rank                = prefix + "rank"
 	ResultsConfigmap    = prefix + "results-configmap"
 	ResultsPVC          = prefix + "results-pvc"
 	Resume              = prefix + "resume"

@@ -18,7 +18,7 @@ ttft=5000 itl=250
 target=(--isl 256 --osl 64 --ttft "$ttft" --itl "$itl" --max-context-length "$context"
 	--prefill-interpolation-granularity 5 --decode-interpolation-granularity 3 --verify never --quiet)
 # By its name, as users start it; and as a command, of which all is told.
-llamacpp=(profile-sla --engine llamacpp --rank single --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
+llamacpp=(profile-sla --engine llamacpp --model "$model" --tp "1,2" --gpu-count 2 --max-num-seqs "$slots" "${target[@]}")
 command=(profile-sla --engine command --model tiny --command "$template" --tp "1,2" --gpu-count 2 "${target[@]}")
 
 engine_runs() { [[ -n $(processes "*/usr/bin/llama-server -m $model*") ]]; }

@@ -128,7 +128,7 @@ func choices(run store.Run, sla profile.SLA) []picked {
 		}
 	}
 	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode} {
-		add(recommend.Choose(phase, points, sla, recommend.Rank(run.Inputs["--rank"]), 150))
+		add(recommend.Choose(phase, points, sla, recommend.BySustained, 150))
 	}
 	return out
 }
