@@ -100,10 +100,14 @@ func (r Rated) over(e engines) float64 {
 }
 
 // ratedRate is the most requests/s of one engine of a demand by what was measured; 0
-// where nothing was, or no rate holds.
+// where nothing was, or no rate holds. An engine that was seen to be faster than its
+// surfaces carries no more: the measured rate has that in it.
 func (e engines) ratedRate(need demand) float64 {
 	if e.rated == 0 {
 		return 0
+	}
+	if s := &e.slower; s.Prefill < 1 || s.Decode < 1 {
+		s.Prefill, s.Decode, e.mostKnown = max(1, s.Prefill), max(1, s.Decode), false
 	}
 	return e.rated * e.single(need)
 }

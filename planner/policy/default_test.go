@@ -423,6 +423,11 @@ func TestRated(t *testing.T) {
 			t.Errorf("%s: an engine carries %v requests/s, 2 without", what, got)
 		}
 	}
+	fast := e
+	fast.slower.Prefill, fast.slower.Decode = 0.5, 0.5
+	if got := fast.knowing(profiled).ratedRate(profiled); math.Abs(got/2-1) > 1e-6 {
+		t.Errorf("seen to be faster than its surfaces an engine carries %v requests/s, want the 2 that were measured", got)
+	}
 	strict := e
 	strict.sla.TTFT /= 2
 	if got := strict.ratedRate(profiled); !(got < 2) {
