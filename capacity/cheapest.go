@@ -83,11 +83,15 @@ func (s Sized) before(o Sized, slo SLO) bool {
 	if s.Infeasible == nil {
 		return cmp.Or(PricedFirst(s.Layout, o.Layout), cmp.Compare(s.ranked(), o.ranked())) < 0
 	}
-	return s.Infeasible.beyond(slo) < o.Infeasible.beyond(slo)
+	return s.Infeasible.Beyond(slo) < o.Infeasible.Beyond(slo)
 }
 
-// beyond is how many times the promise the latency is that misses it most.
-func (i Infeasible) beyond(slo SLO) float64 {
+// Beyond is how many times the promise the latency is that misses it most; +Inf where
+// no request was served.
+func (i Infeasible) Beyond(slo SLO) float64 {
+	if i.TTFTP99 == 0 {
+		return math.Inf(1)
+	}
 	most := 0.0
 	for _, x := range []struct{ got, promise time.Duration }{{i.TTFTP99, slo.TTFTP99}, {i.ITLP99, slo.ITLP99}, {i.GapP99, slo.StallP99}, {i.E2EP99, slo.E2EP99}} {
 		if x.promise > 0 {

@@ -64,3 +64,22 @@ func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 		t.Errorf("%s comes first", first.layout.Pools[0].GPU)
 	}
 }
+
+// Of plans that hold the SLO at no size the nearest to it comes first, after those that
+// do, and last one that served nobody.
+func TestPlansNearestToTheSLOFirst(t *testing.T) {
+	z := sizing{capacityOptions: capacityOptions{demand: demand{slo: capacity.SLO{TTFTP99: time.Second, ITLP99: 50 * time.Millisecond}}}}
+	missing := func(name string, ttft, itl time.Duration) sizedPlan {
+		return sizedPlan{Plan: capacity.Plan{Layout: name, Infeasible: &capacity.Infeasible{TTFTP99: ttft, ITLP99: itl}}}
+	}
+	holds := sizedPlan{Plan: capacity.Plan{Layout: "holds"}}
+	plans := []sizedPlan{missing("nobody", 0, 0), missing("3 times the ITL", time.Second, 150*time.Millisecond), holds, missing("twice the TTFT", 2*time.Second, 10*time.Millisecond)}
+	slices.SortStableFunc(plans, z.cheaper)
+	var order []string
+	for _, p := range plans {
+		order = append(order, p.Layout)
+	}
+	if want := []string{"holds", "twice the TTFT", "3 times the ITL", "nobody"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+}

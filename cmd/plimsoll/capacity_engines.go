@@ -19,7 +19,8 @@ import (
 // candidate is a layout that a plan may have, and what its step times are worth.
 type candidate struct {
 	layout     capacity.Layout
-	factor     float64 // in nine of ten comparisons steps are within it; 0 = not known
+	engines    build.Pair // of its pools; zero = a profile's
+	factor     float64    // in nine of ten comparisons steps are within it; 0 = not known
 	provenance profile.Provenance
 	source     string   // of the step times
 	prices     []string // where they are from
@@ -189,6 +190,7 @@ func (o capacityOptions) whatHolds(cat catalog.Catalog, m catalog.Model) string 
 
 // modelled are the layouts of one engine by the latency model.
 func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
+	both := build.Pair{Prefill: s, Decode: s}
 	first := o.money.of(s.GPU.Name, s.Config.GPUs())
 	decode, spot := o.decodePrice(s.GPU.Name, s.Config.GPUs(), first)
 	build := func(strategy capacity.Strategy, by float64, c caches) (capacity.Layout, error) {
@@ -205,7 +207,7 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 			return nil, err
 		}
 		out = append(out, candidate{
-			layout: l, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
+			layout: l, engines: both, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
 			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),

@@ -52,7 +52,7 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 		if z.plans[i], err = z.highestOf(z.plans[i].candidate, 0, false); err != nil {
 			return out, err
 		}
-		slices.SortStableFunc(z.plans, faster)
+		slices.SortStableFunc(z.plans, z.faster)
 	}
 	if best := &z.plans[0]; best.Infeasible == nil {
 		if best.RateRange, err = z.rateRange(*best); err != nil {
@@ -86,7 +86,9 @@ func leastGPUs(cs []candidate) int {
 }
 
 // faster orders plans: those of the highest rate first, of equals the cheapest.
-func faster(a, b sizedPlan) int { return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cheaper(a, b)) }
+func (z *sizing) faster(a, b sizedPlan) int {
+	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), z.cheaper(a, b))
+}
 
 // roughRates finds the rates of all layouts by short trials, of those first that no
 // schedule keeps from the highest.
@@ -118,7 +120,7 @@ func (z *sizing) roughRates(cs []candidate) error {
 			return err
 		default:
 			z.plans = append(z.plans, p)
-			slices.SortStableFunc(z.plans, faster)
+			slices.SortStableFunc(z.plans, z.faster)
 		}
 	}
 	return nil

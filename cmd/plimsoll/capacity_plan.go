@@ -23,7 +23,7 @@ func planFlags() []cli.Flag {
 		{"gpu", simGPU, "GPUs to compare, catalog `names` with commas between"},
 		{"tp", "", "tensor-parallel sizes to compare, `N,N` (default: the layouts that profile-sla tries, those that hold the longest request)"},
 		{"parallelism", "", "layouts to compare instead, `TP:4,TEP:8,DEP:8`"},
-		{"max-gpus-per-engine", "16", "`N` GPUs that one engine may have: more than 8 are several nodes"},
+		{"max-gpus-per-engine", itoa(mostEngineGPUs), "`N` GPUs that one engine may have: more than 8 are several nodes"},
 		{"weights", published, weightsUsage},
 		{"kv-dtype", "", kvUsage},
 		{"max-num-seqs", "", "sequences at once per engine, `N` (default: vLLM's for the GPU, or the profile's)"},
@@ -42,6 +42,9 @@ func planFlags() []cli.Flag {
 		{"plot", "", "sized: picture of the GPUs that the cheapest layout takes at other rates and within other latencies, `FILE` (.png or .svg)"},
 	}), &cli.BoolFlag{Name: "mixed-gpus", Usage: "let prefill and decode have different ones of --gpu", Category: "engines"})
 }
+
+// mostEngineGPUs is how many GPUs one engine has at most where nobody says it.
+const mostEngineGPUs = 16
 
 // capacityOptions are a plan as the flags ask for it.
 type capacityOptions struct {

@@ -52,7 +52,7 @@ func (o capacityOptions) chosen() (*sizing, error) {
 			}
 		}
 		z.plans, z.leftOut, z.tooLarge = append(z.plans, part.plans...), append(z.leftOut, part.leftOut...), cmp.Or(z.tooLarge, part.tooLarge)
-		slices.SortStableFunc(z.plans, cheaper)
+		slices.SortStableFunc(z.plans, z.cheaper)
 	}
 	if len(z.plans) == 0 {
 		return nil, z.tooLarge
@@ -101,7 +101,7 @@ func (z *sizing) add(cs []candidate, limit capacity.USD) error {
 			z.plans = append(z.plans, plans[i])
 		}
 	}
-	slices.SortStableFunc(z.plans, cheaper)
+	slices.SortStableFunc(z.plans, z.cheaper)
 	return nil
 }
 
@@ -121,13 +121,16 @@ func atOnce(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// cheaper orders plans: feasible ones by cost, those without a price last, then by GPUs.
-func cheaper(a, b sizedPlan) int {
-	if (a.Infeasible == nil) != (b.Infeasible == nil) {
-		if a.Infeasible == nil {
-			return -1
-		}
+// cheaper orders plans: feasible ones by cost, those without a price last, then by GPUs;
+// after them the others, those nearest to the SLO first.
+func (z *sizing) cheaper(a, b sizedPlan) int {
+	switch {
+	case a.Infeasible != nil && b.Infeasible != nil:
+		return cmp.Compare(a.Infeasible.Beyond(z.slo), b.Infeasible.Beyond(z.slo))
+	case a.Infeasible != nil:
 		return 1
+	case b.Infeasible != nil:
+		return -1
 	}
 	return cmp.Or(capacity.PricedFirst(a.candidate.layout, b.candidate.layout), cmp.Compare(a.ranked(), b.ranked()), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
 }
@@ -184,6 +187,7 @@ func pair(prefill, decode candidate) candidate {
 	}
 	out := prefill
 	out.layout = join(prefill.layout, decode.layout)
+	out.engines.Decode = decode.engines.Decode
 	out.factor = max(prefill.factor, decode.factor)
 	out.build = func(by float64, c caches) (capacity.Layout, error) {
 		p, err := prefill.build(by, c)
@@ -229,7 +233,7 @@ func (z *sizing) exact() error {
 			return err
 		}
 		z.plans[i] = p
-		slices.SortStableFunc(z.plans, cheaper)
+		slices.SortStableFunc(z.plans, z.cheaper)
 	}
 }
 

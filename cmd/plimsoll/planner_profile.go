@@ -15,9 +15,19 @@ import (
 	"plimsoll/profile/store"
 )
 
-// loadSurfaces reads what a profile says of prefill and decode. A folder without
-// recommendation.json, such as Dynamo's profiler leaves, has surfaces only.
+// loadSurfaces reads what a profile that the user accepts says of prefill and decode.
 func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
+	s, err := readSurfaces(dir, p.integer("decode-engine-num-gpu", 1, maxGPUs, 1))
+	if err != nil {
+		return s, err
+	}
+	return s, s.accepted(p)
+}
+
+// readSurfaces reads what a profile says of prefill and decode. A folder without
+// recommendation.json, such as Dynamo's profiler leaves, has surfaces only, and does
+// not say how many GPUs a decode engine has.
+func readSurfaces(dir string, gpus int) (profileSurfaces, error) {
 	s := profileSurfaces{dir: dir, workload: store.Lengths{ISL: 3000, OSL: 500}} // profile-sla's own defaults
 	rec, err := store.ReadRecommendation(dir)
 	switch {
@@ -44,7 +54,6 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 			return s, err
 		}
 	}
-	gpus := p.integer("decode-engine-num-gpu", 1, maxGPUs, 1)
 	if pick := s.rec.PickOf(engine.RoleDecode); pick != nil {
 		gpus = pick.GPUs
 	}
@@ -56,7 +65,7 @@ func loadSurfaces(dir string, p *parser) (profileSurfaces, error) {
 	}
 	s.id = contentOf(ps, ds)
 	s.provenance = profile.Weakest(ps.Provenance, ds.Provenance, s.rec.Provenance)
-	return s, s.accepted(p)
+	return s, nil
 }
 
 // contentOf is equal for surfaces of the same points and, for all purposes, for them
@@ -85,13 +94,27 @@ func (s profileSurfaces) caveats(by profile.Statistic) []profile.Warning {
 	return slices.Concat(s.rec.Caveats(), s.rec.Doubts(), s.rec.OtherStat(by))
 }
 
-// rated is the rate that the pick of an aggregated profile was measured to hold.
+// rated is the rate that the pick of an aggregated profile was measured to hold, or
+// that was simulated of a plan's engine.
 func (s profileSurfaces) rated() policy.Rated {
 	pick := s.rec.Aggregated
 	if pick == nil {
-		return policy.Rated{}
+		return s.rate
 	}
 	return policy.Rated{RPS: pick.SustainedRPS, ISL: float64(s.rec.Workload.ISL), OSL: float64(s.rec.Workload.OSL), SLA: s.rec.SLA.SLA()}
+}
+
+// token is how long one aggregated engine at its rate has a request in flight, in seconds
+// for each output token; 0 where no such rate is known.
+func (s profileSurfaces) token() float64 {
+	r, running := s.rated(), s.running
+	if pick := s.rec.Aggregated; pick != nil {
+		running = pick.InFlight
+	}
+	if r.RPS == 0 {
+		return 0
+	}
+	return running / (r.RPS * r.OSL)
 }
 
 // accepted refuses a profile weaker than the user accepts: somebody's fleet will

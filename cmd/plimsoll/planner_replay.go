@@ -19,10 +19,10 @@ func plannerReplayCommand() *cli.Command {
 			"and drain, metrics are looked at as serve does. Every policy gets the same requests. One table says which share\n" +
 			"of them met TTFT and ITL, each request by itself, and what that took in GPU-hours, from the decision to start a\n" +
 			"replica until its process is gone. Rates are per second, latencies in ms, lengths in tokens.\n\n" +
-			"The engines are a profile's (--profile), or the latency model's (--model, --gpu). Without --tp their size is the\n" +
-			"one that holds the SLA at the load's busiest minute with the fewest GPUs. Nothing bounds the fleet unless\n" +
-			"--max-gpu-budget does. Traces may be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics are, and\n" +
-			"how it serves, are read and have no effect; this help leaves them out.\n\n" +
+			"The engines are a profile's (--profile), or the latency model's (--model, --gpu). Without --tp their layout is\n" +
+			"that of capacity plan's first row for the load. Nothing bounds the fleet unless --max-gpu-budget does. Traces may\n" +
+			"be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics\n" +
+			"are, and how it serves, are read and have no effect; this help leaves them out.\n\n" +
 			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   ") + "\n\n" +
 			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --ttft 500 --itl 20 --sla-stat p99 --arrival sine --rate 20 --period 2h --amplitude 0.8 --isl 3000 --osl 150 --duration 2h\n" +
 			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
@@ -47,7 +47,7 @@ func replayPlanner(c *cli.Context) error {
 	}
 	say, done := progressLine(c)
 	say("reading the load")
-	all, err := newComparison(o)
+	all, err := newComparison(o, say)
 	if err == nil {
 		err = o.takeDir()
 	}

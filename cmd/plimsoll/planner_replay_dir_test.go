@@ -36,7 +36,7 @@ func TestReplayIsWrittenWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := newComparison(o)
+	all, err := newComparison(o, func(string) {})
 	if err == nil {
 		err = all.run(func(string) {})
 	}

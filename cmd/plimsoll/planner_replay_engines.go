@@ -2,36 +2,103 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
-	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
-// tensorSizes are those that capacity plan compares where nobody names one.
-func tensorSizes() []int { return []int{1, 2, 4, 8} }
-
-// smallest is the source of the least size that fits. It stands in until the load is
-// known, which the choice depends on.
-func (o *replayOptions) smallest() (s build.Model, err error) {
-	if len(o.sizes) == 0 {
-		return build.NewModel(o.fleet)
+// chooseEngines gives engines that nobody named the layout of capacity plan's first row
+// for the load.
+func (o *replayOptions) chooseEngines(f loadFacts, say func(string)) ([]profile.Warning, error) {
+	plan, err := o.planFor(f)
+	if err != nil {
+		return nil, err
 	}
-	for _, n := range o.sizes {
-		f := o.fleet.Sized(n, build.ContextStep)
-		if s, err = build.NewModel(f); err == nil {
-			o.fleet = f
-			return s, nil
+	plan.progress = say
+	z, err := plan.chosen()
+	if err != nil {
+		hint := "--tp says which"
+		if o.deployment().Budget.Max >= 0 {
+			hint = "a larger --max-gpu-budget, or --tp, which says which"
+		}
+		return nil, field.WithHint(fmt.Errorf("choosing engines for the load: %w", err), "%s", hint)
+	}
+	best := z.plans[0]
+	is := fmt.Sprintf("the first row of capacity plan for %s; %s", z.traffic.Words, engine.Count(best.TotalGPUsFinal, "GPU"))
+	if best.HourlyUSD.Known() {
+		is += fmt.Sprintf(", $%s an hour", amount(best.HourlyUSD))
+	}
+	var warnings []profile.Warning
+	if why := best.Infeasible; why != nil {
+		is = "nearest to the SLA, which no layout holds"
+		warnings = append(warnings, profile.Warnf("sla_not_held", "no number of engines of any layout holds the SLA for 99 %% of requests like these; %s comes nearest: %s", best.Layout, why.Why))
+	}
+	if o.planned, err = z.surfaces(); err != nil {
+		return nil, err
+	}
+	o.engines = &best.candidate.engines
+	if o.fleet.Limits.MaxModelLen == 0 {
+		is += fmt.Sprintf("; --max-model-len %d", plan.fleet.Limits.MaxModelLen)
+	}
+	o.chosen = best.Layout + ": " + is
+	return warnings, o.resettle()
+}
+
+// planFor asks what capacity plan is asked for the load: of a trace its own requests,
+// else Poisson arrivals at the rate of the busiest minute.
+func (o replayOptions) planFor(f loadFacts) (capacityOptions, error) {
+	d := o.deployment()
+	c := capacityOptions{
+		demand: demand{workload: f.peak(), slo: capacity.SLO{TTFTP99: d.SLA.TTFT, ITLP99: d.SLA.ITL}, stats: f.stats},
+		fleet:  o.fleet, strategy: capacity.Disaggregated, maxEngine: mostEngineGPUs, seed: o.seed,
+	}
+	model, _, err := build.FindModel(o.fleet.Catalog, o.fleet.Model, o.fleet.GPU, o.fleet.Fit)
+	if err != nil {
+		return c, err
+	}
+	c.gpus = []string{model.GPU.Name}
+	if c.money.table, err = prices.Default(); err != nil {
+		return c, err
+	}
+	c.money.kind = prices.OnDemand
+	if d.Aggregated() {
+		c.strategy = capacity.Aggregated
+	}
+	if d.Budget.Max >= 0 {
+		c.maxEngine = min(c.maxEngine, max(1, d.Budget.Max/len(d.Pools)))
+	}
+	if o.load.arrivals.file != "" && f.stats.Requests <= mostPlanned {
+		if c.arrivals, err = o.load.collected(); err != nil {
+			return c, err
+		}
+		if _, err := capacity.RecordedTraffic(c.arrivals, c.stats); err != nil { // too few to tell 99 %
+			c.arrivals = nil
 		}
 	}
-	return s, err
+	c.workload.Prefixes = o.load.arrivals.spec.Prefixes
+	if o.fleet.Caching {
+		c.caches = c.shared()
+		c.caches.router, c.caches.dram = o.fleet.Router, o.fleet.DRAM
+	}
+	if c.fleet.Limits.MaxModelLen == 0 {
+		longest, err := o.longestRequest(o.load.span(f))
+		if err != nil {
+			return c, err
+		}
+		c.fleet.Limits.MaxModelLen = min(model.Model.MaxContext, build.RoundContext(longest))
+	}
+	return c, nil
 }
+
+// mostPlanned bounds the requests of a trace that engines are chosen by, in half a
+// minute; those of a longer one are chosen by its busiest minute.
+const mostPlanned = 200_000
 
 // longestRequest is the most tokens of a request, prompt and output together, under
 // any seed.
@@ -44,118 +111,18 @@ func (o replayOptions) longestRequest(span time.Duration) (n int, err error) {
 	return n, err
 }
 
-// chooseEngines gives engines that nobody named the tensor-parallel size of the cheapest
-// fleet that holds the SLA at the load's peak, as capacity plan does.
-func (o *replayOptions) chooseEngines(f loadFacts) ([]profile.Warning, error) {
-	if !o.context.IsSet("max-model-len") {
-		o.fleet.Limits.MaxModelLen = 0 // smallest's
-	}
-	longest, err := o.longestRequest(o.load.span(f))
+// collected are the load's requests with its own seed.
+func (l replayLoad) collected() ([]trace.Arrival, error) {
+	open, err := l.arrivals.open(l.blockSize)
 	if err != nil {
 		return nil, err
 	}
-	layouts, left, err := o.layouts(longest)
+	defer open.close()
+	out, err := collected(open.trace)
 	if err != nil {
-		return nil, err
+		return nil, field.Errorf("%s", traceFlags(err))
 	}
-	traffic, err := f.peak().PeakTraffic()
-	if err != nil {
-		return nil, fmt.Errorf("choosing --tp for the load: %w", err)
-	}
-	sla := o.deployment().SLA
-	best, sized, err := capacity.Cheapest(layouts, traffic, capacity.SLO{TTFTP99: sla.TTFT, ITLP99: sla.ITL}, capacity.SizeOptions{Seed: o.seed, Rough: true, AtOnce: atOnce})
-	if err != nil {
-		return nil, field.WithHint(fmt.Errorf("choosing --tp for the load: %w", err), "--tp says it")
-	}
-	for i, s := range sized {
-		if i != best {
-			left.add(instead(s), s.Layout.Pools[0].Label)
-		}
-	}
-	chosen := layouts[best][0].Pools[0]
-	does := fmt.Sprintf("holds the SLA for 99 %% of requests with the fewest GPUs, %d,", sized[best].GPUs)
-	var warnings []profile.Warning
-	if why := sized[best].Infeasible; why != nil {
-		does = "comes nearest to the SLA, which no size holds,"
-		warnings = append(warnings, profile.Warnf("sla_not_held", "no number of engines of any size holds the SLA for 99 %% of requests like these; %s comes nearest: %s", chosen.Label, why.Why))
-	}
-	said := o.fleet.Limits.MaxModelLen
-	o.fleet = o.fleet.Sized(chosen.GPUs, longest)
-	if n := o.fleet.Limits.MaxModelLen; n != said {
-		does = fmt.Sprintf("with --max-model-len %d %s", n, does)
-	}
-	o.chosen = fmt.Sprintf("%s %s at the load's peak of %.4g requests/s%s", chosen.Label, does, traffic.Rate, left)
-	return warnings, o.resettle()
-}
-
-// instead is what a layout does that was not chosen.
-func instead(s capacity.Sized) string {
-	switch {
-	case s.Infeasible != nil:
-		return "SLA not held"
-	case s.Replicas == nil:
-		return "no fewer GPUs"
-	}
-	return engine.Count(s.GPUs, "GPU")
-}
-
-// reasons are why sizes were not chosen, and which ones.
-type reasons []reason
-
-type reason struct {
-	why    string
-	labels []string
-}
-
-func (r *reasons) add(why, label string) {
-	for i := range *r {
-		if x := &(*r)[i]; x.why == why {
-			x.labels = append(x.labels, label)
-			return
-		}
-	}
-	*r = append(*r, reason{why, []string{label}})
-}
-
-func (r reasons) String() string {
-	text := ""
-	for _, x := range r {
-		text += "; " + strings.Join(x.labels, ", ") + ": " + x.why
-	}
-	return text
-}
-
-// layouts are fleets of each size that fits, and why others are none.
-func (o replayOptions) layouts(longest int) (out []capacity.Variants, left reasons, err error) {
-	d := o.deployment()
-	strategy := capacity.Disaggregated
-	if d.Aggregated() {
-		strategy = capacity.Aggregated
-	}
-	for _, n := range o.sizes {
-		f := o.fleet.Sized(n, longest)
-		if f.Caching { // the peak's prompts share nothing
-			f.Caching, f.Router, f.DRAM, f.NVMe = false, fleet.LeastLoaded, build.KVTier{}, build.KVTier{}
-		}
-		all, err := f.Build()
-		if err != nil {
-			left.add("no room for the model", f.Parallelism.Label())
-			continue
-		}
-		if pair := n * len(d.Pools); d.Budget.Max >= 0 && pair > d.Budget.Max {
-			left.add("beyond the budget", f.Parallelism.Label())
-			continue
-		}
-		l := capacity.Layout{Strategy: strategy, Transfer: all.Transfer}
-		for i, p := range all.Pools {
-			l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: all.Labels[i], GPU: all.GPU, USDPerGPUHour: 1})
-		}
-		out = append(out, capacity.Variants{l})
-	}
-	if len(out) == 0 {
-		return nil, left, field.Errorf("no tensor-parallel size serves%s", left).Hint("a larger --max-gpu-budget")
-	}
-	return out, left, nil
+	return out, nil
 }
 
 // peak is the load's busiest minute as a workload, with log-normal lengths.

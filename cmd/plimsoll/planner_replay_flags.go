@@ -22,7 +22,7 @@ import (
 func replayFlags() []cli.Flag {
 	own := append(stringFlags("replay", [][3]string{
 		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; where this is not given, each pool's own by the profile, if its launches were measured; --startup-time is what the default policy believes"},
-		{"drain-time", "10m", "`time` after the load in which what is in flight may end"},
+		{"drain-time", short(drainTime), "`time` after the load in which what is in flight may end"},
 		{"metric-delay", "0s", "how old the metrics are that a decision sees, `time`; as planner serve, policies take none older than 1m30s"},
 		{"start-replicas", "", "what the policies start with, but for the static ones: `prefill=2,decode=3` or aggregated=4 (default: what the profile asks for the load's first 5 minutes)"},
 		{"hpa-utilization", fmt.Sprint(defaultUtilization), "hpa:sla, keda:sla and wva-v2:sla: requests served to keep, as a `fraction` of those that fill a replica by the profile"},
@@ -56,8 +56,11 @@ func replayFlags() []cli.Flag {
 	return out
 }
 
-// defaultUtilization is that of --hpa-utilization.
-const defaultUtilization = 0.8
+// The defaults of --hpa-utilization and --drain-time.
+const (
+	defaultUtilization = 0.8
+	drainTime          = 10 * time.Minute
+)
 
 // replayDefault is a flag of another command as it is here.
 func replayDefault(f cli.Flag) cli.Flag {
@@ -80,7 +83,7 @@ func replayDefault(f cli.Flag) cli.Flag {
 	case "accept-provenance": // nobody's fleet is scaled
 		s.Value = profile.Published.String()
 	case "tp":
-		s.Value, s.Usage = "", "tensor-parallel size of each engine, `N` (default: of 1, 2, 4 and 8 the one that holds the SLA at the load's busiest minute with the fewest GPUs)"
+		s.Value, s.Usage = "", "tensor-parallel size of each engine, `N` (default: the layout of capacity plan's first row for this load)"
 	case "backend":
 		s.Category, s.Hidden = "fleet", false
 	case "router":
@@ -106,8 +109,10 @@ type replayOptions struct {
 	context     *cli.Context // the flags and the file together
 	policies    []replayPolicy
 	fleet       build.Options
-	sizes       []int  // tensor-parallel sizes to choose from; nil: one is said, or chosen
-	chosen      string // which one was, and why
+	choose      bool            // engines as capacity plan does: nobody says which
+	engines     *build.Pair     // that were chosen; nil: none were yet
+	chosen      string          // which ones, and why
+	planned     profileSurfaces // of the engines that were chosen
 	load        replayLoad
 	startUp     time.Duration
 	drain       time.Duration
@@ -150,9 +155,7 @@ func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replay
 	}
 	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 	said := func(name string) bool { return p.c.IsSet(name) }
-	if !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said) {
-		o.sizes = tensorSizes()
-	}
+	o.choose = !slices.ContainsFunc([]string{"profile", "tp", "prefill-engine-num-gpu", "decode-engine-num-gpu"}, said)
 	if b := p.name("backend"); o.fleet.Fit == "" && o.fleet.Profile == "" && isReal(b) {
 		o.fleet.Fit = b // the engine that is named
 	}
@@ -181,7 +184,7 @@ func (o *replayOptions) resettle() error {
 	for _, k := range o.policies {
 		chosen = append(chosen, k.chosenPolicy)
 	}
-	o.policies, o.sizes = nil, nil
+	o.policies = nil
 	return o.settings(&parser{c: o.context}, chosen)
 }
 
@@ -258,16 +261,31 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 	return p.err
 }
 
-// surfaces are what the policies plan by: a profile's, or the latency model's.
+// surfaces are what the policies plan by: a profile's, or the latency model's, which
+// are not there before engines are chosen.
 func (o *replayOptions) surfaces(p *parser) (profileSurfaces, error) {
-	if o.fleet.Profile != "" {
+	switch {
+	case o.fleet.Profile != "":
 		return loadSurfaces(o.fleet.Profile, p)
+	case o.engines != nil:
+		return o.planned, nil
+	case o.choose:
+		_, _, err := build.FindModel(o.fleet.Catalog, o.fleet.Model, o.fleet.GPU, o.fleet.Fit)
+		return profileSurfaces{provenance: profile.Estimated}, err
 	}
-	source, err := o.smallest()
+	m, err := build.NewModel(o.fleet)
 	if err != nil {
 		return profileSurfaces{}, err
 	}
-	return estimatedSurfaces(source)
+	return estimatedSurfaces(build.Pair{Prefill: m, Decode: m})
+}
+
+// build makes the fleet of the engines that were said or chosen.
+func (o replayOptions) build() (build.Fleet, error) {
+	if o.engines != nil {
+		return o.fleet.Of(*o.engines)
+	}
+	return o.fleet.Build()
 }
 
 // replicas reads "prefill=2,decode=3"; nil where there is nothing.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -42,13 +41,15 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	switch name := x.policy.policy; name {
 	case "static-peak", "static-mean":
 		return policy.Static{Replicas: x.static}, nil
-	case "hpa", "hpa:sla", "keda", "keda:sla":
+	case "hpa:sla":
+		return hpaBySLA(s, c.facts.mean(), c.facts.stats.ISL.P99, c.options.hpaFull)
+	case "hpa", "keda", "keda:sla":
 		targets, err := c.targets(name, s)
 		if err != nil {
 			return nil, err
 		}
 		behavior := c.kubernetesBehavior(name)
-		if strings.HasPrefix(name, "hpa") {
+		if name == "hpa" {
 			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior}), nil
 		}
 		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior}), nil
@@ -60,6 +61,20 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 		return policy.NewWVA(o), nil
 	}
 	return nil, nil
+}
+
+// hpaBySLA is a HorizontalPodAutoscaler by Kubernetes' defaults that keeps so large a
+// share of the requests that fill a replica by the profile, of a load's mean minute.
+func hpaBySLA(s plannerSettings, mean minute, islP99, share float64) (planner.Policy, error) {
+	d, err := s.sized(mean, islP99)
+	if err != nil {
+		return nil, err
+	}
+	targets := fullLoads(s, d)
+	for i := range targets {
+		targets[i].Value *= share
+	}
+	return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: policy.DefaultBehavior()}), nil
 }
 
 // kubernetesBehavior is the guides' own, or Kubernetes' where they have none: those

@@ -8,6 +8,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/field"
+	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
@@ -38,13 +39,16 @@ type outcomeOf struct {
 }
 
 // newComparison reads the load once and says what every policy begins with.
-func newComparison(o replayOptions) (comparison, error) {
+func newComparison(o replayOptions, say func(string)) (comparison, error) {
 	c := comparison{options: o}
 	var err error
-	if c.fleet, err = o.fleet.Build(); err != nil {
-		return c, err
+	o.load.blockSize = sim.DefaultBlockSize // of engines that are to be chosen
+	if !o.choose {
+		if c.fleet, err = o.build(); err != nil {
+			return c, err
+		}
+		o.load.blockSize = c.fleet.BlockSize
 	}
-	o.load.blockSize = c.fleet.BlockSize
 	if o.load, err = o.load.scaled(); err != nil {
 		return c, err
 	}
@@ -61,11 +65,11 @@ func newComparison(o replayOptions) (comparison, error) {
 	if c.length() < time.Second {
 		return c, field.Errorf("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
 	}
-	if len(o.sizes) > 0 {
-		if c.warnings, err = c.options.chooseEngines(c.facts); err != nil {
+	if o.choose {
+		if c.warnings, err = c.options.chooseEngines(c.facts, say); err != nil {
 			return c, err
 		}
-		if c.fleet, err = c.options.fleet.Build(); err != nil {
+		if c.fleet, err = c.options.build(); err != nil {
 			return c, err
 		}
 	}

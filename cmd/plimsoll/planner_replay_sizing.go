@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"plimsoll/engine"
@@ -67,8 +68,9 @@ func fullLoads(s plannerSettings, d planner.Decision) []policy.PoolTarget {
 			case c.Role != p.Role || p.Role == engine.RolePrefill:
 			case c.InFlight.Known:
 				full.Value = max(1, c.InFlight.Value)
-			case c.Rate.Known: // by Little's law, at the ITL promised
-				full.Value = max(1, c.Rate.Value*d.Forecast.OSL.Value*s.deployment.SLA.ITL.Seconds())
+			case c.Rate.Known: // by Little's law; the ITL may be less than was promised
+				token := cmp.Or(s.surfaces.token(), s.deployment.SLA.ITL.Seconds())
+				full.Value = max(1, c.Rate.Value*d.Forecast.OSL.Value*token)
 			}
 		}
 		out = append(out, full)

@@ -5,39 +5,64 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
 	"plimsoll/engine/sim/build"
 	"plimsoll/interpolation"
+	"plimsoll/planner/policy"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
 
-// estimatedSurfaces are what profile-sla would find of an engine that is as the
+// estimatedSurfaces are what profile-sla would find of engines that are as the
 // latency model says: what policies plan by where there is no profile.
-func estimatedSurfaces(s build.Model) (profileSurfaces, error) {
-	pick := store.NewPick(s.Config.Parallelism)
+func estimatedSurfaces(of build.Pair) (profileSurfaces, error) {
+	prefill, decode := store.NewPick(of.Prefill.Config.Parallelism), store.NewPick(of.Decode.Config.Parallelism)
 	out := profileSurfaces{
 		provenance: profile.Estimated, workload: store.Lengths{ISL: 3000, OSL: 500}, // profile-sla's own defaults
-		rec: store.Recommendation{Provenance: profile.Estimated, Model: s.Model.Name, GPU: s.GPU.Name, Prefill: &pick, Decode: &pick},
+		rec: store.Recommendation{Provenance: profile.Estimated, Model: of.Prefill.Model.Name, GPU: of.Prefill.GPU.Name, Prefill: &prefill, Decode: &decode},
 	}
 	fail := func(err error) (profileSurfaces, error) {
 		return out, fmt.Errorf("the latency model's surfaces: %w", err)
 	}
-	limits, gpus := s.Latency.Limits(), float64(pick.GPUs)
+	m := of.Prefill.Latency
+	limits, gpus := m.Limits(), float64(prefill.GPUs)
 	var err error
-	if out.prefill, err = interpolation.FitPrefill(prefillOf(s.Latency, limits.MaxModelLen, gpus)); err != nil {
+	if out.prefill, err = interpolation.FitPrefill(prefillOf(m, limits.MaxModelLen, gpus)); err != nil {
 		return fail(err)
 	}
-	if b := batchedOf(s.Latency, limits.MaxNumBatchedTokens, limits.MaxNumSeqs, gpus); len(b.Samples) > 0 {
+	if b := batchedOf(m, limits.MaxNumBatchedTokens, limits.MaxNumSeqs, gpus); len(b.Samples) > 0 {
 		if out.prefill, err = out.prefill.WithBatched(b); err != nil {
 			return fail(err)
 		}
 	}
-	if out.decode, err = interpolation.FitDecode(decodeOf(s.Latency, limits, gpus), pick.GPUs); err != nil {
+	m = of.Decode.Latency
+	if out.decode, err = interpolation.FitDecode(decodeOf(m, m.Limits(), float64(decode.GPUs)), decode.GPUs); err != nil {
 		return fail(err)
 	}
 	return out, nil
+}
+
+// surfaces are what policies plan by for the plan's first row. An aggregated engine's have
+// the rate that one of it holds beside them, as those of a profile do.
+func (z *sizing) surfaces() (profileSurfaces, error) {
+	best := z.plans[0]
+	if z.fleet.Profile != "" {
+		return readSurfaces(z.fleet.Profile, 1)
+	}
+	s, err := estimatedSurfaces(best.candidate.engines)
+	if err != nil || best.Strategy != capacity.Aggregated || best.Infeasible != nil {
+		return s, err
+	}
+	l := best.candidate.layout
+	one, err := capacity.Variants{l}.Highest(l.Pools[0].GPUs, 0, z.traffic, z.slo, z.sizeOptions(best.candidate, capacity.SizeOptions{}))
+	if err != nil || one.Rate == 0 {
+		return s, err
+	}
+	s.rate = policy.Rated{RPS: one.Rate, ISL: z.traffic.ISL, OSL: z.traffic.OSL, SLA: z.slo.SLA()}
+	s.running = one.At.Pools[0].Running
+	return s, nil
 }
 
 // rising are whole numbers from one to another, each so many times the one before.

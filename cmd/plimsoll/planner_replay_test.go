@@ -172,6 +172,48 @@ func against(schema map[string]any, v any, at string) (out []string) {
 	return out
 }
 
+// evenTrace is a file of so many requests that come at so many a second.
+func evenTrace(t *testing.T, requests int, rate float64, isl, osl int) string {
+	var b bytes.Buffer
+	b.WriteString("arrival_s,isl,osl\n")
+	for i := range requests {
+		fmt.Fprintf(&b, "%.4f,%d,%d\n", float64(i)/rate, isl, osl)
+	}
+	return written(t, "trace.csv", b.String())
+}
+
+// firstPlan is the first row of capacity plan.
+func firstPlan(t *testing.T, args ...string) sizedPlan {
+	t.Helper()
+	out, err := readPlan(bytes.NewReader(mustPrint(t, append([]string{"capacity", "plan", "--format", "json"}, args...)...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Plans[0]
+}
+
+// Engines that nobody named are those of capacity plan's first row for the same requests:
+// prefill and decode each of their own layout, aggregated with the plan's chunk.
+func TestReplayChoosesAsAPlan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ mode, model, ttft, itl, file string }{
+		{"disaggregated", "llama-3.1-70b", "300", "18", evenTrace(t, 1500, 30, 3000, 150)},
+		{"aggregated", "llama-3.1-8b", "2000", "15", evenTrace(t, 1000, 20, 2000, 150)},
+	} {
+		of := []string{"--model", c.model, "--gpu", "h100-sxm", "--trace", c.file}
+		plan := firstPlan(t, append([]string{"--strategy", c.mode, "--ttft-p99", c.ttft, "--itl-p99", c.itl}, of...)...)
+		f := replayed(t, append([]string{"--mode", c.mode, "--ttft", c.ttft, "--itl", c.itl, "--policy", "static-peak"}, of...)...)
+		if !strings.HasPrefix(f.Fleet.Chosen, plan.Layout+": ") {
+			t.Errorf("%s: the plan's first row is %s, the replay chose %s", c.mode, plan.Layout, f.Fleet.Chosen)
+		}
+		for i, p := range plan.Pools {
+			if got := f.Fleet.Pools[i]; got.Label != p.Engine || got.GPUs*p.Engines != p.GPUs {
+				t.Errorf("%s: the plan's %s engines are %s, the replay's %s of %d GPUs", c.mode, p.Role, p.Engine, got.Label, got.GPUs)
+			}
+		}
+	}
+}
+
 // Engines hold the longest request that comes, as a plan's do: one GPU that has no room
 // for the model's whole context is chosen where its requests fit.
 func TestReplayChoosesEnginesThatHoldTheLoad(t *testing.T) {

@@ -36,7 +36,7 @@ func replaySeen(t *testing.T, file string) (s plannerSettings, scenario replay.S
 		if err != nil {
 			return err
 		}
-		all, err := newComparison(o)
+		all, err := newComparison(o, func(string) {})
 		if err != nil {
 			return err
 		}

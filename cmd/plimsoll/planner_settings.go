@@ -58,6 +58,8 @@ type profileSurfaces struct {
 	provenance profile.Provenance
 	workload   store.Lengths
 	doubts     []profile.Warning // of surfaces without a recommendation
+	rate       policy.Rated      // that one aggregated engine holds; zero = a profile's pick says it, or nothing does
+	running    float64           // requests in it at that rate, mean
 }
 
 // parsePlanner reads the settings of one deployment.

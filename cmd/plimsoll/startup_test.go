@@ -53,7 +53,7 @@ func replayReady(t *testing.T, args ...string) (all comparison) {
 	command.Action = func(c *cli.Context) error {
 		o, err := parseReplay(&parser{c: c}, nil)
 		if err == nil {
-			all, err = newComparison(o)
+			all, err = newComparison(o, func(string) {})
 		}
 		return err
 	}

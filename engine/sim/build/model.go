@@ -88,3 +88,29 @@ func (s Model) about(f *Fleet) {
 	f.Fit = &fit
 	f.Note, f.Warnings = s.Storage.Note, append(f.Warnings, s.Storage.Warnings...)
 }
+
+// Pair has prefill engines of one layout and decode engines of another, of the same
+// model on the same GPU.
+type Pair struct{ Prefill, Decode Model }
+
+// of is the model of a role's engines; aggregated ones are those of prefill.
+func (p Pair) of(role engine.Role) Model {
+	if role == engine.RoleDecode {
+		return p.Decode
+	}
+	return p.Prefill
+}
+
+// Pool implements Source.
+func (p Pair) Pool(role engine.Role) (fleet.Pool, error) { return p.of(role).Pool(role) }
+
+// Label implements Source.
+func (p Pair) Label(role engine.Role) string { return p.of(role).Label(role) }
+
+// KVBytes implements Source.
+func (p Pair) KVBytes() float64 { return p.Prefill.KVBytes() }
+
+func (p Pair) about(f *Fleet) {
+	p.Prefill.about(f)
+	f.ITLError = deployment.ModelError(p.Decode.Latency.ITLError())
+}

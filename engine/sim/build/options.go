@@ -13,11 +13,11 @@ import (
 	"plimsoll/profile"
 )
 
-// ContextStep is what an engine's context is rounded up to.
-const ContextStep = 1024
+// contextStep is what an engine's context is rounded up to.
+const contextStep = 1024
 
 // RoundContext is the context of an engine that holds a request of so many tokens.
-func RoundContext(longest int) int { return (longest + ContextStep - 1) / ContextStep * ContextStep }
+func RoundContext(longest int) int { return (longest + contextStep - 1) / contextStep * contextStep }
 
 // Options say which fleet is wanted.
 type Options struct {
@@ -58,6 +58,11 @@ func (f Options) Build() (Fleet, error) {
 	if err != nil {
 		return Fleet{}, err
 	}
+	return f.Of(s)
+}
+
+// Of makes the fleet of a source's engines.
+func (f Options) Of(s Source) (Fleet, error) {
 	out := Fleet{Config: fleet.Config{SLA: f.SLA, Provenance: profile.Estimated, MaxInFlight: f.MaxWaiting}}
 	s.about(&out)
 	roles := []engine.Role{engine.RoleAggregated}
@@ -115,15 +120,4 @@ func (f Options) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
 	block := kvBytes * float64(p.Engine.Limits.BlockSize)
 	p.Engine.DRAM, p.Engine.NVMe = f.DRAM.Tier(block), f.NVMe.Tier(block)
 	return p
-}
-
-// Sized is the fleet with engines of a tensor-parallel size. If they have no room for
-// the model's context and no other is asked for, they hold a request of so many
-// tokens, as a plan's do.
-func (f Options) Sized(tp, longest int) Options {
-	f.Parallelism = engine.TP(tp)
-	if _, err := NewModel(f); err != nil && f.Limits.MaxModelLen == 0 {
-		f.Limits.MaxModelLen = RoundContext(longest)
-	}
-	return f
 }
