@@ -111,6 +111,17 @@ func (l Layout) Ranked() Layout {
 	return l
 }
 
+// PricedFirst orders layouts whose GPUs have a price before those without.
+func PricedFirst(a, b Layout) int {
+	switch {
+	case a.Priced() == b.Priced():
+		return 0
+	case a.Priced():
+		return -1
+	}
+	return 1
+}
+
 // checkPrice refuses what no GPU costs; no price at all is none of these.
 func checkPrice(field string, usd USD) error {
 	if !usd.Known() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -48,6 +49,21 @@ type Infeasible struct {
 	Replicas []int         `json:"replicas"` // with which those were found
 }
 
+// Beyond is how many times the promise the latency is that misses it most; +Inf where
+// no request was served.
+func (i Infeasible) Beyond(slo SLO) float64 {
+	if i.TTFTP99 == 0 {
+		return math.Inf(1)
+	}
+	most := 0.0
+	for _, x := range []struct{ got, promise time.Duration }{{i.TTFTP99, slo.TTFTP99}, {i.ITLP99, slo.ITLP99}, {i.GapP99, slo.StallP99}, {i.E2EP99, slo.E2EP99}} {
+		if x.promise > 0 {
+			most = max(most, x.got.Seconds()/x.promise.Seconds())
+		}
+	}
+	return most
+}
+
 // SizeOptions say how carefully to size.
 type SizeOptions struct {
 	// Requests in each trial of the search, leastRequests at least; 0 =
@@ -69,8 +85,6 @@ type SizeOptions struct {
 	// their errors: on several processors, where it wants. The result is the same.
 	// nil = one by one.
 	AtOnce func(n int, do func(i int) error) error
-	// Begin is told of each layout before Cheapest sizes it; nil = nobody is.
-	Begin func(Layout)
 }
 
 func oneByOne(n int, do func(i int) error) error {

@@ -62,6 +62,25 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	}, nil
 }
 
+// DayTrace is one day of the workload from midnight on: Poisson arrivals whose rate is
+// that of the pattern in each hour, log-normal lengths. The peak within an hour is
+// Poisson's own, not the workload's PeakToAverage. Prompts say what they share in
+// blocks of so many tokens; 0 = they say nothing of it.
+func (w Workload) DayTrace(seed uint64, block int) (trace.Trace, error) {
+	rate, errRate := trace.Daily(w.Pattern, w.AverageQPS())
+	isl, errISL := lengths("isl", w.AvgISL, w.P99ISL)
+	osl, errOSL := lengths("osl", w.AvgOSL, w.P99OSL)
+	if err := errors.Join(w.Check(), errRate, errISL, errOSL); err != nil {
+		return nil, fmt.Errorf("a day of requests: %w", err)
+	}
+	spec := trace.Spec{Rate: rate, Gaps: trace.Gaps{Process: profile.Poisson}, ISL: isl, OSL: osl, Duration: 24 * time.Hour, Seed: seed}
+	if block > 0 && w.Prefixes.Groups > 0 {
+		spec.Prefixes = w.Prefixes
+		spec.Prefixes.BlockTokens = block
+	}
+	return trace.Generate(spec)
+}
+
 // longest is how long generated traffic lasts in a simulation, at most: well below
 // the end of its clock, since arrivals are random. leastRate, a dozen requests a
 // day, brings enough of them by then; rarer ones are simulated as if they came so

@@ -18,6 +18,9 @@ func Chunks() []int { return []int{128, 256, 384, 512, 768, 1024, 2048, 4096, 81
 // engine's own.
 type Variants []Layout
 
+// ranked is what the fleet counts among others: see Layout.Ranked.
+func (s Sized) ranked() USD { return s.Layout.Ranked().HourlyUSD(s.Replicas) }
+
 // Variation is how one of several variants was chosen.
 type Variation struct {
 	At int // place of the chosen one

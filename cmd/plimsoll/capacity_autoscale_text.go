@@ -4,85 +4,58 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
-	"plimsoll/capacity/autoscale"
 	"plimsoll/engine"
-	"plimsoll/planner/policy"
+	"plimsoll/planner/replay"
 	"plimsoll/profile"
 )
 
-// autoscaledDay is a static fleet and autoscaled ones on the same requests. Of
-// traffic that is cut into cells, all figures but the shares are one cell's.
-type autoscaledDay struct {
-	options    autoscaleOptions
-	candidate  candidate
-	replicas   []int // of the static fleet
-	rules      []policy.Simple
-	static     autoscale.Result
-	autoscaled []autoscale.Result // one for each start-up time
-	provenance profile.Provenance
-}
-
-// autoscaleFile is the result as --format json prints it.
+// autoscaleFile is the result as --format json prints it: figures of the whole fleet.
 type autoscaleFile struct {
 	Provenance profile.Provenance `json:"provenance"`
 	Workload   capacity.Workload  `json:"workload"`
 	SLO        capacity.SLO       `json:"slo"`
 	Traffic    string             `json:"traffic"`
 	Layout     string             `json:"layout"`
-	GPUs       []string           `json:"gpus"` // kinds, by pool
+	Engines    []int              `json:"engines"` // of the static fleet, by pool
+	GPUs       []string           `json:"gpus"`    // kinds, by pool
 	Source     string             `json:"source"`
 	Prices     []string           `json:"prices"`
 	Hours      float64            `json:"hours"`
-	Cells      int                `json:"cells"`
-	Rules      []ruleFile         `json:"rules"`
-	Static     fleetRun           `json:"static"`
-	Autoscaled []fleetRun         `json:"autoscaled"`
-	Claim      string             `json:"claim"`
+	Share      float64            `json:"share"` // of the fleet and its load that was replayed
+	MinGPUs    int                `json:"min_gpus"`
+	MaxGPUs    int                `json:"max_gpus"`
+	Policies   []scaledFile       `json:"policies"` // the static one first
 	Warnings   []profile.Warning  `json:"warnings"`
-	Series     []dayBin           `json:"series"`
+	Timeline   []dayBin           `json:"timeline"`
 }
 
-// ruleFile is what a pool's rule may do.
-type ruleFile struct {
-	Pool     string  `json:"pool"`
-	Every    float64 `json:"interval_seconds"`
-	Cooldown float64 `json:"cooldown_seconds"`
-	Min      int     `json:"min_gpus"`
-	Max      int     `json:"max_gpus"`
-	Full     string  `json:"utilisation"`
-}
-
-// fleetRun is one fleet's day.
-type fleetRun struct {
-	StartUp    *float64     `json:"start_up_seconds,omitempty"` // none of the static fleet
+// scaledFile is one fleet's way through the requests.
+type scaledFile struct {
+	Policy     string       `json:"policy"`
+	StartUp    *float64     `json:"startup_seconds,omitempty"` // none of the static fleet
 	GPUHours   float64      `json:"gpu_hours"`
 	Saved      float64      `json:"gpu_hours_saved"` // share of the static fleet's
 	USD        capacity.USD `json:"cost_usd"`
 	SavedUSD   capacity.USD `json:"cost_saved_usd"`
 	Least      int          `json:"least_gpus"`
 	Most       int          `json:"most_gpus"`
-	Changes    int          `json:"changes"`
-	Attainment float64      `json:"attainment"` // the least of those below
+	Scalings   int          `json:"scalings"`
+	Attainment float64      `json:"attainment"` // of TTFT and ITL together
+	TTFT       float64      `json:"attainment_ttft"`
+	ITL        float64      `json:"attainment_itl"`
+	GapP99     float64      `json:"gap_p99_ms"` // between tokens
+	E2EP99     float64      `json:"e2e_p99_ms"` // of finished requests
 	HoldsSLO   bool         `json:"holds_slo"`
-	TTFT       float64      `json:"ttft_attainment"`
-	ITL        float64      `json:"itl_attainment"`
-	E2E        float64      `json:"e2e_attainment"`
 	Requests   int64        `json:"requests"`
-	result     autoscale.Result
 }
 
-// claim is what the rule is said to save.
-// Source: an article on capacity planning for disaggregated serving, as read in 2026.
-const claim = "30–45 % fewer GPU-hours"
-
-func (d autoscaledDay) show(c *cli.Context) error {
+func (d autoscaled) show(c *cli.Context) error {
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, d.file())
 	}
@@ -91,95 +64,98 @@ func (d autoscaledDay) show(c *cli.Context) error {
 	return show(c, b)
 }
 
-func (d autoscaledDay) file() autoscaleFile {
+func (d autoscaled) file() autoscaleFile {
 	o := d.options
 	f := autoscaleFile{
-		Provenance: d.provenance, Workload: d.workload(), SLO: o.slo, Traffic: d.traffic(), Layout: d.candidate.layout.Name(),
-		Source: d.candidate.source, Prices: d.candidate.prices, Hours: d.hours(), Cells: o.cells,
-		Static: d.fleetRun(d.static, nil), Claim: claim, Warnings: slices.Concat(d.candidate.warnings, d.options.workload.Warnings()), Series: d.series(),
+		Provenance: profile.Weakest(d.plan.Provenance, profile.Simulated), Workload: o.workload, SLO: o.slo, Traffic: d.traffic(),
+		Layout: d.plan.Layout, Engines: d.plan.sized.Replicas, Source: d.plan.Source, Prices: d.plan.Prices, Hours: d.scenario.Length.Hours(),
+		Share: d.share, Warnings: append([]profile.Warning{}, d.plan.Warnings...), Timeline: d.timeline(),
 	}
-	for i, p := range d.candidate.layout.Pools {
-		f.GPUs = append(f.GPUs, p.GPU)
-		r := d.rules[i]
-		f.Rules = append(f.Rules, ruleFile{
-			Pool: string(p.Engine.Role), Every: ruleEvery.Seconds(), Cooldown: r.Cooldown.Seconds(),
-			Min: o.cells * r.MinGPUs, Max: o.cells * r.MaxGPUs, Full: utilisationWords(len(d.rules) > 1 && i == 0),
-		})
+	for i, p := range d.scenario.Deployment.Pools {
+		f.GPUs = append(f.GPUs, d.plan.Pools[i].GPU)
+		f.MinGPUs, f.MaxGPUs = f.MinGPUs+p.Min*p.GPUs, f.MaxGPUs+p.Max*p.GPUs
 	}
-	for i, r := range d.autoscaled {
-		f.Autoscaled = append(f.Autoscaled, d.fleetRun(r, &o.startUps[i]))
+	f.MinGPUs, f.MaxGPUs = d.whole(f.MinGPUs), d.whole(f.MaxGPUs)
+	for _, r := range d.runs {
+		f.Policies = append(f.Policies, d.scaled(r))
+		for _, w := range r.result.Warnings {
+			w.Message = r.name() + ": " + w.Message
+			f.Warnings = append(f.Warnings, w)
+		}
 	}
 	return f
 }
 
-func utilisationWords(prefill bool) string {
-	if prefill {
-		return "share of the time spent in steps"
+// name is the policy's, with the start-up time where it scales.
+func (r autoscaledRun) name() string {
+	if r.policy == staticPeak {
+		return r.policy
 	}
-	return "requests held over those that an engine of the static fleet holds at the peak"
+	return fmt.Sprintf("%s, start-up %s", r.policy, short(r.startUp))
 }
 
-// workload is the whole one, of all cells.
-func (d autoscaledDay) workload() capacity.Workload {
-	w := d.options.workload
-	w.PeakQPS *= float64(d.options.cells)
-	return w
-}
-
-func (d autoscaledDay) hours() float64 {
-	if n := len(d.static.Looks); n > 0 {
-		return d.static.Looks[n-1].To.Hours()
-	}
-	return 0
-}
-
-func (d autoscaledDay) traffic() string {
+func (d autoscaled) traffic() string {
+	requests := engine.Count(d.runs[0].result.Requests, "request")
 	if d.options.arrivals != nil {
-		return fmt.Sprintf("the trace's %s in %.4g hours", engine.Count(d.static.Requests, "request"), d.hours())
+		return fmt.Sprintf("the trace's %s in %.4g hours", requests, d.scenario.Length.Hours())
 	}
-	words := fmt.Sprintf("a day of %s from midnight, %s, Poisson at each hour's rate", d.options.workload.Pattern, engine.Count(d.static.Requests, "request"))
-	if d.options.cells > 1 {
-		words += fmt.Sprintf(", in one of %d equal cells with a router and rules of its own; GPUs and money are times %d", d.options.cells, d.options.cells)
+	words := fmt.Sprintf("a day of %s from midnight, %s, Poisson at each hour's rate", d.options.workload.Pattern, requests)
+	if d.share < 1 {
+		words += fmt.Sprintf(", %.3g %% of the load on %s, with a router and an autoscaler of their own; GPUs and money are in proportion", 100*d.share, d.scenario.Start)
 	}
 	return words
 }
 
-func (d autoscaledDay) fleetRun(r autoscale.Result, startUp *time.Duration) fleetRun {
-	cells := float64(d.options.cells)
-	f := fleetRun{
-		GPUHours: cells * r.GPUHours, Saved: 1 - r.GPUHours/d.static.GPUHours, USD: d.usd(r), SavedUSD: d.usd(d.static) - d.usd(r), Least: math.MaxInt,
-		Changes: r.Changes, Attainment: r.Attainment(), HoldsSLO: r.Attainment() >= 0.99,
-		TTFT: r.TTFT.Share(), ITL: r.ITL.Share(), E2E: r.E2E.Share(), Requests: r.Requests, result: r,
+// whole is the GPUs of the whole fleet for so many of the part.
+func (d autoscaled) whole(gpus int) int { return int(float64(gpus)/d.share + 0.5) }
+
+func (d autoscaled) scaled(r autoscaledRun) scaledFile {
+	static, x := d.runs[0].result, r.result
+	f := scaledFile{
+		Policy: r.policy, GPUHours: x.GPUHours / d.share, Saved: 1 - x.GPUHours/static.GPUHours,
+		USD: d.usd(x), SavedUSD: d.usd(static) - d.usd(x), Least: math.MaxInt, Scalings: x.Scales,
+		Attainment: x.Attainment.Both, TTFT: x.Attainment.TTFT, ITL: x.Attainment.ITL, GapP99: profile.Milliseconds(x.Gaps.P99), E2EP99: profile.Milliseconds(x.E2E.P99), Requests: x.Requests,
+		HoldsSLO: d.holds(x),
 	}
-	for _, l := range r.Looks {
-		gpus := d.options.cells * gpusOf(l)
-		f.Least, f.Most = min(f.Least, gpus), max(f.Most, gpus)
+	for _, p := range x.Timeline {
+		gpus := 0
+		for i, pool := range p.Pools {
+			gpus += (pool.Ready + pool.Starting + pool.Draining) * d.scenario.Fleet.Pools[i].GPUs
+		}
+		f.Least, f.Most = min(f.Least, d.whole(gpus)), max(f.Most, d.whole(gpus))
 	}
-	if startUp != nil {
-		s := startUp.Seconds()
+	if r.policy != staticPeak {
+		s := r.startUp.Seconds()
 		f.StartUp = &s
 	}
 	return f
 }
 
-// usd is the bill of a run: in each interval for the whole instances that its GPUs
-// on average take.
-func (d autoscaledDay) usd(r autoscale.Result) capacity.USD {
+// holds reports whether each promise is kept at the 99th percentile. A request that
+// did not finish has missed TTFT and ITL.
+func (d autoscaled) holds(r replay.Result) bool {
+	s := d.options.slo
+	return min(r.Attainment.TTFT, r.Attainment.ITL) >= replay.DefaultTarget && (s.StallP99 == 0 || r.Gaps.P99 <= s.StallP99) && (s.E2EP99 == 0 || r.E2E.P99 <= s.E2EP99)
+}
+
+// usd is the bill of a run: at each point of its timeline for the whole instances that
+// its GPUs on average take.
+func (d autoscaled) usd(r replay.Result) capacity.USD {
 	sum := capacity.USD(0)
-	for _, h := range r.Held {
-		gpus := make([]float64, len(h.GPUs))
-		for i, n := range h.GPUs {
-			gpus[i] = float64(d.options.cells) * n
+	for _, p := range r.Timeline {
+		gpus := make([]float64, len(p.Pools))
+		for i, pool := range p.Pools {
+			gpus[i] = pool.GPUs / d.share
 		}
-		_, usd := d.candidate.layout.Billed(gpus)
-		sum += capacity.USD(h.Hours) * usd
+		_, usd := d.plan.candidate.layout.Billed(gpus)
+		sum += capacity.USD((p.To - p.From).Hours()) * usd
 	}
 	return sum
 }
 
 // wholeInstances says where more GPUs are paid for than there are.
-func (d autoscaledDay) wholeInstances() string {
-	for _, p := range d.candidate.layout.Pools {
+func (d autoscaled) wholeInstances() string {
+	for _, p := range d.plan.candidate.layout.Pools {
 		if p.InstanceGPUs > 1 {
 			return "; $ are for whole instances"
 		}
@@ -187,76 +163,75 @@ func (d autoscaledDay) wholeInstances() string {
 	return ""
 }
 
-func gpusOf(l autoscale.Look) int {
-	n := 0
-	for _, p := range l.Pools {
-		n += p.GPUs
-	}
-	return n
-}
-
-func (d autoscaledDay) text(b *bytes.Buffer) {
+func (d autoscaled) text(b *bytes.Buffer) {
 	f := d.file()
 	doubtLines(b, f.Warnings, f.Provenance)
 	head(b, f.Workload, f.SLO)
-	fmt.Fprintf(b, "Simulated: %s\n", f.Traffic)
-	fmt.Fprintf(b, "Static fleet, sized for the peak: %s engines of %s on %s, %s; step times: %s; prices: %s\n\n",
-		d.engines(), f.Layout, strings.Join(distinct(f.GPUs), " and "), engine.Count(f.Static.Most, "GPU"), f.Source, strings.Join(f.Prices, "; "))
-	t := newTable("fleet", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "changes", "attainment", "TTFT kept", "ITL kept", "holds the SLO")
-	t.rows = append(t.rows, f.Static.row("static", "–"))
-	for i, r := range f.Autoscaled {
-		t.rows = append(t.rows, r.row("autoscaled", short(d.options.startUps[i])))
+	fmt.Fprintf(b, "Replayed: %s\n", f.Traffic)
+	fmt.Fprintf(b, "Static fleet, the first row of capacity plan: %s engines of %s on %s, %s; step times: %s; prices: %s\n\n",
+		engineCounts(d.plan.Plan), f.Layout, d.plan.gpus(), engine.Count(d.plan.TotalGPUs, "GPU"), f.Source, strings.Join(f.Prices, "; "))
+	columns := []string{"policy", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "scalings", "attained", "TTFT", "ITL"}
+	if f.SLO.StallP99 > 0 {
+		columns = append(columns, "gap p99 ms")
+	}
+	if f.SLO.E2EP99 > 0 {
+		columns = append(columns, "E2E p99 s")
+	}
+	t := newTable(append(columns, "holds the SLO")...)
+	for i, p := range f.Policies {
+		t.rows = append(t.rows, p.row(d.runs[i].startUp, f.SLO))
 	}
 	b.WriteString(t.text("  "))
-	fmt.Fprintf(b, "  in %.4g hours, every fleet beginning with the static one's GPUs; attainment is the least of the shares that kept a promise, an SLO at the 99th percentile asks for 99 %%%s\n\n", f.Hours, d.wholeInstances())
-	for i, r := range f.Rules {
-		fmt.Fprintf(b, "  rule, %s pool: %d to %s, looks every %s, changes every %s at most; utilisation is the %s\n", r.Pool, r.Min, engine.Count(r.Max, "GPU"), short(ruleEvery), short(d.rules[i].Cooldown), r.Full)
-	}
-	b.WriteString("\n  " + d.verdict(f) + "\n")
+	fmt.Fprintf(b, "  in %.4g hours; attained: requests that met TTFT and ITL, of all that came; an SLO at the 99th percentile asks for 99 %% of each%s\n", f.Hours, d.wholeInstances())
+	rule := policyOf(scaledBySLA)
+	fmt.Fprintf(b, "  %s: %s, %.0f %% of what fills a replica; every %s, from the static fleet's engines on, within %s GPUs\n\n", rule.name, rule.about, 100*defaultUtilization, short(rule.every), fromTo(f.MinGPUs, f.MaxGPUs))
+	b.WriteString("  " + d.verdict(f) + "\n")
 	for _, w := range f.Warnings {
 		fmt.Fprintf(b, "  warning: %s\n", w.Message)
 	}
 }
 
-// verdict holds the runs against what the rule is said to save.
-func (d autoscaledDay) verdict(f autoscaleFile) string {
-	parts := make([]string, 0, len(f.Autoscaled))
-	for i, r := range f.Autoscaled {
-		parts = append(parts, fmt.Sprintf("%s (attainment %s) with engines that start in %s", fewer(r.Saved), percent(r.Attainment), short(d.options.startUps[i])))
+// verdict holds the autoscaled fleets against the static one.
+func (d autoscaled) verdict(f autoscaleFile) string {
+	var parts []string
+	for i, p := range f.Policies[1:] {
+		parts = append(parts, fmt.Sprintf("%s with engines that start in %s (attained %s)", fewer(p.Saved), short(d.options.startUps[i]), percent(p.Attainment)))
 	}
-	return fmt.Sprintf("The article that the rule is from claims %s; here it takes %s; the static fleet's attainment is %s.", claim, strings.Join(parts, ", "), percent(f.Static.Attainment))
+	return fmt.Sprintf("%s takes %s; %s attained %s", scaledBySLA, strings.Join(parts, ", "), staticPeak, percent(f.Policies[0].Attainment))
 }
 
 func fewer(saved float64) string {
 	if saved < 0 {
-		return fmt.Sprintf("%.1f %% more", -100*saved)
+		return fmt.Sprintf("%.1f %% more GPU-hours", -100*saved)
 	}
-	return fmt.Sprintf("%.1f %% fewer", 100*saved)
+	return fmt.Sprintf("%.1f %% fewer GPU-hours", 100*saved)
 }
 
-func (r fleetRun) row(name, startUp string) []string {
+func (f scaledFile) row(startUp time.Duration, slo capacity.SLO) []string {
 	holds := "no"
-	if r.HoldsSLO {
+	if f.HoldsSLO {
 		holds = "yes"
 	}
-	saved, usd := "–", "–"
-	if r.StartUp != nil {
-		saved, usd = tenths(r.Saved), amount(r.SavedUSD)
+	start, saved, usd := "–", "–", "–"
+	if f.StartUp != nil {
+		start, saved, usd = short(startUp), tenths(f.Saved), amount(f.SavedUSD)
 	}
-	gpus := itoa(r.Least)
-	if r.Most != r.Least {
-		gpus += "–" + itoa(r.Most)
+	row := []string{f.Policy, start, fmt.Sprintf("%.1f", f.GPUHours), saved, amount(f.USD), usd, fromTo(f.Least, f.Most), itoa(f.Scalings), percent(f.Attainment), percent(f.TTFT), percent(f.ITL)}
+	if slo.StallP99 > 0 {
+		row = append(row, fmt.Sprintf("%.2f", f.GapP99))
 	}
-	return []string{name, startUp, fmt.Sprintf("%.1f", r.GPUHours), saved, amount(r.USD), usd, gpus, itoa(r.Changes), percent(r.Attainment), percent(r.TTFT), percent(r.ITL), holds}
+	if slo.E2EP99 > 0 {
+		row = append(row, fmt.Sprintf("%.2f", f.E2EP99/1e3))
+	}
+	return append(row, holds)
 }
 
-// engines of the static fleet, "3 and 6".
-func (d autoscaledDay) engines() string {
-	parts := make([]string, 0, len(d.replicas))
-	for _, n := range d.replicas {
-		parts = append(parts, itoa(d.options.cells*n))
+// fromTo is "2–6", or "2" where both are.
+func fromTo(least, most int) string {
+	if least == most {
+		return itoa(least)
 	}
-	return strings.Join(parts, " and ")
+	return itoa(least) + "–" + itoa(most)
 }
 
 // short is a time without zero parts: 5m, not 5m0s.

@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/capacity"
-	"plimsoll/capacity/autoscale"
 	"plimsoll/capacity/prices"
+	"plimsoll/planner/replay"
 )
 
 // The decode pool on spot GPUs is billed in the spot offer's instances.
@@ -70,16 +71,19 @@ func TestFormulaSaysThatItIgnoresPrefixes(t *testing.T) {
 	}
 }
 
-// What an autoscaled day costs is the bill: in whole instances, of all cells
-// together, while its GPUs are there.
+// What an autoscaled day costs is the bill: in whole instances of the whole fleet, while
+// its GPUs are there.
 func TestDayIsBilledInWholeInstances(t *testing.T) {
 	pool := capacity.EnginePool{GPU: "H200", USDPerGPUHour: 2, InstanceGPUs: 8}
-	d := autoscaledDay{options: autoscaleOptions{cells: 2}, candidate: candidate{layout: capacity.Layout{Strategy: capacity.Aggregated, Pools: []capacity.EnginePool{pool}}}}
-	r := autoscale.Result{Held: []autoscale.Held{{Hours: 1, GPUs: []float64{4}}, {Hours: 0.5, GPUs: []float64{4.5}}}}
+	d := autoscaled{share: 0.5, plan: sizedPlan{candidate: candidate{layout: capacity.Layout{Strategy: capacity.Aggregated, Pools: []capacity.EnginePool{pool}}}}}
+	r := replay.Result{Timeline: []replay.Point{
+		{To: time.Hour, Pools: []replay.PoolPoint{{GPUs: 4}}},
+		{From: time.Hour, To: 90 * time.Minute, Pools: []replay.PoolPoint{{GPUs: 4.5}}},
+	}}
 	if got, want := d.usd(r), capacity.USD(1*8*2+0.5*16*2.0); got != want {
 		t.Errorf("$%v, want $%v", got, want)
 	}
-	d.candidate.layout.Pools[0].InstanceGPUs = 0
+	d.plan.candidate.layout.Pools[0].InstanceGPUs = 0
 	if got, want := d.usd(r), capacity.USD(1*8*2+0.5*9*2.0); got != want {
 		t.Errorf("one by one $%v, want $%v", got, want)
 	}

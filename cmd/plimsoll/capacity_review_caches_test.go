@@ -46,8 +46,8 @@ func TestAutoscaleReusesPrefixes(t *testing.T) {
 		"--ttft-p99", "1000", "--itl-p99", "100", "--trace", alikeTrace(t), "--format", "json"), &f); err != nil {
 		t.Fatal(err)
 	}
-	if f.Static.Most != 1 || !f.Static.HoldsSLO {
-		t.Errorf("the static fleet has %d GPUs and holds the SLO: %v", f.Static.Most, f.Static.HoldsSLO)
+	if static := f.Policies[0]; static.Most != 1 || !static.HoldsSLO {
+		t.Errorf("the static fleet has %d GPUs and holds the SLO: %v", static.Most, static.HoldsSLO)
 	}
 }
 

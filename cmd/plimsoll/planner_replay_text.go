@@ -91,11 +91,7 @@ func (p replayPolicyFile) overPlan() string {
 func (x outcomeOf) between() string {
 	var parts []string
 	for _, p := range x.results[0].Pools {
-		s := itoa(p.Least)
-		if p.Most != p.Least {
-			s += "–" + itoa(p.Most)
-		}
-		parts = append(parts, s)
+		parts = append(parts, fromTo(p.Least, p.Most))
 	}
 	return strings.Join(parts, " + ")
 }

@@ -6,6 +6,5 @@
 //   - HPA, KEDA, WVA and Static, the rules of others and of nobody, to compare with.
 //
 // What a policy remembers is its own; those that serve save and restore it as JSON.
-// Simple is older and smaller: one pool's GPUs, for capacity/autoscale. Everything is
-// pure: time comes with what was seen.
+// Everything is pure: time comes with what was seen.
 package policy

@@ -29,13 +29,14 @@ type Result struct {
 	// Per second of Length: requests that met both, and their output tokens.
 	GoodRequests float64 `json:"goodput_requests"`
 	GoodTokens   float64 `json:"goodput_tokens"`
-	// TTFT is of requests that got a first token, E2E and TPOT of finished ones.
+	// TTFT is of requests that got a first token, E2E and TPOT of finished ones, Gaps
+	// between tokens.
 	TTFT profile.Distribution `json:"-"`
+	Gaps profile.Distribution `json:"-"`
 	TPOT profile.Distribution `json:"-"`
 	E2E  profile.Distribution `json:"-"`
 
-	GPUHours float64      `json:"gpu_hours"`       // from decision to process exit, or Length
-	Money    float64      `json:"money,omitempty"` // at Scenario.Prices; 0 without
+	GPUHours float64      `json:"gpu_hours"` // from decision to process exit, or Length
 	Pools    []PoolResult `json:"pools"`
 
 	Decisions int `json:"decisions"`
@@ -60,7 +61,6 @@ type Attainment struct {
 type PoolResult struct {
 	Role     planner.Role `json:"role"`
 	GPUHours float64      `json:"gpu_hours"`
-	Money    float64      `json:"money,omitempty"`
 	Ups      int          `json:"ups"` // decisions that asked for more
 	Downs    int          `json:"downs"`
 	Most     int          `json:"most"` // replicas asked for
@@ -103,5 +103,5 @@ func shares(of, ttft, itl, both int64) Attainment {
 // take adds what a report says.
 func (r *Result) take(f fleet.Report) {
 	r.Provenance, r.Warnings, r.Events = f.Provenance, f.Warnings, f.Scales
-	r.TTFT, r.TPOT, r.E2E = f.TTFT.Distribution(), f.TPOT.Distribution(), f.E2E.Distribution()
+	r.TTFT, r.Gaps, r.TPOT, r.E2E = f.TTFT.Distribution(), f.ITL.Distribution(), f.TPOT.Distribution(), f.E2E.Distribution()
 }

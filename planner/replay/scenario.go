@@ -36,7 +36,6 @@ type Scenario struct {
 
 	Seed uint64 // of noise, with the engines' own
 
-	Prices []float64 // of a GPU-hour, for each pool in order; nil = not known
 	// On takes every decision before it is carried out, with what it was made of;
 	// nil = nobody wants to know.
 	On func(planner.Observation, planner.Decision)
@@ -74,10 +73,6 @@ func (s Scenario) normal() (Scenario, error) {
 	bad(s.Scrape < 100*time.Millisecond || s.Scrape > s.Pace.Every, "the time between looks is %v: want 100ms to that between decisions, %v", s.Scrape, s.Pace.Every)
 	bad(s.Delay < 0 || s.Delay > 24*time.Hour, "the metrics' delay is %v: want 0 to 24h", s.Delay)
 	bad(s.MaxAge < 0, "the metrics' greatest age is %v: want above 0, or 0 for any", s.MaxAge)
-	bad(len(s.Prices) != 0 && len(s.Prices) != len(s.Fleet.Pools), "%d prices for %d pools: want one of each, or none", len(s.Prices), len(s.Fleet.Pools))
-	for _, p := range s.Prices {
-		bad(!(p >= 0 && p < 1e6), "a GPU-hour costs %v: want 0 to a million", p)
-	}
 	if err := errors.Join(errs...); err != nil {
 		return s, fmt.Errorf("the scenario: %w", err)
 	}

@@ -170,10 +170,7 @@ func (x *score) result(gpus []float64, f fleet.Report) Result {
 	for i := range out.Pools {
 		p := &out.Pools[i]
 		p.GPUHours = gpus[i] / 3600
-		if len(x.s.Prices) > 0 {
-			p.Money = p.GPUHours * x.s.Prices[i]
-		}
-		out.GPUHours, out.Money = out.GPUHours+p.GPUHours, out.Money+p.Money
+		out.GPUHours += p.GPUHours
 	}
 	if out.Refused > 0 {
 		out.Warnings = append(out.Warnings, profile.Warnf("refused", "%d of %d requests came when %d were in flight already; they were refused and count as misses", out.Refused, out.Requests, x.s.Fleet.MaxInFlight))
