@@ -98,8 +98,8 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 	return v.best(found, t, slo, o)
 }
 
-// best decides among the first few of those found, which short trials tell badly apart,
-// and takes one of smaller gaps between tokens within nearRate of them.
+// best decides among the fastest few by long trials, because short ones hardly tell them
+// apart. Within nearRate of the best it prefers smaller gaps between tokens.
 func (v Variants) best(found []allotment, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	fast, smooth := found[:min(contend+1, len(found))], []allotment(nil)
 	if o.Rough {

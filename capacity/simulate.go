@@ -85,7 +85,7 @@ func newObserver(t Traffic, slo SLO, requests int) *observer {
 	return o
 }
 
-// latencies are all that are judged.
+// latencies lists every latency that is judged.
 func (o *observer) latencies() []*latencies {
 	return []*latencies{&o.ttft, &o.itl, &o.gaps, &o.e2e}
 }

@@ -49,8 +49,8 @@ type Infeasible struct {
 	Replicas []int         `json:"replicas"` // with which those were found
 }
 
-// Beyond is how many times the promise the latency is that misses it most; +Inf where
-// no request was served.
+// Beyond is the largest ratio of a latency to its promise; +Inf where no request was
+// served.
 func (i Infeasible) Beyond(slo SLO) float64 {
 	if i.TTFTP99 == 0 {
 		return math.Inf(1)

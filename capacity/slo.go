@@ -44,7 +44,7 @@ func (s SLO) SLA() profile.SLA {
 	return profile.SLA{TTFT: s.TTFTP99, ITL: s.ITLP99, Stall: s.StallP99, Stat: profile.P99}
 }
 
-// step is the longest that most decode steps may take.
+// step is the limit that 99 % of decode steps have to stay within.
 func (s SLO) step() time.Duration {
 	if s.StallP99 > 0 {
 		return min(s.ITLP99, s.StallP99)

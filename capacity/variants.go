@@ -45,8 +45,8 @@ func (v Variants) PoolFloorsUSD(t Traffic, slo SLO) []USD {
 	return out
 }
 
-// Size sizes the variants that hold the highest rates in short trials of a few engines,
-// and takes of those that cost hardly more than the cheapest the one of the smallest
+// Size sizes the variants that hold the highest rates in short trials of a few engines.
+// Of those that cost little more than the cheapest it takes the one with the smallest
 // gaps between tokens.
 func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	if len(v) == 1 {
@@ -108,15 +108,15 @@ type contest struct {
 	large     error // of those that are too large to simulate
 }
 
-// near is what a variant may cost an hour to be taken for its smaller gaps: 5 % more
-// than the cheapest, and no more than one engine more.
+// near is the most that a variant with smaller gaps may cost an hour: 5 % above the
+// cheapest, and at most one engine more.
 func (c *contest) near() USD {
 	best := c.finalists[0].sized
 	return min(1.05*best.ranked(), best.ranked()+best.Layout.Ranked().HourlyUSD([]int{1}))
 }
 
-// add sizes one more, and reports whether it holds at hardly more than the cheapest
-// so far.
+// add sizes one more variant, and reports whether it holds the SLO within near of the
+// cheapest so far.
 func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) (bool, error) {
 	if slices.ContainsFunc(c.finalists, func(f finalist) bool { return f.at == at }) {
 		return true, nil
@@ -146,8 +146,8 @@ func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) (bo
 	return s.Infeasible == nil, nil
 }
 
-// sized is the one of the smallest gaps among those near the cheapest, of equals the
-// engine's own, and how it was found.
+// sized returns the variant with the smallest gaps among those near the cheapest. The
+// engine's own setting wins a tie.
 func (c *contest) sized() (Sized, error) {
 	if len(c.finalists) == 0 {
 		return Sized{}, cmp.Or(c.large, ErrDearer)
@@ -175,9 +175,9 @@ const (
 	contend = 2
 )
 
-// contenders are the variants of which few engines hold the highest rates, the best
-// first, and those within nearRate of the best whose gaps are smaller, the smallest
-// first. Where none holds any rate it is the first variant.
+// contenders rates every variant by short trials of a few engines. fast are those with the
+// highest rates, the best first; smooth are those within nearRate of the best that have
+// smaller gaps, the smallest first. If none holds any rate, fast is the first variant.
 func (v Variants) contenders(t Traffic, slo SLO, o SizeOptions) (fast, smooth []int, err error) {
 	rates, gaps := make([]float64, len(v)), make([]engine.Picoseconds, len(v))
 	best := 0.0

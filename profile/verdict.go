@@ -57,8 +57,8 @@ func (a Attainment) Holds(phase Phase, s SLA) bool {
 	return (phase == Decode || ttft > 0 && ttft <= s.TTFT) && (phase == Prefill || itl > 0 && itl <= s.ITL && a.stalls(s) <= 0)
 }
 
-// stalls is by how much the p99 gap between tokens is above the SLA's; 0 or below where it
-// holds, or none is promised.
+// stalls is how far the p99 gap between tokens exceeds the SLA's; 0 or below where it
+// holds, or where none is promised.
 func (a Attainment) stalls(s SLA) time.Duration {
 	if s.Stall == 0 {
 		return 0

@@ -136,8 +136,8 @@ func highestHeld(all []Candidate) int {
 // preferred to it.
 const nearMost = 0.95
 
-// smoothest is, of the best load and those of the same layout with other tokens in a step
-// that give nearly as much, the one of the smallest p99 gap between tokens.
+// smoothest returns the load with the smallest p99 gap between tokens: the best one, or
+// one of the same layout with another chunk and nearly the same throughput.
 func smoothest(all []Candidate, best int) int {
 	out := best
 	for i, c := range all {

@@ -184,7 +184,7 @@ func sustain(all []Candidate, sla profile.SLA, osl int) {
 }
 
 // MostRPS is the rate that one engine of the pick is expected to sustain within another
-// SLA, no more than within its own; 0 where it holds none, or of an aggregated engine,
+// SLA, at most its own RPS. It is 0 if the engine holds none, and for an aggregated engine,
 // whose rates are measured.
 func (ch Choice) MostRPS(sla profile.SLA, osl int) float64 {
 	p := ch.Picked.Point

@@ -13,7 +13,7 @@ import (
 	"plimsoll/profile/store"
 )
 
-// dayBin is a part of the time that was replayed; figures are of each policy in turn.
+// dayBin is an interval of the replay. Its figures are in the order of the policies.
 type dayBin struct {
 	Seconds float64   `json:"from_seconds"`
 	QPS     float64   `json:"requests_per_second"`

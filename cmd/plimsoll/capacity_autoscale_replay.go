@@ -26,7 +26,7 @@ type autoscaled struct {
 	runs     []autoscaledRun // the static fleet's first; none where the plan is infeasible
 }
 
-// autoscaledRun is one policy's way through the requests.
+// autoscaledRun is how one policy served the requests.
 type autoscaledRun struct {
 	policy  string
 	startUp time.Duration
@@ -67,13 +67,13 @@ func (o autoscaleOptions) compare(say func(string)) (autoscaled, error) {
 	})
 }
 
-// mostReplayed bounds the requests of one replay: most of a minute.
+// mostReplayed bounds the requests of one replay, which then takes about a minute.
 const mostReplayed = 10_000_000
 
-// part is how many of the plan's engines are replayed, and which share of the load they
-// get: that of their GPUs. Of a day with too many requests it is as many as get fewer,
-// down to half as many, whose pools are most nearly in proportion; at least one of each,
-// with what one is of its pool.
+// part says how many of the plan's engines are replayed, and their share of the load,
+// which is their share of the GPUs. It is the whole fleet, unless the day has more than
+// mostReplayed requests. Then every pool shrinks, to no less than one engine, and of the
+// sizes tried the one closest to the plan's proportions is taken.
 func (o autoscaleOptions) part(plan sizedPlan) (replicas []int, share float64) {
 	all, l := plan.sized.Replicas, plan.candidate.layout
 	smallest := slices.Min(all)
@@ -101,8 +101,8 @@ func (o autoscaleOptions) part(plan sizedPlan) (replicas []int, share float64) {
 	return replicas, share
 }
 
-// static is the plan's fleet, or a part of it, with the bounds within which each pool is
-// scaled.
+// static is the plan's fleet, or part of it, with the least and the most replicas that
+// each pool may be scaled to.
 func (d autoscaled) static(replicas []int) (replay.Scenario, error) {
 	o, l, rule := d.options, d.plan.candidate.layout, policyOf(scaledBySLA)
 	s := replay.Scenario{

@@ -107,7 +107,7 @@ func TestAutoscaleReplaysAPart(t *testing.T) {
 		if day := 86400 * o.workload.PeakQPS; day <= mostReplayed && share < 1 || day > 4*mostReplayed && share > 0.5 && slices.Min(all) > 4 {
 			t.Fatalf("%v requests: %v of %v", day, replicas, all)
 		}
-		if d := (autoscaled{share: share}); d.whole(l.GPUs(replicas)) != l.GPUs(all) {
+		if d := (autoscaled{share: share}); d.wholeFleet(l.GPUs(replicas)) != l.GPUs(all) {
 			t.Fatalf("%v of %v is a share of %v", replicas, all, share)
 		}
 		for i, n := range replicas {

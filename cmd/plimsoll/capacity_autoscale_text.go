@@ -35,7 +35,7 @@ type autoscaleFile struct {
 	Timeline   []dayBin           `json:"timeline"`
 }
 
-// scaledFile is one fleet's way through the requests.
+// scaledFile is how one fleet served the requests.
 type scaledFile struct {
 	Policy     string       `json:"policy"`
 	StartUp    *float64     `json:"startup_seconds,omitempty"` // none of the static fleet
@@ -75,7 +75,7 @@ func (d autoscaled) file() autoscaleFile {
 		f.GPUs = append(f.GPUs, d.plan.Pools[i].GPU)
 		f.MinGPUs, f.MaxGPUs = f.MinGPUs+p.Min*p.GPUs, f.MaxGPUs+p.Max*p.GPUs
 	}
-	f.MinGPUs, f.MaxGPUs = d.whole(f.MinGPUs), d.whole(f.MaxGPUs)
+	f.MinGPUs, f.MaxGPUs = d.wholeFleet(f.MinGPUs), d.wholeFleet(f.MaxGPUs)
 	for _, r := range d.runs {
 		f.Policies = append(f.Policies, d.scaled(r))
 		for _, w := range r.result.Warnings {
@@ -106,8 +106,8 @@ func (d autoscaled) traffic() string {
 	return words
 }
 
-// whole is the GPUs of the whole fleet for so many of the part.
-func (d autoscaled) whole(gpus int) int { return int(float64(gpus)/d.share + 0.5) }
+// wholeFleet scales a GPU count of the part that was replayed up to the whole fleet.
+func (d autoscaled) wholeFleet(gpus int) int { return int(float64(gpus)/d.share + 0.5) }
 
 func (d autoscaled) scaled(r autoscaledRun) scaledFile {
 	static, x := d.runs[0].result, r.result
@@ -122,7 +122,7 @@ func (d autoscaled) scaled(r autoscaledRun) scaledFile {
 		for i, pool := range p.Pools {
 			gpus += (pool.Ready + pool.Starting + pool.Draining) * d.scenario.Fleet.Pools[i].GPUs
 		}
-		f.Least, f.Most = min(f.Least, d.whole(gpus)), max(f.Most, d.whole(gpus))
+		f.Least, f.Most = min(f.Least, d.wholeFleet(gpus)), max(f.Most, d.wholeFleet(gpus))
 	}
 	if r.policy != staticPeak {
 		s := r.startUp.Seconds()
@@ -138,8 +138,8 @@ func (d autoscaled) holds(r replay.Result) bool {
 	return min(r.Attainment.TTFT, r.Attainment.ITL) >= replay.DefaultTarget && (s.StallP99 == 0 || r.Gaps.P99 <= s.StallP99) && (s.E2EP99 == 0 || r.E2E.P99 <= s.E2EP99)
 }
 
-// usd is the bill of a run: at each point of its timeline for the whole instances that
-// its GPUs on average take.
+// usd is the bill of a run. Each point of its timeline is billed for the whole instances
+// that its mean GPUs take.
 func (d autoscaled) usd(r replay.Result) capacity.USD {
 	sum := capacity.USD(0)
 	for _, p := range r.Timeline {

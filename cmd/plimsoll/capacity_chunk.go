@@ -53,13 +53,13 @@ func chunkFlags(p engine.Parallelism, tokens int) map[engine.Kind]string {
 	return flagsFor(engine.Config{Parallelism: p}, engine.Config{Parallelism: p, Limits: engine.Limits{MaxNumBatchedTokens: tokens}})
 }
 
-// kvFlags is each engine's flag for the storage of the KV cache; none for its own.
+// kvFlags is each engine's flag for a KV cache type; empty for the engine's own.
 func kvFlags(kv engine.DType) map[engine.Kind]string {
 	return flagsFor(engine.Config{}, engine.Config{KV: kv})
 }
 
-// flagsFor is what the command line of each engine, and the file that it reads, have
-// more for one configuration than for another, of those that run both.
+// flagsFor is what each engine is told for one configuration and not for the other, on its
+// command line or in its file. An engine that cannot run both is left out.
 func flagsFor(own, told engine.Config) map[engine.Kind]string {
 	out := map[engine.Kind]string{}
 	own.Model, told.Model = "model", "model"
@@ -77,8 +77,8 @@ func flagsFor(own, told engine.Config) map[engine.Kind]string {
 	return out
 }
 
-// configWords are a command line's words, and the values of its files with the mapping
-// that they are in.
+// configWords are the words of a command line, and each value in the engine's files with
+// the key of the mapping around it.
 func configWords(s engine.Spec) []string {
 	words, mapping := slices.Clone(s.Argv), ""
 	for _, f := range s.Files {
@@ -113,7 +113,7 @@ func (p planChunk) words() string {
 	return s
 }
 
-// flagWords are those of all engines.
+// flagWords lists the flags of all engines.
 func flagWords(of map[engine.Kind]string) string {
 	var flags []string
 	for _, e := range toldEngines {

@@ -126,8 +126,8 @@ func parseDemand(p *parser) demand {
 	return d
 }
 
-// profileDemand sets the lengths and latencies that nobody gave to those that the profile
-// was made for. One that cannot be read is an error where its engines are.
+// profileDemand sets the lengths and latencies that no flag gives to those of the profile.
+// A profile that cannot be read is reported later, when its engines are loaded.
 func (p *parser) profileDemand() {
 	dir := p.name("profile")
 	if dir == "" || p.err != nil {

@@ -121,8 +121,8 @@ func atOnce(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// cheaper orders plans: feasible ones by cost, those without a price last, then by GPUs;
-// after them the others, those nearest to the SLO first.
+// cheaper orders plans. Feasible ones come first, by cost and then by GPUs, those without a
+// price last. Infeasible ones follow, the nearest to the SLO first.
 func (z *sizing) cheaper(a, b sizedPlan) int {
 	switch {
 	case a.Infeasible != nil && b.Infeasible != nil:

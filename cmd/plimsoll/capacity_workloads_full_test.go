@@ -13,8 +13,8 @@ import (
 	"plimsoll/capacity"
 )
 
-// Over the workloads of testdata a plan takes at most one engine more than the best of all
-// tokens in a step, each sized by itself.
+// For each workload of testdata the plan takes at most one engine more than the best chunk,
+// where every chunk is sized by itself.
 func TestPlansAreNearTheBestOfAllChunks(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/workloads/*.yaml")
 	if err != nil || len(files) < 8 {

@@ -104,8 +104,8 @@ func (s profileSurfaces) rated() policy.Rated {
 	return policy.Rated{RPS: pick.SustainedRPS, ISL: float64(s.rec.Workload.ISL), OSL: float64(s.rec.Workload.OSL), SLA: s.rec.SLA.SLA()}
 }
 
-// token is how long one aggregated engine at its rate has a request in flight, in seconds
-// for each output token; 0 where no such rate is known.
+// token is how long a request is in flight for each of its output tokens, in seconds, on an
+// aggregated engine at its rate; 0 where that rate is not known.
 func (s profileSurfaces) token() float64 {
 	r, running := s.rated(), s.running
 	if pick := s.rec.Aggregated; pick != nil {

@@ -96,8 +96,8 @@ func (o replayOptions) planFor(f loadFacts) (capacityOptions, error) {
 	return c, nil
 }
 
-// mostPlanned bounds the requests of a trace that engines are chosen by, in half a
-// minute; those of a longer one are chosen by its busiest minute.
+// mostPlanned bounds the requests of a trace by which engines are chosen, which then takes
+// half a minute. For a longer trace its busiest minute is used.
 const mostPlanned = 200_000
 
 // longestRequest is the most tokens of a request, prompt and output together, under

@@ -63,8 +63,8 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	return nil, nil
 }
 
-// hpaBySLA is a HorizontalPodAutoscaler by Kubernetes' defaults that keeps so large a
-// share of the requests that fill a replica by the profile, of a load's mean minute.
+// hpaBySLA is a HorizontalPodAutoscaler with Kubernetes' defaults. Its target is a share of
+// the requests that fill a replica by the profile, at the load's mean minute.
 func hpaBySLA(s plannerSettings, mean minute, islP99, share float64) (planner.Policy, error) {
 	d, err := s.sized(mean, islP99)
 	if err != nil {

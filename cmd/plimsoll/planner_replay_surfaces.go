@@ -15,8 +15,8 @@ import (
 	"plimsoll/profile/store"
 )
 
-// estimatedSurfaces are what profile-sla would find of engines that are as the
-// latency model says: what policies plan by where there is no profile.
+// estimatedSurfaces are the surfaces that profile-sla would measure if engines were as the
+// latency model says. Policies plan by them where there is no profile.
 func estimatedSurfaces(of build.Pair) (profileSurfaces, error) {
 	prefill, decode := store.NewPick(of.Prefill.Config.Parallelism), store.NewPick(of.Decode.Config.Parallelism)
 	out := profileSurfaces{

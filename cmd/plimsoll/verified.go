@@ -56,7 +56,7 @@ func attainedOf(v sweep.Verification, source string, sla profile.SLA) *store.Att
 }
 
 // corrected lowers the rate of a pick that missed its SLA at the one that it was
-// recommended at, and takes the rate that most requests held.
+// recommended at, and takes over the rate at which 95 % of requests were within the SLA.
 func corrected(p *store.Pick, a *store.Attained) {
 	if p == nil || a == nil {
 		return
