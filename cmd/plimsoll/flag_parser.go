@@ -112,15 +112,20 @@ func (p *parser) required(hint string, names ...string) {
 	if len(lacking) == 0 || p.err != nil {
 		return
 	}
-	is := "is"
-	if n := len(lacking) - 1; n > 0 {
-		lacking, is = []string{strings.Join(lacking[:n], ", ") + " and " + lacking[n]}, "are"
-	}
-	e := field.Errorf("%s %s missing", lacking[0], is)
+	e := field.Errorf("%s", areMissing(lacking))
 	if hint != "" {
 		e = e.Hint("%s", hint)
 	}
 	p.fail(e)
+}
+
+// areMissing says that these flags are missing.
+func areMissing(flags []string) string {
+	if len(flags) == 1 {
+		return flags[0] + " is missing"
+	}
+	n := len(flags) - 1
+	return strings.Join(flags[:n], ", ") + " and " + flags[n] + " are missing"
 }
 
 // outputTokens reads the output length: an ITL lies between two tokens.

@@ -86,11 +86,15 @@ func plannerManifest(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if serving.String("deployment") == "" && len(targets) == 0 {
-		return field.Errorf("nothing to scale is named").Hint("--deployment NAME, or --target ROLE=group/version/Kind/name")
-	}
+	var missing []string
 	if c.String("image") == "" {
-		return field.Errorf("--image is missing").Hint("--image registry/plimsoll:v1")
+		missing = append(missing, "--image")
+	}
+	if serving.String("deployment") == "" && len(targets) == 0 {
+		missing = append(missing, "--deployment")
+	}
+	if len(missing) > 0 {
+		return field.Errorf("%s", areMissing(missing)).Hint("--image registry/plimsoll:v1; --deployment NAME, or --target ROLE=group/version/Kind/name, says what is scaled")
 	}
 	claim, folder, err := profileClaim(c)
 	if err != nil {

@@ -171,7 +171,7 @@ func notPromised(sla profile.SLA) *field.Error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return field.Errorf("%s missing: which latencies are to be kept, in ms", strings.Join(missing, " and ")+map[int]string{1: " is", 2: " are"}[len(missing)]).
+	return field.Errorf("%s: which latencies are to be kept, in ms", areMissing(missing)).
 		Hint("for example --ttft 500 --itl 50; a profile of profile-sla has those that it was made for")
 }
 

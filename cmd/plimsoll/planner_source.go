@@ -48,7 +48,7 @@ func (p *parser) prometheus() (endpoint string, assumed bool) {
 // source makes what the deployment is observed by.
 func (u *plannerUnit) source(c *cli.Context, out *plannerOutputs) (planner.Source, error) {
 	p := &parser{c: c}
-	preset := p.choice("backend", append([]string{"trtllm"}, observe.Words()...)...)
+	preset := p.choice("backend", observe.Words()...)
 	endpoint, assumed := p.prometheus()
 	if assumed && !c.IsSet("backend") {
 		preset = "auto"

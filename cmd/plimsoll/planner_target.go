@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -104,6 +105,7 @@ func (u *plannerUnit) reader(out *plannerOutputs) (planner.Target, error) {
 // localPools are the commands that start the workers of each pool.
 func (u *plannerUnit) localPools(p *parser) []local.Pool {
 	var pools []local.Pool
+	var missing, ofPools []string
 	grace := p.duration("stop-grace")
 	for _, pool := range u.settings.deployment.Pools {
 		component := p.name("decode-component")
@@ -113,14 +115,8 @@ func (u *plannerUnit) localPools(p *parser) []local.Pool {
 		flag := string(pool.Role) + "-command"
 		argv := p.name(flag)
 		if argv == "" {
-			without := "--no-operation observes without one"
-			if u.settings.advise {
-				without = "--no-operation needs no command: leave out the other worker commands too"
-			}
-			p.fail(field.Errorf("--%s is missing: how workers of the %s pool are started", flag, pool.Role).
-				Hint("--%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", flag).
-				Hint("%s", without))
-			break
+			missing, ofPools = append(missing, "--"+flag), append(ofPools, string(pool.Role))
+			continue
 		}
 		template := command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace}
 		credentialsOf(p.c).add(template.Secrets()...)
@@ -129,6 +125,15 @@ func (u *plannerUnit) localPools(p *parser) []local.Pool {
 			Component: component, DrainsOnTERM: p.c.Bool("drains-on-term"),
 			Config: u.settings.engineConfig(pool), Template: template,
 		})
+	}
+	if len(missing) > 0 {
+		without := "--no-operation observes without a command"
+		if u.settings.advise {
+			without = "--no-operation needs no command: leave out the other worker commands too"
+		}
+		p.fail(field.Errorf("%s: how %s workers are started", areMissing(missing), strings.Join(ofPools, " and ")).
+			Hint("%s 'vllm serve {{.Model}} --port {{.Port}} --tensor-parallel-size {{.TP}}'", missing[0]).
+			Hint("%s", without))
 	}
 	return pools
 }

@@ -122,14 +122,15 @@ func TestPlannerTakesDynamosNames(t *testing.T) {
 func TestLocalWorkersNeedCommands(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		more []string
-		hint string
+		more  []string
+		lacks string
+		hint  string
 	}{
-		{nil, "--no-operation observes without one"},
-		{[]string{"--no-operation", "--decode-command", "x {{.Port}}"}, "--no-operation needs no command: leave out the other worker commands too"},
+		{nil, "--prefill-command and --decode-command are missing: how prefill and decode workers are started", "--no-operation observes without a command"},
+		{[]string{"--no-operation", "--decode-command", "x {{.Port}}"}, "--prefill-command is missing: how prefill workers are started", "--no-operation needs no command: leave out the other worker commands too"},
 	} {
 		p := ran(t, exitUsage, append([]string{"planner", "serve", "--slots", "2", "--state-file", "none"}, c.more...)...)
-		if got := p.errout.String(); !strings.Contains(got, "error: --prefill-command is missing: how workers of the prefill pool are started\n") || !strings.Contains(got, "\nplimsoll: hint: "+c.hint+"\n") {
+		if got := p.errout.String(); !strings.Contains(got, "error: "+c.lacks+"\n") || !strings.Contains(got, "\nplimsoll: hint: "+c.hint+"\n") {
 			t.Errorf("%q: %s", c.more, got)
 		}
 	}

@@ -128,20 +128,33 @@ func manifestOf(c *cli.Context) (kube.Manifest, error) {
 // checkJob refuses what no Job can run.
 func (o profileOptions) checkJob(m kube.Manifest) error {
 	switch {
-	case o.engine == "auto" && o.command == "":
-		return field.Errorf("a manifest needs --engine NAME or --command TEMPLATE").Hint("nothing tells which engine --image holds")
 	case o.engine == string(engine.KindEstimate):
 		return field.Errorf("--engine estimate launches nothing: it computes, and needs no cluster").Hint("plimsoll profile-sla --engine estimate")
-	case m.Image == "":
-		return field.Errorf("--image is missing").Hint("the engine's, such as --image vllm/vllm-openai:latest for --engine vllm")
-	case m.Plimsoll == "":
-		return field.Errorf("--plimsoll-image is missing").Hint("an image whose entry point is plimsoll, such as --plimsoll-image registry/plimsoll:v1: the program is copied from it")
-	case o.gpuCount == 0 && o.engine != string(engine.KindSim):
-		return field.Errorf("--gpu-count is missing").Hint("the Job holds as many GPUs of one node: the largest layout that is tried has no more")
 	case !filepath.IsLocal(o.dir):
 		return field.Errorf("--output-dir %q: want a folder below the Job's own, which is the claim", o.dir).Hint("--output-dir profiling_results")
 	}
-	return nil
+	var missing, hints []string
+	for _, f := range []struct {
+		lacks      bool
+		flag, hint string
+	}{
+		{o.engine == "auto" && o.command == "", "--engine", "--engine NAME or --command TEMPLATE: nothing else tells which engine --image holds"},
+		{m.Image == "", "--image", "the engine's image, such as --image vllm/vllm-openai:latest for --engine vllm"},
+		{m.Plimsoll == "", "--plimsoll-image", "an image whose entry point is plimsoll, such as --plimsoll-image registry/plimsoll:v1: the program is copied from it"},
+		{o.gpuCount == 0 && o.engine != string(engine.KindSim), "--gpu-count", "the Job holds --gpu-count GPUs of one node: the largest layout that is tried has no more"},
+	} {
+		if f.lacks {
+			missing, hints = append(missing, f.flag), append(hints, f.hint)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	e := field.Errorf("%s", areMissing(missing))
+	for _, hint := range hints {
+		e = e.Hint("%s", hint)
+	}
+	return e
 }
 
 // jobArgs are the program's in the Job: the flags that were given, those of --config

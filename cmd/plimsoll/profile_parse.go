@@ -148,6 +148,9 @@ func (o profileOptions) check() error {
 		return field.Errorf("--engine estimate is estimated: it can never satisfy --require measured")
 	case isReal(o.engine) && o.model == "":
 		return field.Errorf("--engine %s needs --model NAME", o.engine).Hint("as the engine takes it: a Hugging Face name, or a path")
+	case o.engine == "estimate" && o.model == "" && o.gpu == "":
+		return field.Errorf("--engine estimate needs --model NAME, and --gpu NAME where this machine has no GPU").
+			Hint("names from the catalog, such as llama-3.1-8b and h100-sxm; --catalog FILE adds more")
 	case o.engine == "estimate" && o.model == "":
 		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
@@ -191,6 +194,9 @@ func (o profileOptions) loads() bool {
 
 func (o profileOptions) checkEndpoint() error {
 	switch {
+	case o.maxInFlight == 0 && o.endpointGPUs == 0:
+		return field.Errorf("--endpoint needs --max-in-flight N and --endpoint-gpus N").
+			Hint("it is somebody's server: say how many requests at once it may get from here, and how many GPUs it has: throughput is per GPU")
 	case o.maxInFlight == 0:
 		return field.Errorf("--endpoint needs --max-in-flight N").Hint("it is somebody's server: say how many requests at once it may get from here")
 	case o.endpointGPUs == 0:
