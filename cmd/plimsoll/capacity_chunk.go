@@ -38,13 +38,17 @@ func (c candidate) chunk() *planChunk {
 	return &planChunk{Tokens: c.tokens, Default: c.chunked[0].tokens, Flags: chunkFlags(c.parallelism, c.tokens)}
 }
 
-// toldEngines are the engines whose flags are known, in the order of their mention.
-var toldEngines = []struct {
-	kind   engine.Kind
-	name   string
-	server server
-}{
-	{engine.KindVLLM, "vLLM", vllm.Server{}}, {engine.KindSGLang, "SGLang", sglang.Server{}}, {engine.KindTRTLLM, "TensorRT-LLM", trtllm.Server{}},
+// toldEngine is an engine whose flags are known.
+type toldEngine struct {
+	kind        engine.Kind
+	name, image string
+	server      server
+}
+
+// toldEngines are in the order of their mention.
+var toldEngines = []toldEngine{
+	{engine.KindVLLM, "vLLM", "vllm/vllm-openai", vllm.Server{}}, {engine.KindSGLang, "SGLang", "lmsysorg/sglang", sglang.Server{}},
+	{engine.KindTRTLLM, "TensorRT-LLM", "nvcr.io/nvidia/tensorrt-llm/release", trtllm.Server{}},
 }
 
 // chunkFlags is each engine's flag for so many tokens in a step, of those that run

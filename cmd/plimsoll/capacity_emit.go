@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -12,8 +14,10 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/dynamo"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
 	"plimsoll/profile/store"
 )
 
@@ -35,21 +39,24 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		return showPlans(c, out) // why there is nothing to run
 	}
 	p := out.Plans[0]
-	var doc yaml.MapSlice
+	var docs []yaml.MapSlice
 	var notes []string
+	var err error
 	switch {
 	case o.emitAs == "planner":
-		doc, notes = o.plannerConfig(p)
+		docs, notes = o.plannerConfig(p)
 	case p.Strategy == capacity.Disaggregated:
-		doc, notes = o.graphDeployment(p)
+		docs, notes, err = o.graphDeployment(p)
 	default:
-		doc, notes = o.deployment(p)
+		docs, notes, err = o.deployment(p)
+	}
+	if err != nil {
+		return field.Errorf("--emit %s: %v", o.emitAs, err)
+	}
+	if o.fleet.Profile == "" && o.fleet.Weights != "" && o.fleet.Weights != engine.BF16 {
+		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.Weights))
 	}
 	notes = append(notes, o.conditions(p)...)
-	body, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
-	if err != nil {
-		return fmt.Errorf("writing YAML: %w", err)
-	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# plimsoll capacity plan: %d × %s, %s; latencies are %s\n", p.TotalGPUsFinal, p.Pools[0].GPU, p.Layout, p.Provenance)
 	for _, n := range notes {
@@ -58,60 +65,106 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(&b, "# warning: %s\n", w.Message)
 	}
-	b.Write(body)
+	for i, doc := range docs {
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		body, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
+		if err != nil {
+			return fmt.Errorf("writing YAML: %w", err)
+		}
+		b.Write(body)
+	}
 	return show(c, b)
 }
 
 func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
 
-// graphDeployment are the replica counts of NVIDIA Dynamo's two worker services,
-// under the names that its vLLM recipes give them (v1alpha1).
-func (o capacityOptions) graphDeployment(p sizedPlan) (yaml.MapSlice, []string) {
-	names := map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}
+// graphDeployment are the replicas, GPUs and engine arguments of NVIDIA Dynamo's two
+// worker services, under the names that its deployments give them (v1alpha1;
+// examples/backends/*/deploy/disagg.yaml, read in November 2026).
+func (o capacityOptions) graphDeployment(p sizedPlan) ([]yaml.MapSlice, []string, error) {
+	kind := o.emittedKind()
 	var services yaml.MapSlice
-	notes := []string{"replica counts and GPUs only: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}
 	for i, pool := range p.Pools {
-		notes = append(notes, fmt.Sprintf("the plan is for a %s with %s", names[pool.Role], strings.Join(p.engineArgs(i), " ")))
-		services = append(services, item(names[pool.Role], yaml.MapSlice{
+		args, err := dynamo.Arguments(o.engineConfig(kind, p, i))
+		if err != nil {
+			return nil, nil, err
+		}
+		name := string(pool.Role)
+		if kind == engine.KindVLLM {
+			name = map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}[pool.Role]
+		}
+		services = append(services, item(name, yaml.MapSlice{
 			item("componentType", "worker"), item("subComponentType", string(pool.Role)), item("replicas", pool.Engines+pool.SpareEngines),
 			item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("gpu", itoa(gpusPerEngine(pool)))})}),
+			item("extraPodSpec", yaml.MapSlice{item("mainContainer", yaml.MapSlice{item("command", []string{"python3", "-m", "dynamo." + string(kind)}), item("args", args)})}),
 		}))
 	}
-	return yaml.MapSlice{
+	return []yaml.MapSlice{{
 		item("apiVersion", "nvidia.com/v1alpha1"), item("kind", "DynamoGraphDeployment"),
 		item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}), item("spec", yaml.MapSlice{item("services", services)}),
-	}, notes
+	}}, []string{"replica counts, GPUs and all arguments of the engines: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}, nil
 }
 
-// deployment runs aggregated engines.
-func (o capacityOptions) deployment(p sizedPlan) (yaml.MapSlice, []string) {
-	pool := p.Pools[0]
-	labels := yaml.MapSlice{item("app", "plimsoll-plan")}
-	args := append([]string{"--model", o.servedModel()}, p.engineArgs(0)...)
+// deployment runs aggregated engines. The file of an engine that has one is in a ConfigMap.
+func (o capacityOptions) deployment(p sizedPlan) ([]yaml.MapSlice, []string, error) {
+	const folder = "/etc/plimsoll"
+	pool, kind, name := p.Pools[0], o.emittedKind(), "plimsoll-plan"
+	i := slices.IndexFunc(toldEngines, func(e toldEngine) bool { return e.kind == kind })
+	spec, err := toldEngines[i].server.Spec(o.engineConfig(kind, p, 0), engine.Launch{Port: 8000, LogPath: folder + "/engine.log"})
+	if err != nil {
+		return nil, nil, err
+	}
+	spec.Argv[slices.Index(spec.Argv, "--host")+1] = "0.0.0.0"
+	labels := yaml.MapSlice{item("app", name)}
 	container := yaml.MapSlice{
-		item("name", "engine"), item("image", "vllm/vllm-openai"), item("args", args),
+		item("name", "engine"), item("image", toldEngines[i].image), item("command", spec.Argv),
 		item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("nvidia.com/gpu", gpusPerEngine(pool))})}),
 	}
-	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
-	if o.fleet.Profile == "" && o.fleet.Weights != "" && o.fleet.Weights != engine.BF16 {
-		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.Weights))
+	pod, docs := yaml.MapSlice{}, []yaml.MapSlice{}
+	for _, f := range spec.Files {
+		container = append(container, item("volumeMounts", []yaml.MapSlice{{item("name", "engine"), item("mountPath", folder)}}))
+		pod = yaml.MapSlice{item("volumes", []yaml.MapSlice{{item("name", "engine"), item("configMap", yaml.MapSlice{item("name", name)})}})}
+		docs = append(docs, yaml.MapSlice{
+			item("apiVersion", "v1"), item("kind", "ConfigMap"), item("metadata", yaml.MapSlice{item("name", name)}),
+			item("data", yaml.MapSlice{item(path.Base(f.Path), f.Text)}),
+		})
 	}
-	return yaml.MapSlice{
-		item("apiVersion", "apps/v1"), item("kind", "Deployment"), item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}),
+	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
+	return append(docs, yaml.MapSlice{
+		item("apiVersion", "apps/v1"), item("kind", "Deployment"), item("metadata", yaml.MapSlice{item("name", name)}),
 		item("spec", yaml.MapSlice{
 			item("replicas", pool.Engines+pool.SpareEngines), item("selector", yaml.MapSlice{item("matchLabels", labels)}),
 			item("template", yaml.MapSlice{
 				item("metadata", yaml.MapSlice{item("labels", labels)}),
-				item("spec", yaml.MapSlice{item("containers", []yaml.MapSlice{container})}),
+				item("spec", append(yaml.MapSlice{item("containers", []yaml.MapSlice{container})}, pod...)),
 			}),
 		}),
-	}, notes
+	}), notes, nil
 }
 
-// engineArgs are vLLM's, for the layout, the limits and the caches that a pool's
-// engines were sized with: others have other latencies. Limits are those of one
-// attention replica.
-func (p sizedPlan) engineArgs(pool int) []string {
+// emittedKind is the engine that a plan is written down for: the one whose step times it
+// rests on, where its flags are known, else vLLM.
+func (o capacityOptions) emittedKind() engine.Kind {
+	fit, _ := build.LoadFit(field.Fit, o.fleet.Fit) // it was loaded before
+	words := []string{fit.Engine}
+	if o.fleet.Profile != "" {
+		if rec, err := store.ReadRecommendation(o.fleet.Profile); err == nil {
+			words = []string{string(rec.Engine.Kind), rec.Engine.Fit}
+		}
+	}
+	for _, e := range toldEngines {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, string(e.kind)) }) {
+			return e.kind
+		}
+	}
+	return engine.KindVLLM
+}
+
+// engineConfig is what an engine of a pool was sized with: layout, limits, of one
+// attention replica each, and caches. Others have other latencies.
+func (o capacityOptions) engineConfig(kind engine.Kind, p sizedPlan, pool int) engine.Config {
 	e := p.candidate.layout.Pools[pool].Engine
 	layout, err := engine.ParseParallelism(p.Pools[pool].Engine)
 	if err != nil {
@@ -120,27 +173,10 @@ func (p sizedPlan) engineArgs(pool int) []string {
 	layout = layout.Normal()
 	seqs := cmp.Or(e.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
 	tokens := cmp.Or(e.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))
-	args := []string{"--tensor-parallel-size", itoa(layout.TP)}
-	if layout.PP > 1 {
-		args = append(args, "--pipeline-parallel-size", itoa(layout.PP))
+	return engine.Config{
+		Kind: kind, Model: o.servedModel(), Role: p.Pools[pool].Role, Parallelism: layout, KV: p.candidate.kv, PrefixCaching: e.PrefixCaching,
+		Limits: engine.Limits{MaxNumSeqs: max(1, seqs/layout.DP), MaxNumBatchedTokens: max(1, tokens/layout.DP), MaxModelLen: p.Pools[pool].MaxModelLen},
 	}
-	if layout.DP > 1 {
-		args = append(args, "--data-parallel-size", itoa(layout.DP))
-	}
-	if layout.EP > 1 {
-		args = append(args, "--enable-expert-parallel")
-	}
-	args = append(args, "--max-num-seqs", itoa(max(1, seqs/layout.DP)), "--max-num-batched-tokens", itoa(max(1, tokens/layout.DP)))
-	if n := p.Pools[pool].MaxModelLen; n > 0 {
-		args = append(args, "--max-model-len", itoa(n))
-	}
-	if flag := kvFlags(p.candidate.kv)[engine.KindVLLM]; flag != "" {
-		args = append(args, strings.Fields(flag)...)
-	}
-	if e.PrefixCaching {
-		return append(args, "--enable-prefix-caching")
-	}
-	return append(args, "--no-enable-prefix-caching")
 }
 
 // conditions are what the plan depends on beside its engines, in words.
@@ -158,7 +194,7 @@ func (o capacityOptions) conditions(p sizedPlan) []string {
 }
 
 // plannerConfig is the planner's configuration: keys are its flags.
-func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
+func (o capacityOptions) plannerConfig(p sizedPlan) ([]yaml.MapSlice, []string) {
 	doc := yaml.MapSlice{
 		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
 	}
@@ -177,7 +213,7 @@ func (o capacityOptions) plannerConfig(p sizedPlan) (yaml.MapSlice, []string) {
 	if o.fleet.Profile != "" {
 		doc = append(yaml.MapSlice{item("profile", o.fleet.Profile)}, doc...)
 	}
-	return doc, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs"}
+	return []yaml.MapSlice{doc}, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs"}
 }
 
 // servedModel is the profile's model, or its catalog name, or as it was given.

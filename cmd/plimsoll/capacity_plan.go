@@ -38,7 +38,7 @@ func planFlags() []cli.Flag {
 		{"throughput", "published", "formula: `published|PREFILL,DECODE`, a published row, which has its own GPU, tensor-parallel size and price, or an engine's tokens/s"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
 		{"seed", "1", "sized: seed of arrivals and lengths, `N`"},
-		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts, or the planner's configuration"},
+		{"emit", "", "sized: YAML of the cheapest plan instead, `kubernetes|planner`: replica counts and engine arguments, or the planner's configuration"},
 		{"plot", "", "sized: picture of the GPUs that the cheapest layout takes at other rates and within other latencies, `FILE` (.png or .svg)"},
 	}), &cli.BoolFlag{Name: "mixed-gpus", Usage: "let prefill and decode have different ones of --gpu", Category: "engines"})
 }

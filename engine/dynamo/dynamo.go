@@ -1,7 +1,9 @@
 // Package dynamo reads the files in which NVIDIA Dynamo says what an engine is
 // started with: the configuration of a graph, as dynamo serve took it (v0.2 and v0.3),
 // and a DynamoGraphDeployment, v1alpha1 or v1beta1. It takes the text; it gives the
-// Worker: engine, model, limits and the engine's own arguments. Everything here is pure.
+// Worker: engine, model, limits and the engine's own arguments. The other way round it
+// takes an engine.Config and gives the arguments of the worker that runs it. Everything
+// here is pure.
 //
 // Facts about the formats are from github.com/ai-dynamo/dynamo (examples/llm/configs at
 // v0.2.1 to v0.3.0, examples/vllm_v1 at v0.3.2, examples/backends in 2026), read in
