@@ -105,8 +105,8 @@ func parse(fields []string, order []int) (Price, error) {
 	if p.GPUs, err = strconv.Atoi(gpus); err != nil || p.GPUs < 1 || p.GPUs > 1024 {
 		errs = append(errs, fmt.Errorf("gpus is %q: want 1 to 1024", gpus))
 	}
-	if p.Kind = Kind(kind); p.Kind != OnDemand && p.Kind != Spot {
-		errs = append(errs, fmt.Errorf("kind is %q: want %s or %s", kind, OnDemand, Spot))
+	if p.Kind = Kind(kind); p.Kind != OnDemand && p.Kind != Spot && p.Kind != Reserved {
+		errs = append(errs, fmt.Errorf("kind is %q: want %s, %s or %s", kind, OnDemand, Spot, Reserved))
 	}
 	if p.USDPerGPUHour, err = strconv.ParseFloat(usd, 64); err != nil || !(p.USDPerGPUHour >= 0 && p.USDPerGPUHour <= 1e4) {
 		errs = append(errs, fmt.Errorf("usd_per_gpu_hour is %q: want 0 to 10000", usd))

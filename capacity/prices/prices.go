@@ -16,14 +16,22 @@ import (
 //go:embed prices.csv
 var pricesCSV string
 
+//go:embed beside.csv
+var besideCSV string
+
 // Kind is how a GPU is rented.
 type Kind string
 
-// The kinds. A cloud takes a Spot instance back when it wants to.
+// The kinds. A cloud takes a Spot instance back when it wants to; a Reserved one is paid
+// for a term, used or not.
 const (
 	OnDemand Kind = "on_demand"
 	Spot     Kind = "spot"
+	Reserved Kind = "reserved"
 )
+
+// Words are the kind in words.
+func (k Kind) Words() string { return strings.ReplaceAll(string(k), "_", " ") }
 
 // Price is one offer. A cloud's price is the instance's over its GPUs, so that
 // host CPU and memory are in it: the same GPU can cost twice as much in another
@@ -38,6 +46,9 @@ type Price struct {
 	USDPerGPUHour float64   `json:"usd_per_gpu_hour"`
 	Source        string    `json:"source"`
 	Date          time.Time `json:"date"` // of the price, or of the source where it says no more
+	// Beside is a price that is shown beside those that plans rank by, and is itself one
+	// only where its cloud is asked for.
+	Beside bool `json:"beside,omitempty"`
 }
 
 // Table is a set of prices. It is immutable: With returns a new one.
@@ -45,7 +56,16 @@ type Table struct{ prices []Price }
 
 // Default is the table that comes with the program.
 func Default() (Table, error) {
-	return Table{}.With("prices.csv", strings.NewReader(pricesCSV))
+	t, err := Table{}.With("prices.csv", strings.NewReader(pricesCSV))
+	if err != nil {
+		return t, err
+	}
+	beside, err := Table{}.With("beside.csv", strings.NewReader(besideCSV))
+	for _, p := range beside.prices {
+		p.Beside = true
+		t.put(p)
+	}
+	return t, err
 }
 
 // All are all prices, in the order of the tables.
@@ -63,18 +83,36 @@ func (t Table) Clouds() []string {
 }
 
 // Offers are the prices of a GPU in instances of at least minGPUs, the cheapest
-// first, of equal ones the smallest instance; any cloud's where cloud is empty.
-// Letter case does not matter.
+// first, of equal ones the smallest instance; any cloud's where cloud is empty, but for
+// those Beside. Letter case does not matter.
 func (t Table) Offers(cloud, gpu string, kind Kind, minGPUs int) []Price {
 	var out []Price
 	for _, p := range t.prices {
-		if (cloud == "" || strings.EqualFold(p.Cloud, cloud)) && strings.EqualFold(p.GPU, gpu) && p.Kind == kind && p.GPUs >= minGPUs {
+		if (cloud == "" && !p.Beside || strings.EqualFold(p.Cloud, cloud)) && strings.EqualFold(p.GPU, gpu) && p.Kind == kind && p.GPUs >= minGPUs {
 			out = append(out, p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Price) int {
 		return cmp.Or(cmp.Compare(a.USDPerGPUHour, b.USDPerGPUHour), cmp.Compare(a.GPUs, b.GPUs))
 	})
+	return out
+}
+
+// Others are the cheapest reserved price of a GPU, and the cheapest on demand of those
+// Beside, as far as there are any.
+func (t Table) Others(gpu string) []Price {
+	var out []Price
+	for _, kind := range []Kind{Reserved, OnDemand} {
+		var of []Price
+		for _, p := range t.prices {
+			if strings.EqualFold(p.GPU, gpu) && p.Kind == kind && (p.Beside || kind == Reserved) {
+				of = append(of, p)
+			}
+		}
+		if len(of) > 0 {
+			out = append(out, slices.MinFunc(of, func(a, b Price) int { return cmp.Compare(a.USDPerGPUHour, b.USDPerGPUHour) }))
+		}
+	}
 	return out
 }
 

@@ -1,6 +1,9 @@
 package prices
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +26,12 @@ func TestEveryDefaultHasASourceADateAndAGPUOfTheCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := table(t).All()
-	if len(all) != 35 { // 28 on demand, 7 spot
-		t.Errorf("%d prices, want 35", len(all))
+	count := map[string]int{}
+	for _, p := range all {
+		count[fmt.Sprintf("%s, beside: %v", p.Kind, p.Beside)]++
+	}
+	if want := map[string]int{"on_demand, beside: false": 28, "spot, beside: false": 7, "on_demand, beside: true": 27, "reserved, beside: true": 7}; !maps.Equal(count, want) {
+		t.Errorf("%v, want %v", count, want)
 	}
 	for _, p := range all {
 		g, err := c.GPU(p.GPU)
@@ -61,6 +68,34 @@ func TestCheapest(t *testing.T) {
 		if d := p.USDPerGPUHour - c.usd; p.Instance != c.instance || d > 1e-9 || d < -1e-9 {
 			t.Errorf("%s %s %s of %d: %s at %v, want %s at %v", c.cloud, c.gpu, c.kind, c.gpus, p.Instance, p.USDPerGPUHour, c.instance, c.usd)
 		}
+	}
+}
+
+// A price beside is no plan's unless its cloud is asked for, and is shown; a user's row of
+// the same instance is a price like any other.
+func TestPricesBesideRankNothing(t *testing.T) {
+	tab := table(t)
+	for _, p := range tab.All() {
+		best, err := tab.Cheapest("", p.GPU, OnDemand, 1)
+		if err == nil && best.Beside {
+			t.Errorf("%s is ranked by %+v", p.GPU, best)
+		}
+		if p.Beside && !slices.ContainsFunc(tab.Others(p.GPU), func(o Price) bool { return o.Kind == p.Kind && o.USDPerGPUHour <= p.USDPerGPUHour }) {
+			t.Errorf("%+v is not shown, and nothing cheaper", p)
+		}
+	}
+	if p, err := tab.Cheapest("lambda", "H100-SXM", OnDemand, 8); err != nil || !p.Beside || p.Cloud != "Lambda" {
+		t.Errorf("Lambda's: %+v, %v", p, err)
+	}
+	own, err := tab.With("m.csv", strings.NewReader(header+"Lambda,any,8x H100 SXM,H100-SXM,8,on_demand,1.5,contract,2026-11-01\nours,here,rack,H100-SXM,8,reserved,1,contract,2026-11-01\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := own.Cheapest("", "H100-SXM", OnDemand, 8); err != nil || p.USDPerGPUHour != 1.5 {
+		t.Errorf("the contract's: %+v, %v", p, err)
+	}
+	if p := own.Others("h100-sxm")[0]; p.Kind != Reserved || p.Cloud != "ours" {
+		t.Errorf("the reserved one: %+v", p)
 	}
 }
 
@@ -111,7 +146,7 @@ func TestBadRowsAreNamed(t *testing.T) {
 		{header + "a,b,c,g,8,on_demand,-1,s,2026-01-01\n", `m.csv:2: usd_per_gpu_hour is "-1": want 0 to 10000`},
 		{header + "a,b,c,g,8,on_demand,NaN,s,2026-01-01\n", `usd_per_gpu_hour is "NaN"`},
 		{header + "a,b,c,g,0,on_demand,1,s,2026-01-01\n", `gpus is "0": want 1 to 1024`},
-		{header + "a,b,c,g,8,cheap,1,s,2026-01-01\n", `kind is "cheap": want on_demand or spot`},
+		{header + "a,b,c,g,8,cheap,1,s,2026-01-01\n", `kind is "cheap": want on_demand, spot or reserved`},
 		{header + "a,b,c,g,8,spot,1,s,yesterday\n", `date is "yesterday"`},
 		{header + "a,b,c,g,8,spot,1,,2026-01-01\n", "source is empty"},
 		{header + "a,b\na,b,c,g,8,spot,1,,2026-01-01\n", "m.csv:3: source is empty"},

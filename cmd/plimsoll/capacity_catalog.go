@@ -20,7 +20,8 @@ func capacityCatalogCommand() *cli.Command {
 	return &cli.Command{
 		Name: "catalog", Usage: "models, GPUs and prices that plans are made from, with their sources",
 		Description: "Memory in GiB, bandwidth in GB/s, peaks in dense TFLOP/s, power in W, prices in USD per GPU and hour.\n" +
-			"A dash is what a GPU does not have, or what no source says.\n\n" +
+			"A dash is what a GPU does not have, or what no source says. Plans rank by the prices of AWS, Azure and GCP;\n" +
+			"with --cloud by that cloud's.\n\n" +
 			"   plimsoll capacity catalog\n" +
 			"   plimsoll capacity catalog --prices ours.csv --format json",
 		Flags: []cli.Flag{
@@ -112,7 +113,7 @@ func known(x float64) string {
 func priceRows(ps []prices.Price) *table {
 	t := newTable("cloud", "region", "instance", "GPU", "GPUs", "kind", "$/GPU-hour", "date", "source")
 	for _, p := range ps {
-		t.row(p.Cloud, p.Region, p.Instance, p.GPU, itoa(p.GPUs), strings.ReplaceAll(string(p.Kind), "_", " "), fmt.Sprintf("%.4g", p.USDPerGPUHour), p.Date.Format(time.DateOnly), p.Source)
+		t.row(p.Cloud, p.Region, p.Instance, p.GPU, itoa(p.GPUs), p.Kind.Words(), fmt.Sprintf("%.4g", p.USDPerGPUHour), p.Date.Format(time.DateOnly), p.Source)
 	}
 	return t
 }

@@ -335,7 +335,19 @@ func (m money) of(gpu string, gpus int) offer {
 	if err != nil {
 		return offer{usd: capacity.UnknownUSD(), from: fmt.Sprintf("%v (--cost-per-gpu-hour %s=USD, or --prices FILE.csv)", err, strings.ToLower(gpu))}
 	}
-	return offer{capacity.USD(p.USDPerGPUHour), p.GPUs, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + strings.ReplaceAll(string(p.Kind), "_", " ") + ", " + p.Date.Format(time.DateOnly)}
+	return offer{capacity.USD(p.USDPerGPUHour), p.GPUs, p.Cloud + " " + p.Instance + ", " + p.Region + ", " + p.Kind.Words() + ", " + p.Date.Format(time.DateOnly)}
+}
+
+// others are the prices of a plan's GPUs that it is not ranked by, of those whose price
+// nobody gave.
+func (m money) others(p capacity.Plan) []prices.Price {
+	var out []prices.Price
+	for _, gpu := range planGPUs(p) {
+		if _, said := m.given(gpu); !said {
+			out = append(out, m.table.Others(gpu)...)
+		}
+	}
+	return slices.DeleteFunc(out, func(o prices.Price) bool { return o.Kind == m.kind && strings.EqualFold(o.Cloud, m.cloud) })
 }
 
 // mostTraced bounds the requests of a trace that a plan simulates, again and

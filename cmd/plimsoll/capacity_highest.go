@@ -230,5 +230,5 @@ func (o capacityOptions) planOf(cand candidate, s capacity.Sized, rough bool) (s
 		return sizedPlan{}, field.Errorf("%v", flagged(err)).Hint("--availability takes --replica-availability too: what share of the time one engine is up")
 	}
 	p.Warnings = profile.ImplausibleFirst(slices.Concat(p.Warnings, cand.warnings))
-	return sizedPlan{Plan: p, Rough: rough, sized: s, Chunk: cand.chunk(), Source: cand.source, Prices: cand.prices, candidate: cand}, nil
+	return sizedPlan{Plan: p, Rough: rough, sized: s, Chunk: cand.chunk(), Source: cand.source, Prices: cand.prices, Others: o.money.others(p), candidate: cand}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
@@ -182,6 +183,8 @@ type sizedPlan struct {
 	Rough  bool     `json:"rough"`  // sized by short trials, to an engine or so
 	Source string   `json:"source"` // of step times
 	Prices []string `json:"prices"` // where they are from
+	// Others are prices of its GPUs that it is not ranked by.
+	Others []prices.Price `json:"other_prices,omitempty"`
 
 	Chunk *planChunk `json:"chunk,omitempty"` // nil: it was not searched
 	// RPS is the highest rate that it holds, in requests/s; 0 = it was sized for one.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -111,12 +112,14 @@ func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 }
 
 // gpus are the pools' GPUs, each once.
-func (p sizedPlan) gpus() string {
+func (p sizedPlan) gpus() string { return strings.Join(planGPUs(p.Plan), " and ") }
+
+func planGPUs(p capacity.Plan) []string {
 	var names []string
 	for _, pool := range p.Pools {
 		names = append(names, pool.GPU)
 	}
-	return strings.Join(distinct(names), " and ")
+	return distinct(names)
 }
 
 // routing names each pool's rule.
@@ -220,5 +223,12 @@ func (p sizedPlan) details() []detail {
 	}
 	row("step times", "%s", p.Source)
 	row("prices", "%s", strings.Join(p.Prices, "; "))
+	var others []string
+	for _, o := range p.Others {
+		others = append(others, fmt.Sprintf("%s %s from $%s (%s, %s)", o.GPU, o.Kind.Words(), amount(o.USDPerGPUHour), o.Cloud, o.Date.Format(time.DateOnly)))
+	}
+	if len(others) > 0 {
+		row("other prices", "%s a GPU-hour: this plan is not ranked by them", strings.Join(others, ", "))
+	}
 	return out
 }
