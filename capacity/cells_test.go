@@ -39,7 +39,7 @@ func layouts70B(t testing.TB) (one, two Layout) {
 	pool := func(r engine.Role) EnginePool { return engines(t, "llama-3.1-70b", "h100-sxm", 4, r) }
 	one = together(pool(engine.RoleAggregated))
 	two = apart(pool(engine.RolePrefill), pool(engine.RoleDecode))
-	two.Transfer = fleet.Transfer{BytesPerToken: 327680, BytesPerSecond: 200e9, Serial: true}
+	two.Transfer = fleet.Transfer{KV: engine.KVBytes{PerToken: 327680}, BytesPerSecond: 200e9, Serial: true}
 	return one, two
 }
 

@@ -18,7 +18,7 @@ func spotFleet(t *testing.T) (Layout, Traffic, SLO) {
 			engines(t, "llama-3.1-8b", "h100-sxm", 1, engine.RolePrefill),
 			engines(t, "llama-3.1-8b", "h100-sxm", 1, engine.RoleDecode),
 		},
-		Transfer: fleet.Transfer{BytesPerToken: 131072, BytesPerSecond: 50e9, Serial: true},
+		Transfer: fleet.Transfer{KV: engine.KVBytes{PerToken: 131072}, BytesPerSecond: 50e9, Serial: true},
 	}
 	w := Workload{PeakQPS: 20, AvgISL: 1000, P99ISL: 1000, AvgOSL: 200, P99OSL: 200, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()

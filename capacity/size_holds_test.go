@@ -79,7 +79,7 @@ func (s scene) layout(t testing.TB) Layout {
 	return Layout{
 		Strategy: Disaggregated,
 		Pools:    []EnginePool{engines(t, s.model, s.gpu, s.tp, engine.RolePrefill), engines(t, s.model, s.gpu, s.tp2, engine.RoleDecode)},
-		Transfer: fleet.Transfer{BytesPerToken: 200_000, BytesPerSecond: 50e9 * float64(s.tp), Serial: true},
+		Transfer: fleet.Transfer{KV: engine.KVBytes{PerToken: 200_000}, BytesPerSecond: 50e9 * float64(s.tp), Serial: true},
 	}
 }
 

@@ -124,7 +124,7 @@ func TestStallsOfPreemptedRequestsShow(t *testing.T) {
 func TestTransfersThatSaturateShow(t *testing.T) {
 	// A prompt's KV takes 60 ms on the link, its computing 50: the link is the queue.
 	l := line()
-	l.Transfer = fleet.Transfer{BytesPerToken: 1e6, BytesPerSecond: 100e6 / 0.06, Serial: true}
+	l.Transfer = fleet.Transfer{KV: engine.KVBytes{PerToken: 1e6}, BytesPerSecond: 100e6 / 0.06, Serial: true}
 	slo := SLO{TTFTP99: 500 * ms, ITLP99: time.Second}
 	if got := try(t, l, []int{1, 1}, fixed(17.5, 100, 1), slo, 20_000, 1); got.Holds() || got.Pools[0].Utilisation > 0.9 {
 		t.Errorf("%+v", got)

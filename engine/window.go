@@ -59,3 +59,16 @@ func (c WindowedKV) TokensAt(context float64) int {
 	blocks, taken := c.sequence(context)
 	return int(float64(c.Blocks) / float64(taken) * float64(blocks*c.BlockSize))
 }
+
+// KVBytes is the size of a sequence's KV, over all GPUs of an engine. The zero KVBytes is
+// not known.
+type KVBytes struct {
+	PerToken float64 // in all layers
+	Windowed float64 // of PerToken: in layers with a sliding window, which keep Window tokens; 0 = there are none
+	Window   int
+}
+
+// Of is the size with so many tokens.
+func (b KVBytes) Of(tokens int) float64 {
+	return b.PerToken*float64(tokens) - b.Windowed*float64(max(0, tokens-b.Window))
+}

@@ -290,12 +290,12 @@ func (o capacityOptions) layout(s build.Source, strategy capacity.Strategy, gpu 
 		p.Router = fleet.LeastLoaded
 		if i == 0 && c.reuse {
 			p.Engine.PrefixCaching, p.Router = true, c.router
-			p.Engine.DRAM = c.dram.Tier(s.KVBytes() * float64(max(1, p.Engine.Limits.BlockSize)))
+			p.Engine.DRAM = c.dram.Tier(s.KVBytes(), max(1, p.Engine.Limits.BlockSize))
 		}
 		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.Label(role), GPU: gpu, USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
 	}
 	if strategy == capacity.Disaggregated {
-		l.Transfer = fleet.Transfer{BytesPerToken: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
+		l.Transfer = fleet.Transfer{KV: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
 	}
 	return l, nil
 }

@@ -185,7 +185,7 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		Name: fmt.Sprintf("%s on %s, %s", source.Recommendation.Model, source.Recommendation.GPU, source.Recommendation.Decode.Label), Model: source.Recommendation.Model, GPU: source.Recommendation.GPU, TP: decode.GPUs,
 		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
-		KVBytesPerToken: max(1, int64(source.KVBytes())), GPUMemoryBytes: capacity.PublishedGPUBytes,
+		KVBytesPerToken: max(1, int64(source.KVBytes().PerToken)), GPUMemoryBytes: capacity.PublishedGPUBytes,
 		Provenance: source.Steps.Provenance(), Warnings: source.Caveats(profile.P99),
 	}
 	return t, nil

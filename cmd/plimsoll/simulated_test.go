@@ -30,8 +30,8 @@ func TestServedRolesAreAFleets(t *testing.T) {
 		if got != want || s.Overhead != p.Overhead {
 			t.Errorf("%s: engine serve has\n%+v and %v before the queue, a fleet\n%+v and %v", role, got, s.Overhead, want, p.Overhead)
 		}
-		if x := f.Transfer; s.Transfer <= 0 || s.Transfer != engine.FromSeconds(x.BytesPerToken/x.BytesPerSecond) {
-			t.Errorf("%s: the KV of a token takes %v, in a fleet %v bytes at %v/s", role, s.Transfer.Duration(), x.BytesPerToken, x.BytesPerSecond)
+		if x := f.Transfer; s.Transfer(1) <= 0 || s.Transfer(3000) != x.Span(3000) {
+			t.Errorf("%s: the KV of a prompt takes %v, in a fleet %v", role, s.Transfer(3000).Duration(), x.Span(3000).Duration())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -351,4 +352,33 @@ func FuzzWith(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The KV of a sequence is what its layers keep, counted one by one: never more than if all
+// kept every token, and as much within the window.
+func TestKVBytesLayerByLayer(t *testing.T) {
+	windowed := 0
+	for _, m := range defaults(t).Models() {
+		b := m.KVBytes(engine.BF16)
+		if b.Window > 0 {
+			windowed++
+		}
+		for _, tokens := range []int{0, 1, 128, 1024, 4097, 30_000} {
+			want := 0.0
+			for layer := range m.Layers {
+				kept := tokens
+				if m.SlidingWindow > 0 && layer >= m.FullAttentionLayers {
+					kept = min(kept, m.SlidingWindow)
+				}
+				want += float64(kept*m.KVElementsPerLayer()) * engine.BF16.Bytes()
+			}
+			linear := float64(tokens) * m.KVBytesPerToken(engine.BF16)
+			if got := b.Of(tokens); math.Abs(got-want) > 1e-9*want || got > linear || (b.Window == 0 || tokens <= b.Window) && got != linear {
+				t.Errorf("%s: %.0f bytes of %d tokens, want %.0f; %.0f if every layer kept all", m.Name, got, tokens, want, linear)
+			}
+		}
+	}
+	if windowed == 0 {
+		t.Error("no model has a window")
+	}
 }

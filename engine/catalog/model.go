@@ -76,6 +76,16 @@ func (m Model) KVBytesPerToken(d engine.DType) float64 {
 	return float64(m.Layers*m.KVElementsPerLayer()) * d.Bytes()
 }
 
+// KVBytes is the KV of a sequence where layers with a sliding window keep no more than
+// that, which they do beside layers without one (engine/latency's KVCache).
+func (m Model) KVBytes(d engine.DType) engine.KVBytes {
+	b := engine.KVBytes{PerToken: m.KVBytesPerToken(d)}
+	if m.SlidingWindow > 0 && m.FullAttentionLayers > 0 {
+		b.Windowed, b.Window = b.PerToken*float64(m.Layers-m.FullAttentionLayers)/float64(m.Layers), m.SlidingWindow
+	}
+	return b
+}
+
 // mxBytes is the size of an FP4 weight with its share of scales: one byte for
 // each 32 weights (OCP Microscaling Formats v1.0, MXFP4, 2023-09).
 const mxBytes = 0.5 + 1.0/32

@@ -62,6 +62,10 @@ type Config struct {
 type Tier struct {
 	Blocks int                // capacity; 0 = there is no such tier
 	Load   engine.Picoseconds // time to bring one block up
+	// Windowed is the part of Load that is for layers with a sliding window: only the last
+	// Window blocks of a prompt take it. 0 = there are none.
+	Windowed engine.Picoseconds
+	Window   int
 }
 
 // Normal fills in the defaults and refuses what cannot be simulated, all
@@ -104,6 +108,7 @@ func (c Config) Normal() (Config, error) {
 	}{{"dram", c.DRAM}, {"nvme", c.NVMe}} {
 		complain(t.Blocks < 0, "%s tier of %d blocks: want 0 or more", t.name, t.Blocks)
 		complain(t.Load < 0, "%s tier loads a block in %d ps: want 0 or more", t.name, t.Load)
+		complain(t.Windowed < 0 || t.Windowed > max(t.Load, 0) || t.Window < 0, "%s tier loads %d ps of a block for a window of %d blocks: want no more than all of it, and neither below 0", t.name, t.Windowed, t.Window)
 		complain(t.Blocks > 0 && !c.PrefixCaching, "%s tier of %d blocks without prefix caching: nothing would come into it", t.name, t.Blocks)
 	}
 	return c, errors.Join(errs...)

@@ -364,13 +364,20 @@ func (o *oracle) take(s *oracleSeq, names []uint64) {
 		fromBelow[name] = true
 		t := o.below(name)
 		o.raise(name)
-		if !s.WarmUp {
-			o.load += t.Load
-		}
 		if t == &o.lower[0] {
 			from[0] += size
 		} else {
 			from[1] += size
+		}
+	}
+	for k := 0; k < (from[0]+from[1])/size && !s.WarmUp; k++ { // from the prompt's end: what is lowest comes first
+		t := o.cfg.DRAM
+		if k < from[1]/size {
+			t = o.cfg.NVMe
+		}
+		o.load += t.Load
+		if k >= t.Window {
+			o.load -= t.Windowed
 		}
 	}
 	for _, name := range names {

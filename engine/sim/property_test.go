@@ -41,6 +41,10 @@ func drawConfig(t *rapid.T) Config {
 	if c.PrefixCaching && rapid.Bool().Draw(t, "tiers") {
 		c.DRAM = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "dram"), Load: 3 * engine.Microsecond}
 		c.NVMe = Tier{Blocks: rapid.IntRange(0, 20).Draw(t, "nvme"), Load: 70 * engine.Microsecond}
+		if rapid.Bool().Draw(t, "windowed loads") {
+			c.DRAM.Window = rapid.IntRange(0, 6).Draw(t, "blocks of the window")
+			c.NVMe.Window, c.DRAM.Windowed, c.NVMe.Windowed = c.DRAM.Window, 2*engine.Microsecond, 50*engine.Microsecond
+		}
 	}
 	return c
 }

@@ -93,7 +93,9 @@ func (e *Engine) start(s *sequence, budget int) (int, bool) {
 	e.blocked = 0
 	loaded := e.cache.use(s.shared)
 	if !s.WarmUp {
-		e.loading = Plus(e.loading, Plus(times(loaded[dram], e.cfg.DRAM.Load), times(loaded[nvme], e.cfg.NVMe.Load)))
+		// The tail of a prompt sinks first, so that its last blocks are the lowest.
+		below := e.cfg.NVMe.load(loaded[nvme], 0)
+		e.loading = Plus(e.loading, Plus(below, e.cfg.DRAM.load(loaded[dram], loaded[nvme])))
 	}
 	e.countStart(s, loaded)
 	s.named, s.held, s.computed = len(s.shared), len(s.shared), found
@@ -219,4 +221,10 @@ func (e *Engine) release(s *sequence) {
 // blocks is how many blocks n tokens fill or begin.
 func (e *Engine) blocks(n int) int {
 	return (n + e.cfg.Limits.BlockSize - 1) / e.cfg.Limits.BlockSize
+}
+
+// load is the time to bring up n blocks of a prompt that end so many before its last.
+func (t Tier) load(n, before int) engine.Picoseconds {
+	windowed := min(n, max(0, t.Window-before))
+	return Plus(times(n, t.Load-t.Windowed), times(windowed, t.Windowed))
 }

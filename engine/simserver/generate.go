@@ -164,8 +164,8 @@ func (s *Server) plan(q query, warmUp bool) (*stream, error) {
 		r.OutputTokens, f = n, finishLength
 	}
 	st := &stream{req: r, finish: f, wake: make(chan struct{}, 1)}
-	if q.handover.DoRemotePrefill && s.cfg.Role == engine.RoleDecode { // any other computes it again
-		st.moves = engine.Picoseconds(r.PromptTokens) * s.opts.Transfer
+	if q.handover.DoRemotePrefill && s.cfg.Role == engine.RoleDecode && s.opts.Transfer != nil { // any other computes it again
+		st.moves = s.opts.Transfer(r.PromptTokens)
 	}
 	return st, nil
 }

@@ -48,10 +48,10 @@ type Options struct {
 	// Overhead is the time of each request between its arrival and the engine's
 	// queue: what a real server's HTTP and tokenizing take. Not negative.
 	Overhead engine.Picoseconds
-	// Transfer is how long the KV of each token of a prompt takes from the engine that
-	// computed it (kv_transfer_params.do_remote_prefill) into this one's queue. Not
-	// negative; transfers do not slow each other.
-	Transfer engine.Picoseconds
+	// Transfer is how long the KV of a prompt of so many tokens takes from the engine that
+	// computed it (kv_transfer_params.do_remote_prefill) into this one's queue; nil = no
+	// time. Transfers do not slow each other.
+	Transfer func(tokens int) engine.Picoseconds
 	Log      io.Writer // one line per event; nil = none
 	// Timing says in words where Timer is from and how far off it may be, for the
 	// log; empty = nothing to say.
@@ -87,9 +87,6 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Overhead < 0 {
 		return nil, fmt.Errorf("simulated engine: overhead of %v per request: want none below 0", o.Overhead.Duration())
-	}
-	if o.Transfer < 0 {
-		return nil, fmt.Errorf("simulated engine: transfer of %v per prompt token: want none below 0", o.Transfer.Duration())
 	}
 	core, err := sim.New(o.Sim, o.Timer)
 	if err != nil {

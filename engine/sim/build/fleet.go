@@ -19,8 +19,8 @@ type Source interface {
 	Pool(role engine.Role) (fleet.Pool, error)
 	// Label is the layout of that role's engines: "TP:2".
 	Label(role engine.Role) string
-	// KVBytes is the KV of one token, over all GPUs of an engine; 0 = not known.
-	KVBytes() float64
+	// KVBytes is the size of a sequence's KV; zero = not known.
+	KVBytes() engine.KVBytes
 	// about fills in what does not depend on the role.
 	about(f *Fleet)
 }

@@ -20,12 +20,12 @@ func TestKVBytesOfProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := func(kv engine.DType) float64 {
-		return Profile{Model: m, run: store.Run{Points: []profile.Point{{Config: engine.Config{KV: kv}}}}}.KVBytes()
+		return Profile{Model: m, run: store.Run{Points: []profile.Point{{Config: engine.Config{KV: kv}}}}}.KVBytes().PerToken
 	}
 	if whole, half := moved(""), moved(engine.FP8); half <= 0 || whole != 2*half {
 		t.Errorf("%v bytes a token in bf16, %v in fp8", whole, half)
 	}
-	if b := (Profile{}).KVBytes(); b != 0 {
+	if b := (Profile{}).KVBytes(); b.PerToken != 0 {
 		t.Errorf("%v bytes of a model that is not known", b)
 	}
 }

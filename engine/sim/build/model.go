@@ -78,7 +78,7 @@ func (s Model) Pool(role engine.Role) (fleet.Pool, error) {
 func (s Model) Label(engine.Role) string { return s.Config.Parallelism.Label() }
 
 // KVBytes implements Source.
-func (s Model) KVBytes() float64 { return s.Model.KVBytesPerToken(s.Config.KV) }
+func (s Model) KVBytes() engine.KVBytes { return s.Model.KVBytes(s.Config.KV) }
 
 func (s Model) about(f *Fleet) {
 	f.Model, f.GPU = s.Model.Name, s.GPU.Name
@@ -108,7 +108,7 @@ func (p Pair) Pool(role engine.Role) (fleet.Pool, error) { return p.of(role).Poo
 func (p Pair) Label(role engine.Role) string { return p.of(role).Label(role) }
 
 // KVBytes implements Source.
-func (p Pair) KVBytes() float64 { return p.Prefill.KVBytes() }
+func (p Pair) KVBytes() engine.KVBytes { return p.Prefill.KVBytes() }
 
 func (p Pair) about(f *Fleet) {
 	p.Prefill.about(f)

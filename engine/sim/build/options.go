@@ -44,12 +44,18 @@ type Options struct {
 // KVTier is memory below the KV cache of one engine's GPUs.
 type KVTier struct{ Bytes, BytesPerSecond float64 }
 
-// Tier is the same in blocks of so many bytes; none where either is 0.
-func (s KVTier) Tier(block float64) sim.Tier {
-	if s.Bytes == 0 || block == 0 {
+// Tier is the same in blocks of so many tokens; none where there is none, or the KV's size
+// is not known. It holds as many blocks as it has room for in all layers: of prefixes
+// beyond the window of layers that have one it would hold more.
+func (s KVTier) Tier(kv engine.KVBytes, blockSize int) sim.Tier {
+	if s.Bytes == 0 || kv.PerToken == 0 {
 		return sim.Tier{}
 	}
-	return sim.Tier{Blocks: int(min(s.Bytes/block, math.MaxInt32)), Load: engine.FromSeconds(block / s.BytesPerSecond)}
+	size := float64(blockSize)
+	return sim.Tier{
+		Blocks: int(min(s.Bytes/(kv.PerToken*size), math.MaxInt32)), Load: engine.FromSeconds(kv.PerToken * size / s.BytesPerSecond),
+		Windowed: engine.FromSeconds(kv.Windowed * size / s.BytesPerSecond), Window: (kv.Window + blockSize - 1) / blockSize,
+	}
 }
 
 // Build makes the fleet.
@@ -83,15 +89,15 @@ func (f Options) Of(s Source) (Fleet, error) {
 		out.Labels = append(out.Labels, s.Label(role))
 	}
 	out.BlockSize = out.Pools[0].Engine.Limits.BlockSize
-	if s.KVBytes() == 0 && (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) {
+	if s.KVBytes().PerToken == 0 && (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) {
 		return out, field.Errorf(field.KVDRAM+" and "+field.KVNVMe+": the catalog does not know %s, so how many tokens they hold is not known", out.Model).
 			Hint(field.Catalog + " FILE adds models")
 	}
 	if f.Prefill > 0 {
 		out.Transfer = fleet.Transfer{
-			BytesPerToken: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
+			KV: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
 		}
-		if s.KVBytes() == 0 {
+		if s.KVBytes().PerToken == 0 {
 			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in no time", out.Model))
 		}
 	}
@@ -107,7 +113,7 @@ func (f Options) Source() (Source, error) {
 }
 
 // finish gives a pool what is asked for of every engine.
-func (f Options) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
+func (f Options) finish(p fleet.Pool, kv engine.KVBytes) fleet.Pool {
 	p.Router = f.Router
 	if p.Engine.Role == engine.RoleDecode && f.Router == fleet.KVAware {
 		p.Router = fleet.LeastLoaded // what it gets, it gets whole
@@ -117,7 +123,7 @@ func (f Options) finish(p fleet.Pool, kvBytes float64) fleet.Pool {
 	if !p.Engine.PrefixCaching {
 		return p
 	}
-	block := kvBytes * float64(p.Engine.Limits.BlockSize)
-	p.Engine.DRAM, p.Engine.NVMe = f.DRAM.Tier(block), f.NVMe.Tier(block)
+	size := p.Engine.Limits.BlockSize
+	p.Engine.DRAM, p.Engine.NVMe = f.DRAM.Tier(kv, size), f.NVMe.Tier(kv, size)
 	return p
 }

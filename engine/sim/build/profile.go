@@ -259,7 +259,7 @@ func (s Profile) facts(phase profile.Phase, pick *store.Pick) profile.EngineFact
 }
 
 // KVBytes implements Source.
-func (s Profile) KVBytes() float64 { return s.Model.KVBytesPerToken(s.KV()) }
+func (s Profile) KVBytes() engine.KVBytes { return s.Model.KVBytes(s.KV()) }
 
 // KV is how the profiled engines store the KV cache; "" = BF16, or not known.
 func (s Profile) KV() engine.DType {

@@ -134,7 +134,7 @@ func BenchmarkDisaggregated(b *testing.B) {
 	decode.Engine.Role = engine.RoleDecode
 	benchmarkFleet(b, Config{
 		Pools:    []Pool{prefill, decode},
-		Transfer: Transfer{Latency: engine.Millisecond, BytesPerToken: 131_072, BytesPerSecond: 50e9},
+		Transfer: Transfer{Latency: engine.Millisecond, KV: engine.KVBytes{PerToken: 131_072}, BytesPerSecond: 50e9},
 	}, a.next)
 }
 

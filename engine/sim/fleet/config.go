@@ -83,11 +83,11 @@ func ParseRouter(s string) (Router, error) {
 }
 
 // Transfer is the way of KV from a prefill to a decode engine:
-// Latency + BytesPerToken · prompt tokens / BytesPerSecond. Blocks that the
+// Latency + the prompt's KV / BytesPerSecond. Blocks that the
 // decode engine has cached are moved like all others.
 type Transfer struct {
 	Latency        engine.Picoseconds
-	BytesPerToken  float64 // of KV, over all layers and GPUs of an engine
+	KV             engine.KVBytes
 	BytesPerSecond float64 // of the link of one prefill engine; 0 = only the latency counts
 	// Serial makes the link of each prefill engine carry one prompt at a time,
 	// in order of their completion. Otherwise transfers do not slow each other.
@@ -136,7 +136,8 @@ func (c Config) normal() (Config, error) {
 	complain(c.SLA.TTFT < 0 || c.SLA.ITL < 0, "SLA of TTFT %v and ITL %v: want no negative bound", c.SLA.TTFT, c.SLA.ITL)
 	t := c.Transfer
 	complain(t.Latency < 0, "transfer latency %v: want none below 0", t.Latency.Duration())
-	complain(!(t.BytesPerToken >= 0) || math.IsInf(t.BytesPerToken, 0), "%v transfer bytes per token: want 0 or more", t.BytesPerToken)
+	complain(!(t.KV.PerToken >= 0) || math.IsInf(t.KV.PerToken, 0), "%v transfer bytes per token: want 0 or more", t.KV.PerToken)
+	complain(!(t.KV.Windowed >= 0 && t.KV.Windowed <= t.KV.PerToken) || t.KV.Window < 0, "transfer bytes %+v: want no more in layers with a window than in all, and no window below 0", t.KV)
 	complain(!(t.BytesPerSecond >= 0), "%v transfer bytes per second: want 0 (unlimited) or more", t.BytesPerSecond)
 	return c, errors.Join(errs...)
 }

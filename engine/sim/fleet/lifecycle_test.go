@@ -23,7 +23,7 @@ func TestDisaggregatedByHand(t *testing.T) {
 			{Engine: sim.Config{Role: engine.RolePrefill, KVBlocks: 100}, Timer: affine{token: s / 10}, Replicas: 1, Overhead: s},
 			{Engine: sim.Config{Role: engine.RoleDecode, KVBlocks: 100}, Timer: steady(s), Replicas: 1, Overhead: 2 * s},
 		},
-		Transfer: Transfer{Latency: s, BytesPerToken: 3, BytesPerSecond: 10, Serial: true},
+		Transfer: Transfer{Latency: s, KV: engine.KVBytes{PerToken: 3}, BytesPerSecond: 10, Serial: true},
 		Done:     func(o Outcome) { got = append(got, o) },
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestBusyLinksAreReported(t *testing.T) {
 			{Engine: sim.Config{Role: engine.RolePrefill, KVBlocks: 100}, Timer: steady(s / 10), Replicas: 2},
 			{Engine: sim.Config{Role: engine.RoleDecode, KVBlocks: 100}, Timer: steady(s / 10), Replicas: 1},
 		},
-		Transfer: Transfer{BytesPerToken: 1, BytesPerSecond: 10, Serial: true}, // a second for each prompt
+		Transfer: Transfer{KV: engine.KVBytes{PerToken: 1}, BytesPerSecond: 10, Serial: true}, // a second for each prompt
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"overhead -1ns":                 {Pools: change(func(p *Pool) { p.Overhead = -engine.Nanosecond })},
 		"kv cache of 0 blocks":          {Pools: change(func(p *Pool) { p.Engine.KVBlocks = 0 })},
 		"1 bins":                        {Pools: []Pool{good}, Bins: 1},
-		"transfer bytes per token":      {Pools: []Pool{good}, Transfer: Transfer{BytesPerToken: math.NaN()}},
+		"transfer bytes per token":      {Pools: []Pool{good}, Transfer: Transfer{KV: engine.KVBytes{PerToken: math.NaN()}}},
 		"transfer bytes per second":     {Pools: []Pool{good}, Transfer: Transfer{BytesPerSecond: -1}},
 		"transfer latency":              {Pools: []Pool{good}, Transfer: Transfer{Latency: -1}},
 	} {

@@ -277,7 +277,7 @@ func (d *dumb) end(r *dumbReplica) {
 		t := d.cfg.Transfer
 		span, begin := engine.Picoseconds(0), d.now
 		if t.BytesPerSecond > 0 {
-			span = engine.FromSeconds(t.BytesPerToken * float64(x.ISL) / t.BytesPerSecond)
+			span = engine.FromSeconds(t.KV.Of(x.ISL) / t.BytesPerSecond)
 		}
 		if t.Serial {
 			begin = max(begin, r.link)

@@ -51,8 +51,8 @@ func drawScenario(seed uint64) scenario {
 		Bins:  2 + r.IntN(20),
 		SLA:   profile.SLA{TTFT: time.Duration(oneOf(r, 0, 5, 40)), ITL: time.Duration(oneOf(r, 0, 1, 2))},
 		Transfer: Transfer{
-			Latency:       oneOf(r, 0, engine.Picoseconds(r.IntN(9000))),
-			BytesPerToken: float64(r.IntN(100)), BytesPerSecond: oneOf[float64](r, 0, 1e9), Serial: r.IntN(2) == 0,
+			Latency: oneOf(r, 0, engine.Picoseconds(r.IntN(9000))),
+			KV:      engine.KVBytes{PerToken: float64(60 + r.IntN(40)), Windowed: float64(r.IntN(60)), Window: r.IntN(100)}, BytesPerSecond: oneOf[float64](r, 0, 1e9), Serial: r.IntN(2) == 0,
 		},
 	}
 	blockSize := 1 + r.IntN(5)

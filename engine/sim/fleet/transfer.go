@@ -27,19 +27,19 @@ type LinkReport struct {
 // is busy nine tenths of the time are many times its service.
 const busyLink = 0.9
 
-// span is how long the KV of a prompt is on a link, without the latency.
-func (t Transfer) span(isl int) engine.Picoseconds {
+// Span is how long the KV of a prompt is on a link, without the latency.
+func (t Transfer) Span(isl int) engine.Picoseconds {
 	if t.BytesPerSecond == 0 {
 		return 0
 	}
-	return engine.FromSeconds(t.BytesPerToken * float64(isl) / t.BytesPerSecond)
+	return engine.FromSeconds(t.KV.Of(isl) / t.BytesPerSecond)
 }
 
 // move sends a computed prompt from its prefill engine to the decode pool.
 func (f *Fleet) move(r *replica, i int32) {
 	x := &f.flights.slots[i]
 	x.prefilled = f.now
-	span, begin := f.transfer.span(x.ISL), f.now
+	span, begin := f.transfer.Span(x.ISL), f.now
 	if f.transfer.Serial {
 		begin = max(begin, r.link)
 		r.link = sim.Plus(begin, span)

@@ -17,7 +17,7 @@ func TestFirstTokenComesWhenTheFleetSimulatorSays(t *testing.T) {
 	timer := stepTimer{step: 20 * time.Millisecond, promptToken: 100 * time.Microsecond}
 	records := make(chan simserver.Record, 2)
 	p, d := engineOf(engine.RolePrefill, timer), engineOf(engine.RoleDecode, timer)
-	p.Overhead, d.Transfer = 3*engine.Millisecond, 50*engine.Microsecond
+	p.Overhead, d.Transfer = 3*engine.Millisecond, func(tokens int) engine.Picoseconds { return engine.Picoseconds(tokens) * 50 * engine.Microsecond }
 	p.Record, d.Record = func(r simserver.Record) { records <- r }, func(r simserver.Record) { records <- r }
 	s := serve(t, Options{}, start(t, "p", p), start(t, "d", d))
 	for _, osl := range []int{1, 2, 5} {
@@ -49,7 +49,7 @@ func fleetTTFT(t *testing.T, p, d simserver.Options, isl, osl int) (ttft engine.
 	}
 	f, err := fleet.New(fleet.Config{
 		Pools:    []fleet.Pool{pool(p), pool(d)},
-		Transfer: fleet.Transfer{BytesPerToken: 1, BytesPerSecond: 1 / d.Transfer.Seconds()},
+		Transfer: fleet.Transfer{KV: engine.KVBytes{PerToken: 1}, BytesPerSecond: 1 / d.Transfer(1).Seconds()},
 		Done:     func(o fleet.Outcome) { ttft = o.TTFT() },
 	})
 	if err != nil {
