@@ -112,7 +112,7 @@ func (p planChunk) words() string {
 	case d.GPUs == 0:
 		s += fmt.Sprintf("; at the default of %d no number of engines holds the SLO", p.Default)
 	default:
-		s += fmt.Sprintf("; at the default of %d it takes ≈ %s, $%s an hour", p.Default, engine.Count(d.GPUs, "GPU"), amount(d.HourlyUSD))
+		s += fmt.Sprintf("; at the default of %d it takes ≈ %s%s", p.Default, engine.Count(d.GPUs, "GPU"), hourly(d.HourlyUSD))
 	}
 	return s
 }

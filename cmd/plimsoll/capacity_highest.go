@@ -203,7 +203,7 @@ func (out sizedPlans) highestText(b *bytes.Buffer) {
 		if p.Rough {
 			bound, rough = "≈ ", true
 		}
-		t.row(p.Layout, p.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), bound+plain(p.RPS), amount(p.HourlyUSD), fmt.Sprintf("%.4f", p.Per1MTokensUSD),
+		t.row(p.Layout, p.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), bound+plain(p.RPS), amount(p.HourlyUSD), perUnit(p.Per1MTokensUSD),
 			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
 	}
 	b.WriteString(t.text("  "))
@@ -220,7 +220,11 @@ func (p sizedPlan) answer() string {
 	if p.TraceScale > 0 {
 		rate += fmt.Sprintf(" on average, the trace at %.3g times its rate,", p.TraceScale)
 	}
-	return fmt.Sprintf("Highest rate: %s on %d × %s, %s, $%s an hour", rate, p.TotalGPUsFinal, p.gpus(), p.Layout, amount(p.HourlyUSD))
+	price := hourly(p.HourlyUSD)
+	if !p.HourlyUSD.Known() {
+		price = ", no price known"
+	}
+	return fmt.Sprintf("Highest rate: %s on %d × %s, %s%s", rate, p.TotalGPUsFinal, p.gpus(), p.Layout, price)
 }
 
 // planOf is the plan of a sized candidate.

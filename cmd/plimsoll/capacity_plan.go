@@ -287,6 +287,14 @@ func (o capacityOptions) traffic() (capacity.Traffic, error) {
 	return t, nil
 }
 
+// hourly is ", $6.88 an hour"; empty for GPUs that are owned, or have no price.
+func hourly(usd capacity.USD) string {
+	if !(usd > 0) {
+		return ""
+	}
+	return ", $" + amount(usd) + " an hour"
+}
+
 // perUnit is dollars per unit of work.
 func perUnit(usd capacity.USD) string {
 	if !usd.Known() {

@@ -106,3 +106,13 @@ func TestDefectCheapestWasOfFewestGPUs(t *testing.T) {
 		t.Errorf("%d plans: want those on both GPUs", len(plan.Plans))
 	}
 }
+
+// What the default chunk would cost is said in dollars where there are any.
+func TestChunkWordsPrice(t *testing.T) {
+	for usd, want := range map[capacity.USD]string{6.88: "it takes ≈ 2 GPUs, $6.88 an hour", 0: "it takes ≈ 2 GPUs", capacity.UnknownUSD(): "it takes ≈ 2 GPUs"} {
+		words := planChunk{Tokens: 512, Default: 8192, AtDefault: &defaultChunk{GPUs: 2, HourlyUSD: usd}}.words()
+		if !strings.HasSuffix(words, "; at the default of 8192 "+want) {
+			t.Errorf("%v: %s", usd, words)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (r *review) gpus() string {
 		return fmt.Sprintf("the fleet stays: GPUs for this traffic are the same %d", p.TotalGPUsFinal)
 	}
 	line := fmt.Sprintf("GPUs for this traffic: %d (engines: %s) instead of %d (%s)", n.TotalGPUsFinal, engineCounts(n.Plan), p.TotalGPUsFinal, engineCounts(p.Plan))
-	if n.HourlyUSD.Known() && p.HourlyUSD.Known() {
+	if n.HourlyUSD > 0 && p.HourlyUSD > 0 {
 		line += fmt.Sprintf(": $%s an hour instead of $%s", amount(n.HourlyUSD), amount(p.HourlyUSD))
 	}
 	return line

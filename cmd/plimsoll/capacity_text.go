@@ -213,7 +213,9 @@ func (p sizedPlan) details() []detail {
 	} else {
 		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
 	}
-	if p.HourlyUSD.Known() {
+	if p.HourlyUSD == 0 {
+		row("cost", "%s, owned", engine.Count(p.TotalGPUsFinal, "GPU"))
+	} else if p.HourlyUSD.Known() {
 		row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year%s", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD), p.whole())
 		row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
 	}

@@ -30,10 +30,7 @@ func (o *replayOptions) chooseEngines(f loadFacts, say func(string)) ([]profile.
 		return nil, field.WithHint(fmt.Errorf("choosing engines for the load: %w", err), "%s", hint)
 	}
 	best := z.plans[0]
-	is := fmt.Sprintf("the first row of capacity plan for %s; %s", z.traffic.Words, engine.Count(best.TotalGPUsFinal, "GPU"))
-	if best.HourlyUSD.Known() {
-		is += fmt.Sprintf(", $%s an hour", amount(best.HourlyUSD))
-	}
+	is := fmt.Sprintf("the first row of capacity plan for %s; %s%s", z.traffic.Words, engine.Count(best.TotalGPUsFinal, "GPU"), hourly(best.HourlyUSD))
 	var warnings []profile.Warning
 	if why := best.Infeasible; why != nil {
 		is = "nearest to the SLA, which no layout holds"
