@@ -99,6 +99,9 @@ func parseDemand(p *parser) demand {
 		traffic = nil
 	} else if slices.ContainsFunc(traffic, func(name string) bool { return p.name(name) == "" }) {
 		hint = "--trace FILE measures a workload, --workload FILE.yaml holds one"
+		if p.name("peak-qps") == "" && slices.Contains(flagNames(p.c), "gpu-count") && slices.Contains(traffic, "peak-qps") {
+			hint += "; --gpu-count N asks for the rate that so many GPUs hold"
+		}
 	}
 	p.required(hint, append(traffic, "ttft-p99", "itl-p99")...)
 	d.slo = capacity.SLO{TTFTP99: p.millis("ttft-p99"), ITLP99: p.millis("itl-p99"), StallP99: p.optionalMillis("stall-p99"), E2EP99: p.optionalMillis("e2e-p99")}

@@ -67,7 +67,10 @@ func TestMissingFlagsAreNamedAtOnce(t *testing.T) {
 	if code := run(t.Context(), []string{"plimsoll", "capacity", "plan", "--peak-qps", "5"}, streams{strings.NewReader(""), &out, &errout}); code != exitUsage {
 		t.Fatalf("exit code %d", code)
 	}
-	if got := errout.String(); !strings.Contains(got, "--avg-isl, --avg-osl, --ttft-p99 and --itl-p99 are missing") || !strings.Contains(got, "--trace FILE") {
+	if got := errout.String(); !strings.Contains(got, "--avg-isl, --avg-osl, --ttft-p99 and --itl-p99 are missing") || !strings.Contains(got, "--trace FILE") || strings.Contains(got, "--gpu-count") {
 		t.Errorf("%s", got)
+	}
+	if got := ran(t, exitUsage, "capacity", "plan").errout.String(); !strings.Contains(got, "--peak-qps, --avg-isl,") || !strings.Contains(got, "--gpu-count N") {
+		t.Errorf("without a rate: %s", got)
 	}
 }
