@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"plimsoll/engine"
 	"plimsoll/engine/enginetest"
 	"plimsoll/profile"
 	"plimsoll/recommend"
@@ -62,42 +62,61 @@ func (s shape) of(gpus int) law {
 	}
 }
 
-// exhaustive is the most throughput per GPU within the SLA of each size, by trying
-// all counts.
-func (s shape) exhaustive(o Options) map[string]float64 {
+// all are the points of one size in a phase, exact, at every in-flight count.
+func (s shape) all(o Options, c engine.Config, phase profile.Phase) (ps []profile.Point) {
+	l, gpus := s.of(c.GPUs()), float64(c.GPUs())
+	p := profile.Point{Phase: phase, Config: c, ISL: o.ISL, OSL: o.OSL, Requests: 1, MaxKV: l.kv, MaxSeqs: l.seqs}
+	if phase == profile.Prefill {
+		p.TTFT = exactly(l.ttft(o.ISL))
+		p.ThroughputPerGPU = float64(o.ISL) / p.TTFT.Mean.Seconds() / gpus
+		return []profile.Point{p}
+	}
+	p.Context = nominalContext(o.ISL, o.OSL)
+	facts := profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs}
+	for n := 1; n <= facts.MaxInFlight(o.ISL, o.OSL, 0); n++ {
+		p.Asked, p.InFlight, p.ITL = n, float64(n), exactly(l.itl(n, p.Context))
+		p.ThroughputPerGPU = float64(n) / p.ITL.Mean.Seconds() / gpus
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// exhaustive is the most of each size within the SLA by the rule of o, by trying
+// all counts; 0 where none holds.
+func (s shape) exhaustive(o Options, phase profile.Phase) map[string]float64 {
 	most := map[string]float64{}
 	for _, c := range o.Candidates {
-		l := s.of(c.GPUs())
-		facts := profile.EngineFacts{KVTokens: l.kv, BlockSize: l.block, MaxNumSeqs: l.seqs}
-		for n := 1; n <= facts.MaxInFlight(o.ISL, o.OSL, 0); n++ {
-			if itl := l.itl(n, float64(o.ISL)+float64(o.OSL)/2); itl <= o.SLA.ITL {
-				most[c.Parallelism.Label()] = max(most[c.Parallelism.Label()], float64(n)/itl.Seconds()/float64(c.GPUs()))
-			}
+		if ch, err := recommend.Choose(phase, s.all(o, c, phase), o.SLA, o.Rank, o.OSL); err == nil && ch.Feasible {
+			most[c.Parallelism.Label()] = ch.Picked.Value(o.Rank)
 		}
 	}
 	return most
 }
 
-// best is that of the best size, by trying all counts.
-func (s shape) best(o Options) float64 {
-	return slices.Max(append(slices.Collect(maps.Values(s.exhaustive(o))), 0))
+// best is that of the best size, by trying all counts, where latencies may be so
+// much above the SLA.
+func (s shape) best(o Options, phase profile.Phase, more float64) float64 {
+	o.SLA.TTFT, o.SLA.ITL = time.Duration(float64(o.SLA.TTFT)*(1+more)), time.Duration(float64(o.SLA.ITL)*(1+more))
+	return slices.Max(append(slices.Collect(maps.Values(s.exhaustive(o, phase))), 0))
 }
 
-// contest is a search over a shape's sizes, and the truth of each.
+// contest is a search over a shape's sizes by one rule, and the truth of each size by
+// the same rule.
 type contest struct {
 	res   Result
-	truth map[string]float64
+	truth map[profile.Phase]map[string]float64
 	// The best of all sizes that is certainly within the SLA, and the best that may be,
-	// given noise. ITL is a mean over 150 steps: its standard deviation is a step's noise
-	// divided by 12, and three of them are a quarter of that noise.
-	least, most float64
+	// given noise.
+	least, most map[profile.Phase]float64
 }
 
 func (s shape) contest(t *rapid.T, model bool) contest {
 	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
 	o := options(b, 1, 2, 4)
 	o.PrefillGranularity, o.DecodeGranularity = 3, 2 // surfaces are not what is looked at
+	o.Rank = rapid.SampledFrom([]recommend.Rank{recommend.BySingle, recommend.BySustained}).Draw(t, "rule")
 	o.SLA.ITL = time.Duration(rapid.Float64Range(4, 40).Draw(t, "ITL allowed") * float64(ms))
+	o.SLA.TTFT = time.Duration(rapid.Float64Range(20, 300).Draw(t, "TTFT allowed") * float64(ms))
 	for i := range o.Candidates {
 		o.Candidates[i].Limits.MaxNumSeqs = s.seqs
 	}
@@ -108,29 +127,20 @@ func (s shape) contest(t *rapid.T, model bool) contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contest{res: res, truth: s.exhaustive(o)}
-	allowed := float64(o.SLA.ITL)
-	o.SLA.ITL = time.Duration(allowed * (1 - s.noise/4))
-	c.least = s.best(o)
-	o.SLA.ITL = time.Duration(allowed * (1 + s.noise/4))
-	c.most = s.best(o)
-	return c
-}
-
-// wrong names a size that was dropped in decode though it carries more than the
-// pick; empty where there is none.
-func (c contest) wrong(more float64) string {
-	for _, s := range c.res.Skips {
-		if p := c.res.Decode.Picked; s.Phase == profile.Decode && c.truth[s.Label] > more*p.Value(c.res.Decode.Rank) {
-			return fmt.Sprintf("%s has %.2f tokens/s/GPU, the pick %s %.2f: %s", s.Label, c.truth[s.Label], p.Label(), p.Value(c.res.Decode.Rank), s.Reason)
-		}
+	c := contest{res, map[profile.Phase]map[string]float64{}, map[profile.Phase]float64{}, map[profile.Phase]float64{}}
+	// ITL is a mean over 150 steps: its standard deviation is a step's noise divided by
+	// 12, and three of them are a quarter of that noise. TTFT is one over 3 prompts at
+	// least, and three of its are below twice the noise.
+	for phase, noise := range map[profile.Phase]float64{profile.Prefill: 2 * s.noise, profile.Decode: s.noise / 4} {
+		c.truth[phase] = s.exhaustive(o, phase)
+		c.least[phase], c.most[phase] = s.best(o, phase, -noise), s.best(o, phase, noise)
 	}
-	return ""
+	return c
 }
 
 // Where more GPUs share the work evenly at best, no size that carries more than the
 // pick is dropped, and the pick carries what trying all counts of all sizes finds,
-// but for the search's fineness and noise.
+// but for the search's fineness and noise: by a single request, and by what is sustained.
 func TestDropsKeepTheWinner(t *testing.T) {
 	enginetest.Check(t, func(t *rapid.T) {
 		s := anyShape(t, [2]float64{0.5, 1}, [2]float64{0.5, 1})
@@ -148,17 +158,20 @@ func TestDropsKeepASuperLinearWinnerThatIsExpected(t *testing.T) {
 }
 
 func (c contest) check(t *rapid.T) {
-	if why := c.wrong(1.01); why != "" {
-		t.Fatal(why)
-	}
-	p := c.res.Decode
-	fineness := 0.95
-	if n := p.Picked.Point.InFlight; n > 0 { // of few in flight, one more may be above the limit by noise
-		fineness = min(fineness, 0.98*n/(n+1))
-	}
-	got := p.Picked.Value(p.Rank)
-	if p.Feasible && (c.most == 0 || got < fineness*c.least) || !p.Feasible && c.least > 0 {
-		t.Fatalf("%s with %.2f tokens/s/GPU (feasible %v), %v by trying all", p.Picked.Label(), got, p.Feasible, c.truth)
+	for _, p := range []recommend.Choice{c.res.Prefill, c.res.Decode} {
+		truth, got := c.truth[p.Phase], p.Picked.Value(p.Rank)
+		for _, s := range c.res.Skips { // a size that was dropped though it carries more
+			if s.Phase == p.Phase && truth[s.Label] > 1.01*got && truth[s.Label] > 1.01*truth[p.Picked.Label()] {
+				t.Fatalf("%s has %.2f tokens/s/GPU, the pick %s %.2f: %s", s.Label, truth[s.Label], p.Picked.Label(), got, s.Reason)
+			}
+		}
+		fineness := 0.95
+		if n := p.Picked.Point.InFlight; n > 0 { // of few in flight, one more may be above the limit by noise
+			fineness = min(fineness, 0.98*n/(n+1))
+		}
+		if p.Feasible && (c.most[p.Phase] == 0 || got < fineness*c.least[p.Phase]) || !p.Feasible && c.least[p.Phase] > 0 {
+			t.Fatalf("%s: %s with %.2f tokens/s/GPU (feasible %v), %v by trying all", p.Phase, p.Picked.Label(), got, p.Feasible, truth)
+		}
 	}
 }
 
@@ -175,7 +188,7 @@ func TestSuperLinearSizesEndArithmetic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res, s.exhaustive(o)
+		return res, s.exhaustive(o, profile.Decode)
 	}
 	if res, truth := run(12 * ms); res.Decode.Picked.Label() != "TP:4" {
 		t.Errorf("picked %s of %v; skips %v", res.Decode.Picked.Label(), truth, res.Skips)
