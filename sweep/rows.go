@@ -24,6 +24,7 @@ const (
 
 	mostLevels = 8    // of a row, with those that it takes for the reader's ITL to rise
 	mostFall   = 0.02 // that is left, beside the samples' own noise
+	mostOpen   = 0.06 // of ITL between two levels, beside that noise
 )
 
 // sameRow is the ratio within which contexts are one row, and sameLoad that within
@@ -110,8 +111,8 @@ func falling(top, count int, ratio float64) []int {
 }
 
 // smoother is the in-flight count, a multiple of each, to measure beside a row's
-// points by load, so that the spline through their ITL does not fall; none where it
-// does not, or where no load is left.
+// points by load, so that the spline through their ITL does not fall, and follows it
+// where it bends; none where it does, or where no load is left.
 func smoother(ps []profile.Point, each int) (n int, more bool) {
 	if len(ps) >= mostLevels {
 		return 0, false
@@ -125,7 +126,7 @@ func smoother(ps []profile.Point, each int) (n int, more bool) {
 	}
 	over := interpolation.OvershootOf(x, y)
 	if over.Fall <= mostFall+noise {
-		return 0, false
+		return bent(x, y, mostOpen+noise, each)
 	}
 	for _, at := range []float64{over.Peak, over.Trough} {
 		i, _ := slices.BinarySearch(x, at)
@@ -137,6 +138,32 @@ func smoother(ps []profile.Point, each int) (n int, more bool) {
 		}
 	}
 	return 0, false
+}
+
+// bent is the in-flight count between two of a row's points where ITL is most open,
+// relative to it: one that rises ever faster with load lies between the straight line
+// through both and those through the points beside them. None where it is open by most
+// at most. From where on computing takes longer than reading the weights, ITL has such
+// a bend, which spline and neighbours miss.
+func bent(x, y []float64, most float64, each int) (n int, more bool) {
+	for i := 1; i < len(x); i++ {
+		at, ok := half(x[i-1], x[i], each)
+		if !ok {
+			continue
+		}
+		line := func(a, b int) float64 { return y[a] + (y[b]-y[a])*(float64(at)-x[a])/(x[b]-x[a]) }
+		least := math.Inf(1)
+		if i > 1 {
+			least = line(i-2, i-1)
+		}
+		if i+1 < len(x) && (i == 1 || line(i, i+1) > least) {
+			least = line(i, i+1)
+		}
+		if open := 1 - least/line(i-1, i); open > most {
+			n, most, more = at, open, true
+		}
+	}
+	return n, more
 }
 
 // halves are the in-flight counts between neighbouring ones of sorted counts, as

@@ -298,3 +298,28 @@ func TestPointsOfARowAreApart(t *testing.T) {
 		}
 	})
 }
+
+// Where ITL bends between two counts of a row, one between them is measured, until what
+// is left open is small; straight ITL needs none.
+func TestRowsFollowABend(t *testing.T) {
+	for bend, want := range map[float64]bool{0: false, 0.1: true} {
+		row := func(counts ...int) (ps []profile.Point) {
+			for _, n := range counts {
+				itl := 20 + 0.05*float64(n) + bend*max(0, float64(n)-150)
+				ps = append(ps, profile.Point{InFlight: float64(n), ITL: exactly(time.Duration(itl * float64(ms)))})
+			}
+			return ps
+		}
+		counts := []int{1, 11, 24, 53, 116, 256}
+		n, more := smoother(row(counts...), 1)
+		if more != want || more && (n <= 116 || n >= 256) {
+			t.Errorf("bent by %v: %d in flight (%v)", bend, n, more)
+		}
+		for ; more; n, more = smoother(row(distinct(counts)...), 1) {
+			counts = append(counts, n)
+		}
+		if len(counts) > mostLevels {
+			t.Errorf("bent by %v: %v", bend, counts)
+		}
+	}
+}
