@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
+	"plimsoll/recommend"
 )
 
 // layout is one candidate of the adaptive search: both phases are measured on one
@@ -226,7 +227,11 @@ func (r *runner) settledOn(s *trial) bool {
 			continue
 		}
 		_, known := r.opts.expect(t.cfg)
-		if !known || !r.opts.Deadline.IsZero() || r.value(r.opts.expected(s.phase, t.cfg, 1), r.opts.Rank) >= reach(best, t, r.opts.Rank) {
+		above := reach(best, t, r.opts.Rank)
+		if t.cfg.GPUs() < s.cfg.GPUs() { // of a tie it is the pick, and no model tells that beforehand
+			above = min(above, (1-recommend.TieShare)*best.Value(r.opts.Rank))
+		}
+		if !known || !r.opts.Deadline.IsZero() || r.value(r.opts.expected(s.phase, t.cfg, 1), r.opts.Rank) >= above {
 			return false
 		}
 	}

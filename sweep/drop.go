@@ -3,6 +3,8 @@ package sweep
 import (
 	"fmt"
 	"math"
+	"sort"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -18,7 +20,8 @@ import (
 // load is at least a g-th, so that throughput per GPU at n in flight is at most
 // that of the fewer GPUs at n; beyond what these were measured at, ITL rises at
 // least as slowly as it was ever seen to. This is a matter of arithmetic as long
-// as the engine is the same but for its tensor parallelism.
+// as the engine is the same but for its tensor parallelism. Of two sizes that were
+// measured the second says how much less than evenly a third shares: see gain.
 //
 // Or a latency model, where it is known how far it may be off, is not even at the
 // better end of that error as good: an estimate, and said to be one.
@@ -27,8 +30,8 @@ import (
 // chance by the rule of the run against what was measured until now. Empty: it
 // may win, or nothing is known.
 func (r *runner) cannotWin(s *trial, rank recommend.Rank) string {
-	best, ok := r.best(s.phase, rank)
-	if !ok || best.Point.Config.Parallelism == s.cfg.Parallelism || !clearOf(best.Point, r.opts.SLA) {
+	best, ok := r.certain(s.phase, rank)
+	if !ok || best.Point.Config.Parallelism == s.cfg.Parallelism {
 		return ""
 	}
 	if why := r.byArithmetic(s, best, rank); why != "" {
@@ -43,11 +46,25 @@ func (r *runner) best(phase profile.Phase, rank recommend.Rank) (recommend.Candi
 	return c.Picked, err == nil && c.Feasible
 }
 
-// value is what a rank compares of a point that nobody measured; 0 where it
-// misses the SLA.
-func (r *runner) value(p profile.Point, rank recommend.Rank) float64 {
-	p.Requests, p.Provenance, p.ModelError = 1, profile.Estimated, profile.ModelError{}
-	c, err := recommend.Choose(p.Phase, []profile.Point{p}, r.opts.SLA, rank, r.opts.OSL)
+// certain is the best point of the pick's configuration that noise does not put
+// beyond the SLA.
+func (r *runner) certain(phase profile.Phase, rank recommend.Rank) (best recommend.Candidate, ok bool) {
+	c, err := recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, rank, r.opts.OSL)
+	for _, x := range c.All {
+		if err == nil && x.Feasible && x.Point.Config == c.Picked.Point.Config && clearOf(x.Point, r.opts.SLA) && (!ok || x.Value(rank) > best.Value(rank)) {
+			best, ok = x, true
+		}
+	}
+	return best, ok
+}
+
+// value is what a rank compares of a configuration's points that nobody measured; 0
+// where all miss the SLA.
+func (r *runner) value(ps []profile.Point, rank recommend.Rank) float64 {
+	for i := range ps {
+		ps[i].Requests, ps[i].Provenance, ps[i].ModelError = 1, profile.Estimated, profile.ModelError{}
+	}
+	c, err := recommend.Choose(ps[0].Phase, ps, r.opts.SLA, rank, r.opts.OSL)
 	if err != nil || !c.Feasible {
 		return 0
 	}
@@ -72,21 +89,24 @@ func (r *runner) byArithmetic(s *trial, best recommend.Candidate, rank recommend
 		return ""
 	}
 	for _, few := range sets {
-		times, _ := widened(few[0].Config, s.cfg)
+		times, share := r.gain(few, s, sets)
 		var bound float64
 		var ok bool
 		if s.phase == profile.Prefill {
-			bound, ok = r.prefillBound(few[0], s.cfg, times, rank)
+			bound, ok = r.prefillBound(few[0], s.cfg, times(1), rank)
 		} else {
-			bound, ok = r.decodeBound(few, times, r.mostInFlight(s)) // which what it sustains is below
+			bound, ok = r.decodeBound(few, s, times, rank)
+		}
+		if share != evenShare { // it is interpolated between loads
+			bound *= 1 + recommend.TieShare
 		}
 		if ok && bound <= reach(best, s, rank) {
 			clause := ""
 			if bound > best.Value(rank) {
 				clause = ", which noise does not tell from it"
 			}
-			return fmt.Sprintf("cannot win: at most %.2f tokens/s/GPU if %s shares the work of %s no better than evenly (assumed; no measured size does), against %.2f at %s%s",
-				bound, s.label(), few[0].Config.Label(), best.Value(rank), best.Label(), clause)
+			return fmt.Sprintf("cannot win: at most %.2f tokens/s/GPU if %s shares the work of %s no better than %s (assumed; no measured size does), against %.2f at %s%s",
+				bound, s.label(), few[0].Config.Label(), share, best.Value(rank), best.Label(), clause)
 		}
 	}
 	return ""
@@ -170,7 +190,7 @@ func (r *runner) prefillBound(p profile.Point, c engine.Config, times float64, r
 	}
 	p.TTFT, p.Config = scaledBy(p.TTFT, i.Low/float64(p.TTFT.Mean)/times), c
 	p.TTFT.Std = 0
-	return r.value(p, rank), true
+	return r.value([]profile.Point{p}, rank), true
 }
 
 // mostInFlight is how many requests s may hold: 0 = nobody knows.
@@ -182,29 +202,46 @@ func (r *runner) mostInFlight(s *trial) int {
 	return most
 }
 
-// decodeBound is the most throughput per GPU that times as many GPUs can reach
-// within the SLA with at most most in flight: that of few at the same load, as
-// long as its ITL is within times the SLA. False where there is no bound.
-func (r *runner) decodeBound(few []profile.Point, times float64, most int) (bound float64, ok bool) {
-	itl, ok := leastITL(few)
+// decodeBound is the most, by rank, that s can do within the SLA where it is so many
+// times faster than few at a load: ITL is that part of the least that few allow. False
+// where there is no bound.
+func (r *runner) decodeBound(few []profile.Point, s *trial, times func(n float64) float64, rank recommend.Rank) (bound float64, ok bool) {
+	least, ok := leastITL(few)
+	most := r.mostInFlight(s)
 	if !ok || most == 0 {
 		return 0, false
 	}
-	for n := 1; n <= most; n++ {
-		l := itl(float64(n))
-		if l > times*float64(r.opts.SLA.ITL) {
-			break
-		}
-		bound = max(bound, float64(n)/(l/1e9)/float64(few[0].Config.GPUs()))
+	itl := func(n int) time.Duration { return time.Duration(least(float64(n)) / times(float64(n))) }
+	within := sort.Search(most, func(i int) bool { return itl(i+1) > r.opts.SLA.ITL })
+	counts := append(falling(most, boundLevels, sameLoad), within, within+1)
+	join := few[0].Join
+	for _, p := range few { // where the least ITL may leap
+		n := int(math.Ceil(p.InFlight))
+		counts, join = append(counts, n-1, n), min(join, p.Join)
 	}
-	return bound, true
+	var ps []profile.Point
+	for _, n := range distinct(counts) {
+		if n < 1 || n > most {
+			continue
+		}
+		d := itl(n)
+		ps = append(ps, profile.Point{
+			Phase: profile.Decode, Config: s.cfg, ISL: r.opts.ISL, OSL: r.opts.OSL, MaxSeqs: most, InFlight: float64(n),
+			ITL: exactly(d), Join: time.Duration(float64(join) / times(float64(n))), ThroughputPerGPU: float64(n) / d.Seconds() / float64(s.cfg.GPUs()),
+		})
+	}
+	return r.value(ps, rank), true
 }
+
+// boundLevels are the most in-flight counts of a bound, each sameLoad from the next.
+const boundLevels = 50
 
 // leastITL is the least mean ITL in nanoseconds that an engine may have at n in
 // flight, by its measured points: at each as little as noise allows, and from
-// there on rising by the least slope that was seen between any two. It needs two.
+// there on rising by the least slope that was seen between any two that are not
+// one load (sameLoad). It needs two.
 func leastITL(ps []profile.Point) (func(n float64) float64, bool) {
-	type known struct{ n, low float64 }
+	type known struct{ n, low, mean float64 }
 	var ks []known
 	slope := math.Inf(1)
 	for _, p := range sortedByLoad(ps) {
@@ -212,10 +249,14 @@ func leastITL(ps []profile.Point) (func(n float64) float64, bool) {
 		if !ok {
 			return nil, false
 		}
-		if n := len(ks); n > 0 {
-			slope = min(slope, max(0, (i.Low-ks[n-1].low)/max(p.InFlight-ks[n-1].n, 1)))
+		k := known{p.InFlight, i.Low, (i.Low + i.High) / 2}
+		for j := len(ks) - 1; j >= 0; j-- {
+			if k.n >= sameLoad*ks[j].n {
+				slope = min(slope, max(0, (k.mean-ks[j].mean)/(k.n-ks[j].n)))
+				break
+			}
 		}
-		ks = append(ks, known{p.InFlight, i.Low})
+		ks = append(ks, k)
 	}
 	return func(n float64) float64 {
 		low := 0.0
@@ -225,7 +266,7 @@ func leastITL(ps []profile.Point) (func(n float64) float64, bool) {
 			}
 		}
 		return low
-	}, len(ks) > 1
+	}, !math.IsInf(slope, 1)
 }
 
 // byModel bounds a configuration by a latency model at the better end of its error.

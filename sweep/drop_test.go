@@ -111,8 +111,8 @@ type contest struct {
 }
 
 func (s shape) contest(t *rapid.T, model bool) contest {
-	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
-	o := options(b, 1, 2, 4)
+	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4), "TP:8": s.of(8)})
+	o := options(b, rapid.SampledFrom([][]int{{1, 2, 4}, {2, 4, 8}}).Draw(t, "sizes")...)
 	o.PrefillGranularity, o.DecodeGranularity = 3, 2 // surfaces are not what is looked at
 	o.Rank = rapid.SampledFrom([]recommend.Rank{recommend.BySingle, recommend.BySustained}).Draw(t, "rule")
 	o.SLA.ITL = time.Duration(rapid.Float64Range(4, 40).Draw(t, "ITL allowed") * float64(ms))
@@ -205,7 +205,25 @@ func TestSuperLinearSizesEndArithmetic(t *testing.T) {
 	}
 }
 
-// The same in prefill, whose TTFT alone decides.
+// Where four GPUs gain little over two, eight are not tried: they gain no more over four.
+func TestLessGainEndsSizes(t *testing.T) {
+	s := shape{weights: 10, perStream: 0.1, exchange: 4, bend: 1, knee: 1, decode: 0.5, prefill: 0.7, kv: 2_000_000, seqs: 512}
+	b := newLab(map[string]law{"TP:2": s.of(2), "TP:4": s.of(4), "TP:8": s.of(8)})
+	o := options(b, 2, 4, 8)
+	o.Expect = nil
+	for i := range o.Candidates {
+		o.Candidates[i].Limits.MaxNumSeqs = s.seqs
+	}
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := res.Skips[len(res.Skips)-1]; last.Label != "TP:8" || !strings.Contains(last.Reason, "no better than TP:4 that of TP:2") || slices.Contains(b.launches, "TP:8 cache=true") {
+		t.Errorf("launches %v; skips %v; truth %v", b.launches, res.Skips, s.exhaustive(o, profile.Decode))
+	}
+}
+
+// Sizes that do better than to share evenly end it in prefill too, whose TTFT alone decides.
 func TestSuperLinearPrefillEndsArithmetic(t *testing.T) {
 	s := shape{weights: 10, perStream: 0.2, bend: 1, knee: 1, decode: 1, prefill: 1.5, kv: 300_000, seqs: 64}
 	b := newLab(map[string]law{"TP:1": s.of(1), "TP:2": s.of(2), "TP:4": s.of(4)})
@@ -235,7 +253,7 @@ func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
 	for _, rank := range []recommend.Rank{recommend.BySingle, recommend.BySustained} {
 		r := newRunner(o, b, &notes{}, Known{}, nil)
 		bound, ok := r.prefillBound(p, two.Config, 2, rank)
-		if v := r.value(two, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
+		if v := r.value([]profile.Point{two}, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
 			t.Errorf("%s: at most %.0f tokens/s/GPU (%v), evenly shared it is %.0f", rank, bound, ok, v)
 		}
 		o := o

@@ -23,24 +23,30 @@ func scaledBy(d profile.Distribution, k float64) profile.Distribution {
 	return d
 }
 
-// expected is the best point of a phase by the latency model of c, its latencies
-// times factor; without a latency where there is no model.
-func (o Options) expected(phase profile.Phase, c engine.Config, factor float64) profile.Point {
-	p := profile.Point{Phase: phase, Config: c, Requests: 1, ISL: o.ISL, OSL: o.OSL, Asked: 1, InFlight: 1, Stage: profile.StageSweep}
+// expected are the best point of a phase by the latency model of c, its latencies
+// times factor, and in decode what is below it; without a latency where there is no model.
+func (o Options) expected(phase profile.Phase, c engine.Config, factor float64) []profile.Point {
+	p := profile.Point{Phase: phase, Config: c, ISL: o.ISL, OSL: o.OSL, Asked: 1, InFlight: 1, Stage: profile.StageSweep}
 	e, ok := o.expect(c)
 	if !ok {
-		return p
+		return []profile.Point{p}
 	}
 	gpus := float64(c.GPUs())
 	if phase == profile.Prefill {
 		d := time.Duration(factor * float64(e.TTFT(o.ISL)))
 		p.TTFT, p.ThroughputPerGPU = exactly(d), float64(attentionReplicas(c)*o.ISL)/max(d.Seconds(), 1e-9)/gpus
-		return p
+		return []profile.Point{p}
 	}
-	n := max(1, o.expectedBoundary(e, c, factor))
-	d := time.Duration(factor * float64(o.expectedITL(e, n)))
-	p.Asked, p.InFlight, p.ITL, p.ThroughputPerGPU = n, float64(n), exactly(d), float64(n)/max(d.Seconds(), 1e-9)/gpus
-	return p
+	f := o.facts(c)
+	p.Context, p.MaxKV, p.MaxSeqs, p.Cap = nominalContext(o.ISL, o.OSL), f.KVTokens, f.MaxNumSeqs, o.MaxInFlight
+	var ps []profile.Point
+	for _, n := range falling(max(1, o.expectedBoundary(e, c, factor)), rowLevels, levelRatio) {
+		d := time.Duration(factor * float64(o.expectedITL(e, n)))
+		p.Asked, p.InFlight, p.ITL, p.ThroughputPerGPU = n, float64(n), exactly(d), float64(n)/max(d.Seconds(), 1e-9)/gpus
+		p.Join = time.Duration(factor * float64(e.Join(n, p.Context)))
+		ps = append(ps, p)
+	}
+	return ps
 }
 
 func (o Options) expectedITL(e Expectation, n int) time.Duration {
