@@ -92,7 +92,7 @@ func (r *runner) ordered() []engine.Config {
 			if _, ok := r.opts.expect(c); !ok {
 				return cs
 			}
-			if v := r.value(r.opts.expected(phase, c, 1), r.opts.Rank); v > most {
+			if v := r.opts.value(r.opts.expected(phase, c, 1), r.opts.Rank); v > most {
 				best, most = c, v
 			}
 		}
@@ -231,7 +231,7 @@ func (r *runner) settledOn(s *trial) bool {
 		if t.cfg.GPUs() < s.cfg.GPUs() { // of a tie it is the pick, and no model tells that beforehand
 			above = min(above, (1-recommend.TieShare)*best.Value(r.opts.Rank))
 		}
-		if !known || !r.opts.Deadline.IsZero() || r.value(r.opts.expected(s.phase, t.cfg, 1), r.opts.Rank) >= above {
+		if !known || !r.opts.Deadline.IsZero() || r.opts.value(r.opts.expected(s.phase, t.cfg, 1), r.opts.Rank) >= above {
 			return false
 		}
 	}

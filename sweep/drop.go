@@ -60,11 +60,11 @@ func (r *runner) certain(phase profile.Phase, rank recommend.Rank) (best recomme
 
 // value is what a rank compares of a configuration's points that nobody measured; 0
 // where all miss the SLA.
-func (r *runner) value(ps []profile.Point, rank recommend.Rank) float64 {
+func (o Options) value(ps []profile.Point, rank recommend.Rank) float64 {
 	for i := range ps {
 		ps[i].Requests, ps[i].Provenance, ps[i].ModelError = 1, profile.Estimated, profile.ModelError{}
 	}
-	c, err := recommend.Choose(ps[0].Phase, ps, r.opts.SLA, rank, r.opts.OSL)
+	c, err := recommend.Choose(ps[0].Phase, ps, o.SLA, rank, o.OSL)
 	if err != nil || !c.Feasible {
 		return 0
 	}
@@ -190,7 +190,7 @@ func (r *runner) prefillBound(p profile.Point, c engine.Config, times float64, r
 	}
 	p.TTFT, p.Config = scaledBy(p.TTFT, i.Low/float64(p.TTFT.Mean)/times), c
 	p.TTFT.Std = 0
-	return r.value([]profile.Point{p}, rank), true
+	return r.opts.value([]profile.Point{p}, rank), true
 }
 
 // mostInFlight is how many requests s may hold: 0 = nobody knows.
@@ -230,7 +230,7 @@ func (r *runner) decodeBound(few []profile.Point, s *trial, times func(n float64
 			ITL: exactly(d), Join: time.Duration(float64(join) / times(float64(n))), ThroughputPerGPU: float64(n) / d.Seconds() / float64(s.cfg.GPUs()),
 		})
 	}
-	return r.value(ps, rank), true
+	return r.opts.value(ps, rank), true
 }
 
 // boundLevels are the most in-flight counts of a bound, each sameLoad from the next.
@@ -282,7 +282,7 @@ func (r *runner) byModel(s *trial, best recommend.Candidate, rank recommend.Rank
 	if !err.Known() {
 		return ""
 	}
-	most := r.value(r.opts.expected(s.phase, s.cfg, 1/err.Factor90), rank)
+	most := r.opts.value(r.opts.expected(s.phase, s.cfg, 1/err.Factor90), rank)
 	if most >= min(best.Value(rank), reach(best, s, rank)) {
 		return ""
 	}

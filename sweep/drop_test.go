@@ -253,7 +253,7 @@ func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
 	for _, rank := range []recommend.Rank{recommend.BySingle, recommend.BySustained} {
 		r := newRunner(o, b, &notes{}, Known{}, nil)
 		bound, ok := r.prefillBound(p, two.Config, 2, rank)
-		if v := r.value([]profile.Point{two}, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
+		if v := o.value([]profile.Point{two}, rank); !ok || v <= 0 || bound < v || bound > 1.1*v {
 			t.Errorf("%s: at most %.0f tokens/s/GPU (%v), evenly shared it is %.0f", rank, bound, ok, v)
 		}
 		o := o

@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/profile"
+	"plimsoll/recommend"
 )
 
 // likelyCounts is how many in-flight counts are looked at for where a search that
@@ -14,8 +15,8 @@ import (
 const likelyCounts = 100
 
 // likely is the candidate that a latency model expects to be picked in a phase:
-// the most throughput per GPU within the SLA, the least latency where none holds
-// it. Without a model it is the largest.
+// the most throughput per GPU within the SLA by the rule of the run, the fewer GPUs
+// of a tie, the least latency where none holds it. Without a model it is the largest.
 func (o Options) likely(phase profile.Phase) engine.Config {
 	pick := o.largest()
 	best, nearest := 0.0, time.Duration(0)
@@ -28,8 +29,15 @@ func (o Options) likely(phase profile.Phase) engine.Config {
 		if phase == profile.Prefill {
 			rate, latency = o.likelyPrefill(e, c)
 		}
+		least := best
+		if o.Search == Adaptive {
+			rate = o.value(o.expected(phase, c, 1), o.Rank)
+			if best > 0 && c.GPUs() > pick.GPUs() {
+				least = best * (1 + recommend.TieShare)
+			}
+		}
 		switch {
-		case rate > best:
+		case rate > least:
 			pick, best = c, rate
 		case best == 0 && latency > 0 && (nearest == 0 || latency < nearest):
 			pick, nearest = c, latency

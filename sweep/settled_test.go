@@ -31,7 +31,7 @@ func TestSettledByTheRuleOfTies(t *testing.T) {
 			r.layouts = append(r.layouts, newLayout(cfg))
 		}
 		coming, s := r.layouts[0].decode, r.layouts[1].decode
-		expected := r.value(o.expected(profile.Decode, coming.cfg, 1), o.Rank)
+		expected := o.value(o.expected(profile.Decode, coming.cfg, 1), o.Rank)
 		const itl = 10 * ms
 		p := profile.Point{
 			ID: "measured", Stage: profile.StageSweep, Phase: profile.Decode, Config: s.cfg, Requests: 10,

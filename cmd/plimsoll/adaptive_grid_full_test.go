@@ -7,24 +7,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/profile"
+	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
 
 // The adaptive search against upstream's plan, on engines in virtual time with
-// noise in their steps: the same answer, or one that carries at least as much, at
-// a fraction of the engine-seconds. It prints a table of both, for
-// six deployments.
+// noise in their steps: each picks what is best by its own rule, adaptive at a fraction
+// of the engine-time and with surfaces that are no further from the truth. It prints a
+// table of both, for seven deployments.
 func TestAdaptiveAgainstGrid(t *testing.T) {
 	t.Parallel()
 	rows := []string{"| deployment | search | picks (prefill; decode), noiseless tokens/s/GPU | engine-seconds | launches | requests | TTFT error, mean (worst) | ITL error, mean (worst) |", "|---|---|---|---|---|---|---|---|"}
-	for _, c := range contests() {
+	for _, c := range append(contests(), contest{"llama-3.1-70b", "h200-sxm", 400 * time.Millisecond, 30 * time.Millisecond}) {
 		t.Run(c.String(), func(t *testing.T) {
 			s := c.seeker(t)
 			grid, adaptive := s.find(t, sweep.Grid), s.find(t, sweep.Adaptive)
 			rows = append(rows, fmt.Sprintf("| %s | grid | %s |", c, grid.row()), fmt.Sprintf("| | adaptive | %s |", adaptive.row()))
-			checkContest(t, len(s.options(t, sweep.Grid).Candidates), grid, adaptive)
+			s.checkPicks(t, sweep.Grid, grid.res)
+			s.checkPicks(t, sweep.Adaptive, adaptive.res)
+			checkContest(t, grid, adaptive)
 			s.checkPlan(t, sweep.Grid, grid.res.Cost, 0.8, 1.2)
 			s.checkPlan(t, sweep.Adaptive, adaptive.res.Cost, 1/planFactor, planFactor)
 		})
@@ -32,28 +36,28 @@ func TestAdaptiveAgainstGrid(t *testing.T) {
 	t.Log("\n" + strings.Join(rows, "\n"))
 }
 
-func checkContest(t *testing.T, configurations int, grid, adaptive found) {
+func checkContest(t *testing.T, grid, adaptive found) {
 	t.Helper()
-	if a, g := adaptive.res.Prefill.Picked.Label(), grid.res.Prefill.Picked.Label(); a != g {
-		t.Errorf("prefill: %s, the grid picks %s", a, g)
-	}
-	if adaptive.sustained < grid.sustained || adaptive.sustained == 0 {
-		t.Errorf("decode: %.1f tokens/s/GPU without noise, the grid's pick has %.1f", adaptive.sustained, grid.sustained)
-	}
 	a, g := adaptive.res.Cost, grid.res.Cost
 	if most := contestShare * g.Measuring(); a.Measuring() > most {
 		t.Errorf("%.1f engine-seconds, %g of the grid's are %.1f", a.Measuring(), contestShare, most)
 	}
-	if a.Launches > configurations {
-		t.Errorf("%d launches for %d configurations", a.Launches, configurations)
+	launched := func(c sweep.Cost) float64 { return c.Measuring() + contestLaunch.Seconds()*float64(c.Launches) }
+	if most := launchedShare * launched(g); launched(a) > most {
+		t.Errorf("%.1f engine-seconds with %d launches, %g of the grid's are %.1f", launched(a), a.Launches, launchedShare, most)
 	}
-	if adaptive.prefill.mean > grid.prefill.mean {
-		t.Errorf("prefill surface: %v from the truth, the grid's %v", adaptive.prefill, grid.prefill)
-	}
-	if adaptive.decode.mean > grid.decode.mean {
-		t.Errorf("decode surface: %v from the truth, the grid's %v", adaptive.decode, grid.decode)
-	}
+	checkSurface(t, "prefill", adaptive.prefill, grid.prefill, adaptive.res.Prefill, grid.res.Prefill)
+	checkSurface(t, "decode", adaptive.decode, grid.decode, adaptive.res.Decode, grid.res.Decode)
 	if slices.ContainsFunc(adaptive.res.Points, func(p profile.Point) bool { return p.Failures > 0 }) {
 		t.Error("requests failed")
+	}
+}
+
+// checkSurface wants a surface no further from the truth than the grid's of the same
+// engine, and of any engine within surfaceError.
+func checkSurface(t *testing.T, phase string, adaptive, grid accuracy, a, g recommend.Choice) {
+	t.Helper()
+	if a.Picked.Label() == g.Picked.Label() && adaptive.mean > grid.mean || adaptive.mean > surfaceError {
+		t.Errorf("%s surface of %s: %v from the truth, the grid's of %s %v", phase, a.Picked.Label(), adaptive, g.Picked.Label(), grid)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"plimsoll/engine/catalog"
 	"plimsoll/interpolation"
 	"plimsoll/profile"
-	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
 
@@ -41,6 +40,9 @@ const (
 	contestNoise           = 0.03 // of a step
 	contestPast            = 1.01 // of the ITL allowed, in noiseless truth
 	contestShare           = 0.13 // of the grid's engine-seconds, at most
+	contestLaunch          = 2 * time.Minute
+	launchedShare          = 0.20 // the same, where a launch takes so long
+	surfaceError           = 0.02 // of a surface, mean
 )
 
 // seeker runs searches on a contest's deployment in virtual time.
@@ -57,7 +59,7 @@ func (c contest) seeker(t testing.TB) seeker {
 	}
 	o := profileOptions{
 		engine: "estimate", model: c.model, gpu: c.gpu, weights: engine.BF16, isl: contestISL, osl: contestOSL,
-		sla: profile.SLA{TTFT: c.ttft, ITL: c.itl, Stat: profile.Mean}, rank: recommend.BySingle,
+		sla:   profile.SLA{TTFT: c.ttft, ITL: c.itl, Stat: profile.Mean},
 		noise: contestNoise, seed: 1, requestTimeout: time.Hour,
 	}
 	d, err := resolve(o, cat, nil)
@@ -75,7 +77,7 @@ func (s seeker) options(t testing.TB, search sweep.Search) sweep.Options {
 		t.Fatal(err)
 	}
 	o := s.opts
-	o.search = search
+	o.search, o.rank = search, ruleOf(search, sweep.Disaggregated)
 	so := sweepOptions(o, s.dep, cands)
 	so.Open.Verify = false // upstream has nothing to compare it with
 	return so
