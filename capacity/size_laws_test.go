@@ -68,29 +68,20 @@ func drawTask(t *rapid.T) task {
 	return k
 }
 
-// noMore checks that what is easier takes no more engines, or that much more
-// money. All sizes see the same requests, but 1 % of 7,700 requests on its 95 %
-// bound moves by a tenth from one seed to the next, and another rate or length
-// is as good as another seed: near the bound that is one engine of ten.
+// noMore checks that what is easier takes no more money, and is held where the harder is.
+// Of 2,300 pairs of such fleets, up to 43 GPUs, none needed a slack, with 2 % between
+// them. With half a percent between them one of 50 did, 21 engines and 20: see Size.
 func noMore(t *rapid.T, what string, easier, harder Sized) {
 	if easier.Infeasible != nil && harder.Infeasible == nil {
 		t.Errorf("%s: infeasible (%s) where the harder one takes %v", what, easier.Infeasible.Why, harder.Replicas)
 	}
-	if easier.Infeasible != nil || harder.Infeasible != nil {
-		return
-	}
-	slack := USD(0)
-	for i, n := range harder.Replicas {
-		p := easier.Layout.Pools[i]
-		slack = max(slack, p.USDPerGPUHour*USD(math.Ceil(float64(n)/10)))
-	}
-	if easier.HourlyUSD > harder.HourlyUSD+slack {
+	if easier.Infeasible == nil && harder.Infeasible == nil && easier.HourlyUSD > harder.HourlyUSD {
 		t.Errorf("%s: %v costs %g, the harder one %v %g", what, easier.Replicas, easier.HourlyUSD, harder.Replicas, harder.HourlyUSD)
 	}
 }
 
+// More load, longer prompts, slower engines or a tighter SLO never take fewer engines.
 func TestSizedLaws(t *testing.T) {
-	strict, all := 0, 0
 	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
 		base := k.size(t)
@@ -112,28 +103,25 @@ func TestSizedLaws(t *testing.T) {
 		}
 		harder := k
 		law := rapid.SampledFrom([]string{"qps", "ttft", "itl", "e2e", "isl", "slower"}).Draw(t, "law")
+		by := float64(rapid.SampledFrom([]int{2, 10, 30}).Draw(t, "by %")) / 100
+		tighter := func(d time.Duration) time.Duration { return time.Duration(float64(d) * (1 - by)) }
 		switch law {
 		case "qps":
-			harder.w.PeakQPS *= 1.3
+			harder.w.PeakQPS *= 1 + by
 		case "ttft":
-			harder.slo.TTFTP99 = harder.slo.TTFTP99 * 7 / 10
+			harder.slo.TTFTP99 = tighter(k.slo.TTFTP99)
 		case "itl":
-			harder.slo.ITLP99 = harder.slo.ITLP99 * 8 / 10
+			harder.slo.ITLP99 = tighter(k.slo.ITLP99)
 		case "e2e":
-			harder.slo.E2EP99 = base.At.E2E.P99.Duration()*9/10 + 1
+			harder.slo.E2EP99 = tighter(base.At.E2E.P99.Duration()) + 1
 		case "isl":
-			harder.w.AvgISL, harder.w.P99ISL = math.Round(harder.w.AvgISL*1.4), math.Round(harder.w.P99ISL*1.4)
+			harder.w.AvgISL, harder.w.P99ISL = math.Ceil(harder.w.AvgISL*(1+by)), math.Ceil(harder.w.P99ISL*(1+by))
 		case "slower":
-			harder.prefill, harder.decode = k.prefill.slower(120), k.decode.slower(120)
+			slower := engine.Picoseconds(100 + 100*by)
+			harder.prefill, harder.decode = k.prefill.slower(slower), k.decode.slower(slower)
 		}
-		got := harder.size(t)
-		noMore(t, law, base, got)
-		all++
-		if base.Infeasible != nil || got.Infeasible != nil || base.HourlyUSD <= got.HourlyUSD {
-			strict++
-		}
+		noMore(t, law, base, harder.size(t))
 	})
-	t.Logf("%d of %d hold without any slack", strict, all)
 }
 
 func TestNoSmallerFleetHolds(t *testing.T) {
