@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -120,9 +121,7 @@ var ErrTooLarge = errors.New("too large to simulate")
 // up. A layout that cannot hold the SLO at any size is no error: Infeasible says
 // why.
 func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
-	if o.Requests == 0 {
-		o.Requests = DefaultTrialRequests
-	}
+	o.Requests = cmp.Or(o.Requests, DefaultTrialRequests)
 	if err := errors.Join(l.Check(), slo.Check(), within("requests", float64(o.Requests), leastRequests, mostRequests)); err != nil {
 		return Sized{}, fmt.Errorf("sizing: %w", err)
 	}
@@ -134,13 +133,7 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		enough, cells = l.enough(t, slo, o.Requests)
 		t = t.cell(cells)
 	}
-	s := search{layout: l.Ranked(), traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
-	if o.After != nil {
-		maps.Copy(s.done, o.After.short)
-	}
-	if s.atOnce == nil {
-		s.atOnce = oneByOne
-	}
+	s := l.search(t, slo, o, enough, cells)
 	out, err := s.run()
 	out.Layout, out.Trials, out.Cells = l, s.trials, cells
 	if o.Rough {
@@ -151,6 +144,38 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	}
 	out.GPUs, out.HourlyUSD = l.GPUs(out.Replicas), l.HourlyUSD(out.Replicas)
 	return out, err
+}
+
+// search is that of the layout's least size in one of so many cells.
+func (l Layout) search(t Traffic, slo SLO, o SizeOptions, enough, cells int) search {
+	s := search{layout: l.Ranked(), traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	if o.After != nil {
+		maps.Copy(s.done, o.After.short)
+	}
+	if s.atOnce == nil {
+		s.atOnce = oneByOne
+	}
+	return s
+}
+
+// HoldsAt reports whether the fleet holds the SLO at so many times the traffic that it
+// was sized for, in one trial as long as those that decided.
+func (s Sized) HoldsAt(times float64, t Traffic, slo SLO, o SizeOptions) (bool, error) {
+	o.Requests = cmp.Or(o.Requests, DefaultTrialRequests)
+	enough := o.Requests
+	if t = t.Scaled(times); t.Requests == 0 {
+		enough, _ = s.Layout.enough(t, slo, o.Requests)
+		t = t.cell(s.Cells)
+	}
+	replicas := slices.Clone(s.Replicas)
+	for i := range replicas {
+		replicas[i] /= s.Cells
+	}
+	trials := s.Layout.search(t, slo, o, enough, s.Cells)
+	trials.decide()
+	trials.deciding = false // it may stop where the answer is clear
+	trial, err := trials.try(replicas)
+	return trial.Holds(), err
 }
 
 // mostRequests bounds one trial: some tenths of a second of simulation.

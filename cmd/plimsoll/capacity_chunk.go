@@ -134,7 +134,7 @@ func (z *sizing) addDefault() error {
 		return nil
 	}
 	best := &z.plans[0]
-	own, err := z.sizeOne(best.candidate.chunked[0], z.traffic, true)
+	own, err := z.sizeOne(best.candidate.chunked[0], z.traffic, capacity.SizeOptions{Rough: true})
 	if err != nil {
 		return err
 	}

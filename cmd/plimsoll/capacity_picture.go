@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/capacity"
 	"plimsoll/plots"
 )
 
@@ -65,7 +66,7 @@ func (o capacityOptions) fleetLines(own sizedPlan) ([]plots.FleetLine, error) {
 		if !picked {
 			other.slo = o.slo.Times(latency)
 			var err error
-			if p, err = other.sizeOne(own.candidate, traffic.Scaled(rate), true); err != nil {
+			if p, err = other.sizeOne(own.candidate, traffic.Scaled(rate), capacity.SizeOptions{Rough: true}); err != nil {
 				return err
 			}
 		}

@@ -258,7 +258,7 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := errors.Join(z.addRange(), z.addDefault()); err != nil {
+	if err := errors.Join(z.addRange(), z.addDefault(), z.addNear()); err != nil {
 		return out, err
 	}
 	out.Traffic, out.Plans, out.LeftOut = z.traffic.Words, z.plans, z.leftOut

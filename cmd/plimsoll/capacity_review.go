@@ -133,7 +133,7 @@ func (r *review) size() error {
 	if err != nil {
 		return err
 	}
-	r.resized, err = o.sizeOne(cand, traffic, false)
+	r.resized, err = o.sizeOne(cand, traffic, capacity.SizeOptions{})
 	return err
 }
 

@@ -250,9 +250,9 @@ func (c candidate) name() string { return layoutName(c.layout) }
 func layoutName(l capacity.Layout) string { return l.Name() + " on " + l.Pools[0].GPU }
 
 // sizeOne sizes a candidate as it is.
-func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, rough bool) (sizedPlan, error) {
-	cand.chunked = nil
-	return o.sizeAs(cand, t, capacity.SizeOptions{Rough: rough, AtOnce: atOnce})
+func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, these capacity.SizeOptions) (sizedPlan, error) {
+	cand.chunked, these.AtOnce = nil, atOnce
+	return o.sizeAs(cand, t, these)
 }
 
 // sizing tells who watches.

@@ -77,7 +77,7 @@ func (z *sizing) whatIfs() ([]whatIf, error) {
 		if other.layout, err = best.candidate.build(1, v.caches); err != nil {
 			return nil, err
 		}
-		p, err := z.sizeOne(other, z.traffic, true)
+		p, err := z.sizeOne(other, z.traffic, capacity.SizeOptions{Rough: true})
 		if err != nil {
 			return nil, err
 		}
