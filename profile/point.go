@@ -257,8 +257,11 @@ type DecodeSample struct {
 
 // DecodeSurface is ITL over KV use and context at one configuration.
 type DecodeSurface struct {
-	Samples     []DecodeSample
-	MaxKVTokens int // capacity of the engine over all its ranks; with sliding windows the largest at any sample's length
+	Samples []DecodeSample
+	// MaxKVTokens is the capacity of the engine over all its ranks; with sliding windows
+	// that at the longest row's ISL + OSL, which is the largest: Dynamo's planner finds
+	// requests in flight at x = n·Context/MaxKVTokens, and looks up to 1.
+	MaxKVTokens int
 	Provenance  Provenance
 	// WindowedKV says the capacity at every length of a model with sliding windows; NPZ
 	// files have no place for it.

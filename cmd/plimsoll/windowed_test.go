@@ -27,6 +27,9 @@ func TestDefectWindowedSurface(t *testing.T) {
 		if x.Invalid != "" || x.Discarded != "" || x.KVUsage > 1 {
 			t.Errorf("%s: KV use %.3f, %s%s", x.ID, x.KVUsage, x.Invalid, x.Discarded)
 		}
+		if target := x.WindowedKV.TokensAt(3150); x.MaxKV != target {
+			t.Errorf("%s: max_kv_tokens %d, the capacity at ISL + OSL is %d", x.ID, x.MaxKV, target)
+		}
 		at := [2]int{x.ISL, x.OSL}
 		most[at], room[at] = max(most[at], x.Asked), min(x.MaxSeqs, x.WindowedKV.Sequences(x.ISL+x.OSL))
 	}
@@ -51,6 +54,16 @@ func TestDefectWindowedSurface(t *testing.T) {
 	}
 	if surface.MaxKVTokens != rec.Surfaces.Decode.MaxKVTokens || surface.MaxKVTokens <= rec.Surfaces.Decode.WindowedKV.TokensAt(3150) {
 		t.Errorf("max_kv_tokens %d beside %+v", surface.MaxKVTokens, rec.Surfaces.Decode)
+	}
+	// Dynamo's planner clips x at 1. By the capacity at ISL + OSL it would not find the
+	// fullest levels of longer rows.
+	clipped := func(max int) bool {
+		return slices.ContainsFunc(surface.Samples, func(s profile.DecodeSample) bool {
+			return s.KVUsage*float64(surface.MaxKVTokens) > float64(max)
+		})
+	}
+	if clipped(surface.MaxKVTokens) || !clipped(rec.Surfaces.Decode.WindowedKV.TokensAt(3150)) {
+		t.Errorf("x is above 1 by max_kv_tokens, or is not by the capacity at ISL + OSL")
 	}
 	for _, s := range surface.Samples {
 		if n := s.KVUsage * float64(surface.MaxKVTokens) / s.Context; s.KVUsage > 1 || math.Abs(n-math.Round(n)) > 1e-6 {
