@@ -31,15 +31,12 @@ func (d deployment) withChunks(o profileOptions, cs []engine.Config) ([]engine.C
 		rate float64 // requests/s/GPU
 	}
 	var best []rated
-	w := capacity.Workload{
-		PeakQPS: 1, AvgISL: float64(o.isl), P99ISL: float64(o.isl), AvgOSL: float64(o.osl), P99OSL: float64(o.osl), PeakToAverage: 1, Pattern: "flat",
-	}
 	for _, c := range cs {
 		all, layouts := d.chunksOf(o, c)
 		if len(all) < 2 {
 			continue
 		}
-		order, rates, err := layouts.Best(w, o.sla, o.seed)
+		order, rates, err := layouts.Best(o.alike(), o.sla, o.seed)
 		if err != nil {
 			return nil, err
 		}
@@ -60,9 +57,22 @@ func (d deployment) withChunks(o profileOptions, cs []engine.Config) ([]engine.C
 	return cs, nil
 }
 
+// alike is the workload of requests of the target's lengths, by short trials at any rate.
+func (o profileOptions) alike() capacity.Workload {
+	return capacity.Workload{
+		PeakQPS: 1, AvgISL: float64(o.isl), P99ISL: float64(o.isl), AvgOSL: float64(o.osl), P99OSL: float64(o.osl), PeakToAverage: 1, Pattern: "flat",
+	}
+}
+
 // searchesChunks reports whether other tokens in a step are tried.
 func (d deployment) searchesChunks(o profileOptions) bool {
-	if o.mode != sweep.Aggregated || o.limits.MaxNumBatchedTokens > 0 || d.model == nil || d.gpu == nil || argv.Owned(o.extra, chunkWords...) != "" {
+	return o.mode == sweep.Aggregated && d.hasChunks(o)
+}
+
+// hasChunks reports whether the engine is one of a known model and GPU that takes any
+// tokens in a step, and nobody says how many.
+func (d deployment) hasChunks(o profileOptions) bool {
+	if o.limits.MaxNumBatchedTokens > 0 || d.model == nil || d.gpu == nil || argv.Owned(o.extra, chunkWords...) != "" {
 		return false
 	}
 	switch d.kind { //nolint:exhaustive // the others have no such limit, or one in a file of theirs

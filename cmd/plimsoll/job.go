@@ -104,13 +104,17 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 		return outcome{}, err
 	}
 	picks := map[profile.Phase]recommend.Choice{profile.Prefill: res.Prefill, profile.Decode: res.Decode}
-	rec := j.recommendation
+	recommendation := j.recommendation
 	if j.opts.mode == sweep.Aggregated {
 		picks = map[profile.Phase]recommend.Choice{profile.Prefill: res.Aggregated, profile.Decode: res.Aggregated}
-		rec = j.aggregatedRecommendation
-		if !hasSurfaces(res) {
-			return j.complete(res, rec(res, so))
-		}
+		recommendation = j.aggregatedRecommendation
+	}
+	rec := recommendation(res, so)
+	if err := j.alternatives(&rec, res, so); err != nil {
+		return outcome{}, err
+	}
+	if rec.Mode == store.Aggregated && !hasSurfaces(res) {
+		return j.complete(res, rec)
 	}
 	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface), store.WriteBatched(dir, res.Batched)); err != nil {
 		return outcome{}, fmt.Errorf("writing the surfaces: %w", err)
@@ -120,7 +124,7 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 			return outcome{}, fmt.Errorf("linking the %s surface: %w", phase, err)
 		}
 	}
-	return j.complete(res, rec(res, so))
+	return j.complete(res, rec)
 }
 
 // hasSurfaces reports whether there is something of both surfaces: those of an

@@ -30,26 +30,29 @@ const (
 // capacity planning and to the planner. Latencies are milliseconds here, as in
 // every file that the ecosystem reads.
 type Recommendation struct {
-	Schema      int                `json:"schema"`
-	Provenance  profile.Provenance `json:"provenance"` // the weakest of what it rests on
-	Mode        Mode               `json:"mode"`
-	Feasible    bool               `json:"feasible"` // false: the picks are the nearest candidates, not an answer
-	Model       string             `json:"model"`
-	GPU         string             `json:"gpu"` // catalog name; empty where unknown
-	Engine      EngineName         `json:"engine"`
-	SLA         SLA                `json:"sla"`
-	Workload    Lengths            `json:"workload"`
-	Prefill     *Pick              `json:"prefill,omitempty"`    // disaggregated
-	Decode      *Pick              `json:"decode,omitempty"`     // disaggregated
-	Aggregated  *Pick              `json:"aggregated,omitempty"` // aggregated
-	Verified    *Verified          `json:"verified,omitempty"`   // nil: no pick was run under load
-	Rejected    []Rejected         `json:"rejected"`
-	Thresholds  Thresholds         `json:"thresholds"`
-	Surfaces    Surfaces           `json:"surfaces"`
-	Assumptions []string           `json:"assumptions"`
-	Warnings    []profile.Warning  `json:"warnings"`
-	Planner     PlannerSettings    `json:"planner"`
-	Cost        *Cost              `json:"cost,omitempty"` // of the measuring behind it
+	Schema     int                `json:"schema"`
+	Provenance profile.Provenance `json:"provenance"` // the weakest of what it rests on
+	Mode       Mode               `json:"mode"`
+	Feasible   bool               `json:"feasible"` // false: the picks are the nearest candidates, not an answer
+	Model      string             `json:"model"`
+	GPU        string             `json:"gpu"` // catalog name; empty where unknown
+	Engine     EngineName         `json:"engine"`
+	SLA        SLA                `json:"sla"`
+	Workload   Lengths            `json:"workload"`
+	Prefill    *Pick              `json:"prefill,omitempty"`    // disaggregated
+	Decode     *Pick              `json:"decode,omitempty"`     // disaggregated
+	Aggregated *Pick              `json:"aggregated,omitempty"` // aggregated
+	Verified   *Verified          `json:"verified,omitempty"`   // nil: no pick was run under load
+	// Alternatives are the best of what was not picked, the deployment in the other mode
+	// first; nil where there is none.
+	Alternatives []Alternative     `json:"alternatives,omitempty"`
+	Rejected     []Rejected        `json:"rejected"`
+	Thresholds   Thresholds        `json:"thresholds"`
+	Surfaces     Surfaces          `json:"surfaces"`
+	Assumptions  []string          `json:"assumptions"`
+	Warnings     []profile.Warning `json:"warnings"`
+	Planner      PlannerSettings   `json:"planner"`
+	Cost         *Cost             `json:"cost,omitempty"` // of the measuring behind it
 }
 
 // EngineName is the engine that was profiled.
@@ -159,6 +162,50 @@ func (r Recommendation) StartUp(role engine.Role) time.Duration {
 // Earlier versions measured none for aggregated engines.
 func (r Recommendation) Simulates() bool {
 	return r.Surfaces.Prefill != nil && r.Surfaces.Decode != nil
+}
+
+// Alternative is the best layout beside the pick: of the other mode, or of a phase.
+type Alternative struct {
+	Mode  Mode          `json:"mode"`
+	Phase profile.Phase `json:"phase"` // aggregated: it stands beside both picks of a disaggregated profile
+	Label string        `json:"label"` // "TP:1"
+	GPUs  int           `json:"gpus"`  // of one engine
+	// MaxNumBatchedTokens is Pick.MaxNumBatchedTokens.
+	MaxNumBatchedTokens int `json:"max_num_batched_tokens,omitempty"`
+
+	RPS           float64            `json:"rps"`              // requests/s of one engine within the SLA
+	RPSPerGPU     float64            `json:"rps_per_gpu"`      // likewise
+	PickRPSPerGPU float64            `json:"pick_rps_per_gpu"` // of the pick of the phase, or of both picks together; 0 where they hold none
+	Provenance    profile.Provenance `json:"provenance"`
+	Source        string             `json:"source"` // of RPS
+}
+
+// Less is the share by which the alternative serves less per GPU than the pick, below 0
+// where it serves more; 0 where the pick's rate is not known.
+func (a Alternative) Less() float64 {
+	if a.PickRPSPerGPU <= 0 {
+		return 0
+	}
+	return 1 - a.RPSPerGPU/a.PickRPSPerGPU
+}
+
+// RPSPerGPU is the rate that the picks are recommended at over their GPUs, each pool with
+// as many engines as the other one feeds; 0 where there is none.
+func (r Recommendation) RPSPerGPU() float64 {
+	gpus := 0.0 // per request/s
+	for _, p := range []*Pick{r.Prefill, r.Decode, r.Aggregated} {
+		switch {
+		case p == nil:
+		case !r.Feasible || p.SustainedRPS <= 0:
+			return 0
+		default:
+			gpus += float64(p.GPUs) / p.SustainedRPS
+		}
+	}
+	if gpus == 0 {
+		return 0
+	}
+	return 1 / gpus
 }
 
 // Rejected is a candidate that lost, and on what.
@@ -326,6 +373,9 @@ func (r Recommendation) Validate() error {
 		if p != nil {
 			errs.add(p.validate(), name)
 		}
+	}
+	for i, a := range r.Alternatives {
+		errs.unless(a.GPUs >= 1 && positive(a.RPS) && positive(a.RPSPerGPU) && a.PickRPSPerGPU >= 0, "alternatives[%d]: gpus, rps, rps_per_gpu, pick_rps_per_gpu are %d, %v, %v, %v, want above 0 (the last may be 0)", i, a.GPUs, a.RPS, a.RPSPerGPU, a.PickRPSPerGPU)
 	}
 	errs.add(r.Verified.validate(), "verified")
 	errs.add(r.Thresholds.PrefillQueueSize.validate(), "thresholds.prefill_queue_size")

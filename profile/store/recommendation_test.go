@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,7 +26,9 @@ func recommendation() Recommendation {
 		Schema: 1, Provenance: profile.Simulated, Mode: Disaggregated, Feasible: true, Model: "meta-llama/Llama-3.1-8B", GPU: "h100-sxm",
 		Engine: EngineName{Kind: engine.KindSim, Version: "1"},
 		SLA:    NewSLA(profile.SLA{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Stat: profile.Mean}), Workload: Lengths{3000, 150},
-		Prefill: &p, Decode: &d, Rejected: []Rejected{{profile.Prefill, "TP:1", "TTFT above the SLA", "ttft_ms", 120, 0}},
+		Prefill: &p, Decode: &d, Alternatives: []Alternative{
+			{Mode: Aggregated, Phase: profile.Aggregated, Label: "TP:1, chunk 512", GPUs: 1, MaxNumBatchedTokens: 512, RPS: 0.3, RPSPerGPU: 0.3, PickRPSPerGPU: 0.4, Provenance: profile.Estimated, Source: "a model"},
+		}, Rejected: []Rejected{{profile.Prefill, "TP:1", "TTFT above the SLA", "ttft_ms", 120, 0}},
 		Thresholds: Thresholds{PrefillQueueSize: Bounds{0.24, 0.10}, DecodeKVUtilization: Bounds{0.20, 0.10}},
 		Surfaces: Surfaces{
 			Prefill: &Surface{File: "selected_prefill_interpolation/raw_data.npz", Points: 16, Provenance: profile.Simulated},
@@ -33,6 +36,23 @@ func recommendation() Recommendation {
 		},
 		Assumptions: []string{"fixed ISL and OSL"}, Warnings: []profile.Warning{{Code: "few_samples", Message: "one"}},
 		Planner: PlannerSettings{PrefillEngineNumGPU: 4, DecodeEngineNumGPU: 4, TTFTMillis: 50, ITLMillis: 10},
+	}
+}
+
+// 4 GPUs prefill 2 requests/s and 8 decode 4: 2 GPUs for each and 2.
+func TestRateOfBothPoolsTogether(t *testing.T) {
+	r := recommendation()
+	r.Prefill.GPUs, r.Prefill.SustainedRPS, r.Decode.GPUs, r.Decode.SustainedRPS = 4, 2, 8, 4
+	if got := r.RPSPerGPU(); got != 0.25 {
+		t.Errorf("%v requests/s per GPU, want 0.25", got)
+	}
+	a := Alternative{RPSPerGPU: 0.3, PickRPSPerGPU: r.RPSPerGPU()}
+	if got := a.Less(); math.Abs(got+0.2) > 1e-12 {
+		t.Errorf("%v less per GPU, want a fifth more", got)
+	}
+	r.Feasible = false
+	if a.PickRPSPerGPU = r.RPSPerGPU(); a.PickRPSPerGPU != 0 || a.Less() != 0 {
+		t.Errorf("picks that are no answer serve %v requests/s per GPU", a.PickRPSPerGPU)
 	}
 }
 
@@ -64,7 +84,9 @@ func TestRecommendationRoundTrip(t *testing.T) {
 }
 
 func TestRecommendationHasTheKeysOfTheContract(t *testing.T) {
-	b, err := encodeJSON(recommendation())
+	r := recommendation()
+	r.Alternatives = nil // they are optional
+	b, err := encodeJSON(r)
 	if err != nil {
 		t.Fatal(err)
 	}
