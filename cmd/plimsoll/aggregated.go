@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"plimsoll/engine/latency"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
@@ -146,6 +147,41 @@ func aggregatedTable(b *bytes.Buffer, out outcome) {
 			fmt.Sprintf("%.2f", p.ThroughputPerGPU), out.verdict(ch, c))
 	}
 	b.WriteString(t.text("  "))
+	if line := chunkLine(out); line != "" {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+}
+
+// chunkLine says what the picked layout holds at the engine's own tokens in a step; empty
+// where others were not tried.
+func chunkLine(out outcome) string {
+	ch, d := out.res.Aggregated, out.dep
+	config := ch.Picked.Point.Config
+	own, others, rate := config.Parallelism.Label(), false, 0.0
+	for _, c := range ch.All {
+		if c.Point.Config.Parallelism != config.Parallelism {
+			continue
+		}
+		others = others || c.Point.Config.Chunked
+		if c.Label() == own {
+			rate = max(rate, c.RPS)
+		}
+	}
+	if !others || !d.searchesChunks(out.opts) {
+		return ""
+	}
+	limits := config.Limits
+	if config.Chunked {
+		limits.MaxNumBatchedTokens = 0
+	}
+	tokens := latency.Limits(*d.model, *d.gpu, limits).MaxNumBatchedTokens
+	switch {
+	case !config.Chunked:
+		return fmt.Sprintf("%s: %d tokens in a step, the engine's default", own, tokens)
+	case rate == 0:
+		return fmt.Sprintf("%s at the engine's default of %d tokens in a step: no rate that was tried holds the SLA", own, tokens)
+	}
+	return fmt.Sprintf("%s at the engine's default of %d tokens in a step: %.4g requests/s", own, tokens, rate)
 }
 
 func byRate(cs []recommend.Candidate) []recommend.Candidate {
