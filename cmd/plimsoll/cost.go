@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
 	"plimsoll/sweep"
 )
 
@@ -26,6 +29,25 @@ func costLine(b *bytes.Buffer, c sweep.Cost, k engine.Kind) {
 		what = "Cost in virtual time"
 	}
 	fmt.Fprintf(b, "%s: %s\n", what, costText(c))
+}
+
+// stageNames are the stages of a profile as its cost names them, in their order.
+var stageNames = []struct {
+	stage profile.Stage
+	name  string
+}{{profile.StageSweep, "search"}, {profile.StageVerify, "run under load"}, {profile.StageSurface, "surfaces"}}
+
+// stageLine says what each stage of a profile had of its cost.
+func stageLine(b *bytes.Buffer, by map[profile.Stage]store.Cost) {
+	var parts []string
+	for _, s := range stageNames {
+		if c, ok := by[s.stage]; ok {
+			parts = append(parts, fmt.Sprintf("%s %.0f engine-seconds, %s", s.name, c.EngineSeconds, engine.Count(c.Requests, "request")))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "  of these: %s\n", strings.Join(parts, "; "))
+	}
 }
 
 // searchCost is what a search is expected to cost, without loading; seconds are 0

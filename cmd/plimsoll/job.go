@@ -31,6 +31,7 @@ type job struct {
 	damaged []int // lines of the journal that could not be read
 	started time.Time
 	inputs  store.Inputs
+	spent   store.Spent
 
 	estimate bool // no raw records, and a journal that waits for no disk: all of it can be computed again
 }
@@ -59,7 +60,7 @@ func runInputs(o profileOptions, d deployment) store.Inputs {
 }
 
 func knownFrom(log store.JournalLog) sweep.Known {
-	k := sweep.Known{Points: log.Points, Cost: sweep.Cost(log.Cost), Engines: map[string]profile.EngineFacts{}}
+	k := sweep.Known{Points: log.Points, Cost: sweep.Cost(log.Spent.Total), Engines: map[string]profile.EngineFacts{}}
 	for _, e := range log.Engines {
 		k.Engines[e.Key] = e.EngineFacts
 	}
@@ -75,6 +76,7 @@ func (j *job) Point(p profile.Point, rs []profile.Request, spent sweep.Cost) err
 			return err
 		}
 	}
+	j.spent.Reach(p.Stage, store.Cost(spent))
 	return j.journal.Append(store.PointEntry(p, store.Cost(spent)))
 }
 
@@ -93,6 +95,8 @@ type outcome struct {
 	res  sweep.Result
 	rec  store.Recommendation
 	self *store.Client // nil in virtual time
+
+	stages map[profile.Stage]store.Cost // what each cost
 }
 
 // finish writes surfaces, links, run.json, report.html, pictures and recommendation. Nobody
@@ -172,15 +176,16 @@ func (j *job) complete(res sweep.Result, rec store.Recommendation) (outcome, err
 		return outcome{}, err
 	}
 	drawn := errors.Join(writePage(dir, run, rec, res.PrefillSurface, res.DecodeSurface), drawAll(dir, run, rec, res.PrefillSurface, res.DecodeSurface, res.Batched))
-	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec, self: run.Client}
+	out := outcome{opts: j.opts, dep: j.dep, dir: dir, res: res, rec: rec, self: run.Client, stages: run.CostByStage}
 	return out, errors.Join(drawn, store.WriteRecommendation(dir, rec))
 }
 
 // runFile is run.json.
 func (j *job) runFile(res sweep.Result, complete bool) store.Run {
+	j.spent.End(store.Cost(res.Cost))
 	r := store.Run{
 		Version: buildVersion(), Inputs: j.inputs, Seed: j.opts.seed, SLA: j.opts.sla, Started: j.started, Ended: time.Now(),
-		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Discarded: res.Discarded, Skips: res.Skips, Cost: store.Cost(res.Cost), Warnings: j.dep.warnings,
+		Provenance: j.dep.provenance, Complete: complete, Points: res.Points, Discarded: res.Discarded, Skips: res.Skips, Cost: store.Cost(res.Cost), CostByStage: j.spent.ByStage, Warnings: j.dep.warnings,
 		Client: clientReport(res.Points),
 	}
 	for _, k := range sortedKeys(res.Engines) {

@@ -74,7 +74,7 @@ func (j *job) openJournal() error {
 				return field.Errorf("--resume: the run in %s was another: %s", j.dir.Path, strings.Join(diff, "; ")).
 					Hint("ask for the same, or start over with --force")
 			}
-			j.started, j.known, j.damaged = log.Header.Started, knownFrom(log), log.Damaged
+			j.started, j.known, j.damaged, j.spent = log.Header.Started, knownFrom(log), log.Damaged, log.Spent
 		}
 	}
 	var err error

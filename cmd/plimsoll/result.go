@@ -196,6 +196,9 @@ func footer(b *bytes.Buffer, out outcome) {
 		fmt.Fprintf(b, "Computed: %s in virtual time, by the latency model's fit %s\n", engine.Count(out.res.Cost.Requests, "request"), out.dep.fit.Name)
 	}
 	costLine(b, out.res.Cost, out.dep.kind)
+	if out.rec.Mode == store.Aggregated {
+		stageLine(b, out.stages)
+	}
 	if out.dep.kind == engine.KindSim {
 		fmt.Fprintf(b, "Simulated: steps take the time of the latency model's fit %s\n", out.dep.fit.Name)
 		modelErrors(b, out) // the profile of an engine ends with the four lines

@@ -203,7 +203,7 @@ type JournalLog struct {
 	Header  Header
 	Points  []profile.Point // a point measured again replaces the earlier one
 	Engines []EngineFacts
-	Cost    Cost  // until and with the last point
+	Spent   Spent // until and with the last point
 	Torn    bool  // the last line was cut off by a kill and dropped
 	Damaged []int // lines before it that are not what was written, from 1, and dropped
 }
@@ -258,7 +258,7 @@ func (l *JournalLog) add(e Entry, first bool, seen map[string]int) error {
 		l.Engines = append(l.Engines, *e.Engine)
 	case EntryPoint:
 		if e.Cost != nil {
-			l.Cost = *e.Cost
+			l.Spent.Reach(e.Point.Stage, *e.Cost)
 		}
 		if at, again := seen[e.Point.ID]; again {
 			l.Points[at] = *e.Point

@@ -60,10 +60,23 @@ func TestJournalRoundTrip(t *testing.T) {
 	want := JournalLog{
 		Header: NewHeader(Inputs{"--isl": "3000"}, "v0", journalStart),
 		Points: []profile.Point{point("a"), again}, Engines: []EngineFacts{facts},
-		Cost: Cost{Launches: 2, Requests: 7},
+		Spent: Spent{Total: Cost{Launches: 2, Requests: 7}, ByStage: map[profile.Stage]Cost{again.Stage: {Launches: 2, Requests: 7}}, last: again.Stage},
 	}
 	if !reflect.DeepEqual(log, want) {
 		t.Errorf("read  %+v\nwrote %+v", log, want)
+	}
+}
+
+func TestStagesCostWhatTheRunCost(t *testing.T) {
+	var s Spent
+	s.End(Cost{Requests: 1}) // nothing was measured
+	s.Reach(profile.StageSweep, Cost{Launches: 1, Requests: 10, EngineSeconds: 5})
+	s.Reach(profile.StageVerify, Cost{Launches: 2, Requests: 30, EngineSeconds: 9})
+	s.Reach(profile.StageSweep, Cost{Launches: 2, Requests: 31, EngineSeconds: 10})
+	s.End(Cost{Launches: 2, Requests: 31, EngineSeconds: 12})
+	want := map[profile.Stage]Cost{profile.StageSweep: {Launches: 1, Requests: 11, EngineSeconds: 8}, profile.StageVerify: {Launches: 1, Requests: 20, EngineSeconds: 4}}
+	if !reflect.DeepEqual(s.ByStage, want) {
+		t.Errorf("%+v, want %+v", s.ByStage, want)
 	}
 }
 

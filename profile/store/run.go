@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"plimsoll/profile"
@@ -32,6 +33,8 @@ type Run struct {
 	Skips      []profile.Skip     `json:"skips"`
 	Warnings   []profile.Warning  `json:"warnings"`
 	Cost       Cost               `json:"cost"`
+	// CostByStage is what each stage had of Cost.
+	CostByStage map[profile.Stage]Cost `json:"cost_by_stage,omitempty"`
 }
 
 // Device is one GPU that the run used.
@@ -103,4 +106,43 @@ func orEmptyMap(m Inputs) Inputs {
 		return Inputs{}
 	}
 	return m
+}
+
+// since is what was spent between an earlier cost and c, on top of more; seconds to the
+// nanosecond.
+func (c Cost) since(o, more Cost) Cost {
+	seconds := func(c, o, more float64) float64 { return math.Round((c-o+more)*1e9) / 1e9 }
+	return Cost{
+		Launches:       c.Launches - o.Launches + more.Launches,
+		EngineSeconds:  seconds(c.EngineSeconds, o.EngineSeconds, more.EngineSeconds),
+		LoadingSeconds: seconds(c.LoadingSeconds, o.LoadingSeconds, more.LoadingSeconds),
+		GPUSeconds:     seconds(c.GPUSeconds, o.GPUSeconds, more.GPUSeconds),
+		Requests:       c.Requests - o.Requests + more.Requests,
+		PromptTokens:   c.PromptTokens - o.PromptTokens + more.PromptTokens,
+		OutputTokens:   c.OutputTokens - o.OutputTokens + more.OutputTokens,
+	}
+}
+
+// Spent is what a run took so far, by the stage of the points that it took it for.
+type Spent struct {
+	Total   Cost
+	ByStage map[profile.Stage]Cost
+
+	last profile.Stage
+}
+
+// Reach books what was spent since the last point to the stage of the next one.
+func (s *Spent) Reach(stage profile.Stage, total Cost) {
+	if s.ByStage == nil {
+		s.ByStage = map[profile.Stage]Cost{}
+	}
+	s.ByStage[stage] = total.since(s.Total, s.ByStage[stage])
+	s.Total, s.last = total, stage
+}
+
+// End books what was spent after the last point, on ending its engine.
+func (s *Spent) End(total Cost) {
+	if len(s.ByStage) > 0 {
+		s.Reach(s.last, total)
+	}
 }
