@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/sglang"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
 	"plimsoll/engine/trtllm"
 	"plimsoll/engine/vllm"
 )
@@ -16,11 +19,14 @@ import (
 // what their default would cost.
 type planChunk struct {
 	Tokens  int                    `json:"max_num_batched_tokens"`
-	Default int                    `json:"engine_default"`
+	Default int                    `json:"engine_default,omitzero"`
 	Flags   map[engine.Kind]string `json:"flags"` // in each engine's words
 	// AtDefault is the cheapest plan's layout at the default, by short trials; nil
 	// where it is the default, or a plan that lost.
 	AtDefault *defaultChunk `json:"at_default,omitempty"`
+	// Kept says why no other was tried: a profile's step times are those of one. Empty:
+	// others were.
+	Kept string `json:"kept,omitempty"`
 }
 
 // defaultChunk is a plan with the engine's own tokens in a step.
@@ -30,12 +36,33 @@ type defaultChunk struct {
 	RPS       float64      `json:"highest_rps,omitzero"` // that it holds, where that was asked for
 }
 
-// chunk is that of a candidate whose chunk was searched; nil = it was not.
+// chunk is that of a candidate whose chunk was searched, or that of its profile; nil = it
+// is neither.
 func (c candidate) chunk() *planChunk {
 	if c.chunked == nil {
-		return nil
+		return c.kept
 	}
 	return &planChunk{Tokens: c.tokens, Default: c.chunked[0].tokens, Flags: chunkFlags(c.parallelism, c.tokens)}
+}
+
+// keptChunk is the chunk of a profile's aggregated engines, which is not searched.
+func keptChunk(s build.Profile, l capacity.Layout) *planChunk {
+	_, pick := s.Pick(engine.RoleAggregated)
+	p := pick.Parallelism().Normal()
+	limits := l.Pools[0].Engine.Limits
+	tokens := cmp.Or(limits.MaxNumBatchedTokens, max(limits.MaxNumSeqs, sim.DefaultMaxNumBatchedTokens)) / p.DP
+	kept := "the profile's step times are those of engines that prefill or decode, with no chunk in them"
+	switch n, assumed := s.Chunk(); {
+	case n > 0 && n/p.DP != tokens:
+		kept = fmt.Sprintf("as asked for; the profile was measured at %d", n/p.DP)
+	case n > 0 && assumed:
+		kept = "the default of the engine that was profiled"
+	case n > 0:
+		kept = "as the profile was measured"
+	case s.Recommendation.Aggregated != nil:
+		kept = "the profile does not say with how many it was measured"
+	}
+	return &planChunk{Tokens: tokens, Flags: chunkFlags(p, tokens), Kept: kept}
 }
 
 // toldEngine is an engine whose flags are known.
@@ -101,6 +128,9 @@ func configWords(s engine.Spec) []string {
 
 // words are what the chunk is and what the default would cost.
 func (p planChunk) words() string {
+	if p.Kept != "" {
+		return fmt.Sprintf("%d tokens in a step, not searched (%s): %s", p.Tokens, p.Kept, flagWords(p.Flags))
+	}
 	if p.Tokens == p.Default {
 		return fmt.Sprintf("%d tokens in a step, the engine's default: none of the others tried takes less", p.Tokens)
 	}

@@ -33,6 +33,7 @@ type candidate struct {
 	// chunked are the same with other tokens in a step, among them this one, the first:
 	// its engine's own. nil = that is not searched.
 	chunked []candidate
+	kept    *planChunk // of a profile; nil = another source, or prefill and decode apart
 
 	// build makes the layout otherwise: every step so many times as long, where
 	// there is a factor, and with other caches.
@@ -255,6 +256,9 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 			return nil, nil, err
 		}
 		c := candidate{layout: l, build: build, kv: s.KV(), factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
+		if strategy == capacity.Aggregated {
+			c.kept = keptChunk(s, l)
+		}
 		out = append(out, c)
 	}
 	if len(out) == 0 {

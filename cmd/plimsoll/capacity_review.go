@@ -145,8 +145,8 @@ func (r *review) options() capacityOptions {
 		fleet:  build.Options{Profile: in.Profile, Model: in.Model, Catalog: in.Catalog, Fit: in.Fit, Weights: in.Weights, KV: in.KV, Limits: engine.Limits{MaxNumSeqs: in.MaxNumSeqs, MaxNumBatchedTokens: in.MaxNumBatchedTokens}},
 		caches: caches{reuse: in.Caches.Reuse, router: in.Caches.Router, dram: build.KVTier{Bytes: in.Caches.DRAMBytes, BytesPerSecond: in.Caches.DRAMPerSecond}},
 	}
-	if r.plan.Chunk != nil {
-		o.fleet.Limits.MaxNumBatchedTokens = r.plan.Chunk.Tokens
+	if c := r.plan.Chunk; c != nil && c.Kept == "" {
+		o.fleet.Limits.MaxNumBatchedTokens = c.Tokens
 	}
 	for _, pool := range r.plan.Pools {
 		o.gpus = append(o.gpus, pool.GPU)

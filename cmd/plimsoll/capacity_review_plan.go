@@ -46,7 +46,7 @@ func readPlan(r io.Reader) (sizedPlans, error) {
 	pools := map[capacity.Strategy]int{capacity.Aggregated: 1, capacity.Disaggregated: 2}[p.Strategy]
 	want(pools > 0 && len(p.Pools) == pools, "a plan of %d pools, %q: want one aggregated or two disaggregated", len(p.Pools), p.Strategy)
 	want(p.TotalGPUsFinal > 0 && !(p.HourlyUSD < 0 || p.HourlyUSD > 1e12), "total_gpus_final %d and hourly_cost_usd %v: want 1 GPU at least, and a price", p.TotalGPUsFinal, p.HourlyUSD)
-	want(p.Chunk == nil || p.Chunk.Tokens >= 64 && p.Chunk.Tokens <= maxTokens, "chunk.max_num_batched_tokens is not 64 to %d", int(maxTokens))
+	want(p.Chunk == nil || p.Chunk.Kept != "" || p.Chunk.Tokens >= 64 && p.Chunk.Tokens <= maxTokens, "chunk.max_num_batched_tokens is not 64 to %d", int(maxTokens))
 	for _, pool := range p.Pools {
 		want(!(pool.USDPerGPUHour < 0 || pool.USDPerGPUHour > 1e6) && pool.InstanceGPUs >= 0 && pool.InstanceGPUs <= maxGPUs,
 			"GPUs at $%v in instances of %d in the %s pool: want a price, and 0 to %d", pool.USDPerGPUHour, pool.InstanceGPUs, pool.Role, maxGPUs)

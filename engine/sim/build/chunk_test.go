@@ -26,7 +26,7 @@ func TestChunkOfAggregatedProfile(t *testing.T) {
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: engine.TP(1), Limits: engine.Limits{MaxNumBatchedTokens: 64}}},
 			{Phase: profile.Aggregated, Config: engine.Config{Kind: c.kind, Parallelism: p, Limits: engine.Limits{MaxNumBatchedTokens: c.asked}}},
 		}}}
-		got, assumed := s.chunk()
+		got, assumed := s.Chunk()
 		said := slices.ContainsFunc(s.Assumed(), func(w profile.Warning) bool { return w.Code == "chunk_assumed" })
 		if got != c.want || assumed != c.assumed || said != c.assumed {
 			t.Errorf("%+v: chunk %d, assumed %v, said %v", c, got, assumed, said)

@@ -148,7 +148,7 @@ func (s Profile) Pool(role engine.Role) (fleet.Pool, error) {
 	phase, pick := s.Pick(role)
 	facts := s.facts(phase, pick)
 	l := s.Limits
-	chunk, _ := s.chunk()
+	chunk, _ := s.Chunk()
 	l.MaxNumBatchedTokens = cmp.Or(l.MaxNumBatchedTokens, chunk)
 	if l.MaxNumSeqs == 0 {
 		l.MaxNumSeqs = cmp.Or(facts.MaxNumSeqs, s.most)
@@ -176,10 +176,10 @@ func (s Profile) Pool(role engine.Role) (fleet.Pool, error) {
 	return p, nil
 }
 
-// chunk is the most tokens of a step of a profiled aggregated engine, over its attention
+// Chunk is the most tokens of a step of a profiled aggregated engine, over its attention
 // replicas: as it was asked for, else as its kind chooses (assumed); 0 for other profiles,
 // whose prompts meet nothing that decodes.
-func (s Profile) chunk() (tokens int, assumed bool) {
+func (s Profile) Chunk() (tokens int, assumed bool) {
 	pick := s.Recommendation.Aggregated
 	if pick == nil {
 		return 0, false
@@ -213,7 +213,7 @@ func (s Profile) Assumed() (ws []profile.Warning) {
 	if s.Limits.MaxNumSeqs == 0 && facts.MaxNumSeqs == 0 {
 		ws = append(ws, profile.Warnf("max_num_seqs_assumed", "the profile does not say how many sequences its engine runs at once: %d are taken, the most that it was measured with; "+field.MaxNumSeqs+" says another number", s.most))
 	}
-	if chunk, assumed := s.chunk(); assumed && s.Limits.MaxNumBatchedTokens == 0 {
+	if chunk, assumed := s.Chunk(); assumed && s.Limits.MaxNumBatchedTokens == 0 {
 		ws = append(ws, profile.Warnf("chunk_assumed", "the profile does not say how many tokens a step of its engine takes, which decides how prompts hold up answers: %d are taken, its kind's default; "+field.MaxNumBatchedTokens+" says another number", cmp.Or(chunk, sim.DefaultMaxNumBatchedTokens)))
 	}
 	return ws
