@@ -222,7 +222,10 @@ func (z *sizing) exact() error {
 		}
 		options := capacity.SizeOptions{After: &z.plans[i].sized, AtOnce: atOnce}
 		if j := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return !p.Rough && p.Infeasible == nil }); j >= 0 && j < i && z.plans[j].ranked() < z.plans[i].ranked() {
-			options.LimitUSD = z.plans[j].ranked()
+			var err error
+			if options.LimitUSD, err = z.besideSpares(z.plans[i], z.plans[j].ranked()); err != nil {
+				return err
+			}
 		}
 		p, err := z.sizeAs(z.plans[i].candidate, z.traffic, options)
 		if errors.Is(err, capacity.ErrDearer) {
@@ -235,6 +238,22 @@ func (z *sizing) exact() error {
 		z.plans[i] = p
 		slices.SortStableFunc(z.plans, z.cheaper)
 	}
+}
+
+// besideSpares is what a plan's engines of one pool may cost an hour without spares so that
+// with them they cost no more than the limit; of two pools it is the limit.
+func (z *sizing) besideSpares(p sizedPlan, limit capacity.USD) (capacity.USD, error) {
+	if z.slo.Availability == 0 || len(p.sized.Replicas) > 1 {
+		return limit, nil
+	}
+	s := p.sized
+	for n := s.Replicas[0] - 1; n > 1; n-- {
+		s.Replicas = []int{n}
+		if smaller, err := z.planOf(p.candidate, s, true); err != nil || smaller.ranked() <= limit {
+			return s.Layout.Ranked().HourlyUSD(s.Replicas), err
+		}
+	}
+	return s.Layout.Ranked().HourlyUSD([]int{1}), nil
 }
 
 // promptsHoldUp is the code of that warning.
