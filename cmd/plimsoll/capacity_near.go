@@ -32,14 +32,11 @@ func (z *sizing) addNear() error {
 	return errors.Join(errLess, errMore)
 }
 
-// cheaperWithMore says which layout is cheaper at more load; "" = none is. One trial shows
-// whether the plan's fleet holds it. If not, the plan takes one engine more at least.
+// cheaperWithMore says which layout is cheaper at more load; "" = none is. If the plan's
+// fleet does not hold it, which one trial shows, it takes one engine more at least: only
+// layouts that cost less than that matter.
 func (z *sizing) cheaperWithMore() (string, error) {
 	best := z.plans[0]
-	holds, err := best.sized.HoldsAt(1+nearLoad, z.traffic, z.slo, z.sizeOptions(best.candidate, capacity.SizeOptions{}))
-	if err != nil || holds {
-		return "", err
-	}
 	var larger sizedPlan
 	for i := range best.sized.Replicas {
 		s := best.sized
@@ -53,12 +50,27 @@ func (z *sizing) cheaperWithMore() (string, error) {
 			larger = p
 		}
 	}
-	other, err := z.cheaperThan(larger.ranked(), 1+nearLoad)
+	limit := larger.ranked()
+	if !slices.ContainsFunc(z.plans[1:], func(p sizedPlan) bool { return z.mayCost(p, limit, 1+nearLoad) }) {
+		return "", nil
+	}
+	holds, err := best.sized.HoldsAt(1+nearLoad, z.traffic, z.slo, z.sizeOptions(best.candidate, capacity.SizeOptions{}))
+	if err != nil || holds {
+		return "", err
+	}
+	other, err := z.cheaperThan(limit, 1+nearLoad)
 	if err != nil || other == nil {
 		return "", err
 	}
 	return fmt.Sprintf("at %g %% more load %s is cheaper: %s; %s takes more than its %s then, %s at least",
-		100*nearLoad, other.candidate.name(), other.takes(), best.candidate.name(), best.engines(), larger.candidate.words(larger.ranked())), nil
+		100*nearLoad, other.candidate.name(), other.takes(), best.candidate.name(), best.engines(), larger.candidate.words(limit)), nil
+}
+
+// mayCost reports whether a plan is near enough to cost less than the limit at so many
+// times the load: with more it takes no fewer engines.
+func (z *sizing) mayCost(p sizedPlan, limit capacity.USD, times float64) bool {
+	return p.Infeasible == nil && p.candidate.layout.Priced() == z.plans[0].candidate.layout.Priced() &&
+		p.ranked() <= nearly*limit && (times < 1 || p.ranked() < limit)
 }
 
 // cheaperWithLess says which layout is cheaper at less load; "" = none is.
@@ -80,8 +92,8 @@ func (z *sizing) cheaperWithLess() (string, error) {
 func (z *sizing) cheaperThan(limit capacity.USD, times float64) (*sizedPlan, error) {
 	t := z.traffic.Scaled(times)
 	for _, p := range z.plans[1:] {
-		if p.Infeasible != nil || p.candidate.layout.Priced() != z.plans[0].candidate.layout.Priced() || p.ranked() > nearly*limit || times > 1 && p.ranked() >= limit {
-			continue // or it takes no fewer engines than without more load
+		if !z.mayCost(p, limit, times) {
+			continue
 		}
 		other, err := z.sizeOne(p.candidate, t, capacity.SizeOptions{Rough: true, LimitUSD: limit * (1 - 1e-6)})
 		if err == nil && other.ranked() < limit {
