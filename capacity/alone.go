@@ -26,7 +26,7 @@ func (s *search) alone() (string, error) {
 		{s.uncached(), 2, fleet.Outcome.TTFT, "a TTFT", s.slo.TTFTP99},
 		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "an ITL", s.slo.ITLP99},
 		{s.traffic.ISL, max(2, s.traffic.OSL), fleet.Outcome.TPOT, "gaps between tokens", s.slo.StallP99},
-		{s.traffic.ISL, max(2, s.traffic.P99OSL), fleet.Outcome.E2E, "an end-to-end latency", s.slo.E2EP99},
+		{s.traffic.ISL, max(2, s.traffic.OSLP99), fleet.Outcome.E2E, "an end-to-end latency", s.slo.E2EP99},
 	} {
 		var got fleet.Outcome
 		config := s.layout.fleet(one, s.seed)
@@ -97,7 +97,7 @@ func (s *search) few() int {
 // uncached is the 99th percentile of prompts, without what a cache may hold.
 func (s *search) uncached() float64 {
 	if !s.layout.Pools[0].Engine.PrefixCaching {
-		return s.traffic.P99ISL
+		return s.traffic.ISLP99
 	}
-	return max(1, s.traffic.P99ISL-s.traffic.Shared)
+	return max(1, s.traffic.ISLP99-s.traffic.Shared)
 }

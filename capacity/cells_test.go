@@ -45,9 +45,9 @@ func layouts70B(t testing.TB) (one, two Layout) {
 
 func BenchmarkSize(b *testing.B) {
 	one, two := layouts70B(b)
-	rag := Workload{PeakQPS: 50, AvgISL: 8192, P99ISL: 16384, AvgOSL: 256, P99OSL: 512, PeakToAverage: 1.3, PeakWindow: time.Minute, Pattern: "flat"}
+	rag := Workload{Rate: 50, ISL: 8192, ISLP99: 16384, OSL: 256, OSLP99: 512, PeakToAverage: 1.3, PeakWindow: time.Minute, Pattern: "flat"}
 	large := chatbot()
-	large.PeakQPS = 5000
+	large.Rate = 5000
 	for _, c := range []struct {
 		name string
 		l    Layout

@@ -51,5 +51,5 @@ func apart(prefill, decode EnginePool) Layout {
 
 // fixed is a workload whose requests all have the same lengths.
 func fixed(qps float64, isl, osl int) Workload {
-	return Workload{PeakQPS: qps, AvgISL: float64(isl), P99ISL: float64(isl), AvgOSL: float64(osl), P99OSL: float64(osl), PeakToAverage: 1, Pattern: "flat"}
+	return Workload{Rate: qps, ISL: float64(isl), ISLP99: float64(isl), OSL: float64(osl), OSLP99: float64(osl), PeakToAverage: 1, Pattern: "flat"}
 }

@@ -15,21 +15,21 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 		change func(*drawn)
 		want   string
 	}{
-		{func(d *drawn) { d.w.PeakQPS = 0 }, "peak_qps is 0: want 1e-09 to 1000000"},
-		{func(d *drawn) { d.w.PeakQPS = math.NaN() }, "peak_qps is NaN"},
-		{func(d *drawn) { d.w.PeakQPS = math.Inf(1) }, "peak_qps is +Inf"},
-		{func(d *drawn) { d.w.AvgISL = 0 }, "avg_isl is 0: want 1 to 16777216"},
-		{func(d *drawn) { d.w.P99ISL = 200 }, "p99_isl 200 is below avg_isl 256: want at least the average"},
-		{func(d *drawn) { d.w.P99OSL = 511 }, "p99_osl 511 is below avg_osl 512"},
-		{func(d *drawn) { d.w.PeakToAverage = 0.9 }, "peak_to_average is 0.9: want 1 to 1000000"},
-		{func(d *drawn) { d.w.PeakWindow = 0 }, "peak_window is 0s: want the window that peak_to_average 2.5 was counted over"},
+		{func(d *drawn) { d.w.Rate = 0 }, "--rate is 0: want 1e-09 to 1000000"},
+		{func(d *drawn) { d.w.Rate = math.NaN() }, "--rate is NaN"},
+		{func(d *drawn) { d.w.Rate = math.Inf(1) }, "--rate is +Inf"},
+		{func(d *drawn) { d.w.ISL = 0 }, "--isl is 0: want 1 to 16777216"},
+		{func(d *drawn) { d.w.ISLP99 = 200 }, "--isl-p99 200 is below --isl 256: want at least the mean"},
+		{func(d *drawn) { d.w.OSLP99 = 511 }, "--osl-p99 511 is below --osl 512"},
+		{func(d *drawn) { d.w.PeakToAverage = 0.9 }, "--peak-to-average is 0.9: want 1 to 1000000"},
+		{func(d *drawn) { d.w.PeakWindow = 0 }, "--peak-window is 0s: want the window that --peak-to-average 2.5 was counted over"},
 		{func(d *drawn) { d.w.Pattern = "weekly" }, `pattern "weekly" is unknown: want flat, business_hours or global`},
-		{func(d *drawn) { d.slo.TTFTP99 = 0 }, "ttft_p99 is 0s: want above 0 to 24h0m0s"},
-		{func(d *drawn) { d.slo.ITLP99 = 25 * time.Hour }, "itl_p99 is 25h0m0s"},
-		{func(d *drawn) { d.slo.E2EP99 = -1 }, "e2e_p99 is -1ns"},
-		{func(d *drawn) { d.slo.Availability = 1 }, "availability is 1: no number of replicas never fails, want 0 to below 1"},
-		{func(d *drawn) { d.slo.Availability = 99.9 }, "availability is 99.9: want 0 to below 1"},
-		{func(d *drawn) { d.slo.Availability = math.NaN() }, "availability is NaN"},
+		{func(d *drawn) { d.slo.TTFTP99 = 0 }, "--ttft-p99 is 0s: want above 0 to 24h0m0s"},
+		{func(d *drawn) { d.slo.ITLP99 = 25 * time.Hour }, "--itl-p99 is 25h0m0s"},
+		{func(d *drawn) { d.slo.E2EP99 = -1 }, "--e2e-p99 is -1ns"},
+		{func(d *drawn) { d.slo.Availability = 1 }, "--availability is 1: no number of replicas never fails, want 0 to below 1"},
+		{func(d *drawn) { d.slo.Availability = 99.9 }, "--availability is 99.9: want 0 to below 1"},
+		{func(d *drawn) { d.slo.Availability = math.NaN() }, "--availability is NaN"},
 		{func(d *drawn) { d.t.PrefillTPS = 0 }, "prefill_tokens_s is 0: want 1"},
 		{func(d *drawn) { d.t.DecodeTPS = math.Inf(1) }, "decode_tokens_s is +Inf"},
 		{func(d *drawn) { d.t.TP = 0 }, "tp is 0: want 1 to 1024"},
@@ -56,7 +56,7 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 // All that is wrong is said at once.
 func TestChecksJoin(t *testing.T) {
 	_, err := Formula(Workload{}, SLO{}, Throughput{}, Options{})
-	for _, want := range []string{"peak_qps", "avg_isl", "avg_osl", "pattern", "peak_to_average", "ttft_p99", "itl_p99", "prefill_tokens_s", "utilization_target", "strategy"} {
+	for _, want := range []string{"--rate", "--isl", "--osl", "pattern", "--peak-to-average", "--ttft-p99", "--itl-p99", "prefill_tokens_s", "utilization_target", "strategy"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %s", err, want)
 		}
@@ -139,10 +139,10 @@ func TestMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "peak", w.PeakQPS, 30, 1e-9)
-	near(t, "average", w.AverageQPS(), s.Rate, 1e-9)
-	near(t, "ISL", w.AvgISL, 250, 1e-9)
-	near(t, "p99 OSL", w.P99OSL, 50, 1e-9)
+	near(t, "peak", w.Rate, 30, 1e-9)
+	near(t, "average", w.AverageRate(), s.Rate, 1e-9)
+	near(t, "ISL", w.ISL, 250, 1e-9)
+	near(t, "p99 OSL", w.OSLP99, 50, 1e-9)
 	if w.PeakWindow != time.Second || w.Pattern != trace.Flat {
 		t.Errorf("%+v", w)
 	}
@@ -168,12 +168,12 @@ func TestParseStrategy(t *testing.T) {
 // The formulas need no distribution; a simulation of means and p99s does.
 func TestPeakTrafficNamesALogNormalThatThereIsNot(t *testing.T) {
 	w := chatbot()
-	w.P99ISL = 256 * 15
+	w.ISLP99 = 256 * 15
 	if err := w.Check(); err != nil {
 		t.Error(err)
 	}
 	_, err := w.PeakTraffic()
-	if want := "p99_isl: "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no log-normal has both: want a p99 of 256 to 3831.93, or measure the lengths from a trace") {
+	if want := "--isl-p99: "; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "no log-normal has both: want a p99 of 256 to 3831.93, or measure the lengths from a trace") {
 		t.Errorf("got %v", err)
 	}
 }

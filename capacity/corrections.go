@@ -27,8 +27,8 @@ func (in inputs) latency() []Correction {
 // together corrects the aggregated formula, which takes a prompt token to cost
 // as much as an output token: times add up, not tokens.
 func (in inputs) together() []Correction {
-	seconds := in.w.AvgISL/(prefillDerating*in.t.PrefillTPS) + in.w.AvgOSL/(decodeDerating*in.t.DecodeTPS)
-	return changed("groups", float64(in.p.Groups), max(1, ceil(in.w.PeakQPS*seconds/in.o.UtilizationTarget)), "groups",
+	seconds := in.w.ISL/(prefillDerating*in.t.PrefillTPS) + in.w.OSL/(decodeDerating*in.t.DecodeTPS)
+	return changed("groups", float64(in.p.Groups), max(1, ceil(in.w.Rate*seconds/in.o.UtilizationTarget)), "groups",
 		fmt.Sprintf("the slower phase's throughput is applied to the tokens of both: at the same deratings a request takes %.4g s of a group's time", seconds))
 }
 
@@ -45,13 +45,13 @@ func (in inputs) sequences() []Correction {
 	if in.p.Strategy != Disaggregated {
 		return cs
 	}
-	groups := in.w.PeakQPS * in.w.AvgOSL / in.t.DecodeTPS
-	inFlight := in.w.PeakQPS * in.w.AvgOSL * in.p.EstimatedITLP99Ms / 1000
+	groups := in.w.Rate * in.w.OSL / in.t.DecodeTPS
+	inFlight := in.w.Rate * in.w.OSL * in.p.EstimatedITLP99Ms / 1000
 	cs = append(cs, changed("concurrent_sequences", groups, inFlight, "sequences",
 		fmt.Sprintf("rate over throughput is groups kept busy, not sequences: by Little's law %.6g requests/s that stay %.6g tokens · %.4g ms each are %.6g in flight, and %.6g at the %.4g ms of full batches",
-			in.w.PeakQPS, in.w.AvgOSL, in.p.EstimatedITLP99Ms, inFlight, in.w.PeakQPS*in.w.AvgOSL*in.fullBatchITLMs()/1000, in.fullBatchITLMs()))...)
+			in.w.Rate, in.w.OSL, in.p.EstimatedITLP99Ms, inFlight, in.w.Rate*in.w.OSL*in.fullBatchITLMs()/1000, in.fullBatchITLMs()))...)
 	resident := in.residentTokens()
-	return append(cs, changed("kv_cache_bytes", groups*(in.w.AvgISL+in.w.AvgOSL)*float64(in.t.KVBytesPerToken), inFlight*resident*kv, "bytes",
+	return append(cs, changed("kv_cache_bytes", groups*(in.w.ISL+in.w.OSL)*float64(in.t.KVBytesPerToken), inFlight*resident*kv, "bytes",
 		fmt.Sprintf("%.6g sequences in flight hold %.6g tokens each on average, of %.6g bytes", inFlight, resident, kv))...)
 }
 
@@ -89,7 +89,7 @@ func orBF16(d engine.DType) engine.DType {
 // headroom corrects GPUs for bursts on top of the peak.
 func (in inputs) headroom() []Correction {
 	return changed("total_gpus_with_burst", float64(in.p.TotalGPUsWithBurst), float64(in.p.TotalGPUs), "GPUs",
-		fmt.Sprintf("the groups are sized for the peak of %.6g requests/s, counted over %v, so that the burst is in them already", in.w.PeakQPS, in.w.PeakWindow))
+		fmt.Sprintf("the groups are sized for the peak of %.6g requests/s, counted over %v, so that the burst is in them already", in.w.Rate, in.w.PeakWindow))
 }
 
 // spares corrects the redundancy: whole groups of each pool, as many as the
@@ -128,7 +128,7 @@ func (in inputs) money() []Correction {
 	cs := changed("cost_per_1m_tokens_usd", in.p.Per1MTokensUSD, peak.Per1MTokensUSD, "USD at the peak",
 		"the formula lets every group decode at full throughput all the time: at the peak the workload asks for fewer tokens")
 	cs = append(cs, changed("cost_per_1m_tokens_usd", in.p.Per1MTokensUSD, average.Per1MTokensUSD, "USD on average",
-		fmt.Sprintf("over a day %.6g requests/s come, and the GPUs are paid for all of it", in.w.AverageQPS()))...)
+		fmt.Sprintf("over a day %.6g requests/s come, and the GPUs are paid for all of it", in.w.AverageRate()))...)
 	return append(cs, changed("cost_per_1k_queries_usd", in.p.Per1kQueriesUSD, average.Per1kQueriesUSD, "USD on average",
-		fmt.Sprintf("the formula counts the queries of the peak: over a day %.6g requests/s come", in.w.AverageQPS()))...)
+		fmt.Sprintf("the formula counts the queries of the peak: over a day %.6g requests/s come", in.w.AverageRate()))...)
 }

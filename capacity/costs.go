@@ -63,11 +63,11 @@ func hourlyCosts(hourly USD, qps, outputTPS float64) Costs {
 // CostsAtPeak are those of GPUs that are always there, per unit of the work
 // that the peak brings: the least that a query or a token can cost.
 func (w Workload) CostsAtPeak(gpus int, usdPerGPUHour USD) Costs {
-	return costs(gpus, usdPerGPUHour, w.PeakQPS, w.PeakQPS*w.AvgOSL)
+	return costs(gpus, usdPerGPUHour, w.Rate, w.Rate*w.OSL)
 }
 
 // CostsAtAverage are the same per unit of the work that comes on average: what
 // the bill at the end of the month says.
 func (w Workload) CostsAtAverage(gpus int, usdPerGPUHour USD) Costs {
-	return costs(gpus, usdPerGPUHour, w.AverageQPS(), w.AverageQPS()*w.AvgOSL)
+	return costs(gpus, usdPerGPUHour, w.AverageRate(), w.AverageRate()*w.OSL)
 }

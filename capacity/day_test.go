@@ -26,7 +26,7 @@ func dayOf(t *testing.T, w Workload, block int) []trace.Arrival {
 
 // A day has the pattern's rate in every hour, within the noise of Poisson.
 func TestDay(t *testing.T) {
-	w := Workload{PeakQPS: 2.1, AvgISL: 100, P99ISL: 400, AvgOSL: 10, P99OSL: 10, Pattern: "business_hours", PeakToAverage: 2.1, PeakWindow: time.Hour}
+	w := Workload{Rate: 2.1, ISL: 100, ISLP99: 400, OSL: 10, OSLP99: 10, Pattern: "business_hours", PeakToAverage: 2.1, PeakWindow: time.Hour}
 	var hours [24]float64
 	for _, a := range dayOf(t, w, 0) {
 		hours[int(a.At.Hours())]++
@@ -47,7 +47,7 @@ func TestDay(t *testing.T) {
 // What the requests of a day share comes with them, in the engine's blocks, and
 // changes neither when they come nor how long they are.
 func TestDayShares(t *testing.T) {
-	w := Workload{PeakQPS: 0.05, AvgISL: 256, P99ISL: 1024, AvgOSL: 10, P99OSL: 10, Pattern: trace.Flat, PeakToAverage: 1, Prefixes: trace.Prefixes{Groups: 2, Tokens: 128, Share: 1}}
+	w := Workload{Rate: 0.05, ISL: 256, ISLP99: 1024, OSL: 10, OSLP99: 10, Pattern: trace.Flat, PeakToAverage: 1, Prefixes: trace.Prefixes{Groups: 2, Tokens: 128, Share: 1}}
 	plain, shared := dayOf(t, w, 0), dayOf(t, w, 32)
 	if len(plain) != len(shared) || len(shared) < 1000 {
 		t.Fatalf("%d and %d requests", len(plain), len(shared))

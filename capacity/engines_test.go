@@ -41,5 +41,5 @@ func engines(t testing.TB, model, gpu string, tp int, role engine.Role) EnginePo
 }
 
 func chatbot() Workload {
-	return Workload{PeakQPS: 100, AvgISL: 256, AvgOSL: 512, P99ISL: 1024, P99OSL: 2048, PeakToAverage: 2.5, PeakWindow: time.Minute, Pattern: "flat"}
+	return Workload{Rate: 100, ISL: 256, OSL: 512, ISLP99: 1024, OSLP99: 2048, PeakToAverage: 2.5, PeakWindow: time.Minute, Pattern: "flat"}
 }

@@ -11,7 +11,7 @@ import (
 // A chatbot by the closed formulas, and one thing that they get wrong.
 func ExampleFormula() {
 	chat := capacity.Workload{
-		PeakQPS: 100, AvgISL: 256, P99ISL: 1024, AvgOSL: 512, P99OSL: 2048,
+		Rate: 100, ISL: 256, ISLP99: 1024, OSL: 512, OSLP99: 2048,
 		Pattern: trace.Flat, PeakToAverage: 2.5, PeakWindow: time.Minute,
 	}
 	slo := capacity.SLO{TTFTP99: 500 * time.Millisecond, ITLP99: 50 * time.Millisecond, Availability: 0.999}

@@ -37,19 +37,19 @@ type FormulaPlan struct {
 
 // Formula plans by the closed formulas that go round for disaggregated serving,
 // exactly as they are, so that a plan can be checked by hand; Misleads says
-// where they are wrong. With u the utilization target, qps the peak rate in
+// where they are wrong. With u the utilization target, rate the peak in
 // requests/s, lengths in tokens, every quotient rounded to 1e-9 and then up, and
 // at least one group in a pool:
 //
-//	prefill groups = qps·avg ISL / (prefill tokens/s · u)
-//	decode groups  = qps·avg OSL / (decode tokens/s · u)
+//	prefill groups = rate·avg ISL / (prefill tokens/s · u)
+//	decode groups  = rate·avg OSL / (decode tokens/s · u)
 //	TTFT p99       = p99 ISL / prefill tokens/s · 1000 + 5 ms
-//	ITL p99        = 1000 / (decode tokens/s / qps) ms
+//	ITL p99        = 1000 / (decode tokens/s / rate) ms
 //
 // where an estimate above its SLO multiplies its pool's groups by estimate/SLO,
 // rounded up; aggregated, which estimates no latency:
 //
-//	groups = (avg ISL + avg OSL)·qps / (min(0.6·prefill, 0.8·decode tokens/s) · u)
+//	groups = (avg ISL + avg OSL)·rate / (min(0.6·prefill, 0.8·decode tokens/s) · u)
 //
 // and then for both:
 //
@@ -119,7 +119,7 @@ func disaggregated(w Workload, slo SLO, t Throughput, o Options) (FormulaPlan, e
 }
 
 func aggregated(w Workload, slo SLO, t Throughput, o Options) (FormulaPlan, error) {
-	groups := max(1, ceil((w.AvgISL+w.AvgOSL)*w.PeakQPS/(aggregatedTPS(t)*o.UtilizationTarget)))
+	groups := max(1, ceil((w.ISL+w.OSL)*w.Rate/(aggregatedTPS(t)*o.UtilizationTarget)))
 	if err := checkSize(groups, t, w); err != nil {
 		return FormulaPlan{}, err
 	}
@@ -172,7 +172,7 @@ func (p FormulaPlan) finish(w Workload, slo SLO, t Throughput, o Options) Formul
 	p.BurstHeadroomFactor = burst(w)
 	p.TotalGPUsWithBurst = int(ceil(float64(p.TotalGPUs) * p.BurstHeadroomFactor))
 	p.TotalGPUsFinal = p.TotalGPUsWithBurst + p.RedundancyGPUs
-	p.Costs = costs(p.TotalGPUsFinal, o.USDPerGPUHour, w.PeakQPS, t.DecodeTPS*float64(p.TotalGPUsFinal)/float64(t.TP))
+	p.Costs = costs(p.TotalGPUsFinal, o.USDPerGPUHour, w.Rate, t.DecodeTPS*float64(p.TotalGPUsFinal)/float64(t.TP))
 	p.Provenance = t.Provenance
 	p.Warnings = slices.Concat(p.Warnings, t.Warnings, w.Warnings())
 	if slo.E2EP99 > 0 {

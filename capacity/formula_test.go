@@ -27,7 +27,7 @@ func llama(t *testing.T, size string) Throughput {
 
 func workload(qps, isl, osl, isl99, osl99, ratio float64) Workload {
 	return Workload{
-		PeakQPS: qps, AvgISL: isl, AvgOSL: osl, P99ISL: isl99, P99OSL: osl99,
+		Rate: qps, ISL: isl, OSL: osl, ISLP99: isl99, OSLP99: osl99,
 		Pattern: trace.Flat, PeakToAverage: ratio, PeakWindow: time.Minute,
 	}
 }

@@ -31,7 +31,7 @@ func TestHighestRateIsSizingTheOtherWayRound(t *testing.T) {
 			o := SizeOptions{Seed: 1, Requests: 5000}
 			at := func(qps float64) Traffic {
 				w := c.s.workload()
-				w.PeakQPS = qps
+				w.Rate = qps
 				traffic, err := w.PeakTraffic()
 				if err != nil {
 					t.Fatal(err)

@@ -20,7 +20,7 @@ func spotFleet(t *testing.T) (Layout, Traffic, SLO) {
 		},
 		Transfer: fleet.Transfer{KV: engine.KVBytes{PerToken: 131072}, BytesPerSecond: 50e9, Serial: true},
 	}
-	w := Workload{PeakQPS: 20, AvgISL: 1000, P99ISL: 1000, AvgOSL: 200, P99OSL: 200, PeakToAverage: 1, Pattern: "flat"}
+	w := Workload{Rate: 20, ISL: 1000, ISLP99: 1000, OSL: 200, OSLP99: 200, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)

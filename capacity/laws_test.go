@@ -25,7 +25,7 @@ func draw(t *rapid.T) drawn {
 	tail := rapid.Float64Range(1, 14).Draw(t, "tail")
 	return drawn{
 		Workload{
-			PeakQPS: rapid.Float64Range(0.1, 2_000).Draw(t, "qps"), AvgISL: isl, P99ISL: isl * tail, AvgOSL: osl, P99OSL: osl * tail,
+			Rate: rapid.Float64Range(0.1, 2_000).Draw(t, "qps"), ISL: isl, ISLP99: isl * tail, OSL: osl, OSLP99: osl * tail,
 			Pattern: trace.Flat, PeakToAverage: rapid.Float64Range(1, 10).Draw(t, "ratio"), PeakWindow: time.Minute,
 		},
 		SLO{
@@ -53,9 +53,9 @@ func (d drawn) plan(t *rapid.T) (FormulaPlan, MinimumPlan) {
 // never costs more.
 func TestFormulaLaws(t *testing.T) {
 	for name, harder := range map[string]func(t *rapid.T, d *drawn, by float64){
-		"more requests":   func(_ *rapid.T, d *drawn, by float64) { d.w.PeakQPS *= by },
-		"longer prompts":  func(_ *rapid.T, d *drawn, by float64) { d.w.AvgISL *= by; d.w.P99ISL *= by },
-		"longer answers":  func(_ *rapid.T, d *drawn, by float64) { d.w.AvgOSL *= by; d.w.P99OSL *= by },
+		"more requests":   func(_ *rapid.T, d *drawn, by float64) { d.w.Rate *= by },
+		"longer prompts":  func(_ *rapid.T, d *drawn, by float64) { d.w.ISL *= by; d.w.ISLP99 *= by },
+		"longer answers":  func(_ *rapid.T, d *drawn, by float64) { d.w.OSL *= by; d.w.OSLP99 *= by },
 		"higher peaks":    func(_ *rapid.T, d *drawn, by float64) { d.w.PeakToAverage *= by },
 		"a tighter TTFT":  func(_ *rapid.T, d *drawn, by float64) { d.slo.TTFTP99 = time.Duration(float64(d.slo.TTFTP99) / by) },
 		"a tighter ITL":   func(_ *rapid.T, d *drawn, by float64) { d.slo.ITLP99 = time.Duration(float64(d.slo.ITLP99) / by) },

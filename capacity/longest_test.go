@@ -24,13 +24,13 @@ func TestLongest(t *testing.T) {
 	if got, err := recorded.Longest(1); err != nil || got != 100+leastRecorded-1+10 {
 		t.Errorf("of a trace %d, %v", got, err)
 	}
-	w := Workload{PeakQPS: 10, AvgISL: 1000, P99ISL: 4000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: trace.Flat}
+	w := Workload{Rate: 10, ISL: 1000, ISLP99: 4000, OSL: 100, OSLP99: 100, PeakToAverage: 1, Pattern: trace.Flat}
 	drawn, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := drawn.Longest(1)
-	if err != nil || float64(got) < w.P99ISL+w.AvgOSL {
+	if err != nil || float64(got) < w.ISLP99+w.OSL {
 		t.Errorf("drawn %d, %v", got, err)
 	}
 	requests, err := drawn.requests(1, DefaultTrialRequests)

@@ -133,7 +133,7 @@ func sizedGPUs(t *testing.T, m measuredSteps, tp int, limit time.Duration) float
 			Timer:  m, GPUs: tp, Router: fleet.LeastLoaded,
 		}}
 	}
-	w := Workload{PeakQPS: 200, AvgISL: 100, P99ISL: 100, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
+	w := Workload{Rate: 200, ISL: 100, ISLP99: 100, OSL: 100, OSLP99: 100, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)

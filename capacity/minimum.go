@@ -25,7 +25,7 @@ const (
 // pools of Formula without burst and redundancy, and decode groups enough for
 // the KV cache of all sequences.
 //
-//	concurrent = qps·avg OSL / decode tokens/s
+//	concurrent = rate·avg OSL / decode tokens/s
 //	kv         = concurrent·(avg ISL + avg OSL)·KV bytes per token
 //	where kv/decode groups > 0.55·TP·GPU bytes:
 //	    decode groups = ceil(kv / (0.55·TP·GPU bytes))
@@ -37,12 +37,12 @@ func Minimum(w Workload, slo SLO, t Throughput, o Options) (MinimumPlan, error) 
 	}
 	p := sizePools(w, slo, t, o)
 	m := MinimumPlan{
-		ConcurrentSequences: w.PeakQPS * w.AvgOSL / t.DecodeTPS,
+		ConcurrentSequences: w.Rate * w.OSL / t.DecodeTPS,
 		WeightBudgetBytes:   weightShare * t.groupBytes(),
 		KVBudgetBytes:       kvShare * t.groupBytes(),
 		Binding:             p.binding(),
 	}
-	m.KVCacheBytes = m.ConcurrentSequences * (w.AvgISL + w.AvgOSL) * float64(t.KVBytesPerToken)
+	m.KVCacheBytes = m.ConcurrentSequences * (w.ISL + w.OSL) * float64(t.KVBytesPerToken)
 	if m.KVCacheBytes/p.decode > m.KVBudgetBytes {
 		p.decode = ceil(m.KVCacheBytes / m.KVBudgetBytes)
 		m.Binding = "kv cache"

@@ -81,9 +81,9 @@ func (in inputs) fullBatchITLMs() float64 { return float64(in.t.MaxBatch) / in.t
 // tokens on average, so that a long one counts L times:
 // ISL + E[L²]/(2·E[L]), where E[L²] = E[L]²·exp(σ²) for log-normal lengths.
 func (in inputs) residentTokens() float64 {
-	l, err := trace.NewLogNormal(in.w.AvgOSL, in.w.P99OSL, 0)
+	l, err := trace.NewLogNormal(in.w.OSL, in.w.OSLP99, 0)
 	if err != nil { // Check has refused it
-		return in.w.AvgISL + in.w.AvgOSL
+		return in.w.ISL + in.w.OSL
 	}
-	return in.w.AvgISL + in.w.AvgOSL*math.Exp(l.Sigma*l.Sigma)/2
+	return in.w.ISL + in.w.OSL*math.Exp(l.Sigma*l.Sigma)/2
 }

@@ -145,7 +145,7 @@ func TestMisleadsFactors(t *testing.T) {
 		t.Errorf("decode groups: %+v", c)
 	}
 	busy := chatLoad
-	busy.PeakQPS = 500 // ITL "62.5 ms": 46 · 62.5/40 = 71.9
+	busy.Rate = 500 // ITL "62.5 ms": 46 · 62.5/40 = 71.9
 	corrected(t, corrections(t, busy, objective(500, 40, 0), th, as(Disaggregated), Facts{}), "decode_groups", 72, 46, 0)
 }
 

@@ -147,8 +147,8 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	p.latencies(s.At)
 	billed, hourly := s.Layout.Billed(gpus)
 	p.BilledGPUs = int(billed)
-	p.Costs = hourlyCosts(hourly, w.PeakQPS, w.PeakQPS*w.AvgOSL)
-	p.Average = hourlyCosts(hourly, w.AverageQPS(), w.AverageQPS()*w.AvgOSL)
+	p.Costs = hourlyCosts(hourly, w.Rate, w.Rate*w.OSL)
+	p.Average = hourlyCosts(hourly, w.AverageRate(), w.AverageRate()*w.OSL)
 	return p, nil
 }
 

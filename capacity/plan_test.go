@@ -79,7 +79,7 @@ func TestPlanAddsUp(t *testing.T) {
 func TestPlanWithSpares(t *testing.T) {
 	slo := SLO{TTFTP99: time.Second, ITLP99: time.Second, Availability: 0.999}
 	_, err := NewPlan(sizedByHand(), chatbot(), slo, Failures{}, profile.Estimated)
-	if err == nil || !strings.Contains(err.Error(), "replica_availability is 0: want 0.5") {
+	if err == nil || !strings.Contains(err.Error(), "--replica-availability is 0: want 0.5") {
 		t.Errorf("availability without replica availability: %v", err)
 	}
 	for _, f := range []Failures{{ReplicaAvailability: 0.99}, {ReplicaAvailability: 0.99, DomainGPUs: 8}, {ReplicaAvailability: 0.9, DomainGPUs: 2}} {

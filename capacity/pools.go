@@ -16,10 +16,10 @@ type pools struct {
 
 func sizePools(w Workload, slo SLO, t Throughput, o Options) pools {
 	p := pools{
-		prefillBase: max(1, ceil(w.PeakQPS*w.AvgISL/(t.PrefillTPS*o.UtilizationTarget))),
-		decodeBase:  max(1, ceil(w.PeakQPS*w.AvgOSL/(t.DecodeTPS*o.UtilizationTarget))),
-		ttftMs:      w.P99ISL/t.PrefillTPS*1000 + 5,
-		itlMs:       1000 / (t.DecodeTPS / w.PeakQPS),
+		prefillBase: max(1, ceil(w.Rate*w.ISL/(t.PrefillTPS*o.UtilizationTarget))),
+		decodeBase:  max(1, ceil(w.Rate*w.OSL/(t.DecodeTPS*o.UtilizationTarget))),
+		ttftMs:      w.ISLP99/t.PrefillTPS*1000 + 5,
+		itlMs:       1000 / (t.DecodeTPS / w.Rate),
 	}
 	p.prefill = stretched(p.prefillBase, p.ttftMs, profile.Milliseconds(slo.TTFTP99))
 	p.decode = stretched(p.decodeBase, p.itlMs, profile.Milliseconds(slo.ITLP99))
@@ -41,8 +41,8 @@ const maxGPUs = 1e9
 
 func checkSize(groups float64, t Throughput, w Workload) error {
 	if gpus := groups * float64(t.TP) * burst(w); gpus > maxGPUs {
-		return fmt.Errorf("planning by formula: peak_qps %v of %v + %v tokens takes %.3g GPUs, above %.0e: look at the units of rate, lengths, throughput and SLO",
-			w.PeakQPS, w.AvgISL, w.AvgOSL, gpus, maxGPUs)
+		return fmt.Errorf("planning by formula: rate %v of %v + %v tokens takes %.3g GPUs, above %.0e: look at the units of rate, lengths, throughput and SLO",
+			w.Rate, w.ISL, w.OSL, gpus, maxGPUs)
 	}
 	return nil
 }

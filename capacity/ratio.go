@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
@@ -60,7 +61,7 @@ const littlePrefill = 0.10
 // than a tenth of an aggregated group's time, pools of their own gain little
 // for the transfer of the KV cache and the rounding to whole groups.
 func Ratio(s Shape, t Throughput) (PhaseRatio, error) {
-	err := errors.Join(within("isl", s.ISL, 1, trace.MaxTokens), within("osl", s.OSL, 1, trace.MaxTokens), t.Check())
+	err := errors.Join(within(field.ISL, s.ISL, 1, trace.MaxTokens), within(field.OSL, s.OSL, 1, trace.MaxTokens), t.Check())
 	if err != nil {
 		return PhaseRatio{}, fmt.Errorf("ratio of prefill to decode: %w", err)
 	}

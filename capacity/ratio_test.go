@@ -82,7 +82,7 @@ func TestRatioTextIsNever1To1(t *testing.T) {
 
 func TestRatioRefuses(t *testing.T) {
 	_, err := Ratio(Shape{ISL: 0, OSL: 1e9}, Throughput{})
-	for _, want := range []string{"isl is 0", "osl is 1e+09", "prefill_tokens_s is 0", "tp is 0"} {
+	for _, want := range []string{"--isl is 0", "osl is 1e+09", "prefill_tokens_s is 0", "tp is 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
 		}

@@ -68,7 +68,7 @@ func (s scene) name() string {
 func (s scene) slo() SLO { return SLO{TTFTP99: s.ttft, ITLP99: s.itl, E2EP99: s.e2e} }
 
 func (s scene) workload() Workload {
-	return Workload{PeakQPS: s.qps, AvgISL: s.isl, P99ISL: s.p99isl, AvgOSL: s.osl, P99OSL: s.p99osl, PeakToAverage: 1, Pattern: "flat"}
+	return Workload{Rate: s.qps, ISL: s.isl, ISLP99: s.p99isl, OSL: s.osl, OSLP99: s.p99osl, PeakToAverage: 1, Pattern: "flat"}
 }
 
 func (s scene) layout(t testing.TB) Layout {

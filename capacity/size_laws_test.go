@@ -56,12 +56,12 @@ func drawTask(t *rapid.T) task {
 		w: fixed(number("qps", 1, 30), rapid.IntRange(10, 500).Draw(t, "isl"), rapid.IntRange(2, 60).Draw(t, "osl")),
 	}
 	if rapid.Bool().Draw(t, "spread") {
-		k.w.P99ISL, k.w.P99OSL = 3*k.w.AvgISL, 3*k.w.AvgOSL
+		k.w.ISLP99, k.w.OSLP99 = 3*k.w.ISL, 3*k.w.OSL
 	}
-	alone := k.decode.StepTime(engine.Batch{DecodeSeqs: 1, DecodeContext: int64(k.w.P99ISL + k.w.P99OSL)})
-	prompt := k.decode.step + k.decode.prompt*engine.Picoseconds(k.w.P99ISL)
+	alone := k.decode.StepTime(engine.Batch{DecodeSeqs: 1, DecodeContext: int64(k.w.ISLP99 + k.w.OSLP99)})
+	prompt := k.decode.step + k.decode.prompt*engine.Picoseconds(k.w.ISLP99)
 	if k.apart {
-		prompt = k.prefill.step + k.prefill.prompt*engine.Picoseconds(k.w.P99ISL)
+		prompt = k.prefill.step + k.prefill.prompt*engine.Picoseconds(k.w.ISLP99)
 	}
 	k.slo.ITLP99 = time.Duration(number("itl %", 130, 500) / 100 * float64(alone.Duration()))
 	k.slo.TTFTP99 = time.Duration(number("ttft %", 200, 1000) / 100 * float64((alone + prompt).Duration()))
@@ -107,7 +107,7 @@ func TestSizedLaws(t *testing.T) {
 		tighter := func(d time.Duration) time.Duration { return time.Duration(float64(d) * (1 - by)) }
 		switch law {
 		case "qps":
-			harder.w.PeakQPS *= 1 + by
+			harder.w.Rate *= 1 + by
 		case "ttft":
 			harder.slo.TTFTP99 = tighter(k.slo.TTFTP99)
 		case "itl":
@@ -115,7 +115,7 @@ func TestSizedLaws(t *testing.T) {
 		case "e2e":
 			harder.slo.E2EP99 = tighter(base.At.E2E.P99.Duration()) + 1
 		case "isl":
-			harder.w.AvgISL, harder.w.P99ISL = math.Ceil(harder.w.AvgISL*(1+by)), math.Ceil(harder.w.P99ISL*(1+by))
+			harder.w.ISL, harder.w.ISLP99 = math.Ceil(harder.w.ISL*(1+by)), math.Ceil(harder.w.ISLP99*(1+by))
 		case "slower":
 			slower := engine.Picoseconds(100 + 100*by)
 			harder.prefill, harder.decode = k.prefill.slower(slower), k.decode.slower(slower)
@@ -128,7 +128,7 @@ func TestNoSmallerFleetHolds(t *testing.T) {
 	cheapest, all := 0, 0
 	enginetest.Check(t, func(t *rapid.T) {
 		k := drawTask(t)
-		k.w.PeakQPS = math.Ceil(k.w.PeakQPS / 4)
+		k.w.Rate = math.Ceil(k.w.Rate / 4)
 		s := k.size(t)
 		if s.Infeasible != nil || s.GPUs > 12 {
 			return

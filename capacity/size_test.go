@@ -219,7 +219,7 @@ func TestRequestsThatAreTooLongMissEveryPromise(t *testing.T) {
 	// outputs do not.
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: milli}, 100, 2310, 4000))
 	w := fixed(5, 500, 500)
-	w.P99ISL, w.P99OSL = 1800, 1800
+	w.ISLP99, w.OSLP99 = 1800, 1800
 	got := size(t, l, w, SLO{TTFTP99: time.Minute, ITLP99: time.Second})
 	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "still miss the TTFT") || !strings.HasSuffix(got.Infeasible.Why, "% are longer than the engine allows") {
 		t.Errorf("%+v", got)
@@ -243,7 +243,7 @@ func TestSizeRefuses(t *testing.T) {
 		{"no pools", Layout{Strategy: Aggregated}, traffic, loose, SizeOptions{}, "0 pools"},
 		{"strategy", Layout{Strategy: Disaggregated, Pools: l.Pools}, traffic, loose, SizeOptions{}, "1 pools, disaggregated"},
 		{"role", apart(l.Pools[0], l.Pools[0]), traffic, loose, SizeOptions{}, "pool 2 is aggregated: want decode"},
-		{"slo", l, traffic, SLO{}, SizeOptions{}, "ttft_p99 is 0s"},
+		{"slo", l, traffic, SLO{}, SizeOptions{}, "--ttft-p99 is 0s"},
 		{"requests", l, traffic, loose, SizeOptions{Requests: 999}, "requests is 999: want 1000"},
 	} {
 		if _, err := Size(c.l, c.t, c.slo, c.o); err == nil || !strings.Contains(err.Error(), c.says) {

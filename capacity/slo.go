@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
@@ -54,17 +55,17 @@ func (s SLO) step() time.Duration {
 
 // Check says all that is wrong with s, each by field and range.
 func (s SLO) Check() error {
-	errs := []error{positive("ttft_p99", s.TTFTP99), positive("itl_p99", s.ITLP99)}
+	errs := []error{positive(field.TTFTP99, s.TTFTP99), positive(field.ITLP99, s.ITLP99)}
 	if s.StallP99 < 0 {
-		errs = append(errs, positive("stall_p99", s.StallP99))
+		errs = append(errs, positive(field.StallP99, s.StallP99))
 	}
 	if s.E2EP99 < 0 {
-		errs = append(errs, positive("e2e_p99", s.E2EP99))
+		errs = append(errs, positive(field.E2EP99, s.E2EP99))
 	}
 	if s.Availability == 1 {
-		errs = append(errs, errors.New("availability is 1: no number of replicas never fails, want 0 to below 1, such as 0.999"))
+		errs = append(errs, fmt.Errorf("%s is 1: no number of replicas never fails, want 0 to below 1, such as 0.999", field.Availability))
 	} else if !(s.Availability >= 0 && s.Availability < 1) {
-		errs = append(errs, fmt.Errorf("availability is %v: want 0 to below 1, such as 0.999", s.Availability))
+		errs = append(errs, fmt.Errorf("%s is %v: want 0 to below 1, such as 0.999", field.Availability, s.Availability))
 	}
 	return errors.Join(errs...)
 }

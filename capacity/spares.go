@@ -6,6 +6,8 @@ import (
 	"math"
 	"sort"
 
+	"plimsoll/engine/field"
+
 	"gonum.org/v1/gonum/mathext"
 )
 
@@ -78,8 +80,8 @@ func Spares(needed []Pool, replicaAvailability, target float64) (Redundancy, err
 func checkSpares(needed []Pool, replicaAvailability, target float64) error {
 	errs := []error{
 		within("the number of pools", float64(len(needed)), 1, 2),
-		within("replica_availability", replicaAvailability, 0.5, 1-1e-12),
-		within("availability", target, 0, 1-1e-12),
+		within(field.ReplicaAvailability, replicaAvailability, 0.5, 1-1e-12),
+		within(field.Availability, target, 0, 1-1e-12),
 	}
 	for _, p := range needed {
 		errs = append(errs,

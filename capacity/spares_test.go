@@ -187,10 +187,10 @@ func TestSparesRefuses(t *testing.T) {
 		want      string
 	}{
 		{nil, 0.99, 0.9, "the number of pools is 0"},
-		{ok, 1, 0.9, "replica_availability is 1: want 0.5"},
-		{ok, 0.4, 0.9, "replica_availability is 0.4"},
-		{ok, math.NaN(), 0.9, "replica_availability is NaN"},
-		{ok, 0.99, 1, "availability is 1: want 0"},
+		{ok, 1, 0.9, "--replica-availability is 1: want 0.5"},
+		{ok, 0.4, 0.9, "--replica-availability is 0.4"},
+		{ok, math.NaN(), 0.9, "--replica-availability is NaN"},
+		{ok, 0.99, 1, "--availability is 1: want 0"},
 		{[]Pool{{"decode", 0, 4, 1}}, 0.99, 0.9, "decode groups is 0: want 1"},
 		{[]Pool{{"decode", 1, 4, 0}}, 0.99, 0.9, "decode groups_per_domain is 0"},
 		{[]Pool{{"decode", 1, 0, 1}}, 0.99, 0.9, "decode gpus_per_group is 0"},

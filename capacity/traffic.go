@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
@@ -19,7 +20,7 @@ import (
 type Traffic struct {
 	Rate           float64 // requests/s, the mean while it lasts
 	ISL, OSL       float64 // tokens, means
-	P99ISL, P99OSL float64
+	ISLP99, OSLP99 float64
 	Requests       int    // that there are; 0 = without end
 	Words          string // what it is
 	// Shared is the mean of the prompt's tokens that an earlier prompt may have
@@ -37,17 +38,17 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 	if err := w.Check(); err != nil {
 		return Traffic{}, err
 	}
-	isl, errISL := lengths("isl", w.AvgISL, w.P99ISL)
-	osl, errOSL := lengths("osl", w.AvgOSL, w.P99OSL)
+	isl, errISL := lengths(field.ISLP99, w.ISL, w.ISLP99)
+	osl, errOSL := lengths(field.OSLP99, w.OSL, w.OSLP99)
 	if err := errors.Join(errISL, errOSL); err != nil {
 		return Traffic{}, err
 	}
-	qps, prefixes := max(w.PeakQPS, leastRate), w.Prefixes
+	qps, prefixes := max(w.Rate, leastRate), w.Prefixes
 	if prefixes.Groups > 0 {
 		prefixes.BlockTokens = prefixBlock
 	}
 	return Traffic{
-		Rate: qps, ISL: w.AvgISL, OSL: w.AvgOSL, P99ISL: w.P99ISL, P99OSL: w.P99OSL,
+		Rate: qps, ISL: w.ISL, OSL: w.OSL, ISLP99: w.ISLP99, OSLP99: w.OSLP99,
 		Words:  fmt.Sprintf("Poisson arrivals at the peak of %.4g requests/s, %s", qps, w.lengthWords()),
 		Shared: prefixes.Share * float64(prefixes.Tokens),
 		seeded: func(seed uint64, requests int, share float64, shared bool) (trace.Trace, error) {
@@ -67,9 +68,9 @@ func (w Workload) PeakTraffic() (Traffic, error) {
 // Poisson's own, not the workload's PeakToAverage. Prompts say what they share in
 // blocks of so many tokens; 0 = they say nothing of it.
 func (w Workload) DayTrace(seed uint64, block int) (trace.Trace, error) {
-	rate, errRate := trace.Daily(w.Pattern, w.AverageQPS())
-	isl, errISL := lengths("isl", w.AvgISL, w.P99ISL)
-	osl, errOSL := lengths("osl", w.AvgOSL, w.P99OSL)
+	rate, errRate := trace.Daily(w.Pattern, w.AverageRate())
+	isl, errISL := lengths(field.ISLP99, w.ISL, w.ISLP99)
+	osl, errOSL := lengths(field.OSLP99, w.OSL, w.OSLP99)
 	if err := errors.Join(w.Check(), errRate, errISL, errOSL); err != nil {
 		return nil, fmt.Errorf("a day of requests: %w", err)
 	}
@@ -100,7 +101,7 @@ func (t Traffic) within(requests int) int {
 
 // lengthWords say how lengths are distributed.
 func (w Workload) lengthWords() string {
-	if w.P99ISL == w.AvgISL && w.P99OSL == w.AvgOSL {
+	if w.ISLP99 == w.ISL && w.OSLP99 == w.OSL {
 		return "all prompts and all outputs of one length"
 	}
 	return "log-normal lengths"
@@ -116,7 +117,7 @@ func lengths(which string, mean, p99 float64) (trace.Lengths, error) {
 	}
 	l, err := trace.NewLogNormal(mean, p99, 0)
 	if err != nil {
-		return nil, fmt.Errorf("p99_%s: %w, or measure the lengths from a trace", which, err)
+		return nil, fmt.Errorf("%s: %w, or measure the lengths from a trace", which, err)
 	}
 	return l, nil
 }
@@ -131,7 +132,7 @@ func RecordedTraffic(arrivals []trace.Arrival, s trace.Stats) (Traffic, error) {
 		return Traffic{}, fmt.Errorf("a trace of %d requests: want %d at least, at different times: with fewer, not even a trace without a miss shows that 99 %% hold", len(arrivals), leastRecorded)
 	}
 	return Traffic{
-		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean), P99OSL: max(s.OSL.P99, s.OSL.Mean),
+		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, ISLP99: max(s.ISL.P99, s.ISL.Mean), OSLP99: max(s.OSL.P99, s.OSL.Mean),
 		Shared: s.Blocks.Repeated * s.ISL.Mean, Requests: len(arrivals), Words: fmt.Sprintf("the trace's %s", engine.Count(len(arrivals), "request")),
 		recorded: arrivals, seeded: recorded(arrivals),
 	}, nil

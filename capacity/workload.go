@@ -6,24 +6,25 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/trace"
 )
 
 // Workload is the traffic to plan for.
 type Workload struct {
-	// PeakQPS is the rate to plan for, in requests per second: the highest that
+	// Rate is the rate to plan for, in requests per second: the highest that
 	// any PeakWindow sees.
-	PeakQPS float64 `json:"peak_qps"`
+	Rate float64 `json:"rate"`
 	// Lengths in tokens, 1 to trace.MaxTokens; a p99 equal to its average means
 	// that every length is the same.
-	AvgISL float64 `json:"avg_isl"`
-	P99ISL float64 `json:"p99_isl"`
-	AvgOSL float64 `json:"avg_osl"`
-	P99OSL float64 `json:"p99_osl"`
+	ISL    float64 `json:"isl"`
+	ISLP99 float64 `json:"isl_p99"`
+	OSL    float64 `json:"osl"`
+	OSLP99 float64 `json:"osl_p99"`
 	// Pattern is how the rate moves over a day.
 	Pattern trace.Pattern `json:"pattern"`
-	// PeakToAverage is PeakQPS over the mean rate, at least 1. It means nothing
+	// PeakToAverage is Rate over the mean rate, at least 1. It means nothing
 	// without PeakWindow, over which the peak is counted: the same trace can
 	// have 26 at 1 s and 4 at 60 s.
 	PeakToAverage float64       `json:"peak_to_average"`
@@ -72,35 +73,35 @@ func (w *Workload) UnmarshalJSON(b []byte) error {
 func (w Workload) Check() error {
 	_, pattern := w.Pattern.Hours()
 	errs := []error{
-		within("peak_qps", w.PeakQPS, 1e-9, trace.MaxRate),
-		checkLengths("isl", w.AvgISL, w.P99ISL),
-		checkLengths("osl", w.AvgOSL, w.P99OSL),
+		within(field.Rate, w.Rate, 1e-9, trace.MaxRate),
+		checkLengths(field.ISL, field.ISLP99, w.ISL, w.ISLP99),
+		checkLengths(field.OSL, field.OSLP99, w.OSL, w.OSLP99),
 		pattern,
-		within("peak_to_average", w.PeakToAverage, 1, 1e6),
+		within(field.PeakToAverage, w.PeakToAverage, 1, 1e6),
 	}
 	if p := w.Prefixes; p.Groups > 0 {
 		p.BlockTokens = prefixBlock
-		errs = append(errs, p.Validate(), within("prefix_tokens", float64(p.Tokens), 1, w.AvgISL))
+		errs = append(errs, p.Validate(), within(field.PrefixTokens, float64(p.Tokens), 1, w.ISL))
 	}
 	if w.PeakToAverage > 1 && w.PeakWindow <= 0 {
-		errs = append(errs, fmt.Errorf("peak_window is %v: want the window that peak_to_average %v was counted over, such as 60s", w.PeakWindow, w.PeakToAverage))
+		errs = append(errs, fmt.Errorf("%s is %v: want the window that %s %v was counted over, such as 60s", field.PeakWindow, w.PeakWindow, field.PeakToAverage, w.PeakToAverage))
 	}
 	return errors.Join(errs...)
 }
 
-func checkLengths(which string, avg, p99 float64) error {
-	err := errors.Join(within("avg_"+which, avg, 1, trace.MaxTokens), within("p99_"+which, p99, 1, trace.MaxTokens))
+func checkLengths(mean, high string, avg, p99 float64) error {
+	err := errors.Join(within(mean, avg, 1, trace.MaxTokens), within(high, p99, 1, trace.MaxTokens))
 	if err != nil {
 		return err
 	}
 	if p99 < avg {
-		return fmt.Errorf("p99_%s %v is below avg_%s %v: want at least the average", which, p99, which, avg)
+		return fmt.Errorf("%s %v is below %s %v: want at least the mean", high, p99, mean, avg)
 	}
 	return nil
 }
 
-// AverageQPS is the mean rate over the day, in requests per second.
-func (w Workload) AverageQPS() float64 { return w.PeakQPS / w.PeakToAverage }
+// AverageRate is the mean rate over the day, in requests per second.
+func (w Workload) AverageRate() float64 { return w.Rate / w.PeakToAverage }
 
 // Day is the mean rate in each hour of the day, in requests per second; all 0
 // for an unknown pattern.
@@ -110,7 +111,7 @@ func (w Workload) Day() [24]float64 {
 		return [24]float64{}
 	}
 	for h := range hours {
-		hours[h] *= w.AverageQPS()
+		hours[h] *= w.AverageRate()
 	}
 	return hours
 }
@@ -121,12 +122,12 @@ func (w Workload) Warnings() []profile.Warning {
 	for _, qps := range w.Day() {
 		most = max(most, qps)
 	}
-	if most <= w.PeakQPS*(1+1e-9) || w.PeakWindow > time.Hour {
+	if most <= w.Rate*(1+1e-9) || w.PeakWindow > time.Hour {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf("pattern_above_peak",
-		"the pattern %s alone rises to %.4g times its mean, above peak_to_average %.4g: its busiest hour has %.4g requests/s, more than the peak of %.4g that this plans for",
-		w.Pattern, most/w.AverageQPS(), w.PeakToAverage, most, w.PeakQPS)}
+		"the pattern %s alone rises to %.4g times its mean, above %s %.4g: its busiest hour has %.4g requests/s, more than the peak of %.4g that this plans for",
+		w.Pattern, most/w.AverageRate(), field.PeakToAverage, w.PeakToAverage, most, w.Rate)}
 }
 
 // Measured is the workload that a trace shows, with the peak in the window
@@ -138,9 +139,9 @@ func Measured(s trace.Stats, window time.Duration) (Workload, error) {
 			continue
 		}
 		w := Workload{
-			PeakQPS: float64(p.Requests) / window.Seconds(),
-			AvgISL:  s.ISL.Mean, P99ISL: max(s.ISL.P99, s.ISL.Mean),
-			AvgOSL: s.OSL.Mean, P99OSL: max(s.OSL.P99, s.OSL.Mean),
+			Rate: float64(p.Requests) / window.Seconds(),
+			ISL:  s.ISL.Mean, ISLP99: max(s.ISL.P99, s.ISL.Mean),
+			OSL: s.OSL.Mean, OSLP99: max(s.OSL.P99, s.OSL.Mean),
 			Pattern: trace.Flat,
 			// A trace of hardly more than a window can have its peak below the mean.
 			PeakToAverage: max(p.Ratio, 1), PeakWindow: window,

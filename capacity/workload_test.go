@@ -19,8 +19,8 @@ func TestWorkloadJSON(t *testing.T) {
 	enginetest.Check(t, func(t *rapid.T) {
 		positive := rapid.Float64Range(1, 1e6)
 		w := Workload{
-			PeakQPS: positive.Draw(t, "qps"), AvgISL: positive.Draw(t, "isl"), P99ISL: positive.Draw(t, "p99 isl"),
-			AvgOSL: positive.Draw(t, "osl"), P99OSL: positive.Draw(t, "p99 osl"), Pattern: trace.Global,
+			Rate: positive.Draw(t, "qps"), ISL: positive.Draw(t, "isl"), ISLP99: positive.Draw(t, "p99 isl"),
+			OSL: positive.Draw(t, "osl"), OSLP99: positive.Draw(t, "p99 osl"), Pattern: trace.Global,
 			PeakToAverage: positive.Draw(t, "ratio"), PeakWindow: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "window")),
 		}
 		if rapid.Bool().Draw(t, "prefixes") {
@@ -46,8 +46,8 @@ func TestWorkloadJSON(t *testing.T) {
 }
 
 func TestWorkloadJSONRefuses(t *testing.T) {
-	w := Workload{PeakQPS: 3}
-	if err := json.Unmarshal([]byte(`{"prefixes": {"groups": "four"}}`), &w); err == nil || w.PeakQPS != 3 {
+	w := Workload{Rate: 3}
+	if err := json.Unmarshal([]byte(`{"prefixes": {"groups": "four"}}`), &w); err == nil || w.Rate != 3 {
 		t.Errorf("read as %+v, %v", w, err)
 	}
 }

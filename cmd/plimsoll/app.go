@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 )
 
@@ -75,6 +76,10 @@ func report(ctx context.Context, w io.Writer, err error) int {
 		code = exitUsage
 	}
 	say(w, "error", "%s", text)
+	var unknown *catalog.UnknownError
+	if errors.As(err, &unknown) && unknown.What == "model" {
+		say(w, "hint", "plimsoll capacity catalog lists the models; --model takes the config.json of any other, as Hugging Face has it")
+	}
 	if errors.As(err, &usage) {
 		hints(w, usage.Hints)
 	}
@@ -170,9 +175,12 @@ func finish(c *cli.Command) {
 		}
 		return
 	}
-	c.Flags = append(c.Flags, outputFlags()...)
+	c.Flags = append(c.Flags, append(outputFlags(), &cli.BoolFlag{Name: helpAllFlag, Hidden: true})...)
 	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
 	c.Action = endedBySignal(func(ctx *cli.Context) error {
+		if showAll(ctx) {
+			return nil
+		}
 		if err := leftOver(ctx.Args().Slice(), allowed); err != nil {
 			return err
 		}
@@ -207,7 +215,7 @@ func usageFromFlags(c *cli.Context, err error, _ bool) error {
 		if says, ok := upstreamFlags()[name]; ok && c.Command != nil && c.Command.Name == profileName {
 			return e.Hint("%s", says)
 		}
-		if n := nearest(name, flagNames(c)); n != "" {
+		if n := meantFlag(name, flagNames(c)); n != "" {
 			return e.Hint("did you mean --%s?", n)
 		}
 	}

@@ -60,7 +60,7 @@ func (d deployment) withChunks(o profileOptions, cs []engine.Config) ([]engine.C
 // alike is the workload of requests of the target's lengths, by short trials at any rate.
 func (o profileOptions) alike() capacity.Workload {
 	return capacity.Workload{
-		PeakQPS: 1, AvgISL: float64(o.isl), P99ISL: float64(o.isl), AvgOSL: float64(o.osl), P99OSL: float64(o.osl), PeakToAverage: 1, Pattern: "flat",
+		Rate: 1, ISL: float64(o.isl), ISLP99: float64(o.isl), OSL: float64(o.osl), OSLP99: float64(o.osl), PeakToAverage: 1, Pattern: "flat",
 	}
 }
 

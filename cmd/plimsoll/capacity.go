@@ -18,10 +18,9 @@ func capacityPlanCommand() *cli.Command {
 			"Step times come from a measured profile (--profile), or from the latency model; --method formula gives the\n" +
 			"closed formulas of published or given tokens/s instead, to be checked by hand, and says where they mislead. --gpu-count asks the other way\n" +
 			"round: for the highest rate that so many GPUs hold.\n\n" +
-			"   plimsoll capacity plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50\n" +
+			"   plimsoll capacity plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --rate 50 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50\n" +
 			"   plimsoll capacity plan --profile profiling_results --trace azure.csv --ttft-p99 500 --itl-p99 40 --availability 0.999 --replica-availability 0.995\n" +
-			"   plimsoll capacity plan --model llama-3.1-8b --gpu h100-sxm --gpu-count 8 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50\n" +
-			"   plimsoll capacity plan --method formula --throughput 50000,8000 --tp 4 --model llama-3.1-70b --peak-qps 100 --avg-isl 256 --avg-osl 512 --p99-isl 1024 --p99-osl 2048 --ttft-p99 500 --itl-p99 50",
+			"   plimsoll capacity plan --model llama-3.1-8b --gpu h100-sxm --gpu-count 8 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50",
 		Flags:  append(append(append(workloadFlags(), sloFlags()...), moneyFlags()...), append(planFlags(), whatIfFlags()...)...),
 		Action: planCapacity,
 	}

@@ -28,7 +28,7 @@ func capacityAutoscaleCommand() *cli.Command {
 			"trace on it, as planner replay does: as it is (static-peak), and under Kubernetes' autoscaler (hpa:sla) for each\n" +
 			"start-up time. GPU-hours are from the decision to start an engine until it is gone. Rates per second, lengths in\n" +
 			"tokens, latencies in ms, money in USD. planner replay compares more policies.\n\n" +
-			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --peak-qps 50 --avg-isl 3000 --avg-osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
+			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --rate 50 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
 		Flags: flags, Action: autoscaleCapacity,
 	}
 }

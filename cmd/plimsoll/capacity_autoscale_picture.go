@@ -77,7 +77,7 @@ func (d autoscaled) picture() (*plots.Picture, error) {
 	o, f := d.options, d.file()
 	c := plots.Caption{
 		Model: o.servedModel(), GPU: d.plan.gpus(), Configuration: f.Layout, Engine: f.Source,
-		ISL: int(math.Round(o.workload.AvgISL)), OSL: int(math.Round(o.workload.AvgOSL)),
+		ISL: int(math.Round(o.workload.ISL)), OSL: int(math.Round(o.workload.OSL)),
 		SLA:        o.slo.SLA(),
 		Provenance: f.Provenance, Feasible: true, Note: d.verdict(f),
 	}

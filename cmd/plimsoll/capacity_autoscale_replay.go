@@ -51,7 +51,7 @@ func (o autoscaleOptions) compare(say func(string)) (autoscaled, error) {
 		return d, err
 	}
 	s := plannerSettings{deployment: d.scenario.Deployment, careful: policy.NewDefaultOptions(), onLoss: planner.Hold}
-	s.careful.ISL, s.careful.OSL = o.workload.AvgISL, o.workload.AvgOSL
+	s.careful.ISL, s.careful.OSL = o.workload.ISL, o.workload.OSL
 	if s.surfaces, err = z.surfaces(); err != nil {
 		return d, err
 	}
@@ -77,7 +77,7 @@ const mostReplayed = 10_000_000
 func (o autoscaleOptions) part(plan sizedPlan) (replicas []int, share float64) {
 	all, l := plan.sized.Replicas, plan.candidate.layout
 	smallest := slices.Min(all)
-	most := max(mostReplayed/(o.workload.AverageQPS()*86400), 1/float64(smallest))
+	most := max(mostReplayed/(o.workload.AverageRate()*86400), 1/float64(smallest))
 	if o.arrivals != nil || most >= 1 {
 		return all, 1
 	}
@@ -148,8 +148,8 @@ func (d autoscaled) run(r autoscaledRun, settings plannerSettings, watch *progre
 		s.Fleet.Pools[i].StartUp = engine.FromDuration(r.startUp)
 	}
 	w := d.options.workload
-	n := 60 * w.AverageQPS()
-	rule, err := hpaBySLA(settings, minute{n, n * w.AvgISL, n * w.AvgOSL}, w.P99ISL, defaultUtilization)
+	n := 60 * w.AverageRate()
+	rule, err := hpaBySLA(settings, minute{n, n * w.ISL, n * w.OSL}, w.ISLP99, defaultUtilization)
 	if err != nil {
 		return replay.Result{}, err
 	}
@@ -167,7 +167,7 @@ func (d autoscaled) requests() (iter.Seq[fleet.Request], error) {
 	t := trace.Of(o.arrivals...)
 	if o.arrivals == nil {
 		w := o.workload
-		w.PeakQPS *= d.share
+		w.Rate *= d.share
 		var err error
 		if t, err = w.DayTrace(o.seed, block); err != nil {
 			return nil, err

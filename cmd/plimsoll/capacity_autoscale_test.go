@@ -101,10 +101,10 @@ func TestAutoscaleReplaysAPart(t *testing.T) {
 			plan.candidate.layout.Pools = append(plan.candidate.layout.Pools, capacity.EnginePool{Pool: fleet.Pool{Engine: sim.Config{Role: role}, GPUs: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "gpus")}})
 			plan.sized.Replicas = append(plan.sized.Replicas, rapid.IntRange(1, 200).Draw(t, "engines"))
 		}
-		o := autoscaleOptions{capacityOptions: capacityOptions{demand: demand{workload: capacity.Workload{PeakQPS: rapid.Float64Range(1, 2000).Draw(t, "qps"), PeakToAverage: 1}}}}
+		o := autoscaleOptions{capacityOptions: capacityOptions{demand: demand{workload: capacity.Workload{Rate: rapid.Float64Range(1, 2000).Draw(t, "qps"), PeakToAverage: 1}}}}
 		replicas, share := o.part(plan)
 		l, all := plan.candidate.layout, plan.sized.Replicas
-		if day := 86400 * o.workload.PeakQPS; day <= mostReplayed && share < 1 || day > 4*mostReplayed && share > 0.5 && slices.Min(all) > 4 {
+		if day := 86400 * o.workload.Rate; day <= mostReplayed && share < 1 || day > 4*mostReplayed && share > 0.5 && slices.Min(all) > 4 {
 			t.Fatalf("%v requests: %v of %v", day, replicas, all)
 		}
 		if d := (autoscaled{share: share}); d.wholeFleet(l.GPUs(replicas)) != l.GPUs(all) {

@@ -16,7 +16,7 @@ import (
 func TestLeftOutByTrials(t *testing.T) {
 	t.Parallel()
 	const us = engine.Microsecond
-	w := capacity.Workload{PeakQPS: 10, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
+	w := capacity.Workload{Rate: 10, ISL: 1000, ISLP99: 1000, OSL: 100, OSLP99: 100, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func priced(gpu string, prompt, seq engine.Picoseconds, usd capacity.USD) candid
 // with another candidate's, may be cheap.
 func TestBoundsKeepWhatAPoolOfItMayMakeCheap(t *testing.T) {
 	const us = engine.Microsecond
-	w := capacity.Workload{PeakQPS: 100, AvgISL: 1000, P99ISL: 1000, AvgOSL: 100, P99OSL: 100, PeakToAverage: 1, Pattern: "flat"}
+	w := capacity.Workload{Rate: 100, ISL: 1000, ISLP99: 1000, OSL: 100, OSLP99: 100, PeakToAverage: 1, Pattern: "flat"}
 	traffic, err := w.PeakTraffic()
 	if err != nil {
 		t.Fatal(err)

@@ -131,7 +131,7 @@ func parseGPUs(p *parser, f build.Options) []string {
 		return names
 	}
 	if _, err := cat.ModelOrFile(f.Model); err != nil {
-		p.fail(field.Errorf("--model: %v", err))
+		p.fail(field.Errorf("--model: %w", err))
 	}
 	found := map[string]string{}
 	for i, name := range names {

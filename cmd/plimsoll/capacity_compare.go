@@ -30,7 +30,7 @@ func capacityCompareCommand() *cli.Command {
 type comparedPlan struct {
 	File   string  `json:"file"`
 	Method string  `json:"method"`
-	RPS    float64 `json:"peak_qps"`
+	RPS    float64 `json:"rate"`
 	capacity.Plan
 }
 
@@ -88,13 +88,13 @@ func planOf(c *cli.Context, file string) (comparedPlan, error) {
 		if err != nil {
 			return comparedPlan{}, inFile(file, err)
 		}
-		return comparedPlan{file, o.method, o.workload.PeakQPS, f.plan()}, nil
+		return comparedPlan{file, o.method, o.workload.Rate, f.plan()}, nil
 	}
 	out, err := o.find()
 	if err != nil {
 		return comparedPlan{}, inFile(file, err)
 	}
-	return comparedPlan{file, o.method, out.Workload.PeakQPS, out.Plans[0].Plan}, nil
+	return comparedPlan{file, o.method, out.Workload.Rate, out.Plans[0].Plan}, nil
 }
 
 // inFile names the file that an error is about.
@@ -155,7 +155,7 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 	case "csv":
 		w := csv.NewWriter(&b)
 		rows := [][]string{{
-			"file", "method", "peak_qps", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
+			"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
 			"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding",
 		}}
 		for _, p := range plans {

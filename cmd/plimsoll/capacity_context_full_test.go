@@ -17,7 +17,7 @@ func TestEnginesHoldTheLongestRequest(t *testing.T) {
 		{"gpt-oss-120b", "h100-sxm"}, {"qwen3-32b", "h100-sxm"}, {"gemma-3-27b", "h100-sxm"}, {"llama-3.1-8b", "l4"}, {"llama-3.1-8b", "a10g"},
 	} {
 		common := []string{
-			"capacity", "plan", "--model", c.model, "--gpu", c.gpu, "--tp", "1", "--strategy", "aggregated", "--peak-qps", "0.2", "--avg-isl", "1000", "--avg-osl", "100",
+			"capacity", "plan", "--model", c.model, "--gpu", c.gpu, "--tp", "1", "--strategy", "aggregated", "--rate", "0.2", "--isl", "1000", "--osl", "100",
 			"--ttft-p99", "30s", "--itl-p99", "1s", "--cost-per-gpu-hour", "1",
 		}
 		with := func(more ...string) []byte { return mustPrint(t, append(slices.Clone(common), more...)...) }

@@ -38,7 +38,7 @@ func TestPlansTryTheProfilersLayouts(t *testing.T) {
 		t.Errorf("more GPUs than one engine may have: %v", labels())
 	}
 	args := []string{
-		"capacity", "plan", "--model", "deepseek-r1", "--gpu", "h200-sxm", "--parallelism", "DEP:8", "--strategy", "aggregated", "--peak-qps", "1", "--avg-isl", "1000", "--avg-osl", "100",
+		"capacity", "plan", "--model", "deepseek-r1", "--gpu", "h200-sxm", "--parallelism", "DEP:8", "--strategy", "aggregated", "--rate", "1", "--isl", "1000", "--osl", "100",
 		"--ttft-p99", "10s", "--itl-p99", "1s", "--emit", "kubernetes",
 	}
 	got := string(mustPrint(t, args...))

@@ -13,8 +13,8 @@ import (
 // no more of them than decide.
 func TestReadmePlanTakesLittleProcessorTime(t *testing.T) {
 	begin := cputime.Used()
-	ran(t, exitDone, "capacity", "plan", "--model", "llama-3.1-70b", "--gpu", "h100-sxm", "--peak-qps", "20", "--avg-isl", "2000", "--p99-isl", "8000",
-		"--avg-osl", "200", "--p99-osl", "800", "--ttft-p99", "1000", "--itl-p99", "50", "--availability", "0.999", "--replica-availability", "0.995")
+	ran(t, exitDone, "capacity", "plan", "--model", "llama-3.1-70b", "--gpu", "h100-sxm", "--rate", "20", "--isl", "2000", "--isl-p99", "8000",
+		"--osl", "200", "--osl-p99", "800", "--ttft-p99", "1000", "--itl-p99", "50", "--availability", "0.999", "--replica-availability", "0.995")
 	if used := cputime.Used() - begin; used > 5*time.Second {
 		t.Errorf("%v of processor time", used)
 	}

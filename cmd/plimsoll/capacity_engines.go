@@ -78,7 +78,7 @@ func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
 	}
 	m, err := cat.ModelOrFile(o.fleet.Model)
 	if err != nil {
-		return nil, nil, field.Errorf("--model: %v", err)
+		return nil, nil, field.Errorf("--model: %w", err)
 	}
 	if o.fleet.Limits.MaxModelLen, err = o.modelLen(m); err != nil {
 		return nil, nil, err
@@ -211,7 +211,7 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 			layout: l, engines: both, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
 			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
-			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.P99ISL), int(o.workload.P99OSL))...),
+			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99))...),
 		})
 	}
 	return out, nil
@@ -255,7 +255,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, kv: s.KV(), factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.P99ISL), int(o.workload.P99OSL))))}
+		c := candidate{layout: l, build: build, kv: s.KV(), factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.ISLP99), int(o.workload.OSLP99))))}
 		if strategy == capacity.Aggregated {
 			c.kept = keptChunk(s, l)
 		}

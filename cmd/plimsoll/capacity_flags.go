@@ -31,11 +31,11 @@ func stringFlags(category string, rows [][3]string) []cli.Flag {
 func workloadFlags() []cli.Flag {
 	return stringFlags("workload", [][3]string{
 		{"workload", "", "YAML `FILE` whose keys are flags of this command; flags win"},
-		{"peak-qps", "", "requests per second at the peak, `R`"},
-		{"avg-isl", "", "prompt `tokens`, the mean (default: the profile's)"},
-		{"avg-osl", "", "output `tokens`, the mean (default: the profile's)"},
-		{"p99-isl", "", "99th percentile of prompts, `tokens`: lengths are log-normal (default: all have the mean)"},
-		{"p99-osl", "", "99th percentile of outputs, `tokens`: likewise"},
+		{"rate peak-qps", "", "requests per second at the peak, `R`"},
+		{"isl avg-isl", "", "prompt `tokens`, the mean (default: the profile's)"},
+		{"osl avg-osl", "", "output `tokens`, the mean (default: the profile's)"},
+		{"isl-p99 p99-isl", "", "99th percentile of prompts, `tokens`: lengths are log-normal (default: all have the mean)"},
+		{"osl-p99 p99-osl", "", "99th percentile of outputs, `tokens`: likewise"},
 		{"peak-to-average", "", "the peak's rate over the day's mean, `N` (default: the pattern's own)"},
 		{"peak-window", "60s", "the window over which the peak is counted, `time`"},
 		{"pattern", "flat", "how the rate moves over a day: `flat|business_hours|global`"},
@@ -90,7 +90,7 @@ func parseDemand(p *parser) demand {
 	}
 	p.profileDemand()
 	var d demand
-	traffic := []string{"peak-qps", "avg-isl", "avg-osl"}
+	traffic := []string{"rate", "isl", "osl"}
 	if p.c.IsSet("gpu-count") { // which asks for the rate
 		traffic = traffic[1:]
 	}
@@ -99,7 +99,7 @@ func parseDemand(p *parser) demand {
 		traffic = nil
 	} else if slices.ContainsFunc(traffic, func(name string) bool { return p.name(name) == "" }) {
 		hint = "--trace FILE measures a workload, --workload FILE.yaml holds one"
-		if p.name("peak-qps") == "" && slices.Contains(flagNames(p.c), "gpu-count") && slices.Contains(traffic, "peak-qps") {
+		if p.name("rate") == "" && slices.Contains(flagNames(p.c), "gpu-count") && slices.Contains(traffic, "rate") {
 			hint += "; --gpu-count N asks for the rate that so many GPUs hold"
 		}
 	}
@@ -110,7 +110,7 @@ func parseDemand(p *parser) demand {
 	}
 	d.failures = parseFailures(p, d.slo.Availability)
 	file := p.name("trace")
-	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "peak-qps", "avg-isl", "avg-osl", "p99-isl", "p99-osl", "peak-to-average", "pattern", "prefix-groups")
+	p.needs(file == "", "without --trace, whose file has arrivals and lengths", "rate", "isl", "osl", "isl-p99", "osl-p99", "peak-to-average", "pattern", "prefix-groups")
 	p.needs(p.c.IsSet("prefix-groups"), "with --prefix-groups", "prefix-tokens", "prefix-share")
 	p.needs(file != "", "with --trace", "trace-format")
 	window := p.duration("peak-window")
@@ -123,7 +123,7 @@ func parseDemand(p *parser) demand {
 	}
 	if p.err == nil {
 		if err := d.slo.Check(); err != nil {
-			p.fail(field.Errorf("%v", flagged(err)))
+			p.fail(field.Errorf("%v", err))
 		}
 	}
 	return d
@@ -142,7 +142,7 @@ func (p *parser) profileDemand() {
 	}
 	defaults := map[string]float64{"ttft-p99": rec.SLA.TTFTMillis, "itl-p99": rec.SLA.ITLMillis, "stall-p99": rec.SLA.StallMillis}
 	if p.name("trace") == "" {
-		defaults["avg-isl"], defaults["avg-osl"] = float64(rec.Workload.ISL), float64(rec.Workload.OSL)
+		defaults["isl"], defaults["osl"] = float64(rec.Workload.ISL), float64(rec.Workload.OSL)
 	}
 	for name, v := range defaults {
 		if v > 0 && !p.c.IsSet(name) && p.err == nil {
@@ -175,26 +175,26 @@ func parseWorkload(p *parser, window time.Duration) capacity.Workload {
 	if p.err != nil {
 		return capacity.Workload{}
 	}
-	if p.name("peak-qps") != "" {
-		qps = p.number("peak-qps", 1e-6, trace.MaxRate)
+	if p.name("rate") != "" {
+		qps = p.number("rate", 1e-6, trace.MaxRate)
 	}
 	w := capacity.Workload{
-		PeakQPS: qps, AvgISL: p.number("avg-isl", 1, maxTokens), AvgOSL: p.number("avg-osl", 1, maxTokens),
+		Rate: qps, ISL: p.number("isl", 1, maxTokens), OSL: p.number("osl", 1, maxTokens),
 		PeakWindow: window, Pattern: trace.Pattern(p.choice("pattern", "flat", "business_hours", "global")),
 	}
 	w.PeakToAverage = peakToAverage(p, w.Pattern)
 	if n := p.integer("prefix-groups", 1, trace.MaxGroups, 0); n > 0 {
 		w.Prefixes = trace.Prefixes{Groups: n, Tokens: p.integer("prefix-tokens", 1, maxTokens, 0), Share: p.number("prefix-share", 0, 1)}
 	}
-	w.P99ISL, w.P99OSL = w.AvgISL, w.AvgOSL
-	if p.name("p99-isl") != "" {
-		w.P99ISL = p.number("p99-isl", 1, maxTokens)
+	w.ISLP99, w.OSLP99 = w.ISL, w.OSL
+	if p.name("isl-p99") != "" {
+		w.ISLP99 = p.number("isl-p99", 1, maxTokens)
 	}
-	if p.name("p99-osl") != "" {
-		w.P99OSL = p.number("p99-osl", 1, maxTokens)
+	if p.name("osl-p99") != "" {
+		w.OSLP99 = p.number("osl-p99", 1, maxTokens)
 	}
 	if err := w.Check(); err != nil && p.err == nil {
-		p.fail(field.Errorf("%v", flagged(err)))
+		p.fail(field.Errorf("%v", err))
 	}
 	return w
 }
@@ -250,13 +250,6 @@ func plain(x float64) string {
 	}
 	scale := math.Pow10(decimals)
 	return strconv.FormatFloat(math.Round(x*scale)/scale, 'f', -1, 64)
-}
-
-// flagged is an error about fields, in the words of flags.
-func flagged(err error) string {
-	return strings.NewReplacer("peak_qps", "--peak-qps", "avg_isl", "--avg-isl", "avg_osl", "--avg-osl", "p99_isl", "--p99-isl", "p99_osl", "--p99-osl",
-		"peak_to_average", "--peak-to-average", "peak_window", "--peak-window", "prefix_tokens", "--prefix-tokens", "ttft_p99", "--ttft-p99", "itl_p99", "--itl-p99", "stall_p99", "--stall-p99", "e2e_p99", "--e2e-p99",
-		"replica_availability", "--replica-availability", "availability", "--availability", "\n", "; ").Replace(err.Error())
 }
 
 // money is what GPUs cost, as the flags say it.

@@ -88,7 +88,7 @@ func (o capacityOptions) byFormula() (formulaPlan, error) {
 	}
 	m, err := cat.ModelOrFile(o.fleet.Model)
 	if err != nil {
-		return out, field.Errorf("--model: %v", err)
+		return out, field.Errorf("--model: %w", err)
 	}
 	if o.given != nil {
 		g, err := cat.GPU(o.gpus[0])
@@ -130,14 +130,14 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 	out.Price = price.from
 	options := capacity.Options{Strategy: o.strategy, UtilizationTarget: o.utilization, USDPerGPUHour: price.usd}
 	if out.FormulaPlan, err = capacity.Formula(o.workload, o.slo, out.Throughput, options); err != nil {
-		return out, field.Errorf("%v", flagged(err))
+		return out, field.Errorf("%v", err)
 	}
 	if o.caches.reuse {
 		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas take every prompt as computed whole: prompts that begin alike are not in them; --method sized simulates their reuse"))
 	}
 	out.Warnings = append(out.Warnings, o.spotWarnings()...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
-		return out, field.Errorf("%v", flagged(err))
+		return out, field.Errorf("%v", err)
 	}
 	if o.strategy == capacity.Auto {
 		out.Compared = o.compared(out.Throughput, options)

@@ -146,7 +146,7 @@ func (z *sizing) highestOf(c candidate, least float64, rough bool) (sizedPlan, e
 // workloadAt is the workload at another rate.
 func (z *sizing) workloadAt(rps float64) capacity.Workload {
 	w := z.workload
-	w.PeakQPS *= rps / z.traffic.Rate
+	w.Rate *= rps / z.traffic.Rate
 	return w
 }
 
@@ -231,7 +231,7 @@ func (p sizedPlan) answer() string {
 func (o capacityOptions) planOf(cand candidate, s capacity.Sized, rough bool) (sizedPlan, error) {
 	p, err := capacity.NewPlan(s, o.workload, o.slo, o.failures, cand.provenance)
 	if err != nil {
-		return sizedPlan{}, field.Errorf("%v", flagged(err)).Hint("--availability takes --replica-availability too: what share of the time one engine is up")
+		return sizedPlan{}, field.Errorf("%v", err).Hint("--availability takes --replica-availability too: what share of the time one engine is up")
 	}
 	p.Warnings = profile.ImplausibleFirst(slices.Concat(p.Warnings, cand.warnings))
 	return sizedPlan{Plan: p, Rough: rough, sized: s, Chunk: cand.chunk(), Source: cand.source, Prices: cand.prices, Others: o.money.others(p), candidate: cand}, nil

@@ -15,7 +15,7 @@ func TestPlanOfAProfileKeepsItsChunk(t *testing.T) {
 	ran(t, exitDone, append([]string{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--parallelism", "TP:1",
 		"--mode", "aggregated", "--max-num-batched-tokens", "1024", "--verify", "never", "--quiet", "--output-dir", dir}, target...)...)
 	plan := func(more ...string) string {
-		p := ran(t, exitDone, append([]string{"capacity", "plan", "--profile", dir, "--peak-qps", "20", "--avg-isl", "500", "--avg-osl", "100", "--ttft-p99", "1500", "--itl-p99", "60"}, more...)...)
+		p := ran(t, exitDone, append([]string{"capacity", "plan", "--profile", dir, "--rate", "20", "--isl", "500", "--osl", "100", "--ttft-p99", "1500", "--itl-p99", "60"}, more...)...)
 		return p.out.String()
 	}
 	for _, c := range []struct {

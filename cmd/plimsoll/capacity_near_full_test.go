@@ -16,7 +16,7 @@ func nearPlan(t *testing.T, qps string) sizedPlans {
 	t.Helper()
 	var out sizedPlans
 	text := ran(t, exitDone, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--max-num-batched-tokens", "384", "--cost-per-gpu-hour", "2",
-		"--peak-qps", qps, "--avg-isl", "500", "--p99-isl", "500", "--avg-osl", "200", "--p99-osl", "200", "--ttft-p99", "300", "--itl-p99", "15", "--format", "json")
+		"--rate", qps, "--isl", "500", "--isl-p99", "500", "--osl", "200", "--osl-p99", "200", "--ttft-p99", "300", "--itl-p99", "15", "--format", "json")
 	if err := json.Unmarshal([]byte(text.out.String()), &out); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
 	}
 	pic, err := plots.Fleets(plots.Caption{
 		Model: o.servedModel(), GPU: own.Pools[0].GPU, Configuration: own.Layout, Engine: own.Source,
-		ISL: int(math.Round(o.workload.AvgISL)), OSL: int(math.Round(o.workload.AvgOSL)),
+		ISL: int(math.Round(o.workload.ISL)), OSL: int(math.Round(o.workload.OSL)),
 		SLA: o.slo.SLA(), Provenance: own.Provenance, Feasible: true, Note: note,
 	}, lines)
 	if err != nil {
@@ -70,7 +70,7 @@ func (o capacityOptions) fleetLines(own sizedPlan) ([]plots.FleetLine, error) {
 				return err
 			}
 		}
-		lines[i/len(rates)].Points[i%len(rates)] = plots.FleetPoint{RPS: rate * o.workload.PeakQPS, GPUs: p.TotalGPUsFinal, Text: engineCounts(p.Plan), Picked: picked}
+		lines[i/len(rates)].Points[i%len(rates)] = plots.FleetPoint{RPS: rate * o.workload.Rate, GPUs: p.TotalGPUsFinal, Text: engineCounts(p.Plan), Picked: picked}
 		return nil
 	})
 	for i := range lines {

@@ -34,7 +34,7 @@ func planFlags() []cli.Flag {
 		{"catalog", "", catalogUsage},
 		{"profile", "", "step times from the profile in `DIR`, the best source there is"},
 		{"strategy", "auto", "`disaggregated|aggregated|auto`: prefill on engines of its own or not (colocated = aggregated)"},
-		{"gpu-count", "", "instead of --peak-qps: the highest rate that `N` GPUs hold; a --trace is scaled to it"},
+		{"gpu-count", "", "instead of --rate: the highest rate that `N` GPUs hold; a --trace is scaled to it"},
 		{"method", "sized", "`sized|formula`"},
 		{"throughput", "published", "formula: `published|PREFILL,DECODE`, a published row, which has its own GPU, tensor-parallel size and price, or an engine's tokens/s"},
 		{"utilization-target", "0.70", "formula: `share` of throughput to plan with"},
@@ -84,7 +84,7 @@ func parseCapacity(p *parser) capacityOptions {
 	o.method = p.choice("method", "sized", "formula")
 	o.given = p.throughput()
 	o.gpuCount = p.integer("gpu-count", 1, maxGPUs, 0)
-	p.needs(o.gpuCount == 0, "without --gpu-count, which asks for the rate", "peak-qps", "availability", "spot-decode", "mixed-gpus", "plot")
+	p.needs(o.gpuCount == 0, "without --gpu-count, which asks for the rate", "rate", "availability", "spot-decode", "mixed-gpus", "plot")
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
@@ -282,7 +282,7 @@ func (o capacityOptions) traffic() (capacity.Traffic, error) {
 	}
 	t, err := o.workload.PeakTraffic()
 	if err != nil {
-		return t, field.Errorf("%v", flagged(err))
+		return t, field.Errorf("%v", err)
 	}
 	return t, nil
 }

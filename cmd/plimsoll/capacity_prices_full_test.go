@@ -16,7 +16,7 @@ import (
 func TestNoPriceIsNoMoney(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	common := []string{"--gpu", "h100-nvl", "--tp", "4", "--strategy", "aggregated", "--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "1s", "--itl-p99", "50"}
+	common := []string{"--gpu", "h100-nvl", "--tp", "4", "--strategy", "aggregated", "--rate", "2", "--isl", "500", "--osl", "50", "--ttft-p99", "1s", "--itl-p99", "50"}
 	plan := filepath.Join(dir, "plan.json")
 	if err := os.WriteFile(plan, mustPrint(t, append([]string{"capacity", "plan", "--format", "json"}, common...)...), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestNoPriceIsNoMoney(t *testing.T) {
 		rows += fmt.Sprintf("%g,%d,50\n", float64(i)/8, 500+i%7)
 	}
 	trace, demand := filepath.Join(dir, "trace.csv"), filepath.Join(dir, "demand.yaml")
-	for file, text := range map[string]string{trace: rows, demand: "gpu: h100-nvl\ntp: 4\nstrategy: aggregated\npeak-qps: 2\navg-isl: 500\navg-osl: 50\nttft-p99: 1s\nitl-p99: 50\n"} {
+	for file, text := range map[string]string{trace: rows, demand: "gpu: h100-nvl\ntp: 4\nstrategy: aggregated\nrate: 2\nisl: 500\nosl: 50\nttft-p99: 1s\nitl-p99: 50\n"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestNoPriceIsNoMoney(t *testing.T) {
 func TestSpotIsSaid(t *testing.T) {
 	common := []string{
 		"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated", "--cloud", "gcp",
-		"--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "500", "--itl-p99", "20",
+		"--rate", "2", "--isl", "500", "--osl", "50", "--ttft-p99", "500", "--itl-p99", "20",
 	}
 	with := func(more ...string) []string { return append(slices.Clone(common), more...) }
 	const said = "such GPUs are taken back at any time"
@@ -73,7 +73,7 @@ func TestSpotIsSaid(t *testing.T) {
 // nothing; neither ends a plan.
 func TestPlansWithoutPrices(t *testing.T) {
 	t.Parallel()
-	common := []string{"capacity", "plan", "--model", "llama-3.1-8b", "--strategy", "aggregated", "--peak-qps", "2", "--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "2s", "--itl-p99", "200", "--format", "json"}
+	common := []string{"capacity", "plan", "--model", "llama-3.1-8b", "--strategy", "aggregated", "--rate", "2", "--isl", "500", "--osl", "50", "--ttft-p99", "2s", "--itl-p99", "200", "--format", "json"}
 	plan := func(more ...string) sizedPlans {
 		t.Helper()
 		out, err := readPlan(bytes.NewReader(mustPrint(t, append(slices.Clone(common), more...)...)))

@@ -41,7 +41,7 @@ func TestSpotDecodeIsBilledInSpotInstances(t *testing.T) {
 // A canceled context ends what simulates for long at once, with nothing printed.
 func TestInterruptedPlans(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(plan, []byte("model: llama-3.1-8b\ngpu: h100-sxm\npeak-qps: 20\navg-isl: 512\navg-osl: 256\nttft-p99: 500\nitl-p99: 50\n"), 0o600); err != nil {
+	if err := os.WriteFile(plan, []byte("model: llama-3.1-8b\ngpu: h100-sxm\nrate: 20\nisl: 512\nosl: 256\nttft-p99: 500\nitl-p99: 50\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func TestInterruptedPlans(t *testing.T) {
 }
 
 func TestFormulaSaysThatItIgnoresPrefixes(t *testing.T) {
-	args := []string{"plimsoll", "capacity", "plan", "--method", "formula", "--throughput", "published", "--model", "llama-3.1-70b", "--peak-qps", "20", "--avg-isl", "512", "--avg-osl", "256", "--ttft-p99", "500", "--itl-p99", "50", "--format", "json"}
+	args := []string{"plimsoll", "capacity", "plan", "--method", "formula", "--throughput", "published", "--model", "llama-3.1-70b", "--rate", "20", "--isl", "512", "--osl", "256", "--ttft-p99", "500", "--itl-p99", "50", "--format", "json"}
 	for _, with := range []bool{false, true} {
 		var out, errout bytes.Buffer
 		if with {
@@ -94,7 +94,7 @@ func TestDefectCheapestWasOfFewestGPUs(t *testing.T) {
 	t.Parallel()
 	var plan sizedPlans
 	if err := json.Unmarshal(mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,l4", "--strategy", "aggregated", "--tp", "1",
-		"--avg-isl", "500", "--avg-osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--peak-qps", "12", "--format", "json"), &plan); err != nil {
+		"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--rate", "12", "--format", "json"), &plan); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range plan.Plans {

@@ -125,7 +125,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 		}
 		m, err := cat.ModelOrFile(o.fleet.Model)
 		if err != nil {
-			return capacity.Throughput{}, field.Errorf("--model: %v", err)
+			return capacity.Throughput{}, field.Errorf("--model: %w", err)
 		}
 		if published {
 			return publishedThroughput(m, "--throughput model works for every model of the catalog")
@@ -134,7 +134,7 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 		if err != nil {
 			return capacity.Throughput{}, field.Errorf("--gpu: %v", err)
 		}
-		o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
+		o.workload.ISL, o.workload.OSL = s.ISL, s.OSL
 		sizes, err := o.modelThroughputs(cat, m, g)
 		if err != nil {
 			return capacity.Throughput{}, err
@@ -173,7 +173,7 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		return capacity.Throughput{}, field.Errorf("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.Dir, prefill.GPUs, decode.GPUs).
 			Hint("plimsoll capacity plan --profile %s sizes both pools", source.Dir)
 	}
-	o.workload.AvgISL, o.workload.AvgOSL = s.ISL, s.OSL
+	o.workload.ISL, o.workload.OSL = s.ISL, s.OSL
 	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.Recommendation.Decode.Label); err != nil {
 		return capacity.Throughput{}, field.Errorf("--profile %s: %v", source.Dir, err).Hint("--isl and --osl that it holds")
 	}

@@ -76,15 +76,15 @@ func unseen(ctx context.Context, err error) error {
 func (r *review) asWorkload(server string, t observe.Traffic) error {
 	r.assumed["max-model-len"] = "not known: the longest that is drawn"
 	planned := r.plans.Workload
-	w := capacity.Workload{PeakQPS: t.Peak, Pattern: trace.Flat, PeakToAverage: max(1, t.Peak/t.Rate), PeakWindow: t.Range.Window}
+	w := capacity.Workload{Rate: t.Peak, Pattern: trace.Flat, PeakToAverage: max(1, t.Peak/t.Rate), PeakWindow: t.Range.Window}
 	for _, x := range []struct {
 		what         string
 		seen         observe.Lengths
 		ratio        float64 // of the planned p99 to the mean
 		avgTo, p99To *float64
 	}{
-		{"ISL", t.ISL, planned.P99ISL / planned.AvgISL, &w.AvgISL, &w.P99ISL},
-		{"OSL", t.OSL, planned.P99OSL / planned.AvgOSL, &w.AvgOSL, &w.P99OSL},
+		{"ISL", t.ISL, planned.ISLP99 / planned.ISL, &w.ISL, &w.ISLP99},
+		{"OSL", t.OSL, planned.OSLP99 / planned.OSL, &w.OSL, &w.OSLP99},
 	} {
 		if math.IsNaN(x.seen.Mean) {
 			return field.WithHint(fmt.Errorf("--prometheus: %s does not say the mean %s: a workload needs it", server, x.what), "--trace with the requests themselves")
@@ -97,7 +97,7 @@ func (r *review) asWorkload(server string, t observe.Traffic) error {
 		}
 	}
 	if w.Prefixes = planned.Prefixes; w.Prefixes.Groups > 0 { // no prompt has more than it is long
-		w.Prefixes.Tokens = min(w.Prefixes.Tokens, max(1, int(w.AvgISL)))
+		w.Prefixes.Tokens = min(w.Prefixes.Tokens, max(1, int(w.ISL)))
 		r.assumed["prompts begin alike by"] = "not known: as planned"
 	}
 	r.workload = w

@@ -16,7 +16,7 @@ import (
 // smallPlan is a plan as capacity plan prints it.
 func smallPlan() sizedPlans {
 	return sizedPlans{
-		Workload: capacity.Workload{PeakQPS: 2, AvgISL: 10, P99ISL: 10, AvgOSL: 5, P99OSL: 5, Pattern: "flat", PeakToAverage: 1, PeakWindow: time.Minute},
+		Workload: capacity.Workload{Rate: 2, ISL: 10, ISLP99: 10, OSL: 5, OSLP99: 5, Pattern: "flat", PeakToAverage: 1, PeakWindow: time.Minute},
 		SLO:      capacity.SLO{TTFTP99: time.Second, ITLP99: time.Second},
 		Plans: []sizedPlan{{Plan: capacity.Plan{
 			Strategy: capacity.Aggregated, Layout: "TP:1", TotalGPUsFinal: 2, Costs: capacity.Costs{HourlyUSD: 4}, Provenance: profile.Measured,
@@ -53,7 +53,7 @@ func TestReadPlanRefuses(t *testing.T) {
 	}{
 		{func(p *sizedPlans) { p.Plans = nil }, "it holds no sized plan"},
 		{func(p *sizedPlans) { p.Plans[0].Infeasible = &capacity.Infeasible{Why: "too slow"} }, "its plan is infeasible: too slow"},
-		{func(p *sizedPlans) { p.Workload.PeakQPS = 0 }, "peak_qps is 0"},
+		{func(p *sizedPlans) { p.Workload.Rate = 0 }, "rate is 0"},
 		{func(p *sizedPlans) { p.SLO.ITLP99 = -1 }, "itl_p99 is -1ns"},
 		{func(p *sizedPlans) { p.Plans[0].Pools = nil }, `a plan of 0 pools, "aggregated"`},
 		{func(p *sizedPlans) { p.Plans[0].Strategy = "auto" }, `a plan of 1 pools, "auto"`},
@@ -84,8 +84,8 @@ func FuzzReadPlan(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if gpus := gpusPerEngine(p.Plans[0].Pools[0]); p.Plans[0].TotalGPUsFinal < 1 || math.IsNaN(p.Workload.AverageQPS()) {
-			t.Errorf("%d GPUs an engine, %d in all, %v requests/s", gpus, p.Plans[0].TotalGPUsFinal, p.Workload.AverageQPS())
+		if gpus := gpusPerEngine(p.Plans[0].Pools[0]); p.Plans[0].TotalGPUsFinal < 1 || math.IsNaN(p.Workload.AverageRate()) {
+			t.Errorf("%d GPUs an engine, %d in all, %v requests/s", gpus, p.Plans[0].TotalGPUsFinal, p.Workload.AverageRate())
 		}
 	})
 }

@@ -84,15 +84,15 @@ func (r *review) gpus() string {
 
 func (r *review) figures() []reviewFigure {
 	w, m := r.plans.Workload, r.workload
-	planned := w.PeakQPS
+	planned := w.Rate
 	if w.PeakWindow != m.PeakWindow {
 		planned = math.NaN()
 	}
 	fs := []reviewFigure{
-		figure("mean rate", "requests/s", w.AverageQPS(), r.rate),
-		figure("peak in windows of "+short(m.PeakWindow), "requests/s", planned, m.PeakQPS),
-		figure("ISL, mean", "tokens", w.AvgISL, m.AvgISL), figure("ISL, p99", "tokens", w.P99ISL, m.P99ISL),
-		figure("OSL, mean", "tokens", w.AvgOSL, m.AvgOSL), figure("OSL, p99", "tokens", w.P99OSL, m.P99OSL),
+		figure("mean rate", "requests/s", w.AverageRate(), r.rate),
+		figure("peak in windows of "+short(m.PeakWindow), "requests/s", planned, m.Rate),
+		figure("ISL, mean", "tokens", w.ISL, m.ISL), figure("ISL, p99", "tokens", w.ISLP99, m.ISLP99),
+		figure("OSL, mean", "tokens", w.OSL, m.OSL), figure("OSL, p99", "tokens", w.OSLP99, m.OSLP99),
 	}
 	if m.Prefixes.Groups > 0 {
 		fs = append(fs, figure("prompts begin alike by", "tokens", float64(w.Prefixes.Tokens), float64(m.Prefixes.Tokens)))

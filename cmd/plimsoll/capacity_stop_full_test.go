@@ -16,11 +16,11 @@ import (
 // before its end.
 const heavy = `model: llama-3.1-70b
 gpu: h100-sxm,h200-sxm,b200-sxm
-peak-qps: 2000
-avg-isl: 8192
-p99-isl: 32768
-avg-osl: 2000
-p99-osl: 8000
+rate: 2000
+isl: 8192
+isl-p99: 32768
+osl: 2000
+osl-p99: 8000
 ttft-p99: 8000
 itl-p99: 50
 `

@@ -30,7 +30,7 @@ func written(t *testing.T, name, content string) string {
 // heavyPlan is a plan to review whose engines serve long requests.
 func heavyPlan(t *testing.T) string {
 	p := smallPlan()
-	p.Workload = capacity.Workload{PeakQPS: 200, AvgISL: 8192, P99ISL: 8192, AvgOSL: 2000, P99OSL: 2000, Pattern: "flat", PeakToAverage: 1, PeakWindow: p.Workload.PeakWindow}
+	p.Workload = capacity.Workload{Rate: 200, ISL: 8192, ISLP99: 8192, OSL: 2000, OSLP99: 2000, Pattern: "flat", PeakToAverage: 1, PeakWindow: p.Workload.PeakWindow}
 	p.Inputs = planInputs{Model: "llama-3.1-70b", Weights: engine.BF16, Seed: 1}
 	p.Plans[0].Plan = capacity.Plan{
 		Strategy: capacity.Aggregated, Layout: "TP:8", TotalGPUsFinal: 16, Costs: capacity.Costs{HourlyUSD: 40}, Provenance: profile.Estimated,

@@ -104,7 +104,7 @@ func (out sizedPlans) notSized(b *bytes.Buffer) {
 
 func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 	fmt.Fprintf(b, "Workload: %s requests/s at the peak, %s on average (the peak in windows of %v); prompts %.0f tokens (p99 %.0f), outputs %.0f (p99 %.0f)\n",
-		plain(w.PeakQPS), plain(w.AverageQPS()), w.PeakWindow, w.AvgISL, w.P99ISL, w.AvgOSL, w.P99OSL)
+		plain(w.Rate), plain(w.AverageRate()), w.PeakWindow, w.ISL, w.ISLP99, w.OSL, w.OSLP99)
 	if p := w.Prefixes; p.Groups > 0 {
 		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %s, by %s\n", 100*p.Share, engine.Count(p.Groups, "group"), engine.Count(p.Tokens, "token"))
 	}

@@ -45,11 +45,11 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 			last = err
 			continue
 		}
-		if step := l.ITL(1, o.workload.AvgISL+o.workload.AvgOSL/2).Seconds(); step > o.slo.ITLP99.Seconds() {
+		if step := l.ITL(1, o.workload.ISL+o.workload.OSL/2).Seconds(); step > o.slo.ITLP99.Seconds() {
 			unmet = tooSlow(step, on, o.slo.ITLP99, profile.Estimated) // a larger engine may do
 			continue
 		}
-		isl, context := int(o.workload.AvgISL), o.workload.AvgISL+o.workload.AvgOSL/2
+		isl, context := int(o.workload.ISL), o.workload.ISL+o.workload.OSL/2
 		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
 		out = append(out, capacity.Throughput{
 			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.Phrase()), Model: m.Name, GPU: g.Name, TP: tp,
@@ -82,13 +82,13 @@ func (o capacityOptions) roomIn(kvTokens float64, on string) error {
 // longest are the tokens of a request of the p99 lengths, or of the means.
 func (o capacityOptions) longest() float64 {
 	w := o.workload
-	return math.Ceil(max(w.AvgISL, w.P99ISL) + max(w.AvgOSL, w.P99OSL))
+	return math.Ceil(max(w.ISL, w.ISLP99) + max(w.OSL, w.OSLP99))
 }
 
 // gpuSeconds are what a request takes of a GPU's time: the least at the most
 // tokens/s/GPU of prompts and of outputs together.
 func (o capacityOptions) gpuSeconds(t capacity.Throughput) float64 {
-	return float64(t.TP) * (o.workload.AvgISL/t.PrefillTPS + o.workload.AvgOSL/t.DecodeTPS)
+	return float64(t.TP) * (o.workload.ISL/t.PrefillTPS + o.workload.OSL/t.DecodeTPS)
 }
 
 // modelPromptRate is the prompt tokens/s of one engine of prompts that fill its

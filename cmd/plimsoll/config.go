@@ -76,7 +76,7 @@ func setFlags(c *cli.Context, items yaml.MapSlice, where string) error {
 		key := firstName(c, fmt.Sprint(item.Key))
 		if !slices.Contains(names, key) || slices.Contains(notInFile(), key) {
 			e := field.Errorf("%s: unknown key %q", where, key)
-			if n := nearest(key, names); n != "" && n != key {
+			if n := meantFlag(key, names); n != "" && n != key {
 				return e.Hint("did you mean %s?", n)
 			}
 			return e.Hint("keys are the flags' names, without --")

@@ -64,13 +64,13 @@ func TestEveryTimeTakesBoth(t *testing.T) {
 // All flags that are missing are named in one error, and hints say how to do without.
 func TestMissingFlagsAreNamedAtOnce(t *testing.T) {
 	var out, errout bytes.Buffer
-	if code := run(t.Context(), []string{"plimsoll", "capacity", "plan", "--peak-qps", "5"}, streams{strings.NewReader(""), &out, &errout}); code != exitUsage {
+	if code := run(t.Context(), []string{"plimsoll", "capacity", "plan", "--rate", "5"}, streams{strings.NewReader(""), &out, &errout}); code != exitUsage {
 		t.Fatalf("exit code %d", code)
 	}
-	if got := errout.String(); !strings.Contains(got, "--avg-isl, --avg-osl, --ttft-p99 and --itl-p99 are missing") || !strings.Contains(got, "--trace FILE") || strings.Contains(got, "--gpu-count") {
+	if got := errout.String(); !strings.Contains(got, "--isl, --osl, --ttft-p99 and --itl-p99 are missing") || !strings.Contains(got, "--trace FILE") || strings.Contains(got, "--gpu-count") {
 		t.Errorf("%s", got)
 	}
-	if got := ran(t, exitUsage, "capacity", "plan").errout.String(); !strings.Contains(got, "--peak-qps, --avg-isl,") || !strings.Contains(got, "--gpu-count N") {
+	if got := ran(t, exitUsage, "capacity", "plan").errout.String(); !strings.Contains(got, "--rate, --isl,") || !strings.Contains(got, "--gpu-count N") {
 		t.Errorf("without a rate: %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ type help struct {
 	about    []helpParagraph
 	commands []helpEntry
 	groups   []flagGroup // those without a title first
+	all      string      // the command that shows all flags; empty: these are all
 }
 
 // helpParagraph is a paragraph, or lines to be shown as they are.
@@ -100,12 +102,15 @@ func groupsOf(categories []cli.VisibleFlagCategory, visible []cli.Flag) []flagGr
 	return out
 }
 
+// quoted is a default as urfave/cli shows a text.
+var quoted = regexp.MustCompile(`\(default: "([^"]*)"\)`)
+
 // flagEntries take urfave/cli's own words, in which names and meaning are apart.
 func flagEntries[F fmt.Stringer](flags []F) []helpEntry {
 	var out []helpEntry
 	for _, f := range flags {
 		name, text, _ := strings.Cut(f.String(), "\t")
-		out = append(out, helpEntry{name, strings.TrimSpace(text)})
+		out = append(out, helpEntry{name, quoted.ReplaceAllString(strings.TrimSpace(text), "(default: $1)")})
 	}
 	return out
 }
@@ -126,7 +131,7 @@ func helpPrinter(w io.Writer, _ string, data any) {
 	case *cli.App:
 		h = helpOfApp(d)
 	case *cli.Command:
-		h = helpOf(d, d.HelpName)
+		h = helpOf(d, d.HelpName).brief()
 	default:
 		return
 	}
@@ -184,6 +189,9 @@ func (h help) text(width int) string {
 			}
 		}
 	}
+	if h.all != "" {
+		fmt.Fprintf(&b, "\nAll flags: %s\n", h.all)
+	}
 	return b.String()
 }
 
@@ -191,7 +199,7 @@ func (h help) text(width int) string {
 func (h help) synopsis() string {
 	parts := []string{h.name}
 	switch {
-	case len(h.commands) > 0 && len(h.groups) > 1: // it does something without one, too
+	case len(h.commands) > 0 && (len(h.groups) > 1 || h.all != ""): // it does something without one, too
 		parts = append(parts, "[COMMAND]")
 	case len(h.commands) > 0:
 		parts = append(parts, "COMMAND")

@@ -241,7 +241,7 @@ func readers(t *testing.T, name, dir, want string) {
 		return // the others take seconds
 	}
 	for what, args := range map[string][]string{
-		"plan":     {"capacity", "plan", "--profile", dir, "--peak-qps", "2", "--avg-isl", "3000", "--avg-osl", "300", "--cost-per-gpu-hour", "2", "--ttft-p99", "1000", "--itl-p99", "50", "--strategy", "disaggregated"},
+		"plan":     {"capacity", "plan", "--profile", dir, "--rate", "2", "--isl", "3000", "--osl", "300", "--cost-per-gpu-hour", "2", "--ttft-p99", "1000", "--itl-p99", "50", "--strategy", "disaggregated"},
 		"simulate": {"engine", "simulate", "--profile", dir, "--prefill-replicas", "1", "--decode-replicas", "1", "--rate", "1", "--requests", "20", "--isl", "3000", "--osl", "100"},
 		"replay":   replay,
 	} {

@@ -19,14 +19,14 @@ func plannerReplayCommand() *cli.Command {
 			"and drain, metrics are looked at as serve does. Every policy gets the same requests. One table says which share\n" +
 			"of them met TTFT and ITL, each request by itself, and what that took in GPU-hours, from the decision to start a\n" +
 			"replica until its process is gone. Rates are per second, latencies in ms, lengths in tokens.\n\n" +
+			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --trace azure.csv --ttft 500 --itl 20\n" +
+			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
+			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5\n\n" +
 			"The engines are a profile's (--profile), or the latency model's (--model, --gpu). Without --tp their layout is\n" +
 			"that of capacity plan's first row for the load. Nothing bounds the fleet unless --max-gpu-budget does. Traces may\n" +
 			"be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics\n" +
 			"are, and how it serves, are read and have no effect; this help leaves them out.\n\n" +
-			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   ") + "\n\n" +
-			"   plimsoll planner replay --model llama-3.1-8b --gpu h100-sxm --ttft 500 --itl 20 --sla-stat p99 --arrival sine --rate 20 --period 2h --amplitude 0.8 --isl 3000 --osl 150 --duration 2h\n" +
-			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
-			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5",
+			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   "),
 		Flags:  replayFlags(),
 		Action: replayPlanner,
 	}

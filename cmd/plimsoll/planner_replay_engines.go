@@ -127,8 +127,8 @@ func (f loadFacts) peak() capacity.Workload {
 	s := f.stats
 	high := func(l trace.LengthStats) float64 { return min(max(l.P99, l.Mean), mostSpread*l.Mean) }
 	return capacity.Workload{
-		PeakQPS: max(float64(s.Peaks[0].Requests)/s.Peaks[0].Window.Seconds(), s.Rate), PeakWindow: time.Minute, PeakToAverage: 1, Pattern: trace.Flat,
-		AvgISL: s.ISL.Mean, P99ISL: high(s.ISL), AvgOSL: s.OSL.Mean, P99OSL: high(s.OSL),
+		Rate: max(float64(s.Peaks[0].Requests)/s.Peaks[0].Window.Seconds(), s.Rate), PeakWindow: time.Minute, PeakToAverage: 1, Pattern: trace.Flat,
+		ISL: s.ISL.Mean, ISLP99: high(s.ISL), OSL: s.OSL.Mean, OSLP99: high(s.OSL),
 	}
 }
 

@@ -32,11 +32,10 @@ func profileCommand() *cli.Command {
 			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json.\n\n" +
 			"   plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
 			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
-			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B -- --quantization fp8\n" +
 			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
 			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n" +
-			"   plimsoll profile-sla --config disagg.yaml --isl 3000 --osl 150 --ttft 200 --itl 20\n\n" +
-			"What follows -- goes to the engine's own program, after what is said to it here.\n\n" +
+			"\nWhat follows -- goes to the engine's own program: plimsoll profile-sla … -- --quantization fp8. --config takes\n" +
+			"a file of these flags, or a graph or DynamoGraphDeployment of Dynamo's.\n\n" +
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),
 		Action:      profileAction,

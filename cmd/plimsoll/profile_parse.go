@@ -152,7 +152,7 @@ func (o profileOptions) check() error {
 		return field.Errorf("--engine estimate needs --model NAME, and --gpu NAME where this machine has no GPU").
 			Hint("names from the catalog, such as llama-3.1-8b and h100-sxm; --catalog FILE adds more")
 	case o.engine == "estimate" && o.model == "":
-		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b; --catalog FILE adds models")
+		return field.Errorf("--engine estimate needs --model NAME").Hint("a name from the catalog, such as llama-3.1-8b, or the config.json of a model of Hugging Face")
 	case o.require && o.provGiven && o.provenance != profile.Measured:
 		return field.Errorf("--provenance %s can never satisfy --require measured", o.provenance)
 	}

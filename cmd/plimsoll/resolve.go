@@ -231,7 +231,7 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 		d.modelName = d.asLoaded(m)
 		return nil
 	case d.modelled():
-		return field.Errorf("--model: %v", err).Hint("--catalog FILE adds models")
+		return field.Errorf("--model: %w", err)
 	default: // a real engine may know what the catalog does not
 		d.warnings = append(d.warnings, profile.Warnf("model_unknown",
 			"%s is not in the catalog: whether it fits is left to the engine, and throughput is not checked against the GPU's peak", d.modelName))

@@ -74,7 +74,7 @@ func fleetEngines(t *testing.T, args ...string) map[string]fleet.Pool {
 				out[name] = cs[0].layout.Pools[0].Pool
 			}
 			return err
-		}, append([]string{"--strategy", "aggregated", "--peak-qps", "1", "--avg-isl", "100", "--avg-osl", "10", "--ttft-p99", "500", "--itl-p99", "50"}, args...)...)
+		}, append([]string{"--strategy", "aggregated", "--rate", "1", "--isl", "100", "--osl", "10", "--ttft-p99", "500", "--itl-p99", "50"}, args...)...)
 	}
 	planned("capacity plan", capacityPlanCommand(), parseCapacity)
 	planned("capacity autoscale", capacityAutoscaleCommand(), func(p *parser) capacityOptions { return parseAutoscale(p).capacityOptions })

@@ -68,13 +68,72 @@ func suggestions(app *cli.App, name string, here []string) []string {
 	return elsewhere
 }
 
-// nearest is the name within a third of its length in edits; empty if none is.
+// nearest is the name within a third of its length in edits, and one; empty if none is.
+// A word of three letters may have one edit.
 func nearest(name string, names []string) string {
 	best, least := "", len(name)/3+2
+	if len(name) <= 3 {
+		least = 2
+	}
 	for _, n := range names {
 		if d := levenshtein.ComputeDistance(name, n); d < least {
 			best, least = n, d
 		}
 	}
 	return best
+}
+
+// otherWords are words of other programs, and words that come to mind, for flags of ours.
+// Of several flags the first that the command has is meant.
+func otherWords() map[string]string {
+	out := map[string]string{}
+	for flags, words := range map[string]string{
+		"rate":                           "qps rps request-rate requests-per-second peak-rps",
+		"gpu-count":                      "gpus num-gpus total-gpus n-gpus",
+		"gpu":                            "gpu-type gpu-name hardware system",
+		"isl":                            "input-len input-length random-input-len input-tokens prompt-tokens synthetic-input-tokens-mean prompt-len",
+		"osl":                            "output-len output-length random-output-len output-tokens synthetic-output-tokens-mean max-tokens",
+		"isl-p99":                        "isl-p95 max-isl",
+		"osl-p99":                        "osl-p95 max-osl",
+		"tp parallelism":                 "tensor-parallel-size tensor-parallel tp-size",
+		"max-in-flight":                  "concurrency max-concurrency",
+		"endpoint":                       "url base-url server target-url",
+		"engine fit":                     "backend framework",
+		"ttft-p99 ttft":                  "ttft ttft-p99 ttft-slo slo-ttft ttft-ms",
+		"itl-p99 itl":                    "itl itl-p99 tpot tpot-p99 itl-slo slo-itl itl-ms",
+		"model":                          "model-path model-name hf-id checkpoint",
+		"cost-per-gpu-hour":              "cost price gpu-cost gpu-price",
+		"output-dir output":              "out dir results-dir",
+		"weights":                        "dtype quantization precision weight-dtype",
+		"kv-dtype":                       "kv-cache-dtype",
+		"max-num-seqs":                   "max-batch-size batch-size",
+		"max-num-batched-tokens":         "chunk chunk-size chunked-prefill-size",
+		"max-model-len":                  "context-length max-context-length max-seq-len",
+		"max-gpu-budget gpu-count":       "budget gpu-budget max-gpus",
+		"trace workload":                 "dataset trace-file",
+		"arrival":                        "burstiness arrival-process distribution",
+		"memory-fraction":                "gpu-memory-utilization mem-fraction-static",
+		"replicas":                       "workers instances",
+		"prometheus-endpoint prometheus": "prometheus-url prometheus prometheus-endpoint",
+		"no-operation dry-run":           "dry-run no-operation",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			out[word] = strings.TrimSpace(out[word] + " " + flags)
+		}
+	}
+	return out
+}
+
+// meantFlag is the flag of names that a word may mean, empty if none is.
+func meantFlag(word string, names []string) string {
+	flags := otherWords()[word]
+	for flag := range strings.FieldsSeq(flags) {
+		if slices.Contains(names, flag) {
+			return flag
+		}
+	}
+	if flags != "" {
+		return ""
+	}
+	return nearest(word, names)
 }

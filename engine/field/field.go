@@ -3,21 +3,29 @@
 // knows how a user writes it.
 package field
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Error is a wrong asking: a field, or fields that do not go together. Whoever asked
 // has to ask otherwise; trying again does not help.
 type Error struct {
 	Msg   string   // which field, what it holds, what is wanted
 	Hints []string // what would do
+	cause error
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Msg }
 
-// Errorf makes an Error.
+// Unwrap gives the error that Errorf was given for %w.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Errorf makes an Error. It takes %w as fmt.Errorf does.
 func Errorf(format string, args ...any) *Error {
-	return &Error{Msg: fmt.Sprintf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	return &Error{Msg: err.Error(), cause: errors.Unwrap(err)}
 }
 
 // Hint adds what would do.

@@ -20,9 +20,9 @@ def want(what, got, wanted, within):
 
 # A sample every second: increase() over ten seconds takes nine of them, and
 # stretches what they saw.
-want("peak", measured["peak_qps"], sent["peak"], 0.25)
-want("mean ISL", measured["avg_isl"], sent["isl_mean"], 0.03)
-want("mean OSL", measured["avg_osl"], sent["osl_mean"], 0.03)
+want("peak", measured["rate"], sent["peak"], 0.25)
+want("mean ISL", measured["isl"], sent["isl_mean"], 0.03)
+want("mean OSL", measured["osl"], sent["osl_mean"], 0.03)
 # vLLM's buckets end at 1, 2, 5, 10, …: a percentile is known to 2.5 times.
 for name, p99 in ("ISL, p99", sent["isl_p99"]), ("OSL, p99", sent["osl_p99"]):
     if not p99 / 2.5 <= figures[name]["measured"] <= p99 * 2.5:
@@ -31,5 +31,5 @@ seen = int(re.search(r"(\d+) requests of ", review["source"])[1])
 want("requests", seen, sent["requests"], 0.08)
 if failed:
     sys.exit("\n".join(failed))
-print(f"{seen} requests seen of {sent['requests']} sent, peak {measured['peak_qps']:.1f}/s of {sent['peak']:.1f}, "
-      f"ISL {measured['avg_isl']:.0f} of {sent['isl_mean']:.0f}, OSL {measured['avg_osl']:.1f} of {sent['osl_mean']:.1f}; {review['answer']}")
+print(f"{seen} requests seen of {sent['requests']} sent, peak {measured['rate']:.1f}/s of {sent['peak']:.1f}, "
+      f"ISL {measured['isl']:.0f} of {sent['isl_mean']:.0f}, OSL {measured['osl']:.1f} of {sent['osl_mean']:.1f}; {review['answer']}")

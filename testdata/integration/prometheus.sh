@@ -36,8 +36,8 @@ prometheus_review() {
 	wait_for 30 "Prometheus has scraped both engines" scraped "$url"
 	sleep 3
 
-	"$bin" capacity plan --model llama-3.1-8b --gpu h100-sxm --tp 1 --strategy aggregated --peak-qps 10 --peak-window 10s \
-		--avg-isl 512 --avg-osl 16 --ttft-p99 500 --itl-p99 50 --format json --quiet >"$dir/plan.json"
+	"$bin" capacity plan --model llama-3.1-8b --gpu h100-sxm --tp 1 --strategy aggregated --rate 10 --peak-window 10s \
+		--isl 512 --osl 16 --ttft-p99 500 --itl-p99 50 --format json --quiet >"$dir/plan.json"
 	"$python" "$here/send_load.py" 12 40 "http://127.0.0.1:${ports[0]}" "http://127.0.0.1:${ports[1]}" >"$dir/sent.json"
 	sleep 3
 	"$bin" capacity review --prometheus "$url" --since 80s --format json "$dir/plan.json" >"$dir/review.json"

@@ -43,7 +43,7 @@ func FindModel(file, model, gpu, fit string) (Model, latency.Fit, error) {
 		return s, latency.Fit{}, err
 	}
 	if s.Model, err = cat.ModelOrFile(model); err != nil {
-		return s, latency.Fit{}, field.Errorf(field.Model+": %v", err)
+		return s, latency.Fit{}, field.Errorf(field.Model+": %w", err)
 	}
 	if s.GPU, err = cat.GPU(gpu); err != nil {
 		return s, latency.Fit{}, field.Errorf(field.GPU+": %v", err)

@@ -57,7 +57,7 @@ func TestPrintedPlansApply(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{})
 	create(t, c, file(t, "graph-v1alpha1.yaml"))
 	for _, strategy := range []string{"aggregated", "disaggregated"} {
-		text := printed(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--peak-qps", "4", "--avg-isl", "500", "--avg-osl", "100",
+		text := printed(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--rate", "4", "--isl", "500", "--osl", "100",
 			"--ttft-p99", "2000", "--itl-p99", "100", "--strategy", strategy, "--emit", "kubernetes")
 		applies(t, c, text, metav1.ApplyOptions{})
 	}
