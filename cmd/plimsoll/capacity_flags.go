@@ -309,7 +309,7 @@ func (o offer) words() string {
 	if o.instance == 0 {
 		return o.from
 	}
-	return fmt.Sprintf("%s (instances of %d)", o.from, o.instance)
+	return fmt.Sprintf("%s, in instances of %d", o.from, o.instance)
 }
 
 // given is what one GPU costs as somebody said it.

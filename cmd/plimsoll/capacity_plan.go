@@ -312,9 +312,5 @@ func amount[T ~float64](of T) string {
 	case usd < 100:
 		return strconv.FormatFloat(usd, 'f', 2, 64)
 	}
-	s := strconv.FormatFloat(usd, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return thousands(usd)
 }

@@ -54,7 +54,7 @@ func TestReadPlanRefuses(t *testing.T) {
 		{func(p *sizedPlans) { p.Plans = nil }, "it holds no sized plan"},
 		{func(p *sizedPlans) { p.Plans[0].Infeasible = &capacity.Infeasible{Why: "too slow"} }, "its plan is infeasible: too slow"},
 		{func(p *sizedPlans) { p.Workload.Rate = 0 }, "rate is 0"},
-		{func(p *sizedPlans) { p.SLO.ITLP99 = -1 }, "itl_p99 is -1ns"},
+		{func(p *sizedPlans) { p.SLO.ITLP99 = -1 }, "--itl-p99 is -1ns"},
 		{func(p *sizedPlans) { p.Plans[0].Pools = nil }, `a plan of 0 pools, "aggregated"`},
 		{func(p *sizedPlans) { p.Plans[0].Strategy = "auto" }, `a plan of 1 pools, "auto"`},
 		{func(p *sizedPlans) { p.Plans[0].TotalGPUsFinal = 0 }, "total_gpus_final 0"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -24,6 +23,7 @@ type console struct {
 	out, err io.Writer
 	opts     profileOptions
 	terminal bool
+	notes    []string // for --details
 }
 
 func newConsole(c *cli.Context, o profileOptions) *console {
@@ -46,11 +46,17 @@ func say(w io.Writer, kind, format string, args ...any) {
 }
 
 // show prints a result at once or fails: nobody may take half of one for all.
-func (u *console) show(b *bytes.Buffer) error {
-	if _, err := u.out.Write(b.Bytes()); err != nil {
+func (u *console) show(text []byte) error {
+	if _, err := u.out.Write(text); err != nil {
 		return fmt.Errorf("printing the result: %w", err)
 	}
 	return nil
+}
+
+// later keeps a note for --details.
+func (u *console) later(format string, args ...any) {
+	u.notes = append(u.notes, fmt.Sprintf(format, args...))
+	u.verbosef(format, args...)
 }
 
 func (u *console) verbosef(format string, args ...any) {
@@ -60,22 +66,27 @@ func (u *console) verbosef(format string, args ...any) {
 }
 
 func (u *console) warn(ws []profile.Warning) {
+	if u.opts.quiet {
+		return
+	}
 	for _, w := range ws {
 		say(u.err, "warning", "%s", w.Message)
 	}
 }
 
-// deployment says what will be profiled, and loudly so where it is not real.
+// deployment says what will be profiled, and loudly so where it is not real. What is to
+// be heeded comes with the answer; before a run that takes long it comes first, too.
 func (u *console) deployment(d deployment) {
 	for _, n := range d.notes {
 		u.notef("%s", n)
 	}
 	if d.weights.Note != "" {
-		u.notef("%s", d.weights.Note)
+		u.later("%s", d.weights.Note)
 	}
-	u.warn(d.warnings)
-	if d.provenance != profile.Measured {
-		// Never silent, not even with --quiet: such a number may cost somebody GPUs.
+	if u.opts.dryRun || !d.modelled() {
+		u.warn(d.warnings)
+	}
+	if d.provenance != profile.Measured && !u.opts.quiet {
 		say(u.err, "warning", "%s: no GPU is measured; the numbers are those of %s",
 			strings.ToUpper(d.provenance.String()), d.describe())
 	}
@@ -108,7 +119,7 @@ func (d deployment) describe() string {
 // model's context.
 func (u *console) quickPlan(o profileOptions, d deployment, so sweep.Options) {
 	if d.modelled() && o.maxContext == 0 && so.MaxContext < d.model.MaxContext {
-		u.notef("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
+		u.later("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestFlagKinds(t *testing.T) {
 		"max-in-flight": "", "request-timeout": "", "max-context-length": "", "search": "",
 		"prefill-interpolation-granularity": "", "decode-interpolation-granularity": "",
 		"output-dir": "", "results-configmap": "", "resume": "", "force": "", "dry-run": "", "max-time": "", "seed": "", "config": "",
-		"format": "", "quiet": "", "verbose": "",
+		"format": "", "quiet": "", "verbose": "", "details": "", "help-all": "",
 	}
 	kinds := map[string]engine.Kind{"e": engine.KindEstimate, "s": engine.KindSim, "c": engine.KindCommand, "p": engine.KindEndpoint, "v": engine.KindVLLM, "l": engine.KindLlamaCpp}
 	cmd := profileCommand()

@@ -42,6 +42,7 @@ func importCommand() *cli.Command {
 			s("catalog", "", "`FILE` of further models or GPUs"),
 			s("output-dir", "profiling_results", "`DIR` to write"),
 			&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside"},
+			detailsFlag(),
 		},
 		Action: importAction,
 	}
@@ -64,7 +65,7 @@ func importAction(c *cli.Context) error {
 		isl: p.integer("isl", 1, maxTokens, 0), osl: p.outputTokens("osl"),
 		sla: profile.SLA{TTFT: p.millis("ttft"), ITL: p.millis("itl"), Stat: profile.Mean},
 		dir: c.String("output-dir"), force: c.Bool("force"), catalog: c.String("catalog"),
-		quiet: c.Bool("quiet"), format: c.String("format"),
+		quiet: c.Bool("quiet"), details: c.Bool("details"), format: c.String("format"),
 	}
 	accepted := p.accepted(implausible)
 	prov, err := profile.ParseProvenance(p.choice("provenance", "published", "measured", "simulated", "estimated"))
@@ -267,7 +268,6 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 		return err
 	}
 	ui := newConsole(c, o)
-	ui.warn(dep.warnings)
 	if err := ui.result(out); err != nil {
 		return err
 	}

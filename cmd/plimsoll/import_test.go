@@ -108,15 +108,15 @@ func TestImportSaysItsCaveats(t *testing.T) {
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	const beyond, context = "ISL 30000 is outside the measured 100–16372", "context 30150 is outside the measured 350–13585"
-	p := ran(t, exitInfeasible, importing(dir, src, "--isl", "30000", "--ttft", "200", "--itl", "4", "--quiet")...)
-	for _, want := range []string{"warning: import/prefill: " + beyond + "\n", "warning: import/decode/n1: " + context + "\n", "warning: read off surfaces made elsewhere"} {
-		if strings.Count(p.errout.String(), want) != 1 {
-			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
+	p := ran(t, exitInfeasible, importing(dir, src, "--isl", "30000", "--ttft", "200", "--itl", "4", "--details")...)
+	for _, want := range []string{"  Warning: import/prefill: " + beyond + "\n", "  Warning: import/decode/n1: " + context + "\n", "  Warning: read off surfaces made elsewhere"} {
+		if strings.Count(p.out.String(), want) != 1 {
+			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
 		}
 	}
 	for _, want := range []string{
-		"could be promised: --ttft 768, if it goes on as measured: " + beyond + "\n",
-		"could be promised: --itl 5.35, if it goes on as measured: " + context + "\n",
+		"  Promise  --ttft 768, if it goes on as measured: " + beyond + "\n",
+		"  Promise  --itl 5.35, if it goes on as measured: " + context + "\n",
 	} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
@@ -210,7 +210,6 @@ func TestImportRefusesTheImpossible(t *testing.T) {
 		}
 		p = ran(t, exitDone, importing(dir, c.src, append([]string{"--accept", "implausible"}, c.flags...)...)...)
 		first(t, name+": stdout", p.out.String(), "IMPLAUSIBLE — "+c.want)
-		first(t, name+": stderr", p.errout.String(), "plimsoll: warning: "+c.want)
 		readers(t, name, dir, c.want)
 	}
 	if p := ran(t, exitUsage, importing(filepath.Join(t.TempDir(), "prof"), tenfold(t), "--accept", "everything")...); !strings.Contains(p.errout.String(), `--accept "everything": want implausible`) {
@@ -299,10 +298,10 @@ func TestImportTakesAnOutlier(t *testing.T) {
 	if err := store.WritePrefill(src, s); err != nil {
 		t.Fatal(err)
 	}
-	p := ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
-	for _, want := range []string{"warning: TTFT falls although the prompt is longer at ISL ", "warning: throughput was not held against the GPU's peak: no --model and --gpu were given"} {
-		if !strings.Contains(p.errout.String(), want) {
-			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
+	p := ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10", "--details")...)
+	for _, want := range []string{"Warning: TTFT falls although the prompt is longer at ISL ", "Warning: throughput was not held against the GPU's peak: no --model and --gpu were given"} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
 		}
 	}
 }

@@ -59,6 +59,7 @@ type profileOptions struct {
 	dir                   string
 	results               string // ConfigMap for the results; empty = none
 	resume, force, dryRun bool
+	details               bool
 	maxTime               time.Duration
 	maxContext            int
 	requestTimeout        time.Duration
@@ -148,6 +149,7 @@ func profileFlags() []cli.Flag {
 		s("output-dir", "profiling_results", "`DIR` for everything that is written", runs),
 		&cli.BoolFlag{Name: "resume", Usage: "continue the run in --output-dir", Category: runs},
 		&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside", Category: runs},
+		detailsFlag(),
 		&cli.BoolFlag{Name: "explain", Usage: "sim, estimate: show what the picks' TTFT and ITL are made of", Category: runs},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and start nothing", Category: runs},
 		s("max-time", "", "end early with what is known after this `time`, such as 30m", runs),
@@ -184,9 +186,9 @@ func rootURL(s string) string {
 // that held some, as they were typed.
 func (o profileOptions) inputsOf(c *cli.Context) (in map[string]string, secret store.Inputs) {
 	skip := map[string]bool{
-		"output-dir": true, "resume": true, "force": true, "dry-run": true, "explain": true, "max-time": true, "config": true,
+		"output-dir": true, "resume": true, "force": true, "dry-run": true, "explain": true, "details": true, "max-time": true, "config": true,
 		"format": true, "quiet": true, "verbose": true, "api-key": true, "header": true, "help": true, "ready-timeout": true,
-		"results-configmap": true,
+		"results-configmap": true, helpAllFlag: true,
 	}
 	in, secret = map[string]string{}, store.Inputs{}
 	for _, f := range c.Command.Flags {

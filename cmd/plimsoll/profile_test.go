@@ -38,7 +38,7 @@ func pictures() []string {
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	p := executed(t, exitDone, small(dir)...)
+	p := executed(t, exitDone, small(dir, "--details")...)
 	p.noOrphans(t)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestProfile(t *testing.T) {
 		}
 		same(t, before, tree(t, dir))
 	})
-	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, small(dir, "--resume"), dir) })
+	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, small(dir, "--resume", "--details"), dir) })
 	t.Run("plot", func(t *testing.T) { checkPlot(t, dir) })
 	t.Run("force", func(t *testing.T) {
 		if !enginetest.Full {

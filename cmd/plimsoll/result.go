@@ -33,12 +33,6 @@ func outputState(dir string) (string, error) {
 
 // result prints a finished profile; with JSON, recommendation.json itself.
 func (u *console) result(out outcome) error {
-	u.skips(out.res.Skips)
-	for _, w := range out.rec.Warnings {
-		if !slices.Contains(out.dep.warnings, w) { // those were said at the start
-			u.warn([]profile.Warning{w})
-		}
-	}
 	var why []explanation
 	if u.opts.explain {
 		var err error
@@ -52,10 +46,19 @@ func (u *console) result(out outcome) error {
 	case u.opts.format == "json":
 		return printJSON(u.out, out.rec)
 	}
-	b := &bytes.Buffer{}
+	c, b := out.card(), &bytes.Buffer{}
+	explainTables(b, why)
+	if u.opts.details {
+		u.details(b, out)
+	}
+	c.details = b.String()
+	return u.show(c.text())
+}
+
+// details is all that the card leaves out.
+func (u *console) details(b *bytes.Buffer, out outcome) {
 	rec := out.rec
-	doubtLines(b, rec.Warnings, rec.Provenance)
-	fmt.Fprintf(b, "%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	fmt.Fprintf(b, "\n%s on %d × %s, %s\n", rec.Model, out.dep.gpuCount, cmp.Or(rec.GPU, "GPU"), strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	fmt.Fprintf(b, "Target: ISL %d, OSL %d, %s\n", rec.Workload.ISL, rec.Workload.OSL, rec.SLA.SLA())
 	if rec.Mode == store.Aggregated {
 		aggregatedTable(b, out)
@@ -63,13 +66,13 @@ func (u *console) result(out outcome) error {
 		prefillTable(b, out)
 		decodeTable(b, out)
 	}
-	for _, line := range shortfallLines([]recommend.Choice{out.res.Prefill, out.res.Decode, out.res.Aggregated}, out.opts.sla) {
-		fmt.Fprintf(b, "%s\n", line)
+	for _, s := range out.res.Skips {
+		fmt.Fprintf(b, "  left out: %s\n", strings.TrimSpace(string(s.Phase)+" "+s.Label+": "+s.Reason))
 	}
-	explainTables(b, why)
 	footer(b, out)
-	suggested(b, out)
-	return u.show(b)
+	for _, note := range u.notes {
+		fmt.Fprintf(b, "Note: %s\n", note)
+	}
 }
 
 func prefillTable(b *bytes.Buffer, out outcome) {
@@ -201,20 +204,12 @@ func footer(b *bytes.Buffer, out outcome) {
 	}
 	if out.dep.kind == engine.KindSim {
 		fmt.Fprintf(b, "Simulated: steps take the time of the latency model's fit %s\n", out.dep.fit.Name)
-		modelErrors(b, out) // the profile of an engine ends with the four lines
 	}
-	clientLine(b, out.self)
-	fmt.Fprintf(b, "Files: %s\n\n", out.dir)
-}
-
-// suggested prints the lines that scripts read.
-func suggested(b *bytes.Buffer, out outcome) {
-	for _, line := range suggestedLines(out.rec) {
-		fmt.Fprintf(b, "%s\n", line)
-	}
-	if out.dep.kind == engine.KindEstimate {
+	if out.dep.modelled() {
 		modelErrors(b, out)
 	}
+	clientLine(b, out.self)
+	fmt.Fprintf(b, "Files: %s\n", out.dir)
 }
 
 // modelErrors says how far off the latency model behind the picks may be.

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"plimsoll/profile"
+)
+
+// card is what a command prints: the answer, a table, what is to be heeded and what to do
+// next. --details prints the rest.
+type card struct {
+	head     []string // what the figures are, and of what
+	facts    []detail // the answer, a name before each line
+	table    *table
+	warnings []profile.Warning
+	details  string // what --details prints; empty: it was not asked for
+	next     string // the next command
+	page     string // the page that has all of it
+	last     []string
+}
+
+// detailsFlag is in every command that prints a card.
+func detailsFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "details", Usage: "print all that the result rests on, too", Category: "output"}
+}
+
+// text is the card.
+func (c card) text() []byte {
+	var b bytes.Buffer
+	for _, w := range profile.Implausible(c.warnings) {
+		fmt.Fprintf(&b, "IMPLAUSIBLE — %s\n", w.Message)
+	}
+	fmt.Fprintf(&b, "%s\n", strings.Join(c.head, " · "))
+	if len(c.facts) > 0 {
+		b.WriteString("\n")
+	}
+	for _, f := range c.facts {
+		fmt.Fprintf(&b, "  %-8s %s\n", f.name, f.text)
+	}
+	if c.table != nil && len(c.table.rows) > 0 {
+		b.WriteString("\n" + c.table.text("  "))
+	}
+	if c.details != "" {
+		b.WriteString("\n" + strings.Trim(c.details, "\n") + "\n")
+	}
+	if text := c.warned(); text != "" {
+		b.WriteString("\n" + text)
+	}
+	if c.next != "" || c.page != "" {
+		b.WriteString("\n")
+	}
+	if c.next != "" {
+		fmt.Fprintf(&b, "Next  %s\n", c.next)
+	}
+	if c.page != "" {
+		fmt.Fprintf(&b, "Page  %s\n", c.page)
+	}
+	if len(c.last) > 0 {
+		b.WriteString("\n" + strings.Join(c.last, "\n") + "\n")
+	}
+	return b.Bytes()
+}
+
+// warned counts the warnings and says the one that matters; with the details, all of them.
+func (c card) warned() string {
+	ws := slices.Clone(c.warnings)
+	slices.SortStableFunc(ws, func(a, b profile.Warning) int { return urgency(a) - urgency(b) })
+	switch {
+	case len(ws) == 0:
+		return ""
+	case c.details != "":
+		var b strings.Builder
+		for _, w := range ws {
+			fmt.Fprintf(&b, "  Warning: %s\n", w.Message)
+		}
+		return b.String()
+	case len(ws) == 1:
+		return fmt.Sprintf("  Warning: %s\n", ws[0].Message)
+	}
+	return fmt.Sprintf("  %d warnings, of which the first to heed: %s   → --details\n", len(ws), ws[0].Message)
+}
+
+// urgent are the codes of warnings that may turn an answer into another one, the worst
+// first: of figures that are not what they seem, then of promises that do not hold, then
+// of what was assumed.
+var urgent = []string{
+	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "foreign_load", "lost", "refused", "saturated", "client_late", "prefix_hit",
+	"sla_not_held", "sla_unreachable", "plan_unsettled", "plan_short", "held_back", "budget_below_peak", "breach_unmended",
+	"unverified", "undecided", "at_cap", "other_stat", "spot", "model_error_sla", "near_saturation", "fit_gpu", "fit_length", "kv_assumed", "weights_assumed",
+}
+
+// urgency orders warnings: a smaller one comes first.
+func urgency(w profile.Warning) int {
+	if i := slices.Index(urgent, w.Code); i >= 0 {
+		return i
+	}
+	return len(urgent)
+}

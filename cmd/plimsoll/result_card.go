@@ -1,0 +1,315 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/capacity"
+	"plimsoll/capacity/prices"
+	"plimsoll/engine"
+	"plimsoll/profile"
+	"plimsoll/profile/store"
+	"plimsoll/recommend"
+)
+
+// card is a finished profile at a glance; details are added by the caller.
+func (o outcome) card() card {
+	rec := o.rec
+	c := card{
+		head:  []string{strings.ToUpper(rec.Provenance.String()), shortModel(rec.Model), o.gpuWords(), fmt.Sprintf("ISL %d, OSL %d", rec.Workload.ISL, rec.Workload.OSL)},
+		facts: o.facts(), table: o.cardTable(), warnings: rec.Warnings,
+		page: filepath.Join(o.dir, "report.html"), last: suggestedLines(rec),
+	}
+	if rec.Provenance == profile.Measured {
+		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
+	} else {
+		c.head[0] += ", not measured on a GPU"
+	}
+	if rec.Feasible && rec.Simulates() {
+		c.next = fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d", o.dir, max(o.fleet().GPUs, o.dep.gpuCount))
+	}
+	return c
+}
+
+// shortModel is a model's name without its maker.
+func shortModel(name string) string { return name[strings.LastIndex(name, "/")+1:] }
+
+// gpuWords are the GPUs that there are.
+func (o outcome) gpuWords() string {
+	return fmt.Sprintf("%d × %s", o.dep.gpuCount, cmp.Or(o.rec.GPU, "GPU"))
+}
+
+// cardFleet is the fleet that a profile comes to on the GPUs that there are.
+type cardFleet struct {
+	recommend.Split
+	prefill, decode recommend.Candidate // of aggregated engines, decode
+	picks           bool                // these are the picks
+	wanted          int                 // GPUs that one engine of each pick takes
+}
+
+// fleet is how the GPUs are best shared among engines of the picks. Where there is no
+// room for one of each, it is of those candidates that carry the most on these GPUs.
+func (o outcome) fleet() cardFleet {
+	if a := o.rec.Aggregated; a != nil {
+		n := max(o.dep.gpuCount/a.GPUs, 1)
+		return cardFleet{recommend.Split{Decode: n, GPUs: n * a.GPUs, RPS: float64(n) * a.SustainedRPS}, recommend.Candidate{}, o.res.Aggregated.Picked, true, a.GPUs}
+	}
+	p, d := o.rec.Prefill, o.rec.Decode
+	best := cardFleet{
+		recommend.SplitGPUs(o.dep.gpuCount, recommend.Engine{GPUs: p.GPUs, RPS: p.SustainedRPS}, recommend.Engine{GPUs: d.GPUs, RPS: d.SustainedRPS}),
+		o.res.Prefill.Picked, o.res.Decode.Picked, true, p.GPUs + d.GPUs,
+	}
+	if best.wanted <= o.dep.gpuCount {
+		return best
+	}
+	for _, p := range bests(o.res.Prefill) {
+		for _, d := range bests(o.res.Decode) {
+			a, b := recommend.Engine{GPUs: p.Point.Config.GPUs(), RPS: p.RPS}, recommend.Engine{GPUs: d.Point.Config.GPUs(), RPS: d.RPS}
+			if !p.Feasible || !d.Feasible || a.GPUs+b.GPUs > o.dep.gpuCount {
+				continue
+			}
+			if s := recommend.SplitGPUs(o.dep.gpuCount, a, b); best.picks || s.RPS > best.RPS {
+				best = cardFleet{s, p, d, false, best.wanted}
+			}
+		}
+	}
+	return best
+}
+
+// facts are the answer: what to run, what it carries and costs, how far to trust it.
+func (o outcome) facts() []detail {
+	rec := o.rec
+	if !rec.Feasible {
+		return o.shortfall()
+	}
+	fleet := o.fleet()
+	out := []detail{{"Use", o.useWords(fleet)}, {"Carries", o.carriesWords(fleet)}}
+	if cost := o.costWords(fleet); cost != "" {
+		out = append(out, detail{"Costs", cost})
+	}
+	return append(out, detail{"Trust", o.trustWords()})
+}
+
+// shortfall says what nothing meets, and what could be promised.
+func (o outcome) shortfall() (out []detail) {
+	all := []recommend.Choice{o.res.Prefill, o.res.Decode, o.res.Aggregated}
+	for _, line := range shortfallLines(all, o.opts.sla) {
+		switch name, text, _ := strings.Cut(strings.TrimSpace(line), ": "); name {
+		case "nearest":
+			out = append(out, detail{"Nearest", text})
+		case "could be promised":
+			out = append(out, detail{"Promise", text})
+		default:
+			out = append(out, detail{"SLA", strings.TrimSpace(line)})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, detail{"SLA", unmet(o.rec).Error()})
+	}
+	return out
+}
+
+// useWords is the fleet.
+func (o outcome) useWords(fleet cardFleet) string {
+	of := fmt.Sprintf("all %s", engine.Count(fleet.GPUs, "GPU"))
+	switch there := o.dep.gpuCount; {
+	case fleet.GPUs > there:
+		of = fmt.Sprintf("%s: more than the %d there are", engine.Count(fleet.GPUs, "GPU"), there)
+	case fleet.GPUs < there:
+		of = fmt.Sprintf("%d of %s", fleet.GPUs, engine.Count(there, "GPU"))
+	}
+	if !fleet.picks {
+		of += fmt.Sprintf("; one of each pick takes %d", fleet.wanted)
+	}
+	if o.rec.Mode == store.Aggregated {
+		return fmt.Sprintf("%d × aggregated %s   (%s)", fleet.Decode, fleet.decode.Label(), of)
+	}
+	return fmt.Sprintf("%d × %s prefill + %d × %s decode   (%s)", fleet.Prefill, fleet.prefill.Label(), fleet.Split.Decode, fleet.decode.Label(), of)
+}
+
+// carriesWords are the rates of the fleet, each with what it promises.
+func (o outcome) carriesWords(fleet cardFleet) string {
+	s := fmt.Sprintf("%s/s with %s", plain(fleet.RPS), o.rec.SLA.SLA())
+	most := math.Inf(1)
+	for p, n := range map[*store.Pick]int{o.rec.Prefill: fleet.Prefill, o.rec.Decode: fleet.Decode, o.rec.Aggregated: fleet.Decode} {
+		if p != nil {
+			most = min(most, float64(n)*p.MostRPS)
+		}
+	}
+	if most > 0 && fleet.picks {
+		s += fmt.Sprintf("; %s/s with %g %% of requests within each", plain(most), 100*profile.MostRequests)
+	}
+	return s
+}
+
+// costWords are what the fleet costs by list prices; empty where the GPU has none.
+func (o outcome) costWords(fleet cardFleet) string {
+	table, err := prices.Default()
+	if err != nil || o.rec.GPU == "" {
+		return ""
+	}
+	largest := max(fleet.prefill.Point.Config.GPUs(), fleet.decode.Point.Config.GPUs())
+	offer := money{table: table, kind: prices.OnDemand}.of(o.rec.GPU, largest)
+	if !offer.usd.Known() {
+		return ""
+	}
+	hourly := offer.usd * capacity.USD(fleet.GPUs)
+	per := float64(hourly) / (fleet.RPS * float64(o.rec.Workload.OSL) * time.Hour.Seconds()) * 1e6
+	return fmt.Sprintf("$%s/h, $%s per 1M output tokens   (%s)", amount(hourly), amount(per), offer.words())
+}
+
+// trustWords say how far off the figures may be.
+func (o outcome) trustWords() string {
+	rec := o.rec
+	ttft, itl := profile.ModelError{}, profile.ModelError{}
+	if a := rec.Aggregated; a != nil {
+		ttft, itl = aggregatedTTFTError(o.res), a.ModelError
+	} else {
+		ttft, itl = rec.Prefill.ModelError, rec.Decode.ModelError
+	}
+	switch {
+	case ttft.Known() && itl.Known():
+		return fmt.Sprintf("half of all comparisons within %.2g %% (TTFT), %.2g %% (ITL), nine of ten within a factor of %.2g   → --engine vllm measures",
+			100*ttft.Median, 100*itl.Median, max(ttft.Factor90, itl.Factor90))
+	case rec.Provenance == profile.Measured:
+		return "measured on this engine; --details has the 95 % intervals"
+	}
+	return rec.Provenance.String() + ": how far off is not known"
+}
+
+// mostLosers is how many candidates of a phase the card shows beside the pick.
+const mostLosers = 3
+
+// cardTable has the pick of each phase, and why the others are not.
+func (o outcome) cardTable() *table {
+	t := newTable("", "", "per engine", "tokens/s/GPU", "why")
+	for _, ch := range []recommend.Choice{o.res.Prefill, o.res.Decode, o.res.Aggregated} {
+		if ch.Phase == "" {
+			continue // of the other mode
+		}
+		name := string(ch.Phase)
+		row := func(mark, label, rate, value, why string) {
+			t.row(name, mark+label, rate, value, why)
+			name = ""
+		}
+		best := bests(ch)
+		for i, c := range best {
+			switch {
+			case i == 0:
+				row("▸ ", c.Label(), o.rateWords(ch, c), thousands(c.Value(ch.Rank)), o.pickWords(ch, c))
+			case i <= mostLosers:
+				row("  ", c.Label(), o.rateWords(ch, c), thousands(c.Value(ch.Rank)), o.loserWords(ch, c))
+			}
+		}
+		shown := len(best) - 1
+		for _, s := range o.res.Skips {
+			if s.Phase != ch.Phase && s.Phase != "" {
+				continue
+			}
+			if shown++; shown <= mostLosers {
+				row("  ", s.Label, "–", "–", shortened(s.Reason))
+			}
+		}
+		if n := shown - mostLosers; n > 0 {
+			row("  ", fmt.Sprintf("and %d more", n), "", "", "")
+		}
+	}
+	return t
+}
+
+// bests are the candidates of a choice, one for each configuration, the pick first.
+func bests(ch recommend.Choice) (out []recommend.Candidate) {
+	all := slices.Clone(ch.All)
+	of := func(c recommend.Candidate) float64 {
+		switch {
+		case c.Point.ID == ch.Picked.Point.ID:
+			return math.Inf(1)
+		case c.Feasible:
+			return c.Value(ch.Rank)
+		}
+		return -float64(c.Point.InFlight) // of those that miss, the one nearest to holding
+	}
+	slices.SortStableFunc(all, func(a, b recommend.Candidate) int { return cmp.Compare(of(b), of(a)) })
+	for _, c := range all {
+		if !slices.ContainsFunc(out, func(o recommend.Candidate) bool { return o.Label() == c.Label() }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// rateWords is what one engine carries.
+func (o outcome) rateWords(ch recommend.Choice, c recommend.Candidate) string {
+	rps := c.RPS
+	if p := o.rec.PhasePick(ch.Phase); c.Point.ID == ch.Picked.Point.ID && p != nil {
+		rps = p.SustainedRPS
+	}
+	if !c.Feasible || rps <= 0 {
+		return "–"
+	}
+	return plain(rps) + "/s"
+}
+
+// pickWords say at what load the pick is, what ends it there, and what it did under load.
+func (o outcome) pickWords(ch recommend.Choice, pick recommend.Candidate) string {
+	var out []string
+	if ch.Phase == profile.Decode {
+		s := shownInFlight(pick.Point) + " in flight"
+		miss := math.Inf(1)
+		for _, c := range ch.All {
+			if c.Label() == pick.Label() && pick.Feasible && !c.Feasible {
+				miss = min(miss, inFlight(c.Point))
+			}
+		}
+		if !math.IsInf(miss, 0) {
+			s += fmt.Sprintf("; %.4g miss ITL", miss)
+		}
+		out = append(out, pick.WithEnd(s))
+	}
+	if p := o.rec.PhasePick(ch.Phase); p != nil && p.UnderLoad != nil && ch.Feasible {
+		out = append(out, loadVerdict(p))
+	}
+	return strings.Join(out, "; ")
+}
+
+// loserWords say what a candidate lost by.
+func (o outcome) loserWords(ch recommend.Choice, c recommend.Candidate) string {
+	switch best := ch.Picked.Value(ch.Rank); {
+	case c.Feasible && ch.Feasible && c.Value(ch.Rank) > 0.995*best:
+		return c.WithEnd("as much per GPU")
+	case c.Feasible && ch.Feasible && best > 0:
+		return c.WithEnd(fmt.Sprintf("%.0f %% less per GPU", 100*(1-c.Value(ch.Rank)/best)))
+	}
+	return shortened(verdict(ch, c, o.opts.sla))
+}
+
+// mostRunes is the longest reason on a card: --details has it whole.
+const mostRunes = 64
+
+// shortened is the beginning of a reason.
+func shortened(text string) string {
+	text = firstLine(text)
+	if runes := []rune(text); len(runes) > mostRunes {
+		cut := string(runes[:mostRunes])
+		return strings.TrimRight(cut[:max(strings.LastIndex(cut, " "), 1)], " ,;:") + " …"
+	}
+	return text
+}
+
+// thousands is a whole number with commas; "–" for none.
+func thousands(x float64) string {
+	if !(x > 0) {
+		return "–"
+	}
+	s := strconv.FormatFloat(math.Round(x), 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
