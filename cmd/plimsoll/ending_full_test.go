@@ -50,7 +50,7 @@ func TestMaxTime(t *testing.T) {
 func TestInfeasible(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	p := executed(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1")...)
+	p := executed(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1", "--details")...)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -67,9 +67,9 @@ func TestInfeasible(t *testing.T) {
 	out := p.out.String()
 	for _, want := range []string{
 		"\nMeasuring: client ",
-		"Nothing meets the SLA in prefill: TTFT binds\n", "Nothing meets the SLA in decode: ITL binds\n",
-		"  nearest: " + pre + " at 1 in flight: nothing meets the SLA: TTFT ", "  nearest: " + dec + " at 1 in flight: nothing meets the SLA: ITL ",
-		"  could be promised: --ttft ", "  could be promised: --itl ",
+		"  SLA      Nothing meets the SLA in prefill: TTFT binds\n", "  SLA      Nothing meets the SLA in decode: ITL binds\n",
+		"  Nearest  " + pre + " at 1 in flight: nothing meets the SLA: TTFT ", "  Nearest  " + dec + " at 1 in flight: nothing meets the SLA: ITL ",
+		"  Promise  --ttft ", "  Promise  --itl ",
 		"INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill " + pre + " (",
 	} {
 		if !strings.Contains(out, want) {

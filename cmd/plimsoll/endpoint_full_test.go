@@ -113,7 +113,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("provenance %s, kind %s, %d GPUs, model %s", rec.Provenance, rec.Engine.Kind, rec.Decode.GPUs, rec.Model)
 	}
 	checkSimulatedFiles(t, dir)
-	if !strings.HasPrefix(p.out.String(), "SIMULATED — not measured on a GPU\n") {
+	if !strings.HasPrefix(p.out.String(), "SIMULATED, not measured on a GPU · ") {
 		t.Errorf("stdout:\n%s", &p.out)
 	}
 	checkFiles(t, dir, rec)

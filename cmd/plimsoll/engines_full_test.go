@@ -96,7 +96,7 @@ func TestMisbehavingEngines(t *testing.T) {
 	if raceDetector { // which the one that works is started under, too
 		ready = "8s"
 	}
-	p := executed(t, exitDone, commanded(dir, command, "--gpu-count", "32", "--ready-timeout", ready, "--search", "grid")...)
+	p := executed(t, exitDone, commanded(dir, command, "--gpu-count", "32", "--ready-timeout", ready, "--search", "grid", "--details")...)
 	p.noOrphans(t)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
@@ -135,8 +135,8 @@ func TestMisbehavingEngines(t *testing.T) {
 		if len(reason) > 4000 || strings.ContainsFunc(reason, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }) {
 			t.Errorf("%s: a reason of %d bytes, or with control characters: %.200q", tt.label, len(reason), reason)
 		}
-		if !strings.Contains(p.errout.String(), "plimsoll: warning: ") || !strings.Contains(p.errout.String(), " "+tt.label+": ") {
-			t.Errorf("stderr does not name %s:\n%s", tt.label, &p.errout)
+		if !strings.Contains(p.out.String(), "  left out: ") || !strings.Contains(p.out.String(), tt.label+": ") {
+			t.Errorf("stdout does not name %s:\n%s", tt.label, &p.out)
 		}
 		if !slices.ContainsFunc(rec.Rejected, func(r store.Rejected) bool { return r.Label == tt.label && r.Reason == reason }) {
 			t.Errorf("%s is not among what recommendation.json rejects", tt.label)

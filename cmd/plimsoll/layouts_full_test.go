@@ -28,7 +28,7 @@ func experts(dir string, more ...string) []string {
 func TestEstimateOfExperts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
-	p := ran(t, exitDone, experts(dir)...)
+	p := ran(t, exitDone, experts(dir, "--details")...)
 	rec, err := store.ReadRecommendation(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestEstimateOfExperts(t *testing.T) {
 		checkPlot(t, dir)
 	})
 	t.Run("files", func(t *testing.T) { checkFiles(t, dir, rec) })
-	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, experts(dir, "--resume"), dir) })
+	t.Run("resume", func(t *testing.T) { checkResumeOfFinished(t, p, experts(dir, "--resume", "--details"), dir) })
 }
 
 // A burst measures one prefill while every replica has one. By the latency model

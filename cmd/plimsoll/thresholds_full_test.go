@@ -18,7 +18,7 @@ func TestGridSuggestsUpstreamsBounds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "results")
 	p := ran(t, exitDone, "profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--search", "grid",
 		"--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20", "--prefill-interpolation-granularity", "4", "--decode-interpolation-granularity", "2",
-		"--max-context-length", "8000", "--output-dir", dir)
+		"--max-context-length", "8000", "--output-dir", dir, "--details")
 	run, err := store.ReadRun(dir)
 	if err != nil {
 		t.Fatal(err)

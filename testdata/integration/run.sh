@@ -159,7 +159,7 @@ first_run() {
 	built=$EPOCHREALTIME
 	(cd "$work" && timeout 180 ./plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20 >first.txt)
 	ended=$EPOCHREALTIME
-	grep -q simulated "$work/first.txt"
+	grep -q SIMULATED "$work/first.txt"
 	[[ $(suggested "$work/first.txt") == 4 ]]
 	echo "build $(elapsed "$begin" "$built") s, profile $(elapsed "$built" "$ended") s beside the other lanes, of 180; $(grep '^Suggested decode' "$work/first.txt")"
 }
@@ -167,7 +167,7 @@ first_run() {
 # The embedded engine over HTTP: picks under open load, at the rates that are
 # recommended.
 verified() {
-	timeout 300 "$bin" profile-sla --engine sim --gpu l40s --gpu-count 1 --tp 1 --isl 500 --osl 30 --ttft 1000 --itl 100 --max-num-seqs 64 --quiet \
+	timeout 300 "$bin" profile-sla --engine sim --gpu l40s --gpu-count 1 --tp 1 --isl 500 --osl 30 --ttft 1000 --itl 100 --max-num-seqs 64 --quiet --details \
 		--prefill-interpolation-granularity 3 --decode-interpolation-granularity 2 --max-context-length 700 --verify always --load-time 40s \
 		--output-dir "$work/verified" >"$work/verified.txt"
 	[[ $(suggested "$work/verified.txt") == 4 ]]
