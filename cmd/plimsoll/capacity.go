@@ -21,7 +21,7 @@ func capacityPlanCommand() *cli.Command {
 			"   plimsoll capacity plan --model llama-3.1-70b --gpu h100-sxm,h200-sxm --rate 50 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50\n" +
 			"   plimsoll capacity plan --profile profiling_results --trace azure.csv --ttft-p99 500 --itl-p99 40 --availability 0.999 --replica-availability 0.995\n" +
 			"   plimsoll capacity plan --model llama-3.1-8b --gpu h100-sxm --gpu-count 8 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50",
-		Flags:  append(append(append(workloadFlags(), sloFlags()...), moneyFlags()...), append(planFlags(), whatIfFlags()...)...),
+		Flags:  append(append(append(workloadFlags(), sloFlags()...), moneyFlags()...), append(planFlags(), append(whatIfFlags(), detailsFlag())...)...),
 		Action: planCapacity,
 	}
 }

@@ -77,7 +77,8 @@ type demand struct {
 	workload capacity.Workload
 	slo      capacity.SLO
 	failures capacity.Failures
-	arrivals []trace.Arrival // of a trace; nil = none
+	file     string          // of a trace; empty = there is none
+	arrivals []trace.Arrival // of it
 	stats    trace.Stats
 }
 
@@ -220,6 +221,7 @@ func (d *demand) read(p *parser, file string, window time.Duration) {
 }
 
 func (d *demand) readFile(file string, format trace.Format, window time.Duration) error {
+	d.file = file
 	r, _, err := openFile(file)
 	if err != nil {
 		return err

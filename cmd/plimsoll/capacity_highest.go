@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -180,51 +179,6 @@ func (z *sizing) rateRange(p sizedPlan) (*rateRange, error) {
 		return err
 	})
 	return &rateRange{rates[0], rates[1], factor}, err
-}
-
-// highestText is the answer, and then what it rests on.
-func (out sizedPlans) highestText(b *bytes.Buffer) {
-	best := out.Plans[0]
-	if best.Infeasible != nil {
-		fmt.Fprintf(b, "No rate holds the SLO on %s\n\n", engine.Count(out.GPUCount, "GPU"))
-		out.notSized(b)
-		return
-	}
-	fmt.Fprintf(b, "%s\n\n", best.answer())
-	head(b, out.Workload, out.SLO)
-	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
-	t := newTable("layout", "GPU", "engines", "GPUs", "requests/s", "$/hour", "$ per 1M tokens", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what a higher rate breaks")
-	rough := false
-	for _, p := range out.Plans {
-		if p.Infeasible != nil {
-			continue
-		}
-		bound := ""
-		if p.Rough {
-			bound, rough = "≈ ", true
-		}
-		t.row(p.Layout, p.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), bound+plain(p.RPS), amount(p.HourlyUSD), perUnit(p.Per1MTokensUSD),
-			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
-	}
-	b.WriteString(t.text("  "))
-	if rough {
-		b.WriteString("  ≈: by short trials, to some percent: enough to see that it is less\n")
-	}
-	out.notSized(b)
-	best.text(b)
-}
-
-// answer is the rate, the layout and its price.
-func (p sizedPlan) answer() string {
-	rate := plain(p.RPS) + " requests/s"
-	if p.TraceScale > 0 {
-		rate += fmt.Sprintf(" on average, the trace at %.3g times its rate,", p.TraceScale)
-	}
-	price := hourly(p.HourlyUSD)
-	if !p.HourlyUSD.Known() {
-		price = ", no price known"
-	}
-	return fmt.Sprintf("Highest rate: %s on %d × %s, %s%s", rate, p.TotalGPUsFinal, p.gpus(), p.Layout, price)
 }
 
 // planOf is the plan of a sized candidate.

@@ -88,7 +88,7 @@ func parseCapacity(p *parser) capacityOptions {
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "details")
 	o.emitAs, o.plot = emitted(p), p.writable("plot")
 	return o
 }
@@ -126,6 +126,8 @@ type sizedPlans struct {
 	Infeasible []infeasiblePlan `json:"infeasible,omitempty"`
 
 	LeftOut []profile.Skip `json:"left_out"`
+
+	traceFile string // of the load; empty: there is none
 }
 
 // planInputs are what the engines of a plan were made from, so that a review can
@@ -245,7 +247,7 @@ func (o capacityOptions) find() (sizedPlans, error) {
 
 // newPlans are the inputs of plans.
 func (o capacityOptions) newPlans() sizedPlans {
-	out := sizedPlans{GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+	out := sizedPlans{traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
 		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +16,11 @@ func showPlans(c *cli.Context, out sizedPlans) error {
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out.split())
 	}
-	var b bytes.Buffer
-	out.text(&b)
-	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+	card := out.card()
+	if c.Bool("details") {
+		card.details = out.detailed()
+	}
+	if _, err := c.App.Writer.Write(card.text()); err != nil {
 		return fmt.Errorf("printing the plan: %w", err)
 	}
 	return nil
@@ -38,52 +39,6 @@ func (out sizedPlans) split() sizedPlans {
 		}
 	}
 	return out
-}
-
-func (out sizedPlans) text(b *bytes.Buffer) {
-	if len(out.Plans) > 0 {
-		doubtLines(b, out.Plans[0].Warnings, out.Plans[0].Provenance)
-	}
-	if out.GPUCount > 0 {
-		out.highestText(b)
-		return
-	}
-	head(b, out.Workload, out.SLO)
-	fmt.Fprintf(b, "Simulated: %s\n\n", out.Traffic)
-	t := newTable("layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "TTFT p99 ms", "ITL p99 ms", "E2E p99 s", "what one engine fewer breaks")
-	rough, unpriced := false, false
-	for _, p := range out.Plans {
-		if p.Infeasible != nil {
-			continue
-		}
-		bound := ""
-		if p.Rough {
-			bound, rough, unpriced = "≈ ", true, unpriced || !p.HourlyUSD.Known()
-		}
-		t.row(p.Layout, p.gpus(), bound+engineCounts(p.Plan), bound+itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), amount(p.AnnualUSD),
-			fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), fmt.Sprintf("%.2f", p.EstimatedE2EP99Ms/1e3), p.Binding)
-	}
-	if len(t.rows) > 0 {
-		b.WriteString(t.text("  "))
-	}
-	if rough {
-		b.WriteString("  ≈: by short trials, to an engine or so: enough to see that it is dearer")
-		if unpriced {
-			b.WriteString(", if it has a price")
-		}
-		b.WriteString("\n")
-	}
-	if i := slices.IndexFunc(out.Plans, func(p sizedPlan) bool {
-		return len(p.Warnings) > 0 && p.Warnings[len(p.Warnings)-1].Code == promptsHoldUp
-	}); i > 0 { // the first says all of its own
-		w := out.Plans[i].Warnings
-		fmt.Fprintf(b, "  %s\n", w[len(w)-1].Message)
-	}
-	out.notSized(b)
-	if len(t.rows) > 0 {
-		out.Plans[0].text(b)
-		whatIfText(b, out.WhatIf)
-	}
 }
 
 // notSized are the layouts that hold the SLO at no size, and those left out.

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -154,11 +154,10 @@ func (p sizedPlan) saving(usd capacity.USD, gpus int) float64 {
 	return 1 - float64(p.TotalGPUsFinal)/float64(gpus)
 }
 
-func whatIfText(b *bytes.Buffer, all []whatIf) {
+func whatIfLines(all []whatIf) []string {
 	if len(all) == 0 {
-		return
+		return nil
 	}
-	b.WriteString("\nBeside it:\n")
 	t := newTable("what if", "GPUs", "$/hour", "the plan saves", "requests that miss")
 	for _, w := range all {
 		gpus, usd, saves, missed := itoa(w.GPUs), amount(w.HourlyUSD), fmt.Sprintf("%.0f %%", 100*w.Saving), "–"
@@ -173,7 +172,7 @@ func whatIfText(b *bytes.Buffer, all []whatIf) {
 		}
 		t.row(w.Name, gpus, usd, saves, missed)
 	}
-	b.WriteString(t.text("  "))
+	return append([]string{"beside it:"}, strings.Split(strings.TrimSuffix(t.text(""), "\n"), "\n")...)
 }
 
 // riskWords say which requests miss.

@@ -17,6 +17,7 @@ type card struct {
 	head     []string // what the figures are, and of what
 	facts    []detail // the answer, a name before each line
 	table    *table
+	below    []string // what the table is to be read with
 	warnings []profile.Warning
 	details  string // what --details prints; empty: it was not asked for
 	next     string // the next command
@@ -44,6 +45,9 @@ func (c card) text() []byte {
 	}
 	if c.table != nil && len(c.table.rows) > 0 {
 		b.WriteString("\n" + c.table.text("  "))
+	}
+	for _, line := range c.below {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	if c.details != "" {
 		b.WriteString("\n" + strings.Trim(c.details, "\n") + "\n")

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/engine"
+	"plimsoll/profile"
+)
+
+// mostLayouts is how many layouts a plan's card shows.
+const mostLayouts = 8
+
+// card is the plan at a glance.
+func (out sizedPlans) card() card {
+	best := out.Plans[0]
+	c := card{
+		head:  []string{strings.ToUpper(best.Provenance.String()), out.modelWords(), out.loadWords()},
+		facts: out.facts(), table: out.cardTable(), warnings: best.Warnings, next: out.nextCommand(),
+	}
+	if best.Provenance != profile.Measured {
+		c.head[0] += ", not measured on a GPU"
+	}
+	if slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Rough && p.Infeasible == nil }) {
+		c.below = append(c.below, "≈: by short trials, to an engine or to some percent: enough to see that it is no better")
+	}
+	c.below = slices.Concat(c.below, out.holdUpWords(), whatIfLines(out.WhatIf))
+	if n := len(out.LeftOut); n > 0 {
+		c.below = append(c.below, fmt.Sprintf("not sized: %s, of which the first: %s: %s", engine.Count(n, "layout"), out.LeftOut[0].Label, shortened(out.LeftOut[0].Reason)))
+	}
+	return c
+}
+
+// modelWords are what the plan's engines run.
+func (out sizedPlans) modelWords() string {
+	if out.Inputs.Profile != "" {
+		return "profile " + out.Inputs.Profile
+	}
+	return shortModel(out.Inputs.Model)
+}
+
+// loadWords are the load that was planned for.
+func (out sizedPlans) loadWords() string {
+	w := out.Workload
+	length := func(name string, mean, p99 float64) string {
+		if p99 > mean {
+			return fmt.Sprintf("%s %.0f (p99 %.0f)", name, mean, p99)
+		}
+		return fmt.Sprintf("%s %.0f", name, mean)
+	}
+	s := fmt.Sprintf("%s, %s", length("ISL", w.ISL, w.ISLP99), length("OSL", w.OSL, w.OSLP99))
+	if out.GPUCount > 0 {
+		return s
+	}
+	return fmt.Sprintf("%s requests/s at the peak, %s", plain(w.Rate), s)
+}
+
+// facts are the answer, and what it rests on.
+func (out sizedPlans) facts() []detail {
+	best := out.Plans[0]
+	if f := best.Infeasible; f != nil {
+		said := []detail{{"SLO", fmt.Sprintf("no number of engines holds %s: %s: %s", out.SLO, best.candidate.name(), f.Why)}}
+		if out.GPUCount > 0 {
+			said[0].text = fmt.Sprintf("no rate holds %s on %s: %s", out.SLO, engine.Count(out.GPUCount, "GPU"), f.Why)
+		}
+		if f.TTFTP99 > 0 { // else no request was served
+			said = append(said, detail{"Promise", fmt.Sprintf("TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())})
+		}
+		return said
+	}
+	all := []detail{{"Use", fmt.Sprintf("%d × %s: %s", best.TotalGPUsFinal, best.gpus(), best.fleetWords())}}
+	if best.RPS > 0 {
+		all = append(all, detail{"Carries", best.rateWords() + " with " + out.SLO.String()})
+	} else {
+		all = append(all, detail{"Holds", fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms; one engine fewer breaks %s", out.SLO, best.EstimatedTTFTP99Ms, best.EstimatedITLP99Ms, best.Binding)})
+	}
+	all = append(all, detail{"Costs", best.costWords()})
+	for _, d := range best.details() {
+		switch d.name {
+		case "chunk":
+			all = append(all, detail{"Chunk", d.text})
+		case "range":
+			all = append(all, detail{"Trust", d.text})
+		}
+	}
+	return all
+}
+
+// fleetWords are the engines of each pool: "4 × TP:4 prefill + 1 × TP:4 decode".
+func (p sizedPlan) fleetWords() string {
+	var pools []string
+	for _, pool := range p.Pools {
+		name := pool.Engine
+		if len(p.Pools) == 1 {
+			name = p.Layout // with its chunk
+		}
+		s := fmt.Sprintf("%d × %s %s", pool.Engines, name, pool.Role)
+		if pool.SpareEngines > 0 {
+			s += fmt.Sprintf(" and %d spare", pool.SpareEngines)
+		}
+		pools = append(pools, s)
+	}
+	return strings.Join(pools, " + ")
+}
+
+// rateWords are the highest rate.
+func (p sizedPlan) rateWords() string {
+	if p.TraceScale > 0 {
+		return fmt.Sprintf("%s requests/s on average, the trace at %.3g times its rate,", plain(p.RPS), p.TraceScale)
+	}
+	return plain(p.RPS) + " requests/s"
+}
+
+// costWords are what it costs, and by which prices.
+func (p sizedPlan) costWords() string {
+	switch {
+	case p.HourlyUSD == 0:
+		return "nothing: the GPUs are owned"
+	case !p.HourlyUSD.Known():
+		return "no price known: --cost-per-gpu-hour USD, or --prices FILE.csv"
+	}
+	return fmt.Sprintf("$%s/h, $%s per 1M output tokens%s   (%s)", amount(p.HourlyUSD), amount(p.Per1MTokensUSD), p.whole(), strings.Join(p.Prices, "; "))
+}
+
+// cardTable has the best layouts.
+func (out sizedPlans) cardTable() *table {
+	head := []string{"layout", "GPU", "engines", "GPUs", "$/hour", "TTFT p99 ms", "ITL p99 ms", "what one engine fewer breaks"}
+	if out.GPUCount > 0 {
+		head[len(head)-1] = "what a higher rate breaks"
+		head = slices.Insert(head, 4, "requests/s")
+	}
+	t := newTable(head...)
+	for i, p := range out.Plans {
+		if p.Infeasible != nil {
+			continue
+		}
+		if len(t.rows) == mostLayouts {
+			t.row(append([]string{fmt.Sprintf("and %d more", len(out.Plans)-i)}, make([]string, len(head)-1)...)...)
+			break
+		}
+		bound := ""
+		if p.Rough {
+			bound = "≈ "
+		}
+		row := []string{p.Layout, p.gpus(), bound + engineCounts(p.Plan), bound + itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), p.Binding}
+		if out.GPUCount > 0 {
+			row[2], row[3] = engineCounts(p.Plan), itoa(p.TotalGPUsFinal)
+			row = slices.Insert(row, 4, bound+plain(p.RPS))
+		}
+		t.row(row...)
+	}
+	return t
+}
+
+// nextCommand replays the plan's load, scaled by the planner.
+func (out sizedPlans) nextCommand() string {
+	best := out.Plans[0]
+	if best.Infeasible != nil {
+		return ""
+	}
+	of := "--profile " + out.Inputs.Profile
+	if out.Inputs.Profile == "" {
+		of = fmt.Sprintf("--model %s --gpu %s", out.Inputs.Model, strings.ToLower(best.gpus()))
+	}
+	w := out.Workload
+	load := fmt.Sprintf("--rate %s --isl %.0f --osl %.0f", plain(w.Rate), w.ISL, w.OSL)
+	if out.traceFile != "" {
+		load = "--trace " + out.traceFile
+	}
+	ms := func(d interface{ Seconds() float64 }) string { return fmt.Sprintf("%.6g", d.Seconds()*1e3) }
+	return fmt.Sprintf("plimsoll planner replay %s %s --ttft %s --itl %s --sla-stat p99", of, load, ms(out.SLO.TTFTP99), ms(out.SLO.ITLP99))
+}
+
+// detailed is what --details prints of the best plan, of the layouts that hold nothing and
+// of those that were not sized.
+func (out sizedPlans) detailed() string {
+	var b bytes.Buffer
+	head(&b, out.Workload, out.SLO)
+	fmt.Fprintf(&b, "Simulated: %s\n", out.Traffic)
+	out.notSized(&b)
+	if best := out.Plans[0]; best.Infeasible == nil {
+		best.text(&b)
+	}
+	return b.String()
+}
+
+// holdUpWords say of a layout behind the best that its steps hold up others.
+func (out sizedPlans) holdUpWords() []string {
+	i := slices.IndexFunc(out.Plans, func(p sizedPlan) bool {
+		return len(p.Warnings) > 0 && p.Warnings[len(p.Warnings)-1].Code == promptsHoldUp
+	})
+	if i <= 0 { // the first says all of its own
+		return nil
+	}
+	w := out.Plans[i].Warnings
+	return []string{w[len(w)-1].Message}
+}
