@@ -103,23 +103,3 @@ func nextBest(all []store.Alternative, ch recommend.Choice, rec store.Recommenda
 	}
 	return append(all, a)
 }
-
-// insteadLine is the deployment in the other mode beside the picks; empty where there is
-// none.
-func insteadLine(rec store.Recommendation) string {
-	for _, a := range rec.Alternatives {
-		if a.Mode == rec.Mode {
-			continue
-		}
-		line := fmt.Sprintf("With %s engines instead (%s): %s, %.3g requests/s each, %.3g/s per GPU", a.Mode, a.Provenance, a.Label, a.RPS, a.RPSPerGPU)
-		if less := a.Less(); less != 0 {
-			word := "less"
-			if less < 0 {
-				less, word = -less, "more"
-			}
-			line += fmt.Sprintf(", %.0f %% %s than the picks' %.3g/s", 100*less, word, a.PickRPSPerGPU)
-		}
-		return line
-	}
-	return ""
-}

@@ -233,7 +233,7 @@ func flagNames(c *cli.Context) []string {
 	var names []string
 	if c.Command != nil {
 		for _, f := range c.Command.Flags {
-			names = append(names, f.Names()[0])
+			names = append(names, f.Names()...)
 		}
 	}
 	return names

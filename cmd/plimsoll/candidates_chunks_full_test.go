@@ -115,7 +115,7 @@ func TestAggregatedEstimateFindsAChunk(t *testing.T) {
 		if chunk == "" {
 			told = strconv.Itoa(rec.Aggregated.MaxNumBatchedTokens)
 		}
-		text := string(mustPrint(t, "engine", "simulate", "--profile", dir, "--replicas", "1", "--rate", "1", "--requests", "50", "--isl", "3000", "--osl", "40", "--ttft", "400", "--itl", "30"))
+		text := string(mustPrint(t, "engine", "simulate", "--profile", dir, "--replicas", "1", "--rate", "1", "--requests", "50", "--isl", "3000", "--osl", "40", "--ttft", "400", "--itl", "30", "--details"))
 		if !strings.Contains(text, "max-num-batched-tokens "+told+",") {
 			t.Errorf("want %s tokens in a step:\n%s", told, text)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -27,7 +26,7 @@ func plannerReplayCommand() *cli.Command {
 			"be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics\n" +
 			"are, and how it serves, are read and have no effect; this help leaves them out.\n\n" +
 			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   "),
-		Flags:  replayFlags(),
+		Flags:  append(replayFlags(), detailsFlag()),
 		Action: replayPlanner,
 	}
 }
@@ -64,18 +63,15 @@ func replayPlanner(c *cli.Context) error {
 // show prints the comparison, and writes it where that was asked for.
 func (c comparison) show(ctx *cli.Context) error {
 	file := c.file()
-	if !ctx.Bool("quiet") {
-		for _, w := range file.all() {
-			say(ctx.App.ErrWriter, "warning", "%s", w.Message)
-		}
-	}
 	var err error
 	if ctx.String("format") == "json" {
 		err = printJSON(ctx.App.Writer, file)
 	} else {
-		var b bytes.Buffer
-		c.text(&b, file)
-		_, err = ctx.App.Writer.Write(b.Bytes())
+		card := file.card(c.options)
+		if ctx.Bool("details") {
+			card.details = c.detailed(file)
+		}
+		_, err = ctx.App.Writer.Write(card.text())
 	}
 	if err != nil {
 		return fmt.Errorf("printing the result: %w", err)

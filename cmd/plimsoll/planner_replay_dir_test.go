@@ -53,7 +53,7 @@ func TestReplayIsWrittenWhole(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, replayFileName)); err == nil {
 		t.Error("what is not whole has a " + replayFileName)
 	}
-	if s := out.String(); !strings.Contains(s, "\nstatic-peak ") || strings.Contains(s, "Written to") {
+	if s := out.String(); !strings.Contains(s, "\n  static-peak ") || strings.Contains(s, "Written to") {
 		t.Errorf("it says\n%s", s)
 	}
 	if err := os.RemoveAll(inTheWay); err != nil {

@@ -1,25 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
 
 	"plimsoll/engine"
 )
-
-// text is the comparison as people read it.
-func (c comparison) text(b *bytes.Buffer, f replayFile) {
-	implausibleLines(b, f.Warnings)
-	for _, line := range c.head(f) {
-		fmt.Fprintln(b, line)
-	}
-	b.WriteString("\n" + c.table(f).text("") + "\n")
-	for _, line := range c.foot(f) {
-		fmt.Fprintln(b, line)
-	}
-}
 
 // head says what was replayed, and how far to trust it.
 func (c comparison) head(f replayFile) []string {
@@ -42,7 +29,6 @@ func (c comparison) head(f replayFile) []string {
 		seeds = fmt.Sprintf("seeds %d to %d, the same for all policies; ± is the 95 %% interval of their mean", f.Seeds[0], f.Seeds[n-1])
 	}
 	lines := []string{
-		strings.ToUpper(f.Provenance.String()) + ", in virtual time — nothing here was measured on a GPU",
 		"Load: " + c.facts.text(o.load.repeat),
 		fmt.Sprintf("Fleet: %s of %s on %s; step times: %s; %s", strings.Join(engines, " + "), f.Fleet.Model, f.Fleet.GPU, f.Fleet.Source, startUp),
 		fmt.Sprintf("SLA: TTFT %g ms and ITL %g ms %s; policies plan by the %s, %s", f.SLA.TTFT, f.SLA.ITL, of, d.SLA.Stat, budget),

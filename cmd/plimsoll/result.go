@@ -188,9 +188,6 @@ func footer(b *bytes.Buffer, out outcome) {
 	for _, line := range recommendedLines(out.rec) {
 		fmt.Fprintln(b, line)
 	}
-	if line := insteadLine(out.rec); line != "" {
-		fmt.Fprintln(b, line)
-	}
 	if hasSurfaces(out.res) {
 		fmt.Fprintf(b, "Surfaces: %s at %s, %s at %s\n", engine.Count(len(out.res.PrefillSurface.Samples), "prefill point"), out.rec.PickOf(engine.RolePrefill).Label,
 			engine.Count(len(out.res.DecodeSurface.Samples), "decode point"), out.rec.PickOf(engine.RoleDecode).Label)

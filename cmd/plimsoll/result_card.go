@@ -90,6 +90,9 @@ func (o outcome) facts() []detail {
 	}
 	fleet := o.fleet()
 	out := []detail{{"Use", o.useWords(fleet)}, {"Carries", o.carriesWords(fleet)}}
+	if or := o.insteadWords(fleet); or != "" {
+		out = append(out, detail{"Or", or})
+	}
 	if cost := o.costWords(fleet); cost != "" {
 		out = append(out, detail{"Costs", cost})
 	}
@@ -148,6 +151,23 @@ func (o outcome) carriesWords(fleet cardFleet) string {
 	return s
 }
 
+// worthSaying is how much more the other mode has to carry for the answer to name it.
+const worthSaying = 1.05
+
+// insteadWords are the fleet of the other mode where that carries more on these GPUs.
+func (o outcome) insteadWords(fleet cardFleet) string {
+	a, ok := o.rec.Instead()
+	if !ok {
+		return ""
+	}
+	n := o.dep.gpuCount / a.GPUs
+	rps := float64(n) * a.RPS
+	if rps < worthSaying*fleet.RPS {
+		return ""
+	}
+	return fmt.Sprintf("%d × %s %s: %s/s, %.0f %% more (%s)   → --mode %s", n, a.Mode, a.Label, plain(rps), 100*(rps/fleet.RPS-1), a.Provenance, a.Mode)
+}
+
 // costWords are what the fleet costs by list prices; empty where the GPU has none.
 func (o outcome) costWords(fleet cardFleet) string {
 	table, err := prices.Default()
@@ -173,10 +193,9 @@ func (o outcome) trustWords() string {
 	} else {
 		ttft, itl = rec.Prefill.ModelError, rec.Decode.ModelError
 	}
-	switch {
-	case ttft.Known() && itl.Known():
-		return fmt.Sprintf("half of all comparisons within %.2g %% (TTFT), %.2g %% (ITL), nine of ten within a factor of %.2g   → --engine vllm measures",
-			100*ttft.Median, 100*itl.Median, max(ttft.Factor90, itl.Factor90))
+	switch known := errorWords(ttft, itl); {
+	case known != "":
+		return known + "   → --engine vllm measures"
 	case rec.Provenance == profile.Measured:
 		return "measured on this engine; --details has the 95 % intervals"
 	}
@@ -220,7 +239,22 @@ func (o outcome) cardTable() *table {
 			row("  ", fmt.Sprintf("and %d more", n), "", "", "")
 		}
 	}
+	if a, ok := o.rec.Instead(); ok {
+		t.row(string(a.Mode), "  "+a.Label, plain(a.RPS)+"/s", thousands(a.RPSPerGPU*float64(o.rec.Workload.OSL)), lessWords(a))
+	}
 	return t
+}
+
+// lessWords compare the other mode with the picks.
+func lessWords(a store.Alternative) string {
+	switch less := 100 * a.Less(); {
+	case a.PickRPSPerGPU <= 0:
+		return a.Provenance.String()
+	case less < 0:
+		return fmt.Sprintf("%.0f %% more requests/s per GPU than the picks together (%s)", -less, a.Provenance)
+	default:
+		return fmt.Sprintf("%.0f %% fewer requests/s per GPU than the picks together (%s)", less, a.Provenance)
+	}
 }
 
 // bests are the candidates of a choice, one for each configuration, the pick first.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +25,7 @@ func engineSimulateCommand() *cli.Command {
 			"A trace in plain CSV has a header. It names when each request comes: arrival_s or timestamp (seconds, or a date\n" +
 			"and time), arrival_ms, or interval_s or interval_ms since the row before; its prompt tokens: isl, input_tokens or\n" +
 			"prompt_tokens; and its output tokens: osl, output_tokens or completion_tokens. Other columns are passed over.",
-		Flags:  append(append(fleetFlags(), loadFlags()...), simulateFlags()...),
+		Flags:  append(append(append(fleetFlags(), loadFlags()...), simulateFlags()...), detailsFlag()),
 		Action: simulateFleet,
 	}
 }
@@ -56,12 +55,6 @@ func simulateFleet(c *cli.Context) error {
 	done()
 	if err != nil {
 		return err
-	}
-	if s.fleet.Note != "" && !c.Bool("quiet") {
-		say(c.App.ErrWriter, "note", "%s", s.fleet.Note)
-	}
-	for _, w := range s.warnings {
-		say(c.App.ErrWriter, "warning", "%s", w.Message)
 	}
 	if err := s.print(c); err != nil {
 		return err
@@ -141,9 +134,11 @@ func (s simulation) print(c *cli.Context) error {
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, s.file())
 	}
-	var b bytes.Buffer
-	s.text(&b)
-	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
+	card := s.card()
+	if c.Bool("details") {
+		card.details = s.detailed()
+	}
+	if _, err := c.App.Writer.Write(card.text()); err != nil {
 		return fmt.Errorf("printing the result: %w", err)
 	}
 	return nil

@@ -4,38 +4,61 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/profile"
 )
 
-// text is the result as people read it.
-func (s simulation) text(b *bytes.Buffer) {
+// card is the run at a glance.
+func (s simulation) card() card {
 	r, f := s.report, s.fleet
-	implausibleLines(b, s.warnings)
-	fmt.Fprintf(b, "%s of %s on %s: %s\n", f.Layout(), f.Model, f.GPU, r.Provenance)
-	fmt.Fprintf(b, "Step times: %s; %s scheduling\n", f.Source, f.Scheduling())
-	fmt.Fprintf(b, "Each engine: %s\nRouting: %s\n", f.PoolWords(engineWords), f.Routing())
+	c := card{
+		head:  []string{strings.ToUpper(r.Provenance.String()), f.Layout(), shortModel(f.Model) + " on " + f.GPU, fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
+		table: latencyTable(r), warnings: s.warnings,
+	}
+	if r.Provenance != profile.Measured {
+		c.head[0] += ", not measured on a GPU"
+	}
+	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%d of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
+		r.Finished, engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})
+	if trust := errorWords(f.TTFTError, f.ITLError); trust != "" {
+		if off := s.factor(); off > 0 {
+			trust += ": attainment moves with them"
+		}
+		c.facts = append(c.facts, detail{"Trust", trust})
+	}
+	return c
+}
+
+// detailed is what --details prints.
+func (s simulation) detailed() string {
+	var b bytes.Buffer
+	r, f := s.report, s.fleet
+	if f.Note != "" {
+		fmt.Fprintf(&b, "Note: %s\n", f.Note)
+	}
+	fmt.Fprintf(&b, "Step times: %s; %s scheduling\n", f.Source, f.Scheduling())
+	fmt.Fprintf(&b, "Each engine: %s\nRouting: %s\n", f.PoolWords(engineWords), f.Routing())
 	if f.TTFTError.Known() {
-		fmt.Fprintf(b, "Model error of TTFT: %s\n", f.TTFTError.Words())
+		fmt.Fprintf(&b, "Model error of TTFT: %s\n", f.TTFTError.Words())
 	}
 	if f.ITLError.Known() {
-		fmt.Fprintf(b, "Model error of ITL: %s\n", f.ITLError.Words())
+		fmt.Fprintf(&b, "Model error of ITL: %s\n", f.ITLError.Words())
 	}
-	fmt.Fprintf(b, "Load: %s, ISL %.0f and OSL %.0f on average\n\n", s.load.text(), r.ISL.Mean(), r.OSL.Mean())
-
-	fmt.Fprintf(b, "Finished %d of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU\n",
-		r.Finished, engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))
-	s.attainment(b)
-	b.WriteString("\n" + latencyTable(r).text("") + "\n" + s.poolTable().text(""))
+	if off := s.factor(); off > 0 {
+		fmt.Fprintf(&b, "Attainment moves with the step times: half of the model's errors of TTFT or of ITL are larger than a factor of %.2f\n", off)
+	}
+	b.WriteString("\n" + s.poolTable().text(""))
 	if len(r.Pools) > 1 {
-		fmt.Fprintf(b, "\nLinks from prefill to decode engines: busy %s\n", tenths(r.Links.Utilisation))
+		fmt.Fprintf(&b, "\nLinks from prefill to decode engines: busy %s\n", tenths(r.Links.Utilisation))
 	}
 	if d := r.Pools; d[0].PrefixHits.All() > 0 {
 		h := d[0].PrefixHits
-		fmt.Fprintf(b, "\nPrefix cache held %.1f %% of prompt tokens (GPU %.1f, DRAM %.1f, NVMe %.1f)\n", 100*h.All(), 100*h.HBM, 100*h.DRAM, 100*h.NVMe)
+		fmt.Fprintf(&b, "\nPrefix cache held %.1f %% of prompt tokens (GPU %.1f, DRAM %.1f, NVMe %.1f)\n", 100*h.All(), 100*h.HBM, 100*h.DRAM, 100*h.NVMe)
 	}
+	return b.String()
 }
 
 // text is a load in a line: what was asked for, and what came.
@@ -58,24 +81,22 @@ func engineWords(p fleet.Pool) string {
 }
 
 // attainment says what share of the requests met the SLA, where there is one.
-func (s simulation) attainment(b *bytes.Buffer) {
+func (s simulation) attainment() []detail {
 	sla, a := s.fleet.SLA, s.report.Attainment
 	if !s.judged() {
-		b.WriteString("No SLA given: --ttft and --itl make attainment and goodput of this\n")
-		return
+		return []detail{{"Answer", "no SLA was given: --ttft and --itl say which share of requests meets it"}}
 	}
-	b.WriteString("Attainment:")
+	var of []string
 	if sla.TTFT > 0 {
-		fmt.Fprintf(b, " TTFT ≤ %g ms %s,", profile.Milliseconds(sla.TTFT), percent(a.TTFT))
+		of = append(of, fmt.Sprintf("TTFT ≤ %g ms (%s)", profile.Milliseconds(sla.TTFT), percent(a.TTFT)))
 	}
 	if sla.ITL > 0 {
-		fmt.Fprintf(b, " ITL ≤ %g ms %s,", profile.Milliseconds(sla.ITL), percent(a.ITL))
+		of = append(of, fmt.Sprintf("ITL ≤ %g ms (%s)", profile.Milliseconds(sla.ITL), percent(a.ITL)))
 	}
-	fmt.Fprintf(b, " both %s of %s\n", percent(a.Both), engine.Count(a.Requests, "request"))
-	if off := s.factor(); off > 0 {
-		fmt.Fprintf(b, "Attainment moves with the step times: half of the model's errors of TTFT or of ITL are larger than a factor of %.2f\n", off)
+	return []detail{
+		{"Answer", fmt.Sprintf("%s of %s meet %s", percent(a.Both), engine.Count(a.Requests, "request"), strings.Join(of, " and "))},
+		{"Goodput", fmt.Sprintf("%.4g requests/s, %.4g output tokens/s", s.report.GoodRequests, s.report.GoodTokens)},
 	}
-	fmt.Fprintf(b, "Goodput: %.4g requests/s, %.4g output tokens/s\n", s.report.GoodRequests, s.report.GoodTokens)
 }
 
 // percent never rounds a miss away, nor the last success.

@@ -88,8 +88,8 @@ func TestReplayBeginsWithTheProfilesStartUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := replayReady(t, append(append([]string{"--profile", dir}, load...), c.flags...)...)
-		if f := x.file(); f.Fleet.StartUp != c.slowest || !strings.HasSuffix(x.head(f)[2], "; "+c.words) {
-			t.Errorf("%+v: %v s, %q", c, f.Fleet.StartUp, x.head(f)[2])
+		if f := x.file(); f.Fleet.StartUp != c.slowest || !strings.HasSuffix(x.head(f)[1], "; "+c.words) {
+			t.Errorf("%+v: %v s, %q", c, f.Fleet.StartUp, x.head(f)[1])
 		}
 		for i, p := range x.fleet.Pools {
 			if p.StartUp != engine.FromSeconds(c.pools[i]) {

@@ -189,6 +189,17 @@ func (a Alternative) Less() float64 {
 	return 1 - a.RPSPerGPU/a.PickRPSPerGPU
 }
 
+// Instead is the best deployment of the other mode; false where none was looked for or
+// held the SLA.
+func (r Recommendation) Instead() (Alternative, bool) {
+	for _, a := range r.Alternatives {
+		if a.Mode != r.Mode {
+			return a, true
+		}
+	}
+	return Alternative{}, false
+}
+
 // RPSPerGPU is the rate that the picks are recommended at over their GPUs, each pool with
 // as many engines as the other one feeds; 0 where there is none.
 func (r Recommendation) RPSPerGPU() float64 {
