@@ -64,7 +64,8 @@ func (l Layout) splits(gpus int) [][]int {
 // Highest is the variant that holds the highest rate on so many GPUs, to
 // decidedTolerance: Rate of it is simulated as Size simulates the size that it
 // reports. Traffic's own rate does not matter. A layout that holds no more than least
-// requests/s is ErrLess.
+// requests/s is ErrLess: of a search that is not rough, by one trial of each variant just
+// above it.
 func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	o.Requests = cmp.Or(o.Requests, DefaultTrialRequests)
 	if err := errors.Join(v[0].Check(), slo.Check(), within("gpus", float64(gpus), 1, maxEngineGPUs), within("requests", float64(o.Requests), leastRequests, mostRequests)); err != nil {
@@ -95,12 +96,13 @@ func (v Variants) Highest(gpus int, least float64, t Traffic, slo SLO, o SizeOpt
 		found = all[:1]
 	}
 	slices.SortStableFunc(found, func(a, b allotment) int { return -cmp.Compare(a.rate, b.rate) })
-	return v.best(found, t, slo, o)
+	return v.best(found, least, t, slo, o)
 }
 
 // best decides among the fastest few by long trials, because short ones hardly tell them
-// apart. Within nearRate of the best it prefers smaller gaps between tokens.
-func (v Variants) best(found []allotment, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
+// apart: one that does not hold a rate just above the best so far needs no search of its
+// own. Within nearRate of the best it prefers smaller gaps between tokens.
+func (v Variants) best(found []allotment, least float64, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	fast, smooth := found[:min(contend+1, len(found))], []allotment(nil)
 	if o.Rough {
 		fast = fast[:1]
@@ -110,16 +112,40 @@ func (v Variants) best(found []allotment, t Traffic, slo SLO, o SizeOptions) (Si
 		slices.SortStableFunc(smooth, func(a, b allotment) int { return cmp.Compare(a.gap, b.gap) })
 	}
 	var best Sized
-	for i, a := range fast {
+	holds := func(a allotment, rate float64) (bool, error) {
+		if o.Rough || rate == 0 {
+			return true, nil
+		}
+		s := v[a.at].searchAt(rate, t, slo, o)
+		s.looking = true
+		trial, err := s.try(a.replicas)
+		best.Trials++
+		return trial.Holds(), err
+	}
+	decided := false
+	for _, a := range fast {
+		if ok, err := holds(a, max(least, best.Rate)*(1+decidedTolerance)); err != nil {
+			return best, err
+		} else if !ok {
+			continue
+		}
 		s, err := v.decided(a, t, slo, o)
 		if err != nil {
 			return s, err
 		}
-		if i == 0 || s.Infeasible == nil && (best.Infeasible != nil || s.Rate > best.Rate) {
-			best = s
+		if !decided || s.Infeasible == nil && (best.Infeasible != nil || s.Rate > best.Rate) {
+			best, decided = s, true
 		}
 	}
+	if !decided {
+		return best, ErrLess
+	}
 	for _, a := range smooth {
+		if ok, err := holds(a, nearRate*best.Rate); err != nil {
+			return best, err
+		} else if !ok {
+			continue
+		}
 		s, err := v.decided(a, t, slo, o)
 		if err != nil {
 			return s, err
@@ -163,9 +189,13 @@ func (v Variants) decided(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized
 		s := l.searchAt(rate, t, slo, o)
 		out.Trials++
 		if whole {
-			trial, err := s.whole(a.replicas)
+			trial, err := s.try(a.replicas)
+			if err == nil && (trial.Holds() || o.Rough) { // else a shorter one might hold by luck
+				trial, err = s.whole(a.replicas)
+			}
 			return trial, s, err
 		}
+		s.looking = true
 		trial, err := s.try(a.replicas)
 		return trial, s, err
 	}

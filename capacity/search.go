@@ -18,6 +18,7 @@ type search struct {
 	requests int  // in each trial
 	decisive int  // in each that decides, at least
 	deciding bool // those trials that last long
+	looking  bool // for a rate that a longer trial will confirm
 	rough    bool // none does
 	limitUSD USD
 	cells    int // of which one is simulated
@@ -76,7 +77,7 @@ func (s *search) trial(replicas []int) (Trial, error) {
 		enough = func(o *observer) bool { return o.missed(clearly * allowed) }
 	}
 	t, err := s.layout.tryUntil(enough, replicas, s.traffic, s.slo, s.requests, s.seed)
-	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && s.requests < longest && t.Holds() && s.lucky(t) {
+	if longest := min(5*s.requests, 5*mostRequests); err == nil && s.deciding && !s.looking && s.requests < longest && t.Holds() && s.lucky(t) {
 		return s.layout.tryUntil(enough, replicas, s.traffic, s.slo, longest, s.seed)
 	}
 	return t, err

@@ -44,12 +44,23 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 	}
 	from := undecided * z.plans[0].RPS // 0 where short trials hold nothing
 	for {
-		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return p.Rough && p.RPS >= min(from, z.plans[0].RPS) })
+		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return p.Rough && !p.dearer && p.RPS >= min(from, z.plans[0].RPS) })
 		if i < 0 {
 			break
 		}
-		if z.plans[i], err = z.highestOf(z.plans[i].candidate, 0, false); err != nil {
+		best := 0.0 // by long trials
+		for _, p := range z.plans {
+			if !p.Rough {
+				best = max(best, p.RPS)
+			}
+		}
+		switch p, err := z.highestOf(z.plans[i].candidate, best, false); {
+		case errors.Is(err, capacity.ErrLess):
+			z.plans[i].dearer, z.plans[i].RPS = true, min(z.plans[i].RPS, best)
+		case err != nil:
 			return out, err
+		default:
+			z.plans[i] = p
 		}
 		slices.SortStableFunc(z.plans, z.faster)
 	}
@@ -84,9 +95,17 @@ func leastGPUs(cs []candidate) int {
 	return least
 }
 
+// lost is 1 of a plan that a long trial showed to hold no more than another.
+func lost(p sizedPlan) int {
+	if p.dearer {
+		return 1
+	}
+	return 0
+}
+
 // faster orders plans: those of the highest rate first, of equals the cheapest.
 func (z *sizing) faster(a, b sizedPlan) int {
-	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), z.cheaper(a, b))
+	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), z.cheaper(a, b))
 }
 
 // roughRates finds the rates of all layouts by short trials, of those first that no

@@ -197,7 +197,7 @@ type sizedPlan struct {
 
 	candidate candidate
 	sized     capacity.Sized
-	dearer    bool // than the cheapest, by long trials
+	dearer    bool // than the cheapest, or of no higher rate than the best, by long trials
 }
 
 // ranked is what it costs an hour for comparing it, spares included: capacity.Layout.Ranked.
