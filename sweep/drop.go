@@ -59,8 +59,10 @@ func (r *runner) certain(phase profile.Phase, rank recommend.Rank) (best recomme
 }
 
 // value is what a rank compares of a configuration's points that nobody measured; 0
-// where all miss the SLA.
+// where all miss the SLA. They have no spread, so that their means are held against the
+// SLA: no percentile can be told from one of them.
 func (o Options) value(ps []profile.Point, rank recommend.Rank) float64 {
+	o.SLA.Stat = profile.Mean
 	for i := range ps {
 		ps[i].Requests, ps[i].Provenance, ps[i].ModelError = 1, profile.Estimated, profile.ModelError{}
 	}

@@ -268,3 +268,15 @@ func TestPrefillBoundIsOfWhatIsRanked(t *testing.T) {
 		}
 	}
 }
+
+// What a percentile's SLA allows of points that nobody measured is known: a bound of 0
+// struck out layouts that were within 3 % of the pick.
+func TestDefectPercentilesBoundedAllByZero(t *testing.T) {
+	for _, stat := range []profile.Statistic{profile.Mean, profile.P99} {
+		o := Options{ISL: 3000, OSL: 150, SLA: profile.SLA{TTFT: 200 * time.Millisecond, ITL: 20 * time.Millisecond, Stat: stat}}
+		ps := []profile.Point{{Phase: profile.Decode, Config: engine.Config{Parallelism: engine.TP(1)}, ISL: 3000, OSL: 150, InFlight: 10, MaxSeqs: 10, ITL: exactly(10 * time.Millisecond), ThroughputPerGPU: 1000}}
+		if v := o.value(ps, recommend.BySingle); v != 1000 {
+			t.Errorf("%s: at most %v tokens/s/GPU, want 1000", stat, v)
+		}
+	}
+}

@@ -42,34 +42,45 @@ func (j *job) aggregatedInstead(so sweep.Options) (*store.Alternative, error) {
 		return nil, nil
 	}
 	var best *store.Alternative
-	var config engine.Config
 	for _, c := range so.Candidates {
 		all, layouts := d.chunksOf(o, c)
 		if len(all) == 0 {
 			continue
 		}
-		_, rates, err := layouts[:1].Best(o.alike(), o.sla, o.seed)
+		if !d.hasChunks(o) {
+			layouts = layouts[:1]
+		}
+		order, rates, err := layouts.Best(o.alike(), o.sla, o.seed)
 		if err != nil {
 			return nil, err
 		}
-		if perGPU := rates[0] / float64(c.GPUs()); best == nil || perGPU > best.RPSPerGPU {
-			best, config = &store.Alternative{
-				Mode: store.Aggregated, Phase: profile.Aggregated, Label: c.Parallelism.Label(), GPUs: c.GPUs(), RPS: rates[0], RPSPerGPU: perGPU,
-				Provenance: profile.Estimated, Source: "short trials in virtual time, latency model of fit " + d.fit.Name,
-			}, c
+		at := 0
+		if len(order) > 0 {
+			at = order[0]
+		}
+		gpus := float64(c.GPUs())
+		if best != nil && rates[at]/gpus <= best.RPSPerGPU { // which holds in a longer trial
+			continue
+		}
+		rps, err := layouts[at].Sustains(rates[at], o.alike(), o.sla, insteadRequests, o.seed)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || rps/gpus > best.RPSPerGPU {
+			best = &store.Alternative{
+				Mode: store.Aggregated, Phase: profile.Aggregated, Label: all[at].Label(), GPUs: c.GPUs(), RPS: rps, RPSPerGPU: rps / gpus,
+				Provenance: profile.Estimated, Source: "trials in virtual time, latency model of fit " + d.fit.Name,
+			}
+			if at > 0 {
+				best.MaxNumBatchedTokens = all[at].Limits.MaxNumBatchedTokens
+			}
 		}
 	}
-	if best == nil || best.RPS == 0 || !d.hasChunks(o) {
-		return best, nil
-	}
-	all, layouts := d.chunksOf(o, config)
-	order, rates, err := layouts.Best(o.alike(), o.sla, o.seed)
-	if err == nil && len(order) > 0 {
-		c := all[order[0]]
-		best.Label, best.MaxNumBatchedTokens, best.RPS, best.RPSPerGPU = c.Label(), c.Limits.MaxNumBatchedTokens, rates[order[0]], rates[order[0]]/float64(c.GPUs())
-	}
-	return best, err
+	return best, nil
 }
+
+// insteadRequests is how many requests confirm the rate of the other mode.
+const insteadRequests = 20_000
 
 // simulates reports whether a latency model stands for the engine, or knows it.
 func (d deployment) simulates() bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -74,7 +75,11 @@ func (out sizedPlans) facts() []detail {
 	if best.RPS > 0 {
 		all = append(all, detail{"Carries", best.rateWords() + " with " + out.SLO.String()})
 	} else {
-		all = append(all, detail{"Holds", fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms; one engine fewer breaks %s", out.SLO, best.EstimatedTTFTP99Ms, best.EstimatedITLP99Ms, best.Binding)})
+		holds := fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms", out.SLO, best.EstimatedTTFTP99Ms, best.EstimatedITLP99Ms)
+		if best.Binding != "one engine is the least that there can be" {
+			holds += "; one engine fewer breaks " + best.Binding
+		}
+		all = append(all, detail{"Holds", holds})
 	}
 	all = append(all, detail{"Costs", best.costWords()})
 	for _, d := range best.details() {
@@ -154,23 +159,49 @@ func (out sizedPlans) cardTable() *table {
 	return t
 }
 
-// nextCommand replays the plan's load, scaled by the planner.
+// nextCommand replays the plan's load with its kind of engines, scaled by the planner.
 func (out sizedPlans) nextCommand() string {
 	best := out.Plans[0]
 	if best.Infeasible != nil {
 		return ""
 	}
-	of := "--profile " + out.Inputs.Profile
-	if out.Inputs.Profile == "" {
-		of = fmt.Sprintf("--model %s --gpu %s", out.Inputs.Model, strings.ToLower(best.gpus()))
+	words := []string{"plimsoll planner replay"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, "--"+flag+" "+value)
+		}
+	}
+	if out.Inputs.Profile != "" {
+		add("profile", out.Inputs.Profile)
+	} else {
+		add("model", out.Inputs.Model)
+		add("gpu", strings.ToLower(strings.Join(planGPUs(best.Plan)[:1], "")))
+		add("weights", string(out.Inputs.Weights))
+		add("kv-dtype", string(out.Inputs.KV))
+		add("fit", out.Inputs.Fit)
+		add("catalog", out.Inputs.Catalog)
 	}
 	w := out.Workload
-	load := fmt.Sprintf("--rate %s --isl %.0f --osl %.0f", plain(w.Rate), w.ISL, w.OSL)
 	if out.traceFile != "" {
-		load = "--trace " + out.traceFile
+		add("trace", out.traceFile)
+	} else {
+		length := func(x float64) string { return fmt.Sprintf("%.0f", x) }
+		add("rate", plain(w.Rate))
+		add("isl", length(w.ISL))
+		if w.ISLP99 > w.ISL {
+			add("isl-p99", length(w.ISLP99))
+		}
+		add("osl", length(w.OSL))
+		if w.OSLP99 > w.OSL {
+			add("osl-p99", length(w.OSLP99))
+		}
 	}
-	ms := func(d interface{ Seconds() float64 }) string { return fmt.Sprintf("%.6g", d.Seconds()*1e3) }
-	return fmt.Sprintf("plimsoll planner replay %s %s --ttft %s --itl %s --sla-stat p99", of, load, ms(out.SLO.TTFTP99), ms(out.SLO.ITLP99))
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.6g", profile.Milliseconds(d)) }
+	add("mode", string(best.Strategy))
+	add("ttft", ms(out.SLO.TTFTP99))
+	add("itl", ms(out.SLO.ITLP99))
+	add("sla-stat", "p99")
+	return strings.Join(words, " ")
 }
 
 // detailed is what --details prints of the best plan, of the layouts that hold nothing and
@@ -181,6 +212,7 @@ func (out sizedPlans) detailed() string {
 	fmt.Fprintf(&b, "Simulated: %s\n", out.Traffic)
 	out.notSized(&b)
 	if best := out.Plans[0]; best.Infeasible == nil {
+		best.Warnings = nil // the card has them
 		best.text(&b)
 	}
 	return b.String()

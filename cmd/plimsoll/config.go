@@ -71,7 +71,7 @@ func readConfigText(flag, path string) ([]byte, error) {
 
 // setFlags sets what is not set yet from a mapping whose keys are flags.
 func setFlags(c *cli.Context, items yaml.MapSlice, where string) error {
-	names := flagNames(c)
+	names, seen := flagNames(c), map[string]bool{}
 	for _, item := range items {
 		key := firstName(c, fmt.Sprint(item.Key))
 		if !slices.Contains(names, key) || slices.Contains(notInFile(), key) {
@@ -81,6 +81,10 @@ func setFlags(c *cli.Context, items yaml.MapSlice, where string) error {
 			}
 			return e.Hint("keys are the flags' names, without --")
 		}
+		if seen[key] {
+			return field.Errorf("%s: %s is there twice, under two names: want one of them", where, key)
+		}
+		seen[key] = true
 		if c.IsSet(key) {
 			continue
 		}

@@ -105,7 +105,8 @@ func (f replayFile) nextCommand(o replayOptions) string {
 	if o.fleet.Profile != "" {
 		return fmt.Sprintf("plimsoll planner serve --profile %s --no-operation", o.fleet.Profile)
 	}
-	return fmt.Sprintf("plimsoll profile-sla --model %s --isl %.0f --osl %.0f --ttft %g --itl %g", o.fleet.Model, f.Load.ISL, f.Load.OSL, f.SLA.TTFT, f.SLA.ITL)
+	return fmt.Sprintf("plimsoll profile-sla --model %s --gpu %s --isl %.0f --osl %.0f --ttft %g --itl %g --sla-stat %s",
+		o.fleet.Model, strings.ToLower(f.Fleet.GPU), f.Load.ISL, f.Load.OSL, f.SLA.TTFT, f.SLA.ITL, f.SLA.Planned)
 }
 
 // detailed is what --details prints.

@@ -32,7 +32,7 @@ func (o outcome) card() card {
 		c.head[0] += ", not measured on a GPU"
 	}
 	if rec.Feasible && rec.Simulates() {
-		c.next = fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d", o.dir, max(o.fleet().GPUs, o.dep.gpuCount))
+		c.next = fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d", o.dir, max(o.fleet().wanted, o.dep.gpuCount))
 	}
 	return c
 }
@@ -51,31 +51,36 @@ type cardFleet struct {
 	prefill, decode recommend.Candidate // of aggregated engines, decode
 	picks           bool                // these are the picks
 	wanted          int                 // GPUs that one engine of each pick takes
+	alone           float64             // requests/s that the picks carry; 0: there is no room for them
 }
 
-// fleet is how the GPUs are best shared among engines of the picks. Where there is no
-// room for one of each, it is of those candidates that carry the most on these GPUs.
+// fleet is how the GPUs are best shared among engines of the picks, or of other
+// candidates where those carry clearly more on just these GPUs.
 func (o outcome) fleet() cardFleet {
 	if a := o.rec.Aggregated; a != nil {
 		n := max(o.dep.gpuCount/a.GPUs, 1)
-		return cardFleet{recommend.Split{Decode: n, GPUs: n * a.GPUs, RPS: float64(n) * a.SustainedRPS}, recommend.Candidate{}, o.res.Aggregated.Picked, true, a.GPUs}
+		return cardFleet{recommend.Split{Decode: n, GPUs: n * a.GPUs, RPS: float64(n) * a.SustainedRPS}, recommend.Candidate{}, o.res.Aggregated.Picked, true, a.GPUs, 0}
 	}
-	p, d := o.rec.Prefill, o.rec.Decode
-	best := cardFleet{
-		recommend.SplitGPUs(o.dep.gpuCount, recommend.Engine{GPUs: p.GPUs, RPS: p.SustainedRPS}, recommend.Engine{GPUs: d.GPUs, RPS: d.SustainedRPS}),
-		o.res.Prefill.Picked, o.res.Decode.Picked, true, p.GPUs + d.GPUs,
-	}
-	if best.wanted <= o.dep.gpuCount {
-		return best
-	}
+	best := cardFleet{}
 	for _, p := range bests(o.res.Prefill) {
 		for _, d := range bests(o.res.Decode) {
+			picks := p.Point.ID == o.res.Prefill.Picked.Point.ID && d.Point.ID == o.res.Decode.Picked.Point.ID
 			a, b := recommend.Engine{GPUs: p.Point.Config.GPUs(), RPS: p.RPS}, recommend.Engine{GPUs: d.Point.Config.GPUs(), RPS: d.RPS}
-			if !p.Feasible || !d.Feasible || a.GPUs+b.GPUs > o.dep.gpuCount {
+			if picks {
+				a.RPS, b.RPS = o.rec.Prefill.SustainedRPS, o.rec.Decode.SustainedRPS
+			}
+			if !p.Feasible || !d.Feasible {
 				continue
 			}
-			if s := recommend.SplitGPUs(o.dep.gpuCount, a, b); best.picks || s.RPS > best.RPS {
-				best = cardFleet{s, p, d, false, best.wanted}
+			s := recommend.SplitGPUs(o.dep.gpuCount, a, b)
+			switch room := a.GPUs+b.GPUs <= o.dep.gpuCount; {
+			case picks: // which come first
+				best = cardFleet{s, p, d, true, a.GPUs + b.GPUs, s.RPS}
+				if !room {
+					best.alone = 0
+				}
+			case room && (best.GPUs > o.dep.gpuCount || s.RPS > worthSaying*best.RPS):
+				best = cardFleet{s, p, d, false, best.wanted, best.alone}
 			}
 		}
 	}
@@ -127,8 +132,12 @@ func (o outcome) useWords(fleet cardFleet) string {
 	case fleet.GPUs < there:
 		of = fmt.Sprintf("%d of %s", fleet.GPUs, engine.Count(there, "GPU"))
 	}
-	if !fleet.picks {
+	switch {
+	case fleet.picks:
+	case fleet.alone == 0:
 		of += fmt.Sprintf("; one of each pick takes %d", fleet.wanted)
+	default:
+		of += fmt.Sprintf("; the picks alone carry %s/s", plain(fleet.alone))
 	}
 	if o.rec.Mode == store.Aggregated {
 		return fmt.Sprintf("%d × aggregated %s   (%s)", fleet.Decode, fleet.decode.Label(), of)
@@ -162,6 +171,9 @@ func (o outcome) insteadWords(fleet cardFleet) string {
 	}
 	n := o.dep.gpuCount / a.GPUs
 	rps := float64(n) * a.RPS
+	if n > 0 && fleet.GPUs > o.dep.gpuCount {
+		return fmt.Sprintf("%d × %s %s on %s: %s/s (%s)   → --mode %s", n, a.Mode, a.Label, engine.Count(n*a.GPUs, "GPU"), plain(rps), a.Provenance, a.Mode)
+	}
 	if rps < worthSaying*fleet.RPS {
 		return ""
 	}
@@ -177,11 +189,16 @@ func (o outcome) costWords(fleet cardFleet) string {
 	largest := max(fleet.prefill.Point.Config.GPUs(), fleet.decode.Point.Config.GPUs())
 	offer := money{table: table, kind: prices.OnDemand}.of(o.rec.GPU, largest)
 	if !offer.usd.Known() {
-		return ""
+		return fmt.Sprintf("no price of %s is known: capacity plan --cost-per-gpu-hour takes yours", o.rec.GPU)
 	}
-	hourly := offer.usd * capacity.USD(fleet.GPUs)
+	billed, whole := fleet.GPUs, ""
+	if n := offer.instance; n > 1 && billed%n > 0 {
+		billed += n - billed%n
+		whole = fmt.Sprintf(", for the %d GPUs of whole instances", billed)
+	}
+	hourly := offer.usd * capacity.USD(billed)
 	per := float64(hourly) / (fleet.RPS * float64(o.rec.Workload.OSL) * time.Hour.Seconds()) * 1e6
-	return fmt.Sprintf("$%s/h, $%s per 1M output tokens   (%s)", amount(hourly), amount(per), offer.words())
+	return fmt.Sprintf("$%s/h, $%s per 1M output tokens%s   (%s)", amount(hourly), amount(per), whole, offer.words())
 }
 
 // trustWords say how far off the figures may be.
@@ -208,6 +225,7 @@ const mostLosers = 3
 // cardTable has the pick of each phase, and why the others are not.
 func (o outcome) cardTable() *table {
 	t := newTable("", "", "per engine", "tokens/s/GPU", "why")
+	t.words = len(t.head) - 1
 	for _, ch := range []recommend.Choice{o.res.Prefill, o.res.Decode, o.res.Aggregated} {
 		if ch.Phase == "" {
 			continue // of the other mode

@@ -9,6 +9,8 @@ import (
 type table struct {
 	head []string
 	rows [][]string
+	// words is a column that is aligned left whatever its cells begin with; 0: none.
+	words int
 }
 
 func newTable(head ...string) *table { return &table{head: head} }
@@ -20,7 +22,7 @@ func (t *table) text(indent string) string {
 	widths := make([]int, len(t.head))
 	right := make([]bool, len(t.head))
 	for i, h := range t.head {
-		widths[i], right[i] = utf8.RuneCountInString(h), true
+		widths[i], right[i] = utf8.RuneCountInString(h), t.words == 0 || i != t.words
 		for _, r := range t.rows {
 			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
 			right[i] = right[i] && numeric(r[i])
