@@ -104,7 +104,7 @@ var behind = map[[2]string]string{
 	{"prefill", "experts 30B-A3B, clean"}:           "worst",
 }
 
-// table collects the rows of BENCHMARKS.md.
+// table collects the rows that TestLeaveOneOutTable prints.
 type table struct {
 	upstream      map[[2]string]errorsOf
 	held, covered int
@@ -151,7 +151,7 @@ func (b *table) add(t *testing.T, kind, set string, l LeaveOneOut, truth []float
 	}
 }
 
-// TestLeaveOneOutTable is the table of BENCHMARKS.md: mean, p90 and worst relative
+// TestLeaveOneOutTable prints what BENCHMARKS.md sums up: mean, p90 and worst relative
 // error of a sample left out, ours and upstream's, and how many samples lay
 // within the error that was stated.
 func TestLeaveOneOutTable(t *testing.T) {

@@ -142,7 +142,7 @@ func (m memory) describe(xs []time.Duration) Distribution {
 // had one that missed the truth. Where services vary more than exponential ones,
 // waits are more skewed than Student's t supposes: at c² = 4 it is 88 to 92 % of loads
 // as long as QueueRequests says. On the simulator, loads as long as QueueRequests and
-// FlightRequests say: the table in docs/modes.md.
+// FlightRequests say: the table in docs/method.md.
 func underLoad(ys []float64, m memory) spread {
 	n := float64(len(ys))
 	if n < 2 || n < m.least {

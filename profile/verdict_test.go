@@ -62,7 +62,7 @@ func (l trialLoad) played(t *testing.T, rate float64, before, n int, seed uint64
 }
 
 // Verdicts of loads that are as long as an interval takes, at a share of what an
-// engine serves, against the truth of a very long one: the table in docs/modes.md.
+// engine serves, against the truth of a very long one: the table in docs/method.md.
 func TestVerdictsUnderLoad(t *testing.T) {
 	for _, l := range []trialLoad{
 		{profile.Prefill, engine.RolePrefill, 1, 1 / 0.0666},

@@ -196,7 +196,7 @@ func TestSuperLinearSizesEndArithmetic(t *testing.T) {
 	// The limit of it: where one GPU is all that was measured, nothing contradicts.
 	res, truth := run(30 * ms)
 	if res.Decode.Picked.Label() != "TP:1" || truth["TP:2"] <= truth["TP:1"] {
-		t.Errorf("picked %s of %v: docs/modes.md says that it is lost", res.Decode.Picked.Label(), truth)
+		t.Errorf("picked %s of %v: docs/method.md says that it is lost", res.Decode.Picked.Label(), truth)
 	}
 	for _, skip := range res.Skips {
 		if skip.Phase == profile.Decode && !strings.Contains(skip.Reason, "no better than evenly") {

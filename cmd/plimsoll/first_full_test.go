@@ -22,7 +22,7 @@ const (
 
 // The README's first command runs engines in real time, and gives the answer of the
 // same command with --engine estimate: both picks, and what they carry within noise.
-// It prints what it took, for BENCHMARKS.md: that depends on what else the machine does.
+// It prints what it took, which depends on what else the machine does.
 func TestFirstCommandGivesTheEstimate(t *testing.T) {
 	timed(t)
 	command := []string{"profile-sla", "--isl", "3000", "--osl", "150", "--ttft", "200", "--itl", "20", "--quiet", "--output-dir"}
