@@ -34,7 +34,7 @@ var (
 // pages are those that people are sent to from the README.
 func pages(t *testing.T) []page {
 	t.Helper()
-	paths := []string{"README.md", "ARCHITECTURE.md", "BENCHMARKS.md"}
+	paths := []string{"README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md"}
 	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			paths = append(paths, path)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The table in docs/engines.md says of each preset which figures it has, by which names,
+// The table in docs/operate.md says of each preset which figures it has, by which names,
 // and whether they are of requests or of gaps.
 func TestPresetsAreDocumented(t *testing.T) {
 	rows := presetRows(t)
@@ -49,7 +49,7 @@ func TestPresetsAreDocumented(t *testing.T) {
 // presetRows are the cells of the table's rows, by preset.
 func presetRows(t *testing.T) map[string][]string {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/engines.md")
+	b, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
