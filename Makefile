@@ -1,7 +1,7 @@
 # build        the program, in bin/
 # gate         what every change must pass, in minutes
 # check        tidy modules, the build without cgo, linters, races
-# guide        the commands of README and tutorial, as written, in real time
+# guide        the commands of README and docs/guide.md, as written, in real time
 # integration  the same product against real servers that this project did not write
 # full         all of the above and the tests tagged full: before a release
 # bench        every Go benchmark, six times, for benchstat
@@ -51,10 +51,10 @@ nocgo:
 	CGO_ENABLED=0 go build -trimpath ./...
 
 guide:
-	go test -count=1 -timeout 30m -tags full -run '^(TestReadme|TestTutorial)$$' -v ./cmd/plimsoll
+	go test -count=1 -timeout 30m -tags full -run '^(TestReadme|TestGuide)$$' -v ./cmd/plimsoll
 
 full: gate check guide integration
-	go test -count=1 -timeout 4h -tags full -skip '^(TestReadme|TestTutorial)$$' ./...
+	go test -count=1 -timeout 4h -tags full -skip '^(TestReadme|TestGuide)$$' ./...
 
 fmt: $(GOLANGCI)
 	$(GOLANGCI) fmt ./...

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-var updateReadme = flag.Bool("update-readme", false, "write the real output into README.md and docs/tutorial.md, and the README's pictures into docs")
+var updateReadme = flag.Bool("update-readme", false, "write the real output into README.md and docs/guide.md, and the README's pictures into docs")
 
 // What is between these is a block's sample output; of a live run, in which engines
 // and users are processes, the figures and the number of lines are chance.

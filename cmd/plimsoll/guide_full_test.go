@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// TestTutorial runs the tutorial's sh blocks as written and in order, in one shell,
+// TestGuide runs the guide's sh blocks as written and in order, in one shell,
 // as somebody who reads it does: what a block leaves running serves the next.
-func TestTutorial(t *testing.T) {
+func TestGuide(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(root, "docs", "tutorial.md")
+	path := filepath.Join(root, "docs", "guide.md")
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -62,8 +62,8 @@ func TestTutorial(t *testing.T) {
 	if !lived {
 		t.Error("no output shows a fleet that grew and shrank again")
 	}
-	if _, err := os.Stat(filepath.Join(dir, "tutorial")); !os.IsNotExist(err) {
-		t.Errorf("the tutorial leaves its folder behind: %v", err)
+	if _, err := os.Stat(filepath.Join(dir, "guide")); !os.IsNotExist(err) {
+		t.Errorf("the guide leaves its folder behind: %v", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func liveFault(want, got string) string {
 		return slices.Compact(out)
 	}
 	if !slices.Equal(kinds(want), kinds(got)) {
-		return "the sample output has other kinds of lines than the real one (go test -tags full -run Tutorial ./cmd/plimsoll -update-readme)"
+		return "the sample output has other kinds of lines than the real one (go test -tags full -run Guide ./cmd/plimsoll -update-readme)"
 	}
 	if m := regexp.MustCompile(`([0-9]+) of ([0-9]+) requests were answered`).FindStringSubmatch(got); m != nil && m[1] != m[2] {
 		return "requests were lost"
@@ -136,8 +136,8 @@ func upAndDown(decisions string) bool {
 	return most > 1 && last < most
 }
 
-// What the tutorial's test rests on can tell right from wrong.
-func TestTutorialRules(t *testing.T) {
+// What the guide's test rests on can tell right from wrong.
+func TestGuideRules(t *testing.T) {
 	const up, down = "1:00 d decision: prefill=1 becomes prefill=3, 8 GPUs\n", "1:30 d decision: prefill=3 becomes prefill=2, 6 GPUs\n"
 	for decisions, want := range map[string]bool{up + down: true, up: false, down: false, down + up: false, "": false} {
 		if upAndDown(decisions) != want {
