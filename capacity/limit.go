@@ -45,17 +45,19 @@ func (s *search) most() []int {
 }
 
 // affordable is what ample is under a limit: one trial, of the largest size
-// within it, shows a layout to be dearer. Where trials are to decide, that one does.
+// within it, shows a layout to be dearer. Where trials are to decide, a long one does,
+// unless no more than this is asked and the short one is certain to miss.
 func (s *search) affordable() (replicas []int, holds bool, err error) {
 	most := s.most()
 	if most == nil {
 		return nil, false, ErrDearer
 	}
 	t, err := s.try(most)
-	if err == nil && !t.Holds() && !s.rough {
+	if err == nil && !t.Holds() && !s.rough && (!s.within || !t.Stopped) {
 		long := *s
 		long.done = maps.Clone(s.done)
 		long.decide()
+		long.deciding = !s.within // else it may stop where the answer is clear
 		t, err = long.try(most)
 		s.trials = long.trials
 	}

@@ -21,7 +21,8 @@ type search struct {
 	looking  bool // for a rate that a longer trial will confirm
 	rough    bool // none does
 	limitUSD USD
-	cells    int // of which one is simulated
+	within   bool // why it holds at no size is not asked
+	cells    int  // of which one is simulated
 	done     map[[2]int]Trial
 	trials   int
 	atOnce   func(n int, do func(i int) error) error
@@ -121,8 +122,10 @@ func (s *search) decide() {
 }
 
 func (s *search) run() (Sized, error) {
-	if why, err := s.alone(); err != nil || why != "" {
-		return s.infeasible(why, err)
+	if !s.within {
+		if why, err := s.alone(); err != nil || why != "" {
+			return s.infeasible(why, err)
+		}
 	}
 	replicas := s.layout.floor(s.traffic, s.slo)
 	largest := s.ample

@@ -86,6 +86,8 @@ type SizeOptions struct {
 	// their errors: on several processors, where it wants. The result is the same.
 	// nil = one by one.
 	AtOnce func(n int, do func(i int) error) error
+
+	within bool // all that is asked is whether it holds within LimitUSD: of no size is ErrDearer too
 }
 
 func oneByOne(n int, do func(i int) error) error {
@@ -148,7 +150,7 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 
 // search is that of the layout's least size in one of so many cells.
 func (l Layout) search(t Traffic, slo SLO, o SizeOptions, enough, cells int) search {
-	s := search{layout: l.Ranked(), traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
+	s := search{layout: l.Ranked(), traffic: t, slo: slo, seed: o.Seed, requests: max(o.Requests, enough/2), decisive: enough, rough: o.Rough, limitUSD: o.LimitUSD, within: o.within, cells: cells, atOnce: o.AtOnce, done: map[[2]int]Trial{}}
 	if o.After != nil {
 		maps.Copy(s.done, o.After.short)
 	}

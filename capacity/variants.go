@@ -25,10 +25,10 @@ func (s Sized) ranked() USD { return s.Layout.Ranked().HourlyUSD(s.Replicas) }
 type Variation struct {
 	At int // place of the chosen one
 
-	finalists []finalist
+	finalists, dearer []finalist
 }
 
-// finalist is a variant that was sized.
+// finalist is a variant that was sized; of one that was dearer sized has only its trials.
 type finalist struct {
 	at    int
 	sized Sized
@@ -46,8 +46,9 @@ func (v Variants) PoolFloorsUSD(t Traffic, slo SLO) []USD {
 }
 
 // Size sizes the variants that hold the highest rates in short trials of a few engines.
-// Of those that cost little more than the cheapest it takes the one with the smallest
-// gaps between tokens.
+// Each other variant has one trial with an engine less than the cheapest of them takes,
+// because rates of a few engines do not rank large fleets. Of those that cost little more
+// than the cheapest it takes the one with the smallest gaps between tokens.
 func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	if len(v) == 1 {
 		return Size(v[0], t, slo, o)
@@ -65,10 +66,16 @@ func (v Variants) Size(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 		o.After = &after
 	}
 	var out contest
-	for _, f := range o.After.Variation.finalists {
-		after := f.sized
-		o.After = &after
+	rough := o.After.Variation
+	for _, f := range rough.finalists {
+		o.After = &f.sized
 		if _, err := out.add(v, f.at, t, slo, o); err != nil {
+			return Sized{}, err
+		}
+	}
+	for _, f := range rough.dearer {
+		o.After = &f.sized
+		if err := out.beat(v, f.at, t, slo, o); err != nil {
 			return Sized{}, err
 		}
 	}
@@ -99,13 +106,19 @@ func (v Variants) rough(t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	if _, err := out.add(v, 0, t, slo, o); err != nil { // where nothing is gained, an engine is left as it is
 		return Sized{}, err
 	}
+	for i := range v {
+		if err := out.beat(v, i, t, slo, o); err != nil {
+			return Sized{}, err
+		}
+	}
 	return out.sized()
 }
 
 // contest is the variants sized so far, the cheapest first.
 type contest struct {
 	finalists []finalist
-	large     error // of those that are too large to simulate
+	dearer    []finalist // those of which no size within their limits holds
+	large     error      // of those that are too large to simulate
 }
 
 // near is the most that a variant with smaller gaps may cost an hour: 5 % above the
@@ -113,6 +126,26 @@ type contest struct {
 func (c *contest) near() USD {
 	best := c.finalists[0].sized
 	return min(1.05*best.ranked(), best.ranked()+best.Layout.Ranked().HourlyUSD([]int{1}))
+}
+
+// beat sizes one more variant if it holds the SLO with an engine less than the cheapest.
+func (c *contest) beat(v Variants, at int, t Traffic, slo SLO, o SizeOptions) error {
+	if slices.ContainsFunc(c.dearer, func(f finalist) bool { return f.at == at }) {
+		return nil
+	}
+	if len(c.finalists) > 0 {
+		best := c.finalists[0].sized
+		less := best.ranked() - best.Layout.Ranked().HourlyUSD([]int{1})
+		if best.Infeasible != nil || less <= 0 {
+			return nil
+		}
+		if o.LimitUSD == 0 || less < o.LimitUSD {
+			o.LimitUSD = less
+		}
+	}
+	o.within = o.LimitUSD > 0
+	_, err := c.add(v, at, t, slo, o)
+	return err
 }
 
 // add sizes one more variant, and reports whether it holds the SLO within near of the
@@ -130,6 +163,7 @@ func (c *contest) add(v Variants, at int, t Traffic, slo SLO, o SizeOptions) (bo
 		return false, nil
 	}
 	if errors.Is(err, ErrDearer) {
+		c.dearer = append(c.dearer, finalist{at, s})
 		return false, nil
 	}
 	if err != nil {
@@ -160,7 +194,7 @@ func (c *contest) sized() (Sized, error) {
 		}
 	}
 	out := best.sized
-	out.Variation = &Variation{At: best.at, finalists: c.finalists}
+	out.Variation = &Variation{At: best.at, finalists: c.finalists, dearer: c.dearer}
 	return out, nil
 }
 
