@@ -209,11 +209,15 @@ func (o capacityOptions) plannerConfig(p sizedPlan) ([]yaml.MapSlice, []string) 
 		}
 		doc, least = append(doc, item(flag, gpus)), least+gpus
 	}
-	doc = append(doc, item("min-gpu-budget", least), item("max-gpu-budget", p.TotalGPUsFinal))
+	budget, why := p.TotalGPUsFinal+least, "the plan's GPUs and those of one engine more in each pool, for the planner's margins and corrections"
+	if o.gpuCount > 0 {
+		budget, why = o.gpuCount, "there are no more GPUs: where the planner wants more in one pool, the other may lose them"
+	}
+	doc = append(doc, item("min-gpu-budget", least), item("max-gpu-budget", budget))
 	if o.fleet.Profile != "" {
 		doc = append(yaml.MapSlice{item("profile", o.fleet.Profile)}, doc...)
 	}
-	return []yaml.MapSlice{doc}, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs"}
+	return []yaml.MapSlice{doc}, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs", "max-gpu-budget: " + why}
 }
 
 // servedModel is the profile's model, or its catalog name, or as it was given.

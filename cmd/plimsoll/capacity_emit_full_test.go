@@ -22,3 +22,19 @@ func TestEmittedEnginesAreThePlans(t *testing.T) {
 		}
 	}
 }
+
+// A planner that starts with the emitted configuration has room to correct itself: with
+// no more than the plan's GPUs it gave prefill too few and kept 5 % of 20 requests/s.
+func TestPlannersKeepWhatThePlanPromises(t *testing.T) {
+	t.Parallel()
+	load := []string{"--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--rate", "20", "--isl", "3000", "--osl", "150"}
+	for _, strategy := range []string{"disaggregated", "aggregated"} {
+		p := ran(t, 0, append([]string{"capacity", "plan", "--strategy", strategy, "--ttft-p99", "1000", "--itl-p99", "50", "--emit", "planner"}, load...)...)
+		file := configFile(t, p.out.String())
+		for _, policy := range replayed(t, append([]string{"--config", file, "--policy", "default"}, load...)...).Policies {
+			if policy.Both.Mean < 0.99 {
+				t.Errorf("%s, %s: %v of requests within the SLO\n%s", strategy, policy.Name, policy.Both.Mean, p.out.String())
+			}
+		}
+	}
+}
