@@ -43,10 +43,10 @@ func (s *search) alone() (string, error) {
 		}
 		length := fmt.Sprintf("a request of %d prompt and %d output tokens", int(c.isl), int(c.osl))
 		if got.Status == fleet.Rejected {
-			return length + " is longer than the engine allows", nil
+			return length + " exceeds the engine's length limit", nil
 		}
 		if c.promise > 0 && c.of(got).Duration() > c.promise {
-			return fmt.Sprintf("%s that has the fleet to itself has %s of %s ms, above %s ms", length, c.what,
+			return fmt.Sprintf("even alone in the fleet, %s has %s of %s ms (limit %s ms)", length, c.what,
 				millis(c.of(got).Duration()), millis(c.promise)), nil
 		}
 	}
@@ -72,9 +72,9 @@ func (s *search) infeasible(why string, err error) (Sized, error) {
 		return Sized{}, err
 	}
 	if why == "" {
-		why = fmt.Sprintf("at %d times the GPUs that keep up with the load, %.3g %% still miss the %s", ample[0]/s.layout.floor(s.traffic, s.slo)[0], 100*t.worst().Missed, t.binding())
+		why = fmt.Sprintf("even with %d times the GPUs that the load needs, %.3g %% of requests still miss the %s", ample[0]/s.layout.floor(s.traffic, s.slo)[0], 100*t.worst().Missed, t.binding())
 		if t.Rejected > 0 {
-			why += fmt.Sprintf("; %.3g %% are longer than the engine allows", 100*float64(t.Rejected)/float64(t.Requests))
+			why += fmt.Sprintf("; %.3g %% exceed the engine's length limit", 100*float64(t.Rejected)/float64(t.Requests))
 		}
 	}
 	return Sized{At: t, Infeasible: &Infeasible{

@@ -22,12 +22,12 @@ func TestChecksNameFieldAndRange(t *testing.T) {
 		{func(d *drawn) { d.w.ISLP99 = 200 }, "--isl-p99 200 is below --isl 256: want at least the mean"},
 		{func(d *drawn) { d.w.OSLP99 = 511 }, "--osl-p99 511 is below --osl 512"},
 		{func(d *drawn) { d.w.PeakToAverage = 0.9 }, "--peak-to-average is 0.9: want 1 to 1000000"},
-		{func(d *drawn) { d.w.PeakWindow = 0 }, "--peak-window is 0s: want the window that --peak-to-average 2.5 was counted over"},
+		{func(d *drawn) { d.w.PeakWindow = 0 }, "--peak-window is 0s: want the time over which --peak-to-average 2.5 was counted"},
 		{func(d *drawn) { d.w.Pattern = "weekly" }, `pattern "weekly" is unknown: want flat, business_hours or global`},
 		{func(d *drawn) { d.slo.TTFTP99 = 0 }, "--ttft-p99 is 0s: want above 0 to 24h0m0s"},
 		{func(d *drawn) { d.slo.ITLP99 = 25 * time.Hour }, "--itl-p99 is 25h0m0s"},
 		{func(d *drawn) { d.slo.E2EP99 = -1 }, "--e2e-p99 is -1ns"},
-		{func(d *drawn) { d.slo.Availability = 1 }, "--availability is 1: no number of replicas never fails, want 0 to below 1"},
+		{func(d *drawn) { d.slo.Availability = 1 }, "--availability is 1, but any number of replicas can fail: want 0 to below 1"},
 		{func(d *drawn) { d.slo.Availability = 99.9 }, "--availability is 99.9: want 0 to below 1"},
 		{func(d *drawn) { d.slo.Availability = math.NaN() }, "--availability is NaN"},
 		{func(d *drawn) { d.t.PrefillTPS = 0 }, "prefill_tokens_s is 0: want 1"},
@@ -66,14 +66,14 @@ func TestChecksJoin(t *testing.T) {
 func TestTooManyGPUs(t *testing.T) {
 	w := workload(1e6, 1e6, 1e6, 1e6, 1e6, 1)
 	for _, s := range []Strategy{Disaggregated, Aggregated, Auto} {
-		if _, err := Formula(w, chatbotSLO, llama(t, "405B"), as(s)); err == nil || !strings.Contains(err.Error(), "look at the units") {
+		if _, err := Formula(w, chatbotSLO, llama(t, "405B"), as(s)); err == nil || !strings.Contains(err.Error(), "Check the units") {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
 	th := llama(t, "8B")
 	th.KVBytesPerToken = 1e9
 	w = workload(1e6, 1e4, 1e5, 1e4, 1e5, 1)
-	if _, err := Minimum(w, objective(5000, 1000, 0), th, as(Disaggregated)); err == nil || !strings.Contains(err.Error(), "look at the units") {
+	if _, err := Minimum(w, objective(5000, 1000, 0), th, as(Disaggregated)); err == nil || !strings.Contains(err.Error(), "Check the units") {
 		t.Errorf("the KV cache: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestMeasured(t *testing.T) {
 	if w, err := Measured(s, time.Minute); err != nil || w.PeakToAverage != 1 {
 		t.Errorf("in a window of the whole trace: %+v, %v", w, err)
 	}
-	if _, err := Measured(s, time.Hour); err == nil || !strings.Contains(err.Error(), "no peak in windows of 1h0m0s") {
+	if _, err := Measured(s, time.Hour); err == nil || !strings.Contains(err.Error(), "not summed up in windows of 1h0m0s") {
 		t.Errorf("an unknown window: %v", err)
 	}
 	if _, err := Measured(trace.Stats{}, time.Second); err == nil {

@@ -11,17 +11,17 @@ import (
 func (in inputs) latency() []Correction {
 	sized := sizePools(in.w, in.slo, in.t, in.o)
 	itl, sloITL := in.fullBatchITLMs(), profile.Milliseconds(in.slo.ITLP99)
-	why := fmt.Sprintf("the estimate is the time per request that one group would have, and falls with less traffic: at %.6g tokens/s with %d sequences in flight each gets a token every %.4g ms", in.t.DecodeTPS, in.t.MaxBatch, itl)
+	why := fmt.Sprintf("the estimate divides one group's time by the number of requests, so it falls with less traffic. At %.6g tokens/s with %d sequences in flight, each gets a token every %.4g ms", in.t.DecodeTPS, in.t.MaxBatch, itl)
 	if itl > sloITL {
-		why += fmt.Sprintf(", above the SLO of %.4g ms, so that this throughput is not to be had within it", sloITL)
+		why += fmt.Sprintf(" (SLO %.4g ms). This throughput is impossible within the SLO", sloITL)
 	}
 	cs := changed("estimated_itl_p99_ms", sized.itlMs, itl, "ms", why)
 	if itl <= sloITL {
 		cs = append(cs, changed("decode_groups", sized.decode, sized.decodeBase, "groups",
-			fmt.Sprintf("the factor comes from the wrong ITL estimate: at full batches the ITL is %.4g ms, within the SLO of %.4g ms", itl, sloITL))...)
+			fmt.Sprintf("the factor comes from the wrong ITL estimate. At full batches ITL is %.4g ms, within the SLO of %.4g ms", itl, sloITL))...)
 	}
 	return append(cs, changed("prefill_groups", sized.prefill, sized.prefillBase, "groups",
-		fmt.Sprintf("more groups do not shorten one prefill: a p99 prompt takes %.4g ms in an empty group, above the SLO of %v at any number of groups, so promise more time or use faster groups", sized.ttftMs, in.slo.TTFTP99))...)
+		fmt.Sprintf("more groups do not shorten one prefill. A p99 prompt takes %.4g ms in an empty group (SLO %v); promise more time or use faster groups", sized.ttftMs, in.slo.TTFTP99))...)
 }
 
 // together corrects the aggregated formula, which takes a prompt token to cost
@@ -29,7 +29,7 @@ func (in inputs) latency() []Correction {
 func (in inputs) together() []Correction {
 	seconds := in.w.ISL/(prefillDerating*in.t.PrefillTPS) + in.w.OSL/(decodeDerating*in.t.DecodeTPS)
 	return changed("groups", float64(in.p.Groups), max(1, ceil(in.w.Rate*seconds/in.o.UtilizationTarget)), "groups",
-		fmt.Sprintf("the slower phase's throughput is applied to the tokens of both: at the same deratings a request takes %.4g s of a group's time", seconds))
+		fmt.Sprintf("the formula applies the slower phase's throughput to the tokens of both. At the same deratings, a request takes %.4g s of a group's time", seconds))
 }
 
 // sequences corrects KV bytes per token and how many sequences are in flight.
@@ -48,11 +48,11 @@ func (in inputs) sequences() []Correction {
 	groups := in.w.Rate * in.w.OSL / in.t.DecodeTPS
 	inFlight := in.w.Rate * in.w.OSL * in.p.EstimatedITLP99Ms / 1000
 	cs = append(cs, changed("concurrent_sequences", groups, inFlight, "sequences",
-		fmt.Sprintf("rate over throughput is groups kept busy, not sequences: by Little's law %.6g requests/s that stay %.6g tokens · %.4g ms each are %.6g in flight, and %.6g at the %.4g ms of full batches",
+		fmt.Sprintf("rate over throughput counts busy groups, not sequences. By Little's law, %.6g requests/s that stay %.6g tokens · %.4g ms keep %.6g in flight, or %.6g at the %.4g ms of full batches",
 			in.w.Rate, in.w.OSL, in.p.EstimatedITLP99Ms, inFlight, in.w.Rate*in.w.OSL*in.fullBatchITLMs()/1000, in.fullBatchITLMs()))...)
 	resident := in.residentTokens()
 	return append(cs, changed("kv_cache_bytes", groups*(in.w.ISL+in.w.OSL)*float64(in.t.KVBytesPerToken), inFlight*resident*kv, "bytes",
-		fmt.Sprintf("%.6g sequences in flight hold %.6g tokens each on average, of %.6g bytes", inFlight, resident, kv))...)
+		fmt.Sprintf("%.6g sequences in flight hold on average %.6g tokens of %.6g bytes each", inFlight, resident, kv))...)
 }
 
 // weights corrects the share of memory that is for them.
@@ -66,7 +66,7 @@ func (in inputs) weights() []Correction {
 	if fp8 := in.f.Model.WeightBytes(engine.FP8); weights > memory && fp8 <= memory {
 		cs = append(cs, Correction{
 			"weights_dtype_bytes", weights, fp8, "bytes",
-			fmt.Sprintf("%s does not fit TP%d in %s (%.4g GB in %.4g GB): this row exists in FP8 only", in.f.Model.Name, in.t.TP, orBF16(in.f.Weights), weights/1e9, memory/1e9),
+			fmt.Sprintf("%s in %[3]s does not fit TP%[2]d (needs %.4[4]g GB of %.4[5]g GB). This row exists in FP8 only", in.f.Model.Name, in.t.TP, orBF16(in.f.Weights), weights/1e9, memory/1e9),
 		})
 		weights = fp8
 	}
@@ -75,7 +75,7 @@ func (in inputs) weights() []Correction {
 	}
 	return append(cs, Correction{
 		"weight_budget_bytes_group", budget, weights, "bytes",
-		fmt.Sprintf("the weights take %.4g GB of each group's %.4g GB, not the %.0f %% that are %.4g GB, and the KV cache gets so much less", weights/1e9, memory/1e9, 100*weightShare, budget/1e9),
+		fmt.Sprintf("the weights take %.4g GB of each group's %.4g GB, not %.0f %% (%.4g GB). The KV cache shrinks by the difference", weights/1e9, memory/1e9, 100*weightShare, budget/1e9),
 	})
 }
 
@@ -89,7 +89,7 @@ func orBF16(d engine.DType) engine.DType {
 // headroom corrects GPUs for bursts on top of the peak.
 func (in inputs) headroom() []Correction {
 	return changed("total_gpus_with_burst", float64(in.p.TotalGPUsWithBurst), float64(in.p.TotalGPUs), "GPUs",
-		fmt.Sprintf("the groups are sized for the peak of %.6g requests/s, counted over %v, so that the burst is in them already", in.w.Rate, in.w.PeakWindow))
+		fmt.Sprintf("the groups are sized for the peak of %.6g requests/s, counted over %v, which already includes the burst", in.w.Rate, in.w.PeakWindow))
 }
 
 // spares corrects the redundancy: whole groups of each pool, as many as the
@@ -102,14 +102,14 @@ func (in inputs) spares() []Correction {
 			return nil
 		}
 		return changed("redundancy_gpus", float64(in.p.RedundancyGPUs), float64(r.SpareGPUs), "GPUs",
-			fmt.Sprintf("with failure domains up %.6g of the time, this many GPUs of spares keep all pools complete %.6g of the time", in.f.ReplicaAvailability, r.Availability))
+			fmt.Sprintf("if each failure domain is up %.6g of the time, these spares keep all pools complete %.6g of the time", in.f.ReplicaAvailability, r.Availability))
 	}
 	gpus := 0
 	for _, p := range pools {
 		gpus += spareGroups(in.slo) * p.GPUsPerGroup
 	}
 	return changed("redundancy_gpus", float64(in.p.RedundancyGPUs), float64(gpus), "GPUs",
-		fmt.Sprintf("the formula adds single GPUs to groups of %d: N+%d is %d whole groups in each pool, and what it is worth depends on how often a replica is down", in.t.TP, spareGroups(in.slo), spareGroups(in.slo)))
+		fmt.Sprintf("the formula adds single GPUs to groups of %d. N+%d needs %d whole groups in each pool; its worth depends on how often a replica is down", in.t.TP, spareGroups(in.slo), spareGroups(in.slo)))
 }
 
 func (in inputs) pools() []Pool {
@@ -126,9 +126,9 @@ func (in inputs) money() []Correction {
 	peak := in.w.CostsAtPeak(in.p.TotalGPUsFinal, in.o.USDPerGPUHour)
 	average := in.w.CostsAtAverage(in.p.TotalGPUsFinal, in.o.USDPerGPUHour)
 	cs := changed("cost_per_1m_tokens_usd", in.p.Per1MTokensUSD, peak.Per1MTokensUSD, "USD at the peak",
-		"the formula lets every group decode at full throughput all the time: at the peak the workload asks for fewer tokens")
+		"the formula assumes that every group always decodes at full throughput. The peak asks for fewer tokens")
 	cs = append(cs, changed("cost_per_1m_tokens_usd", in.p.Per1MTokensUSD, average.Per1MTokensUSD, "USD on average",
-		fmt.Sprintf("over a day %.6g requests/s come, and the GPUs are paid for all of it", in.w.AverageRate()))...)
+		fmt.Sprintf("the day's mean is %.6g requests/s, but the GPUs cost money all day", in.w.AverageRate()))...)
 	return append(cs, changed("cost_per_1k_queries_usd", in.p.Per1kQueriesUSD, average.Per1kQueriesUSD, "USD on average",
-		fmt.Sprintf("the formula counts the queries of the peak: over a day %.6g requests/s come", in.w.AverageRate()))...)
+		fmt.Sprintf("the formula counts the peak's requests. The day's mean is %.6g requests/s", in.w.AverageRate()))...)
 }

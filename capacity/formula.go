@@ -176,7 +176,7 @@ func (p FormulaPlan) finish(w Workload, slo SLO, t Throughput, o Options) Formul
 	p.Provenance = t.Provenance
 	p.Warnings = slices.Concat(p.Warnings, t.Warnings, w.Warnings())
 	if slo.E2EP99 > 0 {
-		p.Warnings = append(p.Warnings, profile.Warnf("no_e2e", "the formulas do not look at the end-to-end SLO of %v", slo.E2EP99))
+		p.Warnings = append(p.Warnings, profile.Warnf("no_e2e", "the formulas ignore the end-to-end SLO of %v", slo.E2EP99))
 	}
 	return p
 }

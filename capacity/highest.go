@@ -166,7 +166,7 @@ func (l Layout) unheld(a allotment, t Traffic, slo SLO, o SizeOptions) (Sized, e
 	}
 	trial, err := s.whole(a.replicas)
 	if why == "" {
-		why = "no rate was found that holds on " + engine.Count(l.GPUs(a.replicas), "GPU")
+		why = "no rate found that holds on " + engine.Count(l.GPUs(a.replicas), "GPU")
 	}
 	return Sized{
 		Layout: l, Replicas: a.replicas, GPUs: l.GPUs(a.replicas), HourlyUSD: l.HourlyUSD(a.replicas), Cells: 1,

@@ -63,7 +63,7 @@ func TestMisleadsChatbot(t *testing.T) {
 	corrected(t, cs, "kv_bytes_per_token", 2560, 327_680, 0)
 	// 100/s · 512 tokens · 12.5 ms; 1,638.4 at 32 ms.
 	c := corrected(t, cs, "concurrent_sequences", 6.4, 640, 1e-9)
-	if !strings.Contains(c.Why, "640 in flight, and 1638.4 at the 32 ms") {
+	if !strings.Contains(c.Why, "640 in flight, or 1638.4 at the 32 ms") {
 		t.Errorf("concurrency: %s", c.Why)
 	}
 	// σ of p99/mean 4 is 2.32635 − √(2.32635² − 2·ln 4) = 0.70174: 256 + 512·e^(σ²)/2
@@ -116,7 +116,7 @@ func TestMisleadsWeights(t *testing.T) {
 	cs = corrections(t, chatLoad, chatbotSLO, llama(t, "405B"), as(Disaggregated), facts(t, "llama-3.1-405b"))
 	// 405.85e9 weights of two bytes; in FP8 the embeddings stay at two.
 	c := corrected(t, cs, "weights_dtype_bytes", 811.7e9, 410.05e9, 1e8)
-	if !strings.Contains(c.Why, "does not fit TP8 in bf16 (811.7 GB in 687.2 GB): this row exists in FP8 only") {
+	if !strings.Contains(c.Why, "in bf16 does not fit TP8 (needs 811.7 GB of 687.2 GB). This row exists in FP8 only") {
 		t.Errorf("405B: %s", c.Why)
 	}
 	corrected(t, cs, "weight_budget_bytes_group", 240.52e9, 410.05e9, 1e8)
@@ -132,13 +132,13 @@ func TestMisleadsFactors(t *testing.T) {
 	// See TestBranches: 20 groups where 12 carry the load, and none of them
 	// prefills 16,384 tokens in 200 ms.
 	c := corrected(t, corrections(t, ragLoad, objective(200, 50, 0), th, as(Disaggregated), Facts{}), "prefill_groups", 20, 12, 0)
-	if !strings.Contains(c.Why, "332.7 ms in an empty group, above the SLO of 200ms") {
+	if !strings.Contains(c.Why, "332.7 ms in an empty group (SLO 200ms)") {
 		t.Errorf("TTFT factor: %s", c.Why)
 	}
 	// An ITL SLO of 10 ms: full batches have 32 ms, so that nothing is known to be
 	// right; one of 40 ms at five times the rate is held at full batches.
 	cs := corrections(t, chatLoad, objective(500, 10, 0), th, as(Disaggregated), Facts{})
-	if c := corrected(t, cs, "estimated_itl_p99_ms", 12.5, 32, 1e-9); !strings.Contains(c.Why, "above the SLO of 10 ms") {
+	if c := corrected(t, cs, "estimated_itl_p99_ms", 12.5, 32, 1e-9); !strings.Contains(c.Why, "(SLO 10 ms)") {
 		t.Errorf("ITL: %s", c.Why)
 	}
 	if c, ok := cs["decode_groups"]; ok {

@@ -95,7 +95,7 @@ func (r Range) Words() string {
 	case r.HighAtLeast > 0:
 		high = fmt.Sprintf("at least %s", engine.Count(r.HighAtLeast, "GPU"))
 	case r.High == 0:
-		high = "no number that holds the SLO"
+		high = "no number of engines that holds the SLO"
 	}
 	return fmt.Sprintf("%s to %s", engine.Count(r.Low, "GPU"), high)
 }

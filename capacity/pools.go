@@ -41,7 +41,7 @@ const maxGPUs = 1e9
 
 func checkSize(groups float64, t Throughput, w Workload) error {
 	if gpus := groups * float64(t.TP) * burst(w); gpus > maxGPUs {
-		return fmt.Errorf("planning by formula: rate %v of %v + %v tokens takes %.3g GPUs, above %.0e: look at the units of rate, lengths, throughput and SLO",
+		return fmt.Errorf("planning by formula: rate %v of %v + %v tokens takes %.3g GPUs, above %.0e. Check the units of rate, lengths, throughput and SLO",
 			w.Rate, w.ISL, w.OSL, gpus, maxGPUs)
 	}
 	return nil

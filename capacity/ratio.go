@@ -75,9 +75,9 @@ func Ratio(s Shape, t Throughput) (PhaseRatio, error) {
 	}
 	p.Disaggregate = p.PrefillShare >= littlePrefill
 	if p.Disaggregate {
-		p.Why = fmt.Sprintf("prefill takes %.3g %% of an aggregated group's time, so prompts often hold decoding up: pools of their own keep the ITL even", 100*p.PrefillShare)
+		p.Why = fmt.Sprintf("prefill takes %.3g %% of an aggregated group's time, so prompts often delay decoding. Separate pools keep ITL even", 100*p.PrefillShare)
 	} else {
-		p.Why = fmt.Sprintf("prefill takes only %.2g %% of an aggregated group's time: pools of their own gain little for the KV transfer and the whole groups that they cost", 100*p.PrefillShare)
+		p.Why = fmt.Sprintf("prefill takes only %.2g %% of an aggregated group's time. Separate pools gain little, and cost KV transfer and whole groups", 100*p.PrefillShare)
 	}
 	return p, nil
 }

@@ -333,7 +333,7 @@ func (s *search) nearSaturation(t Trial) []profile.Warning {
 	if !s.lucky(t) || t.Independent >= manyIndependent/2 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("near_saturation", "next to saturation %d simulated requests tell as much as %.0f that do not wait for each other: one engine more may be needed", t.Requests, t.Independent)}
+	return []profile.Warning{profile.Warnf("near_saturation", "near saturation, %d simulated requests tell only as much as %.0f independent ones. One more engine may be needed", t.Requests, t.Independent)}
 }
 
 // sized tries what is below and reports.
@@ -356,13 +356,13 @@ func (s *search) sized(replicas []int, err error) (Sized, error) {
 		if m := t.worst().MissedAtMost; m > worst {
 			worst, out.Binding = m, fmt.Sprintf("%s, by the %s pool", t.binding(), s.layout.Pools[pool].Engine.Role)
 			if t.worst().MissedAtLeast <= allowed && !t.Stopped {
-				out.Binding += fmt.Sprintf(" (not shown to hold: %.2g %% miss it, at most %.2g %%)", 100*t.worst().Missed, 100*m)
+				out.Binding += fmt.Sprintf(" (not certain to hold: %.2g %% miss it, the upper bound is %.2g %%)", 100*t.worst().Missed, 100*m)
 			}
 		}
 	}
 	out.Warnings = s.nearSaturation(out.At)
 	if out.Binding == "" {
-		out.Binding = "one engine is the least that there can be"
+		out.Binding = "one engine is the minimum"
 	}
 	return out, nil
 }

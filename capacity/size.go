@@ -129,7 +129,7 @@ func Size(l Layout, t Traffic, slo SLO, o SizeOptions) (Sized, error) {
 	}
 	enough, cells := o.Requests, 1
 	if n := l.floor(t, slo); slices.Max(n) >= maxReplicas {
-		return Sized{}, fmt.Errorf("%s at %.4g requests/s takes more than %d engines in a pool: %w", l.Name(), t.Rate, maxReplicas, ErrTooLarge)
+		return Sized{}, fmt.Errorf("%s at %.4g requests/s needs more than %d engines in a pool: %w", l.Name(), t.Rate, maxReplicas, ErrTooLarge)
 	}
 	if t.Requests == 0 {
 		enough, cells = l.enough(t, slo, o.Requests)

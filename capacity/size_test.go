@@ -170,10 +170,10 @@ func TestWhatNoFleetHolds(t *testing.T) {
 		slo  SLO
 		why  string
 	}{
-		{"ttft", fixed(1, 100, 100), SLO{TTFTP99: 69 * ms, ITLP99: time.Second}, "TTFT of 70 ms, above 69 ms"},
-		{"itl", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: 19 * ms}, "ITL of 20 ms, above 19 ms"},
-		{"e2e", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: time.Second, E2EP99: 2 * time.Second}, "end-to-end latency of 2050 ms, above 2000 ms"},
-		{"too long", fixed(1, 9990, 20), SLO{TTFTP99: time.Minute, ITLP99: time.Second}, "longer than the engine allows"},
+		{"ttft", fixed(1, 100, 100), SLO{TTFTP99: 69 * ms, ITLP99: time.Second}, "TTFT of 70 ms (limit 69 ms)"},
+		{"itl", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: 19 * ms}, "ITL of 20 ms (limit 19 ms)"},
+		{"e2e", fixed(1, 100, 100), SLO{TTFTP99: time.Second, ITLP99: time.Second, E2EP99: 2 * time.Second}, "end-to-end latency of 2050 ms (limit 2000 ms)"},
+		{"too long", fixed(1, 9990, 20), SLO{TTFTP99: time.Minute, ITLP99: time.Second}, "exceeds the engine's length limit"},
 	} {
 		got := size(t, l, c.w, c.slo)
 		if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, c.why) {
@@ -209,7 +209,7 @@ func TestWhatMoreEnginesWouldHoldButNobodyBuys(t *testing.T) {
 	l := together(cheapPool(engine.RoleAggregated, cheap{step: 10 * milli, prompt: 10 * us}, 1000, 1e6, 8192))
 	l.Pools[0].Router = fleet.RoundRobin
 	got := size(t, l, fixed(100, 10, 1000), SLO{TTFTP99: time.Second, ITLP99: time.Second, StallP99: 10050 * us.Duration()})
-	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "at 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% still miss the gap between tokens") {
+	if got.Infeasible == nil || !strings.HasPrefix(got.Infeasible.Why, "even with 64 times the GPUs") || !strings.HasSuffix(got.Infeasible.Why, "% of requests still miss the gap between tokens") {
 		t.Errorf("%v %+v", got.Replicas, got.Infeasible)
 	}
 }
@@ -221,7 +221,7 @@ func TestRequestsThatAreTooLongMissEveryPromise(t *testing.T) {
 	w := fixed(5, 500, 500)
 	w.ISLP99, w.OSLP99 = 1800, 1800
 	got := size(t, l, w, SLO{TTFTP99: time.Minute, ITLP99: time.Second})
-	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "still miss the TTFT") || !strings.HasSuffix(got.Infeasible.Why, "% are longer than the engine allows") {
+	if got.Infeasible == nil || !strings.Contains(got.Infeasible.Why, "still miss the TTFT") || !strings.HasSuffix(got.Infeasible.Why, "% exceed the engine's length limit") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -63,7 +63,7 @@ func (s SLO) Check() error {
 		errs = append(errs, positive(field.E2EP99, s.E2EP99))
 	}
 	if s.Availability == 1 {
-		errs = append(errs, fmt.Errorf("%s is 1: no number of replicas never fails, want 0 to below 1, such as 0.999", field.Availability))
+		errs = append(errs, fmt.Errorf("%s is 1, but any number of replicas can fail: want 0 to below 1, such as 0.999", field.Availability))
 	} else if !(s.Availability >= 0 && s.Availability < 1) {
 		errs = append(errs, fmt.Errorf("%s is %v: want 0 to below 1, such as 0.999", field.Availability, s.Availability))
 	}

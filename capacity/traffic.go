@@ -102,7 +102,7 @@ func (t Traffic) within(requests int) int {
 // lengthWords say how lengths are distributed.
 func (w Workload) lengthWords() string {
 	if w.ISLP99 == w.ISL && w.OSLP99 == w.OSL {
-		return "all prompts and all outputs of one length"
+		return "all prompts of one length and all outputs of one length"
 	}
 	return "log-normal lengths"
 }
@@ -129,7 +129,7 @@ const leastRecorded = 300
 // RecordedTraffic is a trace as it was recorded, with its peaks in it.
 func RecordedTraffic(arrivals []trace.Arrival, s trace.Stats) (Traffic, error) {
 	if len(arrivals) < leastRecorded || s.Rate <= 0 {
-		return Traffic{}, fmt.Errorf("a trace of %d requests: want %d at least, at different times: with fewer, not even a trace without a miss shows that 99 %% hold", len(arrivals), leastRecorded)
+		return Traffic{}, fmt.Errorf("the trace has %d requests: want at least %d, at different times. Fewer cannot show that 99 %% hold, even without a miss", len(arrivals), leastRecorded)
 	}
 	return Traffic{
 		Rate: s.Rate, ISL: s.ISL.Mean, OSL: s.OSL.Mean, ISLP99: max(s.ISL.P99, s.ISL.Mean), OSLP99: max(s.OSL.P99, s.OSL.Mean),

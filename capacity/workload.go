@@ -84,7 +84,7 @@ func (w Workload) Check() error {
 		errs = append(errs, p.Validate(), within(field.PrefixTokens, float64(p.Tokens), 1, w.ISL))
 	}
 	if w.PeakToAverage > 1 && w.PeakWindow <= 0 {
-		errs = append(errs, fmt.Errorf("%s is %v: want the window that %s %v was counted over, such as 60s", field.PeakWindow, w.PeakWindow, field.PeakToAverage, w.PeakToAverage))
+		errs = append(errs, fmt.Errorf("%s is %v: want the time over which %s %v was counted, such as 60s", field.PeakWindow, w.PeakWindow, field.PeakToAverage, w.PeakToAverage))
 	}
 	return errors.Join(errs...)
 }
@@ -126,7 +126,7 @@ func (w Workload) Warnings() []profile.Warning {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf("pattern_above_peak",
-		"the pattern %s alone rises to %.4g times its mean, above %s %.4g: its busiest hour has %.4g requests/s, more than the peak of %.4g that this plans for",
+		"the pattern %s rises to %.4g times its mean, above %s %.4g. Its busiest hour has %.4g requests/s, but this plans for a peak of %.4g",
 		w.Pattern, most/w.AverageRate(), field.PeakToAverage, w.PeakToAverage, most, w.Rate)}
 }
 
@@ -148,5 +148,5 @@ func Measured(s trace.Stats, window time.Duration) (Workload, error) {
 		}
 		return w, w.Check()
 	}
-	return Workload{}, fmt.Errorf("the trace has no peak in windows of %v: sum it up with that window", window)
+	return Workload{}, fmt.Errorf("the trace was not summed up in windows of %v, so its peak there is unknown", window)
 }

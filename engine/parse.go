@@ -31,7 +31,7 @@ func ParseParallelism(s string) (Parallelism, error) {
 			return Parallelism{}, layoutError(s, fmt.Sprintf("%s wants a whole number from 1 to %d", strings.ToUpper(name), mostRanks))
 		}
 		if parts[name] > 0 {
-			return Parallelism{}, layoutError(s, strings.ToUpper(name)+" is there twice")
+			return Parallelism{}, layoutError(s, strings.ToUpper(name)+" is listed twice")
 		}
 		parts[name] = n
 	}

@@ -22,7 +22,7 @@ func TestParseParallelism(t *testing.T) {
 	}
 	for s, want := range map[string]string{
 		"": "want a layout", "TP": "TP wants a whole number", "TP:0": "from 1 to 4096", "TP:5000": "from 1 to 4096", "TP:-1": "TP wants",
-		"TP:4,TP:2": "want parts such as", "TP:4 TP:2": "TP is there twice", "XP:4": "want parts such as", "4": "want parts such as",
+		"TP:4,TP:2": "want parts such as", "TP:4 TP:2": "TP is listed twice", "XP:4": "want parts such as", "4": "want parts such as",
 		"TEP:8 TP:2": "only PP goes with", "TEP:8 DEP:8": "only PP goes with", "TP:2 EP:4": "TP·DP = 2", "TP:99999999999999999999": "TP wants",
 	} {
 		if got, err := ParseParallelism(s); err == nil || !strings.Contains(err.Error(), want) {

@@ -88,5 +88,5 @@ func (p Prefill) Short(islTokens float64) []profile.Warning {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf("prefill_one_at_a_time",
-		"prompts of %s tokens were profiled one at a time only (the profile has no prefill_batched.json): several share a step, and the engine does more than that", tidy(islTokens))}
+		"prompts of %s tokens were profiled only one at a time (the profile has no prefill_batched.json). Several can share a step, so the engine can do more than shown", tidy(islTokens))}
 }

@@ -101,8 +101,8 @@ func (t *tooFast) add(tokensPerGPU float64, f Facts, where string) {
 func (t *tooFast) warning(phase string, f Facts) profile.Warning {
 	peak := PeakTokens(f)
 	return profile.Warnf(CodeFLOPS,
-		"%s throughput is above what the GPU can compute, at %s: %.0f tokens/s/GPU at %s are %.3g times its peak of %.0f (%.3g FLOP/s dense, %d·%.3g FLOP for each token); prompts or outputs were shorter than said, or served from a cache",
-		phase, list(t.at), t.most, t.worst, t.most/peak, peak, f.PeakFLOPS, flopsPerParam, f.Params)
+		"%s throughput is above what the GPU can compute, at %s: %s tokens/s/GPU at %s is %.3g times its peak of %s (%.3g FLOP/s dense, %d·%.3g FLOP per token). Prompts or outputs were shorter than stated, or cached",
+		phase, list(t.at), engine.Number(t.most), t.worst, t.most/peak, engine.Number(peak), f.PeakFLOPS, flopsPerParam, f.Params)
 }
 
 // PeakTokens is the tokens/s/GPU beyond which a throughput implies more
@@ -130,7 +130,7 @@ func flat(samples []profile.PrefillSample, f Facts) []profile.Warning {
 	}
 	span, grown := float64(b.ISL)/float64(a.ISL), float64(b.TTFT)/float64(a.TTFT)
 	return []profile.Warning{profile.Warnf(CodeTTFTFlat,
-		"TTFT hardly grows with ISL: from %.4g ms at ISL %d to %.4g ms at ISL %d, %.1f× for a prompt %.1f× as long, where a prefill grows %.1f× or more; prompts were shorter than said, or served from a cache",
+		"TTFT hardly grows with ISL: from %.4g ms at ISL %d to %.4g ms at ISL %d, %.1f× for a prompt %.1f× as long (expected: at least %.1f×). Prompts were shorter than stated, or cached",
 		profile.Milliseconds(a.TTFT), a.ISL, profile.Milliseconds(b.TTFT), b.ISL, grown, span, math.Pow(span, flatExponent))}
 }
 
@@ -160,7 +160,7 @@ func CheckDecode(s profile.DecodeSurface, f Facts) []profile.Warning {
 		return w // FitDecode says what is wrong
 	}
 	if len(d.rows) == 1 {
-		w = append(w, profile.Warnf(CodeOneContext, "measured at context %s only: other contexts are not known", tidy(d.rows[0].context)))
+		w = append(w, profile.Warnf(CodeOneContext, "measured only at context %s. Other contexts are unknown; measure at least two", tidy(d.rows[0].context)))
 	}
 	w = append(w, wildWarnings(d.wild, func(i int) string {
 		p := s.Samples[i]
@@ -191,7 +191,7 @@ func overfull(s profile.DecodeSurface) []profile.Warning {
 		return nil
 	}
 	return []profile.Warning{profile.Warnf(CodeKVUsage,
-		"KV usage is above %d, at %s: %s uses %.3g times what the cache holds; the figures may be in percent, or the capacity another engine's",
+		"KV usage is above %d, at %s: %s uses %.3g times what the cache holds. The figures may be percentages, or the capacity is another engine's",
 		mostKV, list(at), worst, most)}
 }
 
@@ -210,10 +210,10 @@ func (d *Decode) unevenWarnings(f Facts) []profile.Warning {
 	}
 	var w []profile.Warning
 	if thin != nil {
-		w = append(w, profile.Warnf(CodeUnevenRows, "contexts differ within a row: %s: the triangles of Dynamo's interpolator are slivers there, and its ITL and throughput may be far off or below 0", list(thin)))
+		w = append(w, profile.Warnf(CodeUnevenRows, "contexts differ within a row (%s). Dynamo's interpolator may give an ITL and throughput there that are far off or negative", list(thin)))
 	}
 	if loaded != nil {
-		w = append(w, profile.Warnf(CodeUnevenRows, "low load was not measured: the least is %s: below it Dynamo's interpolator takes the nearest sample, as if an idle engine were as slow", list(loaded)))
+		w = append(w, profile.Warnf(CodeUnevenRows, "low load was not measured (the lowest: %s). Below it, Dynamo's interpolator takes an idle engine to be as slow as the nearest sample", list(loaded)))
 	}
 	return w
 }
@@ -238,7 +238,7 @@ func (d *Decode) kvWarnings(s profile.DecodeSurface, f Facts) []profile.Warning 
 		w = append(w, profile.Warnf(CodeUnmeasuredKV, "KV usage was measured only up to %s", list(short)))
 	}
 	if over != nil {
-		w = append(w, profile.Warnf(CodeKVAboveOne, "KV usage is above 1: %s: requests were waiting, or the capacity is not the engine's", list(over)))
+		w = append(w, profile.Warnf(CodeKVAboveOne, "KV usage is above 1 (%s). Requests were waiting, or the capacity is not the engine's", list(over)))
 	}
 	return w
 }

@@ -101,7 +101,7 @@ func (s Steps) Coarse(requests, contextTokens float64) []profile.Warning {
 	if i == 0 || i == len(r.n) || r.itl[i] < coarse*r.itl[i-1] {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("load_coarse", "%s requests in flight lie between the measured %s, with ITL %.4g ms, and %s, with %.4g ms: ITL between them is a guess",
+	return []profile.Warning{profile.Warnf("load_coarse", "ITL at %s requests in flight is a guess: it lies between the measured %s (%.4g ms) and %s (%.4g ms)",
 		tidy(requests), tidy(r.n[i-1]), r.itl[i-1]/1e6, tidy(r.n[i]), r.itl[i]/1e6)}
 }
 

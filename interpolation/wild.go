@@ -104,5 +104,5 @@ func wildWarnings(wild []Wild, name func(index int) string) []profile.Warning {
 	if where == nil {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf(CodeWild, "the other samples contradict, and the fit gives little weight to, %s", list(where))}
+	return []profile.Warning{profile.Warnf(CodeWild, "these samples contradict the others, so the fit gives them little weight: %s", list(where))}
 }

@@ -11,7 +11,7 @@ func (d *Decision) keep(dep Deployment, o Observation, free int) {
 	want, steps := within(dep, d.Want)
 	d.Want, d.Steps = want, append(d.Steps, steps...)
 	if room := dep.growth(d.From, d.Want, o, free); room != d.Want {
-		d.add(dep, drainingRule, d.Want, room, "replicas that stop, or other deployments, still hold the GPUs of the budget: growth waits for them")
+		d.add(dep, drainingRule, d.Want, room, "stopping replicas or other deployments still hold GPUs of the budget. Growth waits for them")
 		d.Want = room
 	}
 }
@@ -28,18 +28,18 @@ func within(dep Deployment, want Replicas) (Replicas, []Step) {
 	var d Decision
 	to := dep.bounded(want)
 	if to != want {
-		d.add(dep, "bounds", want, to, "outside the pool's least and most replicas")
+		d.add(dep, "bounds", want, to, "outside the pool's bounds")
 	}
 	if fit := dep.fit(to); fit != to {
-		why := fmt.Sprintf("%d GPUs are more than the budget of %d", dep.GPUs(to), dep.Budget.Max)
+		why := fmt.Sprintf("%d GPUs exceed the budget of %d", dep.GPUs(to), dep.Budget.Max)
 		if fit == (Replicas{}) {
-			why += fmt.Sprintf(", which does not hold one replica of each pool (%s): fewer serve nobody", engine.Count(dep.GPUs(dep.Pair()), "GPU"))
+			why += fmt.Sprintf(", which is too small for one replica of each pool (%s). Fewer replicas serve nobody", engine.Count(dep.GPUs(dep.Pair()), "GPU"))
 		}
 		d.add(dep, budgetRule, to, fit, why)
 		to = fit
 	}
 	if more := dep.fill(to); more != to {
-		d.add(dep, "least-gpus", to, more, fmt.Sprintf("%d GPUs are fewer than the %d to keep", dep.GPUs(to), dep.Budget.Min))
+		d.add(dep, "least-gpus", to, more, fmt.Sprintf("%d GPUs are below the minimum of %d", dep.GPUs(to), dep.Budget.Min))
 		to = more
 	}
 	return to, d.Steps

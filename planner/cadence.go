@@ -80,7 +80,7 @@ func (c *Cadence) grow() (news string) {
 		return ""
 	}
 	c.interval = to
-	return fmt.Sprintf("a scaling took %v: decisions come every %v now", took, to)
+	return fmt.Sprintf("scaling took %v, so decisions now come every %v", took, to)
 }
 
 // Ready reports whether a decision is to be made now. One that is due waits for a
@@ -102,7 +102,7 @@ func (c *Cadence) Ready(now time.Time) (ready bool, news string) {
 	c.late = true
 	if !x.outlast {
 		x.outlast = true
-		news = fmt.Sprintf("the scaling asked for %v ago is not finished (%s): the interval grows until it is, to %v at most", now.Sub(x.asked).Round(time.Second), x.why, mostGrowth*c.pace.Every)
+		news = fmt.Sprintf("the scaling requested %v ago is unfinished (%s). The interval grows until it ends, up to %v", now.Sub(x.asked).Round(time.Second), x.why, mostGrowth*c.pace.Every)
 	}
 	return false, news
 }

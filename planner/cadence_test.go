@@ -56,8 +56,8 @@ func TestCadence(t *testing.T) {
 		news  string
 	}{
 		{"scaling is quick", Pace{Every: 30 * time.Second}, 10, []int{30, 60, 90, 120, 150, 180}, ""},
-		{"scaling outlasts the interval: it is waited for, then the interval grows", Pace{Every: 30 * time.Second}, 45, []int{30, 75, 120, 165}, "decisions come every 45s"},
-		{"scaling never ends: it is waited for once", Pace{Every: 30 * time.Second}, 1000, []int{30, 150}, "to 2m0s at most"},
+		{"scaling outlasts the interval: it is waited for, then the interval grows", Pace{Every: 30 * time.Second}, 45, []int{30, 75, 120, 165}, "decisions now come every 45s"},
+		{"scaling never ends: it is waited for once", Pace{Every: 30 * time.Second}, 1000, []int{30, 150}, "up to 2m0s"},
 		{"scaling outlasts the interval of a policy that counts on it", Pace{Every: 30 * time.Second, Steady: true}, 45, []int{30, 60, 90, 120, 150, 180}, ""},
 		{"blocking", Pace{Every: 30 * time.Second, Blocking: true, Timeout: time.Hour}, 45, []int{30, 75, 120, 165}, ""},
 		{"steady", Pace{Every: 30 * time.Second, Steady: true}, 45, []int{30, 60, 90, 120, 150, 180}, ""},

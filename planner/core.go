@@ -50,7 +50,7 @@ func New(o Options) (*Core, error) {
 	}
 	if o.OnLoss == HoldIfHigher {
 		if kept, _ := within(o.Deployment, o.Static); kept != o.Static {
-			return nil, fmt.Errorf("the static replicas %s are outside the bounds or the budget: the nearest within are %s", o.Static, kept)
+			return nil, fmt.Errorf("the static replicas %s exceed the bounds or the budget. The nearest allowed are %s", o.Static, kept)
 		}
 	}
 	return &Core{o: o}, nil
@@ -66,7 +66,7 @@ func (c *Core) SetDeployment(d Deployment) error {
 	}
 	same := func(a, b Pool) bool { return a.Role == b.Role && a.GPUs == b.GPUs }
 	if !slices.EqualFunc(d.Pools, c.o.Deployment.Pools, same) {
-		return fmt.Errorf("pools and their GPUs cannot change while the planner runs: %v became %v", c.o.Deployment.Pools, d.Pools)
+		return fmt.Errorf("pools and their GPUs cannot change while the planner runs (%v became %v). Restart it", c.o.Deployment.Pools, d.Pools)
 	}
 	c.o.Deployment = d
 	return nil
@@ -87,11 +87,11 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 	}
 	d.At, d.From, d.Provenance = o.End(), have, profile.Weakest(d.Provenance, c.o.Provenance)
 	if len(absent) == 0 && c.edited(dep, have) {
-		d.Warnings = append(d.Warnings, profile.Warnf("edited", "the replicas asked for are %s, the planner's last decision was %s: somebody else changed them", have, *c.asked))
+		d.Warnings = append(d.Warnings, profile.Warnf("edited", "somebody else changed the replicas: %s are requested, but the planner's last decision was %s. Let only one of them scale", have, *c.asked))
 	}
 	if len(d.Missing) > 0 {
 		d.Want = c.withoutMetrics(have, len(absent) > 0)
-		d.add(dep, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; what is done without is %s", join(d.Missing), c.o.OnLoss))
+		d.add(dep, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; on metrics loss: %s", join(d.Missing), c.o.OnLoss))
 	}
 	d.Proposed = d.Want
 	if len(absent) == 0 {
@@ -173,9 +173,9 @@ func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string
 		switch {
 		case seen.NoRecord && c.record != nil:
 			n = c.record.Of(p.Role)
-			absent = append(absent, fmt.Sprintf("the %s pool: the target has no decision any more, the last one was %s (put it back, or remove the planner's state file to begin anew)", p.Role, engine.Count(n, "replica")))
+			absent = append(absent, fmt.Sprintf("the %s pool: the target lost the last decision, %s (restore it, or remove the planner's state file to start over)", p.Role, engine.Count(n, "replica")))
 		case seen.NoRecord && c.forgot:
-			absent = append(absent, fmt.Sprintf("the %s pool: neither the target nor the planner knows the last decision any more (put it back, or remove the planner's state file to begin anew)", p.Role))
+			absent = append(absent, fmt.Sprintf("the %s pool: target and planner both lost the last decision (restore it, or remove the planner's state file to start over)", p.Role))
 			n = max(0, n)
 		case n < 0: // a target that was never asked: what it runs
 			n = seen.Ready + seen.Starting

@@ -350,7 +350,7 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(o *Options) { o.Deployment.Pools = o.Deployment.Pools[:1] }, "want prefill and decode, or aggregated"},
-		{func(o *Options) { o.Deployment.Budget.Max = 5 }, "the budget of 5 GPUs is below the 6 that the least replicas take"},
+		{func(o *Options) { o.Deployment.Budget.Max = 5 }, "the budget of 5 GPUs is below the 6 that the minimum replicas need"},
 		{func(o *Options) { o.Deployment.Pools[0].GPUs = 0 }, "want"},
 		{func(o *Options) { o.Deployment.Pools[1].Max = -1 }, "the most decode replicas are -1"},
 		{func(o *Options) { o.Deployment.SLA.ITL = -1 }, "the ITL to keep is -1ns"},
@@ -418,7 +418,7 @@ func TestDecisionThatVanishedHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range []Decision{first.Step(none), again.Step(none), again.Bound(none, Unshared())} {
-			if d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) || len(d.Missing) != 2 || !strings.Contains(d.Missing[1], "the last one was 2 replicas") {
+			if d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) || len(d.Missing) != 2 || !strings.Contains(d.Missing[1], "the target lost the last decision, 2 replicas") {
 				t.Errorf("%s: %+v", name, d)
 			}
 		}

@@ -108,7 +108,7 @@ func (d Deployment) Check() error {
 		bad(p.Max != 0 && (p.Max < max(1, p.Min) || p.Max > maxReplicas), "the most %s replicas are %d: want %d to %d, or 0 for no bound", p.Role, p.Max, max(1, p.Min), maxReplicas)
 	}
 	if least := d.GPUs(d.Least()); d.Budget.Max >= 0 && least > d.Budget.Max {
-		errs = append(errs, fmt.Errorf("the budget of %s is below the %d that the least replicas take (%s)", engine.Count(d.Budget.Max, "GPU"), least, d.Least()))
+		errs = append(errs, fmt.Errorf("the budget of %s is below the %d that the minimum replicas need (%s)", engine.Count(d.Budget.Max, "GPU"), least, d.Least()))
 	}
 	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
 	bad(d.Budget.Max > maxBudget || d.Budget.Min > maxBudget, "the GPUs are bounded by %d and %d: want at most %d, or below 0 for no bound", d.Budget.Min, d.Budget.Max, maxBudget)

@@ -35,7 +35,7 @@ func (d *drift) warnings(c Correction) []profile.Warning {
 			continue
 		}
 		if *x.n++; *x.n >= staleFor {
-			ws = append(ws, profile.Warnf("profile_stale", "profile stale: %s latency is %.2f of what the profile says, outside %v to %v for %s; profile the engine again", x.role, x.f.Value, staleLow, staleHigh, engine.Count(*x.n, "interval")))
+			ws = append(ws, profile.Warnf("profile_stale", "profile stale: %s latency is %.2f× the profile's (allowed %v to %v) for %s. Profile the engine again", x.role, x.f.Value, staleLow, staleHigh, engine.Count(*x.n, "interval")))
 		}
 	}
 	return ws

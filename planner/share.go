@@ -34,7 +34,7 @@ func PairsFit(budget int, names []string, of []Deployment) error {
 	if sum <= budget {
 		return nil
 	}
-	return fmt.Errorf("%d GPUs do not hold one replica of each pool of every deployment: %s, %d in all", budget, strings.Join(each, ", "), sum)
+	return fmt.Errorf("%d GPUs are too few for one replica of each pool of every deployment: %s, %d in all", budget, strings.Join(each, ", "), sum)
 }
 
 // Shares divides a budget of GPUs, which the shares never exceed.

@@ -41,32 +41,32 @@ func (s *Summary) warnings(rs, good []Request, w Window) {
 	}
 	if s.Failures > 0 {
 		kinds, first := failureKinds(rs)
-		warn(float64(s.Failures)/float64(s.Requests), CodeFailures, "%d of %s failed, in %s, the first: %s", s.Failures, engine.Count(s.Requests, "request"), engine.Count(kinds, "way"), first)
+		warn(float64(s.Failures)/float64(s.Requests), CodeFailures, "%d of %s failed in %s; the first: %s", s.Failures, engine.Count(s.Requests, "request"), engine.Count(kinds, "way"), first)
 	}
 	if severalPerChunk(s.TokensPerChunk) {
-		warn(s.TokensPerChunk, CodeChunk, "%.2f tokens per streamed chunk: ITL is the gap between chunks, not tokens; see TPOT", s.TokensPerChunk)
+		warn(s.TokensPerChunk, CodeChunk, "each streamed chunk holds %.2f tokens, so ITL is the gap between chunks. Use TPOT for the time per token", s.TokensPerChunk)
 	}
 	if n := withoutUsage(good); n > 0 {
-		warn(0, CodeNoUsage, "the server sent no usage: output tokens are counted as chunks and the prompt length is not verified")
+		warn(0, CodeNoUsage, "the server sends no token counts. Each chunk counts as one output token, and the prompt length is unverified")
 	}
 	if per := usagePerChunk(good); per > 0 && per < usageShare {
-		warn(1/per, CodeUsage, "usage counts %.2f tokens for each chunk with content, and a chunk holds one at least: tokens are counted by another tokenizer than the engine's", per)
+		warn(1/per, CodeUsage, "the server counts %.2f tokens per chunk, but a chunk holds at least one. It counts with a tokenizer other than the engine's", per)
 		if per < usageWrong {
-			s.Invalid = fmt.Sprintf("usage counts %.2f tokens per chunk with content: token counts are wrong", per)
+			s.Invalid = fmt.Sprintf("the server counts %.2f tokens per chunk, so its token counts are wrong", per)
 		}
 	}
 	if got, asked := promptLengths(good); asked > 0 && math.Abs(got/asked-1) > promptShare {
-		warn(math.Abs(got/asked-1), CodeTokenizer, "prompts had %.0f tokens by the server's usage, not the %.0f asked for: the tokenizer is not the server's", got, asked)
+		warn(math.Abs(got/asked-1), CodeTokenizer, "the server counts %.0f tokens per prompt (requested: %.0f). Its tokenizer differs from the one used for the prompts", got, asked)
 		if math.Abs(got/asked-1) > promptWrong {
-			s.Invalid = fmt.Sprintf("prompts had %.0f tokens, not the %.0f asked for", got, asked)
+			s.Invalid = fmt.Sprintf("prompts had %.0f tokens, not the requested %.0f", got, asked)
 		}
 	}
 	if n := disordered(good); n > 0 {
-		warn(float64(n), CodeOutOfOrder, "%d records have instants that go backwards: the clock was set, or chunks are out of order", n)
-		s.Invalid = fmt.Sprintf("the instants of %d records go backwards", n)
+		warn(float64(n), CodeOutOfOrder, "timestamps of %d records go backwards. The clock was changed, or chunks came out of order; measure again", n)
+		s.Invalid = fmt.Sprintf("timestamps of %d records go backwards", n)
 	}
 	if expect := s.littlesLaw(good, w); expect > 0 && math.Abs(s.InFlight/expect-1) > littleShare {
-		warn(math.Abs(s.InFlight/expect-1), CodeLittle, "%.1f requests were in flight, %.1f by rate times residence (Little's law): the load was not steady, or streams not alike", s.InFlight, expect)
+		warn(math.Abs(s.InFlight/expect-1), CodeLittle, "%.1f requests were in flight, but rate × time in the system gives %.1f (Little's law). The load was not steady; use longer runs", s.InFlight, expect)
 	}
 }
 

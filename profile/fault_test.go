@@ -96,9 +96,9 @@ func TestFault05TokenCountingByRetokenising(t *testing.T) {
 		invalid string
 	}{
 		{"a little off", func(r *Request) { r.OutputTokens = 38 }, CodeUsage, ""},
-		{"a third less", func(r *Request) { r.OutputTokens = 27 }, CodeUsage, "usage counts 0.66 tokens per chunk"},
+		{"a third less", func(r *Request) { r.OutputTokens = 27 }, CodeUsage, "the server counts 0.66 tokens per chunk"},
 		{"prompts a little longer", func(r *Request) { r.PromptTokens = 105 }, CodeTokenizer, ""},
-		{"prompts of half the length", func(r *Request) { r.PromptTokens = 50 }, CodeTokenizer, "prompts had 50 tokens, not the 100 asked for"},
+		{"prompts of half the length", func(r *Request) { r.PromptTokens = 50 }, CodeTokenizer, "prompts had 50 tokens, not the requested 100"},
 	} {
 		rs := paced(4, 40, even())
 		for i := range rs {

@@ -23,14 +23,14 @@ func (a Attainment) Few(phase Phase, s SLA) bool {
 
 // TooFew says of a load that it has too few requests to judge by.
 func (a Attainment) TooFew(phase Phase, s SLA) string {
-	more := "a longer " + field.LoadTime + " has more"
+	more := "raise " + field.LoadTime
 	if a.Full {
 		more = "a longer " + field.LoadTime + " would not help"
 	}
 	if n := a.Worth(phase, s); s.Stat.Quantile() > 0 && n < float64(a.Requests) {
-		return fmt.Sprintf("%d requests, which hang together and are worth %.0f, are too few to judge a %s by: %s", a.Requests, n, s.Stat, more)
+		return fmt.Sprintf("%d correlated requests count as only %.0f, too few to judge a %s; %s", a.Requests, n, s.Stat, more)
 	}
-	return fmt.Sprintf("%d requests are too few to judge by", a.Requests)
+	return fmt.Sprintf("%d requests are too few to judge", a.Requests)
 }
 
 // Worth is how many independent requests a judged figure rests on, the fewest where
@@ -142,7 +142,7 @@ func (p Point) Untold(s SLA) string {
 	case a.Requests == 0 || a.Few(p.Phase, s) && !a.surelyMisses(p.Phase, s):
 		return a.TooFew(p.Phase, s)
 	case p.Phase != Prefill && a.TPOT.At(s.Stat) <= 0:
-		return "no time between output tokens was seen"
+		return "no gap between output tokens was seen"
 	case p.Phase != Decode && a.TTFT.At(s.Stat) <= 0:
 		return "no first token was seen"
 	}
@@ -159,7 +159,7 @@ func (p Point) unmeasured(s SLA) string {
 	case p.Latency(s) <= 0:
 		return "could not be measured"
 	case p.Undecided(s):
-		return fmt.Sprintf("%s is undecided: %.0f independent samples, %d needed", s.Stat, p.Samples(s), SamplesFor(s.Stat))
+		return fmt.Sprintf("too few samples to judge %s: %.0f independent ones, %d needed", s.Stat, p.Samples(s), SamplesFor(s.Stat))
 	}
 	return ""
 }

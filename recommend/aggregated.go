@@ -44,7 +44,7 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 		ch.Why = ch.All[best].WithEnd(whyAggregated(ch.All, best, labels(open, ch.All[best].Label())))
 	} else {
 		best = leastExcess(ch.All, sla)
-		ch.Why = "one request at a time holds the SLA, and no rate that was tried"
+		ch.Why = "one request at a time holds the SLA, but no tried rate does"
 		if s, short := shortAggregated(ch.All[best].Point, sla); short {
 			ch.Why = s.String()
 		}
@@ -204,14 +204,14 @@ func whyAggregated(all []Candidate, best int, open []string) string {
 	case second < 0 && len(open) == 0:
 		return "the only configuration that holds the SLA at any rate"
 	case second < 0:
-		return withOpen("most output tokens/s/GPU at the highest rate that was seen to hold", open)
+		return withOpen("most output tokens/s/GPU at the highest rate seen to hold", open)
 	}
 	if s := all[second].Point; s.ThroughputPerGPU > w.Point.ThroughputPerGPU && s.Config.Parallelism == w.Point.Config.Parallelism {
 		ms := profile.Milliseconds
-		return withOpen(fmt.Sprintf("p99 gap between tokens of %.1f ms against %.1f ms of %s, which gives %.0f %% more output tokens/s/GPU",
+		return withOpen(fmt.Sprintf("p99 gap between tokens of %.1f ms; %[3]s gives %.0[4]f %% more output tokens/s/GPU but has %.1[2]f ms",
 			ms(w.Point.Load.ITL.P99), ms(s.Load.ITL.P99), all[second].Label(), 100*(s.ThroughputPerGPU/w.Point.ThroughputPerGPU-1)), open)
 	}
-	return withOpen(fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds, %+.0f %% against %s",
+	return withOpen(fmt.Sprintf("most output tokens/s/GPU at the highest rate that holds (%+.0f %% over %s)",
 		100*(w.Point.ThroughputPerGPU/all[second].Point.ThroughputPerGPU-1), all[second].Label()), open)
 }
 
@@ -242,12 +242,12 @@ func (ch Choice) LostAggregated(c Candidate, sla profile.SLA) Rejected {
 	case p.Rate > 0 && p.Untold(sla) != "":
 		r.Metric, r.Value, r.Reason = metricUndecided, p.ThroughputPerGPU, at+p.Untold(sla)
 	case p.Rate > 0 && !c.Feasible:
-		r.Metric, r.Value, r.Reason = metricUndecided, p.ThroughputPerGPU, at+"holds in this load, and by its 95 % interval might miss in another"
+		r.Metric, r.Value, r.Reason = metricUndecided, p.ThroughputPerGPU, at+"holds in this load, but the 95 % interval includes a miss"
 	case p.Rate == 0:
-		r.Metric, r.Value, r.Reason = "throughput_per_gpu", p.ThroughputPerGPU, at+"it shows that the SLA can be held, not at which rate"
+		r.Metric, r.Value, r.Reason = "throughput_per_gpu", p.ThroughputPerGPU, at+"holds the SLA, but does not tell at which rate"
 	default:
 		r.Metric, r.Value = "throughput_per_gpu", p.ThroughputPerGPU
-		r.Reason = c.WithEnd(fmt.Sprintf("%slower throughput: %.2f against %.2f tokens/s/GPU", at, p.ThroughputPerGPU, ch.Picked.Point.ThroughputPerGPU))
+		r.Reason = c.WithEnd(fmt.Sprintf("%slower throughput: %s tokens/s/GPU (pick: %s)", at, engine.Number(p.ThroughputPerGPU), engine.Number(ch.Picked.Point.ThroughputPerGPU)))
 	}
 	return r
 }
@@ -284,14 +284,14 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 	}
 	switch {
 	case a.Growing:
-		s.Why = "the queue grows: more comes than the engine serves"
+		s.Why = "the queue grows: requests arrive faster than the engine serves them"
 	case a.Stopped != "":
 		s.Why = a.Stopped
 	case a.TTFT.At(sla.Stat) <= 0:
-		s.Why = "no first token was seen, so that TTFT is unknown"
+		s.Why = "TTFT is unknown: no first token was seen"
 	case a.TPOT.At(sla.Stat) <= 0:
 		s.Metric, s.Latency, s.Limit = "ITL", 0, sla.ITL
-		s.Why = "no time between output tokens was seen, so that ITL is unknown"
+		s.Why = "ITL is unknown: no gap between output tokens was seen"
 	default:
 		s.Why = p.Invalid
 	}

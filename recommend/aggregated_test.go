@@ -34,12 +34,12 @@ func TestChooseAggregated(t *testing.T) {
 	if i := ch.Picked.Point.Throughput95; i.Low != 300 || i.High != 300*4.5/4 {
 		t.Errorf("interval %+v: want up to the rate that missed", i)
 	}
-	if ch.Why != "most output tokens/s/GPU at the highest rate that holds, +100 % against TP:1" {
+	if ch.Why != "most output tokens/s/GPU at the highest rate that holds (+100 % over TP:1)" {
 		t.Errorf("why %q", ch.Why)
 	}
 	want := []string{
-		"one request at a time: it shows", "at 1 requests/s: lower throughput: 150.00 against 300.00", "at 2 requests/s: misses the SLA: TTFT 300.00 ms > 200.00 ms",
-		"one request at a time: it shows", "at 4.5 requests/s: misses the SLA: ITL 21.00 ms > 20.00 ms", "at 2 requests/s: lower",
+		"one request at a time: holds the SLA", "at 1 requests/s: lower throughput: 150 tokens/s/GPU (pick: 300)", "at 2 requests/s: misses the SLA: TTFT 300.00 ms > 200.00 ms",
+		"one request at a time: holds the SLA", "at 4.5 requests/s: misses the SLA: ITL 21.00 ms > 20.00 ms", "at 2 requests/s: lower",
 	}
 	for i, r := range ch.Rejected {
 		if !strings.HasPrefix(r.Reason, want[i]) {
@@ -61,8 +61,8 @@ func TestAggregatedAtTheCap(t *testing.T) {
 		missed profile.Point
 		want   string
 	}{
-		"places":           {full(900*ms, 10*ms, 0), "; ended by the engine's limit of 8 sequences, below the SLA (--max-num-seqs)"},
-		"what is sent":     {full(900*ms, 10*ms, 8), "; ended by the client's limit of 8 in flight, below the SLA (--max-in-flight)"},
+		"places":           {full(900*ms, 10*ms, 0), "; ended by the engine's limit of 8 sequences, before the SLA (raise --max-num-seqs)"},
+		"what is sent":     {full(900*ms, 10*ms, 8), "; ended by the client's limit of 8 in flight, before the SLA (raise --max-in-flight)"},
 		"ITL misses too":   {full(900*ms, 30*ms, 0), ""},
 		"ITL alone misses": {full(90*ms, 30*ms, 0), ""},
 		"there was room":   {func() profile.Point { p := full(900*ms, 10*ms, 0); p.MaxSeqs = 64; return p }(), ""},
@@ -84,14 +84,14 @@ func TestChooseAggregatedPercentiles(t *testing.T) {
 	if err != nil || !ch.Feasible || ch.Picked.Point.Rate != 2 {
 		t.Fatalf("%v: picked %+v", err, ch.Picked)
 	}
-	for i, want := range []string{"one request at a time: it shows that the SLA can be held", "at 3 requests/s: 100 requests are too few to judge by"} {
+	for i, want := range []string{"one request at a time: holds the SLA", "at 3 requests/s: 100 requests are too few to judge"} {
 		if r := ch.Rejected[i]; !strings.HasPrefix(r.Reason, want) {
 			t.Errorf("rejected %q, want %q", r.Reason, want)
 		}
 	}
 	ch, err = ChooseAggregated([]profile.Point{few, short}, s)
 	sf, _ := ch.Shortfall(s)
-	if err != nil || ch.Feasible || ch.Picked.Point.Rate != 3 || sf.Promise != 0 || sf.String() != "whether anything meets the SLA is undecided: 100 requests are too few to judge by" {
+	if err != nil || ch.Feasible || ch.Picked.Point.Rate != 3 || sf.Promise != 0 || sf.String() != "too few requests to tell if anything meets the SLA: 100 requests are too few to judge" {
 		t.Errorf("%v: %q of %+v", err, sf, ch.Picked)
 	}
 }
@@ -124,9 +124,9 @@ func TestChooseAggregatedInfeasible(t *testing.T) {
 func TestAggregatedReasons(t *testing.T) {
 	s := sla(200*ms, 20*ms)
 	for want, change := range map[string]func(*profile.Point){
-		"the queue grows: more comes than the engine serves":             func(p *profile.Point) { p.Load.Growing = true },
-		"certain to miss: 3 are late":                                    func(p *profile.Point) { p.Load.Stopped = "certain to miss: 3 are late" },
-		"no time between output tokens was seen, so that ITL is unknown": func(p *profile.Point) { p.Load.ITL, p.Load.TPOT = profile.Distribution{}, profile.Distribution{} },
+		"the queue grows: requests arrive faster than the engine serves them": func(p *profile.Point) { p.Load.Growing = true },
+		"certain to miss: 3 are late":                                         func(p *profile.Point) { p.Load.Stopped = "certain to miss: 3 are late" },
+		"ITL is unknown: no gap between output tokens was seen":               func(p *profile.Point) { p.Load.ITL, p.Load.TPOT = profile.Distribution{}, profile.Distribution{} },
 	} {
 		p := loaded(1, 1, 50*ms, 5*ms, 10)
 		change(&p)
@@ -153,7 +153,7 @@ func TestChooseAggregatedSurely(t *testing.T) {
 	if err != nil || !ch.Feasible || ch.Picked.RPS != 2 {
 		t.Fatalf("%v: picked %+v", err, ch.Picked)
 	}
-	if r := ch.Rejected[0]; r.Metric != metricUndecided || r.Reason != "at 3 requests/s: holds in this load, and by its 95 % interval might miss in another" {
+	if r := ch.Rejected[0]; r.Metric != metricUndecided || r.Reason != "at 3 requests/s: holds in this load, but the 95 % interval includes a miss" {
 		t.Errorf("rejected %+v", r)
 	}
 	if ch, err = ChooseAggregated([]profile.Point{lucky}, s); err != nil || !ch.Feasible || ch.Picked.RPS != 3 {

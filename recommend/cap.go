@@ -54,19 +54,19 @@ func capOf(p profile.Point) string {
 }
 
 func endedByClient(most int) string {
-	return fmt.Sprintf("ended by the client's limit of %d in flight, below the SLA ("+field.MaxInFlight+")", most)
+	return fmt.Sprintf("ended by the client's limit of %d in flight, before the SLA (raise "+field.MaxInFlight+")", most)
 }
 
 func endedByEngine(most int) string {
-	return fmt.Sprintf("ended by the engine's limit of %s, below the SLA ("+field.MaxNumSeqs+")", engine.Count(most, "sequence"))
+	return fmt.Sprintf("ended by the engine's limit of %s, before the SLA (raise "+field.MaxNumSeqs+")", engine.Count(most, "sequence"))
 }
 
 func endedByKV(p profile.Point) string {
-	text := fmt.Sprintf("ended by the KV cache of %d tokens, below the SLA", p.MaxKV)
+	text := fmt.Sprintf("ended by the KV cache of %d tokens, before the SLA", p.MaxKV)
 	if k := p.Config.Kind; k == engine.KindEndpoint || k == engine.KindLlamaCpp { // which have no such flag
 		return text
 	}
-	return text + " (" + field.MemoryFraction + ")"
+	return text + " (raise " + field.MemoryFraction + ")"
 }
 
 // crowd is the same of an aggregated engine's load: its requests took all places and

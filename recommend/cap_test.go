@@ -16,10 +16,10 @@ func TestPickAtTheCap(t *testing.T) {
 		want  string
 	}{
 		"nothing known":    {func(*profile.Point) {}, nil, ""},
-		"sequences":        {func(p *profile.Point) { p.MaxSeqs = 64 }, nil, said + "engine's limit of 64 sequences, below the SLA (--max-num-seqs)"},
-		"asked for":        {func(p *profile.Point) { p.Config.Limits.MaxNumSeqs = 64 }, nil, said + "engine's limit of 64 sequences, below the SLA (--max-num-seqs)"},
-		"sent":             {func(p *profile.Point) { p.MaxSeqs, p.Cap = 1024, 64 }, nil, said + "client's limit of 64 in flight, below the SLA (--max-in-flight)"},
-		"KV cache":         {func(p *profile.Point) { p.MaxKV = 64*1100 + 1099 }, nil, said + "KV cache of 71499 tokens, below the SLA (--memory-fraction)"},
+		"sequences":        {func(p *profile.Point) { p.MaxSeqs = 64 }, nil, said + "engine's limit of 64 sequences, before the SLA (raise --max-num-seqs)"},
+		"asked for":        {func(p *profile.Point) { p.Config.Limits.MaxNumSeqs = 64 }, nil, said + "engine's limit of 64 sequences, before the SLA (raise --max-num-seqs)"},
+		"sent":             {func(p *profile.Point) { p.MaxSeqs, p.Cap = 1024, 64 }, nil, said + "client's limit of 64 in flight, before the SLA (raise --max-in-flight)"},
+		"KV cache":         {func(p *profile.Point) { p.MaxKV = 64*1100 + 1099 }, nil, said + "KV cache of 71499 tokens, before the SLA (raise --memory-fraction)"},
 		"room for one":     {func(p *profile.Point) { p.MaxSeqs, p.Cap, p.MaxKV = 65, 65, 65*1100 }, nil, ""},
 		"more misses":      {func(p *profile.Point) { p.MaxKV = 64*1100 + 1099 }, []profile.Point{at(70, 30)}, ""},
 		"more is not told": {func(p *profile.Point) { p.MaxKV = 64*1100 + 1099 }, []profile.Point{invalid(at(70, 10))}, ""},
@@ -51,7 +51,7 @@ func TestLostAtTheCap(t *testing.T) {
 	for _, rank := range []Rank{BySingle, BySustained} {
 		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), rank, append(capped, better)...)
 		for _, r := range ch.Rejected {
-			if said := strings.Contains(r.Reason, "; ended by the engine's limit of 64 sequences, below the SLA (--max-num-seqs)"); said != (r.InFlight == 64) {
+			if said := strings.Contains(r.Reason, "; ended by the engine's limit of 64 sequences, before the SLA (raise --max-num-seqs)"); said != (r.InFlight == 64) {
 				t.Errorf("%s: at %.0f in flight: %q", rank, r.InFlight, r.Reason)
 			}
 		}

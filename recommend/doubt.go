@@ -60,12 +60,12 @@ type doubt struct {
 
 func (d doubt) mayMiss() profile.Warning {
 	ms := profile.Milliseconds
-	return profile.Warnf("model_error_sla", "%s: %s %.2f ms, within a factor of %.2f by the model's error, may miss the SLA of %.6g ms; --%s %s would leave room for it",
+	return profile.Warnf("model_error_sla", "%s: %s %.2f ms may miss the SLA of %.6[5]g ms, as the model's error is a factor of %.2[4]f. Use --%[6]s %[7]s to leave room for it",
 		d.phase, d.metric, ms(d.latency), d.error.Factor90, ms(d.limit), strings.ToLower(d.metric), strconv.FormatFloat(math.Floor(100*ms(d.limit)/d.error.Factor90)/100, 'f', -1, 64))
 }
 
 func (d doubt) mayMeet() profile.Warning {
 	ms := profile.Milliseconds
-	return profile.Warnf("model_error_sla", "%s: %s %.2f ms, within a factor of %.2f by the model's error, may yet meet the SLA of %.6g ms: measure it",
+	return profile.Warnf("model_error_sla", "%s: %s %.2f ms may still meet the SLA of %.6[5]g ms, as the model's error is a factor of %.2[4]f. Measure it",
 		d.phase, d.metric, ms(d.latency), d.error.Factor90, ms(d.limit))
 }

@@ -32,8 +32,8 @@ func TestModelErrorAtTheSLA(t *testing.T) {
 		want string // empty = no doubt
 	}{
 		{"within by more than the error", 90 * ms, ""},
-		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 100 ms; --ttft 90.9 would leave room for it"},
-		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms, within a factor of 1.10 by the model's error, may yet meet the SLA of 100 ms: measure it"},
+		{"within by less", 95 * ms, "prefill: TTFT 95.00 ms may miss the SLA of 100 ms, as the model's error is a factor of 1.10. Use --ttft 90.9 to leave room for it"},
+		{"missed by less", 105 * ms, "prefill: TTFT 105.00 ms may still meet the SLA of 100 ms, as the model's error is a factor of 1.10. Measure it"},
 		{"missed by more", 120 * ms, ""},
 	} {
 		c := choose(t, profile.Prefill, sla(100*ms, ms), BySingle, estimated(prefill(1, tt.ttft))...)
@@ -57,11 +57,11 @@ func TestModelErrorOfALoad(t *testing.T) {
 	}{
 		{"both held by more", 100 * ms, 15 * ms, true, nil},
 		{"both held by less", 150 * ms, 19 * ms, true, []string{
-			"aggregated: TTFT 150.00 ms, within a factor of 1.50 by the model's error, may miss the SLA of 200 ms; --ttft 133.33 would leave room for it",
-			"aggregated: ITL 19.00 ms, within a factor of 1.10 by the model's error, may miss the SLA of 20 ms; --itl 18.18 would leave room for it",
+			"aggregated: TTFT 150.00 ms may miss the SLA of 200 ms, as the model's error is a factor of 1.50. Use --ttft 133.33 to leave room for it",
+			"aggregated: ITL 19.00 ms may miss the SLA of 20 ms, as the model's error is a factor of 1.10. Use --itl 18.18 to leave room for it",
 		}},
 		{"one missed by less", 250 * ms, 15 * ms, false, []string{
-			"aggregated: TTFT 250.00 ms, within a factor of 1.50 by the model's error, may yet meet the SLA of 200 ms: measure it",
+			"aggregated: TTFT 250.00 ms may still meet the SLA of 200 ms, as the model's error is a factor of 1.50. Measure it",
 		}},
 		{"the other missed by more", 250 * ms, 30 * ms, false, nil},
 	} {

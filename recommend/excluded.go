@@ -31,7 +31,7 @@ func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
 		}
 	case p.Failures == 0 && p.Undecided(sla):
 		r.Metric, r.Value = metricUndecided, p.Samples(sla)
-		r.Reason = fmt.Sprintf("%s %s is undecided: %.0f independent samples, and it takes %d", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))
+		r.Reason = fmt.Sprintf("too few samples to judge %s %s: %.0f independent ones, %d needed", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))
 	default:
 		return Rejected{}, false
 	}
@@ -54,6 +54,6 @@ func nothing(rs []Rejected, sla profile.SLA) error {
 	if most < 0 {
 		return ErrNoPoints
 	}
-	return fmt.Errorf("%w: %s %s is %w at every point that was measured: it takes %d independent samples, and the most there were is %.0f",
+	return fmt.Errorf("%w: %s %s is %w at every measured point. It needs %d independent samples; the most were %.0f",
 		ErrNoPoints, sla.Stat, metricName(phase), ErrUndecided, sla.Needed(phase), most)
 }

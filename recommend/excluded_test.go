@@ -21,11 +21,11 @@ func TestUndecidedIsNeverPicked(t *testing.T) {
 	if !c.Feasible || c.Picked.Point.InFlight != 8 || len(c.Rejected) != 1 {
 		t.Fatalf("picked %v in flight, rejected %v", c.Picked.Point.InFlight, c.Rejected)
 	}
-	if r := c.Rejected[0]; r.Metric != "undecided" || r.Value != 10 || r.Reason != "p99 ITL is undecided: 10 independent samples, and it takes 20" {
+	if r := c.Rejected[0]; r.Metric != "undecided" || r.Value != 10 || r.Reason != "too few samples to judge p99 ITL: 10 independent ones, 20 needed" {
 		t.Errorf("%+v", r)
 	}
 	_, err := Choose(profile.Decode, []profile.Point{thin}, s, BySingle, 150)
-	if !errors.Is(err, ErrNoPoints) || !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "it takes 20 independent samples, and the most there were is 10") {
+	if !errors.Is(err, ErrNoPoints) || !errors.Is(err, ErrUndecided) || !strings.Contains(err.Error(), "It needs 20 independent samples; the most were 10") {
 		t.Errorf("all undecided: %v", err)
 	}
 	thin.Provenance = profile.Estimated // the model's percentile, not a sample's
@@ -37,7 +37,7 @@ func TestUndecidedIsNeverPicked(t *testing.T) {
 // Figures that are not the engine's are never picked, nor the nearest.
 func TestInvalidIsNeverPicked(t *testing.T) {
 	bad := prefill(1, 5*ms)
-	bad.Invalid = "60 % of prompts that were to be new came from the prefix cache"
+	bad.Invalid = "60 % of the tokens of new prompts came from the prefix cache"
 	c := choose(t, profile.Prefill, sla(10*ms, 0), BySingle, bad, prefill(2, 45*ms))
 	if c.Feasible || c.Picked.Label() != "TP:2" || c.Rejected[0].Metric != "invalid" || c.Rejected[0].Reason != "invalid: "+bad.Invalid {
 		t.Errorf("picked %s, rejected %+v", c.Picked.Label(), c.Rejected)

@@ -17,7 +17,7 @@ func TestAggregatedTooFewPromisesNothing(t *testing.T) {
 	short.Load.Requests = 20
 	ch, err := ChooseAggregated([]profile.Point{short}, s)
 	sf, _ := ch.Shortfall(s)
-	if err != nil || ch.Feasible || !sf.Undecided() || sf.Promise != 0 || sf.String() != "whether anything meets the SLA is undecided: 20 requests are too few to judge by" {
+	if err != nil || ch.Feasible || !sf.Undecided() || sf.Promise != 0 || sf.String() != "too few requests to tell if anything meets the SLA: 20 requests are too few to judge" {
 		t.Errorf("%v: %q, promise %v", err, sf, sf.Promise)
 	}
 	if got := short.Untold(s); got == "" {
@@ -29,7 +29,7 @@ func TestAggregatedTooFewPromisesNothing(t *testing.T) {
 	alone.Load.Requests = 20
 	ch, err = ChooseAggregated([]profile.Point{alone}, s)
 	if sf, _ := ch.Shortfall(s); err != nil || ch.Feasible || sf.Undecided() || sf.Metric != "TTFT" || sf.Promise != 0 ||
-		sf.String() != "nothing meets the SLA: TTFT 500.00 ms is the least, against 200 ms (2.50×)" {
+		sf.String() != "nothing meets the SLA: the lowest TTFT is 500.00 ms (limit 200 ms, 2.50×)" {
 		t.Errorf("%v: %q, promise %v", err, sf, sf.Promise)
 	}
 	alone.Load.TTFT.P50 = 100 * ms // a few late ones decide nothing

@@ -34,13 +34,13 @@ func whyPicked(all []Candidate, best int, rank Rank, open []string) string {
 	case second < 0 && len(open) == 0:
 		return "the only one measured that meets the SLA"
 	case second < 0:
-		return withOpen(fmt.Sprintf("best %s throughput per GPU that was seen", kind), open)
+		return withOpen(fmt.Sprintf("best %s throughput per GPU seen", kind), open)
 	case higher:
-		return fmt.Sprintf("fewer GPUs at a throughput per GPU that the measurement cannot tell from %s's", all[second].Label())
+		return fmt.Sprintf("fewer GPUs at the same throughput per GPU as %s, within the measurement's error", all[second].Label())
 	case all[second].Value(rank) <= 0:
 		return withOpen(fmt.Sprintf("best %s throughput per GPU", kind), open)
 	default:
-		return withOpen(fmt.Sprintf("best %s throughput per GPU, %+.0f %% against %s", kind,
+		return withOpen(fmt.Sprintf("best %s throughput per GPU (%+.0f %% over %s)", kind,
 			100*(w.Value(rank)/all[second].Value(rank)-1), all[second].Label()), open)
 	}
 }
@@ -94,11 +94,11 @@ func above(l, limit time.Duration) string {
 func beaten(c Candidate, ch Choice, unit string) string {
 	a, b := c.Value(ch.Rank), ch.Picked.Value(ch.Rank)
 	if a == b && c.Point.Config == ch.Picked.Point.Config { // whose loads come and go on their own
-		return fmt.Sprintf("as many %s as the pick, %.2f, and fewer as measured", unit, a)
+		return fmt.Sprintf("as many sustained %s as the pick (%s), but fewer measured", strings.TrimPrefix(unit, "sustained "), engine.Number(a))
 	}
 	if a >= b || c.interval(ch.Rank).High >= ch.Picked.interval(ch.Rank).Low && c.Point.Config.GPUs() > ch.Picked.Point.Config.GPUs() {
-		return fmt.Sprintf("ties within the interval at more GPUs: %.2f against %.2f %s, %s against %d",
-			a, b, unit, engine.Count(c.Point.Config.GPUs(), "GPU"), ch.Picked.Point.Config.GPUs())
+		return fmt.Sprintf("ties with the pick but needs more GPUs: %s %s on %s (pick: %s on %d)",
+			engine.Number(a), unit, engine.Count(c.Point.Config.GPUs(), "GPU"), engine.Number(b), ch.Picked.Point.Config.GPUs())
 	}
-	return fmt.Sprintf("lower throughput: %.2f against %.2f %s (%.0f %%)", a, b, unit, 100*(a/b-1))
+	return fmt.Sprintf("lower throughput: %s %s (pick: %s, %.0f %%)", engine.Number(a), unit, engine.Number(b), 100*(a/b-1))
 }

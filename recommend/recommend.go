@@ -125,7 +125,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	if best, ch.Feasible = pick(ch.All, rank, sla); ch.Feasible {
 		ch.Why = ch.All[best].WithEnd(whyPicked(ch.All, best, rank, labels(open, ch.All[best].Label())))
 	} else {
-		ch.Why = "nothing meets the SLA: this has the least " + metricName(phase)
+		ch.Why = "nothing meets the SLA; this has the lowest " + metricName(phase)
 	}
 	ch.Picked = ch.All[best]
 	if sf, short := ch.Shortfall(sla); short {

@@ -100,7 +100,7 @@ func TestChoosePrefill(t *testing.T) {
 	if !c.Feasible || c.Picked.Label() != "TP:2" {
 		t.Fatalf("picked %s feasible %v, want TP:2", c.Picked.Label(), c.Feasible)
 	}
-	want := map[string]string{"TP:1": "misses the SLA: mean TTFT 72.00 ms > 50.00 ms", "TP:4": "lower throughput: 25000.00 against 33333.33 tokens/s/GPU (-25 %)"}
+	want := map[string]string{"TP:1": "misses the SLA: mean TTFT 72.00 ms > 50.00 ms", "TP:4": "lower throughput: 25,000 tokens/s/GPU (pick: 33,333, -25 %)"}
 	for _, r := range c.Rejected {
 		if r.Reason != want[r.Label] {
 			t.Errorf("%s lost because %q, want %q", r.Label, r.Reason, want[r.Label])
@@ -109,7 +109,7 @@ func TestChoosePrefill(t *testing.T) {
 	if len(c.Rejected) != 2 {
 		t.Errorf("%d rejected, want 2", len(c.Rejected))
 	}
-	if !strings.Contains(c.Why, "+33 % against TP:4") {
+	if !strings.Contains(c.Why, "+33 % over TP:4") {
 		t.Errorf("why = %q", c.Why)
 	}
 }
@@ -145,7 +145,7 @@ func TestChooseRanksDiffer(t *testing.T) {
 func TestSameSustained(t *testing.T) {
 	ch := choose(t, profile.Decode, sla(200*ms, 20*ms), BySustained, at(1, 6), at(60, 18), at(62, 19))
 	for _, r := range ch.Rejected {
-		if strings.Contains(r.Reason, "more GPUs") || (r.InFlight == 62) != strings.HasSuffix(r.Reason, ", and fewer as measured") {
+		if strings.Contains(r.Reason, "more GPUs") || (r.InFlight == 62) != strings.HasSuffix(r.Reason, ", but fewer measured") {
 			t.Errorf("at %.0f in flight: %s", r.InFlight, r.Reason)
 		}
 	}
@@ -159,7 +159,7 @@ func TestChooseTieGoesToFewerGPUs(t *testing.T) {
 	if c.Picked.Label() != "TP:1" {
 		t.Errorf("picked %s, want TP:1", c.Picked.Label())
 	}
-	if !strings.Contains(c.Why, "fewer GPUs") || !strings.Contains(c.Rejected[0].Reason, "ties within the interval") {
+	if !strings.Contains(c.Why, "fewer GPUs") || !strings.Contains(c.Rejected[0].Reason, "ties with the pick") {
 		t.Errorf("why %q; lost %q", c.Why, c.Rejected[0].Reason)
 	}
 	a.Throughput95, b.Throughput95 = profile.Interval{}, profile.Interval{}
@@ -285,7 +285,7 @@ func TestShortfall(t *testing.T) {
 	if !short || s.Metric != "ITL" || s.Promise != 4330*time.Microsecond {
 		t.Errorf("%+v", s)
 	}
-	if want := "nothing meets the SLA: ITL 4.33 ms is the least, against 1 ms (4.33×)"; s.String() != want || c.Why != want {
+	if want := "nothing meets the SLA: the lowest ITL is 4.33 ms (limit 1 ms, 4.33×)"; s.String() != want || c.Why != want {
 		t.Errorf("%q, why %q, want %q", s, c.Why, want)
 	}
 	bad := prefill(1, 10*ms)

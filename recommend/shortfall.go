@@ -57,15 +57,15 @@ func (s Shortfall) Undecided() bool { return s.Metric == fewRequests }
 // String is one line for people.
 func (s Shortfall) String() string {
 	if s.Undecided() {
-		return "whether anything meets the SLA is undecided: " + s.Why
+		return "too few requests to tell if anything meets the SLA: " + s.Why
 	}
 	if s.Failures == 0 && s.Latency <= s.Limit { // a load of which something else is wrong
 		return "nothing meets the SLA: " + s.miss()
 	}
 	if s.Failures > 0 {
-		return fmt.Sprintf("nothing meets the SLA: %d of %d requests failed even here, so nothing can be promised", s.Failures, s.Requests)
+		return fmt.Sprintf("nothing meets the SLA: even here %d of %d requests failed, so no latency can be promised", s.Failures, s.Requests)
 	}
-	return fmt.Sprintf("nothing meets the SLA: %s %.2f ms is the least, against %.6g ms (%.2f×)",
+	return fmt.Sprintf("nothing meets the SLA: the lowest %s is %.2f ms (limit %.6g ms, %.2f×)",
 		s.Metric, profile.Milliseconds(s.Latency), profile.Milliseconds(s.Limit), float64(s.Latency)/float64(s.Limit))
 }
 

@@ -3,6 +3,7 @@ package recommend
 import (
 	"fmt"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -25,14 +26,14 @@ func (ch Choice) tied() []profile.Warning {
 	a, b := p.interval(ch.Rank), o.interval(ch.Rank)
 	switch v, w := p.Value(ch.Rank), o.Value(ch.Rank); {
 	case w >= v*(1-TieShare) && v >= w*(1-TieShare):
-		within = fmt.Sprintf("%.0f %% of each other", 100*TieShare)
+		within = fmt.Sprintf("%.0f %%", 100*TieShare)
 	case b.High >= a.Low && a.High >= b.Low:
 		within = "their 95 % intervals"
 	default:
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("tied", "%s: %s and %s are tied: %.2f and %.2f tokens/s/GPU are within %s; what else tells them apart may decide",
-		ch.Phase, p.Label(), o.Label(), p.Value(ch.Rank), o.Value(ch.Rank), within)}
+	return []profile.Warning{profile.Warnf("tied", "%s: %s and %s are tied (%s and %s tokens/s/GPU, within %s). Choose by other criteria",
+		ch.Phase, p.Label(), o.Label(), engine.Number(p.Value(ch.Rank)), engine.Number(o.Value(ch.Rank)), within)}
 }
 
 // runnerUp is the best feasible candidate of another configuration.

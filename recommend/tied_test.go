@@ -23,12 +23,12 @@ func TestTied(t *testing.T) {
 		one, two profile.Point
 		want     string // empty = none
 	}{
-		"within 5 %":               {of(1, 1000, 1), of(2, 960, 1), "decode: TP:1 and TP:2 are tied: 1000.00 and 960.00 tokens/s/GPU are within 5 % of each other"},
+		"within 5 %":               {of(1, 1000, 1), of(2, 960, 1), "decode: TP:1 and TP:2 are tied (1,000 and 960 tokens/s/GPU, within 5 %). Choose"},
 		"more than 5 %":            {of(1, 1000, 1), of(2, 940, 1), ""},
 		"intervals that overlap":   {of(1, 1000, 60), of(2, 900, 60), "within their 95 % intervals"},
 		"intervals that do not":    {of(1, 1000, 40), of(2, 900, 40), ""},
 		"no intervals":             {of(1, 1000, 0), of(2, 900, 0), ""},
-		"fewer GPUs won the tie":   {of(1, 900, 100), of(2, 1000, 100), "TP:1 and TP:2 are tied: 900.00 and 1000.00"},
+		"fewer GPUs won the tie":   {of(1, 900, 100), of(2, 1000, 100), "TP:1 and TP:2 are tied (900 and 1,000"},
 		"two loads of one config.": {of(1, 1000, 1), of(1, 999, 1), ""},
 	} {
 		got := warned(choose(t, profile.Decode, s, BySingle, c.one, c.two), "tied")

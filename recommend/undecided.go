@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -50,7 +51,7 @@ func (ch Choice) undecided(open []profile.Point, sla profile.SLA) (ws []profile.
 		if p.Phase == profile.Aggregated {
 			code, what = undecidedRate, fmt.Sprintf("holds %.4g requests/s", p.Rate)
 		}
-		ws = append(ws, profile.Warnf(code, "%s: whether %s %s is undecided, so that it may be better than it seems: %s",
+		ws = append(ws, profile.Warnf(code, "%s: %s may be better than shown. Whether it %s is undecided: %s",
 			ch.Phase, p.Config.Label(), what, p.Untold(sla)))
 	}
 	return ws
@@ -71,7 +72,7 @@ func withOpen(why string, open []string) string {
 	if len(open) == 0 {
 		return why
 	}
-	return fmt.Sprintf("%s; how much %s could do is undecided", why, strings.Join(open, ", "))
+	return fmt.Sprintf("%s; %s may do better (undecided)", why, strings.Join(open, ", "))
 }
 
 // undecidedPick warns of an aggregated pick whose load might miss in another.
@@ -80,12 +81,12 @@ func (ch Choice) undecidedPick(sla profile.SLA) []profile.Warning {
 	if !ch.Feasible || p.Load.Surely(p.Phase, sla) {
 		return nil
 	}
-	why := "the 95 % interval of what was seen holds the limit"
+	why := ", whose 95 % interval includes the limit"
 	if p.Load.TooShort(p.Phase, sla) {
-		why = "which hang together, no 95 % interval can be given"
+		why = ", too correlated for a 95 % interval"
 	}
-	return []profile.Warning{profile.Warnf(undecidedRate, "%s: that the pick %s holds %.4g requests/s is undecided: by the %d requests that were judged, %s",
-		ch.Phase, ch.Picked.Label(), p.Rate, p.Load.Requests, why)}
+	return []profile.Warning{profile.Warnf(undecidedRate, "%s: the pick %s at %.4g requests/s is too close to the SLA to call (%s%s)",
+		ch.Phase, ch.Picked.Label(), p.Rate, engine.Count(p.Load.Requests, "request"), why)}
 }
 
 // held is the highest load that a configuration holds, 0 where it holds none.

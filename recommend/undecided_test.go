@@ -30,12 +30,12 @@ func TestChooseAggregatedUntold(t *testing.T) {
 		upTo   float64
 	}{
 		"all is sure":                  {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), late}, nil, 600},
-		"between held and missed":      {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), few, late}, []string{"aggregated: whether TP:1 holds 3 requests/s is undecided"}, 600},
+		"between held and missed":      {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), few, late}, []string{"aggregated: TP:1 may be better than shown. Whether it holds 3 requests/s is undecided"}, 600},
 		"below what holds":             {[]profile.Point{few, surely(loaded(1, 3.5, 100*ms, 15*ms, 300)), late}, nil, 300 * 4 / 3.5},
 		"above what misses":            {[]profile.Point{surely(loaded(1, 1, 100*ms, 15*ms, 150)), loaded(1, 2, 300*ms, 15*ms, 300), few}, nil, 300},
-		"of another, none of it held":  {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), loaded(2, 0, 50*ms, 5*ms, 60), busy}, []string{"aggregated: whether TP:2 holds 3 requests/s is undecided, so that it may be better than it seems: the client was the bottleneck"}, 0},
-		"the pick's has no interval":   {[]profile.Point{loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: that the pick TP:1 holds 2 requests/s is undecided: by the 100 requests that were judged, which hang together"}, 600},
-		"one without an interval wins": {[]profile.Point{surely(loaded(1, 1, 100*ms, 15*ms, 150)), loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: that the pick TP:1 holds 2 requests/s is undecided"}, 600},
+		"of another, none of it held":  {[]profile.Point{surely(loaded(1, 2, 100*ms, 15*ms, 300)), loaded(2, 0, 50*ms, 5*ms, 60), busy}, []string{"aggregated: TP:2 may be better than shown. Whether it holds 3 requests/s is undecided: the client was the bottleneck"}, 0},
+		"the pick's has no interval":   {[]profile.Point{loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: the pick TP:1 at 2 requests/s is too close to the SLA to call (100 requests, too correlated"}, 600},
+		"one without an interval wins": {[]profile.Point{surely(loaded(1, 1, 100*ms, 15*ms, 150)), loaded(1, 2, 100*ms, 15*ms, 300), late}, []string{"aggregated: the pick TP:1 at 2 requests/s is too close to the SLA to call"}, 600},
 	} {
 		ch, err := ChooseAggregated(c.points, s)
 		if err != nil || !ch.Feasible || ch.Picked.Label() != "TP:1" {
@@ -69,19 +69,19 @@ func TestChooseUntold(t *testing.T) {
 		why    string
 		want   []string
 	}{
-		"all is told": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, ""), point(1, 20, 30*ms, "")}, "best measured throughput per GPU, +100 % against TP:1", nil},
+		"all is told": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, ""), point(1, 20, 30*ms, "")}, "best measured throughput per GPU (+100 % over TP:1)", nil},
 		"above what holds": {
 			[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, ""), point(1, 20, 30*ms, busy)},
-			"best measured throughput per GPU that was seen; how much TP:1 could do is undecided",
-			[]string{"decode: whether TP:1 meets the SLA at 20 in flight is undecided, so that it may be better than it seems: " + busy},
+			"best measured throughput per GPU seen; TP:1 may do better (undecided)",
+			[]string{"decode: TP:1 may be better than shown. Whether it meets the SLA at 20 in flight is undecided: " + busy},
 		},
 		"a third is told": {
 			[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 10*ms, busy), point(4, 40, 10*ms, "")},
-			"best measured throughput per GPU, +100 % against TP:4; how much TP:1 could do is undecided",
-			[]string{"decode: whether TP:1 meets the SLA at 10 in flight is undecided"},
+			"best measured throughput per GPU (+100 % over TP:4); TP:1 may do better (undecided)",
+			[]string{"decode: TP:1 may be better than shown. Whether it meets the SLA at 10 in flight is undecided"},
 		},
 		"above what misses": {[]profile.Point{point(2, 40, 10*ms, ""), point(1, 10, 30*ms, ""), point(1, 20, 30*ms, busy)}, "the only one measured that meets the SLA", nil},
-		"of the pick":       {[]profile.Point{point(2, 40, 10*ms, ""), point(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: whether TP:2 meets the SLA at 80 in flight is undecided"}},
+		"of the pick":       {[]profile.Point{point(2, 40, 10*ms, ""), point(2, 80, 10*ms, busy)}, "the only one measured that meets the SLA", []string{"decode: TP:2 may be better than shown. Whether it meets the SLA at 80 in flight is undecided"}},
 	} {
 		ch := choose(t, profile.Decode, sla(200*ms, 20*ms), BySingle, c.points...)
 		var got []string

@@ -92,7 +92,7 @@ func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
 	ttft := (slices.Max(ttfts) - (burstOSL-1)*(perRank-1)*s.ITL.Mean) / perRank
 	if ttft <= 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("burst_order",
-			"the decoding between a replica's prompts, by an ITL of %v, would take longer than the burst: prompts were not computed one after another", s.ITL.Mean))
+			"at an ITL of %v, decoding between a replica's prompts would take longer than the whole burst. The prompts did not run one after another, so this TTFT is not usable", s.ITL.Mean))
 		return p
 	}
 	p.TTFT, p.Context = profile.Describe([]time.Duration{ttft}), tokens
@@ -104,7 +104,7 @@ func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
 	}
 	if off := float64(ttft-first) / float64(first); off > uneven || off < -uneven {
 		p.Warnings = append(p.Warnings, profile.Warnf("burst_order",
-			"TTFT %v by the last of %d prompts, %v by the first %d: prompts were not spread evenly over the replicas, or not computed one after another",
+			"TTFT is %v by the last of %d prompts and %v by the first %d. The replicas did not share the prompts evenly, or did not run them one after another",
 			ttft.Round(10*time.Microsecond), n, first.Round(10*time.Microsecond), dp))
 	}
 	doubtPrompts(&p, m, s, float64(n))

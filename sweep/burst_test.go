@@ -159,7 +159,7 @@ func TestReplicasDecodeInRounds(t *testing.T) {
 		small.kv = 10_000 // three requests by the sum, none on a replica
 		b.laws["DEP:4"] = small
 		res, _, err = run(t, b, o, Known{})
-		if !errors.Is(err, ErrNothing) || len(res.Skips) != 1 || !strings.HasPrefix(res.Skips[0].Reason, "KV cache of 2500 tokens in each attention replica does not hold one request") {
+		if !errors.Is(err, ErrNothing) || len(res.Skips) != 1 || !strings.HasPrefix(res.Skips[0].Reason, "the KV cache of 2500 tokens in each attention replica is too small for one request") {
 			t.Errorf("%s: %v, skips %v", search, err, res.Skips)
 		}
 	}

@@ -61,11 +61,11 @@ func (c *certainty) missed(q profile.Request) string {
 	}
 	switch {
 	case c.ttft && c.sla.Stat == profile.Mean && c.sumTTFT > n*float64(c.sla.TTFT):
-		return fmt.Sprintf("certain to miss: requests %d to %d waited so long that the mean TTFT of all is above %v", c.from, q.Index, c.sla.TTFT)
+		return fmt.Sprintf("certain to miss: requests %d to %d alone put the mean TTFT above the limit of %v", c.from, q.Index, c.sla.TTFT)
 	case c.ttft && c.sla.Stat != profile.Mean && c.late > c.allowed(n) && c.sla.Stat.MissedBy(1-float64(c.late)/n, c.worth):
-		return fmt.Sprintf("certain to miss: %d requests are above a TTFT of %v, and %s allows %d", c.late, c.sla.TTFT, c.sla.Stat, c.allowed(n))
+		return fmt.Sprintf("certain to miss: %d requests exceed a TTFT of %v; %s allows %d", c.late, c.sla.TTFT, c.sla.Stat, c.allowed(n))
 	case c.itl && c.sla.Stat == profile.Mean && c.sumITL > n*float64(c.sla.ITL):
-		return fmt.Sprintf("certain to miss: the mean ITL of all is above %v", c.sla.ITL)
+		return fmt.Sprintf("certain to miss: the mean ITL of all requests is already above the limit of %v", c.sla.ITL)
 	}
 	return ""
 }

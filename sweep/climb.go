@@ -266,6 +266,6 @@ func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
 // void is a level that could not be had undisturbed; what is known of it stays.
 func (c *climber) void(p profile.Point, why string) profile.Point {
 	p.Invalid = why
-	p.Warnings = append([]profile.Warning{profile.Warnf("void", "%d in flight could not be measured in any of %d attempts: %s", p.Asked, attempts, why)}, p.Warnings...)
+	p.Warnings = append([]profile.Warning{profile.Warnf("void", "all %[2]d attempts to measure %[1]d in flight failed: %[3]s", p.Asked, attempts, why)}, p.Warnings...)
 	return p
 }

@@ -95,7 +95,7 @@ func deadlineEndsThePoint(t *testing.T, change func(*law)) {
 		t.Errorf("took %v of the %v allowed", took, allowed)
 	}
 	last := n.Points[len(n.Points)-1]
-	if res.Partial != "the time allowed was used up" || len(res.Discarded) > 0 || last.Phase != profile.Decode || last.Invalid != "" {
+	if res.Partial != "the time allowed ran out" || len(res.Discarded) > 0 || last.Phase != profile.Decode || last.Invalid != "" {
 		t.Errorf("partial %q, discarded %+v, the last point %+v", res.Partial, res.Discarded, last)
 	}
 	o.Deadline = time.Time{}

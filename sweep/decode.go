@@ -52,7 +52,7 @@ func tooSmall(s *trial, isl, osl int) error {
 	if dp := attentionReplicas(s.cfg); dp > 1 {
 		tokens, where = tokens/dp, " in each attention replica"
 	}
-	return &engineError{err: fmt.Errorf("KV cache of %d tokens%s does not hold one request of %d + %d tokens", tokens, where, isl, osl)}
+	return &engineError{err: fmt.Errorf("the KV cache of %d tokens%s is too small for one request of %d prompt and %d output tokens", tokens, where, isl, osl)}
 }
 
 // alone measures n requests in flight by themselves, their prompts filled into the
@@ -93,11 +93,11 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 		return p
 	case !ok || 10*s.Streaming < 9*good:
 		p.Warnings = append(p.Warnings, profile.Warnf("no_steady_part",
-			"at no time did all %d requests stream at once for long enough: raise "+field.OSL+", or let the engine keep prompts in its prefix cache", len(m.Requests)))
+			"the %d requests never streamed together for long enough to measure. Raise "+field.OSL+", or enable the engine's prefix cache", len(m.Requests)))
 		return p
 	case s.ITL.P50 < fastestToken:
 		p.Warnings = append(p.Warnings, profile.Warnf("buffered",
-			"half of all chunks came within %v of the one before: the stream is buffered on its way, and its gaps are not the engine's", fastestToken))
+			"half of all chunks came within %v of the one before. A proxy or server option buffers the stream, so ITL cannot be measured; turn the buffering off", fastestToken))
 		return p
 	}
 	p.ITL, p.TPOT, p.InFlight, p.Context = s.ITL, s.TPOT, s.InFlight, s.Context
@@ -110,7 +110,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 	if seen, n := runningIn(m.Running, w); n == 0 || !(seen > 0) { // a gauge that says 0 while streams run says nothing
 		untold = append(untold, "how many requests it runs")
 	} else if seen < 0.95*p.InFlight {
-		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran %.1f requests at once, not the %.1f that were sent", seen, p.InFlight).By(1-seen/p.InFlight))
+		p.Warnings = append(p.Warnings, profile.Warnf("in_flight_short", "the engine ran only %.1f requests at once (%.1f were sent). This point counts as %.1[1]f in flight", seen, p.InFlight).By(1-seen/p.InFlight))
 		p.InFlight = seen
 	} else {
 		p.Warnings = append(p.Warnings, foreignLoad(seen, p.InFlight)...)
@@ -120,7 +120,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 	case math.IsNaN(s.Cached):
 		untold = append(untold, cachedShare)
 	case s.Cached < profile.PrefillUnskip:
-		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached).By(1-s.Cached))
+		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "only %.0f %% of prompt tokens came from the prefix cache, so prefill slows this decode measurement", 100*s.Cached).By(1-s.Cached))
 	}
 	p.Warnings = append(p.Warnings, unverified(untold...)...)
 	p.KVUsage = f.KVUse(p.InFlight, p.Context)
@@ -136,7 +136,7 @@ func unverified(untold ...string) []profile.Warning {
 	if len(untold) == 0 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("unverified", "the engine does not tell %s: that is taken to be as it was asked for", strings.Join(untold, ", nor "))}
+	return []profile.Warning{profile.Warnf("unverified", "the engine does not report %s. The requested value is assumed", strings.Join(untold, " or "))}
 }
 
 // foreignLoad warns where the engine runs clearly more than was sent to it.
@@ -144,7 +144,7 @@ func foreignLoad(seen, sent float64) []profile.Warning {
 	if seen <= 1.05*sent+0.5 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("foreign_load", "the engine ran %.1f requests at once and %.1f were ours: somebody else's load is in this number", seen, sent).By(seen - sent)}
+	return []profile.Warning{profile.Warnf("foreign_load", "the engine ran %.1f requests at once, but we sent %.1f. Other load distorts this number; stop it and measure again", seen, sent).By(seen - sent)}
 }
 
 // runningIn averages the engine's running count inside a window.

@@ -64,7 +64,7 @@ func TestLoadsOfLongerStaysAreKept(t *testing.T) {
 	if err := r.stop(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	if len(n.Points) != 2 || n.Points[0].ID != "x/attempt1" || !strings.HasPrefix(n.Points[0].Discarded, "requests stayed for ") || n.Points[1].ID != "x" || p.Discarded != "" {
+	if len(n.Points) != 2 || n.Points[0].ID != "x/attempt1" || !strings.HasPrefix(n.Points[0].Discarded, "requests took ") || n.Points[1].ID != "x" || p.Discarded != "" {
 		t.Errorf("kept %+v", n.Points)
 	}
 }

@@ -91,7 +91,7 @@ func (r *runner) byArithmetic(s *trial, best recommend.Candidate, rank recommend
 		return ""
 	}
 	for _, few := range sets {
-		times, share := r.gain(few, s, sets)
+		times, share, perfect := r.gain(few, s, sets)
 		var bound float64
 		var ok bool
 		if s.phase == profile.Prefill {
@@ -99,16 +99,16 @@ func (r *runner) byArithmetic(s *trial, best recommend.Candidate, rank recommend
 		} else {
 			bound, ok = r.decodeBound(few, s, times, rank)
 		}
-		if share != evenShare { // it is interpolated between loads
+		if !perfect { // it is interpolated between loads
 			bound *= 1 + recommend.TieShare
 		}
 		if ok && bound <= reach(best, s, rank) {
 			clause := ""
 			if bound > best.Value(rank) {
-				clause = ", which noise does not tell from it"
+				clause = ", within noise"
 			}
-			return fmt.Sprintf("cannot win: at most %.2f tokens/s/GPU if %s shares the work of %s no better than %s (assumed; no measured size does), against %.2f at %s%s",
-				bound, s.label(), few[0].Config.Label(), share, best.Value(rank), best.Label(), clause)
+			return fmt.Sprintf("cannot win: at most %s tokens/s/GPU even if it scales %s (assumed; no measured size scales better); %s reaches %s%s",
+				engine.Number(bound), share, best.Label(), engine.Number(best.Value(rank)), clause)
 		}
 	}
 	return ""
@@ -288,6 +288,6 @@ func (r *runner) byModel(s *trial, best recommend.Candidate, rank recommend.Rank
 	if most >= min(best.Value(rank), reach(best, s, rank)) {
 		return ""
 	}
-	return fmt.Sprintf("not expected to win: at most %.2f tokens/s/GPU as estimated, with an error of a factor of %.2f, against %.2f at %s",
-		most, err.Factor90, best.Value(rank), best.Label())
+	return fmt.Sprintf("not expected to win: at most %s tokens/s/GPU, the estimate's error of a factor of %.2f included; %s reaches %s",
+		engine.Number(most), err.Factor90, best.Label(), engine.Number(best.Value(rank)))
 }

@@ -199,7 +199,7 @@ func TestSuperLinearSizesEndArithmetic(t *testing.T) {
 		t.Errorf("picked %s of %v: docs/method.md says that it is lost", res.Decode.Picked.Label(), truth)
 	}
 	for _, skip := range res.Skips {
-		if skip.Phase == profile.Decode && !strings.Contains(skip.Reason, "no better than evenly") {
+		if skip.Phase == profile.Decode && !strings.Contains(skip.Reason, "scales perfectly from") {
 			t.Errorf("the reason does not say what it rests on: %s", skip.Reason)
 		}
 	}
@@ -218,7 +218,7 @@ func TestLessGainEndsSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := res.Skips[len(res.Skips)-1]; last.Label != "TP:8" || !strings.Contains(last.Reason, "no better than TP:4 that of TP:2") || slices.Contains(b.launches, "TP:8 cache=true") {
+	if last := res.Skips[len(res.Skips)-1]; last.Label != "TP:8" || !strings.Contains(last.Reason, "scales from TP:4 as TP:4 did from TP:2") || slices.Contains(b.launches, "TP:8 cache=true") {
 		t.Errorf("launches %v; skips %v; truth %v", b.launches, res.Skips, s.exhaustive(o, profile.Decode))
 	}
 }

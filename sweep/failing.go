@@ -104,5 +104,5 @@ func (f *Failing) after(at string, rs []profile.Request) error {
 	if f.row >= failingRow {
 		why = fmt.Sprintf("%d in a row", f.row)
 	}
-	return fmt.Errorf("%w: %s, stopped at %s; the last: %s: %s", ErrOverload, why, at, f.last.Failure, f.last.Error)
+	return fmt.Errorf("%w: %s. Stopped at %s; last failure: %s: %s", ErrOverload, why, at, f.last.Failure, f.last.Error)
 }

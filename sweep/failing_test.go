@@ -92,7 +92,7 @@ func TestWarmUpFailuresAreTold(t *testing.T) {
 			continue
 		}
 		i := slices.IndexFunc(told[0].Warnings, func(w profile.Warning) bool { return w.Code == "warm_up_failures" })
-		want := fmt.Sprintf("1 of %s failed, which count in no other figure; the last: status: ", engine.Count(whole.measured[at-1].Requests, "warm-up request"))
+		want := fmt.Sprintf("1 of %s failed. No other figure counts them; the last: status: ", engine.Count(whole.measured[at-1].Requests, "warm-up request"))
 		if got := told[0].Warnings[i].Message; got != want {
 			t.Errorf("%s: %q, want %q", phase, got, want)
 		}

@@ -71,7 +71,7 @@ func TestFault13PrefixCacheAccidentallyHit(t *testing.T) {
 		if slices.Contains(b.launches, "TP:1 cache=false") != tt.said { // where it hits, it is launched without
 			t.Errorf("share %v: launches %v", tt.share, b.launches)
 		}
-		if slices.Contains(codes(p.Warnings), "prefix_hit") != tt.said || strings.Contains(p.Invalid, "60 % of prompts that were to be new") != tt.invalid {
+		if slices.Contains(codes(p.Warnings), "prefix_hit") != tt.said || strings.Contains(p.Invalid, "60 % of the tokens of new prompts") != tt.invalid {
 			t.Errorf("share %v: invalid %q, warnings %v", tt.share, p.Invalid, p.Warnings)
 		}
 		if tt.invalid && (len(res.Prefill.All) > 0 || res.Prefill.Rejected[0].Metric != "invalid") {
@@ -86,7 +86,7 @@ func TestImplausibleThroughputIsInvalid(t *testing.T) {
 	o := options(b, 1)
 	o.Peak = func(engine.Config) float64 { return 1000 }
 	_, n, err := run(t, b, o, Known{})
-	if err == nil || !strings.Contains(n.Points[0].Invalid, "more than the GPU can compute (1000 at its dense peak)") {
+	if err == nil || !strings.Contains(n.Points[0].Invalid, "impossible (the GPU's dense peak allows 1,000)") {
 		t.Errorf("%v; invalid %q", err, n.Points[0].Invalid)
 	}
 }

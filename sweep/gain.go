@@ -8,18 +8,16 @@ import (
 	"plimsoll/profile"
 )
 
-// evenShare is a gain of as many times as there are GPUs.
-const evenShare = "evenly"
-
 // gain is how many times faster than few, which it widens, s is at most at some in
 // flight: as often as it has the GPUs, or where few was measured to be less than that
 // faster than a size of several GPUs that few widens, no more than so, for each time
 // the GPUs are multiplied. What GPUs exchange does not get less with more of them, and
 // the rest of a step does (Amdahl); one GPU exchanges nothing, and says nothing of
-// this. Share is this in words.
-func (r *runner) gain(few []profile.Point, s *trial, sets [][]profile.Point) (times func(n float64) float64, share string) {
+// this. Share is this in words; perfect is as often as it has the GPUs.
+func (r *runner) gain(few []profile.Point, s *trial, sets [][]profile.Point) (times func(n float64) float64, share string, perfect bool) {
 	evenly, _ := widened(few[0].Config, s.cfg)
-	times, share = func(float64) float64 { return evenly }, evenShare
+	label := few[0].Config.Label()
+	times, share, perfect = func(float64) float64 { return evenly }, "perfectly from "+label, true
 	for _, fewer := range sets {
 		t, ok := widened(fewer[0].Config, few[0].Config)
 		if !ok || fewer[0].Config.Parallelism.Normal().TP == 1 {
@@ -28,10 +26,10 @@ func (r *runner) gain(few []profile.Point, s *trial, sets [][]profile.Point) (ti
 		if faster, ok := speedup(s.phase, fewer, few); ok {
 			before, power := times, math.Log(evenly)/math.Log(t)
 			times = func(n float64) float64 { return min(before(n), math.Pow(max(1, faster(n)), power)) }
-			share = fmt.Sprintf("%s that of %s", few[0].Config.Label(), fewer[0].Config.Label())
+			share, perfect = fmt.Sprintf("from %s as %[1]s did from %s", label, fewer[0].Config.Label()), false
 		}
 	}
-	return times, share
+	return times, share, perfect
 }
 
 // farthest is up to how many times the load that a size was measured at it is

@@ -193,7 +193,7 @@ func (r *runner) gridSurface(ctx context.Context, s *trial) error {
 		}
 	}
 	if usable < gridLeast {
-		r.book.missing(s, fmt.Sprintf("the %s surface is incomplete: %d points of the grid, and a curve needs %d", s.key(), usable, gridLeast))
+		r.book.missing(s, fmt.Sprintf("the %s surface is incomplete: it has %d grid points, a curve needs %d", s.key(), usable, gridLeast))
 	}
 	return nil
 }

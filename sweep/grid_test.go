@@ -205,7 +205,7 @@ func TestGridNeedsThreePoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(res.Partial, "0 points of the grid, and a curve needs 3") {
+	if !strings.Contains(res.Partial, "it has 0 grid points, a curve needs 3") {
 		t.Errorf("partial %q", res.Partial)
 	}
 }

@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -11,7 +12,7 @@ import (
 func (r *runner) judge(p *profile.Point) {
 	if r.opts.Peak != nil {
 		if peak := r.opts.Peak(p.Config); peak > 0 && p.ThroughputPerGPU > peak && p.Invalid == "" {
-			p.Invalid = fmt.Sprintf("%.0f tokens/s/GPU is more than the GPU can compute (%.0f at its dense peak): the prompts or outputs were not what they are said to be", p.ThroughputPerGPU, peak)
+			p.Invalid = fmt.Sprintf("%s tokens/s/GPU is impossible (the GPU's dense peak allows %s). Prompts or outputs were shorter than requested, or cached", engine.Number(p.ThroughputPerGPU), engine.Number(peak))
 		}
 	}
 	if p.Invalid != "" {
@@ -22,5 +23,5 @@ func (r *runner) judge(p *profile.Point) {
 		return // surfaces are of means, whose interval says it all; loads say how sure they are
 	}
 	p.Warnings = append(p.Warnings, profile.Warnf("few_samples",
-		"%s is undecided: %.0f independent samples, %d needed", sla.Stat, p.Samples(sla), sla.Needed(p.Phase)).By(float64(sla.Needed(p.Phase))/max(p.Samples(sla), 1)))
+		"too few samples to judge %s: %.0f independent ones, %d needed", sla.Stat, p.Samples(sla), sla.Needed(p.Phase)).By(float64(sla.Needed(p.Phase))/max(p.Samples(sla), 1)))
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
@@ -171,5 +172,5 @@ func (o Options) longer(l openLoad, rate float64, phase profile.Phase) string {
 	if o.Open.Longest == 0 || need <= o.Open.Longest || n > min(mostJudged, o.ever(phase)) {
 		return ""
 	}
-	return fmt.Sprintf(" (that takes about %d of them: "+field.LoadTime+" %s)", n, (need + time.Second - 1).Truncate(time.Second))
+	return fmt.Sprintf("; about %s would do: set "+field.LoadTime+" %s", engine.Count(n, "request"), (need + time.Second - 1).Truncate(time.Second))
 }

@@ -54,7 +54,7 @@ func (o Options) openCost(rate float64, n int, phase profile.Phase) time.Duratio
 }
 
 // errNoPlay is for an engine that cannot be loaded so.
-var errNoPlay = errors.New("the engine takes no requests at instants of their own")
+var errNoPlay = errors.New("the engine cannot run open-loop loads")
 
 // openPoint loads a trial's engine. Where requests stay longer than was thought,
 // so that the part that counts began too early, it does so again, and where the
@@ -103,7 +103,7 @@ func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.P
 func (r *runner) playSettled(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
 	p, rs, err := r.playOnce(ctx, s, l)
 	if stayed := meanStay(rs); err == nil && !cutShort(ctx, s) && p.Load.Stopped == "" && stayed > l.residence+l.residence/4 && (!p.Load.Growing || growsOnly(p, r.opts.SLA)) {
-		why := fmt.Sprintf("requests stayed for %v in the mean, not for %v at most: the part that is judged began too early", stayed.Round(time.Millisecond), l.residence.Round(time.Millisecond))
+		why := fmt.Sprintf("requests took %v on average, longer than the expected %v. The judged part began too early", stayed.Round(time.Millisecond), l.residence.Round(time.Millisecond))
 		if err := r.discard(s, p, rs, why); err != nil {
 			return p, rs, err
 		}
@@ -185,7 +185,7 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 		p.Invalid = "the client was the bottleneck: " + c.Why
 	}
 	if long > 0 {
-		p.Warnings = append(p.Warnings, profile.Warnf("too_long", "%d of %d requests of the load are longer than the engine's context of %d tokens and were left out", long, long+len(asks), s.facts.MaxModelLen))
+		p.Warnings = append(p.Warnings, profile.Warnf("too_long", "%d of %d requests exceed the engine's context of %d tokens and were left out", long, long+len(asks), s.facts.MaxModelLen))
 	}
 	return p, m.Requests, err
 }
@@ -212,5 +212,5 @@ func fitting(asks []profile.Ask, f profile.EngineFacts) (kept []profile.Ask, lon
 
 // allLong is for a load of which the engine's context holds nothing.
 func allLong(f profile.EngineFacts) error {
-	return fmt.Errorf("all requests of the load are longer than the engine's context of %d tokens", f.MaxModelLen)
+	return fmt.Errorf("all requests exceed the engine's context of %d tokens", f.MaxModelLen)
 }

@@ -90,7 +90,7 @@ func TestLoadsAreAsLongAsAnIntervalTakes(t *testing.T) {
 			t.Errorf("%d wanted: %q", decides, why)
 		}
 	}
-	if why := o.longer(openLoad{decides: 1265}, 18, profile.Prefill); why != " (that takes about 1265 of them: --load-time 1m11s)" {
+	if why := o.longer(openLoad{decides: 1265}, 18, profile.Prefill); why != "; about 1,265 requests would do: set --load-time 1m11s" {
 		t.Errorf("said: %q", why)
 	}
 	if n := o.judged(openLoad{rate: 10, residence: 10 * time.Second}, profile.Aggregated); n != 500 {
@@ -167,7 +167,7 @@ func TestVirtualLoadsHaveEnough(t *testing.T) {
 		if a.Full = o.full(a, profile.Prefill); a.Full != c.full {
 			t.Errorf("%+v: full %v", c, a.Full)
 		}
-		if why := a.TooFew(profile.Prefill, o.SLA); strings.Contains(why, "a longer --load-time has more") == c.full {
+		if why := a.TooFew(profile.Prefill, o.SLA); strings.Contains(why, "raise --load-time") == c.full {
 			t.Errorf("%+v: %s", c, why)
 		}
 	}

@@ -50,13 +50,13 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 		p.ThroughputPerGPU = l.rate * tokens / gpus
 	}
 	if s.Cached > 0.05 && len(l.fill) == 0 {
-		hit := profile.Warnf("prefix_hit", "%.0f %% of the prompts came from the prefix cache: TTFT is understated", 100*s.Cached)
+		hit := profile.Warnf("prefix_hit", "%.0f %% of prompt tokens came from the prefix cache, so TTFT is too low", 100*s.Cached)
 		if p.Warnings = append(p.Warnings, hit); phase != profile.Decode {
 			a.Easier = hit.Message
 		}
 	}
 	if len(l.fill) > 0 && s.Cached < 0.9 { // false for what is not known
-		kept := profile.Warnf("prefill_not_skipped", "%.0f %% of the prompts came from the prefix cache", 100*s.Cached)
+		kept := profile.Warnf("prefill_not_skipped", "only %.0f %% of prompt tokens came from the prefix cache", 100*s.Cached)
 		p.Warnings, a.Harder = append(p.Warnings, kept), "prefill was not skipped, "+kept.Message
 	}
 	return p

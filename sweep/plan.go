@@ -108,7 +108,7 @@ func (o Options) surfaceOSL(f profile.EngineFacts) int {
 // holds says where the engine's context is too short for the target.
 func (o Options) holds(f profile.EngineFacts) error {
 	if f.MaxModelLen > 0 && o.ISL+o.OSL > f.MaxModelLen {
-		return &engineError{err: fmt.Errorf("ISL %d + OSL %d are %d tokens, the engine's context holds %d", o.ISL, o.OSL, o.ISL+o.OSL, f.MaxModelLen)}
+		return &engineError{err: fmt.Errorf("ISL %d + OSL %d is %d tokens, above the engine's context of %d", o.ISL, o.OSL, o.ISL+o.OSL, f.MaxModelLen)}
 	}
 	return nil
 }

@@ -94,10 +94,10 @@ func doubtPrompts(p *profile.Point, m Measurement, s profile.Summary, sent float
 	}
 	if s.Cached > profile.PrefixShare {
 		p.Warnings = append(p.Warnings, profile.Warnf("prefix_hit",
-			"%.0f %% of the prompt came from the prefix cache: TTFT is understated", 100*s.Cached).By(s.Cached))
+			"%.0f %% of prompt tokens came from the prefix cache, so TTFT is too low. Turn the cache off, or send new prompts", 100*s.Cached).By(s.Cached))
 	}
 	if s.Cached > profile.PrefixWrong && p.Invalid == "" {
-		p.Invalid = fmt.Sprintf("%.0f %% of prompts that were to be new came from the prefix cache", 100*s.Cached)
+		p.Invalid = fmt.Sprintf("%.0f %% of the tokens of new prompts came from the prefix cache", 100*s.Cached)
 	}
 }
 
@@ -117,7 +117,7 @@ func doubtClock(p *profile.Point, rs []profile.Request, w profile.Window, gpus i
 	}
 	clock := float64(tokens) / w.Length().Seconds() / float64(gpus)
 	if clock > 2*p.ThroughputPerGPU {
-		p.Invalid = "requests that were to follow one another overlapped"
+		p.Invalid = "requests overlapped that should have run one after another"
 	}
 }
 

@@ -47,7 +47,7 @@ func warmUpFailures(rs []profile.Request) []profile.Warning {
 		return nil
 	}
 	last := failed[len(failed)-1]
-	return []profile.Warning{profile.Warnf("warm_up_failures", "%d of %s failed, which count in no other figure; the last: %s: %s",
+	return []profile.Warning{profile.Warnf("warm_up_failures", "%d of %s failed. No other figure counts them; the last: %s: %s",
 		len(failed), engine.Count(len(rs), "warm-up request"), last.Failure, last.Error).By(float64(len(failed)) / float64(len(rs)))}
 }
 

@@ -99,7 +99,7 @@ func TestShortContextIsSaidBeforeAnythingIsSent(t *testing.T) {
 		t.Error("no configuration is skipped")
 	}
 	for _, skip := range res.Skips {
-		if !strings.Contains(skip.Reason, "the engine's context holds") {
+		if !strings.Contains(skip.Reason, "above the engine's context") {
 			t.Errorf("%s is skipped for %q", skip.Label, skip.Reason)
 		}
 	}

@@ -42,9 +42,9 @@ var (
 	ErrGone = errors.New("the server is gone")
 	// ErrOtherEngine says that an engine is not the one that an earlier run measured:
 	// points of both would be one curve of two engines. Run returns it wrapped.
-	ErrOtherEngine = errors.New("the engine is another than was measured")
+	ErrOtherEngine = errors.New("the engine is not the one that was measured")
 
-	errTimeUp = errors.New("the time allowed is used up")
+	errTimeUp = errors.New("the time allowed ran out")
 )
 
 // Options is one sweep.
@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 
 // outOfTime finishes with what is known, and claims no more than that.
 func (r *runner) outOfTime() error {
-	const why = "the time allowed was used up"
+	const why = "the time allowed ran out"
 	chosen := len(r.res.Decode.All)+len(r.res.Aggregated.All) > 0 // the sweep was complete, only surfaces are cut short
 	r.book.missing(nil, why)
 	if err := r.finish(); err != nil {
@@ -169,7 +169,7 @@ func (r *runner) outOfTime() error {
 				r.book.skips = append(r.book.skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
 			}
 		}
-		c.Why = "the best of what was measured before the time was up"
+		c.Why = "the best of what was measured before time ran out"
 	}
 	return nil
 }

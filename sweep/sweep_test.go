@@ -325,7 +325,7 @@ func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 			left = append(left, s.Label)
 		}
 	}
-	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before the time was up") {
+	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before time ran out") {
 		t.Errorf("left out %v, why %q", left, res.Decode.Why)
 	}
 }

@@ -196,7 +196,7 @@ func (v *Verification) take(p profile.Point, sla profile.SLA) (bool, error) {
 }
 
 // errUntold ends a verification whose first load says nothing of its pick.
-var errUntold = errors.New("the load says nothing of the pick")
+var errUntold = errors.New("the load does not test the pick")
 
 // correct tries the recommended rate, and where it misses the highest below that
 // holds: a tenth less first, since a formula is rarely further off. None below floor
@@ -235,22 +235,22 @@ func (r *runner) verified(v Verification) {
 		v.warn(w.Code, "%s pick under open-loop load: %s", v.Phase, w.Message)
 	}
 	sla := r.opts.SLA
-	misses := fmt.Sprintf("%s: %s misses the SLA under open-loop load at the %.4g requests/s that it was recommended at (%s)", v.Phase, v.label(), v.Asked, v.missed)
+	misses := fmt.Sprintf("%s: %s misses the SLA under open-loop load at its recommended %.4g requests/s: %s", v.Phase, v.label(), v.Asked, v.missed)
 	switch {
 	case v.Rate == 0 && v.open != "":
-		v.warn("misses_under_load", "%s, and that a lower rate holds was not seen, so that none is recommended: %s", misses, v.open)
+		v.warn("misses_under_load", "%s. No lower rate was seen to hold, so none is recommended: %s", misses, v.open)
 	case v.Rate == 0:
-		v.warn("misses_under_load", "%s, and at every lower rate that was tried, down to %.4g (%s)", misses, v.Point.Rate, shortOf(*v.Point.Load, v.Phase, sla))
+		v.warn("misses_under_load", "%s. Every lower rate tried misses too, down to %.4g requests/s: %s", misses, v.Point.Rate, shortOf(*v.Point.Load, v.Phase, sla))
 	case v.Rate < v.Asked:
-		v.warn("rate_corrected", "%s: %.4g hold, and are recommended instead", misses, v.Rate)
+		v.warn("rate_corrected", "%s. The recommendation is now %.4g requests/s, which holds", misses, v.Rate)
 	}
 	if a := v.Point.Load; v.Rate > 0 && a.Undecided(v.Phase, sla) {
-		why := "the 95 % interval of what was seen holds the limit"
+		why := ", whose 95 % interval includes the limit"
 		if a.TooShort(v.Phase, sla) {
-			why = "which hang together, no 95 % interval can be given" + v.longer
+			why = ", too correlated for a 95 % interval" + v.longer
 		}
 		v.warn("undecided_under_load",
-			"%s: that %s holds the SLA at %.4g requests/s under open-loop load is undecided: by the %d requests that were judged, %s, and another run may miss it", v.Phase, v.label(), v.Rate, a.Requests, why)
+			"%s: %s at %.4g requests/s is too close to the SLA to call (%s%s). Another run may miss it", v.Phase, v.label(), v.Rate, engine.Count(a.Requests, "request"), why)
 	}
 	v.warnWait(sla)
 	r.book.verified(v)
@@ -261,7 +261,7 @@ func (r *runner) verified(v Verification) {
 func (v *Verification) warnWait(sla profile.SLA) {
 	ms, places := profile.Milliseconds, v.Point.Places()
 	if l := v.Point.Load.TTFT.At(sla.Stat); v.Phase == profile.Decode && v.Rate > 0 && places > 0 && l > sla.TTFT {
-		v.warn("decode_wait", "%s: at %.4g requests/s requests wait in %s, which runs %d at once: TTFT without prefill is %s %.2f ms against %.6g ms",
+		v.warn("decode_wait", "%s: at %.4g requests/s, requests queue at %s, which runs %d at once. TTFT without prefill is %s %.2f ms (limit %.6g ms)",
 			v.Phase, v.Rate, v.label(), places, sla.Stat, ms(l), ms(sla.TTFT))
 	}
 }
@@ -271,10 +271,10 @@ func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string 
 	ms := profile.Milliseconds
 	figure := ""
 	if l := a.TPOT.At(sla.Stat); phase != profile.Prefill && l > sla.ITL {
-		figure = fmt.Sprintf("ITL %.2f ms against %.6g ms", ms(l), ms(sla.ITL))
+		figure = fmt.Sprintf("ITL %.2f ms (limit %.6g ms)", ms(l), ms(sla.ITL))
 	}
 	if l := a.TTFT.At(sla.Stat); phase != profile.Decode && l > sla.TTFT {
-		figure = fmt.Sprintf("TTFT %.2f ms against %.6g ms", ms(l), ms(sla.TTFT))
+		figure = fmt.Sprintf("TTFT %.2f ms (limit %.6g ms)", ms(l), ms(sla.TTFT))
 	}
 	switch {
 	case a.Stopped != "" && figure != "":
@@ -284,7 +284,7 @@ func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string 
 	case a.Failures > 0:
 		return fmt.Sprintf("%d of %s failed", a.Failures, engine.Count(a.Requests, "request"))
 	case a.Growing:
-		return "the queue grew as long as the load lasted"
+		return "the queue kept growing"
 	}
 	return figure
 }

@@ -77,7 +77,7 @@ func TestVerifyInvalidCorrection(t *testing.T) {
 func missed(t *testing.T, res Result, why string) {
 	t.Helper()
 	got := messageOf(res.Warnings, "misses_under_load")
-	for _, want := range []string{"decode: TP:2 misses the SLA", "certain to miss", "ms against 20 ms by then", "none is recommended", why} {
+	for _, want := range []string{"decode: TP:2 misses the SLA", "certain to miss", "ms (limit 20 ms) by then", "none is recommended", why} {
 		if !strings.Contains(got, want) {
 			t.Errorf("said: %q, want %q", got, want)
 		}
@@ -105,7 +105,7 @@ func TestVerifyMissedAndTimeUp(t *testing.T) {
 	if err != nil || len(res.Verified) != 2 || res.Verified[1].Rate != 0 || res.Partial == "" {
 		t.Errorf("%v: verified %+v, partial %q", err, res.Verified, res.Partial)
 	}
-	missed(t, res, "the time allowed is used up")
+	missed(t, res, "the time allowed ran out")
 }
 
 // An engine that computes the prompts that its cache was to hold says nothing of
@@ -117,7 +117,7 @@ func TestVerifyPrefillNotSkipped(t *testing.T) {
 	if len(res.Verified) != 1 || res.Verified[0].Phase != profile.Prefill || !res.Decode.Feasible {
 		t.Errorf("verified %+v", res.Verified)
 	}
-	if got := messageOf(res.Warnings, "not_verified"); !strings.HasSuffix(got, "prefill was not skipped, 0 % of the prompts came from the prefix cache") {
+	if got := messageOf(res.Warnings, "not_verified"); !strings.HasSuffix(got, "prefill was not skipped, only 0 % of prompt tokens came from the prefix cache") {
 		t.Errorf("said: %q", got)
 	}
 }
@@ -154,7 +154,7 @@ func TestVerifyLeavesOutLongPrompts(t *testing.T) {
 	if off := p.Load.Offered/p.Rate - 1; math.Abs(off) > 0.05 { // a tenth was left out
 		t.Errorf("prefill: %.4g requests/s came, said to be %.4g", p.Load.Offered, p.Rate)
 	}
-	if ls := res.Verified[1].Limits; !strings.HasSuffix(ls[len(ls)-1], "longer than the engine's context of 16384 tokens and were left out") {
+	if ls := res.Verified[1].Limits; !strings.HasSuffix(ls[len(ls)-1], "exceed the engine's context of 16384 tokens and were left out") {
 		t.Errorf("decode: limits %q", ls)
 	}
 }
@@ -164,7 +164,7 @@ func TestVerifyAllPromptsLong(t *testing.T) {
 	l := affine(2)
 	l.context = 16384
 	res, _ := verifiedLab(t, l, func(o *Options) { o.Open.Traffic = poisson(20_000, o.OSL) })
-	if len(res.Verified) != 0 || !res.Prefill.Feasible || !res.Decode.Feasible || !strings.Contains(res.Partial, "longer than the engine's context") {
+	if len(res.Verified) != 0 || !res.Prefill.Feasible || !res.Decode.Feasible || !strings.Contains(res.Partial, "exceed the engine's context") {
 		t.Errorf("verified %+v, partial %q", res.Verified, res.Partial)
 	}
 }
@@ -283,7 +283,7 @@ func TestCachedPromptsVerifyNoPrefill(t *testing.T) {
 	for i := range rs {
 		rs[i].CachedTokens = 80
 	}
-	if why := at(profile.Prefill, openLoad{}, sla); !strings.Contains(why, "80 % of the prompts came from the prefix cache") {
+	if why := at(profile.Prefill, openLoad{}, sla); !strings.Contains(why, "80 % of prompt tokens came from the prefix cache") {
 		t.Errorf("80 %% were cached: %q", why)
 	}
 	sla.TTFT = ms
@@ -304,7 +304,7 @@ func TestFault13AggregatedPrefixCache(t *testing.T) {
 		t.Errorf("picked %s at %.4g requests/s: %s", c.Picked.Label(), c.Picked.RPS, c.Why)
 	}
 	for _, p := range res.Points {
-		if p.Rate > 0 && p.Load.Stopped == "" && !p.Load.Growing && !strings.Contains(p.Untold(profile.SLA{TTFT: 200 * ms, ITL: 20 * ms, Stat: profile.Mean}), "95 % of the prompts came from the prefix cache") {
+		if p.Rate > 0 && p.Load.Stopped == "" && !p.Load.Growing && !strings.Contains(p.Untold(profile.SLA{TTFT: 200 * ms, ITL: 20 * ms, Stat: profile.Mean}), "95 % of prompt tokens came from the prefix cache") {
 			t.Errorf("%s, %d requests, of cached prompts is said to tell something", p.ID, p.Load.Requests)
 		}
 	}
@@ -356,7 +356,7 @@ func TestDecodeWaitIsSaid(t *testing.T) {
 		ttft  time.Duration
 		want  string
 	}{
-		{profile.Decode, 600 * ms, "decode: at 20.27 requests/s requests wait in TP:1, which runs 64 at once: TTFT without prefill is mean 600.00 ms against 200 ms"},
+		{profile.Decode, 600 * ms, "decode: at 20.27 requests/s, requests queue at TP:1, which runs 64 at once. TTFT without prefill is mean 600.00 ms (limit 200 ms)"},
 		{profile.Decode, 200 * ms, ""},
 		{profile.Prefill, 600 * ms, ""}, // judged, and missed
 	} {

@@ -34,19 +34,19 @@ func (r *runner) verifyingLoad(s *trial) (openLoad, []string, error) {
 			}
 			return asks
 		}
-		return l, []string{"one engine, with a queue of its own: a router in front of several does better", "the KV cache is handed over in no time"}, nil
+		return l, []string{"one engine, with a queue of its own: a router in front of several does better", "KV transfer takes no time"}, nil
 	case profile.Decode:
 		l.residence = time.Duration(r.opts.OSL) * max(p.TPOT.Mean, p.ITL.Mean)
 		l.settle, l.head = l.residence, int(math.Round(c.Picked.Together))
 		l.decides = r.opts.decidesTPOT(c.Picked.Together, c.Picked.Slack)
 		long, err := r.cachedPrompts(&l, max(1, p.Asked), s.facts)
 		limits := []string{
-			fmt.Sprintf("prefill is skipped by %d prompts that take turns and stay in the prefix cache: requests with the same one share its KV cache, so that its use is understated", len(l.fill)),
-			"nobody keeps the requests in flight at the pick's number: they vary around it",
-			"TTFT is that without prefill: nothing is judged by it, and where it alone is above the SLA's a warning says so",
+			fmt.Sprintf("%d cached prompts take turns to skip prefill. Requests that share one share its KV cache, so KV use is understated", len(l.fill)),
+			"the number in flight varies around the pick's",
+			"TTFT excludes prefill and is not judged; a warning tells if it alone exceeds the SLA",
 		}
 		if long > 0 {
-			limits = append(limits, fmt.Sprintf("%d of %d prompts are longer than the engine's context of %d tokens and were left out", long, max(1, p.Asked), s.facts.MaxModelLen))
+			limits = append(limits, fmt.Sprintf("%d of %d prompts exceed the engine's context of %d tokens and were left out", long, max(1, p.Asked), s.facts.MaxModelLen))
 		}
 		return l, limits, err
 	default:

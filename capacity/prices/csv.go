@@ -80,7 +80,7 @@ func match(header []string) ([]int, error) {
 			return nil, fmt.Errorf("unknown column %q", h)
 		}
 		if slices.Contains(header[:i], h) {
-			return nil, fmt.Errorf("column %q is there twice", h)
+			return nil, fmt.Errorf("column %q is listed twice", h)
 		}
 	}
 	return order, nil

@@ -132,7 +132,7 @@ func (t Table) Cheapest(cloud, gpu string, kind Kind, minGPUs int) (Price, error
 	if cloud == "" {
 		where = "of any cloud"
 	}
-	err := fmt.Errorf("no %s price %s is known for %s in instances of at least %d: give the cost per GPU-hour", kind, where, gpu, minGPUs)
+	err := fmt.Errorf("no %s price %s is known for %s in instances of at least %d GPUs. Give the cost per GPU-hour", kind, where, gpu, minGPUs)
 	if len(known) > 0 {
 		err = fmt.Errorf("%w, or take one of %s", err, strings.Join(known, ", "))
 	}

@@ -101,7 +101,7 @@ func TestPricesBesideRankNothing(t *testing.T) {
 
 func TestCheapestSaysWhatThereIs(t *testing.T) {
 	_, err := table(t).Cheapest("AWS", "MI300X", Spot, 1)
-	for _, want := range []string{"no spot price of AWS", "MI300X", "give the cost per GPU-hour", "Azure on_demand (instances of 8)"} {
+	for _, want := range []string{"no spot price of AWS", "MI300X", "Give the cost per GPU-hour", "Azure on_demand (instances of 8)"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)
 		}
@@ -142,7 +142,7 @@ func TestBadRowsAreNamed(t *testing.T) {
 		{"", "m.csv: reading the header: EOF: want cloud,region"},
 		{"cloud,gpu\n", `m.csv:1: column "region" is missing`},
 		{strings.Replace(header, "\n", ",mood\n", 1), `unknown column "mood"`},
-		{strings.Replace(header, "\n", ",gpu\n", 1), `column "gpu" is there twice`},
+		{strings.Replace(header, "\n", ",gpu\n", 1), `column "gpu" is listed twice`},
 		{header + "a,b,c,g,8,on_demand,-1,s,2026-01-01\n", `m.csv:2: usd_per_gpu_hour is "-1": want 0 to 10000`},
 		{header + "a,b,c,g,8,on_demand,NaN,s,2026-01-01\n", `usd_per_gpu_hour is "NaN"`},
 		{header + "a,b,c,g,0,on_demand,1,s,2026-01-01\n", `gpus is "0": want 1 to 1024`},

@@ -109,8 +109,8 @@ func aggregatedAssumptions(res sweep.Result, so sweep.Options) []string {
 		"each engine has a queue of its own",
 	}
 	if hasSurfaces(res) {
-		all = append(all, "surfaces are of prefill and decode apart on the picked engine: engine simulate, capacity plan and the planner interleave them; "+
-			"Dynamo's planner reads them as two pools, prefill and decode, and the aggregated rate not at all")
+		all = append(all, "surfaces describe prefill and decode separately on the picked engine; engine simulate, capacity plan and the planner interleave them; "+
+			"Dynamo's planner reads them as two pools and ignores the aggregated rate")
 	}
 	return all
 }
@@ -179,7 +179,7 @@ func chunkLine(out outcome) string {
 	case !config.Chunked:
 		return fmt.Sprintf("%s: %d tokens in a step, the engine's default", own, tokens)
 	case rate == 0:
-		return fmt.Sprintf("%s at the engine's default of %d tokens in a step: no rate that was tried holds the SLA", own, tokens)
+		return fmt.Sprintf("%s at the engine's default of %d tokens in a step: no tried rate holds the SLA", own, tokens)
 	}
 	return fmt.Sprintf("%s at the engine's default of %d tokens in a step: %.4g requests/s", own, tokens, rate)
 }

@@ -70,7 +70,7 @@ func report(ctx context.Context, w io.Writer, err error) int {
 			text = "interrupted"
 		}
 	case errors.Is(err, capacity.ErrTooLarge):
-		err = field.WithHint(err, "look at the units of rate, lengths and SLO")
+		err = field.WithHint(err, "check the units of rate, lengths and SLO")
 		code = exitUsage
 	case errors.As(err, &usage):
 		code = exitUsage

@@ -40,7 +40,7 @@ func TestDefectGPUsWereSimulatedInSilence(t *testing.T) {
 		"no GPU":                {with, model, gpu.Inventory{}, nil, engine.KindSim, ""},
 		"no driver":             {without, "", gpu.Inventory{}, fmt.Errorf("%w: none", gpu.ErrUnavailable), engine.KindSim, ""},
 		"no model":              {with, "", eight, nil, "", "--model is missing: this machine has 8 × H100-SXM"},
-		"no engine":             {without, model, eight, nil, "", "this machine has 8 × H100-SXM, and vllm, sglang, trtllm-serve not on PATH"},
+		"no engine":             {without, model, eight, nil, "", "this machine has 8 × H100-SXM, but none of vllm, sglang, trtllm-serve is on PATH"},
 		"neither":               {without, "", eight, nil, "", "--model is missing: "},
 		"GPUs that are refused": {with, model, gpu.Inventory{}, errors.New("NVML refuses to answer"), "", "NVML refuses to answer"},
 		"GPUs hidden by a typo": {with, model, hidden, nil, "", `no GPU can be used: CUDA_VISIBLE_DEVICES="9"`},

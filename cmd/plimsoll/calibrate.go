@@ -103,7 +103,7 @@ func refuseOutput(output, from string, force bool) error {
 		return field.Errorf("--output %s is a folder: want a file", output)
 	}
 	if in, err := os.Stat(from); err == nil && os.SameFile(in, there) {
-		return field.Errorf("--output %s is the file of points itself: want another", output)
+		return field.Errorf("--output %s is the file of points: want another file", output)
 	}
 	if !force {
 		return field.Errorf("--output %s exists already", output).Hint("--force writes over it")
@@ -164,9 +164,9 @@ func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	if len(fits) == 1 {
 		return f, "it is the only shipped fit" + of, nil
 	}
-	why := fmt.Sprintf("of the %d shipped fits%s the points are likeliest under it, what calibrating explains aside", len(fits), of)
+	why := fmt.Sprintf("of the %d shipped fits%s, it matches the points best after calibration", len(fits), of)
 	if of == "" {
-		why += ": that says nothing of which engine they are of"
+		why += "; that does not tell which engine the points come from"
 	}
 	return f, why, nil
 }

@@ -41,7 +41,7 @@ func tablePoints(name string, rows []tableRow) (pointSet, error) {
 		set.obs, used = append(set.obs, obs...), append(used, r)
 	}
 	if len(lost) > 0 {
-		set.warnings = append(set.warnings, fmt.Sprintf("%s: left out (line %s): of a closed loop beyond concurrency 1, ttft_ms says how the client's requests bunch: want tpot_ms, or ttft_ms at concurrency 1",
+		set.warnings = append(set.warnings, fmt.Sprintf("%s: left out (line %s): in a closed loop above concurrency 1, ttft_ms mostly shows how the client's requests bunch. Give tpot_ms, or ttft_ms at concurrency 1",
 			name, strings.Join(lost, ", ")))
 	}
 	if len(set.obs) == 0 {
@@ -68,7 +68,7 @@ func (set *pointSet) nameEngine(name string, rows []tableRow) {
 		set.engine = &engineName{engine: backend}
 	}
 	if !oneBackend || backend != "" && !oneVersion {
-		set.warnings = append(set.warnings, name+": the rows are not all of one backend and version: the fit is of none of them, but of what they have in common")
+		set.warnings = append(set.warnings, name+": the rows have several backends or versions, so the fit averages over them. Calibrate each on its own")
 	}
 }
 
@@ -81,7 +81,7 @@ type ranOn struct{ model, gpu string }
 func (on ranOn) of(p profile.Point, served string, cat catalog.Catalog) (m catalog.Model, g catalog.GPU, err error) {
 	gpu := cmp.Or(on.gpu, p.Config.GPU)
 	if gpu == "" {
-		return m, g, errors.New("the profile does not say on which GPU: --gpu NAME does")
+		return m, g, errors.New("the profile does not name its GPU. Set --gpu NAME")
 	}
 	if m, err = cat.ModelOrFile(cmp.Or(on.model, p.Config.Model, served)); err != nil {
 		return m, g, fmt.Errorf("%w; --model NAME says which of the catalog's it is", err)
@@ -116,7 +116,7 @@ func folderPoints(dir string, on ranOn, cat catalog.Catalog) (pointSet, error) {
 			continue
 		}
 		if p.Provenance != profile.Measured {
-			return set, fmt.Errorf("%s: %s is %s: a latency model is calibrated to measured points", dir, p.ID, p.Provenance)
+			return set, fmt.Errorf("%s: %s is %s, but calibration needs measured points", dir, p.ID, p.Provenance)
 		}
 		if o.Model, o.GPU, err = on.of(p, servedModel(run), cat); err != nil {
 			return set, fmt.Errorf("%s: %s: %w", dir, p.ID, err)

@@ -111,7 +111,7 @@ func checkColumns(header []string) error {
 		case !slices.Contains(required, header[i]) && !slices.Contains(optional, header[i]):
 			return fmt.Errorf("unknown column %q: want %s, and of %s what is known", header[i], requiredColumns, optionalColumns)
 		case slices.Contains(header[:i], header[i]):
-			return fmt.Errorf("column %q is there twice", header[i])
+			return fmt.Errorf("column %q is listed twice", header[i])
 		}
 	}
 	for _, want := range required {

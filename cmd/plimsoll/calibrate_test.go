@@ -64,7 +64,7 @@ func TestCalibrateRefusesWhatNobodyMeasured(t *testing.T) {
 			if err != nil || len(set.obs) != 1 {
 				t.Errorf("%d points, %v", len(set.obs), err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), "sweep/prefill/tp1/isl500 is "+pr.String()+": a latency model is calibrated to measured points") {
+		} else if err == nil || !strings.Contains(err.Error(), "sweep/prefill/tp1/isl500 is "+pr.String()+", but calibration needs measured points") {
 			t.Errorf("%s: %v", pr, err)
 		}
 	}

@@ -156,7 +156,7 @@ func (d deployment) layoutWarnings(cs []engine.Config) (out []profile.Warning) {
 		i := slices.IndexFunc(cs, func(c engine.Config) bool { return part.of(c.Parallelism.Normal()) > 1 })
 		if d.kind == engine.KindCommand && i >= 0 && !d.template.Uses(part.name) {
 			out = append(out, profile.Warnf("template_"+strings.ToLower(part.name),
-				"the command does not use {{.%s}}: at %s it starts the same engine as without", part.name, cs[i].Parallelism.Label()))
+				"the command does not use {{.%s}}, so %s starts the same engine. Add it to the command", part.name, cs[i].Parallelism.Label()))
 		}
 	}
 	return out
@@ -197,7 +197,7 @@ func (d deployment) checkContext(o profileOptions) error {
 		limit, what = o.kvTokens, "--kv-tokens"
 	}
 	if limit > 0 && o.isl+o.osl > limit {
-		return field.Errorf("--isl %d and --osl %d are %d tokens together: %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
+		return field.Errorf("--isl %d and --osl %d are %d tokens together, but %s holds %d", o.isl, o.osl, o.isl+o.osl, what, limit)
 	}
 	return nil
 }

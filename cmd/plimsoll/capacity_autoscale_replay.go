@@ -123,8 +123,8 @@ func (d autoscaled) static(replicas []int) (replay.Scenario, error) {
 			pool.Max = of(o.most)
 		}
 		if pool.Max < pool.Min {
-			return s, field.Errorf("--min-gpus and --max-gpus leave the %s pool %d to %s", pool.Role, pool.Min, engine.Count(pool.Max, "engine")).
-				Hint("the bounds are shared as the static fleet's %s are, in whole engines", engine.Count(l.GPUs(d.plan.sized.Replicas), "GPU"))
+			return s, field.Errorf("--min-gpus and --max-gpus leave the %s pool only %d to %s", pool.Role, pool.Min, engine.Count(pool.Max, "engine")).
+				Hint("pools share the bounds like the static fleet's %s, in whole engines", engine.Count(l.GPUs(d.plan.sized.Replicas), "GPU"))
 		}
 		s.Fleet.Pools, s.Deployment.Pools = append(s.Fleet.Pools, p.Pool), append(s.Deployment.Pools, pool)
 		s.Start = s.Start.With(pool.Role, replicas[i])

@@ -101,7 +101,7 @@ func (d autoscaled) traffic() string {
 	}
 	words := fmt.Sprintf("a day of %s from midnight, %s, Poisson at each hour's rate", d.options.workload.Pattern, requests)
 	if d.share < 1 {
-		words += fmt.Sprintf(", %.3g %% of the load on %s, with a router and an autoscaler of their own; GPUs and money are in proportion", 100*d.share, d.scenario.Start)
+		words += fmt.Sprintf(", %.3g %% of the load on %s with their own router and autoscaler; GPUs and money are scaled up", 100*d.share, d.scenario.Start)
 	}
 	return words
 }

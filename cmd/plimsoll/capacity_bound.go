@@ -68,9 +68,9 @@ func (z *sizing) addCheap(cs []candidate) error {
 		for _, c := range some {
 			switch {
 			case c.usd > limit:
-				z.leaveOut(c.candidate, "no plan with it could cost less than %s, %s costs %s", c.words(c.usd), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
+				z.leaveOut(c.candidate, "any plan with it costs at least %s; %s costs %s", c.words(c.usd), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 			case c.own > limit:
-				z.leaveOut(c.candidate, "by itself it costs %s at least, %s costs %s", c.words(c.own), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
+				z.leaveOut(c.candidate, "it costs at least %s; %s costs %s", c.words(c.own), z.plans[0].candidate.name(), z.plans[0].candidate.words(z.plans[0].ranked()))
 				open = append(open, c.with...)
 			default:
 				open = append(open, c.candidate)

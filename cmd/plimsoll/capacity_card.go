@@ -25,7 +25,7 @@ func (out sizedPlans) card() card {
 		c.head[0] += ", not measured on a GPU"
 	}
 	if slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Rough && p.Infeasible == nil }) {
-		c.below = append(c.below, "≈: by short trials, to an engine or to some percent: enough to see that it is no better")
+		c.below = append(c.below, "≈: by short trials, exact to an engine or some percent")
 	}
 	c.below = slices.Concat(c.below, out.holdUpWords(), whatIfLines(out.WhatIf))
 	if n := len(out.LeftOut); n > 0 {

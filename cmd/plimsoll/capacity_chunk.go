@@ -51,7 +51,7 @@ func keptChunk(s build.Profile, l capacity.Layout) *planChunk {
 	p := pick.Parallelism().Normal()
 	limits := l.Pools[0].Engine.Limits
 	tokens := cmp.Or(limits.MaxNumBatchedTokens, max(limits.MaxNumSeqs, sim.DefaultMaxNumBatchedTokens)) / p.DP
-	kept := "the profile's step times are those of engines that prefill or decode, with no chunk in them"
+	kept := "the profile's step times come from engines that only prefill or only decode, without chunks"
 	switch n, assumed := s.Chunk(); {
 	case n > 0 && n/p.DP != tokens:
 		kept = fmt.Sprintf("as asked for; the profile was measured at %d", n/p.DP)

@@ -28,7 +28,7 @@ func emitted(p *parser) string {
 	}
 	word := p.choice("emit", "kubernetes", "planner")
 	if p.c.String("format") != "text" {
-		p.fail(field.Errorf("--emit %s prints YAML: --format %s has no place beside it", word, p.c.String("format")))
+		p.fail(field.Errorf("--emit %s prints YAML and excludes --format %s", word, p.c.String("format")))
 	}
 	return word
 }
@@ -54,7 +54,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		return field.Errorf("--emit %s: %v", o.emitAs, err)
 	}
 	if o.fleet.Profile == "" && o.fleet.Weights != "" && o.fleet.Weights != engine.BF16 {
-		notes = append(notes, fmt.Sprintf("the plan is for weights in %s: name a checkpoint that has them", o.fleet.Weights))
+		notes = append(notes, fmt.Sprintf("the plan assumes weights in %s. Use a checkpoint that has them", o.fleet.Weights))
 	}
 	notes = append(notes, o.conditions(p)...)
 	var b bytes.Buffer
@@ -188,7 +188,7 @@ func (o capacityOptions) conditions(p sizedPlan) []string {
 		}
 	}
 	if bytes := o.caches.dram.Bytes; bytes > 0 {
-		out = append(out, fmt.Sprintf("the plan has %g GiB of the host's memory for KV below each engine that takes prompts", bytes/(1<<30)))
+		out = append(out, fmt.Sprintf("the plan assumes %g GiB of host memory for KV cache per prefilling engine", bytes/(1<<30)))
 	}
 	return out
 }

@@ -61,9 +61,9 @@ func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 func (o capacityOptions) spotWarnings() []profile.Warning {
 	switch {
 	case o.spotDecode:
-		return []profile.Warning{profile.Warnf("spot", "decode GPUs are priced at spot: such GPUs are taken back at any time; what interruptions do stands beside the plan")}
+		return []profile.Warning{profile.Warnf("spot", "decode GPUs have spot prices and can be taken back at any time. The plan shows the effect of interruptions")}
 	case o.money.kind == prices.Spot:
-		return []profile.Warning{profile.Warnf("spot", "GPUs are priced at spot: such GPUs are taken back at any time, and no interruption is in this plan")}
+		return []profile.Warning{profile.Warnf("spot", "GPUs have spot prices and can be taken back at any time. This plan includes no interruptions")}
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (o capacityOptions) engines(m catalog.Model, gpu string) ([]build.Model, []
 	cs, unfit := dep.Candidates(engine.Config{}, max(o.maxEngine, mostAsked(o.asked)), layouts, func(c engine.Config) error {
 		p := c.Parallelism
 		if cut := engine.TP(p.TP); o.asked == nil && p.EP > 1 && p.DP == 1 && slices.Contains(layouts, cut) {
-			return fmt.Errorf("the latency model does not tell it from %s", cut.Label())
+			return fmt.Errorf("the latency model cannot distinguish it from %s", cut.Label())
 		}
 		f := o.fleet
 		f.GPU, f.Parallelism = gpu, p

@@ -159,10 +159,10 @@ func parseFailures(p *parser, availability float64) capacity.Failures {
 	p.needs(p.c.IsSet("availability"), "with --availability", "replica-availability", "failure-domain")
 	if p.c.IsSet("replica-availability") {
 		if f.ReplicaAvailability = p.number("replica-availability", 0.5, 1); f.ReplicaAvailability > mostAvailable {
-			p.fail(field.Errorf("--replica-availability %s: no engine is always up: want 0.5 to below 1, such as 0.99", p.c.String("replica-availability")))
+			p.fail(field.Errorf("--replica-availability %s: want 0.5 to below 1, such as 0.99", p.c.String("replica-availability")))
 		}
 	} else if availability > 0 && p.c.String("method") != "formula" {
-		p.fail(field.Errorf("--availability %v takes --replica-availability too: what share of the time one engine is up, such as 0.99", availability).
+		p.fail(field.Errorf("--availability %v needs --replica-availability, the share of time that one engine is up, such as 0.99", availability).
 			Hint("without both, the plan has no spares"))
 	}
 	return f

@@ -133,7 +133,7 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 		return out, field.Errorf("%v", err)
 	}
 	if o.caches.reuse {
-		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas take every prompt as computed whole: prompts that begin alike are not in them; --method sized simulates their reuse"))
+		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas compute every prompt in full and ignore shared prefixes. Use --method sized to simulate their reuse"))
 	}
 	out.Warnings = append(out.Warnings, o.spotWarnings()...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
@@ -188,7 +188,7 @@ func (f formulaPlan) text(b *bytes.Buffer) {
 	}
 	if len(f.Compared) > 1 {
 		a, b := f.Compared[0], f.Compared[1]
-		row("auto", "%s %s, %s %d: the fewer GPUs, a tie to the former; latencies are not compared, aggregated has no formula for them", a.Strategy, engine.Count(a.GPUs, "GPU"), b.Strategy, b.GPUs)
+		row("auto", "%s %s, %s %d: fewer GPUs win, ties go to the first; latencies are not compared, as aggregated engines have no formula for them", a.Strategy, engine.Count(a.GPUs, "GPU"), b.Strategy, b.GPUs)
 	}
 	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
 	minimum := engine.Count(f.Minimum.TotalGPUs, "GPU")

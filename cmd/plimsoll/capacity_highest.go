@@ -131,7 +131,7 @@ func (z *sizing) roughRates(cs []candidate) error {
 		switch {
 		case paired && (errors.Is(err, capacity.ErrFewGPUs) || errors.Is(err, capacity.ErrLess)):
 		case errors.Is(err, capacity.ErrFewGPUs):
-			z.leaveOut(c, "one engine in each pool takes more than %s", engine.Count(z.gpuCount, "GPU"))
+			z.leaveOut(c, "one engine in each pool needs more than %s", engine.Count(z.gpuCount, "GPU"))
 		case errors.Is(err, capacity.ErrLess):
 			z.leaveOut(c, "less than %s requests/s on %s", plain(least), engine.Count(z.gpuCount, "GPU"))
 		case err != nil:

@@ -62,7 +62,7 @@ func (z *sizing) cheaperWithMore() (string, error) {
 	if err != nil || other == nil {
 		return "", err
 	}
-	return fmt.Sprintf("at %g %% more load %s is cheaper: %s; %s takes more than its %s then, %s at least",
+	return fmt.Sprintf("at %g %% more load, %s is cheaper (%s). %s then needs more than its %s, at least %s",
 		100*nearLoad, other.candidate.name(), other.takes(), best.candidate.name(), best.engines(), larger.candidate.words(limit)), nil
 }
 
@@ -83,7 +83,7 @@ func (z *sizing) cheaperWithLess() (string, error) {
 	if err != nil || other.ranked() >= best.ranked() {
 		return "", err
 	}
-	return fmt.Sprintf("at %g %% less load %s is cheaper: %s; %s takes %s then",
+	return fmt.Sprintf("at %g %% less load, %s is cheaper (%s). %s then needs %s",
 		100*nearLoad, other.candidate.name(), other.takes(), best.candidate.name(), best.takes()), nil
 }
 

@@ -78,7 +78,7 @@ func parseCapacity(p *parser) capacityOptions {
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
 	if o.mixedGPUs && o.money.cloud == "" && !o.pricesGiven() {
-		p.fail(field.Errorf("--mixed-gpus: both pools are of one cloud, or the KV between them would cross two: want --cloud NAME"))
+		p.fail(field.Errorf("--mixed-gpus: both pools must be in one cloud, as KV moves between them: want --cloud NAME"))
 	}
 	parseWhatIf(p, &o)
 	o.method = p.choice("method", "sized", "formula")
@@ -268,7 +268,7 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	for _, w := range out.WhatIf {
 		if w.Risk != nil && w.this && w.Risk.Missed > 0.01 {
 			out.Plans[0].Warnings = append(out.Plans[0].Warnings, profile.Warnf("interruptions",
-				"with interruptions of its spot engines %.2g %% of requests miss the SLO: it does not hold then", 100*w.Risk.Missed))
+				"with interruptions of its spot engines, %.2g %% of requests miss the SLO, so the plan does not hold", 100*w.Risk.Missed))
 		}
 	}
 	return out, err

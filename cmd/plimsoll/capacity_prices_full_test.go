@@ -53,7 +53,7 @@ func TestSpotIsSaid(t *testing.T) {
 		"--rate", "2", "--isl", "500", "--osl", "50", "--ttft-p99", "500", "--itl-p99", "20",
 	}
 	with := func(more ...string) []string { return append(slices.Clone(common), more...) }
-	const said = "such GPUs are taken back at any time"
+	const said = "can be taken back at any time"
 	for _, more := range [][]string{nil, {"--format", "json"}, {"--emit", "kubernetes"}, {"--method", "formula", "--throughput", "50000,8000"}} {
 		if got := mustPrint(t, with(append(more, "--spot")...)...); !bytes.Contains(got, []byte(said)) {
 			t.Errorf("%v: not said in\n%s", more, got)

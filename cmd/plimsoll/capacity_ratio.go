@@ -170,7 +170,7 @@ func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughpu
 		return capacity.Throughput{}, err
 	}
 	if prefill.GPUs != decode.GPUs {
-		return capacity.Throughput{}, field.Errorf("--profile %s: prefill was profiled on %d GPUs and decode on %d: a ratio of such engines says nothing of GPUs", source.Dir, prefill.GPUs, decode.GPUs).
+		return capacity.Throughput{}, field.Errorf("--profile %s: prefill was profiled on %d GPUs and decode on %d, so their ratio does not carry over to GPUs", source.Dir, prefill.GPUs, decode.GPUs).
 			Hint("plimsoll capacity plan --profile %s sizes both pools", source.Dir)
 	}
 	o.workload.ISL, o.workload.OSL = s.ISL, s.OSL

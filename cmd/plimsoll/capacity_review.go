@@ -122,7 +122,7 @@ func (r *review) size() error {
 	}
 	cand, ok := find(cs, r.plan.Plan)
 	if !ok {
-		return field.Errorf("%s: its layout %q is not to be made from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
+		return field.Errorf("%s: cannot rebuild its layout %q from its inputs: %s", r.file, r.plan.Layout, cs[0].name())
 	}
 	cand.prices = r.plan.Prices
 	for i, p := range r.plan.Pools {
@@ -163,7 +163,7 @@ func (r *review) options() capacityOptions {
 func (r *review) sayWhatIsShared() {
 	if r.plans.Inputs.Caches.Reuse && r.stats.Blocks.Blocks == 0 && r.workload.Prefixes.Groups == 0 {
 		r.warnings = append(r.warnings, profile.Warnf("prefixes_unknown",
-			"which prompts begin alike is not known, and the plan reuses what they share: without that it takes more GPUs; a --trace with hashes of their blocks says it"))
+			"shared prefixes are unknown, but the plan reuses them. Without reuse it needs more GPUs; give a --trace with block hashes"))
 	}
 }
 

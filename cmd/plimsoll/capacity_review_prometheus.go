@@ -35,7 +35,7 @@ func (r *review) observe(p *parser, window time.Duration) error {
 		return unseen(p.c.Context, err)
 	}
 	if from.Names.PerEngine && r.plan.Strategy == capacity.Disaggregated {
-		return field.WithHint(fmt.Errorf("--prometheus: %s has %s metrics of single engines: where prefill and decode are apart, both count a request", server.Name(), from.Names.Preset),
+		return field.WithHint(fmt.Errorf("--prometheus: %s has %s metrics of single engines. With separate prefill and decode, both count each request", server.Name(), from.Names.Preset),
 			"a server that scrapes the frontend, or --trace with the requests themselves")
 	}
 	t, err := from.Traffic(p.c.Context, asked)
@@ -87,7 +87,7 @@ func (r *review) asWorkload(server string, t observe.Traffic) error {
 		{"OSL", t.OSL, planned.OSLP99 / planned.OSL, &w.OSL, &w.OSLP99},
 	} {
 		if math.IsNaN(x.seen.Mean) {
-			return field.WithHint(fmt.Errorf("--prometheus: %s does not say the mean %s: a workload needs it", server, x.what), "--trace with the requests themselves")
+			return field.WithHint(fmt.Errorf("--prometheus: %s does not give the mean %s, which a workload needs", server, x.what), "--trace with the requests themselves")
 		}
 		*x.avgTo = max(1, x.seen.Mean)
 		*x.p99To = max(*x.avgTo, x.seen.P99.Value)
@@ -102,7 +102,7 @@ func (r *review) asWorkload(server string, t observe.Traffic) error {
 	}
 	r.workload = w
 	if _, err := r.workload.PeakTraffic(); err != nil {
-		return fmt.Errorf("--prometheus: the traffic that %s saw is no workload: %s", server, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return fmt.Errorf("--prometheus: cannot make a workload of the traffic of %s: %s", server, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (r *review) answer() string {
 	}
 	line := r.gpus()
 	if now, planned := n.Pools[0].MaxModelLen, p.Pools[0].MaxModelLen; r.assumed["max-model-len"] == "" && planned > 0 && now > planned {
-		line += fmt.Sprintf("; the engines need --max-model-len %d, for requests longer than the %d tokens that they were planned with", now, planned)
+		line += fmt.Sprintf("; the engines need --max-model-len %d, as requests exceed the planned %d tokens", now, planned)
 	}
 	return line
 }

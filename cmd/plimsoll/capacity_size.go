@@ -302,7 +302,7 @@ func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capa
 		return p, err
 	}
 	if l := cand.layout; l.Strategy == capacity.Aggregated && cand.chunked == nil && strings.HasPrefix(p.Binding, "ITL") {
-		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated, steps with up to %d tokens of prompts hold up the tokens of others: another --max-num-batched-tokens may take fewer engines", cmp.Or(l.Pools[0].Engine.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)))
+		p.Warnings = append(p.Warnings, profile.Warnf(promptsHoldUp, "aggregated engines delay output tokens by steps with up to %d prompt tokens. Another --max-num-batched-tokens may need fewer engines", cmp.Or(l.Pools[0].Engine.Limits.MaxNumBatchedTokens, sim.DefaultMaxNumBatchedTokens)))
 	}
 	return p, nil
 }

@@ -162,11 +162,11 @@ func (p sizedPlan) details() []detail {
 		row("availability", "%.5f that all engines needed are up", p.Availability)
 	}
 	if r := p.RateRange; r != nil {
-		row("range", "%s to %s requests/s: steps a factor of %.2f slower or faster than the model, which held in nine of ten comparisons", plain(r.Low), plain(r.High), r.Factor)
+		row("range", "%s to %s requests/s, with steps up to a factor of %.2f slower or faster than the model (nine of ten comparisons were within)", plain(r.Low), plain(r.High), r.Factor)
 	} else if p.Range.Factor > 0 {
-		row("range", "%s: steps a factor of %.2f faster or slower than the model, which held in nine of ten comparisons", p.Range.Words(), p.Range.Factor)
+		row("range", "%s, with steps up to a factor of %.2f faster or slower than the model (nine of ten comparisons were within)", p.Range.Words(), p.Range.Factor)
 	} else {
-		row("range", "none: %s step times have no model's error; what was not measured of them is not known", p.Provenance)
+		row("range", "none: %s step times have no model error, and their own error was not measured", p.Provenance)
 	}
 	if p.HourlyUSD == 0 {
 		row("cost", "%s, owned", engine.Count(p.TotalGPUsFinal, "GPU"))
@@ -185,7 +185,7 @@ func (p sizedPlan) details() []detail {
 		others = append(others, fmt.Sprintf("%s %s from $%s (%s, %s)", o.GPU, o.Kind.Words(), amount(o.USDPerGPUHour), o.Cloud, o.Date.Format(time.DateOnly)))
 	}
 	if len(others) > 0 {
-		row("other prices", "%s a GPU-hour: this plan is not ranked by them", strings.Join(others, ", "))
+		row("other prices", "%s a GPU-hour; this plan is not ranked by them", strings.Join(others, ", "))
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 // lengths: by the formulas it would serve them one at a time, or not at all.
 func (o capacityOptions) roomIn(kvTokens float64, on string) error {
 	if need := o.longest(); kvTokens < need {
-		return fmt.Errorf("%s has room for %.0f tokens of KV cache, and a request takes up to %.0f", on, kvTokens, need)
+		return fmt.Errorf("%s has room for %.0f tokens of KV cache, but a request needs up to %.0f", on, kvTokens, need)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (e *unmetError) Error() string { return e.Why }
 // tooSlow is an engine whose steps of so many seconds with one sequence break
 // the ITL.
 func tooSlow(step float64, on string, itl time.Duration, p profile.Provenance) *unmetError {
-	return &unmetError{fmt.Sprintf("decoding alone takes %.4g ms a token on %s: above %.4g ms", step*1e3, on, itl.Seconds()*1e3), p}
+	return &unmetError{fmt.Sprintf("decoding alone takes %.4g ms a token on %s (limit %.4g ms)", step*1e3, on, itl.Seconds()*1e3), p}
 }
 
 // showUnmet prints why nothing meets the SLO, and ends so.

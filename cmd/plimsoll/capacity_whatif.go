@@ -30,7 +30,7 @@ func parseWhatIf(p *parser, o *capacityOptions) {
 	p.needs(o.spotDecode, "with --spot-decode", "interruptions-per-hour", "start-up")
 	o.interruptions = capacity.Interruptions{Pool: 1, PerHour: p.number("interruptions-per-hour", 0, 60), StartUp: p.duration("start-up")}
 	if o.spotDecode && o.strategy == capacity.Aggregated {
-		p.fail(field.Errorf("--spot-decode: aggregated engines do not only decode: want --strategy disaggregated"))
+		p.fail(field.Errorf("--spot-decode needs --strategy disaggregated, as aggregated engines also prefill"))
 	}
 	if o.spotDecode && o.money.kind == prices.Spot {
 		p.fail(field.Errorf("--spot-decode and --spot: want one of them").Hint("--spot has all GPUs at spot prices; --spot-decode decode's alone, and says what interruptions do"))

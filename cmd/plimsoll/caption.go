@@ -91,12 +91,12 @@ func (c caption) surface() plots.Caption {
 func (c caption) ofLoads(cs []plots.Candidate) plots.Caption {
 	c.base.Configuration, c.base.Bars = "", "95 % interval of the load"
 	if slices.ContainsFunc(cs, func(k plots.Candidate) bool { return k.Interval.High > 0 }) {
-		c.notes = append([]string{"the pick's throughput is known up to the least rate that missed"}, c.notes...)
+		c.notes = append([]string{"the pick's throughput is known only up to the lowest rate that missed"}, c.notes...)
 	}
 	if !c.error.Known() {
 		return c.noted("")
 	}
-	return c.noted("bars do not hold the latency model's error of ITL: " + c.error.Words())
+	return c.noted("bars exclude the latency model's ITL error: " + c.error.Words())
 }
 
 // noted is the caption with its notes, one of them first.

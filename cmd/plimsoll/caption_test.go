@@ -77,7 +77,7 @@ func TestBandHoldsTheModelsError(t *testing.T) {
 }
 
 // Loads of aggregated engines have the intervals in the picture that they have in
-// the files, and the pick's throughput reaches up to the least rate that missed.
+// the files, and the pick's throughput reaches up to the lowest rate that missed.
 func TestAggregatedPicturesShowIntervals(t *testing.T) {
 	ms := time.Millisecond
 	load := func(id string, rate float64, ttft, itl time.Duration) profile.Point {
@@ -110,7 +110,7 @@ func TestAggregatedPicturesShowIntervals(t *testing.T) {
 		t.Errorf("ITL of the rate that missed: %+v", c)
 	}
 	said := captionOf(run, rec, profile.Aggregated).ofLoads(ttft)
-	for _, s := range []string{"bars do not hold the latency model's error", "up to the least rate that missed", "TP:8 left out", "1 point invalid"} {
+	for _, s := range []string{"bars exclude the latency model's ITL error", "up to the lowest rate that missed", "TP:8 left out", "1 point invalid"} {
 		if !strings.Contains(said.Note, s) {
 			t.Errorf("%q does not say %q", said.Note, s)
 		}

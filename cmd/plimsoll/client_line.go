@@ -25,7 +25,7 @@ func clientLine(b *bytes.Buffer, c *store.Client) {
 	}
 	fmt.Fprintf(b, "Measuring: %s; ", c.Verdict)
 	if c.Kernel {
-		fmt.Fprintf(b, "lag p99 at most %.2f ms, which is in no latency; ", profile.Milliseconds(c.LagP99))
+		fmt.Fprintf(b, "lag p99 at most %.2f ms (excluded from latencies); ", profile.Milliseconds(c.LagP99))
 	}
-	fmt.Fprintf(b, "at most %.0f %% of its cores\n  by this rule: %s\n", 100*c.CPU, c.Rule)
+	fmt.Fprintf(b, "at most %.0f %% of its cores\n  %s\n", 100*c.CPU, c.Rule)
 }

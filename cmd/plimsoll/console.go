@@ -87,7 +87,7 @@ func (u *console) deployment(d deployment) {
 		u.warn(d.warnings)
 	}
 	if d.provenance != profile.Measured && !u.opts.quiet {
-		say(u.err, "warning", "%s: no GPU is measured; the numbers are those of %s",
+		say(u.err, "warning", "%s: no GPU is measured. The numbers come from %s",
 			strings.ToUpper(d.provenance.String()), d.describe())
 	}
 }
@@ -167,7 +167,7 @@ func (u *console) unusable(res sweep.Result) {
 // resumed says what a resumed run starts from.
 func (u *console) resumed(j *job) {
 	for _, n := range j.damaged {
-		say(u.err, "warning", "%s:%d is damaged: what it held is measured again", filepath.Join(j.dir.Path, store.JournalFile), n)
+		say(u.err, "warning", "%s:%d is damaged and will be measured again", filepath.Join(j.dir.Path, store.JournalFile), n)
 	}
 	if n := len(j.known.Points); n > 0 {
 		u.notef("resuming: %s known", engine.Count(n, "point"))

@@ -17,5 +17,5 @@ func withRoom(err error, dir string) error {
 	if !diskFull(err) {
 		return err
 	}
-	return field.WithHint(err, "free some space where %s is, then run the same command with --resume: finished points are kept", dir)
+	return field.WithHint(err, "free space on the disk of %s, then run the same command with --resume (finished points are kept)", dir)
 }

@@ -23,7 +23,7 @@ func TestProfileOnAFullDisk(t *testing.T) {
 		return append([]string{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--ttft", "200", "--itl", "20", "--quiet", "--verify", "never", "--output-dir", dir}, more...)
 	}
 	r := ran(t, exitFailed, args()...)
-	if said := r.errout.String(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "hint: free some space where "+dir+" is, then run the same command with --resume") {
+	if said := r.errout.String(); !strings.Contains(said, "no space left on device") || !strings.Contains(said, "hint: free space on the disk of "+dir+", then run the same command with --resume") {
 		t.Errorf("stderr:\n%s", said)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "recommendation.json")); err == nil {

@@ -20,8 +20,8 @@ func TestFullDiskHasAHint(t *testing.T) {
 		want string
 	}{
 		{full, "hint: make room where that is written"},
-		{withRoom(full, "results"), "hint: free some space where results is, then run the same command with --resume: finished points are kept"},
-		{withRoom(field.WithHint(full, "engine logs are in results/engines"), "results"), "hint: free some space where results is, "},
+		{withRoom(full, "results"), "hint: free space on the disk of results, then run the same command with --resume (finished points are kept)"},
+		{withRoom(field.WithHint(full, "engine logs are in results/engines"), "results"), "hint: free space on the disk of results, "},
 		{folderError(full), "hint: make room there, or name a folder on another disk: --output-dir DIR"},
 	} {
 		var out bytes.Buffer

@@ -21,7 +21,7 @@ func TestMaxTime(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "results")
 	p := executed(t, exitFailed, small(dir, "--max-time", "1ms")...)
-	if want := "plimsoll: error: the time allowed was used up: "; !strings.Contains(p.errout.String(), want) {
+	if want := "plimsoll: error: the time allowed ran out: "; !strings.Contains(p.errout.String(), want) {
 		t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
 	}
 	// How far a second gets depends on the machine: more of it each time, until

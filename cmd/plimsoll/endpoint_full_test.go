@@ -70,7 +70,7 @@ func TestEndpointServerKilled(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 	stderr := p.errout.String()
-	if !strings.Contains(stderr, "hint: nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the ") {
+	if !strings.Contains(stderr, "hint: nothing listens at the endpoint. Restart the server, then run the same command with --resume (") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), ":")

@@ -109,7 +109,7 @@ func TestNoEngineStarts(t *testing.T) {
 	for _, want := range []string{
 		"plimsoll: warning: TP:1: tp1 exited with code 3; its last log lines:\n", "plimsoll: warning: TP:2: trying the server: ",
 		"tp2 exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory\n",
-		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines; once mended, --resume goes on\n",
+		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines; fix the cause, then continue with --resume\n",
 	} {
 		if !strings.Contains(p.errout.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)

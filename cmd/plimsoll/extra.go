@@ -38,8 +38,8 @@ func extraArguments(c *cli.Context) []string {
 func (d deployment) refuseExtra(extra []string) error {
 	if e, real := realEngineOf(d.kind); real {
 		if flag := argv.Owned(extra, e.owned(d)...); flag != "" {
-			return field.Errorf("%s after --: %s is told that here, and twice would belie what is measured", flag, e.program).
-				Hint("--parallelism says the layouts; with --command TEMPLATE the whole command line is yours")
+			return field.Errorf("%s after --: the profile already sets this for %s. Leave it out", flag, e.program).
+				Hint("set layouts with --parallelism, or give the whole command line with --command TEMPLATE")
 		}
 		return nil
 	}

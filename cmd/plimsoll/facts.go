@@ -108,7 +108,7 @@ func (l *launcher) inform(ctx context.Context, f *profile.EngineFacts, url, name
 		}
 		f.MaxNumSeqs, f.MaxModelLen, f.Version = props.Slots, props.Context, "llama.cpp "+props.Build
 		return kvSource{"props", props.KVTokens(), []profile.Warning{profile.Warnf("kv_assumed",
-			"KV capacity taken as %d slots of %d tokens each: with a unified KV cache it is the tokens of one; --kv-tokens N says which", props.Slots, props.Context)}}
+			"KV capacity is assumed to be %d slots of %d tokens each. With a unified KV cache it is only one slot's; set --kv-tokens N then", props.Slots, props.Context)}}
 	case "sglang":
 		info, err := scrape.ReadServerInfo(ctx, l.http, url)
 		if err != nil {
@@ -147,7 +147,7 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 			slack := max(f.BlockSize, 1) * cfg.Parallelism.Normal().DP
 			if len(s.caveats) == 0 && apart > slack && float64(apart) > roundedKV*float64(min(f.KVTokens, s.tokens)) {
 				f.Warnings = append(f.Warnings, profile.Warnf("kv_disagree",
-					"%s: KV capacity is %d tokens by the engine's %s and %d by its %s: the first is taken; --kv-tokens N overrules both",
+					"%s: KV capacity is %d tokens by the engine's %s but %d by its %s. The first is used; set --kv-tokens N to override",
 					cfg.Label(), f.KVTokens, f.KVSource, s.tokens, s.name))
 			}
 		}

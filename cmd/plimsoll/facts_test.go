@@ -135,7 +135,7 @@ func TestInstalledPrefers(t *testing.T) {
 		if string(got.kind) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("with %s: %q, %v", c.program, got.kind, err)
 		}
-		if err != nil && err.Error() != "vllm, sglang, trtllm-serve not on PATH" {
+		if err != nil && err.Error() != "none of vllm, sglang, trtllm-serve is on PATH" {
 			t.Error(err)
 		}
 	}

@@ -40,7 +40,7 @@ func (p *parser) absent(name, value string) bool { return value == "" && !p.c.Is
 func (p *parser) needs(holds bool, only string, names ...string) {
 	for _, name := range names {
 		if !holds && p.c.IsSet(name) {
-			p.fail(field.Errorf("--%s has a meaning only %s", name, only))
+			p.fail(field.Errorf("--%s works only %s", name, only))
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (p *parser) sizes(name string) []int {
 			return nil
 		}
 		if slices.Contains(ns, n) {
-			p.fail(field.Errorf("--%s %q: %d is there twice", name, s, n))
+			p.fail(field.Errorf("--%s %q: %d is listed twice", name, s, n))
 			return nil
 		}
 		ns = append(ns, n)
@@ -308,7 +308,7 @@ func (p *parser) layouts() []engine.Parallelism {
 	for f := range strings.SplitSeq(s, ",") {
 		l, err := engine.ParseParallelism(strings.Trim(strings.TrimSpace(f), `"'`))
 		if err == nil && slices.Contains(out, l) {
-			err = fmt.Errorf("%s is there twice", l.Label())
+			err = fmt.Errorf("%s is listed twice", l.Label())
 		}
 		if err != nil {
 			p.fail(field.Errorf("--parallelism: %v", err))

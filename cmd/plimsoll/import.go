@@ -117,19 +117,19 @@ func (in imported) plausible(dep *deployment, accepted bool) error {
 		for _, w := range wrong {
 			said = append(said, w.Message)
 		}
-		e := field.Errorf("import: the figures cannot be right: %s", strings.Join(said, "; "))
+		e := field.Errorf("import: the figures are implausible: %s", strings.Join(said, "; "))
 		if !known {
 			e = e.Hint("--model and --gpu of the catalog hold them against the GPU's peak instead")
 		}
-		return e.Hint("--accept %s imports them all the same, and whatever reads the profile says so first", implausible)
+		return e.Hint("--accept %s imports them anyway; every command that reads the profile then warns", implausible)
 	}
 	dep.warnings = append(wrong, dep.warnings...)
 	if !known {
-		why := fmt.Sprintf("the catalog knows no model %q on GPU %q; --model and --gpu name them, --catalog FILE adds others", in.model, in.gpu)
+		why := fmt.Sprintf("the catalog does not have model %q on GPU %q. Set --model and --gpu, or add them with --catalog FILE", in.model, in.gpu)
 		if in.model == "" && in.gpu == "" {
 			why = "no --model and --gpu were given"
 		}
-		dep.warnings = append(dep.warnings, profile.Warnf("peak_unchecked", "throughput was not held against the GPU's peak: %s", why))
+		dep.warnings = append(dep.warnings, profile.Warnf("peak_unchecked", "throughput was not checked against the GPU's peak: %s", why))
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 	if err != nil {
 		return err
 	}
-	dep.warnings = append(dep.warnings, profile.Warnf("imported", "read off surfaces made elsewhere: no request was sent by this program"))
+	dep.warnings = append(dep.warnings, profile.Warnf("imported", "taken from imported surfaces; this program sent no requests"))
 	o.inputs, _ = o.inputsOf(c)
 	j, err := openJob(o, dep)
 	if err != nil {

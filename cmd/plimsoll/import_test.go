@@ -109,7 +109,7 @@ func TestImportSaysItsCaveats(t *testing.T) {
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
 	const beyond, context = "ISL 30000 is outside the measured 100–16372", "context 30150 is outside the measured 350–13585"
 	p := ran(t, exitInfeasible, importing(dir, src, "--isl", "30000", "--ttft", "200", "--itl", "4", "--details")...)
-	for _, want := range []string{"  Warning: import/prefill: " + beyond + "\n", "  Warning: import/decode/n1: " + context + "\n", "  Warning: read off surfaces made elsewhere"} {
+	for _, want := range []string{"  Warning: import/prefill: " + beyond + "\n", "  Warning: import/decode/n1: " + context + "\n", "  Warning: taken from imported surfaces"} {
 		if strings.Count(p.out.String(), want) != 1 {
 			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
 		}
@@ -196,13 +196,13 @@ func TestImportRefusesTheImpossible(t *testing.T) {
 		flags    []string
 		want, by string
 	}{
-		"tenfold":  {tenfold(t), on, "prefill throughput is above what the GPU can compute, at ISL 1117, ISL 2134, ", " are 4.09 times its peak of 123159 "},
-		"flat":     {flatProfile(t), on[4:], "TTFT hardly grows with ISL: from 21.12 ms at ISL 1117 to 36.37 ms at ISL 16372, 1.7× for a prompt 14.7× as long, where a prefill grows 2.9× or more", ""},
+		"tenfold":  {tenfold(t), on, "prefill throughput is above what the GPU can compute, at ISL 1117, ISL 2134, ", " is 4.09 times its peak of 123,159 "},
+		"flat":     {flatProfile(t), on[4:], "TTFT hardly grows with ISL: from 21.12 ms at ISL 1117 to 36.37 ms at ISL 16372, 1.7× for a prompt 14.7× as long (expected: at least 2.9×)", ""},
 		"overfull": {overfullProfile(t), on[4:], "KV usage is above 2, at row ", " times what the cache holds"},
 	} {
 		dir := filepath.Join(t.TempDir(), "prof")
 		p := ran(t, exitUsage, importing(dir, c.src, c.flags...)...)
-		if got := p.errout.String(); !strings.HasPrefix(got, "plimsoll: error: import: the figures cannot be right: "+c.want) || !strings.Contains(got, c.by) || !strings.Contains(got, "hint: --accept implausible imports them all the same") {
+		if got := p.errout.String(); !strings.HasPrefix(got, "plimsoll: error: import: the figures are implausible: "+c.want) || !strings.Contains(got, c.by) || !strings.Contains(got, "hint: --accept implausible imports them anyway") {
 			t.Errorf("%s: %s", name, got)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -220,7 +220,7 @@ func TestImportRefusesTheImpossible(t *testing.T) {
 // readers looks at what every command that reads a profile begins with.
 func readers(t *testing.T, name, dir, want string) {
 	t.Helper()
-	cannot := "the profile's figures cannot be right: " + want
+	cannot := "the profile's figures are implausible: " + want
 	all, err := parsedPlanner(t, "--profile", dir, "--accept-provenance", "published")
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func first(t *testing.T, what, text, want string) {
 // what import refuses, and repeats what it doubts.
 func TestPlannerDoubtsSurfaces(t *testing.T) {
 	_, err := parsedPlanner(t, "--profile", flatProfile(t), "--accept-provenance", "published")
-	if err == nil || !strings.Contains(err.Error(), "the figures cannot be right: TTFT hardly grows with ISL") {
+	if err == nil || !strings.Contains(err.Error(), "the figures are implausible: TTFT hardly grows with ISL") {
 		t.Errorf("%v", err)
 	}
 	all, err := parsedPlanner(t, "--profile", dynamoFolder(t), "--accept-provenance", "published", "--ttft", "500", "--itl", "50")
@@ -299,7 +299,7 @@ func TestImportTakesAnOutlier(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10", "--details")...)
-	for _, want := range []string{"Warning: TTFT falls although the prompt is longer at ISL ", "Warning: throughput was not held against the GPU's peak: no --model and --gpu were given"} {
+	for _, want := range []string{"Warning: TTFT falls although the prompt is longer at ISL ", "Warning: throughput was not checked against the GPU's peak: no --model and --gpu were given"} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("stdout lacks %q:\n%s", want, &p.out)
 		}
@@ -315,13 +315,13 @@ func TestImportWarnsOfUnevenRows(t *testing.T) {
 		change     func([]profile.DecodeSample) []profile.DecodeSample
 	}{
 		{"as published", "", func(s []profile.DecodeSample) []profile.DecodeSample { return s }},
-		{"contexts as seen", "contexts differ within a row: ", func(s []profile.DecodeSample) []profile.DecodeSample {
+		{"contexts as seen", "contexts differ within a row (", func(s []profile.DecodeSample) []profile.DecodeSample {
 			for i := range s {
 				s[i].Context *= 1 + float64(i%5)/1000
 			}
 			return s
 		}},
-		{"no low load", "low load was not measured: the least is ", func(s []profile.DecodeSample) []profile.DecodeSample {
+		{"no low load", "low load was not measured (the lowest: ", func(s []profile.DecodeSample) []profile.DecodeSample {
 			return slices.DeleteFunc(s, func(p profile.DecodeSample) bool { return p.Context > 10_000 && p.KVUsage < 0.2 })
 		}},
 	} {

@@ -323,7 +323,7 @@ func windowedKV(s profile.DecodeSurface) []profile.Warning {
 	shortest := slices.MinFunc(s.Samples, func(a, b profile.DecodeSample) int { return cmp.Compare(a.Context, b.Context) }).Context
 	n := s.KVTokensAt(shortest)
 	return []profile.Warning{profile.Warnf("windowed_kv",
-		"sliding-window layers: the KV cache holds %d tokens at a context of %.0f tokens and %d (max_kv_tokens) at the longest; x_kv_usage counts tokens in flight against max_kv_tokens, so that at the shortest context the cache is full at %.2f",
+		"sliding-window layers: the KV cache holds %d tokens at a context of %.0f tokens, %d (max_kv_tokens) at the longest. x_kv_usage counts tokens in flight against max_kv_tokens, so the cache is full at %.2f at the shortest context",
 		n, shortest, s.MaxKVTokens, float64(n)/float64(s.MaxKVTokens))}
 }
 

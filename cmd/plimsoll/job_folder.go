@@ -40,7 +40,7 @@ func folderError(err error) error {
 	e := field.Errorf("--output-dir: %v", err)
 	switch {
 	case errors.Is(err, store.ErrLink):
-		return e.Hint("name the folder that it leads to, or another: --output-dir DIR")
+		return e.Hint("name the folder it points to, or another: --output-dir DIR")
 	case errors.Is(err, store.ErrNoRun):
 		return e.Hint("leave --resume out for a first run")
 	case errors.Is(err, store.ErrLocked):

@@ -86,7 +86,7 @@ func checkInterrupted(t *testing.T, p *program, dir string) {
 	p.noOrphans(t)
 	stderr := p.errout.String()
 	if !strings.Contains(stderr, "plimsoll: error: interrupted: stopped after ") ||
-		!strings.HasSuffix(stderr, "plimsoll: hint: the same command with --resume goes on from there\n") {
+		!strings.HasSuffix(stderr, "plimsoll: hint: the same command with --resume continues from there\n") {
 		t.Errorf("stderr:\n%s", stderr)
 	}
 	if p.out.String() != "" {

@@ -106,7 +106,7 @@ func plannerManifest(c *cli.Context) error {
 	}
 	m.Args = serveArgs(c, folder)
 	if redact.Text(config) != config {
-		return field.Errorf("a manifest is no place for a credential, and --config holds one").
+		return field.Errorf("--config holds a credential, which a manifest must not contain").
 			Hint("prometheus-bearer-token-file: FILE reads a mounted Secret")
 	}
 	body, err := m.YAML()

@@ -150,7 +150,7 @@ func (p *parser) policies() []chosenPolicy {
 			return nil
 		}
 		if slices.Contains(out, known[i]) {
-			p.fail(field.Errorf("--policy %q: %s is there twice", s, word))
+			p.fail(field.Errorf("--policy %q: %s is listed twice", s, word))
 			return nil
 		}
 		out = append(out, known[i])

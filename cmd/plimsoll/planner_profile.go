@@ -79,8 +79,8 @@ func contentOf(p profile.PrefillSurface, d profile.DecodeSurface) string {
 func (s *profileSurfaces) check(ps profile.PrefillSurface, ds profile.DecodeSurface) error {
 	s.doubts = append(interpolation.CheckPrefill(ps, interpolation.Facts{}), interpolation.CheckDecode(ds, interpolation.Facts{})...)
 	for _, w := range profile.Implausible(s.doubts) {
-		return field.Errorf("--profile %s: the figures cannot be right: %s", s.dir, w.Message).
-			Hint("plimsoll profile-sla import --accept %s makes a profile of them all the same, which says so first", implausible)
+		return field.Errorf("--profile %s: the figures are implausible: %s", s.dir, w.Message).
+			Hint("plimsoll profile-sla import --accept %s imports them anyway, with a warning", implausible)
 	}
 	return nil
 }
@@ -124,6 +124,6 @@ func (s profileSurfaces) accepted(p *parser) error {
 	if err != nil || s.provenance <= weakest {
 		return err
 	}
-	return field.Errorf("--profile %s: its latencies are %s, not measured on the engine that is to be scaled", s.dir, s.provenance).
-		Hint("--accept-provenance %s plans by them all the same", s.provenance)
+	return field.Errorf("--profile %s: its latencies are %s, not measured on the engine to scale", s.dir, s.provenance).
+		Hint("--accept-provenance %s plans by them anyway", s.provenance)
 }

@@ -104,15 +104,15 @@ func (c *comparison) caveats() {
 		c.warnings = append(c.warnings, profile.Warnf(code, format, args...))
 	}
 	if o.deployment().SLA.Stat.Quantile() == 0 {
-		warn("sla_by_mean", "policies plan for TTFT and ITL by their means, attainment is of each request: --sla-stat p99 plans for nearly all of them")
+		warn("sla_by_mean", "policies plan for mean TTFT and ITL, but attainment counts each request. Use --sla-stat p99 to plan for nearly all of them")
 	}
 	for _, x := range c.outcomes {
 		s := x.policy.settings
 		if n := int(c.length() / s.pulse); n < leastDecisions && !strings.HasPrefix(x.policy.name, "static") {
-			warn("few_decisions", "%s decides %s in %s, every %s: that says little of it", x.policy.name, engine.Count(n, "time"), short(c.length()), short(s.pulse))
+			warn("few_decisions", "%s decides only %s in %s (every %s), too few to judge it. Use a longer load", x.policy.name, engine.Count(n, "time"), short(c.length()), short(s.pulse))
 		}
 		if ahead := s.careful.Ahead; x.policy.policy == "default" && o.slowestStart() > ahead {
-			warn("startup_underestimated", "replicas start in %s, and the default policy believes that they do in %s: --startup-time says it", short(o.slowestStart()), short(ahead))
+			warn("startup_underestimated", "replicas start in %s, but the default policy assumes %s. Set --startup-time", short(o.slowestStart()), short(ahead))
 		}
 	}
 }
@@ -123,8 +123,8 @@ const leastDecisions = 10
 // notModelled is what a replay leaves out.
 func notModelled() []string {
 	return []string{
-		"GPUs that are not there when a replica is asked for", "the time that a replica is slow after it has started",
-		"clients that try again or give up", "a frontend of limited speed", "two Prometheus samples that are needed for a rate",
+		"GPUs that are unavailable when a replica is requested", "slow replicas after their start",
+		"clients that retry or give up", "a frontend of limited speed", "two Prometheus samples that are needed for a rate",
 		"the age of samples between scrapes, but for --metric-delay", "a scheduler that holds requests back, whose queue llm-d's rules look at: they wait at engines",
 		"a choice between kinds of GPU", "Dynamo's planner of 2026-03 on, by load every 5 s",
 	}

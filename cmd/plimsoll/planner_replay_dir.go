@@ -33,10 +33,10 @@ func (o replayOptions) checkDir() (older bool, err error) {
 		return false, nil
 	}
 	if _, err := os.Stat(filepath.Join(o.dir, replayFileName)); err != nil {
-		return false, field.Errorf("--output-dir %s: it holds something else than a replay", o.dir).Hint("name another folder")
+		return false, field.Errorf("--output-dir %s holds something other than a replay", o.dir).Hint("name another folder")
 	}
 	if !o.force {
-		return false, field.Errorf("--output-dir %s: it holds a replay", o.dir).Hint("--force moves it aside")
+		return false, field.Errorf("--output-dir %s already holds a replay", o.dir).Hint("--force moves it aside")
 	}
 	return true, nil
 }

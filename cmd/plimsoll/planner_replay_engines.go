@@ -33,8 +33,8 @@ func (o *replayOptions) chooseEngines(f loadFacts, say func(string)) ([]profile.
 	is := fmt.Sprintf("the first row of capacity plan for %s; %s%s", z.traffic.Words, engine.Count(best.TotalGPUsFinal, "GPU"), hourly(best.HourlyUSD))
 	var warnings []profile.Warning
 	if why := best.Infeasible; why != nil {
-		is = "nearest to the SLA, which no layout holds"
-		warnings = append(warnings, profile.Warnf("sla_not_held", "no number of engines of any layout holds the SLA for 99 %% of requests like these; %s comes nearest: %s", best.Layout, why.Why))
+		is = "nearest to the SLA; no layout holds it"
+		warnings = append(warnings, profile.Warnf("sla_not_held", "no layout holds the SLA for 99 %% of these requests, with any number of engines. %s comes nearest: %s", best.Layout, why.Why))
 	}
 	if o.planned, err = z.surfaces(); err != nil {
 		return nil, err

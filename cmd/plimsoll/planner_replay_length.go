@@ -57,7 +57,7 @@ func (l replayLoad) repeated(span time.Duration) error {
 // slow refuses a generated load whose requests come too slowly for a replay.
 func (a arrivals) slow() error {
 	most := short(replay.MaxLength)
-	return field.Errorf("--rate %g: the load takes longer at that rate than a replay may, %s", a.asked, most).
+	return field.Errorf("--rate %g: at this rate the load takes longer than a replay may (%s)", a.asked, most).
 		Hint("a higher --rate, fewer --requests, or --duration %s", most)
 }
 

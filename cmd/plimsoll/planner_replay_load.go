@@ -131,7 +131,7 @@ func (l replayLoad) scaled() (replayLoad, error) {
 		return l, err
 	}
 	if f.stats.Rate <= 0 {
-		return l, field.Errorf("--to-rate %g: all of the trace's requests (%d) come at one instant, which has no rate", l.toRate, f.stats.Requests).
+		return l, field.Errorf("--to-rate %g: all %d requests of the trace come at one instant, so it has no rate", l.toRate, f.stats.Requests).
 			Hint("--trace-scale says how many times as many, --rate and --arrival make a load of their own")
 	}
 	scale := l.toRate / f.stats.Rate

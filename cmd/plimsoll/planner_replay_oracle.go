@@ -29,7 +29,7 @@ func (p *parser) parseOracle(o replayOptions) string {
 		return which
 	}
 	if o.fleet.Noise > 0 {
-		p.fail(field.Errorf("--oracle %s knows all that comes, which --noise leaves to chance", which).Hint("--oracle none, or no --noise"))
+		p.fail(field.Errorf("--oracle %s excludes --noise, as it must know all that happens", which).Hint("--oracle none, or no --noise"))
 	}
 	return which
 }
@@ -80,9 +80,9 @@ func (c comparison) planned(plan outcomeOf, seed uint64) (replay.Hindsight, erro
 	case err != nil:
 		return h, err
 	case !h.Reaches:
-		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_short", "no schedule that was tried meets both promises of %g %% of the requests: this one comes closest", 100*replay.DefaultTarget))
+		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_short", "no tried schedule meets TTFT and ITL for %g %% of the requests. This one comes closest", 100*replay.DefaultTarget))
 	case !h.Settled:
-		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_unsettled", "--oracle-simulations %d were too few to know that no replica can be spared", cmp.Or(c.options.simulations, replay.DefaultSimulations)))
+		h.Result.Warnings = append(h.Result.Warnings, profile.Warnf("plan_unsettled", "--oracle-simulations %d were too few to prove that every replica is needed. Raise it", cmp.Or(c.options.simulations, replay.DefaultSimulations)))
 	}
 	return h, nil
 }

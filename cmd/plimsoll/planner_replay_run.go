@@ -56,14 +56,14 @@ func newComparison(o replayOptions, say func(string)) (comparison, error) {
 		return c, err
 	}
 	if c.facts.once {
-		return c, field.Errorf("--trace %s can be read only once, and every policy reads it", o.load.arrivals.file).Hint("write it to a file first")
+		return c, field.Errorf("--trace %s can be read only once, but every policy reads it", o.load.arrivals.file).Hint("write it to a file first")
 	}
 	c.options, c.span = o, o.load.span(c.facts)
 	if err := o.load.repeated(c.span); err != nil {
 		return c, err
 	}
 	if c.length() < time.Second {
-		return c, field.Errorf("--warmup %v: the load has %v, so that nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
+		return c, field.Errorf("--warmup %v: the load lasts only %v, so nothing is left to replay", o.load.warmup, short(c.span*time.Duration(o.load.repeat)))
 	}
 	if o.choose {
 		if c.warnings, err = c.options.chooseEngines(c.facts, say); err != nil {
@@ -128,7 +128,7 @@ func (c *comparison) sizes() error {
 		return err
 	}
 	if asked != peak {
-		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes take %s by the profile, %s; bounds and budget leave %s: --max-gpu-budget and --max-endpoint set them", asked, engine.Count(s.deployment.GPUs(asked), "GPU"), peak))
+		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes need %s by the profile, %s, but bounds and budget leave %s. Raise --max-gpu-budget or --max-endpoint", asked, engine.Count(s.deployment.GPUs(asked), "GPU"), peak))
 	}
 	for _, p := range o.policies {
 		x := outcomeOf{policy: p, start: start, about: policyOf(p.policy).about, results: make([]replay.Result, o.seeds)}

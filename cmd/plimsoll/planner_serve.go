@@ -138,7 +138,7 @@ func namesDiffer(units []*plannerUnit) error {
 				Hint("without --state-file each has one")
 		}
 		if other, ok := leases[u.lease]; ok && u.lease != "" {
-			return field.Errorf("--lease of both %s and %s is %s: only one of them would act", other, name, u.lease).
+			return field.Errorf("%s and %s have the same --lease %s, so only one of them would act", other, name, u.lease).
 				Hint("lease: among each deployment's own keys")
 		}
 		seen[name], files[file], leases[u.lease] = true, name, name
@@ -220,7 +220,7 @@ func (s plannerSettings) statePath() (string, error) {
 }
 
 // stateAdvice is for a state file that cannot be taken up.
-const stateAdvice = "move it away to begin anew; --state-file none remembers nothing"
+const stateAdvice = "move it away to start over; --state-file none keeps no state"
 
 // stateName is --state-file, or one of the deployment's own in the user's state
 // folder.
@@ -236,7 +236,7 @@ func (s plannerSettings) stateName() (string, error) {
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", field.Errorf("there is no home directory to remember in: %v", err).Hint("--state-file FILE, or --state-file none")
+			return "", field.Errorf("there is no home directory for the state file: %v", err).Hint("--state-file FILE, or --state-file none")
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
@@ -293,7 +293,7 @@ func reloads(ctx context.Context, c *cli.Context, units []*plannerUnit, shared *
 			return nil
 		case <-hup:
 			if err := reload(c, units, shared); err != nil {
-				out.complain(fmt.Errorf("the configuration stays as it was: %w", err))
+				out.complain(fmt.Errorf("the configuration is unchanged: %w", err))
 			}
 		}
 	}
@@ -313,7 +313,7 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		return err
 	}
 	if len(contexts) != len(units) {
-		return fmt.Errorf("%d deployments became %d: that takes a restart", len(units), len(contexts))
+		return fmt.Errorf("%d deployments became %d, which needs a restart", len(units), len(contexts))
 	}
 	var now []plannerSettings
 	for i, one := range contexts {
@@ -322,10 +322,10 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 			return err
 		}
 		if s.name != units[i].settings.name {
-			return fmt.Errorf("deployment %d is %s, was %s: that takes a restart", i, s.name, units[i].settings.name)
+			return fmt.Errorf("deployment %d is %s, was %s, which needs a restart", i, s.name, units[i].settings.name)
 		}
 		if units[i].reads && !s.advise {
-			return fmt.Errorf("%s: its workers are only looked at: to scale them takes a restart, with commands that start them", s.name)
+			return fmt.Errorf("%s: its workers are only observed. To scale them, restart with commands that start them", s.name)
 		}
 		now = append(now, s)
 	}
@@ -334,7 +334,7 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		return err
 	}
 	if ok != (shared != nil) {
-		return errors.New("a budget for several deployments came or went: that takes a restart")
+		return errors.New("the shared budget was added or removed, which needs a restart")
 	}
 	if err := pairsFit(file, c, now); err != nil {
 		return err

@@ -73,7 +73,7 @@ func parsePlanner(c *cli.Context) (plannerSettings, error) {
 	if dir != "" && p.err == nil {
 		s.surfaces, p.err = loadSurfaces(dir, p)
 	} else if s.policy != "load" {
-		p.fail(field.Errorf("--policy %s plans by a profile: --profile is missing", s.policy).Hint("plimsoll profile-sla writes one; --policy load needs none"))
+		p.fail(field.Errorf("--policy %s needs --profile", s.policy).Hint("plimsoll profile-sla writes one; --policy load needs none"))
 	}
 	p.fitPolicies(s.policy)
 	return s.parse(p)
@@ -171,7 +171,7 @@ func notPromised(sla profile.SLA) *field.Error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return field.Errorf("%s: which latencies are to be kept, in ms", areMissing(missing)).
+	return field.Errorf("%s: want the latencies to keep, in ms", areMissing(missing)).
 		Hint("for example --ttft 500 --itl 50; a profile of profile-sla has those that it was made for")
 }
 

@@ -232,7 +232,7 @@ func TestPlannerRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--policy", "default"}, "--profile is missing"},
+		{[]string{"--policy", "default"}, "needs --profile"},
 		{[]string{"--profile", t.TempDir()}, "--profile"},
 		{[]string{"--profile", weak}, "its latencies are estimated, not measured"},
 		{[]string{"--profile", dir, "--max-gpu-budget", "2"}, "the budget of 2 GPUs is below the 3"},
@@ -353,7 +353,7 @@ func TestFlagsOfOtherPoliciesAreRefused(t *testing.T) {
 		{"--policy", "upstream", "--profile", dir, "--startup-time", "30s"},
 		{"--policy", "default", "--profile", dir, "--decode-kv-scale-up-threshold", "0.8"},
 	} {
-		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "has a meaning only with --policy") {
+		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "works only with --policy") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -422,7 +422,7 @@ no-operation: true
 metrics-endpoints: frontend=http://127.0.0.1:1/metrics
 deployments: [{namespace: a}, {namespace: b}]
 `
-	const want = "max-gpu-budget: 3 GPUs do not hold one replica of each pool of every deployment: a takes 2, b takes 2, 4 in all"
+	const want = "max-gpu-budget: 3 GPUs are too few for one replica of each pool of every deployment: a takes 2, b takes 2, 4 in all"
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	small := configFile(t, "max-gpu-budget: 3"+deployments)
 	p := ran(t, exitUsage, "planner", "serve", "--config", small, "--listen", "")

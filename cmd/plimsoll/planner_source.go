@@ -131,7 +131,7 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 func (s plannerSettings) wakes(given []observe.Endpoint) error {
 	off := slices.ContainsFunc(s.deployment.Pools, func(p planner.Pool) bool { return p.Min == 0 })
 	if off && !slices.ContainsFunc(given, func(e observe.Endpoint) bool { return e.Role == "" }) {
-		return field.Errorf("--min-endpoint 0: what engines that are switched off would be asked to do is seen by no engine, and nothing would wake them").
+		return field.Errorf("--min-endpoint 0: no engine sees requests while all are switched off, so nothing would wake them").
 			Hint("--metrics-endpoints frontend=http://HOST:PORT/metrics names what sees requests first, --prometheus-endpoint has its metrics, too; or --min-endpoint 1")
 	}
 	return nil

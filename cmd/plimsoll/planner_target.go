@@ -93,7 +93,7 @@ func (u *plannerUnit) reader(out *plannerOutputs) (planner.Target, error) {
 		return nil, field.Errorf("%v", err)
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !out.quiet {
-		say(out.err, "note", "%s: no state file at %s: decisions wait until workers are in it", u.settings.name, path)
+		say(out.err, "note", "%s: no state file at %s. Decisions wait until it lists workers", u.settings.name, path)
 	}
 	r := local.Reader{Path: path}
 	for _, pool := range u.settings.deployment.Pools {

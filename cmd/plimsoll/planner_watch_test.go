@@ -66,7 +66,7 @@ func TestPlannerWatchesAsDynamos(t *testing.T) {
 			}
 			out, errout := p.out.String(), p.errout.String()
 			first(t, "stderr", errout, "plimsoll: note: dynamo: without --profile the policy is load: it scales by thresholds on queue (0.5, 0.2) and KV use (0.9, 0.5), and knows no SLA\n")
-			if note := "plimsoll: note: dynamo: no state file at " + dir + "/workers/"; strings.Count(errout, note) != 1 || !strings.Contains(errout, ": decisions wait until workers are in it\n") ||
+			if note := "plimsoll: note: dynamo: no state file at " + dir + "/workers/"; strings.Count(errout, note) != 1 || !strings.Contains(errout, ". Decisions wait until it lists workers\n") ||
 				!strings.Contains(errout, "waiting for the deployment: it has no prefill workers\n") {
 				t.Errorf("nothing says that no state file is there:\n%s", errout)
 			}

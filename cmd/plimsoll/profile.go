@@ -156,7 +156,7 @@ func unmet(rec store.Recommendation) error {
 	}
 	for _, a := range rec.Verified.All() {
 		if !a.Holds {
-			return &infeasibleError{msg: "no rate was found at which the pick holds the SLA under load"}
+			return &infeasibleError{msg: "no rate found at which the pick holds the SLA under load"}
 		}
 	}
 	return &infeasibleError{msg: "nothing meets the SLA"}
@@ -173,34 +173,34 @@ func launcherOf(o profileOptions, d deployment, ui *console) sweep.Launcher {
 // abandon keeps what is known of a run that did not end, and says how to go on.
 func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *console) error {
 	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
-		return field.Errorf("--resume: %v", cause).Hint("resume with the engine of then, or start over with --force, which moves this run aside")
+		return field.Errorf("--resume: %v", cause).Hint("resume with the same engine, or start over with --force, which moves this run aside")
 	}
 	if err := j.leave(res, ctx.Err() != nil); err != nil {
 		return errors.Join(cause, err)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return field.WithHint(fmt.Errorf("stopped after %s", engine.Count(len(res.Points), "point")), "the same command with --resume goes on from there")
+		return field.WithHint(fmt.Errorf("stopped after %s", engine.Count(len(res.Points), "point")), "the same command with --resume continues from there")
 	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
 		ui.unusable(res)
-		return field.WithHint(cause, "--resume with a longer --max-time goes on from what is kept: %s", engine.Count(len(res.Points), "point"))
+		return field.WithHint(cause, "--resume with a longer --max-time continues (kept: %s)", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.unusable(res)
 		ui.warn(pointCaveats(res.Points)) // why they cannot be picked
 		if errors.Is(cause, recommend.ErrUndecided) {
-			return field.WithHint(cause, "every engine step is a sample of ITL and every request one of TTFT: raise --osl, or hold a lower percentile or the mean (--sla-stat)")
+			return field.WithHint(cause, "raise --osl for more samples, or choose a lower percentile or the mean (--sla-stat)")
 		}
 		if j.dep.kind == engine.KindEstimate { // nothing to mend
 			return cause
 		}
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
-			return field.WithHint(cause, "once the server is mended, the same command with --resume goes on")
+			return field.WithHint(cause, "fix the server, then run the same command with --resume")
 		}
-		return field.WithHint(cause, "engine logs are in %s/engines; once mended, --resume goes on", j.dir.Path)
+		return field.WithHint(cause, "engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
 	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload) && j.serverGone(ctx):
-		return field.WithHint(cause, "nothing listens at the endpoint any more: once the server is back, the same command with --resume goes on from the %s kept", engine.Count(len(res.Points), "point"))
+		return field.WithHint(cause, "nothing listens at the endpoint. Restart the server, then run the same command with --resume (%s kept)", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrOverload):
-		return field.WithHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; if not, the same command with --resume goes on from the %s kept", engine.Count(len(res.Points), "point"))
+		return field.WithHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; otherwise run the same command with --resume (%s kept)", engine.Count(len(res.Points), "point"))
 	}
 	return cause
 }
@@ -223,10 +223,10 @@ func (j *job) serverGone(ctx context.Context) bool {
 func assumptions(o profileOptions, kind engine.Kind) []string {
 	as := []string{
 		fmt.Sprintf("every request has ISL %d and OSL %d", o.isl, o.osl),
-		"no KV reuse in the workload: every prompt is new to the engine",
-		"prefill and decode run on engines of their own: no prefill is piggy-backed on decode engines",
-		"TTFT is prefill's: KV transfer and the decode step that gives the first token are not in it",
-		"sustained prefill load: Poisson arrivals at one engine's queue (M/G/1), prompts that wait together share a step where it was measured",
+		"every prompt is new to the engine (no KV reuse)",
+		"prefill and decode run on separate engines",
+		"TTFT covers prefill only, without KV transfer and the first decode step",
+		"sustained prefill load: Poisson arrivals at one engine's queue (M/G/1); waiting prompts share a step if that was measured",
 	}
 	if o.surfacesVirtually(kind) {
 		as = append(as, "surfaces are those of the same engine in virtual time")

@@ -77,10 +77,10 @@ func dynamoWarnings(o profileOptions) []profile.Warning {
 	var ws []profile.Warning
 	w, shown := o.dynamo, func(words []string) string { return strings.Join(o.redacted(words), " ") }
 	if !slices.Equal(w.Prefill, w.Decode) {
-		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's engine has other arguments (%s) than the decode worker's (%s), with which both phases are measured", shown(w.Prefill), shown(w.Decode)))
+		ws = append(ws, profile.Warnf("dynamo_prefill", "the prefill worker's arguments (%s) differ from the decode worker's (%s). Both phases are measured with the latter", shown(w.Prefill), shown(w.Decode)))
 	}
 	if len(w.LeftOut) > 0 {
-		ws = append(ws, profile.Warnf("dynamo_left_out", "left out of the worker's arguments, as Dynamo's own or the profile's to decide: %s", shown(w.LeftOut)))
+		ws = append(ws, profile.Warnf("dynamo_left_out", "these worker arguments are left out, as Dynamo or the profile sets them: %s", shown(w.LeftOut)))
 	}
 	return ws
 }
@@ -89,7 +89,7 @@ func dynamoWarnings(o profileOptions) []profile.Warning {
 // to v0.9, read in November 2026) that have other names here, and what to say.
 func upstreamFlags() map[string]string {
 	return map[string]string{
-		"backend":                 "--engine says what is profiled: vllm, sglang or trtllm; --config FILE takes it from a file of Dynamo's",
+		"backend":                 "set --engine to vllm, sglang or trtllm, or give a Dynamo file with --config FILE",
 		"use-ai-configurator":     "--engine estimate computes the profile without a GPU",
 		"aic-system":              "--gpu NAME, with --engine estimate",
 		"aic-hf-id":               "--model NAME, with --engine estimate",

@@ -81,7 +81,7 @@ func profileManifest(c *cli.Context) error {
 		return field.Errorf("%v", err)
 	}
 	if m.Claim == "" && m.Results == "" {
-		say(c.App.ErrWriter, "warning", "the results go with the pod: --results-pvc NAME or --results-configmap NAME keeps them")
+		say(c.App.ErrWriter, "warning", "the results are lost with the pod. Keep them with --results-pvc NAME or --results-configmap NAME")
 	}
 	_, err = c.App.Writer.Write(body)
 	return err
@@ -119,7 +119,7 @@ func manifestOf(c *cli.Context) (kube.Manifest, error) {
 		return m, err
 	}
 	if len(redact.Find(m.Args)) > 0 {
-		return m, field.Errorf("a manifest is no place for a credential, and a flag or what follows -- holds one").
+		return m, field.Errorf("a flag or an argument after -- holds a credential, which a manifest must not contain").
 			Hint("--secret-env NAME=SECRET/KEY takes a variable of the engine from a Secret")
 	}
 	return m, nil
@@ -243,7 +243,7 @@ func (o profileOptions) publish(ctx context.Context, ui *console) error {
 			return fmt.Errorf("reading the results: %w", err)
 		}
 		if total += len(name) + len(text); name == store.RunFile && total > kube.MostResults {
-			ui.warn([]profile.Warning{profile.Warnf("results_cut", "ConfigMap %s gets no %s: with it there would be %d bytes, and it takes %d", o.results, name, total, kube.MostResults)})
+			ui.warn([]profile.Warning{profile.Warnf("results_cut", "ConfigMap %s leaves out %s: with it the size would be %d bytes (limit %d)", o.results, name, total, kube.MostResults)})
 			continue
 		}
 		files[name] = text

@@ -140,7 +140,7 @@ func (o profileOptions) check() error {
 	case !slices.Contains([]string{"auto", "command", "endpoint"}, o.engine) && (o.endpoint != "" || o.command != ""):
 		return field.Errorf("--engine %s takes neither --endpoint nor --command", o.engine)
 	case strings.HasPrefix(o.model, "-"):
-		return field.Errorf("--model %q: an engine would take it for a flag", o.model).Hint("a file of that name is ./%s", o.model)
+		return field.Errorf("--model %q looks like a flag", o.model).Hint("a file of that name is ./%s", o.model)
 	case o.engine == "command" && o.endpoint != "", o.engine == "endpoint" && o.command != "":
 		return field.Errorf("--engine %s does not go with the other kind's flag", o.engine)
 	case o.engine == "sim" && o.require:
@@ -173,13 +173,13 @@ func (o profileOptions) check() error {
 func (o profileOptions) checkMode(c *cli.Context) error {
 	switch {
 	case o.mode == sweep.Aggregated && o.search == sweep.Grid:
-		return field.Errorf("--mode aggregated searches for a rate: there is no grid of them").Hint("leave --search out")
+		return field.Errorf("--mode aggregated searches for a rate and has no grid").Hint("leave --search out")
 	case o.mode == sweep.Aggregated && o.explain:
-		return field.Errorf("--explain shows what TTFT and ITL of prefill and decode apart are made of: it has no meaning with --mode aggregated")
+		return field.Errorf("--explain breaks down TTFT and ITL of separate prefill and decode: it does not work with --mode aggregated")
 	case o.mode != sweep.Aggregated && o.verify == "never" && o.ownTraffic():
-		return field.Errorf("--trace and --dataset are for loads that the picks are verified by, and --verify never says that none is").Hint("leave --verify out")
+		return field.Errorf("--trace and --dataset are loads for verification, but --verify never turns it off").Hint("leave --verify out")
 	case c.IsSet("load-time") && !o.loads():
-		return field.Errorf("--load-time is for loads that the picks are verified by, and none is").Hint("--verify always would")
+		return field.Errorf("--load-time is for verification loads, but nothing is verified").Hint("--verify always would")
 	}
 	return nil
 }
@@ -197,11 +197,11 @@ func (o profileOptions) checkEndpoint() error {
 	switch {
 	case o.maxInFlight == 0 && o.endpointGPUs == 0:
 		return field.Errorf("--endpoint needs --max-in-flight N and --endpoint-gpus N").
-			Hint("it is somebody's server: say how many requests at once it may get from here, and how many GPUs it has: throughput is per GPU")
+			Hint("they limit the load on the server, and give its GPUs for throughput per GPU")
 	case o.maxInFlight == 0:
-		return field.Errorf("--endpoint needs --max-in-flight N").Hint("it is somebody's server: say how many requests at once it may get from here")
+		return field.Errorf("--endpoint needs --max-in-flight N").Hint("it limits the requests that the server gets at once")
 	case o.endpointGPUs == 0:
-		return field.Errorf("--endpoint needs --endpoint-gpus N").Hint("throughput is per GPU, and an endpoint does not say how many it has")
+		return field.Errorf("--endpoint needs --endpoint-gpus N").Hint("throughput is per GPU, but an endpoint does not tell its number of GPUs")
 	}
 	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {
 		return field.Errorf("--endpoint: %v", err)

@@ -80,7 +80,7 @@ func readProfiled(dir string, usd prices.Given) (profiled, error) {
 // sayImplausible says which of the folder's figures cannot be right.
 func (p profiled) sayImplausible(c *cli.Context) {
 	for _, w := range profile.Implausible(p.rec.Warnings) {
-		say(c.App.ErrWriter, "warning", "%s: the profile's figures cannot be right: %s", p.dir, w.Message)
+		say(c.App.ErrWriter, "warning", "%s: the profile's figures are implausible: %s", p.dir, w.Message)
 	}
 }
 

@@ -39,7 +39,7 @@ func endingOf(run store.Run, rec store.Recommendation) pages.Ending {
 	}
 	e.Infeasible = "what is shown is the nearest candidate, not an answer"
 	if len(e.Shortfall) == 0 {
-		e.Infeasible = "a pick missed its SLA under load, at every rate that was tried: not an answer"
+		e.Infeasible = "a pick missed its SLA under load at every tried rate, so there is no answer"
 	}
 	return e
 }

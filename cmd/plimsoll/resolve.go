@@ -184,9 +184,9 @@ func (d *deployment) auto(o profileOptions, found gpu.Inventory, noGPUs error) e
 	case n == 0:
 		d.notes = append(d.notes, "no GPU to measure on: none is visible")
 	case o.model == "":
-		return unmeasured(o, found, fmt.Sprintf("--model is missing: this machine has %s, and nothing says what they are to serve", shownGPUs(found)))
+		return unmeasured(o, found, fmt.Sprintf("--model is missing: this machine has %s, but no model to serve", shownGPUs(found)))
 	case missing != nil:
-		return unmeasured(o, found, fmt.Sprintf("no engine is installed: this machine has %s, and %v", shownGPUs(found), missing))
+		return unmeasured(o, found, fmt.Sprintf("no engine is installed: this machine has %s, but %v", shownGPUs(found), missing))
 	default:
 		d.kind = real.kind
 		return nil
@@ -234,7 +234,7 @@ func (d *deployment) setModel(o profileOptions, cat catalog.Catalog) error {
 		return field.Errorf("--model: %w", err)
 	default: // a real engine may know what the catalog does not
 		d.warnings = append(d.warnings, profile.Warnf("model_unknown",
-			"%s is not in the catalog: whether it fits is left to the engine, and throughput is not checked against the GPU's peak", d.modelName))
+			"%s is not in the catalog, so memory and throughput are not checked against the GPU's limits", d.modelName))
 		return nil
 	}
 }
@@ -308,7 +308,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	if d.cpu {
 		d.gpuName = cpuThread
 		d.warnings = append(d.warnings, profile.Warnf("cpu_threads",
-			"no GPU was found and --gpu names none: the engine runs on the CPU, TP:n is n threads, and throughput per GPU is per thread"))
+			"no GPU was found. The engine runs on the CPU, TP:n is n threads, and throughput per GPU is per thread"))
 	}
 	if name == "" {
 		return nil
@@ -326,7 +326,7 @@ const cpuThread = "CPU thread"
 
 // noGPUs asks for what NVML does not tell.
 func (d deployment) noGPUs() error {
-	e := field.Errorf("no GPU was found: say how many the engine may count on with --gpu-count N")
+	e := field.Errorf("no GPU was found: set --gpu-count N")
 	switch {
 	case d.cpu:
 		return e.Hint("llama-server then runs on the CPU, and they are threads")

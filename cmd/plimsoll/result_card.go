@@ -216,7 +216,7 @@ func (o outcome) trustWords() string {
 	case rec.Provenance == profile.Measured:
 		return "measured on this engine; --details has the 95 % intervals"
 	}
-	return rec.Provenance.String() + ": how far off is not known"
+	return rec.Provenance.String() + "; its error is unknown"
 }
 
 // mostLosers is how many candidates of a phase the card shows beside the pick.

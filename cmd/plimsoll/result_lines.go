@@ -49,9 +49,9 @@ func promises(ch recommend.Choice, s recommend.Shortfall) string {
 	case ch.Phase != profile.Aggregated:
 		return text + beyondMeasured(ch.Picked.Point)
 	case rate > 0:
-		return fmt.Sprintf("%s, as seen at %.4g requests/s", text, rate)
+		return fmt.Sprintf("%s, seen at %.4g requests/s", text, rate)
 	}
-	return text + ", as seen of one request at a time: requests that meet others take longer"
+	return text + ", seen with one request at a time; concurrent requests take longer"
 }
 
 // beyondMeasured is the caveat of a figure that was read off a surface beyond what was

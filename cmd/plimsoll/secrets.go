@@ -151,7 +151,7 @@ func (o profileOptions) confide(c *cli.Context) {
 	template := command.Template{Argv: o.command}
 	o.hidden.add(template.Secrets()...)
 	o.hidden.add(redact.Find(o.extra)...)
-	const advice = "an engine has the program's own environment: export VLLM_API_KEY=… or HF_TOKEN=… instead"
+	const advice = "export VLLM_API_KEY=… or HF_TOKEN=… instead; engines inherit the environment"
 	warnLiteral(c, "--command", template.Secrets(), advice)
 	where := "what follows --"
 	if len(o.dynamo.Args) > 0 {
@@ -165,7 +165,7 @@ func warnLiteral(c *cli.Context, where string, found []string, advice string) {
 	if len(found) == 0 {
 		return
 	}
-	say(c.App.ErrWriter, "warning", "%s holds a credential: it is written to no file, but everybody on the machine sees it in ps", where)
+	say(c.App.ErrWriter, "warning", "%s holds a credential. It is written to no file, but all users of this machine can see it in ps", where)
 	say(c.App.ErrWriter, "hint", "%s", advice)
 }
 
@@ -183,7 +183,7 @@ func (p *parser) secretFile(name string) string {
 	credentialsOf(p.c).add(secret)
 	// Others than the user may read it.
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		say(p.c.App.ErrWriter, "warning", "--%s %s: others may read it, its mode is %#o", name, path, info.Mode().Perm())
+		say(p.c.App.ErrWriter, "warning", "--%s %s: other users can read it (mode %#o)", name, path, info.Mode().Perm())
 		say(p.c.App.ErrWriter, "hint", "chmod 600 %s", path)
 	}
 	return secret

@@ -97,7 +97,7 @@ func TestNoCredentialOfAProfileReachesAFile(t *testing.T) {
 	}
 	leaks(t, root, dry.out.String(), dry.errout.String(), p.out.String(), p.errout.String())
 	said := p.errout.String()
-	if strings.Count(said, "plimsoll: warning: --command holds a credential: it is written to no file, but everybody on the machine sees it in ps\nplimsoll: hint: an engine has the program's own environment") != 1 {
+	if strings.Count(said, "plimsoll: warning: --command holds a credential. It is written to no file, but all users of this machine can see it in ps\nplimsoll: hint: export VLLM_API_KEY") != 1 {
 		t.Errorf("no warning in\n%s", said)
 	}
 	run, err := store.ReadRun(dir)
@@ -165,7 +165,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 		"prometheus":              {exitUsage, []string{"capacity", "review", "--prometheus", "http://me:" + hiddenIn("prometheus") + "@127.0.0.1:1?x=y", "plan.json"}, ""},
 		"metrics endpoints":       {exitUsage, []string{"planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--metrics-endpoints", "frontend=ftp://me:" + hiddenIn("metrics") + "@h"}, "[redacted]@h"},
 		"left over":               {exitUsage, []string{"gpus", "--token=" + hiddenIn("unknown")}, ""},
-		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--config", served}, "a manifest is no place for a credential"},
+		"manifest":                {exitUsage, []string{"planner", "manifest", "--image", "x", "--deployment", "d", "--config", served}, "a credential, which a manifest must not contain"},
 		"job":                     {exitUsage, []string{"profile-sla", "manifest", "--plimsoll-image", "x", "--engine", "vllm", "--image", "y", "--model", simModel, "--gpu", "h100-sxm", "--gpu-count", "8", "--", "--api-key", hiddenIn("job")}, "hint: --secret-env NAME=SECRET/KEY"},
 		"environment":             {exitUsage, []string{"planner", "serve", "--policy", "load", "--slots", "2", "--state-file", "none", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--env-from", "NOT_THERE"}, `--env-from: the variable "NOT_THERE" of the environment is not set, or empty`},
 	} {
@@ -262,7 +262,7 @@ func TestNoCredentialOfAPlannerReachesAFile(t *testing.T) {
 	}
 	said := p.errout.String()
 	for _, want := range []string{
-		"plimsoll: warning: --prefill-command holds a credential: it is written to no file, but everybody on the machine sees it in ps\nplimsoll: hint: --env-from NAME: ",
+		"plimsoll: warning: --prefill-command holds a credential. It is written to no file, but all users of this machine can see it in ps\nplimsoll: hint: --env-from NAME: ",
 	} {
 		if strings.Count(said, want) != 1 {
 			t.Errorf("want once %q in\n%s", want, said)
@@ -285,7 +285,7 @@ func TestTokenThatOthersMayRead(t *testing.T) {
 	}
 	said := ran(t, exitUsage, "planner", "serve", "--no-operation", "--policy", "load", "--state-file", "none",
 		"--prometheus-endpoint", "http://127.0.0.1:1", "--prometheus-bearer-token-file", token, "--listen", "nonsense").errout.String()
-	want := "plimsoll: warning: --prometheus-bearer-token-file " + token + ": others may read it, its mode is 0644\nplimsoll: hint: chmod 600 " + token + "\n"
+	want := "plimsoll: warning: --prometheus-bearer-token-file " + token + ": other users can read it (mode 0644)\nplimsoll: hint: chmod 600 " + token + "\n"
 	if strings.Count(said, want) != 1 || strings.Contains(said, hiddenIn("tokenfile")) {
 		t.Errorf("want once %q in\n%s", want, said)
 	}

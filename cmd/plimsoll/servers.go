@@ -116,7 +116,7 @@ func installed() (realEngine, error) {
 		}
 		names = append(names, e.program)
 	}
-	return realEngine{}, fmt.Errorf("%s not on PATH", strings.Join(names, ", "))
+	return realEngine{}, fmt.Errorf("none of %s is on PATH", strings.Join(names, ", "))
 }
 
 // simulator is this program as the embedded engine.

@@ -113,7 +113,7 @@ func runFleet(plan build.Options, arrivals arrivals, seen progress) (simulation,
 	}
 	s.warnings = profile.ImplausibleFirst(slices.Concat(f.Warnings, load.warnings, s.report.Warnings, s.saturated(), fewRequests(s.report), f.Outside(s.report)))
 	if plan.Caching && !got.shares {
-		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing: the load does not say which prompts begin alike: --prefix-groups makes some that do, and traces of format mooncake and request-trace say it"))
+		s.warnings = append(s.warnings, profile.Warnf("nothing_shared", "prefix caching finds nothing, as the load has no shared prefixes. Set --prefix-groups, or use a trace in mooncake or request-trace format"))
 	}
 	return s, nil
 }

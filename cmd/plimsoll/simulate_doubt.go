@@ -33,7 +33,7 @@ func (s simulation) saturated() []profile.Warning {
 	if float64(wait) <= longWait*float64(came) {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("saturated", "%d requests came within %s, %.4g/s, and %.4g/s were served: one waited %s, and latencies depend on how many there are, not on the rate",
+	return []profile.Warning{profile.Warnf("saturated", "%d requests came within %s (%.4g/s), but only %.4g/s were served, and one waited %s. Latencies depend on the number of requests, not on the rate; lower the rate",
 		s.load.n, seconds(came), s.load.perSecond(), r.Requests, seconds(wait))}
 }
 
@@ -49,7 +49,7 @@ func fewRequests(r fleet.Report) []profile.Warning {
 		quantile float64
 	}{{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}} {
 		if need := int64(math.Round(1 / (1 - p.quantile))); n < need {
-			return []profile.Warning{profile.Warnf("few_requests", "from %s on, percentiles of TTFT and E2E are the largest of %s or near it: %s takes %d at least", p.name, engine.Count(n, "request"), p.name, need)}
+			return []profile.Warning{profile.Warnf("few_requests", "percentiles of TTFT and E2E from %s on are at or near the maximum of %s. Simulate more: %s needs at least %[4]d", p.name, engine.Count(n, "request"), p.name, need)}
 		}
 	}
 	return nil

@@ -95,11 +95,11 @@ func checkFleet(p *parser, f *build.Options) {
 	case (f.Prefill > 0) != (f.Decode > 0):
 		p.fail(field.Errorf("--prefill-replicas and --decode-replicas go together: want both or none"))
 	case f.Prefill > 0 && f.Replicas > 0:
-		p.fail(field.Errorf("--replicas has no place beside --prefill-replicas and --decode-replicas"))
+		p.fail(field.Errorf("--replicas excludes --prefill-replicas and --decode-replicas"))
 	case f.Router == fleet.KVAware && !f.Caching:
-		p.fail(field.Errorf("--router kv_aware: there is no cache to be aware of").Hint("add --enable-prefix-caching"))
+		p.fail(field.Errorf("--router kv_aware needs a prefix cache").Hint("add --enable-prefix-caching"))
 	case (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) && !f.Caching:
-		p.fail(field.Errorf("--kv-dram and --kv-nvme keep what the prefix cache lets go: there is none").Hint("add --enable-prefix-caching"))
+		p.fail(field.Errorf("--kv-dram and --kv-nvme need a prefix cache").Hint("add --enable-prefix-caching"))
 	}
 	p.needs(f.Profile == "", "without --profile, which says it", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
 	p.needs(f.Prefill > 0, "with --prefill-replicas and --decode-replicas", "transfer-bandwidth")

@@ -134,7 +134,7 @@ func (a *arrivals) cut() []profile.Warning {
 		return nil
 	}
 	n := max(1, math.Ceil(until.Seconds()/a.period.Seconds()))
-	return []profile.Warning{profile.Warnf("period_cut", "the load ends after %.3g periods of %v and so has %.4g requests/s on average, not the %.4g asked for: --duration %v has them",
+	return []profile.Warning{profile.Warnf("period_cut", "the load ends after %.3g periods of %v, so it has %.4g requests/s on average, not %.4g. Use --duration %v for that rate",
 		until.Seconds()/a.period.Seconds(), a.period, mean, a.asked, time.Duration(n)*a.period)}
 }
 
@@ -200,7 +200,7 @@ func (a *arrivals) prefixes(p *parser) {
 		flag = "isl-p99"
 	}
 	if n := p.integer(flag, 1, maxTokens, 0); a.spec.Prefixes.Tokens > n {
-		p.fail(field.Errorf("--prefix-tokens %d: prompts have --%s %d, so that they would be nothing but prefix", a.spec.Prefixes.Tokens, flag, n).
+		p.fail(field.Errorf("--prefix-tokens %d: prompts have only --%s %d, so nothing but prefix would be left", a.spec.Prefixes.Tokens, flag, n).
 			Hint("--prefix-tokens %d or less", n))
 	}
 }

@@ -32,7 +32,7 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	}
 	if w := a.options.Windows; f.Format != trace.FormatServeGen && (w.ISL != nil || w.OSL != nil) {
 		_ = r.Close() // only read
-		return openLoad{}, field.Errorf("--isl and --osl have a meaning only without --trace, or with one of format servegen: %s is of format %s and has its own", a.file, f.Format)
+		return openLoad{}, field.Errorf("--isl and --osl work only without --trace, or with a servegen trace: %s has format %s and its own lengths", a.file, f.Format)
 	}
 	t := a.part(trace.Rebase(f.Arrivals()))
 	if f.Format != trace.FormatServeGen { // whose table was scaled already

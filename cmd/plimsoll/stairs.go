@@ -246,7 +246,7 @@ func (s *stairs) Close(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(begun) > idlePatience {
-			return fmt.Errorf("the engine still runs %v requests and %v wait, %v after all streams were canceled", r.Running.V, r.Waiting.V, idlePatience)
+			return fmt.Errorf("%[3]v after all streams were canceled, the engine still runs %[1]v requests and %[2]v wait", r.Running.V, r.Waiting.V, idlePatience)
 		}
 		select {
 		case <-time.After(settleEvery):

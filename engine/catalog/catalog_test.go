@@ -306,7 +306,7 @@ func TestBadRows(t *testing.T) {
 		"empty":     {"", "f.csv: the file is empty"},
 		"kind":      {"a,b\n", `f.csv:1: the first column is "a": want "model" or "gpu"`},
 		"unknown":   {"gpu,watts\n", `f.csv:1: unknown column "watts"`},
-		"twice":     {"gpu,gpu\n", `f.csv:1: column "gpu" is there twice`},
+		"twice":     {"gpu,gpu\n", `f.csv:1: column "gpu" is listed twice`},
 		"missing":   {"gpu,source\n", `f.csv:1: column "memory_bytes" is missing`},
 		"words":     {gpu + "\nA10G,24000000000,600,\"70 (A10G, dense)\",32,x\n", `f.csv:3: A10G: bf16_tflops is "70 (A10G, dense)": want a number`},
 		"nan":       {gpu + "G,24000000000,NaN,70,32,x\n", `f.csv:2: G: hbm_gb_per_s is "NaN": want a number`},

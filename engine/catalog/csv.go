@@ -219,7 +219,7 @@ func matchHeader[T any](header []string, columns []column[T]) ([]column[T], erro
 			return nil, fmt.Errorf("unknown column %q", h)
 		}
 		if slices.Contains(header[:i], h) {
-			return nil, fmt.Errorf("column %q is there twice", h)
+			return nil, fmt.Errorf("column %q is listed twice", h)
 		}
 		order = append(order, columns[at])
 	}

@@ -26,7 +26,7 @@ func (m Model) Splits(p engine.Parallelism, weights engine.DType) error {
 	case p.EP > 1 && !m.MoE():
 		return fmt.Errorf("EP %d: %s has no experts to spread", p.EP, m.Name)
 	case p.EP > 1 && p.EP != p.TP*p.DP:
-		return fmt.Errorf("EP %d: experts spread over all TP·DP = %d GPUs of a pipeline stage or over none", p.EP, p.TP*p.DP)
+		return fmt.Errorf("EP %d: want 1 or %d (TP·DP, all GPUs of a pipeline stage)", p.EP, p.TP*p.DP)
 	case p.EP > 1 && m.Experts%p.EP != 0:
 		return fmt.Errorf("EP %d does not divide the %d experts of %s", p.EP, m.Experts, m.Name)
 	}
@@ -87,7 +87,7 @@ func (m Model) Layouts(gpus int, weights engine.DType) (fit []engine.Parallelism
 		for _, p := range m.mappings(n) {
 			err := m.Splits(p, weights)
 			if err == nil && !m.dividesKV(p) {
-				err = fmt.Errorf("TP %d does not divide the %d KV heads of %s: ranks would keep copies", p.TP, m.KVHeads, m.Name)
+				err = fmt.Errorf("TP %d does not divide the %d KV heads of %s, so GPUs would keep copies", p.TP, m.KVHeads, m.Name)
 			}
 			if err != nil {
 				out = append(out, Unfit{p, err})

@@ -33,7 +33,7 @@ func TestLayouts(t *testing.T) {
 	}{
 		{"llama-3.1-8b", "", 1, "TP:1", ""},
 		{"llama-3.1-70b", "", 8, "TP:1 TP:2 TP:4 TP:8", ""},
-		{"llama-3.1-70b", "", 16, "TP:1 TP:2 TP:4 TP:8", "TP:16: TP 16 does not divide the 8 KV heads of meta-llama/Meta-Llama-3.1-70B: ranks would keep copies"},
+		{"llama-3.1-70b", "", 16, "TP:1 TP:2 TP:4 TP:8", "TP:16: TP 16 does not divide the 8 KV heads of meta-llama/Meta-Llama-3.1-70B, so GPUs would keep copies"},
 		{"deepseek-r1", engine.FP8, 8, "TP:1 TEP:2 DEP:2 TEP:4 DEP:4 TEP:8 DEP:8", ""},
 		{"deepseek-v3", engine.FP8, 16, "TP:1 TEP:2 DEP:2 TEP:4 DEP:4 TEP:8 DEP:8 TEP:16 DEP:16", ""},
 		// 18432 / 32 = 576 is four and a half blocks.
@@ -120,7 +120,7 @@ func TestLayoutsHoldTheirFilters(t *testing.T) {
 			n := p.GPUs()
 			switch {
 			case seen[p] || p != p.Normal():
-				t.Fatalf("%s is there twice or is not normal: %+v", p.Label(), p)
+				t.Fatalf("%s is listed twice or is not normal: %+v", p.Label(), p)
 			case n > gpus || n&(n-1) != 0:
 				t.Fatalf("%s has %d of %d GPUs", p.Label(), n, gpus)
 			case p.TP != n && p.DP != n, p.EP != 1 && p.EP != n, p.PP != 1:

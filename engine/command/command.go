@@ -76,7 +76,7 @@ func (t Template) Validate() error {
 		return fmt.Errorf("engine command %q: %w", t, err)
 	}
 	if !c.uses["Port"] {
-		return fmt.Errorf("engine command %q: it has no {{.Port}}: the port is chosen at each start, so write it where the engine takes it, such as --port {{.Port}}", t)
+		return fmt.Errorf("engine command %q has no {{.Port}}. Add it, such as --port {{.Port}}, as each start chooses a port", t)
 	}
 	// Blocks are taken or not by their values: try both ends of each.
 	for _, f := range samples() {
@@ -187,7 +187,7 @@ func checkProgram(argv []string) error {
 		return errors.New("it names no program")
 	}
 	if name, _, ok := strings.Cut(argv[0], "="); ok && isName(name) {
-		return fmt.Errorf("it begins with the setting %q, and no shell is there to apply it: write env %[1]s …", redact.Text(argv[0]))
+		return fmt.Errorf("it begins with the setting %q, but no shell runs it: write env %[1]s …", redact.Text(argv[0]))
 	}
 	return nil
 }

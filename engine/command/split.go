@@ -133,10 +133,10 @@ func (p *splitter) end() error {
 	p.plain.Reset()
 	p.inWord, p.quoted, p.marked = false, false, false
 	if operator {
-		return fmt.Errorf("%q is for a shell, and none is involved: run one yourself, as in sh -c '…', or quote it", plain)
+		return fmt.Errorf("%q needs a shell, but none runs the command: write sh -c '…', or quote it", plain)
 	}
 	if home {
-		return fmt.Errorf("%q would be replaced by a shell, and none is involved: write the folder's full path", word)
+		return fmt.Errorf("%q needs a shell, but none runs the command: write the folder's full path", word)
 	}
 	if keep {
 		p.words = append(p.words, word)
@@ -147,7 +147,7 @@ func (p *splitter) end() error {
 // expansion refuses what a shell would replace at the beginning of s.
 func expansion(s string) error {
 	if s[0] == '`' || len(s) > 1 && s[0] == '$' && (s[1] == '{' || s[1] == '(' || isName(s[1:2])) {
-		return fmt.Errorf("%q would be replaced by a shell, and none is involved: write the value itself, or put it in single quotes",
+		return fmt.Errorf("%q needs a shell, but none runs the command: write the value itself, or put it in single quotes",
 			strings.ReplaceAll(firstWord(s), string(mark), ""))
 	}
 	return nil

@@ -54,7 +54,7 @@ func Candidates(base engine.Config, gpus int, layouts []engine.Parallelism, fits
 		c.Parallelism = p.Normal()
 		err := error(nil)
 		if n := c.GPUs(); n > gpus {
-			err = fmt.Errorf("needs %d GPUs, %d are visible", n, gpus)
+			err = fmt.Errorf("needs %d GPUs, but only %d are visible", n, gpus)
 		} else if fits != nil {
 			err = fits(c)
 		}

@@ -25,7 +25,7 @@ func TestCandidates(t *testing.T) {
 		t.Errorf("left out %v", out)
 	}
 	cs, out = Candidates(engine.Config{}, 4, []engine.Parallelism{engine.TP(3), {TP: 4, PP: 2}}, nil)
-	if len(cs) != 1 || len(out) != 1 || out[0].Parallelism.Label() != "TP:4 PP:2" || out[0].Err.Error() != "needs 8 GPUs, 4 are visible" {
+	if len(cs) != 1 || len(out) != 1 || out[0].Parallelism.Label() != "TP:4 PP:2" || out[0].Err.Error() != "needs 8 GPUs, but only 4 are visible" {
 		t.Errorf("candidates %v, left out %v", cs, out)
 	}
 }

@@ -32,15 +32,15 @@ func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 	}
 	if len(names) > 0 && !slices.Contains(names, gpu) {
 		out = append(out, profile.Warnf("fit_gpu",
-			"no row behind the fit %s was measured on %s: its errors are those on other GPUs (%s), and this one may be further off; plimsoll calibrate on a few of its own points says more",
+			"the fit %s has no measurements on %s; its errors are from %s. Expect a larger error; calibrate with a few points measured on this GPU",
 			f.Name, gpu, strings.Join(names, ", ")))
 	}
 	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {
 		out = append(out, profile.Warnf("fit_length",
-			"sequences of up to %d tokens are longer than any row behind the fit %s (%d tokens): its errors are those on shorter ones, and these may be further off", longest, f.Name, f.Longest))
+			"step times above %[3]d tokens are extrapolated (your sequences: up to %[1]d; fit %[2]s). Expect a larger error; calibrate with a few measured points", longest, f.Name, f.Longest))
 	} else if f.LongestTTFT > 0 && isl > f.LongestTTFT {
 		out = append(out, profile.Warnf("fit_length",
-			"the fit %s saw no TTFT of prompts longer than %d tokens: its error is for prompts shorter than %d, and these may be further off", f.Name, f.LongestTTFT, isl))
+			"TTFT above %[2]d tokens is extrapolated (your prompts: %[3]d; fit %[1]s). Expect a larger error; calibrate with a few measured points", f.Name, f.LongestTTFT, isl))
 	}
 	return out
 }

@@ -66,7 +66,7 @@ func KVBeyond(m catalog.Model, g catalog.GPU, c engine.Config, tokens int) error
 	if need <= have {
 		return nil
 	}
-	return fmt.Errorf("a KV cache of %d tokens takes %.0f GB at least: %d × %s have %.0f GB in all", tokens, need/1e9, c.GPUs(), g.Name, have/1e9)
+	return fmt.Errorf("a KV cache of %d tokens needs at least %.0f GB; %d × %s have %.0f GB in all", tokens, need/1e9, c.GPUs(), g.Name, have/1e9)
 }
 
 // KVWarnings says where a KV cache, given by a field, is larger than what the latency
@@ -75,5 +75,5 @@ func KVWarnings(of string, l latency.Model, label string, tokens int) []profile.
 	if tokens <= l.KVTokens() {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("kv_beyond_room", "%s: the KV cache of %d tokens is taken as given, but by the latency model %s has room for %d", of, tokens, label, l.KVTokens())}
+	return []profile.Warning{profile.Warnf("kv_beyond_room", "%s: the given KV cache of %d tokens is used, but %s has room for only %d by the latency model", of, tokens, label, l.KVTokens())}
 }

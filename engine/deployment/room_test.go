@@ -75,9 +75,9 @@ func TestKVBeyond(t *testing.T) {
 		most   int
 		refuse string
 	}{
-		{m, 1, 100_000, "a KV cache of 100001 tokens takes 2 GB at least: 1 × g have 2 GB in all"},
+		{m, 1, 100_000, "a KV cache of 100001 tokens needs at least 2 GB; 1 × g have 2 GB in all"},
 		{m, 2, 200_000, "2 × g have 4 GB in all"},
-		{windowed, 1, 200_000, "tokens takes 2 GB at least"},
+		{windowed, 1, 200_000, "tokens needs at least 2 GB"},
 	} {
 		c := engine.Config{Parallelism: engine.TP(tt.tp)}
 		if err := KVBeyond(tt.m, g, c, tt.most); err != nil {
@@ -123,7 +123,7 @@ func TestStorageOf(t *testing.T) {
 		{"", catalog.Model{Name: "m", Weights: engine.FP8, Quantization: "fp8"}, engine.FP8, "weights in fp8, as the config.json of m has it (fp8)"},
 		{"", catalog.Model{Weights: engine.FP4, Quantization: "awq, 4-bit integers"}, engine.FP4, "integers count as fp4"},
 		{engine.BF16, catalog.Model{Weights: engine.FP8, Quantization: "fp8"}, engine.BF16, ""},
-		{"", catalog.Model{Quantization: "aqlm"}, engine.BF16, `"aqlm", which is not known here: bf16 is assumed`},
+		{"", catalog.Model{Quantization: "aqlm"}, engine.BF16, `unknown quantization "aqlm", so bf16 is assumed`},
 		{engine.FP4, catalog.Model{Quantization: "aqlm"}, engine.FP4, ""},
 		{"", catalog.Model{Name: "m", Weights: engine.FP8}, engine.FP8, "weights in fp8, as m is published"},
 		{"", catalog.Model{Name: "m", Weights: engine.BF16}, engine.BF16, ""},
@@ -147,10 +147,10 @@ func TestStorageOn(t *testing.T) {
 	if got := StorageOf("", m).On(newer).Note; got != "weights in fp8, as m is published" {
 		t.Error(got)
 	}
-	if got := StorageOf("", m).On(older).Note; got != "weights in fp8, as m is published; A has no fp8 arithmetic: only storage is in fp8, and steps are computed in bf16" {
+	if got := StorageOf("", m).On(older).Note; got != "weights in fp8, as m is published; A has no fp8 arithmetic. Storage is in fp8, but steps compute in bf16" {
 		t.Error(got)
 	}
-	if got := StorageOf(engine.FP4, m).On(older).Note; !strings.HasPrefix(got, "A has no fp4 arithmetic: ") {
+	if got := StorageOf(engine.FP4, m).On(older).Note; !strings.HasPrefix(got, "A has no fp4 arithmetic. ") {
 		t.Error(got)
 	}
 	if got := StorageOf(engine.BF16, m).On(older).Note; got != "" {

@@ -31,11 +31,11 @@ func StorageOf(asked engine.DType, m catalog.Model) Storage {
 		}
 	case m.Weights == "":
 		s.Warnings = append(s.Warnings, profile.Warnf("weights_assumed",
-			"the config.json of %s says %q, which is not known here: bf16 is assumed; "+field.Weights+" says otherwise", m.Name, m.Quantization))
+			"the config.json of %s has unknown quantization %q, so bf16 is assumed. Set "+field.Weights+" if that is wrong", m.Name, m.Quantization))
 	default:
 		s.Note = fmt.Sprintf("weights in %s, as the config.json of %s has it (%s)", s.Weights, m.Name, m.Quantization)
 		if strings.Contains(m.Quantization, "integers") {
-			s.Note += fmt.Sprintf(": integers count as %s, which has their size", s.Weights)
+			s.Note += fmt.Sprintf("; integers count as %s, which has the same size", s.Weights)
 		}
 	}
 	return s
@@ -50,7 +50,7 @@ func (s Storage) On(g catalog.GPU) Storage {
 	if s.Note != "" {
 		s.Note += "; "
 	}
-	s.Note += fmt.Sprintf("%s has no %s arithmetic: only storage is in %s, and steps are computed in bf16", g.Name, s.Weights, s.Weights)
+	s.Note += fmt.Sprintf("%s has no %s arithmetic. Storage is in %s, but steps compute in bf16", g.Name, s.Weights, s.Weights)
 	return s
 }
 

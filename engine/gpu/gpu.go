@@ -101,17 +101,17 @@ func caveats(devices []Device) []string {
 	for _, d := range devices {
 		names[d.Name] = true
 		if len(d.Throttle) > 0 {
-			out = append(out, fmt.Sprintf("GPU %d runs below its clocks (SM %d of %d MHz): %s", d.Index, d.SMClock, d.SMClockMax, strings.Join(d.Throttle, ", ")))
+			out = append(out, fmt.Sprintf("GPU %d runs below its full clock (SM %d of %d MHz): %s", d.Index, d.SMClock, d.SMClockMax, strings.Join(d.Throttle, ", ")))
 		}
 		if d.MIG == MIGEnabled {
-			out = append(out, fmt.Sprintf("GPU %d is in MIG mode: no engine can have it whole, CUDA offers its slices", d.Index))
+			out = append(out, fmt.Sprintf("GPU %d is in MIG mode, so engines get only its slices", d.Index))
 		}
 		if d.MemoryTotal > 0 && d.MemoryUsed > d.MemoryTotal/20 {
-			out = append(out, fmt.Sprintf("GPU %d is in use: %.1f of %.1f GB are taken", d.Index, float64(d.MemoryUsed)/1e9, float64(d.MemoryTotal)/1e9))
+			out = append(out, fmt.Sprintf("GPU %d is in use (%.1f of %.1f GB taken). Stop the other program for a clean measurement", d.Index, float64(d.MemoryUsed)/1e9, float64(d.MemoryTotal)/1e9))
 		}
 	}
 	if len(names) > 1 {
-		out = append(out, "the GPUs are of several kinds: set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order")
+		out = append(out, "the GPUs are of several kinds. Set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order")
 	}
 	return out
 }

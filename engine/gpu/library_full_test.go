@@ -76,7 +76,7 @@ func TestListThroughALibrary(t *testing.T) {
 			t.Errorf("GPU %d:\ngot  %s\nwant %s", i, got, want)
 		}
 	}
-	if len(inv.Warnings) != 2 || !strings.HasPrefix(inv.Warnings[0], "GPU 3 runs below its clocks") || !strings.HasPrefix(inv.Warnings[1], "GPU 7 is in use: 42.9 of 85.5 GB") {
+	if len(inv.Warnings) != 2 || !strings.HasPrefix(inv.Warnings[0], "GPU 3 runs below its full clock") || !strings.HasPrefix(inv.Warnings[1], "GPU 7 is in use (42.9 of 85.5 GB") {
 		t.Errorf("%q", inv.Warnings)
 	}
 }

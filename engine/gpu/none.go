@@ -6,5 +6,5 @@ import "plimsoll/engine/catalog"
 
 // List refuses: this build cannot ask NVML.
 func List(_ string, _ bool, _ catalog.Catalog) (Inventory, error) {
-	return Inventory{}, unavailable(deviceFiles, "this build cannot ask NVML, which takes Linux and CGO_ENABLED=1")
+	return Inventory{}, unavailable(deviceFiles, "this build cannot query NVML. Build on Linux with CGO_ENABLED=1")
 }

@@ -174,7 +174,7 @@ func TestListThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(inv.Warnings) != 1 || inv.Warnings[0] != "GPU 4 runs below its clocks (SM 1001 of 2001 MHz): hardware slowdown, hardware thermal slowdown" {
+	if len(inv.Warnings) != 1 || inv.Warnings[0] != "GPU 4 runs below its full clock (SM 1001 of 2001 MHz): hardware slowdown, hardware thermal slowdown" {
 		t.Errorf("%q", inv.Warnings)
 	}
 }

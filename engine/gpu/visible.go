@@ -33,10 +33,10 @@ func visible(env string, set bool, gpus, migs []Device) (devices []Device, stop 
 		}
 		d, why := named(entry, gpus, migs)
 		if why == "" && contains(devices, d) {
-			why = "is there twice"
+			why = "is listed twice"
 		}
 		if why != "" {
-			return devices, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q: %q %s: it and what follows are left out, as CUDA does", env, entry, why)
+			return devices, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q: %q %s. It and all after it are ignored, as CUDA does", env, entry, why)
 		}
 		devices = append(devices, d)
 	}

@@ -29,14 +29,14 @@ func TestVisible(t *testing.T) {
 		{"2,0", "GPU-bbbb-2 GPU-aaaa-0", ""},
 		{" 2 , 0 ", "GPU-bbbb-2 GPU-aaaa-0", ""},
 		{"1,-1,2", "GPU-aaaa-1", ""},
-		{"0,7,1", "GPU-aaaa-0", `CUDA_VISIBLE_DEVICES="0,7,1": "7" is no GPU of this machine: it and what follows are left out, as CUDA does`},
+		{"0,7,1", "GPU-aaaa-0", `CUDA_VISIBLE_DEVICES="0,7,1": "7" is no GPU of this machine. It and all after it are ignored, as CUDA does`},
 		{"0,,1", "GPU-aaaa-0", `"" is no index and no UUID`},
 		{"0,x", "GPU-aaaa-0", `"x" is no index and no UUID`},
 		{"+1", "", `"+1" is no index and no UUID`},
 		{"0x1", "", `"0x1" is no index and no UUID`},
 		{"99999999999999999999", "", "is no index and no UUID"},
-		{"0,1,0", "GPU-aaaa-0 GPU-aaaa-1", `"0" is there twice`},
-		{"0,GPU-aaaa-0", "GPU-aaaa-0", `"GPU-aaaa-0" is there twice`},
+		{"0,1,0", "GPU-aaaa-0 GPU-aaaa-1", `"0" is listed twice`},
+		{"0,GPU-aaaa-0", "GPU-aaaa-0", `"GPU-aaaa-0" is listed twice`},
 		{"GPU-bbbb-2", "GPU-bbbb-2", ""},
 		{"GPU-b,GPU-c", "GPU-bbbb-2 GPU-cccc-3", ""},
 		{"GPU-a", "", `"GPU-a" fits 2 GPUs`},
@@ -90,7 +90,7 @@ func FuzzVisible(f *testing.F) {
 		seen := map[string]bool{}
 		for _, d := range devices {
 			if seen[d.UUID] {
-				t.Errorf("%q: %s is there twice", env, d.UUID)
+				t.Errorf("%q: %s is listed twice", env, d.UUID)
 			}
 			seen[d.UUID] = true
 		}
@@ -132,10 +132,10 @@ func TestCaveats(t *testing.T) {
 		{Index: 2, Name: "B", MIG: MIGEnabled, MemoryTotal: 80e9, MemoryUsed: 40e9},
 	})
 	want := []string{
-		"GPU 1 runs below its clocks (SM 900 of 1980 MHz): software power cap",
-		"GPU 2 is in MIG mode: no engine can have it whole, CUDA offers its slices",
-		"GPU 2 is in use: 40.0 of 80.0 GB are taken",
-		"the GPUs are of several kinds: set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order",
+		"GPU 1 runs below its full clock (SM 900 of 1980 MHz): software power cap",
+		"GPU 2 is in MIG mode, so engines get only its slices",
+		"GPU 2 is in use (40.0 of 80.0 GB taken). Stop the other program for a clean measurement",
+		"the GPUs are of several kinds. Set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -126,23 +126,23 @@ func undetermined(prior, k Coefficients, ss []sample) []string {
 func warnings(prior Coefficients, r Report, ss []sample) []string {
 	var out []string
 	if r.Before.TTFT.N == 0 {
-		out = append(out, "no point has a TTFT: prompts and the time per request are the prior's, but for what steps share")
+		out = append(out, "no point has a TTFT. Prompt times and the time per request stay the prior's, except for what steps share")
 	}
 	if r.Before.TPOT.N == 0 {
-		out = append(out, "no point has an ITL or TPOT: decoding is the prior's, but for what steps share")
+		out = append(out, "no point has an ITL or TPOT. Decode times stay the prior's, except for what steps share")
 	}
 	one := func(of func(sample) int) bool {
 		return !slices.ContainsFunc(ss, func(s sample) bool { return of(s) != of(ss[0]) })
 	}
 	if one(func(s sample) int { return s.about.config.Parallelism.TP }) {
-		out = append(out, fmt.Sprintf("every point has TP %d: how time changes with TP is the prior's", ss[0].about.config.Parallelism.TP))
+		out = append(out, fmt.Sprintf("all points have TP %d. How time changes with TP stays the prior's; add a point at another TP", ss[0].about.config.Parallelism.TP))
 	}
 	if r.Before.TPOT.N > 0 && one(func(s sample) int { return s.obs.InFlight }) && one(func(s sample) int { return int(1000 * s.obs.Rate) }) {
-		out = append(out, "every point has the same load: how ITL changes with load is the prior's")
+		out = append(out, "all points have the same load. How ITL changes with load stays the prior's; add a point at another load")
 	}
 	for _, kind := range []bool{true, false} {
 		if own := ofKind(ss, kind); loads(own) < len(own) {
-			out = append(out, fmt.Sprintf("%d points are of %d different loads: the same load again says nothing new", len(own), loads(own)))
+			out = append(out, fmt.Sprintf("the %d points have only %s. Repeated loads add nothing; measure other loads", len(own), engine.Count(loads(own), "different load")))
 		}
 	}
 	if long := slices.IndexFunc(ss, func(s sample) bool { return s.obs.tooLong() }); long >= 0 {
@@ -173,10 +173,10 @@ func unexplained(r Report) []string {
 		before, after Error
 	}{{"TTFT", r.Before.TTFT, r.After.TTFT}, {"ITL or TPOT", r.Before.TPOT, r.After.TPOT}} {
 		if k.before.Factor50 > strange {
-			out = append(out, fmt.Sprintf("half of the points' %s are %.3g times off the prior, or more: are they milliseconds, of this model and this GPU?", k.name, k.before.Factor50))
+			out = append(out, fmt.Sprintf("half of the points' %s differ from the prior by a factor of %.3g or more. Check the unit (ms), the model and the GPU", k.name, k.before.Factor50))
 		}
 		if k.after.Median > notFitting {
-			out = append(out, fmt.Sprintf("the points' %s are still %.0f %% off in the median after calibration: they are not of one engine, or this model does not describe it", k.name, 100*k.after.Median))
+			out = append(out, fmt.Sprintf("after calibration the points' %s are still %.0f %% off (median). They come from several engines, or the model does not fit this one", k.name, 100*k.after.Median))
 		}
 	}
 	return out
@@ -194,7 +194,7 @@ func contradicted(r Report) []string {
 	if len(points) == 0 || len(points) == len(r.Residuals) {
 		return nil
 	}
-	return []string{fmt.Sprintf("point %s: off what the others say, so that it counts for little: measure it again, or leave it out", strings.Join(points, ", "))}
+	return []string{fmt.Sprintf("each of these points contradicts the others and counts for little: %s. Measure them again, or leave them out", strings.Join(points, ", "))}
 }
 
 // saturated names open loops that come faster than the engine answers: what
@@ -209,7 +209,7 @@ func saturated(prior Coefficients, ss []sample) []string {
 	if len(lines) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("point %s: requests come faster than the prior's engine answers them: there its prediction is a bound", strings.Join(lines, ", "))}
+	return []string{fmt.Sprintf("by the prior, requests arrive faster than the engine serves them at point %s. Predictions there are bounds", strings.Join(lines, ", "))}
 }
 
 func ofKind(ss []sample, ttft bool) []sample {

@@ -112,7 +112,7 @@ func TestCalibrateOnOnePoint(t *testing.T) {
 		t.Errorf("one point claims an error of %+v", e)
 	}
 	all := strings.Join(report.Warnings, "\n")
-	for _, want := range []string{"no point has a TTFT", "every point has TP 1", "same load", "per_request_s"} {
+	for _, want := range []string{"no point has a TTFT", "all points have TP 1", "same load", "per_request_s"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no warning %q in\n%s", want, all)
 		}
@@ -267,7 +267,7 @@ func TestRepeatedLoadsSayNothingNew(t *testing.T) {
 	if report.LeaveOneOut.TPOT.Median < 0.1 {
 		t.Errorf("copies predict each other: %+v", report.LeaveOneOut.TPOT)
 	}
-	if !strings.Contains(strings.Join(report.Warnings, "\n"), "6 points are of 1 different loads") {
+	if !strings.Contains(strings.Join(report.Warnings, "\n"), "6 points have only 1 different load.") {
 		t.Errorf("warnings %q", report.Warnings)
 	}
 }
@@ -277,11 +277,11 @@ func TestStrangePointsAreDoubted(t *testing.T) {
 	prior := DefaultFit()
 	good := points(t, prior.Coefficients, "llama-3.1-8b", engine.BF16)
 	for want, spoil := range map[string]func(i int, o *Observation){
-		"are they milliseconds":        func(_ int, o *Observation) { o.Seconds /= 1000 },
-		"times off the prior, or more": func(_ int, o *Observation) { o.Seconds *= 65 },
-		"not of one engine":            func(i int, o *Observation) { o.Seconds *= math.Pow(8, float64(i%3-1)) },
-		"more than the context of":     func(_ int, o *Observation) { o.ISL = 1_000_000 },
-		"faster than the prior's":      func(_ int, o *Observation) { o.Rate *= 1000 },
+		"Check the unit (ms)":                  func(_ int, o *Observation) { o.Seconds /= 1000 },
+		"differ from the prior by a factor of": func(_ int, o *Observation) { o.Seconds *= 65 },
+		"come from several engines":            func(i int, o *Observation) { o.Seconds *= math.Pow(8, float64(i%3-1)) },
+		"more than the context of":             func(_ int, o *Observation) { o.ISL = 1_000_000 },
+		"faster than the engine serves":        func(_ int, o *Observation) { o.Rate *= 1000 },
 	} {
 		obs := slices.Clone(good)
 		for i := range obs {
@@ -352,7 +352,7 @@ func TestCalibrateDoubtsASpoiltPoint(t *testing.T) {
 			spoilt[i].Seconds *= by
 			left, said := calibrated(spoilt)
 			all, allWithout, allSquares = all+left, allWithout+without, allSquares+off(Estimate(prior.Coefficients, spoilt))
-			if left > 1.5*without || !strings.Contains(said, fmt.Sprintf("point %d (by a factor of ", i+1)) {
+			if left > 1.5*without || !strings.Contains(said, fmt.Sprintf(": %d (by a factor of ", i+1)) {
 				t.Errorf("point %d × %g leaves %.3f, without it %.3f: %s", i+1, by, left, without, said)
 			}
 		}

@@ -82,7 +82,7 @@ func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error)
 	}
 	config.Parallelism = config.Parallelism.Normal()
 	if p := config.Parallelism; max(p.TP, p.EP) > serverGPUs && g.InterNodeBytesPerSec <= 0 {
-		return about{}, fmt.Errorf("%s spans servers of %d GPUs, and what the network between servers of %s carries is not known", p.Label(), serverGPUs, g.Name)
+		return about{}, fmt.Errorf("%s spans servers of %d GPUs, but the network speed between servers of %s is unknown", p.Label(), serverGPUs, g.Name)
 	}
 	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits), work: workOf(m, g, config)}
 	a.memory = memoryOf(m, g, config, a.limits)

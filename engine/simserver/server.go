@@ -20,7 +20,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -137,17 +136,8 @@ func (s *Server) logStart(addr net.Addr) {
 	if s.opts.Timing != "" {
 		s.log.Print(s.opts.Timing)
 	}
-	s.log.Printf("GPU KV cache size: %s tokens", thousands(tokens))
-	s.log.Printf("Maximum concurrency for %s tokens per request: %.2fx", thousands(l.MaxModelLen), float64(tokens)/float64(l.MaxModelLen))
-}
-
-// thousands is n ≥ 0 with a comma every three digits.
-func thousands(n int) string {
-	d := strconv.Itoa(n)
-	for i := len(d) - 3; i > 0; i -= 3 {
-		d = d[:i] + "," + d[i:]
-	}
-	return d
+	s.log.Printf("GPU KV cache size: %s tokens", engine.Number(float64(tokens)))
+	s.log.Printf("Maximum concurrency for %s tokens per request: %.2fx", engine.Number(float64(l.MaxModelLen)), float64(tokens)/float64(l.MaxModelLen))
 }
 
 // routes is the server's interface. Every answer says that it is simulated.

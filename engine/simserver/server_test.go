@@ -81,14 +81,6 @@ func TestStartUpLogSpeaksOfCapacityAsVLLMDoes(t *testing.T) {
 	}
 }
 
-func TestThousands(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 409_600: "409,600", 1_234_567: "1,234,567"} {
-		if got := thousands(n); got != want {
-			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
-		}
-	}
-}
-
 func TestBadOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"no model name":  func(o *Options) { o.Model = "" },

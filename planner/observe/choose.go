@@ -102,7 +102,7 @@ func (w wish) wants(n Names, model string) bool {
 func (w wish) caveats(n Names, namespace string, all series, l labels, by []string) []string {
 	var out []string
 	if w.model != "" && n.Model == "" {
-		out = append(out, fmt.Sprintf("the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.model))
+		out = append(out, fmt.Sprintf("the %s metrics have no model label, so requests of all models count, not only of %q", n.Preset, w.model))
 	}
 	if several := all.values(namespace, l, by); len(several) > 1 {
 		out = append(out, fmt.Sprintf("requests of %d namespaces are added up: %q", len(several), several))

@@ -105,9 +105,9 @@ func (f *figures) figure(what string, n number) planner.Figure[float64] {
 			f.say("%s: %s", what, n.why)
 		}
 	case !(n.v >= 0) || math.IsInf(n.v, 1):
-		f.say("%s: the metrics give %v, which is no count", what, n.v)
+		f.say("%s: the metrics give %v, not a count", what, n.v)
 	case f.maxAge > 0 && n.age > f.maxAge:
-		f.say("%s: the newest sample is %v old, more than %v", what, n.age.Round(time.Millisecond), f.maxAge)
+		f.say("%s: the newest sample is %v old (limit %v)", what, n.age.Round(time.Millisecond), f.maxAge)
 	default:
 		return planner.Figure[float64]{Value: n.v, Known: true, Age: n.age}
 	}
@@ -124,7 +124,7 @@ func (f *figures) share(what string, part, whole number) planner.Figure[float64]
 	case !a.Known || !b.Known || b.Value == 0:
 		return planner.Figure[float64]{}
 	case a.Value > b.Value*(1+mostOver):
-		f.say("%s: %.4g tokens of %.4g, which is no share", what, a.Value, b.Value)
+		f.say("%s: %.4g tokens of %.4g is not a share", what, a.Value, b.Value)
 		return planner.Figure[float64]{}
 	}
 	return planner.Figure[float64]{Value: min(a.Value/b.Value, 1), Known: true, Age: max(a.Age, b.Age)}
@@ -155,11 +155,11 @@ func spread[T float64 | time.Duration](f *figures, what, unit string, g gain) pl
 	}
 	h, ok := newHistogram(g.counts, sum.Value)
 	if !ok {
-		f.say("%s: no percentiles, its buckets are missing or no numbers", what)
+		f.say("%s: no percentiles, as its buckets are missing or not numbers", what)
 		return out
 	}
 	if h.bent > manyBent {
-		f.say("%s: no percentiles, its buckets do not add up, by %.0f %% of its values: series with different bounds are mixed", what, 100*h.bent)
+		f.say("%s: no percentiles. Its buckets are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.bent)
 		return out
 	}
 	for _, p := range []struct {

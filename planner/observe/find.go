@@ -101,7 +101,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 		return nil, models, nil
 	}
 	if w.Model != "" && n.Model == "" {
-		found.warn("no_model_label", "the %s metrics have no label for the model: these are the requests of all models, not only of %q", n.Preset, w.Model)
+		found.warn("no_model_label", "the %s metrics have no model label, so requests of all models count, not only of %q", n.Preset, w.Model)
 	}
 	return &found, models, found.spread(ctx, n, w)
 }
@@ -122,7 +122,7 @@ func (h *History) others(ctx context.Context, presets []Names, w Wanted) error {
 		}
 		// Dynamo's frontend has names in lower case.
 		if models = slices.DeleteFunc(models, func(m string) bool { return strings.EqualFold(m, h.Model) }); len(models) > 0 {
-			h.warn("other_models", "there are %s metrics too, of %q: taken are the %s metrics, of %q", n.Preset, models, h.Names.Preset, h.Model)
+			h.warn("other_models", "there are also %s metrics, of %q. The %s metrics, of %q, are used", n.Preset, models, h.Names.Preset, h.Model)
 		}
 	}
 	return nil

@@ -212,10 +212,10 @@ func (m *member) problems(looks int) []string {
 		out = append(out, fmt.Sprintf("%s: %d of %d looks failed, the last one: %v", m.endpoint, m.failures, looks, m.failure))
 	}
 	if m.restarts > 0 {
-		out = append(out, fmt.Sprintf("%s began anew: what it counted before, after it was last seen, is not known", m.endpoint))
+		out = append(out, fmt.Sprintf("%s restarted. Its counts between the last look and the restart are unknown", m.endpoint))
 	}
 	if !m.listed {
-		out = append(out, fmt.Sprintf("%s is gone: what it counted after it was last seen is not known", m.endpoint))
+		out = append(out, fmt.Sprintf("%s is gone. Its counts after the last look are unknown", m.endpoint))
 	}
 	return out
 }

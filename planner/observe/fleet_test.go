@@ -109,7 +109,7 @@ func TestRestarts(t *testing.T) {
 		o := e.observe()
 		known(t, name, o.Arrivals, c.want, 0)
 		known(t, name+": ISL", o.ISL.Mean, 50, 1e-9)
-		if problem(o, "began anew") != c.said {
+		if problem(o, "restarted") != c.said {
 			t.Errorf("%s: problems %q", name, o.Problems)
 		}
 	}
@@ -272,7 +272,7 @@ func TestEnginesApart(t *testing.T) {
 	known(t, "last queue per replica", prefill.QueueEnd, 2, 0)
 	known(t, "queue per replica", prefill.Queue, 1, 0) // of two looks
 	known(t, "KV use", decode.KVUsage, 0.4, 1e-9)
-	if o.Duration.Mean.Known || !problem(o, "no engine sees a request whole") {
+	if o.Duration.Mean.Known || !problem(o, "no engine sees whole requests") {
 		t.Errorf("duration %+v, problems %q", o.Duration, o.Problems)
 	}
 }

@@ -54,12 +54,12 @@ const wide = 1.5
 func (t *Traffic) doubt(what string, h Histogram, p Quantile) {
 	switch {
 	case p.Unbounded():
-		t.warn("above_buckets", "the p99 of %s is above %.4g tokens, the histogram's highest bound: how far above is not known", what, p.Low)
+		t.warn("above_buckets", "the p99 of %s is above %.4g tokens, the histogram's highest bound, so its value is unknown", what, p.Low)
 	case p.High > wide*p.Low:
-		t.warn("wide_bucket", "the p99 of %s lies anywhere between %.4g and %.4g tokens, the bounds of its bucket", what, p.Low, p.High)
+		t.warn("wide_bucket", "the p99 of %s is somewhere between %.4g and %.4g tokens (the bounds of its bucket)", what, p.Low, p.High)
 	}
 	if h.bent > manyBent {
-		t.warn("buckets_differ", "the buckets of %s do not add up, by %.0f %% of its values: series with different bounds are mixed", what, 100*h.bent)
+		t.warn("buckets_differ", "the buckets of %s are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.bent)
 	}
 }
 
@@ -117,7 +117,7 @@ func (h History) means(ctx context.Context, t *Traffic) error {
 		}
 		if mean := tokens / requests; mean > 0 && !math.IsInf(mean, 1) {
 			x.length.Mean = mean
-			t.warn("mean_of_counters", "the mean of %s is tokens over requests, of those that were under way at the range's ends too", x.what)
+			t.warn("mean_of_counters", "the mean of %s includes requests cut off at the ends of the range", x.what)
 		}
 	}
 	return nil

@@ -147,20 +147,20 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	}
 	all = all && s.fresh() >= engines // Prometheus answers with samples of up to five minutes ago
 	if s.late() {
-		i.loseAll(lacking("no samples of %s in the first %v of %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
+		i.loseAll(lacking("no samples of %s in the first %v of %v (usually one every %v). Metrics were not scraped", found.edge.names.requests(), s.head().Round(tenth), w.length.Round(tenth), s.every))
 	}
 	if beyond(s.gap, s.every) {
-		i.loseGauges(lacking("no samples of %s for %v within %v, where there is one every %v: metrics were not scraped", found.edge.names.requests(), s.gap.Round(tenth), w.length.Round(tenth), s.every))
+		i.loseGauges(lacking("no samples of %s for %v within %v (usually one every %v). Metrics were not scraped", found.edge.names.requests(), s.gap.Round(tenth), w.length.Round(tenth), s.every))
 	}
 	if tail := w.end.Sub(s.scraped.end); l.o.MaxAge == 0 && s.scraped.length > 0 && short(tail-lateness, s.every) && tail <= DefaultMaxAge { // what is older says so
-		i.stale = lacking("no samples of %s in the last %v, where there is one every %v: metrics are not scraped", found.edge.names.requests(), tail.Round(tenth), s.every)
+		i.stale = lacking("no samples of %s in the last %v (usually one every %v). Metrics are not scraped", found.edge.names.requests(), tail.Round(tenth), s.every)
 	}
 	lost, such, err := l.lost(ctx, found, s, all)
 	if found.apart() { // both roles count each request, and all of it may be lost of one
 		lost.share *= 2
 	}
 	if lost.share > mostUnseen {
-		i.loseAll(lacking("up to %.0f %% of the requests are not in the samples: engines or frontends came, went or are not scraped%s", 100*lost.share, such))
+		i.loseAll(lacking("samples miss up to %.0f %% of the requests, as engines or frontends came, went or are not scraped%s", 100*lost.share, such))
 	}
 	if s.scraped.length > 0 {
 		found.begun(&i, lost.began, w.length.Seconds()/s.scraped.length.Seconds())
@@ -258,7 +258,7 @@ func (l *Live) prefillQueue(ctx context.Context, w window, ready replicas, i *in
 	}
 	p := slices.IndexFunc(i.pools, func(p pool) bool { return p.role == engine.RolePrefill })
 	if p < 0 {
-		i.problems = append(i.problems, "there is a query for the prefill queue, and no prefill pool")
+		i.problems = append(i.problems, "the prefill-queue query has no prefill pool to apply to")
 		return
 	}
 	queue.replace(i, p, ready[engine.RolePrefill])

@@ -118,7 +118,7 @@ func TestLLMD385(t *testing.T) {
 	f.engine("m", "a", half-2*time.Minute, 1, 100)
 	o := observed(t, live(t, f, LiveOptions{}), half, 3*time.Minute)
 	p, _ := o.Pool(engine.RoleAggregated)
-	if o.Arrivals.Known || o.Running.Known || o.TTFT.Mean.Known || p.KVUsage.Known || p.Queue.Known || !problem(o, "arrivals: the newest sample is 2m0s old, more than 1m30s") {
+	if o.Arrivals.Known || o.Running.Known || o.TTFT.Mean.Known || p.KVUsage.Known || p.Queue.Known || !problem(o, "arrivals: the newest sample is 2m0s old (limit 1m30s)") {
 		t.Errorf("observation %+v", o)
 	}
 	o = observed(t, live(t, f, LiveOptions{MaxAge: 3 * time.Minute}), half, 3*time.Minute)
@@ -142,7 +142,7 @@ func TestLLMD769(t *testing.T) {
 	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
 	known(t, "waiting", o.Waiting, 0, 0)
 	known(t, "running", o.Running, 3, 0)
-	if !problem(o, "1 series of requests went within the interval") {
+	if !problem(o, "1 series of requests disappeared within the interval") {
 		t.Errorf("problems %q", o.Problems)
 	}
 }
@@ -193,7 +193,7 @@ func TestLiveRestarts(t *testing.T) {
 	}
 	o = observed(t, live(t, f, LiveOptions{}), half, thirty)
 	known(t, "running", o.Running, 1, 0)
-	if !problem(o, "1 series of requests came within the interval") || problem(o, "went") {
+	if !problem(o, "1 series of requests appeared within the interval") || problem(o, "disappeared") {
 		t.Errorf("problems %q", o.Problems)
 	}
 }

@@ -63,7 +63,7 @@ func TestLiveApart(t *testing.T) {
 	known(t, "queue per ready replica, of which there were 3", prefill.Queue, 2, 1e-9)
 	known(t, "KV use of prefill", prefill.KVUsage, 0.5, 0)
 	known(t, "KV use of decode", decode.KVMost, 0.25, 0)
-	if o.Duration.Mean.Known || !problem(o, "no engine sees a request whole") {
+	if o.Duration.Mean.Known || !problem(o, "no engine sees whole requests") {
 		t.Errorf("duration %+v, problems %q", o.Duration, o.Problems)
 	}
 }
@@ -77,7 +77,7 @@ func TestLiveCannotTellPoolsApart(t *testing.T) {
 	sampled(t, l, roles(1, 1))
 	o := observed(t, l, half, thirty)
 	prefill, _ := o.Pool(engine.RolePrefill)
-	if o.Arrivals.Known || o.Finished.Known || o.ISL.Mean.Known || prefill.Queue.Known || !problem(o, "arrivals: prefill and decode engines count every request") {
+	if o.Arrivals.Known || o.Finished.Known || o.ISL.Mean.Known || prefill.Queue.Known || !problem(o, "arrivals: prefill and decode engines both count every request") {
 		t.Errorf("observation %+v", o)
 	}
 	known(t, "running", o.Running, 4, 0)

@@ -56,7 +56,7 @@ func (r reader) gauge(key, at, name string) number {
 func (s liveSeries) read(r reader, ready replicas) interval {
 	i := interval{}
 	if s.confused() {
-		why := lacking("prefill and decode engines count every request, and no labels tell them apart")
+		why := lacking("prefill and decode engines both count every request, and no labels tell them apart")
 		i.arrivals, i.finished = why, why
 	} else {
 		s.readRequests(r, &i)
@@ -98,11 +98,11 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 		into.counts = r.buckets[h.key+".bucket"]
 	}
 	if s.apart() {
-		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
+		i.e2e = gain{count: lacking("no engine sees whole requests if prefill and decode are separate")}
 	}
 	for _, x := range []struct{ key, unknown string }{
-		{"came", "came within the interval: lengths and latencies before their first samples are not known"},
-		{"went", "went within the interval: what they counted after their last samples is not known"},
+		{"came", "appeared within the interval. Lengths and latencies before their first samples are unknown"},
+		{"went", "disappeared within the interval. Their counts after their last samples are unknown"},
 	} {
 		if v := r.values[x.key]; v > 0 {
 			i.problems = append(i.problems, fmt.Sprintf("%.0f series of requests %s", v, x.unknown))
@@ -157,7 +157,7 @@ func (s liveSeries) arrived(r reader) number {
 	for _, key := range keys {
 		now, ok := r.values[key]
 		if !ok {
-			return lacking("requests are counted as they end, and how many run or wait is not known")
+			return lacking("requests are counted as they end, and the number that run or wait is unknown")
 		}
 		held, before = held+now, before+r.values[key+".before"]
 	}

@@ -89,7 +89,7 @@ func perReplica(n number, engines float64, why string) number {
 	case n.v == 0:
 		return n
 	case !(engines > 0):
-		return lacking("%.4g requests wait, and no replica is ready", n.v)
+		return lacking("%.4g requests wait, but no replica is ready", n.v)
 	}
 	n.v /= engines
 	return n

@@ -141,7 +141,7 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 		i.tpot = gain{} // few servers have it: it is missing without a word
 	}
 	if apart {
-		i.e2e = gain{count: lacking("no engine sees a request whole where prefill and decode are apart")}
+		i.e2e = gain{count: lacking("no engine sees whole requests if prefill and decode are separate")}
 	}
 }
 
@@ -234,7 +234,7 @@ func (f *fleet) prefillQueue(i *interval, ready *mean) {
 	p := slices.IndexFunc(i.pools, func(p pool) bool { return p.role == engine.RolePrefill })
 	looks := f.pools[""]
 	if p < 0 || looks == nil {
-		i.problems = append(i.problems, "there is a gauge of the prefill queue, and no prefill pool or no frontend")
+		i.problems = append(i.problems, "a prefill-queue gauge needs a prefill pool and a frontend")
 		return
 	}
 	g := looks.prefillQueue

@@ -122,7 +122,7 @@ func TestScrapesThatEndAreStale(t *testing.T) {
 	s := scrapes{every: 5 * time.Second, ups: true, until: 15 * time.Minute}
 	l := live(t, s.fake(t, rand.New(rand.NewPCG(7, 7)), []pod{{rate: 10, counted: 1e6}}), LiveOptions{})
 	o := observed(t, l, s.until+40*time.Second, 15*time.Second)
-	if o.Arrivals.Known || !problem(o, "metrics are not scraped") {
+	if o.Arrivals.Known || !problem(o, "Metrics are not scraped") {
 		t.Errorf("%v, arrivals %+v", o.Problems, o.Arrivals)
 	}
 }

@@ -92,7 +92,7 @@ func (t *Traffic) widen() {
 	for t.Range.Window < fewest*t.Scrapes {
 		t.Range.Window += asked
 	}
-	t.warn("window_unseen", "peaks in windows of %v cannot be seen: there is a sample every %v; these are peaks in windows of %v, which are lower", asked, t.Scrapes.Round(time.Millisecond), t.Range.Window)
+	t.warn("window_unseen", "samples come every %[2]v, too rarely for peaks in windows of %[1]v. Windows of %[3]v are used; their peaks are lower", asked, t.Scrapes.Round(time.Millisecond), t.Range.Window)
 }
 
 // count sums the windows up.
@@ -113,17 +113,17 @@ func (t *Traffic) count(h History) error {
 		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("no window of %v has two samples of %s that are numbers", t.Range.Window, h.Names.requests()), Hint: "look at the series in Prometheus: is it scraped, and does it say NaN?"}
 	}
 	if t.Requests <= 0 {
-		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("%s did not rise in this range: no requests came", h.Names.requests()), Hint: "another range, or another model"}
+		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: fmt.Errorf("%s did not rise in this range, so no requests came", h.Names.requests()), Hint: "another range, or another model"}
 	}
 	t.Rate = t.Requests / (float64(seen) * t.Range.Window.Seconds())
 	if t.Gaps > 0 {
-		t.warn("gaps", "of %d windows of %v, %d have no samples, or none that are numbers: they are left out, not taken as idle", len(t.Windows), t.Range.Window, t.Gaps)
+		t.warn("gaps", "%[3]d of %[1]d windows of %[2]v have no usable samples. They are left out, not counted as idle", len(t.Windows), t.Range.Window, t.Gaps)
 	}
 	if n := t.partly(); n > 0 {
-		t.warn("partly_scraped", "in %d of %d windows more than two scrapes in a row are missing, of one every %v: what came outside the samples is not counted, and rates there are too low", n, len(t.Windows), t.Scrapes.Round(time.Millisecond))
+		t.warn("partly_scraped", "%d of %d windows miss more than two scrapes in a row (one every %v). Rates there are too low", n, len(t.Windows), t.Scrapes.Round(time.Millisecond))
 	}
 	if n := dips(t.Windows); n > 0 {
-		t.warn("fewer_series", "in %d of %d windows there were fewer series than before and after: scrapes that failed, or engines that were away; requests that they had are not counted", n, len(t.Windows))
+		t.warn("fewer_series", "%d of %d windows have fewer series than those around them, as scrapes failed or engines were away. Their requests are not counted", n, len(t.Windows))
 	}
 	return nil
 }
@@ -174,9 +174,9 @@ func (h History) waited(ctx context.Context, t *Traffic) error {
 	}
 	switch in := t.Peak * t.Range.Window.Seconds(); {
 	case math.IsNaN(waiting):
-		t.warn("counted_at_end", "requests are counted as they end, which are no more than the engines can do: if requests waited, more came")
+		t.warn("counted_at_end", "requests are counted as they end. If requests waited, more arrived than counted")
 	case waiting > manyWaiting*in:
-		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window: more came than the %.4g requests/s that ended, by which they are counted", waiting, t.Peak)
+		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window, so more arrived than the %.4g requests/s counted as they ended", waiting, t.Peak)
 	}
 	return nil
 }

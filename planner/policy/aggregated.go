@@ -135,8 +135,8 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	rate := need.all()
 	if _, least, ok := e.shared(need, 0); most == 0 || !ok || least >= e.ttftLimit() {
 		n := engineCount(rate * alone / keepUp)
-		warn = append(warn, profile.Warnf("sla_unreachable", "one request alone breaks TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms): replicas cannot mend that", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
-		return n, fmt.Sprintf("%.4g requests/s keep %s busy with prompts for %.0f %% of the time; the SLA cannot be held", rate, engine.Count(n, "engine"), 100*rate*alone/float64(n)), warn
+		warn = append(warn, profile.Warnf("sla_unreachable", "even one request alone misses TTFT %v or ITL %v (a prompt of %.4g tokens takes %.4g ms). More replicas do not help; relax the SLA or use faster engines", e.sla.TTFT, e.sla.ITL, need.isl, 1e3*alone))
+		return n, fmt.Sprintf("%.4g requests/s keep %s busy with prompts %.0f %% of the time; the SLA cannot be met", rate, engine.Count(n, "engine"), 100*rate*alone/float64(n)), warn
 	}
 	if measured := e.ratedRate(need); measured > 0 {
 		n := engineCount(rate / measured)
@@ -148,7 +148,7 @@ func (e engines) leastAggregated(need demand) (int, string, []profile.Warning) {
 	// More engines never wait longer; beyond twice as many nobody waits.
 	long := e.longPrompt(need)
 	if long >= e.ttftLimit() {
-		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s), more than the TTFT of %v: replicas cannot mend that", 1e3*long, stat(e.sla.Stat), e.sla.TTFT))
+		warn = append(warn, profile.Warnf("ttft_unreachable", "one prompt alone takes %.4g ms (%s; TTFT limit %v). More replicas do not help; relax TTFT or use faster engines", 1e3*long, stat(e.sla.Stat), e.sla.TTFT))
 	}
 	holds := func(n int) bool { return e.sharedHolds(need, rate, long-alone, n) }
 	n += sort.Search(min(n+1000, mostEngines-n), func(more int) bool { return holds(n + more) })

@@ -30,7 +30,7 @@ func (p *Default) react(s planner.Situation, seen demand, want planner.Replicas,
 			n = most
 		}
 		if n <= have {
-			d.Warnings = append(d.Warnings, profile.Warnf("breach_unmended", "%s, although the %s replicas are %d and the profile asks for %d: more do not seem to mend it", why, pool.Role, have, profiled))
+			d.Warnings = append(d.Warnings, profile.Warnf("breach_unmended", "%s with %[3]d %[2]s replicas, although the profile asks for only %[4]d. More replicas do not seem to help; check the engines, or profile them again", why, pool.Role, have, profiled))
 			continue
 		}
 		if profiled < n {
@@ -282,13 +282,13 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 	case missing != "":
 		return have, missing + ", which does not mean that it is low"
 	case p.mixed(s, role):
-		return have, "replicas came within the interval: its figures are of a mixture"
+		return have, "replicas came within the interval, so its figures are mixed"
 	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:
 		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
 	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
 		why := "which does not mean that it is well"
 		if s.ITL.At(sla.Stat).Known {
-			why = "the metrics have single gaps only, not requests' means: plan by the mean"
+			why = "the metrics have only single gaps, not requests' means. Plan by the mean"
 		}
 		return have, fmt.Sprintf("ITL (%s) is missing, %s", stat(sla.Stat), why)
 	case role != engine.RoleDecode && p.breaksTTFT(s, seen):
@@ -303,7 +303,7 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 		}
 	}
 	if least += p.late(s, role); least > n { // which of them go is not the planner's choice
-		return min(least, have), "fewer would not carry what was observed: " + why
+		return min(least, have), "fewer could not carry the observed load: " + why
 	}
 	return n, ""
 }

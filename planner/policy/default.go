@@ -207,7 +207,7 @@ func (p *Default) idle(s planner.Situation, d *planner.Decision) planner.Replica
 		n := pool.Min
 		why := "no request is expected"
 		if n == 0 && s.Have.Of(pool.Role) > 0 && p.m.Idle < p.o.IdleFor {
-			n, why = 1, fmt.Sprintf("no request is expected, but none came for %v only, less than %v", p.m.Idle, p.o.IdleFor)
+			n, why = 1, fmt.Sprintf("no request is expected, but the last came only %v ago (limit %v)", p.m.Idle, p.o.IdleFor)
 		}
 		want = want.With(pool.Role, n)
 		d.Steps = append(d.Steps, planner.Step{Rule: "idle", Role: pool.Role, From: s.Have.Of(pool.Role), To: n, Why: why})

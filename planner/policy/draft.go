@@ -38,7 +38,7 @@ func (f *draft) hold(rule, why string, args ...any) planner.Decision {
 // without ends the decision for want of figures.
 func (f *draft) without(missing []string) planner.Decision {
 	f.d.Missing = missing
-	return f.hold("missing", "not decided: a figure that is missing is not 0")
+	return f.hold("missing", "not decided, as figures are missing")
 }
 
 // number is a figure that can be counted with: seen, finite and not negative.
@@ -75,7 +75,7 @@ func whole(replicas float64) int {
 func byPool(s planner.Situation, step func(*draft, *figures, planner.Pool, planner.PoolObservation)) (f *draft, ok bool) {
 	f = begin(s)
 	if s.Warmup {
-		f.hold("warm-up", "a trace tells of requests only, not of load")
+		f.hold("warm-up", "a trace has only requests, not load")
 		return f, false
 	}
 	var n figures

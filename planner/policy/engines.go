@@ -100,7 +100,7 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 	limit := e.ttftLimit()
 	left := limit - service
 	if long >= limit {
-		warn = append(warn, profile.Warnf("ttft_unreachable", "a prompt takes %.4g ms alone (%s, of %.4g tokens in the mean), more than the TTFT of %v: replicas cannot mend that", 1e3*long, stat(e.sla.Stat), need.isl, e.sla.TTFT))
+		warn = append(warn, profile.Warnf("ttft_unreachable", "one prompt alone takes %.4g ms (%s; mean %.4g tokens; TTFT limit %v). More replicas do not help; relax TTFT or use faster engines", 1e3*long, stat(e.sla.Stat), need.isl, e.sla.TTFT))
 	}
 	if left <= 0 {
 		// Replicas do not make one prompt faster (dynamo#11624): as many as keep up
@@ -112,7 +112,7 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 			warn = append(warn, e.prefill.Short(need.prompt())...)
 		}
 		n := engineCount(busy / keepUp)
-		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %s %.0f %% busy; the TTFT cannot be held", q.rate, 1e3*service, engine.Count(n, "engine"), 100*busy/float64(n)), warn
+		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %s %.0f %% busy; TTFT cannot be met", q.rate, 1e3*service, engine.Count(n, "engine"), 100*busy/float64(n)), warn
 	}
 	n := max(1, q.servers(left, quantile(e.sla.Stat)))
 	n = max(n, q.servers(e.waitLimit(long), 0))
@@ -171,7 +171,7 @@ func (e engines) leastDecode(need demand) (int, string, []profile.Warning) {
 	why := fmt.Sprintf("%.4g requests/s of %.4g tokens at ITL %.4g ms are %.4g in flight, %.4g at the fullest; an engine carries %.4g",
 		need.all(), need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
 	if !feasible {
-		why += "; the ITL cannot be held"
+		why += "; ITL cannot be met"
 	}
 	return n, why, warn
 }
@@ -185,7 +185,7 @@ func (e engines) carries(need demand) (each, itl float64, feasible bool, warn []
 	warn = best.Warnings()
 	each, itl = math.Max(1, best.InFlight), best.ITL.Seconds()
 	if !best.Feasible {
-		warn = append(warn, profile.Warnf("itl_unreachable", "no measured load keeps an ITL of %v at a context of %.4g tokens: the least is %v; replicas cannot mend that", e.sla.ITL, c, duration(itl*e.slower.Decode)))
+		warn = append(warn, profile.Warnf("itl_unreachable", "ITL is at least %[3]v at a context of %.4[2]g tokens (limit %[1]v). More replicas do not help; relax ITL or use faster engines", e.sla.ITL, c, duration(itl*e.slower.Decode)))
 		_, most := e.decode.InFlight(c)
 		each = math.Max(1, keepUp*most)
 		itl = e.decode.ITLAt(each, c).Value.Seconds()

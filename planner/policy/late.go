@@ -39,7 +39,7 @@ func (p *Default) age(s planner.Situation, d *planner.Decision) {
 			p.started(s, pool.Role, -n)
 		}
 		if n := p.late(s, pool.Role); n > 0 {
-			d.Warnings = append(d.Warnings, profile.Warnf("replicas_late", "%d %s replicas have been starting for more than %v, and %d have no place: the planner waits for them no longer and counts on the %d that serve; see why the others do not, or say the start-up time that they need", n, pool.Role, p.lateAge(s), pool.Pending, pool.Ready))
+			d.Warnings = append(d.Warnings, profile.Warnf("replicas_late", "%d %s replicas have been starting for more than %v, and %d have no GPU. The planner counts only on the %d that serve; check the others, or set a longer start-up time", n, pool.Role, p.lateAge(s), pool.Pending, pool.Ready))
 		}
 	}
 }

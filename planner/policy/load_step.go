@@ -39,14 +39,14 @@ func (l *Load) Propose(s planner.Situation) planner.Decision {
 // pause is why an interval is not decided on.
 func pause(s planner.Situation) string {
 	if s.Warmup {
-		return "a trace tells of requests only, not of load"
+		return "a trace has only requests, not load"
 	}
 	if s.Scaling != "" {
 		return "a scaling is under way: " + s.Scaling
 	}
 	for _, p := range s.Pools {
 		if p.Changed {
-			return fmt.Sprintf("the number of %s replicas changed within the interval: its figures are of a mixture", p.Role)
+			return fmt.Sprintf("the number of %s replicas changed within the interval, so its figures are mixed", p.Role)
 		}
 	}
 	return ""
@@ -89,7 +89,7 @@ func (l *Load) aggregated(f *draft, seen pressure) {
 // shrink takes a replica that decodes away, unless one was just added.
 func (l *Load) shrink(f *draft, role planner.Role, why string) {
 	if l.grace > 0 {
-		f.step("grace", role, f.d.Want.Of(role), "%s, but a replica was just added: it stays for %s more", why, engine.Count(l.grace, "interval"))
+		f.step("grace", role, f.d.Want.Of(role), "%s, but a replica was just added. It stays for %s more", why, engine.Count(l.grace, "interval"))
 		return
 	}
 	f.one("down", role, -1, "%s", why)
@@ -109,11 +109,11 @@ func (f *draft) one(rule string, role planner.Role, by int, format string, args 
 	why := fmt.Sprintf(format, args...)
 	switch more := f.dep.GPUs(f.d.Want) + pool.GPUs; {
 	case by < 0 && n <= pool.Min:
-		f.step("bounds", role, n, "%s, but %d is the least", why, pool.Min)
+		f.step("bounds", role, n, "%s, but %d is the minimum", why, pool.Min)
 	case by > 0 && pool.Max > 0 && n >= pool.Max:
-		f.step("bounds", role, n, "%s, but %d is the most", why, pool.Max)
+		f.step("bounds", role, n, "%s, but %d is the maximum", why, pool.Max)
 	case by > 0 && f.dep.Budget.Max >= 0 && more > f.dep.Budget.Max:
-		f.step("budget", role, n, "%s, but one more makes %s, more than the budget of %d", why, engine.Count(more, "GPU"), f.dep.Budget.Max)
+		f.step("budget", role, n, "%s, but one more needs %s (budget %d)", why, engine.Count(more, "GPU"), f.dep.Budget.Max)
 	default:
 		f.step(rule, role, n+by, "%s", why)
 		return true

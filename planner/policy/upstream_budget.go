@@ -15,13 +15,13 @@ func (f *draft) budget() {
 	switch {
 	case !ok:
 		least := f.dep.Least()
-		f.d.Warnings = append(f.d.Warnings, profile.Warnf("budget_below_least", "the budget of %s is below the %d that the least replicas take (%s): nothing is changed", engine.Count(f.dep.Budget.Max, "GPU"), f.dep.GPUs(least), least))
+		f.d.Warnings = append(f.d.Warnings, profile.Warnf("budget_below_least", "the budget of %s is below the %d that the minimum replicas need (%s). Nothing changes; raise the budget", engine.Count(f.dep.Budget.Max, "GPU"), f.dep.GPUs(least), least))
 		for _, p := range f.dep.Pools {
-			f.step("hold", p.Role, f.d.From.Of(p.Role), "the budget of %s does not hold the least replicas, %s: upstream asks for none then, which would end the service", engine.Count(f.dep.Budget.Max, "GPU"), least)
+			f.step("hold", p.Role, f.d.From.Of(p.Role), "the budget of %s is too small for the minimum replicas, %s. Upstream's rule would ask for none and end the service", engine.Count(f.dep.Budget.Max, "GPU"), least)
 		}
 	case to != want:
 		for _, p := range f.dep.Pools {
-			f.step("budget", p.Role, to.Of(p.Role), "%d GPUs are more than the budget of %d", f.dep.GPUs(want), f.dep.Budget.Max)
+			f.step("budget", p.Role, to.Of(p.Role), "%d GPUs exceed the budget of %d", f.dep.GPUs(want), f.dep.Budget.Max)
 		}
 	}
 }

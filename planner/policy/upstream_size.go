@@ -70,7 +70,7 @@ func (u *Upstream) needs(t traffic, sla profile.SLA) (n needs, missing []string,
 		missing = append(missing, fmt.Sprintf("prefill throughput at ISL %.0f (the profile says 0)", t.isl))
 	}
 	if !n.best.Feasible {
-		warnings = append(warnings, profile.Warnf("itl_out_of_reach", "no measured load keeps an ITL of %v at context %.0f, the least is %v: upstream's rule asks for %.3g requests per engine then, as far as the budget goes",
+		warnings = append(warnings, profile.Warnf("itl_out_of_reach", "ITL is at least %[3]v at a context of %.0[2]f tokens (limit %[1]v). Upstream's rule then plans %.3[4]g requests per engine, within the budget",
 			n.limit, t.context(), n.best.ITL, n.best.InFlight))
 	}
 	return n, missing, warnings
@@ -102,7 +102,7 @@ func (u *Upstream) size(f *draft, s planner.Situation, next traffic) planner.Dec
 	}
 	for _, p := range f.dep.Pools {
 		if have := f.d.Want.Of(p.Role); have < p.Min {
-			f.step("least", p.Role, p.Min, "%d are fewer than the least, %d", have, p.Min)
+			f.step("least", p.Role, p.Min, "%d are below the minimum, %d", have, p.Min)
 		}
 	}
 	f.budget()

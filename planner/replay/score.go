@@ -173,7 +173,7 @@ func (x *score) result(gpus []float64, f fleet.Report) Result {
 		out.GPUHours += p.GPUHours
 	}
 	if out.Refused > 0 {
-		out.Warnings = append(out.Warnings, profile.Warnf("refused", "%d of %d requests came when %d were in flight already; they were refused and count as misses", out.Refused, out.Requests, x.s.Fleet.MaxInFlight))
+		out.Warnings = append(out.Warnings, profile.Warnf("refused", "%d of %d requests were refused because %d were already in flight; they count as misses", out.Refused, out.Requests, x.s.Fleet.MaxInFlight))
 	}
 	return out
 }

@@ -118,7 +118,7 @@ func TestGPUHoursOutlastOtherSettings(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, []planner.Replicas{pd(4, 4)}, func(o *Options, _ *world) { o.StatePath = path })
 			g.lasts(t, 90*time.Second)
-			if s := g.Status(); s.GPUHours < 7 || !g.said(Warned, "left behind") {
+			if s := g.Status(); s.GPUHours < 7 || !g.said(Warned, "dropped") {
 				t.Errorf("%s: %+v, asked for %v", bad, s, g.asked)
 			}
 		})
@@ -136,7 +136,7 @@ func TestAnotherProfileBeginsAnew(t *testing.T) {
 		}{{"one", false}, {"one", false}, {"another", true}, {"another", false}} {
 			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, _ *world) { o.StatePath, o.Profile = path, c.profile })
 			g.lasts(t, 2*time.Minute+time.Second)
-			if restored := g.restored > 0; restored == c.anew && hours > 0 || g.said(Warned, "by another profile") != c.anew || g.Status().GPUHours <= hours {
+			if restored := g.restored > 0; restored == c.anew && hours > 0 || g.said(Warned, "of another profile and is dropped") != c.anew || g.Status().GPUHours <= hours {
 				t.Errorf("by %s it took its history up %d times: %s", c.profile, g.restored, g.kinds())
 			}
 			hours = g.Status().GPUHours

@@ -58,7 +58,7 @@ func (h handler) guard(next http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
 		if !h.ours(r.Host) {
-			refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not the planner's: ask by its address, or let it allow the name", r.Host))
+			refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not allowed. Use the planner's address, or allow the name", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)

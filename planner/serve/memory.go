@@ -95,14 +95,14 @@ func (r *Runner) resume(m memory) error {
 	why, err := "", error(nil)
 	switch {
 	case m.Interval != r.o.Interval:
-		why = fmt.Sprintf("history is of intervals of %v, not %v: it is left behind", m.Interval, r.o.Interval)
+		why = fmt.Sprintf("the history has intervals of %v, not %v, and is dropped", m.Interval, r.o.Interval)
 		err = r.o.Core.RestoreRecord(m.Core)
 	case m.Profile != r.o.Profile:
-		why = "history is by another profile: it is left behind"
+		why = "the history is of another profile and is dropped"
 		err = r.o.Core.RestoreRecord(m.Core)
 	default:
 		if err = r.recall(m); errors.Is(err, planner.ErrPolicyState) {
-			why, err = fmt.Sprintf("history is left behind: %v", err), nil
+			why, err = fmt.Sprintf("the history is dropped: %v", err), nil
 		}
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func readMemory(path, name string) (m memory, err error) {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return bad("is not to be read: %w", err)
+		return bad("cannot be read: %w", err)
 	}
 	if begin := bytes.Trim(b, "\x00 \n"); len(begin) > 0 && begin[0] != '{' {
 		return bad("is no state file of a planner")

@@ -138,7 +138,7 @@ func (r *Runner) forget() {
 // mode is what the planner does, and what else to say of it.
 func (r *Runner) mode() (doing, each string) {
 	if r.Status().Advise {
-		return "observing", ": decisions are advice, and nothing is scaled"
+		return "observing", "; decisions are advice only, nothing is scaled"
 	}
 	return "deciding", ""
 }
@@ -204,7 +204,7 @@ func (r *Runner) look(ctx context.Context) (why string, err error) {
 			return fmt.Sprintf("it has no %s workers", p.Role), nil
 		}
 		if seen.GPUs > 0 && seen.GPUs != p.GPUs {
-			return "", fmt.Errorf("a %s replica of %s has %d GPUs, the planner was told %d: the profile, or --%s-engine-num-gpu, is of another one", p.Role, seen.Name, seen.GPUs, p.GPUs, p.Role)
+			return "", fmt.Errorf("a %s replica of %s has %d GPUs, but the planner expects %d. Check the profile, or set --%s-engine-num-gpu", p.Role, seen.Name, seen.GPUs, p.GPUs, p.Role)
 		}
 	}
 	return "", nil

@@ -264,7 +264,7 @@ func TestIntervalGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, []planner.Replicas{pd(2, 2), pd(3, 3)}, func(_ *Options, w *world) { w.takes = 100 * time.Second })
 		g.lasts(t, 12*time.Minute)
-		if !g.said(Warned, "is not finished (starting)") || g.Status().Interval < 100*time.Second || g.Status().Interval > 102*time.Second {
+		if !g.said(Warned, "is unfinished (starting)") || g.Status().Interval < 100*time.Second || g.Status().Interval > 102*time.Second {
 			t.Errorf("interval %v: %s", g.Status().Interval, g.kinds())
 		}
 		if len(g.seen) > 9 { // twelve without growing
@@ -382,7 +382,7 @@ func TestRestart(t *testing.T) {
 func TestBeginAndEndAreNamed(t *testing.T) {
 	for advise, want := range map[bool][2]string{
 		false: {"deciding every 1m0s", "deciding"},
-		true:  {"observing every 1m0s: decisions are advice, and nothing is scaled", "observing"},
+		true:  {"observing every 1m0s; decisions are advice only, nothing is scaled", "observing"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, []planner.Replicas{pd(4, 2)}, func(o *Options, _ *world) { o.Advise = advise })

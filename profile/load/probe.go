@@ -162,19 +162,19 @@ func (c *Client) streamVerdict(r profile.Request, p *Probe) error {
 		p.Warnings = append(p.Warnings, profile.Warnf("wrong_lengths", "%s", r.Error))
 	}
 	if len(r.Chunks) == 1 && r.OutputTokens != 1 {
-		return fmt.Errorf("%w: one chunk held all of %d tokens, so no ITL can be measured: look for a buffering proxy or an option of the server", ErrOneChunk, r.OutputTokens)
+		return fmt.Errorf("%w: one chunk held all %d tokens, so ITL cannot be measured. Look for a buffering proxy or a server option", ErrOneChunk, r.OutputTokens)
 	}
 	if r.First == r.Last && len(r.Chunks) > 1 {
 		p.Warnings = append(p.Warnings, profile.Warnf("buffered",
-			"all %d chunks came at one instant: something between server and client buffers the stream", len(r.Chunks)))
+			"all %d chunks came at once. A proxy or server option buffers the stream; turn the buffering off", len(r.Chunks)))
 	}
 	if !r.UsageSeen {
 		p.Warnings = append(p.Warnings, profile.Warnf("no_usage",
-			"the server sends no token counts in the stream: content chunks are counted instead"))
+			"the server sends no token counts. Each content chunk counts as one token"))
 	}
 	if !p.ExactPrompts {
 		p.Warnings = append(p.Warnings, profile.Warnf("inexact_prompts",
-			"prompts can only be made of about the length asked for"))
+			"prompts have only about the requested length"))
 	}
 	return nil
 }

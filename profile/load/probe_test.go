@@ -131,7 +131,7 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 			begin(w)
 			send(w, token)
 			send(w, `{"choices":[{"text":"","finish_reason":"length"}],"usage":{"prompt_tokens":64,"completion_tokens":16}}`)
-		})), Options{}, ErrOneChunk, "all of 16 tokens"},
+		})), Options{}, ErrOneChunk, "all 16 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.o

@@ -72,11 +72,11 @@ func (q Quality) Warnings() []profile.Warning {
 	var ws []profile.Warning
 	if q.Coalesced > maxCoalesced {
 		ws = append(ws, profile.Warnf("coalesced",
-			"%.0f %% of chunks came together with the one before: the stream is buffered on its way, or the client is overloaded", 100*q.Coalesced).By(q.Coalesced))
+			"%.0f %% of chunks came together with the one before. A proxy buffers the stream, or this machine is overloaded", 100*q.Coalesced).By(q.Coalesced))
 	}
 	if q.LateP99 > maxLate {
 		ws = append(ws, profile.Warnf("client_late",
-			"1 %% of requests were sent %v or more after they were due: the client is overloaded, or connecting is slow", q.LateP99.Round(10*time.Microsecond)).By(q.LateP99.Seconds()))
+			"1 %% of requests were sent at least %v late. This machine is overloaded, or connecting is slow", q.LateP99.Round(10*time.Microsecond)).By(q.LateP99.Seconds()))
 	}
 	return ws
 }

@@ -37,11 +37,11 @@ const (
 func Rule(kernel bool) string {
 	busy := fmt.Sprintf("or it took more than %.0f %% of its cores", 100*cpuAllowed)
 	if kernel {
-		return fmt.Sprintf("chunks count from when the kernel received them, so that the lag until they were read is in no latency; "+
-			"the client would be the bottleneck where %.0f %% of chunks were read after the next had come, its lag grew, %s", 100*mergedAllowed, busy)
+		return fmt.Sprintf("latencies use kernel receive times, so client delay is excluded; "+
+			"the client counts as the bottleneck if it read %.0f %% of chunks after the next had come, its lag grew, %s", 100*mergedAllowed, busy)
 	}
-	return fmt.Sprintf("chunks count from when they were read, so that every wait of the client is in the latencies; "+
-		"it would be the bottleneck where 1 %% of its waits were above %.0f %% of a gap (at least %v), %s", 100*lagShare, lagFloor, busy)
+	return fmt.Sprintf("latencies use the client's read times, so client delay is included; "+
+		"the client counts as the bottleneck if 1 %% of its waits exceeded %.0f %% of a gap (at least %v), %s", 100*lagShare, lagFloor, busy)
 }
 
 // bottleneck says why the records are the client's more than the engine's;
@@ -55,18 +55,18 @@ func bottleneck(c profile.Client, e effort, rs []profile.Request) string {
 	case c.Kernel:
 		limit = max(lagFloor, gap)
 		if c.Lag.P95 > limit {
-			add("more than %.0f %% of chunks were read %s or more after they came, when the next were there", 100*mergedAllowed, short(c.Lag.P95))
+			add("it read more than %.0f %% of chunks at least %s late, after the next had come", 100*mergedAllowed, short(c.Lag.P95))
 		} else if share := overtaken(rs, limit/2); share > mergedAllowed {
-			add("%.0f %% of chunks were read together with the one before, and %s or more after they came", 100*share, short(limit/2))
+			add("it read %.0f %% of chunks together with the one before, at least %s late", 100*share, short(limit/2))
 		}
 	case e.waited > limit:
-		add("1 %% of its goroutines waited %s or more to run, and every wait is in the latencies", short(e.waited))
+		add("1 %% of its goroutines waited at least %s to run, which latencies include", short(e.waited))
 	}
 	if from, to, ok := growth(rs); ok && to-from > limit {
 		add("its lag grew from %s to %s: it reads more slowly than the engine writes", short(from), short(to))
 	}
 	if c.CPU > cpuAllowed && e.elapsed >= cpuWindow {
-		add("it took %.0f %% of the %d cores that it may use", 100*c.CPU, e.cores)
+		add("it used %.0f %% of its %d cores", 100*c.CPU, e.cores)
 	}
 	if c.GCPause > limit && float64(e.stopped) > pauseAllowed*float64(e.elapsed) {
 		add("its garbage collector stopped it for up to %s", short(c.GCPause))

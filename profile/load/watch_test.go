@@ -54,22 +54,22 @@ func TestBottleneck(t *testing.T) {
 	}{
 		"idle":                           {steady(10, 100, 20*ms, always(ms/10)), nil, ""},
 		"lag below the gap":              {steady(10, 100, 20*ms, always(19*ms)), nil, ""},
-		"lag above the gap":              {steady(10, 100, 20*ms, always(21*ms)), nil, "read 21ms or more after they came"},
-		"one read for two, late":         {together(steady(10, 100, 20*ms, always(11*ms)), 9), nil, "11 % of chunks were read together with the one before, and 10ms or more after they came"},
+		"lag above the gap":              {steady(10, 100, 20*ms, always(21*ms)), nil, "chunks at least 21ms late"},
+		"one read for two, late":         {together(steady(10, 100, 20*ms, always(11*ms)), 9), nil, "read 11 % of chunks together with the one before, at least 10ms late"},
 		"one read for two, at once":      {together(steady(10, 100, 20*ms, always(ms)), 2), nil, ""},
 		"one read for two, seldom":       {together(steady(10, 100, 20*ms, always(11*ms)), 25), nil, ""},
 		"lag of a fast engine":           {steady(10, 100, ms/10, always(ms/2)), nil, ""},
 		"lag grows":                      {steady(10, 100, 20*ms, rising), nil, "its lag grew from"},
-		"waits without stamps":           {steady(10, 100, 20*ms, nil), func(e *effort) { e.waited = 2 * ms }, "every wait is in the latencies"},
+		"waits without stamps":           {steady(10, 100, 20*ms, nil), func(e *effort) { e.waited = 2 * ms }, "which latencies include"},
 		"waits without stamps, slow":     {steady(10, 100, 100*ms, nil), func(e *effort) { e.waited = 2 * ms }, ""},
 		"waits with stamps":              {steady(10, 100, 20*ms, always(ms/10)), func(e *effort) { e.waited = 2 * ms }, ""},
-		"processor":                      {steady(10, 100, 20*ms, always(ms/10)), func(e *effort) { e.cpu = 17 * time.Second }, "85 % of the 2 cores"},
+		"processor":                      {steady(10, 100, 20*ms, always(ms/10)), func(e *effort) { e.cpu = 17 * time.Second }, "85 % of its 2 cores"},
 		"processor at the start":         {steady(10, 100, ms, always(ms/10)), func(e *effort) { e.elapsed, e.cpu = 100*ms, 190*ms }, ""},
 		"one long pause":                 {steady(10, 100, 20*ms, nil), func(e *effort) { e.longest, e.stopped = 50*ms, 50*ms }, ""},
 		"long pauses":                    {steady(10, 100, 20*ms, nil), func(e *effort) { e.longest, e.stopped = 50*ms, 500*ms }, "garbage collector stopped it for up to 50ms"},
 		"nothing came":                   {make([]profile.Request, 3), nil, ""},
 		"a single chunk each, all right": {steady(200, 1, ms, always(ms/10)), nil, ""},
-		"a single chunk each, too late":  {steady(200, 1, ms, always(30*ms)), nil, "read 30ms or more"},
+		"a single chunk each, too late":  {steady(200, 1, ms, always(30*ms)), nil, "chunks at least 30ms late"},
 	} {
 		e := idle
 		if c.change != nil {

@@ -22,7 +22,7 @@ const (
 func (r Recommendation) Caveats() []profile.Warning {
 	ws := profile.Implausible(r.Warnings)
 	for i := range ws {
-		ws[i].Message = "the profile's figures cannot be right: " + ws[i].Message
+		ws[i].Message = "the profile's figures are implausible: " + ws[i].Message
 	}
 	if r.Feasible {
 		return ws
@@ -45,15 +45,15 @@ func (r Recommendation) infeasible() []profile.Warning {
 		switch {
 		case x.pick == nil:
 		case x.run != nil && !x.run.Holds:
-			ws = append(ws, profile.Warnf(ProfileMissed, "the profile's %s pick %s misses the profile's own SLA (%s) under load: %.1f %% of requests were within it at %.4g requests/s, the least that was tried",
+			ws = append(ws, profile.Warnf(ProfileMissed, "the profile's %s pick %s misses its own SLA (%s) under load: %.1f %% of requests met it at %.4g requests/s, the lowest rate tried",
 				x.phase, x.pick.Label, r.SLA.of(x.phase), 100*x.run.Within, x.run.RateRPS))
 		case x.pick.Margin < 0:
-			ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA in %s (%s): %s is the nearest, %.3g %% above it",
+			ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA in %s (%s). The nearest, %s, is %.3g %% above it",
 				x.phase, r.SLA.of(x.phase), x.pick.Label, -100*x.pick.Margin))
 		}
 	}
 	if len(ws) == 0 { // the file does not say by which pick
-		ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA (%s): its picks are the nearest", r.SLA.of(profile.Aggregated)))
+		ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA (%s). Its picks are the nearest", r.SLA.of(profile.Aggregated)))
 	}
 	return ws
 }
@@ -74,7 +74,7 @@ func (r Recommendation) Doubts() []profile.Warning {
 	if len(codes) == 0 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile warns of its own figures: %s; plimsoll report of its folder says each in full", strings.Join(codes, ", "))}
+	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile has warnings: %s. Run plimsoll report on its folder to read them", strings.Join(codes, ", "))}
 }
 
 // OtherStat warns where the profile's picks hold the SLA by another statistic than what is
@@ -83,7 +83,7 @@ func (r Recommendation) OtherStat(by profile.Statistic) []profile.Warning {
 	if by == "" || r.SLA.Stat == "" || by == r.SLA.Stat {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("other_stat", "the profile's picks hold the SLA by the %s, this plans by the %s: profile with "+field.SLAStat+" %[2]s to pick by it", r.SLA.Stat, by)}
+	return []profile.Warning{profile.Warnf("other_stat", "the profile's picks hold the SLA by the %s, but this plans by the %s. Profile with "+field.SLAStat+" %[2]s to match", r.SLA.Stat, by)}
 }
 
 // of is what the SLA limits in a phase, in words.

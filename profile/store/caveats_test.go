@@ -14,7 +14,7 @@ func TestDoubts(t *testing.T) {
 	r := recommendation()
 	r.Warnings = []profile.Warning{{Code: "tied"}, {Code: "fit_length"}, {Code: "undecided_under_load"}, {Code: "fit_length", Message: "another"}}
 	ws := r.Doubts()
-	if len(ws) != 1 || ws[0].Code != ProfileDoubts || !strings.Contains(ws[0].Message, ": fit_length, undecided_under_load;") {
+	if len(ws) != 1 || ws[0].Code != ProfileDoubts || !strings.Contains(ws[0].Message, ": fit_length, undecided_under_load. ") {
 		t.Errorf("%v", ws)
 	}
 	r.Warnings = r.Warnings[:1]
@@ -33,19 +33,19 @@ func TestCaveats(t *testing.T) {
 		"an answer":            {func(*Recommendation) {}, nil},
 		"an answer that holds": {func(r *Recommendation) { r.Verified = &Verified{Prefill: held, Decode: held} }, nil},
 		"decode is too slow": {func(r *Recommendation) { r.Feasible, r.Decode.Margin = false, -0.35 }, []string{
-			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (mean ITL ≤ 10 ms): TP:2 PP:2 is the nearest, 35 % above it",
+			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (mean ITL ≤ 10 ms). The nearest, TP:2 PP:2, is 35 % above it",
 		}},
 		"prefill misses under load": {func(r *Recommendation) { r.Feasible, r.Verified = false, &Verified{Prefill: missed, Decode: held} }, []string{
-			ProfileMissed + ": the profile's prefill pick TP:4 misses the profile's own SLA (mean TTFT ≤ 50 ms) under load: 25.0 % of requests were within it at 0.4 requests/s, the least that was tried",
+			ProfileMissed + ": the profile's prefill pick TP:4 misses its own SLA (mean TTFT ≤ 50 ms) under load: 25.0 % of requests met it at 0.4 requests/s, the lowest rate tried",
 		}},
 		"both": {func(r *Recommendation) {
 			r.Feasible, r.Decode.Margin, r.Verified = false, -1, &Verified{Prefill: missed}
 		}, []string{
-			ProfileMissed + ": the profile's prefill pick TP:4 misses the profile's own SLA (mean TTFT ≤ 50 ms) under load: 25.0 % of requests were within it at 0.4 requests/s, the least that was tried",
-			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (mean ITL ≤ 10 ms): TP:2 PP:2 is the nearest, 100 % above it",
+			ProfileMissed + ": the profile's prefill pick TP:4 misses its own SLA (mean TTFT ≤ 50 ms) under load: 25.0 % of requests met it at 0.4 requests/s, the lowest rate tried",
+			ProfileInfeasible + ": nothing in the profile meets its own SLA in decode (mean ITL ≤ 10 ms). The nearest, TP:2 PP:2, is 100 % above it",
 		}},
 		"no pick says why": {func(r *Recommendation) { r.Feasible = false }, []string{
-			ProfileInfeasible + ": nothing in the profile meets its own SLA (mean TTFT ≤ 50 ms, mean ITL ≤ 10 ms): its picks are the nearest",
+			ProfileInfeasible + ": nothing in the profile meets its own SLA (mean TTFT ≤ 50 ms, mean ITL ≤ 10 ms). Its picks are the nearest",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,11 +55,11 @@ faults() {
 	port=$(free_port)
 	url=http://127.0.0.1:$port
 	"$start" "$port" 256
-	fails "$dir-context" "ISL 256 + OSL $osl are $((256 + osl)) tokens, the engine's context holds 256" attached "$url" "$dir-context" "$osl"
+	fails "$dir-context" "ISL 256 + OSL $osl is $((256 + osl)) tokens, above the engine's context of 256" attached "$url" "$dir-context" "$osl"
 	kill_server
 	"$start" "$port" 1024
 	fails "$dir-model" 'the server does not have this model: "nosuch"' attached "$url" "$dir-model" "$osl" --model nosuch
-	amid "$dir" "$osl" "$url" kill_server 'nothing listens at the endpoint any more' '--resume goes on from the'
+	amid "$dir" "$osl" "$url" kill_server 'nothing listens at the endpoint' 'with --resume ('
 	kept=$(grep -c '"type":"point"' "$dir/journal.jsonl")
 	"$start" "$port" 1024
 	attached "$url" "$dir" "$osl" --resume

@@ -30,7 +30,7 @@ func LoadFit(of, name string) (latency.Fit, error) {
 		if named := engineVersion.FindStringSubmatch(strings.ToLower(name)); named != nil {
 			return latency.FitFor(engine.Kind(named[1]), named[2]), nil
 		}
-		return f, field.Errorf("%s: %v", of, unknown).Hint("or an engine and its version, such as sglang or vllm-0.19; or the file that plimsoll calibrate wrote: there is none of that name")
+		return f, field.Errorf("%s: %v", of, unknown).Hint("an engine with its version, such as sglang or vllm-0.19, or an existing file of plimsoll calibrate")
 	}
 	if err == nil {
 		f, err = latency.ParseFit(b)

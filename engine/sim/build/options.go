@@ -90,7 +90,7 @@ func (f Options) Of(s Source) (Fleet, error) {
 	}
 	out.BlockSize = out.Pools[0].Engine.Limits.BlockSize
 	if s.KVBytes().PerToken == 0 && (f.DRAM.Bytes > 0 || f.NVMe.Bytes > 0) {
-		return out, field.Errorf(field.KVDRAM+" and "+field.KVNVMe+": the catalog does not know %s, so how many tokens they hold is not known", out.Model).
+		return out, field.Errorf(field.KVDRAM+" and "+field.KVNVMe+": the catalog does not know %s, so their size in tokens is unknown", out.Model).
 			Hint(field.Catalog + " FILE adds models")
 	}
 	if f.Prefill > 0 {
@@ -98,7 +98,7 @@ func (f Options) Of(s Source) (Fleet, error) {
 			KV: s.KVBytes(), BytesPerSecond: f.LinkBytes * float64(out.Pools[0].GPUs), Serial: true,
 		}
 		if s.KVBytes().PerToken == 0 {
-			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV moves from prefill to decode in no time", out.Model))
+			out.Warnings = append(out.Warnings, profile.Warnf("transfer_free", "the catalog does not know %s, so KV transfer from prefill to decode counts as free", out.Model))
 		}
 	}
 	return out, nil

@@ -44,7 +44,7 @@ func ReadProfile(f Options) (Profile, error) {
 		case !rec.Simulates():
 			return s, NoSurfaces(s.Dir)
 		case f.Replicas == 0:
-			return s, field.Errorf(field.Profile+" %s: it is of aggregated engines, and no engine of it was picked for prefill or decode alone", s.Dir).
+			return s, field.Errorf(field.Profile+" %s: it has only aggregated picks, none for prefill or decode alone", s.Dir).
 				Hint("plimsoll profile-sla " + field.Mode + " disaggregated picks those")
 		}
 	}
@@ -211,10 +211,10 @@ func (s Profile) maxModelLen(facts profile.EngineFacts) int {
 func (s Profile) Assumed() (ws []profile.Warning) {
 	facts := s.facts(s.Pick(engine.RoleDecode))
 	if s.Limits.MaxNumSeqs == 0 && facts.MaxNumSeqs == 0 {
-		ws = append(ws, profile.Warnf("max_num_seqs_assumed", "the profile does not say how many sequences its engine runs at once: %d are taken, the most that it was measured with; "+field.MaxNumSeqs+" says another number", s.most))
+		ws = append(ws, profile.Warnf("max_num_seqs_assumed", "the profile does not say how many sequences its engine runs at once, so %d are assumed (the most measured). Set "+field.MaxNumSeqs+" to change it", s.most))
 	}
 	if chunk, assumed := s.Chunk(); assumed && s.Limits.MaxNumBatchedTokens == 0 {
-		ws = append(ws, profile.Warnf("chunk_assumed", "the profile does not say how many tokens a step of its engine takes, which decides how prompts hold up answers: %d are taken, its kind's default; "+field.MaxNumBatchedTokens+" says another number", cmp.Or(chunk, sim.DefaultMaxNumBatchedTokens)))
+		ws = append(ws, profile.Warnf("chunk_assumed", "the profile does not say how many tokens a step of its engine takes, so %d are assumed (the engine's default). This decides how much prompts delay answers; set "+field.MaxNumBatchedTokens+" to change it", cmp.Or(chunk, sim.DefaultMaxNumBatchedTokens)))
 	}
 	return ws
 }
@@ -300,6 +300,6 @@ func (s Profile) FitWarnings(isl, osl int) []profile.Warning {
 // NoSurfaces refuses an aggregated profile without surfaces: of an earlier
 // version, or of a run that ended before them.
 func NoSurfaces(dir string) *field.Error {
-	return field.Errorf(field.Profile+" %s: it is of aggregated engines, and has no surfaces of prefill and decode to plan by", dir).
+	return field.Errorf(field.Profile+" %s: it is of aggregated engines and has no prefill and decode surfaces to plan by", dir).
 		Hint("the profile-sla command that made it measures them if it gets " + field.Resume + ", too")
 }

@@ -189,7 +189,7 @@ func (p Pool) normal() (Pool, error) {
 		errs = append(errs, err)
 	}
 	if p.Router == KVAware && !e.PrefixCaching {
-		errs = append(errs, errors.New("router kv_aware without prefix caching: there is no cache to be aware of"))
+		errs = append(errs, errors.New("router kv_aware needs prefix caching"))
 	}
 	if p.GPUs == 0 {
 		p.GPUs = 1

@@ -189,7 +189,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"no step timer":                 {Pools: change(func(p *Pool) { p.Timer = nil })},
 		"-1 replicas":                   {Pools: change(func(p *Pool) { p.Replicas = -1 })},
 		"unknown router \"x\"":          {Pools: change(func(p *Pool) { p.Router = "x" })},
-		"kv_aware without prefix":       {Pools: change(func(p *Pool) { p.Router = KVAware })},
+		"kv_aware needs prefix":         {Pools: change(func(p *Pool) { p.Router = KVAware })},
 		"overhead -1ns":                 {Pools: change(func(p *Pool) { p.Overhead = -engine.Nanosecond })},
 		"kv cache of 0 blocks":          {Pools: change(func(p *Pool) { p.Engine.KVBlocks = 0 })},
 		"1 bins":                        {Pools: []Pool{good}, Bins: 1},

@@ -166,25 +166,25 @@ func (p *pool) gpuSeconds(now engine.Picoseconds) float64 {
 func (f *Fleet) warnings(r Report) []profile.Warning {
 	var ws []profile.Warning
 	if r.Unfinished > 0 {
-		ws = append(ws, profile.Warnf("unfinished", "%d of %d requests had not finished when the simulation ended at %.3f s; they count as misses, and latencies leave them out",
+		ws = append(ws, profile.Warnf("unfinished", "%d of %d requests were unfinished when the simulation ended at %.3f s. They count as misses; latencies leave them out",
 			r.Unfinished, r.Offered, r.At.Seconds()))
 	}
 	if r.Rejected > 0 {
-		ws = append(ws, profile.Warnf("rejected", "%d of %d requests were too long for an engine and count as misses; the longest had %d prompt and %d output tokens, of %d that fit",
+		ws = append(ws, profile.Warnf("rejected", "%d of %d requests are too long for an engine and count as misses. The longest has %d prompt and %d output tokens (limit %d together)",
 			r.Rejected, r.Offered, f.longest.PromptTokens, f.longest.OutputTokens, f.longest.Limit))
 	}
 	if r.Lost > 0 {
-		ws = append(ws, profile.Warnf("lost", "%d of %d requests were lost with failed replicas and count as misses", r.Lost, r.Offered))
+		ws = append(ws, profile.Warnf("lost", "%d of %d requests were lost when replicas failed; they count as misses", r.Lost, r.Offered))
 	}
 	if l := r.Links; l.Utilisation > busyLink {
-		ws = append(ws, profile.Warnf("links_busy", "the links that move KV from prefill to decode engines were busy %.1f %% of the time, and a prompt waited %v for its own on average: TTFT is that of the links",
+		ws = append(ws, profile.Warnf("links_busy", "KV links from prefill to decode engines were busy %.1f %% of the time, and prompts waited %v for them on average. They limit TTFT; use faster links or more engines",
 			100*l.Utilisation, engine.Picoseconds(l.Wait.Mean()).Duration().Round(time.Millisecond)))
 	}
 	for i, p := range r.Pools {
 		ws = append(ws, p.warnings(f.pools[i].Engine)...)
 	}
 	if early, late, ok := saturated(r.Series, f.lastArrival); ok {
-		ws = append(ws, profile.Warnf("saturated", "the queue was still growing when the last request came, from %.1f to %.1f requests on average: the fleet does not carry this load, and latencies depend on how long it lasts",
+		ws = append(ws, profile.Warnf("saturated", "the fleet cannot carry this load: the queue was still growing at the end (from %.1f to %.1f requests on average). Latencies depend on how long the load lasts",
 			early, late))
 	}
 	return ws
@@ -208,11 +208,11 @@ func (p PoolReport) warnings(e sim.Config) []profile.Warning {
 		if !e.ReserveFullPrompt {
 			remedy = "an engine that starts a prompt only where all of it fits, as vLLM does since 0.19, or " + remedy
 		}
-		ws = append(ws, profile.Warnf("thrash", "the %s engines lack KV for what they run: %d preemptions of %d requests, and tokens computed again are %.0f %% of the prompts' (hint: %s)",
+		ws = append(ws, profile.Warnf("thrash", "the %s engines run out of KV cache: %d preemptions of %d requests, and %.0f %% of prompt tokens were computed again (hint: %s)",
 			p.Role, p.Preemptions, p.Wait.Count(), 100*again, remedy))
 	}
 	if p.stalled > longStalled {
-		ws = append(ws, profile.Warnf("held_back", "prefill stood still %.1f %% of the time: the KV of computed prompts, up to %.0f of them, waits for the decode pool and fills the prefill engines' caches (hint: more decode engines, or a lower rate)",
+		ws = append(ws, profile.Warnf("held_back", "prefill stood still %.1f %% of the time, as up to %.0f finished prompts waited for the decode pool and filled the KV cache (hint: more decode engines, or a lower rate)",
 			100*p.stalled, p.heldPeak))
 	}
 	return ws

@@ -96,7 +96,7 @@ func (f *Frontend) SetWorkers(list []Worker) {
 	for _, w := range list {
 		err := w.Check()
 		if names[w.Name] {
-			err = fmt.Errorf("worker %s is there twice", w.Name)
+			err = fmt.Errorf("worker %s is listed twice", w.Name)
 		}
 		if err != nil {
 			f.log.Printf("warning: %v: it gets no requests", err)

@@ -67,7 +67,7 @@ func ParseWorkers(list string) ([]Worker, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(o Worker) bool { return o.URL == w.URL }) {
-			return nil, fmt.Errorf("worker %s: URL %s is there twice", w.Name, w.URL)
+			return nil, fmt.Errorf("worker %s: URL %s is listed twice", w.Name, w.URL)
 		}
 		if out = append(out, w); len(out) > mostWorkers {
 			return nil, fmt.Errorf("more than %d workers", mostWorkers)

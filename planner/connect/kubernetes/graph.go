@@ -179,7 +179,7 @@ func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, err
 	case len(found) == 2 && found[engine.RolePrefill].name != "" && found[engine.RoleDecode].name != "":
 		return found, nil
 	}
-	return nil, fmt.Errorf("%s: which services prefill and decode is not to be seen: workers are %s, services %s (hint: subComponentType: prefill and decode, or name one service for each role)",
+	return nil, fmt.Errorf("%s: cannot tell which services prefill and decode: workers are %s, services %s (hint: subComponentType: prefill and decode, or name one service for each role)",
 		g.Metadata.Name, list(workers), list(g.names()))
 }
 

@@ -55,7 +55,7 @@ func (t *Target) readWorkload(ctx context.Context, role engine.Role, at object) 
 		p.selector = "leaderworkerset.sigs.k8s.io/name=" + at.name
 	}
 	if p.selector == "" {
-		return pool{}, fmt.Errorf("%s %s: its scale subresource names no selector, so that its pods cannot be counted (hint: name the Deployment or StatefulSet behind it)", at.resource.Resource, at.name)
+		return pool{}, fmt.Errorf("%s %s: its scale subresource has no selector, so its pods cannot be counted (hint: name the Deployment or StatefulSet behind it)", at.resource.Resource, at.name)
 	}
 	return p, nil
 }

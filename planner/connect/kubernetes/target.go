@@ -163,9 +163,9 @@ func (t *Target) check(want planner.Replicas, pools []pool) error {
 		has := slices.ContainsFunc(pools, func(p pool) bool { return p.role == role })
 		switch {
 		case !has && n != 0:
-			errs = append(errs, fmt.Errorf("%d %s replicas are wanted, and the deployment has no such pool", n, role))
+			errs = append(errs, fmt.Errorf("%d %s replicas are wanted, but the deployment has no such pool", n, role))
 		case has && n < least:
-			errs = append(errs, fmt.Errorf("%d %s replicas are wanted: %d are the least", n, role, least))
+			errs = append(errs, fmt.Errorf("%d %s replicas are wanted, below the minimum of %d", n, role, least))
 		}
 	}
 	return errors.Join(errs...)

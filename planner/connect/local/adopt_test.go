@@ -81,7 +81,7 @@ func TestDiedWhileNobodyLooked(t *testing.T) {
 	enginetest.Eventually(t, "its end", func() bool { return len(workers(f.dir)) == 0 })
 	f.scale(1)
 	f.settled(1)
-	if !strings.Contains(f.log(), "started by an earlier run") {
+	if !strings.Contains(f.log(), "an earlier run started it") {
 		t.Error(f.log())
 	}
 }

@@ -77,7 +77,7 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 		o.TermAt = r.now
 		return step{syscall.SIGTERM, leader, "it is idle and has not ended"}
 	case over && seen && !s.known:
-		return wait("process %d has not ended %v after TERM, and whether it serves cannot be told (%v): it is not killed; where it has no requests, kill it by hand", o.PID, r.now.Sub(o.TermAt).Round(time.Second), s.why)
+		return wait("process %d has not ended %v after TERM. It is not killed, as it may still serve (%v); if it has no requests, kill it by hand", o.PID, r.now.Sub(o.TermAt).Round(time.Second), s.why)
 	case seen && s.known && !idle:
 		return wait("%s", engine.Count(s.requests, "request"))
 	default:

@@ -69,7 +69,7 @@ func TestUnreadableMetricsAreNotIdleness(t *testing.T) {
 			f.until("draining", func(p planner.PoolState) bool { return p.Draining == 1 })
 			f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
 			s := f.until("its report", func(p planner.PoolState) bool { return p.Draining == 1 })
-			if want := map[bool]string{false: "whether it serves cannot be told", true: "it is not killed"}[drains]; !strings.Contains(s.Trouble, want) || s.Scaling != "" || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
+			if want := map[bool]string{false: "whether it serves cannot be told", true: "It is not killed"}[drains]; !strings.Contains(s.Trouble, want) || s.Scaling != "" || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
 				t.Errorf("%+v\n%s", s, f.log())
 			}
 		})

@@ -169,7 +169,7 @@ func (r record) check() error {
 	case r.PID < 0 || r.PID == 1:
 		return fmt.Errorf("pid %d: want 2 or more", r.PID)
 	case r.PID > 0 && (r.Start == 0 || r.Boot == ""):
-		return errors.New("pid without start_ticks and boot_id: it cannot be told from others")
+		return errors.New("pid without start_ticks and boot_id: the process cannot be identified")
 	case r.Port < 1 || r.Port > 65535:
 		return fmt.Errorf("port %d: want 1 to 65535", r.Port)
 	case err != nil || u.Scheme != "http" || u.Host == "":

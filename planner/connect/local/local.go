@@ -251,7 +251,7 @@ func (t *Target) adopt(d *document) {
 		}
 		t.note("%s: goes on as process %d, %s", name, e.own.PID, e.own.State)
 		if !slices.ContainsFunc(t.opts.Pools, func(p Pool) bool { return belongs(name, t.opts.base(p)) }) {
-			t.note("%s: no pool has such workers: it is left alone, and its GPUs stay taken", name)
+			t.note("%s belongs to no pool. It is left alone, and its GPUs stay taken", name)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (o Options) devices() []string {
 }
 
 // ParseGPUs reads a list of device indices, ranges of them and UUIDs: 0-3,6 or
-// GPU-5b6b7f2d. It refuses what is there twice and an index above 4095.
+// GPU-5b6b7f2d. It refuses what is listed twice and an index above 4095.
 func ParseGPUs(s string) ([]string, error) {
 	var ids []string
 	for part := range strings.SplitSeq(s, ",") {
@@ -207,7 +207,7 @@ func ParseGPUs(s string) ([]string, error) {
 				id = strconv.Itoa(i)
 			}
 			if slices.Contains(ids, id) {
-				return nil, fmt.Errorf("GPUs %q: %s is there twice", s, id)
+				return nil, fmt.Errorf("GPUs %q: %s is listed twice", s, id)
 			}
 			ids = append(ids, id)
 		}

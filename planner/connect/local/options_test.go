@@ -24,7 +24,7 @@ func TestBadOptions(t *testing.T) {
 		"no pools":                        func(o *local.Options) { o.Pools = nil },
 		"two pools cannot share":          func(o *local.Options) { o.Pools = append(o.Pools, o.Pools[0]) },
 		`role ""`:                         func(o *local.Options) { o.Pools[0].Config.Role = "" },
-		"it has no {{.Port}}":             func(o *local.Options) { o.Pools[0].Template.Argv = "engine" },
+		"has no {{.Port}}":                func(o *local.Options) { o.Pools[0].Template.Argv = "engine" },
 		"no shell":                        func(o *local.Options) { o.Pools[0].Template.Argv = "A=1 engine {{.Port}}" },
 		"grace 25h0m0s":                   func(o *local.Options) { o.Pools[0].Template.Grace = 25 * time.Hour },
 		"no GPUs are given":               func(o *local.Options) { o.GPUs = nil },

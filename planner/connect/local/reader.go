@@ -51,7 +51,7 @@ func (r Reader) State(context.Context) (planner.State, error) {
 }
 
 // ErrReadOnly says that a Reader was asked to scale.
-var ErrReadOnly = errors.New("local workers are only looked at here: nothing says how they are started")
+var ErrReadOnly = errors.New("local workers are only observed: no command says how to start them")
 
 // Scale fails with ErrReadOnly.
 func (Reader) Scale(context.Context, planner.Replicas, string) error { return ErrReadOnly }

@@ -131,7 +131,7 @@ func (t *Target) requests(ctx context.Context, url string) (n int, known bool, w
 		return 0, false, err
 	}
 	if !r.Running.Known || !r.Waiting.Known {
-		return 0, false, fmt.Errorf("the metrics of %s do not say what runs and waits", url)
+		return 0, false, fmt.Errorf("the metrics of %s do not say how many requests run and wait", url)
 	}
 	return r.Running.Int() + r.Waiting.Int(), true, nil
 }

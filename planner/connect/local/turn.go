@@ -81,7 +81,7 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 func (t *Target) checkHost(d *document) error {
 	for _, name := range d.names() {
 		if o := d.entries[name].own; o.State != "" && o.Boot != t.self.Boot && o.Host != t.host {
-			return fmt.Errorf("state file %s: worker %s runs on %s, and this is %s: set %s to a folder of this machine's own, or move the file away where that worker is gone",
+			return fmt.Errorf("state file %s: worker %s runs on %s, but this machine is %s. Set %s to a folder of this machine, or move the file away if that worker is gone",
 				t.opts.Path, name, o.Host, t.host, stateDirVar)
 		}
 	}
@@ -134,7 +134,7 @@ func (r *turn) found(name string, e *entry) bool {
 // died reports the end of a worker that nobody asked to.
 func (r *turn) died(name string, e *entry) {
 	lines := process.Tail(e.own.Log, deathTail)
-	how := fmt.Sprintf("%s ended, started by an earlier run, so that its exit code is not known; its last log lines:\n  | %s", name, strings.Join(lines, "\n  | "))
+	how := fmt.Sprintf("%s ended; its exit code is unknown, as an earlier run started it. Its last log lines:\n  | %s", name, strings.Join(lines, "\n  | "))
 	if p := r.started[name]; p != nil && p.PID() == e.own.PID {
 		select {
 		case <-p.Done():

@@ -91,7 +91,7 @@ func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	p.see(r)
 	var s planner.State
 	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
-		s.Scaling = fmt.Sprintf("%v is not acknowledged; another is made without after %v", r.Decision, left.Round(time.Second))
+		s.Scaling = fmt.Sprintf("%v is not acknowledged. After %v the planner goes on without", r.Decision, left.Round(time.Second))
 		if r.unreadable != "" {
 			s.Scaling += "; " + r.unreadable
 		}
@@ -124,7 +124,7 @@ func pool(role planner.Role, want, scaled int, scaledID int64) planner.PoolState
 // see notes a decision that this planner did not make.
 func (p *Planner) see(r record) {
 	if p.seen != nil && !p.seen.sameDecision(r) {
-		p.log.Warn("another planner or hand decides in this namespace too", "keys", p.prefix, "decision", r.String())
+		p.log.Warn("somebody else also decides in this namespace", "keys", p.prefix, "decision", r.String())
 	}
 	p.seen = &r
 }
@@ -155,7 +155,7 @@ func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason strin
 		return fmt.Errorf("asking for %v: %w: %v; another is made without after %v", want, ErrPending, r.Decision, left.Round(time.Second))
 	}
 	if r.Pending() {
-		p.log.Warn("the last decision was never acknowledged: going on without", "decision", r.String(), "waited", p.maxWait)
+		p.log.Warn("the last decision was never acknowledged. Going on without", "decision", r.String(), "waited", p.maxWait)
 	}
 	revision, err := p.writeDecision(ctx, r, d)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestControl(t *testing.T) {
 		s.Signal(syscall.SIGHUP)
 		program.Until(t, 5*time.Second, "it says what is wrong with "+bad, func() bool {
 			said := s.Output()[before:]
-			return strings.Contains(said, "the configuration stays as it was: ") && strings.Contains(said, why)
+			return strings.Contains(said, "the configuration is unchanged: ") && strings.Contains(said, why)
 		})
 	}
 	if d := s.decisions(1)[0]; d.Decision.Want.Prefill+d.Decision.Want.Decode > 4 {
