@@ -29,7 +29,7 @@ func (out sizedPlans) card() card {
 	}
 	c.below = slices.Concat(c.below, out.holdUpWords(), whatIfLines(out.WhatIf))
 	if n := len(out.LeftOut); n > 0 {
-		c.below = append(c.below, fmt.Sprintf("not sized: %s, of which the first: %s: %s", engine.Count(n, "layout"), out.LeftOut[0].Label, shortened(out.LeftOut[0].Reason)))
+		c.below = append(c.below, fmt.Sprintf("%s not sized, for example %s: %s", engine.Count(n, "layout"), out.LeftOut[0].Label, shortened(out.LeftOut[0].Reason)))
 	}
 	return c
 }

@@ -86,7 +86,7 @@ func (c card) warned() string {
 	case len(ws) == 1:
 		return fmt.Sprintf("  Warning: %s\n", ws[0].Message)
 	}
-	return fmt.Sprintf("  %d warnings, most important: %s   → --details\n", len(ws), ws[0].Message)
+	return fmt.Sprintf("  %d warnings. The most important: %s   → --details\n", len(ws), ws[0].Message)
 }
 
 // urgent are the codes of warnings that may turn an answer into another one, the worst

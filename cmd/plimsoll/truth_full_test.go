@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// truthTie is how far the pick may be below the best: a tie, of which fewer GPUs
-	// are picked, and the fineness of rates.
+	// truthTie is how far below the best the pick may be: a tie, which goes to the fewer
+	// GPUs, and the step between rates.
 	truthTie = recommend.TieShare + 0.01
 	// gridNoise is a point's own noise on the grid, of 5 prompts or 150 steps: three
 	// standard deviations of contestNoise.
