@@ -97,6 +97,9 @@ func (r Range) Words() string {
 	case r.High == 0:
 		high = "no number of engines that holds the SLO"
 	}
+	if r.High == r.Low {
+		return high + " either way"
+	}
 	return fmt.Sprintf("%s to %s", engine.Count(r.Low, "GPU"), high)
 }
 

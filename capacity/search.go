@@ -362,7 +362,7 @@ func (s *search) sized(replicas []int, err error) (Sized, error) {
 	}
 	out.Warnings = s.nearSaturation(out.At)
 	if out.Binding == "" {
-		out.Binding = "one engine is the minimum"
+		out.Binding = OneEngine
 	}
 	return out, nil
 }

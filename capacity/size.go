@@ -12,6 +12,9 @@ import (
 	"plimsoll/profile"
 )
 
+// OneEngine is the Binding of a fleet that cannot have an engine fewer.
+const OneEngine = "one engine is the minimum"
+
 // Sized is a layout at the least size that holds the SLO.
 type Sized struct {
 	Layout    Layout

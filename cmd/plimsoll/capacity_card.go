@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/profile"
 )
@@ -76,7 +77,7 @@ func (out sizedPlans) facts() []detail {
 		all = append(all, detail{"Carries", best.rateWords() + " with " + out.SLO.String()})
 	} else {
 		holds := fmt.Sprintf("%s, with TTFT %.4g ms and ITL %.4g ms", out.SLO, best.EstimatedTTFTP99Ms, best.EstimatedITLP99Ms)
-		if best.Binding != "one engine is the least that there can be" {
+		if best.Binding != capacity.OneEngine {
 			holds += "; one engine fewer breaks " + best.Binding
 		}
 		all = append(all, detail{"Holds", holds})

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/profile"
+	"plimsoll/profile/store"
 )
 
 // card is what a command prints: the answer, a table, what is to be heeded and what to do
@@ -93,8 +94,8 @@ func (c card) warned() string {
 // first: of figures that are not what they seem, then of promises that do not hold, then
 // of what was assumed.
 var urgent = []string{
-	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "foreign_load", "lost", "refused", "saturated", "client_late", "prefix_hit",
-	"sla_not_held", "sla_unreachable", "plan_unsettled", "plan_short", "held_back", "budget_below_peak", "breach_unmended",
+	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "invalid", "foreign_load", "lost", "refused", "rejected", profile.CodeFailures,
+	"saturated", "client_late", "prefix_hit", "wrong_lengths", store.ProfileInfeasible, store.ProfileMissed, "sla_not_held", "sla_unreachable", "plan_unsettled", "plan_short", "held_back", "budget_below_peak", "breach_unmended",
 	"unverified", "undecided", "at_cap", "other_stat", "spot", "model_error_sla", "near_saturation", "fit_gpu", "fit_length", "kv_assumed", "weights_assumed",
 }
 
