@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"plimsoll/engine"
 	"plimsoll/engine/sim/fleet"
@@ -90,17 +91,17 @@ type Range struct {
 
 // Words are the range as people read it.
 func (r Range) Words() string {
-	high := engine.Count(r.High, "GPU")
+	const within = "nine of ten comparisons were within"
+	low, high := engine.Count(r.Low, "GPU"), strconv.Itoa(r.High)
 	switch {
 	case r.HighAtLeast > 0:
-		high = fmt.Sprintf("at least %s", engine.Count(r.HighAtLeast, "GPU"))
+		high = fmt.Sprintf("at least %d", r.HighAtLeast)
 	case r.High == 0:
-		high = "no number of engines that holds the SLO"
+		high = "no number is enough"
+	case r.High == r.Low:
+		return fmt.Sprintf("%s, even if steps are %.2f times faster or slower than the model (%s)", low, r.Factor, within)
 	}
-	if r.High == r.Low {
-		return high + " either way"
-	}
-	return fmt.Sprintf("%s to %s", engine.Count(r.Low, "GPU"), high)
+	return fmt.Sprintf("%s if steps are %.2f times faster than the model; %s if as much slower (%s)", low, r.Factor, high, within)
 }
 
 // Failures say how often engines fail, and which of them together.

@@ -162,9 +162,9 @@ func (p sizedPlan) details() []detail {
 		row("availability", "%.5f that all engines needed are up", p.Availability)
 	}
 	if r := p.RateRange; r != nil {
-		row("range", "%s to %s requests/s, with steps up to a factor of %.2f slower or faster than the model (nine of ten comparisons were within)", plain(r.Low), plain(r.High), r.Factor)
+		row("range", "%s requests/s if steps are %.2f times slower than the model; %s if as much faster (nine of ten comparisons were within)", plain(r.Low), r.Factor, plain(r.High))
 	} else if p.Range.Factor > 0 {
-		row("range", "%s, with steps up to a factor of %.2f faster or slower than the model (nine of ten comparisons were within)", p.Range.Words(), p.Range.Factor)
+		row("range", "%s", p.Range.Words())
 	} else {
 		row("range", "none: %s step times have no model error, and their own error was not measured", p.Provenance)
 	}
