@@ -169,10 +169,27 @@ func (r *runner) phase(ctx context.Context, l *layout, phase profile.Phase) erro
 		return err
 	}
 	r.mark(l, phase)
-	if r.settledOn(s) {
-		return r.surfaceOn(ctx, s)
+	for _, s := range r.due(l, phase) {
+		if err := r.surfaceOn(ctx, s); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// due are the trials whose surfaces come after the sweep of a phase. With a deadline,
+// both phases are swept first.
+func (r *runner) due(l *layout, phase profile.Phase) []*trial {
+	ts := []*trial{l.of(phase)}
+	if !r.opts.Deadline.IsZero() {
+		switch {
+		case phase == profile.Prefill && !r.marked(l, profile.Decode):
+			return nil
+		case phase == profile.Decode && l.prefill.host == l.decode.host:
+			ts = []*trial{l.prefill, l.decode}
+		}
+	}
+	return slices.DeleteFunc(ts, func(s *trial) bool { return !r.settledOn(s) || slices.Contains(r.surfaced, s) })
 }
 
 // failedIn makes a Skip of an engine's failure, and stops the engine: what comes

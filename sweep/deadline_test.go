@@ -103,8 +103,34 @@ func deadlineEndsThePoint(t *testing.T, change func(*law)) {
 	if res, err = Run(t.Context(), o, newLab(laws), again, n.Known, nil); err != nil || res.Partial != "" {
 		t.Errorf("resumed: %v, partial %q", err, res.Partial)
 	}
-	if got := append(ids(n.Points), ids(again.Points)...); !slices.Equal(got, ids(whole.Points)) {
-		t.Errorf("measured\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(ids(whole.Points), "\n"))
+	got, want := slices.Sorted(slices.Values(append(ids(n.Points), ids(again.Points)...))), slices.Sorted(slices.Values(ids(whole.Points)))
+	if !slices.Equal(got, want) {
+		t.Errorf("measured\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Both phases are swept before a surface takes time: without a decode point a run has no
+// answer at all.
+func TestDeadlineSweepsBothPhasesFirst(t *testing.T) {
+	var both, surfaces int
+	for allowed := 2 * time.Second; allowed < 60*time.Second; allowed += 2 * time.Second {
+		b := newLab(three())
+		o, n := options(b, 1), &notes{}
+		o.Deadline = b.now.Add(allowed)
+		_, err := Run(t.Context(), o, b, n, Known{}, nil)
+		surface := slices.ContainsFunc(n.Points, func(p profile.Point) bool { return p.Stage == profile.StageSurface })
+		if surface && err != nil {
+			t.Errorf("%v allowed: %v, with surface points", allowed, err)
+		}
+		if err == nil {
+			both++
+		}
+		if surface {
+			surfaces++
+		}
+	}
+	if both == surfaces || surfaces == 0 {
+		t.Errorf("%d runs had an answer, %d surface points: this shows nothing", both, surfaces)
 	}
 }
 

@@ -67,15 +67,21 @@ func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 // outage's, or a busy client's.
 func usable(p profile.Point) bool { return p.Failures == 0 && !p.Unmeasured() }
 
-// point gives the point of that id: a known one, or one measured now.
-func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration,
-	measure func(context.Context) (profile.Point, []profile.Request, error),
-) (profile.Point, error) {
+// point gives the point of that id: a known one, or one measured now. What it costs is
+// expected to be as far off as other points' costs were.
+func (r *runner) point(ctx context.Context, s *trial, stage profile.Stage, id string, cost time.Duration, measure measuring) (profile.Point, error) {
+	return r.timed(ctx, s, stage, id, cost, r.book.scaled(cost), measure)
+}
+
+type measuring func(context.Context) (profile.Point, []profile.Request, error)
+
+// timed is point where it is known how long measuring takes.
+func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id string, cost, takes time.Duration, measure measuring) (profile.Point, error) {
 	if p, ok := r.known[id]; ok && usable(p) {
 		r.book.recall(s, stage, p, cost)
 		return p, nil
 	}
-	if r.late(r.book.scaled(cost)) {
+	if r.late(takes) {
 		return profile.Point{}, errTimeUp
 	}
 	if err := r.launch(ctx, s); err != nil {

@@ -52,12 +52,12 @@ if [[ $preset == tiny ]]; then # objectives that a busy CPU meets
 	target=(--isl 256 --osl 64 --ttft 2000 --itl 200 --gpu-count 1 --prefill-interpolation-granularity 5 --decode-interpolation-granularity 3)
 else # of an H100's 80 GB, 8b takes 16 for weights and 34 for the cache
 	rows=64 context=4096
-	target=(--isl 2048 --osl 128 --ttft 200 --itl 25 --prefill-interpolation-granularity 10 --decode-interpolation-granularity 6)
+	target=(--isl 2048 --osl 128 --ttft 300 --itl 40 --prefill-interpolation-granularity 10 --decode-interpolation-granularity 6)
 fi
 
 serve=("$python" "$here/serve.py" --preset "$preset")
 template="${serve[*]} --port {{.Port}} --tensor-parallel-size {{.TP}} --served-model-name {{.Model}} --max-num-seqs $rows --max-model-len $context
-	{{if .PrefixCaching}}--prefix-caching{{end}} --steps $work/steps/{{if .PrefixCaching}}decode{{else}}prefill{{end}}.csv"
+	{{if .PrefixCaching}}--prefix-caching{{end}} --steps $work/steps/{{if .PrefixCaching}}cached{{else}}plain{{end}}.csv"
 
 failed=0
 # part NAME COMMAND… says what runs, how it ended and what it took.
