@@ -65,13 +65,19 @@ type Router string
 const (
 	// RoundRobin is the next replica by number.
 	RoundRobin Router = "round_robin"
-	// LeastLoaded is the one that holds the fewest requests, waiting or
-	// running; the lowest number where several do.
+	// LeastLoaded is the one that holds the fewest requests, where one without a
+	// token yet counts as four; of equal ones that whose last request is the
+	// longest ago. It is the rule of vLLM's data-parallel balancer (waiting × 4 +
+	// running: DPLBAsyncMPClient in vllm/v1/engine/core_client.py), for which a
+	// request no longer waits once its prompt has begun.
 	LeastLoaded Router = "least_loaded"
 	// KVAware is the one of the least cost: prompt blocks that it would have to
 	// compute before and for this request, plus KV blocks in use.
 	KVAware Router = "kv_aware"
 )
+
+// promptWeight is what a request without a token counts where others count one.
+const promptWeight = 4
 
 // ParseRouter reads a Router's name.
 func ParseRouter(s string) (Router, error) {
