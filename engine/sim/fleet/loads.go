@@ -1,27 +1,30 @@
 package fleet
 
-import "cmp"
+import "math"
 
-// loads knows which of a pool's ready replicas is loaded least: a tournament, whose
-// leaves are the replicas and whose every other entry is the winner of its two. A
-// change costs the height of the tree, where a look at all replicas would be a large
-// part of what a request costs.
-type loads []entrant // from 1 on; the entries below i are 2i and 2i+1
+// loads knows which of a pool's ready replicas is loaded least. It is a tournament:
+// the leaves are the replicas, every other entry is the lesser of its two. A change
+// costs the height of the tree. A look at all replicas would be a large part of what
+// a request costs.
+type loads []uint64 // from 1 on; the entries below i are 2i and 2i+1
 
-// entrant is a replica and what it had when it was set: a copy, since entries are
-// compared far more often than set. Without a replica it is nobody.
-type entrant struct {
-	r           *replica
-	score, turn int
-}
+// An entry is a replica's score and, in its lower bits, its turn. A score that does
+// not fit counts as the highest.
+const (
+	turnBits = 40
+	mostLoad = 1<<(64-turnBits) - 2
+)
 
-// newLoads is that of replicas, each of which knows its place.
+// newLoads is the tournament of replicas that know their places.
 func newLoads(ready []*replica) loads {
 	leaves := 1
 	for leaves < len(ready) {
 		leaves *= 2
 	}
 	l := make(loads, 2*leaves)
+	for i := range l {
+		l[i] = math.MaxUint64 // nobody
+	}
 	for _, r := range ready {
 		l.set(r)
 	}
@@ -31,20 +34,21 @@ func newLoads(ready []*replica) loads {
 // set notes the load of a replica.
 func (l loads) set(r *replica) {
 	i := len(l)/2 + r.place
-	l[i] = entrant{r, r.score(), r.turn}
+	l[i] = uint64(min(r.score(), mostLoad))<<turnBits | uint64(r.turn)
 	for i /= 2; i > 0; i /= 2 {
-		l[i] = l[2*i]
-		if l[2*i+1].before(l[i]) {
-			l[i] = l[2*i+1]
-		}
+		l[i] = min(l[2*i], l[2*i+1])
 	}
 }
 
-// before reports whether x wins against y: the lower score, the turn that is longer
-// ago, the lower place, which is y's where both are alike.
-func (x entrant) before(y entrant) bool {
-	if x.r == nil || y.r == nil {
-		return x.r != nil
+// least is the place of the replica with the lowest score. Ties go to the oldest
+// turn, then to the lowest place. There must be a replica.
+func (l loads) least() int {
+	i := 1
+	for i < len(l)/2 {
+		i *= 2
+		if l[i] != l[1] {
+			i++
+		}
 	}
-	return cmp.Or(cmp.Compare(x.score, y.score), cmp.Compare(x.turn, y.turn)) < 0
+	return i - len(l)/2
 }

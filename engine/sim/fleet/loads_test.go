@@ -28,7 +28,7 @@ func TestLoadsFindTheLeast(t *testing.T) {
 					want = r
 				}
 			}
-			if got := l[1].r; got != want {
+			if got := ready[l.least()]; got != want {
 				t.Fatalf("replica %d, want %d of %v", got.place, want.place, ready)
 			}
 			r := rapid.SampledFrom(ready).Draw(t, "changed")

@@ -86,7 +86,7 @@ func (p *pool) least() *replica {
 		}
 		p.loads = newLoads(p.ready)
 	}
-	return p.loads[1].r
+	return p.ready[p.loads.least()]
 }
 
 // drain takes a replica out of service.

@@ -36,8 +36,8 @@ type replica struct {
 	since engine.Picoseconds
 
 	load      int                // requests that it holds
-	prompts   int                // of them, those that have no token of it yet
-	turn      int                // number of the request that it was given last, over all of the pool
+	prompts   int                // of them, those without a token
+	turn      int                // number of its last request, counted over the pool
 	place     int                // while ready: its index in pool.ready
 	fresh     line               // of them, those that have not started yet, in order
 	preempted int                // of them, those that wait to start again
@@ -49,8 +49,7 @@ type replica struct {
 // empty reports whether a replica may leave.
 func (r *replica) empty() bool { return !r.busy && r.load == 0 && r.engine.Held() == 0 }
 
-// carry gives the replica so many requests more, and so many more of those that
-// have no token yet.
+// carry gives the replica so many requests more, and so many more without a token.
 func (r *replica) carry(n, prompts int) {
 	r.load += n
 	r.prompts += prompts
@@ -59,8 +58,8 @@ func (r *replica) carry(n, prompts int) {
 	}
 }
 
-// score is what LeastLoaded compares. With equal weights, an engine where several
-// requests have just ended would get as many prompts in a row, which wait for each other.
+// score is what LeastLoaded compares. If all requests counted alike, an engine whose
+// decodes just ended would get several prompts in a row.
 func (r *replica) score() int { return r.load + (promptWeight-1)*r.prompts }
 
 // kvTwiceAfter is what of the step in progress is counted in pool.kvTwice, but
