@@ -11,8 +11,8 @@ type loads []uint64 // from 1 on; the entries below i are 2i and 2i+1
 // An entry is a replica's score and, in its lower bits, its turn. A score that does
 // not fit counts as the highest.
 const (
-	turnBits = 40
-	mostLoad = 1<<(64-turnBits) - 2
+	turnBits  = 40
+	mostScore = 1<<(64-turnBits) - 2
 )
 
 // newLoads is the tournament of replicas that know their places.
@@ -34,7 +34,7 @@ func newLoads(ready []*replica) loads {
 // set notes the load of a replica.
 func (l loads) set(r *replica) {
 	i := len(l)/2 + r.place
-	l[i] = uint64(min(r.score(), mostLoad))<<turnBits | uint64(r.turn)
+	l[i] = uint64(min(r.score(), mostScore))<<turnBits | uint64(r.turn)
 	for i /= 2; i > 0; i /= 2 {
 		l[i] = min(l[2*i], l[2*i+1])
 	}
