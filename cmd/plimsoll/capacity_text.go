@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/sim/fleet"
 )
 
 func showPlans(c *cli.Context, out sizedPlans) error {
@@ -81,7 +82,11 @@ func planGPUs(p capacity.Plan) []string {
 func (p sizedPlan) routing() string {
 	var rules []string
 	for _, pool := range p.Pools {
-		rules = append(rules, strings.ReplaceAll(string(pool.Router), "_", " "))
+		rule := strings.ReplaceAll(string(pool.Router), "_", " ")
+		if pool.Router == fleet.LeastLoaded {
+			rule += " (a request without a token counts as four)"
+		}
+		rules = append(rules, rule)
 	}
 	return strings.Join(distinct(rules), ", then ")
 }

@@ -21,7 +21,7 @@ func engineFrontendCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	c := &cli.Command{
 		Name: "frontend", Usage: "route requests to several OpenAI-compatible engines, prefill and decode apart or not",
-		Description: "Requests go to the least loaded worker that is ready; with prefill and decode workers they wait in one queue for prefill. " +
+		Description: "Requests go to the least loaded worker that is ready (a request without a token counts as four); with prefill and decode workers they wait in one queue for prefill. " +
 			"/metrics speaks as Dynamo's frontend does, /health is 200 where a request would find a worker. " +
 			"TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once.\n\n" +
 			"   plimsoll engine serve --role prefill --port 8001 &\n" +

@@ -65,13 +65,19 @@ type Router string
 const (
 	// RoundRobin is the next replica by number.
 	RoundRobin Router = "round_robin"
-	// LeastLoaded is the one that holds the fewest requests, waiting or
-	// running; the lowest number where several do.
+	// LeastLoaded is the replica with the fewest requests, and a request without a
+	// token counts as four. Ties go to the replica whose last request is oldest.
+	// vLLM's data-parallel balancer counts waiting × 4 + running, where a request
+	// stops waiting when its prompt begins (DPLBAsyncMPClient in
+	// vllm/v1/engine/core_client.py).
 	LeastLoaded Router = "least_loaded"
 	// KVAware is the one of the least cost: prompt blocks that it would have to
 	// compute before and for this request, plus KV blocks in use.
 	KVAware Router = "kv_aware"
 )
+
+// promptWeight is how many requests a request without a token counts as.
+const promptWeight = 4
 
 // ParseRouter reads a Router's name.
 func ParseRouter(s string) (Router, error) {

@@ -12,23 +12,28 @@ import (
 func TestLoadsFindTheLeast(t *testing.T) {
 	enginetest.Check(t, func(t *rapid.T) {
 		ready := make([]*replica, rapid.IntRange(1, 40).Draw(t, "replicas"))
+		draw := func(r *replica) {
+			r.load, r.turn = rapid.IntRange(0, 5).Draw(t, "load"), rapid.IntRange(0, 3).Draw(t, "turn")
+			r.prompts = rapid.IntRange(0, r.load).Draw(t, "prompts")
+		}
 		for i := range ready {
-			ready[i] = &replica{load: rapid.IntRange(0, 3).Draw(t, "load")}
+			ready[i] = &replica{place: i}
+			draw(ready[i])
 		}
 		l := newLoads(ready)
 		for range 20 {
-			want := 0
-			for i, r := range ready {
-				if r.load < ready[want].load {
-					want = i
+			want := ready[0]
+			for _, r := range ready {
+				if r.score() < want.score() || r.score() == want.score() && r.turn < want.turn {
+					want = r
 				}
 			}
-			if got := l.least(); got != want {
-				t.Fatalf("replica %d, want %d of %v", got, want, ready)
+			if got := ready[l.least()]; got != want {
+				t.Fatalf("replica %d, want %d of %v", got.place, want.place, ready)
 			}
-			i := rapid.IntRange(0, len(ready)-1).Draw(t, "changed")
-			ready[i].load = rapid.IntRange(0, 5).Draw(t, "to")
-			l.set(i, ready[i].load)
+			r := rapid.SampledFrom(ready).Draw(t, "changed")
+			draw(r)
+			l.set(r)
 		}
 	})
 }

@@ -28,6 +28,7 @@ type dumb struct {
 	requests []*dumbRequest
 	lastTurn [2]int
 	moves    int
+	routed   int
 
 	itl         []int64
 	waitingArea [2]float64 // request-picoseconds
@@ -51,6 +52,7 @@ type dumbReplica struct {
 	used         int
 	link         engine.Picoseconds
 	requests     []*dumbRequest
+	turn         int  // number of the request that it got last
 	stalled      bool // found no room
 	wake         bool // some became free
 	due          bool // had something to do when the instant came; what others get at it begins after that
@@ -62,7 +64,8 @@ type dumbRequest struct {
 	pool    int
 	arrives engine.Picoseconds // at the pool's router
 	order   int
-	need    int // until its first token in this pool
+	need    int  // until its first token in this pool
+	prompt  bool // likewise
 	gone    bool
 	holder  *dumbReplica // of its KV, since its prompt was computed
 	tokens  []engine.Picoseconds
@@ -249,7 +252,7 @@ func (d *dumb) end(r *dumbReplica) {
 	}
 	for _, e := range events {
 		x := d.find(r, e.ID)
-		x.need = 0
+		x.need, x.prompt = 0, false
 		if r.pool == 0 {
 			x.out.cached = e.CachedTokens
 		}
@@ -323,7 +326,15 @@ func (d *dumb) route(x *dumbRequest) {
 			return (r.number - d.lastTurn[x.pool] - 1 + 1000) % 1000
 		}
 	case LeastLoaded:
-		cost = func(r *dumbReplica) int { return r.engine.Running() + r.engine.Waiting() }
+		cost = func(r *dumbReplica) int {
+			c := r.engine.Running() + r.engine.Waiting()
+			for _, y := range r.requests {
+				if y.prompt {
+					c += 3
+				}
+			}
+			return c*1_000_000 + r.turn
+		}
 	case KVAware:
 		cost = func(r *dumbReplica) int {
 			c, _ := r.engine.KVBlocks()
@@ -346,6 +357,9 @@ func (d *dumb) route(x *dumbRequest) {
 	}
 	best.wake = best.stalled
 	x.need = blocks - best.engine.Overlap(prefix)
+	x.prompt = true
+	d.routed++
+	best.turn = d.routed
 	best.requests = append(best.requests, x)
 	err := best.engine.Add(sim.Request{ID: uint64(x.out.Number), PromptTokens: x.ISL, OutputTokens: x.OSL, Prefix: prefix})
 	if err != nil {

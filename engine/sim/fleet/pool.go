@@ -10,11 +10,12 @@ import (
 // pool is a Pool at work.
 type pool struct {
 	Pool
-	live  []*replica // all, by ordinal
-	ready []*replica // of them, those that take requests
-	loads loads      // of ready, where LeastLoaded wants to know; nil: ready has changed
-	turn  int32      // where RoundRobin looks on
-	held  line       // requests at the router while nobody takes them
+	live   []*replica // all, by ordinal
+	ready  []*replica // of them, those that take requests
+	loads  loads      // of ready, where LeastLoaded wants to know; nil: ready has changed
+	turn   int32      // where RoundRobin looks on
+	routed int        // requests given to replicas
+	held   line       // requests at the router while nobody takes them
 
 	waiting, running        gauge // requests
 	starting, serving, busy gauge // replicas; serving = ready or draining
@@ -76,7 +77,7 @@ func (f *Fleet) open(r *replica) {
 	p.loads = nil
 }
 
-// least is the ready replica with the fewest requests. The tournament is held anew
+// least is the ready replica that LeastLoaded picks. The tournament is held anew
 // only where replicas came or went, so that many that come at once cost one.
 func (p *pool) least() *replica {
 	if p.loads == nil {

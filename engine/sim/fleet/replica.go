@@ -36,6 +36,8 @@ type replica struct {
 	since engine.Picoseconds
 
 	load      int                // requests that it holds
+	prompts   int                // of them, those without a token
+	turn      int                // number of its last request, counted over the pool
 	place     int                // while ready: its index in pool.ready
 	fresh     line               // of them, those that have not started yet, in order
 	preempted int                // of them, those that wait to start again
@@ -47,13 +49,18 @@ type replica struct {
 // empty reports whether a replica may leave.
 func (r *replica) empty() bool { return !r.busy && r.load == 0 && r.engine.Held() == 0 }
 
-// carry gives the replica so many requests more.
-func (r *replica) carry(n int) {
+// carry gives the replica so many requests more, and so many more without a token.
+func (r *replica) carry(n, prompts int) {
 	r.load += n
+	r.prompts += prompts
 	if p := r.pool; p.loads != nil && r.state == ready {
-		p.loads.set(r.place, r.load)
+		p.loads.set(r)
 	}
 }
+
+// score is what LeastLoaded compares. If all requests counted alike, an engine whose
+// decodes just ended would get several prompts in a row.
+func (r *replica) score() int { return r.load + (promptWeight-1)*r.prompts }
 
 // kvTwiceAfter is what of the step in progress is counted in pool.kvTwice, but
 // comes after an instant.
@@ -233,10 +240,13 @@ func (f *Fleet) token(r *replica, e sim.Event) {
 		f.ttft.Add(int64(x.TTFT()), 1)
 		f.series.slowest = max(f.series.slowest, x.TTFT())
 	}
+	if e.First {
+		r.carry(0, -1)
+	}
 	if !e.Last {
 		return
 	}
-	r.carry(-1)
+	r.carry(-1, 0)
 	r.pool.running.change(f.now, -1)
 	x.replica = none
 	if r.pool.delivers() {

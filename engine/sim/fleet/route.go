@@ -27,7 +27,9 @@ func (f *Fleet) route(p *pool, i int32) {
 	x := &f.flights.slots[i]
 	r := f.choose(p, x)
 	x.replica = r.ordinal
-	r.carry(1)
+	p.routed++
+	r.turn = p.routed
+	r.carry(1, 1)
 	r.fresh.push(&f.flights, i)
 	f.add(r, i)
 	switch {

@@ -120,7 +120,7 @@ func (c *call) run() error {
 		return err
 	}
 	defer a.done()
-	if a.member.Role == engine.RolePrefill && a.resp.StatusCode == http.StatusOK {
+	if a.place.Role == engine.RolePrefill && a.resp.StatusCode == http.StatusOK {
 		return c.handOver(a)
 	}
 	return c.pass(a)
@@ -128,9 +128,9 @@ func (c *call) run() error {
 
 // answer is a worker's, being read; done ends it and gives its place back.
 type answer struct {
-	resp   *http.Response
-	member *member
-	done   func()
+	resp  *http.Response
+	place *place
+	done  func()
 }
 
 // send asks one worker after another until one takes the request.
@@ -138,29 +138,29 @@ func (c *call) send(n need, body func(engine.Role) ([]byte, error)) (answer, err
 	deadline := time.Now().Add(c.f.opts.QueueTimeout)
 	again := false
 	for tries := 0; ; again = true {
-		m, err := c.f.pool.acquire(c.r.Context(), n, deadline, again)
+		x, err := c.f.pool.acquire(c.r.Context(), n, deadline, again)
 		if err != nil {
 			return answer{}, c.noPlace(err)
 		}
-		text, err := body(m.Role)
+		text, err := body(x.Role)
 		if err != nil {
-			c.f.pool.release(m, false)
+			c.f.pool.release(x, false)
 			return answer{}, badRequest(err)
 		}
-		resp, err := c.post(m.URL, text) //nolint:bodyclose // the answer closes it
+		resp, err := c.post(x.URL, text) //nolint:bodyclose // the answer closes it
 		if err == nil {
-			c.f.pool.answered(m)
-			return answer{resp, m, c.ending(resp, m)}, nil
+			c.f.pool.answered(x.member)
+			return answer{resp, x, c.ending(resp, x)}, nil
 		}
 		gone := c.r.Context().Err() != nil
-		c.f.pool.release(m, !gone)
+		c.f.pool.release(x, !gone)
 		if gone {
 			return answer{}, &failure{kind: errCancelled}
 		}
 		if tries++; notReached(err) {
 			tries--
 		}
-		c.f.log.Printf("warning: worker %s refuses a request: %v", m.Name, err)
+		c.f.log.Printf("warning: worker %s refuses a request: %v", x.Name, err)
 		if tries == maxTries {
 			return answer{}, &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("%d workers failed this request; the last one: %v", tries, err)}
 		}
@@ -199,13 +199,13 @@ func (c *call) post(url string, body []byte) (*http.Response, error) {
 }
 
 // ending closes an answer and gives its place back, once.
-func (c *call) ending(resp *http.Response, m *member) func() {
+func (c *call) ending(resp *http.Response, x *place) func() {
 	ended := false
 	return func() {
 		if !ended {
 			ended = true
 			_ = resp.Body.Close() // only read
-			c.f.pool.release(m, false)
+			c.f.pool.release(x, false)
 		}
 	}
 }
@@ -275,6 +275,6 @@ func isStream(resp *http.Response) bool {
 }
 
 // broken is a worker's answer that ended before its time.
-func broken(m *member, err error) *failure {
-	return &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("the answer of worker %s broke off: %v", m.Name, err)}
+func broken(x *place, err error) *failure {
+	return &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("the answer of worker %s broke off: %v", x.Name, err)}
 }

@@ -5,6 +5,11 @@
 // under the names of NVIDIA Dynamo's frontend. It refuses a request where no
 // worker is to be had in time, and answers with the worker's own refusals.
 //
+// The least loaded worker has the fewest requests, and a request without a token
+// counts as four: LeastLoaded of engine/sim/fleet, with which plans are sized. An
+// answer that is not streamed counts as four until it ends. Ties go to the worker
+// whose last request is oldest.
+//
 // # Aggregated
 //
 // A request goes to one worker. Its body goes as it came, but a stream is asked

@@ -19,7 +19,7 @@ func (c *call) handOver(a answer) error {
 		Transfer json.RawMessage `json:"kv_transfer_params"`
 	}
 	if err := json.Unmarshal(data, &prefilled); err != nil {
-		return broken(a.member, fmt.Errorf("it is no answer: %.200s", data))
+		return broken(a.place, fmt.Errorf("it is no answer: %.200s", data))
 	}
 	b, err := c.send(second, func(engine.Role) ([]byte, error) {
 		return c.q.counted(map[string]any{"kv_transfer_params": prefilled.Transfer})

@@ -17,6 +17,10 @@ const (
 	mostRest  = 2 * time.Second
 )
 
+// promptWeight is how many requests a request without a token counts as. It is that
+// of LeastLoaded in engine/sim/fleet, because plans are sized with that rule.
+const promptWeight = 4
+
 var (
 	errQueueFull = errors.New("too many requests wait for a worker")
 	errNoWorker  = errors.New("no worker was ready in time")
@@ -48,13 +52,20 @@ type pool struct {
 type member struct {
 	Worker
 	inFlight  int
+	prompts   int       // of them, those without a token
 	lastTurn  uint64    // when it got its last request
 	restUntil time.Time // it refused, and is left alone until then
 	rest      time.Duration
 }
 
+// place is what a request holds at a worker from take to leave.
+type place struct {
+	*member
+	begun bool // the request has a token
+}
+
 // waiter is a request that waits; granted holds one.
-type waiter struct{ granted chan *member }
+type waiter struct{ granted chan *place }
 
 // set replaces the list of workers. What is in flight at those that go stays there.
 func (p *pool) set(list []Worker) {
@@ -86,13 +97,13 @@ func (p *pool) set(list []Worker) {
 // acquire gives a worker a request, which counts as in flight there until release.
 // It waits in line; at most until the deadline or ctx's end. A request that was at
 // a worker already, which failed it, goes to the head of the line.
-func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bool) (*member, error) {
+func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bool) (*place, error) {
 	p.mu.Lock()
 	if again || len(p.waiting[n]) == 0 {
 		if m := p.pick(n, time.Now()); m != nil {
-			p.take(m)
+			x := p.take(m)
 			p.mu.Unlock()
-			return m, nil
+			return x, nil
 		}
 	}
 	// A request whose prompt is computed is not sent away: its kind is bounded by the
@@ -101,7 +112,7 @@ func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bo
 		p.mu.Unlock()
 		return nil, errQueueFull
 	}
-	w := &waiter{granted: make(chan *member, 1)}
+	w := &waiter{granted: make(chan *place, 1)}
 	at := len(p.waiting[n])
 	if again {
 		at = 0
@@ -113,8 +124,8 @@ func (p *pool) acquire(ctx context.Context, n need, deadline time.Time, again bo
 	defer timeout.Stop()
 	err := errNoWorker
 	select {
-	case m := <-w.granted:
-		return m, nil
+	case x := <-w.granted:
+		return x, nil
 	case <-timeout.C:
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -134,16 +145,27 @@ func (p *pool) giveUp(n need, w *waiter, err error) error {
 	return err
 }
 
-// release ends a request at m. A worker that refused it rests.
-func (p *pool) release(m *member, refused bool) {
+// release ends a request at its worker. One that refused it rests.
+func (p *pool) release(x *place, refused bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if refused {
-		m.rest = min(max(firstRest, 2*m.rest), mostRest)
-		m.restUntil = time.Now().Add(m.rest)
-		time.AfterFunc(m.rest, p.wake)
+		x.rest = min(max(firstRest, 2*x.rest), mostRest)
+		x.restUntil = time.Now().Add(x.rest)
+		time.AfterFunc(x.rest, p.wake)
 	}
-	p.leave(m)
+	p.leave(x)
+}
+
+// begin notes that a request has a token. Only the request calls it, before release.
+func (p *pool) begin(x *place) {
+	if x.begun {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x.begun = true
+	x.prompts--
 }
 
 // answered notes that m answers.
@@ -153,10 +175,13 @@ func (p *pool) answered(m *member) {
 	m.rest = 0
 }
 
-func (p *pool) leave(m *member) {
-	m.inFlight--
-	if m.inFlight == 0 {
-		p.leaving = slices.DeleteFunc(p.leaving, func(l *member) bool { return l == m })
+func (p *pool) leave(x *place) {
+	x.inFlight--
+	if !x.begun {
+		x.prompts--
+	}
+	if x.inFlight == 0 {
+		p.leaving = slices.DeleteFunc(p.leaving, func(l *member) bool { return l == x.member })
 	}
 	p.dispatch()
 }
@@ -176,21 +201,25 @@ func (p *pool) dispatch() {
 			if m == nil {
 				break
 			}
-			p.take(m)
-			p.waiting[n][0].granted <- m
+			p.waiting[n][0].granted <- p.take(m)
 			p.waiting[n] = slices.Delete(p.waiting[n], 0, 1)
 		}
 	}
 }
 
-func (p *pool) take(m *member) {
+func (p *pool) take(m *member) *place {
 	p.turn++
 	m.inFlight++
+	m.prompts++
 	m.lastTurn = p.turn
+	return &place{member: m}
 }
 
-// pick is the least loaded worker with a place; of equal ones that whose last
-// request is the longest ago, which makes them take turns. Nil where there is none.
+// score is what pick compares.
+func (m *member) score() int { return m.inFlight + (promptWeight-1)*m.prompts }
+
+// pick is the worker with room and the lowest score, nil if none has room. Ties go to
+// the worker whose last request is oldest, so that equal workers take turns.
 func (p *pool) pick(n need, now time.Time) *member {
 	role := engine.RoleDecode
 	if n == first {
@@ -201,7 +230,7 @@ func (p *pool) pick(n need, now time.Time) *member {
 		if m.Role != role || !m.takes(now) || m.Role == engine.RolePrefill && m.inFlight >= p.prefillConcurrency {
 			continue
 		}
-		if best == nil || cmp.Or(cmp.Compare(m.inFlight, best.inFlight), cmp.Compare(m.lastTurn, best.lastTurn)) < 0 {
+		if best == nil || cmp.Or(cmp.Compare(m.score(), best.score()), cmp.Compare(m.lastTurn, best.lastTurn)) < 0 {
 			best = m
 		}
 	}

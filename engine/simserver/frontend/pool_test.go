@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +32,7 @@ func newPool(concurrency, maxQueue int, workers ...Worker) *pool {
 	return p
 }
 
-func mustAcquire(t testing.TB, p *pool, n need) *member {
+func mustAcquire(t testing.TB, p *pool, n need) *place {
 	t.Helper()
 	m, err := p.acquire(t.Context(), n, time.Now().Add(time.Hour), false)
 	if err != nil {
@@ -64,8 +67,9 @@ func TestLeastLoaded(t *testing.T) {
 		}
 		p := newPool(concurrency, 1000, all...)
 		states := map[string]State{"a": Ready, "b": Ready, "c": Ready, "d": Ready, "z": Ready}
-		tally := map[string]int{}
-		var held []*member
+		tally, begun := map[string]int{}, map[string]int{}
+		score := func(name string) int { return 4*tally[name] - 3*begun[name] }
+		var held []*place
 		free := func(name string) bool {
 			return states[name] == Ready && (role != engine.RolePrefill || tally[name] < concurrency)
 		}
@@ -74,19 +78,29 @@ func TestLeastLoaded(t *testing.T) {
 				least, any := 1<<30, false
 				for _, n := range []string{"a", "b", "c", "d"} {
 					if free(n) {
-						least, any = min(least, tally[n]), true
+						least, any = min(least, score(n)), true
 					}
 				}
 				m, err := p.acquire(context.Background(), first, time.Now(), false)
 				switch {
-				case err == nil && (!any || !free(m.Name) || tally[m.Name] != least):
-					t.Fatalf("%s with %d in flight, the least is %d; %v", m.Name, tally[m.Name], least, tally)
+				case err == nil && (!any || !free(m.Name) || score(m.Name) != least):
+					t.Fatalf("%s scores %d, the least is %d; in flight %v, with a token %v", m.Name, score(m.Name), least, tally, begun)
 				case err != nil && any:
 					t.Fatalf("%v, with %v in flight of %v", err, tally, states)
 				case err == nil:
 					tally[m.Name]++
 					held = append(held, m)
 				}
+			},
+			"token": func(t *rapid.T) {
+				if len(held) == 0 {
+					t.Skip()
+				}
+				m := held[rapid.IntRange(0, len(held)-1).Draw(t, "which")]
+				if !m.begun {
+					begun[m.Name]++
+				}
+				p.begin(m)
 			},
 			"leave": func(t *rapid.T) {
 				if len(held) == 0 {
@@ -95,6 +109,9 @@ func TestLeastLoaded(t *testing.T) {
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 				p.release(held[i], false)
 				tally[held[i].Name]--
+				if held[i].begun {
+					begun[held[i].Name]--
+				}
 				held = slices.Delete(held, i, i+1)
 			},
 			"change": func(t *rapid.T) {
@@ -122,6 +139,43 @@ func TestLeastLoaded(t *testing.T) {
 	})
 }
 
+// A stream with a token counts as one and one without as four, also at a decode worker.
+func TestRequestWithoutTokenCountsAsFour(t *testing.T) {
+	for _, role := range []engine.Role{engine.RoleAggregated, engine.RoleDecode} {
+		t.Run(string(role), func(t *testing.T) {
+			at := make(chan string, 6)
+			stays := func(name, text string) worker {
+				return handled(t, name, role, func(w http.ResponseWriter, r *http.Request) {
+					at <- name
+					_, _ = io.Copy(io.Discard, r.Body)
+					w.Header().Set("Content-Type", "text/event-stream")
+					_, _ = io.WriteString(w, text)
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
+			}
+			prefill := handled(t, "prefill", engine.RolePrefill, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+			s := serve(t, Options{}, stays("with", oneToken), stays("without", roleChunk), prefill)
+			var got []string
+			for range cap(at) {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions", strings.NewReader(ask("a", 9, true)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := s.client.Do(req) // until the first event
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = resp.Body.Close() }()
+				got = append(got, <-at)
+			}
+			if want := []string{"with", "without", "with", "with", "with", "without"}; !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
+
 // First come, first served, and each prefill worker takes so many at a time.
 func TestQueueIsFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +183,7 @@ func TestQueueIsFIFO(t *testing.T) {
 		stays := mustAcquire(t, p, first)
 		leaves := mustAcquire(t, p, first)
 		order := make(chan int, 50)
-		got := make(chan *member, 50)
+		got := make(chan *place, 50)
 		for i := range 50 {
 			go func() {
 				m, err := p.acquire(t.Context(), first, time.Now().Add(time.Hour), false)
@@ -222,7 +276,7 @@ func TestFailedRequestGoesToTheHead(t *testing.T) {
 // A place that comes in the moment in which a request gives up is given back.
 func TestPlaceThatComesTooLate(t *testing.T) {
 	p := newPool(1, 1, ready(engine.RoleAggregated, "a")...)
-	w := &waiter{granted: make(chan *member, 1)}
+	w := &waiter{granted: make(chan *place, 1)}
 	w.granted <- mustAcquire(t, p, first)
 	if err := p.giveUp(first, w, errNoWorker); !errors.Is(err, errNoWorker) || p.load().members[0].inFlight != 0 {
 		t.Errorf("%v, %+v", err, p.load())
@@ -233,7 +287,7 @@ func TestPlaceThatComesTooLate(t *testing.T) {
 func TestWaitersGetAWorkerThatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(1, 10)
-		got := make(chan *member, 1)
+		got := make(chan *place, 1)
 		go func() {
 			m, err := p.acquire(t.Context(), first, time.Now().Add(time.Minute), false)
 			if err != nil {
@@ -273,7 +327,7 @@ func TestRefusingWorkerRests(t *testing.T) {
 			want = min(2*want, mostRest)
 		}
 		m := mustAcquire(t, p, first)
-		p.answered(m)
+		p.answered(m.member)
 		p.release(m, true)
 		if began, m := time.Now(), mustAcquire(t, p, first); time.Since(began) != firstRest {
 			t.Errorf("after it had answered, %s rested for %v", m.Name, time.Since(began))

@@ -47,7 +47,7 @@ func readAll(a answer) ([]byte, error) {
 		err = fmt.Errorf("it is larger than %d bytes", maxAnswer)
 	}
 	if err != nil {
-		return nil, broken(a.member, err)
+		return nil, broken(a.place, err)
 	}
 	return data, nil
 }
@@ -134,9 +134,9 @@ func (c *call) relay(a answer) error {
 		case errors.Is(err, io.EOF):
 			return s.end(a)
 		case err != nil:
-			return broken(a.member, err)
+			return broken(a.place, err)
 		case len(buf) > maxAnswer:
-			return broken(a.member, fmt.Errorf("an event is larger than %d bytes", maxAnswer))
+			return broken(a.place, fmt.Errorf("an event is larger than %d bytes", maxAnswer))
 		}
 	}
 }
@@ -200,6 +200,9 @@ func (s *relayed) event(out, ev []byte) []byte {
 
 // send writes what came together, and counts its tokens at the instant after it.
 func (s *relayed) send(a answer, out []byte) error {
+	if s.tokens > 0 {
+		s.call.f.pool.begin(a.place)
+	}
 	s.call.commit(a.resp)
 	if err := s.call.write(out); err != nil {
 		return err
@@ -217,7 +220,7 @@ func (s *relayed) end(a answer) error {
 	case s.failed != nil:
 		return s.failed
 	case !s.ended:
-		return broken(a.member, errors.New("it has neither a last event nor a finish reason"))
+		return broken(a.place, errors.New("it has neither a last event nor a finish reason"))
 	}
 	return nil
 }

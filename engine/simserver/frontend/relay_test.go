@@ -35,7 +35,7 @@ func relayText(t testing.TB, text string, size int, wantsUsage bool) (string, *m
 	c := &call{f: f, w: w, r: httptest.NewRequest(http.MethodPost, "/", nil), t: f.metrics.begin("m", "completions", true, time.Now())}
 	c.q.StreamOptions.IncludeUsage = wantsUsage
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(&pieces{[]byte(text), size})}
-	err = c.pass(answer{resp: resp, member: &member{Worker: Worker{Name: "w"}}})
+	err = c.pass(answer{resp: resp, place: &place{member: &member{Worker: Worker{Name: "w"}}}})
 	return w.Body.String(), c.t, err
 }
 
