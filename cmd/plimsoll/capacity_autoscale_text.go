@@ -61,7 +61,7 @@ func (d autoscaled) show(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	d.text(&b)
-	return show(c, b)
+	return show(c, b.Bytes())
 }
 
 func (d autoscaled) file() autoscaleFile {

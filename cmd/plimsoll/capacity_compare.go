@@ -164,7 +164,7 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 		if err := w.WriteAll(rows); err != nil {
 			return fmt.Errorf("writing CSV: %w", err)
 		}
-		return show(c, b)
+		return show(c, b.Bytes())
 	}
 	weakest := profile.Measured
 	t := newTable("file", "method", "requests/s", "layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "$ per 1,000 requests", "TTFT p99 ms", "ITL p99 ms", "provenance", "what binds")
@@ -182,5 +182,5 @@ func showCompared(c *cli.Context, plans []comparedPlan) error {
 			fmt.Fprintf(&b, "  %s: warning: %s\n", p.File, w.Message)
 		}
 	}
-	return show(c, b)
+	return show(c, b.Bytes())
 }

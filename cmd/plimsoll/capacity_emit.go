@@ -75,7 +75,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		}
 		b.Write(body)
 	}
-	return show(c, b)
+	return show(c, b.Bytes())
 }
 
 func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }

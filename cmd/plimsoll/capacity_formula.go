@@ -77,7 +77,7 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	f.text(&b)
-	return show(c, b)
+	return show(c, b.Bytes())
 }
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {

@@ -245,9 +245,9 @@ func (o capacityOptions) find() (sizedPlans, error) {
 	return o.size()
 }
 
-// newPlans are the inputs of plans.
-func (o capacityOptions) newPlans() sizedPlans {
-	out := sizedPlans{traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+// newPlans are plans with their inputs.
+func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
+	out := sizedPlans{Plans: plans, traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
 		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}

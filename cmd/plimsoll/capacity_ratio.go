@@ -78,15 +78,7 @@ func showRatios(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	ratioText(&b, ratios)
-	return show(c, b)
-}
-
-// show prints a result that is ready.
-func show(c *cli.Context, b bytes.Buffer) error {
-	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("printing the result: %w", err)
-	}
-	return nil
+	return show(c, b.Bytes())
 }
 
 func parseShapes(p *parser) []capacity.Shape {

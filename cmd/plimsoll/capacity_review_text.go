@@ -45,7 +45,7 @@ func (r *review) show(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	f.text(&b, r.plan)
-	return show(c, b)
+	return show(c, b.Bytes())
 }
 
 func (r *review) report() reviewFile {

@@ -13,17 +13,7 @@ import (
 )
 
 func showPlans(c *cli.Context, out sizedPlans) error {
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, out.split())
-	}
-	card := out.card()
-	if c.Bool("details") {
-		card.details = out.detailed()
-	}
-	if _, err := c.App.Writer.Write(card.text()); err != nil {
-		return fmt.Errorf("printing the plan: %w", err)
-	}
-	return nil
+	return showCard(c, out.split(), out.card, out.detailed)
 }
 
 // split puts apart the layouts that hold the SLO at no size: of these there are

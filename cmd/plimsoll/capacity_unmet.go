@@ -36,7 +36,7 @@ func showUnmet(c *cli.Context, u *unmetError) error {
 	var b bytes.Buffer
 	doubtLines(&b, nil, u.Provenance)
 	fmt.Fprintf(&b, "infeasible: %s\n", u.Why)
-	if err := show(c, b); err != nil {
+	if err := show(c, b.Bytes()); err != nil {
 		return err
 	}
 	return &infeasibleError{u.Why}
