@@ -88,7 +88,7 @@ func parseCapacity(p *parser) capacityOptions {
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "details")
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
 	o.emitAs, o.plot = emitted(p), p.writable("plot")
 	return o
 }
