@@ -56,6 +56,14 @@ func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 	fmt.Fprintf(b, "SLO: %s\n", slo)
 }
 
+// restsOn are the load, and where step times and prices are from.
+func (p sizedPlan) restsOn(d demand) string {
+	var b bytes.Buffer
+	head(&b, d.workload, d.slo)
+	fmt.Fprintf(&b, "Step times: %s\nPrices: %s\n", p.Source, strings.Join(p.Prices, "; "))
+	return b.String()
+}
+
 // gpus are the pools' GPUs, each once.
 func (p sizedPlan) gpus() string { return strings.Join(planGPUs(p.Plan), " and ") }
 
