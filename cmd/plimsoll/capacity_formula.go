@@ -131,7 +131,7 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 	if o.caches.reuse {
 		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas compute every prompt in full and ignore shared prefixes. Use --method sized to simulate their reuse"))
 	}
-	out.Warnings = append(out.Warnings, o.spotWarnings()...)
+	out.Warnings = append(out.Warnings, spotWarnings(o.spotDecode, o.money.kind)...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, field.Errorf("%v", err)
 	}
@@ -146,11 +146,11 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 }
 
 // compared are both strategies' GPUs, of which auto takes the fewer.
-func (o capacityOptions) compared(t capacity.Throughput, options capacity.Options) []strategyGPUs {
+func (d demand) compared(t capacity.Throughput, options capacity.Options) []strategyGPUs {
 	var out []strategyGPUs
-	for _, s := range o.strategies() {
+	for _, s := range strategiesOf(capacity.Auto) {
 		options.Strategy = s
-		if p, err := capacity.Formula(o.workload, o.slo, t, options); err == nil {
+		if p, err := capacity.Formula(d.workload, d.slo, t, options); err == nil {
 			out = append(out, strategyGPUs{s, p.TotalGPUsFinal})
 		}
 	}

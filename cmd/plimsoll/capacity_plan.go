@@ -77,7 +77,7 @@ func parseCapacity(p *parser) capacityOptions {
 	parseEngines(p, &o)
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
-	if o.mixedGPUs && o.money.cloud == "" && !o.pricesGiven() {
+	if o.mixedGPUs && o.money.cloud == "" && !o.money.pricesGiven(o.gpus) {
 		p.fail(field.Errorf("--mixed-gpus: both pools must be in one cloud, as KV moves between them: want --cloud NAME"))
 	}
 	parseWhatIf(p, &o)
@@ -94,9 +94,9 @@ func parseCapacity(p *parser) capacityOptions {
 }
 
 // pricesGiven reports whether the price of every GPU was said.
-func (o capacityOptions) pricesGiven() bool {
-	return !slices.ContainsFunc(o.gpus, func(gpu string) bool {
-		_, ok := o.money.given(gpu)
+func (m money) pricesGiven(gpus []string) bool {
+	return !slices.ContainsFunc(gpus, func(gpu string) bool {
+		_, ok := m.given(gpu)
 		return !ok
 	})
 }
@@ -274,15 +274,15 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	return out, err
 }
 
-func (o capacityOptions) traffic() (capacity.Traffic, error) {
-	if o.arrivals != nil {
-		t, err := capacity.RecordedTraffic(o.arrivals, o.stats)
+func (d demand) traffic() (capacity.Traffic, error) {
+	if d.arrivals != nil {
+		t, err := capacity.RecordedTraffic(d.arrivals, d.stats)
 		if err != nil {
 			return t, field.Errorf("--trace: %v", err)
 		}
 		return t, nil
 	}
-	t, err := o.workload.PeakTraffic()
+	t, err := d.workload.PeakTraffic()
 	if err != nil {
 		return t, field.Errorf("%v", err)
 	}

@@ -86,9 +86,16 @@ func parseShapes(p *parser) []capacity.Shape {
 	return []capacity.Shape{{Name: "as given", ISL: p.number("isl", 1, maxTokens), OSL: p.number("osl", 1, maxTokens)}}
 }
 
+// oneEngine is the engine whose tokens/s are asked for, of requests within an ITL.
+type oneEngine struct {
+	demand
+	fleet build.Options
+	asked []engine.Parallelism // layouts; nil = those worth trying
+}
+
 // parseThroughput gives what one engine does with requests of a shape.
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
-	o := capacityOptions{fleet: build.Options{
+	o := oneEngine{fleet: build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
 		Weights: p.weights(), KV: p.kvDType(),
 	}}
@@ -141,7 +148,7 @@ func promptRate(source build.Profile, prefill fleet.Pool, isl float64) float64 {
 
 // profileThroughput is what the picks of a profile do: prompts that fill their
 // steps, and the largest batch whose step is within the ITL.
-func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
+func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
 	source, err := build.ReadProfile(o.fleet)
 	if err != nil {
 		return capacity.Throughput{}, err
