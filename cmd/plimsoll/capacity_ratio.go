@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sort"
@@ -198,14 +199,12 @@ func widest(p fleet.Pool, context float64, itl time.Duration) (int, float64) {
 func ratioCard(ratios []shapeRatio, next string) card {
 	weakest := profile.Measured
 	t := newTable("shape", "ISL", "OSL", "engine", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
-	var apart, together []string
+	var apart []string
 	for _, r := range ratios {
 		weakest = profile.Weakest(weakest, r.Provenance)
 		advice := "no"
 		if r.Disaggregate {
 			advice, apart = "yes", append(apart, r.Name)
-		} else {
-			together = append(together, r.Name)
 		}
 		_, engine, _ := strings.Cut(r.Throughput.Name, " on ")
 		t.row(r.Name, plain(r.ISL), plain(r.OSL), engine, fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
@@ -214,14 +213,7 @@ func ratioCard(ratios []shapeRatio, next string) card {
 	first := ratios[0]
 	answer := fmt.Sprintf("%s prefill to decode engines; %s", first.Text, first.Why)
 	if len(ratios) > 1 {
-		var parts []string
-		if len(apart) > 0 {
-			parts = append(parts, "prefill and decode in pools of their own for "+strings.Join(apart, ", "))
-		}
-		if len(together) > 0 {
-			parts = append(parts, "both on the same engines for "+strings.Join(together, ", "))
-		}
-		answer = strings.Join(parts, "; ")
+		answer = "prefill and decode in pools of their own for " + cmp.Or(strings.Join(apart, ", "), "none of these shapes")
 	}
 	return card{
 		head:  []string{marked(weakest), shortModel(first.Throughput.Model), "prefill to decode engines"},
