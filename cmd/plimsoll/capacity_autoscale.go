@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ func capacityAutoscaleCommand() *cli.Command {
 		{"min-gpus", "", "fewest `GPUs`, of all pools together (default: one engine in each)"},
 		{"max-gpus", "", "most `GPUs`, of all pools together (default: those of the static fleet)"},
 		{"plot", "", "picture of the day into `FILE`, .png or .svg"},
-	}))
+	}), []cli.Flag{detailsFlag()})
 	return &cli.Command{
 		Name: "autoscale", Usage: "GPU-hours, money and attainment of a static peak against an autoscaled fleet",
 		Description: "Takes the first row of capacity plan, sized for the peak, and replays a day (--pattern, from midnight) or a\n" +
@@ -132,8 +131,10 @@ func autoscaleCapacity(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if why := d.plan.Infeasible; why != nil {
-		fmt.Fprintf(c.App.Writer, "no static fleet holds the SLO: %s: %s\n", d.plan.candidate.name(), why.Why) //nolint:errcheck // the exit code says it
+	if d.plan.Infeasible != nil {
+		if err := showPlans(c, o.newPlans(d.plan)); err != nil {
+			return err
+		}
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
 	if o.plot != "" {
@@ -141,5 +142,5 @@ func autoscaleCapacity(c *cli.Context) error {
 			return err
 		}
 	}
-	return d.show(c)
+	return showCard(c, d.file(), d.card, func() string { return d.plan.restsOn(o.demand) })
 }

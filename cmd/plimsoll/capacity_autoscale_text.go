@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
@@ -53,15 +50,6 @@ type scaledFile struct {
 	E2EP99     float64      `json:"e2e_p99_ms"` // of finished requests
 	HoldsSLO   bool         `json:"holds_slo"`
 	Requests   int64        `json:"requests"`
-}
-
-func (d autoscaled) show(c *cli.Context) error {
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, d.file())
-	}
-	var b bytes.Buffer
-	d.text(&b)
-	return show(c, b)
 }
 
 func (d autoscaled) file() autoscaleFile {
@@ -163,13 +151,29 @@ func (d autoscaled) wholeInstances() string {
 	return ""
 }
 
-func (d autoscaled) text(b *bytes.Buffer) {
-	f := d.file()
-	doubtLines(b, f.Warnings, f.Provenance)
-	head(b, f.Workload, f.SLO)
-	fmt.Fprintf(b, "Replayed: %s\n", f.Traffic)
-	fmt.Fprintf(b, "Static fleet, the first row of capacity plan: %s engines of %s on %s, %s; step times: %s; prices: %s\n\n",
-		engineCounts(d.plan.Plan), f.Layout, d.plan.gpus(), engine.Count(d.plan.TotalGPUs, "GPU"), f.Source, strings.Join(f.Prices, "; "))
+// card is the comparison at a glance.
+func (d autoscaled) card() card {
+	f, rule, plans := d.file(), policyOf(scaledBySLA), d.options.newPlans(d.plan)
+	c := card{
+		head: []string{marked(f.Provenance), plans.modelWords(), plans.loadWords(), f.Traffic},
+		facts: []detail{
+			{"Answer", d.verdict(f)},
+			{"Static", fmt.Sprintf("%d × %s: %s, sized for the peak", d.plan.TotalGPUs, d.plan.gpus(), d.plan.fleetWords())},
+			{"Scaled", fmt.Sprintf("%s, %.0f %% of what fills a replica; every %s; bounds in GPUs: %s", rule.about, 100*defaultUtilization, short(rule.every), fromTo(f.MinGPUs, f.MaxGPUs))},
+			{"SLO", f.SLO.String() + ": 99 % of requests have to meet each"},
+		},
+		table:    d.table(f),
+		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came%s", f.Hours, d.wholeInstances())},
+		warnings: f.Warnings, next: plans.nextCommand(),
+	}
+	if d.options.arrivals == nil {
+		plans.Workload.Rate = plans.Workload.AverageRate()
+		c.next = plans.nextCommand() + " --arrival daily --duration 24h"
+	}
+	return c
+}
+
+func (d autoscaled) table(f autoscaleFile) *table {
 	columns := []string{"policy", "start-up", "GPU-hours", "saved", "$", "$ saved", "GPUs", "scalings", "attained", "TTFT", "ITL"}
 	if f.SLO.StallP99 > 0 {
 		columns = append(columns, "gap p99 ms")
@@ -179,32 +183,23 @@ func (d autoscaled) text(b *bytes.Buffer) {
 	}
 	t := newTable(append(columns, "holds the SLO")...)
 	for i, p := range f.Policies {
-		t.rows = append(t.rows, p.row(d.runs[i].startUp, f.SLO))
+		t.row(p.row(d.runs[i].startUp, f.SLO)...)
 	}
-	b.WriteString(t.text("  "))
-	fmt.Fprintf(b, "  in %.4g hours; attained: requests that met TTFT and ITL, of all that came; an SLO at the 99th percentile asks for 99 %% of each%s\n", f.Hours, d.wholeInstances())
-	rule := policyOf(scaledBySLA)
-	fmt.Fprintf(b, "  %s: %s, %.0f %% of what fills a replica; every %s, from the static fleet's engines on, within %s GPUs\n\n", rule.name, rule.about, 100*defaultUtilization, short(rule.every), fromTo(f.MinGPUs, f.MaxGPUs))
-	b.WriteString("  " + d.verdict(f) + "\n")
-	for _, w := range f.Warnings {
-		fmt.Fprintf(b, "  warning: %s\n", w.Message)
-	}
+	return t
 }
 
 // verdict holds the autoscaled fleets against the static one.
 func (d autoscaled) verdict(f autoscaleFile) string {
+	static := f.Policies[0]
 	var parts []string
 	for i, p := range f.Policies[1:] {
-		parts = append(parts, fmt.Sprintf("%s with engines that start in %s (attained %s)", fewer(p.Saved), short(d.options.startUps[i]), percent(p.Attainment)))
+		holds := "misses"
+		if p.HoldsSLO {
+			holds = "holds"
+		}
+		parts = append(parts, fmt.Sprintf("%s and %s the SLO with engines that start in %s (attained %s)", moreGPUs(p.GPUHours, static.GPUHours), holds, short(d.options.startUps[i]), percent(p.Attainment)))
 	}
-	return fmt.Sprintf("%s takes %s; %s attained %s", scaledBySLA, strings.Join(parts, ", "), staticPeak, percent(f.Policies[0].Attainment))
-}
-
-func fewer(saved float64) string {
-	if saved < 0 {
-		return fmt.Sprintf("%.1f %% more GPU-hours", -100*saved)
-	}
-	return fmt.Sprintf("%.1f %% fewer GPU-hours", 100*saved)
+	return fmt.Sprintf("scaled by %s, the fleet takes %s; %s attained %s", scaledBySLA, strings.Join(parts, "; "), staticPeak, percent(static.Attainment))
 }
 
 func (f scaledFile) row(startUp time.Duration, slo capacity.SLO) []string {
@@ -216,7 +211,7 @@ func (f scaledFile) row(startUp time.Duration, slo capacity.SLO) []string {
 	if f.StartUp != nil {
 		start, saved, usd = short(startUp), tenths(f.Saved), amount(f.SavedUSD)
 	}
-	row := []string{f.Policy, start, fmt.Sprintf("%.1f", f.GPUHours), saved, amount(f.USD), usd, fromTo(f.Least, f.Most), itoa(f.Scalings), percent(f.Attainment), percent(f.TTFT), percent(f.ITL)}
+	row := []string{f.Policy, start, fmt.Sprintf("%.4g", f.GPUHours), saved, amount(f.USD), usd, fromTo(f.Least, f.Most), itoa(f.Scalings), percent(f.Attainment), percent(f.TTFT), percent(f.ITL)}
 	if slo.StallP99 > 0 {
 		row = append(row, fmt.Sprintf("%.2f", f.GapP99))
 	}

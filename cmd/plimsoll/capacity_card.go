@@ -19,11 +19,8 @@ const mostLayouts = 8
 func (out sizedPlans) card() card {
 	best := out.Plans[0]
 	c := card{
-		head:  []string{strings.ToUpper(best.Provenance.String()), out.modelWords(), out.loadWords()},
+		head:  []string{marked(best.Provenance), out.modelWords(), out.loadWords()},
 		facts: out.facts(), table: out.cardTable(), warnings: best.Warnings, next: out.nextCommand(),
-	}
-	if best.Provenance != profile.Measured {
-		c.head[0] += ", not measured on a GPU"
 	}
 	if slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Rough && p.Infeasible == nil }) {
 		c.below = append(c.below, "≈: by short trials, exact to an engine or some percent")
@@ -166,7 +163,13 @@ func (out sizedPlans) nextCommand() string {
 	if best.Infeasible != nil {
 		return ""
 	}
-	words := []string{"plimsoll planner replay"}
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.6g", profile.Milliseconds(d)) }
+	return fmt.Sprintf("plimsoll planner replay %s --mode %s --ttft %s --itl %s --sla-stat p99", out.flags(), best.Strategy, ms(out.SLO.TTFTP99), ms(out.SLO.ITLP99))
+}
+
+// flags are the model and the load as other commands take them.
+func (out sizedPlans) flags() string {
+	var words []string
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, "--"+flag+" "+value)
@@ -176,7 +179,7 @@ func (out sizedPlans) nextCommand() string {
 		add("profile", out.Inputs.Profile)
 	} else {
 		add("model", out.Inputs.Model)
-		add("gpu", strings.ToLower(strings.Join(planGPUs(best.Plan)[:1], "")))
+		add("gpu", strings.ToLower(strings.Join(planGPUs(out.Plans[0].Plan)[:1], "")))
 		add("weights", string(out.Inputs.Weights))
 		add("kv-dtype", string(out.Inputs.KV))
 		add("fit", out.Inputs.Fit)
@@ -197,11 +200,6 @@ func (out sizedPlans) nextCommand() string {
 			add("osl-p99", length(w.OSLP99))
 		}
 	}
-	ms := func(d time.Duration) string { return fmt.Sprintf("%.6g", profile.Milliseconds(d)) }
-	add("mode", string(best.Strategy))
-	add("ttft", ms(out.SLO.TTFTP99))
-	add("itl", ms(out.SLO.ITLP99))
-	add("sla-stat", "p99")
 	return strings.Join(words, " ")
 }
 

@@ -49,7 +49,7 @@ func showCatalog(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	out.text(&b)
-	return show(c, b)
+	return show(c, b.Bytes())
 }
 
 func readCatalog(c *cli.Context) (catalogFile, error) {

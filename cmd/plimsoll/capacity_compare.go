@@ -2,15 +2,18 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
@@ -22,7 +25,7 @@ func capacityCompareCommand() *cli.Command {
 			"money in USD); of each, the cheapest plan is shown. --format csv gives one row for each file.\n\n" +
 			"   plimsoll capacity compare today.yaml next-year.yaml\n" +
 			"   plimsoll capacity compare --format csv h100.yaml a100.yaml",
-		Action: comparePlans,
+		Flags: []cli.Flag{detailsFlag()}, Action: comparePlans,
 	}
 }
 
@@ -34,12 +37,14 @@ type comparedPlan struct {
 	capacity.Plan
 }
 
+type comparedPlans []comparedPlan
+
 func comparePlans(c *cli.Context) error {
 	files := c.Args().Slice()
 	if len(files) < 2 {
 		return field.Errorf("compare needs two files at least, there are %d", len(files)).Hint("plimsoll capacity compare today.yaml next-year.yaml")
 	}
-	plans := make([]comparedPlan, 0, len(files))
+	var plans comparedPlans
 	infeasible := 0
 	for _, file := range files {
 		p, err := planOf(c, file)
@@ -51,7 +56,7 @@ func comparePlans(c *cli.Context) error {
 		}
 		plans = append(plans, p)
 	}
-	if err := showCompared(c, plans); err != nil {
+	if err := plans.show(c); err != nil {
 		return err
 	}
 	if infeasible == len(plans) {
@@ -147,40 +152,78 @@ func comparedRow(p comparedPlan, asCSV bool) []string {
 	return row
 }
 
-func showCompared(c *cli.Context, plans []comparedPlan) error {
+func (plans comparedPlans) show(c *cli.Context) error {
+	if c.String("format") != "csv" {
+		return showCard(c, plans, plans.card, plans.detailed)
+	}
 	var b bytes.Buffer
-	switch c.String("format") {
-	case "json":
-		return printJSON(c.App.Writer, plans)
-	case "csv":
-		w := csv.NewWriter(&b)
-		rows := [][]string{{
-			"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
-			"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding",
-		}}
-		for _, p := range plans {
-			rows = append(rows, comparedRow(p, true))
-		}
-		if err := w.WriteAll(rows); err != nil {
-			return fmt.Errorf("writing CSV: %w", err)
-		}
-		return show(c, b)
-	}
-	weakest := profile.Measured
-	t := newTable("file", "method", "requests/s", "layout", "GPU", "engines", "GPUs", "$/hour", "$/year", "$ per 1,000 requests", "TTFT p99 ms", "ITL p99 ms", "provenance", "what binds")
+	w := csv.NewWriter(&b)
+	rows := [][]string{{
+		"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
+		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding",
+	}}
 	for _, p := range plans {
-		implausibleLines(&b, p.Warnings)
+		rows = append(rows, comparedRow(p, true))
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	return show(c, b.Bytes())
+}
+
+// detailed is what --details prints.
+func (plans comparedPlans) detailed() string {
+	t := newTable("file", "method", "$/year", "what one engine fewer, or a higher rate, breaks")
+	for _, p := range plans {
+		row := comparedRow(p, false)
+		t.row(row[0], row[1], row[8], row[13])
+	}
+	return t.text("  ")
+}
+
+// card is the comparison at a glance.
+func (plans comparedPlans) card() card {
+	t := newTable("file", "requests/s", "layout", "GPU", "engines", "GPUs", "$/hour", "$ per 1,000 requests", "TTFT p99 ms", "ITL p99 ms", "provenance")
+	weakest, c := profile.Measured, card{table: t}
+	var held comparedPlans
+	for _, p := range plans {
 		weakest = profile.Weakest(weakest, p.Provenance)
-		t.row(comparedRow(p, false)...)
-	}
-	if weakest != profile.Measured {
-		fmt.Fprintf(&b, "%s — not measured on a GPU\n\n", strings.ToUpper(weakest.String()))
-	}
-	b.WriteString(t.text("  "))
-	for _, p := range plans {
+		row := comparedRow(p, false)
+		t.row(slices.Concat(row[:1], row[2:8], row[9:13])...)
 		for _, w := range p.Warnings {
-			fmt.Fprintf(&b, "  %s: warning: %s\n", p.File, w.Message)
+			w.Message = p.File + ": " + w.Message
+			c.warnings = append(c.warnings, w)
+		}
+		if p.Infeasible != nil {
+			c.below = append(c.below, p.File+": "+row[13])
+		} else {
+			held = append(held, p)
 		}
 	}
-	return show(c, b)
+	c.head = []string{marked(weakest), engine.Count(len(plans), "plan")}
+	if len(held) == 0 {
+		c.facts = []detail{{"Answer", "no fleet holds any of the SLOs"}}
+		return c
+	}
+	hour := held.least(func(p comparedPlan) capacity.USD { return p.HourlyUSD })
+	request := held.least(func(p comparedPlan) capacity.USD { return p.Per1kQueriesUSD })
+	answer := fmt.Sprintf("%s takes least: %d × %s%s", hour.File, hour.TotalGPUsFinal, sizedPlan{Plan: hour.Plan}.gpus(), hourly(hour.HourlyUSD))
+	if request.File != hour.File {
+		answer += fmt.Sprintf("; for a request %s does: $%s per 1,000", request.File, perUnit(request.Per1kQueriesUSD))
+	}
+	c.facts = []detail{{"Answer", answer}}
+	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour.File)
+	return c
+}
+
+// least is the plan of the least cost; of equal ones, or where a price is not known, that
+// of the fewest GPUs.
+func (plans comparedPlans) least(cost func(comparedPlan) capacity.USD) comparedPlan {
+	unknown := slices.ContainsFunc(plans, func(p comparedPlan) bool { return !cost(p).Known() })
+	return slices.MinFunc(plans, func(a, b comparedPlan) int {
+		if order := cmp.Compare(cost(a), cost(b)); order != 0 && !unknown {
+			return order
+		}
+		return cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal)
+	})
 }

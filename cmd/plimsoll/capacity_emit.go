@@ -39,16 +39,17 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		return showPlans(c, out) // why there is nothing to run
 	}
 	p := out.Plans[0]
+	e := emission{o, p, emittedKind(o.fleet)}
 	var docs []yaml.MapSlice
 	var notes []string
 	var err error
 	switch {
 	case o.emitAs == "planner":
-		docs, notes = o.plannerConfig(p)
+		docs, notes = e.plannerConfig()
 	case p.Strategy == capacity.Disaggregated:
-		docs, notes, err = o.graphDeployment(p)
+		docs, notes, err = e.graphDeployment()
 	default:
-		docs, notes, err = o.deployment(p)
+		docs, notes, err = e.deployment()
 	}
 	if err != nil {
 		return field.Errorf("--emit %s: %v", o.emitAs, err)
@@ -56,7 +57,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 	if o.fleet.Profile == "" && o.fleet.Weights != "" && o.fleet.Weights != engine.BF16 {
 		notes = append(notes, fmt.Sprintf("the plan assumes weights in %s. Use a checkpoint that has them", o.fleet.Weights))
 	}
-	notes = append(notes, o.conditions(p)...)
+	notes = append(notes, e.conditions()...)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# plimsoll capacity plan: %d × %s, %s; latencies are %s\n", p.TotalGPUsFinal, p.Pools[0].GPU, p.Layout, p.Provenance)
 	for _, n := range notes {
@@ -75,7 +76,14 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		}
 		b.Write(body)
 	}
-	return show(c, b)
+	return show(c, b.Bytes())
+}
+
+// emission is a plan that is written down for a kind of engine.
+type emission struct {
+	capacityOptions
+	plan sizedPlan
+	kind engine.Kind
 }
 
 func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
@@ -83,22 +91,21 @@ func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Va
 // graphDeployment are the replicas, GPUs and engine arguments of NVIDIA Dynamo's two
 // worker services, under the names that its deployments give them (v1alpha1;
 // examples/backends/*/deploy/disagg.yaml, read in November 2026).
-func (o capacityOptions) graphDeployment(p sizedPlan) ([]yaml.MapSlice, []string, error) {
-	kind := o.emittedKind()
+func (e emission) graphDeployment() ([]yaml.MapSlice, []string, error) {
 	var services yaml.MapSlice
-	for i, pool := range p.Pools {
-		args, err := dynamo.Arguments(o.engineConfig(kind, p, i))
+	for i, pool := range e.plan.Pools {
+		args, err := dynamo.Arguments(e.engineConfig(i))
 		if err != nil {
 			return nil, nil, err
 		}
 		name := string(pool.Role)
-		if kind == engine.KindVLLM {
+		if e.kind == engine.KindVLLM {
 			name = map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}[pool.Role]
 		}
 		services = append(services, item(name, yaml.MapSlice{
 			item("componentType", "worker"), item("subComponentType", string(pool.Role)), item("replicas", pool.Engines+pool.SpareEngines),
 			item("resources", yaml.MapSlice{item("limits", yaml.MapSlice{item("gpu", itoa(gpusPerEngine(pool)))})}),
-			item("extraPodSpec", yaml.MapSlice{item("mainContainer", yaml.MapSlice{item("command", []string{"python3", "-m", "dynamo." + string(kind)}), item("args", args)})}),
+			item("extraPodSpec", yaml.MapSlice{item("mainContainer", yaml.MapSlice{item("command", []string{"python3", "-m", "dynamo." + string(e.kind)}), item("args", args)})}),
 		}))
 	}
 	return []yaml.MapSlice{{
@@ -108,11 +115,11 @@ func (o capacityOptions) graphDeployment(p sizedPlan) ([]yaml.MapSlice, []string
 }
 
 // deployment runs aggregated engines. The file of an engine that has one is in a ConfigMap.
-func (o capacityOptions) deployment(p sizedPlan) ([]yaml.MapSlice, []string, error) {
+func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 	const folder = "/etc/plimsoll"
-	pool, kind, name := p.Pools[0], o.emittedKind(), "plimsoll-plan"
-	i := slices.IndexFunc(toldEngines, func(e toldEngine) bool { return e.kind == kind })
-	spec, err := toldEngines[i].server.Spec(o.engineConfig(kind, p, 0), engine.Launch{Port: 8000, LogPath: folder + "/engine.log"})
+	pool, name := e.plan.Pools[0], "plimsoll-plan"
+	i := slices.IndexFunc(toldEngines, func(told toldEngine) bool { return told.kind == e.kind })
+	spec, err := toldEngines[i].server.Spec(e.engineConfig(0), engine.Launch{Port: 8000, LogPath: folder + "/engine.log"})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,11 +153,11 @@ func (o capacityOptions) deployment(p sizedPlan) ([]yaml.MapSlice, []string, err
 
 // emittedKind is the engine that a plan is written down for: the one whose step times it
 // rests on, where its flags are known, else vLLM.
-func (o capacityOptions) emittedKind() engine.Kind {
-	fit, _ := build.LoadFit(field.Fit, o.fleet.Fit) // it was loaded before
+func emittedKind(f build.Options) engine.Kind {
+	fit, _ := build.LoadFit(field.Fit, f.Fit) // it was loaded before
 	words := []string{fit.Engine}
-	if o.fleet.Profile != "" {
-		if rec, err := store.ReadRecommendation(o.fleet.Profile); err == nil {
+	if f.Profile != "" {
+		if rec, err := store.ReadRecommendation(f.Profile); err == nil {
 			words = []string{string(rec.Engine.Kind), rec.Engine.Fit}
 		}
 	}
@@ -164,75 +171,75 @@ func (o capacityOptions) emittedKind() engine.Kind {
 
 // engineConfig is what an engine of a pool was sized with: layout, limits, of one
 // attention replica each, and caches. Others have other latencies.
-func (o capacityOptions) engineConfig(kind engine.Kind, p sizedPlan, pool int) engine.Config {
-	e := p.candidate.layout.Pools[pool].Engine
+func (e emission) engineConfig(pool int) engine.Config {
+	p, own := e.plan, e.plan.candidate.layout.Pools[pool].Engine
 	layout, err := engine.ParseParallelism(p.Pools[pool].Engine)
 	if err != nil {
 		layout = engine.TP(gpusPerEngine(p.Pools[pool]))
 	}
 	layout = layout.Normal()
-	seqs := cmp.Or(e.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
-	tokens := cmp.Or(e.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))
+	seqs := cmp.Or(own.Limits.MaxNumSeqs, sim.DefaultMaxNumSeqs)
+	tokens := cmp.Or(own.Limits.MaxNumBatchedTokens, max(seqs, sim.DefaultMaxNumBatchedTokens))
 	return engine.Config{
-		Kind: kind, Model: o.servedModel(), Role: p.Pools[pool].Role, Parallelism: layout, KV: p.candidate.kv, PrefixCaching: e.PrefixCaching,
+		Kind: e.kind, Model: plannedModel(e.fleet), Role: p.Pools[pool].Role, Parallelism: layout, KV: p.candidate.kv, PrefixCaching: own.PrefixCaching,
 		Limits: engine.Limits{MaxNumSeqs: max(1, seqs/layout.DP), MaxNumBatchedTokens: max(1, tokens/layout.DP), MaxModelLen: p.Pools[pool].MaxModelLen},
 	}
 }
 
 // conditions are what the plan depends on beside its engines, in words.
-func (o capacityOptions) conditions(p sizedPlan) []string {
+func (e emission) conditions() []string {
 	var out []string
-	for _, d := range p.details() {
+	for _, d := range e.plan.details() {
 		if d.name == "routing" || d.name == "range" {
 			out = append(out, d.name+": "+d.text)
 		}
 	}
-	if bytes := o.caches.dram.Bytes; bytes > 0 {
+	if bytes := e.caches.dram.Bytes; bytes > 0 {
 		out = append(out, fmt.Sprintf("the plan assumes %g GiB of host memory for KV cache per prefilling engine", bytes/(1<<30)))
 	}
 	return out
 }
 
 // plannerConfig is the planner's configuration: keys are its flags.
-func (o capacityOptions) plannerConfig(p sizedPlan) ([]yaml.MapSlice, []string) {
+func (e emission) plannerConfig() ([]yaml.MapSlice, []string) {
 	doc := yaml.MapSlice{
-		item("ttft", float64(o.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(o.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
+		item("ttft", float64(e.slo.TTFTP99.Microseconds())/1e3), item("itl", float64(e.slo.ITLP99.Microseconds())/1e3), item("sla-stat", "p99"),
 	}
-	if p.Strategy == capacity.Aggregated {
+	if e.plan.Strategy == capacity.Aggregated {
 		doc = append(doc, item("mode", string(store.Aggregated)))
 	}
 	least := 0
-	for _, pool := range p.Pools {
+	for _, pool := range e.plan.Pools {
 		flag, gpus := "decode-engine-num-gpu", gpusPerEngine(pool)
 		if pool.Role == engine.RolePrefill {
 			flag = "prefill-engine-num-gpu"
 		}
 		doc, least = append(doc, item(flag, gpus)), least+gpus
 	}
-	budget, why := p.TotalGPUsFinal+least, "the plan's GPUs and those of one engine more in each pool, for the planner's margins and corrections"
-	if o.gpuCount > 0 {
-		budget, why = o.gpuCount, "there are no more GPUs: where the planner wants more in one pool, the other may lose them"
+	budget, why := e.plan.TotalGPUsFinal+least, "the plan's GPUs and those of one engine more in each pool, for the planner's margins and corrections"
+	if e.gpuCount > 0 {
+		budget, why = e.gpuCount, "there are no more GPUs: where the planner wants more in one pool, the other may lose them"
 	}
 	doc = append(doc, item("min-gpu-budget", least), item("max-gpu-budget", budget))
-	if o.fleet.Profile != "" {
-		doc = append(yaml.MapSlice{item("profile", o.fleet.Profile)}, doc...)
+	if e.fleet.Profile != "" {
+		doc = append(yaml.MapSlice{item("profile", e.fleet.Profile)}, doc...)
 	}
 	return []yaml.MapSlice{doc}, []string{"plimsoll planner serve --config FILE: keys are its flags; milliseconds, GPUs", "max-gpu-budget: " + why}
 }
 
-// servedModel is the profile's model, or its catalog name, or as it was given.
-func (o capacityOptions) servedModel() string {
-	if o.fleet.Profile != "" {
-		if rec, err := store.ReadRecommendation(o.fleet.Profile); err == nil { // it was read before
+// plannedModel is the profile's model, or its catalog name, or as it was given.
+func plannedModel(f build.Options) string {
+	if f.Profile != "" {
+		if rec, err := store.ReadRecommendation(f.Profile); err == nil { // it was read before
 			return rec.Model
 		}
 	}
-	if cat, err := catalog.Load(o.fleet.Catalog); err == nil {
-		if m, err := cat.Model(o.fleet.Model); err == nil && !strings.HasSuffix(o.fleet.Model, ".json") {
+	if cat, err := catalog.Load(f.Catalog); err == nil {
+		if m, err := cat.Model(f.Model); err == nil && !strings.HasSuffix(f.Model, ".json") {
 			return m.Name
 		}
 	}
-	return o.fleet.Model
+	return f.Model
 }
 
 // gpusPerEngine is how many GPUs one engine of a pool has.

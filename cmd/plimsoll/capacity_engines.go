@@ -51,18 +51,18 @@ type caches struct {
 func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 	cs, skips, err := o.layouts()
 	for i := range cs {
-		cs[i].warnings = slices.Concat(cs[i].warnings, o.spotWarnings())
+		cs[i].warnings = slices.Concat(cs[i].warnings, spotWarnings(o.spotDecode, o.money.kind))
 	}
 	slices.SortStableFunc(cs, func(a, b candidate) int { return capacity.PricedFirst(a.layout, b.layout) })
 	return cs, skips, err
 }
 
 // spotWarnings say what a price at spot is for.
-func (o capacityOptions) spotWarnings() []profile.Warning {
+func spotWarnings(decode bool, kind prices.Kind) []profile.Warning {
 	switch {
-	case o.spotDecode:
+	case decode:
 		return []profile.Warning{profile.Warnf("spot", "decode GPUs have spot prices and can be taken back at any time. The plan shows the effect of interruptions")}
-	case o.money.kind == prices.Spot:
+	case kind == prices.Spot:
 		return []profile.Warning{profile.Warnf("spot", "GPUs have spot prices and can be taken back at any time. This plan includes no interruptions")}
 	}
 	return nil
@@ -109,7 +109,7 @@ func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, skips, field.Errorf("no GPU asked for holds %s: %s", o.fleet.Model, skips[0].Reason).Hint("%s", o.whatHolds(cat, m))
+		return nil, skips, field.Errorf("no GPU asked for holds %s: %s", o.fleet.Model, skips[0].Reason).Hint("%s", o.whatHolds(o.fleet, cat, m))
 	}
 	return out, skips, nil
 }
@@ -170,14 +170,14 @@ func (o capacityOptions) modelLen(m catalog.Model) (int, error) {
 }
 
 // whatHolds names GPUs of the catalog that hold the model and a request.
-func (o capacityOptions) whatHolds(cat catalog.Catalog, m catalog.Model) string {
-	limits, stored := o.fleet.Limits, dep.StorageOf(o.fleet.Weights, m).Weights
-	limits.MaxModelLen = max(limits.MaxModelLen, int(o.longest()))
+func (d demand) whatHolds(f build.Options, cat catalog.Catalog, m catalog.Model) string {
+	limits, stored := f.Limits, dep.StorageOf(f.Weights, m).Weights
+	limits.MaxModelLen = max(limits.MaxModelLen, int(d.longest()))
 	layouts, _ := dep.Layouts(&m, true, 2*serverGPUs, stored)
 	var names []string
 	for _, g := range cat.GPUs() {
 		for _, p := range layouts {
-			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, KV: o.fleet.KV, Limits: limits}) == nil {
+			if dep.Room(m, &g, engine.Config{Parallelism: p, Weights: stored, KV: f.KV, Limits: limits}) == nil {
 				names = append(names, fmt.Sprintf("%d × %s (%s)", p.GPUs(), g.Name, p.Label()))
 				break
 			}
@@ -199,10 +199,10 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 		if by != 1 {
 			s.Latency = s.Latency.Slower(by)
 		}
-		return o.layout(s, strategy, s.GPU.Name, [...]offer{first, decode}, c)
+		return layoutOf(s, strategy, s.GPU.Name, [...]offer{first, decode}, c)
 	}
 	var out []candidate
-	for _, strategy := range o.strategies() {
+	for _, strategy := range strategiesOf(o.strategy) {
 		l, err := build(strategy, 1, o.caches)
 		if err != nil {
 			return nil, err
@@ -222,7 +222,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 	var out []candidate
 	var skips []profile.Skip
 	var refused error // of the first strategy that was left out
-	for _, strategy := range o.strategies() {
+	for _, strategy := range strategiesOf(o.strategy) {
 		f := o.fleet
 		if strategy == capacity.Aggregated {
 			f.Replicas = 1
@@ -249,7 +249,7 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 					return capacity.Layout{}, err
 				}
 			}
-			return o.layout(s, strategy, s.Recommendation.GPU, [...]offer{first, second}, c)
+			return layoutOf(s, strategy, s.Recommendation.GPU, [...]offer{first, second}, c)
 		}
 		l, err := build(1, o.caches)
 		if err != nil {
@@ -279,8 +279,8 @@ func (o capacityOptions) decodePrice(gpu string, gpus int, other offer) (offer, 
 	return spot, []string{"decode on " + gpu + ": " + spot.words()}
 }
 
-// layout is a source's engines in pools.
-func (o capacityOptions) layout(s build.Source, strategy capacity.Strategy, gpu string, offers [2]offer, c caches) (capacity.Layout, error) {
+// layoutOf is a source's engines in pools.
+func layoutOf(s build.Source, strategy capacity.Strategy, gpu string, offers [2]offer, c caches) (capacity.Layout, error) {
 	l := capacity.Layout{Strategy: strategy}
 	roles := []engine.Role{engine.RoleAggregated}
 	if strategy == capacity.Disaggregated {
@@ -304,11 +304,11 @@ func (o capacityOptions) layout(s build.Source, strategy capacity.Strategy, gpu 
 	return l, nil
 }
 
-func (o capacityOptions) strategies() []capacity.Strategy {
-	if o.strategy == capacity.Auto {
+func strategiesOf(asked capacity.Strategy) []capacity.Strategy {
+	if asked == capacity.Auto {
 		return []capacity.Strategy{capacity.Disaggregated, capacity.Aggregated}
 	}
-	return []capacity.Strategy{o.strategy}
+	return []capacity.Strategy{asked}
 }
 
 // addChunks gives the aggregated ones of candidates the tokens of a step that are

@@ -72,12 +72,8 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, f)
-	}
-	var b bytes.Buffer
-	f.text(&b)
-	return show(c, b)
+	plans := o.newPlans(sizedPlan{Plan: f.plan(), Prices: []string{f.Price}})
+	return showCard(c, f, func() card { return f.card(plans) }, f.detailed)
 }
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
@@ -135,7 +131,7 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 	if o.caches.reuse {
 		out.Warnings = append(out.Warnings, profile.Warnf("prefixes_ignored", "the formulas compute every prompt in full and ignore shared prefixes. Use --method sized to simulate their reuse"))
 	}
-	out.Warnings = append(out.Warnings, o.spotWarnings()...)
+	out.Warnings = append(out.Warnings, spotWarnings(o.spotDecode, o.money.kind)...)
 	if out.Minimum, err = capacity.Minimum(o.workload, o.slo, out.Throughput, options); err != nil {
 		return out, field.Errorf("%v", err)
 	}
@@ -150,11 +146,11 @@ func (o capacityOptions) apply(out formulaPlan, m catalog.Model, price offer) (f
 }
 
 // compared are both strategies' GPUs, of which auto takes the fewer.
-func (o capacityOptions) compared(t capacity.Throughput, options capacity.Options) []strategyGPUs {
+func (d demand) compared(t capacity.Throughput, options capacity.Options) []strategyGPUs {
 	var out []strategyGPUs
-	for _, s := range o.strategies() {
+	for _, s := range strategiesOf(capacity.Auto) {
 		options.Strategy = s
-		if p, err := capacity.Formula(o.workload, o.slo, t, options); err == nil {
+		if p, err := capacity.Formula(d.workload, d.slo, t, options); err == nil {
 			out = append(out, strategyGPUs{s, p.TotalGPUsFinal})
 		}
 	}
@@ -172,25 +168,15 @@ func publishedThroughput(m catalog.Model, otherwise string) (capacity.Throughput
 	return capacity.Throughput{}, field.Errorf("--throughput published has no row for %s: want %s", m.Name, orList(names)).Hint("%s", otherwise)
 }
 
-func (f formulaPlan) text(b *bytes.Buffer) {
-	doubtLines(b, f.Warnings, f.Throughput.Provenance)
-	head(b, f.Workload, f.SLO)
-	t := f.Throughput
-	fmt.Fprintf(b, "Throughput of one engine (%s): %s: prefill %.0f, decode %.0f tokens/s\n\n", t.Provenance, t.Name, t.PrefillTPS, t.DecodeTPS)
-	row := func(name, format string, a ...any) {
-		fmt.Fprintf(b, "  %-22s "+format+"\n", append([]any{name}, a...)...)
-	}
+// card is the plan at a glance.
+func (f formulaPlan) card(plans sizedPlans) card {
+	p, t := plans.Plans[0], f.Throughput
+	p.BilledGPUs = p.TotalGPUsFinal
+	engines, binds := fmt.Sprintf("%d aggregated", f.Groups), f.Binding
 	if f.Strategy == capacity.Disaggregated {
-		row("engines", "%d prefill + %d decode, of %s each", f.PrefillGroups, f.DecodeGroups, engine.Count(t.TP, "GPU"))
-		row("TTFT, ITL p99", "%.2f ms, %.2f ms by formula", f.EstimatedTTFTP99Ms, f.EstimatedITLP99Ms)
-	} else {
-		row("engines", "%d aggregated, of %s each", f.Groups, engine.Count(t.TP, "GPU"))
+		engines = fmt.Sprintf("%d prefill + %d decode", f.PrefillGroups, f.DecodeGroups)
+		binds += fmt.Sprintf("; by formula TTFT p99 is %.2f ms, ITL p99 %.2f ms", f.EstimatedTTFTP99Ms, f.EstimatedITLP99Ms)
 	}
-	if len(f.Compared) > 1 {
-		a, b := f.Compared[0], f.Compared[1]
-		row("auto", "%s %s, %s %d: fewer GPUs win, ties go to the first; latencies are not compared, as aggregated engines have no formula for them", a.Strategy, engine.Count(a.GPUs, "GPU"), b.Strategy, b.GPUs)
-	}
-	row("GPUs", "%d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)
 	minimum := engine.Count(f.Minimum.TotalGPUs, "GPU")
 	if f.Minimum.Per1kQueriesUSD.Known() {
 		minimum += fmt.Sprintf(" ($%s per 1,000 requests)", perUnit(f.Minimum.Per1kQueriesUSD))
@@ -198,24 +184,35 @@ func (f formulaPlan) text(b *bytes.Buffer) {
 	if f.Strategy == capacity.Aggregated {
 		minimum += ", in disaggregated pools: the formulas have no other"
 	}
-	row("minimum", "%s", minimum)
-	if !f.HourlyUSD.Known() {
-		row("cost", "%s", f.Price)
-	} else {
-		row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year (price: %s)", amount(f.HourlyUSD), amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), f.Price)
-		row("per unit", "$%.4f per 1,000 requests, $%.4f per million output tokens", f.Per1kQueriesUSD, f.Per1MTokensUSD)
+	c := card{
+		head: []string{marked(t.Provenance), plans.modelWords(), plans.loadWords()},
+		facts: []detail{
+			{"Use", fmt.Sprintf("%d × %s: %s, of %s each: %d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUsFinal, t.GPU, engines, engine.Count(t.TP, "GPU"), f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)},
+			{"Binds", binds}, {"Costs", p.costWords()}, {"Minimum", minimum},
+			{"Engine", fmt.Sprintf("%s: prefill %.0f, decode %.0f tokens/s", t.Name, t.PrefillTPS, t.DecodeTPS)},
+		},
+		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: f.Warnings,
+		next: fmt.Sprintf("plimsoll capacity plan %s --ttft-p99 %g --itl-p99 %g", plans.flags(), profile.Milliseconds(f.SLO.TTFTP99), profile.Milliseconds(f.SLO.ITLP99)),
 	}
-	row("binds", "%s", f.Binding)
-	for _, w := range f.Warnings {
-		row("warning", "%s", w.Message)
+	if len(f.Compared) > 1 {
+		a, b := f.Compared[0], f.Compared[1]
+		c.facts = append(c.facts, detail{"Auto", fmt.Sprintf("%s %s, %s %d: fewer GPUs win, ties go to the first; latencies are not compared, as aggregated engines have no formula for them", a.Strategy, engine.Count(a.GPUs, "GPU"), b.Strategy, b.GPUs)})
 	}
-	if len(f.Corrections) == 0 {
-		return
+	for _, x := range f.Corrections {
+		c.table.row(x.Field, fmt.Sprintf("%.6g", x.Formula), fmt.Sprintf("%.6g", x.Right), x.Unit)
 	}
-	b.WriteString("\nWhere the formulas mislead, each figure by itself (--method sized makes a plan of it all):\n")
-	table := newTable("figure", "formula", "right", "unit", "because")
+	return c
+}
+
+// detailed is what --details prints.
+func (f formulaPlan) detailed() string {
+	var b bytes.Buffer
+	head(&b, f.Workload, f.SLO)
+	if f.HourlyUSD.Known() {
+		fmt.Fprintf(&b, "Costs: $%s a day, $%s a month of 30 days, $%s a year; $%s per 1,000 requests\n", amount(f.DailyUSD), amount(f.MonthlyUSD), amount(f.AnnualUSD), perUnit(f.Per1kQueriesUSD))
+	}
 	for _, c := range f.Corrections {
-		table.row(c.Field, fmt.Sprintf("%.6g", c.Formula), fmt.Sprintf("%.6g", c.Right), c.Unit, c.Why)
+		fmt.Fprintf(&b, "  %s (%s): %s\n", c.Field, c.Unit, c.Why)
 	}
-	b.WriteString(table.text("  "))
+	return b.String()
 }

@@ -104,8 +104,8 @@ func lost(p sizedPlan) int {
 }
 
 // faster orders plans: those of the highest rate first, of equals the cheapest.
-func (z *sizing) faster(a, b sizedPlan) int {
-	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), z.cheaper(a, b))
+func (d demand) faster(a, b sizedPlan) int {
+	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), d.cheaper(a, b))
 }
 
 // roughRates finds the rates of all layouts by short trials, of those first that no
@@ -146,8 +146,8 @@ func (z *sizing) roughRates(cs []candidate) error {
 
 // highestOf is a candidate at its highest rate above least.
 func (z *sizing) highestOf(c candidate, least float64, rough bool) (sizedPlan, error) {
-	z.sizing(c.layout)
-	s, err := c.variants().Highest(z.gpuCount, least, z.traffic, z.slo, z.sizeOptions(c, capacity.SizeOptions{Rough: rough}))
+	saySizing(z.progress, c.layout)
+	s, err := c.variants().Highest(z.gpuCount, least, z.traffic, z.slo, c.sizeOptions(z.seed, capacity.SizeOptions{Rough: rough}))
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("the highest rate of %s: %w", c.name(), err)
 	}

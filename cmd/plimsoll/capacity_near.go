@@ -54,7 +54,7 @@ func (z *sizing) cheaperWithMore() (string, error) {
 	if !slices.ContainsFunc(z.plans[1:], func(p sizedPlan) bool { return z.mayCost(p, limit, 1+nearLoad) }) {
 		return "", nil
 	}
-	holds, err := best.sized.HoldsAt(1+nearLoad, z.traffic, z.slo, z.sizeOptions(best.candidate, capacity.SizeOptions{}))
+	holds, err := best.sized.HoldsAt(1+nearLoad, z.traffic, z.slo, best.candidate.sizeOptions(z.seed, capacity.SizeOptions{}))
 	if err != nil || holds {
 		return "", err
 	}

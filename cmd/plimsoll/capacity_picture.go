@@ -36,7 +36,7 @@ func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
 		note += " No number of these engines holds the missing points of " + strings.Join(broken, " and ") + "."
 	}
 	pic, err := plots.Fleets(plots.Caption{
-		Model: o.servedModel(), GPU: own.Pools[0].GPU, Configuration: own.Layout, Engine: own.Source,
+		Model: plannedModel(o.fleet), GPU: own.Pools[0].GPU, Configuration: own.Layout, Engine: own.Source,
 		ISL: int(math.Round(o.workload.ISL)), OSL: int(math.Round(o.workload.OSL)),
 		SLA: o.slo.SLA(), Provenance: own.Provenance, Feasible: true, Note: note,
 	}, lines)

@@ -77,7 +77,7 @@ func parseCapacity(p *parser) capacityOptions {
 	parseEngines(p, &o)
 	o.mixedGPUs = p.c.Bool("mixed-gpus")
 	p.needs(len(o.gpus) > 1, "with several in --gpu", "mixed-gpus")
-	if o.mixedGPUs && o.money.cloud == "" && !o.pricesGiven() {
+	if o.mixedGPUs && o.money.cloud == "" && !o.money.pricesGiven(o.gpus) {
 		p.fail(field.Errorf("--mixed-gpus: both pools must be in one cloud, as KV moves between them: want --cloud NAME"))
 	}
 	parseWhatIf(p, &o)
@@ -88,15 +88,15 @@ func parseCapacity(p *parser) capacityOptions {
 	p.needs(o.method == "sized", "with --method sized", "gpu-count")
 	o.utilization = p.number("utilization-target", 0.01, 1)
 	p.needs(o.method == "formula", "with --method formula", "throughput", "utilization-target")
-	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot", "details")
+	p.needs(o.method == "sized", "with --method sized", "seed", "emit", "plot")
 	o.emitAs, o.plot = emitted(p), p.writable("plot")
 	return o
 }
 
 // pricesGiven reports whether the price of every GPU was said.
-func (o capacityOptions) pricesGiven() bool {
-	return !slices.ContainsFunc(o.gpus, func(gpu string) bool {
-		_, ok := o.money.given(gpu)
+func (m money) pricesGiven(gpus []string) bool {
+	return !slices.ContainsFunc(gpus, func(gpu string) bool {
+		_, ok := m.given(gpu)
 		return !ok
 	})
 }
@@ -245,9 +245,9 @@ func (o capacityOptions) find() (sizedPlans, error) {
 	return o.size()
 }
 
-// newPlans are the inputs of plans.
-func (o capacityOptions) newPlans() sizedPlans {
-	out := sizedPlans{traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
+// newPlans are plans with their inputs.
+func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
+	out := sizedPlans{Plans: plans, traceFile: o.file, GPUCount: o.gpuCount, Workload: o.workload, SLO: o.slo, Inputs: planInputs{MaxNumSeqs: o.fleet.Limits.MaxNumSeqs, MaxNumBatchedTokens: o.fleet.Limits.MaxNumBatchedTokens, Fit: o.fleet.Fit, Catalog: o.fleet.Catalog, Profile: o.fleet.Profile, Seed: o.seed, ReplicaAvailability: o.failures.ReplicaAvailability, DomainGPUs: o.failures.DomainGPUs, Caches: o.caches.recorded()}}
 	if o.fleet.Profile == "" {
 		out.Inputs.Model, out.Inputs.Weights, out.Inputs.KV = o.fleet.Model, o.fleet.Weights, o.fleet.KV
 	}
@@ -274,15 +274,15 @@ func (o capacityOptions) size() (sizedPlans, error) {
 	return out, err
 }
 
-func (o capacityOptions) traffic() (capacity.Traffic, error) {
-	if o.arrivals != nil {
-		t, err := capacity.RecordedTraffic(o.arrivals, o.stats)
+func (d demand) traffic() (capacity.Traffic, error) {
+	if d.arrivals != nil {
+		t, err := capacity.RecordedTraffic(d.arrivals, d.stats)
 		if err != nil {
 			return t, field.Errorf("--trace: %v", err)
 		}
 		return t, nil
 	}
-	t, err := o.workload.PeakTraffic()
+	t, err := d.workload.PeakTraffic()
 	if err != nil {
 		return t, field.Errorf("%v", err)
 	}

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ func capacityRatioCommand() *cli.Command {
 			"used as examples, with the share of an aggregated engine's time that prefill takes.\n\n" +
 			"   plimsoll capacity ratio --model llama-3.1-70b --isl 3000 --osl 150\n" +
 			"   plimsoll capacity ratio --throughput model --model llama-3.1-8b --gpu l40s --itl-p99 40",
-		Flags: stringFlags("", [][3]string{
+		Flags: append(stringFlags("", [][3]string{
 			{"isl", "", "prompt `tokens`, the mean (default: the five classic shapes)"},
 			{"osl", "", "output `tokens`, the mean"},
 			{"throughput", "published", "`published|model`: a rule of thumb, or what the latency model says of one engine"},
@@ -40,7 +39,7 @@ func capacityRatioCommand() *cli.Command {
 			{"catalog", "", catalogUsage},
 			{"profile", "", "throughput from the profile in `DIR`, the best source there is"},
 			{"itl-p99", "50", "with --throughput model or --profile: what a decode step may take, `ms`"},
-		}),
+		}), detailsFlag()),
 		Action: showRatios,
 	}
 }
@@ -73,20 +72,7 @@ func showRatios(c *cli.Context) error {
 		}
 		ratios = append(ratios, shapeRatio{r, t})
 	}
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, ratios)
-	}
-	var b bytes.Buffer
-	ratioText(&b, ratios)
-	return show(c, b)
-}
-
-// show prints a result that is ready.
-func show(c *cli.Context, b bytes.Buffer) error {
-	if _, err := c.App.Writer.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("printing the result: %w", err)
-	}
-	return nil
+	return showCard(c, ratios, func() card { return ratioCard(ratios, afterRatio(p, ratios)) }, func() string { return ratioWhy(ratios) })
 }
 
 func parseShapes(p *parser) []capacity.Shape {
@@ -101,9 +87,16 @@ func parseShapes(p *parser) []capacity.Shape {
 	return []capacity.Shape{{Name: "as given", ISL: p.number("isl", 1, maxTokens), OSL: p.number("osl", 1, maxTokens)}}
 }
 
+// oneEngine is the engine whose tokens/s are asked for, of requests within an ITL.
+type oneEngine struct {
+	demand
+	fleet build.Options
+	asked []engine.Parallelism // layouts; nil = those worth trying
+}
+
 // parseThroughput gives what one engine does with requests of a shape.
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
-	o := capacityOptions{fleet: build.Options{
+	o := oneEngine{fleet: build.Options{
 		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
 		Weights: p.weights(), KV: p.kvDType(),
 	}}
@@ -156,7 +149,7 @@ func promptRate(source build.Profile, prefill fleet.Pool, isl float64) float64 {
 
 // profileThroughput is what the picks of a profile do: prompts that fill their
 // steps, and the largest batch whose step is within the ITL.
-func (o capacityOptions) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
+func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, error) {
 	source, err := build.ReadProfile(o.fleet)
 	if err != nil {
 		return capacity.Throughput{}, err
@@ -202,53 +195,58 @@ func widest(p fleet.Pool, context float64, itl time.Duration) (int, float64) {
 	return n, step(n)
 }
 
-// ratioEngines names the engines, and which shapes are theirs where they differ.
-func ratioEngines(ratios []shapeRatio) string {
-	var names []string
-	shapes := map[string][]string{}
+// ratioCard is the ratios at a glance.
+func ratioCard(ratios []shapeRatio, next string) card {
+	weakest := profile.Measured
+	t := newTable("shape", "ISL", "OSL", "engine", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
+	var apart []string
 	for _, r := range ratios {
-		n := r.Throughput.Name
-		if shapes[n] == nil {
-			names = append(names, n)
+		weakest = profile.Weakest(weakest, r.Provenance)
+		advice := "no"
+		if r.Disaggregate {
+			advice, apart = "yes", append(apart, r.Name)
 		}
-		shapes[n] = append(shapes[n], r.Name)
+		_, engine, _ := strings.Cut(r.Throughput.Name, " on ")
+		t.row(r.Name, plain(r.ISL), plain(r.OSL), engine, fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
+			r.Text, tenths(r.PrefillShare), tenths(r.SavingOver1To1), advice)
 	}
-	if len(names) == 1 {
-		return "Engines: " + names[0] + "\n"
+	first := ratios[0]
+	answer := fmt.Sprintf("%s prefill to decode engines; %s", first.Text, first.Why)
+	if len(ratios) > 1 {
+		answer = "prefill and decode in pools of their own for " + cmp.Or(strings.Join(apart, ", "), "none of these shapes")
 	}
+	return card{
+		head:  []string{marked(weakest), shortModel(first.Throughput.Model), "prefill to decode engines"},
+		facts: []detail{{"Answer", answer}}, table: t,
+		below: []string{
+			"prefill's share: of an aggregated engine's time; where it is large, prompts often delay decoding",
+			"saved over 1:1: engines that a split by this ratio saves over as many prefill as decode engines, in large fleets",
+		},
+		warnings: first.Throughput.Warnings, next: next,
+	}
+}
+
+// ratioWhy is what --details prints.
+func ratioWhy(ratios []shapeRatio) string {
 	var b strings.Builder
-	for _, n := range names {
-		fmt.Fprintf(&b, "Engines of %s: %s\n", strings.Join(shapes[n], ", "), n)
+	for _, r := range ratios {
+		fmt.Fprintf(&b, "  %s: %s\n", r.Name, r.Why)
 	}
 	return b.String()
 }
 
-func ratioText(b *bytes.Buffer, ratios []shapeRatio) {
-	weakest := profile.Measured
-	for _, r := range ratios {
-		weakest = profile.Weakest(weakest, r.Provenance)
+// afterRatio is the command with better tokens/s, or of a profile the plan.
+func afterRatio(p *parser, ratios []shapeRatio) string {
+	model, lengths, t := p.name("model"), "", ratios[0].Throughput
+	if len(ratios) == 1 {
+		lengths = fmt.Sprintf(" --isl %s --osl %s", plain(ratios[0].ISL), plain(ratios[0].OSL))
 	}
-	if len(ratios) > 0 {
-		doubtLines(b, ratios[0].Throughput.Warnings, weakest)
+	switch dir := p.name("profile"); {
+	case dir != "":
+		return fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d%s", dir, 2*t.TP, lengths)
+	case t.Provenance == profile.Published:
+		return fmt.Sprintf("plimsoll capacity ratio --throughput model --model %s%s", model, lengths)
+	default:
+		return fmt.Sprintf("plimsoll profile-sla --model %s --gpu %s --itl %s%s", model, p.name("gpu"), p.name("itl-p99"), lengths)
 	}
-	b.WriteString(ratioEngines(ratios) + "\n")
-	t := newTable("shape", "ISL", "OSL", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
-	var why []string
-	for _, r := range ratios {
-		advice := "no"
-		if r.Disaggregate {
-			advice = "yes"
-		}
-		t.row(r.Name, plain(r.ISL), plain(r.OSL), fmt.Sprintf("%.0f", r.Throughput.PrefillTPS), fmt.Sprintf("%.0f", r.Throughput.DecodeTPS),
-			r.Text, tenths(r.PrefillShare), tenths(r.SavingOver1To1), advice)
-		if line := fmt.Sprintf("  %s: %s\n", r.Name, r.Why); !slices.Contains(why, line) {
-			why = append(why, line)
-		}
-	}
-	b.WriteString(t.text("  "))
-	b.WriteString("\n" + strings.Join(why, ""))
-	for _, w := range ratios[0].Throughput.Warnings {
-		fmt.Fprintf(b, "\n  warning: %s\n", w.Message)
-	}
-	b.WriteString("\n  saved over 1:1: engines that a split by this ratio saves over as many prefill as decode engines, in large fleets\n")
 }

@@ -26,7 +26,7 @@ func capacityReviewCommand() *cli.Command {
 			"   plimsoll capacity plan --workload chatbot.yaml --format json > plan.json\n" +
 			"   plimsoll capacity review --trace azure.csv plan.json\n" +
 			"   plimsoll capacity review --prometheus http://prometheus:9090 --since 24h --served-model-name llama plan.json",
-		Flags: append(stringFlags("", [][3]string{
+		Flags: slices.Concat(stringFlags("", [][3]string{
 			{"trace", "", "arrivals and lengths that came, from `FILE`, gzip or not"},
 			{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
 		}), stringFlags("Prometheus", [][3]string{
@@ -35,7 +35,7 @@ func capacityReviewCommand() *cli.Command {
 			{"served-model-name", "", "the model's `NAME` in the metrics, exactly (default: the only one there)"},
 			{"prometheus-namespace", "", "only this `NAMESPACE`, exactly (default: all)"},
 			{"prometheus-bearer-token-file", "", "bearer token for the server, in `FILE`"},
-		})...),
+		}), []cli.Flag{detailsFlag()}),
 		Action: reviewPlan,
 	}
 }
@@ -85,7 +85,9 @@ func reviewPlan(c *cli.Context) error {
 	if err := r.size(); err != nil {
 		return err
 	}
-	if err := r.show(c); err != nil {
+	f := r.report()
+	err := showCard(c, f, func() card { return r.card(f) }, func() string { return r.resized.restsOn(r.demand) })
+	if err != nil {
 		return err
 	}
 	if r.resized.Infeasible != nil {

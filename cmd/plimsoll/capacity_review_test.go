@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -95,10 +94,8 @@ func TestReviewSaysTheImplausibleFirst(t *testing.T) {
 	p := smallPlan()
 	r := review{plans: p, plan: p.Plans[0], resized: p.Plans[0], warnings: []profile.Warning{{Code: "other", Message: "other"}}}
 	r.resized.Warnings = []profile.Warning{{Code: "third"}, {Code: profile.CodeTTFTFlat, Message: "TTFT hardly grows"}}
-	var b bytes.Buffer
 	f := r.report()
-	f.text(&b, r.plan)
-	first(t, "review", b.String(), "IMPLAUSIBLE — TTFT hardly grows")
+	first(t, "review", string(r.card(f).text()), "IMPLAUSIBLE — TTFT hardly grows")
 	if len(f.Warnings) != 2 {
 		t.Errorf("%+v", f.Warnings)
 	}

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
@@ -36,16 +33,6 @@ type reviewFigure struct {
 	Measured *float64 `json:"measured"`
 	Change   *float64 `json:"change"`            // measured over planned, less 1
 	Assumed  string   `json:"assumed,omitempty"` // how Measured is filled in where it is not known
-}
-
-func (r *review) show(c *cli.Context) error {
-	f := r.report()
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, f)
-	}
-	var b bytes.Buffer
-	f.text(&b, r.plan)
-	return show(c, b)
 }
 
 func (r *review) report() reviewFile {
@@ -133,13 +120,9 @@ func said(x *float64) string {
 	return fmt.Sprintf("%.4g", *x)
 }
 
-func (f reviewFile) text(b *bytes.Buffer, plan sizedPlan) {
-	implausibleLines(b, f.Warnings)
-	fmt.Fprintf(b, "Traffic measured; sizes %s, not measured on a GPU\n%s\n\n", strings.ToUpper(f.Provenance.String()), f.Answer)
-	fmt.Fprintf(b, "Plan %s: %s, %s on %s\n", f.Plan, engine.Count(plan.TotalGPUsFinal, "GPU"), plan.Layout, plan.gpus())
-	if f.Source != "" {
-		fmt.Fprintf(b, "From %s\n", f.Source)
-	}
+// card is the review at a glance.
+func (r *review) card(f reviewFile) card {
+	plans := r.options().newPlans(r.resized)
 	t := newTable("figure", "unit", "planned", "measured", "change")
 	for _, g := range f.Figures {
 		change := "–"
@@ -150,8 +133,13 @@ func (f reviewFile) text(b *bytes.Buffer, plan sizedPlan) {
 		}
 		t.row(g.Name, g.Unit, said(g.Planned), said(g.Measured), change)
 	}
-	b.WriteString(t.text("  "))
-	for _, w := range f.Warnings {
-		fmt.Fprintf(b, "  warning: %s\n", w.Message)
+	return card{
+		head: []string{marked(f.Provenance), plans.modelWords(), "measured: " + plans.loadWords()},
+		facts: []detail{
+			{"Answer", f.Answer},
+			{"Plan", fmt.Sprintf("%s: %s, %s on %s", f.Plan, engine.Count(r.plan.TotalGPUsFinal, "GPU"), r.plan.Layout, r.plan.gpus())},
+			{"Traffic", cmp.Or(f.Source, plans.traceFile)},
+		},
+		table: t, warnings: profile.JoinWarnings(f.Warnings, r.resized.Warnings), next: plans.nextCommand(),
 	}
 }

@@ -123,10 +123,10 @@ func atOnce(n int, do func(i int) error) error {
 
 // cheaper orders plans. Feasible ones come first, by cost and then by GPUs, those without a
 // price last. Infeasible ones follow, the nearest to the SLO first.
-func (z *sizing) cheaper(a, b sizedPlan) int {
+func (d demand) cheaper(a, b sizedPlan) int {
 	switch {
 	case a.Infeasible != nil && b.Infeasible != nil:
-		return cmp.Compare(a.Infeasible.Beyond(z.slo), b.Infeasible.Beyond(z.slo))
+		return cmp.Compare(a.Infeasible.Beyond(d.slo), b.Infeasible.Beyond(d.slo))
 	case a.Infeasible != nil:
 		return 1
 	case b.Infeasible != nil:
@@ -274,25 +274,25 @@ func (o capacityOptions) sizeOne(cand candidate, t capacity.Traffic, these capac
 	return o.sizeAs(cand, t, these)
 }
 
-// sizing tells who watches.
-func (o capacityOptions) sizing(l capacity.Layout) {
-	if o.progress != nil {
-		o.progress("sizing " + layoutName(l))
+// saySizing tells who watches; nobody may.
+func saySizing(say func(string), l capacity.Layout) {
+	if say != nil {
+		say("sizing " + layoutName(l))
 	}
 }
 
-// sizeOptions are these with the plan's seed, and what a candidate's caches take.
-func (o capacityOptions) sizeOptions(cand candidate, these capacity.SizeOptions) capacity.SizeOptions {
-	these.Seed = o.seed
-	if cand.layout.Pools[0].Engine.PrefixCaching {
+// sizeOptions are these with a seed, and what the candidate's caches take.
+func (c candidate) sizeOptions(seed uint64, these capacity.SizeOptions) capacity.SizeOptions {
+	these.Seed = seed
+	if c.layout.Pools[0].Engine.PrefixCaching {
 		these.Requests = cachedRequests
 	}
 	return these
 }
 
 func (o capacityOptions) sizeAs(cand candidate, t capacity.Traffic, options capacity.SizeOptions) (sizedPlan, error) {
-	o.sizing(cand.layout)
-	s, err := cand.variants().Size(t, o.slo, o.sizeOptions(cand, options))
+	saySizing(o.progress, cand.layout)
+	s, err := cand.variants().Size(t, o.slo, cand.sizeOptions(o.seed, options))
 	if err != nil {
 		return sizedPlan{}, fmt.Errorf("sizing %s: %w", cand.name(), err)
 	}

@@ -14,17 +14,7 @@ import (
 )
 
 func showPlans(c *cli.Context, out sizedPlans) error {
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, out.split())
-	}
-	card := out.card()
-	if c.Bool("details") {
-		card.details = out.detailed()
-	}
-	if _, err := c.App.Writer.Write(card.text()); err != nil {
-		return fmt.Errorf("printing the plan: %w", err)
-	}
-	return nil
+	return showCard(c, out.split(), out.card, out.detailed)
 }
 
 // split puts apart the layouts that hold the SLO at no size: of these there are
@@ -65,6 +55,14 @@ func head(b *bytes.Buffer, w capacity.Workload, slo capacity.SLO) {
 		fmt.Fprintf(b, "Prompts that begin alike: %.0f %% of them, in %s, by %s\n", 100*p.Share, engine.Count(p.Groups, "group"), engine.Count(p.Tokens, "token"))
 	}
 	fmt.Fprintf(b, "SLO: %s\n", slo)
+}
+
+// restsOn are the load, and where step times and prices are from.
+func (p sizedPlan) restsOn(d demand) string {
+	var b bytes.Buffer
+	head(&b, d.workload, d.slo)
+	fmt.Fprintf(&b, "Step times: %s\nPrices: %s\n", p.Source, strings.Join(p.Prices, "; "))
+	return b.String()
 }
 
 // gpus are the pools' GPUs, each once.

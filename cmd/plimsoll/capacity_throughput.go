@@ -20,7 +20,7 @@ import (
 // model: prompts that fill its steps, and the largest batch whose step is within the
 // ITL. Sizes that hold no request of the workload, or break the SLO with one, are
 // left out; the most tokens/s/GPU come first, and there is at least one.
-func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, g catalog.GPU) ([]capacity.Throughput, error) {
+func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g catalog.GPU) ([]capacity.Throughput, error) {
 	fit, err := build.LoadFit(field.Fit, o.fleet.Fit)
 	if err != nil {
 		return nil, err
@@ -67,28 +67,28 @@ func (o capacityOptions) modelThroughputs(cat catalog.Catalog, m catalog.Model, 
 	case unmet != nil:
 		return nil, unmet
 	}
-	return nil, field.Errorf("%s: %v", m.Name, last).Hint("%s", o.whatHolds(cat, m))
+	return nil, field.Errorf("%s: %v", m.Name, last).Hint("%s", o.whatHolds(o.fleet, cat, m))
 }
 
 // roomIn refuses an engine whose KV cache holds no request of the workload's p99
 // lengths: by the formulas it would serve them one at a time, or not at all.
-func (o capacityOptions) roomIn(kvTokens float64, on string) error {
-	if need := o.longest(); kvTokens < need {
+func (d demand) roomIn(kvTokens float64, on string) error {
+	if need := d.longest(); kvTokens < need {
 		return fmt.Errorf("%s has room for %.0f tokens of KV cache, but a request needs up to %.0f", on, kvTokens, need)
 	}
 	return nil
 }
 
 // longest are the tokens of a request of the p99 lengths, or of the means.
-func (o capacityOptions) longest() float64 {
-	w := o.workload
+func (d demand) longest() float64 {
+	w := d.workload
 	return math.Ceil(max(w.ISL, w.ISLP99) + max(w.OSL, w.OSLP99))
 }
 
 // gpuSeconds are what a request takes of a GPU's time: the least at the most
 // tokens/s/GPU of prompts and of outputs together.
-func (o capacityOptions) gpuSeconds(t capacity.Throughput) float64 {
-	return float64(t.TP) * (o.workload.ISL/t.PrefillTPS + o.workload.OSL/t.DecodeTPS)
+func (d demand) gpuSeconds(t capacity.Throughput) float64 {
+	return float64(t.TP) * (d.workload.ISL/t.PrefillTPS + d.workload.OSL/t.DecodeTPS)
 }
 
 // modelPromptRate is the prompt tokens/s of one engine of prompts that fill its

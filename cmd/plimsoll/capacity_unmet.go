@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -27,16 +26,8 @@ func tooSlow(step float64, on string, itl time.Duration, p profile.Provenance) *
 
 // showUnmet prints why nothing meets the SLO, and ends so.
 func showUnmet(c *cli.Context, u *unmetError) error {
-	if c.String("format") == "json" {
-		if err := printJSON(c.App.Writer, u); err != nil {
-			return err
-		}
-		return &infeasibleError{u.Why}
-	}
-	var b bytes.Buffer
-	doubtLines(&b, nil, u.Provenance)
-	fmt.Fprintf(&b, "infeasible: %s\n", u.Why)
-	if err := show(c, b); err != nil {
+	said := card{head: []string{marked(u.Provenance)}, facts: []detail{{"SLO", "no number of engines holds it: " + u.Why}}}
+	if err := showCard(c, u, func() card { return said }, func() string { return "" }); err != nil {
 		return err
 	}
 	return &infeasibleError{u.Why}

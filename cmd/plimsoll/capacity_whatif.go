@@ -71,7 +71,7 @@ func (z *sizing) whatIfs() ([]whatIf, error) {
 	}
 	best := z.plans[0]
 	var out []whatIf
-	for _, v := range z.variants() {
+	for _, v := range z.caches.variants() {
 		other := best.candidate
 		var err error
 		if other.layout, err = best.candidate.build(1, v.caches); err != nil {
@@ -100,17 +100,16 @@ type variant struct {
 	caches caches
 }
 
-func (z *sizing) variants() []variant {
-	if !z.caches.reuse {
+func (c caches) variants() []variant {
+	if !c.reuse {
 		return nil
 	}
 	var out []variant
-	if z.caches.dram.Bytes > 0 {
-		c := z.caches
-		c.dram = build.KVTier{}
-		out = append(out, variant{"without KV in DRAM", c})
+	if c.dram.Bytes > 0 {
+		less := c
+		less.dram = build.KVTier{}
+		out = append(out, variant{"without KV in DRAM", less})
 	}
-	c := z.caches
 	c.router = fleet.LeastLoaded
 	return append(out, variant{"caches, but requests routed by load alone", c}, variant{"without reuse of prompts' KV", caches{}})
 }

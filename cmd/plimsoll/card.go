@@ -31,6 +31,35 @@ func detailsFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "details", Usage: "print all that the result rests on, too", Category: "output"}
 }
 
+// marked is a provenance as a card's head has it.
+func marked(p profile.Provenance) string {
+	if p == profile.Measured {
+		return strings.ToUpper(p.String())
+	}
+	return strings.ToUpper(p.String()) + ", not measured on a GPU"
+}
+
+// showCard prints a result: the file as JSON, or its card, with --details all that it
+// rests on and every warning, too.
+func showCard(c *cli.Context, file any, made func() card, detailed func() string) error {
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, file)
+	}
+	out := made()
+	if c.Bool("details") {
+		out.details = detailed()
+	}
+	return show(c, out.text())
+}
+
+// show prints a result that is ready.
+func show(c *cli.Context, text []byte) error {
+	if _, err := c.App.Writer.Write(text); err != nil {
+		return fmt.Errorf("printing the result: %w", err)
+	}
+	return nil
+}
+
 // text is the card.
 func (c card) text() []byte {
 	var b bytes.Buffer
@@ -94,9 +123,12 @@ func (c card) warned() string {
 // first: of figures that are not what they seem, then of promises that do not hold, then
 // of what was assumed.
 var urgent = []string{
-	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "invalid", "foreign_load", "lost", "refused", "rejected", profile.CodeFailures,
-	"saturated", "client_late", "prefix_hit", "wrong_lengths", store.ProfileInfeasible, store.ProfileMissed, "sla_not_held", "sla_unreachable", "plan_unsettled", "plan_short", "held_back", "budget_below_peak", "breach_unmended",
-	"unverified", "undecided", "at_cap", "other_stat", "spot", "model_error_sla", "near_saturation", "fit_gpu", "fit_length", "kv_assumed", "weights_assumed",
+	profile.CodeFLOPS, profile.CodeTTFTFlat, profile.CodeKVUsage, "void", "invalid", "foreign_load", "lost", "refused", "rejected", "unfinished", profile.CodeFailures,
+	"saturated", "client_late", "prefix_hit", "wrong_lengths", "no_model_label", "partly_scraped", "fewer_series", "gaps", "waiting_at_peak", "window_unseen", "above_buckets", "buckets_differ", "not_measured", "pattern_above_peak",
+	store.ProfileInfeasible, store.ProfileMissed, "interruptions", "sla_not_held", "sla_unreachable", "ttft_unreachable", "itl_unreachable", "itl_out_of_reach", "plan_unsettled", "plan_short", "held_back", "thrash", "links_busy",
+	"budget_below_least", "budget_below_peak", "breach_unmended", "replicas_late", "no_e2e", "prefixes_ignored", "prefixes_unknown",
+	"unverified", "undecided", "at_cap", "other_stat", "statistic_unseen", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",
+	"fit_gpu", "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
 }
 
 // urgency orders warnings: a smaller one comes first.

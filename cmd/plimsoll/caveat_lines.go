@@ -32,21 +32,6 @@ func caveatCounts(points []profile.Point) string {
 	return strings.Join(said, ", ")
 }
 
-// implausibleLines are the first of a result whose figures cannot be right.
-func implausibleLines(b *bytes.Buffer, ws []profile.Warning) {
-	for _, w := range profile.Implausible(ws) {
-		fmt.Fprintf(b, "IMPLAUSIBLE — %s\n", w.Message)
-	}
-}
-
-// doubtLines head a result: what cannot be right in it, and that nobody measured it.
-func doubtLines(b *bytes.Buffer, ws []profile.Warning, p profile.Provenance) {
-	implausibleLines(b, ws)
-	if p != profile.Measured {
-		fmt.Fprintf(b, "%s — not measured on a GPU\n", strings.ToUpper(p.String()))
-	}
-}
-
 // restsOn are the points that a recommendation rests on: the picks, and those of
 // surfaces. What a pick attained under load brings its caveats by itself.
 func restsOn(res sweep.Result) []profile.Point {

@@ -63,18 +63,9 @@ func replayPlanner(c *cli.Context) error {
 // show prints the comparison, and writes it where that was asked for.
 func (c comparison) show(ctx *cli.Context) error {
 	file := c.file()
-	var err error
-	if ctx.String("format") == "json" {
-		err = printJSON(ctx.App.Writer, file)
-	} else {
-		card := file.card(c.options)
-		if ctx.Bool("details") {
-			card.details = c.detailed(file)
-		}
-		_, err = ctx.App.Writer.Write(card.text())
-	}
+	err := showCard(ctx, file, func() card { return file.card(c.options) }, func() string { return c.detailed(file) })
 	if err != nil {
-		return fmt.Errorf("printing the result: %w", err)
+		return err
 	}
 	if c.options.dir == "" {
 		return nil

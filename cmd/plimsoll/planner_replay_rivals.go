@@ -48,7 +48,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 		if err != nil {
 			return nil, err
 		}
-		behavior := c.kubernetesBehavior(name)
+		behavior := kubernetesBehavior(name, len(c.fleet.Pools))
 		if name == "hpa" {
 			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior}), nil
 		}
@@ -80,10 +80,10 @@ func hpaBySLA(s plannerSettings, mean minute, islP99, share float64) (planner.Po
 // kubernetesBehavior is the guides' own, or Kubernetes' where they have none: those
 // for one pool double in 15 s, that for prefill and decode adds one in 3 min and
 // takes one away in 5.
-func (c comparison) kubernetesBehavior(name string) policy.Behavior {
+func kubernetesBehavior(name string, pools int) policy.Behavior {
 	b := policy.DefaultBehavior()
 	switch {
-	case name == "keda" && len(c.fleet.Pools) > 1:
+	case name == "keda" && pools > 1:
 		b.Up = policy.Scaling{Pods: 1, Period: 180 * time.Second}
 		b.Down = policy.Scaling{Window: b.Down.Window, Pods: 1, Period: 300 * time.Second}
 	case name == "hpa" || name == "keda":
@@ -94,7 +94,7 @@ func (c comparison) kubernetesBehavior(name string) policy.Behavior {
 
 // targets are the metrics that a rule of Kubernetes keeps, of every pool.
 func (c comparison) targets(name string, s plannerSettings) ([]policy.PoolTarget, error) {
-	d, err := c.meanSized(s)
+	d, err := c.facts.meanSized(s)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (c comparison) targets(name string, s plannerSettings) ([]policy.PoolTarget
 			waiting.Value, waiting.As = 250, policy.InAll
 		case "keda":
 			if full.Role != engine.RoleAggregated {
-				out = append(out, c.tokenAware(s, full.Role))
+				out = append(out, c.facts.tokenAware(s, full.Role))
 				continue
 			}
 			// keda-epp-queue/optimized-baseline/base/scaledobject.yaml
@@ -116,7 +116,7 @@ func (c comparison) targets(name string, s plannerSettings) ([]policy.PoolTarget
 			waiting.Value, waiting.As = c.options.queue, policy.PerReplica
 		case "keda:sla":
 			running.As = policy.PerReplica
-			waiting.Value, waiting.As = c.patience(s, full.Role), policy.PerReplica
+			waiting.Value, waiting.As = c.facts.patience(s, full.Role), policy.PerReplica
 		}
 		out = append(out, running)
 		if waiting.Value > 0 {
@@ -129,28 +129,28 @@ func (c comparison) targets(name string, s plannerSettings) ([]policy.PoolTarget
 // tokenAware is llm-d's trigger of a pool that prefills, 1.5 s of prompts at the
 // throughput that is measured of it, or that decodes, 0.8 of a full KV cache
 // (keda-epp-token-aware/pd-disaggregation/base).
-func (c comparison) tokenAware(s plannerSettings, role engine.Role) policy.PoolTarget {
+func (f loadFacts) tokenAware(s plannerSettings, role engine.Role) policy.PoolTarget {
 	if role == engine.RolePrefill {
-		return policy.PoolTarget{Role: role, Metric: policy.MetricHeld, Value: 1.5 * c.prompts(s, role), As: policy.PerReplica}
+		return policy.PoolTarget{Role: role, Metric: policy.MetricHeld, Value: 1.5 * f.prompts(s, role), As: policy.PerReplica}
 	}
 	return policy.PoolTarget{Role: role, Metric: policy.MetricKV, Value: 0.8, As: policy.PerReplica}
 }
 
 // patience is how many prompts of the mean length may wait at a replica until the
 // last of them misses TTFT, by the profile: at least one.
-func (c comparison) patience(s plannerSettings, role engine.Role) float64 {
-	return max(1, s.deployment.SLA.TTFT.Seconds()*c.prompts(s, role)-1)
+func (f loadFacts) patience(s plannerSettings, role engine.Role) float64 {
+	return max(1, s.deployment.SLA.TTFT.Seconds()*f.prompts(s, role)-1)
 }
 
 // prompts are those of the mean length that a replica does in a second by the profile.
-func (c comparison) prompts(s plannerSettings, role engine.Role) float64 {
-	isl := c.facts.stats.ISL.Mean
+func (f loadFacts) prompts(s plannerSettings, role engine.Role) float64 {
+	isl := f.stats.ISL.Mean
 	return s.surfaces.prefill.ThroughputPerGPU(isl).Value * float64(s.deployment.Pool(role).GPUs) / isl
 }
 
 // meanSized is the mean load by the profile.
-func (c comparison) meanSized(s plannerSettings) (planner.Decision, error) {
-	return s.sized(c.facts.mean(), c.facts.stats.ISL.P99)
+func (f loadFacts) meanSized(s plannerSettings) (planner.Decision, error) {
+	return s.sized(f.mean(), f.stats.ISL.P99)
 }
 
 // variantAutoscaler is llm-d's, by its chart, or as one sets it up for an SLA: a
@@ -160,7 +160,7 @@ func (c comparison) meanSized(s plannerSettings) (planner.Decision, error) {
 // lies between these; another value moves the threshold in proportion.
 func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WVAOptions, error) {
 	o := policy.WVAOptions{Behavior: policy.WVABehavior()}
-	d, err := c.meanSized(s)
+	d, err := c.facts.meanSized(s)
 	if err != nil {
 		return o, err
 	}
@@ -174,7 +174,7 @@ func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WV
 		if name == "wva-v2:sla" {
 			o.Behavior = policy.DefaultBehavior()
 			o.Behavior.Tolerance = 0
-			e.KVThreshold = min(e.KVThreshold, full[i].Value*c.context(e.Role)/float64(e.KVTokens)) * (c.options.hpaFull / defaultUtilization)
+			e.KVThreshold = min(e.KVThreshold, full[i].Value*c.facts.context(e.Role)/float64(e.KVTokens)) * (c.options.hpaFull / defaultUtilization)
 		}
 		o.Engines = append(o.Engines, e)
 	}
@@ -182,8 +182,8 @@ func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WV
 }
 
 // context is the tokens of a request in an engine of a role, on average.
-func (c comparison) context(role engine.Role) float64 {
-	isl, osl := c.facts.stats.ISL.Mean, c.facts.stats.OSL.Mean
+func (f loadFacts) context(role engine.Role) float64 {
+	isl, osl := f.stats.ISL.Mean, f.stats.OSL.Mean
 	if role == engine.RolePrefill {
 		return isl
 	}

@@ -56,7 +56,7 @@ func (z *sizing) surfaces() (profileSurfaces, error) {
 		return s, err
 	}
 	l := best.candidate.layout
-	one, err := capacity.Variants{l}.Highest(l.Pools[0].GPUs, 0, z.traffic, z.slo, z.sizeOptions(best.candidate, capacity.SizeOptions{}))
+	one, err := capacity.Variants{l}.Highest(l.Pools[0].GPUs, 0, z.traffic, z.slo, best.candidate.sizeOptions(z.seed, capacity.SizeOptions{}))
 	if err != nil || one.Rate == 0 {
 		return s, err
 	}

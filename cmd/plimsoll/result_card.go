@@ -22,14 +22,12 @@ import (
 func (o outcome) card() card {
 	rec := o.rec
 	c := card{
-		head:  []string{strings.ToUpper(rec.Provenance.String()), shortModel(rec.Model), o.gpuWords(), fmt.Sprintf("ISL %d, OSL %d", rec.Workload.ISL, rec.Workload.OSL)},
+		head:  []string{marked(rec.Provenance), shortModel(rec.Model), o.gpuWords(), fmt.Sprintf("ISL %d, OSL %d", rec.Workload.ISL, rec.Workload.OSL)},
 		facts: o.facts(), table: o.cardTable(), warnings: rec.Warnings,
 		page: filepath.Join(o.dir, "report.html"), last: suggestedLines(rec),
 	}
 	if rec.Provenance == profile.Measured {
 		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
-	} else {
-		c.head[0] += ", not measured on a GPU"
 	}
 	if rec.Feasible && rec.Simulates() {
 		c.next = fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d", o.dir, max(o.fleet().wanted, o.dep.gpuCount))

@@ -131,17 +131,7 @@ func (s *simulation) factor() float64 {
 func (s *simulation) judged() bool { return s.fleet.SLA.TTFT > 0 || s.fleet.SLA.ITL > 0 }
 
 func (s simulation) print(c *cli.Context) error {
-	if c.String("format") == "json" {
-		return printJSON(c.App.Writer, s.file())
-	}
-	card := s.card()
-	if c.Bool("details") {
-		card.details = s.detailed()
-	}
-	if _, err := c.App.Writer.Write(card.text()); err != nil {
-		return fmt.Errorf("printing the result: %w", err)
-	}
-	return nil
+	return showCard(c, s.file(), s.card, s.detailed)
 }
 
 // seenEvery is how many requests pass between two reports of progress.

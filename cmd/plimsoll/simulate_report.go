@@ -15,11 +15,8 @@ import (
 func (s simulation) card() card {
 	r, f := s.report, s.fleet
 	c := card{
-		head:  []string{strings.ToUpper(r.Provenance.String()), f.Layout(), shortModel(f.Model) + " on " + f.GPU, fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
+		head:  []string{marked(r.Provenance), f.Layout(), shortModel(f.Model) + " on " + f.GPU, fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
 		table: latencyTable(r), warnings: s.warnings,
-	}
-	if r.Provenance != profile.Measured {
-		c.head[0] += ", not measured on a GPU"
 	}
 	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%d of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
 		r.Finished, engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})
