@@ -165,7 +165,7 @@ func TestSizedFleetsHold(t *testing.T) {
 	if enginetest.Full {
 		requests, every = 400_000, 1
 	}
-	below, open := 0, 0 // smaller fleets, and those of them that could be on either side
+	below, open, spare := 0, 0, 0 // smaller fleets; of them, those that could be on either side, and those that hold
 	for i := every / 2; i < len(scenes); i += every {
 		s := scenes[i]
 		t.Run(s.name(), func(t *testing.T) {
@@ -192,8 +192,11 @@ func TestSizedFleetsHold(t *testing.T) {
 				w := longRun(t, l, b.Replicas, traffic, slo, requests, 99).worst()
 				t.Logf("below %v: own %.2f %%, check %.2f ± %.2f %%", b.Replicas, 100*b.worst().Missed, 100*w.mean, 100*w.half)
 				switch below++; {
-				case w.mean+w.half < allowed:
-					t.Errorf("%v misses only %.2f ± %.2f %%", b.Replicas, 100*w.mean, 100*w.half)
+				case w.mean+w.half < allowed: // a bound of 95 % is now and then an engine too many
+					spare++
+					if b.worst().Missed < 0.8*allowed {
+						t.Errorf("%v misses only %.2f ± %.2f %%", b.Replicas, 100*w.mean, 100*w.half)
+					}
 				case w.mean-w.half <= allowed:
 					open++
 				}
@@ -201,6 +204,9 @@ func TestSizedFleetsHold(t *testing.T) {
 		})
 	}
 	t.Logf("%d of %d smaller fleets are too near to 1 %% to tell", open, below)
+	if spare > below/10 {
+		t.Errorf("%d of %d smaller fleets hold too", spare, below)
+	}
 	if every == 1 && open > below/5 {
 		t.Errorf("%d of %d smaller fleets are too near to 1 %% to tell", open, below)
 	}
