@@ -18,8 +18,8 @@ func (s simulation) card() card {
 		head:  []string{marked(r.Provenance), f.Layout(), shortModel(f.Model) + " on " + f.GPU, fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
 		table: latencyTable(r), warnings: s.warnings,
 	}
-	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%d of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
-		r.Finished, engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})
+	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%s of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
+		engine.Number(float64(r.Finished)), engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})
 	if trust := errorWords(f.TTFTError, f.ITLError); trust != "" {
 		if off := s.factor(); off > 0 {
 			trust += ": attainment moves with them"
