@@ -121,11 +121,13 @@ func (r *runner) aggregatedSweep(ctx context.Context, s *trial) error {
 // higher reports whether the rate to try next is above that of a load: it held, as
 // far as its intervals say, or it had too few requests to judge by, and a higher rate
 // has more in the same time. What the client could not send, what held because its
-// prompts were cached, and what hangs together for too long, is looked for below. Neither is a miss (see recommend.ChooseAggregated).
+// prompts were cached, and what hangs together for too long and misses a percentile, is
+// looked for below. Neither is a miss (see recommend.ChooseAggregated).
 func (r *runner) higher(p profile.Point) bool {
 	a, sla := p.Load, r.opts.SLA
 	if p.Untold(sla) != "" {
-		return p.Invalid == "" && a.Easier == "" && a.Worth(p.Phase, sla) >= float64(a.Requests)
+		fine := float64(a.Within) >= sla.Stat.Quantile()*float64(a.Requests)
+		return p.Invalid == "" && a.Easier == "" && (a.Worth(p.Phase, sla) >= float64(a.Requests) || sla.Stat.Quantile() > 0 && fine)
 	}
 	return a.Surely(p.Phase, sla) || a.Holds(p.Phase, sla) && a.TooShort(p.Phase, sla)
 }

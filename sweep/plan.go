@@ -79,6 +79,9 @@ func (o Options) context(f profile.EngineFacts) int {
 	if f.MaxModelLen > 0 && (c == 0 || c > f.MaxModelLen) {
 		c = f.MaxModelLen
 	}
+	if o.MostContext > 0 {
+		c = min(c, o.MostContext)
+	}
 	if c == 0 {
 		c = 2 * (o.ISL + o.OSL)
 	}

@@ -57,12 +57,16 @@ func fourDigits(x float64) float64 {
 
 // expectedRate is where the search begins, in requests/s: what one engine would
 // serve that decodes as many at once as still meet the ITL, and takes each
-// prompt's time out of that; without a latency model, one request at a time.
+// prompt's time out of that; without a latency model, half of what would fill its
+// prefill or its limit of sequences if company cost nothing. To begin too high costs
+// little: a load that misses is stopped early.
 func (r *runner) expectedRate(s *trial, alone profile.Point) float64 {
 	slow := 1 / max(alone.Load.E2E.Mean.Seconds(), 1e-6)
 	e, ok := r.opts.expect(s.cfg)
 	if !ok {
-		return slow
+		prefill := float64(attentionReplicas(s.cfg)) / max(alone.TTFT.Mean.Seconds(), 1e-6)
+		room := r.opts.rounds(s.facts, s.cfg, r.opts.ISL, r.opts.OSL)
+		return max(slow, min(prefill, float64(room.top*room.each)*slow)/2)
 	}
 	rate, _ := r.opts.modelRate(s.cfg, e, profile.Aggregated)
 	return max(slow, rate)

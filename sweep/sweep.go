@@ -62,6 +62,7 @@ type Options struct {
 	DecodeGranularity  int // contexts and in-flight counts of the decode surface, each
 	SurfaceOSL         int // output tokens per request of the decode surface
 	MaxContext         int // tokens; the surfaces reach up to it; 0 = what the engine says
+	MostContext        int // tokens; they reach no further whatever the engine says; 0 = no such limit
 	MaxInFlight        int // never more at once; 0 = the engine's own limits
 
 	RequestTimeout time.Duration

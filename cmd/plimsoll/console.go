@@ -115,9 +115,11 @@ func (d deployment) describe() string {
 	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
 }
 
-// quickPlan says how far a modelled engine's surfaces reach where that is less than the
-// model's context.
+// quickPlan says how far surfaces reach where that may be less than the model's context.
 func (u *console) quickPlan(o profileOptions, d deployment, so sweep.Options) {
+	if so.MostContext > 0 {
+		u.later("the surfaces hold contexts up to %d tokens (more: --max-context-length)", so.MostContext)
+	}
 	if d.modelled() && o.maxContext == 0 && so.MaxContext < d.model.MaxContext {
 		u.later("the surfaces hold contexts up to %d of %d tokens (all: --max-context-length %d)", so.MaxContext, d.model.MaxContext, d.model.MaxContext)
 	}
@@ -144,8 +146,17 @@ func (u *console) progress() (report func(sweep.Progress), stop func()) {
 func ignoreTerminal(error) {}
 
 // logProgress prints a line per point with --verbose where there is no terminal.
+// logProgress says in a log where a long run stands, now and then.
 func (u *console) logProgress() func(sweep.Progress) {
-	return func(p sweep.Progress) { u.verbosef("%s", describeProgress(p)) }
+	last := time.Now()
+	return func(p sweep.Progress) {
+		if now := time.Now(); now.Sub(last) >= time.Minute && !u.opts.verbose {
+			last = now
+			u.notef("at %s", describeProgress(p))
+			return
+		}
+		u.verbosef("%s", describeProgress(p))
+	}
 }
 
 func describeProgress(p sweep.Progress) string {

@@ -18,7 +18,7 @@ func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.
 	rs, self, err := m.client.Play(guarded, s, stop)
 	m.base() // nobody asks what these records count from
 	m.waitIfBroken(ctx, rs)
-	return sweep.Measurement{Requests: rs, Warnings: load.Assess(rs).Warnings(), Client: &self}, err
+	return sweep.Measurement{Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self}, err
 }
 
 // play is the same in virtual time.

@@ -104,6 +104,9 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 	if so.MaxContext == 0 && d.model != nil {
 		so.MaxContext = d.model.MaxContext
 	}
+	if d.kind == engine.KindEndpoint && o.maxContext == 0 && o.search == sweep.Adaptive {
+		so.MostContext = max(quickReach, o.isl+max(o.osl, 100))
+	}
 	if d.model != nil && d.gpu != nil {
 		so.Peak = func(c engine.Config) float64 {
 			flops, _ := d.gpu.FLOPS(c.Weights)

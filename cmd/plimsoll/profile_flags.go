@@ -26,7 +26,7 @@ const (
 	maxGPUs     = 4096
 	maxKVTokens = math.MaxInt32
 	maxGrain    = 1000
-	quickReach  = 16384 // tokens of a modelled engine's surfaces, which is said
+	quickReach  = 16384 // tokens of a modelled engine's or an endpoint's surfaces, which is said
 )
 
 // profileOptions is what profile-sla was asked for, checked.
@@ -141,7 +141,7 @@ func profileFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "header", Usage: "extra `\"Name: value\"` header, may repeat; written to no file", EnvVars: []string{"PLIMSOLL_HEADERS"}, Category: ep},
 		s("request-timeout", "10m", "`time` for one request", ep),
 
-		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim, estimate: 16384)", grid),
+		s("max-context-length", "", "the surfaces reach up to this context, `tokens` (default: the model's; sim, estimate, endpoint: 16384)", grid),
 		s("prefill-interpolation-granularity", "16", "ISLs of the prefill surface, `N`", grid),
 		s("decode-interpolation-granularity", "6", "contexts and in-flight counts of the decode surface, `N` each", grid),
 		s("search", "adaptive", "in-flight counts by `adaptive|grid` search", grid),

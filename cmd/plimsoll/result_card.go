@@ -309,7 +309,10 @@ func (o outcome) rateWords(ch recommend.Choice, c recommend.Candidate) string {
 // pickWords say at what load the pick is, what ends it there, and what it did under load.
 func (o outcome) pickWords(ch recommend.Choice, pick recommend.Candidate) string {
 	var out []string
-	if ch.Phase == profile.Decode {
+	switch ch.Phase {
+	case profile.Aggregated: // its load counts those that wait for a place
+		out = append(out, cmp.Or(pick.Ended, shownInFlight(pick.Point)+" in flight"))
+	case profile.Decode:
 		s := shownInFlight(pick.Point) + " in flight"
 		miss := math.Inf(1)
 		for _, c := range ch.All {

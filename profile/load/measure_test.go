@@ -302,6 +302,28 @@ func TestOnDoneMayStopTheMeasurement(t *testing.T) {
 	}
 }
 
+// A request that waits because as many as are allowed are in flight is not late: the
+// next one that is free to go, and goes 3 ms later, is.
+func TestWaitingForAPlaceIsNotLate(t *testing.T) {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	rs := []profile.Request{
+		{Due: ms(1), Sent: ms(1), End: ms(100)},
+		{Due: ms(2), Sent: ms(100), End: ms(200)},
+		{Due: ms(3), Sent: ms(200), End: ms(300)},
+		{Due: ms(400), Sent: ms(403), End: ms(500)},
+	}
+	var late []time.Duration
+	for _, r := range Freed(rs, 1) {
+		late = append(late, r.Sent-r.Due)
+	}
+	if want := []time.Duration{0, 0, 0, ms(3)}; !slices.Equal(late, want) {
+		t.Errorf("late by %v, want %v", late, want)
+	}
+	if got := Freed(rs, 0); got[1].Due != ms(2) {
+		t.Errorf("without a limit a request due at 2 ms counts as due at %v", got[1].Due)
+	}
+}
+
 func TestAssess(t *testing.T) {
 	at := func(ms ...int) (cs []profile.Chunk) {
 		for _, m := range ms {
