@@ -218,6 +218,9 @@ func usageFromFlags(c *cli.Context, err error, _ bool) error {
 		if n := meantFlag(name, flagNames(c)); n != "" {
 			return e.Hint("did you mean --%s?", n)
 		}
+		if says := insteadOf(name, flagNames(c)); says != "" {
+			return e.Hint("%s", says)
+		}
 	}
 	return e.Hint("see plimsoll %s--help", commandPath(c))
 }

@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 	"plimsoll/profile"
 )
 
@@ -36,6 +37,9 @@ func (out sizedPlans) card() card {
 func (out sizedPlans) modelWords() string {
 	if out.Inputs.Profile != "" {
 		return "profile " + out.Inputs.Profile
+	}
+	if m, err := (catalog.Catalog{}).ModelOrFile(out.Inputs.Model); err == nil { // a config.json
+		return shortModel(m.Name)
 	}
 	return shortModel(out.Inputs.Model)
 }

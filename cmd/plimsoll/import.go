@@ -23,19 +23,21 @@ func importCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
 		Name: "import", Usage: "turn NVIDIA Dynamo's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
-		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or the two\n" +
-			"pre-swept files (prefill and decode) of which --row or the other filters choose one configuration.\n" +
+		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or two files, in\n" +
+			"any order: their raw_data.npz of prefill and of decode, or the pre-swept ones, of which --row or the other\n" +
+			"filters choose one configuration.\n" +
 			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n" +
 			"Figures that cannot be right end it with exit code 2: throughput above the GPU's peak, which --model and --gpu\n" +
 			"say, TTFT that hardly grows with the prompt, or KV use above 2. --accept implausible imports them all the same.\n\n" +
 			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
-			"   plimsoll profile-sla import --row 3 prefill.npz decode.npz",
+			"   plimsoll profile-sla import --tp 1 prefill.npz decode.npz\n" +
+			"   plimsoll profile-sla import --row 3 swept_prefill.npz swept_decode.npz",
 		Flags: []cli.Flag{
 			s("isl", "3000", "input sequence length, `tokens`"), s("osl", "500", "output sequence length, `tokens`"),
 			s("ttft", "50", "SLA: time to first token, `ms`"), s("itl", "10", "SLA: inter-token latency, `ms`"),
 			s("row", "", "`N`-th configuration of a pre-swept file, from 0"),
-			s("tp", "", "tensor-parallel size: of a folder's engine, or to choose a row, `N`"),
-			s("gpu", "", "GPU: of a folder's engine, or to choose a row, `name`"),
+			s("tp", "", "tensor-parallel size: of an engine that its files do not name, or to choose a row, `N`"),
+			s("gpu", "", "GPU: of an engine that its files do not name, or to choose a row, `name`"),
 			s("model", "", "model, likewise, `name`"), s("framework", "", "framework, likewise, `name`"),
 			s("accept", "", "import it although these are wrong, separated by commas: `implausible`, figures that no GPU can have; whatever reads the profile then says so first"),
 			s("provenance", "published", "how the numbers came about: `measured|simulated|estimated|published`"),
@@ -148,11 +150,8 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 	if info.IsDir() {
 		return readFolder(paths[0], tp, c, lo)
 	}
-	if len(paths) != 2 {
-		return imported{}, field.Errorf("import %s: a pre-swept file holds prefill or decode: give both", paths[0])
-	}
 	want := func(s store.SweptConfig) bool {
-		return (tp == 0 || s.TP == tp) && matches(s.GPUType, c.String("gpu")) && matches(s.Model, c.String("model")) && matches(s.Framework, c.String("framework"))
+		return s == (store.SweptConfig{}) || (tp == 0 || s.TP == tp) && matches(s.GPUType, c.String("gpu")) && matches(s.Model, c.String("model")) && matches(s.Framework, c.String("framework"))
 	}
 	var in imported
 	var chosen []store.SweptRow
@@ -172,13 +171,21 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 			in.decode = r.Decode
 		}
 	}
-	if chosen[0].Phase == chosen[1].Phase {
-		return in, field.Errorf("import: both files hold %s", chosen[0].Phase)
+	if first, last := chosen[0].Phase, chosen[len(chosen)-1].Phase; first == last {
+		missing := profile.Prefill
+		if first == profile.Prefill {
+			missing = profile.Decode
+		}
+		return in, field.Errorf("import %s: only %s: the file of %s is missing", strings.Join(paths, " "), first, missing).Hint("give both, in any order")
 	}
 	if chosen[0].Config.Parallelism() != chosen[1].Config.Parallelism() || chosen[0].Config.Model != chosen[1].Config.Model {
 		return in, field.Errorf("import: the two rows differ: %s and %s", chosen[0].Config, chosen[1].Config)
 	}
 	s := chosen[0].Config
+	if s == (store.SweptConfig{}) {
+		err := in.named(strings.Join(paths, " "), tp, c)
+		return in, err
+	}
 	in.layout, in.gpu, in.model, in.framework, in.frameworkVersion = s.Parallelism(), s.GPUType, s.Model, s.Framework, s.FrameworkVersion
 	in.limits = engine.Limits{BlockSize: s.BlockSize, MaxNumSeqs: s.MaxBatchSize}
 	return in, nil
@@ -211,17 +218,30 @@ func oneRow(path string, rows []store.SweptRow, want int) (store.SweptRow, error
 }
 
 func readFolder(dir string, tp int, c *cli.Context, lo store.LoadOptions) (imported, error) {
-	in := imported{layout: engine.TP(max(tp, 1)), gpu: c.String("gpu"), model: c.String("model"), framework: c.String("framework")}
-	if tp == 0 {
-		return in, field.Errorf("import %s: a folder does not say how many GPUs its engine has: give --tp N", dir)
+	var in imported
+	if err := in.named(dir, tp, c); err != nil {
+		return in, err
 	}
 	var perr, derr error
 	in.prefill, perr = store.LoadPrefill(dir, lo)
 	in.decode, derr = store.LoadDecode(dir, lo)
 	if err := errors.Join(perr, derr); err != nil {
-		return in, field.Errorf("import: %v", err)
+		e := field.Errorf("import: %v", err)
+		if errors.Is(err, os.ErrNotExist) {
+			e = e.Hint("files of other names are given one by one: import --tp N PREFILL.npz DECODE.npz")
+		}
+		return in, e
 	}
 	return in, nil
+}
+
+// named takes from the flags what engine it is where the files do not say it.
+func (in *imported) named(from string, tp int, c *cli.Context) error {
+	if tp == 0 {
+		return field.Errorf("import %s: nothing there says how many GPUs the engine has: give --tp N", from)
+	}
+	in.layout, in.gpu, in.model, in.framework = engine.TP(tp), c.String("gpu"), c.String("model"), c.String("framework")
+	return nil
 }
 
 // deployment is what the imported engine was, as far as the catalog knows it.

@@ -43,7 +43,7 @@ func readSurfaces(dir string, gpus int) (profileSurfaces, error) {
 	published := profile.Published
 	ps, err := store.LoadPrefill(dir, store.LoadOptions{Provenance: &published})
 	if err != nil {
-		return s, field.Errorf("--profile %s: %v", dir, err).Hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import reads others'")
+		return s, field.Errorf("--profile %s: %v", dir, err).Hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import makes one of NVIDIA Dynamo's NPZ files")
 	}
 	ds, err := store.LoadDecode(dir, store.LoadOptions{Provenance: &published})
 	if err != nil {

@@ -36,7 +36,8 @@ func openSite(c *cli.Context, units []*plannerUnit, out *plannerOutputs) (*plann
 	var config net.ListenConfig
 	ln, err := config.Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, field.WithHint(err, "--listen takes another address; --listen '' does without page and metrics")
+		host, _, _ := net.SplitHostPort(addr) // isAddress has looked
+		return nil, field.WithHint(err, "--listen %s takes a free port and says which; --listen '' does without page and metrics", net.JoinHostPort(host, "0"))
 	}
 	if !out.quiet && !out.asJSON {
 		say(out.err, "listening", "http://%s", ln.Addr())

@@ -169,6 +169,9 @@ func metricsEndpoints(s string) ([]observe.Endpoint, error) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return nil, bad(fmt.Sprintf("%q is no URL of http or https", address))
 		}
+		if u.Path == "" {
+			return nil, field.Errorf("--metrics-endpoints %q: want the whole address, with its path", pair).Hint("%s=%s://%s/metrics", role, u.Scheme, u.Host)
+		}
 		switch r := engine.Role(role); r {
 		case engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated:
 			out = append(out, observe.Endpoint{Role: r, URL: address})

@@ -91,7 +91,7 @@ func noProfile(dir string, err error) error {
 		return refusal.Hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return refusal.Hint("name the --output-dir of a profile-sla that has ended")
+		return refusal.Hint("name the --output-dir of a profile-sla that has ended; plimsoll profile-sla import makes one of NVIDIA Dynamo's NPZ files")
 	}
 	return refusal.Hint("name the --output-dir of a profile-sla that has ended; where its files are damaged, profile-sla --resume writes them again from its journal")
 }

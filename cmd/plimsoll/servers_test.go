@@ -40,8 +40,8 @@ func fakeServers() map[string]*fakeServer {
 	}
 }
 
-// serveFake starts a fake server and puts its address in $URL: `serve html`. With
-// `serve none`, nobody answers at $URL, whose host and port are $ADDR.
+// serveFake starts a fake server and puts its address in $URL, of which $ADDR is host
+// and port: `serve html`. With `serve none`, nobody answers there.
 func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve kind")
@@ -62,6 +62,7 @@ func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(f)
 	ts.Defer(s.Close)
 	ts.Defer(func() { close(f.done) })
+	ts.Setenv("ADDR", s.Listener.Addr().String())
 	ts.Setenv("URL", s.URL)
 }
 

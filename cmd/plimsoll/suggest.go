@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -89,7 +90,7 @@ func otherWords() map[string]string {
 	out := map[string]string{}
 	for flags, words := range map[string]string{
 		"rate":                           "qps rps request-rate requests-per-second peak-rps",
-		"gpu-count":                      "gpus num-gpus total-gpus n-gpus",
+		"gpu-count max-gpu-budget":       "gpus num-gpus total-gpus n-gpus",
 		"gpu":                            "gpu-type gpu-name hardware system",
 		"isl":                            "input-len input-length random-input-len input-tokens prompt-tokens synthetic-input-tokens-mean prompt-len",
 		"osl":                            "output-len output-length random-output-len output-tokens synthetic-output-tokens-mean max-tokens",
@@ -136,4 +137,22 @@ func meantFlag(word string, names []string) string {
 		return ""
 	}
 	return nearest(word, names)
+}
+
+// insteadOf says what does the job of a word for which the command has no flag; empty if
+// nothing does. The first flag of the word's own and one of the command's choose it.
+func insteadOf(word string, names []string) string {
+	own, _, _ := strings.Cut(otherWords()[word], " ")
+	for _, other := range []struct{ word, has, says string }{
+		{"rate", "search", "a profile finds the rate itself; plimsoll engine simulate --rate and plimsoll capacity plan --rate take one"},
+		{"max-in-flight", "rate", "the load is a rate: --rate R; --max-num-seqs N bounds the sequences at once per engine"},
+		{"gpu-count", "replicas", "the GPUs are those of the engines: --replicas N of --tp N, or --prefill-replicas N and --decode-replicas N"},
+		{"goodput", "ttft-p99", "--ttft-p99 MS and --itl-p99 MS are the SLO"},
+		{"goodput", "ttft", "--ttft MS and --itl MS are the SLA"},
+	} {
+		if other.word == cmp.Or(own, word) && slices.Contains(names, other.has) {
+			return other.says
+		}
+	}
+	return ""
 }

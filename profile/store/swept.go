@@ -10,7 +10,8 @@ import (
 	"plimsoll/profile"
 )
 
-// SweptConfig is what upstream's pre-swept files say of one configuration.
+// SweptConfig is what upstream's pre-swept files say of one configuration; zero
+// where a file says nothing of it.
 type SweptConfig struct {
 	GPUType          string // "h200_sxm"
 	Model            string
@@ -29,6 +30,9 @@ func (c SweptConfig) Parallelism() engine.Parallelism {
 
 // String names the configuration, for messages and lists.
 func (c SweptConfig) String() string {
+	if c == (SweptConfig{}) {
+		return "an engine that its file does not name"
+	}
 	return fmt.Sprintf("%s %s %s %s tp%d dp%d pp%d block_size %d max_batch_size %d gpu_count %d",
 		c.GPUType, c.Model, c.Framework, c.FrameworkVersion, c.TP, c.DP, c.PP, c.BlockSize, c.MaxBatchSize, c.GPUCount)
 }
@@ -47,7 +51,7 @@ type SweptRow struct {
 // configuration, and the configuration itself in columns of its own, one value
 // per row (shape (rows, 1), which is what upstream's merge leaves, or (rows)).
 // A file of one configuration whose arrays were not stacked yet reads as one
-// row. Upstream stacks only rows of equal length, so a row has no padding; its
+// row. So does a surface of a profile's folder: its Config is zero. Upstream stacks only rows of equal length, so a row has no padding; its
 // merge leaves Python objects where files disagree on their columns, and those
 // are refused. The prefill and the decode half of a sweep are two files.
 func ReadSwept(path string, o LoadOptions) ([]SweptRow, error) {
@@ -96,7 +100,10 @@ func sweptRows(arrays map[string]array, o LoadOptions) ([]SweptRow, error) {
 			return nil, err
 		}
 		r := SweptRow{Row: i, Phase: phase}
-		if r.Config, err = c.config(); err == nil && phase == profile.Prefill {
+		if len(arrays[key].shape) == 2 || c.has("gpu_type") {
+			r.Config, err = c.config()
+		}
+		if err == nil && phase == profile.Prefill {
 			r.Prefill, err = c.prefill(o)
 		} else if err == nil {
 			r.Decode, err = c.decode(o)

@@ -50,14 +50,21 @@ func TestReadSweptDecodeAndSingle(t *testing.T) {
 	}
 }
 
+// A surface of a profile's folder is one row of an engine that nobody names.
+func TestReadSweptWithoutConfig(t *testing.T) {
+	rows, err := ReadSwept("testdata/numpy/prefill.npz", LoadOptions{})
+	if err != nil || len(rows) != 1 || rows[0].Config != (SweptConfig{}) || !reflect.DeepEqual(rows[0].Prefill, numpyPrefill) {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 func TestReadSweptRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		"bad_swept_config":  "missing or unusable model (text), tp (whole number above 0)",
 		"bad_swept_object":  "gpu_type: dtype object",
 		"bad_swept_fortran": "prefill_isl: fortran order is not read",
 		"bad_swept_rows":    "gpu_type has shape [3 1] where the file has 2 rows",
-		"prefill":           "missing or unusable gpu_type (text)",
-		"bad_missing":       "missing or unusable gpu_type (text)",
+		"bad_missing":       "missing prefill_ttft, prefill_thpt_per_gpu",
 	} {
 		if _, err := ReadSwept("testdata/numpy/"+name+".npz", LoadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)

@@ -50,7 +50,8 @@ func ReadProfile(f Options) (Profile, error) {
 	}
 	err := s.read(f.Slower)
 	if errors.Is(err, os.ErrNotExist) {
-		return s, field.Errorf(field.Profile+": %s holds no finished profile: %v", f.Profile, err)
+		return s, field.Errorf(field.Profile+": %s holds no finished profile: %v", f.Profile, err).
+			Hint("plimsoll profile-sla writes a profile; plimsoll profile-sla import makes one of NVIDIA Dynamo's NPZ files")
 	}
 	if err != nil {
 		return s, field.Errorf(field.Profile+" %s: %v", f.Profile, err)
