@@ -27,6 +27,7 @@ func (out sizedPlans) card() card {
 		c.below = append(c.below, "≈: by short trials, exact to an engine or some percent")
 	}
 	c.below = slices.Concat(c.below, out.holdUpWords(), whatIfLines(out.WhatIf))
+	c.below = append(c.below, out.withoutRow()...)
 	if n := len(out.LeftOut); n > 0 {
 		c.below = append(c.below, fmt.Sprintf("%s not sized, for example %s: %s", engine.Count(n, "layout"), out.LeftOut[0].Label, shortened(out.LeftOut[0].Reason)))
 	}
@@ -139,26 +140,74 @@ func (out sizedPlans) cardTable() *table {
 		head = slices.Insert(head, 4, "requests/s")
 	}
 	t := newTable(head...)
-	for i, p := range out.Plans {
-		if p.Infeasible != nil {
-			continue
-		}
-		if len(t.rows) == mostLayouts {
-			t.row(append([]string{fmt.Sprintf("and %d more", len(out.Plans)-i)}, make([]string, len(head)-1)...)...)
-			break
-		}
+	rows, more := out.shown()
+	for _, p := range rows {
 		bound := ""
 		if p.Rough {
 			bound = "≈ "
 		}
-		row := []string{p.Layout, p.gpus(), bound + engineCounts(p.Plan), bound + itoa(p.TotalGPUsFinal), amount(p.HourlyUSD), fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), p.Binding}
+		row := []string{p.Layout, p.gpus(), bound + engineCounts(p.Plan), bound + p.gpuCount(), amount(p.HourlyUSD), fmt.Sprintf("%.1f", p.EstimatedTTFTP99Ms), fmt.Sprintf("%.2f", p.EstimatedITLP99Ms), p.Binding}
 		if out.GPUCount > 0 {
-			row[2], row[3] = engineCounts(p.Plan), itoa(p.TotalGPUsFinal)
+			row[2], row[3] = engineCounts(p.Plan), p.gpuCount()
 			row = slices.Insert(row, 4, bound+plain(p.RPS))
 		}
 		t.row(row...)
 	}
+	if more > 0 {
+		t.row(append([]string{fmt.Sprintf("and %d more", more)}, make([]string, len(head)-1)...)...)
+	}
 	return t
+}
+
+// shown are the best layouts, among them one of each kind of GPU, and how many more there are.
+func (out sizedPlans) shown() (rows []sizedPlan, more int) {
+	kinds := map[string]bool{} // that have no row yet
+	for _, p := range out.Plans {
+		if p.Infeasible == nil {
+			kinds[p.gpus()] = true
+		}
+	}
+	for _, p := range out.Plans {
+		switch {
+		case p.Infeasible != nil:
+		case kinds[p.gpus()], len(rows)+len(kinds) < mostLayouts:
+			rows = append(rows, p)
+			delete(kinds, p.gpus())
+		default:
+			more++
+		}
+	}
+	return rows, more
+}
+
+// withoutRow says which kinds of GPU hold the SLO at no size, or at no rate.
+func (out sizedPlans) withoutRow() (lines []string) {
+	at := "size"
+	if out.GPUCount > 0 {
+		at = "rate"
+	}
+	for _, gpu := range out.gpus {
+		of := func(p sizedPlan) bool { return p.candidate.has(gpu) }
+		if len(out.gpus) < 2 || out.Plans[0].Infeasible != nil || slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Infeasible == nil && of(p) }) {
+			continue
+		}
+		line := fmt.Sprintf("%s holds the SLO at no %s", gpu, at)
+		if i := slices.IndexFunc(out.Plans, of); i >= 0 {
+			line += fmt.Sprintf(", nearest %s: %s", out.Plans[i].Layout, shortened(out.Plans[i].Infeasible.Why))
+		} else if i := slices.IndexFunc(out.LeftOut, func(s profile.Skip) bool { return strings.HasSuffix(s.Label, " on "+gpu) }); i >= 0 {
+			line += fmt.Sprintf(", for example %s: %s", out.LeftOut[i].Label, shortened(out.LeftOut[i].Reason))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// gpuCount is its GPUs, and how many are billed where those are more.
+func (p sizedPlan) gpuCount() string {
+	if p.BilledGPUs > p.TotalGPUsFinal {
+		return fmt.Sprintf("%d (%d billed)", p.TotalGPUsFinal, p.BilledGPUs)
+	}
+	return itoa(p.TotalGPUsFinal)
 }
 
 // nextCommand replays the plan's load with its kind of engines, scaled by the planner.

@@ -34,6 +34,7 @@ type defaultChunk struct {
 	GPUs      int          `json:"gpus"` // spares included; 0 = no number of engines holds the SLO
 	HourlyUSD capacity.USD `json:"hourly_cost_usd"`
 	RPS       float64      `json:"highest_rps,omitzero"` // that it holds, where that was asked for
+	GapP99Ms  float64      `json:"gap_p99_ms,omitzero"`  // of single gaps between tokens
 }
 
 // chunk is that of a candidate whose chunk was searched, or that of its profile; nil = it
@@ -126,8 +127,9 @@ func configWords(s engine.Spec) []string {
 	return words
 }
 
-// words are what the chunk is and what the default would cost.
-func (p planChunk) words() string {
+// words are what the chunk is and what the default would cost, where gap is the plan's p99
+// gap between tokens in ms.
+func (p planChunk) words(gap float64) string {
 	if p.Kept != "" {
 		return fmt.Sprintf("%d tokens in a step, not searched (%s): %s", p.Tokens, p.Kept, flagWords(p.Flags))
 	}
@@ -143,6 +145,9 @@ func (p planChunk) words() string {
 		s += fmt.Sprintf("; at the default of %d no number of engines holds the SLO", p.Default)
 	default:
 		s += fmt.Sprintf("; at the default of %d it takes ≈ %s%s", p.Default, engine.Count(d.GPUs, "GPU"), hourly(d.HourlyUSD))
+	}
+	if d := p.AtDefault; d != nil && d.GapP99Ms > gap && gap > 0 {
+		s += fmt.Sprintf(", with gaps between tokens of %.3g instead of %.3g ms at p99", d.GapP99Ms, gap)
 	}
 	return s
 }
@@ -169,6 +174,6 @@ func (z *sizing) addDefault() error {
 		return err
 	}
 	p, err := capacity.NewPlan(own.sized, z.workload, z.slo, z.failures, best.Provenance)
-	best.Chunk.AtDefault = &defaultChunk{GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD}
+	best.Chunk.AtDefault = &defaultChunk{GPUs: p.TotalGPUsFinal, HourlyUSD: p.HourlyUSD, GapP99Ms: p.EstimatedGapP99Ms}
 	return err
 }

@@ -51,7 +51,7 @@ type caches struct {
 func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 	cs, skips, err := o.layouts()
 	for i := range cs {
-		cs[i].warnings = slices.Concat(cs[i].warnings, spotWarnings(o.spotDecode, o.money.kind))
+		cs[i].warnings = slices.Concat(cs[i].warnings, spotWarnings(o.spotDecode, o.money.kind), o.money.onePrice(o.gpus))
 	}
 	slices.SortStableFunc(cs, func(a, b candidate) int { return capacity.PricedFirst(a.layout, b.layout) })
 	return cs, skips, err

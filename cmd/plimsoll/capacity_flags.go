@@ -14,6 +14,7 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
 	"plimsoll/engine/field"
+	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/profile/trace"
 )
@@ -66,7 +67,7 @@ func sloFlags() []cli.Flag {
 
 func moneyFlags() []cli.Flag {
 	return append(stringFlags("cost", [][3]string{
-		{"cost-per-gpu-hour", "", "`USD` of every GPU, or GPU=USD with commas between, 0 for those that are owned (default: the cheapest of the price table)"},
+		{"cost-per-gpu-hour", "", "`USD` of every GPU, or GPU=USD with commas between, 0 for those that are owned (default: the cheapest list price of AWS, Azure and GCP, unless --cloud or --prices says otherwise)"},
 		{"cloud", "", "prices of this cloud only, `NAME`: AWS, GCP, Azure, …"},
 		{"prices", "", "CSV `FILE` of further prices"},
 	}), &cli.BoolFlag{Name: "spot", Usage: "spot prices: such GPUs are taken back at any time", Category: "cost"})
@@ -318,6 +319,15 @@ func (o offer) words() string {
 func (m money) given(gpu string) (offer, bool) {
 	usd, ok := m.said.Of(gpu)
 	return offer{usd: capacity.USD(usd), from: "as given"}, ok
+}
+
+// onePrice warns of several kinds of GPUs that are priced alike by one number.
+func (m money) onePrice(gpus []string) []profile.Warning {
+	usd, _ := m.said.Of("")
+	if !m.said.ForAll() || usd == 0 || len(gpus) < 2 {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("one_price", "--cost-per-gpu-hour %s is taken for %s. Use %s=%[1]s to price one", amount(usd), listed(gpus), strings.ToLower(gpus[0]))}
 }
 
 // serverGPUs is how many GPUs one server has at most: a larger engine is on several.

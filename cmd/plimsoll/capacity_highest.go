@@ -28,6 +28,7 @@ const nearBest, undecided = 0.7, 0.93
 // best, which is the first.
 func (o capacityOptions) highest() (sizedPlans, error) {
 	out := o.newPlans()
+	out.gpus = o.gpus
 	cs, skips, err := o.candidates()
 	if err != nil {
 		return out, err
@@ -41,6 +42,9 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 	}
 	if len(z.plans) == 0 {
 		return out, field.Errorf("--gpu-count %d: no layout has room: %s", o.gpuCount, z.leftOut[0].Reason).Hint("--gpu-count %d would do", leastGPUs(cs))
+	}
+	if err := z.addKinds(cs, z.faster, (*sizing).roughRates); err != nil {
+		return out, err
 	}
 	from := undecided * z.plans[0].RPS // 0 where short trials hold nothing
 	for {
@@ -73,7 +77,7 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 			if err != nil {
 				return out, err
 			}
-			best.Chunk.AtDefault = &defaultChunk{own.TotalGPUsFinal, own.HourlyUSD, own.RPS}
+			best.Chunk.AtDefault = &defaultChunk{own.TotalGPUsFinal, own.HourlyUSD, own.RPS, own.EstimatedGapP99Ms}
 		}
 		out.Workload = z.workloadAt(best.RPS)
 		z.traffic.Words = z.wordsAt(best.RPS)

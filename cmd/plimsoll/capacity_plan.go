@@ -127,7 +127,8 @@ type sizedPlans struct {
 
 	LeftOut []profile.Skip `json:"left_out"`
 
-	traceFile string // of the load; empty: there is none
+	traceFile string   // of the load; empty: there is none
+	gpus      []string // kinds to compare; nil: a profile's
 }
 
 // planInputs are what the engines of a plan were made from, so that a review can
@@ -256,6 +257,7 @@ func (o capacityOptions) newPlans(plans ...sizedPlan) sizedPlans {
 
 func (o capacityOptions) size() (sizedPlans, error) {
 	out := o.newPlans()
+	out.gpus = o.gpus
 	z, err := o.chosen()
 	if err != nil {
 		return out, err

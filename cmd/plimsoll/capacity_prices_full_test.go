@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,6 +98,31 @@ func TestPlansWithoutPrices(t *testing.T) {
 	for i := 1; i < len(owned.Plans); i++ {
 		if owned.Plans[i-1].TotalGPUsFinal > owned.Plans[i].TotalGPUsFinal {
 			t.Errorf("plan %d takes %d GPUs, the next %d", i-1, owned.Plans[i-1].TotalGPUsFinal, owned.Plans[i].TotalGPUsFinal)
+		}
+	}
+}
+
+// Every kind of GPU that was asked for has a row, however dear it is, and no layout is both
+// sized and left out.
+func TestEveryKindOfGPUHasARow(t *testing.T) {
+	t.Parallel()
+	for _, of := range [][]string{{"--rate", "20"}, {"--gpu-count", "2"}} {
+		var plan sizedPlans
+		if err := json.Unmarshal(mustPrint(t, append([]string{"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,b200,l4", "--cost-per-gpu-hour", "h100-sxm=0.01", "--strategy", "aggregated", "--max-gpus-per-engine", "2",
+			"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--format", "json"}, of...)...), &plan); err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[string]bool{}
+		for _, p := range plan.Plans {
+			kinds[p.Pools[0].GPU] = true
+			for _, s := range plan.LeftOut {
+				if s.Label == p.Layout+" on "+p.Pools[0].GPU {
+					t.Errorf("%v: %s is sized, and left out: %s", of, s.Label, s.Reason)
+				}
+			}
+		}
+		if len(kinds) != 3 || len(plan.LeftOut) == 0 {
+			t.Errorf("%v: plans of %v, %d left out: want a plan of each kind", of, kinds, len(plan.LeftOut))
 		}
 	}
 }

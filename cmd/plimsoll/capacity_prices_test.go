@@ -107,10 +107,45 @@ func TestDefectCheapestWasOfFewestGPUs(t *testing.T) {
 	}
 }
 
+// The card shows a layout of each kind of GPU, and counts those that it leaves out.
+func TestCardShowsEveryKindOfGPU(t *testing.T) {
+	t.Parallel()
+	var out sizedPlans
+	for i := range 12 {
+		gpu := "H100-SXM"
+		if i == 10 {
+			gpu = "L4"
+		}
+		out.Plans = append(out.Plans, sizedPlan{Plan: capacity.Plan{Pools: []capacity.PoolPlan{{GPU: gpu}}}})
+	}
+	rows, more := out.shown()
+	if len(rows) != mostLayouts || more != 12-mostLayouts || rows[mostLayouts-1].gpus() != "L4" {
+		t.Errorf("%d rows, the last of %s, and %d more", len(rows), rows[len(rows)-1].gpus(), more)
+	}
+}
+
+// One price of several kinds of GPUs is warned of, unless all are owned.
+func TestOnePriceOfSeveralKinds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"2.1": 1, "0": 0, "H100-SXM=2.1": 0} {
+		said, err := prices.ParseGiven(text, func(gpu string) (string, error) { return gpu, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := money{said: said}
+		if got := m.onePrice([]string{"H100-SXM", "L4"}); len(got) != want || want > 0 && got[0].Message != "--cost-per-gpu-hour 2.10 is taken for H100-SXM and L4. Use h100-sxm=2.10 to price one" {
+			t.Errorf("%s: %v", text, got)
+		}
+		if got := m.onePrice([]string{"L4"}); got != nil {
+			t.Errorf("%s of one kind: %v", text, got)
+		}
+	}
+}
+
 // What the default chunk would cost is said in dollars where there are any.
 func TestChunkWordsPrice(t *testing.T) {
 	for usd, want := range map[capacity.USD]string{6.88: "it takes ≈ 2 GPUs, $6.88 an hour", 0: "it takes ≈ 2 GPUs", capacity.UnknownUSD(): "it takes ≈ 2 GPUs"} {
-		words := planChunk{Tokens: 512, Default: 8192, AtDefault: &defaultChunk{GPUs: 2, HourlyUSD: usd}}.words()
+		words := planChunk{Tokens: 512, Default: 8192, AtDefault: &defaultChunk{GPUs: 2, HourlyUSD: usd}}.words(0)
 		if !strings.HasSuffix(words, "; at the default of 8192 "+want) {
 			t.Errorf("%v: %s", usd, words)
 		}

@@ -57,7 +57,47 @@ func (o capacityOptions) chosen() (*sizing, error) {
 	if len(z.plans) == 0 {
 		return nil, z.tooLarge
 	}
-	return z, nil
+	return z, z.addKinds(cs, z.cheaper, (*sizing).rough)
+}
+
+// addKinds adds the best layout of each kind of GPU that has no plan yet, by short trials,
+// so that kinds can be compared.
+func (z *sizing) addKinds(cs []candidate, order func(a, b sizedPlan) int, rough func(*sizing, []candidate) error) error {
+	for _, gpu := range z.gpus {
+		shown := slices.ContainsFunc(z.plans, func(p sizedPlan) bool { return p.Infeasible == nil && p.candidate.has(gpu) })
+		if shown || z.plans[0].Infeasible != nil {
+			continue
+		}
+		kind := &sizing{capacityOptions: z.capacityOptions, traffic: z.traffic}
+		of := slices.DeleteFunc(slices.Clone(cs), func(c candidate) bool { return !c.has(gpu) })
+		if err := rough(kind, of); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
+			return err
+		}
+		if len(kind.plans) == 0 {
+			continue
+		}
+		best := kind.plans[0]
+		best.dearer = true
+		name := best.candidate.unchunked().name()
+		z.leftOut = slices.DeleteFunc(z.leftOut, func(s profile.Skip) bool { return s.Label == name })
+		z.plans = slices.DeleteFunc(z.plans, func(p sizedPlan) bool { return p.candidate.unchunked().name() == name })
+		z.plans = append(z.plans, best)
+		slices.SortStableFunc(z.plans, order)
+	}
+	return nil
+}
+
+// has reports whether a pool has that kind of GPU.
+func (c candidate) has(gpu string) bool {
+	return slices.ContainsFunc(c.layout.Pools, func(p capacity.EnginePool) bool { return p.GPU == gpu })
+}
+
+// unchunked is the candidate with its engine's own tokens in a step.
+func (c candidate) unchunked() candidate {
+	if c.chunked == nil {
+		return c
+	}
+	return c.chunked[0]
 }
 
 // rough sizes every candidate by short trials, side by side, and then the pools

@@ -154,7 +154,7 @@ func (p sizedPlan) details() []detail {
 	var out []detail
 	row := func(name, format string, a ...any) { out = append(out, detail{name, fmt.Sprintf(format, a...)}) }
 	if p.Chunk != nil {
-		row("chunk", "%s", p.Chunk.words())
+		row("chunk", "%s", p.Chunk.words(p.EstimatedGapP99Ms))
 	}
 	row("routing", "%s: another may miss the SLO", p.routing())
 	row("TTFT", "p50 %.1f ms, p99 %.1f ms", p.EstimatedTTFTP50Ms, p.EstimatedTTFTP99Ms)

@@ -124,8 +124,13 @@ func areMissing(flags []string) string {
 	if len(flags) == 1 {
 		return flags[0] + " is missing"
 	}
-	n := len(flags) - 1
-	return strings.Join(flags[:n], ", ") + " and " + flags[n] + " are missing"
+	return listed(flags) + " are missing"
+}
+
+// listed is "a, b and c", of two words at least.
+func listed(words []string) string {
+	n := len(words) - 1
+	return strings.Join(words[:n], ", ") + " and " + words[n]
 }
 
 // outputTokens reads the output length: an ITL lies between two tokens.

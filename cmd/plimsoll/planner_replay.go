@@ -22,7 +22,7 @@ func plannerReplayCommand() *cli.Command {
 			"   plimsoll planner replay --trace azure.csv --to-rate 60 --profile profiling_results --policy default,upstream,hpa,static-peak --max-gpu-budget 64 --output-dir replay\n" +
 			"   plimsoll planner replay --config planner.yaml --arrival daily --rate 20 --isl 2000 --osl 200 --duration 24h --policy all --seeds 5\n\n" +
 			"The engines are a profile's (--profile), or the latency model's (--model, --gpu). Without --tp their layout is\n" +
-			"that of capacity plan's first row for the load. Nothing bounds the fleet unless --max-gpu-budget does. Traces may\n" +
+			"that of capacity plan's first row for the load, and without --mode so is their mode. Nothing bounds the fleet unless --max-gpu-budget does. Traces may\n" +
 			"be of any format that engine simulate reads. Flags and keys of planner serve that say where replicas and metrics\n" +
 			"are, and how it serves, are read and have no effect; this help leaves them out.\n\n" +
 			"Policies:\n\n   " + strings.Join(ruleLines(), "\n   "),

@@ -14,7 +14,7 @@ import (
 )
 
 // chooseEngines gives engines that nobody named the layout of capacity plan's first row
-// for the load.
+// for the load, and its mode where nobody named that.
 func (o *replayOptions) chooseEngines(f loadFacts, say func(string)) ([]profile.Warning, error) {
 	plan, err := o.planFor(f)
 	if err != nil {
@@ -43,8 +43,19 @@ func (o *replayOptions) chooseEngines(f loadFacts, say func(string)) ([]profile.
 	if o.fleet.Limits.MaxModelLen == 0 {
 		is += fmt.Sprintf("; --max-model-len %d", plan.fleet.Limits.MaxModelLen)
 	}
-	o.chosen = best.Layout + ": " + is
+	o.chosen = fmt.Sprintf("%s (%s): %s", best.Layout, best.Strategy, is)
+	if o.anyMode() {
+		if err := o.context.Set("mode", string(best.Strategy)); err != nil {
+			return nil, err
+		}
+	}
 	return warnings, o.resettle()
+}
+
+// anyMode reports whether the engines to choose may be of either mode: no flag says which,
+// or names the pools.
+func (o replayOptions) anyMode() bool {
+	return o.choose && !o.context.IsSet("mode") && !o.context.IsSet("start-replicas")
 }
 
 // planFor asks what capacity plan is asked for the load: of a trace its own requests,
@@ -64,7 +75,10 @@ func (o replayOptions) planFor(f loadFacts) (capacityOptions, error) {
 		return c, err
 	}
 	c.money.kind = prices.OnDemand
-	if d.Aggregated() {
+	switch {
+	case o.anyMode():
+		c.strategy = capacity.Auto
+	case d.Aggregated():
 		c.strategy = capacity.Aggregated
 	}
 	if d.Budget.Max >= 0 {

@@ -72,6 +72,8 @@ func replayDefault(f cli.Flag) cli.Flag {
 	case "policy":
 		s.Usage = "`POLICIES` to compare, separated by commas, or all: " + strings.Join(policyWords(), ", ")
 		s.Value = strings.Join(comparedPolicies(), ",")
+	case "mode":
+		s.Usage = "`disaggregated|aggregated` (default: the profile's; without one and --tp, that of capacity plan's first row for this load)"
 	case "ttft", "itl":
 		s.Usage = strings.ToUpper(s.Name) + " to keep, `ms` (default: the profile's; needed without it)"
 	case "max-gpu-budget":
@@ -252,10 +254,9 @@ func (o *replayOptions) settings(p *parser, chosen []chosenPolicy) error {
 		o.policies = append(o.policies, replayPolicy{k, s})
 	}
 	o.fleet.SLA.Stat = o.deployment().SLA.Stat // by which policies plan
+	o.fleet.Replicas, o.fleet.Prefill, o.fleet.Decode = 0, 1, 1
 	if o.deployment().Aggregated() {
-		o.fleet.Replicas = 1
-	} else {
-		o.fleet.Prefill, o.fleet.Decode = 1, 1
+		o.fleet.Replicas, o.fleet.Prefill, o.fleet.Decode = 1, 0, 0
 	}
 	o.start = p.replicas("start-replicas", o.deployment())
 	return p.err

@@ -88,7 +88,7 @@ func TestUtilizationMovesTheRules(t *testing.T) {
 func TestReplayReadsWhatServeReads(t *testing.T) {
 	t.Parallel()
 	replay := plannerReplayCommand().Flags
-	changed := []string{"ttft", "itl", "max-gpu-budget", "policy", "accept-provenance", "adjustment-interval", "metric-pulling-interval"}
+	changed := []string{"mode", "ttft", "itl", "max-gpu-budget", "policy", "accept-provenance", "adjustment-interval", "metric-pulling-interval"}
 	for _, f := range plannerFlags() {
 		name := f.Names()[0]
 		i := slices.IndexFunc(replay, func(o cli.Flag) bool { return o.Names()[0] == name })
@@ -193,18 +193,24 @@ func firstPlan(t *testing.T, args ...string) sizedPlan {
 }
 
 // Engines that nobody named are those of capacity plan's first row for the same requests:
-// prefill and decode each of their own layout, aggregated with the plan's chunk.
+// prefill and decode each of their own layout, aggregated with the plan's chunk, and in the
+// plan's mode where nobody named one.
 func TestReplayChoosesAsAPlan(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ mode, model, ttft, itl, file string }{
-		{"disaggregated", "llama-3.1-70b", "300", "18", evenTrace(t, 1500, 30, 3000, 150)},
-		{"aggregated", "llama-3.1-8b", "2000", "15", evenTrace(t, 1000, 20, 2000, 150)},
+	for _, c := range []struct{ mode, strategy, model, ttft, itl, file string }{
+		{"disaggregated", "disaggregated", "llama-3.1-70b", "300", "18", evenTrace(t, 1500, 30, 3000, 150)},
+		{"aggregated", "aggregated", "llama-3.1-8b", "2000", "15", evenTrace(t, 1000, 20, 2000, 150)},
+		{"", "auto", "llama-3.1-8b", "500", "25", evenTrace(t, 1000, 5, 2000, 150)}, // one engine is enough: aggregated
 	} {
 		of := []string{"--model", c.model, "--gpu", "h100-sxm", "--trace", c.file}
-		plan := firstPlan(t, append([]string{"--strategy", c.mode, "--ttft-p99", c.ttft, "--itl-p99", c.itl}, of...)...)
-		f := replayed(t, append([]string{"--mode", c.mode, "--ttft", c.ttft, "--itl", c.itl, "--policy", "static-peak"}, of...)...)
-		if !strings.HasPrefix(f.Fleet.Chosen, plan.Layout+": ") {
-			t.Errorf("%s: the plan's first row is %s, the replay chose %s", c.mode, plan.Layout, f.Fleet.Chosen)
+		plan := firstPlan(t, append([]string{"--strategy", c.strategy, "--ttft-p99", c.ttft, "--itl-p99", c.itl}, of...)...)
+		args := append([]string{"--ttft", c.ttft, "--itl", c.itl, "--policy", "static-peak"}, of...)
+		if c.mode != "" {
+			args = append(args, "--mode", c.mode)
+		}
+		f := replayed(t, args...)
+		if !strings.HasPrefix(f.Fleet.Chosen, fmt.Sprintf("%s (%s): ", plan.Layout, plan.Strategy)) || len(f.Fleet.Pools) != len(plan.Pools) {
+			t.Fatalf("%s: the plan's first row is %s, the replay chose %s", c.mode, plan.Layout, f.Fleet.Chosen)
 		}
 		for i, p := range plan.Pools {
 			if got := f.Fleet.Pools[i]; got.Label != p.Engine || got.GPUs*p.Engines != p.GPUs {

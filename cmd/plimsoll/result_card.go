@@ -133,9 +133,9 @@ func (o outcome) useWords(fleet cardFleet) string {
 	switch {
 	case fleet.picks:
 	case fleet.alone == 0:
-		of += fmt.Sprintf("; one of each pick takes %d", fleet.wanted)
+		of += fmt.Sprintf("; not the picks ▸ below: one engine of each needs %d", fleet.wanted)
 	default:
-		of += fmt.Sprintf("; the picks alone carry %s/s", plain(fleet.alone))
+		of += fmt.Sprintf("; not the picks ▸ below: they carry only %s/s here", plain(fleet.alone))
 	}
 	if o.rec.Mode == store.Aggregated {
 		return fmt.Sprintf("%d × aggregated %s   (%s)", fleet.Decode, fleet.decode.Label(), of)
@@ -175,7 +175,7 @@ func (o outcome) insteadWords(fleet cardFleet) string {
 	if rps < worthSaying*fleet.RPS {
 		return ""
 	}
-	return fmt.Sprintf("%d × %s %s: %s/s, %.0f %% more (%s)   → --mode %s", n, a.Mode, a.Label, plain(rps), 100*(rps/fleet.RPS-1), a.Provenance, a.Mode)
+	return fmt.Sprintf("%d × %s %s: %s/s, %.0f %% more on these %s (%s)   → --mode %s", n, a.Mode, a.Label, plain(rps), 100*(rps/fleet.RPS-1), engine.Count(o.dep.gpuCount, "GPU"), a.Provenance, a.Mode)
 }
 
 // costWords are what the fleet costs by list prices; empty where the GPU has none.
@@ -267,9 +267,9 @@ func lessWords(a store.Alternative) string {
 	case a.PickRPSPerGPU <= 0:
 		return a.Provenance.String()
 	case less < 0:
-		return fmt.Sprintf("%.0f %% more requests/s per GPU than the picks together (%s)", -less, a.Provenance)
+		return fmt.Sprintf("%.0f %% more requests/s per GPU than the picks in a large fleet (%s)", -less, a.Provenance)
 	default:
-		return fmt.Sprintf("%.0f %% fewer requests/s per GPU than the picks together (%s)", less, a.Provenance)
+		return fmt.Sprintf("%.0f %% fewer requests/s per GPU than the picks in a large fleet (%s)", less, a.Provenance)
 	}
 }
 

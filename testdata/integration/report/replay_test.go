@@ -41,7 +41,7 @@ type replayed struct {
 func replay(t *testing.T) (page string, all replayed) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "replay")
-	r := program.Run(t.Context(), t, nil, "planner", "replay", "--ttft", "500", "--itl", "50", "--arrival", "sine", "--rate", "20", "--period", "10m", "--isl", "3000", "--osl", "50", "--duration", "20m",
+	r := program.Run(t.Context(), t, nil, "planner", "replay", "--mode", "disaggregated", "--ttft", "500", "--itl", "50", "--arrival", "sine", "--rate", "20", "--period", "10m", "--isl", "3000", "--osl", "50", "--duration", "20m",
 		"--policy", "static-peak,hpa,default", "--sla-stat", "p99", "--max-gpu-budget", "16", "--seeds", "2",
 		"--quiet", "--output-dir", dir)
 	if r.Code != 0 {
