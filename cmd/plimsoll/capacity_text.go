@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -66,7 +67,9 @@ func (p sizedPlan) restsOn(d demand) string {
 }
 
 // gpus are the pools' GPUs, each once.
-func (p sizedPlan) gpus() string { return strings.Join(planGPUs(p.Plan), " and ") }
+func (p sizedPlan) gpus() string {
+	return cmp.Or(strings.Join(planGPUs(p.Plan), " and "), "GPU") // a profile may not know
+}
 
 func planGPUs(p capacity.Plan) []string {
 	var names []string

@@ -120,7 +120,15 @@ func (c Catalog) ModelOrFile(name string) (Model, error) {
 	if strings.HasSuffix(name, ".json") {
 		return ReadHFFile(name)
 	}
+	if config := filepath.Join(name, "config.json"); strings.ContainsRune(name, filepath.Separator) && isFile(config) {
+		return ReadHFFile(config)
+	}
 	return c.Model(name)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // ReadHFFile is readHFConfig of the file at path. The model's name is the file's
