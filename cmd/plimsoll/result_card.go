@@ -125,6 +125,8 @@ func (o outcome) shortfall() (out []detail) {
 func (o outcome) useWords(fleet cardFleet) string {
 	of := fmt.Sprintf("all %s", engine.Count(fleet.GPUs, "GPU"))
 	switch there := o.dep.gpuCount; {
+	case o.dep.imported: // nobody said how many there are
+		of = engine.Count(fleet.GPUs, "GPU")
 	case fleet.GPUs > there:
 		of = fmt.Sprintf("%s: more than the %d there are", engine.Count(fleet.GPUs, "GPU"), there)
 	case fleet.GPUs < there:
