@@ -61,8 +61,8 @@ func TestAggregatedAtTheCap(t *testing.T) {
 		missed profile.Point
 		want   string
 	}{
-		"places":           {full(900*ms, 10*ms, 0), "; ended by the engine's limit of 8 sequences, before the SLA (raise --max-num-seqs)"},
-		"what is sent":     {full(900*ms, 10*ms, 8), "; ended by the client's limit of 8 in flight, before the SLA (raise --max-in-flight)"},
+		"places":           {full(900*ms, 10*ms, 0), "; ended by the engine's limit of 8 sequences: at 3/s requests wait for a place"},
+		"what is sent":     {full(900*ms, 10*ms, 8), "; ended by --max-in-flight 8: at 3/s requests wait here for a place. Raise it if the server bears more"},
 		"ITL misses too":   {full(900*ms, 30*ms, 0), ""},
 		"ITL alone misses": {full(90*ms, 30*ms, 0), ""},
 		"there was room":   {func() profile.Point { p := full(900*ms, 10*ms, 0); p.MaxSeqs = 64; return p }(), ""},

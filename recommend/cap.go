@@ -69,16 +69,17 @@ func endedByKV(p profile.Point) string {
 	return text + " (raise " + field.MemoryFraction + ")"
 }
 
-// crowd is the same of an aggregated engine's load: its requests took all places and
-// others waited for one, so that TTFT misses where ITL would allow more of them at once.
+// crowd says what ended the search at an aggregated engine's load that missed: its requests
+// took all places and others waited for one, so that TTFT misses where ITL would allow more
+// of them at once.
 func crowd(p profile.Point, sla profile.SLA) string {
 	switch places := p.Places(); {
 	case places == 0 || p.Load == nil || p.InFlight < float64(places) || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.TPOT.At(sla.Stat) > sla.ITL:
 		return ""
 	case places == p.Cap:
-		return endedByClient(places)
+		return fmt.Sprintf("ended by "+field.MaxInFlight+" %d: at %.4g/s requests wait here for a place. Raise it if the server bears more", places, p.Rate)
 	default:
-		return endedByEngine(places)
+		return fmt.Sprintf("ended by the engine's limit of %s: at %.4g/s requests wait for a place", engine.Count(places, "sequence"), p.Rate)
 	}
 }
 

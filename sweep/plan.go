@@ -21,6 +21,9 @@ type Step struct {
 	// in virtual time, which passes as fast as it is computed.
 	Expected time.Duration
 	Known    bool // Expected and Cost's seconds come from a latency model
+	// Unrated: its loads come at rates that no latency model expects. Cost has none of
+	// their requests.
+	Unrated bool
 }
 
 // Total is what a plan's steps cost together.

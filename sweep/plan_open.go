@@ -62,10 +62,13 @@ func planVerify(o Options, phases ...profile.Phase) []Step {
 
 // addLoad adds a load at about the rate that the latency model expects to hold.
 func (s *Step) addLoad(o Options, c engine.Config, phase profile.Phase) {
-	l := openLoad{rate: 1}.stays(time.Second, 1)
-	if e, ok := o.expect(c); ok {
-		l = o.modelLoad(c, e, phase)
+	e, ok := o.expect(c)
+	if !ok {
+		s.Points++
+		s.Unrated = true
+		return
 	}
+	l := o.modelLoad(c, e, phase)
 	rate, n := l.rate, l.asked(o.judged(l, phase))
 	cost := o.openCost(rate, n, phase)
 	secs := float64(n) / rate

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/engine"
@@ -53,14 +54,28 @@ func stageLine(b *bytes.Buffer, by map[profile.Stage]store.Cost) {
 // searchCost is what a search is expected to cost, without loading; seconds are 0
 // where no latency model knows them.
 type searchCost struct {
-	Search sweep.Search `json:"search"`
-	Cost   sweep.Cost   `json:"cost"`
+	Search  sweep.Search `json:"search"`
+	Cost    sweep.Cost   `json:"cost"`
+	Unrated bool         `json:"more,omitempty"` // Cost is without loads whose rates nobody knows
+}
+
+func newSearchCost(so sweep.Options) searchCost {
+	plan := sweep.Plan(so)
+	return searchCost{so.Search, sweep.Total(plan), slices.ContainsFunc(plan, func(s sweep.Step) bool { return s.Unrated })}
+}
+
+// more goes before a sum that lacks such loads.
+func (c searchCost) more() string {
+	if c.Unrated {
+		return "more than "
+	}
+	return ""
 }
 
 // searchCosts are those of the search that was asked for and of the other; nil in
 // aggregated mode, which has none.
 func searchCosts(so sweep.Options) (chosen searchCost, other *searchCost) {
-	chosen = searchCost{so.Search, sweep.Total(sweep.Plan(so))}
+	chosen = newSearchCost(so)
 	if so.Open.Mode == sweep.Aggregated {
 		return chosen, nil
 	}
@@ -69,7 +84,8 @@ func searchCosts(so sweep.Options) (chosen searchCost, other *searchCost) {
 		elsewhere.Search = sweep.Adaptive
 	}
 	elsewhere.Open.Verify = so.Open.Verify && elsewhere.Search == sweep.Adaptive // as --verify auto
-	return chosen, &searchCost{elsewhere.Search, sweep.Total(sweep.Plan(elsewhere))}
+	o := newSearchCost(elsewhere)
+	return chosen, &o
 }
 
 // planFactor is how far the plan of the adaptive search may be off what it then
@@ -81,7 +97,7 @@ const planFactor = 2.5
 func (c searchCost) expected(b *bytes.Buffer, what string, known bool) {
 	text := costText(c.Cost)
 	if !known {
-		text = fmt.Sprintf("%s, %s, %s, %s", engine.Count(c.Cost.Launches, "launch"), engine.Count(c.Cost.Requests, "request"), engine.Count(c.Cost.PromptTokens, "prompt token"), engine.Count(c.Cost.OutputTokens, "output token"))
+		text = fmt.Sprintf("%s, %s%s, %s, %s", engine.Count(c.Cost.Launches, "launch"), c.more(), engine.Count(c.Cost.Requests, "request"), engine.Count(c.Cost.PromptTokens, "prompt token"), engine.Count(c.Cost.OutputTokens, "output token"))
 	}
 	off := ""
 	if c.Search == sweep.Adaptive && known {

@@ -255,7 +255,7 @@ func (in imported) deployment(o profileOptions) (deployment, error) {
 		kind = "unknown"
 	}
 	d := deployment{
-		kind: kind, modelName: in.model, gpuName: in.gpu, gpuCount: in.layout.GPUs(),
+		kind: kind, modelName: in.model, gpuName: in.gpu, gpuCount: in.layout.GPUs(), imported: true,
 		provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
 	}
 	if m, err := cat.Model(in.model); err == nil {

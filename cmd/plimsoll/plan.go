@@ -30,6 +30,7 @@ type stepJSON struct {
 	Label    string        `json:"label,omitempty"` // empty for the pick's
 	Points   int           `json:"max_points"`
 	Requests int           `json:"max_requests"`
+	Unrated  bool          `json:"requests_unknown,omitempty"` // its loads come at rates that nobody knows: max_requests and cost are 0
 	Expected float64       `json:"expected_seconds,omitempty"` // 0 = unknown
 	Cost     sweep.Cost    `json:"cost"`
 }
@@ -38,7 +39,7 @@ func newPlanJSON(d deployment, so sweep.Options, steps []sweep.Step, skips []pro
 	p := planJSON{Provenance: d.provenance, Deployment: d.describe(), LeftOut: append([]profile.Skip{}, skips...), Memory: rooms, Commands: commands, Missing: d.missing, Output: output}
 	p.Cost, p.Other = searchCosts(so)
 	for _, s := range steps {
-		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Cost.Requests, Cost: s.Cost}
+		j := stepJSON{Stage: s.Stage, Phase: s.Phase, Label: s.Label, Points: s.Points, Requests: s.Cost.Requests, Unrated: s.Unrated, Cost: s.Cost}
 		if s.Known {
 			j.Expected = s.Expected.Seconds()
 		}
@@ -70,14 +71,17 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
 	points, requests, total, known := 0, 0, time.Duration(0), true
 	for _, s := range steps {
-		label, cost := s.Label, "unknown"
+		label, asked, cost := s.Label, itoa(s.Cost.Requests), "unknown"
 		if label == "" {
 			label = "the pick"
 		}
 		if s.Known {
 			cost = s.Expected.Round(100 * time.Millisecond).String()
 		}
-		t.row(string(s.Stage), string(s.Phase), label, itoa(s.Cost.Launches), itoa(s.Points), itoa(s.Cost.Requests), cost)
+		if s.Unrated {
+			asked = "unknown"
+		}
+		t.row(string(s.Stage), string(s.Phase), label, itoa(s.Cost.Launches), itoa(s.Points), asked, cost)
 		points, requests, total, known = points+s.Points, requests+s.Cost.Requests, total+s.Expected, known && s.Known
 	}
 	cost := "unknown: no latency model for this model and GPU"
@@ -87,11 +91,14 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	case known:
 		cost = "about " + total.Round(time.Second).String() + " without the engines' own start-up (estimated)"
 	}
-	t.row("", "", "in all", itoa(sweep.Total(steps).Launches), itoa(points), itoa(requests), "")
+	chosen, other := searchCosts(so)
+	t.row("", "", "in all", itoa(chosen.Cost.Launches), itoa(points), chosen.more()+itoa(requests), "")
 	b.WriteString(t.text(""))
 	preflightTable(&b, d.preflight(o))
 	fmt.Fprintf(&b, "\nTime: %s\n", cost)
-	chosen, other := searchCosts(so)
+	if chosen.Unrated && so.Open.Longest > 0 {
+		fmt.Fprintf(&b, "Each rate is judged for up to %s (--load-time)\n", short(so.Open.Longest))
+	}
 	chosen.expected(&b, "takes", known)
 	if other != nil {
 		other.expected(&b, "would take", known)

@@ -44,6 +44,7 @@ type deployment struct {
 	fit        latency.Fit  // of the latency model
 	gpuName    string       // as shown
 	gpuCount   int
+	imported   bool     // gpuCount is of one engine: nobody said how many GPUs there are
 	visible    []string // device ids, nil where none are assigned
 	cpu        bool     // the engine runs on the CPU: its GPUs are threads
 	driver     string

@@ -125,6 +125,8 @@ func (o outcome) shortfall() (out []detail) {
 func (o outcome) useWords(fleet cardFleet) string {
 	of := fmt.Sprintf("all %s", engine.Count(fleet.GPUs, "GPU"))
 	switch there := o.dep.gpuCount; {
+	case o.dep.imported: // nobody said how many there are
+		of = engine.Count(fleet.GPUs, "GPU")
 	case fleet.GPUs > there:
 		of = fmt.Sprintf("%s: more than the %d there are", engine.Count(fleet.GPUs, "GPU"), there)
 	case fleet.GPUs < there:
@@ -161,7 +163,8 @@ func (o outcome) carriesWords(fleet cardFleet) string {
 // worthSaying is how much more the other mode has to carry for the answer to name it.
 const worthSaying = 1.05
 
-// insteadWords are the fleet of the other mode where that carries more on these GPUs.
+// insteadWords are the fleet of the other mode where that carries more on these GPUs: up to
+// the rate that short trials find, for a profile of that mode may end below it.
 func (o outcome) insteadWords(fleet cardFleet) string {
 	a, ok := o.rec.Instead()
 	if !ok {
@@ -170,12 +173,18 @@ func (o outcome) insteadWords(fleet cardFleet) string {
 	n := o.dep.gpuCount / a.GPUs
 	rps := float64(n) * a.RPS
 	if n > 0 && fleet.GPUs > o.dep.gpuCount {
-		return fmt.Sprintf("%d × %s %s on %s: %s/s (%s)   → --mode %s", n, a.Mode, a.Label, engine.Count(n*a.GPUs, "GPU"), plain(rps), a.Provenance, a.Mode)
+		return fmt.Sprintf("%d × %s %s on %s: up to %s/s (%s)   → --mode %s", n, a.Mode, a.Label, engine.Count(n*a.GPUs, "GPU"), plain(floored(rps)), a.Provenance, a.Mode)
 	}
 	if rps < worthSaying*fleet.RPS {
 		return ""
 	}
-	return fmt.Sprintf("%d × %s %s: %s/s, %.0f %% more on these %s (%s)   → --mode %s", n, a.Mode, a.Label, plain(rps), 100*(rps/fleet.RPS-1), engine.Count(o.dep.gpuCount, "GPU"), a.Provenance, a.Mode)
+	return fmt.Sprintf("%d × %s %s: up to %s/s, up to %.0f %% more on these %s (%s)   → --mode %s", n, a.Mode, a.Label, plain(floored(rps)), math.Floor(100*(rps/fleet.RPS-1)), engine.Count(o.dep.gpuCount, "GPU"), a.Provenance, a.Mode)
+}
+
+// floored is x > 0 rounded down to three digits.
+func floored(x float64) float64 {
+	unit := math.Pow10(int(math.Floor(math.Log10(x))) - 2)
+	return math.Floor(x/unit) * unit
 }
 
 // costWords are what the fleet costs by list prices; empty where the GPU has none.
