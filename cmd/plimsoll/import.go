@@ -23,9 +23,9 @@ func importCommand() *cli.Command {
 	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
 		Name: "import", Usage: "turn NVIDIA Dynamo's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
-		Description: "FILE is a folder with selected_prefill_interpolation and selected_decode_interpolation, or two files, in\n" +
-			"any order: their raw_data.npz of prefill and of decode, or the pre-swept ones, of which --row or the other\n" +
-			"filters choose one configuration.\n" +
+		Description: "FILE is a folder that holds selected_prefill_interpolation and selected_decode_interpolation. Or give two files\n" +
+			"in any order: the raw_data.npz of each, or the pre-swept file of each. Pre-swept files hold many\n" +
+			"configurations; --row or the other filters choose one.\n" +
 			"Dynamo's files do not say how they came about: they count as published unless --provenance says more.\n" +
 			"Figures that cannot be right end it with exit code 2: throughput above the GPU's peak, which --model and --gpu\n" +
 			"say, TTFT that hardly grows with the prompt, or KV use above 2. --accept implausible imports them all the same.\n\n" +

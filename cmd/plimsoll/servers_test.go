@@ -40,8 +40,8 @@ func fakeServers() map[string]*fakeServer {
 	}
 }
 
-// serveFake starts a fake server and puts its address in $URL, of which $ADDR is host
-// and port: `serve html`. With `serve none`, nobody answers there.
+// serveFake starts a fake server, as in `serve html`. $URL is its address, $ADDR the
+// host and port of it. With `serve none`, nobody answers there.
 func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve kind")

@@ -94,7 +94,7 @@ func TestLeastLoaded(t *testing.T) {
 			},
 			"token": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip()
+					return
 				}
 				m := held[rapid.IntRange(0, len(held)-1).Draw(t, "which")]
 				if !m.begun {
@@ -104,7 +104,7 @@ func TestLeastLoaded(t *testing.T) {
 			},
 			"leave": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip()
+					return
 				}
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 				p.release(held[i], false)
