@@ -254,7 +254,7 @@ func TestOthersDecisionsAreNoticed(t *testing.T) {
 	scale(t, p, 1, 1)
 	scale(t, p, 2, 1)
 	state(t, p)
-	if log.has("another planner") {
+	if log.has("somebody else also decides") {
 		t.Error("the planner takes its own decision for another's")
 	}
 	other := newPlanner(t, virtual.PlannerOptions{Options: options(c), MaxWait: time.Nanosecond})
@@ -266,7 +266,7 @@ func TestOthersDecisionsAreNoticed(t *testing.T) {
 	if s := state(t, p); s.Pools[0].Want != 3 {
 		t.Errorf("state is %+v, want the other's decision", s)
 	}
-	log.wants(t, "another planner")
+	log.wants(t, "somebody else also decides")
 	scale(t, p, 2, 2)
 }
 
