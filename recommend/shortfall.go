@@ -57,15 +57,21 @@ func (s Shortfall) Undecided() bool { return s.Metric == fewRequests }
 // String is one line for people.
 func (s Shortfall) String() string {
 	if s.Undecided() {
-		return "too few requests to tell if anything meets the SLA: " + s.Why
+		return "too few requests to tell if anything meets the SLA: " + s.Nearest()
 	}
-	if s.Failures == 0 && s.Latency <= s.Limit { // a load of which something else is wrong
-		return "nothing meets the SLA: " + s.miss()
+	return "nothing meets the SLA: " + s.Nearest()
+}
+
+// Nearest is by what the nearest candidate misses, for who knows already that nothing
+// meets the SLA.
+func (s Shortfall) Nearest() string {
+	switch {
+	case s.Undecided() || s.Failures == 0 && s.Latency <= s.Limit: // a load of which something else is wrong
+		return s.Why
+	case s.Failures > 0:
+		return fmt.Sprintf("even here %d of %d requests failed, so no latency can be promised", s.Failures, s.Requests)
 	}
-	if s.Failures > 0 {
-		return fmt.Sprintf("nothing meets the SLA: even here %d of %d requests failed, so no latency can be promised", s.Failures, s.Requests)
-	}
-	return fmt.Sprintf("nothing meets the SLA: the lowest %s is %.2f ms (limit %.6g ms, %.2f×)",
+	return fmt.Sprintf("the lowest %s is %.2f ms (limit %.6g ms, %.2f×)",
 		s.Metric, profile.Milliseconds(s.Latency), profile.Milliseconds(s.Limit), float64(s.Latency)/float64(s.Limit))
 }
 

@@ -68,7 +68,7 @@ func TestInfeasible(t *testing.T) {
 	for _, want := range []string{
 		"\nMeasuring: client ",
 		"  SLA      Nothing meets the SLA in prefill: TTFT binds\n", "  SLA      Nothing meets the SLA in decode: ITL binds\n",
-		"  Nearest  " + pre + " at 1 in flight: nothing meets the SLA: TTFT ", "  Nearest  " + dec + " at 1 in flight: nothing meets the SLA: ITL ",
+		"  Nearest  " + pre + " at 1 in flight: the lowest TTFT is ", "  Nearest  " + dec + " at 1 in flight: the lowest ITL is ",
 		"  Promise  --ttft ", "  Promise  --itl ",
 		"INFEASIBLE: the lines below are the nearest candidate, not an answer\nSuggested prefill " + pre + " (",
 	} {
@@ -84,8 +84,8 @@ func TestInfeasible(t *testing.T) {
 			t.Errorf("%s.svg is not marked infeasible", name)
 		}
 	}
-	promised := between(out, "could be promised: --ttft ", "\n")
-	itl := between(out, "could be promised: --itl ", "\n")
+	promised := between(out, "  Promise  --ttft ", "\n")
+	itl := between(out, "  Promise  --itl ", "\n")
 	t.Logf("could be promised: TTFT %s ms, ITL %s ms", promised, itl)
 	p = executed(t, exitInfeasible, small(dir, "--ttft", "2", "--itl", "1", "--resume", "--quiet", "--format", "json")...)
 	var got store.Recommendation

@@ -160,6 +160,9 @@ func verdict(ch recommend.Choice, c recommend.Candidate, sla profile.SLA) string
 	case c.Point.ID == ch.Picked.Point.ID && ch.Feasible:
 		return "picked: " + ch.Why
 	case c.Point.ID == ch.Picked.Point.ID:
+		if s, short := ch.Shortfall(sla); short && ch.Why == s.String() {
+			return "nearest: " + s.Nearest()
+		}
 		return "nearest: " + ch.Why
 	case ch.Phase == profile.Aggregated && c.Feasible && !c.Point.Load.Surely(c.Point.Phase, sla):
 		return c.WithEnd("held, undecided") // by its interval another load might miss, or it has none

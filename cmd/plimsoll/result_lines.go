@@ -28,7 +28,7 @@ func shortfallLines(all []recommend.Choice, sla profile.SLA) (lines []string) {
 		} else {
 			lines = append(lines, fmt.Sprintf("\nNothing meets the SLA in %s: %s binds", ch.Phase, s.Metric))
 		}
-		lines = append(lines, fmt.Sprintf("  nearest: %s at %.0f in flight: %s", ch.Picked.Label(), inFlight(ch.Picked.Point), s))
+		lines = append(lines, fmt.Sprintf("  nearest: %s at %.0f in flight: %s", ch.Picked.Label(), inFlight(ch.Picked.Point), s.Nearest()))
 		if s.Promise > 0 {
 			lines = append(lines, fmt.Sprintf("  could be promised: %s", promises(ch, s)))
 		}
