@@ -42,22 +42,22 @@ func (s seeker) truth(t testing.TB, phase profile.Phase, how sweep.Search) map[s
 
 func (s seeker) prefillTruth(t testing.TB, cfg engine.Config, rank recommend.Rank) float64 {
 	t.Helper()
-	ttft := s.prefill(t, cfg, contestISL)
+	ttft := s.prefill(t, cfg, s.opts.isl)
 	switch {
 	case ttft > s.opts.sla.TTFT:
 		return 0
 	case rank == recommend.BySingle:
-		return contestISL / ttft.Seconds()
+		return float64(s.opts.isl) / ttft.Seconds()
 	}
-	return contestISL * highest(2/ttft.Seconds(), func(rate float64) bool { // two prompts share a step
+	return float64(s.opts.isl) * highest(2/ttft.Seconds(), func(rate float64) bool { // two prompts share a step
 		return meanTime(s.loaded(t, cfg, engine.RoleAggregated, rate, 1), profile.Request.TTFTFromDue) <= s.opts.sla.TTFT
 	})
 }
 
 func (s seeker) decodeTruth(t testing.TB, cfg engine.Config, rank recommend.Rank) float64 {
 	t.Helper()
-	itl := func(n int) time.Duration { return s.itl(t, cfg, contestISL, contestOSL, n) }
-	n, beyond := 0, 1+s.noiseless(t, cfg, engine.RoleAggregated).Facts.MaxInFlight(contestISL, contestOSL, 0)
+	itl := func(n int) time.Duration { return s.itl(t, cfg, s.opts.isl, s.opts.osl, n) }
+	n, beyond := 0, 1+s.noiseless(t, cfg, engine.RoleAggregated).Facts.MaxInFlight(s.opts.isl, s.opts.osl, 0)
 	for beyond-n > 1 { // ITL does not fall with load
 		if mid := (n + beyond) / 2; itl(mid) <= s.opts.sla.ITL {
 			n = mid
@@ -72,8 +72,8 @@ func (s seeker) decodeTruth(t testing.TB, cfg engine.Config, rank recommend.Rank
 	if rank == recommend.BySingle {
 		return most
 	}
-	return contestOSL * highest(1.2*most/contestOSL, func(rate float64) bool {
-		rs := s.loaded(t, cfg, engine.RoleDecode, rate, contestOSL)
+	return float64(s.opts.osl) * highest(1.2*most/float64(s.opts.osl), func(rate float64) bool {
+		rs := s.loaded(t, cfg, engine.RoleDecode, rate, s.opts.osl)
 		return meanTime(rs, profile.Request.TPOT) <= s.opts.sla.ITL && meanTime(rs, profile.Request.TTFTFromDue) <= s.opts.sla.TTFT
 	})
 }
@@ -101,7 +101,7 @@ func (s seeker) loaded(t testing.TB, cfg engine.Config, role engine.Role, rate f
 		t.Fatal(err)
 	}
 	for i := range asks {
-		asks[i].ISL, asks[i].OSL = contestISL, osl
+		asks[i].ISL, asks[i].OSL = s.opts.isl, osl
 	}
 	m, err := s.noiseless(t, cfg, role).Play(t.Context(), profile.Script{Asks: asks, Seed: 7, Timeout: 1000 * time.Hour}, nil)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s seeker) listed(t testing.TB, c recommend.Choice) map[string]float64 {
 	all := map[string]float64{}
 	for _, x := range c.All {
 		p := x.Point
-		itl := s.itl(t, p.Config, contestISL, contestOSL, p.Asked)
+		itl := s.itl(t, p.Config, s.opts.isl, s.opts.osl, p.Asked)
 		if x.Feasible && float64(itl) <= contestPast*float64(s.opts.sla.ITL) {
 			all[x.Label()] = max(all[x.Label()], float64(p.Asked)/itl.Seconds()/float64(p.Config.GPUs()))
 		}
