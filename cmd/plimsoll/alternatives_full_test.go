@@ -14,7 +14,7 @@ import (
 // The aggregated engine beside the picks is the one that --mode aggregated finds, at
 // nearly its rate: short trials find it to a few percent, and have no interval.
 func TestAggregatedBesideThePicks(t *testing.T) {
-	at := []string{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--isl", "3000", "--osl", "150", "--ttft", "500", "--itl", "40", "--verify", "never", "--quiet", "--output-dir"}
+	at := []string{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--isl", "3000", "--osl", "150", "--ttft", "500", "--itl", "40", "--verify", "never", "--quiet", "--details", "--output-dir"}
 	var dir string
 	profiled := func(more ...string) (store.Recommendation, string) {
 		dir = t.TempDir()

@@ -34,7 +34,7 @@ func TestPlanSaysWhichLayoutIsNear(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("nothing is said beside %v", plan.Plans[0].Warnings)
 	}
-	if m := plan.Plans[0].Warnings[i].Message; !strings.HasPrefix(m, "at 2 % more load "+more.Plans[0].Layout+" on H100-SXM is cheaper: ") || more.Plans[0].Layout == plan.Plans[0].Layout {
+	if m := plan.Plans[0].Warnings[i].Message; !strings.HasPrefix(m, "at 2 % more load, "+more.Plans[0].Layout+" on H100-SXM is cheaper (") || more.Plans[0].Layout == plan.Plans[0].Layout {
 		t.Errorf("%q, and at 2 %% more load the plan is %s", m, more.Plans[0].Layout)
 	}
 	if i := at(far); i >= 0 {

@@ -82,11 +82,9 @@ func TestEndpointServerKilled(t *testing.T) {
 
 // A server that already runs, with credentials in front: it never gets more at
 // once than it may, says itself that it is simulated whatever the user claims,
-// and what it was let in with is written nowhere.
+// and what it was let in with is written nowhere. It runs beside no other test: a client
+// that reads late refuses to measure.
 func TestEndpoint(t *testing.T) {
-	if !raceDetector { // engine, proxy and client are slowed down by it: they need the machine
-		t.Parallel()
-	}
 	s := serveEmbedded(t, "--gpu", unhurried, "--tp", "2", "--enable-prefix-caching")
 	c := count(t, s.url, 0)
 	dir := filepath.Join(t.TempDir(), "results")
