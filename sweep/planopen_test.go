@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"plimsoll/profile"
@@ -35,6 +36,26 @@ func TestPlannedVirtualLoadTakesNoEngineTime(t *testing.T) {
 	for _, s := range Plan(o) {
 		if got := s.Cost.EngineSeconds; s.Stage == profile.StageVerify && (got != s.Expected.Seconds() || got > 1) {
 			t.Errorf("%s: %.2f engine-seconds, %v in all", s.Phase, got, s.Expected)
+		}
+	}
+}
+
+// How long is left is not said while a search goes on whose loads nobody can time beforehand.
+func TestTimeLeftIsNotSaidOfUnratedLoads(t *testing.T) {
+	for _, modeled := range []bool{true, false} {
+		b := newLab(map[string]law{"TP:1": affine(1)})
+		o := openOptions(b, Aggregated, 1)
+		if !modeled {
+			o.Expect = nil
+		}
+		said := 0
+		_, err := Run(t.Context(), o, b, &notes{}, Known{}, func(p Progress) {
+			if p.Remaining > 0 && strings.HasPrefix(p.Text, string(profile.StageSweep)+"/") {
+				said++
+			}
+		})
+		if err != nil || (said > 0) != modeled {
+			t.Errorf("modeled %v: said %d times, %v", modeled, said, err)
 		}
 	}
 }

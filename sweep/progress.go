@@ -31,6 +31,7 @@ func (s *trial) step(stage profile.Stage) step {
 // meter follows expected against real time.
 type meter struct {
 	planned  map[step]time.Duration // expected cost of what is still to do
+	unrated  map[step]bool          // of these nobody knows it
 	spent    time.Duration          // expected cost of what is done
 	expected time.Duration          // the part of spent that was measured now, not resumed
 	actual   time.Duration          // what that part took
@@ -38,9 +39,13 @@ type meter struct {
 }
 
 func newMeter(plan []Step) meter {
-	m := meter{planned: map[step]time.Duration{}}
+	m := meter{planned: map[step]time.Duration{}, unrated: map[step]bool{}}
 	for _, s := range plan {
-		m.planned[step{s.Stage, s.Phase, s.Label}] += s.Expected
+		at := step{s.Stage, s.Phase, s.Label}
+		m.planned[at] += s.Expected
+		if s.Unrated {
+			m.unrated[at] = true
+		}
 	}
 	return m
 }
@@ -57,7 +62,10 @@ func (m *meter) done(s step, cost, actual time.Duration) {
 }
 
 // close drops what is left of a step: the search needed less, or it failed.
-func (m *meter) close(s step) { delete(m.planned, s) }
+func (m *meter) close(s step) {
+	delete(m.planned, s)
+	delete(m.unrated, s)
+}
 
 // scaled corrects an expected duration by how long the points took so far.
 func (m *meter) scaled(d time.Duration) time.Duration {
@@ -76,7 +84,7 @@ func (m *meter) at(text string) Progress {
 	if total := m.spent + left; total > 0 {
 		p.Share = float64(m.spent) / float64(total)
 	}
-	if m.expected > 0 {
+	if m.expected > 0 && len(m.unrated) == 0 {
 		p.Remaining = m.scaled(left)
 	}
 	return p

@@ -147,7 +147,7 @@ func newApp(s streams) *cli.App {
 		finish(c)
 	}
 	app.Commands = append(app.Commands, helpCommand())
-	app.Flags = append(app.Flags, cli.HelpFlag) // urfave/cli adds it with a help command of its own only
+	app.Flags = append(app.Flags, cli.HelpFlag, helpAll()) // urfave/cli adds it with a help command of its own only
 	return app
 }
 
@@ -167,6 +167,7 @@ func finish(c *cli.Command) {
 	c.OnUsageError = usageFromFlags
 	c.HideHelpCommand = true
 	if c.Action == nil {
+		c.Flags = append(c.Flags, helpAll()) // whose --help is all there is
 		c.Action = func(ctx *cli.Context) error {
 			if ctx.Args().Present() {
 				return unknownCommand(ctx)
@@ -175,7 +176,7 @@ func finish(c *cli.Command) {
 		}
 		return
 	}
-	c.Flags = append(c.Flags, append(outputFlags(), &cli.BoolFlag{Name: helpAllFlag, Hidden: true})...)
+	c.Flags = append(c.Flags, append(outputFlags(), helpAll())...)
 	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
 	c.Action = endedBySignal(func(ctx *cli.Context) error {
 		if showAll(ctx) {

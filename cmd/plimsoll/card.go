@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/interpolation"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
@@ -102,8 +103,7 @@ func (c card) text() []byte {
 
 // warned counts the warnings and says the one that matters; with the details, all of them.
 func (c card) warned() string {
-	ws := slices.Clone(c.warnings)
-	slices.SortStableFunc(ws, func(a, b profile.Warning) int { return urgency(a) - urgency(b) })
+	ws := byUrgency(c.warnings)
 	switch {
 	case len(ws) == 0:
 		return ""
@@ -128,13 +128,21 @@ var urgent = []string{
 	store.ProfileInfeasible, store.ProfileMissed, "interruptions", "sla_not_held", "sla_unreachable", "ttft_unreachable", "itl_unreachable", "itl_out_of_reach", "plan_unsettled", "plan_short", "held_back", "thrash", "links_busy",
 	"budget_below_least", "budget_below_peak", "breach_unmended", "replicas_late", "no_e2e", "prefixes_ignored", "prefixes_unknown",
 	"unverified", "undecided", "other_stat", "statistic_unseen", "one_price", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",
-	"fit_gpu", "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
+	interpolation.CodeWild, interpolation.CodeThroughputClash, interpolation.CodeITLNotRising, "fit_gpu", "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
+}
+
+// byUrgency is a sorted copy of warnings, the most important first.
+func byUrgency(ws []profile.Warning) []profile.Warning {
+	return slices.SortedStableFunc(slices.Values(ws), func(a, b profile.Warning) int { return urgency(a) - urgency(b) })
 }
 
 // urgency orders warnings: a smaller one comes first.
 func urgency(w profile.Warning) int {
-	if i := slices.Index(urgent, w.Code); i >= 0 {
+	switch i := slices.Index(urgent, w.Code); {
+	case i >= 0:
 		return i
+	case w.Code == importedCode: // a fact, which nothing mends
+		return len(urgent) + 1
 	}
 	return len(urgent)
 }

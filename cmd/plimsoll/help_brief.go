@@ -13,6 +13,8 @@ const mostFlags = 12
 // helpAllFlag is in every command. No help lists it: the last line of --help names it.
 const helpAllFlag = "help-all"
 
+func helpAll() cli.Flag { return &cli.BoolFlag{Name: helpAllFlag, Hidden: true} }
+
 // briefFlags are the flags in the --help of a command that has more than mostFlags, in
 // the order of the job: what to deploy, the load, the SLA, where the engine is.
 func briefFlags() map[string]string {
@@ -59,7 +61,7 @@ func (h help) brief() help {
 
 // showAll prints all of a command's help where --help-all asks for it.
 func showAll(c *cli.Context) bool {
-	if !c.Bool(helpAllFlag) {
+	if !slices.ContainsFunc(c.Lineage(), func(c *cli.Context) bool { return c.Bool(helpAllFlag) }) { // also before the command
 		return false
 	}
 	w := c.App.Writer

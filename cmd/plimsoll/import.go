@@ -94,6 +94,9 @@ func importAction(c *cli.Context) error {
 	return writeImport(c, o, dep, in)
 }
 
+// importedCode is of a profile that another program measured.
+const importedCode = "imported"
+
 // implausible is the word of --accept for figures that cannot be right.
 const implausible = "implausible"
 
@@ -272,7 +275,7 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 	if err != nil {
 		return err
 	}
-	dep.warnings = append(dep.warnings, profile.Warnf("imported", "taken from imported surfaces; this program sent no requests"))
+	dep.warnings = append(dep.warnings, profile.Warnf(importedCode, "taken from imported surfaces; this program sent no requests"))
 	o.inputs, _ = o.inputsOf(c)
 	j, err := openJob(o, dep)
 	if err != nil {

@@ -46,15 +46,22 @@ func importing(dir, src string, flags ...string) []string {
 func TestImportIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	src, dir := dynamoFolder(t), filepath.Join(t.TempDir(), "prof")
-	ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
+	p := ran(t, exitDone, importing(dir, src, "--ttft", "200", "--itl", "10")...)
 	was := readFile(t, filepath.Join(dir, store.RecommendationFile))
+	rec, err := store.ReadRecommendation(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := thousands(rec.Prefill.SustainedRPS * float64(rec.Workload.ISL)); !strings.Contains(p.out.String(), want) || want == thousands(rec.Prefill.ThroughputPerGPU) {
+		t.Errorf("the card lacks the %s tokens/s of the rate beside it:\n%s", want, &p.out)
+	}
 	for _, args := range [][]string{
 		importing(dir, src, "--ttft", "300", "--itl", "20"),
 		{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--verify", "never", "--output-dir", dir},
 	} {
 		p := ran(t, exitUsage, args...)
-		if want := "the folder holds another run"; !strings.Contains(p.errout.String(), want) {
-			t.Errorf("stderr lacks %q:\n%s", want, &p.errout)
+		if want := "the folder holds another run"; !strings.Contains(p.errout.String(), want) || strings.Contains(p.errout.String(), "--resume") != (args[1] != "import") {
+			t.Errorf("stderr lacks %q, or names a flag that the command does not have:\n%s", want, &p.errout)
 		}
 	}
 	if now := readFile(t, filepath.Join(dir, store.RecommendationFile)); now != was {
@@ -130,6 +137,9 @@ func TestImportSaysItsCaveats(t *testing.T) {
 		if !slices.ContainsFunc(rec.Warnings, func(w profile.Warning) bool { return w.Code == code }) {
 			t.Errorf("recommendation.json lacks %s: %v", code, rec.Warnings)
 		}
+	}
+	if last := rec.Warnings[len(rec.Warnings)-1]; last.Code != importedCode {
+		t.Errorf("the least important warning is %v", last)
 	}
 }
 

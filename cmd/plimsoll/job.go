@@ -295,13 +295,13 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 	if j.opts.mode == sweep.Aggregated {
 		prefill, decode = res.Aggregated.Picked.Point.Config, res.Aggregated.Picked.Point.Config
 		if ws = append(ws, aggregatedDoubts(res, j.opts.sla)...); !hasSurfaces(res) {
-			return distinctWarnings(ws)
+			return byUrgency(distinctWarnings(ws))
 		}
 	}
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill))...)
 	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.dep.surfaceFacts(decode))...)
 	ws = append(ws, windowedKV(res.DecodeSurface)...)
-	return profile.ImplausibleFirst(distinctWarnings(ws))
+	return byUrgency(distinctWarnings(ws))
 }
 
 func distinctWarnings(ws []profile.Warning) []profile.Warning {

@@ -28,6 +28,9 @@ func openJob(o profileOptions, d deployment) (*job, error) {
 	}
 	var err error
 	if j.dir, err = take(o.dir); err != nil {
+		if d.imported && errors.Is(err, store.ErrOtherRun) { // an import has no --resume
+			return nil, field.Errorf("--output-dir: %s: the folder holds another run", o.dir).Hint("--force moves it aside")
+		}
 		return nil, folderError(err)
 	}
 	if err := j.openJournal(); err != nil {

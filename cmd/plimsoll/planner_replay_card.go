@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"plimsoll/planner/replay"
 	"plimsoll/profile"
 )
 
@@ -18,7 +20,7 @@ func (f replayFile) card(o replayOptions) card {
 	c := card{
 		head: []string{strings.ToUpper(f.Provenance.String()) + " in virtual time, not measured on a GPU", shortModel(f.Fleet.Model) + " on " + f.Fleet.GPU,
 			fmt.Sprintf("%s: %d requests, %.4g/s, ISL %.0f, OSL %.0f", l.Words, l.Requests, l.Rate, l.ISL, l.OSL)},
-		facts: f.facts(), table: f.cardTable(), warnings: f.all(), next: f.nextCommand(o),
+		facts: f.facts(), table: f.cardTable(), below: f.scaledNothing(), warnings: f.all(), next: f.nextCommand(o),
 	}
 	if o.dir != "" {
 		c.page = filepath.Join(o.dir, reportFileName)
@@ -93,11 +95,47 @@ func errorWords(ttft, itl profile.ModelError) string {
 
 // cardTable has every policy.
 func (f replayFile) cardTable() *table {
-	t := newTable("policy", "attained", "TTFT", "ITL", "time under SLO", "GPU-hours", "scalings")
+	t := newTable("policy", "attained", "TTFT", "ITL", "TTFT p99 ms", "ITL p99 ms", "time under SLO", "GPU-hours", "scalings")
 	for _, p := range f.Policies {
-		t.row(p.Name, p.Both.share(), p.TTFT.share(), p.ITL.share(), p.UnderSLO.share(), p.GPUHours.figure(), p.Scalings.figure())
+		t.row(p.Name, p.Both.share(), p.TTFT.share(), p.ITL.share(), p.p99(func(r replayRunFile) replayLatencies { return r.TTFT }), p.p99(func(r replayRunFile) replayLatencies { return r.TPOT }),
+			p.UnderSLO.share(), p.GPUHours.figure(), p.Scalings.figure())
 	}
 	return t
+}
+
+// p99 is the mean over the seeds of a latency's p99; "–" where a run has none.
+func (p replayPolicyFile) p99(of func(replayRunFile) replayLatencies) string {
+	var ms []float64
+	for _, r := range p.Runs {
+		if of(r).N == 0 {
+			return "–"
+		}
+		ms = append(ms, of(r).P99)
+	}
+	m := meanOf(ms)
+	switch {
+	case m.Mean < 1e4:
+		return m.figure()
+	case m.Half == nil:
+		return thousands(m.Mean)
+	}
+	return thousands(m.Mean) + " ± " + thousands(*m.Half)
+}
+
+// scaledNothing says that one engine of each pool held the SLO all the time; empty where
+// that is not so.
+func (f replayFile) scaledNothing() []string {
+	p := f.planned()
+	for _, r := range p.Runs {
+		if r.Outcome.Scales > 0 || r.Outcome.UnderSLO < 1 || slices.ContainsFunc(r.Outcome.Pools, func(p replay.PoolResult) bool { return p.Most != 1 }) {
+			return nil
+		}
+	}
+	engines := "one engine is enough"
+	if len(f.Fleet.Pools) > 1 {
+		engines = "one engine of each pool is enough"
+	}
+	return []string{fmt.Sprintf("%s for the whole load (%s): nothing scales", engines, short(time.Duration(f.Seconds*float64(time.Second)).Round(time.Second)))}
 }
 
 // nextCommand runs the planner beside the fleet that there is, or measures one.

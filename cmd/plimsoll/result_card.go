@@ -13,6 +13,7 @@ import (
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/store"
 	"plimsoll/recommend"
@@ -93,6 +94,9 @@ func (o outcome) facts() []detail {
 	}
 	fleet := o.fleet()
 	out := []detail{{"Use", o.useWords(fleet)}, {"Carries", o.carriesWords(fleet)}}
+	if limit := o.limitWords(); limit != "" {
+		out = append(out, detail{"Limit", limit})
+	}
 	if or := o.insteadWords(fleet); or != "" {
 		out = append(out, detail{"Or", or})
 	}
@@ -158,6 +162,16 @@ func (o outcome) carriesWords(fleet cardFleet) string {
 		s += fmt.Sprintf("; %s/s with %g %% of requests within each", plain(most), 100*profile.MostRequests)
 	}
 	return s
+}
+
+// limitWords say that the client ended a search, not the SLA; empty where none did.
+func (o outcome) limitWords() string {
+	for _, ch := range []recommend.Choice{o.res.Decode, o.res.Aggregated} {
+		if strings.Contains(ch.Picked.Ended, field.MaxInFlight) {
+			return fmt.Sprintf("your --max-in-flight %d ended the %s search, not the SLA", ch.Picked.Point.Cap, ch.Phase)
+		}
+	}
+	return ""
 }
 
 // worthSaying is how much more the other mode has to carry for the answer to name it.
@@ -246,9 +260,9 @@ func (o outcome) cardTable() *table {
 		for i, c := range best {
 			switch {
 			case i == 0:
-				row("▸ ", c.Label(), o.rateWords(ch, c), thousands(c.Value(ch.Rank)), o.pickWords(ch, c))
+				row("▸ ", c.Label(), o.rateWords(ch, c), thousands(o.valueOf(ch, c)), o.pickWords(ch, c))
 			case i <= mostLosers:
-				row("  ", c.Label(), o.rateWords(ch, c), thousands(c.Value(ch.Rank)), o.loserWords(ch, c))
+				row("  ", c.Label(), o.rateWords(ch, c), thousands(o.valueOf(ch, c)), o.loserWords(ch, c))
 			}
 		}
 		shown := len(best) - 1
@@ -301,6 +315,15 @@ func bests(ch recommend.Choice) (out []recommend.Candidate) {
 		}
 	}
 	return out
+}
+
+// valueOf is what a candidate carries per GPU, in tokens/s: at the rate beside it where it
+// was ranked by that, or was imported and not ranked.
+func (o outcome) valueOf(ch recommend.Choice, c recommend.Candidate) float64 {
+	if o.dep.imported {
+		return c.Sustained
+	}
+	return c.Value(ch.Rank)
 }
 
 // rateWords is what one engine carries.

@@ -65,6 +65,33 @@ func TestPlusMinus(t *testing.T) {
 	}
 }
 
+// The card says whose limit ended a search where that was the client's.
+func TestLimitIsTheClients(t *testing.T) {
+	at := func(p profile.Point) string {
+		ms := time.Millisecond
+		sla := profile.SLA{TTFT: 500 * ms, ITL: 30 * ms, Stat: profile.Mean}
+		load := func(rate float64, ttft time.Duration) profile.Point {
+			p.Rate, p.InFlight, p.Phase, p.Stage, p.Requests = rate, 9, profile.Aggregated, profile.StageSweep, 9
+			p.Load = &profile.Attainment{Requests: 9, TTFT: profile.Distribution{N: 9, Mean: ttft}, TPOT: profile.Distribution{N: 9, Mean: ms}}
+			p.TTFT, p.TPOT, p.ThroughputPerGPU, p.Config, p.ID = p.Load.TTFT, p.Load.TPOT, rate, engine.Config{Parallelism: engine.TP(1)}, plain(rate)
+			return p
+		}
+		ch, err := recommend.ChooseAggregated([]profile.Point{load(1, ms), load(2, time.Second)}, sla)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome{res: sweep.Result{Aggregated: ch}}.limitWords()
+	}
+	if got, want := at(profile.Point{Cap: 8}), "your --max-in-flight 8 ended the aggregated search, not the SLA"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, p := range []profile.Point{{}, {MaxSeqs: 8}} {
+		if got := at(p); got != "" {
+			t.Errorf("%+v: %q", p, got)
+		}
+	}
+}
+
 // One word for each row, in every mode.
 func TestVerdict(t *testing.T) {
 	sla := profile.SLA{TTFT: time.Second, ITL: 20 * time.Millisecond, Stat: profile.Mean}

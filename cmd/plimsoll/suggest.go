@@ -149,6 +149,10 @@ func insteadOf(word string, names []string) string {
 		{"gpu-count", "replicas", "the GPUs are those of the engines: --replicas N of --tp N, or --prefill-replicas N and --decode-replicas N"},
 		{"goodput", "ttft-p99", "--ttft-p99 MS and --itl-p99 MS are the SLO"},
 		{"goodput", "ttft", "--ttft MS and --itl MS are the SLA"},
+		{"rate", "noise", "the clients make the load: plimsoll engine simulate --rate R needs none"},
+		{"max-in-flight", "noise", "the clients make the load; --max-num-seqs N bounds the sequences at once"},
+		{"gpu-count", "noise", "one engine has the GPUs of its layout: --tp N, or --parallelism"},
+		{"goodput", "noise", "a server has no SLA; plimsoll profile-sla --endpoint URL --ttft MS --itl MS measures by one"},
 	} {
 		if other.word == cmp.Or(own, word) && slices.Contains(names, other.has) {
 			return other.says

@@ -62,19 +62,19 @@ func (r Recommendation) infeasible() []profile.Warning {
 const ProfileDoubts = "profile_doubts"
 
 // Doubts are what the profile itself warns of its figures, in one line for whoever
-// builds on them: each by its code, which the profile's report says in full. Nil where
-// there is nothing.
+// builds on them: how many warnings there are, and the first, which is the most
+// important. Nil where there is nothing.
 func (r Recommendation) Doubts() []profile.Warning {
-	var codes []string
-	for _, w := range r.Warnings { // Caveats has those that are implausible in full; a tie makes no figure less certain
-		if !w.Implausible() && w.Code != "tied" && !slices.Contains(codes, w.Code) {
-			codes = append(codes, w.Code)
-		}
-	}
-	if len(codes) == 0 {
+	ws := slices.DeleteFunc(slices.Clone(r.Warnings), func(w profile.Warning) bool { // Caveats has those that are implausible; a tie makes no figure less certain
+		return w.Implausible() || w.Code == "tied"
+	})
+	switch len(ws) {
+	case 0:
 		return nil
+	case 1:
+		return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile has a warning: %s", ws[0].Message)}
 	}
-	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile has warnings: %s. Run plimsoll report on its folder to read them", strings.Join(codes, ", "))}
+	return []profile.Warning{profile.Warnf(ProfileDoubts, "the profile has %d warnings, which plimsoll report on its folder shows. The most important: %s", len(ws), ws[0].Message)}
 }
 
 // OtherStat warns where the profile's picks hold the SLA by another statistic than what is
