@@ -18,8 +18,10 @@ func TestPlanOfManyEnginesTakesNoMoreThanANamedChunk(t *testing.T) {
 					Engines int `json:"groups"`
 				}
 			}
-			said := ran(t, exitDone, append([]string{"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated",
-				"--rate", rate, "--isl", "3000", "--osl", "150", "--ttft-p99", "200", "--itl-p99", "20", "--format", "json"}, more...)...)
+			said := ran(t, exitDone, append([]string{
+				"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated",
+				"--rate", rate, "--isl", "3000", "--osl", "150", "--ttft-p99", "200", "--itl-p99", "20", "--format", "json",
+			}, more...)...)
 			if err := json.Unmarshal([]byte(said.out.String()), &out); err != nil || len(out.Plans) == 0 {
 				t.Fatalf("%d plans, %v", len(out.Plans), err)
 			}

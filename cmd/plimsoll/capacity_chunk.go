@@ -75,7 +75,8 @@ type toldEngine struct {
 
 // toldEngines are in the order of their mention.
 var toldEngines = []toldEngine{
-	{engine.KindVLLM, "vLLM", "vllm/vllm-openai", vllm.Server{}}, {engine.KindSGLang, "SGLang", "lmsysorg/sglang", sglang.Server{}},
+	{engine.KindVLLM, "vLLM", "vllm/vllm-openai", vllm.Server{}},
+	{engine.KindSGLang, "SGLang", "lmsysorg/sglang", sglang.Server{}},
 	{engine.KindTRTLLM, "TensorRT-LLM", "nvcr.io/nvidia/tensorrt-llm/release", trtllm.Server{}},
 }
 

@@ -188,7 +188,9 @@ func (f formulaPlan) card(plans sizedPlans) card {
 		head: []string{marked(t.Provenance), plans.modelWords(), plans.loadWords()},
 		facts: []detail{
 			{"Use", fmt.Sprintf("%d × %s: %s, of %s each: %d; with burst headroom of %.2f: %d; with %d for redundancy: %d", f.TotalGPUsFinal, t.GPU, engines, engine.Count(t.TP, "GPU"), f.TotalGPUs, f.BurstHeadroomFactor, f.TotalGPUsWithBurst, f.RedundancyGPUs, f.TotalGPUsFinal)},
-			{"Binds", binds}, {"Costs", p.costWords()}, {"Minimum", minimum},
+			{"Binds", binds},
+			{"Costs", p.costWords()},
+			{"Minimum", minimum},
 			{"Engine", fmt.Sprintf("%s: prefill %.0f, decode %.0f tokens/s", t.Name, t.PrefillTPS, t.DecodeTPS)},
 		},
 		table: newTable("where the formulas mislead", "formula", "right", "unit"), warnings: f.Warnings,

@@ -12,8 +12,10 @@ import (
 func TestPlanOfAProfileKeepsItsChunk(t *testing.T) {
 	dir := t.TempDir()
 	target := []string{"--isl", "500", "--osl", "100", "--ttft", "500", "--itl", "40"}
-	ran(t, exitDone, append([]string{"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--parallelism", "TP:1",
-		"--mode", "aggregated", "--max-num-batched-tokens", "1024", "--verify", "never", "--quiet", "--output-dir", dir}, target...)...)
+	ran(t, exitDone, append([]string{
+		"profile-sla", "--engine", "estimate", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--parallelism", "TP:1",
+		"--mode", "aggregated", "--max-num-batched-tokens", "1024", "--verify", "never", "--quiet", "--output-dir", dir,
+	}, target...)...)
 	plan := func(more ...string) string {
 		p := ran(t, exitDone, append([]string{"capacity", "plan", "--profile", dir, "--rate", "20", "--isl", "500", "--osl", "100", "--ttft-p99", "1500", "--itl-p99", "60"}, more...)...)
 		return p.out.String()

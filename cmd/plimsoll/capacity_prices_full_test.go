@@ -108,8 +108,10 @@ func TestEveryKindOfGPUHasARow(t *testing.T) {
 	t.Parallel()
 	for _, of := range [][]string{{"--rate", "20"}, {"--gpu-count", "2"}} {
 		var plan sizedPlans
-		if err := json.Unmarshal(mustPrint(t, append([]string{"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,b200,l4", "--cost-per-gpu-hour", "h100-sxm=0.01", "--strategy", "aggregated", "--max-gpus-per-engine", "2",
-			"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--format", "json"}, of...)...), &plan); err != nil {
+		if err := json.Unmarshal(mustPrint(t, append([]string{
+			"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,b200,l4", "--cost-per-gpu-hour", "h100-sxm=0.01", "--strategy", "aggregated", "--max-gpus-per-engine", "2",
+			"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--format", "json",
+		}, of...)...), &plan); err != nil {
 			t.Fatal(err)
 		}
 		kinds := map[string]bool{}

@@ -146,7 +146,7 @@ func (o outcome) useWords(fleet cardFleet) string {
 	if o.rec.Mode == store.Aggregated {
 		return fmt.Sprintf("%d × aggregated %s   (%s)", fleet.Decode, fleet.decode.Label(), of)
 	}
-	return fmt.Sprintf("%d × %s prefill + %d × %s decode   (%s)", fleet.Prefill, fleet.prefill.Label(), fleet.Split.Decode, fleet.decode.Label(), of)
+	return fmt.Sprintf("%d × %s prefill + %d × %s decode   (%s)", fleet.Prefill, fleet.prefill.Label(), fleet.Decode, fleet.decode.Label(), of)
 }
 
 // carriesWords are the rates of the fleet, each with what it promises.
@@ -225,11 +225,9 @@ func (o outcome) costWords(fleet cardFleet) string {
 // trustWords say how far off the figures may be.
 func (o outcome) trustWords() string {
 	rec := o.rec
-	ttft, itl := profile.ModelError{}, profile.ModelError{}
+	ttft, itl := rec.Prefill.ModelError, rec.Decode.ModelError
 	if a := rec.Aggregated; a != nil {
 		ttft, itl = aggregatedTTFTError(o.res), a.ModelError
-	} else {
-		ttft, itl = rec.Prefill.ModelError, rec.Decode.ModelError
 	}
 	switch known := errorWords(ttft, itl); {
 	case known != "":
@@ -342,6 +340,7 @@ func (o outcome) rateWords(ch recommend.Choice, c recommend.Candidate) string {
 func (o outcome) pickWords(ch recommend.Choice, pick recommend.Candidate) string {
 	var out []string
 	switch ch.Phase {
+	case profile.Prefill: // one prompt at a time
 	case profile.Aggregated: // its load counts those that wait for a place
 		out = append(out, cmp.Or(pick.Ended, shownInFlight(pick.Point)+" in flight"))
 	case profile.Decode:
