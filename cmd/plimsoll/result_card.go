@@ -225,9 +225,11 @@ func (o outcome) costWords(fleet cardFleet) string {
 // trustWords say how far off the figures may be.
 func (o outcome) trustWords() string {
 	rec := o.rec
-	ttft, itl := rec.Prefill.ModelError, rec.Decode.ModelError
+	var ttft, itl profile.ModelError
 	if a := rec.Aggregated; a != nil {
 		ttft, itl = aggregatedTTFTError(o.res), a.ModelError
+	} else {
+		ttft, itl = rec.Prefill.ModelError, rec.Decode.ModelError
 	}
 	switch known := errorWords(ttft, itl); {
 	case known != "":
