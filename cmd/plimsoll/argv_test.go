@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"plimsoll/engine"
+	"plimsoll/engine/gpu"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected command lines")
@@ -59,7 +60,7 @@ func launches() []struct {
 func TestCommandLines(t *testing.T) {
 	servers := map[string]server{"llamacpp-cpu": realServer(t, engine.KindLlamaCpp, deployment{cpu: true}, "--no-warmup")}
 	for _, e := range realEngines() {
-		servers[string(e.kind)] = realServer(t, e.kind, deployment{gpuCount: 8, visible: []string{"GPU-0"}}, "--seed", "1")
+		servers[string(e.kind)] = realServer(t, e.kind, deployment{gpuCount: 8, visible: []gpu.Device{{ID: "GPU-0"}}}, "--seed", "1")
 	}
 	for name, s := range servers {
 		var b strings.Builder

@@ -17,14 +17,14 @@ import (
 func gpusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "gpus", Usage: "list this machine's GPUs",
-		Description: "Through NVML, within CUDA_VISIBLE_DEVICES. Exit status 1 where NVML is not to be had.",
+		Description: "Through NVML, or where that finds none through amd-smi or rocm-smi, within CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES too). Exit status 1 where there is none of the three.",
 		Flags:       []cli.Flag{&cli.StringFlag{Name: "catalog", Usage: "`FILE` of further GPUs"}},
 		Action: func(c *cli.Context) error {
 			cat, err := catalog.Load(c.String("catalog"))
 			if err != nil {
 				return err
 			}
-			inv, err := localGPUs(cat)
+			inv, err := localGPUs(c.Context)(cat)
 			if err != nil {
 				if errors.Is(err, gpu.ErrUnavailable) {
 					return field.WithHint(err, "here plimsoll profile-sla profiles the embedded simulated engine")
@@ -46,10 +46,18 @@ func gpusCommand() *cli.Command {
 func gpuTable(inv gpu.Inventory) string {
 	t := newTable("#", "name", "catalog", "memory", "used", "MIG", "SM MHz", "mem MHz", "NVLink", "throttled", "UUID")
 	for _, d := range inv.Devices {
+		links := dash("")
+		if d.NVLinks != nil {
+			links = itoa(*d.NVLinks)
+		}
 		t.row(itoa(d.Index), d.Name, dash(d.SKU), gib(d.MemoryTotal), gib(d.MemoryUsed), dash(string(d.MIG)),
-			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), itoa(d.NVLinks), dash(strings.Join(d.Throttle, ", ")), d.UUID)
+			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), links, dash(strings.Join(d.Throttle, ", ")), dash(d.UUID))
 	}
-	return fmt.Sprintf("%s, driver %s, CUDA %s\n", engine.Count(len(inv.Devices), "GPU"), inv.Driver, inv.CUDA) + t.text("")
+	head := engine.Count(len(inv.Devices), "GPU") + ", driver " + dash(inv.Driver)
+	if inv.CUDA != "" {
+		head += ", CUDA " + inv.CUDA
+	}
+	return head + "\n" + t.text("")
 }
 
 func dash(s string) string {
@@ -59,6 +67,25 @@ func dash(s string) string {
 	return s
 }
 
-func gib(b int64) string { return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30)) }
+func gib(b int64) string {
+	if b == 0 {
+		return dash("")
+	}
+	return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30))
+}
 
-func clock(now, top int) string { return fmt.Sprintf("%d/%d", now, top) }
+func clock(now, top int) string {
+	if now == 0 && top == 0 {
+		return dash("")
+	}
+	return fmt.Sprintf("%d/%d", now, top)
+}
+
+// deviceIDs are what CUDA_VISIBLE_DEVICES names the GPUs by.
+func deviceIDs(devices []gpu.Device) []string {
+	var ids []string
+	for _, d := range devices {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}

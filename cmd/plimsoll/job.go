@@ -195,7 +195,7 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 	for i := range j.dep.gpuCount {
 		d := store.Device{Index: i, Name: j.dep.gpuName, Driver: j.dep.driver, Simulated: j.dep.modelled()}
 		if i < len(j.dep.visible) {
-			d.UUID = j.dep.visible[i]
+			d.UUID = j.dep.visible[i].UUID
 		}
 		if j.dep.gpu != nil {
 			d.MemoryBytes = j.dep.gpu.MemoryBytes

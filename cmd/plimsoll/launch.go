@@ -125,7 +125,7 @@ func (l *launcher) spec(cfg engine.Config) (engine.Spec, error) {
 	name := l.opts.launchName(cfg)
 	at := engine.Launch{Port: port, LogPath: l.opts.engineLog(name)}
 	if len(l.dep.visible) > 0 {
-		if at.GPUs, err = process.Assign(l.dep.visible, nil, cfg.GPUs()); err != nil {
+		if at.GPUs, err = process.Assign(deviceIDs(l.dep.visible), nil, cfg.GPUs()); err != nil {
 			return engine.Spec{}, err
 		}
 	}

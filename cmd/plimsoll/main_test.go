@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	configureCLI()
 	// No GPU of the machine that runs the tests may decide what they see, and
 	// under the race detector no exit needs to sleep for a second.
-	fixed := map[string]string{"CUDA_VISIBLE_DEVICES": "", "GORACE": "atexit_sleep_ms=0", "GOGC": "400"}
+	fixed := map[string]string{"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "GORACE": "atexit_sleep_ms=0", "GOGC": "400"}
 	if os.Getenv(gpusFromStub) != "" {
 		delete(fixed, "CUDA_VISIBLE_DEVICES")
 	}
@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 	testscript.RunT(serial{t}, testscript.Params{
 		Dir: scripts,
 		Setup: func(e *testscript.Env) error {
-			for _, k := range []string{"CUDA_VISIBLE_DEVICES", "GORACE"} {
+			for _, k := range []string{"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GORACE"} {
 				e.Setenv(k, os.Getenv(k))
 			}
 			return nil
@@ -80,8 +80,10 @@ func TestScripts(t *testing.T) {
 			case "full":
 				return enginetest.Full, nil
 			case "driver":
-				_, err := os.Stat("/dev/nvidiactl")
-				return err == nil, nil
+				_, nvidia := os.Stat("/dev/nvidiactl")
+				_, amd := exec.LookPath("amd-smi")
+				_, older := exec.LookPath("rocm-smi")
+				return nvidia == nil || amd == nil || older == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
@@ -149,7 +151,7 @@ var set = regexp.MustCompile(`(?m)^env ([A-Z_]+)=`)
 func inProcess(ts *testscript.TestScript, args []string) (int, string) {
 	script, err := os.ReadFile(filepath.Join(scripts, ts.Name()+".txt"))
 	ts.Check(err)
-	names := []string{"HOME", "PATH", "TMPDIR", "WORK", "CUDA_VISIBLE_DEVICES"}
+	names := []string{"HOME", "PATH", "TMPDIR", "WORK", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}
 	for _, m := range set.FindAllStringSubmatch(string(script), -1) {
 		names = append(names, m[1])
 	}

@@ -103,7 +103,7 @@ func environmentFlags() []cli.Flag {
 		{"stop-grace", "24h", "local: `time` between TERM and KILL of a worker that has no request any more"},
 		{"prefill-component", "PrefillWorker", "local: `NAME` of prefill workers in the state file"},
 		{"decode-component", "VllmWorker", "local: `NAME` of decode or aggregated workers there"},
-		{"gpus", "", "local: `devices` for workers, such as 0-7 (default: all that NVML shows)"},
+		{"gpus", "", "local: `devices` for workers, such as 0-7 (default: all that plimsoll gpus lists)"},
 		{"slots", "0", "local: without GPUs, how many GPUs' worth of workers fit, `N`"},
 	})
 	return append(flags,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -169,7 +170,7 @@ func (p *parser) workerGPUs(slots int) ([]string, error) {
 	if p.err != nil || len(ids) > 0 || slots > 0 {
 		return ids, p.err
 	}
-	ids, err := visibleGPUs()
+	ids, err := visibleGPUs(p.c.Context)
 	if err != nil {
 		return nil, field.WithHint(fmt.Errorf("finding this machine's GPUs: %w", err), "--gpus 0-7 names them; --slots N runs workers that need none")
 	}
@@ -191,19 +192,15 @@ func (s plannerSettings) engineConfig(pool planner.Pool) engine.Config {
 	return c
 }
 
-// visibleGPUs are this machine's, within CUDA_VISIBLE_DEVICES.
-func visibleGPUs() ([]string, error) {
+// visibleGPUs are this machine's, as a worker's CUDA_VISIBLE_DEVICES names them.
+func visibleGPUs(ctx context.Context) ([]string, error) {
 	cat, err := catalog.Load("")
 	if err != nil {
 		return nil, err
 	}
-	all, err := localGPUs(cat)
+	all, err := localGPUs(ctx)(cat)
 	if err != nil {
 		return nil, err
 	}
-	var ids []string
-	for _, g := range all.Devices {
-		ids = append(ids, g.UUID)
-	}
-	return ids, nil
+	return deviceIDs(all.Devices), nil
 }

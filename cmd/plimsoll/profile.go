@@ -55,7 +55,7 @@ func profileAction(c *cli.Context) error {
 	if err := o.checkResults(); err != nil {
 		return err
 	}
-	dep, err := resolve(o, cat, localGPUs)
+	dep, err := resolve(o, cat, localGPUs(c.Context))
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func profileFlags() []cli.Flag {
 		s("model", "", "model, a catalog `name` (sim: llama-3.1-8b), a config.json, or what the engine calls it", eng),
 		s("catalog", "", catalogUsage, eng),
 		s("weights", published, weightsUsage, eng),
-		s("gpu", "", "GPU, a catalog `name` (default: NVML's; sim: h100-sxm)", eng),
+		s("gpu", "", "GPU, a catalog `name` (default: this machine's; sim: h100-sxm)", eng),
 		s("gpu-count", "", "`GPUs` to use (default: those visible; sim: 4; estimate: 8)", eng),
 		s("tp", "", "tensor-parallel sizes to try, a `list` such as 1,2,4 (default: as --parallelism)", eng),
 		s("parallelism", "", "layouts to try instead, a `list` such as TP:4,TEP:8,DEP:8,TP:4 PP:2 (default: powers of two up to the GPU count of TP, and of TEP and DEP for models with experts)", eng),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -44,9 +45,9 @@ type deployment struct {
 	fit        latency.Fit  // of the latency model
 	gpuName    string       // as shown
 	gpuCount   int
-	imported   bool     // gpuCount is of one engine: nobody said how many GPUs there are
-	visible    []string // device ids, nil where none are assigned
-	cpu        bool     // the engine runs on the CPU: its GPUs are threads
+	imported   bool         // gpuCount is of one engine: nobody said how many GPUs there are
+	visible    []gpu.Device // for engines; nil where none are assigned
+	cpu        bool         // the engine runs on the CPU: its GPUs are threads
 	driver     string
 	kvTokens   int            // of one engine, as asked for; 0 = what is there
 	context    int            // tokens of a request
@@ -60,10 +61,9 @@ type deployment struct {
 // gpuLister lists this machine's GPUs; a test hands over another one.
 type gpuLister func(catalog.Catalog) (gpu.Inventory, error)
 
-// localGPUs asks NVML, within CUDA_VISIBLE_DEVICES.
-func localGPUs(cat catalog.Catalog) (gpu.Inventory, error) {
-	env, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return gpu.List(env, set, cat)
+// localGPUs asks the drivers, within CUDA_VISIBLE_DEVICES and its likes.
+func localGPUs(ctx context.Context) gpuLister {
+	return func(cat catalog.Catalog) (gpu.Inventory, error) { return gpu.List(ctx, os.LookupEnv, cat) }
 }
 
 // resolve turns what was asked for into what will be run.
@@ -286,9 +286,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 			name = found.Devices[0].SKU
 			d.gpuName = found.Devices[0].Name
 		}
-		for _, dev := range found.Devices {
-			d.visible = append(d.visible, dev.UUID)
-		}
+		d.visible = found.Devices
 		d.cpu = d.kind == engine.KindLlamaCpp && len(found.Devices) == 0 && name == ""
 		for _, w := range found.Warnings {
 			d.warnings = append(d.warnings, profile.Warnf("gpu", "%s", w))
@@ -325,7 +323,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 // cpuThread stands for a GPU where the engine runs on the CPU.
 const cpuThread = "CPU thread"
 
-// noGPUs asks for what NVML does not tell.
+// noGPUs asks for what no driver tells.
 func (d deployment) noGPUs() error {
 	e := field.Errorf("no GPU was found: set --gpu-count N")
 	switch {

@@ -101,16 +101,16 @@ func (c Catalog) GPU(name string) (GPU, error) {
 	return c.gpus[i], nil
 }
 
-// GPUByDeviceName finds the GPU that reports itself to NVML by this name, such
-// as "NVIDIA H100 80GB HBM3"; dashes are as good as spaces, which a Kubernetes
-// label cannot have. A name that no row lists, a MIG slice's among them, is not
-// guessed at: false.
-func (c Catalog) GPUByDeviceName(nvml string) (GPU, bool) {
+// GPUByDeviceName finds the GPU that reports itself to its driver's tools by this
+// name, such as "NVIDIA H100 80GB HBM3" or "AMD Instinct MI300X"; dashes are as
+// good as spaces, which a Kubernetes label cannot have. A name that no row lists,
+// a MIG slice's among them, is not guessed at: false.
+func (c Catalog) GPUByDeviceName(name string) (GPU, bool) {
 	spaced := func(name string) string { return strings.TrimSpace(strings.ReplaceAll(name, "-", " ")) }
-	nvml = spaced(nvml)
+	name = spaced(name)
 	for _, g := range c.gpus {
 		for n := range strings.SplitSeq(g.DeviceNames, ";") {
-			if n = spaced(n); n != "" && strings.EqualFold(n, nvml) {
+			if n = spaced(n); n != "" && strings.EqualFold(n, name) {
 				return g, true
 			}
 		}

@@ -25,8 +25,8 @@ func defaults(t testing.TB) Catalog {
 
 func TestTablesAreWhole(t *testing.T) {
 	c := defaults(t)
-	if m, g := len(c.Models()), len(c.GPUs()); m != 29 || g != 16 {
-		t.Errorf("%d models and %d GPUs, want 29 and 16", m, g)
+	if m, g := len(c.Models()), len(c.GPUs()); m != 29 || g != 23 {
+		t.Errorf("%d models and %d GPUs, want 29 and 23", m, g)
 	}
 	for _, g := range c.GPUs() {
 		if source := strings.ToLower(g.Source); source == "" || strings.Contains(source, "unverified") || strings.Contains(source, "recalled") {
@@ -113,6 +113,7 @@ func TestGPUNames(t *testing.T) {
 		"h100-sxm": "H100-SXM", "H100_SXM": "H100-SXM", "H100 SXM": "H100-SXM",
 		"h200": "H200-SXM", "b200": "B200-SXM", "a100-40": "A100-40-SXM", "a100_80_pcie": "A100-80-PCIe",
 		"l4": "L4", "l40s": "L40S", "rtx-pro-6000": "RTX-PRO-6000", "mi300x": "MI300X",
+		"mi355x": "MI355X", "h20": "H20", "h800": "H800-SXM", "gh200": "GH200", "arc_pro_b60": "Arc-Pro-B60",
 	} {
 		if g, err := c.GPU(asked); err != nil || g.Name != want {
 			t.Errorf("GPU(%q) = %q, %v, want %q", asked, g.Name, err, want)
@@ -160,7 +161,10 @@ func TestGPUByDeviceName(t *testing.T) {
 		"NVIDIA A100 80GB PCIe": "A100-80-PCIe", "NVIDIA L4": "L4", "NVIDIA L40S": "L40S", "NVIDIA A10G": "A10G",
 		"NVIDIA B200": "B200-SXM", "NVIDIA GB200": "GB200", "nvidia gb300 ": "GB300",
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX-PRO-6000",
-		"NVIDIA-A100-SXM4-80GB":                        "A100-80-SXM", "NVIDIA A100 SXM4 40GB": "A100-40-SXM", "NVIDIA-H100-80GB-HBM3": "H100-SXM",
+		"NVIDIA H20": "H20", "NVIDIA H800": "H800-SXM", "NVIDIA GH200 480GB": "GH200", "NVIDIA GH200 120GB": "GH200",
+		"AMD Instinct MI300X": "MI300X", "AMD Instinct MI300X OAM": "MI300X", "AMD Instinct MI300X VF": "MI300X", "MI300X-O": "MI300X",
+		"AMD Instinct MI325X OAM": "MI325X", "AMD Instinct Mi325X VF": "MI325X", "AMD Instinct MI355X": "MI355X", "AMD Instinct MI300A": "MI300A",
+		"NVIDIA-A100-SXM4-80GB": "A100-80-SXM", "NVIDIA A100 SXM4 40GB": "A100-40-SXM", "NVIDIA-H100-80GB-HBM3": "H100-SXM",
 	} {
 		if g, ok := c.GPUByDeviceName(device); !ok || g.Name != want {
 			t.Errorf("%q is %q, %v, want %s", device, g.Name, ok, want)
@@ -168,7 +172,7 @@ func TestGPUByDeviceName(t *testing.T) {
 	}
 	for _, device := range []string{
 		"", ";", "NVIDIA", "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "-", "NVIDIA-L4-SHARED", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",
-		"NVIDIA A100-PCIE-40GB", "NVIDIA L40", "NVIDIA GeForce RTX 4090", "AMD Instinct MI300X",
+		"NVIDIA A100-PCIE-40GB", "NVIDIA L40", "NVIDIA GeForce RTX 4090", "AMD Instinct MI210", "AMD Instinct MI350X", "NVIDIA H20-3e", "NVIDIA H800 PCIe", "NVIDIA GH200 144G HBM3e",
 	} {
 		if g, ok := c.GPUByDeviceName(device); ok {
 			t.Errorf("%q was taken for %s", device, g.Name)
@@ -191,6 +195,8 @@ func TestFLOPS(t *testing.T) {
 		{"a100-80-sxm", engine.FP8, 312e12, false},
 		{"a100-80-sxm", engine.FP4, 312e12, false},
 		{"b200", engine.FP4, 9000e12, true},
+		{"mi355x", engine.FP4, 10066.3e12, true},
+		{"mi325x", engine.FP4, 1307.4e12, false},
 	} {
 		g, err := c.GPU(tc.gpu)
 		if err != nil {
@@ -277,7 +283,7 @@ func TestWithFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.csv")
 	text := "\ufeffgpu,memory_bytes,hbm_gb_per_s,bf16_tflops,link_gb_per_s,device_names,source\n" +
 		"# a comment\nh100-sxm,80000000000,3000,900,400,,data sheet\n" +
-		"H20,96000000000,4000,148,450,NVIDIA H20; NVIDIA H20-3e,data sheet\n"
+		"H20-3e,141000000000,4800,148,450,NVIDIA H20-3e; NVIDIA H20 141GB,data sheet\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +294,7 @@ func TestWithFile(t *testing.T) {
 	if g, err := mine.GPU("H100-SXM"); err != nil || g.BF16FLOPS != 900e12 || g.FP8FLOPS != 0 {
 		t.Errorf("the row on top: %+v, %v", g, err)
 	}
-	if g, ok := mine.GPUByDeviceName("NVIDIA H20-3e"); !ok || g.Name != "H20" {
+	if g, ok := mine.GPUByDeviceName("NVIDIA H20-3e"); !ok || g.Name != "H20-3e" {
 		t.Errorf("new row: %+v, %v", g, ok)
 	}
 	if len(mine.GPUs()) != len(c.GPUs())+1 || len(mine.Models()) != len(c.Models()) {

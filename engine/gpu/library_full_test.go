@@ -63,7 +63,7 @@ func TestListThroughALibrary(t *testing.T) {
 		want := Device{
 			Index: i, UUID: fmt.Sprintf("GPU-0000000%d-1111-2222-3333-444444444444", i), Name: "NVIDIA H100 80GB HBM3", SKU: "H100-SXM",
 			PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+i), MemoryTotal: 81559 << 20, MemoryUsed: 4 << 20, MIG: MIGDisabled,
-			SMClock: 1980, SMClockMax: 1980, MemClock: 2619, MemClockMax: 2619, Idle: true, NVLinks: 18,
+			SMClock: 1980, SMClockMax: 1980, MemClock: 2619, MemClockMax: 2619, Idle: true, NVLinks: new(18),
 		}
 		switch i {
 		case 3:

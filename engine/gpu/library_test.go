@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -28,9 +29,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	env, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	var a answer
-	if a.Inventory, err = List(env, set, cat); err != nil {
+	if a.Inventory, err = List(context.Background(), os.LookupEnv, cat); err != nil {
 		a.Error, a.Unavailable = err.Error(), errors.Is(err, ErrUnavailable)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(a); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestListWithoutNVML(t *testing.T) {
-	inv, err := List("", false, catalog.Catalog{})
+	inv, err := listNVIDIA("", false, catalog.Catalog{})
 	if !errors.Is(err, ErrUnavailable) || len(inv.Devices) != 0 {
 		t.Errorf("%+v, %v", inv, err)
 	}

@@ -5,6 +5,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -12,10 +13,9 @@ import (
 	"plimsoll/engine/catalog"
 )
 
-// List is the GPUs that a program would see that is started with
-// CUDA_VISIBLE_DEVICES=env, or without it where set is false. cat gives each
-// its SKU.
-func List(env string, set bool, cat catalog.Catalog) (Inventory, error) {
+// listNVIDIA is NVIDIA's GPUs under CUDA_VISIBLE_DEVICES=env, or without it where set is
+// false.
+func listNVIDIA(env string, set bool, cat catalog.Catalog) (Inventory, error) {
 	return list(nvml.New(), env, set, cat)
 }
 
@@ -36,13 +36,21 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 	if err != nil {
 		return Inventory{}, err
 	}
-	devices, stop := visible(env, set, gpus, migs)
+	devices, stop := visible("CUDA", env, set, gpus, migs)
 	if stop != "" {
 		warnings = append(warnings, stop)
 	}
 	inv.Devices = devices
-	inv.Warnings = append(warnings, caveats(devices)...)
+	inv.Warnings = slices.Concat(warnings, caveats(devices), mixed(devices))
 	return inv, nil
+}
+
+// mixed warns of several kinds of GPU, which CUDA by default counts in another order.
+func mixed(devices []Device) []string {
+	if !slices.ContainsFunc(devices, func(d Device) bool { return d.Name != devices[0].Name }) {
+		return nil
+	}
+	return []string{"the GPUs are of several kinds. Set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order"}
 }
 
 // initError is what a failed start of NVML means to a person, on a machine with these
@@ -50,9 +58,9 @@ func list(lib nvml.Interface, env string, set bool, cat catalog.Catalog) (Invent
 func initError(ret nvml.Return, files string) error {
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return unavailable(files, "the library libnvidia-ml.so.1 is not there: no NVIDIA driver is installed, or the container was started without it")
+		return unavailable("NVIDIA", files, "the library libnvidia-ml.so.1 is not there: no NVIDIA driver is installed, or the container was started without it")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return unavailable(files, "the NVIDIA driver is not loaded")
+		return unavailable("NVIDIA", files, "the NVIDIA driver is not loaded")
 	case nvml.ERROR_NO_PERMISSION:
 		return errors.New("NVML refuses to answer: no permission to open the NVIDIA devices: check the rights on /dev/nvidiactl and /dev/nvidia*")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
@@ -133,6 +141,7 @@ func (r reader) device(i int, h nvml.Device) (Device, nvml.Return) {
 	if d.UUID, ret = h.GetUUID(); ret != nvml.SUCCESS {
 		return d, ret
 	}
+	d.ID = d.UUID
 	if d.Name, ret = h.GetName(); ret != nvml.SUCCESS {
 		return d, ret
 	}
@@ -191,10 +200,10 @@ func (r reader) clocks(d *Device, h nvml.Device) {
 	}
 }
 
-// links counts the active NVLinks.
-func (r reader) links(h nvml.Device) int {
+// links counts the active NVLinks; nil where the driver cannot.
+func (r reader) links(h nvml.Device) *int {
 	if !r.has("nvmlDeviceGetNvLinkState") {
-		return 0
+		return nil
 	}
 	active := 0
 	for link := range nvml.NVLINK_MAX_LINKS {
@@ -206,7 +215,7 @@ func (r reader) links(h nvml.Device) int {
 			active++
 		}
 	}
-	return active
+	return &active
 }
 
 // slices are the MIG slices of GPU d.
@@ -228,6 +237,7 @@ func (r reader) slices(d Device, h nvml.Device) []Device {
 		if slice.UUID, ret = s.GetUUID(); ret != nvml.SUCCESS {
 			continue
 		}
+		slice.ID = slice.UUID
 		if slice.Name, ret = s.GetName(); ret != nvml.SUCCESS {
 			slice.Name = d.Name + " MIG slice"
 		}

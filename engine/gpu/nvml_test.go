@@ -3,7 +3,6 @@
 package gpu
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,18 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 	"github.com/google/uuid"
-
-	"plimsoll/engine/catalog"
 )
-
-func tables(t testing.TB) catalog.Catalog {
-	t.Helper()
-	cat, err := catalog.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cat
-}
 
 // dgx is go-nvml's machine of eight A100s with what its mock leaves out.
 func dgx() (*dgxa100.Server, []*dgxa100.Device) {
@@ -67,7 +55,7 @@ func TestListOfEight(t *testing.T) {
 		want := Device{
 			Index: i, UUID: devices[i].UUID, Name: "NVIDIA A100-SXM4-40GB", SKU: "A100-40-SXM",
 			MemoryTotal: 40 << 30, MemoryUsed: 1 << 20, MIG: MIGDisabled,
-			SMClock: 1001, SMClockMax: 2001, MemClock: 1002, MemClockMax: 2002, Idle: true, NVLinks: 12,
+			SMClock: 1001, SMClockMax: 2001, MemClock: 1002, MemClockMax: 2002, Idle: true, NVLinks: new(12),
 		}
 		if got, want := asJSON(t, d), asJSON(t, want); got != want {
 			t.Errorf("GPU %d:\ngot  %s\nwant %s", i, got, want)
@@ -76,15 +64,6 @@ func TestListOfEight(t *testing.T) {
 	if n := len(s.ShutdownCalls()); n != 1 {
 		t.Errorf("NVML was shut down %d times", n)
 	}
-}
-
-func asJSON(t *testing.T, v any) string {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func TestListHeedsCUDAVisibleDevices(t *testing.T) {
@@ -98,6 +77,15 @@ func TestListHeedsCUDAVisibleDevices(t *testing.T) {
 	}
 	if len(inv.Warnings) != 1 || !strings.Contains(inv.Warnings[0], `"9" is no GPU of this machine`) {
 		t.Errorf("%q", inv.Warnings)
+	}
+}
+
+func TestListOfSeveralKinds(t *testing.T) {
+	s, devices := dgx()
+	devices[5].Name = "NVIDIA H999"
+	inv, err := list(s, "", false, tables(t))
+	if err != nil || len(inv.Warnings) != 1 || !strings.Contains(inv.Warnings[0], "Set CUDA_DEVICE_ORDER=PCI_BUS_ID") {
+		t.Errorf("%q, %v", inv.Warnings, err)
 	}
 }
 
@@ -198,7 +186,7 @@ func TestListWithAnOldDriver(t *testing.T) {
 	if err != nil || len(inv.Devices) != 1 {
 		t.Fatalf("%+v, %v", inv, err)
 	}
-	if d := inv.Devices[0]; d.MIG != MIGUnsupported || d.NVLinks != 0 || d.SMClock != 0 || len(d.Throttle) != 1 {
+	if d := inv.Devices[0]; d.MIG != MIGUnsupported || d.NVLinks != nil || d.SMClock != 0 || len(d.Throttle) != 1 {
 		t.Errorf("%+v", d)
 	}
 }

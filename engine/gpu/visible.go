@@ -9,8 +9,9 @@ import (
 	"plimsoll/engine"
 )
 
-// visible are the devices that CUDA would offer under CUDA_VISIBLE_DEVICES=env,
-// in its order. gpus are all GPUs by rising Index, migs the MIG slices.
+// visible are the devices that by ("CUDA", or on AMD "HIP" or "ROCR") would offer
+// under its VISIBLE_DEVICES=env, in its order. gpus are all GPUs by rising Index,
+// migs the MIG slices.
 //
 // The rule is CUDA's (CUDA C++ Programming Guide, "CUDA Environment Variables",
 // 2025): entries are indices, UUIDs ("GPU-…") or beginnings of one that fit a
@@ -18,7 +19,7 @@ import (
 // the list, and those before it count. "-1" thus hides all, as does an empty
 // value. Where CUDA says nothing, a device named twice ends the list too. stop
 // says where and why it ended early, unless that is what the value is for.
-func visible(env string, set bool, gpus, migs []Device) (devices []Device, stop string) {
+func visible(by, env string, set bool, gpus, migs []Device) (devices []Device, stop string) {
 	if !set {
 		return gpus, ""
 	}
@@ -36,7 +37,7 @@ func visible(env string, set bool, gpus, migs []Device) (devices []Device, stop 
 			why = "is listed twice"
 		}
 		if why != "" {
-			return devices, fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q: %q %s. It and all after it are ignored, as CUDA does", env, entry, why)
+			return devices, fmt.Sprintf("%s_VISIBLE_DEVICES=%q: %q %s. It and all after it are ignored, as %[1]s does", by, env, entry, why)
 		}
 		devices = append(devices, d)
 	}

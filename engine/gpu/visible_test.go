@@ -1,11 +1,32 @@
 package gpu
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/engine/catalog"
 )
+
+func tables(t testing.TB) catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cat
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
 
 // machine is four GPUs, two of whose UUIDs begin alike, and the slices of the last.
 func machine() (gpus, migs []Device) {
@@ -49,16 +70,16 @@ func TestVisible(t *testing.T) {
 		{"all", "", `"all" is no index`},
 	} {
 		gpus, migs := machine()
-		devices, stop := visible(tc.env, true, gpus, migs)
+		devices, stop := visible("CUDA", tc.env, true, gpus, migs)
 		if got := uuids(devices); got != tc.want || !strings.Contains(stop, tc.stop) || (stop == "") != (tc.stop == "") {
 			t.Errorf("%q: got %q, %q\nwant %q, %q", tc.env, got, stop, tc.want, tc.stop)
 		}
 	}
 	gpus, migs := machine()
-	if devices, stop := visible("0", false, gpus, migs); len(devices) != 4 || stop != "" {
+	if devices, stop := visible("CUDA", "0", false, gpus, migs); len(devices) != 4 || stop != "" {
 		t.Errorf("unset: %v, %q", devices, stop)
 	}
-	if devices, stop := visible("0", true, nil, nil); len(devices) != 0 || stop == "" {
+	if devices, stop := visible("CUDA", "0", true, nil, nil); len(devices) != 0 || stop == "" {
 		t.Errorf("no GPUs: %v, %q", devices, stop)
 	}
 }
@@ -74,7 +95,7 @@ func uuids(devices []Device) string {
 // An index is NVML's, also where a GPU before it does not answer.
 func TestVisibleWithAGap(t *testing.T) {
 	gpus, _ := machine()
-	devices, stop := visible("2,1", true, slices.Delete(gpus, 1, 2), nil)
+	devices, stop := visible("CUDA", "2,1", true, slices.Delete(gpus, 1, 2), nil)
 	if uuids(devices) != "GPU-bbbb-2" || !strings.Contains(stop, `"1" is no GPU`) {
 		t.Errorf("%v, %q", devices, stop)
 	}
@@ -86,7 +107,7 @@ func FuzzVisible(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, env string) {
 		gpus, migs := machine()
-		devices, stop := visible(env, true, gpus, migs)
+		devices, stop := visible("CUDA", env, true, gpus, migs)
 		seen := map[string]bool{}
 		for _, d := range devices {
 			if seen[d.UUID] {
@@ -99,7 +120,7 @@ func FuzzVisible(f *testing.F) {
 		}
 		// Entries that were taken stay taken without what followed them.
 		head := strings.Join(strings.Split(env, ",")[:len(devices)], ",")
-		again, _ := visible(head, true, gpus, migs)
+		again, _ := visible("CUDA", head, true, gpus, migs)
 		if uuids(again) != uuids(devices) {
 			t.Errorf("%q gives %s, its head %q %s (%s)", env, uuids(devices), head, uuids(again), stop)
 		}
@@ -135,7 +156,6 @@ func TestCaveats(t *testing.T) {
 		"GPU 1 runs below its full clock (SM 900 of 1980 MHz): software power cap",
 		"GPU 2 is in MIG mode, so engines get only its slices",
 		"GPU 2 is in use (40.0 of 80.0 GB taken). Stop the other program for a clean measurement",
-		"the GPUs are of several kinds. Set CUDA_DEVICE_ORDER=PCI_BUS_ID so that CUDA counts them in this order",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

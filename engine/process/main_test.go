@@ -138,7 +138,7 @@ func describe() {
 	dir, err := os.Getwd()
 	fmt.Println("dir", dir, err)
 	fmt.Println("args", strings.Join(os.Args[1:], "|"))
-	for _, k := range []string{"GREETING", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} {
+	for _, k := range []string{"GREETING", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} {
 		v, ok := os.LookupEnv(k)
 		fmt.Printf("%s=%s %v\n", k, v, ok)
 	}

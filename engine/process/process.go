@@ -80,9 +80,9 @@ type Process struct {
 // must call Stop.
 //
 // The program's own environment goes to the engine, then Spec.Env, then
-// CUDA_VISIBLE_DEVICES from Spec.GPUs; where the same name occurs twice the
-// later one holds. A zero ReadyPath, ReadyTimeout or Grace means /health, ten
-// minutes, ten seconds.
+// CUDA_VISIBLE_DEVICES from Spec.GPUs, and HIP_VISIBLE_DEVICES if it is set; where
+// the same name occurs twice the later one holds. A zero ReadyPath, ReadyTimeout
+// or Grace means /health, ten minutes, ten seconds.
 func Start(ctx context.Context, spec engine.Spec) (*Process, error) {
 	p, err := start(ctx, withDefaults(spec))
 	if err != nil {
@@ -198,7 +198,12 @@ func environ(own []string, s engine.Spec) []string {
 		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "CUDA_DEVICE_ORDER=") }) {
 			env = append(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 		}
-		env = append(env, "CUDA_VISIBLE_DEVICES="+strings.Join(s.GPUs, ","))
+		list := strings.Join(s.GPUs, ",")
+		env = append(env, "CUDA_VISIBLE_DEVICES="+list)
+		// HIP prefers its own variable, and would take the devices that it names.
+		if slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "HIP_VISIBLE_DEVICES=") }) {
+			env = append(env, "HIP_VISIBLE_DEVICES="+list)
+		}
 	}
 	return lastOfEach(env)
 }

@@ -266,14 +266,15 @@ func TestGPUs(t *testing.T) {
 		want string
 	}{{nil, "CUDA_VISIBLE_DEVICES=7 true"}, {[]string{}, "CUDA_VISIBLE_DEVICES= true"}, {[]string{"1"}, "CUDA_VISIBLE_DEVICES=1 true"}} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", "7")
+		t.Setenv("HIP_VISIBLE_DEVICES", "7")
 		s := spec(t, "describe")
 		s.GPUs = c.gpus
 		p := start(t, s)
 		if err := p.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if text := logOf(t, p); !strings.Contains(text, c.want+"\n") {
-			t.Errorf("%v: want %q in:\n%s", c.gpus, c.want, text)
+		if text := logOf(t, p); !strings.Contains(text, c.want+"\n") || !strings.Contains(text, strings.Replace(c.want, "CUDA", "HIP", 1)+"\n") {
+			t.Errorf("%v: want %q, and HIP's alike, in:\n%s", c.gpus, c.want, text)
 		}
 	}
 }
