@@ -7,7 +7,8 @@
 # bench        every Go benchmark, six times, for benchstat
 # release      archives for every system in dist/, with checksums
 # fmt          format everything
-# fit          refit the latency model from its measured rows
+# fit          refit the operators' curves from the measured kernels in TABLES
+# accuracy     refit the latency model from the measured rows in ROWS, and say how far off it is
 # lines        lines of Go by room, without tests and of tests
 
 GOLANGCI_VERSION := v2.15.0
@@ -19,7 +20,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build gate check guide integration full fmt fit lines bench release lint race tidy nocgo
+.PHONY: build gate check guide integration full fmt fit accuracy lines bench release lint race tidy nocgo
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -60,7 +61,10 @@ fmt: $(GOLANGCI)
 	$(GOLANGCI) fmt ./...
 
 fit:
-	go run ./engine/latency/fit
+	go run ./engine/operator/fit -tables $(TABLES)
+
+accuracy:
+	go run ./engine/accuracy/fit -rows $(ROWS)
 
 bench:
 	GOGC=100 go test -run '^$$' -bench . -benchmem -count 6 ./...

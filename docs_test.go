@@ -175,7 +175,7 @@ func TestReleasedDocsLinks(t *testing.T) {
 	within := func(path string) bool {
 		return slices.ContainsFunc(copied, func(c string) bool { return path == c || strings.HasPrefix(path, c+"/") })
 	}
-	for _, p := range append(pages(t), readPage(t, "engine/latency/FIT.md")) {
+	for _, p := range pages(t) {
 		for _, link := range p.links() {
 			path, _, _ := strings.Cut(link, "#")
 			if to := filepath.ToSlash(filepath.Join(filepath.Dir(p.path), path)); path != "" && !within(to) {

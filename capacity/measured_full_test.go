@@ -5,6 +5,7 @@ package capacity
 import (
 	"encoding/csv"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -39,9 +40,13 @@ func (m measuredSteps) StepTime(b engine.Batch) engine.Picoseconds {
 }
 
 // readMeasured gives each TP's steps of one measured closed-loop table.
-func readMeasured(t *testing.T, family, isl, osl string) map[int]measuredSteps {
+func readMeasured(t *testing.T, engine, version, isl, osl string) map[int]measuredSteps {
 	t.Helper()
-	f, err := os.Open("../engine/latency/testdata/rows.csv")
+	root := os.Getenv("PLIMSOLL_DATA")
+	if root == "" {
+		t.Skip("NOT RUN: PLIMSOLL_DATA names no folder with measured/points.csv")
+	}
+	f, err := os.Open(filepath.Join(root, "measured", "points.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,17 +58,17 @@ func readMeasured(t *testing.T, family, isl, osl string) map[int]measuredSteps {
 	column := func(name string) int { return slices.Index(lines[0], name) }
 	out := map[int]measuredSteps{}
 	slices.SortStableFunc(lines[1:], func(a, b []string) int {
-		x, _ := strconv.Atoi(a[column("in_flight")])
-		y, _ := strconv.Atoi(b[column("in_flight")])
+		x, _ := strconv.Atoi(a[column("concurrency")])
+		y, _ := strconv.Atoi(b[column("concurrency")])
 		return x - y
 	})
 	for _, l := range lines[1:] {
-		if l[column("family")] != family || l[column("isl")] != isl || l[column("osl")] != osl {
+		if l[column("backend")] != engine || l[column("version")] != version || l[column("loop")] != "closed" || l[column("isl")] != isl || l[column("osl")] != osl {
 			continue
 		}
 		tp, _ := strconv.Atoi(l[column("tp")])
-		n, _ := strconv.Atoi(l[column("in_flight")])
-		ms, err := strconv.ParseFloat(l[column("tpot_ms")], 64)
+		n, _ := strconv.Atoi(l[column("concurrency")])
+		ms, err := strconv.ParseFloat(l[column("tpot_or_itl_ms")], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,10 +96,10 @@ func (m measuredSteps) best(tp int, limit float64) float64 {
 // whole, and the last one is seldom full.
 func TestMeasuredTablesRankAsTheySay(t *testing.T) {
 	compared := 0
-	for _, table := range []struct{ family, isl, osl string }{
-		{"vllm-0.12", "1024", "1024"}, {"vllm-0.12", "4096", "128"}, {"trtllm-1.0.0rc3", "1024", "512"},
+	for _, table := range []struct{ engine, version, isl, osl string }{
+		{"vllm", "0.12.0", "1024", "1024"}, {"vllm", "0.12.0", "4096", "128"}, {"trtllm", "1.0.0rc3", "1024", "512"},
 	} {
-		steps := readMeasured(t, table.family, table.isl, table.osl)
+		steps := readMeasured(t, table.engine, table.version, table.isl, table.osl)
 		if len(steps) == 0 {
 			continue
 		}
@@ -112,7 +117,7 @@ func TestMeasuredTablesRankAsTheySay(t *testing.T) {
 					if say > 1.25*other {
 						compared++
 						if x >= y {
-							t.Errorf("%s %s/%s under %v: TP%d takes %.0f GPUs and TP%d %.0f, but the table has %.0f and %.0f tokens/s/GPU", table.family, table.isl, table.osl, limit, a, x, b, y, say, other)
+							t.Errorf("%s %s/%s under %v: TP%d takes %.0f GPUs and TP%d %.0f, but the table has %.0f and %.0f tokens/s/GPU", table.engine, table.isl, table.osl, limit, a, x, b, y, say, other)
 						}
 					}
 				}

@@ -78,7 +78,7 @@ for flavour in "${flavours[@]}"; do
 	licences >"$work/$name/THIRD_PARTY_LICENSES"
 	cp LICENSE "$work/$name"
 	# The README, and whatever it and its pages link to.
-	cp -r --parents README.md ARCHITECTURE.md BENCHMARKS.md CONTRIBUTING.md docs engine/latency/FIT.md "$work/$name"
+	cp -r --parents README.md ARCHITECTURE.md BENCHMARKS.md CONTRIBUTING.md docs "$work/$name"
 	cp -r "$work/man" "$work/completions" deploy/plimsoll-planner.service "$work/$name"
 	# Modes that no umask changes.
 	chmod -R u=rwX,go=rX "$work/$name"

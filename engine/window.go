@@ -3,11 +3,25 @@ package engine
 import "math"
 
 // KVWindow is what a sequence takes of a KV cache for the layers with a sliding
-// window, beside the blocks of all its tokens in the others. The zero KVWindow is
-// of a model without such layers, or of an engine that keeps all tokens in them.
+// window or a state (KVState), beside the blocks of all its tokens in the others. The
+// zero KVWindow is of a model without such layers, or of an engine that keeps all tokens
+// in them.
 type KVWindow struct {
 	Blocks int     `json:"blocks"` // of tokens that such a layer keeps of a sequence at most
 	Share  float64 `json:"share"`  // of a block each: layers with a window over those without, as the engine groups them
+}
+
+// KVState is the KVWindow of layers that keep a state of so many blocks of a sequence,
+// however long it is: all of it from the first block on.
+func KVState(blocks float64) KVWindow { return KVWindow{Blocks: 1, Share: blocks} }
+
+// All is how many of so many blocks are for tokens where every layer with a window keeps
+// all of them; that sequences have a state is not counted.
+func (w KVWindow) All(blocks int) int {
+	if w.Blocks <= 1 {
+		return blocks
+	}
+	return int(float64(blocks) / (1 + w.Share))
 }
 
 // Extra is how many blocks a sequence needs for its window layers, on top of the blocks
@@ -29,9 +43,9 @@ func (w KVWindow) Longest(blocks int) int {
 	return n
 }
 
-// WindowedKV is the KV cache of a model that has layers with a sliding window. A token
-// of a short sequence takes more of it, so its capacity in tokens depends on how long
-// sequences are. The zero WindowedKV is of a cache with one capacity.
+// WindowedKV is the KV cache of a model that has layers with a sliding window or a state.
+// A token of a short sequence takes more of it, so its capacity in tokens depends on how
+// long sequences are. The zero WindowedKV is of a cache with one capacity.
 type WindowedKV struct {
 	Blocks    int      `json:"blocks"`     // over all ranks
 	BlockSize int      `json:"block_size"` // tokens
@@ -63,12 +77,13 @@ func (c WindowedKV) TokensAt(context float64) int {
 // KVBytes is the size of a sequence's KV, over all GPUs of an engine. The zero KVBytes is
 // not known.
 type KVBytes struct {
-	PerToken float64 // in all layers
+	PerToken float64 // in all layers that keep KV
+	State    float64 // of a sequence of any length, in layers that keep a state instead
 	Windowed float64 // of PerToken: in layers with a sliding window, which keep Window tokens; 0 = there are none
 	Window   int
 }
 
 // Of is the size with so many tokens.
 func (b KVBytes) Of(tokens int) float64 {
-	return b.PerToken*float64(tokens) - b.Windowed*float64(max(0, tokens-b.Window))
+	return b.State + b.PerToken*float64(tokens) - b.Windowed*float64(max(0, tokens-b.Window))
 }

@@ -38,3 +38,20 @@ func TestWindowedKV(t *testing.T) {
 		last = got
 	}
 }
+
+// A state takes its blocks from the first token on, and no more later; the longest
+// sequence is what is left, and blocks for tokens alone are all of them.
+func TestKVState(t *testing.T) {
+	w := KVState(6.5)
+	for _, blocks := range []int{1, 2, 100} {
+		if got := w.Extra(blocks); got != 7 {
+			t.Errorf("a sequence of %d blocks takes %d for its state, want 7", blocks, got)
+		}
+	}
+	if w.Extra(0) != 0 || w.Longest(100) != 93 || w.All(100) != 100 || (KVWindow{Blocks: 3, Share: 3}).All(100) != 25 || (KVWindow{}).All(100) != 100 {
+		t.Errorf("%d, %d, %d", w.Extra(0), w.Longest(100), w.All(100))
+	}
+	if b := (KVBytes{PerToken: 10, State: 500}); b.Of(1) != 510 || b.Of(100) != 1500 {
+		t.Errorf("%.0f and %.0f bytes", b.Of(1), b.Of(100))
+	}
+}

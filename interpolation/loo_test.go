@@ -101,7 +101,8 @@ func upstreamErrors(t testing.TB) map[[2]string]errorsOf {
 var behind = map[[2]string]string{
 	{"prefill", "H200, measured"}:                   "p90, worst",
 	{"prefill", "dense 70B, sequence limit, clean"}: "mean, p90, worst",
-	{"prefill", "experts 30B-A3B, clean"}:           "worst",
+	{"prefill", "experts 30B-A3B, clean"}:           "mean",
+	{"prefill", "experts 30B-A3B, 3 % noise"}:       "worst",
 }
 
 // table collects the rows that TestLeaveOneOutTable prints.

@@ -40,7 +40,7 @@ func (h hum) StepTime(b engine.Batch) engine.Picoseconds {
 func burst(t *testing.T, timer sim.StepTimer, noise float64, seed uint64, n, osl int) profile.Summary {
 	t.Helper()
 	c := sim.Config{KVBlocks: 1 << 16, Noise: noise, Seed: seed, Limits: engine.Limits{MaxNumSeqs: n, MaxNumBatchedTokens: 1 << 16}}
-	e, err := virtual.New(c, timer, 0)
+	e, err := virtual.New(c, timer, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

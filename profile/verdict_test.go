@@ -44,7 +44,7 @@ type trialLoad struct {
 func (l trialLoad) played(t *testing.T, rate float64, before, n int, seed uint64) ([]profile.Request, profile.Window) {
 	t.Helper()
 	c := sim.Config{Role: l.role, KVBlocks: 1 << 18, Seed: seed, Noise: 0.03, Limits: engine.Limits{MaxNumSeqs: 256, MaxNumBatchedTokens: 8192, BlockSize: 16}}
-	e, err := virtual.New(c, stepped{}, 0)
+	e, err := virtual.New(c, stepped{}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestProfileTakesTheFitOfItsEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, want := range map[string]string{"vllm": "vllm", "sglang": "vllm for sglang", "trtllm": "trtllm-1.0.0rc3 for trtllm"} {
+	for kind, want := range map[string]string{"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"} {
 		o := profileOptions{engine: kind, model: "llama-3.1-8b", isl: 1000, osl: 100, dryRun: true}
 		d, err := resolve(o, cat, func(catalog.Catalog) (gpu.Inventory, error) {
 			return gpu.Inventory{Devices: []gpu.Device{{SKU: "H100-SXM"}}}, nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -142,33 +141,22 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 	return err
 }
 
-// priorFor is the fit to begin from, and why that one: what --prior names, else
-// the shipped one under which the points are likeliest, of the engine that they name
-// where there is one.
+// priorFor is the fit to begin from, and why that one: what --prior names, else that of
+// the engine that the points name, else the shipped one under which they are likeliest.
 func priorFor(name string, points pointSet) (latency.Fit, string, error) {
 	if name != "" {
 		f, err := build.LoadFit(field.Prior, name)
 		return f, "--prior names it", err
 	}
-	fits, of := latency.Fits(), ""
-	if e := points.engine; e != nil {
-		same := slices.DeleteFunc(slices.Clone(fits), func(f latency.Fit) bool { return f.Engine != e.engine })
-		if len(same) > 0 {
-			fits, of = same, " of "+e.engine
-		}
+	if e := points.engine; e != nil && e.engine != "" {
+		return latency.FitFor(engine.Kind(e.engine), e.version), "it is that of the points' engine", nil
 	}
+	fits := latency.Fits()
 	f, err := latency.Nearest(fits, points.obs)
 	if err != nil {
 		return f, "", field.Errorf("calibrate: %v", err)
 	}
-	if len(fits) == 1 {
-		return f, "it is the only shipped fit" + of, nil
-	}
-	why := fmt.Sprintf("of the %d shipped fits%s, it matches the points best after calibration", len(fits), of)
-	if of == "" {
-		why += "; that does not tell which engine the points come from"
-	}
-	return f, why, nil
+	return f, fmt.Sprintf("of the %d shipped fits, it matches the points best after calibration; that does not tell which engine the points come from", len(fits)), nil
 }
 
 // readPoints reads a folder or a table.
@@ -223,7 +211,7 @@ func (c calibration) text() []byte {
 	}
 	b.WriteString(t.text("  "))
 	fmt.Fprintf(&b, "\nMedian and p90 of the relative error. With this fit, estimates carry\n")
-	fmt.Fprintf(&b, "  TTFT       %s\n  ITL, TPOT  %s\n", dep.ModelError(c.Fit.TTFT).Words(), dep.ModelError(c.Fit.TPOT).Words())
+	fmt.Fprintf(&b, "  TTFT       %s\n  ITL, TPOT  %s\n", dep.ModelError(c.Fit.Groups[0].TTFT).Words(), dep.ModelError(c.Fit.Groups[0].TPOT).Words())
 	fmt.Fprintf(&b, "File: %s (plimsoll profile-sla --engine estimate --fit %s …)\n", c.Output, c.Output)
 	return b.Bytes()
 }

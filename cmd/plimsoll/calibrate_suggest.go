@@ -55,7 +55,7 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 	known.nameEngine(ask.from, rows)
 	prior, why := latency.DefaultFit(), "nothing is measured yet; it is the default"
 	if e := known.engine; e != nil && e.engine != "" {
-		prior, why = latency.FitFor(engine.Kind(e.engine), e.version), "nothing is measured yet; it is the nearest to the rows' engine"
+		prior, why = latency.FitFor(engine.Kind(e.engine), e.version), "nothing is measured yet; it is that of the rows' engine"
 	}
 	if ask.prior != "" || len(known.obs) > 0 {
 		if prior, why, err = priorFor(ask.prior, known); err != nil {

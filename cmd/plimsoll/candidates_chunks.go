@@ -109,7 +109,7 @@ func (d deployment) chunksOf(o profileOptions, c engine.Config) ([]engine.Config
 		e.Role = engine.RoleAggregated
 		all = append(all, v)
 		layouts = append(layouts, capacity.Layout{Strategy: capacity.Aggregated, Pools: []capacity.EnginePool{{
-			Pool: fleet.Pool{Engine: e, Timer: m, GPUs: v.GPUs(), Overhead: m.Overhead(), Router: fleet.LeastLoaded},
+			Pool: fleet.Pool{Engine: e, Timer: m, GPUs: v.GPUs(), Overhead: m.Overhead(), PerToken: m.PerToken(), Router: fleet.LeastLoaded},
 		}}})
 	}
 	return all, layouts

@@ -97,7 +97,7 @@ func modelPromptRate(l latency.Model, isl int) float64 {
 	most := l.Limits()
 	k := min(most.MaxNumBatchedTokens/max(isl, 1), most.MaxNumSeqs)
 	if k < 2 {
-		return float64(isl) / (l.TTFT(isl, 0) - l.Overhead().Duration()).Seconds()
+		return float64(isl) / (l.TTFT(isl, 0) - l.Outside(isl).Duration()).Seconds()
 	}
 	var b engine.Batch
 	for range k {

@@ -104,7 +104,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		return simserver.Options{}, err
 	}
 	o := simserver.Options{
-		Model: s.Model.Name, Timer: pool.Timer, Overhead: pool.Overhead, Transfer: fleet.Transfer{KV: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(pool.GPUs)}.Span,
+		Model: s.Model.Name, Timer: pool.Timer, Overhead: pool.Overhead, PerToken: pool.PerToken, Transfer: fleet.Transfer{KV: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(pool.GPUs)}.Span,
 		Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(), DrainTimeout: drain, Timing: dep.Worth(s.Latency), Sim: pool.Engine,
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative

@@ -51,7 +51,7 @@ func (e estimator) virtual(cfg engine.Config) (*virtual.Engine, latency.Model, e
 	if err != nil {
 		return nil, model, err
 	}
-	v, err := virtual.New(e.engine(cfg, model), model, model.Overhead())
+	v, err := virtual.New(e.engine(cfg, model), model, model.Overhead(), model.PerToken())
 	if err != nil {
 		return nil, model, fmt.Errorf("making the engine: %w", err)
 	}

@@ -96,9 +96,9 @@ func TestExplain(t *testing.T) {
 	for i, want := range []float64{got.Prefill.TTFTMillis, got.Decode.ITLMillis} {
 		x := got.Explain[i]
 		sum, share := 0.0, 0.0
-		for _, term := range x.Terms {
+		for _, term := range x.Operators {
 			sum, share = sum+term.Millis, share+term.Share
-			if term.Formula == "" || term.Millis <= 0 {
+			if term.Name == "" || term.Millis <= 0 {
 				t.Errorf("%s: %+v", x.Phase, term)
 			}
 		}
@@ -107,7 +107,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	text := ran(t, exitDone, estimated(dir, "--resume", "--explain")...).out.String()
-	for _, want := range []string{"\nWhere TTFT of one prompt of 500 tokens goes at TP:", "\nWhere ITL of ", "term", "formula"} {
+	for _, want := range []string{"\nWhere TTFT of one prompt of 500 tokens goes at TP:", "\nWhere ITL of ", "operator", "TFLOP/s/GPU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("stdout lacks %q:\n%s", want, text)
 		}

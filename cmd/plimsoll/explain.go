@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/engine"
 	"plimsoll/engine/latency"
@@ -14,19 +15,22 @@ import (
 
 // explanation is where the time of a pick's latency goes, by the latency model.
 type explanation struct {
-	Phase   profile.Phase   `json:"phase"`
-	Label   string          `json:"label"`
-	Latency string          `json:"latency"` // what the terms add up to, in words
-	Fit     string          `json:"fit"`
-	Millis  float64         `json:"ms"`
-	Terms   []explainedTerm `json:"terms"`
+	Phase     profile.Phase       `json:"phase"`
+	Label     string              `json:"label"`
+	Latency   string              `json:"latency"` // what the operators add up to, in words
+	Fit       string              `json:"fit"`
+	Millis    float64             `json:"ms"`
+	Operators []explainedOperator `json:"operators"`
 }
 
-type explainedTerm struct {
-	Name    string  `json:"term"`
-	Millis  float64 `json:"ms"`
-	Share   float64 `json:"share"` // of the whole, 0..1
-	Formula string  `json:"formula"`
+// explainedOperator is one kind of operator on one GPU; FLOPs and Bytes are 0 where it
+// multiplies, or moves, nothing.
+type explainedOperator struct {
+	Name   string  `json:"operator"`
+	Millis float64 `json:"ms"`
+	Share  float64 `json:"share"` // of the whole, 0..1
+	FLOPs  float64 `json:"flops,omitempty"`
+	Bytes  float64 `json:"bytes,omitempty"`
 }
 
 // explained is recommendation.json with its explanations, for --format json.
@@ -48,17 +52,17 @@ func (d deployment) explain(o profileOptions, prefill, decode recommend.Choice) 
 	return []explanation{explainTTFT(pre, prefill, o.isl), explainITL(dec, decode)}, nil
 }
 
-// explainTTFT adds up the terms of all steps that one prompt takes.
+// explainTTFT adds up the operators of all steps that one prompt takes.
 func explainTTFT(m latency.Model, ch recommend.Choice, isl int) explanation {
 	x := explanation{
 		Phase: profile.Prefill, Label: ch.Picked.Label(), Fit: m.Fit().Name,
 		Latency: fmt.Sprintf("TTFT of one prompt of %d tokens", isl),
 	}
 	for b := range engine.Chunks(isl, 0, m.Limits().MaxNumBatchedTokens) {
-		x.add(m.Terms(b))
+		x.add(m.Operators(b))
 	}
-	if t := m.Overhead(); t > 0 {
-		x.Terms = append(x.Terms, explainedTerm{Name: "overhead", Millis: t.Milliseconds(), Formula: "per request, outside of steps"})
+	if t := m.Outside(isl); t > 0 {
+		x.Operators = append(x.Operators, explainedOperator{Name: "outside of steps", Millis: t.Milliseconds()})
 	}
 	return x.summed()
 }
@@ -71,33 +75,29 @@ func explainITL(m latency.Model, ch recommend.Choice) explanation {
 		Phase: profile.Decode, Label: ch.Picked.Label(), Fit: m.Fit().Name,
 		Latency: fmt.Sprintf("ITL of %s in flight, %.0f tokens of context each", engine.Count(seqs, "request"), p.Context),
 	}
-	x.add(m.Terms(engine.Batch{DecodeSeqs: seqs, DecodeContext: int64(math.Round(float64(seqs) * p.Context))}))
+	x.add(m.Operators(engine.Batch{DecodeSeqs: seqs, DecodeContext: int64(math.Round(float64(seqs) * p.Context))}))
 	return x.summed()
 }
 
-// add sums the terms of one more step, by name.
-func (x *explanation) add(terms []latency.Term) {
-	first := len(x.Terms) == 0
-	for i, t := range terms {
-		if first {
-			x.Terms = append(x.Terms, explainedTerm{Name: t.Name, Formula: t.Formula})
+// add sums the operators of one more step, by name.
+func (x *explanation) add(operators []latency.Operator) {
+	for _, o := range operators {
+		i := slices.IndexFunc(x.Operators, func(e explainedOperator) bool { return e.Name == o.Name })
+		if i < 0 {
+			i, x.Operators = len(x.Operators), append(x.Operators, explainedOperator{Name: o.Name})
 		}
-		x.Terms[i].Millis += t.Time.Milliseconds()
+		e := &x.Operators[i]
+		e.Millis, e.FLOPs, e.Bytes = e.Millis+o.Time.Milliseconds(), e.FLOPs+o.FLOPs, e.Bytes+o.Bytes
 	}
 }
 
-// summed fills in the sum and the shares, and drops terms that take no time.
+// summed fills in the sum and the shares.
 func (x explanation) summed() explanation {
-	kept := x.Terms[:0]
-	for _, t := range x.Terms {
-		x.Millis += t.Millis
-		if t.Millis > 0 {
-			kept = append(kept, t)
-		}
+	for _, o := range x.Operators {
+		x.Millis += o.Millis
 	}
-	x.Terms = kept
-	for i := range x.Terms {
-		x.Terms[i].Share = x.Terms[i].Millis / x.Millis
+	for i := range x.Operators {
+		x.Operators[i].Share = x.Operators[i].Millis / x.Millis
 	}
 	return x
 }
@@ -106,10 +106,18 @@ func (x explanation) summed() explanation {
 func explainTables(b *bytes.Buffer, xs []explanation) {
 	for _, x := range xs {
 		fmt.Fprintf(b, "\nWhere %s goes at %s: %.2f ms (fit %s)\n", x.Latency, x.Label, x.Millis, x.Fit)
-		t := newTable("term", "ms", "share", "formula")
-		for _, term := range x.Terms {
-			t.row(term.Name, fmt.Sprintf("%.3f", term.Millis), fmt.Sprintf("%.1f %%", 100*term.Share), term.Formula)
+		t := newTable("operator", "ms", "share", "TFLOP/s/GPU", "TB/s/GPU")
+		for _, o := range x.Operators {
+			t.row(o.Name, fmt.Sprintf("%.3f", o.Millis), fmt.Sprintf("%.1f %%", 100*o.Share), o.tera(o.FLOPs), o.tera(o.Bytes))
 		}
 		b.WriteString(t.text("  "))
 	}
+}
+
+// tera is how much of n the operator gets through, in units of 10¹² a second.
+func (o explainedOperator) tera(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g", n/o.Millis/1e9)
 }

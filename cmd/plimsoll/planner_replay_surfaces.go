@@ -95,7 +95,7 @@ func batchedOf(m latency.Model, budget, seqs int, gpus float64) profile.BatchedP
 		for range k {
 			b.AddChunk(isl, 0)
 		}
-		took := (m.StepTime(b) + m.Overhead()).Duration()
+		took := (m.StepTime(b) + m.Outside(k*isl)).Duration()
 		s.Samples = append(s.Samples, profile.BatchedSample{ISL: isl, K: k, TTFT: took, ThroughputPerGPU: float64(k*isl) / took.Seconds() / gpus})
 	}
 	return s

@@ -163,7 +163,7 @@ func profileFlags() []cli.Flag {
 const catalogUsage = "`FILE` of further models or GPUs on top of the built-in ones: CSV rows, or a model's Hugging Face config.json"
 
 // fitUsage is of --fit, wherever it is.
-const fitUsage = "coefficients of the latency model: an `ENGINE` and its version, such as trtllm or vllm-0.19, whose nearest fit is taken; a shipped fit's name; or the file that plimsoll calibrate wrote (default: recent vLLM)"
+const fitUsage = "coefficients of the latency model: an `ENGINE`, with its version or without, such as trtllm or vllm-0.19; or the file that plimsoll calibrate wrote (default: vllm)"
 
 // kvBlocks is --kv-tokens in blocks, at least one; 0 where it was not given.
 func (o profileOptions) kvBlocks(blockSize int) int {

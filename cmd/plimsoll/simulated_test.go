@@ -234,7 +234,7 @@ func TestKVDType(t *testing.T) {
 // --fit says another.
 func TestReplayTakesTheFitOfItsBackend(t *testing.T) {
 	for want, flags := range map[string][]string{
-		"vllm": nil, "trtllm-1.0.0rc3 for trtllm": {"--backend", "trtllm"}, "vllm for sglang": {"--backend", "sglang"},
+		"vllm": nil, "trtllm": {"--backend", "trtllm"}, "sglang": {"--backend", "sglang"},
 		"vllm-0.12": {"--backend", "sglang", "--fit", "vllm-0.12"},
 	} {
 		all := replayReady(t, append(flags, "--tp", "1", "--policy", "static-peak", "--ttft", "500", "--itl", "50", "--rate", "1", "--isl", "100", "--osl", "10", "--duration", "1m")...)

@@ -77,7 +77,7 @@ func (c Catalog) Models() []Model { return slices.Clone(c.models) }
 func (c Catalog) GPUs() []GPU { return slices.Clone(c.gpus) }
 
 // Model finds a model by name: letter case, the part before the slash, a
-// leading "Meta-" and a trailing "-Instruct", "-it", "-pt" or "-Base" may be
+// leading "Meta-" or "NVIDIA-" and a trailing "-Instruct", "-it", "-pt" or "-Base" may be
 // left out or added ("llama-3.1-8b-instruct" is meta-llama/Meta-Llama-3.1-8B),
 // and so may trailing words as long as one model remains ("qwen3-235b").
 // Otherwise the error is an *UnknownError or an *AmbiguousError.

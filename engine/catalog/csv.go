@@ -62,14 +62,28 @@ func modelColumns() []column[Model] {
 		intColumn("experts", false, func(m *Model) *int { return &m.Experts }),
 		intColumn("experts_per_token", false, func(m *Model) *int { return &m.ExpertsPerToken }),
 		intColumn("shared_experts", false, func(m *Model) *int { return &m.SharedExperts }),
-		intColumn("first_dense_layers", false, func(m *Model) *int { return &m.FirstDenseLayers }),
+		intColumn("dense_layers", false, func(m *Model) *int { return &m.DenseLayers }),
 		intColumn("q_lora_rank", false, func(m *Model) *int { return &m.QLoraRank }),
 		intColumn("kv_lora_rank", false, func(m *Model) *int { return &m.KVLoraRank }),
 		intColumn("rope_head_dim", false, func(m *Model) *int { return &m.RopeHeadDim }),
 		intColumn("vocab", true, func(m *Model) *int { return &m.Vocab }),
-		{"tied_embeddings", false, setTied},
+		boolColumn("tied_embeddings", func(m *Model) *bool { return &m.TiedEmbeddings }),
 		intColumn("sliding_window", false, func(m *Model) *int { return &m.SlidingWindow }),
 		intColumn("full_attention_layers", false, func(m *Model) *int { return &m.FullAttentionLayers }),
+		intColumn("linear_layers", false, func(m *Model) *int { return &m.LinearLayers }),
+		intColumn("linear_key_heads", false, func(m *Model) *int { return &m.LinearKeyHeads }),
+		intColumn("linear_value_heads", false, func(m *Model) *int { return &m.LinearValueHeads }),
+		intColumn("linear_head_dim", false, func(m *Model) *int { return &m.LinearHeadDim }),
+		intColumn("linear_key_head_dim", false, func(m *Model) *int { return &m.LinearKeyHeadDim }),
+		intColumn("feed_forward_layers", false, func(m *Model) *int { return &m.FeedForwardLayers }),
+		boolColumn("ungated_ffn", func(m *Model) *bool { return &m.UngatedFFN }),
+		intColumn("moe_latent", false, func(m *Model) *int { return &m.MoELatent }),
+		boolColumn("gated_attention", func(m *Model) *bool { return &m.GatedAttention }),
+		intColumn("value_head_dim", false, func(m *Model) *int { return &m.ValueHeadDim }),
+		intColumn("sparse_top_k", false, func(m *Model) *int { return &m.SparseTopK }),
+		intColumn("index_layers", false, func(m *Model) *int { return &m.IndexLayers }),
+		intColumn("index_heads", false, func(m *Model) *int { return &m.IndexHeads }),
+		intColumn("index_head_dim", false, func(m *Model) *int { return &m.IndexHeadDim }),
 		intColumn("max_context", true, func(m *Model) *int { return &m.MaxContext }),
 		intColumn("quant_block", false, func(m *Model) *int { return &m.QuantBlock }),
 		{"weights", false, setWeights},
@@ -86,16 +100,14 @@ func setWeights(m *Model, s string) error {
 	}
 }
 
-func setTied(m *Model, s string) error {
-	switch s {
-	case "true":
-		m.TiedEmbeddings = true
-	case "false":
-		m.TiedEmbeddings = false
-	default:
-		return fmt.Errorf("tied_embeddings is %q: want true or false", s)
-	}
-	return nil
+func boolColumn[T any](name string, at func(*T) *bool) column[T] {
+	return column[T]{name, false, func(row *T, s string) error {
+		if s != "true" && s != "false" {
+			return fmt.Errorf("%s is %q: want true or false", name, s)
+		}
+		*at(row) = s == "true"
+		return nil
+	}}
 }
 
 func gpuColumns() []column[GPU] {

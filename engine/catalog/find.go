@@ -54,7 +54,7 @@ func modelKey(name string) key {
 	if maker, words, ok := strings.Cut(s, "/"); ok {
 		k = key{maker, words}
 	}
-	k.words = strings.TrimPrefix(k.words, "meta-")
+	k.words = strings.TrimPrefix(strings.TrimPrefix(k.words, "meta-"), "nvidia-")
 	for _, suffix := range []string{"-instruct", "-it", "-pt", "-base"} {
 		k.words = strings.TrimSuffix(k.words, suffix)
 	}

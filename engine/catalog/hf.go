@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,10 +19,16 @@ import (
 // where they list what is not quantized.
 const maxConfigBytes = 16 << 20
 
+// hfNames are a config.json's names of its architecture.
+type hfNames struct {
+	ModelType     string   `json:"model_type"`
+	Architectures []string `json:"architectures"`
+}
+
 // hfConfig are the fields of a Hugging Face config.json that matter here, under
 // all the names that the families give them. A nil pointer is a missing field.
 type hfConfig struct {
-	ModelType        string   `json:"model_type"`
+	hfNames
 	Layers           *int     `json:"num_hidden_layers"`
 	Hidden           *int     `json:"hidden_size"`
 	QHeads           *int     `json:"num_attention_heads"`
@@ -47,6 +52,7 @@ type hfConfig struct {
 	SparseStep       *int     `json:"decoder_sparse_step"`
 	MoELayerFreq     *int     `json:"moe_layer_freq"`
 	MLPOnlyLayers    []int    `json:"mlp_only_layers"`
+	MLPLayerTypes    []string `json:"mlp_layer_types"` // dense, sparse
 	FirstDenseLayers *int     `json:"first_k_dense_replace"`
 	QLoraRank        *int     `json:"q_lora_rank"`
 	KVLoraRank       *int     `json:"kv_lora_rank"`
@@ -54,58 +60,53 @@ type hfConfig struct {
 	NopeHeadDim      *int     `json:"qk_nope_head_dim"`
 	ValueHeadDim     *int     `json:"v_head_dim"`
 
+	// Of one expert or more that every token passes through.
+	SharedFFN    *int `json:"shared_expert_intermediate_size"`     // qwen
+	MoESharedFFN *int `json:"moe_shared_expert_intermediate_size"` // nemotron_h
+	SharedWidth  *int `json:"shared_intermediate_size"`            // minimax_m2
+
+	Chunk          *int  `json:"attention_chunk_size"` // llama4
+	NoRope         []int `json:"no_rope_layers"`       // llama4: 0 = all of the context
+	NoRopeInterval *int  `json:"no_rope_layer_interval"`
+	MoEStep        *int  `json:"interleave_moe_layer_step"`
+	MoELayers      []int `json:"moe_layers"`
+	DenseFFN       *int  `json:"intermediate_size_mlp"`
+
+	FullInterval     *int  `json:"full_attention_interval"` // qwen3_next: each so-manieth layer is full
+	LinearKeyHeads   *int  `json:"linear_num_key_heads"`
+	LinearValueHeads *int  `json:"linear_num_value_heads"`
+	LinearKeyDim     *int  `json:"linear_key_head_dim"`
+	LinearValueDim   *int  `json:"linear_value_head_dim"`
+	OutputGate       *bool `json:"attn_output_gate"`
+	AttentionKinds   []int `json:"attn_type_list"` // minimax_m2: 1 = full
+
+	IndexTopK    *int     `json:"index_topk"` // deepseek_v32
+	IndexHeads   *int     `json:"index_n_heads"`
+	IndexHeadDim *int     `json:"index_head_dim"`
+	IndexFreq    *int     `json:"index_topk_freq"`
+	IndexTypes   []string `json:"indexer_types"` // glm_moe_dsa: full, or shared with a layer before
+
+	Pattern      string   `json:"hybrid_override_pattern"` // nemotron_h
+	Blocks       []string `json:"layers_block_type"`
+	OtherHeadDim *int     `json:"attention_head_dim"`
+	Groups       *int     `json:"n_groups"`
+	StateSize    *int     `json:"ssm_state_size"`
+	MambaHeads   *int     `json:"mamba_num_heads"`
+	MambaHeadDim *int     `json:"mamba_head_dim"`
+	Latent       *int     `json:"moe_latent_size"`
+
 	Quantization json.RawMessage `json:"quantization_config"`
 }
 
-// hfFamily is how a model_type is read: what its files leave to defaults
-// (transformers' configuration classes, 2026), and which experts it has.
-type hfFamily struct {
-	defaults hfConfig
-	experts  func(hfConfig) *int // nil: a dense family
-	wide     bool                // an expert is intermediate_size wide
-	mla      bool
-}
-
-func hfFamilies() map[string]hfFamily {
-	local := func(c hfConfig) *int { return c.LocalExperts }
-	gemma := hfFamily{defaults: hfConfig{
-		QHeads: new(8), KVHeads: new(4), HeadDim: new(256), Vocab: new(262208),
-		MaxContext: new(131072), Tied: new(true), WindowPattern: new(6),
-	}}
-	return map[string]hfFamily{
-		"llama":       {},
-		"mistral":     {},
-		"qwen2":       {},
-		"qwen3":       {defaults: hfConfig{HeadDim: new(128)}},
-		"qwen3_moe":   {experts: func(c hfConfig) *int { return c.Experts }},
-		"mixtral":     {experts: local, wide: true},
-		"gpt_oss":     {experts: local, wide: true, defaults: hfConfig{HeadDim: new(64)}},
-		"deepseek_v3": {experts: func(c hfConfig) *int { return c.RoutedExperts }, mla: true},
-		"gemma3":      gemma,
-		"gemma3_text": gemma,
-	}
-}
-
-// readHFConfig reads a Hugging Face config.json of one of the families llama,
-// mistral, qwen2, qwen3, qwen3_moe, mixtral, deepseek_v3, gpt_oss and gemma3,
-// whose text_config may be nested; vision parts are left out. What its
-// quantization_config says of the weights' storage is in Weights and
-// Quantization. name becomes the
-// model's name. It refuses other families, missing fields and absurd numbers,
-// all of them named at once.
+// readHFConfig reads a Hugging Face config.json of one of hfFamilies, whose text_config
+// may be nested; vision parts and those that predict further tokens (MTP) are left out.
+// What its quantization_config says of the weights' storage is in Weights and
+// Quantization. name becomes the model's name. It refuses other families, missing
+// fields, what a Model cannot hold and absurd numbers, all of them named at once.
 func readHFConfig(r io.Reader, name string) (Model, error) {
-	c, err := decodeHF(r)
-	if err != nil {
-		return Model{}, fmt.Errorf("config.json of %s: %w", name, err)
-	}
-	family, ok := hfFamilies()[c.ModelType]
-	if !ok {
-		known := slices.Sorted(maps.Keys(hfFamilies()))
-		return Model{}, fmt.Errorf("config.json of %s: model_type is %q: want one of %s", name, c.ModelType, strings.Join(known, ", "))
-	}
-	m, err := c.with(family.defaults).model(family)
+	m, err := readHF(r)
 	if err == nil {
-		m.Name, m.Source = name, "config.json ("+c.ModelType+")"
+		m.Name = name
 		m, err = m.finished(hfField)
 	}
 	if err != nil {
@@ -113,6 +114,52 @@ func readHFConfig(r io.Reader, name string) (Model, error) {
 	}
 	return m, nil
 }
+
+func readHF(r io.Reader) (Model, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
+	if err != nil {
+		return Model{}, fmt.Errorf("reading: %w", err)
+	}
+	if len(b) > maxConfigBytes {
+		return Model{}, fmt.Errorf("larger than %d MiB: not a model's configuration", maxConfigBytes>>20)
+	}
+	b = finite(b)
+	var names struct {
+		hfNames
+		Text *hfNames `json:"text_config"`
+	}
+	if err := json.Unmarshal(b, &names); err != nil {
+		return Model{}, engine.PlainJSON("the file", err)
+	}
+	f, err := familyOf(names.hfNames, names.Text)
+	if err != nil {
+		return Model{}, err
+	}
+	var file struct {
+		hfConfig
+		Text *hfConfig `json:"text_config"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return Model{}, engine.PlainJSON("the file", err)
+	}
+	c := file.hfConfig
+	if file.Text != nil {
+		c = *file.Text
+		c.Tied = cmp.Or(c.Tied, file.Tied)
+		if c.Quantization == nil {
+			c.Quantization = file.Quantization
+		}
+	}
+	m, err := c.with(f.defaults).model(f)
+	m.Source = "config.json (" + cmp.Or(c.ModelType, file.ModelType, f.architectures[0]) + ")"
+	return m, err
+}
+
+// finite is JSON as Python writes it, with null for the numbers that JSON lacks:
+// Nemotron-H's time_step_limit ends at Infinity.
+func finite(b []byte) []byte { return infinite.ReplaceAll(b, []byte("${1}null")) }
+
+var infinite = regexp.MustCompile(`([\[:,]\s*)-?(?:Infinity|NaN)\b`)
 
 // ModelOrFile is the model of that name, or what a Hugging Face config.json says
 // where the name is the path of one.
@@ -171,7 +218,7 @@ func hfFile(path string, b []byte) (Model, error) {
 		Architectures []string
 		Hidden        *int `json:"hidden_size"`
 	}
-	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	b = finite(bytes.TrimPrefix(b, []byte("\ufeff")))
 	if err := json.Unmarshal(b, &file); err != nil {
 		return Model{}, fmt.Errorf("%s: no model's config.json: %w", path, engine.PlainJSON("the file", err))
 	}
@@ -193,123 +240,161 @@ func hfFile(path string, b []byte) (Model, error) {
 	return m, nil
 }
 
-func decodeHF(r io.Reader) (hfConfig, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
-	if err != nil {
-		return hfConfig{}, fmt.Errorf("reading: %w", err)
-	}
-	if len(b) > maxConfigBytes {
-		return hfConfig{}, fmt.Errorf("larger than %d MiB: not a model's configuration", maxConfigBytes>>20)
-	}
-	var file struct {
-		hfConfig
-		Text *hfConfig `json:"text_config"`
-	}
-	if err := json.Unmarshal(b, &file); err != nil {
-		return hfConfig{}, engine.PlainJSON("the file", err)
-	}
-	if file.Text == nil {
-		return file.hfConfig, nil
-	}
-	c := *file.Text
-	c.ModelType = cmp.Or(c.ModelType, file.ModelType)
-	c.Tied = cmp.Or(c.Tied, file.Tied)
-	if c.Quantization == nil {
-		c.Quantization = file.Quantization
-	}
-	return c, nil
-}
-
 // with fills what c leaves open.
 func (c hfConfig) with(d hfConfig) hfConfig {
 	c.QHeads, c.KVHeads = cmp.Or(c.QHeads, d.QHeads), cmp.Or(c.KVHeads, d.KVHeads)
-	c.HeadDim, c.Vocab = cmp.Or(c.HeadDim, d.HeadDim), cmp.Or(c.Vocab, d.Vocab)
+	c.HeadDim, c.Vocab = cmp.Or(c.HeadDim, c.OtherHeadDim, d.HeadDim), cmp.Or(c.Vocab, d.Vocab)
 	c.MaxContext, c.Tied = cmp.Or(c.MaxContext, d.MaxContext), cmp.Or(c.Tied, d.Tied)
-	c.WindowPattern = cmp.Or(c.WindowPattern, d.WindowPattern)
+	c.WindowPattern, c.OutputGate = cmp.Or(c.WindowPattern, d.WindowPattern), cmp.Or(c.OutputGate, d.OutputGate)
 	c.KVHeads = cmp.Or(c.KVHeads, c.QHeads) // without grouping each head has its own
 	if c.HeadDim == nil && c.Hidden != nil && c.QHeads != nil && *c.QHeads > 0 {
 		c.HeadDim = new(*c.Hidden / *c.QHeads)
+	}
+	if n := len(c.hybrid()); c.Layers == nil && n > 0 {
+		c.Layers = &n
 	}
 	return c
 }
 
 func (c hfConfig) model(f hfFamily) (Model, error) {
-	var missing []string
-	need := func(field string, v *int) int {
-		if v == nil {
-			missing = append(missing, field)
-			return 0
-		}
-		return *v
-	}
+	n := new(needs)
 	m := Model{
-		Layers: need("num_hidden_layers", c.Layers), Hidden: need("hidden_size", c.Hidden),
-		QHeads: need("num_attention_heads", c.QHeads), KVHeads: value(c.KVHeads), HeadDim: value(c.HeadDim),
-		FFN: need("intermediate_size", c.FFN), Vocab: need("vocab_size", c.Vocab),
-		MaxContext: need("max_position_embeddings", c.MaxContext), TiedEmbeddings: value(c.Tied),
-	}
-	if f.experts != nil {
-		m.Experts = need("the number of experts", f.experts(c))
-		m.ExpertsPerToken = need("num_experts_per_tok", c.ExpertsPerToken)
-		m.MoEFFN = m.FFN
-		if !f.wide {
-			m.MoEFFN = need("moe_intermediate_size", c.MoEFFN)
-		}
-		m.SharedExperts, m.FirstDenseLayers = value(c.SharedExperts), value(c.FirstDenseLayers)
-	}
-	if f.mla {
-		m.HeadDim = need("qk_nope_head_dim", c.NopeHeadDim)
-		m.KVLoraRank, m.RopeHeadDim = need("kv_lora_rank", c.KVLoraRank), need("qk_rope_head_dim", c.RopeHeadDim)
-		m.QLoraRank = value(c.QLoraRank)
+		Layers: n.int("num_hidden_layers", c.Layers), Hidden: n.int("hidden_size", c.Hidden),
+		QHeads: n.int("num_attention_heads", c.QHeads), KVHeads: value(c.KVHeads), HeadDim: value(c.HeadDim),
+		FFN: value(c.FFN), Vocab: n.int("vocab_size", c.Vocab),
+		MaxContext: n.int("max_position_embeddings", c.MaxContext), TiedEmbeddings: value(c.Tied),
 	}
 	m.SlidingWindow, m.FullAttentionLayers = c.window(m.Layers)
-	m.Weights, m.Quantization, m.QuantBlock = readQuantization(c.Quantization)
-	var errs []error
-	if len(missing) > 0 {
-		errs = append(errs, fmt.Errorf("missing %s", strings.Join(missing, ", ")))
+	if f.mla {
+		c.latent(&m, n)
+	} else {
+		n.complain(c.ValueHeadDim != nil && *c.ValueHeadDim != m.HeadDim, "v_head_dim is %d: only head_dim, %d, is understood", value(c.ValueHeadDim), m.HeadDim)
+		n.complain(value(c.IndexTopK) > 0, "index_topk is %d: sparse attention is understood beside MLA only", value(c.IndexTopK))
 	}
-	return m, errors.Join(append(errs, c.unlike(m))...)
+	if f.experts != nil {
+		c.mixture(f, &m, n)
+	}
+	if f.only != nil {
+		f.only(c, &m, n)
+	}
+	if !m.MoE() || m.DenseLayers > 0 {
+		m.FFN = n.int("intermediate_size", nonZero(m.FFN))
+	}
+	m.Weights, m.Quantization, m.QuantBlock = readQuantization(c.Quantization)
+	c.unlike(f, m, n)
+	return m, n.err()
 }
 
-// window is the sliding window, 0 for none, and how many of the layers have none.
+// latent is multi-head latent attention, with its indexer where it is sparse.
+func (c hfConfig) latent(m *Model, n *needs) {
+	m.HeadDim = n.int("qk_nope_head_dim", c.NopeHeadDim)
+	m.KVLoraRank, m.RopeHeadDim = n.int("kv_lora_rank", c.KVLoraRank), n.int("qk_rope_head_dim", c.RopeHeadDim)
+	m.QLoraRank = value(c.QLoraRank)
+	m.ValueHeadDim = unlessEqual(value(c.ValueHeadDim), m.HeadDim)
+	if m.SparseTopK = value(c.IndexTopK); m.SparseTopK == 0 {
+		return
+	}
+	m.IndexHeads, m.IndexHeadDim = n.int("index_n_heads", c.IndexHeads), n.int("index_head_dim", c.IndexHeadDim)
+	if m.IndexLayers = m.Layers; c.IndexTypes == nil {
+		n.complain(value(c.IndexFreq) > 1, "index_topk_freq is %d without indexer_types: which layers have an indexer is not known", value(c.IndexFreq))
+		return
+	}
+	n.complain(len(c.IndexTypes) != m.Layers, "indexer_types names %d layers, num_hidden_layers %d", len(c.IndexTypes), m.Layers)
+	m.IndexLayers = 0
+	for _, t := range c.IndexTypes {
+		n.complain(t != "full" && t != "shared", "indexer_types has %q: want full or shared", t)
+		if t == "full" {
+			m.IndexLayers++
+		}
+	}
+}
+
+// mixture is a mixture of experts.
+func (c hfConfig) mixture(f hfFamily, m *Model, n *needs) {
+	m.Experts = n.int("the number of experts", f.experts(c))
+	m.ExpertsPerToken = n.int("num_experts_per_tok", c.ExpertsPerToken)
+	if m.MoEFFN = value(c.FFN); f.wide {
+		n.int("intermediate_size", c.FFN)
+	} else {
+		m.MoEFFN = n.int("moe_intermediate_size", c.MoEFFN)
+	}
+	m.MoELatent = value(c.Latent)
+	m.SharedExperts = value(c.SharedExperts)
+	if shared := value(cmp.Or(c.SharedFFN, c.MoESharedFFN, c.SharedWidth)); shared > 0 && m.MoEFFN > 0 {
+		n.complain(shared%m.MoEFFN != 0, "the shared experts are %d wide: want a multiple of the width of one expert, %d", shared, m.MoEFFN)
+		m.SharedExperts = shared / m.MoEFFN
+	}
+	for layer := range min(max(m.Layers, 0), maxLayers) {
+		if layer < value(c.FirstDenseLayers) || slices.Contains(c.MLPOnlyLayers, layer) ||
+			(layer+1)%max(1, value(c.SparseStep)) != 0 || layer%max(1, value(c.MoELayerFreq)) != 0 {
+			m.DenseLayers++
+		}
+	}
+	if c.MLPLayerTypes != nil {
+		m.DenseLayers = 0
+		for _, t := range c.MLPLayerTypes {
+			n.complain(t != "dense" && t != "sparse", "mlp_layer_types has %q: want dense or sparse", t)
+			if t == "dense" {
+				m.DenseLayers++
+			}
+		}
+	}
+}
+
+// window is the sliding window, 0 for none, and how many of the layers have none. One
+// that all of the context fits in is none. Chunks, of which a token sees its own as far
+// as itself, count as a window as long.
 func (c hfConfig) window(layers int) (window, full int) {
 	unused := c.UseWindow != nil && !*c.UseWindow
-	if value(c.Window) == 0 || unused {
+	window = value(cmp.Or(c.Chunk, c.Window))
+	if window == 0 || unused || c.MaxContext != nil && window >= *c.MaxContext {
 		return 0, layers
 	}
 	switch {
 	case len(c.LayerTypes) > 0:
-		for _, t := range c.LayerTypes {
-			if t == "full_attention" {
-				full++
-			}
+		full = c.count("full_attention")
+	case len(c.NoRope) > 0:
+		for _, rope := range c.NoRope {
+			full += 1 - min(1, max(0, rope))
 		}
+	case c.Chunk != nil:
+		full = layers / max(1, value(cmp.Or(c.NoRopeInterval, new(4))))
 	case value(c.WindowPattern) > 0:
 		full = layers / *c.WindowPattern
 	case c.UseWindow != nil:
 		full = min(value(c.MaxWindowLayers), layers)
 	}
-	return *c.Window, full
+	return window, full
+}
+
+// count is how many layers are of a type.
+func (c hfConfig) count(layerType string) int {
+	n := 0
+	for _, t := range c.LayerTypes {
+		if t == layerType {
+			n++
+		}
+	}
+	return n
 }
 
 // unlike names arrangements that a Model cannot express.
-func (c hfConfig) unlike(m Model) error {
-	var errs []error
-	if m.MoE() && len(c.MLPOnlyLayers) > 0 {
-		errs = append(errs, errors.New("mlp_only_layers is not empty: only leading layers without experts are understood"))
+func (c hfConfig) unlike(f hfFamily, m Model, n *needs) {
+	n.complain(len(c.LayerTypes) > 0 && len(c.LayerTypes) != m.Layers, "layer_types names %d layers, num_hidden_layers %d", len(c.LayerTypes), m.Layers)
+	known := []string{"full_attention", "sliding_attention", "chunked_attention"}
+	if m.LinearLayers > 0 {
+		known = append(known, "linear_attention")
 	}
-	for field, v := range map[string]*int{"decoder_sparse_step": c.SparseStep, "moe_layer_freq": c.MoELayerFreq} {
-		if m.MoE() && v != nil && *v != 1 {
-			errs = append(errs, fmt.Errorf("%s is %d: only 1 is understood", field, *v))
-		}
+	if m.SparseTopK > 0 {
+		known = append(known, "deepseek_sparse_attention")
 	}
-	if m.MLA() && c.ValueHeadDim != nil && *c.ValueHeadDim != m.HeadDim {
-		errs = append(errs, fmt.Errorf("v_head_dim %d is not qk_nope_head_dim %d", *c.ValueHeadDim, m.HeadDim))
+	if m.FeedForwardLayers > 0 {
+		known = append(known, "mlp", "moe")
 	}
-	if n := len(c.LayerTypes); n > 0 && n != m.Layers {
-		errs = append(errs, fmt.Errorf("layer_types names %d layers, num_hidden_layers %d", n, m.Layers))
+	for _, t := range slices.Compact(slices.Sorted(slices.Values(c.LayerTypes))) {
+		n.complain(!slices.Contains(known, t), "layer_types has %q: %s is not understood to have such layers", t, f.architectures[0])
 	}
-	return errors.Join(errs...)
+	n.complain(slices.ContainsFunc(c.AttentionKinds, func(kind int) bool { return kind != 1 }), "attn_type_list has layers without full attention, which %s is not understood to have", f.architectures[0])
 }
 
 // hfField is the name in a config.json of a field of the tables.
@@ -319,8 +404,9 @@ func hfField(column string) string {
 		"kv_heads": "num_key_value_heads", "ffn": "intermediate_size", "vocab": "vocab_size",
 		"max_context": "max_position_embeddings", "moe_ffn": "moe_intermediate_size",
 		"experts": "the number of experts", "experts_per_token": "num_experts_per_tok",
-		"shared_experts": "n_shared_experts", "first_dense_layers": "first_k_dense_replace",
-		"rope_head_dim": "qk_rope_head_dim",
+		"shared_experts": "n_shared_experts", "dense_layers": "the number of layers without experts",
+		"rope_head_dim": "qk_rope_head_dim", "value_head_dim": "v_head_dim", "moe_latent": "moe_latent_size",
+		"linear_layers": "the number of layers with linear attention or Mamba", "sparse_top_k": "index_topk",
 	}
 	return cmp.Or(names[column], column)
 }
@@ -331,4 +417,11 @@ func value[T any](p *T) T {
 		return zero
 	}
 	return *p
+}
+
+func nonZero(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

@@ -21,6 +21,8 @@ func (m Model) Splits(p engine.Parallelism, weights engine.DType) error {
 		return fmt.Errorf("TP %d does not divide the %d attention heads of %s", p.TP, m.QHeads, m.Name)
 	case !m.dividesKV(p) && p.TP%m.KVHeads != 0:
 		return fmt.Errorf("TP %d neither divides the %d KV heads of %s nor is a multiple of them", p.TP, m.KVHeads, m.Name)
+	case m.LinearValueHeads%p.TP != 0:
+		return fmt.Errorf("TP %d does not divide the %d heads of linear attention of %s", p.TP, m.LinearValueHeads, m.Name)
 	case p.PP > m.Layers:
 		return fmt.Errorf("PP %d is more than the %d layers of %s", p.PP, m.Layers, m.Name)
 	case p.EP > 1 && !m.MoE():
@@ -40,7 +42,7 @@ func (m Model) dividesKV(p engine.Parallelism) bool { return m.MLA() || m.KVHead
 
 // splitsWidths holds TP to the feed-forward parts that it splits.
 func (m Model) splitsWidths(p engine.Parallelism, weights engine.DType) error {
-	dense := !m.MoE() || m.FirstDenseLayers > 0
+	dense := !m.MoE() || m.DenseLayers > 0
 	for _, part := range []struct {
 		name  string
 		width int
@@ -81,12 +83,13 @@ type Unfit struct {
 // keeps the whole KV cache on every rank and cuts experts into slivers.
 //
 // Beyond what Splits asks, TP has to divide the KV heads, as there: a rank more
-// only keeps copies.
+// only keeps copies. Not so where most layers have linear attention: their state
+// divides, and there is little KV.
 func (m Model) Layouts(gpus int, weights engine.DType) (fit []engine.Parallelism, out []Unfit) {
 	for n := 1; n <= gpus; n *= 2 {
 		for _, p := range m.mappings(n) {
 			err := m.Splits(p, weights)
-			if err == nil && !m.dividesKV(p) {
+			if err == nil && !m.dividesKV(p) && m.LinearLayers == 0 {
 				err = fmt.Errorf("TP %d does not divide the %d KV heads of %s, so GPUs would keep copies", p.TP, m.KVHeads, m.Name)
 			}
 			if err != nil {

@@ -47,6 +47,8 @@ func TestLayouts(t *testing.T) {
 			"TP:16: TP 16 does not divide the 8 KV heads|TEP:16: EP 16 does not divide the 8 experts|DEP:16: EP 16 does not divide the 8 experts",
 		},
 		{"gpt-oss-120b", engine.FP4, 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8", ""},
+		{"qwen3.5-397b", engine.FP8, 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8", ""},
+		{"llama-4-maverick", "", 8, "TP:1 TP:2 TEP:2 DEP:2 TP:4 TEP:4 DEP:4 TP:8 TEP:8 DEP:8", ""},
 		{"gemma-3-1b", "", 4, "TP:1", "TP:2: TP 2 does not divide the 1 KV heads|TP:4: TP 4 does not divide the 1 KV heads"},
 	} {
 		m, err := cat.Model(tt.model)
@@ -99,10 +101,13 @@ func drawn(t *rapid.T) Model {
 	if rapid.Bool().Draw(t, "MoE") {
 		m.Experts = rapid.IntRange(1, 256).Draw(t, "experts")
 		m.MoEFFN = 64 * rapid.IntRange(1, 64).Draw(t, "expert width")
-		m.SharedExperts, m.FirstDenseLayers = rapid.IntRange(0, 2).Draw(t, "shared"), rapid.IntRange(0, 1).Draw(t, "dense")
+		m.SharedExperts, m.DenseLayers = rapid.IntRange(0, 2).Draw(t, "shared"), rapid.IntRange(0, 1).Draw(t, "dense")
 	}
 	if rapid.Bool().Draw(t, "MLA") {
 		m.KVLoraRank = 512
+	}
+	if m.Layers > 1 && rapid.Bool().Draw(t, "linear attention") {
+		m.LinearLayers, m.LinearValueHeads = m.Layers/2, rapid.IntRange(1, 64).Draw(t, "its heads")
 	}
 	return m
 }
@@ -125,7 +130,7 @@ func TestLayoutsHoldTheirFilters(t *testing.T) {
 				t.Fatalf("%s has %d of %d GPUs", p.Label(), n, gpus)
 			case p.TP != n && p.DP != n, p.EP != 1 && p.EP != n, p.PP != 1:
 				t.Fatalf("%+v is none of TP, TEP, DEP", p)
-			case !m.MLA() && m.KVHeads%p.TP != 0, m.QHeads%p.TP != 0, p.EP > 1 && m.Experts%p.EP != 0:
+			case !m.MLA() && m.LinearLayers == 0 && m.KVHeads%p.TP != 0, m.QHeads%p.TP != 0, m.LinearValueHeads%p.TP != 0, p.EP > 1 && m.Experts%p.EP != 0:
 				t.Fatalf("%s with %d heads, %d KV heads, %d experts", p.Label(), m.QHeads, m.KVHeads, m.Experts)
 			case p.EP == 1 && m.MoE() && m.MoEFFN%p.TP != 0, !m.MoE() && m.FFN%p.TP != 0:
 				t.Fatalf("%s splits %d or %d", p.Label(), m.FFN, m.MoEFFN)
@@ -169,7 +174,7 @@ func TestSplitsAtTheEdges(t *testing.T) {
 	}{
 		{4, 0, ""}, {5, 0, "PP 5 is more than the 4 layers of m"}, {1, 1, "TP 2 does not divide the feed-forward width 1001 of m"},
 	} {
-		m.FirstDenseLayers = tt.dense
+		m.DenseLayers = tt.dense
 		if err := m.Splits(engine.Parallelism{TP: 2, PP: tt.pp}, ""); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("PP %d, %d dense: %v, want %q", tt.pp, tt.dense, err, tt.want)
 		}

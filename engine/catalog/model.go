@@ -1,36 +1,67 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"plimsoll/engine"
 )
 
-// Model is the architecture of a decoder-only transformer, as its config.json
-// states it. Counts are 0 where the architecture has no such part.
+// Model is the architecture of a decoder-only language model, as its config.json
+// states it, without what predicts further tokens (MTP) and what reads images. Counts
+// are 0 where the architecture has no such part.
 type Model struct {
-	Name             string `json:"name"`
-	Layers           int    `json:"layers"`
-	Hidden           int    `json:"hidden"`
-	QHeads           int    `json:"q_heads"`
-	KVHeads          int    `json:"kv_heads"`
-	HeadDim          int    `json:"head_dim"` // MLA: of the part without rotary embedding, and of a value
-	FFN              int    `json:"ffn"`      // width of a dense layer's feed-forward part
-	MoEFFN           int    `json:"moe_ffn"`  // width of one expert
-	Experts          int    `json:"experts"`  // routed experts per layer
-	ExpertsPerToken  int    `json:"experts_per_token"`
-	SharedExperts    int    `json:"shared_experts"`
-	FirstDenseLayers int    `json:"first_dense_layers"` // leading layers without experts
-	QLoraRank        int    `json:"q_lora_rank"`        // MLA: rank of the query's compression, 0 = not compressed
-	KVLoraRank       int    `json:"kv_lora_rank"`       // MLA: rank of what is cached
-	RopeHeadDim      int    `json:"rope_head_dim"`      // MLA: of the rotary part, cached once for all heads
-	Vocab            int    `json:"vocab"`
-	TiedEmbeddings   bool   `json:"tied_embeddings"`
+	Name            string `json:"name"`
+	Layers          int    `json:"layers"`
+	Hidden          int    `json:"hidden"`
+	QHeads          int    `json:"q_heads"`
+	KVHeads         int    `json:"kv_heads"`
+	HeadDim         int    `json:"head_dim"` // MLA: of the part without rotary embedding, and of a value
+	FFN             int    `json:"ffn"`      // width of a dense layer's feed-forward part
+	MoEFFN          int    `json:"moe_ffn"`  // width of one expert
+	Experts         int    `json:"experts"`  // routed experts per layer
+	ExpertsPerToken int    `json:"experts_per_token"`
+	SharedExperts   int    `json:"shared_experts"`
+	DenseLayers     int    `json:"dense_layers"`  // with experts elsewhere: layers whose feed-forward part has none
+	QLoraRank       int    `json:"q_lora_rank"`   // MLA: rank of the query's compression, 0 = not compressed
+	KVLoraRank      int    `json:"kv_lora_rank"`  // MLA: rank of what is cached
+	RopeHeadDim     int    `json:"rope_head_dim"` // MLA: of the rotary part, cached once for all heads
+	Vocab           int    `json:"vocab"`
+	TiedEmbeddings  bool   `json:"tied_embeddings"`
 	// SlidingWindow is in tokens; 0 = every layer attends to all of the context.
 	SlidingWindow int `json:"sliding_window"`
 	// FullAttentionLayers attend to all of the context; Layers without a window.
 	FullAttentionLayers int `json:"full_attention_layers"`
+	// LinearLayers have linear attention (gated DeltaNet) or a state space (Mamba2,
+	// whose groups are heads of keys) instead: they keep no KV but a state of
+	// LinearValueHeads × LinearHeadDim × LinearKeyDim() numbers for each sequence.
+	LinearLayers     int `json:"linear_layers,omitempty"`
+	LinearKeyHeads   int `json:"linear_key_heads,omitempty"`
+	LinearValueHeads int `json:"linear_value_heads,omitempty"`
+	LinearHeadDim    int `json:"linear_head_dim,omitempty"`
+	// LinearKeyHeadDim is a key's width where it differs from LinearHeadDim: the size
+	// of Mamba2's state.
+	LinearKeyHeadDim int `json:"linear_key_head_dim,omitempty"`
+	// FeedForwardLayers are those that are a feed-forward part alone; the others have
+	// none then (Nemotron-H). 0 = every layer has one beside its attention.
+	FeedForwardLayers int `json:"feed_forward_layers,omitempty"`
+	// UngatedFFN: feed-forward parts are two products, up and down, without a gate.
+	UngatedFFN bool `json:"ungated_ffn,omitempty"`
+	// MoELatent is how wide the routed experts' inputs and outputs are where that is
+	// not Hidden; each layer with experts projects to it and back.
+	MoELatent int `json:"moe_latent,omitempty"`
+	// GatedAttention: queries come with a gate as wide as they are.
+	GatedAttention bool `json:"gated_attention,omitempty"`
+	// ValueHeadDim is an MLA value's width where it differs from HeadDim.
+	ValueHeadDim int `json:"value_head_dim,omitempty"`
+	// SparseTopK is how many tokens of context an indexer lets attention see
+	// (DeepSeek sparse attention); 0 = all. IndexLayers have an indexer of IndexHeads
+	// heads, and its key for each token; the others take the choice of a layer before.
+	SparseTopK   int `json:"sparse_top_k,omitempty"`
+	IndexLayers  int `json:"index_layers,omitempty"`
+	IndexHeads   int `json:"index_heads,omitempty"`
+	IndexHeadDim int `json:"index_head_dim,omitempty"`
 	// MaxContext is max_position_embeddings: prompt and answer together, tokens.
 	MaxContext int `json:"max_context"`
 	// Params are all weights, ActiveParams those that one token passes through,
@@ -59,6 +90,45 @@ func (m Model) MoE() bool { return m.Experts > 0 }
 // MLA reports whether the KV cache is compressed (multi-head latent attention).
 func (m Model) MLA() bool { return m.KVLoraRank > 0 }
 
+// ValueDim is the width of an attention value.
+func (m Model) ValueDim() int { return cmp.Or(m.ValueHeadDim, m.HeadDim) }
+
+// KVLayers is how many layers keep keys and values of the context.
+func (m Model) KVLayers() int { return m.Layers - m.LinearLayers - m.FeedForwardLayers }
+
+// FFNLayers is how many layers have a feed-forward part, of experts or dense.
+func (m Model) FFNLayers() int { return cmp.Or(m.FeedForwardLayers, m.Layers) }
+
+// FFNProducts is how many products a feed-forward part is: gate, up and down, or the
+// latter two.
+func (m Model) FFNProducts() int {
+	if m.UngatedFFN {
+		return 2
+	}
+	return 3
+}
+
+// ExpertHidden is the width of what a routed expert takes and gives.
+func (m Model) ExpertHidden() int { return cmp.Or(m.MoELatent, m.Hidden) }
+
+// LinearKeyDim is the width of a key of linear attention.
+func (m Model) LinearKeyDim() int { return cmp.Or(m.LinearKeyHeadDim, m.LinearHeadDim) }
+
+// The state of linear attention is FP32 (mamba_ssm_dtype of Qwen3.5's config.json and
+// mamba_ssm_cache_dtype of Nemotron 3's); before it a convolution over 4 tokens keeps
+// the last 3 inputs in BF16.
+const (
+	stateBytes       = 4
+	convolutionBytes = 3 * 2
+)
+
+// StateBytes is what the layers of linear attention keep of a sequence, however long
+// it is, all tensor-parallel ranks together.
+func (m Model) StateBytes() float64 {
+	keys, values := m.LinearKeyHeads*m.LinearKeyDim(), m.LinearValueHeads*m.LinearHeadDim
+	return float64(m.LinearLayers) * float64(stateBytes*values*m.LinearKeyDim()+convolutionBytes*(2*keys+values))
+}
+
 // KVElementsPerLayer is how many numbers one token leaves in the KV cache of
 // one layer: 2·kv_heads·head_dim, or under MLA rank + rotary part.
 func (m Model) KVElementsPerLayer() int {
@@ -72,16 +142,22 @@ func (m Model) KVElementsPerLayer() int {
 // tensor-parallel ranks together, when every layer keeps it. For a model with a
 // sliding window that is an upper bound: a layer with a window needs no more
 // than SlidingWindow tokens, and an engine that frees the rest holds more.
+// An indexer's keys are in it: FP8 and a scale in FP32 each, whatever d is (vLLM's
+// DeepseekV32IndexerCache, 2026).
 func (m Model) KVBytesPerToken(d engine.DType) float64 {
-	return float64(m.Layers*m.KVElementsPerLayer()) * d.Bytes()
+	index := 0
+	if m.IndexLayers > 0 {
+		index = m.IndexLayers * (m.IndexHeadDim + 4)
+	}
+	return float64(m.KVLayers()*m.KVElementsPerLayer())*d.Bytes() + float64(index)
 }
 
 // KVBytes is the KV of a sequence where layers with a sliding window keep no more than
 // that, which they do beside layers without one (engine/latency's KVCache).
 func (m Model) KVBytes(d engine.DType) engine.KVBytes {
-	b := engine.KVBytes{PerToken: m.KVBytesPerToken(d)}
+	b := engine.KVBytes{PerToken: m.KVBytesPerToken(d), State: m.StateBytes()}
 	if m.SlidingWindow > 0 && m.FullAttentionLayers > 0 {
-		b.Windowed, b.Window = b.PerToken*float64(m.Layers-m.FullAttentionLayers)/float64(m.Layers), m.SlidingWindow
+		b.Windowed, b.Window = b.PerToken*float64(m.KVLayers()-m.FullAttentionLayers)/float64(m.KVLayers()), m.SlidingWindow
 	}
 	return b
 }
@@ -130,7 +206,7 @@ func (m Model) MoELayers() int {
 	if !m.MoE() {
 		return 0
 	}
-	return m.Layers - m.FirstDenseLayers
+	return m.FFNLayers() - m.DenseLayers
 }
 
 // parts are numbers of weights by where they sit.
@@ -138,13 +214,18 @@ type parts struct{ embeddings, norms, attention, dense, experts, routers int64 }
 
 func (m Model) parts() parts {
 	hidden, layers, moe := int64(m.Hidden), int64(m.Layers), int64(m.MoELayers())
+	ffn := int64(m.FFNProducts()) * hidden // per width
 	p := parts{
 		embeddings: 2 * int64(m.Vocab) * hidden,
 		norms:      (2*layers + 1) * hidden,
-		attention:  layers * m.attentionParams(),
-		dense:      (layers-moe)*3*hidden*int64(m.FFN) + moe*int64(m.SharedExperts)*m.expertParams(),
-		experts:    moe * int64(m.Experts) * m.expertParams(),
-		routers:    moe * hidden * int64(m.Experts),
+		attention:  int64(m.KVLayers())*m.attentionParams() + int64(m.LinearLayers)*m.linearParams() + int64(m.IndexLayers)*m.indexParams(),
+		dense: (int64(m.FFNLayers())-moe)*ffn*int64(m.FFN) +
+			moe*(int64(m.SharedExperts)*ffn*int64(m.MoEFFN)+2*hidden*int64(m.MoELatent)),
+		experts: moe * int64(m.Experts) * m.expertParams(),
+		routers: moe * hidden * int64(m.Experts),
+	}
+	if m.FeedForwardLayers > 0 {
+		p.norms -= layers * hidden // one per layer
 	}
 	if m.TiedEmbeddings {
 		p.embeddings /= 2
@@ -156,23 +237,45 @@ func (m Model) parts() parts {
 func (m Model) attentionParams() int64 {
 	hidden, heads, dim := int64(m.Hidden), int64(m.QHeads), int64(m.HeadDim)
 	if !m.MLA() {
-		return 2*hidden*heads*dim + 2*hidden*int64(m.KVHeads)*dim
+		queries := heads
+		if m.GatedAttention {
+			queries *= 2
+		}
+		return hidden*(queries+heads)*dim + 2*hidden*int64(m.KVHeads)*dim
 	}
 	rope, rank, qRank := int64(m.RopeHeadDim), int64(m.KVLoraRank), int64(m.QLoraRank)
 	query := hidden * heads * (dim + rope)
 	if qRank > 0 {
 		query = hidden*qRank + qRank*heads*(dim+rope)
 	}
-	return query + hidden*(rank+rope) + rank*heads*2*dim + heads*dim*hidden
+	value := int64(m.ValueDim())
+	return query + hidden*(rank+rope) + rank*heads*(dim+value) + heads*value*hidden
 }
 
-func (m Model) expertParams() int64 { return 3 * int64(m.Hidden) * int64(m.MoEFFN) }
+// linearParams are the projections of one layer of linear attention: queries and keys,
+// values and gates, two numbers per head, and back.
+func (m Model) linearParams() int64 {
+	hidden := int64(m.Hidden)
+	keys, values := int64(m.LinearKeyHeads)*int64(m.LinearKeyDim()), int64(m.LinearValueHeads)*int64(m.LinearHeadDim)
+	return hidden*(2*keys+2*values+2*int64(m.LinearValueHeads)) + values*hidden
+}
+
+// indexParams are the projections of one indexer: its queries, from the compressed
+// query where there is one, its key, and a weight per head.
+func (m Model) indexParams() int64 {
+	hidden, heads, dim := int64(m.Hidden), int64(m.IndexHeads), int64(m.IndexHeadDim)
+	return int64(cmp.Or(m.QLoraRank, m.Hidden))*heads*dim + hidden*(dim+heads)
+}
+
+func (m Model) expertParams() int64 {
+	return int64(m.FFNProducts()) * int64(m.ExpertHidden()) * int64(m.MoEFFN)
+}
 
 // finished is m with what follows from its other fields, or why it cannot be,
 // in the asker's words for the fields.
 func (m Model) finished(word func(column string) string) (Model, error) {
 	if m.SlidingWindow == 0 && m.FullAttentionLayers == 0 {
-		m.FullAttentionLayers = m.Layers
+		m.FullAttentionLayers = m.KVLayers()
 	}
 	if err := m.check(word); err != nil {
 		return Model{}, err
@@ -186,6 +289,9 @@ func (m Model) finished(word func(column string) string) (Model, error) {
 	return m, nil
 }
 
+// maxLayers is above the most layers that any model has.
+const maxLayers = 2_000
+
 // check refuses what no model is. The upper bounds lie some ten times above the
 // largest model of 2026 and keep every product far inside an int64.
 func (m Model) check(word func(column string) string) error {
@@ -195,26 +301,39 @@ func (m Model) check(word func(column string) string) error {
 			errs = append(errs, fmt.Errorf("%s is %d: want %d to %d", word(field), v, low, high))
 		}
 	}
-	bounded("layers", m.Layers, 1, 2_000)
+	bounded("layers", m.Layers, 1, maxLayers)
 	bounded("hidden", m.Hidden, 1, 200_000)
 	bounded("q_heads", m.QHeads, 1, 4_000)
 	bounded("kv_heads", m.KVHeads, 1, max(1, m.QHeads))
 	bounded("head_dim", m.HeadDim, 1, 4_096)
+	bounded("value_head_dim", m.ValueHeadDim, 0, 4_096)
 	bounded("vocab", m.Vocab, 1, 10_000_000)
 	bounded("max_context", m.MaxContext, 1, 100_000_000)
 	bounded("sliding_window", m.SlidingWindow, 0, 100_000_000)
-	bounded("full_attention_layers", m.FullAttentionLayers, 0, m.Layers)
-	bounded("first_dense_layers", m.FirstDenseLayers, 0, m.Layers)
+	bounded("feed_forward_layers", m.FeedForwardLayers, 0, max(0, m.Layers-1))
+	bounded("linear_layers", m.LinearLayers, 0, max(0, m.Layers-m.FeedForwardLayers-1)) // one keeps KV
+	bounded("full_attention_layers", m.FullAttentionLayers, 0, m.KVLayers())
+	bounded("dense_layers", m.DenseLayers, 0, m.FFNLayers())
+	linear := min(1, m.LinearLayers)
+	bounded("linear_key_heads", m.LinearKeyHeads, linear, 4_000)
+	bounded("linear_value_heads", m.LinearValueHeads, linear, 4_000)
+	bounded("linear_head_dim", m.LinearHeadDim, linear, 4_096)
+	bounded("linear_key_head_dim", m.LinearKeyHeadDim, 0, 4_096)
 	bounded("experts", m.Experts, 0, 100_000)
 	bounded("experts_per_token", m.ExpertsPerToken, min(1, m.Experts), max(0, m.Experts))
 	bounded("shared_experts", m.SharedExperts, 0, 1_000)
 	bounded("moe_ffn", m.MoEFFN, min(1, m.Experts), 1_000_000)
+	bounded("moe_latent", m.MoELatent, 0, 200_000)
 	bounded("q_lora_rank", m.QLoraRank, 0, 100_000)
 	bounded("kv_lora_rank", m.KVLoraRank, 0, 100_000)
 	bounded("rope_head_dim", m.RopeHeadDim, 0, 4_096)
+	bounded("sparse_top_k", m.SparseTopK, 0, 100_000_000)
+	bounded("index_layers", m.IndexLayers, 0, m.KVLayers())
+	bounded("index_heads", m.IndexHeads, min(1, m.IndexLayers), 4_000)
+	bounded("index_head_dim", m.IndexHeadDim, min(1, m.IndexLayers), 4_096)
 	bounded("quant_block", m.QuantBlock, 0, 65_536)
 	lowFFN := 1
-	if m.MoE() && m.FirstDenseLayers == 0 {
+	if m.MoE() && m.DenseLayers == 0 {
 		lowFFN = 0
 	}
 	bounded("ffn", m.FFN, lowFFN, 2_000_000)

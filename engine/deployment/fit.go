@@ -2,10 +2,9 @@ package deployment
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"plimsoll/engine/latency"
+	"plimsoll/engine/operator"
 	"plimsoll/profile"
 )
 
@@ -20,20 +19,12 @@ func Worth(m latency.Model) string {
 		m.Fit().Name, ModelError(m.TTFTError()).Words(), ModelError(m.ITLError()).Words())
 }
 
-// FitWarnings says where a fit has no row of the GPU, or none so long: the errors
-// that it states are those on others.
+// FitWarnings says where no kernel of the GPU was measured, or a fit has no row so long.
 func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 	var out []profile.Warning
-	var names []string
-	for _, r := range f.Rows {
-		if !slices.Contains(names, r.GPU) {
-			names = append(names, r.GPU)
-		}
-	}
-	if len(names) > 0 && !slices.Contains(names, gpu) {
+	if !operator.Measured(gpu) && f.Calibrated == 0 {
 		out = append(out, profile.Warnf("fit_gpu",
-			"the fit %s has no measurements on %s; its errors are from %s. Expect a larger error; calibrate with a few points measured on this GPU",
-			f.Name, gpu, strings.Join(names, ", ")))
+			"no kernels were measured on %s; times come from another GPU's, scaled by the data sheets. Expect a larger error; calibrate with a few points measured on this GPU", gpu))
 	}
 	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {
 		out = append(out, profile.Warnf("fit_length",

@@ -61,7 +61,7 @@ func SmallerWeights(c engine.Config, fits func(engine.Config) error) engine.DTyp
 // GPUs, whatever else is in it. A layer with a sliding window may keep next to
 // nothing, so that only the others count.
 func KVBeyond(m catalog.Model, g catalog.GPU, c engine.Config, tokens int) error {
-	share := float64(max(m.FullAttentionLayers, 1)) / float64(m.Layers)
+	share := float64(max(m.FullAttentionLayers, 1)) / float64(m.KVLayers())
 	need, have := float64(tokens)*m.KVBytesPerToken(c.KV)*share, float64(c.GPUs())*float64(g.MemoryBytes)
 	if need <= have {
 		return nil

@@ -18,8 +18,11 @@ func TestNoRoomHintsAreTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := 0
-	for _, m := range cat.Models() {
-		for _, g := range cat.GPUs() {
+	for i, m := range cat.Models() {
+		for j, g := range cat.GPUs() {
+			if (i+j)%4 != 0 {
+				continue // each model on some GPUs, and each GPU with some models
+			}
 			for _, tp := range []int{1, 2, 8} {
 				c := engine.Config{Parallelism: engine.TP(tp), Weights: engine.BF16, Limits: engine.Limits{MaxModelLen: m.MaxContext}}
 				err := latency.Check(m, g, c)

@@ -1,6 +1,7 @@
 package latency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -49,19 +50,6 @@ type Residual struct {
 	HeldOut  float64 `json:"held_out"`
 }
 
-// Estimate is the coefficients that explain obs best, beginning from a prior
-// that counts as much as FactorSpread and SpanSpread say. It refuses observations that cannot be.
-func Estimate(prior Coefficients, obs []Observation) (Coefficients, error) {
-	if err := prior.Check(); err != nil {
-		return Coefficients{}, fmt.Errorf("prior: %w", err)
-	}
-	ss, err := samples(obs)
-	if err != nil {
-		return Coefficients{}, err
-	}
-	return solve(prior, prior, ss), nil
-}
-
 // Calibrate moves prior to where measured points of one engine want it. One
 // point scales what it depends on; more determine more; what they do not
 // determine stays with the prior. A point that the others contradict counts for
@@ -71,6 +59,7 @@ func Calibrate(prior Fit, obs []Observation) (Fit, Report, error) {
 	if len(obs) == 0 {
 		return Fit{}, Report{}, errors.New("calibrating: no points: want one at least")
 	}
+	prior = prior.of(obs[0].Model, obs[0].GPU, obs[0].Config.Weights)
 	if err := prior.Coefficients.Check(); err != nil {
 		return Fit{}, Report{}, fmt.Errorf("calibrating %q: %w", prior.Name, err)
 	}
@@ -222,21 +211,41 @@ const sixPoints = 6
 
 func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
 	f := prior
-	f.Coefficients, f.Calibrated, f.Other = k, loads(ss), false
+	f.Coefficients, f.Calibrated = k, loads(ss)
 	f.Name = prior.Name + ", calibrated"
 	f.Source = fmt.Sprintf("%d loads of the engine itself, from the fit %s", f.Calibrated, prior.Name)
-	obs := make([]Observation, len(ss))
-	for i, s := range ss {
-		obs[i] = s.obs
+	f.Groups, f.Longest, f.LongestTTFT = nil, 0, 0
+	for _, s := range ss {
+		o := s.obs
+		g := Group{Model: o.Model.Name, GPU: o.GPU.Name, Weights: cmp.Or(o.Config.Weights, engine.BF16), Coefficients: k}
+		i := slices.IndexFunc(f.Groups, func(h Group) bool { h.Rows, h.Held = 0, Held{}; return h == g })
+		if i < 0 {
+			g.Held = calibratedError(prior, o, ss, r)
+			i, f.Groups = len(f.Groups), append(f.Groups, g)
+		}
+		f.Groups[i].Rows++
+		f.Longest = max(f.Longest, o.ISL+o.OSL, int(o.Context))
+		if o.Kind.TTFT() {
+			f.LongestTTFT = max(f.LongestTTFT, o.ISL)
+		}
 	}
-	f = f.On(obs)
-	of := func(ttft bool, own, six, before, whole Error) Error {
+	return f
+}
+
+// calibratedError is what remains on what o was measured on.
+func calibratedError(prior Fit, o Observation, ss []sample, r Report) Held {
+	h := prior.Dense
+	if o.Model.MoE() {
+		h = prior.Experts
+	}
+	if g, ok := prior.For(o.Model.Name, o.GPU.Name, o.Config.Weights); ok {
+		h = g.Held
+	}
+	of := func(ttft bool, own, six, before Error) Error {
 		if loads(ofKind(ss, ttft)) >= sixPoints {
 			return own.Wider(six)
 		}
-		return before.Wider(own).Wider(whole)
+		return before.Wider(own)
 	}
-	f.TTFT = of(true, r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, prior.OtherVersion.TTFT, prior.TTFT)
-	f.TPOT = of(false, r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, prior.OtherVersion.TPOT, prior.TPOT)
-	return f
+	return Held{TTFT: of(true, r.LeaveOneOut.TTFT, prior.SixPoints.TTFT, h.TTFT), TPOT: of(false, r.LeaveOneOut.TPOT, prior.SixPoints.TPOT, h.TPOT)}
 }

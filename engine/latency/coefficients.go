@@ -5,68 +5,106 @@ import (
 	"math"
 )
 
-// Coefficients turn the physics of a step into its time. The factors are
-// measured times over ideal ones (data-sheet bandwidth and peak); the spans are
-// seconds. All are positive; Check says what is wrong with others.
+// Coefficients are what only whole engines show. The factors multiply the times of
+// operators as their kernels were measured alone; the spans are seconds. All are
+// positive; Check says what is wrong with others.
 type Coefficients struct {
-	Weights      float64 `json:"weights"`       // × bytes of weights / memory bandwidth
-	Experts      float64 `json:"experts"`       // × bytes of routed experts touched / memory bandwidth
-	KV           float64 `json:"kv"`            // × bytes of KV cache read / memory bandwidth
-	FLOPs        float64 `json:"flops"`         // × FLOPs of matrix products / peak
-	LowFLOPs     float64 `json:"low_flops"`     // the same where operands have 8 bits or fewer
-	Attention    float64 `json:"attention"`     // × FLOPs of query-key pairs / BF16 peak
-	AllReduce    float64 `json:"all_reduce"`    // × bytes exchanged / link bandwidth
-	Layer        float64 `json:"layer_s"`       // s per layer and step: launches, norms, small kernels
-	Collective   float64 `json:"collective_s"`  // s per layer, step and doubling of the GPUs that exchange
-	PrefillLayer float64 `json:"prefill_s"`     // s more per layer of a step with a prompt: no CUDA graph
-	Request      float64 `json:"request_s"`     // s per sequence and step: scheduling, sampling
-	Step         float64 `json:"step_s"`        // s per step, whatever the model
-	Overhead     float64 `json:"per_request_s"` // s per request outside of steps: HTTP, tokenizing
+	Products    float64 `json:"products"`      // × matrix products and what is done by element
+	Prefill     float64 `json:"prefill"`       // × attention of prompts
+	Decode      float64 `json:"decode"`        // × attention in decode
+	Experts     float64 `json:"experts"`       // × routed experts
+	Collectives float64 `json:"collectives"`   // × all-reduce and its like
+	Layer       float64 `json:"layer_s"`       // s per layer and step: norms, launches, what lies between kernels
+	Quantised   float64 `json:"quantised_s"`   // s more per layer whose products have quantised operands
+	MoE         float64 `json:"moe_s"`         // s more per layer with experts
+	MLA         float64 `json:"mla_s"`         // s more per layer with compressed attention
+	Step        float64 `json:"step_s"`        // s per step, whatever the model
+	Sequence    float64 `json:"sequence_s"`    // s per sequence and step: scheduling, sampling
+	Prompt      float64 `json:"prompt_s"`      // s more per layer of a step with a prompt: no CUDA graph
+	PromptMoE   float64 `json:"prompt_moe_s"`  // s more per such layer with experts
+	Overhead    float64 `json:"per_request_s"` // s per request outside of steps: HTTP, the way to the scheduler
+	Tokenise    float64 `json:"per_token_s"`   // s per prompt token outside of steps
 }
 
 // numCoefficients is the number of fields of Coefficients; the first numFactors
 // are factors, the others spans.
 const (
-	numCoefficients = 13
-	numFactors      = 7
+	numCoefficients = 15
+	numFactors      = 5
 )
 
 // coefficientNames are the fields' JSON names, in order.
 var coefficientNames = [numCoefficients]string{
-	"weights", "experts", "kv", "flops", "low_flops", "attention", "all_reduce",
-	"layer_s", "collective_s", "prefill_s", "request_s", "step_s", "per_request_s",
+	"products", "prefill", "decode", "experts", "collectives",
+	"layer_s", "quantised_s", "moe_s", "mla_s", "step_s", "sequence_s", "prompt_s", "prompt_moe_s", "per_request_s", "per_token_s",
 }
 
 // vector lists the fields in order.
 func (c Coefficients) vector() [numCoefficients]float64 {
 	return [numCoefficients]float64{
-		c.Weights, c.Experts, c.KV, c.FLOPs, c.LowFLOPs, c.Attention, c.AllReduce,
-		c.Layer, c.Collective, c.PrefillLayer, c.Request, c.Step, c.Overhead,
+		c.Products, c.Prefill, c.Decode, c.Experts, c.Collectives,
+		c.Layer, c.Quantised, c.MoE, c.MLA, c.Step, c.Sequence, c.Prompt, c.PromptMoE, c.Overhead, c.Tokenise,
 	}
 }
 
 func fromVector(v [numCoefficients]float64) Coefficients {
 	return Coefficients{
-		Weights: v[0], Experts: v[1], KV: v[2], FLOPs: v[3], LowFLOPs: v[4], Attention: v[5], AllReduce: v[6],
-		Layer: v[7], Collective: v[8], PrefillLayer: v[9], Request: v[10], Step: v[11], Overhead: v[12],
+		Products: v[0], Prefill: v[1], Decode: v[2], Experts: v[3], Collectives: v[4],
+		Layer: v[5], Quantised: v[6], MoE: v[7], MLA: v[8], Step: v[9], Sequence: v[10], Prompt: v[11], PromptMoE: v[12], Overhead: v[13], Tokenise: v[14],
 	}
 }
 
-// least and most bound the coefficients. No kernel beats the data sheet, but a
-// switch that adds up (NVLink SHARP) halves the bytes of an all-reduce; spans
-// are at least a nanosecond, and nothing is a thousand times slower than ideal.
+// least and most bound the coefficients: kernels in an engine are between five times
+// faster and a thousand times slower than alone, spans at least a nanosecond, or a
+// picosecond for a token.
 func least() Coefficients {
-	return Coefficients{
-		Weights: 1, Experts: 1, KV: 1, FLOPs: 1, LowFLOPs: 1, Attention: 1, AllReduce: 0.5,
-		Layer: 1e-9, Collective: 1e-9, PrefillLayer: 1e-9, Request: 1e-9, Step: 1e-9, Overhead: 1e-9,
+	var v [numCoefficients]float64
+	for i := range v {
+		v[i] = 1e-9
+		if i < numFactors {
+			v[i] = 0.2
+		}
 	}
+	v[numCoefficients-1] = 1e-12
+	return fromVector(v)
 }
 
 func most() Coefficients {
-	return Coefficients{
-		Weights: 1000, Experts: 1000, KV: 1000, FLOPs: 1000, LowFLOPs: 1000, Attention: 1000, AllReduce: 1000,
-		Layer: 0.1, Collective: 0.1, PrefillLayer: 0.1, Request: 0.1, Step: 10, Overhead: 100,
+	var v [numCoefficients]float64
+	for i := range v {
+		v[i] = 1000
+		if i >= numFactors {
+			v[i] = 10
+		}
 	}
+	return fromVector(v)
+}
+
+// Physical is what a fit starts from where nothing was measured: kernels as they are
+// alone, and launch costs of some microseconds per kernel. Round numbers, not fitted.
+func Physical() Coefficients {
+	return Coefficients{
+		Products: 1, Prefill: 1, Decode: 1, Experts: 1, Collectives: 1,
+		Layer: 10e-6, Quantised: 5e-6, MoE: 10e-6, MLA: 10e-6, Step: 300e-6, Sequence: 5e-6, Prompt: 40e-6, PromptMoE: 100e-6, Overhead: 15e-3, Tokenise: 3e-6,
+	}
+}
+
+// Logs are the logarithms of the coefficients, in order, and FromLogs is the inverse,
+// within bounds.
+func (c Coefficients) Logs() []float64 {
+	x := logs(c)
+	return x[:]
+}
+
+// FromLogs is the inverse of Logs.
+func FromLogs(x []float64) Coefficients { return exps([numCoefficients]float64(x)).bounded() }
+
+func (c Coefficients) bounded() Coefficients {
+	v, low, high := c.vector(), least().vector(), most().vector()
+	for i := range v {
+		v[i] = min(max(v[i], low[i]), high[i])
+	}
+	return fromVector(v)
 }
 
 // Check refuses coefficients that no engine has.
@@ -78,24 +116,4 @@ func (c Coefficients) Check() error {
 		}
 	}
 	return nil
-}
-
-// bounded takes back what rounding through logarithms puts beyond a bound.
-func (c Coefficients) bounded() Coefficients {
-	v, low, high := c.vector(), least().vector(), most().vector()
-	for i := range v {
-		v[i] = min(max(v[i], low[i]), high[i])
-	}
-	return fromVector(v)
-}
-
-// Physical is what a fit starts from where nothing was measured: the data
-// sheet's speeds with the efficiencies that kernels reach (80 to 90 % of
-// bandwidth, 65 % of the BF16 peak, half of that of FP8 and less in attention)
-// and launch costs of some microseconds per kernel. Round numbers, not fitted.
-func Physical() Coefficients {
-	return Coefficients{
-		Weights: 1.1, Experts: 1.3, KV: 1.3, FLOPs: 1.5, LowFLOPs: 2, Attention: 2.5, AllReduce: 1.5,
-		Layer: 30e-6, Collective: 10e-6, PrefillLayer: 50e-6, Request: 10e-6, Step: 500e-6, Overhead: 5e-3,
-	}
 }

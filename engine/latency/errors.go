@@ -1,14 +1,11 @@
 package latency
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
-
-	"plimsoll/engine"
 )
 
 // Error is how far predictions lie from what was measured. Median, Mean and P90
@@ -27,8 +24,9 @@ type Error struct {
 
 // Held is the error on held-out rows of either latency.
 type Held struct {
-	TTFT Error `json:"ttft"`
-	TPOT Error `json:"tpot"`
+	TTFT   Error `json:"ttft"` // of prompts alone, and under Poisson arrivals
+	TPOT   Error `json:"tpot"`
+	Closed Error `json:"closed_ttft,omitzero"` // TTFT of closed loops, whose requests come in bunches
 }
 
 // Summarize is the error of predictions, TTFT and TPOT apart; each is zero where
@@ -43,10 +41,11 @@ func Summarize(basis string, residuals []Residual, predicted func(Residual) floa
 			later = append(later, ratio)
 		}
 	}
-	return Held{TTFT: summarized(basis, first), TPOT: summarized(basis, later)}
+	return Held{TTFT: ErrorOf(basis, first), TPOT: ErrorOf(basis, later)}
 }
 
-func summarized(basis string, ratios []float64) Error {
+// ErrorOf is the error of ratios, predicted over measured.
+func ErrorOf(basis string, ratios []float64) Error {
 	if len(ratios) == 0 {
 		return Error{}
 	}
@@ -73,8 +72,7 @@ func (e Error) Wider(o Error) Error {
 
 // unlike is the error e where several things are unlike the rows that e is of,
 // each by itself with the error that others say. What each adds to e is taken to
-// be independent of the rest: variances add. FIT.md compares with rows that are
-// unlike in two ways.
+// be independent of the rest: variances add.
 func (e Error) unlike(others ...Error) Error {
 	out, bases := e, []string(nil)
 	for _, o := range others {
@@ -115,36 +113,31 @@ func furtherFactor(sum, base, of float64) float64 {
 
 // TTFTError is how far off TTFT may be for this model, GPU and layout: as far as
 // on rows held out of the fit that were as unlike the rest as this is.
-func (m Model) TTFTError() Error {
-	return m.about.held(m.about.fit.TTFT, func(h Held) Error { return h.TTFT }, func(r Rows) bool { return r.TTFT > 0 })
-}
+func (m Model) TTFTError() Error { return m.about.held(func(h Held) Error { return h.TTFT }) }
+
+// ClosedTTFTError is the same for clients that keep a number of requests in flight.
+func (m Model) ClosedTTFTError() Error { return m.about.held(func(h Held) Error { return h.Closed }) }
 
 // ITLError is the same for ITL and TPOT.
-func (m Model) ITLError() Error {
-	return m.about.held(m.about.fit.TPOT, func(h Held) Error { return h.TPOT }, func(r Rows) bool { return r.TPOT > 0 })
+func (m Model) ITLError() Error { return m.about.held(func(h Held) Error { return h.TPOT }) }
+
+// held is the error of the group that holds, else that on models left out; wider where
+// no kernel of the GPU was measured.
+func (a *about) held(of func(Held) Error) Error {
+	f, m := a.fit, a.model
+	h := f.Dense
+	if m.MoE() {
+		h = f.Experts
+	}
+	g, ok := f.For(m.Name, a.gpu.Name, a.config.Weights)
+	if ok {
+		h = g.Held
+	}
+	if a.layout.kernels.Own() || ok && g.GPU != "" {
+		return of(h)
+	}
+	return of(h).unlike(of(f.NoKernels))
 }
 
-// held widens the error on more of the same rows by everything that is unlike
-// those of the same kind of latency.
-func (a *about) held(same Error, of func(Held) Error, kind func(Rows) bool) Error {
-	f, c := a.fit, a.config
-	p, weights, kv := c.Parallelism, cmp.Or(c.Weights, engine.BF16), cmp.Or(c.KV, engine.BF16)
-	seen := func(like func(Rows) bool) bool {
-		return slices.ContainsFunc(f.Rows, func(r Rows) bool { return kind(r) && like(r) })
-	}
-	var others []Error
-	add := func(unlike bool, h Held) {
-		if unlike {
-			others = append(others, of(h))
-		}
-	}
-	add((f.Version == "" || f.Other) && f.Calibrated == 0, f.OtherVersion)
-	// Kernels of another precision were not compared: they are taken to be as
-	// unlike as another version's.
-	add(!seen(func(r Rows) bool { return r.Weights == weights && r.KV == kv }), f.OtherVersion)
-	add(!seen(func(r Rows) bool { return r.Model == a.model.Name }), f.OtherModel)
-	add(!seen(func(r Rows) bool { return r.GPU == a.gpu.Name }), f.OtherGPU)
-	// Parallelism that no row has (PP, DP, EP) is at least as unlike as another TP.
-	add(p.GPUs() != p.TP || p.EP > 1 || !seen(func(r Rows) bool { return r.TP == p.TP }), f.OtherTP)
-	return same.unlike(others...)
-}
+// Own reports whether kernels of the GPU itself were measured.
+func (m Model) Own() bool { return m.about.layout.kernels.Own() }

@@ -5,122 +5,139 @@ import (
 	_ "embed" // the fits
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"plimsoll/engine"
+	"plimsoll/engine/catalog"
 )
 
-// Fit is a set of coefficients, the measured rows that they come from, and how
-// far off they were on rows that were held out.
+// Fit is what whole engines of one kind showed beyond their kernels, and how far off
+// step times with it were on rows that were held out.
 type Fit struct {
 	Name    string `json:"name"`
 	Engine  string `json:"engine"`
-	Version string `json:"version,omitempty"` // empty: rows of several versions together, or one that nobody said
-	Other   bool   `json:"other,omitempty"`   // its rows are of another engine or version: FitFor took the nearest
+	Version string `json:"version,omitempty"` // empty: one that nobody said
+	Before  string `json:"before,omitempty"`  // of the engine's versions, those before this one; empty: all others
 	Source  string `json:"source"`
 
+	// Of models that no group is of, and of the groups.
 	Coefficients Coefficients `json:"coefficients"`
-	Rows         []Rows       `json:"rows"`
-	Longest      int          `json:"longest"`              // context in the rows, tokens: beyond it nothing was compared
-	LongestTTFT  int          `json:"longest_ttft"`         // prompt in the rows that have a TTFT, tokens
-	Calibrated   int          `json:"calibrated,omitempty"` // own loads that Calibrate had
+	Groups       []Group      `json:"groups,omitempty"`
 
-	// Held-out errors for more of the same: each row left out in turn.
-	TTFT Error `json:"ttft"`
-	TPOT Error `json:"tpot"`
-	// The same where what was left out is everything of one TP, model or GPU; of
-	// an engine of which the fit has no row; and after calibrating on six points
-	// of such an engine.
-	OtherTP      Held `json:"other_tp"`
-	OtherModel   Held `json:"other_model"`
-	OtherGPU     Held `json:"other_gpu"`
-	OtherVersion Held `json:"other_version"`
-	SixPoints    Held `json:"six_points"`
+	Longest     int `json:"longest"`              // context in the rows, tokens: beyond it nothing was compared
+	LongestTTFT int `json:"longest_ttft"`         // prompt in the rows that have a TTFT, tokens
+	Calibrated  int `json:"calibrated,omitempty"` // own loads that Calibrate had
+
+	// Errors on models left out of the fit, without experts and with; on GPUs whose
+	// kernels were left out; and after calibrating on six points of a group left out.
+	Dense     Held `json:"dense"`
+	Experts   Held `json:"experts"`
+	NoKernels Held `json:"no_kernels"`
+	SixPoints Held `json:"six_points"`
 }
 
-// Rows are measured rows of one model, GPU, precision and TP.
-type Rows struct {
+// Group is what rows of one model showed, on one GPU or on all of them together.
+type Group struct {
 	Model   string       `json:"model"` // catalog names
-	GPU     string       `json:"gpu"`
-	Weights engine.DType `json:"weights"`
-	KV      engine.DType `json:"kv"`
-	TP      int          `json:"tp"`
-	TTFT    int          `json:"ttft"` // how many, of either latency
-	TPOT    int          `json:"tpot"`
+	GPU     string       `json:"gpu,omitempty"`
+	Weights engine.DType `json:"weights,omitempty"`
+	Rows    int          `json:"rows"`
+
+	Coefficients Coefficients `json:"coefficients"`
+	Held                      // errors on other layouts, or on other GPUs
 }
 
-// rowsOf counts observations by what they were measured on, in order of
-// appearance.
-func rowsOf(obs []Observation) []Rows {
-	var out []Rows
-	for _, o := range obs {
-		like := Rows{
-			Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP,
-			Weights: cmp.Or(o.Config.Weights, engine.BF16), KV: cmp.Or(o.Config.KV, engine.BF16),
+// For is the most special group that holds for the model, weights and GPU; false where
+// the fit has no row of the model.
+func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
+	best, rank := Group{}, -1
+	for _, g := range f.Groups {
+		if g.Model != model || g.GPU != "" && (g.GPU != gpu || g.Weights != cmp.Or(weights, engine.BF16)) {
+			continue
 		}
-		i := slices.IndexFunc(out, func(r Rows) bool { r.TTFT, r.TPOT = 0, 0; return r == like })
-		if i < 0 {
-			i, out = len(out), append(out, like)
-		}
-		if o.Kind.TTFT() {
-			out[i].TTFT++
-		} else {
-			out[i].TPOT++
+		if r := len(g.GPU); r > rank {
+			best, rank = g, r
 		}
 	}
-	return out
+	return best, rank >= 0
 }
 
-// On says of a fit which observations it is to.
-func (f Fit) On(obs []Observation) Fit {
-	f.Rows, f.Longest, f.LongestTTFT = rowsOf(obs), 0, 0
-	for _, o := range obs {
-		f.Longest = max(f.Longest, o.ISL+o.OSL, int(o.Context))
-		if o.Kind.TTFT() {
-			f.LongestTTFT = max(f.LongestTTFT, o.ISL)
-		}
+// of is f for one model alone: its coefficients are those of the group that holds.
+func (f Fit) of(m catalog.Model, gpu catalog.GPU, weights engine.DType) Fit {
+	if g, ok := f.For(m.Name, gpu.Name, weights); ok {
+		f.Coefficients = g.Coefficients
 	}
 	return f
 }
 
-//go:embed families.json
-var familiesJSON []byte
+//go:embed fits.json
+var fitsJSON []byte
 
 var shipped = sync.OnceValue(func() []Fit {
 	var fits []Fit
-	if err := json.Unmarshal(familiesJSON, &fits); err != nil || len(fits) == 0 {
-		panic(fmt.Sprintf("latency: families.json, which comes with the program: %v", err))
+	if err := json.Unmarshal(fitsJSON, &fits); err != nil || len(fits) == 0 {
+		panic(fmt.Sprintf("latency: fits.json, which comes with the program: %v", err))
 	}
 	return fits
 })
 
-// Fits are the fits that come with the program, the default first.
+// Fits are the fits that come with the program, one per engine, the default first.
 func Fits() []Fit {
 	fits := slices.Clone(shipped())
 	for i := range fits {
-		fits[i].Rows = slices.Clone(fits[i].Rows)
+		fits[i].Groups = slices.Clone(fits[i].Groups)
 	}
 	return fits
 }
 
-// DefaultFit is for an engine of which nothing is known: recent versions of vLLM
-// together, with the error that it has on a version it has not seen.
-func DefaultFit() Fit {
-	f := shipped()[0]
-	f.Rows = slices.Clone(f.Rows)
+// DefaultFit is for an engine of which nothing is known: that of vLLM.
+func DefaultFit() Fit { return Fits()[0] }
+
+// FitFor is the shipped fit for an engine and its version, "" = not known. An engine
+// that has none gets the default.
+func FitFor(kind engine.Kind, version string) Fit {
+	version = strings.TrimPrefix(version, "v")
+	asked, known := release(version)
+	if !known {
+		version = "" // such as nightly
+	}
+	fits := Fits()
+	f := fits[0]
+	for _, g := range fits {
+		last, some := release(g.Before)
+		if g.Engine == string(kind) && (!some || known && asked < last) {
+			f = g
+		}
+	}
+	switch {
+	case f.Engine != string(kind) && kind != "":
+		f.Name += " for " + strings.TrimSpace(string(kind)+" "+version)
+		f.Engine, f.Version = string(kind), version
+	case version != "":
+		f.Name, f.Version = f.Engine+"-"+version, version
+	}
 	return f
 }
 
-// FitByName finds a shipped fit by its name, in any case.
+// engineVersion is an engine, and its version where it is said: trtllm, vllm-0.19.1.
+var engineVersion = regexp.MustCompile(`^(vllm|sglang|trtllm)(?:-v?([0-9]+(?:\.[0-9]+)*(?:\.?(?:rc|post|dev)[0-9]+)*))?$`)
+
+// FitByName is the shipped fit of an engine, named alone or with its version, in any case.
 func FitByName(name string) (Fit, error) {
-	var names []string
-	for _, f := range Fits() {
-		if strings.EqualFold(f.Name, strings.TrimSpace(name)) {
-			return f, nil
-		}
-		names = append(names, f.Name)
+	named := engineVersion.FindStringSubmatch(strings.ToLower(strings.TrimSpace(name)))
+	if named == nil {
+		return Fit{}, fmt.Errorf("unknown fit %q: want vllm, trtllm or sglang, with a version or without", name)
 	}
-	return Fit{}, fmt.Errorf("unknown fit %q: want one of %s", name, strings.Join(names, ", "))
+	return FitFor(engine.Kind(named[1]), named[2]), nil
+}
+
+// release is a version as a number: 0.19.1 is 19,001. A year is no version that others
+// are near to.
+func release(version string) (number int, ok bool) {
+	var major, minor, patch int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	return 1_000_000*major + 1000*minor + patch, n > 0 && major < firstYear
 }

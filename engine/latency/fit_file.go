@@ -27,8 +27,15 @@ func ParseFit(b []byte) (Fit, error) {
 	if err := f.Coefficients.Check(); err != nil {
 		return f, fmt.Errorf("not a calibration: %w", err)
 	}
-	for _, h := range []Held{{TTFT: f.TTFT, TPOT: f.TPOT}, f.OtherTP, f.OtherModel, f.OtherGPU, f.OtherVersion, f.SixPoints} {
-		if err := errors.Join(checkError(h.TTFT), checkError(h.TPOT)); err != nil {
+	held := []Held{f.Dense, f.Experts, f.NoKernels, f.SixPoints}
+	for _, g := range f.Groups {
+		if err := g.Coefficients.Check(); err != nil {
+			return f, fmt.Errorf("not a calibration: %s: %w", g.Model, err)
+		}
+		held = append(held, g.Held)
+	}
+	for _, h := range held {
+		if err := errors.Join(checkError(h.TTFT), checkError(h.TPOT), checkError(h.Closed)); err != nil {
 			return f, fmt.Errorf("not a calibration: %w", err)
 		}
 	}

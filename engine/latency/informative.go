@@ -16,6 +16,9 @@ import "gonum.org/v1/gonum/mat"
 // Statistics 41, 1970). To shrink the variance of all predictions instead chose
 // points that left larger errors on measured rows.
 func Informative(prior Fit, candidates []Observation, n int) []int {
+	if len(candidates) > 0 {
+		prior = prior.of(candidates[0].Model, candidates[0].GPU, candidates[0].Config.Weights)
+	}
 	if prior.Coefficients.Check() != nil {
 		return nil
 	}

@@ -34,7 +34,7 @@ func information(t *testing.T, prior Fit, obs []Observation, places []int) float
 // Each choice is the one that adds most, as the determinants of all say, and six
 // tell more than any of many random sixes.
 func TestInformativeIsGreedy(t *testing.T) {
-	prior := DefaultFit()
+	prior := plain()
 	obs := points(t, scaled(prior.Coefficients, 1.2), "mixtral-8x7b", engine.FP8)
 	chosen := Informative(prior, obs, 6)
 	if len(chosen) != 6 {
@@ -62,7 +62,7 @@ func TestInformativeIsGreedy(t *testing.T) {
 
 // What was measured is not looked at, and what cannot be is not chosen.
 func TestInformativeAtItsEnds(t *testing.T) {
-	prior := DefaultFit()
+	prior := plain()
 	obs := points(t, prior.Coefficients, "llama-3.1-8b", engine.BF16)
 	want := Informative(prior, obs, 6)
 	for i := range obs {

@@ -17,6 +17,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/operator"
 )
 
 // Model is the latency model of one engine, made by New or NewWith: a pointer to
@@ -38,6 +39,7 @@ type about struct {
 	limits engine.Limits
 	memory Memory
 	work   work
+	layout layout
 	fit    Fit
 }
 
@@ -49,10 +51,20 @@ func New(m catalog.Model, g catalog.GPU, config engine.Config) (Model, error) {
 // NewWith is the latency model of m on GPUs g as config lays it out, at the
 // speeds of f; the error says why that cannot run.
 func NewWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit) (Model, error) {
+	return newWith(m, g, config, f, operator.Of(g, kernelsOf(config.Kind)))
+}
+
+// NewWithout is NewWith where no kernel of the GPU itself was measured.
+func NewWithout(m catalog.Model, g catalog.GPU, config engine.Config, f Fit) (Model, error) {
+	return newWith(m, g, config, f, operator.Of(g, kernelsOf(config.Kind)).Without())
+}
+
+func newWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit, k operator.Kernels) (Model, error) {
+	f = f.of(m, g, config.Weights)
 	if err := f.Coefficients.Check(); err != nil {
 		return Model{}, fmt.Errorf("fit %q: %w", f.Name, err)
 	}
-	a, err := layOut(m, g, config)
+	a, err := layOutWith(m, g, config, k)
 	if err != nil {
 		return Model{}, err
 	}
@@ -74,6 +86,10 @@ func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
 
 // layOut is a model without a fit, and without asking whether it has room.
 func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error) {
+	return layOutWith(m, g, config, operator.Of(g, kernelsOf(config.Kind)))
+}
+
+func layOutWith(m catalog.Model, g catalog.GPU, config engine.Config, k operator.Kernels) (about, error) {
 	if err := m.Splits(config.Parallelism, config.Weights); err != nil {
 		return about{}, err
 	}
@@ -84,9 +100,22 @@ func layOut(m catalog.Model, g catalog.GPU, config engine.Config) (about, error)
 	if p := config.Parallelism; max(p.TP, p.EP) > serverGPUs && g.InterNodeBytesPerSec <= 0 {
 		return about{}, fmt.Errorf("%s spans servers of %d GPUs, but the network speed between servers of %s is unknown", p.Label(), serverGPUs, g.Name)
 	}
-	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits), work: workOf(m, g, config)}
+	a := about{model: m, gpu: g, config: config, limits: Limits(m, g, config.Limits)}
+	a.work, a.layout = workOf(m, g, config, k)
 	a.memory = memoryOf(m, g, config, a.limits)
 	return a, nil
+}
+
+// kernelsOf names an engine's kernels; an engine without tables is taken for vLLM.
+func kernelsOf(k engine.Kind) string {
+	switch k {
+	case engine.KindTRTLLM:
+		return "trtllm"
+	case engine.KindSGLang:
+		return "sglang"
+	default:
+		return "vllm"
+	}
 }
 
 // Limits are the limits of the engine with every default filled in; those of one
@@ -96,14 +125,14 @@ func (m Model) Limits() engine.Limits { return m.about.limits }
 // Parallelism is the layout of the engine, every field filled in.
 func (m Model) Parallelism() engine.Parallelism { return m.about.config.Parallelism }
 
-// Fit is the fit whose coefficients the model has.
+// Fit is the fit that the model is at; its Coefficients are the model's own.
 func (m Model) Fit() Fit { return m.about.fit }
 
 // StepTime is how long one forward step with b takes: 0 for an empty batch,
-// else positive, and never less for a batch with more tokens, context or pairs,
-// nor, without DP, for one with more prompts or sequences.
+// else positive, and never less for a batch with more tokens, context or pairs, nor for
+// one with more sequences or tokens of the same context.
 func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
-	return m.unit.step(&b)
+	return m.unit.time(&b)
 }
 
 // TTFT is the time to the first token of one prompt of isl tokens that has the
@@ -120,16 +149,25 @@ func (m Model) ttft(isl, cached, chunk int) engine.Picoseconds {
 	if isl <= cached {
 		return 0
 	}
-	sum := m.Overhead()
+	sum := m.Outside(isl)
 	for b := range engine.Chunks(isl, cached, chunk) {
 		sum += m.StepTime(b)
 	}
 	return sum
 }
 
-// Overhead is the time per request outside of forward steps that TTFT holds:
-// HTTP, tokenizing, the way to the scheduler and back.
+// Overhead is the time per request outside of forward steps that TTFT holds, but for
+// its tokens': HTTP, the way to the scheduler and back.
 func (m Model) Overhead() engine.Picoseconds { return m.unit.overhead }
+
+// PerToken is more of the same per token of a prompt: engines tokenize one after the
+// other.
+func (m Model) PerToken() engine.Picoseconds { return m.unit.perToken }
+
+// Outside is both, for one prompt alone.
+func (m Model) Outside(isl int) engine.Picoseconds {
+	return m.Overhead() + m.PerToken()*engine.Picoseconds(isl)
+}
 
 // ITL is the time of one step that decodes inFlight sequences, each with
 // context tokens on average, and prefills nothing.

@@ -6,18 +6,9 @@ import "slices"
 // of them one Gauss-Newton step from the fit to all reaches the same place.
 const exactFolds = 30
 
-// LeaveOneOut predicts each observation with the coefficients that explain the
-// others best, in seconds and in their order. Those of the same Run, or
-// of the same load, are left out together: its TTFT tells of its TPOT.
-func LeaveOneOut(prior Coefficients, obs []Observation) ([]float64, error) {
-	ss, err := samples(obs)
-	if err != nil {
-		return nil, err
-	}
-	return leaveOneOut(prior, solve(prior, prior, ss), ss), nil
-}
-
-// leaveOneOut needs the fit to all samples, k.
+// leaveOneOut predicts each observation with the coefficients that explain the others
+// best, in seconds and in their order. Those of the same Run, or of the same load, are
+// left out together: its TTFT tells of its TPOT. K is the fit to all samples.
 func leaveOneOut(prior, k Coefficients, ss []sample) []float64 {
 	out := make([]float64, len(ss))
 	var rows []slope

@@ -18,9 +18,8 @@ type Means struct{ TTFT, TPOT float64 }
 // is decoding. Where the KV cache has room for fewer than are in flight, n is
 // what it holds, and the others wait until T·inFlight/n is over (Little's law).
 // TTFT takes the prompts to come independently of each other. A client that
-// starts all at once, with equal lengths, sees up to several times more: there
-// engine/sim, given such a client, knows more (FIT.md: on measured closed loops
-// half of the formula's error or less; still 25 to 50 %). TPOT is no worse here.
+// starts all at once, with equal lengths, sees up to several times more: engine/accuracy
+// simulates such a client. TPOT is no worse here.
 func (m Model) ClosedLoop(o Observation) Means {
 	context := float64(o.ISL) + float64(o.OSL)/2
 	asked := float64(max(1, o.InFlight))
@@ -41,7 +40,7 @@ func (m Model) ClosedLoop(o Observation) Means {
 		at.TPOT = y / gaps
 		decoding = 1 + (n-1)*y/(at.TTFT+y)
 	}
-	at.TTFT += m.unit.overhead.Seconds()
+	at.TTFT += m.Outside(o.ISL).Seconds()
 	at.TTFT += (asked/n - 1) * (at.TTFT + gaps*at.TPOT)
 	return at
 }
@@ -78,7 +77,7 @@ func (m Model) OpenLoop(o Observation) Means {
 	mixed := d + x/float64(max(1, steps))
 	left := (share*mixed*mixed + (1-share)*d*d) / (2 * (share*mixed + (1-share)*d))
 	wait := (left + scheduledAhead*itl) * min(1, others)
-	return Means{TTFT: m.unit.overhead.Seconds() + wait + float64(steps)*m.decode(others, context) + x, TPOT: itl}
+	return Means{TTFT: m.Outside(o.ISL).Seconds() + wait + float64(steps)*m.decode(others, context) + x, TPOT: itl}
 }
 
 // overloaded reports whether the prompts of an open loop alone take all the time

@@ -86,6 +86,11 @@ func Preflight(m catalog.Model, g catalog.GPU, config engine.Config) (mem Memory
 	return a.memory, a.kvTokens(), a.fits()
 }
 
+// expertBytes is the size of all routed experts of all layers.
+func expertBytes(m catalog.Model, d engine.DType) float64 {
+	return float64(m.MoELayers()*m.Experts) * m.ExpertBytes(d)
+}
+
 // weightShare is the bytes of weights on one GPU: all of them over TP·PP, and
 // experts over the DP replicas too where EP spreads them.
 func weightShare(m catalog.Model, c engine.Config) float64 {
@@ -129,13 +134,13 @@ func (m Model) Memory() Memory { return m.about.memory }
 
 // KVTokens is how many tokens of context the KV cache holds, whole blocks, over
 // all ranks of the engine, where every layer keeps all of them: what engines print.
-// With a sliding window it is the room for sequences within the window; KVTokensAt
-// is that for longer ones.
+// With a sliding window it is the room for sequences within the window, with a state
+// that for KV alone; KVTokensAt is the room for sequences of some length.
 func (m Model) KVTokens() int { return m.about.kvTokens() }
 
 func (a *about) kvTokens() int {
 	blocks, w := a.kvCache()
-	return int(float64(blocks)/(1+w.Share)) * a.limits.BlockSize * a.config.Parallelism.DP
+	return w.All(blocks) * a.limits.BlockSize * a.config.Parallelism.DP
 }
 
 // kvCache is the KV cache of one rank in blocks of tokens, and what a sequence
@@ -150,7 +155,11 @@ func (a *about) kvTokens() int {
 // layers have a window is taken to keep all tokens.
 func (a *about) kvCache() (blocks int, w engine.KVWindow) {
 	m, perBlock := a.model, kvShare(a.model, a.config)*float64(a.limits.BlockSize)
-	full, windowed := m.FullAttentionLayers, m.Layers-m.FullAttentionLayers
+	full, windowed := m.FullAttentionLayers, m.KVLayers()-m.FullAttentionLayers
+	if state := m.StateBytes(); state > 0 { // from the same pool (vLLM), its heads over TP
+		p := a.config.Parallelism
+		return int(float64(a.memory.KV) / perBlock), engine.KVState(state / (float64(p.TP*p.PP) * perBlock))
+	}
 	if m.SlidingWindow <= 0 || full <= 0 || windowed <= 0 {
 		return int(float64(a.memory.KV) / perBlock), engine.KVWindow{}
 	}
@@ -160,7 +169,7 @@ func (a *about) kvCache() (blocks int, w engine.KVWindow) {
 	}
 	groups := (full + group - 1) / group
 	w = engine.KVWindow{Blocks: a.windowBlocks(0), Share: float64((windowed+group-1)/group) / float64(groups)}
-	return int(float64(a.memory.KV) / (perBlock * float64(group*groups) / float64(m.Layers))), w
+	return int(float64(a.memory.KV) / (perBlock * float64(group*groups) / float64(m.KVLayers()))), w
 }
 
 // windowBlocks is how many blocks a layer with a window keeps of a sequence in a
@@ -174,6 +183,9 @@ func (a *about) windowBlocks(chunk int) int {
 // tokens keeps in them, while a step computes its prompt: they free nothing before
 // the step's end.
 func (a *about) promptBlocks(w engine.KVWindow, tokens int) int {
+	if a.model.SlidingWindow <= 0 {
+		return 0
+	}
 	blocks := a.blocks(tokens)
 	during := engine.KVWindow{Blocks: min(a.windowBlocks(a.limits.MaxNumBatchedTokens), blocks+1), Share: w.Share}
 	return max(0, during.Extra(during.Blocks)-w.Extra(blocks))

@@ -193,6 +193,41 @@ func TestWindowsLayerByLayer(t *testing.T) {
 	}
 }
 
+// A state takes the room that it has: what is left of the KV cache beside the states of
+// as many sequences holds their tokens, whole blocks, and the heads of both divide by TP.
+func TestStateBesideKV(t *testing.T) {
+	for _, name := range []string{"qwen3.5-35b-a3b", "qwen3-next-80b", "nemotron-3-nano-30b"} {
+		for _, tp := range []int{1, 2} {
+			m, err := tables(t).Model(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := tables(t).GPU("b200")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := layOut(m, g, engine.Config{Weights: engine.BF16, Parallelism: engine.TP(tp)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks, w := a.kvCache()
+			for _, context := range []int{16, 4096, 65_536} {
+				n := float64(blocks) / float64(context/16+w.Extra(context/16)) // sequences
+				bytes := n * (m.StateBytes() + float64(context)*m.KVBytesPerToken(engine.BF16)) / float64(tp)
+				if have := float64(a.memory.KV); bytes > have || bytes < 0.99*have {
+					t.Errorf("%s TP %d: %.1f sequences of %d tokens take %.0f bytes of %.0f", name, tp, n, context, bytes, have)
+				}
+			}
+			if got := a.kvTokens(); got != blocks*16 {
+				t.Errorf("%s TP %d: %d tokens, want %d without states", name, tp, got, blocks*16)
+			}
+			if l := a.longest(); l <= 0 || l >= a.kvTokens() {
+				t.Errorf("%s TP %d: a sequence has %d tokens at most, without a state %d", name, tp, l, a.kvTokens())
+			}
+		}
+	}
+}
+
 // The longest sequence that fits is the longest that is not refused, and with few
 // layers that keep all tokens it is longer than if every layer did.
 func TestLongestSequence(t *testing.T) {

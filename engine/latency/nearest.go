@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -24,8 +25,10 @@ func Nearest(fits []Fit, obs []Observation) (Fit, error) {
 	if err != nil {
 		return Fit{}, fmt.Errorf("choosing the nearest fit: %w", err)
 	}
-	for _, f := range fits {
-		if err := f.Coefficients.Check(); err != nil {
+	fits = slices.Clone(fits)
+	for i, f := range fits {
+		fits[i] = f.of(obs[0].Model, obs[0].GPU, obs[0].Config.Weights)
+		if err := fits[i].Coefficients.Check(); err != nil {
 			return Fit{}, fmt.Errorf("choosing the nearest fit: %q: %w", f.Name, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func TestNearestFindsTheEngine(t *testing.T) {
 	for _, by := range []float64{1, 1.05} {
 		for _, f := range Fits() {
-			got, err := Nearest(Fits(), points(t, scaled(f.Coefficients, by), "llama-3.1-8b", engine.BF16))
+			got, err := Nearest(Fits(), points(t, scaled(f.Coefficients, by), "mixtral-8x7b", engine.FP8))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -27,14 +27,14 @@ func TestNearestFindsTheEngine(t *testing.T) {
 // is nearer to its own fit than to one that errs less before calibration, but by
 // many coefficients.
 func TestNearestLooksPastOneCoefficient(t *testing.T) {
-	own, other := DefaultFit(), DefaultFit()
+	own, other := plain(), plain()
 	own.Name, other.Name = "own", "other"
 	truth := own.Coefficients
-	truth.Weights *= 2
+	truth.Products *= 2
 	obs := points(t, truth, "llama-3.1-8b", engine.BF16)
 	obs = slices.DeleteFunc(obs, func(o Observation) bool { return o.Kind.TTFT() })
 	k := &other.Coefficients
-	k.Layer, k.Step, k.Request, k.Collective = 8*k.Layer, 8*k.Step, k.Request/8, k.Collective/8
+	k.Layer, k.Quantised, k.Step, k.Sequence = 8*k.Layer, 8*k.Quantised, 8*k.Step, k.Sequence/8
 	off := func(f Fit) float64 {
 		_, r, err := Calibrate(f, obs)
 		if err != nil {
@@ -51,8 +51,8 @@ func TestNearestLooksPastOneCoefficient(t *testing.T) {
 }
 
 func TestNearestAtItsEnds(t *testing.T) {
-	obs := points(t, DefaultFit().Coefficients, "llama-3.1-8b", engine.BF16)[:6]
-	first, second := DefaultFit(), DefaultFit()
+	obs := points(t, plain().Coefficients, "llama-3.1-8b", engine.BF16)[:6]
+	first, second := plain(), plain()
 	first.Name, second.Name = "first", "second"
 	if got, err := Nearest([]Fit{first, second}, obs); err != nil || got.Name != "first" {
 		t.Errorf("of equals %q, %v", got.Name, err)
@@ -60,7 +60,7 @@ func TestNearestAtItsEnds(t *testing.T) {
 	for want, f := range map[string]func() (Fit, error){
 		"want one fit and one point": func() (Fit, error) { return Nearest(nil, obs) },
 		"fit and one point at least": func() (Fit, error) { return Nearest(Fits(), nil) },
-		`"": coefficient weights is 0`: func() (Fit, error) {
+		`"": coefficient products is 0`: func() (Fit, error) {
 			return Nearest([]Fit{{}}, obs)
 		},
 		"point 2: Seconds is 0": func() (Fit, error) {

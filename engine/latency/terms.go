@@ -5,180 +5,135 @@ import (
 	"math/bits"
 
 	"plimsoll/engine"
+	"plimsoll/engine/operator"
 )
 
-// The terms of a step, in the order in which they are shown.
-const (
-	termWeights = iota
-	termCompute
-	termAttention
-	termKV
-	termLayers
-	termPrefill
-	termRequests
-	termCollectives
-	termAllReduce
-	termAllToAll
-	numTerms
-)
-
-// units are work at an engine's measured speeds, in picoseconds per piece.
+// units are the tables of a work at an engine's speeds, in picoseconds.
 type units struct {
-	fixedWeights, allExperts, miss, expertTokens float64
-
-	prefill, decode, prefillLogits, logits float64
-	pairFull, pairWindow                   float64
-
-	// Per token of context, whole picoseconds: a batch that only decodes grows
-	// by the same whole number each step.
-	kvFull, kvWindow, attendFull, attendWindow engine.Picoseconds
-	window                                     int64
-	inside, outside                            pace
-
-	layers, prefillLayers, collectives engine.Picoseconds // per step; per step with a prompt; per step
-	request, allReduce, allToAll       float64
-	overhead                           engine.Picoseconds // per request, outside of steps
-	replicas                           int                // of attention (DP)
+	work               *work
+	tokens             []engine.Picoseconds // by tokens of a replica
+	experts            []engine.Picoseconds // by tokens of the step; nil where tokens has them
+	logits             []engine.Picoseconds // by sequences of a replica
+	decode             [][]float64          // by sequences of a replica and context of each
+	step               engine.Picoseconds   // per step
+	prompt             engine.Picoseconds   // per step with a prompt
+	prefill            float64              // × attention of prompts
+	perPrompt          float64
+	overhead, perToken engine.Picoseconds // per request, and per token of it, outside of steps
 }
 
-// units scale w by what was measured. In decode, attention waits for the
-// slower of the memory and the arithmetic: the other one's time is not added.
-func (w work) units(k Coefficients) units {
+// units scale w by what was measured.
+func (w *work) units(k Coefficients) units {
 	const second = float64(engine.Second)
-	kv, attend := k.KV*second*w.kv, max(0, k.Attention*w.attend-k.KV*w.kv)*second
-	pair, flops := k.Attention*second*w.pair, w.flops(k)*second
 	u := units{
-		fixedWeights: k.Weights * second * w.fixedWeights, allExperts: k.Experts * second * w.allExperts,
-		miss: w.miss, expertTokens: w.expertTokens,
-		prefill: flops * w.prefill, decode: flops * w.decode,
-		prefillLogits: k.FLOPs * second * w.prefillLogits, logits: k.FLOPs * second * w.logits,
-		pairFull: pair * w.full, pairWindow: pair * w.windowed,
-		kvFull: whole(kv * w.full), kvWindow: whole(kv*(w.full+w.windowed)) - whole(kv*w.full),
-		attendFull: whole(attend * w.full), attendWindow: whole(attend*(w.full+w.windowed)) - whole(attend*w.full),
-		window:        w.window,
-		layers:        whole(second * (k.Layer*w.layers + k.Step)),
-		prefillLayers: whole(second * k.PrefillLayer * w.layers),
-		collectives:   whole(second * k.Collective * w.exchanges),
-		request:       k.Request * second * w.sequences,
-		allReduce:     k.AllReduce * second * w.allReduce, allToAll: k.AllReduce * second * w.allToAll,
-		overhead: whole(k.Overhead * second), replicas: w.replicas,
+		work: w, prefill: k.Prefill * second, perPrompt: k.Products * second * w.perPrompt, perToken: whole(k.Tokenise * second),
+		step:     whole(second * (k.Step + k.Layer*w.layers + k.Quantised*w.quantised + k.MoE*w.moe + k.MLA*w.mla)),
+		prompt:   whole(second * (k.Prompt*w.layers + k.PromptMoE*w.moe)),
+		overhead: whole(second * k.Overhead),
+		tokens:   make([]engine.Picoseconds, w.tokens.most), logits: make([]engine.Picoseconds, w.seqs.most), decode: make([][]float64, w.seqs.most),
 	}
-	u.inside, u.outside = paceOf(u.kvFull, u.attendFull, u.kvWindow, u.attendWindow), paceOf(u.kvFull, u.attendFull)
+	if w.shared {
+		u.experts = make([]engine.Picoseconds, w.tokens.most)
+	}
+	for i := range u.tokens {
+		t := k.Products*w.products[i] + k.Collectives*w.exchanged[i]
+		if u.experts != nil {
+			u.experts[i] = picoseconds(second * k.Experts * w.experts[i])
+		} else {
+			t += k.Experts * w.experts[i]
+		}
+		u.tokens[i] = picoseconds(second * t)
+	}
+	for i := range u.logits {
+		u.logits[i] = picoseconds(second * (k.Products*w.logits[i] + k.Sequence*float64(w.seqs.at(i))))
+		row := make([]float64, w.context.most)
+		for j, t := range w.decode[i] {
+			row[j] = second * k.Decode * t
+		}
+		u.decode[i] = row
+	}
 	return u
 }
 
-// flops is the coefficient of the matrix products.
-func (w work) flops(k Coefficients) float64 {
-	if w.low {
-		return k.LowFLOPs
+// line is a table's value at n.
+func line(k knots, table []engine.Picoseconds, n int) engine.Picoseconds {
+	if n <= 0 {
+		return 0
 	}
-	return k.FLOPs
+	i, share := k.between(n)
+	return table[i] + picoseconds(share*float64(table[i+1]-table[i]))
 }
 
-// step is the sum of the terms of a step with b, 0 where b is empty.
-func (u *units) step(b *engine.Batch) engine.Picoseconds {
+// step is the time of a step with b, 0 where b is empty.
+func (u *units) time(b *engine.Batch) engine.Picoseconds {
 	if b.PrefillSeqs == 0 && b.DecodeSeqs == 0 {
 		return 0
 	}
-	var times [numTerms]engine.Picoseconds
-	u.times(b, &times)
-	var sum engine.Picoseconds
-	for _, t := range &times {
-		sum += t
+	w := u.work
+	prompts, seqs := u.busiest(b), u.share(b.DecodeSeqs)
+	t := u.step + line(w.tokens, u.tokens, int(prompts.Tokens)+seqs) + line(w.seqs, u.logits, seqs+int(prompts.Seqs))
+	if u.experts != nil {
+		t += line(w.tokens, u.experts, b.PrefillTokens+b.DecodeSeqs)
 	}
-	return sum
+	if b.PrefillSeqs > 0 {
+		t += u.prompt + u.attend(prompts)
+	}
+	return t + u.decoding(b.DecodeSeqs, b.DecodeContext).at(b.DecodeContext)
 }
 
-// times puts the terms of a step with b into out, each a whole number of
-// picoseconds, so that their sum is exact. Batch and terms go by pointer: to
-// copy them takes longer than to work them out.
-func (u *units) times(b *engine.Batch, out *[numTerms]engine.Picoseconds) {
-	tokens := float64(b.PrefillTokens + b.DecodeSeqs)
-	if u.replicas > 1 {
-		busy := u.busiest(*b)
-		b = &busy
+// attend is the attention of prompts and what else their tokens take.
+func (u *units) attend(x operator.Prompts) engine.Picoseconds {
+	sum := u.perPrompt * x.Tokens
+	for _, a := range u.work.prompts {
+		sum += u.prefill * a.time(x)
 	}
-	seqs := float64(b.DecodeSeqs)
-	inWindow := u.inWindow(b.DecodeContext, int64(b.DecodeSeqs))
-	attention, prefill := many(b.DecodeContext, u.attendFull)+many(inWindow, u.attendWindow), engine.Picoseconds(0)
-	kv := many(b.DecodeContext, u.kvFull) + many(inWindow, u.kvWindow)
-	products := (u.decode + u.logits) * seqs
-	if b.PrefillSeqs > 0 || b.PrefillTokens > 0 {
-		prefill = u.prefillLayers
-		products += u.prefill*float64(b.PrefillTokens) + u.prefillLogits*float64(b.PrefillSeqs)
-		pairs := float64(b.PrefillPairs)
-		attention += picoseconds(u.pairFull*pairs + u.pairWindow*u.pairsInWindow(b))
-		kv += many(b.PrefillPast, u.kvFull) + many(u.inWindow(b.PrefillPast, int64(b.PrefillSeqs)), u.kvWindow)
-	}
-	weights := picoseconds(u.fixedWeights + u.allExperts*u.touched(tokens))
-	out[termWeights] = weights
-	out[termCompute] = max(0, picoseconds(products)-weights) // the rest is hidden behind the reading
-	out[termAttention] = attention
-	out[termKV] = kv
-	out[termLayers] = u.layers
-	out[termPrefill] = prefill
-	out[termRequests] = picoseconds(u.request * (float64(b.PrefillSeqs) + seqs))
-	out[termCollectives] = u.collectives
-	out[termAllReduce] = picoseconds(u.allReduce * tokens)
-	out[termAllToAll] = picoseconds(u.allToAll * tokens)
+	return picoseconds(sum)
 }
 
-// busiest is the batch that takes as long where every replica of attention has
-// an equal share of it: fewer prompts than replicas, or fewer sequences, leave
-// some of these idle, and the others have a whole one each.
-func (u *units) busiest(b engine.Batch) engine.Batch {
-	if n := b.PrefillSeqs; n > 0 && n < u.replicas {
-		b.PrefillSeqs, b.PrefillTokens = u.replicas, int(u.filled(int64(b.PrefillTokens), n))
-		b.PrefillPast, b.PrefillPairs = u.filled(b.PrefillPast, n), u.filled(b.PrefillPairs, n)
-	}
-	b.DecodeSeqs, b.DecodeContext = u.busiestDecode(b.DecodeSeqs, b.DecodeContext)
-	return b
+// busiest are the prompts of the replica that has most: an even share, and a whole one
+// at least.
+func (u *units) busiest(b *engine.Batch) operator.Prompts {
+	over := float64(max(1, min(u.work.replicas, b.PrefillSeqs)))
+	return operator.Prompts{Seqs: math.Ceil(float64(b.PrefillSeqs) / over), Tokens: math.Ceil(float64(b.PrefillTokens) / over), Pairs: float64(b.PrefillPairs) / over}
 }
 
-// busiestDecode is the same of the sequences that decode.
-func (u *units) busiestDecode(seqs int, context int64) (int, int64) {
-	if seqs <= 0 || seqs >= u.replicas {
-		return seqs, context
-	}
-	return u.replicas, u.filled(context, seqs)
+// share are the sequences that a replica decodes at once.
+func (u *units) share(seqs int) int {
+	over := u.work.replicas * u.work.stages
+	return (seqs + over - 1) / over
 }
 
-// filled is what all replicas would have if each had as much as one of n has.
-func (u *units) filled(sum int64, n int) int64 {
-	most := math.MaxInt64 / int64(u.replicas)
-	each := sum / int64(n)
-	if sum%int64(n) > 0 {
-		each++
-	}
-	return int64(u.replicas) * min(each, most)
+// pace is decode attention of a number of sequences over a stretch of context: first
+// at from, and each more per token up to to.
+type pace struct {
+	first, each engine.Picoseconds
+	from, to    int64
 }
 
-// inWindow is how much of the context of seqs sequences a layer with a window reads.
-func (u *units) inWindow(context, seqs int64) int64 {
-	if u.window <= 0 {
-		return context
-	}
-	if high, most := bits.Mul64(uint64(u.window), uint64(max(seqs, 0))); high == 0 && most < math.MaxInt64 {
-		return min(context, int64(most))
-	}
-	return context
+func (p pace) at(context int64) engine.Picoseconds {
+	return p.first + many(context-p.from, p.each)
 }
 
-func (u *units) pairsInWindow(b *engine.Batch) float64 {
-	pairs := float64(b.PrefillPairs)
-	if u.window > 0 {
-		return min(pairs, float64(u.window)*float64(b.PrefillTokens))
+// decoding is the pace of seqs sequences around context tokens in all.
+func (u *units) decoding(seqs int, context int64) pace {
+	if seqs <= 0 {
+		return pace{to: math.MaxInt64}
 	}
-	return pairs
-}
-
-// touched is the share of the experts that at least one of the tokens passes
-// through, when each token picks its k of E evenly: 1 − (1 − k/E)^tokens.
-func (u *units) touched(tokens float64) float64 {
-	if u.allExperts == 0 {
-		return 0
+	w := u.work
+	row, share := w.seqs.between(u.share(seqs))
+	mean := int(min(max(context, 0)/int64(seqs), 1<<40))
+	j := min(w.context.place(mean), w.context.most-2)
+	value := func(j int) engine.Picoseconds {
+		low, high := u.decode[row][j], u.decode[row+1][j]
+		return picoseconds(low + share*(high-low))
 	}
-	return 1 - math.Pow(u.miss, max(1, tokens*u.expertTokens))
+	p := pace{first: value(j), from: int64(w.context.at(j)) * int64(seqs), to: int64(w.context.at(j+1)) * int64(seqs)}
+	n := engine.Picoseconds(p.to - p.from)
+	p.each = (value(j+1) - p.first + n/2) / n
+	if j == w.context.most-2 {
+		p.to = math.MaxInt64
+	}
+	return p
 }
 
 // day bounds a term, so that no sum overflows.

@@ -12,6 +12,13 @@ func (m Model) Slower(by float64) Model {
 	return m.about.at(fromVector(v))
 }
 
+// At is m at other coefficients.
+func (m Model) At(k Coefficients) Model {
+	a := *m.about
+	a.fit.Coefficients = k
+	return a.at(k)
+}
+
 // firstYear is from where on a version is a year: vLLM of 2023.
 const firstYear = 2000
 
@@ -37,6 +44,10 @@ func (m Model) ReserveFullPrompt() bool {
 	f := m.about.fit
 	return f.Engine == "trtllm" || f.Engine == "sglang" || f.Engine == "vllm" && since(f.Version, 19)
 }
+
+// PrefillAlone reports whether prompts and decoding have steps of their own: SGLang does
+// so unless told --enable-mixed-chunk (docs.sglang.io, server_arguments, November 2026).
+func (m Model) PrefillAlone() bool { return m.about.fit.Engine == "sglang" }
 
 // since reports whether a version of vLLM is 0.least or later; one that is empty is.
 func since(version string, least int) bool {

@@ -45,7 +45,10 @@ func (e *Engine) Ahead() Run {
 // the cache a block of the head's prompt, the last one it has, the head needs
 // at most one block less while one less is there.
 func (e *Engine) headStays() bool {
-	budget := e.cfg.Limits.MaxNumBatchedTokens - len(e.decoders.heap)
+	budget := e.cfg.Limits.MaxNumBatchedTokens
+	if !e.cfg.PrefillAlone {
+		budget -= len(e.decoders.heap)
+	}
 	return e.waiting.n == 0 || e.running.n >= e.cfg.Limits.MaxNumSeqs || e.blocked > 0 && budget >= e.blocked
 }
 
@@ -78,6 +81,6 @@ func (e *Engine) BeginLast() {
 	}
 	e.cache.take(grown)
 	e.batch = engine.Batch{DecodeSeqs: len(d.heap), DecodeContext: d.context(e.step)}
-	e.loading = 0
+	e.loading, e.alone = 0, false
 	e.stepping = true
 }

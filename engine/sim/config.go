@@ -46,6 +46,11 @@ type Config struct {
 	// does so by default since 0.19.0 (scheduler_reserve_full_isl; release notes,
 	// April 2026).
 	ReserveFullPrompt bool
+	// PrefillAlone keeps prompts and decoding in steps apart: as long as a prompt can be
+	// computed, decoding waits. SGLang schedules so unless told --enable-mixed-chunk
+	// (docs.sglang.io, server_arguments, read in November 2026). It implies
+	// ReserveFullPrompt: a prompt that does not fit would start again and again.
+	PrefillAlone bool
 	// HoldKV makes a prefill engine keep the KV of a finished request until its
 	// caller says by Release that a decode engine has it. Other roles let it go.
 	// It implies ReserveFullPrompt: what is held may never leave the room for the
@@ -75,7 +80,7 @@ func (c Config) Normal() (Config, error) {
 		c.Role = engine.RoleAggregated
 	}
 	c.HoldKV = c.HoldKV && c.Role == engine.RolePrefill
-	c.ReserveFullPrompt = c.ReserveFullPrompt || c.HoldKV
+	c.ReserveFullPrompt = c.ReserveFullPrompt || c.HoldKV || c.PrefillAlone
 	l := &c.Limits
 	l.MaxNumSeqs = orDefault(l.MaxNumSeqs, DefaultMaxNumSeqs)
 	// One step must hold a token of every running request.
@@ -101,6 +106,7 @@ func (c Config) Normal() (Config, error) {
 	complain(c.KVBlocks > 0 && l.MaxModelLen < 2, "max-model-len %d: want at least 2, one token in and one out", l.MaxModelLen)
 	complain(l.MaxNumBatchedTokens < l.MaxNumSeqs, "max-num-batched-tokens %d is below max-num-seqs %d: a step must hold a token of every running request",
 		l.MaxNumBatchedTokens, l.MaxNumSeqs)
+	complain(c.PrefillAlone && c.AsyncScheduling, "prefill alone and asynchronous scheduling: want one of them")
 	complain(math.IsNaN(c.Noise) || c.Noise < 0 || c.Noise > 1, "noise %v: want a relative jitter from 0 to 1", c.Noise)
 	for _, t := range []struct {
 		name string
@@ -132,7 +138,7 @@ func (c Config) MaxTokens() int {
 // them, which is what vLLM prints; long sequences have more room beside a window.
 // The block size must be set.
 func (c Config) KVTokens() int {
-	return int(float64(c.KVBlocks)/(1+c.Window.Share)) * c.Limits.BlockSize
+	return c.Window.All(c.KVBlocks) * c.Limits.BlockSize
 }
 
 // Output is how many of the wanted tokens the engine produces: all of them,

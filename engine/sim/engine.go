@@ -33,6 +33,7 @@ type Engine struct {
 	arrivals uint64 // requests ever added
 	step     uint64 // number of the step in progress, or of the next one
 	stepping bool
+	alone    bool               // the step in progress has prompts and no decoding
 	batch    engine.Batch       // of the step in progress
 	loading  engine.Picoseconds // time that it takes to bring cached blocks up
 	complete []*sequence        // prompts that the step in progress completes
@@ -127,11 +128,14 @@ func (e *Engine) Release(id uint64) bool {
 	return true
 }
 
-// Decoding yields the requests that decode. After End, each of them got a
-// token by the step that ended and will get another by the next one.
+// Decoding yields the requests that decode and got a token by the step that ended: all
+// that decode, but for a step with prompts alone.
 func (e *Engine) Decoding() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, f := range e.decoders.heap {
+			if e.alone && f.s.joined != e.stats.Steps {
+				continue
+			}
 			if !yield(f.s.ID) {
 				return
 			}
@@ -178,7 +182,9 @@ func (e *Engine) End() []Event {
 		panic("sim: End without a step in progress")
 	}
 	e.stepping = false
-	e.step++
+	if !e.alone {
+		e.step++
+	}
 	e.stats.Steps++
 	e.stats.OutputTokens += int64(e.batch.DecodeSeqs + len(e.complete))
 	e.events = e.events[:0]
@@ -196,6 +202,7 @@ func (e *Engine) End() []Event {
 		n := s.produced()
 		if n < s.OutputTokens {
 			e.decoders.join(s, e.step)
+			s.joined = e.stats.Steps
 		}
 		e.emit(s, n == 1, n == s.OutputTokens)
 	}

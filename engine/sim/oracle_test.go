@@ -227,6 +227,14 @@ func (o *oracle) begin() (engine.Batch, bool) {
 	for _, s := range append(slices.Clone(o.running), o.waiting...) {
 		s.scheduled = 0
 	}
+	alone := o.cfg.PrefillAlone && o.cfg.Role != engine.RoleDecode
+	if alone {
+		budget := o.resume(o.cfg.Limits.MaxNumBatchedTokens)
+		had := len(o.running)
+		if o.admit(budget, idle); o.batch.PrefillSeqs > 0 || len(o.running) > had {
+			return o.batch, true
+		}
+	}
 	o.growAll()
 	budget := o.cfg.Limits.MaxNumBatchedTokens
 	for _, s := range o.running {
@@ -236,9 +244,26 @@ func (o *oracle) begin() (engine.Batch, bool) {
 			budget--
 		}
 	}
+	budget = o.resume(budget)
+	if o.stats.Preemptions > before {
+		return o.batch, true
+	}
+	if !alone {
+		o.admit(budget, idle)
+	}
+	if len(o.running) == 0 { // no step at all
+		o.begun--
+		o.inside = false
+		return engine.Batch{}, false
+	}
+	return o.batch, true
+}
+
+// resume computes more of prompts that were cut, and gives the budget that is left.
+func (o *oracle) resume(budget int) int {
 	for i := 0; i < len(o.running); i++ {
 		s := o.running[i]
-		if s.scheduled > 0 {
+		if s.scheduled > 0 || s.decodes {
 			continue
 		}
 		n := min(s.known-s.computed, budget)
@@ -250,15 +275,7 @@ func (o *oracle) begin() (engine.Batch, bool) {
 		o.compute(s, n)
 		budget -= n
 	}
-	if o.stats.Preemptions > before {
-		return o.batch, true
-	}
-	if o.admit(budget, idle); len(o.running) == 0 { // no step at all
-		o.begun--
-		o.inside = false
-		return engine.Batch{}, false
-	}
-	return o.batch, true
+	return budget
 }
 
 // growAll preempts until every decoding sequence can have its block.
@@ -279,7 +296,7 @@ func (o *oracle) growAll() {
 
 func (o *oracle) admit(budget int, idle bool) {
 	for len(o.waiting) > 0 && len(o.running) < o.cfg.Limits.MaxNumSeqs {
-		if n := len(o.running); n > 0 && o.running[n-1].computed < o.running[n-1].known {
+		if n := len(o.running); n > 0 && !o.running[n-1].decodes && o.running[n-1].computed < o.running[n-1].known {
 			return // a prompt is cut
 		}
 		s := o.waiting[0]

@@ -33,7 +33,9 @@ func drawConfig(t *rapid.T) Config {
 
 		AsyncScheduling:   rapid.Bool().Draw(t, "async scheduling"),
 		ReserveFullPrompt: rapid.Bool().Draw(t, "reserve full prompt"),
+		PrefillAlone:      rapid.Bool().Draw(t, "prefill alone"),
 	}
+	c.AsyncScheduling = c.AsyncScheduling && !c.PrefillAlone
 	if rapid.Bool().Draw(t, "sliding window") { // shares that add up without rounding
 		c.Window = engine.KVWindow{Blocks: rapid.IntRange(1, 12).Draw(t, "window"), Share: rapid.SampledFrom([]float64{0.25, 1, 6}).Draw(t, "share")}
 		c.KVBlocks += c.Window.Extra(c.Window.Blocks)

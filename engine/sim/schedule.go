@@ -7,6 +7,9 @@ import "plimsoll/engine"
 // nothing runs and nothing could start: held KV takes the room.
 func (e *Engine) schedule() bool {
 	preemptions, idle := e.stats.Preemptions, e.running.n == 0
+	if e.alone = e.cfg.PrefillAlone && e.cfg.Role != engine.RoleDecode && e.prefill(idle); e.alone {
+		return true
+	}
 	e.grow()
 	e.batch = engine.Batch{
 		DecodeSeqs:    len(e.decoders.heap),
@@ -19,8 +22,22 @@ func (e *Engine) schedule() bool {
 	if e.stats.Preemptions > preemptions {
 		return true // what was just freed is for those that run
 	}
-	e.admit(budget, idle)
+	if !e.cfg.PrefillAlone || e.cfg.Role == engine.RoleDecode {
+		e.admit(budget, idle)
+	}
 	return e.running.n > 0
+}
+
+// prefill fills the batch with prompts alone; false where there are none that could be
+// computed: decoding waits until there are.
+func (e *Engine) prefill(idle bool) bool {
+	e.batch = engine.Batch{}
+	budget := e.cfg.Limits.MaxNumBatchedTokens
+	if e.partial != nil {
+		budget -= e.resume(budget)
+	}
+	e.admit(budget, idle)
+	return e.batch.PrefillSeqs > 0 || len(e.complete) > 0 // warm-ups take no time
 }
 
 // admit starts waiting requests as far as they can.

@@ -24,6 +24,7 @@ type sequence struct {
 	decoding bool
 	base     int64 // while decoding: tokens known in step s are base + s
 	rank     int   // while decoding: index in decoders.heap
+	joined   int64 // while decoding: the step after which it did, counted
 }
 
 // produced is how many output tokens a sequence that is not decoding has.

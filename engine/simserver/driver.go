@@ -44,7 +44,7 @@ type driver struct {
 func newDriver(core *sim.Engine, m *metrics, l *log.Logger, o Options) *driver {
 	return &driver{
 		core: core, metrics: m, log: l, record: o.Record, epoch: time.Now(),
-		in:      inbox{overhead: o.Overhead, wake: make(chan struct{}, 1)},
+		in:      inbox{overhead: o.Overhead, perToken: o.PerToken, wake: make(chan struct{}, 1)},
 		streams: map[uint64]*stream{},
 	}
 }

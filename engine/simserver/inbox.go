@@ -15,6 +15,7 @@ type inbox struct {
 	canceled []uint64
 	taken    instant            // all that was queued up to here is in the engine
 	overhead engine.Picoseconds // between the arrival of a request and its place in the queue
+	perToken engine.Picoseconds // more of it per prompt token
 	wake     chan struct{}      // holds one; full = there is something
 }
 
@@ -22,7 +23,7 @@ type inbox struct {
 // right behind what the driver took in while the request was being read.
 func (b *inbox) add(st *stream) {
 	b.mu.Lock()
-	st.queued = instant{at: st.arrived}.add(b.overhead).add(st.moves)
+	st.queued = instant{at: st.arrived}.add(b.overhead + b.perToken*engine.Picoseconds(st.req.PromptTokens)).add(st.moves)
 	if !st.queued.after(b.taken) {
 		st.queued = b.taken.add(1)
 	}

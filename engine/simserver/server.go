@@ -45,8 +45,9 @@ type Options struct {
 	Timer sim.StepTimer // how long a step takes; required
 	Sim   sim.Config    // the engine
 	// Overhead is the time of each request between its arrival and the engine's
-	// queue: what a real server's HTTP and tokenizing take. Not negative.
-	Overhead engine.Picoseconds
+	// queue, what a real server's HTTP takes, and PerToken that per token of its prompt,
+	// what tokenizing takes. Not negative.
+	Overhead, PerToken engine.Picoseconds
 	// Transfer is how long the KV of a prompt of so many tokens takes from the engine that
 	// computed it (kv_transfer_params.do_remote_prefill) into this one's queue; nil = no
 	// time. Transfers do not slow each other.
@@ -84,8 +85,8 @@ func New(o Options) (*Server, error) {
 	if o.DrainTimeout < 0 {
 		return nil, fmt.Errorf("simulated engine: drain timeout %v: want a positive duration", o.DrainTimeout)
 	}
-	if o.Overhead < 0 {
-		return nil, fmt.Errorf("simulated engine: overhead of %v per request: want none below 0", o.Overhead.Duration())
+	if o.Overhead < 0 || o.PerToken < 0 {
+		return nil, fmt.Errorf("simulated engine: overhead of %v per request, %v per token: want none below 0", o.Overhead.Duration(), o.PerToken.Duration())
 	}
 	core, err := sim.New(o.Sim, o.Timer)
 	if err != nil {

@@ -21,6 +21,8 @@ type load struct {
 	w        profile.Workload
 	core     *sim.Engine
 	overhead engine.Picoseconds
+	perToken engine.Picoseconds
+	last     engine.Picoseconds         // when the last one so far reaches the engine
 	firstID  uint64                     // of request 0
 	prompt   func(i int) uint64         // decides the prompt of request i
 	stop     func(profile.Request) bool // asked after each request that ended; may be nil
@@ -42,7 +44,8 @@ func (l *load) send(at engine.Picoseconds) {
 	}
 	r.Sent, r.Header = at.Duration(), at.Duration()
 	r.Chunks = make([]profile.Chunk, 0, r.OSL)
-	l.entries = append(l.entries, at+l.overhead)
+	l.last = max(l.last, at+l.overhead+l.perToken*engine.Picoseconds(r.ISL))
+	l.entries = append(l.entries, l.last)
 }
 
 // askEvery is after how many steps ctx is asked whether to go on.

@@ -112,7 +112,7 @@ func (s *Stairs) grow(n int) {
 		s.engine.ids++
 		at := s.now.Duration()
 		st := &stream{
-			id: s.engine.ids, enters: s.now + s.engine.overhead,
+			id: s.engine.ids, enters: s.now + s.engine.overhead + s.engine.perToken*engine.Picoseconds(s.w.ISL),
 			record: profile.Request{Index: s.sent, ISL: s.w.ISL, OSL: s.w.OSL, CachedTokens: -1, Due: at, Sent: at, Header: at},
 		}
 		place := s.sent // of a prompt that is nobody else's

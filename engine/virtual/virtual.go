@@ -25,22 +25,24 @@ import (
 type Engine struct {
 	core     *sim.Engine
 	overhead engine.Picoseconds
+	perToken engine.Picoseconds
 	ids      uint64 // given out
 	fresh    uint64 // prompts that no other call has
 	elapsed  engine.Picoseconds
 }
 
 // New makes an idle engine. Overhead is the time of each request between the
-// client and the engine's scheduler (HTTP, tokenizing), before its first step.
-func New(c sim.Config, t sim.StepTimer, overhead engine.Picoseconds) (*Engine, error) {
-	if overhead < 0 {
-		return nil, fmt.Errorf("overhead of %v per request: want none below 0", overhead.Duration())
+// client and the engine's scheduler (HTTP), before its first step; perToken is more of it
+// per prompt token (tokenizing). Requests do not overtake each other there.
+func New(c sim.Config, t sim.StepTimer, overhead, perToken engine.Picoseconds) (*Engine, error) {
+	if overhead < 0 || perToken < 0 {
+		return nil, fmt.Errorf("overhead of %v per request, %v per token: want none below 0", overhead.Duration(), perToken.Duration())
 	}
 	core, err := sim.New(c, t)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{core: core, overhead: overhead}, nil
+	return &Engine{core: core, overhead: overhead, perToken: perToken}, nil
 }
 
 // Config is the engine's, defaults filled in.
@@ -94,7 +96,7 @@ func (e *Engine) Measure(ctx context.Context, w profile.Workload) (Measurement, 
 // begin prepares w's records and takes numbers for its requests and prompts.
 func (e *Engine) begin(w profile.Workload) *load {
 	l := &load{
-		w: w, core: e.core, overhead: e.overhead, firstID: e.ids + 1,
+		w: w, core: e.core, overhead: e.overhead, perToken: e.perToken, firstID: e.ids + 1,
 		records: make([]profile.Request, w.Requests), entries: make([]engine.Picoseconds, 0, w.Requests),
 	}
 	e.ids += uint64(w.Requests)

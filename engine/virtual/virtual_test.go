@@ -30,7 +30,7 @@ func small() sim.Config {
 
 func make1(t testing.TB, c sim.Config, overhead engine.Picoseconds) *Engine {
 	t.Helper()
-	e, err := New(c, steady{}, overhead)
+	e, err := New(c, steady{}, overhead, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +282,10 @@ func TestCanceled(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	if _, err := New(sim.Config{}, steady{}, 0); err == nil {
+	if _, err := New(sim.Config{}, steady{}, 0, 0); err == nil {
 		t.Error("an engine without KV cache is taken")
 	}
-	if _, err := New(small(), steady{}, -1); err == nil {
+	if _, err := New(small(), steady{}, -1, 0); err == nil {
 		t.Error("a negative overhead is taken")
 	}
 	for _, w := range []profile.Workload{closed(0, 1, 1, 1), closed(1, 0, 1, 1), closed(1, 1, 0, 1), closed(1, 1, 1, 0)} {

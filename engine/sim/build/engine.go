@@ -25,6 +25,6 @@ func Engine(m latency.Model, role engine.Role) sim.Config {
 	blocks, window := m.KVCache(role)
 	return sim.Config{
 		Role: role, Limits: l, KVBlocks: blocks, Window: window,
-		AsyncScheduling: m.AsyncScheduling(), ReserveFullPrompt: m.ReserveFullPrompt(),
+		AsyncScheduling: m.AsyncScheduling(), ReserveFullPrompt: m.ReserveFullPrompt(), PrefillAlone: m.PrefillAlone(),
 	}
 }

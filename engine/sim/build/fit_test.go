@@ -13,8 +13,8 @@ import (
 // A fit is named, or the engine is that it is for, or a file.
 func TestLoadFit(t *testing.T) {
 	for name, want := range map[string]string{
-		"": latency.DefaultFit().Name, "VLLM": "vllm", "vllm-0.15.1": "vllm-0.15.1", "vllm-v0.19.1": "vllm-0.15.1 for vllm 0.19.1",
-		"TRTLLM": "trtllm-1.0.0rc3 for trtllm", "trtllm-1.2.0rc6.post3": "trtllm-1.0.0rc3 for trtllm 1.2.0rc6.post3", "sglang-0.5.9": "vllm for sglang 0.5.9",
+		"": latency.DefaultFit().Name, "VLLM": "vllm", "vllm-0.15.1": "vllm-0.15.1", "vllm-v0.19.1": "vllm-0.19.1",
+		"TRTLLM": "trtllm", "trtllm-1.2.0rc6.post3": "trtllm-1.2.0rc6.post3", "sglang-0.5.9": "sglang-0.5.9",
 	} {
 		if f, err := LoadFit(field.Fit, name); err != nil || f.Name != want {
 			t.Errorf("%q: %s, %v; want %s", name, f.Name, err, want)
@@ -22,7 +22,7 @@ func TestLoadFit(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "sglang-0.5.9")
 	for _, name := range []string{"vllm-0.19.json", "vllm-old", "llama", file} {
-		if f, err := LoadFit(field.Fit, name); err == nil || !strings.Contains(err.Error(), `unknown fit "`+name+`": want one of vllm, `) {
+		if f, err := LoadFit(field.Fit, name); err == nil || !strings.Contains(err.Error(), `unknown fit "`+name+`": want vllm, `) {
 			t.Errorf("%q: %s, %v", name, f.Name, err)
 		}
 	}

@@ -69,7 +69,7 @@ func (s Model) LaidOut(c engine.Config, fit latency.Fit) (Model, error) {
 func (s Model) Pool(role engine.Role) (fleet.Pool, error) {
 	p := fleet.Pool{Engine: Engine(s.Latency, role), Timer: s.Latency, GPUs: s.Config.GPUs()}
 	if role != engine.RoleDecode { // its requests have paid it before prefill
-		p.Overhead = s.Latency.Overhead()
+		p.Overhead, p.PerToken = s.Latency.Overhead(), s.Latency.PerToken()
 	}
 	return p, nil
 }

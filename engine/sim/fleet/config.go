@@ -51,8 +51,9 @@ type Pool struct {
 	// Router picks the replica of each request; empty = RoundRobin.
 	Router Router
 	// Overhead is the time that each request spends before it reaches the
-	// pool's router: HTTP, tokenizing, scheduling outside of steps.
-	Overhead engine.Picoseconds
+	// pool's router, HTTP and scheduling outside of steps, and PerToken more of it per
+	// prompt token: tokenizing.
+	Overhead, PerToken engine.Picoseconds
 	// StartUp is the time from the decision to start a replica until it takes
 	// requests. Those of New have it behind them.
 	StartUp engine.Picoseconds
@@ -203,8 +204,8 @@ func (p Pool) normal() (Pool, error) {
 	if p.Replicas < 0 || p.GPUs < 0 {
 		errs = append(errs, fmt.Errorf("%d replicas of %d GPUs: want no negative number", p.Replicas, p.GPUs))
 	}
-	if p.Overhead < 0 || p.StartUp < 0 {
-		errs = append(errs, fmt.Errorf("overhead %v, start-up %v: want none below 0", p.Overhead.Duration(), p.StartUp.Duration()))
+	if p.Overhead < 0 || p.PerToken < 0 || p.StartUp < 0 {
+		errs = append(errs, fmt.Errorf("overhead %v, per token %v, start-up %v: want none below 0", p.Overhead.Duration(), p.PerToken.Duration(), p.StartUp.Duration()))
 	}
 	return p, errors.Join(errs...)
 }

@@ -157,7 +157,7 @@ func (f *Fleet) Offer(r Request) error {
 	i := f.flights.take()
 	f.flights.slots[i] = flight{Outcome: o, prefix: r.Prefix, replica: none, live: true}
 	f.inFlight.change(f.now, 1)
-	if wait := f.pools[0].Overhead; wait > 0 {
+	if wait := f.pools[0].Overhead + f.pools[0].PerToken*engine.Picoseconds(r.ISL); wait > 0 {
 		f.handOff(i, sim.Plus(f.now, wait))
 	} else {
 		f.enter(i)

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"plimsoll/engine/accuracy"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/operator"
+)
+
+const intro = `# Accuracy of the latency model
+
+Written by ` + "`make accuracy`" + `. Nobody edits this page by hand.
+
+Without a GPU, Plimsoll adds up the operators of a step: matrix products, attention, experts and collectives. Each is a curve fitted to measured kernels. To these it adds what only whole engines show, such as the host's time per step and per request, by engine, model and GPU. Then it simulates the load: batching, chunked prefill, queues.
+
+This page says how far off that was on measured rows that it had not seen. A **group** is one model, weights, GPU and engine. Rows are held out by group or by layout, never one by one.
+
+| what was known | |
+|---|---|
+| **new model** | nothing of the model; other models on the same engine |
+| **new GPU** | the model on other GPUs, or with other weights |
+| **same group** | half of the group's layouts and prompt lengths; errors are on the other half |
+| **no kernels** | as "new GPU", and no kernel of the GPU was measured: those of another are scaled by the data sheets (✱ in plans) |
+
+Errors are |predicted / measured − 1|.
+
+`
+
+// page is docs/accuracy.md.
+func page(all []*study, rows []accuracy.Row) []byte {
+	var b bytes.Buffer
+	b.WriteString(intro)
+	overall(&b, all)
+	groups(&b, all)
+	kernels(&b)
+	leftOut(&b, rows)
+	others(&b)
+	return b.Bytes()
+}
+
+var kindNames = [accuracy.Kinds]string{"TPOT", "TTFT, prompts alone and Poisson arrivals", "TTFT, closed loops"}
+
+func overall(b *bytes.Buffer, all []*study) {
+	b.WriteString("## In short\n\nMedian of the groups' medians / worst group's median / 90th percentile of all rows.\n\n| | new model | new GPU | same group | no kernels |\n|---|---|---|---|---|\n")
+	for kind, name := range kindNames {
+		for _, moe := range []bool{false, true} {
+			var sum [numLevels]accuracy.Tally
+			for _, s := range all {
+				for _, h := range s.held {
+					for l := range sum {
+						if h.row.Model.MoE() == moe {
+							sum[l].Add(h.r[l])
+						}
+					}
+				}
+			}
+			what := "dense"
+			if moe {
+				what = "experts"
+			}
+			fmt.Fprintf(b, "| %s, %s |", name, what)
+			for _, l := range []level{model, group, half, tables} {
+				median, worst, p90 := sum[l].Of(kind)
+				fmt.Fprintf(b, " %s |", triple(median, worst, p90))
+			}
+			b.WriteString("\n")
+		}
+	}
+	b.WriteString("\nClosed loops keep a number of requests in flight, as benchmarks do: their TTFT is mostly how requests bunch. A fleet behind Poisson arrivals is nearer to the row above it, of which there are few measurements.\n\n")
+}
+
+func triple(median, worst, p90 float64) string {
+	if math.IsNaN(median) {
+		return "–"
+	}
+	return fmt.Sprintf("%s/%s/%s", percent(median), percent(worst), percent(p90))
+}
+
+func percent(x float64) string {
+	return fmt.Sprintf("%.2g%%", 100*x)
+}
+
+func groups(b *bytes.Buffer, all []*study) {
+	b.WriteString("## By group\n\nMedian errors: new model/new GPU/same group; TTFT is of closed loops where there are any. Factor: nine of ten TPOTs of the same group lay within it.\n\n| GPU | model | engine | rows | TPOT | factor | TTFT |\n|---|---|---|---|---|---|---|\n")
+	var hs []*held
+	for _, s := range all {
+		hs = append(hs, s.held...)
+	}
+	slices.SortFunc(hs, func(x, y *held) int {
+		return strings.Compare(x.row.GPU.Name+x.group, y.row.GPU.Name+y.group)
+	})
+	for _, h := range hs {
+		r := h.row
+		var later, first []string
+		for _, l := range []level{model, group, half} {
+			s := accuracy.Summary("", h.r[l])
+			later = append(later, cell(s.TPOT))
+			if s.Closed.N > 0 {
+				s.TTFT = s.Closed
+			}
+			first = append(first, cell(s.TTFT))
+		}
+		factor := "–"
+		if e := accuracy.Summary("", h.r[half]).TPOT; e.N > 0 {
+			factor = fmt.Sprintf("%.2f", e.Factor90)
+		}
+		fmt.Fprintf(b, "| %s | %s, %s | %s | %d | %s | %s | %s |\n", r.GPU.Name, shortName(r.Model.Name), r.Config.Weights, r.Config.Kind,
+			len(h.r[model])/accuracy.Kinds, strings.Join(later, "/"), factor, strings.Join(first, "/"))
+	}
+	b.WriteString("\n")
+}
+
+func cell(e latency.Error) string {
+	if e.N == 0 {
+		return "–"
+	}
+	return percent(e.Median)
+}
+
+func shortName(model string) string { return model[strings.LastIndex(model, "/")+1:] }
+
+// kernels sums up the operators' curves.
+func kernels(b *bytes.Buffer) {
+	medians, p90s, gpus := map[operator.Kind][]float64{}, map[operator.Kind][]float64{}, map[operator.Kind]map[string]bool{}
+	for _, c := range operator.Curves() {
+		medians[c.Kind], p90s[c.Kind] = append(medians[c.Kind], c.Median), append(p90s[c.Kind], c.P90)
+		if gpus[c.Kind] == nil {
+			gpus[c.Kind] = map[string]bool{}
+		}
+		gpus[c.Kind][c.GPU] = true
+	}
+	fmt.Fprintf(b, "## Operators\n\n%d curves, fitted to measured kernels (ai-dynamo/aiconfigurator @ 095f58a51, Apache-2.0; `make fit`). Errors are on shapes left out of each fit: the median curve's median and 90th percentile.\n\n| operator | curves | GPUs | median | p90 |\n|---|---|---|---|---|\n", len(operator.Curves()))
+	for _, k := range slices.Sorted(maps.Keys(medians)) {
+		fmt.Fprintf(b, "| %s | %d | %d | %s | %s |\n", k, len(medians[k]), len(gpus[k]), percent(quantile(medians[k])), percent(quantile(p90s[k])))
+	}
+	b.WriteString("\n")
+}
+
+func quantile(v []float64) float64 { return slices.Sorted(slices.Values(v))[len(v)/2] }
+
+func leftOut(b *bytes.Buffer, rows []accuracy.Row) {
+	reasons := map[string]int{}
+	kept := 0
+	for _, r := range rows {
+		if r.Left == "" {
+			kept++
+			continue
+		}
+		why := r.Left
+		if strings.Contains(why, "do not fit") || strings.Contains(why, "cuts its") {
+			why = "cannot run as the table says"
+		}
+		reasons[why]++
+	}
+	fmt.Fprintf(b, "## Rows\n\n%d rows: InferenceX and NVIDIA's own runs as published with AIConfigurator, vLLM 0.15.1 as published with inference-sim, NVIDIA's profile of Llama-3.1-8B on H200. Tables do not say every flag. KV cache types, step sizes and SGLang's `--scheduler-recv-interval` are those of InferenceX's scripts; other KV types are what capacities and times agree with. Left out:\n\n", kept)
+	for _, why := range slices.SortedFunc(maps.Keys(reasons), func(x, y string) int { return reasons[y] - reasons[x] }) {
+		fmt.Fprintf(b, "- %d: %s\n", reasons[why], why)
+	}
+	b.WriteString("\nSpeculative decoding is not in the tables. It shows in TPOT that falls where answers are longer, or in one of two equal rows that is a tenth faster.\n\n")
+}
+
+// others are figures that others publish of their own models.
+func others(b *bytes.Buffer) {
+	b.WriteString("## Others\n\nOn their own rows, so not to be compared digit by digit: BLIS reports a median error of 29.0 % in p99 TTFT and 7.1 % in ITL over 36 held-out runs. AIConfigurator 0.9.0 had 13.2 % in ITL, as measured by BLIS's authors.\n")
+}
+
+func writePage(path string, all []*study, rows []accuracy.Row) error {
+	return os.WriteFile(path, page(all, rows), 0o644) //nolint:gosec // a file of the repository
+}

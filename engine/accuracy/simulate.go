@@ -1,0 +1,205 @@
+package accuracy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"plimsoll/engine"
+	"plimsoll/engine/latency"
+	"plimsoll/engine/sim"
+	"plimsoll/engine/sim/build"
+)
+
+// perPlace is how many requests a closed loop's client sends for each one that it
+// keeps in flight (what InferenceX and AIPerf do by default); openRequests is how many
+// an open loop sends.
+const (
+	perPlace     = 10
+	openRequests = 1500
+)
+
+// Lengths are uniform in mean·(1 ± spread). InferenceX draws them from 0.8 to 1.0 of the
+// nominal ones, so that their means are not round. Of round means, as of equal lengths,
+// answers still come apart: requests that began together do not end together.
+const (
+	drawn = 1.0 / 9
+	equal = 0.05
+)
+
+// spread is that of a row's lengths.
+func (r Row) spread() float64 {
+	if round(r.ISL) && round(r.OSL) {
+		return equal
+	}
+	return drawn
+}
+
+func round(n int) bool { return n%50 == 0 || n&(n-1) == 0 }
+
+// Prediction is what the model gives for a row: seconds, means and quantiles of
+// requests; output tokens per second. Zero is what the row's loop has not.
+type Prediction struct{ TTFT, TTFT50, TTFT90, TPOT, Throughput float64 }
+
+// Predict is what m gives for the load of a row.
+func Predict(m latency.Model, r Row) (Prediction, error) {
+	switch r.Loop {
+	case Single:
+		t := m.Predict(latency.Observation{Kind: latency.KindTTFT, ISL: r.ISL, Cached: r.Cached})
+		p := Prediction{TTFT: t, TTFT50: t, TTFT90: t, TPOT: m.ITL(1, float64(r.ISL)+float64(r.OSL)/2).Seconds()}
+		if r.OSL > 0 {
+			p.Throughput = float64(r.OSL) / (t + float64(r.OSL-1)*p.TPOT)
+		}
+		return p, nil
+	case Step:
+		t := m.ITL(r.Concurrency, float64(r.ISL)).Seconds()
+		return Prediction{TPOT: t, Throughput: float64(r.Concurrency) / t}, nil
+	case Closed, Open:
+	}
+	cfg := build.Engine(m, engine.RoleAggregated)
+	cfg.PrefixCaching = r.Cached > 0
+	e, err := sim.New(cfg, m)
+	if err != nil {
+		return Prediction{}, fmt.Errorf("simulating: %w", err)
+	}
+	c := client{model: m, engine: e, row: r, random: rand.New(rand.NewPCG(3, 4)), left: openRequests, spread: r.spread()} //nolint:gosec // the same load each time
+	for i := range uint64(r.Cached / e.Config().Limits.BlockSize) {
+		c.prefix = append(c.prefix, i+1)
+	}
+	if r.Loop == Closed {
+		c.left = perPlace * r.Concurrency
+	}
+	return c.run()
+}
+
+// client sends the load of a row to a simulated engine. A closed loop sends all that it
+// keeps in flight at once, and another request for each that ends.
+type client struct {
+	model  latency.Model
+	engine *sim.Engine
+	row    Row
+	random *rand.Rand
+	prefix []uint64
+
+	spread    float64
+	steps     int                // decode steps since the engine looked for requests
+	now, free engine.Picoseconds // free: when the tokeniser has done all prompts so far
+	left      int                // requests to send
+	in        int                // how many of sent have reached the engine
+	sent      []exchange         // by ID
+	first     []float64          // TTFTs, seconds
+	decode    float64            // sum of TPOTs, seconds
+	tokens    int
+}
+
+// exchange is one request: when it was sent, reached the engine, and was answered.
+type exchange struct {
+	isl, osl        int
+	sent, at, first engine.Picoseconds
+}
+
+func (c *client) run() (Prediction, error) {
+	if c.row.Loop == Open {
+		at := engine.Picoseconds(0)
+		for range c.left {
+			at += engine.FromSeconds(c.random.ExpFloat64() / c.row.Rate)
+			c.send(at)
+		}
+		c.left = 0
+	} else {
+		for range c.row.Concurrency {
+			c.send(0)
+		}
+		c.left -= c.row.Concurrency
+	}
+	for c.in < len(c.sent) || !c.engine.Idle() {
+		if err := c.step(); err != nil {
+			return Prediction{}, err
+		}
+	}
+	n := len(c.first)
+	sum := 0.0
+	for _, t := range c.first {
+		sum += t
+	}
+	slices.Sort(c.first)
+	return Prediction{
+		TTFT: sum / float64(n), TTFT50: c.first[n/2], TTFT90: c.first[n*9/10],
+		TPOT: c.decode / float64(n), Throughput: float64(c.tokens) / c.now.Seconds(),
+	}, nil
+}
+
+// step moves to the next instant at which something happens.
+func (c *client) step() error {
+	look := c.steps >= c.row.Poll || c.engine.Idle()
+	for look && c.in < len(c.sent) && c.sent[c.in].at <= c.now {
+		x := c.sent[c.in]
+		if err := c.engine.Add(sim.Request{ID: uint64(c.in), PromptTokens: x.isl, OutputTokens: x.osl, Prefix: c.prefix}); err != nil { //nolint:gosec // not negative
+			return fmt.Errorf("simulating: %w", err)
+		}
+		c.in++
+	}
+	if look {
+		c.steps = 0
+	}
+	if run := c.engine.Ahead(); run.Steps > 0 {
+		n := run.Steps
+		if c.in < len(c.sent) {
+			n = max(1, run.Reach(c.sent[c.in].at-c.now))
+		}
+		if c.row.Poll > 0 {
+			n = min(n, int64(c.row.Poll-c.steps))
+			c.steps += int(n)
+		}
+		c.now += run.Length(n)
+		c.engine.Skip(n)
+		return nil
+	}
+	step, ok := c.engine.Begin()
+	if !ok {
+		if c.in == len(c.sent) {
+			return fmt.Errorf("simulating: %s wait for ever", engine.Count(c.engine.Waiting(), "request"))
+		}
+		c.now = max(c.now, c.sent[c.in].at)
+		return nil
+	}
+	c.now += step.Duration
+	if c.steps++; step.Batch.PrefillSeqs > 0 {
+		c.steps = c.row.Poll
+	}
+	for _, event := range c.engine.End() {
+		c.answered(event)
+	}
+	return nil
+}
+
+func (c *client) answered(event sim.Event) {
+	x := &c.sent[event.ID]
+	if event.First {
+		x.first = c.now
+		c.first = append(c.first, (c.now - x.sent).Seconds())
+	}
+	if !event.Last {
+		return
+	}
+	c.tokens += x.osl
+	if x.osl > 1 {
+		c.decode += (c.now - x.first).Seconds() / float64(x.osl-1)
+	}
+	if c.left > 0 {
+		c.left--
+		c.send(c.now)
+	}
+}
+
+// send makes a request at an instant: the tokeniser takes one prompt after the other.
+func (c *client) send(at engine.Picoseconds) {
+	isl, osl := max(c.row.Cached+1, c.length(c.row.ISL)), max(1, c.length(c.row.OSL))
+	c.free = max(c.free, at) + c.model.PerToken()*engine.Picoseconds(isl)
+	c.sent = append(c.sent, exchange{isl: isl, osl: osl, sent: at, at: c.free + c.model.Overhead()})
+}
+
+// length draws one around its mean.
+func (c *client) length(mean int) int {
+	return int(float64(mean)*(1+c.spread*(2*c.random.Float64()-1)) + 0.5)
+}
