@@ -55,7 +55,7 @@ func checkContest(t *testing.T, grid, adaptive found) {
 
 // checkSurface wants a surface no further from the truth than the grid's of the same
 // engine, and of any engine within surfaceError.
-func checkSurface(t *testing.T, phase string, adaptive, grid accuracy, a, g recommend.Choice) {
+func checkSurface(t *testing.T, phase string, adaptive, grid fidelity, a, g recommend.Choice) {
 	t.Helper()
 	if a.Picked.Label() == g.Picked.Label() && adaptive.mean > grid.mean || adaptive.mean > surfaceError {
 		t.Errorf("%s surface of %s: %v from the truth, the grid's of %s %v", phase, a.Picked.Label(), adaptive, g.Picked.Label(), grid)

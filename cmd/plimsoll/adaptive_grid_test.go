@@ -159,12 +159,12 @@ func (s seeker) prefill(t testing.TB, cfg engine.Config, isl int) time.Duration 
 	return got.Requests[0].TTFT()
 }
 
-// accuracy is how far a surface is from noiseless truth, relative.
-type accuracy struct{ mean, worst float64 }
+// fidelity is how far a surface is from noiseless truth, relative.
+type fidelity struct{ mean, worst float64 }
 
-func (a accuracy) String() string { return fmt.Sprintf("%.2f %% (%.1f %%)", 100*a.mean, 100*a.worst) }
+func (a fidelity) String() string { return fmt.Sprintf("%.2f %% (%.1f %%)", 100*a.mean, 100*a.worst) }
 
-func accuracyOf(errs []float64) (a accuracy) {
+func accuracyOf(errs []float64) (a fidelity) {
 	for _, e := range errs {
 		a.mean += e / float64(len(errs))
 		a.worst = max(a.worst, e)
@@ -177,7 +177,7 @@ const truthSide, truthISLs = 9, 40
 
 // decodeError compares a decode surface with truth, evenly over contexts and, at
 // each, over what the engine holds.
-func (s seeker) decodeError(t testing.TB, res sweep.Result) accuracy {
+func (s seeker) decodeError(t testing.TB, res sweep.Result) fidelity {
 	t.Helper()
 	cfg := res.Decode.Picked.Point.Config
 	fit, err := interpolation.FitDecode(res.DecodeSurface, cfg.GPUs())
@@ -202,7 +202,7 @@ func (s seeker) decodeError(t testing.TB, res sweep.Result) accuracy {
 }
 
 // prefillError is the same of a prefill surface.
-func (s seeker) prefillError(t testing.TB, res sweep.Result) accuracy {
+func (s seeker) prefillError(t testing.TB, res sweep.Result) fidelity {
 	t.Helper()
 	cfg := res.Prefill.Picked.Point.Config
 	fit, err := interpolation.FitPrefill(res.PrefillSurface)
@@ -221,7 +221,7 @@ func (s seeker) prefillError(t testing.TB, res sweep.Result) accuracy {
 // found is what a search found and what that is worth.
 type found struct {
 	res             sweep.Result
-	prefill, decode accuracy
+	prefill, decode fidelity
 	sustained       float64 // tokens/s/GPU of the decode pick without noise; 0 where it misses the ITL
 }
 

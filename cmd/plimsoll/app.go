@@ -153,7 +153,7 @@ func newApp(s streams) *cli.App {
 
 func commands() []*cli.Command {
 	return []*cli.Command{
-		profileCommand(), copyCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
+		profileCommand(), copyCommand(), gpusCommand(), plotCommand(), reportCommand(), engineCommand(), calibrateCommand(), accuracyCommand(), capacityCommand(), plannerCommand(), schemaCommand(), completionCommand(), manCommand(),
 	}
 }
 
@@ -256,7 +256,7 @@ func outputFormat(c *cli.Context) (string, error) {
 	case "text", "json":
 		return f, nil
 	default:
-		if f == "csv" && c.Command.Name == "compare" { // whose result is a table
+		if f == "csv" && (c.Command.Name == "compare" || c.Command.Name == "accuracy") { // whose result is a table
 			return f, nil
 		}
 		return "", field.Errorf("--format %q: want text or json", f)

@@ -137,7 +137,7 @@ func TestKVOf(t *testing.T) {
 		want    engine.DType
 	}{
 		{"vllm", hopper, "fp8", "bf16"}, {"vllm", blackwell, "fp8", "fp8"}, {"vllm", blackwell, "bf16", "bf16"},
-		{"sglang", blackwell, "fp4", "bf16"}, {"trtllm", hopper, "fp8", "fp8"}, {"trtllm", hopper, "", "bf16"},
+		{"sglang", blackwell, "fp4", "fp8"}, {"sglang", hopper, "fp8", "bf16"}, {"trtllm", hopper, "fp8", "fp8"}, {"trtllm", hopper, "", "bf16"},
 	} {
 		if got := KVOf(tt.kind, tt.gpu, tt.weights); got != tt.want {
 			t.Errorf("%s, weights %s: %s, want %s", tt.kind, tt.weights, got, tt.want)

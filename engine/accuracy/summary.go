@@ -1,7 +1,6 @@
 package accuracy
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -87,19 +86,37 @@ func (t Tally) Of(kind int) (median, worst, p90 float64) {
 	return quantile(0.5, t.medians[kind]), quantile(1, t.medians[kind]), quantile(0.9, t.rows[kind])
 }
 
-// String says all.
-func (t Tally) String() string {
-	out := ""
-	for kind, name := range []string{"TPOT", "TTFT", "closed TTFT"} {
-		a, b, c := t.Of(kind)
-		out += fmt.Sprintf("%s %.3f / %.3f / %.3f  ", name, a, b, c)
-	}
-	return out
-}
-
 func quantile(p float64, v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
 	return stat.Quantile(p, stat.Empirical, slices.Sorted(slices.Values(v)), nil)
+}
+
+// Result is what the model gives for a row, and by which factor measurements may lie from
+// it in nine of ten.
+type Result struct {
+	Prediction
+	TPOTFactor, TTFTFactor float64
+	Left                   string // why there is none; empty = there is
+}
+
+// Evaluate predicts a row by the shipped fit for its engine.
+func Evaluate(r Row) Result {
+	if r.Left != "" {
+		return Result{Left: r.Left}
+	}
+	m, err := latency.NewWith(r.Model, r.GPU, r.Config, r.Fit())
+	if err != nil {
+		return Result{Left: err.Error()}
+	}
+	p, err := Predict(m, r)
+	if err != nil {
+		return Result{Left: err.Error()}
+	}
+	out := Result{Prediction: p, TPOTFactor: m.ITLError().Factor90, TTFTFactor: m.TTFTError().Factor90}
+	if r.Loop == Closed {
+		out.TTFTFactor = m.ClosedTTFTError().Factor90
+	}
+	return out
 }

@@ -341,9 +341,9 @@ func (c hfConfig) mixture(f hfFamily, m *Model, n *needs) {
 	}
 }
 
-// window is the sliding window, 0 for none, and how many of the layers have none. One
-// that all of the context fits in is none. Chunks, of which a token sees its own as far
-// as itself, count as a window as long.
+// window is the sliding window in tokens, and how many layers have none. A window as long
+// as the model's context does nothing and is 0. Llama 4 attends within chunks instead: a
+// chunk counts as a window of its length.
 func (c hfConfig) window(layers int) (window, full int) {
 	unused := c.UseWindow != nil && !*c.UseWindow
 	window = value(cmp.Or(c.Chunk, c.Window))

@@ -8,16 +8,6 @@ import (
 	"plimsoll/engine/operator"
 )
 
-// The parts of a step that have a factor of their own.
-const (
-	partProducts = iota
-	partPrefill
-	partDecode
-	partExperts
-	partCollectives
-	numParts
-)
-
 // work is how long the operators of a step take on the busiest GPU, in seconds, as
 // their kernels take alone: tables over what a step carries. What is counted instead
 // of timed says so.

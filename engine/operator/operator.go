@@ -44,34 +44,17 @@ func either(a, b, p float64) float64 {
 	return a * math.Pow(1+math.Pow(b/a, p), 1/p)
 }
 
-// Bytes is the size of one element, its share of scales included: a byte for 16
-// weights of NVFP4 (NVIDIA, Introducing NVFP4, 2025-06), for 32 of MXFP4 (OCP
-// Microscaling Formats v1.0, 2023-09).
-func (d DType) Bytes() float64 {
-	switch d {
-	case FP8, FP8Block, Int8, SmoothQuant:
-		return 1
-	case NVFP4:
-		return 0.5 + 1.0/16
-	case MXFP4, MXFP4MXFP8:
-		return 0.5 + 1.0/32
-	case Int4:
-		return 0.5
-	default:
-		return 2
-	}
-}
+// Bytes is the size of one element of weights or a cache, its share of scales included.
+func (d DType) Bytes() float64 { return sizes[d].weights }
 
 // activation is the size of an element of the other operand.
-func (d DType) activation() float64 {
-	switch d {
-	case FP8, FP8Block, SmoothQuant, MXFP4MXFP8:
-		return 1
-	case NVFP4:
-		return 0.5 + 1.0/16
-	default:
-		return 2
-	}
+func (d DType) activation() float64 { return sizes[d].activations }
+
+// sizes have a byte for 16 elements of NVFP4 (NVIDIA, Introducing NVFP4, 2025-06), and for
+// 32 of MXFP4 (OCP Microscaling Formats v1.0, 2023-09).
+var sizes = map[DType]struct{ weights, activations float64 }{
+	"": {2, 2}, BF16: {2, 2}, FP8: {1, 1}, FP8Block: {1, 1}, SmoothQuant: {1, 1}, Int8: {1, 2}, Int4: {0.5, 2},
+	NVFP4: {0.5 + 1.0/16, 0.5 + 1.0/16}, MXFP4: {0.5 + 1.0/32, 2}, MXFP4MXFP8: {0.5 + 1.0/32, 1},
 }
 
 // DType is how both operands of an operator are stored.

@@ -104,29 +104,3 @@ func write(path string, fits []latency.Fit) error {
 	b.WriteString("]\n")
 	return os.WriteFile(path, b.Bytes(), 0o644) //nolint:gosec // a file of the repository
 }
-
-// report prints errors by group and level: rows, bias, median, p90; TPOT, then TTFT.
-func report(all []*study) {
-	for _, moe := range []bool{false, true} {
-		var sum [numLevels]accuracy.Tally
-		for _, s := range all {
-			for _, h := range s.held {
-				if h.row.Model.MoE() != moe {
-					continue
-				}
-				fmt.Printf("%-56s", h.group)
-				for l, r := range h.r {
-					sum[l].Add(r)
-					t := accuracy.Summary("", r).TPOT
-					f := accuracy.Summary("", r)
-					fmt.Printf(" | %.3f %.3f %.3f %.3f", t.Median, t.P90, max(f.TTFT.Median, f.Closed.Median), max(f.TTFT.P90, f.Closed.P90))
-				}
-				fmt.Println()
-			}
-		}
-		fmt.Println("experts:", moe)
-		for l := range sum {
-			fmt.Println(" ", l, sum[l])
-		}
-	}
-}

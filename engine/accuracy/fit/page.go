@@ -73,7 +73,7 @@ func overall(b *bytes.Buffer, all []*study) {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString("\nClosed loops keep a number of requests in flight, as benchmarks do: their TTFT is mostly how requests bunch. A fleet behind Poisson arrivals is nearer to the row above it, of which there are few measurements.\n\n")
+	b.WriteString("\nBenchmarks keep a number of requests in flight, and all of them start at once. Most of their TTFT is waiting for each other. Requests that come at random wait less: for a fleet, look at the rows of Poisson arrivals, of which few were measured.\n\n")
 }
 
 func triple(median, worst, p90 float64) string {

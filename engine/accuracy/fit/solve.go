@@ -88,18 +88,11 @@ func tangentAt(ps []point, x []float64) tangent {
 	return t
 }
 
-// sigma is how far a good model is from a row's TPOT and TTFT: the TTFT of a closed loop
-// is mostly how its requests bunch.
-func sigma(l accuracy.Loop) (tpot, ttft float64) {
-	switch l {
-	case accuracy.Closed:
-		return 0.06, 0.25
-	case accuracy.Open:
-		return 0.06, 0.12
-	default:
-		return 0.06, 0.08
-	}
-}
+// sigma is how far a good model is from a row's TPOT, and from its TTFT by the loop:
+// most of the TTFT of a closed loop is waiting for others.
+const sigma = 0.06
+
+var sigmaTTFT = map[accuracy.Loop]float64{accuracy.Closed: 0.25, accuracy.Open: 0.12, accuracy.Single: 0.08, accuracy.Step: 0.08}
 
 // prior is where coefficients lie, and how far from there their logarithms are: one
 // standard deviation.
@@ -147,8 +140,8 @@ func (t tangent) solve(p prior, in []int, by func(point) string, most float64) [
 		}
 		for _, i := range in {
 			share := min(1, most/rows[by(t.ps[i])])
-			tpot, ttft := sigma(t.ps[i].row.Loop)
-			t.count(h, g, x, accuracy.Kinds*i+accuracy.TPOT, tpot, share)
+			ttft := sigmaTTFT[t.ps[i].row.Loop]
+			t.count(h, g, x, accuracy.Kinds*i+accuracy.TPOT, sigma, share)
 			t.count(h, g, x, accuracy.Kinds*i+accuracy.TTFT, ttft, share)
 			t.count(h, g, x, accuracy.Kinds*i+accuracy.ClosedTTFT, ttft, share)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"fmt"
@@ -140,10 +141,11 @@ func (r *reader) silicon(c cells) error {
 		weights = engine.BF16
 	}
 	kind := engine.Kind(c["backend"])
-	row.Config = engine.Config{Kind: kind, Weights: weights, KV: accuracy.KVOf(kind, row.GPU, weights), Parallelism: p}
+	row.Config = engine.Config{Kind: kind, Weights: weights, Parallelism: p}
 	if inferenceX {
-		asServed(&row)
+		row.Served()
 	}
+	row.Config.KV = cmp.Or(row.Config.KV, accuracy.KVOf(kind, row.GPU, weights))
 	r.rows = append(r.rows, row)
 	return nil
 }
@@ -200,7 +202,7 @@ func (r *reader) npz() {
 	}
 	for _, s := range prefill.Samples {
 		one := row
-		one.Loop, one.ISL, one.TTFT = accuracy.Single, int(s.ISL), s.TTFT.Seconds()
+		one.Loop, one.ISL, one.TTFT = accuracy.Single, s.ISL, s.TTFT.Seconds()
 		r.rows = append(r.rows, one)
 	}
 	for _, s := range decode.Samples {

@@ -14,35 +14,19 @@ import (
 func main() {
 	tables := flag.String("tables", "", "folder with gemm.csv.gz and the other tables")
 	out := flag.String("out", "engine/operator/curves.json", "where the curves go")
-	only := flag.String("only", "", "fit only kinds and GPUs that contain this, and print them")
 	flag.Parse()
-	if err := run(*tables, *out, *only); err != nil {
+	if err := run(*tables, *out); err != nil {
 		fmt.Fprintf(os.Stderr, "fit: error: %v\n", err) //nolint:forbidigo // a command of its own
 		os.Exit(1)                                      //nolint:forbidigo // a command of its own
 	}
 }
 
-func run(dir, out, only string) error {
+func run(dir, out string) error {
 	groups, err := readAll(dir)
 	if err != nil {
 		return err
 	}
-	if only != "" {
-		kept := groups[:0]
-		for _, g := range groups {
-			if strings.Contains(g.label(), only) {
-				kept = append(kept, g)
-			}
-		}
-		groups = kept
-	}
 	curves := fitAll(groups)
-	if only != "" {
-		for _, c := range curves {
-			fmt.Printf("%-24s %-14s %-8s %-16s n=%5d med %.3f p90 %.3f %.3g\n", c.Kind, c.GPU, c.Engine, c.DType, c.N, c.Median, c.P90, c.Parameters) //nolint:forbidigo
-		}
-		return nil
-	}
 	var b strings.Builder
 	b.WriteString("[\n")
 	for i, c := range curves {

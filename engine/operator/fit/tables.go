@@ -24,10 +24,6 @@ type group struct {
 	part  []string // shapes of one part are held out together
 }
 
-func (g *group) label() string {
-	return fmt.Sprint(g.curve.Kind, " ", g.curve.GPU, " ", g.curve.Engine, " ", g.curve.DType)
-}
-
 func (g *group) add(us float64, part string, x ...float64) {
 	g.x, g.us, g.part = append(g.x, x), append(g.us, us), append(g.part, part)
 }
