@@ -22,7 +22,8 @@
 #   nvidia-smi.txt     nvidia-smi -q, before and after
 #   versions.txt       machine, driver, torch, plimsoll
 #   log.txt            everything printed
-# Ends with status 1 if anything failed; what was there until then is kept.
+# Ends with status 1 if anything failed; what was there until then is kept. After a
+# failed self-test nothing is measured.
 # shellcheck disable=SC2317 # the functions are called through part
 set -uo pipefail
 
@@ -60,7 +61,7 @@ template="${serve[*]} --port {{.Port}} --tensor-parallel-size {{.TP}} --served-m
 	{{if .PrefixCaching}}--prefix-caching{{end}} --steps $work/steps/{{if .PrefixCaching}}cached{{else}}plain{{end}}.csv"
 
 failed=0
-# part NAME COMMAND… says what runs, how it ended and what it took.
+# part NAME COMMAND… says what runs, how it ended and what it took; its status is the command's.
 part() {
 	local name=$1 begin=$SECONDS status=0
 	shift
@@ -68,6 +69,7 @@ part() {
 	"$@" || status=$?
 	echo "== $name: status $status, $((SECONDS - begin)) s"
 	((status == 0)) || failed=1
+	return $status
 }
 
 unpack() {
@@ -126,8 +128,8 @@ everything() {
 	part nvidia-smi smi
 	if [[ $preset != tiny ]]; then
 		part gpus gpus
-		part selftest-float32 timeout 60 "${serve[@]}" --selftest --preset tiny --dtype float32
-		part selftest-bfloat16 timeout 60 "${serve[@]}" --selftest --preset tiny
+		part selftest-float32 timeout 60 "${serve[@]}" --selftest --preset tiny --dtype float32 || return 1
+		part selftest-bfloat16 timeout 60 "${serve[@]}" --selftest --preset tiny || return 1
 		part bench timeout 90 "${serve[@]}" --bench --max-num-seqs "$rows" --max-model-len "$context"
 	fi
 	part profile profile

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 from engine import Engine, Request
-from model import ATTENTION, EPSILON, SDPA, Llama
+from model import EPSILON, Llama
 
 # Logits of these models have a standard deviation of about 1. How far apart two
 # may be and still change places by rounding: measured on the CPU, doubled and more.
@@ -133,8 +133,8 @@ def turn(x, theta):
 
 
 def steps(model, synchronize, repeats=20):
-    """Milliseconds of decode steps, by either attention, and of prefills."""
-    chosen = model.attend
+    """Milliseconds of decode steps and of prefills."""
+    model.warm_up()
 
     def clock(f, n):
         f(), synchronize()
@@ -144,14 +144,11 @@ def steps(model, synchronize, repeats=20):
         synchronize()
         return 1000 * (time.monotonic() - began) / n
 
-    for name in ATTENTION if SDPA else ["matmul"]:
-        model.attend = ATTENTION[name]
-        for rows in sorted({1, max(1, model.rows // 2), model.rows}):
-            for context in sorted({model.context // 8, model.context // 2, model.context - 1}):
-                ms = clock(lambda: model.decode([1] * rows, [context] * rows), repeats)
-                print(f"decode  {name:6} {rows:4d} requests, context {context:6d}: {ms:8.2f} ms")
-    model.attend = chosen
-    for isl in sorted({model.context // 8, model.context // 2, model.context}):
+    for rows in sorted({1, max(1, model.rows // 8), max(1, model.rows // 2), model.rows}):
+        for context in sorted({model.context // 8, model.context // 2, model.context - 1}):
+            ms = clock(lambda: model.decode([1] * rows, [context] * rows), repeats)
+            print(f"decode  {rows:4d} requests, context {context:6d}: {ms:8.2f} ms")
+    for isl in sorted({model.context // n for n in (1, 2, 8, 32)}):
         ms = clock(lambda: model.prefill([(0, [1] * isl)]), 3)
         print(f"prefill {isl:6d} tokens: {ms:8.2f} ms")
 

@@ -38,7 +38,8 @@ def flags():
     add("--max-model-len", type=int, default=4096, help="tokens of one row")
     add("--max-num-batched-tokens", type=int, help="prompt tokens of one step (default: 8192, or --max-model-len if that is more)")
     add("--prefix-caching", action="store_true", help="keep the prompts of requests that ended, for the very same prompt")
-    add("--attention", choices=("sdpa", "matmul"), help="torch's attention, or two products (default: sdpa, where torch has it)")
+    add("--attention", choices=("flash", "sdpa", "matmul"),
+        help="FlashAttention with lengths, torch's attention with a mask, two products (default: the first that can be had)")
     add("--dtype", choices=("bfloat16", "float16", "float32"), help="of weights and cache (default: bfloat16 on CUDA, float32 on the CPU)")
     add("--device", help="cuda or cpu (default: cuda, where there is one)")
     add("--threads", type=int, default=1, help="of torch on the CPU")
@@ -65,7 +66,8 @@ def choose(args):
         torch.backends.cuda.enable_cudnn_sdp(False)
     device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = getattr(torch, args.dtype or ("bfloat16" if device.type == "cuda" else "float32"))
-    attention = args.attention or ("sdpa" if model.SDPA else "matmul")
+    halves = device.type == "cuda" and dtype != torch.float32
+    attention = args.attention or ("flash" if halves else "sdpa" if model.SDPA else "matmul")
     if attention == "sdpa" and not model.SDPA:
         sys.exit(f"serve.py: --attention sdpa: torch {torch.__version__} does not have it")
     return model.PRESETS[args.preset], device, dtype, attention
@@ -99,7 +101,7 @@ def run_engine(args, pipe):
                     "queries": engine.queries, "hits": engine.hits}))
 
     engine = Engine(model, args.max_num_batched_tokens, args.prefix_caching, emit, args.steps)
-    warm_up(model)
+    model.warm_up()
     gc.collect()
     gc.freeze()  # nothing of the model is ever garbage: spare the collector the search
     inbox = queue.SimpleQueue()
@@ -129,14 +131,6 @@ def receive(pipe, inbox):
             inbox.put(pipe.recv())
     except (EOFError, OSError):
         inbox.put(("end", None))
-
-
-def warm_up(model):
-    """Every shape for the first time takes longer: kernels are loaded, memory is taken."""
-    for n in (16, model.context):
-        model.prefill([(0, [1] * n)])
-    for n in (1, model.rows):
-        model.decode([1] * n, [model.context - 1] * n).argmax(-1).tolist()
 
 
 async def serve(args, engine, child):

@@ -64,6 +64,23 @@ func state(all []*study) []latency.Fit {
 	return fits
 }
 
+// off is how far a fit is off rows that are in none.
+func off(rows []accuracy.Row, fit latency.Fit) (latency.Held, error) {
+	var r accuracy.Residuals
+	for _, row := range rows {
+		m, err := latency.NewWith(row.Model, row.GPU, row.Config, fit)
+		if err != nil {
+			return latency.Held{}, err
+		}
+		p, err := accuracy.Predict(m, row)
+		if err != nil {
+			return latency.Held{}, err
+		}
+		r = r.Of(p, row)
+	}
+	return accuracy.Summary("", r), nil
+}
+
 // wider is own, or all where own has few rows and all is wider.
 func wider(own, all latency.Held) latency.Held {
 	if own.TTFT.N < fewest {

@@ -17,7 +17,7 @@ func TestRefit(t *testing.T) {
 	}
 	dir := t.TempDir()
 	fits, page := filepath.Join(dir, "fits.json"), filepath.Join(dir, "accuracy.md")
-	if err := run(root, fits, page); err != nil {
+	if err := run(root, "../../../testdata/npz", fits, page); err != nil {
 		t.Fatal(err)
 	}
 	for made, shipped := range map[string]string{fits: "../../latency/fits.json", page: "../../../docs/accuracy.md"} {

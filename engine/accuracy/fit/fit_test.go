@@ -6,6 +6,7 @@ import (
 	"plimsoll/engine"
 	"plimsoll/engine/accuracy"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/latency"
 )
 
 func at(version string, concurrency, osl int, tpot float64) accuracy.Row {
@@ -64,5 +65,29 @@ func TestPart(t *testing.T) {
 	}
 	if n[0] != n[1] {
 		t.Errorf("halves of %d and %d", n[0], n[1])
+	}
+}
+
+// What a GPU took for testdata/gpu, of which every part is known, is near what the model
+// gives: the fit has seen none of it.
+func TestEngineThatNobodyFitted(t *testing.T) {
+	cat, err := catalog.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{cat: cat}
+	rows := r.torch("../../../testdata/npz")
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	e, err := off(rows, latency.FitFor("torch", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.TTFT.N != 8 || e.TPOT.N != 36 || rows[8].Concurrency != 1 || rows[43].Concurrency != 64 {
+		t.Errorf("%d TTFTs, %d ITLs of %d to %d in flight", e.TTFT.N, e.TPOT.N, rows[8].Concurrency, rows[43].Concurrency)
+	}
+	if e.TTFT.Median > 0.15 || e.TPOT.Median > 0.2 {
+		t.Errorf("TTFT off by %.3g, ITL by %.3g", e.TTFT.Median, e.TPOT.Median)
 	}
 }

@@ -11,23 +11,29 @@ import (
 
 func main() {
 	rows := flag.String("rows", "", "folder of measured rows")
+	profiles := flag.String("profiles", "testdata/npz", "folder of measured profiles")
 	out := flag.String("out", "engine/latency/fits.json", "file to write the fits to")
 	doc := flag.String("page", "docs/accuracy.md", "file to write their errors to")
 	flag.Parse()
-	if err := run(*rows, *out, *doc); err != nil {
+	if err := run(*rows, *profiles, *out, *doc); err != nil {
 		fmt.Fprintf(os.Stderr, "fit: error: %v\n", err) //nolint:forbidigo // a command of its own
 		os.Exit(1)                                      //nolint:forbidigo // a command of its own
 	}
 }
 
-func run(dir, out, doc string) error {
-	rows, err := readRows(dir)
+func run(dir, profiles, out, doc string) error {
+	rows, torch, err := readRows(dir, profiles)
 	if err != nil {
 		return err
 	}
 	all := studies(points(rows))
-	if err := write(out, state(all)); err != nil {
+	fits := state(all)
+	if err := write(out, fits); err != nil {
 		return err
 	}
-	return writePage(doc, all, rows)
+	own, err := off(torch, fits[0])
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(doc, page(all, rows, own), 0o644) //nolint:gosec // a file of the repository
 }

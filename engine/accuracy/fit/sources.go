@@ -26,20 +26,33 @@ type reader struct {
 	err  error
 }
 
-// readRows reads the measured rows under dir.
-func readRows(dir string) ([]accuracy.Row, error) {
+// readRows reads the measured rows to fit, of tables under dir and of a profile, and those
+// of testdata/gpu, which stay out of the fits.
+func readRows(dir, profiles string) (rows, torch []accuracy.Row, err error) {
 	cat, err := catalog.Default()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := &reader{dir: dir, cat: cat}
 	r.each("measured/silicon-closed-loop.csv.gz", r.silicon)
 	r.each("measured/points.csv", r.point)
-	r.npz()
+	// NVIDIA Dynamo's own profile. Its KV capacity says that KV is in BF16.
+	dynamo := r.profile(filepath.Join(profiles, "h200-8b-fp8-tp1"), "h200_sxm", engine.Config{Kind: engine.KindVLLM, Weights: engine.FP8, KV: engine.BF16, Parallelism: engine.TP(1)})
+	for _, row := range dynamo {
+		if row.Concurrency <= 1000 { // above, the engine ran fewer
+			r.rows = append(r.rows, row)
+		}
+	}
+	torch = r.torch(profiles)
 	if r.err == nil {
 		leaveOut(r.rows)
 	}
-	return r.rows, r.err
+	return r.rows, torch, r.err
+}
+
+// torch are the rows of testdata/gpu.
+func (r *reader) torch(profiles string) []accuracy.Row {
+	return r.profile(filepath.Join(profiles, "h100-8b-bf16-torch-tp1"), "h100_sxm", engine.Config{Kind: "torch", Weights: engine.BF16, KV: engine.BF16, Parallelism: engine.TP(1)})
 }
 
 // cells is a line of a table by column.
@@ -182,35 +195,28 @@ func (r *reader) point(c cells) error {
 	return nil
 }
 
-// npz are the samples of Dynamo's own profile of Llama-3.1-8B in FP8 on an H200. Its KV
-// capacity, 945,029 tokens, says that KV is in BF16. Where x·capacity/context is above
-// 1000 the engine ran fewer.
-func (r *reader) npz() {
+// profile reads the samples of a profile of Llama-3.1-8B, a pair of files.
+func (r *reader) profile(name, gpu string, config engine.Config) (rows []accuracy.Row) {
 	if r.err != nil {
-		return
+		return nil
 	}
-	const capacity = 945029
-	row, err := r.of("meta-llama/Llama-3.1-8B", "h200_sxm")
-	row.Config = engine.Config{Kind: engine.KindVLLM, Weights: engine.FP8, KV: engine.BF16, Parallelism: engine.TP(1)}
-	prefill, err1 := store.ReadPrefill(filepath.Join(r.dir, "npz/h200-8b-fp8-tp1-prefill.npz"), store.LoadOptions{})
-	decode, err2 := store.ReadDecode(filepath.Join(r.dir, "npz/h200-8b-fp8-tp1-decode.npz"), store.LoadOptions{})
-	for _, err := range []error{err, err1, err2} {
-		if err != nil {
-			r.err = err
-			return
-		}
+	row, err := r.of("meta-llama/Llama-3.1-8B", gpu)
+	row.Config = config
+	prefill, err1 := store.ReadPrefill(name+"-prefill.npz", store.LoadOptions{})
+	decode, err2 := store.ReadDecode(name+"-decode.npz", store.LoadOptions{})
+	if r.err = cmp.Or(err, err1, err2); r.err != nil {
+		return nil
 	}
 	for _, s := range prefill.Samples {
 		one := row
 		one.Loop, one.ISL, one.TTFT = accuracy.Single, s.ISL, s.TTFT.Seconds()
-		r.rows = append(r.rows, one)
+		rows = append(rows, one)
 	}
 	for _, s := range decode.Samples {
 		one := row
 		one.Loop, one.ISL, one.TPOT = accuracy.Step, int(s.Context), s.ITL.Seconds()
-		one.Concurrency = int(math.Round(s.KVUsage * capacity / s.Context))
-		if one.Concurrency <= 1000 {
-			r.rows = append(r.rows, one)
-		}
+		one.Concurrency = int(math.Round(s.KVUsage * float64(decode.MaxKVTokens) / s.Context))
+		rows = append(rows, one)
 	}
+	return rows
 }
