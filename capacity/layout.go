@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -30,6 +31,9 @@ type EnginePool struct {
 	Label         string // of each engine: "TP:2"
 	GPU           string // catalog name
 	USDPerGPUHour USD    // of each of its GPUs; 0 = they are owned, UnknownUSD = there is no price
+	// FromDataSheet says that step times are of a latency model that knows no more of the
+	// GPU than its data sheet.
+	FromDataSheet bool
 	// InstanceGPUs is how many are rented at a time; 0 = each by itself. Pools of
 	// the same GPU and price share instances.
 	InstanceGPUs int
@@ -111,12 +115,23 @@ func (l Layout) Ranked() Layout {
 	return l
 }
 
-// PricedFirst orders layouts whose GPUs have a price before those without.
-func PricedFirst(a, b Layout) int {
+// FromDataSheet reports whether the step times of a pool are from its GPU's data sheet alone.
+func (l Layout) FromDataSheet() bool {
+	return slices.ContainsFunc(l.Pools, func(p EnginePool) bool { return p.FromDataSheet })
+}
+
+// Preferred orders layouts before they are compared by cost: those with step times from a
+// data sheet alone come last, and of either kind those whose GPUs have no price.
+func Preferred(a, b Layout) int {
+	return cmp.Or(last(a.FromDataSheet(), b.FromDataSheet()), last(!a.Priced(), !b.Priced()))
+}
+
+// last orders what is so behind what is not.
+func last(a, b bool) int {
 	switch {
-	case a.Priced() == b.Priced():
+	case a == b:
 		return 0
-	case a.Priced():
+	case b:
 		return -1
 	}
 	return 1

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,23 @@ func TestFloorOfChunkedPrompts(t *testing.T) {
 	p := cheapPool(engine.RolePrefill, cheap{step: 2 * milli, prompt: 10 * us}, 100, 1e6, 1000)
 	if got := p.prefillSeconds(10_000); got < 0.1199 || got > 0.1201 {
 		t.Errorf("%v s, want 0.12", got)
+	}
+}
+
+func TestPreferred(t *testing.T) {
+	layout := func(fromDataSheet bool, usd USD) Layout {
+		return Layout{Pools: []EnginePool{{USDPerGPUHour: 1}, {FromDataSheet: fromDataSheet, USDPerGPUHour: usd}}}
+	}
+	order := []Layout{layout(false, 9), layout(false, UnknownUSD()), layout(true, 1), layout(true, UnknownUSD())}
+	for i, a := range order {
+		for j, b := range order {
+			if got := Preferred(a, b); got != cmp.Compare(i, j) {
+				t.Errorf("layouts %d and %d: %d", i, j, got)
+			}
+		}
+	}
+	if got := Preferred(layout(false, 9), layout(false, 1)); got != 0 {
+		t.Errorf("two that cost compares: %d", got)
 	}
 }
 

@@ -58,6 +58,11 @@ type Plan struct {
 	SimulatedSizes int                `json:"simulated_sizes"`
 }
 
+// FromDataSheet reports whether the step times of a pool are from its GPU's data sheet.
+func (p Plan) FromDataSheet() bool {
+	return slices.ContainsFunc(p.Pools, func(x PoolPlan) bool { return x.FromDataSheet })
+}
+
 // PoolPlan is one pool of a Plan.
 type PoolPlan struct {
 	Role         engine.Role `json:"role"`
@@ -71,6 +76,9 @@ type PoolPlan struct {
 	// MaxModelLen is the longest prompt and output together that an engine of the
 	// pool has to hold, in tokens.
 	MaxModelLen int `json:"max_model_len"`
+	// FromDataSheet says that step times are from the GPU's data sheet: no kernels of it
+	// were measured.
+	FromDataSheet bool `json:"from_data_sheet,omitzero"`
 
 	USDPerGPUHour USD `json:"usd_per_gpu_hour"`       // of each that is billed
 	InstanceGPUs  int `json:"instance_gpus,omitzero"` // that are rented at a time; 0 = each by itself
@@ -86,7 +94,7 @@ type Range struct {
 	// looked how many.
 	HighAtLeast int `json:"high_at_least,omitzero"`
 
-	Factor float64 `json:"factor"` // in nine of ten comparisons the model was within it
+	Factors engine.Factors `json:"factors"` // in nine of ten comparisons the model was within them
 }
 
 // Words are the range as people read it.
@@ -99,9 +107,9 @@ func (r Range) Words() string {
 	case r.High == 0:
 		high = "no number is enough"
 	case r.High == r.Low:
-		return fmt.Sprintf("%s, even if steps are %.2f times faster or slower than the model (%s)", low, r.Factor, within)
+		return fmt.Sprintf("%s, even if %s faster or slower than the model (%s)", low, r.Factors.Words(), within)
 	}
-	return fmt.Sprintf("%s if steps are %.2f times faster than the model; %s if as much slower (%s)", low, r.Factor, high, within)
+	return fmt.Sprintf("%s if %s faster than the model; %s if as much slower (%s)", low, r.Factors.Words(), high, within)
 }
 
 // Failures say how often engines fail, and which of them together.
@@ -129,7 +137,7 @@ func NewPlan(s Sized, w Workload, slo SLO, f Failures, provenance profile.Proven
 	var gpus []float64
 	for i, pool := range s.Layout.Pools {
 		pp := PoolPlan{
-			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, MaxModelLen: pool.Engine.Limits.MaxModelLen, Load: s.At.Pools[i],
+			Role: pool.Engine.Role, Engine: pool.Label, GPU: pool.GPU, FromDataSheet: pool.FromDataSheet, Engines: s.Replicas[i], SpareEngines: spares.Pools[i].Groups - s.Replicas[i], GPUs: spares.Pools[i].GPUs, Router: pool.Router, MaxModelLen: pool.Engine.Limits.MaxModelLen, Load: s.At.Pools[i],
 			USDPerGPUHour: pool.USDPerGPUHour, InstanceGPUs: pool.InstanceGPUs,
 		}
 		p.Pools = append(p.Pools, pp)

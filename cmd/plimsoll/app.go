@@ -47,6 +47,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	s.out, s.err = &screen{s.out, hidden}, &screen{s.err, hidden}
 	app := newApp(s)
 	own, extra := splitArguments(args)
+	own = flagsFirst(app.Commands, own)
 	app.Metadata = map[string]any{extraKey: extra, argumentsKey: hidden.words(args), credentialsKey: hidden}
 	err := app.RunContext(ctx, own)
 	if err == nil {
@@ -159,7 +160,7 @@ func commands() []*cli.Command {
 
 // finish gives a command and its subcommands what all of them share: the
 // output flags, errors on stderr, an end at a signal, and the refusal of left-over
-// arguments (urfave/cli hands flags that come after an argument over as arguments).
+// arguments.
 func finish(c *cli.Command) {
 	for _, sub := range c.Subcommands {
 		finish(sub)
@@ -176,7 +177,7 @@ func finish(c *cli.Command) {
 		}
 		return
 	}
-	c.Flags = append(c.Flags, append(outputFlags(), helpAll())...)
+	c.Flags = append(c.Flags, append(outputFlags(c.Name), helpAll())...)
 	action, allowed := c.Action, strings.Count(c.ArgsUsage, "]")+len(strings.Fields(strings.Split(c.ArgsUsage, "[")[0]))
 	c.Action = endedBySignal(func(ctx *cli.Context) error {
 		if showAll(ctx) {
@@ -192,18 +193,10 @@ func finish(c *cli.Command) {
 	})
 }
 
-// leftOver refuses the first argument that is a flag, or beyond those allowed.
+// leftOver refuses the first argument beyond those allowed.
 func leftOver(args []string, allowed int) error {
-	isFlag := func(a string) bool { return strings.HasPrefix(a, "-") && a != "-" }
-	for i, a := range args {
-		if i < allowed && !isFlag(a) {
-			continue
-		}
-		e := field.Errorf("unexpected argument %q", a)
-		if slices.ContainsFunc(args, isFlag) {
-			return e.Hint("flags come before arguments")
-		}
-		return e
+	if len(args) > allowed {
+		return field.Errorf("unexpected argument %q", args[allowed])
 	}
 	return nil
 }
@@ -243,24 +236,28 @@ func flagNames(c *cli.Context) []string {
 	return names
 }
 
-func outputFlags() []cli.Flag {
+// formatsOf are what a command prints its results as.
+func formatsOf(command string) []string {
+	if command == "compare" || command == "accuracy" { // whose result is a table
+		return []string{"text", "json", "csv"}
+	}
+	return []string{"text", "json"}
+}
+
+func outputFlags(command string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "results as `text|json`", Category: "output"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "results as `" + strings.Join(formatsOf(command), "|") + "`", Category: "output"},
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Category: "output"},
 		&cli.BoolFlag{Name: "verbose", Usage: "say more on stderr", Category: "output"},
 	}
 }
 
 func outputFormat(c *cli.Context) (string, error) {
-	switch f := c.String("format"); f {
-	case "text", "json":
-		return f, nil
-	default:
-		if f == "csv" && (c.Command.Name == "compare" || c.Command.Name == "accuracy") { // whose result is a table
-			return f, nil
-		}
-		return "", field.Errorf("--format %q: want text or json", f)
+	f := c.String("format")
+	if formats := formatsOf(c.Command.Name); !slices.Contains(formats, f) {
+		return "", field.Errorf("--format %q: want %s", f, orList(formats))
 	}
+	return f, nil
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -76,7 +76,7 @@ func writePicture(file string, pic *plots.Picture) error {
 func (d autoscaled) picture() (*plots.Picture, error) {
 	o, f := d.options, d.file()
 	c := plots.Caption{
-		Model: plannedModel(o.fleet), GPU: d.plan.gpus(), Configuration: f.Layout, Engine: f.Source,
+		Model: plannedModel(o.fleet), GPU: strings.Join(planGPUs(d.plan.Plan), " and "), Configuration: f.Layout, Engine: f.Source,
 		ISL: int(math.Round(o.workload.ISL)), OSL: int(math.Round(o.workload.OSL)),
 		SLA:        o.slo.SLA(),
 		Provenance: f.Provenance, Feasible: true, Note: d.verdict(f),

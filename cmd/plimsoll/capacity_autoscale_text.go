@@ -166,6 +166,7 @@ func (d autoscaled) card() card {
 		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came%s", f.Hours, d.wholeInstances())},
 		warnings: f.Warnings, next: plans.nextCommand(),
 	}
+	c.below = append(c.below, starNote(d.plan)...)
 	if d.options.arrivals == nil {
 		plans.Workload.Rate = plans.Workload.AverageRate()
 		c.next = plans.nextCommand() + " --arrival daily --duration 24h"

@@ -26,6 +26,7 @@ func (out sizedPlans) card() card {
 	if slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Rough && p.Infeasible == nil }) {
 		c.below = append(c.below, "≈: by short trials, exact to an engine or some percent")
 	}
+	c.below = append(c.below, starNote(out.Plans...)...)
 	c.below = slices.Concat(c.below, out.holdUpWords(), whatIfLines(out.WhatIf))
 	c.below = append(c.below, out.withoutRow()...)
 	if n := len(out.LeftOut); n > 0 {
@@ -65,7 +66,7 @@ func (out sizedPlans) loadWords() string {
 func (out sizedPlans) facts() []detail {
 	best := out.Plans[0]
 	if f := best.Infeasible; f != nil {
-		said := []detail{{"SLO", fmt.Sprintf("no number of engines holds %s: %s: %s", out.SLO, best.candidate.name(), f.Why)}}
+		said := []detail{{"SLO", fmt.Sprintf("no number of engines holds %s: %s: %s", out.SLO, best.candidate.starred(), f.Why)}}
 		if out.GPUCount > 0 {
 			said[0].text = fmt.Sprintf("no rate holds %s on %s: %s", out.SLO, engine.Count(out.GPUCount, "GPU"), f.Why)
 		}
@@ -191,8 +192,9 @@ func (out sizedPlans) withoutRow() (lines []string) {
 		if len(out.gpus) < 2 || out.Plans[0].Infeasible != nil || slices.ContainsFunc(out.Plans, func(p sizedPlan) bool { return p.Infeasible == nil && of(p) }) {
 			continue
 		}
-		line := fmt.Sprintf("%s holds the SLO at no %s", gpu, at)
-		if i := slices.IndexFunc(out.Plans, of); i >= 0 {
+		i := slices.IndexFunc(out.Plans, of)
+		line := fmt.Sprintf("%s holds the SLO at no %s", starred(gpu, i >= 0 && out.Plans[i].candidate.layout.FromDataSheet()), at)
+		if i >= 0 {
 			line += fmt.Sprintf(", nearest %s: %s", out.Plans[i].Layout, shortened(out.Plans[i].Infeasible.Why))
 		} else if i := slices.IndexFunc(out.LeftOut, func(s profile.Skip) bool { return strings.HasSuffix(s.Label, " on "+gpu) }); i >= 0 {
 			line += fmt.Sprintf(", for example %s: %s", out.LeftOut[i].Label, shortened(out.LeftOut[i].Reason))

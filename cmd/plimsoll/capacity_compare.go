@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -128,7 +129,7 @@ func (f formulaPlan) plan() capacity.Plan {
 // comparedRow is a plan as a row of the table or of the CSV. An infeasible one has
 // no figures.
 func comparedRow(p comparedPlan, asCSV bool) []string {
-	number, usd, unit, none := plain, amount[capacity.USD], perUnit, "–"
+	number, usd, unit, none, gpus := plain, amount[capacity.USD], perUnit, "–", sizedPlan{Plan: p.Plan}.gpus()
 	if asCSV {
 		number = func(x float64) string { return fmt.Sprintf("%.8g", x) }
 		usd = func(x capacity.USD) string {
@@ -137,10 +138,10 @@ func comparedRow(p comparedPlan, asCSV bool) []string {
 			}
 			return number(float64(x))
 		}
-		unit, none = usd, ""
+		unit, none, gpus = usd, "", strings.Join(planGPUs(p.Plan), " and ")
 	}
 	row := []string{
-		p.File, p.Method, number(p.RPS), p.Layout, sizedPlan{Plan: p.Plan}.gpus(), engineCounts(p.Plan), itoa(p.TotalGPUsFinal), usd(p.HourlyUSD), usd(p.AnnualUSD),
+		p.File, p.Method, number(p.RPS), p.Layout, gpus, engineCounts(p.Plan), itoa(p.TotalGPUsFinal), usd(p.HourlyUSD), usd(p.AnnualUSD),
 		unit(p.Per1kQueriesUSD), number(p.EstimatedTTFTP99Ms), number(p.EstimatedITLP99Ms), p.Provenance.String(), p.Binding,
 	}
 	if f := p.Infeasible; f != nil {
@@ -160,10 +161,10 @@ func (plans comparedPlans) show(c *cli.Context) error {
 	w := csv.NewWriter(&b)
 	rows := [][]string{{
 		"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
-		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding",
+		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding", "from_data_sheet",
 	}}
 	for _, p := range plans {
-		rows = append(rows, comparedRow(p, true))
+		rows = append(rows, append(comparedRow(p, true), strconv.FormatBool(p.FromDataSheet())))
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
@@ -212,6 +213,9 @@ func (plans comparedPlans) card() card {
 		answer += fmt.Sprintf("; for a request %s does: $%s per 1,000", request.File, perUnit(request.Per1kQueriesUSD))
 	}
 	c.facts = []detail{{"Answer", answer}}
+	if i := slices.IndexFunc(held, func(p comparedPlan) bool { return p.FromDataSheet() }); i >= 0 {
+		c.below = append(c.below, starLine(held[i].Range.Factors))
+	}
 	c.next = fmt.Sprintf("plimsoll capacity plan --workload %s --details", hour.File)
 	return c
 }

@@ -19,8 +19,8 @@ import (
 // candidate is a layout that a plan may have, and what its step times are worth.
 type candidate struct {
 	layout     capacity.Layout
-	engines    build.Pair // of its pools; zero = a profile's
-	factor     float64    // in nine of ten comparisons steps are within it; 0 = not known
+	engines    build.Pair     // of its pools; zero = a profile's
+	off        engine.Factors // in nine of ten comparisons steps are within them; zero = not known
 	provenance profile.Provenance
 	source     string   // of the step times
 	prices     []string // where they are from
@@ -35,9 +35,8 @@ type candidate struct {
 	chunked []candidate
 	kept    *planChunk // of a profile; nil = another source, or prefill and decode apart
 
-	// build makes the layout otherwise: every step so many times as long, where
-	// there is a factor, and with other caches.
-	build func(by float64, c caches) (capacity.Layout, error)
+	// build makes the layout otherwise: steps so many times as long, and with other caches.
+	build func(by engine.Factors, c caches) (capacity.Layout, error)
 }
 
 // caches are what engines keep of prompts, and how requests find it.
@@ -47,13 +46,14 @@ type caches struct {
 	dram   build.KVTier // below the GPU's; zero = none
 }
 
-// candidates are the layouts of a plan, those with a price first, and why others are none.
+// candidates are the layouts of a plan, in the order of capacity.Preferred, and why others
+// are none.
 func (o capacityOptions) candidates() ([]candidate, []profile.Skip, error) {
 	cs, skips, err := o.layouts()
 	for i := range cs {
 		cs[i].warnings = slices.Concat(cs[i].warnings, spotWarnings(o.spotDecode, o.money.kind), o.money.onePrice(o.gpus))
 	}
-	slices.SortStableFunc(cs, func(a, b candidate) int { return capacity.PricedFirst(a.layout, b.layout) })
+	slices.SortStableFunc(cs, func(a, b candidate) int { return capacity.Preferred(a.layout, b.layout) })
 	return cs, skips, err
 }
 
@@ -194,22 +194,22 @@ func (o capacityOptions) modelled(s build.Model) ([]candidate, error) {
 	both := build.Pair{Prefill: s, Decode: s}
 	first := o.money.of(s.GPU.Name, s.Config.GPUs())
 	decode, spot := o.decodePrice(s.GPU.Name, s.Config.GPUs(), first)
-	build := func(strategy capacity.Strategy, by float64, c caches) (capacity.Layout, error) {
+	build := func(strategy capacity.Strategy, by engine.Factors, c caches) (capacity.Layout, error) {
 		s := s
-		if by != 1 {
+		if by != (engine.Factors{}) {
 			s.Latency = s.Latency.Slower(by)
 		}
 		return layoutOf(s, strategy, s.GPU.Name, [...]offer{first, decode}, c)
 	}
 	var out []candidate
 	for _, strategy := range strategiesOf(o.strategy) {
-		l, err := build(strategy, 1, o.caches)
+		l, err := build(strategy, engine.Factors{}, o.caches)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, candidate{
-			layout: l, engines: both, build: func(by float64, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
-			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, factor: max(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
+			layout: l, engines: both, build: func(by engine.Factors, c caches) (capacity.Layout, error) { return build(strategy, by, c) },
+			tokens: s.Config.Limits.MaxNumBatchedTokens, parallelism: s.Config.Parallelism, kv: s.Config.KV, off: engine.FactorsOf(s.Latency.TTFTError().Factor90, s.Latency.ITLError().Factor90), provenance: profile.Estimated,
 			source: "latency model, fit " + s.Latency.Fit().Name + s.Storage.Phrase(), prices: append([]string{s.GPU.Name + ": " + first.words()}, spot...),
 			warnings: append(s.Storage.Warnings, dep.FitWarnings(s.Latency.Fit(), s.GPU.Name, int(o.workload.ISLP99), int(o.workload.OSLP99))...),
 		})
@@ -240,9 +240,9 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 		first := o.money.of(s.Recommendation.GPU, max(prefill.GPUs, decode.GPUs))
 		second, spot := o.decodePrice(s.Recommendation.GPU, decode.GPUs, first)
 		ttft, itl := s.ModelErrors()
-		build := func(by float64, c caches) (capacity.Layout, error) {
+		build := func(by engine.Factors, c caches) (capacity.Layout, error) {
 			s := s
-			if by != 1 {
+			if by != (engine.Factors{}) {
 				f := f
 				f.Slower = by
 				if s, err = build.ReadProfile(f); err != nil {
@@ -251,11 +251,11 @@ func (o capacityOptions) profiled() ([]candidate, []profile.Skip, error) {
 			}
 			return layoutOf(s, strategy, s.Recommendation.GPU, [...]offer{first, second}, c)
 		}
-		l, err := build(1, o.caches)
+		l, err := build(engine.Factors{}, o.caches)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := candidate{layout: l, build: build, kv: s.KV(), factor: max(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.ISLP99), int(o.workload.OSLP99))))}
+		c := candidate{layout: l, build: build, kv: s.KV(), off: engine.FactorsOf(ttft.Factor90, itl.Factor90), provenance: s.Steps.Provenance(), source: fmt.Sprintf("profile %s (%s)", s.Dir, s.Recommendation.Provenance), prices: append([]string{s.Recommendation.GPU + ": " + first.words()}, spot...), warnings: profile.ImplausibleFirst(slices.Concat(s.Assumed(), s.Caveats(profile.P99), s.FitWarnings(int(o.workload.ISLP99), int(o.workload.OSLP99))))}
 		if strategy == capacity.Aggregated {
 			c.kept = keptChunk(s, l)
 		}
@@ -296,7 +296,7 @@ func layoutOf(s build.Source, strategy capacity.Strategy, gpu string, offers [2]
 			p.Engine.PrefixCaching, p.Router = true, c.router
 			p.Engine.DRAM = c.dram.Tier(s.KVBytes(), max(1, p.Engine.Limits.BlockSize))
 		}
-		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.Label(role), GPU: gpu, USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
+		l.Pools = append(l.Pools, capacity.EnginePool{Pool: p, Label: s.Label(role), GPU: gpu, FromDataSheet: s.FromDataSheet(), USDPerGPUHour: offers[i].usd, InstanceGPUs: offers[i].instance})
 	}
 	if strategy == capacity.Disaggregated {
 		l.Transfer = fleet.Transfer{KV: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(l.Pools[0].GPUs), Serial: true}
@@ -358,7 +358,7 @@ func (c candidate) chosen(s capacity.Sized) candidate {
 }
 
 // slower is the candidate with steps so many times as long.
-func (c candidate) slower(by float64, keep caches) (candidate, error) {
+func (c candidate) slower(by engine.Factors, keep caches) (candidate, error) {
 	all := slices.Clone(c.chunked)
 	for i := range all {
 		v, err := candidate{layout: all[i].layout, build: all[i].build}.slower(by, keep)

@@ -15,9 +15,9 @@ import (
 // rateRange is how the highest rate moves with the error of the step times, in
 // requests/s by short trials.
 type rateRange struct {
-	Low    float64 `json:"low"` // 0 = no rate holds the SLO then
-	High   float64 `json:"high"`
-	Factor float64 `json:"factor"`
+	Low     float64        `json:"low"` // 0 = no rate holds the SLO then
+	High    float64        `json:"high"`
+	Factors engine.Factors `json:"factors"`
 }
 
 // nearBest is the share of the best rate so far from which a layout is shown, undecided
@@ -48,7 +48,9 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 	}
 	from := undecided * z.plans[0].RPS // 0 where short trials hold nothing
 	for {
-		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool { return p.Rough && !p.dearer && p.RPS >= min(from, z.plans[0].RPS) })
+		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool {
+			return p.Rough && !p.dearer && preference(p) == preference(z.plans[0]) && p.RPS >= min(from, z.plans[0].RPS)
+		})
 		if i < 0 {
 			break
 		}
@@ -107,9 +109,21 @@ func lost(p sizedPlan) int {
 	return 0
 }
 
+// preference orders plans before their rates do: those with step times from a data sheet
+// alone come after others that hold a rate.
+func preference(p sizedPlan) int {
+	switch {
+	case p.RPS == 0:
+		return 2
+	case p.candidate.layout.FromDataSheet():
+		return 1
+	}
+	return 0
+}
+
 // faster orders plans: those of the highest rate first, of equals the cheapest.
 func (d demand) faster(a, b sizedPlan) int {
-	return cmp.Or(-cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), d.cheaper(a, b))
+	return cmp.Or(cmp.Compare(preference(a), preference(b)), -cmp.Compare(a.RPS, b.RPS), cmp.Compare(lost(a), lost(b)), d.cheaper(a, b))
 }
 
 // roughRates finds the rates of all layouts by short trials, of those first that no
@@ -124,7 +138,9 @@ func (z *sizing) roughRates(cs []candidate) error {
 		}
 	}
 	most := func(c candidate) float64 { return c.variants().MostRate(z.gpuCount, z.traffic, z.slo) }
-	slices.SortStableFunc(cs, func(a, b candidate) int { return -cmp.Compare(most(a), most(b)) })
+	slices.SortStableFunc(cs, func(a, b candidate) int {
+		return cmp.Or(capacity.Preferred(a.layout, b.layout), -cmp.Compare(most(a), most(b)))
+	})
 	for _, c := range cs {
 		least := 0.0
 		if len(z.plans) > 0 {
@@ -187,13 +203,13 @@ func (z *sizing) wordsAt(rps float64) string {
 // rateRange is the rate of the plan's layout with steps that are as much slower and
 // faster as nine of ten comparisons allow.
 func (z *sizing) rateRange(p sizedPlan) (*rateRange, error) {
-	factor := p.candidate.factor
-	if factor <= 1 {
+	off := p.candidate.off
+	if !off.Known() {
 		return nil, nil //nolint:nilnil // not known
 	}
 	var rates [2]float64
 	err := atOnce(len(rates), func(i int) error {
-		c, err := p.candidate.slower([...]float64{factor, 1 / factor}[i], z.caches)
+		c, err := p.candidate.slower([...]engine.Factors{off, off.Inverse()}[i], z.caches)
 		if err != nil {
 			return err
 		}
@@ -201,7 +217,7 @@ func (z *sizing) rateRange(p sizedPlan) (*rateRange, error) {
 		rates[i] = at.RPS
 		return err
 	})
-	return &rateRange{rates[0], rates[1], factor}, err
+	return &rateRange{rates[0], rates[1], off}, err
 }
 
 // planOf is the plan of a sized candidate.

@@ -69,7 +69,7 @@ func (z *sizing) cheaperWithMore() (string, error) {
 // mayCost reports whether a plan is near enough to cost less than the limit at so many
 // times the load: with more it takes no fewer engines.
 func (z *sizing) mayCost(p sizedPlan, limit capacity.USD, times float64) bool {
-	return p.Infeasible == nil && p.candidate.layout.Priced() == z.plans[0].candidate.layout.Priced() &&
+	return p.Infeasible == nil && capacity.Preferred(p.candidate.layout, z.plans[0].candidate.layout) == 0 &&
 		p.ranked() <= nearly*limit && (times < 1 || p.ranked() < limit)
 }
 

@@ -177,6 +177,8 @@ type infeasiblePlan struct {
 	Strategy capacity.Strategy `json:"strategy"`
 	Layout   string            `json:"layout"`
 	GPU      string            `json:"gpu"` // of its first pool
+
+	FromDataSheet bool `json:"from_data_sheet,omitzero"` // its step times
 	capacity.Infeasible
 }
 

@@ -94,7 +94,7 @@ func TestPlansWithoutPrices(t *testing.T) {
 			t.Errorf("%s on %s costs $%v an hour", pool.Engine, pool.GPU, p.HourlyUSD)
 		}
 	}
-	owned := plan("--gpu", "h100-sxm,l4", "--tp", "1", "--cost-per-gpu-hour", "0")
+	owned := plan("--gpu", "h100-sxm,l40s", "--tp", "1", "--cost-per-gpu-hour", "0")
 	for i := 1; i < len(owned.Plans); i++ {
 		if owned.Plans[i-1].TotalGPUsFinal > owned.Plans[i].TotalGPUsFinal {
 			t.Errorf("plan %d takes %d GPUs, the next %d", i-1, owned.Plans[i-1].TotalGPUsFinal, owned.Plans[i].TotalGPUsFinal)
@@ -109,7 +109,7 @@ func TestEveryKindOfGPUHasARow(t *testing.T) {
 	for _, of := range [][]string{{"--rate", "20"}, {"--gpu-count", "2"}} {
 		var plan sizedPlans
 		if err := json.Unmarshal(mustPrint(t, append([]string{
-			"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,b200,l4", "--cost-per-gpu-hour", "h100-sxm=0.01", "--strategy", "aggregated", "--max-gpus-per-engine", "2",
+			"capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,b200,l40s", "--cost-per-gpu-hour", "h100-sxm=0.01", "--strategy", "aggregated", "--max-gpus-per-engine", "2",
 			"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--format", "json",
 		}, of...)...), &plan); err != nil {
 			t.Fatal(err)

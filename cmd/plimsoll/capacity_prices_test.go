@@ -93,13 +93,13 @@ func TestDayIsBilledInWholeInstances(t *testing.T) {
 func TestDefectCheapestWasOfFewestGPUs(t *testing.T) {
 	t.Parallel()
 	var plan sizedPlans
-	if err := json.Unmarshal(mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,l4", "--strategy", "aggregated", "--tp", "1",
-		"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--rate", "12", "--format", "json"), &plan); err != nil {
+	if err := json.Unmarshal(mustPrint(t, "capacity", "plan", "--model", "llama-3.1-8b", "--gpu", "h100-sxm,l40s", "--strategy", "aggregated", "--tp", "1",
+		"--isl", "500", "--osl", "50", "--ttft-p99", "2000", "--itl-p99", "100", "--rate", "60", "--format", "json"), &plan); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range plan.Plans {
-		if i == 0 && (p.Pools[0].GPU != "L4" || p.TotalGPUsFinal < 2) || i > 0 && p.HourlyUSD < plan.Plans[i-1].HourlyUSD {
-			t.Errorf("place %d: %d × %s at $%g an hour: want the cheapest first, several L4", i, p.TotalGPUsFinal, p.Pools[0].GPU, p.HourlyUSD)
+		if i == 0 && (p.Pools[0].GPU != "L40S" || p.TotalGPUsFinal < 2) || i > 0 && p.HourlyUSD < plan.Plans[i-1].HourlyUSD {
+			t.Errorf("place %d: %d × %s at $%g an hour: want the cheapest first, several L40S", i, p.TotalGPUsFinal, p.Pools[0].GPU, p.HourlyUSD)
 		}
 	}
 	if len(plan.Plans) < 2 {

@@ -140,6 +140,6 @@ func (r *review) card(f reviewFile) card {
 			{"Plan", fmt.Sprintf("%s: %s, %s on %s", f.Plan, engine.Count(r.plan.TotalGPUsFinal, "GPU"), r.plan.Layout, r.plan.gpus())},
 			{"Traffic", cmp.Or(f.Source, plans.traceFile)},
 		},
-		table: t, warnings: profile.JoinWarnings(f.Warnings, r.resized.Warnings), next: plans.nextCommand(),
+		table: t, below: starNote(r.resized), warnings: profile.JoinWarnings(f.Warnings, r.resized.Warnings), next: plans.nextCommand(),
 	}
 }

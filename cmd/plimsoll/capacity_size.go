@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"plimsoll/capacity"
+	"plimsoll/engine"
 	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
@@ -36,20 +37,10 @@ func (o capacityOptions) chosen() (*sizing, error) {
 		return nil, err
 	}
 	z := &sizing{capacityOptions: o, traffic: traffic, leftOut: skips}
-	// A price does not compare with none: those without come after the others.
-	priced := slices.IndexFunc(cs, func(c candidate) bool { return !c.layout.Priced() })
-	if priced < 0 {
-		priced = len(cs)
-	}
-	for _, some := range [][]candidate{cs[:priced], cs[priced:]} {
+	for _, some := range byPreference(cs) {
 		part := &sizing{capacityOptions: o, traffic: traffic}
 		if err := part.rough(some); err != nil && !errors.Is(err, capacity.ErrTooLarge) {
 			return nil, err
-		}
-		if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
-			if err := part.exact(); err != nil {
-				return nil, err
-			}
 		}
 		z.plans, z.leftOut, z.tooLarge = append(z.plans, part.plans...), append(z.leftOut, part.leftOut...), cmp.Or(z.tooLarge, part.tooLarge)
 		slices.SortStableFunc(z.plans, z.cheaper)
@@ -57,7 +48,28 @@ func (o capacityOptions) chosen() (*sizing, error) {
 	if len(z.plans) == 0 {
 		return nil, z.tooLarge
 	}
+	if z.mixedGPUs { // pools of either kind
+		if err := z.rough(nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := z.exact(); err != nil {
+		return nil, err
+	}
 	return z, z.addKinds(cs, z.cheaper, (*sizing).rough)
+}
+
+// byPreference are candidates, in the order of capacity.Preferred, with those together
+// whose costs compare: a price does not with none, nor a data sheet with measured kernels.
+func byPreference(cs []candidate) (parts [][]candidate) {
+	for len(cs) > 0 {
+		n := slices.IndexFunc(cs, func(c candidate) bool { return capacity.Preferred(cs[0].layout, c.layout) != 0 })
+		if n < 0 {
+			n = len(cs)
+		}
+		parts, cs = append(parts, cs[:n]), cs[n:]
+	}
+	return parts
 }
 
 // addKinds adds the best layout of each kind of GPU that has no plan yet, by short trials,
@@ -161,8 +173,8 @@ func atOnce(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// cheaper orders plans. Feasible ones come first, by cost and then by GPUs, those without a
-// price last. Infeasible ones follow, the nearest to the SLO first.
+// cheaper orders plans. Feasible ones come first: by capacity.Preferred, then by cost and
+// then by GPUs. Infeasible ones follow, the nearest to the SLO first.
 func (d demand) cheaper(a, b sizedPlan) int {
 	switch {
 	case a.Infeasible != nil && b.Infeasible != nil:
@@ -172,7 +184,7 @@ func (d demand) cheaper(a, b sizedPlan) int {
 	case b.Infeasible != nil:
 		return -1
 	}
-	return cmp.Or(capacity.PricedFirst(a.candidate.layout, b.candidate.layout), cmp.Compare(a.ranked(), b.ranked()), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
+	return cmp.Or(capacity.Preferred(a.candidate.layout, b.candidate.layout), cmp.Compare(a.ranked(), b.ranked()), cmp.Compare(a.TotalGPUsFinal, b.TotalGPUsFinal))
 }
 
 // mixed is the cheapest prefill pool with the cheapest decode pool, where they
@@ -228,8 +240,8 @@ func pair(prefill, decode candidate) candidate {
 	out := prefill
 	out.layout = join(prefill.layout, decode.layout)
 	out.engines.Decode = decode.engines.Decode
-	out.factor = max(prefill.factor, decode.factor)
-	out.build = func(by float64, c caches) (capacity.Layout, error) {
+	out.off = engine.Factors{TTFT: prefill.off.TTFT, ITL: decode.off.ITL}
+	out.build = func(by engine.Factors, c caches) (capacity.Layout, error) {
 		p, err := prefill.build(by, c)
 		if err != nil {
 			return p, err
@@ -255,7 +267,7 @@ const nearly = 1.3
 func (z *sizing) exact() error {
 	for {
 		i := slices.IndexFunc(z.plans, func(p sizedPlan) bool {
-			return p.Rough && !p.dearer && p.Infeasible == nil && p.ranked() <= nearly*z.plans[0].ranked()
+			return p.Rough && !p.dearer && p.Infeasible == nil && capacity.Preferred(p.candidate.layout, z.plans[0].candidate.layout) == 0 && p.ranked() <= nearly*z.plans[0].ranked()
 		})
 		if i < 0 {
 			return nil
@@ -353,19 +365,18 @@ const farOff = 8
 // addRange gives the cheapest plan the GPUs that it would take if steps were as
 // much faster or slower as nine of ten comparisons allow, by short trials.
 func (z *sizing) addRange() error {
-	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || z.plans[0].candidate.factor <= 1 {
+	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || !z.plans[0].candidate.off.Known() {
 		return nil
 	}
 	best := &z.plans[0]
-	r := capacity.Range{Factor: best.candidate.factor}
+	r := capacity.Range{Factors: best.candidate.off}
 	var sizes [2]int
 	err := atOnce(len(sizes), func(i int) error {
-		by := [...]float64{1 / r.Factor, r.Factor}[i]
-		other, err := best.candidate.slower(by, z.caches)
+		other, err := best.candidate.slower([...]engine.Factors{r.Factors.Inverse(), r.Factors}[i], z.caches)
 		if err != nil {
 			return err
 		}
-		if by > 1 && other.layout.FloorUSD(z.traffic, z.slo) > farOff*best.ranked() {
+		if i == 1 && other.layout.FloorUSD(z.traffic, z.slo) > farOff*best.ranked() {
 			r.HighAtLeast = other.layout.FloorGPUs(z.traffic, z.slo)
 			return nil
 		}

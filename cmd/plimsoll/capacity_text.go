@@ -25,7 +25,8 @@ func (out sizedPlans) split() sizedPlans {
 	out.Plans = []sizedPlan{}
 	for _, p := range plans {
 		if f := p.Infeasible; f != nil {
-			out.Infeasible = append(out.Infeasible, infeasiblePlan{p.Strategy, p.Layout, p.candidate.layout.Pools[0].GPU, *f})
+			l := p.candidate.layout
+			out.Infeasible = append(out.Infeasible, infeasiblePlan{p.Strategy, p.Layout, l.Pools[0].GPU, l.FromDataSheet(), *f})
 		} else {
 			out.Plans = append(out.Plans, p)
 		}
@@ -37,7 +38,7 @@ func (out sizedPlans) split() sizedPlans {
 func (out sizedPlans) notSized(b *bytes.Buffer) {
 	for _, p := range out.Plans {
 		if f := p.Infeasible; f != nil {
-			fmt.Fprintf(b, "  %s: infeasible: %s", p.candidate.name(), f.Why)
+			fmt.Fprintf(b, "  %s: infeasible: %s", p.candidate.starred(), f.Why)
 			if f.TTFTP99 > 0 { // else no request was served
 				fmt.Fprintf(b, "; what could be promised: TTFT %.4g ms, ITL %.4g ms, end to end %.4g s", f.TTFTP99.Seconds()*1e3, f.ITLP99.Seconds()*1e3, f.E2EP99.Seconds())
 			}
@@ -66,9 +67,13 @@ func (p sizedPlan) restsOn(d demand) string {
 	return b.String()
 }
 
-// gpus are the pools' GPUs, each once.
+// gpus are the pools' GPUs, each once, with a ✱ where times are from a data sheet.
 func (p sizedPlan) gpus() string {
-	return cmp.Or(strings.Join(planGPUs(p.Plan), " and "), "GPU") // a profile may not know
+	var names []string
+	for _, pool := range p.Pools {
+		names = append(names, starred(pool.GPU, pool.FromDataSheet))
+	}
+	return cmp.Or(strings.Join(distinct(names), " and "), "GPU") // a profile may not know
 }
 
 func planGPUs(p capacity.Plan) []string {
@@ -168,8 +173,8 @@ func (p sizedPlan) details() []detail {
 		row("availability", "%.5f that all engines needed are up", p.Availability)
 	}
 	if r := p.RateRange; r != nil {
-		row("range", "%s requests/s if steps are %.2f times slower than the model; %s if as much faster (nine of ten comparisons were within)", plain(r.Low), r.Factor, plain(r.High))
-	} else if p.Range.Factor > 0 {
+		row("range", "%s requests/s if %s slower than the model; %s if as much faster (nine of ten comparisons were within)", plain(r.Low), r.Factors.Words(), plain(r.High))
+	} else if p.Range.Factors.Known() {
 		row("range", "%s", p.Range.Words())
 	} else {
 		row("range", "none: %s step times have no model error, and their own error was not measured", p.Provenance)

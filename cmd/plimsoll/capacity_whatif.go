@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/capacity/prices"
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
@@ -74,7 +75,7 @@ func (z *sizing) whatIfs() ([]whatIf, error) {
 	for _, v := range z.caches.variants() {
 		other := best.candidate
 		var err error
-		if other.layout, err = best.candidate.build(1, v.caches); err != nil {
+		if other.layout, err = best.candidate.build(engine.Factors{}, v.caches); err != nil {
 			return nil, err
 		}
 		p, err := z.sizeOne(other, z.traffic, capacity.SizeOptions{Rough: true})

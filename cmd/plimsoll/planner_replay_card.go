@@ -19,10 +19,10 @@ func (f replayFile) card(o replayOptions) card {
 	l := f.Load
 	c := card{
 		head: []string{
-			strings.ToUpper(f.Provenance.String()) + " in virtual time, not measured on a GPU", shortModel(f.Fleet.Model) + " on " + f.Fleet.GPU,
+			strings.ToUpper(f.Provenance.String()) + " in virtual time, not measured on a GPU", shortModel(f.Fleet.Model) + " on " + starred(f.Fleet.GPU, fromDataSheet(f.all())),
 			fmt.Sprintf("%s: %d requests, %.4g/s, ISL %.0f, OSL %.0f", l.Words, l.Requests, l.Rate, l.ISL, l.OSL),
 		},
-		facts: f.facts(), table: f.cardTable(), below: f.scaledNothing(), warnings: f.all(), next: f.nextCommand(o),
+		facts: f.facts(), table: f.cardTable(), below: append(f.scaledNothing(), starredBelow(f.all(), f.Fleet.TTFTError, f.Fleet.ITLError)...), warnings: f.all(), next: f.nextCommand(o),
 	}
 	if o.dir != "" {
 		c.page = filepath.Join(o.dir, reportFileName)

@@ -27,6 +27,8 @@ func (o outcome) card() card {
 		facts: o.facts(), table: o.cardTable(), warnings: rec.Warnings,
 		page: filepath.Join(o.dir, "report.html"), last: suggestedLines(rec),
 	}
+	ttft, itl := o.modelErrors()
+	c.below = starredBelow(rec.Warnings, ttft, itl)
 	if rec.Provenance == profile.Measured {
 		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	}
@@ -41,7 +43,7 @@ func shortModel(name string) string { return name[strings.LastIndex(name, "/")+1
 
 // gpuWords are the GPUs that there are.
 func (o outcome) gpuWords() string {
-	return fmt.Sprintf("%d × %s", o.dep.gpuCount, cmp.Or(o.rec.GPU, "GPU"))
+	return fmt.Sprintf("%d × %s", o.dep.gpuCount, starred(cmp.Or(o.rec.GPU, "GPU"), fromDataSheet(o.rec.Warnings)))
 }
 
 // cardFleet is the fleet that a profile comes to on the GPUs that there are.
@@ -222,16 +224,18 @@ func (o outcome) costWords(fleet cardFleet) string {
 	return fmt.Sprintf("$%s/h, $%s per 1M output tokens%s   (%s)", amount(hourly), amount(per), whole, offer.words())
 }
 
+// modelErrors are of the latency model behind the picks; zero = not known.
+func (o outcome) modelErrors() (ttft, itl profile.ModelError) {
+	if a := o.rec.Aggregated; a != nil {
+		return aggregatedTTFTError(o.res), a.ModelError
+	}
+	return o.rec.Prefill.ModelError, o.rec.Decode.ModelError
+}
+
 // trustWords say how far off the figures may be.
 func (o outcome) trustWords() string {
 	rec := o.rec
-	var ttft, itl profile.ModelError
-	if a := rec.Aggregated; a != nil {
-		ttft, itl = aggregatedTTFTError(o.res), a.ModelError
-	} else {
-		ttft, itl = rec.Prefill.ModelError, rec.Decode.ModelError
-	}
-	switch known := errorWords(ttft, itl); {
+	switch known := errorWords(o.modelErrors()); {
 	case known != "":
 		return known + "   → --engine vllm measures"
 	case rec.Provenance == profile.Measured:

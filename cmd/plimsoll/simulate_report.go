@@ -15,8 +15,8 @@ import (
 func (s simulation) card() card {
 	r, f := s.report, s.fleet
 	c := card{
-		head:  []string{marked(r.Provenance), f.Layout(), shortModel(f.Model) + " on " + f.GPU, fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
-		table: latencyTable(r), warnings: s.warnings,
+		head:  []string{marked(r.Provenance), f.Layout(), shortModel(f.Model) + " on " + starred(f.GPU, fromDataSheet(s.warnings)), fmt.Sprintf("%s; ISL %.0f, OSL %.0f", s.load.text(), r.ISL.Mean(), r.OSL.Mean())},
+		table: latencyTable(r), below: starredBelow(s.warnings, f.TTFTError, f.ITLError), warnings: s.warnings,
 	}
 	c.facts = append(s.attainment(), detail{"Served", fmt.Sprintf("%s of %s in %s: %.4g requests/s, %.4g output tokens/s, %.4g tokens/s/GPU",
 		engine.Number(float64(r.Finished)), engine.Count(r.Offered, "request"), seconds(r.At), r.Requests, r.Tokens, r.Tokens/float64(max(f.GPUs(), 1)))})

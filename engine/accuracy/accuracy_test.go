@@ -107,6 +107,39 @@ func TestSaturatedLoopsHaveNoTTFT(t *testing.T) {
 	}
 }
 
+// Requests at equal distances meet fewer others than those at random.
+func TestRegularArrivals(t *testing.T) {
+	r := Row{Loop: Open, ISL: 547, OSL: 248, Rate: 20}
+	random := predict(t, "vllm", r)
+	r.Regular = true
+	regular := predict(t, "vllm", r)
+	if regular.TTFT90/regular.TTFT > 0.9*random.TTFT90/random.TTFT || regular.TTFT >= random.TTFT {
+		t.Errorf("%+v at equal distances, %+v at random", regular, random)
+	}
+}
+
+// Recorded requests come when they came, each with its own lengths.
+func TestRecordedRequests(t *testing.T) {
+	one := predict(t, "vllm", Row{Loop: Open, Requests: []Request{{ISL: 2000, OSL: 200}}})
+	two := predict(t, "vllm", Row{Loop: Open, Requests: []Request{{ISL: 2000, OSL: 200}, {At: 100, ISL: 2000, OSL: 200}}})
+	within(t, "TTFT of the same alone again", two.TTFT, one.TTFT, 1e-9)
+	long := predict(t, "vllm", Row{Loop: Open, Requests: []Request{{ISL: 2000, OSL: 200}, {ISL: 8000, OSL: 2}}})
+	if long.TTFT90 < 2*one.TTFT || long.TPOT < 1.02*one.TPOT {
+		t.Errorf("beside a long prompt %+v, alone %+v", long, one)
+	}
+}
+
+// A client in Python gets no more tokens than it can take, one after the other; engines
+// that stream many at once are not held up.
+func TestStreamedTokens(t *testing.T) {
+	most := 1 / streamed.Seconds()
+	one := predict(t, "vllm", Row{Loop: Closed, ISL: 128, OSL: 256, Concurrency: 512})
+	many := predict(t, "vllm", Row{Loop: Closed, ISL: 127, OSL: 257, Concurrency: 512})
+	if one.Throughput > most || many.Throughput < 1.05*most || one.TTFT < 2*many.TTFT {
+		t.Errorf("%+v, %+v: a client takes %g tokens/s", one, many, most)
+	}
+}
+
 func TestTally(t *testing.T) {
 	var sum Tally
 	nan := math.NaN()
@@ -136,8 +169,13 @@ func TestKVOf(t *testing.T) {
 		weights engine.DType
 		want    engine.DType
 	}{
-		{"vllm", hopper, "fp8", "bf16"}, {"vllm", blackwell, "fp8", "fp8"}, {"vllm", blackwell, "bf16", "bf16"},
-		{"sglang", blackwell, "fp4", "fp8"}, {"sglang", hopper, "fp8", "bf16"}, {"trtllm", hopper, "fp8", "fp8"}, {"trtllm", hopper, "", "bf16"},
+		{"vllm", hopper, "fp8", "bf16"},
+		{"vllm", blackwell, "fp8", "fp8"},
+		{"vllm", blackwell, "bf16", "bf16"},
+		{"sglang", blackwell, "fp4", "fp8"},
+		{"sglang", hopper, "fp8", "bf16"},
+		{"trtllm", hopper, "fp8", "fp8"},
+		{"trtllm", hopper, "", "bf16"},
 	} {
 		if got := KVOf(tt.kind, tt.gpu, tt.weights); got != tt.want {
 			t.Errorf("%s, weights %s: %s, want %s", tt.kind, tt.weights, got, tt.want)

@@ -123,7 +123,7 @@ func (r *reader) row(cat catalog.Catalog) Row {
 	}
 	var unknown error
 	if row.Model, unknown = modelOf(cat, r.cells["model"]); unknown == nil {
-		row.GPU, unknown = cat.GPU(r.cells["gpu"])
+		row.GPU, unknown = gpuOf(cat, r.cells["gpu"])
 	}
 	row.Config.Weights, row.Config.KV = row.storage(r.cells["weights"]), typeOf(r.cells["kv_dtype"])
 	switch {
@@ -203,6 +203,17 @@ func kindOf(cell string) engine.Kind {
 		return engine.KindSGLang
 	}
 	return ""
+}
+
+// systems are names of GPUs that tables use and the catalog does not, or finds ambiguous.
+var systems = map[string]string{
+	"h100": "H100-SXM", "a100": "A100-80-SXM", "a100_sxm": "A100-80-SXM", "a100_pcie": "A100-80-PCIe",
+	"rtx_pro_6000_server": "RTX-PRO-6000", "rtxpro6000": "RTX-PRO-6000", "b60": "Arc-Pro-B60",
+}
+
+// gpuOf finds a GPU by the catalog's name for it, or another that tables use.
+func gpuOf(cat catalog.Catalog, name string) (catalog.GPU, error) {
+	return cat.GPU(cmp.Or(systems[strings.ToLower(strings.TrimSpace(name))], name))
 }
 
 // modelOf finds a model, also where its name says how the weights are stored.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/engine"
 	"plimsoll/engine/catalog"
 )
 
@@ -23,7 +24,7 @@ func read(t *testing.T, text string) (Table, error) {
 func TestRead(t *testing.T) {
 	table, err := read(t, header+
 		"h100_sxm,meta-llama/Llama-3.1-70B-FP8,closed,921,921.6,8,,4,,TensorRT-LLM,fp8,,20.5,,300,x\n"+
-		"b200-sxm,deepseek-r1,closed,1000,100,32,,8,8,sglang,fp4,bf16,,15,,\n"+
+		"b200-sxm,deepseek-r1,closed,921.6,922,32,,8,8,sglang,fp4,bf16,,15,,\n"+
 		"h200-sxm,qwen3-8b,single,500,,,,,,,,,,,12,\n")
 	if err != nil {
 		t.Fatal(err)
@@ -35,11 +36,39 @@ func TestRead(t *testing.T) {
 	if a.Left != "" || a.Model.Name != "meta-llama/Meta-Llama-3.1-70B" || a.OSL != 922 || a.Config.Parallelism.TP != 4 || a.Config.Kind != "trtllm" || a.Config.KV != "fp8" || a.TPOT != 0.0205 || a.TTFT != 0.3 || a.Poll != 0 {
 		t.Errorf("%+v", a)
 	}
-	if b.Left != "" || b.Config.KV != "bf16" || b.Config.Parallelism.EP != 8 || b.TPOT != 0.015 || b.Poll != 30 || b.Config.Limits.MaxNumBatchedTokens != 32768 {
+	if b.Left != "" || b.Config.KV != "bf16" || b.Config.Parallelism.EP != 8 || b.TPOT != 0.015 || b.Poll != 30 || b.Config.Limits.MaxNumBatchedTokens != 16384 {
 		t.Errorf("%+v", b)
 	}
 	if c.Left != "" || c.Config.Kind != "vllm" || c.Config.Weights != "bf16" || c.Config.Parallelism.TP != 1 || c.TTFT != 0.012 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Rows with the lengths of InferenceX get the flags of its scripts where the table has
+// none; others run as the engine does by default. Tables' names of GPUs are understood.
+func TestServed(t *testing.T) {
+	for line, want := range map[string]engine.Config{
+		"b200-sxm,minimax-m2.5,closed,922,922,8,,4,,vllm,fp8,,,9,,":      {KV: "fp8", MemoryFraction: 0.9, Limits: engine.Limits{MaxNumBatchedTokens: 2048}},
+		"b300-sxm,minimax-m2.5,closed,8192,1024,8,,4,,vllm,fp8,,,9,,":    {KV: "fp8", MemoryFraction: 0.9, Limits: engine.Limits{MaxNumBatchedTokens: 16384}},
+		"h200-sxm,minimax-m2.5,closed,922,922,8,,4,,vllm,fp8,,,9,,":      {KV: "bf16", MemoryFraction: 0.95},
+		"h100,llama-3.1-70b,closed,922,922,8,,4,,vllm,fp8,,,9,,":         {KV: "bf16", Limits: engine.Limits{MaxNumBatchedTokens: 8192}},
+		"h100,llama-3.1-70b,closed,1000,922,8,,4,,vllm,fp8,,,9,,":        {KV: "bf16"},
+		"b200-sxm,deepseek-r1,closed,7373,922,8,,4,,sglang,fp8,,,9,,":    {KV: "fp8", MemoryFraction: 0.95, Limits: engine.Limits{MaxNumBatchedTokens: 8192}},
+		"h200-sxm,qwen3.5-397b-a17b,closed,922,922,8,,8,,sgl,fp8,,,9,,":  {KV: "fp8", MemoryFraction: 0.8, Limits: engine.Limits{MaxNumBatchedTokens: 16384}},
+		"h200-sxm,deepseek-r1,closed,7373,922,900,,8,,trtllm,fp8,,,9,,":  {KV: "fp8", Limits: engine.Limits{MaxNumBatchedTokens: 9216}},
+		"b200-sxm,gpt-oss-120b,closed,922,7373,8,,1,,trtllm,fp4,,,9,,":   {KV: "fp8", Limits: engine.Limits{MaxNumBatchedTokens: 20000, MaxNumSeqs: 512}},
+		"a100_sxm,llama-3.1-8b,closed,128,128,8,,1,,sglang,bf16,,,9,,":   {KV: "bf16"},
+		"rtxpro6000,llama-3.1-8b,closed,128,128,8,,1,,trtllm,bf16,,,9,,": {KV: "bf16"},
+	} {
+		table, err := read(t, header+line+"\n")
+		if err != nil || table.Rows[0].Left != "" {
+			t.Errorf("%s: %v, %+v", line, err, table.Rows)
+			continue
+		}
+		c := table.Rows[0].Config
+		if got := (engine.Config{KV: c.KV, MemoryFraction: c.MemoryFraction, Limits: c.Limits}); got != want {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
 	}
 }
 
@@ -48,7 +77,7 @@ func TestReadLeavesOut(t *testing.T) {
 	for line, want := range map[string]string{
 		"h100-sxm,nobody/nothing,closed,1,1,1,,,,,,,,,,":   "unknown model",
 		"toaster,qwen3-8b,closed,1,1,1,,,,,,,,,,":          "unknown GPU",
-		"h100,qwen3-8b,closed,1,1,1,,,,,,,,,,":             "ambiguous",
+		"l,qwen3-8b,closed,1,1,1,,,,,,,,,,":                "unknown GPU",
 		"h100-sxm,qwen3-8b,closed,1,1,,,,,,,,,,,":          "no concurrency in a closed loop",
 		"h100-sxm,qwen3-8b,open,1,1,,,,,,,,,,,":            "no rate_rps in an open loop",
 		"h100-sxm,qwen3-8b,closed,1,,4,,,,,,,,,,":          "no osl",

@@ -30,15 +30,23 @@ type Row struct {
 	Config  engine.Config
 
 	Loop        Loop
-	ISL, OSL    int     // tokens, means
-	Concurrency int     // of a closed loop; sequences of a step
-	Rate        float64 // of an open loop, per second
-	Poll        int     // decode steps between looks at who has arrived; 0 = each looks
-	Cached      int     // of ISL, tokens that the prefix cache holds
+	ISL, OSL    int       // tokens, means
+	Concurrency int       // of a closed loop; sequences of a step
+	Rate        float64   // of an open loop, per second
+	Regular     bool      // its requests come at equal distances, not at random
+	Requests    []Request // recorded ones of an open loop; nil: as many as it takes, by Rate and mean lengths
+	Poll        int       // decode steps between looks at who has arrived; 0 = each looks
+	Cached      int       // of ISL, tokens that the prefix cache holds
 
 	TTFT, TPOT float64 // means, seconds
 	Throughput float64 // output tokens per second
 	Left       string  // why the row is left out; empty = it is not
+}
+
+// Request is one that was recorded: when it came, s, and its tokens.
+type Request struct {
+	At       float64
+	ISL, OSL int
 }
 
 // Group is what rows of one kind have in common.

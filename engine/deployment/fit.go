@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"plimsoll/engine/latency"
-	"plimsoll/engine/operator"
 	"plimsoll/profile"
 )
 
@@ -19,11 +18,14 @@ func Worth(m latency.Model) string {
 		m.Fit().Name, ModelError(m.TTFTError()).Words(), ModelError(m.ITLError()).Words())
 }
 
-// FitWarnings says where no kernel of the GPU was measured, or a fit has no row so long.
+// CodeDataSheet is the code of the warning that times are from a GPU's data sheet.
+const CodeDataSheet = "fit_gpu"
+
+// FitWarnings says where nothing was measured on the GPU, or a fit has no row so long.
 func FitWarnings(f latency.Fit, gpu string, isl, osl int) []profile.Warning {
 	var out []profile.Warning
-	if !operator.Measured(gpu) && f.Calibrated == 0 {
-		out = append(out, profile.Warnf("fit_gpu",
+	if f.FromDataSheet(gpu) {
+		out = append(out, profile.Warnf(CodeDataSheet,
 			"no kernels were measured on %s; times come from another GPU's, scaled by the data sheets. Expect a larger error; calibrate with a few points measured on this GPU", gpu))
 	}
 	if longest := isl + osl; f.Longest > 0 && longest > f.Longest {

@@ -162,8 +162,10 @@ func TestListAMDFails(t *testing.T) {
 		"an error":     {amd(`echo '{"error": "AMDSMI_STATUS_NO_PERM"}'`), "amd-smi list: it prints no list of GPUs: \"{\\\"error", noDriver},
 		"no number":    {amd(`echo '[{"bdf": "0000:05:00.0"}]'`), "a GPU in it has no number", noDriver},
 		"no JSON":      {map[string]string{"rocm-smi": "echo 'WARNING: No JSON data to report'"}, `it prints no JSON: "WARNING: No JSON data to report"`, noDriver},
-		"broken tool": {amd("echo 'Traceback (most recent call last):' >&2; echo \"ModuleNotFoundError: No module named 'amdsmi'\" >&2; exit 1"),
-			`exit status 1: "ModuleNotFoundError: No module named 'amdsmi'": run it yourself to see more`, noDriver},
+		"broken tool": {
+			amd("echo 'Traceback (most recent call last):' >&2; echo \"ModuleNotFoundError: No module named 'amdsmi'\" >&2; exit 1"),
+			`exit status 1: "ModuleNotFoundError: No module named 'amdsmi'": run it yourself to see more`, noDriver,
+		},
 		"no interpreter": {amd("exec /nowhere"), "amd-smi list --json: exit status 12", noDriver},
 	} {
 		t.Run(name, func(t *testing.T) {

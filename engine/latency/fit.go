@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/engine"
 	"plimsoll/engine/catalog"
+	"plimsoll/engine/operator"
 )
 
 // Fit is what whole engines of one kind showed beyond their kernels, and how far off
@@ -63,6 +64,12 @@ func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
 		}
 	}
 	return best, rank >= 0
+}
+
+// FromDataSheet reports whether f has times on a GPU from its data sheet alone: none of its
+// kernels were measured, and no row of f is of it.
+func (f Fit) FromDataSheet(gpu string) bool {
+	return !operator.Measured(gpu) && !slices.ContainsFunc(f.Groups, func(g Group) bool { return g.GPU == gpu })
 }
 
 // of is f for one model alone: its coefficients are those of the group that holds.

@@ -127,6 +127,14 @@ func TestErrorsWidenWithoutKernels(t *testing.T) {
 	if !own.Own() || other.Own() {
 		t.Errorf("B200 measured: %v; MI300X: %v", own.Own(), other.Own())
 	}
+	f := other.Fit()
+	if !f.FromDataSheet("MI300X") || f.FromDataSheet("B200-SXM") {
+		t.Errorf("from the data sheet: MI300X %v, B200 %v", f.FromDataSheet("MI300X"), f.FromDataSheet("B200-SXM"))
+	}
+	f.Groups = append(f.Groups, Group{Model: "another", GPU: "MI300X"})
+	if f.FromDataSheet("MI300X") {
+		t.Error("MI300X was calibrated on, and yet its times are from the data sheet")
+	}
 	a, b := own.ITLError(), other.ITLError()
 	if b.Factor90 < a.Factor90 || b.Factor90 < own.Fit().NoKernels.TPOT.Factor90 || !strings.Contains(b.Basis, "kernels of the GPU left out") {
 		t.Errorf("%+v after %+v", b, a)

@@ -27,8 +27,9 @@ type Model struct{ *timed }
 
 // timed is an engine laid out, and its work at the speeds of a fit.
 type timed struct {
-	unit  units
-	about *about
+	unit    units
+	prompts *units // at which prompts take what they add to a step; nil = unit
+	about   *about
 }
 
 // about is what a Model was made of; nothing changes it afterwards.
@@ -76,7 +77,7 @@ func newWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit, k oper
 }
 
 // at is the model of a at the speeds of k.
-func (a *about) at(k Coefficients) Model { return Model{&timed{a.work.units(k), a}} }
+func (a *about) at(k Coefficients) Model { return Model{&timed{unit: a.work.units(k), about: a}} }
 
 // Check says why m cannot run on GPUs g as config lays it out; nil = it can.
 func Check(m catalog.Model, g catalog.GPU, config engine.Config) error {
@@ -132,7 +133,11 @@ func (m Model) Fit() Fit { return m.about.fit }
 // else positive, and never less for a batch with more tokens, context or pairs, nor for
 // one with more sequences or tokens of the same context.
 func (m Model) StepTime(b engine.Batch) engine.Picoseconds {
-	return m.unit.time(&b)
+	if m.prompts == nil || b.PrefillSeqs == 0 {
+		return m.unit.time(&b)
+	}
+	decode := engine.Batch{DecodeSeqs: b.DecodeSeqs, DecodeContext: b.DecodeContext}
+	return m.unit.time(&decode) + m.prompts.time(&b) - m.prompts.time(&decode)
 }
 
 // TTFT is the time to the first token of one prompt of isl tokens that has the

@@ -1,15 +1,23 @@
 package latency
 
-// Slower is m with every time multiplied by a factor, its overhead too: what
-// answers look like if the model is off by so much. The factor is above 0; what
-// is faster than the data sheet is allowed here, since the question is not
-// whether an engine can be.
-func (m Model) Slower(by float64) Model {
-	v := m.about.fit.Coefficients.vector()
-	for i := range v {
-		v[i] *= by
+import "plimsoll/engine"
+
+// Slower is m with every time multiplied by a factor: what answers look like if the model
+// is off by so much. A step with prompts takes as long as one without them at ITL's
+// factor, and what the prompts add at TTFT's, as does what a request takes outside of
+// steps. The factors are above 0; what is faster than the data sheet is allowed here,
+// since the question is not whether an engine can be.
+func (m Model) Slower(by engine.Factors) Model {
+	at := func(factor float64) Model {
+		v := m.about.fit.Coefficients.vector()
+		for i := range v {
+			v[i] *= factor
+		}
+		return m.about.at(fromVector(v))
 	}
-	return m.about.at(fromVector(v))
+	out, prompts := at(by.ITL), at(by.TTFT).unit
+	out.prompts, out.unit.overhead, out.unit.perToken = &prompts, prompts.overhead, prompts.perToken
+	return out
 }
 
 // At is m at other coefficients.
@@ -22,16 +30,20 @@ func (m Model) At(k Coefficients) Model {
 // firstYear is from where on a version is a year: vLLM of 2023.
 const firstYear = 2000
 
-// AsyncScheduling reports whether the engine schedules a step while the one
-// before it runs: vLLM does by default since 0.14.0 (release notes, January
-// 2026), but not with pipeline parallelism. An engine or a version that is not
-// known is taken for a recent vLLM.
+// AsyncScheduling reports whether the engine schedules a step while the one before it
+// runs. vLLM does by default since 0.14.0 (release notes, January 2026), but not with
+// pipeline parallelism; TensorRT-LLM does (nvidia.github.io/TensorRT-LLM, "Overlap
+// Scheduler", read in November 2026). An engine or a version that is not known is taken
+// for a recent vLLM.
 func (m Model) AsyncScheduling() bool {
 	f := m.about.fit
-	if f.Engine != "vllm" && f.Engine != "" || m.about.config.Parallelism.PP > 1 {
+	switch {
+	case m.about.config.Parallelism.PP > 1:
 		return false
+	case f.Engine == "vllm" || f.Engine == "":
+		return since(f.Version, 14)
 	}
-	return since(f.Version, 14)
+	return f.Engine == "trtllm"
 }
 
 // ReserveFullPrompt reports whether a request starts only where free KV blocks

@@ -11,16 +11,24 @@ func TestSlower(t *testing.T) {
 	lm := on(t, "llama-3.1-70b", "h200", engine.Config{Parallelism: engine.TP(4)})
 	b := engine.Batch{DecodeSeqs: 40, DecodeContext: 40 * 3000}
 	b.AddChunk(2000, 500)
-	for _, by := range []float64{0.1, 0.5, 1, 1.5, 2} {
+	decode := engine.Batch{DecodeSeqs: 40, DecodeContext: 40 * 3000}
+	for _, by := range []engine.Factors{{TTFT: 0.1, ITL: 0.1}, {TTFT: 0.5, ITL: 0.5}, {TTFT: 1, ITL: 1}, {TTFT: 2, ITL: 2}, {TTFT: 3, ITL: 1.5}, {TTFT: 1.25, ITL: 2}} {
 		other := lm.Slower(by)
-		for what, ratio := range map[string]float64{
-			"step":     other.StepTime(b).Seconds() / lm.StepTime(b).Seconds(),
-			"overhead": other.Overhead().Seconds() / lm.Overhead().Seconds(),
-			"TTFT":     other.TTFT(3000, 0).Seconds() / lm.TTFT(3000, 0).Seconds(),
-			"ITL":      other.ITL(10, 2000).Seconds() / lm.ITL(10, 2000).Seconds(),
+		added := func(m Model) float64 { return (m.StepTime(b) - m.StepTime(decode)).Seconds() }
+		first, growth, steps := other.DecodeRun(40, 40*3000)
+		if first != other.StepTime(decode) || steps > 1 && first+growth != other.StepTime(engine.Batch{DecodeSeqs: 40, DecodeContext: 40 * 3001}) {
+			t.Errorf("slower by %+v: a run begins with %v + %v, a step is %v", by, first, growth, other.StepTime(decode))
+		}
+		for what, c := range map[string]struct{ ratio, want float64 }{
+			"decode step":  {other.StepTime(decode).Seconds() / lm.StepTime(decode).Seconds(), by.ITL},
+			"ITL":          {other.ITL(10, 2000).Seconds() / lm.ITL(10, 2000).Seconds(), by.ITL},
+			"prompt added": {added(other) / added(lm), by.TTFT},
+			"TTFT":         {other.TTFT(3000, 0).Seconds() / lm.TTFT(3000, 0).Seconds(), by.TTFT},
+			"overhead":     {other.Overhead().Seconds() / lm.Overhead().Seconds(), by.TTFT},
+			"tokenizer":    {other.PerToken().Seconds() / lm.PerToken().Seconds(), by.TTFT},
 		} {
-			if math.Abs(ratio/by-1) > 1e-3 {
-				t.Errorf("slower by %g: the %s takes %g times as long", by, what, ratio)
+			if math.Abs(c.ratio/c.want-1) > 1e-3 {
+				t.Errorf("slower by %+v: the %s takes %g times as long, want %g", by, what, c.ratio, c.want)
 			}
 		}
 	}
@@ -42,8 +50,8 @@ func TestScheduling(t *testing.T) {
 		{"vllm", "1.0", true, true},
 		{"vllm", "1", true, true},
 		{"vllm", "", true, true},
-		{"trtllm", "1.0.0rc3", false, true},
-		{"trtllm", "", false, true},
+		{"trtllm", "1.0.0rc3", true, true},
+		{"trtllm", "", true, true},
 		{"sglang", "0.5.6", false, true},
 		{"other", "", false, false},
 	} {

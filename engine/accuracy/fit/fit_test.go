@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"plimsoll/engine"
@@ -65,6 +70,38 @@ func TestPart(t *testing.T) {
 	}
 	if n[0] != n[1] {
 		t.Errorf("halves of %d and %d", n[0], n[1])
+	}
+}
+
+// A log's TTFTs begin where the request came; the engine's clock is not the wall's.
+func TestReadRequests(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for _, line := range []string{
+		`{"input_toks":200,"output_toks":3,"arrival_time":1002,"queued_ts":52.5,"first_token_ts":53,"last_token_ts":55}`,
+		`{"input_toks":100,"output_toks":1,"arrival_time":1000,"queued_ts":50,"first_token_ts":50.25,"last_token_ts":50.25}`,
+	} {
+		if _, err := z.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "log.jsonl.gz")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readRequests(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []accuracy.Request{{At: 0, ISL: 100, OSL: 1}, {At: 2, ISL: 200, OSL: 3}}
+	if !slices.Equal(r.row.Requests, want) || r.ttft50 != 0.25 || r.ttft90 != 1 || r.tpot != 1 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := readRequests(path + "x"); err == nil {
+		t.Error("a log that is not there is read")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+
+	"plimsoll/engine/catalog"
 )
 
 func main() {
@@ -22,7 +24,15 @@ func main() {
 }
 
 func run(dir, profiles, out, doc string) error {
-	rows, torch, err := readRows(dir, profiles)
+	cat, err := catalog.Default()
+	if err != nil {
+		return err
+	}
+	rows, torch, err := readRows(dir, profiles, cat)
+	if err != nil {
+		return err
+	}
+	logs, err := readRecorded(dir, cat)
 	if err != nil {
 		return err
 	}
@@ -35,5 +45,5 @@ func run(dir, profiles, out, doc string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(doc, page(all, rows, own), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(doc, page(all, rows, own, logs), 0o644) //nolint:gosec // a file of the repository
 }

@@ -32,20 +32,21 @@ Errors are |predicted / measured − 1|.
 
 `
 
-// page is docs/accuracy.md; torch are the errors on testdata/gpu.
-func page(all []*study, rows []accuracy.Row, torch latency.Held) []byte {
+// page is docs/accuracy.md; torch are the errors on testdata/gpu, logs recorded loads.
+func page(all []*study, rows []accuracy.Row, torch latency.Held, logs []recorded) []byte {
 	var b bytes.Buffer
 	b.WriteString(intro)
 	overall(&b, all)
 	groups(&b, all)
 	kernels(&b)
 	leftOut(&b, rows)
+	requests(&b, logs)
 	own(&b, torch)
 	others(&b)
 	return b.Bytes()
 }
 
-var kindNames = [accuracy.Kinds]string{"TPOT", "TTFT, prompts alone and Poisson arrivals", "TTFT, closed loops"}
+var kindNames = [accuracy.Kinds]string{"TPOT", "TTFT, prompts alone and open loops", "TTFT, closed loops"}
 
 func overall(b *bytes.Buffer, all []*study) {
 	b.WriteString("## In short\n\nMedian of the groups' medians / worst group's median / 90th percentile of all rows.\n\n| | new model | new GPU | same group | no kernels |\n|---|---|---|---|---|\n")
@@ -73,7 +74,7 @@ func overall(b *bytes.Buffer, all []*study) {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString("\nBenchmarks keep a number of requests in flight, and all of them start at once. Most of their TTFT is waiting for each other. Requests that come at random wait less: for a fleet, look at the rows of Poisson arrivals, of which few were measured.\n\n")
+	b.WriteString("\nBenchmarks keep a number of requests in flight, and all of them start at once. Most of their TTFT is waiting for each other. Requests that come at random wait less: for a fleet, look at the rows of open loops, of which few were measured.\n\n")
 }
 
 func triple(median, worst, p90 float64) string {
@@ -159,7 +160,7 @@ func leftOut(b *bytes.Buffer, rows []accuracy.Row) {
 		}
 		reasons[why]++
 	}
-	fmt.Fprintf(b, "## Rows\n\n%d rows: InferenceX and NVIDIA's own runs as published with AIConfigurator, vLLM 0.15.1 as published with inference-sim, NVIDIA's profile of Llama-3.1-8B on H200. Tables do not say every flag. KV cache types, step sizes and SGLang's `--scheduler-recv-interval` are those of InferenceX's scripts; other KV types are what capacities and times agree with. Left out:\n\n", kept)
+	fmt.Fprintf(b, "## Rows\n\n%d rows: InferenceX and NVIDIA's own runs as published with AIConfigurator, vLLM 0.15.1 as published with inference-sim, NVIDIA's profile of Llama-3.1-8B on H200. Tables do not say every flag. KV cache types, step sizes, memory shares and SGLang's `--scheduler-recv-interval` are those of InferenceX's scripts when the rows were measured; other KV types are what capacities and times agree with. Left out:\n\n", kept)
 	for _, why := range slices.SortedFunc(maps.Keys(reasons), func(x, y string) int { return reasons[y] - reasons[x] }) {
 		fmt.Fprintf(b, "- %d: %s\n", reasons[why], why)
 	}
@@ -174,5 +175,5 @@ func own(b *bytes.Buffer, torch latency.Held) {
 
 // others are figures that others publish of their own models.
 func others(b *bytes.Buffer) {
-	b.WriteString("## Others\n\nOn their own rows, so not to be compared digit by digit: BLIS reports a median error of 29.0 % in p99 TTFT and 7.1 % in ITL over 36 held-out runs. AIConfigurator 0.9.0 had 13.2 % in ITL, as measured by BLIS's authors.\n")
+	b.WriteString("## Others\n\nOn their own rows, so not to be compared digit by digit: BLIS reports a median error of 29.0 % in p99 TTFT and 7.1 % in ITL over 36 held-out runs. AIConfigurator 0.9.0 had 13.2 % in ITL, as measured by BLIS's authors. AIConfigurator 0.11, run on those of the rows above that it can represent, with the labels put right: TPOT 26 % for dense models and 24 % with experts, TTFT of closed loops 33 % and 37 % (medians of groups' medians, November 2026). It refuses loads that the KV cache does not hold; Plimsoll queues them.\n")
 }

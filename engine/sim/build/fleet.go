@@ -21,6 +21,8 @@ type Source interface {
 	Label(role engine.Role) string
 	// KVBytes is the size of a sequence's KV; zero = not known.
 	KVBytes() engine.KVBytes
+	// FromDataSheet reports whether the latency model has times from a GPU's data sheet alone.
+	FromDataSheet() bool
 	// about fills in what does not depend on the role.
 	about(f *Fleet)
 }

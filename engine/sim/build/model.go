@@ -26,13 +26,9 @@ func NewModel(f Options) (Model, error) {
 	if err != nil {
 		return s, err
 	}
-	s, err = s.LaidOut(engine.Config{
+	return s.LaidOut(engine.Config{
 		Kind: engine.KindSim, Parallelism: f.Parallelism, Weights: f.Weights, KV: f.KV, Limits: latency.Limits(s.Model, s.GPU, f.Limits),
 	}, fit)
-	if err == nil && f.Slower > 0 {
-		s.Latency = s.Latency.Slower(f.Slower)
-	}
-	return s, err
 }
 
 // FindModel looks up model, GPU and fit by name or file.
@@ -80,6 +76,9 @@ func (s Model) Label(engine.Role) string { return s.Config.Parallelism.Label() }
 // KVBytes implements Source.
 func (s Model) KVBytes() engine.KVBytes { return s.Model.KVBytes(s.Config.KV) }
 
+// FromDataSheet implements Source.
+func (s Model) FromDataSheet() bool { return s.Latency.Fit().FromDataSheet(s.GPU.Name) }
+
 func (s Model) about(f *Fleet) {
 	f.Model, f.GPU = s.Model.Name, s.GPU.Name
 	f.Source = fmt.Sprintf("latency model, fit %s", s.Latency.Fit().Name)
@@ -109,6 +108,9 @@ func (p Pair) Label(role engine.Role) string { return p.of(role).Label(role) }
 
 // KVBytes implements Source.
 func (p Pair) KVBytes() engine.KVBytes { return p.Prefill.KVBytes() }
+
+// FromDataSheet implements Source: both models are on the same GPU.
+func (p Pair) FromDataSheet() bool { return p.Prefill.FromDataSheet() }
 
 func (p Pair) about(f *Fleet) {
 	p.Prefill.about(f)

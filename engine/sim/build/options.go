@@ -38,7 +38,7 @@ type Options struct {
 	Noise                     float64 // relative jitter of a step, 0 to below 1
 	Seed                      uint64
 	SLA                       profile.SLA
-	Slower                    float64 // all steps of the latency model, by this factor; 0 = as they are
+	Slower                    engine.Factors // a profile, by these; zero = as it is
 }
 
 // KVTier is memory below the KV cache of one engine's GPUs.

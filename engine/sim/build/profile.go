@@ -74,8 +74,8 @@ func ReadProfile(f Options) (Profile, error) {
 	return s, nil
 }
 
-// read reads the profile; slower stretches its times, 0 = not at all.
-func (s *Profile) read(slower float64) error {
+// read reads the profile; slower stretches its times, zero = not at all.
+func (s *Profile) read(slower engine.Factors) error {
 	var err error
 	if s.Recommendation, err = store.ReadRecommendation(s.Dir); err != nil {
 		return err
@@ -92,10 +92,10 @@ func (s *Profile) read(slower float64) error {
 	if err != nil {
 		return err
 	}
-	if slower > 0 {
+	if slower != (engine.Factors{}) {
 		stretch(&ps, &ds, slower)
 	}
-	if s.Prefill, err = FitPrefill(s.Dir, ps, max(slower, 0)); err != nil {
+	if s.Prefill, err = FitPrefill(s.Dir, ps, slower.TTFT); err != nil {
 		return err
 	}
 	gpus := 1
@@ -131,16 +131,16 @@ func FitPrefill(dir string, ps profile.PrefillSurface, slower float64) (interpol
 	return p.WithBatched(b)
 }
 
-// stretch makes every time of two surfaces so many times as long.
-func stretch(ps *profile.PrefillSurface, ds *profile.DecodeSurface, by float64) {
-	times := func(d time.Duration) time.Duration { return time.Duration(math.Round(float64(d) * by)) }
+// stretch makes every time of two surfaces so many times as long, each by its own factor.
+func stretch(ps *profile.PrefillSurface, ds *profile.DecodeSurface, by engine.Factors) {
+	times := func(d time.Duration, by float64) time.Duration { return time.Duration(math.Round(float64(d) * by)) }
 	for i := range ps.Samples {
 		x := &ps.Samples[i]
-		x.TTFT, x.ThroughputPerGPU = times(x.TTFT), x.ThroughputPerGPU/by
+		x.TTFT, x.ThroughputPerGPU = times(x.TTFT, by.TTFT), x.ThroughputPerGPU/by.TTFT
 	}
 	for i := range ds.Samples {
 		x := &ds.Samples[i]
-		x.ITL, x.ThroughputPerGPU = times(x.ITL), x.ThroughputPerGPU/by
+		x.ITL, x.ThroughputPerGPU = times(x.ITL, by.ITL), x.ThroughputPerGPU/by.ITL
 	}
 }
 
@@ -290,12 +290,24 @@ func (s Profile) Caveats(by profile.Statistic) []profile.Warning {
 
 // FitWarnings are those of an estimate's fit for a workload, as without a profile.
 func (s Profile) FitWarnings(isl, osl int) []profile.Warning {
-	name, _, _ := strings.Cut(s.Recommendation.Engine.Fit, " for ") // an engine that has no fit of its own
-	f, err := latency.FitByName(name)
-	if name == "" || err != nil { // a file's fit, which may be gone
+	f, ok := s.fit()
+	if !ok {
 		return nil
 	}
 	return deployment.FitWarnings(f, s.Recommendation.GPU, isl, osl)
+}
+
+// fit is an estimate's; false of other profiles, and of a file's fit, which may be gone.
+func (s Profile) fit() (latency.Fit, bool) {
+	name, _, _ := strings.Cut(s.Recommendation.Engine.Fit, " for ") // an engine that has no fit of its own
+	f, err := latency.FitByName(name)
+	return f, err == nil
+}
+
+// FromDataSheet implements Source: true only of an estimate.
+func (s Profile) FromDataSheet() bool {
+	f, ok := s.fit()
+	return ok && f.FromDataSheet(s.Recommendation.GPU)
 }
 
 // NoSurfaces refuses an aggregated profile without surfaces: of an earlier
