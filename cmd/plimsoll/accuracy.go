@@ -26,7 +26,7 @@ import (
 func accuracyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "accuracy", Usage: "how far off the latency model is on a table of measurements", ArgsUsage: "FILE",
-		Description: "FILE is CSV, gzip or not, with the columns " + strings.Join(accuracy.Required, ", ") + ", and where known\n" +
+		Description: "FILE is CSV, gzip or not, or - for standard input, with the columns " + strings.Join(accuracy.Required, ", ") + ", and where known\n" +
 			strings.Join(accuracy.Optional[:9], ", ") + ",\n" + strings.Join(accuracy.Optional[9:], ", ") + ".\n" +
 			"loop is closed (so many requests in flight), open (Poisson arrivals), single (one prompt at a time) or step (a\n" +
 			"batch that decodes, at a context of isl). Each row's load is simulated. --format csv repeats the rows with the\n" +
@@ -49,12 +49,16 @@ func accuracyAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return field.Errorf("accuracy: %v", err)
+	in := c.App.Reader
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return field.Errorf("accuracy: %v", err)
+		}
+		defer f.Close() //nolint:errcheck // read only
+		in = f
 	}
-	defer f.Close() //nolint:errcheck // read only
-	table, err := accuracy.Read(f, cat)
+	table, err := accuracy.Read(in, cat)
 	if err != nil {
 		return field.Errorf("accuracy: %s: %v", path, err)
 	}
@@ -224,7 +228,20 @@ func (e evaluated) text() []byte {
 func (e evaluated) csv(c *cli.Context) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	rows := [][]string{append(slices.Clone(e.table.Header), "predicted_ttft_ms", "predicted_tpot_ms", "predicted_output_tokens_per_s", "factor_90", "left_out", "predicted_ttft_p50_ms", "predicted_ttft_p90_ms", "ttft_factor_90")}
+	own := []string{"predicted_ttft_ms", "predicted_tpot_ms", "predicted_output_tokens_per_s", "factor_90", "left_out", "predicted_ttft_p50_ms", "predicted_ttft_p90_ms", "ttft_factor_90"}
+	var kept []int // columns that are not from an earlier run
+	for i, name := range e.table.Header {
+		if !slices.Contains(own, name) {
+			kept = append(kept, i)
+		}
+	}
+	given := func(line []string) (cells []string) {
+		for _, i := range kept {
+			cells = append(cells, line[i])
+		}
+		return cells
+	}
+	rows := [][]string{append(given(e.table.Header), own...)}
 	number := func(x float64) string {
 		if x == 0 {
 			return ""
@@ -233,7 +250,7 @@ func (e evaluated) csv(c *cli.Context) error {
 	}
 	for i, line := range e.table.Lines {
 		x := e.results[i]
-		rows = append(rows, append(slices.Clone(line), number(1e3*x.TTFT), number(1e3*x.TPOT), number(x.Throughput), number(x.TPOTFactor), x.Left, number(1e3*x.TTFT50), number(1e3*x.TTFT90), number(x.TTFTFactor)))
+		rows = append(rows, append(given(line), number(1e3*x.TTFT), number(1e3*x.TPOT), number(x.Throughput), number(x.TPOTFactor), x.Left, number(1e3*x.TTFT50), number(1e3*x.TTFT90), number(x.TTFTFactor)))
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)

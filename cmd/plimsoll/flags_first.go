@@ -31,7 +31,9 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 			return append(args[:at:at], a)
 		case a == "-" || !strings.HasPrefix(a, "-"):
 			words = append(words, a)
-		case takesValue(c, a) && len(rest) > 1:
+		case takesValue(c, a) && len(rest) == 1: // no word is its value
+			return append(flags, a)
+		case takesValue(c, a):
 			flags = append(flags, a, rest[1])
 			rest = rest[1:]
 		default:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -90,7 +91,7 @@ func sayWritten(c *cli.Context, what string) error {
 // caveats are what a reader has to know before the figures.
 func (c *comparison) caveats() {
 	o := c.options
-	c.warnings = profile.ImplausibleFirst(append(append(c.warnings, c.fleet.Warnings...), c.facts.warnings...))
+	c.warnings = profile.ImplausibleFirst(slices.Concat(c.warnings, c.fleet.Warnings, c.facts.warnings, c.fleet.OfFit(int(c.facts.stats.ISL.Mean), int(c.facts.stats.OSL.Mean))))
 	warn := func(code, format string, args ...any) {
 		c.warnings = append(c.warnings, profile.Warnf(code, format, args...))
 	}

@@ -85,15 +85,14 @@ func Read(in io.Reader, cat catalog.Catalog) (Table, error) {
 // records reads CSV, out of gzip where it begins so.
 func records(in io.Reader) (*csv.Reader, error) {
 	b := bufio.NewReader(in)
-	magic, _ := b.Peek(3) // a shorter file is neither
-	switch {
-	case len(magic) > 1 && magic[0] == 0x1f && magic[1] == 0x8b:
+	if magic, _ := b.Peek(2); string(magic) == "\x1f\x8b" { // a shorter file is not
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, fmt.Errorf("not gzip: %w", err)
 		}
 		b = bufio.NewReader(z)
-	case string(magic) == "\ufeff": // as spreadsheets write it
+	}
+	if magic, _ := b.Peek(3); string(magic) == "\ufeff" { // as spreadsheets write it
 		_, _ = b.Discard(len(magic)) // which is buffered
 	}
 	c := csv.NewReader(b)
@@ -110,7 +109,7 @@ type reader struct {
 func (r *reader) row(cat catalog.Catalog) Row {
 	row := Row{
 		Version: r.cells["version"], Loop: Loop(strings.ToLower(r.cells["loop"])),
-		ISL: r.count("isl"), OSL: r.count("osl"), Concurrency: r.count("concurrency"), Rate: r.number("rate_rps"),
+		ISL: r.mean("isl"), OSL: r.mean("osl"), Concurrency: r.count("concurrency"), Rate: r.number("rate_rps"),
 		TTFT: r.number("ttft_ms") / 1e3, TPOT: cmp.Or(r.number("tpot_ms"), r.number("itl_ms")) / 1e3, Throughput: r.number("output_tokens_per_s"),
 	}
 	p := engine.Parallelism{TP: r.count("tp"), PP: r.count("pp"), DP: r.count("dp"), EP: r.count("ep")}.Normal()
@@ -148,7 +147,7 @@ func (r *Row) incomplete(cells map[string]string) string {
 		return fmt.Sprintf("engine %q: want vllm, trtllm or sglang", cells["engine"])
 	case cells["weights"] != "" && typeOf(cells["weights"]) == "":
 		return fmt.Sprintf("weights %q: want bf16, fp8 or fp4", cells["weights"])
-	case cells["kv_dtype"] != "" && r.Config.KV == "":
+	case cells["kv_dtype"] != "" && !strings.EqualFold(cells["kv_dtype"], "auto") && r.Config.KV == "":
 		return fmt.Sprintf("kv_dtype %q: want bf16 or fp8", cells["kv_dtype"])
 	case r.ISL < 1:
 		return "no isl"
@@ -164,6 +163,9 @@ func (r *Row) incomplete(cells map[string]string) string {
 		if r.Loop == Open && r.Rate <= 0 {
 			return "no rate_rps in an open loop"
 		}
+		if r.Loop == Open && r.Rate < leastRate {
+			return fmt.Sprintf("rate_rps below %g: requests do not meet, loop single is the same", leastRate)
+		}
 	case Step:
 		if r.Concurrency < 1 {
 			return "no concurrency in a step"
@@ -174,6 +176,9 @@ func (r *Row) incomplete(cells map[string]string) string {
 	}
 	return ""
 }
+
+// leastRate bounds how long a simulation goes on.
+const leastRate = 1e-3
 
 // storage is the type of weights: what the cell says, else the model's own. A model that
 // exists in MXFP4 alone is in FP4.
@@ -187,10 +192,12 @@ func (r *Row) storage(cell string) engine.DType {
 // types are the names that tables have for storage.
 var types = map[string]engine.DType{
 	"bf16": engine.BF16, "bfloat16": engine.BF16, "fp16": engine.BF16, "float16": engine.BF16,
-	"fp8": engine.FP8, "fp8_block": engine.FP8, "fp8_e4m3": engine.FP8, "fp4": engine.FP4, "nvfp4": engine.FP4, "mxfp4": engine.FP4,
+	"fp8": engine.FP8, "fp8_block": engine.FP8, "fp8_e4m3": engine.FP8, "fp8_e5m2": engine.FP8, "fp4": engine.FP4, "nvfp4": engine.FP4, "mxfp4": engine.FP4,
 }
 
-func typeOf(cell string) engine.DType { return types[strings.ToLower(cell)] }
+func typeOf(cell string) engine.DType {
+	return types[strings.ReplaceAll(strings.ToLower(cell), "-", "_")]
+}
 
 // kindOf is the engine that a cell names: vLLM where it is empty, none where it is unknown.
 func kindOf(cell string) engine.Kind {
@@ -233,16 +240,28 @@ func modelOf(cat catalog.Catalog, name string) (catalog.Model, error) {
 // number is what a cell holds, 0 where it is empty.
 func (r *reader) number(column string) float64 {
 	cell := r.cells[column]
-	if cell == "" {
+	if cell == "" || strings.EqualFold(cell, "nan") { // as pandas writes it
 		return 0
 	}
-	const most = 1e9
+	const least, most = 1e-9, 1e9
 	x, err := strconv.ParseFloat(cell, 64)
-	if (err != nil || math.IsNaN(x) || x < 0 || x > most) && r.err == nil {
+	if (err != nil || !(x >= 0 && x <= most)) && r.err == nil {
 		r.err = fmt.Errorf("%s %q: want a number from 0 to %g", column, cell, most)
+	}
+	if x > 0 && x < least && r.err == nil {
+		r.err = fmt.Errorf("%s %q: want 0, or at least %g", column, cell, least)
 	}
 	return x
 }
 
-// count is a number rounded: means of lengths have fractions.
-func (r *reader) count(column string) int { return int(math.Round(r.number(column))) }
+// mean is a number rounded: means of lengths have fractions.
+func (r *reader) mean(column string) int { return int(math.Round(r.number(column))) }
+
+// count is a whole number.
+func (r *reader) count(column string) int {
+	x := r.number(column)
+	if x != math.Trunc(x) && r.err == nil {
+		r.err = fmt.Errorf("%s %q: want a whole number", column, r.cells[column])
+	}
+	return int(x)
+}

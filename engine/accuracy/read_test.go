@@ -93,6 +93,22 @@ func TestReadLeavesOut(t *testing.T) {
 			t.Errorf("%s: %v, %+v", line, err, table.Rows)
 		}
 	}
+	for line, want := range map[string]string{
+		"h100-sxm,qwen3-8b,closed,40000,1000,8,,,,,,,,,,": "41000 tokens of a request: the model's context is 40960",
+		"h100-sxm,qwen3-8b,single,50000,,,,,,,,,,,,":      "50000 tokens of a request",
+		"h100-sxm,qwen3-8b,step,1000,,2000,,,,,,,,,,":     "2000 sequences of 1000 tokens: the KV cache holds",
+		"h100-sxm,qwen3-8b,closed,10,10,1e9,,,,,,,,,,":    "1000000000 requests in flight: want at most 16384",
+		"h100-sxm,qwen3-8b,closed,40900,60,2,,,,,,,,,,":   "", // lengths are drawn around these, none beyond the context
+		"h100-sxm,qwen3-8b,closed,100,60,2,,,,,,auto,,,,": "",
+	} {
+		table, err := read(t, header+line+"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Evaluate(table.Rows[0]).Left; !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
 	if r := Evaluate(Row{Left: "why"}); r.Left != "why" {
 		t.Errorf("%+v", r)
 	}
@@ -103,9 +119,11 @@ func TestReadRefuses(t *testing.T) {
 		"":                       "line 1: want a header with the columns model, gpu, loop, isl",
 		"model,gpu,loop\n":       `no column "isl"`,
 		"model,gpu,loop,isl,ISL": `column "isl" is listed twice`,
-		header + "h100-sxm,qwen3-8b,closed,many,1,1,,,,,,,,,,\n": `line 2: isl "many": want a number from 0 to 1e+09`,
-		header + "h100-sxm,qwen3-8b,closed,1,1,-1,,,,,,,,,,\n":   `concurrency "-1"`,
-		header + "h100-sxm,qwen3-8b\n":                           "wrong number of fields",
+		header + "h100-sxm,qwen3-8b,closed,many,1,1,,,,,,,,,,\n":    `line 2: isl "many": want a number from 0 to 1e+09`,
+		header + "h100-sxm,qwen3-8b,closed,1,1,-1,,,,,,,,,,\n":      `concurrency "-1"`,
+		header + "h100-sxm,qwen3-8b,closed,1,1,1,,1.5,,,,,,,,\n":    `tp "1.5": want a whole number`,
+		header + "h100-sxm,qwen3-8b,closed,1,1,1,,,,,,,,,1e-320,\n": `ttft_ms "1e-320": want 0, or at least 1e-09`,
+		header + "h100-sxm,qwen3-8b\n":                              "wrong number of fields",
 	} {
 		if _, err := read(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -116,14 +134,14 @@ func TestReadRefuses(t *testing.T) {
 func TestReadGzip(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte("model,gpu,loop,isl\nqwen3-8b,h100-sxm,single,500\n")); err != nil {
+	if _, err := z.Write([]byte("\ufeffmodel,gpu,loop,isl,ttft_ms\nqwen3-8b,h100-sxm,single,500,NaN\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
 	table, err := read(t, b.String())
-	if err != nil || len(table.Rows) != 1 || table.Rows[0].ISL != 500 {
+	if err != nil || len(table.Rows) != 1 || table.Rows[0].ISL != 500 || table.Rows[0].TTFT != 0 {
 		t.Fatalf("%v, %+v", err, table.Rows)
 	}
 	if r := Evaluate(table.Rows[0]); r.Left != "" || r.TTFT <= 0 || r.TPOT <= 0 || r.TPOTFactor < 1 || r.TTFTFactor < 1 {

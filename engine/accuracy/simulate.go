@@ -51,6 +51,9 @@ type Prediction struct{ TTFT, TTFT50, TTFT90, TPOT, Throughput float64 }
 
 // Predict is what m gives for the load of a row.
 func Predict(m latency.Model, r Row) (Prediction, error) {
+	if err := r.room(m); err != nil {
+		return Prediction{}, err
+	}
 	switch r.Loop {
 	case Single:
 		t := m.Predict(latency.Observation{Kind: latency.KindTTFT, ISL: r.ISL, Cached: r.Cached})
@@ -81,6 +84,25 @@ func Predict(m latency.Model, r Row) (Prediction, error) {
 		c.left = perPlace * r.Concurrency
 	}
 	return c.run()
+}
+
+// mostInFlight bounds what a simulation takes: engines run a thousand or two.
+const mostInFlight = 1 << 14
+
+// room says why the load of a row is none that the engine can have.
+func (r Row) room(m latency.Model) error {
+	tokens, context := r.ISL+r.OSL, m.Limits().MaxModelLen
+	switch kv := m.KVTokensAt(tokens); {
+	case r.Requests != nil: // each is checked as it comes
+		return nil
+	case tokens > context:
+		return fmt.Errorf("%d tokens of a request: the model's context is %d", tokens, context)
+	case r.Loop == Step && r.Concurrency > kv/tokens:
+		return fmt.Errorf("%d sequences of %d tokens: the KV cache holds %d", r.Concurrency, tokens, kv/tokens)
+	case r.Concurrency > mostInFlight:
+		return fmt.Errorf("%d requests in flight: want at most %d", r.Concurrency, mostInFlight)
+	}
+	return nil
 }
 
 // client sends the load of a row to a simulated engine. A closed loop sends all that it
@@ -225,7 +247,8 @@ func (c *client) answered(event sim.Event) {
 
 // send makes a request at an instant, of drawn lengths.
 func (c *client) send(at engine.Picoseconds) {
-	c.sendOf(at, max(c.row.Cached+1, c.length(c.row.ISL)), max(1, c.length(c.row.OSL)))
+	isl, osl := c.length(c.row.ISL), max(1, c.length(c.row.OSL))
+	c.sendOf(at, max(c.row.Cached+1, min(isl, c.model.Limits().MaxModelLen-osl)), osl)
 }
 
 // sendOf makes one of given lengths: the tokeniser takes one prompt after the other.

@@ -1,6 +1,9 @@
 package latency
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A step's times are tabulated over counts (tokens, sequences, context) at knots: all
 // numbers below the first octave, then so many per doubling, evenly between; a line
@@ -41,6 +44,13 @@ func (k knots) at(i int) int {
 // more beyond the last.
 func (k knots) between(n int) (i int, share float64) {
 	i = min(k.place(n), k.most-2)
-	low := k.at(i)
-	return i, float64(n-low) / float64(k.at(i+1)-low)
+	return i, float64(n-k.at(i)) * halves[max(0, i>>k.octave-1)]
 }
+
+// halves are the powers of a half: knots lie a power of two apart.
+var halves = func() (h [bits.UintSize]float64) {
+	for i := range h {
+		h[i] = math.Ldexp(1, -i)
+	}
+	return h
+}()

@@ -73,7 +73,9 @@ func newWith(m catalog.Model, g catalog.GPU, config engine.Config, f Fit, k oper
 		return Model{}, err
 	}
 	a.fit = f
-	return a.at(f.Coefficients), nil
+	out := a.at(f.Coefficients)
+	out.unit.tabulateAlone(a.limits.MaxNumSeqs)
+	return out, nil
 }
 
 // at is the model of a at the speeds of k.

@@ -12,11 +12,11 @@ import (
 // it; steps ≥ 1.
 func (m Model) DecodeRun(seqs int, context int64) (first, growth engine.Picoseconds, steps int64) {
 	u := &m.unit
-	first = u.time(&engine.Batch{DecodeSeqs: seqs, DecodeContext: context})
 	if seqs <= 0 {
-		return first, 0, math.MaxInt64
+		return u.time(&engine.Batch{DecodeSeqs: seqs}), 0, math.MaxInt64
 	}
 	p, n := u.decoding(seqs, context), int64(seqs)
+	first = u.beside(&engine.Batch{DecodeSeqs: seqs}) + p.at(context)
 	last := p.to - 1
 	if p.each > 0 {
 		last = min(last, p.from+int64(day/p.each))

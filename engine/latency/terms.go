@@ -15,6 +15,7 @@ type units struct {
 	experts            []engine.Picoseconds // by tokens of the step; nil where tokens has them
 	logits             []engine.Picoseconds // by sequences of a replica
 	decode             [][]float64          // by sequences of a replica and context of each
+	alone              []engine.Picoseconds // by sequences, of steps that only decode, but for attention; may be shorter
 	step               engine.Picoseconds   // per step
 	prompt             engine.Picoseconds   // per step with a prompt
 	prefill            float64              // × attention of prompts
@@ -55,6 +56,22 @@ func (w *work) units(k Coefficients) units {
 	return u
 }
 
+// tabulateAlone makes steps that only decode up to so many sequences quicker to tell: most
+// of a simulation's are.
+func (u *units) tabulateAlone(seqs int) {
+	if u.work.replicas*u.work.stages > 1 {
+		return
+	}
+	alone := make([]engine.Picoseconds, min(seqs, mostAlone)+1)
+	for n := range alone {
+		alone[n] = u.beside(&engine.Batch{DecodeSeqs: n})
+	}
+	u.alone = alone
+}
+
+// mostAlone bounds them.
+const mostAlone = 2048
+
 // line is a table's value at n.
 func line(k knots, table []engine.Picoseconds, n int) engine.Picoseconds {
 	if n <= 0 {
@@ -64,10 +81,18 @@ func line(k knots, table []engine.Picoseconds, n int) engine.Picoseconds {
 	return table[i] + picoseconds(share*float64(table[i+1]-table[i]))
 }
 
-// step is the time of a step with b, 0 where b is empty.
+// time is that of a step with b, 0 where b is empty.
 func (u *units) time(b *engine.Batch) engine.Picoseconds {
 	if b.PrefillSeqs == 0 && b.DecodeSeqs == 0 {
 		return 0
+	}
+	return u.beside(b) + u.decoding(b.DecodeSeqs, b.DecodeContext).at(b.DecodeContext)
+}
+
+// beside is what a step with b takes beside decode attention.
+func (u *units) beside(b *engine.Batch) engine.Picoseconds {
+	if b.PrefillSeqs == 0 && b.DecodeSeqs < len(u.alone) {
+		return u.alone[max(0, b.DecodeSeqs)]
 	}
 	w := u.work
 	prompts, seqs := u.busiest(b), u.share(b.DecodeSeqs)
@@ -78,7 +103,7 @@ func (u *units) time(b *engine.Batch) engine.Picoseconds {
 	if b.PrefillSeqs > 0 {
 		t += u.prompt + u.attend(prompts)
 	}
-	return t + u.decoding(b.DecodeSeqs, b.DecodeContext).at(b.DecodeContext)
+	return t
 }
 
 // attend is the attention of prompts and what else their tokens take.
@@ -93,7 +118,10 @@ func (u *units) attend(x operator.Prompts) engine.Picoseconds {
 // busiest are the prompts of the replica that has most: an even share, and a whole one
 // at least.
 func (u *units) busiest(b *engine.Batch) operator.Prompts {
-	over := float64(max(1, min(u.work.replicas, b.PrefillSeqs)))
+	if b.PrefillSeqs == 0 {
+		return operator.Prompts{}
+	}
+	over := float64(min(u.work.replicas, b.PrefillSeqs))
 	return operator.Prompts{Seqs: math.Ceil(float64(b.PrefillSeqs) / over), Tokens: math.Ceil(float64(b.PrefillTokens) / over), Pairs: float64(b.PrefillPairs) / over}
 }
 

@@ -24,6 +24,8 @@ func fitOf(p point) string {
 func modelOf(p point) string { return p.row.Model.Name }
 func groupOf(p point) string { return p.row.Group() }
 
+func versionOf(p point) string { return p.row.Version }
+
 // How many rows count at the most: of a model in the fit of an engine, of a group in
 // that of a model, and in its own.
 const (
@@ -36,11 +38,12 @@ const (
 type level int
 
 const (
-	model  level = iota // nothing of its model
-	group               // other groups of its model
-	half                // half of its own layouts and loads
-	tables              // as group, but no kernel of its GPU
-	six                 // as model, then calibrated on six points of it
+	model   level = iota // nothing of its model
+	group                // other groups of its model
+	version              // its rows and all others, but none of that version of the engine
+	half                 // half of its own layouts and loads
+	tables               // as group, but no kernel of its GPU
+	six                  // as model, then calibrated on six points of it
 	numLevels
 )
 
@@ -143,6 +146,7 @@ func (s *study) group(name string, of []int, without, xm []float64) latency.Grou
 		h.r[group] = residuals(ps, known)
 	}
 	h.r[tables] = residuals(untabled(ps), known)
+	h.r[version] = s.versions(of, in)
 	for n := range 2 {
 		fit := slices.DeleteFunc(slices.Clone(in), func(i int) bool { return part(s.t.ps[i].row) == n })
 		left := slices.DeleteFunc(slices.Clone(in), func(i int) bool { return part(s.t.ps[i].row) != n })
@@ -155,6 +159,35 @@ func (s *study) group(name string, of []int, without, xm []float64) latency.Grou
 	r := ps[0].row
 	xg := s.t.solve(within(s.name, xm), in, groupOf, ofGroup)
 	return latency.Group{Model: r.Model.Name, GPU: r.GPU.Name, Weights: r.Config.Weights, Rows: len(in), Coefficients: latency.FromLogs(xg)}
+}
+
+// versions are the residuals of a group's rows, in, of a model's, of, where no row of the
+// same version was fitted.
+func (s *study) versions(of, in []int) (r accuracy.Residuals) {
+	for _, v := range names(pick(s.t.ps, in), versionOf) {
+		old := func(i int) bool { return versionOf(s.t.ps[i]) == v }
+		x := physical(s.name).center
+		for _, step := range []struct {
+			rows  []int
+			unit  func(point) string
+			count float64
+		}{{where(s.t.ps, func(point) bool { return true }), modelOf, ofEngine}, {of, groupOf, ofModel}, {in, groupOf, ofGroup}} {
+			rest := slices.DeleteFunc(slices.Clone(step.rows), old)
+			if len(rest) == 0 {
+				continue
+			}
+			p := within(s.name, x)
+			if step.count == ofEngine {
+				p = physical(s.name)
+			}
+			x = s.t.solve(p, rest, step.unit, step.count)
+		}
+		if slices.Equal(x, physical(s.name).center) { // the engine was measured in no other version
+			continue
+		}
+		r = append(r, residuals(pick(s.t.ps, slices.DeleteFunc(slices.Clone(in), func(i int) bool { return !old(i) })), x)...)
+	}
+	return r
 }
 
 // untabled are the points as if no kernel of their GPU had been measured.

@@ -25,6 +25,7 @@ This page says how far off that was on measured rows that it had not seen. A **g
 |---|---|
 | **new model** | nothing of the model; other models on the same engine |
 | **new GPU** | the model on other GPUs, or with other weights |
+| **new version** | the group and all others, but nothing of that version of the engine |
 | **same group** | half of the group's layouts and prompt lengths; errors are on the other half |
 | **no kernels** | as "new GPU", and no kernel of the GPU was measured: those of another are scaled by the data sheets (✱ in plans) |
 
@@ -49,7 +50,7 @@ func page(all []*study, rows []accuracy.Row, torch latency.Held, logs []recorded
 var kindNames = [accuracy.Kinds]string{"TPOT", "TTFT, prompts alone and open loops", "TTFT, closed loops"}
 
 func overall(b *bytes.Buffer, all []*study) {
-	b.WriteString("## In short\n\nMedian of the groups' medians / worst group's median / 90th percentile of all rows.\n\n| | new model | new GPU | same group | no kernels |\n|---|---|---|---|---|\n")
+	b.WriteString("## In short\n\nMedian of the groups' medians / worst group's median / 90th percentile of all rows.\n\n| | new model | new GPU | new version | same group | no kernels |\n|---|---|---|---|---|---|\n")
 	for kind, name := range kindNames {
 		for _, moe := range []bool{false, true} {
 			var sum [numLevels]accuracy.Tally
@@ -67,7 +68,7 @@ func overall(b *bytes.Buffer, all []*study) {
 				what = "experts"
 			}
 			fmt.Fprintf(b, "| %s, %s |", name, what)
-			for _, l := range []level{model, group, half, tables} {
+			for _, l := range []level{model, group, version, half, tables} {
 				median, worst, p90 := sum[l].Of(kind)
 				fmt.Fprintf(b, " %s |", triple(median, worst, p90))
 			}

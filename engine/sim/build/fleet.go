@@ -95,8 +95,7 @@ func (f Fleet) Outside(r fleet.Report) []profile.Warning {
 	case r.ISL.Count() == 0:
 		return nil
 	case f.Fit != nil:
-		isl, osl := f.longest(r)
-		return deployment.FitWarnings(*f.Fit, f.GPU, isl, osl)
+		return f.OfFit(f.longest(r))
 	case f.Steps == nil:
 		return nil
 	}
@@ -105,6 +104,14 @@ func (f Fleet) Outside(r fleet.Report) []profile.Warning {
 	context := r.ISL.Mean() + r.OSL.Mean()/2
 	return append(f.Steps.Outside(float64(r.ISL.Max()), math.Ceil(each(r.Pools[last].RunningPeak)), context),
 		f.Steps.Coarse(each(r.Pools[last].RunningMean), context)...)
+}
+
+// OfFit says what of such lengths lies beyond the rows of the fit, if there is one.
+func (f Fleet) OfFit(isl, osl int) []profile.Warning {
+	if f.Fit == nil {
+		return nil
+	}
+	return deployment.FitWarnings(*f.Fit, f.GPU, isl, osl)
 }
 
 // longest are the longest prompt and answer that there may have been, together no
