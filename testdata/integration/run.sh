@@ -203,7 +203,7 @@ numpy_reads() {
 estimate() {
 	local dir=$work/estimate-$1${5:+-$5}
 	"$bin" profile-sla --engine estimate --model "$1" --gpu "$2" --parallelism "$3" "${@:4}" --isl 3000 --osl 150 \
-		--ttft 500 --itl 30 --verify never --quiet --output-dir "$dir" >/dev/null
+		--ttft 1000 --itl 30 --verify never --quiet --output-dir "$dir" >/dev/null
 }
 
 chromium() {
