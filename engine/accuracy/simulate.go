@@ -20,19 +20,18 @@ const (
 )
 
 // Lengths are uniform in mean·(1 ± spread). InferenceX draws them from 0.8 to 1.0 of the
-// nominal ones, so that their means are not round. Of round means, as of equal lengths,
-// answers still come apart: requests that began together do not end together. The spread
-// is the one of 0.02, 0.05, 0.08, 0.12 and 0.2 with the least TTFT error over the groups
-// with round means.
+// nominal length, so its means are not round. Round means come from benchmarks with equal
+// lengths; their requests still drift apart, so a spread stands for the drift. Of 0.02,
+// 0.05, 0.08, 0.12 and 0.2, 0.08 gave the best TTFT over the groups with round means.
 const (
 	drawn = 1.0 / 9
 	equal = 0.08
 )
 
-// streamed is what a client and a server's front end, both in Python, take for an output
-// token, one token after the other: where tokens come faster, TTFT grows by seconds
-// (TensorRT-LLM 1.0 from 8,000 tokens/s, SGLang 0.5.6 from 15,000; the one of 30, 60 and
-// 100 µs with the least error). InferenceX streams 10 to 50 tokens at once.
+// streamed is the time that a Python client and server front end need for one output
+// token. They handle tokens one after the other, so a faster engine builds a backlog and
+// TTFT grows by seconds: TensorRT-LLM 1.0 from 8,000 tokens/s, SGLang 0.5.6 from 15,000.
+// Of 30, 60 and 100 µs, 60 fits best. InferenceX streams 10 to 50 tokens at once.
 const streamed = 60 * engine.Picoseconds(1e6)
 
 // spread is that of a row's lengths.

@@ -105,8 +105,7 @@ func TestReadRequests(t *testing.T) {
 	}
 }
 
-// What a GPU took for testdata/gpu, of which every part is known, is near what the model
-// gives: the fit has seen none of it.
+// The model comes close to the profile of testdata/gpu, which no fit has seen.
 func TestEngineThatNobodyFitted(t *testing.T) {
 	cat, err := catalog.Default()
 	if err != nil {

@@ -75,7 +75,7 @@ func overall(b *bytes.Buffer, all []*study) {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString("\nBenchmarks keep a number of requests in flight, and all of them start at once. Most of their TTFT is waiting for each other. Requests that come at random wait less: for a fleet, look at the rows of open loops, of which few were measured.\n\n")
+	b.WriteString("\nA closed-loop benchmark starts all its requests at once, so most of its TTFT is queueing. Production traffic arrives at random and queues less. To size a fleet, read the open-loop rows; few were measured.\n\n")
 }
 
 func triple(median, worst, p90 float64) string {
