@@ -8,18 +8,25 @@ import (
 // prompts splits TTFT over ISL into what the prompts of one step share and what
 // each of them pays for itself:
 //
-//	T(x) = zero + perToken·max(0, x − hidden) + own(x)
+//	T(x) = zero + outside·x + perToken·max(0, x − hidden) + own(x)
 //
 // A step reads all weights once. As long as it holds fewer tokens than hidden,
 // their arithmetic is done while it waits for that; beyond, each costs
-// perToken. Both count the tokens of the whole step, decoding ones too. own is
-// what remains, attention above all, which grows with the prompt's own length.
+// perToken. Both count the tokens of the whole step, decoding ones too. outside is the
+// tokenizer's. own is what remains, attention above all, which grows with the prompt's
+// own length.
 type prompts struct {
 	ttft     *Prefill
 	zero     float64 // ns
 	perToken float64 // ns
 	hidden   float64 // tokens
+	outside  float64 // ns
 }
+
+// tokenizing is what engines take for a token of a prompt outside of their steps, in ns.
+// A surface does not tell it apart from arithmetic. The fits of engine/latency have 1 to
+// 5 µs, by engine and model (2026); more than is true would make steps too short.
+const tokenizing = 2000
 
 // leastForKnee is how many samples tell a knee and a curve apart.
 const leastForKnee = 5
@@ -28,33 +35,40 @@ const leastForKnee = 5
 // of relative errors, the knee by search. own is the difference from the
 // measured curve, so that the split never changes T.
 func newPrompts(p *Prefill) prompts {
-	x, y := p.isl, p.fit
-	best, least := proportional(p), math.Inf(1)
+	x, y := p.isl, slices.Clone(p.fit)
+	last := len(x) - 1
+	outside := min(tokenizing, max(0, y[last]-y[0])/max(1, x[last]-x[0])/2)
+	for i := range y {
+		outside = min(outside, y[i]/x[i]/2)
+	}
+	for i := range y {
+		y[i] -= outside * x[i]
+	}
+	best, least := proportional(x, y), math.Inf(1)
 	// A knee below the shortest prompt leaves nothing to see it by; beyond the
 	// last few samples too little is left to tell a line from a parabola.
 	for knee := x[0]; len(x) >= leastForKnee && knee <= x[len(x)-4]; knee *= 1.05 {
 		c, off := hinge(x, y, knee)
 		if off < least {
-			best, least = prompts{ttft: p, zero: c[0], perToken: c[1], hidden: knee}, off
+			best, least = prompts{zero: c[0], perToken: c[1], hidden: knee}, off
 		}
 	}
 	best.zero = min(best.zero, slices.Min(y)) // noise may put a prompt below it
+	best.ttft, best.outside = p, outside
 	return best
 }
 
 // proportional is the split of a surface that is too small to show a knee: a straight
 // line through its first two samples, or in proportion for a single one.
-func proportional(p *Prefill) prompts {
-	low := p.ttft.first()
-	at := p.ttft.at(low)
-	slope := at / low // for one prompt length
-	if len(p.isl) > 1 {
-		slope = min((p.fit[1]-p.fit[0])/(p.isl[1]-p.isl[0]), slope)
+func proportional(x, y []float64) prompts {
+	slope := y[0] / x[0] // for one prompt length
+	if len(x) > 1 {
+		slope = min((y[1]-y[0])/(x[1]-x[0]), slope)
 	}
 	if slope <= 0 {
-		slope = at / low // TTFT does not rise
+		slope = y[0] / x[0] // TTFT does not rise
 	}
-	return prompts{ttft: p, zero: at - slope*low, perToken: slope}
+	return prompts{zero: y[0] - slope*x[0], perToken: slope}
 }
 
 // hinge fits y = c0 + c1·max(0, x−knee) + c2·x², none negative, and gives the sum
@@ -97,5 +111,5 @@ func (p *prompts) own(x float64) float64 {
 	} else if x < low {
 		return p.own(low) * x / low
 	}
-	return p.ttft.nanos(x) - p.zero - p.shared(0, x)
+	return p.ttft.nanos(x) - p.zero - p.outside*x - p.shared(0, x)
 }

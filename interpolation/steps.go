@@ -11,28 +11,26 @@ import (
 // Steps times the forward steps of an engine from its profile, for the
 // simulator. The profile has whole requests, not steps, so that what Steps gives
 // is an estimate, exact in two places: a prompt that has the engine to itself
-// takes Prefill.TTFT, of which Overhead is no step; and a step that only decodes
-// takes Decode.ITLAt where its mean context is a multiple of 64 tokens, and lies
+// takes Prefill.TTFT, of which Overhead and PerToken are no step; and a step that only
+// decodes takes Decode.ITLAt where its mean context is a multiple of 64 tokens, and lies
 // on a straight line between two of these elsewhere.
 //
 //	n decoding    ITL(n, c)
-//	with prompts  max(ITL(n, c), full(n)) + prompt + shared(n + Σ chunk) − shared(n) + Σ (own(past + chunk) − own(past))
+//	with prompts  max(ITL(n, c), full(n)) + shared(n + Σ chunk) − shared(n) + Σ (own(past + chunk) − own(past))
 //
-// T is TTFT over ISL, split into zero + shared + own (prompts). full is a step
+// T is TTFT over ISL, split into zero + outside + shared + own (prompts). full is a step
 // that reads all weights, which n sequences that share a mixture of experts may
-// not need alone (weights). zero − full(0) is on the one hand Overhead (HTTP,
-// tokenizing), on the other prompt, what a prompt adds to a step besides its
-// tokens. A profile cannot tell them apart: each is taken as half of it. In the
-// fits of engine/latency, to measurements of 2025 and 2026, the second is
-// a seventh to three quarters.
+// not need alone (weights). zero − full(0) is Overhead: HTTP, scheduling. What of it is a
+// step's is less than a tenth in the fits of engine/latency (measurements of 2025 and
+// 2026), and taken as none.
 //
 // No step takes less than a decode step of one sequence. A prompt in several
 // chunks pays full for each, also where T holds that already because the profiled
 // engine cut its longest prompts too.
 //
-// Fleets on the latency model and on its own profiles (Llama 3.1 8B and 70B, H100,
-// at 30, 60 and 90 % of what they carry) differ by 5 % in mean TTFT and 6 % in mean
-// TPOT at most. Of a mixture of experts see Coarse.
+// Fleets on the latency model and on its own profiles differ by 6 % at most in mean TTFT
+// and ITL below nine tenths of what they carry (Llama 3.1 8B and 70B, Qwen3-30B-A3B on
+// H100, 8B on B200). Of a mixture of experts see Coarse.
 type Steps struct{ *timing }
 
 // timing is what Steps was made of. Nothing changes it afterwards, so that a copy
@@ -43,7 +41,6 @@ type timing struct {
 	prompts  prompts
 	weights  weights
 	least    float64 // ns: a decode step of one sequence
-	prompt   float64 // ns
 	overhead float64 // ns
 	ready    *tabled // nil: there is none
 }
@@ -76,8 +73,7 @@ func NewSteps(p Prefill, d Decode) Steps {
 	one, _ := d.blend(1)
 	s.least = min(one.itl(1), p.ttft.at(0))
 	s.weights.full = min(s.weights.full, s.prompts.zero)
-	s.prompt = (s.prompts.zero - s.weights.full) / 2
-	s.overhead = s.prompt
+	s.overhead = s.prompts.zero - s.weights.full
 	return Steps{s}
 }
 
@@ -114,6 +110,9 @@ const coarse = 2
 // Overhead is the time per request outside of forward steps that TTFT holds.
 func (s Steps) Overhead() engine.Picoseconds { return picoseconds(s.overhead) }
 
+// PerToken is more of it for each token of a prompt.
+func (s Steps) PerToken() engine.Picoseconds { return picoseconds(s.prompts.outside) }
+
 // StepTime is how long one forward step with b takes; 0 for an empty batch.
 func (s Steps) StepTime(b engine.Batch) engine.Picoseconds {
 	var d engine.Picoseconds
@@ -143,7 +142,7 @@ func (s *timing) adds(b engine.Batch) float64 {
 	if past > 0 { // tokens before a chunk save nothing, also where T is off the split's knee
 		own = max(0, own)
 	}
-	return s.prompt + max(0, s.prompts.shared(float64(max(b.DecodeSeqs, 0)), tokens)+own)
+	return max(0, s.prompts.shared(float64(max(b.DecodeSeqs, 0)), tokens)+own)
 }
 
 // knot is the distance, in tokens of mean context, between two points at which

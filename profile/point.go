@@ -100,11 +100,6 @@ type Point struct {
 	ITL  Distribution `json:"itl"`  // content-chunk gaps within the window, pooled
 	TPOT Distribution `json:"tpot"` // per request, within the window: (last−first)/tokens between
 
-	// Join is by how much a request that joins lengthens its first step for all
-	// others, its prompt in the cache but for the end, by the latency model: what a
-	// fixed in-flight count never shows. 0 where there is no model.
-	Join time.Duration `json:"join_ns,omitempty"`
-
 	ThroughputPerGPU float64  `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens in prefill, output tokens in decode
 	Throughput95     Interval `json:"throughput_per_gpu_interval"`
 

@@ -20,8 +20,7 @@ import (
 //
 //	mean TPOT = E[ITL(1+N)] = E[N]/(λ·OSL)    Little
 //
-// Steps that requests join are longer by j for all others, which several that join
-// one share: of steps that last d in the mean a share 1 − e^(−λd) is so.
+// A request that joins brings its KV cache from prefill and adds one sequence, no prompt.
 //
 // Where no more than a number of requests are decoded at once, others wait for
 // theirs to end: ITL(k)/k stays as at that number. Of who finds all places taken,
@@ -37,39 +36,16 @@ import (
 // there are, and the figure that the SLA speaks of.
 type level struct{ n, mean, judged float64 }
 
-// arrivals are what comes to a station: requests of so many tokens, which lengthen
-// the steps that they join by join, s.
-type arrivals struct{ osl, join float64 }
-
-// joined is the share of steps of so many seconds that a request joins, where so many
-// tokens/s are asked for.
-func (a arrivals) joined(tokens, step float64) float64 { return -math.Expm1(-tokens / a.osl * step) }
-
-// step is how long steps of itl are with those that join, in the mean, s: d where
-// d = itl + j(1 − e^(−λd)), by Newton's way from itl + j downwards, where the slope
-// is 1 − λj·e^(−λd) >= 1 − 1/e.
-func (a arrivals) step(tokens, itl float64) float64 {
-	d := itl + a.join
-	for range 6 {
-		none := math.Exp(-tokens / a.osl * d)
-		less := (d - itl - a.join*(1-none)) / (1 - a.join*tokens/a.osl*none)
-		if d -= less; less <= 1e-12*d {
-			break
-		}
-	}
-	return d
-}
-
 // station is an engine's levels, rising, and how many requests it decodes at once.
 type station struct {
 	levels []level
-	arrivals
-	most float64 // +Inf where that is not known
+	osl    float64 // tokens
+	most   float64 // +Inf where that is not known
 }
 
 // stationOf is a configuration's, from its measured points.
 func stationOf(all []Candidate, like profile.Point, sla profile.SLA, osl int) station {
-	s := station{most: math.Inf(1), arrivals: arrivals{float64(max(osl, 1)), like.Join.Seconds()}}
+	s := station{most: math.Inf(1), osl: float64(max(osl, 1))}
 	if k := like.Places(); k > 0 {
 		s.most = float64(k)
 	}
@@ -158,7 +134,7 @@ func (s station) serve(tokens, quantile float64) (served, bool) {
 	var sum, busy, itl, square, full, last float64
 	var weights []float64
 	for n, w := 1.0, 1.0; ; n++ { // w = P(N = n−1): of who finds n−1 others
-		d := s.step(tokens, s.at(n, meanITL))
+		d := s.at(n, meanITL)
 		weights, last = append(weights, w), d
 		sum, busy = sum+w, busy+w*min(n-1, s.most)
 		itl, square = itl+w*d, square+w*d*d
@@ -222,13 +198,7 @@ func (s station) holds(tokens float64, sla profile.SLA) (served, bool) {
 	if got, ok = s.serve(tokens, surer(q, spread)); !ok {
 		return got, false
 	}
-	itl := s.at(got.beside, judgedITL)
-	if sla.Stat.Quantile() > 0 {
-		itl = s.step(tokens, itl)
-	} else if s.joined(tokens, itl) > 1-q {
-		itl += s.join
-	}
-	return got, itl <= limit
+	return got, s.at(got.beside, judgedITL) <= limit
 }
 
 // slack is ITL alone over that of n requests at once, 0 where neither is known.

@@ -216,10 +216,9 @@ func (r *runner) decodeBound(few []profile.Point, s *trial, times func(n float64
 	itl := func(n int) time.Duration { return time.Duration(least(float64(n)) / times(float64(n))) }
 	within := sort.Search(most, func(i int) bool { return itl(i+1) > r.opts.SLA.ITL })
 	counts := append(falling(most, boundLevels, sameLoad), within, within+1)
-	join := few[0].Join
 	for _, p := range few { // where the least ITL may leap
 		n := int(math.Ceil(p.InFlight))
-		counts, join = append(counts, n-1, n), min(join, p.Join)
+		counts = append(counts, n-1, n)
 	}
 	var ps []profile.Point
 	for _, n := range distinct(counts) {
@@ -229,7 +228,7 @@ func (r *runner) decodeBound(few []profile.Point, s *trial, times func(n float64
 		d := itl(n)
 		ps = append(ps, profile.Point{
 			Phase: profile.Decode, Config: s.cfg, ISL: r.opts.ISL, OSL: r.opts.OSL, MaxSeqs: most, InFlight: float64(n),
-			ITL: exactly(d), Join: time.Duration(float64(join) / times(float64(n))), ThroughputPerGPU: float64(n) / d.Seconds() / float64(s.cfg.GPUs()),
+			ITL: exactly(d), ThroughputPerGPU: float64(n) / d.Seconds() / float64(s.cfg.GPUs()),
 		})
 	}
 	return r.opts.value(ps, rank), true

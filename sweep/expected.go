@@ -43,7 +43,6 @@ func (o Options) expected(phase profile.Phase, c engine.Config, factor float64) 
 	for _, n := range falling(max(1, o.expectedBoundary(e, c, factor)), rowLevels, levelRatio) {
 		d := time.Duration(factor * float64(o.expectedITL(e, n)))
 		p.Asked, p.InFlight, p.ITL, p.ThroughputPerGPU = n, float64(n), exactly(d), float64(n)/max(d.Seconds(), 1e-9)/gpus
-		p.Join = time.Duration(factor * float64(e.Join(n, p.Context)))
 		ps = append(ps, p)
 	}
 	return ps

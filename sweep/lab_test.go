@@ -49,8 +49,6 @@ func (l law) TTFT(isl int) time.Duration { return l.ttft(isl) }
 
 func (l law) ITL(n int, context float64) time.Duration { return l.itl(n, context) }
 
-func (l law) Join(int, float64) time.Duration { return 0 }
-
 func (l law) KVTokens() int { return l.kv }
 
 func (l law) WindowedKV() engine.WindowedKV { return l.windowed }

@@ -96,9 +96,6 @@ func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id st
 	}
 	r.sign(s, &p, stage, id)
 	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
-	if e, ok := r.opts.expect(s.cfg); ok && s.phase == profile.Decode && p.Load == nil && p.InFlight > 0 {
-		p.Join = e.Join(max(1, int(p.InFlight)), p.Context)
-	}
 	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
 	s.warmUps = nil
 	r.judge(&p)

@@ -92,9 +92,6 @@ type Options struct {
 type Expectation interface {
 	TTFT(isl int) time.Duration
 	ITL(inFlight int, context float64) time.Duration
-	// Join is what a prompt in the prefix cache, but for its last block, adds to a
-	// step of so many: see profile.Point.
-	Join(inFlight int, context float64) time.Duration
 	KVTokens() int
 	// WindowedKV is the KV cache where layers have a sliding window; else zero.
 	WindowedKV() engine.WindowedKV

@@ -24,7 +24,7 @@ type contest struct {
 func contests() []contest {
 	const ms = time.Millisecond
 	return []contest{
-		{"llama-3.1-8b", "a100-80-sxm", 400 * ms, 25 * ms},
+		{"llama-3.1-8b", "a100-80-sxm", 400 * ms, 30 * ms},
 		{"llama-3.1-8b", "h100-sxm", 200 * ms, 20 * ms},
 		{"llama-3.1-8b", "h200-sxm", 200 * ms, 15 * ms},
 		{"llama-3.1-70b", "a100-80-sxm", 1500 * ms, 60 * ms},

@@ -217,14 +217,6 @@ type expectation struct {
 	context  int // tokens of a sequence that runs in the engine
 }
 
-// Join implements sweep.Expectation.
-func (e expectation) Join(inFlight int, context float64) time.Duration {
-	b := engine.Batch{DecodeSeqs: inFlight, DecodeContext: int64(float64(inFlight) * context)}
-	alone, block := e.StepTime(b), max(e.Limits().BlockSize, 1)
-	b.AddChunk(block, max(0, int(context)-block))
-	return (e.StepTime(b) - alone).Duration()
-}
-
 func (e expectation) KVTokens() int { return cmp.Or(e.kvTokens, e.KVTokensAt(e.context)) }
 
 // WindowedKV implements sweep.Expectation.

@@ -315,7 +315,7 @@ func distinctWarnings(ws []profile.Warning) []profile.Warning {
 }
 
 // windowedKV says what readers of a decode surface with one max_kv_tokens miss where
-// layers have a sliding window.
+// some layers keep a window, or a state, instead of the whole context.
 func windowedKV(s profile.DecodeSurface) []profile.Warning {
 	if !s.WindowedKV.Known() || len(s.Samples) == 0 {
 		return nil
@@ -323,7 +323,7 @@ func windowedKV(s profile.DecodeSurface) []profile.Warning {
 	shortest := slices.MinFunc(s.Samples, func(a, b profile.DecodeSample) int { return cmp.Compare(a.Context, b.Context) }).Context
 	n := s.KVTokensAt(shortest)
 	return []profile.Warning{profile.Warnf("windowed_kv",
-		"sliding-window layers: the KV cache holds %d tokens at a context of %.0f tokens, %d (max_kv_tokens) at the longest. x_kv_usage counts tokens in flight against max_kv_tokens, so the cache is full at %.2f at the shortest context",
+		"some layers keep a sliding window or a state instead of the whole context: the KV cache holds %d tokens at a context of %.0f tokens, %d (max_kv_tokens) at the longest. x_kv_usage counts tokens in flight against max_kv_tokens, so the cache is full at %.2f at the shortest context",
 		n, shortest, s.MaxKVTokens, float64(n)/float64(s.MaxKVTokens))}
 }
 

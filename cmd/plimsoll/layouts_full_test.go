@@ -18,7 +18,7 @@ import (
 func experts(dir string, more ...string) []string {
 	return append([]string{
 		"profile-sla", "--engine", "estimate", "--model", "deepseek-r1", "--gpu", "h200", "--weights", "fp8",
-		"--isl", "3000", "--osl", "40", "--ttft", "100", "--itl", "40", "--max-num-seqs", "64", "--max-context-length", "9000",
+		"--isl", "3000", "--osl", "40", "--ttft", "200", "--itl", "40", "--max-num-seqs", "64", "--max-context-length", "9000",
 		"--prefill-interpolation-granularity", "3", "--decode-interpolation-granularity", "2", "--output-dir", dir,
 	}, more...)
 }

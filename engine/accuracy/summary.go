@@ -49,6 +49,18 @@ func Summary(basis string, r Residuals) latency.Held {
 	return latency.Held{TPOT: latency.ErrorOf(basis, r.ratios(TPOT)), TTFT: latency.ErrorOf(basis, r.ratios(TTFT)), Closed: latency.ErrorOf(basis, r.ratios(ClosedTTFT))}
 }
 
+// Across is the error of the residuals of whole groups, for another group.
+func Across(basis string, groups []Residuals) latency.Held {
+	of := func(kind int) latency.Error {
+		ratios := make([][]float64, len(groups))
+		for i, r := range groups {
+			ratios[i] = r.ratios(kind)
+		}
+		return latency.ErrorAcross(basis, ratios)
+	}
+	return latency.Held{TPOT: of(TPOT), TTFT: of(TTFT), Closed: of(ClosedTTFT)}
+}
+
 // ratios are predicted over measured of a kind.
 func (r Residuals) ratios(kind int) (out []float64) {
 	for i := kind; i < len(r); i += Kinds {
@@ -63,8 +75,8 @@ func (r Residuals) ratios(kind int) (out []float64) {
 // percentile of all rows; by kind.
 type Tally struct{ medians, rows [Kinds][]float64 }
 
-// fewestRows is from how many rows on a group's median counts.
-const fewestRows = 5
+// FewestRows is from how many rows on a group's median counts.
+const FewestRows = 5
 
 // Add counts the residuals of one group.
 func (t *Tally) Add(r Residuals) {
@@ -74,7 +86,7 @@ func (t *Tally) Add(r Residuals) {
 			e = append(e, math.Abs(x-1))
 		}
 		t.rows[kind] = append(t.rows[kind], e...)
-		if len(e) >= fewestRows {
+		if len(e) >= FewestRows {
 			t.medians[kind] = append(t.medians[kind], quantile(0.5, e))
 		}
 	}

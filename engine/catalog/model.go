@@ -301,6 +301,11 @@ func (m Model) check(word func(column string) string) error {
 			errs = append(errs, fmt.Errorf("%s is %d: want %d to %d", word(field), v, low, high))
 		}
 	}
+	some := func(field string, v, high int) { // of the layers
+		if m.Layers > 0 {
+			bounded(field, v, 0, high)
+		}
+	}
 	bounded("layers", m.Layers, 1, maxLayers)
 	bounded("hidden", m.Hidden, 1, 200_000)
 	bounded("q_heads", m.QHeads, 1, 4_000)
@@ -310,10 +315,10 @@ func (m Model) check(word func(column string) string) error {
 	bounded("vocab", m.Vocab, 1, 10_000_000)
 	bounded("max_context", m.MaxContext, 1, 100_000_000)
 	bounded("sliding_window", m.SlidingWindow, 0, 100_000_000)
-	bounded("feed_forward_layers", m.FeedForwardLayers, 0, max(0, m.Layers-1))
-	bounded("linear_layers", m.LinearLayers, 0, max(0, m.Layers-m.FeedForwardLayers-1)) // one keeps KV
-	bounded("full_attention_layers", m.FullAttentionLayers, 0, m.KVLayers())
-	bounded("dense_layers", m.DenseLayers, 0, m.FFNLayers())
+	some("feed_forward_layers", m.FeedForwardLayers, m.Layers-1)
+	some("linear_layers", m.LinearLayers, max(0, m.Layers-m.FeedForwardLayers-1)) // one keeps KV
+	some("full_attention_layers", m.FullAttentionLayers, m.KVLayers())
+	some("dense_layers", m.DenseLayers, m.FFNLayers())
 	linear := min(1, m.LinearLayers)
 	bounded("linear_key_heads", m.LinearKeyHeads, linear, 4_000)
 	bounded("linear_value_heads", m.LinearValueHeads, linear, 4_000)
@@ -328,7 +333,7 @@ func (m Model) check(word func(column string) string) error {
 	bounded("kv_lora_rank", m.KVLoraRank, 0, 100_000)
 	bounded("rope_head_dim", m.RopeHeadDim, 0, 4_096)
 	bounded("sparse_top_k", m.SparseTopK, 0, 100_000_000)
-	bounded("index_layers", m.IndexLayers, 0, m.KVLayers())
+	some("index_layers", m.IndexLayers, m.KVLayers())
 	bounded("index_heads", m.IndexHeads, min(1, m.IndexLayers), 4_000)
 	bounded("index_head_dim", m.IndexHeadDim, min(1, m.IndexLayers), 4_096)
 	bounded("quant_block", m.QuantBlock, 0, 65_536)

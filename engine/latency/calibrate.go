@@ -218,7 +218,7 @@ func calibrated(prior Fit, k Coefficients, ss []sample, r Report) Fit {
 	for _, s := range ss {
 		o := s.obs
 		g := Group{Model: o.Model.Name, GPU: o.GPU.Name, Weights: cmp.Or(o.Config.Weights, engine.BF16), Coefficients: k}
-		i := slices.IndexFunc(f.Groups, func(h Group) bool { h.Rows, h.Held = 0, Held{}; return h == g })
+		i := slices.IndexFunc(f.Groups, func(h Group) bool { return h.Model == g.Model && h.GPU == g.GPU && h.Weights == g.Weights })
 		if i < 0 {
 			g.Held = calibratedError(prior, o, ss, r)
 			i, f.Groups = len(f.Groups), append(f.Groups, g)

@@ -11,7 +11,7 @@ import (
 // Error is how far predictions lie from what was measured. Median, Mean and P90
 // are of |predicted/measured − 1|: 0.05 is 5 %. Factor50 and Factor90 are of the
 // larger of predicted/measured and measured/predicted, so that half and nine of
-// ten measurements lie between prediction/Factor and prediction·Factor.
+// ten measurements at least lie between prediction/Factor and prediction·Factor.
 type Error struct {
 	Median   float64 `json:"median"`
 	Mean     float64 `json:"mean"`
@@ -45,7 +45,26 @@ func Summarize(basis string, residuals []Residual, predicted func(Residual) floa
 }
 
 // ErrorOf is the error of ratios, predicted over measured.
-func ErrorOf(basis string, ratios []float64) Error {
+func ErrorOf(basis string, ratios []float64) Error { return errorOf(basis, ratios, nil, 0.9) }
+
+// ErrorAcross is the error of ratios of whole groups of rows, for a group that is none of
+// them. Groups weigh the same, but for small ones. Their errors differ, so that Factor90
+// holds 95 % of all: nine of ten of most groups.
+func ErrorAcross(basis string, groups [][]float64) Error {
+	const small = 5 // rows
+	var ratios, weights []float64
+	for _, g := range groups {
+		for range g {
+			weights = append(weights, 1/float64(max(small, len(g))))
+		}
+		ratios = append(ratios, g...)
+	}
+	return errorOf(basis, ratios, weights, 0.95)
+}
+
+// errorOf is the error of ratios by weights, nil = all weigh the same; Factor90 is the
+// quantile p of the factors.
+func errorOf(basis string, ratios, weights []float64, p float64) Error {
 	if len(ratios) == 0 {
 		return Error{}
 	}
@@ -53,12 +72,14 @@ func ErrorOf(basis string, ratios []float64) Error {
 	for i, r := range ratios {
 		errors[i], factors[i] = math.Abs(r-1), max(r, 1/r)
 	}
-	slices.Sort(errors)
-	slices.Sort(factors)
-	at := func(p float64, sorted []float64) float64 { return stat.Quantile(p, stat.Empirical, sorted, nil) }
+	at := func(p float64, x []float64) float64 {
+		x, w := slices.Clone(x), slices.Clone(weights)
+		stat.SortWeighted(x, w)
+		return stat.Quantile(p, stat.Empirical, x, w)
+	}
 	return Error{
-		Median: at(0.5, errors), Mean: stat.Mean(errors, nil), P90: at(0.9, errors),
-		Factor50: at(0.5, factors), Factor90: at(0.9, factors), N: len(ratios), Basis: basis,
+		Median: at(0.5, errors), Mean: stat.Mean(errors, weights), P90: at(0.9, errors),
+		Factor50: at(0.5, factors), Factor90: at(p, factors), N: len(ratios), Basis: basis,
 	}
 }
 
@@ -76,6 +97,9 @@ func (e Error) Wider(o Error) Error {
 func (e Error) unlike(others ...Error) Error {
 	out, bases := e, []string(nil)
 	for _, o := range others {
+		if o.N == 0 {
+			continue
+		}
 		out.Median, out.Mean, out.P90 = further(out.Median, e.Median, o.Median), further(out.Mean, e.Mean, o.Mean), further(out.P90, e.P90, o.P90)
 		out.Factor50, out.Factor90 = furtherFactor(out.Factor50, e.Factor50, o.Factor50), furtherFactor(out.Factor90, e.Factor90, o.Factor90)
 		out.N = min(out.N, o.N)
@@ -121,22 +145,26 @@ func (m Model) ClosedTTFTError() Error { return m.about.held(func(h Held) Error 
 // ITLError is the same for ITL and TPOT.
 func (m Model) ITLError() Error { return m.about.held(func(h Held) Error { return h.TPOT }) }
 
-// held is the error of the group that holds, else that on models left out; wider where
-// no kernel of the GPU was measured.
+// held is the error of the group that holds, else that on models left out; wider where no
+// row was of the engine's version, or no kernel of the GPU was measured.
 func (a *about) held(of func(Held) Error) Error {
 	f, m := a.fit, a.model
-	h := f.Dense
+	h, version := f.Dense, f.DenseVersion
 	if m.MoE() {
-		h = f.Experts
+		h, version = f.Experts, f.ExpertsVersion
 	}
 	g, ok := f.For(m.Name, a.gpu.Name, a.config.Weights)
 	if ok {
 		h = g.Held
 	}
-	if a.layout.kernels.Own() || ok && g.GPU != "" {
-		return of(h)
+	var unlike []Error
+	if f.Calibrated == 0 && !f.measured(g) {
+		unlike = append(unlike, of(version))
 	}
-	return of(h).unlike(of(f.NoKernels))
+	if !a.layout.kernels.Own() && (!ok || g.GPU == "") {
+		unlike = append(unlike, of(f.NoKernels))
+	}
+	return of(h).unlike(unlike...)
 }
 
 // Own reports whether kernels of the GPU itself were measured.

@@ -2,6 +2,7 @@ package latency
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,34 @@ func TestSummarize(t *testing.T) {
 	near("TTFT's factor", got.TTFT.Factor90, 4)
 	if got.TPOT.N != 3 || got.TTFT.N != 1 || got.TPOT.Basis != "rows" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Groups weigh the same but for those of few rows, and the factor holds 95 % of the weight.
+func TestErrorAcross(t *testing.T) {
+	near := slices.Repeat([]float64{1.1}, 1000)
+	for _, tt := range []struct {
+		groups       [][]float64
+		median, nine float64
+	}{
+		{[][]float64{near, slices.Repeat([]float64{2}, 10), slices.Repeat([]float64{2}, 10)}, 1, 2},
+		{[][]float64{near, near, slices.Repeat([]float64{1.5}, 10)}, 0.1, 1.5},
+		{[][]float64{near, slices.Concat(near, near), {0.25}, nil}, 0.1, 4}, // 1 of 11 parts
+		{[][]float64{slices.Concat(slices.Repeat([]float64{1}, 94), slices.Repeat([]float64{3}, 6))}, 0, 3},
+		{[][]float64{slices.Concat(slices.Repeat([]float64{1}, 95), slices.Repeat([]float64{3}, 5))}, 0, 1},
+		{nil, 0, 0},
+	} {
+		e := ErrorAcross("groups", tt.groups)
+		if math.Abs(e.Median-tt.median) > 1e-9 || math.Abs(e.Factor90-tt.nine) > 1e-9 {
+			t.Errorf("%d groups: median %g, factor %g, want %g, %g", len(tt.groups), e.Median, e.Factor90, tt.median, tt.nine)
+		}
+	}
+}
+
+// What was not measured widens nothing.
+func TestUnlikeNothingMeasured(t *testing.T) {
+	if e := ErrorOf("rows", []float64{1.1, 1.2}); e.unlike(Error{}) != e {
+		t.Errorf("%+v, want %+v", e.unlike(Error{}), e)
 	}
 }
 

@@ -32,12 +32,15 @@ type Fit struct {
 	LongestTTFT int `json:"longest_ttft"`         // prompt in the rows that have a TTFT, tokens
 	Calibrated  int `json:"calibrated,omitempty"` // own loads that Calibrate had
 
-	// Errors on models left out of the fit, without experts and with; on GPUs whose
-	// kernels were left out; and after calibrating on six points of a group left out.
-	Dense     Held `json:"dense"`
-	Experts   Held `json:"experts"`
-	NoKernels Held `json:"no_kernels"`
-	SixPoints Held `json:"six_points"`
+	// Errors on models left out of the fit, without experts and with; on versions of the
+	// engine left out; on GPUs whose kernels were left out; and after calibrating on six
+	// points of a group left out.
+	Dense          Held `json:"dense"`
+	Experts        Held `json:"experts"`
+	DenseVersion   Held `json:"dense_version"`
+	ExpertsVersion Held `json:"experts_version"`
+	NoKernels      Held `json:"no_kernels"`
+	SixPoints      Held `json:"six_points"`
 }
 
 // Group is what rows of one model showed, on one GPU or on all of them together.
@@ -46,6 +49,8 @@ type Group struct {
 	GPU     string       `json:"gpu,omitempty"`
 	Weights engine.DType `json:"weights,omitempty"`
 	Rows    int          `json:"rows"`
+
+	Versions []string `json:"versions,omitempty"` // of the engine, as far as rows say
 
 	Coefficients Coefficients `json:"coefficients"`
 	Held                      // errors on other layouts, or on other GPUs
@@ -64,6 +69,22 @@ func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
 		}
 	}
 	return best, rank >= 0
+}
+
+// measured reports whether rows of g are of the engine's version; of any group where g is
+// none.
+func (f Fit) measured(g Group) bool {
+	groups := []Group{g}
+	if g.Model == "" {
+		groups = f.Groups
+	}
+	asked, _ := release(f.Version)
+	return f.Version != "" && slices.ContainsFunc(groups, func(g Group) bool {
+		return slices.ContainsFunc(g.Versions, func(v string) bool {
+			r, ok := release(v)
+			return ok && r == asked
+		})
+	})
 }
 
 // FromDataSheet reports whether f has times on a GPU from its data sheet alone: none of its

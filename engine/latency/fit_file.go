@@ -27,7 +27,7 @@ func ParseFit(b []byte) (Fit, error) {
 	if err := f.Coefficients.Check(); err != nil {
 		return f, fmt.Errorf("not a calibration: %w", err)
 	}
-	held := []Held{f.Dense, f.Experts, f.NoKernels, f.SixPoints}
+	held := []Held{f.Dense, f.Experts, f.DenseVersion, f.ExpertsVersion, f.NoKernels, f.SixPoints}
 	for _, g := range f.Groups {
 		if err := g.Coefficients.Check(); err != nil {
 			return f, fmt.Errorf("not a calibration: %s: %w", g.Model, err)

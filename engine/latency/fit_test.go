@@ -78,9 +78,9 @@ func TestFitFor(t *testing.T) {
 }
 
 // A model takes what is known of it: of its own group, else of the model on other GPUs,
-// else of its engine; and each has its own error.
+// else of its engine; and each has its own error, wider where no row is of the version.
 func TestFitKnowsItsModels(t *testing.T) {
-	f := FitFor("vllm", "")
+	f := FitFor("vllm", "0.15.1")
 	at := func(model, gpu string, weights engine.DType) Model {
 		m := on(t, model, gpu, engine.Config{Parallelism: engine.TP(8), Weights: weights})
 		m, err := NewWith(m.about.model, m.about.gpu, m.about.config, f)
@@ -96,20 +96,29 @@ func TestFitKnowsItsModels(t *testing.T) {
 		}
 		return g
 	}
-	const llama = "meta-llama/Meta-Llama-3.1-70B"
+	const llama, small = "meta-llama/Meta-Llama-3.1-70B", "meta-llama/Meta-Llama-3.1-8B"
 	for _, tt := range []struct {
 		m    Model
 		k    Coefficients
 		held Held
+		also Held // of the version
 	}{
-		{at("llama-3.1-70b", "h100-sxm", engine.FP8), group(llama, "H100-SXM", engine.FP8).Coefficients, group(llama, "H100-SXM", engine.FP8).Held},
-		{at("llama-3.1-70b", "h200", engine.FP8), group(llama, "", "").Coefficients, group(llama, "", "").Held},
-		{at("llama-3.1-70b", "h100-sxm", engine.BF16), group(llama, "", "").Coefficients, group(llama, "", "").Held},
-		{at("qwen2.5-72b", "h100-sxm", engine.FP8), f.Coefficients, f.Dense},
-		{at("mixtral-8x22b", "h200", engine.BF16), f.Coefficients, f.Experts},
+		{at("llama-3.1-70b", "h100-sxm", engine.FP8), group(llama, "H100-SXM", engine.FP8).Coefficients, group(llama, "H100-SXM", engine.FP8).Held, f.DenseVersion},
+		{at("llama-3.1-70b", "h200", engine.FP8), group(llama, "", "").Coefficients, group(llama, "", "").Held, f.DenseVersion},
+		{at("llama-3.1-70b", "h100-sxm", engine.BF16), group(llama, "", "").Coefficients, group(llama, "", "").Held, f.DenseVersion},
+		{at("llama-3.1-8b", "h100-sxm", engine.BF16), group(small, "H100-SXM", engine.BF16).Coefficients, group(small, "H100-SXM", engine.BF16).Held, Held{}},
+		{at("qwen2.5-72b", "h100-sxm", engine.FP8), f.Coefficients, f.Dense, Held{}},
+		{at("mixtral-8x22b", "h200", engine.BF16), f.Coefficients, f.Experts, Held{}},
 	} {
-		if tt.m.Fit().Coefficients != tt.k || tt.m.ITLError() != tt.held.TPOT || tt.m.TTFTError() != tt.held.TTFT {
-			t.Errorf("%s on %s: %+v", tt.m.about.model.Name, tt.m.about.gpu.Name, tt.m.ITLError())
+		itl, ttft := tt.held.TPOT.unlike(tt.also.TPOT), tt.held.TTFT.unlike(tt.also.TTFT)
+		if tt.m.Fit().Coefficients != tt.k || tt.m.ITLError() != itl || tt.m.TTFTError() != ttft {
+			t.Errorf("%s on %s: %+v, want %+v", tt.m.about.model.Name, tt.m.about.gpu.Name, tt.m.ITLError(), itl)
+		}
+	}
+	for _, version := range []string{"", "0.99", "nightly"} {
+		f = FitFor("vllm", version)
+		if e := at("mixtral-8x22b", "h200", engine.BF16).ITLError(); e != f.Experts.TPOT.unlike(f.ExpertsVersion.TPOT) {
+			t.Errorf("version %q: %+v", version, e)
 		}
 	}
 	if group(llama, "H100-SXM", engine.FP8).GPU == "" {

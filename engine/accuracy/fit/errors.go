@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"plimsoll/engine"
 	"plimsoll/engine/accuracy"
 	"plimsoll/engine/latency"
 )
@@ -24,14 +25,13 @@ func state(all []*study) []latency.Fit {
 		hs = append(hs, s.held...)
 	}
 	of := func(l level, words string, ok func(*held) bool) latency.Held {
-		var r accuracy.Residuals
-		groups := 0
+		var groups []accuracy.Residuals
 		for _, h := range hs {
 			if ok(h) && len(h.r[l]) > 0 {
-				r, groups = append(r, h.r[l]...), groups+1
+				groups = append(groups, h.r[l])
 			}
 		}
-		return accuracy.Summary(fmt.Sprintf("%s, %d groups", words, groups), r)
+		return accuracy.Across(words+", "+engine.Count(len(groups), "group"), groups)
 	}
 	// Three groups have a TTFT that is not a closed loop's: all of them together.
 	first := func(h latency.Held, l level, words string) latency.Held {
@@ -44,6 +44,8 @@ func state(all []*study) []latency.Fit {
 		f := s.fit
 		f.Dense = first(of(model, "models left out, dense", kind(false)), model, "models left out")
 		f.Experts = first(of(model, "models left out, with experts", kind(true)), model, "models left out")
+		f.DenseVersion = first(of(version, "versions left out, dense", kind(false)), version, "versions left out")
+		f.ExpertsVersion = first(of(version, "versions left out, with experts", kind(true)), version, "versions left out")
 		f.NoKernels = of(tables, "kernels of the GPU left out", func(*held) bool { return true })
 		f.SixPoints = of(six, "models left out, then six points of them", func(*held) bool { return true })
 		for i := range f.Groups {
@@ -54,10 +56,13 @@ func state(all []*study) []latency.Fit {
 				g.Held = wider(of(group, "GPUs and weights of the model left out", mine), first(of(group, "GPUs and weights of a model left out", kind(m.MoE())), group, "GPUs and weights of a model left out"))
 				continue
 			}
-			mine := func(h *held) bool {
-				return h.row.Model.Name == g.Model && h.row.GPU.Name == g.GPU && h.row.Config.Weights == g.Weights && string(h.row.Config.Kind) == s.fit.Engine
+			own := accuracy.Residuals(nil)
+			for _, h := range s.held {
+				if h.row.Model.Name == g.Model && h.row.GPU.Name == g.GPU && h.row.Config.Weights == g.Weights {
+					own = h.r[half]
+				}
 			}
-			g.Held = wider(of(half, "layouts of the group left out", mine), first(of(half, "layouts of a group left out", kind(m.MoE())), half, "layouts of a group left out"))
+			g.Held = wider(accuracy.Summary("layouts of the group left out", own), first(of(half, "layouts of a group left out", kind(m.MoE())), half, "layouts of a group left out"))
 		}
 		fits = append(fits, f)
 	}

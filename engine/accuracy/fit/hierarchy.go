@@ -126,7 +126,7 @@ func (s *study) fitAll() {
 		rest := where(s.t.ps, func(p point) bool { return modelOf(p) != m })
 		xm := s.t.solve(within(s.name, s.x), of, groupOf, ofModel)
 		without := s.t.solve(physical(s.name), rest, modelOf, ofEngine)
-		s.fit.Groups = append(s.fit.Groups, latency.Group{Model: m, Rows: len(of), Coefficients: latency.FromLogs(xm)})
+		s.fit.Groups = append(s.fit.Groups, latency.Group{Model: m, Rows: len(of), Versions: said(pick(s.t.ps, of)), Coefficients: latency.FromLogs(xm)})
 		for _, g := range names(pick(s.t.ps, of), groupOf) {
 			s.fit.Groups = append(s.fit.Groups, s.group(g, of, without, xm))
 		}
@@ -158,7 +158,12 @@ func (s *study) group(name string, of []int, without, xm []float64) latency.Grou
 	s.held = append(s.held, h)
 	r := ps[0].row
 	xg := s.t.solve(within(s.name, xm), in, groupOf, ofGroup)
-	return latency.Group{Model: r.Model.Name, GPU: r.GPU.Name, Weights: r.Config.Weights, Rows: len(in), Coefficients: latency.FromLogs(xg)}
+	return latency.Group{Model: r.Model.Name, GPU: r.GPU.Name, Weights: r.Config.Weights, Rows: len(in), Versions: said(ps), Coefficients: latency.FromLogs(xg)}
+}
+
+// said are the versions that points say.
+func said(ps []point) []string {
+	return slices.DeleteFunc(names(ps, versionOf), func(v string) bool { return v == "" })
 }
 
 // versions are the residuals of a group's rows, in, of a model's, of, where no row of the

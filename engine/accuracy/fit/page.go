@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ This page says how far off that was on measured rows that it had not seen. A **g
 | **same group** | half of the group's layouts and prompt lengths; errors are on the other half |
 | **no kernels** | as "new GPU", and no kernel of the GPU was measured: those of another are scaled by the data sheets (✱ in plans) |
 
-Errors are |predicted / measured − 1|.
+An error is predicted / measured − 1, without its sign.
 
 `
 
@@ -38,14 +39,18 @@ func page(all []*study, rows []accuracy.Row, torch latency.Held, logs []recorded
 	var b bytes.Buffer
 	b.WriteString(intro)
 	overall(&b, all)
+	factors(&b, all)
 	groups(&b, all)
 	kernels(&b)
 	leftOut(&b, rows)
 	requests(&b, logs)
 	own(&b, torch)
 	others(&b)
-	return b.Bytes()
+	return bars.ReplaceAll(b.Bytes(), []byte("|"))
 }
+
+// bars are those of tables; numbers do without the spaces around them.
+var bars = regexp.MustCompile(` ?\| ?`)
 
 var kindNames = [accuracy.Kinds]string{"TPOT", "TTFT, prompts alone and open loops", "TTFT, closed loops"}
 
@@ -63,11 +68,7 @@ func overall(b *bytes.Buffer, all []*study) {
 					}
 				}
 			}
-			what := "dense"
-			if moe {
-				what = "experts"
-			}
-			fmt.Fprintf(b, "| %s, %s |", name, what)
+			fmt.Fprintf(b, "| %s, %s |", name, kindOf(moe))
 			for _, l := range []level{model, group, version, half, tables} {
 				median, worst, p90 := sum[l].Of(kind)
 				fmt.Fprintf(b, " %s |", triple(median, worst, p90))
@@ -76,6 +77,71 @@ func overall(b *bytes.Buffer, all []*study) {
 		}
 	}
 	b.WriteString("\nA closed-loop benchmark starts all its requests at once, so most of its TTFT is queueing. Production traffic arrives at random and queues less. To size a fleet, read the open-loop rows; few were measured.\n\n")
+}
+
+// factors is how often stated factors held.
+func factors(b *bytes.Buffer, all []*study) {
+	b.WriteString("## Stated factors\n\nPlans state a factor by which nine of ten measurements lie from the estimate at most. It widens with all that was not measured: model, GPU, kernels, or version of the engine. Here each group's factor comes from other groups: the median, and in how many groups it held for 80 % of rows or more.\n\n| | new model | new GPU | new version | no kernels |\n|---|---|---|---|---|\n")
+	for kind, name := range kindNames {
+		for _, moe := range []bool{false, true} {
+			cells := ""
+			for _, l := range []level{model, group, version, tables} {
+				cells += fmt.Sprintf(" %s |", coverage(all, l, kind, moe))
+			}
+			if kind != accuracy.TTFT { // of three groups
+				fmt.Fprintf(b, "| %s, %s |%s\n", name, kindOf(moe), cells)
+			}
+		}
+	}
+	b.WriteString("\n")
+}
+
+// coverage is the median of what was stated of each group by others, and in how many it
+// held for 80 % of rows.
+func coverage(all []*study, l level, kind int, moe bool) string {
+	var hs []*held
+	for _, s := range all {
+		hs = append(hs, slices.DeleteFunc(slices.Clone(s.held), func(h *held) bool { return h.row.Model.MoE() != moe })...)
+	}
+	var stated []float64
+	holds := 0
+	for _, h := range hs {
+		var others []accuracy.Residuals
+		for _, o := range hs {
+			if o.group != h.group && (l != model || o.row.Model.Name != h.row.Model.Name) {
+				others = append(others, o.r[l])
+			}
+		}
+		e := accuracy.Across("", others)
+		factor := [accuracy.Kinds]latency.Error{e.TPOT, e.TTFT, e.Closed}[kind].Factor90
+		rows, within := 0, 0
+		for i := kind; i < len(h.r[l]); i += accuracy.Kinds {
+			if off := math.Abs(h.r[l][i]); !math.IsNaN(off) {
+				rows++
+				if off <= math.Log(factor) {
+					within++
+				}
+			}
+		}
+		if rows < accuracy.FewestRows {
+			continue
+		}
+		stated = append(stated, factor)
+		if 5*within >= 4*rows {
+			holds++
+		}
+	}
+	if len(stated) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f (%d/%d)", quantile(stated), holds, len(stated))
+}
+
+func kindOf(moe bool) string {
+	if moe {
+		return "experts"
+	}
+	return "dense"
 }
 
 func triple(median, worst, p90 float64) string {

@@ -172,7 +172,7 @@ func (s Profile) Pool(role engine.Role) (fleet.Pool, error) {
 		Timer: s.Steps, GPUs: pick.GPUs,
 	}
 	if role != engine.RoleDecode {
-		p.Overhead = s.Steps.Overhead()
+		p.Overhead, p.PerToken = s.Steps.Overhead(), s.Steps.PerToken()
 	}
 	return p, nil
 }
