@@ -82,7 +82,7 @@ func (p Prefill) Short(islTokens float64) []profile.Warning {
 	if p.together != nil || len(p.isl) < leastForKnee || !(islTokens > 0) {
 		return nil
 	}
-	s := newPrompts(&p)
+	s := newPrompts(&p, 0, 0)
 	alone, shared := p.nanos(islTokens), s.zero-s.perToken*min(islTokens, s.hidden)
 	if shared < leastShare*(alone-shared) {
 		return nil

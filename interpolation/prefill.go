@@ -12,6 +12,7 @@ import (
 // Prefill predicts TTFT and prefill throughput over ISL at one configuration.
 type Prefill struct {
 	isl, fit []float64 // the ISLs measured, and ns of the fit there
+	measured []float64 // ns
 	ttft     curve     // ns over tokens, at more points than were measured
 	errors   line      // relative, of ttft
 	pace     line      // measured throughput over ISL / TTFT: one over the GPUs
@@ -50,7 +51,7 @@ func FitPrefill(s profile.PrefillSurface) (Prefill, error) {
 		pace = append(pace, p.ThroughputPerGPU*float64(p.TTFT)/float64(p.ISL))
 	}
 	f, wild := fitField(points, ttft, make([]float64, len(x)), prefillTerms)
-	p := Prefill{isl: x, pace: line{x, pace}, wild: wild, from: s.Provenance}
+	p := Prefill{isl: x, measured: ttft, pace: line{x, pace}, wild: wild, from: s.Provenance}
 	p.draw(f, slices.Min(ttft)/wander, slices.Max(ttft)*wander)
 	return p, nil
 }

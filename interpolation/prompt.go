@@ -8,7 +8,8 @@ import (
 // prompts splits TTFT over ISL into what the prompts of one step share and what
 // each of them pays for itself:
 //
-//	T(x) = zero + outside·x + perToken·max(0, x − hidden) + own(x)
+//	T(x) = zero + outside·x + perToken·max(0, x − hidden) + own(x)      in one step
+//	     + (k − 1)·full, and the third term of each of its chunks        in k steps
 //
 // A step reads all weights once. As long as it holds fewer tokens than hidden,
 // their arithmetic is done while it waits for that; beyond, each costs
@@ -21,6 +22,10 @@ type prompts struct {
 	perToken float64 // ns
 	hidden   float64 // tokens
 	outside  float64 // ns
+
+	chunk   float64 // tokens of a step, where prompts are longer; 0 = they are not
+	full    float64 // ns, of each step
+	squared float64 // ns: own is that times x², where prompts are cut
 }
 
 // tokenizing is what engines take for a token of a prompt outside of their steps, in ns.
@@ -34,9 +39,20 @@ const leastForKnee = 5
 // newPrompts fits T(x) = zero + perToken·max(0, x−hidden) + a·x² by least squares
 // of relative errors, the knee by search. own is the difference from the
 // measured curve, so that the split never changes T.
-func newPrompts(p *Prefill) prompts {
+//
+// Where an engine cuts prompts into chunks, T rises in stairs, which the curve takes for
+// noise: there the split is of what was measured, and own is the parabola.
+func newPrompts(p *Prefill, chunk, full float64) prompts {
 	x, y := p.isl, slices.Clone(p.fit)
 	last := len(x) - 1
+	if chunk <= 0 || chunk >= x[last] {
+		chunk = 0
+	} else {
+		y = slices.Clone(p.measured)
+		for i := range y {
+			y[i] = max(y[i]/2, y[i]-full*(steps(x[i], chunk)-1))
+		}
+	}
 	outside := min(tokenizing, max(0, y[last]-y[0])/max(1, x[last]-x[0])/2)
 	for i := range y {
 		outside = min(outside, y[i]/x[i]/2)
@@ -47,15 +63,27 @@ func newPrompts(p *Prefill) prompts {
 	best, least := proportional(x, y), math.Inf(1)
 	// A knee below the shortest prompt leaves nothing to see it by; beyond the
 	// last few samples too little is left to tell a line from a parabola.
-	for knee := x[0]; len(x) >= leastForKnee && knee <= x[len(x)-4]; knee *= 1.05 {
-		c, off := hinge(x, y, knee)
+	for knee := x[0]; len(x) >= leastForKnee && knee <= x[len(x)-4] && (chunk == 0 || knee < chunk); knee *= 1.05 {
+		c, off := hinge(x, y, func(x float64) float64 { return paid(x, knee, chunk) })
 		if off < least {
-			best, least = prompts{zero: c[0], perToken: c[1], hidden: knee}, off
+			best, least = prompts{zero: c[0], perToken: c[1], hidden: knee, squared: c[2]}, off
 		}
 	}
 	best.zero = min(best.zero, slices.Min(y)) // noise may put a prompt below it
-	best.ttft, best.outside = p, outside
+	best.ttft, best.outside, best.chunk, best.full = p, outside, chunk, full
 	return best
+}
+
+// steps is how many a prompt of x tokens takes.
+func steps(x, chunk float64) float64 { return max(1, math.Ceil(x/chunk)) }
+
+// paid is how many of a prompt's tokens are beyond hidden in their steps.
+func paid(x, hidden, chunk float64) float64 {
+	if chunk == 0 {
+		return max(0, x-hidden)
+	}
+	whole := steps(x, chunk) - 1
+	return whole*max(0, chunk-hidden) + max(0, x-whole*chunk-hidden)
 }
 
 // proportional is the split of a surface that is too small to show a knee: a straight
@@ -71,11 +99,11 @@ func proportional(x, y []float64) prompts {
 	return prompts{zero: y[0] - slope*x[0], perToken: slope}
 }
 
-// hinge fits y = c0 + c1·max(0, x−knee) + c2·x², none negative, and gives the sum
+// hinge fits y = c0 + c1·paid(x) + c2·x², none negative, and gives the sum
 // of squares of the relative errors.
-func hinge(x, y []float64, knee float64) (c [most]float64, off float64) {
+func hinge(x, y []float64, paid func(x float64) float64) (c [most]float64, off float64) {
 	columns := func(i int) [most]float64 {
-		return [most]float64{1 / y[i], max(0, x[i]-knee) / y[i], x[i] * x[i] / y[i]}
+		return [most]float64{1 / y[i], paid(x[i]) / y[i], x[i] * x[i] / y[i]}
 	}
 	var a [most][most]float64
 	var b [most]float64
@@ -108,6 +136,8 @@ func (p *prompts) shared(beside, tokens float64) float64 {
 func (p *prompts) own(x float64) float64 {
 	if low := p.ttft.ttft.first(); x <= 0 {
 		return 0
+	} else if p.chunk > 0 {
+		return p.squared * x * x
 	} else if x < low {
 		return p.own(low) * x / low
 	}

@@ -26,7 +26,7 @@ import (
 //
 // No step takes less than a decode step of one sequence. A prompt in several
 // chunks pays full for each, also where T holds that already because the profiled
-// engine cut its longest prompts too.
+// engine cut its longest prompts too, and the caller did not say so.
 //
 // Fleets on the latency model and on its own profiles differ by 6 % at most in mean TTFT
 // and ITL below nine tenths of what they carry (Llama 3.1 8B and 70B, Qwen3-30B-A3B on
@@ -67,9 +67,11 @@ func (s Steps) Tabled(seqs, contextTokens int) Steps {
 	return Steps{&with}
 }
 
-// NewSteps times the steps of one engine from both of its surfaces.
-func NewSteps(p Prefill, d Decode) Steps {
-	s := &timing{prefill: p, decode: d, prompts: newPrompts(&p), weights: newWeights(&d, p.ttft.first())}
+// NewSteps times the steps of one engine from both of its surfaces. It took prompts in
+// chunks of so many tokens; 0 = whole, or not known.
+func NewSteps(p Prefill, d Decode, chunk int) Steps {
+	w := newWeights(&d, p.ttft.first())
+	s := &timing{prefill: p, decode: d, prompts: newPrompts(&p, float64(chunk), w.full), weights: w}
 	one, _ := d.blend(1)
 	s.least = min(one.itl(1), p.ttft.at(0))
 	s.weights.full = min(s.weights.full, s.prompts.zero)

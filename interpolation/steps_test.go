@@ -22,7 +22,7 @@ func stepsOf(t testing.TB, p profile.PrefillSurface, d profile.DecodeSurface) St
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewSteps(pre, dec)
+	return NewSteps(pre, dec, 0)
 }
 
 func h200Steps(t testing.TB) Steps {
@@ -162,6 +162,34 @@ func TestStepsFindTheEngine(t *testing.T) {
 	}
 }
 
+// A profile whose engine cut its prompts gives the steps that it cut them to.
+func TestDefectChunksOfAProfileWereNoise(t *testing.T) {
+	const chunk = 512
+	var p profile.PrefillSurface
+	for _, x := range []int{100, 300, 547, 800, 1024, 1500, 2100, 3000, 4001} {
+		ttft, past := 3e6+2e3*float64(x), 0
+		for ; past < x; past += chunk {
+			ttft += roofline{}.step([][2]int{{min(chunk, x-past), past}}, 0, 0)
+		}
+		p.Samples = append(p.Samples, profile.PrefillSample{ISL: x, TTFT: time.Duration(ttft), ThroughputPerGPU: 1})
+	}
+	whole := dense(t)
+	pre, err := FitPrefill(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSteps(pre, whole.decode, chunk)
+	for _, tc := range []struct {
+		chunk [2]int
+		n     int
+	}{{[2]int{512, 0}, 0}, {[2]int{512, 512}, 10}, {[2]int{200, 1024}, 60}, {[2]int{512, 3000}, 30}} {
+		want := roofline{}.step([][2]int{tc.chunk}, float64(tc.n), 1024)
+		if got := s.StepTime(batch([][2]int{tc.chunk}, tc.n, int64(tc.n)*1024)); !near(got, want, 0.03*want) {
+			t.Errorf("%v beside %d: %v, want %.0f ns", tc.chunk, tc.n, got.Duration(), want)
+		}
+	}
+}
+
 // No step takes less than a decode step of one sequence, be there ever so little
 // of a prompt left to compute.
 func TestNoStepIsShorterThanADecodeStep(t *testing.T) {
@@ -204,7 +232,7 @@ func TestStepsOfAnySurface(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		s := NewSteps(pre, dec)
+		s := NewSteps(pre, dec, 0)
 		for _, x := range p.Samples {
 			got, ttft := alone(s, x.ISL), pre.TTFT(float64(x.ISL)).Value
 			if want := max(ttft, picoseconds(s.least+s.overhead+s.prompts.outside*float64(x.ISL)).Duration()); (got - want).Abs() > 5 {

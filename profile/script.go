@@ -25,6 +25,10 @@ type Script struct {
 	MaxInFlight int
 	// Warmup marks requests whose only purpose is to fill caches, as in Workload.
 	Warmup bool
+	// Transferred marks requests whose prompts a prefill engine computes. Their KV costs
+	// an engine in virtual time nothing; another one has it in its prefix cache, but for
+	// the end.
+	Transferred bool
 	// Timeout bounds one request.
 	Timeout time.Duration
 }

@@ -166,7 +166,7 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 	}
 	why, began := "", r.opts.Now()
 	m, err := r.play(ctx, s, profile.Script{
-		Asks: asks, Seed: r.scriptSeed(l), MaxInFlight: r.opts.MaxInFlight, Timeout: r.opts.RequestTimeout,
+		Asks: asks, Seed: r.scriptSeed(l), MaxInFlight: r.opts.MaxInFlight, Timeout: r.opts.RequestTimeout, Transferred: s.phase == profile.Decode,
 	}, func() func(profile.Request) bool {
 		sure := newCertainty(asks, l, s.phase, r.opts.SLA)
 		why = ""

@@ -62,7 +62,14 @@ func TestSimulateFromInfeasibleProfile(t *testing.T) {
 // behind that profile does, with the places and chunks that it was profiled with.
 func TestSimulateFromAggregatedProfileIsNearItsModel(t *testing.T) {
 	t.Parallel()
-	limits := []string{"--max-num-seqs", "32", "--max-num-batched-tokens", "2048"}
+	for _, chunk := range []string{"512", "2048"} { // of prompts of 1024 tokens
+		t.Run(chunk, func(t *testing.T) { nearItsModel(t, chunk) })
+	}
+}
+
+func nearItsModel(t *testing.T, chunk string) {
+	t.Helper()
+	limits := []string{"--max-num-seqs", "32", "--max-num-batched-tokens", chunk}
 	dir := estimatedProfile(t, append([]string{"--mode", "aggregated"}, limits...)...)
 	_, rec := results(t, dir)
 	for share, tolerance := range map[float64]struct{ ttft, itl float64 }{0.1: {0.03, 0.02}, 0.7: {0.05, 0.04}} {

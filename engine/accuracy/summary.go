@@ -2,9 +2,6 @@ package accuracy
 
 import (
 	"math"
-	"slices"
-
-	"gonum.org/v1/gonum/stat"
 
 	"plimsoll/engine/latency"
 )
@@ -102,7 +99,7 @@ func quantile(p float64, v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
-	return stat.Quantile(p, stat.Empirical, slices.Sorted(slices.Values(v)), nil)
+	return latency.Quantile(p, v, nil)
 }
 
 // Result is what the model gives for a row, and by which factor measurements may lie from

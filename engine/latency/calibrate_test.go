@@ -352,12 +352,12 @@ func TestCalibrateDoubtsASpoiltPoint(t *testing.T) {
 			spoilt[i].Seconds *= by
 			left, said := calibrated(spoilt)
 			all, allWithout, allSquares = all+left, allWithout+without, allSquares+off(estimate(prior.Coefficients, spoilt))
-			if left > 2*without || !strings.Contains(said, fmt.Sprintf(": %d (by a factor of ", i+1)) {
+			if left > 2.5*without || !strings.Contains(said, fmt.Sprintf(": %d (by a factor of ", i+1)) {
 				t.Errorf("point %d × %g leaves %.3f, without it %.3f: %s", i+1, by, left, without, said)
 			}
 		}
 	}
-	if all > 1.1*allWithout || all > 0.6*allSquares {
+	if all > 1.2*allWithout || all > 0.6*allSquares {
 		t.Errorf("spoilt points leave %.3f in all, without them %.3f; by least squares %.3f", all, allWithout, allSquares)
 	}
 }

@@ -72,15 +72,22 @@ func errorOf(basis string, ratios, weights []float64, p float64) Error {
 	for i, r := range ratios {
 		errors[i], factors[i] = math.Abs(r-1), max(r, 1/r)
 	}
-	at := func(p float64, x []float64) float64 {
-		x, w := slices.Clone(x), slices.Clone(weights)
-		stat.SortWeighted(x, w)
-		return stat.Quantile(p, stat.Empirical, x, w)
-	}
 	return Error{
-		Median: at(0.5, errors), Mean: stat.Mean(errors, weights), P90: at(0.9, errors),
-		Factor50: at(0.5, factors), Factor90: at(p, factors), N: len(ratios), Basis: basis,
+		Median: Quantile(0.5, errors, weights), Mean: stat.Mean(errors, weights), P90: Quantile(0.9, errors, weights),
+		Factor50: Quantile(0.5, factors, weights), Factor90: Quantile(p, factors, weights), N: len(ratios), Basis: basis,
 	}
+}
+
+// Quantile is the value that a share p of x, by weights, nil = all weigh the same, is not
+// above; the median of an even number is the mean of the two in the middle.
+func Quantile(p float64, x, weights []float64) float64 {
+	x, w := slices.Clone(x), slices.Clone(weights)
+	stat.SortWeighted(x, w)
+	at := stat.Quantile(p, stat.Empirical, x, w)
+	if n := len(x); p == 0.5 && w == nil && n%2 == 0 {
+		return (at + x[n/2]) / 2
+	}
+	return at
 }
 
 // Wider is the error with the larger Factor90, whole.

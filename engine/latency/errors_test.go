@@ -35,6 +35,13 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// A median of an even number lies in the middle.
+func TestMedianOfTwo(t *testing.T) {
+	if e := ErrorOf("rows", []float64{1.3, 1.1}); math.Abs(e.Median-0.2) > 1e-9 || math.Abs(e.Factor90-1.3) > 1e-9 {
+		t.Errorf("median %g, factor %g", e.Median, e.Factor90)
+	}
+}
+
 // Groups weigh the same but for those of few rows, and the factor holds 95 % of the weight.
 func TestErrorAcross(t *testing.T) {
 	near := slices.Repeat([]float64{1.1}, 1000)

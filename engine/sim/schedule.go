@@ -145,7 +145,7 @@ func (e *Engine) mustFit(s *sequence, computed int) int {
 
 // transferred reports whether the KV of s comes from a prefill engine.
 func (e *Engine) transferred(s *sequence) bool {
-	return e.cfg.Role == engine.RoleDecode && !s.recompute && !s.WarmUp
+	return (s.Transferred || e.cfg.Role == engine.RoleDecode) && !s.recompute && !s.WarmUp
 }
 
 // lookUp sets the shared blocks of s, which waits, to what the prefix cache

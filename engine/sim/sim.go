@@ -76,6 +76,9 @@ type Request struct {
 	// WarmUp marks a request that only fills the cache: its prompt costs
 	// neither step time nor token budget, but fills KV like any other.
 	WarmUp bool
+	// Transferred marks a request whose KV comes from a prefill engine, as those of an
+	// engine with the role decode all do.
+	Transferred bool
 }
 
 // Step is one forward step.

@@ -28,6 +28,8 @@ type load struct {
 	stop     func(profile.Request) bool // asked after each request that ended; may be nil
 	stopped  bool                       // it said so
 
+	transferred bool // the KV of its requests comes from elsewhere
+
 	now     engine.Picoseconds   // since the base
 	entries []engine.Picoseconds // when each request sent so far reaches the engine
 	entered int                  // of them, those that have
@@ -87,7 +89,7 @@ func (l *load) enter() {
 			continue // its client gave up before
 		}
 		err := l.core.Add(sim.Request{
-			ID: l.firstID + uint64(i), PromptTokens: l.records[i].ISL, OutputTokens: l.records[i].OSL, WarmUp: l.w.Warmup,
+			ID: l.firstID + uint64(i), PromptTokens: l.records[i].ISL, OutputTokens: l.records[i].OSL, WarmUp: l.w.Warmup, Transferred: l.transferred,
 			Prefix: l.prefix(i),
 		})
 		if err == nil {

@@ -33,7 +33,7 @@ func (e *Engine) Play(ctx context.Context, s profile.Script, stop func(profile.R
 	l := e.begin(profile.Workload{Requests: len(s.Asks), Seed: s.Seed, Warmup: s.Warmup, Timeout: s.Timeout})
 	fresh := l.prompt
 	l.prompt = func(i int) uint64 { return scriptPrompt(s, i, fresh) }
-	l.stop = stop
+	l.stop, l.transferred = stop, s.Transferred
 	for i, a := range s.Asks {
 		r := &l.records[i]
 		r.ISL, r.OSL, r.Due = a.ISL, a.OSL, (lead + engine.FromDuration(a.Due)).Duration()

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/engine"
+	"plimsoll/engine/sim"
 	"plimsoll/profile"
 )
 
@@ -57,6 +59,30 @@ func TestPlayLengthsAndCache(t *testing.T) {
 	w := profile.Workload{ISL: 64, OSL: 1, Requests: 1, InFlight: 1, Seed: 1, SharedPrompts: true}
 	if r := measure(t, e, w).Requests[0]; r.CachedTokens == 0 {
 		t.Error("the prompt of Shared 1 is not the first of the shared ones")
+	}
+}
+
+// Requests whose prompts a prefill engine computed cost what they cost a decode engine,
+// whatever an engine's role.
+func TestDefectTransferredPromptsTookSteps(t *testing.T) {
+	decode, both := small(), small()
+	decode.Role, both.PrefixCaching = engine.RoleDecode, true
+	s := profile.Script{Seed: 1, Transferred: true}
+	for i := range 20 {
+		s.Asks = append(s.Asks, profile.Ask{Due: time.Duration(i) * time.Millisecond, ISL: 64, OSL: 5, Shared: 1 + i%3})
+	}
+	played := func(c sim.Config) []profile.Request {
+		m, err := make1(t, c, 0).Play(t.Context(), s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Requests
+	}
+	want, got := played(decode), played(both)
+	for i := range want {
+		if got[i].First != want[i].First || got[i].Last != want[i].Last {
+			t.Errorf("request %d: tokens from %v to %v, on a decode engine %v to %v", i, got[i].First, got[i].Last, want[i].First, want[i].Last)
+		}
 	}
 }
 

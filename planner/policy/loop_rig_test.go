@@ -106,7 +106,7 @@ func (s slowed) StepTime(b engine.Batch) engine.Picoseconds {
 
 func (l loop) fleet(t testing.TB, done func(fleet.Outcome)) fleet.Config {
 	pre, dec := surfaces(t)
-	steps := interpolation.NewSteps(pre, dec)
+	steps := interpolation.NewSteps(pre, dec, 0)
 	c := fleet.Config{Done: done, Provenance: profile.Simulated}
 	for _, p := range l.dep.Pools {
 		var timer sim.StepTimer = steps

@@ -49,7 +49,7 @@ func surfaces(b testing.TB) (prefill interpolation.Prefill, decode interpolation
 func day(b testing.TB, roles ...planner.Role) (Scenario, *planner.Core) {
 	b.Helper()
 	prefill, decode := surfaces(b)
-	steps := interpolation.NewSteps(prefill, decode).Tabled(sim.DefaultMaxNumSeqs, 16_384)
+	steps := interpolation.NewSteps(prefill, decode, 0).Tabled(sim.DefaultMaxNumSeqs, 16_384)
 	s := Scenario{
 		Length: 24 * time.Hour, Drain: time.Minute, Seed: 1,
 		Pace: planner.Pace{Every: 30 * time.Second, Steady: true}, Scrape: 5 * time.Second,

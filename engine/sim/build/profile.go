@@ -106,7 +106,8 @@ func (s *Profile) read(slower engine.Factors) error {
 	if err != nil {
 		return err
 	}
-	s.Steps, s.kvMax = interpolation.NewSteps(s.Prefill, decode), ds.MaxKVTokens
+	chunk, _ := s.Chunk()
+	s.Steps, s.kvMax = interpolation.NewSteps(s.Prefill, decode, chunk), ds.MaxKVTokens
 	s.most = int(math.Round(decode.MostInFlight()))
 	return nil
 }
