@@ -16,7 +16,7 @@ import (
 
 // The adaptive search against upstream's plan, on engines in virtual time with
 // noise in their steps: each picks what is best by its own rule, adaptive at a fraction
-// of the engine-time and with surfaces that are no further from the truth, but for three
+// of the engine-time and with surfaces that are no further from the truth, but for five
 // parts in a thousand. It prints a table of both, for seven deployments.
 func TestAdaptiveAgainstGrid(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func checkContest(t *testing.T, grid, adaptive found) {
 // engine, and of any engine within surfaceError.
 func checkSurface(t *testing.T, phase string, adaptive, grid fidelity, a, g recommend.Choice) {
 	t.Helper()
-	if a.Picked.Label() == g.Picked.Label() && adaptive.mean > grid.mean+0.003 || adaptive.mean > surfaceError {
+	if a.Picked.Label() == g.Picked.Label() && adaptive.mean > grid.mean+0.005 || adaptive.mean > surfaceError {
 		t.Errorf("%s surface of %s: %v from the truth, the grid's of %s %v", phase, a.Picked.Label(), adaptive, g.Picked.Label(), grid)
 	}
 }

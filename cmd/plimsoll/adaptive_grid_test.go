@@ -41,7 +41,7 @@ const (
 	contestPast            = 1.01 // of the ITL allowed, in noiseless truth
 	contestShare           = 0.13 // of the grid's engine-seconds, at most
 	contestLaunch          = 2 * time.Minute
-	launchedShare          = 0.20 // the same, where a launch takes so long
+	launchedShare          = 0.25 // the same, where a launch takes so long
 	surfaceError           = 0.02 // of a surface, mean
 )
 

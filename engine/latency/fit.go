@@ -71,18 +71,16 @@ func (f Fit) For(model, gpu string, weights engine.DType) (Group, bool) {
 	return best, rank >= 0
 }
 
-// measured reports whether rows of g are of the engine's version; of any group where g is
-// none.
+// measured reports whether rows of g are of the engine's version, 0.15 being any 0.15.x;
+// of any group where g is none.
 func (f Fit) measured(g Group) bool {
 	groups := []Group{g}
 	if g.Model == "" {
 		groups = f.Groups
 	}
-	asked, _ := release(f.Version)
 	return f.Version != "" && slices.ContainsFunc(groups, func(g Group) bool {
 		return slices.ContainsFunc(g.Versions, func(v string) bool {
-			r, ok := release(v)
-			return ok && r == asked
+			return v == f.Version || strings.HasPrefix(v, f.Version+".")
 		})
 	})
 }

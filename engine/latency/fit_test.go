@@ -115,6 +115,10 @@ func TestFitKnowsItsModels(t *testing.T) {
 			t.Errorf("%s on %s: %+v, want %+v", tt.m.about.model.Name, tt.m.about.gpu.Name, tt.m.ITLError(), itl)
 		}
 	}
+	f = FitFor("vllm", "0.15")
+	if e := at("mixtral-8x22b", "h200", engine.BF16).ITLError(); e != f.Experts.TPOT {
+		t.Errorf("version 0.15: %+v", e)
+	}
 	for _, version := range []string{"", "0.99", "nightly"} {
 		f = FitFor("vllm", version)
 		if e := at("mixtral-8x22b", "h200", engine.BF16).ITLError(); e != f.Experts.TPOT.unlike(f.ExpertsVersion.TPOT) {

@@ -64,6 +64,14 @@ func state(all []*study) []latency.Fit {
 			}
 			g.Held = wider(accuracy.Summary("layouts of the group left out", own), first(of(half, "layouts of a group left out", kind(m.MoE())), half, "layouts of a group left out"))
 		}
+		for i, g := range f.Groups { // on another GPU no model is nearer than on its own
+			for _, own := range f.Groups {
+				if g.GPU == "" && own.Model == g.Model {
+					h := &f.Groups[i].Held
+					h.TPOT, h.TTFT, h.Closed = h.TPOT.Wider(own.TPOT), h.TTFT.Wider(own.TTFT), h.Closed.Wider(own.Closed)
+				}
+			}
+		}
 		fits = append(fits, f)
 	}
 	return fits

@@ -51,6 +51,7 @@ const (
 type held struct {
 	group string
 	row   accuracy.Row // one of them
+	said  []string     // versions of the engine
 	r     [numLevels]accuracy.Residuals
 }
 
@@ -138,7 +139,7 @@ func (s *study) group(name string, of []int, without, xm []float64) latency.Grou
 	in := slices.DeleteFunc(slices.Clone(of), func(i int) bool { return groupOf(s.t.ps[i]) != name })
 	kin := slices.DeleteFunc(slices.Clone(of), func(i int) bool { return groupOf(s.t.ps[i]) == name })
 	ps := pick(s.t.ps, in)
-	h := &held{group: name, row: ps[0].row}
+	h := &held{group: name, row: ps[0].row, said: said(ps)}
 	h.r[model] = residuals(ps, without)
 	known := without
 	if len(kin) > 0 {
