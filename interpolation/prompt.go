@@ -28,9 +28,9 @@ type prompts struct {
 	squared float64 // ns: own is that times x², where prompts are cut
 }
 
-// tokenizing is what engines take for a token of a prompt outside of their steps, in ns.
-// A surface does not tell it apart from arithmetic. The fits of engine/latency have 1 to
-// 5 µs, by engine and model (2026); more than is true would make steps too short.
+// tokenizing is the time per prompt token that engines spend outside of their steps, ns.
+// A surface cannot tell it apart from arithmetic. The fits of engine/latency have 1 to
+// 5 µs, by engine and model (2026). Too large a value would make steps too short.
 const tokenizing = 2000
 
 // leastForKnee is how many samples tell a knee and a curve apart.
@@ -40,8 +40,8 @@ const leastForKnee = 5
 // of relative errors, the knee by search. own is the difference from the
 // measured curve, so that the split never changes T.
 //
-// Where an engine cuts prompts into chunks, T rises in stairs, which the curve takes for
-// noise: there the split is of what was measured, and own is the parabola.
+// An engine that cuts prompts into chunks has a T that rises in stairs. The curve treats
+// stairs as noise, so the split then uses the measured values, and own is the parabola.
 func newPrompts(p *Prefill, chunk, full float64) prompts {
 	x, y := p.isl, slices.Clone(p.fit)
 	last := len(x) - 1

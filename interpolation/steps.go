@@ -8,29 +8,27 @@ import (
 	"plimsoll/profile"
 )
 
-// Steps times the forward steps of an engine from its profile, for the
-// simulator. The profile has whole requests, not steps, so that what Steps gives
-// is an estimate, exact in two places: a prompt that has the engine to itself
-// takes Prefill.TTFT, of which Overhead and PerToken are no step; and a step that only
-// decodes takes Decode.ITLAt where its mean context is a multiple of 64 tokens, and lies
-// on a straight line between two of these elsewhere.
+// Steps times the forward steps of an engine from its profile, for the simulator. A
+// profile measures whole requests, so step times are estimates. They match the profile in
+// two cases. A prompt alone on the engine takes Prefill.TTFT: its steps, Overhead and
+// PerToken. A step that only decodes takes Decode.ITLAt where its mean context is a
+// multiple of 64 tokens, and lies on a straight line between two multiples.
 //
 //	n decoding    ITL(n, c)
 //	with prompts  max(ITL(n, c), full(n)) + shared(n + Σ chunk) − shared(n) + Σ (own(past + chunk) − own(past))
 //
 // T is TTFT over ISL, split into zero + outside + shared + own (prompts). full is a step
-// that reads all weights, which n sequences that share a mixture of experts may
-// not need alone (weights). zero − full(0) is Overhead: HTTP, scheduling. What of it is a
-// step's is less than a tenth in the fits of engine/latency (measurements of 2025 and
-// 2026), and taken as none.
+// that reads all weights; n sequences of a mixture of experts may need fewer (weights).
+// zero − full(0) is Overhead: HTTP and scheduling. In the fits of engine/latency
+// (measurements of 2025 and 2026) steps hold less than a tenth of it; Steps counts none.
 //
-// No step takes less than a decode step of one sequence. A prompt in several
-// chunks pays full for each, also where T holds that already because the profiled
-// engine cut its longest prompts too, and the caller did not say so.
+// No step takes less than a decode step of one sequence. Each chunk of a prompt pays full.
+// If the profiled engine cut prompts too, NewSteps must know its chunk; otherwise those
+// prompts pay full twice.
 //
-// Fleets on the latency model and on its own profiles differ by 6 % at most in mean TTFT
-// and ITL below nine tenths of what they carry (Llama 3.1 8B and 70B, Qwen3-30B-A3B on
-// H100, 8B on B200). Of a mixture of experts see Coarse.
+// Simulated from the latency model or from its own profile, fleets differ by at most 6 %
+// in mean TTFT and ITL below nine tenths of what they carry (Llama 3.1 8B and 70B and
+// Qwen3-30B-A3B on H100, 8B on B200). Coarse warns about mixtures of experts.
 type Steps struct{ *timing }
 
 // timing is what Steps was made of. Nothing changes it afterwards, so that a copy
@@ -67,8 +65,8 @@ func (s Steps) Tabled(seqs, contextTokens int) Steps {
 	return Steps{&with}
 }
 
-// NewSteps times the steps of one engine from both of its surfaces. It took prompts in
-// chunks of so many tokens; 0 = whole, or not known.
+// NewSteps times the steps of one engine from its two surfaces. chunk is the most prompt
+// tokens that the engine took in one step; 0 = it took prompts whole, or nobody knows.
 func NewSteps(p Prefill, d Decode, chunk int) Steps {
 	w := newWeights(&d, p.ttft.first())
 	s := &timing{prefill: p, decode: d, prompts: newPrompts(&p, float64(chunk), w.full), weights: w}
@@ -112,7 +110,7 @@ const coarse = 2
 // Overhead is the time per request outside of forward steps that TTFT holds.
 func (s Steps) Overhead() engine.Picoseconds { return picoseconds(s.overhead) }
 
-// PerToken is more of it for each token of a prompt.
+// PerToken is the time per prompt token outside of forward steps: the tokenizer's.
 func (s Steps) PerToken() engine.Picoseconds { return picoseconds(s.prompts.outside) }
 
 // StepTime is how long one forward step with b takes; 0 for an empty batch.

@@ -25,9 +25,9 @@ type Script struct {
 	MaxInFlight int
 	// Warmup marks requests whose only purpose is to fill caches, as in Workload.
 	Warmup bool
-	// Transferred marks requests whose prompts a prefill engine computes. Their KV costs
-	// an engine in virtual time nothing; another one has it in its prefix cache, but for
-	// the end.
+	// Transferred marks requests whose prompts a prefill engine computes. In virtual time
+	// their KV costs nothing. A real engine finds all but the end of each prompt in its
+	// prefix cache.
 	Transferred bool
 	// Timeout bounds one request.
 	Timeout time.Duration

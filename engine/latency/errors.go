@@ -47,9 +47,9 @@ func Summarize(basis string, residuals []Residual, predicted func(Residual) floa
 // ErrorOf is the error of ratios, predicted over measured.
 func ErrorOf(basis string, ratios []float64) Error { return errorOf(basis, ratios, nil, 0.9) }
 
-// ErrorAcross is the error of ratios of whole groups of rows, for a group that is none of
-// them. Groups weigh the same, but for small ones. Their errors differ, so that Factor90
-// holds 95 % of all: nine of ten of most groups.
+// ErrorAcross is the error to expect of a new group, from the ratios of other whole groups.
+// Groups weigh the same, except that small ones weigh less. Groups differ, so Factor90
+// covers 95 % of the rows; then it covers nine of ten rows in most groups.
 func ErrorAcross(basis string, groups [][]float64) Error {
 	const small = 5 // rows
 	var ratios, weights []float64
@@ -78,8 +78,8 @@ func errorOf(basis string, ratios, weights []float64, p float64) Error {
 	}
 }
 
-// Quantile is the value that a share p of x, by weights, nil = all weigh the same, is not
-// above; the median of an even number is the mean of the two in the middle.
+// Quantile is the smallest of x that a share p of x does not exceed, by weights; nil
+// weights are equal. The median of an even number is the mean of the two in the middle.
 func Quantile(p float64, x, weights []float64) float64 {
 	x, w := slices.Clone(x), slices.Clone(weights)
 	stat.SortWeighted(x, w)

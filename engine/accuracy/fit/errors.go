@@ -64,7 +64,7 @@ func state(all []*study) []latency.Fit {
 			}
 			g.Held = wider(accuracy.Summary("layouts of the group left out", own), first(of(half, "layouts of a group left out", kind(m.MoE())), half, "layouts of a group left out"))
 		}
-		for i, g := range f.Groups { // on another GPU no model is nearer than on its own
+		for i, g := range f.Groups { // a model's error on another GPU is at least that on its own
 			for _, own := range f.Groups {
 				if g.GPU == "" && own.Model == g.Model {
 					h := &f.Groups[i].Held

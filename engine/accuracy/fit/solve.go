@@ -98,9 +98,9 @@ var sigmaTTFT = map[accuracy.Loop]float64{accuracy.Closed: 0.25, accuracy.Open: 
 // standard deviation.
 type prior struct{ center, spread []float64 }
 
-// busy is how many times as long products and decode attention take in an engine as
-// alone, where kernels run back to back at a cool GPU's clocks: without it, of nine groups
-// of dense models left out eight were predicted 2 to 8 % too fast.
+// busy is the time of products and decode attention in an engine over their time alone.
+// Without it, eight of the nine groups of dense models left out were predicted 2 to 8 %
+// too fast. A likely cause: a GPU runs at lower clocks under a full load.
 const busy = 1.05
 
 // of engines, around what kernels take and round numbers.
