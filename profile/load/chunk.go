@@ -8,7 +8,7 @@ import (
 
 // chunk is what matters of one event of a completion stream.
 type chunk struct {
-	content bool   // non-empty text, content, or reasoning
+	content bool   // non-empty text, content or reasoning, or a call of a tool
 	finish  string // finish_reason; empty: none yet
 	usage   usage
 	failure string // what the server says went wrong, as it says it
@@ -98,7 +98,7 @@ func (s *scan) delta() bool {
 		s.skip()
 		return false
 	}
-	var content, reasoning, reasoningContent bool
+	var content, reasoning, reasoningContent, tools bool
 	first := true
 	for s.enter('{'); s.more(&first, '}'); {
 		switch string(s.key()) {
@@ -108,11 +108,27 @@ func (s *scan) delta() bool {
 			reasoning = s.notEmpty()
 		case "reasoning_content":
 			reasoningContent = s.notEmpty()
+		case "tool_calls":
+			tools = s.hasItems()
 		default:
 			s.skip()
 		}
 	}
-	return content || reasoning || reasoningContent
+	return content || reasoning || reasoningContent || tools
+}
+
+// hasItems takes any value and reports whether it is a list of something.
+func (s *scan) hasItems() bool {
+	if s.peek() != '[' {
+		s.skip()
+		return false
+	}
+	items, first := false, true
+	for s.enter('['); s.more(&first, ']'); {
+		s.skip()
+		items = true
+	}
+	return items
 }
 
 // notEmpty takes any value and reports whether it is a string with text in it.

@@ -24,6 +24,8 @@ func TestParseChunk(t *testing.T) {
 		{"chat", `{"choices":[{"delta":{"content":"a"}}]}`, chunk{content: true}},
 		{"reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"a"}}]}`, chunk{content: true}},
 		{"reasoning", `{"choices":[{"delta":{"reasoning":"a"}}]}`, chunk{content: true}},
+		{"a call of a tool", `{"choices":[{"delta":{"content":null,"tool_calls":[{"function":{"arguments":"{"}}]}}]}`, chunk{content: true}},
+		{"no call of a tool", `{"choices":[{"delta":{"content":"","tool_calls":[]}}]}`, chunk{}},
 		{"finish", `{"choices":[{"text":"","finish_reason":"stop"}]}`, chunk{finish: "stop"}},
 		{"any finish", `{"choices":[{"finish_reason":"a\u0062"}]}`, chunk{finish: "ab"}},
 		{"escaped name", `{"choices":[{"te\u0078t":"a"}]}`, chunk{content: true}},
@@ -86,7 +88,8 @@ func dumbChunk(in []byte) (c chunk, ok bool) {
 	for _, x := range choices {
 		choice, _ := x.(map[string]any)
 		delta, _ := choice["delta"].(map[string]any)
-		if text(choice["text"]) || text(delta["content"]) || text(delta["reasoning"]) || text(delta["reasoning_content"]) {
+		tools, _ := delta["tool_calls"].([]any)
+		if len(tools) > 0 || text(choice["text"]) || text(delta["content"]) || text(delta["reasoning"]) || text(delta["reasoning_content"]) {
 			c.content = true
 		}
 		if s, _ := choice["finish_reason"].(string); s != "" {

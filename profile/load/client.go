@@ -14,8 +14,10 @@
 //     are known, and their difference is the client's lag. All events that one
 //     read brings share its instants, and of several segments the kernel tells
 //     when the last came.
-//   - Only non-empty text is content. A chunk that carries a role, a finish
-//     reason, or usage is none.
+//   - An event counts where it brings output tokens: where the server's own count
+//     of them rises, if it tells one with each event (Probe finds out, and asks for
+//     it), otherwise where it holds text. A role, a finish reason, or the usage at
+//     the end is no token. An answer with neither counts nor text has no TTFT.
 //   - A Measure opens its own HTTP/1.1 connections and closes them at its end.
 //     There is no limit on their number. Closed-loop connections are dialled
 //     before the start, open-loop ones when first needed, then reused.

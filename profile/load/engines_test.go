@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,23 +13,29 @@ import (
 )
 
 // What is made of each engine's streams: which events hold content (c), the
-// token counts (u), or neither (.); TTFT and ITL count from the first of those
-// with content, whatever its field is called.
+// token counts (u), or neither (.). Those that bring tokens (x), from which TTFT and ITL
+// count, are those with content; where the server counts with each event, those in which
+// its count rises.
 func TestStreamsOfEngines(t *testing.T) {
 	want := map[string]struct {
 		events                 string
 		prompt, output, cached int
+		live                   string // of a server that counts with each event
 	}{
-		"llamacpp-completion":                  {"ccccu", 4, 4, 0}, // its last event has both a finish reason and the counts
-		"llamacpp-chat":                        {".cccc.u", 54, 4, 0},
-		"llamacpp-reasoning":                   {".ccc.u", 17, 3, 7},
-		"vllm-completion":                      {"c.ccu", 64, 4, 48},
-		"vllm-reasoning":                       {".ccc.u", 9, 3, -1},
-		"vllm-chat-continuous-usage":           {"ucccu", 15, 3, -1},
-		"sglang-completion-two-tokens-a-chunk": {"cc.u", 8, 4, -1},
-		"sglang-reasoning":                     {".cccc.u", 80, 4, 16},
-		"trtllm-completion":                    {"cccu", 6, 3, 0},
-		"trtllm-chat":                          {".cccu", 12, 3, -1},
+		"llamacpp-completion":                  {"ccccu", 4, 4, 0, ""}, // its last event has both a finish reason and the counts
+		"llamacpp-chat":                        {".cccc.u", 54, 4, 0, ""},
+		"llamacpp-reasoning":                   {".ccc.u", 17, 3, 7, ""},
+		"vllm-completion":                      {"c.ccu", 64, 4, 48, ""},
+		"vllm-completion-counted":              {"ucccccu", 6, 6, -1, "xxxxxx."}, // the first token is a part of a character
+		"vllm-one-token-counted":               {"uu", 6, 1, -1, "x."},
+		"vllm-one-token":                       {".u", 6, 1, -1, ""}, // its end is the token
+		"vllm-tool-call":                       {"uccuu", 9, 5, -1, ".xxx."},
+		"vllm-reasoning":                       {".ccc.u", 9, 3, -1, ""},
+		"vllm-chat-continuous-usage":           {"ucccu", 15, 3, -1, ".xxx."},
+		"sglang-completion-two-tokens-a-chunk": {"cc.u", 8, 4, -1, ""},
+		"sglang-reasoning":                     {".cccc.u", 80, 4, 16, ""},
+		"trtllm-completion":                    {"cccu", 6, 3, 0, ""},
+		"trtllm-chat":                          {".cccu", 12, 3, -1, ""},
 	}
 	files, err := filepath.Glob("testdata/streams/*.sse")
 	if err != nil || len(files) != len(want) {
@@ -50,7 +57,7 @@ func TestStreamsOfEngines(t *testing.T) {
 		var ev events
 		ev.reset(src, func() stamp { return stampAt(time.Duration(src.n) * time.Second) })
 		r := profile.Request{OSL: w.output, ISL: w.prompt}
-		x := exchange{link: c.open(0, false), r: &r}
+		x := exchange{link: c.open(0, false), r: &r, live: w.live != ""}
 		if done := x.stream(&ev); !done {
 			t.Errorf("%s: did not end with [DONE]: %s", name, r.Error)
 		}
@@ -58,9 +65,13 @@ func TestStreamsOfEngines(t *testing.T) {
 		if !r.OK() || r.Finish != "length" || r.PromptTokens != w.prompt || r.OutputTokens != w.output || r.CachedTokens != w.cached || !r.UsageSeen {
 			t.Errorf("%s: %q %s, finish %q, prompt %d, output %d, cached %d", name, r.Failure, r.Error, r.Finish, r.PromptTokens, r.OutputTokens, r.CachedTokens)
 		}
-		first, last := strings.Index(w.events, "c")+1, strings.LastIndex(w.events, "c")+1
-		if r.First != time.Duration(first)*time.Second || r.Last != time.Duration(last)*time.Second || len(r.Chunks) != strings.Count(w.events, "c") {
-			t.Errorf("%s: %d chunks from %v to %v, want %q", name, len(r.Chunks), r.First, r.Last, w.events)
+		brings := cmp.Or(w.live, strings.ReplaceAll(w.events, "c", "x"))
+		if !strings.Contains(brings, "x") {
+			brings = brings[:len(brings)-1] + "x"
+		}
+		first, last := strings.Index(brings, "x")+1, strings.LastIndex(brings, "x")+1
+		if r.First != time.Duration(first)*time.Second || r.Last != time.Duration(last)*time.Second || len(r.Chunks) != strings.Count(brings, "x") {
+			t.Errorf("%s: %d chunks from %v to %v, want %q", name, len(r.Chunks), r.First, r.Last, brings)
 		}
 		if got := eventsOf(t, string(text)); got != w.events {
 			t.Errorf("%s: %q, want %q", name, got, w.events)

@@ -22,6 +22,7 @@ type link struct {
 	secrets secrets
 	url     string
 	header  http.Header
+	live    bool // requests ask for token counts with each event, and the server gives them
 
 	dialer      dialer
 	reuse       *http.Transport
@@ -32,7 +33,7 @@ type link struct {
 // open makes a link for request bodies of up to size bytes. It dials nothing.
 func (c *Client) open(size int, warmup bool) *link {
 	l := &link{
-		clock: c.clock, secrets: c.secrets, url: c.completionsURL(), header: c.header,
+		clock: c.clock, secrets: c.secrets, url: c.completionsURL(), header: c.header, live: c.live.Load(),
 		dialer:      dialer{clock: c.clock, roots: c.opt.RootCAs},
 		readBuffers: sync.Pool{New: func() any { return new(events) }},
 	}
@@ -107,15 +108,16 @@ func (l *link) try(ctx context.Context, t *http.Transport, body []byte) (*http.R
 // relative to base, and gives the answer's header. It judges the protocol; the
 // counts are judged by judge.
 func (l *link) exchange(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request) http.Header {
-	return l.follow(parent, body, timeout, base, r, nil)
+	return l.follow(parent, body, timeout, base, r, nil, nil)
 }
 
 // follow is exchange, and tells of each chunk as it comes. Where it tells it keeps
-// none: r then counts them in OutputTokens.
-func (l *link) follow(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage)) http.Header {
+// none: r then counts them in OutputTokens. Event, where it is not nil, is called with
+// every event, whatever it brings.
+func (l *link) follow(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage), event func(chunk)) http.Header {
 	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
-	x := exchange{link: l, parent: parent, ctx: ctx, base: base, r: r, timeout: timeout, tell: tell}
+	x := exchange{link: l, parent: parent, ctx: ctx, base: base, r: r, timeout: timeout, live: l.live, tell: tell, event: event}
 	resp, a, err := l.send(ctx, body)
 	if sent := a.sent(); sent > 0 {
 		r.Sent = sent - base
@@ -164,8 +166,10 @@ type exchange struct {
 	timeout time.Duration
 	base    time.Duration
 	r       *profile.Request
+	live    bool // the server counts tokens with each event
 	usage   usage
 	tell    func(profile.Chunk, usage) // nil: chunks are kept in r
+	event   func(chunk)                // nil: nobody looks at events
 	chunks  int
 }
 
@@ -236,9 +240,26 @@ func (x *exchange) stream(ev *events) (done bool) {
 	}
 }
 
+// brings reports whether an event brings output tokens. Where the server counts them with
+// each event, its count decides: a token may have no text of its own, as a special one or
+// a part of a character, and text may come after its tokens. Otherwise text is a token;
+// the end of an answer that has one token and no text is that token.
+func (x *exchange) brings(c chunk) bool {
+	switch {
+	case x.live && c.usage.seen:
+		return c.usage.completion > x.usage.completion
+	case c.content:
+		return true
+	}
+	return x.chunks == 0 && c.usage.completion == 1
+}
+
 // take adds one chunk to the record.
 func (x *exchange) take(c chunk, came stamp) {
-	if c.content {
+	if x.event != nil {
+		x.event(c)
+	}
+	if x.brings(c) {
 		at := came.at - x.base
 		piece := profile.Chunk{At: at}
 		if came.read != came.at {
@@ -273,7 +294,7 @@ func (x *exchange) ended(err error) {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the stream ended without [DONE] or a finish reason")
 	}
-	x.broke(profile.FailMalformed, fmt.Errorf("after %d content chunks: %w", x.chunks, err))
+	x.broke(profile.FailMalformed, fmt.Errorf("after %d events with tokens: %w", x.chunks, err))
 }
 
 // count puts the token counts in the record.
@@ -313,7 +334,7 @@ func judge(r *profile.Request, slack int) {
 	if r.OutputTokens != r.OSL {
 		counted := "tokens"
 		if !r.UsageSeen {
-			counted = "content chunks, for the server sends no usage"
+			counted = "events with text, for the server sends no usage"
 		}
 		wrong = append(wrong, fmt.Sprintf("%d output tokens asked, got %d %s (finish reason %q)", r.OSL, r.OutputTokens, counted, r.Finish))
 	}
@@ -323,7 +344,7 @@ func judge(r *profile.Request, slack int) {
 	switch {
 	case len(r.Chunks) == 0:
 		r.Failure = profile.FailEmpty
-		r.Error = fmt.Sprintf("the stream held no text (server counts %d output tokens)", r.OutputTokens)
+		r.Error = fmt.Sprintf("no event of the stream held text or counted tokens, so TTFT is unknown (the server counts %d output tokens in all)", r.OutputTokens)
 	case len(wrong) > 0:
 		r.Failure = profile.FailShort
 		r.Error = strings.Join(wrong, "; ")

@@ -22,6 +22,8 @@ type fake struct {
 	extra    int    // tokens added to each prompt
 	cost     func(word string) int
 	noUsage  bool
+	quiet    int  // each n-th token has no text of its own; 0: all have some
+	counts   bool // tells token counts with each event, where it is asked to
 	key      string // bearer token that it wants
 	pace     time.Duration
 	stall    time.Duration // before the header
@@ -159,10 +161,17 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request, q query) {
 			time.Sleep(f.pace)
 		}
 		f.note(q.n)
+		text, count := fmt.Sprintf("x%d", i), ""
+		if f.quiet > 0 && i%f.quiet == 0 {
+			text = ""
+		}
+		if f.counts && q.Options.Continuous {
+			count = fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d}`, f.count(q), i+1)
+		}
 		if chat {
-			send(w, `{"choices":[{"delta":{"content":"x%d"}}]}`, i)
+			send(w, `{"choices":[{"delta":{"content":%q}}]%s}`, text, count)
 		} else {
-			send(w, `{"choices":[{"text":"x%d","finish_reason":null}]}`, i)
+			send(w, `{"choices":[{"text":%q,"finish_reason":null}]%s}`, text, count)
 		}
 		if r.Context().Err() != nil {
 			return

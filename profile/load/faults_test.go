@@ -150,7 +150,7 @@ func TestFault05TokenCounts(t *testing.T) {
 			begin(w)
 			send(w, token)
 			send(w, `{"choices":[{"text":"","finish_reason":"stop"}]}`)
-		}, "got 1 content chunks"},
+		}, "got 1 events with text"},
 	} {
 		r := one(t, answer(c.do), Options{})
 		if r.Failure != profile.FailShort || !strings.Contains(r.Error, c.want) || r.First == 0 {

@@ -81,7 +81,7 @@ func (c *Client) prepare(ctx context.Context, w profile.Workload) (*measurement,
 	}
 	m := c.newMeasurement(w, w.Requests)
 	m.slack = srv.alphabet.slack(w.ISL)
-	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: w.OSL, stream: true}
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: w.OSL, stream: true, live: c.live.Load()}
 	serial := c.serials(w)
 	longest := 0
 	for i := range m.bodies {

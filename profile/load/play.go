@@ -81,7 +81,7 @@ func (c *Client) prepareScript(ctx context.Context, s profile.Script) (*measurem
 	}
 	m := c.newMeasurement(w, len(s.Asks))
 	m.most = s.MaxInFlight
-	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, stream: true}
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, stream: true, live: c.live.Load()}
 	serial := c.scriptSerials(s)
 	longest := 0
 	for i, q := range s.Asks {

@@ -28,7 +28,7 @@ type Probe struct {
 	CachedTokens  bool // and among them those of the prefix cache
 	LiveUsage     bool // and with each chunk, where that is asked for
 	ExactOutput   bool // it gives exactly as many tokens as asked, past any end
-	Chunks        int  // content chunks for probeTokens tokens
+	Chunks        int  // events that brought probeTokens tokens
 	Tokens        int  // output tokens that it counted for them
 	TTFT          time.Duration
 	Warnings      []profile.Warning
@@ -68,29 +68,38 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 	}
 	p.TokenPrompts, p.ExactPrompts = srv.alphabet.tokens(), !srv.alphabet.approx
 	p.TokensPerWord, p.ExtraTokens = srv.alphabet.cost, srv.alphabet.extra
-	if err := c.probeStream(ctx, l, srv, &p); err != nil {
-		return p, err
-	}
 	p.LiveUsage = c.probeLive(ctx, l, srv)
 	c.live.Store(p.LiveUsage)
-	return p, nil
+	l.live = p.LiveUsage
+	return p, c.probeStream(ctx, l, srv, &p)
 }
 
-// probeLive sends another small completion and reports whether token counts came
-// with its chunks. A server that refuses to be asked for them has none.
+// probeLive sends a small completion and reports whether the server counts tokens with
+// each event that brings some: where counts rise at least as often as text comes. One
+// that refuses to be asked for them has none.
 func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
 	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true, live: true}
 	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
 	r := profile.Request{CachedTokens: -1}
-	chunks, counts, last := 0, 0, 0
-	l.follow(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r,
-		func(_ profile.Chunk, u usage) {
-			if chunks++; u.seen && u.completion > last {
-				counts, last = counts+1, u.completion
-			}
-		})
-	return r.OK() && chunks > 1 && counts == chunks
+	var seen liveness
+	l.follow(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r, nil, seen.event)
+	return r.OK() && seen.live()
 }
+
+// liveness is how token counts come in a stream.
+type liveness struct{ texts, rises, last int }
+
+func (v *liveness) event(c chunk) {
+	if c.content {
+		v.texts++
+	}
+	if c.usage.completion > v.last {
+		v.rises, v.last = v.rises+1, c.usage.completion
+	}
+}
+
+// live is false where the only count is that of the whole, at the end.
+func (v *liveness) live() bool { return v.rises > 1 && v.rises >= v.texts }
 
 // unlisted words the trouble of a server that could not even list its models.
 func (p Probe) unlisted(err error) error {
@@ -132,7 +141,7 @@ func (c *Client) version(ctx context.Context, l *link) string {
 
 // probeStream sends one small completion as Measure would.
 func (c *Client) probeStream(ctx context.Context, l *link, srv server, p *Probe) error {
-	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true}
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true, live: l.live}
 	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
 	serial := tally{client: c}.serial()
 	body := a.body(sequence(srv.alphabet.size(), n, serial))

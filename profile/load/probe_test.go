@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/profile"
 )
 
 func TestProbe(t *testing.T) {
@@ -62,6 +64,46 @@ func TestProbeOfLesserServers(t *testing.T) {
 	})
 	if p, err = client(t, Options{BaseURL: f.start(t).URL}).Probe(t.Context()); err != nil || !hasWarning(p.Warnings, "buffered") {
 		t.Errorf("buffered: %+v, %v", p, err)
+	}
+}
+
+// A token is what the server counts: text or not, wherever the server counts with each
+// event; a client that was not told so asks for text.
+func TestTokensWithoutText(t *testing.T) {
+	for name, c := range map[string]struct {
+		quiet        int
+		counts       bool
+		chunks, good int // of 8 requests of 4 tokens each
+	}{
+		"counted":           {2, true, 4, 8},
+		"none has text":     {1, true, 4, 8},
+		"not counted":       {2, false, 2, 8},
+		"neither":           {1, false, 0, 0},
+		"all text, counted": {0, true, 4, 8},
+	} {
+		for _, api := range []Endpoint{Completions, Chat} {
+			f := &fake{quiet: c.quiet, counts: c.counts, pace: time.Millisecond}
+			cl := client(t, Options{BaseURL: f.start(t).URL, Endpoint: api})
+			if _, err := cl.Probe(t.Context()); (err == nil) != (c.good > 0) || err != nil && !errors.Is(err, ErrStreamsNothing) {
+				t.Errorf("%s, %s: %v", name, api, err)
+			}
+			rs, _, err := cl.Measure(t.Context(), profile.Workload{ISL: 16, OSL: 4, Requests: 8, InFlight: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			good := 0
+			for _, r := range rs {
+				if r.OK() {
+					good++
+				}
+				if len(r.Chunks) != c.chunks || r.OutputTokens != 4 {
+					t.Errorf("%s, %s: %d chunks, %d tokens: %s", name, api, len(r.Chunks), r.OutputTokens, r.Error)
+				}
+			}
+			if good != c.good {
+				t.Errorf("%s, %s: %d are whole", name, api, good)
+			}
+		}
 	}
 }
 
@@ -120,13 +162,13 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 		"streams no text": {
 			server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { begin(w); end(w) })),
 			Options{},
-			ErrStreamsNothing, "no text",
+			ErrStreamsNothing, "TTFT is unknown",
 		},
 		"breaks off": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			begin(w)
 			send(w, token)
 			panic(http.ErrAbortHandler)
-		})), Options{}, ErrStreamsNothing, "after 1 content chunks"},
+		})), Options{}, ErrStreamsNothing, "after 1 events with tokens"},
 		"one chunk": {server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) {
 			begin(w)
 			send(w, token)

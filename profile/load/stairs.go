@@ -172,7 +172,7 @@ func (s *Stairs) send(ctx context.Context, n int) error {
 	if n < 1 {
 		return nil
 	}
-	a := ask{endpoint: s.client.opt.Endpoint, model: s.server.model, alphabet: s.server.alphabet, osl: s.w.OSL, stream: true, live: s.client.live.Load()}
+	a := ask{endpoint: s.client.opt.Endpoint, model: s.server.model, alphabet: s.server.alphabet, osl: s.w.OSL, stream: true, live: s.link.live}
 	w := s.w
 	w.Requests = n
 	serial, first := s.client.serials(w), 0

@@ -52,7 +52,7 @@ func (st *stream) run(ctx context.Context, l *link, body []byte, base time.Durat
 	st.mu.Lock()
 	r := st.record // the exchange's own
 	st.mu.Unlock()
-	l.follow(ctx, body, streamLife, base, &r, func(c profile.Chunk, u usage) { st.take(r, c, u, slack) })
+	l.follow(ctx, body, streamLife, base, &r, func(c profile.Chunk, u usage) { st.take(r, c, u, slack) }, nil)
 	st.mu.Lock()
 	st.ended = true
 	if st.record.Failure == "" {
