@@ -22,8 +22,8 @@ type fake struct {
 	extra    int    // tokens added to each prompt
 	cost     func(word string) int
 	noUsage  bool
-	quiet    int  // each n-th token has no text of its own; 0: all have some
-	counts   bool // tells token counts with each event, where it is asked to
+	quiet    int    // each n-th token has no text of its own; 0: all have some
+	counts   bool   // tells token counts with each event, where it is asked to
 	key      string // bearer token that it wants
 	pace     time.Duration
 	stall    time.Duration // before the header
