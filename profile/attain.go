@@ -14,7 +14,9 @@ type Attainment struct {
 	Achieved float64       `json:"achieved_rps"` // requests/s that ended well, inside the window
 	Window   time.Duration `json:"window_ns"`
 	Requests int           `json:"requests"` // due in the window, and not canceled; the rest of the load brought the engine there
-	Failures int           `json:"failures"` // of them
+	Failures int           `json:"failures"` // of them; in no latency
+	// FailsTooOften says that they are more than the SLA allows (SLA.FailsTooOften).
+	FailsTooOften bool `json:"fails_too_often,omitempty"`
 
 	TTFT    Distribution `json:"ttft"`         // Half and Neff by queueMemory: neighbours wait in one queue
 	Service Distribution `json:"service_ttft"` // likewise
@@ -82,7 +84,8 @@ func Attain(rs []Request, w Window, s SLA, queues int) Attainment {
 			got.request(r, s)
 		}
 	}
-	a.Requests, a.Failures = len(got.inBoth), got.failures
+	a.Requests, a.Failures = len(got.inBoth)+got.failures, got.failures
+	a.FailsTooOften = s.FailsTooOften(a.Failures, a.Requests)
 	queue, flight := queueMemory(rs, w, queues), flightMemory(a.InFlight, slackOf(rs, w))
 	if len(got.tpot) > 0 { // who waits for a first token waits for steps that others share
 		queue.least = max(queue.least, flight.least)
@@ -113,7 +116,7 @@ type attained struct {
 	due, failures int
 
 	ttft, service, tpot, e2e, gaps []time.Duration
-	inTTFT, inITL, inBoth          []bool // one for each request that was not canceled
+	inTTFT, inITL, inBoth          []bool // one for each request that ended well
 
 	tokens, context, chunks float64 // of the chunks in the window, whosever they are
 }
@@ -134,12 +137,12 @@ func (a *attained) request(r Request, s SLA) {
 	if r.Failure == FailCanceled {
 		return
 	}
-	early, quick := r.OK() && r.TTFTFromDue() <= s.TTFT, r.OK() && r.TPOT() <= s.ITL
-	a.inTTFT, a.inITL, a.inBoth = append(a.inTTFT, early), append(a.inITL, quick), append(a.inBoth, early && quick)
 	if !r.OK() {
 		a.failures++
 		return
 	}
+	early, quick := r.TTFTFromDue() <= s.TTFT, r.TPOT() <= s.ITL
+	a.inTTFT, a.inITL, a.inBoth = append(a.inTTFT, early), append(a.inITL, quick), append(a.inBoth, early && quick)
 	a.ttft, a.service = append(a.ttft, r.TTFTFromDue()), append(a.service, r.TTFT())
 	a.e2e = append(a.e2e, r.Last-r.Due)
 	for i := range r.Chunks[min(1, len(r.Chunks)):] {

@@ -112,7 +112,9 @@ type Point struct {
 	TokensPerChunk float64 `json:"tokens_per_chunk,omitempty"`
 
 	Requests int           `json:"requests"` // measured, warm-up not counted
-	Failures int           `json:"failures"` // of them
+	Failures int           `json:"failures"` // of them; in no figure
+	// FailsTooOften says that they are more than the SLA allows (SLA.FailsTooOften).
+	FailsTooOften bool `json:"fails_too_often,omitempty"`
 	Started  time.Time     `json:"started"`
 	Elapsed  time.Duration `json:"elapsed_ns"` // warm-up included
 	Warnings []Warning     `json:"warnings,omitempty"`
@@ -209,7 +211,7 @@ func (p Point) Undecided(s SLA) bool {
 func (p Point) Samples(s SLA) float64 { return p.measure(s).Neff }
 
 // Meets reports whether the point holds the SLA's latency of its phase (<=)
-// with no failed request, nothing that makes it invalid, and enough samples.
+// with no more failures than it allows, nothing that makes it invalid, and enough samples.
 func (p Point) Meets(s SLA) bool {
 	if p.Load != nil {
 		return p.Invalid == "" && p.Load.Holds(p.Phase, s)
@@ -219,7 +221,7 @@ func (p Point) Meets(s SLA) bool {
 		limit = s.TTFT
 	}
 	l := p.Latency(s)
-	return p.Failures == 0 && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
+	return !p.FailsTooOften && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
 }
 
 // Unmeasured reports whether the point says nothing of its engine: its figures are not the

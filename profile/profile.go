@@ -98,6 +98,19 @@ type SLA struct {
 	// Stall bounds the 99th percentile of single gaps between tokens under load; 0 = not
 	// promised.
 	Stall time.Duration `json:"stall_p99_ns,omitempty"`
+	// MaxFailures is the share of requests that may fail, 0 to below 1: see FailsTooOften.
+	MaxFailures float64 `json:"max_failures,omitempty"`
+}
+
+// FailsTooOften reports whether so many failures of n requests exceed MaxFailures beyond
+// chance: where as many or more come in less than 2.5 % of such loads of a server that
+// fails just that share (binomial). One failure alone is no verdict, unless none is
+// allowed.
+func (s SLA) FailsTooOften(failures, n int) bool {
+	if failures == 0 || s.MaxFailures == 0 {
+		return failures > 0
+	}
+	return failures > 1 && 1-binomialCDF(failures-1, n, s.MaxFailures) < tail
 }
 
 // String is the promise in words: "p99 TTFT ≤ 400 ms, p99 ITL ≤ 30 ms".

@@ -47,10 +47,10 @@ func (a Attainment) Worth(phase Phase, s SLA) float64 {
 }
 
 // Holds reports whether the load was served within the SLA, as far as phase goes:
-// TTFT for prefill, ITL for decode, both otherwise. One failure is too many, and
-// fewer requests than its statistic takes (Few) decide nothing.
+// TTFT for prefill, ITL for decode, both otherwise. More failures than the SLA allows
+// are a miss, and fewer requests than its statistic takes (Few) decide nothing.
 func (a Attainment) Holds(phase Phase, s SLA) bool {
-	if a.Failures > 0 || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
+	if a.FailsTooOften || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
 		return false
 	}
 	ttft, itl := a.TTFT.At(s.Stat), a.TPOT.At(s.Stat)
@@ -71,7 +71,7 @@ func (a Attainment) stalls(s SLA) time.Duration {
 // its limit, or is not known (TooShort). A percentile's is that of the share of
 // requests within the limit, which is the percentile's own at the limit.
 func (a Attainment) Undecided(phase Phase, s SLA) bool {
-	if a.Failures > 0 || a.Requests == 0 || a.Growing || a.Stopped != "" {
+	if a.FailsTooOften || a.Requests == 0 || a.Growing || a.Stopped != "" {
 		return false
 	}
 	q := s.Stat.Quantile()
@@ -137,7 +137,7 @@ func (p Point) Untold(s SLA) string {
 		return a.Easier
 	case a.Harder != "":
 		return a.Harder
-	case a.Failures > 0 || a.Growing || a.Stopped != "":
+	case a.FailsTooOften || a.Growing || a.Stopped != "":
 		return ""
 	case a.Requests == 0 || a.Few(p.Phase, s) && !a.surelyMisses(p.Phase, s):
 		return a.TooFew(p.Phase, s)
@@ -152,7 +152,7 @@ func (p Point) Untold(s SLA) string {
 // unmeasured is Untold of a measurement that is no open-loop load and not invalid.
 func (p Point) unmeasured(s SLA) string {
 	switch {
-	case p.Failures > 0:
+	case p.FailsTooOften:
 		return "" // an engine that fails requests misses
 	case p.Latency(s) <= 0 && len(p.Warnings) > 0:
 		return "could not be measured: " + p.Warnings[0].Message

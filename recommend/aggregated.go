@@ -265,7 +265,7 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 	if gap := a.ITL.P99; sla.Stall > 0 && float64(gap)/float64(sla.Stall) > float64(s.Latency)/float64(s.Limit) {
 		s.Metric, s.Latency, s.Limit = Stall, gap, sla.Stall
 	}
-	if a.Failures > 0 {
+	if a.FailsTooOften {
 		s.Metric = "failures"
 		return s, true
 	}
@@ -327,7 +327,7 @@ func besides(p profile.Point, sla profile.SLA) time.Duration {
 // fits reports whether a load holds the SLA, or requests one after the other do as
 // far as so few say anything of its percentile.
 func fits(p profile.Point, sla profile.SLA) bool {
-	alone := p.Rate == 0 && p.Invalid == "" && p.Load.Failures == 0 && p.Load.Few(p.Phase, sla)
+	alone := p.Rate == 0 && p.Invalid == "" && !p.Load.FailsTooOften && p.Load.Few(p.Phase, sla)
 	return p.Meets(sla) || alone && excess(p, sla) <= 1
 }
 

@@ -23,7 +23,7 @@ func (ch Choice) doubts(sla profile.SLA) []profile.Warning {
 	switch l := p.LatencyInterval(sla); {
 	case ch.Feasible && l.High > float64(limit):
 		return []profile.Warning{d.mayMiss()}
-	case !ch.Feasible && p.Failures == 0 && l.Low <= float64(limit):
+	case !ch.Feasible && !p.FailsTooOften && l.Low <= float64(limit):
 		return []profile.Warning{d.mayMeet()}
 	}
 	return nil
@@ -41,7 +41,7 @@ func LoadDoubts(p profile.Point, held bool, sla profile.SLA, ttft, itl profile.M
 		case held && known && l.High > float64(d.limit):
 			ws = append(ws, d.mayMiss())
 		case held || d.latency <= d.limit:
-		case !known || l.Low > float64(d.limit) || p.Failures > 0 || p.Load.Growing || p.Load.Stopped != "":
+		case !known || l.Low > float64(d.limit) || p.FailsTooOften || p.Load.Growing || p.Load.Stopped != "":
 			return nil // it misses, whatever the other does
 		default:
 			ws = append(ws, d.mayMeet())

@@ -29,7 +29,7 @@ func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
 			r.Reason = "could not be measured: " + w.Message
 			break
 		}
-	case p.Failures == 0 && p.Undecided(sla):
+	case !p.FailsTooOften && p.Undecided(sla):
 		r.Metric, r.Value = metricUndecided, p.Samples(sla)
 		r.Reason = fmt.Sprintf("too few samples to judge %s %s: %.0f independent ones, %d needed", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))
 	default:

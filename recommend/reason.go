@@ -63,7 +63,7 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	}
 	l := p.Latency(sla)
 	switch {
-	case p.Failures > 0:
+	case p.FailsTooOften:
 		r.Metric, r.Value = "failures", float64(p.Failures)
 		r.Reason = fmt.Sprintf("%d of %s failed", p.Failures, engine.Count(p.Requests, "request"))
 	case l > limit:

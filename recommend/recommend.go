@@ -206,7 +206,7 @@ func evaluate(p profile.Point, sla profile.SLA) Candidate {
 		limit = sla.TTFT
 	}
 	c := Candidate{Point: p, Feasible: p.Meets(sla), Margin: float64(limit-l) / float64(limit)}
-	if p.Failures > 0 {
+	if p.FailsTooOften {
 		return c // it sustains nothing within an SLA
 	}
 	gpus := float64(p.Config.GPUs())
@@ -266,7 +266,7 @@ func nearest(all []Candidate, sla profile.SLA) int {
 }
 
 func nearer(a, b Candidate, sla profile.SLA) bool {
-	if fa, fb := a.Point.Failures > 0, b.Point.Failures > 0; fa != fb {
+	if fa, fb := a.Point.FailsTooOften, b.Point.FailsTooOften; fa != fb {
 		return fb
 	}
 	if la, lb := a.Point.Latency(sla), b.Point.Latency(sla); la != lb {

@@ -53,7 +53,7 @@ func stationOf(all []Candidate, like profile.Point, sla profile.SLA, osl int) st
 		s.most = min(s.most, max(1, float64(like.MaxKV)/like.Context))
 	}
 	for _, c := range all {
-		if p := c.Point; p.Config == like.Config && p.Failures == 0 && p.InFlight > 0 {
+		if p := c.Point; p.Config == like.Config && !p.FailsTooOften && p.InFlight > 0 {
 			s.levels = append(s.levels, level{p.InFlight, p.Latency(profile.SLA{Stat: profile.Mean}).Seconds(), p.Latency(sla).Seconds()})
 		}
 	}

@@ -42,7 +42,7 @@ func (ch Choice) Shortfall(sla profile.SLA) (Shortfall, bool) {
 	if ch.Phase == profile.Prefill {
 		s.Limit = sla.TTFT
 	}
-	if p.Failures > 0 {
+	if p.FailsTooOften {
 		s.Metric = "failures"
 		return s, true
 	}

@@ -221,7 +221,7 @@ func summarizeAlone(m Measurement, sla profile.SLA, s *trial) profile.Point {
 	a := profile.Attain(m.Requests, w, sla, attentionReplicas(s.cfg))
 	p := profile.Point{
 		Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
-		Requests: a.Requests, Failures: a.Failures, ThroughputPerGPU: a.TokensPerSec / float64(s.cfg.GPUs()),
+		Requests: a.Requests, Failures: a.Failures, FailsTooOften: a.FailsTooOften, ThroughputPerGPU: a.TokensPerSec / float64(s.cfg.GPUs()),
 		Warnings: append(profile.Summarize(m.Requests, w).Warnings, m.Warnings...),
 	}
 	if s.facts.KVTokens > 0 {

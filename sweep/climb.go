@@ -253,6 +253,7 @@ func promptOf(q profile.Request) int {
 // summary makes a point of a level.
 func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
 	p := summarizeDecode(m, c.s.cfg, c.s.facts)
+	p.FailsTooOften = c.r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
 	p.TTFT = profile.Distribution{} // of the filling, which is no load
 	p.ISL, p.OSL, p.Asked, p.Stage, p.Phase = c.isl, c.osl, n, c.stage, profile.Decode
 	p.InFlight = float64(n) // all of the window long, or it were void; joined windows cut it short at their ends

@@ -140,7 +140,7 @@ const rounding = 1e-3
 func (r *runner) outdone(phase profile.Phase) bool {
 	for _, p := range r.sweepPoints(phase) {
 		i, ok := spread(p, profile.SLA{Stat: profile.Mean})
-		if !ok || p.Failures > 0 || p.Invalid != "" || blank(p) {
+		if !ok || p.FailsTooOften || p.Invalid != "" || blank(p) {
 			continue
 		}
 		for _, few := range r.narrower(phase, p.Config) {
@@ -168,7 +168,7 @@ func leastLatency(phase profile.Phase, ps []profile.Point) (at func(n float64) f
 func (r *runner) narrower(phase profile.Phase, c engine.Config) (sets [][]profile.Point) {
 	at := map[engine.Parallelism]int{}
 	for _, p := range r.sweepPoints(phase) {
-		if _, ok := widened(p.Config, c); !ok || p.Failures > 0 || p.Invalid != "" || blank(p) {
+		if _, ok := widened(p.Config, c); !ok || p.FailsTooOften || p.Invalid != "" || blank(p) {
 			continue
 		}
 		i, known := at[p.Config.Parallelism]

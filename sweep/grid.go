@@ -188,7 +188,7 @@ func (r *runner) gridSurface(ctx context.Context, s *trial) error {
 		if err != nil {
 			return err
 		}
-		if p.Failures == 0 && p.Invalid == "" && p.Latency(profile.SLA{}) > 0 {
+		if !p.FailsTooOften && p.Invalid == "" && p.Latency(profile.SLA{}) > 0 {
 			usable++
 		}
 	}

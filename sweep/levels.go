@@ -128,7 +128,7 @@ func ends(p profile.Point, sla profile.SLA) bool { return !p.Meets(sla) && !fewS
 // for the percentile of what requests got: another count may have more.
 func fewSteps(p profile.Point, sla profile.SLA) bool {
 	l := p.Latency(sla)
-	return sla.Stat.Quantile() > 0 && p.Failures == 0 && p.Invalid == "" && l > 0 && l <= sla.ITL && p.Undecided(sla)
+	return sla.Stat.Quantile() > 0 && !p.FailsTooOften && p.Invalid == "" && l > 0 && l <= sla.ITL && p.Undecided(sla)
 }
 
 // beyond is a little more than the count above b where the line through both

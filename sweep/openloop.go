@@ -83,7 +83,7 @@ func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.P
 		}
 		a, why := p.Load, p.Invalid
 		switch few := a.Few(s.phase, r.opts.SLA) || a.Requests == 0; {
-		case few && a.Failures == 0 && !a.Growing && a.Stopped == "":
+		case few && !a.FailsTooOften && !a.Growing && a.Stopped == "":
 			more := r.opts.missing(l, *a, s.phase)
 			if more <= 0 {
 				return p, rs, nil

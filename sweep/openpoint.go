@@ -34,7 +34,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 	a := profile.Attain(m.Requests, w, sla, attentionReplicas(cfg))
 	p := profile.Point{
 		Rate: l.rate, Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
-		Requests: a.Requests, Failures: a.Failures,
+		Requests: a.Requests, Failures: a.Failures, FailsTooOften: a.FailsTooOften,
 	}
 	if f.KVTokens > 0 {
 		p.KVUsage = min(1, f.KVUse(decoding(m.Requests, w), p.Context))
@@ -46,7 +46,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 	if p.ThroughputPerGPU = a.TokensPerSec / gpus; phase == profile.Prefill {
 		_, tokens := firstTokens(ended)
 		p.ThroughputPerGPU = a.Achieved * tokens / gpus
-	} else if tokens := answers(ended, w); phase == profile.Aggregated && tokens > 0 && a.Failures == 0 && !a.Growing && w == planned {
+	} else if tokens := answers(ended, w); phase == profile.Aggregated && tokens > 0 && !a.FailsTooOften && !a.Growing && w == planned {
 		p.ThroughputPerGPU = l.rate * tokens / gpus
 	}
 	if s.Cached > 0.05 && len(l.fill) == 0 {

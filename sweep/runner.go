@@ -63,9 +63,9 @@ func (r *runner) skipOf(e *engineError, s *trial) profile.Skip {
 }
 
 // usable reports whether a point of an earlier run need not be measured again:
-// requests that failed, figures that cannot be right and missing ones may have been an
+// more failures than are allowed, figures that cannot be right and missing ones may have been an
 // outage's, or a busy client's.
-func usable(p profile.Point) bool { return p.Failures == 0 && !p.Unmeasured() }
+func usable(p profile.Point) bool { return !p.FailsTooOften && !p.Unmeasured() }
 
 // point gives the point of that id: a known one, or one measured now. What it costs is
 // expected to be as far off as other points' costs were.

@@ -63,11 +63,11 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
-		case !over && p.Failures > 0 && i < tries && r.opts.Failing.patient():
+		case !over && p.FailsTooOften && i < tries && r.opts.Failing.patient():
 			again = "failed requests"
-		case !over && p.Failures == 0 && doubtful && i < tries:
+		case !over && !p.FailsTooOften && doubtful && i < tries:
 			again = "waits of the client"
-		case !over && p.Failures == 0 && i < tries && (stalled(p) || blank(p) && i == 1):
+		case !over && !p.FailsTooOften && i < tries && (stalled(p) || blank(p) && i == 1):
 			again = "stalls"
 		default:
 			return p, m, err
@@ -88,6 +88,7 @@ func (r *runner) measured(ctx context.Context, s *trial, w profile.Workload, sum
 	m, err := s.measuring().Measurer.Measure(ctx, w)
 	r.book.count(s, m.Requests)
 	p := sum(m)
+	p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
 	p.Warnings = append(p.Warnings, m.Warnings...)
 	if p.Client = m.Client; m.Void != "" {
 		p.Invalid = m.Void

@@ -101,7 +101,7 @@ func clearOf(p profile.Point, sla profile.SLA) bool {
 // enough reports whether a point needs no further slice.
 func (r *runner) enough(p profile.Point) bool {
 	switch {
-	case p.Failures > 0 || p.Invalid != "" || blank(p):
+	case p.FailsTooOften || p.Invalid != "" || blank(p):
 		return true // more of the same mends nothing
 	case p.Stage == profile.StageSurface:
 		i, ok := spread(p, profile.SLA{Stat: profile.Mean})

@@ -14,7 +14,7 @@ import (
 func prefillSurfaceOf(points []profile.Point, cfg engine.Config) profile.PrefillSurface {
 	var s profile.PrefillSurface
 	for _, p := range points {
-		if p.Phase == profile.Prefill && p.Load == nil && p.Batch == 0 && p.Config == cfg && p.Failures == 0 && p.Invalid == "" && p.TTFT.Mean > 0 {
+		if p.Phase == profile.Prefill && p.Load == nil && p.Batch == 0 && p.Config == cfg && !p.FailsTooOften && p.Invalid == "" && p.TTFT.Mean > 0 {
 			s.Samples = append(s.Samples, profile.PrefillSample{ISL: p.ISL, TTFT: p.TTFT.Mean, ThroughputPerGPU: p.ThroughputPerGPU})
 			s.Provenance = profile.Weakest(s.Provenance, p.Provenance)
 		}

@@ -161,7 +161,7 @@ func (r *runner) verifyMost(ctx context.Context, s *trial, l openLoad, v *Verifi
 		if err != nil {
 			return false, err
 		}
-		holds := p.Untold(r.opts.SLA) == "" && p.Load.Failures == 0 && !p.Load.Growing && p.Load.Stopped == "" && p.Load.Share(v.Phase) >= profile.MostRequests
+		holds := p.Untold(r.opts.SLA) == "" && !p.Load.FailsTooOften && !p.Load.Growing && p.Load.Stopped == "" && p.Load.Share(v.Phase) >= profile.MostRequests
 		if holds {
 			v.Most = max(v.Most, rate)
 		}
@@ -281,7 +281,7 @@ func shortOf(a profile.Attainment, phase profile.Phase, sla profile.SLA) string 
 		return a.Stopped + ", " + figure + " by then"
 	case a.Stopped != "":
 		return a.Stopped
-	case a.Failures > 0:
+	case a.FailsTooOften:
 		return fmt.Sprintf("%d of %s failed", a.Failures, engine.Count(a.Requests, "request"))
 	case a.Growing:
 		return "the queue kept growing"

@@ -70,17 +70,18 @@ type SLA struct {
 	// StallMillis bounds the 99th percentile of single gaps between tokens; 0 = not
 	// promised.
 	StallMillis float64 `json:"stall_p99_ms,omitempty"`
+	MaxFailures float64 `json:"max_failures,omitempty"` // share of requests that may fail
 }
 
 // SLA converts back to base units.
 func (s SLA) SLA() profile.SLA {
 	of := func(ms float64) time.Duration { return time.Duration(math.Round(ms * float64(time.Millisecond))) }
-	return profile.SLA{TTFT: of(s.TTFTMillis), ITL: of(s.ITLMillis), Stat: s.Stat, Stall: of(s.StallMillis)}
+	return profile.SLA{TTFT: of(s.TTFTMillis), ITL: of(s.ITLMillis), Stat: s.Stat, Stall: of(s.StallMillis), MaxFailures: s.MaxFailures}
 }
 
 // NewSLA converts to the file's units.
 func NewSLA(s profile.SLA) SLA {
-	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, StallMillis: profile.Milliseconds(s.Stall)}
+	return SLA{TTFTMillis: profile.Milliseconds(s.TTFT), ITLMillis: profile.Milliseconds(s.ITL), Stat: s.Stat, StallMillis: profile.Milliseconds(s.Stall), MaxFailures: s.MaxFailures}
 }
 
 // Lengths is the workload: fixed prompt and output lengths, in tokens.
