@@ -31,7 +31,7 @@ const (
 	littleCount   = 20   // requests from which rate times residence means something
 	PrefixShare   = 0.01 // of prompts that should be new, served from the prefix cache: TTFT is understated
 	PrefixWrong   = 0.10
-	PrefillUnskip = 0.90 // of prompts that should be cached, the least that are
+	PrefillUnskip = 0.90 // of what the cache can hold of prompts that should be in it, the least that is
 )
 
 // warnings holds the records against themselves.

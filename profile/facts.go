@@ -52,6 +52,34 @@ func (f EngineFacts) Longest() int {
 	return f.KVTokens / block * block
 }
 
+// Cacheable is how many of a prompt's tokens the prefix cache can serve: whole blocks,
+// and never the last token, whose step gives the first of the answer.
+func (f EngineFacts) Cacheable(isl int) int {
+	block := max(f.BlockSize, 1)
+	return (isl - 1) / block * block
+}
+
+// blockLoss is the share of a prompt that a prefix cache may leave to compute for the sake
+// of whole blocks before another length is better.
+const blockLoss = 0.05
+
+// CachedPrompt is isl, or where the prefix cache would leave more than blockLoss of such a
+// prompt to compute the nearest length from low to high of which it leaves one token, if
+// there is one. A prompt of whole blocks leaves its last block: half of one of 256 tokens
+// where blocks have 128.
+func (f EngineFacts) CachedPrompt(isl, low, high int) int {
+	below := f.Cacheable(isl) + 1
+	above := below + max(f.BlockSize, 1)
+	switch {
+	case float64(isl-below) < blockLoss*float64(isl):
+	case above <= high && (below < low || above-isl <= isl-below):
+		return above
+	case below >= low:
+		return below
+	}
+	return isl
+}
+
 // MaxInFlight is how many requests of isl + osl tokens the engine holds at
 // once: min(max_num_seqs, blocks // ceil((isl+osl)/block_size)), less where layers
 // with a sliding window take blocks, too; limit caps it where above 0. It is 0 where

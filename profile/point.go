@@ -111,13 +111,13 @@ type Point struct {
 	// where that is not known.
 	TokensPerChunk float64 `json:"tokens_per_chunk,omitempty"`
 
-	Requests int           `json:"requests"` // measured, warm-up not counted
-	Failures int           `json:"failures"` // of them; in no figure
+	Requests int `json:"requests"` // measured, warm-up not counted
+	Failures int `json:"failures"` // of them; in no figure
 	// FailsTooOften says that they are more than the SLA allows (SLA.FailsTooOften).
-	FailsTooOften bool `json:"fails_too_often,omitempty"`
-	Started  time.Time     `json:"started"`
-	Elapsed  time.Duration `json:"elapsed_ns"` // warm-up included
-	Warnings []Warning     `json:"warnings,omitempty"`
+	FailsTooOften bool          `json:"fails_too_often,omitempty"`
+	Started       time.Time     `json:"started"`
+	Elapsed       time.Duration `json:"elapsed_ns"` // warm-up included
+	Warnings      []Warning     `json:"warnings,omitempty"`
 
 	// Client is what the measuring client said of itself; nil in virtual time.
 	Client *Client `json:"client,omitempty"`

@@ -177,12 +177,78 @@ func TestPointMeets(t *testing.T) {
 		t.Error("p99 20 ms must miss 10 ms")
 	}
 	sla.Stat = Mean
-	p.Failures = 1
+	if p.Failures = 1; !p.Meets(sla) {
+		t.Error("a failure below the limit is no miss")
+	}
+	p.FailsTooOften = true
 	if p.Meets(sla) {
-		t.Error("a point with failures must not meet an SLA")
+		t.Error("a point with too many failures must not meet an SLA")
 	}
 	if (Point{Phase: Prefill, Requests: 1}).Meets(sla) {
 		t.Error("a point without latency must not meet an SLA")
+	}
+}
+
+// A limit of 1 %: what a server that fails 1 % does by chance is no miss, nor is a single
+// failure. The bounds are binomial: P(X ≥ 4 | 100, 1 %) = 1.8 %, P(X ≥ 3) = 7.9 %.
+func TestFailsTooOften(t *testing.T) {
+	for _, c := range []struct {
+		most        float64
+		failures, n int
+		want        bool
+	}{
+		{0.01, 0, 100, false},
+		{0.01, 1, 145, false},
+		{0.01, 1, 3, false},
+		{0.01, 2, 20, true},
+		{0.01, 2, 100, false},
+		{0.01, 3, 100, false},
+		{0.01, 4, 100, true},
+		{0.01, 16, 1000, false},
+		{0.01, 18, 1000, true},
+		{0.01, 3, 3, true},
+		{0, 1, 1000, true},
+		{0, 0, 1000, false},
+	} {
+		if got := (SLA{MaxFailures: c.most}).FailsTooOften(c.failures, c.n); got != c.want {
+			t.Errorf("%d of %d, %g allowed: %v", c.failures, c.n, c.most, got)
+		}
+	}
+	rs := make([]Request, 145)
+	for i := range rs {
+		at := time.Duration(i+1) * time.Second
+		rs[i] = Request{Index: i, OSL: 2, Due: at, Sent: at, First: at + 50*ms, Last: at + 60*ms, End: at + 60*ms, OutputTokens: 2, UsageSeen: true}
+	}
+	rs[70].Failure, rs[70].First, rs[70].Last = FailStatus, 0, 0
+	sla := SLA{TTFT: 60 * ms, ITL: 20 * ms, Stat: P95, MaxFailures: 0.01}
+	a := Attain(rs, Window{From: 0, To: time.Hour}, sla, 1)
+	if a.Requests != 145 || a.Failures != 1 || !a.Holds(Aggregated, sla) || a.WithinTTFT != 144 {
+		t.Errorf("1 of 145: %+v", a)
+	}
+	sla.MaxFailures = 0
+	if Attain(rs, Window{From: 0, To: time.Hour}, sla, 1).Holds(Aggregated, sla) {
+		t.Error("none may fail, and one did")
+	}
+}
+
+// A prefix cache leaves the last block of a prompt of whole blocks to compute (vLLM 0.32:
+// 256 tokens on blocks of 128 count 128 cached, 1,000 tokens 896).
+func TestCachedPrompt(t *testing.T) {
+	for _, c := range []struct{ block, isl, cacheable, low, high, want int }{
+		{128, 256, 128, 240, 272, 257},
+		{128, 1000, 896, 980, 1020, 1000}, // the nearest are 897 and 1,025
+		{128, 1000, 896, 980, 1025, 1025},
+		{128, 260, 256, 244, 276, 260}, // leaves 4
+		{16, 3000, 2992, 2940, 3060, 3000},
+		{528, 1056, 528, 1040, 1072, 1057},
+		{528, 1056, 528, 1040, 1056, 1056}, // no room for one more
+		{128, 64, 0, 48, 80, 64},
+		{0, 100, 99, 90, 110, 100},
+	} {
+		f := EngineFacts{BlockSize: c.block}
+		if f.Cacheable(c.isl) != c.cacheable || f.CachedPrompt(c.isl, c.low, c.high) != c.want {
+			t.Errorf("%+v: %d cacheable, %d", c, f.Cacheable(c.isl), f.CachedPrompt(c.isl, c.low, c.high))
+		}
 	}
 }
 

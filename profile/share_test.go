@@ -81,7 +81,7 @@ func TestAttainmentUndecided(t *testing.T) {
 		"a percentile":               {Attainment{TTFT: at(90, 0), InTTFT: wide}, Prefill, p90, true},
 		"a percentile, clearly":      {Attainment{TTFT: at(90, 0), InTTFT: high}, Prefill, p90, false},
 		"a percentile per request":   {Attainment{InITL: wide}, Decode, p90, true},
-		"with a failure":             {Attainment{TTFT: at(95, 10), Failures: 1}, Prefill, mean, false},
+		"with failures":              {Attainment{TTFT: at(95, 10), FailsTooOften: true}, Prefill, mean, false},
 		"growing":                    {Attainment{TTFT: at(95, 10), Growing: true}, Prefill, mean, false},
 	} {
 		c.a.Requests = 100

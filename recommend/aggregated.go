@@ -183,12 +183,20 @@ func leastExcess(all []Candidate, sla profile.SLA) int {
 			}
 			continue
 		}
-		if cmp.Or(cmp.Compare(min(a.Failures, 1), min(b.Failures, 1)), cmp.Compare(excess(a, sla), excess(b, sla)),
+		if cmp.Or(cmp.Compare(failing(a), failing(b)), cmp.Compare(excess(a, sla), excess(b, sla)),
 			-cmp.Compare(a.ThroughputPerGPU, b.ThroughputPerGPU)) < 0 {
 			best = i
 		}
 	}
 	return best
+}
+
+// failing is 1 for a load with more failures than the SLA allows, otherwise 0.
+func failing(p profile.Point) int {
+	if p.Load.FailsTooOften {
+		return 1
+	}
+	return 0
 }
 
 // whyAggregated says by how much the winner leads the best other configuration, of
@@ -266,7 +274,7 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 		s.Metric, s.Latency, s.Limit = Stall, gap, sla.Stall
 	}
 	if a.FailsTooOften {
-		s.Metric = "failures"
+		s.Metric = metricFailures
 		return s, true
 	}
 	if tooFew(p, sla) {
@@ -334,7 +342,7 @@ func fits(p profile.Point, sla profile.SLA) bool {
 // miss is one clause for people.
 func (s Shortfall) miss() string {
 	switch {
-	case s.Metric == "failures":
+	case s.Metric == metricFailures:
 		return fmt.Sprintf("%d of %s failed", s.Failures, engine.Count(s.Requests, "request"))
 	case s.Undecided():
 		return s.Why

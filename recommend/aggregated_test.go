@@ -110,7 +110,7 @@ func TestChooseAggregatedInfeasible(t *testing.T) {
 		t.Errorf("a queue that grows: %v, %+v", err, ch.Picked)
 	}
 	failed := loaded(1, 1, 50*ms, 5*ms, 10)
-	failed.Load.Failures, failed.Failures = 3, 3
+	failed.Load.Failures, failed.Load.FailsTooOften, failed.Failures, failed.FailsTooOften = 3, true, 3, true
 	ch, err = ChooseAggregated([]profile.Point{failed}, s)
 	if sf, _ := ch.Shortfall(s); err != nil || sf.Metric != "failures" || sf.Promise != 0 {
 		t.Errorf("failures: %v, %+v", err, sf)

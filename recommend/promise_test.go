@@ -58,7 +58,7 @@ func TestAggregatedPromisesBoth(t *testing.T) {
 		"ITL alone":              {nil, 70 * ms, 3 * ms, "ITL", 6850 * time.Microsecond, 0},
 		"of a queue that grows":  {func(p *profile.Point) { p.Load.Growing = true }, 20 * ms, 3 * ms, "TTFT", 0, 0},
 		"of a load ended early":  {func(p *profile.Point) { p.Load.Stopped = "certain to miss" }, 20 * ms, 3 * ms, "TTFT", 0, 0},
-		"of one with a failure":  {func(p *profile.Point) { p.Load.Failures = 1 }, 20 * ms, 3 * ms, "failures", 0, 0},
+		"of one with a failure":  {func(p *profile.Point) { p.Load.Failures, p.Load.FailsTooOften = 1, true }, 20 * ms, 3 * ms, "failures", 0, 0},
 		"what holds needs none":  {nil, 70 * ms, 7 * ms, "", 0, 0},
 		"exactly what was asked": {nil, 65390 * time.Microsecond, 6842 * time.Microsecond, "", 0, 0},
 	} {

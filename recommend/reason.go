@@ -64,7 +64,7 @@ func (ch Choice) Lost(c Candidate, sla profile.SLA) Rejected {
 	l := p.Latency(sla)
 	switch {
 	case p.FailsTooOften:
-		r.Metric, r.Value = "failures", float64(p.Failures)
+		r.Metric, r.Value = metricFailures, float64(p.Failures)
 		r.Reason = fmt.Sprintf("%d of %s failed", p.Failures, engine.Count(p.Requests, "request"))
 	case l > limit:
 		r.Metric, r.Value = metric, profile.Milliseconds(l)

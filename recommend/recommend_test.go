@@ -170,7 +170,7 @@ func TestChooseTieGoesToFewerGPUs(t *testing.T) {
 
 func TestChooseFailuresNeverWin(t *testing.T) {
 	bad := decode(1, 64, 9*ms)
-	bad.Failures = 1
+	bad.Failures, bad.FailsTooOften = 1, true
 	c := choose(t, profile.Decode, sla(0, 10*ms), BySingle, bad, decode(1, 8, 8*ms))
 	if c.Picked.Point.InFlight != 8 {
 		t.Errorf("picked in-flight %v", c.Picked.Point.InFlight)
@@ -289,7 +289,7 @@ func TestShortfall(t *testing.T) {
 		t.Errorf("%q, why %q, want %q", s, c.Why, want)
 	}
 	bad := prefill(1, 10*ms)
-	bad.Failures = 1
+	bad.Failures, bad.FailsTooOften = 1, true
 	c = choose(t, profile.Prefill, sla(50*ms, 1*ms), BySingle, bad)
 	if s, short := c.Shortfall(sla(50*ms, 1*ms)); !short || s.Metric != "failures" || s.Promise != 0 {
 		t.Errorf("fast but failing: %+v", s)

@@ -43,7 +43,7 @@ func (ch Choice) Shortfall(sla profile.SLA) (Shortfall, bool) {
 		s.Limit = sla.TTFT
 	}
 	if p.FailsTooOften {
-		s.Metric = "failures"
+		s.Metric = metricFailures
 		return s, true
 	}
 	s.Promise = roundUp(s.Latency)
@@ -66,10 +66,10 @@ func (s Shortfall) String() string {
 // meets the SLA.
 func (s Shortfall) Nearest() string {
 	switch {
-	case s.Undecided() || s.Failures == 0 && s.Latency <= s.Limit: // a load of which something else is wrong
-		return s.Why
-	case s.Failures > 0:
+	case s.Metric == metricFailures:
 		return fmt.Sprintf("even here %d of %d requests failed, so no latency can be promised", s.Failures, s.Requests)
+	case s.Undecided() || s.Latency <= s.Limit: // a load of which something else is wrong
+		return s.Why
 	}
 	return fmt.Sprintf("the lowest %s is %.2f ms (limit %.6g ms, %.2f×)",
 		s.Metric, profile.Milliseconds(s.Latency), profile.Milliseconds(s.Limit), float64(s.Latency)/float64(s.Limit))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -18,6 +19,8 @@ type certainty struct {
 	ttft     bool
 	itl      bool
 	sla      profile.SLA
+
+	failed int
 
 	sumTTFT, sumITL float64 // ns
 	late            int     // requests above the TTFT
@@ -49,7 +52,13 @@ func (l openLoad) worth(judged float64, stat profile.Statistic) float64 {
 
 // missed takes in a request that ended; it says why the load misses, or nothing.
 func (c *certainty) missed(q profile.Request) string {
-	if q.Index < c.from || q.Index >= c.to || !q.OK() {
+	switch {
+	case q.Index < c.from || q.Index >= c.to || q.Failure == profile.FailCanceled:
+		return ""
+	case !q.OK():
+		if c.failed++; c.sla.FailsTooOften(c.failed, c.to-c.from) {
+			return fmt.Sprintf("certain to miss: %d of %s failed", c.failed, engine.Count(c.to-c.from, "request"))
+		}
 		return ""
 	}
 	n := float64(c.to - c.from)

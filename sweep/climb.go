@@ -57,15 +57,25 @@ func (c *climber) band() float64 {
 // workload is of the stairs' streams.
 func (c *climber) workload() profile.Workload {
 	isl := max(1, int(c.target()-c.band()))
+	isl = c.s.facts.CachedPrompt(isl, isl, int(c.target()))
+	osl, f := c.isl+c.osl-isl, c.s.facts
+	fits := f.MaxModelLen == 0 || isl+leastStream <= f.MaxModelLen
+	if room := c.r.opts.rounds(f, c.s.cfg, isl, leastStream); osl < leastStream && fits && room.top*room.each >= c.top {
+		osl = leastStream
+	}
 	return profile.Workload{
-		ISL: isl, OSL: c.isl + c.osl - isl, Requests: c.top, InFlight: c.top,
+		ISL: isl, OSL: osl, Requests: c.top, InFlight: c.top,
 		Seed: c.r.opts.Seed, SharedPrompts: true, Timeout: c.r.opts.RequestTimeout,
 	}
 }
 
+// leastStream is how many tokens a stream of the stairs may give at least, where they have
+// room: short answers would be over while the engine is asked what it runs.
+const leastStream = 3 * sliceTokens
+
 // most is how many tokens a slice may take: it has to fit on new stairs, some of
 // whose streams decode while others are still filled.
-func (c *climber) most() int { return max(1, 2*c.workload().OSL/3) }
+func (c *climber) most() int { return max(1, 2*(c.isl+c.osl-c.workload().ISL)/3) }
 
 // at is the point of n in flight.
 func (c *climber) at(ctx context.Context, n int) (profile.Point, error) {

@@ -59,7 +59,7 @@ func tooSmall(s *trial, isl, osl int) error {
 // prefix cache first so that prefill is skipped, over the part where all stream.
 func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.Point, []profile.Request, error) {
 	w := profile.Workload{
-		ISL: isl, OSL: osl, Requests: n, InFlight: n,
+		ISL: cachedISL(s.facts, isl, osl), OSL: osl, Requests: n, InFlight: n,
 		Seed: r.opts.Seed, SharedPrompts: true, Timeout: r.opts.RequestTimeout,
 	}
 	warm := w
@@ -70,6 +70,23 @@ func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.
 	p, m, err := r.undisturbed(ctx, s, w, Measurement{}, attempts, func(m Measurement) profile.Point { return summarizeDecode(m, s.cfg, s.facts) })
 	p.ISL, p.OSL, p.Asked = isl, osl, n
 	return p, m.Requests, err
+}
+
+// cachedISL is a prompt length as good as isl before an answer of osl tokens, that takes no
+// more blocks and leaves little to compute, where there is one.
+func cachedISL(f profile.EngineFacts, isl, osl int) int {
+	slack, block := max(sliceTokens/2, int(contextSeen*float64(isl))), max(f.BlockSize, 1)
+	high := min(isl+slack, (isl+osl+block-1)/block*block-osl)
+	if f.MaxModelLen > 0 {
+		high = min(high, f.MaxModelLen-osl)
+	}
+	return f.CachedPrompt(isl, max(1, isl-slack), high)
+}
+
+// unskipped reports whether clearly less of prompts of so many tokens came from the prefix
+// cache than it can hold of them; false where that is not known.
+func unskipped(f profile.EngineFacts, isl int, cached float64) bool {
+	return cached < profile.PrefillUnskip*float64(f.Cacheable(isl))/float64(isl)
 }
 
 // fastestToken is a gap that no engine reaches and that only chunks of one
@@ -119,7 +136,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 	case cut:
 	case math.IsNaN(s.Cached):
 		untold = append(untold, cachedShare)
-	case s.Cached < profile.PrefillUnskip:
+	case unskipped(f, m.Requests[0].ISL, s.Cached):
 		p.Warnings = append(p.Warnings, profile.Warnf("prefill_not_skipped", "only %.0f %% of prompt tokens came from the prefix cache, so prefill slows this decode measurement", 100*s.Cached).By(1-s.Cached))
 	}
 	p.Warnings = append(p.Warnings, unverified(untold...)...)

@@ -55,7 +55,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 			a.Easier = hit.Message
 		}
 	}
-	if len(l.fill) > 0 && s.Cached < 0.9 { // false for what is not known
+	if len(l.fill) > 0 && unskipped(f, l.fill[0].ISL, s.Cached) {
 		kept := profile.Warnf("prefill_not_skipped", "only %.0f %% of prompt tokens came from the prefix cache", 100*s.Cached)
 		p.Warnings, a.Harder = append(p.Warnings, kept), "prefill was not skipped, "+kept.Message
 	}

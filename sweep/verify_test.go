@@ -273,7 +273,7 @@ func TestCachedPromptsVerifyNoPrefill(t *testing.T) {
 		p.Phase = phase
 		return p.Untold(sla)
 	}
-	fill := openLoad{fill: []profile.Ask{{}}}
+	fill := openLoad{fill: []profile.Ask{{ISL: 100}}}
 	if why := at(profile.Prefill, openLoad{}, sla); why != "" {
 		t.Errorf("a load that holds is said to tell nothing: %s", why)
 	}

@@ -45,6 +45,9 @@ func (r *runner) verifyingLoad(s *trial) (openLoad, []string, error) {
 			"the number in flight varies around the pick's",
 			"TTFT excludes prefill and is not judged; a warning tells if it alone exceeds the SLA",
 		}
+		if left := computed(l.fill, s.facts); left > 0.1 {
+			limits = append(limits, fmt.Sprintf("%.0f %% of each prompt is computed: the prefix cache keeps whole blocks of %d tokens", 100*left, s.facts.BlockSize))
+		}
 		if long > 0 {
 			limits = append(limits, fmt.Sprintf("%d of %d prompts exceed the engine's context of %d tokens and were left out", long, max(1, p.Asked), s.facts.MaxModelLen))
 		}
@@ -57,6 +60,15 @@ func (r *runner) verifyingLoad(s *trial) (openLoad, []string, error) {
 	}
 }
 
+// computed is the share of cached prompts that their last blocks leave to compute.
+func computed(fill []profile.Ask, f profile.EngineFacts) float64 {
+	all, left := 0, 0
+	for _, a := range fill {
+		all, left = all+a.ISL, left+a.ISL-f.Cacheable(a.ISL)
+	}
+	return float64(left) / float64(max(all, 1))
+}
+
 // cachedPrompts makes the load's requests take turns in at most n prompts, no more
 // than the KV cache holds with their answers; long of the n are longer than the
 // engine's context, and left out.
@@ -65,8 +77,11 @@ func (r *runner) cachedPrompts(l *openLoad, n int, f profile.EngineFacts) (long 
 	if err != nil {
 		return 0, fmt.Errorf("making the prompts of a load: %w", err)
 	}
-	for i := range asks {
-		asks[i].OSL = max(asks[i].OSL, 2)
+	for i, a := range asks {
+		asks[i].OSL = max(a.OSL, 2)
+		if a.Prompt == "" {
+			asks[i].ISL = cachedISL(f, a.ISL, asks[i].OSL)
+		}
 	}
 	if asks, long = fitting(asks, f); len(asks) == 0 {
 		return long, allLong(f)

@@ -45,8 +45,8 @@ func restsOn(res sweep.Result) []profile.Point {
 		if p.Stage != profile.StageSurface {
 			continue
 		}
-		if p.Failures > 0 || p.Latency(profile.SLA{}) <= 0 {
-			p.Warnings = append(slices.Clone(p.Warnings), profile.Warnf("points_dropped", "has failures or no latency, and is not in the surface"))
+		if p.FailsTooOften || p.Latency(profile.SLA{}) <= 0 {
+			p.Warnings = append(slices.Clone(p.Warnings), profile.Warnf("points_dropped", "has too many failures or no latency, and is not in the surface"))
 		}
 		ps = append(ps, p)
 	}

@@ -200,9 +200,13 @@ func (p *parser) gpuPrices() prices.Given {
 // fraction reads a part of a whole that may be nothing, and not all.
 func (p *parser) fraction(name string) float64 {
 	s := p.c.String(name)
-	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	text, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if percent {
+		v /= 100
+	}
 	if err != nil || math.IsNaN(v) || v < 0 || v >= 1 {
-		p.fail(field.Errorf("--%s %q: want a fraction from 0 to below 1", name, s))
+		p.fail(field.Errorf("--%s %q: want a fraction from 0 to below 1, or a percentage such as 1%%", name, s))
 	}
 	return v
 }

@@ -105,6 +105,7 @@ func profileFlags() []cli.Flag {
 		s("itl", "10", "SLA: inter-token latency, each request's mean over its output tokens, `ms`", target),
 		s("sla-stat", "mean", "statistic that the SLA is held against: `mean|p50|p90|p95|p99`", target),
 		s("stall-p99", "", "SLA: single gaps between tokens, 99th percentile, `ms`; with --mode aggregated (default: not promised)", target),
+		s("max-failures", "1%", "SLA: requests that may fail, a `share`; below it they are left out of every figure and said", target),
 		s("mode", "disaggregated", "`disaggregated|aggregated`: prefill and decode on engines of their own, or both on each, by the highest Poisson rate within the SLA", target),
 		s("verify", "auto", "run the picks under open-loop load at their recommended rate, and lower it where they miss: `auto|always|never`; auto: with --trace or --dataset, and else not with --search grid, nor at an --endpoint unless aggregated", target),
 		s("trace", "", "`FILE` of arrivals and lengths for those loads, as plimsoll engine simulate takes it, its gaps scaled to the rate; the first 100,000 are played (default: Poisson arrivals of --isl and --osl)", target),

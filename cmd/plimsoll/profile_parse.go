@@ -54,7 +54,7 @@ func (p *parser) target(o *profileOptions) {
 		TTFT: p.millis("ttft"), ITL: p.millis("itl"),
 		Stat: profile.Statistic(p.choice("sla-stat", "mean", "p50", "p90", "p95", "p99")),
 	}
-	o.sla.Stall = p.optionalMillis("stall-p99")
+	o.sla.Stall, o.sla.MaxFailures = p.optionalMillis("stall-p99"), p.fraction("max-failures")
 	p.needs(p.c.String("mode") == "aggregated", "with --mode aggregated", "stall-p99")
 	o.search = sweep.Search(p.choice("search", "adaptive", "grid"))
 	o.mode, o.verify = sweep.Mode(p.choice("mode", "disaggregated", "aggregated")), p.choice("verify", "auto", "always", "never")

@@ -178,7 +178,7 @@ func (s *stairs) watched(ctx context.Context, n, tokens int, before scrape.Readi
 	<-watched
 	out.Running = counts
 	if err == nil {
-		if r, failed := scrape.Read(ctx, s.m.http, s.m.url); failed == nil {
+		if r, failed := scrape.Read(ctx, s.m.http, s.m.url); failed == nil && s.streams.Streaming() == n { // else one gave its last token meanwhile
 			out.Void = astray(before, r, n)
 		}
 	}
