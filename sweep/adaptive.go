@@ -46,9 +46,9 @@ func (l *layout) apart() {
 	l.prefill.cfg, l.prefill.host = own.cfg, own.host
 }
 
-// adaptive sweeps the candidates, each in both phases on one engine; the surface
-// of a phase is measured on the engine that runs as soon as nothing to come is
-// expected to be better.
+// adaptive sweeps the candidates, each in both phases on one engine; what comes after the
+// picks is measured on the engine that runs as soon as nothing to come is expected to be
+// better.
 func (r *runner) adaptive(ctx context.Context) error {
 	r.layouts = nil
 	var heads []*trial
@@ -169,25 +169,21 @@ func (r *runner) phase(ctx context.Context, l *layout, phase profile.Phase) erro
 		return err
 	}
 	r.mark(l, phase)
-	for _, s := range r.due(l, phase) {
-		if err := r.surfaceOn(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.surfacesOn(ctx, r.due(l, phase))
 }
 
-// due are the trials whose surfaces come after the sweep of a phase. With a deadline,
-// both phases are swept first.
+// due are the trials whose surfaces come after the sweep of a phase. Both phases are swept
+// first where one engine serves both, and with a deadline always: an answer comes before
+// its details.
 func (r *runner) due(l *layout, phase profile.Phase) []*trial {
-	ts := []*trial{l.of(phase)}
-	if !r.opts.Deadline.IsZero() {
-		switch {
-		case phase == profile.Prefill && !r.marked(l, profile.Decode):
-			return nil
-		case phase == profile.Decode && l.prefill.host == l.decode.host:
-			ts = []*trial{l.prefill, l.decode}
-		}
+	ts, shared := []*trial{l.of(phase)}, l.prefill.host == l.decode.host
+	switch {
+	case shared && phase == profile.Prefill:
+		return nil
+	case shared && r.marked(l, profile.Prefill):
+		ts = []*trial{l.prefill, l.decode}
+	case !r.opts.Deadline.IsZero() && !(r.marked(l, profile.Prefill) && r.marked(l, profile.Decode)):
+		return nil
 	}
 	return slices.DeleteFunc(ts, func(s *trial) bool { return !r.settledOn(s) || slices.Contains(r.surfaced, s) })
 }
@@ -255,25 +251,36 @@ func (r *runner) settledOn(s *trial) bool {
 	return true
 }
 
-// surfaceOn measures the surface of a phase at the configuration of s, on its engine.
-func (r *runner) surfaceOn(ctx context.Context, s *trial) error {
-	r.surfaced = append(r.surfaced, s)
-	at := &trial{phase: s.phase, cfg: s.cfg, host: s.host}
-	r.book.begin(at)
-	err := r.around(ctx, at, r.surfaceOf(at.phase))
-	r.book.close(at, profile.StageSurface)
-	if err == nil && s.inst != nil && s.inst.Died() != nil {
-		return r.stop(ctx, s) // what comes next needs one that works
+// surfacesOn measures what comes after the picks at the configurations of trials, on
+// their engine.
+func (r *runner) surfacesOn(ctx context.Context, trials []*trial) error {
+	if len(trials) == 0 {
+		return nil
 	}
-	return err
+	r.surfaced = append(r.surfaced, trials...)
+	at := make([]*trial, len(trials))
+	for i, s := range trials {
+		at[i] = &trial{phase: s.phase, cfg: s.cfg, host: s.host}
+		r.book.begin(at[i])
+	}
+	return r.around(ctx, at, surfaceSteps)
 }
 
-// surfaceOf measures the surface of a phase.
-func (r *runner) surfaceOf(phase profile.Phase) func(context.Context, *trial) error {
-	if phase == profile.Prefill {
-		return r.fillPrefill
+// surfaceSteps is a surface in the adaptive search: the ends first, then what lies between.
+var surfaceSteps = []func(*runner, context.Context, *trial) error{(*runner).coarse, (*runner).fine}
+
+func (r *runner) coarse(ctx context.Context, s *trial) error {
+	if s.phase == profile.Prefill {
+		return r.coarsePrefill(ctx, s)
 	}
-	return r.fillDecode
+	return r.coarseDecode(ctx, s)
+}
+
+func (r *runner) fine(ctx context.Context, s *trial) error {
+	if s.phase == profile.Prefill {
+		return r.finePrefill(ctx, s)
+	}
+	return r.fineDecode(ctx, s)
 }
 
 // remaining measures the surfaces of picks that have none yet, those of one engine
@@ -298,12 +305,8 @@ func (r *runner) remaining(ctx context.Context) error {
 		defer func() { err = r.end(ctx, head, profile.StageSurface, err) }()
 		for _, at := range todo[head] {
 			r.book.begin(at)
-			if err := r.around(ctx, at, r.surfaceOf(at.phase)); err != nil {
-				return err
-			}
-			r.book.close(at, profile.StageSurface)
 		}
-		return nil
+		return r.around(ctx, todo[head], surfaceSteps)
 	})
 }
 

@@ -59,18 +59,21 @@ func (r *runner) apartSurfaces(ctx context.Context, l *layout) (err error) {
 		err = r.end(ctx, l.prefill, profile.StageSurface, err)
 		err = r.end(ctx, l.decode, profile.StageSurface, err)
 	}()
-	if err := r.around(ctx, l.prefill, func(ctx context.Context, _ *trial) error { return r.apartPrefill(ctx, l) }); err != nil {
+	first := []func(*runner, context.Context, *trial) error{func(r *runner, ctx context.Context, _ *trial) error { return r.apartPrefill(ctx, l) }}
+	if err := r.around(ctx, []*trial{l.prefill}, first); err != nil {
 		return err
 	}
-	if s := l.prefill; s.inst != nil && (s.host != l.decode.host || s.inst.Died() != nil) {
-		if err := r.stop(ctx, s); err != nil {
-			return err
-		}
+	if s := l.prefill; s.host == l.decode.host {
+		return r.around(ctx, []*trial{s, l.decode}, surfaceSteps)
+	} else if err := r.around(ctx, []*trial{s}, surfaceSteps); err != nil {
+		return err
+	} else if err := r.stop(ctx, s); err != nil {
+		return err
 	}
-	return r.around(ctx, l.decode, r.fillDecode)
+	return r.around(ctx, []*trial{l.decode}, surfaceSteps)
 }
 
-// apartPrefill measures the prefill surface, the target's length first.
+// apartPrefill measures prefill at the target's length, on an engine that can.
 func (r *runner) apartPrefill(ctx context.Context, l *layout) error {
 	if s := l.prefill; s.host == l.decode.host {
 		proven, err := r.proven(ctx, s)
@@ -84,10 +87,7 @@ func (r *runner) apartPrefill(ctx context.Context, l *layout) error {
 			l.apart()
 		}
 	}
-	if err := r.prefillSweep(ctx, l.prefill); err != nil {
-		return err
-	}
-	return r.fillPrefill(ctx, l.prefill)
+	return r.prefillSweep(ctx, l.prefill)
 }
 
 // aggregatedSweep finds the highest rate that a configuration holds.

@@ -50,31 +50,61 @@ func (r *returns) ended(worst float64) bool {
 // readers of the files, the planner of Dynamo among them.
 const fewestISLs = 5
 
-// fillPrefill measures TTFT over ISL at the pick: at the ends, at the geometric
-// middles, and then where the fit is least sure.
-func (r *runner) fillPrefill(ctx context.Context, s *trial) error {
+// coarsePrefill measures TTFT over ISL at the pick at the ends and at the geometric
+// middles: as few points as are a surface.
+func (r *runner) coarsePrefill(ctx context.Context, s *trial) error {
+	return r.fillPrefill(ctx, s, fewestISLs)
+}
+
+// finePrefill adds points where the fit is least sure, and prompts that come together.
+func (r *runner) finePrefill(ctx context.Context, s *trial) error {
+	if err := r.fillPrefill(ctx, s, math.MaxInt); err != nil {
+		return err
+	}
+	return r.batchedPrefill(ctx, s)
+}
+
+// fillPrefill measures lengths until there are so many, or no more are wanted.
+func (r *runner) fillPrefill(ctx context.Context, s *trial, most int) error {
 	if err := r.facts(ctx, s); err != nil {
 		return err
 	}
 	all := prefillISLs(r.opts, s.cfg, r.opts.context(s.facts))
 	gain := returns{hopes: prefillHopes}
-	for isl, ok := r.nextISL(s, all, &gain); ok; isl, ok = r.nextISL(s, all, &gain) {
+	var asked []int
+	for r.triedISLs(s) < most {
+		isl, ok := r.nextISL(s, all, &gain)
+		if !ok {
+			return nil
+		}
 		id := fmt.Sprintf("surface/%s/isl%d", s.key(), isl)
+		if slices.Contains(asked, isl) { // what is known under that name is of something else
+			return fmt.Errorf("%w: %s is not of %s", ErrOtherEngine, id, s.label())
+		}
+		asked = append(asked, isl)
 		if _, err := r.prefillPoint(ctx, s, id, profile.StageSurface, isl, r.opts.SurfaceRequests); err != nil {
 			return err
 		}
 	}
-	return r.batchedPrefill(ctx, s)
+	return nil
 }
+
+// tried are the lengths of a configuration's prefill points, also of those that gave
+// nothing usable.
+func (r *runner) tried(s *trial) (isls []int) {
+	for _, p := range r.book.points() {
+		if p.Phase == profile.Prefill && p.Config == s.cfg {
+			isls = append(isls, p.ISL)
+		}
+	}
+	return isls
+}
+
+func (r *runner) triedISLs(s *trial) int { return len(distinct(r.tried(s))) }
 
 // nextISL is the length to measure next, of all that are allowed.
 func (r *runner) nextISL(s *trial, all []int, gain *returns) (isl int, more bool) {
-	var tried []int // also what gave no usable point
-	for _, p := range r.book.points() {
-		if p.Phase == profile.Prefill && p.Config == s.cfg {
-			tried = append(tried, p.ISL)
-		}
-	}
+	tried := r.tried(s)
 	open := slices.DeleteFunc(slices.Clone(all), func(isl int) bool {
 		return slices.ContainsFunc(tried, func(t int) bool { return near(isl, t) })
 	})
@@ -121,13 +151,27 @@ func widest(open, tried []int) int {
 	return best
 }
 
-// fillDecode measures ITL over context and in-flight at the pick: the rows of
-// surfaceRows, and then levels between theirs where the fit is least sure.
-func (r *runner) fillDecode(ctx context.Context, s *trial) error {
-	if err := r.facts(ctx, s); err != nil {
+// coarseDecode measures ITL over in-flight requests at the pick at the ends of the contexts:
+// with the sweep's, at the target, that is a surface.
+func (r *runner) coarseDecode(ctx context.Context, s *trial) error {
+	f, err := r.fillerOf(ctx, s)
+	if err != nil {
 		return err
 	}
-	f := &filler{r: r, s: s, rows: r.opts.surfaceRows(s.facts, s.cfg), gain: returns{hopes: decodeHopes}}
+	for _, w := range f.ends() {
+		if err := f.fill(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fineDecode adds the contexts between, and then levels where the fit is least sure.
+func (r *runner) fineDecode(ctx context.Context, s *trial) error {
+	f, err := r.fillerOf(ctx, s)
+	if err != nil {
+		return err
+	}
 	for _, w := range f.rows {
 		if err := f.fill(ctx, w); err != nil {
 			return err
@@ -141,6 +185,17 @@ func (r *runner) fillDecode(ctx context.Context, s *trial) error {
 	return nil
 }
 
+// fillerOf is the filler of a trial's surface.
+func (r *runner) fillerOf(ctx context.Context, s *trial) (*filler, error) {
+	if s.filler == nil {
+		if err := r.facts(ctx, s); err != nil {
+			return nil, err
+		}
+		s.filler = &filler{r: r, s: s, rows: r.opts.surfaceRows(s.facts, s.cfg), gain: returns{hopes: decodeHopes}}
+	}
+	return s.filler, nil
+}
+
 // filler fills the decode surface of one engine.
 type filler struct {
 	r     *runner
@@ -148,6 +203,14 @@ type filler struct {
 	rows  []row
 	gain  returns
 	tried []cell
+}
+
+// ends are the rows of the longest and the shortest context.
+func (f *filler) ends() []row {
+	if len(f.rows) < 2 {
+		return f.rows
+	}
+	return []row{f.rows[0], f.rows[len(f.rows)-1]}
 }
 
 // cell is one point of a surface, before it is measured.
@@ -176,7 +239,11 @@ func (f *filler) fill(ctx context.Context, w row) (err error) {
 }
 
 func (f *filler) level(ctx context.Context, c *climber, n int) error {
-	f.tried = append(f.tried, cell{c.isl, c.osl, n})
+	at := cell{c.isl, c.osl, n}
+	if slices.Contains(f.tried, at) {
+		return nil
+	}
+	f.tried = append(f.tried, at)
 	if f.r.has(f.s, c.isl, c.osl, n) {
 		return nil
 	}

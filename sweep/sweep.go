@@ -127,12 +127,13 @@ type Result struct {
 	DecodeSurface  profile.DecodeSurface
 	Batched        profile.BatchedPrefill // no samples where no prompt is short, or none was batched
 	Cost           Cost
+	Settled        bool              // the picks stand; of a run that was stopped, what is missing is surfaces
 	Warnings       []profile.Warning // of the whole; points carry their own
 	Partial        string            // why not everything planned was measured; empty = all was
 }
 
 // Run sweeps, with one engine at a time. On cancellation and on ErrNothing the
-// Result holds what is known.
+// Result holds what is known, the best of each phase so far included.
 func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, progress func(Progress)) (Result, error) {
 	r := newRunner(o, l, rec, known, progress)
 	if !o.Deadline.IsZero() {
@@ -141,16 +142,37 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 		defer stop()
 	}
 	err := r.run(ctx)
-	if errors.Is(err, errTimeUp) {
-		err = r.outOfTime()
+	switch {
+	case errors.Is(err, errTimeUp):
+		err = r.endEarly("the time allowed ran out")
+	case ctx.Err() != nil:
+		r.res.Settled = r.settled() && r.endEarly("the run was stopped") == nil
+		if !r.res.Settled {
+			_ = r.choose() // the best so far, where there is any
+		}
+	default:
+		r.res.Settled = err == nil
 	}
 	r.book.into(&r.res)
 	return r.res, err
 }
 
-// outOfTime finishes with what is known, and claims no more than that.
-func (r *runner) outOfTime() error {
-	const why = "the time allowed ran out"
+// settled reports whether no pick would change any more: the sweeps are over, or nothing to
+// come was expected to be better, so that surfaces were begun.
+func (r *runner) settled() bool {
+	begun := func(phase profile.Phase) bool {
+		return len(r.choiceFound(phase).All) > 0 || slices.ContainsFunc(r.surfaced, func(s *trial) bool { return s.phase == phase })
+	}
+	return begun(profile.Aggregated) || begun(profile.Prefill) && begun(profile.Decode)
+}
+
+// choiceFound is the choice of a phase once its sweeps are over.
+func (r *runner) choiceFound(phase profile.Phase) recommend.Choice {
+	return map[profile.Phase]recommend.Choice{profile.Prefill: r.res.Prefill, profile.Decode: r.res.Decode, profile.Aggregated: r.res.Aggregated}[phase]
+}
+
+// endEarly finishes with what is known, and claims no more than that.
+func (r *runner) endEarly(why string) error {
 	chosen := len(r.res.Decode.All)+len(r.res.Aggregated.All) > 0 // the sweep was complete, only surfaces are cut short
 	r.book.missing(nil, why)
 	if err := r.finish(); err != nil {
@@ -227,25 +249,47 @@ func (r *runner) candidate(ctx context.Context, s *trial, measure func(context.C
 	return err
 }
 
-// surface measures around a pick. An engine that fails there leaves the surface
-// with fewer points, which is said: the picks stand.
+// surface measures around a pick.
 func (r *runner) surface(ctx context.Context, s *trial, measure func(context.Context, *trial) error) (err error) {
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
-	return r.around(ctx, s, measure)
+	return r.around(ctx, []*trial{s}, []func(*runner, context.Context, *trial) error{
+		func(_ *runner, ctx context.Context, s *trial) error { return measure(ctx, s) },
+	})
 }
 
-// around measures the surface at s, and how its pick does under load.
-func (r *runner) around(ctx context.Context, s *trial, measure func(context.Context, *trial) error) error {
-	err := measure(ctx, s)
-	var failed *engineError
-	if errors.As(err, &failed) {
-		r.book.missing(s, "the "+s.key()+" surface is incomplete: "+failed.Error())
-		return nil
+// around measures what comes after the picks of trials that share an engine: how each does
+// under load, then the steps of their surfaces, each step of all before the next. An engine
+// that fails leaves a surface with fewer points, which is said: the picks stand.
+func (r *runner) around(ctx context.Context, trials []*trial, steps []func(*runner, context.Context, *trial) error) error {
+	for _, s := range trials {
+		if err := r.verify(ctx, s); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = r.verify(ctx, s)
+	failed := map[*trial]bool{}
+	for _, step := range steps {
+		for _, s := range trials {
+			if failed[s] {
+				continue
+			}
+			err := step(r, ctx, s)
+			var broke *engineError
+			if errors.As(err, &broke) {
+				r.book.missing(s, "the "+s.key()+" surface is incomplete: "+broke.Error())
+				failed[s], err = true, nil
+			}
+			if err == nil && s.inst != nil && s.inst.Died() != nil {
+				err = r.stop(ctx, s) // what comes next needs one that works
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	for _, s := range trials {
+		r.book.close(s, profile.StageSurface)
+	}
+	return nil
 }
 
 // choose picks in both phases, or in the one of aggregated engines.
@@ -280,16 +324,8 @@ func (r *runner) choices() []*recommend.Choice {
 
 // choiceOf is the choice of a phase.
 func (r *runner) choiceOf(phase profile.Phase) recommend.Choice {
-	var c recommend.Choice
-	switch phase {
-	case profile.Prefill:
-		c = r.res.Prefill
-	case profile.Decode:
-		c = r.res.Decode
-	case profile.Aggregated:
-		return r.res.Aggregated
-	}
-	if len(c.All) == 0 { // not all is measured: the best so far
+	c := r.choiceFound(phase)
+	if len(c.All) == 0 && phase != profile.Aggregated { // not all is measured: the best so far
 		c, _ = recommend.Choose(phase, r.sweepPoints(phase), r.opts.SLA, r.opts.Rank, r.opts.OSL)
 	}
 	return c

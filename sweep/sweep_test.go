@@ -213,7 +213,7 @@ func TestRunStopsOverloadingAServer(t *testing.T) {
 // is measured again.
 func TestOneFailedRequestIsMeasuredAgain(t *testing.T) {
 	l := affine(1)
-	l.failOnce = 4
+	l.failOnce = 2
 	b := newLab(map[string]law{"TP:1": l})
 	o := options(b, 1)
 	o.Failing = &Failing{Share: 0.05}

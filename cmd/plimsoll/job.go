@@ -117,7 +117,7 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	if err := j.alternatives(&rec, res, so); err != nil {
 		return outcome{}, err
 	}
-	if rec.Mode == store.Aggregated && !hasSurfaces(res) {
+	if !hasSurfaces(res) {
 		return j.complete(res, rec)
 	}
 	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface), store.WriteBatched(dir, res.Batched)); err != nil {
@@ -131,8 +131,8 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	return j.complete(res, rec)
 }
 
-// hasSurfaces reports whether there is something of both surfaces: those of an
-// aggregated profile come last, and the time or the engine may end before.
+// hasSurfaces reports whether there is something of both surfaces: they come last, and the
+// time or the engine may end before.
 func hasSurfaces(res sweep.Result) bool {
 	return len(res.PrefillSurface.Samples) > 0 && len(res.DecodeSurface.Samples) > 0
 }
@@ -294,9 +294,10 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 	prefill, decode := res.Prefill.Picked.Point.Config, res.Decode.Picked.Point.Config
 	if j.opts.mode == sweep.Aggregated {
 		prefill, decode = res.Aggregated.Picked.Point.Config, res.Aggregated.Picked.Point.Config
-		if ws = append(ws, aggregatedDoubts(res, j.opts.sla)...); !hasSurfaces(res) {
-			return byUrgency(distinctWarnings(ws))
-		}
+		ws = append(ws, aggregatedDoubts(res, j.opts.sla)...)
+	}
+	if !hasSurfaces(res) {
+		return byUrgency(distinctWarnings(ws))
 	}
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill))...)
 	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.dep.surfaceFacts(decode))...)

@@ -64,14 +64,13 @@ type picture struct {
 
 // drawAll writes the pictures, each as PNG and SVG, from what the files hold: the
 // same call serves the run itself and `plimsoll plot DIR`. There are six, or two
-// of aggregated engines.
+// of aggregated engines and of a run that ended before its surfaces.
 func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.PrefillSurface, ds profile.DecodeSurface, batched profile.BatchedPrefill) error {
 	if rec.Mode == store.Aggregated {
 		return draw(dir, aggregatedPictures(run, rec))
 	}
-	f := fit(rec, ps, ds, batched)
 	pre, dec := captionOf(run, rec, profile.Prefill), captionOf(run, rec, profile.Decode)
-	return draw(dir, []picture{
+	all := []picture{
 		{"prefill_performance", func() (*plots.Picture, error) {
 			cs := plotCandidates(run, rec, profile.Prefill)
 			return plots.PrefillPerformance(pre.of(cs), cs)
@@ -80,19 +79,25 @@ func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.Pre
 			cs := plotCandidates(run, rec, profile.Decode)
 			return plots.DecodePerformance(dec.of(cs), cs)
 		}},
-		{"prefill_ttft_interpolation", func() (*plots.Picture, error) {
+	}
+	if !rec.Simulates() {
+		return draw(dir, all)
+	}
+	f := fit(rec, ps, ds, batched)
+	return draw(dir, append(all,
+		picture{"prefill_ttft_interpolation", func() (*plots.Picture, error) {
 			return plots.PrefillTTFTInterpolation(pre.curve(f.ttft), ps, f.ttft, f.beside.ttft)
 		}},
-		{"prefill_throughput_interpolation", func() (*plots.Picture, error) {
+		picture{"prefill_throughput_interpolation", func() (*plots.Picture, error) {
 			return plots.PrefillThroughputInterpolation(pre.curve(f.prefill), ps, f.prefill, f.ttft, f.beside.prefill)
 		}},
-		{"decode_itl_interpolation", func() (*plots.Picture, error) {
+		picture{"decode_itl_interpolation", func() (*plots.Picture, error) {
 			return plots.DecodeITLInterpolation(dec.surface(), ds, f.itl, mark(rec))
 		}},
-		{"decode_throughput_interpolation", func() (*plots.Picture, error) {
+		picture{"decode_throughput_interpolation", func() (*plots.Picture, error) {
 			return plots.DecodeThroughputInterpolation(dec.surface(), ds, f.decode, f.itl, mark(rec))
 		}},
-	})
+	))
 }
 
 func draw(dir string, pictures []picture) error {

@@ -33,7 +33,7 @@ func readSurfaces(dir string, gpus int) (profileSurfaces, error) {
 	switch {
 	case err == nil:
 		s.rec, s.workload = rec, rec.Workload
-		if rec.Mode == store.Aggregated && !rec.Simulates() {
+		if !rec.Simulates() && rec.Mode == store.Aggregated {
 			kv := rec.Thresholds.LoadKV()
 			return s, build.NoSurfaces(dir).Hint("by its thresholds, without it: --policy load --mode aggregated --decode-kv-scale-up-threshold %.2f --decode-kv-scale-down-threshold %.2f", kv.Upper, kv.Lower)
 		}

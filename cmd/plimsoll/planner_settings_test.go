@@ -79,6 +79,10 @@ func plannerProfile(t *testing.T, change ...func(*store.Recommendation)) string 
 		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: true, Model: "llama-3.1-8b", Engine: store.EngineName{Kind: engine.KindCommand},
 		SLA: store.SLA{TTFTMillis: 300, ITLMillis: 30, Stat: profile.P99}, Workload: store.Lengths{ISL: 1000, OSL: 100},
 		Prefill: pick(1), Decode: pick(2),
+		Surfaces: store.Surfaces{
+			Prefill: &store.Surface{File: store.SurfaceNPZ(profile.Prefill), Points: len(p.Samples)},
+			Decode:  &store.Surface{File: store.SurfaceNPZ(profile.Decode), Points: len(d.Samples), MaxKVTokens: d.MaxKVTokens},
+		},
 		Thresholds: store.Thresholds{PrefillQueueSize: store.Bounds{Upper: 0.7, Lower: 0.3}, DecodeKVUtilization: store.Bounds{Upper: 0.8, Lower: 0.4}},
 	}
 	for _, f := range change {

@@ -138,17 +138,32 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	res, err := sweep.Run(ctx, so, l, j, j.known, progress)
 	stopBar()
 	res.Skips = append(append([]profile.Skip{}, skips...), res.Skips...)
-	if err != nil {
+	stopped := err != nil && ctx.Err() != nil && res.Settled
+	if err != nil && !stopped {
 		return j.abandon(ctx, res, err, ui)
 	}
 	out, err := j.finish(res, so)
 	if err != nil {
 		return err
 	}
+	if stopped {
+		return errors.Join(ui.result(out), stoppedAfter(res, o.sla))
+	}
 	if err := errors.Join(ui.result(out), o.publish(ctx, ui)); err != nil {
 		return err
 	}
 	return unmet(out.rec)
+}
+
+// stoppedAfter is the error of a run that somebody stopped, with what is known by then.
+func stoppedAfter(res sweep.Result, sla profile.SLA) error {
+	text := "stopped after " + engine.Count(len(res.Points), "point")
+	for _, c := range []recommend.Choice{res.Prefill, res.Decode, res.Aggregated} {
+		if far := c.SoFar(sla); far != "" {
+			text += "; " + far
+		}
+	}
+	return field.WithHint(errors.New(text), "the same command with --resume continues from there")
 }
 
 // unmet is the error of a profile without an answer: nothing was seen to hold, or what
@@ -183,7 +198,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 	}
 	switch {
 	case ctx.Err() != nil:
-		return field.WithHint(fmt.Errorf("stopped after %s", engine.Count(len(res.Points), "point")), "the same command with --resume continues from there")
+		return stoppedAfter(res, j.opts.sla)
 	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
 		ui.unusable(res)
 		return field.WithHint(cause, "--resume with a longer --max-time continues (kept: %s)", engine.Count(len(res.Points), "point"))

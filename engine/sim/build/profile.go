@@ -39,11 +39,11 @@ type Profile struct {
 // that does both where Options have no pools.
 func ReadProfile(f Options) (Profile, error) {
 	s := Profile{Dir: f.Profile, Limits: f.Limits}
-	if rec, err := store.ReadRecommendation(s.Dir); err == nil && rec.Mode == store.Aggregated {
+	if rec, err := store.ReadRecommendation(s.Dir); err == nil {
 		switch {
 		case !rec.Simulates():
 			return s, NoSurfaces(s.Dir)
-		case f.Replicas == 0:
+		case rec.Mode == store.Aggregated && f.Replicas == 0:
 			return s, field.Errorf(field.Profile+" %s: it has only aggregated picks, none for prefill or decode alone", s.Dir).
 				Hint("plimsoll profile-sla " + field.Mode + " disaggregated picks those")
 		}
@@ -311,9 +311,8 @@ func (s Profile) FromDataSheet() bool {
 	return ok && f.FromDataSheet(s.Recommendation.GPU)
 }
 
-// NoSurfaces refuses an aggregated profile without surfaces: of an earlier
-// version, or of a run that ended before them.
+// NoSurfaces refuses a profile without surfaces, of a run that ended before them.
 func NoSurfaces(dir string) *field.Error {
-	return field.Errorf(field.Profile+" %s: it is of aggregated engines and has no prefill and decode surfaces to plan by", dir).
+	return field.Errorf(field.Profile+" %s: it has no prefill and decode surfaces to plan by", dir).
 		Hint("the profile-sla command that made it measures them if it gets " + field.Resume + ", too")
 }
