@@ -348,7 +348,7 @@ func (r *runner) proven(ctx context.Context, s *trial) (bool, error) {
 		return false, err
 	}
 	s.warm = r.opts.ISL
-	cached := profile.Summarize(m.Requests, profile.Whole(m.Requests)).Cached
+	cached := m.summarize(m.Requests, profile.Whole(m.Requests)).Cached
 	if s.cfg.Kind == engine.KindEndpoint || !math.IsNaN(cached) && cached <= profile.PrefixShare {
 		return true, nil
 	}

@@ -98,7 +98,7 @@ func batchedLoad(isl, k int) profile.Workload {
 // the first and the last but one round: from the k-th first token until the one
 // after which no new prompt was sent, k were in flight all the time.
 func summarizeBatched(m Measurement, cfg engine.Config, k int) profile.Point {
-	s := profile.Summarize(m.Requests, profile.Whole(m.Requests))
+	s := m.summarize(m.Requests, profile.Whole(m.Requests))
 	p := profile.Point{Asked: k, Batch: k, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid}
 	var done []profile.Request
 	for _, q := range m.Requests {

@@ -83,7 +83,7 @@ func (r *runner) burstPoint(ctx context.Context, s *trial, id string, isl int) (
 // / TTFT / GPUs. One burst gives one TTFT, and no interval.
 func summarizeBurst(m Measurement, cfg engine.Config) profile.Point {
 	dp, n := attentionReplicas(cfg), len(m.Requests)
-	s := profile.Summarize(m.Requests, profile.Whole(m.Requests))
+	s := m.summarize(m.Requests, profile.Whole(m.Requests))
 	p := profile.Point{Asked: n, InFlight: float64(dp), Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid}
 	ttfts, tokens := firstTokens(m.Requests)
 	if len(ttfts) < dp {

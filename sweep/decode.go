@@ -103,7 +103,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 	if !cut {
 		w, ok = profile.Steady(m.Requests)
 	}
-	s := profile.Summarize(m.Requests, w)
+	s := m.summarize(m.Requests, w)
 	p := profile.Point{TTFT: s.TTFT, TokensPerChunk: s.TokensPerChunk, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid}
 	switch good := s.Requests - s.Failures; {
 	case good == 0:

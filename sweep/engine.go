@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"plimsoll/engine"
@@ -28,8 +29,19 @@ type Measurement struct {
 	Running  []Running         // the engine's own count while it ran; empty where it has none
 	Warnings []profile.Warning // what puts the client's part in the records in doubt
 	Client   *profile.Client   // what the client says of itself; nil in virtual time
+	Cached   *float64          // share of prompt tokens from the prefix cache, by the engine's own counts; nil = unknown
 	Window   profile.Window    // the part that counts, where the measurer cut it; zero = the caller cuts
 	Void     string            // why it must not count ("2 preemptions"); empty = it may
+}
+
+// summarize is profile.Summarize; where the records do not tell what came from the
+// prefix cache, the engine's own counts do.
+func (m Measurement) summarize(rs []profile.Request, w profile.Window) profile.Summary {
+	s := profile.Summarize(rs, w)
+	if math.IsNaN(s.Cached) && m.Cached != nil {
+		s.Cached = *m.Cached
+	}
+	return s
 }
 
 // Stairs is a set of streams that decode for as long as the sweep looks on: one

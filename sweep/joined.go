@@ -14,6 +14,7 @@ func after(a, b Measurement) Measurement {
 		return b
 	}
 	end := profile.Whole(a.Requests).To
+	a.Cached = together(a, b)
 	for _, r := range b.Requests {
 		r.Index += len(a.Requests)
 		a.Requests = append(a.Requests, shifted(r, end))
@@ -25,6 +26,17 @@ func after(a, b Measurement) Measurement {
 	a.Warnings = profile.JoinWarnings(a.Warnings, b.Warnings)
 	a.Client = worse(a.Client, b.Client)
 	return a
+}
+
+// together is the share of the prompts of both that came from the prefix cache; nil where
+// it is not known of one.
+func together(a, b Measurement) *float64 {
+	if a.Cached == nil || b.Cached == nil {
+		return nil
+	}
+	n, m := float64(len(a.Requests)), float64(len(b.Requests)) // of one length
+	share := (n**a.Cached + m**b.Cached) / (n + m)
+	return &share
 }
 
 // shifted is a record whose instants are all later by d; what did not happen

@@ -61,3 +61,25 @@ func TestJoinedSlicesWarnOnce(t *testing.T) {
 		}
 	}
 }
+
+// What the engine counts of two loads is known where it is known of both.
+func TestJoinedLoadsShareTheirCache(t *testing.T) {
+	load := func(requests int, cached ...float64) Measurement {
+		m := Measurement{Requests: make([]profile.Request, requests)}
+		if len(cached) > 0 {
+			m.Cached = &cached[0]
+		}
+		return m
+	}
+	if got := after(load(1, 0.8), load(3, 0)).Cached; got == nil || math.Abs(*got-0.2) > 1e-9 {
+		t.Errorf("share %v, want 0.2", got)
+	}
+	if got := after(Measurement{}, load(3, 0.5)).Cached; got == nil || *got != 0.5 {
+		t.Errorf("share %v of the first load, want 0.5", got)
+	}
+	for _, m := range []Measurement{after(load(1, 0.8), load(3)), after(load(1), load(3, 0.8))} {
+		if m.Cached != nil {
+			t.Errorf("share %v, and of one load it is unknown", *m.Cached)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 		p.KVUsage = min(1, f.KVUse(decoding(m.Requests, w), p.Context))
 	}
 	ended := kept(m.Requests)
-	s := profile.Summarize(ended, w)
+	s := m.summarize(ended, w)
 	p.Warnings, p.Invalid = s.Warnings, s.Invalid
 	gpus := float64(cfg.GPUs())
 	if p.ThroughputPerGPU = a.TokensPerSec / gpus; phase == profile.Prefill {

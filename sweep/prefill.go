@@ -63,7 +63,7 @@ func (r *runner) prompts(id string, isl int) profile.Workload {
 func summarizePrefill(m Measurement, cfg engine.Config) profile.Point {
 	rs := m.Requests
 	w := profile.Whole(rs)
-	s := profile.Summarize(rs, w)
+	s := m.summarize(rs, w)
 	p := profile.Point{
 		Asked: 1, InFlight: 1, TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid,
 	}

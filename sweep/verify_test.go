@@ -296,7 +296,7 @@ func TestCachedPromptsVerifyNoPrefill(t *testing.T) {
 // from its prefix cache is not seen to hold, at no rate, and is never picked.
 func TestFault13AggregatedPrefixCache(t *testing.T) {
 	b := newLab(map[string]law{"TP:4": affine(4)})
-	res, _, err := runOn(t, b, openOptions(b, Aggregated, 4), hitting{b, 0.95}, Known{})
+	res, _, err := runOn(t, b, openOptions(b, Aggregated, 4), hitting{b, 0.95, true}, Known{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,18 @@ func (l *launcher) inform(ctx context.Context, f *profile.EngineFacts, url, name
 		}
 		f.Version = info.Version
 		return kvSource{name: "server_info", tokens: info.KVTokens}
+	case "":
+		w, err := scrape.ReadFrontend(ctx, l.http, url+"/metrics", f.Model)
+		if err != nil {
+			return kvSource{}
+		}
+		f.BlockSize, f.MaxNumSeqs, f.MaxModelLen = cmp.Or(w.BlockSize, f.BlockSize), cmp.Or(f.MaxNumSeqs, w.MaxNumSeqs), cmp.Or(f.MaxModelLen, w.Context)
+		s := kvSource{name: "metrics", tokens: w.KVTokens}
+		if w.Workers > 1 {
+			s.caveats = []profile.Warning{profile.Warnf("kv_assumed",
+				"%d workers have answered at this frontend, whose metrics state the KV capacity (%d tokens) and batch limit (%d) of one. If they share the load, set --kv-tokens to their sum and --endpoint-gpus to the GPUs of all", w.Workers, w.KVTokens, w.MaxNumSeqs)}
+		}
+		return s
 	}
 	return kvSource{}
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -106,19 +108,53 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 		rs, self, err := m.client.Measure(ctx, w)
 		return sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self}, err
 	}
+	before := m.now(ctx)
 	watch, stop := context.WithCancel(ctx)
 	seen := make(chan []sample, 1)
 	go func() { seen <- m.watch(watch) }()
 	rs, self, err := m.client.Measure(ctx, w)
 	stop()
 	samples := <-seen
-	out := sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self}
+	out := sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self, Cached: cachedShare(before, m.now(ctx), rs)}
 	if base, ok := m.base(); ok {
 		for _, s := range samples {
 			out.Running = append(out.Running, runningAt(s.at.Sub(base), s.r))
 		}
 	}
 	return out, err
+}
+
+// now is what the engine says; nothing where it does not answer.
+func (m measurer) now(ctx context.Context) scrape.Reading {
+	if m.url == "" {
+		return scrape.Reading{}
+	}
+	r, _ := scrape.Read(ctx, m.http, m.url) // with an error it holds nothing
+	return r
+}
+
+// ownPrompts is how far an engine's count of prompt tokens may be from those sent: beyond
+// it, prompts of others are in its counts, or some of these are missing or counted twice.
+const ownPrompts = 0.02
+
+// cachedShare is the share of a load's prompt tokens that the engine found in its prefix
+// cache, by its own counts before and after; nil = these do not tell.
+func cachedShare(before, after scrape.Reading, rs []profile.Request) *float64 {
+	if !before.PrefixQueries.Known || !before.PrefixHits.Known || !after.PrefixQueries.Known || !after.PrefixHits.Known {
+		return nil
+	}
+	sent := 0
+	for _, q := range rs {
+		if q.Sent != 0 {
+			sent += cmp.Or(q.PromptTokens, q.ISL)
+		}
+	}
+	queries, hits := after.PrefixQueries.V-before.PrefixQueries.V, after.PrefixHits.V-before.PrefixHits.V
+	if sent == 0 || math.Abs(queries/float64(sent)-1) > ownPrompts || hits < 0 || hits > queries {
+		return nil
+	}
+	share := hits / queries
+	return &share
 }
 
 // guard is the context of a load, which ends where too many requests fail.

@@ -15,10 +15,14 @@ func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.
 	defer cancel()
 	guarded, end := m.guard(sending, len(s.Asks))
 	defer end()
+	before := m.now(ctx)
 	rs, self, err := m.client.Play(guarded, s, stop)
 	m.base() // nobody asks what these records count from
 	m.waitIfBroken(ctx, rs)
-	return sweep.Measurement{Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self}, err
+	return sweep.Measurement{
+		Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self,
+		Cached: cachedShare(before, m.now(ctx), rs),
+	}, err
 }
 
 // play is the same in virtual time.

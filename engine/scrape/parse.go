@@ -24,17 +24,10 @@ func Parse(text io.Reader) (Reading, error) {
 	if b, err := head.Peek(1); err == nil && b[0] == '[' {
 		return parseIterations(head)
 	}
-	text = head
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	// The parser wants the last line ended, which not every engine does.
-	fs, err := parser.TextToMetricFamilies(io.MultiReader(bound(text), strings.NewReader("\n")))
-	if errors.Is(err, errTooLong) {
-		return Reading{}, errTooLong
-	}
+	all, err := parseFamilies(head)
 	if err != nil {
-		return Reading{}, fmt.Errorf("not Prometheus' text format: %w", err)
+		return Reading{}, err
 	}
-	all := families(fs)
 	switch {
 	case all.any("vllm:"):
 		return all.vllm(), nil
@@ -45,6 +38,20 @@ func Parse(text io.Reader) (Reading, error) {
 	default:
 		return Reading{}, fmt.Errorf("none of its %d metrics is vLLM's, SGLang's or llama.cpp's", len(all))
 	}
+}
+
+// parseFamilies reads Prometheus' text format.
+func parseFamilies(text io.Reader) (families, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	// The parser wants the last line ended, which not every engine does.
+	fs, err := parser.TextToMetricFamilies(io.MultiReader(bound(text), strings.NewReader("\n")))
+	if errors.Is(err, errTooLong) {
+		return nil, errTooLong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("not Prometheus' text format: %w", err)
+	}
+	return fs, nil
 }
 
 func (fs families) any(prefix string) bool {

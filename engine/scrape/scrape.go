@@ -4,7 +4,8 @@
 // It takes a URL or the text of an answer of vLLM, SGLang, TensorRT-LLM or
 // llama.cpp's server (or of one that uses their metric names); it gives a Reading: requests running
 // and waiting, KV use and capacity, prefix hits, preemptions, over all
-// data-parallel ranks of the engine. It refuses text that is not in the
+// data-parallel ranks of the engine; of Dynamo's frontend, what it says of a worker.
+// It refuses text that is not in the
 // format, that is too long, or that has no metric of a known engine. What an
 // engine does not state is not known, and never zero.
 package scrape

@@ -34,6 +34,10 @@ func TestParseEngines(t *testing.T) {
 			Engine: "vllm", Running: is(12), Waiting: is(0), KVUsage: is(0.0875), KVTokens: is(27259 * 16), BlockSize: is(16),
 			PrefixQueries: is(36864), PrefixHits: is(17904), Preemptions: is(0),
 		},
+		"vllm-0.32.txt": {
+			Engine: "vllm", Running: is(0), Waiting: is(0), KVUsage: is(0), KVTokens: is(131072), BlockSize: is(128),
+			PrefixQueries: is(120130), PrefixHits: is(512), Preemptions: is(0),
+		},
 		"vllm-dp2.txt": {
 			Engine: "vllm", Running: is(22), Waiting: is(3), KVUsage: is(0.375), KVTokens: is(32000), BlockSize: is(16),
 		},
@@ -160,6 +164,7 @@ func TestRead(t *testing.T) {
 	}
 	mux.HandleFunc("/metrics", file("vllm.txt"))
 	mux.HandleFunc("/props", file("llamacpp-props.json"))
+	mux.HandleFunc("/dynamo/metrics", file("dynamo-frontend.txt"))
 	mux.HandleFunc("/v1/models", file("llamacpp-models.json"))
 	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html></html>") })
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, _ *http.Request) {
@@ -177,6 +182,9 @@ func TestRead(t *testing.T) {
 	}
 	if p, err := scrape.ReadProps(t.Context(), s.Client(), s.URL+"/props"); err != nil || p.Slots != 8 {
 		t.Errorf("got %+v, %v", p, err)
+	}
+	if f, err := scrape.ReadFrontend(t.Context(), s.Client(), s.URL+"/dynamo/metrics", "m"); err != nil || f.KVTokens != 4096*64 {
+		t.Errorf("got %+v, %v", f, err)
 	}
 	for path, want := range map[string]string{
 		"/page": "not Prometheus' text format", "/endless": "longer than 8 MiB", "/nowhere": "404 Not Found",

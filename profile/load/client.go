@@ -21,6 +21,8 @@
 //   - A Measure opens its own HTTP/1.1 connections and closes them at its end.
 //     There is no limit on their number. Closed-loop connections are dialled
 //     before the start, open-loop ones when first needed, then reused.
+//   - On Linux what is read is acknowledged at once, so that no wait of the kernel's
+//     for the next request is in the answer's times. Probe tells where it would be.
 //   - Proxies from the environment are not used, redirects are not followed,
 //     and compression is not asked for: each would change what is measured.
 //   - A send on a connection that the server had closed meanwhile is repeated

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -71,19 +72,31 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 	p.LiveUsage = c.probeLive(ctx, l, srv)
 	c.live.Store(p.LiveUsage)
 	l.live = p.LiveUsage
-	return p, c.probeStream(ctx, l, srv, &p)
+	if err := c.probeStream(ctx, l, srv, &p); err != nil {
+		return p, err
+	}
+	c.probeAcks(ctx, srv, &p)
+	return p, nil
 }
 
 // probeLive sends a small completion and reports whether the server counts tokens with
 // each event that brings some: where counts rise at least as often as text comes. One
 // that refuses to be asked for them has none.
 func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
-	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true, live: true}
-	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
-	r := profile.Request{CachedTokens: -1}
 	var seen liveness
-	l.follow(ctx, a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial())), c.opt.Timeout, c.clock.now()-lead, &r, nil, seen.event)
+	r, _ := c.small(ctx, l, srv, probeTokens, true, seen.event)
 	return r.OK() && seen.live()
+}
+
+// small sends one small completion of osl tokens as Measure would, and asks for token
+// counts with each event where live is set.
+func (c *Client) small(ctx context.Context, l *link, srv server, osl int, live bool, event func(chunk)) (profile.Request, http.Header) {
+	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: osl, stream: true, live: live}
+	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
+	body := a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial()))
+	r := profile.Request{ISL: n*srv.alphabet.cost + srv.alphabet.extra, OSL: osl, CachedTokens: -1}
+	header := l.follow(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r, nil, event)
+	return r, header
 }
 
 // liveness is how token counts come in a stream.
@@ -139,14 +152,9 @@ func (c *Client) version(ctx context.Context, l *link) string {
 	return c.secrets.excerpt([]byte(v.Version), false)
 }
 
-// probeStream sends one small completion as Measure would.
+// probeStream tries one small completion, and says what came of it.
 func (c *Client) probeStream(ctx context.Context, l *link, srv server, p *Probe) error {
-	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: probeTokens, stream: true, live: l.live}
-	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
-	serial := tally{client: c}.serial()
-	body := a.body(sequence(srv.alphabet.size(), n, serial))
-	r := profile.Request{ISL: n*srv.alphabet.cost + srv.alphabet.extra, OSL: probeTokens, CachedTokens: -1}
-	header := l.exchange(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r)
+	r, header := c.small(ctx, l, srv, probeTokens, l.live, nil)
 	judge(&r, srv.alphabet.slack(r.ISL))
 	p.Server = c.secrets.excerpt([]byte(header.Get("Server")), false)
 	p.Provenance = c.secrets.excerpt([]byte(header.Get(ProvenanceHeader)), false)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // socket gives both ends of a connection, ours stamped.
@@ -25,7 +27,7 @@ func socket(t *testing.T) (ours *stampedConn, theirs net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(); _ = theirs.Close() })
-	return newStampedConn(c, clock{epoch: time.Now()}, false), theirs
+	return newStampedConn(c, clock{epoch: time.Now()}, false, false), theirs
 }
 
 // stamping waits until the kernel stamps: where no socket asked for it before, it
@@ -92,6 +94,26 @@ func TestReceiveEndsAsAnyRead(t *testing.T) {
 	_ = ours.Close()
 	if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after closing: %v", err)
+	}
+}
+
+// Where data goes to and fro the kernel begins to delay acknowledgements: not after a read.
+func TestReceiveAcknowledgesAtOnce(t *testing.T) {
+	ours, theirs := socket(t)
+	for range 3 {
+		say(theirs, "a token")
+		if _, err := ours.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		quick, err := 0, error(nil)
+		if failed := ours.kernel.raw.Control(func(fd uintptr) {
+			quick, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK)
+		}); failed != nil || err != nil || quick == 0 {
+			t.Fatalf("TCP_QUICKACK is %d after a read: %v, %v", quick, failed, err)
+		}
+		if _, err := ours.Write([]byte("a request")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -21,15 +21,15 @@ type stampedConn struct {
 	net.Conn
 	clock  clock
 	early  bool      // dialled before it was needed, so the server may have dropped it
-	kernel *receiver // nil: the kernel gives no stamps
+	kernel *receiver // nil: it is read as any connection
 
 	arrived atomic.Int64 // clock: when the bytes of the last Read came; never falls
 	readAt  atomic.Int64 // clock, as the last Read that brought bytes returned
 	writeAt atomic.Int64 // clock, as the last Write began
 }
 
-func newStampedConn(c net.Conn, k clock, early bool) *stampedConn {
-	return &stampedConn{Conn: c, clock: k, early: early, kernel: newReceiver(c)}
+func newStampedConn(c net.Conn, k clock, early, ordinary bool) *stampedConn {
+	return &stampedConn{Conn: c, clock: k, early: early, kernel: newReceiver(c, ordinary)}
 }
 
 func (c *stampedConn) Read(p []byte) (int, error) {
@@ -86,9 +86,10 @@ const dialTimeout = 30 * time.Second
 
 // dialer makes stamped connections and keeps those that were made early.
 type dialer struct {
-	clock clock
-	roots *x509.CertPool // nil: the system's
-	ready chan net.Conn  // dialled early, not yet used
+	clock    clock
+	roots    *x509.CertPool // nil: the system's
+	ready    chan net.Conn  // dialled early, not yet used
+	ordinary bool           // connections acknowledge as those of other clients do
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string, secure, early bool) (net.Conn, error) {
@@ -98,7 +99,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string, secure, early b
 	if err != nil {
 		return nil, err
 	}
-	conn := newStampedConn(raw, d.clock, early)
+	conn := newStampedConn(raw, d.clock, early, d.ordinary)
 	if !secure {
 		return conn, nil
 	}
