@@ -32,7 +32,8 @@ func profileCommand() *cli.Command {
 			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json. What follows -- goes to\n" +
 			"the engine's own program.\n\n" +
 			"   plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
-			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 -- --max-model-len 4096\n" +
+			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
+			"     -- --max-model-len 8192\n" +
 			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
 			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n" +
 			"\n--config takes a file of these flags, or a graph or DynamoGraphDeployment of Dynamo's.\n\n" +

@@ -42,7 +42,7 @@ func realEngines() []realEngine {
 		{
 			kind: engine.KindVLLM, program: "vllm", install: "pip install vllm, or run inside its container image vllm/vllm-openai",
 			example: "--max-model-len 4096",
-			owned: func(deployment) []string { return vllm.Owned() },
+			owned:   func(deployment) []string { return vllm.Owned() },
 			server: func(o profileOptions, _ deployment) server {
 				return vllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
@@ -59,7 +59,7 @@ func realEngines() []realEngine {
 		{
 			kind: engine.KindTRTLLM, program: "trtllm-serve", install: "run inside NVIDIA's container image nvcr.io/nvidia/tensorrt-llm/release, or pip install tensorrt_llm",
 			example: "--max_seq_len 4096",
-			owned: func(deployment) []string { return trtllm.Owned() },
+			owned:   func(deployment) []string { return trtllm.Owned() },
 			server: func(o profileOptions, _ deployment) server {
 				return trtllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
@@ -68,7 +68,7 @@ func realEngines() []realEngine {
 			// It serves GGUF files: a model that is named for the others is none that it could load.
 			kind: engine.KindLlamaCpp, program: "llama-server", asked: true, install: "install llama.cpp, as by apt-get install llama.cpp-tools or brew install llama.cpp",
 			example: "--ctx-size 32768",
-			owned: func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
+			owned:   func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
 			server: func(o profileOptions, d deployment) server {
 				return llamacpp.Server{CPU: d.cpu, Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},

@@ -41,15 +41,15 @@ var remedies = []struct {
 	hint  string
 }{
 	// vLLM 0.32, kv_cache_utils.py
-	{regexp.MustCompile(`estimated maximum model length is (\d+)`), "--force -- --max-model-len $1 starts over with the longest context that has room in the KV cache"},
+	{regexp.MustCompile(`estimated maximum model length is (\d+)`), "--force … -- --max-model-len $1 starts over with the longest context that has room in the KV cache"},
 	// vLLM 0.32, default_loader.py
-	{regexp.MustCompile(`Cannot find any model weights`), "download the model whole; --force -- --load-format dummy starts over with random weights"},
+	{regexp.MustCompile(`Cannot find any model weights`), "download the model whole; --force … -- --load-format dummy starts over with random weights"},
 	// vLLM 0.32
 	{regexp.MustCompile(`vllm: error: unrecognized arguments`), "vllm serve --help=all lists the arguments that may follow --; with others than before, start over with --force"},
 	// llama.cpp, common/arg.cpp
 	{regexp.MustCompile(`error: invalid argument: `), "llama-server --help lists the arguments that may follow --; with others than before, start over with --force"},
 	// Transformers, dynamic_module_utils.py; vLLM and SGLang name the flag alike
-	{regexp.MustCompile("pass the argument `?trust_remote_code=True"), "--force -- --trust-remote-code starts over, and runs the code that comes with the model"},
+	{regexp.MustCompile("pass the argument `?trust_remote_code=True"), "--force … -- --trust-remote-code starts over, and runs the code that comes with the model"},
 	// Linux, EADDRINUSE
 	{regexp.MustCompile(`(?i)address already in use`), "another process took the engine's port first; --resume takes another port"},
 }
