@@ -115,11 +115,11 @@ func TestMisbehavingEngines(t *testing.T) {
 		phase profile.Phase
 		words []string
 	}{
-		{"TP:2", "", []string{"exited with code 3; its last log lines:\n", "| loading weights\n", "| RuntimeError: CUDA error: device-side assert triggered"}},
-		{"TP:4", "", []string{"is not ready after " + strings.TrimSuffix(ready, "s"), "/health: ", "connection refused; its last log lines:\n  | waiting for rank 1 to join"}},
-		{"TP:8", "", []string{"exited with code 4; its last log lines:\n", "@@@"}},
-		{"TP:16", profile.Prefill, []string{"engine ended at sweep/prefill/tp16/isl200: ", "exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory"}},
-		{"TP:32", profile.Decode, []string{"engine ended at sweep/decode/tp32/isl200/n", "exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory"}},
+		{"TP:2", "", []string{"exited with code 3; its first error: RuntimeError: CUDA error: device-side assert triggered\n", "| loading weights"}},
+		{"TP:4", "", []string{"is not ready after " + strings.TrimSuffix(ready, "s"), "/health: ", "connection refused\n  its last log lines:\n  | waiting for rank 1 to join"}},
+		{"TP:8", "", []string{"exited with code 4\n  its last log lines:\n", "@@@"}},
+		{"TP:16", profile.Prefill, []string{"engine ended at sweep/prefill/tp16/isl200: ", "exited with code 1; its first error: torch.OutOfMemoryError: CUDA out of memory"}},
+		{"TP:32", profile.Decode, []string{"engine ended at sweep/decode/tp32/isl200/n", "exited with code 1; its first error: torch.OutOfMemoryError: CUDA out of memory"}},
 	} {
 		i := slices.IndexFunc(run.Skips, func(s profile.Skip) bool { return s.Label == tt.label && s.Phase == tt.phase })
 		if i < 0 {

@@ -107,8 +107,8 @@ func TestNoEngineStarts(t *testing.T) {
 	p := executed(t, exitFailed, commanded(dir, "badengine {{.TP}} {{.Port}} {{.PrefixCaching}} 1=dies 2=probed", "--gpu-count", "2")...)
 	p.noOrphans(t)
 	for _, want := range []string{
-		"plimsoll: warning: TP:1: tp1 exited with code 3; its last log lines:\n", "plimsoll: warning: TP:2: trying the server: ",
-		"tp2 exited with code 1; its last log lines:\n", "| torch.OutOfMemoryError: CUDA out of memory\n",
+		"plimsoll: warning: TP:1: tp1 exited with code 3; its first error: RuntimeError: CUDA error: device-side assert triggered\n      its last log lines:\n      | loading weights\n", "plimsoll: warning: TP:2: trying the server: ",
+		"tp2 exited with code 1; its first error: torch.OutOfMemoryError: CUDA out of memory\n",
 		"plimsoll: error: prefill: no configuration could be measured\n", "plimsoll: hint: engine logs are in " + dir + "/engines; fix the cause, then continue with --resume\n",
 	} {
 		if !strings.Contains(p.errout.String(), want) {

@@ -29,13 +29,14 @@ func profileCommand() *cli.Command {
 		Name:  profileName,
 		Usage: "measure which layout of an engine carries most load per GPU within an SLA",
 		Description: "Launches the engine at each layout (TP; for mixtures of experts TEP and DEP), sweeps TTFT and ITL, picks the best\n" +
-			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json.\n\n" +
+			"throughput per GPU under the SLA, writes NPZ surfaces, plots and recommendation.json. What follows -- goes to\n" +
+			"the engine's own program.\n\n" +
 			"   plimsoll profile-sla --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
-			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20\n" +
+			"   plimsoll profile-sla --engine vllm --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
+			"     -- --max-model-len 8192\n" +
 			"   plimsoll profile-sla --model Qwen/Qwen3-8B --isl 3000 --osl 150 --ttft 200 --itl 20 \\\n" +
 			"     --command 'vllm serve {{.Model}} --tensor-parallel-size {{.TP}} --port {{.Port}}'\n" +
-			"\nWhat follows -- goes to the engine's own program: plimsoll profile-sla … -- --quantization fp8. --config takes\n" +
-			"a file of these flags, or a graph or DynamoGraphDeployment of Dynamo's.\n\n" +
+			"\n--config takes a file of these flags, or a graph or DynamoGraphDeployment of Dynamo's.\n\n" +
 			"Exit status: 0 done, 1 failed, 2 wrong usage, 4 nothing meets the SLA, 130 interrupted.",
 		Flags:       profileFlags(),
 		Action:      profileAction,
@@ -214,7 +215,8 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
 			return field.WithHint(cause, "fix the server, then run the same command with --resume")
 		}
-		return field.WithHint(cause, "engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
+		logs := fmt.Sprintf("engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
+		return &field.Failure{Err: cause, Hints: append([]string{logs}, startHints(j.dep.kind, res.Skips)...)}
 	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload) && j.serverGone(ctx):
 		return field.WithHint(cause, "nothing listens at the endpoint. Restart the server, then run the same command with --resume (%s kept)", engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrOverload):

@@ -31,6 +31,7 @@ type realEngine struct {
 	program string                      // looked for on PATH
 	install string                      // what to do where it is not there
 	asked   bool                        // taken only where it is asked for
+	example string                      // arguments that it takes
 	owned   func(d deployment) []string // flags that are said to it here
 	server  func(o profileOptions, d deployment) server
 }
@@ -40,7 +41,8 @@ func realEngines() []realEngine {
 	return []realEngine{
 		{
 			kind: engine.KindVLLM, program: "vllm", install: "pip install vllm, or run inside its container image vllm/vllm-openai",
-			owned: func(deployment) []string { return vllm.Owned() },
+			example: "--max-model-len 4096",
+			owned:   func(deployment) []string { return vllm.Owned() },
 			server: func(o profileOptions, _ deployment) server {
 				return vllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
@@ -48,6 +50,7 @@ func realEngines() []realEngine {
 		{
 			kind: engine.KindSGLang, program: "sglang",
 			install: "pip install sglang, or run inside its container image lmsysorg/sglang; one without the program sglang goes with --command 'python3 -m sglang.launch_server …'",
+			example: "--context-length 4096",
 			owned:   func(deployment) []string { return sglang.Owned() },
 			server: func(o profileOptions, _ deployment) server {
 				return sglang.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
@@ -55,7 +58,8 @@ func realEngines() []realEngine {
 		},
 		{
 			kind: engine.KindTRTLLM, program: "trtllm-serve", install: "run inside NVIDIA's container image nvcr.io/nvidia/tensorrt-llm/release, or pip install tensorrt_llm",
-			owned: func(deployment) []string { return trtllm.Owned() },
+			example: "--max_seq_len 4096",
+			owned:   func(deployment) []string { return trtllm.Owned() },
 			server: func(o profileOptions, _ deployment) server {
 				return trtllm.Server{Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},
@@ -63,7 +67,8 @@ func realEngines() []realEngine {
 		{
 			// It serves GGUF files: a model that is named for the others is none that it could load.
 			kind: engine.KindLlamaCpp, program: "llama-server", asked: true, install: "install llama.cpp, as by apt-get install llama.cpp-tools or brew install llama.cpp",
-			owned: func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
+			example: "--ctx-size 32768",
+			owned:   func(d deployment) []string { return llamacpp.Server{CPU: d.cpu}.Owned() },
 			server: func(o profileOptions, d deployment) server {
 				return llamacpp.Server{CPU: d.cpu, Extra: o.extra, ReadyTimeout: o.readyAfter}
 			},

@@ -17,12 +17,33 @@ var ErrPortInUse = errors.New("port is in use")
 // errorLines is how many of the last log lines an error carries.
 const errorLines = 12
 
+// Quote is what an error says of an engine's log.
+type Quote struct {
+	Cause string   // its first error, in one line; empty where it has none
+	Tail  []string // its last lines, less what Cause says and, with a Cause, the frames of tracebacks
+}
+
+// String is what follows a message.
+func (q Quote) String() string {
+	s := ""
+	switch {
+	case q.Cause != "":
+		s = "; its first error: " + q.Cause
+	case len(q.Tail) == 0:
+		return "; it printed nothing"
+	}
+	if len(q.Tail) > 0 {
+		s += "\n  its last log lines:\n  | " + strings.Join(q.Tail, "\n  | ")
+	}
+	return s
+}
+
 // ExitError says how an engine ended that nobody had asked to.
 type ExitError struct {
 	Name   string
 	Code   int            // exit status; -1 where a signal ended it
 	Signal syscall.Signal // 0 where it exited by itself
-	Tail   []string       // last lines of its log
+	Log    Quote
 }
 
 func (e *ExitError) Error() string {
@@ -33,7 +54,7 @@ func (e *ExitError) Error() string {
 	if e.Signal == syscall.SIGKILL {
 		how += " (often the kernel, out of memory)"
 	}
-	return e.Name + " " + how + quoteTail(e.Tail)
+	return e.Name + " " + how + e.Log.String()
 }
 
 // NotReadyError says that an engine did not answer as ready in time. It still runs.
@@ -42,17 +63,9 @@ type NotReadyError struct {
 	URL    string        // what was asked
 	Waited time.Duration // how long
 	Answer string        // the last answer: status and the beginning of the body, or why there was none
-	Tail   []string      // last lines of its log
+	Log    Quote
 }
 
 func (e *NotReadyError) Error() string {
-	return fmt.Sprintf("%s is not ready after %v: %s: %s%s", e.Name, e.Waited, e.URL, e.Answer, quoteTail(e.Tail))
-}
-
-// quoteTail puts log lines below a message.
-func quoteTail(lines []string) string {
-	if len(lines) == 0 {
-		return "; it printed nothing"
-	}
-	return "; its last log lines:\n  | " + strings.Join(lines, "\n  | ")
+	return fmt.Sprintf("%s is not ready after %v: %s: %s%s", e.Name, e.Waited, e.URL, e.Answer, e.Log)
 }

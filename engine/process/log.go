@@ -54,15 +54,27 @@ func (p *Process) Log() (io.ReadCloser, error) {
 // Tail is the last n non-empty lines that this process wrote, or fewer: it looks
 // at the last 64 KiB only, cuts long lines, and leaves out terminal control. A
 // log that cannot be read has no lines. Credentials are left out.
-func (p *Process) Tail(n int) []string {
-	return tail(p.spec.LogPath, p.logStart, n, redact.Told(p.spec.Argv, p.spec.Env))
+func (p *Process) Tail(n int) []string { return tail(p.spec.LogPath, p.logStart, n, "", p.told()) }
+
+// told are the credentials that the engine was given.
+func (p *Process) told() redact.Values { return redact.Told(p.spec.Argv, p.spec.Env) }
+
+// quote is what an error says of the log.
+func (p *Process) quote() Quote {
+	log, err := p.Log()
+	if err != nil {
+		return Quote{}
+	}
+	defer func() { _ = log.Close() }()
+	first := cause(log, p.told())
+	return Quote{Cause: first, Tail: tail(p.spec.LogPath, p.logStart, errorLines, first, p.told())}
 }
 
 // Tail is the last n lines of a log, as Process.Tail gives them; those of the
 // process that wrote last, and of earlier ones where it wrote fewer.
-func Tail(path string, n int) []string { return tail(path, 0, n, redact.Values{}) }
+func Tail(path string, n int) []string { return tail(path, 0, n, "", redact.Values{}) }
 
-func tail(path string, start int64, n int, known redact.Values) []string {
+func tail(path string, start int64, n int, cause string, known redact.Values) []string {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -77,31 +89,38 @@ func tail(path string, start int64, n int, known redact.Values) []string {
 	if err != nil {
 		return nil
 	}
-	return lastLines(string(text), n, known)
+	return lastLines(string(text), n, cause, known)
 }
 
-func lastLines(text string, n int, known redact.Values) []string {
+func lastLines(text string, n int, cause string, known redact.Values) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = cleanLine(line); line != "" {
-			lines = append(lines, known.Clean(line))
+		if strings.TrimSpace(plain(line)) != "" {
+			lines = append(lines, line)
 		}
 	}
-	return lines[max(0, len(lines)-max(n, 0)):]
+	lines = lines[max(0, len(lines)-max(n, 0)):]
+	if cause != "" {
+		lines = withoutCause(lines, cause, known)
+	}
+	for i, line := range lines {
+		lines[i] = shown(line, known)
+	}
+	return lines
 }
 
 // escapes are terminal sequences: colours, cursor moves, window titles.
 var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])`)
 
-// cleanLine makes one raw line fit to print: of a progress bar that redraws
-// itself with carriage returns the last state, no control characters, not too long.
-func cleanLine(raw string) string {
+// plain is one raw line as it would stand on a terminal: of a progress bar that redraws
+// itself with carriage returns the last state, no control characters.
+func plain(raw string) string {
 	s := strings.TrimRight(raw, "\r\n\t ")
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
 	s = escapes.ReplaceAllString(s, "")
-	s = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
@@ -111,7 +130,19 @@ func cleanLine(raw string) string {
 			return r
 		}
 	}, s)
-	s = strings.TrimSpace(s)
+}
+
+// shown is one raw line fit to print, without credentials and not too long.
+func shown(raw string, known redact.Values) string {
+	s := strings.TrimSpace(plain(raw))
+	if len(s) > scanBytes { // there is more of it than is read for credentials
+		s = strings.ToValidUTF8(s[:scanBytes], "")
+	}
+	return cut(known.Clean(s))
+}
+
+// cut is what is kept of a long line.
+func cut(s string) string {
 	if utf8.RuneCountInString(s) > lineRunes {
 		s = string([]rune(s)[:lineRunes]) + "…"
 	}

@@ -28,7 +28,7 @@ func TestLastLines(t *testing.T) {
 		{"long", strings.Repeat("é", 1000), 1, strings.Repeat("é", lineRunes) + "…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := strings.Join(lastLines(c.text, c.n, redact.Values{}), "|"); got != c.want {
+			if got := strings.Join(lastLines(c.text, c.n, "", redact.Values{}), "|"); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -39,7 +39,7 @@ func FuzzLastLines(f *testing.F) {
 	f.Add("a\nb\r\n\x1b[31mc", 2)
 	f.Add("\x1b]0;\x1b\\\xff\x00", 1)
 	f.Fuzz(func(t *testing.T, text string, n int) {
-		lines := lastLines(text, n, redact.Values{})
+		lines := lastLines(text, n, "", redact.Values{})
 		if len(lines) > max(n, 0) {
 			t.Fatalf("%d lines of %d", len(lines), n)
 		}
@@ -61,7 +61,7 @@ func TestLastOfEach(t *testing.T) {
 
 // What was left of a known credential, once a part of it was taken out, was shown.
 func TestDefectTailTookOutPartsFirst(t *testing.T) {
-	got := lastLines("srv --password S3cret Part2 --port 80", 1, redact.Of("S3cret Part2"))
+	got := lastLines("srv --password S3cret Part2 --port 80", 1, "", redact.Of("S3cret Part2"))
 	if want := "srv --password [redacted] --port 80"; len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -235,7 +235,7 @@ func (p *Process) watch() {
 	case e.lost:
 		p.err = fmt.Errorf("%s: its supervisor was killed, and the engine with it", p.spec.Name)
 	default:
-		p.err = &ExitError{Name: p.spec.Name, Code: e.code, Signal: e.signal, Tail: p.Tail(errorLines)}
+		p.err = &ExitError{Name: p.spec.Name, Code: e.code, Signal: e.signal, Log: p.quote()}
 	}
 	live.remove(p)
 	close(p.done)

@@ -58,7 +58,7 @@ func (p *Process) Ready(ctx context.Context) error {
 		}
 		return &NotReadyError{
 			Name: p.spec.Name, URL: url, Waited: time.Since(began).Round(time.Millisecond),
-			Answer: answer, Tail: p.Tail(errorLines),
+			Answer: answer, Log: p.quote(),
 		}
 	}
 }
@@ -104,7 +104,7 @@ func probe(ctx context.Context, client *http.Client, url string) (ready bool, an
 		return true, resp.Status
 	}
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytes)) // only for a message: what came, came
-	return false, strings.TrimSpace(resp.Status + " " + redact.Text(cleanLine(strings.ReplaceAll(string(said), "\n", " "))))
+	return false, strings.TrimSpace(resp.Status + " " + shown(strings.ReplaceAll(string(said), "\n", " "), redact.Values{}))
 }
 
 // confirm makes sure that the server which answered is this engine.

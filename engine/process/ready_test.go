@@ -19,7 +19,7 @@ func TestEarlyDeath(t *testing.T) {
 		signal syscall.Signal
 		words  []string
 	}{
-		{"exit3", 3, 0, []string{"exit3 exited with code 3", "loading weights", "fatal: no such tensor"}},
+		{"exit3", 3, 0, []string{"exit3 exited with code 3", "; its first error: fatal: no such tensor\n", "| loading weights"}},
 		{"exit0", 0, 0, []string{"exited with code 0", "printed nothing"}},
 		{"suicide", -1, syscall.SIGKILL, []string{"SIGKILL", "out of memory", "about to run out"}},
 	} {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"plimsoll/engine/redact"
 )
 
 // listening is the state of a listening socket in /proc/net/tcp (proc_pid_net(5)).
@@ -111,5 +113,5 @@ func describe(pid int, name string) string {
 	if pid == os.Getpid() {
 		return fmt.Sprintf("this program (process %d)", pid)
 	}
-	return fmt.Sprintf("process %d (%s)", pid, cleanLine(name))
+	return fmt.Sprintf("process %d (%s)", pid, shown(name, redact.Values{}))
 }

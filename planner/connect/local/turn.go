@@ -134,7 +134,7 @@ func (r *turn) found(name string, e *entry) bool {
 // died reports the end of a worker that nobody asked to.
 func (r *turn) died(name string, e *entry) {
 	lines := process.Tail(e.own.Log, deathTail)
-	how := fmt.Sprintf("%s ended; its exit code is unknown, as an earlier run started it. Its last log lines:\n  | %s", name, strings.Join(lines, "\n  | "))
+	how := fmt.Sprintf("%s ended; its exit code is unknown, as an earlier run started it\n  its last log lines:\n  | %s", name, strings.Join(lines, "\n  | "))
 	if p := r.started[name]; p != nil && p.PID() == e.own.PID {
 		select {
 		case <-p.Done():
@@ -190,7 +190,7 @@ func (r *turn) rise() {
 			e.own.State, e.own.ReadyAt = Ready, r.now
 			r.note("%s: ready after %v", name, r.now.Sub(e.own.StartedAt).Round(time.Millisecond))
 		} else if ok && r.now.Sub(e.own.StartedAt) > p.Template.ReadyTimeout {
-			r.fail(name, time.Time{}, fmt.Sprintf("%s is not ready after %v; its last log lines:\n  | %s",
+			r.fail(name, time.Time{}, fmt.Sprintf("%s is not ready after %v\n  its last log lines:\n  | %s",
 				name, p.Template.ReadyTimeout, strings.Join(process.Tail(e.own.Log, deathTail), "\n  | ")))
 			e.own.State, e.own.DrainAt = Draining, r.now
 		}

@@ -98,5 +98,5 @@ func setback(b record) string {
 		return ""
 	}
 	how, _, _ := strings.Cut(b.Failure, "\n")
-	return fmt.Sprintf(" at %s, after %d failures: %s", b.RetryAt.Format(time.TimeOnly), b.Failures, strings.TrimSuffix(how, "; its last log lines:"))
+	return fmt.Sprintf(" at %s, after %d failures: %s", b.RetryAt.Format(time.TimeOnly), b.Failures, how)
 }
