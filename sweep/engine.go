@@ -28,6 +28,7 @@ type Measurement struct {
 	Running  []Running         // the engine's own count while it ran; empty where it has none
 	Warnings []profile.Warning // what puts the client's part in the records in doubt
 	Client   *profile.Client   // what the client says of itself; nil in virtual time
+	Machine  *profile.Machine  // what others took of the machine meanwhile; nil where that is not known
 	Window   profile.Window    // the part that counts, where the measurer cut it; zero = the caller cuts
 	Void     string            // why it must not count ("2 preemptions"); empty = it may
 }

@@ -15,10 +15,12 @@ func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.
 	defer cancel()
 	guarded, end := m.guard(sending, len(s.Asks))
 	defer end()
+	taken := m.meter.Begin()
 	rs, self, err := m.client.Play(guarded, s, stop)
+	held := machine(taken())
 	m.base() // nobody asks what these records count from
 	m.waitIfBroken(ctx, rs)
-	return sweep.Measurement{Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self}, err
+	return sweep.Measurement{Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self, Machine: held}, err
 }
 
 // play is the same in virtual time.
