@@ -201,14 +201,15 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		for i := range asks {
 			asks[i].Due = 0 // when its predecessor has ended
 		}
-		p, rs, err := r.playAlone(ctx, s, id, asks)
-		if err == nil && !cutShort(ctx, s) && p.Machine.Contended() {
+		for repeated := false; ; {
+			p, rs, err := r.playAlone(ctx, s, id, asks)
+			if err != nil || cutShort(ctx, s) || !r.repeats(p.Machine, &repeated) {
+				return p, rs, err
+			}
 			if err := r.discard(s, p, rs, p.Machine.Taken()); err != nil {
 				return p, rs, err
 			}
-			p, rs, err = r.playAlone(ctx, s, id, asks)
 		}
-		return p, rs, err
 	})
 }
 

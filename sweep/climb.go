@@ -128,7 +128,7 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 // are have grown too far. What is void is measured again, attempts times at most, and
 // once what others held the machine during.
 func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, context float64, err error) {
-	taken := false
+	repeated := false
 	for i := range attempts {
 		if err := c.stand(ctx, n, tokens); err != nil {
 			return m, 0, err
@@ -156,8 +156,8 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 			m.Void = bottleneck + m.Client.Why
 		}
 		why := m.Void
-		if why == "" && !taken && m.Machine.Contended() {
-			taken, why = true, m.Machine.Taken()
+		if why == "" && c.r.repeats(m.Machine, &repeated) {
+			why = m.Machine.Taken()
 		}
 		if why == "" || i+1 == attempts {
 			return m, context, nil

@@ -77,7 +77,7 @@ func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.P
 // once where others held the machine.
 // After attempts loads it gives the last.
 func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
-	taken := false
+	repeated := false
 	for i := 1; ; i++ {
 		p, rs, err := r.playSettled(ctx, s, l)
 		if err != nil || i == attempts || cutShort(ctx, s) {
@@ -92,8 +92,8 @@ func (r *runner) playValid(ctx context.Context, s *trial, l openLoad) (profile.P
 			}
 			l.more += more
 			why = a.TooFew(s.phase, r.opts.SLA)
-		case p.Invalid == "" && !taken && p.Machine.Contended():
-			taken, why = true, p.Machine.Taken()
+		case p.Invalid == "" && r.repeats(p.Machine, &repeated):
+			why = p.Machine.Taken()
 		case p.Invalid == "":
 			return p, rs, nil
 		}

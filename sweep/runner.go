@@ -18,6 +18,8 @@ type runner struct {
 	book     *ledger
 	res      Result // picks and surfaces, set between stages
 
+	disturbed int // repeats in a row during which others held the machine too
+
 	layouts  []*layout // of the adaptive search, in the order to try
 	surfaced []*trial  // whose surface was measured, or tried
 }

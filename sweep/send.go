@@ -56,7 +56,7 @@ func warmUpFailures(rs []profile.Request) []profile.Warning {
 // measurement with failures counts, but for the few that somebody's server may have, and
 // so does one in virtual time, where nothing can disturb.
 func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, before Measurement, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
-	taken := false
+	repeated := false
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
@@ -64,8 +64,8 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
-		case !over && !taken && i < tries && m.Machine.Contended():
-			taken, again = true, m.Machine.Taken()
+		case !over && i < tries && r.repeats(m.Machine, &repeated):
+			again = m.Machine.Taken()
 		case !over && p.Failures > 0 && i < tries && r.opts.Failing.patient():
 			again = "there were failed requests"
 		case !over && p.Failures == 0 && doubtful && i < tries:

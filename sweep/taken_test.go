@@ -103,3 +103,31 @@ func TestLoadsOfATakenMachine(t *testing.T) {
 		}
 	}
 }
+
+// Where repeats are disturbed again and again, loads are repeated no more until one was quiet.
+func TestNoRepeatsOnASharedMachine(t *testing.T) {
+	r := &runner{}
+	quiet := &profile.Machine{Cores: 2, Time: time.Minute, Busy: 0.5}
+	taken := &profile.Machine{Cores: 2, Time: time.Minute, Others: 0.4, Busy: 1}
+	loads := func(m *profile.Machine) (n int) { // of one that is disturbed each time
+		repeated := false
+		for n = 1; r.repeats(m, &repeated); n++ {
+		}
+		return n
+	}
+	for i, want := range []int{2, 2, 2, 1, 1} {
+		if got := loads(taken); got != want {
+			t.Errorf("load %d is sent %d times, want %d", i, got, want)
+		}
+	}
+	loads(nil) // says nothing
+	if got := loads(taken); got != 1 {
+		t.Errorf("sent %d times after a load of which nothing is known", got)
+	}
+	if got := loads(quiet); got != 1 {
+		t.Errorf("a quiet load is sent %d times", got)
+	}
+	if got := loads(taken); got != 2 {
+		t.Errorf("sent %d times after a quiet one", got)
+	}
+}
