@@ -129,7 +129,7 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 // once what others held the machine during.
 func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, context float64, err error) {
 	repeated := false
-	for i := range attempts {
+	for i := 1; ; {
 		if err := c.stand(ctx, n, tokens); err != nil {
 			return m, 0, err
 		}
@@ -159,19 +159,16 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		if why == "" && c.r.repeats(m.Machine, &repeated) {
 			why = m.Machine.Taken()
 		}
-		if why == "" || i+1 == attempts {
+		if why == "" || i == attempts {
 			return m, context, nil
 		}
+		i++
 		p := c.summary(m, n, context)
 		p.Started, p.Elapsed = began, c.r.opts.Now().Sub(began)
 		if err := c.r.discard(c.s, p, m.Requests, why); err != nil {
 			return m, 0, err
 		}
 	}
-	if m.Void == "" {
-		m.Void = "its streams have too few tokens left"
-	}
-	return m, context, nil
 }
 
 // stand sees to it that there are stairs with room for a slice, and that the

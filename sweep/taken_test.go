@@ -14,6 +14,7 @@ type held struct {
 	Measurer
 	Stairs
 	loads int
+	grown []bool // of each level: its streams have no tokens left
 }
 
 func (h *held) see(m Measurement, err error) (Measurement, error) {
@@ -34,6 +35,12 @@ func (h *held) Measure(ctx context.Context, w profile.Workload) (Measurement, er
 }
 
 func (h *held) Level(ctx context.Context, n, tokens int) (Measurement, error) {
+	if len(h.grown) > 0 {
+		grown := h.grown[0]
+		if h.grown = h.grown[1:]; grown {
+			return Measurement{}, profile.ErrGrown
+		}
+	}
 	return h.see(h.Stairs.Level(ctx, n, tokens))
 }
 
@@ -101,6 +108,27 @@ func TestLoadsOfATakenMachine(t *testing.T) {
 				t.Errorf("%s, %d loads of a taken machine: %+v, invalid %q, %v", kind, loads, p.Machine, p.Invalid, p.Warnings)
 			}
 		}
+	}
+}
+
+// Streams that have grown before the repeat are no reason to give the level up.
+func TestRepeatOnGrownStreams(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": affine(1)})
+	r := newRunner(options(b, 1), b, &notes{}, Known{}, nil)
+	s := newTrial(profile.Decode, r.opts.Candidates[0])
+	r.book.begin(s)
+	if err := r.launch(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	h, climb := &held{loads: 1, grown: []bool{false, true, true}}, s.inst.Climb
+	s.inst.Climb = func(ctx context.Context, w profile.Workload) (st Stairs, err error) {
+		h.Stairs, err = climb(ctx, w)
+		return h, err
+	}
+	c := &climber{r: r, s: s, stage: profile.StageSweep, isl: 3000, osl: 150, top: 4}
+	p, err := c.at(t.Context(), 4)
+	if err != nil || p.Invalid != "" || p.Latency(profile.SLA{}) <= 0 || len(r.book.allDiscarded()) != 1 {
+		t.Errorf("%v, invalid %q, %d discarded", err, p.Invalid, len(r.book.allDiscarded()))
 	}
 }
 
