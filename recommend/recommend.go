@@ -140,6 +140,7 @@ func Choose(phase profile.Phase, points []profile.Point, sla profile.SLA, rank R
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.atCap()...)
 	ch.Warnings = append(ch.Warnings, ch.doubts(sla)...)
+	ch.Warnings = append(ch.Warnings, faster(ch.All, sla.Stat)...)
 	return ch, nil
 }
 

@@ -201,19 +201,34 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		for i := range asks {
 			asks[i].Due = 0 // when its predecessor has ended
 		}
-		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: 1, Timeout: r.opts.RequestTimeout}, nil)
-		rs := m.Requests
-		m.Requests = nil
-		warm := min(r.opts.PrefillWarmups, max(len(rs)-1, 0))
-		s.warmUps = append(s.warmUps, rs[:warm]...)
-		for _, q := range rs[warm:] {
-			q.Due = q.Sent // nobody waits in a closed loop
-			m.Requests = append(m.Requests, q)
+		for repeated := false; ; {
+			p, rs, err := r.playAlone(ctx, s, id, asks)
+			if err != nil || cutShort(ctx, s) || !r.repeats(p.Machine, &repeated) {
+				return p, rs, err
+			}
+			if err := r.discard(s, p, rs, p.Machine.Taken()); err != nil {
+				return p, rs, err
+			}
 		}
-		p := summarizeAlone(m, r.opts.SLA, s)
-		p.ISL, p.OSL, p.Asked = r.opts.ISL, r.opts.OSL, 1
-		return p, rs, err
 	})
+}
+
+// playAlone sends requests one after the other, the first as a warm-up.
+func (r *runner) playAlone(ctx context.Context, s *trial, id string, asks []profile.Ask) (profile.Point, []profile.Request, error) {
+	began := r.opts.Now()
+	m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: 1, Timeout: r.opts.RequestTimeout}, nil)
+	rs := m.Requests
+	m.Requests = nil
+	warm := min(r.opts.PrefillWarmups, max(len(rs)-1, 0))
+	s.warmUps = append(s.warmUps, rs[:warm]...)
+	for _, q := range rs[warm:] {
+		q.Due = q.Sent // nobody waits in a closed loop
+		m.Requests = append(m.Requests, q)
+	}
+	p := summarizeAlone(m, r.opts.SLA, s)
+	p.ISL, p.OSL, p.Asked, p.Machine = r.opts.ISL, r.opts.OSL, 1, m.Machine
+	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
+	return p, rs, err
 }
 
 func summarizeAlone(m Measurement, sla profile.SLA, s *trial) profile.Point {

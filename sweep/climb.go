@@ -135,9 +135,11 @@ func (c *climber) level(ctx context.Context, n int) (profile.Point, []profile.Re
 }
 
 // slice gives tokens more of each of n streams, on new stairs where those that
-// are have grown too far. What is void is measured again, attempts times at most.
+// are have grown too far. What is void is measured again, attempts times at most, and
+// once what others held the machine during.
 func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, context float64, err error) {
-	for i := range attempts {
+	repeated := false
+	for i := 1; ; {
 		if err := c.stand(ctx, n, tokens); err != nil {
 			return m, 0, err
 		}
@@ -163,19 +165,20 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		if m.Void == "" && m.Client != nil && !m.Client.OK() {
 			m.Void = bottleneck + m.Client.Why
 		}
-		if m.Void == "" || i+1 == attempts {
+		why := m.Void
+		if why == "" && c.r.repeats(m.Machine, &repeated) {
+			why = m.Machine.Taken()
+		}
+		if why == "" || i == attempts {
 			return m, context, nil
 		}
+		i++
 		p := c.summary(m, n, context)
 		p.Started, p.Elapsed = began, c.r.opts.Now().Sub(began)
-		if err := c.r.discard(c.s, p, m.Requests, m.Void); err != nil {
+		if err := c.r.discard(c.s, p, m.Requests, why); err != nil {
 			return m, 0, err
 		}
 	}
-	if m.Void == "" {
-		m.Void = "its streams have too few tokens left"
-	}
-	return m, context, nil
 }
 
 // stand sees to it that there are stairs with room for a slice, and that the
@@ -268,7 +271,7 @@ func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
 	p.ISL, p.OSL, p.Asked, p.Stage, p.Phase = c.isl, c.osl, n, c.stage, profile.Decode
 	p.InFlight = float64(n) // all of the window long, or it were void; joined windows cut it short at their ends
 	p.Context, p.KVUsage = context, c.s.facts.KVUse(p.InFlight, context)
-	p.Client = m.Client
+	p.Client, p.Machine = m.Client, m.Machine
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "no_usage" }) // there is none before the end
 	p.Warnings = append(p.Warnings, m.Warnings...)
 	return p

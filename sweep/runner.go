@@ -18,6 +18,8 @@ type runner struct {
 	book     *ledger
 	res      Result // picks and surfaces, set between stages
 
+	disturbed int // repeats in a row during which others held the machine too
+
 	layouts  []*layout // of the adaptive search, in the order to try
 	surfaced []*trial  // whose surface was measured, or tried
 }
@@ -97,6 +99,7 @@ func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id st
 	r.sign(s, &p, stage, id)
 	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
 	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
+	p.Warnings = append(p.Warnings, p.Machine.Warnings()...)
 	s.warmUps = nil
 	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A point is measured again when the client was its bottleneck, which a busy
-// moment of its machine does, or when a stall was in it: its mean is further above
+// moment of its machine does, once when others held the machine, or when a stall was in it: its mean is further above
 // its median, and the mean's interval wider, than both of these. Plain noise
 // does the second alone; choosing among measurements by it would make intervals
 // look narrower than they are.
@@ -56,6 +56,7 @@ func warmUpFailures(rs []profile.Request) []profile.Warning {
 // measurement with failures counts, but for the few that somebody's server may have, and
 // so does one in virtual time, where nothing can disturb.
 func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, before Measurement, tries int, sum func(Measurement) profile.Point) (profile.Point, Measurement, error) {
+	repeated := false
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
@@ -63,18 +64,20 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
+		case !over && i < tries && r.repeats(m.Machine, &repeated):
+			again = m.Machine.Taken()
 		case !over && p.FailsTooOften && i < tries && r.opts.Failing.patient():
-			again = "failed requests"
+			again = "there were failed requests"
 		case !over && !p.FailsTooOften && doubtful && i < tries:
-			again = "waits of the client"
+			again = "there were waits of the client"
 		case !over && !p.FailsTooOften && i < tries && (stalled(p) || blank(p) && i == 1):
-			again = "stalls"
+			again = "there were stalls"
 		default:
 			return p, m, err
 		}
 		lone := sum(m)
-		lone.ISL, lone.OSL, lone.Client, lone.Started, lone.Elapsed = w.ISL, w.OSL, m.Client, began, r.opts.Now().Sub(began)
-		if err := r.discard(s, lone, m.Requests, "there were "+again); err != nil {
+		lone.ISL, lone.OSL, lone.Client, lone.Machine, lone.Started, lone.Elapsed = w.ISL, w.OSL, m.Client, m.Machine, began, r.opts.Now().Sub(began)
+		if err := r.discard(s, lone, m.Requests, again); err != nil {
 			return p, m, err
 		}
 	}
@@ -89,7 +92,7 @@ func (r *runner) measured(ctx context.Context, s *trial, w profile.Workload, sum
 	r.book.count(s, m.Requests)
 	p := sum(m)
 	p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
-	p.Warnings = append(p.Warnings, m.Warnings...)
+	p.Warnings, p.Machine = append(p.Warnings, m.Warnings...), m.Machine
 	if p.Client = m.Client; m.Void != "" {
 		p.Invalid = m.Void
 	}

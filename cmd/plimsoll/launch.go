@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -156,6 +159,19 @@ func (o profileOptions) engineLog(name string) string {
 	return filepath.Join(o.dir, "engines", strings.ReplaceAll(name, " ", "_")+".log")
 }
 
+// meterOf reads what others take of this machine while the engine at a URL is under load.
+func meterOf(ctx context.Context, base string) *process.Meter {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil
+	}
+	port, err := strconv.Atoi(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
+	if err != nil {
+		return nil
+	}
+	return process.NewMeter(ctx, u.Hostname(), port)
+}
+
 // attach makes an Instance of a server that answers; p is nil where it is not
 // ours.
 func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p running) (*sweep.Instance, error) {
@@ -191,7 +207,7 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 	if err != nil {
 		return nil, err
 	}
-	m := measurer{client: client, http: l.http, bases: bases, stop: stop}
+	m := measurer{client: client, http: l.http, bases: bases, stop: stop, meter: meterOf(ctx, url)}
 	if told.counts {
 		m.url = url + "/metrics"
 	}

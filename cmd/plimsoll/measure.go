@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/engine/process"
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
@@ -32,6 +33,7 @@ type measurer struct {
 	url    string          // of the engine's metrics; empty = do not watch
 	bases  chan time.Time  // what the client's records count from, one per measurement
 	stop   *sweep.Failing  // ends a load that fails too often; nil = never
+	meter  *process.Meter  // of what others take of this machine; nil where that cannot be told
 	ended  <-chan struct{} // closed when the engine is known to have ended; nil = nobody knows
 }
 
@@ -46,9 +48,20 @@ type sample struct {
 func (m measurer) Measure(ctx context.Context, w profile.Workload) (sweep.Measurement, error) {
 	sending, stop := m.untilEnd(ctx)
 	defer stop()
+	end := m.meter.Begin()
 	out, err := m.measure(sending, w)
+	out.Machine = machine(end())
 	m.waitIfBroken(ctx, out.Requests)
 	return out, err
+}
+
+// machine is what a meter read, as the sweep has it.
+func machine(s process.Share, ok bool) *profile.Machine {
+	if !ok {
+		return nil
+	}
+	m := profile.Machine(s)
+	return &m
 }
 
 // waitIfBroken gives an engine whose connections broke, as those of one that ends

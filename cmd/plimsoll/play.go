@@ -16,11 +16,13 @@ func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.
 	guarded, end := m.guard(sending, len(s.Asks))
 	defer end()
 	before := m.now(ctx)
+	taken := m.meter.Begin()
 	rs, self, err := m.client.Play(guarded, s, stop)
+	held := machine(taken())
 	m.base() // nobody asks what these records count from
 	m.waitIfBroken(ctx, rs)
 	return sweep.Measurement{
-		Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self,
+		Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self, Machine: held,
 		Cached: cachedShare(before, m.now(ctx), rs),
 	}, err
 }

@@ -94,6 +94,17 @@ func misbehave(mode string) int {
 		family()
 		time.Sleep(200 * time.Millisecond)
 		return 7
+	case "busy": // its child works
+		c := exec.CommandContext(context.Background(), os.Args[0])
+		c.Env = append(os.Environ(), modeVar+"=spin")
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		note(c.Process.Pid)
+		serveAs(http.StatusOK, "ok")
+	case "spin":
+		for {
+		}
 	case "setsid":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		note(os.Getpid())

@@ -23,6 +23,9 @@ func descendants(int) []int { return nil }
 
 func foreignListener([]int, int) (string, bool) { return "", false }
 
+// NewMeter is nil: only Linux tells which processes an engine has.
+func NewMeter(context.Context, string, int) *Meter { return nil }
+
 // HandleOf refuses: only Linux tells when a process started.
 func HandleOf(int) (Handle, error) {
 	return Handle{}, fmt.Errorf("%w: %s", ErrNoHandles, runtime.GOOS)

@@ -25,7 +25,7 @@ var reachable = []string{
 
 // proxies listen on behalf of a container in which the engine may be, so that
 // their port being another process's tells nothing.
-var proxies = []string{"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "conmon", "containerd-shim", "gvproxy", "ssh"}
+var proxies = []string{"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "conmon", "containerd-shim", "gvproxy", "kubectl", "ssh"}
 
 // sockets are those that answer at 127.0.0.1:port, as "socket:[INODE]".
 func sockets(port int) iter.Seq[string] {
@@ -102,11 +102,16 @@ func foreignListener(tree []int, port int) (who string, foreign bool) {
 func holder(sockets []string) (pid int, name string, found bool) {
 	for _, s := range processes() {
 		if !s.zombie && holds(s.pid, sockets) {
-			comm, _ := os.ReadFile("/proc/" + strconv.Itoa(s.pid) + "/comm") // gone meanwhile: no name
-			return s.pid, strings.TrimSpace(string(comm)), true
+			return s.pid, nameOf(s.pid), true
 		}
 	}
 	return 0, "", false
+}
+
+// nameOf is empty where the process is gone.
+func nameOf(pid int) string {
+	comm, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSpace(string(comm))
 }
 
 func describe(pid int, name string) string {

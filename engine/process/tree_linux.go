@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 )
 
@@ -11,6 +12,7 @@ import (
 type stat struct {
 	pid, parent, group, session int
 	started                     uint64 // clock ticks after the boot
+	ticks                       uint64 // processor time, with that of its children that ended
 	zombie                      bool
 }
 
@@ -20,18 +22,26 @@ func readStat(pid int) (s stat, ok bool) {
 	if err != nil {
 		return stat{}, false
 	}
+	return parseStat(pid, text)
+}
+
+func parseStat(pid int, text []byte) (s stat, ok bool) {
 	// The second field is a name in parentheses that may itself hold spaces and parentheses.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 20 {
 		return stat{}, false
 	}
-	parent, err1 := strconv.Atoi(string(fields[1]))
-	group, err2 := strconv.Atoi(string(fields[2]))
-	session, err3 := strconv.Atoi(string(fields[3]))
-	started, err4 := strconv.ParseUint(string(fields[19]), 10, 64)
-	dead := fields[0][0] == 'Z' || fields[0][0] == 'X'
-	s = stat{pid: pid, parent: parent, group: group, session: session, started: started, zombie: dead}
-	return s, errors.Join(err1, err2, err3, err4) == nil
+	var errs [5]error
+	s = stat{pid: pid, zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
+	s.parent, errs[0] = strconv.Atoi(string(fields[1]))
+	s.group, errs[1] = strconv.Atoi(string(fields[2]))
+	s.session, errs[2] = strconv.Atoi(string(fields[3]))
+	s.started, errs[3] = strconv.ParseUint(string(fields[19]), 10, 64)
+	for _, f := range fields[11:15] { // utime, stime, cutime, cstime
+		t, err := strconv.ParseUint(string(f), 10, 64)
+		s.ticks, errs[4] = s.ticks+t, errors.Join(errs[4], err)
+	}
+	return s, errors.Join(errs[:]...) == nil
 }
 
 // processes is every process that can be seen, less those that died meanwhile.
@@ -54,21 +64,30 @@ func processes() []stat {
 }
 
 // descendants is the living children of root, their children, and so on, parents first.
-func descendants(root int) []int {
-	children := map[int][]stat{}
-	for _, s := range processes() {
-		children[s.parent] = append(children[s.parent], s)
-	}
-	var out []int
-	queue := children[root]
-	delete(children, root)
-	for len(queue) > 0 {
-		s := queue[0]
-		queue = append(queue[1:], children[s.pid]...)
-		delete(children, s.pid) // a tree that changed while it was read must not loop
-		if !s.zombie {
+func descendants(root int) (out []int) {
+	for _, s := range within(processes(), root) {
+		if s.pid != root && !s.zombie {
 			out = append(out, s.pid)
 		}
+	}
+	return out
+}
+
+// within is the roots, their children, and so on, zombies too, parents first. What all of
+// them have used stays the sum of their ticks as some of them end: their parents have it then.
+func within(all []stat, roots ...int) (out []stat) {
+	children := map[int][]stat{}
+	for _, s := range all {
+		if slices.Contains(roots, s.pid) {
+			out = append(out, s)
+		} else {
+			children[s.parent] = append(children[s.parent], s)
+		}
+	}
+	for i := 0; i < len(out); i++ {
+		pid := out[i].pid
+		out = append(out, children[pid]...)
+		delete(children, pid) // a tree that changed while it was read must not loop
 	}
 	return out
 }
