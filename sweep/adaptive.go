@@ -266,8 +266,9 @@ func (r *runner) surfacesOn(ctx context.Context, trials []*trial) error {
 	return r.around(ctx, at, surfaceSteps)
 }
 
-// surfaceSteps is a surface in the adaptive search: the ends first, then what lies between.
-var surfaceSteps = []func(*runner, context.Context, *trial) error{(*runner).coarse, (*runner).fine}
+// surfaceSteps are the steps of a surface in the adaptive search: the ends first, then the
+// second rate of the pick, then what lies between.
+var surfaceSteps = []func(*runner, context.Context, *trial) error{(*runner).coarse, (*runner).most, (*runner).fine}
 
 func (r *runner) coarse(ctx context.Context, s *trial) error {
 	if s.phase == profile.Prefill {

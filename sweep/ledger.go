@@ -28,7 +28,7 @@ type ledger struct {
 	engines   map[string]profile.EngineFacts
 	loading   time.Duration // what the last launch took
 	why       []string      // something is missing, beside what a trial says
-	underLoad []Verification
+	underLoad []*Verification
 }
 
 // account is what a trial has in the ledger.
@@ -226,6 +226,15 @@ func (l *ledger) spent() Cost {
 // at is where the run stands; the deadline bounds the time that is left.
 func (l *ledger) at(text string) Progress {
 	p := l.meter.at(text)
+	if p.Remaining > 0 { // launches take as long as the last one did
+		running := ""
+		for _, s := range l.trials {
+			if s.inst != nil {
+				running = s.label()
+			}
+		}
+		p.Remaining += time.Duration(l.meter.launches(running)) * l.loading
+	}
 	if !l.deadline.IsZero() {
 		p.Remaining = min(p.Remaining, max(0, l.deadline.Sub(l.now())))
 	}
@@ -233,8 +242,9 @@ func (l *ledger) at(text string) Progress {
 }
 
 // verified keeps what a pick attained under load.
-func (l *ledger) verified(v Verification) {
-	l.underLoad = append(l.underLoad, v)
+func (l *ledger) verified(v Verification) *Verification {
+	l.underLoad = append(l.underLoad, &v)
+	return &v
 }
 
 // ofPicks are the verifications of what r picks, prefill before decode: others are
@@ -243,7 +253,7 @@ func (l *ledger) ofPicks(r *Result) (vs []Verification) {
 	for _, c := range []*recommend.Choice{&r.Prefill, &r.Decode, &r.Aggregated} {
 		for _, v := range l.underLoad {
 			if v.of(c) {
-				vs = append(vs, v)
+				vs = append(vs, *v)
 			}
 		}
 	}

@@ -3,12 +3,14 @@ package sweep
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
-// What answers comes first: both picks, the rate that they hold, a coarse surface of each
-// phase, and then the rest.
+// What answers comes first: both picks, the rates that they hold, a coarse surface of each
+// phase, and then the rest: the rates for 95 % of requests, and finer surfaces.
 func TestAnswersComeFirst(t *testing.T) {
 	b := newLab(three())
 	o := openOptions(b, Disaggregated, 1)
@@ -22,7 +24,8 @@ func TestAnswersComeFirst(t *testing.T) {
 			order = append(order, at)
 		}
 	}
-	const want = "sweep prefill, sweep decode, verify prefill, verify decode, surface prefill, surface decode, surface prefill, surface decode"
+	const want = "sweep prefill, sweep decode, verify prefill, verify decode, surface prefill, surface decode, " +
+		"verify prefill, verify decode, surface prefill, surface decode"
 	if got := strings.Join(order, ", "); got != want {
 		t.Errorf("measured in the order\n%s, want\n%s", got, want)
 	}
@@ -44,5 +47,28 @@ func TestResumeOfOtherPointsEnds(t *testing.T) {
 	}
 	if _, err := Run(t.Context(), o, newLab(three()), &notes{}, n.Known, nil); err == nil || !strings.Contains(err.Error(), "surface/prefill") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The time that is left counts the launches that are still to come, as long as the last
+// one took.
+func TestTimeLeftCountsLaunches(t *testing.T) {
+	l := ledger{now: time.Now, progress: func(Progress) {}, loading: time.Minute, meter: meter{
+		planned: map[step]time.Duration{
+			{profile.StageSweep, profile.Prefill, "TP:1"}: time.Second,
+			{profile.StageSweep, profile.Decode, "TP:1"}:  time.Second,
+			{profile.StageSweep, profile.Decode, "TP:2"}:  time.Second,
+			{stage: profile.StageSurface}:                 time.Second,
+		},
+		expected: time.Second, actual: time.Second,
+	}}
+	if got := l.at("").Remaining; got != 2*time.Minute+4*time.Second {
+		t.Errorf("%v are left of two launches and four points", got)
+	}
+	s := newTrial(profile.Decode, engine.Config{Parallelism: engine.TP(1)})
+	s.inst = &Instance{}
+	l.trials = []*trial{s}
+	if got := l.at("").Remaining; got != time.Minute+4*time.Second {
+		t.Errorf("%v are left beside an engine that runs", got)
 	}
 }

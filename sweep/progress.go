@@ -75,6 +75,18 @@ func (m *meter) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(m.actual) / float64(m.expected))
 }
 
+// launches is how many engines are still to be launched for sweeps, but for those of the
+// label that runs.
+func (m *meter) launches(running string) int {
+	labels := map[string]bool{}
+	for s, d := range m.planned {
+		if s.stage == profile.StageSweep && s.label != running && d > 0 {
+			labels[s.label] = true
+		}
+	}
+	return len(labels)
+}
+
 func (m *meter) at(text string) Progress {
 	left := time.Duration(0)
 	for _, d := range m.planned {

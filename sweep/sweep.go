@@ -253,7 +253,7 @@ func (r *runner) candidate(ctx context.Context, s *trial, measure func(context.C
 func (r *runner) surface(ctx context.Context, s *trial, measure func(context.Context, *trial) error) (err error) {
 	defer func() { err = r.end(ctx, s, profile.StageSurface, err) }()
 	return r.around(ctx, []*trial{s}, []func(*runner, context.Context, *trial) error{
-		func(_ *runner, ctx context.Context, s *trial) error { return measure(ctx, s) },
+		func(_ *runner, ctx context.Context, s *trial) error { return measure(ctx, s) }, (*runner).most,
 	})
 }
 

@@ -17,7 +17,8 @@ type trial struct {
 	stage profile.Stage // of the point that is measured
 	id    string
 
-	filler *filler // of its decode surface, once that is begun
+	filler *filler   // of its decode surface, once that is begun
+	held   *heldRate // of its pick, once that was verified
 
 	warmUps []profile.Request // sent since the last point was measured
 }

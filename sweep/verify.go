@@ -90,7 +90,13 @@ func (r *runner) verifyAlone(ctx context.Context, s *trial) (err error) {
 		}
 		return err
 	}
-	return r.verify(ctx, s)
+	if err := r.verify(ctx, s); err != nil {
+		return err
+	}
+	if err := r.most(ctx, s); !errors.As(err, new(*engineError)) {
+		return err
+	}
+	return nil
 }
 
 // failedUnder says that a pick's engine failed, before its first load ended or after.
@@ -129,16 +135,28 @@ func (r *runner) verifyPick(ctx context.Context, s *trial) error {
 		if v.Rate == 0 && err != nil {
 			v.open = cmp.Or(v.open, err.Error())
 		}
-		if err == nil {
-			err = r.verifyMost(ctx, s, l, &v)
-		}
-		r.verified(v)
+		s.held = &heldRate{l, r.verified(v)}
 	}
 	return err
 }
 
-// verifyMost finds the rate at which most requests are within the SLA, below the one that
-// holds it by its statistic.
+// heldRate is a rate that a pick was seen to hold, and the load that showed it.
+type heldRate struct {
+	load openLoad
+	of   *Verification
+}
+
+// most finds the rate at which most requests are within the SLA, below the one that holds
+// it by its statistic. An engine that fails leaves it unknown.
+func (r *runner) most(ctx context.Context, s *trial) error {
+	if s.held == nil {
+		return nil
+	}
+	err := r.verifyMost(ctx, s, s.held.load, s.held.of)
+	r.book.close(s, profile.StageVerify)
+	return err
+}
+
 func (r *runner) verifyMost(ctx context.Context, s *trial, l openLoad, v *Verification) error {
 	if v.Rate == 0 || r.opts.SLA.Stat.Quantile() >= profile.MostRequests {
 		return nil
@@ -230,7 +248,7 @@ func (o Options) leastVerified(l openLoad, asked float64) float64 {
 }
 
 // verified keeps what came of it, and says so where it is not what was promised.
-func (r *runner) verified(v Verification) {
+func (r *runner) verified(v Verification) *Verification {
 	for _, w := range v.Point.Warnings { // the verdict is no better than its load
 		v.warn(w.Code, "%s pick under open-loop load: %s", v.Phase, w.Message)
 	}
@@ -253,7 +271,7 @@ func (r *runner) verified(v Verification) {
 			"%s: %s at %.4g requests/s is too close to the SLA to call (%s%s). Another run may miss it", v.Phase, v.label(), v.Rate, engine.Count(a.Requests, "request"), why)
 	}
 	v.warnWait(sla)
-	r.book.verified(v)
+	return r.book.verified(v)
 }
 
 // warnWait says where requests wait for longer than TTFT may be before a decode engine
