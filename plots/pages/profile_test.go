@@ -111,9 +111,9 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []profile.Phase{profile.Decode, profile.Aggregated} {
 		failed := point(phase, 8, 3*time.Millisecond, 900)
-		failed.Failures = 2
+		failed.Failures, failed.FailsTooOften = 2, true
 		if failed.Load != nil {
-			failed.Load.Failures = 2
+			failed.Load.Failures, failed.Load.FailsTooOften = 2, true
 		}
 		p := profiled(point(phase, 1, 19*time.Millisecond, 700), point(phase, 4, 9*time.Millisecond, 300), point(phase, 2, 40*time.Millisecond, 800), failed)
 		d := answersOf(t, p)
