@@ -32,11 +32,14 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 			ch.Rejected = append(ch.Rejected, unserved(p))
 			continue
 		}
-		ch.All = append(ch.All, aggregated(p, sla))
+		if !IsBurst(p) {
+			ch.All = append(ch.All, aggregated(p, sla))
+		}
 	}
 	if len(ch.All) == 0 {
 		return ch, ErrNoPoints
 	}
+	ch.bracket(points, sla)
 	firmOnly(ch.All, sla)
 	ch.endRates(sla)
 	best, open := highestHeld(ch.All), ch.leftOpen(points, sla)
@@ -93,6 +96,9 @@ func aggregated(p profile.Point, sla profile.SLA) Candidate {
 func firmOnly(all []Candidate, sla profile.SLA) {
 	firm := map[string]bool{}
 	isFirm := func(c Candidate) bool {
+		if c.Bracket != nil {
+			return true
+		}
 		a := c.Point.Load
 		return a.Surely(profile.Aggregated, sla) || a.TooShort(profile.Aggregated, sla)
 	}
@@ -165,6 +171,14 @@ func highest(all []Candidate, c Candidate) bool {
 // bracketed is the pick with its interval: up to the least rate that missed.
 func bracketed(all []Candidate, best int, sla profile.SLA) Candidate {
 	c := all[best]
+	if c.Bracket != nil {
+		t := c.Point.ThroughputPerGPU
+		c.Point.Throughput95 = profile.Interval{Low: t, High: t * c.Bracket.AtMost / c.RPS}
+		if math.IsInf(c.Bracket.AtMost, 1) {
+			c.Point.Throughput95 = profile.Interval{}
+		}
+		return c
+	}
 	if missed := missedAbove(all, c.Label(), c.Point.Rate, sla); c.Feasible && !math.IsInf(missed, 1) {
 		t := c.Point.ThroughputPerGPU
 		c.Point.Throughput95 = profile.Interval{Low: t, High: t * missed / c.Point.Rate}

@@ -3,16 +3,105 @@ package recommend
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
 
+// nearRate is up to how far above a rate the load lies that stands for it.
+const nearRate = 1.05
+
+// bracket finds where the highest rate of each configuration lies whose search began with a
+// burst, by all of its loads together (HighestRate), and makes the rates that surely hold
+// feasible: one load stands for the highest, which it is seldom at.
+func (ch *Choice) bracket(points []profile.Point, sla profile.SLA) {
+	done := map[string]bool{}
+	for _, p := range points {
+		label := p.Config.Label()
+		if !IsBurst(p) || p.Load.LimitTTFT != sla.TTFT || p.Load.LimitITL != sla.ITL || done[label] {
+			continue
+		}
+		done[label] = true
+		var own []profile.Point
+		for _, q := range points {
+			if q.Config.Label() == label {
+				own = append(own, q)
+			}
+		}
+		ch.within(label, HighestRate(own, sla))
+	}
+}
+
+// within applies a bracket to a configuration's loads.
+func (ch *Choice) within(label string, b Bracket) {
+	stands := -1
+	for i, c := range ch.All {
+		if c.Label() != label {
+			continue
+		}
+		c.Feasible, c.RPS, c.Sustained, c.Bracket = false, 0, 0, &b
+		if ch.All[i] = c; b.AtLeast <= 0 || c.Point.Rate <= 0 {
+			continue
+		}
+		if c.Point.Rate <= b.AtLeast*nearRate {
+			ch.All[i].Feasible, ch.All[i].RPS = true, min(c.Point.Rate, b.AtLeast)
+		}
+		if stands < 0 || standsBetter(c.Point.Rate, ch.All[stands].Point.Rate, b.AtLeast) {
+			stands = i
+		}
+	}
+	if stands < 0 {
+		return
+	}
+	c := &ch.All[stands]
+	c.Feasible, c.RPS, c.Utilization = true, b.AtLeast, 1
+	c.Point.ThroughputPerGPU *= b.AtLeast / c.Point.Rate
+	c.Sustained = c.Point.ThroughputPerGPU
+}
+
+// knows reports whether a configuration's rate is between two that are known.
+func (ch Choice) knows(label string) bool {
+	return slices.ContainsFunc(ch.All, func(c Candidate) bool { return c.Bracket != nil && c.Label() == label })
+}
+
+// mostWidth is the ratio of a bracket's ends from which on it is said to be wide: its middle
+// is then off by up to a quarter.
+const mostWidth = 1.67
+
+// wide warns of a pick whose rate may be far higher.
+func (ch Choice) wide() []profile.Warning {
+	b := ch.Picked.Bracket
+	if !ch.Feasible || b.Width() <= mostWidth {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("partial", "%s: %s holds the SLA at %s. Longer loads bring these nearer to each other: raise "+field.LoadTime,
+		ch.Phase, ch.Picked.Label(), BracketWords(b.AtLeast, b.AtMost)).By(min(b.Width(), 100))}
+}
+
+// standsBetter reports whether a load at rate a stands for a rate better than one at b does:
+// the highest that is not beyond it, or else the nearest.
+func standsBetter(a, b, rate float64) bool {
+	in := func(x float64) bool { return x <= rate*nearRate }
+	switch {
+	case in(a) != in(b):
+		return in(a)
+	case in(a):
+		return a > b
+	}
+	return a < b
+}
+
 // Bracket is between which rates, in requests/s of one engine of the pick's configuration,
-// the highest lies that holds the SLA: the highest that was seen to hold, 0 where none was,
-// and the least above it that missed, infinite where none did. It is of aggregated engines.
+// the highest lies that holds the SLA: the highest that holds, 0 where none is known to,
+// and the least above it that does not, infinite where none is known. It is of aggregated
+// engines.
 func (ch Choice) Bracket(sla profile.SLA) (atLeast, atMost float64) {
 	if len(ch.All) == 0 || ch.Phase != profile.Aggregated {
 		return 0, math.Inf(1)
+	}
+	if b := ch.Picked.Bracket; b != nil {
+		return b.AtLeast, b.AtMost
 	}
 	label := ch.Picked.Label()
 	for _, c := range ch.All {
@@ -47,4 +136,18 @@ func (ch Choice) SoFar(sla profile.SLA) string {
 		return fmt.Sprintf("%s: %s holds the SLA so far, at %.3g requests/s", ch.Phase, ch.Picked.Label(), ch.Picked.RPS)
 	}
 	return fmt.Sprintf("%s: nothing holds the SLA so far", ch.Phase)
+}
+
+// Open reports whether nobody knows yet if a rate holds: too few requests were judged at
+// any, and requests one after the other do not miss.
+func (ch Choice) Open(sla profile.SLA) bool {
+	if ch.Feasible || len(ch.All) == 0 || ch.Picked.Bracket == nil {
+		return false
+	}
+	for _, c := range ch.All {
+		if c.Point.Rate == 0 && c.Label() == ch.Picked.Label() && !fits(c.Point, sla) {
+			return false
+		}
+	}
+	return true
 }

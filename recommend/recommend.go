@@ -39,13 +39,14 @@ var ErrUndecided = errors.New("undecided")
 type Candidate struct {
 	Point       profile.Point
 	Feasible    bool
-	Utilization float64 // of the engine, at the sustainable rate; 1 for decode
-	RPS         float64 // requests/s that one engine sustains within the SLA
-	Together    float64 // decode: requests in flight that are expected at RPS
-	Slack       float64 // decode: ITL alone over that of so many, by which a load is remembered
-	Sustained   float64 // tokens/s/GPU at that rate
-	Margin      float64 // (SLA − latency)/SLA; negative where it misses
-	Ended       string  // what ended the search at this load, below the SLA; empty where the SLA did
+	Utilization float64  // of the engine, at the sustainable rate; 1 for decode
+	RPS         float64  // requests/s that one engine sustains within the SLA
+	Together    float64  // decode: requests in flight that are expected at RPS
+	Slack       float64  // decode: ITL alone over that of so many, by which a load is remembered
+	Sustained   float64  // tokens/s/GPU at that rate
+	Margin      float64  // (SLA − latency)/SLA; negative where it misses
+	Bracket     *Bracket // where the rate of its configuration lies, by all loads together; nil = the load speaks for itself
+	Ended       string   // what ended the search at this load, below the SLA; empty where the SLA did
 }
 
 // Label is the configuration's name.

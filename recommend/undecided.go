@@ -23,7 +23,7 @@ func (ch Choice) leftOpen(points []profile.Point, sla profile.SLA) (open []profi
 	seen := map[string]bool{}
 	for _, p := range points {
 		label := p.Config.Label()
-		if p.Phase != ch.Phase || seen[label] {
+		if p.Phase != ch.Phase || seen[label] || ch.knows(label) {
 			continue
 		}
 		seen[label] = true
@@ -78,6 +78,9 @@ func withOpen(why string, open []string) string {
 // undecidedPick warns of an aggregated pick whose load might miss in another.
 func (ch Choice) undecidedPick(sla profile.SLA) []profile.Warning {
 	p := ch.Picked.Point
+	if ch.Picked.Bracket != nil {
+		return ch.wide()
+	}
 	if !ch.Feasible || p.Load.Surely(p.Phase, sla) {
 		return nil
 	}

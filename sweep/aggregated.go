@@ -36,7 +36,7 @@ func (r *runner) runAggregated(ctx context.Context) error {
 		return err
 	}
 	cfg := r.res.Aggregated.Picked.Point.Config
-	if r.opts.Open.Verify {
+	if r.opts.Open.Verify && !r.opts.Open.Bracket { // whose evidence is of all its loads
 		if err := r.each(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
 			return err
 		}
@@ -101,6 +101,9 @@ func (r *runner) aggregatedSweep(ctx context.Context, s *trial) error {
 	alone, err := r.alonePoint(ctx, s)
 	if err != nil {
 		return err
+	}
+	if r.opts.Open.Bracket {
+		return r.bracketSweep(ctx, s, alone)
 	}
 	if sla := mediansOf(r.opts.SLA); alone.Untold(sla) == "" && !alone.Meets(sla) {
 		return nil // what misses without company misses with it
@@ -185,6 +188,9 @@ func (r *runner) aloneOf(s *trial) profile.Point {
 // alonePoint measures requests one after the other: what no rate is better than.
 func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error) {
 	n := min(max(r.opts.PrefillRequests, SamplesFor(profile.P50)), 20)
+	if r.opts.Open.Bracket {
+		n = SamplesFor(profile.P50)
+	}
 	id := r.aloneID(s)
 	cost := r.opts.prefillCost(s.cfg, r.opts.ISL, n) + r.opts.decodeCost(s.cfg, r.opts.ISL, r.opts.OSL, 1)
 	return r.point(ctx, s, profile.StageSweep, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {

@@ -25,6 +25,7 @@ type certainty struct {
 	sumTTFT, sumITL float64 // ns
 	late            int     // requests above the TTFT
 	worth           float64 // independent requests, as far as is known beforehand
+	slack           int     // how many times as many late ones as are allowed it takes
 }
 
 // newCertainty knows beforehand which requests the load's window will leave.
@@ -37,7 +38,10 @@ func newCertainty(asks []profile.Ask, l openLoad, phase profile.Phase, sla profi
 	for c.to = c.from; c.to < len(asks) && asks[c.to].Due <= w.To; {
 		c.to++
 	}
-	c.worth = l.worth(float64(c.to-c.from), sla.Stat)
+	c.worth, c.slack = l.worth(float64(c.to-c.from), sla.Stat), 1
+	if l.evidence { // which is of a rate, and not of how the load came out
+		c.slack = evidenceFar
+	}
 	return c
 }
 
@@ -69,11 +73,11 @@ func (c *certainty) missed(q profile.Request) string {
 		c.late++
 	}
 	switch {
-	case c.ttft && c.sla.Stat == profile.Mean && c.sumTTFT > n*float64(c.sla.TTFT):
+	case c.ttft && c.sla.Stat == profile.Mean && c.sumTTFT > float64(c.slack)*n*float64(c.sla.TTFT):
 		return fmt.Sprintf("certain to miss: requests %d to %d alone put the mean TTFT above the limit of %v", c.from, q.Index, c.sla.TTFT)
-	case c.ttft && c.sla.Stat != profile.Mean && c.late > c.allowed(n) && c.sla.Stat.MissedBy(1-float64(c.late)/n, c.worth):
+	case c.ttft && c.sla.Stat != profile.Mean && c.late > c.slack*c.allowed(n) && c.sla.Stat.MissedBy(1-float64(c.late)/n, c.worth):
 		return fmt.Sprintf("certain to miss: %d requests exceed a TTFT of %v; %s allows %d", c.late, c.sla.TTFT, c.sla.Stat, c.allowed(n))
-	case c.itl && c.sla.Stat == profile.Mean && c.sumITL > n*float64(c.sla.ITL):
+	case c.itl && c.sla.Stat == profile.Mean && c.sumITL > float64(c.slack)*n*float64(c.sla.ITL):
 		return fmt.Sprintf("certain to miss: the mean ITL of all requests is already above the limit of %v", c.sla.ITL)
 	}
 	return ""

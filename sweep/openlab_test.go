@@ -1,8 +1,10 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -23,6 +25,9 @@ func (v *virtual) play(_ context.Context, s profile.Script, stop func(profile.Re
 	v.lab.plays++
 	if v.law.diesAtPlay > 0 && v.lab.plays >= v.law.diesAtPlay {
 		v.died = errors.New("exit code 137")
+	}
+	if v.law.places > 0 {
+		return v.playPlaces(s, stop), nil
 	}
 	for i, a := range s.Asks {
 		due := time.Millisecond + a.Due
@@ -95,4 +100,63 @@ func poisson(isl, osl int) func(float64, int, uint64) ([]profile.Ask, error) {
 		}
 		return asks, nil
 	}
+}
+
+// playPlaces is a server with so many places, in each of which a request takes as long as
+// alone. Clients have at most MaxInFlight under way.
+func (v *virtual) playPlaces(s profile.Script, stop func(profile.Request) bool) Measurement {
+	gap := v.law.itl(1, 0)
+	free := make([]time.Duration, v.law.places) // when each place is
+	var sent []time.Duration                    // ends of those under way, as the client sees them
+	rs := make([]profile.Request, len(s.Asks))
+	for i, a := range s.Asks {
+		due := time.Millisecond + a.Due
+		at := due
+		if most := s.MaxInFlight; most > 0 && len(sent) >= most {
+			slices.Sort(sent)
+			at, sent = max(at, sent[0]), sent[1:]
+		}
+		k := 0
+		for j := range free {
+			if free[j] < free[k] {
+				k = j
+			}
+		}
+		first := max(at, free[k]) + v.law.ttft(a.ISL)
+		r := profile.Request{Index: i, ISL: a.ISL, OSL: a.OSL, Due: due, Sent: at, First: first, PromptTokens: a.ISL, OutputTokens: a.OSL, UsageSeen: true}
+		for n := range a.OSL {
+			r.Chunks = append(r.Chunks, profile.Chunk{At: first + time.Duration(n)*gap})
+		}
+		r.Last = r.Chunks[a.OSL-1].At
+		r.End, free[k] = r.Last, r.Last
+		sent, rs[i] = append(sent, r.End), r
+	}
+	order := make([]int, len(rs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rs[a].End, rs[b].End) })
+	end := time.Duration(math.MaxInt64)
+	for _, i := range order {
+		if stop != nil && stop(rs[i]) {
+			end = rs[i].End
+			break
+		}
+	}
+	last := time.Duration(0)
+	for i := range rs {
+		r := &rs[i]
+		switch {
+		case r.End <= end:
+		case r.Sent > end:
+			*r = profile.Request{Index: i, ISL: r.ISL, OSL: r.OSL, Due: r.Due, Failure: profile.FailCanceled}
+		default:
+			if r.Failure, r.End = profile.FailCanceled, end; r.First > end {
+				r.First, r.Last, r.Chunks = 0, 0, nil
+			}
+		}
+		last = max(last, r.End)
+	}
+	v.lab.now = v.lab.now.Add(last)
+	return Measurement{Requests: rs}
 }

@@ -38,6 +38,17 @@ type openLoad struct {
 	head      int                               // requests that are under way as the load begins
 	change    func([]profile.Ask) []profile.Ask // of the traffic; nil = as it is
 	fill      []profile.Ask                     // prompts that the cache is to hold
+	judge     int                               // requests that are judged; 0 = as many as it takes
+	evidence  bool                              // it counts with others, however much it says by itself
+	held      bool                              // requests wait for places that others hold until their end
+}
+
+// attain judges the load.
+func (l openLoad) attain(rs []profile.Request, w profile.Window, sla profile.SLA, cfg engine.Config) profile.Attainment {
+	if l.evidence {
+		return profile.AttainTogether(rs, w, sla, attentionReplicas(cfg), l.held)
+	}
+	return profile.Attain(rs, w, sla, attentionReplicas(cfg))
 }
 
 // window is the part of a load that is judged, by when its first and its last
@@ -85,6 +96,9 @@ func (o Options) independent(memory float64) int {
 // judged is how many requests a load is judged by: all that are wished for, or as
 // many of them as fit into what it may last, but for those without which it is none.
 func (o Options) judged(l openLoad, phase profile.Phase) int {
+	if l.judge > 0 {
+		return min(l.judge, mostJudged)
+	}
 	few := max(leastJudged, profile.SamplesFor(o.SLA.Stat))
 	n := max(o.Open.Requests, l.decides, few)
 	if phase == profile.Aggregated {

@@ -33,6 +33,10 @@ type OpenLoop struct {
 	Traffic func(rate float64, n int, seed uint64) ([]profile.Ask, error)
 	// Virtual: loads pass in virtual time, also those of an engine in real time.
 	Virtual bool
+	// Bracket: the highest rate of an aggregated engine is found by the evidence of a burst
+	// and a few short loads together (recommend.HighestRate), not by loads each of which is
+	// long enough for a verdict of its own: for time that somebody waits for.
+	Bracket bool
 	// Source says in words what Traffic gives: "Poisson arrivals of ISL 3000, OSL 150".
 	Source string
 }
@@ -68,8 +72,33 @@ func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.P
 		if err := r.fill(ctx, s, l.fill); err != nil {
 			return profile.Point{}, nil, err
 		}
+		if l.evidence {
+			return r.playEvidence(ctx, s, l)
+		}
 		return r.playValid(ctx, s, l)
 	})
+}
+
+// playEvidence loads the engine for what the load adds to others: once more where the
+// client was in the way, or others held the machine.
+func (r *runner) playEvidence(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
+	for repeated := false; ; {
+		p, rs, err := r.playOnce(ctx, s, l)
+		why := p.Invalid
+		switch {
+		case err != nil || cutShort(ctx, s):
+			return p, rs, err
+		case why != "" && !repeated:
+			repeated = true
+		case why == "" && r.repeats(p.Machine, &repeated):
+			why = p.Machine.Taken()
+		default:
+			return p, rs, nil
+		}
+		if err := r.discard(s, p, rs, why); err != nil {
+			return p, rs, err
+		}
+	}
 }
 
 // playValid loads the engine, and again where the load says nothing of it: the

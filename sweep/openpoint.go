@@ -31,7 +31,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 	}
 	planned := w
 	w = profile.Played(m.Requests, w)
-	a := profile.Attain(m.Requests, w, sla, attentionReplicas(cfg))
+	a := l.attain(m.Requests, w, sla, cfg)
 	p := profile.Point{
 		Rate: l.rate, Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
 		Requests: a.Requests, Failures: a.Failures, FailsTooOften: a.FailsTooOften,

@@ -1,0 +1,206 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// The search for the highest rate in time that somebody waits for: requests one after the
+// other, a burst for what the engine serves at most, and then a few loads below that, each
+// where the evidence of all so far puts the rate (recommend.HighestRate).
+const (
+	burstMost    = 256              // requests of a burst
+	burstTime    = 10 * time.Second // after which it is ended, where enough of them have
+	burstEnough  = 20
+	burstRounds  = 3                // that it has, where it takes no longer
+	burstLater   = 8                // requests of a later round that say how long each takes
+	evidenceMost = 8                // loads
+	evidenceOf   = 3.5              // requests of a load, in those that an interval of the SLA's statistic takes
+	evidenceFew  = 4                // requests of a load at least, or its rate is raised
+	evidenceMean = 40               // of these at least: a mean of waits takes more than one of steps
+	evidenceLong = 0.6              // of what a load may last, at most
+	evidenceLess = 15 * time.Second // at least
+	evidenceFar  = 4                // times as many late requests as are allowed end a load
+	evidenceAll  = 2.2              // loads of all the time that one may last, together
+	closeEnough  = 1.3              // highest over lowest end of the bracket
+	noLonger     = 12 * time.Second // that is left before a deadline: another load would say little
+)
+
+// bracketSweep finds where the highest rate lies that a configuration holds.
+func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point) error {
+	if sla := mediansOf(r.opts.SLA); alone.Untold(sla) == "" && !alone.Meets(sla) {
+		return nil // what misses without company misses with it
+	}
+	began := r.opts.Now()
+	burst, err := r.burst(ctx, s, alone)
+	if err != nil {
+		return err
+	}
+	rate := r.firstRate(alone, burst)
+	held := r.held(alone, burst)
+	for range evidenceMost {
+		l, ok := r.evidenceLoad(s, alone, rate, r.opts.Now().Sub(began))
+		if !ok {
+			return nil
+		}
+		l.held = held(rate)
+		if _, err := r.openPoint(ctx, s, l); err != nil {
+			return err
+		}
+		if rate, ok = r.nextRate(s); !ok {
+			return nil
+		}
+	}
+	return nil
+}
+
+// held gives whether requests at a rate wait for places that others hold until their end:
+// the engine's, where some of a burst got their first token only after others had ended, or
+// the client's, where as many as may be in flight are at that rate.
+func (r *runner) held(alone, burst profile.Point) func(rate float64) bool {
+	engine := burst.TTFT.Max > burst.Load.E2E.Min
+	return func(rate float64) bool {
+		n := rate * alone.Load.E2E.Mean.Seconds()
+		return engine || r.opts.MaxInFlight > 0 && n+3*math.Sqrt(n) > float64(r.opts.MaxInFlight)
+	}
+}
+
+// loadsOf are the loads of a configuration so far.
+func (r *runner) loadsOf(s *trial) (ps []profile.Point) {
+	for _, p := range r.sweepPoints(profile.Aggregated) {
+		if p.Config == s.cfg {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// nextRate is where a further load says most: at the middle of what is known, and at last
+// at the rate that is recommended, where none was near it. False once that is known well.
+func (r *runner) nextRate(s *trial) (rate float64, more bool) {
+	all := r.loadsOf(s)
+	b := recommend.HighestRate(all, r.opts.SLA)
+	switch {
+	case b.Width() > closeEnough:
+		return b.Likely, true
+	case tried(all, 0.85*b.AtLeast, 1.05*b.AtLeast):
+		return 0, false
+	}
+	return b.AtLeast, true
+}
+
+// tried reports whether a load was at a rate between two.
+func tried(loads []profile.Point, low, high float64) bool {
+	return slices.ContainsFunc(loads, func(p profile.Point) bool { return p.Rate >= low && p.Rate <= high })
+}
+
+// evidenceLoad is a load near a rate, after so much time was spent on others; false where
+// there is none left.
+func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent time.Duration) (openLoad, bool) {
+	longest := r.opts.Open.Longest
+	if longest == 0 {
+		longest = time.Minute
+	}
+	l := openLoad{stage: profile.StageSweep, evidence: true}.stays(r.stay(alone), max(r.slack(alone), 0.5))
+	beside := l.settle + l.residence
+	left := time.Duration(evidenceAll*float64(longest)) - spent - beside
+	if !r.opts.Deadline.IsZero() {
+		left = min(left, r.opts.Deadline.Sub(r.opts.Now())-2*beside)
+	}
+	if left < noLonger && spent > 0 {
+		return l, false
+	}
+	requests := evidenceOf * float64(max(profile.SamplesFor(r.opts.SLA.Stat), evidenceMean))
+	last := min(time.Duration(requests/rate*float64(time.Second)), time.Duration(evidenceLong*float64(longest)))
+	last = min(max(last, evidenceLess, 3*l.residence), longest, max(left, noLonger))
+	step := 0.97
+	if least := evidenceFew / last.Seconds(); rate < least {
+		rate, step = least, 1/step
+	}
+	for tried(r.loadsOf(s), 0.985*rate, 1.015*rate) { // what is known there is no news
+		rate *= step
+	}
+	l.rate, l.judge = fourDigits(rate), int(math.Ceil(rate*last.Seconds()))
+	l.id = fmt.Sprintf("sweep/%s/isl%d/rate%.4g", s.key(), r.opts.ISL, l.rate)
+	l.seed = r.seed(l.id)
+	until := last + beside
+	l.change = func(asks []profile.Ask) []profile.Ask {
+		n, _ := slices.BinarySearchFunc(asks, until, func(a profile.Ask, t time.Duration) int { return cmp.Compare(a.Due, t) })
+		return asks[:max(n, 1)]
+	}
+	return l, true
+}
+
+// burst keeps as many requests in flight as the client or the engine has places for, and
+// takes the rate at which they end.
+func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (profile.Point, error) {
+	k := burstMost
+	for _, most := range []int{r.opts.MaxInFlight, s.facts.MaxNumSeqs} {
+		if most > 0 {
+			k = min(k, most)
+		}
+	}
+	k = max(k, 2)
+	id := fmt.Sprintf("sweep/%s/isl%d/burst%d", s.key(), r.opts.ISL, k)
+	return r.timed(ctx, s, profile.StageSweep, id, burstTime, 0, func(ctx context.Context) (profile.Point, []profile.Request, error) {
+		asks, err := r.opts.Open.Traffic(1, burstRounds*k, r.opts.seed(id))
+		if err != nil {
+			return profile.Point{}, nil, fmt.Errorf("making a load: %w", err)
+		}
+		if asks, _ = fitting(asks, s.facts); len(asks) == 0 {
+			return profile.Point{}, nil, allLong(s.facts)
+		}
+		for i := range asks {
+			asks[i].Due = 0
+		}
+		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: k, Timeout: r.opts.RequestTimeout}, func() func(profile.Request) bool {
+			ended := 0
+			return func(q profile.Request) bool {
+				ended++
+				return q.End > burstTime && ended >= burstEnough
+			}
+		})
+		p := summarizeAlone(m, r.opts.SLA, s)
+		p.Load.Achieved = served(m.Requests, k)
+		p.ISL, p.OSL, p.Asked, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, m.Client, m.Machine
+		return p, m.Requests, err
+	})
+}
+
+// served is at how many requests/s those of a burst end, of which k are in flight: by how
+// long the later ones take, which are sent when another has ended (Little's law); where too
+// few of those have ended by when others do, from when a fifth of them have.
+func served(rs []profile.Request, k int) float64 {
+	var ends []time.Duration
+	later, took := 0, time.Duration(0)
+	for _, q := range rs {
+		if !q.OK() {
+			continue
+		}
+		if ends = append(ends, q.End); q.Index >= k {
+			later, took = later+1, took+q.End-q.Sent
+		}
+	}
+	n := len(ends)
+	slices.Sort(ends)
+	switch i := n / 5; {
+	case later >= burstLater:
+		return float64(k) / (took.Seconds() / float64(later))
+	case n > 1 && ends[n-1] > ends[i]:
+		return float64(n-1-i) / (ends[n-1] - ends[i]).Seconds()
+	}
+	return 0
+}
+
+// firstRate is what is expected to hold.
+func (r *runner) firstRate(alone, burst profile.Point) float64 {
+	rate := recommend.ExpectedRate(alone, burst, r.opts.SLA)
+	return fourDigits(max(rate, leastRate/max(alone.Load.E2E.Mean.Seconds(), 1e-6)))
+}

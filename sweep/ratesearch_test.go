@@ -1,0 +1,147 @@
+package sweep
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"plimsoll/profile"
+	"plimsoll/recommend"
+)
+
+// paced is a server of known truth: TTFT 200 ms, gaps of 20 ms, so many places.
+func paced(places int) law {
+	return law{
+		kv: 1_000_000, places: places,
+		ttft: func(int) time.Duration { return 200 * ms },
+		itl:  func(int, float64) time.Duration { return 20 * ms },
+	}
+}
+
+// lengths is Traffic with answers of 1 to 63 tokens.
+func lengths(isl int) func(float64, int, uint64) ([]profile.Ask, error) {
+	return func(rate float64, n int, seed uint64) ([]profile.Ask, error) {
+		asks, err := poisson(isl, 32)(rate, n, seed)
+		rng := rand.New(rand.NewPCG(seed, 2))
+		for i := range asks {
+			asks[i].OSL = 1 + rng.IntN(63)
+		}
+		return asks, err
+	}
+}
+
+// pacedTruth is the rate at which the statistic of TTFT is 250 ms: by a queue of its own, of
+// so many requests at each rate.
+func pacedTruth(places int, stat profile.Statistic, traffic func(float64, int, uint64) ([]profile.Ask, error), n int) float64 {
+	holds := func(rate float64) bool {
+		asks, _ := traffic(rate, n, 99)
+		free := make(heapOf, places)
+		late, sum := 0, time.Duration(0)
+		for _, a := range asks {
+			start := max(a.Due, free[0])
+			if sum += start - a.Due; start-a.Due > 50*ms {
+				late++
+			}
+			free[0] = start + 200*ms + time.Duration(a.OSL-1)*20*ms
+			heap.Fix(&free, 0)
+		}
+		if stat == profile.Mean {
+			return sum <= time.Duration(n)*50*ms
+		}
+		return float64(late) <= (1-stat.Quantile())*float64(n)
+	}
+	low, high := 0., 2*float64(places)
+	for range 25 {
+		if mid := (low + high) / 2; holds(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// heapOf are instants, the least first.
+type heapOf []time.Duration
+
+func (h heapOf) Len() int           { return len(h) }
+func (h heapOf) Less(i, j int) bool { return h[i] < h[j] }
+func (h heapOf) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *heapOf) Push(x any)        { *h = append(*h, x.(time.Duration)) }
+func (h *heapOf) Pop() any          { return nil }
+
+type found struct {
+	recommend.Bracket
+	took time.Duration
+}
+
+// searchPaced runs the search with so many seeds.
+func searchPaced(t *testing.T, places int, stat profile.Statistic, traffic func(float64, int, uint64) ([]profile.Ask, error), runs int) (out []found) {
+	t.Helper()
+	for seed := range uint64(runs) {
+		b := newLab(map[string]law{"TP:1": paced(places)})
+		o := openOptions(b, Aggregated, 1)
+		o.ISL, o.OSL, o.Seed, o.MaxInFlight, o.Virtual = 32, 32, 100+seed, 64, false
+		o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: stat, MaxFailures: 0.01}
+		o.Open.Traffic, o.Open.Bracket, o.Open.Longest = traffic, true, time.Minute
+		r := newRunner(o, b, &notes{}, Known{}, nil)
+		s := newTrial(profile.Aggregated, o.Candidates[0])
+		r.book.begin(s)
+		began := b.now
+		if err := r.aggregatedSweep(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.loadsOf(s) {
+			if a := p.Load; testing.Verbose() && seed < 2 {
+				t.Logf("seed %d: %.4g/s: %d judged, %d late, worth %.0f, in %v", seed, p.Rate, a.TTFT.N, a.TTFT.N-a.WithinTTFT, a.TTFT.Neff, p.Elapsed)
+			}
+		}
+		out = append(out, found{recommend.HighestRate(r.loadsOf(s), o.SLA), b.now.Sub(began)})
+	}
+	return out
+}
+
+// On a server of known truth the bracket holds it, and is narrow, in two and a half minutes:
+// in virtual time, of 40 runs.
+func TestRateOfAServerOfKnownTruth(t *testing.T) {
+	const runs = 40
+	for name, c := range map[string]struct {
+		places  int
+		stat    profile.Statistic
+		traffic func(float64, int, uint64) ([]profile.Ask, error)
+	}{
+		"10 places":               {10, profile.P95, poisson(32, 32)},
+		"10 places, lengths vary": {10, profile.P95, lengths(32)},
+		"64 places":               {64, profile.P95, poisson(32, 32)},
+		"64 places, lengths vary": {64, profile.P95, lengths(32)},
+		"1 place":                 {1, profile.P95, poisson(32, 32)},
+		"10 places, by the mean":  {10, profile.Mean, poisson(32, 32)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			truth := pacedTruth(c.places, c.stat, c.traffic, 200_000)
+			outside, far, longest := 0, 0, time.Duration(0)
+			var widths []float64
+			for _, f := range searchPaced(t, c.places, c.stat, c.traffic, runs) {
+				if truth < f.AtLeast || truth > f.AtMost {
+					outside++
+				}
+				if middle := math.Sqrt(f.AtLeast * f.AtMost); !(math.Abs(middle/truth-1) <= 0.15) {
+					far++
+				}
+				widths, longest = append(widths, f.Width()), max(longest, f.took)
+			}
+			slices.Sort(widths)
+			t.Logf("truth %.4g/s: outside of %d of %d brackets, %d middles far off, median width %.3g, at most %v", truth, outside, runs, far, widths[runs/2], longest)
+			if outside > 3 || longest > 150*time.Second {
+				t.Errorf("the truth, %.4g/s, is outside of %d of %d brackets; the longest search took %v", truth, outside, runs, longest)
+			}
+			if c.places > 1 && (far > runs/10 || widths[runs/2] > 5./3) {
+				t.Errorf("%d of %d middles are more than 15 %% off %.4g/s, the median width is %.3g", far, runs, truth, widths[runs/2])
+			}
+		})
+	}
+}
