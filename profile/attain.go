@@ -90,7 +90,7 @@ func AttainTogether(rs []Request, w Window, s SLA, queues int, held bool) Attain
 			queue = queueMemory(rs, w, queues)
 		}
 		few := max(1, float64(len(rs))/4)
-		return memory{floor: min(queue.floor, few)}, memory{floor: min(flight.floor, few)}
+		return memory{floor: min(queue.floor, few), share: true}, memory{floor: min(flight.floor, few), share: true}
 	})
 }
 
@@ -117,6 +117,9 @@ func attain(rs []Request, w Window, s SLA, remembers func(Attainment) (queue, fl
 		queue.least = max(queue.least, flight.least)
 	}
 	a.TTFT, a.TPOT = queue.describe(got.ttft), flight.describe(got.tpot)
+	if s.Stat.Quantile() > 0 && queue.share {
+		a.TTFT.Neff, a.TPOT.Neff = queue.worth(got.inTTFT), flight.worth(got.inITL)
+	}
 	a.Service = queue.describe(got.service)
 	a.E2E, a.ITL = Describe(got.e2e), Describe(got.gaps)
 	a.E2E.Half, a.ITL.Half = 0, 0 // how such samples hang together is not known

@@ -17,6 +17,22 @@ import (
 type memory struct {
 	floor float64 // requests, at least 1; infinite where nothing is known
 	least float64 // requests that an interval takes
+	share bool    // a percentile is judged by how those within its limit hang together, not latencies
+}
+
+// worth is how many independent ones so many are worth of which some are within a limit.
+func (m memory) worth(within []bool) float64 {
+	rs := make([]float64, len(within))
+	for i, in := range within {
+		if !in {
+			rs[i] = 1
+		}
+	}
+	sum := 1.0
+	if late := sumSquares(rs); late > 0 {
+		sum = integrated(residuals(rs, false))
+	}
+	return float64(len(within)) / max(m.floor, sum)
 }
 
 const (
@@ -65,11 +81,11 @@ func queueMemory(rs []Request, w Window, queues int) memory {
 	n, idle, alone := unhindered(rs, w, queues)
 	idle -= math.Sqrt((1 - idle) / float64(max(n, 1)))
 	if len(alone) < 2 || idle <= 0 {
-		return memory{math.Inf(1), math.Inf(1)}
+		return memory{floor: math.Inf(1), least: math.Inf(1)}
 	}
 	d := Describe(alone)
 	floor := QueueMemory(1-idle, float64(d.Std)/float64(max(d.Mean, 1)))
-	return memory{floor, max(queueFewest, queueLeast*floor)}
+	return memory{floor: floor, least: max(queueFewest, queueLeast*floor)}
 }
 
 // unhindered are the TTFTs of those of the n requests due in w that found fewer
@@ -116,7 +132,7 @@ func FlightRequests(inFlight, slack float64) int {
 // flightMemory is that of TPOT.
 func flightMemory(inFlight, slack float64) memory {
 	floor := FlightMemory(inFlight, slack)
-	return memory{floor, flightLeast * floor}
+	return memory{floor: floor, least: flightLeast * floor}
 }
 
 // describe sums up latencies of one load, in the order of their requests. Half and
@@ -149,7 +165,11 @@ func underLoad(ys []float64, m memory) spread {
 		return spread{}
 	}
 	rs := residuals(ys, false)
-	count := n / max(m.floor, integrated(rs))
+	hang := 1.0
+	if sumSquares(rs) > n { // not all alike, to a nanosecond
+		hang = integrated(rs)
+	}
+	count := n / max(m.floor, hang)
 	if count < 2 {
 		return spread{}
 	}
@@ -161,7 +181,7 @@ func underLoad(ys []float64, m memory) spread {
 // 7(4), 1992, §3.3). It ends where half the residuals would be one.
 func integrated(rs []float64) float64 {
 	ss := sumSquares(rs)
-	if ss < float64(len(rs)) { // all alike, but for less than a nanosecond
+	if ss == 0 {
 		return 1
 	}
 	sum, last := -1.0, math.Inf(1)

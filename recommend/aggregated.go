@@ -172,10 +172,8 @@ func highest(all []Candidate, c Candidate) bool {
 func bracketed(all []Candidate, best int, sla profile.SLA) Candidate {
 	c := all[best]
 	if c.Bracket != nil {
-		t := c.Point.ThroughputPerGPU
-		c.Point.Throughput95 = profile.Interval{Low: t, High: t * c.Bracket.AtMost / c.RPS}
-		if math.IsInf(c.Bracket.AtMost, 1) {
-			c.Point.Throughput95 = profile.Interval{}
+		if t, most := c.Point.ThroughputPerGPU, c.Bracket.AtMost; c.Feasible && !math.IsInf(most, 1) {
+			c.Point.Throughput95 = profile.Interval{Low: t, High: t * most / c.RPS}
 		}
 		return c
 	}

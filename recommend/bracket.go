@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"plimsoll/engine/field"
 	"plimsoll/profile"
@@ -110,6 +111,24 @@ func (ch Choice) Bracket(sla profile.SLA) (atLeast, atMost float64) {
 		}
 	}
 	return atLeast, missedAbove(ch.All, label, atLeast, sla)
+}
+
+// MostOf is the highest rate of the pick's configuration at which profile.MostRequests of
+// requests are within the SLA's limits, by all of its loads.
+func (ch Choice) MostOf(points []profile.Point, sla profile.SLA) float64 {
+	sla.Stat = profile.P95
+	var own []profile.Point
+	for _, p := range points {
+		if p.Config.Label() == ch.Picked.Label() {
+			own = append(own, p)
+		}
+	}
+	return HighestRate(own, sla).AtLeast
+}
+
+// Needs is for how long an engine would have to be loaded for a rate to be named that holds.
+func (b Bracket) Needs(stat profile.Statistic) time.Duration {
+	return time.Duration(float64(profile.SamplesFor(stat)) / b.Likely * float64(time.Second)).Round(time.Minute)
 }
 
 // BracketWords are a bracket in a phrase: "at least 5, at most 7.1 requests/s".

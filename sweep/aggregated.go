@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/recommend"
 )
@@ -36,10 +37,14 @@ func (r *runner) runAggregated(ctx context.Context) error {
 		return err
 	}
 	cfg := r.res.Aggregated.Picked.Point.Config
-	if r.opts.Open.Verify && !r.opts.Open.Bracket { // whose evidence is of all its loads
+	if r.opts.Open.Verify {
 		if err := r.each(ctx, []*trial{newTrial(profile.Aggregated, cfg)}, r.verifyAlone); err != nil {
 			return err
 		}
+	}
+	if f, ok := r.book.factsOf(newTrial(profile.Aggregated, cfg)); ok && f.KVTokens == 0 {
+		r.book.missing(nil, "the surfaces take the engine's KV capacity, which it does not tell: give "+field.KVTokens)
+		return r.finish()
 	}
 	l := newLayout(cfg)
 	r.layouts = []*layout{l}

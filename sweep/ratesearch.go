@@ -108,7 +108,7 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 	if longest == 0 {
 		longest = time.Minute
 	}
-	l := openLoad{stage: profile.StageSweep, evidence: true}.stays(r.stay(alone), max(r.slack(alone), 0.5))
+	l := openLoad{stage: profile.StageSweep, evidence: true}.stays(min(r.stay(alone), 3*alone.Load.E2E.Mean/2), max(r.slack(alone), 0.5))
 	beside := l.settle + l.residence
 	left := time.Duration(evidenceAll*float64(longest)) - spent - beside
 	if !r.opts.Deadline.IsZero() {
@@ -161,16 +161,23 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 			asks[i].Due = 0
 		}
 		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: k, Timeout: r.opts.RequestTimeout}, func() func(profile.Request) bool {
-			ended := 0
+			ended, later := 0, 0
 			return func(q profile.Request) bool {
-				ended++
-				return q.End > burstTime && ended >= burstEnough
+				if ended++; q.Index >= k {
+					later++
+				}
+				return later >= 2*burstLater || q.End > burstTime && ended >= burstEnough
 			}
 		})
+		rs := m.Requests
+		m.Requests = slices.Clone(rs)
+		for i, q := range rs {
+			m.Requests[i].Due = q.Sent // nobody waits in a closed loop
+		}
 		p := summarizeAlone(m, r.opts.SLA, s)
 		p.Load.Achieved = served(m.Requests, k)
 		p.ISL, p.OSL, p.Asked, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, m.Client, m.Machine
-		return p, m.Requests, err
+		return p, rs, err
 	})
 }
 

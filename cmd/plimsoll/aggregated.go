@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 
 	"plimsoll/engine/latency"
@@ -22,10 +23,12 @@ func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
 		Aggregated: pick, Rejected: rejectedOf(c, res.Skips), Assumptions: aggregatedAssumptions(res, so),
 		Verified: verifiedOf(res, so.Open.Source, o.sla), Surfaces: surfacesOf(res),
-		Thresholds: store.Thresholds{DecodeKVUtilization: store.Bounds(recommend.DecodeKV(pick.KVUsage))},
 		Planner: store.PlannerSettings{
 			DecodeEngineNumGPU: p.Config.GPUs(), TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
 		},
+	}
+	if pick.KVUsage > 0 {
+		rec.Thresholds.DecodeKVUtilization = store.Bounds(recommend.DecodeKV(pick.KVUsage))
 	}
 	if pick.SustainedRPS > 0 && pick.KVUsage > 0 {
 		rate := store.Bounds(recommend.AggregatedKV(pick.KVUsage))
@@ -63,6 +66,15 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU, out.SustainedRPS = p.InFlight, p.KVUsage, p.ThroughputPerGPU, rps
 	for _, v := range res.Verified {
 		out.MostRPS = v.Most
+	}
+	if b := c.Picked.Bracket; b != nil {
+		out.RateInterval = profile.Interval{Low: b.AtLeast, High: b.AtMost}
+		if math.IsInf(b.AtMost, 1) {
+			out.RateInterval.High = 0
+		}
+		if sla.Stat.Quantile() < profile.MostRequests {
+			out.MostRPS = min(rps, c.MostOf(res.Points, sla))
+		}
 	}
 	return &out
 }
@@ -119,7 +131,9 @@ func aggregatedAssumptions(res sweep.Result, so sweep.Options) []string {
 func foundTo(res sweep.Result) string {
 	p, rps := aggregatedAt(res)
 	bracket := res.Aggregated.Picked.Point.Throughput95
-	switch {
+	switch b := res.Aggregated.Picked.Bracket; {
+	case b != nil:
+		return fmt.Sprintf(", by the evidence of all loads: %s, 95 %%", recommend.BracketWords(b.AtLeast, b.AtMost))
 	case rps <= 0 || !res.Aggregated.Feasible:
 		return "; none held"
 	case rps < res.Aggregated.Picked.RPS:
@@ -203,11 +217,20 @@ func byRate(cs []recommend.Candidate) []recommend.Candidate {
 // suggestedAggregated is the line that scripts read.
 func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	p := rec.Aggregated
-	if !rec.Feasible {
+	rate := fmt.Sprintf("%.2f", p.SustainedRPS)
+	if p.SustainedRPS < 1 && p.SustainedRPS > 0 {
+		rate = fmt.Sprintf("%.3g", p.SustainedRPS)
+	}
+	switch {
+	case rec.Feasible:
+	case p.Open():
+		lines = append(lines, "UNDECIDED: the line below is the nearest candidate, not an answer")
+		rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
+	default:
 		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}
-	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%.2f requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
-		p.Label, p.SustainedRPS, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
+	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%s requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
+		p.Label, rate, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
 	if n := p.MaxNumBatchedTokens; n > 0 {
 		lines = append(lines, "Started with "+flagWords(chunkFlags(p.Parallelism(), n)))
 	}

@@ -15,6 +15,7 @@ import (
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
+	"plimsoll/sweep"
 )
 
 // told is what an engine tells while it works.
@@ -165,7 +166,7 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 			}
 		}
 	}
-	if f.KVTokens == 0 {
+	if f.KVTokens == 0 && l.opts.mode != sweep.Aggregated { // whose rate takes none
 		const ask = "give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log"
 		if unread != nil {
 			return fmt.Errorf("the engine does not tell its KV cache capacity: %s (%w)", ask, unread)

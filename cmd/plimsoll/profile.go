@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -153,7 +154,23 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	if err := errors.Join(ui.result(out), o.publish(ctx, ui)); err != nil {
 		return err
 	}
+	if ch := res.Aggregated; ch.Open(o.sla) {
+		return undecidedRate(ch, o.sla)
+	}
 	return unmet(out.rec)
+}
+
+// undecidedRate is the error of a search that found no rate that holds, nor that none does.
+func undecidedRate(ch recommend.Choice, sla profile.SLA) error {
+	b := *ch.Picked.Bracket
+	needs := max(b.Needs(sla.Stat), time.Minute)
+	return field.WithHint(fmt.Errorf("undecided: too few requests were judged to name a rate that holds: %s", recommend.BracketWords(b.AtLeast, b.AtMost)),
+		"about %s of load would decide: --force --load-time %s", shortTime(needs), shortTime((needs/2).Round(time.Minute)+time.Minute))
+}
+
+// shortTime is a time in whole minutes as flags take it: 12m.
+func shortTime(d time.Duration) string {
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
 // stoppedAfter is the error of a run that somebody stopped, with what is known by then.

@@ -195,12 +195,12 @@ func (o profileOptions) loads() bool {
 
 func (o profileOptions) checkEndpoint() error {
 	switch {
-	case o.maxInFlight == 0 && o.endpointGPUs == 0:
+	case o.maxInFlight == 0 && o.endpointGPUs == 0 && o.mode != sweep.Aggregated:
 		return field.Errorf("--endpoint needs --max-in-flight N and --endpoint-gpus N").
 			Hint("they limit the load on the server, and give its GPUs for throughput per GPU")
 	case o.maxInFlight == 0:
 		return field.Errorf("--endpoint needs --max-in-flight N").Hint("it limits the requests that the server gets at once")
-	case o.endpointGPUs == 0:
+	case o.endpointGPUs == 0 && o.mode != sweep.Aggregated: // which asks for a rate
 		return field.Errorf("--endpoint needs --endpoint-gpus N").Hint("throughput is per GPU, but an endpoint does not tell its number of GPUs")
 	}
 	if _, err := load.New(load.Options{BaseURL: o.endpoint}); err != nil {

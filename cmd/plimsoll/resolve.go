@@ -279,7 +279,10 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		}
 		name, d.gpuCount = found.Devices[0].SKU, len(found.Devices)
 	case engine.KindEndpoint:
-		d.gpuCount = o.endpointGPUs
+		if d.gpuCount = o.endpointGPUs; d.gpuCount == 0 {
+			d.gpuCount = 1
+			d.warnings = append(d.warnings, profile.Warnf("gpus_unknown", "how many GPUs are behind the endpoint is not known: what is said of a GPU is of the whole endpoint. Set --endpoint-gpus N"))
+		}
 	default:
 		d.gpuCount = len(found.Devices)
 		if name == "" && len(found.Devices) > 0 {

@@ -91,6 +91,9 @@ func (o outcome) fleet() cardFleet {
 // facts are the answer: what to run, what it carries and costs, how far to trust it.
 func (o outcome) facts() []detail {
 	rec := o.rec
+	if ch := o.res.Aggregated; ch.Open(o.opts.sla) {
+		return []detail{{"SLA", "undecided: too few requests were judged. " + strings.ToUpper(recommend.BracketWords(ch.Bracket(o.opts.sla))[:1]) + recommend.BracketWords(ch.Bracket(o.opts.sla))[1:] + " hold it"}}
+	}
 	if !rec.Feasible {
 		return o.shortfall()
 	}
@@ -154,6 +157,9 @@ func (o outcome) useWords(fleet cardFleet) string {
 // carriesWords are the rates of the fleet, each with what it promises.
 func (o outcome) carriesWords(fleet cardFleet) string {
 	s := fmt.Sprintf("%s/s with %s", plain(fleet.RPS), o.rec.SLA.SLA())
+	if p := o.rec.Aggregated; p != nil && p.RateInterval.High > 0 {
+		s = fmt.Sprintf("%s/s, at most %s/s, with %s", plain(fleet.RPS), plain(float64(fleet.Decode)*p.RateInterval.High), o.rec.SLA.SLA())
+	}
 	most := math.Inf(1)
 	for p, n := range map[*store.Pick]int{o.rec.Prefill: fleet.Prefill, o.rec.Decode: fleet.Decode, o.rec.Aggregated: fleet.Decode} {
 		if p != nil {

@@ -194,7 +194,10 @@ const (
 func (o profileOptions) openLoop(d deployment) sweep.OpenLoop {
 	l := sweep.OpenLoop{
 		Mode: o.mode, Verify: o.verifies(d.kind), Requests: judgedReal, Longest: cmp.Or(o.loadTime, longestReal), Traffic: o.traffic.asks, Source: o.traffic.source,
-		Virtual: o.loadsVirtually(d.kind),
+		Virtual: o.loadsVirtually(d.kind), Bracket: !d.modelled(),
+	}
+	if l.Bracket && o.mode == sweep.Aggregated { // whose evidence is of all its loads
+		l.Verify = o.verify == "always"
 	}
 	switch {
 	case l.Virtual:

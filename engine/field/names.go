@@ -20,6 +20,7 @@ const (
 	KubeNamespace       = prefix + "kube-namespace"
 	KVDRAM              = prefix + "kv-dram"
 	KVNVMe              = prefix + "kv-nvme"
+	KVTokens            = prefix + "kv-tokens"
 	LoadTime            = prefix + "load-time"
 	MaxInFlight         = prefix + "max-in-flight"
 	MaxModelLen         = prefix + "max-model-len"

@@ -54,29 +54,23 @@ func Assess(rs []profile.Request) Quality {
 }
 
 // Freed are the records of a load of at most so many requests in flight, with Due moved
-// to when a place was free: who waits for one is meant to, and is not late.
+// to when a place was free: who waits for one is meant to, and is not late. Requests are
+// sent in their order.
 func Freed(rs []profile.Request, most int) []profile.Request {
 	if most == 0 {
 		return rs
 	}
-	var sent, ends []time.Duration
-	for _, r := range rs {
-		if r.Sent > 0 {
-			sent, ends = append(sent, r.Sent), append(ends, r.End)
-		}
-	}
-	slices.Sort(sent)
-	slices.Sort(ends)
-	upTo := func(ts []time.Duration, t time.Duration) int {
-		n, _ := slices.BinarySearch(ts, t+1)
-		return n
-	}
+	var ends []time.Duration // of those in flight, rising
 	rs = slices.Clone(rs)
 	for i, r := range rs {
-		before := upTo(ends, r.Sent)
-		if r.Sent > 0 && before > 0 && upTo(sent, r.Due)-upTo(ends, r.Due) >= most {
-			rs[i].Due = max(r.Due, ends[before-1])
+		if r.Sent == 0 {
+			continue
 		}
+		if len(ends) >= most {
+			rs[i].Due, ends = max(r.Due, ends[0]), ends[1:]
+		}
+		at, _ := slices.BinarySearch(ends, r.End)
+		ends = slices.Insert(ends, at, r.End)
 	}
 	return rs
 }
