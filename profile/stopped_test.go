@@ -66,3 +66,30 @@ func TestPlayed(t *testing.T) {
 		}
 	}
 }
+
+// What a load that was stopped cut off is not absent: a TTFT that came counts, and one that
+// was late by then is late. Requests that wait in the client are in flight nowhere.
+func TestAttainOfCutOffRequests(t *testing.T) {
+	sla := SLA{TTFT: 300 * time.Millisecond, ITL: time.Second, Stat: P95}
+	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
+	cut := func(due, sent, first, end int) Request {
+		return Request{Due: at(due), Sent: at(sent), First: at(first), End: at(end), Failure: FailCanceled, OSL: 10}
+	}
+	rs := []Request{
+		{Due: at(1000), Sent: at(1000), First: at(1200), Last: at(1300), End: at(1300), OSL: 2, OutputTokens: 2, UsageSeen: true},
+		cut(1000, 1000, 1100, 2000), // its first token came in time
+		cut(1000, 1000, 0, 2000),    // none came in a second
+		cut(1900, 1900, 0, 2000),    // nobody knows
+		cut(1000, 0, 0, 0),          // it was not sent
+	}
+	for i := range rs {
+		rs[i].Index = i
+	}
+	a := Attain(rs, Window{From: 0, To: time.Minute}, sla, 1)
+	if a.TTFT.N != 3 || a.WithinTTFT != 2 || a.Requests != 3 || a.Failures != 0 {
+		t.Errorf("%d TTFTs, %d within, of %d", a.TTFT.N, a.WithinTTFT, a.Requests)
+	}
+	if want := (0.3 + 1 + 1 + 0.1) / 2; math.Abs(a.InFlight-want) > 1e-9 { // until 2 s, where the load ended
+		t.Errorf("%.3f in flight, want %.3f", a.InFlight, want)
+	}
+}

@@ -15,9 +15,32 @@ type places struct {
 	most  float64 // requests/s that are served
 }
 
-// placesOf is by how long a request takes alone, and how many of a burst are served.
+// placesOf is by how long a request takes alone, and how many of a burst are served; of an
+// engine that computes prompts one after another and decodes all together it is the queue of
+// its prompts, one place for as long as a first token takes.
 func placesOf(alone, burst *profile.Attainment) places {
+	if first := alone.TTFT.Mean.Seconds(); first > 0 && !HoldsPlaces(alone, burst) && burst.Achieved*first <= sideBySide {
+		return places{count: 1, most: 1 / first}
+	}
 	return places{count: max(1, burst.Achieved*alone.E2E.Mean.Seconds()), most: burst.Achieved}
+}
+
+const (
+	// sideBySide is how many prompts an engine computes at once, at least, whose prompts do
+	// not wait for each other.
+	sideBySide = 1.5
+	// mostUse is the share of what a burst is served at that is expected to hold, at most.
+	mostUse = 0.95
+	// sameITL is by how much ITL may be longer in a burst where places are all that
+	// requests share.
+	sameITL = 1.1
+)
+
+// HoldsPlaces reports whether requests wait for places that others hold until their end:
+// some of a burst got their first token only after others had ended, and none decoded more
+// slowly for it.
+func HoldsPlaces(alone, burst *profile.Attainment) bool {
+	return burst.TTFT.Max > burst.E2E.Min && burst.TPOT.N > 0 && float64(burst.TPOT.Mean) <= sameITL*float64(alone.TPOT.Mean)
 }
 
 // late is the share of requests that wait for longer than wait seconds at a use, 0 to 1, and
@@ -91,7 +114,7 @@ func expectedRate(alone, burst *profile.Attainment, sla profile.SLA, osl int) fl
 		return 0
 	}
 	p := placesOf(alone, burst)
-	rate := p.most * p.held((sla.TTFT-alone.TTFT.Mean).Seconds(), sla.Stat)
+	rate := min(p.most*p.held((sla.TTFT-alone.TTFT.Mean).Seconds(), sla.Stat), mostUse*burst.Achieved)
 	few, many := float64(alone.TPOT.Mean), float64(burst.TPOT.At(sla.Stat))
 	if limit := float64(sla.ITL); many > limit && many > few {
 		n := 1 + (burst.InFlight-1)*(limit-few)/(many-few)

@@ -1,7 +1,9 @@
 package recommend
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"plimsoll/profile"
 )
@@ -23,18 +25,22 @@ func (b Bracket) Width() float64 {
 // The curves that loads are held against: one for each figure that the SLA speaks of, which
 // passes its limit at the rate that is looked for.
 const (
-	rateSteps   = 600 // of the rates that are considered, in equal ratios
-	slopeSteps  = 14
-	leastSlope  = 0.8 // of a figure's odds, or excess, over the rate, both logarithmic: one place, hardly used (M/D/1)
-	mostSlope   = 30. // many places near saturation (M/D/64: 19)
-	belowLoads  = 30  // rates below the least that was tried, as a ratio
-	aboveLoads  = 8   // and above the highest
-	aboveBurst  = 1.1 // rates above what a burst was served at, where nothing more may be in flight
-	falseAlarm  = 0.02
-	surelyWide  = 0.025 // that the rate is beyond either end of a Bracket
-	expectDoubt = 0.5   // deviation of the logarithm of the rate that is expected before any load: a factor of 1.65
-	meanDoubt   = 0.05  // of what company adds to a mean, beside its interval: the curve is none of a queue's
-	waitSpread  = 2     // deviation of waits over their mean: exponential ones of a third of requests (√5)
+	rateSteps  = 600 // of the rates that are considered, in equal ratios
+	slopeSteps = 14
+	leastSlope = 0.8   // of a figure's odds, or excess, over the rate, both logarithmic: one place, hardly used (M/D/1)
+	mostSlope  = 30.   // many places near saturation (M/D/64: 19)
+	belowLoads = 30    // rates below the least that was tried, as a ratio
+	aboveLoads = 8     // and above the highest
+	aboveBurst = 1.1   // rates above what a burst was served at, where nothing more may be in flight
+	curveReach = 1.5   // of the logarithm of the odds of a late request, from what is allowed: the curve is none far from it
+	falseAlarm = 0.02  // of loads that are said to grow, or to have a p99 gap beyond its limit
+	surelyWide = 0.025 // that the rate is beyond either end of a Bracket
+	// The rate that is expected before any load, and the slope, are within these of the
+	// logarithm as likely as not, and may be anywhere (Cauchy's distribution): they are of
+	// another server.
+	expectDoubt, slopeDoubt = 0.4, 0.4
+	meanDoubt               = 0.05 // of what company adds to a mean, beside its interval: the curve is none of a queue's
+	waitSpread              = 2    // deviation of waits over their mean: exponential ones of a third of requests (√5)
 )
 
 // HighestRate is by the evidence of loads at several rates, all of one configuration of an
@@ -43,7 +49,7 @@ const (
 // it was off. What they say together of the rate at which the SLA's statistic is at its
 // limit is worked out by Bayes' rule over a grid of rates and slopes: the odds of a late
 // request, or what company adds to a mean, grow as a power of the rate. Beforehand rates are
-// likely within a factor of 1.65 of what requests one after the other and a burst suggest
+// as likely as not within a factor of 1.5 of what requests one after the other and a burst suggest
 // (ExpectedRate), slopes likewise, or where there was no burst as their logarithms. No
 // single load has to be decided, so that short ones near the rate tell most.
 func HighestRate(points []profile.Point, sla profile.SLA) Bracket {
@@ -88,6 +94,11 @@ func (e *evidence) take(p profile.Point) {
 	}
 }
 
+// highest is the highest rate that was tried: none above it is said to hold.
+func (e *evidence) highest() float64 {
+	return slices.MaxFunc(e.loads, func(a, b profile.Point) int { return cmp.Compare(a.Rate, b.Rate) }).Rate
+}
+
 // rates are those that are considered.
 func (e *evidence) rates() []float64 {
 	low, high := math.Inf(1), 0.0
@@ -129,8 +140,8 @@ func (e *evidence) figures() []figure {
 		ttft.says = e.late(ttftOf, func(a *profile.Attainment) int { return a.WithinTTFT })
 		late := e.late(tpotOf, func(a *profile.Attainment) int { return a.WithinITL })
 		itl.says = func(p profile.Point, r, b float64) float64 {
-			if d := p.Load.TPOT; d.N > 1 && p.Load.WithinITL >= d.N && e.sla.ITL-d.Mean > farOff*d.Std {
-				return sided(false, p.Rate, r) // no request comes near the limit
+			if e.itlFar(p.Load) {
+				return sided(false, p.Rate, r, farWrong)
 			}
 			return late(p, r, b)
 		}
@@ -141,24 +152,35 @@ func (e *evidence) figures() []figure {
 	all := []figure{ttft, itl}
 	if e.sla.Stall > 0 {
 		all = append(all, figure{says: func(p profile.Point, r, _ float64) float64 {
-			return sided(p.Load.ITL.P99 > e.sla.Stall, p.Rate, r)
+			return sided(p.Load.ITL.P99 > e.sla.Stall, p.Rate, r, falseAlarm)
 		}})
 	}
 	return all
 }
 
+// itlFar reports whether no request of a load comes near the limit of ITL.
+func (e *evidence) itlFar(a *profile.Attainment) bool {
+	d := a.TPOT
+	return d.N == 0 || d.N > 1 && a.WithinITL >= d.N && e.sla.ITL-d.Mean > farOff*d.Std
+}
+
 func ttftOf(a *profile.Attainment) profile.Distribution { return a.TTFT }
 func tpotOf(a *profile.Attainment) profile.Distribution { return a.TPOT }
 
-// farOff is how many deviations of requests' ITL the limit is off where none is near it.
-const farOff = 6
+// farOff is how many deviations of requests' ITL the limit is off where none is near it, and
+// farWrong how often more than are allowed exceed it all the same.
+const (
+	farOff   = 6
+	farWrong = 1e-4
+)
 
-// sided is what a load says that only holds or misses.
-func sided(misses bool, rate, r float64) float64 {
+// sided is what a load says that only holds or misses a limit, at a rate held against r,
+// and with which probability it is wrong.
+func sided(misses bool, rate, r, wrong float64) float64 {
 	if misses == (r > rate) {
-		return math.Log(falseAlarm)
+		return math.Log(wrong)
 	}
-	return math.Log(1 - falseAlarm)
+	return math.Log(1 - wrong)
 }
 
 // late is the share of requests beyond a limit, where a percentile counts.
@@ -170,7 +192,11 @@ func (e *evidence) late(dist func(*profile.Attainment) profile.Distribution, wit
 			return 0
 		}
 		worth := worthOf(dist(p.Load))
-		late := worth * max(0, n-float64(within(p.Load))) / n
+		share := max(0, n-float64(within(p.Load))) / n
+		seen := (share*worth + 0.5) / (worth + 1)
+		far := (math.Log(seen/(1-seen)) - math.Log(allowed/(1-allowed))) / curveReach
+		worth *= math.Exp(-far * far / 2)
+		late := worth * share
 		odds := math.Log(allowed/(1-allowed)) + b*math.Log(p.Rate/r)
 		return late*logistic(odds) + (worth-late)*logistic(-odds)
 	}
@@ -236,14 +262,34 @@ func (e *evidence) bracket() Bracket {
 		}
 		return rates[len(rates)-1]
 	}
-	b := Bracket{AtLeast: at(1 - surelyWide), Likely: at(0.5), AtMost: at(surelyWide)}
-	if above[len(above)-1] > surelyWide || b.AtMost >= rates[len(rates)-1] && math.IsInf(e.burst, 1) {
-		b.AtMost = math.Inf(1)
+	b := Bracket{Likely: at(0.5)}
+	spread := math.Exp(1.96 * deviation(above, rates))
+	b.AtLeast, b.AtMost = min(b.Likely/spread, e.highest()), min(b.Likely*spread, e.burst)
+	if !slices.ContainsFunc(e.loads, e.misses) {
+		b.AtMost = e.burst
 	}
 	if !e.supports(b.AtLeast) {
 		b.AtLeast = 0
 	}
 	return b
+}
+
+// misses reports whether a load missed the SLA, surely or not: without one nothing but a
+// burst bounds the rate.
+func (e *evidence) misses(p profile.Point) bool {
+	a := p.Load
+	return a.Growing || a.FailsTooOften || a.TTFT.At(e.sla.Stat) > e.sla.TTFT || a.TPOT.At(e.sla.Stat) > e.sla.ITL || e.sla.Stall > 0 && a.ITL.P99 > e.sla.Stall
+}
+
+// deviation is that of the logarithm of a rate, by the probability that it is above each of
+// the rates.
+func deviation(above, rates []float64) float64 {
+	mean, square := 0.0, 0.0
+	for i := 1; i < len(rates); i++ {
+		p, x := above[i-1]-above[i], math.Log(rates[i]/rates[0])
+		mean, square = mean+p*x, square+p*x*x
+	}
+	return math.Sqrt(max(0, square-mean*mean))
 }
 
 // above is the probability that a figure's rate is above each of the rates.
@@ -254,18 +300,18 @@ func (e *evidence) above(f figure, rates []float64, expect float64) []float64 {
 		prior := 0.0
 		if expect > 0 {
 			z := math.Log(r/expect) / expectDoubt
-			prior = -z * z / 2
+			prior = -math.Log1p(z * z)
 		}
 		for k := range slopeSteps {
 			b := leastSlope * math.Pow(mostSlope/leastSlope, float64(k)/(slopeSteps-1))
 			sum := prior
-			if f.slope > 0 { // likely within a factor of two
-				z := math.Log(b/f.slope) / math.Ln2
-				sum -= z * z / 2
+			if f.slope > 0 {
+				z := math.Log(b/f.slope) / slopeDoubt
+				sum -= math.Log1p(z * z)
 			}
 			for _, p := range e.loads {
 				if sum += f.says(p, r, b); p.Load.Growing || p.Load.FailsTooOften {
-					sum += sided(true, p.Rate, r)
+					sum += sided(true, p.Rate, r, falseAlarm)
 				}
 			}
 			logs[i*slopeSteps+k] = sum
@@ -285,21 +331,22 @@ func (e *evidence) above(f figure, rates []float64, expect float64) []float64 {
 	return out
 }
 
-// supports reports whether requests enough were judged at a rate or above it, in loads
-// that were not far beyond the limit, to say that it holds: half as many independent ones
-// as the statistic takes for an interval of its own.
+// supports reports whether requests enough were judged at a rate or above it, in loads that
+// were not far beyond the limit, to say that it holds: as many as the statistic takes. How
+// few independent ones they are worth is in the bracket.
 func (e *evidence) supports(rate float64) bool {
-	judged := 0.0
+	judged := 0
 	for _, p := range e.loads {
 		a := p.Load
-		if p.Rate < 0.95*rate || a.Growing || a.FailsTooOften || a.Requests == 0 {
-			continue
+		late := max(a.TTFT.N-a.WithinTTFT, a.TPOT.N-a.WithinITL)
+		far := e.sla.Stat.Quantile() > 0 && float64(late) > farBeyond*(1-e.sla.Stat.Quantile())*float64(a.TTFT.N)
+		if p.Rate >= 0.95*rate && !a.Growing && !a.FailsTooOften && !far {
+			judged += a.TTFT.N
 		}
-		far := 3 * (1 - e.sla.Stat.Quantile()) * float64(a.TTFT.N)
-		if e.sla.Stat.Quantile() > 0 && float64(a.TTFT.N-a.WithinTTFT) > far {
-			continue
-		}
-		judged += min(worthOf(a.TTFT), max(worthOf(a.TPOT), 1))
 	}
-	return judged >= float64(profile.SamplesFor(e.sla.Stat))/2
+	return judged >= profile.SamplesFor(e.sla.Stat)
 }
+
+// farBeyond is how many times as many late requests as are allowed are of a load that says
+// nothing of what holds.
+const farBeyond = 5

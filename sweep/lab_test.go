@@ -42,6 +42,7 @@ type law struct {
 	voidAt          int     // in-flight count from which on every window is void; 0 = never
 	grown           bool    // streams never have tokens left
 	silent          bool    // does not say what came from its prefix cache
+	caps            bool    // no more are in flight than a script says, also where that is more than one
 	places          int     // requests that are served at once, each as if alone, in order of arrival; 0 = see play
 	stalls          int     // the first measurements of a kind hold one request with a stall
 }

@@ -37,9 +37,15 @@ func (v *virtual) play(_ context.Context, s profile.Script, stop func(profile.Re
 			m.Requests = append(m.Requests, r)
 			continue
 		}
-		start := max(due, free)
+		start, gate := max(due, free), due
 		if s.MaxInFlight == 1 && i > 0 {
 			start = max(start, ends[i-1])
+		}
+		if most := s.MaxInFlight; v.law.caps && most > 1 && len(ends) >= most {
+			last := slices.Clone(ends)
+			slices.Sort(last)
+			gate = max(due, last[len(last)-most])
+			start = max(start, gate)
 		}
 		first := v.law.ttft(a.ISL)
 		known := a.Shared > 0 && !v.law.forgets || v.law.keeps && v.kept[s.Seed]
@@ -49,6 +55,8 @@ func (v *virtual) play(_ context.Context, s profile.Script, stop func(profile.Re
 		r.Sent, r.First = max(due, min(start, due+ms)), start+first
 		if s.MaxInFlight == 1 {
 			r.Sent = start
+		} else if v.law.caps {
+			r.Sent = gate
 		}
 		free = r.First
 		under = slices.DeleteFunc(under, func(e time.Duration) bool { return e <= r.First }) // first tokens come in order

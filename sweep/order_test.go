@@ -1,6 +1,9 @@
 package sweep
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +73,45 @@ func TestTimeLeftCountsLaunches(t *testing.T) {
 	l.trials = []*trial{s}
 	if got := l.at("").Remaining; got != time.Minute+4*time.Second {
 		t.Errorf("%v are left beside an engine that runs", got)
+	}
+}
+
+// A run that is stopped gives its picks where they stand, and otherwise what it knows so far.
+func TestStoppedRunsSayWhatTheyKnow(t *testing.T) {
+	b := newLab(three())
+	_, whole, err := run(t, b, options(b, 1), Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled, before := 0, 0
+	for stop := 1; stop < len(whole.Points); stop++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newLab(three())
+		n := &notes{}
+		n.after = func() {
+			if len(n.Points) == stop {
+				cancel()
+			}
+		}
+		res, err := Run(ctx, options(b, 1), b, n, Known{}, nil)
+		cancel()
+		surfaces := slices.ContainsFunc(n.Points, func(p profile.Point) bool { return p.Stage == profile.StageSurface })
+		switch {
+		case !errors.Is(err, context.Canceled):
+			t.Fatalf("stopped after %d points: %v", stop, err)
+		case res.Settled:
+			if settled++; !res.Prefill.Feasible || !res.Decode.Feasible || len(res.PrefillSurface.Samples) == 0 || res.Partial == "" {
+				t.Errorf("stopped after %d points: settled without picks: partial %q", stop, res.Partial)
+			}
+		case surfaces:
+			t.Errorf("stopped after %d points, with surfaces, and nothing stands", stop)
+		default:
+			if before++; res.Prefill.SoFar(profile.SLA{}) == "" {
+				t.Errorf("stopped after %d points: nothing is said", stop)
+			}
+		}
+	}
+	if settled == 0 || before == 0 {
+		t.Errorf("%d stops after the picks, %d before", settled, before)
 	}
 }

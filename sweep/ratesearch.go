@@ -20,9 +20,11 @@ const (
 	burstTime    = 10 * time.Second // after which it is ended, where enough of them have
 	burstEnough  = 20
 	burstRounds  = 3                // that it has, where it takes no longer
-	burstLater   = 8                // requests of a later round that say how long each takes
+	burstLater   = 16               // requests of the second round that say how long each takes
 	evidenceMost = 8                // loads
 	evidenceOf   = 3.5              // requests of a load, in those that an interval of the SLA's statistic takes
+	stepUp       = 1.25             // at least, while no load missed
+	stepDown     = 0.8              // at most, while none held
 	evidenceFew  = 4                // requests of a load at least, or its rate is raised
 	evidenceMean = 40               // of these at least: a mean of waits takes more than one of steps
 	evidenceLong = 0.6              // of what a load may last, at most
@@ -62,10 +64,9 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 }
 
 // held gives whether requests at a rate wait for places that others hold until their end:
-// the engine's, where some of a burst got their first token only after others had ended, or
-// the client's, where as many as may be in flight are at that rate.
+// the engine's, or the client's, where as many as may be in flight are at that rate.
 func (r *runner) held(alone, burst profile.Point) func(rate float64) bool {
-	engine := burst.TTFT.Max > burst.Load.E2E.Min
+	engine := recommend.HoldsPlaces(alone.Load, burst.Load)
 	return func(rate float64) bool {
 		n := rate * alone.Load.E2E.Mean.Seconds()
 		return engine || r.opts.MaxInFlight > 0 && n+3*math.Sqrt(n) > float64(r.opts.MaxInFlight)
@@ -87,13 +88,33 @@ func (r *runner) loadsOf(s *trial) (ps []profile.Point) {
 func (r *runner) nextRate(s *trial) (rate float64, more bool) {
 	all := r.loadsOf(s)
 	b := recommend.HighestRate(all, r.opts.SLA)
-	switch {
+	switch held, missed := heldAndMissed(all, r.opts.SLA); {
+	case math.IsInf(missed, 1): // nothing bounds it yet
+		return max(b.Likely, held*stepUp), true
+	case held == 0:
+		return min(b.Likely, missed*stepDown), true
 	case b.Width() > closeEnough:
 		return b.Likely, true
 	case tried(all, 0.85*b.AtLeast, 1.05*b.AtLeast):
 		return 0, false
 	}
 	return b.AtLeast, true
+}
+
+// heldAndMissed are the highest rate of loads within the SLA by what they saw, 0 where none
+// was, and the least of the others, infinite where all were.
+func heldAndMissed(loads []profile.Point, sla profile.SLA) (held, missed float64) {
+	missed = math.Inf(1)
+	for _, p := range loads {
+		switch a := p.Load; {
+		case p.Rate == 0 || p.Invalid != "":
+		case a.TTFT.At(sla.Stat) <= sla.TTFT && a.TPOT.At(sla.Stat) <= sla.ITL && !a.Growing && !a.FailsTooOften:
+			held = max(held, p.Rate)
+		default:
+			missed = min(missed, p.Rate)
+		}
+	}
+	return held, missed
 }
 
 // tried reports whether a load was at a rate between two.
@@ -163,10 +184,10 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: k, Timeout: r.opts.RequestTimeout}, func() func(profile.Request) bool {
 			ended, later := 0, 0
 			return func(q profile.Request) bool {
-				if ended++; q.Index >= k {
+				if ended++; q.Index >= k && q.Index < k+burstLater {
 					later++
 				}
-				return later >= 2*burstLater || q.End > burstTime && ended >= burstEnough
+				return later == burstLater || q.End > burstTime && ended >= burstEnough
 			}
 		})
 		rs := m.Requests
@@ -182,8 +203,8 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 }
 
 // served is at how many requests/s those of a burst end, of which k are in flight: by how
-// long the later ones take, which are sent when another has ended (Little's law); where too
-// few of those have ended by when others do, from when a fifth of them have.
+// long the next ones take, which are sent when another has ended (Little's law); where not
+// all of those have ended, by when others do, from when a fifth of them have.
 func served(rs []profile.Request, k int) float64 {
 	var ends []time.Duration
 	later, took := 0, time.Duration(0)
@@ -191,14 +212,14 @@ func served(rs []profile.Request, k int) float64 {
 		if !q.OK() {
 			continue
 		}
-		if ends = append(ends, q.End); q.Index >= k {
+		if ends = append(ends, q.End); q.Index >= k && q.Index < k+burstLater {
 			later, took = later+1, took+q.End-q.Sent
 		}
 	}
 	n := len(ends)
 	slices.Sort(ends)
 	switch i := n / 5; {
-	case later >= burstLater:
+	case later == burstLater: // all of them, not those that were quick
 		return float64(k) / (took.Seconds() / float64(later))
 	case n > 1 && ends[n-1] > ends[i]:
 		return float64(n-1-i) / (ends[n-1] - ends[i]).Seconds()

@@ -145,3 +145,66 @@ func TestRateOfAServerOfKnownTruth(t *testing.T) {
 		})
 	}
 }
+
+// The search begins with what a server with places would hold: of one of another kind, which
+// computes prompts one after another and decodes all together, the bracket holds the rate
+// too, whichever of TTFT and ITL binds.
+func TestRateOfAnotherKindOfServer(t *testing.T) {
+	const runs = 40
+	for _, c := range []struct {
+		ttft, itl time.Duration
+		stat      profile.Statistic
+	}{
+		{100 * ms, 15 * ms, profile.P95},
+		{60 * ms, 30 * ms, profile.P95},
+		{300 * ms, 12 * ms, profile.P95}, // ITL
+		{100 * ms, 12 * ms, profile.Mean},
+	} {
+		sla := profile.SLA{TTFT: c.ttft, ITL: c.itl, Stat: c.stat, MaxFailures: 0.01}
+		t.Run(sla.String(), func(t *testing.T) {
+			t.Parallel()
+			start := func(seed uint64) (*lab, *runner, *trial) {
+				l := affine(1)
+				l.caps = true
+				b := newLab(map[string]law{"TP:1": l})
+				o := openOptions(b, Aggregated, 1)
+				o.ISL, o.OSL, o.Seed, o.MaxInFlight, o.Virtual, o.SLA = 1000, 100, seed, 64, false, sla
+				o.Open.Traffic, o.Open.Bracket, o.Open.Longest = poisson(1000, 100), true, time.Minute
+				r, s := newRunner(o, b, &notes{}, Known{}, nil), newTrial(profile.Aggregated, o.Candidates[0])
+				r.book.begin(s)
+				return b, r, s
+			}
+			_, r, s := start(1)
+			if err := r.launch(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			low, high := 0., 40.
+			for range 12 {
+				mid := (low + high) / 2
+				asks, _ := r.opts.Open.Traffic(mid, 20_000, 7)
+				m, _ := s.inst.Play(t.Context(), profile.Script{Asks: asks, Seed: 3}, nil)
+				if a := profile.Attain(m.Requests, profile.Window{From: 20 * time.Second, To: math.MaxInt64}, sla, 1); a.TTFT.At(c.stat) <= c.ttft && a.TPOT.At(c.stat) <= c.itl && !a.Growing {
+					low = mid
+				} else {
+					high = mid
+				}
+			}
+			outside, off := 0, 0.0
+			for seed := range uint64(runs) {
+				_, r, s := start(100 + seed)
+				if err := r.aggregatedSweep(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				b := recommend.HighestRate(r.loadsOf(s), sla)
+				if low < b.AtLeast || low > b.AtMost || b.AtLeast == 0 {
+					outside++
+				}
+				off += math.Abs(math.Log(b.Likely/low)) / runs
+			}
+			t.Logf("truth %.4g/s: outside of %d of %d brackets, off by %.0f %% in the mean", low, outside, runs, 100*off)
+			if outside > 3 || off > 0.15 {
+				t.Errorf("the truth, %.4g/s, is outside of %d of %d brackets, and off by %.0f %% in the mean", low, outside, runs, 100*off)
+			}
+		})
+	}
+}

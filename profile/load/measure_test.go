@@ -319,6 +319,14 @@ func TestWaitingForAPlaceIsNotLate(t *testing.T) {
 	if want := []time.Duration{0, 0, 0, ms(3)}; !slices.Equal(late, want) {
 		t.Errorf("late by %v, want %v", late, want)
 	}
+	// All were due at once, and are sent one at a time: before the fix the first that waited
+	// counted as late by all that it waited.
+	once := []profile.Request{{Due: ms(1), Sent: ms(1), End: ms(100)}, {Due: ms(1), Sent: ms(101), End: ms(200)}, {Due: ms(1), Sent: ms(200), End: ms(300)}}
+	for i, r := range Freed(once, 1) {
+		if late := r.Sent - r.Due; late > ms(1) {
+			t.Errorf("request %d of those due at once is %v late", i, late)
+		}
+	}
 	if got := Freed(rs, 0); got[1].Due != ms(2) {
 		t.Errorf("without a limit a request due at 2 ms counts as due at %v", got[1].Due)
 	}
