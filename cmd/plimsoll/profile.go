@@ -173,11 +173,12 @@ func shortTime(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
-// stoppedAfter is the error of a run that somebody stopped, with what is known by then.
+// stoppedAfter is the error of a run that somebody stopped, with what is known by then where
+// no card says it.
 func stoppedAfter(res sweep.Result, sla profile.SLA) error {
 	text := "stopped after " + engine.Count(len(res.Points), "point")
 	for _, c := range []recommend.Choice{res.Prefill, res.Decode, res.Aggregated} {
-		if far := c.SoFar(sla); far != "" {
+		if far := c.SoFar(sla); far != "" && !res.Settled {
 			text += "; " + far
 		}
 	}

@@ -32,6 +32,9 @@ func (o outcome) card() card {
 	if rec.Provenance == profile.Measured {
 		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	}
+	if o.res.Partial != "" {
+		c.head = append(c.head, "PARTIAL")
+	}
 	if rec.Feasible && rec.Simulates() {
 		c.next = fmt.Sprintf("plimsoll capacity plan --profile %s --gpu-count %d", o.dir, max(o.fleet().wanted, o.dep.gpuCount))
 	}
