@@ -73,11 +73,18 @@ const mostWidth = 1.67
 // wide warns of a pick whose rate may be far higher.
 func (ch Choice) wide() []profile.Warning {
 	b := ch.Picked.Bracket
-	if !ch.Feasible || b.Width() <= mostWidth {
+	if !ch.Feasible {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("partial", "%s: %s holds the SLA at %s. Longer loads bring these nearer to each other: raise "+field.LoadTime,
-		ch.Phase, ch.Picked.Label(), BracketWords(b.AtLeast, b.AtMost)).By(min(b.Width(), 100))}
+	var ws []profile.Warning
+	if b.Width() > mostWidth {
+		ws = append(ws, profile.Warnf("partial", "%s: of %s, %s hold the SLA. Longer loads bring these nearer to each other: raise "+field.LoadTime,
+			ch.Phase, ch.Picked.Label(), BracketWords(b.AtLeast, b.AtMost)).By(min(b.Width(), 100)))
+	}
+	if rate := ch.Picked.Point.Rate; rate > nearRate*b.AtLeast {
+		ws = append(ws, profile.Warnf("other_rate", "%s: TTFT and ITL shown are of a load at %.3g requests/s, above the %.3g that hold: no load was at those", ch.Phase, rate, b.AtLeast))
+	}
+	return ws
 }
 
 // standsBetter reports whether a load at rate a stands for a rate better than one at b does:
@@ -150,7 +157,11 @@ func (ch Choice) SoFar(sla profile.SLA) string {
 	case len(ch.All) == 0:
 		return ""
 	case ch.Phase == profile.Aggregated:
-		return fmt.Sprintf("%s holds the SLA at %s so far", ch.Picked.Label(), BracketWords(ch.Bracket(sla)))
+		low, high := ch.Bracket(sla)
+		if low == 0 && math.IsInf(high, 1) {
+			return ch.Picked.Label() + ": " + BracketWords(low, high)
+		}
+		return fmt.Sprintf("%s: %s hold the SLA so far", ch.Picked.Label(), BracketWords(low, high))
 	case ch.Feasible:
 		return fmt.Sprintf("%s: %s holds the SLA so far, at %.3g requests/s", ch.Phase, ch.Picked.Label(), ch.Picked.RPS)
 	}

@@ -19,7 +19,7 @@ type places struct {
 // engine that computes prompts one after another and decodes all together it is the queue of
 // its prompts, one place for as long as a first token takes.
 func placesOf(alone, burst *profile.Attainment) places {
-	if first := alone.TTFT.Mean.Seconds(); first > 0 && !HoldsPlaces(alone, burst) && burst.Achieved*first <= sideBySide {
+	if first := alone.TTFT.Mean.Seconds(); first > 0 && !HoldsPlaces(alone, burst) && burst.Achieved*first <= sideBySide && burst.TTFT.Max > time.Duration(waited*float64(alone.TTFT.Mean)) {
 		return places{count: 1, most: 1 / first}
 	}
 	return places{count: max(1, burst.Achieved*alone.E2E.Mean.Seconds()), most: burst.Achieved}
@@ -29,6 +29,9 @@ const (
 	// sideBySide is how many prompts an engine computes at once, at least, whose prompts do
 	// not wait for each other.
 	sideBySide = 1.5
+	// waited is how many times as long as alone a first token of a burst takes, at least, where
+	// prompts wait for each other.
+	waited = 1.5
 	// mostUse is the share of what a burst is served at that is expected to hold, at most.
 	mostUse = 0.95
 	// sameITL is by how much ITL may be longer in a burst where places are all that

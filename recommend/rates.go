@@ -76,7 +76,7 @@ type evidence struct {
 // IsBurst reports whether a point is a burst: requests that were all due at once, which
 // show what an engine serves at most, at no rate of their own.
 func IsBurst(p profile.Point) bool {
-	return p.Phase == profile.Aggregated && p.Load != nil && p.Rate == 0 && p.Asked > 1
+	return p.Phase == profile.Aggregated && p.Load != nil && p.Rate == 0 && p.Batch > 0
 }
 
 func (e *evidence) take(p profile.Point) {

@@ -32,7 +32,7 @@ func startOf() []profile.Point {
 	alone.Asked, alone.ThroughputPerGPU, alone.Load.E2E, alone.Load.TTFT.Mean = 1, 39, profile.Distribution{N: 7, Mean: 820 * ms}, 200*ms
 	alone.TTFT, alone.TPOT = alone.Load.TTFT, alone.Load.TPOT
 	burst := evidencePoint(0, 60, 50, 0)
-	burst.Asked, burst.Cap, burst.InFlight, burst.Load.Achieved, burst.Load.E2E = 64, 64, 64, 12.2, profile.Distribution{N: 60, Mean: 5 * time.Second}
+	burst.Asked, burst.Batch, burst.Cap, burst.InFlight, burst.Load.Achieved, burst.Load.E2E = 64, 64, 64, 64, 12.2, profile.Distribution{N: 60, Mean: 5 * time.Second}
 	return []profile.Point{alone, burst}
 }
 

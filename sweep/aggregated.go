@@ -214,7 +214,7 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		}
 		for repeated := false; ; {
 			p, rs, err := r.playAlone(ctx, s, id, asks)
-			if err != nil || cutShort(ctx, s) || !r.repeats(p.Machine, &repeated) {
+			if err != nil || cutShort(ctx, s) || r.late(p.Elapsed) || !r.repeats(p.Machine, &repeated) {
 				return p, rs, err
 			}
 			if err := r.discard(s, p, rs, p.Machine.Taken()); err != nil {
@@ -248,7 +248,7 @@ func summarizeAlone(m Measurement, sla profile.SLA, s *trial) profile.Point {
 	p := profile.Point{
 		Load: &a, TTFT: a.TTFT, ITL: a.ITL, TPOT: a.TPOT, InFlight: a.InFlight, Context: a.Context,
 		Requests: a.Requests, Failures: a.Failures, FailsTooOften: a.FailsTooOften, ThroughputPerGPU: a.TokensPerSec / float64(s.cfg.GPUs()),
-		Warnings: append(profile.Summarize(m.Requests, w).Warnings, m.Warnings...),
+		Warnings: append(profile.Summarize(kept(m.Requests), w).Warnings, m.Warnings...),
 	}
 	if s.facts.KVTokens > 0 {
 		p.KVUsage = s.facts.KVUse(p.InFlight, p.Context)

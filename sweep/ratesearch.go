@@ -25,7 +25,7 @@ const (
 	evidenceOf   = 3.5              // requests of a load, in those that an interval of the SLA's statistic takes
 	stepUp       = 1.25             // at least, while no load missed
 	stepDown     = 0.8              // at most, while none held
-	evidenceFew  = 4                // requests of a load at least, or its rate is raised
+	evidenceFew  = 8                // requests of a load at least, or its rate is raised
 	evidenceMean = 40               // of these at least: a mean of waits takes more than one of steps
 	evidenceLong = 0.6              // of what a load may last, at most
 	evidenceLess = 15 * time.Second // at least
@@ -168,7 +168,6 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 			k = min(k, most)
 		}
 	}
-	k = max(k, 2)
 	id := fmt.Sprintf("sweep/%s/isl%d/burst%d", s.key(), r.opts.ISL, k)
 	return r.timed(ctx, s, profile.StageSweep, id, burstTime, 0, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		asks, err := r.opts.Open.Traffic(1, burstRounds*k, r.opts.seed(id))
@@ -197,7 +196,7 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 		}
 		p := summarizeAlone(m, r.opts.SLA, s)
 		p.Load.Achieved = served(m.Requests, k)
-		p.ISL, p.OSL, p.Asked, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, m.Client, m.Machine
+		p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine
 		return p, rs, err
 	})
 }

@@ -79,12 +79,12 @@ type found struct {
 }
 
 // searchPaced runs the search with so many seeds.
-func searchPaced(t *testing.T, places int, stat profile.Statistic, traffic func(float64, int, uint64) ([]profile.Ask, error), runs int) (out []found) {
+func searchPaced(t *testing.T, places, most int, stat profile.Statistic, traffic func(float64, int, uint64) ([]profile.Ask, error), runs int) (out []found) {
 	t.Helper()
 	for seed := range uint64(runs) {
 		b := newLab(map[string]law{"TP:1": paced(places)})
 		o := openOptions(b, Aggregated, 1)
-		o.ISL, o.OSL, o.Seed, o.MaxInFlight, o.Virtual = 32, 32, 100+seed, 64, false
+		o.ISL, o.OSL, o.Seed, o.MaxInFlight, o.Virtual = 32, 32, 100+seed, most, false
 		o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: stat, MaxFailures: 0.01}
 		o.Open.Traffic, o.Open.Bracket, o.Open.Longest = traffic, true, time.Minute
 		r := newRunner(o, b, &notes{}, Known{}, nil)
@@ -110,22 +110,24 @@ func TestRateOfAServerOfKnownTruth(t *testing.T) {
 	const runs = 40
 	for name, c := range map[string]struct {
 		places  int
+		most    int // in flight
 		stat    profile.Statistic
 		traffic func(float64, int, uint64) ([]profile.Ask, error)
 	}{
-		"10 places":               {10, profile.P95, poisson(32, 32)},
-		"10 places, lengths vary": {10, profile.P95, lengths(32)},
-		"64 places":               {64, profile.P95, poisson(32, 32)},
-		"64 places, lengths vary": {64, profile.P95, lengths(32)},
-		"1 place":                 {1, profile.P95, poisson(32, 32)},
-		"10 places, by the mean":  {10, profile.Mean, poisson(32, 32)},
+		"the client's 8 places":   {1000, 8, profile.P95, poisson(32, 32)},
+		"10 places":               {10, 64, profile.P95, poisson(32, 32)},
+		"10 places, lengths vary": {10, 64, profile.P95, lengths(32)},
+		"64 places":               {64, 64, profile.P95, poisson(32, 32)},
+		"64 places, lengths vary": {64, 64, profile.P95, lengths(32)},
+		"1 place":                 {1, 64, profile.P95, poisson(32, 32)},
+		"10 places, by the mean":  {10, 64, profile.Mean, poisson(32, 32)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			truth := pacedTruth(c.places, c.stat, c.traffic, 200_000)
+			truth := pacedTruth(min(c.places, c.most), c.stat, c.traffic, 200_000)
 			outside, far, longest := 0, 0, time.Duration(0)
 			var widths []float64
-			for _, f := range searchPaced(t, c.places, c.stat, c.traffic, runs) {
+			for _, f := range searchPaced(t, c.places, c.most, c.stat, c.traffic, runs) {
 				if truth < f.AtLeast || truth > f.AtMost {
 					outside++
 				}

@@ -68,6 +68,7 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 		out.MostRPS = v.Most
 	}
 	if b := c.Picked.Bracket; b != nil {
+		out.Undecided = c.Open(sla)
 		out.RateInterval = profile.Interval{Low: b.AtLeast, High: b.AtMost}
 		if math.IsInf(b.AtMost, 1) {
 			out.RateInterval.High = 0
@@ -223,9 +224,11 @@ func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	}
 	switch {
 	case rec.Feasible:
-	case p.Open():
+	case p.Undecided:
 		lines = append(lines, "UNDECIDED: the line below is the nearest candidate, not an answer")
-		rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
+		if rate = "unknown"; p.RateInterval.High > 0 {
+			rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
+		}
 	default:
 		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}

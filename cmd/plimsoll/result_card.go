@@ -95,7 +95,7 @@ func (o outcome) fleet() cardFleet {
 func (o outcome) facts() []detail {
 	rec := o.rec
 	if ch := o.res.Aggregated; ch.Open(o.opts.sla) {
-		return []detail{{"SLA", "undecided: too few requests were judged. " + strings.ToUpper(recommend.BracketWords(ch.Bracket(o.opts.sla))[:1]) + recommend.BracketWords(ch.Bracket(o.opts.sla))[1:] + " hold it"}}
+		return []detail{{"SLA", "undecided, too few requests were judged: " + ch.SoFar(o.opts.sla)}}
 	}
 	if !rec.Feasible {
 		return o.shortfall()

@@ -114,10 +114,12 @@ type Pick struct {
 	// RateInterval is where the highest rate lies that one engine holds within the SLA, 95 %,
 	// where SustainedRPS is its lower end; High 0 = nothing bounds it.
 	RateInterval profile.Interval `json:"rps_interval,omitzero"`
-	Interval     profile.Interval `json:"interval"` // of ThroughputPerGPU: 95 %, or what ModelError makes of it
-	Margin       float64          `json:"margin"`   // (SLA − latency)/SLA of the binding latency; negative = missed
-	Why          string           `json:"why"`
-	UnderLoad    *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
+	// Undecided: too few requests were judged to name a rate that holds.
+	Undecided bool             `json:"undecided,omitempty"`
+	Interval  profile.Interval `json:"interval"` // of ThroughputPerGPU: 95 %, or what ModelError makes of it
+	Margin    float64          `json:"margin"`   // (SLA − latency)/SLA of the binding latency; negative = missed
+	Why       string           `json:"why"`
+	UnderLoad *UnderLoad       `json:"under_load,omitempty"` // nil: the pick was not run under load
 	// StartUpSeconds is what the slowest of the engine's launches took until it
 	// answered; 0 = no real engine was launched.
 	StartUpSeconds float64 `json:"start_up_seconds,omitempty"`
@@ -161,10 +163,6 @@ func (r Recommendation) StartUp(role engine.Role) time.Duration {
 	}
 	return 0
 }
-
-// Open reports whether nobody knows yet if the pick holds a rate: one that bounds it is known,
-// and none that holds.
-func (p Pick) Open() bool { return p.SustainedRPS == 0 && p.RateInterval.High > 0 }
 
 // Simulates reports whether there are surfaces to make a simulator's step times from.
 // Earlier versions measured none for aggregated engines.
