@@ -79,10 +79,10 @@ func Attain(rs []Request, w Window, s SLA, queues int) Attainment {
 	})
 }
 
-// AttainTogether is Attain of a load that counts with others: its latencies are worth what
-// they are, however few. Where requests wait for places that others hold until their end
-// (held), late ones come as often in a row as are in flight (M/D/c of 1 to 128 places used
-// to 0.05 to 0.87: 0.5 to 1.2 times, and one), otherwise as Attain has it.
+// AttainTogether is Attain for a load that is judged together with others, so no number of
+// requests is too small. If requests wait for slots that others hold until they end (held),
+// late requests are correlated over about 1 + the requests in flight (simulated M/D/c, 1 to
+// 128 servers, utilization 0.05 to 0.87: 0.5 to 1.2 times the requests in flight, plus 1).
 func AttainTogether(rs []Request, w Window, s SLA, queues int, held bool) Attainment {
 	return attain(rs, w, s, func(a Attainment) (queue, flight memory) {
 		queue, flight = memory{floor: 1 + a.InFlight}, flightMemory(a.InFlight, slackOf(rs, w))
@@ -183,8 +183,7 @@ func (a *attained) request(r Request, s SLA) {
 	}
 }
 
-// canceled adds what is known of a request that was cut off: its TTFT, or that this is
-// late.
+// canceled adds what is known of a canceled request: its TTFT, or that it was already late.
 func (a *attained) canceled(r Request, s SLA) {
 	switch waited := r.End - r.Due; {
 	case r.First > 0:

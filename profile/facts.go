@@ -59,14 +59,13 @@ func (f EngineFacts) Cacheable(isl int) int {
 	return (isl - 1) / block * block
 }
 
-// blockLoss is the share of a prompt that a prefix cache may leave to compute for the sake
-// of whole blocks before another length is better.
+// blockLoss is the share of a prompt that may stay uncached before another length is tried.
 const blockLoss = 0.05
 
-// CachedPrompt is isl, or where the prefix cache would leave more than blockLoss of such a
-// prompt to compute the nearest length from low to high of which it leaves one token, if
-// there is one. A prompt of whole blocks leaves its last block: half of one of 256 tokens
-// where blocks have 128.
+// CachedPrompt is isl, unless the prefix cache would leave more than blockLoss of the prompt
+// uncached; then it is the nearest length from low to high with one uncached token, if there
+// is one. A prompt of whole blocks leaves its last block uncached: with blocks of 128 tokens,
+// half of a prompt of 256.
 func (f EngineFacts) CachedPrompt(isl, low, high int) int {
 	below := f.Cacheable(isl) + 1
 	above := below + max(f.BlockSize, 1)

@@ -16,9 +16,8 @@ type Machine struct {
 	Busy   float64       `json:"cpu_busy"`            // share of Time: not idle
 }
 
-// What others took of a machine matters where it leaves too little. On 128 cores of which
-// half are idle a busy desktop takes nothing from an engine; on two that are full a tenth
-// is taken from it.
+// Other processes matter only if they leave too little CPU. On 128 cores, half of them idle, a
+// busy desktop takes nothing from an engine; on two full cores a tenth is missed.
 const (
 	// moreWaits is by how much others may raise the chance that whoever wants to run
 	// finds all cores taken, by Erlang's formula for as many servers (M/M/c).
@@ -29,17 +28,18 @@ const (
 	tickNoise = 3 * 0.5
 )
 
-// Contended reports whether others took so much of the machine that the load's latencies may
-// be their doing. Nothing is claimed of a machine that is nil: nobody knows.
+// Contended reports whether other processes took enough CPU to change the load's latencies. A
+// nil Machine is unknown, and never contended.
 func (m *Machine) Contended() bool {
 	if m == nil || m.Others*math.Sqrt(float64(m.Time)/float64(tick)) <= tickNoise {
 		return false
 	}
-	return waits(m.Cores, m.Busy)-waits(m.Cores, m.Busy-m.Others) > moreWaits
+	return ErlangC(m.Cores, m.Busy)-ErlangC(m.Cores, m.Busy-m.Others) > moreWaits
 }
 
-// waits is the chance to find all of c servers taken that are used to a share (Erlang C).
-func waits(c int, use float64) float64 {
+// ErlangC is the probability that an arrival has to wait in a queue with c servers at a
+// utilization, 0 to 1 (M/M/c; Cooper, Introduction to Queueing Theory, 1981, §3.5).
+func ErlangC(c int, use float64) float64 {
 	if use >= 1 {
 		return 1
 	}

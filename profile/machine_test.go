@@ -50,7 +50,7 @@ func TestWaits(t *testing.T) {
 		cores     int
 		use, want float64
 	}{{1, 0.7, 0.7}, {2, 0.5, 1. / 3}, {10, 0.8, 0.409}, {4, 0, 0}, {4, -0.1, 0}, {4, 1, 1}, {4, 1.1, 1}} {
-		if got := waits(c.cores, c.use); math.Abs(got-c.want) > 1e-3 {
+		if got := ErlangC(c.cores, c.use); math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%d cores at %g: %g, want %g", c.cores, c.use, got, c.want)
 		}
 	}

@@ -20,7 +20,7 @@ type memory struct {
 	share bool    // a percentile is judged by how those within its limit hang together, not latencies
 }
 
-// worth is how many independent ones so many are worth of which some are within a limit.
+// worth is the effective sample size of a sequence of requests within a limit or not.
 func (m memory) worth(within []bool) float64 {
 	rs := make([]float64, len(within))
 	for i, in := range within {

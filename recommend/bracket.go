@@ -10,12 +10,12 @@ import (
 	"plimsoll/profile"
 )
 
-// nearRate is up to how far above a rate the load lies that stands for it.
+// nearRate is the highest ratio of a load's rate to the recommended rate at which its figures
+// stand for it.
 const nearRate = 1.05
 
-// bracket finds where the highest rate of each configuration lies whose search began with a
-// burst, by all of its loads together (HighestRate), and makes the rates that surely hold
-// feasible: one load stands for the highest, which it is seldom at.
+// bracket applies HighestRate to each configuration whose search began with a burst, and marks
+// the loads up to its lower end as feasible. One of them stands for the recommended rate.
 func (ch *Choice) bracket(points []profile.Point, sla profile.SLA) {
 	done := map[string]bool{}
 	for _, p := range points {
@@ -66,11 +66,10 @@ func (ch Choice) knows(label string) bool {
 	return slices.ContainsFunc(ch.All, func(c Candidate) bool { return c.Bracket != nil && c.Label() == label })
 }
 
-// mostWidth is the ratio of a bracket's ends from which on it is said to be wide: its middle
-// is then off by up to a quarter.
+// mostWidth is the Width above which a bracket counts as wide: ± 30 %.
 const mostWidth = 1.67
 
-// wide warns of a pick whose rate may be far higher.
+// wide warns if the bracket is wide, or no load was near the recommended rate.
 func (ch Choice) wide() []profile.Warning {
 	b := ch.Picked.Bracket
 	if !ch.Feasible {
@@ -87,8 +86,8 @@ func (ch Choice) wide() []profile.Warning {
 	return ws
 }
 
-// standsBetter reports whether a load at rate a stands for a rate better than one at b does:
-// the highest that is not beyond it, or else the nearest.
+// standsBetter reports whether a load at rate a stands for a rate better than one at b: the
+// highest up to it, or else the nearest above.
 func standsBetter(a, b, rate float64) bool {
 	in := func(x float64) bool { return x <= rate*nearRate }
 	switch {

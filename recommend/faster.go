@@ -67,7 +67,7 @@ func faster(all []Candidate, stat profile.Statistic) (out []profile.Warning) {
 	return out
 }
 
-// furthest are the two points, by rising load, of which the second is faster by the most.
+// furthest finds the pair of points with the largest drop in latency as the load rises.
 func furthest(ps []profile.Point, m measure, s profile.Statistic) (a, b profile.Point, found bool) {
 	most := 1 / (1 - fasterShare)
 	for i, p := range ps {
@@ -85,7 +85,7 @@ func furthest(ps []profile.Point, m measure, s profile.Statistic) (a, b profile.
 	return a, b, found
 }
 
-// loadWords is what a point was under, in words.
+// loadWords describes the load of a point.
 func loadWords(p profile.Point) string {
 	switch {
 	case p.Rate > 0:

@@ -7,17 +7,16 @@ import (
 	"plimsoll/profile"
 )
 
-// A server with so many places, each of which a request takes for as long as it takes
-// alone, in order of arrival (M/D/c): what requests one after the other and a burst suggest
-// of any server before it was loaded.
+// places is a queue with a number of servers and equal service times (M/D/c): what a first
+// guess takes an engine for, from requests sent one at a time and a burst.
 type places struct {
 	count float64
 	most  float64 // requests/s that are served
 }
 
-// placesOf is by how long a request takes alone, and how many of a burst are served; of an
-// engine that computes prompts one after another and decodes all together it is the queue of
-// its prompts, one place for as long as a first token takes.
+// placesOf models the engine. If it computes prompts one after another and decodes them
+// together, requests queue for prefill: one server, busy for TTFT. Otherwise they queue for a
+// slot, held until the answer ends.
 func placesOf(alone, burst *profile.Attainment) places {
 	if first := alone.TTFT.Mean.Seconds(); first > 0 && !HoldsPlaces(alone, burst) && burst.Achieved*first <= sideBySide && burst.TTFT.Max > time.Duration(waited*float64(alone.TTFT.Mean)) {
 		return places{count: 1, most: 1 / first}
@@ -26,39 +25,36 @@ func placesOf(alone, burst *profile.Attainment) places {
 }
 
 const (
-	// sideBySide is how many prompts an engine computes at once, at least, whose prompts do
-	// not wait for each other.
+	// sideBySide is how many prompts at once show that prompts do not wait for each other.
 	sideBySide = 1.5
-	// waited is how many times as long as alone a first token of a burst takes, at least, where
-	// prompts wait for each other.
+	// waited is the least ratio of the burst's longest TTFT to TTFT alone that shows a queue.
 	waited = 1.5
-	// mostUse is the share of what a burst is served at that is expected to hold, at most.
+	// mostUse is the highest expected rate, as a share of the burst's throughput.
 	mostUse = 0.95
-	// sameITL is by how much ITL may be longer in a burst where places are all that
-	// requests share.
+	// sameITL is the highest ratio of ITL in the burst to ITL alone that counts as the same.
 	sameITL = 1.1
 )
 
-// HoldsPlaces reports whether requests wait for places that others hold until their end:
-// some of a burst got their first token only after others had ended, and none decoded more
-// slowly for it.
+// HoldsPlaces reports whether requests wait for slots that others hold until they end: in the
+// burst, some first tokens came only after other answers had ended, and ITL was no longer
+// than alone.
 func HoldsPlaces(alone, burst *profile.Attainment) bool {
 	return burst.TTFT.Max > burst.E2E.Min && burst.TPOT.N > 0 && float64(burst.TPOT.Mean) <= sameITL*float64(alone.TPOT.Mean)
 }
 
-// late is the share of requests that wait for longer than wait seconds at a use, 0 to 1, and
-// mean the mean wait: by the chance of waiting at all in M/M/c (Erlang C), after which waits
-// are exponential, and half as long where services are all alike (Tijms, A First Course in
-// Stochastic Models, 2003, §9.6). Of 1 to 64 places near 5 % it is off by a third at most.
+// late is the share of requests that wait longer than wait seconds at a utilization, 0 to 1;
+// mean is the mean wait. Waits are exponential as in M/M/c (Erlang C), and half as long
+// because service times are equal (Tijms, A First Course in Stochastic Models, 2003, §9.6).
+// For 1 to 64 servers and shares near 5 %, late is off by at most a third.
 func (p places) late(use, wait float64) float64 {
-	return erlangC(p.count, use*p.count) * math.Exp(-2*p.most*(1-use)*max(wait, 0))
+	return profile.ErlangC(int(math.Round(p.count)), use) * math.Exp(-2*p.most*(1-use)*max(wait, 0))
 }
 
 func (p places) mean(use float64) float64 {
-	return erlangC(p.count, use*p.count) / (2 * p.most * (1 - use))
+	return profile.ErlangC(int(math.Round(p.count)), use) / (2 * p.most * (1 - use))
 }
 
-// held is the use up to which a statistic of the wait is at most wait seconds.
+// held is the highest utilization at which a statistic of the wait is at most wait seconds.
 func (p places) held(wait float64, stat profile.Statistic) float64 {
 	low, high := 0., 0.98
 	for range 40 {
@@ -76,8 +72,8 @@ func (p places) held(wait float64, stat profile.Statistic) float64 {
 	return max(low, 1e-3)
 }
 
-// slope is how the odds of waiting for longer than wait, or the mean wait, grow with the use,
-// both logarithmic, where the statistic is at its limit.
+// slope is d ln(odds of waiting longer than wait) / d ln(utilization) where the statistic is at
+// its limit; for a mean, that of the mean wait.
 func (p places) slope(wait float64, stat profile.Statistic) float64 {
 	const step = 0.02
 	use := p.held(wait, stat)
@@ -91,23 +87,9 @@ func (p places) slope(wait float64, stat profile.Statistic) float64 {
 	return min(max((of(use*(1+step))-of(use*(1-step)))/(2*step), leastSlope), mostSlope)
 }
 
-// erlangC is the chance that all of so many places are taken, in M/M/c at an offered load.
-func erlangC(places, load float64) float64 {
-	c := math.Round(places)
-	if load >= c {
-		return 1
-	}
-	blocked := 1.0 // Erlang B, by its recursion
-	for k := 1.0; k <= c; k++ {
-		blocked = load * blocked / (k + load*blocked)
-	}
-	return blocked / (1 - load/c*(1-blocked))
-}
-
-// ExpectedRate is the rate, requests/s, that an aggregated engine is expected to hold, by
-// requests one after the other and a burst: by what is left of the SLA's TTFT for waiting in
-// a queue with as many places as they show, and by where ITL reaches its limit between the
-// two. It is a beginning: loads tell the rest.
+// ExpectedRate guesses the highest rate within the SLA, requests/s, before any load: the rate
+// at which a queue (places) uses up what TTFT leaves for waiting, or at which ITL, linear
+// between one request and the burst, reaches its limit. The loads correct it.
 func ExpectedRate(alone, burst profile.Point, sla profile.SLA) float64 {
 	return expectedRate(alone.Load, burst.Load, sla, alone.OSL)
 }

@@ -8,13 +8,12 @@ import (
 	"plimsoll/profile"
 )
 
-// Bracket is where the highest rate lies that an engine holds within an SLA, requests/s: by
-// 95 % probability between AtLeast and AtMost, and as likely above Likely as below.
-// AtLeast is 0 where too few requests were judged to name a rate that holds, and AtMost is
-// infinite where nothing bounds it.
+// Bracket is a 95 % interval of the highest rate within an SLA, requests/s; Likely is its
+// median. AtLeast is 0 if too few requests were judged, and AtMost infinite if no load
+// missed.
 type Bracket struct{ AtLeast, AtMost, Likely float64 }
 
-// Width is AtMost over AtLeast; infinite where one of them is not known.
+// Width is AtMost / AtLeast; infinite if either is unknown.
 func (b Bracket) Width() float64 {
 	if b.AtLeast <= 0 {
 		return math.Inf(1)
@@ -22,8 +21,7 @@ func (b Bracket) Width() float64 {
 	return b.AtMost / b.AtLeast
 }
 
-// The curves that loads are held against: one for each figure that the SLA speaks of, which
-// passes its limit at the rate that is looked for.
+// Parameters of the model: a curve over the rate for each metric of the SLA.
 const (
 	rateSteps  = 600 // of the rates that are considered, in equal ratios
 	slopeSteps = 14
@@ -43,15 +41,15 @@ const (
 	waitSpread              = 2    // deviation of waits over their mean: exponential ones of a third of requests (√5)
 )
 
-// HighestRate is by the evidence of loads at several rates, all of one configuration of an
-// aggregated engine. Each says how many of its requests were beyond a limit, worth as many
-// independent ones as their latencies are (profile.Distribution.Neff), or of a mean how far
-// it was off. What they say together of the rate at which the SLA's statistic is at its
-// limit is worked out by Bayes' rule over a grid of rates and slopes: the odds of a late
-// request, or what company adds to a mean, grow as a power of the rate. Beforehand rates are
-// as likely as not within a factor of 1.5 of what requests one after the other and a burst suggest
-// (ExpectedRate), slopes likewise, or where there was no burst as their logarithms. No
-// single load has to be decided, so that short ones near the rate tell most.
+// HighestRate estimates the highest rate within the SLA from several loads of one
+// configuration of an aggregated engine. No load has to be decided by itself; loads near the
+// rate say most.
+//
+// It is Bayes' rule on a grid of rates r and slopes b. At rate x, the odds of a late request
+// are those allowed times (x/r)^b; of a mean, what waiting adds grows as (x/r)^b. Late
+// requests count by their effective sample size (profile.Distribution.Neff). The priors of r
+// and b are centred on ExpectedRate and its slope, with heavy tails; without a burst they are
+// flat in the logarithm.
 func HighestRate(points []profile.Point, sla profile.SLA) Bracket {
 	e := evidence{sla: sla, burst: math.Inf(1)}
 	for _, p := range points {
@@ -63,7 +61,7 @@ func HighestRate(points []profile.Point, sla profile.SLA) Bracket {
 	return e.bracket()
 }
 
-// evidence is what the loads of a configuration say.
+// evidence is the loads of one configuration.
 type evidence struct {
 	sla    profile.SLA
 	alone  *profile.Attainment
@@ -73,8 +71,8 @@ type evidence struct {
 	loads  []profile.Point
 }
 
-// IsBurst reports whether a point is a burst: requests that were all due at once, which
-// show what an engine serves at most, at no rate of their own.
+// IsBurst reports whether a point is a burst: all requests due at once, to find the engine's
+// throughput.
 func IsBurst(p profile.Point) bool {
 	return p.Phase == profile.Aggregated && p.Load != nil && p.Rate == 0 && p.Batch > 0
 }
@@ -94,12 +92,12 @@ func (e *evidence) take(p profile.Point) {
 	}
 }
 
-// highest is the highest rate that was tried: none above it is said to hold.
+// highest is the highest rate tried. No higher rate is claimed to hold.
 func (e *evidence) highest() float64 {
 	return slices.MaxFunc(e.loads, func(a, b profile.Point) int { return cmp.Compare(a.Rate, b.Rate) }).Rate
 }
 
-// rates are those that are considered.
+// rates is the grid of candidate rates.
 func (e *evidence) rates() []float64 {
 	low, high := math.Inf(1), 0.0
 	for _, p := range e.loads {
@@ -116,15 +114,14 @@ func (e *evidence) rates() []float64 {
 	return out
 }
 
-// figure is one that the SLA bounds: of a load, what is said by it where the rate that is
-// looked for is r and the slope b, as the logarithm of a probability; and the slope that is
-// expected, 0 where none is.
+// figure is one metric of the SLA. says is the log likelihood of a load, given the highest
+// rate r and the slope b; slope is the expected b, 0 if unknown.
 type figure struct {
 	says  func(load profile.Point, r, b float64) float64
 	slope float64
 }
 
-// expected is the rate that is expected before any load; 0 where nothing is.
+// expected is the rate guessed before any load; 0 if there was no burst.
 func (e *evidence) expected() float64 {
 	if e.alone == nil || e.atOnce == nil {
 		return 0
@@ -132,7 +129,7 @@ func (e *evidence) expected() float64 {
 	return expectedRate(e.alone, e.atOnce, e.sla, e.osl)
 }
 
-// figures are those of the SLA.
+// figures are the metrics of the SLA.
 func (e *evidence) figures() []figure {
 	ttft := figure{says: e.mean(float64(e.sla.TTFT), ttftOf)}
 	itl := figure{says: e.mean(float64(e.sla.ITL), tpotOf)}
@@ -158,7 +155,7 @@ func (e *evidence) figures() []figure {
 	return all
 }
 
-// itlFar reports whether no request of a load comes near the limit of ITL.
+// itlFar reports whether every request's ITL is far below its limit.
 func (e *evidence) itlFar(a *profile.Attainment) bool {
 	d := a.TPOT
 	return d.N == 0 || d.N > 1 && a.WithinITL >= d.N && e.sla.ITL-d.Mean > farOff*d.Std
@@ -167,15 +164,15 @@ func (e *evidence) itlFar(a *profile.Attainment) bool {
 func ttftOf(a *profile.Attainment) profile.Distribution { return a.TTFT }
 func tpotOf(a *profile.Attainment) profile.Distribution { return a.TPOT }
 
-// farOff is how many deviations of requests' ITL the limit is off where none is near it, and
-// farWrong how often more than are allowed exceed it all the same.
+// farOff is how many standard deviations below the limit count as far, and farWrong the
+// probability that this is wrong.
 const (
 	farOff   = 6
 	farWrong = 1e-4
 )
 
-// sided is what a load says that only holds or misses a limit, at a rate held against r,
-// and with which probability it is wrong.
+// sided is the log likelihood of a load that only says "holds" or "misses", and is wrong with
+// probability wrong.
 func sided(misses bool, rate, r, wrong float64) float64 {
 	if misses == (r > rate) {
 		return math.Log(wrong)
@@ -183,7 +180,7 @@ func sided(misses bool, rate, r, wrong float64) float64 {
 	return math.Log(1 - wrong)
 }
 
-// late is the share of requests beyond a limit, where a percentile counts.
+// late is the likelihood of the share of requests above a limit, for percentiles.
 func (e *evidence) late(dist func(*profile.Attainment) profile.Distribution, within func(*profile.Attainment) int) func(profile.Point, float64, float64) float64 {
 	allowed := 1 - e.sla.Stat.Quantile()
 	return func(p profile.Point, r, b float64) float64 {
@@ -210,8 +207,7 @@ func logistic(x float64) float64 {
 	return -math.Log1p(math.Exp(-x))
 }
 
-// worthOf is how many independent samples a distribution is worth; all of them where that
-// was not worked out.
+// worthOf is the effective sample size; all samples if that is unknown.
 func worthOf(d profile.Distribution) float64 {
 	if d.Neff > 0 {
 		return min(d.Neff, float64(d.N))
@@ -219,7 +215,8 @@ func worthOf(d profile.Distribution) float64 {
 	return float64(d.N)
 }
 
-// mean is a mean latency, of which company adds more the higher the rate.
+// mean is the likelihood of a mean latency. Waiting adds to the latency alone, more at higher
+// rates.
 func (e *evidence) mean(limit float64, dist func(*profile.Attainment) profile.Distribution) func(profile.Point, float64, float64) float64 {
 	alone := 0.0
 	if e.alone != nil {
@@ -230,8 +227,8 @@ func (e *evidence) mean(limit float64, dist func(*profile.Attainment) profile.Di
 		if d.N == 0 || alone >= limit {
 			return 0
 		}
-		// Waits are skewed: what they add to a latency is nearer to normal by its logarithm,
-		// and a load that saw few of them says little of their spread.
+		// Waits are skewed, so their logarithm is compared, and their spread is assumed: a
+		// short load underestimates it.
 		added := max(float64(d.Mean)-alone, 0.01*(limit-alone))
 		expect := math.Log(limit-alone) + b*math.Log(p.Rate/r)
 		off := math.Hypot(float64(d.Half)/1.96/added, waitSpread/math.Sqrt(worthOf(d)))
@@ -240,8 +237,7 @@ func (e *evidence) mean(limit float64, dist func(*profile.Attainment) profile.Di
 	}
 }
 
-// bracket combines what all loads say of all figures: the rate that is looked for is the
-// least of those of the figures.
+// bracket combines all loads and metrics. The highest rate is the lowest over the metrics.
 func (e *evidence) bracket() Bracket {
 	rates := e.rates()
 	expect := e.expected()
@@ -274,15 +270,14 @@ func (e *evidence) bracket() Bracket {
 	return b
 }
 
-// misses reports whether a load missed the SLA, surely or not: without one nothing but a
-// burst bounds the rate.
+// misses reports whether a load missed the SLA. Without a miss only the burst bounds the rate.
 func (e *evidence) misses(p profile.Point) bool {
 	a := p.Load
 	return a.Growing || a.FailsTooOften || a.TTFT.At(e.sla.Stat) > e.sla.TTFT || a.TPOT.At(e.sla.Stat) > e.sla.ITL || e.sla.Stall > 0 && a.ITL.P99 > e.sla.Stall
 }
 
-// deviation is that of the logarithm of a rate, by the probability that it is above each of
-// the rates.
+// deviation is the standard deviation of the rate's logarithm, from the probability that it
+// lies above each rate of the grid.
 func deviation(above, rates []float64) float64 {
 	mean, square := 0.0, 0.0
 	for i := 1; i < len(rates); i++ {
@@ -292,7 +287,7 @@ func deviation(above, rates []float64) float64 {
 	return math.Sqrt(max(0, square-mean*mean))
 }
 
-// above is the probability that a figure's rate is above each of the rates.
+// above is the probability that a metric's highest rate lies above each rate of the grid.
 func (e *evidence) above(f figure, rates []float64, expect float64) []float64 {
 	logs := make([]float64, len(rates)*slopeSteps)
 	most := math.Inf(-1)
@@ -331,9 +326,9 @@ func (e *evidence) above(f figure, rates []float64, expect float64) []float64 {
 	return out
 }
 
-// supports reports whether requests enough were judged at a rate or above it, in loads that
-// were not far beyond the limit, to say that it holds: as many as the statistic takes. How
-// few independent ones they are worth is in the bracket.
+// supports reports whether enough requests were judged at or above a rate to claim that it
+// holds: as many as the statistic needs, in loads not far above the limit. The bracket
+// accounts for their dependence.
 func (e *evidence) supports(rate float64) bool {
 	judged := 0
 	for _, p := range e.loads {
@@ -347,6 +342,5 @@ func (e *evidence) supports(rate float64) bool {
 	return judged >= profile.SamplesFor(e.sla.Stat)
 }
 
-// farBeyond is how many times as many late requests as are allowed are of a load that says
-// nothing of what holds.
+// farBeyond times the allowed late requests mark a load that is far above the limit.
 const farBeyond = 5

@@ -25,7 +25,7 @@ type certainty struct {
 	sumTTFT, sumITL float64 // ns
 	late            int     // requests above the TTFT
 	worth           float64 // independent requests, as far as is known beforehand
-	slack           int     // how many times as many late ones as are allowed it takes
+	slack           int     // multiple of the allowed late requests that ends the load
 }
 
 // newCertainty knows beforehand which requests the load's window will leave.

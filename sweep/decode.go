@@ -72,8 +72,8 @@ func (r *runner) alone(ctx context.Context, s *trial, isl, osl, n int) (profile.
 	return p, m.Requests, err
 }
 
-// cachedISL is a prompt length as good as isl before an answer of osl tokens, that takes no
-// more blocks and leaves little to compute, where there is one.
+// cachedISL is a prompt length near isl that the prefix cache leaves little of uncached, and
+// that takes no more KV blocks; isl if there is none.
 func cachedISL(f profile.EngineFacts, isl, osl int) int {
 	slack, block := max(sliceTokens/2, int(contextSeen*float64(isl))), max(f.BlockSize, 1)
 	high := min(isl+slack, (isl+osl+block-1)/block*block-osl)
@@ -83,8 +83,8 @@ func cachedISL(f profile.EngineFacts, isl, osl int) int {
 	return f.CachedPrompt(isl, max(1, isl-slack), high)
 }
 
-// unskipped reports whether clearly less of prompts of so many tokens came from the prefix
-// cache than it can hold of them; false where that is not known.
+// unskipped reports whether the prefix cache served clearly less of prompts of isl tokens than
+// it can hold; false if that is unknown.
 func unskipped(f profile.EngineFacts, isl int, cached float64) bool {
 	return cached < profile.PrefillUnskip*float64(f.Cacheable(isl))/float64(isl)
 }

@@ -79,8 +79,8 @@ func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.P
 	})
 }
 
-// playEvidence loads the engine for what the load adds to others: once more where the
-// client was in the way, or others held the machine.
+// playEvidence plays a load that counts together with others. It repeats it once if the client
+// was the bottleneck or other processes took the machine, and time is left.
 func (r *runner) playEvidence(ctx context.Context, s *trial, l openLoad) (profile.Point, []profile.Request, error) {
 	for repeated := false; ; {
 		p, rs, err := r.playOnce(ctx, s, l)

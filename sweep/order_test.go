@@ -76,6 +76,24 @@ func TestTimeLeftCountsLaunches(t *testing.T) {
 	}
 }
 
+// stopped is a run that is canceled after so many points.
+func stopped(t *testing.T, b *lab, o Options, points int) (Result, *notes) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := &notes{}
+	n.after = func() {
+		if len(n.Points) == points {
+			cancel()
+		}
+	}
+	res, err := Run(ctx, o, b, n, Known{}, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped after %d points: %v", points, err)
+	}
+	return res, n
+}
+
 // A run that is stopped gives its picks where they stand, and otherwise what it knows so far.
 func TestStoppedRunsSayWhatTheyKnow(t *testing.T) {
 	b := newLab(three())
@@ -85,20 +103,10 @@ func TestStoppedRunsSayWhatTheyKnow(t *testing.T) {
 	}
 	settled, before := 0, 0
 	for stop := 1; stop < len(whole.Points); stop++ {
-		ctx, cancel := context.WithCancel(t.Context())
 		b := newLab(three())
-		n := &notes{}
-		n.after = func() {
-			if len(n.Points) == stop {
-				cancel()
-			}
-		}
-		res, err := Run(ctx, options(b, 1), b, n, Known{}, nil)
-		cancel()
+		res, n := stopped(t, b, options(b, 1), stop)
 		surfaces := slices.ContainsFunc(n.Points, func(p profile.Point) bool { return p.Stage == profile.StageSurface })
 		switch {
-		case !errors.Is(err, context.Canceled):
-			t.Fatalf("stopped after %d points: %v", stop, err)
 		case res.Settled:
 			if settled++; !res.Prefill.Feasible || !res.Decode.Feasible || len(res.PrefillSurface.Samples) == 0 || res.Partial == "" {
 				t.Errorf("stopped after %d points: settled without picks: partial %q", stop, res.Partial)

@@ -12,9 +12,9 @@ import (
 	"plimsoll/recommend"
 )
 
-// The search for the highest rate in time that somebody waits for: requests one after the
-// other, a burst for what the engine serves at most, and then a few loads below that, each
-// where the evidence of all so far puts the rate (recommend.HighestRate).
+// The search for the highest rate in real time: requests one at a time, a burst for the
+// throughput, then a few loads, each at the rate that is most likely by then
+// (recommend.HighestRate).
 const (
 	burstMost    = 256              // requests of a burst
 	burstTime    = 10 * time.Second // after which it is ended, where enough of them have
@@ -35,7 +35,7 @@ const (
 	noLonger     = 12 * time.Second // that is left before a deadline: another load would say little
 )
 
-// bracketSweep finds where the highest rate lies that a configuration holds.
+// bracketSweep brackets a configuration's highest rate within the SLA.
 func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point) error {
 	if sla := mediansOf(r.opts.SLA); alone.Untold(sla) == "" && !alone.Meets(sla) {
 		return nil // what misses without company misses with it
@@ -63,8 +63,8 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 	return nil
 }
 
-// held gives whether requests at a rate wait for places that others hold until their end:
-// the engine's, or the client's, where as many as may be in flight are at that rate.
+// held reports for a rate whether requests wait for slots that others hold until they end: the
+// engine's, or the client's limit of requests in flight.
 func (r *runner) held(alone, burst profile.Point) func(rate float64) bool {
 	engine := recommend.HoldsPlaces(alone.Load, burst.Load)
 	return func(rate float64) bool {
@@ -83,8 +83,8 @@ func (r *runner) loadsOf(s *trial) (ps []profile.Point) {
 	return ps
 }
 
-// nextRate is where a further load says most: at the middle of what is known, and at last
-// at the rate that is recommended, where none was near it. False once that is known well.
+// nextRate is the rate of the next load: the most likely one, and finally the recommended one
+// if no load was near it. False once the bracket is narrow.
 func (r *runner) nextRate(s *trial) (rate float64, more bool) {
 	all := r.loadsOf(s)
 	b := recommend.HighestRate(all, r.opts.SLA)
@@ -101,8 +101,8 @@ func (r *runner) nextRate(s *trial) (rate float64, more bool) {
 	return b.AtLeast, true
 }
 
-// heldAndMissed are the highest rate of loads within the SLA by what they saw, 0 where none
-// was, and the least of the others, infinite where all were.
+// heldAndMissed are the highest rate whose load met the SLA, 0 if none did, and the lowest
+// whose load missed it, infinite if none did.
 func heldAndMissed(loads []profile.Point, sla profile.SLA) (held, missed float64) {
 	missed = math.Inf(1)
 	for _, p := range loads {
@@ -117,13 +117,12 @@ func heldAndMissed(loads []profile.Point, sla profile.SLA) (held, missed float64
 	return held, missed
 }
 
-// tried reports whether a load was at a rate between two.
+// tried reports whether a load's rate was between low and high.
 func tried(loads []profile.Point, low, high float64) bool {
 	return slices.ContainsFunc(loads, func(p profile.Point) bool { return p.Rate >= low && p.Rate <= high })
 }
 
-// evidenceLoad is a load near a rate, after so much time was spent on others; false where
-// there is none left.
+// evidenceLoad is the next load, near a rate; false if no time is left.
 func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent time.Duration) (openLoad, bool) {
 	longest := r.opts.Open.Longest
 	if longest == 0 {
@@ -159,8 +158,7 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 	return l, true
 }
 
-// burst keeps as many requests in flight as the client or the engine has places for, and
-// takes the rate at which they end.
+// burst measures throughput with as many requests in flight as the client or the engine allows.
 func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (profile.Point, error) {
 	k := burstMost
 	for _, most := range []int{r.opts.MaxInFlight, s.facts.MaxNumSeqs} {
@@ -201,9 +199,9 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 	})
 }
 
-// served is at how many requests/s those of a burst end, of which k are in flight: by how
-// long the next ones take, which are sent when another has ended (Little's law); where not
-// all of those have ended, by when others do, from when a fifth of them have.
+// served is the throughput of a burst with k requests in flight, requests/s: by Little's law
+// from how long the first requests after those k took. If not all of them ended, it is the
+// rate of endings after the first fifth.
 func served(rs []profile.Request, k int) float64 {
 	var ends []time.Duration
 	later, took := 0, time.Duration(0)
@@ -226,7 +224,7 @@ func served(rs []profile.Request, k int) float64 {
 	return 0
 }
 
-// firstRate is what is expected to hold.
+// firstRate is the rate of the first load.
 func (r *runner) firstRate(alone, burst profile.Point) float64 {
 	rate := recommend.ExpectedRate(alone, burst, r.opts.SLA)
 	return fourDigits(max(rate, leastRate/max(alone.Load.E2E.Mean.Seconds(), 1e-6)))

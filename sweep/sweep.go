@@ -157,8 +157,8 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 	return r.res, err
 }
 
-// settled reports whether no pick would change any more: the sweeps are over, or nothing to
-// come was expected to be better, so that surfaces were begun.
+// settled reports whether the picks are final: the sweeps are over, or their surfaces were
+// begun because nothing better was expected.
 func (r *runner) settled() bool {
 	begun := func(phase profile.Phase) bool {
 		return len(r.choiceFound(phase).All) > 0 || slices.ContainsFunc(r.surfaced, func(s *trial) bool { return s.phase == phase })
@@ -257,9 +257,9 @@ func (r *runner) surface(ctx context.Context, s *trial, measure func(context.Con
 	})
 }
 
-// around measures what comes after the picks of trials that share an engine: how each does
-// under load, then the steps of their surfaces, each step of all before the next. An engine
-// that fails leaves a surface with fewer points, which is said: the picks stand.
+// around verifies the picks of trials that share an engine, then measures their surfaces step
+// by step, each step for all trials. If the engine fails, the picks stand, and a caveat says
+// that a surface is incomplete.
 func (r *runner) around(ctx context.Context, trials []*trial, steps []func(*runner, context.Context, *trial) error) error {
 	for _, s := range trials {
 		if err := r.verify(ctx, s); err != nil {

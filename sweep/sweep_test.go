@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -147,17 +146,8 @@ func resumes(t *testing.T, search Search) {
 		each = 1
 	}
 	for stop := 1; stop < len(all.Points); stop += each {
-		ctx, cancel := context.WithCancel(t.Context())
 		b := newLab(three())
-		n := &notes{}
-		n.after = func() {
-			if len(n.Points) == stop {
-				cancel()
-			}
-		}
-		if _, err := Run(ctx, of(b), b, n, Known{}, nil); !errors.Is(err, context.Canceled) {
-			t.Fatalf("stop %d: err %v", stop, err)
-		}
+		_, n := stopped(t, b, of(b), stop)
 		if b.running != 0 {
 			t.Fatalf("stop %d: %d engines left running", stop, b.running)
 		}

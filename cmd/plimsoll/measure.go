@@ -146,12 +146,12 @@ func (m measurer) now(ctx context.Context) scrape.Reading {
 	return r
 }
 
-// ownPrompts is how far an engine's count of prompt tokens may be from those sent: beyond
-// it, prompts of others are in its counts, or some of these are missing or counted twice.
+// ownPrompts is how far the engine's count of prompt tokens may differ from what was sent.
+// Beyond it, its counters include other clients' prompts or miss some of ours.
 const ownPrompts = 0.02
 
 // cachedShare is the share of a load's prompt tokens that the engine found in its prefix
-// cache, by its own counts before and after; nil = these do not tell.
+// cache, from its counters before and after; nil if they do not tell.
 func cachedShare(before, after scrape.Reading, rs []profile.Request) *float64 {
 	if !before.PrefixQueries.Known || !before.PrefixHits.Known || !after.PrefixQueries.Known || !after.PrefixHits.Known {
 		return nil

@@ -160,7 +160,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	return unmet(out.rec)
 }
 
-// undecidedRate is the error of a search that found no rate that holds, nor that none does.
+// undecidedRate is the error of a search that could neither name a rate nor rule all out.
 func undecidedRate(ch recommend.Choice, sla profile.SLA) error {
 	b := *ch.Picked.Bracket
 	needs := max(b.Needs(sla.Stat), time.Minute)
@@ -173,8 +173,7 @@ func shortTime(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
-// stoppedAfter is the error of a run that somebody stopped, with what is known by then where
-// no card says it.
+// stoppedAfter is the error of a run that was stopped, with what is known unless a card says it.
 func stoppedAfter(res sweep.Result, sla profile.SLA) error {
 	text := "stopped after " + engine.Count(len(res.Points), "point")
 	for _, c := range []recommend.Choice{res.Prefill, res.Decode, res.Aggregated} {

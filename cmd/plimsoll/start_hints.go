@@ -9,9 +9,8 @@ import (
 	"plimsoll/profile"
 )
 
-// startHints are hints at what would let engines start that did not: for what their logs name
-// as the cause, or else at how to give them arguments. An engine of a --command has all of
-// its arguments from there.
+// startHints are hints for engines that did not start: a remedy if the log names a known cause,
+// otherwise how to pass arguments. An engine of --command has all of its arguments there.
 func startHints(k engine.Kind, skips []profile.Skip) []string {
 	e, real := realEngineOf(k)
 	if !real {
@@ -32,8 +31,7 @@ func startHints(k engine.Kind, skips []profile.Skip) []string {
 	return slices.Compact(hints) // of several layouts
 }
 
-// remedies are causes that engines name in their logs, in their own words, and what helps for
-// certain.
+// remedies map causes, in the engines' own words, to what certainly helps.
 //
 //nolint:gochecknoglobals // a table
 var remedies = []struct {

@@ -16,9 +16,9 @@ const (
 	mostFaults = 16      // how many tracebacks, and how many lines, are kept until the log's end
 )
 
-// causeFinder reads a log line by line. Of an engine's processes the one that fails prints
-// why, and the others follow with tracebacks that only say so. So the first traceback
-// counts that does not point elsewhere, and without one the first line that is an error.
+// causeFinder reads a log line by line. The engine's process that fails prints why; the others
+// follow with tracebacks that only say that it failed. So it takes the first traceback that
+// does not point elsewhere, or else the first error line.
 type causeFinder struct {
 	known      redact.Values
 	open       *traceback // the one that is being read
@@ -93,7 +93,7 @@ func (f *causeFinder) line(raw string) {
 // exception is the line that ends a traceback. Other processes write between its lines.
 var exception = regexp.MustCompile(`^[A-Za-z_][\w.]*(?:: .*|:)?$`)
 
-// chain is between two tracebacks of which the second came of the first.
+// chain stands between two tracebacks of which the first caused the second.
 var chain = regexp.MustCompile(`^(?:During handling of the above exception|The above exception was the direct cause)`)
 
 // add takes a line of the traceback; false for one that is not of it.
@@ -136,8 +136,8 @@ func (f *causeFinder) best() string {
 	return strings.Join(all[:min(1, len(all))], "")
 }
 
-// text is the first exception and the last that came of it, unless one repeats the other or
-// points elsewhere.
+// text is the first exception and the last one that it caused, unless one repeats the other
+// or points elsewhere.
 func (t *traceback) text() string {
 	first, last := t.said[0], t.said[len(t.said)-1]
 	_, what, _ := strings.Cut(first, ": ")
@@ -207,8 +207,8 @@ func (l logLine) isError() bool {
 	return l.level == errorLevel || l.level == noLevel && plainError.MatchString(strings.TrimSpace(l.text))
 }
 
-// withoutCause is log lines without those that the cause of a failure makes needless: of
-// tracebacks the frames, what the cause says, and what points to it.
+// withoutCause drops the lines that the cause makes needless: traceback frames, what the cause
+// says already, and what points to it.
 func withoutCause(lines []string, cause string, known redact.Values) []string {
 	const file = `  File "`
 	traced := slices.ContainsFunc(lines, func(s string) bool { return strings.HasPrefix(parseLine(s).text, file) })

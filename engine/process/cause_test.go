@@ -70,7 +70,7 @@ func TestCauseOfLogs(t *testing.T) {
 	}
 }
 
-// begins reports whether s is want, of which only the beginning is given before an ellipsis.
+// begins reports whether s equals want, or begins with it if want ends in an ellipsis.
 func begins(s, want string) bool {
 	beginning, cut := strings.CutSuffix(want, "…")
 	return s == want || cut && strings.HasPrefix(s, beginning)

@@ -19,8 +19,7 @@ const (
 	ackNoise = 10 * time.Millisecond
 )
 
-// probeAcks warns where clients that leave acknowledgements to the kernel get the
-// first token later than this one.
+// probeAcks warns if clients without TCP_QUICKACK get the first token later.
 func (c *Client) probeAcks(ctx context.Context, srv server, p *Probe) {
 	if !quickAcks || p.TTFT > ackSlowest {
 		return
@@ -30,7 +29,7 @@ func (c *Client) probeAcks(ctx context.Context, srv server, p *Probe) {
 	p.Warnings = append(p.Warnings, delayedAck(quick, ordinary)...)
 }
 
-// successive is the TTFT of small requests that follow one another on one connection.
+// successive is the TTFT of small requests sent one after another on one connection.
 func (c *Client) successive(ctx context.Context, srv server, ordinary bool) []time.Duration {
 	l := c.open(0, false)
 	defer l.close()
@@ -46,7 +45,7 @@ func (c *Client) successive(ctx context.Context, srv server, ordinary bool) []ti
 	return ttfts[1:]
 }
 
-// delayedAck is the verdict on the TTFT of two groups.
+// delayedAck compares TTFT with quick and with ordinary acknowledgements.
 func delayedAck(quick, ordinary []time.Duration) []profile.Warning {
 	if len(quick) == 0 || len(ordinary) == 0 {
 		return nil
@@ -62,7 +61,7 @@ func delayedAck(quick, ordinary []time.Duration) []profile.Warning {
 			"The server sends headers first and does not set TCP_NODELAY: set it there, or have clients set TCP_QUICKACK or open a connection for each request", ms(slow), ms(fast))}
 }
 
-// middle is the median of a group, and how far its middle half is spread.
+// middle gives the median and the interquartile range.
 func middle(ds []time.Duration) (median, spread time.Duration) {
 	ds = slices.Sorted(slices.Values(ds))
 	n := len(ds)

@@ -14,15 +14,15 @@
 //     are known, and their difference is the client's lag. All events that one
 //     read brings share its instants, and of several segments the kernel tells
 //     when the last came.
-//   - An event counts where it brings output tokens: where the server's own count
-//     of them rises, if it tells one with each event (Probe finds out, and asks for
-//     it), otherwise where it holds text. A role, a finish reason, or the usage at
-//     the end is no token. An answer with neither counts nor text has no TTFT.
+//   - A chunk is an event with output tokens. If the server counts tokens in each
+//     event (Probe finds out), its count has to rise; otherwise the event has to
+//     hold text. A role, a finish reason or the final usage is no token. An answer
+//     with neither counts nor text has no TTFT.
 //   - A Measure opens its own HTTP/1.1 connections and closes them at its end.
 //     There is no limit on their number. Closed-loop connections are dialled
 //     before the start, open-loop ones when first needed, then reused.
-//   - On Linux what is read is acknowledged at once, so that no wait of the kernel's
-//     for the next request is in the answer's times. Probe tells where it would be.
+//   - On Linux the client sets TCP_QUICKACK, so the kernel does not delay
+//     acknowledgements. Probe warns if clients without it see a later first token.
 //   - Proxies from the environment are not used, redirects are not followed,
 //     and compression is not asked for: each would change what is measured.
 //   - A send on a connection that the server had closed meanwhile is repeated

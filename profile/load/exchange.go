@@ -240,10 +240,9 @@ func (x *exchange) stream(ev *events) (done bool) {
 	}
 }
 
-// brings reports whether an event brings output tokens. Where the server counts them with
-// each event, its count decides: a token may have no text of its own, as a special one or
-// a part of a character, and text may come after its tokens. Otherwise text is a token;
-// the end of an answer that has one token and no text is that token.
+// brings reports whether an event holds output tokens. If the server counts tokens in each
+// event, its count decides, because a special token or a part of a character has no text.
+// Otherwise text does. If an answer of one token has no text, its end stands for the token.
 func (x *exchange) brings(c chunk) bool {
 	switch {
 	case x.live && c.usage.seen:

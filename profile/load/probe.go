@@ -79,9 +79,8 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 	return p, nil
 }
 
-// probeLive sends a small completion and reports whether the server counts tokens with
-// each event that brings some: where counts rise at least as often as text comes. One
-// that refuses to be asked for them has none.
+// probeLive sends a small completion and reports whether the server counts tokens in each
+// event: its count has to rise at least as often as text comes.
 func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
 	var seen liveness
 	r, _ := c.small(ctx, l, srv, probeTokens, true, seen.event)
@@ -111,7 +110,7 @@ func (v *liveness) event(c chunk) {
 	}
 }
 
-// live is false where the only count is that of the whole, at the end.
+// live is false if the server counts only once, at the end.
 func (v *liveness) live() bool { return v.rises > 1 && v.rises >= v.texts }
 
 // unlisted words the trouble of a server that could not even list its models.

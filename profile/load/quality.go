@@ -53,9 +53,8 @@ func Assess(rs []profile.Request) Quality {
 	return q
 }
 
-// Freed are the records of a load of at most so many requests in flight, with Due moved
-// to when a place was free: who waits for one is meant to, and is not late. Requests are
-// sent in their order.
+// Freed moves Due of requests that waited for the limit of requests in flight to when they
+// could be sent, so that this wait does not count as lateness. Requests are sent in order.
 func Freed(rs []profile.Request, most int) []profile.Request {
 	if most == 0 {
 		return rs

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickAcks: what is read is acknowledged at once.
+// quickAcks says that this system lets a client acknowledge at once (TCP_QUICKACK).
 const quickAcks = true
 
 // receiver reads from a socket of which the kernel tells when it received what
@@ -102,10 +102,10 @@ func (r *receiver) receive(fd uintptr) bool {
 	return true
 }
 
-// acknowledge has the kernel acknowledge what was read now. Where requests follow
-// one another on a connection it waits for up to 40 ms, to do it with the next one
-// (TCP_DELACK_MIN); until then a server without TCP_NODELAY that sent its header
-// keeps the first tokens back. The option has to be set again and again (tcp(7)).
+// acknowledge makes the kernel acknowledge now. On a busy connection it otherwise
+// waits up to 40 ms (TCP_DELACK_MIN), and a server that sent its header without
+// TCP_NODELAY holds the first tokens back until then. The option does not last, so
+// it is set after every read (tcp(7)).
 func (r *receiver) acknowledge(fd uintptr) {
 	if r.ordinary {
 		return

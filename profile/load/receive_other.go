@@ -4,7 +4,7 @@ package load
 
 import "net"
 
-// quickAcks: when what is read is acknowledged is not known here.
+// quickAcks says that this system does not let a client acknowledge at once.
 const quickAcks = false
 
 // receiver is where the kernel tells when it received what is read: not here.
