@@ -232,6 +232,19 @@ func (p Point) Unmeasured() bool {
 	return p.Invalid != "" || p.Load == nil && p.Latency(SLA{}) <= 0
 }
 
+// Unmeasurable says why the point has no figures, as far as it is known.
+func (p Point) Unmeasurable() string {
+	why := fmt.Sprintf("%d of %d requests failed", p.Failures, p.Requests)
+	if p.Invalid != "" {
+		why = p.Invalid
+	} else if taken := p.Machine.Warnings(); len(taken) > 0 { // of which the other warnings may be effects
+		why = taken[0].Message
+	} else if len(p.Warnings) > 0 {
+		why = p.Warnings[0].Message
+	}
+	return "could not be measured: " + why
+}
+
 // PrefillSample is one row of a prefill surface.
 type PrefillSample struct {
 	ISL              int

@@ -45,8 +45,13 @@ type Summary struct {
 }
 
 // Summarize computes a Summary. Failed requests are counted and left out of
-// every figure. A window that holds no gap gives zero ITL and TokensPerSec.
+// every figure; those that the client itself cut off are not even counted. A window that
+// holds no gap gives zero ITL and TokensPerSec.
 func Summarize(rs []Request, w Window) Summary {
+	canceled := func(r Request) bool { return r.Failure == FailCanceled }
+	if slices.ContainsFunc(rs, canceled) {
+		rs = slices.DeleteFunc(slices.Clone(rs), canceled)
+	}
 	s := Summary{Requests: len(rs)}
 	var good []Request
 	for _, r := range rs {

@@ -154,10 +154,8 @@ func (p Point) unmeasured(s SLA) string {
 	switch {
 	case p.FailsTooOften:
 		return "" // an engine that fails requests misses
-	case p.Latency(s) <= 0 && len(p.Warnings) > 0:
-		return "could not be measured: " + p.Warnings[0].Message
 	case p.Latency(s) <= 0:
-		return "could not be measured"
+		return p.Unmeasurable()
 	case p.Undecided(s):
 		return fmt.Sprintf("too few samples to judge %s: %.0f independent ones, %d needed", s.Stat, p.Samples(s), SamplesFor(s.Stat))
 	}

@@ -68,16 +68,7 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 
 // unserved says why a load of which no request was served is compared with none.
 func unserved(p profile.Point) Rejected {
-	r := Rejected{
-		Phase: p.Phase, Label: p.Config.Label(), InFlight: p.InFlight, Metric: metricFailures, Value: float64(p.Failures),
-		Reason: fmt.Sprintf("could not be measured: %d of %s failed", p.Failures, engine.Count(p.Requests, "request")),
-	}
-	if p.Invalid != "" {
-		r.Reason = "could not be measured: " + p.Invalid
-	} else if len(p.Warnings) > 0 {
-		r.Reason = "could not be measured: " + p.Warnings[0].Message
-	}
-	return r
+	return Rejected{Phase: p.Phase, Label: p.Config.Label(), InFlight: p.InFlight, Metric: metricFailures, Value: float64(p.Failures), Reason: p.Unmeasurable()}
 }
 
 // aggregated is a load as a candidate. One without a rate, requests one after the

@@ -3,7 +3,6 @@ package recommend
 import (
 	"fmt"
 
-	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -24,11 +23,7 @@ func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
 		r.Reason = "invalid: " + p.Invalid
 	case p.Latency(sla) <= 0 || p.ThroughputPerGPU <= 0:
 		r.Metric, r.Value = metricFailures, float64(p.Failures)
-		r.Reason = fmt.Sprintf("could not be measured: %d of %s failed", p.Failures, engine.Count(p.Requests, "request"))
-		for _, w := range p.Warnings {
-			r.Reason = "could not be measured: " + w.Message
-			break
-		}
+		r.Reason = p.Unmeasurable()
 	case !p.FailsTooOften && p.Undecided(sla):
 		r.Metric, r.Value = metricUndecided, p.Samples(sla)
 		r.Reason = fmt.Sprintf("too few samples to judge %s %s: %.0f independent ones, %d needed", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))

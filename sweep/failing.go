@@ -7,22 +7,27 @@ import (
 	"plimsoll/profile"
 )
 
-// Failing judges the requests that go to somebody's server, one after the other as they
-// end. It is failing once at least Share of 60 or more of them failed, or three in a row:
-// one request that fails says nothing of the server. Loads are judged together until they
-// have 60 requests, a larger one by itself.
+// Failing judges the requests that go to somebody's server, as they end. It stops a load
+// in which more fail than the SLA allows: that load does not hold, and a smaller one may.
+// The server itself is failing where the last three requests failed and no request of a
+// load was answered, or where too many fail that are sent one at a time. Those loads are
+// judged together until they have 60 requests, a larger one by itself.
 type Failing struct {
-	Share float64 // of requests, above 0
+	SLA profile.SLA
 
-	mu      sync.Mutex
-	stop    func() // ends the load under way
-	fed     bool   // by a client, as requests end: their records need not be read again
-	over    int    // requests that the share is of, those to come included
-	ended   int
-	failed  int
-	row     int // failures since the last answer
-	last    profile.Request
-	reached bool
+	mu       sync.Mutex
+	stop     func() // ends the load under way
+	counts          // of this load, and of those before it that it is judged with
+	before   counts // without this load
+	over     int    // requests that are judged together, those to come included
+	row      int    // failures since the last answer
+	answered bool   // a request of this load, or it might have been, had the load not been stopped
+	last     profile.Request
+}
+
+type counts struct {
+	ended, failed int
+	tooMany       bool
 }
 
 // What Failing judges over.
@@ -35,15 +40,11 @@ const (
 func (f *Failing) Begin(requests int, stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fed = true
-	f.begin(requests, stop)
-}
-
-func (f *Failing) begin(requests int, stop func()) {
 	if f.ended >= failingLeast {
-		f.ended, f.failed = 0, 0
+		f.counts = counts{}
 	}
-	f.over, f.stop = max(failingLeast, f.ended+requests), stop
+	f.before = f.counts
+	f.over, f.stop, f.answered = max(failingLeast, f.ended+requests), stop, false
 }
 
 // Done takes in a request that ended. What was cut off by the client is no failure of the
@@ -51,58 +52,52 @@ func (f *Failing) begin(requests int, stop func()) {
 func (f *Failing) Done(q profile.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.done(q)
-}
-
-func (f *Failing) done(q profile.Request) {
 	if q.Failure == profile.FailCanceled {
+		f.answered = f.answered || q.Sent > 0
 		return
 	}
 	f.ended++
 	if q.OK() {
-		f.row = 0
+		f.row, f.answered = 0, true
 		return
 	}
 	f.failed, f.row, f.last = f.failed+1, f.row+1, q
-	if f.row >= failingRow || float64(f.failed) >= f.Share*float64(f.over) {
-		f.reached = true
-		if f.stop != nil {
-			f.stop()
-		}
+	f.tooMany = f.tooMany || f.failed >= failingRow && f.SLA.FailsTooOften(f.failed, f.over)
+	if f.tooMany {
+		f.stop()
 	}
 }
 
+func (f *Failing) dead() bool { return f.row >= failingRow && !f.answered }
+
 // patient reports whether a load with failures is worth another try: the server is
-// somebody's, and not failing.
+// somebody's, and it was not stopped.
 func (f *Failing) patient() bool {
 	if f == nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.reached
+	return !f.tooMany && !f.dead()
 }
 
-// after is an error that is ErrOverload once the server was failing, at what was measured
-// with these records.
-func (f *Failing) after(at string, rs []profile.Request) error {
+// after is an error that is ErrOverload once the server is failing, at what was measured
+// with requests sent alone, one at a time, or several at once.
+func (f *Failing) after(at string, alone bool) error {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.fed {
-		f.begin(len(rs), nil)
-		for _, q := range rs {
-			f.done(q)
-		}
-	}
-	if !f.reached {
-		return nil
-	}
 	why := fmt.Sprintf("%d of the last %d", f.failed, f.ended)
-	if f.row >= failingRow {
+	switch {
+	case f.dead():
 		why = fmt.Sprintf("%d in a row", f.row)
+	case !alone:
+		f.counts = f.before
+		return nil
+	case !f.tooMany:
+		return nil
 	}
 	return fmt.Errorf("%w: %s. Stopped at %s; last failure: %s: %s", ErrOverload, why, at, f.last.Failure, f.last.Error)
 }

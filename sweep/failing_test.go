@@ -11,57 +11,55 @@ import (
 )
 
 // One failed request, as of a point of one at the warm-up or of twenty, says nothing of a
-// server; three of sixty do, and three in a row.
-func TestDefectOneFailedRequestEndedAProfile(t *testing.T) {
+// server; three of sixty do where they are sent one at a time, and three in a row where
+// nothing is answered. Of a burst some may be refused: that load is stopped, no more.
+func TestFailing(t *testing.T) {
 	const ok, bad, cut = 'o', 'x', 'c'
 	for _, c := range []struct {
-		name  string
-		loads []string // how the requests of each end
-		want  bool
+		name       string
+		loads      []string // how the requests of each end
+		atOnce     bool
+		stop, want bool
 	}{
-		{"the only one", []string{"x"}, false},
-		{"one of twenty", []string{"ooooooooooxooooooooo"}, false},
-		{"two in a row, twice", []string{"xxo", "xxo"}, true}, // four of sixty
-		{"two in a row", []string{"ooxxo"}, false},
-		{"three in a row", []string{"ooxxxo"}, true},
-		{"three in a row over loads", []string{"x", "x", "x"}, true},
-		{"three of sixty over loads", []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, true},
-		{"cut off by the client", []string{"cccccccc"}, false},
-		{"each load of sixty by itself", []string{long(60, 10, 40), long(60, 10, 40), long(60, 10, 40)}, false},
-		{"four of a hundred", []string{long(100, 10, 20, 30, 40)}, false},
-		{"five of a hundred", []string{long(100, 10, 20, 30, 40, 50)}, true},
+		{name: "the only one", loads: []string{"x"}},
+		{name: "one of twenty", loads: []string{"ooooooooooxooooooooo"}},
+		{name: "two in a row, twice", loads: []string{"xxo", "xxo"}, stop: true, want: true}, // four of sixty
+		{name: "two in a row", loads: []string{"ooxxo"}},
+		{name: "nothing answered", loads: []string{"xxx"}, atOnce: true, stop: true, want: true},
+		{name: "three in a row over loads", loads: []string{"x", "x", "x"}, atOnce: true, want: true},
+		{name: "three of sixty over loads", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, stop: true, want: true},
+		{name: "three of sixty over loads at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, atOnce: true},
+		{name: "a burst, its end refused", loads: []string{"o" + long(60, 10, 40, 41, 42)}, atOnce: true, stop: true},
+		{name: "a burst refused, then one at a time", loads: []string{"o" + long(60, 10, 40, 41, 42), "ooooox"}, atOnce: true, stop: true},
+		{name: "a burst, most refused before the first answer", loads: []string{"xxxxxcccc"}, atOnce: true, stop: true},
+		{name: "cut off by the client", loads: []string{"cccccccc"}},
+		{name: "each load of sixty by itself", loads: []string{long(60, 10, 40), long(60, 10, 40), long(60, 10, 40)}},
+		{name: "three of a hundred", loads: []string{long(100, 10, 20, 30)}},
+		{name: "four of a hundred", loads: []string{long(100, 10, 20, 30, 40)}, stop: true, want: true},
 	} {
-		for _, live := range []bool{false, true} {
-			f := &Failing{Share: 0.05}
-			stopped := false
-			var err error
-			for _, load := range c.loads {
-				var rs []profile.Request
-				for _, how := range load {
-					q := profile.Request{}
-					switch how {
-					case bad:
-						q.Failure = profile.FailStatus
-					case cut:
-						q.Failure = profile.FailCanceled
-					case ok:
-					}
-					rs = append(rs, q)
+		f := &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+		stopped := false
+		var err error
+		for _, load := range c.loads {
+			f.Begin(len(load), func() { stopped = true })
+			for _, how := range load {
+				q := profile.Request{}
+				switch how {
+				case bad:
+					q.Failure = profile.FailStatus
+				case cut:
+					q.Failure, q.Sent = profile.FailCanceled, 1
+				case ok:
 				}
-				if live {
-					f.Begin(len(rs), func() { stopped = true })
-					for _, q := range rs {
-						f.Done(q)
-					}
-				}
-				err = errors.Join(err, f.after("a point", rs))
+				f.Done(q)
 			}
-			if errors.Is(err, ErrOverload) != c.want || live && stopped != c.want {
-				t.Errorf("%s, live %v: %v, stopped %v", c.name, live, err, stopped)
-			}
+			err = errors.Join(err, f.after("a point", !c.atOnce))
+		}
+		if errors.Is(err, ErrOverload) != c.want || stopped != c.stop {
+			t.Errorf("%s: %v, stopped %v", c.name, err, stopped)
 		}
 	}
-	if err := (*Failing)(nil).after("a point", []profile.Request{{Failure: profile.FailStatus}}); err != nil {
+	if err := (*Failing)(nil).after("a point", true); err != nil {
 		t.Error(err)
 	}
 }

@@ -44,6 +44,7 @@ type law struct {
 	silent          bool    // does not say what came from its prefix cache
 	caps            bool    // no more are in flight than a script says, also where that is more than one
 	places          int     // requests that are served at once, each as if alone, in order of arrival; 0 = see play
+	refuses         bool    // what comes while all places are taken
 	stalls          int     // the first measurements of a kind hold one request with a stall
 }
 
@@ -80,6 +81,7 @@ type lab struct {
 	plays    int
 	played   time.Duration
 	cancel   func(id int) // called before every measurement
+	failing  *Failing     // is told of every request
 
 	random    *rand.Rand
 	climbs    int // stairs begun
@@ -183,6 +185,12 @@ func (v *virtual) Measure(_ context.Context, w profile.Workload) (Measurement, e
 		}
 		m.Requests = append(m.Requests, r)
 		v.lab.now = v.lab.now.Add(0)
+	}
+	if v.lab.failing != nil {
+		v.lab.failing.Begin(len(m.Requests), func() {})
+		for _, r := range m.Requests {
+			v.lab.failing.Done(r)
+		}
 	}
 	last := m.Requests[len(m.Requests)-1]
 	v.lab.now = v.lab.now.Add(last.Last)

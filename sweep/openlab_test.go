@@ -130,6 +130,10 @@ func (v *virtual) playPlaces(s profile.Script, stop func(profile.Request) bool) 
 				k = j
 			}
 		}
+		if v.law.refuses && free[k] > at {
+			sent, rs[i] = append(sent, at), profile.Request{Index: i, ISL: a.ISL, OSL: a.OSL, Due: due, Sent: at, End: at, Failure: profile.FailStatus}
+			continue
+		}
 		first := max(at, free[k]) + v.law.ttft(a.ISL)
 		r := profile.Request{Index: i, ISL: a.ISL, OSL: a.OSL, Due: due, Sent: at, First: first, PromptTokens: a.ISL, OutputTokens: a.OSL, UsageSeen: true}
 		for n := range a.OSL {

@@ -41,7 +41,7 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 		return nil // what misses without company misses with it
 	}
 	began := r.opts.Now()
-	burst, err := r.burst(ctx, s, alone)
+	burst, err := r.burst(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -158,14 +158,23 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 	return l, true
 }
 
-// burst measures throughput with as many requests in flight as the client or the engine allows.
-func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (profile.Point, error) {
+// burst measures throughput with as many requests in flight as the client or the engine
+// allows, or half as many and so on where the server refuses some.
+func (r *runner) burst(ctx context.Context, s *trial) (profile.Point, error) {
 	k := burstMost
 	for _, most := range []int{r.opts.MaxInFlight, s.facts.MaxNumSeqs} {
 		if most > 0 {
 			k = min(k, most)
 		}
 	}
+	for ; ; k /= 2 {
+		if p, err := r.burstOf(ctx, s, k); err != nil || k == 1 || !p.FailsTooOften {
+			return p, err
+		}
+	}
+}
+
+func (r *runner) burstOf(ctx context.Context, s *trial, k int) (profile.Point, error) {
 	id := fmt.Sprintf("sweep/%s/isl%d/burst%d", s.key(), r.opts.ISL, k)
 	return r.timed(ctx, s, profile.StageSweep, id, burstTime, 0, func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		asks, err := r.opts.Open.Traffic(1, burstRounds*k, r.opts.seed(id))
@@ -193,6 +202,9 @@ func (r *runner) burst(ctx context.Context, s *trial, alone profile.Point) (prof
 			m.Requests[i].Due = q.Sent // nobody waits in a closed loop
 		}
 		p := summarizeAlone(m, r.opts.SLA, s)
+		all := profile.Summarize(rs, profile.Whole(rs)) // what is refused at once lies in no window
+		p.Requests, p.Failures = all.Requests, all.Failures
+		p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
 		p.Load.Achieved = served(m.Requests, k)
 		p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine
 		return p, rs, err

@@ -148,6 +148,23 @@ func TestRateOfAServerOfKnownTruth(t *testing.T) {
 	}
 }
 
+// A server that refuses what exceeds its places is burst with fewer, until it serves all.
+func TestBurstOfAServerThatRefuses(t *testing.T) {
+	l := paced(8)
+	l.refuses = true
+	b := newLab(map[string]law{"TP:1": l})
+	o := openOptions(b, Aggregated, 1)
+	o.ISL, o.OSL, o.MaxInFlight, o.Virtual, o.SLA.MaxFailures = 32, 32, 64, false, 0.01
+	o.Open.Traffic, o.Open.Bracket = poisson(32, 32), true
+	r := newRunner(o, b, &notes{}, Known{}, nil)
+	s := newTrial(profile.Aggregated, o.Candidates[0])
+	r.book.begin(s)
+	p, err := r.burst(t.Context(), s)
+	if want := 8 / 0.82; err != nil || p.Asked != 8 || p.Failures > 0 || math.Abs(p.Load.Achieved/want-1) > 0.05 {
+		t.Errorf("%d in flight, %d failures, %.3g/s, want %.3g/s, %v", p.Asked, p.Failures, p.Load.Achieved, want, err)
+	}
+}
+
 // The search begins with what a server with places would hold: of one of another kind, which
 // computes prompts one after another and decodes all together, the bracket holds the rate
 // too, whichever of TTFT and ITL binds.

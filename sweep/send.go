@@ -37,7 +37,7 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 // measured next.
 func (r *runner) warmed(s *trial, rs []profile.Request) error {
 	s.warmUps = append(s.warmUps, rs...)
-	return r.overload("warm-up", rs)
+	return r.opts.Failing.after("warm-up", false)
 }
 
 // warmUpFailures is the caveat of a point whose warm-up failed in part.
@@ -119,9 +119,4 @@ func stalled(p profile.Point) bool {
 	d := latency(p)
 	limit := max(looseFloor, time.Duration(looseShare*float64(d.P50)))
 	return d.Mean-d.P50 > limit && d.Half > limit
-}
-
-// overload stops a sweep of somebody's server that is failing.
-func (r *runner) overload(at string, rs []profile.Request) error {
-	return r.opts.Failing.after(at, rs)
 }

@@ -185,7 +185,8 @@ func TestRunStopsOverloadingAServer(t *testing.T) {
 	l.failEvery = 3
 	b := newLab(map[string]law{"TP:1": l})
 	o := options(b, 1)
-	o.Failing = &Failing{Share: 0.05}
+	o.Failing = &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+	b.failing = o.Failing
 	_, n, err := run(t, b, o, Known{})
 	if !errors.Is(err, ErrOverload) {
 		t.Fatalf("err %v", err)
@@ -206,7 +207,8 @@ func TestOneFailedRequestIsMeasuredAgain(t *testing.T) {
 	l.failOnce = 2
 	b := newLab(map[string]law{"TP:1": l})
 	o := options(b, 1)
-	o.Failing = &Failing{Share: 0.05}
+	o.Failing = &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+	b.failing = o.Failing
 	res, _, err := run(t, b, o, Known{})
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Co
 		f.WindowedKV = expectation{model, l.opts.kvTokens, l.dep.context}.WindowedKV()
 		return true, nil
 	}
-	probe, err := client.Probe(ctx)
+	probe, err := patientProbe(ctx, client)
 	if err != nil {
 		return false, fmt.Errorf("trying the server: %w", err)
 	}
@@ -91,6 +91,21 @@ func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Co
 		f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 	}
 	return probe.LiveUsage || probe.ExactOutput && probe.Chunks == probe.Tokens, nil
+}
+
+// patientProbe tries a server that says that it is busy twice more, a second apart.
+func patientProbe(ctx context.Context, client *load.Client) (p load.Probe, err error) {
+	for try := 1; ; try++ {
+		p, err = client.Probe(ctx)
+		if try == 3 || !errors.Is(err, load.ErrBusy) {
+			return p, err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return p, err
+		}
+	}
 }
 
 // kvSource is where a KV capacity is said, and what.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"plimsoll/engine/process"
@@ -170,13 +171,31 @@ func cachedShare(before, after scrape.Reading, rs []profile.Request) *float64 {
 	return &share
 }
 
+// recovery is what a server gets to notice that the requests of a load that was stopped,
+// because it refused others, are gone.
+const recovery = 2 * time.Second
+
 // guard is the context of a load, which ends where too many requests fail.
 func (m measurer) guard(ctx context.Context, requests int) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancel(ctx)
-	if m.stop != nil {
-		m.stop.Begin(requests, end)
+	guarded, end := context.WithCancel(ctx)
+	if m.stop == nil {
+		return guarded, end
 	}
-	return ctx, end
+	var stopped atomic.Bool
+	m.stop.Begin(requests, func() {
+		stopped.Store(true)
+		end()
+	})
+	return guarded, func() {
+		end()
+		if !stopped.Load() {
+			return
+		}
+		select {
+		case <-time.After(recovery):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // caveats is what the client doubts of its own records. Being late is none in a

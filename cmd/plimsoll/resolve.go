@@ -30,9 +30,6 @@ const (
 	simGPUs  = 4
 )
 
-// failingShare of failed requests ends a profile of somebody's server.
-const failingShare = 0.05
-
 // deployment is what will be profiled: which engine, model and GPUs.
 type deployment struct {
 	kind       engine.Kind
@@ -71,7 +68,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens, context: o.isl + o.osl}
 	switch {
 	case o.endpoint != "":
-		d.kind, d.failing = engine.KindEndpoint, &sweep.Failing{Share: failingShare}
+		d.kind, d.failing = engine.KindEndpoint, &sweep.Failing{SLA: o.sla}
 	case o.command != "":
 		d.kind = engine.KindCommand
 	case o.engine == "sim":

@@ -114,7 +114,7 @@ func (c *Client) findAlphabet(ctx context.Context, l *link, model string) (alpha
 			if err == nil && !a.approx {
 				return a, nil
 			}
-			if errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNeedsKey) || errors.Is(err, errBusy) {
+			if errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNeedsKey) || errors.Is(err, ErrBusy) {
 				return alphabet{}, err
 			}
 		}

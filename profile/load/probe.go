@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,6 +172,9 @@ func (c *Client) streamVerdict(r profile.Request, p *Probe) error {
 	case profile.FailConnect, profile.FailCanceled:
 		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, r.Error)
 	case profile.FailStatus:
+		if r.Status >= 500 || slices.Contains(busy, r.Status) { // it has answered others of these
+			return fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, r.Error)
+		}
 		return fmt.Errorf("%w: %s", ErrRefused, r.Error)
 	case profile.FailTimeout, profile.FailMalformed, profile.FailEmpty:
 		return fmt.Errorf("%w: %s", ErrStreamsNothing, r.Error)

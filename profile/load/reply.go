@@ -23,9 +23,9 @@ var (
 	ErrPromptTooSmall = errors.New("a prompt of so few tokens cannot be made")
 )
 
-// errBusy means that the refusal says nothing about the request: a server that
+// ErrBusy means that the refusal says nothing about the request: a server that
 // loads its model or has too much to do.
-var errBusy = errors.New("it is busy or not ready")
+var ErrBusy = errors.New("it is busy or not ready")
 
 // busy are the statuses of such refusals.
 var busy = []int{
@@ -95,7 +95,7 @@ func (c *Client) accepted(got reply) error {
 	case got.status >= 300 && got.status < 400:
 		return fmt.Errorf("%w: %s redirects (status %d): give the address that it leads to", ErrNotLLM, c.base, got.status)
 	case slices.Contains(busy, got.status):
-		return fmt.Errorf("%w: %w: status %d from %s: %s", ErrRefused, errBusy, got.status, c.completionsURL(), got.excerpt)
+		return fmt.Errorf("%w: %w: status %d from %s: %s", ErrRefused, ErrBusy, got.status, c.completionsURL(), got.excerpt)
 	default:
 		return fmt.Errorf("%w: status %d from %s: %s", ErrRefused, got.status, c.completionsURL(), got.excerpt)
 	}
