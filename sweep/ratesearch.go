@@ -45,8 +45,13 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 	if err != nil {
 		return err
 	}
-	rate := r.firstRate(alone, burst)
-	held := r.held(alone, burst)
+	rate, held := r.firstRate(alone, burst), r.held(alone, burst)
+	if r.recallLoads(s) > 0 {
+		more := false
+		if rate, more = r.nextRate(s); !more {
+			return nil
+		}
+	}
 	for range evidenceMost {
 		l, ok := r.evidenceLoad(s, alone, rate, r.opts.Now().Sub(began))
 		if !ok {
@@ -61,6 +66,18 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 		}
 	}
 	return nil
+}
+
+// recallLoads books the open loads that an earlier run measured, also those that nobody would
+// ask for in the time that is left now. It gives how many they are.
+func (r *runner) recallLoads(s *trial) (n int) {
+	for _, p := range r.book.known.Points {
+		if p.Rate > 0 && p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() && usable(p) {
+			r.book.recall(s, p.Stage, p, 0)
+			n++
+		}
+	}
+	return n
 }
 
 // held reports for a rate whether requests wait for slots that others hold until they end: the

@@ -148,6 +148,27 @@ func TestRateOfAServerOfKnownTruth(t *testing.T) {
 	}
 }
 
+// A resumed search that has no time for another load answers by those that it has.
+func TestResumedBracketKeepsItsLoads(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": paced(10)})
+	o := openOptions(b, Aggregated, 1)
+	o.ISL, o.OSL, o.MaxInFlight, o.Virtual, o.Deadline = 32, 32, 64, false, time.Time{}
+	o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: profile.P95, MaxFailures: 0.01}
+	o.Open.Traffic, o.Open.Bracket = poisson(32, 32), true
+	whole, n, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Deadline, o.Now = b.now.Add(time.Second), func() time.Time {
+		b.now = b.now.Add(time.Microsecond)
+		return b.now
+	}
+	again, _, err := run(t, b, o, n.Known)
+	if err != nil || *again.Aggregated.Picked.Bracket != *whole.Aggregated.Picked.Bracket {
+		t.Errorf("%+v, then %+v, %v", *whole.Aggregated.Picked.Bracket, again.Aggregated.Picked.Bracket, err)
+	}
+}
+
 // A server that refuses what exceeds its places is burst with fewer, until it serves all.
 func TestBurstOfAServerThatRefuses(t *testing.T) {
 	l := paced(8)

@@ -158,8 +158,12 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 }
 
 // settled reports whether the picks are final: the sweeps are over, or their surfaces were
-// begun because nothing better was expected.
+// begun because nothing better was expected; or some rate is known to hold.
 func (r *runner) settled() bool {
+	if r.opts.Open.Bracket && r.opts.Open.Mode == Aggregated {
+		ch, err := recommend.ChooseAggregated(r.sweepPoints(profile.Aggregated), r.opts.SLA)
+		return err == nil && ch.Feasible
+	}
 	begun := func(phase profile.Phase) bool {
 		return len(r.choiceFound(phase).All) > 0 || slices.ContainsFunc(r.surfaced, func(s *trial) bool { return s.phase == phase })
 	}

@@ -219,16 +219,21 @@ func byRate(cs []recommend.Candidate) []recommend.Candidate {
 func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	p := rec.Aggregated
 	rate := fmt.Sprintf("%.2f", p.SustainedRPS)
-	if p.SustainedRPS < 1 && p.SustainedRPS > 0 {
+	switch {
+	case p.SustainedRPS >= 1:
+	case p.SustainedRPS > 0:
 		rate = fmt.Sprintf("%.3g", p.SustainedRPS)
+	case p.RateInterval.High > 0:
+		rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
+	case p.Undecided:
+		rate = "unknown"
+	default:
+		rate = "no"
 	}
 	switch {
 	case rec.Feasible:
 	case p.Undecided:
 		lines = append(lines, "UNDECIDED: the line below is the nearest candidate, not an answer")
-		if rate = "unknown"; p.RateInterval.High > 0 {
-			rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
-		}
 	default:
 		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}

@@ -126,6 +126,9 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 	defer func() { err = withRoom(err, o.dir) }()
 	l := launcherOf(o, dep, ui)
 	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
+		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force {
+			return folderError(fmt.Errorf("%s: %w", o.dir, store.ErrOtherRun))
+		}
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
 			return err
 		}
@@ -155,17 +158,21 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		return err
 	}
 	if ch := res.Aggregated; ch.Open(o.sla) {
-		return undecidedRate(ch, o.sla)
+		return undecidedRate(res, o)
 	}
 	return unmet(out.rec)
 }
 
 // undecidedRate is the error of a search that could neither name a rate nor rule all out.
-func undecidedRate(ch recommend.Choice, sla profile.SLA) error {
-	b := *ch.Picked.Bracket
-	needs := max(b.Needs(sla.Stat), time.Minute)
+func undecidedRate(res sweep.Result, o profileOptions) error {
+	b := *res.Aggregated.Picked.Bracket
+	needs := max(b.Needs(o.sla.Stat), time.Minute)
+	how := "--force --load-time " + shortTime((needs/2).Round(time.Minute)+time.Minute)
+	if res.Partial != "" { // the loads themselves may be long enough
+		how = "--resume --max-time " + shortTime(o.maxTime+needs)
+	}
 	return field.WithHint(fmt.Errorf("undecided: too few requests were judged to name a rate that holds: %s", recommend.BracketWords(b.AtLeast, b.AtMost)),
-		"about %s of load would decide: --force --load-time %s", shortTime(needs), shortTime((needs/2).Round(time.Minute)+time.Minute))
+		"about %s of load would decide: the same command with %s", shortTime(needs), how)
 }
 
 // shortTime is a time in whole minutes as flags take it: 12m.

@@ -56,6 +56,9 @@ func writeReport(c *cli.Context) error {
 	if err := store.WriteFile(file, html); err != nil {
 		return err
 	}
+	if c.String("format") == "json" {
+		return printJSON(c.App.Writer, map[string]string{"file": file})
+	}
 	_, err = fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", file)
 	return err
 }
@@ -89,6 +92,9 @@ func noProfile(dir string, err error) error {
 	refusal := field.Errorf("%s holds no finished profile: %v", dir, err)
 	if _, none := os.Stat(filepath.Join(dir, replayFileName)); none == nil {
 		return refusal.Hint("it holds a replay, whose page planner replay has written beside it: %s", filepath.Join(dir, reportFileName))
+	}
+	if state, unclear := store.Inspect(dir); errors.Is(err, os.ErrNotExist) && unclear == nil && state == store.OurRun {
+		return refusal.Hint("the profile-sla command that began it goes on with --resume")
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		return refusal.Hint("name the --output-dir of a profile-sla that has ended; plimsoll profile-sla import makes one of NVIDIA Dynamo's NPZ files")

@@ -314,5 +314,5 @@ func (s Profile) FromDataSheet() bool {
 // NoSurfaces refuses a profile without surfaces, of a run that ended before them.
 func NoSurfaces(dir string) *field.Error {
 	return field.Errorf(field.Profile+" %s: it has no prefill and decode surfaces to plan by", dir).
-		Hint("the profile-sla command that made it measures them if it gets " + field.Resume + ", too")
+		Hint("the profile-sla command that made it measures them if it gets "+field.Resume+", too; an engine that does not state its KV capacity needs %s N, with %s", field.KVTokens, field.Force)
 }
