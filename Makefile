@@ -4,6 +4,7 @@
 # guide        the commands of README and docs/guide.md, as written, in real time
 # integration  the same product against real servers that this project did not write
 # full         all of the above and the tests tagged full: before a release
+# real         the product against vLLM on the CPU and Dynamo: make real CASE=TestDynamo
 # bench        every Go benchmark, six times, for benchstat
 # release      archives for every system in dist/, with checksums
 # fmt          format everything
@@ -20,7 +21,7 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # go-nvml's C header marks old functions deprecated, page by page.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: build gate check guide integration full fmt fit accuracy lines bench release lint race tidy nocgo
+.PHONY: build gate check guide integration real full fmt fit accuracy lines bench release lint race tidy nocgo
 
 build:
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/plimsoll ./cmd/plimsoll
@@ -74,6 +75,9 @@ release:
 
 integration: build
 	testdata/integration/run.sh bin/plimsoll $(CACHE)/integration
+
+real: build
+	testdata/integration/real.sh bin/plimsoll $(CACHE)/real $(CASE)
 
 $(GOLANGCI):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

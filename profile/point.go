@@ -123,6 +123,8 @@ type Point struct {
 	Client *Client `json:"client,omitempty"`
 	// Machine is what others took of the machine meanwhile; nil where that is not known.
 	Machine *Machine `json:"machine,omitempty"`
+	// Server is what the engine itself counted meanwhile; nil where it does not tell.
+	Server *Server `json:"server,omitempty"`
 	// Load is what requests got of an open-loop load; nil where there was none.
 	Load *Attainment `json:"load,omitempty"`
 	// Invalid says why the figures are not the engine's: such a point is kept,

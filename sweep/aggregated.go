@@ -237,7 +237,7 @@ func (r *runner) playAlone(ctx context.Context, s *trial, id string, asks []prof
 		m.Requests = append(m.Requests, q)
 	}
 	p := summarizeAlone(m, r.opts.SLA, s)
-	p.ISL, p.OSL, p.Asked, p.Machine = r.opts.ISL, r.opts.OSL, 1, m.Machine
+	p.ISL, p.OSL, p.Asked, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, 1, m.Machine, m.Server
 	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
 	return p, rs, err
 }

@@ -271,7 +271,7 @@ func (c *climber) summary(m Measurement, n int, context float64) profile.Point {
 	p.ISL, p.OSL, p.Asked, p.Stage, p.Phase = c.isl, c.osl, n, c.stage, profile.Decode
 	p.InFlight = float64(n) // all of the window long, or it were void; joined windows cut it short at their ends
 	p.Context, p.KVUsage = context, c.s.facts.KVUse(p.InFlight, context)
-	p.Client, p.Machine = m.Client, m.Machine
+	p.Client, p.Machine, p.Server = m.Client, m.Machine, m.Server
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(w profile.Warning) bool { return w.Code == "no_usage" }) // there is none before the end
 	p.Warnings = append(p.Warnings, m.Warnings...)
 	return p

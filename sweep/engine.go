@@ -30,6 +30,7 @@ type Measurement struct {
 	Warnings []profile.Warning // what puts the client's part in the records in doubt
 	Client   *profile.Client   // what the client says of itself; nil in virtual time
 	Cached   *float64          // share of prompt tokens from the prefix cache, by the engine's own counts; nil = unknown
+	Server   *profile.Server   // what the engine itself counted of them; nil where it does not tell
 	Machine  *profile.Machine  // what others took of the machine meanwhile; nil where that is not known
 	Window   profile.Window    // the part that counts, where the measurer cut it; zero = the caller cuts
 	Void     string            // why it must not count ("2 preemptions"); empty = it may

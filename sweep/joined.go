@@ -24,7 +24,7 @@ func after(a, b Measurement) Measurement {
 		a.Running = append(a.Running, c)
 	}
 	a.Warnings = profile.JoinWarnings(a.Warnings, b.Warnings)
-	a.Client, a.Machine = worse(a.Client, b.Client), a.Machine.With(b.Machine)
+	a.Client, a.Machine, a.Server = worse(a.Client, b.Client), a.Machine.With(b.Machine), a.Server.With(b.Server)
 	return a
 }
 
@@ -76,7 +76,7 @@ func onward(a, b Measurement) Measurement {
 	}
 	a.Window.To += b.Window.Length()
 	a.Warnings = profile.JoinWarnings(a.Warnings, b.Warnings)
-	a.Client, a.Machine = worse(a.Client, b.Client), a.Machine.With(b.Machine)
+	a.Client, a.Machine, a.Server = worse(a.Client, b.Client), a.Machine.With(b.Machine), a.Server.With(b.Server)
 	return a
 }
 

@@ -215,7 +215,7 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 	p.Load.Stopped, p.Started, p.Elapsed = why, began, r.opts.Now().Sub(began)
 	p.ISL, p.OSL = r.opts.ISL, r.opts.answer(s.phase)
 	p.Warnings = append(p.Warnings, m.Warnings...)
-	p.Client, p.Machine = m.Client, m.Machine
+	p.Client, p.Machine, p.Server = m.Client, m.Machine, m.Server
 	if c := m.Client; c != nil && !c.OK() && p.Invalid == "" {
 		p.Invalid = "the client was the bottleneck: " + c.Why
 	}

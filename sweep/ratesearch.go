@@ -223,7 +223,7 @@ func (r *runner) burstOf(ctx context.Context, s *trial, k int) (profile.Point, e
 		p.Requests, p.Failures = all.Requests, all.Failures
 		p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
 		p.Load.Achieved = served(m.Requests, k)
-		p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine
+		p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine, m.Server
 		return p, rs, err
 	})
 }

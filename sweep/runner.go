@@ -99,7 +99,7 @@ func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id st
 	r.sign(s, &p, stage, id)
 	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
 	p.Warnings = append(p.Warnings, warmUpFailures(s.warmUps)...)
-	p.Warnings = append(p.Warnings, p.Machine.Warnings()...)
+	p.Warnings = append(append(p.Warnings, p.Machine.Warnings()...), p.Server.Warnings()...)
 	s.warmUps = nil
 	r.judge(&p)
 	if err := r.book.keep(s, p, rs, cost); err != nil {

@@ -92,7 +92,7 @@ func (r *runner) measured(ctx context.Context, s *trial, w profile.Workload, sum
 	r.book.count(s, m.Requests)
 	p := sum(m)
 	p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
-	p.Warnings, p.Machine = append(p.Warnings, m.Warnings...), m.Machine
+	p.Warnings, p.Machine, p.Server = append(p.Warnings, m.Warnings...), m.Machine, m.Server
 	if p.Client = m.Client; m.Void != "" {
 		p.Invalid = m.Void
 	}

@@ -43,7 +43,7 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 		var m Measurement
 		p, m, err = r.undisturbed(ctx, s, w, all, tries, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
 		all = after(all, m)
-		p.Machine = all.Machine
+		p.Machine, p.Server = all.Machine, all.Server
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
 		p.Warnings = profile.JoinWarnings(p.Warnings, all.Warnings)
 		taken += k

@@ -129,7 +129,8 @@ func (m measurer) measure(ctx context.Context, w profile.Workload) (sweep.Measur
 	rs, self, err := m.client.Measure(ctx, w)
 	stop()
 	samples := <-seen
-	out := sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self, Cached: cachedShare(before, m.now(ctx), rs)}
+	later := m.now(ctx)
+	out := sweep.Measurement{Requests: rs, Warnings: caveats(rs), Client: &self, Cached: cachedShare(before, later, rs), Server: counted(before, later, rs)}
 	if base, ok := m.base(); ok {
 		for _, s := range samples {
 			out.Running = append(out.Running, runningAt(s.at.Sub(base), s.r))
@@ -169,6 +170,21 @@ func cachedShare(before, after scrape.Reading, rs []profile.Request) *float64 {
 	}
 	share := hits / queries
 	return &share
+}
+
+// counted is what the engine says of these requests, which came between two readings.
+func counted(before, later scrape.Reading, rs []profile.Request) *profile.Server {
+	ttft, itl := profile.Means(rs, profile.Window{To: math.MaxInt64})
+	s := profile.Server{TTFT: profile.Both(rise(before.TTFT, later.TTFT), ttft), ITL: profile.Both(rise(before.ITL, later.ITL), itl)}
+	if s.TTFT.N == 0 && s.ITL.N == 0 {
+		return nil
+	}
+	return &s
+}
+
+func rise(before, later scrape.Total) profile.Observed {
+	mean, n := later.Since(before)
+	return profile.Observed{N: n, Of: mean}
 }
 
 // recovery is what a server gets to notice that the requests of a load that was stopped,

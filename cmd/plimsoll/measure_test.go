@@ -51,6 +51,8 @@ func TestMeasureTellsCachedShareByCounters(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
 			_, _ = fmt.Fprintf(w, "vllm:num_requests_running 1\nvllm:prefix_cache_queries_total %d\nvllm:prefix_cache_hits_total %d\n", queries.Load(), hits.Load())
+			n := queries.Load() / 100 // 90 s of TTFT each
+			_, _ = fmt.Fprintf(w, "# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_sum %d\nvllm:time_to_first_token_seconds_count %d\n", 90*n, n)
 			return
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -66,11 +68,18 @@ func TestMeasureTellsCachedShareByCounters(t *testing.T) {
 	}
 	m := measurer{client: client, http: s.Client(), url: s.URL + "/metrics", bases: make(chan time.Time, 1)}
 	closed, err := m.Measure(t.Context(), profile.Workload{ISL: 100, OSL: 1, Requests: 8, InFlight: 2})
-	if err != nil || closed.Cached == nil || *closed.Cached != 0.32 || closed.Requests[0].CachedTokens != -1 {
+	counted := func(s *profile.Server) int {
+		if s == nil || s.TTFT.Server != 90*time.Second || s.TTFT.Client > 9*time.Second || len(s.Warnings()) != 1 {
+			t.Errorf("the engine's own count: %+v", s)
+			return 0
+		}
+		return s.TTFT.N
+	}
+	if err != nil || counted(closed.Server) != 8 || closed.Cached == nil || *closed.Cached != 0.32 || closed.Requests[0].CachedTokens != -1 {
 		t.Errorf("closed loop: share %v, records %+v, %v", closed.Cached, closed.Requests, err)
 	}
 	open, err := m.play(t.Context(), profile.Script{Asks: []profile.Ask{{ISL: 100, OSL: 1}, {ISL: 100, OSL: 1}}, Timeout: time.Minute}, nil)
-	if err != nil || open.Cached == nil || *open.Cached != 0.32 {
+	if err != nil || counted(open.Server) != 2 || open.Cached == nil || *open.Cached != 0.32 {
 		t.Errorf("open loop: share %v, records %+v, %v", open.Cached, open.Requests, err)
 	}
 }

@@ -21,9 +21,10 @@ func (m measurer) play(ctx context.Context, s profile.Script, stop func(profile.
 	held := machine(taken())
 	m.base() // nobody asks what these records count from
 	m.waitIfBroken(ctx, rs)
+	later := m.now(ctx)
 	return sweep.Measurement{
 		Requests: rs, Warnings: load.Assess(load.Freed(rs, s.MaxInFlight)).Warnings(), Client: &self, Machine: held,
-		Cached: cachedShare(before, m.now(ctx), rs),
+		Cached: cachedShare(before, later, rs), Server: counted(before, later, rs),
 	}, err
 }
 

@@ -180,6 +180,10 @@ func (s *stairs) watched(ctx context.Context, n, tokens int, before scrape.Readi
 	if err == nil {
 		if r, failed := scrape.Read(ctx, s.m.http, s.m.url); failed == nil && s.streams.Streaming() == n { // else one gave its last token meanwhile
 			out.Void = astray(before, r, n)
+			if server := rise(before.ITL, r.ITL); server.N > 0 { // all gaps are ours, as it runs no other requests
+				_, client := profile.Means(out.Requests, out.Window)
+				out.Server = &profile.Server{ITL: profile.Compared{N: client.N, Server: server.Of, Client: client.Of}}
+			}
 		}
 	}
 	return out, err

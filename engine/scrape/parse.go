@@ -75,6 +75,8 @@ func (fs families) vllm() Reading {
 		PrefixQueries: fs.sum("vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries"),
 		PrefixHits:    fs.sum("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits"),
 		Preemptions:   fs.sum("vllm:num_preemptions_total", "vllm:num_preemptions"),
+		TTFT:          fs.total("vllm:time_to_first_token_seconds"),
+		ITL:           fs.total("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
 	}
 	r.BlockSize, r.KVTokens = cacheConfig(fs["vllm:cache_config_info"])
 	return r
@@ -135,6 +137,8 @@ func (fs families) sglang() Reading {
 		PrefixQueries: fs.sum("sglang:prompt_tokens_total"),
 		PrefixHits:    fs.sum("sglang:cached_tokens_total"),
 		Preemptions:   fs.sum("sglang:num_retracted_requests_total"),
+		TTFT:          fs.total("sglang:time_to_first_token_seconds"),
+		ITL:           fs.total("sglang:inter_token_latency_seconds"),
 	}
 }
 
@@ -167,6 +171,20 @@ func (fs families) sum(names ...string) Value {
 		return Value{}
 	}
 	return known(total)
+}
+
+// total adds up a histogram over all its series; the first of the names that the scrape has
+// counts.
+func (fs families) total(names ...string) (t Total) {
+	for _, name := range names {
+		for _, m := range fs[name].GetMetric() {
+			t.Sum, t.Count = t.Sum+m.GetHistogram().GetSampleSum(), t.Count+m.GetHistogram().GetSampleCount()
+		}
+		if t.Count > 0 {
+			break
+		}
+	}
+	return t
 }
 
 // mean is a metric's average over the ranks, whose caches are of one size.

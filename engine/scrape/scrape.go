@@ -17,6 +17,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // maxBytes bounds an answer: vLLM's own is about 100 kB.
@@ -48,6 +49,25 @@ type Reading struct {
 	PrefixQueries Value // prompt tokens looked up in the prefix cache, since the start
 	PrefixHits    Value // of those, found
 	Preemptions   Value // requests thrown out of the batch for want of KV, since the start
+
+	TTFT, ITL Total // of requests' first tokens, and of gaps between outputs
+}
+
+// Total is a histogram of seconds, since the start.
+type Total struct {
+	Sum   float64
+	Count uint64
+}
+
+// Since is the mean over what came after an earlier reading, and over how many.
+func (t Total) Since(before Total) (mean time.Duration, n int) {
+	const most = 1e9 // seconds; also of what is no number
+	rise := t.Sum - before.Sum
+	if t.Count <= before.Count || !(rise >= 0 && rise < most) { // nothing came, or the engine began anew
+		return 0, 0
+	}
+	n = int(t.Count - before.Count) //nolint:gosec // a count
+	return time.Duration(rise / float64(n) * float64(time.Second)), n
 }
 
 // Read asks url, an engine's /metrics, once.

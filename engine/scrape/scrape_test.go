@@ -32,11 +32,12 @@ func TestParseEngines(t *testing.T) {
 	for name, want := range map[string]scrape.Reading{
 		"vllm.txt": {
 			Engine: "vllm", Running: is(12), Waiting: is(0), KVUsage: is(0.0875), KVTokens: is(27259 * 16), BlockSize: is(16),
-			PrefixQueries: is(36864), PrefixHits: is(17904), Preemptions: is(0),
+			PrefixQueries: is(36864), PrefixHits: is(17904), Preemptions: is(0), TTFT: scrape.Total{Sum: 2.5, Count: 12},
 		},
 		"vllm-0.32.txt": {
 			Engine: "vllm", Running: is(0), Waiting: is(0), KVUsage: is(0), KVTokens: is(131072), BlockSize: is(128),
 			PrefixQueries: is(120130), PrefixHits: is(512), Preemptions: is(0),
+			TTFT: scrape.Total{Sum: 146.57471179962158, Count: 259}, ITL: scrape.Total{Sum: 340.8709385629736, Count: 6483},
 		},
 		"vllm-dp2.txt": {
 			Engine: "vllm", Running: is(22), Waiting: is(3), KVUsage: is(0.375), KVTokens: is(32000), BlockSize: is(16),
@@ -234,6 +235,25 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestSince(t *testing.T) {
+	before := scrape.Total{Sum: 2, Count: 10}
+	for name, c := range map[string]struct {
+		now  scrape.Total
+		mean time.Duration
+		n    int
+	}{
+		"five came":      {scrape.Total{Sum: 3, Count: 15}, 200 * time.Millisecond, 5},
+		"nothing came":   {before, 0, 0},
+		"it began anew":  {scrape.Total{Sum: 1, Count: 3}, 0, 0},
+		"no number":      {scrape.Total{Sum: math.NaN(), Count: 15}, 0, 0},
+		"an endless sum": {scrape.Total{Sum: math.Inf(1), Count: 15}, 0, 0},
+	} {
+		if mean, n := c.now.Since(before); mean != c.mean || n != c.n {
+			t.Errorf("%s: %v of %d", name, mean, n)
+		}
+	}
 }
 
 func FuzzInfo(f *testing.F) {

@@ -115,7 +115,9 @@ func (m *member) look(l glance, before int) {
 	case float64(m.late) > tolerance*float64(before):
 		m.blind = true
 	default:
-		if l.reading.another(m.last) && len(m.last.counters) > 0 {
+		// Dynamo's frontend has no series of its own before its first request: until then
+		// its router's are read.
+		if l.reading.another(m.last) && len(m.last.counters) > 0 && l.reading.preset == m.last.preset {
 			m.restarts++
 			// What the process before counted while nobody saw it is not known.
 			m.blind = m.blind || float64(m.missed) > tolerance*float64(before)

@@ -115,6 +115,21 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// Dynamo's frontend (1.6.1) has no series of its own until its first request, but its
+// router's are there. It has not restarted when its own come.
+func TestDefectFrontendsFirstRequestWasARestart(t *testing.T) {
+	w := startWorker(t, "")
+	e := watch(t, EnginesOptions{Presets: Presets("dynamo")}, w)
+	w.says("dynamo_component_router_requests_total{worker_id=\"1\"} 0\ndynamo_component_router_output_sequence_tokens_count{worker_id=\"1\"} 0\n")
+	e.look()
+	w.says("dynamo_frontend_requests_started_total{model=\"m\"} 5\ndynamo_frontend_requests_total{model=\"m\"} 4\ndynamo_component_router_requests_total{worker_id=\"1\"} 4\n")
+	o := e.observe()
+	known(t, "arrivals", o.Arrivals, 5, 0)
+	if problem(o, "restarted") {
+		t.Errorf("problems %q", o.Problems)
+	}
+}
+
 // Workers come and go: who is new brings all that it counted, who is gone what was
 // seen of it, and who comes back is the process that it was.
 func TestWorkersComeAndGo(t *testing.T) {

@@ -16,6 +16,7 @@ const arrived = "arrived"
 
 // reading is one look at one process.
 type reading struct {
+	preset   string  // whose names were read
 	began    float64 // Unix seconds; NaN where it does not say
 	counters map[counterKey]float64
 	// Gauges; NaN where it does not say.
@@ -24,8 +25,8 @@ type reading struct {
 
 // read takes from an exposition what the names of a choice say.
 func (c choice) read(e exposition, prefillQueue string) reading {
-	r := reading{counters: map[counterKey]float64{}}
 	n := c.names
+	r := reading{preset: n.Preset, counters: map[counterKey]float64{}}
 	byName := map[string][]sample{}
 	for _, s := range e {
 		name := s.labels["__name__"]

@@ -126,7 +126,13 @@ func (c *Client) findAlphabet(ctx context.Context, l *link, model string) (alpha
 			return alphabet{}, err
 		}
 		if !last.approx {
-			break
+			return last, nil
+		}
+	}
+	if even := t.even(ctx, alphabet{words: common}); len(even) >= evenLeast {
+		a := alphabet{words: even, cost: 1}
+		if err := t.calibrate(ctx, &a); err == nil && !a.approx {
+			return a, nil
 		}
 	}
 	return last, nil

@@ -39,10 +39,14 @@ func (a alphabet) symbols(isl int) int {
 
 // slack is by how many tokens a prompt may miss its length before it counts
 // as wrong: none for ids; words are judged by a tokenizer that the client does
-// not have, so 2 %, and 4 tokens for short prompts.
+// not have, so 2 %, and 4 tokens for short prompts; 10 % and 8 tokens where words
+// cost more tokens or fewer.
 func (a alphabet) slack(isl int) int {
-	if a.tokens() {
+	switch {
+	case a.tokens():
 		return 0
+	case a.approx:
+		return max(8, isl/10)
 	}
 	return max(4, isl/50)
 }

@@ -62,6 +62,7 @@ func TestPromptsOfWordsAreExact(t *testing.T) {
 		"plain":                {noIDs: true},
 		"template":             {noIDs: true, extra: 37},
 		"common words cost":    {noIDs: true, extra: 2, cost: func(w string) int { return (len(w) + 1) / 2 }},
+		"some words cost more": {noIDs: true, extra: 3, cost: func(w string) int { return 1 + int(w[0])%2 }},
 		"letters cost two all": {noIDs: true, cost: func(w string) int { return 2 * len(w) }},
 	} {
 		for _, e := range []Endpoint{Completions, Chat} {
@@ -79,15 +80,21 @@ func TestPromptsOfWordsAreExact(t *testing.T) {
 	}
 }
 
-// Words whose cost is not uniform cannot be exact; the count that was reached
+// Where hardly two words cost the same, prompts cannot be exact; the count that was reached
 // is in the record, and too far off is a failure.
 func TestPromptsThatMissTheirLengthSaySo(t *testing.T) {
-	f := &fake{noIDs: true, cost: func(w string) int { return 1 + int(w[0])%2 }}
+	f := &fake{noIDs: true, cost: func(w string) int {
+		n := 0
+		for i, c := range w {
+			n += (i + 1) * int(c)
+		}
+		return 5 + n%31
+	}}
 	c := client(t, Options{BaseURL: f.start(t).URL})
 	w := closed(4, 1)
 	w.ISL = 500
 	for _, r := range measure(t, c, w) {
-		if d := abs(r.PromptTokens - w.ISL); r.PromptTokens == 0 || r.OK() != (d <= 10) {
+		if d := abs(r.PromptTokens - w.ISL); r.PromptTokens == 0 || r.OK() != (d <= 50) {
 			t.Errorf("%d tokens instead of %d: ok %v", r.PromptTokens, w.ISL, r.OK())
 		}
 	}

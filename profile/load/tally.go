@@ -46,6 +46,29 @@ func (t tally) calibrate(ctx context.Context, a *alphabet) error {
 	return nil
 }
 
+// What even finds.
+const (
+	evenLeast = 8 // words are enough for prompts that differ
+	evenTimes = 8 // a word is repeated
+)
+
+// even is the largest set of words that each cost the server as many tokens; empty where it
+// counts nothing. A vocabulary that is small, or of another language, cuts some words into
+// more pieces than others.
+func (t tally) even(ctx context.Context, a alphabet) (best []string) {
+	byCost := map[int][]string{}
+	for i, w := range a.words {
+		n, err := t.tokens(ctx, a, slices.Repeat([]int{i}, evenTimes))
+		if err != nil || n == 0 {
+			return nil
+		}
+		if byCost[n] = append(byCost[n], w); len(byCost[n]) > len(best) {
+			best = byCost[n]
+		}
+	}
+	return best
+}
+
 // spread is every word once, or ids over the whole range, both ends included.
 func (a alphabet) spread() []int {
 	n := min(a.size(), 64)

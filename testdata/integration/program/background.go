@@ -119,3 +119,6 @@ func Until(t testing.TB, within time.Duration, what string, holds func() bool) {
 		}
 	}
 }
+
+// Pid is the process's number.
+func (b *Background) Pid() int { return b.command.Process.Pid }

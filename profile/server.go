@@ -1,0 +1,110 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Server is what an engine itself counted of a load, beside this client's records of the
+// same requests.
+type Server struct {
+	TTFT Compared `json:"ttft"`
+	ITL  Compared `json:"itl"`
+}
+
+// Compared is the mean of one latency by both, over as many observations; N is 0 where the
+// engine does not tell.
+type Compared struct {
+	N      int           `json:"n"`
+	Server time.Duration `json:"server_ns"`
+	Client time.Duration `json:"client_ns"`
+}
+
+// Both is a mean of the engine's and of the client's beside it, where they are of the same
+// observations; else nothing, as other clients' requests may be among the engine's.
+func Both(server, client Observed) Compared {
+	const strays = 0.02 // of a load that was cut off
+	if off := server.N - client.N; client.N == 0 || float64(max(off, -off)) > strays*float64(client.N) {
+		return Compared{}
+	}
+	return Compared{N: client.N, Server: server.Of, Client: client.Of}
+}
+
+// Observed is a mean over N observations.
+type Observed struct {
+	N  int
+	Of time.Duration
+}
+
+// Means are the client's of TTFT, and of the gaps between chunks, that lie in a window.
+func Means(rs []Request, w Window) (ttft, itl Observed) {
+	var first, gaps time.Duration
+	for _, r := range rs {
+		if t := r.TTFT(); t > 0 && w.holds(r.First) {
+			first += t
+			ttft.N++
+		}
+		for i := 1; i < len(r.Chunks); i++ {
+			if w.holds(r.Chunks[i-1].At) && w.holds(r.Chunks[i].At) {
+				gaps += r.Chunks[i].At - r.Chunks[i-1].At
+				itl.N++
+			}
+		}
+	}
+	ttft.Of, itl.Of = first/time.Duration(max(ttft.N, 1)), gaps/time.Duration(max(itl.N, 1))
+	return ttft, itl
+}
+
+// What a client and an engine may differ by: two milliseconds, for the HTTP server in front
+// of it and the way, and 3 %.
+const (
+	serverShare = 0.03
+	serverFixed = 2 * time.Millisecond
+)
+
+// Agrees reports whether both say the same, or the engine says nothing.
+func (c Compared) Agrees() bool {
+	off := c.Client - c.Server
+	return c.N == 0 || max(off, -off) <= serverFixed+time.Duration(serverShare*float64(c.Server))
+}
+
+// Warnings say where the client's means are not the engine's own.
+func (s *Server) Warnings() (ws []Warning) {
+	if s == nil {
+		return nil
+	}
+	for _, l := range []struct {
+		name string
+		Compared
+	}{{"TTFT", s.TTFT}, {"ITL", s.ITL}} {
+		if l.Agrees() {
+			continue
+		}
+		off := Milliseconds(l.Client - l.Server)
+		text := fmt.Sprintf("mean %s is %.1f ms here and %.1f ms by the engine's own count of the same requests", l.name, Milliseconds(l.Client), Milliseconds(l.Server))
+		if off > 0 {
+			text += fmt.Sprintf(": %.1f ms are lost between them, on the way, in a proxy or on this machine", off)
+		} else {
+			text += ". One of them is wrong: compare with another client"
+		}
+		ws = append(ws, Warnf("server_differs", "%s", text).By(max(off, -off)/Milliseconds(l.Server)))
+	}
+	return ws
+}
+
+// With is what is said of two loads together.
+func (s *Server) With(o *Server) *Server {
+	if s == nil || o == nil {
+		return cmp.Or(s, o)
+	}
+	return &Server{TTFT: s.TTFT.with(o.TTFT), ITL: s.ITL.with(o.ITL)}
+}
+
+func (c Compared) with(o Compared) Compared {
+	n := c.N + o.N
+	mean := func(a, b time.Duration) time.Duration {
+		return (time.Duration(c.N)*a + time.Duration(o.N)*b) / time.Duration(max(n, 1))
+	}
+	return Compared{N: n, Server: mean(c.Server, o.Server), Client: mean(c.Client, o.Client)}
+}

@@ -1,0 +1,184 @@
+//go:build real
+
+package real
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/testdata/integration/free"
+	"plimsoll/testdata/integration/planner"
+	"plimsoll/testdata/integration/program"
+)
+
+// frontend starts the router, with workers or those that a planner registers.
+func frontend(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	address := free.Address(t)
+	_, port, _ := strings.Cut(address, ":")
+	program.Start(t, env, append([]string{"engine", "frontend", "--port", port}, args...)...)
+	url := "http://" + address
+	program.Until(t, 30*time.Second, "the frontend listens", func() bool { _, err := get(url + "/metrics"); return err == nil })
+	return url
+}
+
+// A fleet of vLLMs from none to two and back under a load whose clients leave in part: no
+// request fails that waited for its answer.
+func TestPlannerLocal(t *testing.T) {
+	state := t.TempDir()
+	env := append(vllmEnv(t), "DYN_LOCAL_STATE_DIR="+state)
+	url := frontend(t, env)
+	site := free.Address(t)
+	log := filepath.Join(t.TempDir(), "events.jsonl")
+	p := program.Start(t, env, "planner", "serve", "--environment", "local", "--mode", "aggregated", "--policy", "load",
+		"--decode-kv-scale-up-threshold", "0.4", "--decode-kv-scale-down-threshold", "0.15", "--min-endpoint", "0", "--slots", "2", "--max-gpu-budget", "2",
+		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 4096 --enforce-eager --num-gpu-blocks-override 64",
+		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10", "--startup-time", "60s", "--scale-down-after", "30s",
+		"--drains-on-term", "--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
+	t.Cleanup(func() { p.Stop() })
+	ready := func() (n int) {
+		body, err := get("http://" + site + "/api/v1/status")
+		if err != nil {
+			return -1
+		}
+		var all struct {
+			Deployments []struct {
+				State struct {
+					Pools []struct{ Ready int }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &all); err != nil || len(all.Deployments) != 1 {
+			t.Fatalf("%v: %s", err, body)
+		}
+		for _, pool := range all.Deployments[0].State.Pools {
+			n += pool.Ready
+		}
+		return n
+	}
+	program.Until(t, 30*time.Second, "the planner runs", func() bool { return ready() == 0 })
+	small := planner.Load{URL: url, Model: "words", ISL: 100, OSL: 8, Phases: []planner.Phase{{Rate: 1, For: 2 * time.Second}}}
+	program.Until(t, 4*time.Minute, "the first request finds a worker", func() bool {
+		for _, s := range small.Run(t.Context()) {
+			if s.Failed == "" {
+				return true
+			}
+		}
+		return false
+	})
+
+	load := planner.Load{URL: url, Model: "words", ISL: 500, OSL: 100, Phases: []planner.Phase{{Rate: 0.3, For: 30 * time.Second}, {Rate: 2.5, For: 100 * time.Second}, {Rate: 0.3, For: 120 * time.Second}}}
+	sent := make(chan []planner.Sent, 1)
+	go func() { sent <- load.Run(t.Context()) }()
+	leaving, stop := context.WithCancel(t.Context())
+	left := leave(leaving, url)
+	program.Until(t, 3*time.Minute, "the fleet grows", func() bool { return ready() == 2 })
+	all := <-sent
+	stop()
+	program.Until(t, 3*time.Minute, "the fleet shrinks", func() bool { return ready() == 1 })
+	failed := 0
+	for _, s := range all {
+		if s.Failed != "" {
+			failed++
+			t.Logf("at %v: %s", s.At, s.Failed)
+		}
+	}
+	t.Logf("%d requests, %d failed; %d clients left", len(all), failed, <-left)
+	if failed > 0 || len(all) < 150 {
+		t.Errorf("%d of %d requests failed", failed, len(all))
+	}
+}
+
+// leave sends a request each second and goes away after half a second, until ctx ends.
+func leave(ctx context.Context, url string) <-chan int {
+	gone := make(chan int, 1)
+	go func() {
+		n := 0
+		defer func() { gone <- n }()
+		for ctx.Err() == nil {
+			one, end := context.WithTimeout(ctx, 500*time.Millisecond)
+			stream(one, url, 400)
+			end()
+			n++
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return gone
+}
+
+// stream sends one completion of so many tokens, and says how it went.
+func stream(ctx context.Context, url string, tokens int) string {
+	began := time.Now()
+	after := func(format string, args ...any) string {
+		return fmt.Sprintf("%.1f s: ", time.Since(began).Seconds()) + fmt.Sprintf(format, args...)
+	}
+	body := fmt.Sprintf(`{"model": "words", "prompt": "baba caca", "max_tokens": %d, "ignore_eos": true, "stream": true}`, tokens)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return after("%v", err)
+	}
+	defer resp.Body.Close()
+	events, last := 0, ""
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if lines.Text() != "" {
+			events, last = events+1, lines.Text()
+		}
+	}
+	return after("%s, %d events, the last %.120q, then %v", resp.Status, events, last, lines.Err())
+}
+
+// What clients get whose engine fails under them, one behind the router.
+func TestEngineFails(t *testing.T) {
+	const tokens, patience = 3000, 30 * time.Second
+	for name, fail := range map[string]func(*testing.T, server){
+		"core killed":  func(t *testing.T, s server) { signal(t, core(t, s.Pid()), syscall.SIGKILL) },
+		"core stopped": func(t *testing.T, s server) { signal(t, core(t, s.Pid()), syscall.SIGSTOP) },
+		"engine ended": func(t *testing.T, s server) { s.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, "words")
+			url := frontend(t, nil, "--workers", "aggregated="+s.url)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var streams sync.WaitGroup
+			for range 3 {
+				streams.Go(func() { t.Logf("a client whose stream was open: %s", stream(ctx, url, tokens)) })
+			}
+			time.Sleep(3 * time.Second)
+			fail(t, s)
+			time.Sleep(time.Second)
+			short, end := context.WithTimeout(ctx, patience)
+			defer end()
+			t.Logf("a client that came a second later: %s", stream(short, url, 8))
+			time.Sleep(10 * time.Second)
+			_, health := get(url + "/health")
+			_, own := get(s.url + "/health")
+			t.Logf("health ten seconds later: the router's %v, the engine's %v", health, own)
+			stop()
+			streams.Wait()
+			for id, name := range children(s.Pid()) {
+				if strings.Contains(name, "EngineCor") {
+					signal(t, id, syscall.SIGCONT)
+				}
+			}
+		})
+	}
+}
