@@ -57,16 +57,17 @@ func Means(rs []Request, w Window) (ttft, itl Observed) {
 }
 
 // What a client and an engine may differ by: two milliseconds, for the HTTP server in front
-// of it and the way, and 3 %.
+// of it and the way, and 3 %. One request or two may have been held up by anything.
 const (
 	serverShare = 0.03
 	serverFixed = 2 * time.Millisecond
+	serverLeast = 3
 )
 
-// Agrees reports whether both say the same, or the engine says nothing.
+// Agrees reports whether both say the same, or too little to differ.
 func (c Compared) Agrees() bool {
 	off := c.Client - c.Server
-	return c.N == 0 || max(off, -off) <= serverFixed+time.Duration(serverShare*float64(c.Server))
+	return c.N < serverLeast || max(off, -off) <= serverFixed+time.Duration(serverShare*float64(c.Server))
 }
 
 // Warnings say where the client's means are not the engine's own.

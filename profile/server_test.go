@@ -16,6 +16,7 @@ func TestServerWarnings(t *testing.T) {
 		"nothing told":               {&Server{}, ""},
 		"equal":                      {&Server{TTFT: Compared{10, 200 * ms, 200 * ms}, ITL: Compared{90, 20 * ms, 20 * ms}}, ""},
 		"two milliseconds and 3 %":   {&Server{TTFT: Compared{10, 200 * ms, 208 * ms}}, ""},
+		"of two requests":            {&Server{TTFT: Compared{2, 200 * ms, 300 * ms}}, ""},
 		"more of TTFT":               {&Server{TTFT: Compared{10, 200 * ms, 209 * ms}}, "mean TTFT is 209.0 ms here and 200.0 ms by the engine's own count of the same requests: 9.0 ms are lost between them"},
 		"more of ITL":                {&Server{ITL: Compared{90, 20 * ms, 25 * ms}}, "mean ITL is 25.0 ms here and 20.0 ms"},
 		"the engine counts too much": {&Server{ITL: Compared{90, 25 * ms, 20 * ms}}, "One of them is wrong"},

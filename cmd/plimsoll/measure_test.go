@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,8 +79,8 @@ func TestMeasureTellsCachedShareByCounters(t *testing.T) {
 	if err != nil || counted(closed.Server) != 8 || closed.Cached == nil || *closed.Cached != 0.32 || closed.Requests[0].CachedTokens != -1 {
 		t.Errorf("closed loop: share %v, records %+v, %v", closed.Cached, closed.Requests, err)
 	}
-	open, err := m.play(t.Context(), profile.Script{Asks: []profile.Ask{{ISL: 100, OSL: 1}, {ISL: 100, OSL: 1}}, Timeout: time.Minute}, nil)
-	if err != nil || counted(open.Server) != 2 || open.Cached == nil || *open.Cached != 0.32 {
+	open, err := m.play(t.Context(), profile.Script{Asks: slices.Repeat([]profile.Ask{{ISL: 100, OSL: 1}}, 3), Timeout: time.Minute}, nil)
+	if err != nil || counted(open.Server) != 3 || open.Cached == nil || *open.Cached != 0.32 {
 		t.Errorf("open loop: share %v, records %+v, %v", open.Cached, open.Requests, err)
 	}
 }

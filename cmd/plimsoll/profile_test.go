@@ -289,9 +289,9 @@ func checkSuggested(t *testing.T, stdout string, rec store.Recommendation) {
 // is in no journal.
 var ofThisRun = regexp.MustCompile(`"(engine|gpu)_seconds": [0-9.]+|<dt>Made</dt><dd>[^<]*`)
 
-// checkResumeOfFinished wants no engine to start and no measured file to change. Where
-// a point could not be measured, for a machine too busy, that one is measured again, and
-// nothing of what is there is lost.
+// checkResumeOfFinished wants no engine to start and no measured file to change. A point
+// that could not be measured, because the machine was too busy, is measured again; the
+// journal then keeps all its lines.
 func checkResumeOfFinished(t *testing.T, first *program, args []string, dir string) {
 	run, err := store.ReadRun(dir)
 	if err != nil {

@@ -162,7 +162,7 @@ func twoOfThem(t *testing.T, on *cluster.Cluster, site *traffic, prometheus stri
 	if n := standby.count("started"); n > 0 {
 		t.Errorf("two lead")
 	}
-	if body, err := get(standby.site + "/api/v1/status"); err != nil || !strings.Contains(body, `"standby":true`) {
+	if body, err := Get(standby.site + "/api/v1/status"); err != nil || !strings.Contains(body, `"standby":true`) {
 		t.Errorf("the other is no standby: %v %s", err, body)
 	}
 	leader.Kill()

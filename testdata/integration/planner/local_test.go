@@ -3,8 +3,6 @@ package planner
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,53 +16,6 @@ import (
 )
 
 const model = "meta-llama/Meta-Llama-3.1-8B"
-
-// status is what the planner's API says of its one deployment.
-type status struct {
-	Ready bool `json:"ready"`
-	State struct {
-		Scaling string
-		Pools   []struct {
-			Role                                     string
-			Want, Ready, Starting, Pending, Draining int
-		}
-	} `json:"state"`
-}
-
-func (s status) pool(role string) (want, ready int) {
-	for _, p := range s.State.Pools {
-		if p.Role == role {
-			return p.Want, p.Ready
-		}
-	}
-	return -1, -1
-}
-
-func get(url string) (string, error) {
-	resp, err := http.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, b)
-	}
-	return string(b), err
-}
-
-func statusOf(t *testing.T, site string) status {
-	t.Helper()
-	body, err := get(site + "/api/v1/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all struct{ Deployments []status }
-	if err := json.Unmarshal([]byte(body), &all); err != nil || len(all.Deployments) != 1 {
-		t.Fatalf("%v: %s", err, body)
-	}
-	return all.Deployments[0]
-}
 
 // prometheus scrapes addresses five times a second.
 func prometheus(t *testing.T, targets ...string) string {
@@ -102,7 +53,7 @@ func newScraper(t *testing.T, scrape time.Duration, targets ...string) *scraper 
 func (s *scraper) start() {
 	s.t.Helper()
 	s.Background = program.StartOther(s.t, nil, "/usr/bin/prometheus", s.args...)
-	program.Until(s.t, 30*time.Second, "Prometheus is ready", func() bool { _, err := get(s.url + "/-/ready"); return err == nil })
+	program.Until(s.t, 30*time.Second, "Prometheus is ready", func() bool { _, err := Get(s.url + "/-/ready"); return err == nil })
 }
 
 // profiled is an estimated profile of the engines that are scaled.
@@ -162,9 +113,9 @@ func TestLocalFleet(t *testing.T) {
 	}
 	planner := program.Start(t, env, args...)
 	url := "http://" + site
-	ready := func(role string) int { _, n := statusOf(t, url).pool(role); return n }
+	ready := func(role string) int { _, n := StatusOf(t, url).Pool(role); return n }
 	program.Until(t, 60*time.Second, "one worker of each pool serves", func() bool {
-		if _, err := get(url + "/readyz"); err != nil {
+		if _, err := Get(url + "/readyz"); err != nil {
 			return false
 		}
 		return ready("prefill") == 1 && ready("decode") == 1
@@ -182,7 +133,7 @@ func TestLocalFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	program.Start(t, env, args...)
-	program.Until(t, 30*time.Second, "the planner is back", func() bool { _, err := get(url + "/readyz"); return err == nil })
+	program.Until(t, 30*time.Second, "the planner is back", func() bool { _, err := Get(url + "/readyz"); return err == nil })
 	if n := ready("prefill"); n < 2 {
 		t.Errorf("after the planner was killed %d prefill workers serve; the state file was\n%s", n, before)
 	}
@@ -190,7 +141,7 @@ func TestLocalFleet(t *testing.T) {
 	all := <-sent
 	judge(t, all)
 	program.Until(t, 90*time.Second, "the fleet shrinks", func() bool { return ready("prefill") == 1 && ready("decode") == 1 })
-	metrics, err := get(url + "/metrics")
+	metrics, err := Get(url + "/metrics")
 	if err != nil || !strings.Contains(metrics, `dynamo_planner_num_prefill_replicas{dynamo_namespace="dynamo"} 1`) {
 		t.Errorf("%v: %s", err, metrics)
 	}
@@ -258,7 +209,7 @@ func TestWatchesPrometheusAlone(t *testing.T) {
 		"--log-dir="+dir+"/log", "--backend", "dynamo", "--metrics-namespace", "watched", "--metric-pulling-prometheus-endpoint", prometheusEvery(t, time.Second, f.address),
 		"--adjustment-interval", "5", "--listen", site)
 	program.Until(t, 60*time.Second, "it sees the load", func() bool {
-		body, err := get("http://" + site + "/metrics")
+		body, err := Get("http://" + site + "/metrics")
 		return err == nil && strings.Contains(body, "dynamo_planner_observed_requests_per_second{")
 	})
 	if code := p.Stop(); code != 0 {

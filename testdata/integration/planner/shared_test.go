@@ -38,7 +38,7 @@ deployments:
 	}
 	p := program.Start(t, []string{"DYN_LOCAL_STATE_DIR=" + dir}, "planner", "serve", "--config", config, "--listen", site)
 	held := func() map[string]int {
-		body, err := get("http://" + site + "/api/v1/status")
+		body, err := Get("http://" + site + "/api/v1/status")
 		if err != nil {
 			return nil
 		}

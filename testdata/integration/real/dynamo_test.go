@@ -45,7 +45,7 @@ func dynamo(t *testing.T, mockers int) server {
 		program.StartOther(t, append(env, "DYN_SYSTEM_PORT="+own), python, "-m", "dynamo.mocker", "--model-path", model(t, "words"), "--model-name", "words", "--extra-engine-args", args)
 	}
 	program.Until(t, time.Minute, "Dynamo lists its model", func() bool {
-		body, err := get(s.url + "/v1/models")
+		body, err := planner.Get(s.url + "/v1/models")
 		return err == nil && strings.Contains(body, `"words"`)
 	})
 	return s
@@ -93,12 +93,20 @@ func TestDynamoPlanner(t *testing.T) {
 			t.Errorf("at %v: %s", x.At, x.Failed)
 		}
 	}
-	time.Sleep(11 * time.Second) // until the end of the interval of the last ones
+	program.Until(t, 25*time.Second, "all requests are in the event log", func() bool { return arrivals(t, log) >= float64(len(sent)) })
+	if came := arrivals(t, log); came != float64(len(sent)) {
+		t.Errorf("%d requests were sent, %v seen", len(sent), came)
+	}
+}
+
+// arrivals are the requests in an event log, whose lengths and TTFT must be those that were
+// sent.
+func arrivals(t *testing.T, log string) (came float64) {
+	t.Helper()
 	b, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	came := 0.0
 	for line := range strings.Lines(string(b)) {
 		var e struct {
 			Observation *struct {
@@ -108,6 +116,9 @@ func TestDynamoPlanner(t *testing.T) {
 				Problems []string
 			}
 		}
+		if !strings.HasSuffix(line, "\n") { // it is being written
+			break
+		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -116,9 +127,8 @@ func TestDynamoPlanner(t *testing.T) {
 			continue
 		}
 		came += *o.Arrivals
-		t.Logf("%.0f requests came, ISL %.1f, OSL %.1f, TTFT %.1f ms", *o.Arrivals, *o.ISL.Mean, *o.OSL.Mean, *o.TTFT.Mean/1e6)
 		if *o.ISL.Mean != 256 || *o.OSL.Mean != 32 || *o.TTFT.Mean < float64(prefillTime)*0.97 {
-			t.Errorf("other lengths than were sent, or less TTFT than the engine takes")
+			t.Errorf("ISL %v, OSL %v, TTFT %v ns: other lengths than were sent, or less TTFT than the engine takes", *o.ISL.Mean, *o.OSL.Mean, *o.TTFT.Mean)
 		}
 		for _, p := range o.Problems {
 			if strings.Contains(p, "restarted") {
@@ -126,7 +136,5 @@ func TestDynamoPlanner(t *testing.T) {
 			}
 		}
 	}
-	if came != float64(len(sent)) {
-		t.Errorf("%d requests were sent, %v seen", len(sent), came)
-	}
+	return came
 }

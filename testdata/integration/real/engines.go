@@ -7,8 +7,6 @@ package real
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"plimsoll/testdata/integration/free"
+	"plimsoll/testdata/integration/planner"
 	"plimsoll/testdata/integration/program"
 )
 
@@ -80,22 +79,9 @@ func (s server) wait(t testing.TB, path string) {
 			t.Fatalf("the server at %s ended", s.url)
 		default:
 		}
-		_, err := get(s.url + path)
+		_, err := planner.Get(s.url + path)
 		return err == nil
 	})
-}
-
-func get(url string) (string, error) {
-	resp, err := http.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, b)
-	}
-	return string(b), err
 }
 
 // children are the processes below one, and their names.

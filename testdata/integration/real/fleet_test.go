@@ -5,7 +5,6 @@ package real
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -27,7 +26,7 @@ func frontend(t *testing.T, env []string, args ...string) string {
 	_, port, _ := strings.Cut(address, ":")
 	program.Start(t, env, append([]string{"engine", "frontend", "--port", port}, args...)...)
 	url := "http://" + address
-	program.Until(t, 30*time.Second, "the frontend listens", func() bool { _, err := get(url + "/metrics"); return err == nil })
+	program.Until(t, 30*time.Second, "the frontend listens", func() bool { _, err := planner.Get(url + "/metrics"); return err == nil })
 	return url
 }
 
@@ -42,30 +41,14 @@ func TestPlannerLocal(t *testing.T) {
 	p := program.Start(t, env, "planner", "serve", "--environment", "local", "--mode", "aggregated", "--policy", "load",
 		"--decode-kv-scale-up-threshold", "0.4", "--decode-kv-scale-down-threshold", "0.15", "--min-endpoint", "0", "--slots", "2", "--max-gpu-budget", "2",
 		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 4096 --enforce-eager --num-gpu-blocks-override 64",
-		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10", "--startup-time", "60s", "--scale-down-after", "30s",
+		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10", "--scale-down-after", "30s",
 		"--drains-on-term", "--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
 	t.Cleanup(func() { p.Stop() })
-	ready := func() (n int) {
-		body, err := get("http://" + site + "/api/v1/status")
-		if err != nil {
-			return -1
-		}
-		var all struct {
-			Deployments []struct {
-				State struct {
-					Pools []struct{ Ready int }
-				}
-			}
-		}
-		if err := json.Unmarshal([]byte(body), &all); err != nil || len(all.Deployments) != 1 {
-			t.Fatalf("%v: %s", err, body)
-		}
-		for _, pool := range all.Deployments[0].State.Pools {
-			n += pool.Ready
-		}
-		return n
+	ready := func() (n int) { _, n = planner.StatusOf(t, "http://"+site).Pool("aggregated"); return n }
+	program.Until(t, 30*time.Second, "the planner runs", func() bool { _, err := planner.Get("http://" + site + "/api/v1/status"); return err == nil })
+	if n := ready(); n != 0 {
+		t.Errorf("%d workers before the first request", n)
 	}
-	program.Until(t, 30*time.Second, "the planner runs", func() bool { return ready() == 0 })
 	small := planner.Load{URL: url, Model: "words", ISL: 100, OSL: 8, Phases: []planner.Phase{{Rate: 1, For: 2 * time.Second}}}
 	program.Until(t, 4*time.Minute, "the first request finds a worker", func() bool {
 		for _, s := range small.Run(t.Context()) {
@@ -106,7 +89,7 @@ func leave(ctx context.Context, url string) <-chan int {
 		defer func() { gone <- n }()
 		for ctx.Err() == nil {
 			one, end := context.WithTimeout(ctx, 500*time.Millisecond)
-			stream(one, url, 400)
+			stream(one, url, 400, func() {})
 			end()
 			n++
 			select {
@@ -118,8 +101,9 @@ func leave(ctx context.Context, url string) <-chan int {
 	return gone
 }
 
-// stream sends one completion of so many tokens, and says how it went.
-func stream(ctx context.Context, url string, tokens int) string {
+// stream sends one completion of so many tokens, calls first at its first event, and says
+// how it went.
+func stream(ctx context.Context, url string, tokens int, first func()) string {
 	began := time.Now()
 	after := func(format string, args ...any) string {
 		return fmt.Sprintf("%.1f s: ", time.Since(began).Seconds()) + fmt.Sprintf(format, args...)
@@ -139,10 +123,26 @@ func stream(ctx context.Context, url string, tokens int) string {
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		if lines.Text() != "" {
+			if events == 0 {
+				first()
+			}
 			events, last = events+1, lines.Text()
 		}
 	}
 	return after("%s, %d events, the last %.120q, then %v", resp.Status, events, last, lines.Err())
+}
+
+// turns is the error of a server's health, if it has one within five seconds.
+func turns(url string) (err error) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for range 25 {
+		if _, err = planner.Get(url + "/health"); err != nil {
+			break
+		}
+		<-tick.C
+	}
+	return err
 }
 
 // What clients get whose engine fails under them, one behind the router.
@@ -158,20 +158,17 @@ func TestEngineFails(t *testing.T) {
 			url := frontend(t, nil, "--workers", "aggregated="+s.url)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			var streams sync.WaitGroup
+			var streams, begun sync.WaitGroup
 			for range 3 {
-				streams.Go(func() { t.Logf("a client whose stream was open: %s", stream(ctx, url, tokens)) })
+				begun.Add(1)
+				streams.Go(func() { t.Logf("a client whose stream was open: %s", stream(ctx, url, tokens, begun.Done)) })
 			}
-			time.Sleep(3 * time.Second)
+			begun.Wait()
 			fail(t, s)
-			time.Sleep(time.Second)
 			short, end := context.WithTimeout(ctx, patience)
 			defer end()
-			t.Logf("a client that came a second later: %s", stream(short, url, 8))
-			time.Sleep(10 * time.Second)
-			_, health := get(url + "/health")
-			_, own := get(s.url + "/health")
-			t.Logf("health ten seconds later: the router's %v, the engine's %v", health, own)
+			t.Logf("a client that came then: %s", stream(short, url, 8, func() {}))
+			t.Logf("health within five seconds: the router's %v, the engine's %v", turns(url), turns(s.url))
 			stop()
 			streams.Wait()
 			for id, name := range children(s.Pid()) {

@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/profile"
 	"plimsoll/profile/store"
+	"plimsoll/testdata/integration/planner"
 	"plimsoll/testdata/integration/program"
 )
 
@@ -190,7 +191,7 @@ func TestSpeculation(t *testing.T) {
 // Two cores behind one server: their KV caches are one capacity.
 func TestDataParallel(t *testing.T) {
 	s := serve(t, "words", "--data-parallel-size", "2")
-	text, err := get(s.url + "/metrics")
+	text, err := planner.Get(s.url + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
