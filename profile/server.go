@@ -37,7 +37,7 @@ type Observed struct {
 	Of time.Duration
 }
 
-// Means are the client's of TTFT, and of the gaps between chunks, that lie in a window.
+// Means are the client's of TTFT, and of the gaps between chunks, that end in a window.
 func Means(rs []Request, w Window) (ttft, itl Observed) {
 	var first, gaps time.Duration
 	for _, r := range rs {
@@ -46,7 +46,7 @@ func Means(rs []Request, w Window) (ttft, itl Observed) {
 			ttft.N++
 		}
 		for i := 1; i < len(r.Chunks); i++ {
-			if w.holds(r.Chunks[i-1].At) && w.holds(r.Chunks[i].At) {
+			if w.holds(r.Chunks[i].At) {
 				gaps += r.Chunks[i].At - r.Chunks[i-1].At
 				itl.N++
 			}

@@ -52,7 +52,7 @@ func TestMeansOfAWindow(t *testing.T) {
 	if ttft != (Observed{2, 20 * ms}) || itl != (Observed{2, 22500 * time.Microsecond}) {
 		t.Errorf("of all: %+v, %+v", ttft, itl)
 	}
-	if ttft, itl = Means(rs, Window{From: 20 * ms, To: 60 * ms}); ttft != (Observed{1, 30 * ms}) || itl != (Observed{1, 30 * ms}) {
+	if ttft, itl = Means(rs, Window{From: 20 * ms, To: 60 * ms}); ttft != (Observed{1, 30 * ms}) || itl != (Observed{2, 22500 * time.Microsecond}) {
 		t.Errorf("from 20 ms: %+v, %+v", ttft, itl)
 	}
 }

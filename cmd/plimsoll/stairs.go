@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"time"
 
 	"plimsoll/engine/scrape"
@@ -163,11 +164,12 @@ func (s *stairs) watched(ctx context.Context, n, tokens int, before scrape.Readi
 	defer end(nil)
 	base := s.streams.Base()
 	var counts []sweep.Running
+	var totals []scrape.Total
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.m.look(window, func(at time.Time, r scrape.Reading) {
-			counts = append(counts, runningAt(at.Sub(base), r))
+			counts, totals = append(counts, runningAt(at.Sub(base), r)), append(totals, r.ITL)
 			if why := astray(before, r, n); why != "" {
 				end(&voidError{why})
 			}
@@ -180,13 +182,30 @@ func (s *stairs) watched(ctx context.Context, n, tokens int, before scrape.Readi
 	if err == nil {
 		if r, failed := scrape.Read(ctx, s.m.http, s.m.url); failed == nil && s.streams.Streaming() == n { // else one gave its last token meanwhile
 			out.Void = astray(before, r, n)
-			if server := rise(before.ITL, r.ITL); server.N > 0 { // all gaps are ours, as it runs no other requests
-				_, client := profile.Means(out.Requests, out.Window)
-				out.Server = &profile.Server{ITL: profile.Compared{N: client.N, Server: server.Of, Client: client.Of}}
-			}
 		}
+		out.Server = between(out, totals)
 	}
 	return out, err
+}
+
+// between is what the engine says of the gaps between its first reading after all streams
+// had a chunk, and its last: it counts a gap as it ends.
+func between(m sweep.Measurement, totals []scrape.Total) *profile.Server {
+	var from time.Duration
+	for _, r := range m.Requests {
+		if len(r.Chunks) > 0 {
+			from = max(from, r.Chunks[0].At)
+		}
+	}
+	first, last := slices.IndexFunc(m.Running, func(r sweep.Running) bool { return r.At >= from }), len(totals)-1
+	if first < 0 {
+		return nil
+	}
+	_, client := profile.Means(m.Requests, profile.Window{From: m.Running[first].At, To: m.Running[last].At})
+	if itl := profile.Both(rise(totals[first], totals[last]), client); itl.N > 0 {
+		return &profile.Server{ITL: itl}
+	}
+	return nil
 }
 
 // astray is what a reading says against a window of n streams; empty = nothing.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/engine/scrape"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/simserver"
+	"plimsoll/profile"
 	"plimsoll/sweep"
 )
 
@@ -55,4 +57,36 @@ func levelOf(t *testing.T, s sweep.Stairs, n, tokens int) sweep.Measurement {
 		t.Fatalf("%d streams: %v", n, err)
 	}
 	return m
+}
+
+// The engine's gaps and the client's are of the same instants: neither those before all
+// streams had a chunk, nor those after the last reading.
+func TestGapsBetweenReadings(t *testing.T) {
+	const ms = time.Millisecond
+	var rs []profile.Request
+	for i := range 2 {
+		var cs []profile.Chunk
+		for k := range 20 {
+			cs = append(cs, profile.Chunk{At: time.Duration(15*i+20*k) * ms})
+		}
+		rs = append(rs, profile.Request{Chunks: cs[i:]})
+	}
+	m := sweep.Measurement{Requests: rs}
+	var totals []scrape.Total
+	for k := range 4 { // the first before all have a chunk
+		m.Running = append(m.Running, sweep.Running{At: time.Duration(100*k+10) * ms})
+		totals = append(totals, scrape.Total{Count: uint64(10 * k), Sum: 0.21 * float64(k)})
+	}
+	want := profile.Server{ITL: profile.Compared{N: 20, Server: 21 * ms, Client: 20 * ms}}
+	if got := between(m, totals); got == nil || *got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	totals[3].Count++
+	if got := between(m, totals); got != nil {
+		t.Errorf("%+v of a gap that is not ours", got)
+	}
+	m.Running, totals = m.Running[:2], totals[:2]
+	if got := between(m, totals); got != nil {
+		t.Errorf("%+v of one reading", got)
+	}
 }
