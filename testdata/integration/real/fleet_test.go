@@ -41,7 +41,7 @@ func TestPlannerLocal(t *testing.T) {
 	p := program.Start(t, env, "planner", "serve", "--environment", "local", "--mode", "aggregated", "--policy", "load",
 		"--decode-kv-scale-up-threshold", "0.4", "--decode-kv-scale-down-threshold", "0.15", "--min-endpoint", "0", "--slots", "2", "--max-gpu-budget", "2",
 		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 4096 --enforce-eager --num-gpu-blocks-override 64",
-		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10", "--scale-down-after", "30s",
+		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10",
 		"--drains-on-term", "--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
 	t.Cleanup(func() { p.Stop() })
 	ready := func() (n int) { _, n = planner.StatusOf(t, "http://"+site).Pool("aggregated"); return n }
