@@ -11,6 +11,7 @@ import (
 
 	"plimsoll/engine"
 	dep "plimsoll/engine/deployment"
+	"plimsoll/engine/field"
 	"plimsoll/engine/kvlog"
 	"plimsoll/engine/scrape"
 	"plimsoll/profile"
@@ -91,6 +92,25 @@ func (l *launcher) probe(ctx context.Context, client *load.Client, cfg engine.Co
 		f.Provenance = profile.Weakest(f.Provenance, pr) // it says itself that it is not real
 	}
 	return probe.LiveUsage || probe.ExactOutput && probe.Chunks == probe.Tokens, nil
+}
+
+// behind is how an endpoint's server spreads over its GPUs: its data-parallel ranks, where
+// it tells them, are of as many each.
+func (l *launcher) behind(ctx context.Context) (engine.Parallelism, error) {
+	gpus, ranks := l.dep.gpuCount, 1
+	if r, err := scrape.Read(ctx, l.http, l.opts.endpoint+"/metrics"); err == nil {
+		ranks = max(ranks, r.Ranks)
+		if info, err := scrape.ReadServerInfo(ctx, l.http, l.opts.endpoint); r.Engine == "sglang" && err == nil {
+			ranks = max(ranks, info.Ranks)
+		}
+	}
+	switch {
+	case ranks == 1, l.opts.endpointGPUs == 0: // without which nothing is said of a GPU
+		return engine.TP(gpus), nil
+	case gpus%ranks != 0:
+		return engine.Parallelism{}, field.Errorf("--endpoint-gpus %d: want a multiple of %d, as the server has %[2]d data-parallel ranks", gpus, ranks)
+	}
+	return engine.Parallelism{TP: gpus / ranks, DP: ranks}.Normal(), nil
 }
 
 // patientProbe tries a server that says that it is busy twice more, a second apart.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,5 +191,39 @@ func TestThresholdsOfReplicas(t *testing.T) {
 	dep := thresholdsOf(sweep.Result{Prefill: picked(engine.Parallelism{DP: 8, EP: 8})}, profileOptions{sla: sla}).PrefillQueueSize
 	if one.Upper <= 3 || dep.Upper != 8*one.Upper || dep.Lower != 8*one.Lower {
 		t.Errorf("TP:8 %+v, DEP:8 %+v", one, dep)
+	}
+}
+
+// Data-parallel ranks that an endpoint tells of share its GPUs.
+func TestRanksBehindAnEndpoint(t *testing.T) {
+	const two = "vllm:num_requests_running{engine=\"0\"} 0\nvllm:num_requests_running{engine=\"1\"} 0\n"
+	for _, c := range []struct {
+		name, metrics, info string
+		gpus                int
+		want, err           string
+	}{
+		{"two ranks of one GPU", two, "", 2, "TP:1 DP:2", ""},
+		{"two ranks of two GPUs", two, "", 4, "TP:2 DP:2", ""},
+		{"GPUs that they cannot share", two, "", 3, "", "--endpoint-gpus 3: want a multiple of 2, as the server has 2 data-parallel ranks"},
+		{"nobody said how many GPUs", two, "", 0, "TP:1", ""},
+		{"one rank", "vllm:num_requests_running{engine=\"0\"} 0\n", "", 2, "TP:2", ""},
+		{"no metrics", "", "", 2, "TP:2", ""},
+		{"in an info answer", "sglang:num_running_reqs 0\n", `{"version":"0.5.9","dp_size":2}`, 2, "TP:1 DP:2", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				text := map[string]string{"/metrics": c.metrics, "/server_info": c.info}[r.URL.Path]
+				if text == "" {
+					w.WriteHeader(http.StatusNotFound)
+				}
+				_, _ = io.WriteString(w, text)
+			}))
+			defer s.Close()
+			l := newLauncher(profileOptions{endpoint: s.URL, endpointGPUs: c.gpus}, deployment{kind: engine.KindEndpoint, gpuCount: max(c.gpus, 1)}, t.Logf)
+			got, err := l.behind(t.Context())
+			if err == nil && got.Label() != c.want || c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && err != nil {
+				t.Errorf("%s, %v", got.Label(), err)
+			}
+		})
 	}
 }

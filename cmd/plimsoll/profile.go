@@ -125,6 +125,11 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
 	defer func() { err = withRoom(err, o.dir) }()
 	l := launcherOf(o, dep, ui)
+	if dep.kind == engine.KindEndpoint {
+		if so.Candidates[0].Parallelism, err = newLauncher(o, dep, ui.verbosef).behind(ctx); err != nil {
+			return err
+		}
+	}
 	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
 		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force {
 			return folderError(fmt.Errorf("%s: %w", o.dir, store.ErrOtherRun))

@@ -51,6 +51,7 @@ func count(n *float64) Value {
 type ServerInfo struct {
 	Version  string
 	KVTokens int // over all data-parallel ranks; 0 = it does not say
+	Ranks    int // data-parallel
 }
 
 // ParseServerInfo reads the answer of SGLang's /server_info, whose first name was
@@ -74,7 +75,7 @@ func ParseServerInfo(answer io.Reader) (ServerInfo, error) {
 	if json.Unmarshal(a.Ranks, &ranks) != nil || ranks < 1 || ranks > maxInfo {
 		ranks = 1
 	}
-	info := ServerInfo{Version: a.Version}
+	info := ServerInfo{Version: a.Version, Ranks: ranks}
 	for _, s := range a.States {
 		if n := s.Memory.Tokens; n < 1 || n > maxInfo {
 			info.KVTokens = 0
@@ -85,7 +86,7 @@ func ParseServerInfo(answer io.Reader) (ServerInfo, error) {
 	if info.KVTokens == 0 && a.Tokens >= 1 && a.Tokens <= maxInfo {
 		info.KVTokens = a.Tokens * ranks
 	}
-	if info == (ServerInfo{}) {
+	if info.Version == "" && info.KVTokens == 0 {
 		return info, errors.New("not an answer of SGLang's /server_info")
 	}
 	return info, nil

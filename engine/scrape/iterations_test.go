@@ -42,12 +42,12 @@ func TestServerInfo(t *testing.T) {
 		name, text string
 		want       scrape.ServerInfo
 	}{
-		{"of its first versions", `{"model_path":"m","tp_size":1,"dp_size":1,"max_total_num_tokens":442331,"version":"0.4.6"}`, scrape.ServerInfo{Version: "0.4.6", KVTokens: 442331}},
-		{"one rank speaks for all", `{"dp_size":4,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"load":1}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 4000}},
-		{"each rank speaks", `{"dp_size":2,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"memory_usage":{"token_capacity":1000}},{"memory_usage":{"token_capacity":1064}}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 2064}},
-		{"a rank that does not speak", `{"dp_size":2,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"memory_usage":{"token_capacity":1064}},{"memory_usage":{}}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 2000}},
-		{"no capacity", `{"version":"0.5.9"}`, scrape.ServerInfo{Version: "0.5.9"}},
-		{"nonsense", `{"version":"0.5.9","dp_size":"two","max_total_num_tokens":-5,"internal_states":[{"memory_usage":{"token_capacity":-1}}]}`, scrape.ServerInfo{Version: "0.5.9"}},
+		{"of its first versions", `{"model_path":"m","tp_size":1,"dp_size":1,"max_total_num_tokens":442331,"version":"0.4.6"}`, scrape.ServerInfo{Version: "0.4.6", KVTokens: 442331, Ranks: 1}},
+		{"one rank speaks for all", `{"dp_size":4,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"load":1}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 4000, Ranks: 4}},
+		{"each rank speaks", `{"dp_size":2,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"memory_usage":{"token_capacity":1000}},{"memory_usage":{"token_capacity":1064}}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 2064, Ranks: 2}},
+		{"a rank that does not speak", `{"dp_size":2,"max_total_num_tokens":1000,"version":"0.5.3","internal_states":[{"memory_usage":{"token_capacity":1064}},{"memory_usage":{}}]}`, scrape.ServerInfo{Version: "0.5.3", KVTokens: 2000, Ranks: 2}},
+		{"no capacity", `{"version":"0.5.9"}`, scrape.ServerInfo{Version: "0.5.9", Ranks: 1}},
+		{"nonsense", `{"version":"0.5.9","dp_size":"two","max_total_num_tokens":-5,"internal_states":[{"memory_usage":{"token_capacity":-1}}]}`, scrape.ServerInfo{Version: "0.5.9", Ranks: 1}},
 	} {
 		if got, err := scrape.ParseServerInfo(strings.NewReader(c.text)); err != nil || got != c.want {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, c.want)

@@ -69,6 +69,7 @@ func (fs families) any(prefix string) bool {
 func (fs families) vllm() Reading {
 	r := Reading{
 		Engine:        "vllm",
+		Ranks:         len(fs.ranks([]string{"vllm:num_requests_running"})),
 		Running:       fs.sum("vllm:num_requests_running"),
 		Waiting:       fs.sum("vllm:num_requests_waiting"),
 		KVUsage:       fs.mean("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
@@ -129,6 +130,7 @@ func number(m *dto.Metric, label string) Value {
 func (fs families) sglang() Reading {
 	return Reading{
 		Engine:        "sglang",
+		Ranks:         len(fs.ranks([]string{"sglang:num_running_reqs"})),
 		Running:       fs.sum("sglang:num_running_reqs"),
 		Waiting:       fs.sum("sglang:num_queue_reqs"),
 		KVUsage:       fs.mean("sglang:token_usage"),

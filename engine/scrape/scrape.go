@@ -38,6 +38,7 @@ func known(v float64) Value { return Value{V: v, Known: true} }
 // Reading is one look at an engine.
 type Reading struct {
 	Engine string // "vllm", "sglang", "trtllm" or "llamacpp", by its metrics' names
+	Ranks  int    // data-parallel, that have metrics of their own; 0 = it does not say
 
 	Running Value // requests in the batch, now
 	Waiting Value // requests in the queue, now

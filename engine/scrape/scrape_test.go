@@ -31,19 +31,19 @@ func open(t testing.TB, name string) io.Reader {
 func TestParseEngines(t *testing.T) {
 	for name, want := range map[string]scrape.Reading{
 		"vllm.txt": {
-			Engine: "vllm", Running: is(12), Waiting: is(0), KVUsage: is(0.0875), KVTokens: is(27259 * 16), BlockSize: is(16),
+			Engine: "vllm", Ranks: 1, Running: is(12), Waiting: is(0), KVUsage: is(0.0875), KVTokens: is(27259 * 16), BlockSize: is(16),
 			PrefixQueries: is(36864), PrefixHits: is(17904), Preemptions: is(0), TTFT: scrape.Total{Sum: 2.5, Count: 12},
 		},
 		"vllm-0.32.txt": {
-			Engine: "vllm", Running: is(0), Waiting: is(0), KVUsage: is(0), KVTokens: is(131072), BlockSize: is(128),
+			Engine: "vllm", Ranks: 1, Running: is(0), Waiting: is(0), KVUsage: is(0), KVTokens: is(131072), BlockSize: is(128),
 			PrefixQueries: is(120130), PrefixHits: is(512), Preemptions: is(0),
 			TTFT: scrape.Total{Sum: 146.57471179962158, Count: 259}, ITL: scrape.Total{Sum: 340.8709385629736, Count: 6483},
 		},
 		"vllm-dp2.txt": {
-			Engine: "vllm", Running: is(22), Waiting: is(3), KVUsage: is(0.375), KVTokens: is(32000), BlockSize: is(16),
+			Engine: "vllm", Ranks: 2, Running: is(22), Waiting: is(3), KVUsage: is(0.375), KVTokens: is(32000), BlockSize: is(16),
 		},
 		"sglang.txt": {
-			Engine: "sglang", Running: is(5), Waiting: is(3), KVUsage: is(0.28), KVTokens: is(442331), BlockSize: is(1),
+			Engine: "sglang", Ranks: 1, Running: is(5), Waiting: is(3), KVUsage: is(0.28), KVTokens: is(442331), BlockSize: is(1),
 			PrefixQueries: is(8128), PrefixHits: is(2048),
 		},
 		"llamacpp.txt": {Engine: "llamacpp", Running: is(3), Waiting: is(0), PrefixQueries: is(39), PrefixHits: is(0)},
@@ -60,9 +60,9 @@ func TestParseVLLM(t *testing.T) {
 		name, text string
 		want       scrape.Reading
 	}{
-		{"nothing but running", "vllm:num_requests_running 3\n", scrape.Reading{Running: is(3)}},
-		{"no end of line", "vllm:num_requests_running 3", scrape.Reading{Running: is(3)}},
-		{"zero is known", "vllm:num_requests_running 0\n", scrape.Reading{Running: is(0)}},
+		{"nothing but running", "vllm:num_requests_running 3\n", scrape.Reading{Ranks: 1, Running: is(3)}},
+		{"no end of line", "vllm:num_requests_running 3", scrape.Reading{Ranks: 1, Running: is(3)}},
+		{"zero is known", "vllm:num_requests_running 0\n", scrape.Reading{Ranks: 1, Running: is(0)}},
 		{"NaN is not", "vllm:num_requests_running NaN\n", scrape.Reading{}},
 		{"nor is infinity", "vllm:kv_cache_usage_perc +Inf\n", scrape.Reading{}},
 		{"nor a negative count", "vllm:num_requests_running -1\n", scrape.Reading{}},
@@ -107,10 +107,10 @@ func TestParseOthers(t *testing.T) {
 		want scrape.Reading
 	}{
 		{"llamacpp:kv_cache_usage_ratio 0.5\nllamacpp:prompt_tokens_total 7\n", scrape.Reading{Engine: "llamacpp", KVUsage: is(0.5)}},
-		{"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\n", scrape.Reading{Engine: "sglang", Running: is(3)}},
+		{"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\n", scrape.Reading{Engine: "sglang", Ranks: 2, Running: is(3)}},
 		{"sglang:max_total_num_tokens 0\n", scrape.Reading{Engine: "sglang"}},
 		{"sglang:max_total_num_tokens 1e300\n", scrape.Reading{Engine: "sglang"}},
-		{"sglang:num_running_reqs{dp_rank=\"0\"} 1e308\nsglang:num_running_reqs{dp_rank=\"1\"} 1e308\n", scrape.Reading{Engine: "sglang"}},
+		{"sglang:num_running_reqs{dp_rank=\"0\"} 1e308\nsglang:num_running_reqs{dp_rank=\"1\"} 1e308\n", scrape.Reading{Engine: "sglang", Ranks: 2}},
 	} {
 		if got, err := scrape.Parse(strings.NewReader(c.text)); err != nil || got != c.want {
 			t.Errorf("%s: got %+v, %v\nwant %+v", c.text, got, err, c.want)

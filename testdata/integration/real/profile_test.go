@@ -31,6 +31,12 @@ var target = []string{"--isl", "256", "--osl", "32", "--ttft", "1000", "--itl", 
 // that there are any.
 func profileSLA(t *testing.T, code int, args ...string) profiled {
 	t.Helper()
+	return profileFor(t, code, target, args...)
+}
+
+// profileFor is profileSLA for another target.
+func profileFor(t *testing.T, code int, target []string, args ...string) profiled {
+	t.Helper()
 	p := profiled{dir: filepath.Join(t.TempDir(), "profile")}
 	began := time.Now()
 	p.out = program.Run(t.Context(), t, vllmEnv(t), append(append([]string{"profile-sla", "--output-dir", p.dir, "--quiet"}, target...), args...)...)
@@ -197,8 +203,8 @@ func TestDataParallel(t *testing.T) {
 	}
 	p := profileSLA(t, 0, "--endpoint", s.url, "--max-in-flight", "8", "--endpoint-gpus", "2", "--max-time", maxTime)
 	p.judge(t)
-	if n := strings.Count(text, "vllm:cache_config_info{"); n != 2 {
-		t.Errorf("%d lines of KV capacity", n)
+	if n := strings.Count(text, "vllm:cache_config_info{"); n != 2 || p.rec.Prefill.Label != "TP:1 DP:2" {
+		t.Errorf("%d lines of KV capacity, %s", n, p.rec.Prefill.Label)
 	}
 	t.Logf("KV capacity %d tokens", p.facts(t).KVTokens)
 }
