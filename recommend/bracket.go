@@ -132,8 +132,12 @@ func (ch Choice) MostOf(points []profile.Point, sla profile.SLA) float64 {
 	return HighestRate(own, sla).AtLeast
 }
 
-// Needs is for how long an engine would have to be loaded for a rate to be named that holds.
+// Needs is for how long an engine would have to be loaded for a rate to be named that holds;
+// 0 where nothing is known of the rate.
 func (b Bracket) Needs(stat profile.Statistic) time.Duration {
+	if b.Likely == 0 {
+		return 0
+	}
 	return time.Duration(float64(profile.SamplesFor(stat)) / b.Likely * float64(time.Second)).Round(time.Minute)
 }
 

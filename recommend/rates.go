@@ -9,8 +9,8 @@ import (
 )
 
 // Bracket is a 95 % interval of the highest rate within an SLA, requests/s; Likely is its
-// median. AtLeast is 0 if too few requests were judged, and AtMost infinite if no load
-// missed.
+// median, or a guess without a load, 0 where there is nothing to guess by. AtLeast is 0 if
+// too few requests were judged, and AtMost infinite if no load missed.
 type Bracket struct{ AtLeast, AtMost, Likely float64 }
 
 // Width is AtMost / AtLeast; infinite if either is unknown.
@@ -56,7 +56,16 @@ func HighestRate(points []profile.Point, sla profile.SLA) Bracket {
 		e.take(p)
 	}
 	if len(e.loads) == 0 {
-		return Bracket{AtMost: e.burst, Likely: e.burst / 2}
+		likely := e.burst / 2
+		if math.IsInf(likely, 1) {
+			likely = e.expected()
+		}
+		return Bracket{AtMost: e.burst, Likely: likely}
+	}
+	for _, p := range e.loads {
+		if p.Rate > e.burst && !Misses(p.Load, sla) { // the burst was disturbed
+			e.burst = math.Inf(1)
+		}
 	}
 	return e.bracket()
 }
@@ -90,6 +99,20 @@ func (e *evidence) take(p profile.Point) {
 	case p.Load.Easier == "":
 		e.loads = append(e.loads, p)
 	}
+}
+
+// Silent is why the latest of several loads says nothing of the rate; empty where one of
+// them does.
+func Silent(loads []profile.Point) (why string) {
+	for _, p := range loads {
+		if p.Rate <= 0 || p.Load == nil {
+			continue
+		}
+		if why = cmp.Or(p.Invalid, p.Load.Easier); why == "" {
+			return ""
+		}
+	}
+	return why
 }
 
 // highest is the highest rate tried. No higher rate is claimed to hold.
@@ -261,7 +284,7 @@ func (e *evidence) bracket() Bracket {
 	b := Bracket{Likely: at(0.5)}
 	spread := math.Exp(1.96 * deviation(above, rates))
 	b.AtLeast, b.AtMost = min(b.Likely/spread, e.highest()), min(b.Likely*spread, e.burst)
-	if !slices.ContainsFunc(e.loads, e.misses) {
+	if !slices.ContainsFunc(e.loads, func(p profile.Point) bool { return Misses(p.Load, e.sla) }) {
 		b.AtMost = e.burst
 	}
 	if !e.supports(b.AtLeast) {
@@ -270,10 +293,9 @@ func (e *evidence) bracket() Bracket {
 	return b
 }
 
-// misses reports whether a load missed the SLA. Without a miss only the burst bounds the rate.
-func (e *evidence) misses(p profile.Point) bool {
-	a := p.Load
-	return a.Growing || a.FailsTooOften || a.TTFT.At(e.sla.Stat) > e.sla.TTFT || a.TPOT.At(e.sla.Stat) > e.sla.ITL || e.sla.Stall > 0 && a.ITL.P99 > e.sla.Stall
+// Misses reports whether a load missed the SLA by what was seen of it.
+func Misses(a *profile.Attainment, sla profile.SLA) bool {
+	return a.Growing || a.FailsTooOften || a.TTFT.At(sla.Stat) > sla.TTFT || a.TPOT.At(sla.Stat) > sla.ITL || sla.Stall > 0 && a.ITL.P99 > sla.Stall
 }
 
 // deviation is the standard deviation of the rate's logarithm, from the probability that it

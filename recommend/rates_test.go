@@ -47,6 +47,9 @@ func TestHighestRate(t *testing.T) {
 	if r := ExpectedRate(start[0], start[1], p95); r < 6 || r > 8 {
 		t.Errorf("expected is %.3g/s of 6.9", r)
 	}
+	if b := HighestRate(append(startOf(), evidencePoint(14, 1000, 10, 400)), p95); b.AtMost < 14 {
+		t.Errorf("14/s held, more than the burst's 12.2: %+v", b)
+	}
 	few := HighestRate(append(startOf(), evidencePoint(5, 100, 1, 40), evidencePoint(8.5, 100, 14, 30)), p95)
 	many := HighestRate(append(startOf(), evidencePoint(5, 1000, 10, 400), evidencePoint(8.5, 1000, 140, 300)), p95)
 	for _, b := range []Bracket{few, many} {
@@ -134,5 +137,16 @@ func TestBracketWords(t *testing.T) {
 		if got := BracketWords(c.low, c.high); got != c.want {
 			t.Errorf("%v to %v: %q", c.low, c.high, got)
 		}
+	}
+}
+
+func TestSilentLoads(t *testing.T) {
+	invalid, easier := evidencePoint(2, 100, 0, 10), evidencePoint(3, 100, 0, 10)
+	invalid.Invalid, easier.Load.Easier = "the client was the bottleneck", "cached"
+	if why := Silent(append(startOf(), invalid, easier)); why != "cached" {
+		t.Errorf("%q", why)
+	}
+	if why := Silent([]profile.Point{invalid, evidencePoint(1, 100, 0, 10), easier}); why != "" {
+		t.Errorf("one load tells, yet %q", why)
 	}
 }

@@ -20,11 +20,11 @@ type layout struct {
 }
 
 // newLayout makes the trials of a candidate. Prefix caching stays on for both:
-// prompts of prefill are new to the engine each time. Attention replicas need an
-// engine of another shape for prefill.
+// prompts of prefill are new to the engine each time. Bursts need an engine of another
+// shape for prefill.
 func newLayout(cfg engine.Config) *layout {
 	l := &layout{decode: newTrial(profile.Decode, cfg), done: map[profile.Phase]bool{}}
-	if attentionReplicas(cfg) > 1 {
+	if bursts(cfg) {
 		l.prefill = newTrial(profile.Prefill, cfg)
 		return l
 	}
@@ -338,7 +338,7 @@ func (r *runner) proven(ctx context.Context, s *trial) (bool, error) {
 	if err := r.opts.holds(s.facts); err != nil {
 		return false, err
 	}
-	w := r.prompts("warm-up/"+s.key(), r.opts.ISL)
+	w := r.prompts("warm-up/"+s.key(), s.cfg, r.opts.ISL)
 	w.Requests = max(1, r.opts.PrefillWarmups)
 	m, err := s.inst.Measurer.Measure(ctx, w)
 	r.book.count(s, m.Requests)

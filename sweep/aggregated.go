@@ -212,21 +212,12 @@ func (r *runner) alonePoint(ctx context.Context, s *trial) (profile.Point, error
 		for i := range asks {
 			asks[i].Due = 0 // when its predecessor has ended
 		}
-		for repeated := false; ; {
-			p, rs, err := r.playAlone(ctx, s, id, asks)
-			if err != nil || cutShort(ctx, s) || r.late(p.Elapsed) || !r.repeats(p.Machine, &repeated) {
-				return p, rs, err
-			}
-			if err := r.discard(s, p, rs, p.Machine.Taken()); err != nil {
-				return p, rs, err
-			}
-		}
+		return r.undividedly(ctx, s, func() (profile.Point, []profile.Request, error) { return r.playAlone(ctx, s, id, asks) })
 	})
 }
 
 // playAlone sends requests one after the other, the first as a warm-up.
 func (r *runner) playAlone(ctx context.Context, s *trial, id string, asks []profile.Ask) (profile.Point, []profile.Request, error) {
-	began := r.opts.Now()
 	m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: 1, Timeout: r.opts.RequestTimeout}, nil)
 	rs := m.Requests
 	m.Requests = nil
@@ -238,7 +229,6 @@ func (r *runner) playAlone(ctx context.Context, s *trial, id string, asks []prof
 	}
 	p := summarizeAlone(m, r.opts.SLA, s)
 	p.ISL, p.OSL, p.Asked, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, 1, m.Machine, m.Server
-	p.Started, p.Elapsed = began, r.opts.Now().Sub(began)
 	return p, rs, err
 }
 

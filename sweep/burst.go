@@ -10,7 +10,8 @@ import (
 )
 
 // An engine with attention replicas (DP) prefills as many prompts at once as it
-// has replicas, and one prompt alone would leave all but one of them idle. It is
+// has replicas, and one prompt alone would leave all but one of them idle. A server that
+// already runs has one prompt for each of them at a time (beside). One that is launched is
 // measured by one burst of perRank prompts for each, as Dynamo's profiler does
 // (ai-dynamo/dynamo, DEP prefill, 2026-08):
 //
@@ -45,9 +46,24 @@ const uneven = 0.25
 // attentionReplicas is DP.
 func attentionReplicas(c engine.Config) int { return c.Parallelism.Normal().DP }
 
+// bursts reports whether prefill is measured by bursts: of an engine whose replicas can be
+// told to take one sequence at a time.
+func bursts(c engine.Config) bool {
+	return attentionReplicas(c) > 1 && c.Kind != engine.KindEndpoint
+}
+
+// beside is how many prompts are prefilled at a time where there are no bursts.
+func (o Options) beside(c engine.Config) int {
+	n := attentionReplicas(c)
+	if o.MaxInFlight > 0 {
+		n = min(n, o.MaxInFlight)
+	}
+	return n
+}
+
 // prefillOSL is how many output tokens a request of a prefill point has.
 func prefillOSL(c engine.Config) int {
-	if attentionReplicas(c) > 1 {
+	if bursts(c) {
 		return burstOSL
 	}
 	return 1
@@ -56,10 +72,11 @@ func prefillOSL(c engine.Config) int {
 // prefillLoad is how many requests a prefill point of n takes, and how many
 // before it are thrown away.
 func (o Options) prefillLoad(c engine.Config, n int) (requests, warmups int) {
-	if dp := attentionReplicas(c); dp > 1 {
-		return perRank * dp, o.PrefillWarmups * dp
+	dp := attentionReplicas(c)
+	if bursts(c) {
+		n = perRank
 	}
-	return n, o.PrefillWarmups
+	return n * dp, o.PrefillWarmups * dp
 }
 
 // burstPoint measures a prefill point of an engine with attention replicas.

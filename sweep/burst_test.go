@@ -164,3 +164,25 @@ func TestReplicasDecodeInRounds(t *testing.T) {
 		}
 	}
 }
+
+// A server that already runs can't be told to take one sequence on each replica: it has one
+// prompt for each at a time, and nothing but prompts.
+func TestReplicasOfAnEndpoint(t *testing.T) {
+	b := newLab(map[string]law{"TP:1 DP:4": affine(1)})
+	o := options(b, 4)
+	o.Candidates[0].Parallelism, o.Candidates[0].Kind = engine.Parallelism{TP: 1, PP: 1, DP: 4, EP: 1}, engine.KindEndpoint
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := res.Prefill.Picked.Point
+	ttft := affine(1).ttft(4 * o.ISL)
+	if want := 4 * float64(o.ISL) / ttft.Seconds() / 4; p.Asked != 4 || p.OSL != 1 || p.TTFT.Mean != ttft || math.Abs(p.ThroughputPerGPU/want-1) > 1e-6 {
+		t.Errorf("%d prompts of %d tokens out: TTFT %v, %v tokens/s/GPU, want %v and %v", p.Asked, p.OSL, p.TTFT.Mean, p.ThroughputPerGPU, ttft, want)
+	}
+	for _, w := range b.measured {
+		if w.OSL == burstOSL {
+			t.Errorf("a burst: %+v", w)
+		}
+	}
+}

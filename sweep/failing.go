@@ -18,7 +18,8 @@ type Failing struct {
 	mu       sync.Mutex
 	stop     func() // ends the load under way
 	counts          // of this load, and of those before it that it is judged with
-	before   counts // without this load
+	before   counts // without this load and its repeats
+	begun    bool   // this load, or one that is repeated
 	over     int    // requests that are judged together, those to come included
 	row      int    // failures since the last answer
 	answered bool   // a request of this load, or it might have been, had the load not been stopped
@@ -43,7 +44,9 @@ func (f *Failing) Begin(requests int, stop func()) {
 	if f.ended >= failingLeast {
 		f.counts = counts{}
 	}
-	f.before = f.counts
+	if !f.begun {
+		f.before, f.begun = f.counts, true
+	}
 	f.over, f.stop, f.answered = max(failingLeast, f.ended+requests), stop, false
 }
 
@@ -89,6 +92,7 @@ func (f *Failing) after(at string, alone bool) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.begun = false
 	why := fmt.Sprintf("%d of the last %d", f.failed, f.ended)
 	switch {
 	case f.dead():

@@ -19,6 +19,7 @@ func TestFailing(t *testing.T) {
 		name       string
 		loads      []string // how the requests of each end
 		atOnce     bool
+		repeated   bool // all but the last are loads at once, of one point
 		stop, want bool
 	}{
 		{name: "the only one", loads: []string{"x"}},
@@ -32,6 +33,7 @@ func TestFailing(t *testing.T) {
 		{name: "a burst, its end refused", loads: []string{"o" + long(60, 10, 40, 41, 42)}, atOnce: true, stop: true},
 		{name: "a burst refused, then one at a time", loads: []string{"o" + long(60, 10, 40, 41, 42), "ooooox"}, atOnce: true, stop: true},
 		{name: "a burst, most refused before the first answer", loads: []string{"xxxxxcccc"}, atOnce: true, stop: true},
+		{name: "repeats of a burst, then one at a time", loads: []string{"xooooooooooooooooooo", "xooooooooooooooooooo", "xooooo"}, repeated: true},
 		{name: "cut off by the client", loads: []string{"cccccccc"}},
 		{name: "each load of sixty by itself", loads: []string{long(60, 10, 40), long(60, 10, 40), long(60, 10, 40)}},
 		{name: "three of a hundred", loads: []string{long(100, 10, 20, 30)}},
@@ -40,7 +42,7 @@ func TestFailing(t *testing.T) {
 		f := &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
 		stopped := false
 		var err error
-		for _, load := range c.loads {
+		for i, load := range c.loads {
 			f.Begin(len(load), func() { stopped = true })
 			for _, how := range load {
 				q := profile.Request{}
@@ -53,7 +55,10 @@ func TestFailing(t *testing.T) {
 				}
 				f.Done(q)
 			}
-			err = errors.Join(err, f.after("a point", !c.atOnce))
+			if c.repeated && i == 0 {
+				continue
+			}
+			err = errors.Join(err, f.after("a point", !c.atOnce && !(c.repeated && i == 1)))
 		}
 		if errors.Is(err, ErrOverload) != c.want || stopped != c.stop {
 			t.Errorf("%s: %v, stopped %v", c.name, err, stopped)

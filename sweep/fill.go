@@ -72,7 +72,7 @@ func (r *runner) fillPrefill(ctx context.Context, s *trial, most int) error {
 	all := prefillISLs(r.opts, s.cfg, r.opts.context(s.facts))
 	gain := returns{hopes: prefillHopes}
 	var asked []int
-	for r.triedISLs(s) < most {
+	for len(r.tried(s)) < most {
 		isl, ok := r.nextISL(s, all, &gain)
 		if !ok {
 			return nil
@@ -97,10 +97,8 @@ func (r *runner) tried(s *trial) (isls []int) {
 			isls = append(isls, p.ISL)
 		}
 	}
-	return isls
+	return distinct(isls)
 }
-
-func (r *runner) triedISLs(s *trial) int { return len(distinct(r.tried(s))) }
 
 // nextISL is the length to measure next, of all that are allowed.
 func (r *runner) nextISL(s *trial, all []int, gain *returns) (isl int, more bool) {

@@ -94,11 +94,15 @@ func (o Options) gridPrefill(s *trial, stage profile.Stage, isl int) gridPoint {
 	}
 	warm := w
 	warm.Requests = gridWarmups
-	if dp := attentionReplicas(s.cfg); dp > 1 {
+	switch dp := attentionReplicas(s.cfg); {
+	case bursts(s.cfg):
 		w.Requests, w.InFlight = perRank*dp, perRank*dp
 		warm.Requests, warm.InFlight = gridWarmups*dp, gridWarmups*dp
-		g.asked = w.Requests
+	case dp > 1:
+		w.InFlight, warm.InFlight = o.beside(s.cfg), o.beside(s.cfg)
+		w.Requests, warm.Requests = w.Requests*w.InFlight, gridWarmups*w.InFlight
 	}
+	g.asked = w.InFlight
 	g.loads = []profile.Workload{warm, w}
 	return g
 }
@@ -217,18 +221,18 @@ func (r *runner) gridPoint(ctx context.Context, s *trial, g gridPoint) (profile.
 				return profile.Point{}, nil, err
 			}
 		}
-		p, m, err := r.measured(ctx, s, g.loads[last], func(m Measurement) profile.Point { return summarizeGrid(m, s) })
+		p, m, err := r.measured(ctx, s, g.loads[last], func(m Measurement) profile.Point { return summarizeGrid(m, s, g.asked) })
 		p.ISL, p.OSL, p.Asked = g.isl, g.osl, g.asked
 		return p, m.Requests, err
 	})
 }
 
-func summarizeGrid(m Measurement, s *trial) profile.Point {
+func summarizeGrid(m Measurement, s *trial, n int) profile.Point {
 	switch {
 	case s.phase == profile.Decode:
 		return summarizeDecode(m, s.cfg, s.facts)
-	case attentionReplicas(s.cfg) > 1:
+	case bursts(s.cfg):
 		return summarizeBurst(m, s.cfg)
 	}
-	return summarizePrefill(m, s.cfg)
+	return summarizePrefill(m, s.cfg, n)
 }

@@ -217,7 +217,7 @@ func (r *runner) playOnce(ctx context.Context, s *trial, l openLoad) (profile.Po
 	p.Warnings = append(p.Warnings, m.Warnings...)
 	p.Client, p.Machine, p.Server = m.Client, m.Machine, m.Server
 	if c := m.Client; c != nil && !c.OK() && p.Invalid == "" {
-		p.Invalid = "the client was the bottleneck: " + c.Why
+		p.Invalid = bottleneck + c.Why
 	}
 	if long > 0 {
 		p.Warnings = append(p.Warnings, profile.Warnf("too_long", "%d of %d requests exceed the engine's context of %d tokens and were left out", long, long+len(asks), s.facts.MaxModelLen))

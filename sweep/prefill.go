@@ -36,48 +36,47 @@ func (o Options) prefillStage() profile.Stage {
 	return profile.StageSweep
 }
 
-// prefillPoint measures requests of isl tokens, one at a time, every prompt new to
-// the engine, after warm-up requests that are thrown away; an engine with
-// attention replicas by a burst. n are those of the first slice, at most.
+// prefillPoint measures requests of isl tokens, one at a time on each replica, every
+// prompt new to the engine, after warm-up requests that are thrown away; or a burst. n are those of the first slice, at most.
 func (r *runner) prefillPoint(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, error) {
 	cost := r.opts.at(stage).prefillCost(s.cfg, isl, n)
 	return r.point(ctx, s, stage, id, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
-		if attentionReplicas(s.cfg) > 1 {
+		if bursts(s.cfg) {
 			return r.burstPoint(ctx, s, id, isl)
 		}
 		return r.prefillSlices(ctx, s, id, stage, isl, n)
 	})
 }
 
-// prompts are requests of isl tokens, one at a time, every prompt of every call
-// new to the engine.
-func (r *runner) prompts(id string, isl int) profile.Workload {
+// prompts are requests of isl tokens, one at a time on each replica, every prompt of every
+// call new to the engine.
+func (r *runner) prompts(id string, c engine.Config, isl int) profile.Workload {
 	return profile.Workload{
-		ISL: isl, OSL: 1, InFlight: 1,
+		ISL: isl, OSL: 1, InFlight: r.opts.beside(c),
 		Seed: r.seed(id), Timeout: r.opts.RequestTimeout,
 	}
 }
 
-// summarizePrefill makes a point of one-at-a-time requests:
-// throughput = prompt tokens / mean TTFT / GPUs.
-func summarizePrefill(m Measurement, cfg engine.Config) profile.Point {
+// summarizePrefill makes a point of requests of which n are in flight at a time:
+// throughput = n · prompt tokens / mean TTFT / GPUs.
+func summarizePrefill(m Measurement, cfg engine.Config, n int) profile.Point {
 	rs := m.Requests
 	w := profile.Whole(rs)
 	s := m.summarize(rs, w)
 	p := profile.Point{
-		Asked: 1, InFlight: 1, TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid,
+		Asked: n, InFlight: float64(n), TTFT: s.TTFT, Requests: s.Requests, Failures: s.Failures, Warnings: s.Warnings, Invalid: s.Invalid,
 	}
 	if ttfts, tokens := firstTokens(rs); len(ttfts) > 0 && s.TTFT.Mean > 0 {
 		p.Context = tokens
 	} else {
 		return p
 	}
-	rate := func(ttft time.Duration) float64 { return p.Context / ttft.Seconds() / float64(cfg.GPUs()) }
+	rate := func(ttft time.Duration) float64 { return float64(n) * p.Context / ttft.Seconds() / float64(cfg.GPUs()) }
 	p.ThroughputPerGPU = rate(s.TTFT.Mean)
 	if h := s.TTFT.Half; h > 0 {
 		p.Throughput95 = profile.Interval{Low: rate(s.TTFT.Mean + h), High: rate(max(s.TTFT.Mean-h, s.TTFT.Mean/100))}
 	}
-	doubtPrompts(&p, m, s, 1)
+	doubtPrompts(&p, m, s, float64(n))
 	doubtClock(&p, rs, w, cfg.GPUs())
 	return p
 }

@@ -106,6 +106,8 @@ func (r *runner) nextRate(s *trial) (rate float64, more bool) {
 	all := r.loadsOf(s)
 	b := recommend.HighestRate(all, r.opts.SLA)
 	switch held, missed := heldAndMissed(all, r.opts.SLA); {
+	case recommend.Silent(all) != "": // the client may keep up with less
+		return stepDown * lowest(all), true
 	case math.IsInf(missed, 1): // nothing bounds it yet
 		return max(b.Likely, held*stepUp), true
 	case held == 0:
@@ -125,13 +127,24 @@ func heldAndMissed(loads []profile.Point, sla profile.SLA) (held, missed float64
 	for _, p := range loads {
 		switch a := p.Load; {
 		case p.Rate == 0 || p.Invalid != "":
-		case a.TTFT.At(sla.Stat) <= sla.TTFT && a.TPOT.At(sla.Stat) <= sla.ITL && !a.Growing && !a.FailsTooOften:
-			held = max(held, p.Rate)
-		default:
+		case recommend.Misses(a, sla):
 			missed = min(missed, p.Rate)
+		default:
+			held = max(held, p.Rate)
 		}
 	}
 	return held, missed
+}
+
+// lowest is the least rate of the loads.
+func lowest(loads []profile.Point) float64 {
+	least := math.Inf(1)
+	for _, p := range loads {
+		if p.Rate > 0 {
+			least = min(least, p.Rate)
+		}
+	}
+	return least
 }
 
 // tried reports whether a load's rate was between low and high.
@@ -204,34 +217,40 @@ func (r *runner) burstOf(ctx context.Context, s *trial, k int) (profile.Point, e
 		for i := range asks {
 			asks[i].Due = 0
 		}
-		m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: k, Timeout: r.opts.RequestTimeout}, func() func(profile.Request) bool {
-			ended, later := 0, 0
-			return func(q profile.Request) bool {
-				if ended++; q.Index >= k && q.Index < k+burstLater {
-					later++
-				}
-				return later == burstLater || q.End > burstTime && ended >= burstEnough
-			}
-		})
-		rs := m.Requests
-		m.Requests = slices.Clone(rs)
-		for i, q := range rs {
-			m.Requests[i].Due = q.Sent // nobody waits in a closed loop
-		}
-		p := summarizeAlone(m, r.opts.SLA, s)
-		all := profile.Summarize(rs, profile.Whole(rs)) // what is refused at once lies in no window
-		p.Requests, p.Failures = all.Requests, all.Failures
-		p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
-		p.Load.Achieved = served(m.Requests, k)
-		p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine, m.Server
-		return p, rs, err
+		return r.undividedly(ctx, s, func() (profile.Point, []profile.Request, error) { return r.playBurst(ctx, s, id, asks, k) })
 	})
+}
+
+// playBurst has k requests in flight until enough of the later ones have ended.
+func (r *runner) playBurst(ctx context.Context, s *trial, id string, asks []profile.Ask, k int) (profile.Point, []profile.Request, error) {
+	m, err := r.play(ctx, s, profile.Script{Asks: asks, Seed: r.seed(id), MaxInFlight: k, Timeout: r.opts.RequestTimeout}, func() func(profile.Request) bool {
+		ended, later := 0, 0
+		return func(q profile.Request) bool {
+			if ended++; q.Index >= k && q.Index < k+burstLater {
+				later++
+			}
+			return later == burstLater || q.End > burstTime && ended >= burstEnough
+		}
+	})
+	rs := m.Requests
+	m.Requests = slices.Clone(rs)
+	for i, q := range rs {
+		m.Requests[i].Due = q.Sent // nobody waits in a closed loop
+	}
+	p := summarizeAlone(m, r.opts.SLA, s)
+	all := profile.Summarize(rs, profile.Whole(rs)) // what is refused at once lies in no window
+	p.Requests, p.Failures = all.Requests, all.Failures
+	p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
+	p.Load.Achieved = served(m.Requests, k, p.Load.TokensPerSec/float64(r.opts.OSL))
+	p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine, m.Server
+	return p, rs, err
 }
 
 // served is the throughput of a burst with k requests in flight, requests/s: by Little's law
 // from how long the first requests after those k took. If not all of them ended, it is the
-// rate of endings after the first fifth.
-func served(rs []profile.Request, k int) float64 {
+// rate of endings after the first fifth, no higher than that of the tokens: those that began
+// together end together.
+func served(rs []profile.Request, k int, byTokens float64) float64 {
 	var ends []time.Duration
 	later, took := 0, time.Duration(0)
 	for _, q := range rs {
@@ -248,7 +267,7 @@ func served(rs []profile.Request, k int) float64 {
 	case later == burstLater: // all of them, not those that were quick
 		return float64(k) / (took.Seconds() / float64(later))
 	case n > 1 && ends[n-1] > ends[i]:
-		return float64(n-1-i) / (ends[n-1] - ends[i]).Seconds()
+		return min(float64(n-1-i)/(ends[n-1]-ends[i]).Seconds(), byTokens)
 	}
 	return 0
 }

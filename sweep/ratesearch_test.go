@@ -248,3 +248,59 @@ func TestRateOfAnotherKindOfServer(t *testing.T) {
 		})
 	}
 }
+
+// Where the client was in the way of the first loads, the search goes down, and asks for no
+// rate that is not one.
+func TestRateOfABusyClient(t *testing.T) {
+	l := paced(1000)
+	l.busyAbove = 8
+	b := newLab(map[string]law{"TP:1": l})
+	o := openOptions(b, Aggregated, 1)
+	o.ISL, o.OSL, o.Virtual = 32, 32, false
+	o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: profile.P95, MaxFailures: 0.01}
+	o.Open.Traffic, o.Open.Bracket = poisson(32, 32), true
+	r, s := newRunner(o, b, &notes{}, Known{}, nil), newTrial(profile.Aggregated, o.Candidates[0])
+	r.book.begin(s)
+	if err := r.aggregatedSweep(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	loads := r.loadsOf(s)
+	least := lowest(loads)
+	if math.IsInf(least, 1) || slices.ContainsFunc(loads, func(p profile.Point) bool { return math.IsInf(p.Rate, 1) }) {
+		t.Errorf("loads at %v", least)
+	}
+	rates := 0
+	for _, p := range loads {
+		if p.Rate > 0 {
+			rates++
+		}
+	}
+	if rates < 2 {
+		t.Errorf("%d loads, the least at %v/s", rates, least)
+	}
+}
+
+// A burst that was cut off says no more than its tokens do: what began together ends together.
+func TestServedOfLongAnswers(t *testing.T) {
+	var rs []profile.Request
+	for i := range 40 {
+		rs = append(rs, profile.Request{Index: i, End: 30*time.Second + time.Duration(i)*20*ms})
+	}
+	if got := served(rs, 256, 8); got != 8 {
+		t.Errorf("%v requests/s, want 8", got)
+	}
+	if got := served(rs, 256, 100); math.Abs(got-50) > 1 {
+		t.Errorf("%v requests/s, want 50", got)
+	}
+}
+
+// A gap that is too long in every hundredth place misses as any other figure does.
+func TestHeldAndMissedByStall(t *testing.T) {
+	sla := profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stall: 50 * ms}
+	load := func(rate float64, gap time.Duration) profile.Point {
+		return profile.Point{Rate: rate, Load: &profile.Attainment{ITL: profile.Distribution{P99: gap}}}
+	}
+	if held, missed := heldAndMissed([]profile.Point{load(2, 40*ms), load(3, 80*ms)}, sla); held != 2 || missed != 3 {
+		t.Errorf("held %v, missed %v", held, missed)
+	}
+}

@@ -105,7 +105,7 @@ func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id st
 	if err := r.book.keep(s, p, rs, cost); err != nil {
 		return profile.Point{}, err
 	}
-	return p, r.opts.Failing.after(id, p.Asked <= 1 && p.Load == nil)
+	return p, r.opts.Failing.after(id, p.Asked <= 1 && p.Rate == 0 && p.Batch == 0)
 }
 
 // late reports whether something that takes d would end after the deadline.

@@ -10,7 +10,7 @@ import (
 // enough, the first of n requests at most. An engine that was warmed up
 // by prompts of this length needs no more of it, by those of another one.
 func (r *runner) prefillSlices(ctx context.Context, s *trial, id string, stage profile.Stage, isl, n int) (profile.Point, []profile.Request, error) {
-	w := r.prompts(id, isl)
+	w := r.prompts(id, s.cfg, isl)
 	warm := w
 	if warm.Requests = r.opts.PrefillWarmups; s.warm == isl {
 		warm.Requests = 0
@@ -28,7 +28,7 @@ func (r *runner) prefillSlices(ctx context.Context, s *trial, id string, stage p
 	case stage == profile.StageSweep:
 		first = max(fewestPrompts, r.opts.percentileSlice())
 	}
-	return r.inSlices(ctx, s, w, stage, first)
+	return r.inSlices(ctx, s, w, stage, first*w.InFlight)
 }
 
 // fewestPrompts are the requests of the first slice of a prefill point whose mean
@@ -41,7 +41,7 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 	for _, k := range looks {
 		w.Requests = k * first
 		var m Measurement
-		p, m, err = r.undisturbed(ctx, s, w, all, tries, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg) })
+		p, m, err = r.undisturbed(ctx, s, w, all, tries, func(m Measurement) profile.Point { return summarizePrefill(m, s.cfg, w.InFlight) })
 		all = after(all, m)
 		p.Machine, p.Server = all.Machine, all.Server
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill

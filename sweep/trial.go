@@ -44,7 +44,7 @@ func newTrial(phase profile.Phase, cfg engine.Config) *trial {
 	// Each phase edits its own copy: Config is a value.
 	cfg.PrefixCaching = phase == profile.Decode
 	cfg.Role = engine.RoleAggregated
-	if phase == profile.Prefill && attentionReplicas(cfg) > 1 {
+	if phase == profile.Prefill && bursts(cfg) {
 		cfg.Limits.MaxNumSeqs = 1 // of each replica: see perRank
 	}
 	s := &trial{phase: phase, cfg: cfg}

@@ -216,8 +216,9 @@ func (l *launcher) attach(ctx context.Context, url string, cfg engine.Config, p 
 		m.ended, in.Died, in.Stop = p.Done(), func() error { return l.opts.hidden.clean(p.Err()) }, p.Stop
 	}
 	in.Measurer, in.Play = m, m.play
-	// With several replicas of attention nobody chooses the one whose stream is canceled.
-	if told.tokens && cfg.Parallelism.Normal().DP == 1 {
+	// With several replicas of attention nobody chooses the one whose stream is canceled. An
+	// endpoint's may each have a prefix cache, so that streams are what spares the prompts.
+	if told.tokens && (cfg.Parallelism.Normal().DP == 1 || p == nil) {
 		in.Climb = m.climb
 	}
 	return in, nil

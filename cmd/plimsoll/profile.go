@@ -125,16 +125,14 @@ func sweepOptions(o profileOptions, d deployment, cands []engine.Config) sweep.O
 func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.Options, skips []profile.Skip, ui *console) (err error) {
 	defer func() { err = withRoom(err, o.dir) }()
 	l := launcherOf(o, dep, ui)
-	if dep.kind == engine.KindEndpoint {
-		if so.Candidates[0].Parallelism, err = newLauncher(o, dep, ui.verbosef).behind(ctx); err != nil {
-			return err
-		}
-	}
-	if dep.kind == engine.KindEndpoint && !o.resume { // before a folder is taken for it
-		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force {
+	if dep.kind == engine.KindEndpoint { // before a folder is taken for it
+		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force && !o.resume {
 			return folderError(fmt.Errorf("%s: %w", o.dir, store.ErrOtherRun))
 		}
 		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
+			return err
+		}
+		if so.Candidates[0].Parallelism, err = newLauncher(o, dep, ui.verbosef).behind(ctx); err != nil {
 			return err
 		}
 	}
@@ -171,6 +169,9 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 // undecidedRate is the error of a search that could neither name a rate nor rule all out.
 func undecidedRate(res sweep.Result, o profileOptions) error {
 	b := *res.Aggregated.Picked.Bracket
+	if why := recommend.Silent(res.Points); why != "" {
+		return fmt.Errorf("undecided: no load says anything of the rate: %s", why)
+	}
 	needs := max(b.Needs(o.sla.Stat), time.Minute)
 	how := "--force --load-time " + shortTime((needs/2).Round(time.Minute)+time.Minute)
 	if res.Partial != "" { // the loads themselves may be long enough

@@ -22,6 +22,9 @@ func (c *Client) Play(ctx context.Context, s profile.Script, stop func(profile.R
 	if err := checkScript(s); err != nil {
 		return nil, profile.Client{}, fmt.Errorf("script: %w", err)
 	}
+	if err := allowFiles(min(s.MaxInFlight, len(s.Asks))); err != nil {
+		return nil, profile.Client{}, err
+	}
 	if s.Timeout == 0 {
 		s.Timeout = c.opt.Timeout
 	}

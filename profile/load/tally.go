@@ -48,11 +48,12 @@ func (t tally) calibrate(ctx context.Context, a *alphabet) error {
 
 // What even finds.
 const (
-	evenLeast = 8 // words are enough for prompts that differ
-	evenTimes = 8 // a word is repeated
+	evenLeast = 8  // words are enough for prompts that differ
+	evenMost  = 32 // are more than enough
+	evenTimes = 8  // a word is repeated
 )
 
-// even is the largest set of words that each cost the server as many tokens; empty where it
+// even is the largest set, up to evenMost, of words that each cost the server as many tokens; empty where it
 // counts nothing. A vocabulary that is small, or of another language, cuts some words into
 // more pieces than others.
 func (t tally) even(ctx context.Context, a alphabet) (best []string) {
@@ -64,6 +65,9 @@ func (t tally) even(ctx context.Context, a alphabet) (best []string) {
 		}
 		if byCost[n] = append(byCost[n], w); len(byCost[n]) > len(best) {
 			best = byCost[n]
+		}
+		if len(best) == evenMost {
+			break
 		}
 	}
 	return best

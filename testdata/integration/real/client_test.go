@@ -45,11 +45,11 @@ type benched struct {
 }
 
 // bench sends Poisson arrivals for 40 s with vllm bench serve.
-func bench(t *testing.T, s server, l limits, rate float64, seed int) (b benched) {
+func bench(t *testing.T, s server, tokenizer string, l limits, rate float64, seed int) (b benched) {
 	t.Helper()
 	out := t.TempDir()
 	args := []string{
-		"bench", "serve", "--backend", "openai", "--base-url", s.url, "--endpoint", "/v1/completions", "--model", "words", "--tokenizer", model(t, "words"),
+		"bench", "serve", "--backend", "openai", "--base-url", s.url, "--endpoint", "/v1/completions", "--model", "words", "--tokenizer", tokenizer,
 		"--dataset-name", "random", "--random-input-len", strconv.Itoa(l.isl), "--random-output-len", strconv.Itoa(l.osl), "--ignore-eos",
 		"--num-prompts", strconv.Itoa(int(math.Ceil(40 * rate))), "--request-rate", fmt.Sprintf("%.3g", rate), "--seed", strconv.Itoa(seed),
 		"--goodput", fmt.Sprintf("ttft:%v", l.ttft), fmt.Sprintf("tpot:%v", l.itl), "--percentile-metrics", "ttft,tpot", "--metric-percentiles", "95",
@@ -111,7 +111,7 @@ const (
 // heldByOthers profiles a server and sends it loads of an independent client at the lower
 // end of the rate's interval and at 1.25 times the upper one, in turn. The engine's own
 // histograms decide where it has them, as client and engine share the cores.
-func heldByOthers(t *testing.T, s server, l limits, histograms bool) {
+func heldByOthers(t *testing.T, s server, tokenizer string, l limits, histograms bool) {
 	t.Helper()
 	p := profileFor(t, 0, l.args(), append(aggregated, "--endpoint", s.url, "--max-in-flight", "64", "--max-time", maxTime)...)
 	low, high := p.rec.Aggregated.RateInterval.Low, p.rec.Aggregated.RateInterval.High
@@ -126,7 +126,7 @@ func heldByOthers(t *testing.T, s server, l limits, histograms bool) {
 			if histograms {
 				ttft, tpot = tallied(t, s, ttfts, l.ttft), tallied(t, s, tpots, l.itl)
 			}
-			b := bench(t, s, l, rate, run+1)
+			b := bench(t, s, tokenizer, l, rate, run+1)
 			holds := b.P95TTFT <= l.ttft && b.P95TPOT <= l.itl
 			text := fmt.Sprintf("%.2f/s, %d of %d: p95 TTFT %.0f ms, TPOT %.1f ms, %.1f %% within both", rate, b.Done, b.Prompts, b.P95TTFT, b.P95TPOT, 100*b.Good/b.Rate)
 			if histograms {
@@ -149,7 +149,7 @@ func heldByOthers(t *testing.T, s server, l limits, histograms bool) {
 }
 
 func TestClientPaced(t *testing.T) {
-	heldByOthers(t, paced(t, 10, 200*time.Millisecond, 20*time.Millisecond), limits{isl: 32, osl: 32, ttft: 250, itl: 30}, false)
+	heldByOthers(t, paced(t, 10, 200*time.Millisecond, 20*time.Millisecond), model(t, "words"), limits{isl: 32, osl: 32, ttft: 250, itl: 30}, false)
 }
 
 func TestClientLlamaCpp(t *testing.T) {
@@ -159,13 +159,47 @@ func TestClientLlamaCpp(t *testing.T) {
 	s := server{program.StartOther(t, nil, filepath.Join(llama, "llama-server"), "-m", filepath.Join(llama, "model.gguf"), "--alias", "words",
 		"--host", "127.0.0.1", "--port", port, "-np", "6", "-c", "6144", "--poll", "0", "--metrics", "--offline", "--no-ui"), "http://" + address}
 	s.wait(t, "/health")
-	heldByOthers(t, s, limits{isl: 256, osl: 32, ttft: 2000, itl: 100}, false)
+	heldByOthers(t, s, tinyTokenizer(t), limits{isl: 256, osl: 32, ttft: 2000, itl: 100}, false)
+}
+
+// tinyTokenizer is a folder with a tokenizer of which each word is one token of
+// make_gguf.py's too.
+func tinyTokenizer(t *testing.T) string {
+	t.Helper()
+	const consonants, vowels = "bdfgklmnprstvz", "aeiou"
+	vocab := map[string]int{}
+	for _, a := range consonants {
+		for _, b := range vowels {
+			for _, c := range consonants {
+				for _, d := range "ao" {
+					vocab[string([]rune{a, b, c, d})] = len(vocab)
+				}
+			}
+		}
+	}
+	dir := t.TempDir()
+	for name, content := range map[string]any{
+		"tokenizer.json": map[string]any{
+			"version": "1.0", "added_tokens": []any{}, "pre_tokenizer": map[string]string{"type": "Whitespace"},
+			"model": map[string]any{"type": "WordLevel", "vocab": vocab, "unk_token": "baba"},
+		},
+		"tokenizer_config.json": map[string]string{"tokenizer_class": "PreTrainedTokenizerFast"},
+	} {
+		b, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 func TestClientVLLM(t *testing.T) {
 	l := limits{isl: 256, osl: 32, ttft: 1500, itl: 80}
 	s := serve(t, "words", "--custom-histogram-buckets", fmt.Sprintf(`{"time_to_first_token": [%v], "inter_token_latency": [%v]}`, l.ttft/1000, l.itl/1000))
-	heldByOthers(t, s, l, true)
+	heldByOthers(t, s, model(t, "words"), l, true)
 	prefillByOthers(t, s, l)
 }
 
@@ -178,7 +212,7 @@ func prefillByOthers(t *testing.T, s server, l limits) {
 	l.osl = 1
 	const runs = 3
 	for run := range runs {
-		b := bench(t, s, l, rate, run+1)
+		b := bench(t, s, model(t, "words"), l, rate, run+1)
 		t.Logf("prefill at %.2f/s: mean TTFT %.0f ms", rate, b.MeanTTFT)
 		if b.MeanTTFT <= l.ttft {
 			held++

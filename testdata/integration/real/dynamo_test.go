@@ -24,8 +24,8 @@ const (
 	decodeTime  = 12 * time.Millisecond
 )
 
-// dynamo starts Dynamo's frontend and mockers in front of which it stands.
-func dynamo(t *testing.T, mockers int) server {
+// dynamo starts Dynamo's frontend and a mocker in front of which it stands.
+func dynamo(t *testing.T) server {
 	t.Helper()
 	dir, python := t.TempDir(), filepath.Join(dir(t, dynamoDir), "bin", "python")
 	args := filepath.Join(dir, "engine.json")
@@ -40,10 +40,8 @@ func dynamo(t *testing.T, mockers int) server {
 	address := free.Address(t)
 	_, port, _ := strings.Cut(address, ":")
 	s := server{program.StartOther(t, env, python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", port), "http://" + address}
-	for range mockers {
-		_, own, _ := strings.Cut(free.Address(t), ":")
-		program.StartOther(t, append(env, "DYN_SYSTEM_PORT="+own), python, "-m", "dynamo.mocker", "--model-path", model(t, "words"), "--model-name", "words", "--extra-engine-args", args)
-	}
+	_, own, _ := strings.Cut(free.Address(t), ":")
+	program.StartOther(t, append(env, "DYN_SYSTEM_PORT="+own), python, "-m", "dynamo.mocker", "--model-path", model(t, "words"), "--model-name", "words", "--extra-engine-args", args)
 	program.Until(t, time.Minute, "Dynamo lists its model", func() bool {
 		body, err := planner.Get(s.url + "/v1/models")
 		return err == nil && strings.Contains(body, `"words"`)
@@ -53,7 +51,7 @@ func dynamo(t *testing.T, mockers int) server {
 
 // The times of Dynamo's mocker through its frontend.
 func TestDynamoEndpoint(t *testing.T) {
-	s := dynamo(t, 1)
+	s := dynamo(t)
 	p := profileSLA(t, 0, "--endpoint", s.url, "--max-in-flight", "8", "--endpoint-gpus", "1", "--max-time", maxTime)
 	near := func(what string, got, want, within time.Duration) {
 		t.Helper()
@@ -80,7 +78,7 @@ func TestDynamoEndpoint(t *testing.T) {
 
 // planner serve sees a load through the metrics of Dynamo's frontend, as it was sent.
 func TestDynamoPlanner(t *testing.T) {
-	s := dynamo(t, 1)
+	s := dynamo(t)
 	p := profileSLA(t, 0, "--endpoint", s.url, "--max-in-flight", "8", "--endpoint-gpus", "1", "--max-time", maxTime)
 	log := filepath.Join(t.TempDir(), "events.jsonl")
 	program.Start(t, nil, "planner", "serve", "--profile", p.dir, "--environment", "local", "--no-operation", "--slots", "4",

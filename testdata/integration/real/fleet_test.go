@@ -101,9 +101,11 @@ func leave(ctx context.Context, url string) <-chan int {
 	return gone
 }
 
-// stream sends one completion of so many tokens, calls first at its first event, and says
-// how it went.
+// stream sends one completion of so many tokens, calls first at its first event, or where
+// there is none at its end, and says how it went.
 func stream(ctx context.Context, url string, tokens int, first func()) string {
+	begun := sync.OnceFunc(first)
+	defer begun()
 	began := time.Now()
 	after := func(format string, args ...any) string {
 		return fmt.Sprintf("%.1f s: ", time.Since(began).Seconds()) + fmt.Sprintf(format, args...)
@@ -123,9 +125,7 @@ func stream(ctx context.Context, url string, tokens int, first func()) string {
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		if lines.Text() != "" {
-			if events == 0 {
-				first()
-			}
+			begun()
 			events, last = events+1, lines.Text()
 		}
 	}

@@ -25,6 +25,7 @@ func paced(t testing.TB, places int, first, gap time.Duration) server {
 		var ask struct {
 			Prompt string `json:"prompt"`
 			Tokens int    `json:"max_tokens"`
+			Stream bool   `json:"stream"`
 		}
 		if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -37,24 +38,38 @@ func paced(t testing.TB, places int, first, gap time.Duration) server {
 		}
 		defer func() { <-free }()
 		got := time.Now()
-		prompt := len(strings.Fields(ask.Prompt))
-		w.Header().Set("Content-Type", "text/event-stream")
+		if ask.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		prompt, text := len(strings.Fields(ask.Prompt)), ""
 		for n := range ask.Tokens {
 			select {
 			case <-time.After(time.Until(got.Add(first + time.Duration(n)*gap))):
 			case <-r.Context().Done():
 				return
 			}
-			finish := "null"
+			word, finish := fmt.Sprintf(" w%d", n%97), "null"
 			if n+1 == ask.Tokens {
 				finish = `"length"`
 			}
-			fmt.Fprintf(w, "data: {\"id\": \"x\", \"object\": \"text_completion\", \"model\": \"words\", \"choices\": [{\"index\": 0, \"text\": \" w%d\", \"finish_reason\": %s}], \"usage\": {\"prompt_tokens\": %d, \"completion_tokens\": %d, \"total_tokens\": %d}}\n\n", n%97, finish, prompt, n+1, prompt+n+1)
-			_ = http.NewResponseController(w).Flush() // the client is gone where it fails
+			if text += word; ask.Stream {
+				fmt.Fprintf(w, "data: %s\n\n", completion(word, finish, prompt, n+1))
+				_ = http.NewResponseController(w).Flush() // the client is gone where it fails
+			}
 		}
-		fmt.Fprint(w, "data: [DONE]\n\n")
+		if ask.Stream {
+			fmt.Fprint(w, "data: [DONE]\n\n")
+		} else {
+			fmt.Fprint(w, completion(text, `"length"`, prompt, ask.Tokens))
+		}
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return server{url: s.URL}
+}
+
+// completion is an answer, or a part of one.
+func completion(text, finish string, prompt, tokens int) string {
+	return fmt.Sprintf(`{"id": "x", "object": "text_completion", "model": "words", "choices": [{"index": 0, "text": %q, "finish_reason": %s}], "usage": {"prompt_tokens": %d, "completion_tokens": %d, "total_tokens": %d}}`,
+		text, finish, prompt, tokens, prompt+tokens)
 }
