@@ -141,7 +141,7 @@ func urgency(w profile.Warning) int {
 	switch i := slices.Index(urgent, w.Code); {
 	case i >= 0:
 		return i
-	case w.Code == importedCode: // a fact, which nothing mends
+	case w.Code == importedCode, w.Code == "gpus_unknown": // a fact, which the card says
 		return len(urgent) + 1
 	}
 	return len(urgent)

@@ -227,3 +227,18 @@ func TestRanksBehindAnEndpoint(t *testing.T) {
 		})
 	}
 }
+
+// Nobody said how many GPUs an endpoint has: the answer names none.
+func TestUnknownGPUs(t *testing.T) {
+	d := deployment{kind: engine.KindEndpoint}
+	if err := d.setGPUs(profileOptions{}, catalog.Catalog{}, gpu.Inventory{}); err != nil {
+		t.Fatal(err)
+	}
+	o := outcome{dep: d}
+	if use, head := o.useWords(cardFleet{}), o.gpuWords(); use != "the endpoint as it is" || head != "GPUs not known" {
+		t.Errorf("%q, %q", use, head)
+	}
+	if len(d.warnings) != 1 || urgency(d.warnings[0]) <= len(urgent) {
+		t.Errorf("%v", d.warnings)
+	}
+}

@@ -32,27 +32,28 @@ const (
 
 // deployment is what will be profiled: which engine, model and GPUs.
 type deployment struct {
-	kind       engine.Kind
-	server     server           // of the kinds that are launched
-	template   command.Template // kind command
-	model      *catalog.Model   // nil where the catalog does not know it
-	modelName  string           // as the engine is asked for it; may be empty for a server with one model
-	weights    dep.Storage
-	gpu        *catalog.GPU // nil where unknown
-	fit        latency.Fit  // of the latency model
-	gpuName    string       // as shown
-	gpuCount   int
-	imported   bool         // gpuCount is of one engine: nobody said how many GPUs there are
-	visible    []gpu.Device // for engines; nil where none are assigned
-	cpu        bool         // the engine runs on the CPU: its GPUs are threads
-	driver     string
-	kvTokens   int            // of one engine, as asked for; 0 = what is there
-	context    int            // tokens of a request
-	failing    *sweep.Failing // of somebody's server; nil = of an engine of our own
-	missing    string         // the engine's program, where it is not on PATH; only a dry run goes on without it
-	provenance profile.Provenance
-	notes      []string // how it came to this, for stderr
-	warnings   []profile.Warning
+	kind        engine.Kind
+	server      server           // of the kinds that are launched
+	template    command.Template // kind command
+	model       *catalog.Model   // nil where the catalog does not know it
+	modelName   string           // as the engine is asked for it; may be empty for a server with one model
+	weights     dep.Storage
+	gpu         *catalog.GPU // nil where unknown
+	fit         latency.Fit  // of the latency model
+	gpuName     string       // as shown
+	gpuCount    int
+	imported    bool         // gpuCount is of one engine: nobody said how many GPUs there are
+	unknownGPUs bool         // gpuCount is 1: nobody said how many an endpoint has
+	visible     []gpu.Device // for engines; nil where none are assigned
+	cpu         bool         // the engine runs on the CPU: its GPUs are threads
+	driver      string
+	kvTokens    int            // of one engine, as asked for; 0 = what is there
+	context     int            // tokens of a request
+	failing     *sweep.Failing // of somebody's server; nil = of an engine of our own
+	missing     string         // the engine's program, where it is not on PATH; only a dry run goes on without it
+	provenance  profile.Provenance
+	notes       []string // how it came to this, for stderr
+	warnings    []profile.Warning
 }
 
 // gpuLister lists this machine's GPUs; a test hands over another one.
@@ -277,7 +278,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 		name, d.gpuCount = found.Devices[0].SKU, len(found.Devices)
 	case engine.KindEndpoint:
 		if d.gpuCount = o.endpointGPUs; d.gpuCount == 0 {
-			d.gpuCount = 1
+			d.gpuCount, d.unknownGPUs = 1, true
 			d.warnings = append(d.warnings, profile.Warnf("gpus_unknown", "how many GPUs are behind the endpoint is not known: what is said of a GPU is of the whole endpoint. Set --endpoint-gpus N"))
 		}
 	default:

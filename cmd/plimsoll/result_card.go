@@ -46,6 +46,9 @@ func shortModel(name string) string { return name[strings.LastIndex(name, "/")+1
 
 // gpuWords are the GPUs that there are.
 func (o outcome) gpuWords() string {
+	if o.dep.unknownGPUs {
+		return "GPUs not known"
+	}
 	return fmt.Sprintf("%d × %s", o.dep.gpuCount, starred(cmp.Or(o.rec.GPU, "GPU"), fromDataSheet(o.rec.Warnings)))
 }
 
@@ -135,6 +138,9 @@ func (o outcome) shortfall() (out []detail) {
 
 // useWords is the fleet.
 func (o outcome) useWords(fleet cardFleet) string {
+	if o.dep.unknownGPUs {
+		return "the endpoint as it is"
+	}
 	of := fmt.Sprintf("all %s", engine.Count(fleet.GPUs, "GPU"))
 	switch there := o.dep.gpuCount; {
 	case o.dep.imported: // nobody said how many there are
