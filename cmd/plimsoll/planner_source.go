@@ -78,6 +78,9 @@ func (u *plannerUnit) source(c *cli.Context, out *plannerOutputs) (planner.Sourc
 			selectors[pool.Role] = s
 		}
 	}
+	if p.err == nil {
+		p.err = u.settings.wakes([]observe.Endpoint{{URL: endpoint}})
+	}
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -130,6 +133,9 @@ func (u *plannerUnit) engines(p *parser, preset string) (planner.Source, error) 
 // engines that are gone say nothing, and nobody would ask for them again.
 func (s plannerSettings) wakes(given []observe.Endpoint) error {
 	off := slices.ContainsFunc(s.deployment.Pools, func(p planner.Pool) bool { return p.Min == 0 })
+	if off && s.policy == "load" {
+		return field.Errorf("--min-endpoint 0: --policy load decides by what engines say, so nothing would wake them").Hint("--min-endpoint 1, or a --profile and --policy default")
+	}
 	if off && !slices.ContainsFunc(given, func(e observe.Endpoint) bool { return e.Role == "" }) {
 		return field.Errorf("--min-endpoint 0: no engine sees requests while all are switched off, so nothing would wake them").
 			Hint("--metrics-endpoints frontend=http://HOST:PORT/metrics names what sees requests first, --prometheus-endpoint has its metrics, too; or --min-endpoint 1")

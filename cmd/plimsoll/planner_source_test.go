@@ -17,13 +17,15 @@ func TestPoolsThatNeverWakeAreRefused(t *testing.T) {
 		least   int
 		given   []observe.Endpoint
 		refused bool
+		policy  string
 	}{
-		{0, nil, true},
-		{0, []observe.Endpoint{worker}, true},
-		{0, []observe.Endpoint{worker, frontend}, false},
-		{1, []observe.Endpoint{worker}, false},
+		{0, nil, true, "default"},
+		{0, []observe.Endpoint{worker}, true, "default"},
+		{0, []observe.Endpoint{worker, frontend}, false, "default"},
+		{0, []observe.Endpoint{worker, frontend}, true, "load"}, // which looks at engines alone
+		{1, []observe.Endpoint{worker}, false, "load"},
 	} {
-		var s plannerSettings
+		s := plannerSettings{policy: c.policy}
 		s.deployment.Pools = []planner.Pool{{Role: engine.RolePrefill, Min: 1}, {Role: engine.RoleDecode, Min: c.least}}
 		err := s.wakes(c.given)
 		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "--min-endpoint 0") {
