@@ -159,3 +159,38 @@ func ids(ps []profile.Point) (out []string) {
 	}
 	return out
 }
+
+// A noisy engine's long prompts are not repeated until no time is left for other lengths.
+func TestNoPointHogsTheTime(t *testing.T) {
+	l := affine(1)
+	l.ttft = func(isl int) time.Duration { return time.Duration(isl) * ms }
+	b := newLab(map[string]law{"TP:1": l})
+	o := options(b, 1)
+	o.Deadline = b.now.Add(4 * time.Minute)
+	noisy := launchFunc(func(ctx context.Context, cfg engine.Config) (*Instance, error) {
+		in, err := b.Launch(ctx, cfg)
+		measure := in.Measurer
+		in.Measurer = measurerFunc(func(ctx context.Context, w profile.Workload) (Measurement, error) {
+			m, err := measure.Measure(ctx, w)
+			for i := range m.Requests { // of three, one is later
+				m.Requests[i].First += time.Duration(i%3/2) * time.Duration(w.ISL) * ms / 10
+			}
+			return m, err
+		})
+		return in, err
+	})
+	r, s := newRunner(o, noisy, &notes{}, Known{}, nil), newTrial(profile.Prefill, o.Candidates[0])
+	r.book.begin(s)
+	s.stage = profile.StageSurface
+	if err := r.launch(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	long, err := r.prefillPoint(t.Context(), s, "long", profile.StageSurface, 9000, 3)
+	if err != nil || long.Requests != 3 {
+		t.Errorf("%d requests of 9 s of 4 minutes, %v", long.Requests, err)
+	}
+	short, err := r.prefillPoint(t.Context(), s, "short", profile.StageSurface, 100, 3)
+	if err != nil || short.Requests <= 3 {
+		t.Errorf("%d requests of 0.1 s, %v", short.Requests, err)
+	}
+}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"plimsoll/profile"
 )
@@ -37,6 +38,7 @@ const fewestPrompts = 3
 
 func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, stage profile.Stage, first int) (p profile.Point, _ []profile.Request, err error) {
 	var all Measurement
+	began := r.opts.Now()
 	taken, tries := 0, attempts
 	for _, k := range looks {
 		w.Requests = k * first
@@ -47,7 +49,7 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 		p.ISL, p.OSL, p.Stage, p.Phase = w.ISL, 1, stage, profile.Prefill
 		p.Warnings = profile.JoinWarnings(p.Warnings, all.Warnings)
 		taken += k
-		if err != nil || cutShort(ctx, s) || r.enough(p) || stalled(p) || tooNoisy(p, taken) {
+		if err != nil || cutShort(ctx, s) || r.enough(p) || stalled(p) || tooNoisy(p, taken) || stage == profile.StageSurface && r.hogs(began) {
 			break
 		}
 		if stage == profile.StageSurface { // larger slices of an engine that stalls take too long to repeat
@@ -55,4 +57,14 @@ func (r *runner) inSlices(ctx context.Context, s *trial, w profile.Workload, sta
 		}
 	}
 	return p, all.Requests, err
+}
+
+// hogShare is the part of the time left that one point of a surface may take for precision:
+// a surface of few precise points is worth less than one of many.
+const hogShare = 10
+
+// hogs reports whether a point that began then has taken its part of the time until the
+// deadline.
+func (r *runner) hogs(began time.Time) bool {
+	return !r.opts.Deadline.IsZero() && r.opts.Now().Sub(began) > r.opts.Deadline.Sub(began)/hogShare
 }
