@@ -63,8 +63,15 @@ func TestMachineOfTwoLoads(t *testing.T) {
 	taken := &Machine{Cores: 2, Time: 10 * time.Second, Others: 0.5, Busy: 1}
 	worse := &Machine{Cores: 2, Time: 10 * time.Second, Others: 0.6, Busy: 1}
 	for _, c := range []struct{ a, b, want *Machine }{
-		{nil, nil, nil}, {nil, quiet, quiet}, {quiet, nil, quiet}, {quiet, taken, taken}, {taken, quiet, taken},
-		{taken, worse, worse}, {worse, taken, worse}, {taken, nil, taken}, {nil, taken, taken},
+		{nil, nil, nil},
+		{nil, quiet, quiet},
+		{quiet, nil, quiet},
+		{quiet, taken, taken},
+		{taken, quiet, taken},
+		{taken, worse, worse},
+		{worse, taken, worse},
+		{taken, nil, taken},
+		{nil, taken, taken},
 	} {
 		if got := c.a.With(c.b); got != c.want {
 			t.Errorf("%+v with %+v: %+v", c.a, c.b, got)

@@ -182,7 +182,7 @@ func (r *runner) due(l *layout, phase profile.Phase) []*trial {
 		return nil
 	case shared && r.marked(l, profile.Prefill):
 		ts = []*trial{l.prefill, l.decode}
-	case !r.opts.Deadline.IsZero() && !(r.marked(l, profile.Prefill) && r.marked(l, profile.Decode)):
+	case !r.opts.Deadline.IsZero() && (!r.marked(l, profile.Prefill) || !r.marked(l, profile.Decode)):
 		return nil
 	}
 	return slices.DeleteFunc(ts, func(s *trial) bool { return !r.settledOn(s) || slices.Contains(r.surfaced, s) })

@@ -58,7 +58,7 @@ func TestFailing(t *testing.T) {
 			if c.repeated && i == 0 {
 				continue
 			}
-			err = errors.Join(err, f.after("a point", !c.atOnce && !(c.repeated && i == 1)))
+			err = errors.Join(err, f.after("a point", !c.atOnce && (!c.repeated || i == 2)))
 		}
 		if errors.Is(err, ErrOverload) != c.want || stopped != c.stop {
 			t.Errorf("%s: %v, stopped %v", c.name, err, stopped)

@@ -183,14 +183,14 @@ func (s *stairs) watched(ctx context.Context, n, tokens int, before scrape.Readi
 		if r, failed := scrape.Read(ctx, s.m.http, s.m.url); failed == nil && s.streams.Streaming() == n { // else one gave its last token meanwhile
 			out.Void = astray(before, r, n)
 		}
-		out.Server = between(out, totals)
+		out.Server = gapsBetween(out, totals)
 	}
 	return out, err
 }
 
-// between is what the engine says of the gaps between its first reading after all streams
+// gapsBetween is what the engine says of the gaps between its first reading after all streams
 // had a chunk, and its last: it counts a gap as it ends.
-func between(m sweep.Measurement, totals []scrape.Total) *profile.Server {
+func gapsBetween(m sweep.Measurement, totals []scrape.Total) *profile.Server {
 	var from time.Duration
 	for _, r := range m.Requests {
 		if len(r.Chunks) > 0 {

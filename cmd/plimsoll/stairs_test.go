@@ -78,15 +78,15 @@ func TestGapsBetweenReadings(t *testing.T) {
 		totals = append(totals, scrape.Total{Count: uint64(10 * k), Sum: 0.21 * float64(k)})
 	}
 	want := profile.Server{ITL: profile.Compared{N: 20, Server: 21 * ms, Client: 20 * ms}}
-	if got := between(m, totals); got == nil || *got != want {
+	if got := gapsBetween(m, totals); got == nil || *got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	totals[3].Count++
-	if got := between(m, totals); got != nil {
+	if got := gapsBetween(m, totals); got != nil {
 		t.Errorf("%+v of a gap that is not ours", got)
 	}
 	m.Running, totals = m.Running[:2], totals[:2]
-	if got := between(m, totals); got != nil {
+	if got := gapsBetween(m, totals); got != nil {
 		t.Errorf("%+v of one reading", got)
 	}
 }

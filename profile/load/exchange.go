@@ -105,13 +105,12 @@ func (l *link) try(ctx context.Context, t *http.Transport, body []byte) (*http.R
 }
 
 // exchange sends one request and reads its whole answer into r, instants
-// relative to base, and gives the answer's header. It judges the protocol; the
-// counts are judged by judge.
-func (l *link) exchange(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request) http.Header {
-	return l.follow(parent, body, timeout, base, r, nil, nil)
+// relative to base. It judges the protocol; the counts are judged by judge.
+func (l *link) exchange(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request) {
+	l.follow(parent, body, timeout, base, r, nil, nil)
 }
 
-// follow is exchange, and tells of each chunk as it comes. Where it tells it keeps
+// follow is exchange, gives the answer's header, and tells of each chunk as it comes. Where it tells it keeps
 // none: r then counts them in OutputTokens. Event, where it is not nil, is called with
 // every event, whatever it brings.
 func (l *link) follow(parent context.Context, body []byte, timeout, base time.Duration, r *profile.Request, tell func(profile.Chunk, usage), event func(chunk)) http.Header {
