@@ -39,8 +39,8 @@ func TestPlannerLocal(t *testing.T) {
 	site := free.Address(t)
 	log := filepath.Join(t.TempDir(), "events.jsonl")
 	p := program.Start(t, env, "planner", "serve", "--environment", "local", "--mode", "aggregated", "--policy", "load",
-		"--decode-kv-scale-up-threshold", "0.4", "--decode-kv-scale-down-threshold", "0.15", "--slots", "2", "--max-gpu-budget", "2",
-		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 4096 --enforce-eager --num-gpu-blocks-override 64",
+		"--decode-kv-scale-up-threshold", "0.3", "--decode-kv-scale-down-threshold", "0.15", "--slots", "2", "--max-gpu-budget", "2",
+		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 4096 --enforce-eager --num-gpu-blocks-override 40",
 		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10",
 		"--drains-on-term", "--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
 	t.Cleanup(func() { p.Stop() })
@@ -53,10 +53,10 @@ func TestPlannerLocal(t *testing.T) {
 	go func() { sent <- load.Run(t.Context()) }()
 	leaving, stop := context.WithCancel(t.Context())
 	left := leave(leaving, url)
-	program.Until(t, 3*time.Minute, "the fleet grows", func() bool { return ready() == 2 })
+	program.Until(t, 5*time.Minute, "the fleet grows", func() bool { return ready() == 2 })
 	all := <-sent
 	stop()
-	program.Until(t, 3*time.Minute, "the fleet shrinks", func() bool { return ready() == 1 })
+	program.Until(t, 4*time.Minute, "the fleet shrinks", func() bool { return ready() == 1 })
 	failed := 0
 	for _, s := range all {
 		if s.Failed != "" {
