@@ -186,12 +186,7 @@ func tinyTokenizer(t *testing.T) string {
 		"tokenizer_config.json": map[string]string{"tokenizer_class": "PreTrainedTokenizerFast"},
 	} {
 		b, err := json.Marshal(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), b, err)
 	}
 	return dir
 }
