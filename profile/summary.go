@@ -29,8 +29,7 @@ func Whole(rs []Request) Window {
 // Summary is what a set of request records says within a window.
 type Summary struct {
 	Requests, Failures int
-	TTFT, E2E          Distribution // successful requests, whole, in the order of sending
-	TTFTFromDue        Distribution // likewise, from when the schedule wanted them sent: what a user of an open loop waits
+	TTFT               Distribution // successful requests, whole, in the order of sending
 	TPOT               Distribution // per successful request, over what the window holds of it: (last − first) / tokens between
 	ITL                Distribution // gaps between content chunks inside the window, pooled; intervals by engine steps
 	Steps              int          // engine steps inside the window, each behind a gap of at least one stream
@@ -71,19 +70,13 @@ func Summarize(rs []Request, w Window) Summary {
 // whole fills what needs no window.
 func (s *Summary) whole(rs []Request) {
 	bySent := slices.SortedStableFunc(slices.Values(rs), func(a, b Request) int { return cmp.Compare(a.Sent, b.Sent) })
-	var ttft, due, e2e []time.Duration
+	var ttft []time.Duration
 	for _, r := range bySent {
 		if t := r.TTFT(); t > 0 {
 			ttft = append(ttft, t)
 		}
-		if t := r.TTFTFromDue(); t > 0 {
-			due = append(due, t)
-		}
-		if t := r.E2E(); t > 0 {
-			e2e = append(e2e, t)
-		}
 	}
-	s.TTFT, s.TTFTFromDue, s.E2E = Sequence(ttft), Sequence(due), Sequence(e2e)
+	s.TTFT = Sequence(ttft)
 }
 
 // streams fills what depends on instants inside the window.

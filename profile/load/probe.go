@@ -22,18 +22,13 @@ type Probe struct {
 	Version     string  // from /version, as vLLM has it; empty: it does not say
 	Provenance  string  // its ProvenanceHeader, as it stands; empty: none
 
-	TokenPrompts  bool // it takes prompts of token ids
-	TokensPerWord int  // where it does not: tokens of one word
-	ExtraTokens   int  // tokens that it adds to each prompt
-	ExactPrompts  bool // prompts have exactly the length asked for
-	Usage         bool // it sends token counts in the stream
-	CachedTokens  bool // and among them those of the prefix cache
-	LiveUsage     bool // and with each chunk, where that is asked for
-	ExactOutput   bool // it gives exactly as many tokens as asked, past any end
-	Chunks        int  // events that brought probeTokens tokens
-	Tokens        int  // output tokens that it counted for them
-	TTFT          time.Duration
-	Warnings      []profile.Warning
+	ExactPrompts bool // prompts have exactly the length asked for
+	LiveUsage    bool // it sends token counts with each chunk, where that is asked for
+	ExactOutput  bool // it gives exactly as many tokens as asked, past any end
+	Chunks       int  // events that brought probeTokens tokens
+	Tokens       int  // output tokens that it counted for them
+	TTFT         time.Duration
+	Warnings     []profile.Warning
 }
 
 // probeTokens is the output length of Probe's completion: enough to tell a
@@ -68,8 +63,7 @@ func (c *Client) Probe(ctx context.Context) (Probe, error) {
 			p.MaxModelLen = m.MaxLen
 		}
 	}
-	p.TokenPrompts, p.ExactPrompts = srv.alphabet.tokens(), !srv.alphabet.approx
-	p.TokensPerWord, p.ExtraTokens = srv.alphabet.cost, srv.alphabet.extra
+	p.ExactPrompts = !srv.alphabet.approx
 	p.LiveUsage = c.probeLive(ctx, l, srv)
 	c.live.Store(p.LiveUsage)
 	l.live = p.LiveUsage
@@ -94,7 +88,7 @@ func (c *Client) small(ctx context.Context, l *link, srv server, osl int, live b
 	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: osl, stream: true, live: live}
 	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
 	body := a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial()))
-	r := profile.Request{ISL: n*srv.alphabet.cost + srv.alphabet.extra, OSL: osl, CachedTokens: -1}
+	r := profile.Request{ISL: srv.alphabet.length(n), OSL: osl, CachedTokens: -1}
 	header := l.follow(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r, nil, event)
 	return r, header
 }
@@ -158,7 +152,6 @@ func (c *Client) probeStream(ctx context.Context, l *link, srv server, p *Probe)
 	judge(&r, srv.alphabet.slack(r.ISL))
 	p.Server = c.secrets.excerpt([]byte(header.Get("Server")), false)
 	p.Provenance = c.secrets.excerpt([]byte(header.Get(ProvenanceHeader)), false)
-	p.Usage, p.CachedTokens = r.UsageSeen, r.CachedTokens >= 0
 	p.Chunks, p.Tokens = len(r.Chunks), r.OutputTokens
 	p.ExactOutput = r.OutputTokens == probeTokens
 	p.TTFT = r.TTFT()

@@ -24,7 +24,7 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Model != "m" || p.MaxModelLen != 4096 || len(p.Models) != 1 || p.Server != "fake/1" || p.Version != "1.2.3" ||
-		p.Provenance != "simulated" || !p.TokenPrompts || !p.ExactPrompts || !p.Usage || !p.CachedTokens || !p.ExactOutput ||
+		p.Provenance != "simulated" || !p.ExactPrompts || !p.ExactOutput ||
 		p.Chunks != probeTokens || p.Tokens != probeTokens || p.TTFT <= 0 || p.Warnings != nil {
 		t.Errorf("got %+v", p)
 	}
@@ -38,12 +38,12 @@ func TestProbe(t *testing.T) {
 func TestProbeOfLesserServers(t *testing.T) {
 	f := &fake{noIDs: true, extra: 5, pace: time.Millisecond}
 	p, err := client(t, Options{BaseURL: f.start(t).URL, Endpoint: Chat}).Probe(t.Context())
-	if err != nil || p.TokenPrompts || p.TokensPerWord != 1 || p.ExtraTokens != 6 || !p.ExactPrompts || p.Provenance != "" {
+	if err != nil || !p.ExactPrompts || p.Provenance != "" {
 		t.Errorf("chat: %+v, %v", p, err)
 	}
 	f = &fake{noModels: true, noUsage: true, pace: time.Millisecond}
 	p, err = client(t, Options{BaseURL: f.start(t).URL, Model: "m"}).Probe(t.Context())
-	if err != nil || p.Models != nil || p.Model != "m" || p.Usage || !hasWarning(p.Warnings, "no_usage") {
+	if err != nil || p.Models != nil || p.Model != "m" || !hasWarning(p.Warnings, "no_usage") {
 		t.Errorf("bare: %+v, %v", p, err)
 	}
 	f = answer(func(w http.ResponseWriter, _ *http.Request, _ query) {

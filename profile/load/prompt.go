@@ -37,6 +37,9 @@ func (a alphabet) symbols(isl int) int {
 	return int(math.Round(float64(isl-a.extra) / float64(a.cost)))
 }
 
+// length is the tokens of a prompt of so many symbols.
+func (a alphabet) length(symbols int) int { return symbols*a.cost + a.extra }
+
 // slack is by how many tokens a prompt may miss its length before it counts
 // as wrong: none for ids; words are judged by a tokenizer that the client does
 // not have, so 2 %, and 4 tokens for short prompts; 10 % and 8 tokens where words

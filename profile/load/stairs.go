@@ -102,9 +102,6 @@ func (s *Stairs) Bring(ctx context.Context, n, tokens int) error {
 	return s.await(ctx)
 }
 
-// Len is how many streams there are; Streaming is how many of them have begun to.
-func (s *Stairs) Len() int { return len(s.streams) }
-
 // Streaming is how many streams have got a token and go on.
 func (s *Stairs) Streaming() int {
 	n := 0

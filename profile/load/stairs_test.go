@@ -52,8 +52,8 @@ func TestStairsWindows(t *testing.T) {
 	bring(t, s, 3)
 	first, w1 := window(t, s, 10)
 	second, w2 := window(t, s, 10)
-	if w2.From < w1.To || s.Len() != 3 || s.Streaming() != 3 {
-		t.Errorf("windows %v and %v, %d streams of which %d stream", w1, w2, s.Len(), s.Streaming())
+	if w2.From < w1.To || len(s.streams) != 3 || s.Streaming() != 3 {
+		t.Errorf("windows %v and %v, %d streams of which %d stream", w1, w2, len(s.streams), s.Streaming())
 	}
 	for i, a := range first {
 		b := second[i]

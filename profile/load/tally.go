@@ -41,7 +41,7 @@ func (t tally) calibrate(ctx context.Context, a *alphabet) error {
 	}
 	a.cost = max(1, (n[2]-n[1]+len(all)/2)/len(all))
 	a.extra = max(0, n[1]-a.cost*len(all))
-	a.approx = n[0] != a.extra+a.cost*few || n[1] != a.extra+a.cost*len(all) || n[2] != a.extra+a.cost*2*len(all) ||
+	a.approx = n[0] != a.length(few) || n[1] != a.length(len(all)) || n[2] != a.length(2*len(all)) ||
 		a.tokens() && a.cost != 1
 	return nil
 }
