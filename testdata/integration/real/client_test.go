@@ -51,9 +51,11 @@ func (l limits) poisson(rate float64) []string {
 	return []string{"--random-input-len", strconv.Itoa(l.isl), "--num-prompts", strconv.Itoa(int(math.Ceil(40 * rate))), "--request-rate", fmt.Sprintf("%.3g", rate)}
 }
 
-// streaming are so many requests at a time, whose prompts the cache holds but for a token.
+// streaming are so many requests at a time. A second time the cache holds their prompts but
+// for a token. They have no prefix in common: 32 streams that share theirs, and so its KV
+// cache in the processor's, have gaps a fifth shorter.
 func (l limits) streaming(n int) []string {
-	return []string{"--random-prefix-len", strconv.Itoa(l.isl), "--random-input-len", "1", "--num-prompts", strconv.Itoa(16 * n), "--max-concurrency", strconv.Itoa(n)}
+	return []string{"--random-input-len", strconv.Itoa(l.isl + 1), "--num-prompts", strconv.Itoa(6 * n), "--max-concurrency", strconv.Itoa(n)}
 }
 
 // bench sends a load with vllm bench serve.
@@ -231,30 +233,35 @@ func prefillByOthers(t *testing.T, s server, l limits) {
 }
 
 // The pick for decode alone held against the client: as many requests as it has in flight
-// have a mean TPOT within the limit, and a quarter more than the least that missed do not.
+// have about its ITL, and a quarter more than the fewest that missed the limit miss it too.
 func TestClientDecode(t *testing.T) {
 	l := limits{isl: 256, osl: 32, ttft: 1500, itl: 60}
 	s := serve(t, "words")
-	p := profileFor(t, 0, l.args(), "--endpoint", s.url, "--max-in-flight", "64", "--endpoint-gpus", "1", "--max-time", maxTime)
-	missed := 64
+	p := profileFor(t, 0, l.args(), "--endpoint", s.url, "--max-in-flight", "64", "--endpoint-gpus", "1", "--max-time", "100s")
+	pick, missed := p.rec.Decode, 64
 	for _, x := range p.run.Points {
 		if x.Phase == profile.Decode && x.Stage == profile.StageSweep && x.TPOT.Mean.Seconds()*1000 > l.itl {
 			missed = min(missed, x.Asked)
 		}
 	}
-	held, above := 0, 0
-	const runs, most = 5, 1
-	for run := range runs {
-		for n, within := range map[int]*int{int(p.rec.Decode.InFlight): &held, missed * 5 / 4: &above} {
-			b := bench(t, s, model(t, "words"), l, l.streaming(n), run+1)
+	// Loads of two seconds on two cores of a virtual machine differ by a tenth.
+	const runs, most, about = 3, 1, 0.15
+	near, above := 0, 0
+	for seed, n := range []int{int(pick.InFlight), missed * 5 / 4} {
+		for run := range runs + 1 {
+			b := bench(t, s, model(t, "words"), l, l.streaming(n), seed+1)
 			t.Logf("%d in flight: mean TPOT %.1f ms", n, b.MeanTPOT)
-			if b.MeanTPOT <= l.itl {
-				*within++
+			switch {
+			case run == 0: // it filled the cache
+			case seed == 0 && math.Abs(b.MeanTPOT/pick.ITLMillis-1) < about:
+				near++
+			case seed == 1 && b.MeanTPOT > l.itl:
+				above++
 			}
 		}
 	}
-	t.Logf("the pick has %.1f ms at %.1f in flight; within the limit in %d of %d runs, with %d in flight in %d", p.rec.Decode.ITLMillis, p.rec.Decode.InFlight, held, runs, missed*5/4, above)
-	if held < runs-most || above > most {
+	t.Logf("the pick has %.1f ms at %.1f in flight, the client about as much in %d of %d runs; with %d the limit is missed in %d", pick.ITLMillis, pick.InFlight, near, runs, missed*5/4, above)
+	if near < runs-most || above < runs-most {
 		t.Error("the client says otherwise than the profile")
 	}
 }
