@@ -235,12 +235,8 @@ func runningAt(at time.Duration, r scrape.Reading) sweep.Running {
 	return sweep.Running{At: at, N: r.Running.V, Waiting: orNaN(r.Waiting), Preempted: orNaN(r.Preemptions)}
 }
 
-// idlePatience bounds the wait for an engine to drop what was canceled, and
-// idleBlind is the wait where it does not tell.
-const (
-	idlePatience = 10 * time.Second
-	idleBlind    = 500 * time.Millisecond
-)
+// idleBlind is the wait for an engine to drop what was canceled where it does not tell.
+const idleBlind = 500 * time.Millisecond
 
 // Close implements sweep.Stairs.
 func (s *stairs) Close(ctx context.Context) error {
@@ -248,6 +244,7 @@ func (s *stairs) Close(ctx context.Context) error {
 	s.stop()
 	ctx, stop := s.m.untilEnd(ctx)
 	defer stop()
+	patience := 2 * s.patience
 	quiet := time.Time{} // since when the engine has said nothing of what it runs
 	for begun := time.Now(); ; {
 		if ctx.Err() != nil {
@@ -268,11 +265,11 @@ func (s *stairs) Close(ctx context.Context) error {
 		case time.Since(quiet) > idleBlind:
 			return nil
 		}
-		switch late := time.Since(begun) > idlePatience; {
+		switch late := time.Since(begun) > patience; {
 		case late && s.m.ended == nil: // of others, who may use an endpoint
 			return nil
 		case late:
-			return fmt.Errorf("%[3]v after all streams were canceled, the engine still runs %[1]v requests and %[2]v wait", r.Running.V, r.Waiting.V, idlePatience)
+			return fmt.Errorf("%[3]v after all streams were canceled, the engine still runs %[1]v requests and %[2]v wait", r.Running.V, r.Waiting.V, patience)
 		}
 		select {
 		case <-time.After(settleEvery):

@@ -100,6 +100,7 @@ func stairsTests() map[string]func(*testing.T) {
 		"foreign load":   stairsForeignLoad,
 		"without counts": stairsWithoutCounts,
 		"canceled":       stairsCanceled,
+		"never idle":     stairsNeverIdle,
 	}
 }
 
@@ -330,5 +331,23 @@ func stairsCanceled(t *testing.T) {
 	}
 	if got := levelOf(t, steppedStairs(t, m, 100), 1, 10); got.Void != "" {
 		t.Errorf("after Close: %q", got.Void)
+	}
+}
+
+// Somebody else's requests go on after Close: an endpoint may have those, an engine of ours
+// has dropped all.
+func stairsNeverIdle(t *testing.T) {
+	url, _ := steppedEngine(t, steppedConfig())
+	levelOf(t, steppedStairs(t, steppedMeasurer(t, url), 3000), 1, 5)
+	for _, ours := range []bool{true, false} {
+		m := steppedMeasurer(t, url)
+		if ours {
+			m.ended = make(chan struct{})
+		}
+		s := steppedStairs(t, m, 3000)
+		s.patience = 50 * time.Millisecond
+		if err := s.Close(t.Context()); (err != nil) != ours {
+			t.Errorf("ours: %v: %v", ours, err)
+		}
 	}
 }
