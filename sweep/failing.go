@@ -9,11 +9,13 @@ import (
 
 // Failing judges the requests that go to somebody's server, as they end. It stops a load
 // in which more fail than the SLA allows: that load does not hold, and a smaller one may.
-// The server itself is failing where the last three requests failed and no request of a
-// load was answered, or where too many fail that are sent one at a time. Those loads are
-// judged together until they have 60 requests, a larger one by itself.
+// The server itself is failing if the last three requests failed and no request of a load
+// was answered, if they found no connection and it is Gone, or if too many fail that are
+// sent one at a time. Those loads are judged together until they have 60 requests, a larger
+// one by itself.
 type Failing struct {
-	SLA profile.SLA
+	SLA  profile.SLA
+	Gone func() bool // nothing takes connections any more; nil = not known
 
 	mu       sync.Mutex
 	stop     func() // ends the load under way
@@ -71,7 +73,10 @@ func (f *Failing) Done(q profile.Request) {
 	}
 }
 
-func (f *Failing) dead() bool { return f.row >= failingRow && !f.answered }
+// dead reports whether the server answers nothing, or has ended meanwhile.
+func (f *Failing) dead() bool {
+	return f.row >= failingRow && (!f.answered || f.last.Failure == profile.FailConnect && f.Gone != nil && f.Gone())
+}
 
 // patient reports whether a load with failures is worth another try: the server is
 // somebody's, and it was not stopped.
@@ -84,7 +89,18 @@ func (f *Failing) patient() bool {
 	return !f.tooMany && !f.dead()
 }
 
-// after is an error that is ErrOverload once the server is failing, at what was measured
+// FailingError is ErrOverload with the failure that came last.
+type FailingError struct {
+	Last profile.Request
+	msg  string
+}
+
+func (e *FailingError) Error() string { return ErrOverload.Error() + ": " + e.msg }
+
+// Unwrap gives ErrOverload.
+func (e *FailingError) Unwrap() error { return ErrOverload }
+
+// after is a FailingError once the server is failing, at what was measured
 // with requests sent alone, one at a time, or several at once.
 func (f *Failing) after(at string, alone bool) error {
 	if f == nil {
@@ -103,5 +119,5 @@ func (f *Failing) after(at string, alone bool) error {
 	case !f.tooMany:
 		return nil
 	}
-	return fmt.Errorf("%w: %s. Stopped at %s; last failure: %s: %s", ErrOverload, why, at, f.last.Failure, f.last.Error)
+	return &FailingError{f.last, fmt.Sprintf("%s. Stopped at %s; last failure: %s: %s", why, at, f.last.Failure, f.last.Error)}
 }

@@ -202,11 +202,16 @@ func (l *launcher) kvCapacity(f *profile.EngineFacts, cfg engine.Config, p runni
 		}
 	}
 	if f.KVTokens == 0 && l.opts.mode != sweep.Aggregated { // whose rate takes none
-		const ask = "give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log"
-		if unread != nil {
-			return fmt.Errorf("the engine does not tell its KV cache capacity: %s (%w)", ask, unread)
+		const silent = "the engine does not tell its KV cache capacity"
+		switch {
+		case l.dep.kind == engine.KindEndpoint:
+			return field.WithHint(errors.New(silent), "give it: --kv-tokens N; --mode aggregated needs none")
+		case unread != nil:
+			return fmt.Errorf("%s: give --kv-tokens N (%w)", silent, unread)
+		case l.dep.kind == engine.KindCommand:
+			return errors.New(silent + ": give --kv-tokens N, or --kv-tokens-pattern REGEX to read it from the engine's log")
 		}
-		return errors.New("the engine does not tell its KV cache capacity: " + ask)
+		return errors.New(silent + ": give --kv-tokens N")
 	}
 	return nil
 }

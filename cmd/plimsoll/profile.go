@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -129,7 +128,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force && !o.resume {
 			return folderError(fmt.Errorf("%s: %w", o.dir, store.ErrOtherRun))
 		}
-		if _, err := l.Launch(ctx, so.Candidates[0]); err != nil {
+		if err := o.tryServer(ctx, l, so); err != nil {
 			return err
 		}
 		if so.Candidates[0].Parallelism, err = newLauncher(o, dep, ui.verbosef).behind(ctx); err != nil {
@@ -247,26 +246,10 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		}
 		logs := fmt.Sprintf("engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
 		return &field.Failure{Err: cause, Hints: append([]string{logs}, startHints(j.dep.kind, res.Skips)...)}
-	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload) && j.serverGone(ctx):
-		return field.WithHint(cause, "nothing listens at the endpoint. Restart the server, then run the same command with --resume (%s kept)", engine.Count(len(res.Points), "point"))
-	case errors.Is(cause, sweep.ErrOverload):
-		return field.WithHint(cause, "if the server was overloaded, lower --max-in-flight and start over with --force; otherwise run the same command with --resume (%s kept)", engine.Count(len(res.Points), "point"))
+	case errors.Is(cause, sweep.ErrGone), errors.Is(cause, sweep.ErrOverload):
+		return field.WithHint(cause, "%s (%s kept)", j.opts.failingHint(cause), engine.Count(len(res.Points), "point"))
 	}
 	return cause
-}
-
-// serverGone reports whether the endpoint takes no connections.
-func (j *job) serverGone(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, j.opts.endpoint, http.NoBody)
-	if err != nil {
-		return false
-	}
-	resp, err := infoClient(j.opts).Do(req)
-	if err == nil {
-		_ = resp.Body.Close()
-		return false
-	}
-	return gone(err)
 }
 
 // assumptions are printed and stored with every result.

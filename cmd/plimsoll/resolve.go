@@ -69,7 +69,7 @@ func resolve(o profileOptions, cat catalog.Catalog, list gpuLister) (deployment,
 	d := deployment{provenance: profile.Measured, kvTokens: o.kvTokens, context: o.isl + o.osl}
 	switch {
 	case o.endpoint != "":
-		d.kind, d.failing = engine.KindEndpoint, &sweep.Failing{SLA: o.sla}
+		d.kind, d.failing = engine.KindEndpoint, &sweep.Failing{SLA: o.sla, Gone: o.endpointGone}
 	case o.command != "":
 		d.kind = engine.KindCommand
 	case o.engine == "sim":

@@ -23,6 +23,9 @@ type fakeServer struct {
 	cut    int  // prompts are cut to so many tokens; 0 = they are not
 	short  int  // tokens that are missing at the end, but for the first
 	sleepy bool // no answer at all
+	loads  bool // it is not ready
+	chat   bool // it completes chats alone
+	breaks bool // the stream ends with an error
 
 	mu      sync.Mutex
 	headers []http.Header // of every request
@@ -37,6 +40,7 @@ func fakeServers() map[string]*fakeServer {
 	return map[string]*fakeServer{
 		"html": {html: true}, "silent": {silent: true}, "lump": {lump: true},
 		"good": {}, "cutting": {cut: 200}, "short": {short: 3}, "sleepy": {sleepy: true},
+		"loading": {loads: true}, "chat": {chat: true}, "broken": {breaks: true},
 	}
 }
 
@@ -76,13 +80,15 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-f.done:
 		case <-r.Context().Done():
 		}
+	case f.loads:
+		http.Error(w, `{"error":"loading"}`, http.StatusServiceUnavailable)
 	case f.html:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		reply(w, "<!doctype html><title>Welcome</title><h1>It works!</h1>\n")
 	case r.URL.Path == "/v1/models":
 		w.Header().Set("Content-Type", "application/json")
 		reply(w, `{"object":"list","data":[{"id":"fake","max_model_len":100000}]}`)
-	case r.URL.Path == "/v1/completions":
+	case r.URL.Path == "/v1/completions" && !f.chat:
 		f.complete(w, r)
 	default:
 		http.NotFound(w, r)
@@ -130,6 +136,10 @@ func (f *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(pace)
 		reply(w, fmt.Sprintf("data: {\"choices\":[{\"text\":%q,\"finish_reason\":null}]}\n\n", text))
 		_ = http.NewResponseController(w).Flush()
+	}
+	if f.breaks {
+		reply(w, "data: {\"error\":{\"message\":\"CUDA out of memory\",\"code\":500}}\n\n")
+		return
 	}
 	reply(w, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: {\"choices\":[],\"usage\":"+usage+"}\n\ndata: [DONE]\n\n")
 }

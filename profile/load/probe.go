@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,11 +43,19 @@ const (
 // package's Err values and says what to do; what was found until then is
 // returned with it.
 func (c *Client) Probe(ctx context.Context) (Probe, error) {
-	l := c.open(0, false)
-	defer l.close()
+	began := c.clock.now()
 	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, c.opt.Timeout))
 	defer cancel()
-	var p Probe
+	p, err := c.probe(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %s had none to a small request within %v", ErrNoAnswer, c.base, (c.clock.now() - began).Round(100*time.Millisecond))
+	}
+	return p, err
+}
+
+func (c *Client) probe(ctx context.Context) (p Probe, err error) {
+	l := c.open(0, false)
+	defer l.close()
 	if err := c.probeModels(ctx, l, &p); err != nil {
 		return p, err
 	}
@@ -165,10 +172,11 @@ func (c *Client) streamVerdict(r profile.Request, p *Probe) error {
 	case profile.FailConnect, profile.FailCanceled:
 		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, r.Error)
 	case profile.FailStatus:
-		if r.Status >= 500 || slices.Contains(busy, r.Status) { // it has answered others of these
-			return fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, r.Error)
+		status := r.Status
+		if status >= 500 { // it has answered others of these
+			status = http.StatusServiceUnavailable
 		}
-		return fmt.Errorf("%w: %s", ErrRefused, r.Error)
+		return refusal(status, r.Error)
 	case profile.FailTimeout, profile.FailMalformed, profile.FailEmpty:
 		return fmt.Errorf("%w: %s", ErrStreamsNothing, r.Error)
 	case profile.FailShort:

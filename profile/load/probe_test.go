@@ -182,7 +182,7 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
 				t.Errorf("got %v; want %q with %q", err, c.want, c.says)
 			}
-			for _, e := range []error{ErrUnreachable, ErrNotLLM, ErrNeedsKey, ErrUnknownModel, ErrRefused, ErrStreamsNothing, ErrOneChunk} {
+			for _, e := range []error{ErrUnreachable, ErrNoAnswer, ErrNotLLM, ErrNeedsKey, ErrUnknownModel, ErrRefused, ErrStreamsNothing, ErrOneChunk} {
 				if !errors.Is(e, c.want) && errors.Is(err, e) {
 					t.Errorf("%v is also %q", err, e)
 				}
@@ -195,7 +195,7 @@ func TestProbeHeedsItsContextAndTimeout(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	s := httptest.NewServer(http.HandlerFunc(hang))
 	defer s.Close()
-	if _, err := client(t, Options{BaseURL: s.URL, Timeout: 100 * time.Millisecond}).Probe(t.Context()); !errors.Is(err, ErrUnreachable) {
+	if _, err := client(t, Options{BaseURL: s.URL, Timeout: 100 * time.Millisecond}).Probe(t.Context()); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("timeout: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

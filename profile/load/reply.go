@@ -14,11 +14,12 @@ import (
 // The kinds of trouble that Probe tells apart; its errors wrap one of them.
 var (
 	ErrUnreachable    = errors.New("no server answers")
+	ErrNoAnswer       = errors.New("the server gives no answer")
 	ErrNotLLM         = errors.New("not an LLM server")
 	ErrNeedsKey       = errors.New("the server wants credentials")
 	ErrUnknownModel   = errors.New("the server does not have this model")
 	ErrRefused        = errors.New("the server refuses a small completion")
-	ErrStreamsNothing = errors.New("the server streams nothing")
+	ErrStreamsNothing = errors.New("the server's answer is no usable stream")
 	ErrOneChunk       = errors.New("the server does not stream token by token")
 	ErrPromptTooSmall = errors.New("a prompt of so few tokens cannot be made")
 )
@@ -26,6 +27,9 @@ var (
 // ErrBusy means that the refusal says nothing about the request: a server that
 // loads its model or has too much to do.
 var ErrBusy = errors.New("it is busy or not ready")
+
+// ErrNoPath means that the server does not have the API that was called.
+var ErrNoPath = errors.New("it does not have this path")
 
 // busy are the statuses of such refusals.
 var busy = []int{
@@ -83,6 +87,7 @@ func (c *Client) unreachable(err error) error {
 
 // accepted is nil for status 200.
 func (c *Client) accepted(got reply) error {
+	said := fmt.Sprintf("status %d from %s: %s", got.status, c.completionsURL(), got.excerpt)
 	switch {
 	case got.status == http.StatusOK:
 		return nil
@@ -94,11 +99,20 @@ func (c *Client) accepted(got reply) error {
 		return fmt.Errorf("%w: %s (status %d from %s: %s)", ErrNeedsKey, how, got.status, c.base, got.excerpt)
 	case got.status >= 300 && got.status < 400:
 		return fmt.Errorf("%w: %s redirects (status %d): give the address that it leads to", ErrNotLLM, c.base, got.status)
-	case slices.Contains(busy, got.status):
-		return fmt.Errorf("%w: %w: status %d from %s: %s", ErrRefused, ErrBusy, got.status, c.completionsURL(), got.excerpt)
 	default:
-		return fmt.Errorf("%w: status %d from %s: %s", ErrRefused, got.status, c.completionsURL(), got.excerpt)
+		return refusal(got.status, said)
 	}
+}
+
+// refusal is the error of a completion that was answered with a status.
+func refusal(status int, said string) error {
+	switch {
+	case slices.Contains(busy, status):
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, said)
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrNoPath, said)
+	}
+	return fmt.Errorf("%w: %s", ErrRefused, said)
 }
 
 // get fetches one path under the base.
@@ -125,7 +139,11 @@ func (c *Client) models(ctx context.Context, l *link) ([]Model, error) {
 	if err := c.accepted(got); errors.Is(err, ErrNeedsKey) {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("%w: %s answers status %d: %s", ErrNotLLM, c.url("/models"), got.status, got.excerpt)
+		kind := ErrNotLLM
+		if errors.Is(err, ErrBusy) {
+			kind = ErrBusy
+		}
+		return nil, fmt.Errorf("%w: %s answers status %d: %s", kind, c.url("/models"), got.status, got.excerpt)
 	}
 	var v listing
 	if err := json.Unmarshal(got.body, &v); err != nil || v.Data == nil {
