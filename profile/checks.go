@@ -66,7 +66,7 @@ func (s *Summary) warnings(rs, good []Request, w Window) {
 		s.Invalid = fmt.Sprintf("timestamps of %d records go backwards", n)
 	}
 	if expect := s.littlesLaw(good, w); expect > 0 && math.Abs(s.InFlight/expect-1) > littleShare {
-		warn(math.Abs(s.InFlight/expect-1), CodeLittle, "%.1f requests were in flight, but rate × time in the system gives %.1f (Little's law). The load was not steady; use longer runs", s.InFlight, expect)
+		warn(math.Abs(s.InFlight/expect-1), CodeLittle, "%.1f requests were in flight, but rate × time in the system gives %.1f (Little's law). The load, or the engine's speed, was not steady", s.InFlight, expect)
 	}
 }
 

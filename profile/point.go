@@ -225,7 +225,7 @@ func (p Point) Meets(s SLA) bool {
 		limit = s.TTFT
 	}
 	l := p.Latency(s)
-	return !p.FailsTooOften && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
+	return !p.FailsTooOften && !s.Exceeds(p.Failures, p.Requests) && p.Requests > 0 && p.Invalid == "" && l > 0 && l <= limit && !p.Undecided(s)
 }
 
 // Unmeasured reports whether the point says nothing of its engine: its figures are not the

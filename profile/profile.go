@@ -113,6 +113,29 @@ func (s SLA) FailsTooOften(failures, n int) bool {
 	return failures > 1 && 1-binomialCDF(failures-1, n, s.MaxFailures) < tail
 }
 
+// Exceeds reports whether more of n requests failed than MaxFailures, by what was seen. One
+// failure alone says nothing, unless none is allowed.
+func (s SLA) Exceeds(failures, n int) bool {
+	if s.MaxFailures == 0 {
+		return failures > 0
+	}
+	return failures > 1 && float64(failures) > s.MaxFailures*float64(n)
+}
+
+// Unsure says that requests failed more often than MaxFailures, but too few of them to be
+// sure that this was no chance; empty where it is not so.
+func (s SLA) Unsure(failures, n int) string {
+	if !s.Exceeds(failures, n) || s.FailsTooOften(failures, n) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests failed: more than the %.4g %% allowed, but too few to be sure", failures, n, 100*s.MaxFailures)
+}
+
+// LikeShare reports whether so few failures of n requests could be chance (1 in 1,000) where
+// others fail with a probability of share, which tends to be too high: loads end once too many
+// failed.
+func LikeShare(failures, n int, share float64) bool { return binomialCDF(failures, n, share) >= 0.001 }
+
 // String is the promise in words: "p99 TTFT ≤ 400 ms, p99 ITL ≤ 30 ms".
 func (s SLA) String() string {
 	b := fmt.Sprintf("%s TTFT ≤ %.6g ms, %[1]s ITL ≤ %.6[3]g ms", cmp.Or(s.Stat, Mean), Milliseconds(s.TTFT), Milliseconds(s.ITL))

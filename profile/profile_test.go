@@ -177,7 +177,7 @@ func TestPointMeets(t *testing.T) {
 		t.Error("p99 20 ms must miss 10 ms")
 	}
 	sla.Stat = Mean
-	if p.Failures = 1; !p.Meets(sla) {
+	if p.Failures, sla.MaxFailures = 1, 0.01; !p.Meets(sla) {
 		t.Error("a failure below the limit is no miss")
 	}
 	p.FailsTooOften = true

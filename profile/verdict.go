@@ -48,9 +48,10 @@ func (a Attainment) Worth(phase Phase, s SLA) float64 {
 
 // Holds reports whether the load was served within the SLA, as far as phase goes:
 // TTFT for prefill, ITL for decode, both otherwise. More failures than the SLA allows
-// are a miss, and fewer requests than its statistic takes (Few) decide nothing.
+// are a miss (FailsTooOften) or decide nothing (SLA.Unsure), as do fewer requests than its
+// statistic takes (Few).
 func (a Attainment) Holds(phase Phase, s SLA) bool {
-	if a.FailsTooOften || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
+	if a.FailsTooOften || s.Exceeds(a.Failures, a.Requests) || a.Requests == 0 || a.Few(phase, s) || a.Growing || a.Stopped != "" {
 		return false
 	}
 	ttft, itl := a.TTFT.At(s.Stat), a.TPOT.At(s.Stat)
@@ -73,6 +74,9 @@ func (a Attainment) stalls(s SLA) time.Duration {
 func (a Attainment) Undecided(phase Phase, s SLA) bool {
 	if a.FailsTooOften || a.Requests == 0 || a.Growing || a.Stopped != "" {
 		return false
+	}
+	if s.Exceeds(a.Failures, a.Requests) {
+		return true
 	}
 	q := s.Stat.Quantile()
 	doubtful := func(d Distribution, limit time.Duration, within Interval) bool {
@@ -139,6 +143,8 @@ func (p Point) Untold(s SLA) string {
 		return a.Harder
 	case a.FailsTooOften || a.Growing || a.Stopped != "":
 		return ""
+	case s.Unsure(a.Failures, a.Requests) != "":
+		return s.Unsure(a.Failures, a.Requests)
 	case a.Requests == 0 || a.Few(p.Phase, s) && !a.surelyMisses(p.Phase, s):
 		return a.TooFew(p.Phase, s)
 	case p.Phase != Prefill && a.TPOT.At(s.Stat) <= 0:
@@ -154,6 +160,8 @@ func (p Point) unmeasured(s SLA) string {
 	switch {
 	case p.FailsTooOften:
 		return "" // an engine that fails requests misses
+	case s.Unsure(p.Failures, p.Requests) != "":
+		return s.Unsure(p.Failures, p.Requests)
 	case p.Latency(s) <= 0:
 		return p.Unmeasurable()
 	case p.Undecided(s):

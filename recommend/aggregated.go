@@ -53,6 +53,11 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 		}
 	}
 	ch.Picked = bracketed(ch.All, best, sla)
+	if ch.Open(sla) {
+		ch.Why = ch.whyOpen(points, sla)
+	} else if other := ch.Picked.Elsewhere(sla); other != "" {
+		ch.Why += "; " + other
+	}
 	for i, c := range ch.All {
 		if i != best {
 			ch.Rejected = append(ch.Rejected, ch.LostAggregated(c, sla))
@@ -61,6 +66,7 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 	ch.Warnings = append(ch.Warnings, ch.tied()...)
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.undecidedPick(sla)...)
+	ch.Warnings = append(ch.Warnings, ch.refused(points)...)
 	ch.Warnings = append(ch.Warnings, ch.atCap()...)
 	ch.Warnings = append(ch.Warnings, faster(ch.All, sla.Stat)...)
 	return ch, nil
@@ -281,8 +287,11 @@ func shortAggregated(p profile.Point, sla profile.SLA) (Shortfall, bool) {
 		s.Metric = metricFailures
 		return s, true
 	}
-	if tooFew(p, sla) {
-		s.Metric, s.Why = fewRequests, a.TooFew(p.Phase, sla)
+	if s.Why = sla.Unsure(a.Failures, a.Requests); s.Why == "" && tooFew(p, sla) {
+		s.Why = a.TooFew(p.Phase, sla)
+	}
+	if s.Why != "" {
+		s.Metric = fewRequests
 		return s, true
 	}
 	if s.Latency > s.Limit {
@@ -339,7 +348,7 @@ func besides(p profile.Point, sla profile.SLA) time.Duration {
 // fits reports whether a load holds the SLA, or requests one after the other do as
 // far as so few say anything of its percentile.
 func fits(p profile.Point, sla profile.SLA) bool {
-	alone := p.Rate == 0 && p.Invalid == "" && !p.Load.FailsTooOften && p.Load.Few(p.Phase, sla)
+	alone := p.Rate == 0 && p.Invalid == "" && !p.Load.FailsTooOften && (p.Load.Few(p.Phase, sla) || sla.Exceeds(p.Load.Failures, p.Load.Requests))
 	return p.Meets(sla) || alone && excess(p, sla) <= 1
 }
 

@@ -10,9 +10,28 @@ import (
 	"plimsoll/profile"
 )
 
-// nearRate is the highest ratio of a load's rate to the recommended rate at which its figures
-// stand for it.
-const nearRate = 1.05
+// A load's figures stand for the recommended rate if its own rate, over that, is between these.
+const (
+	nearBelow = 0.85
+	nearRate  = 1.05
+)
+
+// Near reports whether the figures of a load at a rate stand for the recommended one.
+func Near(rate, recommended float64) bool {
+	return rate >= nearBelow*recommended && rate <= nearRate*recommended
+}
+
+// Elsewhere says that no load was near the rate of a feasible candidate, and what the load
+// that stands for it had; empty where one was.
+func (c Candidate) Elsewhere(sla profile.SLA) string {
+	p := c.Point
+	if !c.Feasible || c.Bracket == nil || Near(p.Rate, c.RPS) {
+		return ""
+	}
+	ms := profile.Milliseconds
+	return fmt.Sprintf("no load was near %.3g requests/s; at %.3g, %s TTFT was %.4g ms and ITL %.4g ms",
+		c.RPS, p.Rate, sla.Stat, ms(p.Load.TTFT.At(sla.Stat)), ms(p.Load.TPOT.At(sla.Stat)))
+}
 
 // bracket applies HighestRate to each configuration whose search began with a burst, and marks
 // the loads up to its lower end as feasible. One of them stands for the recommended rate.
@@ -57,8 +76,12 @@ func (ch *Choice) within(label string, b Bracket) {
 	}
 	c := &ch.All[stands]
 	c.Feasible, c.RPS, c.Utilization = true, b.AtLeast, 1
-	c.Point.ThroughputPerGPU *= b.AtLeast / c.Point.Rate
+	ratio := b.AtLeast / c.Point.Rate
+	c.Point.ThroughputPerGPU *= ratio
 	c.Sustained = c.Point.ThroughputPerGPU
+	if !Near(c.Point.Rate, b.AtLeast) { // by Little's law, of about as long a stay
+		c.Point.InFlight, c.Point.KVUsage, c.Margin = ratio*c.Point.InFlight, min(1, ratio*c.Point.KVUsage), 0
+	}
 }
 
 // knows reports whether a configuration's rate is between two that are known.
@@ -66,24 +89,40 @@ func (ch Choice) knows(label string) bool {
 	return slices.ContainsFunc(ch.All, func(c Candidate) bool { return c.Bracket != nil && c.Label() == label })
 }
 
-// mostWidth is the Width above which a bracket counts as wide: ± 30 %.
-const mostWidth = 1.67
+// wideBracket is the code of a bracket that is wide.
+const wideBracket = "wide_bracket"
 
-// wide warns if the bracket is wide, or no load was near the recommended rate.
+// Wide reports whether the ends are more than ± 30 % apart, or not both known.
+func (b Bracket) Wide() bool { return b.Width() > 1.67 }
+
+// wide warns if the bracket is wide.
 func (ch Choice) wide() []profile.Warning {
 	b := ch.Picked.Bracket
-	if !ch.Feasible {
+	if !ch.Feasible || !b.Wide() {
 		return nil
 	}
-	var ws []profile.Warning
-	if b.Width() > mostWidth {
-		ws = append(ws, profile.Warnf("partial", "%s: of %s, %s hold the SLA. Longer loads bring these nearer to each other: raise "+field.LoadTime,
-			ch.Phase, ch.Picked.Label(), BracketWords(b.AtLeast, b.AtMost)).By(min(b.Width(), 100)))
+	return []profile.Warning{profile.Warnf(wideBracket, "%s: of %s, %s hold the SLA. More load brings these nearer to each other: go on with "+field.Resume,
+		ch.Phase, ch.Picked.Label(), BracketWords(b.AtLeast, b.AtMost)).By(min(b.Width(), 100))}
+}
+
+// refused warns that the server refused some of the pick's burst, and tells of the largest of
+// which it did not.
+func (ch Choice) refused(points []profile.Point) []profile.Warning {
+	var least, most *profile.Point
+	for _, p := range points {
+		switch {
+		case !IsBurst(p) || p.Config.Label() != ch.Picked.Label():
+		case !p.FailsTooOften && (most == nil || p.Asked > most.Asked):
+			most = &p
+		case p.FailsTooOften && (least == nil || p.Asked < least.Asked):
+			least = &p
+		}
 	}
-	if rate := ch.Picked.Point.Rate; rate > nearRate*b.AtLeast {
-		ws = append(ws, profile.Warnf("other_rate", "%s: TTFT and ITL shown are of a load at %.3g requests/s, above the %.3g that hold: no load was at those", ch.Phase, rate, b.AtLeast))
+	if least == nil || most == nil {
+		return nil
 	}
-	return ws
+	return []profile.Warning{profile.Warnf("refused", "%s: %d of %d requests failed with %d at once, and %d of %d with %d. If clients keep to fewer, measure with "+field.MaxInFlight+" %[7]d",
+		ch.Phase, least.Failures, least.Requests, least.Asked, most.Failures, most.Requests, most.Asked)}
 }
 
 // standsBetter reports whether a load at rate a stands for a rate better than one at b: the
@@ -183,4 +222,17 @@ func (ch Choice) Open(sla profile.SLA) bool {
 		}
 	}
 	return true
+}
+
+// whyOpen says why nobody knows, and what is known.
+func (ch Choice) whyOpen(points []profile.Point, sla profile.SLA) string {
+	b := *ch.Picked.Bracket
+	switch silent := Silent(points); {
+	case silent != "":
+		return "undecided: no load says anything of the rate: " + silent
+	case b.Failures > 0:
+		return fmt.Sprintf("undecided: %d of %d requests failed, more than the %.4g %% allowed, and no lower rate with fewer failures is known: %s",
+			b.Failures, b.Requests, 100*sla.MaxFailures, BracketWords(b.AtLeast, b.AtMost))
+	}
+	return "undecided: too few requests were judged to name a rate that holds: " + BracketWords(b.AtLeast, b.AtMost)
 }

@@ -24,6 +24,9 @@ func excluded(p profile.Point, sla profile.SLA) (Rejected, bool) {
 	case p.Latency(sla) <= 0 || p.ThroughputPerGPU <= 0:
 		r.Metric, r.Value = metricFailures, float64(p.Failures)
 		r.Reason = p.Unmeasurable()
+	case sla.Unsure(p.Failures, p.Requests) != "":
+		r.Metric, r.Value = metricFailures, float64(p.Failures)
+		r.Reason = sla.Unsure(p.Failures, p.Requests)
 	case !p.FailsTooOften && p.Undecided(sla):
 		r.Metric, r.Value = metricUndecided, p.Samples(sla)
 		r.Reason = fmt.Sprintf("too few samples to judge %s %s: %.0f independent ones, %d needed", sla.Stat, metricName(p.Phase), p.Samples(sla), sla.Needed(p.Phase))

@@ -11,7 +11,11 @@ import (
 // Bracket is a 95 % interval of the highest rate within an SLA, requests/s; Likely is its
 // median, or a guess without a load, 0 where there is nothing to guess by. AtLeast is 0 if
 // too few requests were judged, and AtMost infinite if no load missed.
-type Bracket struct{ AtLeast, AtMost, Likely float64 }
+type Bracket struct {
+	AtLeast, AtMost, Likely float64
+
+	Failures, Requests int // of all loads, if no rate holds because more failed than may; otherwise 0
+}
 
 // Width is AtMost / AtLeast; infinite if either is unknown.
 func (b Bracket) Width() float64 {
@@ -30,6 +34,7 @@ const (
 	belowLoads = 30    // rates below the least that was tried, as a ratio
 	aboveLoads = 8     // and above the highest
 	aboveBurst = 1.1   // rates above what a burst was served at, where nothing more may be in flight
+	refusing   = 0.25  // of a burst, above which a server refuses what is too much at once
 	curveReach = 1.5   // of the logarithm of the odds of a late request, from what is allowed: the curve is none far from it
 	falseAlarm = 0.02  // of loads that are said to grow, or to have a p99 gap beyond its limit
 	surelyWide = 0.025 // that the rate is beyond either end of a Bracket
@@ -62,12 +67,61 @@ func HighestRate(points []profile.Point, sla profile.SLA) Bracket {
 		}
 		return Bracket{AtMost: e.burst, Likely: likely}
 	}
-	for _, p := range e.loads {
+	for i, p := range e.loads {
 		if p.Rate > e.burst && !Misses(p.Load, sla) { // the burst was disturbed
 			e.burst = math.Inf(1)
 		}
+		if n := e.failedUpTo(p.Rate); sla.FailsTooOften(n.failures, n.requests) && !p.Load.FailsTooOften {
+			load := *p.Load
+			load.FailsTooOften, e.loads[i].Load = true, &load
+		}
 	}
 	return e.bracket()
+}
+
+// failed is how many of some requests failed.
+type failed struct{ failures, requests int }
+
+func (f *failed) add(a *profile.Attainment) {
+	if a != nil {
+		f.failures, f.requests = f.failures+a.Failures, f.requests+a.Requests
+	}
+}
+
+// failedUpTo counts the requests of all loads at most at a rate. Those of higher ones count,
+// too, unless the higher rate explains that more of them failed.
+func (e *evidence) failedUpTo(rate float64) failed {
+	var below, above failed
+	below.add(e.alone)
+	for _, p := range e.loads {
+		if p.Rate <= rate {
+			below.add(p.Load)
+		} else {
+			above.add(p.Load)
+		}
+	}
+	if above.requests == 0 || e.full || !profile.LikeShare(below.failures, below.requests, float64(above.failures)/float64(above.requests)) {
+		return below
+	}
+	return failed{below.failures + above.failures, below.requests + above.requests}
+}
+
+// answered is the highest rate tried at which no more requests failed than may; 0 if there is
+// none. Failing is then what failed at the lowest.
+func (e *evidence) answered() (rate float64, failing failed) {
+	lowest := math.Inf(1)
+	for _, p := range e.loads {
+		n := e.failedUpTo(p.Rate)
+		if !e.sla.Exceeds(n.failures, n.requests) {
+			rate = max(rate, p.Rate)
+		} else if p.Rate < lowest {
+			lowest, failing = p.Rate, n
+		}
+	}
+	if rate > 0 {
+		failing = failed{}
+	}
+	return rate, failing
 }
 
 // evidence is the loads of one configuration.
@@ -77,6 +131,7 @@ type evidence struct {
 	atOnce *profile.Attainment // of a burst
 	osl    int
 	burst  float64 // requests/s that cannot be exceeded
+	full   bool    // the server refuses what is too much at once
 	loads  []profile.Point
 }
 
@@ -88,7 +143,10 @@ func IsBurst(p profile.Point) bool {
 
 func (e *evidence) take(p profile.Point) {
 	switch {
-	case p.Phase != profile.Aggregated || p.Load == nil || p.Invalid != "" || p.Discarded != "" || p.Load.Requests == 0:
+	case p.Phase != profile.Aggregated || p.Load == nil || p.Invalid != "" || p.Discarded != "":
+	case IsBurst(p) && float64(p.Failures) > refusing*float64(p.Requests):
+		e.full = true
+	case p.Load.Requests == 0:
 	case IsBurst(p):
 		e.atOnce = p.Load
 		if most := aboveBurst * p.Load.Achieved; p.Asked == p.Cap && most > 0 {
@@ -157,8 +215,13 @@ func (e *evidence) figures() []figure {
 	ttft := figure{says: e.mean(float64(e.sla.TTFT), ttftOf)}
 	itl := figure{says: e.mean(float64(e.sla.ITL), tpotOf)}
 	if e.sla.Stat.Quantile() > 0 {
-		ttft.says = e.late(ttftOf, func(a *profile.Attainment) int { return a.WithinTTFT })
-		late := e.late(tpotOf, func(a *profile.Attainment) int { return a.WithinITL })
+		allowed := 1 - e.sla.Stat.Quantile()
+		ttft.says = exceeds(allowed, func(a *profile.Attainment) (over, n int, worth float64) {
+			return a.TTFT.N - a.WithinTTFT, a.TTFT.N, worthOf(a.TTFT)
+		})
+		late := exceeds(allowed, func(a *profile.Attainment) (over, n int, worth float64) {
+			return a.TPOT.N - a.WithinITL, a.TPOT.N, worthOf(a.TPOT)
+		})
 		itl.says = func(p profile.Point, r, b float64) float64 {
 			if e.itlFar(p.Load) {
 				return sided(false, p.Rate, r, farWrong)
@@ -174,6 +237,11 @@ func (e *evidence) figures() []figure {
 		all = append(all, figure{says: func(p profile.Point, r, _ float64) float64 {
 			return sided(p.Load.ITL.P99 > e.sla.Stall, p.Rate, r, falseAlarm)
 		}})
+	}
+	if e.sla.MaxFailures > 0 && slices.ContainsFunc(e.loads, func(p profile.Point) bool { return e.sla.Exceeds(p.Load.Failures, p.Load.Requests) }) {
+		all = append(all, figure{says: exceeds(e.sla.MaxFailures, func(a *profile.Attainment) (over, n int, worth float64) {
+			return a.Failures, a.Requests, float64(a.Requests)
+		})})
 	}
 	return all
 }
@@ -203,22 +271,21 @@ func sided(misses bool, rate, r, wrong float64) float64 {
 	return math.Log(1 - wrong)
 }
 
-// late is the likelihood of the share of requests above a limit, for percentiles.
-func (e *evidence) late(dist func(*profile.Attainment) profile.Distribution, within func(*profile.Attainment) int) func(profile.Point, float64, float64) float64 {
-	allowed := 1 - e.sla.Stat.Quantile()
+// exceeds is the likelihood of a share of requests: of those above a limit, for percentiles, or
+// of those that failed. Of tells how many there are of how many, and how many independent ones
+// these are worth.
+func exceeds(allowed float64, of func(*profile.Attainment) (over, n int, worth float64)) func(profile.Point, float64, float64) float64 {
 	return func(p profile.Point, r, b float64) float64 {
-		n := float64(dist(p.Load).N)
+		over, n, worth := of(p.Load)
 		if n == 0 {
 			return 0
 		}
-		worth := worthOf(dist(p.Load))
-		share := max(0, n-float64(within(p.Load))) / n
+		share := max(0, float64(over)) / float64(n)
 		seen := (share*worth + 0.5) / (worth + 1)
 		far := (math.Log(seen/(1-seen)) - math.Log(allowed/(1-allowed))) / curveReach
 		worth *= math.Exp(-far * far / 2)
-		late := worth * share
 		odds := math.Log(allowed/(1-allowed)) + b*math.Log(p.Rate/r)
-		return late*logistic(odds) + (worth-late)*logistic(-odds)
+		return worth * (share*logistic(odds) + (1-share)*logistic(-odds))
 	}
 }
 
@@ -287,7 +354,9 @@ func (e *evidence) bracket() Bracket {
 	if !slices.ContainsFunc(e.loads, func(p profile.Point) bool { return Misses(p.Load, e.sla) }) {
 		b.AtMost = e.burst
 	}
-	if !e.supports(b.AtLeast) {
+	answered, failing := e.answered()
+	b.Failures, b.Requests = failing.failures, failing.requests
+	if b.AtLeast = min(b.AtLeast, answered); !e.supports(b.AtLeast) {
 		b.AtLeast = 0
 	}
 	return b
@@ -295,7 +364,7 @@ func (e *evidence) bracket() Bracket {
 
 // Misses reports whether a load missed the SLA by what was seen of it.
 func Misses(a *profile.Attainment, sla profile.SLA) bool {
-	return a.Growing || a.FailsTooOften || a.TTFT.At(sla.Stat) > sla.TTFT || a.TPOT.At(sla.Stat) > sla.ITL || sla.Stall > 0 && a.ITL.P99 > sla.Stall
+	return a.Growing || a.FailsTooOften || sla.Exceeds(a.Failures, a.Requests) || a.TTFT.At(sla.Stat) > sla.TTFT || a.TPOT.At(sla.Stat) > sla.ITL || sla.Stall > 0 && a.ITL.P99 > sla.Stall
 }
 
 // deviation is the standard deviation of the rate's logarithm, from the probability that it

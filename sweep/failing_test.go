@@ -14,12 +14,13 @@ import (
 // server; three of sixty do where they are sent one at a time, and three in a row where
 // nothing is answered. Of a burst some may be refused: that load is stopped, no more.
 func TestFailing(t *testing.T) {
-	const ok, bad, cut = 'o', 'x', 'c'
+	const ok, bad, cut, lost = 'o', 'x', 'c', '-'
 	for _, c := range []struct {
 		name       string
 		loads      []string // how the requests of each end
 		atOnce     bool
 		repeated   bool // all but the last are loads at once, of one point
+		there      bool // the server still takes connections
 		stop, want bool
 	}{
 		{name: "the only one", loads: []string{"x"}},
@@ -35,11 +36,13 @@ func TestFailing(t *testing.T) {
 		{name: "a burst, most refused before the first answer", loads: []string{"xxxxxcccc"}, atOnce: true, stop: true},
 		{name: "repeats of a burst, then one at a time", loads: []string{"xooooooooooooooooooo", "xooooooooooooooooooo", "xooooo"}, repeated: true},
 		{name: "cut off by the client", loads: []string{"cccccccc"}},
+		{name: "gone half-way", loads: []string{"ooooo---"}, atOnce: true, stop: true, want: true},
+		{name: "connections lost, but not gone", loads: []string{"ooooo---"}, atOnce: true, there: true, stop: true},
 		{name: "each load of sixty by itself", loads: []string{long(60, 10, 40), long(60, 10, 40), long(60, 10, 40)}},
 		{name: "three of a hundred", loads: []string{long(100, 10, 20, 30)}},
 		{name: "four of a hundred", loads: []string{long(100, 10, 20, 30, 40)}, stop: true, want: true},
 	} {
-		f := &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+		f := &Failing{SLA: profile.SLA{MaxFailures: 0.01}, Gone: func() bool { return !c.there }}
 		stopped := false
 		var err error
 		for i, load := range c.loads {
@@ -49,6 +52,8 @@ func TestFailing(t *testing.T) {
 				switch how {
 				case bad:
 					q.Failure = profile.FailStatus
+				case lost:
+					q.Failure = profile.FailConnect
 				case cut:
 					q.Failure, q.Sent = profile.FailCanceled, 1
 				case ok:

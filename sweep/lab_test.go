@@ -45,6 +45,7 @@ type law struct {
 	caps            bool    // no more are in flight than a script says, also where that is more than one
 	places          int     // requests that are served at once, each as if alone, in order of arrival; 0 = see play
 	refuses         bool    // what comes while all places are taken
+	fails           float64 // share of requests that fail at places
 	stalls          int     // the first measurements of a kind hold one request with a stall
 }
 

@@ -130,7 +130,7 @@ func (v *virtual) playPlaces(s profile.Script, stop func(profile.Request) bool) 
 				k = j
 			}
 		}
-		if v.law.refuses && free[k] > at {
+		if v.law.refuses && free[k] > at || v.law.fails > 0 && v.lab.random.Float64() < v.law.fails {
 			sent, rs[i] = append(sent, at), profile.Request{Index: i, ISL: a.ISL, OSL: a.OSL, Due: due, Sent: at, End: at, Failure: profile.FailStatus}
 			continue
 		}

@@ -41,11 +41,11 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 		return nil // what misses without company misses with it
 	}
 	began := r.opts.Now()
-	burst, err := r.burst(ctx, s)
+	burst, refused, err := r.burst(ctx, s)
 	if err != nil {
 		return err
 	}
-	rate, held := r.firstRate(alone, burst), r.held(alone, burst)
+	rate, held := r.firstRate(alone, burst, refused), r.held(alone, burst)
 	if r.recallLoads(s) > 0 {
 		more := false
 		if rate, more = r.nextRate(s); !more {
@@ -68,11 +68,15 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 	return nil
 }
 
+// outage is the share of failures above which a load of an earlier run tells of an outage.
+const outage = 0.25
+
 // recallLoads books the open loads that an earlier run measured, also those that nobody would
-// ask for in the time that is left now. It gives how many they are.
+// ask for in the time that is left now. It gives how many they are. Some failures are recalled
+// with them: without those a server that always fails some requests would seem to hold.
 func (r *runner) recallLoads(s *trial) (n int) {
 	for _, p := range r.book.known.Points {
-		if p.Rate > 0 && p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() && usable(p) {
+		if p.Rate > 0 && p.Discarded == "" && p.Stage == profile.StageSweep && p.Phase == s.phase && p.Config.Slug() == s.cfg.Slug() && !p.Unmeasured() && float64(p.Failures) <= outage*float64(p.Requests) {
 			r.book.recall(s, p.Stage, p, 0)
 			n++
 		}
@@ -114,7 +118,7 @@ func (r *runner) nextRate(s *trial) (rate float64, more bool) {
 		return min(b.Likely, missed*stepDown), true
 	case b.Width() > closeEnough:
 		return b.Likely, true
-	case tried(all, 0.85*b.AtLeast, 1.05*b.AtLeast):
+	case slices.ContainsFunc(all, func(p profile.Point) bool { return recommend.Near(p.Rate, b.AtLeast) }):
 		return 0, false
 	}
 	return b.AtLeast, true
@@ -190,7 +194,7 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 
 // burst measures throughput with as many requests in flight as the client or the engine
 // allows, or half as many and so on where the server refuses some.
-func (r *runner) burst(ctx context.Context, s *trial) (profile.Point, error) {
+func (r *runner) burst(ctx context.Context, s *trial) (p profile.Point, refused bool, err error) {
 	k := burstMost
 	for _, most := range []int{r.opts.MaxInFlight, s.facts.MaxNumSeqs} {
 		if most > 0 {
@@ -198,9 +202,10 @@ func (r *runner) burst(ctx context.Context, s *trial) (profile.Point, error) {
 		}
 	}
 	for ; ; k /= 2 {
-		if p, err := r.burstOf(ctx, s, k); err != nil || k == 1 || !p.FailsTooOften {
-			return p, err
+		if p, err = r.burstOf(ctx, s, k); err != nil || k == 1 || !p.FailsTooOften {
+			return p, refused, err
 		}
+		refused = true
 	}
 }
 
@@ -272,8 +277,13 @@ func served(rs []profile.Request, k int, byTokens float64) float64 {
 	return 0
 }
 
-// firstRate is the rate of the first load.
-func (r *runner) firstRate(alone, burst profile.Point) float64 {
+// firstRate is the rate of the first load. If the server refuses more at once than the burst
+// had, one in a hundred arrivals finds as many in flight (Poisson, 2.33 deviations).
+func (r *runner) firstRate(alone, burst profile.Point, refused bool) float64 {
 	rate := recommend.ExpectedRate(alone, burst, r.opts.SLA)
+	if refused {
+		root := (math.Sqrt(2.33*2.33+4*float64(burst.Asked)) - 2.33) / 2
+		rate = min(rate, root*root/alone.Load.E2E.Mean.Seconds())
+	}
 	return fourDigits(max(rate, leastRate/max(alone.Load.E2E.Mean.Seconds(), 1e-6)))
 }

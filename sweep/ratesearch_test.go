@@ -2,9 +2,11 @@ package sweep
 
 import (
 	"container/heap"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -180,9 +182,65 @@ func TestBurstOfAServerThatRefuses(t *testing.T) {
 	r := newRunner(o, b, &notes{}, Known{}, nil)
 	s := newTrial(profile.Aggregated, o.Candidates[0])
 	r.book.begin(s)
-	p, err := r.burst(t.Context(), s)
-	if want := 8 / 0.82; err != nil || p.Asked != 8 || p.Failures > 0 || math.Abs(p.Load.Achieved/want-1) > 0.05 {
+	p, refused, err := r.burst(t.Context(), s)
+	if want := 8 / 0.82; err != nil || !refused || p.Asked != 8 || p.Failures > 0 || math.Abs(p.Load.Achieved/want-1) > 0.05 {
 		t.Errorf("%d in flight, %d failures, %.3g/s, want %.3g/s, %v", p.Asked, p.Failures, p.Load.Achieved, want, err)
+	}
+
+	// One in a hundred requests finds all 8 places taken at 3.13 in flight (Erlang's B).
+	b = newLab(map[string]law{"TP:1": l})
+	o = openOptions(b, Aggregated, 1)
+	o.ISL, o.OSL, o.MaxInFlight, o.Virtual = 32, 32, 64, false
+	o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: profile.P95, MaxFailures: 0.01}
+	o.Open.Traffic, o.Open.Bracket, o.Open.Longest = poisson(32, 32), true, time.Minute
+	res, _, err := run(t, b, o, Known{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bracket, truth := *res.Aggregated.Picked.Bracket, 3.13/0.82
+	i := slices.IndexFunc(res.Aggregated.Warnings, func(w profile.Warning) bool { return w.Code == "refused" })
+	if bracket.AtLeast > 1.1*truth || bracket.AtLeast < truth/3 || bracket.AtMost < truth || i < 0 {
+		t.Errorf("%+v, want to hold %.3g; %v", bracket, truth, res.Aggregated.Warnings)
+	} else if says := res.Aggregated.Warnings[i].Message; !strings.Contains(says, "with 16 at once") || !strings.HasSuffix(says, "--max-in-flight 8") {
+		t.Error(says)
+	}
+}
+
+// A server that fails some requests at every rate, more than are allowed, carries none: not
+// where one load alone could have been bad luck, nor when a run is resumed.
+func TestRateOfAServerThatFails(t *testing.T) {
+	const runs = 8
+	for _, share := range []float64{0.02, 0.03, 0.002} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			t.Parallel()
+			named, told := 0, 0
+			for seed := range uint64(runs) {
+				l := paced(10)
+				l.fails = share
+				b := newLab(map[string]law{"TP:1": l})
+				b.random = rand.New(rand.NewPCG(seed, 3))
+				o := openOptions(b, Aggregated, 1)
+				o.ISL, o.OSL, o.MaxInFlight, o.Virtual, o.Seed = 32, 32, 64, false, seed
+				o.SLA = profile.SLA{TTFT: 250 * ms, ITL: 30 * ms, Stat: profile.P95, MaxFailures: 0.01}
+				o.Open.Traffic, o.Open.Bracket, o.Open.Longest = poisson(32, 32), true, time.Minute
+				_, n, err := run(t, b, o, Known{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, _, err := run(t, b, o, n.Known)
+				switch ch := res.Aggregated; {
+				case err != nil:
+					t.Fatal(err)
+				case ch.Feasible:
+					named++
+				case strings.Contains(ch.Why, "requests failed"):
+					told++
+				}
+			}
+			if share > 0.01 && (named > 1 || told < runs*3/4) || share < 0.01 && named < runs-1 {
+				t.Errorf("a rate in %d of %d runs, failures in %d", named, runs, told)
+			}
+		})
 	}
 }
 

@@ -79,7 +79,7 @@ type measuring func(context.Context) (profile.Point, []profile.Request, error)
 
 // timed is point where it is known how long measuring takes.
 func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id string, cost, takes time.Duration, measure measuring) (profile.Point, error) {
-	if p, ok := r.known[id]; ok && usable(p) {
+	if p, ok := r.known[id]; ok && usable(p) && !r.opts.SLA.Exceeds(p.Failures, p.Requests) {
 		r.book.recall(s, stage, p, cost)
 		return p, nil
 	}

@@ -60,17 +60,17 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
-		doubtful := p.Client != nil && !p.Client.OK()
+		doubtful, fails := p.Client != nil && !p.Client.OK(), r.opts.SLA.Exceeds(p.Failures, p.Requests)
 		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
 		case !over && i < tries && r.repeats(m.Machine, &repeated):
 			again = m.Machine.Taken()
-		case !over && p.FailsTooOften && i < tries && r.opts.Failing.patient():
+		case !over && fails && i < tries && r.opts.Failing.patient():
 			again = "there were failed requests"
-		case !over && !p.FailsTooOften && doubtful && i < tries:
+		case !over && !fails && doubtful && i < tries:
 			again = "there were waits of the client"
-		case !over && !p.FailsTooOften && i < tries && (stalled(p) || blank(p) && i == 1):
+		case !over && !fails && i < tries && (stalled(p) || blank(p) && i == 1):
 			again = "there were stalls"
 		default:
 			return p, m, err

@@ -60,9 +60,11 @@ func aggregatedPick(res sweep.Result, sla profile.SLA) *store.Pick {
 	if rps > 0 && rps < c.Picked.RPS {
 		out.Interval = profile.Interval{Low: p.ThroughputPerGPU, High: p.ThroughputPerGPU * c.Picked.RPS / p.Rate}
 	}
-	ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.TPOT.At(sla.Stat)
-	out.TTFTMillis, out.ITLMillis = profile.Milliseconds(ttft), profile.Milliseconds(itl)
-	out.Margin = 1 - max(float64(ttft)/float64(sla.TTFT), float64(itl)/float64(sla.ITL))
+	if c.Picked.Elsewhere(sla) == "" || p.ID != c.Picked.Point.ID {
+		ttft, itl := p.Load.TTFT.At(sla.Stat), p.Load.TPOT.At(sla.Stat)
+		out.TTFTMillis, out.ITLMillis = profile.Milliseconds(ttft), profile.Milliseconds(itl)
+		out.Margin = 1 - max(float64(ttft)/float64(sla.TTFT), float64(itl)/float64(sla.ITL))
+	}
 	out.InFlight, out.KVUsage, out.ThroughputPerGPU, out.SustainedRPS = p.InFlight, p.KVUsage, p.ThroughputPerGPU, rps
 	for _, v := range res.Verified {
 		out.MostRPS = v.Most
@@ -237,8 +239,11 @@ func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	default:
 		lines = append(lines, "INFEASIBLE: the line below is the nearest candidate, not an answer")
 	}
-	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%s requests/s, TTFT %.2f ms, ITL %.2f ms, throughput %.2f tokens/s/GPU)",
-		p.Label, rate, p.TTFTMillis, p.ITLMillis, p.ThroughputPerGPU))
+	latencies := "TTFT and ITL not measured at this rate"
+	if p.TTFTMillis > 0 {
+		latencies = fmt.Sprintf("TTFT %.2f ms, ITL %.2f ms", p.TTFTMillis, p.ITLMillis)
+	}
+	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%s requests/s, %s, throughput %.2f tokens/s/GPU)", p.Label, rate, latencies, p.ThroughputPerGPU))
 	if n := p.MaxNumBatchedTokens; n > 0 {
 		lines = append(lines, "Started with "+flagWords(chunkFlags(p.Parallelism(), n)))
 	}

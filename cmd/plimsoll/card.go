@@ -127,7 +127,7 @@ var urgent = []string{
 	"saturated", "at_cap", "client_late", "prefix_hit", "wrong_lengths", "no_model_label", "partly_scraped", "fewer_series", "gaps", "waiting_at_peak", "window_unseen", "above_buckets", "buckets_differ", "not_measured", "pattern_above_peak",
 	store.ProfileInfeasible, store.ProfileMissed, "interruptions", "sla_not_held", "sla_unreachable", "ttft_unreachable", "itl_unreachable", "itl_out_of_reach", "plan_unsettled", "plan_short", "held_back", "thrash", "links_busy",
 	"budget_below_least", "budget_below_peak", "breach_unmended", "replicas_late", "no_e2e", "prefixes_ignored", "prefixes_unknown",
-	"unverified", "undecided", "other_stat", "statistic_unseen", "one_price", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",
+	"wide_bracket", "unverified", "undecided", "other_stat", "statistic_unseen", "one_price", "spot", "model_error_sla", "near_saturation", promptsHoldUp, layoutNear, "several_namespaces", "other_models", "counted_at_end", "wide_bucket", "mean_of_counters",
 	interpolation.CodeWild, interpolation.CodeThroughputClash, interpolation.CodeITLNotRising, "fit_gpu", "fit_length", "kv_beyond_room", "kv_assumed", "weights_assumed", "chunk_assumed", "max_num_seqs_assumed", "transfer_free", store.ProfileDoubts,
 }
 
@@ -141,7 +141,7 @@ func urgency(w profile.Warning) int {
 	switch i := slices.Index(urgent, w.Code); {
 	case i >= 0:
 		return i
-	case w.Code == importedCode, w.Code == "gpus_unknown": // a fact, which the card says
+	case w.Code == importedCode, w.Code == "gpus_unknown", w.Code == noSurfaces: // a fact, which changes no figure
 		return len(urgent) + 1
 	}
 	return len(urgent)

@@ -95,10 +95,10 @@ func TestKVOfUnreadLogs(t *testing.T) {
 		metrics int
 		want    string // empty: no error
 	}{
-		{"", logged{lost: forbidden}, 0, "give --kv-tokens N, or with --command --kv-tokens-pattern REGEX for its log (reading the engine's log: pods/log is forbidden)"},
+		{"", logged{lost: forbidden}, 0, "give --kv-tokens N (reading the engine's log: pods/log is forbidden)"},
 		{"", logged{lost: forbidden}, 16000, ""},
 		{"", logged{log: "GPU KV cache size: 0 tokens"}, 0, "0 is no number of tokens: see engines/x.log)"},
-		{"", logged{log: "nothing"}, 0, "REGEX for its log"},
+		{"", logged{log: "nothing"}, 0, "capacity: give --kv-tokens N"},
 		{"kv=([0-9]+)", logged{lost: forbidden}, 16000, "reading the engine's log: pods/log is forbidden"},
 	} {
 		l := launcher{opts: profileOptions{kvPattern: c.pattern}, dep: deployment{kind: engine.KindVLLM, server: vllm.Server{}}}

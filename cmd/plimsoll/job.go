@@ -273,6 +273,9 @@ func (j *job) ranWith(res sweep.Result) []profile.Warning {
 	return distinctWarnings(append(ws, res.Warnings...))
 }
 
+// noSurfaces is the code of a profile that has a rate only.
+const noSurfaces = "no_surfaces"
+
 func partialWarning(res sweep.Result) profile.Warning {
 	return profile.Warnf("partial", "not everything planned was measured: %s", res.Partial)
 }
@@ -297,6 +300,9 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 		ws = append(ws, aggregatedDoubts(res, j.opts.sla)...)
 	}
 	if !hasSurfaces(res) {
+		if res.Partial == "" {
+			ws = append(ws, profile.Warnf(noSurfaces, "no surfaces were measured, as the server does not tell its KV capacity. Set --kv-tokens N if capacity plan or the planner is to use this profile"))
+		}
 		return byUrgency(distinctWarnings(ws))
 	}
 	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill))...)

@@ -167,17 +167,18 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 
 // undecidedRate is the error of a search that could neither name a rate nor rule all out.
 func undecidedRate(res sweep.Result, o profileOptions) error {
-	b := *res.Aggregated.Picked.Bracket
-	if why := recommend.Silent(res.Points); why != "" {
-		return fmt.Errorf("undecided: no load says anything of the rate: %s", why)
+	err, b := errors.New(res.Aggregated.Why), *res.Aggregated.Picked.Bracket
+	if recommend.Silent(res.Points) != "" {
+		return err
 	}
-	needs := max(b.Needs(o.sla.Stat), time.Minute)
-	how := "--force --load-time " + shortTime((needs/2).Round(time.Minute)+time.Minute)
-	if res.Partial != "" { // the loads themselves may be long enough
-		how = "--resume --max-time " + shortTime(o.maxTime+needs)
+	needs, how := max(b.Needs(o.sla.Stat), time.Minute), "--resume"
+	if o.maxTime > 0 {
+		how += " --max-time " + shortTime(o.maxTime+needs)
 	}
-	return field.WithHint(fmt.Errorf("undecided: too few requests were judged to name a rate that holds: %s", recommend.BracketWords(b.AtLeast, b.AtMost)),
-		"about %s of load would decide: the same command with %s", shortTime(needs), how)
+	if b.Failures > 0 {
+		return field.WithHint(err, "see the server's log for why requests fail, then run the same command with %s; or allow more of them: --force --max-failures", how)
+	}
+	return field.WithHint(err, "about %s of load would decide: the same command with %s", shortTime(needs), how)
 }
 
 // shortTime is a time in whole minutes as flags take it: 12m.
@@ -223,6 +224,9 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
 		return field.Errorf("--resume: %v", cause).Hint("resume with the same engine, or start over with --force, which moves this run aside")
 	}
+	if len(res.Points) == 0 && j.dep.kind == engine.KindEndpoint { // there is nothing to go on from, nor an engine's log
+		return j.nothing(cause, ctx.Err() != nil)
+	}
 	if err := j.leave(res, ctx.Err() != nil); err != nil {
 		return errors.Join(cause, err)
 	}
@@ -250,6 +254,17 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return field.WithHint(cause, "%s (%s kept)", j.opts.failingHint(cause), engine.Count(len(res.Points), "point"))
 	}
 	return cause
+}
+
+// nothing is the error of a run that measured nothing. Its folder is free again.
+func (j *job) nothing(cause error, stopped bool) error {
+	if err := j.dir.Clear(); err != nil {
+		return errors.Join(cause, err)
+	}
+	if stopped {
+		return errors.New("stopped before anything was measured")
+	}
+	return field.WithHint(cause, "nothing is kept. Run the same command again; --max-time, if given, has to leave more time")
 }
 
 // assumptions are printed and stored with every result.

@@ -32,7 +32,7 @@ func (o outcome) card() card {
 	if rec.Provenance == profile.Measured {
 		c.head = slices.Insert(c.head, 1, strings.TrimSpace(string(rec.Engine.Kind)+" "+rec.Engine.Version))
 	}
-	if o.res.Partial != "" {
+	if b := o.res.Aggregated.Picked.Bracket; o.res.Partial != "" || b != nil && b.Wide() {
 		c.head = append(c.head, "PARTIAL")
 	}
 	if rec.Feasible && rec.Simulates() {
@@ -98,7 +98,7 @@ func (o outcome) fleet() cardFleet {
 func (o outcome) facts() []detail {
 	rec := o.rec
 	if ch := o.res.Aggregated; ch.Open(o.opts.sla) {
-		return []detail{{"SLA", "undecided, too few requests were judged: " + ch.SoFar(o.opts.sla)}}
+		return []detail{{"SLA", ch.Why}}
 	}
 	if !rec.Feasible {
 		return o.shortfall()
@@ -363,7 +363,7 @@ func (o outcome) pickWords(ch recommend.Choice, pick recommend.Candidate) string
 	switch ch.Phase {
 	case profile.Prefill: // one prompt at a time
 	case profile.Aggregated: // its load counts those that wait for a place
-		out = append(out, cmp.Or(pick.Ended, shownInFlight(pick.Point)+" in flight"))
+		out = append(out, cmp.Or(pick.Ended, pick.Elsewhere(o.opts.sla), shownInFlight(pick.Point)+" in flight"))
 	case profile.Decode:
 		s := shownInFlight(pick.Point) + " in flight"
 		miss := math.Inf(1)

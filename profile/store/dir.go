@@ -146,6 +146,17 @@ func Resume(path string) (*Dir, error) {
 	return d, nil
 }
 
+// Clear removes all that was written into the folder, which is Empty then.
+func (d *Dir) Clear() error {
+	entries, err := os.ReadDir(d.Path)
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			err = errors.Join(err, os.RemoveAll(path(d.Path, e.Name())))
+		}
+	}
+	return err
+}
+
 // Close lets the next run in, even while a process that was forked meanwhile has not
 // yet closed its copy of the lock's file.
 func (d *Dir) Close() error {

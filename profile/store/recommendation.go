@@ -104,7 +104,7 @@ type Pick struct {
 
 	InFlight         float64 `json:"in_flight"`          // requests, seen
 	KVUsage          float64 `json:"kv_usage"`           // fraction of 1
-	TTFTMillis       float64 `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none
+	TTFTMillis       float64 `json:"ttft_ms"`            // by the SLA's statistic; 0 where the pool has none, or no load was near SustainedRPS
 	ITLMillis        float64 `json:"itl_ms"`             // likewise
 	ThroughputPerGPU float64 `json:"throughput_per_gpu"` // tokens/s/GPU: prompt tokens for prefill, else output tokens
 	SustainedRPS     float64 `json:"sustained_rps"`      // requests/s of one engine that still meet the SLA with queueing
