@@ -53,9 +53,14 @@ func (r *runner) bracketSweep(ctx context.Context, s *trial, alone profile.Point
 		}
 	}
 	for range evidenceMost {
-		l, ok := r.evidenceLoad(s, alone, rate, r.opts.Now().Sub(began))
+		spent := r.opts.Now().Sub(began)
+		l, last, ok := r.evidenceLoad(s, alone, rate, spent)
 		if !ok {
 			return nil
+		}
+		if named := r.unmeasured(s); last && named > 0 {
+			l, _, _ = r.evidenceLoad(s, alone, named, spent)
+			rate = named
 		}
 		l.held = held(rate)
 		if _, err := r.openPoint(ctx, s, l); err != nil {
@@ -156,24 +161,38 @@ func tried(loads []profile.Point, low, high float64) bool {
 	return slices.ContainsFunc(loads, func(p profile.Point) bool { return p.Rate >= low && p.Rate <= high })
 }
 
-// evidenceLoad is the next load, near a rate; false if no time is left.
-func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent time.Duration) (openLoad, bool) {
+// unmeasured is the rate that would be recommended now, if no load was near it; otherwise 0.
+func (r *runner) unmeasured(s *trial) float64 {
+	all := r.loadsOf(s)
+	rate := recommend.HighestRate(all, r.opts.SLA).AtLeast
+	if slices.ContainsFunc(all, func(p profile.Point) bool { return recommend.Near(p.Rate, rate) }) {
+		return 0
+	}
+	return rate
+}
+
+// evidenceLoad is the next load, near a rate, and whether there is no time for another; false
+// if none is left for this one.
+func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent time.Duration) (l openLoad, final, ok bool) {
 	longest := r.opts.Open.Longest
 	if longest == 0 {
 		longest = time.Minute
 	}
-	l := openLoad{stage: profile.StageSweep, evidence: true}.stays(min(r.stay(alone), 3*alone.Load.E2E.Mean/2), max(r.slack(alone), 0.5))
+	l = openLoad{stage: profile.StageSweep, evidence: true}.stays(min(r.stay(alone), 3*alone.Load.E2E.Mean/2), max(r.slack(alone), 0.5))
 	beside := l.settle + l.residence
 	left := time.Duration(evidenceAll*float64(longest)) - spent - beside
 	if !r.opts.Deadline.IsZero() {
 		left = min(left, r.opts.Deadline.Sub(r.opts.Now())-2*beside)
 	}
 	if left < noLonger && spent > 0 {
-		return l, false
+		return l, false, false
 	}
 	requests := evidenceOf * float64(max(profile.SamplesFor(r.opts.SLA.Stat), evidenceMean))
 	last := min(time.Duration(requests/rate*float64(time.Second)), time.Duration(evidenceLong*float64(longest)))
 	last = min(max(last, evidenceLess, 3*l.residence), longest, max(left, noLonger))
+	if reserve := evidenceLess + beside; left >= 2*reserve { // for one at the rate that will be named
+		last = min(last, left-reserve)
+	}
 	step := 0.97
 	if least := evidenceFew / last.Seconds(); rate < least {
 		rate, step = least, 1/step
@@ -189,7 +208,7 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 		n, _ := slices.BinarySearchFunc(asks, until, func(a profile.Ask, t time.Duration) int { return cmp.Compare(a.Due, t) })
 		return asks[:max(n, 1)]
 	}
-	return l, true
+	return l, left-until < noLonger, true
 }
 
 // burst measures throughput with as many requests in flight as the client or the engine
