@@ -5,26 +5,31 @@ import (
 	"errors"
 	"slices"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
 	"plimsoll/sweep"
 )
 
-// tryServer sends the endpoint a few small requests, until the run has to end.
-func (o profileOptions) tryServer(ctx context.Context, l sweep.Launcher, so sweep.Options) error {
+// tryServer sends the endpoint a few small requests, until the run has to end. It gives how
+// the server spreads over its GPUs.
+func (o profileOptions) tryServer(ctx context.Context, l *launcher, so sweep.Options) (engine.Parallelism, error) {
 	if !so.Deadline.IsZero() {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadline(ctx, so.Deadline)
 		defer stop()
 	}
 	_, err := l.Launch(ctx, so.Candidates[0])
+	if err == nil {
+		return l.behind(ctx)
+	}
 	for _, h := range serverHints {
 		if errors.Is(err, h.cause) && (h.api == "" || h.api == o.api) {
-			return field.WithHint(err, "%s", h.hint)
+			return engine.Parallelism{}, field.WithHint(err, "%s", h.hint)
 		}
 	}
-	return err
+	return engine.Parallelism{}, err
 }
 
 // serverHints say what helps where a server could not be tried; the first that fits.

@@ -128,10 +128,7 @@ func profileRun(ctx context.Context, o profileOptions, dep deployment, so sweep.
 		if state, err := store.Inspect(o.dir); err == nil && state == store.OurRun && !o.force && !o.resume {
 			return folderError(fmt.Errorf("%s: %w", o.dir, store.ErrOtherRun))
 		}
-		if err := o.tryServer(ctx, l, so); err != nil {
-			return err
-		}
-		if so.Candidates[0].Parallelism, err = newLauncher(o, dep, ui.verbosef).behind(ctx); err != nil {
+		if so.Candidates[0].Parallelism, err = o.tryServer(ctx, newLauncher(o, dep, ui.verbosef), so); err != nil {
 			return err
 		}
 	}

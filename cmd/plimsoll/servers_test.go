@@ -26,6 +26,7 @@ type fakeServer struct {
 	loads  bool // it is not ready
 	chat   bool // it completes chats alone
 	breaks bool // the stream ends with an error
+	stalls int  // after so many requests it gives no answer; 0 = never
 
 	mu      sync.Mutex
 	headers []http.Header // of every request
@@ -40,7 +41,7 @@ func fakeServers() map[string]*fakeServer {
 	return map[string]*fakeServer{
 		"html": {html: true}, "silent": {silent: true}, "lump": {lump: true},
 		"good": {}, "cutting": {cut: 200}, "short": {short: 3}, "sleepy": {sleepy: true},
-		"loading": {loads: true}, "chat": {chat: true}, "broken": {breaks: true},
+		"loading": {loads: true}, "chat": {chat: true}, "broken": {breaks: true}, "stalling": {stalls: 20},
 	}
 }
 
@@ -73,9 +74,10 @@ func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.headers = append(f.headers, r.Header.Clone())
+	asleep := f.sleepy || f.stalls > 0 && len(f.headers) > f.stalls
 	f.mu.Unlock()
 	switch {
-	case f.sleepy:
+	case asleep:
 		select {
 		case <-f.done:
 		case <-r.Context().Done():
