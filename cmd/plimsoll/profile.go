@@ -191,6 +191,9 @@ func stoppedAfter(res sweep.Result, sla profile.SLA) error {
 			text += "; " + far
 		}
 	}
+	if len(res.Points) == 0 {
+		return errors.New(text)
+	}
 	return field.WithHint(errors.New(text), "the same command with --resume continues from there")
 }
 
@@ -221,10 +224,11 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
 		return field.Errorf("--resume: %v", cause).Hint("resume with the same engine, or start over with --force, which moves this run aside")
 	}
+	leave, again := func() error { return j.leave(res, ctx.Err() != nil) }, "the same command with --resume"
 	if len(res.Points) == 0 && j.dep.kind == engine.KindEndpoint { // there is nothing to go on from, nor an engine's log
-		return j.nothing(cause, ctx.Err() != nil)
+		leave, again = j.dir.Clear, "the same command"
 	}
-	if err := j.leave(res, ctx.Err() != nil); err != nil {
+	if err := leave(); err != nil {
 		return errors.Join(cause, err)
 	}
 	switch {
@@ -232,7 +236,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return stoppedAfter(res, j.opts.sla)
 	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
 		ui.unusable(res)
-		return field.WithHint(cause, "--resume with a longer --max-time continues (kept: %s)", engine.Count(len(res.Points), "point"))
+		return field.WithHint(cause, "run %s and a longer --max-time (kept: %s)", again, engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.unusable(res)
 		ui.warn(pointCaveats(res.Points)) // why they cannot be picked
@@ -243,7 +247,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 			return cause
 		}
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
-			return field.WithHint(cause, "fix the server, then run the same command with --resume")
+			return field.WithHint(cause, "fix the server, then run %s", again)
 		}
 		logs := fmt.Sprintf("engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
 		return &field.Failure{Err: cause, Hints: append([]string{logs}, startHints(j.dep.kind, res.Skips)...)}
@@ -251,17 +255,6 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return field.WithHint(cause, "%s (%s kept)", j.opts.failingHint(cause), engine.Count(len(res.Points), "point"))
 	}
 	return cause
-}
-
-// nothing is the error of a run that measured nothing. Its folder is free again.
-func (j *job) nothing(cause error, stopped bool) error {
-	if err := j.dir.Clear(); err != nil {
-		return errors.Join(cause, err)
-	}
-	if stopped {
-		return errors.New("stopped before anything was measured")
-	}
-	return field.WithHint(cause, "nothing is kept. Run the same command again; --max-time, if given, has to leave more time")
 }
 
 // assumptions are printed and stored with every result.
