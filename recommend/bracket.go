@@ -51,6 +51,13 @@ func (ch *Choice) bracket(points []profile.Point, sla profile.SLA) {
 		}
 		ch.within(label, HighestRate(own, sla))
 	}
+	for _, c := range ch.All { // requests one at a time hold, and the search ended before anything else
+		label := c.Label()
+		loaded := slices.ContainsFunc(points, func(p profile.Point) bool { return p.Config.Label() == label && p.Rate > 0 })
+		if !done[label] && !loaded && fits(c.Point, sla) {
+			ch.within(label, Bracket{AtMost: math.Inf(1)})
+		}
+	}
 }
 
 // within applies a bracket to a configuration's loads.
@@ -112,17 +119,17 @@ func (ch Choice) refused(points []profile.Point) []profile.Warning {
 	for _, p := range points {
 		switch {
 		case !IsBurst(p) || p.Config.Label() != ch.Picked.Label():
-		case !p.FailsTooOften && (most == nil || p.Asked > most.Asked):
+		case p.Failures == 0 && (most == nil || p.Asked > most.Asked):
 			most = &p
-		case p.FailsTooOften && (least == nil || p.Asked < least.Asked):
+		case refuses(p) && (least == nil || p.Asked < least.Asked):
 			least = &p
 		}
 	}
 	if least == nil || most == nil {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("refused", "%s: %d of %d requests failed with %d at once, and %d of %d with %d. If clients keep to fewer, measure with "+field.MaxInFlight+" %[7]d",
-		ch.Phase, least.Failures, least.Requests, least.Asked, most.Failures, most.Requests, most.Asked)}
+	return []profile.Warning{profile.Warnf("refused", "%s: the server refused %d of %d requests with %d at once, and none with %d. If clients keep to fewer, measure with "+field.MaxInFlight+" %[5]d",
+		ch.Phase, least.Failures, least.Requests, least.Asked, most.Asked)}
 }
 
 // standsBetter reports whether a load at rate a stands for a rate better than one at b: the

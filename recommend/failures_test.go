@@ -75,3 +75,16 @@ func TestFiguresOfAnotherRate(t *testing.T) {
 		t.Errorf("%q, margin %g, %g in flight", ch.Why, ch.Picked.Margin, ch.Picked.Point.InFlight)
 	}
 }
+
+// A search that ended after requests one at a time, which hold, has ruled nothing out.
+func TestAloneIsUndecided(t *testing.T) {
+	s := profile.SLA{TTFT: 200 * ms, ITL: 20 * ms, Stat: profile.P95}
+	ch, err := ChooseAggregated([]profile.Point{failingLoad(0, 0, 7)}, s)
+	if err != nil || ch.Feasible || !ch.Open(s) || !strings.HasPrefix(ch.Why, "undecided: too few requests") {
+		t.Errorf("%v: open %v, %q", err, ch.Open(s), ch.Why)
+	}
+	s.TTFT = 50 * ms
+	if ch, err = ChooseAggregated([]profile.Point{failingLoad(0, 0, 7)}, s); err != nil || ch.Open(s) {
+		t.Errorf("%v: open %v, %q", err, ch.Open(s), ch.Why)
+	}
+}

@@ -141,10 +141,13 @@ func IsBurst(p profile.Point) bool {
 	return p.Phase == profile.Aggregated && p.Load != nil && p.Rate == 0 && p.Batch > 0
 }
 
+// refuses reports whether the server refused much of a burst.
+func refuses(p profile.Point) bool { return float64(p.Failures) > refusing*float64(p.Requests) }
+
 func (e *evidence) take(p profile.Point) {
 	switch {
 	case p.Phase != profile.Aggregated || p.Load == nil || p.Invalid != "" || p.Discarded != "":
-	case IsBurst(p) && float64(p.Failures) > refusing*float64(p.Requests):
+	case IsBurst(p) && refuses(p):
 		e.full = true
 	case p.Load.Requests == 0:
 	case IsBurst(p):

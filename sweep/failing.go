@@ -10,7 +10,7 @@ import (
 // Failing judges the requests that go to somebody's server, as they end. It stops a load
 // in which more fail than the SLA allows: that load does not hold, and a smaller one may.
 // The server itself is failing if the last three requests failed and no request of a load
-// was answered, if they found no connection and it is Gone, or if too many fail that are
+// was answered, if their connections broke and it is Gone, or if too many fail that are
 // sent one at a time. Those loads are judged together until they have 60 requests, a larger
 // one by itself.
 type Failing struct {
@@ -75,7 +75,8 @@ func (f *Failing) Done(q profile.Request) {
 
 // dead reports whether the server answers nothing, or has ended meanwhile.
 func (f *Failing) dead() bool {
-	return f.row >= failingRow && (!f.answered || f.last.Failure == profile.FailConnect && f.Gone != nil && f.Gone())
+	broken := f.last.Failure == profile.FailConnect || f.last.Failure == profile.FailMalformed
+	return f.row >= failingRow && (!f.answered || broken && f.Gone != nil && f.Gone())
 }
 
 // patient reports whether a load with failures is worth another try: the server is

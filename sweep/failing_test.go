@@ -14,7 +14,7 @@ import (
 // server; three of sixty do where they are sent one at a time, and three in a row where
 // nothing is answered. Of a burst some may be refused: that load is stopped, no more.
 func TestFailing(t *testing.T) {
-	const ok, bad, cut, lost = 'o', 'x', 'c', '-'
+	const ok, bad, cut, lost, broken = 'o', 'x', 'c', '-', '~'
 	for _, c := range []struct {
 		name       string
 		loads      []string // how the requests of each end
@@ -37,6 +37,7 @@ func TestFailing(t *testing.T) {
 		{name: "repeats of a burst, then one at a time", loads: []string{"xooooooooooooooooooo", "xooooooooooooooooooo", "xooooo"}, repeated: true},
 		{name: "cut off by the client", loads: []string{"cccccccc"}},
 		{name: "gone half-way", loads: []string{"ooooo---"}, atOnce: true, stop: true, want: true},
+		{name: "gone amid streams", loads: []string{"ooooo~~~"}, atOnce: true, stop: true, want: true},
 		{name: "connections lost, but not gone", loads: []string{"ooooo---"}, atOnce: true, there: true, stop: true},
 		{name: "each load of sixty by itself", loads: []string{long(60, 10, 40), long(60, 10, 40), long(60, 10, 40)}},
 		{name: "three of a hundred", loads: []string{long(100, 10, 20, 30)}},
@@ -54,6 +55,8 @@ func TestFailing(t *testing.T) {
 					q.Failure = profile.FailStatus
 				case lost:
 					q.Failure = profile.FailConnect
+				case broken:
+					q.Failure = profile.FailMalformed
 				case cut:
 					q.Failure, q.Sent = profile.FailCanceled, 1
 				case ok:

@@ -40,6 +40,7 @@ type openLoad struct {
 	fill      []profile.Ask                     // prompts that the cache is to hold
 	judge     int                               // requests that are judged; 0 = as many as it takes
 	evidence  bool                              // it counts with others, however much it says by itself
+	takes     time.Duration                     // until its last request; 0 = by the number of requests
 	held      bool                              // requests wait for places that others hold until their end
 }
 

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ var errNoPlay = errors.New("the engine cannot run open-loop loads")
 // load says nothing of the engine.
 func (r *runner) openPoint(ctx context.Context, s *trial, l openLoad) (profile.Point, error) {
 	cost := r.opts.openCost(l.rate, l.asked(r.opts.judged(l, s.phase)), s.phase)
-	return r.timed(ctx, s, l.stage, l.id, cost, cost, func(ctx context.Context) (profile.Point, []profile.Request, error) {
+	return r.timed(ctx, s, l.stage, l.id, cost, cmp.Or(l.takes, cost), func(ctx context.Context) (profile.Point, []profile.Request, error) {
 		if s.inst.Play == nil {
 			return profile.Point{}, nil, errNoPlay
 		}

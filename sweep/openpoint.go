@@ -47,7 +47,7 @@ func summarizeOpen(m Measurement, l openLoad, phase profile.Phase, cfg engine.Co
 		_, tokens := firstTokens(ended)
 		p.ThroughputPerGPU = a.Achieved * tokens / gpus
 	} else if tokens := answers(ended, w); phase == profile.Aggregated && tokens > 0 && !a.FailsTooOften && !a.Growing && w == planned {
-		p.ThroughputPerGPU = l.rate * tokens / gpus
+		p.ThroughputPerGPU = l.rate * tokens / gpus * float64(a.Requests-a.Failures) / float64(a.Requests)
 	}
 	if s.Cached > 0.05 && len(l.fill) == 0 {
 		hit := profile.Warnf("prefix_hit", "%.0f %% of prompt tokens came from the prefix cache, so TTFT is too low", 100*s.Cached)

@@ -204,6 +204,7 @@ func (r *runner) evidenceLoad(s *trial, alone profile.Point, rate float64, spent
 	l.id = fmt.Sprintf("sweep/%s/isl%d/rate%.4g", s.key(), r.opts.ISL, l.rate)
 	l.seed = r.seed(l.id)
 	until := last + beside
+	l.takes = until
 	l.change = func(asks []profile.Ask) []profile.Ask {
 		n, _ := slices.BinarySearchFunc(asks, until, func(a profile.Ask, t time.Duration) int { return cmp.Compare(a.Due, t) })
 		return asks[:max(n, 1)]
@@ -262,8 +263,16 @@ func (r *runner) playBurst(ctx context.Context, s *trial, id string, asks []prof
 		m.Requests[i].Due = q.Sent // nobody waits in a closed loop
 	}
 	p := summarizeAlone(m, r.opts.SLA, s)
-	all := profile.Summarize(rs, profile.Whole(rs)) // what is refused at once lies in no window
-	p.Requests, p.Failures = all.Requests, all.Failures
+	p.Requests, p.Failures = 0, 0 // what is refused at once lies in no window, and what was cut off was not refused
+	for _, q := range rs {
+		switch {
+		case q.Failure == profile.FailCanceled && q.Sent == 0:
+		case q.OK() || q.Failure == profile.FailCanceled:
+			p.Requests++
+		default:
+			p.Requests, p.Failures = p.Requests+1, p.Failures+1
+		}
+	}
 	p.FailsTooOften = r.opts.SLA.FailsTooOften(p.Failures, p.Requests)
 	p.Load.Achieved = served(m.Requests, k, p.Load.TokensPerSec/float64(r.opts.OSL))
 	p.ISL, p.OSL, p.Asked, p.Batch, p.Client, p.Machine, p.Server = r.opts.ISL, r.opts.OSL, k, k, m.Client, m.Machine, m.Server

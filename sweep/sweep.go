@@ -193,7 +193,9 @@ func (r *runner) endEarly(why string) error {
 				r.book.skips = append(r.book.skips, profile.Skip{Phase: c.Phase, Label: label, Reason: "not measured: " + why})
 			}
 		}
-		c.Why = "the best of what was measured before time ran out"
+		if c.Feasible {
+			c.Why = "the best of what was measured before time ran out"
+		}
 	}
 	return nil
 }

@@ -220,17 +220,17 @@ func byRate(cs []recommend.Candidate) []recommend.Candidate {
 // suggestedAggregated is the line that scripts read.
 func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	p := rec.Aggregated
-	rate := fmt.Sprintf("%.2f", p.SustainedRPS)
+	rate := fmt.Sprintf("%.2f requests/s", p.SustainedRPS)
 	switch {
 	case p.SustainedRPS >= 1:
 	case p.SustainedRPS > 0:
-		rate = fmt.Sprintf("%.3g", p.SustainedRPS)
+		rate = fmt.Sprintf("%.3g requests/s", p.SustainedRPS)
 	case p.RateInterval.High > 0:
-		rate = fmt.Sprintf("at most %.3g", p.RateInterval.High)
+		rate = fmt.Sprintf("at most %.3g requests/s", p.RateInterval.High)
 	case p.Undecided:
-		rate = "unknown"
+		rate = "rate not known"
 	default:
-		rate = "no"
+		rate = "no requests/s"
 	}
 	switch {
 	case rec.Feasible:
@@ -243,7 +243,7 @@ func suggestedAggregated(rec store.Recommendation) (lines []string) {
 	if p.TTFTMillis > 0 {
 		latencies = fmt.Sprintf("TTFT %.2f ms, ITL %.2f ms", p.TTFTMillis, p.ITLMillis)
 	}
-	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%s requests/s, %s, throughput %.2f tokens/s/GPU)", p.Label, rate, latencies, p.ThroughputPerGPU))
+	lines = append(lines, fmt.Sprintf("Suggested aggregated %s (%s, %s, throughput %.2f tokens/s/GPU)", p.Label, rate, latencies, p.ThroughputPerGPU))
 	if n := p.MaxNumBatchedTokens; n > 0 {
 		lines = append(lines, "Started with "+flagWords(chunkFlags(p.Parallelism(), n)))
 	}

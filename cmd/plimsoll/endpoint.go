@@ -9,6 +9,7 @@ import (
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
+	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
 
@@ -47,6 +48,7 @@ var serverHints = []struct {
 	{load.ErrNoAnswer, "", "see the server's log: it may still be starting, or work on other requests"},
 	{load.ErrNotLLM, "", "give the address of a server with an OpenAI API: --endpoint http://HOST:PORT"},
 	{load.ErrStreamsNothing, "", "see the server's log"},
+	{load.ErrRefused, "", "see the server's log"},
 }
 
 // failingHint says what helps where a server failed during a run.
@@ -74,4 +76,14 @@ func (o profileOptions) endpointGone() bool {
 		return false
 	}
 	return gone(err)
+}
+
+// queuedAlone warns that requests sent one at a time may have waited for those of others.
+func queuedAlone(ch recommend.Choice, sla profile.SLA) []profile.Warning {
+	p := ch.Picked.Point
+	if ch.Feasible || p.Rate > 0 || p.Load == nil || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.TPOT.At(sla.Stat) > sla.ITL {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("queued_alone",
+		"one request at a time has its first token after %.4g ms, though ITL holds. If others use the server, it waited for them: stop them and start over with --force", profile.Milliseconds(p.Load.TTFT.P50))}
 }

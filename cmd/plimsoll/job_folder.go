@@ -16,12 +16,16 @@ import (
 
 // openJob takes the output folder: a new one, or one to resume.
 func openJob(o profileOptions, d deployment) (*job, error) {
+	state, unseen := store.Inspect(o.dir)
+	if unseen == nil && state == store.Empty { // a run that measured nothing was there, if any
+		o.resume = false
+	}
 	j := &job{opts: o, dep: d, started: time.Now(), inputs: runInputs(o, d), estimate: d.kind == engine.KindEstimate}
 	take := store.Create
 	if o.resume {
 		take = store.Resume
 	}
-	if state, err := store.Inspect(o.dir); o.force && err == nil && state == store.OurRun {
+	if o.force && unseen == nil && state == store.OurRun {
 		if _, err := store.MoveAside(o.dir); err != nil {
 			return nil, folderError(fmt.Errorf("moving it aside: %w", err))
 		}

@@ -173,7 +173,7 @@ func undecidedRate(res sweep.Result, o profileOptions) error {
 		how += " --max-time " + shortTime(o.maxTime+needs)
 	}
 	if b.Failures > 0 {
-		return field.WithHint(err, "see the server's log for why requests fail, then run the same command with %s; or allow more of them: --force --max-failures", how)
+		return field.WithHint(err, "see the server's log for why requests fail, then run the same command with %s; or allow more of them: --force --max-failures SHARE", how)
 	}
 	return field.WithHint(err, "about %s of load would decide: the same command with %s", shortTime(needs), how)
 }
@@ -224,9 +224,9 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 	if errors.Is(cause, sweep.ErrOtherEngine) { // nothing of it is kept
 		return field.Errorf("--resume: %v", cause).Hint("resume with the same engine, or start over with --force, which moves this run aside")
 	}
-	leave, again := func() error { return j.leave(res, ctx.Err() != nil) }, "the same command with --resume"
+	leave, resume := func() error { return j.leave(res, ctx.Err() != nil) }, " with --resume"
 	if len(res.Points) == 0 && j.dep.kind == engine.KindEndpoint { // there is nothing to go on from, nor an engine's log
-		leave, again = j.dir.Clear, "the same command"
+		leave, resume = j.dir.Clear, ""
 	}
 	if err := leave(); err != nil {
 		return errors.Join(cause, err)
@@ -236,7 +236,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 		return stoppedAfter(res, j.opts.sla)
 	case errors.Is(cause, sweep.ErrNothing) && res.Partial != "":
 		ui.unusable(res)
-		return field.WithHint(cause, "run %s and a longer --max-time (kept: %s)", again, engine.Count(len(res.Points), "point"))
+		return field.WithHint(cause, "choose a longer --max-time and run the same command%s (kept: %s)", resume, engine.Count(len(res.Points), "point"))
 	case errors.Is(cause, sweep.ErrNothing):
 		ui.unusable(res)
 		ui.warn(pointCaveats(res.Points)) // why they cannot be picked
@@ -247,7 +247,7 @@ func (j *job) abandon(ctx context.Context, res sweep.Result, cause error, ui *co
 			return cause
 		}
 		if j.dep.kind == engine.KindEndpoint { // its logs are elsewhere
-			return field.WithHint(cause, "fix the server, then run %s", again)
+			return field.WithHint(cause, "fix the server, then run the same command%s", resume)
 		}
 		logs := fmt.Sprintf("engine logs are in %s/engines; fix the cause, then continue with --resume", j.dir.Path)
 		return &field.Failure{Err: cause, Hints: append([]string{logs}, startHints(j.dep.kind, res.Skips)...)}

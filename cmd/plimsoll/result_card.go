@@ -166,7 +166,11 @@ func (o outcome) useWords(fleet cardFleet) string {
 // carriesWords are the rates of the fleet, each with what it promises.
 func (o outcome) carriesWords(fleet cardFleet) string {
 	s := fmt.Sprintf("%s/s with %s", plain(fleet.RPS), o.rec.SLA.SLA())
-	if p := o.rec.Aggregated; p != nil && p.RateInterval.High > 0 {
+	switch p := o.rec.Aggregated; {
+	case p == nil || p.RateInterval.Low == 0:
+	case p.RateInterval.High == 0:
+		s = fmt.Sprintf("%s/s or more, with %s", plain(fleet.RPS), o.rec.SLA.SLA())
+	default:
 		s = fmt.Sprintf("%s/s, at most %s/s, with %s", plain(fleet.RPS), plain(float64(fleet.Decode)*p.RateInterval.High), o.rec.SLA.SLA())
 	}
 	most := math.Inf(1)
