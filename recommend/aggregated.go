@@ -243,6 +243,8 @@ func (ch Choice) LostAggregated(c Candidate, sla profile.SLA) Rejected {
 	}
 	s, short := shortAggregated(p, sla)
 	switch {
+	case short && c.Bracket != nil && s.Metric == fewRequests && sla.Unsure(p.Load.Failures, p.Load.Requests) == "":
+		r.Metric, r.Value, r.Reason = metricUndecided, float64(p.Load.Requests), at+"too few requests for a verdict of its own; judged together with the other loads"
 	case short:
 		r.Reason = at + s.miss()
 		switch s.Metric {

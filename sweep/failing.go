@@ -93,6 +93,7 @@ func (f *Failing) patient() bool {
 // FailingError is ErrOverload with the failure that came last.
 type FailingError struct {
 	Last profile.Request
+	dead bool // what was measured last is of a server that had ended
 	msg  string
 }
 
@@ -120,5 +121,5 @@ func (f *Failing) after(at string, alone bool) error {
 	case !f.tooMany:
 		return nil
 	}
-	return &FailingError{f.last, fmt.Sprintf("%s. Stopped at %s; last failure: %s: %s", why, at, f.last.Failure, f.last.Error)}
+	return &FailingError{f.last, f.dead(), fmt.Sprintf("%s. Stopped at %s; last failure: %s: %s", why, at, f.last.Failure, f.last.Error)}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -197,6 +198,29 @@ func TestRunStopsOverloadingAServer(t *testing.T) {
 	}
 	if failed > 3 { // of at most 80 requests
 		t.Errorf("went on after %d requests failed", failed)
+	}
+}
+
+// What was measured of a server that had ended is measured again when the run is resumed.
+func TestRunKeepsNothingOfADeadServer(t *testing.T) {
+	b := newLab(map[string]law{"TP:1": affine(1)})
+	o := options(b, 1)
+	o.Failing = &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+	r := newRunner(o, b, &notes{}, Known{}, nil)
+	s := newTrial(profile.Prefill, o.Candidates[0])
+	r.book.begin(s)
+	_, err := r.timed(t.Context(), s, profile.StageSweep, "a point", 0, 0, func(context.Context) (profile.Point, []profile.Request, error) {
+		o.Failing.Begin(3, func() {})
+		for range 3 {
+			o.Failing.Done(profile.Request{Failure: profile.FailConnect})
+		}
+		return profile.Point{Requests: 3, Failures: 3}, nil, nil
+	})
+	if kept, gone := r.book.points(), r.book.allDiscarded(); !errors.Is(err, ErrOverload) || len(kept) > 0 || len(gone) != 1 {
+		t.Errorf("%v: %d points, %d discarded", err, len(kept), len(gone))
+	}
+	if err := r.stop(t.Context(), s); err != nil {
+		t.Error(err)
 	}
 }
 

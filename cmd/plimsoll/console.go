@@ -180,7 +180,13 @@ func (u *console) resumed(j *job) {
 	for _, n := range j.damaged {
 		say(u.err, "warning", "%s:%d is damaged and will be measured again", filepath.Join(j.dir.Path, store.JournalFile), n)
 	}
-	if n := len(j.known.Points); n > 0 {
+	n := 0
+	for _, p := range j.known.Points {
+		if p.Discarded == "" {
+			n++
+		}
+	}
+	if n > 0 {
 		u.notef("resuming: %s known", engine.Count(n, "point"))
 	}
 }
