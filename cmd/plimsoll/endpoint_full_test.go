@@ -111,7 +111,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("provenance %s, kind %s, %d GPUs, model %s", rec.Provenance, rec.Engine.Kind, rec.Decode.GPUs, rec.Model)
 	}
 	checkSimulatedFiles(t, dir)
-	if !strings.HasPrefix(p.out.String(), "SIMULATED, not measured on a GPU · ") {
+	if !strings.HasPrefix(p.out.String(), "SIMULATED, not measured on a GPU · ") || !strings.Contains(p.out.String(), "(4 GPUs: each engine is one like this endpoint)") {
 		t.Errorf("stdout:\n%s", &p.out)
 	}
 	checkFiles(t, dir, rec)

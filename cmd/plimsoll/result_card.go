@@ -145,6 +145,8 @@ func (o outcome) useWords(fleet cardFleet) string {
 	switch there := o.dep.gpuCount; {
 	case o.dep.imported: // nobody said how many there are
 		of = engine.Count(fleet.GPUs, "GPU")
+	case fleet.GPUs > there && o.dep.kind == engine.KindEndpoint:
+		of = fmt.Sprintf("%s: each engine is one like this endpoint", engine.Count(fleet.GPUs, "GPU"))
 	case fleet.GPUs > there:
 		of = fmt.Sprintf("%s: more than the %d there are", engine.Count(fleet.GPUs, "GPU"), there)
 	case fleet.GPUs < there:
@@ -257,7 +259,10 @@ func (o outcome) trustWords() string {
 	switch known := errorWords(o.modelErrors()); {
 	case known != "":
 		return known + "   → --engine vllm measures"
-	case rec.Provenance == profile.Measured:
+	case rec.Provenance != profile.Measured:
+	case rec.Mode == store.Disaggregated && len(rec.Verified.All()) == 0:
+		return "latencies are measured on this engine; rates are computed from them   → --verify always measures them"
+	default:
 		return "measured on this engine; --details has the 95 % intervals"
 	}
 	return rec.Provenance.String() + "; its error is unknown"

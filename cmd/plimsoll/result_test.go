@@ -163,6 +163,19 @@ func TestVerdictOfTheSustained(t *testing.T) {
 	}
 }
 
+// A rate that no load was at is computed.
+func TestTrustInRates(t *testing.T) {
+	pick := store.NewPick(engine.TP(1))
+	out := outcome{rec: store.Recommendation{Mode: store.Disaggregated, Provenance: profile.Measured, Prefill: &pick, Decode: &pick}}
+	if got := out.trustWords(); !strings.HasPrefix(got, "latencies are measured on this engine; rates are computed") {
+		t.Errorf("not run under load: %q", got)
+	}
+	out.rec.Verified = &store.Verified{Prefill: &store.Attained{}}
+	if got := out.trustWords(); !strings.HasPrefix(got, "measured on this engine") {
+		t.Errorf("run under load: %q", got)
+	}
+}
+
 // The error of a latency model is one factor, and drawn once; what was measured
 // has the bars of its own noise.
 func TestModelErrorIsDrawnAtThePick(t *testing.T) {

@@ -27,6 +27,7 @@ type fakeServer struct {
 	chat   bool // it completes chats alone
 	breaks bool // the stream ends with an error
 	stalls int  // after so many requests it gives no answer; 0 = never
+	errs   int  // the request that it answers with an error; 0 = none
 
 	mu      sync.Mutex
 	headers []http.Header // of every request
@@ -41,7 +42,7 @@ func fakeServers() map[string]*fakeServer {
 	return map[string]*fakeServer{
 		"html": {html: true}, "silent": {silent: true}, "lump": {lump: true},
 		"good": {}, "cutting": {cut: 200}, "short": {short: 3}, "sleepy": {sleepy: true},
-		"loading": {loads: true}, "chat": {chat: true}, "broken": {breaks: true}, "stalling": {stalls: 20},
+		"loading": {loads: true}, "chat": {chat: true}, "broken": {breaks: true}, "stalling": {stalls: 20}, "erring": {errs: 8},
 	}
 }
 
@@ -74,7 +75,7 @@ func serveFake(ts *testscript.TestScript, neg bool, args []string) {
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.headers = append(f.headers, r.Header.Clone())
-	asleep := f.sleepy || f.stalls > 0 && len(f.headers) > f.stalls
+	asleep, errs := f.sleepy || f.stalls > 0 && len(f.headers) > f.stalls, f.errs == len(f.headers)
 	f.mu.Unlock()
 	switch {
 	case asleep:
@@ -82,6 +83,8 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-f.done:
 		case <-r.Context().Done():
 		}
+	case errs:
+		http.Error(w, `{"error":"out of luck"}`, http.StatusInternalServerError)
 	case f.loads:
 		http.Error(w, `{"error":"loading"}`, http.StatusServiceUnavailable)
 	case f.html:

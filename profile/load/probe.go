@@ -90,14 +90,18 @@ func (c *Client) probeLive(ctx context.Context, l *link, srv server) bool {
 }
 
 // small sends one small completion of osl tokens as Measure would, and asks for token
-// counts with each event where live is set.
+// counts with each event where live is set. It asks again if the server fails.
 func (c *Client) small(ctx context.Context, l *link, srv server, osl int, live bool, event func(chunk)) (profile.Request, http.Header) {
 	a := ask{endpoint: c.opt.Endpoint, model: srv.model, alphabet: srv.alphabet, osl: osl, stream: true, live: live}
 	n := max(1, srv.alphabet.symbols(probePrompt+srv.alphabet.extra))
 	body := a.body(sequence(srv.alphabet.size(), n, tally{client: c}.serial()))
-	r := profile.Request{ISL: srv.alphabet.length(n), OSL: osl, CachedTokens: -1}
-	header := l.follow(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r, nil, event)
-	return r, header
+	for last := false; ; last = true {
+		r := profile.Request{ISL: srv.alphabet.length(n), OSL: osl, CachedTokens: -1}
+		header := l.follow(ctx, body, c.opt.Timeout, c.clock.now()-lead, &r, nil, event)
+		if last || r.Status < http.StatusInternalServerError {
+			return r, header
+		}
+	}
 }
 
 // liveness is how token counts come in a stream.
@@ -172,11 +176,7 @@ func (c *Client) streamVerdict(r profile.Request, p *Probe) error {
 	case profile.FailConnect, profile.FailCanceled:
 		return fmt.Errorf("%w at %s: %s", ErrUnreachable, c.base, r.Error)
 	case profile.FailStatus:
-		status := r.Status
-		if status >= 500 { // it has answered others of these
-			status = http.StatusServiceUnavailable
-		}
-		return refusal(status, r.Error)
+		return refusal(r.Status, r.Error)
 	case profile.FailTimeout, profile.FailMalformed, profile.FailEmpty:
 		return fmt.Errorf("%w: %s", ErrStreamsNothing, r.Error)
 	case profile.FailShort:

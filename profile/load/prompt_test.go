@@ -297,3 +297,17 @@ func TestBusyServerDoesNotLookLikeOneWithoutIDs(t *testing.T) {
 		t.Errorf("prompts %.200v", qs)
 	}
 }
+
+func TestOneErrorDoesNotLookLikeAServerWithoutIDs(t *testing.T) {
+	f := &fake{}
+	f.handle = func(w http.ResponseWriter, _ *http.Request, q query) bool {
+		if q.n == 1 {
+			fail(w, 500, "out of luck")
+		}
+		return q.n == 1
+	}
+	measure(t, client(t, Options{BaseURL: f.start(t).URL}), closed(1, 1))
+	if qs := f.streams(); len(qs) != 1 || slices.Max(qs[0].ids) < smallHigh {
+		t.Errorf("prompts %.200v", qs)
+	}
+}

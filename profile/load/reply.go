@@ -28,6 +28,9 @@ var (
 // loads its model or has too much to do.
 var ErrBusy = errors.New("it is busy or not ready")
 
+// ErrOwn means that the server failed, which another try may not meet.
+var ErrOwn = errors.New("an error of its own")
+
 // ErrNoPath means that the server does not have the API that was called.
 var ErrNoPath = errors.New("it does not have this path")
 
@@ -111,6 +114,8 @@ func refusal(status int, said string) error {
 		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, said)
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrNoPath, said)
+	case status >= http.StatusInternalServerError:
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrOwn, said)
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, said)
 }

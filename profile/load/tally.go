@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -84,8 +85,16 @@ func (a alphabet) spread() []int {
 }
 
 // tokens asks for one token after the prompt and gives the server's count of
-// the prompt; 0 where it does not say.
+// the prompt; 0 where it does not say. It asks again if the server fails.
 func (t tally) tokens(ctx context.Context, a alphabet, symbols []int) (int, error) {
+	n, err := t.ask(ctx, a, symbols)
+	if errors.Is(err, ErrOwn) {
+		return t.ask(ctx, a, symbols)
+	}
+	return n, err
+}
+
+func (t tally) ask(ctx context.Context, a alphabet, symbols []int) (int, error) {
 	q := ask{endpoint: t.client.opt.Endpoint, model: t.model, alphabet: a, osl: 1}
 	resp, _, err := t.link.send(ctx, q.body(symbols))
 	if err != nil {
