@@ -70,7 +70,7 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 			again = "there were failed requests"
 		case !over && !fails && doubtful && i < tries:
 			again = "there were waits of the client"
-		case !over && !fails && i < tries && (stalled(p) || blank(p) && i == 1):
+		case !over && !fails && i < tries && (blank(p) && i == 1 || !blank(p) && stalled(p)):
 			again = "there were stalls"
 		default:
 			return p, m, err
