@@ -67,6 +67,7 @@ func ChooseAggregated(points []profile.Point, sla profile.SLA) (Choice, error) {
 	ch.Warnings = append(ch.Warnings, ch.undecided(open, sla)...)
 	ch.Warnings = append(ch.Warnings, ch.undecidedPick(sla)...)
 	ch.Warnings = append(ch.Warnings, ch.refused(points)...)
+	ch.Warnings = append(ch.Warnings, ch.queuedAlone(sla)...)
 	ch.Warnings = append(ch.Warnings, ch.atCap()...)
 	ch.Warnings = append(ch.Warnings, faster(ch.All, sla.Stat)...)
 	return ch, nil

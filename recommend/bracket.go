@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 )
@@ -130,6 +131,17 @@ func (ch Choice) refused(points []profile.Point) []profile.Warning {
 	}
 	return []profile.Warning{profile.Warnf("refused", "%s: the server refused %d of %d requests with %d at once, and none with %d. If clients keep to fewer, measure with "+field.MaxInFlight+" %[5]d",
 		ch.Phase, least.Failures, least.Requests, least.Asked, most.Asked)}
+}
+
+// queuedAlone warns that requests sent to somebody's server one at a time may have waited for
+// those of others.
+func (ch Choice) queuedAlone(sla profile.SLA) []profile.Warning {
+	p := ch.Picked.Point
+	if ch.Feasible || p.Config.Kind != engine.KindEndpoint || p.Rate > 0 || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.TPOT.At(sla.Stat) > sla.ITL {
+		return nil
+	}
+	return []profile.Warning{profile.Warnf("queued_alone",
+		"one request at a time has its first token after %.4g ms, though ITL holds. If others use the server, it waited for them: stop them and start over with "+field.Force, profile.Milliseconds(p.Load.TTFT.P50))}
 }
 
 // standsBetter reports whether a load at rate a stands for a rate better than one at b: the

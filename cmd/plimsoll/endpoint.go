@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
+	"net/http"
 
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/profile"
 	"plimsoll/profile/load"
-	"plimsoll/recommend"
 	"plimsoll/sweep"
 )
 
@@ -53,17 +52,17 @@ var serverHints = []struct {
 
 // failingHint says what helps where a server failed during a run.
 func (o profileOptions) failingHint(cause error) string {
-	var last profile.Failure
+	var last profile.Request
 	if f, ok := errors.AsType[*sweep.FailingError](cause); ok {
-		last = f.Last.Failure
+		last = f.Last
 	}
 	switch {
 	case errors.Is(cause, sweep.ErrGone), o.endpointGone():
 		return "nothing listens at the endpoint. Restart the server, then run the same command with --resume"
-	case last == profile.FailShort:
+	case last.Failure == profile.FailShort:
 		return "the server limits the length of prompts or answers. Raise its limit, then run the same command with --resume; or start over with a smaller --isl or --osl and --force"
-	case slices.Contains([]profile.Failure{profile.FailMalformed, profile.FailEmpty}, last):
-		return "see the server's log. Once its answers are whole, run the same command with --resume"
+	case last.Failure == profile.FailMalformed, last.Failure == profile.FailEmpty, last.Status == http.StatusInternalServerError:
+		return "see the server's log. Once it answers in full, run the same command with --resume"
 	}
 	return "if the server was overloaded, lower --max-in-flight and start over with --force; otherwise run the same command with --resume"
 }
@@ -76,14 +75,4 @@ func (o profileOptions) endpointGone() bool {
 		return false
 	}
 	return gone(err)
-}
-
-// queuedAlone warns that requests sent one at a time may have waited for those of others.
-func queuedAlone(ch recommend.Choice, sla profile.SLA) []profile.Warning {
-	p := ch.Picked.Point
-	if ch.Feasible || p.Rate > 0 || p.Load == nil || p.Load.TTFT.At(sla.Stat) <= sla.TTFT || p.Load.TPOT.At(sla.Stat) > sla.ITL {
-		return nil
-	}
-	return []profile.Warning{profile.Warnf("queued_alone",
-		"one request at a time has its first token after %.4g ms, though ITL holds. If others use the server, it waited for them: stop them and start over with --force", profile.Milliseconds(p.Load.TTFT.P50))}
 }

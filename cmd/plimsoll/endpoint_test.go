@@ -14,6 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"plimsoll/profile"
+	"plimsoll/sweep"
 )
 
 // counter is a proxy in front of a server that counts what passes.
@@ -97,6 +100,19 @@ func (a *countedAnswer) Write(b []byte) (int, error) {
 
 // Unwrap lets the proxy flush.
 func (a *countedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Fewer requests at once help a server that is overloaded, not one with errors of its own.
+func TestFailingHint(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	for status, want := range map[int]string{http.StatusInternalServerError: "see the server's log", http.StatusServiceUnavailable: "if the server was overloaded"} {
+		cause := &sweep.FailingError{Last: profile.Request{Failure: profile.FailStatus, Status: status}}
+		if got := (profileOptions{endpoint: s.URL}).failingHint(cause); !strings.HasPrefix(got, want) {
+			t.Errorf("status %d: %q", status, got)
+		}
+	}
+}
 
 // A client that sends its next request as soon as it has read the last byte never
 // has two in flight, though the server's handler still runs.

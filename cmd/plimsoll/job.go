@@ -298,9 +298,6 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 	if j.opts.mode == sweep.Aggregated {
 		prefill, decode = res.Aggregated.Picked.Point.Config, res.Aggregated.Picked.Point.Config
 		ws = append(ws, aggregatedDoubts(res, j.opts.sla)...)
-		if j.dep.kind == engine.KindEndpoint {
-			ws = append(ws, queuedAlone(res.Aggregated, j.opts.sla)...)
-		}
 	}
 	if !hasSurfaces(res) {
 		if res.Partial == "" {

@@ -1,11 +1,11 @@
-package main
+package recommend
 
 import (
 	"testing"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
-	"plimsoll/recommend"
 )
 
 // A first token that comes late, of requests one at a time whose ITL holds, may have waited for
@@ -24,8 +24,8 @@ func TestQueuedAlone(t *testing.T) {
 		{2 * time.Second, 20 * time.Millisecond, 5, false, 0},
 		{2 * time.Second, 20 * time.Millisecond, 0, true, 0},
 	} {
-		p := profile.Point{Rate: c.rate, Load: &profile.Attainment{TTFT: profile.Distribution{P50: c.ttft}, TPOT: profile.Distribution{P50: c.itl}}}
-		if got := queuedAlone(recommend.Choice{Feasible: c.feasible, Picked: recommend.Candidate{Point: p}}, sla); len(got) != c.want {
+		p := profile.Point{Config: engine.Config{Kind: engine.KindEndpoint}, Rate: c.rate, Load: &profile.Attainment{TTFT: profile.Distribution{P50: c.ttft}, TPOT: profile.Distribution{P50: c.itl}}}
+		if got := (Choice{Feasible: c.feasible, Picked: Candidate{Point: p}}).queuedAlone(sla); len(got) != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
