@@ -13,20 +13,12 @@ import (
 	"plimsoll/sweep"
 )
 
-// aggregatedRecommendation is recommendation.json of engines that do both.
-func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store.Recommendation {
-	o, c := j.opts, res.Aggregated
-	p, pick := c.Picked.Point, aggregatedPick(res, o.sla)
-	rec := store.Recommendation{
-		Schema: store.RecommendationSchemaVersion, Mode: store.Aggregated, Feasible: c.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
-		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
-		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
-		Aggregated: pick, Rejected: rejectedOf(c, res.Skips), Assumptions: aggregatedAssumptions(res, so),
-		Verified: verifiedOf(res, so.Open.Source, o.sla), Surfaces: surfacesOf(res),
-		Planner: store.PlannerSettings{
-			DecodeEngineNumGPU: p.Config.GPUs(), TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
-		},
-	}
+// aggregatedPicks is of engines that do both.
+func aggregatedPicks(rec *store.Recommendation, res sweep.Result, so sweep.Options) {
+	c, pick := res.Aggregated, aggregatedPick(res, so.SLA)
+	rec.Mode, rec.Aggregated, rec.Feasible = store.Aggregated, pick, c.Feasible
+	rec.Rejected, rec.Assumptions, rec.Planner.DecodeEngineNumGPU = rejectedOf(c, res.Skips), aggregatedAssumptions(res, so), pick.GPUs
+	rec.Provenance = profile.Weakest(rec.Provenance, c.Picked.Point.Provenance)
 	if pick.KVUsage > 0 {
 		rec.Thresholds.DecodeKVUtilization = store.Bounds(recommend.DecodeKV(pick.KVUsage))
 	}
@@ -34,16 +26,6 @@ func (j *job) aggregatedRecommendation(res sweep.Result, so sweep.Options) store
 		rate := store.Bounds(recommend.AggregatedKV(pick.KVUsage))
 		rec.Thresholds.DecodeKVAtRate = &rate
 	}
-	if rec.Verified != nil && rec.Verified.Aggregated != nil {
-		rec.Feasible = rec.Feasible && rec.Verified.Aggregated.Holds
-		pick.UnderLoad = rec.Verified.Aggregated.Verdict(o.sla.Stat)
-	}
-	rec.Provenance = profile.Weakest(p.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
-	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res)
-	cost := store.Cost(res.Cost)
-	rec.Cost = &cost
-	return rec
 }
 
 // aggregatedPick is the pick at the rate that it is recommended at: where it was

@@ -107,13 +107,7 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	if err := store.WithdrawRecommendation(dir); err != nil {
 		return outcome{}, err
 	}
-	picks := map[profile.Phase]recommend.Choice{profile.Prefill: res.Prefill, profile.Decode: res.Decode}
-	recommendation := j.recommendation
-	if j.opts.mode == sweep.Aggregated {
-		picks = map[profile.Phase]recommend.Choice{profile.Prefill: res.Aggregated, profile.Decode: res.Aggregated}
-		recommendation = j.aggregatedRecommendation
-	}
-	rec := recommendation(res, so)
+	rec := j.recommendation(res, so)
 	if err := j.alternatives(&rec, res, so); err != nil {
 		return outcome{}, err
 	}
@@ -123,8 +117,8 @@ func (j *job) finish(res sweep.Result, so sweep.Options) (outcome, error) {
 	if err := errors.Join(store.WritePrefill(dir, res.PrefillSurface), store.WriteDecode(dir, res.DecodeSurface), store.WriteBatched(dir, res.Batched)); err != nil {
 		return outcome{}, fmt.Errorf("writing the surfaces: %w", err)
 	}
-	for phase, c := range picks {
-		if err := store.Link(dir, phase, c.Picked.Point.Config.Parallelism.Slug()); err != nil {
+	for phase, role := range map[profile.Phase]engine.Role{profile.Prefill: engine.RolePrefill, profile.Decode: engine.RoleDecode} {
+		if err := store.Link(dir, phase, rec.PickOf(role).Parallelism().Slug()); err != nil {
 			return outcome{}, fmt.Errorf("linking the %s surface: %w", phase, err)
 		}
 	}
@@ -207,37 +201,38 @@ func (j *job) runFile(res sweep.Result, complete bool) store.Run {
 
 // recommendation is recommendation.json.
 func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommendation {
-	o := j.opts
-	pre, dec := res.Prefill, res.Decode
+	o, cost := j.opts, store.Cost(res.Cost)
 	rec := store.Recommendation{
-		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Feasible: pre.Feasible && dec.Feasible, Model: j.shownModel(res), GPU: j.dep.gpuName,
+		Schema: store.RecommendationSchemaVersion, Mode: store.Disaggregated, Model: j.shownModel(res), GPU: j.dep.gpuName,
 		Engine: store.EngineName{Kind: j.dep.kind, Version: engineVersion(res), Fit: j.dep.fitName()},
 		SLA:    store.NewSLA(o.sla), Workload: store.Lengths{ISL: o.isl, OSL: o.osl},
-		Prefill: pickOf(pre, o), Decode: pickOf(dec, o),
-		Verified:    verifiedOf(res, so.Open.Source, o.sla),
-		Rejected:    append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...),
-		Assumptions: assumptions(o, j.dep.kind),
-		Surfaces:    surfacesOf(res),
-		Thresholds:  thresholdsOf(res, o),
-		Planner: store.PlannerSettings{
-			PrefillEngineNumGPU: pre.Picked.Point.Config.GPUs(), DecodeEngineNumGPU: dec.Picked.Point.Config.GPUs(),
-			TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL),
-		},
+		Verified: verifiedOf(res, so.Open.Source, o.sla), Surfaces: surfacesOf(res), Warnings: j.warnings(res), Cost: &cost,
+		Planner:    store.PlannerSettings{TTFTMillis: profile.Milliseconds(o.sla.TTFT), ITLMillis: profile.Milliseconds(o.sla.ITL)},
+		Provenance: profile.Weakest(res.PrefillSurface.Provenance, res.DecodeSurface.Provenance),
 	}
-	if v := rec.Verified; v != nil {
-		corrected(rec.Prefill, v.Prefill)
-		corrected(rec.Decode, v.Decode)
-		rec.Prefill.UnderLoad, rec.Decode.UnderLoad = v.Prefill.Verdict(o.sla.Stat), v.Decode.Verdict(o.sla.Stat)
-		for _, a := range v.All() {
-			rec.Feasible = rec.Feasible && a.Holds
-		}
+	if o.mode == sweep.Aggregated {
+		aggregatedPicks(&rec, res, so)
+	} else {
+		disaggregatedPicks(&rec, res, o)
+		rec.Assumptions = assumptions(o, j.dep.kind)
 	}
-	rec.Provenance = profile.Weakest(pre.Picked.Point.Provenance, dec.Picked.Point.Provenance, res.PrefillSurface.Provenance, res.DecodeSurface.Provenance)
+	for _, p := range rec.Picks() {
+		p.UnderLoad = p.Run.Verdict(o.sla.Stat)
+		rec.Feasible = rec.Feasible && (p.Run == nil || p.Run.Holds)
+	}
 	startUps(&rec, res.Engines, so.Candidates)
-	rec.Warnings = j.warnings(res)
-	cost := store.Cost(res.Cost)
-	rec.Cost = &cost
 	return rec
+}
+
+func disaggregatedPicks(rec *store.Recommendation, res sweep.Result, o profileOptions) {
+	pre, dec := res.Prefill, res.Decode
+	rec.Prefill, rec.Decode, rec.Feasible = pickOf(pre, o), pickOf(dec, o), pre.Feasible && dec.Feasible
+	rec.Rejected, rec.Thresholds = append(rejectedOf(pre, res.Skips), rejectedOf(dec, res.Skips)...), thresholdsOf(res, o)
+	rec.Planner.PrefillEngineNumGPU, rec.Planner.DecodeEngineNumGPU = rec.Prefill.GPUs, rec.Decode.GPUs
+	rec.Provenance = profile.Weakest(rec.Provenance, pre.Picked.Point.Provenance, dec.Picked.Point.Provenance)
+	for _, p := range rec.Picks() {
+		corrected(p.Pick, p.Run)
+	}
 }
 
 // startUps fills in what the slowest launch of each layout took. The time of an engine
@@ -251,10 +246,8 @@ func startUps(rec *store.Recommendation, engines map[string]profile.EngineFacts,
 			}
 		}
 	}
-	for _, p := range []*store.Pick{rec.Prefill, rec.Decode, rec.Aggregated} {
-		if p != nil {
-			p.StartUpSeconds = took[p.Label]
-		}
+	for _, p := range rec.Picks() {
+		p.StartUpSeconds = took[p.Label]
 	}
 	for i := range rec.Rejected {
 		rec.Rejected[i].StartUpSeconds = took[rec.Rejected[i].Label]

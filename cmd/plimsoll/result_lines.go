@@ -98,12 +98,11 @@ func recommendedLines(rec store.Recommendation) []string {
 // picks' best in-flight counts, and have no room for it: their words are others' contract.
 func recommendedLine(rec store.Recommendation) string {
 	var rates []string
-	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode, profile.Aggregated} {
-		p := rec.PhasePick(phase)
-		if !rec.Feasible || p == nil || p.SustainedRPS <= 0 {
+	for _, p := range rec.Picks() {
+		if !rec.Feasible || p.SustainedRPS <= 0 {
 			continue
 		}
-		rate := fmt.Sprintf("%s %s %.4g requests/s with %s within the SLA", phase, p.Label, p.SustainedRPS, statWords(rec.SLA.Stat))
+		rate := fmt.Sprintf("%s %s %.4g requests/s with %s within the SLA", p.Phase, p.Label, p.SustainedRPS, statWords(rec.SLA.Stat))
 		if p.MostRPS > 0 {
 			rate += fmt.Sprintf(", %.4g with %g %% of requests within it", p.MostRPS, 100*profile.MostRequests)
 		}

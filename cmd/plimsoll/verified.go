@@ -106,40 +106,17 @@ func verifiedText(b *bytes.Buffer, rec store.Recommendation) {
 
 // verifiedLines are what the picks attained, and which of them nobody ran.
 func verifiedLines(rec store.Recommendation) (lines []string) {
-	v := rec.Verified
-	if len(v.All()) == 0 {
+	if len(rec.Verified.All()) == 0 {
 		return []string{strings.ToUpper(notVerified[:1]) + notVerified[1:]}
 	}
-	if rec.Mode == store.Disaggregated && (v.Prefill == nil || v.Decode == nil) {
-		missing := "prefill"
-		if v.Prefill != nil {
-			missing = "decode"
+	for _, x := range rec.Picks() {
+		if x.Run == nil {
+			lines = append(lines, fmt.Sprintf("The %s pick is %s", x.Phase, notVerified))
+			continue
 		}
-		lines = append(lines, fmt.Sprintf("The %s pick is %s", missing, notVerified))
+		lines = append(lines, attainedLine(x.Phase, x.Label, x.Run, rec.SLA))
 	}
-	return append(lines, attainedLines(rec)...)
-}
-
-// attainedLines are the picks under load, where they were run under one.
-func attainedLines(rec store.Recommendation) []string {
-	if rec.Verified == nil {
-		return nil
-	}
-	var out []string
-	for _, x := range []struct {
-		phase profile.Phase
-		pick  *store.Pick
-		of    *store.Attained
-	}{
-		{profile.Prefill, rec.Prefill, rec.Verified.Prefill},
-		{profile.Decode, rec.Decode, rec.Verified.Decode},
-		{profile.Aggregated, rec.Aggregated, rec.Verified.Aggregated},
-	} {
-		if x.of != nil && x.pick != nil {
-			out = append(out, attainedLine(x.phase, x.pick.Label, x.of, rec.SLA))
-		}
-	}
-	return out
+	return lines
 }
 
 // attainedLine is one pick under load.
@@ -189,9 +166,9 @@ func missedShare(u *store.UnderLoad) string {
 func underLoadLine(rec store.Recommendation) string {
 	var picks []string
 	hint := ""
-	for _, phase := range []profile.Phase{profile.Prefill, profile.Decode, profile.Aggregated} {
-		if p := rec.PhasePick(phase); p != nil && p.UnderLoad != nil {
-			picks = append(picks, fmt.Sprintf("%s %s at %s %s", missedShare(p.UnderLoad), p.UnderLoad.Limit, phase, p.Label))
+	for _, p := range rec.Picks() {
+		if p.UnderLoad != nil {
+			picks = append(picks, fmt.Sprintf("%s %s at %s %s", missedShare(p.UnderLoad), p.UnderLoad.Limit, p.Phase, p.Label))
 			if p.UnderLoad.Stat != "" {
 				hint = fmt.Sprintf(" (--sla-stat %s sizes for them)", p.UnderLoad.Stat)
 			}

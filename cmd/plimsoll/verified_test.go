@@ -91,7 +91,7 @@ func TestAggregatedPickUnderLoad(t *testing.T) {
 	} {
 		c.verified.Phase = profile.Aggregated
 		res := sweep.Result{Verified: []sweep.Verification{c.verified}, Aggregated: recommend.Choice{Phase: profile.Aggregated, Feasible: true, Picked: recommend.Candidate{Point: load(4, 0.5, 75*ms, 8*ms), RPS: 4}}}
-		rec := (&job{opts: profileOptions{sla: sla, mode: sweep.Aggregated}}).aggregatedRecommendation(res, sweep.Options{})
+		rec := (&job{opts: profileOptions{sla: sla, mode: sweep.Aggregated}}).recommendation(res, sweep.Options{SLA: sla})
 		pick := rec.Aggregated
 		if pick.SustainedRPS != c.rps || math.Abs(pick.Margin-c.margin) > 1e-9 || pick.TTFTMillis <= 0 || pick.ThroughputPerGPU <= 0 {
 			t.Errorf("%s: %+v", name, pick)

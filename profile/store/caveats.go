@@ -32,24 +32,15 @@ func (r Recommendation) Caveats() []profile.Warning {
 
 // infeasible says why the picks are no answer.
 func (r Recommendation) infeasible() []profile.Warning {
-	v := Verified{}
-	if r.Verified != nil {
-		v = *r.Verified
-	}
 	var ws []profile.Warning
-	for _, x := range []struct {
-		phase profile.Phase
-		pick  *Pick
-		run   *Attained
-	}{{profile.Prefill, r.Prefill, v.Prefill}, {profile.Decode, r.Decode, v.Decode}, {profile.Aggregated, r.Aggregated, v.Aggregated}} {
+	for _, x := range r.Picks() {
 		switch {
-		case x.pick == nil:
-		case x.run != nil && !x.run.Holds:
+		case x.Run != nil && !x.Run.Holds:
 			ws = append(ws, profile.Warnf(ProfileMissed, "the profile's %s pick %s misses its own SLA (%s) under load: %.1f %% of requests met it at %.4g requests/s, the lowest rate tried",
-				x.phase, x.pick.Label, r.SLA.of(x.phase), 100*x.run.Within, x.run.RateRPS))
-		case x.pick.Margin < 0:
+				x.Phase, x.Label, r.SLA.of(x.Phase), 100*x.Run.Within, x.Run.RateRPS))
+		case x.Margin < 0:
 			ws = append(ws, profile.Warnf(ProfileInfeasible, "nothing in the profile meets its own SLA in %s (%s). The nearest, %s, is %.3g %% above it",
-				x.phase, r.SLA.of(x.phase), x.pick.Label, -100*x.pick.Margin))
+				x.Phase, r.SLA.of(x.Phase), x.Label, -100*x.Margin))
 		}
 	}
 	if len(ws) == 0 { // the file does not say by which pick

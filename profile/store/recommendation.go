@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"os"
 	"path/filepath"
 	"time"
@@ -127,9 +128,31 @@ type Pick struct {
 	ModelError profile.ModelError `json:"model_error,omitzero"`
 }
 
+// Picked is the pick of a phase.
+type Picked struct {
+	Phase profile.Phase
+	*Pick
+	Run *Attained // nil: it was not run under load
+}
+
+// Picks are those of the mode.
+func (r Recommendation) Picks() []Picked {
+	v := Verified{}
+	if r.Verified != nil {
+		v = *r.Verified
+	}
+	all := []Picked{{profile.Prefill, r.Prefill, v.Prefill}, {profile.Decode, r.Decode, v.Decode}, {profile.Aggregated, r.Aggregated, v.Aggregated}}
+	return slices.DeleteFunc(all, func(x Picked) bool { return x.Pick == nil })
+}
+
 // PhasePick is the pick of a phase; nil where the mode has none.
 func (r Recommendation) PhasePick(phase profile.Phase) *Pick {
-	return map[profile.Phase]*Pick{profile.Prefill: r.Prefill, profile.Decode: r.Decode, profile.Aggregated: r.Aggregated}[phase]
+	for _, x := range r.Picks() {
+		if x.Phase == phase {
+			return x.Pick
+		}
+	}
+	return nil
 }
 
 // NewPick fills in what the layout decides.
@@ -210,16 +233,10 @@ func (r Recommendation) Instead() (Alternative, bool) {
 // as many engines as the other one feeds; 0 where there is none.
 func (r Recommendation) RPSPerGPU() float64 {
 	gpus := 0.0 // per request/s
-	for _, p := range []*Pick{r.Prefill, r.Decode, r.Aggregated} {
-		switch {
-		case p == nil:
-		case !r.Feasible || p.SustainedRPS <= 0:
-			return 0
-		default:
-			gpus += float64(p.GPUs) / p.SustainedRPS
-		}
+	for _, p := range r.Picks() {
+		gpus += float64(p.GPUs) / p.SustainedRPS
 	}
-	if gpus == 0 {
+	if !r.Feasible || gpus == 0 || math.IsInf(gpus, 0) {
 		return 0
 	}
 	return 1 / gpus
