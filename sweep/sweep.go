@@ -144,7 +144,11 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 	err := r.run(ctx)
 	switch {
 	case errors.Is(err, errTimeUp):
-		err = r.endEarly("the time allowed ran out")
+		why := errTimeUp.Error()
+		if left := o.Deadline.Sub(o.Now()).Round(time.Second); left > 0 {
+			why = fmt.Sprintf("the next measurement would take longer than the %v left", left)
+		}
+		err = r.endEarly(why)
 	case ctx.Err() != nil:
 		r.res.Settled = r.settled() && r.endEarly("the run was stopped") == nil
 		if !r.res.Settled {

@@ -330,7 +330,7 @@ func TestProgressReachesTheEnd(t *testing.T) {
 func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 	b := newLab(three())
 	o := options(b, 1, 2, 4)
-	o.Deadline = b.now.Add(14 * time.Second)
+	o.Deadline = b.now.Add(13 * time.Second)
 	res, _, err := run(t, b, o, Known{})
 	if err != nil {
 		t.Fatal(err)
@@ -341,8 +341,8 @@ func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 			left = append(left, s.Label)
 		}
 	}
-	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before time ran out") {
-		t.Errorf("left out %v, why %q", left, res.Decode.Why)
+	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before time ran out") || res.Partial != "the next measurement would take longer than the 7s left" {
+		t.Errorf("left out %v, why %q, partial %q", left, res.Decode.Why, res.Partial)
 	}
 }
 
