@@ -19,6 +19,7 @@ func TestFailing(t *testing.T) {
 		name       string
 		loads      []string // how the requests of each end
 		atOnce     bool
+		streams    int  // so many at once, of which some load was all answered
 		repeated   bool // all but the last are loads at once, of one point
 		there      bool // the server still takes connections
 		stop, want bool
@@ -31,6 +32,8 @@ func TestFailing(t *testing.T) {
 		{name: "three in a row over loads", loads: []string{"x", "x", "x"}, atOnce: true, want: true},
 		{name: "three of sixty over loads", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, stop: true, want: true},
 		{name: "three of sixty over loads at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, atOnce: true},
+		{name: "three of sixty streams at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, streams: 20, want: true},
+		{name: "two of sixty streams at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "oo"}, streams: 20},
 		{name: "a burst, its end refused", loads: []string{"o" + long(60, 10, 40, 41, 42)}, atOnce: true, stop: true},
 		{name: "a burst refused, then one at a time", loads: []string{"o" + long(60, 10, 40, 41, 42), "ooooox"}, atOnce: true, stop: true},
 		{name: "a burst, most refused before the first answer", loads: []string{"xxxxxcccc"}, atOnce: true, stop: true},
@@ -66,13 +69,17 @@ func TestFailing(t *testing.T) {
 			if c.repeated && i == 0 {
 				continue
 			}
-			err = errors.Join(err, f.after("a point", !c.atOnce && (!c.repeated || i == 2)))
+			p := profile.Point{ID: "a point", Stage: profile.StageSweep, Phase: profile.Decode, Asked: c.streams}
+			if c.atOnce || c.repeated && i != 2 {
+				p.Asked, p.Failures = 10, 1
+			}
+			err = errors.Join(err, f.after(p))
 		}
 		if errors.Is(err, ErrOverload) != c.want || stopped != c.stop {
 			t.Errorf("%s: %v, stopped %v", c.name, err, stopped)
 		}
 	}
-	if err := (*Failing)(nil).after("a point", true); err != nil {
+	if err := (*Failing)(nil).after(profile.Point{}); err != nil {
 		t.Error(err)
 	}
 }

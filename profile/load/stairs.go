@@ -221,6 +221,9 @@ func (s *Stairs) await(ctx context.Context) error {
 			begun, s.longest, since = n, max(s.longest, time.Since(since)), time.Now()
 		}
 		if n == len(s.streams) {
+			for _, st := range s.streams {
+				s.tell(st, "", "")
+			}
 			return nil
 		}
 		limit := s.w.Timeout
@@ -234,6 +237,14 @@ func (s *Stairs) await(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// tell calls OnDone for a stream that began, or failed.
+func (s *Stairs) tell(st *stream, failure profile.Failure, why string) {
+	if s.client.opt.OnDone != nil && !st.told {
+		s.client.opt.OnDone(profile.Request{Index: st.record.Index, Failure: failure, Error: why})
+	}
+	st.told = true
 }
 
 // wait returns when something was decided, after d at the latest.
@@ -260,6 +271,8 @@ func (s *Stairs) broken() error {
 		case v.failure == profile.FailConnect && v.given == 0:
 			return fmt.Errorf("%w: %w: stream %d: %s", ErrBroken, ErrUnreachable, st.record.Index, v.why)
 		default:
+			st.told = false
+			s.tell(st, v.failure, v.why)
 			return fmt.Errorf("%w: stream %d: %s: %s", ErrBroken, st.record.Index, v.failure, v.why)
 		}
 	}

@@ -15,6 +15,7 @@ type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when its goroutine has ended
 	ring   func()        // something was decided
+	told   bool          // to OnDone
 
 	mu      sync.Mutex
 	record  profile.Request // Chunks: the window's

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,5 +192,29 @@ func TestClimbRefuses(t *testing.T) {
 	defer s.Close()
 	if err := s.Bring(t.Context(), 1, 10); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("nobody is there: %v", err)
+	}
+}
+
+// Each stream is told of once: that it began, or failed.
+func TestStairsTellOfStreams(t *testing.T) {
+	var sent atomic.Int64
+	f := &fake{pace: time.Millisecond}
+	f.handle = func(w http.ResponseWriter, _ *http.Request, q query) bool {
+		if !q.Stream || q.MaxTok < 4000 || sent.Add(1) != 3 {
+			return false
+		}
+		fail(w, 503, "too much to do")
+		return true
+	}
+	s := climb(t, f, 4000, 3)
+	told := map[profile.Failure]int{}
+	s.client.opt.OnDone = func(r profile.Request) { told[r.Failure]++ }
+	if err := s.Bring(t.Context(), 3, 1); !errors.Is(err, ErrBroken) {
+		t.Errorf("got %v", err)
+	}
+	bring(t, s, 3)
+	window(t, s, 10)
+	if told[""] != 3 || told[profile.FailStatus] != 1 {
+		t.Errorf("told of %v", told)
 	}
 }
