@@ -19,13 +19,13 @@ type Failing struct {
 	Gone func() bool // nothing takes connections any more; nil = not known
 
 	mu       sync.Mutex
-	stop     func() // ends the load under way
-	counts          // of this load, and of those before it that it is judged with
-	before   counts // without this load and its repeats
-	begun    bool   // this load, or one that is repeated
-	over     int    // requests that are judged together, those to come included
-	row      int    // failures since the last answer
-	answered bool   // a request of this load, or it might have been, had the load not been stopped
+	stop     func()         // ends the load under way
+	counts                  // of this load, and of those before it that it is judged with
+	before   counts         // without this load and its repeats
+	begun    bool           // this load, or one that is repeated
+	over     int            // requests that are judged together, those to come included
+	row      int            // failures since the last answer
+	answered bool           // a request of this load, or it might have been, had the load not been stopped
 	streams  map[int]counts // of points of decode, by how many at once
 	borne    int            // the most of them that were all answered
 	last     profile.Request

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
