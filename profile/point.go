@@ -3,6 +3,7 @@ package profile
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -205,9 +206,19 @@ func (p Point) Places() int {
 
 // Undecided reports whether the SLA's statistic is a percentile of too few
 // independent samples (SamplesFor) to say anything of. An estimate's percentile is
-// the model's, not a sample's.
+// the model's, not a sample's; prompts one at a time whose TTFT is far from the limit need
+// not be independent.
 func (p Point) Undecided(s SLA) bool {
-	return s.Stat.Quantile() > 0 && p.Provenance < Estimated && p.measure(s).Interval(s.Stat) == (Interval{})
+	return s.Stat.Quantile() > 0 && p.Provenance < Estimated && p.measure(s).Interval(s.Stat) == (Interval{}) && (p.Phase != Prefill || !s.far(p.TTFT))
+}
+
+// far reports whether SamplesFor or more samples of TTFT are all on one side of the limit,
+// and twice as far from it as a percentile of any distribution with their mean and deviation
+// may be (Cantelli's inequality).
+func (s SLA) far(d Distribution) bool {
+	q := s.Stat.Quantile()
+	off := time.Duration(2 * math.Sqrt(q/(1-q)) * float64(d.Std))
+	return d.N >= SamplesFor(s.Stat) && (d.Max <= s.TTFT && d.Mean+off <= s.TTFT || d.Min > s.TTFT && d.Mean-off > s.TTFT)
 }
 
 // Samples is how many independent samples are behind Latency; 0 where that was

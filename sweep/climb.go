@@ -35,6 +35,9 @@ type climber struct {
 	given   map[int]int // output tokens of each stream of the stairs that were seen
 	reached float64     // mean context of them
 	grew    int         // how often in a row streams had no tokens left
+
+	began  int              // streams of a point
+	broken *profile.Request // one that failed
 }
 
 // offTarget is how far a level's mean context may be off the one that is meant, and
@@ -83,9 +86,13 @@ func (c *climber) at(ctx context.Context, n int) (profile.Point, error) {
 		if c.s.measuring().Climb == nil || c.grew >= attempts {
 			return c.r.alone(ctx, c.s, c.isl, c.osl, n)
 		}
+		c.began, c.broken = 0, nil
 		p, rs, err := c.level(ctx, n)
 		if errors.Is(err, profile.ErrGrown) { // no stairs of this length hold one level
 			return c.r.alone(ctx, c.s, c.isl, c.osl, n)
+		}
+		if err == nil {
+			c.r.opts.Failing.stream(p, c.began, c.broken)
 		}
 		return p, rs, err
 	})
@@ -159,7 +166,9 @@ func (c *climber) slice(ctx context.Context, n, tokens int) (m Measurement, cont
 		case err != nil:
 			return m, 0, err
 		}
-		c.grew = 0
+		if c.grew = 0; m.Broken != nil {
+			c.broken = m.Broken
+		}
 		c.count(m.Requests)
 		c.reached, context = c.contexts(m.Requests)
 		if m.Void == "" && m.Client != nil && !m.Client.OK() {
@@ -242,6 +251,7 @@ func (c *climber) count(rs []profile.Request) {
 		c.given[q.Index] = max(now, before)
 		cost.OutputTokens += int64(max(0, now-before))
 	}
+	c.began += cost.Requests
 	c.r.book.spend(c.s, cost)
 }
 

@@ -110,7 +110,7 @@ func summarizeDecode(m Measurement, cfg engine.Config, f profile.EngineFacts) pr
 		return p
 	case !ok || 10*s.Streaming < 9*good:
 		p.Warnings = append(p.Warnings, profile.Warnf("no_steady_part",
-			"the %d requests never streamed together for long enough to measure. Raise "+field.OSL+" or enable the engine's prefix cache; if it runs fewer at once, raise its limit", len(m.Requests)))
+			"the %d requests never streamed together for long enough to measure. Raise "+field.OSL+" or enable the engine's prefix cache; if it runs fewer than %[1]d at once, raise its limit", len(m.Requests)))
 		return p
 	case s.ITL.P50 < fastestToken:
 		p.Warnings = append(p.Warnings, profile.Warnf("buffered",

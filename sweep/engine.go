@@ -34,6 +34,7 @@ type Measurement struct {
 	Machine  *profile.Machine  // what others took of the machine meanwhile; nil where that is not known
 	Window   profile.Window    // the part that counts, where the measurer cut it; zero = the caller cuts
 	Void     string            // why it must not count ("2 preemptions"); empty = it may
+	Broken   *profile.Request  // the stream of stairs that failed and made it void; nil = none did
 }
 
 // summarize is profile.Summarize; where the records do not tell what came from the

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"plimsoll/profile"
@@ -12,23 +13,29 @@ import (
 // The server itself is failing if the last three requests failed and no request of a load
 // was answered, if their connections broke and it is Gone, or if too many fail that are
 // sent one at a time. Those loads are judged together until they have 60 requests, a larger
-// one by itself. Of streams at once those count that are no more than were all answered in
-// some load.
+// one by itself. Of streams at once one failure of each point counts, where the server bore as
+// many, as long: there or at another point.
 type Failing struct {
 	SLA  profile.SLA
 	Gone func() bool // nothing takes connections any more; nil = not known
 
 	mu       sync.Mutex
-	stop     func()         // ends the load under way
-	counts                  // of this load, and of those before it that it is judged with
-	before   counts         // without this load and its repeats
-	begun    bool           // this load, or one that is repeated
-	over     int            // requests that are judged together, those to come included
-	row      int            // failures since the last answer
-	answered bool           // a request of this load, or it might have been, had the load not been stopped
-	streams  map[int]counts // of points of decode, by how many at once
-	borne    int            // the most of them that were all answered
+	stop     func() // ends the load under way
+	counts          // of this load, and of those before it that it is judged with
+	before   counts // without this load and its repeats
+	begun    bool   // this load, or one that is repeated
+	over     int    // requests that are judged together, those to come included
+	row      int    // failures since the last answer
+	answered bool   // a request of this load, or it might have been, had the load not been stopped
 	last     profile.Request
+	points   []streams
+}
+
+// streams are those of a point.
+type streams struct {
+	atOnce, tokens int // each of so many
+	whole          bool
+	counts
 }
 
 type counts struct {
@@ -71,7 +78,7 @@ func (f *Failing) Done(q profile.Request) {
 	}
 	f.failed, f.row, f.last = f.failed+1, f.row+1, q
 	f.tooMany = f.tooMany || f.failed >= failingRow && f.SLA.FailsTooOften(f.failed, f.over)
-	if f.tooMany && f.stop != nil {
+	if f.tooMany {
 		f.stop()
 	}
 }
@@ -105,50 +112,53 @@ func (e *FailingError) Error() string { return ErrOverload.Error() + ": " + e.ms
 // Unwrap gives ErrOverload.
 func (e *FailingError) Unwrap() error { return ErrOverload }
 
-// after is a FailingError once the server is failing, at a point or at a warm-up, which has
-// no stage.
-func (f *Failing) after(p profile.Point) error {
+// stream takes in a point of streams at once: how many began, and one that failed, if any.
+func (f *Failing) stream(p profile.Point, began int, broken *profile.Request) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := streams{p.Asked, p.ISL + p.OSL, p.Invalid == "", counts{ended: began}}
+	if broken != nil {
+		s.ended, s.failed, f.last = s.ended+1, 1, *broken
+	}
+	f.points = append(f.points, s)
+}
+
+// borne counts the streams of points that had no more at once, and no longer ones, than one
+// that is whole.
+func (f *Failing) borne() (all counts) {
+	for _, s := range f.points {
+		if slices.ContainsFunc(f.points, func(b streams) bool { return b.whole && b.atOnce >= s.atOnce && b.tokens >= s.tokens }) {
+			all.ended, all.failed = all.ended+s.ended, all.failed+s.failed
+		}
+	}
+	return all
+}
+
+// after is a FailingError once the server is failing, at what was measured
+// with requests sent alone, one at a time, or several at once.
+func (f *Failing) after(at string, alone bool) error {
 	if f == nil {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun = false
-	defer func() { f.before = f.counts }() // streams at once come without a Begin
 	why := fmt.Sprintf("%d of the last %d", f.failed, f.ended)
 	switch {
 	case f.dead():
 		why = fmt.Sprintf("%d in a row", f.row)
-	case p.Stage == "" || p.Asked > 1 || p.Rate > 0 || p.Batch > 0: // several at once
-		this := counts{ended: f.ended - f.before.ended, failed: f.failed - f.before.failed}
-		if f.counts = f.before; p.Stage == "" || p.Phase != profile.Decode {
+	case !alone:
+		f.counts = f.before
+		s := f.borne()
+		if s.failed < failingRow || !f.SLA.FailsTooOften(s.failed, max(failingLeast, s.ended)) {
 			return nil
 		}
-		all := f.stray(p, this)
-		if all.failed < failingRow || !f.SLA.FailsTooOften(all.failed, max(failingLeast, all.ended)) {
-			return nil
-		}
-		why = fmt.Sprintf("%d of the last %d", all.failed, all.ended)
+		why = fmt.Sprintf("%d of the last %d", s.failed, s.ended)
 	case !f.tooMany:
 		return nil
 	}
-	return &FailingError{f.last, f.dead(), fmt.Sprintf("%s. Stopped at %s; last failure: %s: %s", why, p.ID, f.last.Failure, f.last.Error)}
-}
-
-// stray counts the streams of all points that had no more of them at once than were borne.
-func (f *Failing) stray(p profile.Point, this counts) (all counts) {
-	if f.streams == nil {
-		f.streams = map[int]counts{}
-	}
-	at := f.streams[p.Asked]
-	f.streams[p.Asked] = counts{ended: at.ended + this.ended, failed: at.failed + this.failed}
-	if p.Failures == 0 && p.Invalid == "" {
-		f.borne = max(f.borne, p.Asked)
-	}
-	for n, c := range f.streams {
-		if n <= f.borne {
-			all.ended, all.failed = all.ended+c.ended, all.failed+c.failed
-		}
-	}
-	return all
+	return &FailingError{f.last, f.dead(), fmt.Sprintf("%s. Stopped at %s; last failure: %s: %s", why, at, f.last.Failure, f.last.Error)}
 }

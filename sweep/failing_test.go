@@ -19,7 +19,6 @@ func TestFailing(t *testing.T) {
 		name       string
 		loads      []string // how the requests of each end
 		atOnce     bool
-		streams    int  // so many at once, of which some load was all answered
 		repeated   bool // all but the last are loads at once, of one point
 		there      bool // the server still takes connections
 		stop, want bool
@@ -32,8 +31,6 @@ func TestFailing(t *testing.T) {
 		{name: "three in a row over loads", loads: []string{"x", "x", "x"}, atOnce: true, want: true},
 		{name: "three of sixty over loads", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, stop: true, want: true},
 		{name: "three of sixty over loads at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, atOnce: true},
-		{name: "three of sixty streams at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "xo"}, streams: 20, want: true},
-		{name: "two of sixty streams at once", loads: []string{"xoooooooooooooooooooo", "xoooooooooooooooo", "oo"}, streams: 20},
 		{name: "a burst, its end refused", loads: []string{"o" + long(60, 10, 40, 41, 42)}, atOnce: true, stop: true},
 		{name: "a burst refused, then one at a time", loads: []string{"o" + long(60, 10, 40, 41, 42), "ooooox"}, atOnce: true, stop: true},
 		{name: "a burst, most refused before the first answer", loads: []string{"xxxxxcccc"}, atOnce: true, stop: true},
@@ -69,19 +66,52 @@ func TestFailing(t *testing.T) {
 			if c.repeated && i == 0 {
 				continue
 			}
-			p := profile.Point{ID: "a point", Stage: profile.StageSweep, Phase: profile.Decode, Asked: c.streams}
-			if c.atOnce || c.repeated && i != 2 {
-				p.Asked, p.Failures = 10, 1
-			}
-			err = errors.Join(err, f.after(p))
+			err = errors.Join(err, f.after("a point", !c.atOnce && (!c.repeated || i == 2)))
 		}
 		if errors.Is(err, ErrOverload) != c.want || stopped != c.stop {
 			t.Errorf("%s: %v, stopped %v", c.name, err, stopped)
 		}
 	}
-	if err := (*Failing)(nil).after(profile.Point{}); err != nil {
+	if err := (*Failing)(nil).after("a point", true); err != nil {
 		t.Error(err)
 	}
+}
+
+// Streams that fail say something of a server only where it bore as many, as long.
+func TestFailingStreams(t *testing.T) {
+	type load struct {
+		n, tokens, began int
+		broken, whole    bool
+	}
+	for name, c := range map[string]struct {
+		loads []load
+		want  bool
+	}{
+		"borne before":           {[]load{{16, 100, 16, false, true}, {8, 100, 0, true, true}, {16, 50, 8, true, true}, {4, 100, 0, true, true}}, true},
+		"borne at last":          {[]load{{8, 100, 7, true, true}, {16, 100, 8, true, true}, {32, 100, 16, true, true}}, true},
+		"few of many":            {[]load{{32, 100, 300, true, true}, {16, 100, 1, true, true}, {8, 100, 1, true, true}}, false},
+		"more than it ever bore": {[]load{{8, 100, 8, false, true}, {12, 100, 2, true, false}, {10, 100, 1, true, false}, {9, 100, 1, true, false}}, false},
+		"longer ones":            {[]load{{40, 50, 40, false, true}, {32, 100, 2, true, false}, {24, 100, 1, true, false}, {20, 100, 1, true, false}}, false},
+	} {
+		f := &Failing{SLA: profile.SLA{MaxFailures: 0.01}}
+		var err error
+		for _, l := range c.loads {
+			p := profile.Point{Asked: l.n, ISL: l.tokens}
+			var broken *profile.Request
+			if l.broken {
+				broken = &profile.Request{Failure: profile.FailStatus, Status: 500}
+			}
+			if !l.whole {
+				p.Invalid = "a stream ended"
+			}
+			f.stream(p, l.began, broken)
+			err = errors.Join(err, f.after("a point", false))
+		}
+		if got, ok := errors.AsType[*FailingError](err); ok != c.want || ok && got.Last.Status != 500 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	(*Failing)(nil).stream(profile.Point{}, 1, nil)
 }
 
 // A warm-up request that failed is told with the point that came next, and with no other.

@@ -102,7 +102,7 @@ func (r *runner) timed(ctx context.Context, s *trial, stage profile.Stage, id st
 	p.Warnings = append(append(p.Warnings, p.Machine.Warnings()...), p.Server.Warnings()...)
 	s.warmUps = nil
 	r.judge(&p)
-	failing := r.opts.Failing.after(p)
+	failing := r.opts.Failing.after(id, p.Asked <= 1 && p.Rate == 0 && p.Batch == 0)
 	if f, ok := errors.AsType[*FailingError](failing); ok && f.dead {
 		return p, errors.Join(failing, r.discard(s, p, rs, "the server ended"))
 	}

@@ -37,7 +37,7 @@ func (r *runner) warmUp(ctx context.Context, s *trial, w profile.Workload) error
 // measured next.
 func (r *runner) warmed(s *trial, rs []profile.Request) error {
 	s.warmUps = append(s.warmUps, rs...)
-	return r.opts.Failing.after(profile.Point{ID: "warm-up"})
+	return r.opts.Failing.after("warm-up", false)
 }
 
 // warmUpFailures is the caveat of a point whose warm-up failed in part.
@@ -60,13 +60,13 @@ func (r *runner) undisturbed(ctx context.Context, s *trial, w profile.Workload, 
 	for i := 1; ; i++ {
 		began := r.opts.Now()
 		p, m, err := r.measured(ctx, s, w, func(m Measurement) profile.Point { return sum(after(before, m)) })
-		doubtful, fails := p.Client != nil && !p.Client.OK(), r.opts.SLA.Exceeds(p.Failures, p.Requests) || p.Failures > 0 && p.Failures == p.Requests
+		doubtful, fails := p.Client != nil && !p.Client.OK(), r.opts.SLA.Exceeds(p.Failures, p.Requests)
 		over := err != nil || cutShort(ctx, s) || r.opts.at(s.stage).Virtual
 		again := ""
 		switch {
 		case !over && i < tries && r.repeats(m.Machine, &repeated):
 			again = m.Machine.Taken()
-		case !over && fails && i < tries && r.opts.Failing.patient():
+		case !over && (fails || p.Failures > 0 && p.Failures == p.Requests) && i < tries && r.opts.Failing.patient():
 			again = "there were failed requests"
 		case !over && !fails && doubtful && i < tries:
 			again = "there were waits of the client"

@@ -146,7 +146,7 @@ func Run(ctx context.Context, o Options, l Launcher, rec Recorder, known Known, 
 	case errors.Is(err, errTimeUp):
 		why := errTimeUp.Error()
 		if left := o.Deadline.Sub(o.Now()).Round(time.Second); left > 0 {
-			why = fmt.Sprintf("the next measurement would take longer than the %v left", left)
+			why = fmt.Sprintf("what comes next would take longer than the %v left", left)
 		}
 		err = r.endEarly(why)
 	case ctx.Err() != nil:

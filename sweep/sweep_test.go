@@ -341,7 +341,7 @@ func TestDeadlineNamesWhatWasNotReached(t *testing.T) {
 			left = append(left, s.Label)
 		}
 	}
-	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before time ran out") || res.Partial != "the next measurement would take longer than the 7s left" {
+	if len(left) == 0 || !strings.Contains(res.Decode.Why, "before time ran out") || res.Partial != "what comes next would take longer than the 7s left" {
 		t.Errorf("left out %v, why %q, partial %q", left, res.Decode.Why, res.Partial)
 	}
 }

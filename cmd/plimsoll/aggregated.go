@@ -13,7 +13,7 @@ import (
 	"plimsoll/sweep"
 )
 
-// aggregatedPicks is of engines that do both.
+// aggregatedPicks fills in what is of engines that do both.
 func aggregatedPicks(rec *store.Recommendation, res sweep.Result, so sweep.Options) {
 	c, pick := res.Aggregated, aggregatedPick(res, so.SLA)
 	rec.Mode, rec.Aggregated, rec.Feasible = store.Aggregated, pick, c.Feasible

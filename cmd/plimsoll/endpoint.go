@@ -62,7 +62,7 @@ func (o profileOptions) failingHint(cause error) string {
 	case last.Failure == profile.FailShort:
 		return "the server limits the length of prompts or answers. Raise its limit, then run the same command with --resume; or start over with a smaller --isl or --osl and --force"
 	case last.Failure == profile.FailMalformed, last.Failure == profile.FailEmpty, last.Status == http.StatusInternalServerError:
-		return "see the server's log. Once it answers in full, run the same command with --resume"
+		return "see the server's log. Once it is fixed, run the same command with --resume"
 	}
 	return "if the server was overloaded, lower --max-in-flight and start over with --force; otherwise run the same command with --resume"
 }

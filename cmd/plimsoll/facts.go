@@ -113,11 +113,11 @@ func (l *launcher) behind(ctx context.Context) (engine.Parallelism, error) {
 	return engine.Parallelism{TP: gpus / ranks, DP: ranks}.Normal(), nil
 }
 
-// patientProbe tries a server that says that it is busy twice more, a second apart.
+// patientProbe tries a server that is busy, or failed, twice more, a second apart.
 func patientProbe(ctx context.Context, client *load.Client) (p load.Probe, err error) {
 	for try := 1; ; try++ {
 		p, err = client.Probe(ctx)
-		if try == 3 || !errors.Is(err, load.ErrBusy) {
+		if try == 3 || !errors.Is(err, load.ErrBusy) && !errors.Is(err, load.ErrOwn) {
 			return p, err
 		}
 		select {

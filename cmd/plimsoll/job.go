@@ -224,6 +224,7 @@ func (j *job) recommendation(res sweep.Result, so sweep.Options) store.Recommend
 	return rec
 }
 
+// disaggregatedPicks fills in what is of engines that do one each.
 func disaggregatedPicks(rec *store.Recommendation, res sweep.Result, o profileOptions) {
 	pre, dec := res.Prefill, res.Decode
 	rec.Prefill, rec.Decode, rec.Feasible = pickOf(pre, o), pickOf(dec, o), pre.Feasible && dec.Feasible

@@ -260,7 +260,7 @@ func (o outcome) trustWords() string {
 	case known != "":
 		return known + "   → --engine vllm measures"
 	case rec.Provenance != profile.Measured:
-	case rec.Mode == store.Disaggregated && len(rec.Verified.All()) == 0:
+	case rec.Mode == store.Disaggregated && slices.ContainsFunc(rec.Picks(), func(p store.Picked) bool { return p.Run == nil }):
 		return "latencies are measured on this engine; rates are computed from them   → --verify always measures them"
 	default:
 		return "measured on this engine; --details has the 95 % intervals"

@@ -167,10 +167,13 @@ func TestVerdictOfTheSustained(t *testing.T) {
 func TestTrustInRates(t *testing.T) {
 	pick := store.NewPick(engine.TP(1))
 	out := outcome{rec: store.Recommendation{Mode: store.Disaggregated, Provenance: profile.Measured, Prefill: &pick, Decode: &pick}}
-	if got := out.trustWords(); !strings.HasPrefix(got, "latencies are measured on this engine; rates are computed") {
-		t.Errorf("not run under load: %q", got)
+	for _, v := range []*store.Verified{nil, {Prefill: &store.Attained{}}} {
+		out.rec.Verified = v
+		if got := out.trustWords(); !strings.HasPrefix(got, "latencies are measured on this engine; rates are computed") {
+			t.Errorf("not run under load: %q", got)
+		}
 	}
-	out.rec.Verified = &store.Verified{Prefill: &store.Attained{}}
+	out.rec.Verified = &store.Verified{Prefill: &store.Attained{}, Decode: &store.Attained{}}
 	if got := out.trustWords(); !strings.HasPrefix(got, "measured on this engine") {
 		t.Errorf("run under load: %q", got)
 	}

@@ -69,6 +69,9 @@ func (s *stairs) Level(ctx context.Context, n, tokens int) (sweep.Measurement, e
 		return out, fmt.Errorf("%w: %w", sweep.ErrGone, err)
 	case errors.Is(err, load.ErrNotAll), errors.Is(err, load.ErrBroken) && !errors.Is(err, load.ErrUnreachable):
 		out.Void = err.Error()
+		if broken, ok := errors.AsType[*load.StreamError](err); ok {
+			out.Broken = &broken.Request
+		}
 		return out, nil
 	}
 	return out, err

@@ -149,7 +149,7 @@ func TestProbeTellsTroublesApart(t *testing.T) {
 		"refuses all": {server(&fake{handle: func(w http.ResponseWriter, _ *http.Request, _ query) bool {
 			fail(w, 500, "CUDA error")
 			return true
-		}}), Options{}, ErrRefused, "an error of its own: status 500"},
+		}}), Options{}, ErrRefused, "it failed: status 500"},
 		"refuses streams": {
 			server(answer(func(w http.ResponseWriter, _ *http.Request, _ query) { fail(w, 400, "no streaming") })),
 			Options{},

@@ -29,7 +29,7 @@ var (
 var ErrBusy = errors.New("it is busy or not ready")
 
 // ErrOwn means that the server failed, which another try may not meet.
-var ErrOwn = errors.New("an error of its own")
+var ErrOwn = errors.New("it failed")
 
 // ErrNoPath means that the server does not have the API that was called.
 var ErrNoPath = errors.New("it does not have this path")

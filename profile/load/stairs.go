@@ -16,6 +16,16 @@ var (
 	ErrBroken = errors.New("a stream ended")
 )
 
+// StreamError is ErrBroken with the stream.
+type StreamError struct{ Request profile.Request }
+
+func (e *StreamError) Error() string {
+	return fmt.Sprintf("%v: stream %d: %s: %s", ErrBroken, e.Request.Index, e.Request.Failure, e.Request.Error)
+}
+
+// Unwrap gives ErrBroken.
+func (e *StreamError) Unwrap() error { return ErrBroken }
+
 const (
 	// spareTokens is how many tokens a stream must have left beyond those asked
 	// for: streams are not all at the same token of theirs.
@@ -221,9 +231,6 @@ func (s *Stairs) await(ctx context.Context) error {
 			begun, s.longest, since = n, max(s.longest, time.Since(since)), time.Now()
 		}
 		if n == len(s.streams) {
-			for _, st := range s.streams {
-				s.tell(st, "", "")
-			}
 			return nil
 		}
 		limit := s.w.Timeout
@@ -237,14 +244,6 @@ func (s *Stairs) await(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// tell calls OnDone for a stream that began, or failed.
-func (s *Stairs) tell(st *stream, failure profile.Failure, why string) {
-	if s.client.opt.OnDone != nil && !st.told {
-		s.client.opt.OnDone(profile.Request{Index: st.record.Index, Failure: failure, Error: why})
-	}
-	st.told = true
 }
 
 // wait returns when something was decided, after d at the latest.
@@ -271,9 +270,7 @@ func (s *Stairs) broken() error {
 		case v.failure == profile.FailConnect && v.given == 0:
 			return fmt.Errorf("%w: %w: stream %d: %s", ErrBroken, ErrUnreachable, st.record.Index, v.why)
 		default:
-			st.told = false
-			s.tell(st, v.failure, v.why)
-			return fmt.Errorf("%w: stream %d: %s: %s", ErrBroken, st.record.Index, v.failure, v.why)
+			return &StreamError{profile.Request{Index: st.record.Index, Failure: v.failure, Status: v.status, Error: v.why}}
 		}
 	}
 	return nil

@@ -15,7 +15,6 @@ type stream struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when its goroutine has ended
 	ring   func()        // something was decided
-	told   bool          // to OnDone
 
 	mu      sync.Mutex
 	record  profile.Request // Chunks: the window's
@@ -34,6 +33,7 @@ type view struct {
 	last    time.Duration // when the last of them came
 	ended   bool
 	failure profile.Failure
+	status  int
 	why     string
 	reached time.Duration
 }
@@ -43,7 +43,7 @@ func (st *stream) look() view {
 	defer st.mu.Unlock()
 	return view{
 		given: st.given, last: st.record.Last, ended: st.ended,
-		failure: st.record.Failure, why: st.record.Error, reached: st.reached,
+		failure: st.record.Failure, status: st.record.Status, why: st.record.Error, reached: st.reached,
 	}
 }
 
@@ -57,7 +57,7 @@ func (st *stream) run(ctx context.Context, l *link, body []byte, base time.Durat
 	st.mu.Lock()
 	st.ended = true
 	if st.record.Failure == "" {
-		st.record.Failure, st.record.Error = r.Failure, r.Error
+		st.record.Failure, st.record.Status, st.record.Error = r.Failure, r.Status, r.Error
 	}
 	st.mu.Unlock()
 	st.ring()

@@ -195,8 +195,8 @@ func TestClimbRefuses(t *testing.T) {
 	}
 }
 
-// Each stream is told of once: that it began, or failed.
-func TestStairsTellOfStreams(t *testing.T) {
+// A stream that the server refused is given with its status, and sent again.
+func TestStairsRefused(t *testing.T) {
 	var sent atomic.Int64
 	f := &fake{pace: time.Millisecond}
 	f.handle = func(w http.ResponseWriter, _ *http.Request, q query) bool {
@@ -207,14 +207,9 @@ func TestStairsTellOfStreams(t *testing.T) {
 		return true
 	}
 	s := climb(t, f, 4000, 3)
-	told := map[profile.Failure]int{}
-	s.client.opt.OnDone = func(r profile.Request) { told[r.Failure]++ }
-	if err := s.Bring(t.Context(), 3, 1); !errors.Is(err, ErrBroken) {
+	err := s.Bring(t.Context(), 3, 1)
+	if got, ok := errors.AsType[*StreamError](err); !ok || !errors.Is(err, ErrBroken) || got.Request.Status != 503 {
 		t.Errorf("got %v", err)
 	}
 	bring(t, s, 3)
-	window(t, s, 10)
-	if told[""] != 3 || told[profile.FailStatus] != 1 {
-		t.Errorf("told of %v", told)
-	}
 }
