@@ -27,7 +27,7 @@ func captionOf(run store.Run, rec store.Recommendation, phase profile.Phase) cap
 	if ws := profile.Implausible(rec.Warnings); len(ws) > 0 {
 		c.base.Implausible = ws[0].Message
 	}
-	if p := pickIn(rec, phase); p != nil {
+	if p := rec.PhasePick(phase); p != nil {
 		c.base.Configuration, c.error = p.Label, p.ModelError
 	}
 	for _, s := range run.Skips {
@@ -39,19 +39,6 @@ func captionOf(run store.Run, rec store.Recommendation, phase profile.Phase) cap
 		c.notes = append(c.notes, said)
 	}
 	return c
-}
-
-// pickIn is the pick of a phase; nil where the run has none.
-func pickIn(rec store.Recommendation, phase profile.Phase) *store.Pick {
-	switch phase {
-	case profile.Prefill:
-		return rec.Prefill
-	case profile.Decode:
-		return rec.Decode
-	case profile.Aggregated:
-		return rec.Aggregated
-	}
-	return nil
 }
 
 // of is the caption of a picture that compares configurations.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,37 +47,30 @@ func gpusCommand() *cli.Command {
 func gpuTable(inv gpu.Inventory) string {
 	t := newTable("#", "name", "catalog", "memory", "used", "MIG", "SM MHz", "mem MHz", "NVLink", "throttled", "UUID")
 	for _, d := range inv.Devices {
-		links := dash("")
+		links := "–"
 		if d.NVLinks != nil {
 			links = itoa(*d.NVLinks)
 		}
-		t.row(itoa(d.Index), d.Name, dash(d.SKU), gib(d.MemoryTotal), gib(d.MemoryUsed), dash(string(d.MIG)),
-			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), links, dash(strings.Join(d.Throttle, ", ")), dash(d.UUID))
+		t.row(itoa(d.Index), d.Name, cmp.Or(d.SKU, "–"), gib(d.MemoryTotal), gib(d.MemoryUsed), cmp.Or(string(d.MIG), "–"),
+			clock(d.SMClock, d.SMClockMax), clock(d.MemClock, d.MemClockMax), links, cmp.Or(strings.Join(d.Throttle, ", "), "–"), cmp.Or(d.UUID, "–"))
 	}
-	head := engine.Count(len(inv.Devices), "GPU") + ", driver " + dash(inv.Driver)
+	head := engine.Count(len(inv.Devices), "GPU") + ", driver " + cmp.Or(inv.Driver, "–")
 	if inv.CUDA != "" {
 		head += ", CUDA " + inv.CUDA
 	}
 	return head + "\n" + t.text("")
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
-}
-
 func gib(b int64) string {
 	if b == 0 {
-		return dash("")
+		return "–"
 	}
 	return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30))
 }
 
 func clock(now, top int) string {
 	if now == 0 && top == 0 {
-		return dash("")
+		return "–"
 	}
 	return fmt.Sprintf("%d/%d", now, top)
 }

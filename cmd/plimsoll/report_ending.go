@@ -13,23 +13,12 @@ import (
 func endingOf(run store.Run, rec store.Recommendation) pages.Ending {
 	e := pages.Ending{Recommended: map[profile.Phase]pages.Recommended{}}
 	e.Suggested = append(recommendedLines(rec), suggestedLines(rec)...)
-	v := rec.Verified
-	if v == nil {
-		v = &store.Verified{}
-	}
-	for _, x := range []struct {
-		phase profile.Phase
-		pick  *store.Pick
-		of    *store.Attained
-	}{{profile.Prefill, rec.Prefill, v.Prefill}, {profile.Decode, rec.Decode, v.Decode}, {profile.Aggregated, rec.Aggregated, v.Aggregated}} {
-		if x.pick == nil {
-			continue
+	for _, x := range rec.Picks() {
+		r := pages.Recommended{Rate: x.SustainedRPS, UnderLoad: loadVerdict(x.Pick)}
+		if x.Run != nil {
+			r.Verified, r.Missed = strings.Join(attainedFigures(x.Run, rec.SLA), ", "), !x.Run.Holds
 		}
-		r := pages.Recommended{Rate: x.pick.SustainedRPS, UnderLoad: loadVerdict(x.pick)}
-		if x.of != nil {
-			r.Verified, r.Missed = strings.Join(attainedFigures(x.of, rec.SLA), ", "), !x.of.Holds
-		}
-		e.Recommended[x.phase] = r
+		e.Recommended[x.Phase] = r
 	}
 	if rec.Feasible {
 		return e

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -18,8 +19,8 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		engine += ", fit " + rec.Engine.Fit
 	}
 	facts := []pages.Fact{
-		{Name: "Model", Text: orWord(rec.Model, "not known")},
-		{Name: "GPU", Text: orWord(rec.GPU, "not known")},
+		{Name: "Model", Text: cmp.Or(rec.Model, "not known")},
+		{Name: "GPU", Text: cmp.Or(rec.GPU, "not known")},
 		{Name: "Engine", Text: engine},
 		{Name: "Workload", Text: fmt.Sprintf("ISL %d, OSL %d tokens; %s", rec.Workload.ISL, rec.Workload.OSL, rec.Mode)},
 		{Name: "SLA", Text: rec.SLA.SLA().String()},
@@ -38,20 +39,13 @@ func profileOrigin(run store.Run, rec store.Recommendation) pages.Origin {
 		facts = append(facts, pages.Fact{Name: "Not in the command", Text: strings.Join(lost, ", ")})
 	}
 	o := pages.Origin{
-		Title: "Profile of " + orWord(rec.Model, "an engine"), Provenance: rec.Provenance, Virtual: rec.Provenance == profile.Estimated,
+		Title: "Profile of " + cmp.Or(rec.Model, "an engine"), Provenance: rec.Provenance, Virtual: rec.Provenance == profile.Estimated,
 		Version: run.Version, Command: command, Facts: facts,
 	}
 	for _, w := range profile.ImplausibleFirst(rec.Warnings) {
 		o.Warnings = append(o.Warnings, pages.Warning{Warning: w})
 	}
 	return o
-}
-
-func orWord(s, word string) string {
-	if s == "" {
-		return word
-	}
-	return s
 }
 
 // profileAgain is the command of a run, and the flags that its inputs do not keep as

@@ -201,16 +201,8 @@ func shownShare(a *store.Attained) string {
 
 // shownFigure is the statistic that the SLA speaks of, of a mean with its interval.
 func shownFigure(p *store.Percentiles, stat profile.Statistic) string {
-	switch stat {
-	case profile.P50:
-		return fmt.Sprintf("p50 %.2f ms", p.P50)
-	case profile.P90:
-		return fmt.Sprintf("p90 %.2f ms", p.P90)
-	case profile.P95:
-		return fmt.Sprintf("p95 %.2f ms", p.P95)
-	case profile.P99:
-		return fmt.Sprintf("p99 %.2f ms", p.P99)
-	case profile.Mean:
+	if x, ok := map[profile.Statistic]float64{profile.P50: p.P50, profile.P90: p.P90, profile.P95: p.P95, profile.P99: p.P99}[stat]; ok {
+		return fmt.Sprintf("%s %.2f ms", stat, x)
 	}
 	if p.Half95 > 0 {
 		return fmt.Sprintf("mean %.2f ± %.2f ms", p.Mean, p.Half95)

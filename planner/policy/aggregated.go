@@ -55,7 +55,7 @@ func (e engines) aggregatedRate(need demand) float64 {
 	}
 	holds := func(rate float64) bool {
 		itl, _, ok := e.shared(need, rate)
-		if p := quantile(e.sla.Stat); ok && e.byAnswer() {
+		if p := e.sla.Stat.Quantile(); ok && e.byAnswer() {
 			return e.interrupted(need, rate, itl) <= 1-p
 		}
 		return ok && itl <= e.itlLimit()*e.slower.Decode
@@ -166,7 +166,7 @@ func (e engines) sharedHolds(need demand, rate, long float64, n int) bool {
 		return false
 	}
 	q := queue{rate: rate, mean: prompt, cv2: need.spread2}
-	p := quantile(e.sla.Stat)
+	p := e.sla.Stat.Quantile()
 	b := q.refused(n) // for both waits
 	if prompt+q.waitOf(n, b, p) > e.ttftLimit() {
 		return false

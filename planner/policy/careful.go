@@ -75,7 +75,7 @@ func (p *Default) breaksTTFT(s planner.Situation, seen demand) bool {
 		return false
 	}
 	missed, may := p.missedTTFT(s, seen)
-	if quantile(sla.Stat) == 0 || math.IsNaN(missed) {
+	if sla.Stat.Quantile() == 0 || math.IsNaN(missed) {
 		return p.engines(sla).longPrompt(seen) < p.engines(sla).ttftLimit()
 	}
 	return surelyMore(missed, may, s.TTFT.Count)
@@ -95,7 +95,7 @@ func breaksITL(s planner.Situation) bool {
 		return false
 	}
 	missed := itlMissed(s)
-	return sla.Stat.Quantile() == 0 || math.IsNaN(missed) || surelyMore(missed, 1-quantile(sla.Stat), itl.Count)
+	return sla.Stat.Quantile() == 0 || math.IsNaN(missed) || surelyMore(missed, 1-sla.Stat.Quantile(), itl.Count)
 }
 
 // What a breach adds to what the profile asks for: up to mostReaction times as many,

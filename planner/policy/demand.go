@@ -80,7 +80,7 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 	}
 	p.correct(s)
 	d.Correction = planner.Correction{Prefill: planner.Known(p.m.Slower.Prefill), Decode: planner.Known(p.m.Slower.Decode)}
-	if stat := s.Deployment.SLA.Stat; quantile(stat) > 0 && s.TTFT.Mean.Known && !s.TTFT.At(stat).Known {
+	if stat := s.Deployment.SLA.Stat; stat.Quantile() > 0 && s.TTFT.Mean.Known && !s.TTFT.At(stat).Known {
 		d.Warnings = append(d.Warnings, profile.Warnf("statistic_unseen", "the SLA is by %s, but the source gives only means. The fleet grows by the profile and never shrinks while busy; use another source, or "+field.SLAStat+" mean", stat))
 	}
 	d.Steps = append(d.Steps, planner.Step{Rule: "observed", Why: fmt.Sprintf("%.4g requests/s (%s)", rate, how)})

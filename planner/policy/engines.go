@@ -23,22 +23,6 @@ type engines struct {
 	rated float64 // what was measured of an aggregated engine over what surfaces say; 0: nothing was
 }
 
-// quantile is the p that a statistic names; 0 is the mean.
-func quantile(s profile.Statistic) float64 {
-	switch s {
-	case profile.P50:
-		return 0.5
-	case profile.P90:
-		return 0.9
-	case profile.P95:
-		return 0.95
-	case profile.P99:
-		return 0.99
-	default:
-		return 0
-	}
-}
-
 // least is the fewest replicas of a role for a demand, in words too.
 func (e engines) least(role planner.Role, need demand) (int, string, []profile.Warning) {
 	switch role {
@@ -60,7 +44,7 @@ func (e engines) prompt(need demand) (float64, []profile.Warning) {
 // longPrompt is that of the prompt at the SLA's percentile, and no shorter than the mean
 // one's, which it is where the SLA is by means or lengths are not known to vary.
 func (e engines) longPrompt(need demand) float64 {
-	p := quantile(e.sla.Stat)
+	p := e.sla.Stat.Quantile()
 	if p == 0 {
 		t, _ := e.prompt(need)
 		return t
@@ -83,7 +67,7 @@ func (e engines) promptAt(need demand, deviations float64) float64 {
 // percentile is the mean prompt behind a long queue, or a long prompt behind the
 // mean one, whichever takes longer: both at once are rarer.
 func (e engines) ttft(q queue, n int, long float64) float64 {
-	p := quantile(e.sla.Stat)
+	p := e.sla.Stat.Quantile()
 	if p == 0 {
 		return q.mean + q.wait(n, 0)
 	}
@@ -114,7 +98,7 @@ func (e engines) leastPrefill(need demand) (int, string, []profile.Warning) {
 		n := engineCount(busy / keepUp)
 		return n, fmt.Sprintf("%.4g requests/s of %.4g ms each keep %s %.0f %% busy; TTFT cannot be met", q.rate, 1e3*service, engine.Count(n, "engine"), 100*busy/float64(n)), warn
 	}
-	n := max(1, q.servers(left, quantile(e.sla.Stat)))
+	n := max(1, q.servers(left, e.sla.Stat.Quantile()))
 	n = max(n, q.servers(e.waitLimit(long), 0))
 	if b, ok := e.batching(need); ok && long < limit {
 		if fewer, ttft := b.servers(q.rate, limit-(long-service), e.sla.Stat != profile.Mean && e.sla.Stat != "", n); fewer < n {
@@ -156,7 +140,7 @@ func stat(s profile.Statistic) string {
 // what it promises.
 func (e engines) itlLimit() float64 {
 	limit := e.sla.ITL.Seconds() / e.slower.Decode
-	if quantile(e.sla.Stat) > 0 {
+	if e.sla.Stat.Quantile() > 0 {
 		limit /= e.slower.Tail
 	}
 	return limit
@@ -209,7 +193,7 @@ func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCap
 		t := e.ttft(q, n, e.longPrompt(need))
 		if b, ok := e.batching(need); ok && n > 0 {
 			c.Rate = planner.Known(b.most / b.takes(b.most))
-			t = min(t, b.ttft(need.rate/float64(n), quantile(e.sla.Stat) > 0)+e.longPrompt(need)-service)
+			t = min(t, b.ttft(need.rate/float64(n), e.sla.Stat.Quantile() > 0)+e.longPrompt(need)-service)
 		}
 		if !math.IsInf(t, 1) {
 			c.Latency = planner.Known(1e3 * t)

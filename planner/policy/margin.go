@@ -107,7 +107,7 @@ func (m *margin) sized(role planner.Role, need demand) demand {
 // a share of them and more replicas can keep it.
 func (p *Default) learnMargin(s planner.Situation, seen demand) {
 	sla := s.Deployment.SLA
-	q := quantile(sla.Stat)
+	q := sla.Stat.Quantile()
 	if q == 0 || seen.rate == 0 {
 		return
 	}

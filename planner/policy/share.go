@@ -86,7 +86,7 @@ func itlMissed(s planner.Situation) float64 {
 // replicas can mend it; NaN where it is not known.
 func (p *Default) missedTTFT(s planner.Situation, seen demand) (missed, may float64) {
 	sla := s.Deployment.SLA
-	may = 1 - quantile(sla.Stat)
+	may = 1 - sla.Stat.Quantile()
 	missed = share(s.TTFT, sla.TTFT)
 	if math.IsNaN(missed) {
 		return missed, may
