@@ -2,14 +2,21 @@ package planner
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
-	"plimsoll/engine"
+	"plimsoll/profile"
 )
 
 // keep brings Want within bounds and budget, and notes each rule that took part.
 func (d *Decision) keep(dep Deployment, o Observation, free int) {
-	want, steps := within(dep, d.Want)
-	d.Want, d.Steps = want, append(d.Steps, steps...)
+	x := split{Deployment: dep, have: d.From, sized: d.Sized}
+	for _, p := range o.Pools {
+		x.starting = x.starting || p.Starting > p.Pending
+	}
+	kept := x.within(d.Want)
+	d.Sized = nil // a decision that was made is data alone
+	d.Want, d.Steps, d.Warnings = kept.Want, append(d.Steps, kept.Steps...), append(d.Warnings, kept.Warnings...)
 	if room := dep.growth(d.From, d.Want, o, free); room != d.Want {
 		d.add(dep, drainingRule, d.Want, room, "stopping replicas or other deployments still hold GPUs of the budget. Growth waits for them")
 		d.Want = room
@@ -17,32 +24,28 @@ func (d *Decision) keep(dep Deployment, o Observation, free int) {
 }
 
 // Within is the replicas nearest to want inside the pools' bounds and the budget.
-func (d Deployment) Within(want Replicas) Replicas {
-	to, _ := within(d, want)
-	return to
-}
+func (d Deployment) Within(want Replicas) Replicas { return split{Deployment: d}.within(want).Want }
 
-// within is the replicas nearest to want inside the pools' bounds and the budget, and
-// each rule that took part.
-func within(dep Deployment, want Replicas) (Replicas, []Step) {
-	var d Decision
-	to := dep.bounded(want)
-	if to != want {
-		d.add(dep, "bounds", want, to, "outside the pool's bounds")
-	}
-	if fit := dep.fit(to); fit != to {
-		why := fmt.Sprintf("%d GPUs exceed the budget of %d", dep.GPUs(to), dep.Budget.Max)
-		if fit == (Replicas{}) {
-			why += fmt.Sprintf(", which is too small for one replica of each pool (%s). Fewer replicas serve nobody", engine.Count(dep.GPUs(dep.Pair()), "GPU"))
+// within is the replicas nearest to want inside the pools' bounds and the budget, each
+// rule that took part, and a warning of the bound that cannot hold.
+func (x split) within(want Replicas) (d Decision) {
+	dep := x.Deployment
+	d.Want = want
+	take := func(rule string, to Replicas, why string, args ...any) {
+		if to != d.Want {
+			d.add(dep, rule, d.Want, to, fmt.Sprintf(why, args...))
+			d.Want = to
 		}
-		d.add(dep, budgetRule, to, fit, why)
-		to = fit
 	}
-	if more := dep.fill(to); more != to {
-		d.add(dep, "least-gpus", to, more, fmt.Sprintf("%d GPUs are below the minimum of %d", dep.GPUs(to), dep.Budget.Min))
-		to = more
+	take("bounds", dep.bounded(d.Want), "outside the pool's bounds")
+	take("ratio", dep.bounded(dep.Ratio.grow(d.Want)), "prefill per decode replica is kept %s", dep.Ratio)
+	fit, why := x.fit(d.Want)
+	take(budgetRule, fit, "%d GPUs exceed the budget of %d%s", dep.GPUs(d.Want), dep.Budget.Max, why)
+	take("least-gpus", dep.fill(d.Want), "%d GPUs are below the minimum of %d", dep.GPUs(d.Want), dep.Budget.Min)
+	if !dep.Ratio.holds(d.Want) {
+		d.Warnings = append(d.Warnings, profile.Warnf("ratio_unmet", "bounds and budget leave %s, and prefill per decode replica is to be %s. Raise the budget or the pools' bounds, or relax the ratio", d.Want, dep.Ratio))
 	}
-	return to, d.Steps
+	return d
 }
 
 // bounded clamps each pool to its own bounds.
@@ -57,40 +60,10 @@ func (d Deployment) bounded(want Replicas) Replicas {
 	return want
 }
 
-// fit shrinks what exceeds the budget: both pools by the same share, then what
-// the rounding left goes to decode, then to prefill. The pools' least is kept,
-// which Check made sure that the budget allows. So is one replica of each pool that is
-// wanted; where the budget does not hold both, there is none of either. Nothing grows and
-// nothing is rounded up, so that the budget is never exceeded.
-func (d Deployment) fit(want Replicas) Replicas {
-	budget, total := d.Budget.Max, d.GPUs(want)
-	if budget < 0 || total <= budget {
-		return want
-	}
-	if d.Aggregated() {
-		p := d.Pools[0]
-		return Replicas{Aggregated: budget / p.GPUs}
-	}
-	p, q := d.Pool(engine.RolePrefill), d.Pool(engine.RoleDecode)
-	if want.Prefill > 0 && want.Decode > 0 {
-		switch a, b := max(p.Min, 1), max(q.Min, 1); {
-		case a*p.GPUs+b*q.GPUs <= budget:
-			p.Min, q.Min = a, b
-		case p.Min == 0 && q.Min == 0:
-			return Replicas{}
-		}
-	}
-	share := int(int64(want.Prefill) * int64(budget) / int64(total))
-	prefill := min(max(share, p.Min), (budget-q.Min*q.GPUs)/p.GPUs)
-	decode := min(want.Decode, (budget-prefill*p.GPUs)/q.GPUs)
-	prefill = min(want.Prefill, (budget-decode*q.GPUs)/p.GPUs)
-	return Replicas{Prefill: prefill, Decode: decode}
-}
-
 // fill adds replicas until the least number of GPUs is kept. It adds both pools or none
 // to a deployment that has none.
 func (d Deployment) fill(want Replicas) Replicas {
-	to := d.filled(want)
+	to := d.filled(want, want, Replicas{})
 	if !d.half(to) || d.half(want) {
 		return to
 	}
@@ -104,25 +77,22 @@ func (d Deployment) fill(want Replicas) Replicas {
 }
 
 // filled adds each replica to the pool that has the fewest of what it wanted, as far as
-// bounds and budget let it.
-func (d Deployment) filled(want Replicas) Replicas {
-	to := want
+// bounds, ratio, budget and most, where that is not none, let it.
+func (d Deployment) filled(to, want, most Replicas) Replicas {
 	for d.GPUs(to) < d.Budget.Min {
-		role, found := Role(""), false
-		for _, p := range d.Pools {
+		next, least := to, math.Inf(1)
+		for _, p := range slices.Backward(d.Pools) {
 			n := to.Of(p.Role)
-			if p.Max > 0 && n >= p.Max || d.Budget.Max >= 0 && d.GPUs(to)+p.GPUs > d.Budget.Max {
-				continue
-			}
-			// n/want is smaller than the other's, without dividing by 0.
-			if !found || n*max(1, want.Of(role)) < to.Of(role)*max(1, want.Of(p.Role)) {
-				role, found = p.Role, true
+			more, share := to.With(p.Role, n+1), float64(n)/float64(max(1, want.Of(p.Role)))
+			bound := p.Max > 0 && n >= p.Max || most != Replicas{} && n >= most.Of(p.Role) || d.Budget.Max >= 0 && d.GPUs(more) > d.Budget.Max
+			if !bound && share < least && (d.Ratio.holds(more) || !d.Ratio.holds(to)) {
+				next, least = more, share
 			}
 		}
-		if !found {
+		if next == to {
 			return to
 		}
-		to = to.With(role, to.Of(role)+1)
+		to = next
 	}
 	return to
 }

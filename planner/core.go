@@ -49,7 +49,7 @@ func New(o Options) (*Core, error) {
 		return nil, fmt.Errorf("on-metrics-loss is %q: want hold or hold-if-higher", o.OnLoss)
 	}
 	if o.OnLoss == HoldIfHigher {
-		if kept, _ := within(o.Deployment, o.Static); kept != o.Static {
+		if kept := o.Deployment.Within(o.Static); kept != o.Static {
 			return nil, fmt.Errorf("the static replicas %s exceed the bounds or the budget. The nearest allowed are %s", o.Static, kept)
 		}
 	}

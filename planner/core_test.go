@@ -203,12 +203,12 @@ func TestFit(t *testing.T) {
 		{100, Replicas{Prefill: 2, Decode: 3}, Replicas{Prefill: 2, Decode: 3}},
 		{-1, Replicas{Prefill: 1000, Decode: 1000}, Replicas{Prefill: 1000, Decode: 1000}},
 		{16, Replicas{Prefill: 2, Decode: 3}, Replicas{Prefill: 2, Decode: 3}}, // exactly
-		{15, Replicas{Prefill: 2, Decode: 3}, Replicas{Prefill: 1, Decode: 3}},
+		{15, Replicas{Prefill: 2, Decode: 3}, Replicas{Prefill: 2, Decode: 2}},
 		{6, Replicas{Prefill: 9, Decode: 9}, Replicas{Prefill: 1, Decode: 1}},
 		{11, Replicas{Prefill: 1, Decode: 9}, Replicas{Prefill: 1, Decode: 2}},
 		{11, Replicas{Prefill: 9, Decode: 1}, Replicas{Prefill: 3, Decode: 1}},
 	} {
-		if got := deployment(c.budget).fit(c.want); got != c.fits {
+		if got := deployment(c.budget).Within(c.want); got != c.fits {
 			t.Errorf("%s in %d GPUs: %s, want %s", c.want, c.budget, got, c.fits)
 		}
 	}
@@ -289,7 +289,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 			return r
 		}
 		want := draw("want")
-		have, _ := within(dep, draw("have"))
+		have := dep.Within(draw("have"))
 		o := Observation{}
 		draining := 0
 		for _, p := range dep.Pools {
@@ -313,7 +313,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 		if b := dep.Budget.Max; b >= 0 && inUse > max(b, dep.GPUs(have)+draining) {
 			t.Fatalf("%d GPUs in use on the way, budget %d", inUse, b)
 		}
-		if kept, steps := within(dep, d.Want); dep.Budget.Min <= 0 && (kept != d.Want || len(steps) != 0) {
+		if kept := dep.Within(d.Want); dep.Budget.Min <= 0 && kept != d.Want {
 			t.Fatalf("what was kept is changed again: %s to %s", d.Want, kept)
 		}
 	})

@@ -22,13 +22,17 @@ type Decision struct {
 	// then is the core's rule for lost metrics, not the policy's.
 	Missing []string `json:"missing,omitempty"`
 
-	Steps      []Step             `json:"steps"` // in order; the last of a pool says what it ends with
-	Forecast   Demand             `json:"forecast"`
-	Correction Correction         `json:"correction"`
-	Capacity   []PoolCapacity     `json:"capacity,omitempty"`
-	GPUs       int                `json:"gpus"`       // of Want
-	Provenance profile.Provenance `json:"provenance"` // of the latencies behind it
-	Warnings   []profile.Warning  `json:"warnings,omitempty"`
+	Steps      []Step         `json:"steps"` // in order; the last of a pool says what it ends with
+	Forecast   Demand         `json:"forecast"`
+	Correction Correction     `json:"correction"`
+	Capacity   []PoolCapacity `json:"capacity,omitempty"`
+	// Sized is the fewest replicas for so many times the forecast load and a part, 0 to 1, of
+	// the reserve that Want has beyond it. More of either never takes fewer. nil where the
+	// policy does not know what a replica carries, and once the core has kept the budget.
+	Sized      func(load, reserve float64) Replicas `json:"-"`
+	GPUs       int                                  `json:"gpus"`       // of Want
+	Provenance profile.Provenance                   `json:"provenance"` // of the latencies behind it
+	Warnings   []profile.Warning                    `json:"warnings,omitempty"`
 }
 
 // HeldBack reports whether the budget left less than was wanted.
@@ -70,7 +74,7 @@ type Correction struct {
 // PoolCapacity is what the profile says that one replica carries within the SLA.
 type PoolCapacity struct {
 	Role     Role            `json:"role"`
-	Rate     Figure[float64] `json:"rate"`      // requests/s
+	Rate     Figure[float64] `json:"rate"`      // requests/s, of each where there are as many as the load takes
 	InFlight Figure[float64] `json:"in_flight"` // requests
 	Latency  Figure[float64] `json:"latency"`   // ms predicted with Want: TTFT of prefill, ITL of decode
 }

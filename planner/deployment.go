@@ -14,6 +14,7 @@ import (
 type Deployment struct {
 	Pools  []Pool // prefill and decode, or aggregated
 	Budget Budget
+	Ratio  Ratio
 	SLA    profile.SLA // a TTFT or ITL of 0 is not promised, where the policy looks at none
 }
 
@@ -112,6 +113,8 @@ func (d Deployment) Check() error {
 	}
 	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
 	bad(d.Budget.Max > maxBudget || d.Budget.Min > maxBudget, "the GPUs are bounded by %d and %d: want at most %d, or below 0 for no bound", d.Budget.Min, d.Budget.Max, maxBudget)
+	r := d.Ratio
+	bad(!(r.Least >= 0) || !(r.Most >= 0) || r.Most > 0 && r.Most < r.Least, "the prefill:decode ratio is bounded by %v and %v: want 0 or more, in this order", r.Least, r.Most)
 	bad(d.SLA.TTFT < 0, "the TTFT to keep is %v: want above 0, or 0 for none", d.SLA.TTFT)
 	bad(d.SLA.ITL < 0, "the ITL to keep is %v: want above 0, or 0 for none", d.SLA.ITL)
 	return errors.Join(errs...)

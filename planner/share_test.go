@@ -153,7 +153,7 @@ func TestNoBudgetIsHalfAPair(t *testing.T) {
 		{Budget{Max: 3, Min: 1}, Replicas{}, Replicas{Prefill: 1, Decode: 1}},
 		{Budget{Max: 1, Min: 1}, Replicas{}, Replicas{}},
 	} {
-		if got, _ := within(two(c.budget), c.want); got != c.have {
+		if got := two(c.budget).Within(c.want); got != c.have {
 			t.Errorf("%+v: %s of %s, want %s", c.budget, got, c.want, c.have)
 		}
 	}

@@ -86,6 +86,7 @@ type scenario struct {
 	startUp int // s
 	heat    heat
 	args    []string
+	budget  string // one of contestBudgets; empty: room for all
 }
 
 // scenarios are all of them, cheap ones first.
@@ -110,10 +111,40 @@ func scenarios(t *testing.T) []scenario {
 				for _, mode := range []string{"disaggregated", "aggregated"} {
 					out = append(out, c.scenario(word, mode, c.rates[size], startUp, h, part))
 				}
+				if size == 0 && startUp == 60 {
+					out = append(out, budgeted(c.scenario(word, "disaggregated", c.rates[size], startUp, h, part))...)
+				}
 			}
 		}
 	}
+	for _, c := range generated() {
+		out = append(out, budgeted(c.scenario("small", "disaggregated", c.rates[0], 60, heat{seeds: 3}, nil))...)
+	}
 	return append(out, predictions(t)...)
+}
+
+// generated are loads of which one split alone carries what just fits.
+func generated() []contestTrace {
+	load := func(name, args string, rate float64) contestTrace {
+		return contestTrace{name: name, args: args, rates: []float64{rate}}
+	}
+	return []contestTrace{
+		load("constant", "--arrival constant --isl 3000 --osl 150 --itl 20 --duration 30m --model llama-3.1-8b", 20),
+		load("poisson", "--arrival poisson --isl 3000 --osl 150 --itl 20 --duration 30m --model llama-3.1-8b", 62),
+		load("gamma", "--arrival gamma --isl 1000 --osl 800 --itl 15 --duration 30m --model llama-3.1-8b", 20),
+		load("sine", "--arrival sine --isl 4000 --osl 400 --ttft 800 --itl 25 --duration 2h --model llama-3.1-8b", 20),
+		load("day", "--arrival daily --isl 3000 --osl 150 --ttft 1000 --duration 24h --model llama-3.1-70b --weights fp8 --tp 2", 5),
+	}
+}
+
+// budgeted are a scenario within each budget.
+func budgeted(s scenario) (out []scenario) {
+	name := s.name
+	for _, s.budget = range contestBudgets() {
+		s.name = name + ", budget " + s.budget
+		out = append(out, s)
+	}
+	return out
 }
 
 func (c contestTrace) scenario(size, mode string, rate float64, startUp int, h heat, part []string) scenario {
@@ -123,10 +154,14 @@ func (c contestTrace) scenario(size, mode string, rate float64, startUp int, h h
 			given = append(given, f...)
 		}
 	}
+	arrivals := "--to-rate"
+	if part == nil {
+		arrivals = "--rate"
+	}
 	return scenario{
 		name: size + ", " + c.name + ", " + mode, startUp: startUp, heat: h,
 		args: slices.Concat(given, part, []string{
-			"--to-rate", fmt.Sprint(rate), "--mode", mode, "--sla-stat", "p99",
+			arrivals, fmt.Sprint(rate), "--mode", mode, "--sla-stat", "p99",
 			"--replica-startup", fmt.Sprintf("%ds", startUp), "--startup-time", fmt.Sprintf("%ds", max(1, startUp)),
 		}),
 	}

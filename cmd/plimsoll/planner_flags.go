@@ -52,8 +52,8 @@ func ruleFlags() []cli.Flag {
 		{"scale-to-zero-after", "10m", "default, with --min-endpoint 0: switch off after this `time` without a request"},
 		{"max-scale-up", "0", "default: `replicas` more at a time; 0: twice what there is, or 4"},
 		{"max-scale-down", "0", "default: `replicas` fewer at a time; 0: half of what there is, or 1"},
-		{"min-prefill-decode-ratio", "0", "default: prefill per decode replica at least, `N`; 0: no bound"},
-		{"max-prefill-decode-ratio", "0", "default: likewise at most, `N`"},
+		{"min-prefill-decode-ratio", "0", "prefill per decode replica at least, `N`, where bounds and budget allow it; 0: no bound"},
+		{"max-prefill-decode-ratio", "0", "likewise at most, `N`"},
 	}), &cli.BoolFlag{Name: "no-correction", Usage: "take the profile as it is, whatever is observed", Category: "policy"},
 		&cli.BoolFlag{Name: "blocking", Usage: "wait for a scaling to finish before anything else (load always does)", Category: "policy"})
 }

@@ -70,6 +70,37 @@ func TestReplayOfAStaticFleet(t *testing.T) {
 	})
 }
 
+// Within a budget that just fits, is an engine short or half of what is needed, the default
+// policy attains what the best split does that stays, and moves nothing at a steady load.
+func TestBudgetIsAsGoodAsItsBestSplit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args        string
+		engines, tp int
+		attains     float64 // at least, by the best split
+	}{
+		{"--model llama-3.1-8b --tp 1 --arrival constant --rate 20 --isl 3000 --osl 150 --itl 20", 3, 1, 1},
+		{"--model llama-3.1-8b --tp 1 --arrival poisson --rate 62 --isl 3000 --osl 150 --itl 20 --duration 6m", 8, 1, 0.98},
+		{"--model llama-3.1-8b --tp 1 --arrival poisson --rate 62 --isl 3000 --osl 150 --itl 20 --duration 6m", 7, 1, 0},
+		{"--model llama-3.1-8b --tp 1 --arrival gamma --rate 20 --isl 1000 --osl 800 --itl 15 --sla-stat p99 --duration 8m", 4, 1, 0.8},
+		{"--model llama-3.1-70b --weights fp8 --tp 2 --arrival poisson --rate 8.5 --isl 3000 --osl 150 --ttft 1000 --duration 20m", 4, 2, 0.95},
+	} {
+		within := func(args ...string) replayPolicyFile {
+			all := append(strings.Fields(c.args), "--gpu", "h100-sxm", "--mode", "disaggregated", "--max-gpu-budget", itoa(c.engines*c.tp))
+			return replayed(t, append(all, args...)...).Policies[0]
+		}
+		best := 0.0
+		for p := 1; p < c.engines; p++ { // the first decision of this policy comes when all is over
+			split := fmt.Sprintf("prefill=%d,decode=%d", p, c.engines-p)
+			best = max(best, within("--policy", "upstream:constant", "--adjustment-interval", "86400", "--start-replicas", split).Both.Mean)
+		}
+		ours := within("--policy", "default")
+		if ours.Both.Mean < best-0.01 || best < c.attains || ours.Scalings.Mean > 0 {
+			t.Errorf("%s in %d engines: %.2f %% with %g scalings, the best split %.2f %%", c.args, c.engines, 100*ours.Both.Mean, ours.Scalings.Mean, 100*best)
+		}
+	}
+}
+
 // Less of what fills a replica takes more replicas, by each rule that it is said to.
 func TestUtilizationMovesTheRules(t *testing.T) {
 	t.Parallel()

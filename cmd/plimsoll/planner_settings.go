@@ -108,6 +108,7 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	d := planner.Deployment{
 		SLA:    parsePromise(p, rec),
 		Budget: planner.Budget{Max: p.integer("max-gpu-budget", -1, maxGPUs, 0), Min: p.integer("min-gpu-budget", -1, maxGPUs, 0)},
+		Ratio:  planner.Ratio{Least: p.number("min-prefill-decode-ratio", 0, 1e6), Most: p.number("max-prefill-decode-ratio", 0, 1e6)},
 	}
 	least, most := p.integer("min-endpoint", 0, maxReplicas, 1), p.integer("max-endpoint", 0, maxReplicas, 0)
 	if least == 0 && !p.c.IsSet("min-gpu-budget") {
@@ -200,7 +201,7 @@ func (p *parser) fitPolicies(policies ...string) {
 		return slices.ContainsFunc(policies, func(s string) bool { return slices.Contains(names, s) })
 	}
 	p.needs(one("default"), "with --policy default", "startup-time", "headroom", "scale-down-after", "scale-to-zero-after",
-		"max-scale-up", "max-scale-down", "min-prefill-decode-ratio", "max-prefill-decode-ratio")
+		"max-scale-up", "max-scale-down")
 	p.needs(one("default", "upstream"), "with --policy default or upstream", "no-correction", "load-predictor", "load-prediction-window-size",
 		"load-predictor-warmup-trace", "load-predictor-log1p", "kalman-q-level", "kalman-q-trend", "kalman-r", "kalman-min-points")
 	p.needs(one("load"), "with --policy load", "decode-kv-scale-up-threshold", "decode-kv-scale-down-threshold",
@@ -251,7 +252,6 @@ func (s *plannerSettings) parseRules(p *parser) {
 	o.NoCorrection, o.Every = s.noCorrection, s.interval
 	o.Ahead, o.Margin, o.StableFor, o.IdleFor = p.duration("startup-time"), p.number("headroom", 0, 4), p.duration("scale-down-after"), p.duration("scale-to-zero-after")
 	o.MostUp, o.MostDown = p.integer("max-scale-up", 0, maxReplicas, 0), p.integer("max-scale-down", 0, maxReplicas, 0)
-	o.LeastRatio, o.MostRatio = p.number("min-prefill-decode-ratio", 0, 1e6), p.number("max-prefill-decode-ratio", 0, 1e6)
 	o.ISL, o.OSL = float64(s.surfaces.workload.ISL), float64(s.surfaces.workload.OSL)
 	if !p.c.IsSet("startup-time") {
 		if d := s.slowestStart(); d > 0 {

@@ -13,16 +13,26 @@ import (
 // statistic of ITL is of its mean, 1 or more; Extra is what TTFT has beyond
 // prompt and queue, whatever the load: transfers, and the step that a request
 // waits for. It leaves less of the promise, and takes no engine's time: as a
-// factor it would ask for the more engines the emptier they are.
+// factor it would ask for the more engines the emptier they are. Full is Prefill of
+// engines that always had prompts, by what came out of them: prompts that come together
+// share steps and look slow, though engines do as many of them as ever.
 type correction struct {
 	Prefill float64       `json:"prefill"`
+	Full    float64       `json:"full"`
 	Decode  float64       `json:"decode"`
 	Tail    float64       `json:"tail"`
 	Extra   time.Duration `json:"extra_ns"`
 }
 
 // asProfiled corrects nothing.
-func asProfiled() correction { return correction{Prefill: 1, Decode: 1, Tail: 1} }
+func asProfiled() correction { return correction{Prefill: 1, Full: 1, Decode: 1, Tail: 1} }
+
+// part is c with a part, 0 to 1, of what only looks slow, which is a reserve. What only
+// looks fast carries no more.
+func (c correction) part(reserve float64) correction {
+	c.Prefill = c.Full * math.Pow(max(1, c.Prefill/c.Full), reserve)
+	return c
+}
 
 const (
 	leastCorrection = 0.25
@@ -34,11 +44,10 @@ const (
 	calmWait        = 1.0 // mean waiting over a prompt's own time above which TTFT says more of the queue than of the engine
 )
 
-// learnService takes a ratio of prompts' time in engines that was seen by samples of
-// so many busy engines: of few it says little.
-func (c *correction) learnService(ratio, seen float64) {
-	now := c.Prefill * lesson(ratio)
-	c.Prefill = within(c.Prefill*math.Pow(now/c.Prefill, learn*seen/(seen+enoughSamples)), leastCorrection, mostCorrection)
+// learnService takes a ratio of prompts' time in engines that was seen by so many
+// samples: of few it says little.
+func learnService(c *float64, ratio, seen float64) {
+	*c = within(*c*math.Pow(lesson(ratio), learn*seen/(seen+enoughSamples)), leastCorrection, mostCorrection)
 }
 
 // learnExtra takes a TTFT that is off by so many seconds.
@@ -110,7 +119,15 @@ func (p *Default) correctTTFT(e engines, s planner.Situation, need demand) {
 	case !split:
 		p.m.Slower.Prefill = p.m.Slower.Decode
 	case usable(pool.Running) && pool.Ready > 0:
-		p.m.Slower.learnService(pool.Running.Value/(need.rate*e.residence(need, pool.Ready)), pool.Running.Value*s.Length.Seconds())
+		n, by, full := float64(pool.Ready), &p.m.Slower, e
+		full.slower.Prefill = by.Full
+		prompts, step := full.fullStep(need)
+		if waited := pool.QueueOpen.Value * n; usable(pool.QueueOpen) && waited >= s.TTFT.Count && pool.Running.Value >= prompts*n { // all that came out had waited
+			learnService(&by.Full, n*prompts/step*s.Length.Seconds()/s.TTFT.Count, s.TTFT.Count)
+			by.Prefill = by.Full
+		} else {
+			learnService(&by.Prefill, pool.Running.Value/(need.rate*e.residence(need, pool.Ready)), pool.Running.Value*s.Length.Seconds())
+		}
 	default:
 		if ratio := seen / want; calm || ratio < 1 {
 			p.m.Slower.learnPrefill(ratio)
@@ -120,6 +137,16 @@ func (p *Default) correctTTFT(e engines, s planner.Situation, need demand) {
 	if off := seen - want - p.m.Slower.Extra.Seconds(); calm || off < 0 {
 		p.m.Slower.learnExtra(off, s.Deployment.SLA.TTFT)
 	}
+}
+
+// fullStep is how many prompts an engine serves at once that always has some, and the
+// seconds that they take.
+func (e engines) fullStep(need demand) (prompts, seconds float64) {
+	if b, ok := e.batching(need); ok {
+		return b.most, b.takes(b.most)
+	}
+	service, _ := e.prompt(need)
+	return 1, service
 }
 
 // residence is the mean time of a prompt in n engines once it is served, in seconds:

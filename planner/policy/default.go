@@ -1,13 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
-	"plimsoll/engine"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
 	"plimsoll/profile"
@@ -31,8 +30,6 @@ type DefaultOptions struct {
 	StableFor    time.Duration // replicas go down to the most that was wanted within it, or within twice Ahead where that is more; 0: at once
 	MostUp       int           // replicas per pool and decision; 0: twice what there is, or 4
 	MostDown     int           // likewise; 0: half of what there is, or 1
-	LeastRatio   float64       // prefill per decode replica; 0: no bound
-	MostRatio    float64       // likewise
 	KVHigh       float64       // KV use of the fullest replica above which decode grows, 0 to 1
 	IdleFor      time.Duration // without any request before a pool whose least is 0 is switched off
 	NoCorrection bool          // take the profile as it is
@@ -63,7 +60,6 @@ func (o DefaultOptions) Check() error {
 	bad(o.Every < 0, "the time between steps down is %v: want 0 or more", o.Every)
 	bad(o.StableFor < 0, "stable-for is %v: want 0 or more", o.StableFor)
 	bad(o.MostUp < 0 || o.MostDown < 0, "the most replicas in a step are %d up and %d down: want 0 or more", o.MostUp, o.MostDown)
-	bad(!(o.LeastRatio >= 0) || !(o.MostRatio >= 0) || o.MostRatio > 0 && o.MostRatio < o.LeastRatio, "the prefill:decode ratio is bounded by %v and %v: want 0 or more, in this order", o.LeastRatio, o.MostRatio)
 	bad(!(o.KVHigh > 0 && o.KVHigh <= 1), "the KV use to grow at is %v: want above 0 to 1", o.KVHigh)
 	bad(o.IdleFor < 0, "idle-for is %v: want 0 or more", o.IdleFor)
 	return errors.Join(errs...)
@@ -161,7 +157,6 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
-	sized = p.ratio(s.Deployment, sized, &d)
 	p.remember(s, sized)
 	d.Want = p.careful(s, seen, sized, &d)
 	p.m.Asked = d.Want
@@ -196,7 +191,25 @@ func (p *Default) size(s planner.Situation, need demand, d *planner.Decision) pl
 		d.Warnings = append(d.Warnings, warn...)
 		d.Capacity = append(d.Capacity, engines.capacity(pool.Role, need, n))
 	}
+	d.Sized = p.sized(s.Deployment, engines, need)
 	return want
+}
+
+// sized is the fewest replicas for a load and a part of the reserve: see Decision.Sized.
+// The forecast load is held in the mean; that the SLA is of a percentile is a reserve.
+func (p *Default) sized(dep planner.Deployment, e engines, need demand) func(load, reserve float64) planner.Replicas {
+	return func(load, reserve float64) (r planner.Replicas) {
+		of := e
+		of.slower = e.slower.part(reserve)
+		if reserve == 0 {
+			of.sla.Stat = profile.Mean
+		}
+		for _, pool := range dep.Pools {
+			n, _, _ := of.least(pool.Role, need.part(p.m.Margin.sized(pool.Role, need), load, reserve))
+			r = r.With(pool.Role, n)
+		}
+		return r
+	}
 }
 
 // idle is what stays when nothing is expected: the pools' least, 0 only after
@@ -222,30 +235,6 @@ func (p *Default) engines(sla profile.SLA) engines {
 		e.slower = asProfiled()
 	}
 	return e
-}
-
-// ratio keeps prefill per decode replica within its bounds, by growing the
-// smaller side: shrinking would break a promise to keep a ratio.
-func (p *Default) ratio(dep planner.Deployment, want planner.Replicas, d *planner.Decision) planner.Replicas {
-	if dep.Aggregated() || want.Prefill == 0 || want.Decode == 0 {
-		return want
-	}
-	to := want
-	if r := p.o.LeastRatio; r > 0 {
-		to.Prefill = max(to.Prefill, int(math.Ceil(float64(want.Decode)*r-1e-9)))
-	}
-	if r := p.o.MostRatio; r > 0 {
-		to.Decode = max(to.Decode, int(math.Ceil(float64(want.Prefill)/r-1e-9)))
-	}
-	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
-		if a, b := want.Of(role), to.Of(role); a != b {
-			d.Steps = append(d.Steps, planner.Step{
-				Rule: "ratio", Role: role, From: a, To: b,
-				Why: fmt.Sprintf("prefill per decode replica is kept within %v and %v", p.o.LeastRatio, p.o.MostRatio),
-			})
-		}
-	}
-	return to
 }
 
 // defaultState is Save's form.
@@ -279,6 +268,7 @@ func (p *Default) Restore(b json.RawMessage) error {
 	if s.Policy != "default" {
 		return fmt.Errorf("it is of the policy %q, not of default", s.Policy)
 	}
+	s.Memory.Slower.Full = cmp.Or(s.Memory.Slower.Full, 1) // an older file has none
 	if err := s.Memory.check(); err != nil {
 		return err
 	}
@@ -297,7 +287,8 @@ func (p *Default) Restore(b json.RawMessage) error {
 // check refuses a memory that no Default can have.
 func (m defaultMemory) check() error {
 	c := m.Slower
-	if !(c.Prefill >= leastCorrection && c.Prefill <= mostCorrection && c.Decode >= leastCorrection && c.Decode <= mostCorrection && c.Tail >= 1 && c.Tail <= mostCorrection) {
+	factor := func(v float64) bool { return v >= leastCorrection && v <= mostCorrection }
+	if !(factor(c.Prefill) && factor(c.Full) && factor(c.Decode) && c.Tail >= 1 && c.Tail <= mostCorrection) {
 		return fmt.Errorf("its corrections are %+v: want %v to %v", c, leastCorrection, mostCorrection)
 	}
 	if !(m.ISL >= 0 && m.ISL < mostOfAnything && m.OSL >= 0 && m.OSL < mostOfAnything) || m.ISLSpread.Value < 0 || m.OSLSpread.Value < 0 || m.Idle < 0 {

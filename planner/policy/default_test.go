@@ -280,17 +280,10 @@ func TestCorrection(t *testing.T) {
 	}
 }
 
-func TestRatioStepsAndZero(t *testing.T) {
+func TestStepsAndZero(t *testing.T) {
 	one := planner.Replicas{Prefill: 1, Decode: 1}
-	d := standard(t, off, func(o *DefaultOptions) { o.MostRatio, o.MostUp = 0.5, 100 }).Propose(minute(20, one))
-	if d.Want != (planner.Replicas{Prefill: 3, Decode: 6}) {
-		t.Errorf("with at most one prefill for two decode: %s", d.Want)
-	}
-	d = standard(t, off, func(o *DefaultOptions) { o.LeastRatio, o.MostUp = 3, 100 }).Propose(minute(20, one))
-	if d.Want != (planner.Replicas{Prefill: 6, Decode: 2}) {
-		t.Errorf("with at least three prefill for one decode: %s", d.Want)
-	}
-	if d = standard(t, off).Propose(minute(200, one)); d.Want != (planner.Replicas{Prefill: 5, Decode: 5}) || !strings.Contains(rulesOf(d, engine.RolePrefill), "step-limit") {
+	d := standard(t, off).Propose(minute(200, one))
+	if d.Want != (planner.Replicas{Prefill: 5, Decode: 5}) || !strings.Contains(rulesOf(d, engine.RolePrefill), "step-limit") {
 		t.Errorf("%+v", d)
 	}
 
@@ -381,9 +374,9 @@ func (*quietTB) Fatal(args ...any) { panic(args) }
 
 func TestDefaultRefuses(t *testing.T) {
 	o := NewDefaultOptions()
-	o.Margin, o.KVHigh, o.MostRatio, o.LeastRatio = 5, 0, 1, 2
+	o.Margin, o.KVHigh = 5, 0
 	_, err := NewDefault(o)
-	for _, want := range []string{"forecaster is missing", "the margin is 5", "KV use", "ratio is bounded by 2 and 1", "ISL 0"} {
+	for _, want := range []string{"forecaster is missing", "the margin is 5", "KV use", "ISL 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

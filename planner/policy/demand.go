@@ -25,6 +25,7 @@ type demand struct {
 	spread2 float64 // squared coefficient of variation of ISL
 	varies  bool    // spread2 was seen, rather than assumed
 	answer2 float64 // squared coefficient of variation of OSL, 0 where it was not seen
+	even    float64 // share of how far the crowd goes above its mean that is not sized for
 }
 
 // all is what is to be served in requests/s.
@@ -45,6 +46,16 @@ func (q queued) of(role planner.Role) float64 {
 	default:
 		return q.aggregated
 	}
+}
+
+// part is so many times a demand as forecast, and a part of what it is sized to beyond
+// that: the reserve, what waits, and the fullest moment.
+func (d demand) part(sized demand, load, reserve float64) demand {
+	forecast := min(d.rate, sized.rate)
+	d.rate = load*forecast + reserve*(sized.rate-forecast)
+	d.backlog = reserve * sized.backlog
+	d.even = 1 - reserve
+	return d
 }
 
 // prompt is the mean tokens that an engine has to compute of a prompt.

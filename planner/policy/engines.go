@@ -151,9 +151,10 @@ func (e engines) itlLimit() float64 {
 func (e engines) leastDecode(need demand) (int, string, []profile.Warning) {
 	each, itl, feasible, warn := e.carries(need)
 	crowd := need.all() * need.osl * itl
-	n := engineCount(crowdHigh(crowd) / each)
+	high := need.even*crowd + (1-need.even)*crowdHigh(crowd)
+	n := engineCount(high / each)
 	why := fmt.Sprintf("%.4g requests/s of %.4g tokens at ITL %.4g ms are %.4g in flight, %.4g at the fullest; an engine carries %.4g",
-		need.all(), need.osl, 1e3*itl, crowd, crowdHigh(crowd), each)
+		need.all(), need.osl, 1e3*itl, crowd, high, each)
 	if !feasible {
 		why += "; ITL cannot be met"
 	}
@@ -181,35 +182,53 @@ func (e engines) carries(need demand) (each, itl float64, feasible bool, warn []
 // approximation.
 func crowdHigh(mean float64) float64 { return mean + z99*math.Sqrt(mean) }
 
-// capacity is what one replica of a role carries within the SLA, and the
-// latency predicted of n.
+// rateOf is the requests/s that each of n replicas of a role carries within the SLA.
+func (e engines) rateOf(role planner.Role, need demand, n int) float64 {
+	if role == engine.RoleAggregated {
+		if measured := e.ratedRate(need); measured > 0 {
+			return measured
+		}
+		return e.aggregatedRate(need)
+	}
+	prompts, step := e.fullStep(need)
+	low, high := 0.0, prompts/step
+	if role == engine.RoleDecode {
+		each, itl, _, _ := e.carries(need)
+		high = each / (need.osl * itl)
+	}
+	for range 12 { // to a four-thousandth
+		need.rate, need.backlog = float64(n)*(low+high)/2, 0
+		if least, _, _ := e.least(role, need); least <= n {
+			low = (low + high) / 2
+		} else {
+			high = (low + high) / 2
+		}
+	}
+	return low
+}
+
+// capacity is what one of n replicas of a role carries within the SLA, and the
+// latency predicted of all.
 func (e engines) capacity(role planner.Role, need demand, n int) planner.PoolCapacity {
-	c := planner.PoolCapacity{Role: role}
+	c := planner.PoolCapacity{Role: role, Rate: planner.Known(e.rateOf(role, need, max(1, n)))}
 	switch role {
 	case engine.RolePrefill:
 		service, _ := e.prompt(need)
 		q := queue{rate: need.rate, mean: service, cv2: need.spread2}
-		c.Rate = planner.Known(1 / service)
 		t := e.ttft(q, n, e.longPrompt(need))
 		if b, ok := e.batching(need); ok && n > 0 {
-			c.Rate = planner.Known(b.most / b.takes(b.most))
 			t = min(t, b.ttft(need.rate/float64(n), e.sla.Stat.Quantile() > 0)+e.longPrompt(need)-service)
 		}
 		if !math.IsInf(t, 1) {
 			c.Latency = planner.Known(1e3 * t)
 		}
 	case engine.RoleDecode:
-		each, itl, _, _ := e.carries(need)
+		each, _, _, _ := e.carries(need)
 		c.InFlight = planner.Known(each)
-		c.Rate = planner.Known(each / (need.osl * itl))
 		if itl, ok := e.decodeITL(need, n); ok {
 			c.Latency = planner.Known(1e3 * itl)
 		}
 	default:
-		c.Rate = planner.Known(e.aggregatedRate(need))
-		if measured := e.ratedRate(need); measured > 0 {
-			c.Rate = planner.Known(measured)
-		}
 		if itl, _, ok := e.shared(need, need.rate/float64(max(1, n))); ok {
 			c.Latency = planner.Known(1e3 * itl)
 		}

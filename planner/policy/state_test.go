@@ -29,6 +29,9 @@ func TestRestoredDecidesAlike(t *testing.T) {
 				s := anySituation(r, dep, planner.Replicas{}, time.Unix(1_000_000, 0))
 				for range rapid.IntRange(1, 12).Draw(r, "intervals") {
 					a, b := on.Propose(s), other.Propose(s)
+					if a.Sized != nil && a.Sized(1, 0.5) == b.Sized(1, 0.5) {
+						a.Sized, b.Sized = nil, nil
+					}
 					if !reflect.DeepEqual(a, b) {
 						r.Fatalf("one goes on:\n%+v\nthe restored one:\n%+v", a, b)
 					}
