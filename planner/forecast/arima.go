@@ -50,7 +50,7 @@ func (a *arima) surprised(v float64) bool {
 	if a.Age == 0 || math.IsNaN(v) {
 		return false
 	}
-	_, _, variance := a.filter.expected()
+	_, _, variance, _ := a.filter.expected()
 	return math.Abs(v-a.forecast(1)) > surprise*a.scale*math.Sqrt(a.filter.sigma2()*variance)
 }
 
@@ -109,7 +109,7 @@ func (a *arima) forecast(steps int) float64 {
 	for range steps - 1 {
 		f.advance()
 	}
-	y, x, _ := f.expected()
+	y, x, _, _ := f.expected()
 	return a.origin + a.scale*(y+f.beta()*(f.regressor()-x))
 }
 

@@ -141,23 +141,16 @@ func (f *filter) observe(v float64) {
 }
 
 // expected is what the states say of this time: the mean of y and x without the
-// regression, and the variance.
-func (f *filter) expected() (y, x, variance float64) {
-	var gain [maxStates]float64
-	return f.look(&gain)
-}
-
-// look is expected, and leaves the covariance of states and value in gain.
-func (f *filter) look(gain *[maxStates]float64) (y, x, variance float64) {
+// regression, the variance, and the covariance of states and value.
+func (f *filter) expected() (y, x, variance float64, gain [maxStates]float64) {
 	for i := range f.n {
 		gain[i] = f.value(&f.cov[i])
 	}
-	return f.value(&f.y), f.value(&f.x), f.value(gain)
+	return f.value(&f.y), f.value(&f.x), f.value(&gain), gain
 }
 
 func (f *filter) update(v, regressor float64) {
-	var gain [maxStates]float64
-	y, x, variance := f.look(&gain)
+	y, x, variance, gain := f.expected()
 	y, x = v-y, regressor-x
 	for i := range f.n {
 		k := gain[i] / variance

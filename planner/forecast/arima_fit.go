@@ -99,7 +99,10 @@ func slope(grad, params []float64, cost func([]float64) float64) {
 // score is AICc, with the variance as a parameter; +Inf for too many parameters
 // and, as in R's auto.arima, with a root within 1 % of the unit circle.
 func (f fit) score() float64 {
-	k := float64(f.freedom() + 1)
+	k := float64(len(f.params) + 1)
+	if f.order.Constant { // the mean or drift
+		k++
+	}
 	n := float64(f.filter.used)
 	if n-k-1 <= 0 {
 		return math.Inf(1)
@@ -113,12 +116,4 @@ func (f fit) score() float64 {
 		return math.Inf(1)
 	}
 	return finite(-2*f.filter.logLikelihood()+2*k+2*k*(k+1)/(n-k-1), math.Inf(1))
-}
-
-// freedom is the number of coefficients, the mean or drift among them.
-func (f fit) freedom() int {
-	if f.order.Constant {
-		return len(f.params) + 1
-	}
-	return len(f.params)
 }

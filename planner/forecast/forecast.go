@@ -113,9 +113,9 @@ type model interface {
 	forecast(steps int) float64
 }
 
-// newModel is what predicts by kind, guarded.
-func newModel(k Kind, o Options) model {
-	switch k {
+// newModel is what predicts by the options' kind, guarded.
+func newModel(o Options) model {
+	switch o.Kind {
 	case ARIMA:
 		return newGuarded(&arima{}, o)
 	case Kalman:

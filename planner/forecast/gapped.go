@@ -34,13 +34,3 @@ func (g *gapped) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
-
-// push appends v and drops the oldest beyond most.
-func push(g gapped, v float64, most int) gapped {
-	if len(g) < most {
-		return append(g, v)
-	}
-	copy(g, g[1:])
-	g[len(g)-1] = v
-	return g
-}

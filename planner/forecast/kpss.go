@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // kpssLevel is the 5 % critical value of the statistic around a level
 // (Kwiatkowski, Phillips, Schmidt and Shin, Journal of Econometrics 54, 1992,
@@ -13,12 +16,7 @@ const maxDifferences = 2
 // differences is how often a series has to be differenced for KPSS not to refuse
 // at 5 % that it is stationary. Missing values are left out.
 func differences(values []float64) int {
-	x := make([]float64, 0, len(values))
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			x = append(x, v)
-		}
-	}
+	x := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	for d := range maxDifferences {
 		if !(kpss(x) > kpssLevel) {
 			return d

@@ -19,7 +19,7 @@ func New(o Options) (*Predictor, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return &Predictor{options: o, model: newModel(o.Kind, o)}, nil
+	return &Predictor{options: o, model: newModel(o)}, nil
 }
 
 // Observe adds the value of the interval just ended, 0 to MaxValue. NaN is a gap:
@@ -33,7 +33,8 @@ func (p *Predictor) Observe(value float64) {
 	if len(p.window) == 0 && !(value > 0) {
 		return
 	}
-	p.window = push(p.window, value, p.options.Window)
+	p.window = append(p.window, value)
+	p.window = p.window[max(0, len(p.window)-p.options.Window):]
 	p.model.observe(p.window)
 }
 
@@ -73,7 +74,7 @@ func (p *Predictor) Restore(saved json.RawMessage) error {
 	if err := s.check(p.options); err != nil {
 		return fmt.Errorf("restoring a %s predictor: %w", p.options.Kind, err)
 	}
-	m := newModel(p.options.Kind, p.options)
+	m := newModel(p.options)
 	if len(s.Window) > 0 {
 		if err := resumed(m, s); err != nil {
 			return fmt.Errorf("restoring a %s predictor: %w", p.options.Kind, err)

@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"plimsoll/profile/trace"
@@ -43,15 +42,8 @@ func Intervals(t trace.Trace, length time.Duration) ([]Interval, error) {
 		all[i].OSL += float64(a.OSL)
 	}
 	for i := range all {
-		all[i] = all[i].means()
+		all[i].ISL /= all[i].Requests // NaN where none arrived
+		all[i].OSL /= all[i].Requests
 	}
 	return all[:max(0, len(all)-1)], nil
-}
-
-// means makes means of sums.
-func (i Interval) means() Interval {
-	if i.Requests == 0 {
-		return Interval{ISL: math.NaN(), OSL: math.NaN()}
-	}
-	return Interval{i.Requests, i.ISL / i.Requests, i.OSL / i.Requests}
 }
