@@ -33,7 +33,7 @@ type Event struct {
 }
 
 func (r *Runner) emit(k Kind, text string, o *planner.Observation, d *planner.Decision) {
-	e := Event{Name: r.o.Name, Kind: k, Text: text, Observation: o, Decision: d, GPUHours: r.gpuHours()}
+	e := Event{Name: r.o.Name, Kind: k, Text: text, Observation: o, Decision: d, GPUHours: r.Status().GPUHours}
 	r.emitting.Lock()
 	defer r.emitting.Unlock()
 	e.At = time.Now()

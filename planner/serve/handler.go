@@ -105,15 +105,14 @@ func (h handler) ready(w http.ResponseWriter, _ *http.Request) {
 
 func well(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok\n") } // a probe that went away
 
-func answer(w http.ResponseWriter, v any) {
+func answer(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v) // the client went away
 }
 
 func refuse(w http.ResponseWriter, code int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // the client went away
+	answer(w, code, map[string]string{"error": err.Error()})
 }
 
 // statusAnswer is a deployment as the API shows it.
@@ -124,26 +123,19 @@ type statusAnswer struct {
 
 // settings are what is planned for, under the names of the planner's flags.
 type settings struct {
-	TTFT   *float64 `json:"ttft_ms,omitempty"`
-	ITL    *float64 `json:"itl_ms,omitempty"`
-	MaxGPU *int     `json:"max_gpu_budget,omitempty"`
-	MinGPU *int     `json:"min_gpu_budget,omitempty"`
-	Min    *int     `json:"min_endpoint,omitempty"` // of every pool
-	Max    *int     `json:"max_endpoint,omitempty"` // of every pool; 0: no bound
+	TTFT   float64 `json:"ttft_ms,omitempty"`
+	ITL    float64 `json:"itl_ms,omitempty"`
+	MaxGPU int     `json:"max_gpu_budget"`
+	MinGPU int     `json:"min_gpu_budget"`
+	Min    int     `json:"min_endpoint"` // of every pool
+	Max    int     `json:"max_endpoint"` // of every pool; 0: no bound
 }
 
 func settingsOf(d planner.Deployment) settings {
-	s := settings{MaxGPU: &d.Budget.Max, MinGPU: &d.Budget.Min}
-	if ttft := profile.Milliseconds(d.SLA.TTFT); ttft > 0 {
-		s.TTFT = &ttft
+	return settings{
+		TTFT: profile.Milliseconds(d.SLA.TTFT), ITL: profile.Milliseconds(d.SLA.ITL),
+		MaxGPU: d.Budget.Max, MinGPU: d.Budget.Min, Min: d.Pools[0].Min, Max: d.Pools[0].Max,
 	}
-	if itl := profile.Milliseconds(d.SLA.ITL); itl > 0 {
-		s.ITL = &itl
-	}
-	if len(d.Pools) > 0 {
-		s.Min, s.Max = &d.Pools[0].Min, &d.Pools[0].Max
-	}
-	return s
 }
 
 func (h handler) status(w http.ResponseWriter, _ *http.Request) {
@@ -151,7 +143,7 @@ func (h handler) status(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range h.Runners {
 		all = append(all, statusAnswer{r.Status(), settingsOf(r.Deployment())})
 	}
-	answer(w, map[string]any{"deployments": all})
+	answer(w, http.StatusOK, map[string]any{"deployments": all})
 }
 
 func (h handler) events(w http.ResponseWriter, r *http.Request) {
@@ -168,5 +160,5 @@ func (h handler) events(w http.ResponseWriter, r *http.Request) {
 	if events == nil {
 		events = []Event{}
 	}
-	answer(w, map[string]any{"events": events, "next": next})
+	answer(w, http.StatusOK, map[string]any{"events": events, "next": next})
 }

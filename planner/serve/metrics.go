@@ -54,12 +54,6 @@ func upstreamGauges(add adder) {
 			return planner.Figure[float64]{Value: float64(pool.Ready), Known: ok}
 		}
 	}
-	wanted := func(r planner.Role) figureOf {
-		return func(o planner.Observation, d planner.Decision) planner.Figure[float64] {
-			_, ok := o.Pool(r)
-			return planner.Figure[float64]{Value: float64(d.Want.Of(r)), Known: ok}
-		}
-	}
 	add(p+"num_prefill_replicas", "Prefill replicas that serve.", replicas(engine.RolePrefill))
 	add(p+"num_decode_replicas", "Decode replicas that serve; of an aggregated deployment, those of its pool.", func(o planner.Observation, d planner.Decision) planner.Figure[float64] {
 		if f := replicas(engine.RoleDecode)(o, d); f.Known {
@@ -95,10 +89,7 @@ func upstreamGauges(add adder) {
 // ownGauges are what Dynamo's planner does not show.
 func ownGauges(add adder) {
 	const p = "plimsoll_planner_"
-	add(p+"aggregated_replicas_wanted", "Aggregated replicas decided on.", func(o planner.Observation, d planner.Decision) planner.Figure[float64] {
-		_, ok := o.Pool(engine.RoleAggregated)
-		return planner.Figure[float64]{Value: float64(d.Want.Aggregated), Known: ok}
-	})
+	add(p+"aggregated_replicas_wanted", "Aggregated replicas decided on.", wanted(engine.RoleAggregated))
 	add(p+"gpus_wanted", "GPUs of what was decided.", func(_ planner.Observation, d planner.Decision) planner.Figure[float64] { return num(d.GPUs) })
 	add(p+"prefill_correction_ratio", "How much slower prefill was than its profile.", func(_ planner.Observation, d planner.Decision) planner.Figure[float64] { return d.Correction.Prefill })
 	add(p+"decode_correction_ratio", "How much slower decode was than its profile.", func(_ planner.Observation, d planner.Decision) planner.Figure[float64] { return d.Correction.Decode })
@@ -107,6 +98,14 @@ func ownGauges(add adder) {
 	add(p+"last_decision_timestamp_seconds", "When the last decision was made.", func(_ planner.Observation, d planner.Decision) planner.Figure[float64] {
 		return planner.Known(float64(d.At.UnixMilli()) / 1e3)
 	})
+}
+
+// wanted are the replicas decided on, of a pool that there is.
+func wanted(r planner.Role) figureOf {
+	return func(o planner.Observation, d planner.Decision) planner.Figure[float64] {
+		_, ok := o.Pool(r)
+		return planner.Figure[float64]{Value: float64(d.Want.Of(r)), Known: ok}
+	}
 }
 
 func carries(r planner.Role) figureOf {

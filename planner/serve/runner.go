@@ -62,8 +62,6 @@ func (r *Runner) Status() Status {
 	return r.status
 }
 
-func (r *Runner) gpuHours() float64 { return r.Status().GPUHours }
-
 // set changes the status.
 func (r *Runner) set(change func(*Status)) {
 	r.mu.Lock()
