@@ -46,7 +46,10 @@ func (c *Client) Wait(ctx context.Context, wanted func(Status) bool) (Status, er
 			last = r.Status
 			c.changed(ctx, revision, watchAtMost)
 		case errors.Is(err, ErrUnreachable):
-			pause(ctx, retryAfter)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryAfter):
+			}
 		default:
 			return last, err
 		}
@@ -56,13 +59,6 @@ func (c *Client) Wait(ctx context.Context, wanted func(Status) bool) (Status, er
 			}
 			return last, over
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -1,9 +1,11 @@
 package virtual
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,15 +69,12 @@ func Dial(o Options) (*clientv3.Client, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
 	secure, err := o.tls()
 	if err != nil {
 		return nil, err
 	}
 	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints: o.Endpoints, DialTimeout: o.Timeout, TLS: secure, Username: o.User, Password: o.Password,
+		Endpoints: o.Endpoints, DialTimeout: cmp.Or(o.Timeout, DefaultTimeout), TLS: secure, Username: o.User, Password: o.Password,
 		// A silent peer is noticed, so that a wait does not outlive it.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		Logger: zap.NewNop(), // what fails comes back as an error
@@ -91,10 +90,7 @@ func open(o Options) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	return store{etcd, prefix(o.Namespace), o.Timeout}, nil
+	return store{etcd, prefix(o.Namespace), cmp.Or(o.Timeout, DefaultTimeout)}, nil
 }
 
 func (s store) Close() error { return s.etcd.Close() }
@@ -176,13 +172,8 @@ func (s store) describe(err error) error {
 // refused reports whether etcd itself said no, in a way that asking again does
 // not change.
 func refused(err error) bool {
-	for _, no := range []error{
+	return slices.ContainsFunc([]error{
 		rpctypes.ErrAuthFailed, rpctypes.ErrAuthNotEnabled, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty,
 		rpctypes.ErrUserNotFound, rpctypes.ErrInvalidAuthMgmt,
-	} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+	}, func(no error) bool { return errors.Is(err, no) })
 }

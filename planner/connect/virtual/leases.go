@@ -15,10 +15,7 @@ type Leases struct{ store }
 // NewLeases makes it; Close it after use.
 func NewLeases(o Options) (*Leases, error) {
 	s, err := open(o)
-	if err != nil {
-		return nil, err
-	}
-	return &Leases{s}, nil
+	return &Leases{s}, err
 }
 
 // Revoke ends a lease, and with it every key that was put under it. One that is

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,17 +52,14 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 	if o.MaxWait < 0 {
 		return nil, fmt.Errorf("the wait for an acknowledgement is %v: want 0 or more", o.MaxWait)
 	}
-	if o.MaxWait == 0 {
-		o.MaxWait = DefaultMaxWait
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	s, err := open(o.Options)
 	if err != nil {
 		return nil, err
 	}
-	return &Planner{store: s, aggregated: o.Aggregated, maxWait: o.MaxWait, log: o.Log, scaled: Decision{ID: None}}, nil
+	return &Planner{
+		store: s, aggregated: o.Aggregated, maxWait: cmp.Or(o.MaxWait, DefaultMaxWait),
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), scaled: Decision{ID: None},
+	}, nil
 }
 
 // known fails with ErrVanished where r lacks what this planner knows to have been there:
