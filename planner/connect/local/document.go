@@ -2,10 +2,12 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,10 +85,7 @@ func parseDocument(text []byte) (*document, error) {
 
 // bytes is the document as a file.
 func (d *document) bytes() ([]byte, error) {
-	out := object{}
-	for k, v := range d.top {
-		out[k] = v
-	}
+	out := maps.Clone(d.top)
 	components, err := json.Marshal(d.entries)
 	if err != nil {
 		return nil, err
@@ -110,12 +109,11 @@ func (d *document) write(path string) error {
 	if bytes.Equal(text, d.text) {
 		return tighten(path)
 	}
-	dir := filepath.Dir(path)
 	if err := statefile.Replace(path, text); err != nil {
 		return fmt.Errorf("writing %s: %w", path, stateDirError(err))
 	}
 	d.text = text
-	folder, err := os.Open(dir)
+	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -144,19 +142,11 @@ func (d *document) remove(name string) {
 
 // names are all entries', in a fixed order.
 func (d *document) names() []string {
-	out := make([]string, 0, len(d.entries))
-	for name := range d.entries {
-		out = append(out, name)
-	}
-	slices.SortFunc(out, func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(d.entries), func(a, b string) int {
 		abase, an := split(a)
 		bbase, bn := split(b)
-		if abase != bbase {
-			return strings.Compare(abase, bbase)
-		}
-		return an - bn
+		return cmp.Or(cmp.Compare(abase, bbase), cmp.Compare(an, bn))
 	})
-	return out
 }
 
 // split cuts a worker's name into its pool's and its number, 0 for the first.

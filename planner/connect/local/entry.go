@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -103,17 +104,11 @@ func readEntry(raw json.RawMessage) (*entry, error) {
 	for _, k := range ourKeys {
 		if v, ok := all[k]; ok {
 			mine[k] = v
+			delete(all, k)
 		}
 	}
-	text, err := json.Marshal(mine)
-	if err != nil {
+	if err := json.Unmarshal(encode(mine), &e.own); err != nil {
 		return nil, err
-	}
-	if err := json.Unmarshal(text, &e.own); err != nil {
-		return nil, err
-	}
-	for _, k := range ourKeys {
-		delete(all, k)
 	}
 	return e, e.own.check()
 }
@@ -182,10 +177,7 @@ func (r record) check() error {
 
 // MarshalJSON puts the entry together again.
 func (e *entry) MarshalJSON() ([]byte, error) {
-	out := object{}
-	for k, v := range e.rest {
-		out[k] = v
-	}
+	out := maps.Clone(e.rest)
 	if e.ours() {
 		text, err := json.Marshal(e.own)
 		if err != nil {
@@ -238,11 +230,11 @@ func (e *entry) lease() (id int64, ok bool, err error) {
 	return id, true, nil
 }
 
-// encode is v as JSON; v is made of strings and numbers.
+// encode is v as JSON; v is made of strings, numbers and JSON.
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic("local: " + err.Error()) // strings and numbers always encode
+		panic("local: " + err.Error()) // these always encode
 	}
 	return text
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,21 +75,12 @@ func (o Options) withDefaults() Options {
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
 		t := &o.Pools[i].Template
-		t.Grace, t.ReadyTimeout = orElse(t.Grace, defaultGrace), orElse(t.ReadyTimeout, defaultReady)
-		if t.ReadyPath == "" {
-			t.ReadyPath = "/health"
-		}
+		t.Grace, t.ReadyTimeout = cmp.Or(t.Grace, defaultGrace), cmp.Or(t.ReadyTimeout, defaultReady)
+		t.ReadyPath = cmp.Or(t.ReadyPath, "/health")
 	}
-	o.Settle, o.Backoff = orElse(o.Settle, defaultSettle), orElse(o.Backoff, defaultBackoff)
-	o.MaxBackoff, o.Every = orElse(o.MaxBackoff, defaultMaxBackoff), orElse(o.Every, defaultEvery)
+	o.Settle, o.Backoff = cmp.Or(o.Settle, defaultSettle), cmp.Or(o.Backoff, defaultBackoff)
+	o.MaxBackoff, o.Every = cmp.Or(o.MaxBackoff, defaultMaxBackoff), cmp.Or(o.Every, defaultEvery)
 	return o
-}
-
-func orElse(d, other time.Duration) time.Duration {
-	if d == 0 {
-		return other
-	}
-	return d
 }
 
 // check says all that is wrong, and fills in the paths that are left out.
