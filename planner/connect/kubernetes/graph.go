@@ -1,9 +1,11 @@
 package kubernetes
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"plimsoll/engine"
@@ -125,10 +127,9 @@ func parseGraph(raw []byte) (graph, error) {
 		return graph{}, fmt.Errorf("not a DynamoGraphDeployment as v1alpha1 or v1beta1 have it: %w", err)
 	}
 	g := graph{subject: doc.subject}
-	for name, a := range doc.Spec.Services {
-		g.services = append(g.services, a.service(name))
+	for _, name := range slices.Sorted(maps.Keys(doc.Spec.Services)) {
+		g.services = append(g.services, doc.Spec.Services[name].service(name))
 	}
-	sort.Slice(g.services, func(i, j int) bool { return g.services[i].name < g.services[j].name })
 	for i, b := range doc.Spec.Components {
 		g.services = append(g.services, b.service(i))
 	}
@@ -165,7 +166,7 @@ func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, err
 		}
 		workers = append(workers, s.name)
 		if other, twice := found[role]; twice {
-			return nil, fmt.Errorf("%s: the services %s and %s are both %s (hint: name one service for each role)", g.Metadata.Name, other.name, s.name, orWorker(role))
+			return nil, fmt.Errorf("%s: the services %s and %s are both %s (hint: name one service for each role)", g.Metadata.Name, other.name, s.name, cmp.Or(string(role), "workers of no phase"))
 		}
 		found[role] = s
 	}
@@ -181,13 +182,6 @@ func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, err
 	}
 	return nil, fmt.Errorf("%s: cannot tell which services prefill and decode: workers are %s, services %s (hint: subComponentType: prefill and decode, or name one service for each role)",
 		g.Metadata.Name, list(workers), list(g.names()))
-}
-
-func orWorker(r engine.Role) string {
-	if r == "" {
-		return "workers of no phase"
-	}
-	return string(r)
 }
 
 func (g graph) byName(named map[engine.Role]string) (map[engine.Role]service, error) {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,16 +62,10 @@ func (e Election) Lead(ctx context.Context, config *rest.Config, work func(conte
 
 // filled has what was left out.
 func (e Election) filled() Election {
-	if e.Identity == "" {
-		e.Identity = instance() + "_" + rand.Text()
-	}
-	if e.Duration == 0 {
-		e.Duration = LeaseDuration
-	}
+	e.Identity = cmp.Or(e.Identity, instance()+"_"+rand.Text())
+	e.Duration = cmp.Or(e.Duration, LeaseDuration)
 	e.Duration = max(e.Duration.Round(time.Second), time.Second) // a Lease has whole seconds
-	if e.Log == nil {
-		e.Log = slog.New(slog.DiscardHandler)
-	}
+	e.Log = cmp.Or(e.Log, slog.New(slog.DiscardHandler))
 	return e
 }
 

@@ -8,9 +8,6 @@ import (
 	"plimsoll/engine/kube/cluster"
 )
 
-// pod is what runs one engine, or a part of one.
-type pod struct{ corev1.Pod }
-
 // census is what a pool's pods come to, in replicas.
 type census struct {
 	live     int // that are to stay, ready or not
@@ -24,27 +21,28 @@ type census struct {
 // engine over several nodes) is ready when all of them are, has no place when one
 // of them has none, and stops when one of them does. Pods that ended or failed
 // are none.
-func count(pods []pod, size int) census {
-	replicas := map[string][]pod{}
-	for _, p := range pods {
-		if p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" || p.stops() {
-			replicas[p.replica()] = append(replicas[p.replica()], p)
+func count(pods []corev1.Pod, size int) census {
+	replicas := map[string][]*corev1.Pod{}
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase != "Succeeded" && p.Status.Phase != "Failed" || cluster.Stops(p) {
+			replicas[replica(p)] = append(replicas[replica(p)], p)
 		}
 	}
 	var c census
 	for _, group := range replicas {
 		switch {
-		case slices.ContainsFunc(group, pod.stops):
+		case slices.ContainsFunc(group, cluster.Stops):
 			c.draining++
 			continue
-		case slices.ContainsFunc(group, pod.unplaced):
+		case slices.ContainsFunc(group, unplaced):
 			c.pending++
-		case len(group) >= size && !slices.ContainsFunc(group, func(p pod) bool { return !p.ready() }):
+		case len(group) >= size && !slices.ContainsFunc(group, func(p *corev1.Pod) bool { return !cluster.Ready(p) }):
 			c.ready++
 		}
 		c.live++
 		for _, p := range group {
-			if why := p.why(); why != "" && !slices.Contains(c.why, why) {
+			if why := cluster.Why(p); why != "" && !slices.Contains(c.why, why) {
 				c.why = append(c.why, why)
 			}
 		}
@@ -55,7 +53,7 @@ func count(pods []pod, size int) census {
 
 // replica is the name of the engine that a pod is a part of: the group of a
 // LeaderWorkerSet, of a Grove scaling group, or the pod itself.
-func (p pod) replica() string {
+func replica(p *corev1.Pod) string {
 	for _, by := range [][2]string{
 		{"leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"},
 		{"grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index"},
@@ -67,11 +65,7 @@ func (p pod) replica() string {
 	return p.Name
 }
 
-func (p pod) stops() bool { return cluster.Stops(&p.Pod) }
-func (p pod) ready() bool { return cluster.Ready(&p.Pod) }
-func (p pod) why() string { return cluster.Why(&p.Pod) }
-
-func (p pod) unplaced() bool {
-	_, unplaced := cluster.Unplaced(&p.Pod)
+func unplaced(p *corev1.Pod) bool {
+	_, unplaced := cluster.Unplaced(p)
 	return unplaced
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // podOf makes a pod from words: a name, "group/index", and what befell it.
-func podOf(words string) pod {
-	var p pod
+func podOf(words string) corev1.Pod {
+	var p corev1.Pod
 	p.Status.Phase = "Running"
 	for i, w := range strings.Fields(words) {
 		set, index, grouped := strings.Cut(w, "/")
@@ -61,7 +61,7 @@ func TestCount(t *testing.T) {
 		"groups of two sets":       {"a s/0 ready; b z/0 ready", 1, census{live: 2, ready: 2}},
 		"a pod's name is no group": {"a ready; a/0 ready", 1, census{live: 2, ready: 2}},
 	} {
-		var pods []pod
+		var pods []corev1.Pod
 		for _, words := range strings.Split(c.pods, ";") {
 			if strings.TrimSpace(words) != "" {
 				pods = append(pods, podOf(words))
@@ -102,7 +102,7 @@ func TestStateOfAPool(t *testing.T) {
 func TestLawsOfAPool(t *testing.T) {
 	enginetest.Check(t, func(t *rapid.T) {
 		words := []string{"ready", "unplaced", "stops", "crashes", "Succeeded", "Failed"}
-		var pods []pod
+		var pods []corev1.Pod
 		for i := range rapid.IntRange(0, 12).Draw(t, "pods") {
 			text := fmt.Sprintf("p%d", i)
 			for range rapid.IntRange(0, 3).Draw(t, "words") {
@@ -117,7 +117,7 @@ func TestLawsOfAPool(t *testing.T) {
 		s, text := p.state(count(pods, 1))
 		stopping := 0
 		for _, q := range pods {
-			if q.stops() {
+			if q.DeletionTimestamp != nil {
 				stopping++
 			}
 		}
@@ -136,7 +136,7 @@ func FuzzPods(f *testing.F) {
 	f.Add([]byte(twoDeployments()["/api/v1/namespaces/ns/pods?app=x"]), 1)
 	f.Fuzz(func(t *testing.T, raw []byte, size int) {
 		var list struct {
-			Items []pod `json:"items"`
+			Items []corev1.Pod `json:"items"`
 		}
 		if json.Unmarshal(raw, &list) != nil {
 			return

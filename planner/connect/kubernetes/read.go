@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -164,10 +165,10 @@ func (t *Target) get(ctx context.Context, at object, subresource string) (raw []
 	return raw, err
 }
 
-func (t *Target) pods(ctx context.Context, selector string) ([]pod, error) {
+func (t *Target) pods(ctx context.Context, selector string) ([]corev1.Pod, error) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	var list struct {
-		Items []pod `json:"items"`
+		Items []corev1.Pod `json:"items"`
 	}
 	err := t.request("list", resource, "", "").Do(ctx, patience, func(ctx context.Context) error {
 		got, err := t.client.Resource(resource).Namespace(t.o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})

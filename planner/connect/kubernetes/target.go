@@ -42,7 +42,6 @@ type Options struct {
 type Target struct {
 	o      Options
 	client dynamic.Interface
-	log    *slog.Logger
 	places map[engine.Role]object // empty: a DynamoGraphDeployment
 }
 
@@ -50,9 +49,8 @@ var _ planner.Target = (*Target)(nil)
 
 // New makes a target; nothing is asked of the cluster yet.
 func New(config *rest.Config, o Options) (*Target, error) {
-	if o.Deployment == "" {
-		o.Deployment = os.Getenv(ParentVariable)
-	}
+	o.Deployment = cmp.Or(o.Deployment, os.Getenv(ParentVariable))
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	places, err := o.places()
 	if err != nil {
 		return nil, err
@@ -64,11 +62,7 @@ func New(config *rest.Config, o Options) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a Kubernetes client: %w", err)
 	}
-	t := &Target{o: o, client: client, log: o.Log, places: places}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
-	}
-	return t, nil
+	return &Target{o: o, client: client, places: places}, nil
 }
 
 // places are the objects of Targets; none where Targets are services.

@@ -64,7 +64,11 @@ type workload struct {
 		} `json:"leaderWorkerTemplate"` // LeaderWorkerSet
 	} `json:"spec"`
 	Status struct {
-		Conditions []condition `json:"conditions"`
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -142,11 +146,4 @@ func parseScale(raw []byte) (scale, error) {
 		return scale{}, errors.New("the scale says fewer than 0 replicas")
 	}
 	return s, nil
-}
-
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
 }

@@ -82,7 +82,7 @@ func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
 	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: cluster.Manager})
 	if err != nil {
 		r := t.request("create", resource, "", "")
-		t.log.Warn("no Event was written on the deployment", "error", r.Explain(err))
+		t.o.Log.Warn("no Event was written on the deployment", "error", r.Explain(err))
 	}
 }
 
