@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	autoscaling "k8s.io/api/autoscaling/v1"
 	"k8s.io/client-go/rest"
 
 	"plimsoll/engine"
@@ -71,9 +72,9 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, body []byte) 
 		return
 	}
 	if r.Method == http.MethodPatch && strings.HasSuffix(at, "/scale") {
-		var patch scale
+		var patch autoscaling.Scale
 		_ = json.Unmarshal(body, &patch)
-		object = scaleJSON(patch.Spec.Replicas, "app=x")
+		object = scaleJSON(int(patch.Spec.Replicas), "app=x")
 		s.objects[at] = object
 	}
 	_, _ = io.WriteString(w, object)

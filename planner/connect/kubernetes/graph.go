@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"plimsoll/engine"
 )
 
@@ -29,15 +31,7 @@ type graph struct {
 }
 
 // subject is what an Event needs of the object that it is on.
-type subject struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-		UID       string `json:"uid"`
-	} `json:"metadata"`
-}
+type subject = metav1.PartialObjectMetadata
 
 // service is a service of v1alpha1, or a component of v1beta1.
 type service struct {
@@ -166,7 +160,7 @@ func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, err
 		}
 		workers = append(workers, s.name)
 		if other, twice := found[role]; twice {
-			return nil, fmt.Errorf("%s: the services %s and %s are both %s (hint: name one service for each role)", g.Metadata.Name, other.name, s.name, cmp.Or(string(role), "workers of no phase"))
+			return nil, fmt.Errorf("%s: the services %s and %s are both %s (hint: name one service for each role)", g.Name, other.name, s.name, cmp.Or(string(role), "workers of no phase"))
 		}
 		found[role] = s
 	}
@@ -181,7 +175,7 @@ func (g graph) roles(named map[engine.Role]string) (map[engine.Role]service, err
 		return found, nil
 	}
 	return nil, fmt.Errorf("%s: cannot tell which services prefill and decode: workers are %s, services %s (hint: subComponentType: prefill and decode, or name one service for each role)",
-		g.Metadata.Name, list(workers), list(g.names()))
+		g.Name, list(workers), list(g.names()))
 }
 
 func (g graph) byName(named map[engine.Role]string) (map[engine.Role]service, error) {
@@ -193,7 +187,7 @@ func (g graph) byName(named map[engine.Role]string) (map[engine.Role]service, er
 			}
 		}
 		if found[role].name == "" {
-			return nil, fmt.Errorf("%s has no service %s for %s: it has %s", g.Metadata.Name, name, role, list(g.names()))
+			return nil, fmt.Errorf("%s has no service %s for %s: it has %s", g.Name, name, role, list(g.names()))
 		}
 	}
 	return found, nil

@@ -48,7 +48,7 @@ func TestParseGraph(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", file, got, want)
 		}
-		if g.Metadata.Name != "llama" || g.Kind != "DynamoGraphDeployment" || g.Metadata.UID == "" {
+		if g.Name != "llama" || g.Kind != "DynamoGraphDeployment" || g.UID == "" {
 			t.Errorf("%s: subject is %+v", file, g.subject)
 		}
 	}

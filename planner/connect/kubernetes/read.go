@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	autoscaling "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +50,7 @@ func (t *Target) readWorkload(ctx context.Context, role engine.Role, at object) 
 		return pool{}, err
 	}
 	p := pool{
-		role: role, name: at.name, want: s.Spec.Replicas, size: w.size(), gpus: w.gpus(), model: w.model(),
+		role: role, name: at.name, want: int(s.Spec.Replicas), size: w.size(), gpus: w.gpus(), model: w.model(),
 		selector: s.Status.Selector, refused: w.refused(), about: w.subject, at: place{at, "scale"},
 	}
 	if w.Spec.LeaderWorkerTemplate != nil { // whose scale selects leaders only
@@ -127,7 +128,7 @@ func (t *Target) adapt(ctx context.Context, p *pool) error {
 		if err != nil {
 			return err
 		}
-		p.want, p.at = s.Spec.Replicas, place{at, "scale"}
+		p.want, p.at = int(s.Spec.Replicas), place{at, "scale"}
 		if s.Status.Selector != "" {
 			p.selector = s.Status.Selector
 		}
@@ -136,14 +137,13 @@ func (t *Target) adapt(ctx context.Context, p *pool) error {
 	return nil
 }
 
-func (t *Target) scaleOf(ctx context.Context, at object) (scale, error) {
+func (t *Target) scaleOf(ctx context.Context, at object) (s autoscaling.Scale, err error) {
 	raw, err := t.get(ctx, at, "scale")
 	if err != nil {
-		return scale{}, err
+		return s, err
 	}
-	s, err := parseScale(raw)
-	if err != nil {
-		return scale{}, fmt.Errorf("%s %s: %w", at.resource.Resource, at.name, err)
+	if s, err = parseScale(raw); err != nil {
+		return s, fmt.Errorf("%s %s: %w", at.resource.Resource, at.name, err)
 	}
 	return s, nil
 }

@@ -19,7 +19,6 @@ type template struct {
 }
 
 type container struct {
-	Name      string    `json:"name"`
 	Command   []string  `json:"command"`
 	Args      []string  `json:"args"`
 	Resources resources `json:"resources"`

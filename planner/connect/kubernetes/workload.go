@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	autoscaling "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -127,23 +128,13 @@ func (w workload) refused() string {
 	return ""
 }
 
-// scale is what the scale subresource says.
-type scale struct {
-	Spec struct {
-		Replicas int `json:"replicas"`
-	} `json:"spec"`
-	Status struct {
-		Selector string `json:"selector"`
-	} `json:"status"`
-}
-
-func parseScale(raw []byte) (scale, error) {
-	var s scale
+// parseScale reads what the scale subresource says.
+func parseScale(raw []byte) (s autoscaling.Scale, err error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return scale{}, fmt.Errorf("not read as a scale: %w", err)
+		return s, fmt.Errorf("not read as a scale: %w", err)
 	}
 	if s.Spec.Replicas < 0 {
-		return scale{}, errors.New("the scale says fewer than 0 replicas")
+		return s, errors.New("the scale says fewer than 0 replicas")
 	}
 	return s, nil
 }

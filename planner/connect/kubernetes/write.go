@@ -70,13 +70,13 @@ func (t *Target) record(ctx context.Context, p pool, n int, reason string) {
 	note := fmt.Sprintf("%s %s from %d to %d: %s", p.role, p.name, p.want, n, reason)
 	event := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event",
-		"metadata":            map[string]any{"generateName": p.about.Metadata.Name + "-", "namespace": t.o.Namespace},
+		"metadata":            map[string]any{"generateName": p.about.Name + "-", "namespace": t.o.Namespace},
 		"eventTime":           time.Now().UTC().Format(metav1.RFC3339Micro),
 		"reportingController": cluster.Manager, "reportingInstance": instance(),
 		"action": "Scale", "reason": "Scaled", "type": "Normal", "note": cut(note, longestNote),
 		"regarding": map[string]any{
-			"apiVersion": p.about.APIVersion, "kind": p.about.Kind, "name": p.about.Metadata.Name,
-			"namespace": p.about.Metadata.Namespace, "uid": p.about.Metadata.UID,
+			"apiVersion": p.about.APIVersion, "kind": p.about.Kind, "name": p.about.Name,
+			"namespace": p.about.Namespace, "uid": string(p.about.UID),
 		},
 	}}
 	_, err := t.client.Resource(resource).Namespace(t.o.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: cluster.Manager})
