@@ -29,8 +29,8 @@ type wish struct {
 func (w wish) choose(all series) (c choice, there []string, err error) {
 	for _, n := range w.presets {
 		c, models, err := w.try(n, n.Namespace, all, n.requestNames())
-		if err != nil || c != nil {
-			return deref(c), nil, err
+		if err != nil || c.names.Preset != "" {
+			return c, nil, err
 		}
 		there = append(there, models...)
 	}
@@ -47,24 +47,17 @@ func (w wish) engines(all series, frontend Names) (choice, error) {
 		}
 		for _, label := range slices.Compact([]string{n.Namespace, frontend.Namespace}) {
 			c, _, err := w.try(n, label, all, slices.Concat(n.Running, n.Waiting, n.KVUse))
-			if err != nil || c != nil {
-				return deref(c), err
+			if err != nil || c.names.Preset != "" {
+				return c, err
 			}
 		}
 	}
 	return choice{}, nil
 }
 
-func deref(c *choice) choice {
-	if c == nil {
-		return choice{}
-	}
-	return *c
-}
-
 // try is a preset where it has series by some of these names, of the model and in
-// the namespace; nil where it has none.
-func (w wish) try(n Names, namespace string, all series, by []string) (*choice, []string, error) {
+// the namespace; the zero value where it has none.
+func (w wish) try(n Names, namespace string, all series, by []string) (choice, []string, error) {
 	l := labels{}
 	if w.namespace != "" && namespace != "" {
 		l[namespace] = w.namespace
@@ -74,9 +67,9 @@ func (w wish) try(n Names, namespace string, all series, by []string) (*choice, 
 	switch {
 	case n.Model == "":
 	case w.model != "" && len(mine) == 0:
-		return nil, models, nil
+		return choice{}, models, nil
 	case len(mine) > 1:
-		return nil, nil, &AmbiguousError{Models: mine}
+		return choice{}, nil, &AmbiguousError{Models: mine}
 	case len(mine) == 1:
 		l[n.Model] = mine[0]
 	}
@@ -87,9 +80,9 @@ func (w wish) try(n Names, namespace string, all series, by []string) (*choice, 
 		}
 	}
 	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) {
-		return nil, models, nil
+		return choice{}, models, nil
 	}
-	return &choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil
+	return choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil
 }
 
 // wants reports whether a model is the one that is looked for.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
@@ -201,7 +202,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 		by[n.Model], by[n.Namespace] = true, true
 	}
 	delete(by, "")
-	query := fmt.Sprintf("count by (%s) (last_over_time(%s[%s]))", join(slices.Sorted(maps.Keys(by))),
+	query := fmt.Sprintf("count by (%s) (last_over_time(%s[%s]))", strings.Join(slices.Sorted(maps.Keys(by)), ", "),
 		labels{}.anyOf(slices.Sorted(maps.Keys(names))), promDuration(w.length))
 	vector, err := l.server.vector(ctx, query, w.end)
 	if err != nil {
@@ -219,7 +220,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 	out := liveSeries{selectors: l.o.Selectors}
 	var there []string
 	if out.edge, there, err = wanted.choose(all); err == nil && out.edge.names.Preset == "" {
-		return out, l.notFound(there)
+		return out, Wanted{Presets: l.o.Presets, Model: l.o.Model, Namespace: l.o.Namespace}.notFound(l.server, there)
 	}
 	if err == nil && out.edge.names.PerEngine {
 		out.engines = out.edge
@@ -235,10 +236,6 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 		several.Server = l.server.name
 	}
 	return out, err
-}
-
-func (l *Live) notFound(there []string) error {
-	return Wanted{Presets: l.o.Presets, Model: l.o.Model, Namespace: l.o.Namespace}.notFound(l.server, there)
 }
 
 // prefillQueue puts the answer of the configured query in the place of the prefill

@@ -3,7 +3,6 @@ package observe
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"plimsoll/engine"
 	"plimsoll/planner"
@@ -16,8 +15,6 @@ type liveSeries struct {
 	roles         []planner.Role
 	selectors     map[planner.Role]map[string]string
 }
-
-func join(words []string) string { return strings.Join(words, ", ") }
 
 // first is a list's name; "" = there is none.
 func first(names []string) string {

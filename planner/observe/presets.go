@@ -7,19 +7,13 @@ func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dyn
 // a request once, at the edge, before the engines behind it. Nil for an unknown
 // word. The simulated engine, which wears vLLM's names, is found as vllm.
 func Presets(word string) []Names {
-	switch word {
-	case "auto":
-		return []Names{dynamoFrontend(), dynamoRouter(), vLLM(), sgLang(), trtLLM()}
-	case "dynamo":
-		return []Names{dynamoFrontend(), dynamoRouter()}
-	case "vllm":
-		return []Names{vLLM()}
-	case "sglang":
-		return []Names{sgLang()}
-	case "trtllm":
-		return []Names{trtLLM()}
-	}
-	return nil
+	return map[string][]Names{
+		"auto":   {dynamoFrontend(), dynamoRouter(), vLLM(), sgLang(), trtLLM()},
+		"dynamo": {dynamoFrontend(), dynamoRouter()},
+		"vllm":   {vLLM()},
+		"sglang": {sgLang()},
+		"trtllm": {trtLLM()},
+	}[word]
 }
 
 // vLLM's metrics: vllm/v1/metrics/loggers.py of its main branch, read in November

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	autoscaling "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func (t *Target) read(ctx context.Context) ([]pool, error) {
 }
 
 func (t *Target) readWorkload(ctx context.Context, role engine.Role, at object) (pool, error) {
-	raw, err := t.get(ctx, at, "")
+	raw, err := t.get(ctx, at)
 	if err != nil {
 		return pool{}, err
 	}
@@ -98,7 +99,7 @@ func (t *Target) graph(ctx context.Context) (graph, schema.GroupVersion, error) 
 	var err error
 	for _, v := range versions() {
 		version = schema.GroupVersion{Group: nvidia, Version: v}
-		raw, err = t.get(ctx, object{version.WithResource(graphs), t.o.Deployment}, "")
+		raw, err = t.get(ctx, object{version.WithResource(graphs), t.o.Deployment})
 		if err == nil || !cluster.NotServed(err) {
 			break
 		}
@@ -148,14 +149,10 @@ func (t *Target) scaleOf(ctx context.Context, at object) (s autoscaling.Scale, e
 	return s, nil
 }
 
-func (t *Target) get(ctx context.Context, at object, subresource string) (raw []byte, err error) {
-	r := t.request("get", at.resource, subresource, at.name)
+func (t *Target) get(ctx context.Context, at object, subresource ...string) (raw []byte, err error) {
+	r := t.request("get", at.resource, strings.Join(subresource, "/"), at.name)
 	err = r.Do(ctx, patience, func(ctx context.Context) error {
-		var sub []string
-		if subresource != "" {
-			sub = []string{subresource}
-		}
-		got, err := t.client.Resource(at.resource).Namespace(t.o.Namespace).Get(ctx, at.name, metav1.GetOptions{}, sub...)
+		got, err := t.client.Resource(at.resource).Namespace(t.o.Namespace).Get(ctx, at.name, metav1.GetOptions{}, subresource...)
 		if err != nil {
 			return err
 		}
