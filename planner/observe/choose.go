@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/common/model"
 )
 
 // series are labels, the name among them, as __name__.
-type series []map[string]string
+type series []model.Metric
 
 // choice is which of the series there are say what.
 type choice struct {
@@ -76,7 +78,7 @@ func (w wish) try(n Names, namespace string, all series, by []string) (choice, [
 	has := map[string]bool{}
 	for _, s := range all {
 		if l.match(s) {
-			has[s["__name__"]] = true
+			has[string(s[model.MetricNameLabel])] = true
 		}
 	}
 	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) {
@@ -86,9 +88,9 @@ func (w wish) try(n Names, namespace string, all series, by []string) (choice, [
 }
 
 // wants reports whether a model is the one that is looked for.
-func (w wish) wants(n Names, model string) bool {
-	return w.model == "" || model == w.model ||
-		n.LowerCase && model == strings.ToLower(w.model) || w.anyCase && strings.EqualFold(model, w.model)
+func (w wish) wants(n Names, name string) bool {
+	return w.model == "" || name == w.model ||
+		n.LowerCase && name == strings.ToLower(w.model) || w.anyCase && strings.EqualFold(name, w.model)
 }
 
 // caveats say what more than what was looked for is in the series.
@@ -107,8 +109,8 @@ func (w wish) caveats(n Names, namespace string, all series, l labels, by []stri
 func (all series) values(label string, l labels, names []string) []string {
 	var out []string
 	for _, s := range all {
-		if v := s[label]; label != "" && v != "" && slices.Contains(names, s["__name__"]) && l.match(s) {
-			out = append(out, v)
+		if v := s[model.LabelName(label)]; label != "" && v != "" && slices.Contains(names, string(s[model.MetricNameLabel])) && l.match(s) {
+			out = append(out, string(v))
 		}
 	}
 	slices.Sort(out)
@@ -116,9 +118,9 @@ func (all series) values(label string, l labels, names []string) []string {
 }
 
 // match reports whether a series has the labels. A label that it lacks is empty.
-func (l labels) match(s map[string]string) bool {
+func (l labels) match(s model.Metric) bool {
 	for name, value := range l {
-		if s[name] != value {
+		if string(s[model.LabelName(name)]) != value {
 			return false
 		}
 	}

@@ -118,7 +118,8 @@ func (e *Engines) look(ctx context.Context) error {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			looks[i] = e.scrape(ctx, p)
+			read, err := e.scrape(ctx, p)
+			looks[i] = glance{p, read, err}
 		})
 	}
 	wait.Wait()
@@ -142,14 +143,12 @@ type glance struct {
 	err      error
 }
 
-func (e *Engines) scrape(ctx context.Context, p Endpoint) glance {
+func (e *Engines) scrape(ctx context.Context, p Endpoint) (reading, error) {
 	asked, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
-	l := glance{endpoint: p}
 	x, err := scrapeOnce(asked, e.o.Client, p.URL)
 	if err != nil {
-		l.err = err
-		return l
+		return reading{}, err
 	}
 	w := wish{presets: e.o.Presets, model: e.o.Model}
 	var c choice
@@ -166,9 +165,8 @@ func (e *Engines) scrape(ctx context.Context, p Endpoint) glance {
 	if err == nil && c.names.Preset == "" && p.Role != "" {
 		err = fmt.Errorf("none of its %d series are of an engine by the names of %v", len(x), presetWords(w.presets))
 	}
-	l.err = err
-	if err == nil {
-		l.reading = c.read(x, e.o.PrefillQueue)
+	if err != nil {
+		return reading{}, err
 	}
-	return l
+	return c.read(x, e.o.PrefillQueue), nil
 }

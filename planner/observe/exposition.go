@@ -27,7 +27,7 @@ var errLongExposition = fmt.Errorf("an answer of more than %d MiB", maxExpositio
 type exposition []sample
 
 type sample struct {
-	labels map[string]string // the name among them, as __name__
+	labels model.Metric // the name among them, as __name__
 	value  float64
 	bound  float64 // of a bucket
 }
@@ -76,12 +76,12 @@ func parse(text []byte) (exposition, error) {
 
 // metric adds the series of one.
 func (e exposition) metric(name string, m *dto.Metric) exposition {
-	of := func(suffix string) map[string]string {
-		l := make(map[string]string, len(m.GetLabel())+1)
+	of := func(suffix string) model.Metric {
+		l := make(model.Metric, len(m.GetLabel())+1)
 		for _, pair := range m.GetLabel() {
-			l[pair.GetName()] = pair.GetValue()
+			l[model.LabelName(pair.GetName())] = model.LabelValue(pair.GetValue())
 		}
-		l["__name__"] = name + suffix
+		l[model.MetricNameLabel] = model.LabelValue(name + suffix)
 		return l
 	}
 	switch {

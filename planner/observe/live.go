@@ -210,11 +210,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 	}
 	var all series
 	for _, s := range vector {
-		one := map[string]string{}
-		for name, value := range s.Metric {
-			one[string(name)] = string(value)
-		}
-		all = append(all, one)
+		all = append(all, s.Metric)
 	}
 	wanted := wish{presets: l.o.Presets, model: l.o.Model, namespace: l.o.Namespace}
 	out := liveSeries{selectors: l.o.Selectors}

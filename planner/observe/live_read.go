@@ -115,14 +115,10 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 func (s liveSeries) begun(i *interval, began []begun, by float64) {
 	front, back := 0.0, 0.0
 	for _, b := range began {
-		of := map[string]string{}
-		for name, value := range b.labels {
-			of[string(name)] = string(value)
-		}
-		if s.front().match(of) {
+		if s.front().match(b.labels) {
 			front += by * b.requests
 		}
-		if s.back().match(of) {
+		if s.back().match(b.labels) {
 			back += by * b.requests
 		}
 	}

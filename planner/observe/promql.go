@@ -17,8 +17,7 @@ type labels map[string]string
 // selector is series by name and labels. Values are quoted as PromQL's strings,
 // whose escapes are Go's, so that no value can end the string that it is in.
 func (l labels) selector(metric string) string {
-	parts := []string{"__name__=" + strconv.Quote(metric)}
-	return "{" + strings.Join(append(parts, l.matchers()...), ",") + "}"
+	return l.matching("=", metric)
 }
 
 // anyOf is series by any of several names.
@@ -27,17 +26,16 @@ func (l labels) anyOf(metrics []string) string {
 	for i, m := range metrics {
 		alternatives[i] = regexp.QuoteMeta(m)
 	}
-	parts := []string{"__name__=~" + strconv.Quote(strings.Join(alternatives, "|"))}
-	return "{" + strings.Join(append(parts, l.matchers()...), ",") + "}"
+	return l.matching("=~", strings.Join(alternatives, "|"))
 }
 
-func (l labels) matchers() []string {
-	var out []string
+func (l labels) matching(operator, metric string) string {
+	matchers := []string{"__name__" + operator + strconv.Quote(metric)}
 	for name, value := range l {
-		out = append(out, name+"="+strconv.Quote(value))
+		matchers = append(matchers, name+"="+strconv.Quote(value))
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(matchers[1:])
+	return "{" + strings.Join(matchers, ",") + "}"
 }
 
 // over is a function of a window of a selector, all series together:

@@ -1,6 +1,11 @@
 package observe
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/prometheus/common/model"
+)
 
 // counterKey names what a process counted: a bucket of a histogram by its bound,
 // else with the bound 0.
@@ -29,7 +34,7 @@ func (c choice) read(e exposition, prefillQueue string) reading {
 	r := reading{preset: n.Preset, counters: map[counterKey]float64{}}
 	byName := map[string][]sample{}
 	for _, s := range e {
-		name := s.labels["__name__"]
+		name := string(s.labels[model.MetricNameLabel])
 		if c.labels.match(s.labels) || name == processStart || name == prefillQueue {
 			byName[name] = append(byName[name], s)
 		}
@@ -104,13 +109,7 @@ func wholes(samples []sample, shares string) []sample {
 	if shares == "" {
 		return samples
 	}
-	var out []sample
-	for _, s := range samples {
-		if s.labels[shares] == "" {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.labels[model.LabelName(shares)] != "" })
 }
 
 // another reports whether r is of another process than before, which began to
