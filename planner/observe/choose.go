@@ -75,13 +75,8 @@ func (w wish) try(n Names, namespace string, all series, by []string) (choice, [
 	case len(mine) == 1:
 		l[n.Model] = mine[0]
 	}
-	has := map[string]bool{}
-	for _, s := range all {
-		if l.match(s) {
-			has[string(s[model.MetricNameLabel])] = true
-		}
-	}
-	if !slices.ContainsFunc(by, func(name string) bool { return has[name] }) {
+	has := all.values(model.MetricNameLabel, l, n.all())
+	if !slices.ContainsFunc(by, func(name string) bool { return slices.Contains(has, name) }) {
 		return choice{}, models, nil
 	}
 	return choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil

@@ -92,11 +92,7 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 	if err != nil {
 		return nil, nil, err
 	}
-	has := map[string]bool{}
-	for _, name := range series {
-		has[name] = true
-	}
-	found.Names = n.having(has)
+	found.Names = n.having(series)
 	if found.Names.requests() == "" {
 		return nil, models, nil
 	}

@@ -139,39 +139,26 @@ func (m *member) unknown() bool { return m.err != nil || m.blind || !m.compared 
 
 // sum adds the gauges of a look up, by role.
 func (f *fleet) sum(looks []glance) {
-	type sums struct {
-		running, waiting, queue float64
-		partial                 bool
-	}
-	all := map[planner.Role]*sums{}
-	for role := range f.pools { // whose engines are all gone hold nothing any more (llm-d#769)
-		all[role] = &sums{}
-	}
 	for _, l := range looks {
-		s := all[l.endpoint.Role]
-		if s == nil {
-			s = &sums{}
-			all[l.endpoint.Role] = s
+		if f.pools[l.endpoint.Role] == nil {
+			f.pools[l.endpoint.Role] = &poolLooks{}
 		}
-		if l.err != nil {
-			s.partial = true
-			continue
-		}
-		s.running, s.waiting, s.queue = s.running+l.reading.running, s.waiting+l.reading.waiting, s.queue+l.reading.prefillQueue
 	}
-	for role, s := range all {
-		p := f.pools[role]
-		if p == nil {
-			p = &poolLooks{}
-			f.pools[role] = p
+	for role, p := range f.pools { // whose engines are all gone hold nothing any more (llm-d#769)
+		var sum reading
+		p.partial = false
+		for _, l := range looks {
+			if l.endpoint.Role == role {
+				p.partial = p.partial || l.err != nil
+				sum.running, sum.waiting = sum.running+l.reading.running, sum.waiting+l.reading.waiting
+				sum.prefillQueue += l.reading.prefillQueue
+			}
 		}
-		p.partial = s.partial
-		if s.partial {
-			continue
+		if !p.partial {
+			p.running.add(sum.running)
+			p.waiting.add(sum.waiting)
+			p.prefillQueue.add(sum.prefillQueue)
 		}
-		p.running.add(s.running)
-		p.waiting.add(s.waiting)
-		p.prefillQueue.add(s.queue)
 	}
 }
 

@@ -78,9 +78,9 @@ func (n Names) all() []string {
 }
 
 // having keeps of every list the first name that has series.
-func (n Names) having(series map[string]bool) Names {
+func (n Names) having(series []string) Names {
 	first := func(names []string, suffix string) []string {
-		if i := slices.IndexFunc(names, func(name string) bool { return series[name+suffix] }); i >= 0 {
+		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(series, name+suffix) }); i >= 0 {
 			return names[i : i+1 : i+1]
 		}
 		return nil
@@ -100,10 +100,5 @@ func (n Names) requestNames() []string { return slices.Concat(n.Started, n.Finis
 
 // requests is the counter of requests, as they arrive if there is one; "" = none.
 func (n Names) requests() string {
-	for _, list := range [][]string{n.Started, n.Finished} {
-		if len(list) > 0 {
-			return list[0]
-		}
-	}
-	return ""
+	return first(n.requestNames())
 }

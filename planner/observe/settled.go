@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -51,15 +52,9 @@ func (s *settled) engines(role planner.Role) int {
 	if len(s.past) == 0 || s.past[len(s.past)-1].end.Sub(s.past[0].start) < settling {
 		return 0
 	}
-	least := 0
-	for i, l := range s.past {
-		n, ok := l.of[role]
-		if !ok {
-			return 0
-		}
-		if least = min(least, n); i == 0 {
-			least = n
-		}
+	least := math.MaxInt
+	for _, l := range s.past {
+		least = min(least, l.of[role]) // 0 where it was not watched
 	}
 	return least
 }

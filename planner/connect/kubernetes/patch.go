@@ -13,11 +13,6 @@ type change struct {
 	body []byte
 }
 
-// scalePatch is for any scale subresource.
-func scalePatch(n int) change {
-	return merge(map[string]any{"spec": map[string]any{"replicas": n}})
-}
-
 // patch is for the DynamoGraphDeployment itself, of the version that s was read
 // in. Components are a list: the test keeps the number from landing on another
 // one when somebody changed the list since.

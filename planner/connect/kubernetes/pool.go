@@ -34,7 +34,7 @@ func (p pool) patch(n int) change {
 	if p.at.subresource == "" {
 		return p.service.patch(n)
 	}
-	return scalePatch(n)
+	return merge(map[string]any{"spec": map[string]any{"replicas": n}})
 }
 
 // state is what the planner sees of the pool, and why its last scaling is not

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func wordProblems(words []string) []string {
 type workload struct {
 	subject
 	Spec struct {
-		Template             *template `json:"template"` // Deployment, StatefulSet
+		Template             template `json:"template"` // Deployment, StatefulSet
 		LeaderWorkerTemplate *struct {
 			Size   *int      `json:"size"`
 			Leader *template `json:"leaderTemplate"`
@@ -89,33 +90,28 @@ func (w workload) size() int {
 	return 1
 }
 
+// templates are those of a replica's first pod and of its other ones.
+func (w workload) templates() (leader, worker template) {
+	g := w.Spec.LeaderWorkerTemplate
+	switch {
+	case g == nil:
+		return w.Spec.Template, template{}
+	case g.Leader == nil:
+		return g.Worker, g.Worker
+	}
+	return *g.Leader, g.Worker
+}
+
 // gpus of one replica: of the pod, or of a leader and its workers; 0 where the
 // object tells nothing.
 func (w workload) gpus() int {
-	if g := w.Spec.LeaderWorkerTemplate; g != nil {
-		leader := g.Worker
-		if g.Leader != nil {
-			leader = *g.Leader
-		}
-		return min(leader.gpus()+(w.size()-1)*g.Worker.gpus(), maxGPUs)
-	}
-	if w.Spec.Template != nil {
-		return w.Spec.Template.gpus()
-	}
-	return 0
+	leader, worker := w.templates()
+	return min(leader.gpus()+(w.size()-1)*worker.gpus(), maxGPUs)
 }
 
 func (w workload) model() string {
-	if g := w.Spec.LeaderWorkerTemplate; g != nil {
-		if g.Leader != nil && g.Leader.model() != "" {
-			return g.Leader.model()
-		}
-		return g.Worker.model()
-	}
-	if w.Spec.Template != nil {
-		return w.Spec.Template.model()
-	}
-	return ""
+	leader, worker := w.templates()
+	return cmp.Or(leader.model(), worker.model())
 }
 
 // refused is why pods are not even made, as by a quota; empty: they are.
