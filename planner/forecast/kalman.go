@@ -39,7 +39,7 @@ func (k *kalman) observe(window []float64) {
 		return
 	}
 	k.Level += k.Trend
-	k.P = k.P.next(k.noise)
+	k.P = covariance{k.P[0] + 2*k.P[1] + k.P[2] + k.noise.Level, k.P[1] + k.P[2], k.P[2] + k.noise.Trend}
 	if math.IsNaN(z) {
 		return
 	}
@@ -49,11 +49,6 @@ func (k *kalman) observe(window []float64) {
 	k.Level += level * off
 	k.Trend += trend * off
 	k.P = covariance{k.P[0] * (1 - level), k.P[1] * (1 - level), k.P[2] - trend*k.P[1]}
-}
-
-// next is the covariance one step later.
-func (p covariance) next(n Noise) covariance {
-	return covariance{p[0] + 2*p[1] + p[2] + n.Level, p[1] + p[2], p[2] + n.Trend}
 }
 
 func (k *kalman) resume([]float64) error {

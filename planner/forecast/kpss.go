@@ -21,17 +21,12 @@ func differences(values []float64) int {
 		if !(kpss(x) > kpssLevel) {
 			return d
 		}
-		x = differenced(x)
+		for i := 1; i < len(x); i++ {
+			x[i-1] = x[i] - x[i-1]
+		}
+		x = x[:len(x)-1]
 	}
 	return maxDifferences
-}
-
-func differenced(x []float64) []float64 {
-	d := make([]float64, 0, len(x))
-	for i := 1; i < len(x); i++ {
-		d = append(d, x[i]-x[i-1])
-	}
-	return d
 }
 
 // kpss is the statistic around a level, Σ S_t² / (n² s²), with S_t the sums of the

@@ -14,17 +14,14 @@ type lasso struct {
 	coefficients *mat.VecDense
 }
 
-func newLasso(rows [][]float64, values []float64, changes int, deviations []float64) *lasso {
+func newLasso(rows [][]float64, values []float64, changes int, precisions []float64) *lasso {
 	k := len(rows[0])
-	l := &lasso{changes: changes, gram: mat.NewSymDense(k, nil), moments: mat.NewVecDense(k, nil), coefficients: mat.NewVecDense(k, nil)}
+	l := &lasso{changes: changes, precisions: precisions, gram: mat.NewSymDense(k, nil), moments: mat.NewVecDense(k, nil), coefficients: mat.NewVecDense(k, nil)}
 	for i, row := range rows {
 		x := mat.NewVecDense(k, row)
 		l.gram.SymRankOne(l.gram, 1, x)
 		l.moments.AddScaledVec(l.moments, values[i], x)
 		l.squares += values[i] * values[i]
-	}
-	for _, d := range deviations {
-		l.precisions = append(l.precisions, 1/(d*d))
 	}
 	return l
 }

@@ -14,11 +14,11 @@ const leastVariance = 1e-10
 // offset and slope, and the others seasons. It alternates: given σ this is a
 // lasso, given the coefficients a quadratic in σ². NaN where there is no solution.
 func mostProbable(rows [][]float64, values []float64, changes int) []float64 {
-	deviations := []float64{trendDeviation, trendDeviation}
+	precisions := []float64{1 / (trendDeviation * trendDeviation), 1 / (trendDeviation * trendDeviation)}
 	for range len(rows[0]) - changes - 2 {
-		deviations = append(deviations, seasonDeviation)
+		precisions = append(precisions, 1/(seasonDeviation*seasonDeviation))
 	}
-	l := newLasso(rows, values, changes, deviations)
+	l := newLasso(rows, values, changes, precisions)
 	n := float64(len(rows))
 	variance := noiseDeviation * noiseDeviation
 	const curb = 4 / (noiseDeviation * noiseDeviation)

@@ -130,7 +130,8 @@ func TestLassoIsAtItsMinimum(t *testing.T) {
 			level += 0.1 * random.NormFloat64()
 			rows, values = append(rows, p.features(float64(i))), append(values, level)
 		}
-		l := newLasso(rows, values, len(p.changes), []float64{trendDeviation, trendDeviation})
+		precision := 1 / (trendDeviation * trendDeviation)
+		l := newLasso(rows, values, len(p.changes), []float64{precision, precision})
 		variance := math.Pow(10, -4*random.Float64())
 		if !l.solve(variance, changeScale) {
 			t.Fatal("not solved")

@@ -72,15 +72,15 @@ func (e *redirectError) Error() string { return "it redirects to " + e.to }
 
 // shapeError is an answer of another type than the query has.
 type shapeError struct {
-	want string
+	want model.ValueType
 	got  model.Value
 }
 
 func (e *shapeError) Error() string {
 	if e.got == nil {
-		return "its answer is empty: want " + e.want
+		return "its answer is empty: want a " + e.want.String()
 	}
-	return fmt.Sprintf("its answer is a %s: want %s", e.got.Type(), e.want)
+	return fmt.Sprintf("its answer is a %s: want a %s", e.got.Type(), e.want)
 }
 
 // explain is an error of the API in words, with advice. The time that was waited

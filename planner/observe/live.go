@@ -204,7 +204,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 	delete(by, "")
 	query := fmt.Sprintf("count by (%s) (last_over_time(%s[%s]))", strings.Join(slices.Sorted(maps.Keys(by)), ", "),
 		labels{}.anyOf(slices.Sorted(maps.Keys(names))), promDuration(w.length))
-	vector, err := l.server.vector(ctx, query, w.end)
+	vector, err := ask[model.Vector](ctx, l.server, query, w.end)
 	if err != nil {
 		return liveSeries{}, err
 	}

@@ -81,20 +81,20 @@ func (c choice) whole(l labels) labels {
 	return l.with(labels{c.names.Shares: ""})
 }
 
-// histograms are those of the edge, by key.
-func (s liveSeries) histograms() []struct {
+// metric is what is asked for under a key.
+type metric struct {
 	key, name string
 	at        labels
-} {
+}
+
+// histograms are those of the edge, by key.
+func (s liveSeries) histograms() []metric {
 	n := s.edge.names
 	tpot, ends := first(n.TPOT), s.back()
 	if role := answering(s.roles); tpot == "" && s.known(role) { // a frontend counts gaps only
 		tpot, ends = first(s.engines.names.TPOT), s.engines.labels.with(s.selectors[role])
 	}
-	return []struct {
-		key, name string
-		at        labels
-	}{
+	return []metric{
 		{"isl", first(n.ISL), s.front()},
 		{"osl", first(n.OSL), s.back()},
 		{"ttft", first(n.TTFT), s.front()},
@@ -196,10 +196,7 @@ func (s liveSeries) askGauges(q *question) {
 
 func (s liveSeries) askPool(q *question, role planner.Role) {
 	n, of, key := s.engines.names, s.engines.labels.with(s.selectors[role]), string(role)
-	for _, g := range []struct {
-		what, name string
-		at         labels
-	}{{".running", first(n.Running), s.engines.whole(of)}, {".queue", first(n.Waiting), s.engines.whole(of)}, {".kv", first(n.KVUse), of}} {
+	for _, g := range []metric{{".running", first(n.Running), s.engines.whole(of)}, {".queue", first(n.Waiting), s.engines.whole(of)}, {".kv", first(n.KVUse), of}} {
 		if g.name == "" {
 			continue
 		}
@@ -207,15 +204,15 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 		// The mean of what is there now is over its own samples: fewer of them, of an engine
 		// that was not scraped all the time, are no lower load.
 		window := selector + "[" + promDuration(q.reach()) + "]"
-		q.ask(key+g.what, "sum(avg_over_time(%s) and %s)", window, selector)
-		q.ask(key+g.what+".mean", "avg(avg_over_time(%s) and %s)", window, selector)
-		q.ask(key+g.what+".here", "count(count by (job, instance) (avg_over_time(%s) and %s))", window, selector)
-		q.ask(key+g.what+".went", "sum(sum_over_time(%s) unless %s)", window, selector)
-		q.over(key+g.what+".looks", "max", "count_over_time", selector)
-		q.ask(key+g.what+".at", "max(timestamp(%s))", selector)
-		q.ask(key+g.what+".open", "sum(%s offset %s)", selector, promDuration(q.back))
-		q.ask(key+g.what+".end", "sum(%s)", selector)
-		q.over(key+g.what+".most", "max", "avg_over_time", selector)
+		q.ask(key+g.key, "sum(avg_over_time(%s) and %s)", window, selector)
+		q.ask(key+g.key+".mean", "avg(avg_over_time(%s) and %s)", window, selector)
+		q.ask(key+g.key+".here", "count(count by (job, instance) (avg_over_time(%s) and %s))", window, selector)
+		q.ask(key+g.key+".went", "sum(sum_over_time(%s) unless %s)", window, selector)
+		q.over(key+g.key+".looks", "max", "count_over_time", selector)
+		q.ask(key+g.key+".at", "max(timestamp(%s))", selector)
+		q.ask(key+g.key+".open", "sum(%s offset %s)", selector, promDuration(q.back))
+		q.ask(key+g.key+".end", "sum(%s)", selector)
+		q.over(key+g.key+".most", "max", "avg_over_time", selector)
 	}
 	if len(n.Engines) > 0 {
 		q.ask(key+".there", "count(count by (job, instance) (%s))", s.engines.whole(of).selector(n.Engines[0]))

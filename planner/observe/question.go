@@ -51,7 +51,7 @@ func (q *question) answer(ctx context.Context, s *Server, at time.Time) (results
 	if len(q.parts) == 0 {
 		return a, nil
 	}
-	vector, err := s.vector(ctx, q.String(), at)
+	vector, err := ask[model.Vector](ctx, s, q.String(), at)
 	for _, sample := range vector {
 		key := string(sample.Metric[partLabel])
 		le, bucket := sample.Metric[model.BucketLabel]

@@ -84,9 +84,7 @@ func perReplica(n number, engines float64, why string) number {
 	switch {
 	case !n.given && why != "":
 		return lacking("%s", why)
-	case !n.given:
-		return n
-	case n.v == 0:
+	case !n.given, n.v == 0:
 		return n
 	case !(engines > 0):
 		return lacking("%.4g requests wait, but no replica is ready", n.v)

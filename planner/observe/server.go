@@ -129,25 +129,16 @@ func (s *Server) ask(ctx context.Context, what string, do func(context.Context) 
 // at is the value of a query that is one number at an instant; NaN where it has
 // none.
 func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, error) {
-	v, err := s.vector(ctx, query, at)
+	v, err := ask[model.Vector](ctx, s, query, at)
 	if err != nil || len(v) == 0 {
 		return missing(), err
 	}
 	return float64(v[0].Value), nil
 }
 
-// vector is a query at an instant.
-func (s *Server) vector(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	return ask[model.Vector](ctx, s, "a vector", query, at)
-}
-
-// samples are those of a range, as they were scraped.
-func (s *Server) samples(ctx context.Context, query string, at time.Time) (model.Matrix, error) {
-	return ask[model.Matrix](ctx, s, "a matrix", query, at)
-}
-
-// ask is a query at an instant whose answer has a type.
-func ask[T model.Value](ctx context.Context, s *Server, want, query string, at time.Time) (T, error) {
+// ask is a query at an instant whose answer has a type: a vector, or of a range a matrix of
+// the samples as they were scraped.
+func ask[T model.Value](ctx context.Context, s *Server, query string, at time.Time) (T, error) {
 	var out T
 	err := s.ask(ctx, query, func(ctx context.Context) error {
 		v, _, _, err := s.api.Query(ctx, query, at, v1.WithTimeout(s.timeout))
@@ -156,7 +147,7 @@ func ask[T model.Value](ctx context.Context, s *Server, want, query string, at t
 		}
 		typed, ok := v.(T)
 		if !ok {
-			return &shapeError{want: want, got: v}
+			return &shapeError{want: out.Type(), got: v}
 		}
 		out = typed
 		return nil
@@ -184,7 +175,7 @@ func (s *Server) along(ctx context.Context, query string, first, last time.Time,
 			}
 			m, ok := v.(model.Matrix)
 			if !ok {
-				return &shapeError{want: "a matrix", got: v}
+				return &shapeError{want: model.ValMatrix, got: v}
 			}
 			out = append(out, m...)
 			return nil

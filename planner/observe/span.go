@@ -61,7 +61,7 @@ func (s liveSeries) requests() string { return s.edge.labels.selector(s.edge.nam
 
 // spanned asks for the samples themselves: only they tell when scrapes were.
 func (l *Live) spanned(ctx context.Context, found liveSeries, w window) (span, error) {
-	matrix, err := l.server.samples(ctx, found.requests()+"["+promDuration(w.length)+"]", w.end)
+	matrix, err := ask[model.Matrix](ctx, l.server, found.requests()+"["+promDuration(w.length)+"]", w.end)
 	s := span{asked: w}
 	if s.series, s.every = countAll(matrix); s.every == 0 {
 		return s, err
@@ -250,7 +250,7 @@ const traces = 15 * time.Minute
 // recall remembers the targets that had requests before the first look: one that is not
 // scraped now may serve.
 func (l *Live) recall(ctx context.Context, found liveSeries, end time.Time) error {
-	matrix, err := l.server.samples(ctx, found.requests()+"["+promDuration(traces)+"]", end)
+	matrix, err := ask[model.Matrix](ctx, l.server, found.requests()+"["+promDuration(traces)+"]", end)
 	if err != nil {
 		return err
 	}
@@ -378,7 +378,7 @@ func (l *Live) gone(ctx context.Context, found liveSeries, s span) (map[target]b
 	} {
 		query = strings.TrimPrefix(fmt.Sprintf("%s\nor label_replace(%s, %q, %q, \"\", \"\")", query, part.expr, partLabel, part.key), "\nor ")
 	}
-	vector, err := l.server.vector(ctx, query, s.asked.end)
+	vector, err := ask[model.Vector](ctx, l.server, query, s.asked.end)
 	if err != nil {
 		return nil, err
 	}

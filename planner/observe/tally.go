@@ -12,15 +12,9 @@ import (
 // tally adds up what endpoints counted.
 type tally []*member
 
-// of are the endpoints of some roles.
-func (t tally) of(roles ...planner.Role) tally {
-	var out tally
-	for _, m := range t {
-		if slices.Contains(roles, m.endpoint.Role) {
-			out = append(out, m)
-		}
-	}
-	return out
+// of are the endpoints of a role.
+func (t tally) of(role planner.Role) tally {
+	return slices.DeleteFunc(slices.Clone(t), func(m *member) bool { return m.endpoint.Role != role })
 }
 
 // count is a sum over the endpoints.

@@ -71,8 +71,7 @@ type alpha struct {
 		Requests alphaResources `json:"requests"`
 	} `json:"resources"`
 	ExtraPodSpec struct {
-		MainContainer container   `json:"mainContainer"`
-		Containers    []container `json:"containers"`
+		MainContainer container `json:"mainContainer"`
 	} `json:"extraPodSpec"`
 }
 
@@ -81,14 +80,10 @@ type alphaResources struct {
 }
 
 func (a alpha) service(name string) service {
-	s := service{name: name, index: -1, kind: a.ComponentType, model: model([]container{a.ExtraPodSpec.MainContainer})}
-	if a.SubComponentType != "" {
-		s.kind = a.SubComponentType
-	}
-	for _, n := range []quantity{a.Resources.Limits.GPU, a.Resources.Requests.GPU, quantity(a.ExtraPodSpec.MainContainer.Resources.gpus())} {
-		if s.gpus == 0 {
-			s.gpus = int(n)
-		}
+	main := a.ExtraPodSpec.MainContainer
+	s := service{
+		name: name, index: -1, kind: cmp.Or(a.SubComponentType, a.ComponentType), model: model([]container{main}),
+		gpus: cmp.Or(int(a.Resources.Limits.GPU), int(a.Resources.Requests.GPU), main.Resources.gpus()),
 	}
 	a.fill(&s)
 	return s

@@ -45,8 +45,8 @@ func (p pool) state(c census) (planner.PoolState, string) {
 	s := planner.PoolState{
 		Role: p.role, Name: p.name, Want: p.want, GPUs: p.gpus,
 		Ready: c.ready, Starting: max(0, p.want-c.ready), Draining: c.draining + max(0, c.live-p.want),
+		Pending: c.pending,
 	}
-	s.Pending = c.pending
 	why := c.why
 	if p.refused != "" {
 		s.Pending += max(0, p.want-c.live)

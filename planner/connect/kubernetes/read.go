@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"plimsoll/engine"
@@ -164,19 +164,13 @@ func (t *Target) get(ctx context.Context, at object, subresource ...string) (raw
 
 func (t *Target) pods(ctx context.Context, selector string) ([]corev1.Pod, error) {
 	resource := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	var list struct {
-		Items []corev1.Pod `json:"items"`
-	}
+	var list corev1.PodList
 	err := t.request("list", resource, "", "").Do(ctx, patience, func(ctx context.Context) error {
 		got, err := t.client.Resource(resource).Namespace(t.o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err
 		}
-		raw, err := got.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(raw, &list)
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(got.UnstructuredContent(), &list)
 	})
 	return list.Items, err
 }

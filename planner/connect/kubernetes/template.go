@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -60,10 +61,7 @@ func (t template) gpus() int {
 }
 
 func (r resources) gpus() int {
-	if n := countGPUs(r.Limits); n > 0 {
-		return n
-	}
-	return countGPUs(r.Requests)
+	return cmp.Or(countGPUs(r.Limits), countGPUs(r.Requests))
 }
 
 func countGPUs(amounts map[string]quantity) int {
