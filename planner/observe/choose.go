@@ -20,6 +20,7 @@ type choice struct {
 
 // wish is what choose looks for: as Wanted, in series that are known already.
 type wish struct {
+	server           string // for errors
 	presets          []Names
 	model, namespace string
 	anyCase          bool // of the model, as a frontend that has it in lower case knows it
@@ -71,7 +72,7 @@ func (w wish) try(n Names, namespace string, all series, by []string) (choice, [
 	case w.model != "" && len(mine) == 0:
 		return choice{}, models, nil
 	case len(mine) > 1:
-		return choice{}, nil, &AmbiguousError{Models: mine}
+		return choice{}, nil, &AmbiguousError{Server: w.server, Models: mine}
 	case len(mine) == 1:
 		l[n.Model] = mine[0]
 	}

@@ -150,17 +150,13 @@ func (e *Engines) scrape(ctx context.Context, p Endpoint) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	w := wish{presets: e.o.Presets, model: e.o.Model}
+	w := wish{server: p.URL, presets: e.o.Presets, model: e.o.Model}
 	var c choice
 	if p.Role == "" {
 		c, _, err = w.choose(x.series())
 	} else {
 		w.presets = e.workers
 		c, err = w.engines(x.series(), Names{})
-	}
-	var several *AmbiguousError
-	if errors.As(err, &several) {
-		several.Server = p.URL
 	}
 	if err == nil && c.names.Preset == "" && p.Role != "" {
 		err = fmt.Errorf("none of its %d series are of an engine by the names of %v", len(x), presetWords(w.presets))

@@ -212,7 +212,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 	for _, s := range vector {
 		all = append(all, s.Metric)
 	}
-	wanted := wish{presets: l.o.Presets, model: l.o.Model, namespace: l.o.Namespace}
+	wanted := wish{server: l.server.name, presets: l.o.Presets, model: l.o.Model, namespace: l.o.Namespace}
 	out := liveSeries{selectors: l.o.Selectors}
 	var there []string
 	if out.edge, there, err = wanted.choose(all); err == nil && out.edge.names.Preset == "" {
@@ -226,10 +226,6 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 		edge := out.edge
 		wanted.presets, wanted.model, wanted.anyCase = engines, cmp.Or(wanted.model, edge.labels[edge.names.Model]), edge.names.LowerCase
 		out.engines, err = wanted.engines(all, out.edge.names)
-	}
-	var several *AmbiguousError
-	if errors.As(err, &several) {
-		several.Server = l.server.name
 	}
 	return out, err
 }

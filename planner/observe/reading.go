@@ -106,9 +106,6 @@ func total(samples []sample) (sum, most float64) {
 
 // wholes are the series that are no share of another.
 func wholes(samples []sample, shares string) []sample {
-	if shares == "" {
-		return samples
-	}
 	return slices.DeleteFunc(slices.Clone(samples), func(s sample) bool { return s.labels[model.LabelName(shares)] != "" })
 }
 

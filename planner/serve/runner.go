@@ -147,10 +147,9 @@ func sleep(ctx context.Context, until time.Time) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return ctx.Err()
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // await polls until the deployment has all pools, and checks that it is the one
