@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,12 +76,8 @@ func (h handler) ours(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return true // a name is needed to rebind
 	}
-	for _, name := range append([]string{"localhost"}, h.Hosts...) {
-		if strings.EqualFold(host, name) {
-			return true
-		}
-	}
-	return false
+	named := func(name string) bool { return strings.EqualFold(host, name) }
+	return named("localhost") || slices.ContainsFunc(h.Hosts, named)
 }
 
 func (h handler) page(w http.ResponseWriter, _ *http.Request) {
@@ -147,14 +145,11 @@ func (h handler) status(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h handler) events(w http.ResponseWriter, r *http.Request) {
-	since := uint64(0)
-	if s := r.URL.Query().Get("since"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("since is %q: want the number that an earlier answer gave as next", s))
-			return
-		}
-		since = n
+	number := cmp.Or(r.URL.Query().Get("since"), "0")
+	since, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, fmt.Errorf("since is %q: want the number that an earlier answer gave as next", number))
+		return
 	}
 	events, next := h.History.Since(since)
 	if events == nil {
