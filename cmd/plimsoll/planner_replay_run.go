@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func (c *comparison) sizes() error {
 	if err != nil {
 		return err
 	}
-	if asked != peak {
+	if slices.ContainsFunc(s.deployment.Pools, func(p planner.Pool) bool { return peak.Of(p.Role) < asked.Of(p.Role) }) {
 		c.warnings = append(c.warnings, profile.Warnf("budget_below_peak", "the load's busiest minutes need %s by the profile, %s, but bounds and budget leave %s. Raise --max-gpu-budget or --max-endpoint", asked, engine.Count(s.deployment.GPUs(asked), "GPU"), peak))
 	}
 	for _, p := range o.policies {

@@ -101,6 +101,17 @@ func TestBudgetIsAsGoodAsItsBestSplit(t *testing.T) {
 	}
 }
 
+// Only what bounds and budget take away is warned of, not what they add.
+func TestBudgetBelowThePeakIsSaid(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[string]bool{"--max-gpu-budget 3": true, "--min-prefill-decode-ratio 4": false, "--min-endpoint 4": false} {
+		f := replayed(t, strings.Fields("--tp 1 --mode disaggregated --policy static-mean --rate 30 --isl 3000 --osl 150 --itl 20 --duration 1m "+bound)...)
+		if said := slices.ContainsFunc(f.Warnings, func(w profile.Warning) bool { return w.Code == "budget_below_peak" }); said != want {
+			t.Errorf("%s: %v", bound, f.Warnings)
+		}
+	}
+}
+
 // Less of what fills a replica takes more replicas, by each rule that it is said to.
 func TestUtilizationMovesTheRules(t *testing.T) {
 	t.Parallel()

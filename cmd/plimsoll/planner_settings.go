@@ -108,7 +108,7 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	d := planner.Deployment{
 		SLA:    parsePromise(p, rec),
 		Budget: planner.Budget{Max: p.integer("max-gpu-budget", -1, maxGPUs, 0), Min: p.integer("min-gpu-budget", -1, maxGPUs, 0)},
-		Ratio:  planner.Ratio{Least: p.number("min-prefill-decode-ratio", 0, 1e6), Most: p.number("max-prefill-decode-ratio", 0, 1e6)},
+		Ratio:  planner.Ratio{Least: p.number("min-prefill-decode-ratio", 0, 1000), Most: p.number("max-prefill-decode-ratio", 0, 1000)},
 	}
 	least, most := p.integer("min-endpoint", 0, maxReplicas, 1), p.integer("max-endpoint", 0, maxReplicas, 0)
 	if least == 0 && !p.c.IsSet("min-gpu-budget") {
@@ -125,6 +125,7 @@ func parseDeployment(p *parser, rec store.Recommendation) planner.Deployment {
 	if p.c.IsSet("mode") {
 		mode = store.Mode(p.choice("mode", string(store.Disaggregated), string(store.Aggregated)))
 	}
+	p.needs(mode != store.Aggregated, "with --mode disaggregated", "min-prefill-decode-ratio", "max-prefill-decode-ratio")
 	if mode == store.Aggregated {
 		d.Pools = []planner.Pool{pool(engine.RoleAggregated, "decode-engine-num-gpu", rec.PickOf(engine.RoleAggregated))}
 		return d

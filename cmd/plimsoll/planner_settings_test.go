@@ -347,7 +347,7 @@ func TestStateFilesDiffer(t *testing.T) {
 	}
 }
 
-// A flag of another policy has no effect, and is refused rather than ignored.
+// A flag of another policy, or of the other mode, has no effect, and is refused rather than ignored.
 func TestFlagsOfOtherPoliciesAreRefused(t *testing.T) {
 	dir := plannerProfile(t)
 	for _, args := range [][]string{
@@ -356,8 +356,9 @@ func TestFlagsOfOtherPoliciesAreRefused(t *testing.T) {
 		{"--policy", "load", "--no-correction"},
 		{"--policy", "upstream", "--profile", dir, "--startup-time", "30s"},
 		{"--policy", "default", "--profile", dir, "--decode-kv-scale-up-threshold", "0.8"},
+		{"--policy", "load", "--mode", "aggregated", "--min-prefill-decode-ratio", "2"},
 	} {
-		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "works only with --policy") {
+		if _, err := parsedPlanner(t, args...); err == nil || !strings.Contains(err.Error(), "works only with --") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
