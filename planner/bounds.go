@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"plimsoll/profile"
 )
@@ -38,7 +37,7 @@ func (x split) within(want Replicas) (d Decision) {
 		}
 	}
 	take("bounds", dep.bounded(d.Want), "outside the pool's bounds")
-	take("ratio", dep.bounded(dep.Ratio.grow(d.Want)), "prefill per decode replica is kept %s", dep.Ratio)
+	take("ratio", dep.bounded(dep.Ratio.Grow(d.Want)), "prefill per decode replica is kept %s", dep.Ratio)
 	fit, why := x.fit(d.Want)
 	take(budgetRule, fit, "%d GPUs exceed the budget of %d%s", dep.GPUs(d.Want), dep.Budget.Max, why)
 	take("least-gpus", dep.fill(d.Want), "%d GPUs are below the minimum of %d", dep.GPUs(d.Want), dep.Budget.Min)
@@ -77,15 +76,17 @@ func (d Deployment) fill(want Replicas) Replicas {
 }
 
 // filled adds each replica to the pool that has the fewest of what it wanted, as far as
-// bounds, ratio, budget and most, where that is not none, let it.
+// bounds and budget let it, and where most is not none, that and the ratio; then decode
+// comes first where both have as few: what runs must end.
 func (d Deployment) filled(to, want, most Replicas) Replicas {
 	for d.GPUs(to) < d.Budget.Min {
 		next, least := to, math.Inf(1)
-		for _, p := range slices.Backward(d.Pools) {
+		for _, p := range d.Pools {
 			n := to.Of(p.Role)
 			more, share := to.With(p.Role, n+1), float64(n)/float64(max(1, want.Of(p.Role)))
 			bound := p.Max > 0 && n >= p.Max || most != Replicas{} && n >= most.Of(p.Role) || d.Budget.Max >= 0 && d.GPUs(more) > d.Budget.Max
-			if !bound && share < least && (d.Ratio.holds(more) || !d.Ratio.holds(to)) {
+			fewer := share < least || share == least && most != Replicas{}
+			if !bound && fewer && (most == Replicas{} || d.Ratio.holds(more) || !d.Ratio.holds(to)) {
 				next, least = more, share
 			}
 		}

@@ -50,7 +50,7 @@ func New(o Options) (*Core, error) {
 	}
 	if o.OnLoss == HoldIfHigher {
 		if kept := o.Deployment.Within(o.Static); kept != o.Static {
-			return nil, fmt.Errorf("the static replicas %s exceed the bounds or the budget. The nearest allowed are %s", o.Static, kept)
+			return nil, fmt.Errorf("the static replicas %s break the bounds, the ratio or the budget. The nearest allowed are %s", o.Static, kept)
 		}
 	}
 	return &Core{o: o}, nil

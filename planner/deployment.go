@@ -91,6 +91,7 @@ const (
 	maxReplicas   = 1_000_000
 	maxEngineGPUs = 4096
 	maxBudget     = 1_000_000
+	maxRatio      = 1000
 )
 
 // Check says all that is wrong, each by field and range.
@@ -114,7 +115,7 @@ func (d Deployment) Check() error {
 	bad(d.Budget.Max >= 0 && d.Budget.Min > d.Budget.Max, "the least GPUs are %d, above the most, %d", d.Budget.Min, d.Budget.Max)
 	bad(d.Budget.Max > maxBudget || d.Budget.Min > maxBudget, "the GPUs are bounded by %d and %d: want at most %d, or below 0 for no bound", d.Budget.Min, d.Budget.Max, maxBudget)
 	r := d.Ratio
-	bad(!(r.Least >= 0) || !(r.Most >= 0) || r.Most > 0 && r.Most < r.Least, "the prefill:decode ratio is bounded by %v and %v: want 0 or more, in this order", r.Least, r.Most)
+	bad(!(r.Least >= 0 && r.Least <= maxRatio) || r.Most != 0 && !(r.Most >= max(r.Least, 1/float64(maxRatio))), "the prefill:decode ratio is bounded by %v and %v: want 0 to %d, 0 or %v or more, in this order", r.Least, r.Most, maxRatio, 1/float64(maxRatio))
 	bad(d.SLA.TTFT < 0, "the TTFT to keep is %v: want above 0, or 0 for none", d.SLA.TTFT)
 	bad(d.SLA.ITL < 0, "the ITL to keep is %v: want above 0, or 0 for none", d.SLA.ITL)
 	return errors.Join(errs...)

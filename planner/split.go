@@ -22,22 +22,21 @@ func (r Ratio) String() string {
 	return fmt.Sprintf("%v to %v", r.Least, r.Most)
 }
 
-// grow adds to the pool that is too small. Bounds that no whole numbers keep, or only large
-// ones, are kept nearly.
-func (r Ratio) grow(to Replicas) Replicas {
-	for range 8 {
-		if to.Prefill > 0 && to.Decode > 0 && r.Least > 0 {
-			to.Prefill = max(to.Prefill, whole(float64(to.Decode)*r.Least))
-		}
-		if to.Prefill > 0 && to.Decode > 0 && r.Most > 0 {
-			to.Decode = max(to.Decode, whole(float64(to.Prefill)/r.Most))
-		}
+// Grow adds to the pool that is too small. Of bounds between which there are no whole
+// numbers it keeps Least, by as few replicas as that takes.
+func (r Ratio) Grow(to Replicas) Replicas {
+	if to.Prefill == 0 || to.Decode == 0 {
+		return to
 	}
+	least := func() int { return whole(r.Least * float64(to.Decode)) }
+	if r.Most > 0 && to.Prefill > least() {
+		to.Decode = max(to.Decode, whole(float64(to.Prefill)/r.Most))
+	}
+	to.Prefill = max(to.Prefill, least())
 	return to
 }
 
-// holds allows what grow cannot mend.
-func (r Ratio) holds(to Replicas) bool { return r.grow(to) == to }
+func (r Ratio) holds(to Replicas) bool { return r.Grow(to) == to }
 
 // whole is replicas rounded up, but for what arithmetic makes of a whole number of them.
 func whole(replicas float64) int { return int(math.Ceil(replicas - 1e-9)) }
@@ -87,6 +86,9 @@ func (x split) fit(want Replicas) (to Replicas, why string) {
 	if x.GPUs(x.part(0, want, least)) > budget || x.starting && x.GPUs(x.part(0, want, kept)) > budget {
 		x.Ratio = Ratio{} // it cannot hold, or not yet
 	}
+	if x.GPUs(x.part(0, want, least)) > budget {
+		return least, ""
+	}
 	best := x.most(want, least)
 	if x.GPUs(x.part(0, want, kept)) > budget {
 		return best, x.words(best)
@@ -125,7 +127,7 @@ func (x split) part(part float64, want, least Replicas) (to Replicas) {
 		}
 		return to
 	}
-	return within(x.Ratio.grow(within(to)))
+	return within(x.Ratio.Grow(within(to)))
 }
 
 // most is the replicas within the budget that carry most, least or more of each pool, and

@@ -41,6 +41,11 @@ func pools(prefill, decode, budget int) Deployment {
 	}
 }
 
+func least(d Deployment, prefill, decode int) Deployment {
+	d.Pools[0].Min, d.Pools[1].Min = prefill, decode
+	return d
+}
+
 func TestSplit(t *testing.T) {
 	pd := func(p, d int) Replicas { return Replicas{Prefill: p, Decode: d} }
 	for _, c := range []struct {
@@ -61,6 +66,7 @@ func TestSplit(t *testing.T) {
 		{name: "a ratio that cannot", dep: pools(2, 2, 4), ratio: Ratio{Least: 2}, load: needing{1.9, 1.8, [2]float64{1.5, 1}}, have: pd(1, 1), want: pd(1, 1)},
 		{name: "no GPU is left over", dep: pools(4, 1, 9), load: needing{2.5, 3, [2]float64{1, 2}}, have: pd(1, 1), want: pd(1, 5)},
 		{name: "the budget was cut", dep: pools(1, 1, 4), load: needing{4, 1.2, [2]float64{1, 1}}, have: pd(4, 4), want: pd(3, 1)},
+		{name: "no room for both where one may be none", dep: least(pools(1, 1, 1), 0, 1), load: needing{2, 2, [2]float64{1, 1}}, have: pd(3, 3), want: pd(0, 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.dep.Ratio = c.ratio
@@ -86,6 +92,23 @@ func TestSplitSaysWhatItCarries(t *testing.T) {
 	if got := d.Steps[0].Why; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// What a ratio adds is once and for all, also where no whole numbers keep it.
+func TestRatioGrowsOnce(t *testing.T) {
+	enginetest.Check(t, func(t *rapid.T) {
+		r := Ratio{Least: rapid.Float64Range(0.01, 5).Draw(t, "least")}
+		r.Most = r.Least * rapid.Float64Range(1, 2).Draw(t, "times")
+		from := Replicas{Prefill: rapid.IntRange(1, 50).Draw(t, "prefill"), Decode: rapid.IntRange(1, 50).Draw(t, "decode")}
+		to := r.Grow(from)
+		if !r.holds(to) || to.Prefill < from.Prefill || to.Decode < from.Decode {
+			t.Fatalf("%s: %s becomes %s, then %s", r, from, to, r.Grow(to))
+		}
+		p, d := float64(to.Prefill), float64(to.Decode)
+		if p < r.Least*d-1e-6 || p > math.Ceil(r.Least*d-1e-9) && r.Most > 0 && p > r.Most*d+1e-6 {
+			t.Fatalf("%s: %s becomes %s", r, from, to)
+		}
+	})
 }
 
 // Whatever a load takes, and whatever there is: in the end the budget carries as much of

@@ -119,15 +119,7 @@ func (p *Default) correctTTFT(e engines, s planner.Situation, need demand) {
 	case !split:
 		p.m.Slower.Prefill = p.m.Slower.Decode
 	case usable(pool.Running) && pool.Ready > 0:
-		n, by, full := float64(pool.Ready), &p.m.Slower, e
-		full.slower.Prefill = by.Full
-		prompts, step := full.fullStep(need)
-		if waited := pool.QueueOpen.Value * n; usable(pool.QueueOpen) && waited >= s.TTFT.Count && pool.Running.Value >= prompts*n { // all that came out had waited
-			learnService(&by.Full, n*prompts/step*s.Length.Seconds()/s.TTFT.Count, s.TTFT.Count)
-			by.Prefill = by.Full
-		} else {
-			learnService(&by.Prefill, pool.Running.Value/(need.rate*e.residence(need, pool.Ready)), pool.Running.Value*s.Length.Seconds())
-		}
+		p.learnPrompts(e, s, need, pool)
 	default:
 		if ratio := seen / want; calm || ratio < 1 {
 			p.m.Slower.learnPrefill(ratio)
@@ -136,6 +128,26 @@ func (p *Default) correctTTFT(e engines, s planner.Situation, need demand) {
 	}
 	if off := seen - want - p.m.Slower.Extra.Seconds(); calm || off < 0 {
 		p.m.Slower.learnExtra(off, s.Deployment.SLA.TTFT)
+	}
+}
+
+// learnPrompts learns how slow the engines of a prefill pool are from how many prompts
+// they serve, or where all that came out had waited from how many came out. Where decode
+// has a queue what came out says nothing of them.
+func (p *Default) learnPrompts(e engines, s planner.Situation, need demand, pool planner.PoolObservation) {
+	n, by, full := float64(pool.Ready), &p.m.Slower, e
+	full.slower.Prefill = by.Full
+	prompts, step := full.fullStep(need)
+	waited := usable(pool.QueueOpen) && pool.QueueOpen.Value*n >= s.TTFT.Count
+	if !waited || pool.Running.Value < prompts*n {
+		learnService(&by.Prefill, pool.Running.Value/(need.rate*e.residence(need, pool.Ready)), pool.Running.Value*s.Length.Seconds())
+		return
+	}
+	next, _ := s.Pool(engine.RoleDecode)
+	if usable(next.QueueOpen) && usable(next.QueueEnd) && next.QueueOpen.Value+next.QueueEnd.Value == 0 {
+		slow := by.Full * n * prompts / step * s.Length.Seconds() / s.TTFT.Count
+		learnService(&by.Full, slow/by.Full, s.TTFT.Count)
+		learnService(&by.Prefill, slow/by.Prefill, s.TTFT.Count)
 	}
 }
 

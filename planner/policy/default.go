@@ -157,6 +157,12 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	need := p.expect(s, seen, &d)
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
+	for _, pool := range s.Deployment.Pools {
+		if a, b := sized.Of(pool.Role), s.Deployment.Ratio.Grow(sized).Of(pool.Role); a != b {
+			d.Steps = append(d.Steps, planner.Step{Rule: "ratio", Role: pool.Role, From: a, To: b, Why: fmt.Sprintf("prefill per decode replica is kept %s", s.Deployment.Ratio)})
+		}
+	}
+	sized = s.Deployment.Ratio.Grow(sized)
 	p.remember(s, sized)
 	d.Want = p.careful(s, seen, sized, &d)
 	p.m.Asked = d.Want
@@ -199,13 +205,18 @@ func (p *Default) size(s planner.Situation, need demand, d *planner.Decision) pl
 // The forecast load is held in the mean; that the SLA is of a percentile is a reserve.
 func (p *Default) sized(dep planner.Deployment, e engines, need demand) func(load, reserve float64) planner.Replicas {
 	return func(load, reserve float64) (r planner.Replicas) {
-		of := e
-		of.slower = e.slower.part(reserve)
-		if reserve == 0 {
-			of.sla.Stat = profile.Mean
+		least := func(role planner.Role, e engines, reserve float64) int {
+			e.slower = e.slower.part(reserve)
+			n, _, _ := e.least(role, need.part(p.m.Margin.sized(role, need), load, reserve))
+			return n
 		}
+		mean := e
+		mean.sla.Stat = profile.Mean
 		for _, pool := range dep.Pools {
-			n, _, _ := of.least(pool.Role, need.part(p.m.Margin.sized(pool.Role, need), load, reserve))
+			n := least(pool.Role, mean, 0)
+			if reserve > 0 { // an SLA out of reach asks for fewer
+				n = max(n, least(pool.Role, e, reserve))
+			}
 			r = r.With(pool.Role, n)
 		}
 		return r
