@@ -11,14 +11,11 @@ import (
 	"plimsoll/planner"
 )
 
-// contestBudgets are what a row of the contest has of the fleet for the peak: all of it,
-// an engine fewer, half of it.
-func contestBudgets() []string { return []string{"fits", "one short", "half"} }
-
-// runBudget replays the default policy within a budget beside every split of it that
-// stays, and fails where the best of those attains more by a point. It starts with what
-// the profile asks for at the peak: what growing takes is of the other rows.
-func (s scenario) runBudget(t *testing.T) {
+// runBudgets replays the default policy within what just fits the peak, an engine fewer and
+// half of it, beside every split of that budget that stays, and fails where the best of
+// those attains more by a point. It starts with what the profile asks for at the peak: what
+// growing takes is of the other rows.
+func (s scenario) runBudgets(t *testing.T) {
 	at := slices.Index(s.args, "--startup-time") // of the default policy alone
 	replayed := func(policy string, args ...string) replayPolicyFile {
 		if policy == "default" {
@@ -30,21 +27,20 @@ func (s scenario) runBudget(t *testing.T) {
 		}
 		return r.file.Policies[0]
 	}
-	peak := replayed("static-peak")
-	engines := peak.Start.Prefill + peak.Start.Decode
 	tp, err := strconv.Atoi(s.args[slices.Index(s.args, "--tp")+1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch s.budget {
-	case "one short":
-		engines--
-	case "half":
-		engines /= 2
+	start := replayed("static-peak").Start
+	peak := start.Prefill + start.Decode
+	// Two engines have one split, and what is half of three is one fewer than these.
+	for _, engines := range slices.Compact([]int{peak, max(2, peak-1), max(2, peak/2)}) {
+		s.runBudget(t, engines, tp, replayed)
 	}
-	if engines < 2 {
-		t.Skipf("%s for the peak: there is no budget below", peak.Start)
-	}
+}
+
+// runBudget is one budget of runBudgets.
+func (s scenario) runBudget(t *testing.T, engines, tp int, replayed func(policy string, args ...string) replayPolicyFile) {
 	budget := itoa(engines * tp)
 	sized := replayed("static-peak", "--max-gpu-budget", budget)
 	ours := replayed("default", "--max-gpu-budget", budget, "--start-replicas", sized.Start.String())
@@ -59,9 +55,9 @@ func (s scenario) runBudget(t *testing.T) {
 			best = r
 		}
 	}
-	fmt.Printf("| %s: %d GPUs | %d s | – | %s | %s | – | best split, %s: %.2f %.4g | %.3g scalings |\n", s.name, engines*tp, s.startUp,
+	fmt.Printf("| %s, %d GPUs | %d s | – | %s | %s | – | best split, %s: %.2f %.4g | %.3g scalings |\n", s.name, engines*tp, s.startUp,
 		ours.Both.share(), ours.GPUHours.figure(), best.Start, 100*best.Both.Mean, best.GPUHours.Mean, ours.Scalings.Mean)
 	if ours.Both.Mean < best.Both.Mean-0.01 {
-		t.Errorf("default attains %s, the best split, %s, %s", ours.Both.share(), best.Start, best.Both.share())
+		t.Errorf("%d GPUs: default attains %s, the best split, %s, %s", engines*tp, ours.Both.share(), best.Start, best.Both.share())
 	}
 }

@@ -59,8 +59,8 @@ func (s scenario) title() string { return fmt.Sprintf("%s %d", s.name, s.startUp
 
 // run replays a row, prints it, and judges it.
 func (s scenario) run(t *testing.T) {
-	if s.budget != "" {
-		s.runBudget(t)
+	if s.budgets {
+		s.runBudgets(t)
 		return
 	}
 	h, began := s.asked(), time.Now()
