@@ -177,20 +177,20 @@ func TestProfileStale(t *testing.T) {
 		return c.Step(seen(p.want)).Warnings
 	}
 	for i := range 4 {
-		if ws := step(1.3, true); len(ws) != 0 {
+		if ws := step(1.6, true); len(ws) != 0 {
 			t.Fatalf("after %d intervals: %v", i+1, ws)
 		}
 	}
 	if ws := step(0, false); len(ws) != 0 {
 		t.Errorf("an interval without a correction counts: %v", ws)
 	}
-	if ws := step(1.3, true); len(ws) != 1 || ws[0].Code != "profile_stale" {
+	if ws := step(1.6, true); len(ws) != 1 || ws[0].Code != "profile_stale" {
 		t.Errorf("fifth: %v", ws)
 	}
-	if ws := step(1.25, true); len(ws) != 0 {
+	if ws := step(1.5, true); len(ws) != 0 {
 		t.Errorf("within range: %v", ws)
 	}
-	if ws := step(0.79, true); len(ws) != 0 {
+	if ws := step(0.59, true); len(ws) != 0 {
 		t.Errorf("the count goes on after an interval in range: %v", ws)
 	}
 }

@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	staleLow  = 0.8 // a correction below says that the fleet is faster than its profile
-	staleHigh = 1.25
+	// Formulas of pools are off by factors of 0.67 to 1.41 in replays of steady loads whose
+	// engines are the profile; a correction further off is of the engines.
+	staleLow  = 0.6
+	staleHigh = 1.5
 	staleFor  = 5 // intervals in a row
 )
 

@@ -254,7 +254,7 @@ func (s *plannerSettings) parseRules(p *parser) {
 	o.Ahead, o.Margin, o.StableFor, o.IdleFor = p.duration("startup-time"), p.number("headroom", 0, 4), p.duration("scale-down-after"), p.duration("scale-to-zero-after")
 	o.MostUp, o.MostDown = p.integer("max-scale-up", 0, maxReplicas, 0), p.integer("max-scale-down", 0, maxReplicas, 0)
 	o.ISL, o.OSL = float64(s.surfaces.workload.ISL), float64(s.surfaces.workload.OSL)
-	if !p.c.IsSet("startup-time") {
+	if o.AheadSaid = p.c.IsSet("startup-time"); !o.AheadSaid {
 		if d := s.slowestStart(); d > 0 {
 			o.Ahead, s.measured = d, true
 		}
@@ -264,14 +264,14 @@ func (s *plannerSettings) parseRules(p *parser) {
 
 // startUpWords say how long a replica is believed to take, and by what.
 func (s plannerSettings) startUpWords(said bool) string {
-	from := "the default: the profile has no measured launch, and --startup-time says it"
+	from, until := "the default: the profile has no measured launch, and --startup-time says it", ", until one was seen to"
 	switch {
 	case said:
-		from = "by --startup-time"
+		from, until = "by --startup-time", ""
 	case s.measured:
 		from = "by the profile, the slowest of its launches"
 	}
-	return fmt.Sprintf("a replica is taken to start in %s: %s", short(s.careful.Ahead), from)
+	return fmt.Sprintf("a replica is taken to start in %s%s: %s", short(s.careful.Ahead), until, from)
 }
 
 // slowestStart is the longest that the profile's engines took to start; 0 where no

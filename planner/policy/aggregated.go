@@ -62,7 +62,7 @@ func (e engines) aggregatedRate(need demand) float64 {
 	}
 	alone, _ := e.prompt(need)
 	low, high := 0.0, 1/alone
-	if !holds(1e-9 * high) {
+	if !e.mendsITL(need) || !holds(1e-9*high) {
 		return 0
 	}
 	for range 40 {

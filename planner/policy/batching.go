@@ -11,7 +11,7 @@ type batching struct{ alone, more, most float64 }
 func (e engines) batching(need demand) (batching, bool) {
 	b, ok := e.prefill.Batch(need.prompt())
 	slow := e.slower.Prefill
-	return batching{b.Alone.Seconds() * slow, b.More.Seconds() * slow, float64(b.Most)}, ok
+	return batching{b.Alone.Seconds() * slow, b.More.Seconds() * max(slow, e.slower.Full), float64(b.Most)}, ok
 }
 
 // takes is a step of n prompts.

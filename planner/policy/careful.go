@@ -109,7 +109,11 @@ const (
 	leastShort    = 0.02
 )
 
+// mendsITL reports whether one request alone keeps the ITL, without which no replica more
+// helps. That engines are faster than the formulas where prompts and answers share them says
+// nothing of it.
 func (e engines) mendsITL(need demand) bool {
+	e.slower.Decode = max(1, e.slower.Decode)
 	return e.decode.BestThroughput(duration(e.itlLimit()), need.context()).Feasible
 }
 
@@ -140,7 +144,7 @@ func (p *Default) remember(s planner.Situation, want planner.Replicas) {
 	// The newest of those that are old enough stays: it shows that the window is
 	// covered.
 	old := 0
-	for old+1 < len(p.m.Wanted) && s.End().Sub(p.m.Wanted[old+1].At) >= p.hold() {
+	for old+1 < len(p.m.Wanted) && s.End().Sub(p.m.Wanted[old+1].At) >= p.hold(s) {
 		old++
 	}
 	p.m.Wanted = slices.Delete(p.m.Wanted, 0, old)
@@ -160,14 +164,14 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 		if most := have + p.mostUp(have); n > most {
 			note("step-limit", most, fmt.Sprintf("at most %d more at a time", most-have))
 		}
-		if at, ever := p.m.Downs[pool.Role]; n < have && ever && s.End().Sub(at) < p.o.Every && !at.After(s.End()) {
+		if at := p.m.Swings[pool.Role].DownAt; n < have && !at.IsZero() && s.End().Sub(at) < p.o.Every && !at.After(s.End()) {
 			note("adjustment", have, fmt.Sprintf("it went down %v ago, less than %v", s.End().Sub(at).Round(10*time.Millisecond), p.o.Every))
 		}
 		if n < have {
 			if stable, covered := p.stable(s, pool.Role); !covered {
-				note("stabilization", have, fmt.Sprintf("not yet observed for %v", p.hold()))
+				note("stabilization", have, fmt.Sprintf("not yet observed for %v", p.hold(s)))
 			} else if stable > n {
-				note("stabilization", min(stable, have), fmt.Sprintf("%d were wanted within the last %v", stable, p.hold()))
+				note("stabilization", min(stable, have), fmt.Sprintf("%d were wanted within the last %v", stable, p.hold(s)))
 			}
 		}
 		if n < have {
@@ -177,12 +181,9 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 			if to, why := p.consent(s, seen, pool.Role, n); why != "" {
 				note("hold", to, why)
 			}
-		}
-		if n < have {
-			if p.m.Downs == nil {
-				p.m.Downs = downs{}
+			if to, why := p.m.flaps(s.End(), pool.Role, n); to > n {
+				note("flapping", min(to, have), why)
 			}
-			p.m.Downs[pool.Role] = s.End()
 		}
 		want = want.With(pool.Role, n)
 	}
@@ -205,11 +206,11 @@ func (p *Default) mostDown(have int) int {
 
 // hold is how long what was wanted counts. Whoever goes down by mistake is short of
 // replicas for as long as they start.
-func (p *Default) hold() time.Duration {
+func (p *Default) hold(s planner.Situation) time.Duration {
 	if p.o.StableFor == 0 {
 		return 0
 	}
-	return max(p.o.StableFor, 2*p.o.Ahead)
+	return max(p.o.StableFor, 2*p.ahead(s))
 }
 
 // stable is the most that was wanted within StableFor, and whether the planner
@@ -217,8 +218,8 @@ func (p *Default) hold() time.Duration {
 func (p *Default) stable(s planner.Situation, role planner.Role) (most int, covered bool) {
 	for _, w := range p.m.Wanted {
 		age := s.End().Sub(w.At)
-		covered = covered || age >= p.hold()
-		if age < p.hold() || p.hold() == 0 {
+		covered = covered || age >= p.hold(s)
+		if age < p.hold(s) || p.hold(s) == 0 {
 			most = max(most, w.Replicas.Of(role))
 		}
 	}

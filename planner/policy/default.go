@@ -25,6 +25,7 @@ type DefaultOptions struct {
 	// Ahead is how long a replica takes to serve, 0 to 24 h. A decision must do
 	// until the next one's replicas serve: for an interval and Ahead.
 	Ahead        time.Duration
+	AheadSaid    bool          // Ahead is the user's; else it is a guess, until replicas were seen to start
 	Margin       float64       // standard deviations of the forecast's error that are sized for, as if it were normal, 0 to 4
 	Every        time.Duration // between steps down of a pool at least; decisions in between go up
 	StableFor    time.Duration // replicas go down to the most that was wanted within it, or within twice Ahead where that is more; 0: at once
@@ -91,29 +92,32 @@ type Default struct {
 
 // defaultMemory survives a restart, the forecasters beside it.
 type defaultMemory struct {
-	InSystem  planner.Figure[float64] `json:"in_system"` // running and waiting at the last interval's end
-	ISL       float64                 `json:"isl"`       // mean last seen; 0: never
-	OSL       float64                 `json:"osl"`
-	ISLSpread planner.Figure[float64] `json:"isl_spread"` // squared coefficient of variation last seen
-	OSLSpread planner.Figure[float64] `json:"osl_spread"` // likewise
-	CacheHit  float64                 `json:"cache_hit"`  // last seen; 0: never
-	Slower    correction              `json:"slower"`
-	Idle      time.Duration           `json:"idle_ns"`
-	Gives     map[planner.Role]gives  `json:"gives,omitempty"` // what was ever seen of each pool
-	Ready     planner.Replicas        `json:"ready"`           // at the last interval's end
-	Mixed     planner.Replicas        `json:"mixed"`           // intervals in a row in which replicas came, of each pool
-	Wanted    []wanted                `json:"wanted"`          // within StableFor, oldest first
-	Asked     planner.Replicas        `json:"asked"`           // by the last decision
-	Starts    []starting              `json:"starts"`          // replicas that do not serve yet
-	Downs     downs                   `json:"downs"`           // when each pool last went down
-	Watched   int                     `json:"watched"`         // intervals that were decided on
-	Prompts   surprise                `json:"prompts"`         // in tokens/s
-	Answers   surprise                `json:"answers"`
-	Margin    margin                  `json:"margin"`
+	InSystem  planner.Figure[float64]        `json:"in_system"` // running and waiting at the last interval's end
+	ISL       float64                        `json:"isl"`       // mean last seen; 0: never
+	OSL       float64                        `json:"osl"`
+	ISLSpread planner.Figure[float64]        `json:"isl_spread"` // squared coefficient of variation last seen
+	OSLSpread planner.Figure[float64]        `json:"osl_spread"` // likewise
+	CacheHit  float64                        `json:"cache_hit"`  // last seen; 0: never
+	Slower    correction                     `json:"slower"`
+	Idle      time.Duration                  `json:"idle_ns"`
+	Gives     map[planner.Role]gives         `json:"gives,omitempty"` // what was ever seen of each pool
+	Ready     planner.Replicas               `json:"ready"`           // at the last interval's end
+	Mixed     planner.Replicas               `json:"mixed"`           // intervals in a row in which replicas came, of each pool
+	Wanted    []wanted                       `json:"wanted"`          // within StableFor, oldest first
+	Asked     planner.Replicas               `json:"asked"`           // by the last decision
+	AskedAt   time.Time                      `json:"asked_at"`
+	From      planner.Replicas               `json:"from"`              // what there was then
+	Starts    []starting                     `json:"starts"`            // replicas that do not serve yet
+	Took      map[planner.Role]time.Duration `json:"took_ns,omitempty"` // to start, the slowest lately
+	Swings    map[planner.Role]swing         `json:"swings,omitempty"`
+	Promised  profile.SLA                    `json:"promised"` // of which Swings tell
+	Lately    tokenRate                      `json:"lately"`   // the mean load of the time that going down looks back
+	Expected  tokenRate                      `json:"expected"` // by the last forecast
+	Watched   int                            `json:"watched"`  // intervals that were decided on
+	Prompts   surprise                       `json:"prompts"`  // in tokens/s
+	Answers   surprise                       `json:"answers"`
+	Margin    margin                         `json:"margin"`
 }
-
-// downs are instants by role.
-type downs map[planner.Role]time.Time
 
 // wanted is what was proposed at an instant.
 type wanted struct {
@@ -154,7 +158,10 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	p.learnMargin(s, seen)
 	p.mix(s)
 	p.m.note(s)
+	p.m.Lately.see(seen, s.Length, max(p.hold(s), s.Length))
+	p.m.swung(s)
 	need := p.expect(s, seen, &d)
+	p.m.Expected = tokensOf(need, max(p.hold(s), s.Length))
 	sized := p.size(s, need, &d)
 	sized = p.react(s, seen, sized, &d)
 	for _, pool := range s.Deployment.Pools {
@@ -166,6 +173,7 @@ func (p *Default) Propose(s planner.Situation) planner.Decision {
 	p.remember(s, sized)
 	d.Want = p.careful(s, seen, sized, &d)
 	p.m.Asked = d.Want
+	p.m.From, p.m.AskedAt = s.Have, s.End()
 	return d
 }
 
@@ -311,7 +319,7 @@ func (m defaultMemory) check() error {
 	if c.Extra < 0 || m.Watched < 0 {
 		return fmt.Errorf("TTFT's rest is %v after %d intervals: want 0 or more", c.Extra, m.Watched)
 	}
-	return errors.Join(checkStarts(m.Starts), m.Margin.check(), m.Prompts.check(), m.Answers.check())
+	return errors.Join(m.checkStarts(), m.checkSwings(), m.Margin.check(), m.Prompts.check(), m.Answers.check())
 }
 
 func (p *Default) restoreSeries(s defaultState) error {

@@ -257,6 +257,22 @@ func TestUnreachableSLADoesNotExplode(t *testing.T) {
 	}
 }
 
+// An ITL that one request alone breaks is said, and asks for no more engines: neither where
+// engines look faster than the formulas.
+func TestITLOutOfReachTakesNoEngines(t *testing.T) {
+	need := demand{rate: 20, prompts: 20, answers: 20, isl: 990, osl: 100}
+	at := func(itl time.Duration) (int, []profile.Warning) {
+		e := engines{sla: profile.SLA{TTFT: 500 * ms, ITL: itl, Stat: profile.Mean}, slower: correction{Prefill: 0.8, Full: 1, Decode: 0.8, Tail: 1}}
+		e.prefill, e.decode = surfaces(t)
+		n, _, warnings := e.least(engine.RoleAggregated, need)
+		return n, warnings
+	}
+	n, warnings := at(9 * ms) // one request takes 10.2
+	if holds, _ := at(20 * ms); n > 2*holds || len(warnings) == 0 || warnings[0].Code != "sla_unreachable" {
+		t.Errorf("%d engines, %d hold 20 ms: %v", n, holds, warnings)
+	}
+}
+
 // The correction finds how much slower the engines are than their profile, and
 // leaves out intervals of another fleet (dynamo#12430).
 func TestCorrection(t *testing.T) {

@@ -171,7 +171,7 @@ func (p *Default) lengths(s planner.Situation) {
 // were asked for. Where pools do not say what waits for them it is all there is, unless
 // some pool starts.
 func (p *Default) backlog(s planner.Situation) queued {
-	within := (s.Length + p.o.Ahead).Seconds()
+	within := (s.Length + p.ahead(s)).Seconds()
 	each := func(role planner.Role) float64 { return p.waits(s, role).Or(0) / within }
 	return queued{each(engine.RolePrefill), each(engine.RoleDecode), each(engine.RoleAggregated)}
 }
@@ -214,7 +214,7 @@ func (p *Default) surprised(need *demand, seen demand, ahead int, length time.Du
 
 // expect is the demand until the next decision's replicas serve.
 func (p *Default) expect(s planner.Situation, seen demand, d *planner.Decision) demand {
-	ahead := 1 + int(min(math.Ceil(p.o.Ahead.Seconds()/s.Length.Seconds()), mostAhead))
+	ahead := 1 + int(min(math.Ceil(p.ahead(s).Seconds()/s.Length.Seconds()), mostAhead))
 	mean := 0.0
 	for h := 1; h <= ahead; h++ {
 		mean = max(mean, p.o.Rate.Forecast(h))

@@ -103,6 +103,52 @@ func TestGrowingFleetIsNotLate(t *testing.T) {
 	}
 }
 
+// How long replicas take to start is learned from those that were seen to, whichever
+// pool's are slower, and not where it was said.
+func TestStartUpIsSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked, minutes, pending int // replicas asked for, minutes in which one is seen starting, of them without a GPU
+		want                    time.Duration
+	}{
+		"at once":          {asked: 1, want: time.Minute},
+		"in 3 minutes":     {minutes: 3, want: 4 * time.Minute},
+		"late":             {minutes: 10, want: 6 * time.Minute},
+		"waited for a GPU": {minutes: 3, pending: 1},
+		"was away":         {},
+	} {
+		l := lateFleet(t)
+		l.s.Pools[0].Starting = 0
+		l.s.Have = pd(3-c.asked, 4)
+		l.minute()
+		l.s.Have = pd(3, 4)
+		for range c.minutes {
+			l.s.Pools[0].Starting, l.s.Pools[0].Pending = 1, c.pending
+			l.minute()
+		}
+		l.s.Pools[0].Starting, l.s.Pools[0].Pending, l.s.Pools[0].Ready = 0, 0, 3
+		l.minute()
+		if got := l.p.m.Took[engine.RolePrefill]; got != c.want {
+			t.Errorf("%s: it took %v, want %v", name, got, c.want)
+		}
+	}
+	l := lateFleet(t)
+	for _, c := range []struct {
+		prefill, decode time.Duration
+		said            bool
+		want            time.Duration
+	}{
+		{time.Minute, 0, false, 2 * time.Minute},
+		{time.Minute, time.Second, false, time.Minute},
+		{time.Minute, 5 * time.Minute, false, 5 * time.Minute},
+		{time.Minute, time.Second, true, 2 * time.Minute},
+	} {
+		l.p.o.AheadSaid, l.p.m.Took = c.said, map[planner.Role]time.Duration{engine.RolePrefill: c.prefill, engine.RoleDecode: c.decode}
+		if got := l.p.ahead(l.s); got != c.want {
+			t.Errorf("%+v: a replica is taken to start in %v", c, got)
+		}
+	}
+}
+
 // A planner that starts again does not wait anew, and takes back no count that age
 // cannot have left.
 func TestLateReplicasSurviveARestart(t *testing.T) {

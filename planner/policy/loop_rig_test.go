@@ -24,12 +24,14 @@ type loop struct {
 	slower   float64          // than the profile, the engines really are
 	ramp     [2]time.Duration // requests within do not count: what nobody can foresee
 	start    planner.Replicas
+	even     bool // arrivals and lengths
 }
 
 // kept is what came of a loop.
 type kept struct {
 	requests, within float64
 	gpuHours         float64
+	wanted           []planner.Replicas // from the eleventh decision on
 }
 
 func (k kept) share() float64 { return k.within / k.requests }
@@ -55,11 +57,23 @@ func (l loop) run(t testing.TB, core *planner.Core) kept {
 		t.Fatal(err)
 	}
 	w := watcher{f: f}
-	next := r.ExpFloat64() / l.peak
+	gap := func() float64 {
+		if l.even {
+			return 1 / l.peak
+		}
+		return r.ExpFloat64() / l.peak
+	}
+	next := gap()
 	for now := l.interval; now <= loopFor; now += l.interval {
 		for at := now - l.interval; at < now; at += 5 * time.Second {
-			for ; next < (at + 5*time.Second).Seconds(); next += r.ExpFloat64() / l.peak {
+			for ; next < (at + 5*time.Second).Seconds(); next += gap() {
 				if r.Float64()*l.peak > l.rate(duration(next)) {
+					continue
+				}
+				if l.even {
+					if err := f.Offer(fleet.Request{At: engine.FromDuration(duration(next)), ISL: 990, OSL: 100}); err != nil {
+						t.Fatal(err)
+					}
 					continue
 				}
 				q := fleet.Request{At: engine.FromDuration(duration(next)), ISL: lognormal(r, 990), OSL: lognormal(r, 100)}
@@ -76,6 +90,9 @@ func (l loop) run(t testing.TB, core *planner.Core) kept {
 			}
 		}
 		core.Asked(d.Want)
+		if now > 10*l.interval {
+			k.wanted = append(k.wanted, d.Want)
+		}
 		w.want = d.Want
 	}
 	if err := f.Finish(engine.FromDuration(loopFor)); err != nil {

@@ -25,11 +25,13 @@ func jump(t time.Duration) float64 {
 }
 
 // core is Default as planner serve runs it.
-func (l loop) core(t *testing.T) *planner.Core {
+func (l loop) core(t *testing.T) *planner.Core { return coreOf(t, l.dep, l.policy(t)) }
+
+func (l loop) policy(t *testing.T) *Default {
 	t.Helper()
 	o := NewDefaultOptions()
 	o.Prefill, o.Decode = surfaces(t)
-	o.ISL, o.OSL, o.Ahead = 990, 100, l.startUp
+	o.ISL, o.OSL, o.Ahead, o.AheadSaid = 990, 100, l.startUp, true
 	for _, to := range []*planner.Forecaster{&o.Rate, &o.ISLs, &o.OSLs} {
 		options := forecast.DefaultOptions(forecast.Auto)
 		options.Interval = l.interval
@@ -43,7 +45,7 @@ func (l loop) core(t *testing.T) *planner.Core {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return coreOf(t, l.dep, p)
+	return p
 }
 
 // static is the fleet for the peak, by the same formulas and with the engines as

@@ -94,7 +94,7 @@ func (c *controller) note(d planner.Decision) {
 		c.heldBack++
 	}
 	for _, w := range d.Warnings {
-		known := false
+		known := w.Code == "profile_stale" // the engines are the profile's
 		for _, k := range c.warnings {
 			known = known || k.Code == w.Code
 		}
