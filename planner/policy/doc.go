@@ -3,7 +3,7 @@
 //
 //   - Default, the project's own;
 //   - Upstream and Load, NVIDIA Dynamo's planners by profile and by load;
-//   - HPA, KEDA, WVA and Static, the rules of others and of nobody, to compare with.
+//   - HPA, KEDA, WVA, Article and Static, the rules of others and of nobody, to compare with.
 //
 // What a policy remembers is its own; those that serve save and restore it as JSON.
 // Everything is pure: time comes with what was seen.

@@ -26,6 +26,7 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 		"keda": func() planner.Policy {
 			return NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
 		},
+		"article":  func() planner.Policy { return newArticle() },
 		"wva":      func() planner.Policy { return wva(WVABehavior()) },
 		"static":   func() planner.Policy { return Static{planner.Replicas{Prefill: 1, Decode: 1, Aggregated: 1}} },
 		"upstream": func() planner.Policy { return upstreamOf(t, p, d, time.Minute) },
