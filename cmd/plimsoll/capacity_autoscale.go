@@ -24,8 +24,8 @@ func capacityAutoscaleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "autoscale", Usage: "GPU-hours, money and attainment of a static peak against an autoscaled fleet",
 		Description: "Takes the first row of capacity plan, sized for the peak, and replays a day (--pattern, from midnight) or a\n" +
-			"trace on it, as planner replay does: as it is (static-peak), and under Kubernetes' autoscaler (hpa:sla) for each\n" +
-			"start-up time. GPU-hours are from the decision to start an engine until it is gone. Rates per second, lengths in\n" +
+			"trace on it, as planner replay does: as it is (static-peak), and for each start-up time under Kubernetes'\n" +
+			"autoscaler (hpa:sla) and by the thresholds of an article (article). GPU-hours are from the decision to start an engine until it is gone. Rates per second, lengths in\n" +
 			"tokens, latencies in ms, money in USD. planner replay compares more policies.\n\n" +
 			"   plimsoll capacity autoscale --model llama-3.1-8b --gpu h100-sxm --rate 50 --isl 3000 --osl 150 --ttft-p99 1000 --itl-p99 50 --plot day.png",
 		Flags: flags, Action: autoscaleCapacity,

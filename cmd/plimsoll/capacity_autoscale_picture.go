@@ -81,26 +81,24 @@ func (d autoscaled) picture() (*plots.Picture, error) {
 		SLA:        o.slo.SLA(),
 		Provenance: f.Provenance, Feasible: true, Note: d.verdict(f),
 	}
-	panels := []plots.Panel{
-		{Title: "Requests", Unit: "per second", Lines: []plots.Line{{Step: true}}},
-		{Title: "GPUs", Unit: "mean"},
-		{Title: "Missed the SLO", Unit: "%", Limits: []plots.Limit{{Name: "1 %", Value: 1}}},
+	line := func(name string, of func(dayBin) float64) plots.Line {
+		l := plots.Line{Name: name, Step: true}
+		for _, b := range f.Timeline {
+			l.Values = append(l.Values, of(b))
+		}
+		return l
 	}
-	for _, r := range d.runs {
-		for i := 1; i < len(panels); i++ {
-			panels[i].Lines = append(panels[i].Lines, plots.Line{Name: r.name(), Step: true})
+	panels := []plots.Panel{{Title: "Requests", Unit: "per second", Lines: []plots.Line{line("", func(b dayBin) float64 { return b.QPS })}}}
+	for _, policy := range []string{scaledBySLA, scaledByArticle} { // a panel has room for the start-ups of one
+		gpus := plots.Panel{Title: "GPUs", Unit: "mean"}
+		missed := plots.Panel{Title: "Missed the SLO", Unit: "%", Limits: []plots.Limit{{Name: "1 %", Value: 1}}}
+		for i, r := range d.runs {
+			if i == 0 || r.policy == policy {
+				gpus.Lines = append(gpus.Lines, line(r.name(), func(b dayBin) float64 { return b.GPUs[i] }))
+				missed.Lines = append(missed.Lines, line(r.name(), func(b dayBin) float64 { return 100 * b.Missed[i] }))
+			}
 		}
-	}
-	for _, b := range f.Timeline {
-		add := func(panel, line int, v float64) {
-			l := &panels[panel].Lines[line]
-			l.Values = append(l.Values, v)
-		}
-		add(0, 0, b.QPS)
-		for i := range b.GPUs {
-			add(1, i, b.GPUs[i])
-			add(2, i, 100*b.Missed[i])
-		}
+		panels = append(panels, gpus, missed)
 	}
 	title := "Static peak and autoscaled fleets: " + string(o.workload.Pattern) + " day"
 	if o.arrivals != nil {

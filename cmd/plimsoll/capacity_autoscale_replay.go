@@ -33,7 +33,7 @@ type autoscaledRun struct {
 	result  replay.Result
 }
 
-const staticPeak, scaledBySLA = "static-peak", "hpa:sla"
+const staticPeak, scaledBySLA, scaledByArticle = "static-peak", "hpa:sla", "article"
 
 // compare takes the first row of the plan and replays it, as it is and autoscaled.
 func (o autoscaleOptions) compare(say func(string)) (autoscaled, error) {
@@ -56,8 +56,10 @@ func (o autoscaleOptions) compare(say func(string)) (autoscaled, error) {
 		return d, err
 	}
 	d.runs = []autoscaledRun{{policy: staticPeak}}
-	for _, startUp := range o.startUps {
-		d.runs = append(d.runs, autoscaledRun{policy: scaledBySLA, startUp: startUp})
+	for _, policy := range []string{scaledBySLA, scaledByArticle} {
+		for _, startUp := range o.startUps {
+			d.runs = append(d.runs, autoscaledRun{policy: policy, startUp: startUp})
+		}
 	}
 	watch := progressOf{say: say, runs: len(d.runs), length: d.scenario.Length}
 	return d, atOnce(len(d.runs), func(i int) (err error) {
@@ -149,7 +151,7 @@ func (d autoscaled) run(r autoscaledRun, settings plannerSettings, watch *progre
 	}
 	w := d.options.workload
 	n := 60 * w.AverageRate()
-	rule, err := hpaBySLA(settings, minute{n, n * w.ISL, n * w.OSL}, w.ISLP99, defaultUtilization)
+	rule, err := byFullLoad(r.policy, settings, minute{n, n * w.ISL, n * w.OSL}, w.ISLP99, defaultUtilization)
 	if err != nil {
 		return replay.Result{}, err
 	}

@@ -82,6 +82,11 @@ func TestAutoscaleFollowsTheLoad(t *testing.T) {
 	f := autoscaledJSON(t, "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--tp", "1", "--strategy", "aggregated", "--trace", written(t, "lull.csv", lull.String()),
 		"--ttft-p99", "1000", "--itl-p99", "50", "--start-up", "0s,10m", "--min-gpus", "2")
 	static, at, later := f.Policies[0], f.Policies[1], f.Policies[2]
+	for i, policy := range []string{"static-peak", "hpa:sla", "hpa:sla", "article", "article"} {
+		if p := f.Policies[i]; p.Policy != policy || (p.Claim != "") != (policy == "article") {
+			t.Errorf("policy %d is %s and claims %q, want %s", i+1, p.Policy, p.Claim, policy)
+		}
+	}
 	for _, p := range f.Policies[1:] {
 		if p.Least != 2 || p.Most > static.Most || p.GPUHours >= static.GPUHours || p.Scalings < 2 {
 			t.Errorf("start-up %v s: %d to %d GPUs, %v GPU-hours in %d scalings; static %d GPUs, %v GPU-hours", *p.StartUp, p.Least, p.Most, p.GPUHours, p.Scalings, static.Most, static.GPUHours)

@@ -50,6 +50,7 @@ type scaledFile struct {
 	E2EP99     float64      `json:"e2e_p99_ms"` // of finished requests
 	HoldsSLO   bool         `json:"holds_slo"`
 	Requests   int64        `json:"requests"`
+	Claim      string       `json:"claim,omitempty"` // what the policy's source says that it saves
 }
 
 func (d autoscaled) file() autoscaleFile {
@@ -103,7 +104,7 @@ func (d autoscaled) scaled(r autoscaledRun) scaledFile {
 		Policy: r.policy, GPUHours: x.GPUHours / d.share, Saved: 1 - x.GPUHours/static.GPUHours,
 		USD: d.usd(x), SavedUSD: d.usd(static) - d.usd(x), Least: math.MaxInt, Scalings: x.Scales,
 		Attainment: x.Attainment.Both, TTFT: x.Attainment.TTFT, ITL: x.Attainment.ITL, GapP99: profile.Milliseconds(x.Gaps.P99), E2EP99: profile.Milliseconds(x.E2E.P99), Requests: x.Requests,
-		HoldsSLO: d.holds(x),
+		HoldsSLO: d.holds(x), Claim: policyOf(r.policy).claim,
 	}
 	for _, p := range x.Timeline {
 		gpus := 0
@@ -153,20 +154,27 @@ func (d autoscaled) wholeInstances() string {
 
 // card is the comparison at a glance.
 func (d autoscaled) card() card {
-	f, rule, plans := d.file(), policyOf(scaledBySLA), d.options.newPlans(d.plan)
+	f, rule, article, plans := d.file(), policyOf(scaledBySLA), policyOf(scaledByArticle), d.options.newPlans(d.plan)
 	c := card{
 		head: []string{marked(f.Provenance), plans.modelWords(), plans.loadWords(), f.Traffic},
 		facts: []detail{
 			{"Answer", d.verdict(f)},
 			{"Static", fmt.Sprintf("%d × %s: %s, sized for the peak", d.plan.TotalGPUs, d.plan.gpus(), d.plan.fleetWords())},
 			{"Scaled", fmt.Sprintf("%s, %.0f %% of what fills a replica; every %s; bounds in GPUs: %s", rule.about, 100*defaultUtilization, short(rule.every), fromTo(f.MinGPUs, f.MaxGPUs))},
+			{"Article", article.about},
 			{"SLO", f.SLO.String() + ": 99 % of requests have to meet each"},
 		},
 		table:    d.table(f),
 		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came%s", f.Hours, d.wholeInstances())},
 		warnings: f.Warnings, next: plans.nextCommand(),
 	}
-	c.below = append(c.below, starNote(d.plan)...)
+	var saved []float64
+	for _, p := range f.Policies {
+		if p.Policy == scaledByArticle {
+			saved = append(saved, p.Saved)
+		}
+	}
+	c.below = append(append(c.below, claimed(scaledByArticle, article.claim, saved...)), starNote(d.plan)...)
 	if d.options.arrivals == nil {
 		plans.Workload.Rate = plans.Workload.AverageRate()
 		c.next = plans.nextCommand() + " --arrival daily --duration 24h"
@@ -193,7 +201,7 @@ func (d autoscaled) table(f autoscaleFile) *table {
 func (d autoscaled) verdict(f autoscaleFile) string {
 	static := f.Policies[0]
 	var parts []string
-	for i, p := range f.Policies[1:] {
+	for i, p := range f.Policies[1 : 1+len(d.options.startUps)] { // hpa:sla's
 		holds := "misses"
 		if p.HoldsSLO {
 			holds = "holds"

@@ -19,13 +19,15 @@ type plannerPolicy struct {
 	look   time.Duration // between samples of the metrics, likewise
 	about  string
 	source string // where it is from; empty: it is the project's own
+	claim  string // what the source says that it saves; empty: nothing
 }
 
 // plannerPolicies are all of them, in the order in which they are compared. A rule
 // of others decides and looks as often as it does where it comes from: the loop of
 // the HorizontalPodAutoscaler, which KEDA's and the workload-variant-autoscaler's
 // decisions go through, is of 15 s, and so are the scrapes in llm-d's monitoring
-// and chart. Where a rule has settings that know no SLA, name:sla is the same rule
+// and chart. The capacity article's rule, of which no interval is known, does as
+// they do. Where a rule has settings that know no SLA, name:sla is the same rule
 // as somebody sets it who has the profile.
 func plannerPolicies() []plannerPolicy {
 	const s = time.Second
@@ -63,6 +65,12 @@ func plannerPolicies() []plannerPolicy {
 			source: "llm-d/llm-d-workload-variant-autoscaler b08b1c7, internal/engines/analyzers/saturation_v2",
 		},
 		{
+			name: "article", steady: true, every: 15 * s, look: 15 * s,
+			about:  "4 GPUs more above 0.85 of what fills a replica, from 100 waiting or 1 % missed on, 8 above 5 %; 4 fewer below 0.40; 120 s apart",
+			source: "an article on capacity planning for disaggregated serving, read in 2026",
+			claim:  "the article says 30 to 45 % for a peak of twice the mean",
+		},
+		{
 			name: "load", serves: true, every: 30 * s, look: s, about: "Dynamo's thresholds on queue and KV use",
 			source: "ai-dynamo/dynamo of 2025-05, examples/llm/components/planner.py",
 		},
@@ -78,6 +86,18 @@ func plannerPolicies() []plannerPolicy {
 func policyOf(name string) plannerPolicy {
 	all := plannerPolicies()
 	return all[slices.IndexFunc(all, func(p plannerPolicy) bool { return p.name == name })]
+}
+
+// claimed holds the shares of static-peak's GPU-hours that a policy saved against its claim.
+func claimed(name, claim string, saved ...float64) string {
+	words := make([]string, len(saved))
+	for i, share := range saved {
+		words[i] = tenths(share)
+	}
+	if len(saved) > 0 {
+		name += " saved " + strings.Join(words, " and ") + " of static-peak's GPU-hours"
+	}
+	return name + "; " + claim
 }
 
 // servedPolicies are the names that planner serve knows, its default first.

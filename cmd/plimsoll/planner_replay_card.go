@@ -22,7 +22,7 @@ func (f replayFile) card(o replayOptions) card {
 			strings.ToUpper(f.Provenance.String()) + " in virtual time, not measured on a GPU", shortModel(f.Fleet.Model) + " on " + starred(f.Fleet.GPU, fromDataSheet(f.all())),
 			fmt.Sprintf("%s: %d requests, %.4g/s, ISL %.0f, OSL %.0f", l.Words, l.Requests, l.Rate, l.ISL, l.OSL),
 		},
-		facts: f.facts(), table: f.cardTable(), below: append(f.scaledNothing(), starredBelow(f.all(), f.Fleet.TTFTError, f.Fleet.ITLError)...), warnings: f.all(), next: f.nextCommand(o),
+		facts: f.facts(), table: f.cardTable(), below: append(append(f.scaledNothing(), f.claims()...), starredBelow(f.all(), f.Fleet.TTFTError, f.Fleet.ITLError)...), warnings: f.all(), next: f.nextCommand(o),
 	}
 	if o.dir != "" {
 		c.page = filepath.Join(o.dir, reportFileName)
@@ -138,6 +138,21 @@ func (f replayFile) scaledNothing() []string {
 		engines = "one engine of each pool is enough"
 	}
 	return []string{fmt.Sprintf("%s for the whole load (%s): nothing scales", engines, short(time.Duration(f.Seconds*float64(time.Second)).Round(time.Second)))}
+}
+
+// claims hold what policies saved against what their sources claim.
+func (f replayFile) claims() (lines []string) {
+	static := slices.IndexFunc(f.Policies, func(p replayPolicyFile) bool { return p.Name == staticPeak })
+	for _, p := range f.Policies {
+		var saved []float64
+		if static >= 0 {
+			saved = append(saved, 1-p.GPUHours.Mean/f.Policies[static].GPUHours.Mean)
+		}
+		if p.Claim != "" {
+			lines = append(lines, claimed(p.Name, p.Claim, saved...))
+		}
+	}
+	return lines
 }
 
 // nextCommand runs the planner beside the fleet that there is, or measures one.

@@ -74,6 +74,7 @@ type replaySLAFile struct {
 type replayPolicyFile struct {
 	Name     string           `json:"name"`
 	About    string           `json:"about"`
+	Claim    string           `json:"claim,omitempty"` // what its source says that it saves
 	Interval float64          `json:"interval_seconds"`
 	Start    planner.Replicas `json:"start"`
 
@@ -169,7 +170,7 @@ func (c comparison) file() replayFile {
 func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 	over := func(of func(replay.Result) float64) seedMean { return meanOf(each(x.results, of)) }
 	f := replayPolicyFile{
-		Name: x.policy.name, About: x.about, Interval: x.policy.settings.pulse.Seconds(), Start: x.start,
+		Name: x.policy.name, About: x.about, Claim: policyOf(x.policy.policy).claim, Interval: x.policy.settings.pulse.Seconds(), Start: x.start,
 		Both: over(attained), TTFT: over(func(r replay.Result) float64 { return r.Attainment.TTFT }),
 		ITL:          over(func(r replay.Result) float64 { return r.Attainment.ITL }),
 		GoodRequests: over(func(r replay.Result) float64 { return r.GoodRequests }), GoodTokens: over(func(r replay.Result) float64 { return r.GoodTokens }),

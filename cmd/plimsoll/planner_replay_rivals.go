@@ -41,8 +41,8 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	switch name := x.policy.policy; name {
 	case "static-peak", "static-mean":
 		return policy.Static{Replicas: x.static}, nil
-	case "hpa:sla":
-		return hpaBySLA(s, c.facts.mean(), c.facts.stats.ISL.P99, c.options.hpaFull)
+	case "hpa:sla", "article":
+		return byFullLoad(name, s, c.facts.mean(), c.facts.stats.ISL.P99, c.options.hpaFull)
 	case "hpa", "keda", "keda:sla":
 		targets, err := c.targets(name, s)
 		if err != nil {
@@ -63,14 +63,18 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	return nil, nil
 }
 
-// hpaBySLA is a HorizontalPodAutoscaler with Kubernetes' defaults. Its target is a share of
-// the requests that fill a replica by the profile, at the load's mean minute.
-func hpaBySLA(s plannerSettings, mean minute, islP99, share float64) (planner.Policy, error) {
+// byFullLoad is a rule that is set by the requests that fill a replica by the profile, at
+// the load's mean minute: the article's, or a HorizontalPodAutoscaler with Kubernetes'
+// defaults, whose target is a share of them.
+func byFullLoad(name string, s plannerSettings, mean minute, islP99, share float64) (planner.Policy, error) {
 	d, err := s.sized(mean, islP99)
 	if err != nil {
 		return nil, err
 	}
 	targets := fullLoads(s, d)
+	if name == "article" {
+		return policy.NewArticle(targets), nil
+	}
 	for i := range targets {
 		targets[i].Value *= share
 	}
