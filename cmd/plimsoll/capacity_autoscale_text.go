@@ -168,13 +168,13 @@ func (d autoscaled) card() card {
 		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came%s", f.Hours, d.wholeInstances())},
 		warnings: f.Warnings, next: plans.nextCommand(),
 	}
-	var saved []float64
+	var took []string
 	for _, p := range f.Policies {
 		if p.Policy == scaledByArticle {
-			saved = append(saved, p.Saved)
+			took = append(took, moreGPUs(p.GPUHours, f.Policies[0].GPUHours))
 		}
 	}
-	c.below = append(append(c.below, claimed(scaledByArticle, article.claim, saved...)), starNote(d.plan)...)
+	c.below = append(append(c.below, claimed(scaledByArticle, article.claim, took...)), starNote(d.plan)...)
 	if d.options.arrivals == nil {
 		plans.Workload.Rate = plans.Workload.AverageRate()
 		c.next = plans.nextCommand() + " --arrival daily --duration 24h"

@@ -88,14 +88,11 @@ func policyOf(name string) plannerPolicy {
 	return all[slices.IndexFunc(all, func(p plannerPolicy) bool { return p.name == name })]
 }
 
-// claimed holds the shares of static-peak's GPU-hours that a policy saved against its claim.
-func claimed(name, claim string, saved ...float64) string {
-	words := make([]string, len(saved))
-	for i, share := range saved {
-		words[i] = tenths(share)
-	}
-	if len(saved) > 0 {
-		name += " saved " + strings.Join(words, " and ") + " of static-peak's GPU-hours"
+// claimed is what a policy's source claims beside what it took against static-peak, in
+// words; nothing where that was not compared.
+func claimed(name, claim string, took ...string) string {
+	if len(took) > 0 {
+		name += " against " + staticPeak + ": " + strings.Join(took, ", ")
 	}
 	return name + "; " + claim
 }

@@ -140,16 +140,16 @@ func (f replayFile) scaledNothing() []string {
 	return []string{fmt.Sprintf("%s for the whole load (%s): nothing scales", engines, short(time.Duration(f.Seconds*float64(time.Second)).Round(time.Second)))}
 }
 
-// claims hold what policies saved against what their sources claim.
+// claims are what policies' sources claim, beside what they took.
 func (f replayFile) claims() (lines []string) {
 	static := slices.IndexFunc(f.Policies, func(p replayPolicyFile) bool { return p.Name == staticPeak })
 	for _, p := range f.Policies {
-		var saved []float64
+		var took []string
 		if static >= 0 {
-			saved = append(saved, 1-p.GPUHours.Mean/f.Policies[static].GPUHours.Mean)
+			took = append(took, moreGPUs(p.GPUHours.Mean, f.Policies[static].GPUHours.Mean))
 		}
 		if p.Claim != "" {
-			lines = append(lines, claimed(p.Name, p.Claim, saved...))
+			lines = append(lines, claimed(p.Name, p.Claim, took...))
 		}
 	}
 	return lines

@@ -88,10 +88,10 @@ func TestArticleCooldown(t *testing.T) {
 	a, dep := newArticle(), single(1, -1)
 	a.Propose(planner.Situation{Observation: planner.Told(time.Unix(999_940, 0), time.Minute, 1, 1, 1), Deployment: dep})
 	for _, c := range []struct {
-		seconds time.Duration
-		have    int
-		used    float64
-		rule    string
+		after int // s
+		have  int
+		used  float64
+		rule  string
 	}{
 		{0, 4, 0.9, "up"},
 		{15, 4, 0.9, "up"}, // bounds left it as it was
@@ -102,9 +102,9 @@ func TestArticleCooldown(t *testing.T) {
 		{254, 4, 0.9, "cooldown"},
 		{255, 4, 0.9, "up"},
 	} {
-		d := a.Propose(articleSees(dep, planner.Replicas{Aggregated: c.have}, c.seconds*time.Second, c.used, 0))
+		d := a.Propose(articleSees(dep, planner.Replicas{Aggregated: c.have}, time.Duration(c.after)*time.Second, c.used, 0))
 		if got := rulesOf(d, engine.RoleAggregated); got != c.rule {
-			t.Errorf("after %d s: %s, want %s: %+v", c.seconds, got, c.rule, d.Steps)
+			t.Errorf("after %d s: %s, want %s: %+v", c.after, got, c.rule, d.Steps)
 		}
 	}
 }
