@@ -87,6 +87,9 @@ func TestAutoscaleFollowsTheLoad(t *testing.T) {
 			t.Errorf("policy %d is %s and claims %q, want %s", i+1, p.Policy, p.Claim, policy)
 		}
 	}
+	if f.Policies[3].GPUHours == at.GPUHours {
+		t.Errorf("hpa:sla and article both take %v GPU-hours", at.GPUHours)
+	}
 	for _, p := range f.Policies[1:] {
 		if p.Least != 2 || p.Most > static.Most || p.GPUHours >= static.GPUHours || p.Scalings < 2 {
 			t.Errorf("start-up %v s: %d to %d GPUs, %v GPU-hours in %d scalings; static %d GPUs, %v GPU-hours", *p.StartUp, p.Least, p.Most, p.GPUHours, p.Scalings, static.Most, static.GPUHours)

@@ -112,6 +112,15 @@ func TestBudgetBelowThePeakIsSaid(t *testing.T) {
 	}
 }
 
+// The article's rule adds 8 GPUs to a replica that is overloaded, and again two minutes later.
+func TestReplayOfTheArticle(t *testing.T) {
+	t.Parallel()
+	f := replayed(t, strings.Fields("--tp 1 --mode aggregated --policy article --start-replicas aggregated=1 --replica-startup 5m --rate 60 --isl 3000 --osl 100 --duration 4m")...)
+	if r := f.Policies[0].Runs[0].Outcome; r.Scales != 2 || r.Pools[0].Most != 17 || r.Unseen != 0 {
+		t.Errorf("%d scalings to %d replicas, %d decisions without metrics", r.Scales, r.Pools[0].Most, r.Unseen)
+	}
+}
+
 // Less of what fills a replica takes more replicas, by each rule that it is said to.
 func TestUtilizationMovesTheRules(t *testing.T) {
 	t.Parallel()
