@@ -78,7 +78,7 @@ func (c *Core) Step(o Observation) Decision { return c.StepWithin(o, Unshared())
 // StepWithin decides after an interval what a share of a budget allows.
 func (c *Core) StepWithin(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent := c.have(o, dep)
+	have, absent, again := c.have(o, dep)
 	var d Decision
 	if len(absent) > 0 {
 		d.Missing = absent
@@ -97,8 +97,8 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
 	}
-	d.Act, d.GPUs = d.Want != have, dep.GPUs(d.Want)
-	d.Warnings = slices.Concat(c.o.Caveats, d.Warnings, c.drift.warnings(d.Correction))
+	d.Act, d.GPUs = d.Want != have || again != nil, dep.GPUs(d.Want)
+	d.Warnings = slices.Concat(c.o.Caveats, d.Warnings, again, c.drift.warnings(d.Correction))
 	return d
 }
 
@@ -106,12 +106,12 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 // passed: a deployment may begin with none of the replicas that it must have.
 func (c *Core) Bound(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent := c.have(o, dep)
-	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Clone(c.o.Caveats)}
+	have, absent, again := c.have(o, dep)
+	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Concat(c.o.Caveats, again)}
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
 	}
-	d.Act, d.GPUs = d.Want != have, dep.GPUs(d.Want)
+	d.Act, d.GPUs = d.Want != have || again != nil, dep.GPUs(d.Want)
 	return d
 }
 
@@ -159,33 +159,35 @@ func (c *Core) withoutMetrics(have Replicas, blind bool) Replicas {
 }
 
 // have are the replicas asked for until now, and the pools of which that is not known:
-// those that nobody saw, or whose target has lost what it was asked for.
-func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string) {
-	lost := false
+// those that nobody saw, or whose target and planner both lost what was asked for. What the
+// target alone lost is asked for again, and warned of.
+func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string, again []profile.Warning) {
+	recorded := true
 	for _, p := range d.Pools {
 		seen, ok := o.Pool(p.Role)
-		lost = lost || seen.NoRecord
 		if !ok {
 			absent = append(absent, fmt.Sprintf("the %s pool", p.Role))
 			continue
 		}
 		n := seen.Want
-		switch {
-		case seen.NoRecord && c.record != nil:
+		if seen.NoRecord && c.record != nil {
 			n = c.record.Of(p.Role)
-			absent = append(absent, fmt.Sprintf("the %s pool: the target lost the last decision, %s (restore it, or remove the planner's state file to start over)", p.Role, engine.Count(n, "replica")))
-		case seen.NoRecord && c.forgot:
-			absent = append(absent, fmt.Sprintf("the %s pool: target and planner both lost the last decision (restore it, or remove the planner's state file to start over)", p.Role))
-			n = max(0, n)
+		}
+		switch {
+		case seen.NoRecord && n >= 0:
+			again = append(again, profile.Warnf("record_lost", "the target lost the last decision, %s of %s. It is asked for again", engine.Count(n, "replica"), p.Role))
+		case seen.NoRecord && (seen.Lost || c.forgot):
+			absent = append(absent, fmt.Sprintf("the %s pool: target and planner both lost the last decision (restore it; to start over, remove the planner's state file, and the target's acknowledgement of it)", p.Role))
+			n = 0
 		case n < 0: // a target that was never asked: what it runs
-			n = seen.Ready + seen.Starting
+			n, recorded = seen.Ready+seen.Starting, recorded && !seen.NoRecord
 		}
 		have = have.With(p.Role, n)
 	}
-	if len(absent) == 0 && !lost {
+	if len(absent) == 0 && recorded {
 		c.record = &have
 	}
-	return have, absent
+	return have, absent, again
 }
 
 // Tell lets the policy take in an interval, of a trace or one that nobody

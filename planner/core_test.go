@@ -394,21 +394,22 @@ func TestFigureJSON(t *testing.T) {
 }
 
 // 4+2 became 1+0 when etcd had lost its keys: what was asked for and is on record no more
-// is not known, and nothing moves. A first start has no record either.
-func TestDecisionThatVanishedHolds(t *testing.T) {
+// is what decisions go on from, and is asked for again. A first start has no record either.
+func TestDecisionThatVanishedIsAskedForAgain(t *testing.T) {
 	none := seen(Replicas{})
 	for i := range none.Pools {
 		none.Pools[i].Want, none.Pools[i].NoRecord = -1, true
 	}
+	have := Replicas{Prefill: 4, Decode: 2}
 	for name, p := range map[string]*scripted{
 		"metrics are missing too": {missing: []string{"arrivals"}},
-		"the load falls":          {want: Replicas{Prefill: 1, Decode: 1}},
+		"the load is the same":    {want: have},
 	} {
 		first := core(t, deployment(100), p)
 		if d := first.Bound(none, Unshared()); !d.Act || d.Want != (Replicas{Prefill: 1, Decode: 1}) {
 			t.Errorf("%s: at the first start %+v", name, d)
 		}
-		first.Asked(Replicas{Prefill: 4, Decode: 2})
+		first.Asked(have)
 		saved, err := first.Save()
 		if err != nil {
 			t.Fatal(err)
@@ -418,14 +419,17 @@ func TestDecisionThatVanishedHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range []Decision{first.Step(none), again.Step(none), again.Bound(none, Unshared())} {
-			if d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) || len(d.Missing) != 2 || !strings.Contains(d.Missing[1], "the target lost the last decision, 2 replicas") {
+			if !d.Act || d.From != have || d.Want != have || len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1].Message, "the target lost the last decision, 2 replicas of decode") {
 				t.Errorf("%s: %+v", name, d)
 			}
 		}
 		half := seen(Replicas{Prefill: 4})
 		half.Pools[1].Want, half.Pools[1].NoRecord = -1, true
-		if d := again.Step(half); d.Act || d.Want != (Replicas{Prefill: 4, Decode: 2}) {
+		if d := again.Step(half); !d.Act || d.Want != have {
 			t.Errorf("%s, with one key left: %+v", name, d)
+		}
+		if d := again.Step(seen(have)); d.Act || len(d.Warnings) > 0 {
+			t.Errorf("%s, with its record: %+v", name, d)
 		}
 	}
 }

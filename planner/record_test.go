@@ -3,12 +3,13 @@ package planner
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 )
 
-// A planner that never had to scale holds too when the target has lost its record: 4+2
-// became 1+1 after a restart. So does one with another policy or another interval.
-func TestLostRecordHoldsWithoutADecision(t *testing.T) {
+// A planner that never had to scale knows too what the target's record was: 4+2 became 1+1
+// after a restart. So does one with another policy or another interval.
+func TestLostRecordIsKnownWithoutADecision(t *testing.T) {
 	have := Replicas{Prefill: 4, Decode: 2}
 	first := core(t, deployment(100), &scripted{want: have})
 	if d := first.Step(seen(have)); d.Act {
@@ -34,12 +35,12 @@ func TestLostRecordHoldsWithoutADecision(t *testing.T) {
 		},
 		"an older state file": func(c *Core) error { return c.RestoreRecord(json.RawMessage(`{"asked":{"prefill":4,"decode":2}}`)) },
 	} {
-		again := core(t, deployment(100), &scripted{want: Replicas{Prefill: 1, Decode: 1}})
+		again := core(t, deployment(100), &scripted{want: have})
 		if err := restore(again); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, d := range []Decision{again.Bound(none, Unshared()), again.Step(none)} {
-			if d.Act || d.Want != have || len(d.Missing) != 2 {
+			if !d.Act || d.Want != have {
 				t.Errorf("%s: %+v", name, d)
 			}
 		}
@@ -51,8 +52,9 @@ type refusing struct{ Stateful }
 
 func (refusing) Restore(json.RawMessage) error { return errors.New("of another policy") }
 
-// A planner that lost its own memory holds too where the target has no record, also after
-// a restart, until somebody puts a record back.
+// A planner that lost its own memory holds where the target has no record, also after
+// a restart, until somebody puts a record back. So does one that has none, where the target
+// knows that there was a record.
 func TestForgottenDecisionHolds(t *testing.T) {
 	none, want := seen(Replicas{}), Replicas{Prefill: 1, Decode: 1}
 	for i := range none.Pools {
@@ -68,7 +70,10 @@ func TestForgottenDecisionHolds(t *testing.T) {
 	if err := again.Restore(saved); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []Decision{first.Bound(none, Unshared()), first.Step(none), again.Bound(none, Unshared()), again.Step(none)} {
+	lost := Observation{Pools: slices.Clone(none.Pools)}
+	lost.Pools[0].Lost, lost.Pools[1].Lost = true, true
+	begun := core(t, deployment(100), &scripted{want: want})
+	for _, d := range []Decision{first.Bound(none, Unshared()), first.Step(none), again.Bound(none, Unshared()), again.Step(none), begun.Bound(lost, Unshared()), begun.Step(lost)} {
 		if d.Act || len(d.Missing) != 2 {
 			t.Errorf("without any record: %+v", d)
 		}

@@ -52,9 +52,11 @@ type PoolState struct {
 	Pending  int    // waiting for GPUs that there are not
 	Draining int    // finishing their requests
 	GPUs     int    // of one replica; 0: the target does not know
-	// NoRecord says that Want is -1 and that the target does not know what runs either:
-	// it has nothing but a record of what is asked for.
+	// NoRecord says that a target which has nothing but a record of what is asked for, and
+	// does not know what runs, is without it.
 	NoRecord bool `json:"-"`
+	// Lost says that there was such a record: Want is what the target remembers of it, or -1.
+	Lost bool `json:"-"`
 }
 
 // Pool is the pool of a role; ok is false where there is none.

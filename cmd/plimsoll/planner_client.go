@@ -48,11 +48,11 @@ func clientWaitCommand() *cli.Command {
 		Description: "One that is already there is printed at once, also after a restart. Waiting outlasts an etcd that goes away.\n\n" +
 			"   plimsoll planner client wait --timeout 10m\n   plimsoll planner client wait --after 4",
 		Flags: append(clientFlags(0, "give up after this `TIME`; 0: never"),
-			&cli.Int64Flag{Name: "after", Usage: "wait for a decision later than `DECISION`, acknowledged or not; -1: for any"}),
+			&cli.Int64Flag{Name: "after", Usage: "wait for a decision other than `DECISION`, acknowledged or not: a later one, or of a planner that began anew; -1: for any"}),
 		Action: withClient(func(ctx context.Context, c *cli.Context, client *virtual.Client) error {
 			wanted := virtual.Status.Pending
 			if c.IsSet("after") {
-				wanted = func(s virtual.Status) bool { return s.ID > c.Int64("after") }
+				wanted = func(s virtual.Status) bool { return s.ID != virtual.None && s.ID != c.Int64("after") }
 			}
 			s, err := client.Wait(ctx, wanted)
 			if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, virtual.ErrUnreachable) {

@@ -12,7 +12,7 @@ import (
 func (u *plannerUnit) virtual(p *parser, out *plannerOutputs) (planner.Target, error) {
 	o := virtual.PlannerOptions{
 		Options:    etcdOptions(p.c),
-		Aggregated: u.settings.deployment.Aggregated(), MaxWait: p.duration("scaling-max-wait"),
+		Aggregated: u.settings.deployment.Aggregated(), Advise: u.settings.advise, MaxWait: p.duration("scaling-max-wait"),
 		Log: slog.New(slog.NewTextHandler(out.err, nil)),
 	}
 	if p.err != nil {

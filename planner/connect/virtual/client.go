@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Client is the side of the deployment: it carries decisions out.
@@ -63,8 +65,11 @@ func (c *Client) Wait(ctx context.Context, wanted func(Status) bool) (Status, er
 }
 
 // Complete acknowledges a decision, and with it all before. Doing so again, or
-// after a later one, changes nothing: acknowledgements never go back. A decision
-// that was never made cannot be acknowledged.
+// after a later one, changes nothing: acknowledgements go back only where the planner
+// began anew. A decision that was never made cannot be acknowledged.
+//
+// The acknowledgement has no lease, since whoever gives it may end at once. (Dynamo's has
+// its client's.) It is told from one of a later life by its revision.
 func (c *Client) Complete(ctx context.Context, id int64) error {
 	for {
 		r, _, err := c.read(ctx)
@@ -76,10 +81,10 @@ func (c *Client) Complete(ctx context.Context, id int64) error {
 		case id <= r.Scaled:
 			return nil
 		}
-		revision, err := c.write(ctx, map[string]int64{keyScaled: r.scaled}, [2]string{keyScaled, strconv.FormatInt(id, 10)})
+		revision, err := c.write(ctx, clientv3.NoLease, map[string]int64{keyScaled: r.scaled, keyID: r.id}, [2]string{keyScaled, strconv.FormatInt(id, 10)})
 		if err != nil || revision != 0 {
 			return err
 		}
-		// Another acknowledgement came between: look again.
+		// Another acknowledgement or decision came between: look again.
 	}
 }

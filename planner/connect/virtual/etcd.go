@@ -102,20 +102,25 @@ func (s store) read(ctx context.Context) (record, int64, error) {
 	if err != nil {
 		return record{}, 0, fmt.Errorf("reading %s from etcd: %w", s.prefix, s.describe(err))
 	}
-	entries := make([]entry, len(answer.Kvs))
+	entries, began, lease := make([]entry, len(answer.Kvs)), int64(0), int64(clientv3.NoLease)
 	for i, kv := range answer.Kvs {
 		entries[i] = entry{strings.TrimPrefix(string(kv.Key), s.prefix), string(kv.Value), kv.ModRevision}
+		if entries[i].key == keyID {
+			began, lease = kv.CreateRevision, kv.Lease
+		}
 	}
 	r, err := readRecord(entries)
 	if err != nil {
 		return record{}, 0, fmt.Errorf("reading %s from etcd: %w", s.prefix, err)
 	}
+	r = r.since(began)
+	r.lease = clientv3.LeaseID(lease)
 	return r, answer.Header.Revision, nil
 }
 
-// write puts key and value pairs in one transaction, if each of the keys that
-// are compared last changed at its revision. The revision is 0 if one did not.
-func (s store) write(ctx context.Context, unchanged map[string]int64, pairs ...[2]string) (revision int64, err error) {
+// write puts key and value pairs under a lease in one transaction, if each of the keys
+// that are compared last changed at its revision. The revision is 0 if one did not.
+func (s store) write(ctx context.Context, lease clientv3.LeaseID, unchanged map[string]int64, pairs ...[2]string) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var conditions []clientv3.Cmp
@@ -124,7 +129,7 @@ func (s store) write(ctx context.Context, unchanged map[string]int64, pairs ...[
 	}
 	var puts []clientv3.Op
 	for _, p := range pairs {
-		puts = append(puts, clientv3.OpPut(s.prefix+p[0], p[1]))
+		puts = append(puts, clientv3.OpPut(s.prefix+p[0], p[1], clientv3.WithLease(lease)))
 	}
 	answer, err := s.etcd.Txn(ctx).If(conditions...).Then(puts...).Commit()
 	if err != nil {
@@ -138,7 +143,7 @@ func (s store) write(ctx context.Context, unchanged map[string]int64, pairs ...[
 
 // writeDecision writes d after r: the numbers first, its ID last, as watchers
 // expect; they see all of it at once.
-func (s store) writeDecision(ctx context.Context, r record, d Decision) (revision int64, err error) {
+func (s store) writeDecision(ctx context.Context, lease clientv3.LeaseID, r record, d Decision) (revision int64, err error) {
 	var pairs [][2]string
 	if d.Prefill != None {
 		pairs = append(pairs, [2]string{keyPrefill, strconv.Itoa(d.Prefill)})
@@ -147,7 +152,7 @@ func (s store) writeDecision(ctx context.Context, r record, d Decision) (revisio
 		pairs = append(pairs, [2]string{keyDecode, strconv.Itoa(d.Decode)})
 	}
 	pairs = append(pairs, [2]string{keyID, strconv.FormatInt(d.ID, 10)})
-	return s.write(ctx, map[string]int64{keyPrefill: r.prefill, keyDecode: r.decode, keyID: r.id}, pairs...)
+	return s.write(ctx, lease, map[string]int64{keyPrefill: r.prefill, keyDecode: r.decode, keyID: r.id}, pairs...)
 }
 
 // changed returns at the first change after a revision, or after pause at the

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"plimsoll/engine"
 	"plimsoll/planner"
 )
@@ -21,6 +24,7 @@ const DefaultMaxWait = 1800 * time.Second
 type PlannerOptions struct {
 	Options
 	Aggregated bool          // one pool, which stands in the keys as decode
+	Advise     bool          // Scale is not to be called yet: the decisions that there are, are not kept alive
 	MaxWait    time.Duration // 0: DefaultMaxWait
 	Log        *slog.Logger  // nil: none
 }
@@ -28,18 +32,23 @@ type PlannerOptions struct {
 // ErrPending is when the last decision was not carried out yet.
 var ErrPending = errors.New("the last decision is not acknowledged")
 
-// ErrVanished is when a decision that this planner has written or read, or that was
-// acknowledged, is not in etcd any more. It stays unknown until its keys are back.
-var ErrVanished = errors.New("the last decision is not in etcd any more")
+// leaseTTL is how long decisions outlive a planner. (Dynamo revokes its lease when it ends
+// in order, outlives a kill by 30 s, and begins anew with decision 0.) Nothing is revoked
+// here, so that a planner neither undoes nor repeats a decision: one that starts within the
+// time of an upgrade or a reboot keeps the lease that it finds, and no key changes. A later
+// one asks again for what its state file remembers.
+const leaseTTL = 10 * time.Minute
 
 // Planner is the side that decides: it implements planner.Target.
 type Planner struct {
 	store
 	aggregated bool
+	advise     bool
 	maxWait    time.Duration
 	log        *slog.Logger
 
 	mu       sync.Mutex
+	lease    clientv3.LeaseID // kept alive, for decisions; 0: none
 	patience patience
 	seen     *record  // by State, or as written: what the next decision is made upon
 	scaled   Decision // the last that was acknowledged while this planner ran; ID None: none
@@ -57,25 +66,14 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 		return nil, err
 	}
 	return &Planner{
-		store: s, aggregated: o.Aggregated, maxWait: cmp.Or(o.MaxWait, DefaultMaxWait),
+		store: s, aggregated: o.Aggregated, advise: o.Advise, maxWait: cmp.Or(o.MaxWait, DefaultMaxWait),
 		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), scaled: Decision{ID: None},
 	}, nil
 }
 
-// known fails with ErrVanished where r lacks what this planner knows to have been there:
-// it saw it, or somebody has acknowledged it.
-func (p *Planner) known(r record) error {
-	if p.seen != nil && p.seen.vanished(r) {
-		return fmt.Errorf("reading %s from etcd: %w: it was %v; hint: put the keys back, or begin anew with a planner that has no state file", p.prefix, ErrVanished, p.seen.Decision)
-	}
-	if r.id == 0 && r.Scaled != None {
-		return fmt.Errorf("reading %s from etcd: %w: decision %d was acknowledged; hint: put the keys back, or remove %s too to begin anew", p.prefix, ErrVanished, r.Scaled, keyScaled)
-	}
-	return nil
-}
-
 // State implements planner.Target. What runs is not in etcd: replicas count as
-// ready once their decision is acknowledged, or its time is over.
+// ready once their decision is acknowledged, or its time is over. Where the decision's
+// keys are gone they are what this planner saw last, and the record is lost.
 func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	r, _, err := p.read(ctx)
 	if err != nil {
@@ -83,28 +81,76 @@ func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.known(r); err != nil {
-		return planner.State{}, err
+	lost := p.recall(&r)
+	if !lost {
+		p.see(r)
+		if p.lease == clientv3.NoLease && !p.advise { // its own last life's, or it was lost for a while
+			p.keep(r.lease)
+		}
 	}
-	p.see(r)
 	var s planner.State
-	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
+	if left := p.left(r); left > 0 && !lost { // nobody acknowledges what is not there
 		s.Scaling = fmt.Sprintf("%v is not acknowledged. After %v the planner goes on without", r.Decision, left.Round(time.Second))
 		if r.unreadable != "" {
 			s.Scaling += "; " + r.unreadable
 		}
-	} else {
-		p.scaled = r.Decision
 	}
 	if p.aggregated {
 		s.Pools = []planner.PoolState{pool(engine.RoleAggregated, r.Decode, p.scaled.Decode, p.scaled.ID)}
-		return s, nil
+	} else {
+		s.Pools = []planner.PoolState{
+			pool(engine.RolePrefill, r.Prefill, p.scaled.Prefill, p.scaled.ID),
+			pool(engine.RoleDecode, r.Decode, p.scaled.Decode, p.scaled.ID),
+		}
 	}
-	s.Pools = []planner.PoolState{
-		pool(engine.RolePrefill, r.Prefill, p.scaled.Prefill, p.scaled.ID),
-		pool(engine.RoleDecode, r.Decode, p.scaled.Decode, p.scaled.ID),
+	for i := range s.Pools {
+		s.Pools[i].NoRecord = lost || s.Pools[i].Want == None
+		s.Pools[i].Lost = lost || r.ID == None && r.Scaled != None // somebody acknowledged one
 	}
 	return s, nil
+}
+
+// recall gives r the decision that this planner saw last, where its keys are gone.
+func (p *Planner) recall(r *record) (lost bool) {
+	if p.seen == nil || !p.seen.vanished(*r) {
+		return false
+	}
+	r.Decision = p.seen.Decision
+	return true
+}
+
+// keep keeps a lease alive until it ends.
+func (p *Planner) keep(lease clientv3.LeaseID) {
+	alive, err := p.etcd.KeepAlive(p.etcd.Ctx(), lease)
+	if err != nil || lease == clientv3.NoLease {
+		return // there is none, or the planner is closed
+	}
+	p.lease = lease
+	go func() {
+		for range alive { // it ends with the lease
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.lease == lease {
+			p.lease = clientv3.NoLease
+		}
+	}()
+}
+
+// left is how much longer the acknowledgement of r's decision is waited for; 0 where it
+// came once, also if it is gone since (Dynamo's goes with its client), or its time is over.
+func (p *Planner) left(r record) time.Duration {
+	if r.Decision == p.scaled {
+		return 0
+	}
+	left := p.patience.left(r.Status, time.Now(), p.maxWait)
+	if left == 0 {
+		p.scaled = r.Decision
+		if r.Pending() {
+			p.log.Warn("the last decision was never acknowledged. Going on without", "decision", r.String(), "waited", p.maxWait)
+		}
+	}
+	return left
 }
 
 // pool tells a pool by what is wanted and what was acknowledged last. Where
@@ -114,7 +160,7 @@ func pool(role planner.Role, want, scaled int, scaledID int64) planner.PoolState
 	if scaledID == None {
 		have = max(0, want)
 	}
-	s := planner.PoolState{Role: role, Name: string(role), Want: want, NoRecord: want == None, Ready: min(have, max(0, want))}
+	s := planner.PoolState{Role: role, Name: string(role), Want: want, Ready: min(have, max(0, want))}
 	s.Starting, s.Draining = max(0, want-have), max(0, have-max(0, want))
 	return s
 }
@@ -128,9 +174,9 @@ func (p *Planner) see(r record) {
 }
 
 // Scale implements planner.Target: it writes a decision, unless the last one
-// asks for the same. It refuses with ErrPending while the last one is not
-// acknowledged and its time not over, with ErrConflict where somebody wrote
-// a decision since State, and with ErrVanished where the last one is gone.
+// asks for the same and is there. It refuses with ErrPending while the last one is
+// not acknowledged and its time not over, and with ErrConflict where somebody wrote
+// a decision since State.
 func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason string) error {
 	r, _, err := p.read(ctx)
 	if err != nil {
@@ -138,24 +184,19 @@ func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason strin
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.known(r); err != nil {
-		return fmt.Errorf("asking for %v: %w", want, err)
-	}
+	lost := p.recall(&r)
 	d, needed := r.next(p.counts(want))
-	if !needed {
+	if !needed && !lost {
 		p.log.Info(fmt.Sprintf("No scaling needed (prefill=%d, decode=%d)", d.Prefill, d.Decode))
 		return nil
 	}
-	if p.seen != nil && !p.seen.sameDecision(r) {
+	if !lost && p.seen != nil && !p.seen.sameDecision(r) {
 		return fmt.Errorf("asking for %v: %w: %v", want, ErrConflict, r.Decision)
 	}
-	if left := p.patience.left(r.Status, time.Now(), p.maxWait); left > 0 {
+	if left := p.left(r); left > 0 && !lost {
 		return fmt.Errorf("asking for %v: %w: %v; another is made without after %v", want, ErrPending, r.Decision, left.Round(time.Second))
 	}
-	if r.Pending() {
-		p.log.Warn("the last decision was never acknowledged. Going on without", "decision", r.String(), "waited", p.maxWait)
-	}
-	revision, err := p.writeDecision(ctx, r, d)
+	revision, err := p.decide(ctx, r, d)
 	if err != nil {
 		return fmt.Errorf("asking for %v: %w", want, err)
 	}
@@ -166,6 +207,26 @@ func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason strin
 	p.patience.left(Status{Decision: d, Scaled: r.Scaled}, time.Now(), p.maxWait)
 	p.log.Info("decided", "decision", d.String(), "reason", reason)
 	return nil
+}
+
+// decide writes d under this planner's lease, or under a new one where that ended.
+func (p *Planner) decide(ctx context.Context, r record, d Decision) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	for range 2 {
+		if p.lease == clientv3.NoLease {
+			granted, err := p.etcd.Grant(ctx, int64(leaseTTL.Seconds()))
+			if err != nil {
+				return 0, fmt.Errorf("a lease for %s in etcd: %w", p.prefix, p.describe(err))
+			}
+			p.keep(granted.ID)
+		}
+		if revision, err = p.writeDecision(ctx, p.lease, r, d); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			break
+		}
+		p.lease = clientv3.NoLease
+	}
+	return revision, err
 }
 
 func (p *Planner) counts(want planner.Replicas) (prefill, decode int) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The keys below a namespace's prefix, their values ASCII decimal: Dynamo's
@@ -89,6 +91,8 @@ type record struct {
 	prefill, decode, id, scaled int64
 	// unreadable is an acknowledgement that makes no sense, which counts as none.
 	unreadable string
+	floor      int64            // below the next ID: what an earlier life's acknowledgement reached
+	lease      clientv3.LeaseID // of the decision; 0: none
 }
 
 // readRecord makes sense of the keys. Numbers that make none are an error, but
@@ -134,18 +138,28 @@ func parse(value string, most int64) (int64, error) {
 	return n, nil
 }
 
+// since drops an acknowledgement that is older than this life of the planner, which began
+// with its first decision: the last one's keys went with its lease, and its IDs may begin
+// again at 0 (Dynamo's do) while the acknowledgement stays.
+func (r record) since(began int64) record {
+	if r.scaled < began {
+		r.floor, r.Scaled = r.Scaled+1, None
+	}
+	return r
+}
+
 // torn reports whether a planner died between its writes: Dynamo's writes the
 // numbers first and the decision's ID last, each by itself. (A number changed by
 // hand looks the same.) Nobody has been told of such numbers.
-func (r record) torn() bool { return max(r.prefill, r.decode) > r.id }
+func (r record) torn() bool { return r.id > 0 && max(r.prefill, r.decode) > r.id }
 
 // sameDecision reports whether no decision was written between r and o.
 func (r record) sameDecision(o record) bool {
 	return r.prefill == o.prefill && r.decode == o.decode && r.id == o.id
 }
 
-// vanished reports whether a key of a decision that was there in r is not in now. etcd
-// lost it, or somebody removed it: what was asked for is not known any more.
+// vanished reports whether a key of a decision that was there in r is not in now: its
+// lease ended, etcd lost it, or somebody removed it.
 func (r record) vanished(now record) bool {
 	gone := func(was, is int64) bool { return was > 0 && is == 0 }
 	return gone(r.prefill, now.prefill) || gone(r.decode, now.decode) || gone(r.id, now.id)
@@ -154,8 +168,8 @@ func (r record) vanished(now record) bool {
 // next is the decision that asks for these counts, None for what is not to be
 // touched; needed is false where the last one does already.
 //
-// IDs grow from whatever was ever acknowledged too: a decision is not taken for
-// carried out because of an acknowledgement that is older than itself.
+// IDs grow from whatever was ever acknowledged too: Dynamo's client takes a decision for
+// carried out by any acknowledgement that is not below it, however old.
 func (r record) next(prefill, decode int) (d Decision, needed bool) {
 	d = r.Decision
 	if prefill != None {
@@ -167,7 +181,7 @@ func (r record) next(prefill, decode int) (d Decision, needed bool) {
 	if d == r.Decision && r.ID != None && !r.torn() {
 		return d, false
 	}
-	d.ID = max(r.ID, r.Scaled) + 1
+	d.ID = max(r.ID+1, r.Scaled+1, r.floor)
 	return d, true
 }
 

@@ -1,10 +1,11 @@
 package virtual
 
 import (
-	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/engine/enginetest"
 
@@ -61,7 +62,7 @@ func TestReadRecord(t *testing.T) {
 		{
 			name:    "a planner that died in its first decision",
 			entries: []entry{{keyPrefill, "1", 2}, {keyDecode, "1", 3}},
-			want:    Status{Decision{1, 1, None}, None}, torn: true,
+			want:    Status{Decision{1, 1, None}, None}, // it says itself that there is no decision
 		},
 		{
 			name:    "garbage is named, all of it",
@@ -173,8 +174,8 @@ func TestLawsOfNext(t *testing.T) {
 	})
 }
 
-// A decision that was there and is not there any more is not known; one that was never
-// made, or was made again, is no loss.
+// A decision that was there and is not there any more is known to who saw it; one that was
+// never made, or was made again, is no loss.
 func TestDecisionThatVanished(t *testing.T) {
 	none := record{Status: Status{Decision{None, None, None}, None}}
 	whole := record{Status: Status{Decision{4, 2, 3}, 3}, prefill: 9, decode: 9, id: 9, scaled: 10}
@@ -194,28 +195,59 @@ func TestDecisionThatVanished(t *testing.T) {
 		"restored from a backup": {whole, without(func(r *record) { r.prefill, r.decode, r.id = 2, 2, 2 }), false},
 		"the acknowledgement":    {whole, without(func(r *record) { r.scaled = 0 }), false},
 		"all keys":               {whole, none, true},
-		"prefill":                {whole, without(func(r *record) { r.prefill = 0 }), true},
-		"decode":                 {whole, without(func(r *record) { r.decode = 0 }), true},
-		"the ID":                 {whole, without(func(r *record) { r.id = 0 }), true},
+		"prefill":                {whole, without(func(r *record) { r.prefill, r.Prefill = 0, None }), true},
+		"decode":                 {whole, without(func(r *record) { r.decode, r.Decode = 0, None }), true},
+		"the ID":                 {whole, without(func(r *record) { r.id, r.ID = 0, None }), true},
 	} {
-		if c.was.vanished(c.now) != c.want {
-			t.Errorf("%s: %v, want %v", name, !c.want, c.want)
-		}
-		p := Planner{seen: &c.was}
-		if err := p.known(c.now); errors.Is(err, ErrVanished) != c.want {
-			t.Errorf("%s: error %v", name, err)
+		p, now := Planner{seen: &c.was}, c.now
+		if lost := p.recall(&now); lost != c.want || lost && now.Decision != whole.Decision || !lost && now.Decision != c.now.Decision {
+			t.Errorf("%s: %v, %v", name, lost, now.Decision)
 		}
 	}
-	// A planner that has just begun, without a state file, has seen nothing.
-	acknowledged, unreadable := none, none
-	acknowledged.Scaled, acknowledged.scaled = 3, 10
-	unreadable.scaled, unreadable.unreadable = 10, "it is no number"
+}
+
+// IDs begin again with a planner's life: an acknowledgement from before says nothing, but
+// the next ID is above it.
+func TestAcknowledgementOfAnEarlierLife(t *testing.T) {
 	for _, c := range []struct {
-		now  record
-		want bool
-	}{{none, false}, {whole, false}, {acknowledged, true}, {unreadable, false}} {
-		if err := (&Planner{}).known(c.now); errors.Is(err, ErrVanished) != c.want {
-			t.Errorf("at its first look at %+v: error %v", c.now, err)
+		name         string
+		id, scaled   int64
+		began, acked int64 // revisions
+		pending      bool
+		next         int64
+	}{
+		{"of this life", 4, 4, 10, 12, false, 5},
+		{"of this life, of the decision before", 4, 3, 10, 12, true, 5},
+		{"of an earlier life, and the first decision", 0, 7, 10, 8, true, 8},
+		{"of an earlier life, and the same ID", 7, 7, 10, 8, true, 8},
+		{"never", 0, None, 10, 0, true, 1},
+		{"no decision", None, 7, 0, 8, false, 8},
+		{"no decision ever", None, None, 0, 0, false, 0},
+	} {
+		r := record{Status: Status{Decision{1, 1, c.id}, c.scaled}, scaled: c.acked, id: 20, prefill: 20, decode: 20}.since(c.began)
+		if d, _ := r.next(2, 2); r.Pending() != c.pending || d.ID != c.next {
+			t.Errorf("%s: pending is %v, next is %v", c.name, r.Pending(), d)
+		}
+	}
+}
+
+// An acknowledgement counts though its key is gone, and its wait is not begun again.
+func TestAcknowledgementThatVanished(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	p := Planner{maxWait: time.Minute, log: log, scaled: Decision{ID: None}}
+	for _, step := range []struct {
+		name   string
+		status Status
+		waits  bool
+	}{
+		{"decided", Status{Decision{1, 1, 0}, None}, true},
+		{"acknowledged", Status{Decision{1, 1, 0}, 0}, false},
+		{"its client's lease ended", Status{Decision{1, 1, 0}, None}, false},
+		{"the next", Status{Decision{2, 1, 1}, None}, true},
+		{"and a new life's, of the same ID", Status{Decision{3, 3, 0}, None}, true},
+	} {
+		if left := p.left(record{Status: step.status}); left > 0 != step.waits {
+			t.Errorf("%s: %v left", step.name, left)
 		}
 	}
 }

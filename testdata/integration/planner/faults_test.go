@@ -69,7 +69,7 @@ func acknowledged(t *testing.T, on *etcd.Cluster) {
 		for answer := range written {
 			for _, e := range answer.Events {
 				key := string(e.Kv.Key)
-				if before, ok := strings.CutSuffix(key, "/decision_id"); ok {
+				if before, ok := strings.CutSuffix(key, "/decision_id"); ok && e.Type == clientv3.EventTypePut {
 					_, _ = client.Put(t.Context(), before+"/scaled_decision_id", string(e.Kv.Value)) // its time is over with the test
 				}
 			}

@@ -92,9 +92,10 @@ func TestPrometheusAwayUnderSteadyLoad(t *testing.T) {
 	}
 }
 
-// etcd loses its keys and metrics go too: what was asked for is not known, and nothing is
-// asked for, by this planner or by the next one with its state file. (4+2 became 1+0.)
-// Without a state file a planner begins anew.
+// etcd loses its keys and metrics go too: what was asked for is asked for again, by this
+// planner and by the next one with its state file. (4+2 became 1+0.) Without a state file
+// nothing is asked for while the acknowledgement of a lost decision is there, and a planner
+// begins anew when that is gone too.
 func TestVirtualKeysVanish(t *testing.T) {
 	t.Parallel()
 	on := etcd.Start(t, 1)
@@ -104,49 +105,51 @@ func TestVirtualKeysVanish(t *testing.T) {
 	site.set(steady(brisk), figures)
 	was := s.wants(30*time.Second, "enough for the load", busy)
 	s.decisions(1)
-	before, _ := o.keys()
-
-	site.set(steady(brisk), nothing)
-	if _, err := raw.Delete(t.Context(), "v1/keys/planner/", clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	gone := time.Now()
-	s.after(gone, 20*time.Second, "it says that the decision is gone", ofKind("error", "is not in etcd any more"))
-	blind := func() {
+	wants := func(id string) {
 		t.Helper()
-		for _, e := range s.decisions(3) {
-			if e.Decision.Act {
-				t.Errorf("without its last decision it decided %+v", e.Decision)
+		program.Until(t, 30*time.Second, "the decision is there again", func() bool {
+			got, _ := o.keys()
+			return got["decision_id"] == id && got["num_prefill_workers"] == strconv.Itoa(was.Prefill) && got["num_decode_workers"] == strconv.Itoa(was.Decode)
+		})
+	}
+	lose := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			if _, err := raw.Delete(t.Context(), "v1/keys/planner/"+key, clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if got, _ := o.keys(); got["decision_id"] != "" || got["num_prefill_workers"] != "" || got["num_decode_workers"] != "" {
-			t.Errorf("etcd holds %v", got)
-		}
 	}
-	blind()
-	site.set(steady(2), figures) // a load that fell
-	blind()
+	site.set(steady(brisk), nothing)
+	before, _ := o.keys()
+	lose("")
+	wants(before["decision_id"])
+
 	s.Stop()
+	lose("num_", "decision_id")
 	s.start()
-	blind()
-
-	for key, value := range before {
-		if _, err := raw.Put(t.Context(), "v1/keys/planner/"+key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if d := s.wants(30*time.Second, "less, with its decision back", func(p pair) bool { return p.Prefill < was.Prefill }); d.Decode < 1 {
-		t.Errorf("with its decision back it wants %+v", d)
-	}
-
-	s.Stop()
-	if _, err := raw.Delete(t.Context(), "v1/keys/planner/", clientv3.WithPrefix()); err != nil {
+	id, err := strconv.Atoi(before["decision_id"])
+	if err != nil {
 		t.Fatal(err)
 	}
+	wants(strconv.Itoa(id + 1)) // it is acknowledged, and must be new to whoever did
+
+	s.Stop()
+	program.Until(t, 30*time.Second, "it is acknowledged", func() bool {
+		got, _ := o.keys()
+		return got["scaled_decision_id"] == got["decision_id"]
+	})
+	lose("num_", "decision_id")
 	if err := os.Remove(s.file); err != nil {
 		t.Fatal(err)
 	}
 	s.start()
+	for _, e := range s.decisions(3) {
+		if e.Decision.Act {
+			t.Errorf("without any memory of its last decision it decided %+v", e.Decision)
+		}
+	}
+	lose("scaled_decision_id")
 	program.Until(t, 30*time.Second, "it begins anew", func() bool {
 		got, _ := o.keys()
 		n, err := strconv.Atoi(got["num_decode_workers"])

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,13 +288,13 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// etcd loses its keys, all or some: what was asked for is not known then, and nothing is
-// asked for until they are back. A planner that never saw them begins anew.
+// Keys of a decision go, all or some, or its lease ends: whoever wrote or saw it says what it
+// was, and writes it again when it is asked for, under a new lease and the same ID.
 func TestKeysThatVanish(t *testing.T) {
 	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
-	for _, lost := range []string{"", "num_prefill_workers", "num_decode_workers", "decision_id"} {
+	for _, lost := range []string{"", "num_prefill_workers", "num_decode_workers", "decision_id", "lease"} {
 		if _, err := raw.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
 			t.Fatal(err)
 		}
@@ -304,31 +305,128 @@ func TestKeysThatVanish(t *testing.T) {
 		reads := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
 		state(t, reads)
 		was := keys(t, raw)
-		var all []clientv3.OpOption
-		if lost == "" {
-			all = append(all, clientv3.WithPrefix())
-		}
-		if _, err := raw.Delete(t.Context(), prefix+lost, all...); err != nil {
+		if lost == "lease" {
+			if _, err := raw.Revoke(t.Context(), leaseOf(t, raw, "decision_id")); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := raw.Delete(t.Context(), prefix+lost, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix+lost))); err != nil {
 			t.Fatal(err)
 		}
-		left := keys(t, raw)
-		for name, p := range map[string]*virtual.Planner{"who wrote": p, "who read": reads} {
-			for range 2 {
-				if s, err := p.State(t.Context()); !errors.Is(err, virtual.ErrVanished) || !strings.Contains(err.Error(), "prefill=4, decode=2") {
-					t.Errorf("without %q, %s: %+v, %v", lost, name, s, err)
-				}
-			}
-			if err := p.Scale(t.Context(), replicas(1, 1), "test"); !errors.Is(err, virtual.ErrVanished) {
-				t.Errorf("without %q, %s scales: %v", lost, name, err)
+		for _, p := range []*virtual.Planner{p, reads} {
+			s := state(t, p)
+			if s.Scaling != "" || !s.Pools[0].Lost || !s.Pools[0].NoRecord || s.Pools[0].Want != 4 || s.Pools[0].Ready != 4 || s.Pools[1].Ready != 2 {
+				t.Errorf("without %q: %+v", lost, s)
 			}
 		}
-		wantKeys(t, raw, left)
-		for key, value := range was {
-			put(t, raw, strings.TrimPrefix(key, prefix), value)
+		scale(t, reads, 4, 2)
+		if lost == "" { // the acknowledgement went too, and counts all the same
+			delete(was, prefix+"scaled_decision_id")
 		}
-		if s := state(t, p); s.Pools[0].Ready != 4 || s.Pools[1].Ready != 2 {
+		wantKeys(t, raw, was)
+		if leaseOf(t, raw, "num_prefill_workers") == clientv3.NoLease {
+			t.Errorf("without %q it is written without a lease", lost)
+		}
+		if s := state(t, reads); s.Scaling != "" || s.Pools[0].Lost {
 			t.Errorf("with %q back: %+v", lost, s)
 		}
-		scale(t, p, 3, 2)
+		scale(t, reads, 3, 2)
+	}
+}
+
+// leaseOf is the lease of a key; 0: none.
+func leaseOf(t *testing.T, c *clientv3.Client, key string) clientv3.LeaseID {
+	t.Helper()
+	answer, err := c.Get(t.Context(), prefix+key)
+	if err != nil || len(answer.Kvs) == 0 {
+		t.Fatalf("%s: %v, %v", key, answer, err)
+	}
+	return clientv3.LeaseID(answer.Kvs[0].Lease)
+}
+
+// A planner that starts again within its lease's time keeps it alive, and changes no key;
+// one that only observes does not.
+func TestLeaseOutlastsItsPlanner(t *testing.T) {
+	t.Parallel()
+	c := etcd.Start(t, 1)
+	raw := c.Client()
+	lease, err := raw.Grant(t.Context(), 4) // seconds; a planner's own is longer
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"num_prefill_workers", "num_decode_workers", "decision_id"} {
+		if _, err := raw.Put(t.Context(), prefix+key, "3", clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := raw.Watch(t.Context(), prefix+"decision_id", clientv3.WithFilterPut())
+	before := revision(t, raw)
+	again := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
+	state(t, again)
+	observes := newPlanner(t, virtual.PlannerOptions{Options: options(c), Advise: true})
+	state(t, observes)
+	for left, renewed := int64(0), 0; renewed < 5; {
+		now, err := raw.TimeToLive(t.Context(), lease.ID)
+		if err != nil || now.TTL < 0 {
+			t.Fatalf("the lease that it found ended: %+v, %v", now, err)
+		}
+		if now.TTL > left {
+			renewed++
+		}
+		left = now.TTL
+	}
+	if revision(t, raw) != before {
+		t.Error("a key changed")
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if answer := <-gone; len(answer.Events) != 1 { // for the one that observes
+		t.Errorf("%+v", answer)
+	}
+	if s := state(t, observes); !s.Pools[0].Lost || s.Pools[0].Want != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A planner whose keys went with its process begins again at 0, as Dynamo's does: its
+// decision is new to a client whose acknowledgement stayed, and is acknowledged by itself.
+func TestNewLifeOfAPlanner(t *testing.T) {
+	t.Parallel()
+	c := etcd.Start(t, 1)
+	raw, client := c.Client(), newClient(t, options(c))
+	for life, most := range []int64{3, 1} {
+		lease, err := raw.Grant(t.Context(), 600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range most {
+			for _, key := range []string{"num_prefill_workers", "num_decode_workers", "decision_id"} {
+				if _, err := raw.Put(t.Context(), prefix+key, strconv.FormatInt(id, 10), clientv3.WithLease(lease.ID)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s, err := client.Wait(t.Context(), virtual.Status.Pending); err != nil || s.ID != id {
+				t.Fatalf("life %d: waited for %v, %v", life, s, err)
+			}
+			if err := client.Complete(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if got := keys(t, raw)[prefix+"scaled_decision_id"]; got != strconv.FormatInt(id, 10) {
+				t.Errorf("life %d: decision %d is acknowledged as %s", life, id, got)
+			}
+		}
+		if life > 0 {
+			break
+		}
+		if _, err := raw.Revoke(t.Context(), lease.ID); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := client.Get(t.Context()); err != nil || s.ID != virtual.None || s.Pending() {
+			t.Errorf("between: %v, %v", s, err)
+		}
+		// What it asked for is not known to a planner that never saw it.
+		if s := state(t, newPlanner(t, virtual.PlannerOptions{Options: options(c)})); !s.Pools[0].Lost || s.Pools[0].Want != virtual.None {
+			t.Errorf("a planner that begins then: %+v", s)
+		}
 	}
 }
