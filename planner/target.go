@@ -2,14 +2,20 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrNothingSeen is wrapped where a Source was answered, and nothing there is of the
+// deployment: no traffic came yet, or its names are wrong.
+var ErrNothingSeen = errors.New("nothing of the deployment is there")
 
 // Source sees a deployment's traffic. What it cannot see is missing in what it
 // gives, never 0; an error is for what makes the whole useless.
 type Source interface {
 	// Sample looks once. It is called every metric-pulling interval with the
-	// replicas that there are, so that gauges are averaged over the interval.
+	// replicas that there are, so that gauges are averaged over the interval. The first
+	// calls, until one is answered, tell whether there is a source at all.
 	Sample(ctx context.Context, s State) error
 	// Observe gives the figures from start to end, which is now, and begins the
 	// next interval. Its pools hold what was seen of them; their PoolState and

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/engine/redact"
+	"plimsoll/planner"
 
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
@@ -54,6 +55,9 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s; %s there: %s%s", s, e.Kind, strings.Join(quoted, ", "), more)
 }
 
+// Unwrap says that the server answered.
+func (e *NotFoundError) Unwrap() error { return planner.ErrNothingSeen }
+
 // AmbiguousError is several models where one has to be named.
 type AmbiguousError struct {
 	Server string
@@ -64,6 +68,14 @@ type AmbiguousError struct {
 func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s has requests of %d models: %q", e.Server, len(e.Models), e.Models)
 }
+
+// Unwrap says that the server answered.
+func (e *AmbiguousError) Unwrap() error { return planner.ErrNothingSeen }
+
+// strayError is an answer that there is nothing at a path of the API.
+type strayError struct{ path string }
+
+func (e *strayError) Error() string { return "answers, but is no Prometheus: 404 on " + e.path }
 
 // redirectError is an answer that leads elsewhere.
 type redirectError struct{ to string }
@@ -89,10 +101,13 @@ func (s *Server) explain(asked string, waited time.Duration, err error) error {
 	e := &Error{Server: s.name, Asked: asked, Err: err}
 	var api *v1.Error
 	var redirect *redirectError
+	var stray *strayError
 	var shape *shapeError
 	switch {
 	case errors.As(err, &redirect):
 		e.Err, e.Hint = redirect, "give the URL that answers itself; a login page in front takes a bearer token or another address"
+	case errors.As(err, &stray):
+		e.Err, e.Hint = stray, "is Prometheus mounted at another path? the URL is the one in front of /api/v1"
 	case errors.As(err, &shape):
 		e.Hint = "is it a Prometheus server?"
 	case errors.Is(err, errTooLong):
@@ -132,8 +147,6 @@ func (s *Server) said(e *v1.Error) (hint string, err error) {
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return "a bearer token, or a user and password in the URL: http://USER:PASSWORD@HOST:9090", fmt.Errorf("it does not let us in (%s)", words)
-	case code == http.StatusNotFound:
-		return "is Prometheus mounted at another path? the URL is the one in front of /api/v1", errors.New(words)
 	case e.Type == v1.ErrTimeout || e.Type == v1.ErrCanceled:
 		return "a shorter range", fmt.Errorf("it gave up: %s", words)
 	case e.Type == v1.ErrExec && strings.Contains(words, "too many samples"):
@@ -141,7 +154,7 @@ func (s *Server) said(e *v1.Error) (hint string, err error) {
 	case e.Type == v1.ErrServer:
 		return "the server's log has more", errors.New(words)
 	case e.Type == v1.ErrBadResponse:
-		return "is it a Prometheus server?", fmt.Errorf("its answer is not Prometheus' (%s)", words)
+		return "is it a Prometheus server?", fmt.Errorf("answers, but is no Prometheus: %s", words)
 	}
 	return "", errors.New(words)
 }

@@ -104,6 +104,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, f.labelValues(strings.TrimSuffix(label, "/values"), r.Form.Get("match[]")))
 		return
 	}
+	if r.Form.Get("query") == "vector(1)" { // is it there?
+		f.answer(w, map[string]any{"resultType": "vector", "result": []any{}})
+		return
+	}
 	f.asked = append(f.asked, r.Form.Get("query"))
 	if r.URL.Path == "/api/v1/query" {
 		result := []map[string]any{}

@@ -49,6 +49,7 @@ type LiveOptions struct {
 type Live struct {
 	server  *Server
 	o       LiveOptions
+	answers bool     // the server did once
 	ready   replicas // since the last Observe
 	settled settled
 	reach   reach
@@ -79,15 +80,21 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 	return &Live{server: server, o: o, ready: replicas{}}, errors.Join(errs...)
 }
 
-// Sample notes the replicas that there are. Prometheus samples the gauges.
-func (l *Live) Sample(_ context.Context, s planner.State) error {
+// Sample notes the replicas that there are. Prometheus samples the gauges: it is only
+// asked whether it is there, until it answers.
+func (l *Live) Sample(ctx context.Context, s planner.State) error {
 	l.ready.note(s)
 	l.settled.note(s)
 	l.there = map[planner.Role]int{}
 	for _, p := range s.Pools {
 		l.there[p.Role] = p.Ready + p.Starting + p.Draining
 	}
-	return nil
+	if l.answers {
+		return nil
+	}
+	_, err := l.server.at(ctx, "vector(1)", time.Now())
+	l.answers = err == nil
+	return err
 }
 
 // Observe asks for the figures from start to end. It fails with an *Error where

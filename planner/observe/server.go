@@ -87,10 +87,14 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+g.token)
 	}
 	resp, err := api.DefaultRoundTripper.RoundTrip(r)
-	if err == nil {
-		resp.Body = &bounded{resp.Body, maxAnswer}
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	if resp.StatusCode == http.StatusNotFound {
+		return nil, errors.Join(&strayError{r.URL.Path}, resp.Body.Close())
+	}
+	resp.Body = &bounded{resp.Body, maxAnswer}
+	return resp, nil
 }
 
 // bounded ends with an error where more than so many bytes come.

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"plimsoll/planner"
 )
 
 // answers is a server that says one thing.
@@ -44,6 +46,49 @@ func TestAnswersOfAnotherShape(t *testing.T) {
 	}
 	if _, err := s.along(t.Context(), "x", begin, begin, time.Second); err == nil || !strings.Contains(err.Error(), "want a matrix") {
 		t.Errorf("a scalar gives %v", err)
+	}
+}
+
+// An address of something else is said to be no Prometheus, whoever asks; one that is no
+// more than slow to start is asked again, until it has answered once.
+func TestServerThatIsNoPrometheus(t *testing.T) {
+	for name, c := range map[string]struct {
+		code map[string]int // of a method's answers
+		path string         // of the URL
+		want string
+	}{
+		"a file server (Python's http.server)": {code: map[string]int{"POST": 501, "GET": 404}, want: "404 on /api/v1/query"},
+		"one that takes no POST":               {code: map[string]int{"POST": 405, "GET": 404}, want: "404 on /api/v1/query"},
+		"a path where it is not mounted":       {code: map[string]int{"POST": 404, "GET": 404}, path: "/prom/", want: "404 on /prom/api/v1/query"},
+	} {
+		var there atomic.Bool
+		var asked atomic.Int32
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if there.Load() {
+				_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+				return
+			}
+			w.WriteHeader(c.code[r.Method])
+		}))
+		t.Cleanup(s.Close)
+		l, err := NewLive(dial(t, Options{URL: s.URL + c.path}), LiveOptions{Presets: Presets("vllm")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed *Error
+		if err := l.Sample(t.Context(), planner.State{}); !errors.As(err, &failed) || !strings.HasSuffix(err.Error(), ": answers, but is no Prometheus: "+c.want) || !strings.Contains(failed.Hint, "another path") {
+			t.Errorf("%s: %v", name, err)
+		}
+		there.Store(true)
+		for range 2 {
+			if err := l.Sample(t.Context(), planner.State{}); err != nil {
+				t.Errorf("%s, when Prometheus is there: %v", name, err)
+			}
+		}
+		if n := asked.Load(); int(n) > len(c.code)+1 {
+			t.Errorf("%s: asked %d times", name, n)
+		}
 	}
 }
 

@@ -66,6 +66,7 @@ func (r *Runner) observe(ctx context.Context, start, end time.Time) planner.Obse
 	call, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
 	defer cancel()
 	o, err := r.o.Source.Observe(call, start, end)
+	r.heard(call, err)
 	if err != nil {
 		r.problem(ctx, "the interval was not observed", err)
 		o = planner.Observation{Problems: []string{err.Error()}}

@@ -85,16 +85,20 @@ func (h handler) page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page) // the browser went away
 }
 
-// ready is 200 where another planner leads, and once every deployment was seen, and its last look did not fail.
+// ready is 200 where another planner leads, and once every deployment was seen and its
+// metrics were read, while neither fails for two intervals.
 func (h handler) ready(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range h.Runners {
 		switch s := r.Status(); {
 		case s.Standby: // ready to take over
 		case !s.Ready:
-			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%s was not seen yet", s.Name))
+			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%s is not ready: %s", s.Name, cmp.Or(s.Waiting, strings.TrimSuffix("no metrics yet: "+s.Unheard, ": "))))
 			return
 		case s.Problem != "" && time.Since(s.SeenAt) > 2*s.Interval:
 			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%s was not seen since %v: %s", s.Name, s.SeenAt.Format(time.RFC3339), s.Problem))
+			return
+		case s.Unheard != "" && time.Since(s.Heard) > 2*s.Interval:
+			refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%s: no metrics since %v: %s", s.Name, s.Heard.Format(time.RFC3339), s.Unheard))
 			return
 		}
 	}

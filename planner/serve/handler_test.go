@@ -2,11 +2,14 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll/engine"
@@ -57,7 +60,7 @@ func TestProbes(t *testing.T) {
 	if code, _ := call(t, "GET", s.URL+"/healthz", ""); code != 200 {
 		t.Errorf("/healthz is %d", code)
 	}
-	if code, body := call(t, "GET", s.URL+"/readyz", ""); code != 503 || !strings.Contains(body, "not seen yet") {
+	if code, body := call(t, "GET", s.URL+"/readyz", ""); code != 503 || !strings.Contains(body, "test is not ready: it was not looked for yet") {
 		t.Errorf("/readyz before the deployment was seen: %d %s", code, body)
 	}
 	g.set(func(st *Status) { st.Ready, st.SeenAt = true, time.Now() })
@@ -67,6 +70,56 @@ func TestProbes(t *testing.T) {
 	g.set(func(st *Status) { st.Problem, st.SeenAt = "refused", time.Now().Add(-time.Hour) })
 	if code, body := call(t, "GET", s.URL+"/readyz", ""); code != 503 || !strings.Contains(body, "refused") {
 		t.Errorf("/readyz of a deployment lost for an hour: %d %s", code, body)
+	}
+}
+
+// A planner is ready once its source has answered, be it that nothing is there, and until it
+// does not for two intervals; so is one that only observes.
+func TestReadyWithMetrics(t *testing.T) {
+	for _, advise := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, w *world) {
+				o.Advise, w.blind = advise, errors.New("refused")
+				w.later(90*time.Second, func() { w.blind = fmt.Errorf("no series: %w", planner.ErrNothingSeen) })
+				w.later(130*time.Second, func() { w.blind = errors.New("gone") })
+				w.later(250*time.Second, func() { w.blind = nil })
+			})
+			probe := func() string {
+				w := httptest.NewRecorder()
+				Handler(HandlerOptions{Runners: []*Runner{g.Runner}, Metrics: NewMetrics()}).ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+				return w.Body.String()
+			}
+			begin := time.Now()
+			go g.lasts(t, 6*time.Minute)
+			for _, c := range []struct {
+				at    time.Duration // intervals end every minute
+				ready bool          // as the API says
+				want  string        // of /readyz
+			}{
+				{30 * time.Second, false, "test is not ready: no metrics yet: refused"},
+				{95 * time.Second, true, "ok"},
+				{200 * time.Second, true, "ok"},
+				{245 * time.Second, true, "test: no metrics since "},
+				{305 * time.Second, true, "ok"},
+			} {
+				time.Sleep(time.Until(begin.Add(c.at)))
+				synctest.Wait()
+				if body := probe(); !strings.Contains(body, c.want) || g.Status().Ready != c.ready {
+					t.Errorf("advice %v, after %v: ready is %v, %s", advise, c.at, g.Status().Ready, body)
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			said := 0
+			for _, e := range g.events {
+				if strings.Contains(e.Text, "were not sampled: refused") {
+					said++
+				}
+			}
+			if said != 1 {
+				t.Errorf("one reason is said %d times", said)
+			}
+		})
 	}
 }
 

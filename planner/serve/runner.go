@@ -24,18 +24,22 @@ type Runner struct {
 	cadence   *planner.Cadence
 	pools     planner.Watch
 	trouble   string    // of the target, as it was said last
+	unsampled string    // why, as it was said last
 	usedUntil time.Time // GPU-hours are counted up to here; zero: from the next sample on
 }
 
 // Status is how a Runner stands.
 type Status struct {
 	Name     string            `json:"deployment"`
-	Ready    bool              `json:"ready"`   // the deployment is there and was seen
-	Standby  bool              `json:"standby"` // another planner leads
+	Ready    bool              `json:"ready"`             // the deployment was seen, and the source answered
+	Waiting  string            `json:"waiting,omitempty"` // why the deployment is not seen yet
+	Standby  bool              `json:"standby"`           // another planner leads
 	Advise   bool              `json:"advisory"`
 	State    planner.State     `json:"state"`
 	SeenAt   time.Time         `json:"state_seen_at"`
-	Problem  string            `json:"problem,omitempty"` // why State is old
+	Problem  string            `json:"problem,omitempty"`         // why State is old
+	Heard    time.Time         `json:"metrics_answered_at"`       // by the source, be it that it has nothing of the deployment
+	Unheard  string            `json:"metrics_problem,omitempty"` // why it did not answer since
 	Next     time.Time         `json:"next_decision"`
 	Interval time.Duration     `json:"interval_ns"` // in force: grown where scaling takes longer
 	Last     *planner.Decision `json:"last_decision,omitempty"`
@@ -49,7 +53,7 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{o: o}
-	r.status = Status{Name: o.Name, Advise: o.Advise, Interval: o.Interval}
+	r.status = Status{Name: o.Name, Waiting: "it was not looked for yet", Advise: o.Advise, Interval: o.Interval}
 	d := o.Core.Deployment()
 	o.Budget.join(o.Name, planner.Ask{Priority: o.Priority, Weight: o.Weight, Pair: d.GPUs(d.Pair()), Least: d.GPUs(d.Least())})
 	return r, nil
@@ -129,7 +133,7 @@ func (r *Runner) run(ctx context.Context) error {
 // forget is for a planner that leads again: what it saw while it led before is of
 // another time, in which somebody else may have scaled.
 func (r *Runner) forget() {
-	r.pools, r.trouble, r.usedUntil = planner.Watch{}, "", time.Time{}
+	r.pools, r.trouble, r.unsampled, r.usedUntil = planner.Watch{}, "", "", time.Time{}
 	r.set(func(s *Status) { s.Interval = r.o.Interval })
 }
 
@@ -165,7 +169,7 @@ func (r *Runner) await(ctx context.Context) error {
 			if why != "" {
 				r.emit(Warned, waiting+why, nil, nil)
 			}
-			r.set(func(s *Status) { s.Ready = true })
+			r.set(func(s *Status) { s.Waiting = "" })
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -175,6 +179,7 @@ func (r *Runner) await(ctx context.Context) error {
 			r.emit(Warned, waiting+why, nil, nil)
 			said = why
 		}
+		r.set(func(s *Status) { s.Waiting = why })
 		if err := sleep(ctx, time.Now().Add(r.o.Pull)); err != nil {
 			return err
 		}

@@ -32,10 +32,32 @@ func (r *Runner) sample(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.CallTimeout)
 	defer cancel()
-	if err := r.o.Source.Sample(ctx, s); err != nil {
+	why := ""
+	err = r.o.Source.Sample(ctx, s)
+	if !r.Status().Ready {
+		r.heard(ctx, err)
+	}
+	if err != nil {
+		why = err.Error()
+	}
+	if why != r.unsampled && why != "" {
 		r.problem(ctx, "the metrics were not sampled", err)
 	}
+	r.unsampled = why
 	return true
+}
+
+// heard notes whether the source answered.
+func (r *Runner) heard(ctx context.Context, err error) {
+	r.set(func(s *Status) {
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled): // told to stop
+		case err == nil || errors.Is(err, planner.ErrNothingSeen):
+			s.Ready, s.Heard, s.Unheard = true, time.Now(), ""
+		default:
+			s.Unheard = err.Error()
+		}
+	})
 }
 
 // problem reports what failed, unless it is that the planner is told to stop.
