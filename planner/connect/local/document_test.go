@@ -266,7 +266,7 @@ func BenchmarkWorkers(b *testing.B) {
 		name := d.newName("ns_A")
 		e := d.base(name, "e")
 		e.occupy(name, "e --port 8000", []string{"0", "1"})
-		e.own = record{Role: "decode", State: Ready, PID: 42, Start: 9, Boot: "b", Port: 8000, URL: urlOf(8000), Log: "/l", StartedAt: now(), ReadyAt: now()}
+		e.own = record{Role: "decode", State: Ready, PID: 42, Start: 9, Boot: "b", Port: 8000, URL: urlOf(8000), Log: "/l", StartedAt: time.Now(), ReadyAt: time.Now()}
 	}
 	path := filepath.Join(b.TempDir(), "ns.json")
 	if err := d.write(path); err != nil {

@@ -11,18 +11,17 @@ import (
 	"plimsoll/engine/process"
 )
 
-const (
-	// unservedGrace is between TERM and KILL for a worker that never was ready.
-	unservedGrace = 30 * time.Second
-	// termAgain is when an idle worker gets TERM once more: the first one may have
-	// been written down and never sent, and an idle one loses nothing by a second.
-	termAgain = 10 * time.Second
-)
+// termAgain is when an idle worker gets TERM once more: the first one may have
+// been written down and never sent, and an idle one loses nothing by a second.
+const termAgain = 10 * time.Second
 
 // drain takes each draining worker one step further:
 //
 //	lease revoked → settle → (idle, or it drains by itself) TERM → what its
-//	leader left behind TERM → grace over and idle KILL
+//	leader left behind TERM → grace over KILL
+//
+// One that answers nothing, and one whose grace is over, are not waited for: TERM, and
+// Options.TermGrace later KILL.
 func (r *turn) drain() {
 	for _, name := range r.doc.names() {
 		e := r.doc.entries[name]
@@ -57,27 +56,33 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 	o := &e.own
 	leader := []process.Handle{o.handle()}
 	idle := seen && s.known && s.requests == 0
-	unserved := o.ReadyAt.IsZero() && seen && !s.answers && (!s.known || idle)
+	unserved := o.ReadyAt.IsZero() && seen && s.unready != nil && (!s.known || idle)
+	p := r.pastOf(name, e)
+	hung := p.silent.lasts(r.now, r.opts.HungAfter)
 	over := r.now.Sub(o.DrainAt) > r.grace(name)
+	since := r.now.Sub(o.TermAt)
+	p.cut = hung || over
 	switch {
 	case o.Crashed:
-		return step{syscall.SIGKILL, left, "its leader died"}
+		return step{sig: syscall.SIGKILL, to: left, why: "its leader died"}
 	case o.TermAt.IsZero():
-		due := r.due(name, e, s, seen, unserved)
-		if due.sig != 0 {
-			o.TermAt, due.to = r.now, leader
+		why, now := "it never was ready", unserved
+		if !now {
+			why, now = r.due(name, e, s, seen, hung, over)
 		}
-		return due
-	case over && idle, unserved && r.now.Sub(o.TermAt) > unservedGrace:
-		return step{syscall.SIGKILL, left, fmt.Sprintf("it has not ended %v after TERM, and has no requests", r.now.Sub(o.TermAt).Round(time.Second))}
+		if !now {
+			return wait("%s", why)
+		}
+		o.TermAt = r.now
+		return step{sig: syscall.SIGTERM, to: leader, why: why}
+	case over && idle, (over || hung || unserved) && since > r.opts.TermGrace:
+		return step{sig: syscall.SIGKILL, to: left, why: fmt.Sprintf("it has not ended %v after TERM", since.Round(time.Second))}
 	case o.RestAt.IsZero() && !o.handle().Leads():
 		o.RestAt = r.now
-		return step{syscall.SIGTERM, left, "its leader ended, and these did not"}
-	case idle && o.handle().Leads() && r.now.Sub(o.TermAt) > termAgain:
+		return step{sig: syscall.SIGTERM, to: left, why: "its leader ended, and these did not"}
+	case idle && o.handle().Leads() && since > termAgain:
 		o.TermAt = r.now
-		return step{syscall.SIGTERM, leader, "it is idle and has not ended"}
-	case over && seen && !s.known:
-		return wait("process %d has not ended %v after TERM. It is not killed, as it may still serve (%v); if it has no requests, kill it by hand", o.PID, r.now.Sub(o.TermAt).Round(time.Second), s.why)
+		return step{sig: syscall.SIGTERM, to: leader, why: "it is idle and has not ended"}
 	case seen && s.known && !idle:
 		return wait("%s", engine.Count(s.requests, "request"))
 	default:
@@ -85,37 +90,34 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 	}
 }
 
-// due says whether a worker may get TERM yet.
-func (r *turn) due(name string, e *entry, s sight, seen, unserved bool) step {
+// due says whether a worker that was ready may get TERM yet, and why.
+func (r *turn) due(name string, e *entry, s sight, seen, hung, over bool) (why string, now bool) {
 	p, _ := r.pool(name)
-	term := step{sig: syscall.SIGTERM}
-	over := r.now.Sub(e.own.DrainAt) > r.grace(name)
 	switch {
-	case unserved:
-		term.why = "it never was ready"
-		return term
+	case hung:
+		return "it answers nothing", true
 	case !seen:
-		return wait("has not been looked at yet")
-	case s.unrevoke != nil && !over:
-		return wait("%v", s.unrevoke)
-	case e.rest[keyLease] != nil && r.opts.Leases != nil && !over:
-		return wait("its lease is not revoked yet")
+		return "has not been looked at yet", false
+	case over:
+		return fmt.Sprintf("its %v to finish are over", r.grace(name)), true
+	case s.unrevoke != nil:
+		return s.unrevoke.Error(), false
+	case e.rest[keyLease] != nil && r.opts.Leases != nil:
+		return "its lease is not revoked yet", false
 	case r.now.Sub(e.own.DrainAt) < r.opts.Settle:
-		return wait("routers are to notice")
+		return "routers are to notice", false
 	case p.DrainsOnTERM:
-		term.why = "it finishes its requests"
-		return term
+		return "it finishes its requests", true
 	case !s.known:
-		return wait("whether it serves cannot be told: %v", s.why)
+		return fmt.Sprintf("whether it serves cannot be told: %v", s.why), false
 	case s.requests > 0:
-		return wait("%s", engine.Count(s.requests, "request"))
+		return engine.Count(s.requests, "request"), false
 	default:
-		term.why = "it is idle"
-		return term
+		return "it is idle", true
 	}
 }
 
-// grace is between the mark and KILL.
+// grace is how long a worker that drains is waited for.
 func (r *turn) grace(name string) time.Duration {
 	if p, ok := r.pool(name); ok {
 		return p.Template.Grace

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,41 +41,100 @@ func TestKillAfterGrace(t *testing.T) {
 	}
 }
 
-// A worker that serves is not killed, however long ago its grace was over.
-func TestNoKillWhileRequestsRun(t *testing.T) {
-	f := drained(t, "stubborn", func(o *local.Options) {
-		o.Pools[0].Template.Grace = time.Millisecond
-		o.Pools[0].DrainsOnTERM = true
-	})
-	file := filepath.Join(f.dir, "release")
-	answer := hold(t, f.found()[0].URL, file)
-	f.scale(0)
-	enginetest.Eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
-	f.still(func(s planner.State) bool {
-		return s.Pools[0].Draining == 1 && strings.Contains(s.Trouble, "1 request")
-	})
-	finish(t, file, answer)
-	f.settled(0)
+// quick makes all that is waited for short, but for the time to finish.
+func quick(o *local.Options) {
+	o.HungAfter, o.TermGrace = 500*time.Millisecond, 50*time.Millisecond
 }
 
-// Metrics that cannot be read do not mean that a worker is idle: neither TERM,
-// where it would drop what it has, nor KILL.
-func TestUnreadableMetricsAreNotIdleness(t *testing.T) {
-	for name, drains := range map[string]bool{"TERM": false, "KILL": true} {
+// told waits until the planner has read of a request in the metrics.
+func (f *fixture) told(url string) {
+	f.t.Helper()
+	enginetest.Eventually(f.t, "metrics with a request", func() bool {
+		f.state()
+		n, err := fetch(f.t, url+"/told")
+		return err == nil && n == "1"
+	})
+}
+
+// A worker that is not done in its grace is told to end, then killed, and it is said what
+// that costs.
+func TestGraceIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode   string
+		drains bool
+		want   []string
+	}{
+		"it drains by itself":     {"stubborn", true, []string{"SIGTERM: it finishes its requests", "SIGKILL: it has not ended", "ended; 1 request lost"}},
+		"it does not":             {"serve", false, []string{"SIGTERM: its 300ms to finish are over", "ended; 1 request lost"}},
+		"it ignores TERM":         {"stubborn", false, []string{"SIGTERM: its 300ms to finish are over", "SIGKILL: it has not ended", "ended; 1 request lost"}},
+		"its metrics say nothing": {"mute", false, []string{"SIGTERM: its 300ms", "SIGKILL", "ended; how many requests were lost is unknown by its metrics: "}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			f := drained(t, "mute", func(o *local.Options) {
-				o.Pools[0].Template.Grace = time.Millisecond
-				o.Pools[0].DrainsOnTERM = drains
+			f := drained(t, c.mode, func(o *local.Options) {
+				quick(o)
+				o.Pools[0].Template.Grace, o.Pools[0].DrainsOnTERM = 300*time.Millisecond, c.drains
 			})
+			answer := hold(t, f.found()[0].URL, "never")
 			f.scale(0)
-			f.until("draining", func(p planner.PoolState) bool { return p.Draining == 1 })
-			f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 })
-			s := f.until("its report", func(p planner.PoolState) bool { return p.Draining == 1 })
-			if want := map[bool]string{false: "whether it serves cannot be told", true: "It is not killed"}[drains]; !strings.Contains(s.Trouble, want) || s.Scaling != "" || strings.Contains(f.log(), "SIG"+name) != drains && name == "TERM" || strings.Contains(f.log(), "SIGKILL") {
-				t.Errorf("%+v\n%s", s, f.log())
+			f.settled(0)
+			for _, want := range c.want {
+				if !strings.Contains(f.log(), want) {
+					t.Errorf("%q is not said:\n%s", want, f.log())
+				}
+			}
+			if a := <-answer; a == "whole" || len(workers(f.dir)) != 0 {
+				t.Errorf("the request got %q, %v are left", a, workers(f.dir))
 			}
 		})
 	}
+}
+
+// One that is stopped leaves the frontend's list and is killed, whether it was ready or
+// drains; its requests end with an error.
+func TestHungWorker(t *testing.T) {
+	for name, drains := range map[string]bool{"ready": false, "draining": true} {
+		t.Run(name, func(t *testing.T) {
+			f := drained(t, "serve", quick)
+			url, old := f.found()[0].URL, pidOf(f, first)
+			answer := hold(t, url, "never")
+			f.told(url)
+			want := 1
+			if drains {
+				want = 0
+				f.scale(want)
+			}
+			if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			f.until("its end", func(p planner.PoolState) bool { return p.Ready == want && strings.Contains(f.log(), "SIGKILL") })
+			f.settled(want)
+			if replaced := strings.Contains(f.log(), first+": has not answered at /health for 500ms: replaced"); replaced == drains ||
+				!strings.Contains(f.log(), "SIGTERM: it answers nothing") || !strings.Contains(f.log(), "ended; 1 request lost by its last metrics") {
+				t.Error(f.log())
+			}
+			if a := <-answer; a == "whole" || slices.Contains(workers(f.dir), old) {
+				t.Errorf("the request got %q, %v are left", a, workers(f.dir))
+			}
+		})
+	}
+}
+
+// Neither a clock that is set while a worker drains nor one that was set back before
+// keeps it longer, or cuts it short.
+func TestClockIsSet(t *testing.T) {
+	f := drained(t, "stubborn", func(o *local.Options) { o.TermGrace, o.Pools[0].DrainsOnTERM = time.Second, true })
+	hold(t, f.found()[0].URL, "never")
+	f.scale(0)
+	enginetest.Eventually(t, "TERM", func() bool { f.state(); return strings.Contains(f.log(), "SIGTERM") })
+	f.restart()
+	began := time.Now().AddDate(-1, 0, 0) // what is written down is a year ahead, and the wall clock a year on
+	var passed atomic.Int64
+	f.SetClock(func() time.Time { return began.Add(time.Duration(passed.Load())).UTC() })
+	f.scale(0)
+	passed.Add(int64(time.Minute / 2))
+	f.still(func(s planner.State) bool { return s.Pools[0].Draining == 1 && !strings.Contains(f.log(), "SIGKILL") })
+	passed.Add(int64(time.Minute))
+	f.settled(0)
 }
 
 // One that never was ready has nothing to finish.

@@ -72,6 +72,18 @@ func (r record) handle() process.Handle {
 	return process.Handle{PID: r.PID, Start: r.Start, Boot: r.Boot}
 }
 
+// until takes back what lies ahead of now, as the clock was set back since it was written.
+func (r *record) until(now time.Time, maxBackoff time.Duration) {
+	for _, at := range []*time.Time{&r.StartedAt, &r.ReadyAt, &r.DrainAt, &r.TermAt, &r.RestAt} {
+		if at.After(now) {
+			*at = now
+		}
+	}
+	if soonest := now.Add(maxBackoff); r.RetryAt.After(soonest) {
+		r.RetryAt = soonest
+	}
+}
+
 // entry is one component of the state file.
 type entry struct {
 	own  record

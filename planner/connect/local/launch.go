@@ -36,9 +36,6 @@ func (r *turn) grow() []launch {
 		if b == nil || b.own.Want == nil {
 			continue
 		}
-		if soonest := r.now.Add(r.opts.MaxBackoff); b.own.RetryAt.After(soonest) {
-			b.own.RetryAt = soonest // the clock was set back
-		}
 		if r.now.Before(b.own.RetryAt) {
 			continue
 		}

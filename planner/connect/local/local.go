@@ -16,12 +16,18 @@
 // first. A run that never wrote it finds the workers by a mark in their environment and
 // adopts them. Neither starts a second worker on the same GPUs.
 //
-// Stopping drops no request. The newest worker is marked as draining first,
-// its lease is revoked, then, after Options.Settle, it gets TERM: at once where
+// Stopping drops no request within the grace. The newest worker is marked as draining
+// first, its lease is revoked, then, after Options.Settle, it gets TERM: at once where
 // it finishes its requests by itself (Pool.DrainsOnTERM), else when its own
-// /metrics says that it is idle. KILL comes after the grace and only to a worker
-// that says that it is idle; metrics that cannot be read do not mean that. A
-// worker that never was ready has nothing to finish and is killed after 30 s.
+// /metrics says that it is idle; metrics that cannot be read do not mean that. When the
+// grace is over it is not waited for: TERM, then KILL after Options.TermGrace, and the
+// requests that are lost are counted.
+//
+// A ready worker that for Options.HungAfter gives no 2xx at its ready path, or no answer at
+// /metrics, is replaced, with the back-off of one that died. Not to have /metrics is an
+// answer. One that answers nothing at its ready path cannot finish: it gets TERM at once and
+// then KILL, as does one that never was ready. All waits are by the monotonic clock of
+// a run; silence begins to count anew with each.
 //
 // The state file holds command lines without credentials (engine/redact): workers
 // are known by their process, and a later run starts further ones by its own
@@ -30,8 +36,8 @@
 //
 // It works on Linux. Other systems do not tell when a process started; there New
 // refuses (process.ErrNoHandles). A worker's descendants are seen as long as they
-// stay in its session or keep its mark: a worker ends with the last of them. Planners of several namespaces on one machine do not know
-// of each other: give each its own GPUs.
+// stay in its session or keep its mark: a worker ends with the last of them. Planners of
+// several namespaces on one machine do not know of each other: give each its own GPUs.
 package local
 
 import (
@@ -63,6 +69,9 @@ type Target struct {
 	self   process.Handle
 	host   string
 	client *http.Client
+	// now is the wall clock as New found it and the time since, so that one that is set
+	// meanwhile changes no wait. It is written down, and so without a monotonic reading.
+	now func() time.Time
 	// secrets are those that the templates hold and those of Options.
 	secrets redact.Values
 
@@ -72,6 +81,7 @@ type Target struct {
 	owner   *os.File   // lock that says that this Target acts on the file; nil: it only looks
 	started map[string]*process.Process
 	stuck   map[string]string // by worker: why its stop is not finished
+	past    map[string]*past  // by worker
 }
 
 // New checks the options. It reads, writes and starts nothing.
@@ -88,14 +98,16 @@ func New(o Options) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local workers: %w", err)
 	}
+	began := time.Now()
 	known := slices.Clone(o.Secrets)
 	for _, p := range o.Pools {
 		known = append(known, p.Template.Secrets()...)
 	}
 	return &Target{
 		secrets: redact.Of(known...),
-		opts:    o, self: self, host: host, client: probeClient(),
-		started: map[string]*process.Process{}, stuck: map[string]string{},
+		opts:    o, self: self, host: host, client: probeClient(o),
+		now:     func() time.Time { return began.Add(time.Since(began)).UTC().Round(0) },
+		started: map[string]*process.Process{}, stuck: map[string]string{}, past: map[string]*past{},
 	}, nil
 }
 
@@ -241,13 +253,14 @@ func (t *Target) adopt(d *document) {
 		e := d.entries[name]
 		if e.ours() {
 			t.clean(e)
+			e.own.until(t.now(), t.opts.MaxBackoff)
 		}
 		if e.own.State == "" || !e.own.handle().Leads() {
 			continue
 		}
 		if who, foreign := t.foreign(e.own); foreign && e.own.State == Ready {
 			t.note("%s: its port %d belongs to %s", name, e.own.Port, who)
-			e.own.State, e.own.StartedAt = Starting, now()
+			e.own.State, e.own.StartedAt = Starting, t.now()
 		}
 		t.note("%s: goes on as process %d, %s", name, e.own.PID, e.own.State)
 		if !slices.ContainsFunc(t.opts.Pools, func(p Pool) bool { return belongs(name, t.opts.base(p)) }) {
@@ -270,6 +283,3 @@ func (t *Target) note(format string, args ...any) {
 		t.opts.Log("%s", t.secrets.Text(fmt.Sprintf(format, args...)))
 	}
 }
-
-// now is without a monotonic reading: it is written down and compared after a restart.
-func now() time.Time { return time.Now().UTC().Round(0) }

@@ -94,12 +94,13 @@ func work(mode, port, dir string) int {
 }
 
 func engineHandler(mode string) http.Handler {
-	var running atomic.Int64
+	var running, told atomic.Int64
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/env", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, os.Getenv("CUDA_VISIBLE_DEVICES"))
 	})
+	mux.HandleFunc("/told", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, told.Load()) })
 	mux.HandleFunc("/hold", func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
 		defer running.Add(-1)
@@ -114,6 +115,7 @@ func engineHandler(mode string) http.Handler {
 	})
 	if mode != "mute" {
 		mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+			told.Store(running.Load())
 			_, _ = fmt.Fprintf(w, "vllm:num_requests_running %d\nvllm:num_requests_waiting 0\n", running.Load())
 		})
 	}

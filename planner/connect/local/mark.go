@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"plimsoll/engine"
 	"plimsoll/engine/process"
@@ -86,10 +87,10 @@ func (t *Target) foreign(o record) (who string, foreign bool) {
 }
 
 // entry is the worker as the state file has it: whether it is ready is yet to be seen.
-func (m mark) entry(host, cmd string) *entry {
+func (m mark) entry(host, cmd string, now time.Time) *entry {
 	e := &entry{rest: object{}, own: record{
 		Role: m.Role, State: Starting, PID: m.of.PID, Start: m.of.Start, Boot: m.of.Boot, Host: host,
-		Port: m.Port, URL: urlOf(m.Port), Log: m.Log, StartedAt: now(),
+		Port: m.Port, URL: urlOf(m.Port), Log: m.Log, StartedAt: now,
 	}}
 	e.occupy(m.Name, cmd, m.GPUs)
 	return e
@@ -110,7 +111,7 @@ func (t *Target) withoutFile() *document {
 		if p, ok := t.pool(m.Name); ok {
 			cmd = p.Template.String()
 		}
-		e := m.entry(t.host, cmd)
+		e := m.entry(t.host, cmd, t.now())
 		if e.own.check() != nil {
 			continue // not of our making
 		}

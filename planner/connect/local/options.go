@@ -27,11 +27,11 @@ type Leases interface {
 type Pool struct {
 	Component string           // upstream's name for them, such as VllmDecodeWorker
 	Config    engine.Config    // model, role and parallelism; Config.GPUs is what each takes
-	Template  command.Template // {{.Name}} is the worker's key in the state file; Grace 0: ten minutes, at most 24 h
+	Template  command.Template // {{.Name}} is the worker's key in the state file; Grace bounds a drain, 0: ten minutes, at most 24 h; ReadyTimeout 0: half an hour
 
 	// DrainsOnTERM says that the engine takes no new work after TERM, finishes
 	// what it has, and exits. Any other gets TERM only once its metrics say that
-	// it is idle.
+	// it is idle, or the grace is over.
 	DrainsOnTERM bool
 }
 
@@ -48,6 +48,8 @@ type Options struct {
 	Backoff    time.Duration // before the first restart of what died; doubles up to MaxBackoff; 0: 1 s
 	MaxBackoff time.Duration // 0: 5 min; what was ready for longer begins with Backoff again
 	Every      time.Duration // Run's interval; 0: 1 s
+	HungAfter  time.Duration // without an answer for so long a worker is replaced; 0: 30 s
+	TermGrace  time.Duration // between TERM and KILL of a worker that is not waited for; 0: 30 s
 
 	// Secrets are credentials that workers take from the environment: what is written
 	// down and logged does not hold them, nor those in a template.
@@ -62,13 +64,18 @@ const (
 	defaultBackoff    = time.Second
 	defaultMaxBackoff = 5 * time.Minute
 	defaultEvery      = time.Second
+	defaultHungAfter  = 30 * time.Second
+	defaultTermGrace  = 30 * time.Second
 	// defaultGrace is upstream's wait for a removed worker (circusd.py, 600 s).
 	defaultGrace = 10 * time.Minute
 	// maxGrace is upstream's graceful_timeout, 86400 s.
 	maxGrace     = 24 * time.Hour
-	defaultReady = 10 * time.Minute // as engine/process has it
-	maxSlots     = 4096
-	maxReplicas  = 10_000
+	defaultReady = 30 * time.Minute // as profile-sla has it
+
+	defaultReadyPath = "/health"
+
+	maxSlots    = 4096
+	maxReplicas = 10_000
 )
 
 func (o Options) withDefaults() Options {
@@ -76,10 +83,11 @@ func (o Options) withDefaults() Options {
 	for i := range o.Pools {
 		t := &o.Pools[i].Template
 		t.Grace, t.ReadyTimeout = cmp.Or(t.Grace, defaultGrace), cmp.Or(t.ReadyTimeout, defaultReady)
-		t.ReadyPath = cmp.Or(t.ReadyPath, "/health")
+		t.ReadyPath = cmp.Or(t.ReadyPath, defaultReadyPath)
 	}
 	o.Settle, o.Backoff = cmp.Or(o.Settle, defaultSettle), cmp.Or(o.Backoff, defaultBackoff)
 	o.MaxBackoff, o.Every = cmp.Or(o.MaxBackoff, defaultMaxBackoff), cmp.Or(o.Every, defaultEvery)
+	o.HungAfter, o.TermGrace = cmp.Or(o.HungAfter, defaultHungAfter), cmp.Or(o.TermGrace, defaultTermGrace)
 	return o
 }
 
@@ -97,7 +105,7 @@ func (o *Options) check() error {
 		}
 		seen[p.Component], seen[string(p.Config.Role)] = true, true
 	}
-	for name, d := range map[string]time.Duration{"settle": o.Settle, "backoff": o.Backoff, "largest backoff": o.MaxBackoff, "interval": o.Every} {
+	for name, d := range map[string]time.Duration{"settle": o.Settle, "backoff": o.Backoff, "largest backoff": o.MaxBackoff, "interval": o.Every, "time without an answer": o.HungAfter, "time after TERM": o.TermGrace} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v: want none below 0", name, d))
 		}

@@ -2,11 +2,15 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/engine/process"
 	"plimsoll/engine/scrape"
 )
@@ -19,6 +23,10 @@ const (
 	revokeTimeout = 5 * time.Second
 	// probesAtOnce bounds how many workers are asked at the same time.
 	probesAtOnce = 32
+	// looksAtReady is how often a ready worker is asked in Options.HungAfter.
+	looksAtReady = 6
+
+	metricsPath = "/metrics"
 )
 
 // sight is what one look at a worker saw, which is not known where it did not
@@ -26,7 +34,8 @@ const (
 // same.
 type sight struct {
 	of       process.Handle
-	answers  bool   // at its ready path, and it is the worker that answered
+	unready  error  // why its ready path does not say that it is ready; nil: it does, and is the worker's
+	silent   error  // why its ready path gives no answer at all; nil: it does
 	requests int    // running and waiting, where known
 	known    bool   // its metrics said so
 	why      error  // else, what they said
@@ -36,15 +45,117 @@ type sight struct {
 
 // probeClient talks to this machine only: no proxy, no redirect, no connection
 // kept that a worker which drains would wait for.
-func probeClient() *http.Client {
+func probeClient(o Options) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       probeTimeout,
+		Timeout:       min(probeTimeout, o.HungAfter/2),
 	}
 }
 
-// see looks at the workers whose next phase depends on what they answer.
+// past is what this run has seen of a worker.
+type past struct {
+	of                    process.Handle
+	at                    time.Time // of the last look
+	unready, silent, mute absence   // of a good answer at its ready path, of any there, of any from its metrics
+	requests              int       // that its metrics said last, where they ever did
+	known                 bool
+	why                   error // else, what they said
+	cut                   bool  // it is not waited for any more
+}
+
+// absence is what a worker owes since a look that did not find it.
+type absence struct {
+	since time.Time // zero: it is there
+	why   error
+}
+
+// found takes in a look: nil where it is there.
+func (a *absence) found(now time.Time, why error) {
+	if why == nil {
+		*a = absence{}
+		return
+	}
+	if a.why = why; a.since.IsZero() {
+		a.since = now
+	}
+}
+
+func (a absence) lasts(now time.Time, long time.Duration) bool {
+	return !a.since.IsZero() && now.Sub(a.since) >= long
+}
+
+// noAnswer is err where nobody answered, in time or at all.
+func noAnswer(err error) error {
+	var transport net.Error
+	if errors.As(err, &transport) {
+		return err
+	}
+	return nil
+}
+
+// pastOf is what this run has seen of the very process that the entry is about.
+func (t *Target) pastOf(name string, e *entry) *past {
+	if p := t.past[name]; p == nil || p.of != e.own.handle() {
+		t.past[name] = &past{of: e.own.handle(), why: errors.New("they were not read yet")}
+	}
+	return t.past[name]
+}
+
+// add takes in a look at a worker that was ready.
+func (p *past) add(now time.Time, o record, s sight) {
+	p.at = now
+	p.unready.found(now, s.unready)
+	// One that got TERM and finishes its requests may listen no more.
+	if o.TermAt.IsZero() || !errors.Is(s.silent, syscall.ECONNREFUSED) {
+		p.silent.found(now, s.silent)
+	}
+	p.mute.found(now, noAnswer(s.why))
+	if s.known || p.mute.since.IsZero() || !p.known {
+		p.requests, p.known, p.why = s.requests, s.known, s.why
+	}
+}
+
+// lost says how many requests end with a worker that was cut off.
+func (p *past) lost() string {
+	switch {
+	case !p.cut || p.known && p.requests == 0 && p.silent.since.IsZero():
+		return ""
+	case !p.known:
+		return fmt.Sprintf("; how many requests were lost is unknown by its metrics: %v", p.why)
+	case p.mute.since.IsZero():
+		return fmt.Sprintf("; %s lost", engine.Count(p.requests, "request"))
+	default:
+		return fmt.Sprintf("; %s lost by its last metrics", engine.Count(p.requests, "request"))
+	}
+}
+
+// watch takes in what was seen of the workers, and replaces ready ones that do not answer.
+func (r *turn) watch() {
+	for _, name := range r.doc.names() {
+		e := r.doc.entries[name]
+		s, seen := r.sight(name, e)
+		if !seen || e.own.State == Starting {
+			continue
+		}
+		p := r.pastOf(name, e)
+		p.add(r.now, e.own, s)
+		if e.own.State != Ready {
+			continue
+		}
+		gone, where := p.unready, r.readyPath(name)
+		if !gone.lasts(r.now, r.opts.HungAfter) {
+			gone, where = p.mute, metricsPath
+		}
+		if gone.lasts(r.now, r.opts.HungAfter) {
+			r.fail(name, e.own.ReadyAt, fmt.Sprintf("%s: has not answered at %s for %v: replaced (%v)", name, where, r.opts.HungAfter, gone.why))
+			e.own.State, e.own.DrainAt = Draining, r.now
+		}
+	}
+}
+
+// see looks at the workers: at ready ones a few times in Options.HungAfter, at others each
+// time, as their next phase depends on what they answer.
 func (t *Target) see(ctx context.Context, d *document) map[string]sight {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -52,7 +163,10 @@ func (t *Target) see(ctx context.Context, d *document) map[string]sight {
 	slots := make(chan struct{}, probesAtOnce)
 	for _, name := range d.names() {
 		e := d.entries[name]
-		if e.own.State != Starting && e.own.State != Draining {
+		if e.own.State == "" || e.own.PID == 0 {
+			continue
+		}
+		if e.own.State == Ready && t.now().Sub(t.pastOf(name, e).at) < t.opts.HungAfter/looksAtReady {
 			continue
 		}
 		slots <- struct{}{}
@@ -70,43 +184,51 @@ func (t *Target) see(ctx context.Context, d *document) map[string]sight {
 
 func (t *Target) seeOne(ctx context.Context, name string, e *entry) sight {
 	s := sight{of: e.own.handle()}
-	if e.own.PID == 0 {
+	if e.own.State == Starting {
+		s.unready, s.silent = t.health(ctx, name, e.own)
 		return s
 	}
-	if e.own.State == Starting || e.own.ReadyAt.IsZero() {
-		s.answers = t.answers(ctx, name, e.own)
+	if e.own.State == Draining {
+		s.revoked, s.unrevoke = t.revoke(ctx, e)
+		if who, foreign := t.foreign(e.own); foreign {
+			s.why = fmt.Errorf("its port %d belongs to %s", e.own.Port, who)
+			s.unready = s.why
+			return s
+		}
 	}
-	if e.own.State != Draining {
-		return s
-	}
-	s.revoked, s.unrevoke = t.revoke(ctx, e)
-	if who, foreign := t.foreign(e.own); foreign {
-		s.why = fmt.Errorf("its port %d belongs to %s", e.own.Port, who)
-		return s
-	}
-	s.requests, s.known, s.why = t.requests(ctx, e.own.URL)
+	var both sync.WaitGroup
+	both.Go(func() { s.requests, s.known, s.why = t.requests(ctx, e.own.URL) })
+	s.unready, s.silent = t.health(ctx, name, e.own)
+	both.Wait()
 	return s
 }
 
-// answers asks at the ready path, and whose answer it was.
-func (t *Target) answers(ctx context.Context, name string, r record) bool {
-	path := "/health"
+// readyPath is where a worker says that it is ready.
+func (t *Target) readyPath(name string) string {
 	if p, ok := t.pool(name); ok {
-		path = p.Template.ReadyPath
+		return p.Template.ReadyPath
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+path, nil)
+	return defaultReadyPath
+}
+
+// health asks at the ready path, and whose answer it was.
+func (t *Target) health(ctx context.Context, name string, r record) (unready, silent error) {
+	url := r.URL + t.readyPath(name)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return err, nil
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return false
+		return err, err
 	}
 	if err := resp.Body.Close(); err != nil || resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return false
+		return fmt.Errorf("%s answers %s", url, resp.Status), nil
 	}
-	_, foreign := t.foreign(r)
-	return !foreign
+	if who, foreign := t.foreign(r); foreign {
+		return fmt.Errorf("its port %d belongs to %s", r.Port, who), nil
+	}
+	return nil, nil
 }
 
 // revoke ends the lease that is recorded, if there is one, and gives it back as
@@ -126,7 +248,7 @@ func (t *Target) revoke(ctx context.Context, e *entry) (string, error) {
 
 // requests are what a worker has running and waiting, by its own metrics.
 func (t *Target) requests(ctx context.Context, url string) (n int, known bool, why error) {
-	r, err := scrape.Read(ctx, t.client, url+"/metrics")
+	r, err := scrape.Read(ctx, t.client, url+metricsPath)
 	if err != nil {
 		return 0, false, err
 	}

@@ -15,7 +15,7 @@ import (
 const stopEvery = 200 * time.Millisecond
 
 // RunAndStop is Run until ctx ends, and then stops all workers, which takes as long as
-// their requests. An error is noted, and tried again. process.KillAll kills the workers
+// their requests, and no longer than their grace. An error is noted, and tried again. process.KillAll kills the workers
 // meanwhile.
 func (t *Target) RunAndStop(ctx context.Context) error {
 	defer process.OnKillAll(t.Kill)()

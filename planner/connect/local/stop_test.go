@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"plimsoll/engine/enginetest"
@@ -22,6 +23,19 @@ func TestRunAndStop(t *testing.T) {
 	}
 	if left := workers(f.dir); len(left) != 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// A worker that hangs does not keep a planner from its end.
+func TestRunAndStopHung(t *testing.T) {
+	f := drained(t, "serve", quick)
+	if err := syscall.Kill(pidOf(f, first), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := f.RunAndStop(ctx); err != nil || len(workers(f.dir)) != 0 {
+		t.Errorf("%v, %v are left\n%s", err, workers(f.dir), f.log())
 	}
 }
 

@@ -50,7 +50,7 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 	if err := t.checkHost(d); err != nil {
 		return nil, err
 	}
-	r := turn{Target: t, doc: d, seen: seen, now: now(), failed: map[string]bool{}}
+	r := turn{Target: t, doc: d, seen: seen, now: t.now(), failed: map[string]bool{}}
 	if !t.adopted {
 		t.adopt(d)
 	}
@@ -58,6 +58,7 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 		change(d)
 	}
 	r.bury()
+	r.watch()
 	r.rise()
 	r.forget()
 	r.shrink()
@@ -106,11 +107,12 @@ func (r *turn) bury() {
 			continue // drain ends them
 		}
 		if e.own.State == Draining {
-			r.note("%s: ended", name)
+			r.note("%s: ended%s", name, r.pastOf(name, e).lost())
 		}
 		r.doc.remove(name)
 		delete(r.started, name)
 		delete(r.stuck, name)
+		delete(r.past, name)
 	}
 }
 
@@ -186,7 +188,7 @@ func (r *turn) rise() {
 			continue
 		}
 		p, ok := r.pool(name)
-		if s, seen := r.sight(name, e); seen && s.answers {
+		if s, seen := r.sight(name, e); seen && s.unready == nil {
 			e.own.State, e.own.ReadyAt = Ready, r.now
 			r.note("%s: ready after %v", name, r.now.Sub(e.own.StartedAt).Round(time.Millisecond))
 		} else if ok && r.now.Sub(e.own.StartedAt) > p.Template.ReadyTimeout {

@@ -64,7 +64,7 @@ func (t *Target) viewPool(d *document, p Pool, taken *[]string, r *report) plann
 			if t.stuck[name] != "" {
 				why += ": " + t.stuck[name]
 			}
-			r.add(now().Sub(o.DrainAt) > p.Template.Grace, "%s %s", name, why)
+			r.add(t.now().Sub(o.DrainAt) > p.Template.Grace, "%s %s", name, why)
 		case Starting:
 			s.Starting++
 			r.add(failing, "%s starts", name)
