@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,7 @@ type launch struct {
 
 // grow makes room for the workers that are missing, as far as there is any, and
 // writes them down without a process.
-func (r *turn) grow() []launch {
-	var out []launch
+func (r *turn) grow(ctx context.Context) (out []launch, err error) {
 	for _, p := range r.opts.Pools {
 		base := r.opts.base(p)
 		b := r.doc.entries[base]
@@ -40,6 +40,9 @@ func (r *turn) grow() []launch {
 			continue
 		}
 		for range *b.own.Want - len(r.doc.of(base, Starting, Ready)) {
+			if err := r.reserve(ctx); err != nil {
+				return nil, err
+			}
 			l, err := r.place(p)
 			if errors.Is(err, errNoRoom) {
 				break
@@ -51,7 +54,7 @@ func (r *turn) grow() []launch {
 			out = append(out, l)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // errNoRoom says that a worker has to wait for GPUs.
@@ -60,7 +63,7 @@ var errNoRoom = errors.New("no GPUs are free")
 // place gives a new worker its name, GPUs and port.
 func (r *turn) place(p Pool) (launch, error) {
 	taken, ports := r.doc.taken()
-	gpus, err := process.Assign(r.opts.devices(), taken, p.Config.GPUs())
+	gpus, err := process.Assign(r.opts.Devices(), slices.Concat(taken, r.others), p.Config.GPUs())
 	if err != nil {
 		return launch{}, fmt.Errorf("%w: %w", errNoRoom, err)
 	}

@@ -36,8 +36,10 @@
 //
 // It works on Linux. Other systems do not tell when a process started; there New
 // refuses (process.ErrNoHandles). A worker's descendants are seen as long as they
-// stay in its session or keep its mark: a worker ends with the last of them. Planners of
-// several namespaces on one machine do not know of each other: give each its own GPUs.
+// stay in its session or keep its mark: a worker ends with the last of them. Namespaces
+// whose state files are in one folder share the machine's GPUs, or slots: a worker gets none
+// that a worker of another has, whichever process plans for it. Those with files in other
+// folders need GPUs of their own, and all name a GPU alike, by index or by UUID.
 package local
 
 import (

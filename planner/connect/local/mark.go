@@ -44,11 +44,28 @@ func (t *Target) fileID() string {
 
 // marks are the living processes that carry a mark of this state file, the oldest first.
 func (t *Target) marks() []mark {
-	var out []mark
 	file := t.fileID()
+	return marksOf(func(of string) bool { return of == file })
+}
+
+// elsewhere are the GPUs or slots of the workers of other state files in the same folder,
+// whichever process runs their planners.
+func (t *Target) elsewhere() []string {
+	var gpus []string
+	file := t.fileID()
+	for _, m := range marksOf(func(of string) bool { return of != file && filepath.Dir(of) == filepath.Dir(file) }) {
+		gpus = append(gpus, m.GPUs...)
+	}
+	slices.Sort(gpus)
+	return slices.Compact(gpus) // a worker has several processes
+}
+
+// marksOf are the living processes with a mark of some state files.
+func marksOf(file func(string) bool) []mark {
+	var out []mark
 	for _, found := range process.Marked(markVar) {
 		m := mark{of: found.Handle}
-		if json.Unmarshal([]byte(found.Value), &m) == nil && m.File == file {
+		if json.Unmarshal([]byte(found.Value), &m) == nil && file(m.File) {
 			out = append(out, m)
 		}
 	}

@@ -179,8 +179,9 @@ func (o Options) checkWant(want planner.Replicas) error {
 // base is the name of a pool's first worker.
 func (o Options) base(p Pool) string { return o.Namespace + "_" + p.Component }
 
-// devices are what Assign chooses from.
-func (o Options) devices() []string {
+// Devices are the GPUs or slots that workers may have. Those of all state files in one
+// folder are of one machine: none is given to two workers.
+func (o Options) Devices() []string {
 	if o.Slots == 0 {
 		return o.GPUs
 	}

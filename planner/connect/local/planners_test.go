@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,6 +46,52 @@ func TestTwoTargets(t *testing.T) {
 	other.settled(2)
 	if len(workers(dir)) != 2 {
 		t.Errorf("%d processes", len(workers(dir)))
+	}
+}
+
+// Two namespaces that are scaled at once share the slots of one folder: none is given out
+// twice, and who waits gets what the other one leaves.
+func TestNamespacesShareSlots(t *testing.T) {
+	dir := folder(t)
+	var both []*fixture
+	for _, name := range []string{"a", "b"} {
+		o := options(dir, "serve")
+		o.Path, o.Namespace, o.GPUs, o.Slots = filepath.Join(dir, "state", name+".json"), name, nil, 3
+		both = append(both, newFixture(t, dir, o))
+	}
+	var scaling sync.WaitGroup
+	for _, f := range both {
+		scaling.Go(func() { f.scale(2) })
+	}
+	scaling.Wait()
+	slots := func() (all []string) {
+		for _, f := range both {
+			for _, e := range f.entries() {
+				if r, ok := e["resources"].(map[string]any); ok {
+					all = append(all, fmt.Sprint(r["allocated_gpus"]))
+				}
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	full, waits := both[0], both[1]
+	if full.state().Pools[0].Pending > 0 {
+		full, waits = waits, full
+	}
+	full.settled(2)
+	s := waits.until("one of two", func(p planner.PoolState) bool { return p.Ready == 1 && p.Pending == 1 })
+	if !strings.Contains(s.Trouble, "1 VllmDecodeWorker wait for 1 GPU each: workers of other namespaces have slot") {
+		t.Error(s.Trouble)
+	}
+	if got := slots(); !slices.Equal(got, []string{"[slot0]", "[slot1]", "[slot2]"}) {
+		t.Errorf("given out are %q", got)
+	}
+	full.scale(1)
+	full.settled(1)
+	waits.settled(2)
+	if got := slots(); !slices.Equal(got, []string{"[slot0]", "[slot1]", "[slot2]"}) {
+		t.Errorf("then %q", got)
 	}
 }
 

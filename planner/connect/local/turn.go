@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +25,8 @@ type turn struct {
 	now    time.Time
 	orders []order
 	failed map[string]bool // pools, by base, one of whose workers died in this turn
+	gpus   *os.File        // lock on those that other planners may assign, too; nil: none are assigned
+	others []string        // GPUs that their workers have
 }
 
 // order is a signal to send once the file says so: whoever is killed in between
@@ -63,7 +67,11 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 	r.forget()
 	r.shrink()
 	r.drain()
-	launches := r.grow()
+	defer func() { err = errors.Join(err, r.release()) }()
+	launches, err := r.grow(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.write(t.opts.Path); err != nil {
 		return nil, err
 	}
@@ -75,6 +83,23 @@ func (t *Target) turn(ctx context.Context, seen map[string]sight, change func(*d
 	}
 	t.written = d.text
 	return d, err
+}
+
+// reserve keeps other planners from assigning GPUs until the turn ends, by when the workers
+// that it starts carry their marks.
+func (r *turn) reserve(ctx context.Context) (err error) {
+	if r.gpus == nil {
+		r.gpus, err = lockFile(ctx, filepath.Join(filepath.Dir(r.opts.Path), "gpus"))
+		r.others = r.elsewhere()
+	}
+	return err
+}
+
+func (r *turn) release() error {
+	if r.gpus == nil {
+		return nil
+	}
+	return r.gpus.Close()
 }
 
 // checkHost refuses a file with workers of another machine, of which nothing can

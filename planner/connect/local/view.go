@@ -76,15 +76,23 @@ func (t *Target) viewPool(d *document, p Pool, taken *[]string, r *report) plann
 	s.Want = *own.Want
 	missing := max(0, s.Want-s.Ready-s.Starting)
 	s.Starting += missing
+	var others []string
+	if missing > 0 {
+		others = t.elsewhere()
+	}
 	for range missing {
-		gpus, err := process.Assign(t.opts.devices(), *taken, s.GPUs)
+		gpus, err := process.Assign(t.opts.Devices(), slices.Concat(*taken, others), s.GPUs)
 		if err != nil {
 			s.Pending++
 		}
 		*taken = slices.Concat(*taken, gpus)
 	}
 	if s.Pending > 0 {
-		r.add(true, "%d %s wait for %s each", s.Pending, p.Component, engine.Count(s.GPUs, "GPU"))
+		why := fmt.Sprintf("%d %s wait for %s each", s.Pending, p.Component, engine.Count(s.GPUs, "GPU"))
+		if len(others) > 0 {
+			why += ": workers of other namespaces have " + strings.Join(others, ",")
+		}
+		r.add(true, "%s", why)
 	}
 	if missing > s.Pending {
 		r.add(failing, "%d %s are to be started%s", missing-s.Pending, p.Component, setback(own))
