@@ -135,12 +135,8 @@ func (f plannerFile) contexts(c *cli.Context) ([]*cli.Context, error) {
 	return out, nil
 }
 
-// sharedBudget is the budget of several deployments; ok is false where there is
-// one deployment, or no bound for all.
-func (f plannerFile) sharedBudget(c *cli.Context) (gpus int, ok bool, err error) {
-	if len(f.deployments) == 0 {
-		return 0, false, nil
-	}
+// sharedBudget is max-gpu-budget beside several deployments, or of the command line.
+func (f plannerFile) sharedBudget(c *cli.Context) (gpus int, given bool, err error) {
 	one, err := copyFlags(c)
 	if err != nil {
 		return 0, false, err
@@ -150,7 +146,7 @@ func (f plannerFile) sharedBudget(c *cli.Context) (gpus int, ok bool, err error)
 	}
 	p := &parser{c: one}
 	gpus = p.integer("max-gpu-budget", -1, maxGPUs, 0)
-	return gpus, p.err == nil && gpus >= 0 && one.IsSet("max-gpu-budget"), p.err
+	return gpus, one.IsSet("max-gpu-budget"), p.err
 }
 
 // copyFlags is a context of its own with the command line's flags.

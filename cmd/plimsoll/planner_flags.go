@@ -23,7 +23,7 @@ func deploymentFlags() []cli.Flag {
 		{"sla-stat", "", "what of both is promised: `mean|p50|p90|p95|p99` (default: the profile's, or mean)"},
 		{"prefill-engine-num-gpu", "", "`GPUs` of a prefill engine (default: the profile's, or 1)"},
 		{"decode-engine-num-gpu", "", "`GPUs` of a decode engine, or of an aggregated one (default: the profile's, or 1)"},
-		{"max-gpu-budget", "8", "`GPUs` that are never exceeded; -1: no bound"},
+		{"max-gpu-budget", "8", "`GPUs` that are never exceeded; -1: no bound; local workers may have all of --gpus or --slots where this is not given"},
 		{"min-gpu-budget", "1", "`GPUs` that are kept at least; -1: no bound; with --min-endpoint 0 none are, where this is not given"},
 		{"min-endpoint", "1", "`replicas` of each pool at least; 0 lets pools be switched off when idle, where a frontend or Prometheus sees what comes then"},
 		{"max-endpoint", "0", "`replicas` of each pool at most; 0: no bound"},
@@ -100,15 +100,16 @@ func environmentFlags() []cli.Flag {
 		{"aggregated-command", "", "local: `TEMPLATE` of an aggregated worker"},
 		{"env-from", "", "local: `NAMES` of variables with credentials, separated by commas, that workers take from the planner's own environment; written to no file"},
 		{"ready-path", "/health", "local: URL `path` that answers 2xx when a worker is ready"},
-		{"stop-grace", "24h", "local: `time` between TERM and KILL of a worker that has no request any more"},
+		{"ready-timeout", "30m", "local: `time` for a worker to become ready, then another is started in its place"},
+		{"stop-grace", "10m", "local: `time` for a stopped worker to finish its requests, at most 24h; then it gets TERM and 30 s later KILL, and requests are lost"},
 		{"prefill-component", "PrefillWorker", "local: `NAME` of prefill workers in the state file"},
 		{"decode-component", "VllmWorker", "local: `NAME` of decode or aggregated workers there"},
 		{"gpus", "", "local: `devices` for workers, such as 0-7 (default: all that plimsoll gpus lists)"},
 		{"slots", "0", "local: without GPUs, how many GPUs' worth of workers fit, `N`"},
 	})
 	return append(flags,
-		&cli.BoolFlag{Name: "drains-on-term", Usage: "local: a worker that gets TERM takes no new request and finishes what it has", Category: "environment"},
-		&cli.BoolFlag{Name: "stop-workers", Usage: "local: on exit stop the workers too, when their requests are finished; a second signal kills them", Category: "environment"})
+		&cli.BoolFlag{Name: "drains-on-term", Usage: "local: a worker that gets TERM takes no new request and finishes what it has (vLLM does not); without it, it gets TERM when it has no request", Category: "environment"},
+		&cli.BoolFlag{Name: "stop-workers", Usage: "local: on exit stop the workers too, when their requests are finished or --stop-grace is over; a second signal kills them", Category: "environment"})
 }
 
 func runningFlags() []cli.Flag {

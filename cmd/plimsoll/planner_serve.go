@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/planner"
 	"plimsoll/planner/policy"
@@ -54,10 +56,6 @@ func servePlanner(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	shared, err := newSharedBudget(file, c)
-	if err != nil {
-		return err
-	}
 	if err := endsItself(c.Context); err != nil {
 		return err
 	}
@@ -67,6 +65,20 @@ func servePlanner(c *cli.Context) error {
 		return err
 	}
 	defer out.close()
+	var settings []plannerSettings
+	for _, one := range contexts {
+		s, err := parsePlanner(one)
+		if err != nil {
+			return err
+		}
+		settings = append(settings, s)
+	}
+	var shared *serve.Budget
+	if gpus, ok, err := file.sharedGPUs(c, settings); err != nil {
+		return err
+	} else if ok {
+		shared = serve.NewBudget(gpus)
+	}
 	var units []*plannerUnit
 	defer func() {
 		for _, u := range units {
@@ -75,8 +87,8 @@ func servePlanner(c *cli.Context) error {
 			}
 		}
 	}()
-	for _, one := range contexts {
-		u, err := newPlannerUnit(one, shared, out)
+	for i, one := range contexts {
+		u, err := newPlannerUnit(one, settings[i], shared, out)
 		if u != nil {
 			units = append(units, u)
 		}
@@ -87,13 +99,6 @@ func servePlanner(c *cli.Context) error {
 	if err := namesDiffer(units); err != nil {
 		return err
 	}
-	var settings []plannerSettings
-	for _, u := range units {
-		settings = append(settings, u.settings)
-	}
-	if err := pairsFit(file, c, settings); err != nil {
-		return err
-	}
 	site, err := openSite(whole, units, out)
 	if err != nil {
 		return err
@@ -101,29 +106,32 @@ func servePlanner(c *cli.Context) error {
 	return runPlanner(c, units, shared, site, out)
 }
 
-func newSharedBudget(file plannerFile, c *cli.Context) (*serve.Budget, error) {
-	gpus, ok, err := file.sharedBudget(c)
-	if err != nil || !ok {
-		return nil, err
+// sharedGPUs is the budget of several deployments: the file's, or where it gives none that of
+// local workers, all devices that these may have. It refuses one that leaves a deployment
+// without a working pair. ok is false where there is none.
+func (f plannerFile) sharedGPUs(c *cli.Context, settings []plannerSettings) (gpus int, ok bool, err error) {
+	gpus, given, err := f.sharedBudget(c)
+	if err != nil || len(f.deployments) == 0 || given && gpus < 0 {
+		return 0, false, err
 	}
-	return serve.NewBudget(gpus), nil
-}
-
-// pairsFit refuses a shared budget that leaves a deployment without a working pair.
-func pairsFit(file plannerFile, c *cli.Context, settings []plannerSettings) error {
-	gpus, ok, err := file.sharedBudget(c)
-	if err != nil || !ok {
-		return err
-	}
-	var names []string
+	bad, hint := "max-gpu-budget", "a larger max-gpu-budget, or fewer deployments"
+	var names, devices []string
 	var of []planner.Deployment
 	for _, s := range settings {
-		names, of = append(names, s.name), append(of, s.deployment)
+		names, of, devices = append(names, s.name), append(of, s.deployment), append(devices, s.devices()...)
+		if !given && len(s.devices()) == 0 {
+			return 0, false, nil
+		}
+	}
+	if !given {
+		slices.Sort(devices)
+		gpus = len(slices.Compact(devices))
+		bad, hint = "the deployments share the GPUs of this machine", "more of --slots or --gpus, or fewer deployments; or max-gpu-budget beside deployments"
 	}
 	if err := planner.PairsFit(gpus, names, of); err != nil {
-		return field.Errorf("max-gpu-budget: %v", err).Hint("a larger max-gpu-budget, or fewer deployments")
+		return 0, false, field.Errorf("%s: %v", bad, err).Hint("%s", hint)
 	}
-	return nil
+	return gpus, true, nil
 }
 
 func namesDiffer(units []*plannerUnit) error {
@@ -151,11 +159,7 @@ const scalingTimeout = 30 * time.Minute
 
 // newPlannerUnit wires one deployment. The unit is to be closed after an error,
 // too, where there is one.
-func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (*plannerUnit, error) {
-	s, err := parsePlanner(c)
-	if err != nil {
-		return nil, err
-	}
+func newPlannerUnit(c *cli.Context, s plannerSettings, shared *serve.Budget, out *plannerOutputs) (*plannerUnit, error) {
 	switch {
 	case s.surfaces.dir != "":
 	case !s.advise && !c.IsSet("policy"):
@@ -176,6 +180,9 @@ func newPlannerUnit(c *cli.Context, shared *serve.Budget, out *plannerOutputs) (
 	}
 	if s.policy == "default" && !out.quiet {
 		say(out.err, "note", "%s: %s", s.name, s.startUpWords(c.IsSet("startup-time")))
+	}
+	if s.allDevices && !out.quiet {
+		say(out.err, "note", "%s: at most %s, all that its workers may have. --max-gpu-budget sets another bound", s.name, engine.Count(s.deployment.Budget.Max, "GPU"))
 	}
 	core, err := s.core()
 	if err != nil {
@@ -324,20 +331,20 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 		if s.name != units[i].settings.name {
 			return fmt.Errorf("deployment %d is %s, was %s, which needs a restart", i, s.name, units[i].settings.name)
 		}
+		if had := units[i].settings.devices(); !slices.Equal(s.devices(), had) {
+			return fmt.Errorf("%s: its workers may have %d GPUs or slots, were %d, which needs a restart", s.name, len(s.devices()), len(had))
+		}
 		if units[i].reads && !s.advise {
 			return fmt.Errorf("%s: its workers are only observed. To scale them, restart with commands that start them", s.name)
 		}
 		now = append(now, s)
 	}
-	gpus, ok, err := file.sharedBudget(c)
+	gpus, ok, err := file.sharedGPUs(c, now)
 	if err != nil {
 		return err
 	}
 	if ok != (shared != nil) {
 		return errors.New("the shared budget was added or removed, which needs a restart")
-	}
-	if err := pairsFit(file, c, now); err != nil {
-		return err
 	}
 	for i, u := range units {
 		if err := u.runner.Reset(now[i].deployment, now[i].advise); err != nil {

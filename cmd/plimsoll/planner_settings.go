@@ -28,6 +28,9 @@ type plannerSettings struct {
 	blocking   bool
 	priority   int
 	weight     int
+	gpus       []string // that local workers may have
+	slots      int      // instead of these
+	allDevices bool     // which are the budget, as none is given
 
 	surfaces profileSurfaces
 	policy   string
@@ -86,6 +89,7 @@ func (s plannerSettings) parse(p *parser) (plannerSettings, error) {
 		p.fail(field.Errorf("--namespace %q: want a name without spaces and slashes", p.c.String("namespace")))
 	}
 	s.deployment, s.promise = parseDeployment(p, s.surfaces.rec), promiseFrom(p.c)
+	s.parseDevices(p)
 	s.parseRules(p)
 	s.parseForecast(p)
 	s.startTimeout = p.duration("start-timeout")
@@ -96,7 +100,11 @@ func (s plannerSettings) parse(p *parser) (plannerSettings, error) {
 	}
 	if p.err == nil {
 		if err := s.deployment.Check(); err != nil {
-			p.fail(field.Errorf("%v", err))
+			bad := field.Errorf("%v", err)
+			if s.allDevices {
+				bad = bad.Hint("more of --slots or --gpus, which are the budget; or --max-gpu-budget N")
+			}
+			p.fail(bad)
 		}
 	}
 	return s, p.err

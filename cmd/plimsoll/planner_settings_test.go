@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -229,6 +230,57 @@ deployments:
 	}
 }
 
+// The budget of local workers is what they may have, unless one is given; several
+// deployments share it.
+func TestBudgetOfDevices(t *testing.T) {
+	const local = "policy: load\nmode: aggregated\naggregated-command: e {{.Port}}\n"
+	for _, c := range []struct {
+		text   string
+		own    []int
+		shared int // -1: none
+		err    string
+	}{
+		{local + "slots: 3", []int{3}, -1, ""},
+		{local + "gpus: 0-11", []int{12}, -1, ""},
+		{local + "slots: 3\nmax-gpu-budget: 2", []int{2}, -1, ""},
+		{local + "slots: 1\nmin-endpoint: 2", nil, -1, "the budget of 1 GPU is below the 2"},
+		{"policy: load\nslots: 3\nno-operation: true", []int{8}, -1, ""},
+		{local + "slots: 3\ndeployments: [{namespace: a}, {namespace: b}]", []int{3, 3}, 3, ""},
+		{local + "deployments: [{namespace: a, gpus: 0-2}, {namespace: b, gpus: '2,3'}]", []int{3, 2}, 4, ""},
+		{local + "slots: 3\nmax-gpu-budget: 2\ndeployments: [{namespace: a}, {namespace: b}]", []int{3, 3}, 2, ""},
+		{local + "slots: 3\nmax-gpu-budget: -1\ndeployments: [{namespace: a}, {namespace: b}]", []int{3, 3}, -1, ""},
+		{local + "slots: 1\ndeployments: [{namespace: a}, {namespace: b}]", []int{1, 1}, -1, "the deployments share the GPUs of this machine: 1 GPUs are too few"},
+	} {
+		file := configFile(t, c.text)
+		all, err := parsedPlanner(t, "--config", file)
+		shared := -1
+		if err == nil {
+			f, bad := readPlannerFile(file)
+			gpus, ok, no := f.sharedGPUs(servedFlags(t), all)
+			if err = errors.Join(bad, no); ok {
+				shared = gpus
+			}
+		}
+		var own []int
+		for _, s := range all {
+			own = append(own, s.deployment.Budget.Max)
+		}
+		if !slices.Equal(own, c.own) || shared != c.shared || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: budgets %d, shared %d, %v", c.text, own, shared, err)
+		}
+	}
+}
+
+// servedFlags are those of planner serve, none of which is set.
+func servedFlags(t *testing.T) *cli.Context {
+	t.Helper()
+	c, err := flagsOf(plannerServeCommand(), newApp(streams{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func TestPlannerRefuses(t *testing.T) {
 	dir := plannerProfile(t)
 	weak := plannerProfile(t, func(r *store.Recommendation) { r.Provenance = profile.Estimated })
@@ -280,7 +332,7 @@ func TestPlannerFileOfTheProcess(t *testing.T) {
 		"listen: 9085":                     "--listen \"9085\": want HOST:PORT",
 	} {
 		var out, errs bytes.Buffer
-		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "x {{.Port}}", "--decode-command", "x {{.Port}}", "--state-file", "none", "--config", configFile(t, text)}
+		args := []string{"plimsoll", "planner", "serve", "--policy", "load", "--slots", "2", "--prefill-command", "sh {{.Port}}", "--decode-command", "sh {{.Port}}", "--state-file", "none", "--config", configFile(t, text)}
 		if code := run(t.Context(), args, streams{in: strings.NewReader(""), out: &out, err: &errs}); code != 2 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit %d, %s", text, code, errs.String())
 		}

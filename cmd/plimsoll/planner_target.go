@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -29,7 +31,7 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 	only := func(environment string, flags ...string) {
 		p.needs(where == environment, "with --environment "+environment, flags...)
 	}
-	only("local", "prefill-command", "decode-command", "aggregated-command", "env-from", "ready-path", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
+	only("local", "prefill-command", "decode-command", "aggregated-command", "env-from", "ready-path", "ready-timeout", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
 	only("kubernetes", "kubeconfig", "context", "kube-namespace", "deployment", "target", "lease")
 	only("virtual", "scaling-max-wait")
 	if p.err != nil {
@@ -52,16 +54,15 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 		return u.reader(out)
 	}
 	o := local.Options{
-		Namespace: u.settings.name, Slots: p.integer("slots", 0, 4096, 0), Pools: u.localPools(p), Secrets: append(p.fromEnvironment("env-from"), credentialsOf(p.c).all()...),
+		Namespace: u.settings.name, GPUs: u.settings.gpus, Slots: u.settings.slots, Pools: u.localPools(p), Secrets: append(p.fromEnvironment("env-from"), credentialsOf(p.c).all()...),
 		Log: func(format string, args ...any) {
 			if !out.quiet {
 				say(out.err, "local", format, args...)
 			}
 		},
 	}
-	var err error
-	if o.GPUs, err = p.workerGPUs(o.Slots); err != nil {
-		return nil, err
+	if u.startable(p, o.Pools, out); p.err != nil {
+		return nil, p.err
 	}
 	if p.c.IsSet("etcd-endpoints") {
 		leases, err := virtual.NewLeases(etcdOptions(p.c))
@@ -81,6 +82,31 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 	u.run, u.close = append(u.run, run), append(u.close, t.Close)
 	return t, nil
 }
+
+// startable refuses a program that is not there, where actions do not make it, and warns of
+// engines that do not keep what --drains-on-term says.
+func (u *plannerUnit) startable(p *parser, pools []local.Pool, out *plannerOutputs) {
+	vllm := false
+	for _, pool := range pools {
+		spec, err := pool.Template.Spec(pool.Config, engine.Launch{Port: 1})
+		if err != nil {
+			continue // New says it
+		}
+		if first := strings.Fields(pool.Template.Argv)[0]; !strings.Contains(first, "{{") {
+			if _, err := exec.LookPath(spec.Argv[0]); err != nil {
+				p.fail(field.Errorf("--%s-command: its program cannot be started: %s", pool.Config.Role, redact.Text(err.Error())).
+					Hint("install it, or give its full path"))
+			}
+		}
+		vllm = vllm || pool.DrainsOnTERM && isVLLM.MatchString(strings.Join(spec.Argv, " "))
+	}
+	if vllm {
+		say(out.err, "warning", "%s: --drains-on-term, but vLLM does not finish its requests after TERM: open streams may get neither a token nor an error", u.settings.name)
+		say(out.err, "hint", "without --drains-on-term vLLM gets TERM when it has no request")
+	}
+}
+
+var isVLLM = regexp.MustCompile(`(^|[\s/])vllm serve(\s|$)|\s-m vllm[.\s]`)
 
 // anyWorkerCommand reports whether a flag says how a worker is started.
 func (p *parser) anyWorkerCommand() bool {
@@ -107,19 +133,18 @@ func (u *plannerUnit) reader(out *plannerOutputs) (planner.Target, error) {
 func (u *plannerUnit) localPools(p *parser) []local.Pool {
 	var pools []local.Pool
 	var missing, ofPools []string
-	grace := p.duration("stop-grace")
+	template := command.Template{ReadyPath: p.name("ready-path"), ReadyTimeout: p.duration("ready-timeout"), Grace: p.duration("stop-grace")}
 	for _, pool := range u.settings.deployment.Pools {
 		component := p.name("decode-component")
 		if pool.Role == engine.RolePrefill {
 			component = p.name("prefill-component")
 		}
 		flag := string(pool.Role) + "-command"
-		argv := p.name(flag)
-		if argv == "" {
+		template.Argv = p.name(flag)
+		if template.Argv == "" {
 			missing, ofPools = append(missing, "--"+flag), append(ofPools, string(pool.Role))
 			continue
 		}
-		template := command.Template{Argv: argv, ReadyPath: p.name("ready-path"), Grace: grace}
 		credentialsOf(p.c).add(template.Secrets()...)
 		warnLiteral(p.c, "--"+flag, template.Secrets(), "--env-from NAME: workers take the variable from the planner's own environment")
 		pools = append(pools, local.Pool{
@@ -157,8 +182,31 @@ func (p *parser) fromEnvironment(flag string) []string {
 	return values
 }
 
-// workerGPUs are those that workers may have: the ones named, or all that are
-// visible unless workers take slots and none.
+// parseDevices reads what local workers may have: the GPUs named, or all that are visible
+// unless workers take slots and none. They are the budget, unless that is given.
+func (s *plannerSettings) parseDevices(p *parser) {
+	if p.c.String("environment") != "local" || !p.anyWorkerCommand() {
+		return
+	}
+	s.slots = p.integer("slots", 0, 4096, 0)
+	var err error
+	if s.gpus, err = p.workerGPUs(s.slots); err != nil && p.err == nil {
+		p.err = err
+	}
+	if !p.c.IsSet("max-gpu-budget") {
+		s.deployment.Budget.Max, s.allDevices = len(s.devices()), true
+	}
+}
+
+// devices are what local workers may have; none where there are no such workers.
+func (s plannerSettings) devices() []string {
+	if len(s.gpus)+s.slots == 0 {
+		return nil
+	}
+	return local.Options{GPUs: s.gpus, Slots: s.slots}.Devices()
+}
+
+// workerGPUs are the GPUs named, or without slots those that are visible.
 func (p *parser) workerGPUs(slots int) ([]string, error) {
 	var ids []string
 	if list := p.name("gpus"); list != "" && p.err == nil {

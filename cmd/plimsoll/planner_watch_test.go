@@ -136,6 +136,34 @@ func TestLocalWorkersNeedCommands(t *testing.T) {
 	}
 }
 
+// What a command says of its program is looked at before anything is started.
+func TestWorkerProgram(t *testing.T) {
+	t.Parallel()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const warning = "warning: dynamo: --drains-on-term, but vLLM does not finish its requests after TERM"
+	for _, c := range []struct {
+		command       string
+		says, saysNot string
+	}{
+		{"no-such-engine {{.Port}}", `error: --aggregated-command: its program cannot be started: exec: "no-such-engine": executable file not found in $PATH` + "\nplimsoll: hint: install it, or give its full path\n", warning},
+		{plain + " {{.Port}}", "permission denied", warning},
+		{"{{if .PrefixCaching}}a{{else}}no-such-engine{{end}} {{.Port}}", "error: --listen", "cannot be started"},
+		{"env A=1 no-such-engine {{.Port}}", "error: --listen", "cannot be started"},
+		{"env vllm serve {{.Model}} --port {{.Port}}", warning, "cannot be started"},
+		{"env python3 -m vllm.entrypoints.openai.api_server --port {{.Port}}", warning, "cannot be started"},
+		{"env python3 -m dynamo.vllm --port {{.Port}}", "error: --listen", warning},
+		{"env llama-server -m vllm-served.gguf --port {{.Port}}", "error: --listen", warning},
+	} {
+		p := ran(t, exitUsage, "planner", "serve", "--policy", "load", "--mode", "aggregated", "--slots", "2", "--state-file", "none", "--drains-on-term", "--listen", "x", "--aggregated-command", c.command)
+		if got := p.errout.String(); !strings.Contains(got, c.says) || strings.Contains(got, c.saysNot) {
+			t.Errorf("%q: %s", c.command, got)
+		}
+	}
+}
+
 // A planner that may act without a profile warns of it, quietly too; one that only
 // observes, or whose policy was chosen, notes it.
 func TestNoProfileIsWarnedOf(t *testing.T) {

@@ -26,7 +26,7 @@ drains-on-term: true
 stop-workers: true
 adjustment-interval: 2
 max-gpu-budget: 5
-slots: 4
+slots: 5
 prefill-command: %sprefill
 decode-command: %sdecode
 deployments:
