@@ -49,9 +49,9 @@ func TestDrainSteps(t *testing.T) {
 		{name: "drains and listens no more", drains: true, draining: 9 * time.Minute, after: 8 * time.Minute, silent: 8 * time.Minute, now: closed, want: nothing},
 		{name: "drains until the bound", drains: true, draining: 11 * time.Minute, after: 10 * time.Minute, now: busy, want: kill, lost: "; 3 requests lost"},
 		{name: "stopped", draining: time.Minute, silent: 29 * time.Second, now: silent, want: nothing},
-		{name: "stopped for long", draining: time.Minute, silent: 30 * time.Second, now: silent, want: term, lost: "; 3 requests lost by its last metrics"},
-		{name: "stopped, after TERM", drains: true, draining: time.Minute, silent: 40 * time.Second, after: 31 * time.Second, now: silent, want: kill, lost: "; 3 requests lost by its last metrics"},
-		{name: "listens no more without TERM", draining: time.Minute, silent: 30 * time.Second, now: closed, want: term, lost: "; 3 requests lost by its last metrics"},
+		{name: "stopped for long", draining: time.Minute, silent: 30 * time.Second, now: silent, want: term, lost: "; 3 requests lost by its last metrics, and any that came since"},
+		{name: "stopped, after TERM", drains: true, draining: time.Minute, silent: 40 * time.Second, after: 31 * time.Second, now: silent, want: kill, lost: "; 3 requests lost by its last metrics, and any that came since"},
+		{name: "listens no more without TERM", draining: time.Minute, silent: 30 * time.Second, now: closed, want: term, lost: "; 3 requests lost by its last metrics, and any that came since"},
 		{name: "never ready", neverReady: true, draining: time.Second, now: closed, want: term},
 		{name: "never ready, after TERM", neverReady: true, draining: time.Minute, after: 31 * time.Second, now: closed, want: kill},
 	} {

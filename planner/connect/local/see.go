@@ -126,7 +126,7 @@ func (p *past) lost() string {
 	case p.mute.since.IsZero():
 		return fmt.Sprintf("; %s lost", engine.Count(p.requests, "request"))
 	default:
-		return fmt.Sprintf("; %s lost by its last metrics", engine.Count(p.requests, "request"))
+		return fmt.Sprintf("; %s lost by its last metrics, and any that came since", engine.Count(p.requests, "request"))
 	}
 }
 
