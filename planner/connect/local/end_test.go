@@ -41,10 +41,8 @@ func TestKillAfterGrace(t *testing.T) {
 	}
 }
 
-// quick makes all that is waited for short, but for the time to finish.
-func quick(o *local.Options) {
-	o.HungAfter, o.TermGrace = 500*time.Millisecond, 50*time.Millisecond
-}
+// quick shortens what a worker that hangs is given. A look at it takes up to half of that.
+func quick(o *local.Options) { o.HungAfter, o.TermGrace = 2*time.Second, 50*time.Millisecond }
 
 // told waits until the planner has read of a request in the metrics.
 func (f *fixture) told(url string) {
@@ -71,8 +69,7 @@ func TestGraceIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := drained(t, c.mode, func(o *local.Options) {
-				quick(o)
-				o.Pools[0].Template.Grace, o.Pools[0].DrainsOnTERM = 300*time.Millisecond, c.drains
+				o.TermGrace, o.Pools[0].Template.Grace, o.Pools[0].DrainsOnTERM = 50*time.Millisecond, 300*time.Millisecond, c.drains
 			})
 			answer := hold(t, f.found()[0].URL, "never")
 			f.scale(0)
@@ -92,8 +89,10 @@ func TestGraceIsOver(t *testing.T) {
 // One that is stopped leaves the frontend's list and is killed, whether it was ready or
 // drains; its requests end with an error.
 func TestHungWorker(t *testing.T) {
+	t.Parallel()
 	for name, drains := range map[string]bool{"ready": false, "draining": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := drained(t, "serve", quick)
 			url, old := f.found()[0].URL, pidOf(f, first)
 			answer := hold(t, url, "never")
@@ -108,7 +107,7 @@ func TestHungWorker(t *testing.T) {
 			}
 			f.until("its end", func(p planner.PoolState) bool { return p.Ready == want && strings.Contains(f.log(), "SIGKILL") })
 			f.settled(want)
-			if replaced := strings.Contains(f.log(), first+": has not answered at /health for 500ms: replaced"); replaced == drains ||
+			if replaced := strings.Contains(f.log(), first+": has not answered at /health for 2s: replaced"); replaced == drains ||
 				!strings.Contains(f.log(), "SIGTERM: it answers nothing") || !strings.Contains(f.log(), "ended; 1 request lost by its last metrics") {
 				t.Error(f.log())
 			}

@@ -28,6 +28,7 @@ func TestRunAndStop(t *testing.T) {
 
 // A worker that hangs does not keep a planner from its end.
 func TestRunAndStopHung(t *testing.T) {
+	t.Parallel()
 	f := drained(t, "serve", quick)
 	if err := syscall.Kill(pidOf(f, first), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
