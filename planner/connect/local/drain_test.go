@@ -57,7 +57,7 @@ func TestDrainSteps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
-			o := Options{Namespace: "ns", Pools: []Pool{{Component: "D", DrainsOnTERM: c.drains, Template: command.Template{}}}}.withDefaults()
+			o := Options{Namespace: "ns", HungAfter: 30 * time.Second, Pools: []Pool{{Component: "D", DrainsOnTERM: c.drains, Template: command.Template{Grace: 10 * time.Minute}}}}.withDefaults()
 			r := turn{Target: &Target{opts: o, past: map[string]*past{}}, now: now}
 			e := &entry{own: record{State: Draining, PID: self.PID, Start: self.Start, Boot: self.Boot, DrainAt: now.Add(-c.draining)}}
 			if !c.neverReady {
@@ -104,7 +104,7 @@ func TestReadyWorkerThatDoesNotAnswer(t *testing.T) {
 		"no metrics":          {looks{begin: noMetrics, end: noMetrics}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Namespace: "ns", Pools: []Pool{{Component: "D", Template: command.Template{ReadyPath: "/ok"}}}}.withDefaults()
+			o := Options{Namespace: "ns", HungAfter: end, Pools: []Pool{{Component: "D", Template: command.Template{ReadyPath: "/ok"}}}}.withDefaults()
 			e := &entry{rest: object{}, own: record{State: Ready, PID: 2}}
 			target := &Target{opts: o, past: map[string]*past{}}
 			for _, at := range slices.Sorted(maps.Keys(c.looks)) {
@@ -117,5 +117,29 @@ func TestReadyWorkerThatDoesNotAnswer(t *testing.T) {
 				t.Errorf("it is %s after %d failures: %q; want %q", e.own.State, e.own.Failures, e.own.Failure, c.want)
 			}
 		})
+	}
+}
+
+// Where all workers stop answering at once only one is replaced, until another is ready.
+func TestHungWorkersAreReplacedOneByOne(t *testing.T) {
+	o := Options{Namespace: "ns", Pools: []Pool{{Component: "D"}}}.withDefaults()
+	two := 2
+	d := &document{entries: map[string]*entry{"ns_D": {own: record{State: Ready, PID: 2, Want: &two}}, "ns_D_1": {own: record{State: Ready, PID: 3}}}}
+	target := &Target{opts: o, past: map[string]*past{}}
+	for at := time.Unix(0, 0); at.Before(time.Unix(0, 0).Add(3 * o.HungAfter)); at = at.Add(o.HungAfter) {
+		r := turn{Target: target, doc: d, seen: map[string]sight{}, now: at, failed: map[string]bool{}}
+		for name, e := range d.entries {
+			r.seen[name] = sight{of: e.own.handle(), unready: syscall.ECONNREFUSED}
+		}
+		r.watch()
+	}
+	if ready := d.of("ns_D", Ready); !slices.Equal(ready, []string{"ns_D_1"}) {
+		t.Errorf("%v are ready, want ns_D_1", ready)
+	}
+	d.entries["ns_D"].own.State = Ready // the replacement
+	target.past = map[string]*past{"ns_D_1": target.past["ns_D_1"]}
+	r := turn{Target: target, doc: d, seen: map[string]sight{"ns_D_1": {of: d.entries["ns_D_1"].own.handle(), unready: syscall.ECONNREFUSED}}, now: time.Unix(0, 0).Add(4 * o.HungAfter), failed: map[string]bool{}}
+	if r.watch(); len(d.of("ns_D", Draining)) != 1 {
+		t.Errorf("%v drain, want ns_D_1", d.of("ns_D", Draining))
 	}
 }

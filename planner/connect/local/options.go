@@ -27,7 +27,7 @@ type Leases interface {
 type Pool struct {
 	Component string           // upstream's name for them, such as VllmDecodeWorker
 	Config    engine.Config    // model, role and parallelism; Config.GPUs is what each takes
-	Template  command.Template // {{.Name}} is the worker's key in the state file; Grace bounds a drain, 0: ten minutes, at most 24 h; ReadyTimeout 0: half an hour
+	Template  command.Template // {{.Name}} is the worker's key in the state file; Grace bounds a drain, 0: half an hour, at most 24 h; ReadyTimeout 0: half an hour
 
 	// DrainsOnTERM says that the engine takes no new work after TERM, finishes
 	// what it has, and exits. Any other gets TERM only once its metrics say that
@@ -48,7 +48,7 @@ type Options struct {
 	Backoff    time.Duration // before the first restart of what died; doubles up to MaxBackoff; 0: 1 s
 	MaxBackoff time.Duration // 0: 5 min; what was ready for longer begins with Backoff again
 	Every      time.Duration // Run's interval; 0: 1 s
-	HungAfter  time.Duration // without an answer for so long a worker is replaced; 0: 30 s
+	HungAfter  time.Duration // without an answer for so long a worker is replaced; 0: a minute
 	TermGrace  time.Duration // between TERM and KILL of a worker that is not waited for; 0: 30 s
 
 	// Secrets are credentials that workers take from the environment: what is written
@@ -64,10 +64,9 @@ const (
 	defaultBackoff    = time.Second
 	defaultMaxBackoff = 5 * time.Minute
 	defaultEvery      = time.Second
-	defaultHungAfter  = 30 * time.Second
+	defaultHungAfter  = time.Minute
 	defaultTermGrace  = 30 * time.Second
-	// defaultGrace is upstream's wait for a removed worker (circusd.py, 600 s).
-	defaultGrace = 10 * time.Minute
+	defaultGrace      = 30 * time.Minute
 	// maxGrace is upstream's graceful_timeout, 86400 s.
 	maxGrace     = 24 * time.Hour
 	defaultReady = 30 * time.Minute // as profile-sla has it

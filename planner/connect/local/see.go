@@ -130,7 +130,8 @@ func (p *past) lost() string {
 	}
 }
 
-// watch takes in what was seen of the workers, and replaces ready ones that do not answer.
+// watch takes in what was seen of the workers, and replaces ready ones that do not answer:
+// of each pool one at a time, as what keeps all of them from answering may be this machine.
 func (r *turn) watch() {
 	for _, name := range r.doc.names() {
 		e := r.doc.entries[name]
@@ -147,7 +148,10 @@ func (r *turn) watch() {
 		if !gone.lasts(r.now, r.opts.HungAfter) {
 			gone, where = p.mute, metricsPath
 		}
-		if gone.lasts(r.now, r.opts.HungAfter) {
+		base, _ := split(name)
+		b := r.doc.entries[base]
+		recovers := b != nil && b.own.Failures > 0 && b.own.Want != nil && len(r.doc.of(base, Ready)) < *b.own.Want
+		if gone.lasts(r.now, r.opts.HungAfter) && !recovers {
 			r.fail(name, e.own.ReadyAt, fmt.Sprintf("%s: has not answered at %s for %v: replaced (%v)", name, where, r.opts.HungAfter, gone.why))
 			e.own.State, e.own.DrainAt = Draining, r.now
 		}
