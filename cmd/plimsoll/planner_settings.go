@@ -30,6 +30,7 @@ type plannerSettings struct {
 	weight     int
 	gpus       []string // that local workers may have
 	slots      int      // instead of these
+	unseen     error    // why there are neither
 	allDevices bool     // which are the budget, as none is given
 
 	surfaces profileSurfaces

@@ -61,6 +61,9 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 			}
 		},
 	}
+	if u.settings.unseen != nil {
+		return nil, u.settings.unseen
+	}
 	if u.startable(p, o.Pools, out); p.err != nil {
 		return nil, p.err
 	}
@@ -183,17 +186,15 @@ func (p *parser) fromEnvironment(flag string) []string {
 }
 
 // parseDevices reads what local workers may have: the GPUs named, or all that are visible
-// unless workers take slots and none. They are the budget, unless that is given.
+// unless workers take slots and none. They are the budget, unless that is given. A replay
+// runs where there are none.
 func (s *plannerSettings) parseDevices(p *parser) {
 	if p.c.String("environment") != "local" || !p.anyWorkerCommand() {
 		return
 	}
 	s.slots = p.integer("slots", 0, 4096, 0)
-	var err error
-	if s.gpus, err = p.workerGPUs(s.slots); err != nil && p.err == nil {
-		p.err = err
-	}
-	if !p.c.IsSet("max-gpu-budget") {
+	s.gpus, s.unseen = p.workerGPUs(s.slots)
+	if !p.c.IsSet("max-gpu-budget") && s.unseen == nil {
 		s.deployment.Budget.Max, s.allDevices = len(s.devices()), true
 	}
 }
