@@ -36,7 +36,7 @@ func engineServeCommand() *cli.Command {
 		Description: "Every answer says X-Plimsoll-Provenance: simulated. TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once. " +
 			"A decode engine gets the KV of a prompt from a prefill engine at " + itoa(linkGBs) + " GB/s for each of its GPUs.\n\n" +
 			"   plimsoll engine serve --model llama-3.1-8b --gpu h100-sxm --tp 2 --port 8000",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			s("model", simModel, "model, a catalog `name` or a config.json"), s("gpu", simGPU, "GPU, a catalog `name`"), s("catalog", "", catalogUsage),
 			s("tp", "1", "tensor-parallel size, `N`"), s("parallelism", "", "`layout` instead of a plain size, such as TEP:8, DEP:8 or TP:4 PP:2"), s("weights", published, weightsUsage), s("kv-dtype", "", kvUsage),
 			s("host", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
@@ -47,11 +47,26 @@ func engineServeCommand() *cli.Command {
 			s("kv-blocks", "", "KV cache of `N` blocks (default: what the GPU's memory holds)"),
 			&cli.BoolFlag{Name: "enable-prefix-caching", Usage: "keep the KV of prompts for later requests"},
 			s("fit", "", fitUsage),
-			s("drain-timeout", simserver.DefaultDrainTimeout.String(), "after TERM, let the requests in flight run for at most this `time`, up to 24h"),
 			s("noise", "0", "relative jitter of each step, `fraction`"), s("seed", "1", "seed of the jitter and the texts, `N`"),
-		},
+		}, servingFlags()...),
 		Action: serveEngine,
 	}
+}
+
+// servingFlags are those of every server of requests.
+func servingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "drain-timeout", Value: simserver.DefaultDrainTimeout.String(), Usage: "after TERM, let the requests in flight run for at most this `time`, up to 24h"},
+		&cli.StringFlag{Name: "allow-host", Usage: "`NAMES` by which clients may reach the server, separated by commas (addresses and localhost always may; default: any name where it listens beyond this machine)"},
+	}
+}
+
+func (p *parser) serving() simserver.Serving {
+	s := simserver.Serving{DrainTimeout: p.duration("drain-timeout"), Hosts: fields(p.c.String("allow-host"))}
+	if s.DrainTimeout > mostDrain {
+		p.fail(field.Errorf("--drain-timeout %v: want at most %v", s.DrainTimeout, mostDrain))
+	}
+	return s
 }
 
 func serveEngine(c *cli.Context) error {
@@ -87,10 +102,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		},
 		PrefixCaching: c.Bool("enable-prefix-caching"), MemoryFraction: p.share("memory-fraction"),
 	}
-	drain := p.duration("drain-timeout")
-	if drain > mostDrain {
-		p.fail(field.Errorf("--drain-timeout %v: want at most %v", drain, mostDrain))
-	}
+	serving := p.serving()
 	blocks, noise, seed := p.integer("kv-blocks", 1, math.MaxInt32, 0), p.fraction("noise"), p.integer("seed", 0, math.MaxInt, 0)
 	if p.err != nil {
 		return simserver.Options{}, p.err
@@ -105,7 +117,7 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	}
 	o := simserver.Options{
 		Model: s.Model.Name, Timer: pool.Timer, Overhead: pool.Overhead, PerToken: pool.PerToken, Transfer: fleet.Transfer{KV: s.KVBytes(), BytesPerSecond: linkGBs * 1e9 * float64(pool.GPUs)}.Span,
-		Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(), DrainTimeout: drain, Timing: dep.Worth(s.Latency), Sim: pool.Engine,
+		Log: c.App.ErrWriter, Version: "plimsoll-sim " + buildVersion(), Serving: serving, Timing: dep.Worth(s.Latency), Sim: pool.Engine,
 	}
 	o.Sim.PrefixCaching, o.Sim.Noise, o.Sim.Seed = cfg.PrefixCaching, noise, uint64(seed) //nolint:gosec // not negative
 	if blocks > 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/engine/field"
-	"plimsoll/engine/simserver"
 	"plimsoll/engine/simserver/frontend"
 	"plimsoll/planner/connect/local"
 	"plimsoll/planner/connect/virtual"
@@ -27,13 +26,12 @@ func engineFrontendCommand() *cli.Command {
 			"   plimsoll engine serve --role prefill --port 8001 &\n" +
 			"   plimsoll engine serve --role decode --port 8002 &\n" +
 			"   plimsoll engine frontend --workers prefill=http://127.0.0.1:8001,decode=http://127.0.0.1:8002 --port 8000",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode"),
 			s("state-file", "", "without --workers, those in the state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
 			s("listen", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
-			s("drain-timeout", simserver.DefaultDrainTimeout.String(), "after TERM, let the requests in flight run for at most this `time`, up to 24h"),
 			s("api-key-file", "", "`file` with the bearer token that /v1 asks for; it goes on to the workers"),
-		},
+		}, servingFlags()...),
 		Action: serveFrontend,
 	}
 	for _, f := range etcdFlags() {
@@ -89,14 +87,11 @@ func serveFrontend(c *cli.Context) error {
 func parseFrontend(c *cli.Context) (frontendJob, error) {
 	p := &parser{c: c}
 	job := frontendJob{opts: frontend.Options{
-		Namespace:    p.name("namespace"),
-		DrainTimeout: p.duration("drain-timeout"),
-		Log:          c.App.ErrWriter,
+		Namespace: p.name("namespace"),
+		Serving:   p.serving(),
+		Log:       c.App.ErrWriter,
 	}}
 	job.addr = net.JoinHostPort(p.name("listen"), itoa(p.integer("port", 0, 65535, 0)))
-	if job.opts.DrainTimeout > mostDrain {
-		p.fail(field.Errorf("--drain-timeout %s: want at most %v", c.String("drain-timeout"), mostDrain))
-	}
 	list, state := p.name("workers"), p.name("state-file")
 	job.opts.APIKey = p.secretFile("api-key-file")
 	if p.err != nil {

@@ -122,6 +122,27 @@ func TestEngineServePortInUse(t *testing.T) {
 	}
 }
 
+// A name that is allowed, and one that a foreign page points here.
+func TestEngineServeAllowHost(t *testing.T) {
+	t.Parallel()
+	s := serveEmbedded(t, "--allow-host", "sim.svc,sim")
+	for host, want := range map[string]int{"sim.svc": http.StatusOK, "sim:80": http.StatusOK, "evil.example": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}
+
 // What is in flight may run for as long as is asked for, and no longer.
 func TestEngineServeDrainTimeout(t *testing.T) {
 	s := serveEmbedded(t, "--drain-timeout", "300ms")

@@ -27,7 +27,7 @@ func step(n int) time.Duration { return time.Duration(15+5*n) * time.Millisecond
 // steppedEngine is a simulated engine that answers on this machine until stop.
 func steppedEngine(t *testing.T, c sim.Config) (url string, stop func()) {
 	t.Helper()
-	s, err := simserver.New(simserver.Options{Model: "m", Timer: stepped{}, Sim: c, DrainTimeout: time.Millisecond})
+	s, err := simserver.New(simserver.Options{Model: "m", Timer: stepped{}, Sim: c, Serving: simserver.Serving{DrainTimeout: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

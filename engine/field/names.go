@@ -5,6 +5,7 @@ const prefix = "--"
 
 // The fields that libraries name, by what they are called on the command line.
 const (
+	AllowHost           = prefix + "allow-host"
 	Availability        = prefix + "availability"
 	Catalog             = prefix + "catalog"
 	Context             = prefix + "context"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -14,12 +15,8 @@ import (
 	"plimsoll/engine/sim"
 )
 
-const (
-	// maxBody bounds a request's body: a prompt of a million token ids.
-	maxBody = 16 << 20
-	// bodyTimeout bounds the time that it takes to arrive.
-	bodyTimeout = time.Minute
-)
+// maxBody bounds a request's body: a prompt of a million token ids.
+const maxBody = 16 << 20
 
 // stream is a request between the driver, which produces its tokens, and its
 // handler, which writes them.
@@ -119,17 +116,16 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byt
 	return q, st, err
 }
 
-// ReadBody reads a bounded body in bounded time. Its errors are *RequestError.
+// ReadBody reads a bounded body, for which ServeHTTP bounds the time. Its errors are
+// *RequestError.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	// A writer without deadlines is a test's: it has no slow client either.
-	rc := http.NewResponseController(w)
-	if err := rc.SetReadDeadline(time.Now().Add(bodyTimeout)); err == nil {
-		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
-	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, &RequestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &RequestError{http.StatusRequestTimeout, "the body did not arrive in time"}
 	}
 	if err != nil {
 		return nil, badRequest("reading the body: %v", err)

@@ -77,7 +77,7 @@ func slowRequest(t *testing.T, s *site, body string) (finish, read func()) {
 	}
 	t.Cleanup(func() { _ = c.Close() }) // it was read to its end
 	// The server says "100 Continue" when the handler begins to read the body.
-	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 	if err != nil {
 		t.Fatal(err)
 	}

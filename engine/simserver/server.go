@@ -36,9 +36,6 @@ const (
 	WarmUpHeader = "X-Plimsoll-Warm-Up"
 )
 
-// DefaultDrainTimeout bounds how long Serve waits for requests in flight.
-const DefaultDrainTimeout = 30 * time.Second
-
 // Options is a server to make.
 type Options struct {
 	Model string        // name that requests give and answers show; required
@@ -55,14 +52,12 @@ type Options struct {
 	Log      io.Writer // one line per event; nil = none
 	// Timing says in words where Timer is from and how far off it may be, for the
 	// log; empty = nothing to say.
-	Timing string
-	// DrainTimeout bounds the wait for requests in flight when the server is
-	// told to stop; 0 = DefaultDrainTimeout.
-	DrainTimeout time.Duration
-	Version      string // shown by /version; empty = "unknown"
+	Timing  string
+	Version string // shown by /version; empty = "unknown"
 	// Record takes the record of each request that ended, in order. It is called
 	// between steps and must return at once: the engine waits for it. nil = none.
 	Record func(Record)
+	Serving
 }
 
 // Server is a simulated engine behind HTTP.
@@ -95,9 +90,6 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-	if o.DrainTimeout == 0 {
-		o.DrainTimeout = DefaultDrainTimeout
-	}
 	if o.Version == "" {
 		o.Version = "unknown"
 	}
@@ -125,7 +117,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	stop := s.driver.start()
 	defer stop()
 
-	return ServeHTTP(ctx, ln, s.handler, s.opts.DrainTimeout, s.log)
+	return ServeHTTP(ctx, ln, s.handler, s.opts.Serving, s.log)
 }
 
 // logStart says what is served, the KV capacity in vLLM's words.

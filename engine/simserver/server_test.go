@@ -182,6 +182,81 @@ func TestDrainTimeoutCutsOff(t *testing.T) {
 	}
 }
 
+// A client that sends half a body holds no handler, whatever it asks for. A stream
+// may take longer than a body.
+func TestBodyTimeout(t *testing.T) {
+	o := testOptions()
+	o.BodyTimeout = 300 * time.Millisecond
+	o.Timer = stepTimer{step: 2 * time.Millisecond}
+	s := serve(t, o)
+	for request, want := range map[string]string{
+		"POST /v1/completions": "408 Request Timeout",
+		"POST /no/such":        "404 Not Found",
+		"GET /health":          "200 OK",
+	} {
+		var d net.Dialer
+		c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{\"prompt\":"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(c) // to the connection's end
+		if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 "+want+"\r\n") {
+			t.Errorf("%s: %v, %s", request, err, got)
+		}
+		_ = c.Close()
+	}
+	if got := s.stream("/v1/completions", `{"prompt":"a","max_tokens":300,"ignore_eos":true,"stream":true}`); len(got) != 301 {
+		t.Errorf("%d events, want 300 tokens and the end", len(got))
+	}
+}
+
+// elsewhere is a listener that says it is not on this machine.
+type elsewhere struct{ net.Listener }
+
+func (elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8000} }
+
+// On a loopback address, or where names are given, others are refused.
+func TestForeignHostNames(t *testing.T) {
+	for _, c := range []struct {
+		local bool
+		hosts []string
+		host  string
+		want  int
+	}{
+		{true, nil, "", http.StatusOK}, // the address
+		{true, nil, "evil.example", http.StatusForbidden},
+		{true, []string{"front.svc"}, "front.svc:8000", http.StatusOK},
+		{false, nil, "front.svc", http.StatusOK},
+		{false, []string{"front.svc"}, "front.svc", http.StatusOK},
+		{false, []string{"front.svc"}, "evil.example", http.StatusForbidden},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			o := testOptions()
+			o.Hosts = c.hosts
+			s := serveOn(t, o, func(ln net.Listener) net.Listener {
+				if c.local {
+					return ln
+				}
+				return elsewhere{ln}
+			})
+			req := s.request(t.Context(), http.MethodGet, "/v1/models", "")
+			req.Host = c.host
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != c.want || c.want != http.StatusOK && !strings.Contains(string(b), `{"error":{"message":"the host name \"evil.example\" is not allowed`) {
+				t.Errorf("%v, status %d: %s", err, resp.StatusCode, b)
+			}
+		})
+	}
+}
+
 func TestServeOnceAndListenerFailure(t *testing.T) {
 	s, err := New(testOptions())
 	if err != nil {

@@ -62,6 +62,11 @@ func testOptions() Options {
 // serve starts a server on a port of its own and stops it at the test's end.
 func serve(t testing.TB, o Options) *site {
 	t.Helper()
+	return serveOn(t, o, func(ln net.Listener) net.Listener { return ln })
+}
+
+func serveOn(t testing.TB, o Options, as func(net.Listener) net.Listener) *site {
+	t.Helper()
 	l := &logBuffer{}
 	if o.Log == nil {
 		o.Log = l
@@ -77,7 +82,7 @@ func serve(t testing.TB, o Options) *site {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, ln) }()
+	go func() { served <- s.Serve(ctx, as(ln)) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
 	st := &site{t: t, url: "http://" + ln.Addr().String(), server: s, log: l, client: &http.Client{Transport: transport}}
 	st.stop = sync.OnceValue(func() error { cancel(); return <-served })

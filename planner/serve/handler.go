@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"plimsoll/engine"
 	"plimsoll/planner"
 	"plimsoll/profile"
 )
@@ -28,9 +27,8 @@ type HandlerOptions struct {
 	Runners []*Runner
 	History *History
 	Metrics *Metrics
-	// Hosts are the names under which a browser may reach the planner; loopback names
-	// and addresses are allowed always. It keeps a foreign page from reading the planner
-	// through a name of its own (DNS rebinding).
+	// Hosts are the names under which a browser may reach the planner, as engine.OwnHost
+	// has it.
 	Hosts []string
 }
 
@@ -59,25 +57,12 @@ func (h handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
-		if !h.ours(r.Host) {
+		if !engine.OwnHost(r.Host, h.Hosts) {
 			refuse(w, http.StatusForbidden, fmt.Errorf("the host name %q is not allowed. Use the planner's address, or allow the name", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// ours reports whether a Host header names this planner.
-func (h handler) ours(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); ip != nil {
-		return true // a name is needed to rebind
-	}
-	named := func(name string) bool { return strings.EqualFold(host, name) }
-	return named("localhost") || slices.ContainsFunc(h.Hosts, named)
 }
 
 func (h handler) page(w http.ResponseWriter, _ *http.Request) {

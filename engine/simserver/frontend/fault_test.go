@@ -209,7 +209,7 @@ func TestBackpressure(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	body := ask("a", 5, true)
-	if _, err := fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+	if _, err := fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		t.Fatal(err)
 	}
 	// It goes on until the buffers on the way are full, and then stands still.

@@ -34,9 +34,9 @@ type Options struct {
 	PrefillConcurrency int           // requests that each prefill worker takes at a time
 	MaxQueue           int           // requests that may wait for their first worker
 	QueueTimeout       time.Duration // how long a request may wait for a worker
-	DrainTimeout       time.Duration // how long the requests in flight may take when the frontend is told to stop
 	APIKey             string        // bearer token that /v1 asks for; empty = none
 	Log                io.Writer     // one line per event; nil = none
+	simserver.Serving
 }
 
 // Frontend routes requests to workers.
@@ -65,7 +65,6 @@ func New(o Options) (*Frontend, error) {
 	o.PrefillConcurrency = cmp.Or(o.PrefillConcurrency, prefillConcurrency)
 	o.MaxQueue = cmp.Or(o.MaxQueue, maxQueue)
 	o.QueueTimeout = cmp.Or(o.QueueTimeout, queueTimeout)
-	o.DrainTimeout = cmp.Or(o.DrainTimeout, simserver.DefaultDrainTimeout)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -126,7 +125,7 @@ func describe(list []Worker) string {
 // off at the drain timeout, or where ln fails. It closes ln.
 func (f *Frontend) Serve(ctx context.Context, ln net.Listener) error {
 	f.log.Printf("serving namespace %s on http://%s", f.opts.Namespace, ln.Addr())
-	err := simserver.ServeHTTP(ctx, ln, f.handler, f.opts.DrainTimeout, f.log)
+	err := simserver.ServeHTTP(ctx, ln, f.handler, f.opts.Serving, f.log)
 	f.active.Wait()
 	f.client.CloseIdleConnections()
 	return err

@@ -43,7 +43,7 @@ type worker struct {
 // engineOf is a simulated engine of a role.
 func engineOf(role engine.Role, timer stepTimer) simserver.Options {
 	return simserver.Options{
-		Model: "test/model", Timer: timer, DrainTimeout: 20 * time.Second,
+		Model: "test/model", Timer: timer, Serving: simserver.Serving{DrainTimeout: 20 * time.Second},
 		Sim: sim.Config{Role: role, KVBlocks: 25_600, Seed: 7, Limits: engine.Limits{MaxNumSeqs: 64, MaxNumBatchedTokens: 256, MaxModelLen: 131_072}},
 	}
 }
