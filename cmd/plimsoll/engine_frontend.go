@@ -22,6 +22,7 @@ func engineFrontendCommand() *cli.Command {
 		Name: "frontend", Usage: "route requests to several OpenAI-compatible engines, prefill and decode apart or not",
 		Description: "Requests go to the least loaded worker that is ready (a request without a token counts as four); with prefill and decode workers they wait in one queue for prefill. " +
 			"/metrics speaks as Dynamo's frontend does, /health is 200 where a request would find a worker. " +
+			"A worker whose own /health has failed or not answered for 30 s gets no requests until it answers; those that it leaves without a byte go elsewhere. " +
 			"TERM takes no more requests, finishes those in flight and exits 0; a second TERM exits at once.\n\n" +
 			"   plimsoll engine serve --role prefill --port 8001 &\n" +
 			"   plimsoll engine serve --role decode --port 8002 &\n" +
@@ -30,6 +31,7 @@ func engineFrontendCommand() *cli.Command {
 			s("workers", "", "fixed workers, `role=URL,…`, roles aggregated, prefill and decode"),
 			s("state-file", "", "without --workers, those in the state `file` of planner serve --environment local (default: that of the namespace); read again when it changes"),
 			s("listen", "127.0.0.1", "`address` to listen on"), s("port", "8000", "`port` to listen on; 0 = any free one"),
+			s("worker-timeout", short(frontend.DefaultWorkerTimeout), "end a request whose worker sends nothing for this `time`, up to 24h, with an error; the time until the first byte counts, which is all of an answer that is not streamed; 0 = never"),
 			s("api-key-file", "", "`file` with the bearer token that /v1 asks for; it goes on to the workers"),
 		}, servingFlags()...),
 		Action: serveFrontend,
@@ -87,9 +89,10 @@ func serveFrontend(c *cli.Context) error {
 func parseFrontend(c *cli.Context) (frontendJob, error) {
 	p := &parser{c: c}
 	job := frontendJob{opts: frontend.Options{
-		Namespace: p.name("namespace"),
-		Serving:   p.serving(),
-		Log:       c.App.ErrWriter,
+		Namespace:     p.name("namespace"),
+		WorkerTimeout: p.upTo("worker-timeout", mostDrain),
+		Serving:       p.serving(),
+		Log:           c.App.ErrWriter,
 	}}
 	job.addr = net.JoinHostPort(p.name("listen"), itoa(p.integer("port", 0, 65535, 0)))
 	list, state := p.name("workers"), p.name("state-file")

@@ -57,6 +57,7 @@ func TestEngineFrontendRefusals(t *testing.T) {
 		{[]string{"--port", "70000"}, "--port"},
 		{[]string{"--drain-timeout", "25h"}, "--drain-timeout"},
 		{[]string{"--drain-timeout", "soon"}, "--drain-timeout"},
+		{[]string{"--worker-timeout", "25h"}, "--worker-timeout \"25h\": want a time from 0s to 24h"},
 		{[]string{"--api-key-file", empty}, "--api-key-file"},
 		{[]string{"--api-key-file", "/no/such"}, "--api-key-file"},
 		{[]string{"--listen", ""}, "--listen"},

@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -147,9 +148,10 @@ func (c *call) send(n need, body func(engine.Role) ([]byte, error)) (answer, err
 			c.f.pool.release(x, false)
 			return answer{}, badRequest(err)
 		}
-		resp, err := c.post(x.URL, text) //nolint:bodyclose // the answer closes it
+		asked := time.Now()
+		resp, err := c.post(x, text) //nolint:bodyclose // the answer closes it
 		if err == nil {
-			c.f.pool.answered(x.member)
+			c.f.pool.works(x.member)
 			return answer{resp, x, c.ending(resp, x)}, nil
 		}
 		gone := c.r.Context().Err() != nil
@@ -160,7 +162,11 @@ func (c *call) send(n need, body func(engine.Role) ([]byte, error)) (answer, err
 		if tries++; notReached(err) {
 			tries--
 		}
-		c.f.log.Printf("warning: worker %s refuses a request: %v", x.Name, err)
+		deadline = deadline.Add(time.Since(asked))
+		c.f.log.Printf("warning: worker %s fails a request: %v", x.Name, err)
+		if errors.Is(err, errSilent) { // elsewhere it would take as long
+			return answer{}, broken(x, err)
+		}
 		if tries == maxTries {
 			return answer{}, &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("%d workers failed this request; the last one: %v", tries, err)}
 		}
@@ -177,16 +183,20 @@ func notReached(err error) bool {
 // errUnavailable is when a worker answers that it takes no requests now.
 var errUnavailable = errors.New("it is unavailable")
 
-// post asks one worker; an error where no answer came, or the one that it takes none.
-func (c *call) post(url string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(c.r.Context(), http.MethodPost, url+c.r.URL.Path, bytes.NewReader(body))
-	if err != nil {
+// post asks one worker; an error where no byte of an answer came, or the one that it
+// takes none.
+func (c *call) post(x *place, text []byte) (*http.Response, error) {
+	ctx, end := context.WithCancelCause(c.r.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.URL+c.r.URL.Path, bytes.NewReader(text))
+	if x.end = end; err != nil {
 		return nil, err
 	}
 	req.Header = passedOn(c.r.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Request-Id", c.id)
+	x.waits()
 	resp, err := c.f.client.Do(req)
+	x.heard()
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +204,19 @@ func (c *call) post(url string, body []byte) (*http.Response, error) {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxInfo) // so that the connection is used again
 		_ = resp.Body.Close()                           // only read
 		return nil, errUnavailable
+	}
+	answer := watched{resp.Body, x}
+	resp.Body = answer
+	if isStream(resp) {
+		begins := bufio.NewReaderSize(answer, 16)
+		if _, err := begins.Peek(1); err != nil && !errors.Is(err, io.EOF) {
+			_ = answer.Close() // only read
+			return nil, err
+		}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{begins, answer}
 	}
 	return resp, nil
 }
@@ -276,5 +299,9 @@ func isStream(resp *http.Response) bool {
 
 // broken is a worker's answer that ended before its time.
 func broken(x *place, err error) *failure {
-	return &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("the answer of worker %s broke off: %v", x.Name, err)}
+	e := &failure{status: http.StatusBadGateway, kind: errInternal, message: fmt.Sprintf("the answer of worker %s broke off: %v", x.Name, err)}
+	if errors.Is(err, errSilent) || errors.Is(err, errLost) {
+		e.status = http.StatusGatewayTimeout
+	}
+	return e
 }

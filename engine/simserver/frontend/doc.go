@@ -32,4 +32,10 @@
 // that refuses, before any byte of its answer, is left alone for a moment, and
 // the request goes elsewhere. After the first byte nothing is tried again: the
 // stream ends with an error event, without [DONE], and its connection breaks off.
+//
+// A worker whose /health has not answered, or has answered with an error, for
+// Options.LostAfter gets no requests until it answers. If it gives no sign of life, the
+// requests that it has left without a byte for that long go elsewhere, and streams that
+// it has left in the middle end with an error. One that refuses connections may drain, and keeps the requests without
+// a token. Any request ends with an error where nothing came for Options.WorkerTimeout.
 package frontend

@@ -17,10 +17,13 @@ import (
 	"plimsoll/engine/enginetest"
 )
 
-// handled is a worker that is a handler.
+// handled is a well worker whose requests go to a handler.
 func handled(t testing.TB, name string, role engine.Role, h http.HandlerFunc) worker {
 	t.Helper()
-	s := httptest.NewServer(h)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", h)
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return worker{Worker: Worker{Name: name, Role: role, URL: s.URL, State: Ready}}
 }

@@ -23,7 +23,14 @@ const (
 	prefillConcurrency = 1
 	maxQueue           = 4096
 	queueTimeout       = 30 * time.Second
+	probeInterval      = 5 * time.Second
+	lostAfter          = 30 * time.Second
 )
+
+// DefaultWorkerTimeout is a WorkerTimeout that hurts no client with the defaults of
+// OpenAI's: they give up then themselves (DEFAULT_TIMEOUT of openai-python's
+// _constants.py, November 2026).
+const DefaultWorkerTimeout = 10 * time.Minute
 
 // connectTimeout bounds how long a worker may take to accept a connection.
 const connectTimeout = 2 * time.Second
@@ -34,6 +41,9 @@ type Options struct {
 	PrefillConcurrency int           // requests that each prefill worker takes at a time
 	MaxQueue           int           // requests that may wait for their first worker
 	QueueTimeout       time.Duration // how long a request may wait for a worker
+	WorkerTimeout      time.Duration // ends a request whose worker sends nothing for so long; 0 = none
+	ProbeInterval      time.Duration // how often each ready worker is asked for its /health
+	LostAfter          time.Duration // a worker that has not answered that for so long gets no more requests
 	APIKey             string        // bearer token that /v1 asks for; empty = none
 	Log                io.Writer     // one line per event; nil = none
 	simserver.Serving
@@ -59,12 +69,13 @@ func New(o Options) (*Frontend, error) {
 		return nil, fmt.Errorf("frontend: prefill concurrency %d: want at least 1", o.PrefillConcurrency)
 	case o.MaxQueue < 0:
 		return nil, fmt.Errorf("frontend: queue of at most %d: want at least 1", o.MaxQueue)
-	case o.QueueTimeout < 0 || o.DrainTimeout < 0:
-		return nil, fmt.Errorf("frontend: queue timeout %v and drain timeout %v: want more than 0", o.QueueTimeout, o.DrainTimeout)
+	case min(o.QueueTimeout, o.DrainTimeout, o.WorkerTimeout, o.ProbeInterval, o.LostAfter) < 0:
+		return nil, fmt.Errorf("frontend: queue timeout %v, drain timeout %v, worker timeout %v, probe interval %v, lost after %v: want none below 0", o.QueueTimeout, o.DrainTimeout, o.WorkerTimeout, o.ProbeInterval, o.LostAfter)
 	}
 	o.PrefillConcurrency = cmp.Or(o.PrefillConcurrency, prefillConcurrency)
 	o.MaxQueue = cmp.Or(o.MaxQueue, maxQueue)
 	o.QueueTimeout = cmp.Or(o.QueueTimeout, queueTimeout)
+	o.ProbeInterval, o.LostAfter = cmp.Or(o.ProbeInterval, probeInterval), cmp.Or(o.LostAfter, lostAfter)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -125,8 +136,13 @@ func describe(list []Worker) string {
 // off at the drain timeout, or where ln fails. It closes ln.
 func (f *Frontend) Serve(ctx context.Context, ln net.Listener) error {
 	f.log.Printf("serving namespace %s on http://%s", f.opts.Namespace, ln.Addr())
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while requests are drained
+	var watch sync.WaitGroup
+	watch.Go(func() { f.watch(watching) })
 	err := simserver.ServeHTTP(ctx, ln, f.handler, f.opts.Serving, f.log)
 	f.active.Wait()
+	stop()
+	watch.Wait()
 	f.client.CloseIdleConnections()
 	return err
 }

@@ -34,7 +34,7 @@ func (f *Frontend) health(w http.ResponseWriter, _ *http.Request) {
 	}
 	rows := make([]row, len(l.members))
 	for i, m := range l.members {
-		rows[i] = row{m.Name, string(m.Role), m.State, m.inFlight}
+		rows[i] = row{m.Name, string(m.Role), m.state(), m.inFlight}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -161,7 +161,7 @@ func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range l.members {
 		// A worker may be there twice, on its way out and come back elsewhere.
 		inFlight[key{m.Name, string(m.Role)}] += m.inFlight
-		count[key{string(m.State), string(m.Role)}]++
+		count[key{string(m.state()), string(m.Role)}]++
 	}
 	for k, n := range inFlight {
 		gauge(c.perWorker, n, k.name, k.role)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"plimsoll/engine"
@@ -45,6 +46,7 @@ type pool struct {
 	workers []*member // those there are, in the order of their list
 	leaving []*member // gone from the list, with requests in flight
 	waiting [needs][]*waiter
+	held    map[*place]bool
 	turn    uint64 // counts the places given
 }
 
@@ -56,12 +58,19 @@ type member struct {
 	lastTurn  uint64    // when it got its last request
 	restUntil time.Time // it refused, and is left alone until then
 	rest      time.Duration
+	probing   bool
+	probed    time.Time // when its last probe ended
+	answered  time.Time // when one was last answered, or could have been first
+	lost      error     // why it counts as lost; nil = it answers
 }
 
 // place is what a request holds at a worker from take to leave.
 type place struct {
 	*member
 	begun bool // the request has a token
+	taken time.Time
+	since atomic.Int64            // how long after taken it began to wait for the worker's next bytes; 0 = it does not
+	end   context.CancelCauseFunc // set before it first waits
 }
 
 // waiter is a request that waits; granted holds one.
@@ -82,6 +91,9 @@ func (p *pool) set(list []Worker) {
 		} else if i := slices.IndexFunc(p.leaving, same); i >= 0 { // it came back
 			m = p.leaving[i]
 			p.leaving = slices.Delete(p.leaving, i, i+1)
+		}
+		if m.State != w.State {
+			m.answered, m.lost = time.Now(), nil
 		}
 		m.State = w.State
 		p.workers = append(p.workers, m)
@@ -168,14 +180,18 @@ func (p *pool) begin(x *place) {
 	x.prompts--
 }
 
-// answered notes that m answers.
-func (p *pool) answered(m *member) {
+// works notes that m answers requests.
+func (p *pool) works(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.rest = 0
 }
 
 func (p *pool) leave(x *place) {
+	if x.end != nil {
+		x.end(nil)
+	}
+	delete(p.held, x)
 	x.inFlight--
 	if !x.begun {
 		x.prompts--
@@ -212,7 +228,12 @@ func (p *pool) take(m *member) *place {
 	m.inFlight++
 	m.prompts++
 	m.lastTurn = p.turn
-	return &place{member: m}
+	x := &place{member: m, taken: time.Now()}
+	if p.held == nil {
+		p.held = map[*place]bool{}
+	}
+	p.held[x] = true
+	return x
 }
 
 // score is what pick compares.
@@ -253,7 +274,14 @@ func (p *pool) startsAt(now time.Time) engine.Role {
 }
 
 // takes reports whether requests may go to m.
-func (m *member) takes(now time.Time) bool { return m.State == Ready && !now.Before(m.restUntil) }
+func (m *member) takes(now time.Time) bool { return m.state() == Ready && !now.Before(m.restUntil) }
+
+func (m *member) state() State {
+	if m.lost != nil {
+		return Unreachable
+	}
+	return m.State
+}
 
 // load is what the pool holds at an instant.
 type load struct {

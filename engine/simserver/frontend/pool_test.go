@@ -327,7 +327,7 @@ func TestRefusingWorkerRests(t *testing.T) {
 			want = min(2*want, mostRest)
 		}
 		m := mustAcquire(t, p, first)
-		p.answered(m.member)
+		p.works(m.member)
 		p.release(m, true)
 		if began, m := time.Now(), mustAcquire(t, p, first); time.Since(began) != firstRest {
 			t.Errorf("after it had answered, %s rested for %v", m.Name, time.Since(began))

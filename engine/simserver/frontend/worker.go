@@ -12,11 +12,13 @@ import (
 // State says whether a worker takes requests.
 type State string
 
-// The states of a worker; only a Ready one gets requests.
+// The states of a worker; only a Ready one gets requests. An Unreachable one is ready
+// by its list, and does not answer.
 const (
-	Starting State = "starting"
-	Ready    State = "ready"
-	Draining State = "draining"
+	Starting    State = "starting"
+	Ready       State = "ready"
+	Draining    State = "draining"
+	Unreachable State = "unreachable"
 )
 
 // Worker is an engine behind the frontend.
