@@ -45,7 +45,7 @@ func TestPlannerLocal(t *testing.T) {
 		"--decode-kv-scale-up-threshold", "0.3", "--decode-kv-scale-down-threshold", "0.15", "--slots", "2", "--max-gpu-budget", "2",
 		"--aggregated-command", "vllm serve "+model(t, "words")+" --served-model-name words --port {{.Port}} --max-model-len 2048 --enforce-eager --num-gpu-blocks-override 20",
 		"--metrics-endpoints", "frontend="+url+"/metrics", "--backend", "dynamo", "--adjustment-interval", "10",
-		"--drains-on-term", "--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
+		"--listen", site, "--state-file", "none", "--event-log", log, "--stop-workers")
 	t.Cleanup(func() { p.Stop(); showLogs(t, state) })
 	ready := func() (n int) { _, n = planner.StatusOf(t, "http://"+site).Pool("aggregated"); return n }
 	program.Until(t, 30*time.Second, "the planner runs", func() bool { _, err := planner.Get("http://" + site + "/api/v1/status"); return err == nil })
