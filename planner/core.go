@@ -78,7 +78,7 @@ func (c *Core) Step(o Observation) Decision { return c.StepWithin(o, Unshared())
 // StepWithin decides after an interval what a share of a budget allows.
 func (c *Core) StepWithin(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent, again := c.have(o, dep)
+	have, absent, lost := c.have(o, dep)
 	var d Decision
 	if len(absent) > 0 {
 		d.Missing = absent
@@ -97,8 +97,8 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
 	}
-	d.Act, d.GPUs = d.Want != have || again != nil, dep.GPUs(d.Want)
-	d.Warnings = slices.Concat(c.o.Caveats, d.Warnings, again, c.drift.warnings(d.Correction))
+	d.Act, d.GPUs = d.Want != have || len(absent) == 0 && lost != nil, dep.GPUs(d.Want)
+	d.Warnings = slices.Concat(c.o.Caveats, d.Warnings, lost, c.drift.warnings(d.Correction))
 	return d
 }
 
@@ -106,12 +106,12 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 // passed: a deployment may begin with none of the replicas that it must have.
 func (c *Core) Bound(o Observation, share Share) Decision {
 	dep := share.of(c.o.Deployment)
-	have, absent, again := c.have(o, dep)
-	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Concat(c.o.Caveats, again)}
+	have, absent, lost := c.have(o, dep)
+	d := Decision{At: o.End(), From: have, Want: have, Proposed: have, Missing: absent, Provenance: c.o.Provenance, Warnings: slices.Concat(c.o.Caveats, lost)}
 	if len(absent) == 0 {
 		d.keep(dep, o, share.Free)
 	}
-	d.Act, d.GPUs = d.Want != have || again != nil, dep.GPUs(d.Want)
+	d.Act, d.GPUs = d.Want != have || len(absent) == 0 && lost != nil, dep.GPUs(d.Want)
 	return d
 }
 
@@ -161,8 +161,8 @@ func (c *Core) withoutMetrics(have Replicas, blind bool) Replicas {
 // have are the replicas asked for until now, and the pools of which that is not known:
 // those that nobody saw, or whose target and planner both lost what was asked for. What the
 // target alone lost is asked for again, and warned of.
-func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string, again []profile.Warning) {
-	recorded := true
+func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string, lost []profile.Warning) {
+	recorded, unknown := true, false
 	for _, p := range d.Pools {
 		seen, ok := o.Pool(p.Role)
 		if !ok {
@@ -175,19 +175,22 @@ func (c *Core) have(o Observation, d Deployment) (have Replicas, absent []string
 		}
 		switch {
 		case seen.NoRecord && n >= 0:
-			again = append(again, profile.Warnf("record_lost", "the target lost the last decision, %s of %s. It is asked for again", engine.Count(n, "replica"), p.Role))
+			lost = append(lost, profile.Warnf("record_lost", "the target lost the last decision, %s of %s. It has to be asked for again", engine.Count(n, "replica"), p.Role))
 		case seen.NoRecord && (seen.Lost || c.forgot):
-			absent = append(absent, fmt.Sprintf("the %s pool: target and planner both lost the last decision (restore it; to start over, remove the planner's state file, and the target's acknowledgement of it)", p.Role))
-			n = 0
+			absent = append(absent, fmt.Sprintf("the %s pool: target and planner both lost the last decision", p.Role))
+			n, unknown = 0, true
 		case n < 0: // a target that was never asked: what it runs
 			n, recorded = seen.Ready+seen.Starting, recorded && !seen.NoRecord
 		}
 		have = have.With(p.Role, n)
 	}
+	if unknown {
+		lost = append(lost, profile.Warnf("record_unknown", "the last decision is lost, so nothing is asked for. Restore it, or start over: remove the planner's state file, and the target's acknowledgement of the decision"))
+	}
 	if len(absent) == 0 && recorded {
 		c.record = &have
 	}
-	return have, absent, again
+	return have, absent, lost
 }
 
 // Tell lets the policy take in an interval, of a trace or one that nobody

@@ -419,7 +419,7 @@ func TestDecisionThatVanishedIsAskedForAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range []Decision{first.Step(none), again.Step(none), again.Bound(none, Unshared())} {
-			if !d.Act || d.From != have || d.Want != have || len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1].Message, "the target lost the last decision, 2 replicas of decode") {
+			if !d.Act || d.From != have || d.Want != have || len(d.Warnings) != 2 || !strings.Contains(d.Warnings[1].Message, "the target lost the last decision, 2 replicas of decode. It has to be") {
 				t.Errorf("%s: %+v", name, d)
 			}
 		}

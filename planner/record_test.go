@@ -74,7 +74,7 @@ func TestForgottenDecisionHolds(t *testing.T) {
 	lost.Pools[0].Lost, lost.Pools[1].Lost = true, true
 	begun := core(t, deployment(100), &scripted{want: want})
 	for _, d := range []Decision{first.Bound(none, Unshared()), first.Step(none), again.Bound(none, Unshared()), again.Step(none), begun.Bound(lost, Unshared()), begun.Step(lost)} {
-		if d.Act || len(d.Missing) != 2 {
+		if d.Act || len(d.Missing) != 2 || len(d.Warnings) != 1 || d.Warnings[0].Code != "record_unknown" {
 			t.Errorf("without any record: %+v", d)
 		}
 	}

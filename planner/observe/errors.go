@@ -69,9 +69,6 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s has requests of %d models: %q", e.Server, len(e.Models), e.Models)
 }
 
-// Unwrap says that the server answered.
-func (e *AmbiguousError) Unwrap() error { return planner.ErrNothingSeen }
-
 // strayError is an answer that there is nothing at a path of the API.
 type strayError struct{ path string }
 

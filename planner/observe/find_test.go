@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll/planner"
 )
 
 // hostile are names that would end a string of PromQL, or a regular expression.
@@ -57,7 +59,7 @@ func TestFindRefuses(t *testing.T) {
 		t.Errorf("another spelling gives %v", err)
 	}
 	var several *AmbiguousError
-	if _, err := s.Find(t.Context(), wanted("")); !errors.As(err, &several) || !slices.Equal(several.Models, []string{"Llama", "Qwen"}) {
+	if _, err := s.Find(t.Context(), wanted("")); !errors.As(err, &several) || !slices.Equal(several.Models, []string{"Llama", "Qwen"}) || errors.Is(err, planner.ErrNothingSeen) {
 		t.Errorf("no model gives %v", err)
 	}
 	w := wanted("Llama")

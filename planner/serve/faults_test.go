@@ -169,6 +169,45 @@ func TestLeadingAgain(t *testing.T) {
 	})
 }
 
+// A planner that leads again is ready once it sees the deployment again; that its metrics
+// were away while it led before says nothing.
+func TestReadyAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, []planner.Replicas{pd(1, 1)}, func(o *Options, w *world) {
+			o.Lead = func(ctx context.Context, run func(context.Context) error) error {
+				once, cancel := context.WithTimeout(ctx, 150*time.Second)
+				defer cancel()
+				if err := run(once); err != nil {
+					return err
+				}
+				time.Sleep(24 * time.Hour)
+				return run(ctx)
+			}
+			w.later(90*time.Second, func() { w.blind = errors.New("gone") })
+			w.later(time.Hour, func() { w.blind, w.broken = nil, errors.New("refused") })
+			w.later(24*time.Hour+170*time.Second, func() { w.broken = nil })
+		})
+		go g.lasts(t, 25*time.Hour)
+		begin := time.Now()
+		for _, c := range []struct {
+			at    time.Duration
+			ready bool
+			want  string
+		}{
+			{149 * time.Second, true, "ok"}, // for two intervals
+			{24*time.Hour + 160*time.Second, false, "test is not ready: refused"},
+			{24*time.Hour + 180*time.Second, true, "ok"},
+		} {
+			time.Sleep(time.Until(begin.Add(c.at)))
+			synctest.Wait()
+			if body := g.readyz(); !strings.Contains(body, c.want) || g.Status().Ready != c.ready {
+				t.Errorf("after %v: ready is %v, %s", c.at, g.Status().Ready, body)
+			}
+		}
+		time.Sleep(time.Until(begin.Add(26 * time.Hour)))
+	})
+}
+
 // A scaling under way that a planner which blocks finds at its start, of replicas
 // that have no place, does not stop it for ever (dynamo#14251).
 func TestBlockingDoesNotWaitForEverForOthers(t *testing.T) {

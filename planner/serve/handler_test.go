@@ -73,6 +73,12 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+func (g *rig) readyz() string {
+	w := httptest.NewRecorder()
+	Handler(HandlerOptions{Runners: []*Runner{g.Runner}, Metrics: NewMetrics()}).ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+	return w.Body.String()
+}
+
 // A planner is ready once its source has answered, be it that nothing is there, and until it
 // does not for two intervals; so is one that only observes.
 func TestReadyWithMetrics(t *testing.T) {
@@ -84,11 +90,6 @@ func TestReadyWithMetrics(t *testing.T) {
 				w.later(130*time.Second, func() { w.blind = errors.New("gone") })
 				w.later(250*time.Second, func() { w.blind = nil })
 			})
-			probe := func() string {
-				w := httptest.NewRecorder()
-				Handler(HandlerOptions{Runners: []*Runner{g.Runner}, Metrics: NewMetrics()}).ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
-				return w.Body.String()
-			}
 			begin := time.Now()
 			go g.lasts(t, 6*time.Minute)
 			for _, c := range []struct {
@@ -104,7 +105,7 @@ func TestReadyWithMetrics(t *testing.T) {
 			} {
 				time.Sleep(time.Until(begin.Add(c.at)))
 				synctest.Wait()
-				if body := probe(); !strings.Contains(body, c.want) || g.Status().Ready != c.ready {
+				if body := g.readyz(); !strings.Contains(body, c.want) || g.Status().Ready != c.ready {
 					t.Errorf("advice %v, after %v: ready is %v, %s", advise, c.at, g.Status().Ready, body)
 				}
 			}

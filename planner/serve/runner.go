@@ -52,8 +52,8 @@ func New(o Options) (*Runner, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	r := &Runner{o: o}
-	r.status = Status{Name: o.Name, Waiting: "it was not looked for yet", Advise: o.Advise, Interval: o.Interval}
+	r := &Runner{o: o, status: Status{Name: o.Name, Advise: o.Advise}}
+	r.forget()
 	d := o.Core.Deployment()
 	o.Budget.join(o.Name, planner.Ask{Priority: o.Priority, Weight: o.Weight, Pair: d.GPUs(d.Pair()), Least: d.GPUs(d.Least())})
 	return r, nil
@@ -134,7 +134,9 @@ func (r *Runner) run(ctx context.Context) error {
 // another time, in which somebody else may have scaled.
 func (r *Runner) forget() {
 	r.pools, r.trouble, r.unsampled, r.usedUntil = planner.Watch{}, "", "", time.Time{}
-	r.set(func(s *Status) { s.Interval = r.o.Interval })
+	r.set(func(s *Status) {
+		s.Interval, s.Waiting, s.Ready, s.Heard, s.Unheard = r.o.Interval, "it was not looked for yet", false, time.Time{}, ""
+	})
 }
 
 // mode is what the planner does, and what else to say of it.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -68,8 +69,9 @@ func (c *Client) Wait(ctx context.Context, wanted func(Status) bool) (Status, er
 // after a later one, changes nothing: acknowledgements go back only where the planner
 // began anew. A decision that was never made cannot be acknowledged.
 //
-// The acknowledgement has no lease, since whoever gives it may end at once. (Dynamo's has
-// its client's.) It is told from one of a later life by its revision.
+// The acknowledgement is put under the decision's lease: whoever gives it may end at once,
+// and it ends with the decision. (Dynamo's has its client's lease. It is told from one of a
+// later life by its revision.)
 func (c *Client) Complete(ctx context.Context, id int64) error {
 	for {
 		r, _, err := c.read(ctx)
@@ -81,10 +83,14 @@ func (c *Client) Complete(ctx context.Context, id int64) error {
 		case id <= r.Scaled:
 			return nil
 		}
-		revision, err := c.write(ctx, clientv3.NoLease, map[string]int64{keyScaled: r.scaled, keyID: r.id}, [2]string{keyScaled, strconv.FormatInt(id, 10)})
-		if err != nil || revision != 0 {
+		unchanged, ack := map[string]int64{keyScaled: r.scaled, keyID: r.id}, [2]string{keyScaled, strconv.FormatInt(id, 10)}
+		revision, err := c.write(ctx, r.lease, unchanged, ack)
+		if errors.Is(err, rpctypes.ErrPermissionDenied) { // etcd lets nobody use a lease who may not write all of its keys
+			revision, err = c.write(ctx, clientv3.NoLease, unchanged, ack)
+		}
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) && (err != nil || revision != 0) {
 			return err
 		}
-		// Another acknowledgement or decision came between: look again.
+		// Another acknowledgement or decision came between, or its lease ended: look again.
 	}
 }

@@ -4,9 +4,9 @@
 // replicas it wants and a decision's ID, all in one transaction; a Client waits
 // for a decision, carries it out, and acknowledges it.
 //
-// A planner's decisions are bound to a lease, and end with it; a decision that is made
-// where there is none begins a new life of the planner. An acknowledgement counts for the
-// life in which it was given.
+// A planner's decisions are bound to a lease, and end with it, as do a Client's
+// acknowledgements of them; a decision that is made where there is none begins a new life
+// of the planner. An acknowledgement counts for the life in which it was given.
 //
 // Both sides read all keys at one revision and write only on condition that
 // nothing changed since, so a second planner is an error and not a mixture.

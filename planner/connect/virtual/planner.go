@@ -24,7 +24,7 @@ const DefaultMaxWait = 1800 * time.Second
 type PlannerOptions struct {
 	Options
 	Aggregated bool          // one pool, which stands in the keys as decode
-	Advise     bool          // Scale is not to be called yet: the decisions that there are, are not kept alive
+	Advise     func() bool   // while true, decisions are not kept: Scale will not be called; nil: never
 	MaxWait    time.Duration // 0: DefaultMaxWait
 	Log        *slog.Logger  // nil: none
 }
@@ -32,23 +32,24 @@ type PlannerOptions struct {
 // ErrPending is when the last decision was not carried out yet.
 var ErrPending = errors.New("the last decision is not acknowledged")
 
-// leaseTTL is how long decisions outlive a planner. (Dynamo revokes its lease when it ends
-// in order, outlives a kill by 30 s, and begins anew with decision 0.) Nothing is revoked
-// here, so that a planner neither undoes nor repeats a decision: one that starts within the
-// time of an upgrade or a reboot keeps the lease that it finds, and no key changes. A later
-// one asks again for what its state file remembers.
-const leaseTTL = 10 * time.Minute
+// LeaseTTL is how long decisions outlive a planner that acts. (Dynamo revokes its lease when
+// it ends in order, outlives a kill by 30 s, and begins anew with decision 0.) Nothing is
+// revoked here, so that a planner neither undoes nor repeats a decision: one that starts
+// within the time of an upgrade or a reboot renews the lease that it finds, and no key
+// changes. A later one asks again for what its state file remembers.
+const LeaseTTL = 10 * time.Minute
+
+const leaseSeconds = int64(LeaseTTL / time.Second)
 
 // Planner is the side that decides: it implements planner.Target.
 type Planner struct {
 	store
 	aggregated bool
-	advise     bool
+	advise     func() bool
 	maxWait    time.Duration
 	log        *slog.Logger
 
 	mu       sync.Mutex
-	lease    clientv3.LeaseID // kept alive, for decisions; 0: none
 	patience patience
 	seen     *record  // by State, or as written: what the next decision is made upon
 	scaled   Decision // the last that was acknowledged while this planner ran; ID None: none
@@ -73,10 +74,14 @@ func NewPlanner(o PlannerOptions) (*Planner, error) {
 
 // State implements planner.Target. What runs is not in etcd: replicas count as
 // ready once their decision is acknowledged, or its time is over. Where the decision's
-// keys are gone they are what this planner saw last, and the record is lost.
+// keys are gone they are what this planner saw last, and the record is lost. While the
+// planner acts, State renews the decision's lease.
 func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	r, _, err := p.read(ctx)
 	if err != nil {
+		return planner.State{}, err
+	}
+	if err := p.renew(ctx, r.lease); err != nil {
 		return planner.State{}, err
 	}
 	p.mu.Lock()
@@ -84,9 +89,6 @@ func (p *Planner) State(ctx context.Context) (planner.State, error) {
 	lost := p.recall(&r)
 	if !lost {
 		p.see(r)
-		if p.lease == clientv3.NoLease && !p.advise { // its own last life's, or it was lost for a while
-			p.keep(r.lease)
-		}
 	}
 	var s planner.State
 	if left := p.left(r); left > 0 && !lost { // nobody acknowledges what is not there
@@ -119,22 +121,23 @@ func (p *Planner) recall(r *record) (lost bool) {
 	return true
 }
 
-// keep keeps a lease alive until it ends.
-func (p *Planner) keep(lease clientv3.LeaseID) {
-	alive, err := p.etcd.KeepAlive(p.etcd.Ctx(), lease)
-	if err != nil || lease == clientv3.NoLease {
-		return // there is none, or the planner is closed
+// renew keeps the decisions of a planner that acts. Another program's lease, such as a
+// Dynamo process's, is left alone: other keys may lie on it. What it takes along is asked
+// for again.
+func (p *Planner) renew(ctx context.Context, lease clientv3.LeaseID) error {
+	if lease == clientv3.NoLease || p.advise != nil && p.advise() {
+		return nil
 	}
-	p.lease = lease
-	go func() {
-		for range alive { // it ends with the lease
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.lease == lease {
-			p.lease = clientv3.NoLease
-		}
-	}()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	is, err := p.etcd.TimeToLive(ctx, lease)
+	if err == nil && is.GrantedTTL == leaseSeconds {
+		_, err = p.etcd.KeepAliveOnce(ctx, lease)
+	}
+	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) { // then the next State says so
+		return fmt.Errorf("renewing the lease of %s in etcd: %w", p.prefix, p.describe(err))
+	}
+	return nil
 }
 
 // left is how much longer the acknowledgement of r's decision is waited for; 0 where it
@@ -209,24 +212,15 @@ func (p *Planner) Scale(ctx context.Context, want planner.Replicas, reason strin
 	return nil
 }
 
-// decide writes d under this planner's lease, or under a new one where that ended.
+// decide writes d under a lease of its own.
 func (p *Planner) decide(ctx context.Context, r record, d Decision) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	for range 2 {
-		if p.lease == clientv3.NoLease {
-			granted, err := p.etcd.Grant(ctx, int64(leaseTTL.Seconds()))
-			if err != nil {
-				return 0, fmt.Errorf("a lease for %s in etcd: %w", p.prefix, p.describe(err))
-			}
-			p.keep(granted.ID)
-		}
-		if revision, err = p.writeDecision(ctx, p.lease, r, d); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			break
-		}
-		p.lease = clientv3.NoLease
+	granted, err := p.etcd.Grant(ctx, leaseSeconds)
+	if err != nil {
+		return 0, fmt.Errorf("a lease for %s in etcd: %w", p.prefix, p.describe(err))
 	}
-	return revision, err
+	return p.writeDecision(ctx, granted.ID, r, d)
 }
 
 func (p *Planner) counts(want planner.Replicas) (prefill, decode int) {

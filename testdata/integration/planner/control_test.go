@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"plimsoll/testdata/integration/etcd"
 	"plimsoll/testdata/integration/program"
 )
@@ -37,6 +39,23 @@ func TestControl(t *testing.T) {
 	write("max-gpu-budget: 4\nmin-endpoint: 1\nttft: 300\n")
 	s.Signal(syscall.SIGHUP)
 	s.wants(30*time.Second, "all of the budget", func(p pair) bool { return p.Prefill+p.Decode == 4 })
+	lease := func(what string, is func(left int64) bool) {
+		t.Helper()
+		program.Until(t, 20*time.Second, what, func() bool {
+			at, err := on.Client().Get(t.Context(), "v1/file/planner/decision_id")
+			if err != nil || len(at.Kvs) != 1 {
+				t.Fatal(at, err)
+			}
+			left, err := on.Client().TimeToLive(t.Context(), clientv3.LeaseID(at.Kvs[0].Lease))
+			return err == nil && is(left.TTL)
+		})
+	}
+	write("max-gpu-budget: 4\nmin-endpoint: 1\nttft: 300\nno-operation: true\n")
+	s.Signal(syscall.SIGHUP)
+	lease("advice alone does not renew the decision", func(left int64) bool { return left < 595 })
+	write("max-gpu-budget: 4\nmin-endpoint: 1\nttft: 300\n")
+	s.Signal(syscall.SIGHUP)
+	lease("a planner that acts renews it", func(left int64) bool { return left > 597 })
 	for bad, why := range map[string]string{"max-gpu-budget: many\n": "max-gpu-budget", "max-gpu-bugdet: 8\n": "max-gpu-bugdet", "{": file, "": "says nothing", "# all of it\n": "says nothing"} {
 		before := len(s.Output())
 		write(bad)

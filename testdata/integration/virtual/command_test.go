@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
@@ -64,11 +65,27 @@ func TestUsers(t *testing.T) {
 	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
+	lease, err := raw.Grant(t.Context(), 300) // with a key that planner and client may not see
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{prefix + "decision_id", "v1/instances/x"} {
+		if _, err := raw.Put(t.Context(), key, "0", clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, do := range []func() error{
 		func() error { _, err := raw.RoleAdd(t.Context(), "root"); return err },
 		func() error { _, err := raw.UserAdd(t.Context(), "root", "secret"); return err },
 		func() error { _, err := raw.UserGrantRole(t.Context(), "root", "root"); return err },
 		func() error { _, err := raw.UserAdd(t.Context(), "stranger", "word"); return err },
+		func() error { _, err := raw.RoleAdd(t.Context(), "planner"); return err },
+		func() error {
+			_, err := raw.RoleGrantPermission(t.Context(), "planner", prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
+			return err
+		},
+		func() error { _, err := raw.UserAdd(t.Context(), "planner", "pass"); return err },
+		func() error { _, err := raw.UserGrantRole(t.Context(), "planner", "planner"); return err },
 		func() error { _, err := raw.AuthEnable(t.Context()); return err },
 	} {
 		if err := do(); err != nil {
@@ -78,7 +95,13 @@ func TestUsers(t *testing.T) {
 	login := func(user, password string) []string {
 		return []string{"ETCD_ENDPOINTS=" + c.Endpoints[0], "ETCD_AUTH_USERNAME=" + user, "ETCD_AUTH_PASSWORD=" + password}
 	}
-	program.Wants(t, 0, "No decision\n", "", login("root", "secret"), "planner", "client", "get")
+	program.Wants(t, 0, "Decision 0, not acknowledged\n", "", login("root", "secret"), "planner", "client", "get")
+	o := options(c)
+	o.User, o.Password = "planner", "pass"
+	state(t, newPlanner(t, virtual.PlannerOptions{Options: o}))
+	if err := newClient(t, o).Complete(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
 	for name, env := range map[string][]string{"a wrong password": login("root", "guess"), "nobody": login("", ""), "no rights": login("stranger", "word")} {
 		began := time.Now()
 		r := program.Run(t.Context(), t, env, "planner", "client", "wait")

@@ -343,53 +343,61 @@ func leaseOf(t *testing.T, c *clientv3.Client, key string) clientv3.LeaseID {
 	return clientv3.LeaseID(answer.Kvs[0].Lease)
 }
 
-// A planner that starts again within its lease's time keeps it alive, and changes no key;
-// one that only observes does not.
+// A planner that acts renews the lease of decisions that it finds, and changes no key; one
+// that only observes, now or from now on, does not. Neither touches a lease that is not a
+// planner's, where other keys may lie.
 func TestLeaseOutlastsItsPlanner(t *testing.T) {
 	t.Parallel()
 	c := etcd.Start(t, 1)
 	raw := c.Client()
-	lease, err := raw.Grant(t.Context(), 4) // seconds; a planner's own is longer
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{"num_prefill_workers", "num_decode_workers", "decision_id"} {
-		if _, err := raw.Put(t.Context(), prefix+key, "3", clientv3.WithLease(lease.ID)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	gone := raw.Watch(t.Context(), prefix+"decision_id", clientv3.WithFilterPut())
+	scale(t, newPlanner(t, virtual.PlannerOptions{Options: options(c)}), 3, 3)
+	own := leaseOf(t, raw, "decision_id")
 	before := revision(t, raw)
-	again := newPlanner(t, virtual.PlannerOptions{Options: options(c)})
-	state(t, again)
-	observes := newPlanner(t, virtual.PlannerOptions{Options: options(c), Advise: true})
-	state(t, observes)
-	for left, renewed := int64(0), 0; renewed < 5; {
-		now, err := raw.TimeToLive(t.Context(), lease.ID)
-		if err != nil || now.TTL < 0 {
-			t.Fatalf("the lease that it found ended: %+v, %v", now, err)
+	advise := true
+	p := newPlanner(t, virtual.PlannerOptions{Options: options(c), Advise: func() bool { return advise }})
+	looks := func(lease clientv3.LeaseID, renews bool) {
+		t.Helper()
+		was := ttl(t, raw, lease)
+		for ttl(t, raw, lease) == was { // a second passes
 		}
-		if now.TTL > left {
-			renewed++
+		state(t, p)
+		if now := ttl(t, raw, lease); now >= was != renews {
+			t.Errorf("the lease ends after %d s, before it was %d s", now, was)
 		}
-		left = now.TTL
 	}
+	looks(own, false)
+	advise = false
+	looks(own, true)
 	if revision(t, raw) != before {
 		t.Error("a key changed")
 	}
-	if err := again.Close(); err != nil {
+	advise = true
+	looks(own, false)
+
+	foreign, err := raw.Grant(t.Context(), 300)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := <-gone; len(answer.Events) != 1 { // for the one that observes
-		t.Errorf("%+v", answer)
+	if _, err := raw.Put(t.Context(), prefix+"decision_id", "0", clientv3.WithLease(foreign.ID)); err != nil {
+		t.Fatal(err)
 	}
-	if s := state(t, observes); !s.Pools[0].Lost || s.Pools[0].Want != 3 {
-		t.Errorf("%+v", s)
+	advise = false
+	looks(foreign.ID, false)
+}
+
+// ttl is how many more seconds a lease has.
+func ttl(t *testing.T, c *clientv3.Client, lease clientv3.LeaseID) int64 {
+	t.Helper()
+	now, err := c.TimeToLive(t.Context(), lease)
+	if err != nil || now.TTL < 0 {
+		t.Fatalf("the lease ended: %+v, %v", now, err)
 	}
+	return now.TTL
 }
 
 // A planner whose keys went with its process begins again at 0, as Dynamo's does: its
-// decision is new to a client whose acknowledgement stayed, and is acknowledged by itself.
+// decision is new to a client, and is acknowledged by itself. Our client's acknowledgement goes
+// too, and leaves nothing to hold for; Dynamo's stays, and the decision is still new.
 func TestNewLifeOfAPlanner(t *testing.T) {
 	t.Parallel()
 	c := etcd.Start(t, 1)
@@ -424,6 +432,11 @@ func TestNewLifeOfAPlanner(t *testing.T) {
 		if s, err := client.Get(t.Context()); err != nil || s.ID != virtual.None || s.Pending() {
 			t.Errorf("between: %v, %v", s, err)
 		}
+		wantKeys(t, raw, map[string]string{})
+		if s := state(t, newPlanner(t, virtual.PlannerOptions{Options: options(c)})); s.Pools[0].Lost {
+			t.Errorf("a planner that begins then: %+v", s)
+		}
+		put(t, raw, "scaled_decision_id", "2")
 		// What it asked for is not known to a planner that never saw it.
 		if s := state(t, newPlanner(t, virtual.PlannerOptions{Options: options(c)})); !s.Pools[0].Lost || s.Pools[0].Want != virtual.None {
 			t.Errorf("a planner that begins then: %+v", s)
