@@ -33,9 +33,7 @@ func accuracyCommand() *cli.Command {
 			"predictions; factor_90 is the factor that nine of ten TPOTs lie within; left_out says why a row has none.\n\n" +
 			"   plimsoll accuracy measured.csv\n" +
 			"   plimsoll accuracy --format csv measured.csv.gz > predicted.csv",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "catalog", Usage: catalogUsage},
-		},
+		Flags:  stringFlags("", [][3]string{{"catalog", "", catalogUsage}}),
 		Action: accuracyAction,
 	}
 }

@@ -24,10 +24,7 @@ func capacityCatalogCommand() *cli.Command {
 			"with --cloud by that cloud's.\n\n" +
 			"   plimsoll capacity catalog\n" +
 			"   plimsoll capacity catalog --prices ours.csv --format json",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "catalog", Usage: catalogUsage},
-			&cli.StringFlag{Name: "prices", Usage: "CSV `FILE` of further prices"},
-		},
+		Flags:  stringFlags("", [][3]string{{"catalog", "", catalogUsage}, {"prices", "", "CSV `FILE` of further prices"}}),
 		Action: showCatalog,
 	}
 }

@@ -20,7 +20,6 @@ import (
 )
 
 func importCommand() *cli.Command {
-	s := func(name, def, usage string) cli.Flag { return &cli.StringFlag{Name: name, Value: def, Usage: usage} }
 	return &cli.Command{
 		Name: "import", Usage: "turn NVIDIA Dynamo's NPZ files into a profile directory", ArgsUsage: "FILE [FILE]",
 		Description: "FILE is a folder that holds selected_prefill_interpolation and selected_decode_interpolation. Or give two files\n" +
@@ -32,20 +31,21 @@ func importCommand() *cli.Command {
 			"   plimsoll profile-sla import --tp 1 --isl 3000 --osl 300 --ttft 200 --itl 10 h200_profile/\n" +
 			"   plimsoll profile-sla import --tp 1 prefill.npz decode.npz\n" +
 			"   plimsoll profile-sla import --row 3 swept_prefill.npz swept_decode.npz",
-		Flags: []cli.Flag{
-			s("isl", "3000", "input sequence length, `tokens`"), s("osl", "500", "output sequence length, `tokens`"),
-			s("ttft", "50", "SLA: time to first token, `ms`"), s("itl", "10", "SLA: inter-token latency, `ms`"),
-			s("row", "", "`N`-th configuration of a pre-swept file, from 0"),
-			s("tp", "", "tensor-parallel size: of an engine that its files do not name, or to choose a row, `N`"),
-			s("gpu", "", "GPU: of an engine that its files do not name, or to choose a row, `name`"),
-			s("model", "", "model, likewise, `name`"), s("framework", "", "framework, likewise, `name`"),
-			s("accept", "", "import it although these are wrong, separated by commas: `implausible`, figures that no GPU can have; whatever reads the profile then says so first"),
-			s("provenance", "published", "how the numbers came about: `measured|simulated|estimated|published`"),
-			s("catalog", "", "`FILE` of further models or GPUs"),
-			s("output-dir", "profiling_results", "`DIR` to write"),
-			&cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside"},
-			detailsFlag(),
-		},
+		Flags: append(stringFlags("", [][3]string{
+			{"isl", "3000", "input sequence length, `tokens`"},
+			{"osl", "500", "output sequence length, `tokens`"},
+			{"ttft", "50", "SLA: time to first token, `ms`"},
+			{"itl", "10", "SLA: inter-token latency, `ms`"},
+			{"row", "", "`N`-th configuration of a pre-swept file, from 0"},
+			{"tp", "", "tensor-parallel size: of an engine that its files do not name, or to choose a row, `N`"},
+			{"gpu", "", "GPU: of an engine that its files do not name, or to choose a row, `name`"},
+			{"model", "", "model, likewise, `name`"},
+			{"framework", "", "framework, likewise, `name`"},
+			{"accept", "", "import it although these are wrong, separated by commas: `implausible`, figures that no GPU can have; whatever reads the profile then says so first"},
+			{"provenance", "published", "how the numbers came about: `measured|simulated|estimated|published`"},
+			{"catalog", "", "`FILE` of further models or GPUs"},
+			{"output-dir", "profiling_results", "`DIR` to write"},
+		}), &cli.BoolFlag{Name: "force", Usage: "move another run in --output-dir aside"}, detailsFlag()),
 		Action: importAction,
 	}
 }

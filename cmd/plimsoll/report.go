@@ -25,10 +25,10 @@ func reportCommand() *cli.Command {
 			"Its sliders pick again among the points that were measured, by the rule of profile-sla. profile-sla writes it too.\n\n" +
 			"   plimsoll report profiling_results\n" +
 			"   plimsoll report --cost-per-gpu-hour 2.5 --output page.html profiling_results",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write `FILE` (default: report.html in DIR)"},
-			&cli.StringFlag{Name: "cost-per-gpu-hour", Usage: "`USD`, or GPU=USD (default: no money is shown)"},
-		},
+		Flags: stringFlags("", [][3]string{
+			{"output o", "", "write `FILE` (default: report.html in DIR)"},
+			{"cost-per-gpu-hour", "", "`USD`, or GPU=USD (default: no money is shown)"},
+		}),
 		Action: writeReport,
 	}
 }

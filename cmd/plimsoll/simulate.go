@@ -31,15 +31,12 @@ func engineSimulateCommand() *cli.Command {
 }
 
 func simulateFlags() []cli.Flag {
-	f := func(name, def, usage string) cli.Flag {
-		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "judgement"}
-	}
-	return []cli.Flag{
-		f("ttft", "", "SLA: time to first token of each request, `ms` (default: none, or the profile's)"),
-		f("itl", "", "SLA: inter-token latency, each request's mean over its output tokens, `ms` (default: none, or the profile's)"),
-		f("seed", "1", "seed of arrivals, lengths, prefixes and jitter, `N`"),
-		f("plot", "", "also draw the run over time into `FILE`, .png or .svg"),
-	}
+	return stringFlags("judgement", [][3]string{
+		{"ttft", "", "SLA: time to first token of each request, `ms` (default: none, or the profile's)"},
+		{"itl", "", "SLA: inter-token latency, each request's mean over its output tokens, `ms` (default: none, or the profile's)"},
+		{"seed", "1", "seed of arrivals, lengths, prefixes and jitter, `N`"},
+		{"plot", "", "also draw the run over time into `FILE`, .png or .svg"},
+	})
 }
 
 func simulateFleet(c *cli.Context) error {

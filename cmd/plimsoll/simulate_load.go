@@ -19,32 +19,29 @@ import (
 const defaultRequests = 10_000
 
 func loadFlags() []cli.Flag {
-	f := func(name, def, usage string) cli.Flag {
-		return &cli.StringFlag{Name: name, Value: def, Usage: usage, Category: "load"}
-	}
-	return []cli.Flag{
-		f("rate", "1", "mean requests per second, `R`"),
-		f("arrival", "poisson", "how requests come: `poisson|constant|gamma|sine|burst|daily`"),
-		f("cv", "2", "gamma: coefficient of variation of the gaps, `CV`"),
-		f("amplitude", "0.5", "sine: swing as a `fraction` of the mean rate"),
-		f("period", "10m", "sine, burst: `time` from one peak to the next"),
-		f("burst-factor", "3", "burst: rate in a burst over the rate between, `N`"),
-		f("burst-length", "10s", "burst: how long one lasts, `time`"),
-		f("pattern", "business_hours", "daily: `flat|business_hours|global`"),
-		f("isl", "3000", "prompt `tokens`, the mean (servegen: instead of the file's)"),
-		f("osl", "150", "output `tokens`, the mean (servegen: instead of the file's)"),
-		f("isl-p99", "", "99th percentile of prompts, `tokens`: lengths are then log-normal"),
-		f("osl-p99", "", "99th percentile of outputs, `tokens`: likewise"),
-		f("prefix-groups", "", "`N` groups of prompts that begin alike"),
-		f("prefix-tokens", "1024", "`tokens` that the prompts of a group share"),
-		f("prefix-share", "1", "`fraction` of prompts that are in a group"),
-		f("requests", "", "how many, `N` (default: 10000, or all of --duration or --trace; with sine, burst and daily the whole periods that hold as many)"),
-		f("duration", "", "only what arrives in this `time`: 90s, 2h"),
-		f("trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"),
-		f("trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"),
-		f("trace-speed", "1", "play the trace `N` times as fast"),
-		f("trace-scale", "1", "`N` times as many requests in the same time: some left out, or others like them added"),
-	}
+	return stringFlags("load", [][3]string{
+		{"rate", "1", "mean requests per second, `R`"},
+		{"arrival", "poisson", "how requests come: `poisson|constant|gamma|sine|burst|daily`"},
+		{"cv", "2", "gamma: coefficient of variation of the gaps, `CV`"},
+		{"amplitude", "0.5", "sine: swing as a `fraction` of the mean rate"},
+		{"period", "10m", "sine, burst: `time` from one peak to the next"},
+		{"burst-factor", "3", "burst: rate in a burst over the rate between, `N`"},
+		{"burst-length", "10s", "burst: how long one lasts, `time`"},
+		{"pattern", "business_hours", "daily: `flat|business_hours|global`"},
+		{"isl", "3000", "prompt `tokens`, the mean (servegen: instead of the file's)"},
+		{"osl", "150", "output `tokens`, the mean (servegen: instead of the file's)"},
+		{"isl-p99", "", "99th percentile of prompts, `tokens`: lengths are then log-normal"},
+		{"osl-p99", "", "99th percentile of outputs, `tokens`: likewise"},
+		{"prefix-groups", "", "`N` groups of prompts that begin alike"},
+		{"prefix-tokens", "1024", "`tokens` that the prompts of a group share"},
+		{"prefix-share", "1", "`fraction` of prompts that are in a group"},
+		{"requests", "", "how many, `N` (default: 10000, or all of --duration or --trace; with sine, burst and daily the whole periods that hold as many)"},
+		{"duration", "", "only what arrives in this `time`: 90s, 2h"},
+		{"trace", "", "arrivals and lengths from `FILE`, gzip or not, instead of a generator; lengths of 0 count as 1"},
+		{"trace-format", "auto", "`auto|azure|mooncake|request-trace|servegen|csv`"},
+		{"trace-speed", "1", "play the trace `N` times as fast"},
+		{"trace-scale", "1", "`N` times as many requests in the same time: some left out, or others like them added"},
+	})
 }
 
 // arrivals is a load as the flags say it.
