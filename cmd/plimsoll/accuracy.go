@@ -3,16 +3,13 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"maps"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -73,7 +70,7 @@ func accuracyAction(c *cli.Context) error {
 	case "csv":
 		return out.csv(c)
 	}
-	return show(c, out.text())
+	return show(c.App.Writer, out.text())
 }
 
 // evaluated is a table with what the model gives for it, as --format json prints it.
@@ -107,16 +104,10 @@ func (r evaluatedRow) off() float64 { return max(r.Measured/r.Predicted, r.Predi
 
 func evaluate(t accuracy.Table) evaluated {
 	out := evaluated{Rows: len(t.Rows), LeftOut: map[string]int{}, table: t, results: make([]accuracy.Result, len(t.Rows))}
-	var wait sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < len(t.Rows); i += workers {
-				out.results[i] = accuracy.Evaluate(t.Rows[i])
-			}
-		})
-	}
-	wait.Wait()
+	_ = atOnce(len(t.Rows), func(i int) error { // there are none
+		out.results[i] = accuracy.Evaluate(t.Rows[i])
+		return nil
+	})
 	groups := map[string]*groupSum{}
 	for i, r := range t.Rows {
 		x := out.results[i]
@@ -224,8 +215,6 @@ func (e evaluated) text() []byte {
 
 // csv repeats the rows with what the model gives.
 func (e evaluated) csv(c *cli.Context) error {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
 	own := []string{"predicted_ttft_ms", "predicted_tpot_ms", "predicted_output_tokens_per_s", "factor_90", "left_out", "predicted_ttft_p50_ms", "predicted_ttft_p90_ms", "ttft_factor_90"}
 	var kept []int // columns that are not from an earlier run
 	for i, name := range e.table.Header {
@@ -250,8 +239,5 @@ func (e evaluated) csv(c *cli.Context) error {
 		x := e.results[i]
 		rows = append(rows, append(given(line), number(1e3*x.TTFT), number(1e3*x.TPOT), number(x.Throughput), number(x.TPOTFactor), x.Left, number(1e3*x.TTFT50), number(1e3*x.TTFT90), number(x.TTFTFactor)))
 	}
-	if err := w.WriteAll(rows); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
-	}
-	return show(c, b.Bytes())
+	return showCSV(c, rows)
 }

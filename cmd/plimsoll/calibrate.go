@@ -137,8 +137,7 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out)
 	}
-	_, err = c.App.Writer.Write(out.text())
-	return err
+	return show(c.App.Writer, out.text())
 }
 
 // priorFor is the fit to begin from, and why that one: what --prior names, else that of

@@ -76,8 +76,7 @@ func suggestAction(c *cli.Context, ask calibrationAsked, cat catalog.Catalog) er
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out)
 	}
-	_, err = c.App.Writer.Write(out.text(ask.from))
-	return err
+	return show(c.App.Writer, out.text(ask.from))
 }
 
 // fewer says why there are fewer rows than asked for.

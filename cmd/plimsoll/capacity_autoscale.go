@@ -137,10 +137,8 @@ func autoscaleCapacity(c *cli.Context) error {
 		}
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
-	if o.plot != "" {
-		if err := d.draw(o.plot); err != nil {
-			return err
-		}
+	if err := writePicture(o.plot, d.picture); err != nil {
+		return err
 	}
 	return showCard(c, d.file(), d.card, func() string { return d.plan.restsOn(o.demand) })
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"strings"
@@ -52,22 +51,21 @@ func (d autoscaled) timeline() []dayBin {
 	return bins
 }
 
-func (d autoscaled) draw(file string) error {
-	pic, err := d.picture()
-	if err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
-	}
-	return writePicture(file, pic)
-}
-
-// writePicture writes a picture in the format that the file's name says.
-func writePicture(file string, pic *plots.Picture) error {
-	write := func(w io.Writer) error { return pic.WriteSVG(w) }
-	if strings.ToLower(filepath.Ext(file)) == ".png" {
-		write = pic.WritePNG
+// writePicture writes a picture in the format that the file's name says; "" = nowhere.
+func writePicture(file string, draw func() (*plots.Picture, error)) error {
+	if file == "" {
+		return nil
 	}
 	var b bytes.Buffer
-	if err := write(&b); err != nil {
+	pic, err := draw()
+	switch {
+	case err != nil:
+	case strings.ToLower(filepath.Ext(file)) == ".png":
+		err = pic.WritePNG(&b)
+	default:
+		err = pic.WriteSVG(&b)
+	}
+	if err != nil {
 		return fmt.Errorf("drawing %s: %w", file, err)
 	}
 	return store.WriteFile(file, b.Bytes())

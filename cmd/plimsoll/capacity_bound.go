@@ -85,7 +85,7 @@ func (z *sizing) addCheap(cs []candidate) error {
 
 // limit is what a plan may cost an hour to be near the cheapest so far.
 func (z *sizing) limit() capacity.USD {
-	if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
+	if !feasible(z.plans) {
 		return capacity.USD(math.Inf(1))
 	}
 	return nearly * z.plans[0].ranked()

@@ -46,7 +46,7 @@ func showCatalog(c *cli.Context) error {
 	}
 	var b bytes.Buffer
 	out.text(&b)
-	return show(c, b.Bytes())
+	return show(c.App.Writer, b.Bytes())
 }
 
 func readCatalog(c *cli.Context) (catalogFile, error) {

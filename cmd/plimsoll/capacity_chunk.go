@@ -166,7 +166,7 @@ func flagWords(of map[engine.Kind]string) string {
 
 // addDefault says of the cheapest plan what its engines' own tokens in a step take.
 func (z *sizing) addDefault() error {
-	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || z.plans[0].candidate.layout.Chunk == 0 {
+	if !feasible(z.plans) || z.plans[0].candidate.layout.Chunk == 0 {
 		return nil
 	}
 	best := &z.plans[0]

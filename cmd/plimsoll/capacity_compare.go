@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/csv"
 	"flag"
 	"fmt"
 	"io"
@@ -157,8 +155,6 @@ func (plans comparedPlans) show(c *cli.Context) error {
 	if c.String("format") != "csv" {
 		return showCard(c, plans, plans.card, plans.detailed)
 	}
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
 	rows := [][]string{{
 		"file", "method", "rate", "layout", "gpu", "engines", "total_gpus_final", "hourly_cost_usd", "annual_cost_usd",
 		"cost_per_1k_queries_usd", "estimated_ttft_p99_ms", "estimated_itl_p99_ms", "provenance", "binding", "from_data_sheet",
@@ -166,10 +162,7 @@ func (plans comparedPlans) show(c *cli.Context) error {
 	for _, p := range plans {
 		rows = append(rows, append(comparedRow(p, true), strconv.FormatBool(p.FromDataSheet())))
 	}
-	if err := w.WriteAll(rows); err != nil {
-		return fmt.Errorf("writing CSV: %w", err)
-	}
-	return show(c, b.Bytes())
+	return showCSV(c, rows)
 }
 
 // detailed is what --details prints.

@@ -35,7 +35,7 @@ func emitted(p *parser) string {
 
 // emit prints the cheapest plan for what is to run it.
 func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
-	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
+	if !feasible(out.Plans) {
 		return showPlans(c, out) // why there is nothing to run
 	}
 	p := out.Plans[0]
@@ -76,7 +76,7 @@ func (o capacityOptions) emit(c *cli.Context, out sizedPlans) error {
 		}
 		b.Write(body)
 	}
-	return show(c, b.Bytes())
+	return show(c.App.Writer, b.Bytes())
 }
 
 // emission is a plan that is written down for a kind of engine.

@@ -19,7 +19,7 @@ const (
 // addNear warns of the cheapest plan where another layout of those sized is cheaper at
 // nearLoad more, or at nearLoad less.
 func (z *sizing) addNear() error {
-	if len(z.plans) < 2 || z.plans[0].Infeasible != nil {
+	if len(z.plans) < 2 || !feasible(z.plans) {
 		return nil
 	}
 	less, errLess := z.cheaperWithLess()

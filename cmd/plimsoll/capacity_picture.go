@@ -14,16 +14,12 @@ import (
 func pictureRates() []float64     { return []float64{0.25, 0.5, 1, 1.5, 2} }
 func pictureLatencies() []float64 { return []float64{0.5, 1, 2} }
 
-// drawPlan draws the GPUs that the cheapest plan's layout takes at other rates and
-// within other latencies.
-func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
-	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
-		return nil // the report says why
-	}
-	own := out.Plans[0]
+// picture has the GPUs that a plan's layout takes at other rates and within other
+// latencies.
+func (o capacityOptions) picture(own sizedPlan) (*plots.Picture, error) {
 	lines, err := o.fleetLines(own)
 	if err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
+		return nil, err
 	}
 	note := "Beside the points: engines of each pool. The ring is the plan."
 	var broken []string
@@ -35,15 +31,11 @@ func (o capacityOptions) drawPlan(file string, out sizedPlans) error {
 	if len(broken) > 0 {
 		note += " No number of these engines holds the missing points of " + strings.Join(broken, " and ") + "."
 	}
-	pic, err := plots.Fleets(plots.Caption{
+	return plots.Fleets(plots.Caption{
 		Model: plannedModel(o.fleet), GPU: own.Pools[0].GPU, Configuration: own.Layout, Engine: own.Source,
 		ISL: int(math.Round(o.workload.ISL)), OSL: int(math.Round(o.workload.OSL)),
 		SLA: o.slo.SLA(), Provenance: own.Provenance, Feasible: true, Note: note,
 	}, lines)
-	if err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
-	}
-	return writePicture(file, pic)
 }
 
 // fleetLines are the plan's layout sized by short trials at each rate, a line for

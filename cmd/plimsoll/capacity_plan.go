@@ -15,6 +15,7 @@ import (
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
+	"plimsoll/plots"
 	"plimsoll/profile"
 )
 
@@ -220,8 +221,8 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 	var finished func()
 	o.progress, finished = progressLine(c)
 	out, err := o.find()
-	if err == nil && o.plot != "" {
-		err = o.drawPlan(o.plot, out)
+	if err == nil && feasible(out.Plans) { // else the report says why
+		err = writePicture(o.plot, func() (*plots.Picture, error) { return o.picture(out.Plans[0]) })
 	}
 	finished()
 	if err != nil {
@@ -234,11 +235,14 @@ func (o capacityOptions) planSized(c *cli.Context) error {
 	if err := print(c, out); err != nil {
 		return err
 	}
-	if len(out.Plans) == 0 || out.Plans[0].Infeasible != nil {
+	if !feasible(out.Plans) {
 		return &infeasibleError{"no fleet holds the SLO"}
 	}
 	return nil
 }
+
+// feasible reports whether the first plan holds the SLO, so that there is an answer.
+func feasible(plans []sizedPlan) bool { return len(plans) > 0 && plans[0].Infeasible == nil }
 
 // find sizes the fleet, or looks for the highest rate of the one that there is.
 func (o capacityOptions) find() (sizedPlans, error) {

@@ -365,7 +365,7 @@ const farOff = 8
 // addRange gives the cheapest plan the GPUs that it would take if steps were as
 // much faster or slower as nine of ten comparisons allow, by short trials.
 func (z *sizing) addRange() error {
-	if len(z.plans) == 0 || z.plans[0].Infeasible != nil || !z.plans[0].candidate.off.Known() {
+	if !feasible(z.plans) || !z.plans[0].candidate.off.Known() {
 		return nil
 	}
 	best := &z.plans[0]

@@ -67,7 +67,7 @@ type whatIf struct {
 
 // whatIfs are sized by short trials, the plan's own too, so that they compare.
 func (z *sizing) whatIfs() ([]whatIf, error) {
-	if len(z.plans) == 0 || z.plans[0].Infeasible != nil {
+	if !feasible(z.plans) {
 		return nil, nil
 	}
 	best := z.plans[0]

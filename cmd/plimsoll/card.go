@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -50,15 +52,24 @@ func showCard(c *cli.Context, file any, made func() card, detailed func() string
 	if c.Bool("details") {
 		out.details = detailed()
 	}
-	return show(c, out.text())
+	return show(c.App.Writer, out.text())
 }
 
-// show prints a result that is ready.
-func show(c *cli.Context, text []byte) error {
-	if _, err := c.App.Writer.Write(text); err != nil {
+// show prints a result at once or fails: nobody may take half of one for all.
+func show(w io.Writer, text []byte) error {
+	if _, err := w.Write(text); err != nil {
 		return fmt.Errorf("printing the result: %w", err)
 	}
 	return nil
+}
+
+// showCSV prints rows.
+func showCSV(c *cli.Context, rows [][]string) error {
+	var b bytes.Buffer
+	if err := csv.NewWriter(&b).WriteAll(rows); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	return show(c.App.Writer, b.Bytes())
 }
 
 // text is the card.

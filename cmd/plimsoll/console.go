@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -27,11 +27,8 @@ type console struct {
 }
 
 func newConsole(c *cli.Context, o profileOptions) *console {
-	u := &console{out: c.App.Writer, err: c.App.ErrWriter, opts: o}
-	if f, ok := fileOf(u.err); ok {
-		u.terminal = term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor is small
-	}
-	return u
+	_, terminal := terminalOf(c)
+	return &console{out: c.App.Writer, err: c.App.ErrWriter, opts: o, terminal: terminal}
 }
 
 func (u *console) notef(format string, args ...any) {
@@ -43,14 +40,6 @@ func (u *console) notef(format string, args ...any) {
 // say prints one message to stderr. A failure there has nowhere to be told.
 func say(w io.Writer, kind, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, "plimsoll: %s: %s\n", kind, fmt.Sprintf(format, args...))
-}
-
-// show prints a result at once or fails: nobody may take half of one for all.
-func (u *console) show(text []byte) error {
-	if _, err := u.out.Write(text); err != nil {
-		return fmt.Errorf("printing the result: %w", err)
-	}
-	return nil
 }
 
 // later keeps a note for --details.
@@ -94,25 +83,10 @@ func (u *console) deployment(d deployment) {
 
 // describe is the deployment in one phrase.
 func (d deployment) describe() string {
-	what := "the engine"
-	switch d.kind {
-	case engine.KindSim:
-		what = "the embedded engine"
-	case engine.KindEstimate:
-		what = "the latency model"
-	case engine.KindEndpoint:
-		what = "the engine at the endpoint"
-	default:
-	}
-	name := d.modelName
-	if name == "" {
-		name = "its model"
-	}
-	gpu := d.gpuName
-	if gpu == "" {
-		gpu = "GPU"
-	}
-	return fmt.Sprintf("%s, %s on %d × %s", what, name, d.gpuCount, gpu)
+	what := map[engine.Kind]string{
+		engine.KindSim: "the embedded engine", engine.KindEstimate: "the latency model", engine.KindEndpoint: "the engine at the endpoint",
+	}[d.kind]
+	return fmt.Sprintf("%s, %s on %d × %s", cmp.Or(what, "the engine"), cmp.Or(d.modelName, "its model"), d.gpuCount, cmp.Or(d.gpuName, "GPU"))
 }
 
 // quickPlan says how far surfaces reach where that may be less than the model's context.
@@ -145,8 +119,8 @@ func (u *console) progress() (report func(sweep.Progress), stop func()) {
 // end a measurement.
 func ignoreTerminal(error) {}
 
-// logProgress prints a line per point with --verbose where there is no terminal.
-// logProgress says in a log where a long run stands, now and then.
+// logProgress says where a long run stands in a log: now and then, or with --verbose at
+// each point.
 func (u *console) logProgress() func(sweep.Progress) {
 	last := time.Now()
 	return func(p sweep.Progress) {
@@ -169,7 +143,9 @@ func describeProgress(p sweep.Progress) string {
 
 // unusable says why there is nothing to pick from.
 func (u *console) unusable(res sweep.Result) {
-	u.skips(res.Skips)
+	for _, s := range res.Skips {
+		say(u.err, "warning", "%s: %s", strings.TrimSpace(string(s.Phase)+" "+s.Label), strings.ReplaceAll(s.Reason, "\n", "\n    "))
+	}
 	for _, r := range append(res.Prefill.Rejected, res.Decode.Rejected...) {
 		say(u.err, "warning", "%s %s at %.0f in flight: %s", r.Phase, r.Label, r.InFlight, r.Reason)
 	}
@@ -188,15 +164,5 @@ func (u *console) resumed(j *job) {
 	}
 	if n > 0 {
 		u.notef("resuming: %s known", engine.Count(n, "point"))
-	}
-}
-
-func (u *console) skips(skips []profile.Skip) {
-	for _, s := range skips {
-		phase := ""
-		if s.Phase != "" {
-			phase = string(s.Phase) + " "
-		}
-		say(u.err, "warning", "%s%s: %s", phase, s.Label, strings.ReplaceAll(s.Reason, "\n", "\n    "))
 	}
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"plimsoll/interpolation"
@@ -101,21 +99,17 @@ func drawAll(dir string, run store.Run, rec store.Recommendation, ps profile.Pre
 }
 
 func draw(dir string, pictures []picture) error {
-	errs := make([]error, len(pictures))
-	var all sync.WaitGroup
-	for i, p := range pictures {
-		all.Go(func() {
-			pic, err := p.draw()
-			if err == nil {
-				err = savePicture(filepath.Join(dir, p.name), pic)
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("drawing %s: %w", p.name, err)
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return atOnce(len(pictures), func(i int) error {
+		name := pictures[i].name
+		pic, err := pictures[i].draw()
+		if err == nil {
+			err = savePicture(filepath.Join(dir, name), pic)
+		}
+		if err != nil {
+			return fmt.Errorf("drawing %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
 func savePicture(base string, p *plots.Picture) error {

@@ -111,5 +111,5 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 		fmt.Fprintf(&b, "Left out: %s: %s\n", s.Label, s.Reason)
 	}
 	fmt.Fprintf(&b, "Output: %s\n", output)
-	return u.show(b.Bytes())
+	return show(u.out, b.Bytes())
 }

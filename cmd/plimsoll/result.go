@@ -52,7 +52,7 @@ func (u *console) result(out outcome) error {
 		u.details(b, out)
 	}
 	c.details = b.String()
-	return u.show(c.text())
+	return show(u.out, c.text())
 }
 
 // details is all that the card leaves out.

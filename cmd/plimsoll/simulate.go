@@ -56,10 +56,8 @@ func simulateFleet(c *cli.Context) error {
 	if err := s.print(c); err != nil {
 		return err
 	}
-	if plot != "" {
-		if err := s.draw(plot); err != nil {
-			return err
-		}
+	if err := writePicture(plot, s.picture); err != nil {
+		return err
 	}
 	if r := s.report; r.Rejected == r.Offered {
 		return field.WithHint(fmt.Errorf("no request was served: all %d were too long for an engine", r.Offered), "shorter prompts and answers, or a larger --max-model-len")

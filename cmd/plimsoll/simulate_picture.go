@@ -11,15 +11,7 @@ import (
 	"plimsoll/profile"
 )
 
-// draw writes the run over time as a picture.
-func (s simulation) draw(file string) error {
-	pic, err := s.picture()
-	if err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
-	}
-	return writePicture(file, pic)
-}
-
+// picture is the run over time.
 func (s simulation) picture() (*plots.Picture, error) {
 	f, bins := s.fleet, s.report.Series
 	c := plots.Caption{
