@@ -104,7 +104,7 @@ func (r evaluatedRow) off() float64 { return max(r.Measured/r.Predicted, r.Predi
 
 func evaluate(t accuracy.Table) evaluated {
 	out := evaluated{Rows: len(t.Rows), LeftOut: map[string]int{}, table: t, results: make([]accuracy.Result, len(t.Rows))}
-	_ = atOnce(len(t.Rows), func(i int) error { // there are none
+	_ = atOnce(len(t.Rows), func(i int) error { // none fails
 		out.results[i] = accuracy.Evaluate(t.Rows[i])
 		return nil
 	})
