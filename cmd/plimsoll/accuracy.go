@@ -108,23 +108,19 @@ func evaluate(t accuracy.Table) evaluated {
 		out.results[i] = accuracy.Evaluate(t.Rows[i])
 		return nil
 	})
-	groups := map[string]*groupSum{}
+	groups := map[string]groupSum{}
 	for i, r := range t.Rows {
 		x := out.results[i]
 		if x.Left != "" {
 			out.LeftOut[x.Left]++
 			continue
 		}
-		g := groups[r.Group()]
-		if g == nil {
-			g = &groupSum{}
-			groups[r.Group()] = g
-		}
-		g.add(r, x)
+		groups[r.Group()] = groups[r.Group()].with(r, x)
 		out.Worst = append(out.Worst, worstOf(i+1, r, x)...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		out.Groups = append(out.Groups, groups[name].group(name))
+	for _, name := range sortedKeys(groups) {
+		g := groups[name]
+		out.Groups = append(out.Groups, evaluatedGroup{name, g.rows, accuracy.Summary(name, g.residuals), float64(g.within) / float64(max(1, g.measured))})
 	}
 	slices.SortStableFunc(out.Groups, func(a, b evaluatedGroup) int { return cmp.Compare(b.Errors.TPOT.Median, a.Errors.TPOT.Median) })
 	slices.SortStableFunc(out.Worst, func(a, b evaluatedRow) int { return cmp.Compare(b.off(), a.off()) })
@@ -139,7 +135,7 @@ type groupSum struct {
 	residuals              accuracy.Residuals
 }
 
-func (g *groupSum) add(r accuracy.Row, x accuracy.Result) {
+func (g groupSum) with(r accuracy.Row, x accuracy.Result) groupSum {
 	g.rows++
 	g.residuals = g.residuals.Of(x.Prediction, r)
 	if r.TPOT > 0 {
@@ -148,10 +144,7 @@ func (g *groupSum) add(r accuracy.Row, x accuracy.Result) {
 			g.within++
 		}
 	}
-}
-
-func (g *groupSum) group(name string) evaluatedGroup {
-	return evaluatedGroup{Group: name, Rows: g.rows, Errors: accuracy.Summary(name, g.residuals), Held: float64(g.within) / float64(max(1, g.measured))}
+	return g
 }
 
 // worstOf are the latencies of a row that were measured.

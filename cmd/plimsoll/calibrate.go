@@ -123,11 +123,11 @@ func calibrate(c *cli.Context, ask calibrationAsked, points pointSet) error {
 	if e := points.engine; e != nil {
 		fit.Engine, fit.Version = e.engine, e.version
 	}
-	b, err := fitJSON(fit)
-	if err != nil {
+	var b bytes.Buffer
+	if err := printJSON(&b, fit); err != nil {
 		return err
 	}
-	if err := store.WriteFile(ask.output, b); err != nil {
+	if err := store.WriteFile(ask.output, b.Bytes()); err != nil {
 		return err
 	}
 	for _, w := range append(points.warnings, report.Warnings...) {
@@ -184,15 +184,6 @@ func readTableFile(ask calibrationAsked, cat catalog.Catalog) ([]tableRow, error
 	}
 	defer f.Close() //nolint:errcheck // read only
 	return readTable(ask.from, f, cat)
-}
-
-// fitJSON is the file that --fit takes.
-func fitJSON(f latency.Fit) ([]byte, error) {
-	var b bytes.Buffer
-	if err := printJSON(&b, f); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
 
 func (c calibration) text() []byte {

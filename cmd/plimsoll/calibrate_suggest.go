@@ -119,7 +119,11 @@ func suggest(prior latency.Fit, rows []tableRow, n int) suggestion {
 			continue
 		}
 		named[i] = true
-		out.Rows = append(out.Rows, newSuggestedRow(rows[i]))
+		o := rows[i].obs[0]
+		out.Rows = append(out.Rows, suggestedRow{
+			Line: rows[i].line, Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP, Precision: string(o.Config.Weights),
+			ISL: o.ISL, OSL: o.OSL, Concurrency: o.InFlight, Rate: o.Rate,
+		})
 	}
 	return out
 }
@@ -138,14 +142,6 @@ func (r tableRow) cannot() error {
 		}
 	}
 	return err
-}
-
-func newSuggestedRow(r tableRow) suggestedRow {
-	o := r.obs[0]
-	return suggestedRow{
-		Line: r.line, Model: o.Model.Name, GPU: o.GPU.Name, TP: o.Config.Parallelism.TP, Precision: string(o.Config.Weights),
-		ISL: o.ISL, OSL: o.OSL, Concurrency: o.InFlight, Rate: o.Rate,
-	}
 }
 
 func (s suggestion) text(from string) []byte {

@@ -106,7 +106,7 @@ func (z *sizing) unseen(cs []candidate) []candidate {
 // words are a cost at the prices by which fleets are compared: where those count
 // GPUs, so do the words.
 func (c candidate) words(usd capacity.USD) string {
-	if c.counted() {
+	if !slices.ContainsFunc(c.layout.Pools, func(p capacity.EnginePool) bool { return p.USDPerGPUHour > 0 }) {
 		owned, gpu := "", c.layout.Ranked().Pools[0].USDPerGPUHour
 		if c.layout.Priced() {
 			owned = "owned "
@@ -114,11 +114,6 @@ func (c candidate) words(usd capacity.USD) string {
 		return fmt.Sprintf("%.0f %sGPUs", math.Ceil(float64(usd/gpu)-1e-6), owned)
 	}
 	return "$" + amount(usd) + " an hour"
-}
-
-// counted reports whether the candidate's GPUs are counted, not paid for.
-func (c candidate) counted() bool {
-	return !slices.ContainsFunc(c.layout.Pools, func(p capacity.EnginePool) bool { return p.USDPerGPUHour > 0 })
 }
 
 func (z *sizing) leaveOut(c candidate, why string, args ...any) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -37,38 +36,26 @@ type catalogFile struct {
 }
 
 func showCatalog(c *cli.Context) error {
-	out, err := readCatalog(c)
+	p := &parser{c: c}
+	cat, err := catalog.Load(p.name("catalog"))
 	if err != nil {
 		return err
+	}
+	out := catalogFile{cat.Models(), cat.GPUs(), readPrices(p).All()}
+	if p.err != nil {
+		return p.err
 	}
 	if c.String("format") == "json" {
 		return printJSON(c.App.Writer, out)
 	}
-	var b bytes.Buffer
-	out.text(&b)
-	return show(c.App.Writer, b.Bytes())
-}
-
-func readCatalog(c *cli.Context) (catalogFile, error) {
-	p := &parser{c: c}
-	cat, err := catalog.Load(p.name("catalog"))
-	if err != nil {
-		return catalogFile{}, err
+	var parts []string
+	for _, p := range []struct {
+		title string
+		*table
+	}{{"Models", modelRows(out.Models)}, {"GPUs", gpuRows(out.GPUs)}, {"Prices", priceRows(out.Prices)}} {
+		parts = append(parts, fmt.Sprintf("%s: %d\n%s", p.title, len(p.rows), p.text("  ")))
 	}
-	table := readPrices(p)
-	return catalogFile{Models: cat.Models(), GPUs: cat.GPUs(), Prices: table.All()}, p.err
-}
-
-func (f catalogFile) text(b *bytes.Buffer) {
-	part := func(title string, t *table) {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(b, "%s: %d\n%s", title, len(t.rows), t.text("  "))
-	}
-	part("Models", modelRows(f.Models))
-	part("GPUs", gpuRows(f.GPUs))
-	part("Prices", priceRows(f.Prices))
+	return show(c.App.Writer, []byte(strings.Join(parts, "\n")))
 }
 
 func modelRows(ms []catalog.Model) *table {

@@ -123,8 +123,11 @@ func (o capacityOptions) engines(m catalog.Model, gpu string) ([]build.Model, []
 	if layouts == nil {
 		layouts, refused = dep.Layouts(&m, true, o.maxEngine, dep.StorageOf(o.fleet.Weights, m).Weights)
 	}
-	sources := map[engine.Parallelism]build.Model{}
-	cs, unfit := dep.Candidates(engine.Config{}, max(o.maxEngine, mostAsked(o.asked)), layouts, func(c engine.Config) error {
+	sources, most := map[engine.Parallelism]build.Model{}, o.maxEngine
+	for _, p := range o.asked {
+		most = max(most, p.GPUs())
+	}
+	cs, unfit := dep.Candidates(engine.Config{}, most, layouts, func(c engine.Config) error {
 		p := c.Parallelism
 		if cut := engine.TP(p.TP); o.asked == nil && p.EP > 1 && p.DP == 1 && slices.Contains(layouts, cut) {
 			return fmt.Errorf("the latency model cannot distinguish it from %s", cut.Label())
@@ -142,15 +145,6 @@ func (o capacityOptions) engines(m catalog.Model, gpu string) ([]build.Model, []
 		out = append(out, sources[c.Parallelism])
 	}
 	return out, refused
-}
-
-// mostAsked is the most GPUs of the layouts asked for.
-func mostAsked(layouts []engine.Parallelism) int {
-	most := 0
-	for _, p := range layouts {
-		most = max(most, p.GPUs())
-	}
-	return most
 }
 
 // modelLen is the prompt and output together that engines have to hold: what was

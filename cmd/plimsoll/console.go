@@ -193,12 +193,3 @@ func terminalOf(c *cli.Context) (*os.File, bool) {
 	f, ok := fileOf(c.App.ErrWriter)
 	return f, ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor is small
 }
-
-// simulationProgress says how far a simulation is. Where it ends is often not
-// known: a trace is read as it goes.
-func simulationProgress(c *cli.Context) (seen func(requests int, at time.Duration), done func()) {
-	say, done := progressLine(c)
-	return func(requests int, at time.Duration) {
-		say(fmt.Sprintf("%s, %v of virtual time", engine.Count(requests, "request"), at.Round(time.Second)))
-	}, done
-}

@@ -302,15 +302,10 @@ func writeImport(c *cli.Context, o profileOptions, dep deployment, in imported) 
 	return nil
 }
 
-func recommendBoth(points []profile.Point, o profileOptions) (pre, dec recommend.Choice, err error) {
-	pre, perr := recommend.Choose(profile.Prefill, points, o.sla, recommend.BySingle, o.osl)
-	dec, derr := recommend.Choose(profile.Decode, points, o.sla, recommend.BySingle, o.osl)
-	return pre, dec, errors.Join(perr, derr)
-}
-
 // result is what a sweep would have found, had it measured these surfaces.
 func (in imported) result(points []profile.Point, o profileOptions) (sweep.Result, sweep.Options, error) {
-	pre, dec, err := recommendBoth(points, o)
+	pre, perr := recommend.Choose(profile.Prefill, points, o.sla, recommend.BySingle, o.osl)
+	dec, derr := recommend.Choose(profile.Decode, points, o.sla, recommend.BySingle, o.osl)
 	res := sweep.Result{
 		Points: points, Prefill: pre, Decode: dec, PrefillSurface: in.prefill, DecodeSurface: in.decode,
 		Engines: map[string]profile.EngineFacts{"import": {
@@ -318,7 +313,7 @@ func (in imported) result(points []profile.Point, o profileOptions) (sweep.Resul
 			MaxNumSeqs: in.limits.MaxNumSeqs, Provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
 		}},
 	}
-	return res, sweep.Options{ISL: o.isl, OSL: o.osl, SLA: o.sla}, err
+	return res, sweep.Options{ISL: o.isl, OSL: o.osl, SLA: o.sla}, errors.Join(perr, derr)
 }
 
 // points are read off the surfaces, as a sweep would have measured them: TTFT at the

@@ -187,7 +187,12 @@ func footer(b *bytes.Buffer, out outcome) {
 	for _, a := range out.rec.Assumptions {
 		fmt.Fprintf(b, "  - %s\n", a)
 	}
-	verifiedText(b, out.rec)
+	for _, line := range verifiedLines(out.rec) {
+		fmt.Fprintln(b, line)
+	}
+	if as := out.rec.Verified.All(); len(as) > 0 {
+		fmt.Fprintf(b, "  by %s\n", as[0].Load)
+	}
 	for _, line := range recommendedLines(out.rec) {
 		fmt.Fprintln(b, line)
 	}

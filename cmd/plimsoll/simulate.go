@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
@@ -47,13 +48,15 @@ func simulateFleet(c *cli.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	seen, done := simulationProgress(c)
-	s, err := runFleet(plan, arrivals, seen)
+	say, done := progressLine(c)
+	s, err := runFleet(plan, arrivals, func(requests int, at time.Duration) { // of how many is often not known: a trace is read as it goes
+		say(fmt.Sprintf("%s, %v of virtual time", engine.Count(requests, "request"), at.Round(time.Second)))
+	})
 	done()
 	if err != nil {
 		return err
 	}
-	if err := s.print(c); err != nil {
+	if err := showCard(c, s.file(), s.card, s.detailed); err != nil {
 		return err
 	}
 	if err := writePicture(plot, s.picture); err != nil {
@@ -125,10 +128,6 @@ func (s *simulation) factor() float64 {
 // judged reports whether there is an SLA.
 func (s *simulation) judged() bool { return s.fleet.SLA.TTFT > 0 || s.fleet.SLA.ITL > 0 }
 
-func (s simulation) print(c *cli.Context) error {
-	return showCard(c, s.file(), s.card, s.detailed)
-}
-
 // seenEvery is how many requests pass between two reports of progress.
 const seenEvery = 10_000
 
@@ -182,19 +181,15 @@ func feed(f *fleet.Fleet, t trace.Trace, seen progress) (offered, error) {
 // notTaken says why a fleet does not take a request.
 func notTaken(a trace.Arrival, err error) error {
 	over, ok := errors.AsType[*fleet.OverloadError](err)
-	if !ok {
-		return field.Errorf("%s%v", lineOf(a), err)
+	switch {
+	case !ok && a.Line > 0:
+		return field.Errorf("line %d: %v", a.Line, err)
+	case !ok:
+		return field.Errorf("%v", err)
 	}
 	replicas := "more replicas"
 	if served := over.ServedPerSecond(); served > 0 {
 		replicas = fmt.Sprintf("%.3g times the replicas", over.OfferedPerSecond()/served)
 	}
 	return field.WithHint(err, "%s, a lower rate (--rate; --trace-speed or --trace-scale below 1), or a shorter load (--duration, --requests)", replicas)
-}
-
-func lineOf(a trace.Arrival) string {
-	if a.Line == 0 {
-		return ""
-	}
-	return fmt.Sprintf("line %d: ", a.Line)
 }

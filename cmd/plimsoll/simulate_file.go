@@ -73,10 +73,6 @@ type attainmentFile struct {
 	Both     float64 `json:"both"`
 }
 
-func attainmentOf(a fleet.Attainment) attainmentFile {
-	return attainmentFile{a.Requests, a.TTFT, a.ITL, a.Both}
-}
-
 type slaFile struct {
 	TTFT float64 `json:"ttft_ms"` // 0 = no bound
 	ITL  float64 `json:"itl_ms"`
@@ -160,8 +156,7 @@ func (s simulation) file() simulationFile {
 		Pools:   []poolFile{}, Series: []binFile{}, Warnings: append([]profile.Warning{}, s.warnings...),
 	}
 	if s.judged() {
-		a := attainmentOf(r.Attainment)
-		out.Attainment = &a
+		out.Attainment = (*attainmentFile)(&r.Attainment)
 		out.Rates.GoodRequests, out.Rates.GoodTokens = &r.GoodRequests, &r.GoodTokens
 	}
 	for i, p := range r.Pools {

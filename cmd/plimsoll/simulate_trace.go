@@ -34,9 +34,16 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 		_ = r.Close() // only read
 		return openLoad{}, field.Errorf("--isl and --osl work only without --trace, or with a servegen trace: %s has format %s and its own lengths", a.file, f.Format)
 	}
-	t := a.part(trace.Rebase(f.Arrivals()))
-	if f.Format != trace.FormatServeGen { // whose table was scaled already
-		t, err = a.scaled(t)
+	t := trace.Rebase(f.Arrivals())
+	if a.from > 0 || a.to > 0 {
+		t = trace.Rebase(trace.Between(t, a.from, cmp.Or(a.to, math.MaxInt64)))
+	}
+	switch {
+	case f.Format == trace.FormatServeGen: // whose table was scaled already
+	case a.scale < 1:
+		t, err = trace.Thin(t, a.scale, a.seed)
+	case a.scale > 1:
+		t, err = trace.Superpose(t, a.scale, copyJitter, a.seed)
 	}
 	if err == nil && a.speed != 1 {
 		t, err = trace.Compress(t, a.speed)
@@ -50,18 +57,8 @@ func (a arrivals) read(blockSize int) (openLoad, error) {
 	if a.requests > 0 {
 		t = trace.Limit(t, a.requests)
 	}
-	return openLoad{
-		trace: trace.Reblocked(t, blockSize),
-		words: a.played(f.Format), once: once, close: closing(r),
-	}, nil
-}
-
-// part cuts out what arrives between two instants.
-func (a arrivals) part(t trace.Trace) trace.Trace {
-	if a.from == 0 && a.to == 0 {
-		return t
-	}
-	return trace.Rebase(trace.Between(t, a.from, cmp.Or(a.to, math.MaxInt64)))
+	closing := func() { _ = r.Close() } // only read
+	return openLoad{trace: trace.Reblocked(t, blockSize), words: a.played(f.Format), once: once, close: closing}, nil
 }
 
 // played is a trace and what was made of it.
@@ -85,21 +82,6 @@ func (a arrivals) played(f trace.Format) string {
 // copyJitter is how far from the request that it copies an added one arrives:
 // close enough to keep the trace's shape, far enough to be no burst of twins.
 const copyJitter = 10 * time.Second
-
-// scaled has a.scale times as many requests in the same time.
-func (a arrivals) scaled(t trace.Trace) (trace.Trace, error) {
-	switch {
-	case a.scale < 1:
-		return trace.Thin(t, a.scale, a.seed)
-	case a.scale > 1:
-		return trace.Superpose(t, a.scale, copyJitter, a.seed)
-	}
-	return t, nil
-}
-
-func closing(r io.Closer) func() {
-	return func() { _ = r.Close() } // only read
-}
 
 // requestOf is an arrival as a fleet takes it.
 func requestOf(a trace.Arrival) fleet.Request {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -92,16 +91,6 @@ func decodeUse(res sweep.Result) float64 {
 		return c.Point.KVUsage
 	}
 	return min(1, c.Point.KVUsage*context*together/c.Point.InFlight)
-}
-
-// verifiedText says what the picks attained, one line each.
-func verifiedText(b *bytes.Buffer, rec store.Recommendation) {
-	for _, line := range verifiedLines(rec) {
-		fmt.Fprintf(b, "%s\n", line)
-	}
-	if as := rec.Verified.All(); len(as) > 0 {
-		fmt.Fprintf(b, "  by %s\n", as[0].Load)
-	}
 }
 
 // verifiedLines are what the picks attained, and which of them nobody ran.
