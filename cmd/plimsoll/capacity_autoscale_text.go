@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,16 +143,6 @@ func (d autoscaled) usd(r replay.Result) capacity.USD {
 	return sum
 }
 
-// wholeInstances says where more GPUs are paid for than there are.
-func (d autoscaled) wholeInstances() string {
-	for _, p := range d.plan.candidate.layout.Pools {
-		if p.InstanceGPUs > 1 {
-			return "; $ are for whole instances"
-		}
-	}
-	return ""
-}
-
 // card is the comparison at a glance.
 func (d autoscaled) card() card {
 	f, rule, article, plans := d.file(), policyOf(scaledBySLA), policyOf(scaledByArticle), d.options.newPlans(d.plan)
@@ -165,8 +156,11 @@ func (d autoscaled) card() card {
 			{"SLO", f.SLO.String() + ": 99 % of requests have to meet each"},
 		},
 		table:    d.table(f),
-		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came%s", f.Hours, d.wholeInstances())},
+		below:    []string{fmt.Sprintf("in %.4g hours; attained: requests that met TTFT and ITL, of all that came", f.Hours)},
 		warnings: f.Warnings, next: plans.nextCommand(),
+	}
+	if slices.ContainsFunc(d.plan.candidate.layout.Pools, func(p capacity.EnginePool) bool { return p.InstanceGPUs > 1 }) {
+		c.below[0] += "; $ are for whole instances"
 	}
 	var took []string
 	for _, p := range f.Policies {

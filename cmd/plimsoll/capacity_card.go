@@ -87,11 +87,8 @@ func (out sizedPlans) facts() []detail {
 	}
 	all = append(all, detail{"Costs", best.costWords()})
 	for _, d := range best.details() {
-		switch d.name {
-		case "chunk":
-			all = append(all, detail{"Chunk", d.text})
-		case "range":
-			all = append(all, detail{"Trust", d.text})
+		if name := map[string]string{"chunk": "Chunk", "range": "Trust"}[d.name]; name != "" {
+			all = append(all, detail{name, d.text})
 		}
 	}
 	return all

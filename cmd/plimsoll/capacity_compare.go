@@ -44,21 +44,17 @@ func comparePlans(c *cli.Context) error {
 		return field.Errorf("compare needs two files at least, there are %d", len(files)).Hint("plimsoll capacity compare today.yaml next-year.yaml")
 	}
 	var plans comparedPlans
-	infeasible := 0
 	for _, file := range files {
 		p, err := planOf(c, file)
 		if err != nil {
-			return err
-		}
-		if p.Infeasible != nil {
-			infeasible++
+			return inFile(file, err)
 		}
 		plans = append(plans, p)
 	}
 	if err := plans.show(c); err != nil {
 		return err
 	}
-	if infeasible == len(plans) {
+	if !slices.ContainsFunc(plans, func(p comparedPlan) bool { return p.Infeasible == nil }) {
 		return &infeasibleError{"no fleet holds any of the SLOs"}
 	}
 	return nil
@@ -81,22 +77,19 @@ func planOf(c *cli.Context, file string) (comparedPlan, error) {
 	}
 	p := &parser{c: ctx}
 	o := parseCapacity(p)
+	if o.method == "formula" {
+		o.checkFormula(p)
+	}
 	if p.err != nil {
-		return comparedPlan{}, inFile(file, p.err)
+		return comparedPlan{}, p.err
 	}
 	if o.method == "formula" {
-		if o.checkFormula(p); p.err != nil {
-			return comparedPlan{}, inFile(file, p.err)
-		}
 		f, err := o.byFormula()
-		if err != nil {
-			return comparedPlan{}, inFile(file, err)
-		}
-		return comparedPlan{file, o.method, o.workload.Rate, f.plan()}, nil
+		return comparedPlan{file, o.method, o.workload.Rate, f.plan()}, err
 	}
 	out, err := o.find()
 	if err != nil {
-		return comparedPlan{}, inFile(file, err)
+		return comparedPlan{}, err
 	}
 	return comparedPlan{file, o.method, out.Workload.Rate, out.Plans[0].Plan}, nil
 }

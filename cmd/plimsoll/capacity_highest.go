@@ -92,11 +92,7 @@ func (o capacityOptions) highest() (sizedPlans, error) {
 func leastGPUs(cs []candidate) int {
 	least := maxGPUs
 	for _, c := range cs {
-		ones := make([]int, len(c.layout.Pools))
-		for i := range ones {
-			ones[i] = 1
-		}
-		least = min(least, c.layout.GPUs(ones))
+		least = min(least, c.layout.GPUs(slices.Repeat([]int{1}, len(c.layout.Pools))))
 	}
 	return least
 }

@@ -154,12 +154,9 @@ func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, err
 	if err != nil {
 		return capacity.Throughput{}, err
 	}
-	prefill, err := source.Pool(engine.RolePrefill)
-	if err != nil {
-		return capacity.Throughput{}, err
-	}
-	decode, err := source.Pool(engine.RoleDecode)
-	if err != nil {
+	prefill, err1 := source.Pool(engine.RolePrefill)
+	decode, err2 := source.Pool(engine.RoleDecode)
+	if err := cmp.Or(err1, err2); err != nil {
 		return capacity.Throughput{}, err
 	}
 	if prefill.GPUs != decode.GPUs {
@@ -174,14 +171,13 @@ func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, err
 	if step > o.slo.ITLP99.Seconds() {
 		return capacity.Throughput{}, tooSlow(step, source.Recommendation.GPU+", "+source.Recommendation.Decode.Label, o.slo.ITLP99, source.Steps.Provenance())
 	}
-	t := capacity.Throughput{
+	return capacity.Throughput{
 		Name: fmt.Sprintf("%s on %s, %s", source.Recommendation.Model, source.Recommendation.GPU, source.Recommendation.Decode.Label), Model: source.Recommendation.Model, GPU: source.Recommendation.GPU, TP: decode.GPUs,
 		PrefillTPS: promptRate(source, prefill, s.ISL), DecodeTPS: float64(n) / step, MaxBatch: n,
 		// The ratio needs neither; a profile need not know them.
 		KVBytesPerToken: max(1, int64(source.KVBytes().PerToken)), GPUMemoryBytes: capacity.PublishedGPUBytes,
 		Provenance: source.Steps.Provenance(), Warnings: source.Caveats(profile.P99),
-	}
-	return t, nil
+	}, nil
 }
 
 // widest is the most sequences of so much context that an engine decodes in a

@@ -249,11 +249,7 @@ func pair(prefill, decode candidate) candidate {
 		d, err := decode.build(by, c)
 		return join(p, d), err
 	}
-	for _, price := range decode.prices {
-		if !slices.Contains(out.prices, price) {
-			out.prices = append(slices.Clone(out.prices), price)
-		}
-	}
+	out.prices = distinct(slices.Concat(prefill.prices, decode.prices))
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
@@ -110,13 +111,5 @@ func modelPromptRate(l latency.Model, isl int) float64 {
 // least 1.
 func largestBatch(l latency.Model, context, itl float64) int {
 	most := max(1, min(l.Limits().MaxNumSeqs, int(float64(l.KVTokensAt(int(context)))/context)))
-	low, high := 1, most+1
-	for high-low > 1 {
-		if n := (low + high) / 2; l.ITL(n, context).Seconds() <= itl {
-			low = n
-		} else {
-			high = n
-		}
-	}
-	return low
+	return max(1, sort.Search(most, func(n int) bool { return l.ITL(n+1, context).Seconds() > itl }))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -73,10 +74,7 @@ func importAction(c *cli.Context) error {
 	}
 	accepted := p.accepted(implausible)
 	prov, err := profile.ParseProvenance(p.choice("provenance", "published", "measured", "simulated", "estimated"))
-	if p.err != nil {
-		return p.err
-	}
-	if err != nil {
+	if err := cmp.Or(p.err, err); err != nil {
 		return err
 	}
 	if !c.Args().Present() {
@@ -177,10 +175,7 @@ func readImport(c *cli.Context, p *parser, lo store.LoadOptions) (imported, erro
 		}
 	}
 	if first, last := chosen[0].Phase, chosen[len(chosen)-1].Phase; first == last {
-		missing := profile.Prefill
-		if first == profile.Prefill {
-			missing = profile.Decode
-		}
+		missing := map[profile.Phase]profile.Phase{profile.Prefill: profile.Decode, profile.Decode: profile.Prefill}[first]
 		return in, field.Errorf("import %s: only %s: the file of %s is missing", strings.Join(paths, " "), first, missing).Hint("give both, in any order")
 	}
 	if chosen[0].Config.Parallelism() != chosen[1].Config.Parallelism() || chosen[0].Config.Model != chosen[1].Config.Model {
@@ -255,12 +250,8 @@ func (in imported) deployment(o profileOptions) (deployment, error) {
 	if err != nil {
 		return deployment{}, err
 	}
-	kind := engine.Kind(in.framework)
-	if kind == "" {
-		kind = "unknown"
-	}
 	d := deployment{
-		kind: kind, modelName: in.model, gpuName: in.gpu, gpuCount: in.layout.GPUs(), imported: true,
+		kind: cmp.Or(engine.Kind(in.framework), "unknown"), modelName: in.model, gpuName: in.gpu, gpuCount: in.layout.GPUs(), imported: true,
 		provenance: profile.Weakest(in.prefill.Provenance, in.decode.Provenance),
 	}
 	if m, err := cat.Model(in.model); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -165,15 +166,9 @@ func rankOf(run store.Run) recommend.Rank {
 // chosenFrom are the points that the pick was made of: a sweep's, but for those of
 // configurations that were left out.
 func chosenFrom(run store.Run) []profile.Point {
-	var out []profile.Point
-	for _, p := range run.Points {
-		left := false
-		for _, s := range run.Skips {
-			left = left || s.Label == p.Config.Label() && (s.Phase == "" || s.Phase == p.Phase)
-		}
-		if p.Stage == profile.StageSweep && !left {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(run.Points), func(p profile.Point) bool {
+		return p.Stage != profile.StageSweep || slices.ContainsFunc(run.Skips, func(s profile.Skip) bool {
+			return s.Label == p.Config.Label() && (s.Phase == "" || s.Phase == p.Phase)
+		})
+	})
 }

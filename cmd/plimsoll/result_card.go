@@ -104,17 +104,14 @@ func (o outcome) facts() []detail {
 		return o.shortfall()
 	}
 	fleet := o.fleet()
-	out := []detail{{"Use", o.useWords(fleet)}, {"Carries", o.carriesWords(fleet)}}
-	if limit := o.limitWords(); limit != "" {
-		out = append(out, detail{"Limit", limit})
-	}
-	if or := o.insteadWords(fleet); or != "" {
-		out = append(out, detail{"Or", or})
-	}
-	if cost := o.costWords(fleet); cost != "" {
-		out = append(out, detail{"Costs", cost})
-	}
-	return append(out, detail{"Trust", o.trustWords()})
+	return slices.DeleteFunc([]detail{
+		{"Use", o.useWords(fleet)},
+		{"Carries", o.carriesWords(fleet)},
+		{"Limit", o.limitWords()},
+		{"Or", o.insteadWords(fleet)},
+		{"Costs", o.costWords(fleet)},
+		{"Trust", o.trustWords()},
+	}, func(d detail) bool { return d.text == "" })
 }
 
 // shortfall says what nothing meets, and what could be promised.
@@ -285,13 +282,12 @@ func (o outcome) cardTable() *table {
 			name = ""
 		}
 		best := bests(ch)
-		for i, c := range best {
-			switch {
-			case i == 0:
-				row("▸ ", c.Label(), o.rateWords(ch, c), thousands(o.valueOf(ch, c)), o.pickWords(ch, c))
-			case i <= mostLosers:
-				row("  ", c.Label(), o.rateWords(ch, c), thousands(o.valueOf(ch, c)), o.loserWords(ch, c))
+		for i, c := range best[:min(len(best), mostLosers+1)] {
+			mark, words := "  ", o.loserWords
+			if i == 0 {
+				mark, words = "▸ ", o.pickWords
 			}
+			row(mark, c.Label(), o.rateWords(ch, c), thousands(o.valueOf(ch, c)), words(ch, c))
 		}
 		shown := len(best) - 1
 		for _, s := range o.res.Skips {
