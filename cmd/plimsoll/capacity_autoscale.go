@@ -8,9 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"plimsoll/capacity"
-	"plimsoll/engine"
 	"plimsoll/engine/field"
-	"plimsoll/engine/sim/build"
 	"plimsoll/profile/trace"
 )
 
@@ -41,14 +39,7 @@ func engineFlags() []cli.Flag {
 
 // parseEngines reads what engineFlags say.
 func parseEngines(p *parser, o *capacityOptions) {
-	o.fleet = build.Options{
-		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(), KV: p.kvDType(),
-		Limits: engine.Limits{
-			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
-			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
-		},
-	}
+	o.fleet = p.engines()
 	o.gpus = parseGPUs(p, o.fleet)
 	o.asked, o.maxEngine = p.layouts(), p.integer("max-gpus-per-engine", 1, maxGPUs, mostEngineGPUs)
 	p.needs(o.asked == nil, "without --tp and --parallelism, which say it", "max-gpus-per-engine")

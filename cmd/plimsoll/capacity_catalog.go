@@ -102,6 +102,17 @@ func priceRows(ps []prices.Price) *table {
 	return t
 }
 
+// catalogModel is the model of engines, and the catalog that it is from.
+func catalogModel(f build.Options) (cat catalog.Catalog, m catalog.Model, err error) {
+	if cat, err = catalog.Load(f.Catalog); err != nil {
+		return cat, m, err
+	}
+	if m, err = cat.ModelOrFile(f.Model); err != nil {
+		return cat, m, field.Errorf("--model: %w", err)
+	}
+	return cat, m, nil
+}
+
 // parseGPUs reads the GPUs to compare, and sees to it that the catalog has them
 // and the model.
 func parseGPUs(p *parser, f build.Options) []string {
@@ -109,13 +120,10 @@ func parseGPUs(p *parser, f build.Options) []string {
 	if p.err != nil || f.Profile != "" {
 		return names
 	}
-	cat, err := catalog.Load(f.Catalog)
+	cat, _, err := catalogModel(f)
 	if err != nil {
 		p.err = err
 		return names
-	}
-	if _, err := cat.ModelOrFile(f.Model); err != nil {
-		p.fail(field.Errorf("--model: %w", err))
 	}
 	found := map[string]string{}
 	for i, name := range names {

@@ -72,13 +72,9 @@ func (o capacityOptions) layouts() ([]candidate, []profile.Skip, error) {
 	if o.fleet.Profile != "" {
 		return o.profiled()
 	}
-	cat, err := catalog.Load(o.fleet.Catalog)
+	cat, m, err := catalogModel(o.fleet)
 	if err != nil {
 		return nil, nil, err
-	}
-	m, err := cat.ModelOrFile(o.fleet.Model)
-	if err != nil {
-		return nil, nil, field.Errorf("--model: %w", err)
 	}
 	if o.fleet.Limits.MaxModelLen, err = o.modelLen(m); err != nil {
 		return nil, nil, err

@@ -78,13 +78,9 @@ func (o capacityOptions) planByFormula(c *cli.Context) error {
 
 func (o capacityOptions) byFormula() (formulaPlan, error) {
 	out := formulaPlan{Workload: o.workload, SLO: o.slo}
-	cat, err := catalog.Load(o.fleet.Catalog)
+	cat, m, err := catalogModel(o.fleet)
 	if err != nil {
 		return out, err
-	}
-	m, err := cat.ModelOrFile(o.fleet.Model)
-	if err != nil {
-		return out, field.Errorf("--model: %w", err)
 	}
 	if o.given != nil {
 		g, err := cat.GPU(o.gpus[0])

@@ -12,7 +12,6 @@ import (
 
 	"plimsoll/capacity"
 	"plimsoll/engine"
-	"plimsoll/engine/catalog"
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
@@ -96,10 +95,7 @@ type oneEngine struct {
 
 // parseThroughput gives what one engine does with requests of a shape.
 func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error) {
-	o := oneEngine{fleet: build.Options{
-		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"),
-		Weights: p.weights(), KV: p.kvDType(),
-	}}
+	o := oneEngine{fleet: p.engines()}
 	gpu := p.name("gpu")
 	if p.name("tp") != "" {
 		o.asked = []engine.Parallelism{engine.TP(p.integer("tp", 1, maxGPUs, 1))}
@@ -112,13 +108,9 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 		if o.fleet.Profile != "" {
 			return o.profileThroughput(s)
 		}
-		cat, err := catalog.Load(o.fleet.Catalog)
+		cat, m, err := catalogModel(o.fleet)
 		if err != nil {
 			return capacity.Throughput{}, err
-		}
-		m, err := cat.ModelOrFile(o.fleet.Model)
-		if err != nil {
-			return capacity.Throughput{}, field.Errorf("--model: %w", err)
 		}
 		if published {
 			return publishedThroughput(m, "--throughput model works for every model of the catalog")

@@ -69,32 +69,32 @@ func (p sizedPlan) restsOn(d demand) string {
 
 // gpus are the pools' GPUs, each once, with a ✱ where times are from a data sheet.
 func (p sizedPlan) gpus() string {
-	var names []string
-	for _, pool := range p.Pools {
-		names = append(names, starred(pool.GPU, pool.FromDataSheet))
-	}
-	return cmp.Or(strings.Join(distinct(names), " and "), "GPU") // a profile may not know
+	names := ofPools(p.Plan, func(pool capacity.PoolPlan) string { return starred(pool.GPU, pool.FromDataSheet) })
+	return cmp.Or(strings.Join(names, " and "), "GPU") // a profile may not know
 }
 
 func planGPUs(p capacity.Plan) []string {
-	var names []string
+	return ofPools(p, func(pool capacity.PoolPlan) string { return pool.GPU })
+}
+
+// ofPools are the words of a plan's pools, each once.
+func ofPools(p capacity.Plan, of func(capacity.PoolPlan) string) []string {
+	var words []string
 	for _, pool := range p.Pools {
-		names = append(names, pool.GPU)
+		words = append(words, of(pool))
 	}
-	return distinct(names)
+	return distinct(words)
 }
 
 // routing names each pool's rule.
 func (p sizedPlan) routing() string {
-	var rules []string
-	for _, pool := range p.Pools {
+	return strings.Join(ofPools(p.Plan, func(pool capacity.PoolPlan) string {
 		rule := strings.ReplaceAll(string(pool.Router), "_", " ")
 		if pool.Router == fleet.LeastLoaded {
 			rule += " (a request without a token counts as four)"
 		}
-		rules = append(rules, rule)
-	}
-	return strings.Join(distinct(rules), ", then ")
+		return rule
+	}), ", then ")
 }
 
 // whole says where more GPUs are paid for than the plan has.
@@ -145,15 +145,6 @@ func (p sizedPlan) text(b *bytes.Buffer) {
 	}
 }
 
-// modelLens are those of the pools.
-func (p sizedPlan) modelLens() string {
-	var out []string
-	for _, pool := range p.Pools {
-		out = append(out, itoa(pool.MaxModelLen))
-	}
-	return strings.Join(distinct(out), " and ")
-}
-
 // detail is a line of a plan at length.
 type detail struct{ name, text string }
 
@@ -185,7 +176,8 @@ func (p sizedPlan) details() []detail {
 		row("cost", "$%s an hour, $%s a day, $%s a month of 30 days, $%s a year%s", amount(p.HourlyUSD), amount(p.DailyUSD), amount(p.MonthlyUSD), amount(p.AnnualUSD), p.whole())
 		row("per unit", "$%.4f per 1,000 requests and $%.4f per million output tokens at the peak; $%.4f and $%.4f on average", p.Per1kQueriesUSD, p.Per1MTokensUSD, p.Average.Per1kQueriesUSD, p.Average.Per1MTokensUSD)
 	}
-	row("max-model-len", "%s tokens of prompt and output together", p.modelLens())
+	lens := ofPools(p.Plan, func(pool capacity.PoolPlan) string { return itoa(pool.MaxModelLen) })
+	row("max-model-len", "%s tokens of prompt and output together", strings.Join(lens, " and "))
 	if kv := p.candidate.kv; kv.Bytes() < engine.BF16.Bytes() {
 		row("KV cache", "in %s: %s", kv, flagWords(kvFlags(kv)))
 	}

@@ -59,25 +59,26 @@ func parseFleet(p *parser) build.Options {
 // readFleet reads what the flags say of a fleet, and does not yet ask whether they
 // go together.
 func readFleet(p *parser) build.Options {
-	word := p.name
+	f := p.engines()
+	f.GPU, f.Parallelism = p.name("gpu"), engine.TP(p.integer("tp", 1, maxGPUs, 1))
+	f.Replicas = p.integer("replicas", 1, maxReplicas, 0)
+	f.Prefill, f.Decode = p.integer("prefill-replicas", 1, maxReplicas, 0), p.integer("decode-replicas", 1, maxReplicas, 0)
+	f.Router = fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware)))
+	f.Caching, f.DRAM, f.NVMe = p.c.Bool("enable-prefix-caching"), p.storage("kv-dram"), p.storage("kv-nvme")
+	f.LinkBytes, f.MaxWaiting = p.number("transfer-bandwidth", 1e-3, 1e6)*1e9, maxWaiting
+	f.Noise, f.Seed = p.fraction("noise"), uint64(p.integer("seed", 0, math.MaxInt, 0)) //nolint:gosec // not negative
+	f.SLA = profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl")}
+	return f
+}
+
+// engines reads what engines are made from, and their limits.
+func (p *parser) engines() build.Options {
 	return build.Options{
-		Profile: word("profile"), Model: word("model"), GPU: word("gpu"), Catalog: word("catalog"), Fit: word("fit"),
-		Parallelism: engine.TP(p.integer("tp", 1, maxGPUs, 1)),
-		Weights:     p.weights(), KV: p.kvDType(),
+		Profile: p.name("profile"), Model: p.name("model"), Catalog: p.name("catalog"), Fit: p.name("fit"), Weights: p.weights(), KV: p.kvDType(),
 		Limits: engine.Limits{
 			MaxNumSeqs: p.integer("max-num-seqs", 1, 1_000_000, 0), MaxNumBatchedTokens: p.integer("max-num-batched-tokens", 1, maxTokens, 0),
 			MaxModelLen: p.integer("max-model-len", 2, maxTokens, 0),
 		},
-		Replicas: p.integer("replicas", 1, maxReplicas, 0), Prefill: p.integer("prefill-replicas", 1, maxReplicas, 0),
-		Decode: p.integer("decode-replicas", 1, maxReplicas, 0),
-		Router: fleet.Router(p.choice("router", string(fleet.RoundRobin), string(fleet.LeastLoaded), string(fleet.KVAware))),
-
-		Caching: p.c.Bool("enable-prefix-caching"), DRAM: p.storage("kv-dram"), NVMe: p.storage("kv-nvme"),
-		LinkBytes:  p.number("transfer-bandwidth", 1e-3, 1e6) * 1e9,
-		MaxWaiting: maxWaiting,
-		Noise:      p.fraction("noise"),
-		Seed:       uint64(p.integer("seed", 0, math.MaxInt, 0)), //nolint:gosec // not negative
-		SLA:        profile.SLA{TTFT: p.optionalMillis("ttft"), ITL: p.optionalMillis("itl")},
 	}
 }
 
