@@ -143,7 +143,6 @@ func (d autoscaled) usd(r replay.Result) capacity.USD {
 	return sum
 }
 
-// card is the comparison at a glance.
 func (d autoscaled) card() card {
 	f, rule, article, plans := d.file(), policyOf(scaledBySLA), policyOf(scaledByArticle), d.options.newPlans(d.plan)
 	c := card{

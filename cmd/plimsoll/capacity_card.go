@@ -16,7 +16,6 @@ import (
 // mostLayouts is how many layouts a plan's card shows.
 const mostLayouts = 8
 
-// card is the plan at a glance.
 func (out sizedPlans) card() card {
 	best := out.Plans[0]
 	c := card{
@@ -111,7 +110,6 @@ func (p sizedPlan) fleetWords() string {
 	return strings.Join(pools, " + ")
 }
 
-// rateWords are the highest rate.
 func (p sizedPlan) rateWords() string {
 	if p.TraceScale > 0 {
 		return fmt.Sprintf("%s requests/s on average, the trace at %.3g times its rate,", plain(p.RPS), p.TraceScale)
@@ -130,7 +128,6 @@ func (p sizedPlan) costWords() string {
 	return fmt.Sprintf("$%s/h, $%s per 1M output tokens%s   (%s)", amount(p.HourlyUSD), amount(p.Per1MTokensUSD), p.whole(), strings.Join(p.Prices, "; "))
 }
 
-// cardTable has the best layouts.
 func (out sizedPlans) cardTable() *table {
 	head := []string{"layout", "GPU", "engines", "GPUs", "$/hour", "TTFT p99 ms", "ITL p99 ms", "what one engine fewer breaks"}
 	if out.GPUCount > 0 {

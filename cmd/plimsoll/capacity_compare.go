@@ -158,7 +158,6 @@ func (plans comparedPlans) show(c *cli.Context) error {
 	return showCSV(c, rows)
 }
 
-// detailed is what --details prints.
 func (plans comparedPlans) detailed() string {
 	t := newTable("file", "method", "$/year", "what one engine fewer, or a higher rate, breaks")
 	for _, p := range plans {
@@ -168,7 +167,6 @@ func (plans comparedPlans) detailed() string {
 	return t.text("  ")
 }
 
-// card is the comparison at a glance.
 func (plans comparedPlans) card() card {
 	t := newTable("file", "requests/s", "layout", "GPU", "engines", "GPUs", "$/hour", "$ per 1,000 requests", "TTFT p99 ms", "ITL p99 ms", "provenance")
 	weakest, c := profile.Measured, card{table: t}

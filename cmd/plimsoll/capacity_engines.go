@@ -325,7 +325,6 @@ func (o capacityOptions) addChunks(cs []candidate, f build.Options) error {
 	return nil
 }
 
-// variants are the candidate's layouts.
 func (c candidate) variants() capacity.Variants {
 	if c.chunked == nil {
 		return capacity.Variants{c.layout}

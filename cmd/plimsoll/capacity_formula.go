@@ -164,7 +164,6 @@ func publishedThroughput(m catalog.Model, otherwise string) (capacity.Throughput
 	return capacity.Throughput{}, field.Errorf("--throughput published has no row for %s: want %s", m.Name, orList(names)).Hint("%s", otherwise)
 }
 
-// card is the plan at a glance.
 func (f formulaPlan) card(plans sizedPlans) card {
 	p, t := plans.Plans[0], f.Throughput
 	p.BilledGPUs = p.TotalGPUsFinal
@@ -202,7 +201,6 @@ func (f formulaPlan) card(plans sizedPlans) card {
 	return c
 }
 
-// detailed is what --details prints.
 func (f formulaPlan) detailed() string {
 	var b bytes.Buffer
 	head(&b, f.Workload, f.SLO)

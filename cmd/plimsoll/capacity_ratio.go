@@ -183,7 +183,6 @@ func widest(p fleet.Pool, context float64, itl time.Duration) (int, float64) {
 	return n, step(n)
 }
 
-// ratioCard is the ratios at a glance.
 func ratioCard(ratios []shapeRatio, next string) card {
 	weakest := profile.Measured
 	t := newTable("shape", "ISL", "OSL", "engine", "prefill tokens/s", "decode tokens/s", "prefill:decode", "prefill's share", "saved over 1:1", "pools of their own")
@@ -214,7 +213,6 @@ func ratioCard(ratios []shapeRatio, next string) card {
 	}
 }
 
-// ratioWhy is what --details prints.
 func ratioWhy(ratios []shapeRatio) string {
 	var b strings.Builder
 	for _, r := range ratios {

@@ -120,7 +120,6 @@ func said(x *float64) string {
 	return fmt.Sprintf("%.4g", *x)
 }
 
-// card is the review at a glance.
 func (r *review) card(f reviewFile) card {
 	plans := r.options().newPlans(r.resized)
 	t := newTable("figure", "unit", "planned", "measured", "change")

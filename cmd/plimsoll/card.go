@@ -72,7 +72,6 @@ func showCSV(c *cli.Context, rows [][]string) error {
 	return show(c.App.Writer, b.Bytes())
 }
 
-// text is the card.
 func (c card) text() []byte {
 	var b bytes.Buffer
 	for _, w := range profile.Implausible(c.warnings) {

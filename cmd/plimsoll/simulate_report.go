@@ -12,7 +12,6 @@ import (
 	"plimsoll/profile"
 )
 
-// card is the run at a glance.
 func (s simulation) card() card {
 	r, f := s.report, s.fleet
 	c := card{
@@ -30,7 +29,6 @@ func (s simulation) card() card {
 	return c
 }
 
-// detailed is what --details prints.
 func (s simulation) detailed() string {
 	var b bytes.Buffer
 	r, f := s.report, s.fleet
