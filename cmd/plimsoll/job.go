@@ -264,7 +264,7 @@ func (j *job) ranWith(res sweep.Result) []profile.Warning {
 	if res.Partial != "" {
 		ws = append(ws, partialWarning(res))
 	}
-	return distinctWarnings(append(ws, res.Warnings...))
+	return distinct(append(ws, res.Warnings...))
 }
 
 // noSurfaces is the code of a profile that has a rate only.
@@ -283,11 +283,7 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 	for _, k := range sortedKeys(res.Engines) {
 		ws = append(ws, res.Engines[k].Warnings...)
 	}
-	ws = append(ws, res.Prefill.Warnings...)
-	ws = append(ws, res.Decode.Warnings...)
-	ws = append(ws, res.Aggregated.Warnings...)
-	ws = append(ws, res.Warnings...)
-	ws = append(ws, pointCaveats(restsOn(res))...)
+	ws = slices.Concat(ws, res.Prefill.Warnings, res.Decode.Warnings, res.Aggregated.Warnings, res.Warnings, pointCaveats(restsOn(res)))
 	prefill, decode := res.Prefill.Picked.Point.Config, res.Decode.Picked.Point.Config
 	if j.opts.mode == sweep.Aggregated {
 		prefill, decode = res.Aggregated.Picked.Point.Config, res.Aggregated.Picked.Point.Config
@@ -297,22 +293,10 @@ func (j *job) warnings(res sweep.Result) []profile.Warning {
 		if res.Partial == "" {
 			ws = append(ws, profile.Warnf(noSurfaces, "no surfaces were measured, as the server does not tell its KV capacity. Set --kv-tokens N if capacity plan or the planner is to use this profile"))
 		}
-		return byUrgency(distinctWarnings(ws))
+		return byUrgency(distinct(ws))
 	}
-	ws = append(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill))...)
-	ws = append(ws, interpolation.CheckDecode(res.DecodeSurface, j.dep.surfaceFacts(decode))...)
-	ws = append(ws, windowedKV(res.DecodeSurface)...)
-	return byUrgency(distinctWarnings(ws))
-}
-
-func distinctWarnings(ws []profile.Warning) []profile.Warning {
-	var out []profile.Warning
-	for _, w := range ws {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
+	return byUrgency(distinct(slices.Concat(ws, interpolation.CheckPrefill(res.PrefillSurface, j.dep.surfaceFacts(prefill)),
+		interpolation.CheckDecode(res.DecodeSurface, j.dep.surfaceFacts(decode)), windowedKV(res.DecodeSurface))))
 }
 
 // windowedKV says what readers of a decode surface with one max_kv_tokens miss where
@@ -344,21 +328,18 @@ func (d deployment) surfaceFacts(cfg engine.Config) interpolation.Facts {
 }
 
 func (j *job) shownModel(res sweep.Result) string {
-	if j.dep.modelName != "" {
-		return j.dep.modelName
-	}
-	for _, k := range sortedKeys(res.Engines) {
-		if m := res.Engines[k].Model; m != "" {
-			return m
-		}
-	}
-	return "unknown"
+	return cmp.Or(j.dep.modelName, firstSaid(res, func(f profile.EngineFacts) string { return f.Model }), "unknown")
 }
 
 func engineVersion(res sweep.Result) string {
+	return firstSaid(res, func(f profile.EngineFacts) string { return f.Version })
+}
+
+// firstSaid is what the first engine that says something says.
+func firstSaid(res sweep.Result, of func(profile.EngineFacts) string) string {
 	for _, k := range sortedKeys(res.Engines) {
-		if v := res.Engines[k].Version; v != "" {
-			return v
+		if s := of(res.Engines[k]); s != "" {
+			return s
 		}
 	}
 	return ""
