@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,22 +14,14 @@ import (
 // Every command does without a price, and says nothing of money that nobody knows.
 func TestNoPriceIsNoMoney(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
 	common := []string{"--gpu", "h100-nvl", "--tp", "4", "--strategy", "aggregated", "--rate", "2", "--isl", "500", "--osl", "50", "--ttft-p99", "1s", "--itl-p99", "50"}
-	plan := filepath.Join(dir, "plan.json")
-	if err := os.WriteFile(plan, mustPrint(t, append([]string{"capacity", "plan", "--format", "json"}, common...)...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	plan := written(t, "plan.json", string(mustPrint(t, append([]string{"capacity", "plan", "--format", "json"}, common...)...)))
 	rows := "arrival_s,isl,osl\n"
 	for i := range 1000 {
 		rows += fmt.Sprintf("%g,%d,50\n", float64(i)/8, 500+i%7)
 	}
-	trace, demand := filepath.Join(dir, "trace.csv"), filepath.Join(dir, "demand.yaml")
-	for file, text := range map[string]string{trace: rows, demand: "gpu: h100-nvl\ntp: 4\nstrategy: aggregated\nrate: 2\nisl: 500\nosl: 50\nttft-p99: 1s\nitl-p99: 50\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	trace := written(t, "trace.csv", rows)
+	demand := written(t, "demand.yaml", "gpu: h100-nvl\ntp: 4\nstrategy: aggregated\nrate: 2\nisl: 500\nosl: 50\nttft-p99: 1s\nitl-p99: 50\n")
 	for _, args := range [][]string{
 		append([]string{"plan"}, common...), append([]string{"plan", "--method", "formula", "--throughput", "50000,8000"}, common...), append([]string{"plan", "--method", "formula", "--throughput", "50000,8000", "--format", "json"}, common...),
 		append([]string{"autoscale", "--format", "json"}, common...), append([]string{"autoscale"}, common...),

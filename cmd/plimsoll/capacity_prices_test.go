@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,10 +38,7 @@ func TestSpotDecodeIsBilledInSpotInstances(t *testing.T) {
 
 // A canceled context ends what simulates for long at once, with nothing printed.
 func TestInterruptedPlans(t *testing.T) {
-	plan := filepath.Join(t.TempDir(), "plan.yaml")
-	if err := os.WriteFile(plan, []byte("model: llama-3.1-8b\ngpu: h100-sxm\nrate: 20\nisl: 512\nosl: 256\nttft-p99: 500\nitl-p99: 50\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	plan := written(t, "plan.yaml", "model: llama-3.1-8b\ngpu: h100-sxm\nrate: 20\nisl: 512\nosl: 256\nttft-p99: 500\nitl-p99: 50\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{{"plan", "--workload", plan}, {"compare", plan, plan}, {"autoscale", "--workload", plan}} {

@@ -256,6 +256,5 @@ func (l *launcher) programVersion(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line
+	return firstLine(strings.TrimSpace(string(out)))
 }
