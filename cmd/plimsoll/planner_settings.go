@@ -273,14 +273,14 @@ func (s *plannerSettings) parseRules(p *parser) {
 
 // startUpWords say how long a replica is believed to take, and by what.
 func (s plannerSettings) startUpWords(said bool) string {
-	from, until := "the default: the profile has no measured launch, and --startup-time says it", ", until one was seen to"
+	from := "the default, until one was seen to, as the profile has no measured launch; --startup-time says it"
 	switch {
 	case said:
-		from, until = "by --startup-time", ""
+		from = "by --startup-time"
 	case s.measured:
-		from = "by the profile, the slowest of its launches"
+		from = "by the profile, the slowest of its launches, until one was seen to"
 	}
-	return fmt.Sprintf("a replica is taken to start in %s%s: %s", short(s.careful.Ahead), until, from)
+	return fmt.Sprintf("a replica is taken to start in %s: %s", short(s.careful.Ahead), from)
 }
 
 // slowestStart is the longest that the profile's engines took to start; 0 where no
