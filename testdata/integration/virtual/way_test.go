@@ -60,12 +60,17 @@ func (w *way) requests(from, to net.Conn) {
 	})
 }
 
-// answers closes the way at the first answer that is lost: what came after would
-// make no sense.
+// answers keeps the way open while answers are lost, or etcd would drop the request; then it
+// closes it: what came after would make no sense.
 func (w *way) answers(from, to net.Conn) {
 	defer func() { _ = to.Close() }()
+	lost := false
 	pass(from, func(b []byte) error {
-		if w.lost.Load() {
+		switch {
+		case w.lost.Load():
+			lost = true
+			return nil
+		case lost:
 			return net.ErrClosed
 		}
 		_, err := to.Write(b)
