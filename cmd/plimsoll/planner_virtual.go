@@ -16,10 +16,6 @@ func (u *plannerUnit) virtual(p *parser, out *plannerOutputs) (planner.Target, e
 		Advise: func() bool { return u.runner.Status().Advise },
 		Log:    slog.New(slog.NewTextHandler(out.err, nil)),
 	}
-	if most := virtual.LeaseTTL / 2; u.settings.pull > most {
-		p.fail(field.Errorf("--metric-pulling-interval %v: etcd drops decisions that are not looked at for %v", u.settings.pull, virtual.LeaseTTL).
-			Hint("--metric-pulling-interval %v or less", most))
-	}
 	if p.err != nil {
 		return nil, p.err
 	}

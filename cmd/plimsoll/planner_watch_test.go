@@ -136,15 +136,6 @@ func TestLocalWorkersNeedCommands(t *testing.T) {
 	}
 }
 
-// Decisions in etcd stay while they are looked at.
-func TestVirtualLooksOften(t *testing.T) {
-	t.Parallel()
-	p := ran(t, exitUsage, "planner", "serve", "--policy", "load", "--environment", "virtual", "--state-file", "none", "--adjustment-interval", "1000", "--metric-pulling-interval", "301")
-	if got := p.errout.String(); !strings.Contains(got, "error: --metric-pulling-interval 5m1s: etcd drops decisions that are not looked at for 10m0s\nplimsoll: hint: --metric-pulling-interval 5m0s or less\n") {
-		t.Error(got)
-	}
-}
-
 // What a command says of its program is looked at before anything is started.
 func TestWorkerProgram(t *testing.T) {
 	t.Parallel()

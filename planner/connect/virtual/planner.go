@@ -32,14 +32,12 @@ type PlannerOptions struct {
 // ErrPending is when the last decision was not carried out yet.
 var ErrPending = errors.New("the last decision is not acknowledged")
 
-// LeaseTTL is how long decisions outlive a planner that acts. (Dynamo revokes its lease when
-// it ends in order, outlives a kill by 30 s, and begins anew with decision 0.) Nothing is
-// revoked here, so that a planner neither undoes nor repeats a decision: one that starts
-// within the time of an upgrade or a reboot renews the lease that it finds, and no key
-// changes. A later one asks again for what its state file remembers.
-const LeaseTTL = 10 * time.Minute
-
-const leaseSeconds = int64(LeaseTTL / time.Second)
+// leaseSeconds is how long decisions outlive a planner that acts: a day. (Dynamo revokes its
+// lease when it ends in order, outlives a kill by 30 s, and begins anew with decision 0.)
+// Nothing is revoked here, so that a planner neither undoes nor repeats a decision: one that
+// starts within that time renews the lease that it finds, and no key changes. A later one
+// asks again for what its state file remembers; without one it does not know what runs.
+const leaseSeconds = int64(24 * 60 * 60)
 
 // Planner is the side that decides: it implements planner.Target.
 type Planner struct {

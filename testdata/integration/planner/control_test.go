@@ -52,10 +52,10 @@ func TestControl(t *testing.T) {
 	}
 	write("max-gpu-budget: 4\nmin-endpoint: 1\nttft: 300\nno-operation: true\n")
 	s.Signal(syscall.SIGHUP)
-	lease("advice alone does not renew the decision", func(left int64) bool { return left < 595 })
+	lease("advice alone does not renew the decision", func(left int64) bool { return left < 86_395 })
 	write("max-gpu-budget: 4\nmin-endpoint: 1\nttft: 300\n")
 	s.Signal(syscall.SIGHUP)
-	lease("a planner that acts renews it", func(left int64) bool { return left > 597 })
+	lease("a planner that acts renews it", func(left int64) bool { return left > 86_397 })
 	for bad, why := range map[string]string{"max-gpu-budget: many\n": "max-gpu-budget", "max-gpu-bugdet: 8\n": "max-gpu-bugdet", "{": file, "": "says nothing", "# all of it\n": "says nothing"} {
 		before := len(s.Output())
 		write(bad)

@@ -403,7 +403,7 @@ func TestNewLifeOfAPlanner(t *testing.T) {
 	c := etcd.Start(t, 1)
 	raw, client := c.Client(), newClient(t, options(c))
 	for life, most := range []int64{3, 1} {
-		lease, err := raw.Grant(t.Context(), 600)
+		lease, err := raw.Grant(t.Context(), 24*60*60)
 		if err != nil {
 			t.Fatal(err)
 		}
