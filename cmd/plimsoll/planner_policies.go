@@ -22,13 +22,13 @@ type plannerPolicy struct {
 	claim  string // what the source says that it saves; empty: nothing
 }
 
-// plannerPolicies are all of them, in the order in which they are compared. A rule
-// of others decides and looks as often as it does where it comes from: the loop of
-// the HorizontalPodAutoscaler, which KEDA's and the workload-variant-autoscaler's
-// decisions go through, is of 15 s, and so are the scrapes in llm-d's monitoring
-// and chart. The capacity article's rule, of which no interval is known, does as
-// they do. Where a rule has settings that know no SLA, name:sla is the same rule
-// as somebody sets it who has the profile.
+// plannerPolicies are all of them, in the order in which they are compared. A rule of
+// others decides and looks as often as it does where it comes from. The loop of the
+// HorizontalPodAutoscaler, which also carries out what KEDA and the
+// workload-variant-autoscaler decide, runs every 15 s, and llm-d's monitoring and chart
+// scrape as often. The capacity article does not say how often its rule decides; 15 s
+// here. Where a rule has settings that know no SLA, name:sla is the same rule as somebody
+// sets it who has the profile.
 func plannerPolicies() []plannerPolicy {
 	const s = time.Second
 	return []plannerPolicy{

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,6 +246,21 @@ func (s *site) metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	_, text := s.get("/metrics")
 	return sum(s.t, text, name, labels...)
+}
+
+// failedOnce checks that one request failed, that it was not begun again at another worker,
+// and that nothing is left of it.
+func (s *site) failedOnce(other *atomic.Int64) {
+	s.t.Helper()
+	if other.Load() != 0 {
+		s.t.Error("another worker was asked")
+	}
+	if got := s.metric("dynamo_frontend_requests_total", `status="error"`, `error_type="internal"`); got != 1 {
+		s.t.Errorf("%v failures counted", got)
+	}
+	if got := s.metric("plimsoll_frontend_worker_inflight_requests") + s.metric("dynamo_frontend_inflight_requests"); got != 0 {
+		s.t.Errorf("%v in flight", got)
+	}
 }
 
 func sum(t testing.TB, text, name string, labels ...string) (total float64) {

@@ -59,15 +59,7 @@ func TestWorkerThatFallsSilent(t *testing.T) {
 			if got := read(t, a.body); !strings.Contains(got.error, "worker silent broke off") || !strings.Contains(got.error, "it sends nothing for 150ms") || !strings.Contains(a.body, `"code":504`) {
 				t.Errorf("%s", a.body)
 			}
-			if other.Load() != 0 {
-				t.Error("another worker was asked")
-			}
-			if got := s.metric("dynamo_frontend_requests_total", `status="error"`, `error_type="internal"`); got != 1 {
-				t.Errorf("%v failures counted", got)
-			}
-			if got := s.metric("plimsoll_frontend_worker_inflight_requests") + s.metric("dynamo_frontend_inflight_requests"); got != 0 {
-				t.Errorf("%v in flight", got)
-			}
+			s.failedOnce(&other)
 		})
 	}
 }
