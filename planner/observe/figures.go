@@ -3,6 +3,8 @@ package observe
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"plimsoll/planner"
@@ -45,6 +47,7 @@ type interval struct {
 	maxAge   time.Duration // 0 = any
 	problems []string
 	stale    number // why nothing is known of its end, if so
+	counted  string // the metric that requests are read from
 
 	arrivals, finished, running, waiting number
 	ended                                number // as finished, where requests come in
@@ -82,7 +85,7 @@ func (i interval) observation() planner.Observation {
 			Queue: of("queue", p.queue), QueueOpen: of("queue at the start", p.queueOpen), QueueEnd: of("queue at the end", p.queueEnd),
 		})
 	}
-	o.Problems = f.problems
+	o.Problems = append(f.problems, f.lacking()...)
 	return o
 }
 
@@ -90,10 +93,38 @@ func (i interval) observation() planner.Observation {
 type figures struct {
 	maxAge   time.Duration
 	problems []string
+	whys     []string            // in the order in which they were met
+	lacks    map[string][]string // the figures that are missing, by why
+	known    bool                // one is
 }
 
 func (f *figures) say(format string, args ...any) {
 	f.problems = append(f.problems, fmt.Sprintf(format, args...))
+}
+
+// lack notes why a figure is missing.
+func (f *figures) lack(what, why string) {
+	if f.lacks == nil {
+		f.lacks = map[string][]string{}
+	}
+	if len(f.lacks[why]) == 0 {
+		f.whys = append(f.whys, why)
+	}
+	if !slices.Contains(f.lacks[why], what) {
+		f.lacks[why] = append(f.lacks[why], what)
+	}
+}
+
+// lacking says each reason once, with the figures that are missing for it.
+func (f *figures) lacking() []string {
+	if len(f.whys) == 1 && !f.known {
+		return []string{"all figures: " + f.whys[0]}
+	}
+	out := make([]string, len(f.whys))
+	for i, why := range f.whys {
+		out[i] = strings.Join(f.lacks[why], ", ") + ": " + why
+	}
+	return out
 }
 
 // figure is a number that can be believed, or missing. Nothing that is counted
@@ -102,13 +133,14 @@ func (f *figures) figure(what string, n number) planner.Figure[float64] {
 	switch {
 	case !n.given:
 		if n.why != "" {
-			f.say("%s: %s", what, n.why)
+			f.lack(what, n.why)
 		}
 	case !(n.v >= 0) || math.IsInf(n.v, 1):
 		f.say("%s: the metrics give %v, not a count", what, n.v)
 	case f.maxAge > 0 && n.age > f.maxAge:
-		f.say("%s: the newest sample is %v old (limit %v)", what, n.age.Round(time.Millisecond), f.maxAge)
+		f.lack(what, fmt.Sprintf("the newest sample is %v old (limit %v)", n.age.Round(time.Millisecond), f.maxAge))
 	default:
+		f.known = true
 		return planner.Figure[float64]{Value: n.v, Known: true, Age: n.age}
 	}
 	return planner.Figure[float64]{}

@@ -56,6 +56,7 @@ type Live struct {
 	there   map[planner.Role]int // engines at the last sample, those that start or drain too
 	of      string               // the selector of the requests that known had
 	known   map[target]traced    // that had requests lately; nil before the first look
+	counted string               // the metric that requests were read from last
 }
 
 var _ planner.Source = (*Live)(nil)
@@ -144,6 +145,7 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	}
 	i = found.read(reader{results: a, end: w.end, window: w.length, stretch: q.reach().Seconds() / of.length.Seconds()}, ready)
 	i.scale(w.length.Seconds() / q.reach().Seconds())
+	i.counted = found.edge.names.requests()
 	i.problems = append(i.problems, found.edge.caveats...)
 	all, engines := found.edge.names.PerEngine, 0
 	for _, role := range found.roles {

@@ -26,7 +26,8 @@ func first(names []string) string {
 
 // with are the labels and a role's.
 func (l labels) with(more map[string]string) labels {
-	out := maps.Clone(l)
+	out := labels{}
+	maps.Copy(out, l)
 	maps.Copy(out, more)
 	return out
 }

@@ -33,9 +33,14 @@ func observed(t testing.TB, l planner.Source, end, length time.Duration) planner
 	return o
 }
 
-// problem reports whether one of the problems has the words.
+// problem reports whether one of the problems has the words, or the figure before their
+// colon and the reason after it.
 func problem(o planner.Observation, words string) bool {
-	return slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, words) })
+	what, why, _ := strings.Cut(words, ": ")
+	return slices.ContainsFunc(o.Problems, func(p string) bool {
+		figures, reason, _ := strings.Cut(p, ": ")
+		return strings.Contains(p, words) || (figures == "all figures" || slices.Contains(strings.Split(figures, ", "), what)) && strings.HasPrefix(reason, why)
+	})
 }
 
 func known(t testing.TB, what string, f planner.Figure[float64], want, within float64) {
