@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -51,19 +52,98 @@ func (f *Figure[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &f.Value)
 }
 
+// Percentile is a percentile as far as it is known. A histogram tells only the bucket that
+// it lies in: it is above Low and at most High. An exact one is both.
+type Percentile[T float64 | time.Duration] struct {
+	Figure[T]      // linear between the ends, as Prometheus' histogram_quantile has it
+	Low, High T    // High means nothing where there is none
+	Open      bool // it is above the highest bound
+}
+
+// Exactly is a percentile that is known.
+func Exactly[T float64 | time.Duration](v T) Percentile[T] {
+	return Percentile[T]{Figure: Known(v), Low: v, High: v}
+}
+
+// NarrowBucket is High over Low at most where Value may be learnt from.
+const NarrowBucket = 1.2
+
+// Narrow reports whether the ends are so near to each other that Value is as good as known.
+func (p Percentile[T]) Narrow() bool {
+	return p.Known && !p.Open && float64(p.High) <= NarrowBucket*float64(p.Low)
+}
+
+// Above reports whether it is above a limit, wherever in its bucket it lies.
+func (p Percentile[T]) Above(limit T) bool {
+	return p.Known && (p.Low > limit || p.Low == limit && (p.Open || p.High > p.Low))
+}
+
+// Straddles reports whether nothing tells if it is above a limit.
+func (p Percentile[T]) Straddles(limit T) bool {
+	return p.Known && !p.Above(limit) && (p.Open || p.High > limit)
+}
+
+// String is the value, or what is known of it.
+func (p Percentile[T]) String() string {
+	switch {
+	case !p.Known:
+		return "missing"
+	case p.Open:
+		return fmt.Sprintf("above %v", p.Low)
+	case p.High > p.Low:
+		return fmt.Sprintf("between %v and %v", p.Low, p.High)
+	}
+	return fmt.Sprint(p.Value)
+}
+
+// MarshalJSON writes both ends, the upper one null where there is none; null where it is
+// missing.
+func (p Percentile[T]) MarshalJSON() ([]byte, error) {
+	if !p.Known {
+		return []byte("null"), nil
+	}
+	high := Known(p.High)
+	high.Known = !p.Open
+	return json.Marshal([2]Figure[T]{Known(p.Low), high})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; the age is lost, and the value is halfway.
+func (p *Percentile[T]) UnmarshalJSON(b []byte) error {
+	var ends [2]Figure[T]
+	if err := json.Unmarshal(b, &ends); err != nil {
+		return err
+	}
+	*p = Percentile[T]{}
+	if ends[0].Known {
+		*p = Percentile[T]{Figure: Known((ends[0].Value + ends[1].Or(ends[0].Value)) / 2), Low: ends[0].Value, High: ends[1].Value, Open: !ends[1].Known}
+	}
+	return nil
+}
+
+// Bucket is a part of a distribution: the share of its values, 0 to 1, that are above the
+// bound.
+type Bucket[T float64 | time.Duration] struct {
+	Bound T
+	Above float64
+}
+
 // Spread is a figure over the requests of an interval: its mean, and percentiles
 // where the source has them.
 type Spread[T float64 | time.Duration] struct {
-	Count float64   `json:"count"` // requests behind it; 0 where nothing is known
-	Mean  Figure[T] `json:"mean"`
-	P50   Figure[T] `json:"p50"`
-	P90   Figure[T] `json:"p90"`
-	P95   Figure[T] `json:"p95"`
-	P99   Figure[T] `json:"p99"`
+	Count float64       `json:"count"` // requests behind it; 0 where nothing is known
+	Mean  Figure[T]     `json:"mean"`
+	P50   Percentile[T] `json:"p50"` // [low, high]
+	P90   Percentile[T] `json:"p90"`
+	P95   Percentile[T] `json:"p95"`
+	P99   Percentile[T] `json:"p99"`
+
+	// Buckets are those of the histogram that it was read from, by rising bounds, all
+	// finite; none where the percentiles are exact.
+	Buckets []Bucket[T] `json:"-"`
 }
 
 // At is the figure that a statistic names.
-func (s Spread[T]) At(stat profile.Statistic) Figure[T] {
+func (s Spread[T]) At(stat profile.Statistic) Percentile[T] {
 	switch stat {
 	case profile.P50:
 		return s.P50
@@ -74,6 +154,26 @@ func (s Spread[T]) At(stat profile.Statistic) Figure[T] {
 	case profile.P99:
 		return s.P99
 	default:
-		return s.Mean
+		return Percentile[T]{Figure: s.Mean, Low: s.Mean.Value, High: s.Mean.Value}
 	}
+}
+
+// Above is the share of the values above a limit, by the buckets: at least and at most. It
+// is narrow where the limit is the bound of a bucket, or lies in a narrow one; NaN without
+// buckets.
+func (s Spread[T]) Above(limit T) (least, most float64, narrow bool) {
+	if len(s.Buckets) == 0 {
+		return math.NaN(), math.NaN(), false
+	}
+	below := Bucket[T]{Above: 1}
+	for _, b := range s.Buckets {
+		switch {
+		case b.Bound == limit:
+			return b.Above, b.Above, true
+		case b.Bound > limit:
+			return b.Above, below.Above, float64(b.Bound) <= NarrowBucket*float64(below.Bound)
+		}
+		below = b
+	}
+	return 0, below.Above, false
 }

@@ -91,7 +91,7 @@ func (r *review) asWorkload(server string, t observe.Traffic) error {
 		}
 		*x.avgTo = max(1, x.seen.Mean)
 		*x.p99To = max(*x.avgTo, x.seen.P99.Value)
-		if !x.seen.P99.Known() {
+		if !x.seen.P99.Known {
 			*x.p99To = *x.avgTo * x.ratio
 			r.assumed[x.what+", p99"] = "not known: as many times the mean as planned"
 		}

@@ -14,6 +14,7 @@ import (
 	"plimsoll/engine/sim/build"
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/planner"
+	"plimsoll/planner/observe"
 	"plimsoll/profile"
 )
 
@@ -24,6 +25,7 @@ func replayFlags() []cli.Flag {
 		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; where this is not given, each pool's own by the profile, if its launches were measured; --startup-time is what the default policy believes"},
 		{"drain-time", short(drainTime), "`time` after the load in which what is in flight may end"},
 		{"metric-delay", "0s", "how old the metrics are that a decision sees, `time`; as planner serve, policies take none older than 1m30s"},
+		{"metric-buckets", "", "buckets of the histograms in which policies see percentiles, `exact|vllm|sglang|trtllm|dynamo|sla`; sla: the engine's with finer ones around --ttft and --itl (default: those of the profile's engine or of --backend)"},
 		{"start-replicas", "", "what the policies start with, but for the static ones: `prefill=2,decode=3` or aggregated=4 (default: what the profile asks for the load's first 5 minutes)"},
 		{"hpa-utilization", fmt.Sprint(defaultUtilization), "hpa:sla, keda:sla and wva-v2:sla: requests served to keep, as a `fraction` of those that fill a replica by the profile"},
 		{"keda-queue", "1", "keda, aggregated: waiting `requests` for which there is a replica"},
@@ -116,6 +118,7 @@ type replayOptions struct {
 	chosen      string          // which ones, and why
 	planned     profileSurfaces // of the engines that were chosen
 	load        replayLoad
+	buckets     string // "": the engine's
 	startUp     time.Duration
 	drain       time.Duration
 	delay       time.Duration
@@ -154,6 +157,9 @@ func parseReplayed(p *parser, arguments []string, chosen []chosenPolicy) (replay
 		fleet:   readFleet(p),
 		startUp: p.upTo("replica-startup", maxStartUp), drain: p.upTo("drain-time", maxStartUp), delay: p.upTo("metric-delay", maxStartUp),
 		context: p.c, seeds: p.integer("seeds", 1, 1000, 1), command: commandLine(arguments),
+	}
+	if p.c.IsSet("metric-buckets") {
+		o.buckets = p.choice("metric-buckets", "exact", "vllm", "sglang", "trtllm", "dynamo", "sla")
 	}
 	o.hpaFull, o.queue = p.number("hpa-utilization", 0.01, 1), p.number("keda-queue", 0.01, 1e6)
 	said := func(name string) bool { return p.c.IsSet(name) }
@@ -200,6 +206,24 @@ func (o replayOptions) startUpOf(role planner.Role) time.Duration {
 		return d
 	}
 	return o.startUp
+}
+
+// bounds are those of the histograms in which a policy sees percentiles.
+func (o replayOptions) bounds(s plannerSettings) planner.Bounds {
+	own := observe.Bounds(string(s.surfaces.rec.Engine.Kind))
+	if own.TTFT == nil {
+		own = observe.Bounds(o.context.String("backend"))
+	}
+	if own.TTFT == nil {
+		own = observe.Bounds("vllm")
+	}
+	switch o.buckets {
+	case "":
+		return own
+	case "sla":
+		return own.Around(s.deployment.SLA)
+	}
+	return observe.Bounds(o.buckets)
 }
 
 // slowestStart is the longest of startUpOf.

@@ -155,7 +155,7 @@ func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
 		Fleet: c.fleet.Config, Deployment: s.deployment, Start: x.start, Origin: epoch(), Warmup: o.load.warmup,
 		Length: c.length(), Drain: o.drain,
 		Pace:   s.pace(),
-		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Seed: seed,
+		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Bounds: o.bounds(s), Seed: seed,
 	}
 }
 

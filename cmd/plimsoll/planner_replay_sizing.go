@@ -32,7 +32,7 @@ func (s plannerSettings) sized(m minute, islP99 float64) (planner.Decision, erro
 	}
 	if m.requests > 0 {
 		isl := m.isl / m.requests
-		see.ISL = planner.Spread[float64]{Count: 1e6, Mean: planner.Known(isl), P99: planner.Known(max(isl, islP99))}
+		see.ISL = planner.Spread[float64]{Count: 1e6, Mean: planner.Known(isl), P99: planner.Exactly(max(isl, islP99))}
 		see.OSL = planner.Spread[float64]{Count: 1e6, Mean: planner.Known(m.osl / m.requests)}
 	}
 	for _, p := range s.deployment.Pools {

@@ -65,14 +65,14 @@ func (i interval) observation() planner.Observation {
 	o := planner.Observation{Start: i.start, Length: i.length}
 	o.Arrivals, o.Finished = f.figure("arrivals", i.arrivals), f.figure("finished requests", i.finished)
 	o.Running, o.Waiting = f.figure("running requests", i.running), f.figure("waiting requests", i.waiting)
-	o.ISL, o.OSL = spread[float64](&f, "ISL", "tokens", i.isl), spread[float64](&f, "OSL", "tokens", i.osl)
-	o.TTFT = spread[time.Duration](&f, "TTFT", "s", i.ttft)
-	o.ITL = spread[time.Duration](&f, "ITL", "s", i.itl)
-	o.TPOT = spread[time.Duration](&f, "requests' mean ITL", "s", i.tpot)
+	o.ISL, o.OSL = spread(&f, "ISL", planner.Tokens, i.isl), spread(&f, "OSL", planner.Tokens, i.osl)
+	o.TTFT = spread(&f, "TTFT", planner.Seconds, i.ttft)
+	o.ITL = spread(&f, "ITL", planner.Seconds, i.itl)
+	o.TPOT = spread(&f, "requests' mean ITL", planner.Seconds, i.tpot)
 	if o.ITL.Count == 0 { // the mean of requests' means is near that of gaps; percentiles are not
 		o.ITL = planner.Spread[time.Duration]{Count: o.TPOT.Count, Mean: o.TPOT.Mean}
 	}
-	o.Duration = spread[time.Duration](&f, "request duration", "s", i.e2e)
+	o.Duration = spread(&f, "request duration", planner.Seconds, i.e2e)
 	f.mean("ISL", &o.ISL, i.promptTokens, i.ended)
 	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)
 	o.CacheHit = f.share("prefix cache's hits", i.hits, i.lookups)
@@ -168,42 +168,29 @@ const mostOver = 0.05
 
 // spread is a histogram's mean and percentiles. Where nothing was counted they are
 // missing without a word.
-func spread[T float64 | time.Duration](f *figures, what, unit string, g gain) planner.Spread[T] {
+func spread[T float64 | time.Duration](f *figures, what string, unit func(float64) T, g gain) planner.Spread[T] {
 	count := f.figure(what, g.count)
 	if !count.Known || count.Value == 0 {
 		return planner.Spread[T]{}
 	}
-	out := planner.Spread[T]{Count: count.Value}
-	one := 1.0
-	if unit == "s" {
-		one = float64(time.Second)
-	}
-	scaled := func(v float64) planner.Figure[T] {
-		return planner.Figure[T]{Value: T(v * one), Known: true, Age: count.Age}
-	}
 	sum := f.figure("mean of "+what, g.sum)
+	alone := planner.Spread[T]{Count: count.Value}
 	if sum.Known {
-		out.Mean = scaled(sum.Value / count.Value)
+		alone.Mean = planner.Figure[T]{Value: unit(sum.Value / count.Value), Known: true, Age: count.Age}
 	}
-	h, ok := newHistogram(g.counts, sum.Value)
+	h, ok := planner.NewHistogram(g.counts, sum.Value)
 	if !ok {
 		f.say("%s: no percentiles, as its buckets are missing or not numbers", what)
-		return out
+		return alone
 	}
-	if h.bent > manyBent {
-		f.say("%s: no percentiles. Its buckets are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.bent)
-		return out
+	if h.Bent > manyBent {
+		f.say("%s: no percentiles. Its buckets are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.Bent)
+		return alone
 	}
-	for _, p := range []struct {
-		at   float64
-		into *planner.Figure[T]
-	}{{0.50, &out.P50}, {0.90, &out.P90}, {0.95, &out.P95}, {0.99, &out.P99}} {
-		q := h.Quantile(p.at)
-		if q.Unbounded() {
-			f.say("%s: the p%.0f is above %.4g %s, the histogram's highest bound", what, 100*p.at, q.Low, unit)
-			continue
-		}
-		*p.into = scaled(q.Value)
+	out := planner.SpreadOf(h, unit, count.Age)
+	out.Count, out.Mean = alone.Count, alone.Mean
+	if out.P99.Open {
+		f.say("%s: the p99 is above %v, the histogram's highest bound", what, out.P99.Low)
 	}
 	return out
 }

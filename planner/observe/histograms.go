@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"plimsoll/planner"
 )
 
 // part is over how long a histogram's gains are asked for at once: Prometheus
@@ -29,7 +31,7 @@ func (h History) lengths(ctx context.Context, t *Traffic) error {
 		names  []string
 		length *Lengths
 	}{{"ISL", h.Names.ISL, &t.ISL}, {"OSL", h.Names.OSL, &t.OSL}} {
-		*x.length = Lengths{missing(), unknown()}
+		*x.length = Lengths{Mean: missing()}
 		got, ok, err := h.histogram(ctx, x.names, t.parts())
 		switch {
 		case err != nil:
@@ -51,22 +53,22 @@ const manyBent = 0.01
 const wide = 1.5
 
 // doubt says how far a percentile can be off.
-func (t *Traffic) doubt(what string, h Histogram, p Quantile) {
+func (t *Traffic) doubt(what string, h planner.Histogram, p planner.Percentile[float64]) {
 	switch {
-	case p.Unbounded():
+	case p.Open:
 		t.warn("above_buckets", "the p99 of %s is above %.4g tokens, the histogram's highest bound, so its value is unknown", what, p.Low)
 	case p.High > wide*p.Low:
 		t.warn("wide_bucket", "the p99 of %s is somewhere between %.4g and %.4g tokens (the bounds of its bucket)", what, p.Low, p.High)
 	}
-	if h.bent > manyBent {
-		t.warn("buckets_differ", "the buckets of %s are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.bent)
+	if h.Bent > manyBent {
+		t.warn("buckets_differ", "the buckets of %s are off by %.0f %% of its values, as series with different bounds are mixed", what, 100*h.Bent)
 	}
 }
 
 // histogram is what one gained in a range; false where there is none.
-func (h History) histogram(ctx context.Context, names []string, r Range) (Histogram, bool, error) {
+func (h History) histogram(ctx context.Context, names []string, r Range) (planner.Histogram, bool, error) {
 	if len(names) == 0 {
-		return Histogram{}, false, nil
+		return planner.Histogram{}, false, nil
 	}
 	counts := map[float64]float64{}
 	query := "sum by (le) (" + fmt.Sprintf("increase(%s[%s])", h.labels.selector(names[0]+"_bucket"), model.Duration(r.Window)) + ")"
@@ -78,10 +80,10 @@ func (h History) histogram(ctx context.Context, names []string, r Range) (Histog
 		counts[bound] += v // "1" and "1.0" are one bound
 	})
 	if err != nil {
-		return Histogram{}, false, err
+		return planner.Histogram{}, false, err
 	}
 	sum, err := h.gained(ctx, names[0]+"_sum", r)
-	got, ok := newHistogram(counts, sum)
+	got, ok := planner.NewHistogram(counts, sum)
 	return got, ok, err
 }
 

@@ -237,5 +237,5 @@ func TestAMissingSumIsNoMeanOfZero(t *testing.T) {
 	if o.ISL.Mean.Known || o.OSL.Mean.Known || o.TTFT.Mean.Known || o.ITL.Mean.Known || !problem(o, "mean of OSL: no samples of vllm:request_generation_tokens_sum") {
 		t.Errorf("ISL %+v, OSL %+v, TTFT %+v, ITL %+v: %q", o.ISL, o.OSL, o.TTFT, o.ITL, o.Problems)
 	}
-	known(t, "p50 of ISL", o.ISL.P50, 500, 1e-6)
+	known(t, "p50 of ISL", o.ISL.P50.Figure, 500, 1e-6)
 }

@@ -145,7 +145,7 @@ func same[T float64 | time.Duration](a, b planner.Figure[T]) bool {
 }
 
 func sameSpread[T float64 | time.Duration](a, b planner.Spread[T]) bool {
-	return math.Abs(a.Count-b.Count) < 1e-6*a.Count+1e-9 && same(a.Mean, b.Mean) && same(a.P50, b.P50) && same(a.P90, b.P90) && same(a.P95, b.P95) && same(a.P99, b.P99)
+	return math.Abs(a.Count-b.Count) < 1e-6*a.Count+1e-9 && same(a.Mean, b.Mean) && same(a.P50.Figure, b.P50.Figure) && same(a.P90.Figure, b.P90.Figure) && same(a.P95.Figure, b.P95.Figure) && same(a.P99.Figure, b.P99.Figure)
 }
 
 // sameRequests reports whether two observations are of the same requests.

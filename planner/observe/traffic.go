@@ -6,13 +6,14 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/planner"
 	"plimsoll/profile"
 )
 
 // Lengths are of prompts or outputs, in tokens.
 type Lengths struct {
 	Mean float64 // NaN = not known
-	P99  Quantile
+	P99  planner.Percentile[float64]
 }
 
 // Traffic is what came in a range.

@@ -95,7 +95,7 @@ func TestLengthsAboveTheBuckets(t *testing.T) {
 	f.add("vllm:request_success_total", scrape, hour, rising(2), "model_name", "m")
 	f.histogram("vllm:request_prompt_tokens", scrape, hour, map[string]float64{"100": 1.9, "+Inf": 2}, 200, "model_name", "m")
 	got := look(t, f)
-	if p := got.ISL.P99; !p.Unbounded() || p.Value != 100 || !slices.Contains(codes(got.Warnings), "above_buckets") {
+	if p := got.ISL.P99; !p.Open || p.Value != 100 || !slices.Contains(codes(got.Warnings), "above_buckets") {
 		t.Errorf("p99 of ISL %+v, warnings %v: want it above 100 tokens", p, codes(got.Warnings))
 	}
 }
@@ -243,7 +243,7 @@ func TestMeansOfCounters(t *testing.T) {
 	f.add("vllm:prompt_tokens_total", scrape, hour, rising(600), "model_name", "m")
 	got := look(t, f)
 	near(t, "mean ISL", got.ISL.Mean, 300, 1e-9)
-	if got.ISL.P99.Known() || !math.IsNaN(got.OSL.Mean) {
+	if got.ISL.P99.Known || !math.IsNaN(got.OSL.Mean) {
 		t.Errorf("known of what nobody said: %+v", got)
 	}
 	for _, code := range []string{"mean_of_counters", "not_measured", "counted_at_end"} {

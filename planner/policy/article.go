@@ -104,7 +104,7 @@ func (n *figures) missed(s planner.Situation, name string, of planner.Spread[tim
 	if limit == 0 || of.Count == 0 && s.Arrivals.Known {
 		return 0
 	}
-	p95, p99 := n.need(planner.Milliseconds(of.P95), "p95 "+name), n.need(planner.Milliseconds(of.P99), "p99 "+name)
+	p95, p99 := n.need(planner.Milliseconds(of.P95.Figure), "p95 "+name), n.need(planner.Milliseconds(of.P99.Figure), "p99 "+name)
 	switch most := profile.Milliseconds(limit); {
 	case p95 > most:
 		return 2

@@ -32,7 +32,7 @@ func articleSees(dep planner.Deployment, have planner.Replicas, end time.Duratio
 }
 
 func p95And99(p95, p99 time.Duration) planner.Spread[time.Duration] {
-	return planner.Spread[time.Duration]{Count: 100, Mean: planner.Known(p95 / 2), P95: planner.Known(p95), P99: planner.Known(p99)}
+	return planner.Spread[time.Duration]{Count: 100, Mean: planner.Known(p95 / 2), P95: planner.Exactly(p95), P99: planner.Exactly(p99)}
 }
 
 // One row per sentence of the rule, each threshold from both sides.

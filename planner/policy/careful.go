@@ -48,11 +48,10 @@ func (p *Default) breach(s planner.Situation, seen demand, pool planner.PoolObse
 	ttft, itl := s.TTFT.At(sla.Stat), s.Promised(sla)
 	switch {
 	case pool.Role != engine.RoleDecode && s.TTFT.Count >= enoughRequests && p.breaksTTFT(s, seen):
-		short, _ = p.missedTTFT(s, seen)
-		why = fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
+		m, _ := p.missedTTFT(s, seen)
+		short, why = m.least, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft, sla.TTFT)
 	case pool.Role != engine.RolePrefill && itl.Count >= enoughRequests && breaksITL(s) && e.mendsITL(seen):
-		short = itlMissed(s)
-		why = fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.At(sla.Stat).Value, sla.ITL)
+		short, why = itlMissed(s).least, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.At(sla.Stat), sla.ITL)
 	case pool.Role != engine.RolePrefill && pool.KVMost.Known && pool.KVMost.Value > p.o.KVHigh:
 		short = pool.KVMost.Value/p.o.KVHigh - 1
 		why = fmt.Sprintf("KV use of the fullest replica was %.0f %%, above %.0f %%", 100*pool.KVMost.Value, 100*p.o.KVHigh)
@@ -70,15 +69,14 @@ func (p *Default) breach(s planner.Situation, seen demand, pool planner.PoolObse
 // three standard deviations off.
 func (p *Default) breaksTTFT(s planner.Situation, seen demand) bool {
 	sla := s.Deployment.SLA
-	at := s.TTFT.At(sla.Stat)
-	if !at.Known || at.Value <= sla.TTFT {
+	if !s.TTFT.At(sla.Stat).Above(sla.TTFT) {
 		return false
 	}
-	missed, may := p.missedTTFT(s, seen)
-	if sla.Stat.Quantile() == 0 || math.IsNaN(missed) {
+	m, may := p.missedTTFT(s, seen)
+	if sla.Stat.Quantile() == 0 || !m.known() {
 		return p.engines(sla).longPrompt(seen) < p.engines(sla).ttftLimit()
 	}
-	return surelyMore(missed, may, s.TTFT.Count)
+	return surelyMore(m.least, may, s.TTFT.Count)
 }
 
 // surelyMore reports whether a share of n requests is not by chance above what it may be.
@@ -90,12 +88,11 @@ func surelyMore(missed, may, n float64) bool {
 func breaksITL(s planner.Situation) bool {
 	sla := s.Deployment.SLA
 	itl := s.Promised(sla)
-	at := itl.At(sla.Stat)
-	if !at.Known || at.Value <= sla.ITL {
+	if !itl.At(sla.Stat).Above(sla.ITL) {
 		return false
 	}
-	missed := itlMissed(s)
-	return sla.Stat.Quantile() == 0 || math.IsNaN(missed) || surelyMore(missed, 1-sla.Stat.Quantile(), itl.Count)
+	m := itlMissed(s)
+	return sla.Stat.Quantile() == 0 || !m.known() || surelyMore(m.least, 1-sla.Stat.Quantile(), itl.Count)
 }
 
 // What a breach adds to what the profile asks for: up to mostReaction times as many,
@@ -284,18 +281,18 @@ func (p *Default) consent(s planner.Situation, seen demand, role planner.Role, n
 		return have, missing + ", which does not mean that it is low"
 	case p.mixed(s, role):
 		return have, "replicas came within the interval, so its figures are mixed"
-	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && !ttft.Known:
-		return have, fmt.Sprintf("TTFT (%s) is missing, which does not mean that it is well", stat(sla.Stat))
-	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && !itl.Known:
+	case s.Finished.Or(1) > 0 && role != engine.RoleDecode && (!ttft.Known || ttft.Open && !ttft.Above(sla.TTFT)):
+		return have, fmt.Sprintf("TTFT (%s) is %v, which does not mean that it is well", stat(sla.Stat), ttft)
+	case s.Finished.Or(1) > 0 && role != engine.RolePrefill && (!itl.Known || itl.Open && !itl.Above(sla.ITL)):
 		why := "which does not mean that it is well"
 		if s.ITL.At(sla.Stat).Known {
 			why = "the metrics have only single gaps, not requests' means. Plan by the mean"
 		}
-		return have, fmt.Sprintf("ITL (%s) is missing, %s", stat(sla.Stat), why)
+		return have, fmt.Sprintf("ITL (%s) is %v, %s", stat(sla.Stat), itl, why)
 	case role != engine.RoleDecode && p.breaksTTFT(s, seen):
-		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft.Value, sla.TTFT)
+		return have, fmt.Sprintf("TTFT (%s) was %v, above %v", stat(sla.Stat), ttft, sla.TTFT)
 	case role != engine.RolePrefill && breaksITL(s) && e.mendsITL(seen):
-		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl.Value, sla.ITL)
+		return have, fmt.Sprintf("ITL (%s) was %v, above %v", stat(sla.Stat), itl, sla.ITL)
 	}
 	least, why, _ := e.least(role, seen)
 	if role != engine.RolePrefill && pool.KVMost.Known {

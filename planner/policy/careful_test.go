@@ -102,8 +102,8 @@ func TestOneOutlierTeachesLittle(t *testing.T) {
 func TestLongPromptsAreNotMendedByReplicas(t *testing.T) {
 	long := minute(2, pd(4, 4), func(s *planner.Situation) {
 		s.Deployment.SLA.Stat = profile.P99
-		s.ISL.Count, s.ISL.P99 = 120, planner.Known(7000.0) // 710 ms alone
-		s.TTFT.P99, s.ITL.P99 = planner.Known(800*ms), planner.Known(15*ms)
+		s.ISL.Count, s.ISL.P99 = 120, planner.Exactly(7000.0) // 710 ms alone
+		s.TTFT.P99, s.ITL.P99 = planner.Exactly(800*ms), planner.Exactly(15*ms)
 	})
 	d := after(standard(t, off), repeat(7, long)...)
 	if d.Want.Prefill >= 4 || !warned(d, "ttft_unreachable") {
@@ -111,8 +111,8 @@ func TestLongPromptsAreNotMendedByReplicas(t *testing.T) {
 	}
 	long = minute(4, pd(1, 1), func(s *planner.Situation) {
 		s.Deployment.SLA.Stat = profile.P99
-		s.ISL.Count, s.ISL.P99 = 120, planner.Known(4000.0) // 410 ms: 90 are left for a mean wait
-		s.TTFT.P99, s.ITL.P99 = planner.Known(450*ms), planner.Known(15*ms)
+		s.ISL.Count, s.ISL.P99 = 120, planner.Exactly(4000.0) // 410 ms: 90 are left for a mean wait
+		s.TTFT.P99, s.ITL.P99 = planner.Exactly(450*ms), planner.Exactly(15*ms)
 	})
 	if d := standard(t, off).Propose(long); demanded(d).Prefill != 2 || d.Capacity[0].Latency.Value < 410 {
 		t.Errorf("%s: %+v", demanded(d), d.Capacity)
@@ -121,7 +121,7 @@ func TestLongPromptsAreNotMendedByReplicas(t *testing.T) {
 
 // Prompts that are all alike wait half as long as exponential ones.
 func TestEqualPromptsDoNotVary(t *testing.T) {
-	equal := minute(7.5, pd(1, 1), func(s *planner.Situation) { s.ISL.Count, s.ISL.P99 = 450, s.ISL.Mean })
+	equal := minute(7.5, pd(1, 1), func(s *planner.Situation) { s.ISL.Count, s.ISL.P99 = 450, planner.Exactly(s.ISL.Mean.Value) })
 	if a, b := demanded(standard(t, off).Propose(equal)), demanded(standard(t, off).Propose(minute(7.5, pd(1, 1)))); a != pd(1, 1) || b != pd(2, 1) {
 		t.Errorf("equal prompts %s, unknown ones %s", a, b)
 	}

@@ -101,7 +101,7 @@ func (p *Default) correct(s planner.Situation) {
 		if ratio := s.ITL.Mean.Value.Seconds() / want; ok || ratio < 1 {
 			p.m.Slower.learnDecode(ratio)
 		}
-		if seen := tail(s); seen > 0 && s.Promised(s.Deployment.SLA).Count >= enoughRequests {
+		if seen := tail(s, p.m.Slower.Tail); seen > 0 && s.Promised(s.Deployment.SLA).Count >= enoughRequests {
 			p.m.Slower.Tail = math.Max(1, smooth(p.m.Slower.Tail, seen))
 		}
 	}
@@ -173,15 +173,15 @@ func (e engines) residence(need demand, n int) float64 {
 	return service
 }
 
-// tail is the SLA's statistic of ITL over its mean, as it was seen; 0 where it was
-// not.
-func tail(s planner.Situation) float64 {
+// tail is the SLA's statistic of ITL over its mean, as it was seen: of a narrow bucket what
+// is nearest to what is thought of it; 0 where it was not seen, or only in a wide one.
+func tail(s planner.Situation, thought float64) float64 {
 	sla := s.Deployment.SLA
-	at, mean := s.Promised(sla).At(sla.Stat), s.ITL.Mean.Value
-	if !at.Known || mean <= 0 {
+	at, mean := s.Promised(sla).At(sla.Stat), float64(s.ITL.Mean.Value)
+	if !at.Narrow() || mean <= 0 {
 		return 0
 	}
-	return float64(at.Value) / float64(mean)
+	return within(thought, float64(at.Low)/mean, float64(at.High)/mean)
 }
 
 // mostCacheHit bounds the share of a prompt that a prefix cache may save: its

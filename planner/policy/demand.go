@@ -94,8 +94,24 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 	if stat := s.Deployment.SLA.Stat; stat.Quantile() > 0 && s.TTFT.Mean.Known && !s.TTFT.At(stat).Known {
 		d.Warnings = append(d.Warnings, profile.Warnf("statistic_unseen", "the SLA is by %s, but the source gives only means. The fleet grows by the profile and never shrinks while busy; use another source, or "+field.SLAStat+" mean", stat))
 	}
+	d.Warnings = append(d.Warnings, unclear(s)...)
 	d.Steps = append(d.Steps, planner.Step{Rule: "observed", Why: fmt.Sprintf("%.4g requests/s (%s)", rate, how)})
 	return p.demand(rate), true
+}
+
+// unclear says which promises a histogram does not tell to be kept or broken.
+func unclear(s planner.Situation) (out []profile.Warning) {
+	sla := s.Deployment.SLA
+	for _, x := range []struct {
+		what, sglang string
+		at           planner.Percentile[time.Duration]
+		limit        time.Duration
+	}{{"TTFT", "time-to-first-token", s.TTFT.At(sla.Stat), sla.TTFT}, {"ITL", "inter-token-latency", s.Promised(sla).At(sla.Stat), sla.ITL}} {
+		if x.at.Straddles(x.limit) {
+			out = append(out, profile.Warnf("wide_bucket", "%s of %s is %v, a bucket of the engines' histogram, so whether %v is kept is not known. The profile decides. Finer buckets tell: vLLM from 0.32 takes --custom-histogram-buckets, SGLang --bucket-%s", stat(sla.Stat), x.what, x.at, x.limit, x.sglang))
+		}
+	}
+	return out
 }
 
 // demand is a rate with the lengths last seen, or those of the profile.
@@ -155,7 +171,12 @@ func (p *Default) lengths(s planner.Situation) {
 	take(s.ISL.Mean, &p.m.ISL, p.o.ISLs)
 	take(s.OSL.Mean, &p.m.OSL, p.o.OSLs)
 	varies := func(f planner.Spread[float64], into *planner.Figure[float64]) {
-		if f.Count >= enoughRequests && usable(f.Mean) && usable(f.P99) && f.P99.Value >= f.Mean.Value && f.Mean.Value > 0 {
+		v, told := f.Variation()
+		switch {
+		case f.Count < enoughRequests || !usable(f.Mean) || f.Mean.Value == 0:
+		case told:
+			*into = planner.Known(v)
+		case f.P99.Known && f.P99.Value >= f.Mean.Value:
 			*into = planner.Known(spread2(f.Mean.Value, f.P99.Value))
 		}
 	}

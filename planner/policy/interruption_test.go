@@ -121,7 +121,7 @@ func TestFullestMomentOfAnswers(t *testing.T) {
 func TestAnswersSpreadIsRemembered(t *testing.T) {
 	p := standard(t, off)
 	s := minute(10, pd(2, 2))
-	s.OSL.Count, s.OSL.P99 = 600, planner.Known(600.0)
+	s.OSL.Count, s.OSL.P99 = 600, planner.Exactly(600.0)
 	p.Propose(s)
 	if got, want := p.m.OSLSpread.Or(-1), spread2(100, 600); got != want {
 		t.Errorf("%v, want %v", got, want)

@@ -11,6 +11,7 @@ import (
 	"plimsoll/engine/sim/fleet"
 	"plimsoll/interpolation"
 	"plimsoll/planner"
+	"plimsoll/planner/replay"
 	"plimsoll/profile"
 )
 
@@ -25,6 +26,7 @@ type loop struct {
 	ramp     [2]time.Duration // requests within do not count: what nobody can foresee
 	start    planner.Replicas
 	even     bool // arrivals and lengths
+	bounds   planner.Bounds
 }
 
 // kept is what came of a loop.
@@ -182,7 +184,8 @@ func (w *watcher) observation(l loop, now time.Duration) planner.Observation {
 	o := planner.Observation{
 		Start: time.Unix(0, 0).Add(now - l.interval), Length: l.interval,
 		Arrivals: planner.Known(float64(v.Arrivals)), Finished: planner.Known(float64(v.Finished)),
-		TTFT: times(v.TTFT), ITL: times(v.ITL), TPOT: times(v.TPOT), Duration: times(v.E2E), ISL: tokens(v.ISL), OSL: tokens(v.OSL),
+		TTFT: replay.Latencies(v.TTFT, l.bounds.TTFT, 0), ITL: replay.Latencies(v.ITL, l.bounds.ITL, 0), TPOT: replay.Latencies(v.TPOT, l.bounds.TPOT, 0),
+		Duration: replay.Latencies(v.E2E, l.bounds.E2E, 0), ISL: replay.Tokens(v.ISL, l.bounds.ISL, 0), OSL: replay.Tokens(v.OSL, l.bounds.OSL, 0),
 	}
 	waiting, running := 0, 0
 	for _, p := range v.Pools {
@@ -202,28 +205,4 @@ func (w *watcher) observation(l loop, now time.Duration) planner.Observation {
 	w.changed = [3]bool{}
 	o.Waiting, o.Running = planner.Known(float64(waiting)), planner.Known(float64(running))
 	return o
-}
-
-func times(s fleet.Sketch) planner.Spread[time.Duration] {
-	out := planner.Spread[time.Duration]{Count: float64(s.Count())}
-	if s.Count() == 0 {
-		return out
-	}
-	at := func(q float64) planner.Figure[time.Duration] {
-		return planner.Known(engine.Picoseconds(s.Quantile(q)).Duration())
-	}
-	out.Mean = planner.Known(engine.Picoseconds(s.Mean()).Duration())
-	out.P50, out.P90, out.P95, out.P99 = at(0.5), at(0.9), at(0.95), at(0.99)
-	return out
-}
-
-func tokens(s fleet.Sketch) planner.Spread[float64] {
-	out := planner.Spread[float64]{Count: float64(s.Count())}
-	if s.Count() == 0 {
-		return out
-	}
-	at := func(q float64) planner.Figure[float64] { return planner.Known(float64(s.Quantile(q))) }
-	out.Mean = planner.Known(s.Mean())
-	out.P50, out.P90, out.P95, out.P99 = at(0.5), at(0.9), at(0.95), at(0.99)
-	return out
 }

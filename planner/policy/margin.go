@@ -112,22 +112,24 @@ func (p *Default) learnMargin(s planner.Situation, seen demand) {
 		return
 	}
 	weight := p.m.Margin.weigh(seen.rate, s.Length)
-	ttft, may := p.missedTTFT(s, seen)
-	ttft /= may
-	itl := math.NaN()
+	late, may := p.missedTTFT(s, seen)
+	slow := missed{math.NaN(), math.NaN(), false}
 	if p.engines(sla).mendsITL(seen) {
-		itl = itlMissed(s) / (1 - q)
+		slow = itlMissed(s)
 	}
+	ttft, itl := late.learnt()/may, slow.learnt()/(1-q)
 	for _, pool := range s.Pools {
-		missed := ttft
+		over := ttft
 		switch {
 		case pool.Role == engine.RoleDecode:
-			missed = itl
-		case pool.Role == engine.RoleAggregated && (math.IsNaN(ttft) || itl > ttft):
-			missed = itl
+			over = itl
+		case pool.Role == engine.RoleAggregated && !late.known():
+			over = itl
+		case pool.Role == engine.RoleAggregated && slow.known():
+			over = math.Max(ttft, itl) // NaN where either is told too roughly
 		}
-		if !math.IsNaN(missed) && p.answers(s, pool, missed > spare) {
-			p.m.Margin.learn(pool.Role, missed, weight, s.Length)
+		if !math.IsNaN(over) && p.answers(s, pool, over > spare) {
+			p.m.Margin.learn(pool.Role, over, weight, s.Length)
 		}
 	}
 }

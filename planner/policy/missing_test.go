@@ -42,7 +42,7 @@ func complete(r *rapid.T, dep planner.Deployment, have planner.Replicas, before 
 	spread := func(name string, most time.Duration) planner.Spread[time.Duration] {
 		mean := time.Duration(rapid.Int64Range(1, int64(most)).Draw(r, name))
 		return planner.Spread[time.Duration]{
-			Count: 100, Mean: planner.Known(mean), P50: planner.Known(mean), P90: planner.Known(mean * 3 / 2), P95: planner.Known(mean * 2), P99: planner.Known(mean * 3),
+			Count: 100, Mean: planner.Known(mean), P50: planner.Exactly(mean), P90: planner.Exactly(mean * 3 / 2), P95: planner.Exactly(mean * 2), P99: planner.Exactly(mean * 3),
 		}
 	}
 	s.Arrivals = float("arrivals", 0, 3000)

@@ -7,22 +7,44 @@ import (
 	"plimsoll/planner"
 )
 
-// share is the part of a distribution above a limit. Between the percentiles that are
-// known, and beyond the 99th, it falls exponentially, as waiting does: a promise of 99
-// of 100 is told from one that is nearly missed. The median's where that is above the
-// limit; NaN where there are no percentiles.
-func share(s planner.Spread[time.Duration], limit time.Duration) float64 {
+// missed is the share of requests above a limit as far as it is known.
+type missed struct {
+	least, most float64 // NaN: it is not known
+	narrow      bool    // both are so near to each other that it can be learnt from
+}
+
+// known reports whether anything is.
+func (m missed) known() bool { return !math.IsNaN(m.least) }
+
+// learnt is the share that may be learnt from; NaN: none.
+func (m missed) learnt() float64 {
+	if !m.narrow {
+		return math.NaN()
+	}
+	return (m.least + m.most) / 2
+}
+
+// share is the part of a distribution above a limit. Where percentiles are exact: between
+// those that are known, and beyond the 99th, it falls exponentially, as waiting does: a
+// promise of 99 of 100 is told from one that is nearly missed. The median's where that is
+// above the limit. Of a histogram it is what the buckets around the limit say.
+func share(s planner.Spread[time.Duration], limit time.Duration) missed {
+	if len(s.Buckets) > 0 {
+		least, most, narrow := s.Above(limit)
+		return missed{least, most, narrow}
+	}
 	knots := []struct {
-		figure planner.Figure[time.Duration]
+		figure planner.Percentile[time.Duration]
 		above  float64
 	}{{s.P50, 0.50}, {s.P90, 0.10}, {s.P95, 0.05}, {s.P99, 0.01}}
 	for _, k := range knots {
 		if !k.figure.Known {
-			return math.NaN()
+			return missed{math.NaN(), math.NaN(), false}
 		}
 	}
+	exactly := func(share float64) missed { return missed{share, share, true} }
 	if s.P50.Value > limit {
-		return 0.5
+		return exactly(0.5)
 	}
 	for i := 1; ; i++ {
 		low, high := knots[i-1], knots[i]
@@ -31,9 +53,9 @@ func share(s planner.Spread[time.Duration], limit time.Duration) float64 {
 		}
 		width := high.figure.Value - low.figure.Value
 		if width <= 0 { // a step: nothing is above it
-			return 0
+			return exactly(0)
 		}
-		return low.above * math.Pow(high.above/low.above, float64(limit-low.figure.Value)/float64(width))
+		return exactly(low.above * math.Pow(high.above/low.above, float64(limit-low.figure.Value)/float64(width)))
 	}
 }
 
@@ -75,21 +97,23 @@ func (e engines) mendable(need demand, missed, may float64) (left, allowed float
 // in which nobody ever waits.
 const leastAllowed = 0.25
 
-// itlMissed is the share of requests, or of gaps, above the ITL promised; NaN where it
-// cannot be told.
-func itlMissed(s planner.Situation) float64 {
+// itlMissed is the share of requests, or of gaps, above the ITL promised.
+func itlMissed(s planner.Situation) missed {
 	sla := s.Deployment.SLA
 	return share(s.Promised(sla), sla.ITL)
 }
 
 // missedTTFT is the share of requests that missed TTFT and the one that may, as far as
-// replicas can mend it; NaN where it is not known.
-func (p *Default) missedTTFT(s planner.Situation, seen demand) (missed, may float64) {
+// replicas can mend it.
+func (p *Default) missedTTFT(s planner.Situation, seen demand) (m missed, may float64) {
 	sla := s.Deployment.SLA
 	may = 1 - sla.Stat.Quantile()
-	missed = share(s.TTFT, sla.TTFT)
-	if math.IsNaN(missed) {
-		return missed, may
+	m = share(s.TTFT, sla.TTFT)
+	if !m.known() {
+		return m, may
 	}
-	return p.engines(sla).mendable(seen, missed, may)
+	e := p.engines(sla)
+	least, allowed := e.mendable(seen, m.least, may)
+	most, _ := e.mendable(seen, m.most, may)
+	return missed{least, most, m.narrow}, allowed
 }

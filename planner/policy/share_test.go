@@ -16,8 +16,8 @@ import (
 // exponential is what a source says of latencies that are a base and a wait, which is
 // exponential.
 func exponential(base, wait time.Duration, count float64) planner.Spread[time.Duration] {
-	at := func(above float64) planner.Figure[time.Duration] {
-		return planner.Known(base + time.Duration(-math.Log(above)*float64(wait)))
+	at := func(above float64) planner.Percentile[time.Duration] {
+		return planner.Exactly(base + time.Duration(-math.Log(above)*float64(wait)))
 	}
 	return planner.Spread[time.Duration]{Count: count, Mean: planner.Known(base + wait), P50: at(0.5), P90: at(0.1), P95: at(0.05), P99: at(0.01)}
 }
@@ -30,18 +30,18 @@ func TestShareOfExponentialWaits(t *testing.T) {
 		wait := time.Duration(rapid.IntRange(10, 1000).Draw(r, "wait")) * ms
 		want := math.Exp(-rapid.Float64Range(0.7, 9).Draw(r, "waits"))
 		limit := base + time.Duration(-math.Log(want)*float64(wait))
-		if got := share(exponential(base, wait, 1000), limit); math.Abs(got/want-1) > 1e-3 {
+		if got := share(exponential(base, wait, 1000), limit).least; math.Abs(got/want-1) > 1e-3 {
 			r.Fatalf("%v above %v, want %v", got, limit, want)
 		}
-		if higher := share(exponential(base, wait, 1000), limit+ms); higher > want*(1+1e-3) {
+		if higher := share(exponential(base, wait, 1000), limit+ms).least; higher > want*(1+1e-3) {
 			r.Fatalf("%v above a higher limit", higher)
 		}
 	})
-	if got := share(planner.Spread[time.Duration]{Mean: planner.Known(time.Second)}, ms); !math.IsNaN(got) {
+	if got := share(planner.Spread[time.Duration]{Mean: planner.Known(time.Second)}, ms); got.known() {
 		t.Errorf("of a mean: %v", got)
 	}
-	same := planner.Known(100 * ms)
-	if got := share(planner.Spread[time.Duration]{P50: same, P90: same, P95: same, P99: same}, 100*ms); got != 0 {
+	same := planner.Exactly(100 * ms)
+	if got := share(planner.Spread[time.Duration]{P50: same, P90: same, P95: same, P99: same}, 100*ms).least; got != 0 {
 		t.Errorf("of latencies that are all the same: %v", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestSizeHasNoCliff(t *testing.T) {
 // A percentile at its limit is above it in every other interval.
 func TestBreachIsNotByChance(t *testing.T) {
 	at := func(p99 time.Duration, count float64) planner.Spread[time.Duration] {
-		return planner.Spread[time.Duration]{Count: count, P50: planner.Known(100 * ms), P90: planner.Known(200 * ms), P95: planner.Known(300 * ms), P99: planner.Known(p99)}
+		return planner.Spread[time.Duration]{Count: count, P50: planner.Exactly(100 * ms), P90: planner.Exactly(200 * ms), P95: planner.Exactly(300 * ms), P99: planner.Exactly(p99)}
 	}
 	p := standard(t, off)
 	for _, c := range []struct {

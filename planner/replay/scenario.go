@@ -29,10 +29,11 @@ type Scenario struct {
 	Length time.Duration // no request comes at or after it, nothing is decided, no GPU counts
 	Drain  time.Duration // after Length, in which what is in flight may end
 
-	Pace   planner.Pace  // between decisions
-	Scrape time.Duration // between looks at target and metrics, at most Pace.Every
-	Delay  time.Duration // how old the metrics are that a decision sees; the target's own word is not
-	MaxAge time.Duration // metrics that are older are missing; 0 = they never are
+	Pace   planner.Pace   // between decisions
+	Scrape time.Duration  // between looks at target and metrics, at most Pace.Every
+	Delay  time.Duration  // how old the metrics are that a decision sees; the target's own word is not
+	MaxAge time.Duration  // metrics that are older are missing; 0 = they never are
+	Bounds planner.Bounds // of the histograms in which distributions are seen
 
 	Seed uint64 // of noise, with the engines' own
 

@@ -189,7 +189,7 @@ func TestOldMetricsAreMissing(t *testing.T) {
 }
 
 func ageless[T float64 | time.Duration](s planner.Spread[T]) planner.Spread[T] {
-	for _, f := range []*planner.Figure[T]{&s.Mean, &s.P50, &s.P90, &s.P95, &s.P99} {
+	for _, f := range []*planner.Figure[T]{&s.Mean, &s.P50.Figure, &s.P90.Figure, &s.P95.Figure, &s.P99.Figure} {
 		f.Age = 0
 	}
 	return s

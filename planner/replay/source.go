@@ -42,6 +42,7 @@ func (m mean) value() float64 { return m.sum / m.n }
 
 func newSource(s Scenario) *source {
 	x := &source{delay: engine.FromDuration(s.Delay), maxAge: s.MaxAge, ready: make([]mean, len(s.Fleet.Pools))}
+	x.seen.bounds = s.Bounds
 	for _, p := range s.Fleet.Pools {
 		x.seen.pools = append(x.seen.pools, poolSums{role: p.Engine.Role, each: map[int]replicaSums{}})
 	}
@@ -111,6 +112,7 @@ type sums struct {
 	lookups, hits                  float64 // tokens in the prefix caches of engines that read prompts
 	ttft, itl, tpot, e2e, isl, osl fleet.Sketch
 	pools                          []poolSums
+	bounds                         planner.Bounds
 	running, waiting, serving      int // at the last look, over all pools
 }
 
@@ -137,7 +139,7 @@ func (x *sums) clear() {
 		clear(p.each)
 		*p = poolSums{role: p.role, each: p.each, there: p.there[:0]}
 	}
-	*x = sums{pools: x.pools, last: x.last}
+	*x = sums{pools: x.pools, bounds: x.bounds, last: x.last}
 }
 
 // count adds what the fleet did.
@@ -220,8 +222,9 @@ func (x *sums) observation(ready []mean, now engine.Picoseconds) planner.Observa
 	if x.serving > 0 {
 		o.Running, o.Waiting = known(float64(x.running)), known(float64(x.waiting))
 	}
-	o.TTFT, o.ITL, o.TPOT, o.Duration = latencies(x.ttft, age), latencies(x.itl, age), latencies(x.tpot, age), latencies(x.e2e, age)
-	o.ISL, o.OSL = tokens(x.isl, age), tokens(x.osl, age)
+	o.TTFT, o.ITL = Latencies(x.ttft, x.bounds.TTFT, age), Latencies(x.itl, x.bounds.ITL, age)
+	o.TPOT, o.Duration = Latencies(x.tpot, x.bounds.TPOT, age), Latencies(x.e2e, x.bounds.E2E, age)
+	o.ISL, o.OSL = Tokens(x.isl, x.bounds.ISL, age), Tokens(x.osl, x.bounds.OSL, age)
 	if x.lookups > 0 {
 		o.CacheHit = known(x.hits / x.lookups)
 	}
@@ -263,22 +266,37 @@ func each(f planner.Figure[float64], ready mean) planner.Figure[float64] {
 	return f
 }
 
-// latencies are a sketch's figures; all missing where it is empty.
-func latencies(s fleet.Sketch, age time.Duration) planner.Spread[time.Duration] {
-	return spread(s, age, func(v float64) time.Duration { return engine.Picoseconds(math.Round(v)).Duration() })
+// Latencies are a sketch's figures as a histogram with these bounds tells them; all
+// missing where it is empty.
+func Latencies(s fleet.Sketch, bounds []float64, age time.Duration) planner.Spread[time.Duration] {
+	const second = engine.Second
+	return spread(s, bounds, float64(second), func(v float64) time.Duration { return engine.Picoseconds(math.Round(v * float64(second))).Duration() }, age)
 }
 
-func tokens(s fleet.Sketch, age time.Duration) planner.Spread[float64] {
-	return spread(s, age, func(v float64) float64 { return v })
+// Tokens are a sketch's figures likewise.
+func Tokens(s fleet.Sketch, bounds []float64, age time.Duration) planner.Spread[float64] {
+	return spread(s, bounds, 1, planner.Tokens, age)
 }
 
-func spread[T float64 | time.Duration](s fleet.Sketch, age time.Duration, unit func(float64) T) planner.Spread[T] {
+// spread is of values that are counted in so many ones.
+func spread[T float64 | time.Duration](s fleet.Sketch, bounds []float64, one float64, unit func(float64) T, age time.Duration) planner.Spread[T] {
 	if s.Count() == 0 {
 		return planner.Spread[T]{}
 	}
-	known := func(v float64) planner.Figure[T] {
-		return planner.Figure[T]{Value: unit(v), Known: true, Age: age}
+	if len(bounds) > 0 {
+		counts := map[float64]float64{math.Inf(1): float64(s.Count())}
+		for _, b := range bounds {
+			counts[b] = float64(s.Count()) - s.Above(int64(math.Round(b*one)))
+		}
+		h, _ := planner.NewHistogram(counts, s.Mean()*float64(s.Count())/one)
+		return planner.SpreadOf(h, unit, age)
 	}
-	at := func(q float64) planner.Figure[T] { return known(float64(s.Quantile(q))) }
+	known := func(v float64) planner.Figure[T] {
+		return planner.Figure[T]{Value: unit(v / one), Known: true, Age: age}
+	}
+	at := func(q float64) planner.Percentile[T] {
+		v := known(float64(s.Quantile(q)))
+		return planner.Percentile[T]{Figure: v, Low: v.Value, High: v.Value}
+	}
 	return planner.Spread[T]{Count: float64(s.Count()), Mean: known(s.Mean()), P50: at(0.50), P90: at(0.90), P95: at(0.95), P99: at(0.99)}
 }
