@@ -18,6 +18,9 @@ import (
 	"plimsoll/engine/field"
 	"plimsoll/engine/sim"
 	"plimsoll/engine/sim/build"
+	"plimsoll/engine/vllm"
+	"plimsoll/planner/observe"
+	"plimsoll/profile"
 	"plimsoll/profile/store"
 )
 
@@ -93,11 +96,13 @@ func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Va
 // examples/backends/*/deploy/disagg.yaml, read in November 2026).
 func (e emission) graphDeployment() ([]yaml.MapSlice, []string, error) {
 	var services yaml.MapSlice
+	own, note := e.buckets()
 	for i, pool := range e.plan.Pools {
 		args, err := dynamo.Arguments(e.engineConfig(i))
 		if err != nil {
 			return nil, nil, err
 		}
+		args = append(args, own...)
 		name := string(pool.Role)
 		if e.kind == engine.KindVLLM {
 			name = map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}[pool.Role]
@@ -111,7 +116,7 @@ func (e emission) graphDeployment() ([]yaml.MapSlice, []string, error) {
 	return []yaml.MapSlice{{
 		item("apiVersion", "nvidia.com/v1alpha1"), item("kind", "DynamoGraphDeployment"),
 		item("metadata", yaml.MapSlice{item("name", "plimsoll-plan")}), item("spec", yaml.MapSlice{item("services", services)}),
-	}}, []string{"replica counts, GPUs and all arguments of the engines: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}, nil
+	}}, append([]string{"replica counts, GPUs and all arguments of the engines: kubectl patch dynamographdeployment NAME --type merge --patch-file FILE"}, note...), nil
 }
 
 // deployment runs aggregated engines. The file of an engine that has one is in a ConfigMap.
@@ -124,6 +129,8 @@ func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 		return nil, nil, err
 	}
 	spec.Argv[slices.Index(spec.Argv, "--host")+1] = "0.0.0.0"
+	own, note := e.buckets()
+	spec.Argv = append(spec.Argv, own...)
 	labels := yaml.MapSlice{item("app", name)}
 	container := yaml.MapSlice{
 		item("name", "engine"), item("image", toldEngines[i].image), item("command", spec.Argv),
@@ -138,7 +145,7 @@ func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 			item("data", yaml.MapSlice{item(path.Base(f.Path), f.Text)}),
 		})
 	}
-	notes := []string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}
+	notes := append([]string{"pin the image's version, and the nodes' GPU to " + pool.GPU, "an existing one: kubectl patch deployment NAME --patch '{\"spec\":{\"replicas\":" + itoa(pool.Engines+pool.SpareEngines) + "}}'"}, note...)
 	return append(docs, yaml.MapSlice{
 		item("apiVersion", "apps/v1"), item("kind", "Deployment"), item("metadata", yaml.MapSlice{item("name", name)}),
 		item("spec", yaml.MapSlice{
@@ -149,6 +156,24 @@ func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 			}),
 		}),
 	}), notes, nil
+}
+
+// buckets are vLLM's arguments for histograms that tell whether the SLO is kept, where the
+// profile's version takes them; else a note that has them.
+func (e emission) buckets() (arguments, notes []string) {
+	if e.kind != engine.KindVLLM {
+		return nil, nil
+	}
+	version := ""
+	if rec, err := store.ReadRecommendation(e.fleet.Profile); err == nil {
+		version = rec.Engine.Version
+	}
+	b := observe.Bounds("vllm").Around(profile.SLA{TTFT: e.slo.TTFTP99, ITL: e.slo.ITLP99})
+	words, takes := vllm.Buckets(version, b.TTFT, b.ITL)
+	if takes {
+		return words, nil
+	}
+	return nil, []string{"vLLM from 0.32 counts finely around the SLO, so that the planner sees whether p99 is within it, with " + words[0] + " '" + words[1] + "'. Older ones end with it"}
 }
 
 // emittedKind is the engine that a plan is written down for: the one whose step times it

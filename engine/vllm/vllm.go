@@ -5,9 +5,11 @@ package vllm
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"plimsoll/engine"
@@ -83,6 +85,16 @@ func flags(line *argv.Line, cfg engine.Config) {
 	}
 	// Of a GPU's whole memory, for weights, activations and KV together.
 	line.Share("--gpu-memory-utilization", cfg.MemoryFraction)
+}
+
+// Buckets are the flag for the bounds, in seconds, of vLLM's histograms of TTFT and of the
+// time between tokens, and whether a version is known to take it: from 0.32.0 on
+// (vllm/config/observability.py); older ones end with it.
+func Buckets(version string, ttft, itl []float64) (words []string, takes bool) {
+	value, _ := json.Marshal(map[string][]float64{"time_to_first_token": ttft, "inter_token_latency": itl}) //nolint:errchkjson // finite numbers
+	major, minor := 0, 0
+	_, _ = fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor) // "" is no version
+	return []string{"--custom-histogram-buckets", string(value)}, major > 0 || minor >= 32
 }
 
 // KVTokens reads vLLM's log for its KV capacity in tokens, over all its

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -49,5 +50,51 @@ func TestCoarseBucketsCostLittle(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a histogram does not tell is no breach and no lesson, and is said; what it tells is
+// both.
+func TestBucketsTeachWhatTheyTell(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		p99                   float64 // s, of all requests
+		limit                 time.Duration
+		breaks, warns, learns bool
+	}{
+		{"in the limit's bucket", 0.012, 20 * ms, false, true, false},
+		{"in the bucket above", 0.03, 20 * ms, true, false, false},
+		{"in the bucket below", 0.005, 20 * ms, false, false, false},
+		{"kept, the limit a bound", 0.012, 25 * ms, false, false, true},
+		{"broken, the limit a bound", 0.03, 25 * ms, true, false, true},
+	} {
+		counts := map[float64]float64{math.Inf(1): 1000}
+		for _, bound := range []float64{0.01, 0.025, 0.05} {
+			counts[bound] = 0
+			if c.p99 <= bound {
+				counts[bound] = 1000
+			}
+		}
+		h, _ := planner.NewHistogram(counts, 1000*c.p99)
+		p := standard(t)
+		s := minute(10, pd(2, 2), func(s *planner.Situation) {
+			s.Deployment.SLA.ITL, s.Deployment.SLA.Stat = c.limit, profile.P99
+			s.TTFT = exponential(50*ms, 20*ms, 1000)
+			s.TPOT = planner.SpreadOf(h, planner.Seconds, 0)
+			s.ITL.Mean = s.TPOT.Mean
+		})
+		d := p.Propose(s)
+		if got := breaksITL(s); got != c.breaks {
+			t.Errorf("%s: broken %v", c.name, got)
+		}
+		if got := warned(d, "wide_bucket"); got != c.warns {
+			t.Errorf("%s: warned %v: %v", c.name, got, d.Warnings)
+		}
+		if got := !math.IsNaN(itlMissed(s).learnt()); got != c.learns {
+			t.Errorf("%s: the margin learns %v", c.name, got)
+		}
+		if got := p.m.Slower.Tail; got != 1 {
+			t.Errorf("%s: the tail is %v times the mean, of a wide bucket", c.name, got)
+		}
 	}
 }

@@ -335,3 +335,26 @@ func TestCacheHitsAreSeen(t *testing.T) {
 		}
 	}
 }
+
+// Policies see percentiles in the buckets of an engine's histograms, and the same means.
+func TestPercentilesAreSeenInBuckets(t *testing.T) {
+	seen := func(b planner.Bounds) planner.Observation {
+		s, p := aggregated(3), &spy{}
+		s.Bounds = b
+		mustRun(t, steady(5), s, p)
+		return p.seen[len(p.seen)-1]
+	}
+	exact := seen(planner.Bounds{})
+	got := seen(planner.Bounds{TTFT: []float64{0.001, 10}, TPOT: []float64{0.0001, 1}, ISL: []float64{1, 1e6}})
+	for what, x := range map[string][2]planner.Spread[time.Duration]{"TTFT": {exact.TTFT, got.TTFT}, "TPOT": {exact.TPOT, got.TPOT}} {
+		if p := x[1].P99; !p.Known || p.Low == p.High || p.Low >= x[0].P99.Value || p.High < x[0].P99.Value || len(x[1].Buckets) != 2 {
+			t.Errorf("p99 of %s is %v, in buckets %v", what, x[0].P99, p)
+		}
+		if off := x[1].Mean.Value - x[0].Mean.Value; off.Abs() > time.Microsecond || x[0].Count != x[1].Count {
+			t.Errorf("%s: mean %v of %v, in buckets %v of %v", what, x[0].Mean.Value, x[0].Count, x[1].Mean.Value, x[1].Count)
+		}
+	}
+	if !reflect.DeepEqual(got.ITL, exact.ITL) || got.ISL.P99.Low != 1 {
+		t.Errorf("ITL without bounds %+v, ISL %+v", got.ITL, got.ISL)
+	}
+}
