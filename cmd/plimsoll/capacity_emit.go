@@ -173,7 +173,7 @@ func (e emission) buckets() (arguments, notes []string) {
 	if takes {
 		return words, nil
 	}
-	return nil, []string{"vLLM from 0.32 counts finely around the SLO, so that the planner sees whether p99 is within it, with " + words[0] + " '" + words[1] + "'. Older ones end with it"}
+	return nil, []string{"with vLLM 0.32 or newer add this, so that the planner sees whether p99 is within the SLO (older ones end with it): " + words[0] + " '" + words[1] + "'"}
 }
 
 // emittedKind is the engine that a plan is written down for: the one whose step times it
