@@ -173,15 +173,20 @@ func (e engines) residence(need demand, n int) float64 {
 	return service
 }
 
-// tail is the SLA's statistic of ITL over its mean, as it was seen: of a narrow bucket what
-// is nearest to what is thought of it; 0 where it was not seen, or only in a wide one.
+// tail is the SLA's statistic of ITL over its mean, as it was seen: of a bucket what is
+// nearest to what is thought of it, since nothing in between is known. 0 where it was not
+// seen.
 func tail(s planner.Situation, thought float64) float64 {
 	sla := s.Deployment.SLA
 	at, mean := s.Promised(sla).At(sla.Stat), float64(s.ITL.Mean.Value)
-	if !at.Narrow() || mean <= 0 {
+	if !at.Known || mean <= 0 {
 		return 0
 	}
-	return within(thought, float64(at.Low)/mean, float64(at.High)/mean)
+	most := float64(at.High) / mean
+	if at.Open {
+		most = math.Inf(1)
+	}
+	return within(thought, float64(at.Low)/mean, most)
 }
 
 // mostCacheHit bounds the share of a prompt that a prefix cache may save: its
