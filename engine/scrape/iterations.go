@@ -9,6 +9,7 @@ import (
 // iteration is what TensorRT-LLM's /metrics says of one step, which it forgets
 // once it was asked (docs of trtllm-serve; enable_iter_perf_stats).
 type iteration struct {
+	Number *float64 `json:"iter"`
 	Active *float64 `json:"numActiveRequests"`
 	Queued *float64 `json:"numQueuedRequests"`
 	KV     struct {
@@ -31,7 +32,7 @@ func parseIterations(text io.Reader) (Reading, error) {
 		return r, nil
 	}
 	last := steps[len(steps)-1]
-	r.Running, r.Waiting = count(last.Active), count(last.Queued)
+	r.Running, r.Waiting, r.Work = count(last.Active), count(last.Queued), count(last.Number)
 	kv := last.KV
 	r.BlockSize = positive(known(kv.Tokens))
 	if r.KVTokens = positive(known(kv.Most * kv.Tokens)); r.KVTokens.Known && kv.Used >= 0 && kv.Used <= kv.Most {

@@ -11,7 +11,7 @@ import (
 
 func TestParseIterations(t *testing.T) {
 	trt := func(r scrape.Reading) scrape.Reading { r.Engine = "trtllm"; return r }
-	kv := scrape.Reading{Running: is(1), KVTokens: is(101256 * 32), BlockSize: is(32), KVUsage: is(3.0 / 101256)}
+	kv := scrape.Reading{Running: is(1), Work: is(154), KVTokens: is(101256 * 32), BlockSize: is(32), KVUsage: is(3.0 / 101256)}
 	for _, c := range []struct {
 		name, text string
 		want       scrape.Reading

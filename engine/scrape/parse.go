@@ -35,8 +35,14 @@ func Parse(text io.Reader) (Reading, error) {
 		return all.sglang(), nil
 	case all.any("llamacpp:"):
 		return all.llamacpp(), nil
+	case all.any("trtllm_"):
+		return all.trtllm("trtllm_"), nil
+	case all["e2e_request_latency_seconds"] != nil && all["request_queue_time_seconds"] != nil:
+		return all.trtllm(""), nil
+	case all["dynamo_component_inflight_requests"] != nil && !all.any("dynamo_frontend_"):
+		return all.dynamo(), nil
 	default:
-		return Reading{}, fmt.Errorf("none of its %d metrics is vLLM's, SGLang's or llama.cpp's", len(all))
+		return Reading{}, fmt.Errorf("none of its %d metrics is vLLM's, SGLang's, TensorRT-LLM's, llama.cpp's or a Dynamo worker's", len(all))
 	}
 }
 
@@ -76,6 +82,7 @@ func (fs families) vllm() Reading {
 		PrefixQueries: fs.sum("vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries"),
 		PrefixHits:    fs.sum("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits"),
 		Preemptions:   fs.sum("vllm:num_preemptions_total", "vllm:num_preemptions"),
+		Work:          fs.work("vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total"),
 		TTFT:          fs.total("vllm:time_to_first_token_seconds"),
 		ITL:           fs.total("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
 	}
@@ -139,6 +146,7 @@ func (fs families) sglang() Reading {
 		PrefixQueries: fs.sum("sglang:prompt_tokens_total"),
 		PrefixHits:    fs.sum("sglang:cached_tokens_total"),
 		Preemptions:   fs.sum("sglang:num_retracted_requests_total"),
+		Work:          fs.work("sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:num_requests_total", "sglang:realtime_tokens_total"),
 		TTFT:          fs.total("sglang:time_to_first_token_seconds"),
 		ITL:           fs.total("sglang:inter_token_latency_seconds"),
 	}
@@ -152,6 +160,7 @@ func (fs families) llamacpp() Reading {
 		Running: fs.sum("llamacpp:requests_processing"),
 		Waiting: fs.sum("llamacpp:requests_deferred"),
 		KVUsage: fs.mean("llamacpp:kv_cache_usage_ratio"),
+		Work:    fs.work("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total", "llamacpp:n_decode_total"),
 	}
 	r.PrefixHits = fs.sum("llamacpp:prompt_tokens_cached_total")
 	// Prompt tokens exclude cached ones in versions that count those apart.
@@ -159,6 +168,44 @@ func (fs families) llamacpp() Reading {
 		r.PrefixQueries = known(computed.V + r.PrefixHits.V)
 	}
 	return r
+}
+
+// trtllm reads what trtllm-serve counts as requests end and, from 1.3 on, steps; 1.1 has no
+// prefix and nothing but histograms and ends (tensorrt_llm/metrics/collector.py).
+func (fs families) trtllm(prefix string) Reading {
+	return Reading{
+		Engine:  "trtllm",
+		Running: fs.sum(prefix + "num_requests_running"),
+		Waiting: fs.sum(prefix + "num_requests_waiting"),
+		KVUsage: fs.mean(prefix + "kv_cache_utilization"),
+		Work:    fs.work(prefix+"request_success_total", prefix+"prompt_tokens_total", prefix+"generation_tokens_total", prefix+"num_requests_completed_total"),
+	}
+}
+
+// dynamo reads what a worker of Dynamo counts itself, for those whose engine says nothing, as
+// in prefill. What waits in the engine is among it (prometheus_names, work_handler; 1.6.1).
+func (fs families) dynamo() Reading {
+	return Reading{
+		Engine: "dynamo", Running: fs.sum("dynamo_component_inflight_requests"), Waiting: known(0),
+		Work: fs.work("dynamo_component_requests_total", "dynamo_component_request_bytes_total", "dynamo_component_response_bytes_total"),
+	}
+}
+
+// work adds up all series of counters.
+func (fs families) work(names ...string) (sum Value) {
+	for _, name := range names {
+		for _, m := range fs[name].GetMetric() {
+			v, ok := value(m)
+			if !ok {
+				return Value{}
+			}
+			sum = known(sum.V + v)
+		}
+	}
+	if sum.V >= 1<<53 { // beyond which one more is not seen
+		return Value{}
+	}
+	return sum
 }
 
 // sum adds up a metric over the data-parallel ranks; the first of the names that

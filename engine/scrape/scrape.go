@@ -2,15 +2,17 @@
 // Prometheus metrics and its info answers.
 //
 // It takes a URL or the text of an answer of vLLM, SGLang, TensorRT-LLM or
-// llama.cpp's server (or of one that uses their metric names); it gives a Reading: requests running
-// and waiting, KV use and capacity, prefix hits, preemptions, over all
-// data-parallel ranks of the engine; of Dynamo's frontend, what it says of a worker.
+// llama.cpp's server (or of one that uses their metric names), or of a worker of Dynamo; it
+// gives a Reading: requests running and waiting, KV use and capacity, prefix hits,
+// preemptions, work done, over all data-parallel ranks of the engine; of Dynamo's frontend,
+// what it says of a worker.
 // It refuses text that is not in the
 // format, that is too long, or that has no metric of a known engine. What an
 // engine does not state is not known, and never zero.
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +39,7 @@ func known(v float64) Value { return Value{V: v, Known: true} }
 
 // Reading is one look at an engine.
 type Reading struct {
-	Engine string // "vllm", "sglang", "trtllm" or "llamacpp", by its metrics' names
+	Engine string // "vllm", "sglang", "trtllm", "llamacpp" or "dynamo", by its metrics' names
 	Ranks  int    // data-parallel, that have metrics of their own; 0 = it does not say
 
 	Running Value // requests in the batch, now
@@ -50,6 +52,10 @@ type Reading struct {
 	PrefixQueries Value // prompt tokens looked up in the prefix cache, since the start
 	PrefixHits    Value // of those, found
 	Preemptions   Value // requests thrown out of the batch for want of KV, since the start
+
+	// Work is what it has counted of tokens, steps and requests since the start, in one sum:
+	// while it stands still, as all else here, the engine ends no step.
+	Work Value
 
 	TTFT, ITL Total // of requests' first tokens, and of gaps between outputs
 }
@@ -71,14 +77,35 @@ func (t Total) Since(before Total) (mean time.Duration, n int) {
 	return time.Duration(rise / float64(n) * float64(time.Second)), n
 }
 
-// Read asks url, an engine's /metrics, once.
-func Read(ctx context.Context, client *http.Client, url string) (Reading, error) {
-	var r Reading
-	err := get(ctx, client, url, func(body io.Reader) (err error) {
-		r, err = Parse(body)
-		return err
-	})
+// Read asks url, an engine's /metrics, once. Where that is trtllm-serve's list of steps, or
+// no metrics, it also asks for what trtllm-serve has at /prometheus/metrics.
+func Read(ctx context.Context, client *http.Client, url string) (r Reading, err error) {
+	answered := false
+	ask := func(url string) (r Reading, err error) {
+		err = get(ctx, client, url, func(body io.Reader) (err error) {
+			answered = true
+			r, err = Parse(body)
+			return err
+		})
+		return r, err
+	}
+	r, err = ask(url)
+	base, ok := strings.CutSuffix(url, "/metrics")
+	if !ok || !answered || err == nil && r.Engine != "trtllm" {
+		return r, err
+	}
+	if text, failed := ask(base + "/prometheus/metrics"); failed == nil {
+		text.add(r)
+		return text, nil
+	}
 	return r, err
+}
+
+// add takes in what a list of steps says of the same engine.
+func (r *Reading) add(steps Reading) {
+	r.Running, r.Waiting, r.KVUsage = cmp.Or(steps.Running, r.Running), cmp.Or(steps.Waiting, r.Waiting), cmp.Or(steps.KVUsage, r.KVUsage)
+	r.KVTokens, r.BlockSize = steps.KVTokens, steps.BlockSize
+	r.Work = Value{V: r.Work.V + steps.Work.V, Known: r.Work.Known || steps.Work.Known}
 }
 
 // get hands the body of a 2xx answer to parse. Its errors name url.

@@ -44,9 +44,9 @@ func TestParseEngines(t *testing.T) {
 		},
 		"sglang.txt": {
 			Engine: "sglang", Ranks: 1, Running: is(5), Waiting: is(3), KVUsage: is(0.28), KVTokens: is(442331), BlockSize: is(1),
-			PrefixQueries: is(8128), PrefixHits: is(2048),
+			PrefixQueries: is(8128), PrefixHits: is(2048), Work: is(8128),
 		},
-		"llamacpp.txt": {Engine: "llamacpp", Running: is(3), Waiting: is(0), PrefixQueries: is(39), PrefixHits: is(0)},
+		"llamacpp.txt": {Engine: "llamacpp", Running: is(3), Waiting: is(0), PrefixQueries: is(39), PrefixHits: is(0), Work: is(39 + 71)},
 	} {
 		got, err := scrape.Parse(open(t, name))
 		if err != nil || got != want {
@@ -106,7 +106,13 @@ func TestParseOthers(t *testing.T) {
 		text string
 		want scrape.Reading
 	}{
-		{"llamacpp:kv_cache_usage_ratio 0.5\nllamacpp:prompt_tokens_total 7\n", scrape.Reading{Engine: "llamacpp", KVUsage: is(0.5)}},
+		{"llamacpp:kv_cache_usage_ratio 0.5\nllamacpp:prompt_tokens_total 7\n", scrape.Reading{Engine: "llamacpp", KVUsage: is(0.5), Work: is(7)}},
+		{"vllm:prompt_tokens_total 5\nvllm:generation_tokens_total 7\nvllm:request_success_total{finished_reason=\"stop\"} 2\nvllm:request_success_total{finished_reason=\"length\"} 1\n", scrape.Reading{Engine: "vllm", Work: is(15)}},
+		{"vllm:prompt_tokens_total 5\nvllm:generation_tokens_total NaN\n", scrape.Reading{Engine: "vllm"}},
+		{"vllm:prompt_tokens_total 1e16\n", scrape.Reading{Engine: "vllm"}},
+		{"request_success_total{finished_reason=\"stop\"} 4\n# TYPE e2e_request_latency_seconds histogram\ne2e_request_latency_seconds_count 4\n# TYPE request_queue_time_seconds histogram\nrequest_queue_time_seconds_count 4\n", scrape.Reading{Engine: "trtllm", Work: is(4)}},
+		{"trtllm_num_requests_running 1\ntrtllm_num_requests_waiting 2\ntrtllm_prompt_tokens_total 30\ntrtllm_generation_tokens_total 5\n", scrape.Reading{Engine: "trtllm", Running: is(1), Waiting: is(2), Work: is(35)}},
+		{"dynamo_component_inflight_requests{dynamo_endpoint=\"generate\"} 3\ndynamo_component_inflight_requests{dynamo_endpoint=\"other\"} 0\ndynamo_component_requests_total 9\n", scrape.Reading{Engine: "dynamo", Ranks: 0, Running: is(3), Waiting: is(0), Work: is(9)}},
 		{"sglang:num_running_reqs{dp_rank=\"0\"} 1\nsglang:num_running_reqs{dp_rank=\"1\"} 2\n", scrape.Reading{Engine: "sglang", Ranks: 2, Running: is(3)}},
 		{"sglang:max_total_num_tokens 0\n", scrape.Reading{Engine: "sglang"}},
 		{"sglang:max_total_num_tokens 1e300\n", scrape.Reading{Engine: "sglang"}},
@@ -121,7 +127,8 @@ func TestParseOthers(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	long := "# " + strings.Repeat("x", 9<<20) + "\n"
 	for text, want := range map[string]string{
-		"":                                  "none of its 0 metrics",
+		"": "none of its 0 metrics",
+		"dynamo_component_inflight_requests 1\ndynamo_frontend_requests_total 5\n": "none of its 2 metrics",
 		"go_goroutines 5\n":                 "none of its 1 metrics",
 		"<html>\n":                          "not Prometheus' text format",
 		"{\"error\":1}\n":                   "not Prometheus' text format",
@@ -209,6 +216,37 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// trtllm-serve's text is elsewhere than its list of steps, and says what the list does not.
+func TestReadTRTLLM(t *testing.T) {
+	const text, other = "trtllm_num_requests_running 4\ntrtllm_generation_tokens_total 30\n", "vllm:num_requests_running 3\n"
+	steps := `[{"iter":7,"numActiveRequests":5,"kvCacheStats":{"maxNumBlocks":10,"tokensPerBlock":32,"usedNumBlocks":5}}]`
+	for name, c := range map[string]struct {
+		metrics, text string
+		want          scrape.Reading
+	}{
+		"both":             {steps, text, scrape.Reading{Engine: "trtllm", Running: is(5), KVTokens: is(320), BlockSize: is(32), KVUsage: is(0.5), Work: is(37)}},
+		"no step since":    {"[]", text, scrape.Reading{Engine: "trtllm", Running: is(4), Work: is(30)}},
+		"no text":          {`[{"iter":7,"numActiveRequests":5}]`, "", scrape.Reading{Engine: "trtllm", Running: is(5), Work: is(7)}},
+		"not metrics":      {"<html>", text, scrape.Reading{Engine: "trtllm", Running: is(4), Work: is(30)}},
+		"neither":          {"<html>", "", scrape.Reading{}},
+		"another's is all": {other, text, scrape.Reading{Engine: "vllm", Ranks: 1, Running: is(3)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.metrics) })
+			if c.text != "" {
+				mux.HandleFunc("/prometheus/metrics", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.text) })
+			}
+			s := httptest.NewServer(mux)
+			defer s.Close()
+			got, err := scrape.Read(t.Context(), s.Client(), s.URL+"/metrics")
+			if failed := c.want == (scrape.Reading{}); got != c.want || failed != (err != nil) || failed && !strings.Contains(err.Error(), "not Prometheus' text format") {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"vllm.txt", "vllm-dp2.txt", "sglang.txt", "llamacpp.txt", "trtllm.json"} {
 		text, err := io.ReadAll(open(f, name))
@@ -223,7 +261,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("a reading with an error: %+v", r)
 		}
 		for _, v := range []scrape.Value{
-			r.Running, r.Waiting, r.KVUsage, r.KVTokens, r.BlockSize, r.PrefixQueries, r.PrefixHits, r.Preemptions,
+			r.Running, r.Waiting, r.KVUsage, r.KVTokens, r.BlockSize, r.PrefixQueries, r.PrefixHits, r.Preemptions, r.Work,
 		} {
 			if !v.Known && v.V != 0 || !(v.V >= 0) || math.IsInf(v.V, 0) {
 				t.Fatalf("value %+v in %+v", v, r)
