@@ -20,14 +20,15 @@ const termAgain = 10 * time.Second
 //	lease revoked → settle → (idle, or it drains by itself) TERM → what its
 //	leader left behind TERM → grace over KILL
 //
-// One that answers nothing, and one whose grace is over, are not waited for: TERM, and
-// Options.TermGrace later KILL.
+// One that answers nothing, and one whose grace is over, are not waited for, whatever else
+// is known of them: TERM, and Options.TermGrace later KILL.
 func (r *turn) drain() {
 	for _, name := range r.doc.names() {
 		e := r.doc.entries[name]
 		if e.own.State != Draining {
 			continue
 		}
+		e.own.until(r.now, r.opts.MaxBackoff)
 		s, seen := r.sight(name, e)
 		if seen && s.revoked != "" && s.revoked == string(e.rest[keyLease]) {
 			delete(e.rest, keyLease)
@@ -55,9 +56,13 @@ func wait(format string, args ...any) step { return step{why: fmt.Sprintf(format
 func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Handle) step {
 	o := &e.own
 	leader := []process.Handle{o.handle()}
-	idle := seen && s.known && s.requests == 0
-	unserved := o.ReadyAt.IsZero() && seen && s.unready != nil && (!s.known || idle)
 	p := r.pastOf(name, e)
+	rests := ""
+	if seen {
+		rests = r.rests(o, p, s)
+	}
+	idle := rests != ""
+	unserved := o.ReadyAt.IsZero() && seen && s.unready != nil && (!s.known || idle)
 	hung := p.silent.lasts(r.now, r.opts.HungAfter)
 	over := r.now.Sub(o.DrainAt) > r.grace(name)
 	since := r.now.Sub(o.TermAt)
@@ -68,7 +73,7 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 	case o.TermAt.IsZero():
 		why, now := "it never was ready", unserved
 		if !now {
-			why, now = r.due(name, e, s, seen, hung, over)
+			why, now = r.due(name, e, s, seen, hung, over, rests)
 		}
 		if !now {
 			return wait("%s", why)
@@ -80,7 +85,7 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 	case o.RestAt.IsZero() && !o.handle().Leads():
 		o.RestAt = r.now
 		return step{sig: syscall.SIGTERM, to: left, why: "its leader ended, and these did not"}
-	case idle && o.handle().Leads() && since > termAgain:
+	case idle && !hung && !unserved && o.handle().Leads() && since > termAgain:
 		o.TermAt = r.now
 		return step{sig: syscall.SIGTERM, to: leader, why: "it is idle and has not ended"}
 	case seen && s.known && !idle:
@@ -91,15 +96,15 @@ func (r *turn) step(name string, e *entry, s sight, seen bool, left []process.Ha
 }
 
 // due says whether a worker that was ready may get TERM yet, and why.
-func (r *turn) due(name string, e *entry, s sight, seen, hung, over bool) (why string, now bool) {
+func (r *turn) due(name string, e *entry, s sight, seen, hung, over bool, rests string) (why string, now bool) {
 	p, _ := r.pool(name)
 	switch {
 	case hung:
 		return "it answers nothing", true
-	case !seen:
-		return "has not been looked at yet", false
 	case over:
 		return fmt.Sprintf("its %v to finish are over", r.grace(name)), true
+	case !seen:
+		return "has not been looked at yet", false
 	case s.unrevoke != nil:
 		return s.unrevoke.Error(), false
 	case e.rest[keyLease] != nil && r.opts.Leases != nil:
@@ -108,12 +113,34 @@ func (r *turn) due(name string, e *entry, s sight, seen, hung, over bool) (why s
 		return "routers are to notice", false
 	case p.DrainsOnTERM:
 		return "it finishes its requests", true
+	case rests != "":
+		return rests, true
 	case !s.known:
 		return fmt.Sprintf("whether it serves cannot be told: %v", s.why), false
-	case s.requests > 0:
-		return engine.Count(s.requests, "request"), false
 	default:
-		return "it is idle", true
+		return engine.Count(s.requests, "request"), false
+	}
+}
+
+// rests says why a worker counts as idle; empty: it does not, or that cannot be told. Gauges
+// of 0 say so, unless counters have just moved. So do metrics with counters of which nothing
+// changes for long, whatever their gauges say: vLLM 0.10.1 leaves them as they are when its
+// last requests are cancelled, TensorRT-LLM 1.1 has none. Longer than a prompt takes, since
+// some counters wait for its end.
+func (r *turn) rests(o *record, p *past, s sight) string {
+	from := o.DrainAt.Add(r.opts.Settle) // until then requests may still come
+	if p.moved.After(from) {
+		from = p.moved
+	}
+	switch {
+	case s.known && s.requests == 0 && (!p.counts || r.now.Sub(p.moved) >= r.opts.Settle):
+		return "it is idle"
+	case !p.counts || s.metrics.Engine == "" || r.now.Sub(from) < r.opts.IdleAfter:
+		return ""
+	case s.known:
+		return fmt.Sprintf("nothing in its metrics has changed for %v: it is idle, though they say %s", r.opts.IdleAfter, engine.Count(s.requests, "request"))
+	default:
+		return fmt.Sprintf("nothing in its metrics has changed for %v: it is idle", r.opts.IdleAfter)
 	}
 }
 

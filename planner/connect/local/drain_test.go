@@ -1,13 +1,17 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +19,7 @@ import (
 
 	"plimsoll/engine/command"
 	"plimsoll/engine/process"
+	"plimsoll/engine/scrape"
 )
 
 // When a worker that drains gets TERM and KILL, and when its requests are given up.
@@ -27,6 +32,8 @@ func TestDrainSteps(t *testing.T) {
 	timeout, refused := &url.Error{Err: os.ErrDeadlineExceeded}, &url.Error{Err: syscall.ECONNREFUSED}
 	idle, busy := sight{known: true}, sight{known: true, requests: 3}
 	mute := sight{why: errors.New("the engine answers 404 Not Found")}
+	standing := sight{known: true, requests: 3, metrics: scrape.Reading{Engine: "vllm", Work: scrape.Value{Known: true}}}
+	counted := sight{known: true, metrics: standing.metrics}
 	silent, closed := sight{unready: timeout, silent: timeout, why: timeout}, sight{unready: refused, silent: refused, why: refused}
 	for _, c := range []struct {
 		name                    string
@@ -52,12 +59,19 @@ func TestDrainSteps(t *testing.T) {
 		{name: "stopped for long", draining: time.Minute, silent: 30 * time.Second, now: silent, want: term, lost: "; 3 requests lost by its last metrics, and any that came since"},
 		{name: "stopped, after TERM", drains: true, draining: time.Minute, silent: 40 * time.Second, after: 31 * time.Second, now: silent, want: kill, lost: "; 3 requests lost by its last metrics, and any that came since"},
 		{name: "listens no more without TERM", draining: time.Minute, silent: 30 * time.Second, now: closed, want: term, lost: "; 3 requests lost by its last metrics, and any that came since"},
+		{name: "idle, but it has just counted", draining: time.Minute, silent: time.Second, now: counted, want: nothing},
+		{name: "idle, and counts no more", draining: time.Minute, silent: 2 * time.Second, now: counted, want: term},
+		{name: "metrics stand", draining: 6 * time.Minute, silent: 6 * time.Minute, now: standing, want: term},
+		{name: "metrics stand, after TERM", draining: 6 * time.Minute, silent: 6 * time.Minute, after: 11 * time.Second, now: standing, want: term},
+		{name: "metrics stand for a while", draining: 6 * time.Minute, silent: 4 * time.Minute, now: standing, want: nothing},
+		{name: "metrics stood before", draining: 4 * time.Minute, silent: time.Hour, now: standing, want: nothing},
+		{name: "never ready, idle, just after TERM", neverReady: true, draining: time.Minute, after: 11 * time.Second, now: sight{unready: timeout, known: true}, want: nothing},
 		{name: "never ready", neverReady: true, draining: time.Second, now: closed, want: term},
 		{name: "never ready, after TERM", neverReady: true, draining: time.Minute, after: 31 * time.Second, now: closed, want: kill},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
-			o := Options{Namespace: "ns", HungAfter: 30 * time.Second, Pools: []Pool{{Component: "D", DrainsOnTERM: c.drains, Template: command.Template{Grace: 10 * time.Minute}}}}.withDefaults()
+			o := Options{Namespace: "ns", HungAfter: 30 * time.Second, IdleAfter: 5 * time.Minute, Pools: []Pool{{Component: "D", DrainsOnTERM: c.drains, Template: command.Template{Grace: 10 * time.Minute}}}}.withDefaults()
 			r := turn{Target: &Target{opts: o, past: map[string]*past{}}, now: now}
 			e := &entry{own: record{State: Draining, PID: self.PID, Start: self.Start, Boot: self.Boot, DrainAt: now.Add(-c.draining)}}
 			if !c.neverReady {
@@ -75,6 +89,151 @@ func TestDrainSteps(t *testing.T) {
 			got := r.step("ns_D", e, c.now, true, []process.Handle{self})
 			if got.sig != c.want || p.lost() != c.lost {
 				t.Errorf("got %v: %s, lost %q; want %v, lost %q", got.sig, got.why, p.lost(), c.want, c.lost)
+			}
+		})
+	}
+}
+
+// Whatever a worker that drains says, or does not, it gets TERM when the grace is over at
+// the latest, and KILL after TermGrace more.
+func TestEveryDrainHasABound(t *testing.T) {
+	self, err := process.HandleOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const grace, tick = 10 * time.Minute, 20 * time.Second
+	begin := time.Unix(1e9, 0)
+	timeout := &url.Error{Err: os.ErrDeadlineExceeded}
+	busy, idle := sight{known: true, requests: 3}, sight{known: true}
+	always := func(s sight) func(int) *sight { return func(int) *sight { return &s } }
+	neverReady := func(r *record) { r.ReadyAt = time.Time{} }
+	for name, c := range map[string]struct {
+		looks  func(tick int) *sight // nil: it was not looked at
+		record func(*record)
+		drains bool
+		stray  bool          // of no pool
+		lease  bool          // that is never revoked
+		limit  time.Duration // 0: the grace, and TERM not before its end
+	}{
+		"busy":                            {looks: always(busy)},
+		"idle, ignores TERM":              {looks: always(idle), limit: grace},
+		"busy, drains by itself":          {looks: always(busy), drains: true, limit: grace},
+		"metrics say nothing":             {looks: always(sight{why: errors.New("404")})},
+		"its port is another's":           {looks: always(sight{unready: errors.New("foreign"), why: errors.New("foreign")})},
+		"answers nothing":                 {looks: always(sight{unready: timeout, silent: timeout, why: timeout}), limit: 2 * time.Minute},
+		"hangs, with metrics of an idle":  {looks: always(sight{known: true, unready: timeout, silent: timeout}), limit: 2 * time.Minute},
+		"never looked at":                 {looks: func(int) *sight { return nil }},
+		"now and then idle":               {looks: func(s int) *sight { return []*sight{&busy, &idle, nil}[s/3%3] }, limit: grace},
+		"lease cannot be revoked":         {looks: always(sight{known: true, unrevoke: errors.New("etcd is away")})},
+		"lease is recorded":               {looks: always(idle), lease: true},
+		"of no pool":                      {looks: always(busy), stray: true},
+		"never ready":                     {looks: always(sight{unready: timeout, silent: timeout, why: timeout}), record: neverReady, limit: time.Minute},
+		"never ready, metrics of an idle": {looks: always(sight{unready: errors.New("503"), known: true}), record: neverReady, limit: time.Minute},
+		"never ready, metrics of a busy":  {looks: always(sight{unready: errors.New("503"), known: true, requests: 1}), record: neverReady},
+		"never ready, answers now":        {looks: always(busy), record: neverReady},
+		"its leader died":                 {looks: always(busy), record: func(r *record) { r.Crashed = true }, limit: tick},
+		"begin unknown":                   {looks: always(busy), record: func(r *record) { r.DrainAt = time.Time{} }},
+		"clock set back":                  {looks: always(busy), record: func(r *record) { r.DrainAt = begin.AddDate(1, 0, 0) }},
+		"clock set back after TERM":       {looks: always(busy), record: func(r *record) { r.DrainAt, r.TermAt = begin.AddDate(1, 0, 0), begin.AddDate(1, 0, 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Namespace: "ns", Leases: noLeases{}, Pools: []Pool{{Component: "D", DrainsOnTERM: c.drains, Template: command.Template{Grace: grace}}}}.withDefaults()
+			worker, due := "ns_D", cmp.Or(c.limit, grace)
+			if c.stray {
+				worker, due = "ns_X", defaultGrace
+			}
+			limit := due + o.TermGrace + 3*tick
+			e := &entry{rest: object{}, own: record{State: Draining, PID: self.PID, Start: self.Start, Boot: self.Boot, ReadyAt: begin.Add(-time.Hour), DrainAt: begin}}
+			if c.record != nil {
+				c.record(&e.own)
+			}
+			if c.lease {
+				e.rest[keyLease] = []byte("7")
+			}
+			target := &Target{opts: o, past: map[string]*past{}, stuck: map[string]string{}}
+			for at := time.Duration(0); at <= limit; at += tick {
+				r := turn{Target: target, doc: &document{entries: map[string]*entry{worker: e}}, seen: map[string]sight{}, now: begin.Add(at), failed: map[string]bool{}}
+				if s := c.looks(int(at / tick)); s != nil {
+					s.of = e.own.handle()
+					r.seen[worker] = *s
+				}
+				r.watch()
+				r.drain()
+				if len(r.orders) == 0 {
+					continue
+				}
+				if c.limit == 0 && at < due {
+					t.Fatalf("%v after %v, want none in %v", r.orders[0].sig, at, due)
+				}
+				if r.orders[0].sig == syscall.SIGKILL {
+					return
+				}
+			}
+			t.Errorf("no KILL after %v: %s", limit, target.stuck[worker])
+		})
+	}
+}
+
+type noLeases struct{ Leases }
+
+// Gauges that stand, or none, make no worker idle while its counters move, nor sooner after
+// than Options.IdleAfter, nor where it has no counters.
+func TestStandingMetrics(t *testing.T) {
+	self, err := process.HandleOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lastMove = 20 // minutes
+	says := func(text string) func(int) string {
+		return func(n int) string { return strings.ReplaceAll(text, "N", strconv.Itoa(n)) }
+	}
+	for name, c := range map[string]struct {
+		pages map[string]func(minute int) string // by path
+		want  int                                // minutes to TERM; 61: the grace
+	}{
+		"vLLM 0.10.1":      {map[string]func(int) string{"/metrics": says("vllm:num_requests_running 2\nvllm:num_requests_waiting 1\nvllm:generation_tokens_total N\n")}, 30},
+		"vLLM in prefill":  {map[string]func(int) string{"/metrics": says("vllm:num_requests_running 2\nvllm:num_requests_waiting 1\nvllm:generation_tokens_total 7\nvllm:kv_cache_usage_perc 0.N\n")}, 30},
+		"vLLM's ends":      {map[string]func(int) string{"/metrics": says("vllm:num_requests_running 2\nvllm:num_requests_waiting 1\nvllm:request_success_total{finished_reason=\"stop\"} N\nvllm:request_success_total{finished_reason=\"length\"} 99\n")}, 30},
+		"SGLang":           {map[string]func(int) string{"/metrics": says("sglang:num_running_reqs 2\nsglang:num_queue_reqs 0\nsglang:generation_tokens_total 7\n# TYPE sglang:inter_token_latency_seconds histogram\nsglang:inter_token_latency_seconds_bucket{le=\"+Inf\"} N\nsglang:inter_token_latency_seconds_sum 1\nsglang:inter_token_latency_seconds_count N\n")}, 30},
+		"llama.cpp":        {map[string]func(int) string{"/metrics": says("llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\nllamacpp:prompt_tokens_total 5\nllamacpp:n_decode_total N\n")}, 30},
+		"trtllm-serve 1.1": {map[string]func(int) string{"/metrics": says("[]"), "/prometheus/metrics": says("request_success_total{finished_reason=\"length\"} N\n# TYPE e2e_request_latency_seconds histogram\ne2e_request_latency_seconds_count N\n# TYPE request_queue_time_seconds histogram\nrequest_queue_time_seconds_count N\n")}, 30},
+		"trtllm-serve 1.3": {map[string]func(int) string{"/metrics": says("[]"), "/prometheus/metrics": says("trtllm_num_requests_running 1\ntrtllm_num_requests_waiting 0\ntrtllm_generation_tokens_total N\n")}, 30},
+		"trtllm-serve's steps": {map[string]func(int) string{"/metrics": func(n int) string {
+			if n == lastMove {
+				return "[]"
+			}
+			return says(`[{"iter":N,"numActiveRequests":1}]`)(n)
+		}}, 30},
+		"trtllm-serve without either": {map[string]func(int) string{"/metrics": says("[]")}, 61},
+		"Dynamo in prefill":           {map[string]func(int) string{"/metrics": says("dynamo_component_inflight_requests{dynamo_endpoint=\"generate\"} 1\ndynamo_component_requests_total N\n")}, 30},
+		"no counters":                 {map[string]func(int) string{"/metrics": says("vllm:num_requests_running 2\nvllm:num_requests_waiting 1\n")}, 61},
+		"idle":                        {map[string]func(int) string{"/metrics": says("dynamo_component_inflight_requests 0\n")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			minute := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if page := c.pages[r.URL.Path]; page != nil {
+					_, _ = io.WriteString(w, page(min(minute, lastMove)))
+				} else {
+					http.NotFound(w, r)
+				}
+			}))
+			defer server.Close()
+			begin := time.Unix(1e9, 0)
+			o := Options{Namespace: "ns", Pools: []Pool{{Component: "D", Template: command.Template{Grace: time.Hour}}}, Settle: time.Second, IdleAfter: 10 * time.Minute}.withDefaults()
+			e := &entry{rest: object{}, own: record{State: Draining, PID: self.PID, Start: self.Start, Boot: self.Boot, ReadyAt: begin.Add(-time.Hour), DrainAt: begin}}
+			target := &Target{opts: o, past: map[string]*past{}, stuck: map[string]string{}}
+			for ; minute <= 61; minute++ {
+				s := sight{of: e.own.handle()}
+				s.read(t.Context(), server.Client(), server.URL+metricsPath)
+				r := turn{Target: target, doc: &document{entries: map[string]*entry{"ns_D": e}}, seen: map[string]sight{"ns_D": s}, now: begin.Add(time.Duration(minute) * time.Minute)}
+				r.watch()
+				if r.drain(); len(r.orders) > 0 {
+					break
+				}
+			}
+			if minute != c.want {
+				t.Errorf("TERM after %d minutes, want %d: %s", minute, c.want, target.stuck["ns_D"])
 			}
 		})
 	}

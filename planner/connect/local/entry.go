@@ -72,8 +72,12 @@ func (r record) handle() process.Handle {
 	return process.Handle{PID: r.PID, Start: r.Start, Boot: r.Boot}
 }
 
-// until takes back what lies ahead of now, as the clock was set back since it was written.
+// until takes back what lies ahead of now, as the clock was set back since it was written. A
+// drain of which nobody wrote down when it began begins now.
 func (r *record) until(now time.Time, maxBackoff time.Duration) {
+	if r.State == Draining && r.DrainAt.IsZero() {
+		r.DrainAt = now
+	}
 	for _, at := range []*time.Time{&r.StartedAt, &r.ReadyAt, &r.DrainAt, &r.TermAt, &r.RestAt} {
 		if at.After(now) {
 			*at = now

@@ -19,9 +19,9 @@
 // Stopping drops no request within the grace. The newest worker is marked as draining
 // first, its lease is revoked, then, after Options.Settle, it gets TERM: at once where
 // it finishes its requests by itself (Pool.DrainsOnTERM), else when its own
-// /metrics says that it is idle; metrics that cannot be read do not mean that. When the
-// grace is over it is not waited for: TERM, then KILL after Options.TermGrace, and the
-// requests that are lost are counted.
+// /metrics says that it is idle, or has counters and has not changed for Options.IdleAfter;
+// metrics that cannot be read do not mean that. When the grace is over it is not waited
+// for: TERM, then KILL after Options.TermGrace, and the requests that are lost are counted.
 //
 // A ready worker that for Options.HungAfter gives no 2xx at its ready path, or no answer at
 // /metrics, is replaced, with the back-off of one that died. Not to have /metrics is an

@@ -49,6 +49,7 @@ type Options struct {
 	MaxBackoff time.Duration // 0: 5 min; what was ready for longer begins with Backoff again
 	Every      time.Duration // Run's interval; 0: 1 s
 	HungAfter  time.Duration // without an answer for so long a worker is replaced; 0: a minute
+	IdleAfter  time.Duration // metrics that stand still for so long are of an idle worker: longer than the longest prompt takes; 0: 10 min
 	TermGrace  time.Duration // between TERM and KILL of a worker that is not waited for; 0: 30 s
 
 	// Secrets are credentials that workers take from the environment: what is written
@@ -65,6 +66,7 @@ const (
 	defaultMaxBackoff = 5 * time.Minute
 	defaultEvery      = time.Second
 	defaultHungAfter  = time.Minute
+	defaultIdleAfter  = 10 * time.Minute
 	defaultTermGrace  = 30 * time.Second
 	defaultGrace      = 30 * time.Minute
 	// maxGrace is upstream's graceful_timeout, 86400 s.
@@ -87,6 +89,7 @@ func (o Options) withDefaults() Options {
 	o.Settle, o.Backoff = cmp.Or(o.Settle, defaultSettle), cmp.Or(o.Backoff, defaultBackoff)
 	o.MaxBackoff, o.Every = cmp.Or(o.MaxBackoff, defaultMaxBackoff), cmp.Or(o.Every, defaultEvery)
 	o.HungAfter, o.TermGrace = cmp.Or(o.HungAfter, defaultHungAfter), cmp.Or(o.TermGrace, defaultTermGrace)
+	o.IdleAfter = cmp.Or(o.IdleAfter, defaultIdleAfter)
 	return o
 }
 
@@ -104,7 +107,7 @@ func (o *Options) check() error {
 		}
 		seen[p.Component], seen[string(p.Config.Role)] = true, true
 	}
-	for name, d := range map[string]time.Duration{"settle": o.Settle, "backoff": o.Backoff, "largest backoff": o.MaxBackoff, "interval": o.Every, "time without an answer": o.HungAfter, "time after TERM": o.TermGrace} {
+	for name, d := range map[string]time.Duration{"settle": o.Settle, "backoff": o.Backoff, "largest backoff": o.MaxBackoff, "interval": o.Every, "time without an answer": o.HungAfter, "time without a change": o.IdleAfter, "time after TERM": o.TermGrace} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v: want none below 0", name, d))
 		}

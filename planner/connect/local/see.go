@@ -41,6 +41,8 @@ type sight struct {
 	why      error  // else, what they said
 	revoked  string // its lease as it was recorded, which is no more
 	unrevoke error  // else, why it could not be revoked
+
+	metrics scrape.Reading // all that they said
 }
 
 // probeClient talks to this machine only: no proxy, no redirect, no connection
@@ -62,6 +64,10 @@ type past struct {
 	known                 bool
 	why                   error // else, what they said
 	cut                   bool  // it is not waited for any more
+
+	metrics scrape.Reading // as they were read last
+	moved   time.Time      // when they changed
+	counts  bool           // they have counters
 }
 
 // absence is what a worker owes since a look that did not find it.
@@ -114,6 +120,10 @@ func (p *past) add(now time.Time, o record, s sight) {
 	if s.known || p.mute.since.IsZero() || !p.known {
 		p.requests, p.known, p.why = s.requests, s.known, s.why
 	}
+	if s.metrics.Engine != "" && (s.metrics != p.metrics || p.moved.IsZero()) {
+		p.metrics, p.moved = s.metrics, now
+	}
+	p.counts = p.counts || s.metrics.Work.Known
 }
 
 // lost says how many requests end with a worker that was cut off.
@@ -201,7 +211,7 @@ func (t *Target) seeOne(ctx context.Context, name string, e *entry) sight {
 		}
 	}
 	var both sync.WaitGroup
-	both.Go(func() { s.requests, s.known, s.why = t.requests(ctx, e.own.URL) })
+	both.Go(func() { s.read(ctx, t.client, e.own.URL+metricsPath) })
 	s.unready, s.silent = t.health(ctx, name, e.own)
 	both.Wait()
 	return s
@@ -250,16 +260,15 @@ func (t *Target) revoke(ctx context.Context, e *entry) (string, error) {
 	return string(e.rest[keyLease]), nil
 }
 
-// requests are what a worker has running and waiting, by its own metrics.
-func (t *Target) requests(ctx context.Context, url string) (n int, known bool, why error) {
-	r, err := scrape.Read(ctx, t.client, url+metricsPath)
-	if err != nil {
-		return 0, false, err
+// read asks a worker for its own metrics, and what it has running and waiting by them.
+func (s *sight) read(ctx context.Context, client *http.Client, url string) {
+	r, err := scrape.Read(ctx, client, url)
+	s.metrics, s.why = r, err
+	if s.known = r.Running.Known && r.Waiting.Known; s.known {
+		s.requests = r.Running.Int() + r.Waiting.Int()
+	} else if err == nil {
+		s.why = fmt.Errorf("%s does not say how many requests run and wait", url)
 	}
-	if !r.Running.Known || !r.Waiting.Known {
-		return 0, false, fmt.Errorf("the metrics of %s do not say how many requests run and wait", url)
-	}
-	return r.Running.Int() + r.Waiting.Int(), true, nil
 }
 
 // pool is the pool that a worker belongs to.
