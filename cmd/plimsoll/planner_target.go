@@ -31,7 +31,7 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 	only := func(environment string, flags ...string) {
 		p.needs(where == environment, "with --environment "+environment, flags...)
 	}
-	only("local", "prefill-command", "decode-command", "aggregated-command", "env-from", "ready-path", "ready-timeout", "stop-grace", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
+	only("local", "prefill-command", "decode-command", "aggregated-command", "env-from", "ready-path", "ready-timeout", "stop-grace", "idle-after", "gpus", "slots", "prefill-component", "decode-component", "drains-on-term", "stop-workers")
 	only("kubernetes", "kubeconfig", "context", "kube-namespace", "deployment", "target", "lease")
 	only("virtual", "scaling-max-wait")
 	if p.err != nil {
@@ -54,7 +54,7 @@ func (u *plannerUnit) local(p *parser, out *plannerOutputs) (planner.Target, err
 		return u.reader(out)
 	}
 	o := local.Options{
-		Namespace: u.settings.name, GPUs: u.settings.gpus, Slots: u.settings.slots, Pools: u.localPools(p), Secrets: append(p.fromEnvironment("env-from"), credentialsOf(p.c).all()...),
+		Namespace: u.settings.name, GPUs: u.settings.gpus, Slots: u.settings.slots, Pools: u.localPools(p), IdleAfter: p.duration("idle-after"), Secrets: append(p.fromEnvironment("env-from"), credentialsOf(p.c).all()...),
 		Log: func(format string, args ...any) {
 			if !out.quiet {
 				say(out.err, "local", format, args...)
