@@ -20,8 +20,8 @@ func (f *fake) families(n Names, absent uint32, end, until time.Duration, labels
 	const rate, isl, osl = 6, 800, 400
 	single, histograms := n.lists()
 	values := []func(time.Duration) float64{
-		rising(rate), rising(rate), rising(rate * isl), rising(rate * osl), rising(rate * isl), rising(rate * isl / 2),
-		constant(6), constant(1), constant(0.3), constant(6),
+		rising(rate), rising(rate), rising(rate), rising(rate * isl), rising(rate * osl), rising(rate * isl), rising(rate * isl / 2),
+		constant(6), constant(1), constant(1), constant(0.3), constant(6),
 	}
 	bit := 0
 	last := func() time.Duration {
@@ -32,8 +32,13 @@ func (f *fake) families(n Names, absent uint32, end, until time.Duration, labels
 		return until
 	}
 	for i, list := range single {
-		if last := last(); len(*list) > 0 {
-			f.add((*list)[0], scrape, last, values[i], labels...)
+		if last := last(); len(*list) > 0 && !strings.HasSuffix((*list)[0], "_count") { // which its histogram has
+			name, fixed := split((*list)[0])
+			more := labels
+			for label, value := range fixed {
+				more = append(slices.Clone(labels), label, value)
+			}
+			f.add(name, scrape, last, values[i], more...)
 		}
 	}
 	for i, list := range histograms {
@@ -92,8 +97,8 @@ func FuzzLiveWithoutSeries(f *testing.F) {
 	for preset := range uint8(len(Words())) {
 		f.Add(preset, uint8(2), uint8(1), uint32(0), all, false) // no engine, and labels of decode
 		f.Add(preset, uint8(3), uint8(1), all, all, true)
-		f.Add(preset, uint8(3), uint8(2), uint32(0x7f), uint32(0x100), true)
-		f.Add(preset, uint8(4), uint8(0), uint32(3), uint32(0), false)
+		f.Add(preset, uint8(3), uint8(2), uint32(0xff), uint32(0x400), true)
+		f.Add(preset, uint8(4), uint8(0), uint32(7), uint32(0), false)
 	}
 	f.Fuzz(func(t *testing.T, preset, labelled, mode uint8, edgeGone, enginesGone uint32, later bool) {
 		const loses, until = 10 * time.Minute, 14 * time.Minute

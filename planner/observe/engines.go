@@ -53,6 +53,7 @@ type Engines struct {
 	fleet   fleet
 	ready   replicas // since the last Observe
 	settled settled
+	lately  lately
 	workers []Names // what engines are looked for by
 }
 
@@ -101,6 +102,7 @@ func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Ob
 	if err != nil {
 		return planner.Observation{}, err
 	}
+	e.lately.see(&i)
 	return i.observation(), nil
 }
 

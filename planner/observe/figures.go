@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/planner"
 )
 
@@ -26,6 +27,7 @@ func lacking(format string, args ...any) number { return number{why: fmt.Sprintf
 type gain struct {
 	counts     map[float64]float64 // cumulative, by bound; empty where there are no buckets
 	count, sum number
+	meanOnly   bool // its values are no single gaps
 }
 
 // pool is what the engines of one role said.
@@ -33,6 +35,7 @@ type pool struct {
 	role                                                planner.Role
 	running, kvMean, kvMost, queue, queueOpen, queueEnd number
 	waiting                                             number // in all, at the end
+	mixed                                               bool   // requests are in queue whose KV cache is on its way
 }
 
 func (p *pool) gauges() []*number {
@@ -51,6 +54,8 @@ type interval struct {
 
 	arrivals, finished, running, waiting number
 	ended                                number // as finished, where requests come in
+	firsts, left                         number // requests that got a first token there; of them those whose clients left
+	tokens                               number // that have a gap before them, counted as they are made
 	promptTokens, outputTokens           number // for lengths without a histogram
 	lookups, hits                        number // tokens in the prefix cache, where prompts come in
 	edgeWaiting                          bool   // waiting is as a frontend has it
@@ -77,6 +82,9 @@ func (i interval) observation() planner.Observation {
 	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)
 	o.CacheHit = f.share("prefix cache's hits", i.hits, i.lookups)
 	for _, p := range i.pools {
+		if p.mixed && p.role == engine.RoleDecode && p.queue.v > 0 {
+			f.say("decode queue: requests are in it whose KV cache is on its way, as this version does not tell them apart")
+		}
 		of := func(what string, n number) planner.Figure[float64] { return f.figure(string(p.role)+" "+what, n) }
 		o.Pools = append(o.Pools, planner.PoolObservation{
 			PoolState: planner.PoolState{Role: p.role},
@@ -177,6 +185,9 @@ func spread[T float64 | time.Duration](f *figures, what string, unit func(float6
 	alone := planner.Spread[T]{Count: count.Value}
 	if sum.Known {
 		alone.Mean = planner.Figure[T]{Value: unit(sum.Value / count.Value), Known: true, Age: count.Age}
+	}
+	if g.meanOnly {
+		return alone
 	}
 	h, ok := planner.NewHistogram(g.counts, sum.Value)
 	if !ok {

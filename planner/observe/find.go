@@ -151,5 +151,7 @@ func (h *History) warn(code, format string, args ...any) {
 	h.Warnings = append(h.Warnings, profile.Warnf(code, format, args...))
 }
 
-// CountsArrivals reports whether requests are counted as they arrive, not as they end.
-func (h History) CountsArrivals() bool { return len(h.Names.Started) > 0 }
+// CountsArrivals reports whether requests that arrive are known, and not only those that end.
+func (h History) CountsArrivals() bool {
+	return !slices.ContainsFunc(h.Names.held(), func(gauges []string) bool { return len(gauges) == 0 })
+}

@@ -42,8 +42,10 @@ type member struct {
 // poolLooks are the sums over a role's endpoints, at the looks at which all of
 // them answered.
 type poolLooks struct {
-	running, waiting, prefillQueue gauge
-	partial                        bool // the last look lacked some
+	running, waiting, queue, prefillQueue gauge
+
+	partial bool // the last look lacked some
+	mixed   bool // requests are in queue whose KV cache is on its way
 }
 
 // gauge is a sum of gauges over an interval.
@@ -151,12 +153,14 @@ func (f *fleet) sum(looks []glance) {
 			if l.endpoint.Role == role {
 				p.partial = p.partial || l.err != nil
 				sum.running, sum.waiting = sum.running+l.reading.running, sum.waiting+l.reading.waiting
-				sum.prefillQueue += l.reading.prefillQueue
+				sum.queue, sum.prefillQueue = sum.queue+l.reading.queue, sum.prefillQueue+l.reading.prefillQueue
+				p.mixed = p.mixed || l.reading.mixed
 			}
 		}
 		if !p.partial {
 			p.running.add(sum.running)
 			p.waiting.add(sum.waiting)
+			p.queue.add(sum.queue)
 			p.prefillQueue.add(sum.prefillQueue)
 		}
 	}

@@ -80,8 +80,8 @@ func TestAnySplitIsTheSame(t *testing.T) {
 		if !sameRequests(a, b) {
 			r.Fatalf("together %+v\nsplit    %+v", a, b)
 		}
-		if a.Arrivals.Value != float64(len(whole)+12) || len(a.Problems) != len(b.Problems) {
-			r.Fatalf("%d requests ended and 12 are held: %+v", len(whole), a)
+		if a.Arrivals.Value != float64(len(whole)+4) || len(a.Problems) != len(b.Problems) {
+			r.Fatalf("%d requests have a first token and 4 wait: %+v", len(whole), a)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 	a.says(vllmText(state{model: "m"}, some(1000))) // long before
 	e := watch(t, EnginesOptions{}, a)
 	e.look()
-	b.says(vllmText(state{model: "m", running: 2}, some(7)))
+	b.says(vllmText(state{model: "m", waiting: 2}, some(7)))
 	e.list.endpoints = []Endpoint{a.endpoint, b.endpoint}
 	o := e.observe()
 	known(t, "arrivals with a new one", o.Arrivals, 9, 0)

@@ -137,8 +137,12 @@ func TestEnginesWithoutNumbers(t *testing.T) {
 	w.says(good)
 	e := watch(t, EnginesOptions{}, w)
 	e.look()
-	bad := strings.ReplaceAll(good, `finished_reason="stop"} 3`, `finished_reason="stop"} NaN`)
-	w.says(strings.ReplaceAll(bad, "\nvllm:num_requests_running{model_name=\"m\",engine=\"0\"} 1", "\nvllm:num_requests_running{model_name=\"m\",engine=\"0\"} +Inf"))
+	bad := strings.NewReplacer(
+		`finished_reason="stop"} 3`, `finished_reason="stop"} NaN`,
+		`vllm:num_requests_running{model_name="m",engine="0"} 1`, `vllm:num_requests_running{model_name="m",engine="0"} +Inf`,
+		`vllm:num_requests_waiting{model_name="m",engine="0"} 0`, `vllm:num_requests_waiting{model_name="m",engine="0"} NaN`,
+	)
+	w.says(bad.Replace(good))
 	o := e.observe()
 	p, _ := o.Pool(engine.RoleAggregated)
 	if o.Arrivals.Known || o.Finished.Known || o.Running.Known || p.Running.Known || !problem(o, "finished requests: the metrics give NaN") {

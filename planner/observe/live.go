@@ -52,6 +52,7 @@ type Live struct {
 	answers bool     // the server did once
 	ready   replicas // since the last Observe
 	settled settled
+	lately  lately
 	reach   reach
 	there   map[planner.Role]int // engines at the last sample, those that start or drain too
 	of      string               // the selector of the requests that known had
@@ -118,6 +119,7 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
 	i.loseAll(i.stale)
+	l.lately.see(&i)
 	return i.observation(), nil
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -75,11 +76,11 @@ func asking(roles []planner.Role) planner.Role {
 }
 
 // whole are labels of a gauge that is split beside its whole.
-func (c choice) whole(l labels) labels {
-	if c.names.Shares == "" {
+func (n Names) whole(l labels) labels {
+	if n.Shares == "" {
 		return l
 	}
-	return l.with(labels{c.names.Shares: ""})
+	return l.with(labels{n.Shares: ""})
 }
 
 // metric is what is asked for under a key.
@@ -128,6 +129,25 @@ func (s liveSeries) ask(q *question) {
 	}
 }
 
+// growth asks what gauges were when they were last seen, and at the start.
+func (q *question) growth(key string, gauges []string, at labels) {
+	for k, name := range gauges {
+		q.over(nth(key, k), "sum", "last_over_time", at.selector(name))
+		q.ask(nth(key, k)+".before", "sum(%s offset %s)", at.selector(name), promDuration(q.window))
+	}
+}
+
+// gauges asks what some are at the end.
+func (q *question) gauges(key string, names []string, at labels) {
+	for k, name := range names {
+		q.ask(nth(key, k), "sum(%s)", at.selector(name))
+		q.ask(nth(key, k)+".at", "max(timestamp(%s))", at.selector(name))
+	}
+}
+
+// nth is the key of one of several series that are added up.
+func nth(key string, k int) string { return fmt.Sprintf("%s.%d", key, k) }
+
 // counter asks by how much one rose. Age and rise are of the same series.
 func (q *question) counter(key string, name string, l labels) {
 	if name == "" {
@@ -139,8 +159,9 @@ func (q *question) counter(key string, name string, l labels) {
 
 func (s liveSeries) askRequests(q *question) {
 	n := s.edge.names
-	q.counter("started", first(n.Started), s.front())
+	q.counter("counted", n.requests(), s.front())
 	q.counter("ended", first(n.Finished), s.front())
+	q.counter("answered", first(n.FirstTokens), s.back())
 	q.counter("finished", first(n.Finished), s.back())
 	q.counter("prompt", first(n.PromptTokens), s.front())
 	q.counter("output", first(n.OutputTokens), s.back())
@@ -155,14 +176,11 @@ func (s liveSeries) askRequests(q *question) {
 		q.counter(h.key+".count", h.name+"_count", h.at)
 		q.over(h.key+".sum", "sum", "increase", h.at.selector(h.name+"_sum"))
 	}
-	// What the engines held when they were last seen, less what they held at the
-	// start, came and did not end.
-	held := s.edge.whole(s.front())
-	for _, g := range []struct{ key, name string }{{"held", first(n.Running)}, {"held.waiting", first(n.Waiting)}} {
-		if g.name != "" {
-			q.over(g.key, "sum", "last_over_time", held.selector(g.name))
-			q.ask(g.key+".before", "sum(%s offset %s)", held.selector(g.name), promDuration(q.window))
-		}
+	for k, gauges := range n.held() {
+		q.growth(nth("held", k), gauges, n.whole(s.front()))
+	}
+	if len(n.FirstTokens) > 0 {
+		q.growth("ran", n.Running, n.whole(s.front()))
 	}
 	// Which series there were; engines have one each of the gauge.
 	l, name := s.edge.labels, n.requests()
@@ -186,18 +204,19 @@ func (s liveSeries) askGauges(q *question) {
 	if s.enginesHold() {
 		c = s.engines
 	}
-	for _, g := range []struct{ key, name string }{{"running", first(c.names.Running)}, {"waiting", first(c.names.Waiting)}} {
-		if g.name != "" {
-			selector := c.whole(c.labels).selector(g.name)
-			q.ask(g.key, "sum(%s)", selector)
-			q.ask(g.key+".at", "max(timestamp(%s))", selector)
-		}
-	}
+	q.gauges("running", c.names.Running, c.names.whole(c.labels))
+	q.gauges("waiting", c.names.Waiting, c.names.whole(c.labels))
 }
 
 func (s liveSeries) askPool(q *question, role planner.Role) {
 	n, of, key := s.engines.names, s.engines.labels.with(s.selectors[role]), string(role)
-	for _, g := range []metric{{".running", first(n.Running), s.engines.whole(of)}, {".queue", first(n.Waiting), s.engines.whole(of)}, {".kv", first(n.KVUse), of}} {
+	q.gauges(key+".waiting", n.Waiting, n.whole(of))
+	asked := []metric{{".running", first(n.Running), n.whole(of)}, {".kv", first(n.KVUse), of}}
+	queue, _ := n.queue()
+	for k, name := range queue {
+		asked = append(asked, metric{nth(".queue", k), name, n.whole(of)})
+	}
+	for _, g := range asked {
 		if g.name == "" {
 			continue
 		}
@@ -216,6 +235,6 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 		q.over(key+g.key+".most", "max", "avg_over_time", selector)
 	}
 	if len(n.Engines) > 0 {
-		q.ask(key+".there", "count(count by (job, instance) (%s))", s.engines.whole(of).selector(n.Engines[0]))
+		q.ask(key+".there", "count(count by (job, instance) (%s))", n.whole(of).selector(n.Engines[0]))
 	}
 }

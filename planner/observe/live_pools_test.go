@@ -196,7 +196,7 @@ func TestLiveAnySplitIsTheSame(t *testing.T) {
 	enginetest.Check(t, func(r *rapid.T) {
 		all, split := &fake{t: t}, &fake{t: t}
 		shares := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 6).Draw(r, "requests per second")
-		buckets := rapid.SliceOfN(rapid.IntRange(0, 9), 4, 4).Draw(r, "weights")
+		buckets := rapid.SliceOfN(rapid.IntRange(1, 9), 4, 4).Draw(r, "weights")
 		sum := 0
 		for i, n := range shares {
 			sum += n
@@ -233,11 +233,15 @@ func (f *fake) spreadOut(name string, perSecond int, weights []int) {
 	f.add("vllm:request_success_total", every, until, rising(float64(perSecond)), l...)
 	f.add("vllm:num_requests_running", every, until, constant(float64(perSecond)), l...)
 	f.add("vllm:num_requests_waiting", every, until, constant(0), l...)
-	rates, total, sum := map[string]float64{}, 0, 0.0
+	rates, total, sum, all := map[string]float64{}, 0.0, 0.0, 0
+	for _, w := range weights {
+		all += w
+	}
 	for i, w := range weights {
-		total += w * perSecond
-		sum += float64(w*perSecond) * float64(i)
-		rates[[]string{"0.1", "1", "10", "+Inf"}[i]] = float64(total)
+		rate := float64(w*perSecond) / float64(all)
+		total += rate
+		sum += rate * float64(i)
+		rates[[]string{"0.1", "1", "10", "+Inf"}[i]] = total
 	}
 	f.histogram("vllm:time_to_first_token_seconds", every, until, rates, sum, l...)
 }

@@ -53,6 +53,22 @@ func (r reader) gauge(key, at, name string) number {
 	return given(v, age)
 }
 
+// gauges are some at the end, added up.
+func (r reader) gauges(key string, names []string) number {
+	return r.several(key, "", names, r.gauge)
+}
+
+// several adds up what a gauge came to for those of some that have samples.
+func (r reader) several(key, what string, names []string, gauge func(key, at, name string) number) number {
+	all := r.gauge("", "", first(names))
+	for k, name := range names {
+		if one := gauge(nth(key, k)+what, nth(key, k), name); one.given {
+			all = given(all.v+one.v, max(all.age, one.age))
+		}
+	}
+	return all
+}
+
 func (s liveSeries) read(r reader, ready replicas) interval {
 	i := interval{}
 	if s.confused() {
@@ -66,8 +82,8 @@ func (s liveSeries) read(r reader, ready replicas) interval {
 		c = s.engines
 	}
 	i.edgeWaiting = !c.names.PerEngine
-	i.running = r.gauge("running", "running", first(c.names.Running))
-	i.waiting = r.gauge("waiting", "waiting", first(c.names.Waiting))
+	i.running = r.gauges("running", c.names.Running)
+	i.waiting = r.gauges("waiting", c.names.Waiting)
 	if c.names.RunningHasWaiting && i.running.given && i.waiting.given {
 		i.running.v = max(0, i.running.v-i.waiting.v)
 	}
@@ -80,9 +96,13 @@ func (s liveSeries) read(r reader, ready replicas) interval {
 func (s liveSeries) readRequests(r reader, i *interval) {
 	n := s.edge.names
 	i.finished, i.ended = r.counter("finished", first(n.Finished)), r.counter("ended", first(n.Finished))
-	i.arrivals = r.counter("started", first(n.Started))
-	if len(n.Started) == 0 {
-		i.arrivals = s.arrived(r)
+	i.arrivals = s.arrived(r)
+	if len(n.FirstTokens) > 0 {
+		i.firsts = r.counter("counted", n.requests())
+		if ran, ok := r.growth("ran", n.Running); ok {
+			i.left = less(less(i.firsts, i.ended), given(ran, 0))
+		}
+		i.tokens = less(r.counter("output", first(n.OutputTokens)), r.counter("answered", first(n.FirstTokens)))
 	}
 	i.promptTokens, i.outputTokens = r.counter("prompt", first(n.PromptTokens)), r.counter("output", first(n.OutputTokens))
 	lookups, hits, _ := s.cache()
@@ -123,7 +143,7 @@ func (s liveSeries) begun(i *interval, began []begun, by float64) {
 		}
 	}
 	i.arrivals.v += front
-	if len(s.edge.names.Started) > 0 {
+	if s.edge.names.requests() != first(s.edge.names.Finished) {
 		return // how many of them ended is not known
 	}
 	for _, side := range []struct {
@@ -137,27 +157,31 @@ func (s liveSeries) begun(i *interval, began []begun, by float64) {
 	}
 }
 
-// arrived are the requests that ended and those by which running and waiting grew:
-// what ends is no more than the engines can do, however many come (dynamo#8861).
+// arrived are the requests that were counted and those by which what is not counted yet
+// grew: what ends is no more than the engines can do, however many come (dynamo#8861).
 func (s liveSeries) arrived(r reader) number {
-	n := s.edge.names
-	ended := r.counter("ended", first(n.Finished))
-	if !ended.given {
-		return ended
+	counted := r.counter("counted", s.edge.names.requests())
+	if !counted.given {
+		return counted
 	}
-	held, before := 0.0, 0.0
-	keys := []string{"held", "held.waiting"}
-	if n.RunningHasWaiting {
-		keys = keys[:1]
-	}
-	for _, key := range keys {
-		now, ok := r.values[key]
+	for k, gauges := range s.edge.names.held() {
+		grown, ok := r.growth(nth("held", k), gauges)
 		if !ok {
-			return lacking("requests are counted as they end, and the number that run or wait is unknown")
+			return lacking("%s does not count requests as they arrive, and the number that run or wait is unknown", s.edge.names.requests())
 		}
-		held, before = held+now, before+r.values[key+".before"]
+		counted.v += grown
 	}
-	return given(max(0, ended.v+(held-before)*r.stretch), ended.age)
+	return given(max(0, counted.v), counted.age)
+}
+
+// growth is by how much gauges rose, added up; false where none has samples.
+func (r reader) growth(key string, names []string) (sum float64, some bool) {
+	for k := range names {
+		if now, ok := r.values[nth(key, k)]; ok {
+			sum, some = sum+now-r.values[nth(key, k)+".before"], true
+		}
+	}
+	return sum * r.stretch, some
 }
 
 func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {
@@ -171,24 +195,25 @@ func (s liveSeries) readPool(r reader, role planner.Role, ready *mean) pool {
 		p.running, p.kvMean, p.kvMost, p.queue, p.queueOpen, p.queueEnd = why, why, why, why, why, why
 		return p
 	}
-	sum := func(what, name string) number { // what went counts for as long as it was there
-		sum := r.gauge(key+what, key+what, name)
-		if went, ok := r.values[key+what+".went"]; ok && sum.given {
-			sum.v += went / r.values[key+what+".looks"]
+	sum := func(key, at, name string) number { // what went counts for as long as it was there
+		sum := r.gauge(key, at, name)
+		if went, ok := r.values[key+".went"]; ok && sum.given {
+			sum.v += went / r.values[key+".looks"]
 		}
 		return sum
 	}
-	p.running = sum(".running", first(n.Running))
+	p.running = sum(key+".running", key+".running", first(n.Running))
 	p.kvMean = r.gauge(key+".kv.mean", key+".kv", first(n.KVUse))
 	p.kvMost = r.gauge(key+".kv.most", key+".kv", first(n.KVUse))
-	queue := func(part string) number { return r.gauge(key+".queue"+part, key+".queue", first(n.Waiting)) }
-	p.waiting = queue(".end")
-	engines := r.values[key+".queue.here"]
+	names, mixed := n.queue()
+	queue := func(what string) number { return r.several(key+".queue", what, names, r.gauge) }
+	p.waiting, p.mixed = r.gauges(key+".waiting", n.Waiting), mixed
+	engines := r.values[nth(key+".queue", 0)+".here"]
 	if ready != nil && !(ready.value() > engines) { // the others are not seen, and may have a queue too
 		engines = ready.value()
 	}
-	p.queue = perReplica(sum(".queue", first(n.Waiting)), engines, "")
+	p.queue = perReplica(r.several(key+".queue", "", names, sum), engines, "")
 	p.queueOpen = perReplica(queue(".open"), engines, "")
-	p.queueEnd = perReplica(p.waiting, engines, "")
+	p.queueEnd = perReplica(queue(".end"), engines, "")
 	return p
 }

@@ -1,19 +1,27 @@
 package observe
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Names are the metrics in which a server says what it did. Of several names for
 // one thing the first that has series is taken: the newer names come first.
-// Histograms are named without _bucket, _sum and _count. An empty list means that
-// this server does not say.
+// Histograms are named without _bucket, _sum and _count. A single series may be named
+// with a label that it must have, as name{label="value"}; its server has all values of
+// the label from the start. An empty list means that this server does not say.
 type Names struct {
 	Preset string // "vllm": what the names are called together
 
-	// Started counts requests as they arrive, Finished as they end. Demand read at
-	// the end stops growing where the engines are full, so that Started is taken
-	// where there is one.
-	Started  []string
-	Finished []string
+	// Started counts requests as they arrive, FirstTokens as they get their first token,
+	// whoever leaves afterwards, Finished as they end. Demand read at the end stops growing
+	// where the engines are full: the first of the three that there is is taken, and what
+	// the requests that it has not counted yet, as gauges have them, grew by. A server with
+	// FirstTokens counts OutputTokens as they are made.
+	Started     []string
+	FirstTokens []string
+	Finished    []string
 
 	// Lengths in tokens: a histogram with one value for each request; where there
 	// is none, counters of tokens give the mean.
@@ -23,18 +31,22 @@ type Names struct {
 	OutputTokens []string
 
 	// Counters of prompt tokens: those that were looked up in a prefix cache, and of
-	// them those that it held.
+	// them those that it held. Each of Hits goes with the one in its place in Lookups.
 	Lookups []string
 	Hits    []string
 
 	// Histograms in seconds.
 	TTFT []string
-	ITL  []string // gaps between tokens
+	ITL  []string // gaps between tokens, or between steps or events of several
 	TPOT []string // one value for each request: its mean gap
 	E2E  []string
 
 	Running []string // requests now
-	Waiting []string // requests now
+	Waiting []string // requests now: all that have series are added up
+	// Queue are those of Waiting that no engine has room for. Where it comes to Waiting's own
+	// name, requests whose KV cache is on its way to a decode engine are among them; where
+	// it is empty there are none such.
+	Queue   []string
 	KVUse   []string // fraction of 1, of each engine
 	Engines []string // a gauge with one series for each engine, for counting them
 
@@ -57,7 +69,7 @@ type Names struct {
 
 // lists are all lists of names: those of single series, and those of histograms.
 func (n *Names) lists() (single, histograms []*[]string) {
-	return []*[]string{&n.Started, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Lookups, &n.Hits, &n.Running, &n.Waiting, &n.KVUse, &n.Engines},
+	return []*[]string{&n.Started, &n.FirstTokens, &n.Finished, &n.PromptTokens, &n.OutputTokens, &n.Lookups, &n.Hits, &n.Running, &n.Waiting, &n.Queue, &n.KVUse, &n.Engines},
 		[]*[]string{&n.ISL, &n.OSL, &n.TTFT, &n.ITL, &n.TPOT, &n.E2E}
 }
 
@@ -66,7 +78,10 @@ func (n Names) all() []string {
 	single, histograms := n.lists()
 	var out []string
 	for _, list := range single {
-		out = append(out, *list...)
+		for _, name := range *list {
+			base, _ := split(name)
+			out = append(out, base)
+		}
 	}
 	for _, list := range histograms {
 		for _, h := range *list {
@@ -77,28 +92,70 @@ func (n Names) all() []string {
 	return slices.Compact(out)
 }
 
-// having keeps of every list the first name that has series.
+// having keeps of every list the first name that has series; of Waiting all.
 func (n Names) having(series []string) Names {
-	first := func(names []string, suffix string) []string {
-		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(series, name+suffix) }); i >= 0 {
+	has := func(name, suffix string) bool {
+		base, _ := split(name)
+		return slices.Contains(series, base+suffix)
+	}
+	only := func(names []string, suffix string) []string {
+		if i := slices.IndexFunc(names, func(name string) bool { return has(name, suffix) }); i >= 0 {
 			return names[i : i+1 : i+1]
 		}
 		return nil
 	}
+	waiting := slices.DeleteFunc(slices.Clone(n.Waiting), func(name string) bool { return !has(name, "") })
+	if hits := only(n.Hits, ""); len(hits) > 0 {
+		n.Lookups = n.Lookups[slices.Index(n.Hits, hits[0]):][:1:1]
+	}
 	single, histograms := n.lists()
 	for _, list := range single {
-		*list = first(*list, "")
+		*list = only(*list, "")
 	}
 	for _, list := range histograms {
-		*list = first(*list, "_count")
+		*list = only(*list, "_count")
 	}
+	n.Waiting = waiting
 	return n
 }
 
-// requestNames are all that its counter of requests may be called.
-func (n Names) requestNames() []string { return slices.Concat(n.Started, n.Finished) }
+// split is a name, and the label that its series must have.
+func split(name string) (base string, fixed labels) {
+	base, rest, ok := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+	if !ok {
+		return name, nil
+	}
+	label, quoted, _ := strings.Cut(rest, "=")
+	value, _ := strconv.Unquote(quoted)
+	return base, labels{label: value}
+}
 
-// requests is the counter of requests, as they arrive if there is one; "" = none.
+// requestNames are all that its counter of requests may be called.
+func (n Names) requestNames() []string { return slices.Concat(n.Started, n.FirstTokens, n.Finished) }
+
+// requests is the counter of requests, as early as there is one; "" = none.
 func (n Names) requests() string {
 	return first(n.requestNames())
+}
+
+// held are the lists of gauges of requests that came and that requests() does not have yet.
+func (n Names) held() [][]string {
+	switch {
+	case len(n.Started) > 0:
+		return nil
+	case len(n.FirstTokens) > 0:
+		return [][]string{n.Waiting}
+	case n.RunningHasWaiting:
+		return [][]string{n.Running}
+	}
+	return [][]string{n.Running, n.Waiting}
+}
+
+// queue are the gauges of what waits for room at an engine, and mixed reports whether
+// requests are among it whose KV cache is on its way.
+func (n Names) queue() (gauges []string, mixed bool) {
+	if len(n.Queue) == 0 {
+		return n.Waiting, false
+	}
+	return n.Queue, slices.Equal(n.Queue, n.Waiting)
 }

@@ -16,27 +16,41 @@ func Presets(word string) []Names {
 	}[word]
 }
 
-// vLLM's metrics: vllm/v1/metrics/loggers.py of its main branch, read in November
-// 2026. time_per_output_token_seconds was renamed inter_token_latency_seconds and
-// gpu_cache_usage_perc kv_cache_usage_perc; the old names are gone since. Every
-// request is counted as it ends, aborted ones too (label finished_reason). The
-// label namespace is the one that Prometheus' Kubernetes discovery usually adds.
+// vLLM's metrics: vllm/v1/metrics/loggers.py and stats.py, read in 0.16 to 0.32 in
+// November 2026. time_per_output_token_seconds was renamed inter_token_latency_seconds
+// (until 0.14) and gpu_cache_usage_perc kv_cache_usage_perc. The label namespace is the
+// one that Prometheus' Kubernetes discovery usually adds.
+//
+//   - A request whose client leaves never counts in request_success_total, whatever
+//     finished_reason, nor in a histogram of requests (v1/engine/output_processor.py,
+//     abort_requests; 0.10 to 0.32). Its first token, if it got one, is in
+//     time_to_first_token_seconds; if it left before that it is in nothing but the gauge,
+//     while it waited.
+//   - inter_token_latency_seconds has one value for each step, whatever its tokens:
+//     speculative decoding makes it longer than the time per token.
+//   - num_requests_waiting has requests whose KV cache is on its way too. From 0.20.0 on
+//     those are num_requests_waiting_by_reason's "deferred".
+//   - To 0.25.1 prefix_cache_queries and _hits count a prompt again in each step that has
+//     no blocks for it (vllm#48860). prompt_tokens_by_source, from 0.16.0 on, and
+//     prompt_tokens_total, which has all prompt tokens, count it once.
 func vLLM() Names {
 	return Names{
 		Preset:       "vllm",
+		FirstTokens:  []string{"vllm:time_to_first_token_seconds_count"},
 		Finished:     []string{"vllm:request_success_total"},
 		ISL:          []string{"vllm:request_prompt_tokens"},
 		OSL:          []string{"vllm:request_generation_tokens"},
 		PromptTokens: []string{"vllm:prompt_tokens_total"},
 		OutputTokens: []string{"vllm:generation_tokens_total"},
-		Lookups:      []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
-		Hits:         []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
+		Lookups:      []string{"vllm:prompt_tokens_total", "vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
+		Hits:         []string{`vllm:prompt_tokens_by_source_total{source="local_cache_hit"}`, "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
 		TTFT:         []string{"vllm:time_to_first_token_seconds"},
 		ITL:          []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
 		TPOT:         []string{"vllm:request_time_per_output_token_seconds"},
 		E2E:          []string{"vllm:e2e_request_latency_seconds"},
 		Running:      []string{"vllm:num_requests_running"},
 		Waiting:      []string{"vllm:num_requests_waiting"},
+		Queue:        []string{`vllm:num_requests_waiting_by_reason{reason="capacity"}`, "vllm:num_requests_waiting"},
 		KVUse:        []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
 		Engines:      []string{"vllm:num_requests_running"},
 		Model:        "model_name", Namespace: "namespace", PerEngine: true,
@@ -46,8 +60,15 @@ func vLLM() Names {
 // sgLang's metrics: python/sglang/srt/observability/metrics_collector.py of its
 // main branch, read in November 2026, with --enable-metrics;
 // num_requests_received_total from its test/registered/observability, which wants
-// it there. Older versions have time_per_output_token_seconds only, which is not taken: it
-// observed a running mean for each chunk of an answer, neither a gap nor a request's mean.
+// it there; no release to 0.5.23 has it. Older versions have time_per_output_token_seconds
+// only, which is not taken: it observed a running mean for each chunk of an answer, neither
+// a gap nor a request's mean. request_time_per_output_token_seconds (from 0.5.22) is each
+// request's mean, of answers of two tokens and more that ended by themselves.
+//
+// With prefill and decode apart num_queue_reqs lacks decode requests without KV cache and
+// prefill requests without a decode engine, which have gauges of their own (0.5.5 to
+// 0.5.23; num_prefill_prealloc_queue_reqs is num_prefill_bootstrap_queue_reqs from 0.5.12
+// on). These are 0 elsewhere, and split by priority as num_queue_reqs is.
 func sgLang() Names {
 	return Names{
 		Preset:       "sglang",
@@ -61,9 +82,10 @@ func sgLang() Names {
 		Hits:         []string{"sglang:cached_tokens_total"}, // a series for each cache_source
 		TTFT:         []string{"sglang:time_to_first_token_seconds"},
 		ITL:          []string{"sglang:inter_token_latency_seconds"},
+		TPOT:         []string{"sglang:request_time_per_output_token_seconds"},
 		E2E:          []string{"sglang:e2e_request_latency_seconds"},
 		Running:      []string{"sglang:num_running_reqs"},
-		Waiting:      []string{"sglang:num_queue_reqs"},
+		Waiting:      []string{"sglang:num_queue_reqs", "sglang:num_decode_prealloc_queue_reqs", "sglang:num_prefill_bootstrap_queue_reqs", "sglang:num_prefill_prealloc_queue_reqs"},
 		KVUse:        []string{"sglang:token_usage"},
 		Engines:      []string{"sglang:num_running_reqs"},
 		Model:        "model_name", Namespace: "namespace", PerEngine: true,
@@ -96,7 +118,9 @@ func trtLLM() Names {
 // dynamoFrontend is NVIDIA Dynamo's HTTP frontend:
 // lib/runtime/src/metrics/prometheus_names.rs of its main branch, read in November
 // 2026. requests_started_total came in 2026; requests_total counts the ends. Its gauges
-// count what is in the system, and of that what has no first token yet.
+// count what is in the system, and of that what has no first token yet. Tokens without text
+// have no event: output_tokens_total and inter_token_latency_seconds lack them, and
+// output_sequence_tokens has them as a request ends (1.6.1, run).
 func dynamoFrontend() Names {
 	const p = "dynamo_frontend_"
 	return Names{

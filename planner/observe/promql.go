@@ -17,7 +17,8 @@ type labels map[string]string
 // selector is series by name and labels. Values are quoted as PromQL's strings,
 // whose escapes are Go's, so that no value can end the string that it is in.
 func (l labels) selector(metric string) string {
-	return l.matching("=", metric)
+	name, fixed := split(metric)
+	return l.with(fixed).matching("=", name)
 }
 
 // anyOf is series by any of several names.

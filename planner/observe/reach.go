@@ -100,7 +100,7 @@ func (r *reach) learn(w window, samples int, asked time.Duration) {
 
 // counts are what rose in the interval.
 func (i *interval) counts() []*number {
-	out := []*number{&i.arrivals, &i.finished, &i.ended, &i.promptTokens, &i.outputTokens, &i.lookups, &i.hits}
+	out := []*number{&i.arrivals, &i.finished, &i.ended, &i.firsts, &i.left, &i.tokens, &i.promptTokens, &i.outputTokens, &i.lookups, &i.hits}
 	for _, g := range []*gain{&i.isl, &i.osl, &i.ttft, &i.itl, &i.tpot, &i.e2e} {
 		out = append(out, &g.count, &g.sum)
 	}

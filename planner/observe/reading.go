@@ -14,10 +14,16 @@ type counterKey struct {
 	bound float64
 }
 
-// arrived is the key of requests that came: those that were counted as they came,
-// or else those that ended and those that are held. It may go back a little, where
+// The keys of requests that came, counted or still held, and of those that had a first
+// token and neither run nor ended: their clients left. Both may go back a little, where
 // gauges and counters are not of one instant.
-const arrived = "arrived"
+const (
+	arrived = "arrived"
+	left    = "left"
+)
+
+// goesBack reports whether a counter that fell is none that began again.
+func (k counterKey) goesBack() bool { return k.what == arrived || k.what == left }
 
 // reading is one look at one process.
 type reading struct {
@@ -25,7 +31,9 @@ type reading struct {
 	began    float64 // Unix seconds; NaN where it does not say
 	counters map[counterKey]float64
 	// Gauges; NaN where it does not say.
-	running, waiting, kvMean, kvMost, prefillQueue float64
+	running, waiting, queue, kvMean, kvMost, prefillQueue float64
+
+	mixed bool // requests are in queue whose KV cache is on its way
 }
 
 // read takes from an exposition what the names of a choice say.
@@ -39,15 +47,23 @@ func (c choice) read(e exposition, prefillQueue string) reading {
 			byName[name] = append(byName[name], s)
 		}
 	}
+	of := func(name string) []sample {
+		base, fixed := split(name)
+		if fixed == nil {
+			return byName[base]
+		}
+		return slices.DeleteFunc(slices.Clone(byName[base]), func(s sample) bool { return !fixed.match(s.labels) })
+	}
 	for _, x := range []struct{ what, name string }{
-		{"started", first(n.Started)},
+		{"counted", n.requests()},
+		{"firsts", first(n.FirstTokens)},
 		{"finished", first(n.Finished)},
 		{"prompt", first(n.PromptTokens)},
 		{"output", first(n.OutputTokens)},
 		{"lookups", first(n.Lookups)},
 		{"hits", first(n.Hits)},
 	} {
-		r.count(x.what, byName[x.name])
+		r.count(x.what, of(x.name))
 	}
 	for _, h := range []struct{ what, name string }{
 		{"isl", first(n.ISL)}, {"osl", first(n.OSL)}, {"ttft", first(n.TTFT)}, {"itl", first(n.ITL)}, {"tpot", first(n.TPOT)}, {"e2e", first(n.E2E)},
@@ -56,17 +72,31 @@ func (c choice) read(e exposition, prefillQueue string) reading {
 		r.count(h.what+".sum", byName[h.name+"_sum"])
 		r.count(h.what+".bucket", byName[h.name+"_bucket"])
 	}
-	whole := func(name string) []sample { return wholes(byName[name], n.Shares) }
+	whole := func(names []string) (sum float64) {
+		if len(names) == 0 {
+			return missing()
+		}
+		for _, name := range names {
+			one, _ := total(wholes(of(name), n.Shares))
+			sum += one
+		}
+		return sum
+	}
 	r.began, _ = total(byName[processStart])
-	r.running, _ = total(whole(first(n.Running)))
-	r.waiting, _ = total(whole(first(n.Waiting)))
+	r.running, r.waiting = whole(n.Running), whole(n.Waiting)
+	queue, mixed := n.queue()
+	r.queue, r.mixed = whole(queue), mixed
+	held := 0.0
+	for _, gauges := range n.held() {
+		held += whole(gauges)
+	}
+	r.arrive(held)
 	r.prefillQueue, _ = total(byName[prefillQueue])
 	r.kvMean, r.kvMost = total(byName[first(n.KVUse)])
 	r.kvMean /= float64(len(byName[first(n.KVUse)]))
 	if n.RunningHasWaiting {
 		r.running = max(0, r.running-r.waiting)
 	}
-	r.arrive()
 	return r
 }
 
@@ -80,15 +110,16 @@ func (r reading) count(what string, samples []sample) {
 	}
 }
 
-// arrive counts the requests that came.
-func (r reading) arrive() {
-	if v, ok := r.counters[counterKey{what: "started"}]; ok {
-		r.counters[counterKey{what: arrived}] = v
-		return
+// arrive counts the requests that came, of which those that are held are not counted yet,
+// and those that were left.
+func (r reading) arrive(held float64) {
+	if v, ok := r.counters[counterKey{what: "counted"}]; ok && !math.IsNaN(held) {
+		r.counters[counterKey{what: arrived}] = v + held
 	}
-	ended, ok := r.counters[counterKey{what: "finished"}]
-	if held := r.running + r.waiting; ok && !math.IsNaN(held) {
-		r.counters[counterKey{what: arrived}] = ended + held
+	firsts, ok := r.counters[counterKey{what: "firsts"}]
+	ended, ends := r.counters[counterKey{what: "finished"}]
+	if ok && ends && !math.IsNaN(r.running) {
+		r.counters[counterKey{what: left}] = firsts - ended - r.running
 	}
 }
 
@@ -116,7 +147,7 @@ func (r reading) another(before reading) bool {
 		return r.began != before.began
 	}
 	for key, v := range before.counters {
-		if now, ok := r.counters[key]; key.what != arrived && (!ok || now < v) {
+		if now, ok := r.counters[key]; !key.goesBack() && (!ok || now < v) {
 			return true
 		}
 	}
@@ -132,7 +163,7 @@ func (r reading) since(before reading) map[counterKey]float64 {
 	gained := make(map[counterKey]float64, len(r.counters))
 	for key, v := range r.counters {
 		was := before.counters[key] // a counter that is new began at 0
-		if v < was && key.what != arrived {
+		if v < was && !key.goesBack() {
 			was = 0 // one that fell within a process did so again
 		}
 		gained[key] = v - was

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +139,74 @@ func some(n int) []request {
 		out[i] = request{isl: 50, osl: 3, ttft: 20 * time.Millisecond, e2e: 60 * time.Millisecond, itl: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond}}
 	}
 	return out
+}
+
+// told are a server's series at an instant, by their name and the labels besides the
+// server's own: "name label value".
+type told map[string]func(at time.Duration) float64
+
+// labelled are a series' name and its labels, as name, value, ….
+func labelled(key string, role planner.Role) (name string, labels []string) {
+	words := strings.Fields(key)
+	labels = append([]string{"role", string(role)}, words[1:]...)
+	if role == "" {
+		return words[0], append(labels, "model", "m")
+	}
+	return words[0], append(labels, "model_name", "m")
+}
+
+// text is what a server says at an instant.
+func (s told) text(role planner.Role, at time.Duration) string {
+	var b strings.Builder
+	histogram := ""
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		name, labels := labelled(key, role)
+		if base, ok := strings.CutSuffix(name, "_bucket"); ok && base != histogram {
+			fmt.Fprintf(&b, "# TYPE %s histogram\n", base)
+			histogram = base
+		}
+		fmt.Fprintf(&b, "%s{", name)
+		for i := 0; i < len(labels); i += 2 {
+			fmt.Fprintf(&b, "%s=%q,", labels[i], labels[i+1])
+		}
+		fmt.Fprintf(&b, "} %v\n", s[key](at))
+	}
+	return b.String()
+}
+
+// bothSources looks at servers, by role, "" a frontend, for some intervals of 30 s that
+// end at half: through Prometheus, and by themselves. One engine of each role is ready.
+func bothSources(t *testing.T, sides map[planner.Role]told, intervals int, check func(by string, k int, o planner.Observation)) {
+	t.Helper()
+	f, have := &fake{t: t}, planner.State{}
+	o := LiveOptions{Presets: Presets("auto"), Selectors: map[planner.Role]map[string]string{}}
+	var workers []*worker
+	for _, role := range slices.Sorted(maps.Keys(sides)) {
+		for key, value := range sides[role] {
+			name, labels := labelled(key, role)
+			f.add(name, scrape, half, value, labels...)
+		}
+		workers = append(workers, startWorker(t, role))
+		if role != "" {
+			have.Pools = append(have.Pools, planner.PoolState{Role: role, Ready: 1})
+			o.Selectors[role] = map[string]string{"role": string(role)}
+		}
+	}
+	l, w := live(t, f, o), watch(t, EnginesOptions{Presets: Presets("auto")}, workers...)
+	for k := range intervals + 1 {
+		at := half - time.Duration(intervals-k)*thirty
+		for _, worker := range workers {
+			worker.says(sides[worker.endpoint.Role].text(worker.endpoint.Role, at))
+		}
+		sampled(t, l, have)
+		if k == 0 {
+			w.look()
+			continue
+		}
+		check("Prometheus", k, observed(t, l, at, thirty))
+		sampled(t, w.source, have)
+		check("scraping", k, observed(t, w.source, at, thirty))
+	}
 }
 
 // same reports whether two figures are, but for rounding.

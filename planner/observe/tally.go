@@ -119,6 +119,8 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 	}
 	i.arrivals, i.ended, i.finished = front.count(arrived), front.count("finished"), back.count("finished")
 	i.arrivals.v = max(0, i.arrivals.v)
+	i.firsts, i.left = front.count("firsts"), front.count(left)
+	i.tokens = less(back.count("output"), back.count("firsts"))
 	i.promptTokens, i.outputTokens = front.count("prompt"), back.count("output")
 	i.lookups, i.hits = front.count("lookups"), front.count("hits")
 	if roles[""] && !i.hits.given { // a frontend that does not count what caches held
@@ -177,6 +179,12 @@ func plus(a, b number) number {
 	return given(a.v+b.v, max(a.age, b.age))
 }
 
+// less is a difference that is given where both are.
+func less(a, b number) number {
+	b.v = -b.v
+	return plus(a, b)
+}
+
 // pool is what a role's engines said.
 func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 	p, looks := pool{role: role}, f.pools[role]
@@ -196,9 +204,9 @@ func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 		return given(g.mean.value(), 0)
 	}
 	p.running = over(looks.running)
-	p.waiting = looks.closing(looks.waiting)
-	p.queue, p.queueOpen = perReplica(over(looks.waiting), engines, ""), perReplica(looks.waiting.open, engines, "")
-	p.queueEnd = perReplica(p.waiting, engines, "")
+	p.waiting, p.mixed = looks.closing(looks.waiting), looks.mixed
+	p.queue, p.queueOpen = perReplica(over(looks.queue), engines, ""), perReplica(looks.queue.open, engines, "")
+	p.queueEnd = perReplica(looks.closing(looks.queue), engines, "")
 	p.kvMean, p.kvMost = t.kv()
 	return p
 }

@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"plimsoll/planner"
@@ -77,7 +76,10 @@ func (h History) Traffic(ctx context.Context, r Range) (Traffic, error) {
 	if err := h.means(ctx, &t); err != nil {
 		return t, err
 	}
-	return t, h.waited(ctx, &t)
+	if !h.CountsArrivals() {
+		t.warn("counted_at_end", "requests are counted as they end, and the number that run or wait is unknown. If requests waited, more arrived than counted")
+	}
+	return t, nil
 }
 
 // fewest is the least number of scrapes in a window that says something about its
@@ -155,31 +157,6 @@ func dips(ws []Window) int {
 		}
 	}
 	return n
-}
-
-// manyWaiting is the share of a window's requests that may wait without a word.
-const manyWaiting = 0.05
-
-// waited warns of requests that waited in the busiest window, where they are counted as
-// they end.
-func (h History) waited(ctx context.Context, t *Traffic) error {
-	if h.CountsArrivals() {
-		return nil
-	}
-	waiting := missing()
-	if names := h.Names.Waiting; len(names) > 0 {
-		var err error
-		if waiting, err = h.server.at(ctx, over("sum", "max_over_time", h.labels.selector(names[0]), t.Range.Window), t.PeakAt); err != nil {
-			return err
-		}
-	}
-	switch in := t.Peak * t.Range.Window.Seconds(); {
-	case math.IsNaN(waiting):
-		t.warn("counted_at_end", "requests are counted as they end. If requests waited, more arrived than counted")
-	case waiting > manyWaiting*in:
-		t.warn("waiting_at_peak", "up to %.0f requests waited in the busiest window, so more arrived than the %.4g requests/s counted as they ended", waiting, t.Peak)
-	}
-	return nil
 }
 
 func (t *Traffic) warn(code, format string, args ...any) {

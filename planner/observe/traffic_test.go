@@ -30,6 +30,12 @@ func (f *fake) engine(model, name string, until time.Duration, rate, isl float64
 	f.histogram("vllm:time_per_output_token_seconds", scrape, until, map[string]float64{"0.01": 0, "0.025": rate * 39, "+Inf": rate * 39}, rate*39*0.02, l...)
 }
 
+// counted is the series by which an engine's requests are counted.
+func (f *fake) counted() *fakeSeries {
+	i := slices.IndexFunc(f.series, func(s fakeSeries) bool { return s.labels["__name__"] == vLLM().FirstTokens[0] })
+	return &f.series[i]
+}
+
 func wanted(model string) Wanted {
 	return Wanted{Presets: Presets("auto"), Model: model, From: begin, To: begin.Add(hour)}
 }
@@ -135,7 +141,7 @@ func TestGapIsNotZero(t *testing.T) {
 	} {
 		f := &fake{t: t}
 		f.engine("m", "a", hour, 2, 100)
-		outage(&f.series[0])
+		outage(f.counted())
 		got := look(t, f)
 		near(t, "rate without "+name, got.Rate, 2, 0.05)
 		if got.Gaps < 9 || got.Gaps > 11 || !slices.Contains(codes(got.Warnings), "gaps") {
@@ -163,7 +169,7 @@ func TestPartlyScrapedWindowsAreSaid(t *testing.T) {
 	for _, away := range []time.Duration{0, 30 * time.Second} {
 		f := &fake{t: t}
 		f.engine("m", "a", hour, 2, 100)
-		s := &f.series[0]
+		s := f.counted()
 		s.at, s.values = slices.Delete(s.at, 245, 245+int(away/scrape)), slices.Delete(s.values, 245, 245+int(away/scrape))
 		if said := slices.Contains(codes(look(t, f).Warnings), "partly_scraped"); said != (away > 0) {
 			t.Errorf("without scrapes for %v it is said: %v", away, said)
@@ -253,14 +259,20 @@ func TestMeansOfCounters(t *testing.T) {
 	}
 }
 
-// Demand read at the end of requests stops growing where engines are full (Dynamo
-// #8861): what waits is said.
-func TestDemandReadAtCompletion(t *testing.T) {
+// Demand read as requests get on stops growing where engines are full (Dynamo #8861): what
+// waits more than before came too, and what waits less came before, or has left.
+func TestWaitingRequestsCame(t *testing.T) {
 	f := &fake{t: t}
 	f.engine("m", "a", hour, 2, 100)
-	f.add("vllm:num_requests_waiting", scrape, hour, func(time.Duration) float64 { return 90 }, "model_name", "m", "instance", "b")
-	if got := look(t, f); !slices.Contains(codes(got.Warnings), "waiting_at_peak") {
-		t.Errorf("warnings %v lack waiting_at_peak", codes(got.Warnings))
+	f.add("vllm:num_requests_waiting", scrape, hour, func(at time.Duration) float64 { // 5 requests/s come in minutes 10 to 20
+		return max(0, min(3*(at-10*time.Minute).Seconds(), 1800-3*(at-20*time.Minute).Seconds()))
+	}, "model_name", "m", "instance", "b")
+	got := look(t, f)
+	near(t, "requests", got.Requests, 7800, 1)
+	near(t, "the busiest minute", got.Peak, 5, 1e-6)
+	near(t, "a minute in which the queue falls", got.Windows[25].Requests, 0, 1e-6)
+	if slices.Contains(codes(got.Warnings), "counted_at_end") {
+		t.Errorf("warnings %v", codes(got.Warnings))
 	}
 }
 

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -54,7 +55,33 @@ func (h History) windows(ctx context.Context, r Range) ([]Window, error) {
 	if err := fill(over("max", "count_over_time", selector, r.Window), func(w *Window, v float64) { w.Samples = int(v) }); err != nil {
 		return nil, err
 	}
+	if err := h.grow(ctx, all, r); err != nil {
+		return nil, err
+	}
 	return all, fill(over("count", "count_over_time", selector, r.Window), func(w *Window, v float64) { w.Series = int(v) })
+}
+
+// grow adds what is held and not counted yet: by how much it grew in a window at whose ends
+// it is known. More than came may leave.
+func (h History) grow(ctx context.Context, all []Window, r Range) error {
+	before := r
+	before.From = r.From.Add(-r.Window)
+	for _, name := range slices.Concat(h.Names.held()...) {
+		held := slices.Repeat([]float64{missing()}, len(all)+1)
+		err := h.along(ctx, over("sum", "last_over_time", h.Names.whole(h.labels).selector(name), r.Window), before, func(i int, v float64) { held[i] = v })
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if grown := held[i+1] - held[i]; !math.IsNaN(grown) {
+				all[i].Requests += grown
+			}
+		}
+	}
+	for i := range all {
+		all[i].Requests = max(0, all[i].Requests)
+	}
+	return nil
 }
 
 // along gives the values of a query that has one series, by window.

@@ -1,0 +1,81 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+)
+
+// lately remembers intervals: what is counted as requests begin and what is as they end do
+// not match within one.
+type lately []counts
+
+// counts are an interval's.
+type counts struct {
+	length       time.Duration
+	firsts, left float64 // requests with a first token; of them those whose clients left; 0 where that is not known
+
+	whole                        bool // the rest is known
+	gaps, tokens, ended, running float64
+}
+
+const (
+	// memory is for how long clients that leave are looked at.
+	memory = 10 * time.Minute
+	// manyLeft is the share of requests that clients leave without a word.
+	manyLeft = 0.02
+	// fewGaps is the share of tokens with gaps below which gaps are not those of tokens.
+	fewGaps = 0.95
+)
+
+// see takes an interval in, says whose clients left, and brings its ITL to tokens.
+func (l *lately) see(i *interval) {
+	c := counts{length: i.length}
+	if i.firsts.given && i.left.given {
+		c.firsts, c.left = i.firsts.v, i.left.v
+	}
+	if c.whole = i.itl.count.given && i.osl.count.given && i.osl.sum.given && i.running.given; c.whole {
+		c.gaps, c.tokens, c.ended, c.running = i.itl.count.v, i.osl.sum.v-i.osl.count.v, i.osl.count.v, i.running.v
+	}
+	*l = append(*l, c)
+	var all counts
+	for _, c := range *l {
+		all.length, all.firsts, all.left = all.length+c.length, all.firsts+c.firsts, all.left+c.left
+	}
+	if share := all.left / all.firsts; all.length >= memory && share > manyLeft {
+		i.problems = append(i.problems, fmt.Sprintf("the clients of %.0f %% of the requests leave before their answers end. Arrivals and TTFT have them, finished requests, lengths and durations have not", 100*share))
+	}
+	for all.length-(*l)[0].length >= memory+longestReach {
+		all.length -= (*l)[0].length
+		*l = (*l)[1:]
+	}
+	gaps, tokens, surely := l.answers()
+	if i.tokens.given {
+		gaps, tokens, surely = i.itl.count.v, i.tokens.v, i.tokens.v
+	}
+	if i.itl.count.given && i.itl.count.v > 0 && gaps < fewGaps*surely {
+		i.itl.count.v *= tokens / gaps
+		i.itl.counts, i.itl.meanOnly = nil, true
+		i.problems = append(i.problems, fmt.Sprintf("percentiles of ITL: the metrics have %.2g tokens in a gap, as with speculative decoding or tokens without text. Its mean is by token", tokens/gaps))
+	}
+}
+
+// answers are the gaps of late, the tokens of answers that ended but their first, and how
+// many of these surely came of late. What ran before may have had most of its tokens then,
+// and answers that run are longer than the mean.
+func (l lately) answers() (gaps, tokens, surely float64) {
+	var all counts
+	for _, c := range l {
+		switch {
+		case !c.whole:
+			all = counts{}
+		case all.length < longestReach: // figures are of as long before an interval
+			all.length, all.running = all.length+c.length, max(all.running, c.running)
+		default:
+			all.gaps, all.tokens, all.ended = all.gaps+c.gaps, all.tokens+c.tokens, all.ended+c.ended
+		}
+	}
+	if all.ended > 0 {
+		surely = all.tokens - 2*all.running*all.tokens/all.ended
+	}
+	return all.gaps, all.tokens, surely
+}
