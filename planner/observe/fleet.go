@@ -118,7 +118,10 @@ func (m *member) look(l glance, before int) {
 		m.blind = true
 	default:
 		// Dynamo's frontend has no series of its own before its first request: until then
-		// its router's are read.
+		// its router's are read, whose histograms have other bounds.
+		if l.reading.preset != m.last.preset {
+			clear(m.gained)
+		}
 		if l.reading.another(m.last) && len(m.last.counters) > 0 && l.reading.preset == m.last.preset {
 			m.restarts++
 			// What the process before counted while nobody saw it is not known.

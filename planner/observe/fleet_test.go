@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,11 +121,20 @@ func TestRestarts(t *testing.T) {
 func TestDefectFrontendsFirstRequestWasARestart(t *testing.T) {
 	w := startWorker(t, "")
 	e := watch(t, EnginesOptions{Presets: Presets("dynamo")}, w)
-	w.says("dynamo_component_router_requests_total{worker_id=\"1\"} 0\ndynamo_component_router_output_sequence_tokens_count{worker_id=\"1\"} 0\n")
+	itl := func(name, bound string, count int) string {
+		return fmt.Sprintf("# TYPE %[1]s histogram\n%[1]s_bucket{model=\"m\",le=\"%[2]s\"} %[3]d\n%[1]s_bucket{model=\"m\",le=\"+Inf\"} %[3]d\n%[1]s_count{model=\"m\"} %[3]d\n%[1]s_sum{model=\"m\"} %[3]d\n", name, bound, count)
+	}
+	router := itl("dynamo_component_router_inter_token_latency_seconds", "9", 0)
+	w.says("dynamo_component_router_requests_total{worker_id=\"1\"} 0\ndynamo_component_router_output_sequence_tokens_count{worker_id=\"1\"} 0\n" + router)
 	e.look()
-	w.says("dynamo_frontend_requests_started_total{model=\"m\"} 5\ndynamo_frontend_requests_total{model=\"m\"} 4\ndynamo_component_router_requests_total{worker_id=\"1\"} 4\n")
+	e.observe()
+	e.look()
+	w.says("dynamo_frontend_requests_started_total{model=\"m\"} 5\ndynamo_frontend_requests_total{model=\"m\"} 4\ndynamo_component_router_requests_total{worker_id=\"1\"} 4\n" + router + itl("dynamo_frontend_inter_token_latency_seconds", "1", 7))
 	o := e.observe()
 	known(t, "arrivals", o.Arrivals, 5, 0)
+	if o.ITL.Count != 7 || !o.ITL.P99.Known {
+		t.Errorf("ITL %+v, problems %q", o.ITL, o.Problems)
+	}
 	if problem(o, "restarted") {
 		t.Errorf("problems %q", o.Problems)
 	}
