@@ -43,7 +43,7 @@ func steadyPrometheus() cannedPrometheus {
 			{[]string{"count(count_over_time"}, "2"},
 			{[]string{"prompt_tokens_sum"}, "240000"},
 			{[]string{"generation_tokens_sum"}, "24000"},
-			{[]string{"max_over_time", "waiting"}, "0"},
+			{[]string{"last_over_time", "waiting"}, "0"},
 		},
 		buckets: map[string]map[string]string{
 			"prompt_tokens":     {"100": "0", "200": "900", "500": "1200", "+Inf": "1200"},

@@ -94,7 +94,7 @@ func (l *Live) Sample(ctx context.Context, s planner.State) error {
 	if l.answers {
 		return nil
 	}
-	_, err := l.server.at(ctx, "vector(1)", time.Now())
+	_, err := ask[model.Vector](ctx, l.server, "vector(1)", time.Now())
 	l.answers = err == nil
 	return err
 }

@@ -130,16 +130,6 @@ func (s *Server) ask(ctx context.Context, what string, do func(context.Context) 
 	return s.explain(what, time.Since(began), err)
 }
 
-// at is the value of a query that is one number at an instant; NaN where it has
-// none.
-func (s *Server) at(ctx context.Context, query string, at time.Time) (float64, error) {
-	v, err := ask[model.Vector](ctx, s, query, at)
-	if err != nil || len(v) == 0 {
-		return missing(), err
-	}
-	return float64(v[0].Value), nil
-}
-
 // ask is a query at an instant whose answer has a type: a vector, or of a range a matrix of
 // the samples as they were scraped.
 func ask[T model.Value](ctx context.Context, s *Server, query string, at time.Time) (T, error) {

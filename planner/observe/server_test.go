@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"plimsoll/planner"
 )
 
@@ -41,7 +43,7 @@ func TestPasswordsOfURLsAreHidden(t *testing.T) {
 // A query that is answered by what is none of its kind.
 func TestAnswersOfAnotherShape(t *testing.T) {
 	s := dial(t, Options{URL: answers(t, 200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`)})
-	if _, err := s.at(t.Context(), "x", begin); err == nil || !strings.Contains(err.Error(), "is a scalar: want a vector") {
+	if _, err := ask[model.Vector](t.Context(), s, "x", begin); err == nil || !strings.Contains(err.Error(), "is a scalar: want a vector") {
 		t.Errorf("a scalar gives %v", err)
 	}
 	if _, err := s.along(t.Context(), "x", begin, begin, time.Second); err == nil || !strings.Contains(err.Error(), "want a matrix") {
