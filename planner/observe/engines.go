@@ -99,10 +99,10 @@ func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Ob
 	i.start, i.length = start, end.Sub(start)
 	e.fleet.next()
 	e.ready = replicas{}
+	e.lately.see(&i)
 	if err != nil {
 		return planner.Observation{}, err
 	}
-	e.lately.see(&i)
 	return i.observation(), nil
 }
 

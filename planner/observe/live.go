@@ -112,6 +112,7 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	}
 	i, err := l.reached(ctx, asked, ready)
 	if err != nil {
+		l.lately.see(&interval{length: asked.length})
 		return planner.Observation{}, err
 	}
 	i.start, i.length, i.maxAge = start, end.Sub(start), cmp.Or(l.o.MaxAge, DefaultMaxAge)
