@@ -65,14 +65,6 @@ func Exactly[T float64 | time.Duration](v T) Percentile[T] {
 	return Percentile[T]{Figure: Known(v), Low: v, High: v}
 }
 
-// NarrowBucket is High over Low at most where Value may be learnt from.
-const NarrowBucket = 1.2
-
-// Narrow reports whether the ends are so near to each other that Value is as good as known.
-func (p Percentile[T]) Narrow() bool {
-	return p.Known && !p.Open && float64(p.High) <= NarrowBucket*float64(p.Low)
-}
-
 // Above reports whether it is above a limit, wherever in its bucket it lies.
 func (p Percentile[T]) Above(limit T) bool {
 	return p.Known && (p.Low > limit || p.Low == limit && (p.Open || p.High > p.Low))
@@ -158,22 +150,22 @@ func (s Spread[T]) At(stat profile.Statistic) Percentile[T] {
 	}
 }
 
-// Above is the share of the values above a limit, by the buckets: at least and at most. It
-// is narrow where the limit is the bound of a bucket, or lies in a narrow one; NaN without
-// buckets.
-func (s Spread[T]) Above(limit T) (least, most float64, narrow bool) {
+// Above is the share of the values above a limit, by the buckets: at least and at most, and
+// how many times as high as low the bucket is that the limit lies in, 1 where it is a bound.
+// All are NaN without buckets.
+func (s Spread[T]) Above(limit T) (least, most, width float64) {
 	if len(s.Buckets) == 0 {
-		return math.NaN(), math.NaN(), false
+		return math.NaN(), math.NaN(), math.NaN()
 	}
 	below := Bucket[T]{Above: 1}
 	for _, b := range s.Buckets {
 		switch {
 		case b.Bound == limit:
-			return b.Above, b.Above, true
+			return b.Above, b.Above, 1
 		case b.Bound > limit:
-			return b.Above, below.Above, float64(b.Bound) <= NarrowBucket*float64(below.Bound)
+			return b.Above, below.Above, float64(b.Bound) / float64(below.Bound)
 		}
 		below = b
 	}
-	return 0, below.Above, false
+	return 0, below.Above, math.Inf(1)
 }

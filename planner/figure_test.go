@@ -17,27 +17,27 @@ func TestPercentile(t *testing.T) {
 	}
 	open := Percentile[time.Duration]{Figure: Known(10 * time.Second), Low: 10 * time.Second, Open: true}
 	for _, c := range []struct {
-		p                        Percentile[time.Duration]
-		limit                    time.Duration
-		above, straddles, narrow bool
-		json, words              string
+		p                Percentile[time.Duration]
+		limit            time.Duration
+		above, straddles bool
+		json, words      string
 	}{
-		{Exactly(20 * time.Millisecond), 20 * time.Millisecond, false, false, true, "[20000000,20000000]", "20ms"},
-		{Exactly(21 * time.Millisecond), 20 * time.Millisecond, true, false, true, "[21000000,21000000]", "21ms"},
-		{bucket(10*time.Millisecond, 25*time.Millisecond), 20 * time.Millisecond, false, true, false, "[10000000,25000000]", "between 10ms and 25ms"},
-		{bucket(10*time.Millisecond, 25*time.Millisecond), 25 * time.Millisecond, false, false, false, "[10000000,25000000]", "between 10ms and 25ms"},
-		{bucket(20*time.Millisecond, 23*time.Millisecond), 20 * time.Millisecond, true, false, true, "[20000000,23000000]", "between 20ms and 23ms"},
-		{open, 20 * time.Second, false, true, false, "[10000000000,null]", "above 10s"},
-		{open, 10 * time.Second, true, false, false, "[10000000000,null]", "above 10s"},
-		{Percentile[time.Duration]{}, time.Second, false, false, false, "null", "missing"},
+		{Exactly(20 * time.Millisecond), 20 * time.Millisecond, false, false, "[20000000,20000000]", "20ms"},
+		{Exactly(21 * time.Millisecond), 20 * time.Millisecond, true, false, "[21000000,21000000]", "21ms"},
+		{bucket(10*time.Millisecond, 25*time.Millisecond), 20 * time.Millisecond, false, true, "[10000000,25000000]", "between 10ms and 25ms"},
+		{bucket(10*time.Millisecond, 25*time.Millisecond), 25 * time.Millisecond, false, false, "[10000000,25000000]", "between 10ms and 25ms"},
+		{bucket(20*time.Millisecond, 23*time.Millisecond), 20 * time.Millisecond, true, false, "[20000000,23000000]", "between 20ms and 23ms"},
+		{open, 20 * time.Second, false, true, "[10000000000,null]", "above 10s"},
+		{open, 10 * time.Second, true, false, "[10000000000,null]", "above 10s"},
+		{Percentile[time.Duration]{}, time.Second, false, false, "null", "missing"},
 	} {
 		b, err := json.Marshal(c.p)
 		var back Percentile[time.Duration]
 		if err == nil {
 			err = json.Unmarshal(b, &back)
 		}
-		if c.p.Above(c.limit) != c.above || c.p.Straddles(c.limit) != c.straddles || c.p.Narrow() != c.narrow || string(b) != c.json || c.p.String() != c.words {
-			t.Errorf("%v at %v: above %v, straddles %v, narrow %v, %s", c.p, c.limit, c.p.Above(c.limit), c.p.Straddles(c.limit), c.p.Narrow(), b)
+		if c.p.Above(c.limit) != c.above || c.p.Straddles(c.limit) != c.straddles || string(b) != c.json || c.p.String() != c.words {
+			t.Errorf("%v at %v: above %v, straddles %v, %s", c.p, c.limit, c.p.Above(c.limit), c.p.Straddles(c.limit), b)
 		}
 		if err != nil || back.Known != c.p.Known || back.Low != c.p.Low || back.High != c.p.High || back.Open != c.p.Open {
 			t.Errorf("%s is read as %+v, error %v", b, back, err)
@@ -63,7 +63,7 @@ func TestBoundsAround(t *testing.T) {
 			}
 		}
 		for i, v := range x.bounds {
-			if i > 0 && v > x.limit/2.5 && v < 2.5*x.limit && v > NarrowBucket*x.bounds[i-1] {
+			if i > 0 && v > x.limit/2.5 && v < 2.5*x.limit && v > 1.2*x.bounds[i-1] {
 				t.Errorf("%s: from %v to %v", what, x.bounds[i-1], v)
 			}
 		}
@@ -78,16 +78,15 @@ func TestShareAboveALimit(t *testing.T) {
 	h, _ := NewHistogram(map[float64]float64{0.01: 50, 0.025: 99, math.Inf(1): 100}, 1)
 	s := SpreadOf(h, Seconds, 0)
 	for _, c := range []struct {
-		limit       time.Duration
-		least, most float64
-		narrow      bool
+		limit              time.Duration
+		least, most, width float64
 	}{
-		{5 * time.Millisecond, 0.5, 1, false}, {10 * time.Millisecond, 0.5, 0.5, true}, {20 * time.Millisecond, 0.01, 0.5, false},
-		{25 * time.Millisecond, 0.01, 0.01, true}, {time.Second, 0, 0.01, false},
+		{5 * time.Millisecond, 0.5, 1, math.Inf(1)}, {10 * time.Millisecond, 0.5, 0.5, 1}, {20 * time.Millisecond, 0.01, 0.5, 2.5},
+		{25 * time.Millisecond, 0.01, 0.01, 1}, {time.Second, 0, 0.01, math.Inf(1)},
 	} {
-		least, most, narrow := s.Above(c.limit)
-		if math.Abs(least-c.least) > 1e-9 || math.Abs(most-c.most) > 1e-9 || narrow != c.narrow {
-			t.Errorf("above %v: %v to %v, narrow %v", c.limit, least, most, narrow)
+		least, most, width := s.Above(c.limit)
+		if math.Abs(least-c.least) > 1e-9 || math.Abs(most-c.most) > 1e-9 || width != c.width {
+			t.Errorf("above %v: %v to %v, bucket of %v", c.limit, least, most, width)
 		}
 	}
 }

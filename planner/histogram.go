@@ -166,7 +166,7 @@ type Bounds struct {
 // How finely histograms are cut around a promise: each bound is so many times the one
 // below, from limit/2.7 to 2.7·limit.
 const (
-	fine      = 1.15 // NarrowBucket at most
+	fine      = 1.15
 	fineSteps = 7
 )
 

@@ -90,7 +90,7 @@ func TestBucketsTeachWhatTheyTell(t *testing.T) {
 		if got := warned(d, "wide_bucket"); got != c.warns {
 			t.Errorf("%s: warned %v: %v", c.name, got, d.Warnings)
 		}
-		if got := !math.IsNaN(itlMissed(s).learnt()); got != c.learns {
+		if got := !math.IsNaN(itlMissed(s).learnt(0.005)); got != c.learns {
 			t.Errorf("%s: the margin learns %v", c.name, got)
 		}
 		if got := p.m.Slower.Tail; got != 1 {

@@ -113,11 +113,11 @@ func (p *Default) learnMargin(s planner.Situation, seen demand) {
 	}
 	weight := p.m.Margin.weigh(seen.rate, s.Length)
 	late, may := p.missedTTFT(s, seen)
-	slow := missed{math.NaN(), math.NaN(), false}
+	slow := missed{math.NaN(), math.NaN(), math.NaN()}
 	if p.engines(sla).mendsITL(seen) {
 		slow = itlMissed(s)
 	}
-	ttft, itl := late.learnt()/may, slow.learnt()/(1-q)
+	ttft, itl := late.learnt(spare*may)/may, slow.learnt(spare*(1-q))/(1-q)
 	for _, pool := range s.Pools {
 		over := ttft
 		switch {

@@ -10,19 +10,24 @@ import (
 // missed is the share of requests above a limit as far as it is known.
 type missed struct {
 	least, most float64 // NaN: it is not known
-	narrow      bool    // both are so near to each other that it can be learnt from
+	width       float64 // of the bucket in which the limit lies, high over low
 }
 
 // known reports whether anything is.
 func (m missed) known() bool { return !math.IsNaN(m.least) }
 
-// learnt is the share that may be learnt from; NaN: none.
-func (m missed) learnt() float64 {
-	if !m.narrow {
+// learnt is the share that may be learnt from, of what it may be that which is nearest to a
+// share that teaches nothing; NaN where the bucket is too wide to tell both ways.
+func (m missed) learnt(nothing float64) float64 {
+	if !(m.width <= mostWidth) {
 		return math.NaN()
 	}
-	return (m.least + m.most) / 2
+	return within(nothing, m.least, m.most)
 }
+
+// mostWidth is high over low of a bucket at most for the shares above its ends to be near
+// each other.
+const mostWidth = 1.5
 
 // share is the part of a distribution above a limit. Where percentiles are exact: between
 // those that are known, and beyond the 99th, it falls exponentially, as waiting does: a
@@ -30,8 +35,8 @@ func (m missed) learnt() float64 {
 // above the limit. Of a histogram it is what the buckets around the limit say.
 func share(s planner.Spread[time.Duration], limit time.Duration) missed {
 	if len(s.Buckets) > 0 {
-		least, most, narrow := s.Above(limit)
-		return missed{least, most, narrow}
+		least, most, width := s.Above(limit)
+		return missed{least, most, width}
 	}
 	knots := []struct {
 		figure planner.Percentile[time.Duration]
@@ -39,10 +44,10 @@ func share(s planner.Spread[time.Duration], limit time.Duration) missed {
 	}{{s.P50, 0.50}, {s.P90, 0.10}, {s.P95, 0.05}, {s.P99, 0.01}}
 	for _, k := range knots {
 		if !k.figure.Known {
-			return missed{math.NaN(), math.NaN(), false}
+			return missed{math.NaN(), math.NaN(), math.NaN()}
 		}
 	}
-	exactly := func(share float64) missed { return missed{share, share, true} }
+	exactly := func(share float64) missed { return missed{share, share, 1} }
 	if s.P50.Value > limit {
 		return exactly(0.5)
 	}
@@ -115,5 +120,5 @@ func (p *Default) missedTTFT(s planner.Situation, seen demand) (m missed, may fl
 	e := p.engines(sla)
 	least, allowed := e.mendable(seen, m.least, may)
 	most, _ := e.mendable(seen, m.most, may)
-	return missed{least, most, m.narrow}, allowed
+	return missed{least, most, m.width}, allowed
 }
