@@ -78,19 +78,21 @@ func byFullLoad(name string, s plannerSettings, mean minute, islP99, share float
 	for i := range targets {
 		targets[i].Value *= share
 	}
-	return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: policy.DefaultBehavior()}), nil
+	return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: policy.NoBehavior()}), nil
 }
 
-// kubernetesBehavior is the guides' own, or Kubernetes' where they have none: those
-// for one pool double in 15 s, that for prefill and decode adds one in 3 min and
-// takes one away in 5.
+// kubernetesBehavior is the guides' own, or none, as KEDA's default is: those for one
+// pool double in 15 s, that for prefill and decode adds one in 3 min and takes one away
+// in 5.
 func kubernetesBehavior(name string, pools int) policy.Behavior {
 	b := policy.DefaultBehavior()
 	switch {
+	case name == "keda:sla":
+		return policy.NoBehavior()
 	case name == "keda" && pools > 1:
 		b.Up = policy.Scaling{Pods: 1, Period: 180 * time.Second}
 		b.Down = policy.Scaling{Window: b.Down.Window, Pods: 1, Period: 300 * time.Second}
-	case name == "hpa" || name == "keda":
+	default:
 		b.Up.Pods = 0
 	}
 	return b

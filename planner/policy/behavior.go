@@ -8,10 +8,13 @@ import (
 )
 
 // Behavior is the behavior block of Kubernetes' HorizontalPodAutoscaler
-// (autoscaling/v2). Start from DefaultBehavior.
+// (autoscaling/v2), or what holds without one. Start from DefaultBehavior or NoBehavior.
 type Behavior struct {
 	Up, Down  Scaling
 	Tolerance float64 // of the ratio of metric to target, either way: no change within
+	// Absent says that there is no such block: what was changed before limits nothing, and
+	// the most recommended within Down.Window is gone up to, too.
+	Absent bool
 }
 
 // Scaling is one direction of it. Of its two policies that which allows more holds,
@@ -20,11 +23,12 @@ type Scaling struct {
 	Window  time.Duration // of stabilization: the least change recommended within is made
 	Pods    int           // more or fewer in a period at most
 	Percent int           // of what there was at its start, likewise
+	Least   int           // upwards it may always go to so many
 	Period  time.Duration
 }
 
-// DefaultBehavior is what holds where nothing is said: up at once, to twice as many
-// or by 4 in 15 s, down to the most of 300 s, and a tolerance of 10 %
+// DefaultBehavior is what holds where a behavior block says nothing else: up at once, to
+// twice as many or by 4 in 15 s, down to the most of 300 s, and a tolerance of 10 %
 // (kubernetes v1.36.3, pkg/apis/autoscaling/v2/defaults.go and
 // pkg/controller/podautoscaler/config/v1alpha1/defaults.go).
 func DefaultBehavior() Behavior {
@@ -33,6 +37,16 @@ func DefaultBehavior() Behavior {
 		Down:      Scaling{Window: 300 * time.Second, Percent: 100, Period: 15 * time.Second},
 		Tolerance: 0.1,
 	}
+}
+
+// NoBehavior is what holds without the block, as in an HPA that has only metrics, and in
+// the one that KEDA makes where nothing is said: up to twice as many or to 4 in each
+// sync of 15 s, down to the most of 300 s (horizontal.go, stabilizeRecommendation and
+// convertDesiredReplicasWithRules).
+func NoBehavior() Behavior {
+	b := DefaultBehavior()
+	b.Absent, b.Up.Pods, b.Up.Least = true, 0, 4
+	return b
 }
 
 // near reports whether a ratio of metric to target changes nothing; both ends are
@@ -63,7 +77,7 @@ func (b *behavior) settle(f *draft, s planner.Situation, pools []planner.Pool, o
 			d = o.Down
 		}
 		if to := b.limited(p.Role, s, n, d, n > have); to != n {
-			f.step("rate", p.Role, to, "at most %d or %d %% in %v", d.Pods, d.Percent, d.Period)
+			f.step("rate", p.Role, to, "at most %d or %d %% in %v", max(d.Pods, d.Least-have), d.Percent, d.Period)
 		}
 	}
 }
@@ -74,7 +88,7 @@ func (b *behavior) remember(s planner.Situation, want planner.Replicas, o Behavi
 		b.Past = append(b.Past, wanted{s.Start, s.Have}) // what it finds is its first recommendation
 	}
 	b.Past = younger(append(b.Past, wanted{s.End(), want}), s.End().Add(-max(o.Up.Window, o.Down.Window)))
-	if b.Last != nil && b.Last.Replicas != s.Have {
+	if !o.Absent && b.Last != nil && b.Last.Replicas != s.Have {
 		now, was := s.Have, b.Last.Replicas
 		change := planner.Replicas{Prefill: now.Prefill - was.Prefill, Decode: now.Decode - was.Decode, Aggregated: now.Aggregated - was.Aggregated}
 		b.Scaled = append(b.Scaled, wanted{b.Last.At, change})
@@ -100,6 +114,9 @@ func (b *behavior) stabilized(role planner.Role, now time.Time, have, n int, o B
 	for _, r := range younger(b.Past, now.Add(-o.Down.Window)) {
 		high = max(high, r.Replicas.Of(role))
 	}
+	if o.Absent {
+		return high
+	}
 	return min(max(have, low), high)
 }
 
@@ -113,7 +130,7 @@ func (b *behavior) limited(role planner.Role, s planner.Situation, n int, d Scal
 	}
 	for range max(1, s.Length/d.Period) {
 		if up {
-			at = max(at+d.Pods, int(math.Ceil(float64(at)*(1+float64(d.Percent)/100))))
+			at = max(at+d.Pods, int(math.Ceil(float64(at)*(1+float64(d.Percent)/100))), d.Least)
 		} else {
 			at = min(at-d.Pods, int(float64(at)*(1-float64(d.Percent)/100)))
 		}

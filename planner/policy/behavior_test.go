@@ -93,6 +93,31 @@ func TestBehaviorStabilizesDown(t *testing.T) {
 	}
 }
 
+// Without a behavior block the fleet at most doubles in each sync, or grows to 4, and goes
+// on to what was recommended within 300 s; with one it grows by 4 or doubles in 15 s, to
+// what is recommended now. Down both go as far.
+func TestBehaviorGrowth(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		o           Behavior
+		have        int
+		asked, want []int
+	}{
+		{"no block", NoBehavior(), 2, []int{20, 20, 20, 20}, []int{4, 8, 16, 20}},
+		{"no block, from 1", NoBehavior(), 1, []int{20, 20, 20, 20}, []int{4, 8, 16, 20}},
+		{"no block, a moment's peak", NoBehavior(), 2, []int{20, 3, 3, 3}, []int{4, 8, 16, 20}},
+		{"a block", DefaultBehavior(), 2, []int{20, 20, 20, 20}, []int{6, 12, 20, 20}},
+		{"a block, from 1", DefaultBehavior(), 1, []int{20, 20, 20, 20}, []int{5, 10, 20, 20}},
+		{"a block, a moment's peak", DefaultBehavior(), 2, []int{20, 3, 3, 3}, []int{6, 6, 6, 6}},
+		{"no block, down", NoBehavior(), 9, slices.Repeat([]int{2}, 21), append(slices.Repeat([]int{9}, 19), 2, 2)},
+		{"a block, down", DefaultBehavior(), 9, slices.Repeat([]int{2}, 21), append(slices.Repeat([]int{9}, 19), 2, 2)},
+	} {
+		if got := run(c.o, c.have, c.asked...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // Up only to the least of a window, too, and by 10 in each 150 s: the chart's.
 func TestBehaviorStabilizesUp(t *testing.T) {
 	got := run(WVABehavior(), 1, slices.Repeat([]int{40}, 38)...)

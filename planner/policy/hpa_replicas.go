@@ -10,26 +10,33 @@ import (
 // (kubernetes v1.36.3, pkg/controller/podautoscaler/replica_calculator.go).
 
 // podReplicas is calcPlainMetricReplicas, for a ratio of what ready pods show, on
-// average, to the target. A replica that starts is a pod without metrics, as an
-// engine that loads its weights is: it counts as idle upwards and as just on the
-// target downwards, and nothing changes where that turns the direction round.
+// average, to the target. A replica that starts is a pod that runs without metrics, as
+// an engine that loads its weights does: it counts as idle upwards, as just on the
+// target downwards. One without a GPU is a Pending pod, idle upwards and left out
+// downwards. Nothing changes where that turns the direction round, and where no replica
+// is ready.
+// The replicas of a replay have their GPUs; those that pull images count as loading.
 func (o Behavior) podReplicas(p planner.PoolObservation, have int, ratio float64) (int, string) {
-	pods := float64(p.Ready)
-	if p.Starting == 0 {
+	loading, pending := p.Starting-p.Pending, p.Pending
+	switch {
+	case p.Ready == 0:
+		return have, "no replica is ready"
+	case loading == 0 && (pending == 0 || ratio <= 1):
 		if o.near(ratio) {
 			return have, fmt.Sprintf("within %.0f %%", 100*o.Tolerance)
 		}
-		return whole(ratio * pods), fmt.Sprintf("%.3g times %d", ratio, p.Ready)
+		return whole(ratio * float64(p.Ready)), fmt.Sprintf("%.3g times %d", ratio, p.Ready)
 	}
-	all, with := pods+float64(p.Starting), ratio
+	all, sum := p.Ready+loading, ratio*float64(p.Ready)
 	switch {
 	case ratio < 1:
-		with = (ratio*pods + float64(p.Starting)) / all
+		sum += float64(loading)
 	case ratio > 1:
-		with = ratio * pods / all
+		all += pending
 	}
-	why := fmt.Sprintf("%.3g times %d with the %d that start", with, p.Ready+p.Starting, p.Starting)
-	n := whole(with * all)
+	with := sum / float64(all)
+	why := fmt.Sprintf("%.3g times %d with the %d that start", with, all, all-p.Ready)
+	n := whole(sum)
 	if o.near(with) || ratio > 1 && with < 1 || with < 1 && n > have || with > 1 && n < have {
 		return have, why + ": no change"
 	}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -59,6 +61,83 @@ func TestHPAReplicas(t *testing.T) {
 		chained(t, s, d)
 		if d.Want.Aggregated != c.want {
 			t.Errorf("%s: %s, want %d: %+v", c.name, d.Want, c.want, d.Steps)
+		}
+	}
+}
+
+// What a pod of Kubernetes shows: a metric from 0 on, or why there is none.
+const (
+	pendingPod = -1 - iota
+	runningPod // without metrics
+)
+
+// kubernetesReplicas is what calcPlainMetricReplicas makes of a metric of pods
+// (v1.36.3, replica_calculator.go), pod by pod and in whole numbers, as there.
+func kubernetesReplicas(pods []int64, target int64, have int) int {
+	var shown, filled []int64
+	for _, v := range pods {
+		if v >= 0 {
+			shown = append(shown, v)
+		}
+	}
+	if len(shown) == 0 {
+		return have // no metric of any pod is an error
+	}
+	usage := func(of []int64) float64 {
+		var sum int64
+		for _, v := range of {
+			sum += v
+		}
+		return float64(sum/int64(len(of))) / float64(target)
+	}
+	near := func(r float64) bool { return r >= 0.9 && r <= 1.1 }
+	first, again := usage(shown), false
+	for _, v := range pods {
+		switch {
+		case v >= 0:
+			filled = append(filled, v)
+		case v == runningPod:
+			again = true
+			if first < 1 {
+				filled = append(filled, target)
+			} else if first > 1 {
+				filled = append(filled, 0)
+			}
+		case first > 1: // pending
+			again, filled = true, append(filled, 0)
+		}
+	}
+	second := usage(filled)
+	n := int(math.Ceil(second * float64(len(filled))))
+	switch {
+	case !again && near(first):
+		return have
+	case !again:
+		return n
+	case near(second), first < 1 && second > 1, first > 1 && second < 1, second < 1 && n > have, second > 1 && n < have:
+		return have
+	}
+	return n
+}
+
+// Pods that show a metric, that run without one, and that are pending, in any numbers.
+func TestPodReplicasAreKubernetes(t *testing.T) {
+	const target = 1_000_000_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		var p planner.PoolObservation
+		p.Ready, p.Pending = rng.IntN(20), rng.IntN(2)*rng.IntN(8)
+		p.Starting = p.Pending + rng.IntN(2)*rng.IntN(8)
+		pods := slices.Concat(slices.Repeat([]int64{pendingPod}, p.Pending), slices.Repeat([]int64{runningPod}, p.Starting-p.Pending))
+		mean, around := 0.0, rng.Int64N(2*target)
+		for range p.Ready {
+			v := around + rng.Int64N(target)
+			pods, mean = append(pods, v), mean+float64(v)/target/float64(p.Ready)
+		}
+		have := max(1, len(pods)-rng.IntN(3))
+		want := kubernetesReplicas(pods, target, have)
+		if got, why := DefaultBehavior().podReplicas(p, have, mean); got != want {
+			t.Fatalf("%+v of %d at %v of the target: %d (%s), want %d", p.PoolState, have, mean, got, why, want)
 		}
 	}
 }
