@@ -52,7 +52,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 		if name == "hpa" {
 			return policy.NewHPA(policy.HPAOptions{Targets: targets, Behavior: behavior}), nil
 		}
-		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior}), nil
+		return policy.NewKEDA(policy.KEDAOptions{Targets: targets, Behavior: behavior, EmptyIsZero: !s.onLossSaid}), nil
 	case "wva-v2", "wva-v2:sla":
 		o, err := c.variantAutoscaler(name, s)
 		if err != nil {

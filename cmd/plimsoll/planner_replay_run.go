@@ -151,11 +151,15 @@ const startMinutes = 5
 // scenario is a policy's, with a seed.
 func (c comparison) scenario(x outcomeOf, seed uint64) replay.Scenario {
 	o, s := c.options, x.policy.settings
+	maxAge := 5 * time.Minute // which Prometheus looks back for an instant
+	if policyOf(x.policy.policy).serves {
+		maxAge = observe.DefaultMaxAge
+	}
 	return replay.Scenario{
 		Fleet: c.fleet.Config, Deployment: s.deployment, Start: x.start, Origin: epoch(), Warmup: o.load.warmup,
 		Length: c.length(), Drain: o.drain,
 		Pace:   s.pace(),
-		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: observe.DefaultMaxAge, Bounds: o.bounds(s), Seed: seed,
+		Scrape: min(s.pull, s.pulse), Delay: o.delay, MaxAge: maxAge, Bounds: o.bounds(s), Seed: seed,
 	}
 }
 

@@ -305,3 +305,14 @@ func TestReplayPlansByTheProfilesStatistic(t *testing.T) {
 		}
 	}
 }
+
+// KEDA takes metrics that Prometheus no longer has for 0, unless something else is asked for.
+func TestReplayOfKEDAWithoutMetrics(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{"": 1, "--on-metrics-loss hold": 4, "--metric-delay 4m": 4} {
+		f := replayed(t, strings.Fields("--tp 1 --mode aggregated --policy keda:sla --start-replicas aggregated=4 --rate 50 --isl 3000 --osl 100 --metric-delay 10m --duration 6m --drain-time 0 "+args)...)
+		if r := f.Policies[0].Runs[0].Outcome; r.Pools[0].Least != want {
+			t.Errorf("%s: as few as %d replicas, want %d", args, r.Pools[0].Least, want)
+		}
+	}
+}

@@ -46,6 +46,7 @@ type plannerSettings struct {
 	steady         bool          // it decides whatever is under way
 	startTimeout   time.Duration
 	onLoss         planner.OnLoss
+	onLossSaid     bool // rather than taken for the default
 	static         planner.Replicas
 	noCorrection   bool
 	stateFile      string
@@ -234,6 +235,7 @@ func (s *plannerSettings) parseRules(p *parser) {
 			Hint("--metric-pulling-interval %v or less, or a longer --adjustment-interval", s.pulse))
 	}
 	s.noCorrection = p.c.Bool("no-correction")
+	s.onLossSaid = p.c.IsSet("on-metrics-loss")
 	s.onLoss = planner.OnLoss(p.choice("on-metrics-loss", string(planner.Hold), string(planner.HoldIfHigher)))
 	prefill, decode := p.integer("static-prefill", 0, maxReplicas, 1), p.integer("static-decode", 0, maxReplicas, 1)
 	s.static = planner.Replicas{Prefill: prefill, Decode: decode}

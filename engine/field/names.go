@@ -30,6 +30,7 @@ const (
 	MemoryFraction      = prefix + "memory-fraction"
 	Mode                = prefix + "mode"
 	Model               = prefix + "model"
+	OnMetricsLoss       = prefix + "on-metrics-loss"
 	OSL                 = prefix + "osl"
 	OSLP99              = prefix + "osl-p99"
 	OutputDir           = prefix + "output-dir"

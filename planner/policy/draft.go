@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/planner"
 )
@@ -47,16 +48,24 @@ func number(f planner.Figure[float64]) (v float64, ok bool) {
 }
 
 // figures asks for several numbers and keeps the names of those that are missing.
-type figures struct{ missing []string }
+type figures struct {
+	missing []string
+	zero    bool // a missing one is 0
+}
 
 // need is the number, or NaN where it is missing.
 func (n *figures) need(f planner.Figure[float64], name string) float64 {
 	v, ok := number(f)
-	if !ok {
+	switch {
+	case ok:
+		return v
+	case !slices.Contains(n.missing, name):
 		n.missing = append(n.missing, name)
-		return math.NaN()
 	}
-	return v
+	if n.zero {
+		return 0
+	}
+	return math.NaN()
 }
 
 // mostReplicas bounds what a formula may ask for; more is a mistake in units.
@@ -83,7 +92,7 @@ func byPool(s planner.Situation, step func(*draft, *figures, planner.Pool, plann
 		seen, _ := s.Pool(p.Role)
 		step(f, &n, p, seen)
 	}
-	if len(n.missing) > 0 {
+	if len(n.missing) > 0 && !n.zero {
 		f = begin(s)
 		f.without(n.missing)
 		return f, false

@@ -204,7 +204,7 @@ func TestHPALeavesPoolsAlone(t *testing.T) {
 
 // The trigger's total over the target, whatever there is; to 0 and back.
 func TestKEDARule(t *testing.T) {
-	k := NewKEDA(KEDAOptions{[]PoolTarget{{engine.RoleAggregated, MetricWaiting, 5, PerReplica}}, DefaultBehavior()})
+	k := NewKEDA(KEDAOptions{[]PoolTarget{{engine.RoleAggregated, MetricWaiting, 5, PerReplica}}, DefaultBehavior(), true})
 	i := -1
 	next := func(have int, queue float64) int {
 		t.Helper()
@@ -244,7 +244,7 @@ func TestKEDARule(t *testing.T) {
 func TestKEDAStaysOn(t *testing.T) {
 	dep := split(1, 1, -1)
 	dep.Pools[0].Min = 0
-	k := NewKEDA(KEDAOptions{triggers(MetricWaiting, 5, MetricRunning, 5), DefaultBehavior()})
+	k := NewKEDA(KEDAOptions{triggers(MetricWaiting, 5, MetricRunning, 5), DefaultBehavior(), true})
 	have := pd(1, 9)
 	for i := range 13 {
 		s := loaded(dep, have, 0, 0)
@@ -260,5 +260,44 @@ func TestKEDAStaysOn(t *testing.T) {
 	}
 	if have != pd(0, 1) {
 		t.Errorf("ends at %s", have)
+	}
+}
+
+// A trigger without series is 0 where Prometheus answers, as ignoreNullValues has it, and
+// fails otherwise. The least is 1 in the first rows, 0 in the last two.
+func TestKEDAReadsNothingAsZero(t *testing.T) {
+	none := planner.Figure[float64]{}
+	for _, c := range []struct {
+		name    string
+		zero    bool
+		least   int
+		seen    func(*planner.Situation)
+		missing int // figures, each time
+		want    int // after 300 s
+	}{
+		{"no series", true, 1, func(*planner.Situation) {}, 0, 1},
+		{"NaN", true, 1, func(s *planner.Situation) { s.Pools[0].Running = planner.Known(math.NaN()) }, 0, 1},
+		{"another trigger has some", true, 1, func(s *planner.Situation) { s.Pools[0].Running = planner.Known(30.0) }, 0, 6},
+		{"an empty result is an error", false, 1, func(*planner.Situation) {}, 2, 8},
+		{"no answer", true, 1, func(s *planner.Situation) { s.Failed = true }, 2, 8},
+		{"no series, switched off", true, 0, func(*planner.Situation) {}, 0, 0},
+		{"no answer, left on", true, 0, func(s *planner.Situation) { s.Failed = true }, 2, 8},
+	} {
+		k := NewKEDA(KEDAOptions{triggers(MetricWaiting, 5, MetricRunning, 5), NoBehavior(), c.zero})
+		have := 8
+		for i := range 11 {
+			s := halfMinute(one(c.least), i, have, 0, 0)
+			s.Pools[0].Queue, s.Pools[0].Running, s.Waiting = none, none, none
+			c.seen(&s)
+			d := k.Propose(s)
+			chained(t, s, d)
+			if len(d.Missing) != c.missing || warned(d, "empty_is_zero") != (c.missing == 0) {
+				t.Fatalf("%s: %+v", c.name, d)
+			}
+			have = d.Want.Aggregated
+		}
+		if have != c.want {
+			t.Errorf("%s: %d replicas after 300 s, want %d", c.name, have, c.want)
+		}
 	}
 }

@@ -1,15 +1,22 @@
 package policy
 
 import (
+	"strings"
 	"time"
 
+	"plimsoll/engine/field"
 	"plimsoll/planner"
+	"plimsoll/profile"
 )
 
 // KEDAOptions make a KEDA.
 type KEDAOptions struct {
 	Targets  []PoolTarget // its triggers, PerReplica; of several of a pool the one that asks for most holds
 	Behavior Behavior     // of the HorizontalPodAutoscaler that it makes
+	// EmptyIsZero is ignoreNullValues, which is on where nothing is said: a trigger is 0
+	// where Prometheus answers and has no such series. Without it, and always where
+	// Prometheus does not answer, the trigger fails and the replicas stay.
+	EmptyIsZero bool
 }
 
 // KEDA is the rule of a KEDA ScaledObject with prometheus triggers, to compare with
@@ -43,11 +50,15 @@ func (k *KEDA) Propose(s planner.Situation) planner.Decision {
 			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no trigger")
 			return
 		}
-		most := 0.0
+		n.zero = k.o.EmptyIsZero && !s.Failed
+		most, known := 0.0, len(n.missing)
 		for _, t := range k.o.Targets {
 			if t.Role == p.Role {
 				most = max(most, n.value(s, seen, t))
 			}
+		}
+		if n.zero && len(n.missing) > known {
+			f.empty(p.Role, n.missing[known:])
 		}
 		if most > 0 || k.active[p.Role].IsZero() {
 			k.active[p.Role] = s.End()
@@ -62,6 +73,13 @@ func (k *KEDA) Propose(s planner.Situation) planner.Decision {
 		k.b.settle(f, s, scaled, k.o.Behavior)
 	}
 	return f.d
+}
+
+// empty says which triggers of a pool are 0 for want of series.
+func (f *draft) empty(role planner.Role, names []string) {
+	have, what := f.d.Want.Of(role), strings.Join(names, ", ")
+	f.step("empty", role, have, "Prometheus has no %s, which KEDA takes for 0", what)
+	f.d.Warnings = append(f.d.Warnings, profile.Warnf("empty_is_zero", "Prometheus has no %s. KEDA takes an empty result for 0 and scales down; with ignoreNullValues: \"false\" ("+field.OnMetricsLoss+" hold) it keeps its replicas", what))
 }
 
 // switches switches a pool on or off, and reports whether its replicas are KEDA's

@@ -24,7 +24,7 @@ func fresh(t testing.TB, p interpolation.Prefill, d interpolation.Decode) map[st
 	return map[string]func() planner.Policy{
 		"hpa": func() planner.Policy { return NewHPA(HPAOptions{targets, DefaultBehavior()}) },
 		"keda": func() planner.Policy {
-			return NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior()})
+			return NewKEDA(KEDAOptions{triggers(MetricWaiting, 1, MetricRunning, 16), DefaultBehavior(), false})
 		},
 		"article":  func() planner.Policy { return newArticle() },
 		"wva":      func() planner.Policy { return wva(WVABehavior()) },

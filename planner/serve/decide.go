@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func (r *Runner) observe(ctx context.Context, start, end time.Time) planner.Obse
 	r.heard(call, err)
 	if err != nil {
 		r.problem(ctx, "the interval was not observed", err)
-		o = planner.Observation{Problems: []string{err.Error()}}
+		o = planner.Observation{Problems: []string{err.Error()}, Failed: !errors.Is(err, planner.ErrNothingSeen)}
 	}
 	return r.pools.Complete(o, r.Status().State, start, end)
 }

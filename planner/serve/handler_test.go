@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,10 +113,17 @@ func TestReadyWithMetrics(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			said := 0
+			var failed []bool // each minute's observation, one in which nothing is aside
 			for _, e := range g.events {
+				if e.Observation != nil {
+					failed = append(failed, e.Observation.Failed)
+				}
 				if strings.Contains(e.Text, "were not sampled: refused") {
 					said++
 				}
+			}
+			if !slices.Equal(failed, []bool{true, false, true, true, false, false}) {
+				t.Errorf("observations that failed: %v", failed)
 			}
 			if said != 1 {
 				t.Errorf("one reason is said %d times", said)
