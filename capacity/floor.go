@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/profile"
 )
 
 // floor is the number of replicas in each pool below which no schedule keeps up
@@ -46,9 +47,10 @@ func (p EnginePool) computed(t Traffic) float64 {
 const maxReplicas = 100_000
 
 // tokenSeconds is the least engine time of one output token: a step at the
-// largest batch over that batch.
+// largest batch over that batch. Sequences are taken to be as short as those of answers
+// that are all alike: if answers vary, running ones are longer.
 func (p EnginePool) tokenSeconds(t Traffic, itl time.Duration) float64 {
-	context := t.ISL + t.OSL/2
+	context := profile.Context(t.ISL, t.OSL, 0)
 	// The first batch that takes longer than the ITL; steps grow with their batch.
 	slow := sort.Search(p.room(context), func(n int) bool { return p.step(n+1, context) > itl.Seconds() })
 	n := max(1, slow)
@@ -70,7 +72,7 @@ func (p EnginePool) idle(t Traffic) int {
 		seconds += p.Timer.StepTime(prompt).Seconds()
 	}
 	if p.Engine.Role != engine.RolePrefill {
-		seconds += t.OSL * p.step(1, t.ISL+t.OSL/2)
+		seconds += t.OSL * p.step(1, t.context())
 	}
 	busy := 2 * t.Rate * seconds
 	return int(math.Ceil(min(maxReplicas, busy+5*math.Sqrt(busy)+5)))

@@ -209,7 +209,7 @@ func (l Layout) lasting(t Traffic, slo SLO, asked int) int {
 // wanted is how many requests make parts long enough.
 func (l Layout) wanted(t Traffic, slo SLO) float64 {
 	decode := l.Pools[len(l.Pools)-1]
-	context := t.ISL + t.OSL/2
+	context := t.context()
 	step := min(slo.ITLP99.Seconds(), decode.step(decode.room(context), context)) // the slowest; prompts among them aside
 	lasts := slo.TTFTP99.Seconds() + max(t.OSL, t.OSLP99/2)*step
 	return t.Rate * lasts * (batches + 3)

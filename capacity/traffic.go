@@ -204,6 +204,11 @@ func (t Traffic) sharing(l Layout) Traffic {
 	return t
 }
 
+// context is the mean tokens in the KV cache of a running sequence.
+func (t Traffic) context() float64 {
+	return Workload{ISL: t.ISL, OSL: t.OSL, OSLP99: t.OSLP99}.Context()
+}
+
 // cell is one of so many equal parts of generated traffic.
 func (t Traffic) cell(of int) Traffic { return t.Scaled(1 / float64(of)) }
 

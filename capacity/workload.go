@@ -103,6 +103,11 @@ func checkLengths(mean, high string, avg, p99 float64) error {
 // AverageRate is the mean rate over the day, in requests per second.
 func (w Workload) AverageRate() float64 { return w.Rate / w.PeakToAverage }
 
+// Context is the mean tokens in the KV cache of a running sequence.
+func (w Workload) Context() float64 {
+	return profile.Context(w.ISL, w.OSL, profile.Spread2(w.OSL, max(w.OSL, w.OSLP99)))
+}
+
 // Day is the mean rate in each hour of the day, in requests per second; all 0
 // for an unknown pattern.
 func (w Workload) Day() [24]float64 {

@@ -163,3 +163,31 @@ func Quantile(v []float64, q float64) float64 {
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func round(x float64) time.Duration { return time.Duration(math.Round(x)) }
+
+// Z99 is the 99th percentile of the standard normal distribution.
+const Z99 = 2.3263478740408408
+
+// Spread2 is the squared coefficient of variation of lengths that are log-normal
+// through a mean and a 99th percentile, as capacity plans take them; 1 (as if
+// exponential) where they do not say.
+func Spread2(mean, p99 float64) float64 {
+	if !(mean > 0 && p99 >= mean) {
+		return 1
+	}
+	// ln(p99/mean) = z·σ − σ²/2; the smaller of both solutions. Beyond
+	// e^(z²/2) there is none, and σ = z is the nearest.
+	sigma := Z99 - math.Sqrt(max(0, Z99*Z99-2*math.Log(p99/mean)))
+	return math.Expm1(sigma * sigma)
+}
+
+// Context is the mean tokens in the KV cache of a running sequence, of requests of mean
+// lengths whose OSL has the squared coefficient of variation spread2. Longer answers
+// run longer: a running one has generated OSL·(1 + spread2)/2 tokens, OSL/2 only where
+// all are alike.
+func Context(isl, osl, spread2 float64) float64 {
+	return isl + osl*(1+min(spread2, mostSpread2))/2
+}
+
+// mostSpread2 is where a running sequence would have generated half the p99: what is
+// beyond comes of answers rarer than one in a hundred, of which a p99 says nothing.
+const mostSpread2 = 10

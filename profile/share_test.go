@@ -93,3 +93,46 @@ func TestAttainmentUndecided(t *testing.T) {
 		}
 	}
 }
+
+func TestSpread2(t *testing.T) {
+	for _, c := range []struct{ mean, p99, want float64 }{
+		{100, 100, 0}, // all alike
+		{100, 0, 1},   // does not say
+		{100, 1e9, math.Expm1(Z99 * Z99)},
+	} {
+		if got := Spread2(c.mean, c.p99); math.Abs(got-c.want) > 1e-9*c.want {
+			t.Errorf("Spread2(%v, %v) = %v, want %v", c.mean, c.p99, got, c.want)
+		}
+	}
+	// Round trip through a lognormal's own figures.
+	for _, sigma := range []float64{0.1, 0.5, 1, 1.5} {
+		m := math.Exp(sigma * sigma / 2)
+		p99 := math.Exp(Z99 * sigma)
+		if got, want := Spread2(m, p99), math.Expm1(sigma*sigma); math.Abs(got/want-1) > 1e-6 {
+			t.Errorf("sigma %v: %v, want %v", sigma, got, want)
+		}
+	}
+}
+
+// Requests that come at any time and run for as many steps as their answers have tokens,
+// looked at now and then: what those that run have generated.
+func TestContextOfRunningRequests(t *testing.T) {
+	const prompt, mean, until, every = 10, 200.0, 40_000_000, 97
+	for _, ratio := range []float64{1, 2, 4, 6} { // p99 over mean
+		spread2 := Spread2(mean, ratio*mean)
+		rng, sigma := rand.New(rand.NewPCG(1, 2)), math.Sqrt(math.Log1p(spread2))
+		tokens, running := 0.0, 0.0
+		for range 1_000_000 {
+			begins, length := rng.Float64()*until, mean*math.Exp(sigma*rng.NormFloat64()-sigma*sigma/2)
+			for at := math.Ceil(begins/every) * every; at < begins+length; at += every {
+				tokens, running = tokens+prompt+at-begins, running+1
+			}
+		}
+		if got, want := Context(prompt, mean, spread2), tokens/running; math.Abs(got/want-1) > 0.02 {
+			t.Errorf("p99/mean %v: %.1f tokens, those that run have %.1f", ratio, got, want)
+		}
+	}
+	if got := Context(0, 2, 1e6); got != 11 {
+		t.Errorf("of answers of which one in a hundred says nothing: %v", got)
+	}
+}

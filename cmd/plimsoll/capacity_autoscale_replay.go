@@ -151,7 +151,7 @@ func (d autoscaled) run(r autoscaledRun, settings plannerSettings, watch *progre
 	}
 	w := d.options.workload
 	n := 60 * w.AverageRate()
-	rule, err := byFullLoad(r.policy, settings, minute{n, n * w.ISL, n * w.OSL}, w.ISLP99, defaultUtilization)
+	rule, err := byFullLoad(r.policy, settings, minute{n, n * w.ISL, n * w.OSL}, lengths{w.ISLP99, w.OSLP99}, defaultUtilization)
 	if err != nil {
 		return replay.Result{}, err
 	}

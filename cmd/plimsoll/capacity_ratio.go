@@ -28,6 +28,7 @@ func capacityRatioCommand() *cli.Command {
 		Flags: append(stringFlags("", [][3]string{
 			{"isl", "", "prompt `tokens`, the mean (default: the five classic shapes)"},
 			{"osl", "", "output `tokens`, the mean"},
+			{"osl-p99", "", "with --throughput model or --profile: their 99th percentile, `tokens`; running requests then hold more KV (default: the mean)"},
 			{"throughput", "published", "`published|model`: a rule of thumb, or what the latency model says of one engine"},
 			{"model", "llama-3.1-70b", "model, a catalog `name` or a config.json"},
 			{"gpu", simGPU, "with --throughput model: GPU, a catalog `name`"},
@@ -103,7 +104,11 @@ func parseThroughput(p *parser) func(capacity.Shape) (capacity.Throughput, error
 	published := p.choice("throughput", "published", "model") == "published" && o.fleet.Profile == ""
 	o.slo.ITLP99 = p.millis("itl-p99")
 	p.needs(o.fleet.Profile == "", "without --profile, which says it", "throughput", "model", "gpu", "tp", "weights", "kv-dtype", "fit")
-	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "fit", "itl-p99")
+	p.needs(!published, "with --throughput model or --profile", "gpu", "tp", "weights", "kv-dtype", "fit", "itl-p99", "osl-p99")
+	p.needs(p.name("osl") != "", "with --osl", "osl-p99")
+	if p.name("osl-p99") != "" {
+		o.workload.OSLP99 = p.number("osl-p99", p.number("osl", 1, maxTokens), maxTokens)
+	}
 	return func(s capacity.Shape) (capacity.Throughput, error) {
 		if o.fleet.Profile != "" {
 			return o.profileThroughput(s)
@@ -159,7 +164,7 @@ func (o oneEngine) profileThroughput(s capacity.Shape) (capacity.Throughput, err
 	if err := o.roomIn(float64(decode.Engine.KVBlocks*decode.Engine.Limits.BlockSize), source.Recommendation.Decode.Label); err != nil {
 		return capacity.Throughput{}, field.Errorf("--profile %s: %v", source.Dir, err).Hint("--isl and --osl that it holds")
 	}
-	n, step := widest(decode, s.ISL+s.OSL/2, o.slo.ITLP99)
+	n, step := widest(decode, o.workload.Context(), o.slo.ITLP99)
 	if step > o.slo.ITLP99.Seconds() {
 		return capacity.Throughput{}, tooSlow(step, source.Recommendation.GPU+", "+source.Recommendation.Decode.Label, o.slo.ITLP99, source.Steps.Provenance())
 	}

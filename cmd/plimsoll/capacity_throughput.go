@@ -46,11 +46,11 @@ func (o oneEngine) modelThroughputs(cat catalog.Catalog, m catalog.Model, g cata
 			last = err
 			continue
 		}
-		if step := l.ITL(1, o.workload.ISL+o.workload.OSL/2).Seconds(); step > o.slo.ITLP99.Seconds() {
+		if step := l.ITL(1, o.workload.Context()).Seconds(); step > o.slo.ITLP99.Seconds() {
 			unmet = tooSlow(step, on, o.slo.ITLP99, profile.Estimated) // a larger engine may do
 			continue
 		}
-		isl, context := int(o.workload.ISL), o.workload.ISL+o.workload.OSL/2
+		isl, context := int(o.workload.ISL), o.workload.Context()
 		batch := largestBatch(l, context, o.slo.ITLP99.Seconds())
 		out = append(out, capacity.Throughput{
 			Name: fmt.Sprintf("%s on %s%s", m.Name, on, stored.Phrase()), Model: m.Name, GPU: g.Name, TP: tp,

@@ -191,6 +191,12 @@ func (f loadFacts) mean() minute {
 	return minute{all.requests / n, all.isl / n, all.osl / n}
 }
 
+// lengths are those of a prompt and its answer, in tokens.
+type lengths struct{ isl, osl float64 }
+
+// p99 are the 99th percentiles, each by itself.
+func (f loadFacts) p99() lengths { return lengths{f.stats.ISL.P99, f.stats.OSL.P99} }
+
 // busiest are the minutes with the most requests, prompt tokens and output tokens.
 func (f loadFacts) busiest() []minute {
 	var out [3]minute

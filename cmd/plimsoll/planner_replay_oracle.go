@@ -65,7 +65,7 @@ func (c *comparison) lookBack(say func(string)) error {
 
 // planned is the oracle's plan with a seed.
 func (c comparison) planned(plan outcomeOf, seed uint64) (replay.Hindsight, error) {
-	settings, p99 := plan.policy.settings, c.facts.stats.ISL.P99
+	settings, p99 := plan.policy.settings, c.facts.p99()
 	size := func(requests, isl, osl float64) (planner.Replicas, error) {
 		d, err := settings.sized(minute{requests, isl, osl}, p99)
 		return d.Want, err

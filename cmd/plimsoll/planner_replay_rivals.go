@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/capacity"
 	"plimsoll/engine"
 	"plimsoll/engine/field"
 	"plimsoll/planner"
@@ -42,7 +43,7 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 	case "static-peak", "static-mean":
 		return policy.Static{Replicas: x.static}, nil
 	case "hpa:sla", "article":
-		return byFullLoad(name, s, c.facts.mean(), c.facts.stats.ISL.P99, c.options.hpaFull)
+		return byFullLoad(name, s, c.facts.mean(), c.facts.p99(), c.options.hpaFull)
 	case "hpa", "keda", "keda:sla":
 		targets, err := c.targets(name, s)
 		if err != nil {
@@ -66,8 +67,8 @@ func (c comparison) rival(x outcomeOf) (planner.Policy, error) {
 // byFullLoad is a rule that is set by the requests that fill a replica by the profile, at
 // the load's mean minute: the article's, or a HorizontalPodAutoscaler with Kubernetes'
 // defaults, whose target is a share of them.
-func byFullLoad(name string, s plannerSettings, mean minute, islP99, share float64) (planner.Policy, error) {
-	d, err := s.sized(mean, islP99)
+func byFullLoad(name string, s plannerSettings, mean minute, p99 lengths, share float64) (planner.Policy, error) {
+	d, err := s.sized(mean, p99)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (f loadFacts) prompts(s plannerSettings, role engine.Role) float64 {
 
 // meanSized is the mean load by the profile.
 func (f loadFacts) meanSized(s plannerSettings) (planner.Decision, error) {
-	return s.sized(f.mean(), f.stats.ISL.P99)
+	return s.sized(f.mean(), f.p99())
 }
 
 // variantAutoscaler is llm-d's, by its chart, or as one sets it up for an SLA: a
@@ -189,9 +190,8 @@ func (c comparison) variantAutoscaler(name string, s plannerSettings) (policy.WV
 
 // context is the tokens of a request in an engine of a role, on average.
 func (f loadFacts) context(role engine.Role) float64 {
-	isl, osl := f.stats.ISL.Mean, f.stats.OSL.Mean
 	if role == engine.RolePrefill {
-		return isl
+		return f.stats.ISL.Mean
 	}
-	return isl + osl/2
+	return capacity.Workload{ISL: f.stats.ISL.Mean, OSL: f.stats.OSL.Mean, OSLP99: f.stats.OSL.P99}.Context()
 }

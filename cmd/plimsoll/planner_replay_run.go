@@ -108,7 +108,7 @@ const tabledContext = 16_384
 // sizes is what every policy begins with.
 func (c *comparison) sizes() error {
 	o, f := c.options, c.facts
-	s, p99 := o.policies[0].settings, f.stats.ISL.P99
+	s, p99 := o.policies[0].settings, f.p99()
 	var start planner.Replicas
 	if o.start != nil {
 		start = *o.start

@@ -13,7 +13,7 @@ import (
 // sized is what the default policy makes of a minute, by the profile alone: no
 // forecast but that it stays so, no correction, no caution. It is held to bounds
 // and budget.
-func (s plannerSettings) sized(m minute, islP99 float64) (planner.Decision, error) {
+func (s plannerSettings) sized(m minute, p99 lengths) (planner.Decision, error) {
 	s.policy, s.warmup = "default", ""
 	s.forecast = forecast.DefaultOptions(forecast.Constant)
 	o := &s.careful
@@ -31,9 +31,10 @@ func (s plannerSettings) sized(m minute, islP99 float64) (planner.Decision, erro
 		Running: planner.Known(0.0), Waiting: planner.Known(0.0),
 	}
 	if m.requests > 0 {
-		isl := m.isl / m.requests
-		see.ISL = planner.Spread[float64]{Count: 1e6, Mean: planner.Known(isl), P99: planner.Exactly(max(isl, islP99))}
-		see.OSL = planner.Spread[float64]{Count: 1e6, Mean: planner.Known(m.osl / m.requests)}
+		spread := func(mean, p99 float64) planner.Spread[float64] {
+			return planner.Spread[float64]{Count: 1e6, Mean: planner.Known(mean), P99: planner.Exactly(max(mean, p99))}
+		}
+		see.ISL, see.OSL = spread(m.isl/m.requests, p99.isl), spread(m.osl/m.requests, p99.osl)
 	}
 	for _, p := range s.deployment.Pools {
 		see.Pools = append(see.Pools, planner.PoolObservation{PoolState: planner.PoolState{Role: p.Role, GPUs: p.GPUs}})
@@ -43,9 +44,9 @@ func (s plannerSettings) sized(m minute, islP99 float64) (planner.Decision, erro
 
 // peak is enough for each of some minutes, in each pool, and what the profile asked
 // for before the budget.
-func (s plannerSettings) peak(minutes []minute, islP99 float64) (want, proposed planner.Replicas, err error) {
+func (s plannerSettings) peak(minutes []minute, p99 lengths) (want, proposed planner.Replicas, err error) {
 	for _, m := range minutes {
-		d, err := s.sized(m, islP99)
+		d, err := s.sized(m, p99)
 		if err != nil {
 			return want, proposed, err
 		}

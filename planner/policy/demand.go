@@ -65,7 +65,7 @@ func (d demand) prompt() float64 { return d.isl * (1 - d.hit) }
 func (d demand) sigma() float64 { return math.Sqrt(math.Log1p(d.spread2)) }
 
 // context is the mean tokens in KV of a running sequence.
-func (d demand) context() float64 { return d.isl + d.osl/2 }
+func (d demand) context() float64 { return profile.Context(d.isl, d.osl, d.answer2) }
 
 // observe takes the interval in. It is not ok, and Missing is set, where the
 // demand cannot be known.
@@ -177,7 +177,7 @@ func (p *Default) lengths(s planner.Situation) {
 		case told:
 			*into = planner.Known(v)
 		case f.P99.Known && f.P99.Value >= f.Mean.Value:
-			*into = planner.Known(spread2(f.Mean.Value, f.P99.Value))
+			*into = planner.Known(profile.Spread2(f.Mean.Value, f.P99.Value))
 		}
 	}
 	varies(s.ISL, &p.m.ISLSpread)

@@ -180,7 +180,7 @@ func (e engines) carries(need demand) (each, itl float64, feasible bool, warn []
 
 // crowdHigh is what a Poisson number exceeds in 1 % of cases, by the normal
 // approximation.
-func crowdHigh(mean float64) float64 { return mean + z99*math.Sqrt(mean) }
+func crowdHigh(mean float64) float64 { return mean + profile.Z99*math.Sqrt(mean) }
 
 // rateOf is the requests/s that each of n replicas of a role carries within the SLA.
 func (e engines) rateOf(role planner.Role, need demand, n int) float64 {

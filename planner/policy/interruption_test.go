@@ -123,7 +123,7 @@ func TestAnswersSpreadIsRemembered(t *testing.T) {
 	s := minute(10, pd(2, 2))
 	s.OSL.Count, s.OSL.P99 = 600, planner.Exactly(600.0)
 	p.Propose(s)
-	if got, want := p.m.OSLSpread.Or(-1), spread2(100, 600); got != want {
+	if got, want := p.m.OSLSpread.Or(-1), profile.Spread2(100, 600); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	p.m.OSLSpread.Value = -1

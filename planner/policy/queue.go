@@ -81,25 +81,8 @@ const mostEngines = 1_000_000
 // engineCount is the next whole number of engines, 1 to mostEngines.
 func engineCount(x float64) int { return int(math.Min(math.Max(1, math.Ceil(x-1e-9)), mostEngines)) }
 
-// z99 is the standard normal's 99th percentile.
-const z99 = 2.3263478740408408
-
 // normal is the standard normal's p quantile.
 func normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
-
-// spread2 is the squared coefficient of variation of lengths that are lognormal
-// through a mean and a 99th percentile, as capacity plans take them; 1 (as if
-// exponential) where they do not say.
-func spread2(mean, p99 float64) float64 {
-	if !(mean > 0 && p99 >= mean) {
-		return 1
-	}
-	// ln(p99/mean) = z99·σ − σ²/2; the smaller of both solutions. Beyond
-	// e^(z99²/2) there is none, and σ = z99 is the nearest.
-	under := z99*z99 - 2*math.Log(p99/mean)
-	sigma := z99 - math.Sqrt(max(0, under))
-	return math.Expm1(sigma * sigma)
-}
 
 func duration(s float64) time.Duration {
 	return time.Duration(math.Min(s*float64(time.Second), math.MaxInt64/2))

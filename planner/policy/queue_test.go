@@ -94,23 +94,3 @@ func TestServers(t *testing.T) {
 		}
 	})
 }
-
-func TestSpread2(t *testing.T) {
-	for _, c := range []struct{ mean, p99, want float64 }{
-		{100, 100, 0}, // all alike
-		{100, 0, 1},   // does not say
-		{100, 1e9, math.Expm1(z99 * z99)},
-	} {
-		if got := spread2(c.mean, c.p99); math.Abs(got-c.want) > 1e-9*c.want {
-			t.Errorf("spread2(%v, %v) = %v, want %v", c.mean, c.p99, got, c.want)
-		}
-	}
-	// Round trip through a lognormal's own figures.
-	for _, sigma := range []float64{0.1, 0.5, 1, 1.5} {
-		m := math.Exp(sigma * sigma / 2)
-		p99 := math.Exp(z99 * sigma)
-		if got, want := spread2(m, p99), math.Expm1(sigma*sigma); math.Abs(got/want-1) > 1e-6 {
-			t.Errorf("sigma %v: %v, want %v", sigma, got, want)
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"plimsoll/profile"
 )
 
 // Lengths are the tokens of prompts, or of answers. A draw that is no whole
@@ -32,9 +34,6 @@ type LogNormal struct {
 	Max       int     // longer draws count as this; 0 = MaxTokens
 }
 
-// z99 is the 99th percentile of the standard normal distribution.
-const z99 = 2.3263478740408408
-
 // NewLogNormal is the log-normal distribution with this mean and 99th
 // percentile. With σ its spread and z = 2.326 the normal's 99th percentile,
 // ln(p99/mean) = z·σ − σ²/2, of whose two solutions it takes the narrower one.
@@ -46,11 +45,11 @@ func NewLogNormal(mean, p99 float64, longest int) (LogNormal, error) {
 		return LogNormal{}, err
 	}
 	ratio := p99 / mean
-	most := math.Exp(z99 * z99 / 2)
+	most := math.Exp(profile.Z99 * profile.Z99 / 2)
 	if !(ratio >= 1 && ratio <= most) {
 		return LogNormal{}, fmt.Errorf("p99 length %v with mean length %v: no log-normal has both: want a p99 of %.6g to %.6g", p99, mean, mean, mean*most)
 	}
-	sigma := z99 - math.Sqrt(max(z99*z99-2*math.Log(ratio), 0))
+	sigma := profile.Z99 - math.Sqrt(max(profile.Z99*profile.Z99-2*math.Log(ratio), 0))
 	l := LogNormal{Mu: math.Log(mean) - sigma*sigma/2, Sigma: sigma, Max: longest}
 	return l, l.Validate()
 }
