@@ -316,3 +316,36 @@ func TestReplayOfKEDAWithoutMetrics(t *testing.T) {
 		}
 	}
 }
+
+// Rules that say nothing of behavior grow from 2 to 4, 8, 16 and 20 replicas, and the guides'
+// in as many steps.
+func TestReplayGrowsAsKubernetes(t *testing.T) {
+	t.Parallel()
+	f := replayed(t, strings.Fields("--tp 1 --mode aggregated --policy hpa:sla,keda:sla,keda --start-replicas aggregated=2 --max-endpoint 20 --rate 400 --isl 3000 --osl 100 --duration 2m --drain-time 0")...)
+	for _, p := range f.Policies {
+		if r := p.Runs[0].Outcome; r.Scales != 4 || r.Pools[0].Most != 20 {
+			t.Errorf("%s: %d scalings to %d replicas", p.Name, r.Scales, r.Pools[0].Most)
+		}
+	}
+}
+
+// A fleet that is sized by the profile holds the ITL where answers vary, whose KV is more
+// than that of answers of the mean length.
+func TestSizedForAnswersThatVary(t *testing.T) {
+	t.Parallel()
+	f := replayed(t, strings.Fields("--gpu l40s --tp 1 --mode disaggregated --ttft 1000 --itl 40 --isl 200 --osl 400 --osl-p99 2000 --rate 60 --duration 10m --policy static-peak")...)
+	if p := f.Policies[0]; p.Both.Mean < 0.95 {
+		t.Errorf("%.2f %% of the requests met both promises", 100*p.Both.Mean)
+	}
+	rate := func(args ...string) float64 {
+		var all []shapeRatio
+		args = append(strings.Fields("capacity ratio --throughput model --model llama-3.1-8b --gpu l40s --isl 200 --osl 400 --itl-p99 60 --format json"), args...)
+		if err := json.Unmarshal(mustPrint(t, args...), &all); err != nil {
+			t.Fatal(err)
+		}
+		return all[0].Throughput.DecodeTPS
+	}
+	if alike, varied := rate(), rate("--osl-p99", "2000"); varied > 0.9*alike {
+		t.Errorf("an engine decodes %.0f tokens/s of answers that vary, %.0f of others", varied, alike)
+	}
+}
