@@ -17,18 +17,17 @@ type Observation struct {
 	Running  Figure[float64] `json:"running"`  // requests being served at the end
 	Waiting  Figure[float64] `json:"waiting"`  // requests queued anywhere at the end
 
-	ISL      Spread[float64]       `json:"isl"`              // tokens
-	OSL      Spread[float64]       `json:"osl"`              // tokens
-	TTFT     Spread[time.Duration] `json:"ttft_ns"`          // waiting included
-	ITL      Spread[time.Duration] `json:"itl_ns"`           // gaps between tokens
-	TPOT     Spread[time.Duration] `json:"tpot_ns"`          // each request's mean of them
-	Duration Spread[time.Duration] `json:"duration_ns"`      // whole requests
-	CacheHit Figure[float64]       `json:"cache_hit"`        // share of prompt tokens that a prefix cache held
-	Warmup   bool                  `json:"warmup"`           // a trace told it, before anything ran: figures of requests only
-	Problems []string              `json:"problems"`         // why figures are missing or old, in words
-	Failed   bool                  `json:"failed,omitempty"` // the source gave no answer, rather than one in which nothing was
-	Pools    []PoolObservation     `json:"pools"`            // as the target has them, with what was seen of each
-	Scaling  string                `json:"scaling"`          // why the last scaling is under way; empty: none is
+	ISL      Spread[float64]       `json:"isl"`         // tokens
+	OSL      Spread[float64]       `json:"osl"`         // tokens
+	TTFT     Spread[time.Duration] `json:"ttft_ns"`     // waiting included
+	ITL      Spread[time.Duration] `json:"itl_ns"`      // gaps between tokens
+	TPOT     Spread[time.Duration] `json:"tpot_ns"`     // each request's mean of them
+	Duration Spread[time.Duration] `json:"duration_ns"` // whole requests
+	CacheHit Figure[float64]       `json:"cache_hit"`   // share of prompt tokens that a prefix cache held
+	Warmup   bool                  `json:"warmup"`      // a trace told it, before anything ran: figures of requests only
+	Problems []string              `json:"problems"`    // why figures are missing or old, in words
+	Pools    []PoolObservation     `json:"pools"`       // as the target has them, with what was seen of each
+	Scaling  string                `json:"scaling"`     // why the last scaling is under way; empty: none is
 }
 
 // Promised is the ITL that an SLA limits: of requests' means. Where only gaps were seen,

@@ -13,9 +13,9 @@ import (
 type KEDAOptions struct {
 	Targets  []PoolTarget // its triggers, PerReplica; of several of a pool the one that asks for most holds
 	Behavior Behavior     // of the HorizontalPodAutoscaler that it makes
-	// EmptyIsZero is ignoreNullValues, which is on where nothing is said: a trigger is 0
-	// where Prometheus answers and has no such series. Without it, and always where
-	// Prometheus does not answer, the trigger fails and the replicas stay.
+	// EmptyIsZero is ignoreNullValues, which is on where nothing is said: a trigger without
+	// series is 0. Without it the trigger fails and the replicas stay, as they do in any case
+	// where Prometheus does not answer, which no replay has.
 	EmptyIsZero bool
 }
 
@@ -50,7 +50,7 @@ func (k *KEDA) Propose(s planner.Situation) planner.Decision {
 			f.step("hold", p.Role, s.Have.Of(p.Role), "the pool has no trigger")
 			return
 		}
-		n.zero = k.o.EmptyIsZero && !s.Failed
+		n.zero = k.o.EmptyIsZero
 		most, known := 0.0, len(n.missing)
 		for _, t := range k.o.Targets {
 			if t.Role == p.Role {

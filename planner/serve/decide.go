@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,7 +69,7 @@ func (r *Runner) observe(ctx context.Context, start, end time.Time) planner.Obse
 	r.heard(call, err)
 	if err != nil {
 		r.problem(ctx, "the interval was not observed", err)
-		o = planner.Observation{Problems: []string{err.Error()}, Failed: !errors.Is(err, planner.ErrNothingSeen)}
+		o = planner.Observation{Problems: []string{err.Error()}}
 	}
 	return r.pools.Complete(o, r.Status().State, start, end)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,17 +112,10 @@ func TestReadyWithMetrics(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			said := 0
-			var failed []bool // each minute's observation, but for one of nothing
 			for _, e := range g.events {
-				if e.Observation != nil {
-					failed = append(failed, e.Observation.Failed)
-				}
 				if strings.Contains(e.Text, "were not sampled: refused") {
 					said++
 				}
-			}
-			if want := []bool{true, false, true, true, false}; len(failed) < 5 || !slices.Equal(failed[:5], want) {
-				t.Errorf("observations that failed: %v", failed)
 			}
 			if said != 1 {
 				t.Errorf("one reason is said %d times", said)
