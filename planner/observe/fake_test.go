@@ -38,6 +38,29 @@ type fake struct {
 	asked  []string // every query
 	// lookback is how old a sample may be that an instant is said to have; 0: 5 min.
 	lookback time.Duration
+	victoria bool // it is a VictoriaMetrics
+}
+
+// over is a function of a series' samples in (from, to], as the server has it.
+func (f *fake) over(s fakeSeries, function string, from, to time.Duration) (float64, bool) {
+	first, end := s.between(from, to)
+	if !f.victoria || function != "increase" || first == end {
+		return s.over(function, from, to)
+	}
+	before := 0.0 // of a new series
+	if first > 0 && from-s.at[first-1] < cmp.Or(f.lookback, 5*time.Minute) {
+		before = s.values[first-1]
+	} else if step := s.values[min(first+1, end-1)] - s.values[first]; math.Abs(s.values[first]) >= 10*(math.Abs(step)+1) {
+		before = s.values[first]
+	}
+	return s.values[end-1] - before, true
+}
+
+func (f *fake) buildinfo() map[string]string {
+	if f.victoria {
+		return map[string]string{"version": "2.24.0"}
+	}
+	return map[string]string{"version": "3.5.0", "revision": "8be3a9560fbdd18a94dedec4b747c35178177202", "goVersion": "go1.24.5"}
 }
 
 func (f *fake) serve() *Server {
@@ -104,11 +127,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, f.labelValues(strings.TrimSuffix(label, "/values"), r.Form.Get("match[]")))
 		return
 	}
+	if r.URL.Path == "/api/v1/status/buildinfo" {
+		f.answer(w, f.buildinfo())
+		return
+	}
 	if r.Form.Get("query") == "vector(1)" { // is it there?
 		f.answer(w, map[string]any{"resultType": "vector", "result": []any{}})
 		return
 	}
 	f.asked = append(f.asked, r.Form.Get("query"))
+	if f.victoria {
+		defer func(was time.Duration) { f.lookback = was }(f.lookback)
+		f.lookback = f.duration(r.Form.Get("max_lookback"))
+		if at := f.instant(r, "time"); r.URL.Path == "/api/v1/query" && r.Form.Get("nocache") == "" {
+			r.Form.Set("time", strconv.FormatFloat(float64(begin.Unix())+(at-30*time.Second).Seconds(), 'f', 3, 64))
+		}
+	}
 	if r.URL.Path == "/api/v1/query" {
 		result := []map[string]any{}
 		if m := samples.FindStringSubmatch(r.Form.Get("query")); m != nil {
@@ -203,14 +237,14 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 		aggregate = m[1]
 		f.each(m[3], func(s fakeSeries) {
 			_, _, there := f.last(s, at-f.duration(m[7])) // the other selector's are the same series
-			if v, ok := s.over(m[2], at-f.duration(m[4]), at); ok && (m[5] == "" || there == (m[5] == "and")) {
+			if v, ok := f.over(s, m[2], at-f.duration(m[4]), at); ok && (m[5] == "" || there == (m[5] == "and")) {
 				groups["{}"] = append(groups["{}"], v)
 			}
 		})
 	} else if m := byLabels.FindStringSubmatch(q); m != nil {
 		aggregate = m[1]
 		f.each(m[4], func(s fakeSeries) {
-			if v, ok := s.over(m[3], at-f.duration(m[5]), at); ok {
+			if v, ok := f.over(s, m[3], at-f.duration(m[5]), at); ok {
 				by := map[string]string{}
 				for _, name := range strings.Split(m[2], ", ") {
 					if s.labels[name] != "" {

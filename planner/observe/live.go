@@ -58,6 +58,7 @@ type Live struct {
 	of      string               // the selector of the requests that known had
 	known   map[target]traced    // that had requests lately; nil before the first look
 	counted string               // the metric that requests were read from last
+	said    bool                 // that the server is VictoriaMetrics
 }
 
 var _ planner.Source = (*Live)(nil)
@@ -119,6 +120,9 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
+	if l.server.isVictoria(ctx) && !l.said {
+		l.said, i.problems = true, append(i.problems, victoriaWords)
+	}
 	i.loseAll(i.stale)
 	l.lately.see(&i)
 	return i.observation(), nil
@@ -140,14 +144,16 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	if s.scraped.length > 0 {
 		of = s.scraped
 	}
-	q := question{window: of.length, back: of.end.Sub(w.start())}
+	victoria := l.server.isVictoria(ctx)
+	q := questionOf(of, s.every, victoria)
+	q.back, s.fromZero = of.end.Sub(w.start()), victoria
 	found.ask(&q)
-	a, err := q.answer(ctx, l.server, of.end)
+	a, err := q.answer(lookingBack(ctx, s.every), l.server, of.end)
 	if err != nil {
 		return interval{}, span{}, err
 	}
-	i = found.read(reader{results: a, end: w.end, window: w.length, stretch: q.reach().Seconds() / of.length.Seconds()}, ready)
-	i.scale(w.length.Seconds() / q.reach().Seconds())
+	i = found.read(reader{results: a, end: w.end, window: w.length, stretch: q.reach.Seconds() / q.window.Seconds()}, ready)
+	i.scale(w.length.Seconds() / q.counts.Seconds())
 	i.counted = found.edge.names.requests()
 	i.problems = append(i.problems, found.edge.caveats...)
 	all, engines := found.edge.names.PerEngine, 0

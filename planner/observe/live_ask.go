@@ -172,7 +172,7 @@ func (s liveSeries) askRequests(q *question) {
 		if h.name == "" {
 			continue
 		}
-		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.reach()))
+		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.reach))
 		q.counter(h.key+".count", h.name+"_count", h.at)
 		q.over(h.key+".sum", "sum", "increase", h.at.selector(h.name+"_sum"))
 	}
@@ -187,7 +187,7 @@ func (s liveSeries) askRequests(q *question) {
 	if len(n.Engines) > 0 {
 		name = n.Engines[0]
 	}
-	seen := l.selector(name) + "[" + promDuration(q.reach()) + "]"
+	seen := l.selector(name) + "[" + promDuration(q.reach) + "]"
 	q.ask("came", "count(count_over_time(%s) unless %s offset %s)", seen, l.selector(name), promDuration(q.window))
 	q.ask("went", "count(count_over_time(%s) unless %s)", seen, l.selector(name))
 }
@@ -223,7 +223,7 @@ func (s liveSeries) askPool(q *question, role planner.Role) {
 		selector := g.at.selector(g.name)
 		// The mean of what is there now is over its own samples: fewer of them, of an engine
 		// that was not scraped all the time, are no lower load.
-		window := selector + "[" + promDuration(q.reach()) + "]"
+		window := selector + "[" + promDuration(q.reach) + "]"
 		q.ask(key+g.key, "sum(avg_over_time(%s) and %s)", window, selector)
 		q.ask(key+g.key+".mean", "avg(avg_over_time(%s) and %s)", window, selector)
 		q.ask(key+g.key+".here", "count(count by (job, instance) (avg_over_time(%s) and %s))", window, selector)

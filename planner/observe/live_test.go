@@ -94,3 +94,52 @@ func TestLive(t *testing.T) {
 	known(t, "first queue", p.QueueOpen, 0, 0)
 	known(t, "last queue", p.QueueEnd, 0, 0)
 }
+
+// VictoriaMetrics counts from the sample before a range, a new series from 0, and what rose
+// while a target was away; an instant is 30 s ago unless it is asked otherwise.
+func TestLiveVictoriaMetrics(t *testing.T) {
+	const end = hour / 2
+	// Two requests/s, ten in the last 30 s, of which scrapes see 25.
+	load := func(at time.Duration) float64 { return 2*at.Seconds() + 8*max(0, (at-end+thirty).Seconds()) }
+	for name, c := range map[string]struct {
+		more    func(f *fake)
+		want    float64
+		unknown bool
+	}{
+		"scrapes that fall 2 s apart": {want: 310, more: func(f *fake) { f.away("b", 2*time.Second, rising(1.0/3), 0, 0) }},
+		"an engine that comes": {want: 386, more: func(f *fake) {
+			f.away("b", end-10*time.Second, func(at time.Duration) float64 { return 4 * (8 + at.Seconds()) }, 0, 0)
+		}},
+		"an engine that comes back":   {unknown: true, more: func(f *fake) { f.away("b", 0, rising(10), end-200*time.Second, end-15*time.Second) }},
+		"a small one that comes back": {want: 318, more: func(f *fake) { f.away("b", 0, rising(1), end-200*time.Second, end-15*time.Second) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{t: t, victoria: true}
+			f.engine("m", "a", end, 2, 600)
+			f.series = slices.DeleteFunc(f.series, func(s fakeSeries) bool { return s.labels["__name__"] == "vllm:request_success_total" })
+			f.add("vllm:request_success_total", scrape, end, load, "model_name", "m", "instance", "a")
+			c.more(f)
+			l := live(t, f, LiveOptions{})
+			observed(t, l, end-thirty, thirty)
+			o := observed(t, l, end, thirty)
+			if c.unknown == o.Arrivals.Known {
+				t.Fatalf("arrivals %+v, %q", o.Arrivals, o.Problems)
+			}
+			if !c.unknown {
+				known(t, "arrivals", o.Arrivals, c.want, 3)
+			}
+		})
+	}
+}
+
+// away adds requests of an engine whose first scrape is at an instant, and which is not
+// scraped for a while.
+func (f *fake) away(name string, from time.Duration, load func(time.Duration) float64, gone, back time.Duration) {
+	s := fakeSeries{labels: map[string]string{"__name__": "vllm:request_success_total", "model_name": "m", "instance": name}}
+	for at := from; at <= hour/2; at += scrape {
+		if at <= gone || at >= back {
+			s.at, s.values = append(s.at, at), append(s.values, load(at-from))
+		}
+	}
+	f.series = append(f.series, s)
+}

@@ -18,8 +18,26 @@ const partLabel = "part"
 // none.
 type question struct {
 	window time.Duration // from scrape to scrape
+	reach  time.Duration // the range of functions, which has the sample at its beginning too
+	counts time.Duration // what increase() is of
 	back   time.Duration // to the beginning of what is asked for, which is before
 	parts  []string
+}
+
+// questionOf asks about a window that begins and ends with a scrape; every is 0 where that is
+// not known. Prometheus' ranges are open at their beginning from its version 3 on, and
+// increase() is stretched to them. VictoriaMetrics' increase() is from the sample before the
+// range to the last one in it (MetricsQL; 1.79.5 and 1.148.9): of whole scrape intervals,
+// however the targets' scrapes fall, where the range is that long. It is a little shorter, as
+// scrapes are not on time to the millisecond.
+func questionOf(of window, every time.Duration, victoria bool) question {
+	tolerance := every / 20
+	if n := (of.length + tolerance) / max(1, every); victoria && every > 0 && n > 0 {
+		reach := (n*every - tolerance).Truncate(time.Millisecond)
+		return question{window: reach, reach: reach, counts: n * every}
+	}
+	reach := of.length + time.Millisecond
+	return question{window: of.length, reach: reach, counts: reach}
 }
 
 // results are what parts came to, by key; buckets by key and bound.
@@ -28,10 +46,6 @@ type results struct {
 	buckets map[string]map[float64]float64
 }
 
-// reach is a range that has the sample at its beginning too: Prometheus' ranges are open
-// there from its version 3 on.
-func (q *question) reach() time.Duration { return q.window + time.Millisecond }
-
 // ask adds a part; the expression has no label but le.
 func (q *question) ask(key, expr string, args ...any) {
 	q.parts = append(q.parts, fmt.Sprintf("label_replace(%s, %q, %q, \"\", \"\")", fmt.Sprintf(expr, args...), partLabel, key))
@@ -39,7 +53,7 @@ func (q *question) ask(key, expr string, args ...any) {
 
 // over adds a function of the window, all series together.
 func (q *question) over(key, aggregate, function, selector string) {
-	q.ask(key, "%s", over(aggregate, function, selector, q.reach()))
+	q.ask(key, "%s", over(aggregate, function, selector, q.reach))
 }
 
 // String is the question in PromQL.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -40,7 +41,15 @@ type Server struct {
 	name    string   // the URL without its password
 	secrets []string // that it is asked with
 	timeout time.Duration
+	kind    atomic.Int32
 }
+
+// Kinds of servers.
+const (
+	unknownKind int32 = iota
+	prometheus
+	victoria
+)
 
 // Dial checks o; nothing is sent.
 func Dial(o Options) (*Server, error) {
@@ -60,7 +69,7 @@ func Dial(o Options) (*Server, error) {
 	}
 	s := &Server{name: u.Redacted(), secrets: []string{o.BearerToken, password}, timeout: cmp.Or(o.Timeout, DefaultTimeout)}
 	client, err := api.NewClient(api.Config{Address: o.URL, Client: &http.Client{
-		Transport: guarded{token: o.BearerToken},
+		Transport: guarded{token: o.BearerToken, kind: &s.kind},
 		// Credentials stay with the host they are for, and a query that was posted
 		// would arrive without its words.
 		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
@@ -77,14 +86,59 @@ func Dial(o Options) (*Server, error) {
 // Name is the server's URL, without a password.
 func (s *Server) Name() string { return s.name }
 
-// guarded is the default transport with a token, and bounded answers.
-type guarded struct{ token string }
+// isVictoria reports whether the server is a VictoriaMetrics: its build information has no
+// revision and no version of Go (1.79.5 has nothing in it, 1.148.9 "version":"2.24.0"), as
+// Prometheus', Thanos' and Mimir's have. Where there is no answer it is asked again next time.
+func (s *Server) isVictoria(ctx context.Context) bool {
+	if s.kind.Load() == unknownKind {
+		var info v1.BuildinfoResult
+		err := s.ask(ctx, "build information", func(ctx context.Context) (err error) {
+			info, err = s.api.Buildinfo(ctx)
+			return err
+		})
+		switch {
+		case err == nil && info.Revision == "" && info.GoVersion == "":
+			s.kind.Store(victoria)
+		case err == nil || errors.As(err, new(*strayError)):
+			s.kind.Store(prometheus)
+		}
+	}
+	return s.kind.Load() == victoria
+}
+
+// victoriaWords are what its user is told.
+const victoriaWords = "the server is VictoriaMetrics: rises are counted over whole scrape intervals"
+
+// backKey is of a context's value: how far back VictoriaMetrics may look for a sample.
+type backKey struct{}
+
+// lookingBack is a context for questions about series that are scraped every so often:
+// VictoriaMetrics otherwise takes what rose in a gap of minutes for the rise after it.
+func lookingBack(ctx context.Context, every time.Duration) context.Context {
+	return context.WithValue(ctx, backKey{}, time.Duration(mostGap*float64(every)))
+}
+
+// guarded is the default transport with a token, bounded answers, and what makes
+// VictoriaMetrics answer as Prometheus does.
+type guarded struct {
+	token string
+	kind  *atomic.Int32
+}
 
 // RoundTrip implements http.RoundTripper.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
 	if g.token != "" {
-		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+g.token)
+	}
+	if g.kind.Load() == victoria {
+		// Without nocache an instant is 30 s ago, and a long range begins at another time.
+		q := r.URL.Query()
+		q.Set("nocache", "1")
+		if back, _ := r.Context().Value(backKey{}).(time.Duration); back > 0 {
+			q.Set("max_lookback", promDuration(back))
+		}
+		r.URL.RawQuery = q.Encode()
 	}
 	resp, err := api.DefaultRoundTripper.RoundTrip(r)
 	if err != nil {

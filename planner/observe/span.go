@@ -33,6 +33,7 @@ type counted struct {
 	first, last time.Time     // samples in the window
 	every       time.Duration // the mean between them; 0 of one
 	value       float64       // at first
+	step        float64       // to the next sample's; 0 of one
 	rate        float64       // requests/s between them; NaN of one
 	reset       float64       // requests at most that a process counted in a gap in which it ended
 }
@@ -45,6 +46,9 @@ type span struct {
 	gap     time.Duration // the longest without a sample of any series
 	samples int           // of the series that has most
 	series  []counted
+	// fromZero says that increase() takes a new series to begin at 0, where its first value
+	// is less than ten times its next step (VictoriaMetrics; app/vmselect/promql/rollup.go).
+	fromZero bool
 }
 
 // How many times the usual scrape interval may pass without a sample.
@@ -128,7 +132,7 @@ func count(series *model.SampleStream, usual time.Duration) counted {
 			rose, lasted = rose+v, lasted+vs[i].Timestamp.Sub(vs[i-1].Timestamp).Seconds()
 		}
 	}
-	c.rate = 0
+	c.rate, c.step = 0, float64(vs[1].Value-vs[0].Value)
 	if lasted > 0 {
 		c.rate = rose / lasted
 	}
@@ -198,6 +202,9 @@ func (s span) unseen(known map[target]traced, went func(target) bool) (out unsee
 		// A process counts from 0: no more came before its first sample than it says. One
 		// that was found late may have served for long: no more than it serves now.
 		before := math.Min(rate*outside(c.first.Sub(begin), c.every), math.Max(0, c.value-rate*c.every.Seconds()/2))
+		if s.fromZero && c.value < 10*(math.Abs(c.step)+1) {
+			before = 0 // it is counted
+		}
 		after, tail := 0.0, s.scraped.end.Sub(c.last)
 		if tail > 0 && !went(c.of) {
 			after = rate * outside(tail, c.every)
