@@ -49,7 +49,7 @@ func (w wish) engines(all series, frontend Names) (choice, error) {
 			continue
 		}
 		for _, label := range slices.Compact([]string{n.Namespace, frontend.Namespace}) {
-			c, _, err := w.try(n, label, all, slices.Concat(n.Running, n.Waiting, n.KVUse))
+			c, _, err := w.try(n, label, all, slices.Concat(n.Running, n.Waiting, n.KVUse, n.Finished))
 			if err != nil || c.names.Preset != "" {
 				return c, err
 			}
@@ -61,7 +61,7 @@ func (w wish) engines(all series, frontend Names) (choice, error) {
 // try is a preset where it has series by some of these names, of the model and in
 // the namespace; the zero value where it has none.
 func (w wish) try(n Names, namespace string, all series, by []string) (choice, []string, error) {
-	l := labels{}
+	l := labels{}.with(n.Only)
 	if w.namespace != "" && namespace != "" {
 		l[namespace] = w.namespace
 	}
@@ -94,6 +94,9 @@ func (w wish) caveats(n Names, namespace string, all series, l labels, by []stri
 	var out []string
 	if w.model != "" && n.Model == "" {
 		out = append(out, fmt.Sprintf("the %s metrics have no model label, so requests of all models count, not only of %q", n.Preset, w.model))
+	}
+	if n.Lacks != "" {
+		out = append(out, "no number of running or waiting requests: "+n.Lacks+". Requests are counted as they end: while engines are full, more arrive")
 	}
 	if several := all.values(namespace, l, by); len(several) > 1 {
 		out = append(out, fmt.Sprintf("requests of %d namespaces are added up: %q", len(several), several))
@@ -140,5 +143,5 @@ func presetWords(presets []Names) []string {
 	for i, n := range presets {
 		out[i] = n.Preset
 	}
-	return out
+	return slices.Compact(out)
 }

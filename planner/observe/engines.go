@@ -54,7 +54,9 @@ type Engines struct {
 	ready   replicas // since the last Observe
 	settled settled
 	lately  lately
-	workers []Names // what engines are looked for by
+	workers []Names           // what engines are looked for by
+	at      map[string]string // where endpoints have Prometheus' text, if elsewhere, by URL
+	said    saidOnce
 }
 
 var _ planner.Source = (*Engines)(nil)
@@ -76,7 +78,7 @@ func NewEngines(o EnginesOptions) (*Engines, error) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}
 		o.Client = &http.Client{Transport: transport}
 	}
-	e := &Engines{o: o, ready: replicas{}, workers: perEngine(o.Presets), fleet: fleet{queue: o.PrefillQueue != ""}}
+	e := &Engines{o: o, ready: replicas{}, workers: perEngine(o.Presets), said: saidOnce{}, fleet: fleet{queue: o.PrefillQueue != ""}}
 	return e, errors.Join(errs...)
 }
 
@@ -97,6 +99,7 @@ func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Ob
 	i := e.fleet.interval(e.ready)
 	e.fleet.partly(&i, e.settled)
 	i.start, i.length = start, end.Sub(start)
+	i.problems = append(i.problems, e.said.news(i.notes)...)
 	e.fleet.next()
 	e.ready = replicas{}
 	e.lately.see(&i)
@@ -120,14 +123,16 @@ func (e *Engines) look(ctx context.Context) error {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			read, err := e.scrape(ctx, p)
-			looks[i] = glance{p, read, err}
+			read, at, err := e.scrape(ctx, p)
+			looks[i] = glance{p, read, at, err}
 		})
 	}
 	wait.Wait()
 	e.fleet.looked(looks)
 	failed := 0
+	e.at = make(map[string]string, len(looks))
 	for _, l := range looks {
+		e.at[l.endpoint.URL] = l.at
 		if l.err != nil {
 			failed, err = failed+1, fmt.Errorf("%s: %w", l.endpoint, l.err)
 		}
@@ -142,15 +147,23 @@ func (e *Engines) look(ctx context.Context) error {
 type glance struct {
 	endpoint Endpoint
 	reading  reading
+	at       string // where it has Prometheus' text
 	err      error
 }
 
-func (e *Engines) scrape(ctx context.Context, p Endpoint) (reading, error) {
+func (e *Engines) scrape(ctx context.Context, p Endpoint) (r reading, at string, err error) {
 	asked, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
-	x, err := scrapeOnce(asked, e.o.Client, p.URL)
+	at = cmp.Or(e.at[p.URL], p.URL)
+	x, err := scrapeOnce(asked, e.o.Client, at)
+	if errors.Is(err, errJSON) {
+		at = other(p.URL)
+		if x, err = scrapeOnce(asked, e.o.Client, at); err != nil {
+			err = fmt.Errorf("%w, and at %s: %w. trtllm-serve has it there with return_perf_metrics: true", errJSON, redact.Text(at), err)
+		}
+	}
 	if err != nil {
-		return reading{}, err
+		return reading{}, "", err
 	}
 	w := wish{server: p.URL, presets: e.o.Presets, model: e.o.Model}
 	var c choice
@@ -164,7 +177,7 @@ func (e *Engines) scrape(ctx context.Context, p Endpoint) (reading, error) {
 		err = fmt.Errorf("none of its %d series are of an engine by the names of %v", len(x), presetWords(w.presets))
 	}
 	if err != nil {
-		return reading{}, err
+		return reading{}, "", err
 	}
-	return c.read(x, e.o.PrefillQueue), nil
+	return c.read(x, e.o.PrefillQueue), at, nil
 }

@@ -3,12 +3,14 @@ package observe
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,6 +21,10 @@ import (
 
 // maxExposition bounds the bytes of one answer: vLLM's own is about 100 kB.
 const maxExposition = 8 << 20
+
+// errJSON is an answer in JSON, as trtllm-serve gives at /metrics: a list of what its steps
+// did, which is empty where there were none.
+var errJSON = errors.New("it answers JSON, not Prometheus' text format")
 
 var errLongExposition = fmt.Errorf("an answer of more than %d MiB", maxExposition>>20)
 
@@ -33,8 +39,8 @@ type sample struct {
 }
 
 // scrapeOnce asks a URL once.
-func scrapeOnce(ctx context.Context, client *http.Client, url string) (exposition, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func scrapeOnce(ctx context.Context, client *http.Client, at string) (exposition, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, cause(err)
 	}
@@ -54,7 +60,21 @@ func scrapeOnce(ctx context.Context, client *http.Client, url string) (expositio
 	case err != nil:
 		return nil, fmt.Errorf("its answer broke off: %w", err)
 	}
+	if json.Valid(text) {
+		return nil, errJSON
+	}
 	return parse(text)
+}
+
+// other is where trtllm-serve has Prometheus' text, with return_perf_metrics, if what is asked
+// answers JSON.
+func other(metrics string) string {
+	u, err := url.Parse(metrics)
+	if err != nil {
+		return metrics
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/metrics") + "/prometheus/metrics"
+	return u.String()
 }
 
 // parse reads Prometheus' text format.

@@ -49,8 +49,9 @@ type interval struct {
 	length   time.Duration
 	maxAge   time.Duration // 0 = any
 	problems []string
-	stale    number // why nothing is known of its end, if so
-	counted  string // the metric that requests are read from
+	notes    []string // problems that last, each to be said once
+	stale    number   // why nothing is known of its end, if so
+	counted  string   // the metric that requests are read from
 
 	arrivals, finished, running, waiting number
 	ended                                number // as finished, where requests come in
@@ -61,6 +62,19 @@ type interval struct {
 	edgeWaiting                          bool   // waiting is as a frontend has it
 	isl, osl, ttft, itl, tpot, e2e       gain
 	pools                                []pool
+}
+
+// saidOnce is what was said already.
+type saidOnce map[string]bool
+
+// news are the notes that were not said yet.
+func (o saidOnce) news(notes []string) (out []string) {
+	for _, n := range notes {
+		if !o[n] {
+			o[n], out = true, append(out, n)
+		}
+	}
+	return out
 }
 
 // observation is the interval in figures: what is missing, too old or no number

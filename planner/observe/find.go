@@ -66,7 +66,7 @@ func (w Wanted) notFound(s *Server, there []string) error {
 // try looks for one preset: nil where it has no requests of the model, and the
 // models that it has.
 func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string, error) {
-	found := History{server: s, labels: labels{}}
+	found := History{server: s, labels: labels{}.with(n.Only)}
 	if w.Namespace != "" {
 		found.labels[n.Namespace] = w.Namespace
 	}
@@ -108,7 +108,7 @@ func (h *History) others(ctx context.Context, presets []Names, w Wanted) error {
 		return nil
 	}
 	for _, n := range presets {
-		l := labels{}
+		l := labels{}.with(n.Only)
 		if w.Namespace != "" {
 			l[n.Namespace] = w.Namespace
 		}

@@ -155,12 +155,12 @@ func TestRouterHasNoModel(t *testing.T) {
 func TestWordsAreKnown(t *testing.T) {
 	for _, word := range Words() {
 		for _, n := range Presets(word) {
-			if len(n.Finished) == 0 || n.Preset == "" || n.Namespace == "" || len(n.all()) < 5 {
+			if len(n.Finished) == 0 || n.Preset == "" || n.Namespace == "" || len(n.all()) < 4 {
 				t.Errorf("%s: %+v", word, n)
 			}
 		}
 	}
-	if Presets("x") != nil || len(Presets("auto")) != 5 {
+	if Presets("x") != nil || len(Presets("auto")) != 7 {
 		t.Error("an unknown word is known, or auto is not all")
 	}
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,8 +45,9 @@ type member struct {
 type poolLooks struct {
 	running, waiting, queue, prefillQueue gauge
 
-	partial bool // the last look lacked some
-	mixed   bool // requests are in queue whose KV cache is on its way
+	lacks   string // why some do not say what runs and waits
+	partial bool   // the last look lacked some
+	mixed   bool   // requests are in queue whose KV cache is on its way
 }
 
 // gauge is a sum of gauges over an interval.
@@ -151,10 +153,10 @@ func (f *fleet) sum(looks []glance) {
 	}
 	for role, p := range f.pools { // whose engines are all gone hold nothing any more (llm-d#769)
 		var sum reading
-		p.partial = false
+		p.partial, p.lacks = false, ""
 		for _, l := range looks {
 			if l.endpoint.Role == role {
-				p.partial = p.partial || l.err != nil
+				p.partial, p.lacks = p.partial || l.err != nil, cmp.Or(p.lacks, l.reading.lacks)
 				sum.running, sum.waiting = sum.running+l.reading.running, sum.waiting+l.reading.waiting
 				sum.queue, sum.prefillQueue = sum.queue+l.reading.queue, sum.prefillQueue+l.reading.prefillQueue
 				p.mixed = p.mixed || l.reading.mixed

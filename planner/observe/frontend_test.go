@@ -110,6 +110,64 @@ func TestMeansOfTokenCounters(t *testing.T) {
 	}
 }
 
+// trtllmText is what trtllm-serve 1.1 writes at /prometheus/metrics, with return_perf_metrics.
+func trtllmText(requests int) string {
+	const l = `{engine_type="undefined",model_name="undefined"`
+	var b strings.Builder
+	fmt.Fprintf(&b, "# TYPE request_success_total counter\nrequest_success_total%s,finished_reason=\"stop\"} %d\n", l, requests)
+	for _, h := range []string{"e2e_request_latency_seconds", "time_to_first_token_seconds", "time_per_output_token_seconds", "request_queue_time_seconds"} {
+		fmt.Fprintf(&b, "# TYPE %[1]s histogram\n%[1]s_bucket%[2]s,le=\"0.05\"} %[3]d\n%[1]s_bucket%[2]s,le=\"+Inf\"} %[3]d\n%[1]s_count%[2]s} %[3]d\n%[1]s_sum%[2]s} %[4]v\n", h, l, requests, 0.04*float64(requests))
+	}
+	return b.String()
+}
+
+// trtllm-serve before 1.3 has JSON at /metrics and knows neither its model nor what runs.
+func TestEnginesBeforeTensorRTLLM13(t *testing.T) {
+	w := startWorker(t, engine.RoleAggregated)
+	w.says("[]")
+	e := watch(t, EnginesOptions{Model: "my-model"}, w)
+	err := e.source.Sample(t.Context(), planner.State{})
+	if want := "/prometheus/metrics: it answers 404 Not Found. trtllm-serve has it there with return_perf_metrics: true"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+	w.saysAt("/prometheus/metrics", trtllmText(100))
+	w.says(`[{"iter":1,"numActiveRequests":3}]`)
+	const said = "no number of running or waiting requests: TensorRT-LLM before 1.3 does not say"
+	if o := e.observe(); !problem(o, said) {
+		t.Errorf("problems %q", o.Problems)
+	}
+	w.saysAt("/prometheus/metrics", trtllmText(160))
+	o := e.observe()
+	if was := w.times(); was != 2 { // until the other path had answered
+		t.Errorf("/metrics was asked %d times", was)
+	}
+	known(t, "arrivals", o.Arrivals, 60, 0)
+	latency(t, "TTFT", o.TTFT.Mean, 40*time.Millisecond, time.Microsecond)
+	latency(t, "ITL", o.ITL.Mean, 40*time.Millisecond, time.Microsecond)
+	if pool, _ := o.Pool(engine.RoleAggregated); pool.Queue.Known || pool.KVUsage.Known || o.Waiting.Known || problem(o, said) || !problem(o, "waiting requests: TensorRT-LLM before 1.3 does not say") || problem(o, "NaN") {
+		t.Errorf("pool %+v, problems %q", pool, o.Problems)
+	}
+}
+
+// Other programs' requests of the same name are not TensorRT-LLM's.
+func TestLiveBeforeTensorRTLLM13(t *testing.T) {
+	f := &fake{t: t}
+	f.add("request_success_total", scrape, hour, rising(7), "model_name", "my-model")
+	f.add("request_success_total", scrape, hour, rising(2), "model_name", "undefined", "engine_type", "undefined")
+	l := live(t, f, LiveOptions{Model: "my-model"})
+	o := observed(t, l, hour, thirty)
+	known(t, "arrivals", o.Arrivals, 60, 1)
+	found, err := f.serve().Find(t.Context(), wanted("my-model"))
+	if err != nil || found.Names.Preset != "trtllm-1.2" {
+		t.Fatalf("found %q, %v", found.Names.Preset, err)
+	}
+	traffic, err := found.Traffic(t.Context(), minutes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "requests/s", traffic.Rate, 2, 0.01)
+}
+
 // SGLang's shares of a priority are not added to their whole.
 func TestSharesAreNotAdded(t *testing.T) {
 	w := startWorker(t, engine.RoleAggregated)

@@ -58,7 +58,7 @@ type Live struct {
 	of      string               // the selector of the requests that known had
 	known   map[target]traced    // that had requests lately; nil before the first look
 	counted string               // the metric that requests were read from last
-	said    bool                 // that the server is VictoriaMetrics
+	said    saidOnce
 }
 
 var _ planner.Source = (*Live)(nil)
@@ -80,7 +80,7 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 			bad(!model.LegacyValidation.IsValidLabelName(name), "%q of the %s engines is no name of a label", name, role)
 		}
 	}
-	return &Live{server: server, o: o, ready: replicas{}}, errors.Join(errs...)
+	return &Live{server: server, o: o, ready: replicas{}, said: saidOnce{}}, errors.Join(errs...)
 }
 
 // Sample notes the replicas that there are. Prometheus samples the gauges: it is only
@@ -120,9 +120,10 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
-	if l.server.isVictoria(ctx) && !l.said {
-		l.said, i.problems = true, append(i.problems, victoriaWords)
+	if l.server.isVictoria(ctx) {
+		i.notes = append(i.notes, victoriaWords)
 	}
+	i.problems = append(i.problems, l.said.news(i.notes)...)
 	i.loseAll(i.stale)
 	l.lately.see(&i)
 	return i.observation(), nil
@@ -152,10 +153,10 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	if err != nil {
 		return interval{}, span{}, err
 	}
-	i = found.read(reader{results: a, end: w.end, window: w.length, stretch: q.reach.Seconds() / q.window.Seconds()}, ready)
+	i = found.read(reader{results: a, end: w.end, window: w.length, lacks: found.engines.names.Lacks, stretch: q.reach.Seconds() / q.window.Seconds()}, ready)
 	i.scale(w.length.Seconds() / q.counts.Seconds())
 	i.counted = found.edge.names.requests()
-	i.problems = append(i.problems, found.edge.caveats...)
+	i.notes = append(i.notes, found.edge.caveats...)
 	all, engines := found.edge.names.PerEngine, 0
 	for _, role := range found.roles {
 		seen, ok := a.values[string(role)+".there"]
@@ -218,6 +219,9 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 			names[name] = true
 		}
 		by[n.Model], by[n.Namespace] = true, true
+		for label := range n.Only {
+			by[label] = true
+		}
 	}
 	delete(by, "")
 	query := fmt.Sprintf("count by (%s) (last_over_time(%s[%s]))", strings.Join(slices.Sorted(maps.Keys(by)), ", "),

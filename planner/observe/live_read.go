@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -13,6 +14,7 @@ type reader struct {
 	results
 	end     time.Time
 	window  time.Duration
+	lacks   string  // why an engine does not say how many requests run and wait
 	stretch float64 // the range that increase() is of over the time between the scrapes
 }
 
@@ -46,7 +48,7 @@ func (r reader) gauge(key, at, name string) number {
 	age, seen := r.age(at)
 	switch {
 	case name == "":
-		return lacking("the metrics do not say")
+		return lacking("%s", cmp.Or(r.lacks, "the metrics do not say"))
 	case !ok || !seen:
 		return lacking("no samples of %s", name)
 	}

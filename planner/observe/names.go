@@ -60,6 +60,12 @@ type Names struct {
 	// elsewhere.
 	LowerCase bool
 
+	// Only are labels that a series must have, for names that other programs use too.
+	Only map[string]string
+	// Lacks is why this version of a server says no number of running and waiting
+	// requests; "" = it does. Requests are counted as they end then.
+	Lacks string
+
 	// PerEngine says that each engine counts the requests that it saw: with
 	// prefill and decode apart a request is counted in both.
 	PerEngine bool
@@ -141,7 +147,7 @@ func (n Names) requests() string {
 // held are the lists of gauges of requests that came and that requests() does not have yet.
 func (n Names) held() [][]string {
 	switch {
-	case len(n.Started) > 0:
+	case len(n.Started) > 0 || n.Lacks != "":
 		return nil
 	case len(n.FirstTokens) > 0:
 		return [][]string{n.Waiting}

@@ -8,11 +8,11 @@ func Words() []string { return []string{"auto", "vllm", "sglang", "trtllm", "dyn
 // word. The simulated engine, which wears vLLM's names, is found as vllm.
 func Presets(word string) []Names {
 	return map[string][]Names{
-		"auto":   {dynamoFrontend(), dynamoRouter(), vLLM(), sgLang(), trtLLM()},
+		"auto":   {dynamoFrontend(), dynamoRouter(), vLLM(), sgLang(), trtLLM(), trtLLMUnnamed(), trtLLM12()},
 		"dynamo": {dynamoFrontend(), dynamoRouter()},
 		"vllm":   {vLLM()},
 		"sglang": {sgLang()},
-		"trtllm": {trtLLM()},
+		"trtllm": {trtLLM(), trtLLMUnnamed(), trtLLM12()},
 	}[word]
 }
 
@@ -112,6 +112,35 @@ func trtLLM() Names {
 		KVUse:        []string{"trtllm_kv_cache_utilization"},
 		Engines:      []string{"trtllm_num_requests_running"},
 		Model:        "model_name", Namespace: "namespace", PerEngine: true,
+	}
+}
+
+// trtLLMUnnamed is a release candidate of TensorRT-LLM 1.3 from rc5 on (PR 11243) that does
+// not know its model's name yet (PR 12545; tensorrt_llm/serve/openai_server.py).
+func trtLLMUnnamed() Names {
+	n := trtLLM()
+	n.Model, n.Only = "", unnamed()
+	return n
+}
+
+// unnamed is how trtllm-serve labels all metrics until it knows its model's name.
+func unnamed() map[string]string {
+	return map[string]string{"model_name": "undefined", "engine_type": "undefined"}
+}
+
+// trtLLM12 is trtllm-serve before 1.3: tensorrt_llm/metrics/collector.py of 1.1 and
+// aibrix's issue 2004. It writes Prometheus' text at /prometheus/metrics, with
+// return_perf_metrics, and five families without a prefix. Others may use these names:
+// they are read with the labels of trtllm-serve alone, and where nothing else is there.
+func trtLLM12() Names {
+	return Names{
+		Preset:    "trtllm-1.2",
+		Finished:  []string{"request_success_total"},
+		TTFT:      []string{"time_to_first_token_seconds"},
+		TPOT:      []string{"time_per_output_token_seconds"},
+		E2E:       []string{"e2e_request_latency_seconds"},
+		Namespace: "namespace", PerEngine: true,
+		Only: unnamed(), Lacks: "TensorRT-LLM before 1.3 does not say",
 	}
 }
 

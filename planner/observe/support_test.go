@@ -28,8 +28,9 @@ type request struct {
 type worker struct {
 	mu       sync.Mutex
 	text     string
+	at       map[string]string // what it says at other paths
 	status   int
-	asked    int
+	asked    int // /metrics
 	hang     bool
 	endpoint Endpoint
 }
@@ -47,7 +48,13 @@ func startWorker(t testing.TB, role planner.Role) *worker {
 func (w *worker) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	text, status, hang := w.text, w.status, w.hang
-	w.asked++
+	if other, ok := w.at[r.URL.Path]; ok {
+		text = other
+	} else if r.URL.Path != "/metrics" {
+		status = http.StatusNotFound
+	} else {
+		w.asked++
+	}
 	w.mu.Unlock()
 	if hang {
 		<-r.Context().Done()
@@ -61,6 +68,18 @@ func (w *worker) says(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.text, w.status = text, http.StatusOK
+}
+
+func (w *worker) times() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
+func (w *worker) saysAt(path, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = map[string]string{path: text}
 }
 
 func (w *worker) fails(status int) {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -73,7 +74,7 @@ func (f *fleet) interval(ready replicas) interval {
 	i := interval{}
 	roles := map[planner.Role]bool{}
 	for _, m := range t {
-		i.problems = append(i.problems, m.problems(f.looks)...)
+		i.problems, i.notes = append(i.problems, m.problems(f.looks)...), append(i.notes, m.last.caveats...)
 		roles[m.endpoint.Role] = true
 	}
 	t.requests(&i, roles)
@@ -141,12 +142,20 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 	}
 }
 
+// said is a sum over engines, or why some do not say it.
+func (p *poolLooks) said(n number) number {
+	if math.IsNaN(n.v) && p.lacks != "" {
+		return lacking("%s", p.lacks)
+	}
+	return n
+}
+
 // closing is a sum at the last look.
 func (p *poolLooks) closing(g gauge) number {
 	if p.partial {
 		return lacking("some endpoints did not answer at the end")
 	}
-	return g.close
+	return p.said(g.close)
 }
 
 // gauges are the engines' at the end; the frontends' where there are only those.
@@ -201,13 +210,15 @@ func (f *fleet) pool(t tally, role planner.Role, ready *mean) pool {
 		if g.mean.n == 0 {
 			return lacking("at no look did all endpoints answer")
 		}
-		return given(g.mean.value(), 0)
+		return looks.said(given(g.mean.value(), 0))
 	}
 	p.running = over(looks.running)
 	p.waiting, p.mixed = looks.closing(looks.waiting), looks.mixed
-	p.queue, p.queueOpen = perReplica(over(looks.queue), engines, ""), perReplica(looks.queue.open, engines, "")
+	p.queue, p.queueOpen = perReplica(over(looks.queue), engines, ""), perReplica(looks.said(looks.queue.open), engines, "")
 	p.queueEnd = perReplica(looks.closing(looks.queue), engines, "")
-	p.kvMean, p.kvMost = t.kv()
+	if p.kvMean, p.kvMost = t.kv(); looks.lacks != "" && !p.kvMean.given {
+		p.kvMean, p.kvMost = lacking("%s", looks.lacks), lacking("%s", looks.lacks)
+	}
 	return p
 }
 
