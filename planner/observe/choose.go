@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
+
+	"plimsoll/engine"
 )
 
 // series are labels, the name among them, as __name__.
@@ -16,7 +18,11 @@ type choice struct {
 	names   Names
 	labels  labels   // that they all have
 	caveats []string // what they have beside what was looked for
+	twice   bool     // they count each request once for each phase
 }
+
+// twiceWords say so, and what to do.
+const twiceWords = "Dynamo's router counts each request as prefill and again as decode: let dynamo_frontend_* be scraped, at the frontend"
 
 // wish is what choose looks for: as Wanted, in series that are known already.
 type wish struct {
@@ -62,8 +68,14 @@ func (w wish) engines(all series, frontend Names) (choice, error) {
 // the namespace; the zero value where it has none.
 func (w wish) try(n Names, namespace string, all series, by []string) (choice, []string, error) {
 	l := labels{}.with(n.Only)
+	var unlabelled []string
 	if w.namespace != "" && namespace != "" {
 		l[namespace] = w.namespace
+		// A frontend may not say its namespace; what is behind it would count otherwise.
+		if !n.PerEngine && len(all.values(namespace, nil, by)) == 0 {
+			delete(l, namespace)
+			unlabelled = append(unlabelled, fmt.Sprintf("the %s metrics have no label %s, so requests of all namespaces count, not only of %q", n.Preset, namespace, w.namespace))
+		}
 	}
 	models := all.values(n.Model, l, by)
 	mine := slices.DeleteFunc(slices.Clone(models), func(m string) bool { return !w.wants(n, m) })
@@ -80,7 +92,10 @@ func (w wish) try(n Names, namespace string, all series, by []string) (choice, [
 	if !slices.ContainsFunc(by, func(name string) bool { return slices.Contains(has, name) }) {
 		return choice{}, models, nil
 	}
-	return choice{names: n.having(has), labels: l, caveats: w.caveats(n, namespace, all, l, by)}, models, nil
+	return choice{
+		names: n.having(has), labels: l, caveats: append(unlabelled, w.caveats(n, namespace, all, l, by)...),
+		twice: slices.Contains(all.values(n.Phase, l, n.all()), string(engine.RolePrefill)),
+	}, models, nil
 }
 
 // wants reports whether a model is the one that is looked for.

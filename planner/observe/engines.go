@@ -176,6 +176,9 @@ func (e *Engines) scrape(ctx context.Context, p Endpoint) (r reading, at string,
 	if err == nil && c.names.Preset == "" && p.Role != "" {
 		err = fmt.Errorf("none of its %d series are of an engine by the names of %v", len(x), presetWords(w.presets))
 	}
+	if c.twice {
+		err = errors.New(twiceWords)
+	}
 	if err != nil {
 		return reading{}, "", err
 	}

@@ -2,12 +2,14 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"plimsoll/engine"
 	"plimsoll/profile"
 )
 
@@ -67,8 +69,8 @@ func (w Wanted) notFound(s *Server, there []string) error {
 // models that it has.
 func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string, error) {
 	found := History{server: s, labels: labels{}.with(n.Only)}
-	if w.Namespace != "" {
-		found.labels[n.Namespace] = w.Namespace
+	if err := found.within(ctx, n, w); err != nil {
+		return nil, nil, err
 	}
 	models, err := s.models(ctx, n, found.labels, w)
 	if err != nil {
@@ -96,10 +98,45 @@ func (s *Server) try(ctx context.Context, n Names, w Wanted) (*History, []string
 	if found.Names.requests() == "" {
 		return nil, models, nil
 	}
+	if err := found.once(ctx, n, w); err != nil {
+		return nil, nil, err
+	}
 	if w.Model != "" && n.Model == "" {
 		found.warn("no_model_label", "the %s metrics have no model label, so requests of all models count, not only of %q", n.Preset, w.Model)
 	}
 	return &found, models, found.spread(ctx, n, w)
+}
+
+// within keeps to a namespace, unless a frontend does not say its own.
+func (h *History) within(ctx context.Context, n Names, w Wanted) error {
+	if w.Namespace == "" {
+		return nil
+	}
+	there := []string{w.Namespace}
+	if !n.PerEngine {
+		var err error
+		if there, err = h.server.values(ctx, n.Namespace, h.labels.anyOf(n.requestNames()), w.From, w.To); err != nil {
+			return err
+		}
+	}
+	if len(there) > 0 {
+		h.labels[n.Namespace] = w.Namespace
+	} else {
+		h.warn("no_namespace_label", "the %s metrics have no label %s, so requests of all namespaces count, not only of %q", n.Preset, n.Namespace, w.Namespace)
+	}
+	return nil
+}
+
+// once fails where requests are counted once for each phase.
+func (h *History) once(ctx context.Context, n Names, w Wanted) error {
+	if n.Phase == "" {
+		return nil
+	}
+	phases, err := h.server.values(ctx, n.Phase, h.labels.anyOf(n.all()), w.From, w.To)
+	if err == nil && slices.Contains(phases, string(engine.RolePrefill)) {
+		return &Error{Server: h.server.name, Asked: h.Names.requests(), Err: errors.New(twiceWords)}
+	}
+	return err
 }
 
 // others warns of requests by other names, where nobody said which model is meant.

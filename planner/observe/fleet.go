@@ -32,8 +32,9 @@ type member struct {
 	// Since the last interval.
 	late     int // looks that had been missed at its beginning
 	gained   map[counterKey]float64
-	compared bool // gained is of two readings at least, or of all that a new one counted
-	blind    bool // what it counted began before the interval did, or was lost in it
+	compared bool   // gained is of two readings at least, or of all that a new one counted
+	blind    bool   // what it counted began before the interval did, or was lost in it
+	moved    string // that its requests are read from another metric
 	restarts int
 	failures int
 	failure  error
@@ -119,6 +120,9 @@ func (m *member) look(l glance, before int) {
 	case float64(m.late) > tolerance*float64(before):
 		m.blind = true
 	default:
+		if was := m.last.counted; was != "" && l.reading.counted != was && m.last.counters[counterKey{what: arrived}] > 0 {
+			m.moved, m.blind = fmt.Sprintf("%s: requests are read from %s, and no longer from %s", m.endpoint, l.reading.counted, was), true
+		}
 		// Dynamo's frontend has no series of its own before its first request: until then
 		// its router's are read, whose histograms have other bounds.
 		if l.reading.preset != m.last.preset {
@@ -208,6 +212,9 @@ func (m *member) problems(looks int) []string {
 	var out []string
 	if m.failures > 0 {
 		out = append(out, fmt.Sprintf("%s: %d of %d looks failed, the last one: %v", m.endpoint, m.failures, looks, m.failure))
+	}
+	if m.moved != "" {
+		out = append(out, m.moved)
 	}
 	if m.restarts > 0 {
 		out = append(out, fmt.Sprintf("%s restarted. Its counts between the last look and the restart are unknown", m.endpoint))

@@ -140,6 +140,29 @@ func TestDefectFrontendsFirstRequestWasARestart(t *testing.T) {
 	}
 }
 
+// A process whose requests are read from another metric than before is not known for an
+// interval, and a router that counts them once for each phase at no time.
+func TestRequestsOfAnotherMetric(t *testing.T) {
+	w := startWorker(t, "")
+	e := watch(t, EnginesOptions{Presets: Presets("dynamo")}, w)
+	w.says("dynamo_component_router_requests_started_total 100\n")
+	e.look()
+	w.says("dynamo_component_router_requests_started_total 105\n")
+	known(t, "arrivals", e.observe().Arrivals, 5, 0)
+	w.says("dynamo_frontend_requests_started_total{model=\"m\"} 3000\n")
+	const said = "requests are read from dynamo_frontend_requests_started_total, and no longer from dynamo_component_router_requests_started_total"
+	if o := e.observe(); o.Arrivals.Known || !problem(o, said) {
+		t.Errorf("arrivals %+v, problems %q", o.Arrivals, o.Problems)
+	}
+	w.says("dynamo_frontend_requests_started_total{model=\"m\"} 3007\n")
+	known(t, "arrivals", e.observe().Arrivals, 7, 0)
+
+	w.says("dynamo_component_router_requests_started_total 100\ndynamo_component_router_input_sequence_tokens_count{phase=\"prefill\"} 50\n")
+	if err := e.source.Sample(t.Context(), planner.State{}); err == nil || !strings.Contains(err.Error(), twiceWords) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Workers come and go: who is new brings all that it counted, who is gone what was
 // seen of it, and who comes back is the process that it was.
 func TestWorkersComeAndGo(t *testing.T) {

@@ -218,7 +218,7 @@ func (l *Live) find(ctx context.Context, w window) (liveSeries, error) {
 		for _, name := range n.all() {
 			names[name] = true
 		}
-		by[n.Model], by[n.Namespace] = true, true
+		by[n.Model], by[n.Namespace], by[n.Phase] = true, true, true
 		for label := range n.Only {
 			by[label] = true
 		}

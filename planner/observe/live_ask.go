@@ -40,7 +40,7 @@ func (s liveSeries) apart() bool {
 
 // confused reports whether requests are counted twice, and nothing tells which are.
 func (s liveSeries) confused() bool {
-	return s.apart() && (!s.known(engine.RolePrefill) || !s.known(engine.RoleDecode))
+	return s.edge.twice || s.apart() && (!s.known(engine.RolePrefill) || !s.known(engine.RoleDecode))
 }
 
 // known reports whether a role's engines can be told from others.
@@ -93,8 +93,9 @@ type metric struct {
 func (s liveSeries) histograms() []metric {
 	n := s.edge.names
 	tpot, ends := first(n.TPOT), s.back()
-	if role := answering(s.roles); tpot == "" && s.known(role) { // a frontend counts gaps only
-		tpot, ends = first(s.engines.names.TPOT), s.engines.labels.with(s.selectors[role])
+	// A frontend counts gaps only, and a router's may stay empty.
+	if role, of := answering(s.roles), first(s.engines.names.TPOT); !n.PerEngine && of != "" && s.known(role) {
+		tpot, ends = of, s.engines.labels.with(s.selectors[role])
 	}
 	return []metric{
 		{"isl", first(n.ISL), s.front()},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,6 +112,68 @@ func TestPrefillQueueQuery(t *testing.T) {
 		if prefill, _ = o.Pool(engine.RolePrefill); prefill.Queue.Known || prefill.QueueEnd.Known || o.Waiting.Known {
 			t.Errorf("a queue of 100 s ago, %v: %+v", length, prefill)
 		}
+	}
+}
+
+// dynamo adds what Dynamo 1.6.1 says of two requests/s: its router with the requests of these
+// phases, and its frontend, without a namespace.
+func (f *fake) dynamo(frontend bool, phases ...string) {
+	l := []string{"dynamo_namespace", "dynamo", "dynamo_component", "backend", "worker_id", "8c1b68893589fc43"}
+	n := 2 * float64(len(phases))
+	f.add("dynamo_component_router_requests_started_total", scrape, hour, rising(n), l...)
+	f.add("dynamo_component_router_requests_total", scrape, hour, rising(n), l...)
+	f.histogram("dynamo_component_router_inter_token_latency_seconds", scrape, hour, map[string]float64{"+Inf": 2}, 0.02, l...)
+	for _, phase := range phases {
+		f.histogram("dynamo_component_router_input_sequence_tokens", scrape, hour, map[string]float64{"+Inf": 2}, 512, append(l, "model", "words", "phase", phase)...)
+	}
+	if frontend {
+		f.add("dynamo_frontend_requests_started_total", scrape, hour, rising(2), "model", "words")
+		f.histogram("dynamo_frontend_input_sequence_tokens", scrape, hour, map[string]float64{"+Inf": 2}, 512, "model", "words")
+	}
+}
+
+// A frontend of Dynamo has no namespace outside Kubernetes, and its router counts a request
+// once for each phase: the frontend is read whatever the namespace, the router where there is
+// one phase.
+func TestDynamosNamespaceAndPhases(t *testing.T) {
+	const other, noLabel, twice = "another", "the dynamo metrics have no label dynamo_namespace, so requests of all namespaces count", "arrivals, finished requests: " + twiceWords
+	for name, c := range map[string]struct {
+		namespace string
+		frontend  bool
+		phases    []string
+		arrivals  bool
+		says      string
+		codes     []string // of the history; nil: it is refused
+	}{
+		"a frontend":                    {"", true, []string{"prefill", "decode"}, true, "", []string{}},
+		"a frontend, by namespace":      {"dynamo", true, []string{"prefill", "decode"}, true, noLabel, []string{"no_namespace_label"}},
+		"a frontend, another namespace": {other, true, []string{"prefill", "decode"}, true, noLabel, []string{"no_namespace_label"}},
+		"a router":                      {"dynamo", false, []string{"aggregated"}, true, "", []string{}},
+		"a router of two phases":        {"dynamo", false, []string{"prefill", "decode"}, false, twice, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{t: t}
+			f.dynamo(c.frontend, c.phases...)
+			o := observed(t, live(t, f, LiveOptions{Presets: Presets("dynamo"), Namespace: c.namespace}), half, thirty)
+			if o.Arrivals.Known != c.arrivals || c.says != "" && !problem(o, c.says) || problem(o, noLabel) != (c.says == noLabel) {
+				t.Errorf("arrivals %+v, problems %q", o.Arrivals, o.Problems)
+			}
+			if c.arrivals {
+				known(t, "arrivals", o.Arrivals, 60, 1e-6)
+				known(t, "ISL", o.ISL.Mean, 256, 1e-6)
+			}
+			if !c.frontend && c.arrivals { // its ITL is a mean for each request
+				latency(t, "TPOT", o.TPOT.Mean, 10*time.Millisecond, time.Microsecond)
+			}
+			found, err := f.serve().Find(t.Context(), Wanted{Presets: Presets("dynamo"), Namespace: c.namespace, From: begin, To: begin.Add(hour)})
+			if c.codes == nil {
+				if err == nil || !strings.Contains(err.Error(), twiceWords) {
+					t.Errorf("found %+v, %v", found.Names, err)
+				}
+			} else if err != nil || !slices.Equal(codes(found.Warnings), c.codes) {
+				t.Errorf("warnings %v, %v", found.Warnings, err)
+			}
+		})
 	}
 }
 

@@ -75,6 +75,9 @@ func (s liveSeries) read(r reader, ready replicas) interval {
 	i := interval{}
 	if s.confused() {
 		why := lacking("prefill and decode engines both count every request, and no labels tell them apart")
+		if s.edge.twice {
+			why = lacking(twiceWords)
+		}
 		i.arrivals, i.finished = why, why
 	} else {
 		s.readRequests(r, &i)

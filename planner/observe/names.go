@@ -60,6 +60,8 @@ type Names struct {
 	// elsewhere.
 	LowerCase bool
 
+	// Phase is a label that has "prefill" where a request is counted once for each phase.
+	Phase string
 	// Only are labels that a series must have, for names that other programs use too.
 	Only map[string]string
 	// Lacks is why this version of a server says no number of running and waiting

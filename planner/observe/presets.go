@@ -150,6 +150,7 @@ func trtLLM12() Names {
 // count what is in the system, and of that what has no first token yet. Tokens without text
 // have no event: output_tokens_total and inter_token_latency_seconds lack them, and
 // output_sequence_tokens has them as a request ends (1.6.1, run).
+// Outside Kubernetes they have no dynamo_namespace (1.6.1, run).
 func dynamoFrontend() Names {
 	const p = "dynamo_frontend_"
 	return Names{
@@ -174,7 +175,10 @@ func dynamoFrontend() Names {
 // dynamoRouter is Dynamo's router, which has no label for the model: the same
 // file, and the planner's own queries (components/planner, 2026). Its namespaces
 // have underscores where the deployment's have dashes. It has no duration of
-// requests: dynamo_component_request_duration_seconds is of every component.
+// requests: dynamo_component_request_duration_seconds is of every component. In 1.6.1 (run)
+// a request is counted once as prefill and once as decode where they are apart, which the
+// label phase of the input lengths alone tells, and its ITL is a mean for each request,
+// which stays empty with --router-mode kv.
 func dynamoRouter() Names {
 	const p = "dynamo_component_router_"
 	return Names{
@@ -184,7 +188,7 @@ func dynamoRouter() Names {
 		ISL:       []string{p + "input_sequence_tokens"},
 		OSL:       []string{p + "output_sequence_tokens"},
 		TTFT:      []string{p + "time_to_first_token_seconds"},
-		ITL:       []string{p + "inter_token_latency_seconds"},
-		Namespace: "dynamo_namespace",
+		TPOT:      []string{p + "inter_token_latency_seconds"},
+		Namespace: "dynamo_namespace", Phase: "phase",
 	}
 }

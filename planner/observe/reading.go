@@ -28,6 +28,7 @@ func (k counterKey) goesBack() bool { return k.what == arrived || k.what == left
 // reading is one look at one process.
 type reading struct {
 	preset   string   // whose names were read
+	counted  string   // the metric of requests
 	lacks    string   // why it does not say how many requests run and wait
 	caveats  []string // what more is to be known of it
 	began    float64  // Unix seconds; NaN where it does not say
@@ -41,7 +42,7 @@ type reading struct {
 // read takes from an exposition what the names of a choice say.
 func (c choice) read(e exposition, prefillQueue string) reading {
 	n := c.names
-	r := reading{preset: n.Preset, lacks: n.Lacks, caveats: c.caveats, counters: map[counterKey]float64{}}
+	r := reading{preset: n.Preset, counted: n.requests(), lacks: n.Lacks, caveats: c.caveats, counters: map[counterKey]float64{}}
 	byName := map[string][]sample{}
 	for _, s := range e {
 		name := string(s.labels[model.MetricNameLabel])

@@ -131,8 +131,9 @@ func (t tally) requests(i *interval, roles map[planner.Role]bool) {
 	i.isl, i.osl = front.histogram("isl"), back.histogram("osl")
 	i.ttft, i.itl, i.e2e = front.histogram("ttft"), back.histogram("itl"), front.histogram("e2e")
 	i.tpot = back.histogram("tpot")
-	if roles[""] && !i.tpot.count.given { // a frontend counts gaps only
-		i.tpot = t.of(answering(slices.Collect(maps.Keys(roles)))).histogram("tpot")
+	// A frontend counts gaps only, and a router's may stay empty.
+	if of := t.of(answering(slices.Collect(maps.Keys(roles)))).histogram("tpot"); roles[""] && (of.count.given || !i.tpot.count.given) {
+		i.tpot = of
 	}
 	if !i.tpot.count.given {
 		i.tpot = gain{} // few servers have it: it is missing without a word

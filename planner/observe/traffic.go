@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"plimsoll/planner"
@@ -128,6 +129,9 @@ func (t *Traffic) count(h History) error {
 	}
 	if n := t.partly(); n > 0 {
 		t.warn("partly_scraped", "%d of %d windows miss more than two scrapes in a row (one every %v). Rates there are too low", n, len(t.Windows), t.Scrapes.Round(time.Millisecond))
+	}
+	if i := slices.IndexFunc(t.Windows, func(w Window) bool { return w.End.Equal(t.PeakAt) }); i > 0 && t.Windows[i-1].Series < t.Windows[i].Series && h.server.kind.Load() == victoria {
+		t.warn("peak_after_gap", "some series have no samples in the window before the busiest one. A VictoriaMetrics before 2025 counts there what came meanwhile too: look whether so many came")
 	}
 	if n := dips(t.Windows); n > 0 {
 		t.warn("fewer_series", "%d of %d windows have fewer series than those around them, as scrapes failed or engines were away. Their requests are not counted", n, len(t.Windows))
