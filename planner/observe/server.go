@@ -132,9 +132,11 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+g.token)
 	}
 	if g.kind.Load() == victoria {
-		// Without nocache an instant is 30 s ago, and a long range begins at another time.
+		// Without these an instant is 30 s ago, what a range has since then repeats what was
+		// before (that since 1.83 only), and a long range begins at another time.
 		q := r.URL.Query()
 		q.Set("nocache", "1")
+		q.Set("latency_offset", "1ms")
 		if back, _ := r.Context().Value(backKey{}).(time.Duration); back > 0 {
 			q.Set("max_lookback", promDuration(back))
 		}

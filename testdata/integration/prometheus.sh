@@ -3,8 +3,8 @@
 # are known (send_load.py).
 
 install_prometheus() {
-	if [[ ! -x /usr/bin/prometheus ]]; then
-		install_packages prometheus
+	if [[ ! -x /usr/bin/prometheus || ! -x /usr/bin/victoria-metrics ]]; then # which go-prometheus has too
+		install_packages prometheus victoria-metrics
 	fi
 	/usr/bin/prometheus --version 2>&1 | head -n 1
 }

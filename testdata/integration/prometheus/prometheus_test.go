@@ -1,5 +1,5 @@
-// Package prometheus_test has planner.Source over Debian's Prometheus, which scrapes
-// real engines.
+// Package prometheus_test has planner.Source over Debian's Prometheus and VictoriaMetrics,
+// which scrape real engines.
 package prometheus_test
 
 import (
@@ -99,11 +99,11 @@ func get(t *testing.T, method, url, body string) string {
 	return string(text)
 }
 
-// start runs Debian's Prometheus, which scrapes two engines, labelled prefill and
-// decode, and gives its URL.
-func start(t *testing.T, engines [2]string) string {
+// start runs Debian's Prometheus and VictoriaMetrics, which scrape two engines, labelled
+// prefill and decode, and gives their URLs.
+func start(t *testing.T, engines [2]string) (prometheus, victoria string) {
 	t.Helper()
-	dir, address := t.TempDir(), free.Address(t)
+	dir := t.TempDir()
 	config := fmt.Sprintf("global: {scrape_interval: %v}\nscrape_configs:\n  - job_name: engines\n    static_configs:\n", scrapes)
 	for i, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode} {
 		config += fmt.Sprintf("      - {targets: [%q], labels: {role: %s}}\n", engines[i], role)
@@ -111,21 +111,27 @@ func start(t *testing.T, engines [2]string) string {
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := &bytes.Buffer{}
-	command := exec.CommandContext(context.Background(), "/usr/bin/prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
-	command.Stdout, command.Stderr = log, log
-	if err := command.Start(); err != nil {
-		t.Fatalf("%v: want Debian's package prometheus", err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		if t.Failed() {
-			t.Logf("Prometheus said:\n%s", log)
+	addresses := [2]string{free.Address(t), free.Address(t)}
+	for i, args := range [2][]string{
+		{"/usr/bin/prometheus", "--config.file=" + filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addresses[0]},
+		{"/usr/bin/victoria-metrics", "-promscrape.config=" + filepath.Join(dir, "prometheus.yml"), "-storageDataPath=" + filepath.Join(dir, "victoria"), "-httpListenAddr=" + addresses[1]},
+	} {
+		log := &bytes.Buffer{}
+		command := exec.CommandContext(context.Background(), args[0], args[1:]...)
+		command.Stdout, command.Stderr = log, log
+		if err := command.Start(); err != nil {
+			t.Fatalf("%v: want Debian's packages prometheus and victoria-metrics", err)
 		}
-	})
-	return "http://" + address
+		t.Cleanup(func() {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+			if t.Failed() {
+				t.Logf("%s said:\n%s", args[0], log)
+			}
+		})
+		addresses[i] = "http://" + addresses[i]
+	}
+	return addresses[0], addresses[1]
 }
 
 // until waits for a query to have a value.
@@ -148,6 +154,20 @@ func until(t *testing.T, server, query, value string) {
 	}
 }
 
+// source is a planner.Source over a server.
+func source(t *testing.T, url string) (*observe.Server, *observe.Live) {
+	t.Helper()
+	server, err := observe.Dial(observe.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := observe.NewLive(server, observe.LiveOptions{Presets: observe.Presets("auto"), Model: "test/model"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, live
+}
+
 func near(t *testing.T, what string, got planner.Figure[float64], want, within float64) {
 	t.Helper()
 	if !got.Known || !(math.Abs(got.Value-want) <= within) {
@@ -161,16 +181,10 @@ func TestLive(t *testing.T) {
 	engines := [2]string{free.Address(t), free.Address(t)}
 	serve(t, engines[0])
 	stop := serve(t, engines[1])
-	url := start(t, engines)
+	url, victoria := start(t, engines)
 	until(t, url, "min(count_over_time(vllm:num_requests_running[1m]))", "4")
-	server, err := observe.Dial(observe.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := observe.NewLive(server, observe.LiveOptions{Presets: observe.Presets("auto"), Model: "test/model"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	until(t, victoria, "count(vllm:num_requests_running)&nocache=1", "2")
+	server, live := source(t, url)
 	began := time.Now()
 	observed := func() planner.Observation {
 		t.Helper()
@@ -204,6 +218,7 @@ func TestLive(t *testing.T) {
 	}
 
 	apart(t, server, o)
+	busy := o
 
 	stop()
 	serve(t, engines[1])
@@ -214,6 +229,15 @@ func TestLive(t *testing.T) {
 	o = observed()
 	near(t, "arrivals after a restart", o.Arrivals, 20, 3)
 	near(t, "ISL after a restart", o.ISL.Mean, 100, 1)
+
+	_, other := source(t, victoria) // which has samples a second later
+	v, err := other.Observe(t.Context(), busy.Start, busy.End())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "arrivals by VictoriaMetrics", v.Arrivals, 40, 4)
+	near(t, "ISL by VictoriaMetrics", v.ISL.Mean, 300, 6)
+	near(t, "OSL by VictoriaMetrics", v.OSL.Mean, 5, 0.1)
 
 	time.Sleep(2 * time.Second)
 	o = observed()
