@@ -38,6 +38,9 @@ type History struct {
 // Find looks for a model's series. It fails with a *NotFoundError, an
 // *AmbiguousError or an *Error.
 func (s *Server) Find(ctx context.Context, w Wanted) (History, error) {
+	if _, err := s.isVictoria(ctx); err != nil {
+		return History{}, err
+	}
 	var there []string
 	for i, n := range w.Presets {
 		found, models, err := s.try(ctx, n, w)

@@ -120,9 +120,6 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
-	if l.server.isVictoria(ctx) {
-		i.notes = append(i.notes, victoriaWords)
-	}
 	i.problems = append(i.problems, l.said.news(i.notes)...)
 	i.loseAll(i.stale)
 	l.lately.see(&i)
@@ -133,6 +130,10 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 // the time from the first scrape to the last, brought to the window: what increase() makes
 // of a window that is not scraped to its ends is too low.
 func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, s span, err error) {
+	victoria, err := l.server.isVictoria(ctx)
+	if err != nil {
+		return interval{}, span{}, err
+	}
 	found, err := l.find(ctx, w)
 	if err != nil {
 		return interval{}, span{}, err
@@ -145,7 +146,6 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	if s.scraped.length > 0 {
 		of = s.scraped
 	}
-	victoria := l.server.isVictoria(ctx)
 	q := questionOf(of, s.every, victoria)
 	q.back, s.fromZero = of.end.Sub(w.start()), victoria
 	found.ask(&q)
@@ -157,6 +157,9 @@ func (l *Live) over(ctx context.Context, w window, ready replicas) (i interval, 
 	i.scale(w.length.Seconds() / q.counts.Seconds())
 	i.counted = found.edge.names.requests()
 	i.notes = append(i.notes, found.edge.caveats...)
+	if victoria {
+		i.notes = append(i.notes, victoriaWords)
+	}
 	all, engines := found.edge.names.PerEngine, 0
 	for _, role := range found.roles {
 		seen, ok := a.values[string(role)+".there"]

@@ -88,22 +88,28 @@ func (s *Server) Name() string { return s.name }
 
 // isVictoria reports whether the server is a VictoriaMetrics: its build information has no
 // revision and no version of Go (1.79.5 has nothing in it, 1.148.9 "version":"2.24.0"), as
-// Prometheus', Thanos' and Mimir's have. Where there is no answer it is asked again next time.
-func (s *Server) isVictoria(ctx context.Context) bool {
-	if s.kind.Load() == unknownKind {
-		var info v1.BuildinfoResult
-		err := s.ask(ctx, "build information", func(ctx context.Context) (err error) {
-			info, err = s.api.Buildinfo(ctx)
-			return err
-		})
-		switch {
-		case err == nil && info.Revision == "" && info.GoVersion == "":
-			s.kind.Store(victoria)
-		case err == nil || errors.As(err, new(*strayError)):
-			s.kind.Store(prometheus)
-		}
+// Prometheus', Thanos' and Mimir's have. A server that does not say it is none; one that does
+// not answer at all is asked again next time.
+func (s *Server) isVictoria(ctx context.Context) (bool, error) {
+	if s.kind.Load() != unknownKind {
+		return s.kind.Load() == victoria, nil
 	}
-	return s.kind.Load() == victoria
+	var info v1.BuildinfoResult
+	says := false
+	err := s.ask(ctx, "build information", func(ctx context.Context) (err error) {
+		info, err = s.api.Buildinfo(ctx)
+		if says = err == nil; errors.As(err, new(*v1.Error)) || errors.As(err, new(*strayError)) {
+			err = nil
+		}
+		return err
+	})
+	switch {
+	case says && info.Revision == "" && info.GoVersion == "":
+		s.kind.Store(victoria)
+	case says:
+		s.kind.Store(prometheus)
+	}
+	return s.kind.Load() == victoria, err
 }
 
 // victoriaWords are what its user is told.

@@ -61,10 +61,7 @@ func (h History) Traffic(ctx context.Context, r Range) (Traffic, error) {
 	if t.Scrapes == 0 {
 		return t, &NotFoundError{Server: h.server.name, What: "samples of " + h.Names.requests()}
 	}
-	if h.server.isVictoria(ctx) {
-		ctx = lookingBack(ctx, t.Scrapes)
-		t.warn("victoria_metrics", victoriaWords)
-	}
+	ctx = lookingBack(ctx, t.Scrapes)
 	t.widen()
 	if t.Range.To.Sub(t.Range.From) < t.Range.Window {
 		return t, fmt.Errorf("a range of %v, scraped every %v: want one window of %v at least", r.To.Sub(r.From), t.Scrapes.Round(time.Millisecond), t.Range.Window)
