@@ -116,8 +116,8 @@ func TestLiveVictoriaMetrics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{t: t, victoria: true}
 			f.engine("m", "a", end, 2, 600)
-			f.series = slices.DeleteFunc(f.series, func(s fakeSeries) bool { return s.labels["__name__"] == "vllm:request_success_total" })
-			f.add("vllm:request_success_total", scrape, end, load, "model_name", "m", "instance", "a")
+			f.series = slices.DeleteFunc(f.series, func(s fakeSeries) bool { return s.labels["__name__"] == "vllm:time_to_first_token_seconds_count" })
+			f.add("vllm:time_to_first_token_seconds_count", scrape, end, load, "model_name", "m", "instance", "a")
 			c.more(f)
 			l := live(t, f, LiveOptions{})
 			observed(t, l, end-thirty, thirty)
@@ -135,7 +135,7 @@ func TestLiveVictoriaMetrics(t *testing.T) {
 // away adds requests of an engine whose first scrape is at an instant, and which is not
 // scraped for a while.
 func (f *fake) away(name string, from time.Duration, load func(time.Duration) float64, gone, back time.Duration) {
-	s := fakeSeries{labels: map[string]string{"__name__": "vllm:request_success_total", "model_name": "m", "instance": name}}
+	s := fakeSeries{labels: map[string]string{"__name__": "vllm:time_to_first_token_seconds_count", "model_name": "m", "instance": name}}
 	for at := from; at <= hour/2; at += scrape {
 		if at <= gone || at >= back {
 			s.at, s.values = append(s.at, at), append(s.values, load(at-from))
