@@ -20,9 +20,11 @@ import (
 type Sent struct {
 	At          time.Duration // since the load began
 	TTFT, ITL   time.Duration // ITL is the mean gap
-	Tokens      int
-	Failed      string // why; empty: it did not
-	Provenanced bool   // the answer said that it is simulated
+	Prompt      int           // tokens; 0 of who left
+	Tokens      int           // of who left, events
+	Left        bool          // the client closed the stream, as it was to
+	Failed      string        // why; empty: it did not
+	Provenanced bool          // the answer said that it is simulated
 }
 
 // Load is Poisson arrivals of streamed completions whose rate changes.
@@ -30,6 +32,8 @@ type Load struct {
 	URL, Model string
 	ISL, OSL   int
 	Phases     []Phase
+	Leave      float64 // the share of the clients that close the stream after LeaveAfter events
+	LeaveAfter int
 }
 
 // Phase is a rate for a while.
@@ -54,9 +58,12 @@ func (l Load) Run(ctx context.Context) []Sent {
 			if !wait(ctx, time.Until(begin.Add(next))) {
 				break
 			}
-			at := next
+			at, leaveAfter := next, 0
+			if l.Leave > 0 && r.Float64() < l.Leave {
+				leaveAfter = l.LeaveAfter
+			}
 			wg.Go(func() {
-				s := l.send(ctx)
+				s := l.send(ctx, leaveAfter)
 				s.At = at
 				mu.Lock()
 				defer mu.Unlock()
@@ -79,7 +86,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (l Load) send(ctx context.Context) (s Sent) {
+func (l Load) send(ctx context.Context, leaveAfter int) (s Sent) {
 	body, err := json.Marshal(map[string]any{
 		"model": l.Model, "prompt": strings.Repeat("w ", l.ISL), "max_tokens": l.OSL, "ignore_eos": true, "stream": true,
 		"stream_options": map[string]any{"include_usage": true},
@@ -103,17 +110,18 @@ func (l Load) send(ctx context.Context) (s Sent) {
 		s.Failed = resp.Status
 		return s
 	}
-	s.read(bufio.NewScanner(resp.Body), begin)
-	if s.Failed == "" && s.Tokens != l.OSL {
+	s.read(bufio.NewScanner(resp.Body), begin, leaveAfter)
+	if s.Failed == "" && !s.Left && s.Tokens != l.OSL {
 		s.Failed = fmt.Sprintf("%d tokens of %d", s.Tokens, l.OSL)
 	}
 	return s
 }
 
-// read takes the stream's instants and its usage.
-func (s *Sent) read(lines *bufio.Scanner, begin time.Time) {
+// read takes the stream's instants and its usage; where leaveAfter is above 0 only so many
+// events.
+func (s *Sent) read(lines *bufio.Scanner, begin time.Time, leaveAfter int) {
 	var first, last time.Time
-	for lines.Scan() {
+	for events := 0; !s.Left && lines.Scan(); {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok || data == "[DONE]" {
 			continue
@@ -121,6 +129,7 @@ func (s *Sent) read(lines *bufio.Scanner, begin time.Time) {
 		var chunk struct {
 			Choices []struct{ Text string }
 			Usage   *struct {
+				PromptTokens     int `json:"prompt_tokens"`
 				CompletionTokens int `json:"completion_tokens"`
 			}
 			Error any
@@ -130,11 +139,14 @@ func (s *Sent) read(lines *bufio.Scanner, begin time.Time) {
 			return
 		}
 		if chunk.Usage != nil {
-			s.Tokens = chunk.Usage.CompletionTokens
+			s.Prompt, s.Tokens = chunk.Usage.PromptTokens, chunk.Usage.CompletionTokens
 		}
 		if len(chunk.Choices) > 0 && chunk.Choices[0].Text != "" {
 			if last = time.Now(); first.IsZero() {
 				first = last
+			}
+			if events++; events == leaveAfter {
+				s.Left, s.Tokens = true, events
 			}
 		}
 	}

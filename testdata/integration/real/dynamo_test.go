@@ -5,6 +5,7 @@ package real
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,8 +25,9 @@ const (
 	decodeTime  = 12 * time.Millisecond
 )
 
-// dynamo starts Dynamo's frontend and a mocker in front of which it stands.
-func dynamo(t *testing.T) server {
+// dynamo starts Dynamo's frontend and a mocker, in front of which it stands, of the model of a
+// folder, called words.
+func dynamo(t *testing.T, folder string) server {
 	t.Helper()
 	dir, python := t.TempDir(), filepath.Join(dir(t, dynamoDir), "bin", "python")
 	args := filepath.Join(dir, "engine.json")
@@ -41,7 +43,7 @@ func dynamo(t *testing.T) server {
 	_, port, _ := strings.Cut(address, ":")
 	s := server{program.StartOther(t, env, python, "-m", "dynamo.frontend", "--http-host", "127.0.0.1", "--http-port", port), "http://" + address}
 	_, own, _ := strings.Cut(free.Address(t), ":")
-	program.StartOther(t, append(env, "DYN_SYSTEM_PORT="+own), python, "-m", "dynamo.mocker", "--model-path", model(t, "words"), "--model-name", "words", "--extra-engine-args", args)
+	program.StartOther(t, append(env, "DYN_SYSTEM_PORT="+own), python, "-m", "dynamo.mocker", "--model-path", folder, "--model-name", "words", "--extra-engine-args", args)
 	program.Until(t, time.Minute, "Dynamo lists its model", func() bool {
 		body, err := planner.Get(s.url + "/v1/models")
 		return err == nil && strings.Contains(body, `"words"`)
@@ -51,7 +53,7 @@ func dynamo(t *testing.T) server {
 
 // The times of Dynamo's mocker through its frontend.
 func TestDynamoEndpoint(t *testing.T) {
-	s := dynamo(t)
+	s := dynamo(t, model(t, "words"))
 	p := profileSLA(t, 0, "--endpoint", s.url, "--max-in-flight", "8", "--endpoint-gpus", "1", "--max-time", maxTime)
 	near := func(what string, got, want, within time.Duration) {
 		t.Helper()
@@ -76,63 +78,40 @@ func TestDynamoEndpoint(t *testing.T) {
 	}
 }
 
-// planner serve sees a load through the metrics of Dynamo's frontend, as it was sent.
-func TestDynamoPlanner(t *testing.T) {
-	s := dynamo(t)
-	p := profileSLA(t, 0, "--endpoint", s.url, "--max-in-flight", "8", "--endpoint-gpus", "1", "--max-time", maxTime)
-	log := filepath.Join(t.TempDir(), "events.jsonl")
-	program.Start(t, nil, "planner", "serve", "--profile", p.dir, "--environment", "local", "--no-operation", "--slots", "4",
-		"--prefill-command", "sleep {{.Port}}", "--decode-command", "sleep {{.Port}}", "--metrics-endpoints", "frontend="+s.url+"/metrics",
-		"--backend", "dynamo", "--adjustment-interval", "10", "--listen", free.Address(t), "--state-file", "none", "--event-log", log)
-	load := planner.Load{URL: s.url, Model: "words", ISL: 256, OSL: 32, Phases: []planner.Phase{{Rate: 4, For: 65 * time.Second}}}
-	sent := load.Run(t.Context())
-	for _, x := range sent {
-		if x.Failed != "" {
-			t.Errorf("at %v: %s", x.At, x.Failed)
-		}
-	}
-	program.Until(t, 25*time.Second, "all requests are in the event log", func() bool { return arrivals(t, log) >= float64(len(sent)) })
-	if came := arrivals(t, log); came != float64(len(sent)) {
-		t.Errorf("%d requests were sent, %v seen", len(sent), came)
+// What planner serve says of a load through the metrics of Dynamo's frontend: of clients that
+// leave in part, and where about half the tokens have no text, of which no event is sent.
+func TestDynamoWatched(t *testing.T) {
+	for name, c := range map[string]struct {
+		folder string
+		leave  float64
+	}{"clients leave": {model(t, "words"), 0.3}, "tokens without text": {halfText(t), 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := dynamo(t, c.folder)
+			watch(t, planner.Load{URL: s.url, Model: "words", ISL: 128, OSL: 48, Phases: []planner.Phase{{Rate: 2, For: watched}}, Leave: c.leave, LeaveAfter: 10}, "frontend", "dynamo")
+		})
 	}
 }
 
-// arrivals are the requests in an event log, whose lengths and TTFT must be those that were
-// sent.
-func arrivals(t *testing.T, log string) (came float64) {
+// halfText is the folder of a model whose tokenizer lacks half of the tokens that the mocker
+// draws, 1000 to 1999: those have no text.
+func halfText(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		var e struct {
-			Observation *struct {
-				Arrivals *float64
-				ISL, OSL struct{ Mean *float64 }
-				TTFT     struct{ Mean *float64 } `json:"ttft_ns"`
-				Problems []string
-			}
-		}
-		if !strings.HasSuffix(line, "\n") { // it is being written
-			break
-		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
+	dir := t.TempDir()
+	for _, name := range []string{"config.json", "tokenizer_config.json", "tokenizer.json"} {
+		b, err := os.ReadFile(filepath.Join(model(t, "words"), name))
+		if err != nil {
 			t.Fatal(err)
 		}
-		o := e.Observation
-		if o == nil || o.Arrivals == nil || *o.Arrivals == 0 {
-			continue
-		}
-		came += *o.Arrivals
-		if *o.ISL.Mean != 256 || *o.OSL.Mean != 32 || *o.TTFT.Mean < float64(prefillTime)*0.97 {
-			t.Errorf("ISL %v, OSL %v, TTFT %v ns: other lengths than were sent, or less TTFT than the engine takes", *o.ISL.Mean, *o.OSL.Mean, *o.TTFT.Mean)
-		}
-		for _, p := range o.Problems {
-			if strings.Contains(p, "restarted") {
-				t.Error(p)
+		if name == "tokenizer.json" {
+			var all map[string]any
+			if err := json.Unmarshal(b, &all); err != nil {
+				t.Fatal(err)
 			}
+			maps.DeleteFunc(all["model"].(map[string]any)["vocab"].(map[string]any), func(_ string, id any) bool { return id.(float64) >= 1500 })
+			b, err = json.Marshal(all)
 		}
+		write(t, filepath.Join(dir, name), b, err)
 	}
-	return came
+	return dir
 }
