@@ -22,7 +22,7 @@ type choice struct {
 }
 
 // twiceWords say so, and what to do.
-const twiceWords = "Dynamo's router counts each request as prefill and again as decode: let dynamo_frontend_* be scraped, at the frontend"
+const twiceWords = "the router of Dynamo counts each request as prefill and again as decode: let dynamo_frontend_* be scraped, at the frontend"
 
 // wish is what choose looks for: as Wanted, in series that are known already.
 type wish struct {

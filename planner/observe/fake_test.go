@@ -139,7 +139,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.victoria {
 		defer func(was time.Duration) { f.lookback = was }(f.lookback)
 		f.lookback = f.duration(r.Form.Get("max_lookback"))
-		if at := f.instant(r, "time"); r.URL.Path == "/api/v1/query" && r.Form.Get("nocache") == "" {
+		if r.URL.Path == "/api/v1/query" && r.Form.Get("nocache") == "" {
+			at := f.instant(r, "time")
 			r.Form.Set("time", strconv.FormatFloat(float64(begin.Unix())+(at-30*time.Second).Seconds(), 'f', 3, 64))
 		}
 	}

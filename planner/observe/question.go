@@ -32,9 +32,9 @@ type question struct {
 // scrapes are not on time to the millisecond.
 func questionOf(of window, every time.Duration, victoria bool) question {
 	tolerance := every / 20
-	if n := (of.length + tolerance) / max(1, every); victoria && every > 0 && n > 0 {
-		reach := (n*every - tolerance).Truncate(time.Millisecond)
-		return question{window: reach, reach: reach, counts: n * every}
+	if counts := (of.length + tolerance).Truncate(every); victoria && every > 0 && counts > 0 {
+		reach := (counts - tolerance).Truncate(time.Millisecond)
+		return question{window: reach, reach: reach, counts: counts}
 	}
 	reach := of.length + time.Millisecond
 	return question{window: of.length, reach: reach, counts: reach}

@@ -319,3 +319,16 @@ func TestRangeCheck(t *testing.T) {
 		}
 	}
 }
+
+// VictoriaMetrics counted what came in a gap in the window after it, until 2025: a peak there
+// is said to be doubtful.
+func TestPeakAfterAGap(t *testing.T) {
+	for _, victoria := range []bool{false, true} {
+		f := &fake{t: t, victoria: victoria}
+		f.engine("m", "a", hour, 1, 600)
+		f.away("b", half-10*time.Minute+5*time.Second, func(at time.Duration) float64 { return min(20*at.Seconds(), 1000) }, 0, 0)
+		if got := look(t, f); slices.Contains(codes(got.Warnings), "peak_after_gap") != victoria || got.Peak < 10 {
+			t.Errorf("victoria %v: peak %v, warnings %v", victoria, got.Peak, got.Warnings)
+		}
+	}
+}
