@@ -126,7 +126,11 @@ func (s Spread[T]) Variation() (v float64, ok bool) {
 			best, sigma = max(best, l), at
 		}
 	}
-	return math.Expm1(sigma * sigma), true
+	v = math.Expm1(sigma * sigma)
+	if p := s.P99; p.Known && !p.Open { // other distributions reach no further
+		v = min(v, profile.Spread2(float64(s.Mean.Value), float64(p.High)))
+	}
+	return v, true
 }
 
 // leastLikely keeps a value that no such distribution has from ruling all of them out.

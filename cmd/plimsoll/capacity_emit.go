@@ -96,13 +96,12 @@ func item(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Va
 // examples/backends/*/deploy/disagg.yaml, read in November 2026).
 func (e emission) graphDeployment() ([]yaml.MapSlice, []string, error) {
 	var services yaml.MapSlice
-	own, note := e.buckets()
+	_, note := e.buckets(false) // the graph's image has a vLLM of its own
 	for i, pool := range e.plan.Pools {
 		args, err := dynamo.Arguments(e.engineConfig(i))
 		if err != nil {
 			return nil, nil, err
 		}
-		args = append(args, own...)
 		name := string(pool.Role)
 		if e.kind == engine.KindVLLM {
 			name = map[engine.Role]string{engine.RolePrefill: "VllmPrefillWorker", engine.RoleDecode: "VllmDecodeWorker"}[pool.Role]
@@ -129,7 +128,7 @@ func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 		return nil, nil, err
 	}
 	spec.Argv[slices.Index(spec.Argv, "--host")+1] = "0.0.0.0"
-	own, note := e.buckets()
+	own, note := e.buckets(true)
 	spec.Argv = append(spec.Argv, own...)
 	labels := yaml.MapSlice{item("app", name)}
 	container := yaml.MapSlice{
@@ -159,13 +158,13 @@ func (e emission) deployment() ([]yaml.MapSlice, []string, error) {
 }
 
 // buckets are vLLM's arguments for histograms that tell whether the SLO is kept, where the
-// profile's version takes them; else a note that has them.
-func (e emission) buckets() (arguments, notes []string) {
+// profile's version is what runs and takes them; else a note that has them.
+func (e emission) buckets(profiled bool) (arguments, notes []string) {
 	if e.kind != engine.KindVLLM {
 		return nil, nil
 	}
 	version := ""
-	if rec, err := store.ReadRecommendation(e.fleet.Profile); err == nil {
+	if rec, err := store.ReadRecommendation(e.fleet.Profile); err == nil && profiled {
 		version = rec.Engine.Version
 	}
 	b := observe.Bounds("vllm").Around(profile.SLA{TTFT: e.slo.TTFTP99, ITL: e.slo.ITLP99})

@@ -102,7 +102,7 @@ func environmentFlags() []cli.Flag {
 		{"ready-path", "/health", "local: URL `path` that answers 2xx when a worker is ready"},
 		{"ready-timeout", "30m", "local: `time` for a worker to become ready, then another is started in its place"},
 		{"stop-grace", "30m", "local: `time` for a stopped worker to finish its requests, at most 24h; then it gets TERM and 30 s later KILL, and requests are lost"},
-		{"idle-after", "10m", "local: `time` without a change in its metrics after which a stopped worker counts as idle, whatever its gauges say; more than the longest prompt takes"},
+		{"idle-after", "10m", "local: `time` without a change in its metrics after which a stopped worker counts as idle, whatever its gauges say; more than the longest prompt takes, and for TensorRT-LLM without iteration statistics the longest answer"},
 		{"prefill-component", "PrefillWorker", "local: `NAME` of prefill workers in the state file"},
 		{"decode-component", "VllmWorker", "local: `NAME` of decode or aggregated workers there"},
 		{"gpus", "", "local: `devices` for workers, such as 0-7 (default: all that plimsoll gpus lists)"},

@@ -24,7 +24,7 @@ func replayFlags() []cli.Flag {
 	own := append(stringFlags("replay", [][3]string{
 		{"replica-startup", "60s", "simulated `time` from asking for a replica to its serving; where this is not given, each pool's own by the profile, if its launches were measured; --startup-time is what the default policy believes"},
 		{"drain-time", short(drainTime), "`time` after the load in which what is in flight may end"},
-		{"metric-buckets", "", "buckets of the histograms in which policies see percentiles, `exact|vllm|sglang|trtllm|dynamo|sla`; sla: the engine's with finer ones around --ttft and --itl (default: those of the profile's engine or of --backend)"},
+		{"metric-buckets", "", "buckets of the histograms in which policies see percentiles, `exact|vllm|sglang|trtllm|dynamo|sla`; trtllm has none of ITL and lengths, which are exact then; sla: the engine's with finer ones around --ttft and --itl (default: those of the profile's engine or of --backend)"},
 		{"metric-delay", "0s", "how old the metrics are that a decision sees, `time`; the policies of planner serve take none older than 1m30s, others none older than 5m, as Prometheus"},
 		{"start-replicas", "", "what the policies start with, but for the static ones: `prefill=2,decode=3` or aggregated=4 (default: what the profile asks for the load's first 5 minutes)"},
 		{"hpa-utilization", fmt.Sprint(defaultUtilization), "hpa:sla, keda:sla and wva-v2:sla: requests served to keep, as a `fraction` of those that fill a replica by the profile"},

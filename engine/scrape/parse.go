@@ -146,7 +146,7 @@ func (fs families) sglang() Reading {
 		PrefixQueries: fs.sum("sglang:prompt_tokens_total"),
 		PrefixHits:    fs.sum("sglang:cached_tokens_total"),
 		Preemptions:   fs.sum("sglang:num_retracted_requests_total"),
-		Work:          fs.work("sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:num_requests_total", "sglang:realtime_tokens_total"),
+		Work:          fs.work("sglang:prompt_tokens_total", "sglang:generation_tokens_total", "sglang:num_requests_total"),
 		TTFT:          fs.total("sglang:time_to_first_token_seconds"),
 		ITL:           fs.total("sglang:inter_token_latency_seconds"),
 	}

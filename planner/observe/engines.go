@@ -99,13 +99,13 @@ func (e *Engines) Observe(ctx context.Context, start, end time.Time) (planner.Ob
 	i := e.fleet.interval(e.ready)
 	e.fleet.partly(&i, e.settled)
 	i.start, i.length = start, end.Sub(start)
-	i.problems = append(i.problems, e.said.news(i.notes)...)
 	e.fleet.next()
 	e.ready = replicas{}
 	e.lately.see(&i)
 	if err != nil {
 		return planner.Observation{}, err
 	}
+	e.said.news(&i)
 	return i.observation(), nil
 }
 

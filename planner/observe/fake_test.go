@@ -109,6 +109,7 @@ func rising(perSecond float64) func(time.Duration) float64 {
 var (
 	ofWindow = regexp.MustCompile(`^(sum|max|count|avg) ?\((increase|count_over_time|max_over_time|sum_over_time|avg_over_time|last_over_time)\((\{.*?\})\[(\w+)\]\)(?: (and|unless) (\{.*?\})(?: offset (\w+))?)?\)$`)
 	byLabels = regexp.MustCompile(`^(sum|count) by \(([\w, ]+)\) \((increase|last_over_time)\((\{.*\})\[(\w+)\]\)\)$`)
+	lastAt   = regexp.MustCompile(`^sum\(last_over_time\((\{.*\})\[(\w+)\] offset (\w+)\)\)$`)
 	atOne    = regexp.MustCompile(`^(sum|count)\((\{.*\})(?: offset (\w+))?\)$`)
 	ofEach   = regexp.MustCompile(`^count\(count by \(job, instance\) \((?:avg_over_time\((\{.*?\})\[(\w+)\]\) and )?(\{.*\})\)\)$`)
 	samples  = regexp.MustCompile(`^(\{.*\})\[(\w+)\]$`)
@@ -253,6 +254,12 @@ func (f *fake) expression(q string, at time.Duration) map[string]float64 {
 					}
 				}
 				groups[encode(by)] = append(groups[encode(by)], v)
+			}
+		})
+	} else if m := lastAt.FindStringSubmatch(q); m != nil {
+		f.each(m[1], func(s fakeSeries) {
+			if v, ok := s.over("last_over_time", at-f.duration(m[3])-f.duration(m[2]), at-f.duration(m[3])); ok {
+				groups["{}"] = append(groups["{}"], v)
 			}
 		})
 	} else if m := atOne.FindStringSubmatch(q); m != nil {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -67,15 +68,41 @@ type interval struct {
 // saidOnce is what was said already.
 type saidOnce map[string]bool
 
-// news are the notes that were not said yet.
-func (o saidOnce) news(notes []string) (out []string) {
-	for _, n := range notes {
-		if !o[n] {
-			o[n], out = true, append(out, n)
+// news adds an interval's notes to its problems that were not said yet.
+func (o saidOnce) news(i *interval) {
+	for _, p := range i.pools {
+		if p.mixed && p.role == engine.RoleDecode && p.queue.v > 0 {
+			i.notes = append(i.notes, "decode queue: requests are in it whose KV cache is on its way, as this version does not tell them apart")
 		}
 	}
-	return out
+	for _, n := range i.notes {
+		if !o[n] {
+			o[n], i.problems = true, append(i.problems, n)
+		}
+	}
 }
+
+// common are the buckets whose bounds all series have, by how many have each: engines with
+// other bounds are none of the lower ones of these.
+func common(counts map[float64]float64, series map[float64]float64) map[float64]float64 {
+	all := series[math.Inf(1)]
+	maps.DeleteFunc(counts, func(bound, _ float64) bool { return series[bound] < all })
+	return counts
+}
+
+// highest is the bound of the highest bucket with values.
+func (g gain) highest() float64 {
+	highest := math.Inf(1)
+	for bound, n := range g.counts {
+		if n >= g.counts[math.Inf(1)]*(1-rounding) {
+			highest = min(highest, bound)
+		}
+	}
+	return highest
+}
+
+// rounding is the relative error of counts that are taken for equal.
+const rounding = 1e-9
 
 // observation is the interval in figures: what is missing, too old or no number
 // is missing there, and said in its problems.
@@ -96,9 +123,6 @@ func (i interval) observation() planner.Observation {
 	f.mean("OSL", &o.OSL, i.outputTokens, i.finished)
 	o.CacheHit = f.share("prefix cache's hits", i.hits, i.lookups)
 	for _, p := range i.pools {
-		if p.mixed && p.role == engine.RoleDecode && p.queue.v > 0 {
-			f.say("decode queue: requests are in it whose KV cache is on its way, as this version does not tell them apart")
-		}
 		of := func(what string, n number) planner.Figure[float64] { return f.figure(string(p.role)+" "+what, n) }
 		o.Pools = append(o.Pools, planner.PoolObservation{
 			PoolState: planner.PoolState{Role: p.role},

@@ -193,5 +193,5 @@ func (h *History) warn(code, format string, args ...any) {
 
 // CountsArrivals reports whether requests that arrive are known, and not only those that end.
 func (h History) CountsArrivals() bool {
-	return !slices.ContainsFunc(h.Names.held(), func(gauges []string) bool { return len(gauges) == 0 })
+	return h.Names.Lacks == "" && !slices.ContainsFunc(h.Names.held(), func(gauges []string) bool { return len(gauges) == 0 })
 }

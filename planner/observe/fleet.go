@@ -157,7 +157,7 @@ func (f *fleet) sum(looks []glance) {
 	}
 	for role, p := range f.pools { // whose engines are all gone hold nothing any more (llm-d#769)
 		var sum reading
-		p.partial, p.lacks = false, ""
+		p.partial, p.lacks, p.mixed = false, "", false
 		for _, l := range looks {
 			if l.endpoint.Role == role {
 				p.partial, p.lacks = p.partial || l.err != nil, cmp.Or(p.lacks, l.reading.lacks)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -14,8 +15,8 @@ type counts struct {
 	length       time.Duration
 	firsts, left float64 // requests with a first token; of them those whose clients left; 0 where that is not known
 
-	whole                        bool // the rest is known
-	gaps, tokens, ended, running float64
+	whole                          bool    // the rest is known
+	gaps, tokens, running, longest float64 // longest: tokens of an answer that ended at most
 }
 
 const (
@@ -34,7 +35,7 @@ func (l *lately) see(i *interval) {
 		c.firsts, c.left = i.firsts.v, i.left.v
 	}
 	if c.whole = i.itl.count.given && i.osl.count.given && i.osl.sum.given && i.running.given; c.whole {
-		c.gaps, c.tokens, c.ended, c.running = i.itl.count.v, i.osl.sum.v-i.osl.count.v, i.osl.count.v, i.running.v
+		c.gaps, c.tokens, c.running, c.longest = i.itl.count.v, i.osl.sum.v-i.osl.count.v, i.running.v, i.osl.highest()
 	}
 	*l = append(*l, c)
 	var all counts
@@ -42,7 +43,7 @@ func (l *lately) see(i *interval) {
 		all.length, all.firsts, all.left = all.length+c.length, all.firsts+c.firsts, all.left+c.left
 	}
 	if share := all.left / all.firsts; all.length >= memory && share > manyLeft {
-		i.problems = append(i.problems, fmt.Sprintf("the clients of %.0f %% of the requests leave before their answers end. Arrivals and TTFT have them, finished requests, lengths and durations have not", 100*share))
+		i.notes = append(i.notes, fmt.Sprintf("the clients of about %.0f %% of the requests leave before their answers end. Arrivals and TTFT have them, finished requests, lengths and durations have not", max(5, 10*math.Round(10*share))))
 	}
 	for all.length-(*l)[0].length >= memory+longestReach {
 		all.length -= (*l)[0].length
@@ -55,27 +56,28 @@ func (l *lately) see(i *interval) {
 	if i.itl.count.given && i.itl.count.v > 0 && gaps < fewGaps*surely {
 		i.itl.count.v *= tokens / gaps
 		i.itl.counts, i.itl.meanOnly = nil, true
-		i.problems = append(i.problems, fmt.Sprintf("percentiles of ITL: the metrics have %.2g tokens in a gap, as with speculative decoding or tokens without text. Its mean is by token", tokens/gaps))
+		i.notes = append(i.notes, "percentiles of ITL are missing: the metrics have several tokens in a gap, as with speculative decoding or tokens without text. Its mean is by token")
 	}
 }
 
 // answers are the gaps of late, the tokens of answers that ended but their first, and how
-// many of these surely came of late. What ran before may have had most of its tokens then,
-// and answers that run are longer than the mean.
+// many of these surely came of late: what ran before may have had all of its tokens then.
 func (l lately) answers() (gaps, tokens, surely float64) {
 	var all counts
+	longest := 0.0
 	for _, c := range l {
+		longest = max(longest, c.longest)
 		switch {
 		case !c.whole:
 			all = counts{}
 		case all.length < longestReach: // figures are of as long before an interval
 			all.length, all.running = all.length+c.length, max(all.running, c.running)
 		default:
-			all.gaps, all.tokens, all.ended = all.gaps+c.gaps, all.tokens+c.tokens, all.ended+c.ended
+			all.gaps, all.tokens = all.gaps+c.gaps, all.tokens+c.tokens
 		}
 	}
-	if all.ended > 0 {
-		surely = all.tokens - 2*all.running*all.tokens/all.ended
+	if all.running > 0 { // by no bound of infinity
+		surely = all.running * longest
 	}
-	return all.gaps, all.tokens, surely
+	return all.gaps, all.tokens, all.tokens - surely
 }

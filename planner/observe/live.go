@@ -120,9 +120,9 @@ func (l *Live) Observe(ctx context.Context, start, end time.Time) (planner.Obser
 	if l.o.PrefillQueueQuery != "" {
 		l.prefillQueue(ctx, asked, ready, &i)
 	}
-	i.problems = append(i.problems, l.said.news(i.notes)...)
 	i.loseAll(i.stale)
 	l.lately.see(&i)
+	l.said.news(&i)
 	return i.observation(), nil
 }
 

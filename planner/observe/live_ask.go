@@ -130,11 +130,12 @@ func (s liveSeries) ask(q *question) {
 	}
 }
 
-// growth asks what gauges were when they were last seen, and at the start.
+// growth asks what gauges were when they were last seen, and at the start, where a scrape
+// may have failed.
 func (q *question) growth(key string, gauges []string, at labels) {
 	for k, name := range gauges {
 		q.over(nth(key, k), "sum", "last_over_time", at.selector(name))
-		q.ask(nth(key, k)+".before", "sum(%s offset %s)", at.selector(name), promDuration(q.window))
+		q.ask(nth(key, k)+".before", "sum(last_over_time(%s[%s] offset %s))", at.selector(name), promDuration(q.last), promDuration(q.window))
 	}
 }
 
@@ -174,6 +175,7 @@ func (s liveSeries) askRequests(q *question) {
 			continue
 		}
 		q.ask(h.key+".bucket", "sum by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.reach))
+		q.ask(h.key+".series", "count by (le) (increase(%s[%s]))", h.at.selector(h.name+"_bucket"), promDuration(q.reach))
 		q.counter(h.key+".count", h.name+"_count", h.at)
 		q.over(h.key+".sum", "sum", "increase", h.at.selector(h.name+"_sum"))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -238,4 +239,49 @@ func TestAMissingSumIsNoMeanOfZero(t *testing.T) {
 		t.Errorf("ISL %+v, OSL %+v, TTFT %+v, ITL %+v: %q", o.ISL, o.OSL, o.TTFT, o.ITL, o.Problems)
 	}
 	known(t, "p50 of ISL", o.ISL.P50.Figure, 500, 1e-6)
+}
+
+// What waits where a scrape failed at the interval's beginning was there before.
+func TestAFailedScrapeBringsNoRequests(t *testing.T) {
+	f := &fake{t: t}
+	for _, name := range []string{"a", "b"} {
+		f.engine("m", name, hour, 2, 600)
+	}
+	first := int((half - thirty) / scrape)
+	for i, s := range f.series {
+		if s.labels["__name__"] == "vllm:num_requests_waiting" {
+			for k := range s.values {
+				s.values[k] = 300
+			}
+		}
+		if s.labels["instance"] == "b" {
+			s.marks = []time.Duration{s.at[first]}
+			s.at, s.values = slices.Delete(s.at, first, first+1), slices.Delete(s.values, first, first+1)
+			f.series[i] = s
+		}
+	}
+	known(t, "arrivals", observed(t, live(t, f, LiveOptions{}), half, thirty).Arrivals, 120, 6)
+}
+
+// Engines whose histograms have other bounds have those in common: what one has below 2.5 s
+// is none of the other's below 2 s.
+func TestBoundsThatEnginesHaveInCommon(t *testing.T) {
+	f := &fake{t: t}
+	vllmSeries(f, "vllm:request_success_total", rising(2))
+	for name, counts := range map[string]map[string]float64{
+		"a": {"1": 0, "2.5": 1, "5": 1, "+Inf": 1}, "b": {"1": 0, "1.5": 0.5, "2": 1, "2.5": 1, "5": 1, "+Inf": 1},
+	} {
+		f.histogram("vllm:time_to_first_token_seconds", scrape, hour, counts, 1.6, "model_name", "m", "instance", name)
+	}
+	o := observed(t, live(t, f, LiveOptions{}), half, thirty)
+	if p := o.TTFT.P99; p.Low != time.Second || p.High != 2500*time.Millisecond || p.Above(2*time.Second) {
+		t.Errorf("p99 of TTFT is %v: want between 1s and 2.5s", p)
+	}
+	g := tally{
+		{compared: true, gained: map[counterKey]float64{{"ttft.bucket", 1}: 0, {"ttft.bucket", 2.5}: 1, {"ttft.bucket", math.Inf(1)}: 1}},
+		{compared: true, gained: map[counterKey]float64{{"ttft.bucket", 1}: 0, {"ttft.bucket", 2}: 1, {"ttft.bucket", 2.5}: 1, {"ttft.bucket", math.Inf(1)}: 1}},
+	}.histogram("ttft")
+	if want := map[float64]float64{1: 0, 2.5: 2, math.Inf(1): 2}; !maps.Equal(g.counts, want) {
+		t.Errorf("buckets are %v, want %v", g.counts, want)
+	}
 }

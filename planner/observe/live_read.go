@@ -120,7 +120,7 @@ func (s liveSeries) readRequests(r reader, i *interval) {
 		} else if into.count.given && into.count.v > 0 {
 			into.sum = lacking("no samples of %s_sum", h.name)
 		}
-		into.counts = r.buckets[h.key+".bucket"]
+		into.counts = common(r.buckets[h.key+".bucket"], r.buckets[h.key+".series"])
 	}
 	if s.apart() {
 		i.e2e = gain{count: lacking("no engine sees whole requests if prefill and decode are separate")}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,6 +21,7 @@ type question struct {
 	window time.Duration // from scrape to scrape
 	reach  time.Duration // the range of functions, which has the sample at its beginning too
 	counts time.Duration // what increase() is of
+	last   time.Duration // in which a series has a sample though a scrape failed
 	back   time.Duration // to the beginning of what is asked for, which is before
 	parts  []string
 }
@@ -34,10 +36,10 @@ func questionOf(of window, every time.Duration, victoria bool) question {
 	tolerance := every / 20
 	if counts := (of.length + tolerance).Truncate(every); victoria && every > 0 && counts > 0 {
 		reach := (counts - tolerance).Truncate(time.Millisecond)
-		return question{window: reach, reach: reach, counts: counts}
+		return question{window: reach, reach: reach, counts: counts, last: 2 * every}
 	}
 	reach := of.length + time.Millisecond
-	return question{window: of.length, reach: reach, counts: reach}
+	return question{window: of.length, reach: reach, counts: reach, last: cmp.Or(2*every, reach)}
 }
 
 // results are what parts came to, by key; buckets by key and bound.

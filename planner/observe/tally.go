@@ -58,13 +58,16 @@ func (t tally) histogram(what string) gain {
 	if g.count.why != "" {
 		g.sum.why = ""
 	}
+	members := map[float64]float64{}
 	for _, m := range t {
 		for key, v := range m.gained {
 			if key.what == what+".bucket" {
 				g.counts[key.bound] += v
+				members[key.bound]++
 			}
 		}
 	}
+	g.counts = common(g.counts, members)
 	return g
 }
 

@@ -332,3 +332,24 @@ func TestPeakAfterAGap(t *testing.T) {
 		}
 	}
 }
+
+// What waits at an engine that was not scraped did not come when it is scraped again.
+func TestAnEngineThatComesBackBringsNoRequests(t *testing.T) {
+	f := &fake{t: t}
+	for _, name := range []string{"a", "b"} {
+		f.engine("m", name, hour, 1, 600)
+	}
+	for i, s := range f.series {
+		if s.labels["__name__"] == "vllm:num_requests_waiting" {
+			for k := range s.values {
+				s.values[k] = 300
+			}
+		}
+		if s.labels["instance"] == "b" {
+			from, to := int(20*time.Minute/scrape), int(25*time.Minute/scrape)
+			s.at, s.values = slices.Delete(s.at, from, to), slices.Delete(s.values, from, to)
+			f.series[i] = s
+		}
+	}
+	near(t, "peak", look(t, f).Peak, 2, 0.2)
+}

@@ -62,19 +62,22 @@ func (h History) windows(ctx context.Context, r Range) ([]Window, error) {
 }
 
 // grow adds what is held and not counted yet: by how much it grew in a window at whose ends
-// it is known. More than came may leave.
+// it is known, of as many series. More than came may leave.
 func (h History) grow(ctx context.Context, all []Window, r Range) error {
 	before := r
 	before.From = r.From.Add(-r.Window)
 	for _, name := range slices.Concat(h.Names.held()...) {
-		held := slices.Repeat([]float64{missing()}, len(all)+1)
-		err := h.along(ctx, over("sum", "last_over_time", h.Names.whole(h.labels).selector(name), r.Window), before, func(i int, v float64) { held[i] = v })
-		if err != nil {
-			return err
+		of := map[string][]float64{}
+		for _, aggregate := range []string{"sum", "count"} {
+			at := slices.Repeat([]float64{missing()}, len(all)+1)
+			if err := h.along(ctx, over(aggregate, "last_over_time", h.Names.whole(h.labels).selector(name), r.Window), before, func(i int, v float64) { at[i] = v }); err != nil {
+				return err
+			}
+			of[aggregate] = at
 		}
 		for i := range all {
-			if grown := held[i+1] - held[i]; !math.IsNaN(grown) {
-				all[i].Requests += grown
+			if held, series := of["sum"], of["count"]; series[i] == series[i+1] { // NaN is not
+				all[i].Requests += held[i+1] - held[i]
 			}
 		}
 	}

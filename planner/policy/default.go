@@ -88,6 +88,8 @@ type Default struct {
 	o     DefaultOptions
 	m     defaultMemory
 	rated float64 // see Rated.over
+
+	unclear []profile.Warning // said last
 }
 
 // defaultMemory survives a restart, the forecasters beside it.

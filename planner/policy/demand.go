@@ -94,7 +94,9 @@ func (p *Default) observe(s planner.Situation, d *planner.Decision) (demand, boo
 	if stat := s.Deployment.SLA.Stat; stat.Quantile() > 0 && s.TTFT.Mean.Known && !s.TTFT.At(stat).Known {
 		d.Warnings = append(d.Warnings, profile.Warnf("statistic_unseen", "the SLA is by %s, but the source gives only means. The fleet grows by the profile and never shrinks while busy; use another source, or "+field.SLAStat+" mean", stat))
 	}
-	d.Warnings = append(d.Warnings, unclear(s)...)
+	if w := unclear(s); len(w) > 0 && !slices.Equal(w, p.unclear) {
+		d.Warnings, p.unclear = append(d.Warnings, w...), w
+	}
 	d.Steps = append(d.Steps, planner.Step{Rule: "observed", Why: fmt.Sprintf("%.4g requests/s (%s)", rate, how)})
 	return p.demand(rate), true
 }

@@ -126,7 +126,7 @@ func (p *Default) learnMargin(s planner.Situation, seen demand) {
 		case pool.Role == engine.RoleAggregated && !late.known():
 			over = itl
 		case pool.Role == engine.RoleAggregated && slow.known():
-			over = math.Max(ttft, itl) // NaN where either is told too roughly
+			over = math.Max(ttft, itl) // NaN where either is told too roughly: what can only go up would end at its most
 		}
 		if !math.IsNaN(over) && p.answers(s, pool, over > spare) {
 			p.m.Margin.learn(pool.Role, over, weight, s.Length)
