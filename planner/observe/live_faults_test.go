@@ -247,7 +247,7 @@ func TestAFailedScrapeBringsNoRequests(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		f.engine("m", name, hour, 2, 600)
 	}
-	first := int((half - thirty) / scrape)
+	first := int((half-thirty)/scrape) + 1 // in the interval
 	for i, s := range f.series {
 		if s.labels["__name__"] == "vllm:num_requests_waiting" {
 			for k := range s.values {
