@@ -99,19 +99,6 @@ func (p Percentile[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]Figure[T]{Known(p.Low), high})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; the age is lost, and the value is halfway.
-func (p *Percentile[T]) UnmarshalJSON(b []byte) error {
-	var ends [2]Figure[T]
-	if err := json.Unmarshal(b, &ends); err != nil {
-		return err
-	}
-	*p = Percentile[T]{}
-	if ends[0].Known {
-		*p = Percentile[T]{Figure: Known((ends[0].Value + ends[1].Or(ends[0].Value)) / 2), Low: ends[0].Value, High: ends[1].Value, Open: !ends[1].Known}
-	}
-	return nil
-}
-
 // Bucket is a part of a distribution: the share of its values, 0 to 1, that are above the
 // bound.
 type Bucket[T float64 | time.Duration] struct {

@@ -32,15 +32,8 @@ func TestPercentile(t *testing.T) {
 		{Percentile[time.Duration]{}, time.Second, false, false, "null", "missing"},
 	} {
 		b, err := json.Marshal(c.p)
-		var back Percentile[time.Duration]
-		if err == nil {
-			err = json.Unmarshal(b, &back)
-		}
-		if c.p.Above(c.limit) != c.above || c.p.Straddles(c.limit) != c.straddles || string(b) != c.json || c.p.String() != c.words {
+		if err != nil || c.p.Above(c.limit) != c.above || c.p.Straddles(c.limit) != c.straddles || string(b) != c.json || c.p.String() != c.words {
 			t.Errorf("%v at %v: above %v, straddles %v, %s", c.p, c.limit, c.p.Above(c.limit), c.p.Straddles(c.limit), b)
-		}
-		if err != nil || back.Known != c.p.Known || back.Low != c.p.Low || back.High != c.p.High || back.Open != c.p.Open {
-			t.Errorf("%s is read as %+v, error %v", b, back, err)
 		}
 	}
 }
