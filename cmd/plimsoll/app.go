@@ -183,22 +183,14 @@ func finish(c *cli.Command) {
 		if showAll(ctx) {
 			return nil
 		}
-		if err := leftOver(ctx.Args().Slice(), allowed); err != nil {
-			return err
+		if args := ctx.Args().Slice(); len(args) > allowed {
+			return field.Errorf("unexpected argument %q", args[allowed])
 		}
-		if _, err := outputFormat(ctx); err != nil {
-			return err
+		if f, formats := ctx.String("format"), formatsOf(ctx.Command.Name); !slices.Contains(formats, f) {
+			return field.Errorf("--format %q: want %s", f, orList(formats))
 		}
 		return action(ctx)
 	})
-}
-
-// leftOver refuses the first argument beyond those allowed.
-func leftOver(args []string, allowed int) error {
-	if len(args) > allowed {
-		return field.Errorf("unexpected argument %q", args[allowed])
-	}
-	return nil
 }
 
 func usageFromFlags(c *cli.Context, err error, _ bool) error {
@@ -250,14 +242,6 @@ func outputFlags(command string) []cli.Flag {
 		&cli.BoolFlag{Name: "quiet", Usage: "no progress and no notes on stderr", Category: "output"},
 		&cli.BoolFlag{Name: "verbose", Usage: "say more on stderr", Category: "output"},
 	}
-}
-
-func outputFormat(c *cli.Context) (string, error) {
-	f := c.String("format")
-	if formats := formatsOf(c.Command.Name); !slices.Contains(formats, f) {
-		return "", field.Errorf("--format %q: want %s", f, orList(formats))
-	}
-	return f, nil
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -327,7 +327,7 @@ func (m money) onePrice(gpus []string) []profile.Warning {
 	if !m.said.ForAll() || usd == 0 || len(gpus) < 2 {
 		return nil
 	}
-	return []profile.Warning{profile.Warnf("one_price", "--cost-per-gpu-hour %s is taken for %s. Use %s=%[1]s to price one", amount(usd), listed(gpus), strings.ToLower(gpus[0]))}
+	return []profile.Warning{profile.Warnf("one_price", "--cost-per-gpu-hour %s is taken for %s. Use %s=%[1]s to price one", amount(usd), listed("and", gpus), strings.ToLower(gpus[0]))}
 }
 
 // serverGPUs is how many GPUs one server has at most: a larger engine is on several.

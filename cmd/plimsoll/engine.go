@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net"
@@ -86,7 +85,11 @@ func serveEngine(c *cli.Context) error {
 	if err := endsItself(c.Context); err != nil {
 		return err
 	}
-	return listenAndServe(c.Context, srv, net.JoinHostPort(c.String("host"), itoa(port)))
+	ln, err := listenOn(c.Context, net.JoinHostPort(c.String("host"), itoa(port)))
+	if err != nil {
+		return err
+	}
+	return srv.Serve(c.Context, ln) // ends well when the context does: TERM is how an engine is told to stop
 }
 
 // serverOptions are the engine that the flags ask for.
@@ -107,7 +110,10 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 	if p.err != nil {
 		return simserver.Options{}, p.err
 	}
-	s, err := servedSource(c, cfg)
+	s, fit, err := build.FindModel(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
+	if err == nil {
+		s, err = s.LaidOut(cfg, fit)
+	}
 	var pool fleet.Pool
 	if err == nil {
 		pool, err = s.Pool(cfg.Role)
@@ -138,22 +144,4 @@ func serverOptions(c *cli.Context) (simserver.Options, error) {
 		o.Log = nil
 	}
 	return o, nil
-}
-
-// servedSource is the latency model of the engine that is asked for.
-func servedSource(c *cli.Context, cfg engine.Config) (build.Model, error) {
-	s, fit, err := build.FindModel(c.String("catalog"), c.String("model"), c.String("gpu"), strings.TrimSpace(c.String("fit")))
-	if err != nil {
-		return s, err
-	}
-	return s.LaidOut(cfg, fit)
-}
-
-// listenAndServe ends well when ctx does: TERM is how an engine is told to stop.
-func listenAndServe(ctx context.Context, srv *simserver.Server, addr string) error {
-	ln, err := listenOn(ctx, addr)
-	if err != nil {
-		return err
-	}
-	return srv.Serve(ctx, ln)
 }

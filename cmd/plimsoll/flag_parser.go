@@ -124,13 +124,16 @@ func areMissing(flags []string) string {
 	if len(flags) == 1 {
 		return flags[0] + " is missing"
 	}
-	return listed(flags) + " are missing"
+	return listed("and", flags) + " are missing"
 }
 
-// listed is "a, b and c", of two words at least.
-func listed(words []string) string {
+// listed is "a, b and c", or with another word before the last.
+func listed(last string, words []string) string {
 	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " and " + words[n]
+	if n == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
 // outputTokens reads the output length: an ITL lies between two tokens.
@@ -259,25 +262,22 @@ func (p *parser) kvDType() engine.DType {
 // choice reads one of some words.
 func (p *parser) choice(name string, words ...string) string {
 	s := p.c.String(name)
-	for _, w := range words {
-		if s == w {
-			return s
-		}
+	if slices.Contains(words, s) {
+		return s
 	}
-	e := field.Errorf("--%s %q: want %s", name, s, orList(words))
-	if n := nearest(s, words); n != "" && s != "" {
-		e = e.Hint("did you mean %s?", n)
-	}
-	p.fail(e)
+	p.fail(meant(field.Errorf("--%s %q: want %s", name, s, orList(words)), s, words))
 	return words[0]
 }
 
-func orList(words []string) string {
-	if len(words) == 1 {
-		return words[0]
+// meant hints at the word that one may stand for, if there is one.
+func meant(e *field.Error, word string, words []string) *field.Error {
+	if n := nearest(word, words); n != "" && word != "" {
+		return e.Hint("did you mean %s?", n)
 	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+	return e
 }
+
+func orList(words []string) string { return listed("or", words) }
 
 // sizes reads a list of tensor-parallel sizes.
 func (p *parser) sizes(name string) []int {

@@ -23,7 +23,7 @@ func TestCacheHitsReachTheDefaultPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		core, err := all[0].core()
+		core, err := all[0].core(time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,9 +99,6 @@ func plannerContexts(c *cli.Context) ([]*cli.Context, error) {
 	return f.contexts(c)
 }
 
-// saysNothing reports whether the file has no key.
-func (f plannerFile) saysNothing() bool { return len(f.common) == 0 && len(f.deployments) == 0 }
-
 // contexts are plannerContexts of a file that is read.
 func (f plannerFile) contexts(c *cli.Context) ([]*cli.Context, error) {
 	several := len(f.deployments) > 0
@@ -155,14 +152,19 @@ func copyFlags(c *cli.Context) (*cli.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range c.LocalFlagNames() {
-		for _, v := range typed(c, name) {
-			if err := one.Set(name, v); err != nil {
-				return nil, err
+	return one, setTyped(one, c, c.LocalFlagNames())
+}
+
+// setTyped gives a context the values that flags of these names have in another.
+func setTyped(to, from *cli.Context, names []string) error {
+	for _, name := range names {
+		for _, v := range typed(from, name) {
+			if err := to.Set(name, v); err != nil {
+				return err
 			}
 		}
 	}
-	return one, nil
+	return nil
 }
 
 // flagsOf is a context of a command none of whose flags is set.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,15 +126,9 @@ func manifestConfig(c *cli.Context) (*cli.Context, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	for _, name := range []string{"config", "deployment", "target"} {
-		if !c.IsSet(name) {
-			continue
-		}
-		for _, v := range typed(c, name) {
-			if err := serving.Set(name, v); err != nil {
-				return nil, "", err
-			}
-		}
+	given := slices.DeleteFunc([]string{"config", "deployment", "target"}, func(name string) bool { return !c.IsSet(name) })
+	if err := setTyped(serving, c, given); err != nil {
+		return nil, "", err
 	}
 	all, err := plannerContexts(serving)
 	if err != nil {

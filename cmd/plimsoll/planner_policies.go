@@ -159,11 +159,7 @@ func (p *parser) policies() []chosenPolicy {
 		word = strings.TrimSpace(word)
 		i := slices.Index(names, word)
 		if i < 0 {
-			e := field.Errorf("--policy %q: want all, or some of %s, separated by commas", word, strings.Join(names, ", "))
-			if n := nearest(word, names); n != "" && word != "" {
-				e = e.Hint("did you mean %s?", n)
-			}
-			p.fail(e)
+			p.fail(meant(field.Errorf("--policy %q: want all, or some of %s, separated by commas", word, strings.Join(names, ", ")), word, names))
 			return nil
 		}
 		if slices.Contains(out, known[i]) {

@@ -11,13 +11,13 @@ import (
 	"plimsoll/profile/trace"
 )
 
-// core makes the planner's core of one deployment, that of planner serve.
-func (s plannerSettings) core() (*planner.Core, error) {
+// core makes the planner's core of one deployment, which begins now.
+func (s plannerSettings) core(now time.Time) (*planner.Core, error) {
 	rule, err := s.rule()
 	if err != nil {
 		return nil, err
 	}
-	return s.coreOf(rule, time.Now())
+	return s.coreOf(rule, now)
 }
 
 // coreOf makes the core of a policy that has not decided yet; now is the instant at
@@ -32,40 +32,32 @@ func (s plannerSettings) coreOf(rule planner.Policy, now time.Time) (*planner.Co
 	return core, s.warm(core, now)
 }
 
-func (s plannerSettings) rule() (planner.Stateful, error) {
-	if s.policy == "load" {
-		l, err := policy.NewLoad(s.load)
+// rule makes the policy, which has not decided yet.
+func (s plannerSettings) rule() (rule planner.Stateful, err error) {
+	defer func() {
 		if err != nil {
-			return nil, field.Errorf("%v", err)
+			err = field.Errorf("%v", err)
 		}
-		return l, nil
+	}()
+	if s.policy == "load" {
+		return policy.NewLoad(s.load)
 	}
 	var series [3]planner.Forecaster
 	for i := range series {
-		f, err := forecast.New(s.forecast)
-		if err != nil {
-			return nil, field.Errorf("%v", err)
+		if series[i], err = forecast.New(s.forecast); err != nil {
+			return nil, err
 		}
-		series[i] = f
 	}
 	if s.policy == "upstream" {
-		u, err := policy.NewUpstream(policy.UpstreamOptions{
+		return policy.NewUpstream(policy.UpstreamOptions{
 			Prefill: s.surfaces.prefill, Decode: s.surfaces.decode, Requests: series[0], ISL: series[1], OSL: series[2],
 			Interval: s.interval, NoCorrection: s.noCorrection,
 		})
-		if err != nil {
-			return nil, field.Errorf("%v", err)
-		}
-		return u, nil
 	}
 	o := s.careful
 	o.Prefill, o.Decode, o.Rate, o.ISLs, o.OSLs = s.surfaces.prefill, s.surfaces.decode, series[0], series[1], series[2]
 	o.Rated = s.surfaces.rated()
-	d, err := policy.NewDefault(o)
-	if err != nil {
-		return nil, field.Errorf("%v", err)
-	}
-	return d, nil
+	return policy.NewDefault(o)
 }
 
 // warm tells the core of a trace that came before now.

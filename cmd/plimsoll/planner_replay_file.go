@@ -193,8 +193,7 @@ func (c comparison) policyFile(x outcomeOf, seeds []int) replayPolicyFile {
 		for i, plan := range c.outcomes[0].results {
 			over[i] /= plan.GPUHours
 		}
-		m := meanOf(over)
-		f.OverPlan = &m
+		f.OverPlan = new(meanOf(over))
 	}
 	for i, r := range x.results {
 		if i > 0 {

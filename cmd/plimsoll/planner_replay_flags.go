@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -145,10 +146,7 @@ func parseReplay(p *parser, arguments []string) (replayOptions, error) {
 	o.oracle, o.simulations = p.parseOracle(o), p.integer("oracle-simulations", 0, 100_000, 0)
 	o.dir, o.force = p.name("output-dir"), p.c.Bool("force")
 	p.needs(o.dir != "", "with --output-dir", "force")
-	if err == nil {
-		err = p.err
-	}
-	return o, err
+	return o, cmp.Or(err, p.err)
 }
 
 // parseReplayed reads what is replayed by some policies.

@@ -11,16 +11,9 @@ import (
 // asked for, or up to its last request.
 func (l replayLoad) span(f loadFacts) time.Duration {
 	if d := l.arrivals.spec.Duration; d > 0 && l.arrivals.spec.Requests == 0 {
-		return d.Truncate(time.Second) + time.Second*time.Duration(boolInt(d%time.Second > 0))
+		return (d + time.Second - 1).Truncate(time.Second)
 	}
 	return f.stats.Duration.Truncate(time.Second) + time.Second
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // longest is what one pass may take: a replay, and what the planners are told

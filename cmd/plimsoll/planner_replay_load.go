@@ -183,12 +183,7 @@ func passes(t trace.Trace, later, span engine.Picoseconds, fail *error, yield fu
 
 // mean is the mean minute.
 func (f loadFacts) mean() minute {
-	var all minute
-	for _, m := range f.minutes {
-		all = all.plus(m)
-	}
-	n := max(f.stats.Duration.Minutes(), 1)
-	return minute{all.requests / n, all.isl / n, all.osl / n}
+	return meanMinute(f.minutes, max(f.stats.Duration.Minutes(), 1))
 }
 
 // lengths are those of a prompt and its answer, in tokens.
@@ -218,12 +213,16 @@ func (f loadFacts) busiest() []minute {
 func (f loadFacts) first(from time.Duration, n int) minute {
 	begin := min(int(from/time.Minute), len(f.minutes)-1)
 	part := f.minutes[begin:min(begin+n, len(f.minutes))]
+	return meanMinute(part, min(float64(len(part)), math.Max(1, f.stats.Duration.Minutes()-float64(begin))))
+}
+
+// meanMinute is the mean of minutes that last n in all.
+func meanMinute(minutes []minute, n float64) minute {
 	var all minute
-	for _, m := range part {
+	for _, m := range minutes {
 		all = all.plus(m)
 	}
-	k := min(float64(len(part)), math.Max(1, f.stats.Duration.Minutes()-float64(begin)))
-	return minute{all.requests / k, all.isl / k, all.osl / k}
+	return minute{all.requests / n, all.isl / n, all.osl / n}
 }
 
 func (f loadFacts) text(repeat int) string {

@@ -14,7 +14,7 @@ func (c comparison) page(f replayFile) pages.Replay {
 			Title:      "Policies on " + c.loadName(),
 			Provenance: f.Provenance, Virtual: true, Version: f.Version, Command: f.Command,
 		},
-		Seeds: len(f.Seeds), Target: replay.DefaultTarget, NotModelled: f.NotModelled,
+		Seeds: len(f.Seeds), Target: replay.DefaultTarget, Terms: replayTerms(), NotModelled: f.NotModelled,
 	}
 	for _, line := range c.head(f)[1:] { // the first says the provenance
 		name, text, _ := strings.Cut(line, ": ")
@@ -28,9 +28,6 @@ func (c comparison) page(f replayFile) pages.Replay {
 			r.Warnings = append(r.Warnings, pages.Warning{Warning: w, Of: p.Name})
 		}
 	}
-	for _, t := range replayTerms() {
-		r.Terms = append(r.Terms, pages.Fact{Name: t.word, Text: t.means})
-	}
 	for i, p := range f.Policies {
 		r.Policies = append(r.Policies, c.pageOf(p, c.outcomes[i], c.hindsight.plan && i == 0))
 	}
@@ -43,19 +40,11 @@ func (c comparison) pageOf(p replayPolicyFile, x outcomeOf, plan bool) pages.Pol
 	out := pages.Policy{
 		Name: p.Name, About: p.begins(), Clairvoyant: plan, Replicas: x.between(),
 		Both: pages.Figure(p.Both), TTFT: pages.Figure(p.TTFT), ITL: pages.Figure(p.ITL), UnderSLO: pages.Figure(p.UnderSLO),
-		GoodRequests: pages.Figure(p.GoodRequests), GoodTokens: pages.Figure(p.GoodTokens), GPUHours: pages.Figure(p.GPUHours), Scalings: pages.Figure(p.Scalings),
+		GoodRequests: pages.Figure(p.GoodRequests), GoodTokens: pages.Figure(p.GoodTokens), GPUHours: pages.Figure(p.GPUHours), Scalings: pages.Figure(p.Scalings), OverPlan: (*pages.Figure)(p.OverPlan),
 		Timeline: pages.Timeline{Start: points[0].From, Width: points[0].To - points[0].From, Panels: replayPanels(first, points)},
-	}
-	if p.OverPlan != nil {
-		out.OverPlan = p.OverPlan.shown()
 	}
 	if a := p.Against; a != nil && c.options.seeds > 1 {
 		out.Against = &pages.Difference{Policy: a.Policy, Both: pages.Figure(a.Both), GPUHours: pages.Figure(a.GPUHours)}
 	}
 	return out
-}
-
-func (m seedMean) shown() *pages.Figure {
-	f := pages.Figure(m)
-	return &f
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -198,10 +199,7 @@ func (c comparison) one(x outcomeOf, seed uint64, watch *progressOf) (replay.Res
 	var fail error
 	requests := watch.through(x.policy.name, c.options.load.requests(seed, c.span, &fail))
 	r, err := replay.Run(requests, s, core)
-	if fail != nil {
-		return r, fail
-	}
-	return r, err
+	return r, cmp.Or(fail, err)
 }
 
 // progressOf is how far the runs are.

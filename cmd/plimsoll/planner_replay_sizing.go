@@ -18,11 +18,7 @@ func (s plannerSettings) sized(m minute, p99 lengths) (planner.Decision, error) 
 	s.forecast = forecast.DefaultOptions(forecast.Constant)
 	o := &s.careful
 	o.NoCorrection, o.Margin, o.StableFor, o.Ahead, o.MostUp, o.MostDown = true, 0, 0, 0, maxReplicas, maxReplicas
-	rule, err := s.rule()
-	if err != nil {
-		return planner.Decision{}, err
-	}
-	core, err := s.coreOf(rule, epoch())
+	core, err := s.core(epoch())
 	if err != nil {
 		return planner.Decision{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plimsoll/engine"
+	"plimsoll/plots/pages"
 )
 
 // head says what was replayed, and how far to trust it.
@@ -100,8 +101,11 @@ func (m seedMean) figure() string {
 
 // foot says what the columns and the policies are, and what is left out.
 func (c comparison) foot(f replayFile) []string {
-	t := replayTerms()
-	lines := []string{t[0].text(), t[1].text() + "; " + t[2].text()}
+	var terms []string
+	for _, t := range replayTerms() {
+		terms = append(terms, t.Name+": "+t.Text)
+	}
+	lines := []string{terms[0], strings.Join(terms[1:], "; ")}
 	for _, p := range f.Policies {
 		lines = append(lines, p.Name+": "+p.begins())
 	}
@@ -115,18 +119,13 @@ func (c comparison) foot(f replayFile) []string {
 }
 
 // replayTerms are the columns' words, and what they count.
-func replayTerms() [3]meaning {
-	return [3]meaning{
-		{"attained", "requests that met both promises, of all that came; what was refused or not finished missed them"},
-		{"time under SLO", "minutes with requests in which 99 % or more met both"},
-		{"GPU-hours", "from the decision to start a replica until its process is gone"},
+func replayTerms() []pages.Fact {
+	return []pages.Fact{
+		{Name: "attained", Text: "requests that met both promises, of all that came; what was refused or not finished missed them"},
+		{Name: "time under SLO", Text: "minutes with requests in which 99 % or more met both"},
+		{Name: "GPU-hours", Text: "from the decision to start a replica until its process is gone"},
 	}
 }
-
-// meaning is a word, and what it means.
-type meaning struct{ word, means string }
-
-func (t meaning) text() string { return t.word + ": " + t.means }
 
 // begins says what a policy is, and what it began with.
 func (p replayPolicyFile) begins() string {

@@ -184,7 +184,7 @@ func newPlannerUnit(c *cli.Context, s plannerSettings, shared *serve.Budget, out
 	if s.allDevices && !out.quiet {
 		say(out.err, "note", "%s: at most %s, all that its workers may have. --max-gpu-budget sets another bound", s.name, engine.Count(s.deployment.Budget.Max, "GPU"))
 	}
-	core, err := s.core()
+	core, err := s.core(time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func reload(c *cli.Context, units []*plannerUnit, shared *serve.Budget) error {
 	if err != nil {
 		return err
 	}
-	if file.path != "" && file.saysNothing() { // an editor that is about to write it leaves it so for a moment
+	if file.path != "" && len(file.common)+len(file.deployments) == 0 { // an editor that is about to write it leaves it so for a moment
 		return fmt.Errorf("--config %s says nothing: all settings would become the defaults", file.path)
 	}
 	contexts, err := file.contexts(c)

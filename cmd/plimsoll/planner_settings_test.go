@@ -432,7 +432,7 @@ func TestPlannerSaysThatItsProfileIsNoAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		core, err := all[0].core()
+		core, err := all[0].core(time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -228,10 +229,7 @@ func (p *parser) workerGPUs(slots int) ([]string, error) {
 
 // engineConfig is one engine of a pool: as profiled, or TP over its GPUs.
 func (s plannerSettings) engineConfig(pool planner.Pool) engine.Config {
-	c := engine.Config{Kind: engine.KindCommand, Model: s.surfaces.rec.Model, Role: pool.Role, Parallelism: engine.TP(pool.GPUs)}
-	if s.model != "" && c.Model == "" {
-		c.Model = s.model
-	}
+	c := engine.Config{Kind: engine.KindCommand, Model: cmp.Or(s.surfaces.rec.Model, s.model), Role: pool.Role, Parallelism: engine.TP(pool.GPUs)}
 	pick := map[engine.Role]*store.Pick{
 		engine.RolePrefill: s.surfaces.rec.Prefill, engine.RoleDecode: s.surfaces.rec.Decode, engine.RoleAggregated: s.surfaces.rec.Aggregated,
 	}[pool.Role]
