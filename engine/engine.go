@@ -40,6 +40,9 @@ const (
 	RoleDecode     Role = "decode"
 )
 
+// Roles are all of them.
+func Roles() []Role { return []Role{RolePrefill, RoleDecode, RoleAggregated} }
+
 // DType is a storage type of weights or KV cache.
 type DType string
 

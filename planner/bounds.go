@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/profile"
 )
@@ -123,8 +124,7 @@ func (d Deployment) growth(have, want Replicas, o Observation, free int) Replica
 		room, first = 0, 0
 	}
 	room -= first
-	for i := len(d.Pools) - 1; i >= 0; i-- { // decode first: what runs must end
-		p := d.Pools[i]
+	for _, p := range slices.Backward(d.Pools) { // decode first: what runs must end
 		more := want.Of(p.Role) - have.Of(p.Role)
 		if more <= 0 {
 			continue

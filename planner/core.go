@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -91,7 +92,7 @@ func (c *Core) StepWithin(o Observation, share Share) Decision {
 	}
 	if len(d.Missing) > 0 {
 		d.Want = c.withoutMetrics(have, len(absent) > 0)
-		d.add(dep, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; on metrics loss: %s", join(d.Missing), c.o.OnLoss))
+		d.add(dep, "metrics-loss", have, d.Want, fmt.Sprintf("missing: %s; on metrics loss: %s", strings.Join(d.Missing, ", "), c.o.OnLoss))
 	}
 	d.Proposed = d.Want
 	if len(absent) == 0 {

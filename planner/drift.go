@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"strings"
 
 	"plimsoll/engine"
 	"plimsoll/profile"
@@ -42,8 +41,6 @@ func (d *drift) warnings(c Correction) []profile.Warning {
 	}
 	return ws
 }
-
-func join(words []string) string { return strings.Join(words, ", ") }
 
 // add notes a rule for each pool that it changed; where it changed none, once.
 func (d *Decision) add(dep Deployment, rule string, from, to Replicas, why string) {

@@ -42,6 +42,11 @@ func (r Replicas) With(role Role, n int) Replicas {
 	return r
 }
 
+// Max is the larger number of each role.
+func (r Replicas) Max(o Replicas) Replicas {
+	return Replicas{max(r.Prefill, o.Prefill), max(r.Decode, o.Decode), max(r.Aggregated, o.Aggregated)}
+}
+
 // String is prefill=2, decode=3, or aggregated=4.
 func (r Replicas) String() string {
 	if r.Prefill == 0 && r.Decode == 0 && r.Aggregated > 0 {

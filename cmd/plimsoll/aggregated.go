@@ -23,8 +23,7 @@ func aggregatedPicks(rec *store.Recommendation, res sweep.Result, so sweep.Optio
 		rec.Thresholds.DecodeKVUtilization = store.Bounds(recommend.DecodeKV(pick.KVUsage))
 	}
 	if pick.SustainedRPS > 0 && pick.KVUsage > 0 {
-		rate := store.Bounds(recommend.AggregatedKV(pick.KVUsage))
-		rec.Thresholds.DecodeKVAtRate = &rate
+		rec.Thresholds.DecodeKVAtRate = new(store.Bounds(recommend.AggregatedKV(pick.KVUsage)))
 	}
 }
 

@@ -115,8 +115,7 @@ func (d autoscaled) scaled(r autoscaledRun) scaledFile {
 		f.Least, f.Most = min(f.Least, d.wholeFleet(gpus)), max(f.Most, d.wholeFleet(gpus))
 	}
 	if r.policy != staticPeak {
-		s := r.startUp.Seconds()
-		f.StartUp = &s
+		f.StartUp = new(r.startUp.Seconds())
 	}
 	return f
 }

@@ -84,8 +84,7 @@ func searchCosts(so sweep.Options) (chosen searchCost, other *searchCost) {
 		elsewhere.Search = sweep.Adaptive
 	}
 	elsewhere.Open.Verify = so.Open.Verify && elsewhere.Search == sweep.Adaptive // as --verify auto
-	o := newSearchCost(elsewhere)
-	return chosen, &o
+	return chosen, new(newSearchCost(elsewhere))
 }
 
 // planFactor is how far the plan of the adaptive search may be off what it then

@@ -45,9 +45,10 @@ type helpEntry struct{ name, text string }
 
 // helpOfApp is the help of the program itself.
 func helpOfApp(app *cli.App) help {
-	h := help{name: app.Name, usage: app.Usage, version: app.Version, about: helpParagraphs(app.Description), commands: entriesOf(app.Commands)}
-	h.groups = groupsOf(app.VisibleFlagCategories(), app.VisibleFlags())
-	return h
+	return help{
+		name: app.Name, usage: app.Usage, version: app.Version, about: helpParagraphs(app.Description), commands: entriesOf(app.Commands),
+		groups: groupsOf(app.VisibleFlagCategories(), app.VisibleFlags()),
+	}
 }
 
 // helpOf is the help of a command.

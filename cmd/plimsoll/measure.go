@@ -61,8 +61,7 @@ func machine(s process.Share, ok bool) *profile.Machine {
 	if !ok {
 		return nil
 	}
-	m := profile.Machine(s)
-	return &m
+	return new(profile.Machine(s))
 }
 
 // waitIfBroken gives an engine whose connections broke, as those of one that ends
@@ -168,8 +167,7 @@ func cachedShare(before, after scrape.Reading, rs []profile.Request) *float64 {
 	if sent == 0 || math.Abs(queries/float64(sent)-1) > ownPrompts || hits < 0 || hits > queries {
 		return nil
 	}
-	share := hits / queries
-	return &share
+	return new(hits / queries)
 }
 
 // counted is what the engine says of these requests, which came between two readings.

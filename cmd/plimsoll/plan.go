@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"time"
 
@@ -71,10 +72,7 @@ func (u *console) plan(o profileOptions, d deployment, so sweep.Options, skips [
 	t := newTable("stage", "phase", "configuration", "launches", "points ≤", "requests ≤", "time about")
 	points, requests, total, known := 0, 0, time.Duration(0), true
 	for _, s := range steps {
-		label, asked, cost := s.Label, itoa(s.Cost.Requests), "unknown"
-		if label == "" {
-			label = "the pick"
-		}
+		label, asked, cost := cmp.Or(s.Label, "the pick"), itoa(s.Cost.Requests), "unknown"
 		if s.Known {
 			cost = s.Expected.Round(100 * time.Millisecond).String()
 		}

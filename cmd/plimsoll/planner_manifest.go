@@ -65,7 +65,7 @@ func kubeTargets(flags []string) (map[engine.Role]string, error) {
 		switch {
 		case !ok || name == "":
 			return nil, field.Errorf("--target %q: want ROLE=group/version/Kind/name", f).Hint("--target decode=apps/v1/Deployment/decode")
-		case r != engine.RolePrefill && r != engine.RoleDecode && r != engine.RoleAggregated:
+		case !slices.Contains(engine.Roles(), r):
 			return nil, field.Errorf("--target %q: role %q is none of prefill, decode, aggregated", f, role)
 		case targets[r] != "":
 			return nil, field.Errorf("--target %q: %s is given twice", f, role)

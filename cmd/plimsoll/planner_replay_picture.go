@@ -28,14 +28,17 @@ func wholePoints(r replay.Result) []replay.Point {
 	return points
 }
 
-func replayPanels(r replay.Result, points []replay.Point) []plots.Panel {
-	line := func(name string, of func(replay.Point) float64) plots.Line {
-		l := plots.Line{Name: name, Step: true}
-		for _, p := range points {
-			l.Values = append(l.Values, of(p))
-		}
-		return l
+// steppedLine is a line of one value for each span of time.
+func steppedLine[T any](name string, spans []T, of func(T) float64) plots.Line {
+	l := plots.Line{Name: name, Step: true}
+	for _, x := range spans {
+		l.Values = append(l.Values, of(x))
 	}
+	return l
+}
+
+func replayPanels(r replay.Result, points []replay.Point) []plots.Panel {
+	line := func(name string, of func(replay.Point) float64) plots.Line { return steppedLine(name, points, of) }
 	met := func(of func(replay.Point) int64) func(replay.Point) float64 {
 		return func(p replay.Point) float64 {
 			if p.Arrivals == 0 {

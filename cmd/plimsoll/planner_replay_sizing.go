@@ -46,10 +46,7 @@ func (s plannerSettings) peak(minutes []minute, p99 lengths) (want, proposed pla
 		if err != nil {
 			return want, proposed, err
 		}
-		for _, p := range s.deployment.Pools {
-			want = want.With(p.Role, max(want.Of(p.Role), d.Want.Of(p.Role)))
-			proposed = proposed.With(p.Role, max(proposed.Of(p.Role), d.Proposed.Of(p.Role)))
-		}
+		want, proposed = want.Max(d.Want), proposed.Max(d.Proposed)
 	}
 	return want, proposed, nil
 }

@@ -22,6 +22,13 @@ import (
 	"plimsoll/profile"
 )
 
+func plannerCommand() *cli.Command {
+	return &cli.Command{
+		Name: "planner", Usage: "keep a deployment within its SLA",
+		Subcommands: []*cli.Command{plannerServeCommand(), plannerReplayCommand(), plannerClientCommand(), plannerManifestCommand()},
+	}
+}
+
 func plannerServeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "serve", Usage: "an autoscaler: observes, decides by a profile, scales, and says why",
@@ -279,8 +286,7 @@ func runPlanner(c *cli.Context, units []*plannerUnit, shared *serve.Budget, site
 	<-ctx.Done()
 	all.Wait()
 	err := context.Cause(ctx)
-	var memory *serve.StateFileError
-	if errors.As(err, &memory) {
+	if errors.As(err, new(*serve.StateFileError)) {
 		return field.Errorf("--state-file: %v", err).Hint(stateAdvice)
 	}
 	if !errors.Is(err, context.Canceled) {

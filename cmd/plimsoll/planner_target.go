@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"regexp"
@@ -17,8 +18,10 @@ import (
 	"plimsoll/engine/catalog"
 	"plimsoll/engine/command"
 	"plimsoll/engine/field"
+	"plimsoll/engine/kube/cluster"
 	"plimsoll/engine/redact"
 	"plimsoll/planner"
+	"plimsoll/planner/connect/kubernetes"
 	"plimsoll/planner/connect/local"
 	"plimsoll/planner/connect/virtual"
 	"plimsoll/profile/store"
@@ -46,6 +49,52 @@ func (u *plannerUnit) target(c *cli.Context, out *plannerOutputs) (planner.Targe
 	default:
 		return u.local(p, out)
 	}
+}
+
+// kubernetes makes the pools of a DynamoGraphDeployment, or objects with a scale
+// subresource.
+func (u *plannerUnit) kubernetes(p *parser, out *plannerOutputs) (planner.Target, error) {
+	config, namespace, err := cluster.Connection{Kubeconfig: p.name("kubeconfig"), Context: p.name("context"), Namespace: p.name("kube-namespace")}.Config()
+	if err != nil {
+		return nil, field.Errorf("%v", err)
+	}
+	targets, err := kubeTargets(p.c.StringSlice("target"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := kubernetes.New(config, kubernetes.Options{
+		Namespace: namespace, Deployment: p.name("deployment"), Targets: targets, Least: u.settings.deployment.Least(),
+		Log: slog.New(slog.NewTextHandler(out.err, nil)),
+	})
+	if err != nil {
+		return nil, field.Errorf("%v", err)
+	}
+	if lease := p.name("lease"); lease != "" {
+		u.lease = namespace + "/" + lease
+		u.elect = func(ctx context.Context, run func(context.Context) error) error {
+			return kubernetes.Election{Namespace: namespace, Name: lease, Log: slog.New(slog.NewTextHandler(out.err, nil))}.Lead(ctx, config, run)
+		}
+	}
+	return t, nil
+}
+
+// virtual makes the pools that somebody else scales by what etcd says.
+func (u *plannerUnit) virtual(p *parser, out *plannerOutputs) (planner.Target, error) {
+	o := virtual.PlannerOptions{
+		Options:    etcdOptions(p.c),
+		Aggregated: u.settings.deployment.Aggregated(), MaxWait: p.duration("scaling-max-wait"),
+		Advise: func() bool { return u.runner.Status().Advise },
+		Log:    slog.New(slog.NewTextHandler(out.err, nil)),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	t, err := virtual.NewPlanner(o)
+	if err != nil {
+		return nil, field.Errorf("%v", err)
+	}
+	u.close = append(u.close, t.Close)
+	return t, nil
 }
 
 // local makes worker processes of this machine.

@@ -263,9 +263,7 @@ func (d *deployment) setGPUs(o profileOptions, cat catalog.Catalog, found gpu.In
 	name := o.gpu
 	switch d.kind {
 	case engine.KindSim:
-		if name == "" {
-			name = simGPU
-		}
+		name = cmp.Or(name, simGPU)
 		d.gpuCount = simGPUs
 	case engine.KindEstimate:
 		d.gpuCount = estimateGPUs

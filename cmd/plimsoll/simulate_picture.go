@@ -47,13 +47,7 @@ func (s simulation) note() string {
 }
 
 func (s simulation) panels(bins []fleet.Bin) []plots.Panel {
-	line := func(name string, of func(fleet.Bin) float64) plots.Line {
-		l := plots.Line{Name: name, Step: true}
-		for _, b := range bins {
-			l.Values = append(l.Values, of(b))
-		}
-		return l
-	}
+	line := func(name string, of func(fleet.Bin) float64) plots.Line { return steppedLine(name, bins, of) }
 	perSecond := func(n int64, b fleet.Bin) float64 { return float64(n) / (b.To - b.From).Seconds() }
 	ttft := func(of func(fleet.Bin) engine.Picoseconds) func(fleet.Bin) float64 {
 		return func(b fleet.Bin) float64 {

@@ -156,8 +156,7 @@ func (s *stairs) unwatched(ctx context.Context, tokens int) (sweep.Measurement, 
 func (s *stairs) window(ctx context.Context, tokens int) (sweep.Measurement, error) {
 	watch, end := load.StartWatch(), s.m.meter.Begin()
 	rs, w, err := s.streams.Window(ctx, tokens)
-	self := watch.Client(rs)
-	return sweep.Measurement{Requests: rs, Window: w, Client: &self, Machine: machine(end()), Warnings: caveats(rs)}, err
+	return sweep.Measurement{Requests: rs, Window: w, Client: new(watch.Client(rs)), Machine: machine(end()), Warnings: caveats(rs)}, err
 }
 
 // watched measures while the engine is asked what it runs, and ends when that is

@@ -36,21 +36,13 @@ type stream struct {
 	last   time.Time          // likewise the last one
 }
 
-func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
-	s.generate(w, r, completionDialect, parseCompletion)
-}
-
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
-	s.generate(w, r, chatDialect, parseChat)
-}
-
 // generate answers one request for text.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, d dialect, parse func([]byte) (query, error)) {
 	arrived := time.Now()
 	q, st, err := s.accept(w, r, parse)
 	if err != nil {
-		var told *RequestError
-		if !errors.As(err, &told) {
+		told, ok := errors.AsType[*RequestError](err)
+		if !ok {
 			told = &RequestError{http.StatusInternalServerError, err.Error()}
 		}
 		WriteError(w, told.Status, told.Message)
@@ -120,8 +112,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, parse func([]byt
 // *RequestError.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, &RequestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit)}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -229,6 +220,5 @@ func usageIf(wanted bool, st *stream, tokens int) *usage {
 	if !wanted {
 		return nil
 	}
-	u := newUsage(st.req.PromptTokens, tokens, st.cached)
-	return &u
+	return new(newUsage(st.req.PromptTokens, tokens, st.cached))
 }

@@ -79,7 +79,7 @@ func newMetrics(model string, c sim.Config) *metrics {
 		Name: "vllm:cache_config_info", Help: "Configuration of the KV cache.",
 		ConstLabels: prometheus.Labels{
 			"block_size": strconv.Itoa(c.Limits.BlockSize), "num_gpu_blocks": strconv.Itoa(c.KVTokens() / c.Limits.BlockSize),
-			"enable_prefix_caching": pythonBool(c.PrefixCaching), "cache_dtype": "auto",
+			"enable_prefix_caching": map[bool]string{true: "True", false: "False"}[c.PrefixCaching], "cache_dtype": "auto",
 		},
 	}).Set(1)
 	m.finished = to.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Requests that ended, by reason."}, []string{"finished_reason"})
@@ -111,14 +111,6 @@ func newMetrics(model string, c sim.Config) *metrics {
 	m.osl = histogram("vllm:request_generation_tokens", "Output tokens of a request.", tokens)
 	m.late = histogram("plimsoll_sim_lateness_seconds", "How late a step of the simulated engine ended in real time.", lateBounds)
 	return m
-}
-
-// pythonBool is b as vLLM prints it.
-func pythonBool(b bool) string {
-	if b {
-		return "True"
-	}
-	return "False"
 }
 
 // handler answers /metrics.

@@ -2,6 +2,7 @@ package simserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func parseCompletion(data []byte) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	if q.maxTokens == 0 {
-		q.maxTokens = defaultMaxTokens
-	}
+	q.maxTokens = cmp.Or(q.maxTokens, defaultMaxTokens)
 	q.prompt, err = parsePrompt(b.Prompt)
 	return q, err
 }

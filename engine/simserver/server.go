@@ -13,6 +13,7 @@
 package simserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simulated engine: %w", err)
 	}
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
-	if o.Version == "" {
-		o.Version = "unknown"
-	}
+	o.Log = cmp.Or(o.Log, io.Discard)
+	o.Version = cmp.Or(o.Version, "unknown")
 	s := &Server{
 		opts:    o,
 		cfg:     core.Config(),
@@ -136,8 +133,8 @@ func (s *Server) logStart(addr net.Addr) {
 // routes is the server's interface. Every answer says that it is simulated.
 func (s *Server) routes(m *metrics) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/completions", method(http.MethodPost, s.completions))
-	mux.HandleFunc("/v1/chat/completions", method(http.MethodPost, s.chat))
+	mux.HandleFunc("/v1/completions", method(http.MethodPost, func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, completionDialect, parseCompletion) }))
+	mux.HandleFunc("/v1/chat/completions", method(http.MethodPost, func(w http.ResponseWriter, r *http.Request) { s.generate(w, r, chatDialect, parseChat) }))
 	mux.HandleFunc("/v1/models", method(http.MethodGet, s.models))
 	mux.HandleFunc("/health", method(http.MethodGet, func(http.ResponseWriter, *http.Request) {}))
 	mux.HandleFunc("/version", method(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {

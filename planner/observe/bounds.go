@@ -47,7 +47,7 @@ func vllmE2E() []float64 {
 // oneTwoFive are 1, 2 and 5 times the powers of ten, up to the longest context (vLLM's
 // build_1_2_5_buckets): a million tokens here.
 func oneTwoFive() (out []float64) {
-	for ten := 0; ten < 6; ten++ {
+	for ten := range 6 {
 		for _, times := range []float64{1, 2, 5} {
 			out = append(out, times*math.Pow10(ten))
 		}

@@ -75,7 +75,7 @@ func NewLive(server *Server, o LiveOptions) (*Live, error) {
 	bad(len(o.Presets) == 0, "no names of metrics are given: want one preset at least")
 	bad(o.MaxAge < 0, "the most age of a sample is %v: want above 0, or 0 for %v", o.MaxAge, DefaultMaxAge)
 	for role, l := range o.Selectors {
-		bad(!slices.Contains([]planner.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated}, role), "labels are given for the role %q: want prefill, decode or aggregated", role)
+		bad(!slices.Contains(engine.Roles(), role), "labels are given for the role %q: want prefill, decode or aggregated", role)
 		for name := range l {
 			bad(!model.LegacyValidation.IsValidLabelName(name), "%q of the %s engines is no name of a label", name, role)
 		}

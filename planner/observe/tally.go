@@ -20,7 +20,7 @@ func (t tally) of(role planner.Role) tally {
 
 // count is a sum over the endpoints.
 func (t tally) count(what string) number {
-	if lost := t.lost(func(m *member) bool { return m.unknown() }); lost.why != "" {
+	if lost := t.lost((*member).unknown); lost.why != "" {
 		return lost
 	}
 	sum, some := 0.0, false

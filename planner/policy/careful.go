@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,7 +159,7 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 			d.Steps = append(d.Steps, planner.Step{Rule: rule, Role: pool.Role, From: n, To: to, Why: why})
 			n = to
 		}
-		if most := have + p.mostUp(have); n > most {
+		if most := have + cmp.Or(p.o.MostUp, max(4, have)); n > most {
 			note("step-limit", most, fmt.Sprintf("at most %d more at a time", most-have))
 		}
 		if at := p.m.Swings[pool.Role].DownAt; n < have && !at.IsZero() && s.End().Sub(at) < p.o.Every && !at.After(s.End()) {
@@ -172,7 +173,7 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 			}
 		}
 		if n < have {
-			if least := have - p.mostDown(have); n < least {
+			if least := have - cmp.Or(p.o.MostDown, max(1, have/2)); n < least {
 				note("step-limit", least, fmt.Sprintf("at most %d fewer at a time", have-least))
 			}
 			if to, why := p.consent(s, seen, pool.Role, n); why != "" {
@@ -185,20 +186,6 @@ func (p *Default) careful(s planner.Situation, seen demand, want planner.Replica
 		want = want.With(pool.Role, n)
 	}
 	return want
-}
-
-func (p *Default) mostUp(have int) int {
-	if p.o.MostUp > 0 {
-		return p.o.MostUp
-	}
-	return max(4, have)
-}
-
-func (p *Default) mostDown(have int) int {
-	if p.o.MostDown > 0 {
-		return p.o.MostDown
-	}
-	return max(1, have/2)
 }
 
 // hold is how long what was wanted counts. Whoever goes down by mistake is short of

@@ -71,7 +71,7 @@ func (c *correction) learnPrefill(ratio float64) {
 func (c *correction) learnDecode(ratio float64) { c.Decode = smooth(c.Decode, c.Decode*lesson(ratio)) }
 
 // lesson is a ratio of observed to predicted as far as one interval is believed.
-func lesson(ratio float64) float64 { return math.Min(math.Max(ratio, 1/mostLesson), mostLesson) }
+func lesson(ratio float64) float64 { return within(ratio, 1/mostLesson, mostLesson) }
 
 func smooth(old, now float64) float64 {
 	if !(now > 0) || math.IsInf(now, 0) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -119,12 +120,8 @@ func unclear(s planner.Situation) (out []profile.Warning) {
 // demand is a rate with the lengths last seen, or those of the profile.
 func (p *Default) demand(rate float64) demand {
 	need := demand{rate: rate, prompts: rate, answers: rate, isl: p.m.ISL, osl: p.m.OSL, hit: p.m.CacheHit, spread2: p.m.ISLSpread.Or(1), varies: p.m.ISLSpread.Known, answer2: p.m.OSLSpread.Or(0)}
-	if need.isl == 0 {
-		need.isl = p.o.ISL
-	}
-	if need.osl == 0 {
-		need.osl = p.o.OSL
-	}
+	need.isl = cmp.Or(need.isl, p.o.ISL)
+	need.osl = cmp.Or(need.osl, p.o.OSL)
 	return need
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"plimsoll/engine"
@@ -111,7 +112,7 @@ func (m *defaultMemory) flaps(at time.Time, role planner.Role, n int) (least int
 func (m defaultMemory) checkSwings() error {
 	bad := m.Lately.bad() || m.Expected.bad()
 	for role, x := range m.Swings {
-		known := role == engine.RolePrefill || role == engine.RoleDecode || role == engine.RoleAggregated
+		known := slices.Contains(engine.Roles(), role)
 		bad = bad || !known || min(x.Have, x.DownTo, x.Short) < 0 || x.Load.bad() || x.ShortLoad.bad() || x.For < 0 || x.For > mostFlaps
 	}
 	if bad {

@@ -144,16 +144,13 @@ func (p *Default) coming(s planner.Situation, pool planner.PoolObservation) bool
 
 // checkStarts refuses what age cannot have left.
 func (m defaultMemory) checkStarts() error {
-	known := func(r planner.Role) bool {
-		return r == engine.RolePrefill || r == engine.RoleDecode || r == engine.RoleAggregated
-	}
 	for _, a := range m.Starts {
-		if a.N < 1 || !known(a.Role) {
+		if a.N < 1 || !slices.Contains(engine.Roles(), a.Role) {
 			return errors.New("of the replicas that start it has other than one or more of a known pool")
 		}
 	}
 	for role, took := range m.Took {
-		if !known(role) || took <= 0 || took > mostStart {
+		if !slices.Contains(engine.Roles(), role) || took <= 0 || took > mostStart {
 			return fmt.Errorf("a replica of %s took %v to start: want above 0 to %v, of a known pool", role, took, mostStart)
 		}
 	}

@@ -14,24 +14,18 @@ func (l *Load) Propose(s planner.Situation) planner.Decision {
 		return f.hold("pause", "%s", why)
 	}
 	var n figures
+	prefills, decodes, compare := engine.RolePrefill, engine.RoleDecode, l.disaggregated
 	if s.Deployment.Aggregated() {
-		pool, _ := s.Pool(engine.RoleAggregated)
-		seen := n.waiting(pool)
-		seen.kv = n.cache(pool)
-		if len(n.missing) > 0 {
-			return f.without(n.missing)
-		}
-		l.aggregated(f, seen)
-	} else {
-		prefill, _ := s.Pool(engine.RolePrefill)
-		decode, _ := s.Pool(engine.RoleDecode)
-		seen := n.waiting(prefill)
-		seen.kv = n.cache(decode)
-		if len(n.missing) > 0 {
-			return f.without(n.missing)
-		}
-		l.disaggregated(f, seen)
+		prefills, decodes, compare = engine.RoleAggregated, engine.RoleAggregated, l.aggregated
 	}
+	prefill, _ := s.Pool(prefills)
+	decode, _ := s.Pool(decodes)
+	seen := n.waiting(prefill)
+	seen.kv = n.cache(decode)
+	if len(n.missing) > 0 {
+		return f.without(n.missing)
+	}
+	compare(f, seen)
 	l.grace = max(0, l.grace-1)
 	return f.d
 }

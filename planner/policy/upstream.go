@@ -27,10 +27,6 @@ type UpstreamOptions struct {
 	NoCorrection bool // take the profile as it is
 }
 
-// DefaultUpstreamInterval is upstream's adjustment interval (planner_defaults.py,
-// 2025-06 to 2026-08).
-const DefaultUpstreamInterval = 180 * time.Second
-
 // Check says all that is wrong, each by field and range.
 func (o UpstreamOptions) Check() error {
 	var errs []error

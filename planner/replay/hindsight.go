@@ -193,21 +193,13 @@ func (x *search) flat() (float64, error) {
 		}
 		var peak planner.Replicas
 		for _, w := range want {
-			peak = x.most(peak, w)
+			peak = peak.Max(w)
 		}
 		t, err := x.try(slices.Repeat([]planner.Replicas{x.s.Deployment.Within(peak)}, len(want)))
 		if err != nil || x.reaches(t) || x.left == 0 || factor > mostFactor {
 			return factor, err
 		}
 	}
-}
-
-// most is the larger number of each pool.
-func (x *search) most(a, b planner.Replicas) planner.Replicas {
-	for _, pool := range x.s.Deployment.Pools {
-		a = a.With(pool.Role, max(a.Of(pool.Role), b.Of(pool.Role)))
-	}
-	return a
 }
 
 // staffed is the schedule that has ready in each bin what a factor of its load takes:

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -122,9 +123,7 @@ func roleOf(p fleet.Pool) planner.Role {
 func (s Scenario) Simulated() fleet.Config {
 	c := s.Fleet
 	c.SLA, c.Done, c.Bins = s.Deployment.SLA, nil, 0
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = DefaultMaxInFlight
-	}
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
 	c.Pools = slices.Clone(c.Pools)
 	for i := range c.Pools {
 		p := &c.Pools[i]

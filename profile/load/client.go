@@ -32,6 +32,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -128,12 +129,8 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.Headers = append([]Header(nil), o.Headers...)
-	if o.Endpoint == "" {
-		o.Endpoint = Completions
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.Endpoint = cmp.Or(o.Endpoint, Completions)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Nonce == 0 {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // documented never to fail

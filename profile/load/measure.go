@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -32,9 +33,7 @@ func (c *Client) Measure(ctx context.Context, w profile.Workload) ([]profile.Req
 	if err := Validate(w); err != nil {
 		return nil, profile.Client{}, fmt.Errorf("workload: %w", err)
 	}
-	if w.Timeout == 0 {
-		w.Timeout = c.opt.Timeout
-	}
+	w.Timeout = cmp.Or(w.Timeout, c.opt.Timeout)
 	m, err := c.prepare(ctx, w)
 	if err != nil {
 		return nil, profile.Client{}, err

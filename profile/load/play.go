@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,7 @@ func (c *Client) Play(ctx context.Context, s profile.Script, stop func(profile.R
 	if err := allowFiles(min(s.MaxInFlight, len(s.Asks))); err != nil {
 		return nil, profile.Client{}, err
 	}
-	if s.Timeout == 0 {
-		s.Timeout = c.opt.Timeout
-	}
+	s.Timeout = cmp.Or(s.Timeout, c.opt.Timeout)
 	m, err := c.prepareScript(ctx, s)
 	if err != nil {
 		return nil, profile.Client{}, err

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,10 +75,7 @@ func (c *Client) read(resp *http.Response) (reply, error) {
 	if err != nil {
 		return reply{}, c.unreachable(err)
 	}
-	text := c.secrets.excerpt(body[:min(len(body), excerptRead)], len(body) > excerptRead)
-	if text == "" {
-		text = "nothing"
-	}
+	text := cmp.Or(c.secrets.excerpt(body[:min(len(body), excerptRead)], len(body) > excerptRead), "nothing")
 	return reply{status: resp.StatusCode, header: resp.Header, body: body, excerpt: text}, nil
 }
 

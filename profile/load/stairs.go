@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ func (c *Client) Climb(ctx context.Context, w profile.Workload) (*Stairs, error)
 	if err := Validate(w); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	if w.Timeout == 0 {
-		w.Timeout = c.opt.Timeout
-	}
+	w.Timeout = cmp.Or(w.Timeout, c.opt.Timeout)
 	srv, n, err := c.fit(ctx, w)
 	if err != nil {
 		return nil, err

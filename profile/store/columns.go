@@ -170,7 +170,7 @@ func jsonColumns(b []byte) (columns, error) {
 // what is missing, not of numbers, empty, of another length, or not a finite
 // number ≥ 0.
 func (c columns) same(keys ...string) (cols [][]float64, n int, err error) {
-	if missing := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return c.has(k) }); len(missing) > 0 {
+	if missing := slices.DeleteFunc(slices.Clone(keys), c.has); len(missing) > 0 {
 		return nil, 0, fmt.Errorf("missing %s", strings.Join(missing, ", "))
 	}
 	n = len(c.num[keys[0]])

@@ -64,7 +64,9 @@ const program = "plimsoll"
 // WriteRun writes run.json below dir, with Schema and Program filled in.
 func WriteRun(dir string, r Run) error {
 	r.Schema, r.Program = RunSchema, program
-	r.Inputs = orEmptyMap(r.Inputs)
+	if r.Inputs == nil {
+		r.Inputs = Inputs{}
+	}
 	r.Engines, r.GPUs, r.Points = orEmpty(r.Engines), orEmpty(r.GPUs), orEmpty(r.Points)
 	r.Skips, r.Warnings = orEmpty(r.Skips), orEmpty(r.Warnings)
 	return writeJSON(path(dir, RunFile), r)
@@ -99,13 +101,6 @@ func orEmpty[T any](s []T) []T {
 		return []T{}
 	}
 	return s
-}
-
-func orEmptyMap(m Inputs) Inputs {
-	if m == nil {
-		return Inputs{}
-	}
-	return m
 }
 
 // since is what was spent between an earlier cost and c, on top of more; seconds to the

@@ -103,26 +103,22 @@ func surfacePath(dir string, p profile.Phase) string {
 // ReadPrefill reads one prefill surface file; a name that ends in .json is read
 // as JSON, any other as NPZ.
 func ReadPrefill(path string, o LoadOptions) (profile.PrefillSurface, error) {
-	c, err := readColumns(path)
-	if err != nil {
-		return profile.PrefillSurface{}, err
-	}
-	s, err := c.prefill(o)
-	if err != nil {
-		return profile.PrefillSurface{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
+	return readSurface(path, o, columns.prefill)
 }
 
 // ReadDecode reads one decode surface file as ReadPrefill does.
 func ReadDecode(path string, o LoadOptions) (profile.DecodeSurface, error) {
+	return readSurface(path, o, columns.decode)
+}
+
+func readSurface[S any](path string, o LoadOptions, of func(columns, LoadOptions) (S, error)) (none S, err error) {
 	c, err := readColumns(path)
 	if err != nil {
-		return profile.DecodeSurface{}, err
+		return none, err
 	}
-	s, err := c.decode(o)
+	s, err := of(c, o)
 	if err != nil {
-		return profile.DecodeSurface{}, fmt.Errorf("%s: %w", path, err)
+		return none, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
 }

@@ -75,16 +75,12 @@ func FilterSwept(rows []SweptRow, want func(SweptConfig) bool) []SweptRow {
 }
 
 func sweptRows(arrays map[string]array, o LoadOptions) ([]SweptRow, error) {
-	var key string
-	phase := profile.Prefill
-	switch _, p := arrays[keyISL]; {
-	case p:
-		key = keyISL
-	default:
-		if _, d := arrays[keyKVUsage]; !d {
+	key, phase := keyISL, profile.Prefill
+	if _, ok := arrays[key]; !ok {
+		key, phase = keyKVUsage, profile.Decode
+		if _, ok := arrays[key]; !ok {
 			return nil, fmt.Errorf("missing %s (prefill) or %s (decode)", keyISL, keyKVUsage)
 		}
-		key, phase = keyKVUsage, profile.Decode
 	}
 	n := 1
 	if s := arrays[key].shape; len(s) == 2 {

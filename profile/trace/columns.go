@@ -181,8 +181,7 @@ func splitCSV(line string) ([]string, error) {
 		return strings.Split(line, ","), nil
 	}
 	cells, err := csv.NewReader(strings.NewReader(line)).Read()
-	var bad *csv.ParseError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*csv.ParseError](err); ok {
 		return nil, fmt.Errorf("bad CSV: %w", bad.Err)
 	}
 	return cells, err

@@ -49,9 +49,8 @@ func detectJSON(first []byte) (Format, error) {
 
 // plainJSON says what is wrong with a line of JSON.
 func plainJSON(err error) error {
-	var syntax *json.SyntaxError
 	plain := engine.PlainJSON("the line", err)
-	if errors.As(err, &syntax) {
+	if errors.As(err, new(*json.SyntaxError)) {
 		return fmt.Errorf("%w (hint: a trace has one JSON object a line)", plain)
 	}
 	return plain

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -56,10 +57,7 @@ func NewLogNormal(mean, p99 float64, longest int) (LogNormal, error) {
 
 // Draw implements Lengths.
 func (l LogNormal) Draw(r *rand.Rand) int {
-	most := l.Max
-	if most == 0 {
-		most = MaxTokens
-	}
+	most := cmp.Or(l.Max, MaxTokens)
 	return tokens(math.Exp(l.Mu+l.Sigma*r.NormFloat64()), 1, most)
 }
 

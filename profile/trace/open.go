@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -130,9 +131,7 @@ func (f *File) begin(first []byte) error {
 		f.parse = mooncake{f.opts.ZeroAsOne}.parse
 	case FormatRequestTrace:
 		f.parse = requestTrace{f.opts.ZeroAsOne}.parse
-		if f.opts.SortWithin == 0 {
-			f.opts.SortWithin = RequestTraceSort
-		}
+		f.opts.SortWithin = cmp.Or(f.opts.SortWithin, RequestTraceSort)
 	case FormatAzure, FormatCSV:
 		table, err := newTable(string(first), f.Format, f.opts.ZeroAsOne)
 		if err != nil {

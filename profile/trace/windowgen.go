@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -101,12 +102,8 @@ type windowGenerator struct {
 }
 
 func newWindowGenerator(o WindowOptions) *windowGenerator {
-	if o.Scale == 0 {
-		o.Scale = 1
-	}
-	if o.MaxCV == 0 {
-		o.MaxCV = DefaultMaxCV
-	}
+	o.Scale = cmp.Or(o.Scale, 1)
+	o.MaxCV = cmp.Or(o.MaxCV, DefaultMaxCV)
 	return &windowGenerator{opts: o, gaps: stream(o.Seed, gapStream), isl: stream(o.Seed, islStream), osl: stream(o.Seed, oslStream)}
 }
 

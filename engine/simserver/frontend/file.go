@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -29,9 +30,7 @@ type File struct {
 // done. Where there is no file, there are no workers. One that cannot be read
 // leaves the workers as they were, and is logged once.
 func (f File) Follow(ctx context.Context, to *Frontend) {
-	if f.Every == 0 {
-		f.Every = PollInterval
-	}
+	f.Every = cmp.Or(f.Every, PollInterval)
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
 	s := seenFile{File: f, set: to.SetWorkers, logf: to.log.Printf}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"plimsoll/engine/simserver"
 )
 
@@ -76,9 +78,7 @@ func New(o Options) (*Frontend, error) {
 	o.MaxQueue = cmp.Or(o.MaxQueue, maxQueue)
 	o.QueueTimeout = cmp.Or(o.QueueTimeout, queueTimeout)
 	o.ProbeInterval, o.LostAfter = cmp.Or(o.ProbeInterval, probeInterval), cmp.Or(o.LostAfter, lostAfter)
-	if o.Log == nil {
-		o.Log = io.Discard
-	}
+	o.Log = cmp.Or(o.Log, io.Discard)
 	f := &Frontend{
 		opts: o,
 		pool: &pool{prefillConcurrency: o.PrefillConcurrency, maxQueue: o.MaxQueue},
@@ -154,7 +154,7 @@ func (f *Frontend) routes() http.Handler {
 	mux.HandleFunc("GET /v1/models", f.keyed(f.models))
 	mux.HandleFunc("GET /health", f.health)
 	mux.HandleFunc("GET /live", func(http.ResponseWriter, *http.Request) {})
-	mux.Handle("GET /metrics", f.metrics.handler())
+	mux.Handle("GET /metrics", promhttp.HandlerFor(f.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		simserver.WriteError(w, http.StatusNotFound, "no such path: "+r.Method+" "+r.URL.Path)
 	})

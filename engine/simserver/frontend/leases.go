@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,9 +96,7 @@ func parseLease(name string, value []byte) (Worker, error) {
 	if err := json.Unmarshal(value, &v); err != nil {
 		return Worker{}, fmt.Errorf("want role and url in JSON: %w", err)
 	}
-	if v.State == "" {
-		v.State = Ready
-	}
+	v.State = cmp.Or(v.State, Ready)
 	w := Worker{Name: name, Role: v.Role, URL: strings.TrimRight(v.URL, "/"), State: v.State}
 	return w, w.Check()
 }

@@ -2,12 +2,10 @@ package frontend
 
 import (
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // The kinds of failure, as Dynamo's frontend names them in the label error_type
@@ -105,10 +103,6 @@ func tokenBounds() []float64 {
 		}
 	}
 	return append(out, 10e6)
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 // label is the label of a model's name, of which there are at most so many.
@@ -221,18 +215,15 @@ func (t *meter) end(failure string) {
 	t.unqueue()
 	t.m.inFlight.WithLabelValues(t.model).Dec()
 	t.m.active.WithLabelValues(t.model).Dec()
-	status := "success"
+	status := "error"
 	switch failure {
 	case noError:
+		status = "success"
 		t.lengths()
 	case errCancelled:
 		t.m.disconnected.Inc()
-		status = "error"
 	case errOverload:
 		t.m.rejected.WithLabelValues(t.model, t.endpoint).Inc()
-		status = "error"
-	default:
-		status = "error"
 	}
 	t.m.ended.WithLabelValues(t.model, t.endpoint, t.kind, status, failure).Inc()
 	t.m.duration.WithLabelValues(t.model).Observe(time.Since(t.arrived).Seconds())

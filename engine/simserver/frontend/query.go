@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // query is what the frontend reads of a request; the rest is the worker's.
@@ -42,10 +43,7 @@ func (q *query) with(changes map[string]any) ([]byte, error) {
 			return nil, errors.New("the body is null")
 		}
 	}
-	out := make(object, len(q.fields)+len(changes))
-	for k, v := range q.fields {
-		out[k] = v
-	}
+	out := maps.Clone(q.fields)
 	for k, v := range changes {
 		if v == nil {
 			delete(out, k)
@@ -69,9 +67,7 @@ func (q *query) counted(changes map[string]any) ([]byte, error) {
 		return q.with(changes)
 	}
 	all := map[string]any{"stream_options": map[string]any{"include_usage": true}}
-	for k, v := range changes {
-		all[k] = v
-	}
+	maps.Copy(all, changes)
 	return q.with(all)
 }
 

@@ -35,7 +35,7 @@ func (w Worker) Check() error {
 	switch {
 	case w.Name == "":
 		return fmt.Errorf("worker at %q: it has no name", w.URL)
-	case w.Role != engine.RoleAggregated && w.Role != engine.RolePrefill && w.Role != engine.RoleDecode:
+	case !slices.Contains(engine.Roles(), w.Role):
 		return fmt.Errorf("worker %s: role %q: want aggregated, prefill or decode", w.Name, w.Role)
 	case w.State != Starting && w.State != Ready && w.State != Draining:
 		return fmt.Errorf("worker %s: state %q: want starting, ready or draining", w.Name, w.State)

@@ -13,16 +13,12 @@ import (
 	"plimsoll/engine"
 )
 
-// The group of NVIDIA Dynamo's objects, and their plurals. The versions that are
-// known are in the order in which they are tried: in v1beta1 services became a
-// list of components (ai-dynamo/dynamo, deploy/operator/api, August 2026).
+// The group of NVIDIA Dynamo's objects, and their plurals.
 const (
 	nvidia   = "nvidia.com"
 	graphs   = "dynamographdeployments"
 	adapters = "dynamographdeploymentscalingadapters"
 )
-
-func versions() []string { return []string{"v1beta1", "v1alpha1"} }
 
 // graph is what of a DynamoGraphDeployment tells about its engines.
 type graph struct {
@@ -201,9 +197,4 @@ func list(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// adapterName is how Dynamo's operator calls the scaling adapter of a service.
-func adapterName(deployment, service string) string {
-	return deployment + "-" + strings.ToLower(service)
 }

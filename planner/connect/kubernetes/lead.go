@@ -160,13 +160,14 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 }
 
 func (l *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := l.note("create", l.Interface.Create(ctx, r))
-	l.held = l.held || err == nil
-	return err
+	return l.took(l.note("create", l.Interface.Create(ctx, r)))
 }
 
 func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	err := l.note("update", l.Interface.Update(ctx, r))
+	return l.took(l.note("update", l.Interface.Update(ctx, r)))
+}
+
+func (l *lock) took(err error) error {
 	l.held = l.held || err == nil
 	return err
 }

@@ -23,7 +23,7 @@ func (t *Target) read(ctx context.Context) ([]pool, error) {
 		return t.readGraph(ctx)
 	}
 	var pools []pool
-	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated} {
+	for _, role := range engine.Roles() {
 		at, ok := t.places[role]
 		if !ok {
 			continue
@@ -73,7 +73,7 @@ func (t *Target) readGraph(ctx context.Context) ([]pool, error) {
 		return nil, err
 	}
 	var pools []pool
-	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated} {
+	for _, role := range engine.Roles() {
 		s, ok := services[role]
 		if !ok {
 			continue
@@ -92,12 +92,13 @@ func (t *Target) readGraph(ctx context.Context) ([]pool, error) {
 	return pools, nil
 }
 
-// graph reads the DynamoGraphDeployment in the newest version that is served.
+// graph reads the DynamoGraphDeployment in the newest version that is served: in v1beta1
+// services became a list of components (ai-dynamo/dynamo, deploy/operator/api, August 2026).
 func (t *Target) graph(ctx context.Context) (graph, schema.GroupVersion, error) {
 	var raw []byte
 	var version schema.GroupVersion
 	var err error
-	for _, v := range versions() {
+	for _, v := range []string{"v1beta1", "v1alpha1"} {
 		version = schema.GroupVersion{Group: nvidia, Version: v}
 		raw, err = t.get(ctx, object{version.WithResource(graphs), t.o.Deployment})
 		if err == nil || !cluster.NotServed(err) {
@@ -121,7 +122,8 @@ func (t *Target) adapt(ctx context.Context, p *pool) error {
 	version := p.at.resource.Version
 	// An operator may serve the adapter in the older version only.
 	for _, v := range slices.Compact([]string{version, "v1alpha1"}) {
-		at := object{schema.GroupVersionResource{Group: nvidia, Version: v, Resource: adapters}, adapterName(t.o.Deployment, p.name)}
+		name := t.o.Deployment + "-" + strings.ToLower(p.name) // as Dynamo's operator calls it
+		at := object{schema.GroupVersionResource{Group: nvidia, Version: v, Resource: adapters}, name}
 		s, err := t.scaleOf(ctx, at)
 		if apierrors.IsNotFound(err) {
 			continue

@@ -152,7 +152,7 @@ func (t *Target) Scale(ctx context.Context, want planner.Replicas, reason string
 // check refuses what no deployment here could want.
 func (t *Target) check(want planner.Replicas, pools []pool) error {
 	var errs []error
-	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated} {
+	for _, role := range engine.Roles() {
 		n, least := want.Of(role), t.o.Least.Of(role)
 		has := slices.ContainsFunc(pools, func(p pool) bool { return p.role == role })
 		switch {

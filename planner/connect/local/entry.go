@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -175,7 +176,7 @@ func (r record) check() error {
 	}
 	u, err := url.Parse(r.URL)
 	switch {
-	case !validRole(r.Role):
+	case !slices.Contains(engine.Roles(), r.Role):
 		return fmt.Errorf("role %q: want prefill, decode or aggregated", r.Role)
 	case r.PID < 0 || r.PID == 1:
 		return fmt.Errorf("pid %d: want 2 or more", r.PID)

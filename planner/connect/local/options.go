@@ -148,7 +148,7 @@ func checkName(what, s string) error {
 
 func (p Pool) check() error {
 	errs := []error{checkName("component", p.Component), p.Template.Validate()}
-	if !validRole(p.Config.Role) {
+	if !slices.Contains(engine.Roles(), p.Config.Role) {
 		errs = append(errs, fmt.Errorf("component %s: role %q: want prefill, decode or aggregated", p.Component, p.Config.Role))
 	}
 	if n := p.Config.GPUs(); n < 1 || n > maxSlots {
@@ -160,13 +160,9 @@ func (p Pool) check() error {
 	return errors.Join(errs...)
 }
 
-func validRole(r engine.Role) bool {
-	return r == engine.RolePrefill || r == engine.RoleDecode || r == engine.RoleAggregated
-}
-
 // checkWant refuses what no pool can have.
 func (o Options) checkWant(want planner.Replicas) error {
-	for _, role := range []engine.Role{engine.RolePrefill, engine.RoleDecode, engine.RoleAggregated} {
+	for _, role := range engine.Roles() {
 		n := want.Of(role)
 		if n < 0 || n > maxReplicas {
 			return fmt.Errorf("%d %s workers: want 0 to %d", n, role, maxReplicas)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,9 +37,7 @@ func (o *Options) paths() (err error) {
 	if o.Path, err = filepath.Abs(o.Path); err != nil {
 		return err
 	}
-	if o.LogDir == "" {
-		o.LogDir = filepath.Join(filepath.Dir(o.Path), "logs")
-	}
+	o.LogDir = cmp.Or(o.LogDir, filepath.Join(filepath.Dir(o.Path), "logs"))
 	o.LogDir, err = filepath.Abs(o.LogDir)
 	return err
 }

@@ -93,8 +93,7 @@ func (a absence) lasts(now time.Time, long time.Duration) bool {
 
 // noAnswer is err where nobody answered, in time or at all.
 func noAnswer(err error) error {
-	var transport net.Error
-	if errors.As(err, &transport) {
+	if _, ok := errors.AsType[net.Error](err); ok {
 		return err
 	}
 	return nil
