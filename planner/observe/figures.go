@@ -48,6 +48,7 @@ func (p *pool) gauges() []*number {
 type interval struct {
 	start    time.Time
 	length   time.Duration
+	looked   time.Duration // that figures are of, where that is longer
 	maxAge   time.Duration // 0 = any
 	problems []string
 	notes    []string // problems that last, each to be said once

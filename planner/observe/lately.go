@@ -15,8 +15,9 @@ type counts struct {
 	length       time.Duration
 	firsts, left float64 // requests with a first token; of them those whose clients left; 0 where that is not known
 
-	whole                          bool    // the rest is known
-	gaps, tokens, running, longest float64 // longest: tokens of an answer that ended at most
+	looked                         time.Duration // its figures are of as long before its end
+	whole                          bool          // the rest is known
+	gaps, tokens, running, longest float64       // longest: tokens of an answer that ended at most
 }
 
 const (
@@ -30,7 +31,7 @@ const (
 
 // see takes an interval in, says whose clients left, and brings its ITL to tokens.
 func (l *lately) see(i *interval) {
-	c := counts{length: i.length}
+	c := counts{length: i.length, looked: max(i.length, i.looked)}
 	if i.firsts.given && i.left.given {
 		c.firsts, c.left = i.firsts.v, i.left.v
 	}
@@ -64,13 +65,15 @@ func (l *lately) see(i *interval) {
 // many of these surely came of late: what ran before may have had all of its tokens then.
 func (l lately) answers() (gaps, tokens, surely float64) {
 	var all counts
-	longest := 0.0
+	longest, looked := 0.0, time.Duration(0)
 	for _, c := range l {
-		longest = max(longest, c.longest)
+		longest, looked = max(longest, c.longest), max(looked, c.looked)
+	}
+	for _, c := range l {
 		switch {
 		case !c.whole:
 			all = counts{}
-		case all.length < longestReach: // figures are of as long before an interval
+		case all.length < looked: // what ran then is counted later
 			all.length, all.running = all.length+c.length, max(all.running, c.running)
 		default:
 			all.gaps, all.tokens = all.gaps+c.gaps, all.tokens+c.tokens

@@ -67,6 +67,7 @@ func (l *Live) reached(ctx context.Context, asked window, ready replicas) (inter
 		i.problems = append(i.problems, fmt.Sprintf("requests are read from %s, which has samples, and no longer from %s, which has none", i.counted, l.counted))
 	}
 	l.counted = i.counted
+	i.looked = w.length
 	l.reach.learn(w, s.samples, asked.length)
 	if w.length > asked.length && s.samples < leastScrapes {
 		i.lose(lacking("%d samples in %v: want %d at least", s.samples, w.length, leastScrapes))
