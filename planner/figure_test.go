@@ -74,8 +74,11 @@ func TestShareAboveALimit(t *testing.T) {
 		limit              time.Duration
 		least, most, width float64
 	}{
-		{5 * time.Millisecond, 0.5, 1, math.Inf(1)}, {10 * time.Millisecond, 0.5, 0.5, 1}, {20 * time.Millisecond, 0.01, 0.5, 2.5},
-		{25 * time.Millisecond, 0.01, 0.01, 1}, {time.Second, 0, 0.01, math.Inf(1)},
+		{5 * time.Millisecond, 0.5, 1, math.Inf(1)},
+		{10 * time.Millisecond, 0.5, 0.5, 1},
+		{20 * time.Millisecond, 0.01, 0.5, 2.5},
+		{25 * time.Millisecond, 0.01, 0.01, 1},
+		{time.Second, 0, 0.01, math.Inf(1)},
 	} {
 		least, most, width := s.Above(c.limit)
 		if math.Abs(least-c.least) > 1e-9 || math.Abs(most-c.most) > 1e-9 || width != c.width {
