@@ -21,7 +21,7 @@ import (
 
 func capacityCommand() *cli.Command {
 	return &cli.Command{
-		Name: "capacity", Usage: "how many GPUs a workload needs, of which kind and in which layout, what they cost, and where the plan may be wrong",
+		Name: "capacity", Usage: "plan the GPUs for a workload: how many, which kind, which layout, what they cost, and where the plan may be wrong",
 		Subcommands: []*cli.Command{capacityPlanCommand(), capacityRatioCommand(), capacityCatalogCommand(), capacityAutoscaleCommand(), capacityCompareCommand(), capacityReviewCommand()},
 	}
 }

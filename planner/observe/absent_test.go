@@ -89,9 +89,9 @@ func holding(t *testing.T, pools []planner.Pool) *planner.Core {
 	return core
 }
 
-// Whatever series are missing, from the start or from an instant on, of frontends and of
-// engines: the planner goes on, no pool shrinks, nothing moves where the requests are not
-// known, and what is missing is said, once.
+// Whatever series of frontends or engines are missing, from the start or later: the planner
+// goes on, no pool shrinks, nothing moves while the requests are not known, and the planner
+// says once what is missing.
 func FuzzLiveWithoutSeries(f *testing.F) {
 	const all = ^uint32(0)
 	for preset := range uint8(len(Words())) {

@@ -99,7 +99,7 @@ func TestLive(t *testing.T) {
 // while a target was away; an instant is 30 s ago unless it is asked otherwise.
 func TestLiveVictoriaMetrics(t *testing.T) {
 	const end = hour / 2
-	// Two requests/s, ten in the last 30 s, of which scrapes see 25.
+	// Two requests/s, and ten in the last 30 s. The scrapes cover 25 s of these.
 	load := func(at time.Duration) float64 { return 2*at.Seconds() + 8*max(0, (at-end+thirty).Seconds()) }
 	for name, c := range map[string]struct {
 		more    func(f *fake)

@@ -113,8 +113,8 @@ func (r reading) count(what string, samples []sample) {
 	}
 }
 
-// arrive counts the requests that came, of which those that are held are not counted yet,
-// and those that were left.
+// arrive counts the requests that came: those that the engine has counted, and those that it
+// holds and will count later. It also counts the requests whose clients left.
 func (r reading) arrive(held float64) {
 	if v, ok := r.counters[counterKey{what: "counted"}]; ok && !math.IsNaN(held) {
 		r.counters[counterKey{what: arrived}] = v + held
