@@ -82,7 +82,7 @@ func TestWaitingStops(t *testing.T) {
 func stopped(t *testing.T, p *program) {
 	t.Helper()
 	code := p.wait(t)
-	if stderr := p.errout.String(); code != exitInterrupted || p.out.String() != "" || !strings.HasPrefix(stderr, "plimsoll: error: interrupted") {
+	if stderr := p.errout.String(); code != exitInterrupted || p.out.String() != "" || !strings.Contains(stderr, "plimsoll: error: interrupted") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, &p.out, stderr)
 	}
 }
